@@ -1,0 +1,48 @@
+/*
+ * test.h - how tests are written here, on CUnit: TEST(name_like_a_sentence) { CHECK_EQ(...); }
+ * A file of tests is a program: link it with test_main.c. Arguments choose tests by (part of) their names.
+ */
+#ifndef TEST_H
+#define TEST_H
+
+#include <CUnit/CUnit.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Adds a test to the program's only suite; called by TEST before main. */
+void test_register(const char *name, void (*run)(void));
+
+#define TEST(name)                                                                                                     \
+	static void name(void);                                                                                        \
+	__attribute__((constructor)) static void register_##name(void)                                                 \
+	{                                                                                                              \
+		test_register(#name, name);                                                                            \
+	}                                                                                                              \
+	static void name(void)
+
+#define CHECK(condition) CU_ASSERT(condition)
+
+/* Both sides are shown when they differ. */
+#define CHECK_EQ(got, want)                                                                                            \
+	do {                                                                                                           \
+		long long test_got = (long long)(got), test_want = (long long)(want);                                  \
+		if (test_got != test_want)                                                                             \
+			fprintf(stderr, "\n%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, test_got,         \
+			        test_want);                                                                            \
+		CU_ASSERT(test_got == test_want);                                                                      \
+	} while (0)
+
+#define CHECK_STR(got, want)                                                                                           \
+	do {                                                                                                           \
+		const char *test_got = (got), *test_want = (want);                                                     \
+		if (strcmp(test_got, test_want) != 0)                                                                  \
+			fprintf(stderr, "\n%s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #got, test_got,     \
+			        test_want);                                                                            \
+		CU_ASSERT(strcmp(test_got, test_want) == 0);                                                           \
+	} while (0)
+
+/* For what the rest of a test stands on: ends the test when false. */
+#define REQUIRE(condition) CU_ASSERT_FATAL(condition)
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * bytes.h - numbers to and from the wire, most significant byte first, at any alignment.
+ * Load and store functions of a protocol header are written with these and offsets: no packed structs,
+ * no bit-fields, no casts onto packets.
+ */
+#ifndef XK_BYTES_H
+#define XK_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint16_t
+xk_get16(const uint8_t *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap16(v);
+}
+
+static inline uint32_t
+xk_get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap32(v);
+}
+
+static inline uint64_t
+xk_get48(const uint8_t *p)
+{
+	return (uint64_t)xk_get16(p) << 32 | xk_get32(p + 2);
+}
+
+static inline void
+xk_put16(uint8_t *p, uint16_t v)
+{
+	v = __builtin_bswap16(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void
+xk_put32(uint8_t *p, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void
+xk_put48(uint8_t *p, uint64_t v)
+{
+	xk_put16(p, (uint16_t)(v >> 32));
+	xk_put32(p + 2, (uint32_t)v);
+}
+
+#endif

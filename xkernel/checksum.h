@@ -1,0 +1,63 @@
+/*
+ * checksum.h - the internet checksum (RFC 1071), computed where a port does not do it.
+ *
+ * A sum is a 64-bit accumulator of 16-bit words in the machine's byte order, not folded; sums of pieces of
+ * even length may be added. xk_checksum_finish folds and complements it to the value to store.
+ */
+#ifndef XK_CHECKSUM_H
+#define XK_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint64_t
+xk_sum_load32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Adds len bytes at p; an odd last byte counts as if a zero followed. Any context. */
+static inline uint64_t
+xk_sum(uint64_t sum, const uint8_t *p, size_t len)
+{
+	for (; len >= 4; p += 4, len -= 4)
+		sum += xk_sum_load32(p);
+	if (len > 0) {
+		uint8_t last[4] = { 0, 0, 0, 0 };
+
+		memcpy(last, p, len);
+		sum += xk_sum_load32(last);
+	}
+	return sum;
+}
+
+/* Folds sum to 16 bits, in the machine's byte order. */
+static inline uint16_t
+xk_sum_fold(uint64_t sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+/* The checksum to compare with zero, or to store with xk_checksum_store. */
+static inline uint16_t
+xk_checksum_finish(uint64_t sum)
+{
+	return (uint16_t)~xk_sum_fold(sum);
+}
+
+/* Stores a finished checksum (it is already in the order of the bytes that were summed). */
+static inline void
+xk_checksum_store(uint8_t *p, uint16_t checksum)
+{
+	memcpy(p, &checksum, sizeof(checksum));
+}
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * kernel.h - one host: a graph of protocols over ports, and the engine that carries messages through it.
+ *
+ * For programs; protocols do not include it. The life of a kernel: xk_kernel_new, xk_kernel_add_port, protocols and
+ * edges (graphs/graph.h does that from a file), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver
+ * thread of its own) or xk_kernel_run (the caller is the driver), xk_kernel_free. All state hangs off the kernel:
+ * one process may hold several.
+ */
+#ifndef XK_KERNEL_H
+#define XK_KERNEL_H
+
+#include <stdio.h>
+
+#include "xkernel/platform.h"
+#include "xkernel/protocol.h"
+
+/* Who carries an arriving message up the graph. */
+enum xk_mode {
+	XK_REGULAR, /* the driver gives every message to an input thread */
+	XK_IPP,     /* interrupt protocol processing: the driver itself, on a detachable stack */
+};
+
+/* How the driver waits for frames. */
+enum xk_driver_policy {
+	XK_DRIVER_POLL,      /* never sleeps */
+	XK_DRIVER_INTERRUPT, /* sleeps whenever nothing is there */
+	XK_DRIVER_ADAPTIVE,  /* polls a while after work, then sleeps */
+};
+
+struct xk_kernel_config {
+	const char *name; /* in traces: "client", "server" */
+	struct xk_platform *platform;
+	enum xk_mode mode;
+	enum xk_driver_policy driver;
+	unsigned threads;     /* input threads (regular), pool (IPP); 0: 1 */
+	unsigned stacks;      /* detachable stacks, one of them in reserve; 0: 64; at least 2 */
+	int core;             /* driver and threads run on this core; -1: where the system likes */
+	bool yields;          /* give the core away after an empty poll: somebody else polls on it */
+	uint64_t adaptive_ns; /* how long `adaptive` polls after work; 0: 50 us */
+	FILE *trace;          /* NULL: standard error */
+};
+
+/* A host without protocols. config is copied. NULL: no memory, or an impossible config. Main thread. */
+struct xk_kernel *xk_kernel_new(const struct xk_kernel_config *config);
+
+/* Adds a port, to be found by its name. The kernel closes it in xk_kernel_free. Main thread, before init. */
+void xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port);
+
+/* The port called name; NULL: there is none. For the port protocol's init. */
+struct xk_port *xk_kernel_find_port(struct xk_kernel *kernel, const char *name);
+
+/* An instance of type, its settings at their initial values. Lowers first. NULL: no memory. Main thread. */
+struct xk_protocol *xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *type,
+					   const char *name);
+
+/* The next lower of upper, in the order of its roles. NULL: no memory. Main thread. */
+struct xk_edge *xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct xk_protocol *lower,
+				   const char *role);
+
+/* The graph's budget for each message in the driver, and how much may accumulate; 0: none. Before init. */
+void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry);
+
+/*
+ * Initialises every protocol, lowers first. 0, or what an init returned; *failed is then that protocol, and those
+ * before it have been given back. Main thread.
+ */
+int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
+
+struct xk_protocol *xk_kernel_find(struct xk_kernel *kernel, const char *name);
+struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel); /* the others by ->next */
+
+/* Starts the driver on a thread of its own, and the pool. 0 or -errno. */
+int xk_kernel_start(struct xk_kernel *kernel);
+
+/* Ends the driver and the pool; parked shepherds get -ECANCELED and unwind. Returns when all have ended. Main thread.
+ */
+void xk_kernel_stop(struct xk_kernel *kernel);
+
+/* The caller becomes the driver until xk_kernel_halt (or, on a virtual clock, until nothing will ever happen). */
+void xk_kernel_run(struct xk_kernel *kernel);
+
+/* Asks the driver to leave xk_kernel_run soon. Any context. */
+void xk_kernel_halt(struct xk_kernel *kernel);
+
+/*
+ * Changes mode and number of threads of a running kernel, between messages: what is queued or runs is finished first.
+ * Main thread (not a shepherd); waits. 0; -EBUSY: shepherds were still under way after two seconds (parked ones do not
+ * count); -EAGAIN: a thread could not be made.
+ */
+int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
+
+/* Recomputes what crossing each edge has to watch, after edges were changed by hand (handoff override, trace). Main
+ * thread. */
+void xk_kernel_rewatch(struct xk_kernel *kernel);
+
+/* Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. */
+void xk_kernel_free(struct xk_kernel *kernel);
+
+/* Counts since the kernel was made; taken at any time, exact when nothing runs. */
+struct xk_kernel_stats {
+	uint64_t turns;          /* of the driver */
+	uint64_t frames;         /* taken from ports */
+	uint64_t clock_reads;    /* by the driver and on messages' way */
+	uint64_t stack_switches; /* all of them, of driver and pool */
+	uint64_t sleeps;         /* of the driver */
+	uint64_t locks;          /* xk_lock taken */
+	uint64_t handoffs[XK_HANDOFF_REASONS];
+	uint64_t handoffs_event; /* of these, by event handlers and application code rather than messages */
+	uint64_t fallbacks;      /* handoffs passed over because no stack was left */
+	uint64_t no_stack;       /* waits that failed because no stack was left */
+	uint64_t parks, resumes_thread, resumes_driver;
+	uint64_t overruns;        /* budgets spent that no crossing caught */
+	uint64_t overtaken;       /* messages handed off while their session's next could pass them */
+	uint64_t stalled;         /* times all input threads were found blocked with work waiting */
+	uint64_t foreign_waits;   /* waits of threads that are no shepherds */
+	uint64_t driver_switches; /* voluntary context switches of the driver thread, the system's own count */
+	uint64_t thread_switches; /* ... of all other threads of the kernel */
+	unsigned stacks_parked;
+};
+
+void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
+
+#endif

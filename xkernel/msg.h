@@ -1,0 +1,165 @@
+/*
+ * msg.h - the Message tool: headers are pushed and popped, messages split and joined, payload is not copied.
+ *
+ * A message is a chain of segments; the handle is its first one. Each segment is a view of some bytes of a
+ * reference-counted buffer that the platform provides (platform.h): a DPDK mbuf, with the segment in its
+ * private area, or one malloc in tests and simulation. So a port neither allocates nor copies.
+ *
+ * Ownership: whoever is handed a message owns it, and passes it on, stores it, frees it, or drops it under a
+ * name. A function that may replace the first segment takes `struct xk_msg **`; afterwards the handle it
+ * leaves there is the message, and older copies of the handle are stale.
+ *
+ * A header is pushed in place only where the buffer is unshared and has room in front (the room before a
+ * fragment is its neighbour's payload; a retransmitted buffer may still lie in a ring); otherwise a segment
+ * of its own is put before it. None of these functions waits; all may be called from any context. One
+ * message is used by one shepherd at a time; buffers may be shared between messages of several.
+ *
+ * The x-kernel manual's Message tool with explicit ownership (its "hidden owner of the header stack" is
+ * xk_msg_is_writable here).
+ */
+#ifndef XK_MSG_H
+#define XK_MSG_H
+
+#include "xkernel/base.h"
+
+struct xk_platform;
+
+enum {
+	XK_MSG_HEADROOM = 128, /* what a new message has in front of it for headers */
+	XK_MSG_SEGMENT = 2048, /* payload bytes of a fresh segment, at least */
+	XK_MSG_MAX = 1 << 20,  /* no message is longer; keeps every length far from wrapping */
+};
+
+enum xk_msg_flags {
+	XK_MSG_IP_SUM_GOOD = 1 << 0,  /* the port has verified the IP header checksum */
+	XK_MSG_UDP_SUM_GOOD = 1 << 1, /* ... the transport checksum */
+	XK_MSG_TRACED = 1 << 2,       /* this message's crossings are printed */
+};
+
+struct xk_msg {
+	uint8_t *data;                /* first byte of this segment */
+	uint32_t len;                 /* bytes of this segment */
+	uint32_t total;               /* bytes of the message; valid in its first segment */
+	struct xk_msg *next;          /* next segment, or NULL */
+	struct xk_msg *tail;          /* last segment; valid in the first */
+	_Atomic uint16_t *references; /* how many segments view this buffer */
+	uint8_t *floor;               /* the buffer's first byte: pushes in place stop here */
+	uint8_t *ceiling;             /* one past the buffer's last byte */
+	struct xk_platform *platform; /* whose buffer it is */
+	struct xk_msg *link;          /* for the owner: queues of messages */
+	uint32_t id;                  /* number for traces; valid in the first segment */
+	uint16_t flags;               /* enum xk_msg_flags; valid in the first segment */
+};
+
+/* Bytes in m. */
+static inline size_t
+xk_msg_len(const struct xk_msg *m)
+{
+	return m->total;
+}
+
+/* Whether nobody else sees the buffer of m's first segment, so that its owner may write there. */
+static inline bool
+xk_msg_is_writable(const struct xk_msg *m)
+{
+	return atomic_load_explicit(m->references, memory_order_acquire) == 1;
+}
+
+/* A message of len bytes, contents undefined, XK_MSG_HEADROOM in front. NULL: no buffer, or len > XK_MSG_MAX. */
+struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
+
+/* A message holding a copy of len bytes at bytes. NULL as xk_msg_new. */
+struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len);
+
+/* Another message over the same bytes (they are shared, read-only from now on). m stays the caller's. NULL: no buffer.
+ */
+struct xk_msg *xk_msg_reference(const struct xk_msg *m);
+
+/* Gives all segments back. NULL is let through. Takes m. */
+void xk_msg_free(struct xk_msg *m);
+
+/* The slow halves of the three inline functions below; not for callers. */
+uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
+uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
+uint8_t *xk_msg_pop_segments(struct xk_msg **m, size_t len);
+
+/*
+ * Puts len (<= XK_MSG_HEADROOM) bytes in front of *m and returns where to store them.
+ * NULL: no buffer for a header segment; *m is unchanged and still the caller's.
+ */
+static inline uint8_t *
+xk_msg_push(struct xk_msg **m, size_t len)
+{
+	struct xk_msg *head = *m;
+
+	if (xk_unlikely((size_t)(head->data - head->floor) < len || !xk_msg_is_writable(head)))
+		return xk_msg_push_segment(m, len);
+	head->data -= len;
+	head->len += (uint32_t)len;
+	head->total += (uint32_t)len;
+	return head->data;
+}
+
+/*
+ * The first len bytes of *m in one piece, to read; they stay in the message. A header that straddles segments
+ * is pulled up. NULL: the message is shorter than len (or no buffer to pull up into); *m is the caller's.
+ */
+static inline const uint8_t *
+xk_msg_peek(struct xk_msg **m, size_t len)
+{
+	if (xk_unlikely((*m)->len < len))
+		return xk_msg_pull_up(m, len);
+	return (*m)->data;
+}
+
+/*
+ * Takes the first len bytes off *m and returns them, to read until the message's next change or its end.
+ * NULL: the message is shorter than len (or no buffer to pull up into); *m is unchanged in length.
+ */
+static inline const uint8_t *
+xk_msg_pop(struct xk_msg **m, size_t len)
+{
+	struct xk_msg *head = *m;
+	const uint8_t *p = head->data;
+
+	if (xk_unlikely(head->len < len))
+		return xk_msg_pop_segments(m, len);
+	head->data += len;
+	head->len -= (uint32_t)len;
+	head->total -= (uint32_t)len;
+	return p;
+}
+
+/* The slow half of xk_msg_truncate; not for callers. */
+void xk_msg_truncate_segments(struct xk_msg *m, size_t len);
+
+/* Cuts m to its first len bytes; a shorter message is left alone. */
+static inline void
+xk_msg_truncate(struct xk_msg *m, size_t len)
+{
+	if (m->total <= len)
+		return;
+	if (xk_unlikely(m->len < len || m->next != NULL)) {
+		xk_msg_truncate_segments(m, len);
+		return;
+	}
+	m->len = (uint32_t)len;
+	m->total = (uint32_t)len;
+}
+
+/*
+ * Splits the first len bytes off *m: they are returned as a message of their own, *m keeps the rest.
+ * len <= xk_msg_len(*m). NULL: no buffer; *m is unchanged.
+ */
+struct xk_msg *xk_msg_split(struct xk_msg **m, size_t len);
+
+/* Appends b to a. Takes b; a stays the caller's. The sum is at most XK_MSG_MAX. */
+void xk_msg_join(struct xk_msg *a, struct xk_msg *b);
+
+/* Copies len bytes from offset of m to bytes. False, and nothing copied, unless m has that many. */
+bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
+
+/* The one's complement sum of m's bytes from its start, not folded, to go into xk_checksum_finish (checksum.h). */
+uint64_t xk_msg_sum(const struct xk_msg *m);
+
+#endif

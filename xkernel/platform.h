@@ -1,0 +1,112 @@
+/*
+ * platform.h - what the framework needs of the world: buffers, ports, a clock, sleep, threads.
+ *
+ * There are two platforms: platform/dpdk (ports are DPDK devices; the clock is real) and platform/sim (ports are in
+ * memory; the clock is virtual or real). The framework includes neither; a program makes one and gives it to
+ * xk_kernel_new (kernel.h).
+ */
+#ifndef XK_PLATFORM_H
+#define XK_PLATFORM_H
+
+#include "xkernel/msg.h"
+
+struct xk_platform;
+struct xk_port;
+struct xk_session;
+
+struct xk_platform_ops {
+	/* Nanoseconds since some start, never going back. Any context. */
+	uint64_t (*now_ns)(struct xk_platform *platform);
+
+	/*
+	 * A fresh segment: its own buffer with one reference, data == floor + XK_MSG_HEADROOM, ceiling - data >=
+	 * XK_MSG_SEGMENT, len, total, next, link, id, flags zero, tail itself. NULL: none left. Any context; never
+	 * waits.
+	 */
+	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
+
+	/*
+	 * Another segment over the buffer of `segment`, with the same data and len (one reference more); total, next,
+	 * id, flags zero, tail itself. NULL: none left. Any context; never waits.
+	 */
+	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
+
+	/* Gives one segment back; its buffer goes with the last reference. Any context; never waits. */
+	void (*buffer_free)(struct xk_platform *platform, struct xk_msg *segment);
+
+	/* How many segments are out, for leak checks. Main thread, when nothing runs. */
+	unsigned (*buffers_out)(struct xk_platform *platform);
+
+	/*
+	 * The driver has nothing to do until deadline_ns (UINT64_MAX: for ever), a frame on an armed port, or wake.
+	 * Returns early whenever it likes. Driver only; may serve signals and control. On a virtual clock: lets time
+	 * pass.
+	 */
+	void (*sleep)(struct xk_platform *platform, uint64_t deadline_ns);
+
+	/* Ends a sleep that has begun or is about to. Any context; never waits. */
+	void (*wake)(struct xk_platform *platform);
+
+	/* Serves what sleep would serve, without sleeping; called at most once a millisecond while polling. May be
+	 * NULL. */
+	void (*poll_control)(struct xk_platform *platform);
+
+	/* A thread that will touch buffers begins and ends (DPDK registers it). May be NULL. In that thread. */
+	void (*thread_begin)(struct xk_platform *platform);
+	void (*thread_end)(struct xk_platform *platform);
+};
+
+struct xk_platform {
+	const struct xk_platform_ops *ops;
+};
+
+enum xk_port_offload {
+	XK_OFFLOAD_IP_SUM = 1 << 0,  /* fills in IP header checksums on transmit */
+	XK_OFFLOAD_UDP_SUM = 1 << 1, /* ... UDP checksums (the protocol leaves the pseudo-header's sum there) */
+};
+
+struct xk_port_ops {
+	/*
+	 * Takes up to max frames that have arrived; each becomes the caller's, begins with its Ethernet header and
+	 * carries no trailing checksum. Driver only; never waits.
+	 */
+	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
+
+	/*
+	 * Sends frames; returns how many it took (they are gone), the rest stays the caller's. By whoever holds the
+	 * port's transmit; never waits.
+	 */
+	unsigned (*transmit)(struct xk_port *port, struct xk_msg **frames, unsigned count);
+
+	/*
+	 * Before a sleep: from now on an arriving frame ends xk_platform_ops.sleep. The caller receives once more
+	 * afterwards. 0; -ENOTSUP: this port cannot wake anybody (and `interrupt` is refused for it). disarm: after it.
+	 */
+	int (*arm)(struct xk_port *port);
+	void (*disarm)(struct xk_port *port);
+
+	/* Gives the port back. No driver uses it any more. */
+	void (*close)(struct xk_port *port);
+};
+
+enum { XK_BURST = 32 };
+
+/* A place where frames come and go. A platform's own port begins with one; its creator fills in the first part. */
+struct xk_port {
+	const struct xk_port_ops *ops;
+	struct xk_platform *platform;
+	const char *name;  /* what `port.dev` names */
+	uint64_t address;  /* link address, 48 bits */
+	uint32_t mtu;      /* longest payload of a frame, without Ethernet header */
+	unsigned offloads; /* enum xk_port_offload */
+	bool can_sleep;    /* arm works */
+
+	/* the framework's */
+	struct xk_session *receiver; /* the port protocol's session; NULL: nobody listens yet */
+	struct xk_transmit *transmit;
+	struct xk_port *next;
+	_Atomic uint64_t frames_in, frames_out;
+	_Atomic uint64_t unheard; /* frames that nobody listened for: dropped as no_session */
+};
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * process.h - the Process tool: shepherds, what they wait on, and how one leaves the driver.
+ *
+ * A shepherd is a thread of control that carries one message (or an event, or application code) through the
+ * graph. In IPP mode it runs on a detachable stack, in the driver's context until it hands off, then in a
+ * thread of the pool; while it waits it is a parked stack and occupies no thread. In regular mode it is a
+ * thread, and waiting blocks that thread.
+ *
+ * Handoff (Björkman 1994, 3.2): explicit, the edge is marked; implicit, the shepherd would have to wait;
+ * time, its budget is spent. After a handoff the code runs on another thread of the operating system, so
+ * nothing of a thread's own (errno, thread-locals, a DPDK inline function) may be kept across a UPI call,
+ * a wait or a lock: protocols use none.
+ */
+#ifndef XK_PROCESS_H
+#define XK_PROCESS_H
+
+#include "xkernel/base.h"
+
+struct xk_kernel;
+struct xk_protocol;
+struct xk_session;
+struct xk_shepherd;
+
+#define XK_FOREVER UINT64_MAX
+
+/*
+ * The shepherd whose code is running. NULL: a thread that the kernel does not know (main, a foreign thread).
+ * Stays the same across handoff and park. Any context.
+ */
+struct xk_shepherd *xk_self(void);
+
+/* A session that some shepherd is popping through; lies on that shepherd's stack (upi.h, xk_pop). */
+struct xk_hold {
+	struct xk_hold *below;
+	struct xk_session *session;
+	bool referenced; /* the shepherd parked meanwhile: the hold has become a reference */
+};
+
+/* The head of every shepherd, for the inline functions of upi.h; the rest is in engine.h. */
+struct xk_shepherd_head {
+	struct xk_hold *holds; /* newest first */
+};
+
+static inline struct xk_shepherd_head *
+xk_self_head(void)
+{
+	return (struct xk_shepherd_head *)xk_self();
+}
+
+/*
+ * Starts fn(argument) as a shepherd: application code. IPP: on a detachable stack, first run by a thread of the
+ * pool. Regular: on a thread of its own, not one of the N input threads. Any thread; never waits.
+ * 0; -EAGAIN: no stack or thread left.
+ */
+int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
+
+/* Waits at least delay_us. A shepherd; may wait. 0, or as xk_semaphore_wait where it could not wait. */
+int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
+
+/* Counting semaphore. It belongs to a protocol, whose `implicit` and `resume` in the graph say how its waiters wait. */
+struct xk_semaphore {
+	_Atomic uint32_t lock; /* held for a bounded while, never across anything that waits */
+	uint32_t count;
+	struct xk_waiter *first, **last; /* in the order of their arrival */
+	struct xk_protocol *owner;
+};
+
+void xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, unsigned count);
+
+/*
+ * Takes one, waiting for it at most timeout_us (0: not at all; XK_FOREVER). Any shepherd, or a foreign thread (which
+ * blocks, and is counted); holds no lock. In the driver's context of IPP mode a shepherd that must wait leaves the
+ * driver (reason implicit). 0; -ETIMEDOUT; -EAGAIN: timeout 0, or the graph says implicit=fail; -ENOBUFS: no stack was
+ * left for the driver (counted as no_stack); -ECANCELED: the kernel is stopping. On any error the caller unwinds.
+ */
+int xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us);
+
+/* Gives one; wakes the waiter that came first. Any context; never waits. */
+void xk_semaphore_signal(struct xk_semaphore *semaphore);
+
+/*
+ * Mutual exclusion for a protocol's own state, held for a short while and never across a UPI call, a wait or
+ * anything else that may hand off (asserted). The driver does not wait for it: it tries, spins a bounded while,
+ * then hands off (reason implicit). What was resolved before stays valid.
+ */
+struct xk_lock {
+	_Atomic uint32_t held;
+	struct xk_protocol *owner;
+};
+
+void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
+
+/* Takes the lock. Any context; may wait. */
+void xk_lock(struct xk_lock *lock);
+
+/* Takes the lock if it is free. Any context; never waits. */
+bool xk_lock_try(struct xk_lock *lock);
+
+void xk_unlock(struct xk_lock *lock);
+
+/*
+ * For a protocol that knows work ahead to be long: leaves the driver now, counted as explicit. False: the shepherd was
+ * not in the driver, or had to stay there (no stack left: a counted fall-back). Holds no lock.
+ */
+bool xk_handoff(struct xk_protocol *self);
+
+/* For long work inside one protocol: leaves the driver if the message's time budget is spent. Holds no lock. */
+void xk_checkpoint(struct xk_protocol *self);
+
+#endif

@@ -1,0 +1,349 @@
+/*
+ * upi.h - the Uniform Protocol Interface: what protocols and sessions are, and the few verbs between them.
+ *
+ * A protocol is an instance in the graph, a session one end of a conversation. Messages go up by xk_demux (from
+ * a session to the protocol above it) and xk_pop (from a protocol to one of its sessions), down by xk_push.
+ * Hutchinson and Peterson, "The x-Kernel" (1991).
+ *
+ * Rules for a protocol's author:
+ * - Whoever is handed a message owns it: pass it on, store it, or xk_drop it with a reason; exactly one of these.
+ * - demux and pop run as shepherds and may hand off at any UPI call: hold no lock across one.
+ * - Never turn an outgoing shepherd upward: a push never ends in a demux.
+ * - open may wait (ARP); demux, pop and what they call on the way of a stranger's frame must not.
+ * - Deliver to a session with xk_pop only: it is what protects the session during its own upcall.
+ * - hlp_receive is where messages go, hlp_type whose number goes on the wire. A protocol with a header opens the
+ *   one below with (self, self); a virtual protocol, which has none, with (self, its caller's hlp_type).
+ */
+#ifndef XK_UPI_H
+#define XK_UPI_H
+
+#include "xkernel/epoch.h"
+#include "xkernel/map.h"
+#include "xkernel/msg.h"
+#include "xkernel/participants.h"
+#include "xkernel/process.h"
+
+struct xk_kernel;
+struct xk_protocol_type;
+
+/* Realms: what may stand on what (protocol.h). push, pop, demux are ASYNC; call, call_pop, call_demux are RPC. */
+
+/*
+ * What an instance of a protocol does. An entry that is missing: open and open_enable fail with -EOPNOTSUPP, open_done
+ * accepts, demux drops, control passes the question on (below).
+ */
+struct xk_protocol_ops {
+	/* Prepares the instance: its lowers are there and initialised. 0 or -errno, which refuses the graph. Main
+	 * thread. */
+	int (*init)(struct xk_protocol *self);
+	/* Gives back what init took. No shepherd runs any more; sessions are gone. */
+	void (*fini)(struct xk_protocol *self);
+	int (*open)(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		    struct xk_participants *participants, struct xk_session **session);
+	int (*open_enable)(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+			   struct xk_participants *participants);
+	int (*open_disable)(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+			    struct xk_participants *participants);
+	int (*open_done)(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+			 struct xk_protocol *hlp_type);
+	void (*close_done)(struct xk_protocol *self, struct xk_session *session);
+	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
+	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
+};
+
+/* What a session does. A missing push or call fails with -EOPNOTSUPP, a missing pop drops, close has nothing to add. */
+struct xk_session_ops {
+	int (*push)(struct xk_session *s, struct xk_msg *m);
+	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
+	int (*call)(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+	int (*call_pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
+			struct xk_msg **reply);
+	/* The last reference is gone. The framework unbinds s, closes s->lls and frees s afterwards. May not wait. */
+	void (*close)(struct xk_session *s);
+	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
+	/* Pushes this layer's part on what the lower layers have put there. */
+	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
+};
+
+enum xk_implicit { XK_IMPLICIT_HANDOFF, XK_IMPLICIT_SPIN, XK_IMPLICIT_FAIL };
+enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
+
+/* An instance in the graph. A protocol's own state begins with one. */
+struct xk_protocol {
+	const struct xk_protocol_ops *ops;
+	const struct xk_protocol_type *type;
+	struct xk_kernel *kernel;
+	const char *name;        /* of the instance */
+	struct xk_edge **lowers; /* in the order of the type's roles; of a repeated group, group by group */
+	unsigned lower_count;
+	unsigned session_max; /* passively opened sessions kept while idle */
+	int trace_level;      /* enum xk_trace_level */
+	/* the graph's policies for this node */
+	enum xk_implicit implicit;
+	enum xk_resume resume;
+	bool order_session;
+	uint64_t spin_ns;
+	_Atomic uint64_t *drops;    /* by reason */
+	_Atomic uint64_t *counters; /* by the type's list */
+	/* passively opened sessions, oldest first */
+	_Atomic uint32_t cache_lock;
+	unsigned cache_count;
+	struct xk_session *cache_first, *cache_last;
+	struct xk_protocol *next; /* in the kernel, lowers before uppers */
+};
+
+enum xk_watch {
+	XK_WATCH_EXPLICIT = 1 << 0, /* hand off here */
+	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
+	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
+};
+
+enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
+
+/* upper -> lower in the graph, with its marks. */
+struct xk_edge {
+	_Atomic unsigned watch; /* enum xk_watch; 0: crossing costs nothing */
+	struct xk_protocol *upper, *lower;
+	const char *role;
+	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
+	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
+	uint64_t credit_ns; /* has accumulated (the driver's) */
+	bool never;         /* handoff=never */
+	bool has_number;
+	uint32_t number; /* number=N */
+	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
+};
+
+/* One end of a conversation. A protocol's own session state begins with one. */
+struct xk_session {
+	const struct xk_session_ops *ops;
+	struct xk_edge *up;           /* the edge to hlp_receive */
+	struct xk_session *lls;       /* the session below that this one pushes on; this one holds a reference on it */
+	struct xk_protocol *protocol; /* whose session it is */
+	struct xk_binding binding;    /* in map */
+	_Atomic uint32_t references;  /* permanent ones, and holds of parked shepherds; the top bits: upi.c */
+	_Atomic bool used;            /* popped since the cache last looked */
+	bool cached;                  /* passively opened and kept while idle; under cache_lock */
+	struct xk_session *hls;       /* for a virtual protocol above: its session that stands on this one alone */
+	struct xk_order *order;       /* order=session: who is popping, in order; NULL: not asked for */
+	struct xk_map *map;
+	struct xk_protocol *hlp_type;
+	struct xk_session *cache_next, *cache_previous;
+	struct xk_retired retired;
+};
+
+/* The protocol that receives what comes up session s (the literature's `up`). */
+static inline struct xk_protocol *
+xk_hlp_receive(const struct xk_session *s)
+{
+	return s->up->upper;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------- */
+
+/*
+ * Active open: a session to the participants, with one permanent reference, the caller's (xk_close gives it back).
+ * hlp_receive must have an edge to llp. participants are consumed: the callee pops its part. A shepherd or the main
+ * thread before the kernel runs; may wait. 0 or -errno; -EADDRINUSE: such a session is open already.
+ */
+int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+	    struct xk_participants *participants, struct xk_session **session);
+
+/*
+ * Passive open: hlp_receive is willing; it is told by open_done when a session comes to be. Counted: the same hlps may
+ * enable again. 0; -EADDRINUSE: others have enabled these participants. Does not wait.
+ */
+int xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+		   struct xk_participants *participants);
+
+/* Takes one open_enable back; names the same participants and hlps. 0 or -ENOENT. Does not wait. */
+int xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+		    struct xk_participants *participants);
+
+/*
+ * Upcall: an open_enable has caused session s. The hlp may xk_duplicate s to keep it; otherwise it lives on only while
+ * it is used and among llp's `sessions` youngest. Called before the first message of the shepherd that caused it;
+ * a message of another shepherd may overtake it. 0; otherwise s is unwanted and the message is dropped.
+ */
+int xk_open_done(struct xk_protocol *hlp_receive, struct xk_protocol *llp, struct xk_session *s,
+		 struct xk_protocol *hlp_type);
+
+/* Upcall: the peer has closed s. */
+void xk_close_done(struct xk_session *s);
+
+/* Takes a permanent reference. False: s is being closed. Any context; never waits. */
+bool xk_duplicate(struct xk_session *s);
+
+/*
+ * Gives a permanent reference back. With the last one, s leaves its map, its close operation runs, its lower session
+ * is closed, and its memory goes when nobody can be using it. A session that was passively opened goes with the last
+ * reference an hlp took: traffic afterwards opens a new one. NULL is let through. Any shepherd; never waits.
+ */
+void xk_close(struct xk_session *s);
+
+/* ---- messages ---------------------------------------------------------------------------------------------- */
+
+/* The slow half of crossing a watched edge: trace, budget, explicit handoff. Not for callers. */
+void xk_cross_up(struct xk_session *s, struct xk_msg *m);
+void xk_cross_down(struct xk_session *s, struct xk_msg *m);
+/* The slow halves of xk_pop. Not for callers. */
+void xk_hold_release(struct xk_hold *hold);
+void xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
+
+/*
+ * Hands m, which came up session s, to the protocol above. Takes m. A shepherd; may hand off, so hold no lock.
+ */
+static inline void
+xk_demux(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_edge *edge = s->up;
+
+	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
+		xk_cross_up(s, m);
+	edge->upper->ops->demux(edge->upper, s, m);
+}
+
+/*
+ * Delivers m to session s of the calling protocol; lls is the session it came up, hdr the header that demux has
+ * stripped, private between the two. Takes m. A shepherd; may hand off, so hold no lock.
+ */
+static inline void
+xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct xk_shepherd_head *self = xk_self_head();
+	struct xk_hold hold = { self->holds, s, false };
+
+	atomic_store_explicit(&s->used, true, memory_order_relaxed);
+	self->holds = &hold;
+	if (xk_likely(s->order == NULL))
+		s->ops->pop(s, lls, m, hdr);
+	else
+		xk_pop_in_order(s, lls, m, hdr);
+	self->holds = hold.below;
+	if (xk_unlikely(hold.referenced))
+		xk_hold_release(&hold);
+}
+
+/*
+ * Sends m down session s. Takes m, also on failure. A shepherd or a foreign thread; may hand off, so hold no lock.
+ * 0, -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or what a protocol below says.
+ */
+static inline int
+xk_push(struct xk_session *s, struct xk_msg *m)
+{
+	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE))
+		xk_cross_down(s, m);
+	return s->ops->push(s, m);
+}
+
+/* Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, or -errno. */
+int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+
+/* The server's half of xk_call, as xk_demux and xk_pop: takes m; on 0 *reply is the answer, the caller's. */
+int xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+int xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply);
+
+/* ---- dropping ---------------------------------------------------------------------------------------------- */
+
+/* Reasons every protocol shares; its own start at XK_DROP_OWN, in the order of its type's `drops`. */
+enum xk_drop_reason {
+	XK_DROP_NONE,       /* not a reason: 0 means "keep" in functions that return one */
+	XK_DROP_SHORT,      /* shorter than the header */
+	XK_DROP_NO_SESSION, /* nobody has opened or enabled this */
+	XK_DROP_NO_BUFFER,  /* no buffer was left */
+	XK_DROP_NO_MEMORY,  /* no memory for a session */
+	XK_DROP_NO_STACK,   /* it would have had to wait, and no stack was left for the driver */
+	XK_DROP_REFUSED,    /* the protocol above refused open_done */
+	XK_DROP_UNEXPECTED, /* the protocol has no such operation */
+	XK_DROP_OWN,
+};
+
+/* The name of a reason, as in counters and JSON ("short", "no_session", ...). */
+const char *xk_drop_name(const struct xk_protocol_type *type, unsigned reason);
+/* How many reasons protocols of this type have, XK_DROP_NONE included. */
+unsigned xk_drop_count(const struct xk_protocol_type *type);
+
+/* Ends m: counts and traces the reason, frees. Takes m. Any context; never waits. */
+void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
+
+/* Counts one of the type's own events (index in its `counters`). Any context; an atomic addition. */
+static inline void
+xk_count(struct xk_protocol *self, unsigned counter)
+{
+	atomic_fetch_add_explicit(&self->counters[counter], 1, memory_order_relaxed);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------ */
+
+/* Common questions; a protocol's own start at its own XK_..._CONTROL base, in its header. */
+enum xk_control_op {
+	XK_GET_MAX_PACKET,    /* uint32_t: the longest message that may be pushed */
+	XK_GET_OPT_PACKET,    /* uint32_t: the longest that is sent without fragmentation */
+	XK_GET_MY_HOST,       /* uint64_t: this host's address (the highest layer that has one answers) */
+	XK_GET_PEER_HOST,     /* uint64_t */
+	XK_GET_LINK_ADDRESS,  /* uint64_t: the port's own link address */
+	XK_GET_PEER_LINK,     /* uint64_t: the peer's link address */
+	XK_GET_OFFLOADS,      /* uint32_t: enum xk_port_offload of the port below (platform.h) */
+	XK_CONTROL_OWN = 100, /* a protocol's class number x 100 */
+};
+
+/*
+ * Asks or sets; the answer is written to buffer, at most len bytes. A session or protocol that does not know the
+ * question passes it to the one below. Bytes written or 0; -ENOTSUP: nobody knew; -EMSGSIZE: len is too small.
+ */
+int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
+int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
+
+/* Who takes part in s. 0 or -errno. */
+int xk_get_participants(struct xk_session *s, struct xk_participants *participants);
+
+/* ---- for implementing protocols ---------------------------------------------------------------------------- */
+
+/*
+ * A new session of self, size bytes (its struct begins with struct xk_session; the rest is zero), with one reference,
+ * the caller's. hlp_receive must have an edge to self. Takes the caller's reference on lls (NULL: none). NULL: no
+ * memory; lls is then still the caller's.
+ */
+struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_t size,
+				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+				  struct xk_session *lls);
+
+/* Makes s reachable under key in map; closing it unbinds it. 0, -EEXIST or -ENOMEM. */
+int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
+
+/*
+ * For a session that an open_enable caused: hands the caller's reference to self's cache, which keeps the
+ * `session_max` youngest and closes the one that was unused longest to make room.
+ */
+void xk_session_cache(struct xk_session *s);
+
+/* Closes every cached session of self for which wanted(s, context) is false. For open_disable. */
+void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context);
+
+/* A willingness, in a protocol's passive map. */
+struct xk_enable {
+	struct xk_protocol *hlp_receive, *hlp_type;
+	struct xk_binding binding;
+	unsigned count;
+	struct xk_retired retired;
+};
+
+/* open_enable and open_disable for a protocol whose passive keys are in map. As xk_open_enable and xk_open_disable. */
+int xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type);
+int xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
+		     struct xk_protocol *hlp_type);
+/* Frees every enable left in map, then the map. For fini. */
+void xk_enable_fini(struct xk_map *map);
+
+/* The protocol below in the role's position (group 0 unless the roles repeat). */
+static inline struct xk_protocol *
+xk_lower(const struct xk_protocol *self, unsigned index)
+{
+	return self->lowers[index]->lower;
+}
+
+/* The number that hlp_type has on self: from the edge (number=N) or self's table. 0 or -ENOENT. */
+int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);
+
+#endif
