@@ -4,8 +4,14 @@
 #ifndef XK_ENGINE_H
 #define XK_ENGINE_H
 
+#include <pthread.h>
+#include <semaphore.h>
+
 #include "xkernel/event.h"
 #include "xkernel/kernel.h"
+#include "xkernel/stack.h"
+
+enum { XK_TRANSMIT_QUEUE = 256 };
 
 struct xk_wheel;
 
@@ -15,21 +21,320 @@ struct xk_wheel;
 struct xk_wheel *xk_wheel_new(uint64_t now_us);
 void xk_wheel_free(struct xk_wheel *wheel);
 
-/* When something may be due, at the earliest; UINT64_MAX: nothing is scheduled. One load; any context. */
+/*
+ * When something may be due, at the earliest; UINT64_MAX: nothing is scheduled. One load; any context. Exact to a slot
+ * of the wheel after xk_wheel_take; a cancelled event leaves it as it is, so that the next one's need not wake anybody.
+ * Ordered (seq_cst) with xk_event_schedule, which stores it before it kicks.
+ */
 uint64_t xk_wheel_next_us(const struct xk_wheel *wheel);
 
-/* One event that is due at now_us, now FIRING; NULL: none. Afterwards xk_wheel_next_us says when to ask again. */
+/*
+ * One event that is due at now_us, now FIRING; NULL: none. Afterwards xk_wheel_next_us says when to ask again.
+ * What is scheduled after a take is due at now_us + 1 at the earliest: a handler cannot prolong the turn.
+ */
 struct xk_event *xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us);
 
-/* The handler of event has returned. */
+/* The handler of event has returned, in this turn of its shepherd: what it retired is still there. */
 void xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event);
 
 /* ---- what event.c asks of the kernel ------------------------------------------------------------------------- */
 
 struct xk_wheel *xk_kernel_wheel(struct xk_kernel *kernel);
-/* The clock as event.c should see it: the driver's turn's, or read now. */
+/* The clock, read now. */
 uint64_t xk_kernel_now_us(struct xk_kernel *kernel);
 /* Something is due earlier than the sleeping driver (or event thread) knows. Any context; never waits. */
 void xk_kernel_kick(struct xk_kernel *kernel);
+
+/* ---- short locks (spin.c): held for a bounded few instructions, never across a call that may wait ------------- */
+
+void xk_spin_lock(_Atomic uint32_t *lock);
+void xk_spin_unlock(_Atomic uint32_t *lock);
+
+/* ---- shepherds ------------------------------------------------------------------------------------------------ */
+
+enum xk_runner_kind { XK_RUN_DRIVER, XK_RUN_POOL, XK_RUN_EVENTS, XK_RUN_APPLICATION };
+
+/* A waiting shepherd or thread; lies on its stack. */
+struct xk_waiter {
+	struct xk_waiter *next;               /* in the semaphore */
+	struct xk_waiter *all_next, **all_at; /* in the kernel, for stopping */
+	struct xk_semaphore *semaphore;
+	struct xk_shepherd *shepherd; /* the parked one, or NULL */
+	sem_t *token;                 /* what the blocked thread waits on, or NULL */
+	uint64_t spin_until_ns;       /* signalled before: the driver resumes it, whatever the policy */
+	struct xk_event timeout;
+	int result;
+	bool queued, late; /* under the semaphore's lock; late: the time-out came before it was queued */
+};
+
+enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION };
+
+struct xk_shepherd {
+	struct xk_shepherd_head head;
+	struct xk_runner *runner; /* the thread that runs it now; NULL: it is parked or on its way */
+	struct xk_kernel *kernel;
+	_Atomic uint64_t epoch;       /* since when it may be reading; 0: it reads nothing (epoch.c) */
+	bool detachable;              /* has a stack of its own; false: a thread's */
+	bool away;                    /* has left the driver with what it carries */
+	uint8_t load;                 /* enum xk_load */
+	unsigned locks;               /* xk_locks held */
+	uint64_t started_ns;          /* budgets: when the driver took up the message; time parked is added */
+	struct xk_shepherd *next;     /* in the list of free stacks, or runnable */
+	struct xk_shepherd *all_next; /* every shepherd of the kernel */
+	struct xk_context context;
+	void (*application)(void *argument);
+	void *argument;
+	unsigned number; /* for traces: "stack 3" */
+};
+
+/* A thread of the operating system that runs shepherds. */
+struct xk_runner {
+	enum xk_runner_kind kind;
+	struct xk_kernel *kernel;
+	struct xk_context own;       /* the thread's own stack, while it runs a detachable one */
+	struct xk_shepherd shepherd; /* what it is when it runs on its own stack */
+	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
+	void *after_argument;
+	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
+	pthread_t thread;
+	_Atomic int tid;
+	sem_t token; /* an idle pool thread waits here */
+	struct xk_runner *idle_next;
+	struct xk_runner *all_next;
+	unsigned number;
+};
+
+/* Makes shepherd what xk_self answers on this thread (self.c, compiled apart: thread-locals are read nowhere else). */
+void xk_self_set(struct xk_shepherd *shepherd);
+
+static inline bool
+xk_on_driver(const struct xk_shepherd *self)
+{
+	return self->runner->kind == XK_RUN_DRIVER;
+}
+
+/* A detachable stack for the driver or for application code; NULL: none is free. */
+struct xk_shepherd *xk_shepherd_take(struct xk_kernel *kernel);
+void xk_shepherd_give(struct xk_shepherd *shepherd);
+
+/*
+ * From `from` (a shepherd, or NULL: the thread's own stack) goes on with `to` (or NULL: the thread's own stack) on this
+ * thread; after(runner, argument) is called on `to` first. Returns when `from` is gone on with, on whatever thread.
+ * ends: `from` will not be gone on with.
+ */
+void xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
+			void (*after)(struct xk_runner *runner, void *argument), void *argument);
+
+/* Leaves the driver for a thread. False: no stack is left (counted). edge may be NULL. */
+bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
+
+/*
+ * Charges spent_ns against a message's budget and what has been saved (at most carry_ns of it stays saved).
+ * False: it was more than that.
+ */
+bool xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns);
+
+/* Takes waiter's shepherd off its stack until xk_shepherd_resume. False: no stack is left (counted). */
+bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
+		      void *argument);
+
+/* A shepherd on a thread's own stack is about to block, or goes on: holds and epoch as when parking. */
+void xk_shepherd_block(struct xk_shepherd *self);
+void xk_shepherd_unblock(struct xk_shepherd *self);
+
+/* Puts a parked shepherd where its policy says it goes on. Any context. */
+void xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver);
+
+/* The shepherd's entry has unwound: goes to the thread's own stack and gives the stack back. Does not return. */
+void xk_shepherd_end(struct xk_shepherd *self);
+
+/* The kernel's stacks: config.stacks of them. 0 or -1: no memory. */
+int xk_stacks_init(struct xk_kernel *kernel);
+void xk_stacks_fini(struct xk_kernel *kernel);
+
+/* One line of trace for a message that crosses edge (trace.c). */
+void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
+/* One line of trace from the kernel itself. */
+__attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...);
+/* The handoff that has just happened, for the trace. */
+void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
+
+/* ---- epochs (epoch.c) ------------------------------------------------------------------------------------------ */
+
+/* self may read from now on what is bound now. */
+void xk_epoch_enter(struct xk_shepherd *self);
+/* self holds nothing that it has resolved, and goes on reading: once per turn. */
+void xk_epoch_pass(struct xk_shepherd *self);
+/* self reads nothing until it enters again. */
+void xk_epoch_leave(struct xk_shepherd *self);
+/* Releases what nobody can be reading. Driver only, between messages; or when nothing runs. */
+void xk_epoch_reclaim(struct xk_kernel *kernel);
+/* Releases all that is retired. When nothing runs. */
+void xk_epoch_drain(struct xk_kernel *kernel);
+
+/* ---- the pool: input threads in regular mode, those who take over in IPP mode (pool.c) -------------------------- */
+
+enum { XK_INPUT_QUEUE = 1024 };
+
+struct xk_input {
+	struct xk_msg *m;
+	struct xk_port *port;
+};
+
+struct xk_pool {
+	_Atomic uint32_t lock;
+	struct xk_shepherd *run_first, **run_last; /* runnable shepherds, in order */
+	struct xk_input inputs[XK_INPUT_QUEUE];    /* messages, a ring */
+	unsigned input_first, input_count;
+	_Atomic unsigned queued;  /* both, for looking without the lock */
+	struct xk_runner *idle;   /* youngest first */
+	_Atomic unsigned threads; /* that were started */
+	_Atomic unsigned blocked; /* of them, waiting on behalf of what they carry */
+	bool ends;
+	bool was_full; /* the driver waits for room */
+	struct xk_runner *runners;
+};
+
+void xk_pool_init(struct xk_pool *pool);
+/* Starts or ends threads until there are count. Main thread. 0 or -EAGAIN. */
+int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
+/* Room for messages. */
+unsigned xk_pool_room(struct xk_pool *pool);
+/* Queues a burst and wakes min(waiting, queued) threads. There must be room. Driver. */
+void xk_pool_put(struct xk_kernel *kernel, const struct xk_input *inputs, unsigned count);
+/* Queues a runnable shepherd and wakes a thread. */
+void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
+/* For a kernel without threads: a runnable shepherd, for the driver to run. NULL: none. */
+struct xk_shepherd *xk_pool_steal(struct xk_pool *pool);
+
+/* Starts a thread that is a runner; body(runner) is its work. 0 or -EAGAIN. */
+int xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind,
+		    void *(*body)(void *runner));
+/* For the body: its beginning and end. */
+void xk_runner_begin(struct xk_runner *runner);
+void xk_runner_end(struct xk_runner *runner);
+
+/* ---- transmit (transmit.c) --------------------------------------------------------------------------------------- */
+
+/* A port's way out. Whoever holds it may call the port's transmit; the driver holds it while it is awake. */
+struct xk_transmit {
+	struct xk_kernel *kernel;
+	_Atomic bool stuck; /* the device was full when transmit was last let go */
+	unsigned count;     /* the driver's own, to go at the end of its turn */
+	struct xk_msg *batch[2 * XK_BURST];
+	_Atomic uint32_t held;
+	_Atomic unsigned queued; /* in the ring: from everybody else */
+	_Atomic uint32_t lock;   /* of the ring */
+	unsigned first;
+	struct xk_msg *ring[XK_TRANSMIT_QUEUE];
+};
+
+/* Sends what the driver has collected and others have queued. Driver, holding transmit. */
+void xk_transmit_flush(struct xk_port *port);
+/* The driver is about to sleep, or is awake again. */
+void xk_transmit_release(struct xk_port *port);
+void xk_transmit_acquire(struct xk_port *port);
+/* Frees what was not sent. When nothing runs. */
+void xk_transmit_free(struct xk_port *port);
+
+/* ---- the driver (driver.c) ------------------------------------------------------------------------------------------
+ */
+
+struct xk_driver {
+	struct xk_input burst[XK_BURST]; /* what this turn has received */
+	unsigned next, count;
+	unsigned resumes_left;  /* of the shepherds that were runnable when the turn began */
+	uint64_t now_ns;        /* this turn's clock */
+	uint64_t busy_ns;       /* when it last had something to do: adaptive */
+	uint64_t poll_until_ns; /* somebody spins on a reply until then */
+	uint64_t control_ns;    /* poll_control is next due */
+	uint64_t credit_ns;     /* unspent budget of the graph */
+	uint64_t stalled_ns;    /* since when all input threads are blocked; 0: they are not */
+	struct xk_port *port;   /* the next to receive from */
+	struct xk_runner runner;
+	_Atomic uint32_t sleeping;
+	_Atomic bool halted;
+	_Atomic bool paused, has_paused; /* takes no frames: reconfiguration */
+	_Atomic uint32_t lock;           /* of the list of runnable shepherds */
+	struct xk_shepherd *run_first, **run_last;
+	_Atomic unsigned runnable;
+	bool started; /* on a thread of its own */
+	bool events_due;
+	/* its own counts */
+	_Atomic uint64_t turns, frames, sleeps, overruns;
+};
+
+/* The driver's life on a detachable stack; returns when self has left the driver, or the driver is halted. */
+void xk_driver_loop(struct xk_shepherd *self);
+/* Ends the driver's sleep, if it sleeps. Any context. */
+void xk_driver_wake(struct xk_kernel *kernel);
+/* Queues a shepherd for the driver to resume. Any context. */
+void xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
+/* Gives m, which arrived on port, to the graph. A shepherd. */
+void xk_deliver(struct xk_port *port, struct xk_msg *m);
+
+/* ---- the kernel
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct xk_kernel {
+	struct xk_kernel_config config;
+	struct xk_platform *platform;
+	_Atomic enum xk_mode mode;
+	struct xk_driver driver;
+	struct xk_pool pool;
+	struct xk_wheel *wheel;
+	struct xk_runner events; /* regular mode: who runs event handlers */
+	pthread_mutex_t events_mutex;
+	pthread_cond_t events_condition;
+	bool events_end, events_kicked; /* under the mutex */
+	struct xk_port *ports;
+	struct xk_protocol *protocols;   /* lowers first */
+	struct xk_protocol *initialised; /* the same, once their inits have succeeded */
+	uint64_t budget_ns, carry_ns;
+	_Atomic bool budgeted; /* some crossing compares the clock: messages note when they start */
+	_Atomic bool traced;
+	_Atomic bool stopping;
+	_Atomic unsigned busy; /* messages queued, shepherds runnable or running away from the driver */
+	_Atomic unsigned parked;
+	_Atomic unsigned applications; /* threads of application code, regular mode */
+	_Atomic uint32_t message_id;
+	/* detachable stacks */
+	_Atomic uint32_t stacks_lock;
+	struct xk_shepherd *stacks, *stacks_free;
+	/* epochs */
+	_Atomic uint64_t epoch;
+	_Atomic uint32_t retired_lock;
+	struct xk_retired *retired_first, **retired_last;
+	_Atomic unsigned retired;
+	_Atomic uint32_t shepherds_lock;
+	struct xk_shepherd *shepherds; /* all: detachable ones and threads' */
+	/* waiting */
+	_Atomic uint32_t waiters_lock;
+	struct xk_waiter *waiters;
+	/* counts */
+	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
+	_Atomic uint64_t handoffs_event, fallbacks, no_stack, parks, resumes_thread, resumes_driver, overtaken, stalled;
+	_Atomic uint64_t foreign_waits, ended_switches, ended_stack_switches, ended_locks;
+};
+
+static inline void
+xk_tally(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* Adds to a counter that only the caller's thread changes: no atomic operation, and readers elsewhere see whole values.
+ */
+static inline void
+xk_bump(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+/* Ends every wait with -ECANCELED (semaphore.c). */
+void xk_waiters_cancel(struct xk_kernel *kernel);
+
+/* For a message's way: reads the clock, and counts that it did. */
+uint64_t xk_clock(struct xk_kernel *kernel, struct xk_runner *runner);
 
 #endif

@@ -18,6 +18,7 @@ struct xk_kernel;
 /* Lies inside what is retired. */
 struct xk_retired {
 	struct xk_retired *next;
+	uint64_t epoch;
 	void (*release)(struct xk_retired *retired);
 };
 

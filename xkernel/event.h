@@ -28,18 +28,19 @@ enum xk_event_state { XK_EVENT_IDLE, XK_EVENT_PENDING, XK_EVENT_FIRING };
 enum xk_event_cancelled {
 	XK_EVENT_FINISHED,  /* it was not pending: never scheduled, or its handler has returned */
 	XK_EVENT_RUNNING,   /* its handler runs; it can ask xk_event_is_cancelled */
-	XK_EVENT_CANCELLED, /* it will not fire */
+	XK_EVENT_CANCELLED, /* it will not fire; if it was scheduled by its handler, that may still run */
 };
 
 struct xk_event {
-	struct xk_event *next, **at; /* in a slot of the wheel, or in the list of those due */
+	struct xk_event *next, **at; /* in a slot of the wheel */
 	uint64_t due_us;
 	struct xk_kernel *kernel;
 	xk_event_handler *handler;
 	void *argument;
 	uint16_t slot;
 	uint8_t state;          /* enum xk_event_state, under the wheel's lock */
-	_Atomic bool cancelled; /* asked for while firing */
+	_Atomic bool cancelled; /* asked for while its handler ran */
+	uint32_t running;       /* handlers under way: one that waits may be overtaken by the next; under the lock */
 };
 
 /* Prepares an event. Call once, before anything else. */

@@ -13,9 +13,7 @@
 #ifndef XK_MAP_H
 #define XK_MAP_H
 
-#include "xkernel/base.h"
-
-struct xk_kernel;
+#include "xkernel/epoch.h"
 
 struct xk_key {
 	uint64_t a, b;
@@ -30,7 +28,8 @@ struct xk_binding {
 
 /* Open addressing with linear probing; free slots hold one of the two markers, so that every slot can be read. */
 struct xk_map_table {
-	struct xk_map_table *retired_next;
+	struct xk_retired retired;
+	struct xk_map_table *previous; /* outgrown; kept where there is no kernel to retire it with */
 	uint32_t mask;
 	uint32_t used; /* slots that are not free: bindings and tombstones */
 	struct xk_binding free, tombstone;
@@ -41,12 +40,12 @@ struct xk_map {
 	_Atomic(struct xk_map_table *) table;
 	_Atomic uint32_t last; /* slot that was resolved last: the one-entry cache */
 	uint64_t seed[2];
-	struct xk_kernel *kernel;
+	struct xk_kernel *kernel; /* NULL: outgrown tables are kept until xk_map_fini */
 	_Atomic unsigned count;  /* bindings */
 	_Atomic uint32_t writer; /* held by who changes the map, for a bounded while */
 };
 
-/* An empty map that expects about `expected` bindings; it grows past them. 0 or -ENOMEM. */
+/* An empty map that expects about `expected` bindings; it grows past them. 0, -ENOMEM, or why there is no seed. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /* Frees the map's own memory. Bindings still in it are forgotten. Nobody else may be using it. */

@@ -12,6 +12,7 @@
 
 struct xk_platform;
 struct xk_port;
+struct xk_protocol;
 struct xk_session;
 
 struct xk_platform_ops {
@@ -58,6 +59,7 @@ struct xk_platform_ops {
 
 struct xk_platform {
 	const struct xk_platform_ops *ops;
+	bool virtual_time; /* time passes in sleep only: the driver never polls */
 };
 
 enum xk_port_offload {
@@ -108,5 +110,13 @@ struct xk_port {
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames that nobody listened for: dropped as no_session */
 };
+
+/*
+ * For the port protocol (owner): sends frame m. In the driver it goes at the end of the turn, together with others;
+ * otherwise now, or as soon as whoever holds the port's transmit comes by. Where the ring is full, waits as owner's
+ * `implicit` says (at most 10 ms in a thread). 0: taken; -ENOBUFS: still the caller's. A shepherd or a foreign thread;
+ * may hand off.
+ */
+int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m);
 
 #endif

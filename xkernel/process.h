@@ -29,6 +29,9 @@ struct xk_shepherd;
  */
 struct xk_shepherd *xk_self(void);
 
+/* Nanoseconds since some start, read from the platform's clock now. Any context. */
+uint64_t xk_now_ns(const struct xk_protocol *self);
+
 /* A session that some shepherd is popping through; lies on that shepherd's stack (upi.h, xk_pop). */
 struct xk_hold {
 	struct xk_hold *below;
@@ -88,6 +91,9 @@ struct xk_lock {
 	struct xk_protocol *owner;
 };
 
+/* How many xk_locks the running shepherd holds. Any context; for assertions. */
+unsigned xk_locks_held(void);
+
 void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
 
 /* Takes the lock. Any context; may wait. */
@@ -104,7 +110,11 @@ void xk_unlock(struct xk_lock *lock);
  */
 bool xk_handoff(struct xk_protocol *self);
 
-/* For long work inside one protocol: leaves the driver if the message's time budget is spent. Holds no lock. */
+/*
+ * For long work inside one protocol: leaves the driver if the message's time budget is spent. Application code that
+ * runs for long without waiting calls it now and then too: it lets memory be reclaimed that it might have been reading
+ * (what it resolved before, it resolves again). Holds no lock.
+ */
 void xk_checkpoint(struct xk_protocol *self);
 
 #endif

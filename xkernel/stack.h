@@ -12,25 +12,43 @@
 
 #include "xkernel/base.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define XK_CONTEXT_ASAN
+#endif
+#if __has_feature(thread_sanitizer)
+#define XK_CONTEXT_TSAN
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(XK_CONTEXT_ASAN)
+#define XK_CONTEXT_ASAN
+#endif
+#if defined(__SANITIZE_THREAD__) && !defined(XK_CONTEXT_TSAN)
+#define XK_CONTEXT_TSAN
+#endif
+
 struct xk_context {
-	void *saved;		/* stack pointer while at rest */
-	const void *bottom;	/* lowest address of the stack, above its guard page */
+	void *saved;        /* stack pointer while at rest; first, for the .S files */
+	const void *bottom; /* lowest address of the stack, above its guard page */
 	size_t size;
-	void *fake;		/* AddressSanitizer's */
-	void *fiber;		/* ThreadSanitizer's */
+	void (*entry)(void *argument); /* what the last prepare named */
+	void *argument;
+	void *fake;  /* AddressSanitizer's, while at rest */
+	void *fiber; /* ThreadSanitizer's */
 	unsigned valgrind_id;
-	bool mapped;		/* made by xk_context_map; false: a thread's own stack */
+	bool mapped;     /* made by xk_context_map; false: a thread's own stack */
+	bool registered; /* valgrind_id is one */
 };
 
-/* Maps a stack of at least size bytes with a guard page below it. 0 or -ENOMEM. */
+/* Maps a stack of at least size bytes with a guard page below it. 0 or -ENOMEM. Prepare it before switching to it. */
 int xk_context_map(struct xk_context *context, size_t size);
 
-/* Unmaps it. Nobody runs on it. */
+/* Unmaps it. Nobody runs on it, and nobody will go on with it. */
 void xk_context_unmap(struct xk_context *context);
 
 /*
  * Makes entry(argument) what the next switch to the mapped context begins with, on an empty stack. entry never
- * returns. May be called again when the context is no longer needed as it stands.
+ * returns. May be called again when the context is no longer needed as it stands; nobody runs on it then.
  */
 void xk_context_prepare(struct xk_context *context, void (*entry)(void *argument), void *argument);
 
@@ -39,11 +57,37 @@ void xk_context_adopt(struct xk_context *context);
 /* Gives back what adopt took; the thread runs on its own stack. */
 void xk_context_disown(struct xk_context *context);
 
+/* The bare switch, in assembly. Not for callers. */
+void xk_context_swap(struct xk_context *from, struct xk_context *to);
+
+#if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
+
+void xk_context_switch(struct xk_context *from, struct xk_context *to);
+__attribute__((noreturn)) void xk_context_leave(struct xk_context *from, struct xk_context *to);
+
+#else
+
 /*
  * Saves the running stack in `from` and goes on with `to`; returns when somebody switches to `from` again, perhaps on
  * another thread. Nobody else may switch to `from` before this has left it: who is to find it is told afterwards, by
  * the code that `to` goes on with.
  */
-void xk_context_switch(struct xk_context *from, struct xk_context *to);
+static inline void
+xk_context_switch(struct xk_context *from, struct xk_context *to)
+{
+	xk_context_swap(from, to);
+}
 
+/*
+ * As xk_context_switch, where nobody will go on with the mapped context `from` as it stands: it is prepared again or
+ * unmapped, once `to` goes on.
+ */
+__attribute__((noreturn)) static inline void
+xk_context_leave(struct xk_context *from, struct xk_context *to)
+{
+	xk_context_swap(from, to);
+	__builtin_unreachable();
+}
+
+#endif
 #endif

@@ -30,7 +30,8 @@ struct xk_protocol_type;
 
 /*
  * What an instance of a protocol does. An entry that is missing: open and open_enable fail with -EOPNOTSUPP, open_done
- * accepts, demux drops, control passes the question on (below).
+ * accepts, control passes the question on (below). Who opens a session below has demux (or call_demux): asserted by
+ * xk_session_new, so that the way of every message need not look.
  */
 struct xk_protocol_ops {
 	/* Prepares the instance: its lowers are there and initialised. 0 or -errno, which refuses the graph. Main
@@ -52,7 +53,10 @@ struct xk_protocol_ops {
 	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
 };
 
-/* What a session does. A missing push or call fails with -EOPNOTSUPP, a missing pop drops, close has nothing to add. */
+/*
+ * What a session does. push and pop are there in every session that messages pass through (they are called unseen); a
+ * missing call or call_pop fails with -EOPNOTSUPP; without close there is nothing to add.
+ */
 struct xk_session_ops {
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
@@ -199,6 +203,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_edge *edge = s->up;
 
+	xk_debug_assert(xk_locks_held() == 0);
 	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
 		xk_cross_up(s, m);
 	edge->upper->ops->demux(edge->upper, s, m);
@@ -214,6 +219,7 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 	struct xk_shepherd_head *self = xk_self_head();
 	struct xk_hold hold = { self->holds, s, false };
 
+	xk_debug_assert(xk_locks_held() == 0);
 	atomic_store_explicit(&s->used, true, memory_order_relaxed);
 	self->holds = &hold;
 	if (xk_likely(s->order == NULL))
@@ -232,6 +238,7 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
 {
+	xk_debug_assert(xk_locks_held() == 0);
 	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE))
 		xk_cross_down(s, m);
 	return s->ops->push(s, m);
@@ -342,6 +349,9 @@ xk_lower(const struct xk_protocol *self, unsigned index)
 {
 	return self->lowers[index]->lower;
 }
+
+/* The platform whose buffers self makes messages of (msg.h). Any context. */
+struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
 /* The number that hlp_type has on self: from the edge (number=N) or self's table. 0 or -ENOENT. */
 int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);

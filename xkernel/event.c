@@ -1,0 +1,286 @@
+/*
+ * event.c - the event wheel: eleven levels of 64 slots, a microsecond the finest, all 64 bits of time.
+ *
+ * An event lies in the level of the highest group of six bits in which its due time differs from base_us, in the slot
+ * those bits name. So every event of a level is due before every event of a coarser one, the earliest slot is the
+ * lowest bit of the lowest level, and base_us may move up to the start of that slot without any event moving. When
+ * time reaches a coarse slot its events are put into finer ones, in order and a few at a time, so that the lock is
+ * held for a bounded while. Events of one due time are always in one slot, in the order of their scheduling.
+ */
+#include <stdlib.h>
+
+#include "xkernel/engine.h"
+
+enum {
+	EVENT_BITS = 6,
+	EVENT_SLOTS = 1 << EVENT_BITS,
+	EVENT_LEVELS = 11,
+	EVENT_NO_SLOT = EVENT_LEVELS * EVENT_SLOTS,
+	EVENT_CASCADED = 32, /* events moved under one hold of the lock */
+};
+
+static_assert(EVENT_LEVELS * EVENT_BITS >= 64, "every due time has a level");
+
+struct event_slot {
+	struct xk_event *first, **last;
+};
+
+struct xk_wheel {
+	_Atomic uint64_t next_us; /* nothing is due before; written under the lock */
+	_Atomic uint32_t lock;
+	uint32_t levels;   /* which are occupied */
+	uint64_t base_us;  /* no event is due before */
+	uint64_t floor_us; /* no event will be scheduled before */
+	unsigned cascaded; /* the slot that is being emptied into finer ones; base_us is then just before it */
+	uint64_t occupied[EVENT_LEVELS];
+	struct event_slot slots[EVENT_LEVELS * EVENT_SLOTS];
+};
+
+struct xk_wheel *
+xk_wheel_new(uint64_t now_us)
+{
+	struct xk_wheel *wheel = calloc(1, sizeof(*wheel));
+
+	if (wheel == NULL)
+		return NULL;
+	atomic_init(&wheel->next_us, UINT64_MAX);
+	wheel->base_us = wheel->floor_us = now_us;
+	wheel->cascaded = EVENT_NO_SLOT;
+	for (unsigned i = 0; i < EVENT_LEVELS * EVENT_SLOTS; i++)
+		wheel->slots[i].last = &wheel->slots[i].first;
+	return wheel;
+}
+
+void
+xk_wheel_free(struct xk_wheel *wheel)
+{
+	free(wheel);
+}
+
+uint64_t
+xk_wheel_next_us(const struct xk_wheel *wheel)
+{
+	return atomic_load_explicit(&wheel->next_us, memory_order_seq_cst);
+}
+
+/* ---- slots; under the lock --------------------------------------------------------------------------------------- */
+
+static void
+event_link(struct xk_wheel *wheel, struct xk_event *event, uint64_t base_us)
+{
+	unsigned level = (63 - (unsigned)__builtin_clzll((event->due_us ^ base_us) | 1)) / EVENT_BITS;
+	unsigned index = event->due_us >> level * EVENT_BITS & (EVENT_SLOTS - 1);
+	struct event_slot *slot = &wheel->slots[level * EVENT_SLOTS + index];
+
+	event->slot = (uint16_t)(level * EVENT_SLOTS + index);
+	event->next = NULL;
+	event->at = slot->last;
+	*slot->last = event;
+	slot->last = &event->next;
+	wheel->occupied[level] |= UINT64_C(1) << index;
+	wheel->levels |= 1U << level;
+}
+
+static void
+event_unlink(struct xk_wheel *wheel, struct xk_event *event)
+{
+	struct event_slot *slot = &wheel->slots[event->slot];
+	unsigned level = event->slot / EVENT_SLOTS;
+
+	*event->at = event->next;
+	if (event->next != NULL)
+		event->next->at = event->at;
+	else
+		slot->last = event->at;
+	if (slot->first != NULL)
+		return;
+	wheel->occupied[level] &= ~(UINT64_C(1) << event->slot % EVENT_SLOTS);
+	if (wheel->occupied[level] == 0)
+		wheel->levels &= ~(1U << level);
+}
+
+static unsigned
+event_first_slot(const struct xk_wheel *wheel)
+{
+	unsigned level;
+
+	if (wheel->cascaded != EVENT_NO_SLOT || wheel->levels == 0)
+		return wheel->cascaded;
+	level = (unsigned)__builtin_ctz(wheel->levels);
+	return level * EVENT_SLOTS + (unsigned)__builtin_ctzll(wheel->occupied[level]);
+}
+
+/* When slot begins; UINT64_MAX for no slot. */
+static uint64_t
+event_slot_start(const struct xk_wheel *wheel, unsigned slot)
+{
+	unsigned shift = slot / EVENT_SLOTS * EVENT_BITS, above = shift + EVENT_BITS;
+	uint64_t group = above < 64 ? wheel->base_us >> above << above : 0;
+
+	return slot == EVENT_NO_SLOT ? UINT64_MAX : group | (uint64_t)(slot % EVENT_SLOTS) << shift;
+}
+
+/* Stores when to ask again. True: that is earlier than it was. */
+static bool
+event_publish(struct xk_wheel *wheel, uint64_t next_us)
+{
+	uint64_t was_us = atomic_load_explicit(&wheel->next_us, memory_order_relaxed);
+
+	if (next_us != was_us)
+		atomic_store_explicit(&wheel->next_us, next_us, memory_order_seq_cst);
+	return next_us < was_us;
+}
+
+/* ---- taking what is due ------------------------------------------------------------------------------------------ */
+
+/* Moves a few events of the slot that time has reached into finer slots. */
+static void
+event_cascade(struct xk_wheel *wheel)
+{
+	unsigned slot = wheel->cascaded;
+	uint64_t start_us = event_slot_start(wheel, slot);
+	struct xk_event *event;
+
+	for (unsigned i = 0; i < EVENT_CASCADED; i++) {
+		event = wheel->slots[slot].first;
+		if (event == NULL) {
+			wheel->base_us = start_us;
+			wheel->cascaded = EVENT_NO_SLOT;
+			return;
+		}
+		event_unlink(wheel, event);
+		event_link(wheel, event, start_us);
+	}
+}
+
+static struct xk_event *
+event_fire(struct xk_wheel *wheel, unsigned slot)
+{
+	struct xk_event *event = wheel->slots[slot].first;
+
+	event_unlink(wheel, event);
+	event->state = XK_EVENT_FIRING;
+	event->running++;
+	atomic_store_explicit(&event->cancelled, false, memory_order_relaxed);
+	return event;
+}
+
+/* One step towards the next due event. True: more steps are needed. */
+static bool
+event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
+{
+	unsigned slot = event_first_slot(wheel);
+	uint64_t start_us = event_slot_start(wheel, slot);
+
+	if (wheel->floor_us <= now_us)
+		wheel->floor_us = now_us + 1;
+	if (wheel->cascaded != EVENT_NO_SLOT) {
+		event_cascade(wheel);
+		return true;
+	}
+	if (start_us > now_us) {
+		if (wheel->base_us < now_us)
+			wheel->base_us = now_us;
+		return false;
+	}
+	if (slot >= EVENT_SLOTS) {
+		/* Until it is empty, what else is due in this slot must still queue up behind its events. */
+		wheel->cascaded = slot;
+		wheel->base_us = start_us - 1;
+		return true;
+	}
+	wheel->base_us = start_us;
+	*event = event_fire(wheel, slot);
+	return false;
+}
+
+struct xk_event *
+xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us)
+{
+	struct xk_event *event = NULL;
+	bool more;
+
+	do {
+		xk_spin_lock(&wheel->lock);
+		more = event_step(wheel, now_us, &event);
+		event_publish(wheel, event_slot_start(wheel, event_first_slot(wheel)));
+		xk_spin_unlock(&wheel->lock);
+	} while (more);
+	return event;
+}
+
+void
+xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event)
+{
+	xk_spin_lock(&wheel->lock);
+	event->running--;
+	if (event->state == XK_EVENT_FIRING && event->running == 0)
+		event->state = XK_EVENT_IDLE;
+	xk_spin_unlock(&wheel->lock);
+}
+
+/* ---- scheduling and cancelling ----------------------------------------------------------------------------------- */
+
+void
+xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument)
+{
+	*event = (struct xk_event){ .kernel = kernel, .handler = handler, .argument = argument };
+}
+
+/* Under the lock. True: somebody who sleeps has to be told. */
+static bool
+event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_us, uint64_t due_us)
+{
+	uint64_t next_us = atomic_load_explicit(&wheel->next_us, memory_order_relaxed), start_us;
+
+	if (event->state == XK_EVENT_PENDING)
+		event_unlink(wheel, event);
+	event->state = XK_EVENT_PENDING;
+	/* Nothing is due before next_us; a base near the present gives the event the finest slot. */
+	if (wheel->base_us < now_us && now_us < next_us)
+		wheel->base_us = now_us;
+	event->due_us = due_us;
+	if (event->due_us < wheel->floor_us)
+		event->due_us = wheel->floor_us;
+	if (event->due_us < wheel->base_us)
+		event->due_us = wheel->base_us;
+	event_link(wheel, event, wheel->base_us);
+	start_us = event_slot_start(wheel, event->slot);
+	return start_us < next_us && event_publish(wheel, start_us);
+}
+
+void
+xk_event_schedule(struct xk_event *event, uint64_t delay_us)
+{
+	struct xk_wheel *wheel = xk_kernel_wheel(event->kernel);
+	uint64_t now_us = xk_kernel_now_us(event->kernel);
+	/* UINT64_MAX means that nothing is scheduled. */
+	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
+	bool earlier;
+
+	xk_spin_lock(&wheel->lock);
+	earlier = event_schedule_at(wheel, event, now_us, due_us);
+	xk_spin_unlock(&wheel->lock);
+	if (earlier)
+		xk_kernel_kick(event->kernel);
+}
+
+enum xk_event_cancelled
+xk_event_cancel(struct xk_event *event)
+{
+	struct xk_wheel *wheel = xk_kernel_wheel(event->kernel);
+	enum xk_event_cancelled answer = XK_EVENT_FINISHED;
+
+	xk_spin_lock(&wheel->lock);
+	if (event->running > 0) {
+		atomic_store_explicit(&event->cancelled, true, memory_order_release);
+		answer = XK_EVENT_RUNNING;
+	}
+	if (event->state == XK_EVENT_PENDING) {
+		event_unlink(wheel, event);
+		event->state = event->running > 0 ? XK_EVENT_FIRING : XK_EVENT_IDLE;
+		answer = XK_EVENT_CANCELLED;
+	}
+	xk_spin_unlock(&wheel->lock);
+	return answer;
+}

@@ -1,0 +1,744 @@
+/*
+ * kernel.c - a host's life: made, filled with a graph, started or run, reconfigured, stopped, freed; and its counts.
+ */
+#define _GNU_SOURCE
+#include "xkernel/kernel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "xkernel/engine.h"
+#include "xkernel/trace.h"
+
+enum {
+	KERNEL_STACKS = 64,
+	KERNEL_ADAPTIVE_NS = 50 * 1000,
+	KERNEL_QUIET_TRIES = 20000, /* of KERNEL_NAP_NS each: two seconds */
+	KERNEL_NAP_NS = 100 * 1000,
+};
+
+/* ---- making
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void
+kernel_configure(struct xk_kernel *kernel, const struct xk_kernel_config *config)
+{
+	kernel->config = *config;
+	if (kernel->config.name == NULL)
+		kernel->config.name = "kernel";
+	if (kernel->config.threads == 0)
+		kernel->config.threads = 1;
+	if (kernel->config.stacks == 0)
+		kernel->config.stacks = KERNEL_STACKS;
+	if (kernel->config.adaptive_ns == 0)
+		kernel->config.adaptive_ns = KERNEL_ADAPTIVE_NS;
+	kernel->platform = config->platform;
+	kernel->mode = config->mode;
+}
+
+static void
+kernel_init_lists(struct xk_kernel *kernel)
+{
+	xk_pool_init(&kernel->pool);
+	kernel->driver.run_last = &kernel->driver.run_first;
+	kernel->driver.runner.kernel = kernel;
+	kernel->driver.runner.kind = XK_RUN_DRIVER;
+	kernel->retired_last = &kernel->retired_first;
+	atomic_init(&kernel->epoch, 1);
+}
+
+static int
+kernel_init_events(struct xk_kernel *kernel)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&kernel->events_mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&kernel->events_condition, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	kernel->wheel = xk_wheel_new(xk_kernel_now_us(kernel));
+	return kernel->wheel == NULL ? -ENOMEM : 0;
+}
+
+struct xk_kernel *
+xk_kernel_new(const struct xk_kernel_config *config)
+{
+	struct xk_kernel *kernel;
+
+	if (config->platform == NULL || config->stacks == 1)
+		return NULL;
+	kernel = aligned_alloc(64, (sizeof(*kernel) + 63) & ~(size_t)63);
+	if (kernel == NULL)
+		return NULL;
+	memset(kernel, 0, sizeof(*kernel));
+	kernel_configure(kernel, config);
+	kernel_init_lists(kernel);
+	if (kernel_init_events(kernel) != 0 || xk_stacks_init(kernel) != 0) {
+		xk_kernel_free(kernel);
+		return NULL;
+	}
+	return kernel;
+}
+
+void
+xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
+{
+	struct xk_port **at = &kernel->ports;
+
+	port->transmit = calloc(1, sizeof(*port->transmit));
+	xk_assert(port->transmit != NULL);
+	port->transmit->kernel = kernel;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = port;
+}
+
+struct xk_port *
+xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
+{
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		if (strcmp(port->name, name) == 0)
+			return port;
+	return NULL;
+}
+
+/* ---- protocols and edges ------------------------------------------------------------------------------------------
+ */
+
+static unsigned
+kernel_count_names(const char *const *names)
+{
+	unsigned count = 0;
+
+	while (names != NULL && names[count] != NULL)
+		count++;
+	return count;
+}
+
+static void
+kernel_free_protocol(struct xk_protocol *protocol)
+{
+	const struct xk_setting *setting = protocol->type->settings;
+
+	for (; setting != NULL && setting->name != NULL; setting++)
+		if (setting->type == XK_SETTING_STRING)
+			free(*(char **)((char *)protocol + setting->offset));
+	for (unsigned i = 0; i < protocol->lower_count; i++)
+		free(protocol->lowers[i]);
+	free(protocol->lowers);
+	free((void *)protocol->drops);
+	free((void *)protocol->counters);
+	free((void *)protocol->name);
+	free(protocol);
+}
+
+static bool
+kernel_set_initial(struct xk_protocol *protocol)
+{
+	const struct xk_setting *setting = protocol->type->settings;
+	char why[128];
+
+	for (; setting != NULL && setting->name != NULL; setting++)
+		if (setting->initial != NULL &&
+		    xk_setting_parse(setting, setting->initial, protocol, why, sizeof(why)) != 0)
+			return false;
+	return true;
+}
+
+struct xk_protocol *
+xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *type, const char *name)
+{
+	struct xk_protocol *protocol = calloc(1, type->size), **at = &kernel->protocols;
+
+	if (protocol == NULL)
+		return NULL;
+	protocol->type = type;
+	protocol->ops = type->ops;
+	protocol->kernel = kernel;
+	protocol->session_max = type->session_max;
+	protocol->name = strdup(name);
+	protocol->drops = calloc(xk_drop_count(type), sizeof(*protocol->drops));
+	protocol->counters = calloc(kernel_count_names(type->counters) + 1, sizeof(*protocol->counters));
+	if (protocol->name == NULL || protocol->drops == NULL || protocol->counters == NULL ||
+	    !kernel_set_initial(protocol)) {
+		kernel_free_protocol(protocol);
+		return NULL;
+	}
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = protocol;
+	return protocol;
+}
+
+struct xk_edge *
+xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct xk_protocol *lower, const char *role)
+{
+	struct xk_edge **lowers = realloc(upper->lowers, (upper->lower_count + 1) * sizeof(*lowers)), *edge;
+
+	(void)kernel;
+	if (lowers == NULL)
+		return NULL;
+	upper->lowers = lowers;
+	edge = calloc(1, sizeof(*edge));
+	if (edge == NULL)
+		return NULL;
+	edge->upper = upper;
+	edge->lower = lower;
+	edge->role = role;
+	lowers[upper->lower_count++] = edge;
+	return edge;
+}
+
+void
+xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry)
+{
+	kernel->budget_ns = budget_ns;
+	kernel->carry_ns = budget_ns * carry;
+}
+
+/* ---- what to watch --------------------------------------------------------------------------------------------------
+ */
+
+static bool
+kernel_is_budgeted(const struct xk_kernel *kernel, const struct xk_edge *edge)
+{
+	return !edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0);
+}
+
+static bool
+kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
+{
+	unsigned watch = atomic_load_explicit(&edge->watch, memory_order_relaxed) & XK_WATCH_EXPLICIT;
+
+	if (kernel_is_budgeted(kernel, edge))
+		watch |= XK_WATCH_BUDGET;
+	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
+		watch |= XK_WATCH_TRACE;
+	atomic_store_explicit(&edge->watch, watch, memory_order_relaxed);
+	return watch & XK_WATCH_BUDGET;
+}
+
+void
+xk_kernel_rewatch(struct xk_kernel *kernel)
+{
+	bool budgeted = false, traced = false;
+
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		traced = traced || p->trace_level >= XK_TRACE_MESSAGES;
+		for (unsigned i = 0; i < p->lower_count; i++)
+			budgeted = kernel_watch_edge(kernel, p->lowers[i]) || budgeted;
+	}
+	atomic_store_explicit(&kernel->budgeted, budgeted, memory_order_relaxed);
+	atomic_store_explicit(&kernel->traced, traced, memory_order_relaxed);
+}
+
+/* Gives back what the protocols up to (not with) end have taken: uppers first. */
+static void
+kernel_fini_protocols(struct xk_protocol *protocol, const struct xk_protocol *end)
+{
+	if (protocol == NULL || protocol == end)
+		return;
+	kernel_fini_protocols(protocol->next, end);
+	xk_session_uncache(protocol, NULL, NULL);
+	if (protocol->ops->fini != NULL)
+		protocol->ops->fini(protocol);
+}
+
+int
+xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
+{
+	xk_kernel_rewatch(kernel);
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		int result = p->ops->init == NULL ? 0 : p->ops->init(p);
+
+		if (result == 0)
+			continue;
+		*failed = p;
+		kernel_fini_protocols(kernel->protocols, p);
+		xk_epoch_drain(kernel);
+		kernel->initialised = NULL;
+		return result;
+	}
+	kernel->initialised = kernel->protocols;
+	return 0;
+}
+
+struct xk_protocol *
+xk_kernel_first(struct xk_kernel *kernel)
+{
+	return kernel->protocols;
+}
+
+struct xk_protocol *
+xk_kernel_find(struct xk_kernel *kernel, const char *name)
+{
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		if (strcmp(p->name, name) == 0)
+			return p;
+	return NULL;
+}
+
+/* ---- time ----------------------------------------------------------------------------------------------------------
+ */
+
+struct xk_wheel *
+xk_kernel_wheel(struct xk_kernel *kernel)
+{
+	return kernel->wheel;
+}
+
+uint64_t
+xk_kernel_now_us(struct xk_kernel *kernel)
+{
+	return kernel->platform->ops->now_ns(kernel->platform) / 1000;
+}
+
+uint64_t
+xk_now_ns(const struct xk_protocol *self)
+{
+	struct xk_platform *platform = self->kernel->platform;
+
+	return platform->ops->now_ns(platform);
+}
+
+void
+xk_kernel_kick(struct xk_kernel *kernel)
+{
+	if (kernel->mode == XK_IPP) {
+		xk_driver_wake(kernel);
+		return;
+	}
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_kicked = true;
+	pthread_cond_signal(&kernel->events_condition);
+	pthread_mutex_unlock(&kernel->events_mutex);
+}
+
+/* The event thread of regular mode: runs what is due, one handler after the other. */
+static void
+kernel_fire(struct xk_kernel *kernel)
+{
+	struct xk_shepherd *self = &kernel->events.shepherd;
+	struct xk_event *event;
+
+	while (kernel->mode == XK_REGULAR && (event = xk_wheel_take(kernel->wheel, xk_kernel_now_us(kernel))) != NULL) {
+		self->load = XK_LOAD_EVENT;
+		xk_epoch_enter(self);
+		event->handler(event, event->argument);
+		xk_wheel_fired(kernel->wheel, event);
+		xk_epoch_leave(self);
+	}
+}
+
+/* Under the mutex: waits until something is due or kicked. */
+static void
+kernel_wait_for_event(struct xk_kernel *kernel)
+{
+	uint64_t next_us = kernel->mode == XK_REGULAR ? xk_wheel_next_us(kernel->wheel) : UINT64_MAX;
+	uint64_t now_us = xk_kernel_now_us(kernel), delay_us;
+	struct timespec until;
+
+	if (next_us <= now_us)
+		return;
+	if (next_us == UINT64_MAX) {
+		pthread_cond_wait(&kernel->events_condition, &kernel->events_mutex);
+		return;
+	}
+	delay_us = next_us - now_us;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(delay_us / 1000000);
+	until.tv_nsec += (long)(delay_us % 1000000) * 1000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_cond_timedwait(&kernel->events_condition, &kernel->events_mutex, &until);
+}
+
+static void *
+kernel_events_thread(void *argument)
+{
+	struct xk_runner *runner = argument;
+	struct xk_kernel *kernel = runner->kernel;
+
+	xk_runner_begin(runner);
+	pthread_mutex_lock(&kernel->events_mutex);
+	while (!kernel->events_end) {
+		kernel->events_kicked = false;
+		pthread_mutex_unlock(&kernel->events_mutex);
+		kernel_fire(kernel);
+		pthread_mutex_lock(&kernel->events_mutex);
+		if (!kernel->events_kicked && !kernel->events_end)
+			kernel_wait_for_event(kernel);
+	}
+	pthread_mutex_unlock(&kernel->events_mutex);
+	xk_runner_end(runner);
+	return NULL;
+}
+
+static void
+kernel_nudge_events(struct xk_kernel *kernel, bool end)
+{
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_kicked = true;
+	kernel->events_end = end;
+	pthread_cond_signal(&kernel->events_condition);
+	pthread_mutex_unlock(&kernel->events_mutex);
+}
+
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void
+kernel_drive(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+	struct xk_shepherd *first;
+
+	xk_runner_begin(&driver->runner);
+	first = xk_shepherd_take(kernel);
+	xk_assert(first != NULL);
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		xk_transmit_acquire(port);
+	xk_epoch_enter(first);
+	xk_shepherd_switch(&driver->runner, NULL, first, false, NULL, NULL);
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	}
+	xk_runner_end(&driver->runner);
+}
+
+void
+xk_kernel_run(struct xk_kernel *kernel)
+{
+	xk_assert(!kernel->driver.started && kernel->mode == XK_IPP);
+	kernel_drive(kernel);
+	atomic_store_explicit(&kernel->driver.halted, false, memory_order_relaxed);
+}
+
+void
+xk_kernel_halt(struct xk_kernel *kernel)
+{
+	atomic_store_explicit(&kernel->driver.halted, true, memory_order_seq_cst);
+	xk_driver_wake(kernel);
+}
+
+static void *
+kernel_driver_thread(void *argument)
+{
+	kernel_drive(((struct xk_runner *)argument)->kernel);
+	return NULL;
+}
+
+int
+xk_kernel_start(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	driver->started = true;
+	kernel->events_end = false;
+	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
+		goto fail;
+	if (xk_runner_start(kernel, &kernel->events, XK_RUN_EVENTS, kernel_events_thread) != 0)
+		goto fail;
+	if (xk_runner_start(kernel, &driver->runner, XK_RUN_DRIVER, kernel_driver_thread) != 0)
+		goto fail_events;
+	return 0;
+
+fail_events:
+	kernel_nudge_events(kernel, true);
+	pthread_join(kernel->events.thread, NULL);
+fail:
+	xk_pool_resize(kernel, 0);
+	driver->started = false;
+	return -EAGAIN;
+}
+
+/* Waits until nothing is queued or under way (parked shepherds only if parked_too). False: two seconds were not enough.
+ */
+static bool
+kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
+{
+	static const struct timespec nap = { 0, KERNEL_NAP_NS };
+
+	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+		bool quiet = atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0;
+
+		if (quiet && parked_too)
+			quiet = atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0 &&
+				atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0;
+		if (quiet)
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+/* Waits until the driver takes no more frames and has nothing else to do. */
+static bool
+kernel_wait_paused(struct xk_kernel *kernel)
+{
+	static const struct timespec nap = { 0, KERNEL_NAP_NS };
+
+	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+		if (atomic_load_explicit(&kernel->driver.has_paused, memory_order_acquire))
+			return kernel_wait_quiet(kernel, false);
+		xk_driver_wake(kernel);
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+int
+xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads)
+{
+	struct xk_driver *driver = &kernel->driver;
+	int result = -EBUSY;
+
+	atomic_store_explicit(&driver->has_paused, false, memory_order_relaxed);
+	atomic_store_explicit(&driver->paused, true, memory_order_release);
+	if (!driver->started || kernel_wait_paused(kernel)) {
+		kernel->mode = mode;
+		kernel->config.threads = threads;
+		result = driver->started ? xk_pool_resize(kernel, threads) : 0;
+	}
+	atomic_store_explicit(&driver->paused, false, memory_order_release);
+	if (driver->started)
+		kernel_nudge_events(kernel, false);
+	atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
+	kernel->platform->ops->wake(kernel->platform);
+	return result;
+}
+
+void
+xk_kernel_stop(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	if (!driver->started)
+		return;
+	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
+	xk_waiters_cancel(kernel);
+	if (!kernel_wait_quiet(kernel, true))
+		xk_trace_kernel(kernel, "stopping with shepherds still under way");
+	kernel_nudge_events(kernel, true);
+	pthread_join(kernel->events.thread, NULL);
+	xk_kernel_halt(kernel);
+	pthread_join(driver->runner.thread, NULL);
+	xk_pool_resize(kernel, 0);
+	driver->started = false;
+}
+
+/* ---- application code
+ * ------------------------------------------------------------------------------------------------- */
+
+struct kernel_application {
+	struct xk_runner runner;
+	void (*fn)(void *argument);
+	void *argument;
+};
+
+static void *
+kernel_application_thread(void *argument)
+{
+	struct kernel_application *application = argument;
+	struct xk_kernel *kernel = application->runner.kernel;
+	struct xk_shepherd *self = &application->runner.shepherd;
+
+	xk_runner_begin(&application->runner);
+	self->load = XK_LOAD_APPLICATION;
+	xk_epoch_enter(self);
+	application->fn(application->argument);
+	xk_epoch_leave(self);
+	xk_runner_end(&application->runner);
+	free(application);
+	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
+	return NULL;
+}
+
+static int
+kernel_start_on_thread(struct xk_kernel *kernel, void (*fn)(void *), void *argument)
+{
+	struct kernel_application *application = calloc(1, sizeof(*application));
+	pthread_attr_t detached;
+	pthread_t thread;
+	int result;
+
+	if (application == NULL)
+		return -EAGAIN;
+	application->fn = fn;
+	application->argument = argument;
+	application->runner.kernel = kernel;
+	application->runner.kind = XK_RUN_APPLICATION;
+	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	result = pthread_create(&thread, &detached, kernel_application_thread, application);
+	pthread_attr_destroy(&detached);
+	if (result == 0)
+		return 0;
+	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
+	free(application);
+	return -EAGAIN;
+}
+
+int
+xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument)
+{
+	struct xk_shepherd *shepherd;
+
+	(void)name;
+	if (kernel->mode == XK_REGULAR)
+		return kernel_start_on_thread(kernel, fn, argument);
+	shepherd = xk_shepherd_take(kernel);
+	if (shepherd == NULL)
+		return -EAGAIN;
+	shepherd->application = fn;
+	shepherd->argument = argument;
+	shepherd->load = XK_LOAD_APPLICATION;
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	xk_pool_run(kernel, shepherd);
+	return 0;
+}
+
+/* ---- the end
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void
+kernel_free_ports(struct xk_kernel *kernel)
+{
+	struct xk_port *next;
+
+	for (struct xk_port *port = kernel->ports; port != NULL; port = next) {
+		next = port->next;
+		xk_transmit_free(port);
+		free(port->transmit);
+		port->ops->close(port);
+	}
+}
+
+/* A kernel that was run, not started: lets those who wait unwind. */
+static void
+kernel_unwind(struct xk_kernel *kernel)
+{
+	if (atomic_load_explicit(&kernel->busy, memory_order_relaxed) == 0 &&
+	    atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0)
+		return;
+	xk_waiters_cancel(kernel);
+	xk_kernel_run(kernel);
+}
+
+void
+xk_kernel_free(struct xk_kernel *kernel)
+{
+	struct xk_protocol *next;
+
+	if (kernel == NULL)
+		return;
+	xk_kernel_stop(kernel);
+	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
+	kernel_unwind(kernel);
+	kernel_fini_protocols(kernel->initialised, NULL);
+	xk_epoch_drain(kernel);
+	kernel_free_ports(kernel);
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = next) {
+		next = p->next;
+		kernel_free_protocol(p);
+	}
+	xk_stacks_fini(kernel);
+	xk_wheel_free(kernel->wheel);
+	pthread_cond_destroy(&kernel->events_condition);
+	pthread_mutex_destroy(&kernel->events_mutex);
+	free(kernel);
+}
+
+/* ---- counts
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* The system's count of a thread's voluntary switches. */
+static uint64_t
+kernel_switches_of(const struct xk_runner *runner)
+{
+	int tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
+	unsigned long long switches = 0;
+	char line[128];
+	FILE *status;
+
+	if (tid == 0)
+		return 0;
+	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
+	status = fopen(line, "r");
+	if (status == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), status) != NULL)
+		if (sscanf(line, "voluntary_ctxt_switches: %llu", &switches) == 1)
+			break;
+	fclose(status);
+	return switches;
+}
+
+static uint64_t
+kernel_load(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void
+kernel_add_runner(struct xk_kernel_stats *stats, struct xk_runner *runner)
+{
+	stats->stack_switches += kernel_load(&runner->stack_switches);
+	stats->locks += kernel_load(&runner->locks);
+	stats->clock_reads += kernel_load(&runner->clock_reads);
+}
+
+static void
+kernel_stats_of_threads(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	stats->stack_switches = kernel_load(&kernel->ended_stack_switches);
+	stats->locks = kernel_load(&kernel->ended_locks);
+	stats->thread_switches = kernel_load(&kernel->ended_switches);
+	if (atomic_load_explicit(&driver->runner.tid, memory_order_acquire) != 0)
+		kernel_add_runner(stats, &driver->runner);
+	else
+		stats->clock_reads = kernel_load(&driver->runner.clock_reads);
+	stats->driver_switches = kernel_switches_of(&driver->runner);
+	stats->thread_switches += kernel_switches_of(&kernel->events);
+	for (struct xk_runner *runner = kernel->pool.runners; runner != NULL; runner = runner->all_next) {
+		kernel_add_runner(stats, runner);
+		stats->thread_switches += kernel_switches_of(runner);
+	}
+}
+
+void
+xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	memset(stats, 0, sizeof(*stats));
+	kernel_stats_of_threads(kernel, stats);
+	stats->turns = driver->turns;
+	stats->frames = driver->frames;
+	stats->sleeps = driver->sleeps;
+	stats->overruns = driver->overruns;
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		stats->handoffs[i] = kernel_load(&kernel->handoffs[i]);
+	stats->handoffs_event = kernel_load(&kernel->handoffs_event);
+	stats->fallbacks = kernel_load(&kernel->fallbacks);
+	stats->no_stack = kernel_load(&kernel->no_stack);
+	stats->parks = kernel_load(&kernel->parks);
+	stats->resumes_thread = kernel_load(&kernel->resumes_thread);
+	stats->resumes_driver = kernel_load(&kernel->resumes_driver);
+	stats->overtaken = kernel_load(&kernel->overtaken);
+	stats->stalled = kernel_load(&kernel->stalled);
+	stats->foreign_waits = kernel_load(&kernel->foreign_waits);
+	stats->stacks_parked = atomic_load_explicit(&kernel->parked, memory_order_relaxed);
+}

@@ -1,0 +1,357 @@
+/*
+ * map.c - the Map tool: open addressing with linear probing, read without a lock.
+ *
+ * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers, never NULL,
+ * and changes by one release store; a binding does not change while a reader may hold it. As long as a key is bound,
+ * no slot between the one it hashes to and its own is free, at any moment: so a reader that meets a free slot knows
+ * that the key was not bound for the whole of its search. A table that is outgrown, or full of tombstones, is copied
+ * into a new one and retired; who still reads the old one sees the bindings of that moment, and none of them can be
+ * given back before that shepherd's turn ends.
+ *
+ * At most half of the slots are in use, tombstones included: a search always ends.
+ */
+#include "xkernel/map.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30, MAP_SPINS = 64 };
+
+/* The only place that seeds come from. 0 or -errno. */
+static int
+map_make_seed(uint64_t seed[2])
+{
+	ssize_t got;
+
+	do
+		got = getrandom(seed, 2 * sizeof(seed[0]), 0);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : 0;
+}
+
+static inline void
+map_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* Its holder does a bounded piece of work, but may have lost its core: after a while give ours away. */
+static void
+map_lock(struct xk_map *map)
+{
+	unsigned spins = 0;
+
+	while (atomic_exchange_explicit(&map->writer, 1, memory_order_acquire) != 0) {
+		while (atomic_load_explicit(&map->writer, memory_order_relaxed) != 0) {
+			if (++spins % MAP_SPINS == 0)
+				sched_yield();
+			else
+				map_pause();
+		}
+	}
+}
+
+static void
+map_unlock(struct xk_map *map)
+{
+	atomic_store_explicit(&map->writer, 0, memory_order_release);
+}
+
+/* The 128-bit product of the seeded words, folded: one multiplication, and every bit of the key counts. */
+static inline uint32_t
+map_hash(const struct xk_map *map, struct xk_key key)
+{
+	__extension__ typedef unsigned __int128 map_product;
+	map_product product = (map_product)(key.a ^ map->seed[0]) * (key.b ^ map->seed[1]);
+
+	return (uint32_t)((uint64_t)product ^ (uint64_t)(product >> 64));
+}
+
+static inline bool
+map_key_equal(struct xk_key a, struct xk_key b)
+{
+	return a.a == b.a && a.b == b.b;
+}
+
+static inline struct xk_binding *
+map_slot(const struct xk_map_table *table, uint32_t slot)
+{
+	return atomic_load_explicit(&table->slots[slot], memory_order_acquire);
+}
+
+static inline void
+map_set_slot(struct xk_map_table *table, uint32_t slot, struct xk_binding *binding)
+{
+	atomic_store_explicit(&table->slots[slot], binding, memory_order_release);
+}
+
+/* The current table, for who holds the lock. */
+static inline struct xk_map_table *
+map_table(struct xk_map *map)
+{
+	return atomic_load_explicit(&map->table, memory_order_relaxed);
+}
+
+static struct xk_map_table *
+map_table_new(uint32_t slots)
+{
+	struct xk_map_table *table;
+
+	table = calloc(1, sizeof(*table) + slots * sizeof(table->slots[0]));
+	if (table == NULL)
+		return NULL;
+	table->mask = slots - 1;
+	table->free.key = table->tombstone.key = (struct xk_key){ UINT64_MAX, UINT64_MAX };
+	for (uint32_t slot = 0; slot < slots; slot++)
+		atomic_init(&table->slots[slot], &table->free);
+	return table;
+}
+
+static void
+map_table_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct xk_map_table, retired));
+}
+
+int
+xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
+{
+	struct xk_map_table *table;
+	uint32_t slots = MAP_SLOTS_MIN;
+	int error;
+
+	if (expected > MAP_SLOTS_MAX / 2)
+		return -ENOMEM;
+	while (slots / 2 < expected)
+		slots *= 2;
+	error = map_make_seed(map->seed);
+	if (error != 0)
+		return error;
+	table = map_table_new(slots);
+	if (table == NULL)
+		return -ENOMEM;
+	map->kernel = kernel;
+	atomic_init(&map->table, table);
+	atomic_init(&map->last, 0);
+	atomic_init(&map->count, 0);
+	atomic_init(&map->writer, 0);
+	return 0;
+}
+
+void
+xk_map_fini(struct xk_map *map)
+{
+	struct xk_map_table *table = map_table(map);
+
+	while (table != NULL) {
+		struct xk_map_table *previous = table->previous;
+
+		free(table);
+		table = previous;
+	}
+	atomic_store_explicit(&map->table, NULL, memory_order_relaxed);
+}
+
+void *
+xk_map_lookup(struct xk_map *map, struct xk_key key)
+{
+	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	uint32_t mask = table->mask;
+
+	for (uint32_t slot = map_hash(map, key) & mask;; slot = (slot + 1) & mask) {
+		const struct xk_binding *binding = map_slot(table, slot);
+
+		if (xk_likely(map_key_equal(binding->key, key))) {
+			atomic_store_explicit(&map->last, slot, memory_order_relaxed);
+			return binding->object;
+		}
+		if (binding == &table->free)
+			return NULL;
+	}
+}
+
+/* Whether key is bound in table. If not, *at is the slot to bind it in: the first tombstone on its way, or free. */
+static bool
+map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uint32_t *at)
+{
+	bool reuse = false;
+
+	for (uint32_t slot = hash & table->mask;; slot = (slot + 1) & table->mask) {
+		const struct xk_binding *binding = map_slot(table, slot);
+		bool is_free = binding == &table->free, is_tombstone = binding == &table->tombstone;
+
+		if (!is_free && !is_tombstone && map_key_equal(binding->key, key))
+			return true;
+		if (!reuse && (is_free || is_tombstone))
+			*at = slot;
+		reuse |= is_tombstone;
+		if (is_free)
+			return false;
+	}
+}
+
+static void
+map_put(struct xk_map_table *table, struct xk_binding *binding, uint32_t slot)
+{
+	if (map_slot(table, slot) == &table->free)
+		table->used++;
+	map_set_slot(table, slot, binding);
+}
+
+static void
+map_copy(struct xk_map_table *to, const struct xk_map_table *from)
+{
+	for (uint32_t i = 0; i <= from->mask; i++) {
+		struct xk_binding *binding = map_slot(from, i);
+		uint32_t slot = 0;
+
+		if (binding->object == NULL)
+			continue;
+		map_find(to, binding->key, binding->hash, &slot);
+		map_put(to, binding, slot);
+	}
+}
+
+/*
+ * Replaces the table by a copy without tombstones, of twice the size where the bindings alone fill a quarter (so
+ * that the next copy is at least a quarter of the slots away). NULL: no memory; otherwise the old table.
+ */
+static struct xk_map_table *
+map_rebuild(struct xk_map *map)
+{
+	struct xk_map_table *old = map_table(map), *table;
+	uint32_t slots = old->mask + 1;
+
+	if (xk_map_count(map) >= slots / 4) {
+		if (slots == MAP_SLOTS_MAX)
+			return NULL;
+		slots *= 2;
+	}
+	table = map_table_new(slots);
+	if (table == NULL)
+		return NULL;
+	map_copy(table, old);
+	if (map->kernel == NULL)
+		table->previous = old;
+	atomic_store_explicit(&map->table, table, memory_order_release);
+	return old;
+}
+
+static int
+map_bind_locked(struct xk_map *map, struct xk_binding *binding, const struct xk_binding *wanted,
+		struct xk_map_table **outgrown)
+{
+	struct xk_map_table *table = map_table(map);
+	uint32_t slot = 0;
+
+	if (map_find(table, wanted->key, wanted->hash, &slot))
+		return -EEXIST;
+	if (map_slot(table, slot) == &table->free && table->used + 1 > (table->mask + 1) / 2) {
+		*outgrown = map_rebuild(map);
+		if (*outgrown == NULL)
+			return -ENOMEM;
+		table = map_table(map);
+		map_find(table, wanted->key, wanted->hash, &slot);
+	}
+	*binding = *wanted;
+	map_put(table, binding, slot);
+	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
+	return 0;
+}
+
+int
+xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, void *object)
+{
+	struct xk_binding wanted = { .key = key, .object = object, .hash = map_hash(map, key), .bound = true };
+	struct xk_map_table *outgrown = NULL;
+	int error;
+
+	xk_assert(object != NULL);
+	xk_assert((key.a & key.b) != UINT64_MAX);
+	map_lock(map);
+	error = map_bind_locked(map, binding, &wanted, &outgrown);
+	map_unlock(map);
+	if (outgrown != NULL && map->kernel != NULL)
+		xk_retire(map->kernel, &outgrown->retired, map_table_release);
+	return error;
+}
+
+/*
+ * Takes what is in slot out. Where the next slot is free, no search goes past this one: it becomes free itself,
+ * and so do the tombstones before it.
+ */
+static void
+map_clear(struct xk_map_table *table, uint32_t slot)
+{
+	map_set_slot(table, slot, &table->tombstone);
+	if (map_slot(table, (slot + 1) & table->mask) != &table->free)
+		return;
+	for (; map_slot(table, slot) == &table->tombstone; slot = (slot - 1) & table->mask) {
+		map_set_slot(table, slot, &table->free);
+		table->used--;
+	}
+}
+
+static bool
+map_unbind_locked(struct xk_map *map, struct xk_binding *binding)
+{
+	struct xk_map_table *table = map_table(map);
+	uint32_t slot;
+
+	if (!binding->bound)
+		return false;
+	for (slot = binding->hash & table->mask; map_slot(table, slot) != binding; slot = (slot + 1) & table->mask)
+		xk_assert(map_slot(table, slot) != &table->free);
+	map_clear(table, slot);
+	binding->bound = false;
+	atomic_fetch_sub_explicit(&map->count, 1, memory_order_relaxed);
+	return true;
+}
+
+bool
+xk_map_unbind(struct xk_map *map, struct xk_binding *binding)
+{
+	bool unbound;
+
+	map_lock(map);
+	unbound = map_unbind_locked(map, binding);
+	map_unlock(map);
+	return unbound;
+}
+
+/* Whether binding, found in a table that was current a while ago, is bound now. */
+static bool
+map_still_bound(struct xk_map *map, const struct xk_binding *binding)
+{
+	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+
+	for (uint32_t slot = binding->hash & table->mask;; slot = (slot + 1) & table->mask) {
+		const struct xk_binding *other = map_slot(table, slot);
+
+		if (other == binding)
+			return true;
+		if (other == &table->free)
+			return false;
+	}
+}
+
+void
+xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), void *context)
+{
+	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+
+	for (uint32_t slot = 0; slot <= table->mask; slot++) {
+		const struct xk_binding *binding = map_slot(table, slot);
+
+		if (binding->object == NULL)
+			continue;
+		if (table == atomic_load_explicit(&map->table, memory_order_acquire) || map_still_bound(map, binding))
+			visit(binding->object, context);
+	}
+}

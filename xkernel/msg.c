@@ -1,0 +1,387 @@
+/*
+ * msg.c - the Message tool: what msg.h does not do in line.
+ *
+ * Of a chain's fields, total, tail, id and flags are looked at in its first segment only; so whoever puts another
+ * segment in front, or takes the first one off, carries them over. A segment's bytes belong to its view of the buffer;
+ * what lies around them in the buffer may be written only where the buffer has no other view.
+ */
+#include "xkernel/msg.h"
+
+#include <string.h>
+
+#include "xkernel/checksum.h"
+#include "xkernel/platform.h"
+
+static struct xk_msg *
+msg_segment_new(struct xk_platform *platform)
+{
+	return platform->ops->buffer_new(platform);
+}
+
+static void
+msg_segment_free(struct xk_msg *segment)
+{
+	segment->platform->ops->buffer_free(segment->platform, segment);
+}
+
+/* Whether the chain agrees with what its first segment says of it. For debug builds. */
+__attribute__((unused)) static bool
+msg_is_sound(const struct xk_msg *m)
+{
+	const struct xk_msg *last = NULL;
+	size_t total = 0;
+
+	for (const struct xk_msg *s = m; s != NULL; last = s, s = s->next) {
+		if (s->data < s->floor || s->data > s->ceiling || s->len > (size_t)(s->ceiling - s->data))
+			return false;
+		total += s->len;
+	}
+	return total == m->total && last == m->tail;
+}
+
+/* What the first segment `from` knows of its message, `to` knows from now on. */
+static void
+msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
+{
+	to->total = from->total;
+	to->tail = from->tail;
+	to->id = from->id;
+	to->flags = from->flags;
+}
+
+/* Appends one segment to the chain that begins at *first, which may be NULL. */
+static void
+msg_append(struct xk_msg **first, struct xk_msg *segment)
+{
+	if (*first == NULL) {
+		*first = segment;
+		segment->total = segment->len;
+		return;
+	}
+	(*first)->tail->next = segment;
+	(*first)->tail = segment;
+	(*first)->total += segment->len;
+}
+
+struct xk_msg *
+xk_msg_new(struct xk_platform *platform, size_t len)
+{
+	struct xk_msg *m = NULL;
+
+	if (len > XK_MSG_MAX)
+		return NULL;
+	do {
+		struct xk_msg *segment = msg_segment_new(platform);
+		size_t room;
+
+		if (segment == NULL) {
+			xk_msg_free(m);
+			return NULL;
+		}
+		room = (size_t)(segment->ceiling - segment->data);
+		segment->len = (uint32_t)(len < room ? len : room);
+		len -= segment->len;
+		msg_append(&m, segment);
+	} while (len > 0);
+	xk_debug_assert(msg_is_sound(m));
+	return m;
+}
+
+struct xk_msg *
+xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len)
+{
+	struct xk_msg *m = xk_msg_new(platform, len);
+	const uint8_t *p = bytes;
+
+	if (m == NULL || len == 0)
+		return m;
+	for (struct xk_msg *s = m; s != NULL; p += s->len, s = s->next)
+		memcpy(s->data, p, s->len);
+	return m;
+}
+
+struct xk_msg *
+xk_msg_reference(const struct xk_msg *m)
+{
+	struct xk_msg *other = NULL;
+
+	xk_debug_assert(msg_is_sound(m));
+	for (const struct xk_msg *s = m; s != NULL; s = s->next) {
+		struct xk_msg *view = s->platform->ops->buffer_view(s->platform, s);
+
+		if (view == NULL) {
+			xk_msg_free(other);
+			return NULL;
+		}
+		msg_append(&other, view);
+	}
+	other->id = m->id;
+	other->flags = m->flags;
+	return other;
+}
+
+void
+xk_msg_free(struct xk_msg *m)
+{
+	while (m != NULL) {
+		struct xk_msg *next = m->next;
+
+		msg_segment_free(m);
+		m = next;
+	}
+}
+
+uint8_t *
+xk_msg_push_segment(struct xk_msg **m, size_t len)
+{
+	struct xk_msg *head = *m;
+	struct xk_msg *fresh;
+
+	xk_assert(len <= XK_MSG_HEADROOM);
+	xk_debug_assert(msg_is_sound(head));
+	fresh = msg_segment_new(head->platform);
+	if (fresh == NULL)
+		return NULL;
+	msg_carry_over(fresh, head);
+	fresh->data -= len; /* into the headroom, and what is left of it is for the headers of lower layers */
+	fresh->len = (uint32_t)len;
+	fresh->total += (uint32_t)len;
+	fresh->next = head;
+	if (head->len == 0) {
+		fresh->next = head->next;
+		if (fresh->tail == head)
+			fresh->tail = fresh;
+		msg_segment_free(head);
+	}
+	*m = fresh;
+	xk_debug_assert(msg_is_sound(fresh));
+	return fresh->data;
+}
+
+/* Copies len bytes, which must be there, from offset of the chain that begins at segment. */
+static void
+msg_gather(const struct xk_msg *segment, size_t offset, uint8_t *bytes, size_t len)
+{
+	for (; offset >= segment->len && len > 0; segment = segment->next)
+		offset -= segment->len;
+	while (len > 0) {
+		size_t piece = segment->len - offset;
+
+		if (piece > len)
+			piece = len;
+		memcpy(bytes, segment->data + offset, piece);
+		bytes += piece;
+		len -= piece;
+		offset = 0;
+		segment = segment->next;
+	}
+}
+
+/* Takes len bytes off the segments behind head and gives back those that nothing is left of. */
+static void
+msg_consume_behind(struct xk_msg *head, size_t len)
+{
+	while (len > 0) {
+		struct xk_msg *next = head->next;
+
+		if (next->len > len) {
+			next->data += len;
+			next->len -= (uint32_t)len;
+			return;
+		}
+		len -= next->len;
+		head->next = next->next;
+		msg_segment_free(next);
+	}
+	if (head->next == NULL)
+		head->tail = head;
+}
+
+/* Gives back empty segments at the beginning of *m, except a last one. */
+static void
+msg_pass_empty(struct xk_msg **m)
+{
+	while ((*m)->len == 0 && (*m)->next != NULL) {
+		struct xk_msg *head = *m;
+
+		msg_carry_over(head->next, head);
+		*m = head->next;
+		msg_segment_free(head);
+	}
+}
+
+/* A segment in front of head, still empty, that len bytes fit into. NULL: no buffer, or none is that long. */
+static struct xk_msg *
+msg_lead(struct xk_msg *head, size_t len)
+{
+	struct xk_msg *fresh = msg_segment_new(head->platform);
+
+	if (fresh == NULL)
+		return NULL;
+	if ((size_t)(fresh->ceiling - fresh->data) < len) {
+		msg_segment_free(fresh);
+		return NULL;
+	}
+	msg_carry_over(fresh, head);
+	fresh->next = head;
+	return fresh;
+}
+
+uint8_t *
+xk_msg_pull_up(struct xk_msg **m, size_t len)
+{
+	struct xk_msg *head;
+	size_t missing;
+
+	xk_debug_assert(msg_is_sound(*m));
+	if ((*m)->total < len)
+		return NULL;
+	msg_pass_empty(m);
+	head = *m;
+	if (head->len >= len)
+		return head->data;
+	if (!xk_msg_is_writable(head) || (size_t)(head->ceiling - head->data) < len) {
+		head = msg_lead(head, len);
+		if (head == NULL)
+			return NULL;
+	}
+	missing = len - head->len;
+	msg_gather(head->next, 0, head->data + head->len, missing);
+	msg_consume_behind(head, missing);
+	head->len = (uint32_t)len;
+	*m = head;
+	xk_debug_assert(msg_is_sound(head));
+	return head->data;
+}
+
+uint8_t *
+xk_msg_pop_segments(struct xk_msg **m, size_t len)
+{
+	uint8_t *p = xk_msg_pull_up(m, len);
+
+	if (p == NULL)
+		return NULL;
+	(*m)->data += len;
+	(*m)->len -= (uint32_t)len;
+	(*m)->total -= (uint32_t)len;
+	return p;
+}
+
+void
+xk_msg_truncate_segments(struct xk_msg *m, size_t len)
+{
+	struct xk_msg *last = m;
+	size_t left = len;
+
+	xk_debug_assert(msg_is_sound(m));
+	for (; last->len < left; last = last->next)
+		left -= last->len;
+	last->len = (uint32_t)left;
+	xk_msg_free(last->next);
+	last->next = NULL;
+	m->tail = last;
+	m->total = (uint32_t)len;
+	xk_debug_assert(msg_is_sound(m));
+}
+
+/* A message without bytes that is otherwise like m. */
+static struct xk_msg *
+msg_empty_like(const struct xk_msg *m)
+{
+	struct xk_msg *empty = msg_segment_new(m->platform);
+
+	if (empty == NULL)
+		return NULL;
+	empty->id = m->id;
+	empty->flags = m->flags & XK_MSG_TRACED;
+	return empty;
+}
+
+/* The chain behind the first len bytes of segment: a view of what is left of it, or what follows. */
+static struct xk_msg *
+msg_cut(struct xk_msg *segment, size_t len)
+{
+	struct xk_msg *rest = segment->next;
+
+	if (len == segment->len)
+		return rest != NULL ? rest : msg_segment_new(segment->platform);
+	rest = segment->platform->ops->buffer_view(segment->platform, segment);
+	if (rest == NULL)
+		return NULL;
+	rest->data += len;
+	rest->len -= (uint32_t)len;
+	rest->next = segment->next;
+	segment->len = (uint32_t)len;
+	return rest;
+}
+
+/* The port has verified the sum of the whole: neither part keeps that flag. */
+struct xk_msg *
+xk_msg_split(struct xk_msg **m, size_t len)
+{
+	struct xk_msg *front = *m, *last = front, *rest;
+	size_t left = len;
+
+	xk_assert(len <= front->total);
+	xk_debug_assert(msg_is_sound(front));
+	if (len == 0)
+		return msg_empty_like(front);
+	for (; last->len < left; last = last->next)
+		left -= last->len;
+	rest = msg_cut(last, left);
+	if (rest == NULL)
+		return NULL;
+	front->flags &= XK_MSG_TRACED;
+	rest->id = front->id;
+	rest->flags = front->flags;
+	rest->total = front->total - (uint32_t)len;
+	rest->tail = front->tail == last ? rest : front->tail;
+	front->total = (uint32_t)len;
+	front->tail = last;
+	last->next = NULL;
+	*m = rest;
+	xk_debug_assert(msg_is_sound(front) && msg_is_sound(rest));
+	return front;
+}
+
+/* What the port has verified of a is not true of the whole: only the other flags stay. */
+void
+xk_msg_join(struct xk_msg *a, struct xk_msg *b)
+{
+	xk_assert((size_t)a->total + b->total <= XK_MSG_MAX);
+	xk_debug_assert(a->tail->next == NULL && b->tail->next == NULL);
+	if (b->total == 0) {
+		xk_msg_free(b);
+		return;
+	}
+	a->tail->next = b;
+	a->tail = b->tail;
+	a->total += b->total;
+	a->flags &= XK_MSG_TRACED;
+}
+
+bool
+xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len)
+{
+	if (offset > m->total || len > m->total - offset)
+		return false;
+	msg_gather(m, offset, bytes, len);
+	return true;
+}
+
+/* A segment that begins at an odd place has its bytes in the other half of every word (RFC 1071, 2 (B)). */
+uint64_t
+xk_msg_sum(const struct xk_msg *m)
+{
+	uint64_t sum = xk_sum(0, m->data, m->len);
+	bool odd = m->len & 1;
+
+	for (const struct xk_msg *s = m->next; s != NULL; s = s->next) {
+		if (odd)
+			sum += __builtin_bswap16(xk_sum_fold(xk_sum(0, s->data, s->len)));
+		else
+			sum = xk_sum(sum, s->data, s->len);
+		odd ^= s->len & 1;
+	}
+	return sum;
+}

@@ -1,0 +1,370 @@
+/*
+ * pool.c - the threads behind the driver. In regular mode they are the input threads and carry each message from the
+ * start; in IPP mode they go on with shepherds that have left the driver. Both kinds of work may be there at once while
+ * the mode changes.
+ *
+ * Who queues work wakes min(waiting, queued) threads; a thread that finds more work when it has finished takes it
+ * without a switch (Björkman 1994, 4.2).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "xkernel/engine.h"
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+static void
+runner_pin(const struct xk_kernel *kernel)
+{
+	cpu_set_t set;
+
+	if (kernel->config.core < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)kernel->config.core, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void
+runner_list(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+
+	xk_spin_lock(&kernel->shepherds_lock);
+	runner->shepherd.all_next = kernel->shepherds;
+	kernel->shepherds = &runner->shepherd;
+	xk_spin_unlock(&kernel->shepherds_lock);
+}
+
+static void
+runner_unlist(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd **at = &kernel->shepherds;
+
+	xk_spin_lock(&kernel->shepherds_lock);
+	while (*at != &runner->shepherd)
+		at = &(*at)->all_next;
+	*at = runner->shepherd.all_next;
+	xk_spin_unlock(&kernel->shepherds_lock);
+}
+
+void
+xk_runner_begin(struct xk_runner *runner)
+{
+	struct xk_platform *platform = runner->kernel->platform;
+
+	runner->shepherd.kernel = runner->kernel;
+	runner->shepherd.runner = runner;
+	xk_context_adopt(&runner->own);
+	runner_list(runner);
+	xk_self_set(&runner->shepherd);
+	runner_pin(runner->kernel);
+	if (runner->kind != XK_RUN_DRIVER && platform->ops->thread_begin != NULL)
+		platform->ops->thread_begin(platform);
+	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
+}
+
+void
+xk_runner_end(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_platform *platform = kernel->platform;
+	struct rusage usage;
+
+	if (runner->kind != XK_RUN_DRIVER) {
+		if (platform->ops->thread_end != NULL)
+			platform->ops->thread_end(platform);
+		getrusage(RUSAGE_THREAD, &usage);
+		atomic_fetch_add_explicit(&kernel->ended_switches, (uint64_t)usage.ru_nvcsw, memory_order_relaxed);
+	}
+	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
+	runner->stack_switches = 0;
+	runner->locks = 0;
+	atomic_store_explicit(&runner->tid, 0, memory_order_release);
+	xk_self_set(NULL);
+	runner_unlist(runner);
+	xk_context_disown(&runner->own);
+}
+
+int
+xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind, void *(*body)(void *))
+{
+	runner->kernel = kernel;
+	runner->kind = kind;
+	if (pthread_create(&runner->thread, NULL, body, runner) != 0)
+		return -EAGAIN;
+	return 0;
+}
+
+/* ---- the queue -------------------------------------------------------------------------------------------------- */
+
+void
+xk_pool_init(struct xk_pool *pool)
+{
+	pool->run_last = &pool->run_first;
+}
+
+/* Under the lock: as many idle threads as there is work for. They are linked by idle_next. */
+static struct xk_runner *
+pool_pick_idle(struct xk_pool *pool, unsigned count)
+{
+	struct xk_runner *picked = NULL;
+
+	while (count-- > 0 && pool->idle != NULL) {
+		struct xk_runner *runner = pool->idle;
+
+		pool->idle = runner->idle_next;
+		runner->idle_next = picked;
+		picked = runner;
+	}
+	return picked;
+}
+
+static void
+pool_wake(struct xk_runner *picked)
+{
+	while (picked != NULL) {
+		struct xk_runner *next = picked->idle_next;
+
+		sem_post(&picked->token);
+		picked = next;
+	}
+}
+
+static unsigned
+pool_queued(const struct xk_pool *pool)
+{
+	return atomic_load_explicit(&pool->queued, memory_order_relaxed);
+}
+
+unsigned
+xk_pool_room(struct xk_pool *pool)
+{
+	unsigned room;
+
+	xk_spin_lock(&pool->lock);
+	room = XK_INPUT_QUEUE - pool->input_count;
+	pool->was_full = room == 0;
+	xk_spin_unlock(&pool->lock);
+	return room;
+}
+
+void
+xk_pool_put(struct xk_kernel *kernel, const struct xk_input *inputs, unsigned count)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *picked;
+
+	atomic_fetch_add_explicit(&kernel->busy, count, memory_order_relaxed);
+	xk_spin_lock(&pool->lock);
+	xk_assert(pool->input_count + count <= XK_INPUT_QUEUE);
+	for (unsigned i = 0; i < count; i++)
+		pool->inputs[(pool->input_first + pool->input_count + i) % XK_INPUT_QUEUE] = inputs[i];
+	pool->input_count += count;
+	atomic_fetch_add_explicit(&pool->queued, count, memory_order_relaxed);
+	picked = pool_pick_idle(pool, pool_queued(pool));
+	xk_spin_unlock(&pool->lock);
+	pool_wake(picked);
+}
+
+void
+xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *picked;
+	bool served;
+
+	shepherd->next = NULL;
+	xk_spin_lock(&pool->lock);
+	*pool->run_last = shepherd;
+	pool->run_last = &shepherd->next;
+	atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
+	picked = pool_pick_idle(pool, 1);
+	served = pool->threads > 0;
+	xk_spin_unlock(&pool->lock);
+	pool_wake(picked);
+	if (!served)
+		xk_driver_wake(kernel);
+}
+
+/* Under the lock. */
+static struct xk_shepherd *
+pool_take_shepherd(struct xk_pool *pool)
+{
+	struct xk_shepherd *shepherd = pool->run_first;
+
+	if (shepherd == NULL)
+		return NULL;
+	pool->run_first = shepherd->next;
+	if (pool->run_first == NULL)
+		pool->run_last = &pool->run_first;
+	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
+	return shepherd;
+}
+
+struct xk_shepherd *
+xk_pool_steal(struct xk_pool *pool)
+{
+	struct xk_shepherd *shepherd = NULL;
+
+	if (pool_queued(pool) == 0)
+		return NULL;
+	xk_spin_lock(&pool->lock);
+	if (pool->threads == 0)
+		shepherd = pool_take_shepherd(pool);
+	xk_spin_unlock(&pool->lock);
+	return shepherd;
+}
+
+/* Under the lock. False: there is none. *kick: the driver waits for the room that this has made. */
+static bool
+pool_take_input(struct xk_pool *pool, struct xk_input *input, bool *kick)
+{
+	if (pool->input_count == 0)
+		return false;
+	*input = pool->inputs[pool->input_first];
+	pool->input_first = (pool->input_first + 1) % XK_INPUT_QUEUE;
+	pool->input_count--;
+	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
+	*kick = pool->was_full && pool->input_count <= XK_INPUT_QUEUE / 2;
+	if (*kick)
+		pool->was_full = false;
+	return true;
+}
+
+static void
+pool_go_on_with(struct xk_runner *runner, struct xk_shepherd *shepherd)
+{
+	if (atomic_load_explicit(&shepherd->epoch, memory_order_relaxed) == 0)
+		xk_epoch_enter(shepherd);
+	xk_shepherd_switch(runner, NULL, shepherd, false, NULL, NULL);
+}
+
+static void
+pool_carry(struct xk_runner *runner, const struct xk_input *input)
+{
+	xk_epoch_enter(&runner->shepherd);
+	xk_deliver(input->port, input->m);
+	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
+	xk_epoch_leave(&runner->shepherd);
+}
+
+/* One piece of work, or a wait for it. False: the thread is to end. */
+static bool
+pool_work(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_shepherd *shepherd;
+	struct xk_input input;
+	bool has_input = false, kick = false, ends;
+
+	xk_spin_lock(&pool->lock);
+	shepherd = pool_take_shepherd(pool);
+	if (shepherd == NULL)
+		has_input = pool_take_input(pool, &input, &kick);
+	ends = pool->ends;
+	if (shepherd == NULL && !has_input && !ends) {
+		runner->idle_next = pool->idle;
+		pool->idle = runner;
+	}
+	xk_spin_unlock(&pool->lock);
+
+	if (kick)
+		xk_driver_wake(kernel);
+	if (shepherd != NULL) {
+		pool_go_on_with(runner, shepherd);
+	} else if (has_input) {
+		pool_carry(runner, &input);
+	} else if (!ends) {
+		while (sem_wait(&runner->token) != 0)
+			continue;
+		return true;
+	} else {
+		return false;
+	}
+	atomic_fetch_sub_explicit(&kernel->busy, 1, memory_order_release);
+	return true;
+}
+
+static void *
+pool_thread(void *argument)
+{
+	struct xk_runner *runner = argument;
+
+	xk_runner_begin(runner);
+	while (pool_work(runner))
+		continue;
+	xk_runner_end(runner);
+	return NULL;
+}
+
+static void
+pool_end_threads(struct xk_kernel *kernel)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *picked, *next;
+
+	xk_spin_lock(&pool->lock);
+	pool->ends = true;
+	picked = pool_pick_idle(pool, pool->threads);
+	xk_spin_unlock(&pool->lock);
+	pool_wake(picked);
+	for (struct xk_runner *runner = pool->runners; runner != NULL; runner = runner->all_next)
+		pthread_join(runner->thread, NULL);
+	xk_spin_lock(&pool->lock);
+	next = pool->runners;
+	pool->runners = NULL;
+	pool->threads = 0;
+	pool->ends = false;
+	xk_spin_unlock(&pool->lock);
+	while (next != NULL) {
+		struct xk_runner *runner = next;
+
+		next = runner->all_next;
+		sem_destroy(&runner->token);
+		free(runner);
+	}
+}
+
+static int
+pool_add_thread(struct xk_kernel *kernel)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *runner = calloc(1, sizeof(*runner));
+
+	if (runner == NULL)
+		return -EAGAIN;
+	sem_init(&runner->token, 0, 0);
+	runner->number = pool->threads + 1;
+	if (xk_runner_start(kernel, runner, XK_RUN_POOL, pool_thread) != 0) {
+		sem_destroy(&runner->token);
+		free(runner);
+		return -EAGAIN;
+	}
+	xk_spin_lock(&pool->lock);
+	runner->all_next = pool->runners;
+	pool->runners = runner;
+	pool->threads++;
+	xk_spin_unlock(&pool->lock);
+	return 0;
+}
+
+int
+xk_pool_resize(struct xk_kernel *kernel, unsigned count)
+{
+	if (kernel->pool.threads > count)
+		pool_end_threads(kernel);
+	while (kernel->pool.threads < count)
+		if (pool_add_thread(kernel) != 0)
+			return -EAGAIN;
+	return 0;
+}

@@ -1,0 +1,379 @@
+/*
+ * shepherd.c - detachable stacks at work: taking and giving, switching, handing off, parking, resuming.
+ *
+ * The rule on which all of this stands: a stack becomes visible to whoever may go on with it only after the thread
+ * has switched off it. So every switch may carry an action, which the code that is switched to performs first.
+ *
+ * A shepherd's stack begins with shepherd_main. While it is the driver's, shepherd_main runs the driver's loop, and a
+ * message is carried from there. When the shepherd has left the driver, the message's end unwinds into the same loop,
+ * which sees that the stack is no longer the driver's and returns; shepherd_main then gives the stack back. When the
+ * driver itself resumes a parked shepherd, the stack it was on is given up and the resumed one, once unwound, is the
+ * driver's stack again. No state of the driver's lies on a stack, so it makes no difference which one it is.
+ */
+#include <stdlib.h>
+
+#include "xkernel/engine.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SHEPHERD_STACK = 512 * 1024 };
+#else
+enum { SHEPHERD_STACK = 128 * 1024 };
+#endif
+
+/* Performs what the switch to this stack was to be followed by. */
+static void
+shepherd_arrive(void)
+{
+	struct xk_runner *runner = xk_self()->runner;
+	void (*after)(struct xk_runner *, void *) = runner->after;
+
+	runner->after = NULL;
+	if (after != NULL)
+		after(runner, runner->after_argument);
+}
+
+static void
+shepherd_main(void *argument)
+{
+	struct xk_shepherd *self = argument;
+
+	shepherd_arrive();
+	if (self->application != NULL)
+		self->application(self->argument);
+	self->application = NULL;
+	xk_assert(self->locks == 0);
+	if (xk_on_driver(self))
+		xk_driver_loop(self);
+	xk_shepherd_end(self);
+}
+
+static struct xk_shepherd *
+shepherd_new(struct xk_kernel *kernel)
+{
+	struct xk_shepherd *shepherd = calloc(1, sizeof(*shepherd));
+
+	if (shepherd == NULL)
+		return NULL;
+	if (xk_context_map(&shepherd->context, SHEPHERD_STACK) != 0) {
+		free(shepherd);
+		return NULL;
+	}
+	shepherd->kernel = kernel;
+	shepherd->detachable = true;
+	return shepherd;
+}
+
+int
+xk_stacks_init(struct xk_kernel *kernel)
+{
+	for (unsigned i = 0; i < kernel->config.stacks; i++) {
+		struct xk_shepherd *shepherd = shepherd_new(kernel);
+
+		if (shepherd == NULL)
+			return -1;
+		shepherd->number = kernel->config.stacks - i;
+		shepherd->all_next = kernel->shepherds;
+		kernel->shepherds = shepherd;
+		shepherd->next = kernel->stacks_free;
+		kernel->stacks_free = shepherd;
+	}
+	return 0;
+}
+
+void
+xk_stacks_fini(struct xk_kernel *kernel)
+{
+	struct xk_shepherd *next;
+
+	for (struct xk_shepherd *s = kernel->shepherds; s != NULL; s = next) {
+		next = s->all_next;
+		if (!s->detachable)
+			continue;
+		xk_context_unmap(&s->context);
+		free(s);
+	}
+	kernel->shepherds = NULL;
+}
+
+struct xk_shepherd *
+xk_shepherd_take(struct xk_kernel *kernel)
+{
+	struct xk_shepherd *shepherd;
+
+	xk_spin_lock(&kernel->stacks_lock);
+	shepherd = kernel->stacks_free;
+	if (shepherd != NULL)
+		kernel->stacks_free = shepherd->next;
+	xk_spin_unlock(&kernel->stacks_lock);
+	if (shepherd == NULL)
+		return NULL;
+	shepherd->head.holds = NULL;
+	shepherd->away = false;
+	shepherd->load = XK_LOAD_MESSAGE;
+	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
+	return shepherd;
+}
+
+void
+xk_shepherd_give(struct xk_shepherd *shepherd)
+{
+	struct xk_kernel *kernel = shepherd->kernel;
+
+	xk_epoch_leave(shepherd);
+	shepherd->runner = NULL;
+	xk_spin_lock(&kernel->stacks_lock);
+	shepherd->next = kernel->stacks_free;
+	kernel->stacks_free = shepherd;
+	xk_spin_unlock(&kernel->stacks_lock);
+}
+
+void
+xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
+		   void (*after)(struct xk_runner *runner, void *argument), void *argument)
+{
+	struct xk_context *old = from == NULL ? &runner->own : &from->context;
+	struct xk_context *new = to == NULL ? &runner->own : &to->context;
+
+	xk_bump(&runner->stack_switches, 1);
+	runner->after = after;
+	runner->after_argument = argument;
+	if (to != NULL)
+		to->runner = runner;
+	xk_self_set(to == NULL ? &runner->shepherd : to);
+	if (ends)
+		xk_context_leave(old, new);
+	else
+		xk_context_switch(old, new);
+	shepherd_arrive();
+}
+
+/* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
+static bool
+shepherd_leave_driver(struct xk_shepherd *self, void (*after)(struct xk_runner *, void *), void *argument)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_runner *runner = self->runner;
+	struct xk_shepherd *other = xk_shepherd_take(kernel);
+
+	xk_assert(self->locks == 0);
+	if (other == NULL)
+		return false;
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		xk_transmit_flush(port);
+	/* The turn goes on: the new stack may read what this one might. Only the driver reclaims, so no fence. */
+	atomic_store_explicit(&other->epoch, atomic_load_explicit(&self->epoch, memory_order_relaxed),
+			      memory_order_relaxed);
+	self->away = true;
+	xk_shepherd_switch(runner, self, other, false, after, argument);
+	return true;
+}
+
+static void
+shepherd_publish(struct xk_runner *runner, void *argument)
+{
+	xk_pool_run(runner->kernel, argument);
+}
+
+static void
+shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_hold *hold = self->head.holds;
+
+	xk_tally(&kernel->handoffs[reason]);
+	if (edge != NULL)
+		xk_tally(&edge->handoffs[reason]);
+	if (self->load != XK_LOAD_MESSAGE)
+		xk_tally(&kernel->handoffs_event);
+	else if (hold != NULL && hold->session->order == NULL)
+		xk_tally(&kernel->overtaken);
+}
+
+bool
+xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	struct xk_kernel *kernel = self->kernel;
+
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	if (!shepherd_leave_driver(self, shepherd_publish, self)) {
+		atomic_fetch_sub_explicit(&kernel->busy, 1, memory_order_relaxed);
+		xk_tally(&kernel->fallbacks);
+		return false;
+	}
+	shepherd_count(self, reason, edge);
+	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
+		xk_trace_handoff(self, reason, edge);
+	return true;
+}
+
+/* What a parked shepherd is popping through must outlive the epochs it no longer takes part in. */
+static void
+shepherd_keep_holds(struct xk_shepherd *self)
+{
+	for (struct xk_hold *hold = self->head.holds; hold != NULL && !hold->referenced; hold = hold->below) {
+		atomic_fetch_add_explicit(&hold->session->references, 1, memory_order_relaxed);
+		hold->referenced = true;
+	}
+}
+
+void
+xk_shepherd_block(struct xk_shepherd *self)
+{
+	shepherd_keep_holds(self);
+	xk_epoch_leave(self);
+}
+
+void
+xk_shepherd_unblock(struct xk_shepherd *self)
+{
+	xk_epoch_enter(self);
+}
+
+bool
+xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
+{
+	struct xk_kernel *kernel = self->kernel;
+
+	if (!xk_on_driver(self)) {
+		shepherd_keep_holds(self);
+		xk_tally(&kernel->parks);
+		xk_shepherd_switch(self->runner, self, NULL, false, after, argument);
+		return true;
+	}
+	shepherd_keep_holds(self);
+	if (!shepherd_leave_driver(self, after, argument)) {
+		xk_tally(&kernel->no_stack);
+		return false;
+	}
+	xk_tally(&kernel->parks);
+	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	return true;
+}
+
+void
+xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
+{
+	struct xk_kernel *kernel = shepherd->kernel;
+
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&kernel->parked, 1, memory_order_relaxed);
+	if (by_driver) {
+		xk_tally(&kernel->resumes_driver);
+		xk_driver_run(kernel, shepherd);
+	} else {
+		xk_tally(&kernel->resumes_thread);
+		xk_pool_run(kernel, shepherd);
+	}
+}
+
+static void
+shepherd_give_after(struct xk_runner *runner, void *argument)
+{
+	(void)runner;
+	xk_shepherd_give(argument);
+}
+
+void
+xk_shepherd_end(struct xk_shepherd *self)
+{
+	xk_assert(self->locks == 0 && self->head.holds == NULL);
+	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
+	xk_assert(!"a stack that has been given back was gone on with");
+}
+
+bool
+xk_handoff(struct xk_protocol *self)
+{
+	struct xk_shepherd *shepherd = xk_self();
+
+	if (shepherd == NULL || !xk_on_driver(shepherd) || self->kernel->mode != XK_IPP)
+		return false;
+	return xk_shepherd_handoff(shepherd, XK_HANDOFF_EXPLICIT, NULL);
+}
+
+uint64_t
+xk_clock(struct xk_kernel *kernel, struct xk_runner *runner)
+{
+	xk_bump(&runner->clock_reads, 1);
+	return kernel->platform->ops->now_ns(kernel->platform);
+}
+
+bool
+xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns)
+{
+	uint64_t allowed_ns = budget_ns + *credit_ns;
+
+	if (spent_ns > allowed_ns) {
+		*credit_ns = 0;
+		return false;
+	}
+	*credit_ns = allowed_ns - spent_ns < carry_ns ? allowed_ns - spent_ns : carry_ns;
+	return true;
+}
+
+/* Whether this message has used up `budget_ns` and what has been saved up, in the driver. */
+static bool
+shepherd_is_over(struct xk_shepherd *self, uint64_t budget_ns)
+{
+	return xk_clock(self->kernel, self->runner) - self->started_ns > budget_ns;
+}
+
+void
+xk_checkpoint(struct xk_protocol *self)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_shepherd *shepherd = xk_self();
+
+	if (shepherd == NULL)
+		return;
+	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL)
+		xk_epoch_enter(shepherd);
+	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->away || shepherd->load != XK_LOAD_MESSAGE)
+		return;
+	if (shepherd_is_over(shepherd, kernel->budget_ns + kernel->driver.credit_ns))
+		xk_shepherd_handoff(shepherd, XK_HANDOFF_TIME, NULL);
+}
+
+/* The half of crossing a watched edge that may hand off. */
+static void
+shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
+{
+	struct xk_kernel *kernel = self->kernel;
+	uint64_t spent_ns;
+	bool over;
+
+	if (!xk_on_driver(self) || kernel->mode != XK_IPP)
+		return;
+	if (watch & XK_WATCH_EXPLICIT) {
+		xk_shepherd_handoff(self, XK_HANDOFF_EXPLICIT, edge);
+		return;
+	}
+	if (!(watch & XK_WATCH_BUDGET) || self->away || self->load != XK_LOAD_MESSAGE)
+		return;
+	if (edge->budget_ns != 0) {
+		spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
+		over = !xk_budget_spend(edge->budget_ns, edge->carry_ns, &edge->credit_ns, spent_ns);
+	} else {
+		over = shepherd_is_over(self, kernel->budget_ns + kernel->driver.credit_ns);
+	}
+	if (over)
+		xk_shepherd_handoff(self, XK_HANDOFF_TIME, edge);
+}
+
+void
+xk_cross_up(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_edge *edge = s->up;
+	unsigned watch = atomic_load_explicit(&edge->watch, memory_order_relaxed);
+
+	if (watch & (XK_WATCH_EXPLICIT | XK_WATCH_BUDGET))
+		shepherd_cross(xk_self(), edge, watch);
+	if (watch & XK_WATCH_TRACE)
+		xk_trace_crossing(edge, m, true);
+}
+
+void
+xk_cross_down(struct xk_session *s, struct xk_msg *m)
+{
+	xk_trace_crossing(s->up, m, false);
+}

@@ -1,0 +1,121 @@
+/*
+ * trace.c - lines of trace: what protocols decide, and every crossing of a traced message with its header bytes, where
+ * it runs, and why it was handed off. A line is built on the stack and written whole, so that lines of several threads
+ * do not mix.
+ */
+#include "xkernel/trace.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "xkernel/engine.h"
+
+enum { TRACE_LINE = 400, TRACE_BYTES = 24 };
+
+static const char *const trace_levels[] = { "none", "errors", "events", "messages" };
+static const char *const trace_reasons[] = { "explicit", "implicit", "time" };
+
+int
+xk_trace_level(const char *name)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(trace_levels); i++)
+		if (strcmp(name, trace_levels[i]) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* Where the caller runs: "driver, stack 3", "thread 1", "outside". */
+static void
+trace_place(char *text, size_t len)
+{
+	static const char *const kinds[] = { "driver", "thread", "event thread", "application" };
+	struct xk_shepherd *self = xk_self();
+
+	if (self == NULL)
+		snprintf(text, len, "outside");
+	else if (self->detachable && self->runner->kind == XK_RUN_POOL)
+		snprintf(text, len, "thread %u, stack %u", self->runner->number, self->number);
+	else if (self->detachable)
+		snprintf(text, len, "%s, stack %u", kinds[self->runner->kind], self->number);
+	else
+		snprintf(text, len, "%s %u", kinds[self->runner->kind], self->runner->number);
+}
+
+static void
+trace_line(struct xk_kernel *kernel, const char *text)
+{
+	uint64_t now_ns = kernel->platform->ops->now_ns(kernel->platform);
+	FILE *out = kernel->config.trace == NULL ? stderr : kernel->config.trace;
+	char line[TRACE_LINE + 80];
+
+	snprintf(line, sizeof(line), "%6llu.%06llu %s %s\n", (unsigned long long)(now_ns / 1000000000),
+		 (unsigned long long)(now_ns / 1000 % 1000000), kernel->config.name, text);
+	fputs(line, out);
+}
+
+void
+xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...)
+{
+	char text[TRACE_LINE];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	trace_line(kernel, text);
+}
+
+void
+xk_trace_print(struct xk_protocol *self, const char *format, ...)
+{
+	char said[TRACE_LINE - 64], text[TRACE_LINE];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(said, sizeof(said), format, arguments);
+	va_end(arguments);
+	snprintf(text, sizeof(text), "%s: %s", self->name, said);
+	trace_line(self->kernel, text);
+}
+
+/* The first bytes of m in hexadecimal. */
+static void
+trace_bytes(const struct xk_msg *m, char *text)
+{
+	uint8_t bytes[TRACE_BYTES];
+	size_t len = xk_msg_len(m) < TRACE_BYTES ? xk_msg_len(m) : TRACE_BYTES;
+
+	text[0] = '\0';
+	if (!xk_msg_copy_out(m, 0, bytes, len))
+		return;
+	for (size_t i = 0; i < len; i++)
+		text += sprintf(text, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
+	if (xk_msg_len(m) > len)
+		strcpy(text, " ...");
+}
+
+void
+xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up)
+{
+	char bytes[TRACE_BYTES * 3 + 8], place[48];
+
+	trace_bytes(m, bytes);
+	trace_place(place, sizeof(place));
+	xk_trace_kernel(edge->lower->kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, up ? "up" : "down",
+			up ? edge->lower->name : edge->upper->name, up ? edge->upper->name : edge->lower->name,
+			xk_msg_len(m), bytes, place);
+}
+
+void
+xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	char place[48];
+
+	trace_place(place, sizeof(place));
+	if (edge == NULL)
+		xk_trace_kernel(self->kernel, "handoff: %s, now on %s", trace_reasons[reason], place);
+	else
+		xk_trace_kernel(self->kernel, "handoff: %s, between %s and %s, now on %s", trace_reasons[reason],
+				edge->lower->name, edge->upper->name, place);
+}

@@ -1,0 +1,194 @@
+/*
+ * transmit.c - frames on their way out. The driver collects what is pushed in its context and rings once per turn,
+ * without atomics, since it holds the port's transmit as long as it is awake. Everybody else puts frames on a bounded
+ * ring and then, if nobody holds transmit, drains it; who holds it looks at the ring again after letting go, so that no
+ * frame is left behind. Frames that a full device did not take are tried again by the driver, which is woken for it.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "xkernel/engine.h"
+
+enum {
+	TRANSMIT_THREAD_TRIES = 200, /* of TRANSMIT_THREAD_NAP_NS each: at most 10 ms in all */
+	TRANSMIT_THREAD_NAP_NS = 50 * 1000,
+};
+
+static bool
+transmit_try_hold(struct xk_transmit *transmit)
+{
+	return atomic_exchange_explicit(&transmit->held, 1, memory_order_seq_cst) == 0;
+}
+
+/* Sends what fits of batch; the rest moves to its front. */
+static void
+transmit_send_batch(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+	unsigned sent = port->ops->transmit(port, transmit->batch, transmit->count);
+
+	xk_debug_assert(sent <= transmit->count);
+	xk_bump(&port->frames_out, sent);
+	transmit->count -= sent;
+	if (transmit->count == 0)
+		return;
+	for (unsigned i = 0; i < transmit->count; i++)
+		transmit->batch[i] = transmit->batch[sent + i];
+}
+
+/* Moves frames from the ring to the end of batch, as many as fit. Holding transmit. */
+static void
+transmit_collect(struct xk_transmit *transmit)
+{
+	xk_spin_lock(&transmit->lock);
+	while (transmit->count < XK_ARRAY_LENGTH(transmit->batch) &&
+	       atomic_load_explicit(&transmit->queued, memory_order_relaxed) > 0) {
+		transmit->batch[transmit->count++] = transmit->ring[transmit->first];
+		transmit->first = (transmit->first + 1) % XK_TRANSMIT_QUEUE;
+		atomic_fetch_sub_explicit(&transmit->queued, 1, memory_order_seq_cst);
+	}
+	xk_spin_unlock(&transmit->lock);
+}
+
+void
+xk_transmit_flush(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (transmit->count > 0)
+		transmit_send_batch(port);
+	while (atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0) {
+		transmit_collect(transmit);
+		if (transmit->count > 0)
+			transmit_send_batch(port);
+		if (transmit->count > 0)
+			return; /* the device is full: next time */
+	}
+}
+
+void
+xk_transmit_acquire(struct xk_port *port)
+{
+	while (!transmit_try_hold(port->transmit))
+		sched_yield();
+}
+
+/* Whether frames are waiting that nobody is going to send. */
+static bool
+transmit_is_behind(struct xk_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0;
+}
+
+void
+xk_transmit_release(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+	bool stuck;
+
+	do {
+		stuck = transmit->count > 0;
+		atomic_store_explicit(&transmit->stuck, stuck, memory_order_relaxed);
+		atomic_store_explicit(&transmit->held, 0, memory_order_seq_cst);
+		if (stuck || !transmit_is_behind(transmit) || !transmit_try_hold(transmit))
+			break;
+		xk_transmit_flush(port);
+	} while (true);
+	if (stuck)
+		xk_driver_wake(transmit->kernel);
+}
+
+static bool
+transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
+{
+	unsigned queued;
+	bool room;
+
+	xk_spin_lock(&transmit->lock);
+	queued = atomic_load_explicit(&transmit->queued, memory_order_relaxed);
+	room = queued < XK_TRANSMIT_QUEUE;
+	if (room) {
+		transmit->ring[(transmit->first + queued) % XK_TRANSMIT_QUEUE] = m;
+		atomic_store_explicit(&transmit->queued, queued + 1, memory_order_seq_cst);
+	}
+	xk_spin_unlock(&transmit->lock);
+	return room;
+}
+
+/* Not in the driver: through the ring. */
+static int
+transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+{
+	static const struct timespec nap = { 0, TRANSMIT_THREAD_NAP_NS };
+	struct xk_transmit *transmit = port->transmit;
+
+	for (unsigned tries = 0; !transmit_enqueue(transmit, m); tries++) {
+		if (owner->implicit == XK_IMPLICIT_FAIL || tries == TRANSMIT_THREAD_TRIES)
+			return -ENOBUFS;
+		if (transmit_try_hold(transmit)) {
+			xk_transmit_flush(port);
+			xk_transmit_release(port);
+		} else {
+			nanosleep(&nap, NULL);
+		}
+	}
+	if (transmit_try_hold(transmit)) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	} else {
+		xk_driver_wake(owner->kernel);
+	}
+	return 0;
+}
+
+/* The driver's batch is full even after ringing. */
+static int
+transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
+{
+	struct xk_kernel *kernel = owner->kernel;
+	struct xk_transmit *transmit = port->transmit;
+	uint64_t until_ns;
+
+	if (owner->implicit == XK_IMPLICIT_HANDOFF && self->detachable && self->locks == 0 && kernel->mode == XK_IPP &&
+	    xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL))
+		return transmit_queue(port, owner, m);
+	until_ns = owner->implicit == XK_IMPLICIT_SPIN ? xk_clock(kernel, self->runner) + owner->spin_ns : 0;
+	while (transmit->count == XK_ARRAY_LENGTH(transmit->batch)) {
+		if (until_ns == 0 || xk_clock(kernel, self->runner) >= until_ns)
+			return -ENOBUFS;
+		transmit_send_batch(port);
+	}
+	transmit->batch[transmit->count++] = m;
+	return 0;
+}
+
+int
+xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+	struct xk_shepherd *self = xk_self();
+
+	if (xk_unlikely(self == NULL || !xk_on_driver(self)))
+		return transmit_queue(port, owner, m);
+	if (xk_unlikely(transmit->count == XK_ARRAY_LENGTH(transmit->batch))) {
+		transmit_send_batch(port);
+		if (transmit->count == XK_ARRAY_LENGTH(transmit->batch))
+			return transmit_full(port, owner, m, self);
+	}
+	transmit->batch[transmit->count++] = m;
+	return 0;
+}
+
+void
+xk_transmit_free(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	do {
+		for (unsigned i = 0; i < transmit->count; i++)
+			xk_msg_free(transmit->batch[i]);
+		transmit->count = 0;
+		transmit_collect(transmit);
+	} while (transmit->count > 0);
+}
