@@ -306,6 +306,12 @@ xk_now_ns(const struct xk_protocol *self)
 	return platform->ops->now_ns(platform);
 }
 
+struct xk_platform *
+xk_platform_of(const struct xk_protocol *self)
+{
+	return self->kernel->platform;
+}
+
 void
 xk_kernel_kick(struct xk_kernel *kernel)
 {

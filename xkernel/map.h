@@ -41,8 +41,8 @@ struct xk_map {
 	_Atomic uint32_t last; /* slot that was resolved last: the one-entry cache */
 	uint64_t seed[2];
 	struct xk_kernel *kernel; /* NULL: outgrown tables are kept until xk_map_fini */
-	_Atomic unsigned count;  /* bindings */
-	_Atomic uint32_t writer; /* held by who changes the map, for a bounded while */
+	_Atomic unsigned count;   /* bindings */
+	_Atomic uint32_t writer;  /* held by who changes the map, for a bounded while */
 };
 
 /* An empty map that expects about `expected` bindings; it grows past them. 0, -ENOMEM, or why there is no seed. */

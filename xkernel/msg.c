@@ -113,10 +113,10 @@ xk_msg_reference(const struct xk_msg *m)
 			xk_msg_free(other);
 			return NULL;
 		}
+		view->id = m->id;
+		view->flags = m->flags;
 		msg_append(&other, view);
 	}
-	other->id = m->id;
-	other->flags = m->flags;
 	return other;
 }
 

@@ -156,6 +156,7 @@ stack_register(struct xk_context *context)
 int
 xk_context_map(struct xk_context *context, size_t size)
 {
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *lowest;
 
@@ -163,8 +164,8 @@ xk_context_map(struct xk_context *context, size_t size)
 		return -ENOMEM;
 	size = (size + page - 1) / page * page;
 	size = size == 0 ? page : size;
-	lowest = mmap(NULL, page + size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+	/* cppcheck-suppress invalidFunctionArg; -1 is what anonymous memory takes */
+	lowest = mmap(NULL, page + size, PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (lowest == MAP_FAILED)
 		return -ENOMEM;
 	if (mprotect(lowest, page, PROT_NONE) != 0) {
@@ -219,7 +220,7 @@ static void
 stack_find_own(struct xk_context *context)
 {
 	pthread_attr_t attributes;
-	void *bottom;
+	void *bottom = NULL;
 
 	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
 		return;

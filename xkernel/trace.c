@@ -81,18 +81,18 @@ xk_trace_print(struct xk_protocol *self, const char *format, ...)
 
 /* The first bytes of m in hexadecimal. */
 static void
-trace_bytes(const struct xk_msg *m, char *text)
+trace_bytes(const struct xk_msg *m, char *text, size_t room)
 {
 	uint8_t bytes[TRACE_BYTES];
-	size_t len = xk_msg_len(m) < TRACE_BYTES ? xk_msg_len(m) : TRACE_BYTES;
+	size_t len = xk_msg_len(m) < TRACE_BYTES ? xk_msg_len(m) : TRACE_BYTES, used = 0;
 
 	text[0] = '\0';
 	if (!xk_msg_copy_out(m, 0, bytes, len))
 		return;
-	for (size_t i = 0; i < len; i++)
-		text += sprintf(text, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
-	if (xk_msg_len(m) > len)
-		strcpy(text, " ...");
+	for (size_t i = 0; i < len && used < room; i++)
+		used += (size_t)snprintf(text + used, room - used, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
+	if (xk_msg_len(m) > len && used < room)
+		snprintf(text + used, room - used, " ...");
 }
 
 void
@@ -100,7 +100,7 @@ xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up)
 {
 	char bytes[TRACE_BYTES * 3 + 8], place[48];
 
-	trace_bytes(m, bytes);
+	trace_bytes(m, bytes, sizeof(bytes));
 	trace_place(place, sizeof(place));
 	xk_trace_kernel(edge->lower->kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, up ? "up" : "down",
 			up ? edge->lower->name : edge->upper->name, up ? edge->upper->name : edge->lower->name,

@@ -1,0 +1,419 @@
+/*
+ * bare_dpdk_echo.c - the floor under udptest's round trips: the same frame on the same link, with nothing but DPDK.
+ *
+ * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up as platform/dpdk does, each
+ * polling on its core. The server swaps the link addresses and sends the frame back; the client swaps them again, and
+ * that is its next request. The clock is read once per round trip, as udptest does.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/virtio_net.h>
+#include <poll.h>
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_vhost.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/echo_frame.h"
+#include "tools/histogram.h"
+#include "tools/json.h"
+#include "tools/machine.h"
+#include "tools/options.h"
+
+enum {
+	BARE_RING = 256,
+	BARE_BUFFERS = 2047,
+	BARE_BURST = 32,
+	BARE_START_MS = 10000, /* how long the server may take */
+	BARE_WARM_UP = 10000,
+	BARE_TRIES = 100, /* requests without an echo, a tenth of a second each */
+};
+
+#define BARE_CLIENT_LINK UINT64_C(0x020000000101)
+#define BARE_SERVER_LINK UINT64_C(0x020000000001)
+
+struct bare_options {
+	struct options_numbers cores;
+	uint64_t rounds, size;
+	bool json;
+};
+
+static const struct options_option bare_options[] = {
+	{ "cores", OPTIONS_NUMBERS, offsetof(struct bare_options, cores), "A,B", "of client and server (0,1)", 0, 1023,
+	  NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct bare_options, rounds), "N", "counted round trips (100000)", 1,
+	  100000000, NULL },
+	{ "size", OPTIONS_NUMBER, offsetof(struct bare_options, size), "N", "bytes after the UDP header (1)", 1,
+	  ECHO_FRAME_MAX_SIZE, NULL },
+	{ "json", OPTIONS_FLAG, offsetof(struct bare_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program bare_program = {
+	.name = "bare_dpdk_echo",
+	.usage = "[OPTION]...",
+	.about = "Measures round trips of a frame between two processes that do nothing but DPDK.",
+	.options = bare_options,
+};
+
+/* One end. */
+struct bare_port {
+	uint16_t id;
+	bool yields; /* both ends poll on one core */
+	struct rte_mempool *pool;
+};
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static int
+bare_start_eal(unsigned core, const char *device)
+{
+	char lcores[32], vdev[256];
+	char *argv[] = { "bare",     "--no-pci", "--no-telemetry", "--log-level=error",
+			 "-m",       "64",       "--no-huge",      "--no-shconf",
+			 "--lcores", lcores,     "--vdev",         vdev,
+			 NULL };
+
+	snprintf(lcores, sizeof(lcores), "0@(%u)", core);
+	snprintf(vdev, sizeof(vdev), "%s", device);
+	return rte_eal_init((int)XK_ARRAY_LENGTH(argv) - 1, argv) < 0 ? -rte_errno : 0;
+}
+
+/* The features that platform/dpdk does without, so that both take the same way through DPDK. */
+static int
+bare_limit_features(const char *socket)
+{
+	return rte_vhost_driver_disable_features(
+		socket, 1ULL << VIRTIO_NET_F_CSUM | 1ULL << VIRTIO_NET_F_GUEST_CSUM | 1ULL << VIRTIO_NET_F_GUEST_TSO4 |
+				1ULL << VIRTIO_NET_F_GUEST_TSO6 | 1ULL << VIRTIO_NET_F_GUEST_ECN |
+				1ULL << VIRTIO_NET_F_GUEST_UFO | 1ULL << VIRTIO_NET_F_HOST_TSO4 |
+				1ULL << VIRTIO_NET_F_HOST_TSO6 | 1ULL << VIRTIO_NET_F_HOST_ECN |
+				1ULL << VIRTIO_NET_F_HOST_UFO);
+}
+
+/* Starts DPDK's only device. vhost: the server's socket, or NULL. 0 or -errno. */
+static int
+bare_start_port(struct bare_port *port, const char *vhost)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf = { .intr_conf = { .rxq = 1 } };
+	int error;
+
+	port->pool = rte_pktmbuf_pool_create("bare", BARE_BUFFERS, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	if (port->pool == NULL)
+		return -rte_errno;
+	port->id = rte_eth_find_next(0);
+	error = rte_eth_dev_info_get(port->id, &info);
+	conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (error == 0)
+		error = rte_eth_dev_configure(port->id, 1, 1, &conf);
+	if (error == 0 && vhost != NULL)
+		error = bare_limit_features(vhost);
+	if (error == 0)
+		error = rte_eth_rx_queue_setup(port->id, 0, BARE_RING, SOCKET_ID_ANY, NULL, port->pool);
+	if (error == 0)
+		error = rte_eth_tx_queue_setup(port->id, 0, BARE_RING, SOCKET_ID_ANY, NULL);
+	return error == 0 ? rte_eth_dev_start(port->id) : error;
+}
+
+static void
+bare_swap(struct rte_mbuf *m)
+{
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *), target[6];
+
+	memcpy(target, frame, sizeof(target));
+	memcpy(frame, frame + 6, sizeof(target));
+	memcpy(frame + 6, target, sizeof(target));
+}
+
+/* ---- the server -------------------------------------------------------------------------------------------------- */
+
+/* Until it is killed. */
+static void
+bare_serve(const struct bare_port *port)
+{
+	struct rte_mbuf *frames[BARE_BURST];
+
+	for (;;) {
+		uint16_t count = rte_eth_rx_burst(port->id, 0, frames, BARE_BURST), sent;
+
+		if (count == 0 && port->yields)
+			sched_yield();
+		for (uint16_t i = 0; i < count; i++)
+			bare_swap(frames[i]);
+		sent = count > 0 ? rte_eth_tx_burst(port->id, 0, frames, count) : 0;
+		while (sent < count)
+			rte_pktmbuf_free(frames[sent++]);
+	}
+}
+
+/* Tells the parent on ready_fd when it serves. */
+__attribute__((noreturn)) static void
+bare_server(const char *socket, unsigned core, bool yields, int ready_fd)
+{
+	struct bare_port port = { .yields = yields };
+	char device[200];
+	int error;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(device, sizeof(device), "net_vhost0,iface=%s", socket);
+	error = bare_start_eal(core, device);
+	if (error == 0)
+		error = bare_start_port(&port, socket);
+	if (error == 0 && write(ready_fd, "", 1) == 1)
+		bare_serve(&port);
+	fprintf(stderr, "bare_dpdk_echo: the server does not start: %s\n", strerror(-error));
+	_exit(1);
+}
+
+/* The server's process, once it serves, or -1. */
+static pid_t
+bare_start_server(const char *socket, unsigned core, bool yields)
+{
+	struct pollfd wait = { .events = POLLIN };
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	if (pipe(ready) != 0)
+		return -1;
+	pid = fork();
+	if (pid == 0)
+		bare_server(socket, core, yields, ready[1]);
+	close(ready[1]);
+	wait.fd = ready[0];
+	if (pid > 0 && (poll(&wait, 1, BARE_START_MS) != 1 || read(ready[0], &byte, 1) != 1)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+/* ---- the client -------------------------------------------------------------------------------------------------- */
+
+static struct rte_mbuf *
+bare_request(const struct bare_port *port, const struct echo_frames *frames)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+	uint8_t *frame = m == NULL ? NULL : (uint8_t *)rte_pktmbuf_append(m, (uint16_t)frames->len);
+
+	xk_assert(frame != NULL);
+	echo_frame_write(frames, 1, frame);
+	return m;
+}
+
+/* Sends m and polls for its echo. NULL: none came within a tenth of a second, or it is not what was sent. */
+static struct rte_mbuf *
+bare_exchange(const struct bare_port *port, struct rte_mbuf *m, uint32_t len)
+{
+	uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 10;
+	struct rte_mbuf *echo;
+
+	if (rte_eth_tx_burst(port->id, 0, &m, 1) != 1) {
+		rte_pktmbuf_free(m);
+		return NULL;
+	}
+	while (rte_eth_rx_burst(port->id, 0, &echo, 1) == 0) {
+		if (port->yields)
+			sched_yield();
+		if (rte_rdtsc() > until)
+			return NULL;
+	}
+	if (rte_pktmbuf_pkt_len(echo) == len)
+		return echo;
+	rte_pktmbuf_free(echo);
+	return NULL;
+}
+
+/* The first echo: at the beginning the server may not have seen its peer yet. NULL: none came. */
+static struct rte_mbuf *
+bare_first(const struct bare_port *port, const struct echo_frames *frames)
+{
+	struct rte_mbuf *m = NULL;
+
+	for (unsigned i = 0; i < BARE_TRIES && m == NULL; i++)
+		m = bare_exchange(port, bare_request(port, frames), frames->len);
+	return m;
+}
+
+static uint64_t
+bare_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Round trips in ticks of the processor's clock. How many came back. */
+static uint64_t
+bare_trips(const struct bare_port *port, const struct echo_frames *frames, uint32_t *ticks, uint64_t rounds)
+{
+	struct rte_mbuf *m = bare_first(port, frames);
+	uint64_t before = rte_rdtsc(), i;
+
+	for (i = 0; m != NULL && i < rounds + BARE_WARM_UP; i++) {
+		uint64_t now;
+
+		bare_swap(m);
+		m = bare_exchange(port, m, frames->len);
+		now = rte_rdtsc();
+		if (i >= BARE_WARM_UP)
+			ticks[i - BARE_WARM_UP] = now - before > UINT32_MAX ? UINT32_MAX : (uint32_t)(now - before);
+		before = now;
+	}
+	if (m != NULL)
+		rte_pktmbuf_free(m);
+	return m != NULL ? rounds : 0;
+}
+
+/* False: an echo did not come. */
+static bool
+bare_measure(const struct bare_port *port, const struct bare_options *o, struct histogram *histogram)
+{
+	static const struct echo_end server = { BARE_SERVER_LINK, 0x0a000002, 2001 };
+	uint32_t *ticks = calloc(o->rounds, sizeof(*ticks));
+	uint64_t began_ns = bare_now_ns(), began = rte_rdtsc(), count;
+	struct echo_frames frames;
+	double ns_per_tick;
+
+	xk_assert(ticks != NULL);
+	memset(ticks, 1, o->rounds * sizeof(*ticks)); /* no page is touched for the first time while it is measured */
+	echo_frames_init(&frames, &server, (uint32_t)o->size);
+	count = bare_trips(port, &frames, ticks, o->rounds);
+	ns_per_tick = (double)(bare_now_ns() - began_ns) / (double)(rte_rdtsc() - began);
+	for (uint64_t i = 0; i < count; i++)
+		histogram_add(histogram, (uint64_t)(ticks[i] * ns_per_tick + 0.5));
+	free(ticks);
+	return count > 0;
+}
+
+static bool
+bare_client(const struct bare_options *o, const char *socket, bool yields, struct histogram *histogram)
+{
+	struct bare_port port = { .yields = yields };
+	char device[200];
+	int error;
+	bool good;
+
+	snprintf(device, sizeof(device), "net_virtio_user0,path=%s,queue_size=%d,mac=02:00:00:00:01:01", socket,
+		 BARE_RING);
+	error = bare_start_eal((unsigned)o->cores.value[0], device);
+	if (error == 0)
+		error = bare_start_port(&port, NULL);
+	if (error != 0) {
+		fprintf(stderr, "bare_dpdk_echo: the client does not start: %s\n", strerror(-error));
+		return false;
+	}
+	good = bare_measure(&port, o, histogram);
+	if (!good)
+		fprintf(stderr, "bare_dpdk_echo: no echo came\n");
+	rte_eth_dev_stop(port.id);
+	return good;
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------- */
+
+static void
+bare_print(const struct bare_options *o, const struct histogram *h, const struct machine *machine)
+{
+	struct json json;
+
+	if (!o->json) {
+		printf("round trip: median %" PRIu64 " ns, p99 %" PRIu64 " ns, min %" PRIu64 " ns; cache line %" PRIu64
+		       " ns before, %" PRIu64 " ns after\n",
+		       histogram_percentile(h, 50), histogram_percentile(h, 99), h->min, machine->line_ns[0],
+		       machine->line_ns[1]);
+		return;
+	}
+	json_begin(&json, stdout);
+	json_object(&json, NULL);
+	json_string(&json, "program", "bare_dpdk_echo");
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "rounds", h->count);
+	json_object(&json, "rtt_ns");
+	json_uint(&json, "min", h->min);
+	json_uint(&json, "p50", histogram_percentile(h, 50));
+	json_uint(&json, "p90", histogram_percentile(h, 90));
+	json_uint(&json, "p99", histogram_percentile(h, 99));
+	json_uint(&json, "max", h->max);
+	json_uint(&json, "mean", histogram_mean(h));
+	json_close(&json);
+	machine_json(machine, &json, "machine");
+	json_close(&json);
+	json_end(&json);
+}
+
+/* Starts the server, measures, ends the server. The cache line is measured while nobody else polls. */
+static bool
+bare_run(const struct bare_options *o, const char *socket, struct histogram *histogram, struct machine *machine)
+{
+	unsigned client = (unsigned)o->cores.value[0], server = (unsigned)o->cores.value[1];
+	cpu_set_t allowed;
+	bool good;
+	pid_t pid;
+
+	if (!machine_has_core(client) || !machine_has_core(server)) {
+		fprintf(stderr, "bare_dpdk_echo: this process may not run on cores %u and %u\n", client, server);
+		return false;
+	}
+	sched_getaffinity(0, sizeof(allowed), &allowed);
+	machine->line_ns[0] = machine_cache_line_ns(client, server);
+	pid = bare_start_server(socket, server, client == server);
+	if (pid < 0)
+		return false;
+	good = bare_client(o, socket, client == server, histogram);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	sched_setaffinity(0, sizeof(allowed), &allowed);
+	machine->line_ns[1] = machine_cache_line_ns(client, server);
+	return good;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct bare_options o = { .cores = { .count = 2, .value = { 0, 1 } }, .rounds = 100000, .size = 1 };
+	char directory[] = "/tmp/bare-dpdk-echo.XXXXXX", socket[64];
+	struct options_texts operands;
+	static struct histogram histogram;
+	struct machine machine;
+	bool good;
+
+	switch (options_parse(&bare_program, argc, argv, &o, &operands)) {
+	case OPTIONS_HELPED:
+		return OPTIONS_SUCCESS;
+	case OPTIONS_WRONG:
+		return OPTIONS_MISUSE;
+	case OPTIONS_GO:
+		break;
+	}
+	if (o.cores.count != 2)
+		return options_misuse(&bare_program, "--cores takes two cores: of client and server");
+	if (mkdtemp(directory) == NULL) {
+		perror("bare_dpdk_echo: /tmp");
+		return OPTIONS_FAILURE;
+	}
+	snprintf(socket, sizeof(socket), "%s/socket", directory);
+	histogram_init(&histogram);
+	machine_describe(&machine);
+	good = bare_run(&o, socket, &histogram, &machine);
+	unlink(socket);
+	rmdir(directory);
+	if (good)
+		bare_print(&o, &histogram, &machine);
+	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}

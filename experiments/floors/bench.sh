@@ -1,0 +1,131 @@
+#!/bin/sh
+# bench.sh BUILD CORES - what layers cost, as ratios of figures of one run: the graph against the same work written as
+# one function, and udptest against the same frame sent with bare DPDK. From the checkout's root.
+set -eu
+
+build=$1
+cores=$2
+rounds=${XK_BENCH_ROUNDS:-1000000}
+trips=${XK_BENCH_TRIPS:-100000}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+
+die() {
+	printf 'bench: %s\n' "$*" >&2
+	exit 1
+}
+
+# The number under "KEY": in JSON on standard input, the first if there are several.
+number() {
+	sed -n "s/.*\"$1\": *\\([0-9.][0-9.e+]*\\).*/\\1/p" | head -n 1
+}
+
+# per_round COMMAND...: instructions of one round, by the difference of two runs.
+per_round() {
+	few=$(collected "$@" --rounds 20000)
+	many=$(collected "$@" --rounds 40000)
+	echo $(((many - few) / 20000))
+}
+
+collected() {
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" >"$scratch/collected" 2>&1 ||
+		{ tail -n 5 "$scratch/collected" >&2; die "failed under callgrind: $*"; }
+	sed -n 's/.*Collected : *//p' "$scratch/collected"
+}
+
+# The median of the numbers on standard input.
+median() {
+	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
+}
+
+ratio() {
+	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'
+}
+
+minus() {
+	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a - b }'
+}
+
+# times NAME COMMAND...: notes the nanoseconds of one round, and how many of them are the rig's.
+times() {
+	name=$1
+	shift
+	"$@" --rounds "$rounds" >"$scratch/json"
+	number echo_ns <"$scratch/json" >>"$scratch/$name.echo"
+	number rig_ns <"$scratch/json" >>"$scratch/$name.rig"
+}
+
+# row NAME LABEL FLOOR-NS FLOOR-INSTRUCTIONS: totals, what the benchmark itself takes, what is left, and the ratios.
+row() {
+	echo_ns=$(median <"$scratch/$1.echo")
+	rig_ns=$(median <"$scratch/$1.rig")
+	net_ns=$(minus "$echo_ns" "$rig_ns")
+	instructions=$(cat "$scratch/$1.instructions")
+	net=$((instructions - rig_instructions))
+	printf '%-26s %8.1f %8.1f %8.1f %6s   %6d %6d %6d %6s\n' "$2" "$echo_ns" "$rig_ns" "$net_ns" \
+		"$(ratio "$net_ns" "${3:-$net_ns}")" "$instructions" "$rig_instructions" "$net" \
+		"$(ratio "$net" "${4:-$net}")"
+}
+
+echo_table() {
+	for run in 1 2 3; do
+		times fused "$build/experiments/floors/fused" --json
+		for sessions in 1 4096 65536; do
+			times "graph$sessions" "$build/xk" bench echo --json - --sessions "$sessions"
+		done
+		times burst "$build/xk" bench echo --json - --burst 32
+	done
+	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
+	for sessions in 1 4096 65536; do
+		per_round "$build/xk" bench echo --json - --sessions "$sessions" >"$scratch/graph$sessions.instructions"
+	done
+	per_round "$build/xk" bench echo --json - --burst 32 >"$scratch/burst.instructions"
+	rig_instructions=$(per_round "$build/xk" bench echo --alone)
+
+	echo "UDP echo of 1 byte in one process, per echo. \`rig' is the benchmark's own: making and checking frames."
+	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
+	row fused 'one function'
+	floor_ns=$net_ns
+	floor=$net
+	row graph1 'the graph' "$floor_ns" "$floor"
+	one_ns=$echo_ns
+	one=$instructions
+	row burst '  32 frames a turn' "$floor_ns" "$floor"
+	for sessions in 4096 65536; do
+		row "graph$sessions" "  $sessions sessions" "$floor_ns" "$floor"
+		echo "    against one session: $(ratio "$echo_ns" "$one_ns") of the time," \
+			"$(ratio "$instructions" "$one") of the instructions"
+	done
+}
+
+# The bare echo and udptest in turn, so that both see the machine in the same states.
+wire_table() {
+	for run in 1 2 3 4 5; do
+		"$build/experiments/floors/bare_dpdk_echo" --cores "$cores" --rounds "$trips" --json >"$scratch/bare"
+		number p50 <"$scratch/bare" >>"$scratch/bare.p50"
+		number p99 <"$scratch/bare" >>"$scratch/bare.p99"
+		number before <"$scratch/bare" >>"$scratch/line"
+		"$build/udptest" --cores "$cores" --driver poll --mode ipp --handoff none --size 1 --rounds "$trips" \
+			--json "$scratch/udptest" >"$scratch/udptest.out"
+		number p50 <"$scratch/udptest" >>"$scratch/udptest.p50"
+		number p99 <"$scratch/udptest" >>"$scratch/udptest.p99"
+		number after <"$scratch/bare" >>"$scratch/line"
+	done
+	echo "Round trips of 1 byte between two polling processes on cores $cores, ns; the median of 5 runs in turn"
+	printf '%-26s %8s %8s\n' '' median p99
+	bare=$(median <"$scratch/bare.p50")
+	ours=$(median <"$scratch/udptest.p50")
+	printf '%-26s %8d %8d\n' 'bare DPDK' "$bare" "$(median <"$scratch/bare.p99")"
+	printf '%-26s %8d %8d\n' 'udptest, IPP' "$ours" "$(median <"$scratch/udptest.p99")"
+	echo "udptest adds $((ours - bare)) ns: $(ratio "$ours" "$bare") of bare DPDK"
+	[ ! -s "$scratch/line" ] || echo "cache line between the cores, before and after each: $(tr '\n' ' ' <"$scratch/line")ns"
+}
+
+echo_table
+echo
+if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
+	wire_table
+else
+	echo "Without DPDK there are no round trips to measure."
+fi

@@ -1,0 +1,23 @@
+/*
+ * fused.h - what layers are measured against: eth, ip, udp and the echo in one function.
+ *
+ * It makes every check that the protocols make on a datagram that arrives whole and without IP options, verifies both
+ * checksums, and builds the echo in place with both generated afresh. It has no sessions, so it forgets its peers.
+ */
+#ifndef FUSED_H
+#define FUSED_H
+
+#include "xkernel/msg.h"
+
+/* The server, and what it counts. */
+struct fused_host {
+	uint64_t link;
+	uint32_t address;
+	uint16_t port;
+	uint16_t id; /* of the last datagram sent */
+};
+
+/* Turns the frame m, in one segment, into its echo. False: a check failed; m may then be cut but not written to. */
+bool fused_echo(struct fused_host *host, struct xk_msg *m);
+
+#endif

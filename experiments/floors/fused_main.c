@@ -1,0 +1,128 @@
+/*
+ * fused_main.c - measures fused_echo (fused.h) as `xk bench echo` measures the whole graph: the same requests in the
+ * same buffers, the same checks. Instructions: run it under valgrind --tool=callgrind with two numbers of --rounds, and
+ * take the difference; --alone leaves the function out, so that what the benchmark itself costs is known.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "experiments/floors/fused.h"
+#include "platform/sim/memory.h"
+#include "tools/echo_rig.h"
+#include "tools/json.h"
+#include "tools/options.h"
+
+struct fused_options {
+	uint64_t size, rounds, sessions, burst;
+	bool alone, json;
+};
+
+static const struct options_option fused_options[] = {
+	{ "size", OPTIONS_NUMBER, offsetof(struct fused_options, size), "N", "message bytes (1)", 1,
+	  ECHO_FRAME_MAX_SIZE, NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct fused_options, rounds), "N", "echoes that count (1000000)", 1,
+	  UINT32_MAX, NULL },
+	{ "sessions", OPTIONS_NUMBER, offsetof(struct fused_options, sessions), "N", "peers (1)", 1,
+	  ECHO_FRAME_MAX_PEERS, NULL },
+	{ "burst", OPTIONS_NUMBER, offsetof(struct fused_options, burst), "N", "requests at a time (1)", 1,
+	  ECHO_RIG_BURST, NULL },
+	{ "alone", OPTIONS_FLAG, offsetof(struct fused_options, alone), NULL, "the benchmark without the function", 0,
+	  0, NULL },
+	{ "json", OPTIONS_FLAG, offsetof(struct fused_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program fused_program = {
+	.name = "fused",
+	.usage = "[OPTION]...",
+	.about = "Times a UDP echo written as one function.",
+	.options = fused_options,
+};
+
+/* Runs the rig with the function between its two ends. False: a check failed. */
+static bool
+fused_run(struct echo_rig *rig, struct fused_host *host)
+{
+	struct xk_msg *frames[ECHO_RIG_BURST];
+
+	while (!rig->done) {
+		unsigned count = echo_rig_receive(rig, frames, ECHO_RIG_BURST);
+
+		for (unsigned i = 0; i < count && !rig->alone; i++)
+			if (!fused_echo(host, frames[i]))
+				rig->wrong = "refused by fused_echo";
+		echo_rig_transmit(rig, frames, count);
+	}
+	if (rig->wrong != NULL)
+		fprintf(stderr, "fused: round %llu: %s\n", (unsigned long long)rig->wrong_round, rig->wrong);
+	return rig->wrong == NULL;
+}
+
+static void
+fused_print(const struct fused_options *o, double echo_ns, double rig_ns)
+{
+	struct json json;
+
+	if (!o->json) {
+		printf("%.1f ns an echo, of which %.1f ns making and checking frames: %.1f ns\n", echo_ns, rig_ns,
+		       echo_ns - rig_ns);
+		return;
+	}
+	json_begin(&json, stdout);
+	json_object(&json, NULL);
+	json_string(&json, "program", "fused");
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "sessions", o->sessions);
+	json_uint(&json, "rounds", o->rounds);
+	json_double(&json, "echo_ns", echo_ns);
+	json_double(&json, "rig_ns", rig_ns);
+	json_double(&json, "net_ns", echo_ns - rig_ns);
+	json_close(&json);
+	json_end(&json);
+}
+
+static int
+fused_measure(const struct fused_options *o, struct xk_platform *platform)
+{
+	static const struct echo_end server = { UINT64_C(0x020000000001), 0x0a000002, 2001 };
+	struct fused_host host = { .link = server.link, .address = server.address, .port = server.port };
+	struct echo_rig *rig = calloc(1, sizeof(*rig));
+	bool good;
+
+	xk_assert(rig != NULL);
+	*rig = (struct echo_rig){ .platform = platform,
+				  .sessions = (uint32_t)o->sessions,
+				  .burst = (uint32_t)o->burst,
+				  .rounds = o->rounds,
+				  .alone = o->alone };
+	echo_rig_init(rig, &server, (uint32_t)o->size);
+	good = fused_run(rig, &host);
+	if (good && !o->alone)
+		fused_print(o, echo_rig_median_ns(rig), echo_rig_cost_ns(rig, (uint32_t)o->size));
+	free(rig);
+	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct fused_options o = { .size = 1, .rounds = 1000000, .sessions = 1, .burst = 1 };
+	struct options_texts operands;
+	struct xk_platform *platform;
+	int status;
+
+	switch (options_parse(&fused_program, argc, argv, &o, &operands)) {
+	case OPTIONS_HELPED:
+		return OPTIONS_SUCCESS;
+	case OPTIONS_WRONG:
+		return OPTIONS_MISUSE;
+	case OPTIONS_GO:
+		break;
+	}
+	platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_assert(platform != NULL);
+	xk_memory_platform_recycle(platform);
+	status = fused_measure(&o, platform);
+	xk_memory_platform_free(platform);
+	return status;
+}

@@ -1,0 +1,488 @@
+/*
+ * attributes.c - what is written on the graph, its nodes and its edges: the graph language's own attributes, the
+ * settings that a node's protocol declares, and graphviz's drawing attributes, which are let through and ignored.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/attributes.h"
+#include "xkernel/trace.h"
+
+enum {
+	ATTRIBUTES_CARRY_MAX = 65536,
+	ATTRIBUTES_SESSIONS_MAX = 1 << 20,
+};
+
+/* Of times, so that a carried budget stays a number of nanoseconds. */
+#define ATTRIBUTES_TIME_MAX (60 * UINT64_C(1000000000))
+
+/* Where an attribute may stand. */
+enum attributes_where { ATTRIBUTES_GRAPH = 1 << 0, ATTRIBUTES_NODE = 1 << 1, ATTRIBUTES_EDGE = 1 << 2 };
+
+/* What an attribute stands on; what the place has not is NULL. */
+struct attributes_target {
+	struct attributes_check *check;
+	const char *of; /* in errors: "the graph", "udp", "udp -> ip" */
+	struct xk_graph_policy *policy;
+	struct xk_graph_budget *budget;
+	struct xk_graph_edge *edge;
+	const struct xk_protocol_type *type;
+};
+
+/* Sets what attribute a says. Returns what was expected when the value is wrong, NULL when it is right. */
+typedef const char *attributes_parse(struct attributes_target *target, const char *value);
+
+/*
+ * graphviz's attributes, from its documentation; they draw. Of subgraphs and clusters too, which the scan does not keep
+ * apart from the graph's.
+ */
+static const struct {
+	unsigned where;
+	const char *names;
+} attributes_drawing[] = {
+	{ ATTRIBUTES_GRAPH,
+	  " Damping K TBbalance URL _background area bb bgcolor center charset class cluster clusterrank color "
+	  "colorscheme comment compound concentrate defaultdist dim dimen diredgeconstraints dpi epsilon esep fillcolor "
+	  "fontcolor fontname fontnames fontpath fontsize forcelabels gradientangle href id imagepath inputscale label "
+	  "label_scheme labeljust labelloc landscape layer layerlistsep layers layerselect layersep layout levels "
+	  "levelsgap lheight linelength lp lwidth margin maxiter mclimit mindist mode model newrank nodesep nojustify "
+	  "normalize notranslate nslimit nslimit1 oneblock ordering orientation outputorder overlap overlap_scaling "
+	  "overlap_shrink pack packmode pad page pagedir pencolor penwidth peripheries quadtree quantum rank rankdir "
+	  "ranksep ratio remincross repulsiveforce resolution root rotate rotation scale searchsize sep showboxes size "
+	  "smoothing sortv splines start style stylesheet target tooltip truecolor viewport voro_margin xdotversion " },
+	{ ATTRIBUTES_NODE,
+	  " URL area class color colorscheme comment distortion fillcolor fixedsize fontcolor fontname fontsize "
+	  "gradientangle group height href id image imagepos imagescale label labelloc layer margin nojustify ordering "
+	  "orientation penwidth peripheries pin pos rects regular root samplepoints shape shapefile showboxes sides "
+	  "skew sortv style target tooltip vertices width xlabel xlp z " },
+	{ ATTRIBUTES_EDGE,
+	  " URL arrowhead arrowsize arrowtail class color colorscheme comment constraint decorate dir edgeURL edgehref "
+	  "edgetarget edgetooltip fillcolor fontcolor fontname fontsize headURL head_lp headclip headhref headlabel "
+	  "headport headtarget headtooltip href id label labelURL labelangle labeldistance labelfloat labelfontcolor "
+	  "labelfontname labelfontsize labelhref labeltarget labeltooltip layer len lhead lp ltail minlen nojustify "
+	  "penwidth pos samehead sametail showboxes style tailURL tail_lp tailclip tailhref taillabel tailport "
+	  "tailtarget tailtooltip target tooltip weight xlabel xlp " },
+};
+
+void
+attributes_refuse(struct attributes_check *check, unsigned line, const char *format, ...)
+{
+	va_list arguments;
+	char *what;
+
+	va_start(arguments, format);
+	what = xk_graph_format(format, arguments);
+	va_end(arguments);
+	xk_graph_errors_add(check->errors, line == 0 ? "--set" : check->graph->file, line, "%s", what);
+	check->graph->refused = true;
+	free(what);
+}
+
+/* ---- did you mean -------------------------------------------------------------------------------------------- */
+
+enum { ATTRIBUTES_WORD_MAX = 32 };
+
+/* How many letters must be changed, added or left out to make b of a (Levenshtein). */
+static unsigned
+attributes_distance(const char *a, const char *b)
+{
+	unsigned row[ATTRIBUTES_WORD_MAX + 1];
+	size_t len = strlen(b);
+
+	if (strlen(a) > ATTRIBUTES_WORD_MAX || len > ATTRIBUTES_WORD_MAX)
+		return UINT32_MAX;
+	for (unsigned k = 0; k <= len; k++)
+		row[k] = k;
+	for (unsigned i = 0; a[i] != '\0'; i++) {
+		unsigned diagonal = row[0]++;
+
+		for (unsigned k = 0; k < len; k++) {
+			unsigned change = diagonal + (a[i] != b[k]);
+			unsigned other = 1 + (row[k] < row[k + 1] ? row[k] : row[k + 1]);
+
+			diagonal = row[k + 1];
+			row[k + 1] = change < other ? change : other;
+		}
+	}
+	return row[len];
+}
+
+const char *
+attributes_suggest(const char *name, const char *const *candidates)
+{
+	unsigned best = strlen(name) < 4 ? 3 : 4;
+	const char *found = NULL;
+
+	/* Two letters swapped are a distance of two; more than half of the word is another word. */
+	for (; *candidates != NULL; candidates++) {
+		unsigned distance = attributes_distance(name, *candidates);
+
+		if (distance < best && distance * 2 <= strlen(*candidates) + 1) {
+			best = distance;
+			found = *candidates;
+		}
+	}
+	return found;
+}
+
+/* ---- values -------------------------------------------------------------------------------------------------- */
+
+/* Decimal or 0x..., at most max. */
+static bool
+attributes_number(const char *value, uint64_t max, uint64_t *number)
+{
+	bool hex = value[0] == '0' && (value[1] == 'x' || value[1] == 'X');
+	char *end;
+
+	if (!isdigit((unsigned char)value[0]) || (hex && !isxdigit((unsigned char)value[2])))
+		return false;
+	errno = 0;
+	*number = strtoull(value, &end, hex ? 16 : 10);
+	return errno == 0 && *end == '\0' && *number <= max;
+}
+
+/* "spin(20us)" */
+static bool
+attributes_spin(const char *value, uint64_t *ns)
+{
+	size_t len = strlen(value);
+	char text[32];
+
+	if (strncmp(value, "spin(", 5) != 0 || value[len - 1] != ')' || len - 6 >= sizeof(text))
+		return false;
+	memcpy(text, value + 5, len - 6);
+	text[len - 6] = '\0';
+	return xk_time_parse(text, ns) && *ns > 0 && *ns <= ATTRIBUTES_TIME_MAX;
+}
+
+static const char *
+attributes_implicit(struct attributes_target *target, const char *value)
+{
+	struct xk_graph_policy *policy = target->policy;
+
+	policy->spin_ns = 0;
+	if (strcmp(value, "handoff") == 0)
+		policy->implicit = XK_IMPLICIT_HANDOFF;
+	else if (strcmp(value, "fail") == 0)
+		policy->implicit = XK_IMPLICIT_FAIL;
+	else if (attributes_spin(value, &policy->spin_ns))
+		policy->implicit = XK_IMPLICIT_SPIN;
+	else
+		return "handoff, \"spin(TIME)\" with a time like 20us, or fail";
+	return NULL;
+}
+
+static const char *
+attributes_resume(struct attributes_target *target, const char *value)
+{
+	if (strcmp(value, "thread") == 0)
+		target->policy->resume = XK_RESUME_THREAD;
+	else if (strcmp(value, "driver") == 0)
+		target->policy->resume = XK_RESUME_DRIVER;
+	else
+		return "thread or driver";
+	return NULL;
+}
+
+static const char *
+attributes_trace(struct attributes_target *target, const char *value)
+{
+	int level = xk_trace_level(value);
+
+	if (level < 0)
+		return "none, errors, events or messages";
+	target->policy->trace_level = level;
+	return NULL;
+}
+
+static const char *
+attributes_order(struct attributes_target *target, const char *value)
+{
+	if (strcmp(value, "session") != 0)
+		return "session";
+	target->policy->order_session = true;
+	return NULL;
+}
+
+static const char *
+attributes_sessions(struct attributes_target *target, const char *value)
+{
+	uint64_t number;
+
+	if (target->type->session_max == 0)
+		return "no such attribute here: this protocol keeps no passively opened sessions";
+	if (!attributes_number(value, ATTRIBUTES_SESSIONS_MAX, &number) || number == 0)
+		return "a number from 1 to 1048576";
+	target->policy->session_max = (unsigned)number;
+	return NULL;
+}
+
+static const char *
+attributes_budget(struct attributes_target *target, const char *value)
+{
+	uint64_t ns;
+
+	if (!xk_time_parse(value, &ns) || ns == 0 || ns > ATTRIBUTES_TIME_MAX)
+		return "a time above zero, like \"20us\", and at most 60s";
+	target->budget->budget_ns = ns;
+	return NULL;
+}
+
+static const char *
+attributes_carry(struct attributes_target *target, const char *value)
+{
+	uint64_t number;
+
+	if (!attributes_number(value, ATTRIBUTES_CARRY_MAX, &number))
+		return "a number from 0 to 65536";
+	target->budget->carry = (unsigned)number;
+	return NULL;
+}
+
+static const char *
+attributes_handoff(struct attributes_target *target, const char *value)
+{
+	if (strcmp(value, "explicit") == 0)
+		target->edge->handoff = XK_GRAPH_EXPLICIT;
+	else if (strcmp(value, "never") == 0)
+		target->edge->handoff = XK_GRAPH_NEVER;
+	else
+		return "explicit or never";
+	return NULL;
+}
+
+static const char *
+attributes_edge_number(struct attributes_target *target, const char *value)
+{
+	uint64_t number;
+
+	if (!attributes_number(value, UINT32_MAX, &number))
+		return "a number, like 17 or \"0x0806\"";
+	target->edge->has_number = true;
+	target->edge->number = (uint32_t)number;
+	return NULL;
+}
+
+/* Looked at before (protocol) or later (role), by check.c. */
+static const char *
+attributes_elsewhere(struct attributes_target *target, const char *value)
+{
+	(void)target;
+	(void)value;
+	return NULL;
+}
+
+static const struct {
+	const char *name;
+	unsigned where; /* enum attributes_where */
+	attributes_parse *parse;
+} attributes_own[] = {
+	{ "budget", ATTRIBUTES_GRAPH | ATTRIBUTES_EDGE, attributes_budget },
+	{ "carry", ATTRIBUTES_GRAPH | ATTRIBUTES_EDGE, attributes_carry },
+	{ "handoff", ATTRIBUTES_EDGE, attributes_handoff },
+	{ "implicit", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE, attributes_implicit },
+	{ "number", ATTRIBUTES_EDGE, attributes_edge_number },
+	{ "order", ATTRIBUTES_NODE, attributes_order },
+	{ "protocol", ATTRIBUTES_NODE, attributes_elsewhere },
+	{ "resume", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE, attributes_resume },
+	{ "role", ATTRIBUTES_EDGE, attributes_elsewhere },
+	{ "sessions", ATTRIBUTES_NODE, attributes_sessions },
+	{ "trace", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE, attributes_trace },
+};
+
+enum { ATTRIBUTES_OWN = sizeof(attributes_own) / sizeof(attributes_own[0]), ATTRIBUTES_CANDIDATES = 64 };
+
+/* ---- one attribute ------------------------------------------------------------------------------------------- */
+
+static bool
+attributes_draws(unsigned where, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || strchr(name, ' ') != NULL)
+		return false;
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(attributes_drawing); i++) {
+		const char *p = attributes_drawing[i].names;
+
+		for (p = strstr(p, name); p != NULL && attributes_drawing[i].where == where; p = strstr(p + 1, name))
+			if (p[-1] == ' ' && p[len] == ' ')
+				return true;
+	}
+	return false;
+}
+
+static void
+attributes_ill_typed(struct attributes_target *target, const struct xk_graph_attribute *a, const char *expected)
+{
+	attributes_refuse(target->check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, target->of, a->value,
+			  expected);
+}
+
+/* Parses the value into a place of its own. */
+static void
+attributes_setting(struct attributes_target *target, const struct xk_setting *setting,
+		   const struct xk_graph_attribute *a)
+{
+	union {
+		uint64_t number;
+		struct xk_network network;
+		bool flag;
+	} place = { 0 };
+	struct xk_setting there = *setting;
+	char why[160] = "another value";
+
+	/* Any text is a string, and xk_setting_parse would look for the kernel that is to own it. */
+	if (setting->type == XK_SETTING_STRING)
+		return;
+	there.offset = 0;
+	if (xk_setting_parse(&there, a->value, &place, why, sizeof(why)) != 0)
+		attributes_refuse(target->check, a->line, "%s of %s is \"%.80s\": %s", a->name, target->of, a->value,
+				  why);
+}
+
+static const struct xk_setting *
+attributes_find_setting(const struct xk_protocol_type *type, const char *name)
+{
+	for (const struct xk_setting *s = type == NULL ? NULL : type->settings; s != NULL && s->name != NULL; s++)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+/* What is known here, for attributes_suggest. */
+static void
+attributes_candidates(const struct attributes_target *target, unsigned where, const char **list)
+{
+	const struct xk_setting *s = target->type == NULL ? NULL : target->type->settings;
+	unsigned count = 0;
+
+	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
+		if (attributes_own[i].where & where)
+			list[count++] = attributes_own[i].name;
+	for (; s != NULL && s->name != NULL && count < ATTRIBUTES_CANDIDATES - 1; s++)
+		list[count++] = s->name;
+	list[count] = NULL;
+}
+
+static const char *
+attributes_place(unsigned where)
+{
+	return where & ATTRIBUTES_GRAPH ? "the graph" : where & ATTRIBUTES_NODE ? "a node" : "an edge";
+}
+
+static void
+attributes_unknown(struct attributes_target *target, unsigned where, const struct xk_graph_attribute *a)
+{
+	const char *candidates[ATTRIBUTES_CANDIDATES], *meant;
+
+	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
+		if (strcmp(attributes_own[i].name, a->name) == 0) {
+			attributes_refuse(target->check, a->line, "%s is no attribute of %s: it belongs on %s",
+					  a->name, attributes_place(where), attributes_place(attributes_own[i].where));
+			return;
+		}
+	attributes_candidates(target, where, candidates);
+	meant = attributes_suggest(a->name, candidates);
+	attributes_refuse(target->check, a->line, "unknown attribute \"%.80s\" of %s%s%s%s", a->name, target->of,
+			  meant != NULL ? " (did you mean \"" : "", meant != NULL ? meant : "",
+			  meant != NULL ? "\"?)" : "");
+}
+
+static bool
+attributes_check_own(struct attributes_target *target, unsigned where, const struct xk_graph_attribute *a)
+{
+	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
+		if ((attributes_own[i].where & where) && strcmp(attributes_own[i].name, a->name) == 0) {
+			const char *expected = a->html ? "a value that is no HTML-like string"
+						       : attributes_own[i].parse(target, a->value);
+
+			if (expected != NULL)
+				attributes_ill_typed(target, a, expected);
+			return true;
+		}
+	return false;
+}
+
+static void
+attributes_check_list(struct attributes_target *target, unsigned where, const struct xk_graph_attributes *attributes)
+{
+	for (unsigned i = 0; i < attributes->count; i++) {
+		const struct xk_graph_attribute *a = &attributes->list[i];
+		const struct xk_setting *setting = attributes_find_setting(target->type, a->name);
+
+		if (attributes_check_own(target, where, a))
+			continue;
+		if (setting != NULL && a->html)
+			attributes_ill_typed(target, a, "a value that is no HTML-like string");
+		else if (setting != NULL)
+			attributes_setting(target, setting, a);
+		else if (!attributes_draws(where, a->name))
+			attributes_unknown(target, where, a);
+	}
+}
+
+/* A carry without a budget would be without effect. */
+static void
+attributes_check_carry(struct attributes_target *target, const struct xk_graph_attributes *attributes)
+{
+	const struct xk_graph_attribute *carry = xk_graph_attribute_find(attributes, "carry");
+
+	if (carry != NULL && xk_graph_attribute_find(attributes, "budget") == NULL)
+		attributes_refuse(target->check, carry->line, "carry of %s is without effect: it has no budget of its own",
+				  target->of);
+}
+
+/* ---- what has attributes ------------------------------------------------------------------------------------- */
+
+void
+attributes_check_graph(struct attributes_check *check)
+{
+	struct xk_graph *graph = check->graph;
+	struct attributes_target target = {
+		.check = check,
+		.of = "the graph",
+		.policy = &graph->policy,
+		.budget = &graph->budget,
+	};
+
+	memset(&graph->policy, 0, sizeof(graph->policy));
+	memset(&graph->budget, 0, sizeof(graph->budget));
+	attributes_check_list(&target, ATTRIBUTES_GRAPH, &graph->attributes);
+	attributes_check_carry(&target, &graph->attributes);
+}
+
+void
+attributes_check_node(struct attributes_check *check, struct xk_graph_node *node)
+{
+	struct attributes_target target = {
+		.check = check, .of = node->name, .policy = &node->policy, .type = node->type
+	};
+
+	node->policy = check->graph->policy;
+	/* What the attributes mean depends on the type. */
+	if (node->type != NULL)
+		attributes_check_list(&target, ATTRIBUTES_NODE, &node->attributes);
+}
+
+void
+attributes_check_edge(struct attributes_check *check, struct xk_graph_edge *edge)
+{
+	struct xk_graph *graph = check->graph;
+	char of[256];
+	struct attributes_target target = { .check = check, .of = of, .budget = &edge->budget, .edge = edge };
+
+	snprintf(of, sizeof(of), "%s -> %s", graph->nodes[edge->upper].name, graph->nodes[edge->lower].name);
+	edge->handoff = XK_GRAPH_AS_POLICY;
+	edge->has_number = false;
+	edge->number = 0;
+	memset(&edge->budget, 0, sizeof(edge->budget));
+	attributes_check_list(&target, ATTRIBUTES_EDGE, &edge->attributes);
+	attributes_check_carry(&target, &edge->attributes);
+	if (edge->handoff == XK_GRAPH_NEVER && edge->budget.budget_ns != 0)
+		attributes_refuse(check, edge->line, "%s has handoff=never and a budget: the one forbids what the other "
+						     "asks for",
+				  of);
+}

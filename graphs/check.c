@@ -1,0 +1,702 @@
+/*
+ * check.c - whether a graph can be composed: types, attributes, cycles, roles, realms, numbers, ports; and the order in
+ * which to build it. Everything that can be found is reported; what follows from an error already told is not.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/attributes.h"
+
+/* ---- types --------------------------------------------------------------------------------------------------- */
+
+static void
+check_unknown_type(struct attributes_check *check, unsigned line, const char *node, const char *type)
+{
+	unsigned count = 0;
+	const char **names, *meant;
+
+	while (check->types[count] != NULL)
+		count++;
+	names = calloc(count + 1, sizeof(*names));
+	xk_assert(names != NULL);
+	for (unsigned i = 0; i < count; i++)
+		names[i] = check->types[i]->name;
+	meant = attributes_suggest(type, names);
+	free(names);
+	if (meant != NULL)
+		attributes_refuse(check, line, "unknown protocol \"%.80s\" (did you mean \"%s\"?)", type, meant);
+	else if (strcmp(node, type) == 0)
+		attributes_refuse(check, line, "unknown protocol \"%.80s\" (`xk protocols` lists them; [protocol=NAME] "
+					       "gives a node a type that is not its name)",
+				  type);
+	else
+		attributes_refuse(check, line, "unknown protocol \"%.80s\" of node %s (`xk protocols` lists them)", type,
+				  node);
+}
+
+static void
+check_type(struct attributes_check *check, struct xk_graph_node *node)
+{
+	const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, "protocol");
+	const char *name = a == NULL ? node->name : a->value;
+
+	node->type = NULL;
+	for (unsigned i = 0; check->types[i] != NULL; i++)
+		if (strcmp(check->types[i]->name, name) == 0)
+			node->type = check->types[i];
+	if (node->type == NULL)
+		check_unknown_type(check, a == NULL ? node->line : a->line, node->name, name);
+}
+
+/* ---- cycles -------------------------------------------------------------------------------------------------- */
+
+enum check_colour { CHECK_UNSEEN, CHECK_ON_PATH, CHECK_DONE };
+
+struct check_walk {
+	struct attributes_check *check;
+	uint8_t *colour;	 /* enum check_colour, by node */
+	unsigned *path, len;	 /* the nodes above the one looked at, and it */
+
+	bool cyclic;
+};
+
+static void
+check_report_cycle(struct check_walk *walk, const struct xk_graph_edge *edge)
+{
+	struct xk_graph *graph = walk->check->graph;
+	unsigned from = walk->len;
+	char text[512];
+	size_t used = 0;
+
+	while (walk->path[--from] != edge->lower)
+		;
+	for (unsigned i = from; i < walk->len && used < sizeof(text) - XK_GRAPH_NAME_MAX - 16; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.63s -> ", graph->nodes[walk->path[i]].name);
+	if (used >= sizeof(text) - XK_GRAPH_NAME_MAX - 16)
+		snprintf(text + used, sizeof(text) - used, "... -> ");
+	attributes_refuse(walk->check, edge->line, "a cycle: %s%s", text, graph->nodes[edge->lower].name);
+	walk->cyclic = true;
+}
+
+/* Depth first; at most XK_GRAPH_NODES_MAX deep. Edges are sorted by their uppers. */
+static void
+check_walk_node(struct check_walk *walk, unsigned node, const unsigned *first_edge)
+{
+	struct xk_graph *graph = walk->check->graph;
+
+	walk->colour[node] = CHECK_ON_PATH;
+	walk->path[walk->len++] = node;
+	for (unsigned e = first_edge[node]; e < first_edge[node + 1]; e++) {
+		unsigned lower = graph->edges[e].lower;
+
+		if (walk->colour[lower] == CHECK_ON_PATH)
+			check_report_cycle(walk, &graph->edges[e]);
+		else if (walk->colour[lower] == CHECK_UNSEEN)
+			check_walk_node(walk, lower, first_edge);
+	}
+	walk->len--;
+	walk->colour[node] = CHECK_DONE;
+}
+
+/* Where the edges of each node begin in the graph's list; one more entry at the end. */
+static unsigned *
+check_first_edges(const struct xk_graph *graph)
+{
+	unsigned *first = calloc(graph->node_count + 1, sizeof(*first));
+
+	xk_assert(first != NULL);
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		first[graph->edges[i].upper + 1]++;
+	for (unsigned i = 0; i < graph->node_count; i++)
+		first[i + 1] += first[i];
+	return first;
+}
+
+/* Whether there is a cycle. */
+static bool
+check_cycles(struct attributes_check *check, const unsigned *first_edge)
+{
+	unsigned count = check->graph->node_count;
+	struct check_walk walk = { .check = check };
+
+	walk.colour = calloc(count + 1, sizeof(*walk.colour));
+	walk.path = calloc(count + 1, sizeof(*walk.path));
+	xk_assert(walk.colour != NULL && walk.path != NULL);
+	for (unsigned i = 0; i < count; i++)
+		if (walk.colour[i] == CHECK_UNSEEN)
+			check_walk_node(&walk, i, first_edge);
+	free(walk.colour);
+	free(walk.path);
+	return walk.cyclic;
+}
+
+/* ---- roles --------------------------------------------------------------------------------------------------- */
+
+/* One node, and which of its edges takes which place: role by role, group by group. */
+struct check_places {
+	struct attributes_check *check;
+	struct xk_graph_node *node;
+	struct xk_graph_edge *edges; /* the node's */
+	unsigned edge_count;
+	unsigned roles, groups;
+	int *edge_at; /* by place: an index in edges, or -1 */
+	bool wrong;
+};
+
+static unsigned
+check_count_roles(const struct xk_protocol_type *type)
+{
+	unsigned count = 0;
+
+	while (type->lowers != NULL && type->lowers[count].name != NULL)
+		count++;
+	return count;
+}
+
+static const char *
+check_name(const struct attributes_check *check, unsigned node)
+{
+	return check->graph->nodes[node].name;
+}
+
+/* "link, resolver" */
+static const char *
+check_list_roles(const struct xk_protocol_type *type, char *text, size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < check_count_roles(type) && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", type->lowers[i].name);
+	return text;
+}
+
+#define check_places_refuse(places, line, ...)                                                                         \
+	do {                                                                                                           \
+		attributes_refuse((places)->check, (line), __VA_ARGS__);                                               \
+		(places)->wrong = true;                                                                                \
+	} while (0)
+
+/* The next edge with role=NAME to be placed: by the lower's name, so that the order of statements does not count. */
+static int
+check_next_named(const struct check_places *places, const char *role, const bool *placed)
+{
+	int found = -1;
+
+	for (unsigned i = 0; i < places->edge_count; i++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&places->edges[i].attributes, "role");
+
+		if (a == NULL || placed[i] || strcmp(a->value, role) != 0)
+			continue;
+		if (found < 0 || places->edges[i].lower < places->edges[found].lower)
+			found = (int)i;
+	}
+	return found;
+}
+
+static void
+check_place_named(struct check_places *places, unsigned role, bool *placed)
+{
+	const char *name = places->node->type->lowers[role].name;
+	int first = -1, edge;
+
+	for (unsigned group = 0; (edge = check_next_named(places, name, placed)) >= 0; group++) {
+		placed[edge] = true;
+		if (group < places->groups) {
+			places->edge_at[group * places->roles + role] = edge;
+			first = first < 0 ? edge : first;
+			continue;
+		}
+		if (!(places->node->type->flags & XK_REPEATS))
+			check_places_refuse(places, places->edges[edge].line, "%s has two lowers of role %s: %s and %s",
+					    places->node->name, name,
+					    check_name(places->check, places->edges[first].lower),
+					    check_name(places->check, places->edges[edge].lower));
+		else
+			check_places_refuse(places, places->edges[edge].line,
+					    "%s has too many lowers of role %s: each group of them has one",
+					    places->node->name, name);
+	}
+}
+
+static void
+check_unknown_role(struct check_places *places, const struct xk_graph_attribute *a)
+{
+	char list[256];
+
+	if (places->roles == 0)
+		check_places_refuse(places, a->line, "role \"%.80s\" on an edge from %s, which takes no lowers", a->value,
+				    places->node->name);
+	else
+		check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, but %s",
+				    places->node->name, a->value,
+				    check_list_roles(places->node->type, list, sizeof(list)));
+}
+
+static void
+check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge)
+{
+	const char *lower = check_name(places->check, edge->lower), *name = places->node->name;
+	char list[256];
+
+	for (const struct xk_graph_edge *e = places->edges; e < edge; e++)
+		if (e->lower == edge->lower) {
+			check_places_refuse(places, edge->line, "parallel edges %s -> %s: the first is in line %u", name,
+					    lower, e->line);
+			return;
+		}
+	if (places->roles == 0)
+		check_places_refuse(places, edge->line, "%s -> %s: %s (%s) takes no lowers", name, lower, name,
+				    places->node->type->name);
+	else
+		check_places_refuse(places, edge->line, "%s -> %s is one lower too many: %s (%s) takes %u (%s)", name,
+				    lower, name, places->node->type->name, places->roles,
+				    check_list_roles(places->node->type, list, sizeof(list)));
+}
+
+/* Role-less edges take the places that are left, in the order in which they are written. */
+static void
+check_place_others(struct check_places *places, const bool *placed)
+{
+	unsigned place = 0, places_count = places->groups * places->roles;
+
+	for (unsigned i = 0; i < places->edge_count; i++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&places->edges[i].attributes, "role");
+
+		if (placed[i])
+			continue;
+		if (a != NULL) {
+			check_unknown_role(places, a);
+			continue;
+		}
+		while (place < places_count && places->edge_at[place] >= 0)
+			place++;
+		if (place < places_count)
+			places->edge_at[place] = (int)i;
+		else
+			check_one_too_many(places, &places->edges[i]);
+	}
+}
+
+static void
+check_place_edges(struct check_places *places)
+{
+	bool *placed = calloc(places->edge_count + 1, sizeof(*placed));
+
+	xk_assert(placed != NULL);
+	for (unsigned role = 0; role < places->roles; role++)
+		check_place_named(places, role, placed);
+	check_place_others(places, placed);
+	free(placed);
+}
+
+/* "async", "RPC", "control" */
+static const char *
+check_list_realms(unsigned realms, char *text, size_t size)
+{
+	snprintf(text, size, "%s%s%s", realms & XK_ASYNC ? " push and demux," : "",
+		 realms & XK_RPC ? " calls (RPC)," : "", realms & XK_CONTROL ? " control," : "");
+	if (text[0] != '\0')
+		text[strlen(text) - 1] = '\0';
+	return realms == 0 ? " nothing" : text;
+}
+
+static bool
+check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
+{
+	return role->type == NULL || strcmp(role->type, type->name) == 0;
+}
+
+static void
+check_wrong_type(struct check_places *places, const struct xk_role *role, const struct xk_graph_edge *edge)
+{
+	const struct xk_protocol_type *type = places->node->type;
+	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
+	const struct xk_role *other = type->lowers;
+	char hint[160] = "";
+
+	while (other->name != NULL && (other->type == NULL || !check_fits(other, lower->type)))
+		other++;
+	if (other->name != NULL)
+		snprintf(hint, sizeof(hint), "; as its %s write [role=%s], or change the order of the edges",
+			 other->name, other->name);
+	check_places_refuse(places, edge->line, "%s -> %s: the %s of %s must be of type %s, and %s is of type %s%s",
+			    places->node->name, lower->name, role->name, places->node->name, role->type, lower->name,
+			    lower->type->name, hint);
+}
+
+/* The lower in a place must be what its role asks for. */
+static void
+check_lower(struct check_places *places, const struct xk_role *role, struct xk_graph_edge *edge)
+{
+	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
+	char needs[64], offers[64];
+
+	edge->role = role;
+	if (lower->type == NULL)
+		return;
+	if (!check_fits(role, lower->type)) {
+		check_wrong_type(places, role, edge);
+	} else if (role->needs & ~lower->type->offers) {
+		check_places_refuse(places, edge->line, "%s -> %s: %s needs%s of its %s, and %s (%s) offers%s",
+				    places->node->name, lower->name, places->node->name,
+				    check_list_realms(role->needs, needs, sizeof(needs)), role->name, lower->name,
+				    lower->type->name, check_list_realms(lower->type->offers, offers, sizeof(offers)));
+	}
+}
+
+/* Two groups of a repeated role may not have the same lower. */
+static void
+check_parallel(struct check_places *places, unsigned place)
+{
+	const struct xk_graph_edge *edge = &places->edges[places->edge_at[place]];
+
+	for (unsigned before = place % places->roles; before < place; before += places->roles) {
+		const struct xk_graph_edge *first =
+			places->edge_at[before] < 0 ? NULL : &places->edges[places->edge_at[before]];
+
+		if (first == NULL || first->lower != edge->lower)
+			continue;
+		check_places_refuse(places, edge->line, "parallel edges %s -> %s of role %s: the first is in line %u",
+				    places->node->name, check_name(places->check, edge->lower), edge->role->name,
+				    first->line);
+		return;
+	}
+}
+
+static void
+check_missing(struct check_places *places, unsigned place)
+{
+	const struct xk_role *role = &places->node->type->lowers[place % places->roles];
+	char which[32] = "";
+
+	if (places->groups > 1)
+		snprintf(which, sizeof(which), " number %u", place / places->roles + 1);
+	check_places_refuse(places, places->node->line, "%s (%s) lacks its lower %s%s%s%s: write an edge %s -> ...",
+			    places->node->name, places->node->type->name, role->name, which,
+			    role->help == NULL ? "" : ", ", role->help == NULL ? "" : role->help, places->node->name);
+}
+
+static void
+check_fill_places(struct check_places *places)
+{
+	struct xk_graph_node *node = places->node;
+	unsigned count = places->groups * places->roles;
+
+	places->edge_at = calloc(count + 1, sizeof(*places->edge_at));
+	node->lowers = calloc(count + 1, sizeof(*node->lowers));
+	xk_assert(places->edge_at != NULL && node->lowers != NULL);
+	for (unsigned i = 0; i < count; i++)
+		places->edge_at[i] = -1;
+	check_place_edges(places);
+	for (unsigned i = 0; i < count; i++) {
+		if (places->edge_at[i] < 0 && !places->wrong)
+			check_missing(places, i);
+		if (places->edge_at[i] < 0)
+			continue;
+		check_lower(places, &node->type->lowers[i % places->roles], &places->edges[places->edge_at[i]]);
+		check_parallel(places, i);
+		node->lowers[node->lower_count++] =
+			(unsigned)(&places->edges[places->edge_at[i]] - places->check->graph->edges);
+	}
+	free(places->edge_at);
+}
+
+static void
+check_roles(struct attributes_check *check, struct xk_graph_node *node, const unsigned *first_edge)
+{
+	unsigned index = (unsigned)(node - check->graph->nodes);
+	struct check_places places = { .check = check, .node = node };
+
+	free(node->lowers);
+	node->lowers = NULL;
+	node->lower_count = 0;
+	if (node->type == NULL)
+		return;
+	places.edge_count = first_edge[index + 1] - first_edge[index];
+	places.edges = check->graph->edges + first_edge[index];
+	places.roles = check_count_roles(node->type);
+	places.groups = 1;
+	if ((node->type->flags & XK_REPEATS) && places.roles > 0 && places.edge_count > places.roles)
+		places.groups = (places.edge_count + places.roles - 1) / places.roles;
+	check_fill_places(&places);
+}
+
+static void
+check_one_upper(struct attributes_check *check, unsigned node)
+{
+	const struct xk_graph *graph = check->graph;
+	int first = -1;
+
+	if (graph->nodes[node].type == NULL || !(graph->nodes[node].type->flags & XK_ONE_UPPER))
+		return;
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		if (graph->edges[i].lower != node)
+			continue;
+		if (first < 0 || graph->edges[i].upper == graph->edges[first].upper) {
+			first = (int)i;
+			continue;
+		}
+		attributes_refuse(check, graph->edges[i].line, "%s and %s both stand on %s: %s takes only one upper",
+				  check_name(check, graph->edges[first].upper),
+				  check_name(check, graph->edges[i].upper), graph->nodes[node].name,
+				  graph->nodes[node].type->name);
+		return;
+	}
+}
+
+static void
+check_port(struct attributes_check *check)
+{
+	bool unknown = false;
+
+	for (unsigned i = 0; i < check->graph->node_count; i++) {
+		const struct xk_protocol_type *type = check->graph->nodes[i].type;
+
+		unknown = unknown || type == NULL;
+		if (type != NULL && (type->flags & XK_PORT))
+			return;
+	}
+	/* What is unknown may have been meant as the port. */
+	if (!unknown)
+		attributes_refuse(check, check->graph->line, "this graph has no port: its lowest protocol needs one, "
+							     "like eth -> port");
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------- */
+
+/* An upper's number on the lower looked at. */
+struct check_claim {
+	unsigned upper, number;
+	unsigned line;
+};
+
+struct check_numbers {
+	struct attributes_check *check;
+	unsigned lower;
+	bool *seen; /* by edge, for this lower */
+	bool *used; /* by edge: its number is somebody's */
+	struct check_claim *claims;
+	unsigned count;
+};
+
+static bool
+check_table_number(const struct xk_protocol_type *lower, const struct xk_protocol_type *upper, uint32_t *number)
+{
+	for (const struct xk_number_of *of = lower->numbers; of->type != NULL; of++)
+		if (strcmp(of->type, upper->name) == 0) {
+			*number = of->number;
+			return true;
+		}
+	return false;
+}
+
+static uint32_t
+check_number_max(const struct xk_protocol_type *type)
+{
+	return type->number_max == 0 ? UINT32_MAX : type->number_max;
+}
+
+/* Whether edge, of an upper with a header of its own, gives this upper a number on the lower; tells what is wrong. */
+static bool
+check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *number)
+{
+	const struct xk_graph *graph = numbers->check->graph;
+	const struct xk_graph_edge *edge = &graph->edges[index];
+	const struct xk_graph_node *upper = &graph->nodes[edge->upper], *lower = &graph->nodes[numbers->lower];
+
+	numbers->used[index] = true;
+	if (!edge->has_number) {
+		if (check_table_number(lower->type, upper->type, number))
+			return true;
+		/* A number= that was written and is ill-typed has been told. */
+		if (xk_graph_attribute_find(&edge->attributes, "number") == NULL)
+			attributes_refuse(numbers->check, edge->line,
+					  "%s (%s) has no number on %s (%s): write number=N on the edge %s -> %s",
+					  upper->name, upper->type->name, lower->name, lower->type->name, upper->name,
+					  check_name(numbers->check, edge->lower));
+		return false;
+	}
+	*number = edge->number;
+	if (edge->number <= check_number_max(lower->type))
+		return true;
+	attributes_refuse(numbers->check, xk_graph_attribute_find(&edge->attributes, "number")->line,
+			  "number %u of %s is too large: %s (%s) has numbers up to %u", edge->number, upper->name,
+			  lower->name, lower->type->name, check_number_max(lower->type));
+	return false;
+}
+
+static void
+check_claim_number(struct check_numbers *numbers, const struct xk_graph_edge *edge, uint32_t number)
+{
+	struct attributes_check *check = numbers->check;
+
+	for (unsigned i = 0; i < numbers->count; i++) {
+		const struct check_claim *other = &numbers->claims[i];
+
+		if (other->number != number)
+			continue;
+		if (other->upper != edge->upper)
+			attributes_refuse(check, edge->line,
+					  "%s and %s (line %u) both have number %u (0x%04x) on %s: "
+					  "write another number=N on the edge of one of them",
+					  check_name(check, edge->upper), check_name(check, other->upper), other->line,
+					  number, number, check_name(check, numbers->lower));
+		return;
+	}
+	numbers->claims = xk_graph_grow(numbers->claims, numbers->count, sizeof(*numbers->claims));
+	numbers->claims[numbers->count++] = (struct check_claim){ edge->upper, number, edge->line };
+}
+
+/* Every upper that stands on node, through virtual protocols too, claims its number on numbers->lower. */
+static void
+check_claims_above(struct check_numbers *numbers, unsigned node)
+{
+	const struct xk_graph *graph = numbers->check->graph;
+
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		const struct xk_graph_edge *edge = &graph->edges[i];
+		const struct xk_protocol_type *upper = graph->nodes[edge->upper].type;
+		uint32_t number;
+
+		/* No messages cross an edge that only asks. */
+		if (edge->lower != node || numbers->seen[i] || upper == NULL || edge->role == NULL ||
+		    edge->role->needs == XK_CONTROL)
+			continue;
+		numbers->seen[i] = true;
+		if (upper->flags & XK_VIRTUAL)
+			check_claims_above(numbers, edge->upper);
+		else if (check_edge_number(numbers, i, &number))
+			check_claim_number(numbers, edge, number);
+	}
+}
+
+/* number= must be somebody's number. */
+static void
+check_unused_number(struct attributes_check *check, const struct xk_graph_edge *edge)
+{
+	const struct xk_graph_attribute *a = xk_graph_attribute_find(&edge->attributes, "number");
+	const struct xk_graph_node *upper = &check->graph->nodes[edge->upper], *lower = &check->graph->nodes[edge->lower];
+
+	if (!edge->has_number || upper->type == NULL || lower->type == NULL || edge->role == NULL)
+		return;
+	if (upper->type->flags & XK_VIRTUAL)
+		attributes_refuse(check, a->line, "number of %s -> %s: %s is virtual and has no number; the protocols "
+						  "above it have",
+				  upper->name, lower->name, upper->name);
+	else
+		attributes_refuse(check, a->line, "number of %s -> %s: %s (%s) does not number its uppers", upper->name,
+				  lower->name, lower->name, lower->type->name);
+}
+
+static void
+check_numbers_on(struct check_numbers *numbers, unsigned node)
+{
+	const struct xk_graph *graph = numbers->check->graph;
+	const struct xk_protocol_type *type = graph->nodes[node].type;
+
+	if (type == NULL || type->numbers == NULL || (type->flags & XK_VIRTUAL))
+		return;
+	numbers->lower = node;
+	numbers->count = 0;
+	memset(numbers->seen, 0, graph->edge_count * sizeof(*numbers->seen));
+	check_claims_above(numbers, node);
+	free(numbers->claims);
+	numbers->claims = NULL;
+}
+
+static void
+check_all_numbers(struct attributes_check *check)
+{
+	const struct xk_graph *graph = check->graph;
+	struct check_numbers numbers = { .check = check };
+
+	numbers.seen = calloc(graph->edge_count + 1, sizeof(*numbers.seen));
+	numbers.used = calloc(graph->edge_count + 1, sizeof(*numbers.used));
+	xk_assert(numbers.seen != NULL && numbers.used != NULL);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		check_numbers_on(&numbers, i);
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		if (!numbers.used[i])
+			check_unused_number(check, &graph->edges[i]);
+	free(numbers.seen);
+	free(numbers.used);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+static bool
+check_is_next(const struct xk_graph *graph, unsigned node, const unsigned *first_edge, const bool *placed)
+{
+	for (unsigned e = first_edge[node]; e < first_edge[node + 1]; e++)
+		if (!placed[graph->edges[e].lower])
+			return false;
+	return !placed[node];
+}
+
+/* Lowers before uppers; of those that could come next, the first by name. */
+static void
+check_order(struct xk_graph *graph, const unsigned *first_edge)
+{
+	bool *placed = calloc(graph->node_count + 1, sizeof(*placed));
+
+	free(graph->order);
+	graph->order = calloc(graph->node_count + 1, sizeof(*graph->order));
+	xk_assert(placed != NULL && graph->order != NULL);
+	for (unsigned count = 0; count < graph->node_count; count++) {
+		unsigned node = 0;
+
+		while (!check_is_next(graph, node, first_edge, placed))
+			node++;
+		placed[node] = true;
+		graph->order[count] = node;
+	}
+	free(placed);
+}
+
+static void
+check_objects(struct attributes_check *check)
+{
+	struct xk_graph *graph = check->graph;
+
+	attributes_check_graph(check);
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		check_type(check, &graph->nodes[i]);
+		attributes_check_node(check, &graph->nodes[i]);
+	}
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		graph->edges[i].role = NULL;
+		attributes_check_edge(check, &graph->edges[i]);
+	}
+}
+
+static void
+check_structure(struct attributes_check *check, const unsigned *first_edge)
+{
+	struct xk_graph *graph = check->graph;
+	bool cyclic = check_cycles(check, first_edge);
+
+	for (unsigned i = 0; i < graph->node_count; i++)
+		check_roles(check, &graph->nodes[i], first_edge);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		check_one_upper(check, i);
+	check_port(check);
+	if (!cyclic)
+		check_all_numbers(check);
+}
+
+int
+xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *types, struct xk_graph_errors *errors)
+{
+	struct attributes_check check = { graph, types, errors };
+	unsigned *first_edge = check_first_edges(graph);
+
+	check_objects(&check);
+	check_structure(&check, first_edge);
+	if (!graph->refused)
+		check_order(graph, first_edge);
+	graph->checked = !graph->refused;
+	free(first_edge);
+	return graph->checked ? 0 : -EINVAL;
+}

@@ -1,0 +1,269 @@
+/* data.c - a graph as data: errors, attributes, nodes by name, and giving it all back. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/graph.h"
+
+void *
+xk_graph_grow(void *list, unsigned count, size_t size)
+{
+	/* Full when count is a power of two: the list doubles. */
+	if ((count & (count - 1)) == 0) {
+		list = realloc(list, (count == 0 ? 1 : (size_t)count * 2) * size);
+		xk_assert(list != NULL);
+	}
+	memset((char *)list + count * size, 0, size);
+	return list;
+}
+
+char *
+xk_graph_copy(const char *text)
+{
+	char *copy = strdup(text);
+
+	xk_assert(copy != NULL);
+	return copy;
+}
+
+char *
+xk_graph_format(const char *format, va_list arguments)
+{
+	va_list again;
+	char *text;
+	int len;
+
+	va_copy(again, arguments);
+	len = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	xk_assert(len >= 0);
+	text = malloc((size_t)len + 1);
+	xk_assert(text != NULL);
+	vsnprintf(text, (size_t)len + 1, format, arguments);
+	return text;
+}
+
+/* "file:line: what" */
+static char *
+data_place(const char *file, unsigned line, const char *what)
+{
+	size_t len = strlen(file) + strlen(what) + 16;
+	char *text = malloc(len);
+
+	xk_assert(text != NULL);
+	if (line != 0)
+		snprintf(text, len, "%s:%u: %s", file, line, what);
+	else
+		snprintf(text, len, "%s: %s", file, what);
+	return text;
+}
+
+void
+xk_graph_errors_add(struct xk_graph_errors *errors, const char *file, unsigned line, const char *format, ...)
+{
+	va_list arguments;
+	char *what;
+
+	if (errors->count == XK_GRAPH_ERRORS_MAX) {
+		errors->more++;
+		return;
+	}
+	va_start(arguments, format);
+	what = xk_graph_format(format, arguments);
+	va_end(arguments);
+	errors->list = xk_graph_grow(errors->list, errors->count, sizeof(*errors->list));
+	errors->list[errors->count++] = (struct xk_graph_error){ line, data_place(file, line, what) };
+	free(what);
+}
+
+/* What a file says may hold anything; a terminal is to get lines of text. */
+static void
+data_print_text(const char *text, FILE *stream)
+{
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < ' ' || c == 0x7f)
+			fprintf(stream, "\\x%02x", c);
+		else
+			putc(c, stream);
+	}
+	putc('\n', stream);
+}
+
+void
+xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream)
+{
+	unsigned line = 0, next;
+
+	/* Few and once: by the smallest line that is not printed yet, and as they were found within a line. */
+	for (bool first = true; first || line != UINT32_MAX; line = next, first = false) {
+		next = UINT32_MAX;
+		for (unsigned i = 0; i < errors->count; i++) {
+			const struct xk_graph_error *error = &errors->list[i];
+
+			if (error->line == line)
+				data_print_text(error->text, stream);
+			else if (error->line > line && error->line < next)
+				next = error->line;
+		}
+	}
+	if (errors->more != 0)
+		fprintf(stream, "and %u more\n", errors->more);
+}
+
+void
+xk_graph_errors_clear(struct xk_graph_errors *errors)
+{
+	for (unsigned i = 0; i < errors->count; i++)
+		free(errors->list[i].text);
+	free(errors->list);
+	memset(errors, 0, sizeof(*errors));
+}
+
+struct xk_graph_attribute *
+xk_graph_attribute_find(const struct xk_graph_attributes *attributes, const char *name)
+{
+	for (unsigned i = 0; i < attributes->count; i++)
+		if (strcmp(attributes->list[i].name, name) == 0)
+			return &attributes->list[i];
+	return NULL;
+}
+
+struct xk_graph_attribute *
+xk_graph_attribute_add(struct xk_graph_attributes *attributes, const char *name, const char *value, unsigned line)
+{
+	struct xk_graph_attribute *attribute;
+
+	attributes->list = xk_graph_grow(attributes->list, attributes->count, sizeof(*attributes->list));
+	attribute = &attributes->list[attributes->count++];
+	attribute->name = xk_graph_copy(name);
+	attribute->value = xk_graph_copy(value);
+	attribute->line = line;
+	return attribute;
+}
+
+void
+xk_graph_attributes_clear(struct xk_graph_attributes *attributes)
+{
+	for (unsigned i = 0; i < attributes->count; i++) {
+		free(attributes->list[i].name);
+		free(attributes->list[i].value);
+	}
+	free(attributes->list);
+	memset(attributes, 0, sizeof(*attributes));
+}
+
+int
+xk_graph_node_find(const struct xk_graph *graph, const char *name)
+{
+	unsigned low = 0, high = graph->node_count;
+
+	while (low < high) {
+		unsigned middle = (low + high) / 2;
+		int order = strcmp(name, graph->nodes[middle].name);
+
+		if (order == 0)
+			return (int)middle;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return -1;
+}
+
+/* Where --set "node.attribute=..." points to, NULL: nowhere. text is cut at the dot. */
+static struct xk_graph_attributes *
+data_set_target(struct xk_graph *graph, char *text, char **name)
+{
+	char *dot = strrchr(text, '.');
+	int node;
+
+	if (dot == NULL || dot == text || dot[1] == '\0')
+		return NULL;
+	*dot = '\0';
+	*name = dot + 1;
+	node = xk_graph_node_find(graph, text);
+	if (node >= 0)
+		return &graph->nodes[node].attributes;
+	return strcmp(text, "graph") == 0 ? &graph->attributes : NULL;
+}
+
+static void
+data_set_error(struct xk_graph *graph, const char *text, const char *node, const char *name,
+	       struct xk_graph_errors *errors)
+{
+	if (name == NULL)
+		xk_graph_errors_add(errors, "--set", 0, "\"%s\" is not of the form node.attribute=value", text);
+	else
+		xk_graph_errors_add(errors, "--set", 0, "%s: %s has no node \"%s\"", text, graph->file, node);
+	graph->refused = true;
+}
+
+int
+xk_graph_set(struct xk_graph *graph, const char *text, struct xk_graph_errors *errors)
+{
+	struct xk_graph_attributes *target = NULL;
+	struct xk_graph_attribute *attribute;
+	char *copy = xk_graph_copy(text), *name = NULL, *value = strchr(copy, '=');
+
+	if (value != NULL) {
+		*value++ = '\0';
+		target = data_set_target(graph, copy, &name);
+	}
+	if (target == NULL) {
+		data_set_error(graph, text, copy, name, errors);
+		free(copy);
+		return -EINVAL;
+	}
+	attribute = xk_graph_attribute_find(target, name);
+	if (attribute == NULL) {
+		xk_graph_attribute_add(target, name, value, 0);
+	} else {
+		free(attribute->value);
+		attribute->value = xk_graph_copy(value);
+		attribute->line = 0;
+		attribute->html = false;
+	}
+	graph->checked = false;
+	free(copy);
+	return 0;
+}
+
+void
+xk_graph_free(struct xk_graph *graph)
+{
+	if (graph == NULL)
+		return;
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		free(graph->nodes[i].name);
+		free(graph->nodes[i].lowers);
+		xk_graph_attributes_clear(&graph->nodes[i].attributes);
+	}
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		xk_graph_attributes_clear(&graph->edges[i].attributes);
+	xk_graph_attributes_clear(&graph->attributes);
+	free(graph->nodes);
+	free(graph->edges);
+	free(graph->order);
+	free(graph->file);
+	free(graph);
+}
+
+struct xk_graph *
+xk_graph_load(const char *file, const char *const *sets, unsigned set_count,
+	      const struct xk_protocol_type *const *types, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = xk_graph_read(file, errors);
+
+	if (graph == NULL)
+		return NULL;
+	for (unsigned i = 0; i < set_count; i++)
+		xk_graph_set(graph, sets[i], errors);
+	if (xk_graph_check(graph, types, errors) == 0)
+		return graph;
+	xk_graph_free(graph);
+	return NULL;
+}

@@ -1,0 +1,301 @@
+/*
+ * draw.c - a checked graph as a picture, in DOT: what each protocol is, which lower plays which role, and where and why
+ * a shepherd may leave the driver. Drawing attributes of the graph file are not taken over: they could name files.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/graph.h"
+
+/* Ink on white; red and amber are for what changes who runs the message. */
+#define DRAW_INK "#1f2933"
+#define DRAW_FAINT "#6b7785"
+#define DRAW_LINE "#8794a3"
+#define DRAW_RED "#c81e3a"
+#define DRAW_AMBER "#b45309"
+#define DRAW_BLUE "#1d5fa8"
+#define DRAW_GREEN "#2f7d4f"
+#define DRAW_FILL_TOP "#eaf4ee"
+#define DRAW_FILL "#eef3fa"
+#define DRAW_FILL_VIRTUAL "#ffffff"
+#define DRAW_FILL_PORT "#f1ecf7"
+
+enum { DRAW_VALUE_MAX = 40 };
+
+/* ---- text ---------------------------------------------------------------------------------------------------- */
+
+/* The length of the UTF-8 character at p, or 0: it is none. */
+static unsigned
+draw_character(const unsigned char *p)
+{
+	unsigned len = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 ? 3 : 2;
+
+	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2))
+		return 0;
+	for (unsigned i = 1; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+/* Text for an HTML-like label: what XML reserves is escaped, what is no text is a question mark, the rest is cut. */
+static void
+draw_text(FILE *stream, const char *text, unsigned max)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	for (unsigned count = 0; *p != '\0' && count < max; count++) {
+		unsigned len = draw_character(p);
+
+		if (len == 1 && strchr("&<>\"'\\[]{}", *p) != NULL)
+			fprintf(stream, "&#%u;", *p);
+		else if (len == 0 || *p < ' ' || *p == 0x7f)
+			putc('?', stream);
+		else
+			fwrite(p, 1, len, stream);
+		p += len == 0 ? 1 : len;
+	}
+	if (*p != '\0')
+		fputs("&#8230;", stream);
+}
+
+static void
+draw_time(FILE *stream, uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *unit;
+	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "&#181;s" }, { 1, "ns" } };
+	unsigned i = 0;
+
+	while (ns % units[i].ns != 0)
+		i++;
+	fprintf(stream, "%llu %s", (unsigned long long)(ns / units[i].ns), units[i].unit);
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------------- */
+
+static bool
+draw_has_upper(const struct xk_graph *graph, unsigned node)
+{
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		if (graph->edges[i].lower == node)
+			return true;
+	return false;
+}
+
+static void
+draw_row_begin(FILE *stream, const char *colour)
+{
+	fprintf(stream, "<tr><td><font point-size=\"10\" color=\"%s\">", colour);
+}
+
+static void
+draw_row_end(FILE *stream)
+{
+	fputs("</font></td></tr>", stream);
+}
+
+static void
+draw_implicit(FILE *stream, const struct xk_graph_policy *policy)
+{
+	if (policy->implicit == XK_IMPLICIT_SPIN) {
+		fputs("would wait: spins ", stream);
+		draw_time(stream, policy->spin_ns);
+	} else {
+		fputs(policy->implicit == XK_IMPLICIT_FAIL ? "would wait: fails" : "would wait: hands off", stream);
+	}
+}
+
+/* Where the node differs from the graph, which is told in the title. */
+static void
+draw_policy(FILE *stream, const struct xk_graph_policy *policy, const struct xk_graph_policy *usual)
+{
+	if (policy->implicit != usual->implicit || policy->spin_ns != usual->spin_ns) {
+		draw_row_begin(stream, DRAW_RED);
+		draw_implicit(stream, policy);
+		draw_row_end(stream);
+	}
+	if (policy->resume != usual->resume) {
+		draw_row_begin(stream, DRAW_GREEN);
+		fprintf(stream, "resumed by %s", policy->resume == XK_RESUME_DRIVER ? "the driver" : "a thread");
+		draw_row_end(stream);
+	}
+	if (policy->order_session) {
+		draw_row_begin(stream, DRAW_BLUE);
+		fputs("sessions in order", stream);
+		draw_row_end(stream);
+	}
+}
+
+static void
+draw_settings(FILE *stream, const struct xk_graph_node *node)
+{
+	const struct xk_setting *setting = node->type->settings;
+
+	for (; setting != NULL && setting->name != NULL; setting++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, setting->name);
+
+		if (a == NULL)
+			continue;
+		draw_row_begin(stream, DRAW_FAINT);
+		draw_text(stream, a->name, DRAW_VALUE_MAX);
+		fputs(" = ", stream);
+		draw_text(stream, a->value, DRAW_VALUE_MAX);
+		draw_row_end(stream);
+	}
+	if (node->policy.session_max != 0) {
+		draw_row_begin(stream, DRAW_FAINT);
+		fprintf(stream, "sessions = %u", node->policy.session_max);
+		draw_row_end(stream);
+	}
+}
+
+static void
+draw_name(FILE *stream, const struct xk_graph_node *node)
+{
+	fputs("<tr><td><b>", stream);
+	draw_text(stream, node->name, XK_GRAPH_NAME_MAX);
+	fputs("</b>", stream);
+	if (strcmp(node->name, node->type->name) != 0) {
+		fprintf(stream, "<font color=\"%s\"> : ", DRAW_FAINT);
+		draw_text(stream, node->type->name, XK_GRAPH_NAME_MAX);
+		fputs("</font>", stream);
+	}
+	fputs("</td></tr>", stream);
+}
+
+static void
+draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
+{
+	const struct xk_graph_node *node = &graph->nodes[index];
+	unsigned flags = node->type->flags;
+	const char *fill = flags & XK_PORT                 ? DRAW_FILL_PORT
+			   : flags & XK_VIRTUAL            ? DRAW_FILL_VIRTUAL
+			   : !draw_has_upper(graph, index) ? DRAW_FILL_TOP
+							   : DRAW_FILL;
+
+	fprintf(stream, "\tn%u [fillcolor=\"%s\", style=\"%s\", label=<<table border=\"0\" cellspacing=\"0\" "
+			"cellpadding=\"1\">",
+		index, fill, flags & XK_VIRTUAL ? "filled,rounded,dashed" : flags & XK_PORT ? "filled" : "filled,rounded");
+	draw_name(stream, node);
+	draw_policy(stream, &node->policy, &graph->policy);
+	draw_settings(stream, node);
+	fputs("</table>>];\n", stream);
+}
+
+/* ---- edges --------------------------------------------------------------------------------------------------- */
+
+/* Where a type has several roles, the picture says which lower is which. */
+static bool
+draw_names_role(const struct xk_graph_node *upper)
+{
+	return upper->type->lowers[0].name != NULL && upper->type->lowers[1].name != NULL;
+}
+
+static void
+draw_budget(FILE *stream, const struct xk_graph_budget *budget)
+{
+	fputs("budget ", stream);
+	draw_time(stream, budget->budget_ns);
+	if (budget->carry != 0)
+		fprintf(stream, ", carry %u", budget->carry);
+}
+
+static void
+draw_edge_rows(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge *edge)
+{
+	if (edge->handoff == XK_GRAPH_EXPLICIT)
+		fprintf(stream, "<tr><td><font color=\"%s\"><b>handoff</b></font></td></tr>", DRAW_RED);
+	if (edge->handoff == XK_GRAPH_NEVER)
+		fprintf(stream, "<tr><td><font color=\"%s\">never by time</font></td></tr>", DRAW_FAINT);
+	if (edge->budget.budget_ns != 0) {
+		fprintf(stream, "<tr><td><font color=\"%s\"><b>", DRAW_AMBER);
+		draw_budget(stream, &edge->budget);
+		fputs("</b></font></td></tr>", stream);
+	}
+	if (draw_names_role(&graph->nodes[edge->upper])) {
+		fprintf(stream, "<tr><td><font color=\"%s\">", DRAW_FAINT);
+		draw_text(stream, edge->role->name, DRAW_VALUE_MAX);
+		fputs("</font></td></tr>", stream);
+	}
+	if (edge->has_number)
+		fprintf(stream, "<tr><td><font color=\"%s\">number %u</font></td></tr>", DRAW_FAINT, edge->number);
+}
+
+static bool
+draw_has_rows(const struct xk_graph *graph, const struct xk_graph_edge *edge)
+{
+	return edge->handoff != XK_GRAPH_AS_POLICY || edge->budget.budget_ns != 0 || edge->has_number ||
+	       draw_names_role(&graph->nodes[edge->upper]);
+}
+
+static void
+draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge *edge)
+{
+	bool control = edge->role->needs == XK_CONTROL;
+
+	fprintf(stream, "\tn%u -> n%u [", edge->upper, edge->lower);
+	if (edge->handoff == XK_GRAPH_EXPLICIT)
+		fprintf(stream, "color=\"%s\", penwidth=2.6, ", DRAW_RED);
+	else if (edge->budget.budget_ns != 0)
+		fprintf(stream, "color=\"%s\", penwidth=2.0, ", DRAW_AMBER);
+	/* No messages go there. */
+	if (control)
+		fputs("style=dotted, arrowhead=open, ", stream);
+	if (draw_has_rows(graph, edge)) {
+		fputs("label=<<table border=\"0\" cellspacing=\"2\" cellpadding=\"2\">", stream);
+		draw_edge_rows(stream, graph, edge);
+		fputs("</table>>", stream);
+	}
+	fputs("];\n", stream);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------- */
+
+static const char *
+draw_base_name(const char *file)
+{
+	const char *slash = strrchr(file, '/');
+
+	return slash == NULL ? file : slash + 1;
+}
+
+/* The file's name, and what holds for every message and node. */
+static void
+draw_title(FILE *stream, const struct xk_graph *graph)
+{
+	static const struct xk_graph_policy usual = { .implicit = XK_IMPLICIT_HANDOFF };
+
+	fputs("\tlabel=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\"><tr><td><b>", stream);
+	draw_text(stream, draw_base_name(graph->file), 2 * DRAW_VALUE_MAX);
+	fputs("</b></td></tr>", stream);
+	if (graph->budget.budget_ns != 0) {
+		fprintf(stream, "<tr><td><font color=\"%s\"><b>every message: ", DRAW_AMBER);
+		draw_budget(stream, &graph->budget);
+		fputs("</b></font></td></tr>", stream);
+	}
+	draw_policy(stream, &graph->policy, &usual);
+	fputs("</table>>;\n", stream);
+}
+
+void
+xk_graph_draw(const struct xk_graph *graph, FILE *stream)
+{
+	xk_assert(graph->checked);
+	fprintf(stream,
+		"digraph xkernel {\n"
+		"\tgraph [fontname=\"Helvetica\", fontsize=13, fontcolor=\"%s\", labelloc=t, bgcolor=\"white\", "
+		"pad=0.3, nodesep=0.55, ranksep=0.45, charset=\"UTF-8\"];\n"
+		"\tnode [shape=box, fontname=\"Helvetica\", fontsize=13, fontcolor=\"%s\", color=\"%s\", "
+		"penwidth=1.2, margin=\"0.14,0.05\", width=1.1];\n"
+		"\tedge [fontname=\"Helvetica\", fontsize=10, color=\"%s\", penwidth=1.3, arrowsize=0.8];\n",
+		DRAW_INK, DRAW_INK, DRAW_LINE, DRAW_LINE);
+	draw_title(stream, graph);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		draw_node(stream, graph, i);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		for (unsigned k = 0; k < graph->nodes[i].lower_count; k++)
+			draw_edge(stream, graph, &graph->edges[graph->nodes[i].lowers[k]]);
+	fputs("}\n", stream);
+}

@@ -1,0 +1,763 @@
+/*
+ * scan.c - a recursive descent through the DOT language, for lines; see scan.h.
+ * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/scan.l, grammar.y of graphviz for what it leaves open.
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "graphs/scan.h"
+
+enum { SCAN_APPLIED_MAX = 100000 };
+
+enum scan_token {
+	SCAN_END = 256, /* others are characters */
+	SCAN_NAME,
+	SCAN_STRING,
+	SCAN_HTML,
+	SCAN_ARROW,
+	SCAN_LINE, /* -- */
+	SCAN_STRICT,
+	SCAN_GRAPH,
+	SCAN_DIGRAPH,
+	SCAN_SUBGRAPH,
+	SCAN_NODE,
+	SCAN_EDGE,
+};
+
+/* Where the scan stands. */
+struct scan_state {
+	struct scan *scan;
+	char *next, *end; /* what is not read yet */
+	bool line_start;
+	unsigned line;
+	unsigned token; /* enum scan_token: the one looked at */
+	unsigned token_line;
+	char *text; /* of the token, malloc'ed */
+	unsigned depth;
+	unsigned applied; /* attributes to objects, the same ones again too */
+	unsigned attribute_names;
+	char *names[XK_GRAPH_ATTRIBUTES_MAX];
+};
+
+/* ---- errors -------------------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static void
+scan_refuse(struct scan_state *state, unsigned line, const char *format, ...)
+{
+	va_list arguments;
+	char *what;
+
+	va_start(arguments, format);
+	what = xk_graph_format(format, arguments);
+	va_end(arguments);
+	xk_graph_errors_add(state->scan->errors, state->scan->file, line, "%s", what);
+	state->scan->wrong = true;
+	free(what);
+}
+
+/* Nothing can be read after this: every further token is the end. */
+static void
+scan_stop(struct scan_state *state)
+{
+	state->scan->failed = true;
+	state->next = state->end;
+	state->token = SCAN_END;
+}
+
+#define scan_fail(state, line, ...)                                                                                    \
+	do {                                                                                                           \
+		if (!(state)->scan->failed)                                                                            \
+			scan_refuse((state), (line), __VA_ARGS__);                                                     \
+		scan_stop(state);                                                                                      \
+	} while (0)
+
+/* What was expected instead of the token looked at. */
+static void
+scan_syntax(struct scan_state *state, const char *expected)
+{
+	unsigned token = state->token;
+
+	if (token == SCAN_END)
+		scan_fail(state, state->line, "syntax error at the end of the file: expected %s", expected);
+	else if (state->text != NULL)
+		scan_fail(state, state->token_line, "syntax error at \"%.40s\": expected %s", state->text, expected);
+	else if (token == SCAN_ARROW || token == SCAN_LINE)
+		scan_fail(state, state->token_line, "syntax error at \"%s\": expected %s",
+			  token == SCAN_ARROW ? "->" : "--", expected);
+	else
+		scan_fail(state, state->token_line, "syntax error at '%c': expected %s", (int)token, expected);
+}
+
+/* ---- tokens -------------------------------------------------------------------------------------------------- */
+
+static bool
+scan_at(const struct scan_state *state, const char *text)
+{
+	size_t len = strlen(text);
+
+	return (size_t)(state->end - state->next) >= len && memcmp(state->next, text, len) == 0;
+}
+
+/* Takes one character, counting lines. */
+static char
+scan_take(struct scan_state *state)
+{
+	char c = *state->next++;
+
+	state->line_start = c == '\n' || (c == '\r' && *state->next != '\n');
+	state->line += state->line_start;
+	return c;
+}
+
+static void
+scan_comment(struct scan_state *state)
+{
+	unsigned line = state->line;
+
+	state->next += 2;
+	while (state->next < state->end && !scan_at(state, "*/"))
+		scan_take(state);
+	if (state->next == state->end)
+		scan_fail(state, line, "this comment is not closed by */");
+	else
+		state->next += 2;
+	state->line_start = false;
+}
+
+static void
+scan_rest_of_line(struct scan_state *state, bool blank)
+{
+	for (; state->next < state->end && *state->next != '\n' && *state->next != '\r'; state->next++)
+		if (blank)
+			*state->next = ' ';
+}
+
+static void
+scan_space(struct scan_state *state)
+{
+	while (state->next < state->end) {
+		if (scan_at(state, "/*"))
+			scan_comment(state);
+		else if (scan_at(state, "//"))
+			scan_rest_of_line(state, false);
+		else if (*state->next == '#')
+			scan_rest_of_line(state, state->line_start);
+		else if (scan_at(state, "\xEF\xBB\xBF"))
+			state->next += 3;
+		else if (strchr(" \t\r\n", *state->next) != NULL)
+			scan_take(state);
+		else
+			return;
+	}
+}
+
+/* "...", with libcgraph's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
+static void
+scan_string(struct scan_state *state)
+{
+	char *to = malloc((size_t)(state->end - state->next) + 1), *from = to;
+	unsigned line = state->line;
+
+	xk_assert(to != NULL);
+	state->next++;
+	while (state->next < state->end && *state->next != '"') {
+		char c = scan_take(state);
+
+		if (c == '\\' && state->next < state->end && *state->next == '"') {
+			c = scan_take(state);
+		} else if (c == '\\' && (*state->next == '\n' || *state->next == '\r')) {
+			if (scan_take(state) == '\r' && *state->next == '\n')
+				scan_take(state);
+			continue;
+		} else if (c == '\\' && *state->next == '\\') {
+			*to++ = scan_take(state);
+		}
+		*to++ = c;
+	}
+	*to = '\0';
+	if (state->next == state->end)
+		scan_fail(state, line, "this string is not closed by \"");
+	else
+		state->next++;
+	state->text = realloc(from, (size_t)(to - from) + 1);
+	xk_assert(state->text != NULL);
+}
+
+static void
+scan_html(struct scan_state *state)
+{
+	const char *from = state->next + 1;
+	unsigned line = state->line, nest = 0;
+
+	do {
+		char c = scan_take(state);
+
+		nest += c == '<';
+		nest -= c == '>';
+	} while (nest != 0 && state->next < state->end);
+	if (nest != 0)
+		scan_fail(state, line, "this HTML-like string is not closed by >");
+	state->text = strndup(from, (size_t)(state->next - from) - (nest == 0));
+	xk_assert(state->text != NULL);
+}
+
+static bool
+scan_is_name(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+/* The end of the number at p (-1, .5, 3., 1.25), or p. */
+static const char *
+scan_number_end(const char *p)
+{
+	const char *q = p + (*p == '-'), *digits = q;
+
+	while (isdigit((unsigned char)*q))
+		q++;
+	if (*q == '.' && (q > digits || isdigit((unsigned char)q[1])))
+		for (q++; isdigit((unsigned char)*q);)
+			q++;
+	return q > digits ? q : p;
+}
+
+static void
+scan_word(struct scan_state *state)
+{
+	static const struct {
+		const char *word;
+		enum scan_token token;
+	} words[] = {
+		{ "strict", SCAN_STRICT },     { "graph", SCAN_GRAPH }, { "digraph", SCAN_DIGRAPH },
+		{ "subgraph", SCAN_SUBGRAPH }, { "node", SCAN_NODE },   { "edge", SCAN_EDGE },
+	};
+	const char *from = state->next, *number = scan_number_end(from), *to = number > from ? number : from;
+
+	while (to < state->end && scan_is_name(*to))
+		to++;
+	state->text = strndup(from, (size_t)(to - from));
+	xk_assert(state->text != NULL);
+	state->next += to - from;
+	state->token = SCAN_NAME;
+	if (number > from && to > number)
+		scan_fail(state, state->token_line, "\"%.40s\" begins like a number and does not end like one: "
+						    "write it in quotes",
+			  state->text);
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(words); i++)
+		if (strcasecmp(state->text, words[i].word) == 0)
+			state->token = words[i].token;
+}
+
+/* Looks at the next token. */
+static void
+scan_next(struct scan_state *state)
+{
+	scan_space(state);
+	free(state->text);
+	state->text = NULL;
+	state->token_line = state->line;
+	if (state->next == state->end) {
+		state->token = SCAN_END;
+		return;
+	}
+	state->line_start = false;
+	if (scan_at(state, "->") || scan_at(state, "--")) {
+		state->token = state->next[1] == '>' ? SCAN_ARROW : SCAN_LINE;
+		state->next += 2;
+	} else if (*state->next == '"') {
+		state->token = SCAN_STRING;
+		scan_string(state);
+	} else if (*state->next == '<') {
+		state->token = SCAN_HTML;
+		scan_html(state);
+	} else if (scan_is_name(*state->next) || scan_number_end(state->next) > state->next) {
+		scan_word(state);
+	} else {
+		state->token = (unsigned char)scan_take(state);
+	}
+	if (state->scan->failed)
+		state->token = SCAN_END;
+}
+
+static bool
+scan_is_id(const struct scan_state *state)
+{
+	return state->token == SCAN_NAME || state->token == SCAN_STRING || state->token == SCAN_HTML;
+}
+
+static char *
+scan_join(char *first, const char *second)
+{
+	size_t len = strlen(first), more = strlen(second) + 1;
+
+	first = realloc(first, len + more);
+	xk_assert(first != NULL);
+	memcpy(first + len, second, more);
+	return first;
+}
+
+/* Takes an ID and returns its text, malloc'ed; strings may be joined by +. NULL: there is none, and the scan ends. */
+static char *
+scan_id(struct scan_state *state, bool *html, const char *expected)
+{
+	bool string = state->token != SCAN_NAME;
+	char *id;
+
+	if (!scan_is_id(state)) {
+		scan_syntax(state, expected);
+		return NULL;
+	}
+	*html = state->token == SCAN_HTML;
+	id = state->text;
+	state->text = NULL;
+	scan_next(state);
+	while (string && state->token == '+') {
+		scan_next(state);
+		if (state->token != SCAN_STRING || *html) {
+			scan_syntax(state, "a quoted string on both sides of +");
+			free(id);
+			return NULL;
+		}
+		id = scan_join(id, state->text);
+		scan_next(state);
+	}
+	return id;
+}
+
+static bool
+scan_accept(struct scan_state *state, unsigned token)
+{
+	if (state->token != token)
+		return false;
+	scan_next(state);
+	return true;
+}
+
+/* ---- nodes and edges ----------------------------------------------------------------------------------------- */
+
+int
+scan_node_find(const struct scan *scan, const char *name)
+{
+	for (unsigned i = 0; i < scan->node_count; i++)
+		if (strcmp(scan->nodes[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* Names stand in traces, JSON, --set and pictures. */
+static void
+scan_check_name(struct scan_state *state, const char *name, bool html, unsigned line)
+{
+	size_t len = strlen(name);
+
+	if (html)
+		scan_fail(state, line, "a node's name cannot be the HTML-like string <%.40s>", name);
+	else if (len == 0 || len > XK_GRAPH_NAME_MAX)
+		scan_refuse(state, line, "the node's name \"%.80s\" has %zu characters, not 1 to %d", name, len,
+			    XK_GRAPH_NAME_MAX);
+	else if (name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")] != '\0')
+		scan_refuse(state, line, "the node's name \"%s\" holds more than letters, digits and _ - .", name);
+}
+
+/* The node of an ID that was taken; adds it. */
+static int
+scan_node(struct scan_state *state, const char *name, bool html, unsigned line)
+{
+	struct scan *scan = state->scan;
+	int index = scan_node_find(scan, name);
+
+	if (index >= 0)
+		return index;
+	if (scan->node_count == XK_GRAPH_NODES_MAX) {
+		scan_fail(state, line, "more than %d nodes", XK_GRAPH_NODES_MAX);
+		return -1;
+	}
+	scan_check_name(state, name, html, line);
+	scan->nodes = xk_graph_grow(scan->nodes, scan->node_count, sizeof(*scan->nodes));
+	scan->nodes[scan->node_count].name = xk_graph_copy(name);
+	scan->nodes[scan->node_count].line = line;
+	return (int)scan->node_count++;
+}
+
+/* Takes what is left of a node after its name, and refuses a port there. -1: the scan ends. */
+static int
+scan_node_rest(struct scan_state *state, const char *name, bool html, unsigned line)
+{
+	int node = scan_node(state, name, html, line);
+
+	while (node >= 0 && scan_accept(state, ':')) {
+		char *port = scan_id(state, &html, "a port after ':'");
+
+		if (port == NULL)
+			return -1;
+		scan_refuse(state, line, "node %s has the port \"%.40s\": edges join whole protocols; write it without",
+			    state->scan->nodes[node].name, port);
+		free(port);
+	}
+	return node;
+}
+
+/* Takes a node. -1: there is none, and the scan ends. */
+static int
+scan_node_id(struct scan_state *state, const char *expected)
+{
+	unsigned line = state->token_line;
+	bool html;
+	char *name = scan_id(state, &html, expected);
+	int node = name == NULL ? -1 : scan_node_rest(state, name, html, line);
+
+	free(name);
+	return node;
+}
+
+/* Adds the edge, or finds it: in a strict graph there is one for each pair. -1: too many. */
+static int
+scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned line)
+{
+	struct scan *scan = state->scan;
+	struct scan_edge *edge;
+
+	for (unsigned i = 0; scan->strict && i < scan->edge_count; i++)
+		if (scan->edges[i].upper == upper && scan->edges[i].lower == lower)
+			return (int)i;
+	if (scan->edge_count == XK_GRAPH_EDGES_MAX) {
+		scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
+		return -1;
+	}
+	scan->edges = xk_graph_grow(scan->edges, scan->edge_count, sizeof(*scan->edges));
+	edge = &scan->edges[scan->edge_count];
+	edge->upper = upper;
+	edge->lower = lower;
+	edge->line = line;
+	return (int)scan->edge_count++;
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------------------- */
+
+/* libcgraph keeps a value of every attribute for every node: their number is bounded. */
+static void
+scan_count_name(struct scan_state *state, const char *name, unsigned line)
+{
+	for (unsigned i = 0; i < state->attribute_names; i++)
+		if (strcmp(state->names[i], name) == 0)
+			return;
+	if (state->attribute_names == XK_GRAPH_ATTRIBUTES_MAX)
+		scan_fail(state, line, "more than %d different attributes", XK_GRAPH_ATTRIBUTES_MAX);
+	else
+		state->names[state->attribute_names++] = xk_graph_copy(name);
+}
+
+/* Records that a has been written in `into`. The order of statements must not count, so there is one value at most. */
+static void
+scan_attribute(struct scan_state *state, struct xk_graph_attributes *into, const struct xk_graph_attribute *a,
+	       const char *of)
+{
+	struct xk_graph_attribute *old = xk_graph_attribute_find(into, a->name);
+
+	if (old == NULL)
+		xk_graph_attribute_add(into, a->name, a->value, a->line)->html = a->html;
+	else if (strcmp(old->value, a->value) != 0 || old->html != a->html)
+		scan_refuse(state, a->line, "%s of %s is \"%.40s\" here and \"%.40s\" in line %u", a->name, of,
+			    a->value, old->value, old->line);
+}
+
+/* Takes the value of attribute name, whose = has been taken, into list. Returns whether there was one. */
+static bool
+scan_value(struct scan_state *state, char *name, unsigned line, struct xk_graph_attributes *list)
+{
+	struct xk_graph_attribute attribute = { name, NULL, line, false };
+
+	scan_count_name(state, name, line);
+	attribute.value = scan_id(state, &attribute.html, "a value");
+	if (attribute.value == NULL)
+		return false;
+	scan_attribute(state, list, &attribute, "this statement");
+	free(attribute.value);
+	return true;
+}
+
+/* Takes [a=b, c=d; e=f] [...]... into list, as written. */
+static void
+scan_list(struct scan_state *state, struct xk_graph_attributes *list)
+{
+	while (scan_accept(state, '[')) {
+		while (state->token != ']' && state->token != SCAN_END) {
+			unsigned line = state->token_line;
+			bool html;
+			char *name = scan_id(state, &html, "an attribute's name or ]");
+
+			if (name != NULL && state->token != '=')
+				scan_syntax(state, "= and a value after an attribute's name");
+			else if (name != NULL)
+				scan_next(state);
+			if (name != NULL && scan_value(state, name, line, list) && !scan_accept(state, ','))
+				scan_accept(state, ';');
+			free(name);
+		}
+		if (!scan_accept(state, ']'))
+			scan_syntax(state, "]");
+	}
+}
+
+static void
+scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const struct xk_graph_attributes *list,
+	   const char *of)
+{
+	state->applied += list->count;
+	if (state->applied > SCAN_APPLIED_MAX)
+		scan_fail(state, state->line, "more than %d attributes", SCAN_APPLIED_MAX);
+	for (unsigned i = 0; i < list->count && !state->scan->failed; i++)
+		scan_attribute(state, into, &list->list[i], of);
+}
+
+/* ---- statements ---------------------------------------------------------------------------------------------- */
+
+/* The graph's attributes; in a subgraph, which only groups what is drawn, they are no attributes of the graph. */
+static void
+scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes *list)
+{
+	static const char *const meant[] = { "budget", "carry", "implicit", "resume", "trace" };
+
+	if (state->depth == 0) {
+		scan_apply(state, &state->scan->attributes, list, "the graph");
+		return;
+	}
+	for (unsigned i = 0; i < list->count; i++)
+		for (unsigned k = 0; k < XK_ARRAY_LENGTH(meant); k++)
+			if (strcmp(list->list[i].name, meant[k]) == 0)
+				scan_refuse(state, list->list[i].line,
+					    "%s in a subgraph: a subgraph only groups what is drawn", meant[k]);
+}
+
+/* graph [...], node [...], edge [...] */
+static void
+scan_default(struct scan_state *state)
+{
+	struct xk_graph_attributes list = { 0 };
+	unsigned which = state->token, line = state->token_line;
+	const char *what = which == SCAN_NODE ? "node" : "edge";
+	struct scan *scan = state->scan;
+
+	scan_next(state);
+	if (state->token != '[')
+		scan_syntax(state, "[");
+	scan_list(state, &list);
+	if (which == SCAN_GRAPH)
+		scan_graph_attributes(state, &list);
+	else if (state->depth > 0)
+		scan_refuse(state, line, "\"%s [...]\" in a subgraph: write it before the first node of the graph",
+			    what);
+	else if (scan->node_count > 0)
+		scan_refuse(state, line, "\"%s [...]\" after the first node, %s in line %u: write it before", what,
+			    scan->nodes[0].name, scan->nodes[0].line);
+	else if (which == SCAN_NODE)
+		scan_apply(state, &scan->node_defaults, &list, "nodes");
+	else
+		scan_apply(state, &scan->edge_defaults, &list, "edges");
+	xk_graph_attributes_clear(&list);
+}
+
+/* The rest of A -> B -> C, from the first arrow on. Returns how many edges, their indices in *chain. */
+static unsigned
+scan_chain(struct scan_state *state, int upper, unsigned line, int **chain)
+{
+	unsigned count = 0;
+
+	while (scan_accept(state, SCAN_ARROW)) {
+		unsigned lower_line = state->token_line;
+		int lower, edge;
+
+		if (count == XK_GRAPH_EDGES_MAX)
+			scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
+
+		if (state->token == '{' || state->token == SCAN_SUBGRAPH)
+			scan_fail(state, lower_line, "several nodes in braces at the end of an edge: write one edge for "
+						     "each, so that their order is clear");
+		lower = scan_node_id(state, "a node after ->");
+		if (lower < 0)
+			break;
+		if (state->token == ',')
+			scan_fail(state, lower_line, "several nodes at the end of an edge: write one edge for each");
+		edge = scan_edge(state, (unsigned)upper, (unsigned)lower, line);
+		*chain = xk_graph_grow(*chain, count, sizeof(**chain));
+		(*chain)[count++] = edge;
+		upper = lower;
+		line = lower_line;
+	}
+	return count;
+}
+
+static void
+scan_edges(struct scan_state *state, int upper, unsigned line)
+{
+	struct xk_graph_attributes list = { 0 };
+	int *chain = NULL;
+	unsigned count = scan_chain(state, upper, line, &chain);
+
+	scan_list(state, &list);
+	for (unsigned i = 0; i < count && !state->scan->failed; i++) {
+		struct scan_edge *edge = &state->scan->edges[chain[i]];
+		char of[256];
+
+		snprintf(of, sizeof(of), "the edge %s -> %s", state->scan->nodes[edge->upper].name,
+			 state->scan->nodes[edge->lower].name);
+		scan_apply(state, &edge->attributes, &list, of);
+	}
+	free(chain);
+	xk_graph_attributes_clear(&list);
+}
+
+/* The rest of A, B, C [...], after the first name. */
+static void
+scan_nodes(struct scan_state *state, int node)
+{
+	struct xk_graph_attributes list = { 0 };
+	int *nodes = xk_graph_grow(NULL, 0, sizeof(*nodes));
+	unsigned count = 1;
+
+	nodes[0] = node;
+	while (scan_accept(state, ',') && (node = scan_node_id(state, "a node after ','")) >= 0) {
+		nodes = xk_graph_grow(nodes, count, sizeof(*nodes));
+		nodes[count++] = node;
+	}
+	if (state->token == SCAN_ARROW)
+		scan_fail(state, state->token_line, "several nodes at the end of an edge: write one edge for each");
+	scan_list(state, &list);
+	for (unsigned i = 0; i < count && !state->scan->failed; i++)
+		scan_apply(state, &state->scan->nodes[nodes[i]].attributes, &list,
+			   state->scan->nodes[nodes[i]].name);
+	free(nodes);
+	xk_graph_attributes_clear(&list);
+}
+
+/* A statement that begins with an ID: an attribute of the graph, nodes, or edges. */
+static void
+scan_named(struct scan_state *state)
+{
+	struct xk_graph_attributes list = { 0 };
+	unsigned line = state->token_line;
+	bool html;
+	char *name = scan_id(state, &html, "a statement");
+	int node = -1;
+
+	if (name != NULL && scan_accept(state, '=')) {
+		if (scan_value(state, name, line, &list))
+			scan_graph_attributes(state, &list);
+		xk_graph_attributes_clear(&list);
+	} else if (name != NULL) {
+		node = scan_node_rest(state, name, html, line);
+	}
+	free(name);
+	if (node >= 0 && state->token == SCAN_ARROW)
+		scan_edges(state, node, line);
+	else if (node >= 0 && state->token == SCAN_LINE)
+		scan_fail(state, line, "-- joins nodes of an undirected graph: edges are written upper -> lower");
+	else if (node >= 0)
+		scan_nodes(state, node);
+}
+
+static void scan_body(struct scan_state *state);
+
+static void
+scan_subgraph(struct scan_state *state)
+{
+	unsigned line = state->token_line;
+	bool html;
+
+	if (scan_accept(state, SCAN_SUBGRAPH) && scan_is_id(state))
+		free(scan_id(state, &html, "a name"));
+	if (++state->depth > XK_GRAPH_NESTING_MAX)
+		scan_fail(state, line, "subgraphs are nested deeper than %d", XK_GRAPH_NESTING_MAX);
+	scan_body(state);
+	state->depth--;
+	if (state->token == SCAN_ARROW)
+		scan_fail(state, line, "several nodes in braces at the end of an edge: write one edge for each, so that "
+				       "their order is clear");
+	else if (state->token == '[')
+		scan_fail(state, line, "attributes after a subgraph: write them in its braces");
+	else if (state->token == ',')
+		scan_syntax(state, "a statement");
+}
+
+/* { statements } */
+static void
+scan_body(struct scan_state *state)
+{
+	if (!scan_accept(state, '{'))
+		scan_syntax(state, "{");
+	while (state->token != '}' && state->token != SCAN_END) {
+		if (state->token == SCAN_GRAPH || state->token == SCAN_NODE || state->token == SCAN_EDGE)
+			scan_default(state);
+		else if (state->token == SCAN_SUBGRAPH || state->token == '{')
+			scan_subgraph(state);
+		else if (scan_is_id(state))
+			scan_named(state);
+		else
+			scan_syntax(state, "a statement or }");
+		scan_accept(state, ';');
+	}
+	if (!scan_accept(state, '}'))
+		scan_syntax(state, "}");
+}
+
+static void
+scan_file(struct scan_state *state)
+{
+	bool html;
+
+	scan_next(state);
+	if (state->token == SCAN_END)
+		scan_fail(state, 1, "there is no graph in this file: expected digraph NAME { ... }");
+	state->scan->strict = scan_accept(state, SCAN_STRICT);
+	state->scan->line = state->token_line;
+	if (state->token == SCAN_GRAPH)
+		scan_fail(state, state->token_line, "this graph is undirected: write digraph instead of graph");
+	if (!scan_accept(state, SCAN_DIGRAPH))
+		scan_syntax(state, "digraph");
+	if (scan_is_id(state))
+		free(scan_id(state, &html, "a name"));
+	scan_body(state);
+	if (state->token == SCAN_STRICT || state->token == SCAN_DIGRAPH || state->token == SCAN_GRAPH)
+		scan_fail(state, state->token_line, "a second graph begins here: a file holds one");
+	else if (state->token != SCAN_END)
+		scan_syntax(state, "the end of the file after the graph");
+}
+
+void
+scan_text(struct scan *scan, const char *file, char *text, size_t size, struct xk_graph_errors *errors)
+{
+	struct scan_state state = { .scan = scan, .next = text, .end = text + size, .line = 1, .line_start = true };
+	const char *nul = memchr(text, '\0', size);
+
+	memset(scan, 0, sizeof(*scan));
+	scan->file = file;
+	scan->errors = errors;
+	for (const char *p = text; nul != NULL && p < nul; p++)
+		state.line += *p == '\n';
+	if (nul != NULL)
+		scan_fail(&state, state.line, "a NUL byte: this is no text");
+	else
+		scan_file(&state);
+	for (unsigned i = 0; i < state.attribute_names; i++)
+		free(state.names[i]);
+	free(state.text);
+}
+
+void
+scan_clear(struct scan *scan)
+{
+	for (unsigned i = 0; i < scan->node_count; i++) {
+		free(scan->nodes[i].name);
+		xk_graph_attributes_clear(&scan->nodes[i].attributes);
+	}
+	for (unsigned i = 0; i < scan->edge_count; i++)
+		xk_graph_attributes_clear(&scan->edges[i].attributes);
+	free(scan->nodes);
+	free(scan->edges);
+	xk_graph_attributes_clear(&scan->attributes);
+	xk_graph_attributes_clear(&scan->node_defaults);
+	xk_graph_attributes_clear(&scan->edge_defaults);
+}

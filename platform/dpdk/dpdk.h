@@ -1,0 +1,109 @@
+/*
+ * dpdk.h - the DPDK platform: buffers are mbufs, ports are DPDK devices, the clock is the processor's.
+ *
+ * For programs: xk_dpdk_start, then a port by the constructor of its link, both handed to a kernel (kernel.h), which
+ * closes the port; at the end xk_dpdk_stop. Works as any user, with huge pages or without, and needs no network card:
+ * DPDK looks at no PCI device and leaves no files behind. What the links are and what to do when something fails is
+ * told in docs/dpdk.md.
+ *
+ * A platform serves one driver. Two hosts in one process have two platforms. DPDK itself is started by the first
+ * xk_dpdk_start of a process and stays until its end, so what belongs to it (core, memory, huge pages) is the first
+ * caller's choice. Fork before the first start, not after it.
+ *
+ * Constructors give 0 or a port; otherwise -errno or NULL, and in `why` a sentence of what is wrong and what to do.
+ * Everything here is for the main thread while no driver runs, unless it says otherwise.
+ */
+#ifndef XK_PLATFORM_DPDK_H
+#define XK_PLATFORM_DPDK_H
+
+#include "xkernel/platform.h"
+
+struct event_base;
+
+enum {
+	XK_DPDK_WHY = 512,             /* a `why` of this size holds every message */
+	XK_DPDK_WAIT_MS = 10000,       /* how long a client waits for its server */
+	XK_DPDK_BUFFERS = 8192,        /* of a platform */
+	XK_DPDK_BUFFERS_MIN = 2048,    /* rings and caches of threads hold some hundred each */
+	XK_DPDK_BUFFERS_MAX = 1 << 20, /* 2.6 GB */
+};
+
+enum xk_dpdk_hugepages {
+	XK_DPDK_HUGEPAGES_AUTO, /* where enough are free */
+	XK_DPDK_HUGEPAGES_NEVER,
+	XK_DPDK_HUGEPAGES_ALWAYS, /* refuse to start without */
+};
+
+/* Zero is a good value for everything but core (-1). */
+struct xk_dpdk_config {
+	int core;           /* which core the driver will run on: DPDK's own threads keep off it; -1: not known */
+	unsigned buffers;   /* mbufs of this platform; 0: XK_DPDK_BUFFERS */
+	unsigned memory_mb; /* of DPDK, for all platforms of the process; 0: enough for two like this */
+	enum xk_dpdk_hugepages hugepages;
+	bool verbose; /* DPDK's own log goes to standard error */
+};
+
+/*
+ * Starts DPDK, if this process has not yet, and makes a platform. The calling thread keeps its cores. About 0.15 s.
+ * 0; -ENOMEM, -EINVAL, or whatever DPDK says.
+ */
+int xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform, char *why, size_t size);
+
+/* Gives the platform back; its ports are closed and its messages freed. NULL is let through. */
+void xk_dpdk_stop(struct xk_platform *platform);
+
+/* Whether the process's buffers lie in huge pages. */
+bool xk_dpdk_has_hugepages(const struct xk_platform *platform);
+
+/*
+ * The loop that the platform sleeps in: signals and control are added to it before the driver runs, or by its own
+ * callbacks, which run in the driver. It has no locks. A callback that breaks the loop ends a sleep, and a client's
+ * waiting for its server.
+ */
+struct event_base *xk_dpdk_event_base(struct xk_platform *platform);
+
+/* ---- link `virtio`: two processes of one machine, by shared memory; can sleep ---------------------------------- */
+
+enum xk_dpdk_end {
+	XK_DPDK_CLIENT, /* the virtio end; connects to the server's socket */
+	XK_DPDK_SERVER, /* the vhost end; owns the socket and outlives its clients, of which it has one at a time */
+};
+
+struct xk_dpdk_virtio_config {
+	const char *name; /* of the port */
+	const char
+		*socket; /* where the ends meet: a path, or a word for a socket in the user's own run-time directory */
+	enum xk_dpdk_end end;
+	uint64_t address; /* link address; 0: one made from socket and end */
+	unsigned wait_ms; /* a client's patience with a server that is not there; 0: XK_DPDK_WAIT_MS */
+};
+
+/* Either end may be opened first: a server does not wait for its client, a client waits for its server. */
+struct xk_port *xk_dpdk_virtio_open(struct xk_platform *platform, const struct xk_dpdk_virtio_config *config, char *why,
+				    size_t size);
+
+/* The path that `socket` stands for (its directory is made when missing). 0 or -errno. */
+int xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size);
+
+/* ---- link `ring`: two hosts in one process; poll only ----------------------------------------------------------- */
+
+/* Two ports, one for each platform, joined by two rings; closed in any order. 0 or -errno. */
+int xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const names[2], struct xk_port *ports[2],
+		      char *why, size_t size);
+
+/* ---- every port ------------------------------------------------------------------------------------------------- */
+
+/* Whether somebody is at the other end. Frames sent while nobody is are dropped, as by a cable pulled out. Any context.
+ */
+bool xk_dpdk_port_is_up(const struct xk_port *port);
+
+/* What a port dropped by itself; taken at any time. */
+struct xk_dpdk_port_counts {
+	uint64_t no_peer;   /* to be sent while nobody was at the other end */
+	uint64_t too_long;  /* to be sent, longer than the link's frames */
+	uint64_t malformed; /* received, with lengths that lie outside their buffers: the peer is broken or hostile */
+};
+
+void xk_dpdk_port_counts(const struct xk_port *port, struct xk_dpdk_port_counts *counts);
+
+#endif

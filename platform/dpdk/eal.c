@@ -1,0 +1,253 @@
+/*
+ * eal.c - DPDK's environment, started once in a process and quietly: what it logs is kept, and told when something
+ * fails. Its state is the one thing here that cannot hang off a platform, as DPDK's own is the process's.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+
+enum {
+	DPDK_EAL_MEMORY_MIN_MB = 64,
+	DPDK_EAL_MEMORY_MAX_MB = 1 << 16,
+	DPDK_EAL_OWN_MB = 16,         /* of DPDK's memory, for everything but buffers */
+	DPDK_EAL_BUFFER_BYTES = 2688, /* an mbuf with all that lies around it */
+	DPDK_EAL_HUGEPAGE_MB = 2,
+	DPDK_EAL_HUGEPAGE_LOG2 = 21,
+	DPDK_EAL_ARGUMENTS = 16,
+};
+
+static struct {
+	pthread_mutex_t lock;
+	bool is_started, hugepages;
+	struct dpdk_clock clock;
+	pthread_mutex_t log_lock;
+	bool log_verbose;
+	char log[XK_DPDK_WHY /
+		 2]; /* the first that was logged since the reset: it tells the cause, what follows less */
+	size_t log_len;
+} dpdk_eal = { .lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- DPDK's log -------------------------------------------------------------------------------------------------- */
+
+static ssize_t
+dpdk_eal_log_write(void *cookie, const char *bytes, size_t len)
+{
+	(void)cookie;
+	pthread_mutex_lock(&dpdk_eal.log_lock);
+	for (size_t i = 0; i < len && dpdk_eal.log_len < sizeof(dpdk_eal.log) - 1; i++)
+		dpdk_eal.log[dpdk_eal.log_len++] = bytes[i] == '\n' ? ' ' : bytes[i];
+	pthread_mutex_unlock(&dpdk_eal.log_lock);
+	if (dpdk_eal.log_verbose && write(STDERR_FILENO, bytes, len) < 0)
+		return 0;
+	return (ssize_t)len;
+}
+
+void
+dpdk_eal_log_reset(void)
+{
+	pthread_mutex_lock(&dpdk_eal.log_lock);
+	dpdk_eal.log_len = 0;
+	pthread_mutex_unlock(&dpdk_eal.log_lock);
+}
+
+const char *
+dpdk_eal_log_text(char *text, size_t size)
+{
+	size_t len;
+
+	pthread_mutex_lock(&dpdk_eal.log_lock);
+	len = dpdk_eal.log_len < size - 1 ? dpdk_eal.log_len : size - 1;
+	memcpy(text, dpdk_eal.log, len);
+	pthread_mutex_unlock(&dpdk_eal.log_lock);
+	while (len > 0 && text[len - 1] == ' ')
+		len--;
+	text[len] = '\0';
+	return len > 0 ? text : "DPDK gave no reason";
+}
+
+static int
+dpdk_eal_log_open(bool verbose)
+{
+	cookie_io_functions_t functions = { .write = dpdk_eal_log_write };
+	FILE *stream = fopencookie(NULL, "w", functions);
+
+	if (stream == NULL)
+		return -ENOMEM;
+	dpdk_eal.log_verbose = verbose;
+	return rte_openlog_stream(stream);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static unsigned
+dpdk_eal_memory_mb(const struct xk_dpdk_config *config)
+{
+	uint64_t buffers = config->buffers != 0 ? config->buffers : XK_DPDK_BUFFERS;
+	uint64_t need = DPDK_EAL_OWN_MB + 2 * buffers * DPDK_EAL_BUFFER_BYTES / (1024 * 1024);
+
+	if (config->memory_mb != 0)
+		return config->memory_mb;
+	return need < DPDK_EAL_MEMORY_MIN_MB ? DPDK_EAL_MEMORY_MIN_MB : (unsigned)need;
+}
+
+/* Whether so many huge pages can be had now: they are mapped, which reserves them, and given back. */
+static bool
+dpdk_eal_has_hugepages(unsigned memory_mb)
+{
+	size_t len = ((size_t)memory_mb + DPDK_EAL_HUGEPAGE_MB - 1) / DPDK_EAL_HUGEPAGE_MB * DPDK_EAL_HUGEPAGE_MB << 20;
+	int fd = memfd_create("xk", MFD_CLOEXEC | MFD_HUGETLB | DPDK_EAL_HUGEPAGE_LOG2 << 26);
+	void *p = MAP_FAILED;
+
+	if (fd < 0)
+		return false;
+	if (ftruncate(fd, (off_t)len) == 0)
+		p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p != MAP_FAILED)
+		munmap(p, len);
+	close(fd);
+	return p != MAP_FAILED;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
+
+/* The processors that DPDK is told of: the driver's, or all that this process may use. "0@(0,1)". */
+static void
+dpdk_eal_lcores(char *text, size_t size, const cpu_set_t *allowed, int core)
+{
+	size_t len = (size_t)snprintf(text, size, "0@(");
+	const char *comma = "";
+
+	for (int i = 0; i < CPU_SETSIZE && len < size - 8; i++)
+		if (CPU_ISSET(i, allowed) && (core < 0 || core == i)) {
+			len += (size_t)snprintf(text + len, size - len, "%s%d", comma, i);
+			comma = ",";
+		}
+	snprintf(text + len, size - len, ")");
+}
+
+static int
+dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, char *why, size_t size)
+{
+	if (config->core >= 0 && (config->core >= CPU_SETSIZE || !CPU_ISSET(config->core, allowed))) {
+		snprintf(why, size, "core %d is not among those this process may run on: see `taskset -p $$`, `nproc`",
+			 config->core);
+		return -EINVAL;
+	}
+	if (config->buffers != 0 && (config->buffers < XK_DPDK_BUFFERS_MIN || config->buffers > XK_DPDK_BUFFERS_MAX)) {
+		snprintf(why, size, "%u buffers: at least %d and at most %d", config->buffers, XK_DPDK_BUFFERS_MIN,
+			 XK_DPDK_BUFFERS_MAX);
+		return -EINVAL;
+	}
+	if (config->memory_mb > DPDK_EAL_MEMORY_MAX_MB) {
+		snprintf(why, size, "%u MB of memory: at most %d", config->memory_mb, DPDK_EAL_MEMORY_MAX_MB);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int
+dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages)
+{
+	static char arguments[DPDK_EAL_ARGUMENTS][1024]; /* DPDK keeps pointers to them */
+	char *argv[DPDK_EAL_ARGUMENTS + 1];
+	char memory[16];
+	int argc = 0;
+	const char *given[] = { "xkernel",
+				"--no-pci",
+				"--no-telemetry",
+				"--log-level=error",
+				"-m",
+				memory,
+				"--lcores",
+				lcores,
+				hugepages ? "--in-memory" : "--no-huge",
+				hugepages ? "--single-file-segments" : "--no-shconf" };
+
+	snprintf(memory, sizeof(memory), "%u", memory_mb);
+	for (; argc < (int)XK_ARRAY_LENGTH(given); argc++) {
+		snprintf(arguments[argc], sizeof(arguments[argc]), "%s", given[argc]);
+		argv[argc] = arguments[argc];
+	}
+	argv[argc] = NULL;
+	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
+}
+
+/* DPDK writes to sockets whose other end may have died; that must be an error to it and not the end of us. */
+static void
+dpdk_eal_ignore_broken_pipes(void)
+{
+	struct sigaction action;
+
+	if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+		signal(SIGPIPE, SIG_IGN);
+}
+
+static int
+dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowed, char *why, size_t size)
+{
+	struct dpdk_clock_pair before;
+	unsigned memory_mb = dpdk_eal_memory_mb(config);
+	char lcores[1024], text[XK_DPDK_WHY / 2];
+	int error;
+
+	dpdk_eal_ignore_broken_pipes();
+	dpdk_clock_read(&before);
+	dpdk_eal.hugepages = config->hugepages != XK_DPDK_HUGEPAGES_NEVER && dpdk_eal_has_hugepages(memory_mb);
+	if (config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS && !dpdk_eal.hugepages) {
+		snprintf(why, size,
+			 "%u MB of huge pages of 2 MB are not free: reserve them (as root: sysctl vm.nr_hugepages=%u) "
+			 "or do without",
+			 memory_mb, 2 * memory_mb / DPDK_EAL_HUGEPAGE_MB);
+		return -ENOMEM;
+	}
+	dpdk_eal_lcores(lcores, sizeof(lcores), allowed, config->core);
+	error = dpdk_eal_log_open(config->verbose);
+	if (error == 0)
+		error = dpdk_eal_init(lcores, memory_mb, dpdk_eal.hugepages);
+	if (error == 0) {
+		dpdk_clock_calibrate(&dpdk_eal.clock, &before);
+		return 0;
+	}
+	snprintf(why, size, "DPDK does not start with %u MB %s huge pages (%s): %s", memory_mb,
+		 dpdk_eal.hugepages ? "in" : "without", rte_strerror(-error), dpdk_eal_log_text(text, sizeof(text)));
+	return error;
+}
+
+int
+dpdk_eal_start(const struct xk_dpdk_config *config, struct dpdk_clock *clock, bool *hugepages, char *why, size_t size)
+{
+	cpu_set_t allowed;
+	int error = 0;
+
+	pthread_mutex_lock(&dpdk_eal.lock);
+	CPU_ZERO(&allowed);
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		CPU_SET(0, &allowed);
+	error = dpdk_eal_check(config, &allowed, why, size);
+	if (error == 0 && !dpdk_eal.is_started) {
+		error = dpdk_eal_start_once(config, &allowed, why, size);
+		/* DPDK has pinned this thread; whom it starts later must not inherit that */
+		sched_setaffinity(0, sizeof(allowed), &allowed);
+		dpdk_eal.is_started = error == 0;
+	}
+	if (error == 0 && config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS && !dpdk_eal.hugepages) {
+		snprintf(why, size, "this process has started DPDK without huge pages already");
+		error = -EINVAL;
+	}
+	*clock = dpdk_eal.clock;
+	*hugepages = dpdk_eal.hugepages;
+	pthread_mutex_unlock(&dpdk_eal.lock);
+	return error;
+}

@@ -1,0 +1,773 @@
+/*
+ * arp.c - the link addresses of neighbours.
+ *
+ * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
+ * Participants: none; ARP is asked by control (arp.h): set the own address, resolve (may wait), look up, output (a
+ *               message that waits here for its link address)
+ * Drops:        bad_hardware, bad_protocol, bad_length, bad_operation (a field's value), bad_sender (not who sent the
+ *               frame), bad_address (no host of this network), conflict (somebody else claims our address; traced),
+ *               unasked (a reply), queue_full (one message too many waits for a host), unresolved (nobody answered),
+ *               table_full (everything in the table is being asked for)
+ * Counters:     requests_in, replies_in, others (requests for others), requests_out, replies_out, learned (entries made
+ *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer)
+ * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
+ * most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for longest makes
+ * room, but never what is being waited for. Not done:     announcing and probing the own address (RFC 5227), several
+ * addresses on one link, refreshing an entry before it has become too old Graph:        vnet -> arp; arp -> eth
+ */
+#include "protocols/arp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "protocols/eth.h"
+#include "xkernel/bytes.h"
+#include "xkernel/event.h"
+#include "xkernel/trace.h"
+
+enum {
+	ARP_HARDWARE = 0,
+	ARP_PROTOCOL = 2,
+	ARP_HARDWARE_LEN = 4,
+	ARP_PROTOCOL_LEN = 5,
+	ARP_OPERATION = 6,
+	ARP_SENDER_LINK = 8,
+	ARP_SENDER_HOST = 14,
+	ARP_TARGET_LINK = 18,
+	ARP_TARGET_HOST = 24,
+	ARP_PACKET_LEN = 28,
+};
+
+enum { ARP_ETHERNET = 1, ARP_IPV4 = 0x0800, ARP_REQUEST = 1, ARP_REPLY = 2 };
+
+enum { ARP_QUEUE = 4, ARP_NS_PER_US = 1000 };
+
+enum {
+	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
+	ARP_DROP_BAD_PROTOCOL,
+	ARP_DROP_BAD_LENGTH,
+	ARP_DROP_BAD_OPERATION,
+	ARP_DROP_BAD_SENDER,
+	ARP_DROP_BAD_ADDRESS,
+	ARP_DROP_CONFLICT,
+	ARP_DROP_UNASKED,
+	ARP_DROP_QUEUE_FULL,
+	ARP_DROP_UNRESOLVED,
+	ARP_DROP_TABLE_FULL,
+};
+
+enum {
+	ARP_COUNT_REQUESTS_IN,
+	ARP_COUNT_REPLIES_IN,
+	ARP_COUNT_OTHERS,
+	ARP_COUNT_REQUESTS_OUT,
+	ARP_COUNT_REPLIES_OUT,
+	ARP_COUNT_LEARNED,
+	ARP_COUNT_REPLACED,
+	ARP_COUNT_UNREACHABLE,
+};
+
+struct arp_packet {
+	uint32_t operation;
+	uint64_t sender_link, target_link;
+	uint32_t sender_host, target_host;
+};
+
+enum arp_state {
+	ARP_FREE,   /* not in the table */
+	ARP_ASKING, /* its timer runs */
+	ARP_KNOWN,
+	ARP_FAILED, /* not in the table; those who waited are still leaving */
+};
+
+/* Messages that were waiting for one host. */
+struct arp_queue {
+	unsigned count;
+	struct xk_arp_output outputs[ARP_QUEUE];
+};
+
+/* Entries are made once, by init: a timer or a waiter that comes late finds one in another state, never none. */
+struct arp_entry {
+	struct arp_entry *next; /* in its bucket */
+	TAILQ_ENTRY(arp_entry) by_use;
+	struct arp *arp;
+	enum arp_state state;
+	uint32_t host;
+	uint64_t link;
+	uint64_t expires_ns;
+	unsigned tries;
+	unsigned waiters; /* they keep the entry from being replaced */
+	uint64_t round;   /* which asking this is: who waits for an older one has failed */
+	struct xk_semaphore answered;
+	struct xk_event timer;
+	struct arp_queue queue;
+};
+
+struct arp {
+	struct xk_protocol protocol;
+	uint64_t entry_count, age_ns, timeout_ns, tries;
+	uint64_t link;
+	struct xk_session *broadcast;
+	struct xk_lock lock; /* over all that follows */
+	struct xk_network network;
+	struct arp_entry *entries;
+	struct arp_entry **buckets;
+	unsigned bucket_mask;
+	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
+};
+
+static struct arp *
+arp_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct arp, protocol);
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------------- */
+
+/* Takes the packet off and checks each field by itself. 0, or the reason to drop *m. */
+static unsigned
+arp_packet_pop(struct arp_packet *packet, struct xk_msg **m)
+{
+	const uint8_t *p = xk_msg_pop(m, ARP_PACKET_LEN);
+
+	if (p == NULL)
+		return XK_DROP_SHORT;
+	if (xk_get16(p + ARP_HARDWARE) != ARP_ETHERNET)
+		return ARP_DROP_BAD_HARDWARE;
+	if (xk_get16(p + ARP_PROTOCOL) != ARP_IPV4)
+		return ARP_DROP_BAD_PROTOCOL;
+	if (p[ARP_HARDWARE_LEN] != 6 || p[ARP_PROTOCOL_LEN] != 4)
+		return ARP_DROP_BAD_LENGTH;
+	packet->operation = xk_get16(p + ARP_OPERATION);
+	if (packet->operation != ARP_REQUEST && packet->operation != ARP_REPLY)
+		return ARP_DROP_BAD_OPERATION;
+	packet->sender_link = xk_get48(p + ARP_SENDER_LINK);
+	packet->sender_host = xk_get32(p + ARP_SENDER_HOST);
+	packet->target_link = xk_get48(p + ARP_TARGET_LINK);
+	packet->target_host = xk_get32(p + ARP_TARGET_HOST);
+	return XK_DROP_NONE;
+}
+
+/* Whether host may be that of another station of network. */
+static bool
+arp_is_neighbour(const struct xk_network *network, uint32_t host)
+{
+	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
+
+	if (((host ^ network->host) & ~rest) != 0 || host >> 28 >= 0xe)
+		return false;
+	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
+}
+
+static struct xk_msg *
+arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), ARP_PACKET_LEN);
+
+	if (m == NULL)
+		return NULL;
+	xk_put16(m->data + ARP_HARDWARE, ARP_ETHERNET);
+	xk_put16(m->data + ARP_PROTOCOL, ARP_IPV4);
+	m->data[ARP_HARDWARE_LEN] = 6;
+	m->data[ARP_PROTOCOL_LEN] = 4;
+	xk_put16(m->data + ARP_OPERATION, (uint16_t)packet->operation);
+	xk_put48(m->data + ARP_SENDER_LINK, packet->sender_link);
+	xk_put32(m->data + ARP_SENDER_HOST, packet->sender_host);
+	xk_put48(m->data + ARP_TARGET_LINK, packet->target_link);
+	xk_put32(m->data + ARP_TARGET_HOST, packet->target_host);
+	return m;
+}
+
+/* Without a buffer nothing is sent: the timer tries again. */
+static void
+arp_send_request(struct arp *arp, uint32_t own, uint32_t host)
+{
+	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, own, host };
+	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
+
+	if (m == NULL)
+		return;
+	xk_count(&arp->protocol, ARP_COUNT_REQUESTS_OUT);
+	xk_push(arp->broadcast, m);
+}
+
+/* Takes request, the message that lls has brought. */
+static void
+arp_send_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet *asked, struct xk_msg *request)
+{
+	struct arp_packet packet = { ARP_REPLY, arp->link, asked->sender_link, asked->target_host, asked->sender_host };
+	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
+
+	if (m == NULL) {
+		xk_drop(&arp->protocol, request, XK_DROP_NO_BUFFER);
+		return;
+	}
+	xk_msg_free(request);
+	xk_count(&arp->protocol, ARP_COUNT_REPLIES_OUT);
+	xk_push(lls, m);
+}
+
+/* ---- the table; arp->lock is held ------------------------------------------------------------------------------- */
+
+static struct arp_entry **
+arp_bucket(struct arp *arp, uint32_t host)
+{
+	return &arp->buckets[(uint32_t)(host * UINT32_C(2654435761)) >> 16 & arp->bucket_mask];
+}
+
+static struct arp_entry *
+arp_find(struct arp *arp, uint32_t host)
+{
+	struct arp_entry *e = *arp_bucket(arp, host);
+
+	while (e != NULL && e->host != host)
+		e = e->next;
+	return e;
+}
+
+/* What waits in e moves to queue, to be sent or dropped when the lock is no longer held. */
+static void
+arp_take_queue(struct arp_entry *e, struct arp_queue *queue)
+{
+	*queue = e->queue;
+	e->queue.count = 0;
+}
+
+static void
+arp_wake(struct arp_entry *e)
+{
+	for (unsigned i = 0; i < e->waiters; i++)
+		xk_semaphore_signal(&e->answered);
+}
+
+/* Takes e, which is ASKING or KNOWN, out of the table. */
+static void
+arp_remove(struct arp *arp, struct arp_entry *e, enum arp_state state)
+{
+	struct arp_entry **at = arp_bucket(arp, e->host);
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	e->state = state;
+	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
+	TAILQ_REMOVE(&arp->by_use, e, by_use);
+	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
+}
+
+static void
+arp_use(struct arp *arp, struct arp_entry *e)
+{
+	TAILQ_REMOVE(&arp->by_use, e, by_use);
+	TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
+}
+
+static bool
+arp_may_be_replaced(const struct arp_entry *e, bool learning)
+{
+	return e->waiters == 0 && (!learning || e->state != ARP_ASKING);
+}
+
+/*
+ * An entry for host, which has none; *queue is what waited in the one it replaces. learning: for a stranger, who does
+ * not replace what this host asks for. NULL: none may be replaced.
+ */
+static struct arp_entry *
+arp_add(struct arp *arp, uint32_t host, bool learning, struct arp_queue *queue)
+{
+	struct arp_entry *e, **bucket = arp_bucket(arp, host);
+
+	TAILQ_FOREACH(e, &arp->by_use, by_use)
+	if (arp_may_be_replaced(e, learning))
+		break;
+	if (e == NULL)
+		return NULL;
+	if (e->state == ARP_ASKING || e->state == ARP_KNOWN) {
+		arp_take_queue(e, queue);
+		arp_remove(arp, e, ARP_FREE);
+		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
+	}
+	e->host = host;
+	e->next = *bucket;
+	*bucket = e;
+	arp_use(arp, e);
+	return e;
+}
+
+/* e, which is in the table, has become known or is confirmed. */
+static void
+arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue)
+{
+	if (e->state == ARP_ASKING) {
+		xk_event_cancel(&e->timer);
+		arp_wake(e);
+		arp_take_queue(e, queue);
+	}
+	e->state = ARP_KNOWN;
+	e->link = link;
+	e->expires_ns = xk_now_ns(&arp->protocol) + arp->age_ns;
+}
+
+static void
+arp_ask(struct arp *arp, struct arp_entry *e)
+{
+	e->state = ARP_ASKING;
+	e->tries = 1;
+	e->round++;
+	e->queue.count = 0;
+	if (e->waiters == 0)
+		xk_semaphore_init(&e->answered, &arp->protocol, 0);
+	xk_event_schedule(&e->timer, arp->timeout_ns / ARP_NS_PER_US);
+}
+
+static bool
+arp_is_known(struct arp *arp, const struct arp_entry *e)
+{
+	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
+}
+
+static bool
+arp_may_ask(const struct arp *arp, uint32_t host)
+{
+	const struct xk_network *network = &arp->network;
+
+	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
+}
+
+/*
+ * The entry of host, ASKING or KNOWN; *asks: the caller must send the request when the lock is no longer held. *queue:
+ * what waited in an entry that was replaced. NULL: the table is full of what is being waited for.
+ */
+static struct arp_entry *
+arp_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queue)
+{
+	struct arp_entry *e = arp_find(arp, host);
+
+	*asks = false;
+	if (e == NULL) {
+		e = arp_add(arp, host, false, queue);
+		if (e == NULL)
+			return NULL;
+	} else {
+		arp_use(arp, e);
+		if (e->state == ARP_ASKING || arp_is_known(arp, e))
+			return e;
+	}
+	*asks = true;
+	arp_ask(arp, e);
+	return e;
+}
+
+/* ---- what waits; the lock is not held ---------------------------------------------------------------------------- */
+
+static void
+arp_send_queue(struct arp_queue *queue, uint64_t link)
+{
+	for (unsigned i = 0; i < queue->count; i++)
+		queue->outputs[i].send(&queue->outputs[i], link);
+}
+
+static void
+arp_drop_queue(struct arp *arp, struct arp_queue *queue)
+{
+	for (unsigned i = 0; i < queue->count; i++)
+		xk_drop(&arp->protocol, queue->outputs[i].m, ARP_DROP_UNRESOLVED);
+}
+
+/* Nobody has answered in time: ask again, or give up. */
+static void
+arp_timeout(struct xk_event *event, void *argument)
+{
+	struct arp_entry *e = argument;
+	struct arp *arp = e->arp;
+	struct arp_queue queue = { .count = 0 };
+	bool again = false;
+	uint32_t own, host;
+
+	xk_lock(&arp->lock);
+	own = arp->network.host;
+	host = e->host;
+	if (e->state == ARP_ASKING) {
+		again = e->tries < arp->tries;
+		e->tries++;
+		if (again) {
+			xk_event_schedule(event, arp->timeout_ns / ARP_NS_PER_US);
+		} else {
+			arp_take_queue(e, &queue);
+			arp_wake(e);
+			arp_remove(arp, e, ARP_FAILED);
+			xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);
+			xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", host);
+		}
+	}
+	xk_unlock(&arp->lock);
+	if (again)
+		arp_send_request(arp, own, host);
+	arp_drop_queue(arp, &queue);
+}
+
+/* Waits until e is no longer ASKING in this round. 0 or as xk_semaphore_wait. The lock is held on both ends. */
+static int
+arp_wait(struct arp *arp, struct arp_entry *e, uint32_t own, bool asks)
+{
+	uint64_t round = e->round;
+	int status = 0;
+
+	e->waiters++;
+	while (status == 0 && e->round == round && e->state == ARP_ASKING) {
+		xk_unlock(&arp->lock);
+		if (asks)
+			arp_send_request(arp, own, e->host);
+		asks = false;
+		status = xk_semaphore_wait(&e->answered, XK_FOREVER);
+		xk_lock(&arp->lock);
+	}
+	e->waiters--;
+	if (status == 0 && (e->round != round || e->state != ARP_KNOWN))
+		return -EHOSTUNREACH;
+	return status;
+}
+
+static int
+arp_resolve(struct arp *arp, struct xk_arp_binding *binding)
+{
+	struct arp_queue queue = { .count = 0 };
+	struct arp_entry *e;
+	bool asks;
+	int status = -EHOSTUNREACH;
+
+	xk_lock(&arp->lock);
+	if (!arp_may_ask(arp, binding->host))
+		goto out;
+	status = -ENOBUFS;
+	e = arp_get(arp, binding->host, &asks, &queue);
+	if (e == NULL)
+		goto out;
+	status = e->state == ARP_KNOWN ? 0 : arp_wait(arp, e, arp->network.host, asks);
+	if (status == 0)
+		binding->link = e->link;
+out:
+	xk_unlock(&arp->lock);
+	arp_drop_queue(arp, &queue);
+	return status;
+}
+
+static int
+arp_lookup(struct arp *arp, struct xk_arp_binding *binding)
+{
+	struct arp_entry *e;
+	int status = -ENOENT;
+
+	xk_lock(&arp->lock);
+	e = arp_find(arp, binding->host);
+	if (e != NULL && arp_is_known(arp, e)) {
+		arp_use(arp, e);
+		binding->link = e->link;
+		status = 0;
+	}
+	xk_unlock(&arp->lock);
+	return status;
+}
+
+/* Queues output, or says that it can be sent to *link now (0), or why it must be dropped (a reason). */
+static unsigned
+arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uint64_t *link, struct arp_queue *replaced)
+{
+	struct arp_entry *e;
+
+	*link = 0;
+	*asks = false;
+	if (!arp_may_ask(arp, output->host))
+		return ARP_DROP_UNRESOLVED;
+	e = arp_get(arp, output->host, asks, replaced);
+	if (e == NULL)
+		return ARP_DROP_TABLE_FULL;
+	if (e->state == ARP_KNOWN)
+		*link = e->link;
+	else if (e->queue.count == ARP_QUEUE)
+		return ARP_DROP_QUEUE_FULL;
+	else
+		e->queue.outputs[e->queue.count++] = *output;
+	return XK_DROP_NONE;
+}
+
+static int
+arp_output(struct arp *arp, const struct xk_arp_output *output)
+{
+	struct arp_queue replaced = { .count = 0 };
+	uint64_t link;
+	uint32_t own, host = output->host;
+	unsigned why;
+	bool asks;
+
+	xk_lock(&arp->lock);
+	own = arp->network.host;
+	why = arp_enqueue(arp, output, &asks, &link, &replaced);
+	xk_unlock(&arp->lock);
+	arp_drop_queue(arp, &replaced);
+	if (why != XK_DROP_NONE) {
+		xk_drop(&arp->protocol, output->m, why);
+		return -ENOBUFS;
+	}
+	if (asks)
+		arp_send_request(arp, own, host);
+	else if (link != 0)
+		output->send(output, link);
+	return 0;
+}
+
+/* ---- arriving packets ---------------------------------------------------------------------------------------------
+ */
+
+/* Whether the packet says the same sender as the frame that lls has brought. No lock is held. */
+static bool
+arp_is_from_sender(struct xk_session *lls, const struct arp_packet *packet)
+{
+	uint64_t link;
+
+	return xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) > 0 && link == packet->sender_link;
+}
+
+/* What only this host's address can tell of a packet. 0, or the reason to drop it. */
+static unsigned
+arp_check_host(const struct xk_network *network, const struct arp_packet *packet)
+{
+	if (packet->sender_host == network->host)
+		return ARP_DROP_CONFLICT;
+	if (packet->sender_host == 0) /* a probe (RFC 5227) */
+		return packet->operation == ARP_REQUEST ? XK_DROP_NONE : ARP_DROP_BAD_ADDRESS;
+	return arp_is_neighbour(network, packet->sender_host) ? XK_DROP_NONE : ARP_DROP_BAD_ADDRESS;
+}
+
+/* RFC 826's merge, and no more than that unless this host was asked for. 0, or the reason to drop the packet. */
+static unsigned
+arp_merge(struct arp *arp, const struct arp_packet *packet, bool mine, struct arp_queue *queue)
+{
+	struct arp_entry *e = arp_find(arp, packet->sender_host);
+	bool announces = packet->sender_host == packet->target_host;
+
+	if (packet->operation == ARP_REPLY && (e == NULL || (!mine && !announces)))
+		return ARP_DROP_UNASKED;
+	if (e == NULL && mine && packet->sender_host != 0) {
+		e = arp_add(arp, packet->sender_host, true, queue);
+		if (e != NULL)
+			xk_count(&arp->protocol, ARP_COUNT_LEARNED);
+	}
+	if (e != NULL)
+		arp_learn(arp, e, packet->sender_link, queue);
+	return XK_DROP_NONE;
+}
+
+/* Without an address of its own this host learns and answers nothing. 0, or the reason to drop the packet. */
+static unsigned
+arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_queue *queue)
+{
+	unsigned why;
+
+	if (arp->network.host == 0)
+		return packet->operation == ARP_REPLY ? ARP_DROP_UNASKED : XK_DROP_NONE;
+	*mine = packet->target_host == arp->network.host;
+	why = arp_check_host(&arp->network, packet);
+	return why != XK_DROP_NONE ? why : arp_merge(arp, packet, *mine, queue);
+}
+
+/* The packet is good: m is all that is left of it. Takes m. */
+static void
+arp_reply_or_end(struct arp *arp, struct xk_session *lls, const struct arp_packet *packet, bool mine, struct xk_msg *m)
+{
+	bool asks = packet->operation == ARP_REQUEST;
+
+	xk_count(&arp->protocol, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
+	if (asks && mine)
+		arp_send_reply(arp, lls, packet, m);
+	else
+		xk_msg_free(m);
+}
+
+static void
+arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct arp *arp = arp_of(self);
+	struct arp_queue queue = { .count = 0 };
+	struct arp_packet packet;
+	bool mine = false;
+	unsigned why = arp_packet_pop(&packet, &m);
+
+	if (why == XK_DROP_NONE && !arp_is_from_sender(lls, &packet))
+		why = ARP_DROP_BAD_SENDER;
+	if (why == XK_DROP_NONE) {
+		xk_lock(&arp->lock);
+		why = arp_receive(arp, &packet, &mine, &queue);
+		xk_unlock(&arp->lock);
+	}
+	if (why == ARP_DROP_CONFLICT)
+		xk_trace(self, XK_TRACE_ERRORS, "%012llx claims this host's address",
+			 (unsigned long long)packet.sender_link);
+	if (why != XK_DROP_NONE) {
+		xk_drop(self, m, why);
+		return;
+	}
+	arp_reply_or_end(arp, lls, &packet, mine, m);
+	arp_send_queue(&queue, packet.sender_link);
+}
+
+/* ---- life and control ---------------------------------------------------------------------------------------------
+ */
+
+static int
+arp_table_init(struct arp *arp)
+{
+	unsigned buckets = 1;
+
+	while (buckets < arp->entry_count)
+		buckets *= 2;
+	arp->bucket_mask = buckets - 1;
+	arp->buckets = calloc(buckets, sizeof(struct arp_entry *));
+	arp->entries = calloc(arp->entry_count, sizeof(*arp->entries));
+	if (arp->buckets == NULL || arp->entries == NULL)
+		return -ENOMEM;
+	TAILQ_INIT(&arp->by_use);
+	for (unsigned i = 0; i < arp->entry_count; i++) {
+		struct arp_entry *e = &arp->entries[i];
+
+		e->arp = arp;
+		xk_event_init(&e->timer, arp->protocol.kernel, arp_timeout, e);
+		xk_semaphore_init(&e->answered, &arp->protocol, 0);
+		TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
+	}
+	return 0;
+}
+
+static void
+arp_table_fini(struct arp *arp)
+{
+	for (unsigned i = 0; arp->entries != NULL && i < arp->entry_count; i++) {
+		struct arp_entry *e = &arp->entries[i];
+
+		xk_event_cancel(&e->timer);
+		for (unsigned j = 0; j < e->queue.count; j++)
+			xk_msg_free(e->queue.outputs[j].m);
+	}
+	free(arp->entries);
+	free(arp->buckets);
+}
+
+static void
+arp_fini(struct xk_protocol *self)
+{
+	struct arp *arp = arp_of(self);
+	struct xk_participants nobody = { .remote.depth = 0 };
+
+	xk_open_disable(self, self, xk_lower(self, 0), &nobody);
+	xk_close(arp->broadcast);
+	arp_table_fini(arp);
+}
+
+static int
+arp_open_lower(struct arp *arp)
+{
+	struct xk_protocol *self = &arp->protocol, *eth = xk_lower(self, 0);
+	struct xk_participants everybody = { .remote.depth = 0 }, nobody = { .remote.depth = 0 };
+	int status = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
+
+	if (status < 0)
+		return status;
+	xk_participant_push(&everybody.remote, XK_ETH_BROADCAST);
+	status = xk_open(self, self, eth, &everybody, &arp->broadcast);
+	if (status != 0)
+		return status;
+	status = xk_open_enable(self, self, eth, &nobody);
+	if (status != 0)
+		xk_close(arp->broadcast);
+	return status;
+}
+
+static int
+arp_init(struct xk_protocol *self)
+{
+	struct arp *arp = arp_of(self);
+	int status;
+
+	xk_lock_init(&arp->lock, self);
+	status = arp_table_init(arp);
+	if (status == 0)
+		status = arp_open_lower(arp);
+	if (status != 0)
+		arp_table_fini(arp);
+	return status;
+}
+
+static int
+arp_set_address(struct arp *arp, const struct xk_network *network)
+{
+	if (network->bits > 32 || network->host == 0)
+		return -EINVAL;
+	xk_lock(&arp->lock);
+	arp->network = *network;
+	xk_unlock(&arp->lock);
+	return 0;
+}
+
+static int
+arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	struct arp *arp = arp_of(self);
+
+	switch (op) {
+	case XK_ARP_SET_ADDRESS:
+		return len < sizeof(struct xk_network) ? -EMSGSIZE : arp_set_address(arp, buffer);
+	case XK_ARP_RESOLVE:
+		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_resolve(arp, buffer);
+	case XK_ARP_LOOKUP:
+		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_lookup(arp, buffer);
+	case XK_ARP_OUTPUT:
+		return len < sizeof(struct xk_arp_output) ? -EMSGSIZE : arp_output(arp, buffer);
+	default:
+		return xk_control_protocol(xk_lower(self, 0), op, buffer, len);
+	}
+}
+
+static const struct xk_protocol_ops arp_ops = {
+	.init = arp_init,
+	.fini = arp_fini,
+	.demux = arp_demux,
+	.control = arp_control,
+};
+
+static const struct xk_role arp_lowers[] = {
+	{ "link", XK_ASYNC, NULL, "the link whose addresses are resolved" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_setting arp_settings[] = {
+	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "hosts in the table", 1, 65536 },
+	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "600s", "how long an answer is believed", 1000,
+	  UINT64_C(86400000000000) },
+	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "how long one request waits", 1000,
+	  UINT64_C(60000000000) },
+	{ "tries", XK_SETTING_UINT, offsetof(struct arp, tries), "3", "requests before a host is unreachable", 1, 100 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const arp_drops[] = {
+	"bad_hardware", "bad_protocol", "bad_length", "bad_operation", "bad_sender", "bad_address",
+	"conflict",     "unasked",      "queue_full", "unresolved",    "table_full", NULL,
+};
+
+static const char *const arp_counters[] = {
+	"requests_in", "replies_in", "others",      "requests_out", "replies_out",
+	"learned",     "replaced",   "unreachable", NULL,
+};
+
+const struct xk_protocol_type xk_type_arp = {
+	.name = "arp",
+	.help = "Address resolution: the link addresses of neighbours, asked for and answered.",
+	.ops = &arp_ops,
+	.size = sizeof(struct arp),
+	.offers = XK_CONTROL,
+	.lowers = arp_lowers,
+	.settings = arp_settings,
+	.drops = arp_drops,
+	.counters = arp_counters,
+};

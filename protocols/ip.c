@@ -1,0 +1,463 @@
+/*
+ * ip.c - IPv4 datagrams of up to 65,515 bytes between hosts, with routes, fragmentation and reassembly.
+ *
+ * Spec:         RFC 791, 1122 (3.2), 6864; 20-byte header. What the graph below it must be: anything that takes a
+ *               neighbour's 32-bit host as the top of the remote stack; normally vnet.
+ * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one is the interface's
+ *               that the route leads to, unless it is given. Enabling takes no hosts.
+ * Sessions:     one per (upper's number, remote host, local host), shared by whoever of the same upper opens it again.
+ *               Opening may wait (ARP for the neighbour). A stranger's first datagram makes a session that answers to
+ *               where the datagram came from (the learned link address) without asking anybody; if the same host is
+ *               heard through another session below, it gets another session of its own. A session that was opened
+ *               by an upper takes its peer's datagrams wherever they come up, and a learned one becomes such a session
+ *               when it is opened.
+ * Broadcast:    may be opened, and received; a session that broadcasts come up sends from the interface's own address,
+ *               to the host that they came from.
+ * Fragments:    a datagram longer than the session below takes is sent in fragments, without copying. Arriving ones
+ *               are put together in any order (ip_reassembly.h has the rules) and go up once, on the shepherd that
+ *               brought the last of them. Each fragment that waits pins a buffer of up to XK_MSG_SEGMENT bytes:
+ *               size the pool for reassembly_fragments.
+ * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
+ *               instance, so that what a fragment's peer must tell apart never repeats within 32,768 datagrams.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST, XK_IP_GET_DESTINATION (ip.h)
+ * Not done:     forwarding, options (dropped as `options`), multicast, ICMP errors, path MTU discovery (DF is not set)
+ * Graph:        ip -> vnet
+ */
+#include "protocols/ip.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "protocols/ip_private.h"
+#include "xkernel/trace.h"
+
+static const char *const ip_drops[] = {
+	"bad_version",  "bad_header", "options",          "bad_length",   "bad_checksum", "bad_flags", "ttl_zero",
+	"bad_source",   "martian",    "not_mine",         "too_big",      "unsent",       "duplicate", "overlap",
+	"inconsistent", "too_many",   "refused_datagram", "bad_fragment", "too_long",     "tiny",      "evicted",
+	"timed_out",    NULL
+};
+
+static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP_REASSEMBLY_REASONS + 1,
+	      "a name for each reason");
+
+enum ip_counter { IP_COUNT_FRAGMENTED, IP_COUNT_REASSEMBLED };
+
+static const char *const ip_counters[] = { "fragmented", "reassembled", NULL };
+
+/* ---- init and fini --------------------------------------------------------------------------------------------- */
+
+static void
+ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded)
+{
+	for (unsigned reason = 0; reason < IP_REASSEMBLY_REASONS; reason++) {
+		struct xk_msg *next;
+
+		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
+			next = m->link;
+			xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + reason);
+		}
+	}
+}
+
+static void
+ip_schedule_tick(struct ip *ip)
+{
+	xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
+}
+
+static void
+ip_tick(struct xk_event *event, void *argument)
+{
+	struct ip *ip = argument;
+	struct ip_reassembly_discarded discarded = { { NULL } };
+
+	(void)event;
+	xk_lock(&ip->lock);
+	ip->ticking = ip_reassembly_tick(&ip->reassembly, &discarded);
+	if (ip->ticking)
+		ip_schedule_tick(ip);
+	xk_unlock(&ip->lock);
+	ip_drop_discarded(ip, &discarded);
+}
+
+/* Which addresses are ours. */
+static int
+ip_ask_interfaces(struct ip *ip)
+{
+	int got = xk_control_protocol(xk_lower(&ip->protocol, 0), XK_VNET_GET_INTERFACES, ip->interface,
+				      sizeof(ip->interface));
+
+	if (got < (int)sizeof(ip->interface[0])) {
+		xk_trace(&ip->protocol, XK_TRACE_NONE, "%s below has no addresses for this host",
+			 xk_lower(&ip->protocol, 0)->name);
+		return got < 0 ? got : -EADDRNOTAVAIL;
+	}
+	ip->interfaces = (unsigned)got / (unsigned)sizeof(ip->interface[0]);
+	return 0;
+}
+
+/* Every gateway must be a neighbour. */
+static int
+ip_make_routes(struct ip *ip)
+{
+	char why[160] = "", host[16];
+	unsigned index;
+	int err = ip_routes_parse(&ip->routes, ip->routes_text, why, sizeof(why));
+
+	if (err == 0 && ip->gateway != 0)
+		err = ip_routes_add(&ip->routes, (struct ip_route){ 0, 0, ip->gateway });
+	if (err != 0) {
+		xk_trace(&ip->protocol, XK_TRACE_NONE, "%s",
+			 why[0] != '\0' ? why : "gateway: there is a default route in `routes` already");
+		return err;
+	}
+	for (unsigned i = 0; i < ip->routes.count; i++) {
+		if (ip_kind(ip, ip->routes.route[i].gateway, &index) == XK_VNET_ON_LINK)
+			continue;
+		xk_trace(&ip->protocol, XK_TRACE_NONE, "gateway %s is no neighbour on any network of ours",
+			 xk_host_print(ip->routes.route[i].gateway, host));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int
+ip_make_reassembly(struct ip *ip)
+{
+	struct ip_reassembly_limits limits = { (uint32_t)ip->datagrams, (uint32_t)ip->fragments,
+					       (uint32_t)ip->source_datagrams, (uint32_t)ip->source_fragments,
+					       (uint32_t)ip->datagram_fragments };
+
+	return ip_reassembly_init(&ip->reassembly, &limits);
+}
+
+static int
+ip_make_seed(struct ip *ip)
+{
+	if (ip->seed == 0 && getrandom(&ip->seed, sizeof(ip->seed), 0) != (ssize_t)sizeof(ip->seed))
+		return -EIO;
+	atomic_store_explicit(&ip->fragment_id, (uint16_t)(ip->seed & ~UINT64_C(1)), memory_order_relaxed);
+	return 0;
+}
+
+static void
+ip_fini(struct xk_protocol *self)
+{
+	struct ip *ip = (struct ip *)self;
+
+	xk_event_cancel(&ip->tick);
+	ip_reassembly_fini(&ip->reassembly);
+	ip_routes_fini(&ip->routes);
+	xk_enable_fini(&ip->enables);
+	xk_map_fini(&ip->sessions);
+}
+
+static int
+ip_init(struct xk_protocol *self)
+{
+	struct ip *ip = (struct ip *)self;
+	struct xk_participants anybody = { 0 };
+	int err;
+
+	xk_lock_init(&ip->lock, self);
+	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
+	err = xk_map_init(&ip->sessions, self->kernel, 64);
+	if (err != 0)
+		return err;
+	err = xk_map_init(&ip->enables, self->kernel, 8);
+	if (err != 0) {
+		xk_map_fini(&ip->sessions);
+		return err;
+	}
+	if ((err = ip_ask_interfaces(ip)) != 0 || (err = ip_make_routes(ip)) != 0 ||
+	    (err = ip_make_reassembly(ip)) != 0 || (err = ip_make_seed(ip)) != 0 ||
+	    (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
+		ip_fini(self);
+	return err;
+}
+
+/* ---- down ------------------------------------------------------------------------------------------------------ */
+
+static inline int
+ip_send(struct ip_session *s, struct xk_msg *m, uint16_t id, uint16_t fragment)
+{
+	size_t length = xk_msg_len(m) + IP_HEADER_LEN;
+	uint8_t *p = xk_msg_push(&m, IP_HEADER_LEN);
+
+	if (xk_unlikely(p == NULL)) {
+		xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	ip_header_store(p, s->header, s->sum, length, id, fragment);
+	return xk_push(s->session.lls, m);
+}
+
+static int
+ip_push_fragments(struct ip_session *s, struct xk_msg *m)
+{
+	struct xk_protocol *self = s->session.protocol;
+	uint16_t id = atomic_fetch_add_explicit(&((struct ip *)self)->fragment_id, 2, memory_order_relaxed);
+	size_t chunk = s->whole_max & ~(size_t)7;
+	uint16_t offset = 0;
+
+	xk_count(self, IP_COUNT_FRAGMENTED);
+	while (xk_msg_len(m) > s->whole_max) {
+		struct xk_msg *front = xk_msg_split(&m, chunk);
+		int err;
+
+		if (front == NULL) {
+			xk_drop(self, m, XK_DROP_NO_BUFFER);
+			return -ENOBUFS;
+		}
+		err = ip_send(s, front, id, offset | IP_MORE);
+		if (err != 0) {
+			/* without that one nobody can use the rest */
+			xk_drop(self, m, IP_DROP_UNSENT);
+			return err;
+		}
+		offset += (uint16_t)(chunk / 8);
+	}
+	return ip_send(s, m, id, offset);
+}
+
+static int
+ip_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct ip_session *s = (struct ip_session *)session;
+	uint16_t id;
+
+	if (xk_unlikely(xk_msg_len(m) > s->whole_max)) {
+		if (xk_msg_len(m) <= XK_IP_MAX_PACKET)
+			return ip_push_fragments(s, m);
+		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
+		return -EMSGSIZE;
+	}
+	/* two shepherds may get the same number: only what is fragmented is put together by it */
+	id = atomic_load_explicit(&s->id, memory_order_relaxed);
+	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
+	return ip_send(s, m, id, 0);
+}
+
+/* ---- up -------------------------------------------------------------------------------------------------------- */
+
+/* The session of h; a session's addresses have been checked when it came to be. 0, or the reason to drop. */
+static inline unsigned
+ip_find_session(struct ip *ip, struct xk_session *lls, const struct ip_header *h, struct xk_session **session)
+{
+	struct xk_session *s = xk_map_resolve(&ip->sessions, ip_key(h->protocol, h->source, h->destination, NULL));
+
+	if (xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
+				     atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed))) {
+		*session = s;
+		return 0;
+	}
+	return ip_session_find(ip, lls, h, s, session);
+}
+
+/* Whether a fragment is worth a place in the table. 0, or the reason to drop it. */
+static unsigned
+ip_check_fragment(struct ip *ip, const struct ip_header *h)
+{
+	struct xk_key key = ip_key(h->protocol, h->source, h->destination, NULL);
+	unsigned why;
+
+	if (xk_map_resolve(&ip->sessions, key) != NULL)
+		return 0;
+	why = ip_session_check_addresses(ip, h);
+	if (why == 0 && xk_map_resolve(&ip->enables, ip_enable_key(h->protocol)) == NULL)
+		why = XK_DROP_NO_SESSION;
+	return why;
+}
+
+/* Takes fragment m. The datagram, if this makes it whole, or NULL. */
+static struct xk_msg *
+ip_reassemble(struct ip *ip, const struct ip_header *h, struct xk_msg *m)
+{
+	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_fragment fragment = { h->source, h->destination, (uint32_t)(h->fragment & IP_OFFSET) * 8,
+						   h->id,     h->protocol,    (h->fragment & IP_MORE) != 0 };
+	unsigned why = ip_check_fragment(ip, h);
+
+	if (why != 0) {
+		xk_drop(&ip->protocol, m, why);
+		return NULL;
+	}
+	xk_lock(&ip->lock);
+	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
+	if (!ip->ticking && ip->reassembly.datagrams > 0) {
+		ip->ticking = true;
+		ip_schedule_tick(ip);
+	}
+	xk_unlock(&ip->lock);
+	ip_drop_discarded(ip, &discarded);
+	if (m != NULL)
+		xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
+	return m;
+}
+
+static void
+ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct ip *ip = (struct ip *)self;
+	struct xk_session *s;
+	struct ip_header h;
+	unsigned why = ip_header_pop(&h, &m);
+
+	if (why == 0 && xk_unlikely(ip_header_is_fragment(&h))) {
+		m = ip_reassemble(ip, &h, m);
+		if (m == NULL)
+			return;
+	}
+	if (xk_likely(why == 0))
+		why = ip_find_session(ip, lls, &h, &s);
+	if (xk_unlikely(why != 0))
+		xk_drop(self, m, why);
+	else
+		xk_pop(s, lls, m, &h);
+}
+
+static void
+ip_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	(void)lls;
+	(void)hdr;
+	xk_demux(s, m);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------------------------- */
+
+static int
+ip_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
+{
+	if (len < answer_len)
+		return -EMSGSIZE;
+	memcpy(buffer, answer, answer_len);
+	return (int)answer_len;
+}
+
+static int
+ip_answer_host(void *buffer, size_t len, uint64_t host)
+{
+	return ip_answer(buffer, len, &host, sizeof(host));
+}
+
+static int
+ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	const struct ip_session *s = (const struct ip_session *)session;
+	uint32_t max_packet = XK_IP_MAX_PACKET;
+
+	switch (op) {
+	case XK_GET_MAX_PACKET:
+		return ip_answer(buffer, len, &max_packet, sizeof(max_packet));
+	case XK_GET_OPT_PACKET:
+		return ip_answer(buffer, len, &s->whole_max, sizeof(s->whole_max));
+	case XK_GET_MY_HOST:
+		return ip_answer_host(buffer, len, s->local);
+	case XK_GET_PEER_HOST:
+		return ip_answer_host(buffer, len, s->remote);
+	case XK_IP_GET_DESTINATION:
+		return ip_answer_host(buffer, len, s->destination);
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int
+ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct ip *ip = (const struct ip *)self;
+	uint32_t max_packet = XK_IP_MAX_PACKET;
+
+	switch (op) {
+	case XK_GET_MAX_PACKET:
+		return ip_answer(buffer, len, &max_packet, sizeof(max_packet));
+	case XK_GET_OPT_PACKET:
+		max_packet = ip->interface[0].max_packet - IP_HEADER_LEN;
+		return ip_answer(buffer, len, &max_packet, sizeof(max_packet));
+	case XK_GET_MY_HOST:
+		return ip_answer_host(buffer, len, ip->interface[0].host);
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int
+ip_get_participants(struct xk_session *session, struct xk_participants *participants)
+{
+	const struct ip_session *s = (const struct ip_session *)session;
+
+	if (!xk_participant_push(&participants->remote, s->remote) ||
+	    !xk_participant_push(&participants->local, s->local))
+		return -E2BIG;
+	return 0;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+const struct xk_session_ops ip_session_ops = {
+	.push = ip_push,
+	.pop = ip_pop,
+	.control = ip_session_control,
+	.get_participants = ip_get_participants,
+};
+
+static const struct xk_protocol_ops ip_ops = {
+	.init = ip_init,
+	.fini = ip_fini,
+	.open = ip_session_open,
+	.open_enable = ip_session_open_enable,
+	.open_disable = ip_session_open_disable,
+	.demux = ip_demux,
+	.control = ip_control,
+};
+
+static const struct xk_role ip_lowers[] = {
+	{ "network", XK_ASYNC, NULL, "takes a neighbour's host; normally vnet" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_number_of ip_numbers[] = {
+	{ "icmp", 1 },   { "tcp", 6 },     { "udp", 17 },  { "iptest", 100 }, { "blast", 101 },
+	{ "chan", 102 }, { "vsize", 203 }, { "bid", 204 }, { "bidctl", 205 }, { NULL, 0 },
+};
+
+static const struct xk_setting ip_settings[] = {
+	{ "ttl", XK_SETTING_UINT, offsetof(struct ip, ttl), "64", "time to live of datagrams sent", 1, 255 },
+	{ "routes", XK_SETTING_STRING, offsetof(struct ip, routes_text), NULL,
+	  "network/bits=gateway,...: the longest prefix wins", 0, 0 },
+	{ "gateway", XK_SETTING_HOST, offsetof(struct ip, gateway), NULL, "short for routes=\"0.0.0.0/0=gateway\"", 0,
+	  0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct ip, seed), "0", "where identifications begin; 0: at random", 0, 0 },
+	{ "reassembly_timeout", XK_SETTING_TIME, offsetof(struct ip, timeout_ns), "30s",
+	  "for a datagram to become whole, from its first fragment on (checked 16 times in it)", 1000000,
+	  UINT64_C(3600000000000) },
+	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, datagrams), "64",
+	  "datagrams being put together, at most", 1, 1024 },
+	{ "reassembly_fragments", XK_SETTING_UINT, offsetof(struct ip, fragments), "1024",
+	  "fragments waiting in all; each may pin a buffer of 2 KiB", 1, 65536 },
+	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, source_datagrams), "16",
+	  "datagrams being put together from one host", 1, 1024 },
+	{ "reassembly_source_fragments", XK_SETTING_UINT, offsetof(struct ip, source_fragments), "256",
+	  "fragments waiting from one host", 1, 65536 },
+	{ "reassembly_datagram_fragments", XK_SETTING_UINT, offsetof(struct ip, datagram_fragments), "64",
+	  "fragments of one datagram (65,535 bytes through 1,500 are 45)", 1, 8192 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+const struct xk_protocol_type xk_type_ip = {
+	.name = "ip",
+	.help = "IPv4 datagrams of up to 65,515 bytes between hosts: routes, fragmentation, reassembly.",
+	.ops = &ip_ops,
+	.size = sizeof(struct ip),
+	.offers = XK_ASYNC,
+	.lowers = ip_lowers,
+	.numbers = ip_numbers,
+	.number_max = 255,
+	.settings = ip_settings,
+	.drops = ip_drops,
+	.counters = ip_counters,
+	.session_max = 8192,
+};

@@ -1,0 +1,111 @@
+/*
+ * ip_reassembly.h - putting fragments of IP datagrams together again, against hostile senders; for ip.c.
+ *
+ * A table of datagrams under way. It takes no lock, reads no clock and frees no message: the caller serialises calls,
+ * calls ip_reassembly_tick regularly, and gives the discarded messages back afterwards, so that none of that happens
+ * under its lock. All memory is taken by ip_reassembly_init.
+ *
+ * The rules:
+ * - A fragment that is wrong by itself is discarded alone: empty, not the last and no multiple of 8 long, a first one
+ *   without the 8 bytes of a transport header, or ending beyond what a datagram can hold.
+ * - An exact duplicate (same range, same bytes, same "more") is ignored. Any other overlap, two different ends, or
+ *   data beyond the end refuse the whole datagram (as RFC 5722 does for IPv6): what was collected goes, and what
+ *   comes later goes too, until the datagram's time is up.
+ * - The time begins with the first fragment and is never extended (RFC 1122, 3.3.2).
+ * - Datagrams and fragments are bounded, in all and per source, fragments per datagram besides; the oldest datagram
+ *   makes room. Fragments are what is counted, not bytes: each may pin a whole buffer, however short it is.
+ */
+#ifndef XK_IP_REASSEMBLY_H
+#define XK_IP_REASSEMBLY_H
+
+#include "xkernel/msg.h"
+
+enum {
+	IP_REASSEMBLY_TICKS = 16,   /* ticks of a datagram's time; it gets at most one tick more */
+	IP_REASSEMBLY_MAX = 65515,  /* payload of the longest datagram */
+	IP_REASSEMBLY_FIRST_MIN = 8 /* what the first fragment must hold */
+};
+
+enum ip_reassembly_reason {
+	IP_REASSEMBLY_DUPLICATE,
+	IP_REASSEMBLY_OVERLAP,      /* refuses the datagram */
+	IP_REASSEMBLY_INCONSISTENT, /* two ends, or data beyond the end: refuses the datagram */
+	IP_REASSEMBLY_TOO_MANY,     /* fragments of one datagram: refuses it */
+	IP_REASSEMBLY_REFUSED,      /* its datagram has been refused before */
+	IP_REASSEMBLY_BAD_FRAGMENT, /* empty, or neither last nor a multiple of 8 */
+	IP_REASSEMBLY_TOO_LONG,     /* ends beyond the longest datagram */
+	IP_REASSEMBLY_TINY,         /* a first fragment without a transport header */
+	IP_REASSEMBLY_EVICTED,      /* made room for a younger datagram */
+	IP_REASSEMBLY_TIMED_OUT,
+	IP_REASSEMBLY_REASONS
+};
+
+/* What a fragment's header says. */
+struct ip_reassembly_fragment {
+	uint32_t source, destination;
+	uint32_t offset; /* bytes */
+	uint16_t id;
+	uint8_t protocol;
+	bool more;
+};
+
+struct ip_reassembly_limits {
+	uint32_t datagrams;          /* in the table */
+	uint32_t fragments;          /* in the table */
+	uint32_t source_datagrams;   /* of one source address */
+	uint32_t source_fragments;   /* of one source address */
+	uint32_t datagram_fragments; /* of one datagram */
+};
+
+/* Messages to be given back, by reason, linked by their link. Begins zeroed; calls add to it. */
+struct ip_reassembly_discarded {
+	struct xk_msg *first[IP_REASSEMBLY_REASONS];
+};
+
+struct ip_reassembly_piece {
+	struct ip_reassembly_piece *next;
+	struct xk_msg *m;
+	uint32_t start, end;
+};
+
+struct ip_reassembly_datagram {
+	struct ip_reassembly_datagram *older, *younger;
+	struct ip_reassembly_piece *first, *last; /* in order, apart from each other */
+	uint32_t source, destination;
+	uint16_t id;
+	uint8_t protocol;
+	bool refused;
+	uint32_t fragments; /* pieces */
+	uint32_t bytes;     /* in them */
+	uint32_t end;       /* of the datagram; 0: the last fragment has not come */
+	uint32_t born;      /* tick */
+};
+
+struct ip_reassembly {
+	struct ip_reassembly_limits limits;
+	struct ip_reassembly_datagram *oldest, *youngest;
+	uint32_t datagrams, fragments; /* in the table */
+	uint32_t tick;
+	struct ip_reassembly_datagram *free_datagrams; /* by younger */
+	struct ip_reassembly_piece *free_pieces;
+	struct ip_reassembly_datagram *all_datagrams;
+	struct ip_reassembly_piece *all_pieces;
+};
+
+/* An empty table; every limit is at least 1. 0 or -ENOMEM. */
+int ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limits *limits);
+
+/* Frees the table and every message in it. */
+void ip_reassembly_fini(struct ip_reassembly *table);
+
+/*
+ * Adds fragment m, its header taken off, to its datagram. Takes m. Returns the datagram, in order, if it is complete
+ * with this, else NULL; messages that are of no use any more (m may be one) are added to discarded.
+ */
+struct xk_msg *ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
+				 struct xk_msg *m, struct ip_reassembly_discarded *discarded);
+
+/* One tick has passed: discards datagrams whose time is up. False: the table is empty, and needs no ticks. */
+bool ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * port.c - a port of the platform (a DPDK device, one in memory) as the leaf of a graph.
+ *
+ * Participants: none
+ * Control:      XK_GET_MAX_PACKET (the mtu: a frame's payload, without its Ethernet header), XK_GET_OPT_PACKET (the
+ *               same), XK_GET_LINK_ADDRESS, XK_GET_OFFLOADS
+ * Drops:        too_long, tx_full
+ * Not done:     padding to 60 bytes (virtual links carry short frames; devices that must not, pad themselves), several
+ *               sessions: the one protocol above gets every frame
+ * Graph:        eth -> port
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "xkernel/kernel.h"
+#include "xkernel/trace.h"
+
+enum { PORT_FRAME_HEADER = 14 };
+
+enum { PORT_DROP_TOO_LONG = XK_DROP_OWN, PORT_DROP_TX_FULL };
+
+struct port {
+	struct xk_protocol protocol;
+	const char *dev;
+	struct xk_port *port;
+};
+
+static struct port *
+port_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct port, protocol);
+}
+
+static int
+port_init(struct xk_protocol *self)
+{
+	struct port *port = port_of(self);
+
+	port->port = xk_kernel_find_port(self->kernel, port->dev);
+	if (port->port == NULL) {
+		xk_trace(self, XK_TRACE_ERRORS, "there is no port called %s", port->dev);
+		return -ENODEV;
+	}
+	if (port->port->receiver != NULL) {
+		xk_trace(self, XK_TRACE_ERRORS, "port %s has another protocol on it already", port->dev);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int
+port_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_protocol *self = s->protocol;
+	struct xk_port *port = port_of(self)->port;
+	int status;
+
+	if (xk_unlikely(xk_msg_len(m) > (size_t)port->mtu + PORT_FRAME_HEADER)) {
+		xk_drop(self, m, PORT_DROP_TOO_LONG);
+		return -EMSGSIZE;
+	}
+	status = xk_port_transmit(port, self, m);
+	if (xk_unlikely(status != 0))
+		xk_drop(self, m, PORT_DROP_TX_FULL);
+	return status;
+}
+
+static void
+port_close(struct xk_session *s)
+{
+	port_of(s->protocol)->port->receiver = NULL;
+}
+
+static int
+port_answer_u32(uint32_t value, void *buffer, size_t len)
+{
+	if (len < sizeof(value))
+		return -EMSGSIZE;
+	memcpy(buffer, &value, sizeof(value));
+	return sizeof(value);
+}
+
+static int
+port_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct xk_port *port = port_of(self)->port;
+
+	switch (op) {
+	case XK_GET_MAX_PACKET:
+	case XK_GET_OPT_PACKET:
+		return port_answer_u32(port->mtu, buffer, len);
+	case XK_GET_OFFLOADS:
+		return port_answer_u32(port->offloads, buffer, len);
+	case XK_GET_LINK_ADDRESS:
+		if (len < sizeof(port->address))
+			return -EMSGSIZE;
+		memcpy(buffer, &port->address, sizeof(port->address));
+		return sizeof(port->address);
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int
+port_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	return port_control(s->protocol, op, buffer, len);
+}
+
+static const struct xk_session_ops port_session_ops = {
+	.push = port_push,
+	.close = port_close,
+	.control = port_session_control,
+};
+
+/* Before the kernel runs: the driver reads `receiver` from then on. */
+static int
+port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	  struct xk_participants *participants, struct xk_session **session)
+{
+	struct xk_port *port = port_of(self)->port;
+	struct xk_session *s;
+
+	if (port->receiver != NULL)
+		return -EADDRINUSE;
+	s = xk_session_new(self, &port_session_ops, sizeof(*s), hlp_receive, hlp_type, NULL);
+	if (s == NULL)
+		return -ENOMEM;
+	port->receiver = s;
+	*session = s;
+	return 0;
+}
+
+static const struct xk_protocol_ops port_ops = {
+	.init = port_init,
+	.open = port_open,
+	.control = port_control,
+};
+
+static const struct xk_setting port_settings[] = {
+	{ "dev", XK_SETTING_STRING, offsetof(struct port, dev), "port", "name of the port to stand on", 0, 0 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const port_drops[] = { "too_long", "tx_full", NULL };
+
+const struct xk_protocol_type xk_type_port = {
+	.name = "port",
+	.help = "A port of the platform: frames as they come and go on a device, or on a link in memory.",
+	.ops = &port_ops,
+	.size = sizeof(struct port),
+	.offers = XK_ASYNC,
+	.flags = XK_PORT | XK_ONE_UPPER,
+	.settings = port_settings,
+	.drops = port_drops,
+};

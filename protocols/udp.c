@@ -1,0 +1,607 @@
+/*
+ * udp.c - unreliable datagrams between ports, with a checksum, over IP.
+ *
+ * Spec:         RFC 768, 1122 (4.1); 8-byte header
+ * Participants: the top of each stack is a port, 1 to 65535; what is below it goes on to IP. Opening needs the remote
+ *               one; without a local one a port from 49152 on is chosen. Enabling needs the local one, and no host.
+ * Sessions:     one per (local port, remote port, session below). Opening one that exists fails with -EADDRINUSE, as
+ *               does a port that another upper has enabled. A stranger's first datagram to an enabled port makes a
+ *               session; its checksum is verified before anything is remembered.
+ * Checksum:     generated unless the setting says no, by the port where it can; always verified, except that a
+ *               checksum of zero says that there is none. Both ends' hosts are asked of the session below when a
+ *               session is made.
+ * Broadcast:    a session that broadcasts come up answers to their sender, from the interface's own address.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET
+ * Not done:     ICMP port unreachable, multicast
+ * Graph:        udp -> ip
+ */
+#include "protocols/udp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "protocols/ip.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+#include "xkernel/platform.h"
+#include "xkernel/protocol.h"
+
+enum udp_drop {
+	UDP_DROP_BAD_LENGTH = XK_DROP_OWN,
+	UDP_DROP_BAD_CHECKSUM,
+	UDP_DROP_TOO_BIG,
+};
+
+static const char *const udp_drops[] = { "bad_length", "bad_checksum", "too_big", NULL };
+
+/* ---- the header ------------------------------------------------------------------------------------------------ */
+
+enum {
+	UDP_SOURCE = 0,
+	UDP_DESTINATION = 2,
+	UDP_LENGTH = 4,
+	UDP_CHECKSUM = 6,
+
+	UDP_NUMBER = 17, /* on IP, and so in the pseudo-header */
+	UDP_LONGEST = 65535,
+};
+
+struct udp_header {
+	uint16_t source, destination;
+	uint16_t length;
+	uint16_t checksum; /* 0: the sender has not computed it */
+};
+
+/* Checks and loads the header, which stays in *m, and trims what does not belong to it. 0, or the reason to drop *m. */
+static inline unsigned
+udp_header_load(struct udp_header *h, struct xk_msg **m)
+{
+	const uint8_t *p = xk_msg_peek(m, XK_UDP_HEADER_LEN);
+
+	if (xk_unlikely(p == NULL))
+		return xk_msg_len(*m) < XK_UDP_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+	h->source = xk_get16(p + UDP_SOURCE);
+	h->destination = xk_get16(p + UDP_DESTINATION);
+	h->length = xk_get16(p + UDP_LENGTH);
+	h->checksum = xk_get16(p + UDP_CHECKSUM);
+	if (xk_unlikely(h->length < XK_UDP_HEADER_LEN || h->length > xk_msg_len(*m)))
+		return UDP_DROP_BAD_LENGTH;
+	xk_msg_truncate(*m, h->length);
+	return 0;
+}
+
+/* The sum of the pseudo-header without its length. */
+static uint64_t
+udp_pseudo_sum(uint32_t source, uint32_t destination)
+{
+	uint8_t pseudo[12] = { [9] = UDP_NUMBER };
+
+	xk_put32(pseudo, source);
+	xk_put32(pseudo + 4, destination);
+	return xk_sum(0, pseudo, sizeof(pseudo));
+}
+
+/* A length as it is summed. */
+static inline uint64_t
+udp_sum_of_length(size_t length)
+{
+	return __builtin_bswap16((uint16_t)length);
+}
+
+/* Whether m, header included, is what was sent. */
+static inline bool
+udp_is_intact(const struct udp_header *h, const struct xk_msg *m, uint64_t pseudo_sum)
+{
+	if (h->checksum == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
+		return true;
+	return xk_sum_fold(pseudo_sum + udp_sum_of_length(h->length) + xk_msg_sum(m)) == 0xffff;
+}
+
+/* ---- state ------------------------------------------------------------------------------------------------------ */
+
+struct udp {
+	struct xk_protocol protocol;
+	bool checksum; /* settings */
+	uint64_t seed;
+
+	struct xk_map sessions, enables;
+	_Atomic uint32_t next_anonymous;
+};
+
+struct udp_session {
+	struct xk_session session;
+	uint16_t local, remote;
+	bool checksum;
+	uint32_t max_packet;  /* longest message */
+	uint32_t offload_max; /* longest message that the port computes the checksum of */
+	uint8_t ports[4];     /* as in the header of what is sent */
+	uint64_t push_sum;    /* of the pseudo-header of what is sent */
+	uint64_t pop_sum;     /* ... of what arrives */
+};
+
+static inline struct xk_key
+udp_key(uint16_t local, uint16_t remote, const struct xk_session *lls)
+{
+	return (struct xk_key){ (uintptr_t)lls, (uint32_t)local << 16 | remote };
+}
+
+static struct xk_key
+udp_enable_key(uint16_t local)
+{
+	return (struct xk_key){ local, 0 };
+}
+
+/* ---- init and fini ---------------------------------------------------------------------------------------------- */
+
+static void
+udp_fini(struct xk_protocol *self)
+{
+	struct udp *udp = (struct udp *)self;
+
+	xk_enable_fini(&udp->enables);
+	xk_map_fini(&udp->sessions);
+}
+
+static int
+udp_init(struct xk_protocol *self)
+{
+	struct udp *udp = (struct udp *)self;
+	struct xk_participants anybody = { 0 };
+	int err;
+
+	if (udp->seed == 0 && getrandom(&udp->seed, sizeof(udp->seed), 0) != (ssize_t)sizeof(udp->seed))
+		return -EIO;
+	atomic_store_explicit(&udp->next_anonymous, (uint32_t)udp->seed, memory_order_relaxed);
+	err = xk_map_init(&udp->sessions, self->kernel, 64);
+	if (err != 0)
+		return err;
+	err = xk_map_init(&udp->enables, self->kernel, 8);
+	if (err != 0) {
+		xk_map_fini(&udp->sessions);
+		return err;
+	}
+	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	if (err != 0)
+		udp_fini(self);
+	return err;
+}
+
+/* ---- sessions --------------------------------------------------------------------------------------------------- */
+
+static const struct xk_session_ops udp_session_ops;
+
+/* The hosts of a session below, as in the pseudo-headers of both directions. */
+struct udp_hosts {
+	uint64_t local, remote;
+	uint64_t destination; /* of what arrives: local, or a broadcast address */
+};
+
+/* 0 or -errno. */
+static int
+udp_ask_hosts(struct xk_session *lls, struct udp_hosts *hosts)
+{
+	int err = xk_control(lls, XK_GET_MY_HOST, &hosts->local, sizeof(hosts->local));
+
+	if (err >= 0)
+		err = xk_control(lls, XK_GET_PEER_HOST, &hosts->remote, sizeof(hosts->remote));
+	if (err < 0)
+		return err;
+	if (xk_control(lls, XK_IP_GET_DESTINATION, &hosts->destination, sizeof(hosts->destination)) < 0)
+		hosts->destination = hosts->local;
+	return 0;
+}
+
+static uint64_t
+udp_pop_sum(const struct udp_hosts *hosts)
+{
+	return udp_pseudo_sum((uint32_t)hosts->remote, (uint32_t)hosts->destination);
+}
+
+/* How long a message of s may be. 0 or -errno. */
+static int
+udp_ask_lengths(struct udp_session *s, struct xk_session *lls)
+{
+	uint32_t max_packet, whole_max, offloads = 0;
+	int err = xk_control(lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+
+	if (err >= 0 && max_packet < XK_UDP_HEADER_LEN)
+		err = -EMSGSIZE;
+	if (err < 0)
+		return err;
+	if (max_packet > UDP_LONGEST)
+		max_packet = UDP_LONGEST;
+	s->max_packet = max_packet - XK_UDP_HEADER_LEN;
+	/* a port sums up what one frame holds */
+	if (xk_control(lls, XK_GET_OFFLOADS, &offloads, sizeof(offloads)) < 0 || (offloads & XK_OFFLOAD_UDP_SUM) == 0 ||
+	    xk_control(lls, XK_GET_OPT_PACKET, &whole_max, sizeof(whole_max)) < 0 || whole_max < XK_UDP_HEADER_LEN)
+		s->offload_max = 0;
+	else
+		s->offload_max = whole_max - XK_UDP_HEADER_LEN;
+	return 0;
+}
+
+static void
+udp_session_set_ports(struct udp_session *s, uint16_t local, uint16_t remote)
+{
+	s->local = local;
+	s->remote = remote;
+	xk_put16(s->ports, local);
+	xk_put16(s->ports + 2, remote);
+}
+
+/* A session over lls without ports, in no map yet; takes the reference on lls, also on failure. 0 or -errno. */
+static int
+udp_session_new(struct udp *udp, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_session *lls,
+		struct udp_session **session)
+{
+	struct udp_hosts hosts;
+	struct udp_session *s = (struct udp_session *)xk_session_new(
+		&udp->protocol, &udp_session_ops, sizeof(struct udp_session), hlp_receive, hlp_type, lls);
+	int err;
+
+	if (s == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	err = udp_ask_hosts(lls, &hosts);
+	if (err == 0)
+		err = udp_ask_lengths(s, lls);
+	if (err != 0) {
+		xk_close(&s->session);
+		return err;
+	}
+	s->checksum = udp->checksum;
+	s->push_sum = udp_pseudo_sum((uint32_t)hosts.local, (uint32_t)hosts.remote);
+	s->pop_sum = udp_pop_sum(&hosts);
+	*session = s;
+	return 0;
+}
+
+/* Whether anybody but hlp_receive wants what comes to a port. */
+static bool
+udp_is_taken(struct udp *udp, uint16_t local, const struct xk_protocol *hlp_receive)
+{
+	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(local));
+
+	return enable != NULL && enable->hlp_receive != hlp_receive;
+}
+
+static int
+udp_bind(struct udp *udp, struct udp_session *s, uint16_t local, uint16_t remote)
+{
+	int err;
+
+	if (udp_is_taken(udp, local, xk_hlp_receive(&s->session)))
+		return -EADDRINUSE;
+	udp_session_set_ports(s, local, remote);
+	err = xk_session_bind(&s->session, &udp->sessions, udp_key(local, remote, s->session.lls));
+	return err == -EEXIST ? -EADDRINUSE : err;
+}
+
+/* Binds s to a port that nobody uses towards this peer, and nobody has enabled. */
+static int
+udp_bind_anonymous(struct udp *udp, struct udp_session *s, uint16_t remote)
+{
+	enum { UDP_PORTS = XK_UDP_ANONYMOUS_LAST - XK_UDP_ANONYMOUS_FIRST + 1 };
+	int err = -EADDRINUSE;
+
+	for (unsigned tries = 0; err == -EADDRINUSE && tries < UDP_PORTS; tries++) {
+		uint32_t next = atomic_fetch_add_explicit(&udp->next_anonymous, 1, memory_order_relaxed);
+		uint16_t local = (uint16_t)(XK_UDP_ANONYMOUS_FIRST + next % UDP_PORTS);
+
+		if (xk_map_resolve(&udp->enables, udp_enable_key(local)) == NULL)
+			err = udp_bind(udp, s, local, remote);
+	}
+	return err;
+}
+
+static bool
+udp_is_port(uint64_t port)
+{
+	return port > 0 && port <= UINT16_MAX;
+}
+
+static int
+udp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	 struct xk_participants *participants, struct xk_session **session)
+{
+	struct udp *udp = (struct udp *)self;
+	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
+	struct xk_session *lls;
+	struct udp_session *s;
+	int err;
+
+	if (!udp_is_port(remote) || (!udp_is_port(local) && local != XK_ANY))
+		return -EINVAL;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
+	if (err == 0)
+		err = udp_session_new(udp, hlp_receive, hlp_type, lls, &s);
+	if (err != 0)
+		return err;
+	if (local == XK_ANY)
+		err = udp_bind_anonymous(udp, s, (uint16_t)remote);
+	else
+		err = udp_bind(udp, s, (uint16_t)local, (uint16_t)remote);
+	if (err != 0) {
+		xk_close(&s->session);
+		return err;
+	}
+	*session = &s->session;
+	return 0;
+}
+
+/* The passive key of participants: a local port, of any host. 0 or -errno. */
+static int
+udp_enable_key_of(struct xk_participants *participants, struct xk_key *key)
+{
+	uint64_t local = xk_participant_pop(&participants->local);
+
+	if (!udp_is_port(local))
+		return -EINVAL;
+	if (xk_participant_pop(&participants->local) != XK_ANY || xk_participant_pop(&participants->remote) != XK_ANY)
+		return -EOPNOTSUPP;
+	*key = udp_enable_key((uint16_t)local);
+	return 0;
+}
+
+static int
+udp_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		struct xk_participants *participants)
+{
+	struct xk_key key;
+	int err = udp_enable_key_of(participants, &key);
+
+	return err != 0 ? err : xk_enable_add(&((struct udp *)self)->enables, key, hlp_receive, hlp_type);
+}
+
+/* Whether somebody is still willing to have session s. */
+static bool
+udp_is_wanted(struct xk_session *s, void *context)
+{
+	struct udp *udp = context;
+
+	return xk_map_resolve(&udp->enables, udp_enable_key(((struct udp_session *)s)->local)) != NULL;
+}
+
+static int
+udp_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_participants *participants)
+{
+	struct udp *udp = (struct udp *)self;
+	struct xk_key key;
+	int err = udp_enable_key_of(participants, &key);
+
+	if (err == 0)
+		err = xk_enable_remove(&udp->enables, key, hlp_receive, hlp_type);
+	if (err == 0)
+		xk_session_uncache(self, udp_is_wanted, udp);
+	return err;
+}
+
+/* ---- down ------------------------------------------------------------------------------------------------------- */
+
+/* The checksum to store over a message whose payload sums up to payload_sum; `length` counts header and payload. */
+static inline uint16_t
+udp_checksum(const struct udp_session *s, uint64_t payload_sum, size_t length)
+{
+	uint16_t checksum =
+		xk_checksum_finish(s->push_sum + xk_sum_load32(s->ports) + 2 * udp_sum_of_length(length) + payload_sum);
+
+	return checksum == 0 ? 0xffff : checksum; /* 0 would say that there is none */
+}
+
+/* What goes into the header's checksum field. */
+static inline uint16_t
+udp_checksum_field(const struct udp_session *s, const struct xk_msg *payload)
+{
+	size_t length = xk_msg_len(payload) + XK_UDP_HEADER_LEN;
+
+	if (!s->checksum)
+		return 0;
+	if (xk_unlikely(xk_msg_len(payload) <= s->offload_max && s->offload_max != 0))
+		return xk_sum_fold(s->push_sum + udp_sum_of_length(length));
+	return udp_checksum(s, xk_msg_sum(payload), length);
+}
+
+static int
+udp_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct udp_session *s = (struct udp_session *)session;
+	size_t length = xk_msg_len(m) + XK_UDP_HEADER_LEN;
+	uint16_t checksum;
+	uint8_t *p;
+
+	if (xk_unlikely(xk_msg_len(m) > s->max_packet)) {
+		xk_drop(session->protocol, m, UDP_DROP_TOO_BIG);
+		return -EMSGSIZE;
+	}
+	checksum = udp_checksum_field(s, m);
+	p = xk_msg_push(&m, XK_UDP_HEADER_LEN);
+	if (xk_unlikely(p == NULL)) {
+		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	memcpy(p, s->ports, sizeof(s->ports));
+	xk_put16(p + UDP_LENGTH, (uint16_t)length);
+	xk_checksum_store(p + UDP_CHECKSUM, checksum);
+	return xk_push(session->lls, m);
+}
+
+/* ---- up --------------------------------------------------------------------------------------------------------- */
+
+/* A session for the stranger of h, which came up lls with m. 0, or the reason to drop m. */
+static unsigned
+udp_open_passively(struct udp *udp, struct xk_session *lls, const struct udp_header *h, struct udp_session **session)
+{
+	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(h->destination));
+	struct xk_protocol *hlp_receive, *hlp_type;
+	struct udp_session *s;
+	int err;
+
+	if (enable == NULL || !xk_duplicate(lls))
+		return XK_DROP_NO_SESSION;
+	hlp_receive = enable->hlp_receive;
+	hlp_type = enable->hlp_type;
+	err = udp_session_new(udp, hlp_receive, hlp_type, lls, &s);
+	if (err != 0)
+		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
+	udp_session_set_ports(s, h->destination, h->source);
+	err = xk_session_bind(&s->session, &udp->sessions, udp_key(s->local, s->remote, lls));
+	if (err != 0) {
+		xk_close(&s->session);
+		*session =
+			err != -EEXIST ? NULL : xk_map_resolve(&udp->sessions, udp_key(h->destination, h->source, lls));
+		return *session != NULL ? 0 : XK_DROP_NO_MEMORY;
+	}
+	if (xk_open_done(hlp_receive, &udp->protocol, &s->session, hlp_type) != 0) {
+		xk_close(&s->session);
+		return XK_DROP_REFUSED;
+	}
+	xk_session_cache(&s->session);
+	*session = s;
+	return 0;
+}
+
+/* As udp_find_session, for the first datagram of a stranger: nothing is remembered of one that is not intact. */
+static unsigned
+udp_find_stranger(struct udp *udp, struct xk_session *lls, const struct udp_header *h, const struct xk_msg *m,
+		  struct udp_session **session)
+{
+	struct udp_hosts hosts;
+
+	if (xk_map_resolve(&udp->enables, udp_enable_key(h->destination)) == NULL || udp_ask_hosts(lls, &hosts) != 0)
+		return XK_DROP_NO_SESSION;
+	if (!udp_is_intact(h, m, udp_pop_sum(&hosts)))
+		return UDP_DROP_BAD_CHECKSUM;
+	return udp_open_passively(udp, lls, h, session);
+}
+
+/* The session of h, whose message m, header included, is intact. 0, or the reason to drop m. */
+static inline unsigned
+udp_find_session(struct udp *udp, struct xk_session *lls, const struct udp_header *h, const struct xk_msg *m,
+		 struct udp_session **session)
+{
+	struct udp_session *s = xk_map_resolve(&udp->sessions, udp_key(h->destination, h->source, lls));
+
+	if (xk_unlikely(s == NULL))
+		return udp_find_stranger(udp, lls, h, m, session);
+	*session = s;
+	return udp_is_intact(h, m, s->pop_sum) ? 0 : UDP_DROP_BAD_CHECKSUM;
+}
+
+static void
+udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct udp_session *s;
+	struct udp_header h;
+	unsigned why = udp_header_load(&h, &m);
+
+	if (xk_likely(why == 0))
+		why = udp_find_session((struct udp *)self, lls, &h, m, &s);
+	if (xk_unlikely(why != 0)) {
+		xk_drop(self, m, why);
+		return;
+	}
+	xk_msg_pop(&m, XK_UDP_HEADER_LEN);
+	xk_pop(&s->session, lls, m, &h);
+}
+
+static void
+udp_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	(void)lls;
+	(void)hdr;
+	xk_demux(s, m);
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+static int
+udp_answer(void *buffer, size_t len, uint32_t answer)
+{
+	if (len < sizeof(answer))
+		return -EMSGSIZE;
+	memcpy(buffer, &answer, sizeof(answer));
+	return sizeof(answer);
+}
+
+static int
+udp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	const struct udp_session *s = (const struct udp_session *)session;
+	uint32_t below;
+	int err;
+
+	if (op == XK_GET_MAX_PACKET)
+		return udp_answer(buffer, len, s->max_packet);
+	if (op != XK_GET_OPT_PACKET)
+		return -ENOTSUP;
+	err = xk_control(session->lls, op, &below, sizeof(below));
+	return err < 0 ? err : udp_answer(buffer, len, below - XK_UDP_HEADER_LEN);
+}
+
+static int
+udp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	uint32_t below;
+	int err;
+
+	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
+		return -ENOTSUP;
+	err = xk_control_protocol(xk_lower(self, 0), op, &below, sizeof(below));
+	return err < 0 ? err : udp_answer(buffer, len, below - XK_UDP_HEADER_LEN);
+}
+
+static int
+udp_get_participants(struct xk_session *session, struct xk_participants *participants)
+{
+	const struct udp_session *s = (const struct udp_session *)session;
+
+	if (!xk_participant_push(&participants->remote, s->remote) ||
+	    !xk_participant_push(&participants->local, s->local))
+		return -E2BIG;
+	return 0;
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct xk_session_ops udp_session_ops = {
+	.push = udp_push,
+	.pop = udp_pop,
+	.control = udp_session_control,
+	.get_participants = udp_get_participants,
+};
+
+static const struct xk_protocol_ops udp_ops = {
+	.init = udp_init,
+	.fini = udp_fini,
+	.open = udp_open,
+	.open_enable = udp_open_enable,
+	.open_disable = udp_open_disable,
+	.demux = udp_demux,
+	.control = udp_control,
+};
+
+static const struct xk_role udp_lowers[] = {
+	{ "network", XK_ASYNC, NULL, "takes a 32-bit host and answers for both ends' hosts; normally ip" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_setting udp_settings[] = {
+	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "checksum what is sent", 0, 0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "where anonymous ports begin; 0: at random", 0, 0 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+const struct xk_protocol_type xk_type_udp = {
+	.name = "udp",
+	.help = "Unreliable datagrams between ports, with a checksum.",
+	.ops = &udp_ops,
+	.size = sizeof(struct udp),
+	.offers = XK_ASYNC,
+	.lowers = udp_lowers,
+	.settings = udp_settings,
+	.drops = udp_drops,
+	.session_max = 8192,
+};

@@ -1,0 +1,14 @@
+/*
+ * udp.h - what other protocols need to know of UDP. Participants: the top of each stack is a port, 1 to 65535. udp.c
+ * has the rest.
+ */
+#ifndef XK_UDP_H
+#define XK_UDP_H
+
+enum {
+	XK_UDP_HEADER_LEN = 8,
+	XK_UDP_ANONYMOUS_FIRST = 49152, /* ports that are chosen where none is named (RFC 6335, 6) */
+	XK_UDP_ANONYMOUS_LAST = 65535,
+};
+
+#endif

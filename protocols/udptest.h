@@ -1,0 +1,50 @@
+/*
+ * udptest.h - how a program drives udptest's client.
+ */
+#ifndef XK_UDPTEST_H
+#define XK_UDPTEST_H
+
+#include "xkernel/protocol.h"
+
+enum { XK_UDPTEST_PORT = 2001, XK_UDPTEST_MAX = 65507 /* the longest datagram of UDP over IP */ };
+
+extern const struct xk_protocol_type xk_type_udptest;
+
+/* How a run ended. */
+struct xk_udptest_result {
+	/*
+	 * 0; -ETIMEDOUT: the server was silent for too long; -EMSGSIZE: messages of this size cannot be sent by this
+	 * graph; -ECANCELED: the kernel was stopped; or what opening the session said last.
+	 */
+	int error;
+	uint64_t rounds;    /* echoes that came back right, warm-up not counted */
+	uint64_t lost;	    /* requests whose echo did not come in time */
+	uint64_t late;	    /* echoes that came after they had been given up */
+	uint64_t bad;	    /* echoes whose length or contents were wrong */
+	uint32_t max_packet; /* what the session can send at most, 0 if it did not come to that */
+};
+
+/*
+ * A run: one request at a time, each the answer to the echo before it, until `rounds` echoes have come back. The
+ * callbacks are called by whoever carries the message (the driver too): they must not wait and not call udptest. All of
+ * them get `argument`, and record and lost are never called after finished, nor two of them at once.
+ */
+struct xk_udptest_run {
+	uint32_t host; /* the server */
+	uint16_t port; /* 0: XK_UDPTEST_PORT */
+	uint32_t size; /* bytes of a message, 1 to XK_UDPTEST_MAX */
+	uint64_t warm_up; /* rounds that are neither recorded nor counted */
+	uint64_t rounds;  /* at least 1 */
+	void (*record)(void *argument, uint64_t rtt_ns); /* each counted round trip; may be NULL */
+	void (*lost)(void *argument, uint64_t waited_ns); /* each loss; may be NULL */
+	void (*finished)(void *argument, const struct xk_udptest_result *result);
+	void *argument;
+};
+
+/*
+ * Starts a run on a started kernel. The session to a server stays open from one run to the next. Main thread.
+ * 0; -EBUSY: a run is under way; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
+ */
+int xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run);
+
+#endif

@@ -1,0 +1,638 @@
+/*
+ * vnet.c - hosts by their IPv4 addresses, over one link or several: a virtual protocol, without a header.
+ *
+ * Participants: (remote, local); the top of the remote stack is a neighbour's IPv4 address, the one the frame goes to,
+ *               or a broadcast address; the top of the local stack, if any, the address of one of the interfaces. With
+ *               XK_VNET_LAZY (vnet.h) the neighbour is asked for when something is pushed. A host on no network here is
+ *               -ENETUNREACH: VNET does not route.
+ *               A session that a neighbour's frame has caused knows its link address only: what get_participants gives
+ *               for the remote is XK_ANY.
+ * Control:      XK_VNET_GET_INTERFACES, XK_VNET_GET_INTERFACE (vnet.h), XK_GET_MY_HOST, XK_GET_PEER_HOST (of sessions
+ *               that were opened actively); the others are passed to the link
+ * Counters:     to_self: opens to an own address, refused: an outgoing shepherd never turns upward
+ * Sessions:     each stands on one session of the link, which knows it (hls), so that a message crosses without a map
+ *               and without a change. It holds a reference on that session; the link holds none on it. Those that
+ * frames have caused are kept as `sessions` says. Not done:     following a neighbour whose link address changes,
+ * except in lazy sessions; multicast Graph:        vnet -> eth; vnet -> arp; and once more for each further interface
+ * (address2, ...)
+ */
+#include "protocols/vnet.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "protocols/arp.h"
+#include "protocols/eth.h"
+#include "xkernel/trace.h"
+
+enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
+
+enum { VNET_COUNT_TO_SELF };
+
+/* An opener that meets a session that is just being closed tries again so often. */
+enum { VNET_TRIES = 1000 };
+
+struct vnet {
+	struct xk_protocol protocol;
+	struct xk_network addresses[XK_VNET_INTERFACES];
+	unsigned interface_count;
+	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	struct xk_map active;  /* the link's session: vnet_session */
+	struct xk_map passive; /* hlp_type: xk_enable */
+};
+
+struct vnet_session {
+	struct xk_session session;
+	unsigned interface;    /* index */
+	_Atomic uint64_t host; /* the neighbour; XK_ANY: not known yet */
+};
+
+static inline struct vnet *
+vnet_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct vnet, protocol);
+}
+
+static inline struct vnet_session *
+vnet_session_of(struct xk_session *s)
+{
+	return xk_container_of(s, struct vnet_session, session);
+}
+
+static uint64_t
+vnet_host(const struct vnet_session *vs)
+{
+	return atomic_load_explicit(&vs->host, memory_order_relaxed);
+}
+
+static void
+vnet_set_host(struct vnet_session *vs, uint64_t host)
+{
+	atomic_store_explicit(&vs->host, host, memory_order_relaxed);
+}
+
+static struct xk_key
+vnet_active_key(const struct xk_session *lls)
+{
+	return (struct xk_key){ (uintptr_t)lls, 0 };
+}
+
+static struct xk_key
+vnet_passive_key(const struct xk_protocol *hlp_type)
+{
+	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
+}
+
+static struct xk_protocol *
+vnet_link(struct vnet *vnet, unsigned interface)
+{
+	return xk_lower(&vnet->protocol, interface * VNET_ROLES + VNET_LINK);
+}
+
+static struct xk_protocol *
+vnet_resolver(struct vnet *vnet, unsigned interface)
+{
+	return xk_lower(&vnet->protocol, interface * VNET_ROLES + VNET_RESOLVER);
+}
+
+/* ---- what crosses --------------------------------------------------------------------------------------------------
+ */
+
+static int
+vnet_push(struct xk_session *s, struct xk_msg *m)
+{
+	return xk_push(s->lls, m);
+}
+
+static void
+vnet_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	xk_demux(s, m);
+}
+
+/* hls is read on every message's way while sessions come and go; it is valid as long as what a map resolves. */
+static inline struct xk_session *
+vnet_standing_on(struct xk_session *lls)
+{
+	return __atomic_load_n(&lls->hls, __ATOMIC_ACQUIRE);
+}
+
+/* Another session may stand on lls already: whoever found this one closing. */
+static void
+vnet_close(struct xk_session *s)
+{
+	struct xk_session *expected = s;
+
+	__atomic_compare_exchange_n(&s->lls->hls, &expected, NULL, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static int
+vnet_answer(const void *answer, size_t answer_len, void *buffer, size_t len)
+{
+	if (len < answer_len)
+		return -EMSGSIZE;
+	memcpy(buffer, answer, answer_len);
+	return (int)answer_len;
+}
+
+static int
+vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	struct vnet *vnet = vnet_of(s->protocol);
+	struct vnet_session *vs = vnet_session_of(s);
+	const struct xk_vnet_interface *interface = &vnet->interfaces[vs->interface];
+	uint64_t host = interface->host, peer = vnet_host(vs);
+
+	switch (op) {
+	case XK_VNET_GET_INTERFACE:
+		return vnet_answer(interface, sizeof(*interface), buffer, len);
+	case XK_GET_MY_HOST:
+		return vnet_answer(&host, sizeof(host), buffer, len);
+	case XK_GET_PEER_HOST:
+		return peer == XK_ANY ? -ENOTSUP : vnet_answer(&peer, sizeof(peer), buffer, len);
+	default:
+		if (s->lls != NULL)
+			return xk_control(s->lls, op, buffer, len);
+		return xk_control_protocol(vnet_link(vnet, vs->interface), op, buffer, len);
+	}
+}
+
+/* The link has put its addresses there; VNET's take their place. */
+static int
+vnet_get_participants(struct xk_session *s, struct xk_participants *participants)
+{
+	struct vnet_session *vs = vnet_session_of(s);
+
+	xk_participant_pop(&participants->remote);
+	xk_participant_pop(&participants->local);
+	xk_participant_push(&participants->remote, vnet_host(vs));
+	xk_participant_push(&participants->local, vnet_of(s->protocol)->interfaces[vs->interface].host);
+	return 0;
+}
+
+static const struct xk_session_ops vnet_session_ops = {
+	.push = vnet_push,
+	.pop = vnet_pop,
+	.close = vnet_close,
+	.control = vnet_session_control,
+	.get_participants = vnet_get_participants,
+};
+
+/* ---- sessions
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* A session on lls (with a reference of its own on it), with the caller's reference. 0, -EEXIST or -ENOMEM. */
+static int
+vnet_session_make(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_session *lls, unsigned interface,
+		  uint64_t host, struct xk_session **session)
+{
+	struct xk_session *s;
+	int status;
+
+	if (!xk_duplicate(lls))
+		return -ENOMEM;
+	s = xk_session_new(&vnet->protocol, &vnet_session_ops, sizeof(struct vnet_session), hlp_receive, lls->hlp_type,
+			   lls);
+	if (s == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	vnet_session_of(s)->interface = interface;
+	vnet_set_host(vnet_session_of(s), host);
+	status = xk_session_bind(s, &vnet->active, vnet_active_key(lls));
+	if (status != 0) {
+		xk_close(s);
+		return status;
+	}
+	__atomic_store_n(&lls->hls, s, __ATOMIC_RELEASE);
+	*session = s;
+	return 0;
+}
+
+/* A session on lls, made or (if the same hlps have it, or a frame has caused it) one more reference. 0 or -errno. */
+static int
+vnet_session_get(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_session *lls, unsigned interface,
+		 uint64_t host, struct xk_session **session)
+{
+	for (unsigned i = 0; i < VNET_TRIES; i++) {
+		struct xk_session *s = xk_map_resolve(&vnet->active, vnet_active_key(lls));
+
+		if (s == NULL) {
+			int status = vnet_session_make(vnet, hlp_receive, lls, interface, host, session);
+
+			if (status != -EEXIST)
+				return status;
+		} else if (xk_hlp_receive(s) != hlp_receive) {
+			return -EADDRINUSE;
+		} else if (xk_duplicate(s)) {
+			vnet_set_host(vnet_session_of(s), host);
+			*session = s;
+			return 0;
+		}
+	}
+	return -EADDRINUSE;
+}
+
+/* The session of the link to link address `link`, with the caller's reference. */
+static int
+vnet_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol *hlp_type, uint64_t link,
+	       struct xk_session **lls)
+{
+	struct xk_participants participants = { .remote.depth = 0 };
+
+	xk_participant_push(&participants.remote, link);
+	return xk_open(&vnet->protocol, hlp_type, vnet_link(vnet, interface), &participants, lls);
+}
+
+static int
+vnet_open_to(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+	     uint32_t host, uint64_t link, struct xk_session **session)
+{
+	struct xk_session *lls;
+	int status = vnet_open_link(vnet, interface, hlp_type, link, &lls);
+
+	if (status != 0)
+		return status;
+	status = vnet_session_get(vnet, hlp_receive, lls, interface, host, session);
+	xk_close(lls);
+	return status;
+}
+
+/* ---- lazy sessions
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* ARP has found the link address. Without a session of the link the message ends here. */
+static void
+vnet_send(const struct xk_arp_output *output, uint64_t link)
+{
+	struct vnet *vnet = vnet_of(output->owner);
+	struct xk_session *lls;
+
+	if (vnet_open_link(vnet, output->interface, output->hlp_type, link, &lls) != 0) {
+		xk_drop(output->owner, output->m, XK_DROP_NO_SESSION);
+		return;
+	}
+	xk_push(lls, output->m);
+	xk_close(lls);
+}
+
+static int
+vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct vnet *vnet = vnet_of(s->protocol);
+	struct vnet_session *vs = vnet_session_of(s);
+	struct xk_arp_output output = {
+		.host = (uint32_t)vnet_host(vs),
+		.m = m,
+		.send = vnet_send,
+		.owner = s->protocol,
+		.hlp_type = s->hlp_type,
+		.interface = vs->interface,
+	};
+
+	return xk_arp_output(vnet_resolver(vnet, vs->interface), &output);
+}
+
+static const struct xk_session_ops vnet_lazy_ops = {
+	.push = vnet_lazy_push,
+	.control = vnet_session_control,
+	.get_participants = vnet_get_participants,
+};
+
+static int
+vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+	       uint32_t host, struct xk_session **session)
+{
+	struct xk_session *s = xk_session_new(&vnet->protocol, &vnet_lazy_ops, sizeof(struct vnet_session), hlp_receive,
+					      hlp_type, NULL);
+
+	if (s == NULL)
+		return -ENOMEM;
+	vnet_session_of(s)->interface = interface;
+	vnet_set_host(vnet_session_of(s), host);
+	*session = s;
+	return 0;
+}
+
+/* ---- opening
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* Which of the interfaces (that of address `local` alone, if it is given) host is reached through. */
+static int
+vnet_choose(struct vnet *vnet, uint64_t host, uint64_t local, unsigned *interface, enum xk_vnet_kind *kind)
+{
+	unsigned first = 0, count = vnet->interface_count;
+
+	if (host == 0 || host > UINT32_MAX)
+		return -EINVAL;
+	if (local != XK_ANY) {
+		while (first < count && vnet->interfaces[first].host != local)
+			first++;
+		if (first == count)
+			return -EADDRNOTAVAIL;
+		count = 1;
+	}
+	*kind = xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, interface);
+	if (*kind != XK_VNET_MINE)
+		*kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, interface);
+	*interface += first;
+	return *kind == XK_VNET_ELSEWHERE ? -ENETUNREACH : *kind == XK_VNET_MINE ? -EADDRNOTAVAIL : 0;
+}
+
+static int
+vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	  struct xk_participants *participants, struct xk_session **session)
+{
+	struct vnet *vnet = vnet_of(self);
+	uint64_t host = xk_participant_pop(&participants->remote);
+	uint64_t local = xk_participant_pop(&participants->local);
+	uint64_t link = XK_ETH_BROADCAST;
+	enum xk_vnet_kind kind = XK_VNET_ELSEWHERE;
+	unsigned interface = 0;
+	bool lazy = local == XK_VNET_LAZY;
+	int status =
+		vnet_choose(vnet, host, lazy ? xk_participant_pop(&participants->local) : local, &interface, &kind);
+
+	if (kind == XK_VNET_MINE)
+		xk_count(self, VNET_COUNT_TO_SELF);
+	if (status != 0)
+		return status;
+	if (kind == XK_VNET_ON_LINK && lazy)
+		return vnet_open_lazy(vnet, hlp_receive, hlp_type, interface, (uint32_t)host, session);
+	if (kind == XK_VNET_ON_LINK)
+		status = xk_arp_resolve(vnet_resolver(vnet, interface), (uint32_t)host, &link);
+	if (status != 0)
+		return status;
+	return vnet_open_to(vnet, hlp_receive, hlp_type, interface, (uint32_t)host, link, session);
+}
+
+/* Takes back an open_enable from the first `count` links. */
+static void
+vnet_disable_links(struct vnet *vnet, struct xk_protocol *hlp_type, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct xk_participants anybody = { .remote.depth = 0 };
+
+		xk_open_disable(&vnet->protocol, hlp_type, vnet_link(vnet, i), &anybody);
+	}
+}
+
+static int
+vnet_enable_links(struct vnet *vnet, struct xk_protocol *hlp_type)
+{
+	for (unsigned i = 0; i < vnet->interface_count; i++) {
+		struct xk_participants anybody = { .remote.depth = 0 };
+		int status = xk_open_enable(&vnet->protocol, hlp_type, vnet_link(vnet, i), &anybody);
+
+		if (status != 0) {
+			vnet_disable_links(vnet, hlp_type, i);
+			return status;
+		}
+	}
+	return 0;
+}
+
+static int
+vnet_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_participants *participants)
+{
+	struct vnet *vnet = vnet_of(self);
+	int status = xk_enable_add(&vnet->passive, vnet_passive_key(hlp_type), hlp_receive, hlp_type);
+
+	if (status != 0)
+		return status;
+	status = vnet_enable_links(vnet, hlp_type);
+	if (status != 0)
+		xk_enable_remove(&vnet->passive, vnet_passive_key(hlp_type), hlp_receive, hlp_type);
+	return status;
+}
+
+static bool
+vnet_is_of_another(struct xk_session *s, void *hlp_type)
+{
+	return s->hlp_type != hlp_type;
+}
+
+static int
+vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_participants *participants)
+{
+	struct vnet *vnet = vnet_of(self);
+	int status = xk_enable_remove(&vnet->passive, vnet_passive_key(hlp_type), hlp_receive, hlp_type);
+
+	if (status != 0)
+		return status;
+	if (xk_map_resolve(&vnet->passive, vnet_passive_key(hlp_type)) == NULL)
+		xk_session_uncache(self, vnet_is_of_another, hlp_type);
+	vnet_disable_links(vnet, hlp_type, vnet->interface_count);
+	return 0;
+}
+
+static unsigned
+vnet_interface_of(struct vnet *vnet, const struct xk_protocol *link)
+{
+	unsigned i = 0;
+
+	while (i + 1 < vnet->interface_count && vnet_link(vnet, i) != link)
+		i++;
+	return i;
+}
+
+/* A session on lls, which a frame has caused: the link address is known, so nothing waits. 0 or -errno. */
+static int
+vnet_accept(struct vnet *vnet, struct xk_session *lls)
+{
+	const struct xk_enable *enable = xk_map_resolve(&vnet->passive, vnet_passive_key(lls->hlp_type));
+	struct xk_protocol *hlp_receive;
+	struct xk_session *s;
+	int status;
+
+	if (enable == NULL)
+		return -ENOENT;
+	hlp_receive = enable->hlp_receive;
+	status = vnet_session_make(vnet, hlp_receive, lls, vnet_interface_of(vnet, lls->protocol), XK_ANY, &s);
+	if (status != 0)
+		return status == -EEXIST ? 0 : status;
+	status = xk_open_done(hlp_receive, &vnet->protocol, s, lls->hlp_type);
+	if (status != 0)
+		xk_close(s);
+	else
+		xk_session_cache(s);
+	return status;
+}
+
+static int
+vnet_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+	       struct xk_protocol *hlp_type)
+{
+	return vnet_accept(vnet_of(self), session);
+}
+
+static void
+vnet_close_done(struct xk_protocol *self, struct xk_session *session)
+{
+	struct xk_session *s = vnet_standing_on(session);
+
+	if (s != NULL)
+		xk_close_done(s);
+}
+
+/* Usually a session stands on lls. It does not yet, or no more, where VNET's session was closed and the link's was not.
+ */
+static struct xk_session *
+vnet_find_session(struct xk_protocol *self, struct xk_session *lls)
+{
+	struct xk_session *s = vnet_standing_on(lls);
+
+	if (xk_likely(s != NULL))
+		return s;
+	if (vnet_accept(vnet_of(self), lls) != 0)
+		return NULL;
+	return xk_map_resolve(&vnet_of(self)->active, vnet_active_key(lls));
+}
+
+static void
+vnet_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct xk_session *s = vnet_find_session(self, lls);
+
+	if (xk_unlikely(s == NULL))
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	else
+		xk_pop(s, lls, m, NULL);
+}
+
+/* ---- life and control ---------------------------------------------------------------------------------------------
+ */
+
+static bool
+vnet_is_host_address(const struct xk_network *network)
+{
+	uint32_t rest;
+
+	if (network->bits == 0 || network->bits > 32 || network->host == 0 || network->host >> 28 >= 0xe)
+		return false;
+	rest = (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
+	return network->bits >= 31 || ((network->host & rest) != 0 && (network->host & rest) != rest);
+}
+
+static int
+vnet_interface_init(struct vnet *vnet, unsigned index)
+{
+	struct xk_network *network = &vnet->addresses[index];
+	struct xk_vnet_interface *interface = &vnet->interfaces[index];
+	uint32_t max_packet, offloads;
+	int status;
+
+	if (!vnet_is_host_address(network)) {
+		xk_trace(&vnet->protocol, XK_TRACE_ERRORS, "interface %u has no address, or one of no host", index + 1);
+		return -EADDRNOTAVAIL;
+	}
+	status = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	if (status < 0)
+		return status;
+	if (xk_control_protocol(vnet_link(vnet, index), XK_GET_OFFLOADS, &offloads, sizeof(offloads)) < 0)
+		offloads = 0;
+	*interface = (struct xk_vnet_interface){
+		.host = network->host,
+		.mask = (uint32_t)(UINT64_MAX << (32 - network->bits)),
+		.max_packet = max_packet,
+		.offloads = offloads,
+		.index = index,
+	};
+	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
+	status = xk_control_protocol(vnet_resolver(vnet, index), XK_ARP_SET_ADDRESS, network, sizeof(*network));
+	return status < 0 ? status : 0;
+}
+
+static void
+vnet_fini(struct xk_protocol *self)
+{
+	struct vnet *vnet = vnet_of(self);
+
+	xk_enable_fini(&vnet->passive);
+	xk_map_fini(&vnet->active);
+}
+
+static int
+vnet_init(struct xk_protocol *self)
+{
+	struct vnet *vnet = vnet_of(self);
+	int status = 0;
+
+	vnet->interface_count = self->lower_count / VNET_ROLES;
+	if (vnet->interface_count == 0 || vnet->interface_count > XK_VNET_INTERFACES) {
+		xk_trace(self, XK_TRACE_ERRORS, "%u interfaces, at most %d are possible", vnet->interface_count,
+			 XK_VNET_INTERFACES);
+		return -EINVAL;
+	}
+	for (unsigned i = 0; i < vnet->interface_count && status == 0; i++)
+		status = vnet_interface_init(vnet, i);
+	if (status == 0)
+		status = xk_map_init(&vnet->active, self->kernel, self->session_max);
+	if (status != 0)
+		return status;
+	status = xk_map_init(&vnet->passive, self->kernel, 8);
+	if (status != 0)
+		xk_map_fini(&vnet->active);
+	return status;
+}
+
+static int
+vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	struct vnet *vnet = vnet_of(self);
+	uint64_t host = vnet->interfaces[0].host;
+
+	switch (op) {
+	case XK_VNET_GET_INTERFACES:
+		return vnet_answer(vnet->interfaces, vnet->interface_count * sizeof(vnet->interfaces[0]), buffer, len);
+	case XK_GET_MY_HOST:
+		return vnet_answer(&host, sizeof(host), buffer, len);
+	default:
+		return xk_control_protocol(vnet_link(vnet, 0), op, buffer, len);
+	}
+}
+
+static const struct xk_protocol_ops vnet_ops = {
+	.init = vnet_init,
+	.fini = vnet_fini,
+	.open = vnet_open,
+	.open_enable = vnet_open_enable,
+	.open_disable = vnet_open_disable,
+	.open_done = vnet_open_done,
+	.close_done = vnet_close_done,
+	.demux = vnet_demux,
+	.control = vnet_control,
+};
+
+static const struct xk_role vnet_lowers[] = {
+	{ "link", XK_ASYNC, NULL, "carries frames between stations" },
+	{ "resolver", XK_CONTROL, "arp", "knows the link addresses of neighbours" },
+	{ NULL, 0, NULL, NULL },
+};
+
+#define VNET_ADDRESS(i) offsetof(struct vnet, addresses[i])
+
+static const struct xk_setting vnet_settings[] = {
+	{ "address", XK_SETTING_NETWORK, VNET_ADDRESS(0), NULL, "this host's address on the first link", 0, 0 },
+	{ "address2", XK_SETTING_NETWORK, VNET_ADDRESS(1), NULL, "... on the second link", 0, 0 },
+	{ "address3", XK_SETTING_NETWORK, VNET_ADDRESS(2), NULL, "... on the third link", 0, 0 },
+	{ "address4", XK_SETTING_NETWORK, VNET_ADDRESS(3), NULL, "... on the fourth link", 0, 0 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const vnet_counters[] = { "to_self", NULL };
+
+const struct xk_protocol_type xk_type_vnet = {
+	.name = "vnet",
+	.help = "Virtual network: hosts by their IPv4 addresses, over one link or several. No header.",
+	.ops = &vnet_ops,
+	.size = sizeof(struct vnet),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL | XK_REPEATS,
+	.lowers = vnet_lowers,
+	.settings = vnet_settings,
+	.counters = vnet_counters,
+	.session_max = 256,
+};

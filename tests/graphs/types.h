@@ -1,0 +1,164 @@
+/*
+ * types.h - protocol types for tests of the graph language: like those of the UDP graph, a virtual protocol that can
+ * be stacked, an RPC protocol and what stands on it. They declare and do nothing.
+ */
+#ifndef TYPES_H
+#define TYPES_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "graphs/graph.h"
+#include "tests/test.h"
+
+struct types_node {
+	struct xk_protocol protocol;
+	uint64_t number, time_ns;
+	const char *text;
+	bool flag;
+	struct xk_network network;
+};
+
+#define TYPES_SETTING(member) offsetof(struct types_node, member)
+
+static const struct xk_protocol_ops types_ops = { .init = NULL };
+
+static const struct xk_role types_port_role[] = { { "port", XK_ASYNC, NULL, "carries frames" }, { .name = NULL } };
+static const struct xk_role types_network_role[] = { { "network", XK_ASYNC, NULL, NULL }, { .name = NULL } };
+static const struct xk_role types_vnet_roles[] = {
+	{ "link", XK_ASYNC, "eth", "the wire" },
+	{ "resolver", XK_CONTROL, "arp", "who has an address" },
+	{ .name = NULL },
+};
+static const struct xk_role types_rpc_roles[] = { { "caller", XK_RPC, NULL, NULL }, { .name = NULL } };
+static const struct xk_role types_chan_roles[] = {
+	{ "network", XK_ASYNC, NULL, NULL },
+	{ "control", XK_ASYNC | XK_CONTROL, NULL, NULL },
+	{ .name = NULL },
+};
+
+static const struct xk_number_of types_eth_numbers[] = { { "ip", 0x0800 }, { "arp", 0x0806 }, { .type = NULL } };
+static const struct xk_number_of types_ip_numbers[] = { { "udp", 17 }, { .type = NULL } };
+
+static const struct xk_setting types_port_settings[] = {
+	{ "dev", XK_SETTING_STRING, TYPES_SETTING(text), "", "the device", 0, 0 },
+	{ .name = NULL },
+};
+static const struct xk_setting types_udptest_settings[] = {
+	{ "port", XK_SETTING_UINT, TYPES_SETTING(number), "2001", "the port", 1, 65535 },
+	{ "size", XK_SETTING_UINT, TYPES_SETTING(time_ns), "1", "also an attribute of graphviz", 1, 9 },
+	{ "serve", XK_SETTING_BOOL, TYPES_SETTING(flag), "yes", "answers", 0, 0 },
+	{ .name = NULL },
+};
+static const struct xk_setting types_vnet_settings[] = {
+	{ "address", XK_SETTING_NETWORK, TYPES_SETTING(network), NULL, "the host's", 0, 0 },
+	{ .name = NULL },
+};
+
+#define TYPES_TYPE(type_name, ...)                                                                                     \
+	static const struct xk_protocol_type types_##type_name = { .name = #type_name,                                 \
+								   .help = "for tests",                                \
+								   .ops = &types_ops,                                  \
+								   .size = sizeof(struct types_node),                  \
+								   __VA_ARGS__ }
+
+TYPES_TYPE(port, .offers = XK_ASYNC, .flags = XK_PORT | XK_ONE_UPPER, .settings = types_port_settings);
+TYPES_TYPE(eth, .offers = XK_ASYNC, .lowers = types_port_role, .numbers = types_eth_numbers, .number_max = 0xffff);
+TYPES_TYPE(arp, .offers = XK_CONTROL, .lowers = types_network_role);
+TYPES_TYPE(vnet, .offers = XK_ASYNC, .flags = XK_VIRTUAL | XK_REPEATS, .lowers = types_vnet_roles,
+	   .settings = types_vnet_settings, .session_max = 256);
+TYPES_TYPE(vtap, .offers = XK_ASYNC, .flags = XK_VIRTUAL, .lowers = types_network_role);
+TYPES_TYPE(ip, .offers = XK_ASYNC, .lowers = types_network_role, .numbers = types_ip_numbers, .number_max = 255);
+TYPES_TYPE(udp, .offers = XK_ASYNC, .lowers = types_network_role, .session_max = 8192);
+TYPES_TYPE(udptest, .lowers = types_network_role, .settings = types_udptest_settings);
+TYPES_TYPE(chan, .offers = XK_RPC, .lowers = types_chan_roles);
+TYPES_TYPE(bidctl, .offers = XK_ASYNC | XK_CONTROL, .lowers = types_network_role);
+TYPES_TYPE(chantest, .lowers = types_rpc_roles);
+
+static const struct xk_protocol_type *const types[] = {
+	&types_arp,  &types_bidctl, &types_chan, &types_chantest, &types_eth,  &types_ip,
+	&types_port, &types_udp,    &types_udptest, &types_vnet,  &types_vtap, NULL,
+};
+
+/* The graph below udp, in one line. */
+#define TYPES_LOWER "udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
+
+/* Errors as one text, a line each. Free it. */
+static inline char *
+types_errors_text(const struct xk_graph_errors *errors)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+
+	REQUIRE(stream != NULL);
+	xk_graph_errors_print(errors, stream);
+	fclose(stream);
+	return text;
+}
+
+/* Reads and checks text as the file "g". NULL: refused. */
+static inline struct xk_graph *
+types_load(const char *text, size_t size, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = xk_graph_read_text("g", text, size, errors);
+
+	if (graph != NULL && xk_graph_check(graph, types, errors) == 0)
+		return graph;
+	xk_graph_free(graph);
+	return NULL;
+}
+
+/* A graph that must be right. */
+static inline struct xk_graph *
+types_good(const char *text)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = types_load(text, strlen(text), &errors);
+
+	xk_graph_errors_print(&errors, stderr);
+	CHECK_EQ(errors.count, 0);
+	xk_graph_errors_clear(&errors);
+	REQUIRE(graph != NULL);
+	return graph;
+}
+
+static inline void
+types_accept(const char *text)
+{
+	xk_graph_free(types_good(text));
+}
+
+/* A graph that must be refused, with `expected` as all that is said, a line each. */
+static inline void
+types_refuse(const char *text, const char *expected)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = types_load(text, strlen(text), &errors);
+	char *said = types_errors_text(&errors);
+
+	CHECK(graph == NULL);
+	CHECK_STR(said, expected);
+	free(said);
+	xk_graph_free(graph);
+	xk_graph_errors_clear(&errors);
+}
+
+/* As types_refuse, where only a part of what is said matters. */
+static inline void
+types_refuse_with(const char *text, const char *part)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = types_load(text, strlen(text), &errors);
+	char *said = types_errors_text(&errors);
+
+	CHECK(graph == NULL);
+	if (strstr(said, part) == NULL)
+		fprintf(stderr, "\n\"%s\" says\n%sand not %s\n", text, said, part);
+	CHECK(strstr(said, part) != NULL);
+	free(said);
+	xk_graph_free(graph);
+	xk_graph_errors_clear(&errors);
+}
+
+#endif

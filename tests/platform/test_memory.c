@@ -1,0 +1,603 @@
+/* test_memory.c - the platform in memory: its buffers, its clocks, its ports. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "platform/sim/memory.h"
+#include "tests/test.h"
+
+static struct xk_platform *
+platform_new(enum xk_memory_clock clock)
+{
+	struct xk_platform *platform = xk_memory_platform_new(clock);
+
+	REQUIRE(platform != NULL);
+	return platform;
+}
+
+static unsigned
+out(struct xk_platform *platform)
+{
+	return platform->ops->buffers_out(platform);
+}
+
+static void
+platform_end(struct xk_platform *platform)
+{
+	CHECK_EQ(out(platform), 0);
+	xk_memory_platform_free(platform);
+}
+
+static struct xk_port *
+port_new(struct xk_platform *platform, const char *name)
+{
+	struct xk_port *port = xk_memory_port_new(platform, name, 0x020000000001, 1500);
+
+	REQUIRE(port != NULL);
+	return port;
+}
+
+static struct xk_msg *
+text(struct xk_platform *platform, const char *words)
+{
+	struct xk_msg *m = xk_msg_from(platform, words, strlen(words));
+
+	REQUIRE(m != NULL);
+	return m;
+}
+
+static bool
+is_text(const struct xk_msg *m, const char *words)
+{
+	char bytes[64];
+
+	return m != NULL && xk_msg_len(m) == strlen(words) && xk_msg_copy_out(m, 0, bytes, xk_msg_len(m)) &&
+	       memcmp(bytes, words, strlen(words)) == 0;
+}
+
+static unsigned
+receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	return port->ops->receive(port, frames, max);
+}
+
+/* Whether the port took it; otherwise it is freed. */
+static bool
+transmit(struct xk_port *port, struct xk_msg *m)
+{
+	if (port->ops->transmit(port, &m, 1) == 1)
+		return true;
+	xk_msg_free(m);
+	return false;
+}
+
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+
+/* In both modes a buffer is as platform.h says, also the second time it is given out. */
+static void
+check_buffers(struct xk_platform *platform)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct xk_msg *m = platform->ops->buffer_new(platform), *view;
+
+		REQUIRE(m != NULL);
+		CHECK_EQ(m->data - m->floor, XK_MSG_HEADROOM);
+		CHECK(m->ceiling - m->data >= XK_MSG_SEGMENT);
+		CHECK(m->len == 0 && m->total == 0 && m->next == NULL && m->link == NULL);
+		CHECK(m->id == 0 && m->flags == 0 && m->tail == m && m->platform == platform);
+		CHECK_EQ(atomic_load(m->references), 1);
+		memset(m->floor, 0x55, (size_t)(m->ceiling - m->floor));
+		m->len = m->total = 9;
+		m->id = m->flags = 1;
+		view = platform->ops->buffer_view(platform, m);
+		REQUIRE(view != NULL);
+		CHECK(view->data == m->data && view->len == 9 && view->floor == m->floor &&
+		      view->ceiling == m->ceiling);
+		CHECK(view->total == 0 && view->next == NULL && view->link == NULL && view->tail == view);
+		CHECK(view->id == 0 && view->flags == 0);
+		CHECK_EQ(atomic_load(m->references), 2);
+		CHECK_EQ(out(platform), 2);
+		platform->ops->buffer_free(platform, m);
+		CHECK_EQ(atomic_load(view->references), 1);
+		CHECK_EQ(view->data[8], 0x55);
+		platform->ops->buffer_free(platform, view);
+		CHECK_EQ(out(platform), 0);
+	}
+}
+
+TEST(a_buffer_lives_until_its_last_view)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+
+	check_buffers(platform);
+	platform_end(platform);
+}
+
+TEST(a_recycling_platform_gives_out_the_same_memory_again)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_msg *m, *again;
+
+	xk_memory_platform_recycle(platform);
+	check_buffers(platform);
+	m = text(platform, "one");
+	xk_msg_free(m);
+	again = xk_memory_frame(platform, 10);
+	CHECK(again == m);
+	xk_msg_free(again);
+	again = xk_memory_frame(platform, 10000);
+	CHECK(again != m);
+	xk_msg_free(again);
+	platform_end(platform);
+}
+
+TEST(the_limit_counts_buffers_and_views)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_msg *m, *view;
+
+	for (unsigned recycles = 0; recycles < 2; recycles++) {
+		xk_memory_platform_limit(platform, 2);
+		m = platform->ops->buffer_new(platform);
+		view = platform->ops->buffer_view(platform, m);
+		REQUIRE(m != NULL && view != NULL);
+		CHECK(platform->ops->buffer_new(platform) == NULL);
+		CHECK(platform->ops->buffer_view(platform, m) == NULL);
+		CHECK(xk_memory_frame(platform, 1) == NULL);
+		CHECK_EQ(atomic_load(m->references), 2);
+		xk_msg_free(m);
+		m = platform->ops->buffer_new(platform);
+		CHECK(m != NULL);
+		xk_msg_free(m);
+		xk_msg_free(view);
+		xk_memory_platform_recycle(platform);
+	}
+	platform_end(platform);
+}
+
+TEST(a_buffer_has_only_so_many_views)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_msg *m = platform->ops->buffer_new(platform), *views = NULL, *view;
+	unsigned count = 1;
+
+	while ((view = platform->ops->buffer_view(platform, m)) != NULL) {
+		view->next = views;
+		views = view;
+		count++;
+	}
+	CHECK(count > 60000 && count < 65536);
+	xk_msg_free(views);
+	CHECK(xk_msg_is_writable(m));
+	xk_msg_free(m);
+	platform_end(platform);
+}
+
+TEST(a_frame_ends_where_its_buffer_ends)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	const size_t lens[] = { 0, 1, 60, 9000, XK_MSG_MAX };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lens); i++) {
+		struct xk_msg *m = xk_memory_frame(platform, lens[i]);
+
+		REQUIRE(m != NULL);
+		CHECK_EQ(xk_msg_len(m), lens[i]);
+		CHECK(m->data + m->len == m->ceiling);
+		CHECK_EQ(m->data - m->floor, XK_MSG_HEADROOM);
+		xk_msg_free(m);
+	}
+	CHECK(xk_memory_frame(platform, (size_t)XK_MSG_MAX + 1) == NULL);
+	platform_end(platform);
+}
+
+/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+
+struct idler {
+	struct xk_platform *platform;
+	unsigned calls;
+	uint64_t at_ns;
+};
+
+static void
+idle(void *context)
+{
+	struct idler *idler = context;
+
+	idler->calls++;
+	idler->at_ns = idler->platform->ops->now_ns(idler->platform);
+}
+
+TEST(on_the_virtual_clock_time_passes_by_sleeping)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+
+	CHECK_EQ(platform->ops->now_ns(platform), 0);
+	xk_memory_advance(platform, 5);
+	platform->ops->sleep(platform, 100);
+	CHECK_EQ(platform->ops->now_ns(platform), 100);
+	platform->ops->sleep(platform, 50);
+	CHECK_EQ(platform->ops->now_ns(platform), 100);
+	platform_end(platform);
+}
+
+TEST(a_virtual_sleep_stops_at_the_end_and_says_so)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct idler idler = { platform, 0, 0 };
+
+	xk_memory_on_idle(platform, idle, &idler);
+	platform->ops->sleep(platform, UINT64_MAX);
+	CHECK_EQ(idler.calls, 1);
+	CHECK_EQ(idler.at_ns, 0);
+	xk_memory_run_until(platform, 1000);
+	platform->ops->sleep(platform, 1000);
+	CHECK_EQ(idler.calls, 1);
+	CHECK_EQ(platform->ops->now_ns(platform), 1000);
+	xk_memory_run_until(platform, 2000);
+	platform->ops->sleep(platform, 2001);
+	CHECK_EQ(idler.calls, 2);
+	CHECK_EQ(idler.at_ns, 2000);
+	xk_memory_run_until(platform, 3000);
+	platform->ops->sleep(platform, UINT64_MAX);
+	CHECK_EQ(idler.calls, 3);
+	CHECK_EQ(idler.at_ns, 3000);
+	platform_end(platform);
+}
+
+TEST(a_wake_before_the_sleep_is_not_lost)
+{
+	struct xk_platform *virtual = platform_new(XK_MEMORY_VIRTUAL), *real = platform_new(XK_MEMORY_REAL);
+	uint64_t deadline_ns;
+
+	virtual->ops->wake(virtual);
+	virtual->ops->sleep(virtual, 100);
+	CHECK_EQ(virtual->ops->now_ns(virtual), 0);
+	virtual->ops->sleep(virtual, 100);
+	CHECK_EQ(virtual->ops->now_ns(virtual), 100);
+	real->ops->wake(real);
+	real->ops->sleep(real, UINT64_MAX); /* for ever, were it lost */
+	deadline_ns = real->ops->now_ns(real) + 1000000;
+	real->ops->sleep(real, deadline_ns);
+	CHECK(real->ops->now_ns(real) >= deadline_ns); /* one wake ends one sleep */
+	platform_end(virtual);
+	platform_end(real);
+}
+
+TEST(a_real_sleep_ends_at_its_deadline)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
+	uint64_t deadline_ns = platform->ops->now_ns(platform) + 2000000;
+
+	platform->ops->sleep(platform, deadline_ns);
+	CHECK(platform->ops->now_ns(platform) >= deadline_ns);
+	platform->ops->sleep(platform, deadline_ns); /* which is over */
+	platform_end(platform);
+}
+
+static void *
+wake_soon(void *argument)
+{
+	struct xk_platform *platform = argument;
+
+	platform->ops->sleep(platform, platform->ops->now_ns(platform) + 1000000);
+	return NULL;
+}
+
+static void *
+wake_other(void *argument)
+{
+	struct xk_platform **platforms = argument;
+
+	wake_soon(platforms[0]);
+	platforms[1]->ops->wake(platforms[1]);
+	return NULL;
+}
+
+TEST(another_thread_ends_a_sleep)
+{
+	struct xk_platform *platforms[2] = { platform_new(XK_MEMORY_REAL), platform_new(XK_MEMORY_REAL) };
+	pthread_t thread;
+
+	REQUIRE(pthread_create(&thread, NULL, wake_other, platforms) == 0);
+	platforms[1]->ops->sleep(platforms[1], UINT64_MAX);
+	pthread_join(thread, NULL);
+	platform_end(platforms[0]);
+	platform_end(platforms[1]);
+}
+
+/* ---- ports ------------------------------------------------------------------------------------------------------- */
+
+TEST(a_port_is_what_it_was_made)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	char name[] = "left";
+	struct xk_port *port = xk_memory_port_new(platform, name, 0x020000000007, 9000);
+
+	REQUIRE(port != NULL);
+	name[0] = 'x';
+	CHECK_STR(port->name, "left");
+	CHECK_EQ(port->address, 0x020000000007);
+	CHECK_EQ(port->mtu, 9000);
+	CHECK_EQ(port->offloads, 0);
+	CHECK(port->can_sleep && port->platform == platform);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(injected_frames_are_received_in_order)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "p");
+	struct xk_msg *frames[XK_BURST];
+
+	CHECK_EQ(receive(port, frames, XK_BURST), 0);
+	CHECK(xk_memory_inject(port, text(platform, "one")));
+	CHECK(xk_memory_inject(port, text(platform, "two")));
+	CHECK(xk_memory_inject(port, text(platform, "three")));
+	REQUIRE(receive(port, frames, 2) == 2);
+	CHECK(is_text(frames[0], "one"));
+	CHECK(is_text(frames[1], "two"));
+	xk_msg_free(frames[0]);
+	xk_msg_free(frames[1]);
+	REQUIRE(receive(port, frames, 2) == 1);
+	CHECK(is_text(frames[0], "three"));
+	CHECK(frames[0]->link == NULL);
+	xk_msg_free(frames[0]);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(a_full_queue_refuses_frames_and_closing_frees_them)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "p");
+
+	for (unsigned i = 0; i < XK_MEMORY_QUEUE; i++)
+		REQUIRE(xk_memory_inject(port, xk_memory_frame(platform, 1)));
+	CHECK(!xk_memory_inject(port, text(platform, "one too many")));
+	CHECK_EQ(out(platform), XK_MEMORY_QUEUE);
+	CHECK(transmit(port, text(platform, "never taken")));
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(transmitted_frames_are_taken_in_order_and_the_ring_is_bounded)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "p");
+	struct xk_msg *frames[3] = { text(platform, "one"), text(platform, "two"), text(platform, "three") }, *m;
+
+	CHECK(xk_memory_take(port) == NULL);
+	xk_memory_transmit_limit(port, 2);
+	CHECK_EQ(port->ops->transmit(port, frames, 3), 2);
+	CHECK(!transmit(port, frames[2]));
+	m = xk_memory_take(port);
+	CHECK(is_text(m, "one"));
+	xk_msg_free(m);
+	CHECK(transmit(port, text(platform, "four")));
+	m = xk_memory_take(port);
+	CHECK(is_text(m, "two"));
+	xk_msg_free(m);
+	m = xk_memory_take(port);
+	CHECK(is_text(m, "four"));
+	xk_msg_free(m);
+	CHECK(xk_memory_take(port) == NULL);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(connected_ports_share_no_buffer)
+{
+	struct xk_platform *here = platform_new(XK_MEMORY_VIRTUAL), *there = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *a = port_new(here, "a"), *b = port_new(there, "b");
+	struct xk_msg *m = text(here, "head "), *frame;
+
+	REQUIRE(xk_memory_connect(a, b) == 0);
+	xk_msg_join(m, text(here, "and tail"));
+	m->flags = XK_MSG_UDP_SUM_GOOD;
+	m->id = 4;
+	CHECK(transmit(a, m));
+	CHECK_EQ(out(here), 0);
+	CHECK_EQ(out(there), 1);
+	REQUIRE(receive(b, &frame, 1) == 1);
+	CHECK(is_text(frame, "head and tail"));
+	CHECK(frame->next == NULL && frame->flags == 0 && frame->id == 0 && frame->platform == there);
+	CHECK(transmit(b, frame));
+	REQUIRE(receive(a, &frame, 1) == 1);
+	CHECK(frame->platform == here);
+	xk_msg_free(frame);
+	a->ops->close(a);
+	CHECK(transmit(b, text(there, "to nobody")));
+	b->ops->close(b);
+	platform_end(here);
+	platform_end(there);
+}
+
+TEST(a_connected_port_takes_no_more_than_the_other_can_hold)
+{
+	struct xk_platform *here = platform_new(XK_MEMORY_VIRTUAL), *there = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *a = port_new(here, "a"), *b = port_new(there, "b");
+	struct xk_msg *frame;
+
+	REQUIRE(xk_memory_connect(a, b) == 0);
+	xk_memory_transmit_limit(a, 2);
+	CHECK(transmit(a, text(here, "one")));
+	CHECK(transmit(a, text(here, "two")));
+	CHECK(!transmit(a, text(here, "three")));
+	REQUIRE(receive(b, &frame, 1) == 1);
+	xk_memory_platform_limit(there, out(there));
+	CHECK(!transmit(a, text(here, "three")));
+	xk_msg_free(frame);
+	CHECK(transmit(a, text(here, "three")));
+	a->ops->close(a);
+	b->ops->close(b);
+	platform_end(here);
+	platform_end(there);
+}
+
+TEST(a_port_connected_to_itself_hears_itself)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "lo");
+	struct xk_msg *frame;
+
+	REQUIRE(xk_memory_connect(port, port) == 0);
+	CHECK(transmit(port, text(platform, "echo")));
+	REQUIRE(receive(port, &frame, 1) == 1);
+	CHECK(is_text(frame, "echo"));
+	xk_msg_free(frame);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+/* A loop of one frame. */
+struct loop {
+	struct xk_msg *frame;
+	unsigned calls;
+};
+
+static unsigned
+loop_receive(void *context, struct xk_msg **frames, unsigned max)
+{
+	struct loop *loop = context;
+
+	loop->calls++;
+	if (max == 0 || loop->frame == NULL)
+		return 0;
+	frames[0] = loop->frame;
+	loop->frame = NULL;
+	return 1;
+}
+
+static unsigned
+loop_transmit(void *context, struct xk_msg **frames, unsigned count)
+{
+	struct loop *loop = context;
+
+	loop->calls++;
+	if (count == 0 || loop->frame != NULL)
+		return 0;
+	loop->frame = frames[0];
+	return 1;
+}
+
+TEST(the_ends_of_a_port_can_be_functions)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "p");
+	struct loop loop = { NULL, 0 };
+	struct xk_msg *frame;
+
+	xk_memory_loop(port, loop_receive, loop_transmit, &loop);
+	CHECK(transmit(port, text(platform, "round")));
+	CHECK(!transmit(port, text(platform, "full")));
+	REQUIRE(receive(port, &frame, 1) == 1);
+	CHECK(is_text(frame, "round"));
+	CHECK_EQ(receive(port, &frame, 1), 0);
+	CHECK_EQ(loop.calls, 4);
+	xk_msg_free(frame);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+/* ---- two hosts on the real clock --------------------------------------------------------------------------------- */
+
+enum { PINGS = 2000 };
+
+/* As a driver does it: receive; with nothing there arm, receive once more, sleep, disarm. */
+static struct xk_msg *
+wait_for_frame(struct xk_port *port)
+{
+	struct xk_msg *frame;
+
+	while (receive(port, &frame, 1) == 0) {
+		unsigned got;
+
+		port->ops->arm(port);
+		got = receive(port, &frame, 1);
+		if (got == 0)
+			port->platform->ops->sleep(port->platform, UINT64_MAX);
+		port->ops->disarm(port);
+		if (got != 0)
+			break;
+	}
+	return frame;
+}
+
+static void *
+echo(void *argument)
+{
+	struct xk_port *port = argument;
+
+	for (unsigned i = 0; i < PINGS; i++)
+		transmit(port, wait_for_frame(port));
+	port->ops->close(port);
+	return NULL;
+}
+
+TEST(two_threads_wake_each_other_with_every_frame)
+{
+	struct xk_platform *here = platform_new(XK_MEMORY_REAL), *there = platform_new(XK_MEMORY_REAL);
+	struct xk_port *a = port_new(here, "a"), *b = port_new(there, "b");
+	unsigned good = 0;
+	pthread_t thread;
+
+	REQUIRE(xk_memory_connect(a, b) == 0);
+	REQUIRE(pthread_create(&thread, NULL, echo, b) == 0);
+	for (unsigned i = 0; i < PINGS; i++) {
+		struct xk_msg *frame;
+
+		CHECK(transmit(a, text(here, "ping")));
+		frame = wait_for_frame(a);
+		good += is_text(frame, "ping");
+		xk_msg_free(frame);
+	}
+	CHECK_EQ(good, PINGS);
+	/* the other end may be closing while this one sends */
+	for (unsigned i = 0; i < 100; i++)
+		transmit(a, text(here, "late"));
+	pthread_join(thread, NULL);
+	a->ops->close(a);
+	platform_end(here);
+	platform_end(there);
+}
+
+enum { SHARERS = 2, SHARES = 3000 };
+
+/* Takes the message: whichever thread comes last gives the buffer back. */
+static void *
+share(void *argument)
+{
+	struct xk_msg *m = argument;
+	bool good = true;
+
+	for (unsigned i = 0; i < SHARES; i++) {
+		struct xk_msg *other = xk_msg_reference(m);
+
+		good = good && other != NULL && xk_msg_push(&other, 14) != NULL;
+		xk_msg_free(other);
+	}
+	good = good && is_text(m, "shared");
+	xk_msg_free(m);
+	return good ? argument : NULL;
+}
+
+TEST(threads_share_a_buffer_and_none_is_lost)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
+	struct xk_msg *m = text(platform, "shared"), *copies[SHARERS];
+	pthread_t threads[SHARERS];
+
+	for (unsigned i = 0; i < SHARERS; i++)
+		copies[i] = xk_msg_reference(m);
+	for (unsigned i = 0; i < SHARERS; i++)
+		REQUIRE(pthread_create(&threads[i], NULL, share, copies[i]) == 0);
+	xk_msg_free(m);
+	for (unsigned i = 0; i < SHARERS; i++) {
+		void *good;
+
+		pthread_join(threads[i], &good);
+		CHECK(good != NULL);
+	}
+	platform_end(platform);
+}

@@ -1,0 +1,521 @@
+/* test_arp.c - address resolution over a real eth and port; this host is 10.77.0.2/24. */
+#include <errno.h>
+#include <limits.h>
+
+#include "protocols/arp.h"
+#include "tests/rig.h"
+
+#define GRAPH "port:; eth: port; arp: eth"
+#define ME "020000000001"
+#define PEER "0200000000aa"
+#define OTHER "0200000000bb"
+#define EVERYBODY "ffffffffffff"
+#define NOBODY "000000000000"
+#define MY_HOST "0a4d0002"
+#define PEER_HOST "0a4d0003"
+#define OTHER_HOST "0a4d0004"
+
+#define TYPES "0001 0800 06 04"
+#define REQUEST TYPES "0001"
+#define REPLY TYPES "0002"
+
+#define ASKS_ME EVERYBODY PEER "0806" REQUEST PEER PEER_HOST NOBODY MY_HOST
+#define ANSWER_TO_PEER PEER ME "0806" REPLY ME MY_HOST PEER PEER_HOST
+#define MY_REQUEST EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY PEER_HOST
+#define PEER_REPLY ME PEER "0806" REPLY PEER PEER_HOST ME MY_HOST
+
+enum { PEER_NUMBER = 0x0a4d0003, OTHER_NUMBER = 0x0a4d0004 };
+
+#define PEER_LINK UINT64_C(0x0200000000aa)
+#define OTHER_LINK UINT64_C(0x0200000000bb)
+
+static struct rig *
+arp_rig(const char *settings)
+{
+	struct xk_network network = { 0x0a4d0002, 24 };
+	char graph[256];
+	struct rig *r;
+
+	snprintf(graph, sizeof(graph), GRAPH "; %s", settings);
+	r = rig_new_graph(graph);
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "arp"), XK_ARP_SET_ADDRESS, &network, sizeof(network)), 0);
+	return r;
+}
+
+struct asking {
+	struct xk_protocol *arp;
+	uint32_t host;
+	uint64_t link;
+	int status;
+};
+
+static void
+ask(void *argument)
+{
+	struct asking *asking = argument;
+
+	asking->status = xk_arp_resolve(asking->arp, asking->host, &asking->link);
+}
+
+static void
+look_up(void *argument)
+{
+	struct asking *asking = argument;
+
+	asking->status = xk_arp_lookup(asking->arp, asking->host, &asking->link);
+}
+
+/* The link address of host, if ARP knows it. */
+static uint64_t
+known(struct rig *r, uint32_t host)
+{
+	struct asking asking = { rig_protocol(r, "arp"), host, 0, 0 };
+
+	CHECK(rig_do(r, look_up, &asking));
+	return asking.status == 0 ? asking.link : 0;
+}
+
+TEST(arp_asks_and_learns_from_the_answer)
+{
+	struct rig *r = arp_rig("");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
+
+	CHECK(!rig_do(r, ask, &asking));
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(asking.status, 0);
+	CHECK_EQ(asking.link, PEER_LINK);
+	asking.link = 0;
+	CHECK(rig_do(r, ask, &asking)); /* at once */
+	CHECK_EQ(asking.link, PEER_LINK);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	CHECK_EQ(rig_counter(r, "requests_out"), 1);
+	CHECK_EQ(rig_counter(r, "replies_in"), 1);
+	rig_free(r);
+}
+
+TEST(arp_answers_who_asks_for_this_host_and_learns_its_address)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, ASKS_ME);
+	rig_expect_sent(r, ANSWER_TO_PEER);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	CHECK_EQ(rig_counter(r, "requests_in"), 1);
+	CHECK_EQ(rig_counter(r, "learned"), 1);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(arp_ignores_the_padding_of_short_frames)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, ASKS_ME "00000000 00000000 00000000 00000000 0000");
+	rig_expect_sent(r, ANSWER_TO_PEER);
+	rig_free(r);
+}
+
+TEST(arp_answers_nobody_else_and_learns_nothing_from_them)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER PEER_HOST NOBODY OTHER_HOST);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(known(r, PEER_NUMBER), 0);
+	CHECK_EQ(rig_counter(r, "others"), 1);
+	rig_free(r);
+}
+
+TEST(arp_asks_again_and_then_gives_up)
+{
+	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	CHECK(!rig_do(r, ask, &asking));
+	rig_expect_sent(r, MY_REQUEST);
+	rig_advance_ms(r, 101);
+	rig_expect_sent(r, MY_REQUEST);
+	rig_advance_ms(r, 100);
+	rig_expect_sent(r, MY_REQUEST);
+	CHECK_EQ(asking.status, 1);
+	rig_advance_ms(r, 100);
+	CHECK_EQ(asking.status, -EHOSTUNREACH);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "unreachable"), 1);
+	CHECK(!rig_do(r, ask, &asking)); /* begins anew */
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(asking.status, 0);
+	rig_free(r);
+}
+
+TEST(arp_sends_one_request_for_all_who_wait)
+{
+	struct rig *r = arp_rig("");
+	struct asking first = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, second = first;
+
+	CHECK(!rig_do(r, ask, &first));
+	CHECK(!rig_do(r, ask, &second));
+	rig_expect_sent(r, MY_REQUEST);
+	rig_expect_nothing_sent(r);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(first.link, PEER_LINK);
+	CHECK_EQ(second.link, PEER_LINK);
+	rig_free(r);
+}
+
+TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer)
+{
+	struct rig *r = arp_rig("");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	CHECK(!rig_do(r, ask, &asking));
+	rig_forget(r);
+	rig_inject(r, ASKS_ME);
+	rig_expect_sent(r, ANSWER_TO_PEER);
+	CHECK_EQ(asking.link, PEER_LINK);
+	rig_free(r);
+}
+
+TEST(arp_does_not_wait_where_the_graph_says_fail)
+{
+	struct rig *r = arp_rig("arp.implicit=fail");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	CHECK(rig_do(r, ask, &asking));
+	CHECK_EQ(asking.status, -EAGAIN);
+	rig_expect_sent(r, MY_REQUEST); /* it asks all the same */
+	rig_inject(r, PEER_REPLY);
+	CHECK(rig_do(r, ask, &asking));
+	CHECK_EQ(asking.status, 0);
+	rig_free(r);
+}
+
+TEST(arp_believes_an_answer_for_a_while)
+{
+	struct rig *r = arp_rig("arp.age=1s");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	rig_advance_ms(r, 900);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	rig_inject(r, ASKS_ME); /* heard of again */
+	rig_forget(r);
+	rig_advance_ms(r, 900);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	rig_advance_ms(r, 200);
+	CHECK_EQ(known(r, PEER_NUMBER), 0);
+	CHECK(!rig_do(r, ask, &asking));
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(asking.link, PEER_LINK);
+	rig_free(r);
+}
+
+TEST(arp_follows_a_host_that_announces_a_new_link_address)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, EVERYBODY OTHER "0806" REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
+	CHECK_EQ(known(r, PEER_NUMBER), 0); /* an announcement alone makes no entry */
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	rig_inject(r, EVERYBODY OTHER "0806" REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
+	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
+	rig_inject(r, EVERYBODY PEER "0806" REPLY PEER PEER_HOST PEER PEER_HOST);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(arp_drops_answers_it_did_not_ask_for)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(rig_counter(r, "unasked"), 1);
+	CHECK_EQ(known(r, PEER_NUMBER), 0);
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	rig_inject(r, EVERYBODY OTHER "0806" REPLY OTHER PEER_HOST PEER OTHER_HOST); /* for others */
+	CHECK_EQ(rig_counter(r, "unasked"), 2);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	rig_free(r);
+}
+
+TEST(arp_drops_every_truncated_packet)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject_prefixes(r, ASKS_ME);
+	CHECK_EQ(rig_counter(r, "short"), 28);
+	CHECK_EQ(rig_counter_of(r, "eth", "short"), 14);
+	CHECK_EQ(rig_drops(r), 42);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(arp_checks_every_field)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, EVERYBODY PEER "0806 0002 0800 06 04 0001" PEER PEER_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_hardware"), 1);
+	rig_inject(r, EVERYBODY PEER "0806 0001 0806 06 04 0001" PEER PEER_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_protocol"), 1);
+	rig_inject(r, EVERYBODY PEER "0806 0001 0800 08 04 0001" PEER PEER_HOST NOBODY MY_HOST);
+	rig_inject(r, EVERYBODY PEER "0806 0001 0800 06 10 0001" PEER PEER_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_length"), 2);
+	rig_inject(r, EVERYBODY PEER "0806 0001 0800 06 04 0003" PEER PEER_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_operation"), 1);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST OTHER PEER_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_sender"), 1);
+	CHECK_EQ(rig_drops(r), 6);
+	CHECK_EQ(known(r, PEER_NUMBER), 0);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(arp_drops_senders_that_are_no_hosts_of_its_network)
+{
+	static const char *const hosts[] = { "0a4d0103", "0a4d0000", "0a4d00ff", "ffffffff", "e0000001" };
+	struct rig *r = arp_rig("");
+	char frame[256];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(hosts); i++) {
+		snprintf(frame, sizeof(frame), EVERYBODY PEER "0806" REQUEST PEER "%s" NOBODY MY_HOST, hosts[i]);
+		rig_inject(r, frame);
+		CHECK_EQ(rig_counter(r, "bad_address"), i + 1);
+	}
+	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_address"), XK_ARRAY_LENGTH(hosts) + 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict)
+{
+	struct rig *r = arp_rig("");
+
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "00000000" NOBODY MY_HOST);
+	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "00000000");
+	CHECK_EQ(rig_counter(r, "learned"), 0);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER MY_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "conflict"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(arp_without_an_address_says_nothing)
+{
+	struct rig *r = rig_new_graph(GRAPH);
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	rig_inject(r, ASKS_ME);
+	CHECK_EQ(rig_counter(r, "others"), 1);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(rig_counter(r, "unasked"), 1);
+	CHECK(rig_do(r, ask, &asking));
+	CHECK_EQ(asking.status, -EHOSTUNREACH);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(arp_asks_only_for_neighbours)
+{
+	struct rig *r = arp_rig("");
+	struct asking asking = { rig_protocol(r, "arp"), 0x0a4d0002, 0, 0 };
+
+	CHECK(rig_do(r, ask, &asking));
+	CHECK_EQ(asking.status, -EHOSTUNREACH);
+	asking.host = 0x0a4e0002;
+	CHECK(rig_do(r, ask, &asking));
+	CHECK_EQ(asking.status, -EHOSTUNREACH);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* ---- a full table ---------------------------------------------------------------------------------------------- */
+
+static void
+inject_request_of(struct rig *r, unsigned host)
+{
+	char frame[256];
+
+	snprintf(frame, sizeof(frame),
+		 EVERYBODY "0200000000%02x 0806" REQUEST "0200000000%02x 0a4d00%02x" NOBODY MY_HOST, host, host, host);
+	rig_inject(r, frame);
+	rig_forget(r);
+}
+
+TEST(arp_replaces_what_was_not_used_for_longest)
+{
+	struct rig *r = arp_rig("arp.entries=2");
+
+	inject_request_of(r, 0x10);
+	inject_request_of(r, 0x11);
+	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010); /* is a use */
+	inject_request_of(r, 0x12);
+	CHECK_EQ(rig_counter(r, "replaced"), 1);
+	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010);
+	CHECK_EQ(known(r, 0x0a4d0011), 0);
+	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
+	rig_free(r);
+}
+
+TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, more = asking;
+
+	CHECK(!rig_do(r, ask, &asking));
+	rig_forget(r);
+	inject_request_of(r, 0x10);
+	CHECK_EQ(rig_counter(r, "learned"), 0);
+	more.host = OTHER_NUMBER;
+	CHECK(rig_do(r, ask, &more)); /* nor does this host itself while somebody waits */
+	CHECK_EQ(more.status, -ENOBUFS);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(asking.link, PEER_LINK);
+	rig_free(r);
+}
+
+/* ---- messages that wait ------------------------------------------------------------------------------------------ */
+
+struct outputs {
+	struct rig *r;
+	uint32_t host;
+	unsigned sent;
+	uint64_t link;
+	int status;
+};
+
+static void
+send_output(const struct xk_arp_output *output, uint64_t link)
+{
+	struct outputs *outputs = *(struct outputs **)(void *)output->m->data;
+
+	CHECK_EQ(output->interface, 3);
+	outputs->sent++;
+	outputs->link = link;
+	xk_msg_free(output->m);
+}
+
+static void
+output_one(void *argument)
+{
+	struct outputs *outputs = argument;
+	struct xk_arp_output output = { .host = outputs->host, .send = send_output, .interface = 3 };
+
+	output.m = xk_msg_from(rig_platform(outputs->r), &outputs, sizeof(outputs));
+	outputs->status = xk_arp_output(rig_protocol(outputs->r, "arp"), &output);
+}
+
+TEST(arp_keeps_a_few_messages_until_the_answer_comes)
+{
+	struct rig *r = arp_rig("");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+
+	for (unsigned i = 0; i < 4; i++) {
+		CHECK(rig_do(r, output_one, &outputs)); /* never waits */
+		CHECK_EQ(outputs.status, 0);
+	}
+	rig_expect_sent(r, MY_REQUEST);
+	rig_expect_nothing_sent(r);
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK_EQ(outputs.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "queue_full"), 1);
+	CHECK_EQ(outputs.sent, 0);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(outputs.sent, 4);
+	CHECK_EQ(outputs.link, PEER_LINK);
+	CHECK(rig_do(r, output_one, &outputs)); /* known now */
+	CHECK_EQ(outputs.sent, 5);
+	rig_free(r);
+}
+
+TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
+{
+	struct rig *r = arp_rig("arp.timeout=10ms; arp.tries=2");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK(rig_do(r, output_one, &outputs));
+	rig_advance_ms(r, 50);
+	CHECK_EQ(rig_counter(r, "unresolved"), 2);
+	CHECK_EQ(outputs.sent, 0);
+	outputs.host = 0x0b000001; /* no neighbour at all */
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK_EQ(outputs.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "unresolved"), 3);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(arp_drops_what_waits_when_its_entry_makes_room)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+
+	CHECK(rig_do(r, output_one, &outputs));
+	inject_request_of(r, 0x10); /* a stranger does not replace it */
+	CHECK_EQ(rig_counter(r, "unresolved"), 0);
+	outputs.host = OTHER_NUMBER;
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK_EQ(rig_counter(r, "unresolved"), 1);
+	rig_forget(r);
+	rig_free(r); /* and what still waits is given back */
+}
+
+TEST(arp_drops_what_no_entry_is_left_for)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0 };
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	CHECK(!rig_do(r, ask, &asking));
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK_EQ(outputs.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "table_full"), 1);
+	rig_inject(r, PEER_REPLY);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(arp_goes_on_without_buffers)
+{
+	struct rig *r = arp_rig("arp.timeout=10ms");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
+
+	rig_limit_buffers(r, 1); /* the frame's own */
+	rig_inject(r, ASKS_ME);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	rig_expect_nothing_sent(r);
+	asking.host = OTHER_NUMBER;
+	rig_limit_buffers(r, 0);
+	CHECK(!rig_do(r, ask, &asking));
+	rig_expect_nothing_sent(r);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_advance_ms(r, 11); /* its timer asks again */
+	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY OTHER_HOST);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
+	CHECK_EQ(asking.link, OTHER_LINK);
+	rig_free(r);
+}
+
+TEST(arp_refuses_control_with_too_small_a_buffer)
+{
+	struct rig *r = arp_rig("");
+	struct xk_protocol *arp = rig_protocol(r, "arp");
+	struct xk_network nowhere = { 0, 24 };
+	uint32_t packet;
+
+	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_ADDRESS, &packet, sizeof(packet)), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(arp, XK_ARP_RESOLVE, &packet, sizeof(packet)), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(arp, XK_ARP_LOOKUP, &packet, sizeof(packet)), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_ADDRESS, &nowhere, sizeof(nowhere)), -EINVAL);
+	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
+	rig_free(r);
+}

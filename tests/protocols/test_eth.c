@@ -1,0 +1,379 @@
+/* test_eth.c - Ethernet between a fake user, whose type is 0x3000, and a fake port. */
+#include <errno.h>
+#include <limits.h>
+
+#include "protocols/eth.h"
+#include "tests/rig.h"
+
+#define ME "020000000001"
+#define PEER "0200000000aa"
+#define EVERYBODY "ffffffffffff"
+#define FROM_PEER ME PEER "3000"
+
+#define PEER_ADDRESS UINT64_C(0x0200000000aa)
+
+static const struct xk_participants nobody;
+
+TEST(eth_carries_messages_both_ways)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "a1b2"), 0);
+	rig_expect_sent(r, PEER ME "3000 a1b2");
+	rig_inject(r, FROM_PEER "c3");
+	rig_expect_delivered(r, "c3");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(rig_open_dones(r), 0);
+	rig_inject(r, FROM_PEER);
+	rig_expect_delivered(r, "");
+	rig_free(r);
+}
+
+TEST(eth_reads_a_header_that_straddles_segments)
+{
+	struct rig *r = rig_new("eth");
+
+	REQUIRE(rig_open(r, rig_to(PEER_ADDRESS)) != NULL);
+	rig_inject(r, ME "02 | 00000000aa30 | 00c3");
+	rig_expect_delivered(r, "c3");
+	rig_free(r);
+}
+
+TEST(eth_drops_what_is_shorter_than_a_header)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject_prefixes(r, FROM_PEER);
+	CHECK_EQ(rig_counter(r, "short"), XK_ETH_HEADER_LEN);
+	CHECK_EQ(rig_drops(r), XK_ETH_HEADER_LEN);
+	CHECK_EQ(rig_open_dones(r), 0);
+	rig_free(r);
+}
+
+TEST(eth_drops_frames_for_others)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, "020000000002" PEER "3000 00");
+	rig_inject(r, "01005e000001" PEER "3000 00");
+	CHECK_EQ(rig_counter(r, "not_mine"), 2);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(eth_drops_lengths_in_place_of_types)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, ME PEER "0001 00");
+	rig_inject(r, ME PEER "05ff 00");
+	CHECK_EQ(rig_counter(r, "bad_type"), 2);
+	rig_inject(r, ME PEER "0600 00");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(eth_drops_impossible_sources)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, EVERYBODY ME "3000 00");
+	rig_inject(r, ME EVERYBODY "3000 00");
+	rig_inject(r, ME "01005e000001 3000 00");
+	rig_inject(r, ME "000000000000 3000 00");
+	CHECK_EQ(rig_counter(r, "bad_source"), 4);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(eth_drops_types_that_nobody_enabled)
+{
+	struct rig *r = rig_new("eth");
+
+	rig_inject(r, FROM_PEER "00");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, ME PEER "3001 00");
+	CHECK_EQ(rig_counter(r, "no_session"), 2);
+	rig_free(r);
+}
+
+TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, FROM_PEER "01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_delivered_on(r) == rig_announced(r));
+	CHECK_EQ(rig_push(r, rig_announced(r), "02"), 0);
+	rig_expect_sent(r, PEER ME "3000 02");
+	rig_inject(r, EVERYBODY PEER "3000 03"); /* to everybody: its sender's session */
+	rig_expect_delivered(r, "03");
+	CHECK(rig_delivered_on(r) == rig_announced(r));
+	CHECK_EQ(rig_open_dones(r), 1);
+	rig_free(r);
+}
+
+TEST(eth_drops_when_the_upper_refuses)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_refuse(r, -ENOMEM);
+	rig_inject(r, FROM_PEER "01");
+	CHECK_EQ(rig_counter(r, "refused"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_refuse(r, 0);
+	rig_inject(r, FROM_PEER "02");
+	rig_expect_delivered(r, "02");
+	rig_free(r);
+}
+
+TEST(eth_keeps_as_many_passive_sessions_as_it_is_told)
+{
+	struct rig *r = rig_new("eth sessions=2");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, ME "020000000010 3000 00");
+	rig_inject(r, ME "020000000011 3000 00");
+	rig_inject(r, ME "020000000012 3000 00");
+	CHECK_EQ(rig_open_dones(r), 3);
+	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 2);
+	rig_inject(r, ME "020000000012 3000 00"); /* the youngest is still there */
+	CHECK_EQ(rig_open_dones(r), 3);
+	rig_inject(r, ME "020000000010 3000 00"); /* the oldest made room */
+	CHECK_EQ(rig_open_dones(r), 4);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(eth_never_closes_a_passive_session_that_is_kept)
+{
+	struct rig *r = rig_new("eth sessions=1");
+	struct xk_session *kept;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_keep(r, true);
+	rig_inject(r, FROM_PEER "00");
+	rig_keep(r, false);
+	kept = rig_announced(r);
+	rig_inject(r, ME "020000000010 3000 00");
+	rig_inject(r, ME "020000000011 3000 00");
+	rig_forget(r);
+	CHECK_EQ(rig_push(r, kept, "77"), 0);
+	rig_expect_sent(r, PEER ME "3000 77");
+	rig_inject(r, FROM_PEER "78");
+	rig_expect_delivered(r, "78");
+	CHECK(rig_delivered_on(r) == kept);
+	rig_free(r);
+}
+
+TEST(eth_counts_enables)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	rig_inject(r, FROM_PEER "00");
+	rig_expect_delivered(r, "00");
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0); /* what frames had opened is closed */
+	rig_inject(r, FROM_PEER "00");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	rig_free(r);
+}
+
+#define TWO_USERS "wire:; eth: wire; user: eth#0x3000; user2: eth#0x3000"
+
+TEST(eth_refuses_a_second_upper_on_one_type)
+{
+	struct rig *r = rig_new_graph(TWO_USERS);
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	REQUIRE(rig_open(r, rig_to(PEER_ADDRESS)) != NULL);
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_free(r);
+}
+
+TEST(eth_gives_the_same_hlps_the_same_session)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
+
+	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == s);
+	rig_close(r, s);
+	rig_inject(r, FROM_PEER "00"); /* one reference is left */
+	rig_expect_delivered(r, "00");
+	rig_close(r, s);
+	rig_inject(r, FROM_PEER "00");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(eth_opens_a_session_that_a_frame_has_caused)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, FROM_PEER "00");
+	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == rig_announced(r));
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(eth_sends_to_everybody)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_session *s = rig_open(r, rig_to(XK_ETH_BROADCAST));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, EVERYBODY ME "3000 01");
+	rig_free(r);
+}
+
+TEST(eth_refuses_participants_that_cannot_be)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_participants elsewhere = { .remote = { 1, { PEER_ADDRESS } }, .local = { 1, { 0x5 } } };
+
+	CHECK(rig_open(r, nobody) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to(0)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to(0x01005e000001)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, elsewhere) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	rig_free(r);
+}
+
+TEST(eth_refuses_to_talk_to_itself)
+{
+	struct rig *r = rig_new("eth");
+
+	CHECK(rig_open(r, rig_to(0x020000000001)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	CHECK_EQ(rig_counter(r, "to_self"), 1);
+	rig_free(r);
+}
+
+TEST(eth_knows_uppers_by_the_names_of_their_types)
+{
+	struct rig *r = rig_new_graph("wire:; eth: wire; user/ip: eth; user2/nameless: eth");
+	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, ""), 0);
+	rig_expect_sent(r, PEER ME "0800");
+	rig_user(r, "user2");
+	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
+	CHECK_EQ(rig_error(r), -ENOENT);
+	CHECK_EQ(rig_open_enable(r, nobody), -ENOENT);
+	rig_free(r);
+}
+
+TEST(eth_refuses_a_number_that_is_a_length)
+{
+	struct rig *r = rig_new_graph("wire:; eth: wire; user: eth#1500");
+
+	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_free(r);
+}
+
+TEST(eth_answers_who_takes_part)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
+	struct xk_participants participants;
+	uint64_t address = 0;
+	uint32_t packet = 0;
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &address, sizeof(address)), sizeof(address));
+	CHECK_EQ(address, PEER_ADDRESS);
+	CHECK_EQ(xk_control(s, XK_GET_LINK_ADDRESS, &address, sizeof(address)), sizeof(address));
+	CHECK_EQ(address, 0x020000000001);
+	CHECK_EQ(xk_control(s, XK_GET_LINK_ADDRESS, &address, 4), -EMSGSIZE);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
+	CHECK_EQ(packet, 1500);
+	CHECK_EQ(xk_get_participants(s, &participants), 0);
+	CHECK_EQ(xk_participant_pop(&participants.remote), PEER_ADDRESS);
+	CHECK_EQ(xk_participant_pop(&participants.local), 0x020000000001);
+	rig_free(r);
+}
+
+TEST(eth_passes_on_what_the_port_says_of_a_push)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
+
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(rig_push(r, s, "00"), -ENOBUFS);
+	rig_fail_sending(r, 0);
+	rig_free(r);
+}
+
+struct shared_push {
+	struct xk_session *s;
+	struct xk_msg *m;
+	int status;
+};
+
+static void
+push_shared(void *argument)
+{
+	struct shared_push *push = argument;
+
+	push->status = xk_push(push->s, push->m);
+}
+
+TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header)
+{
+	struct rig *r = rig_new("eth");
+	struct shared_push push = { rig_open(r, rig_to(PEER_ADDRESS)), NULL, 0 };
+	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1);
+
+	push.m = xk_msg_reference(m); /* shared, so that nothing may be written in front of it */
+	rig_limit_buffers(r, 0);
+	CHECK(rig_do(r, push_shared, &push));
+	CHECK_EQ(push.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	rig_limit_buffers(r, UINT_MAX);
+	push.m = m;
+	CHECK(rig_do(r, push_shared, &push));
+	rig_expect_sent(r, PEER ME "3000 78");
+	rig_free(r);
+}
+
+TEST(eth_stands_on_a_real_port)
+{
+	struct rig *r = rig_new_graph("port:; eth: port; user: eth");
+	struct xk_session *s;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, FROM_PEER "01");
+	rig_expect_delivered(r, "01");
+	s = rig_open(r, rig_to(XK_ETH_BROADCAST));
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push_pattern(r, s, 1500), 0);
+	rig_expect_sent(r, EVERYBODY ME "3000 00 01 02 *");
+	CHECK_EQ(rig_push_pattern(r, s, 1501), -EMSGSIZE);
+	CHECK_EQ(rig_counter_of(r, "port", "too_long"), 1);
+	rig_free(r);
+}

@@ -1,0 +1,102 @@
+/* test_port.c - the port protocol, on a port in memory. */
+#include <errno.h>
+
+#include "tests/rig.h"
+
+#define ON_PORT "port:; user: port"
+
+static const struct xk_participants nobody;
+
+TEST(port_carries_frames_as_they_are)
+{
+	struct rig *r = rig_new_graph(ON_PORT);
+	struct xk_session *s = rig_open(r, nobody);
+
+	REQUIRE(s != NULL);
+	rig_inject(r, "ff");
+	rig_expect_delivered(r, "ff");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(rig_push(r, s, "0011 2233"), 0);
+	rig_expect_sent(r, "00112233"); /* no padding */
+	rig_free(r);
+}
+
+TEST(port_has_one_session)
+{
+	struct rig *r = rig_new_graph(ON_PORT);
+	struct xk_session *s = rig_open(r, nobody);
+
+	CHECK(rig_open(r, nobody) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_close(r, s);
+	CHECK(rig_open(r, nobody) != NULL);
+	rig_free(r);
+}
+
+TEST(port_drops_frames_longer_than_its_mtu_and_a_header)
+{
+	struct rig *r = rig_new_graph(ON_PORT);
+	struct xk_session *s = rig_open(r, nobody);
+
+	CHECK_EQ(rig_push_pattern(r, s, 1514), 0);
+	CHECK_EQ(rig_sent(r), 1);
+	CHECK_EQ(rig_push_pattern(r, s, 1515), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_long"), 1);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(port_drops_by_name_when_its_ring_is_full)
+{
+	struct rig *r = rig_new_graph(ON_PORT "; port.implicit=fail");
+	struct xk_session *s = rig_open(r, nobody);
+	int status = 0, pushed = 0;
+
+	rig_fail_sending(r, -ENOBUFS);
+	while (status == 0 && pushed < 1000) {
+		status = rig_push(r, s, "00");
+		pushed += status == 0;
+	}
+	CHECK_EQ(status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "tx_full"), 1);
+	CHECK_EQ(rig_sent(r), 0);
+	rig_fail_sending(r, 0);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_sent(r), pushed); /* what was taken is sent */
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(port_answers_what_it_is)
+{
+	struct rig *r = rig_new_graph(ON_PORT);
+	struct xk_protocol *port = rig_protocol(r, "port");
+	uint32_t packet = 0, offloads = 1;
+	uint64_t address = 0;
+
+	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
+	CHECK_EQ(packet, 1500);
+	CHECK_EQ(xk_control_protocol(port, XK_GET_OFFLOADS, &offloads, sizeof(offloads)), sizeof(offloads));
+	CHECK_EQ(offloads, 0);
+	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address, sizeof(address)), sizeof(address));
+	CHECK_EQ(address, 0x020000000001);
+	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address, 7), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, 3), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(port, XK_CONTROL_OWN, &packet, sizeof(packet)), -ENOTSUP);
+	rig_free(r);
+}
+
+TEST(port_refuses_a_graph_without_its_port)
+{
+	CHECK_EQ(rig_refusal("port:; port.dev=elsewhere; user: port"), -ENODEV);
+}
+
+TEST(frames_that_nobody_listens_for_are_counted)
+{
+	struct rig *r = rig_new_graph(ON_PORT);
+
+	rig_inject(r, "00");
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(atomic_load(&xk_kernel_find_port(rig_kernel(r), "port")->unheard), 1);
+	rig_free(r);
+}

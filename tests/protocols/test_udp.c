@@ -1,0 +1,607 @@
+/* test_udp.c - UDP between a fake user and a fake IP that joins 10.77.0.1, us, and 10.77.0.2. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "platform/sim/memory.h"
+#include "protocols/ip.h"
+#include "protocols/udp.h"
+#include "protocols/vnet.h"
+#include "tests/rig.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+#include "xkernel/platform.h"
+
+enum { ME = 0x0a4d0001, PEER = 0x0a4d0002, BROADCAST = 0x0a4d00ff, MAX = 65515, WHOLE = 1480, PORT = 7, FAR_PORT = 9 };
+
+static void
+prepare(struct rig *r)
+{
+	static const uint64_t me = ME, peer = PEER;
+	static const uint32_t max = MAX, whole = WHOLE;
+
+	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_answer(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
+	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	rig_answer(r, XK_GET_OPT_PACKET, &whole, sizeof(whole));
+}
+
+/* UDP with settings, statements each ending in ';'. */
+static struct rig *
+udp_rig_with(const char *settings)
+{
+	char graph[256];
+
+	snprintf(graph, sizeof(graph), "wire:; udp: wire; %s user: udp", settings);
+	return rig_new_prepared(graph, prepare);
+}
+
+static struct rig *
+udp_rig(void)
+{
+	return udp_rig_with("");
+}
+
+/* The participants of an open_enable. */
+static struct xk_participants
+at_port(uint64_t port)
+{
+	struct xk_participants p = { .remote.depth = 0 };
+
+	xk_participant_push(&p.local, port);
+	return p;
+}
+
+/* The sum of a datagram and its pseudo-header: 0xffff if it is right. */
+static uint16_t
+sum_of(const uint8_t *datagram, size_t len, uint32_t source, uint32_t destination)
+{
+	uint8_t pseudo[12] = { [9] = 17 };
+
+	xk_put32(pseudo, source);
+	xk_put32(pseudo + 4, destination);
+	xk_put16(pseudo + 10, (uint16_t)len);
+	return xk_sum_fold(xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), datagram, len));
+}
+
+/* Makes a datagram from the peer at `bytes`, its checksum right. Its length. */
+static size_t
+build(uint8_t *bytes, uint16_t source, uint16_t destination, const void *payload, size_t len)
+{
+	xk_put16(bytes, source);
+	xk_put16(bytes + 2, destination);
+	xk_put16(bytes + 4, (uint16_t)(len + 8));
+	xk_put16(bytes + 6, 0);
+	memcpy(bytes + 8, payload, len);
+	xk_checksum_store(bytes + 6, (uint16_t)~sum_of(bytes, len + 8, PEER, ME));
+	return len + 8;
+}
+
+static void
+inject(struct rig *r, uint16_t source, uint16_t destination)
+{
+	uint8_t bytes[64];
+	size_t len = build(bytes, source, destination, "\xaa\xbb\xcc", 3);
+
+	rig_inject_bytes(r, bytes, len);
+}
+
+/* ---- round trip
+ * ------------------------------------------------------------------------------------------------------ */
+
+TEST(sends_a_datagram)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	uint8_t sent[64];
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_wire_remote(r), PEER);
+	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
+	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 11);
+	CHECK(memcmp(sent, "\0\7\0\11\0\13", 6) == 0);
+	CHECK(memcmp(sent + 8, "\xaa\xbb\xcc", 3) == 0);
+	CHECK_EQ(sum_of(sent, 11, ME, PEER), 0xffff);
+	rig_free(r);
+}
+
+TEST(sums_of_all_lengths_are_right)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	static uint8_t sent[65536];
+
+	for (size_t len = 0; len < 70; len++) {
+		CHECK_EQ(rig_push_pattern(r, s, len), 0);
+		CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), len + 8);
+		CHECK_EQ(sum_of(sent, len + 8, ME, PEER), 0xffff);
+	}
+	CHECK_EQ(rig_push_pattern(r, s, MAX - 8), 0);
+	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), MAX);
+	CHECK_EQ(sum_of(sent, MAX, ME, PEER), 0xffff);
+	rig_free(r);
+}
+
+TEST(sums_of_messages_in_pieces_are_right)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	uint8_t sent[64];
+
+	CHECK_EQ(rig_push(r, s, "11 | 2233 | 445566 | 77"), 0);
+	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 15);
+	CHECK_EQ(sum_of(sent, 15, ME, PEER), 0xffff);
+	rig_free(r);
+}
+
+/* The payload that makes everything add up to all ones. */
+TEST(a_sum_of_zero_is_sent_as_all_ones)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	uint8_t sent[64], payload[2] = { 0, 0 };
+
+	rig_push_bytes(r, s, payload, 2);
+	rig_take_sent(r, sent, sizeof(sent));
+	memcpy(payload, sent + 6, 2);
+	rig_push_bytes(r, s, payload, 2);
+	rig_take_sent(r, sent, sizeof(sent));
+	CHECK_EQ(xk_get16(sent + 6), 0xffff);
+	CHECK_EQ(sum_of(sent, 10, ME, PEER), 0xffff);
+	rig_free(r);
+}
+
+TEST(the_checksum_can_be_left_out)
+{
+	struct rig *r = udp_rig_with("udp.checksum=no;");
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+
+	rig_push(r, s, "aabb");
+	rig_expect_sent(r, "0007 0009 000a 0000 aabb");
+	rig_free(r);
+}
+
+TEST(the_port_computes_the_checksum_of_what_one_frame_holds)
+{
+	struct rig *r = udp_rig();
+	uint32_t offloads = XK_OFFLOAD_UDP_SUM;
+	static uint8_t sent[4096];
+	struct xk_session *s;
+
+	rig_answer(r, XK_GET_OFFLOADS, &offloads, sizeof(offloads));
+	s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	rig_push(r, s, "aabb");
+	/* 0a4d + 0001 + 0a4d + 0002 + 0011 + 000a: the pseudo-header alone */
+	rig_expect_sent(r, "0007 0009 000a 14b8 aabb");
+	rig_push_pattern(r, s, WHOLE - 8);
+	rig_take_sent(r, sent, sizeof(sent));
+	CHECK(sum_of(sent, WHOLE, ME, PEER) != 0xffff);
+	rig_push_pattern(r, s, WHOLE - 7);
+	rig_take_sent(r, sent, sizeof(sent));
+	CHECK_EQ(sum_of(sent, WHOLE + 1, ME, PEER), 0xffff);
+	rig_free(r);
+}
+
+TEST(delivers_to_the_session_that_was_opened)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+
+	inject(r, FAR_PORT, PORT);
+	rig_expect_delivered(r, "aabbcc");
+	CHECK(rig_delivered_on(r) == s);
+	inject(r, FAR_PORT + 1, PORT);
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(padding_is_trimmed)
+{
+	struct rig *r = udp_rig();
+	uint8_t bytes[64] = { 0 };
+
+	rig_open_enable(r, at_port(PORT));
+	build(bytes, FAR_PORT, PORT, "\xaa", 1);
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+	rig_expect_delivered(r, "aa");
+	rig_free(r);
+}
+
+TEST(a_header_in_pieces_is_read)
+{
+	struct rig *r = udp_rig();
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject(r, "00 | 09 00 | 07 0009 | 0000 | 5a");
+	rig_expect_delivered(r, "5a");
+	rig_free(r);
+}
+
+/* ---- opening
+ * --------------------------------------------------------------------------------------------------------- */
+
+TEST(one_session_for_each_pair_of_ports)
+{
+	struct rig *r = udp_rig();
+
+	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT, PORT)) != NULL);
+	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT + 1, PORT)) != NULL);
+	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT, PORT + 1)) != NULL);
+	rig_free(r);
+}
+
+static struct xk_participants
+to_port(uint64_t port)
+{
+	struct xk_participants p = { .remote.depth = 0 };
+
+	xk_participant_push(&p.remote, PEER);
+	xk_participant_push(&p.remote, port);
+	return p;
+}
+
+static uint16_t
+local_port(struct xk_session *s)
+{
+	struct xk_participants p = { .remote.depth = 0 };
+
+	CHECK_EQ(xk_get_participants(s, &p), 0);
+	return (uint16_t)xk_participant_pop(&p.local);
+}
+
+TEST(a_local_port_is_chosen)
+{
+	struct rig *r = udp_rig();
+	uint16_t last = 0;
+
+	for (unsigned i = 0; i < 10; i++) {
+		struct xk_session *s = rig_open(r, to_port(FAR_PORT));
+
+		REQUIRE(s != NULL);
+		CHECK(local_port(s) >= XK_UDP_ANONYMOUS_FIRST);
+		CHECK(local_port(s) != last);
+		last = local_port(s);
+	}
+	rig_free(r);
+}
+
+/* seed=1 begins with port 49153. */
+TEST(a_chosen_port_is_nobody_elses)
+{
+	struct rig *r = udp_rig_with("udp.seed=1;");
+
+	rig_open_enable(r, at_port(49153));
+	CHECK_EQ(local_port(rig_open(r, to_port(FAR_PORT))), 49154);
+	rig_free(r);
+}
+
+static void
+check_open_fails(struct rig *r, struct xk_participants participants, int error)
+{
+	CHECK(rig_open(r, participants) == NULL);
+	CHECK_EQ(rig_error(r), error);
+}
+
+TEST(what_cannot_be_opened)
+{
+	struct rig *r = udp_rig();
+
+	check_open_fails(r, at_port(PORT), -EINVAL);
+	check_open_fails(r, to_port(0), -EINVAL);
+	check_open_fails(r, to_port(65536), -EINVAL);
+	check_open_fails(r, rig_to2(PEER, FAR_PORT, 0), -EINVAL);
+	check_open_fails(r, rig_to2(PEER, FAR_PORT, 65536), -EINVAL);
+	rig_wire_refuse(r, -ENETUNREACH);
+	check_open_fails(r, to_port(FAR_PORT), -ENETUNREACH);
+	rig_free(r);
+}
+
+TEST(without_hosts_there_is_no_checksum)
+{
+	struct rig *r = udp_rig();
+
+	rig_answer(r, XK_GET_MY_HOST, NULL, 0);
+	check_open_fails(r, to_port(FAR_PORT), -ENOTSUP);
+	rig_free(r);
+}
+
+TEST(a_port_that_another_upper_has_enabled_is_taken)
+{
+	struct rig *r = rig_new_prepared("wire:; udp: wire; user: udp; user2: udp", prepare);
+
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), -EADDRINUSE);
+	check_open_fails(r, rig_to2(PEER, FAR_PORT, PORT), -EADDRINUSE);
+	rig_free(r);
+}
+
+/* Over a real IP, whose session both opens share. */
+static struct rig *
+ip_rig(void)
+{
+	return rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; udp: ip; "
+			     "user: udp");
+}
+
+/* A broadcast needs no ARP. */
+TEST(the_same_ports_cannot_be_opened_twice)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to2(BROADCAST, FAR_PORT, PORT));
+
+	REQUIRE(s != NULL);
+	check_open_fails(r, rig_to2(BROADCAST, FAR_PORT, PORT), -EADDRINUSE);
+	rig_close(r, s);
+	CHECK(rig_open(r, rig_to2(BROADCAST, FAR_PORT, PORT)) != NULL);
+	rig_free(r);
+}
+
+TEST(enabling_needs_a_port_and_no_host)
+{
+	struct rig *r = udp_rig();
+	struct xk_participants p = { .remote.depth = 0 };
+
+	CHECK_EQ(rig_open_enable(r, p), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(65536)), -EINVAL);
+	xk_participant_push(&p.local, ME);
+	xk_participant_push(&p.local, PORT);
+	CHECK_EQ(rig_open_enable(r, p), -EOPNOTSUPP);
+	rig_free(r);
+}
+
+TEST(answers_questions)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	struct xk_participants p = { .remote.depth = 0 };
+	uint32_t length = 0;
+	uint64_t host = 0;
+
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), sizeof(length));
+	CHECK_EQ(length, MAX - 8);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), sizeof(length));
+	CHECK_EQ(length, WHOLE - 8);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, 2), -EMSGSIZE);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &host, sizeof(host)), sizeof(host));
+	CHECK_EQ(host, PEER);
+	CHECK_EQ(xk_get_participants(s, &p), 0);
+	CHECK_EQ(xk_participant_pop(&p.remote), FAR_PORT);
+	CHECK_EQ(xk_participant_pop(&p.local), PORT);
+	rig_free(r);
+}
+
+TEST(longer_than_a_datagram_is_refused)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+
+	CHECK_EQ(rig_push_pattern(r, s, MAX - 7), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_big"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(without_a_buffer_for_the_header_nothing_is_sent)
+{
+	struct rig *r = udp_rig();
+	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	struct xk_platform *platform = xk_platform_of(rig_protocol(r, "udp"));
+	struct xk_msg *m = xk_msg_from(platform, "abc", 3), *kept = xk_msg_reference(m);
+
+	xk_memory_platform_limit(platform, platform->ops->buffers_out(platform));
+	CHECK_EQ(xk_push(s, m), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	xk_memory_platform_limit(platform, UINT32_MAX);
+	xk_msg_free(kept);
+	rig_free(r);
+}
+
+/* ---- strangers
+ * ------------------------------------------------------------------------------------------------------- */
+
+TEST(a_strangers_datagram_opens_a_session_that_answers)
+{
+	struct rig *r = udp_rig();
+
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	inject(r, FAR_PORT, PORT);
+	CHECK_EQ(rig_open_dones(r), 1);
+	rig_expect_delivered(r, "aabbcc");
+	inject(r, FAR_PORT, PORT);
+	CHECK_EQ(rig_open_dones(r), 1);
+	rig_expect_delivered(r, "aabbcc");
+	CHECK_EQ(rig_push(r, rig_delivered_on(r), "01"), 0);
+	rig_expect_sent(r, "0007 0009 0009 .... 01");
+	inject(r, FAR_PORT + 1, PORT);
+	CHECK_EQ(rig_open_dones(r), 2);
+	rig_expect_delivered(r, "aabbcc");
+	rig_free(r);
+}
+
+TEST(disabling_closes_what_was_learned)
+{
+	struct rig *r = udp_rig();
+
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
+	rig_open_enable(r, at_port(PORT));
+	rig_open_enable(r, at_port(PORT + 1));
+	inject(r, FAR_PORT, PORT);
+	inject(r, FAR_PORT, PORT + 1);
+	rig_expect_delivered(r, "aabbcc");
+	rig_expect_delivered(r, "aabbcc");
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
+	inject(r, FAR_PORT, PORT);
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	inject(r, FAR_PORT, PORT + 1);
+	rig_expect_delivered(r, "aabbcc");
+	CHECK_EQ(rig_open_dones(r), 2);
+	rig_free(r);
+}
+
+TEST(an_unwanted_session_is_refused)
+{
+	struct rig *r = udp_rig();
+
+	rig_open_enable(r, at_port(PORT));
+	rig_refuse(r, -EPERM);
+	inject(r, FAR_PORT, PORT);
+	CHECK_EQ(rig_counter(r, "refused"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+/* What came to the broadcast address was summed with it; the answer is summed with our own. */
+TEST(a_broadcast_is_verified_and_answered)
+{
+	struct rig *r = udp_rig();
+	uint8_t bytes[64], sent[64];
+	uint64_t destination = BROADCAST;
+	size_t len = build(bytes, FAR_PORT, PORT, "\xaa", 1);
+
+	xk_put16(bytes + 6, 0);
+	xk_checksum_store(bytes + 6, (uint16_t)~sum_of(bytes, len, PEER, BROADCAST));
+	rig_answer(r, XK_IP_GET_DESTINATION, &destination, sizeof(destination));
+	rig_open_enable(r, at_port(PORT));
+	rig_inject_bytes(r, bytes, len);
+	rig_expect_delivered(r, "aa");
+	rig_inject_bytes(r, bytes, len);
+	rig_expect_delivered(r, "aa");
+	rig_push(r, rig_delivered_on(r), "01");
+	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 9);
+	CHECK_EQ(sum_of(sent, 9, ME, PEER), 0xffff);
+	rig_free(r);
+}
+
+/* ---- what is dropped
+ * ------------------------------------------------------------------------------------------------- */
+
+TEST(nobodys_port_is_dropped)
+{
+	struct rig *r = udp_rig();
+
+	rig_open_enable(r, at_port(PORT));
+	inject(r, FAR_PORT, PORT + 1);
+	inject(r, FAR_PORT, 0);
+	CHECK_EQ(rig_counter(r, "no_session"), 2);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(wrong_lengths_are_dropped)
+{
+	struct rig *r = udp_rig();
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject(r, "0009 0007 0007 0000 aabbcc");
+	rig_inject(r, "0009 0007 0000 0000 aabbcc");
+	rig_inject(r, "0009 0007 000c 0000 aabbcc");
+	rig_inject(r, "0009 0007 ffff 0000 aabbcc");
+	CHECK_EQ(rig_counter(r, "bad_length"), 4);
+	rig_expect_nothing_delivered(r);
+	rig_inject(r, "0009 0007 000b 0000 aabbcc");
+	rig_expect_delivered(r, "aabbcc");
+	rig_free(r);
+}
+
+TEST(every_truncation_is_noticed)
+{
+	struct rig *r = udp_rig();
+	uint8_t bytes[64];
+	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
+
+	rig_open_enable(r, at_port(PORT));
+	for (size_t i = 0; i < len; i++)
+		rig_inject_bytes(r, bytes, i);
+	CHECK_EQ(rig_counter(r, "short"), 8);
+	CHECK_EQ(rig_counter(r, "bad_length"), len - 8);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+/* Before a session exists, and after; a stranger whose datagram is not intact opens none. */
+static void
+check_flipped_bits(struct rig *r)
+{
+	uint8_t bytes[64];
+	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
+
+	for (size_t bit = 0; bit < len * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		rig_inject_bytes(r, bytes, len);
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	rig_expect_nothing_delivered(r);
+}
+
+TEST(every_flipped_bit_is_noticed)
+{
+	struct rig *r = udp_rig();
+
+	rig_open_enable(r, at_port(PORT));
+	check_flipped_bits(r);
+	CHECK_EQ(rig_open_dones(r), 0);
+	inject(r, FAR_PORT, PORT);
+	rig_expect_delivered(r, "aabbcc");
+	check_flipped_bits(r);
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_counter(r, "bad_checksum") > 100);
+	CHECK_EQ(rig_drops(r), 2 * 11 * 8);
+	rig_free(r);
+}
+
+TEST(a_checksum_of_zero_is_none)
+{
+	struct rig *r = udp_rig();
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject(r, "0009 0007 000b 0000 aabbcc");
+	rig_expect_delivered(r, "aabbcc");
+	rig_free(r);
+}
+
+/* ---- anything at all, through everything below
+ * ------------------------------------------------------------------------ */
+
+static uint64_t
+next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static void
+inject_random(struct rig *r, uint64_t *state)
+{
+	uint8_t payload[40] = { 0 }, bytes[64];
+	size_t len = build(bytes, (uint16_t)(FAR_PORT + next_random(state) % 4),
+			   (uint16_t)(PORT + next_random(state) % 4), payload, next_random(state) % sizeof(payload));
+
+	for (uint64_t changes = next_random(state) % 3; changes > 0; changes--)
+		bytes[next_random(state) % len] = (uint8_t)next_random(state);
+	if (next_random(state) % 8 == 0)
+		xk_put16(bytes + 6, 0);
+	rig_inject_bytes(r, bytes, next_random(state) % 8 == 0 ? next_random(state) % len : len);
+}
+
+TEST(random_datagrams_leave_nothing_behind)
+{
+	struct rig *r = udp_rig_with("udp.sessions=4;");
+	uint64_t state = UINT64_C(0x7654321);
+	const char *lengthy = getenv("XK_TEST_LONG");
+	unsigned rounds = lengthy != NULL && atoi(lengthy) != 0 ? 200000 : 5000;
+
+	rig_open_enable(r, at_port(PORT));
+	rig_open_enable(r, at_port(PORT + 2));
+	for (unsigned i = 0; i < rounds; i++) {
+		inject_random(r, &state);
+		if (i % 256 == 0)
+			rig_forget(r);
+	}
+	CHECK(rig_counter(r, "bad_checksum") > 0 && rig_counter(r, "no_session") > 0);
+	rig_forget(r);
+	rig_free(r);
+}

@@ -1,0 +1,164 @@
+/*
+ * rig.h - one protocol (or a few) between a fake user and a fake wire, on a virtual clock: bytes in; bytes and counters
+ * out.
+ *
+ *	struct rig *r = rig_new("asp");
+ *	rig_inject(r, "0001 0002 0007");
+ *	CHECK_EQ(rig_counter(r, "bad_length"), 1);
+ *	rig_free(r);
+ *
+ * The kernel is a real one, in IPP mode, and the test's own thread is its driver: rig functions act as shepherds in it
+ * and run it until nothing is left to do at the current time. Time passes in rig_advance_ms alone.
+ *
+ * Graphs: rig_new(TYPE) is `user -> TYPE -> wire`, with one wire per role (wire, wire2, ...). rig_new_graph takes
+ * statements separated by ';', lowers first:
+ *	name: lower lower ...	an instance, its type being its name without the digits at its end
+ *	name.setting=value	one of its settings, or sessions, implicit, trace
+ * `user`, `user2`... are fake users, `wire`, `wire2`... fake wires; user/ip is one whose type is called "ip" (which
+ * matters where numbers are looked up), port, port2... the real port protocol over a port of the rig's own, whose link
+ * address is 02:00:00:00:00:01, :02... and whose mtu is 1500. lower#N is an edge with number=N; a user's edges
+ * have a number of its own choice if none is given (0x3000 and on, or 253 and down where numbers are small).
+ *
+ * Bytes are written in hexadecimal, blanks where you like; '|' in what is injected or pushed begins a new segment;
+ * ".." in what is expected matches any byte, "*" at the end any rest.
+ *
+ * A wire accepts every open and open_enable. What is injected comes up its newest session; if it has none but was
+ * enabled, a session is opened passively first (from peer 0x99).
+ */
+#ifndef RIG_H
+#define RIG_H
+
+#include "tests/test.h"
+#include "xkernel/kernel.h"
+
+struct rig;
+
+/* setting=value words may follow the type: "arp entries=4". Ends the test on failure. */
+struct rig *rig_new(const char *type);
+struct rig *rig_new_graph(const char *graph);
+
+/* As rig_new_graph; prepare(r) is called before any protocol's init, for rig_answer. */
+struct rig *rig_new_prepared(const char *graph, void (*prepare)(struct rig *r));
+
+/* As rig_new_graph, for graphs that must be refused: what xk_kernel_init returned (0: it was not refused). */
+int rig_refusal(const char *graph);
+
+/*
+ * Closes what users hold and what was opened passively, then checks that no message, no session on a wire or port, and
+ * no undelivered or unsent surprise is left (drop them with rig_forget), and frees everything.
+ */
+void rig_free(struct rig *r);
+
+/* ---- the user's side: `user`, or the one named by rig_user before -------------------------------------------------
+ */
+
+/* Which user the functions below stand for, from now on. */
+void rig_user(struct rig *r, const char *name);
+
+/*
+ * Opens actively. NULL: rig_error says why; -EINPROGRESS: it waits, and rig_opened will return the session when it has
+ * come to be. The rig closes it in rig_free unless the test does.
+ */
+struct xk_session *rig_open(struct rig *r, struct xk_participants participants);
+struct xk_session *rig_opened(struct rig *r);
+int rig_error(struct rig *r);
+
+/* Participants with one address or two on the remote stack (pushed in this order), none or one on the local. */
+struct xk_participants rig_to(uint64_t remote);
+struct xk_participants rig_to2(uint64_t remote_lower, uint64_t remote_upper, uint64_t local);
+
+int rig_open_enable(struct rig *r, struct xk_participants participants);
+int rig_open_disable(struct rig *r, struct xk_participants participants);
+void rig_close(struct rig *r, struct xk_session *s);
+
+/* Pushes bytes on s. What xk_push returned. */
+int rig_push(struct rig *r, struct xk_session *s, const char *hex);
+int rig_push_bytes(struct rig *r, struct xk_session *s, const void *bytes, size_t len);
+/* Pushes len bytes of which byte i is i % 251. */
+int rig_push_pattern(struct rig *r, struct xk_session *s, size_t len);
+
+/* How many sessions open_done has announced to all users, the newest of them (not kept), and whether users keep them.
+ */
+unsigned rig_open_dones(struct rig *r);
+struct xk_session *rig_announced(struct rig *r);
+void rig_keep(struct rig *r, bool keep);
+/* What users' open_done returns from now on. */
+void rig_refuse(struct rig *r, int status);
+
+/* What came up to any user, oldest first; each is looked at once. False (and a failed check): another or none. */
+#define rig_expect_delivered(r, hex) CHECK(rig_delivered_is((r), (hex)))
+#define rig_expect_nothing_delivered(r) CHECK_EQ(rig_delivered((r)), 0)
+bool rig_delivered_is(struct rig *r, const char *hex);
+/* Takes the oldest; its length, or -1 where there is none. Bytes past max are not copied. */
+long rig_take_delivered(struct rig *r, void *bytes, size_t max);
+unsigned rig_delivered(struct rig *r);
+/* The session that the last message that was looked at came up. */
+struct xk_session *rig_delivered_on(struct rig *r);
+
+/* ---- the wire's side: `wire` or `port`, or the one named by rig_wire before ---------------------------------------
+ */
+
+void rig_wire(struct rig *r, const char *name);
+void rig_inject(struct rig *r, const char *hex);
+void rig_inject_bytes(struct rig *r, const void *bytes, size_t len);
+/* Up a wire's session s instead of its newest one. */
+void rig_inject_on(struct rig *r, struct xk_session *s, const char *hex);
+/* Injects each proper prefix of the bytes, the empty one included. */
+void rig_inject_prefixes(struct rig *r, const char *hex);
+
+/* What was sent through any wire or port, oldest first, as above. */
+#define rig_expect_sent(r, hex) CHECK(rig_sent_is((r), (hex)))
+#define rig_expect_nothing_sent(r) CHECK_EQ(rig_sent((r)), 0)
+bool rig_sent_is(struct rig *r, const char *hex);
+long rig_take_sent(struct rig *r, void *bytes, size_t max);
+unsigned rig_sent(struct rig *r);
+/* Through which wire or port the last one that was looked at went. */
+const char *rig_sent_through(struct rig *r);
+/* From now on pushes fail with status (0: no more) on wires; on ports transmit takes nothing. */
+void rig_fail_sending(struct rig *r, int status);
+
+/* Of a fake wire: sessions open, enables in force, the last open's remote and local top, and its newest session. */
+unsigned rig_wire_sessions(struct rig *r);
+unsigned rig_wire_enables(struct rig *r);
+uint64_t rig_wire_remote(struct rig *r);
+uint64_t rig_wire_local(struct rig *r);
+struct xk_session *rig_wire_session(struct rig *r);
+/* What opens on the fake wire return from now on (0: a session). */
+void rig_wire_refuse(struct rig *r, int status);
+/* What the next passive session's peer is. Forgets the newest session, so that the next injection opens one. */
+void rig_wire_peer(struct rig *r, uint64_t peer);
+
+/*
+ * What every fake wire answers to a control operation (on protocol or sessions): len bytes, or (bytes NULL) -ENOTSUP.
+ * At first: XK_GET_MAX_PACKET and XK_GET_OPT_PACKET 1500, XK_GET_OFFLOADS 0, XK_GET_LINK_ADDRESS 02:00:00:00:00:01, and
+ * XK_GET_PEER_LINK and XK_GET_PEER_HOST what the session was opened to. For answers that init needs: rig_new_prepared.
+ */
+void rig_answer(struct rig *r, int op, const void *bytes, size_t len);
+
+/* ---- time, counters, anything else --------------------------------------------------------------------------------
+ */
+
+/* Lets ms pass on the virtual clock, and whatever is due then happen. */
+void rig_advance_ms(struct rig *r, uint64_t ms);
+
+/* A drop reason or counter of the topmost real protocol, by name; rig_counter_of: of any instance. -1: no such
+ * name. */
+long rig_counter(struct rig *r, const char *name);
+long rig_counter_of(struct rig *r, const char *instance, const char *name);
+/* All drops of all protocols. */
+long rig_drops(struct rig *r);
+
+struct xk_protocol *rig_protocol(struct rig *r, const char *instance);
+struct xk_kernel *rig_kernel(struct rig *r);
+
+/* Runs fn(argument) as a shepherd in the driver. False: it waits for something. */
+bool rig_do(struct rig *r, void (*fn)(void *argument), void *argument);
+
+/* From now on only so many more buffers can be had; UINT_MAX: as many as you like. */
+void rig_limit_buffers(struct rig *r, unsigned more);
+struct xk_platform *rig_platform(struct rig *r);
+
+/* Forgets what was sent and delivered. */
+void rig_forget(struct rig *r);
+
+#endif

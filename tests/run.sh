@@ -1,0 +1,128 @@
+#!/bin/sh
+# run.sh LONG - every test, on what ./run test has built; LONG=1 adds valgrind and the long forms of the others.
+# From the checkout's root. The last line is `N passed, N failed`: CUnit's tests, and one for each other check.
+set -u
+
+long=${1:-0}
+passed=0
+failed=0
+logs=build/logs/tests
+rm -rf "$logs"
+mkdir -p "$logs"
+export ASAN_OPTIONS="detect_stack_use_after_return=0:strict_string_checks=1:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+export XK_TEST_LONG="$long"
+
+# The sanitizers of gcc 12 do not find room for their shadow where addresses are very random.
+fixed_addresses=
+! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
+
+tell() {
+	printf '%-7s %s\n' "$1" "$2"
+}
+
+# check NAME COMMAND...: one test, passed if the command succeeds.
+check() {
+	name=$1
+	shift
+	log=$logs/$(printf '%s' "$name" | tr ' /' '__').log
+	if timeout -k 10 "${limit:-600}" "$@" >"$log" 2>&1 </dev/null; then
+		passed=$((passed + 1))
+		tell passed "$name"
+	else
+		status=$?
+		failed=$((failed + 1))
+		tell FAILED "$name (status $status; $log)"
+		tail -n 30 "$log" | sed 's/^/    /'
+	fi
+}
+
+# The `tests` line of CUnit's summary as "PASSED FAILED".
+cunit_summary() {
+	awk '$1 == "tests" && NF >= 6 { result = $4 " " $5 } END { print result }' "$1"
+}
+
+# cunit NAME COMMAND...: a program of CUnit tests, each counted. One that ends without its summary has failed once.
+cunit() {
+	name=$1
+	shift
+	log=$logs/$(printf '%s' "$name" | tr ' /' '__').log
+	timeout -k 10 300 "$@" >"$log" 2>&1 </dev/null
+	status=$?
+	summary=$(cunit_summary "$log")
+	good=${summary% *}
+	bad=${summary#* }
+	if [ "$status" -ne 0 ] && [ "${bad:-0}" -eq 0 ]; then
+		bad=$((${bad:-0} + 1))
+	fi
+	passed=$((passed + ${good:-0}))
+	failed=$((failed + ${bad:-1}))
+	if [ "${bad:-1}" -eq 0 ]; then
+		tell passed "$name (${good:-0})"
+	else
+		tell FAILED "$name (${bad:-1} of $((${good:-0} + ${bad:-1})), status $status; $log)"
+		grep -vE ' \.\.\.passed$|^ *$' "$log" | tail -n 40 | sed 's/^/    /'
+	fi
+}
+
+# unit SUITE BUILD FOLDERS COMMAND...: every tests/FOLDER/test_NAME.c, one after another, each run by COMMAND.
+unit() {
+	suite=$1
+	directory=$2
+	folders=$3
+	shift 3
+	for folder in $folders; do
+		for source in tests/"$folder"/test_*.c; do
+			[ -e "$source" ] || continue
+			name=$(basename "$source" .c)
+			cunit "$suite $folder/$name" "$@" "$directory/tests/$name"
+		done
+	done
+}
+
+format() {
+	clang-format --version | grep -qE 'version 14\.' || { echo "not clang-format 14: not checked"; return 0; }
+	find xkernel protocols platform graphs tools tests experiments -name '*.[ch]' -print0 |
+		xargs -0 clang-format --dry-run -Werror
+}
+
+# What gcc does not see. tests/cppcheck.txt says what is left alone, and why.
+cpp_check() {
+	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
+		--suppressions-list=tests/cppcheck.txt --library=posix -j 2 -I . --template=gcc \
+		xkernel protocols platform graphs tools experiments
+}
+
+# The stack switch of the other architecture. CUnit is not there for it: tests/cross/ has what test.h needs of it.
+cross_stack() {
+	aarch64-linux-gnu-gcc -std=gnu11 -O2 -g -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
+		-fstack-clash-protection -I . -I tests/cross -o build/logs/tests/test_stack_aarch64 \
+		tests/xkernel/test_stack.c tests/test_main.c xkernel/stack.c xkernel/switch_aarch64.S xkernel/base.c &&
+		qemu-aarch64 build/logs/tests/test_stack_aarch64
+}
+
+# A function of this file as a command: timeout cannot call functions.
+case "${2:-}" in
+--only) "$3"; exit ;;
+esac
+
+check "clang-format" "$0" "$long" --only format
+check "cppcheck" "$0" "$long" --only cpp_check
+cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
+# shellcheck disable=SC2086 # a command and its option, or nothing
+{
+	unit sanitized build/sanitize 'xkernel protocols graphs tools platform' $fixed_addresses
+	unit threads build/tsan 'xkernel protocols' $fixed_addresses
+}
+if [ "$long" -ne 0 ]; then
+	# What AddressSanitizer does not see: the use of what was never written.
+	unit valgrind build/plain 'xkernel protocols graphs tools' valgrind --quiet --error-exitcode=9 --leak-check=full
+fi
+for script in tests/system/*.sh; do
+	[ -x "$script" ] || continue
+	limit=$((long ? 3600 : 300)) check "system $(basename "$script" .sh)" "$script" build/sanitize
+done
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,99 @@
+/* test_histogram.c - quantiles within the promised error, merging, the edges. */
+#include <stdbool.h>
+
+#include "tests/test.h"
+#include "tools/histogram.h"
+
+static bool
+near(uint64_t got, uint64_t want)
+{
+	uint64_t error = got > want ? got - want : want - got;
+
+	return error * 128 <= want;
+}
+
+TEST(an_empty_histogram_answers_zero)
+{
+	static struct histogram h;
+
+	histogram_init(&h);
+	CHECK_EQ(histogram_percentile(&h, 50), 0);
+	CHECK_EQ(histogram_mean(&h), 0);
+	CHECK_EQ(h.count, 0);
+}
+
+TEST(one_time_is_every_quantile)
+{
+	static struct histogram h;
+
+	histogram_init(&h);
+	histogram_add(&h, 123457);
+	CHECK_EQ(histogram_percentile(&h, 0), 123457);
+	CHECK_EQ(histogram_percentile(&h, 50), 123457);
+	CHECK_EQ(histogram_percentile(&h, 100), 123457);
+	CHECK_EQ(h.min, 123457);
+	CHECK_EQ(h.max, 123457);
+	CHECK_EQ(histogram_mean(&h), 123457);
+}
+
+TEST(small_times_are_exact)
+{
+	static struct histogram h;
+
+	histogram_init(&h);
+	for (uint64_t ns = 1; ns <= 200; ns++)
+		histogram_add(&h, ns);
+	CHECK_EQ(histogram_percentile(&h, 50), 100);
+	CHECK_EQ(histogram_percentile(&h, 99), 198);
+	CHECK_EQ(histogram_percentile(&h, 100), 200);
+}
+
+TEST(quantiles_are_within_one_in_128)
+{
+	static struct histogram h;
+
+	for (uint64_t scale = 1; scale < UINT64_C(1) << 26; scale *= 7) {
+		histogram_init(&h);
+		for (uint64_t i = 1; i <= 1000; i++)
+			histogram_add(&h, i * scale);
+		CHECK(near(histogram_percentile(&h, 50), 500 * scale));
+		CHECK(near(histogram_percentile(&h, 90), 900 * scale));
+		CHECK(near(histogram_percentile(&h, 99), 990 * scale));
+		CHECK_EQ(h.min, scale);
+		CHECK_EQ(h.max, 1000 * scale);
+		CHECK_EQ(histogram_mean(&h), 1001 * scale / 2);
+	}
+}
+
+TEST(every_bucket_edge_stays_inside)
+{
+	static struct histogram h;
+
+	for (unsigned bit = 0; bit < 64; bit++)
+		for (int off = -1; off <= 1; off++) {
+			uint64_t ns = (UINT64_C(1) << bit) + (uint64_t)off;
+
+			histogram_init(&h);
+			histogram_add(&h, ns);
+			CHECK_EQ(h.count, 1);
+			CHECK_EQ(histogram_percentile(&h, 50), h.max);
+		}
+}
+
+TEST(merging_counts_as_one)
+{
+	static struct histogram a, b, all;
+
+	histogram_init(&a);
+	histogram_init(&b);
+	histogram_init(&all);
+	for (uint64_t i = 0; i < 5000; i++) {
+		histogram_add(i % 3 == 0 ? &a : &b, i * i);
+		histogram_add(&all, i * i);
+	}
+	histogram_merge(&a, &b);
+	CHECK(memcmp(&a, &all, sizeof(a)) == 0);
+	histogram_init(&b);
+	histogram_merge(&a, &b);
+	CHECK(memcmp(&a, &all, sizeof(a)) == 0);
+}

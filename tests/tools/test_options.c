@@ -1,0 +1,148 @@
+/* test_options.c - the command line: values taken, misuse told in a sentence, help. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+#include "tools/options.h"
+
+struct given {
+	bool flag;
+	const char *text;
+	struct options_texts sets;
+	uint64_t number;
+	struct options_numbers numbers, choices;
+	unsigned choice;
+};
+
+static const char *const colours[] = { "red", "green", "blue", NULL };
+
+static const struct options_option table[] = {
+	{ .name = "flag", .kind = OPTIONS_FLAG, .offset = offsetof(struct given, flag), .help = "a flag" },
+	{ .name = "text", .kind = OPTIONS_TEXT, .offset = offsetof(struct given, text), .argument = "T", .help = "t" },
+	{ .name = "set", .kind = OPTIONS_TEXT_ANY, .offset = offsetof(struct given, sets), .argument = "S", .help = "s" },
+	{ .name = "number", .kind = OPTIONS_NUMBER, .offset = offsetof(struct given, number), .argument = "N",
+	  .help = "n", .min = 1, .max = 65507 },
+	{ .name = "numbers", .kind = OPTIONS_NUMBERS, .offset = offsetof(struct given, numbers), .argument = "N,...",
+	  .help = "n", .max = UINT64_MAX },
+	{ .name = "choice", .kind = OPTIONS_CHOICE, .offset = offsetof(struct given, choice), .help = "c",
+	  .choices = colours },
+	{ .name = "choices", .kind = OPTIONS_CHOICES, .offset = offsetof(struct given, choices), .help = "c",
+	  .choices = colours },
+	{ .name = "secret", .kind = OPTIONS_FLAG, .offset = offsetof(struct given, flag) },
+	{ .name = NULL },
+};
+
+static const struct options_program program = {
+	.name = "prog",
+	.usage = "[OPTION]... [FILE]",
+	.about = "Tests.",
+	.options = table,
+	.operands_max = 1,
+};
+
+static struct given given;
+static struct options_texts operands;
+static char said[4096];
+
+/* Parses the words of line (by spaces); what goes to stdout or stderr is in `said`. */
+static enum options_result
+parse(const char *line)
+{
+	char *words[64] = { (char *)"prog" }, *copy = strdup(line), *word;
+	int argc = 1, keep[2], file = memfd_create("said", 0);
+	enum options_result result;
+	ssize_t len;
+
+	for (word = strtok(copy, " "); word != NULL; word = strtok(NULL, " "))
+		words[argc++] = word;
+	fflush(stdout);
+	for (int i = 0; i < 2; i++) {
+		keep[i] = dup(i + 1);
+		dup2(file, i + 1);
+	}
+	result = options_parse(&program, argc, words, &given, &operands);
+	fflush(stdout);
+	for (int i = 0; i < 2; i++) {
+		dup2(keep[i], i + 1);
+		close(keep[i]);
+	}
+	len = pread(file, said, sizeof(said) - 1, 0);
+	said[len < 0 ? 0 : len] = '\0';
+	close(file);
+	if (given.text != NULL)
+		given.text = NULL; /* pointed into copy */
+	free(copy);
+	return result;
+}
+
+static void
+wrong(const char *line, const char *sentence)
+{
+	CHECK_EQ(parse(line), OPTIONS_WRONG);
+	if (strstr(said, sentence) == NULL)
+		fprintf(stderr, "\n\"%s\" says: %s", line, said);
+	CHECK(strstr(said, sentence) != NULL);
+	CHECK(strstr(said, "--help") != NULL);
+}
+
+TEST(values_of_every_kind_are_taken)
+{
+	given = (struct given){ .number = 7 };
+	CHECK_EQ(parse("--flag --set a=1 file --set=b=2 --numbers 1,2,18446744073709551615 --choice blue --choices green,red"),
+	         OPTIONS_GO);
+	CHECK(given.flag);
+	CHECK_EQ(given.sets.count, 2);
+	CHECK_EQ(given.number, 7);
+	CHECK_EQ(given.numbers.count, 3);
+	CHECK(given.numbers.value[2] == UINT64_MAX);
+	CHECK_EQ(given.choice, 2);
+	CHECK_EQ(given.choices.count, 2);
+	CHECK_EQ(given.choices.value[0], 1);
+	CHECK_EQ(operands.count, 1);
+}
+
+TEST(a_list_that_is_given_replaces_the_initial_one)
+{
+	given = (struct given){ .numbers = { 2, { 1, 2 } } };
+	CHECK_EQ(parse("--numbers 9"), OPTIONS_GO);
+	CHECK_EQ(given.numbers.count, 1);
+	CHECK_EQ(given.numbers.value[0], 9);
+}
+
+TEST(misuse_is_told_in_a_sentence)
+{
+	wrong("--nothing", "no option --nothing");
+	wrong("--number", "--number needs a value");
+	wrong("--flag=1", "takes no value");
+	wrong("--number 0", "not a number between 1 and 65507");
+	wrong("--number 65508", "not a number between");
+	wrong("--number -1", "not a number between");
+	wrong("--number 1x", "not a number between");
+	wrong("--number 99999999999999999999", "not a number between");
+	wrong("--numbers 1,,2", "\"\" is not a number");
+	wrong("--numbers 1,", "\"\" is not a number");
+	wrong("--choice pink", "\"pink\" is none of red, green, blue");
+	wrong("--choices red,pink", "\"pink\" is none of");
+	wrong("a b", "\"b\" is one argument too many");
+	wrong("--num 1", "short for several");
+}
+
+TEST(lists_and_repetitions_are_bounded)
+{
+	char line[1024] = "--numbers 0";
+
+	for (int i = 0; i < OPTIONS_LIST; i++)
+		strcat(line, ",1");
+	wrong(line, "more than");
+}
+
+TEST(help_shows_every_option_but_hidden_ones)
+{
+	CHECK_EQ(parse("--help"), OPTIONS_HELPED);
+	for (const struct options_option *o = table; o->help != NULL; o++)
+		CHECK(strstr(said, o->name) != NULL);
+	CHECK(strstr(said, "secret") == NULL);
+	CHECK(strstr(said, "usage: prog [OPTION]... [FILE]") != NULL);
+}

@@ -1,0 +1,93 @@
+/* test_checksum.c - the internet checksum of contiguous bytes, against RFC 1071 to the letter. */
+#include <stdlib.h>
+
+#include "tests/test.h"
+#include "xkernel/base.h"
+#include "xkernel/checksum.h"
+
+static uint16_t
+naive_checksum(const uint8_t *bytes, size_t len)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		sum += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];
+		sum = (sum & 0xffff) + (sum >> 16);
+	}
+	return (uint16_t)~sum;
+}
+
+/* The stored checksum, read as a number from the wire. */
+static uint16_t
+stored(uint64_t sum)
+{
+	uint8_t p[2];
+
+	xk_checksum_store(p, xk_checksum_finish(sum));
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+TEST(the_example_of_rfc_1071)
+{
+	const uint8_t bytes[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
+
+	CHECK_EQ(stored(xk_sum(0, bytes, sizeof(bytes))), 0xffff - 0xddf2);
+}
+
+TEST(an_ip_header_with_its_checksum_in_place_sums_to_zero)
+{
+	uint8_t header[] = { 0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11,
+			     0x00, 0x00, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7 };
+
+	CHECK_EQ(stored(xk_sum(0, header, sizeof(header))), 0xb861);
+	xk_checksum_store(header + 10, xk_checksum_finish(xk_sum(0, header, sizeof(header))));
+	CHECK_EQ(header[10], 0xb8);
+	CHECK_EQ(header[11], 0x61);
+	CHECK_EQ(xk_checksum_finish(xk_sum(0, header, sizeof(header))), 0);
+	header[15] ^= 1;
+	CHECK(xk_checksum_finish(xk_sum(0, header, sizeof(header))) != 0);
+}
+
+TEST(every_length_and_alignment_agrees_with_the_naive_sum)
+{
+	for (size_t offset = 0; offset < 8; offset++) {
+		for (size_t len = 0; len <= 70; len++) {
+			/* exactly as long as it must be, so that reading past the end is seen */
+			uint8_t *bytes = malloc(offset + len + (offset + len == 0));
+
+			REQUIRE(bytes != NULL);
+			for (size_t i = 0; i < offset + len; i++)
+				bytes[i] = (uint8_t)(i * 37 + len);
+			CHECK_EQ(stored(xk_sum(0, bytes + offset, len)), naive_checksum(bytes + offset, len));
+			free(bytes);
+		}
+	}
+}
+
+TEST(sums_of_even_pieces_add_up)
+{
+	uint8_t bytes[40];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(251 - i * 5);
+	for (size_t cut = 0; cut <= sizeof(bytes); cut += 2) {
+		uint64_t sum = xk_sum(0, bytes, cut);
+
+		CHECK_EQ(stored(xk_sum(sum, bytes + cut, sizeof(bytes) - cut)), naive_checksum(bytes, sizeof(bytes)));
+		sum += xk_sum(0, bytes + cut, sizeof(bytes) - cut);
+		CHECK_EQ(stored(sum), naive_checksum(bytes, sizeof(bytes)));
+	}
+}
+
+TEST(folding_loses_no_carry)
+{
+	const uint64_t sums[] = { 0,           1,           0xffff,     0x10000,        0x1ffff,           0xffffffff,
+				  0x100000000, 0x1ffffffff, UINT64_MAX, UINT64_MAX - 1, 0xffff0000ffff0001 };
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(sums); i++) {
+		uint64_t rest = sums[i] % 0xffff;
+
+		/* the one's complement sum is the remainder by 0xffff, where only nothing at all is 0 */
+		CHECK_EQ(xk_sum_fold(sums[i]), rest == 0 && sums[i] != 0 ? 0xffff : rest);
+	}
+}

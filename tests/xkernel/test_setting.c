@@ -1,0 +1,226 @@
+/* test_setting.c - settings from text: every type, its limits, and what is refused. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tests/test.h"
+#include "xkernel/protocol.h"
+
+static const struct xk_protocol_type alpha = { .name = "alpha" }, beta = { .name = "beta" };
+
+const struct xk_protocol_type *const xk_protocol_types[] = { &alpha, &beta, NULL };
+
+struct instance {
+	uint64_t number, time, link;
+	bool truth;
+	uint32_t host;
+	struct xk_network network;
+	const char *string;
+	char after;
+};
+
+#define SETTING(field_, type_)                                                                                         \
+	{                                                                                                              \
+		.name = #field_, .type = type_, .offset = offsetof(struct instance, field_)                            \
+	}
+
+static const struct xk_setting number = SETTING(number, XK_SETTING_UINT), time_ = SETTING(time, XK_SETTING_TIME),
+			       link_ = SETTING(link, XK_SETTING_LINK), truth = SETTING(truth, XK_SETTING_BOOL),
+			       host = SETTING(host, XK_SETTING_HOST), network = SETTING(network, XK_SETTING_NETWORK),
+			       string = SETTING(string, XK_SETTING_STRING);
+
+static char why[80];
+
+static int
+parse(const struct xk_setting *setting, const char *text, struct instance *instance)
+{
+	why[0] = '\0';
+	return xk_setting_parse(setting, text, instance, why, sizeof(why));
+}
+
+/* Each text is refused with the sentence, and changes nothing. */
+static void
+check_refused(const struct xk_setting *setting, const char *const *texts, unsigned count, const char *sentence)
+{
+	struct instance instance, before;
+
+	memset(&instance, 0x5a, sizeof(instance));
+	before = instance;
+	for (unsigned i = 0; i < count; i++) {
+		int result = parse(setting, texts[i], &instance);
+
+		if (result != -EINVAL)
+			fprintf(stderr, "\n%s: \"%s\" is not refused\n", setting->name, texts[i]);
+		CHECK_EQ(result, -EINVAL);
+		CHECK_STR(why, sentence);
+		CHECK(memcmp(&instance, &before, sizeof(instance)) == 0);
+	}
+}
+
+#define CHECK_REFUSED(setting, sentence, ...)                                                                          \
+	do {                                                                                                           \
+		static const char *const texts[] = { __VA_ARGS__ };                                                    \
+		check_refused(setting, texts, XK_ARRAY_LENGTH(texts), sentence);                                       \
+	} while (0)
+
+TEST(numbers_are_decimal_or_hexadecimal_and_take_k_and_m)
+{
+	struct instance instance;
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} cases[] = { { "0", 0 },
+		      { "007", 7 },
+		      { "64", 64 },
+		      { "0x40", 64 },
+		      { "0xfF", 255 },
+		      { "16k", 16384 },
+		      { "0x10k", 16384 },
+		      { "2m", 2097152 },
+		      { "18446744073709551615", UINT64_MAX },
+		      { "0xffffffffffffffff", UINT64_MAX },
+		      { "18014398509481983k", UINT64_MAX - 1023 } };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		CHECK_EQ(parse(&number, cases[i].text, &instance), 0);
+		CHECK_EQ(instance.number, cases[i].value);
+	}
+}
+
+TEST(what_is_no_number_is_refused)
+{
+	CHECK_REFUSED(&number, "expects a number such as 64, 0x40 or 16k", "", " ", " 1", "1 ", "-1", "+1", "k", "0x",
+		      "0xg", "x10", "1.5", "1kk", "1km", "1K", "12a", "1k ", "18446744073709551616",
+		      "0x10000000000000000", "18014398509481984k", "99999999999999999999999999999999", "\xff");
+}
+
+TEST(numbers_keep_to_their_limits)
+{
+	struct xk_setting limited = number;
+	struct instance instance;
+
+	limited.min = 2;
+	limited.max = 1024;
+	CHECK_EQ(parse(&limited, "2", &instance), 0);
+	CHECK_EQ(parse(&limited, "1k", &instance), 0);
+	CHECK_EQ(instance.number, 1024);
+	CHECK_REFUSED(&limited, "expects a number from 2 to 1024", "1", "0", "1025", "2k", "", "x");
+}
+
+TEST(times_have_a_unit)
+{
+	struct instance instance;
+	uint64_t ns;
+
+	CHECK(xk_time_parse("20us", &ns) && ns == 20000);
+	CHECK(xk_time_parse("3ms", &ns) && ns == 3000000);
+	CHECK(xk_time_parse("2s", &ns) && ns == 2000000000);
+	CHECK(xk_time_parse("500ns", &ns) && ns == 500);
+	CHECK(xk_time_parse("18446744073709551615ns", &ns) && ns == UINT64_MAX);
+	CHECK_EQ(parse(&time_, "0s", &instance), 0);
+	CHECK_EQ(instance.time, 0);
+	CHECK_REFUSED(&time_, "expects a time such as 20us, 3ms or 2s", "", "20", "us", "-1us", "1.5ms", "20 us",
+		      "20us ", "20uss", "20m", "20h", "0x10us", "18446744073709551616ns", "18446744073710s",
+		      "99999999999999999999s");
+}
+
+TEST(times_keep_to_their_limits)
+{
+	struct xk_setting limited = time_;
+	struct instance instance;
+
+	limited.min = 1500;
+	limited.max = 2000000000;
+	CHECK_EQ(parse(&limited, "2s", &instance), 0);
+	CHECK_REFUSED(&limited, "expects a time from 1500ns to 2s, such as 20us, 3ms or 2s", "1us", "3s", "1");
+	limited.min = 0;
+	CHECK_REFUSED(&limited, "expects a time from 0s to 2s, such as 20us, 3ms or 2s", "2001ms");
+}
+
+TEST(truth_has_six_words)
+{
+	struct instance instance;
+	static const char *const words[] = { "no", "yes", "false", "true", "0", "1" };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(words); i++) {
+		CHECK_EQ(parse(&truth, words[i], &instance), 0);
+		CHECK_EQ(instance.truth, i % 2);
+	}
+	CHECK_REFUSED(&truth, "expects yes, no, true, false, 0 or 1", "", "y", "YES", "2", "on", "yes ", "10");
+}
+
+TEST(addresses_are_four_numbers)
+{
+	struct instance instance;
+	char text[16];
+
+	CHECK_EQ(parse(&host, "10.77.0.1", &instance), 0);
+	CHECK_EQ(instance.host, 0x0a4d0001);
+	CHECK_EQ(parse(&host, "255.255.255.255", &instance), 0);
+	CHECK_STR(xk_host_print(instance.host, text), "255.255.255.255");
+	CHECK_STR(xk_host_print(0x0a4d0002, text), "10.77.0.2");
+	CHECK_EQ(parse(&host, "0.0.0.0", &instance), 0);
+	CHECK_EQ(instance.host, 0);
+	CHECK_REFUSED(&host, "expects an address such as 10.77.0.1", "", "10", "10.77.0", "10.77.0.", "10.77.0.1.2",
+		      "10.77.0.256", "10.77.0.-1", "010.77.0.1", "10.77.00.1", "10..0.1", ".10.77.0.1", "10.77.0.1 ",
+		      " 10.77.0.1", "10.77.0.0x1", "10.77.0.1/24", "4294967297.0.0.1", "10.77.0.18446744073709551617");
+}
+
+TEST(networks_are_an_address_and_bits)
+{
+	struct instance instance;
+
+	CHECK_EQ(parse(&network, "10.77.0.2/24", &instance), 0);
+	CHECK_EQ(instance.network.host, 0x0a4d0002);
+	CHECK_EQ(instance.network.bits, 24);
+	CHECK_EQ(parse(&network, "10.77.0.2/0", &instance), 0);
+	CHECK_EQ(parse(&network, "10.77.0.2/32", &instance), 0);
+	CHECK_EQ(instance.network.bits, 32);
+	CHECK_REFUSED(&network, "expects an address with the bits of its network, such as 10.77.0.1/24", "",
+		      "10.77.0.2", "10.77.0.2/", "10.77.0.2/33", "10.77.0.2/-1", "10.77.0.2/024", "10.77.0.2/24 ",
+		      "10.77.0/24", "/24", "10.77.0.2//24");
+}
+
+TEST(link_addresses_are_six_pairs_of_digits)
+{
+	struct instance instance;
+
+	CHECK_EQ(parse(&link_, "02:00:00:00:00:01", &instance), 0);
+	CHECK_EQ(instance.link, 0x020000000001);
+	CHECK_EQ(parse(&link_, "fF:Ee:dd:cc:bb:aa", &instance), 0);
+	CHECK_EQ(instance.link, 0xffeeddccbbaa);
+	CHECK_REFUSED(&link_, "expects a link address such as 02:00:00:00:00:01", "", "02", "02:00:00:00:00",
+		      "02:00:00:00:00:", "02:00:00:00:00:1", "02:00:00:00:00:01:02", "2:0:0:0:0:1", "020000000001",
+		      "02-00-00-00-00-01", "0g:00:00:00:00:01", "02:00:00:00:00:011", "02:00:00:00:00:01 ");
+}
+
+TEST(texts_are_copied_and_replaced)
+{
+	struct instance instance = { .string = NULL };
+	char text[] = "net_memif";
+
+	CHECK_EQ(parse(&string, text, &instance), 0);
+	text[0] = 'x';
+	CHECK_STR(instance.string, "net_memif");
+	CHECK_EQ(parse(&string, "", &instance), 0);
+	CHECK_STR(instance.string, "");
+	CHECK_EQ(parse(&string, instance.string, &instance), 0);
+	free((char *)(uintptr_t)instance.string);
+}
+
+TEST(a_short_buffer_for_the_reason_is_not_overrun)
+{
+	struct instance instance;
+	char small[8];
+
+	CHECK_EQ(xk_setting_parse(&number, "x", &instance, small, sizeof(small)), -EINVAL);
+	CHECK_STR(small, "expects");
+	CHECK_EQ(xk_setting_parse(&number, "x", &instance, NULL, 0), -EINVAL);
+}
+
+TEST(protocol_types_are_found_by_name)
+{
+	CHECK(xk_protocol_type_find("alpha") == &alpha);
+	CHECK(xk_protocol_type_find("beta") == &beta);
+	CHECK(xk_protocol_type_find("bet") == NULL);
+	CHECK(xk_protocol_type_find("") == NULL);
+}

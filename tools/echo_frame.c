@@ -1,0 +1,125 @@
+/* echo_frame.c - see echo_frame.h. */
+#include "tools/echo_frame.h"
+
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+
+enum {
+	FRAME_TARGET = 0,
+	FRAME_SOURCE = 6,
+	FRAME_TYPE = 12,
+	FRAME_IP = 14,
+	FRAME_IP_LEN = FRAME_IP + 2,
+	FRAME_IP_TTL = FRAME_IP + 8,
+	FRAME_IP_PROTOCOL = FRAME_IP + 9,
+	FRAME_IP_SUM = FRAME_IP + 10,
+	FRAME_IP_SOURCE = FRAME_IP + 12,
+	FRAME_IP_TARGET = FRAME_IP + 16,
+	FRAME_UDP = FRAME_IP + 20,
+	FRAME_UDP_SOURCE = FRAME_UDP,
+	FRAME_UDP_TARGET = FRAME_UDP + 2,
+	FRAME_UDP_LEN = FRAME_UDP + 4,
+	FRAME_UDP_SUM = FRAME_UDP + 6,
+	FRAME_DATA = FRAME_UDP + 8,
+	FRAME_TTL = 64,
+	FRAME_PROTOCOL = 17,
+};
+
+struct echo_end
+echo_frame_peer(uint32_t index)
+{
+	struct echo_end peer = {
+		.link = UINT64_C(0x020000000000) | (index + 0x100),
+		.address = 0x0a800100 + index,
+		.port = (uint16_t)(3000 + index * UINT32_C(7919) % 60000),
+	};
+
+	return peer;
+}
+
+/* The part of UDP's sum that IP's addresses, the protocol and the length are; the addresses are in the frame. */
+static uint64_t
+frame_pseudo_sum(const uint8_t *frame)
+{
+	uint8_t rest[4] = { 0, FRAME_PROTOCOL, frame[FRAME_UDP_LEN], frame[FRAME_UDP_LEN + 1] };
+
+	return xk_sum(xk_sum(0, frame + FRAME_IP_SOURCE, 8), rest, sizeof(rest));
+}
+
+void
+echo_frames_init(struct echo_frames *frames, const struct echo_end *server, uint32_t size)
+{
+	uint8_t *frame = frames->template;
+
+	xk_assert(size <= ECHO_FRAME_MAX_SIZE);
+	*frames = (struct echo_frames){ .server = *server, .len = ECHO_FRAME_HEADERS + size };
+	xk_put48(frame + FRAME_TARGET, server->link);
+	xk_put16(frame + FRAME_TYPE, 0x0800);
+	frame[FRAME_IP] = 0x45;
+	xk_put16(frame + FRAME_IP_LEN, (uint16_t)(20 + 8 + size));
+	frame[FRAME_IP_TTL] = FRAME_TTL;
+	frame[FRAME_IP_PROTOCOL] = FRAME_PROTOCOL;
+	xk_put32(frame + FRAME_IP_TARGET, server->address);
+	xk_put16(frame + FRAME_UDP_TARGET, server->port);
+	xk_put16(frame + FRAME_UDP_LEN, (uint16_t)(8 + size));
+	for (uint32_t i = 0; i < size; i++)
+		frame[FRAME_DATA + i] = (uint8_t)(0xa5 + i);
+	frames->ip_sum = xk_sum(0, frame + FRAME_IP, 20);
+	frames->udp_sum = xk_sum(frame_pseudo_sum(frame), frame + FRAME_UDP, 8 + size);
+}
+
+/* Stores whole words, as they will be loaded: nothing has to wait until parts of one have met in the cache. */
+void
+echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *frame)
+{
+	struct echo_end peer = echo_frame_peer(index);
+	uint64_t address = __builtin_bswap32(peer.address);
+	uint32_t udp_len = frames->len - FRAME_UDP;
+	uint16_t sum;
+
+	memcpy(frame, frames->template, frames->len);
+	xk_put48(frame + FRAME_SOURCE, peer.link);
+	sum = xk_checksum_finish(frames->ip_sum + address);
+	xk_put32(frame + FRAME_IP_TTL, FRAME_TTL << 24 | FRAME_PROTOCOL << 16 | __builtin_bswap16(sum));
+	xk_put32(frame + FRAME_IP_SOURCE, peer.address);
+	xk_put32(frame + FRAME_UDP_SOURCE, (uint32_t)peer.port << 16 | frames->server.port);
+	sum = xk_checksum_finish(frames->udp_sum + address + __builtin_bswap16(peer.port));
+	xk_put32(frame + FRAME_UDP_LEN, udp_len << 16 | __builtin_bswap16(sum == 0 ? 0xffff : sum));
+}
+
+bool
+echo_frame_is_echo(const struct echo_frames *frames, uint32_t index, const uint8_t *frame, size_t len)
+{
+	struct echo_end peer = echo_frame_peer(index);
+
+	/* no shortcut: it costs the same whatever it finds */
+	return ((len ^ frames->len) | (xk_get48(frame + FRAME_TARGET) ^ peer.link) |
+		(xk_get48(frame + FRAME_SOURCE) ^ frames->server.link) |
+		(xk_get32(frame + FRAME_IP_TARGET) ^ peer.address) |
+		(xk_get32(frame + FRAME_IP_SOURCE) ^ frames->server.address) |
+		(uint32_t)(xk_get16(frame + FRAME_UDP_TARGET) ^ peer.port) |
+		(uint32_t)(xk_get16(frame + FRAME_UDP_SOURCE) ^ frames->server.port)) == 0;
+}
+
+const char *
+echo_frame_check(const struct echo_frames *frames, uint32_t index, const uint8_t *frame, size_t len)
+{
+	const uint8_t *request = frames->template;
+	size_t size = frames->len - ECHO_FRAME_HEADERS;
+
+	if (len != frames->len)
+		return "its length";
+	if (!echo_frame_is_echo(frames, index, frame, len))
+		return "an address or a port";
+	if (xk_get16(frame + FRAME_TYPE) != 0x0800 || frame[FRAME_IP] != 0x45 || frame[FRAME_IP_TTL] == 0 ||
+	    frame[FRAME_IP_PROTOCOL] != FRAME_PROTOCOL || (xk_get16(frame + FRAME_IP + 6) & 0xbfff) != 0)
+		return "its type or IP header";
+	if (xk_get16(frame + FRAME_IP_LEN) != 20 + 8 + size || xk_get16(frame + FRAME_UDP_LEN) != 8 + size)
+		return "a length in its headers";
+	if (xk_checksum_finish(xk_sum(0, frame + FRAME_IP, 20)) != 0)
+		return "its IP checksum";
+	if (xk_get16(frame + FRAME_UDP_SUM) == 0 ||
+	    xk_checksum_finish(xk_sum(frame_pseudo_sum(frame), frame + FRAME_UDP, 8 + size)) != 0)
+		return "its UDP checksum";
+	return memcmp(frame + FRAME_DATA, request + FRAME_DATA, size) == 0 ? NULL : "its data";
+}

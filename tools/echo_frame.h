@@ -1,0 +1,51 @@
+/*
+ * echo_frame.h - request frames of many peers to one UDP echo server, and the checks of its answers.
+ *
+ * For the benchmarks: a frame is a template with one peer's addresses, ports and checksums patched in, so that making
+ * one costs little and touches no memory of that peer. Ethernet, IPv4 without options, UDP with checksum.
+ */
+#ifndef ECHO_FRAME_H
+#define ECHO_FRAME_H
+
+#include "xkernel/base.h"
+
+enum {
+	ECHO_FRAME_HEADERS = 14 + 20 + 8,
+	ECHO_FRAME_MAX_SIZE = 1472,    /* message bytes that fit one Ethernet frame */
+	ECHO_FRAME_MAX_PEERS = 1 << 20 /* how many different peers there can be */
+};
+
+/* One end of a conversation. */
+struct echo_end {
+	uint64_t link;    /* link address, 48 bits */
+	uint32_t address; /* IPv4, in the machine's order */
+	uint16_t port;
+};
+
+struct echo_frames {
+	struct echo_end server;
+	uint32_t len;     /* of a frame */
+	uint64_t ip_sum;  /* of the IP header but for the source address and the checksum */
+	uint64_t udp_sum; /* of pseudo-header, header and data but for the same and the source port */
+	uint8_t template[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE];
+};
+
+/* Prepares requests of size message bytes (at most ECHO_FRAME_MAX_SIZE) to server. */
+void echo_frames_init(struct echo_frames *frames, const struct echo_end *server, uint32_t size);
+
+/* The peer with this index (below ECHO_FRAME_MAX_PEERS). Its address lies in 10.128.0.0/9. */
+struct echo_end echo_frame_peer(uint32_t index);
+
+/* Writes the request of one peer to frame, which has room for frames->len bytes. */
+void echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *frame);
+
+/*
+ * Whether a frame of len bytes (at least ECHO_FRAME_HEADERS) is the echo to that peer: length, addresses, ports. Costs
+ * the same whatever the answer.
+ */
+bool echo_frame_is_echo(const struct echo_frames *frames, uint32_t index, const uint8_t *frame, size_t len);
+
+/* NULL, or what is wrong with a frame that should be that peer's echo: headers, both checksums, every byte of data. */
+const char *echo_frame_check(const struct echo_frames *frames, uint32_t index, const uint8_t *frame, size_t len);
+
+#endif

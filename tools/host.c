@@ -1,0 +1,689 @@
+/* host.c - see host.h. */
+#define _GNU_SOURCE
+#include "tools/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "xkernel/trace.h"
+#ifdef XK_HAVE_DPDK
+#include "platform/dpdk/dpdk.h"
+#endif
+
+#ifdef XK_HAVE_DPDK
+#define HOST_HAS_DPDK true
+#else
+#define HOST_HAS_DPDK false
+#endif
+
+enum { HOST_MEMORY_MTU = 1500, HOST_TWO_MB = 128, /* of DPDK's memory, where two hosts share it */ HOST_WHY = 512, HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
+
+/* Default addresses: 10.77.0.1/24 is the client and .2 the server; 10.78.0 is the second link, and so on. */
+#define HOST_NETWORK UINT32_C(0x0a4d0000)
+#define HOST_NETWORK_STEP UINT32_C(0x00010000)
+#define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
+
+static const struct host_link host_links[] = {
+	{ "virtio", "two processes over shared memory (virtio-user to vhost-user)", HOST_HAS_DPDK, false, true },
+	{ "ring", "two hosts in one process over DPDK rings", HOST_HAS_DPDK, true, false },
+	{ "sim", "two hosts in one process over queues in memory, without DPDK", true, true, true },
+};
+
+static const char *const host_ends[PAIR_ENDS] = { "client:", "server:" };
+
+/* ---- links ------------------------------------------------------------------------------------------------- */
+
+static void
+host_link_list(char *text, size_t size)
+{
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
+		if (host_links[i].available && len < size)
+			len += (size_t)snprintf(text + len, size - len, "%s%s", len == 0 ? "" : ", ",
+						host_links[i].name);
+}
+
+int
+host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link)
+{
+	char list[HOST_TEXT];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++) {
+		*link = &host_links[i];
+		if (!host_links[i].available || strcmp(host_links[i].name, name) != 0)
+			continue;
+		if (driver == XK_DRIVER_INTERRUPT && !host_links[i].can_sleep)
+			return options_misuse(program,
+					      "--link %s cannot wake a sleeping driver, so --driver interrupt is refused:"
+					      " use --driver poll",
+					      name);
+		return 0;
+	}
+	host_link_list(list, sizeof(list));
+	return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
+}
+
+/* ---- the graph --------------------------------------------------------------------------------------------- */
+
+/* The part of a --set that concerns this end, or NULL: it is for the other. */
+static const char *
+host_set_of(unsigned end, const char *set)
+{
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		if (strncmp(set, host_ends[i], strlen(host_ends[i])) == 0)
+			return i == end ? set + strlen(host_ends[i]) : NULL;
+	return set;
+}
+
+bool
+host_sets_are_good(const struct options_program *program, const struct options_texts *sets)
+{
+	for (unsigned i = 0; i < sets->count; i++) {
+		const char *set = host_set_of(PAIR_CLIENT, sets->text[i]), *dot, *equals;
+
+		if (set == NULL)
+			set = host_set_of(PAIR_SERVER, sets->text[i]);
+		dot = strchr(set, '.');
+		equals = strchr(set, '=');
+		if (dot != NULL && equals != NULL && dot > set && dot + 1 < equals)
+			continue;
+		options_misuse(program, "--set \"%s\" is not of the form node.attribute=value", sets->text[i]);
+		return false;
+	}
+	return true;
+}
+
+const char *
+host_graph_path(const char *file, char *path, size_t size)
+{
+	char exe[HOST_PATH / 2], beside[HOST_PATH];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	snprintf(path, size, "graphs/%s", file);
+	if (access(path, R_OK) == 0 || len <= 0)
+		return path;
+	exe[len] = '\0';
+	snprintf(beside, sizeof(beside), "%s/../graphs/%s", dirname(exe), file);
+	if (access(beside, R_OK) == 0)
+		snprintf(path, size, "%s", beside);
+	return path;
+}
+
+static const char *
+host_node_attribute(const struct xk_graph *graph, unsigned node, const char *name)
+{
+	struct xk_graph_attribute *attribute = xk_graph_attribute_find(&graph->nodes[node].attributes, name);
+
+	return attribute == NULL ? NULL : attribute->value;
+}
+
+static const struct xk_protocol_type *
+host_node_type(const struct xk_graph *graph, unsigned node)
+{
+	const char *type = host_node_attribute(graph, node, "protocol");
+
+	return xk_protocol_type_find(type == NULL ? graph->nodes[node].name : type);
+}
+
+static int
+host_set(struct host *host, struct xk_graph_errors *errors, unsigned node, const char *attribute, const char *value)
+{
+	char text[HOST_TEXT * 2];
+
+	snprintf(text, sizeof(text), "%s.%s=%s", host->graph->nodes[node].name, attribute, value);
+	return xk_graph_set(host->graph, text, errors);
+}
+
+/* Every port has a name of its own: `dev`, or the node's. */
+static int
+host_name_ports(struct host *host, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = host->graph;
+	char name[HOST_TEXT];
+
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_protocol_type *type = host_node_type(graph, i);
+		const char *dev = host_node_attribute(graph, i, "dev");
+
+		if (type == NULL || (type->flags & XK_PORT) == 0)
+			continue;
+		if (host->port_count == HOST_PORTS) {
+			fprintf(stderr, "%s: %s has more than %d ports\n", host->options.program, host->options.graph,
+				HOST_PORTS);
+			return -EINVAL;
+		}
+		if (dev == NULL) {
+			snprintf(name, sizeof(name), "%.100s%.63s", host->options.meeting, graph->nodes[i].name);
+			if (host_set(host, errors, i, "dev", name) != 0)
+				return -EINVAL;
+			dev = host_node_attribute(graph, i, "dev");
+		}
+		host->port_nodes[host->port_count] = graph->nodes[i].name;
+		host->port_names[host->port_count++] = dev;
+	}
+	return 0;
+}
+
+/* The neighbour on the same network that is the client where `server` is what was given; 0: the network is too small.
+ */
+static uint32_t
+host_client_of(struct xk_network server)
+{
+	uint32_t first = server.bits == 0 ? 1 : (server.host & ~(UINT32_MAX >> server.bits)) + 1;
+
+	if (server.bits > 30)
+		return 0;
+	return first == server.host ? first + 1 : first;
+}
+
+static bool
+host_network_parse(const char *text, struct xk_network *network)
+{
+	static const struct xk_setting setting = { .name = "address", .type = XK_SETTING_NETWORK };
+	char why[HOST_TEXT];
+
+	return xk_setting_parse(&setting, text, network, why, sizeof(why)) == 0;
+}
+
+static bool
+host_is_set_for_client(const struct host *host, const char *node, const char *attribute)
+{
+	char prefix[HOST_TEXT];
+
+	snprintf(prefix, sizeof(prefix), "%s%s.%s=", host_ends[PAIR_CLIENT], node, attribute);
+	for (unsigned i = 0; i < host->options.sets->count; i++)
+		if (strncmp(host->options.sets->text[i], prefix, strlen(prefix)) == 0)
+			return true;
+	return false;
+}
+
+/* One address of a node: what was given, the default, or the neighbour of what was given for a pair. */
+static int
+host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned node, unsigned link,
+		  const struct xk_setting *setting)
+{
+	const char *given = host_node_attribute(host->graph, node, setting->name);
+	bool is_client = host->options.end == PAIR_CLIENT;
+	struct xk_network network = { HOST_NETWORK + link * HOST_NETWORK_STEP + (is_client ? 1 : 2),
+				      HOST_NETWORK_BITS };
+	char text[HOST_TEXT], host_text[16];
+
+	if (given != NULL && !host_network_parse(given, &network))
+		return 0; /* the check says what is wrong with it */
+	if (given != NULL && is_client && host->options.paired &&
+	    !host_is_set_for_client(host, host->graph->nodes[node].name, setting->name)) {
+		network.host = host_client_of(network);
+		if (network.host == 0) {
+			fprintf(stderr, "%s: %s leaves no address for the client: give one with --set client:%s.%s=\n",
+				host->options.program, given, host->graph->nodes[node].name, setting->name);
+			return -EINVAL;
+		}
+	}
+	if (host->address == 0)
+		host->address = network.host;
+	snprintf(text, sizeof(text), "%s/%" PRIu32, xk_host_print(network.host, host_text), network.bits);
+	return host_set(host, errors, node, setting->name, text);
+}
+
+static unsigned
+host_lower_count(const struct xk_graph *graph, unsigned node)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		count += graph->edges[i].upper == node;
+	return count;
+}
+
+/* Protocols that have addresses have one for each group of lowers: address, address2, ... */
+static int
+host_address_all(struct host *host, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = host->graph;
+	unsigned link = 0;
+
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_protocol_type *type = host_node_type(graph, i);
+		const struct xk_setting *setting = type == NULL ? NULL : type->settings;
+		unsigned roles = 0, groups;
+
+		while (type != NULL && type->lowers != NULL && type->lowers[roles].name != NULL)
+			roles++;
+		groups = roles == 0 ? 0 : host_lower_count(graph, i) / roles;
+		for (; setting != NULL && setting->name != NULL && groups > 0; setting++) {
+			if (setting->type != XK_SETTING_NETWORK || strncmp(setting->name, "address", 7) != 0)
+				continue;
+			if (host_address_node(host, errors, i, link++, setting) != 0)
+				return -EINVAL;
+			groups--;
+		}
+	}
+	return 0;
+}
+
+static int
+host_set_all(struct host *host, struct xk_graph_errors *errors)
+{
+	const struct options_texts *sets = host->options.sets;
+
+	for (unsigned i = 0; i < sets->count; i++) {
+		const char *set = host_set_of(host->options.end, sets->text[i]);
+
+		if (set != NULL && xk_graph_set(host->graph, set, errors) != 0)
+			return -EINVAL;
+	}
+	if (host_name_ports(host, errors) != 0)
+		return -EINVAL;
+	return host_address_all(host, errors);
+}
+
+int
+host_load(struct host *host, const struct host_options *options)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	int result = -EINVAL;
+
+	*host = (struct host){ .options = *options };
+	host->graph = xk_graph_read(options->graph, &errors);
+	if (host->graph != NULL) {
+		result = host_set_all(host, &errors);
+		if (xk_graph_check(host->graph, xk_protocol_types, &errors) != 0)
+			result = -EINVAL;
+	}
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return result == 0 ? 0 : OPTIONS_FAILURE;
+}
+
+/* ---- platform and ports ------------------------------------------------------------------------------------ */
+
+static int
+host_fail(const struct host *host, const char *what, const char *why)
+{
+	fprintf(stderr, "%s: %s: %s: %s\n", host->options.program, host->options.name, what, why);
+	return OPTIONS_FAILURE;
+}
+
+#ifdef XK_HAVE_DPDK
+
+static int
+host_open_dpdk(struct host *host)
+{
+	struct xk_dpdk_config config = {
+		.core = host->options.core,
+		.memory_mb = host->options.link->in_process ? HOST_TWO_MB : 0,
+	};
+	char why[XK_DPDK_WHY] = "";
+
+	if (xk_dpdk_start(&config, &host->platform, why, sizeof(why)) != 0)
+		return host_fail(host, "DPDK cannot be started", why);
+	return 0;
+}
+
+static int
+host_open_virtio(struct host *host)
+{
+	char why[XK_DPDK_WHY] = "";
+
+	for (unsigned i = 0; i < host->port_count; i++) {
+		struct xk_dpdk_virtio_config config = {
+			.name = host->port_names[i],
+			.socket = host->port_names[i],
+			.end = host->options.end == PAIR_CLIENT ? XK_DPDK_CLIENT : XK_DPDK_SERVER,
+		};
+
+		host->ports[i] = xk_dpdk_virtio_open(host->platform, &config, why, sizeof(why));
+		if (host->ports[i] == NULL)
+			return host_fail(host, host->port_names[i], why);
+	}
+	return 0;
+}
+
+static int
+host_open_rings(struct host hosts[2])
+{
+	struct xk_platform *const platforms[2] = { hosts[0].platform, hosts[1].platform };
+	char why[XK_DPDK_WHY] = "";
+
+	for (unsigned i = 0; i < hosts[0].port_count; i++) {
+		const char *const names[2] = { hosts[0].port_names[i], hosts[1].port_names[i] };
+		struct xk_port *ports[2];
+
+		if (xk_dpdk_ring_open(platforms, names, ports, why, sizeof(why)) != 0)
+			return host_fail(&hosts[0], names[0], why);
+		hosts[0].ports[i] = ports[0];
+		hosts[1].ports[i] = ports[1];
+	}
+	return 0;
+}
+
+static void
+host_count_device(const struct host *host, unsigned port, struct pair_counts *counts)
+{
+	struct xk_dpdk_port_counts device;
+	char name[PAIR_NAME];
+
+	if (strcmp(host->options.link->name, "sim") == 0)
+		return;
+	xk_dpdk_port_counts(host->ports[port], &device);
+	snprintf(name, sizeof(name), "%.40s.no_peer", host->port_nodes[port]);
+	pair_counts_drop(counts, name, device.no_peer);
+	snprintf(name, sizeof(name), "%.40s.device_too_long", host->port_nodes[port]);
+	pair_counts_drop(counts, name, device.too_long);
+	snprintf(name, sizeof(name), "%.40s.malformed", host->port_nodes[port]);
+	pair_counts_drop(counts, name, device.malformed);
+}
+
+static void
+host_sweep_directory(DIR *directory, const char *start)
+{
+	size_t len = strlen(start);
+	struct dirent *entry;
+
+	while ((entry = readdir(directory)) != NULL) {
+		char *end;
+		long pid;
+
+		if (strncmp(entry->d_name, start, len) != 0)
+			continue;
+		pid = strtol(entry->d_name + len, &end, 10);
+		if (*end == '-' && pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+			unlinkat(dirfd(directory), entry->d_name, 0);
+	}
+}
+
+/* What the platform makes of a word shows where its sockets are and how their names begin. */
+void
+host_sweep(const char *prefix)
+{
+	char word[PAIR_NAME], path[HOST_PATH], why[XK_DPDK_WHY], *start, *end;
+	DIR *directory;
+
+	snprintf(word, sizeof(word), "%s-", prefix);
+	if (xk_dpdk_socket_path(word, path, sizeof(path), why, sizeof(why)) != 0)
+		return;
+	start = strrchr(path, '/');
+	end = start == NULL ? NULL : strstr(start, word);
+	if (end == NULL)
+		return;
+	*start++ = '\0';
+	end[strlen(word)] = '\0';
+	directory = opendir(path);
+	if (directory == NULL)
+		return;
+	host_sweep_directory(directory, start);
+	closedir(directory);
+}
+
+#else
+
+static int
+host_open_dpdk(struct host *host)
+{
+	return host_fail(host, "DPDK", "not in this build");
+}
+
+static int
+host_open_virtio(struct host *host)
+{
+	return host_fail(host, "virtio", "not in this build");
+}
+
+static int
+host_open_rings(struct host hosts[2])
+{
+	return host_fail(&hosts[0], "ring", "not in this build");
+}
+
+static void
+host_count_device(const struct host *host, unsigned port, struct pair_counts *counts)
+{
+}
+
+void
+host_sweep(const char *prefix)
+{
+}
+
+#endif
+
+static int
+host_open_platform(struct host *host)
+{
+	if (strcmp(host->options.link->name, "sim") != 0)
+		return host_open_dpdk(host);
+	host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	return host->platform == NULL ? host_fail(host, "the platform in memory", strerror(ENOMEM)) : 0;
+}
+
+static int
+host_open_queues(struct host hosts[2])
+{
+	for (unsigned i = 0; i < hosts[0].port_count; i++) {
+		for (unsigned end = 0; end < 2; end++) {
+			struct host *host = &hosts[end];
+
+			host->ports[i] = xk_memory_port_new(host->platform, host->port_names[i],
+							    HOST_LINK_ADDRESS + 256 * i + end + 1, HOST_MEMORY_MTU);
+			if (host->ports[i] == NULL)
+				return host_fail(host, host->port_names[i], strerror(ENOMEM));
+		}
+		if (xk_memory_connect(hosts[0].ports[i], hosts[1].ports[i]) != 0)
+			return host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+	}
+	return 0;
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------------------- */
+
+static int
+host_make_kernel(struct host *host)
+{
+	const struct host_options *options = &host->options;
+	struct xk_kernel_config config = {
+		.name = options->name,
+		.platform = host->platform,
+		.mode = options->mode,
+		.driver = options->driver,
+		.threads = options->threads,
+		.core = options->core,
+		.yields = options->yields,
+	};
+
+	host->kernel = xk_kernel_new(&config);
+	if (host->kernel == NULL)
+		return host_fail(host, "the kernel", strerror(ENOMEM));
+	for (unsigned i = 0; i < host->port_count; i++)
+		xk_kernel_add_port(host->kernel, host->ports[i]);
+	return 0;
+}
+
+static void
+host_trace(struct host *host)
+{
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		p->trace_level = XK_TRACE_MESSAGES;
+}
+
+static int
+host_compose(struct host *host)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_protocol *failed = NULL;
+	int error = host_make_kernel(host);
+
+	if (error != 0)
+		return error;
+	error = xk_graph_build(host->graph, host->kernel, &errors);
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	if (error != 0)
+		return OPTIONS_FAILURE;
+	if (host->options.trace)
+		host_trace(host);
+	error = xk_kernel_init(host->kernel, &failed);
+	if (error != 0)
+		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-error));
+	return 0;
+}
+
+int
+host_open(struct host *host, const struct host_options *options)
+{
+	int status = host_load(host, options);
+
+	if (status == 0)
+		status = host_open_platform(host);
+	if (status == 0)
+		status = host_open_virtio(host);
+	return status == 0 ? host_compose(host) : status;
+}
+
+int
+host_open_both(struct host hosts[2], const struct host_options options[2])
+{
+	int status = 0;
+
+	hosts[1] = (struct host){ .options = options[1] };
+	for (unsigned i = 0; i < 2 && status == 0; i++) {
+		status = host_load(&hosts[i], &options[i]);
+		if (status == 0)
+			status = host_open_platform(&hosts[i]);
+	}
+	if (status == 0)
+		status = strcmp(options[0].link->name, "ring") == 0 ? host_open_rings(hosts) : host_open_queues(hosts);
+	for (unsigned i = 0; i < 2 && status == 0; i++)
+		status = host_compose(&hosts[i]);
+	return status;
+}
+
+int
+host_start(struct host *host)
+{
+	int error = xk_kernel_start(host->kernel);
+
+	if (error != 0)
+		return host_fail(host, "the driver cannot be started", strerror(-error));
+	host->started = true;
+	return 0;
+}
+
+/* Before a kernel has them, ports are still the host's to close. */
+static void
+host_close_kernel(struct host *host)
+{
+	if (host->started)
+		xk_kernel_stop(host->kernel);
+	if (host->kernel != NULL)
+		xk_kernel_free(host->kernel);
+	else
+		for (unsigned i = 0; i < host->port_count; i++)
+			if (host->ports[i] != NULL)
+				host->ports[i]->ops->close(host->ports[i]);
+}
+
+static int
+host_close_platform(struct host *host)
+{
+	struct xk_platform *platform = host->platform;
+	unsigned out = platform->ops->buffers_out(platform);
+
+	if (out != 0) {
+		fprintf(stderr, "%s: %s: %u buffers have not come back\n", host->options.program, host->options.name,
+			out);
+		return OPTIONS_FAILURE;
+	}
+#ifdef XK_HAVE_DPDK
+	if (strcmp(host->options.link->name, "sim") != 0)
+		xk_dpdk_stop(platform);
+	else
+#endif
+		xk_memory_platform_free(platform);
+	return 0;
+}
+
+int
+host_close(struct host *host)
+{
+	int status = 0;
+
+	host_close_kernel(host);
+	if (host->platform != NULL)
+		status = host_close_platform(host);
+	xk_graph_free(host->graph);
+	*host = (struct host){ .port_count = 0 };
+	return status;
+}
+
+/* ---- what it has counted ----------------------------------------------------------------------------------- */
+
+struct xk_protocol *
+host_find_type(struct host *host, const char *type)
+{
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		if (strcmp(p->type->name, type) == 0)
+			return p;
+	fprintf(stderr, "%s: there is no %s in %s\n", host->options.program, type, host->options.graph);
+	return NULL;
+}
+
+uint64_t
+host_counter(const struct xk_protocol *protocol, const char *name)
+{
+	const char *const *names = protocol->type->counters;
+
+	for (unsigned i = 0; names != NULL && names[i] != NULL; i++)
+		if (strcmp(names[i], name) == 0)
+			return atomic_load_explicit(&protocol->counters[i], memory_order_relaxed);
+	return 0;
+}
+
+static void
+host_count_drops(struct host *host, struct pair_counts *counts)
+{
+	char name[PAIR_NAME];
+
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++) {
+			uint64_t count = atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+
+			if (count == 0)
+				continue;
+			snprintf(name, sizeof(name), "%.30s.%.30s", p->name, xk_drop_name(p->type, i));
+			pair_counts_drop(counts, name, count);
+		}
+	for (unsigned i = 0; i < host->port_count; i++) {
+		snprintf(name, sizeof(name), "%.40s.no_session", host->port_nodes[i]);
+		pair_counts_drop(counts, name, atomic_load_explicit(&host->ports[i]->unheard, memory_order_relaxed));
+		host_count_device(host, i, counts);
+	}
+}
+
+void
+host_counts(struct host *host, struct pair_counts *counts)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(host->kernel, &stats);
+	counts->driver_switches = stats.driver_switches;
+	counts->thread_switches = stats.thread_switches;
+	counts->frames = stats.frames;
+	counts->fallbacks = stats.fallbacks;
+	counts->overruns = stats.overruns;
+	counts->overtaken = stats.overtaken;
+	counts->stalled = stats.stalled;
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		counts->handoffs[i] = stats.handoffs[i];
+	host_count_drops(host, counts);
+}

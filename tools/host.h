@@ -1,0 +1,95 @@
+/*
+ * host.h - from a command line to a host that runs: link, platform, ports, graph, kernel.
+ *
+ * host_open makes a host that stands on its own end of a link; host_open_both makes two in this process, for links that
+ * join hosts of one process. Then host_start, and in the end host_close. What goes wrong is told on standard error in a
+ * sentence, and the functions return the status to exit with. Everything is for the main thread.
+ */
+#ifndef HOST_H
+#define HOST_H
+
+#include <stdio.h>
+
+#include "tools/options.h"
+#include "tools/pair.h"
+#include "xkernel/kernel.h"
+
+struct xk_graph;
+
+enum { HOST_PORTS = 4, HOST_PATH = 4096 };
+
+struct host_link {
+	const char *name, *help;
+	bool available;	  /* in this build */
+	bool in_process;  /* joins two hosts of one process */
+	bool can_sleep;	  /* the drivers interrupt and adaptive work */
+};
+
+/*
+ * The link called name, if it can be used with `driver` (-1: the driver was not chosen). 0 and *link, or
+ * OPTIONS_MISUSE: there is none such here, and what there is has been printed.
+ */
+int host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link);
+
+struct host_options {
+	const char *program;
+	const char *name; /* in traces: "client", "server" */
+	unsigned end;	  /* PAIR_CLIENT or PAIR_SERVER: which end of the link, and which addresses */
+	bool paired;	  /* the other end is started with the same settings: addresses given count for the server */
+	const char *graph;
+	const struct options_texts *sets; /* "node.attribute=value", or "client:node..." for one end alone */
+	const struct host_link *link;
+	const char *meeting; /* what is put before a port's name where `dev` is not set, for private links; "" */
+	enum xk_mode mode;
+	enum xk_driver_policy driver;
+	unsigned threads;
+	int core; /* -1: any */
+	bool yields, trace;
+};
+
+struct host {
+	struct host_options options;
+	struct xk_graph *graph;
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct xk_port *ports[HOST_PORTS];
+	const char *port_names[HOST_PORTS]; /* what the protocols call them: settings `dev` */
+	const char *port_nodes[HOST_PORTS]; /* the protocols' own names */
+	unsigned port_count;
+	uint32_t address; /* the host's first */
+	bool started;
+};
+
+/* Whether every --set has the form node.attribute=value; if not, says so. */
+bool host_sets_are_good(const struct options_program *program, const struct options_texts *sets);
+
+/* Where `file` of graphs/ is: below the working directory, else beside the program's directory. Returns path. */
+const char *host_graph_path(const char *file, char *path, size_t size);
+
+/*
+ * Reads and checks the graph, and nothing more: host->graph, and the address that it gives to the host. host_close
+ * afterwards.
+ */
+int host_load(struct host *host, const struct host_options *options);
+
+int host_open(struct host *host, const struct host_options *options);
+int host_open_both(struct host hosts[2], const struct host_options options[2]);
+
+int host_start(struct host *host);
+
+/* Stops and frees everything. 0, or OPTIONS_FAILURE if buffers have not come back. */
+int host_close(struct host *host);
+
+/* The first instance of a type, or NULL and a sentence. */
+struct xk_protocol *host_find_type(struct host *host, const char *type);
+
+/* Everything but messages and process_switches. */
+void host_counts(struct host *host, struct pair_counts *counts);
+
+/* What a protocol's counter says; 0 where there is none of this name. */
+uint64_t host_counter(const struct xk_protocol *protocol, const char *name);
+
+/* Removes what ends of links left behind that were killed: sockets that are called "PREFIX-PID-...". */
+void host_sweep(const char *prefix);
+
+#endif

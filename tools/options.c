@@ -1,0 +1,236 @@
+/* options.c - see options.h. */
+#include "tools/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/base.h"
+
+enum { OPTIONS_MAX = 64, OPTIONS_FIRST = 256, OPTIONS_COLUMN = 26 };
+
+int
+options_misuse(const struct options_program *program, const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s: ", program->name);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "; try %s --help\n", program->name);
+	return OPTIONS_MISUSE;
+}
+
+static void
+options_help_one(const char *name, const char *argument, const char *help)
+{
+	int width = printf("  --%s%s%s", name, argument == NULL ? "" : " ", argument == NULL ? "" : argument);
+
+	if (width >= OPTIONS_COLUMN)
+		printf("\n%*s", OPTIONS_COLUMN, "");
+	else
+		printf("%*s", OPTIONS_COLUMN - width, "");
+	for (const char *p = help; *p != '\0'; p++) {
+		putchar(*p);
+		if (*p == '\n')
+			printf("%*s", OPTIONS_COLUMN, "");
+	}
+	putchar('\n');
+}
+
+static void
+options_help(const struct options_program *program)
+{
+	printf("usage: %s %s\n\n%s\n\n", program->name, program->usage, program->about);
+	for (const struct options_option *o = program->options; o->name != NULL; o++)
+		if (o->help != NULL)
+			options_help_one(o->name, o->argument, o->help);
+	options_help_one("help", NULL, "this text");
+	if (program->footer != NULL)
+		printf("\n%s\n", program->footer);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------ */
+
+static bool
+options_number(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *value >= o->min && *value <= o->max)
+		return true;
+	options_misuse(program, "--%s: \"%s\" is not a number between %" PRIu64 " and %" PRIu64, o->name, text, o->min,
+		       o->max);
+	return false;
+}
+
+static bool
+options_choice(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *value)
+{
+	char all[256];
+	size_t len = 0;
+
+	all[0] = '\0';
+	for (*value = 0; o->choices[*value] != NULL; (*value)++) {
+		if (strcmp(o->choices[*value], text) == 0)
+			return true;
+		len += (size_t)snprintf(all + len, len < sizeof(all) ? sizeof(all) - len : 0, "%s%s",
+					len == 0 ? "" : ", ", o->choices[*value]);
+		if (len >= sizeof(all))
+			len = sizeof(all) - 1;
+	}
+	options_misuse(program, "--%s: \"%s\" is none of %s", o->name, text, all);
+	return false;
+}
+
+/* A list by commas, of numbers or choices. */
+static bool
+options_list(const struct options_program *program, const struct options_option *o, const char *text,
+	     struct options_numbers *list)
+{
+	list->count = 0;
+	for (;;) {
+		size_t len = strcspn(text, ",");
+		char item[64];
+		bool good;
+
+		if (list->count == OPTIONS_LIST) {
+			options_misuse(program, "--%s: more than %d values", o->name, OPTIONS_LIST);
+			return false;
+		}
+		snprintf(item, sizeof(item), "%.*s", len < sizeof(item) ? (int)len : (int)sizeof(item) - 1, text);
+		good = o->kind == OPTIONS_NUMBERS ? options_number(program, o, item, &list->value[list->count]) :
+						    options_choice(program, o, item, &list->value[list->count]);
+		if (!good)
+			return false;
+		list->count++;
+		if (text[len] == '\0')
+			return true;
+		text += len + 1;
+	}
+}
+
+static bool
+options_append(const struct options_program *program, const struct options_option *o, const char *text,
+	       struct options_texts *texts)
+{
+	if (texts->count == OPTIONS_TEXTS) {
+		options_misuse(program, "--%s is given more than %d times", o->name, OPTIONS_TEXTS);
+		return false;
+	}
+	texts->text[texts->count++] = text;
+	return true;
+}
+
+static bool
+options_take(const struct options_program *program, const struct options_option *o, const char *text, void *into)
+{
+	void *value = (char *)into + o->offset;
+	uint64_t number;
+
+	switch (o->kind) {
+	case OPTIONS_FLAG:
+		*(bool *)value = true;
+		return true;
+	case OPTIONS_TEXT:
+		*(const char **)value = text;
+		return true;
+	case OPTIONS_TEXT_ANY:
+		return options_append(program, o, text, value);
+	case OPTIONS_NUMBER:
+		return options_number(program, o, text, value);
+	case OPTIONS_CHOICE:
+		if (!options_choice(program, o, text, &number))
+			return false;
+		*(unsigned *)value = (unsigned)number;
+		return true;
+	case OPTIONS_NUMBERS:
+	case OPTIONS_CHOICES:
+		return options_list(program, o, text, value);
+	}
+	return false;
+}
+
+/* ---- the line ---------------------------------------------------------------------------------------------- */
+
+/* Fills getopt's table; the value it returns for an option is OPTIONS_FIRST and its index. */
+static unsigned
+options_table(const struct options_program *program, struct option *table)
+{
+	unsigned count = 0;
+
+	for (; program->options[count].name != NULL; count++) {
+		xk_assert(count + 2 < OPTIONS_MAX);
+		table[count] = (struct option){ program->options[count].name,
+						program->options[count].kind == OPTIONS_FLAG ? no_argument :
+											       required_argument,
+						NULL, OPTIONS_FIRST + (int)count };
+	}
+	table[count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)count };
+	table[count + 1] = (struct option){ NULL, 0, NULL, 0 };
+	return count;
+}
+
+static void
+options_complain(const struct options_program *program, int why, const char *word)
+{
+	if (why == ':')
+		options_misuse(program, "%s needs a value", word);
+	else if (optopt >= OPTIONS_FIRST)
+		options_misuse(program, "%s takes no value", word);
+	else
+		options_misuse(program, "there is no option %s (or it is short for several)", word);
+}
+
+static enum options_result
+options_operands(const struct options_program *program, int argc, char **argv, struct options_texts *operands)
+{
+	unsigned count = (unsigned)(argc - optind);
+
+	operands->count = 0;
+	if (count > program->operands_max && program->operands_max == 0)
+		options_misuse(program, "\"%s\" is not an option, and nothing else is expected", argv[optind]);
+	else if (count > program->operands_max || count > OPTIONS_TEXTS)
+		options_misuse(program, "\"%s\" is one argument too many", argv[optind + (int)program->operands_max]);
+	else if (count < program->operands_min)
+		options_misuse(program, "an argument is missing: %s %s", program->name, program->usage);
+	else {
+		for (; optind < argc; optind++)
+			operands->text[operands->count++] = argv[optind];
+		return OPTIONS_GO;
+	}
+	return OPTIONS_WRONG;
+}
+
+enum options_result
+options_parse(const struct options_program *program, int argc, char **argv, void *into, struct options_texts *operands)
+{
+	struct option table[OPTIONS_MAX];
+	unsigned help = options_table(program, table);
+
+	optind = 0; /* starts afresh (a GNU extension), so that a program may parse twice */
+	opterr = 0;
+	for (;;) {
+		int got = getopt_long(argc, argv, ":", table, NULL);
+
+		if (got == -1)
+			return options_operands(program, argc, argv, operands);
+		if (got == OPTIONS_FIRST + (int)help) {
+			options_help(program);
+			return OPTIONS_HELPED;
+		}
+		if (got < OPTIONS_FIRST) {
+			options_complain(program, got, argv[optind - 1]);
+			return OPTIONS_WRONG;
+		}
+		if (!options_take(program, &program->options[got - OPTIONS_FIRST], optarg, into))
+			return OPTIONS_WRONG;
+	}
+}

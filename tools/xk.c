@@ -1,0 +1,59 @@
+/* xk.c - the command `xk WORD ...`. A word is a line in the table and a file xk_WORD.c. */
+#include "tools/xk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/options.h"
+#include "tools/xk_bench.h"
+#include "xkernel/base.h"
+
+static const struct {
+	const char *word;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} xk_words[] = {
+	{ "check", xk_check_main, "whether a graph file can be composed, and if not, why" },
+	{ "draw", xk_draw_main, "a picture of a graph file" },
+	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
+	{ "bench", xk_bench_main, "times a graph in one process" },
+};
+
+static void
+xk_help(FILE *stream)
+{
+	fprintf(stream, "usage: xk WORD ...\n\nProtocols composed by a graph file.\n\n");
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(xk_words); i++)
+		fprintf(stream, "  %-12s %s\n", xk_words[i].word, xk_words[i].help);
+	fprintf(stream, "\nxk WORD --help says more.\n");
+}
+
+/* What was printed must have got there: a full disk is a failure. */
+static int
+xk_finish(int status)
+{
+	bool failed = ferror(stdout);
+
+	if (fflush(stdout) == 0 && !failed)
+		return status;
+	fprintf(stderr, "xk: standard output cannot be written\n");
+	return status == OPTIONS_SUCCESS ? OPTIONS_FAILURE : status;
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(xk_words); i++)
+		if (strcmp(word, xk_words[i].word) == 0)
+			return xk_finish(xk_words[i].run(argc - 1, argv + 1));
+	if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0) {
+		xk_help(stdout);
+		return xk_finish(OPTIONS_SUCCESS);
+	}
+	if (argc > 1)
+		fprintf(stderr, "xk: there is no word \"%s\"\n", word);
+	xk_help(stderr);
+	return OPTIONS_MISUSE;
+}

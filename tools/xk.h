@@ -1,0 +1,9 @@
+/* xk.h - words of the xk command. argv[0] is the word itself; the value is the exit status. */
+#ifndef XK_TOOL_H
+#define XK_TOOL_H
+
+int xk_check_main(int argc, char **argv);
+int xk_draw_main(int argc, char **argv);
+int xk_protocols_main(int argc, char **argv);
+
+#endif

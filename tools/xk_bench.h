@@ -1,0 +1,8 @@
+/* xk_bench.h - the word `bench` of xk. */
+#ifndef XK_BENCH_H
+#define XK_BENCH_H
+
+/* argv[0] is the word itself. The exit status. */
+int xk_bench_main(int argc, char **argv);
+
+#endif

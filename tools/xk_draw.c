@@ -1,0 +1,165 @@
+/*
+ * xk_draw.c - xk draw GRAPH -o FILE: a picture of a graph, laid out by graphviz's dot from text that is written here:
+ * the graph file's own drawing attributes, which could name other files, never reach it. dot is a process of its own,
+ * since its library does not give back what it takes.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "graphs/graph.h"
+#include "tools/options.h"
+#include "tools/xk.h"
+
+struct draw_options {
+	struct options_texts sets;
+	const char *output;
+};
+
+static const struct options_option draw_options[] = {
+	{ .name = "output",
+	  .kind = OPTIONS_TEXT,
+	  .offset = offsetof(struct draw_options, output),
+	  .argument = "FILE",
+	  .help = "-o FILE too; NAME.svg, or NAME.dot for the layout's source" },
+	{ .name = "set",
+	  .kind = OPTIONS_TEXT_ANY,
+	  .offset = offsetof(struct draw_options, sets),
+	  .argument = "NODE.ATTRIBUTE=VALUE",
+	  .help = "as if it were written in the file; may be given many times" },
+	{ .name = NULL },
+};
+
+static const struct options_program draw_program = {
+	.name = "xk draw",
+	.usage = "GRAPH -o FILE [--set NODE.ATTRIBUTE=VALUE]...",
+	.about = "Draws a graph file. In the picture messages arrive at the bottom; a dashed frame is a virtual\n"
+		 "protocol, which has no header; a dotted edge is asked and carries no messages; red is an explicit\n"
+		 "handoff, amber a budget. Exit status 1: the graph is refused, or FILE cannot be written.",
+	.options = draw_options,
+	.operands_min = 1,
+	.operands_max = 1,
+};
+
+static int
+draw_cannot_write(const char *file)
+{
+	fprintf(stderr, "xk draw: %s cannot be written: %s\n", file, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+static int
+draw_dot(const struct xk_graph *graph, const char *file)
+{
+	FILE *stream = fopen(file, "we");
+	bool written;
+
+	if (stream == NULL)
+		return draw_cannot_write(file);
+	xk_graph_draw(graph, stream);
+	written = !ferror(stream);
+	if (fclose(stream) == 0 && written)
+		return OPTIONS_SUCCESS;
+	return draw_cannot_write(file);
+}
+
+/* Runs `dot -Tsvg` from one descriptor to another. 0; otherwise what is wrong has been told. */
+static int
+draw_run_dot(int from, int to)
+{
+	char *arguments[] = { (char[]){ "dot" }, (char[]){ "-Tsvg" }, NULL };
+	posix_spawn_file_actions_t actions;
+	int status, error;
+	pid_t child;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
+	error = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (error != 0) {
+		fprintf(stderr, "xk draw: dot cannot be run: %s; it is in the package graphviz, and -o NAME.dot does "
+				"without it\n",
+			strerror(error));
+		return OPTIONS_FAILURE;
+	}
+	if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return OPTIONS_SUCCESS;
+	fprintf(stderr, "xk draw: dot has failed\n");
+	return OPTIONS_FAILURE;
+}
+
+static int
+draw_svg(const struct xk_graph *graph, const char *file)
+{
+	FILE *source = tmpfile();
+	int output, status;
+
+	if (source == NULL)
+		return draw_cannot_write("a temporary file");
+	xk_graph_draw(graph, source);
+	if (fflush(source) != 0 || lseek(fileno(source), 0, SEEK_SET) != 0) {
+		fclose(source);
+		return draw_cannot_write("a temporary file");
+	}
+	output = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	status = output < 0 ? draw_cannot_write(file) : draw_run_dot(fileno(source), output);
+	if (output >= 0 && close(output) != 0 && status == OPTIONS_SUCCESS)
+		status = draw_cannot_write(file);
+	fclose(source);
+	return status;
+}
+
+static int
+draw_graph(const struct xk_graph *graph, const char *file)
+{
+	size_t len = strlen(file);
+
+	if (len > 4 && strcmp(file + len - 4, ".dot") == 0)
+		return draw_dot(graph, file);
+	return draw_svg(graph, file);
+}
+
+/* -o becomes the option of the table, where names are long. */
+static void
+draw_spell_out(int argc, char **argv, char *option)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "-o") == 0)
+			argv[i] = option;
+}
+
+int
+xk_draw_main(int argc, char **argv)
+{
+	struct draw_options o = { 0 };
+	struct xk_graph_errors errors = { 0 };
+	struct options_texts operands;
+	struct xk_graph *graph;
+	char output[] = "--output";
+	int status = OPTIONS_FAILURE;
+
+	draw_spell_out(argc, argv, output);
+	switch (options_parse(&draw_program, argc, argv, &o, &operands)) {
+	case OPTIONS_HELPED:
+		return OPTIONS_SUCCESS;
+	case OPTIONS_WRONG:
+		return OPTIONS_MISUSE;
+	case OPTIONS_GO:
+		break;
+	}
+	if (o.output == NULL)
+		return options_misuse(&draw_program, "where is the picture to go? -o FILE");
+	graph = xk_graph_load(operands.text[0], o.sets.text, o.sets.count, xk_protocol_types, &errors);
+	xk_graph_errors_print(&errors, stderr);
+	if (graph != NULL)
+		status = draw_graph(graph, o.output);
+	xk_graph_errors_clear(&errors);
+	xk_graph_free(graph);
+	return status;
+}

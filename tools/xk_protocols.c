@@ -1,0 +1,196 @@
+/* xk_protocols.c - xk protocols [NAME]: what was built in, and what a protocol declares (xkernel/protocol.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/options.h"
+#include "tools/xk.h"
+#include "xkernel/protocol.h"
+
+static const struct options_option protocols_options[] = {
+	{ .name = NULL },
+};
+
+static const struct options_program protocols_program = {
+	.name = "xk protocols",
+	.usage = "[NAME]",
+	.about = "Lists the protocols that a graph file can name; with NAME, what that protocol declares:\n"
+		 "the roles of its lowers, its uppers' numbers, settings, drop reasons, counters.",
+	.options = protocols_options,
+	.operands_min = 0,
+	.operands_max = 1,
+};
+
+static const char *const protocols_setting_types[] = {
+	[XK_SETTING_UINT] = "number",       [XK_SETTING_BOOL] = "yes or no", [XK_SETTING_TIME] = "time",
+	[XK_SETTING_STRING] = "text",       [XK_SETTING_HOST] = "host",      [XK_SETTING_NETWORK] = "host/bits",
+	[XK_SETTING_LINK] = "link address",
+};
+
+static void
+protocols_list(void)
+{
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		printf("%-12s %s\n", xk_protocol_types[i]->name, xk_protocol_types[i]->help);
+}
+
+static void
+protocols_print_realms(unsigned realms)
+{
+	const char *between = "";
+
+	for (unsigned bit = XK_ASYNC; bit <= XK_CONTROL; bit <<= 1) {
+		if (!(realms & bit))
+			continue;
+		printf("%s%s", between, bit == XK_ASYNC ? "push and demux" : bit == XK_RPC ? "calls (RPC)" : "control");
+		between = ", ";
+	}
+	printf("%s", realms == 0 ? "nothing" : "");
+}
+
+static void
+protocols_print_kind(const struct xk_protocol_type *type)
+{
+	printf("%s: %s\n\noffers   ", type->name, type->help);
+	protocols_print_realms(type->offers);
+	printf("\n");
+	if (type->flags & XK_VIRTUAL)
+		printf("virtual  it has no header: numbers are seen through it\n");
+	if (type->flags & XK_PORT)
+		printf("port     it is where messages come from\n");
+	if (type->flags & XK_ONE_UPPER)
+		printf("alone    at most one protocol may stand on it\n");
+}
+
+static void
+protocols_print_roles(const struct xk_protocol_type *type)
+{
+	const struct xk_role *role = type->lowers;
+
+	printf("\nlowers%s\n", type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "");
+	if (role == NULL || role->name == NULL)
+		printf("  none\n");
+	for (; role != NULL && role->name != NULL; role++) {
+		printf("  %-12s %s%s", role->name, role->type == NULL ? "any protocol" : role->type,
+		       role->type == NULL ? " with " : ", asked for ");
+		protocols_print_realms(role->needs);
+		printf("%s%s\n", role->help == NULL ? "" : "; ", role->help == NULL ? "" : role->help);
+	}
+}
+
+static void
+protocols_print_numbers(const struct xk_protocol_type *type)
+{
+	const struct xk_number_of *of = type->numbers;
+
+	if (of == NULL)
+		return;
+	printf("\nnumbers of its uppers (others: number=N on the edge");
+	if (type->number_max != 0)
+		printf(", at most %" PRIu32, type->number_max);
+	printf(")\n");
+	for (; of->type != NULL; of++)
+		printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", of->type, of->number, of->number);
+}
+
+static void
+protocols_print_bound(const struct xk_setting *setting, uint64_t bound)
+{
+	static const struct {
+		uint64_t ns;
+		const char *unit;
+	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" } };
+	unsigned i = 0;
+
+	if (setting->type != XK_SETTING_TIME) {
+		printf("%" PRIu64, bound);
+		return;
+	}
+	while (bound % units[i].ns != 0)
+		i++;
+	printf("%" PRIu64 "%s", bound / units[i].ns, units[i].unit);
+}
+
+static void
+protocols_print_setting(const struct xk_setting *setting)
+{
+	printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+	if (setting->min != 0 || setting->max != 0) {
+		printf(" from ");
+		protocols_print_bound(setting, setting->min);
+		printf(" to ");
+		protocols_print_bound(setting, setting->max);
+	}
+	if (setting->initial != NULL)
+		printf(", %s unless set", setting->initial);
+	printf("; %s\n", setting->help);
+}
+
+static void
+protocols_print_settings(const struct xk_protocol_type *type)
+{
+	const struct xk_setting *setting = type->settings;
+
+	printf("\nsettings\n");
+	if (setting == NULL || setting->name == NULL)
+		printf("  none of its own\n");
+	for (; setting != NULL && setting->name != NULL; setting++)
+		protocols_print_setting(setting);
+	if (type->session_max != 0)
+		printf("  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept while idle\n",
+		       "sessions", type->session_max);
+}
+
+static void
+protocols_print_names(const char *title, const char *const *names)
+{
+	if (names == NULL || names[0] == NULL)
+		return;
+	printf("\n%s\n ", title);
+	for (; *names != NULL; names++)
+		printf(" %s", *names);
+	printf("\n");
+}
+
+static void
+protocols_print(const struct xk_protocol_type *type)
+{
+	protocols_print_kind(type);
+	protocols_print_roles(type);
+	protocols_print_numbers(type);
+	protocols_print_settings(type);
+	printf("\ndrops\n ");
+	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+		printf(" %s", xk_drop_name(type, i));
+	printf("\n");
+	protocols_print_names("counters", type->counters);
+}
+
+int
+xk_protocols_main(int argc, char **argv)
+{
+	const struct xk_protocol_type *type;
+	struct options_texts operands;
+	int none;
+
+	switch (options_parse(&protocols_program, argc, argv, &none, &operands)) {
+	case OPTIONS_HELPED:
+		return OPTIONS_SUCCESS;
+	case OPTIONS_WRONG:
+		return OPTIONS_MISUSE;
+	case OPTIONS_GO:
+		break;
+	}
+	if (operands.count == 0) {
+		protocols_list();
+		return OPTIONS_SUCCESS;
+	}
+	type = xk_protocol_type_find(operands.text[0]);
+	if (type == NULL) {
+		fprintf(stderr, "xk protocols: there is no protocol \"%s\"; `xk protocols` lists them\n",
+			operands.text[0]);
+		return OPTIONS_FAILURE;
+	}
+	protocols_print(type);
+	return OPTIONS_SUCCESS;
+}
