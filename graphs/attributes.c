@@ -45,7 +45,8 @@ static const struct {
 } attributes_drawing[] = {
 	{ ATTRIBUTES_GRAPH,
 	  " Damping K TBbalance URL _background area bb bgcolor center charset class cluster clusterrank color "
-	  "colorscheme comment compound concentrate defaultdist dim dimen diredgeconstraints dpi epsilon esep fillcolor "
+	  "colorscheme comment compound concentrate defaultdist dim dimen diredgeconstraints dpi epsilon esep "
+	  "fillcolor "
 	  "fontcolor fontname fontnames fontpath fontsize forcelabels gradientangle href id imagepath inputscale label "
 	  "label_scheme labeljust labelloc landscape layer layerlistsep layers layerselect layersep layout levels "
 	  "levelsgap lheight linelength lp lwidth margin maxiter mclimit mindist mode model newrank nodesep nojustify "
@@ -113,7 +114,7 @@ attributes_distance(const char *a, const char *b)
 const char *
 attributes_suggest(const char *name, const char *const *candidates)
 {
-	unsigned best = strlen(name) < 4 ? 3 : 4;
+	unsigned best = strlen(name) < 3 ? (unsigned)strlen(name) : strlen(name) == 3 ? 3 : 4;
 	const char *found = NULL;
 
 	/* Two letters swapped are a distance of two; more than half of the word is another word. */
@@ -370,7 +371,11 @@ attributes_candidates(const struct attributes_target *target, unsigned where, co
 static const char *
 attributes_place(unsigned where)
 {
-	return where & ATTRIBUTES_GRAPH ? "the graph" : where & ATTRIBUTES_NODE ? "a node" : "an edge";
+	if (where & ATTRIBUTES_NODE)
+		return where & ATTRIBUTES_GRAPH ? "the graph or a node" : "a node";
+	if (where & ATTRIBUTES_EDGE)
+		return where & ATTRIBUTES_GRAPH ? "the graph or an edge" : "an edge";
+	return "the graph";
 }
 
 static void
@@ -380,8 +385,8 @@ attributes_unknown(struct attributes_target *target, unsigned where, const struc
 
 	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
 		if (strcmp(attributes_own[i].name, a->name) == 0) {
-			attributes_refuse(target->check, a->line, "%s is no attribute of %s: it belongs on %s",
-					  a->name, attributes_place(where), attributes_place(attributes_own[i].where));
+			attributes_refuse(target->check, a->line, "%s is no attribute of %s: it belongs on %s", a->name,
+					  attributes_place(where), attributes_place(attributes_own[i].where));
 			return;
 		}
 	attributes_candidates(target, where, candidates);
@@ -431,8 +436,8 @@ attributes_check_carry(struct attributes_target *target, const struct xk_graph_a
 	const struct xk_graph_attribute *carry = xk_graph_attribute_find(attributes, "carry");
 
 	if (carry != NULL && xk_graph_attribute_find(attributes, "budget") == NULL)
-		attributes_refuse(target->check, carry->line, "carry of %s is without effect: it has no budget of its own",
-				  target->of);
+		attributes_refuse(target->check, carry->line,
+				  "carry of %s is without effect: it has no budget of its own", target->of);
 }
 
 /* ---- what has attributes ------------------------------------------------------------------------------------- */
@@ -482,7 +487,8 @@ attributes_check_edge(struct attributes_check *check, struct xk_graph_edge *edge
 	attributes_check_list(&target, ATTRIBUTES_EDGE, &edge->attributes);
 	attributes_check_carry(&target, &edge->attributes);
 	if (edge->handoff == XK_GRAPH_NEVER && edge->budget.budget_ns != 0)
-		attributes_refuse(check, edge->line, "%s has handoff=never and a budget: the one forbids what the other "
-						     "asks for",
+		attributes_refuse(check, edge->line,
+				  "%s has handoff=never and a budget: the one forbids what the other "
+				  "asks for",
 				  of);
 }

@@ -27,12 +27,13 @@ check_unknown_type(struct attributes_check *check, unsigned line, const char *no
 	if (meant != NULL)
 		attributes_refuse(check, line, "unknown protocol \"%.80s\" (did you mean \"%s\"?)", type, meant);
 	else if (strcmp(node, type) == 0)
-		attributes_refuse(check, line, "unknown protocol \"%.80s\" (`xk protocols` lists them; [protocol=NAME] "
-					       "gives a node a type that is not its name)",
+		attributes_refuse(check, line,
+				  "unknown protocol \"%.80s\" (`xk protocols` lists them; [protocol=NAME] "
+				  "gives a node a type that is not its name)",
 				  type);
 	else
-		attributes_refuse(check, line, "unknown protocol \"%.80s\" of node %s (`xk protocols` lists them)", type,
-				  node);
+		attributes_refuse(check, line, "unknown protocol \"%.80s\" of node %s (`xk protocols` lists them)",
+				  type, node);
 }
 
 static void
@@ -55,8 +56,8 @@ enum check_colour { CHECK_UNSEEN, CHECK_ON_PATH, CHECK_DONE };
 
 struct check_walk {
 	struct attributes_check *check;
-	uint8_t *colour;	 /* enum check_colour, by node */
-	unsigned *path, len;	 /* the nodes above the one looked at, and it */
+	uint8_t *colour;     /* enum check_colour, by node */
+	unsigned *path, len; /* the nodes above the one looked at, and it */
 
 	bool cyclic;
 };
@@ -72,7 +73,8 @@ check_report_cycle(struct check_walk *walk, const struct xk_graph_edge *edge)
 	while (walk->path[--from] != edge->lower)
 		;
 	for (unsigned i = from; i < walk->len && used < sizeof(text) - XK_GRAPH_NAME_MAX - 16; i++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.63s -> ", graph->nodes[walk->path[i]].name);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.63s -> ",
+					 graph->nodes[walk->path[i]].name);
 	if (used >= sizeof(text) - XK_GRAPH_NAME_MAX - 16)
 		snprintf(text + used, sizeof(text) - used, "... -> ");
 	attributes_refuse(walk->check, edge->line, "a cycle: %s%s", text, graph->nodes[edge->lower].name);
@@ -195,6 +197,13 @@ check_next_named(const struct check_places *places, const char *role, const bool
 	return found;
 }
 
+/* Of two edges that cannot both be: the one that is written later. */
+static const struct xk_graph_edge *
+check_later(const struct xk_graph_edge *a, const struct xk_graph_edge *b)
+{
+	return a->line > b->line ? a : b;
+}
+
 static void
 check_place_named(struct check_places *places, unsigned role, bool *placed)
 {
@@ -209,8 +218,8 @@ check_place_named(struct check_places *places, unsigned role, bool *placed)
 			continue;
 		}
 		if (!(places->node->type->flags & XK_REPEATS))
-			check_places_refuse(places, places->edges[edge].line, "%s has two lowers of role %s: %s and %s",
-					    places->node->name, name,
+			check_places_refuse(places, check_later(&places->edges[first], &places->edges[edge])->line,
+					    "%s has two lowers of role %s: %s and %s", places->node->name, name,
 					    check_name(places->check, places->edges[first].lower),
 					    check_name(places->check, places->edges[edge].lower));
 		else
@@ -226,8 +235,8 @@ check_unknown_role(struct check_places *places, const struct xk_graph_attribute 
 	char list[256];
 
 	if (places->roles == 0)
-		check_places_refuse(places, a->line, "role \"%.80s\" on an edge from %s, which takes no lowers", a->value,
-				    places->node->name);
+		check_places_refuse(places, a->line, "role \"%.80s\" on an edge from %s, which takes no lowers",
+				    a->value, places->node->name);
 	else
 		check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, but %s",
 				    places->node->name, a->value,
@@ -242,8 +251,8 @@ check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge
 
 	for (const struct xk_graph_edge *e = places->edges; e < edge; e++)
 		if (e->lower == edge->lower) {
-			check_places_refuse(places, edge->line, "parallel edges %s -> %s: the first is in line %u", name,
-					    lower, e->line);
+			check_places_refuse(places, edge->line, "parallel edges %s -> %s: the first is in line %u",
+					    name, lower, e->line);
 			return;
 		}
 	if (places->roles == 0)
@@ -427,22 +436,23 @@ static void
 check_one_upper(struct attributes_check *check, unsigned node)
 {
 	const struct xk_graph *graph = check->graph;
-	int first = -1;
+	const struct xk_graph_edge *first = NULL;
 
 	if (graph->nodes[node].type == NULL || !(graph->nodes[node].type->flags & XK_ONE_UPPER))
 		return;
 	for (unsigned i = 0; i < graph->edge_count; i++) {
-		if (graph->edges[i].lower != node)
+		const struct xk_graph_edge *edge = &graph->edges[i];
+
+		if (edge->lower != node)
 			continue;
-		if (first < 0 || graph->edges[i].upper == graph->edges[first].upper) {
-			first = (int)i;
-			continue;
+		if (first != NULL && first->upper != edge->upper) {
+			attributes_refuse(check, check_later(first, edge)->line,
+					  "%s and %s both stand on %s: %s takes only one upper",
+					  check_name(check, first->upper), check_name(check, edge->upper),
+					  graph->nodes[node].name, graph->nodes[node].type->name);
+			return;
 		}
-		attributes_refuse(check, graph->edges[i].line, "%s and %s both stand on %s: %s takes only one upper",
-				  check_name(check, graph->edges[first].upper),
-				  check_name(check, graph->edges[i].upper), graph->nodes[node].name,
-				  graph->nodes[node].type->name);
-		return;
+		first = edge;
 	}
 }
 
@@ -460,16 +470,17 @@ check_port(struct attributes_check *check)
 	}
 	/* What is unknown may have been meant as the port. */
 	if (!unknown)
-		attributes_refuse(check, check->graph->line, "this graph has no port: its lowest protocol needs one, "
-							     "like eth -> port");
+		attributes_refuse(check, check->graph->line,
+				  "this graph has no port: its lowest protocol needs one, "
+				  "like eth -> port");
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------- */
 
-/* An upper's number on the lower looked at. */
+/* A number on the lower looked at, and the edge by which its upper has it. */
 struct check_claim {
-	unsigned upper, number;
-	unsigned line;
+	uint32_t number;
+	const struct xk_graph_edge *edge;
 };
 
 struct check_numbers {
@@ -528,25 +539,32 @@ check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *numbe
 }
 
 static void
+check_same_number(struct check_numbers *numbers, const struct xk_graph_edge *a, const struct xk_graph_edge *b,
+		  uint32_t number)
+{
+	const struct xk_graph_edge *later = check_later(a, b), *earlier = later == a ? b : a;
+
+	attributes_refuse(numbers->check, later->line,
+			  "%s and %s (line %u) both have number %u (0x%04x) on %s: write another number=N on the edge "
+			  "of one of them",
+			  check_name(numbers->check, later->upper), check_name(numbers->check, earlier->upper),
+			  earlier->line, number, number, check_name(numbers->check, numbers->lower));
+}
+
+static void
 check_claim_number(struct check_numbers *numbers, const struct xk_graph_edge *edge, uint32_t number)
 {
-	struct attributes_check *check = numbers->check;
-
 	for (unsigned i = 0; i < numbers->count; i++) {
 		const struct check_claim *other = &numbers->claims[i];
 
 		if (other->number != number)
 			continue;
-		if (other->upper != edge->upper)
-			attributes_refuse(check, edge->line,
-					  "%s and %s (line %u) both have number %u (0x%04x) on %s: "
-					  "write another number=N on the edge of one of them",
-					  check_name(check, edge->upper), check_name(check, other->upper), other->line,
-					  number, number, check_name(check, numbers->lower));
+		if (other->edge->upper != edge->upper)
+			check_same_number(numbers, edge, other->edge, number);
 		return;
 	}
 	numbers->claims = xk_graph_grow(numbers->claims, numbers->count, sizeof(*numbers->claims));
-	numbers->claims[numbers->count++] = (struct check_claim){ edge->upper, number, edge->line };
+	numbers->claims[numbers->count++] = (struct check_claim){ number, edge };
 }
 
 /* Every upper that stands on node, through virtual protocols too, claims its number on numbers->lower. */
@@ -577,13 +595,15 @@ static void
 check_unused_number(struct attributes_check *check, const struct xk_graph_edge *edge)
 {
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(&edge->attributes, "number");
-	const struct xk_graph_node *upper = &check->graph->nodes[edge->upper], *lower = &check->graph->nodes[edge->lower];
+	const struct xk_graph_node *upper = &check->graph->nodes[edge->upper],
+				   *lower = &check->graph->nodes[edge->lower];
 
 	if (!edge->has_number || upper->type == NULL || lower->type == NULL || edge->role == NULL)
 		return;
 	if (upper->type->flags & XK_VIRTUAL)
-		attributes_refuse(check, a->line, "number of %s -> %s: %s is virtual and has no number; the protocols "
-						  "above it have",
+		attributes_refuse(check, a->line,
+				  "number of %s -> %s: %s is virtual and has no number; the protocols "
+				  "above it have",
 				  upper->name, lower->name, upper->name);
 	else
 		attributes_refuse(check, a->line, "number of %s -> %s: %s (%s) does not number its uppers", upper->name,

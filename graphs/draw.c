@@ -175,9 +175,13 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
 			   : !draw_has_upper(graph, index) ? DRAW_FILL_TOP
 							   : DRAW_FILL;
 
-	fprintf(stream, "\tn%u [fillcolor=\"%s\", style=\"%s\", label=<<table border=\"0\" cellspacing=\"0\" "
-			"cellpadding=\"1\">",
-		index, fill, flags & XK_VIRTUAL ? "filled,rounded,dashed" : flags & XK_PORT ? "filled" : "filled,rounded");
+	fprintf(stream,
+		"\tn%u [fillcolor=\"%s\", style=\"%s\", label=<<table border=\"0\" cellspacing=\"0\" "
+		"cellpadding=\"1\">",
+		index, fill,
+		flags & XK_VIRTUAL ? "filled,rounded,dashed"
+		: flags & XK_PORT  ? "filled"
+				   : "filled,rounded");
 	draw_name(stream, node);
 	draw_policy(stream, &node->policy, &graph->policy);
 	draw_settings(stream, node);

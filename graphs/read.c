@@ -1,8 +1,8 @@
 /*
  * read.c - a graph file becomes a struct xk_graph: libcgraph reads it, the scan (scan.h) says where everything stands.
  */
-#include <errno.h>
 #include <cgraph.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,7 +82,7 @@ read_cgraph_error(struct scan *scan)
 static Agraph_t *
 read_cgraph(struct scan *scan, const char *text)
 {
-	char name[] = "line";
+	char name[] = "DOT";
 	agerrlevel_t level;
 	Agraph_t *g;
 
@@ -256,16 +256,6 @@ read_knows_nodes(Agraph_t *g, const struct scan *scan)
 	return true;
 }
 
-/* libcgraph merges edges of one key; that is what makes the two differ, if anything does. */
-static unsigned
-read_key_line(const struct scan *scan)
-{
-	for (unsigned i = 0; i < scan->edge_count; i++)
-		if (xk_graph_attribute_find(&scan->edges[i].attributes, "key") != NULL)
-			return scan->edges[i].line;
-	return scan->line;
-}
-
 /* Both must have seen the same, or lines would be wrong and bounds not kept. */
 static bool
 read_agree(Agraph_t *g, const struct scan *scan)
@@ -273,10 +263,11 @@ read_agree(Agraph_t *g, const struct scan *scan)
 	if (agisdirected(g) && agnnodes(g) == (int)scan->node_count && agnedges(g) == (int)scan->edge_count &&
 	    read_knows_nodes(g, scan))
 		return true;
-	xk_graph_errors_add(scan->errors, scan->file, read_key_line(scan),
-			    "libcgraph finds %d nodes and %d edges where %u and %u are written: an edge may have no "
-			    "key, and a name is written in one way",
-			    agnnodes(g), agnedges(g), scan->node_count, scan->edge_count);
+	/* What was refused may be why. */
+	if (!scan->wrong)
+		xk_graph_errors_add(scan->errors, scan->file, scan->line,
+				    "libcgraph finds %d nodes and %d edges where %u and %u are written", agnnodes(g),
+				    agnedges(g), scan->node_count, scan->edge_count);
 	return false;
 }
 

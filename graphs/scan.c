@@ -10,7 +10,7 @@
 
 #include "graphs/scan.h"
 
-enum { SCAN_APPLIED_MAX = 100000 };
+enum { SCAN_APPLIED_MAX = 100000, SCAN_JOINED_MAX = 256 };
 
 enum scan_token {
 	SCAN_END = 256, /* others are characters */
@@ -37,6 +37,7 @@ struct scan_state {
 	unsigned token_line;
 	char *text; /* of the token, malloc'ed */
 	unsigned depth;
+	unsigned joined;  /* strings by + */
 	unsigned applied; /* attributes to objects, the same ones again too */
 	unsigned attribute_names;
 	char *names[XK_GRAPH_ATTRIBUTES_MAX];
@@ -145,8 +146,6 @@ scan_space(struct scan_state *state)
 			scan_rest_of_line(state, false);
 		else if (*state->next == '#')
 			scan_rest_of_line(state, state->line_start);
-		else if (scan_at(state, "\xEF\xBB\xBF"))
-			state->next += 3;
 		else if (strchr(" \t\r\n", *state->next) != NULL)
 			scan_take(state);
 		else
@@ -154,11 +153,22 @@ scan_space(struct scan_state *state)
 	}
 }
 
+/* Bytes that the string which begins here has, at most. */
+static size_t
+scan_string_room(const struct scan_state *state)
+{
+	const char *p = state->next + 1;
+
+	while (p < state->end && *p != '"')
+		p += *p == '\\' && p + 1 < state->end ? 2 : 1;
+	return (size_t)(p - state->next) + 1;
+}
+
 /* "...", with libcgraph's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
 static void
 scan_string(struct scan_state *state)
 {
-	char *to = malloc((size_t)(state->end - state->next) + 1), *from = to;
+	char *to = malloc(scan_string_room(state)), *from = to;
 	unsigned line = state->line;
 
 	xk_assert(to != NULL);
@@ -182,8 +192,7 @@ scan_string(struct scan_state *state)
 		scan_fail(state, line, "this string is not closed by \"");
 	else
 		state->next++;
-	state->text = realloc(from, (size_t)(to - from) + 1);
-	xk_assert(state->text != NULL);
+	state->text = from;
 }
 
 static void
@@ -243,8 +252,9 @@ scan_word(struct scan_state *state)
 	state->next += to - from;
 	state->token = SCAN_NAME;
 	if (number > from && to > number)
-		scan_fail(state, state->token_line, "\"%.40s\" begins like a number and does not end like one: "
-						    "write it in quotes",
+		scan_fail(state, state->token_line,
+			  "\"%.40s\" begins like a number and does not end like one: "
+			  "write it in quotes",
 			  state->text);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(words); i++)
 		if (strcasecmp(state->text, words[i].word) == 0)
@@ -316,6 +326,8 @@ scan_id(struct scan_state *state, bool *html, const char *expected)
 	scan_next(state);
 	while (string && state->token == '+') {
 		scan_next(state);
+		if (++state->joined > SCAN_JOINED_MAX)
+			scan_fail(state, state->line, "more than %d strings are joined by +", SCAN_JOINED_MAX);
 		if (state->token != SCAN_STRING || *html) {
 			scan_syntax(state, "a quoted string on both sides of +");
 			free(id);
@@ -532,6 +544,14 @@ scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes
 					    "%s in a subgraph: a subgraph only groups what is drawn", meant[k]);
 }
 
+/* libcgraph keeps it for itself: edges of one key are one edge to it. */
+static void
+scan_refuse_key(struct scan_state *state, unsigned line, const struct xk_graph_attributes *list)
+{
+	if (xk_graph_attribute_find(list, "key") != NULL)
+		scan_refuse(state, line, "unknown attribute \"key\" of an edge");
+}
+
 /* graph [...], node [...], edge [...] */
 static void
 scan_default(struct scan_state *state)
@@ -545,6 +565,8 @@ scan_default(struct scan_state *state)
 	if (state->token != '[')
 		scan_syntax(state, "[");
 	scan_list(state, &list);
+	if (which == SCAN_EDGE)
+		scan_refuse_key(state, line, &list);
 	if (which == SCAN_GRAPH)
 		scan_graph_attributes(state, &list);
 	else if (state->depth > 0)
@@ -574,8 +596,9 @@ scan_chain(struct scan_state *state, int upper, unsigned line, int **chain)
 			scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
 
 		if (state->token == '{' || state->token == SCAN_SUBGRAPH)
-			scan_fail(state, lower_line, "several nodes in braces at the end of an edge: write one edge for "
-						     "each, so that their order is clear");
+			scan_fail(state, lower_line,
+				  "several nodes in braces at the end of an edge: write one edge for "
+				  "each, so that their order is clear");
 		lower = scan_node_id(state, "a node after ->");
 		if (lower < 0)
 			break;
@@ -598,6 +621,7 @@ scan_edges(struct scan_state *state, int upper, unsigned line)
 	unsigned count = scan_chain(state, upper, line, &chain);
 
 	scan_list(state, &list);
+	scan_refuse_key(state, line, &list);
 	for (unsigned i = 0; i < count && !state->scan->failed; i++) {
 		struct scan_edge *edge = &state->scan->edges[chain[i]];
 		char of[256];
@@ -627,8 +651,7 @@ scan_nodes(struct scan_state *state, int node)
 		scan_fail(state, state->token_line, "several nodes at the end of an edge: write one edge for each");
 	scan_list(state, &list);
 	for (unsigned i = 0; i < count && !state->scan->failed; i++)
-		scan_apply(state, &state->scan->nodes[nodes[i]].attributes, &list,
-			   state->scan->nodes[nodes[i]].name);
+		scan_apply(state, &state->scan->nodes[nodes[i]].attributes, &list, state->scan->nodes[nodes[i]].name);
 	free(nodes);
 	xk_graph_attributes_clear(&list);
 }
@@ -674,8 +697,9 @@ scan_subgraph(struct scan_state *state)
 	scan_body(state);
 	state->depth--;
 	if (state->token == SCAN_ARROW)
-		scan_fail(state, line, "several nodes in braces at the end of an edge: write one edge for each, so that "
-				       "their order is clear");
+		scan_fail(state, line,
+			  "several nodes in braces at the end of an edge: write one edge for each, so that "
+			  "their order is clear");
 	else if (state->token == '[')
 		scan_fail(state, line, "attributes after a subgraph: write them in its braces");
 	else if (state->token == ',')
@@ -708,6 +732,9 @@ scan_file(struct scan_state *state)
 {
 	bool html;
 
+	/* A byte order mark, which not every libcgraph knows. */
+	if (scan_at(state, "\xEF\xBB\xBF"))
+		memset(state->next, ' ', 3);
 	scan_next(state);
 	if (state->token == SCAN_END)
 		scan_fail(state, 1, "there is no graph in this file: expected digraph NAME { ... }");

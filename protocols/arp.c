@@ -278,9 +278,9 @@ arp_add(struct arp *arp, uint32_t host, bool learning, struct arp_queue *queue)
 {
 	struct arp_entry *e, **bucket = arp_bucket(arp, host);
 
-	TAILQ_FOREACH(e, &arp->by_use, by_use)
-	if (arp_may_be_replaced(e, learning))
-		break;
+	e = TAILQ_FIRST(&arp->by_use);
+	while (e != NULL && !arp_may_be_replaced(e, learning))
+		e = TAILQ_NEXT(e, by_use);
 	if (e == NULL)
 		return NULL;
 	if (e->state == ARP_ASKING || e->state == ARP_KNOWN) {

@@ -24,7 +24,7 @@ enum { ETH_DROP_NOT_MINE = XK_DROP_OWN, ETH_DROP_BAD_TYPE, ETH_DROP_BAD_SOURCE }
 
 enum { ETH_COUNT_TO_SELF };
 
-/* An opener that meets a session that is just being closed tries again so often. */
+/* So many openers and closers may come in between before an opener gives up. */
 enum { ETH_TRIES = 1000 };
 
 struct eth_header {
@@ -237,6 +237,8 @@ eth_session_get(struct eth *eth, struct xk_protocol *hlp_receive, struct xk_prot
 		} else if (xk_duplicate(s)) {
 			*session = s;
 			return 0;
+		} else { /* it is dead; who closes it may not run for long, so do not wait for that */
+			xk_map_unbind(&eth->active, &s->binding);
 		}
 	}
 	return -EADDRINUSE;

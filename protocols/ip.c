@@ -244,9 +244,9 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 
 /* The session of h; a session's addresses have been checked when it came to be. 0, or the reason to drop. */
 static inline unsigned
-ip_find_session(struct ip *ip, struct xk_session *lls, const struct ip_header *h, struct xk_session **session)
+ip_find_session(struct ip *ip, struct xk_session *lls, struct ip_header h, struct xk_session **session)
 {
-	struct xk_session *s = xk_map_resolve(&ip->sessions, ip_key(h->protocol, h->source, h->destination, NULL));
+	struct xk_session *s = xk_map_resolve(&ip->sessions, ip_key(h.protocol, h.source, h.destination, NULL));
 
 	if (xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
 				     atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed))) {
@@ -258,26 +258,28 @@ ip_find_session(struct ip *ip, struct xk_session *lls, const struct ip_header *h
 
 /* Whether a fragment is worth a place in the table. 0, or the reason to drop it. */
 static unsigned
-ip_check_fragment(struct ip *ip, const struct ip_header *h)
+ip_check_fragment(struct ip *ip, struct ip_header h)
 {
-	struct xk_key key = ip_key(h->protocol, h->source, h->destination, NULL);
+	struct xk_key key = ip_key(h.protocol, h.source, h.destination, NULL);
 	unsigned why;
 
+	if ((h.fragment & IP_RESERVED) != 0)
+		return IP_DROP_BAD_FLAGS;
 	if (xk_map_resolve(&ip->sessions, key) != NULL)
 		return 0;
 	why = ip_session_check_addresses(ip, h);
-	if (why == 0 && xk_map_resolve(&ip->enables, ip_enable_key(h->protocol)) == NULL)
+	if (why == 0 && xk_map_resolve(&ip->enables, ip_enable_key(h.protocol)) == NULL)
 		why = XK_DROP_NO_SESSION;
 	return why;
 }
 
 /* Takes fragment m. The datagram, if this makes it whole, or NULL. */
 static struct xk_msg *
-ip_reassemble(struct ip *ip, const struct ip_header *h, struct xk_msg *m)
+ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 {
 	struct ip_reassembly_discarded discarded = { { NULL } };
-	struct ip_reassembly_fragment fragment = { h->source, h->destination, (uint32_t)(h->fragment & IP_OFFSET) * 8,
-						   h->id,     h->protocol,    (h->fragment & IP_MORE) != 0 };
+	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
+						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
 	unsigned why = ip_check_fragment(ip, h);
 
 	if (why != 0) {
@@ -305,17 +307,17 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct ip_header h;
 	unsigned why = ip_header_pop(&h, &m);
 
-	if (why == 0 && xk_unlikely(ip_header_is_fragment(&h))) {
-		m = ip_reassemble(ip, &h, m);
+	if (why == 0 && xk_unlikely(ip_header_is_special(&h))) {
+		m = ip_reassemble(ip, h, m);
 		if (m == NULL)
 			return;
 	}
 	if (xk_likely(why == 0))
-		why = ip_find_session(ip, lls, &h, &s);
+		why = ip_find_session(ip, lls, h, &s);
 	if (xk_unlikely(why != 0))
 		xk_drop(self, m, why);
 	else
-		xk_pop(s, lls, m, &h);
+		xk_pop(s, lls, m, NULL);
 }
 
 static void

@@ -54,7 +54,7 @@ struct ip_header {
 	uint8_t protocol;
 };
 
-/* The sum of all 20 bytes, for xk_sum_fold. */
+/* The sum of all 20 bytes, not folded. */
 static inline uint64_t
 ip_header_sum(const uint8_t *p)
 {
@@ -85,15 +85,13 @@ ip_header_pop(struct ip_header *h, struct xk_msg **m)
 	length = xk_get16(p + IP_LENGTH);
 	if (xk_unlikely(length < IP_HEADER_LEN || length > xk_msg_len(*m)))
 		return IP_DROP_BAD_LENGTH;
-	if (((*m)->flags & XK_MSG_IP_SUM_GOOD) == 0 && xk_unlikely(xk_sum_fold(ip_header_sum(p)) != 0xffff))
+	if (((*m)->flags & XK_MSG_IP_SUM_GOOD) == 0 && xk_unlikely(!xk_sum_is_intact(ip_header_sum(p))))
 		return IP_DROP_BAD_CHECKSUM;
 	h->id = xk_get16(p + IP_ID);
 	h->fragment = xk_get16(p + IP_FRAGMENT);
 	h->protocol = p[IP_PROTOCOL];
 	h->source = xk_get32(p + IP_SOURCE);
 	h->destination = xk_get32(p + IP_DESTINATION);
-	if (xk_unlikely((h->fragment & IP_RESERVED) != 0))
-		return IP_DROP_BAD_FLAGS;
 	if (xk_unlikely(p[IP_TTL] == 0))
 		return IP_DROP_TTL_ZERO;
 	xk_msg_truncate(*m, length);
@@ -101,10 +99,11 @@ ip_header_pop(struct ip_header *h, struct xk_msg **m)
 	return 0;
 }
 
+/* Whether h is no whole datagram, or not even a proper one: one test for what is rare. */
 static inline bool
-ip_header_is_fragment(const struct ip_header *h)
+ip_header_is_special(const struct ip_header *h)
 {
-	return (h->fragment & (IP_MORE | IP_OFFSET)) != 0;
+	return (h->fragment & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
 /* What is the same in every header of a session; the rest is zero. */

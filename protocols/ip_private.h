@@ -80,13 +80,13 @@ int ip_session_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_re
 			    struct xk_participants *participants);
 
 /* Whether h may come from where it says, and is for us. 0, or the reason to drop it. */
-unsigned ip_session_check_addresses(const struct ip *ip, const struct ip_header *h);
+unsigned ip_session_check_addresses(const struct ip *ip, struct ip_header h);
 
 /*
  * The session of h, which came up lls, opened passively if need be, where `first`, the one found by addresses alone, is
  * missing or has learned another session below. 0, or the reason to drop the datagram.
  */
-unsigned ip_session_find(struct ip *ip, struct xk_session *lls, const struct ip_header *h,
-			 const struct xk_session *first, struct xk_session **session);
+unsigned ip_session_find(struct ip *ip, struct xk_session *lls, struct ip_header h, const struct xk_session *first,
+			 struct xk_session **session);
 
 #endif

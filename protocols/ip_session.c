@@ -231,32 +231,32 @@ ip_session_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receiv
 }
 
 unsigned
-ip_session_check_addresses(const struct ip *ip, const struct ip_header *h)
+ip_session_check_addresses(const struct ip *ip, struct ip_header h)
 {
 	unsigned index;
 	enum xk_vnet_kind kind;
 
-	if (h->source >> 24 == 127 || h->destination >> 24 == 127)
+	if (h.source >> 24 == 127 || h.destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
-	if (h->source >> 24 == 0 || h->source >= UINT32_C(0xe0000000))
+	if (h.source >> 24 == 0 || h.source >= UINT32_C(0xe0000000))
 		return IP_DROP_BAD_SOURCE;
-	kind = ip_kind(ip, h->source, &index);
+	kind = ip_kind(ip, h.source, &index);
 	if (kind == XK_VNET_MINE || kind == XK_VNET_BROADCAST)
 		return IP_DROP_BAD_SOURCE;
 	/* the network itself: the broadcast address of old */
 	if (kind == XK_VNET_ON_LINK && ip->interface[index].broadcast != 0 &&
-	    (h->source & ~ip->interface[index].mask) == 0)
+	    (h.source & ~ip->interface[index].mask) == 0)
 		return IP_DROP_BAD_SOURCE;
-	kind = ip_kind(ip, h->destination, &index);
+	kind = ip_kind(ip, h.destination, &index);
 	return kind == XK_VNET_MINE || kind == XK_VNET_BROADCAST ? 0 : IP_DROP_NOT_MINE;
 }
 
 /* A session for the stranger of h, over the session below that was heard. 0, or the reason to drop the datagram. */
 static unsigned
-ip_session_open_passively(struct ip *ip, struct xk_session *lls, const struct ip_header *h, struct xk_key key,
+ip_session_open_passively(struct ip *ip, struct xk_session *lls, struct ip_header h, struct xk_key key,
 			  struct xk_session **session)
 {
-	const struct xk_enable *enable = xk_map_resolve(&ip->enables, ip_enable_key(h->protocol));
+	const struct xk_enable *enable = xk_map_resolve(&ip->enables, ip_enable_key(h.protocol));
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_session *s;
 	int err;
@@ -265,7 +265,7 @@ ip_session_open_passively(struct ip *ip, struct xk_session *lls, const struct ip
 		return XK_DROP_NO_SESSION;
 	hlp_receive = enable->hlp_receive;
 	hlp_type = enable->hlp_type;
-	err = ip_session_new(ip, hlp_receive, hlp_type, lls, h->protocol, h->source, h->destination, &s);
+	err = ip_session_new(ip, hlp_receive, hlp_type, lls, h.protocol, h.source, h.destination, &s);
 	if (err != 0)
 		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
 	err = xk_session_bind(s, &ip->sessions, key);
@@ -284,10 +284,10 @@ ip_session_open_passively(struct ip *ip, struct xk_session *lls, const struct ip
 }
 
 unsigned
-ip_session_find(struct ip *ip, struct xk_session *lls, const struct ip_header *h, const struct xk_session *first,
+ip_session_find(struct ip *ip, struct xk_session *lls, struct ip_header h, const struct xk_session *first,
 		struct xk_session **session)
 {
-	struct xk_key key = ip_key(h->protocol, h->source, h->destination, lls);
+	struct xk_key key = ip_key(h.protocol, h.source, h.destination, lls);
 	unsigned why;
 
 	*session = xk_map_resolve(&ip->sessions, key);
@@ -297,6 +297,6 @@ ip_session_find(struct ip *ip, struct xk_session *lls, const struct ip_header *h
 	if (why != 0)
 		return why;
 	if (first == NULL)
-		key = ip_key(h->protocol, h->source, h->destination, NULL);
+		key = ip_key(h.protocol, h.source, h.destination, NULL);
 	return ip_session_open_passively(ip, lls, h, key, session);
 }

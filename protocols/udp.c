@@ -91,11 +91,11 @@ udp_sum_of_length(size_t length)
 
 /* Whether m, header included, is what was sent. */
 static inline bool
-udp_is_intact(const struct udp_header *h, const struct xk_msg *m, uint64_t pseudo_sum)
+udp_is_intact(struct udp_header h, const struct xk_msg *m, uint64_t pseudo_sum)
 {
-	if (h->checksum == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
+	if (h.checksum == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
 		return true;
-	return xk_sum_fold(pseudo_sum + udp_sum_of_length(h->length) + xk_msg_sum(m)) == 0xffff;
+	return xk_sum_is_intact(pseudo_sum + udp_sum_of_length(h.length) + xk_msg_sum(m));
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------ */
@@ -432,9 +432,9 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 
 /* A session for the stranger of h, which came up lls with m. 0, or the reason to drop m. */
 static unsigned
-udp_open_passively(struct udp *udp, struct xk_session *lls, const struct udp_header *h, struct udp_session **session)
+udp_open_passively(struct udp *udp, struct xk_session *lls, struct udp_header h, struct udp_session **session)
 {
-	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(h->destination));
+	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(h.destination));
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct udp_session *s;
 	int err;
@@ -446,12 +446,12 @@ udp_open_passively(struct udp *udp, struct xk_session *lls, const struct udp_hea
 	err = udp_session_new(udp, hlp_receive, hlp_type, lls, &s);
 	if (err != 0)
 		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
-	udp_session_set_ports(s, h->destination, h->source);
+	udp_session_set_ports(s, h.destination, h.source);
 	err = xk_session_bind(&s->session, &udp->sessions, udp_key(s->local, s->remote, lls));
 	if (err != 0) {
 		xk_close(&s->session);
 		*session =
-			err != -EEXIST ? NULL : xk_map_resolve(&udp->sessions, udp_key(h->destination, h->source, lls));
+			err != -EEXIST ? NULL : xk_map_resolve(&udp->sessions, udp_key(h.destination, h.source, lls));
 		return *session != NULL ? 0 : XK_DROP_NO_MEMORY;
 	}
 	if (xk_open_done(hlp_receive, &udp->protocol, &s->session, hlp_type) != 0) {
@@ -465,12 +465,12 @@ udp_open_passively(struct udp *udp, struct xk_session *lls, const struct udp_hea
 
 /* As udp_find_session, for the first datagram of a stranger: nothing is remembered of one that is not intact. */
 static unsigned
-udp_find_stranger(struct udp *udp, struct xk_session *lls, const struct udp_header *h, const struct xk_msg *m,
+udp_find_stranger(struct udp *udp, struct xk_session *lls, struct udp_header h, const struct xk_msg *m,
 		  struct udp_session **session)
 {
 	struct udp_hosts hosts;
 
-	if (xk_map_resolve(&udp->enables, udp_enable_key(h->destination)) == NULL || udp_ask_hosts(lls, &hosts) != 0)
+	if (xk_map_resolve(&udp->enables, udp_enable_key(h.destination)) == NULL || udp_ask_hosts(lls, &hosts) != 0)
 		return XK_DROP_NO_SESSION;
 	if (!udp_is_intact(h, m, udp_pop_sum(&hosts)))
 		return UDP_DROP_BAD_CHECKSUM;
@@ -479,10 +479,10 @@ udp_find_stranger(struct udp *udp, struct xk_session *lls, const struct udp_head
 
 /* The session of h, whose message m, header included, is intact. 0, or the reason to drop m. */
 static inline unsigned
-udp_find_session(struct udp *udp, struct xk_session *lls, const struct udp_header *h, const struct xk_msg *m,
+udp_find_session(struct udp *udp, struct xk_session *lls, struct udp_header h, const struct xk_msg *m,
 		 struct udp_session **session)
 {
-	struct udp_session *s = xk_map_resolve(&udp->sessions, udp_key(h->destination, h->source, lls));
+	struct udp_session *s = xk_map_resolve(&udp->sessions, udp_key(h.destination, h.source, lls));
 
 	if (xk_unlikely(s == NULL))
 		return udp_find_stranger(udp, lls, h, m, session);
@@ -498,13 +498,13 @@ udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	unsigned why = udp_header_load(&h, &m);
 
 	if (xk_likely(why == 0))
-		why = udp_find_session((struct udp *)self, lls, &h, m, &s);
+		why = udp_find_session((struct udp *)self, lls, h, m, &s);
 	if (xk_unlikely(why != 0)) {
 		xk_drop(self, m, why);
 		return;
 	}
 	xk_msg_pop(&m, XK_UDP_HEADER_LEN);
-	xk_pop(&s->session, lls, m, &h);
+	xk_pop(&s->session, lls, m, NULL);
 }
 
 static void

@@ -10,7 +10,7 @@
  *               a pattern that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      passed on
- * Counters:     messages (delivered here, requests and echoes), lost, refused (by the protocol below, when sending)
+ * Counters:     messages (delivered here, requests and echoes), lost, unsent (the protocol below would not)
  * Drops:        late, bad: echoes that are not the one awaited; no_session: requests while serve=no
  * Not done:     several clients in one instance; several requests under way
  * Graph:        udptest -> udp
@@ -27,10 +27,10 @@
 
 enum { UDPTEST_NUMBER_LEN = 8, UDPTEST_LOOKS = 4, UDPTEST_RETRY_US = 100000 };
 enum udptest_drop { UDPTEST_LATE = XK_DROP_OWN, UDPTEST_BAD };
-enum udptest_counter { UDPTEST_MESSAGES, UDPTEST_LOST, UDPTEST_REFUSED };
+enum udptest_counter { UDPTEST_MESSAGES, UDPTEST_LOST, UDPTEST_UNSENT };
 
 static const char *const udptest_drops[] = { "late", "bad", NULL };
-static const char *const udptest_counters[] = { "messages", "lost", "refused", NULL };
+static const char *const udptest_counters[] = { "messages", "lost", "unsent", NULL };
 
 /* Whose turn it is, in udptest.turn: nobody's (no run), an echo's (its number is awaited), or somebody's who acts. */
 #define UDPTEST_NO_RUN UINT64_MAX
@@ -43,7 +43,7 @@ struct udptest {
 	bool serve;
 
 	_Atomic(struct xk_session *) session; /* the client's; NULL: not open */
-	uint32_t host;			      /* whom it is open to */
+	uint32_t host;                        /* whom it is open to */
 	uint16_t host_port;
 	uint8_t *pattern;
 	struct xk_event watchdog;
@@ -161,7 +161,7 @@ udptest_send(struct udptest *u, struct xk_msg *old, uint64_t now_ns)
 	atomic_store_explicit(&u->sent_ns, now_ns, memory_order_relaxed);
 	atomic_store_explicit(&u->turn, number, memory_order_release);
 	if (m == NULL || xk_push(s, m) != 0)
-		xk_count(&u->protocol, UDPTEST_REFUSED);
+		xk_count(&u->protocol, UDPTEST_UNSENT);
 }
 
 /* Takes the turn from the echo of number, if it still has it. */
@@ -340,6 +340,18 @@ xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run)
 	return error;
 }
 
+int
+xk_udptest_close(struct xk_protocol *udptest)
+{
+	struct udptest *u = (struct udptest *)udptest;
+
+	if (!udptest_take_turn(u, UDPTEST_NO_RUN))
+		return -EBUSY;
+	xk_close(atomic_exchange_explicit(&u->session, NULL, memory_order_acq_rel));
+	atomic_store_explicit(&u->turn, UDPTEST_NO_RUN, memory_order_release);
+	return 0;
+}
+
 /* ---- the protocol ------------------------------------------------------------------------------------------ */
 
 static void
@@ -374,6 +386,7 @@ udptest_fini(struct xk_protocol *self)
 {
 	struct udptest *u = (struct udptest *)self;
 
+	xk_close(atomic_load_explicit(&u->session, memory_order_relaxed));
 	free(u->pattern);
 }
 
@@ -402,7 +415,7 @@ udptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 	else if (!u->serve)
 		xk_drop(self, m, XK_DROP_NO_SESSION);
 	else if (xk_push(lls, m) != 0)
-		xk_count(self, UDPTEST_REFUSED);
+		xk_count(self, UDPTEST_UNSENT);
 }
 
 static const struct xk_role udptest_lowers[] = {

@@ -17,10 +17,10 @@ struct xk_udptest_result {
 	 * graph; -ECANCELED: the kernel was stopped; or what opening the session said last.
 	 */
 	int error;
-	uint64_t rounds;    /* echoes that came back right, warm-up not counted */
-	uint64_t lost;	    /* requests whose echo did not come in time */
-	uint64_t late;	    /* echoes that came after they had been given up */
-	uint64_t bad;	    /* echoes whose length or contents were wrong */
+	uint64_t rounds;     /* echoes that came back right, warm-up not counted */
+	uint64_t lost;       /* requests whose echo did not come in time */
+	uint64_t late;       /* echoes that came after they had been given up */
+	uint64_t bad;        /* echoes whose length or contents were wrong */
 	uint32_t max_packet; /* what the session can send at most, 0 if it did not come to that */
 };
 
@@ -30,12 +30,12 @@ struct xk_udptest_result {
  * them get `argument`, and record and lost are never called after finished, nor two of them at once.
  */
 struct xk_udptest_run {
-	uint32_t host; /* the server */
-	uint16_t port; /* 0: XK_UDPTEST_PORT */
-	uint32_t size; /* bytes of a message, 1 to XK_UDPTEST_MAX */
-	uint64_t warm_up; /* rounds that are neither recorded nor counted */
-	uint64_t rounds;  /* at least 1 */
-	void (*record)(void *argument, uint64_t rtt_ns); /* each counted round trip; may be NULL */
+	uint32_t host;                                    /* the server */
+	uint16_t port;                                    /* 0: XK_UDPTEST_PORT */
+	uint32_t size;                                    /* bytes of a message, 1 to XK_UDPTEST_MAX */
+	uint64_t warm_up;                                 /* rounds that are neither recorded nor counted */
+	uint64_t rounds;                                  /* at least 1 */
+	void (*record)(void *argument, uint64_t rtt_ns);  /* each counted round trip; may be NULL */
 	void (*lost)(void *argument, uint64_t waited_ns); /* each loss; may be NULL */
 	void (*finished)(void *argument, const struct xk_udptest_result *result);
 	void *argument;
@@ -46,5 +46,8 @@ struct xk_udptest_run {
  * 0; -EBUSY: a run is under way; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
  */
 int xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run);
+
+/* Closes the session to the server, if there is one. Any shepherd; never waits. 0; -EBUSY: a run is under way. */
+int xk_udptest_close(struct xk_protocol *udptest);
 
 #endif

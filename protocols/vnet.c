@@ -29,7 +29,7 @@ enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
 
 enum { VNET_COUNT_TO_SELF };
 
-/* An opener that meets a session that is just being closed tries again so often. */
+/* So many openers and closers may come in between before an opener gives up. */
 enum { VNET_TRIES = 1000 };
 
 struct vnet {
@@ -228,6 +228,8 @@ vnet_session_get(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_s
 			vnet_set_host(vnet_session_of(s), host);
 			*session = s;
 			return 0;
+		} else { /* it is dead; who closes it may not run for long, so do not wait for that */
+			xk_map_unbind(&vnet->active, &s->binding);
 		}
 	}
 	return -EADDRINUSE;

@@ -1113,7 +1113,10 @@ rig_close(struct rig *r, struct xk_session *s)
 	while (*at != NULL && (*at)->session != s)
 		at = &(*at)->next;
 	held = *at;
-	REQUIRE(held != NULL);
+	if (held == NULL) {
+		fprintf(stderr, "\nrig: users do not hold that session\n");
+		abort();
+	}
 	*at = held->next;
 	free(held);
 	REQUIRE(rig_do(r, rig_do_close, s));

@@ -2,13 +2,12 @@
 # run.sh LONG - every test, on what ./run test has built; LONG=1 adds valgrind and the long forms of the others.
 # From the checkout's root. The last line is `N passed, N failed`: CUnit's tests, and one for each other check.
 set -u
+export LC_ALL=C
 
 long=${1:-0}
 passed=0
 failed=0
 logs=build/logs/tests
-rm -rf "$logs"
-mkdir -p "$logs"
 export ASAN_OPTIONS="detect_stack_use_after_return=0:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
@@ -103,21 +102,25 @@ cross_stack() {
 }
 
 # A function of this file as a command: timeout cannot call functions.
-case "${2:-}" in
---only) "$3"; exit ;;
-esac
+if [ "${2:-}" = --only ]; then
+	"$3"
+	exit
+fi
+
+rm -rf "$logs"
+mkdir -p "$logs"
 
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
 cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
-	unit sanitized build/sanitize 'xkernel protocols graphs tools platform' $fixed_addresses
+	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments' $fixed_addresses
 	unit threads build/tsan 'xkernel protocols' $fixed_addresses
 }
 if [ "$long" -ne 0 ]; then
 	# What AddressSanitizer does not see: the use of what was never written.
-	unit valgrind build/plain 'xkernel protocols graphs tools' valgrind --quiet --error-exitcode=9 --leak-check=full
+	unit valgrind build/plain 'xkernel protocols graphs tools experiments' valgrind --quiet --error-exitcode=9 --leak-check=full
 fi
 for script in tests/system/*.sh; do
 	[ -x "$script" ] || continue

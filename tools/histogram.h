@@ -1,7 +1,7 @@
 /*
- * histogram.h - times in nanoseconds, counted in bounded memory: log-linear buckets (128 to each doubling, so a quantile
- * is off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be copied and
- * sent to another process of the same program.
+ * histogram.h - times in nanoseconds, counted in bounded memory: log-linear buckets (128 to each doubling, so a
+ * quantile is off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be
+ * copied and sent to another process of the same program.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
@@ -10,7 +10,7 @@
 
 enum {
 	HISTOGRAM_FINE_BITS = 7, /* below 2^7 each value has a bucket of its own */
-	HISTOGRAM_BITS = 40,	 /* longer times (18 minutes) are counted as the longest */
+	HISTOGRAM_BITS = 40,     /* longer times (18 minutes) are counted as the longest */
 	HISTOGRAM_BUCKETS = (HISTOGRAM_BITS - HISTOGRAM_FINE_BITS + 1) << HISTOGRAM_FINE_BITS,
 };
 

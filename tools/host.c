@@ -25,7 +25,13 @@
 #define HOST_HAS_DPDK false
 #endif
 
-enum { HOST_MEMORY_MTU = 1500, HOST_TWO_MB = 128, /* of DPDK's memory, where two hosts share it */ HOST_WHY = 512, HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
+enum {
+	HOST_MEMORY_MTU = 1500,
+	HOST_TWO_MB = 128,
+	/* of DPDK's memory, where two hosts share it */ HOST_WHY = 512,
+	HOST_TEXT = 256,
+	HOST_NETWORK_BITS = 24
+};
 
 /* Default addresses: 10.77.0.1/24 is the client and .2 the server; 10.78.0 is the second link, and so on. */
 #define HOST_NETWORK UINT32_C(0x0a4d0000)
@@ -64,10 +70,11 @@ host_link_find(const struct options_program *program, const char *name, int driv
 		if (!host_links[i].available || strcmp(host_links[i].name, name) != 0)
 			continue;
 		if (driver == XK_DRIVER_INTERRUPT && !host_links[i].can_sleep)
-			return options_misuse(program,
-					      "--link %s cannot wake a sleeping driver, so --driver interrupt is refused:"
-					      " use --driver poll",
-					      name);
+			return options_misuse(
+				program,
+				"--link %s cannot wake a sleeping driver, so --driver interrupt is refused:"
+				" use --driver poll",
+				name);
 		return 0;
 	}
 	host_link_list(list, sizeof(list));
@@ -180,10 +187,11 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 static uint32_t
 host_client_of(struct xk_network server)
 {
-	uint32_t first = server.bits == 0 ? 1 : (server.host & ~(UINT32_MAX >> server.bits)) + 1;
+	uint32_t first;
 
 	if (server.bits > 30)
 		return 0;
+	first = (server.host & ~(UINT32_MAX >> server.bits)) + 1;
 	return first == server.host ? first + 1 : first;
 }
 
@@ -385,6 +393,15 @@ host_count_device(const struct host *host, unsigned port, struct pair_counts *co
 	pair_counts_drop(counts, name, device.malformed);
 }
 
+/* This process sweeps when its own ends have ended, or have not begun. */
+static bool
+host_is_gone(long pid)
+{
+	if (pid == (long)getpid())
+		return true;
+	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
 static void
 host_sweep_directory(DIR *directory, const char *start)
 {
@@ -398,7 +415,7 @@ host_sweep_directory(DIR *directory, const char *start)
 		if (strncmp(entry->d_name, start, len) != 0)
 			continue;
 		pid = strtol(entry->d_name + len, &end, 10);
-		if (*end == '-' && pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+		if (*end == '-' && host_is_gone(pid))
 			unlinkat(dirfd(directory), entry->d_name, 0);
 	}
 }

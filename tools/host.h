@@ -20,9 +20,9 @@ enum { HOST_PORTS = 4, HOST_PATH = 4096 };
 
 struct host_link {
 	const char *name, *help;
-	bool available;	  /* in this build */
-	bool in_process;  /* joins two hosts of one process */
-	bool can_sleep;	  /* the drivers interrupt and adaptive work */
+	bool available;  /* in this build */
+	bool in_process; /* joins two hosts of one process */
+	bool can_sleep;  /* the drivers interrupt and adaptive work */
 };
 
 /*
@@ -34,8 +34,8 @@ int host_link_find(const struct options_program *program, const char *name, int 
 struct host_options {
 	const char *program;
 	const char *name; /* in traces: "client", "server" */
-	unsigned end;	  /* PAIR_CLIENT or PAIR_SERVER: which end of the link, and which addresses */
-	bool paired;	  /* the other end is started with the same settings: addresses given count for the server */
+	unsigned end;     /* PAIR_CLIENT or PAIR_SERVER: which end of the link, and which addresses */
+	bool paired;      /* the other end is started with the same settings: addresses given count for the server */
 	const char *graph;
 	const struct options_texts *sets; /* "node.attribute=value", or "client:node..." for one end alone */
 	const struct host_link *link;
@@ -89,7 +89,10 @@ void host_counts(struct host *host, struct pair_counts *counts);
 /* What a protocol's counter says; 0 where there is none of this name. */
 uint64_t host_counter(const struct xk_protocol *protocol, const char *name);
 
-/* Removes what ends of links left behind that were killed: sockets that are called "PREFIX-PID-...". */
+/*
+ * Removes what ends of private links left behind that were killed: sockets that are called "PREFIX-PID-...", of
+ * processes that are no more and of this one, none of whose ends may be running.
+ */
 void host_sweep(const char *prefix);
 
 #endif

@@ -106,8 +106,8 @@ options_list(const struct options_program *program, const struct options_option 
 			return false;
 		}
 		snprintf(item, sizeof(item), "%.*s", len < sizeof(item) ? (int)len : (int)sizeof(item) - 1, text);
-		good = o->kind == OPTIONS_NUMBERS ? options_number(program, o, item, &list->value[list->count]) :
-						    options_choice(program, o, item, &list->value[list->count]);
+		good = o->kind == OPTIONS_NUMBERS ? options_number(program, o, item, &list->value[list->count])
+						  : options_choice(program, o, item, &list->value[list->count]);
 		if (!good)
 			return false;
 		list->count++;
@@ -168,10 +168,10 @@ options_table(const struct options_program *program, struct option *table)
 
 	for (; program->options[count].name != NULL; count++) {
 		xk_assert(count + 2 < OPTIONS_MAX);
-		table[count] = (struct option){ program->options[count].name,
-						program->options[count].kind == OPTIONS_FLAG ? no_argument :
-											       required_argument,
-						NULL, OPTIONS_FIRST + (int)count };
+		table[count] =
+			(struct option){ program->options[count].name,
+					 program->options[count].kind == OPTIONS_FLAG ? no_argument : required_argument,
+					 NULL, OPTIONS_FIRST + (int)count };
 	}
 	table[count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)count };
 	table[count + 1] = (struct option){ NULL, 0, NULL, 0 };

@@ -27,22 +27,22 @@ struct options_texts {
 };
 
 enum options_kind {
-	OPTIONS_FLAG,	 /* bool */
-	OPTIONS_TEXT,	 /* const char * */
+	OPTIONS_FLAG,     /* bool */
+	OPTIONS_TEXT,     /* const char * */
 	OPTIONS_TEXT_ANY, /* struct options_texts: may be given many times */
-	OPTIONS_NUMBER,	 /* uint64_t between min and max */
-	OPTIONS_NUMBERS, /* struct options_numbers: "1,1000", each between min and max */
-	OPTIONS_CHOICE,	 /* unsigned: which of `choices` */
-	OPTIONS_CHOICES, /* struct options_numbers: several of `choices`, by commas */
+	OPTIONS_NUMBER,   /* uint64_t between min and max */
+	OPTIONS_NUMBERS,  /* struct options_numbers: "1,1000", each between min and max */
+	OPTIONS_CHOICE,   /* unsigned: which of `choices` */
+	OPTIONS_CHOICES,  /* struct options_numbers: several of `choices`, by commas */
 };
 
 struct options_option {
 	const char *name; /* without the dashes; NULL ends the table */
 	enum options_kind kind;
-	size_t offset;	       /* of the value in the program's struct */
-	const char *argument;  /* for --help: "FILE", "N,..." */
-	const char *help;      /* NULL: not shown */
-	uint64_t min, max;     /* of numbers */
+	size_t offset;              /* of the value in the program's struct */
+	const char *argument;       /* for --help: "FILE", "N,..." */
+	const char *help;           /* NULL: not shown */
+	uint64_t min, max;          /* of numbers */
 	const char *const *choices; /* NULL ends them */
 };
 

@@ -160,8 +160,8 @@ pair_ended(struct pair *pair, unsigned which, bool starting)
 	else
 		fprintf(stderr, "%s: the %s ended with status %d in the middle of the run\n", pair->program, name,
 			WEXITSTATUS(status));
-	return starting && WIFEXITED(status) && WEXITSTATUS(status) == OPTIONS_MISUSE ? OPTIONS_MISUSE :
-											OPTIONS_FAILURE;
+	return starting && WIFEXITED(status) && WEXITSTATUS(status) == OPTIONS_MISUSE ? OPTIONS_MISUSE
+										      : OPTIONS_FAILURE;
 }
 
 static bool
@@ -177,8 +177,8 @@ pair_interrupted(struct pair *pair)
 }
 
 /*
- * Waits for an answer of `which` to `word`, and for neither end to end, at most wait_ms (-1: for ever). 0, or the status
- * to exit with; what was wrong has been printed.
+ * Waits for an answer of `which` to `word`, and for neither end to end, at most wait_ms (-1: for ever). 0, or the
+ * status to exit with; what was wrong has been printed.
  */
 static int
 pair_await(struct pair *pair, unsigned which, uint32_t word, struct pair_answer *answer, int wait_ms)
@@ -342,32 +342,45 @@ pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *
 
 /* ---- ending ------------------------------------------------------------------------------------------------ */
 
-/* Waits for a process that has been asked to end, and kills it when its time is up. */
-static void
+/* Waits for a process that has been asked to end, and kills it when its time is up. Its status, or -1: killed here. */
+static int
 pair_reap(pid_t pid)
 {
 	struct timespec pause = { .tv_nsec = 5000000 };
+	int status = 0;
 
 	for (unsigned waited = 0; waited < PAIR_END_MS; waited += 5) {
-		if (waitpid(pid, NULL, WNOHANG) != 0)
-			return;
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return status;
 		nanosleep(&pause, NULL);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	return -1;
 }
 
-void
-pair_stop(struct pair *pair)
+int
+pair_stop(struct pair *pair, bool in_peace)
 {
-	for (unsigned i = 0; i < PAIR_ENDS; i++)
+	int result = 0;
+
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		if (pair->ends[i].pid != 0 && !in_peace)
+			kill(pair->ends[i].pid, SIGKILL);
 		if (pair->ends[i].control >= 0)
 			close(pair->ends[i].control);
+	}
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
-		if (pair->ends[i].pid != 0)
-			pair_reap(pair->ends[i].pid);
+		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid);
+
+		if (status != 0 && in_peace) {
+			fprintf(stderr, "%s: the %s did not end well (status %#x)\n", pair->program, pair_end_names[i],
+				(unsigned)status);
+			result = OPTIONS_FAILURE;
+		}
 		pair->ends[i] = (struct pair_end){ .control = -1 };
 	}
+	return result;
 }
 
 /* ---- an end's process -------------------------------------------------------------------------------------- */
@@ -447,10 +460,10 @@ pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count)
 {
 	struct pair_drop *drop = pair_counts_find(counts, name);
 
-	if (drop == NULL && counts->drop_count == PAIR_DROPS - 1)
+	if (drop == NULL && counts->drop_count >= PAIR_DROPS - 1) {
 		name = "other";
-	if (drop == NULL)
 		drop = pair_counts_find(counts, name);
+	}
 	if (drop == NULL) {
 		drop = &counts->drops[counts->drop_count++];
 		*drop = (struct pair_drop){ .count = 0 };

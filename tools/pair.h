@@ -31,7 +31,7 @@ enum pair_handoff {
 
 /* What is changed between blocks, at both ends. */
 struct pair_setup {
-	uint32_t mode;	  /* enum xk_mode */
+	uint32_t mode; /* enum xk_mode */
 	uint32_t threads;
 	uint32_t handoff; /* enum pair_handoff */
 };
@@ -84,7 +84,7 @@ struct pair_end {
 
 struct pair {
 	const char *program; /* in messages */
-	int signals;	     /* descriptor that becomes readable on SIGINT and SIGTERM */
+	int signals;         /* descriptor that becomes readable on SIGINT and SIGTERM */
 	bool in_one_process; /* both ends' process_switches are one count */
 	struct pair_end ends[PAIR_ENDS];
 };
@@ -119,8 +119,11 @@ int pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts);
 /* Runs a block at the client. As pair_setup. */
 int pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result);
 
-/* Ends the processes, politely at first; waits for them. */
-void pair_stop(struct pair *pair);
+/*
+ * Ends the processes and waits for them: in peace, which gives them time to free what they have and tells how they
+ * ended; or at once. 0, or OPTIONS_FAILURE.
+ */
+int pair_stop(struct pair *pair, bool in_peace);
 
 /*
  * For the program in an end's process: serves the pair's requests until its parent ends or says so. The status to exit

@@ -25,14 +25,14 @@
 #include "tools/pair.h"
 
 enum {
-	UDPTEST_BLOCKS = 20,	  /* of a configuration, at most */
-	UDPTEST_BLOCK_MIN = 50,	  /* round trips */
+	UDPTEST_BLOCKS = 20,    /* of a configuration, at most */
+	UDPTEST_BLOCK_MIN = 50, /* round trips */
 	UDPTEST_WARM_UP = 100,
 	UDPTEST_ROUNDS_MAX = 1000000000,
 	UDPTEST_THREADS_MAX = 256,
 	UDPTEST_CORES_MAX = 1023,
 	UDPTEST_LOSSES_SHOWN = 20,
-	UDPTEST_STILL_S = 60,	  /* without a round trip or a loss: the engine stands still */
+	UDPTEST_STILL_S = 60, /* without a round trip or a loss: the engine stands still */
 	UDPTEST_NO_CONTROL = 0,
 };
 
@@ -57,42 +57,95 @@ enum { UDPTEST_DRIVER_ABSENT = 3 };
 #define UDPTEST_AT(member) offsetof(struct udptest_options, member)
 
 static const struct options_option udptest_table[] = {
-	{ .name = "server", .kind = OPTIONS_FLAG, .offset = UDPTEST_AT(server),
+	{ .name = "server",
+	  .kind = OPTIONS_FLAG,
+	  .offset = UDPTEST_AT(server),
 	  .help = "be only a server, until SIGINT or SIGTERM" },
-	{ .name = "client", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(client), .argument = "ADDRESS",
+	{ .name = "client",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(client),
+	  .argument = "ADDRESS",
 	  .help = "be only a client, of the server at this address (10.77.0.2)" },
-	{ .name = "mode", .kind = OPTIONS_CHOICES, .offset = UDPTEST_AT(modes), .argument = "MODE,...",
+	{ .name = "mode",
+	  .kind = OPTIONS_CHOICES,
+	  .offset = UDPTEST_AT(modes),
+	  .argument = "MODE,...",
 	  .choices = udptest_modes,
 	  .help = "who carries an arriving message up the graph:\n"
 		  "regular: a thread, given it by the driver\n"
 		  "ipp: the driver itself (default: each is run; a lone server: ipp)" },
-	{ .name = "driver", .kind = OPTIONS_CHOICE, .offset = UDPTEST_AT(driver), .argument = "DRIVER",
-	  .choices = udptest_drivers, .help = "how it waits for frames: poll, interrupt (default), adaptive" },
-	{ .name = "handoff", .kind = OPTIONS_CHOICES, .offset = UDPTEST_AT(handoffs), .argument = "END,...",
+	{ .name = "driver",
+	  .kind = OPTIONS_CHOICE,
+	  .offset = UDPTEST_AT(driver),
+	  .argument = "DRIVER",
+	  .choices = udptest_drivers,
+	  .help = "how it waits for frames: poll, interrupt (default), adaptive" },
+	{ .name = "handoff",
+	  .kind = OPTIONS_CHOICES,
+	  .offset = UDPTEST_AT(handoffs),
+	  .argument = "END,...",
 	  .choices = udptest_handoffs,
 	  .help = "where messages leave the driver for a thread, below the test\n"
 		  "protocol: none, client, server, both (default: as the graph says)" },
-	{ .name = "threads", .kind = OPTIONS_NUMBERS, .offset = UDPTEST_AT(threads), .argument = "N,...", .min = 1,
-	  .max = UDPTEST_THREADS_MAX, .help = "input threads in regular mode, size of the pool in ipp (1)" },
-	{ .name = "cores", .kind = OPTIONS_NUMBERS, .offset = UDPTEST_AT(cores), .argument = "A,B",
-	  .max = UDPTEST_CORES_MAX, .help = "cores of client and server with their threads (0,1)" },
-	{ .name = "size", .kind = OPTIONS_NUMBERS, .offset = UDPTEST_AT(sizes), .argument = "N,...", .min = 1,
-	  .max = XK_UDPTEST_MAX, .help = "bytes of a message (1)" },
-	{ .name = "rounds", .kind = OPTIONS_NUMBER, .offset = UDPTEST_AT(rounds), .argument = "N", .min = 1,
-	  .max = UDPTEST_ROUNDS_MAX, .help = "round trips that are counted, of each size and mode (10000)" },
-	{ .name = "graph", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(graph), .argument = "FILE",
+	{ .name = "threads",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = UDPTEST_AT(threads),
+	  .argument = "N,...",
+	  .min = 1,
+	  .max = UDPTEST_THREADS_MAX,
+	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
+	{ .name = "cores",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = UDPTEST_AT(cores),
+	  .argument = "A,B",
+	  .max = UDPTEST_CORES_MAX,
+	  .help = "cores of client and server with their threads (0,1)" },
+	{ .name = "size",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = UDPTEST_AT(sizes),
+	  .argument = "N,...",
+	  .min = 1,
+	  .max = XK_UDPTEST_MAX,
+	  .help = "bytes of a message (1)" },
+	{ .name = "rounds",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = UDPTEST_AT(rounds),
+	  .argument = "N",
+	  .min = 1,
+	  .max = UDPTEST_ROUNDS_MAX,
+	  .help = "round trips that are counted, of each size and mode (10000)" },
+	{ .name = "graph",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(graph),
+	  .argument = "FILE",
 	  .help = "the protocol graph (graphs/udptest.dot)" },
-	{ .name = "set", .kind = OPTIONS_TEXT_ANY, .offset = UDPTEST_AT(sets), .argument = "NODE.ATTR=VALUE",
+	{ .name = "set",
+	  .kind = OPTIONS_TEXT_ANY,
+	  .offset = UDPTEST_AT(sets),
+	  .argument = "NODE.ATTR=VALUE",
 	  .help = "a setting, at both ends; client:NODE... or server:NODE... at one" },
-	{ .name = "link", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(link), .argument = "LINK",
+	{ .name = "link",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(link),
+	  .argument = "LINK",
 	  .help = "what joins the ends: virtio (default), ring, sim" },
-	{ .name = "trace", .kind = OPTIONS_FLAG, .offset = UDPTEST_AT(trace),
+	{ .name = "trace",
+	  .kind = OPTIONS_FLAG,
+	  .offset = UDPTEST_AT(trace),
 	  .help = "print each message's crossings; without warm-up" },
-	{ .name = "json", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(json), .argument = "FILE",
+	{ .name = "json",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(json),
+	  .argument = "FILE",
 	  .help = "write the results as JSON; - is standard output" },
-	{ .name = "compiled", .kind = OPTIONS_FLAG, .offset = UDPTEST_AT(compiled),
+	{ .name = "compiled",
+	  .kind = OPTIONS_FLAG,
+	  .offset = UDPTEST_AT(compiled),
 	  .help = "the graph compiled (not available in this build)" },
-	{ .name = "pcap", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(pcap), .argument = "FILE",
+	{ .name = "pcap",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(pcap),
+	  .argument = "FILE",
 	  .help = "write what crossed the port (not available in this build)" },
 	{ .name = "control", .kind = OPTIONS_NUMBER, .offset = UDPTEST_AT(control), .min = 1, .max = INT32_MAX },
 	{ .name = "end", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(end) },
@@ -102,7 +155,8 @@ static const struct options_option udptest_table[] = {
 static const struct options_program udptest_program = {
 	.name = "udptest",
 	.usage = "[OPTION]...",
-	.about = "Measures round trips of UDP messages between two hosts: a request goes up the server's protocol graph\n"
+	.about = "Measures round trips of UDP messages between two hosts: a request goes up the server's protocol "
+		 "graph\n"
 		 "and its echo up the client's. Without --server or --client both ends are started here, as two\n"
 		 "processes, and the modes are compared in short alternating blocks.",
 	.footer = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.",
@@ -312,16 +366,17 @@ udptest_explain(const struct udptest_end *end, const struct pair_block *block, s
 
 	xk_host_print(block->host, host);
 	if (result->error == -ETIMEDOUT)
-		snprintf(result->why, sizeof(result->why), "%s has not answered for too long (is udptest --server running there?)",
-			 host);
+		snprintf(result->why, sizeof(result->why),
+			 "%s has not answered for too long (is udptest --server running there?)", host);
 	else if (result->error == -EHOSTUNREACH)
-		snprintf(result->why, sizeof(result->why), "nobody on the link has the address %s (is udptest --server running?)",
-			 host);
+		snprintf(result->why, sizeof(result->why),
+			 "nobody on the link has the address %s (is udptest --server running?)", host);
 	else if (result->error == -ENETUNREACH)
-		snprintf(result->why, sizeof(result->why), "%s is on no network of this host (see --set vnet.address=, ip.routes=)",
-			 host);
+		snprintf(result->why, sizeof(result->why),
+			 "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
 	else if (result->error == -EMSGSIZE)
-		snprintf(result->why, sizeof(result->why), "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
+		snprintf(result->why, sizeof(result->why),
+			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
 			 end->result.max_packet, block->size);
 	else if (result->error == -EDEADLK)
 		snprintf(result->why, sizeof(result->why), "nothing has happened for %d s: the engine stands still",
@@ -787,10 +842,10 @@ udptest_print_runs(const struct udptest_job *job, FILE *out)
 	for (unsigned i = 0; i < job->run_count; i++) {
 		const struct udptest_run *run = &job->runs[i];
 
-		fprintf(out,
-			"%8" PRIu32 "  %-8s %7" PRIu32 " %-8s %10.2f %10.2f %10.2f %14.2f %6" PRIu64 "\n", run->size,
-			udptest_modes[run->setup.mode], run->setup.threads, udptest_handoff_text(run),
-			udptest_us(run, 50), udptest_us(run, 90), udptest_us(run, 99), udptest_switches(run), run->lost);
+		fprintf(out, "%8" PRIu32 "  %-8s %7" PRIu32 " %-8s %10.2f %10.2f %10.2f %14.2f %6" PRIu64 "\n",
+			run->size, udptest_modes[run->setup.mode], run->setup.threads, udptest_handoff_text(run),
+			udptest_us(run, 50), udptest_us(run, 90), udptest_us(run, 99), udptest_switches(run),
+			run->lost);
 	}
 }
 
@@ -830,14 +885,18 @@ udptest_print_savings(const struct udptest_job *job, FILE *out)
 		if (run->setup.mode != XK_IPP || regular == NULL)
 			continue;
 		if (!begun)
-			fprintf(out, "\nWhat IPP saved: median round trip, us; context switches per datagram delivered\n\n"
-				     "   bytes  threads handoff     regular        ipp        saved          switches fewer\n");
+			fprintf(out,
+				"\nWhat IPP saved: median round trip, us; context switches per datagram delivered\n\n"
+				"   bytes  threads handoff     regular        ipp        saved          switches "
+				"fewer\n");
 		begun = true;
 		udptest_print_saving(run, regular, out);
 	}
 	if (begun)
-		fprintf(out, "\nA round trip is two datagrams: the request goes up the server's graph, its echo up the client's.\n"
-			     "regular: the driver gives each to a thread; ipp: the driver carries it up itself, and a thread\n"
+		fprintf(out, "\nA round trip is two datagrams: the request goes up the server's graph, its echo up the "
+			     "client's.\n"
+			     "regular: the driver gives each to a thread; ipp: the driver carries it up itself, and a "
+			     "thread\n"
 			     "takes over only at a handoff.\n");
 }
 
@@ -891,14 +950,15 @@ udptest_line_ns(const struct udptest_job *job)
 static int
 udptest_measure(struct udptest_job *job)
 {
-	int status = udptest_compare_all(job);
+	int status = udptest_compare_all(job), ended, written;
 
-	pair_stop(&job->pair);
 	if (status != 0)
 		return status;
+	ended = pair_stop(&job->pair, true);
 	job->machine.line_ns[1] = udptest_line_ns(job);
 	udptest_print(job);
-	return udptest_json(job);
+	written = udptest_json(job);
+	return ended != 0 ? ended : written;
 }
 
 static int
@@ -919,7 +979,7 @@ udptest_begin(struct udptest_job *job, const struct udptest_options *options, in
 static void
 udptest_end_job(struct udptest_job *job)
 {
-	pair_stop(&job->pair);
+	pair_stop(&job->pair, false);
 	free(job->runs);
 	if (job->json != NULL && job->json != stdout)
 		fclose(job->json);
@@ -927,7 +987,8 @@ udptest_end_job(struct udptest_job *job)
 
 /* Two processes. The graph is looked at here first, so that what is wrong with it is told once. */
 static int
-udptest_run_pair(const struct udptest_options *options, const struct host_link *link, int argc, char **argv, int signals)
+udptest_run_pair(const struct udptest_options *options, const struct host_link *link, int argc, char **argv,
+		 int signals)
 {
 	struct host_options server = udptest_host_options(options, link, PAIR_SERVER);
 	struct udptest_job job;

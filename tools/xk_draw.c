@@ -83,8 +83,9 @@ draw_run_dot(int from, int to)
 	error = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (error != 0) {
-		fprintf(stderr, "xk draw: dot cannot be run: %s; it is in the package graphviz, and -o NAME.dot does "
-				"without it\n",
+		fprintf(stderr,
+			"xk draw: dot cannot be run: %s; it is in the package graphviz, and -o NAME.dot does "
+			"without it\n",
 			strerror(error));
 		return OPTIONS_FAILURE;
 	}

@@ -7,6 +7,7 @@
 #ifndef XK_CHECKSUM_H
 #define XK_CHECKSUM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -26,24 +27,45 @@ xk_sum(uint64_t sum, const uint8_t *p, size_t len)
 {
 	for (; len >= 4; p += 4, len -= 4)
 		sum += xk_sum_load32(p);
-	if (len > 0) {
-		uint8_t last[4] = { 0, 0, 0, 0 };
+	if (len & 2) {
+		uint16_t v;
 
-		memcpy(last, p, len);
-		sum += xk_sum_load32(last);
+		memcpy(&v, p, sizeof(v));
+		sum += v;
+		p += 2;
+	}
+	if (len & 1) {
+		uint16_t v = 0;
+
+		memcpy(&v, p, 1);
+		sum += v;
 	}
 	return sum;
 }
 
-/* Folds sum to 16 bits, in the machine's byte order. */
+/*
+ * Folds sum to 16 bits, in the machine's byte order; zero only if sum is. Adding a word to itself with its halves
+ * exchanged leaves the sum of the halves, the carry brought around, in the upper one.
+ */
 static inline uint16_t
 xk_sum_fold(uint64_t sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)sum;
+	uint32_t half;
+
+	sum += sum >> 32 | sum << 32;
+	half = (uint32_t)(sum >> 32);
+	half += half >> 16 | half << 16;
+	return (uint16_t)(half >> 16);
+}
+
+/*
+ * Whether sum, which covers a checksum and is not zero itself, folds to all ones: nothing was changed. (A folded sum is
+ * all ones where 65535 divides it; compilers make a multiplication of that.)
+ */
+static inline bool
+xk_sum_is_intact(uint64_t sum)
+{
+	return sum % 0xffff == 0;
 }
 
 /* The checksum to compare with zero, or to store with xk_checksum_store. */

@@ -124,18 +124,18 @@ driver_charge(struct xk_shepherd *self)
 }
 
 static void
-driver_carry(struct xk_shepherd *self, const struct xk_input *input)
+driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_kernel *kernel = self->kernel;
 
 	self->away = false;
 	self->load = XK_LOAD_MESSAGE;
 	if (xk_likely(!atomic_load_explicit(&kernel->budgeted, memory_order_relaxed))) {
-		xk_deliver(input->port, input->m);
+		xk_deliver(port, m);
 		return;
 	}
 	self->started_ns = xk_clock(kernel, self->runner);
-	xk_deliver(input->port, input->m);
+	xk_deliver(port, m);
 	driver_charge(self);
 }
 
@@ -167,27 +167,36 @@ driver_number(struct xk_kernel *kernel, struct xk_msg *m)
 	m->flags |= XK_MSG_TRACED;
 }
 
-/* Fills the burst from one port after the other. */
 static void
+driver_number_all(struct xk_kernel *kernel, unsigned count)
+{
+	if (xk_likely(!atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
+		return;
+	for (unsigned i = 0; i < count; i++)
+		driver_number(kernel, kernel->driver.burst[i]);
+}
+
+/* Takes a burst from the first port that has one, beginning after the port that had the last. */
+static unsigned
 driver_receive(struct xk_kernel *kernel, unsigned room)
 {
 	struct xk_driver *driver = &kernel->driver;
-	bool traced = atomic_load_explicit(&kernel->traced, memory_order_relaxed);
-	struct xk_msg *frames[XK_BURST];
+	struct xk_port *first = driver->port == NULL ? kernel->ports : driver->port, *port = first;
+	unsigned taken;
 
-	for (struct xk_port *port = kernel->ports; port != NULL && driver->count < room; port = port->next) {
-		unsigned taken = port->ops->receive(port, frames, room - driver->count);
-
-		if (taken == 0)
-			continue;
-		xk_bump(&port->frames_in, taken);
-		for (unsigned i = 0; i < taken; i++) {
-			if (xk_unlikely(traced))
-				driver_number(kernel, frames[i]);
-			driver->burst[driver->count].m = frames[i];
-			driver->burst[driver->count++].port = port;
-		}
-	}
+	if (xk_unlikely(port == NULL))
+		return 0;
+	do {
+		port = port->next == NULL ? kernel->ports : port->next;
+		taken = port->ops->receive(port, driver->burst, room);
+	} while (taken == 0 && port != first);
+	driver->port = port;
+	if (taken == 0)
+		return 0;
+	xk_bump(&port->frames_in, taken);
+	xk_bump(&driver->frames, taken);
+	driver_number_all(kernel, taken);
+	return taken;
 }
 
 /* Takes a burst and, in regular mode, gives it to the pool. Whether there was anything. */
@@ -206,15 +215,11 @@ driver_take(struct xk_kernel *kernel)
 			return false;
 		room = room < XK_BURST ? room : XK_BURST;
 	}
+	count = driver_receive(kernel, room);
 	driver->next = 0;
-	driver->count = 0;
-	driver_receive(kernel, room);
-	count = driver->count;
-	xk_bump(&driver->frames, count);
-	if (regular && count > 0) {
-		driver->count = 0;
-		xk_pool_put(kernel, driver->burst, count);
-	}
+	driver->count = regular ? 0 : count;
+	if (regular && count > 0)
+		xk_pool_put(kernel, driver->port, driver->burst, count);
 	return count > 0;
 }
 
@@ -404,7 +409,7 @@ xk_driver_loop(struct xk_shepherd *self)
 
 	while (xk_on_driver(self)) {
 		if (driver->next < driver->count) {
-			driver_carry(self, &driver->burst[driver->next++]);
+			driver_carry(self, driver->port, driver->burst[driver->next++]);
 		} else if (driver->resumes_left > 0) {
 			driver->resumes_left--;
 			driver_resume(self);

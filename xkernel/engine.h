@@ -201,7 +201,7 @@ int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
 /* Room for messages. */
 unsigned xk_pool_room(struct xk_pool *pool);
 /* Queues a burst and wakes min(waiting, queued) threads. There must be room. Driver. */
-void xk_pool_put(struct xk_kernel *kernel, const struct xk_input *inputs, unsigned count);
+void xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count);
 /* Queues a runnable shepherd and wakes a thread. */
 void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 /* For a kernel without threads: a runnable shepherd, for the driver to run. NULL: none. */
@@ -241,7 +241,8 @@ void xk_transmit_free(struct xk_port *port);
  */
 
 struct xk_driver {
-	struct xk_input burst[XK_BURST]; /* what this turn has received */
+	struct xk_msg *burst[XK_BURST]; /* what this turn has received, */
+	struct xk_port *port;           /* from this port */
 	unsigned next, count;
 	unsigned resumes_left;  /* of the shepherds that were runnable when the turn began */
 	uint64_t now_ns;        /* this turn's clock */
@@ -250,7 +251,6 @@ struct xk_driver {
 	uint64_t control_ns;    /* poll_control is next due */
 	uint64_t credit_ns;     /* unspent budget of the graph */
 	uint64_t stalled_ns;    /* since when all input threads are blocked; 0: they are not */
-	struct xk_port *port;   /* the next to receive from */
 	struct xk_runner runner;
 	_Atomic uint32_t sleeping;
 	_Atomic bool halted;

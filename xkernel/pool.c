@@ -158,7 +158,7 @@ xk_pool_room(struct xk_pool *pool)
 }
 
 void
-xk_pool_put(struct xk_kernel *kernel, const struct xk_input *inputs, unsigned count)
+xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count)
 {
 	struct xk_pool *pool = &kernel->pool;
 	struct xk_runner *picked;
@@ -167,7 +167,8 @@ xk_pool_put(struct xk_kernel *kernel, const struct xk_input *inputs, unsigned co
 	xk_spin_lock(&pool->lock);
 	xk_assert(pool->input_count + count <= XK_INPUT_QUEUE);
 	for (unsigned i = 0; i < count; i++)
-		pool->inputs[(pool->input_first + pool->input_count + i) % XK_INPUT_QUEUE] = inputs[i];
+		pool->inputs[(pool->input_first + pool->input_count + i) % XK_INPUT_QUEUE] =
+			(struct xk_input){ burst[i], port };
 	pool->input_count += count;
 	atomic_fetch_add_explicit(&pool->queued, count, memory_order_relaxed);
 	picked = pool_pick_idle(pool, pool_queued(pool));

@@ -2,6 +2,7 @@
 # bench.sh BUILD CORES - what layers cost, as ratios of figures of one run: the graph against the same work written as
 # one function, and udptest against the same frame sent with bare DPDK. From the checkout's root.
 set -eu
+export LC_ALL=C
 
 build=$1
 cores=$2
@@ -47,8 +48,8 @@ minus() {
 	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a - b }'
 }
 
-# times NAME COMMAND...: notes the nanoseconds of one round, and how many of them are the rig's.
-times() {
+# note NAME COMMAND...: notes the nanoseconds of one round, and how many of them are the rig's.
+note() {
 	name=$1
 	shift
 	"$@" --rounds "$rounds" >"$scratch/json"
@@ -70,11 +71,11 @@ row() {
 
 echo_table() {
 	for run in 1 2 3; do
-		times fused "$build/experiments/floors/fused" --json
+		note fused "$build/experiments/floors/fused" --json
 		for sessions in 1 4096 65536; do
-			times "graph$sessions" "$build/xk" bench echo --json - --sessions "$sessions"
+			note "graph$sessions" "$build/xk" bench echo --json - --sessions "$sessions"
 		done
-		times burst "$build/xk" bench echo --json - --burst 32
+		note burst "$build/xk" bench echo --json - --burst 32
 	done
 	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
 	for sessions in 1 4096 65536; do

@@ -76,8 +76,8 @@ TYPES_TYPE(bidctl, .offers = XK_ASYNC | XK_CONTROL, .lowers = types_network_role
 TYPES_TYPE(chantest, .lowers = types_rpc_roles);
 
 static const struct xk_protocol_type *const types[] = {
-	&types_arp,  &types_bidctl, &types_chan, &types_chantest, &types_eth,  &types_ip,
-	&types_port, &types_udp,    &types_udptest, &types_vnet,  &types_vtap, NULL,
+	&types_arp,  &types_bidctl, &types_chan,    &types_chantest, &types_eth,  &types_ip,
+	&types_port, &types_udp,    &types_udptest, &types_vnet,     &types_vtap, NULL,
 };
 
 /* The graph below udp, in one line. */

@@ -1,6 +1,8 @@
 /* test_vnet.c - vnet over real arp, eth and port, below a fake user of type ip; this host is 10.77.0.2/24. */
 #include <errno.h>
+#include <time.h>
 
+#include "platform/sim/memory.h"
 #include "protocols/vnet.h"
 #include "tests/rig.h"
 
@@ -265,7 +267,8 @@ TEST(vnet_counts_enables_and_refuses_a_second_upper)
 	rig_free(r);
 }
 
-/* ---- lazy sessions -------------------------------------------------------------------------------------------------- */
+/* ---- lazy sessions --------------------------------------------------------------------------------------------------
+ */
 
 TEST(vnet_opens_lazily_and_asks_when_something_is_sent)
 {
@@ -334,7 +337,8 @@ TEST(vnet_lazy_session_stands_beside_the_one_that_receives)
 	rig_free(r);
 }
 
-/* ---- what can be asked, and several links -------------------------------------------------------------------------- */
+/* ---- what can be asked, and several links --------------------------------------------------------------------------
+ */
 
 TEST(vnet_answers_what_its_interfaces_are)
 {
@@ -437,4 +441,188 @@ TEST(vnet_knows_links_of_two_hosts)
 	CHECK(rig_open(r, rig_to(0x0a4d0001)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
 	rig_free(r);
+}
+
+/* ---- many threads: sessions come, are opened and closed, and make room, while messages pass ------------------------
+ */
+
+enum { THREADS_PEERS = 24, THREADS_FRAMES = 6000, THREADS_OPENS = 300, THREADS_NAPS = 60000 };
+
+/* So many frames may wait at the port, whose queue is bounded. */
+enum { THREADS_AHEAD = 1000 };
+
+struct echo {
+	struct xk_protocol protocol;
+	_Atomic unsigned delivered, opens, finished;
+};
+
+static void
+echo_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct echo *echo = xk_container_of(self, struct echo, protocol);
+
+	atomic_fetch_add(&echo->delivered, 1);
+	xk_push(lls, m);
+}
+
+static const struct xk_protocol_ops echo_ops = { .demux = echo_demux };
+
+static const struct xk_protocol_type echo_type = {
+	.name = "ip",
+	.help = "Sends back what it is sent.",
+	.ops = &echo_ops,
+	.size = sizeof(struct echo),
+	.offers = XK_ASYNC,
+};
+
+/* Application code: opens sessions to peers that ARP has heard of, sends on them, closes them. */
+static void
+echo_opener(void *argument)
+{
+	struct echo *echo = argument;
+	struct xk_protocol *self = &echo->protocol;
+
+	for (unsigned i = 0; i < THREADS_OPENS; i++) {
+		struct xk_participants participants = rig_to(0x0a4d0010 + i % THREADS_PEERS);
+		struct xk_session *s;
+
+		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) != 0)
+			continue;
+		atomic_fetch_add(&echo->opens, 1);
+		xk_push(s, xk_msg_from(xk_platform_of(self), "x", 1));
+		xk_close(s);
+	}
+	atomic_fetch_add(&echo->finished, 1);
+}
+
+struct threads {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct xk_port *port;
+	struct echo *echo;
+};
+
+static struct xk_protocol *
+threads_add(struct threads *t, const struct xk_protocol_type *type, const char *first, const char *second)
+{
+	struct xk_protocol *p = xk_kernel_add_protocol(t->kernel, type, type == &echo_type ? "echo" : type->name);
+
+	REQUIRE(p != NULL);
+	if (first != NULL)
+		REQUIRE(xk_kernel_add_edge(t->kernel, p, xk_kernel_find(t->kernel, first), "") != NULL);
+	if (second != NULL)
+		REQUIRE(xk_kernel_add_edge(t->kernel, p, xk_kernel_find(t->kernel, second), "") != NULL);
+	return p;
+}
+
+static void
+threads_set(struct xk_protocol *p, const char *name, const char *value)
+{
+	const struct xk_setting *setting = p->type->settings;
+	char why[64];
+
+	while (strcmp(setting->name, name) != 0)
+		setting++;
+	REQUIRE(xk_setting_parse(setting, value, p, why, sizeof(why)) == 0);
+}
+
+static void
+threads_begin(struct threads *t, enum xk_mode mode)
+{
+	struct xk_kernel_config config = {
+		.name = "threads", .mode = mode, .threads = 3, .core = -1, .driver = XK_DRIVER_INTERRUPT
+	};
+	struct xk_participants anybody = nobody;
+	struct xk_protocol *vnet, *failed;
+
+	t->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	t->kernel = xk_kernel_new(&config);
+	t->port = xk_memory_port_new(t->platform, "port", 0x020000000001, 1500);
+	REQUIRE(t->kernel != NULL && t->port != NULL);
+	xk_kernel_add_port(t->kernel, t->port);
+	threads_add(t, xk_protocol_type_find("port"), NULL, NULL);
+	threads_add(t, xk_protocol_type_find("eth"), "port", NULL)->session_max = 6;
+	threads_set(threads_add(t, xk_protocol_type_find("arp"), "eth", NULL), "timeout", "60s"); /* however slow */
+	vnet = threads_add(t, xk_protocol_type_find("vnet"), "eth", "arp");
+	vnet->session_max = 4;
+	threads_set(vnet, "address", "10.77.0.2/24");
+	t->echo = xk_container_of(threads_add(t, &echo_type, "vnet", NULL), struct echo, protocol);
+	REQUIRE(xk_kernel_init(t->kernel, &failed) == 0);
+	CHECK_EQ(xk_open_enable(&t->echo->protocol, &t->echo->protocol, vnet, &anybody), 0);
+	REQUIRE(xk_kernel_start(t->kernel) == 0);
+}
+
+static void
+threads_take(struct threads *t)
+{
+	struct xk_msg *m;
+
+	while ((m = xk_memory_take(t->port)) != NULL)
+		xk_msg_free(m);
+}
+
+/* Frame i: mostly a message of one of the peers, now and then its ARP request for this host. */
+static void
+threads_inject(struct threads *t, unsigned i)
+{
+	uint8_t peer = (uint8_t)(0x10 + i * 7 % THREADS_PEERS);
+	uint8_t frame[42] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, peer, 8, 0, 'm' };
+	const uint8_t request[] = { 8,    6,  0,  1, 8,    0, 6, 4, 0, 1, 2, 0,  0,  0, 0,
+				    peer, 10, 77, 0, peer, 0, 0, 0, 0, 0, 0, 10, 77, 0, 2 };
+
+	if (i % 5 == 0)
+		memcpy(frame + 12, request, sizeof(request));
+	CHECK(xk_memory_inject(t->port, xk_msg_from(t->platform, frame, i % 5 == 0 ? sizeof(frame) : 15)));
+}
+
+static unsigned
+threads_frames(struct threads *t)
+{
+	return (unsigned)atomic_load(&t->port->frames_in);
+}
+
+static bool
+threads_is_done(struct threads *t)
+{
+	return atomic_load(&t->echo->finished) == 2 && threads_frames(t) == THREADS_FRAMES;
+}
+
+static void
+threads_run(enum xk_mode mode)
+{
+	static const struct timespec nap = { 0, 1000000 };
+	struct threads t;
+	unsigned naps = 0; /* a bound for what hangs, not for what is slow */
+
+	threads_begin(&t, mode);
+	CHECK_EQ(xk_thread_start(t.kernel, "opener", echo_opener, t.echo), 0);
+	CHECK_EQ(xk_thread_start(t.kernel, "opener", echo_opener, t.echo), 0);
+	for (unsigned i = 0; i < THREADS_FRAMES; i++) {
+		threads_inject(&t, i);
+		threads_take(&t);
+		while (i >= THREADS_AHEAD + threads_frames(&t) && naps++ < THREADS_NAPS)
+			nanosleep(&nap, NULL);
+	}
+	while (!threads_is_done(&t) && naps++ < THREADS_NAPS) {
+		nanosleep(&nap, NULL);
+		threads_take(&t);
+	}
+	CHECK(threads_is_done(&t));
+	xk_kernel_stop(t.kernel);
+	CHECK(atomic_load(&t.echo->delivered) > 0);
+	CHECK_EQ(atomic_load(&t.echo->opens), 2 * THREADS_OPENS); /* none meets a session that is being closed */
+	threads_take(&t);
+	xk_kernel_free(t.kernel);
+	CHECK_EQ(t.platform->ops->buffers_out(t.platform), 0);
+	xk_memory_platform_free(t.platform);
+}
+
+TEST(vnet_sessions_come_and_go_under_threads_in_regular_mode)
+{
+	threads_run(XK_REGULAR);
+}
+
+TEST(vnet_sessions_come_and_go_under_threads_in_ipp_mode)
+{
+	threads_run(XK_IPP);
 }

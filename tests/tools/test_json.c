@@ -41,7 +41,8 @@ TEST(nested_values_get_their_commas)
 	json_close(&doc.json);
 	json_null(&doc.json, "none");
 	json_close(&doc.json);
-	doc_is("{\n  \"n\": 18446744073709551615,\n  \"list\": [\n    1,\n    true,\n    {}\n  ],\n  \"none\": null\n}\n");
+	doc_is("{\n  \"n\": 18446744073709551615,\n  \"list\": [\n    1,\n    true,\n    {}\n  ],\n  \"none\": "
+	       "null\n}\n");
 }
 
 TEST(strings_are_escaped)

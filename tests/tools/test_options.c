@@ -21,14 +21,33 @@ static const char *const colours[] = { "red", "green", "blue", NULL };
 static const struct options_option table[] = {
 	{ .name = "flag", .kind = OPTIONS_FLAG, .offset = offsetof(struct given, flag), .help = "a flag" },
 	{ .name = "text", .kind = OPTIONS_TEXT, .offset = offsetof(struct given, text), .argument = "T", .help = "t" },
-	{ .name = "set", .kind = OPTIONS_TEXT_ANY, .offset = offsetof(struct given, sets), .argument = "S", .help = "s" },
-	{ .name = "number", .kind = OPTIONS_NUMBER, .offset = offsetof(struct given, number), .argument = "N",
-	  .help = "n", .min = 1, .max = 65507 },
-	{ .name = "numbers", .kind = OPTIONS_NUMBERS, .offset = offsetof(struct given, numbers), .argument = "N,...",
-	  .help = "n", .max = UINT64_MAX },
-	{ .name = "choice", .kind = OPTIONS_CHOICE, .offset = offsetof(struct given, choice), .help = "c",
+	{ .name = "set",
+	  .kind = OPTIONS_TEXT_ANY,
+	  .offset = offsetof(struct given, sets),
+	  .argument = "S",
+	  .help = "s" },
+	{ .name = "number",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = offsetof(struct given, number),
+	  .argument = "N",
+	  .help = "n",
+	  .min = 1,
+	  .max = 65507 },
+	{ .name = "numbers",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = offsetof(struct given, numbers),
+	  .argument = "N,...",
+	  .help = "n",
+	  .max = UINT64_MAX },
+	{ .name = "choice",
+	  .kind = OPTIONS_CHOICE,
+	  .offset = offsetof(struct given, choice),
+	  .help = "c",
 	  .choices = colours },
-	{ .name = "choices", .kind = OPTIONS_CHOICES, .offset = offsetof(struct given, choices), .help = "c",
+	{ .name = "choices",
+	  .kind = OPTIONS_CHOICES,
+	  .offset = offsetof(struct given, choices),
+	  .help = "c",
 	  .choices = colours },
 	{ .name = "secret", .kind = OPTIONS_FLAG, .offset = offsetof(struct given, flag) },
 	{ .name = NULL },
@@ -90,8 +109,9 @@ wrong(const char *line, const char *sentence)
 TEST(values_of_every_kind_are_taken)
 {
 	given = (struct given){ .number = 7 };
-	CHECK_EQ(parse("--flag --set a=1 file --set=b=2 --numbers 1,2,18446744073709551615 --choice blue --choices green,red"),
-	         OPTIONS_GO);
+	CHECK_EQ(parse("--flag --set a=1 file --set=b=2 --numbers 1,2,18446744073709551615 --choice blue --choices "
+		       "green,red"),
+		 OPTIONS_GO);
 	CHECK(given.flag);
 	CHECK_EQ(given.sets.count, 2);
 	CHECK_EQ(given.number, 7);

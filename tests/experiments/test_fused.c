@@ -1,0 +1,175 @@
+/* test_fused.c - the hand-fused echo and the frames it is measured with: it answers what is right and nothing else. */
+#include <stdlib.h>
+
+#include "experiments/floors/fused.h"
+#include "platform/sim/memory.h"
+#include "tests/test.h"
+#include "tools/echo_rig.h"
+
+static const struct echo_end server = { UINT64_C(0x020000000001), 0x0a000002, 2001 };
+
+struct bench {
+	struct xk_platform *platform;
+	struct fused_host host;
+	struct echo_frames frames;
+};
+
+static struct bench *
+bench_new(uint32_t size)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+
+	REQUIRE(b != NULL);
+	b->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	REQUIRE(b->platform != NULL);
+	b->host = (struct fused_host){ .link = server.link, .address = server.address, .port = server.port };
+	echo_frames_init(&b->frames, &server, size);
+	return b;
+}
+
+static void
+bench_free(struct bench *b)
+{
+	xk_memory_platform_free(b->platform);
+	free(b);
+}
+
+/* The request of a peer in a buffer that ends where it does. */
+static struct xk_msg *
+bench_request(struct bench *b, uint32_t peer)
+{
+	struct xk_msg *m = xk_memory_frame(b->platform, b->frames.len);
+
+	REQUIRE(m != NULL);
+	echo_frame_write(&b->frames, peer, m->data);
+	return m;
+}
+
+TEST(every_size_and_peer_is_echoed)
+{
+	for (uint32_t size = 1; size <= ECHO_FRAME_MAX_SIZE; size += 1 + size / 7) {
+		struct bench *b = bench_new(size);
+
+		for (uint32_t peer = 0; peer < ECHO_FRAME_MAX_PEERS; peer += 65521) {
+			struct xk_msg *m = bench_request(b, peer);
+
+			CHECK(fused_echo(&b->host, m));
+			CHECK(echo_frame_check(&b->frames, peer, m->data, m->len) == NULL);
+			CHECK(echo_frame_is_echo(&b->frames, peer, m->data, m->len));
+			CHECK(!echo_frame_is_echo(&b->frames, peer + 1, m->data, m->len));
+			xk_msg_free(m);
+		}
+		bench_free(b);
+	}
+}
+
+TEST(padding_is_cut_off)
+{
+	struct bench *b = bench_new(1);
+	struct xk_msg *m = xk_memory_frame(b->platform, 60);
+
+	REQUIRE(m != NULL);
+	memset(m->data, 0xee, 60);
+	echo_frame_write(&b->frames, 5, m->data);
+	CHECK(fused_echo(&b->host, m));
+	CHECK(echo_frame_check(&b->frames, 5, m->data, xk_msg_len(m)) == NULL);
+	xk_msg_free(m);
+	bench_free(b);
+}
+
+TEST(every_truncation_is_refused)
+{
+	struct bench *b = bench_new(8);
+
+	for (uint32_t len = 0; len < b->frames.len; len++) {
+		struct xk_msg *m = xk_memory_frame(b->platform, len);
+		uint8_t whole[ECHO_FRAME_HEADERS + 8];
+
+		REQUIRE(m != NULL);
+		echo_frame_write(&b->frames, 5, whole);
+		memcpy(m->data, whole, len);
+		CHECK(!fused_echo(&b->host, m));
+		xk_msg_free(m);
+	}
+	bench_free(b);
+}
+
+/* Only the source link address is covered by no check (but for its group bit). */
+TEST(every_wrong_bit_is_refused)
+{
+	struct bench *b = bench_new(4);
+
+	for (uint32_t bit = 0; bit < 8 * b->frames.len; bit++) {
+		struct xk_msg *m = bench_request(b, 5);
+		bool free_bit = bit / 8 >= 6 && bit / 8 < 12 && bit != 6 * 8;
+
+		m->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		CHECK_EQ(fused_echo(&b->host, m), free_bit);
+		xk_msg_free(m);
+	}
+	bench_free(b);
+}
+
+TEST(a_wrong_echo_is_seen)
+{
+	struct bench *b = bench_new(4);
+
+	for (uint32_t bit = 0; bit < 8 * b->frames.len; bit++) {
+		struct xk_msg *m = bench_request(b, 5);
+
+		REQUIRE(fused_echo(&b->host, m));
+		m->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		CHECK(echo_frame_check(&b->frames, 5, m->data, m->len) != NULL);
+		xk_msg_free(m);
+	}
+	bench_free(b);
+}
+
+/* A rig whose port sends nothing back, or sends back the wrong thing, must say so. */
+TEST(a_rig_that_gets_no_echo_says_so)
+{
+	struct bench *b = bench_new(1);
+	struct echo_rig *rig = calloc(1, sizeof(*rig));
+	struct xk_msg *frames[ECHO_RIG_BURST];
+
+	REQUIRE(rig != NULL);
+	*rig = (struct echo_rig){ .platform = b->platform, .sessions = 2, .burst = 1, .rounds = 10 };
+	echo_rig_init(rig, &server, 1);
+	REQUIRE(echo_rig_receive(rig, frames, ECHO_RIG_BURST) == 1);
+	xk_msg_free(frames[0]);
+	while (!rig->done)
+		CHECK_EQ(echo_rig_receive(rig, frames, ECHO_RIG_BURST), 0);
+	CHECK_STR(rig->wrong, "no echo came");
+
+	echo_rig_init(rig, &server, 1);
+	REQUIRE(echo_rig_receive(rig, frames, ECHO_RIG_BURST) == 1);
+	CHECK_EQ(echo_rig_transmit(rig, frames, 1), 1);
+	CHECK(rig->done && rig->wrong != NULL);
+	free(rig);
+	bench_free(b);
+}
+
+TEST(a_rig_counts_its_rounds)
+{
+	struct bench *b = bench_new(1);
+	struct echo_rig *rig = calloc(1, sizeof(*rig));
+	struct xk_msg *frames[ECHO_RIG_BURST];
+	uint64_t echoes = 0;
+
+	REQUIRE(rig != NULL);
+	*rig = (struct echo_rig){ .platform = b->platform, .sessions = 100, .burst = 7, .rounds = 1000 };
+	echo_rig_init(rig, &server, 1);
+	while (!rig->done) {
+		unsigned count = echo_rig_receive(rig, frames, ECHO_RIG_BURST);
+
+		for (unsigned i = 0; i < count; i++)
+			CHECK(fused_echo(&b->host, frames[i]));
+		echoes += count;
+		echo_rig_transmit(rig, frames, count);
+	}
+	CHECK(rig->wrong == NULL);
+	CHECK_EQ(echoes, 100 + ECHO_RIG_WARM_UP + 1000);
+	CHECK(echo_rig_median_ns(rig) > 0);
+	free(rig);
+	bench_free(b);
+}

@@ -1,0 +1,86 @@
+/* test_draw.c - a graph's picture, as DOT: it can be read again, shows what counts, and escapes what a file says. */
+#include <cgraph.h>
+
+#include "tests/graphs/types.h"
+
+static char *
+drawn(const char *text)
+{
+	struct xk_graph *graph = types_good(text);
+	char *picture = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&picture, &len);
+
+	REQUIRE(stream != NULL);
+	xk_graph_draw(graph, stream);
+	fclose(stream);
+	xk_graph_free(graph);
+	return picture;
+}
+
+static bool
+shows(const char *text, const char *part)
+{
+	char *picture = drawn(text);
+	bool result = strstr(picture, part) != NULL;
+
+	if (!result)
+		fprintf(stderr, "\n%s is not in\n%s\n", part, picture);
+	free(picture);
+	return result;
+}
+
+TEST(a_picture_is_dot_with_every_node_and_edge)
+{
+	char *picture = drawn("digraph g { udptest -> udp; " TYPES_LOWER "}");
+	Agraph_t *g = agmemread(picture);
+
+	REQUIRE(g != NULL);
+	CHECK_EQ(agnnodes(g), 7);
+	CHECK_EQ(agnedges(g), 7);
+	agclose(g);
+	free(picture);
+}
+
+TEST(marks_and_policies_are_shown)
+{
+	CHECK(shows("digraph g { eth -> port [handoff=explicit] }", "<b>handoff</b>"));
+	CHECK(shows("digraph g { eth -> port [handoff=never] }", "never by time"));
+	CHECK(shows("digraph g { eth -> port [budget=\"1500ns\", carry=2] }", "budget 1500 ns, carry 2"));
+	CHECK(shows("digraph g { budget=\"20us\" eth -> port }", "every message: budget 20 &#181;s"));
+	CHECK(shows("digraph g { eth -> port; eth [implicit=\"spin(2ms)\"] }", "would wait: spins 2 ms"));
+	CHECK(shows("digraph g { eth -> port; implicit=fail; eth [implicit=handoff] }", "would wait: hands off"));
+	CHECK(shows("digraph g { eth -> port; eth [resume=driver] }", "resumed by the driver"));
+	CHECK(shows("digraph g { eth -> port; eth [order=session] }", "sessions in order"));
+	CHECK(shows("digraph g { e [protocol=eth]; e -> port }", "<b>e</b><font color=\"#6b7785\"> : eth</font>"));
+	CHECK(shows("digraph g { ip -> eth -> port; udp -> ip [number=5]; }", "number 5"));
+	CHECK(shows("digraph g { udptest -> udp; " TYPES_LOWER "}", ">resolver<"));
+	CHECK(shows("digraph g { udptest -> udp; " TYPES_LOWER "}", "rounded,dashed"));
+}
+
+TEST(what_a_file_says_is_escaped)
+{
+	char *picture = drawn("digraph g { eth -> port; port [dev=\"<b>\\\"x\\\"&amp;\\\\]\n\\xff\xff\xc3\xa4\"] }");
+	Agraph_t *g = agmemread(picture);
+
+	CHECK(strstr(picture, "&#60;b&#62;&#34;x&#34;&#38;amp;&#92;&#92;&#93;?&#92;xff?\xc3\xa4<") != NULL);
+	CHECK(g != NULL);
+	if (g != NULL)
+		agclose(g);
+	free(picture);
+}
+
+TEST(long_values_are_cut)
+{
+	CHECK(shows("digraph g { eth -> port; port [dev=\"123456789012345678901234567890123456789012345\"] }",
+		    "1234567890123456789012345678901234567890&#8230;<"));
+}
+
+TEST(drawing_attributes_of_the_file_are_not_taken_over)
+{
+	char *picture = drawn("digraph g { eth -> port [URL=\"file:secret\"]; eth [image=\"secret\", label=secret]; "
+			      "stylesheet=secret; port [shape=secret] }");
+
+	CHECK(strstr(picture, "secret") == NULL);
+	free(picture);
+}

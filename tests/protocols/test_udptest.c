@@ -1,0 +1,358 @@
+/* test_udptest.c - the test protocol on a fake wire: the server's echo, the client's rounds, losses, late and bad ones.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "protocols/udptest.h"
+#include "tests/rig.h"
+
+#define SERVER "wire:; udptest: wire"
+
+enum { HOST = 0x0a4d0002, LONGEST = XK_UDPTEST_MAX };
+
+/* What the callbacks were told. */
+static struct {
+	unsigned recorded, lost, finished;
+	uint64_t last_rtt_ns;
+	struct xk_udptest_result result;
+} told;
+
+static void
+on_record(void *argument, uint64_t rtt_ns)
+{
+	told.recorded++;
+	told.last_rtt_ns = rtt_ns;
+}
+
+static void
+on_lost(void *argument, uint64_t waited_ns)
+{
+	told.lost++;
+}
+
+static void
+on_finished(void *argument, const struct xk_udptest_result *result)
+{
+	told.finished++;
+	told.result = *result;
+}
+
+static struct xk_udptest_run
+run_of(uint32_t size, uint64_t warm_up, uint64_t rounds)
+{
+	return (struct xk_udptest_run){ .host = HOST,
+					.size = size,
+					.warm_up = warm_up,
+					.rounds = rounds,
+					.record = on_record,
+					.lost = on_lost,
+					.finished = on_finished };
+}
+
+static int
+start(struct rig *r, uint32_t size, uint64_t warm_up, uint64_t rounds)
+{
+	struct xk_udptest_run run = run_of(size, warm_up, rounds);
+	int status;
+
+	memset(&told, 0, sizeof(told));
+	status = xk_udptest_start(rig_protocol(r, "udptest"), &run);
+	rig_advance_ms(r, 0);
+	return status;
+}
+
+/* Takes the request that was sent last and gives it back as its echo. */
+static void
+echo(struct rig *r)
+{
+	static uint8_t bytes[LONGEST];
+	long len = rig_take_sent(r, bytes, sizeof(bytes));
+
+	REQUIRE(len >= 0);
+	rig_inject_bytes(r, bytes, (size_t)len);
+}
+
+static void
+close_it(void *argument)
+{
+	CHECK_EQ(xk_udptest_close(rig_protocol(argument, "udptest")), 0);
+}
+
+/* Nothing may be left afterwards. */
+static void
+end(struct rig *r)
+{
+	rig_do(r, close_it, r);
+	rig_free(r);
+}
+
+/* ---- server -------------------------------------------------------------------------------------------------- */
+
+TEST(udptest_sends_every_message_back)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	CHECK_EQ(rig_wire_enables(r), 1);
+	rig_inject(r, "aabbcc");
+	rig_expect_sent(r, "aabbcc");
+	rig_inject(r, "00 | 11");
+	rig_expect_sent(r, "0011");
+	rig_inject(r, "");
+	rig_expect_sent(r, "");
+	CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 3);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(udptest_refuses_to_echo_for_another_server)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_wire_peer(r, XK_UDPTEST_PORT);
+	rig_inject(r, "aa");
+	rig_expect_nothing_sent(r);
+	rig_wire_peer(r, XK_UDPTEST_PORT + 1);
+	rig_inject(r, "aa");
+	rig_expect_sent(r, "aa");
+	rig_free(r);
+}
+
+TEST(udptest_that_does_not_serve_enables_nothing)
+{
+	struct rig *r = rig_new_graph(SERVER "; udptest.serve=no");
+
+	CHECK_EQ(rig_wire_enables(r), 0);
+	rig_free(r);
+}
+
+TEST(udptest_counts_echoes_that_cannot_be_sent)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_fail_sending(r, -ENOBUFS);
+	rig_inject(r, "aa");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "udptest", "unsent"), 1);
+	rig_free(r);
+}
+
+/* ---- client -------------------------------------------------------------------------------------------------- */
+
+TEST(udptest_counts_rounds_exactly_and_no_warm_up)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	CHECK_EQ(start(r, 1, 2, 3), 0);
+	CHECK_EQ(rig_wire_remote(r), XK_UDPTEST_PORT);
+	for (unsigned i = 0; i < 5; i++) {
+		CHECK_EQ(told.finished, 0);
+		rig_advance_ms(r, 7);
+		CHECK_EQ(rig_sent(r), 1);
+		echo(r);
+	}
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.recorded, 3);
+	CHECK_EQ(told.last_rtt_ns, 7000000);
+	CHECK_EQ(told.result.error, 0);
+	CHECK_EQ(told.result.rounds, 3);
+	CHECK_EQ(told.result.lost + told.result.late + told.result.bad, 0);
+	rig_expect_nothing_sent(r);
+	end(r);
+}
+
+TEST(udptest_numbers_its_requests)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	CHECK_EQ(start(r, 9, 0, 2), 0);
+	rig_expect_sent(r, "01000000 00000000 ..");
+	rig_inject(r, "01000000 00000000 00");
+	CHECK_EQ(rig_counter_of(r, "udptest", "bad"), 1); /* the pattern is wrong */
+	rig_expect_sent(r, "02000000 00000000 ..");
+	rig_advance_ms(r, 20000);
+	rig_forget(r);
+	end(r);
+}
+
+TEST(udptest_keeps_its_session_for_the_next_run)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(start(r, 4, 0, 1), 0);
+		echo(r);
+		CHECK_EQ(told.finished, 1);
+		CHECK_EQ(rig_wire_sessions(r), 1);
+	}
+	end(r);
+}
+
+TEST(udptest_carries_the_longest_message)
+{
+	static uint8_t bytes[LONGEST];
+	struct rig *r = rig_new_graph(SERVER);
+	uint32_t max = LONGEST;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	CHECK_EQ(start(r, LONGEST, 0, 2), 0);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), LONGEST);
+	rig_inject_bytes(r, bytes, LONGEST);
+	CHECK_EQ(told.recorded, 1);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), LONGEST);
+	bytes[LONGEST - 1] ^= 1;
+	rig_inject_bytes(r, bytes, LONGEST);
+	CHECK_EQ(told.recorded, 1);
+	CHECK_EQ(rig_counter_of(r, "udptest", "bad"), 1);
+	echo(r);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.bad, 1);
+	CHECK_EQ(told.result.rounds, 2);
+	end(r);
+}
+
+TEST(udptest_goes_on_after_a_loss_and_knows_the_late_echo)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	CHECK_EQ(start(r, 1, 0, 2), 0);
+	rig_expect_sent(r, "01");
+	rig_advance_ms(r, 400);
+	CHECK_EQ(told.lost, 0);
+	rig_advance_ms(r, 300);
+	CHECK_EQ(told.lost, 1);
+	CHECK_EQ(rig_counter_of(r, "udptest", "lost"), 1);
+	rig_expect_sent(r, "02");
+	rig_inject(r, "01");
+	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 1);
+	CHECK_EQ(told.recorded, 0);
+	rig_inject(r, "02");
+	CHECK_EQ(told.recorded, 1);
+	rig_inject(r, "02"); /* once more */
+	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 2);
+	echo(r);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.lost, 1);
+	CHECK_EQ(told.result.rounds, 2);
+	rig_inject(r, "03"); /* after the end */
+	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 3);
+	end(r);
+}
+
+TEST(udptest_drops_truncated_and_longer_echoes)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	CHECK_EQ(start(r, 8, 0, 1), 0);
+	rig_forget(r);
+	rig_inject_prefixes(r, "01000000 00000000");
+	rig_forget(r);
+	rig_inject(r, "08000000 00000000 99");
+	CHECK_EQ(told.finished, 0);
+	CHECK_EQ(told.recorded, 0);
+	CHECK_EQ(rig_counter_of(r, "udptest", "bad") + rig_counter_of(r, "udptest", "late"), 9);
+	rig_advance_ms(r, 20000);
+	rig_forget(r);
+	end(r);
+}
+
+TEST(udptest_fails_when_the_server_is_silent)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	CHECK_EQ(start(r, 1, 0, 1), 0);
+	for (unsigned i = 0; i < 19; i++)
+		rig_advance_ms(r, 500);
+	CHECK_EQ(told.finished, 0);
+	for (unsigned i = 0; i < 4; i++)
+		rig_advance_ms(r, 500);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, -ETIMEDOUT);
+	CHECK_EQ(told.result.lost, told.lost);
+	CHECK(told.lost >= 10);
+	rig_forget(r);
+	end(r);
+}
+
+TEST(udptest_takes_what_it_could_not_send_for_lost)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(rig_counter_of(r, "udptest", "unsent"), 1);
+	rig_fail_sending(r, 0);
+	rig_advance_ms(r, 700);
+	CHECK_EQ(told.lost, 1);
+	echo(r);
+	CHECK_EQ(told.finished, 1);
+	end(r);
+}
+
+TEST(udptest_waits_for_a_server_that_is_not_there_yet)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	CHECK_EQ(start(r, 1, 0, 1), 0);
+	rig_advance_ms(r, 3000);
+	CHECK_EQ(told.finished, 0);
+	rig_wire_refuse(r, 0);
+	rig_advance_ms(r, 200);
+	echo(r);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, 0);
+	end(r);
+}
+
+TEST(udptest_gives_up_what_cannot_be_opened)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	CHECK_EQ(start(r, 1, 0, 1), 0);
+	rig_advance_ms(r, 9000);
+	CHECK_EQ(told.finished, 0);
+	rig_advance_ms(r, 2000);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, -EHOSTUNREACH);
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(told.finished, 1); /* at once */
+	CHECK_EQ(told.result.error, -ENETUNREACH);
+	end(r);
+}
+
+TEST(udptest_refuses_sizes_that_the_graph_cannot_send)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	uint32_t max = 100;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	CHECK_EQ(start(r, 101, 0, 1), 0);
+	CHECK_EQ(told.result.error, -EMSGSIZE);
+	CHECK_EQ(told.result.max_packet, 100);
+	CHECK_EQ(start(r, 100, 0, 1), 0);
+	echo(r);
+	CHECK_EQ(told.result.error, 0);
+	end(r);
+}
+
+TEST(udptest_refuses_impossible_runs)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	struct xk_protocol *udptest = rig_protocol(r, "udptest");
+	struct xk_udptest_run run = run_of(0, 0, 1);
+
+	CHECK_EQ(xk_udptest_start(udptest, &run), -EINVAL);
+	run = run_of(LONGEST + 1, 0, 1);
+	CHECK_EQ(xk_udptest_start(udptest, &run), -EINVAL);
+	run = run_of(1, 0, 0);
+	CHECK_EQ(xk_udptest_start(udptest, &run), -EINVAL);
+	CHECK_EQ(start(r, 1, 0, 1), 0);
+	run = run_of(1, 0, 1);
+	CHECK_EQ(xk_udptest_start(udptest, &run), -EBUSY);
+	CHECK_EQ(xk_udptest_close(udptest), -EBUSY);
+	echo(r);
+	CHECK_EQ(told.finished, 1);
+	end(r);
+}

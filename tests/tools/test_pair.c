@@ -1,0 +1,295 @@
+/*
+ * test_pair.c - two ends driven from here: in this process, and as processes (this program again, see `be_an_end`)
+ * which answer, fail, fall silent and die.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+#include "tools/pair.h"
+
+/* ---- an end that does what the size of a block says --------------------------------------------------------- */
+
+enum { SIZE_GOOD, SIZE_FAILS, SIZE_DIES, SIZE_EXITS, SIZE_WAITS };
+
+static struct pair_setup last_setup;
+static uint64_t asked;
+
+static int
+end_setup(void *end, const struct pair_setup *setup, char *why, size_t why_len)
+{
+	last_setup = *setup;
+	if (setup->threads != 99)
+		return 0;
+	snprintf(why, why_len, "99 are too many");
+	return -EINVAL;
+}
+
+static void
+end_counts(void *end, struct pair_counts *counts)
+{
+	counts->messages = ++asked;
+	counts->frames = last_setup.threads;
+	pair_counts_drop(counts, "ip.short", asked);
+}
+
+static bool
+end_run(void *end, const struct pair_block *block, struct pair_result *result, int stop)
+{
+	char byte;
+
+	if (block->size == SIZE_DIES)
+		raise(SIGKILL);
+	if (block->size == SIZE_EXITS)
+		_exit(3);
+	if (block->size == SIZE_WAITS)
+		return read(stop, &byte, 1) < -1;
+	if (block->size == SIZE_FAILS) {
+		result->error = -EIO;
+		snprintf(result->why, sizeof(result->why), "it went wrong");
+	}
+	for (uint64_t i = 0; i < block->rounds; i++)
+		histogram_add(&result->rtt, i);
+	result->rounds = block->rounds;
+	return true;
+}
+
+static const struct pair_end_ops ops = { .setup = end_setup, .counts = end_counts, .run = end_run };
+
+/* pair_start has started this program as an end; what follows is argv of the test that did it. */
+__attribute__((constructor)) static void
+be_an_end(int argc, char **argv)
+{
+	if (argc < 3 || strncmp(argv[1], "--control=", 10) != 0)
+		return;
+	if (argc > 3 && strcmp(argv[3], "broken") == 0)
+		_exit(2);
+	_exit(pair_serve(atoi(argv[1] + 10), &ops, NULL));
+}
+
+/* ---- what is printed meanwhile --------------------------------------------------------------------------------- */
+
+static char said[8192];
+static int said_file, said_stderr;
+
+static void
+listen_to_stderr(void)
+{
+	said_file = memfd_create("said", 0);
+	fflush(stderr);
+	said_stderr = dup(STDERR_FILENO);
+	dup2(said_file, STDERR_FILENO);
+}
+
+static bool
+was_said(const char *text)
+{
+	ssize_t len;
+
+	fflush(stderr);
+	len = pread(said_file, said, sizeof(said) - 1, 0);
+	said[len < 0 ? 0 : len] = '\0';
+	dup2(said_stderr, STDERR_FILENO);
+	close(said_stderr);
+	close(said_file);
+	if (strstr(said, text) == NULL)
+		fprintf(stderr, "\nsaid: %s", said);
+	return strstr(said, text) != NULL;
+}
+
+static char *words[] = { (char *)"test_pair", (char *)"good", NULL };
+static char *broken_words[] = { (char *)"test_pair", (char *)"broken", NULL };
+
+static void
+start(struct pair *pair)
+{
+	pair_init(pair, "test", -1);
+	REQUIRE(pair_start(pair, 2, words) == 0);
+}
+
+static int
+run(struct pair *pair, uint32_t size, struct pair_result *result)
+{
+	struct pair_block block = { .size = size, .rounds = 100 };
+
+	return pair_run(pair, &block, result);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------------- */
+
+TEST(both_processes_answer)
+{
+	static struct pair_counts counts;
+	static struct pair_result result;
+	struct pair_setup setup = { .threads = 7 };
+	struct pair pair;
+
+	start(&pair);
+	CHECK_EQ(pair_setup(&pair, &setup), 0);
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		CHECK_EQ(pair_counts(&pair, i, &counts), 0);
+		CHECK_EQ(counts.frames, 7);
+		CHECK_EQ(counts.messages, 1);
+	}
+	CHECK_EQ(run(&pair, SIZE_GOOD, &result), 0);
+	CHECK_EQ(result.rtt.count, 100);
+	CHECK_EQ(result.rounds, 100);
+	CHECK_EQ(pair_stop(&pair, true), 0);
+}
+
+TEST(what_an_end_refuses_is_told)
+{
+	static struct pair_result result;
+	struct pair_setup setup = { .threads = 99 };
+	struct pair pair;
+
+	start(&pair);
+	listen_to_stderr();
+	CHECK_EQ(pair_setup(&pair, &setup), 1);
+	CHECK_EQ(run(&pair, SIZE_FAILS, &result), 1);
+	CHECK(was_said("test: client: 99 are too many\ntest: client: it went wrong\n"));
+	pair_stop(&pair, false);
+}
+
+TEST(an_end_that_dies_ends_the_run)
+{
+	static struct pair_result result;
+	struct pair pair;
+
+	start(&pair);
+	listen_to_stderr();
+	CHECK_EQ(run(&pair, SIZE_DIES, &result), 1);
+	CHECK(was_said("the client died: signal 9"));
+	pair_stop(&pair, false);
+	start(&pair);
+	listen_to_stderr();
+	CHECK_EQ(run(&pair, SIZE_EXITS, &result), 1);
+	CHECK(was_said("the client ended with status 3"));
+	pair_stop(&pair, false);
+}
+
+TEST(a_server_that_dies_while_the_client_runs_ends_the_run)
+{
+	static struct pair_result result;
+	struct pair pair;
+	pid_t killer, server;
+
+	start(&pair);
+	server = pair.ends[PAIR_SERVER].pid;
+	killer = fork();
+	if (killer == 0) {
+		usleep(50000);
+		kill(server, SIGTERM);
+		_exit(0);
+	}
+	listen_to_stderr();
+	CHECK_EQ(run(&pair, SIZE_WAITS, &result), 1);
+	CHECK(was_said("the server died: signal 15"));
+	pair_stop(&pair, false);
+	waitpid(killer, NULL, 0);
+}
+
+TEST(an_end_that_does_not_start_gives_its_status)
+{
+	struct pair pair;
+
+	pair_init(&pair, "test", -1);
+	listen_to_stderr();
+	CHECK_EQ(pair_start(&pair, 2, broken_words), 2);
+	CHECK(was_said("could not start"));
+	pair_stop(&pair, false);
+}
+
+TEST(a_signal_ends_the_run)
+{
+	static struct pair_result result;
+	struct pair pair;
+	int signals = pair_signals();
+
+	pair_init(&pair, "test", signals);
+	REQUIRE(pair_start(&pair, 2, words) == 0);
+	raise(SIGTERM);
+	listen_to_stderr();
+	CHECK_EQ(run(&pair, SIZE_WAITS, &result), 1);
+	CHECK(was_said("stopped by signal 15"));
+	pair_stop(&pair, false);
+	close(signals);
+}
+
+TEST(no_process_is_left)
+{
+	struct pair pair;
+	pid_t pids[PAIR_ENDS];
+
+	start(&pair);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		pids[i] = pair.ends[i].pid;
+	CHECK_EQ(pair_stop(&pair, true), 0);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		CHECK(kill(pids[i], 0) != 0 && errno == ESRCH);
+}
+
+TEST(ends_of_this_process_and_missing_ones_are_driven_alike)
+{
+	static struct pair_counts counts;
+	static struct pair_result result;
+	struct pair_setup setup = { .threads = 5 };
+	struct pair pair;
+
+	pair_init(&pair, "test", -1);
+	pair_add_local(&pair, PAIR_CLIENT, &ops, NULL);
+	CHECK_EQ(pair_setup(&pair, &setup), 0);
+	CHECK_EQ(pair_counts(&pair, PAIR_CLIENT, &counts), 0);
+	CHECK_EQ(counts.frames, 5);
+	CHECK_EQ(pair_counts(&pair, PAIR_SERVER, &counts), 0);
+	CHECK_EQ(counts.frames, 0);
+	CHECK_EQ(run(&pair, SIZE_GOOD, &result), 0);
+	CHECK_EQ(result.rtt.count, 100);
+	CHECK_EQ(pair_stop(&pair, true), 0);
+}
+
+TEST(counts_are_differences_by_name)
+{
+	static struct pair_counts before, after, sum;
+
+	memset(&before, 0, sizeof(before));
+	memset(&after, 0, sizeof(after));
+	memset(&sum, 0, sizeof(sum));
+	before.messages = 3;
+	after.messages = 10;
+	pair_counts_drop(&before, "ip.short", 2);
+	pair_counts_drop(&after, "udp.bad", 4);
+	pair_counts_drop(&after, "ip.short", 5);
+	pair_counts_drop(&after, "ip.ttl", 0);
+	pair_counts_add(&sum, &before, &after);
+	pair_counts_add(&sum, &before, &after);
+	CHECK_EQ(sum.messages, 14);
+	CHECK_EQ(sum.drop_count, 2);
+	CHECK_STR(sum.drops[0].name, "udp.bad");
+	CHECK_EQ(sum.drops[0].count, 8);
+	CHECK_EQ(sum.drops[1].count, 6);
+}
+
+TEST(a_full_table_of_drops_counts_the_rest_together)
+{
+	static struct pair_counts counts;
+	uint64_t all = 0;
+	char name[32];
+
+	memset(&counts, 0, sizeof(counts));
+	for (unsigned i = 0; i < 2 * PAIR_DROPS; i++) {
+		snprintf(name, sizeof(name), "drop%u", i);
+		pair_counts_drop(&counts, name, 1);
+	}
+	CHECK_EQ(counts.drop_count, PAIR_DROPS);
+	for (unsigned i = 0; i < counts.drop_count; i++)
+		all += counts.drops[i].count;
+	CHECK_EQ(all, 2 * PAIR_DROPS);
+	CHECK_STR(counts.drops[PAIR_DROPS - 1].name, "other");
+}
