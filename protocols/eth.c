@@ -27,10 +27,23 @@ enum { ETH_COUNT_TO_SELF };
 /* So many openers and closers may come in between before an opener gives up. */
 enum { ETH_TRIES = 1000 };
 
+/* Source and type lie side by side; one word of both names the session. */
 struct eth_header {
-	uint64_t source;
-	uint32_t type;
+	uint64_t destination;
+	uint64_t flow; /* source << 16 | type */
 };
+
+static inline uint64_t
+eth_source(const struct eth_header *h)
+{
+	return h->flow >> 16;
+}
+
+static inline uint32_t
+eth_type(const struct eth_header *h)
+{
+	return h->flow & 0xffff;
+}
 
 struct eth {
 	struct xk_protocol protocol;
@@ -59,9 +72,15 @@ eth_session_of(struct xk_session *s)
 }
 
 static inline struct xk_key
+eth_flow_key(uint64_t flow)
+{
+	return (struct xk_key){ flow, 0 };
+}
+
+static struct xk_key
 eth_active_key(uint64_t peer, uint32_t type)
 {
-	return (struct xk_key){ peer, type };
+	return eth_flow_key(peer << 16 | type);
 }
 
 static struct xk_key
@@ -70,23 +89,30 @@ eth_passive_key(uint32_t type)
 	return (struct xk_key){ 0, type };
 }
 
-/* Strips and checks the header. 0, or the reason to drop *m. */
-static unsigned
+/* Strips the header, and checks what a session's key does not say. 0, or the reason to drop *m. */
+static inline unsigned
 eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg **m)
 {
 	const uint8_t *p = xk_msg_pop(m, XK_ETH_HEADER_LEN);
-	uint64_t destination;
 
 	if (xk_unlikely(p == NULL))
 		return XK_DROP_SHORT;
-	destination = xk_get48(p + ETH_DESTINATION);
-	h->source = xk_get48(p + ETH_SOURCE);
-	h->type = xk_get16(p + ETH_TYPE);
-	if (xk_unlikely(destination != eth->address && destination != XK_ETH_BROADCAST))
+	h->destination = xk_get64(p + ETH_DESTINATION) >> 16;
+	h->flow = xk_get64(p + ETH_SOURCE);
+	if (xk_unlikely(h->destination != eth->address && h->destination != XK_ETH_BROADCAST))
 		return ETH_DROP_NOT_MINE;
-	if (xk_unlikely(h->type < ETH_TYPE_MIN))
+	if (xk_unlikely(xk_eth_is_group(eth_source(h)))) /* a broadcast session must not hear it */
+		return eth_type(h) < ETH_TYPE_MIN ? ETH_DROP_BAD_TYPE : ETH_DROP_BAD_SOURCE;
+	return XK_DROP_NONE;
+}
+
+/* The rest of the checks, for the first frame of a session: every later one says the same. */
+static unsigned
+eth_header_check(const struct eth *eth, const struct eth_header *h)
+{
+	if (eth_type(h) < ETH_TYPE_MIN)
 		return ETH_DROP_BAD_TYPE;
-	if (xk_unlikely(xk_eth_is_group(h->source) || h->source == eth->address || h->source == 0))
+	if (eth_source(h) == eth->address || eth_source(h) == 0)
 		return ETH_DROP_BAD_SOURCE;
 	return XK_DROP_NONE;
 }
@@ -305,24 +331,28 @@ eth_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 static unsigned
 eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **session)
 {
-	const struct xk_enable *enable = xk_map_resolve(&eth->passive, eth_passive_key(h->type));
+	unsigned why = eth_header_check(eth, h);
+	const struct xk_enable *enable;
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_session *s;
 	int status;
 
+	if (why != XK_DROP_NONE)
+		return why;
+	enable = xk_map_resolve(&eth->passive, eth_passive_key(eth_type(h)));
 	if (enable == NULL)
 		return XK_DROP_NO_SESSION;
 	hlp_receive = enable->hlp_receive;
 	hlp_type = enable->hlp_type;
-	status = eth_session_make(eth, hlp_receive, hlp_type, h->source, h->type, &s);
+	status = eth_session_make(eth, hlp_receive, hlp_type, eth_source(h), eth_type(h), &s);
 	if (status == -EEXIST) { /* another shepherd was first */
-		*session = xk_map_resolve(&eth->active, eth_active_key(h->source, h->type));
+		*session = xk_map_resolve(&eth->active, eth_active_key(eth_source(h), eth_type(h)));
 		return *session != NULL ? XK_DROP_NONE : XK_DROP_NO_SESSION;
 	}
 	if (status != 0)
 		return XK_DROP_NO_MEMORY;
-	xk_trace(&eth->protocol, XK_TRACE_EVENTS, "session with %012llx, type %04x", (unsigned long long)h->source,
-		 h->type);
+	xk_trace(&eth->protocol, XK_TRACE_EVENTS, "session with %012llx, type %04x", (unsigned long long)eth_source(h),
+		 eth_type(h));
 	if (xk_open_done(hlp_receive, &eth->protocol, s, hlp_type) != 0) {
 		xk_close(s);
 		return XK_DROP_REFUSED;
@@ -344,7 +374,7 @@ eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_drop(self, m, why);
 		return;
 	}
-	s = xk_map_resolve(&eth->active, eth_active_key(h.source, h.type));
+	s = xk_map_resolve(&eth->active, eth_flow_key(h.flow));
 	if (xk_unlikely(s == NULL)) {
 		why = eth_accept(eth, &h, &s);
 		if (why != XK_DROP_NONE) {

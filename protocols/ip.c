@@ -286,6 +286,8 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 		xk_drop(&ip->protocol, m, why);
 		return NULL;
 	}
+	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s", h.id,
+		 xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
 	xk_lock(&ip->lock);
 	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
 	if (!ip->ticking && ip->reassembly.datagrams > 0) {
@@ -294,8 +296,10 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 	}
 	xk_unlock(&ip->lock);
 	ip_drop_discarded(ip, &discarded);
-	if (m != NULL)
-		xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
+	if (m == NULL)
+		return NULL;
+	xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
+	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "datagram %04x is whole: %zu bytes", h.id, xk_msg_len(m));
 	return m;
 }
 

@@ -76,6 +76,7 @@ static inline unsigned
 ip_header_pop(struct ip_header *h, struct xk_msg **m)
 {
 	const uint8_t *p = xk_msg_peek(m, IP_HEADER_LEN);
+	uint64_t addresses;
 	size_t length;
 
 	if (xk_unlikely(p == NULL))
@@ -90,8 +91,9 @@ ip_header_pop(struct ip_header *h, struct xk_msg **m)
 	h->id = xk_get16(p + IP_ID);
 	h->fragment = xk_get16(p + IP_FRAGMENT);
 	h->protocol = p[IP_PROTOCOL];
-	h->source = xk_get32(p + IP_SOURCE);
-	h->destination = xk_get32(p + IP_DESTINATION);
+	addresses = xk_get64(p + IP_SOURCE); /* in one word, as the key has them */
+	h->source = (uint32_t)(addresses >> 32);
+	h->destination = (uint32_t)addresses;
 	if (xk_unlikely(p[IP_TTL] == 0))
 		return IP_DROP_TTL_ZERO;
 	xk_msg_truncate(*m, length);

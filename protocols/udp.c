@@ -48,26 +48,41 @@ enum {
 };
 
 struct udp_header {
-	uint16_t source, destination;
+	uint32_t ports; /* source << 16 | destination, as the key has them */
 	uint16_t length;
 	uint16_t checksum; /* 0: the sender has not computed it */
+	uint64_t sum;      /* of the header's 8 bytes */
 };
 
-/* Checks and loads the header, which stays in *m, and trims what does not belong to it. 0, or the reason to drop *m. */
+static inline uint16_t
+udp_source(struct udp_header h)
+{
+	return (uint16_t)(h.ports >> 16);
+}
+
+static inline uint16_t
+udp_destination(struct udp_header h)
+{
+	return (uint16_t)h.ports;
+}
+
+/* Checks and takes off the header, and what does not belong to the datagram. 0, or the reason to drop *m. */
 static inline unsigned
-udp_header_load(struct udp_header *h, struct xk_msg **m)
+udp_header_pop(struct udp_header *h, struct xk_msg **m)
 {
 	const uint8_t *p = xk_msg_peek(m, XK_UDP_HEADER_LEN);
 
 	if (xk_unlikely(p == NULL))
 		return xk_msg_len(*m) < XK_UDP_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->source = xk_get16(p + UDP_SOURCE);
-	h->destination = xk_get16(p + UDP_DESTINATION);
+	h->ports = xk_get32(p + UDP_SOURCE);
 	h->length = xk_get16(p + UDP_LENGTH);
 	h->checksum = xk_get16(p + UDP_CHECKSUM);
+	h->sum = (uint64_t)xk_sum_load32(p) + xk_sum_load32(p + 4);
 	if (xk_unlikely(h->length < XK_UDP_HEADER_LEN || h->length > xk_msg_len(*m)))
 		return UDP_DROP_BAD_LENGTH;
-	xk_msg_truncate(*m, h->length);
+	if (xk_unlikely(h->length < xk_msg_len(*m)))
+		xk_msg_truncate(*m, h->length);
+	xk_msg_pop(m, XK_UDP_HEADER_LEN);
 	return 0;
 }
 
@@ -89,13 +104,13 @@ udp_sum_of_length(size_t length)
 	return __builtin_bswap16((uint16_t)length);
 }
 
-/* Whether m, header included, is what was sent. */
+/* Whether the header and payload m are what was sent. */
 static inline bool
 udp_is_intact(struct udp_header h, const struct xk_msg *m, uint64_t pseudo_sum)
 {
 	if (h.checksum == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
 		return true;
-	return xk_sum_is_intact(pseudo_sum + udp_sum_of_length(h.length) + xk_msg_sum(m));
+	return xk_sum_is_intact(pseudo_sum + udp_sum_of_length(h.length) + h.sum + xk_msg_sum(m));
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------ */
@@ -121,9 +136,16 @@ struct udp_session {
 };
 
 static inline struct xk_key
-udp_key(uint16_t local, uint16_t remote, const struct xk_session *lls)
+udp_key(uint32_t ports, const struct xk_session *lls)
 {
-	return (struct xk_key){ (uintptr_t)lls, (uint32_t)local << 16 | remote };
+	return (struct xk_key){ (uintptr_t)lls, ports };
+}
+
+/* The two ports as in what arrives. */
+static inline uint32_t
+udp_ports(uint16_t local, uint16_t remote)
+{
+	return (uint32_t)remote << 16 | local;
 }
 
 static struct xk_key
@@ -275,7 +297,7 @@ udp_bind(struct udp *udp, struct udp_session *s, uint16_t local, uint16_t remote
 	if (udp_is_taken(udp, local, xk_hlp_receive(&s->session)))
 		return -EADDRINUSE;
 	udp_session_set_ports(s, local, remote);
-	err = xk_session_bind(&s->session, &udp->sessions, udp_key(local, remote, s->session.lls));
+	err = xk_session_bind(&s->session, &udp->sessions, udp_key(udp_ports(local, remote), s->session.lls));
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
@@ -434,7 +456,7 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 static unsigned
 udp_open_passively(struct udp *udp, struct xk_session *lls, struct udp_header h, struct udp_session **session)
 {
-	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(h.destination));
+	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(udp_destination(h)));
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct udp_session *s;
 	int err;
@@ -446,12 +468,11 @@ udp_open_passively(struct udp *udp, struct xk_session *lls, struct udp_header h,
 	err = udp_session_new(udp, hlp_receive, hlp_type, lls, &s);
 	if (err != 0)
 		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
-	udp_session_set_ports(s, h.destination, h.source);
-	err = xk_session_bind(&s->session, &udp->sessions, udp_key(s->local, s->remote, lls));
+	udp_session_set_ports(s, udp_destination(h), udp_source(h));
+	err = xk_session_bind(&s->session, &udp->sessions, udp_key(h.ports, lls));
 	if (err != 0) {
 		xk_close(&s->session);
-		*session =
-			err != -EEXIST ? NULL : xk_map_resolve(&udp->sessions, udp_key(h.destination, h.source, lls));
+		*session = err != -EEXIST ? NULL : xk_map_resolve(&udp->sessions, udp_key(h.ports, lls));
 		return *session != NULL ? 0 : XK_DROP_NO_MEMORY;
 	}
 	if (xk_open_done(hlp_receive, &udp->protocol, &s->session, hlp_type) != 0) {
@@ -470,7 +491,8 @@ udp_find_stranger(struct udp *udp, struct xk_session *lls, struct udp_header h, 
 {
 	struct udp_hosts hosts;
 
-	if (xk_map_resolve(&udp->enables, udp_enable_key(h.destination)) == NULL || udp_ask_hosts(lls, &hosts) != 0)
+	if (xk_map_resolve(&udp->enables, udp_enable_key(udp_destination(h))) == NULL ||
+	    udp_ask_hosts(lls, &hosts) != 0)
 		return XK_DROP_NO_SESSION;
 	if (!udp_is_intact(h, m, udp_pop_sum(&hosts)))
 		return UDP_DROP_BAD_CHECKSUM;
@@ -482,7 +504,7 @@ static inline unsigned
 udp_find_session(struct udp *udp, struct xk_session *lls, struct udp_header h, const struct xk_msg *m,
 		 struct udp_session **session)
 {
-	struct udp_session *s = xk_map_resolve(&udp->sessions, udp_key(h.destination, h.source, lls));
+	struct udp_session *s = xk_map_resolve(&udp->sessions, udp_key(h.ports, lls));
 
 	if (xk_unlikely(s == NULL))
 		return udp_find_stranger(udp, lls, h, m, session);
@@ -495,7 +517,7 @@ udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct udp_session *s;
 	struct udp_header h;
-	unsigned why = udp_header_load(&h, &m);
+	unsigned why = udp_header_pop(&h, &m);
 
 	if (xk_likely(why == 0))
 		why = udp_find_session((struct udp *)self, lls, h, m, &s);
@@ -503,7 +525,6 @@ udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_drop(self, m, why);
 		return;
 	}
-	xk_msg_pop(&m, XK_UDP_HEADER_LEN);
 	xk_pop(&s->session, lls, m, NULL);
 }
 

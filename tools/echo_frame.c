@@ -23,6 +23,7 @@ enum {
 	FRAME_DATA = FRAME_UDP + 8,
 	FRAME_TTL = 64,
 	FRAME_PROTOCOL = 17,
+	FRAME_SMALL = 64,
 };
 
 struct echo_end
@@ -77,7 +78,10 @@ echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *fram
 	uint32_t udp_len = frames->len - FRAME_UDP;
 	uint16_t sum;
 
-	memcpy(frame, frames->template, frames->len);
+	if (xk_likely(frames->len <= FRAME_SMALL))
+		memcpy(frame, frames->template, FRAME_SMALL); /* of one length: no call */
+	else
+		memcpy(frame, frames->template, frames->len);
 	xk_put48(frame + FRAME_SOURCE, peer.link);
 	sum = xk_checksum_finish(frames->ip_sum + address);
 	xk_put32(frame + FRAME_IP_TTL, FRAME_TTL << 24 | FRAME_PROTOCOL << 16 | __builtin_bswap16(sum));

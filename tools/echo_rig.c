@@ -61,6 +61,25 @@ rig_next_peer(struct echo_rig *rig)
 	return (uint32_t)((rig->random >> 32) * rig->sessions >> 32);
 }
 
+/* The buffer of the echo before, if nobody else has it; otherwise a fresh one. NULL: none is left. */
+static struct xk_msg *
+rig_frame(struct echo_rig *rig)
+{
+	struct xk_msg *m = rig->spares;
+
+	if (xk_unlikely(m == NULL))
+		return xk_msg_new(rig->platform, rig->frames.len);
+	rig->spares = m->link;
+	if (xk_unlikely(m->next != NULL || !xk_msg_is_writable(m))) {
+		xk_msg_free(m);
+		return xk_msg_new(rig->platform, rig->frames.len);
+	}
+	m->data = m->floor + XK_MSG_HEADROOM;
+	m->len = m->total = rig->frames.len;
+	m->flags = 0;
+	return m;
+}
+
 unsigned
 echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 {
@@ -75,7 +94,7 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 	rig->silent = 0;
 	rig->pending_first = 0;
 	for (; count < max && count < rig->burst && rig->made < rig->end; count++) {
-		struct xk_msg *m = xk_msg_new(rig->platform, rig->frames.len);
+		struct xk_msg *m = rig_frame(rig);
 		uint32_t peer = rig_next_peer(rig);
 
 		if (m == NULL) {
@@ -88,6 +107,17 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 		frames[count] = m;
 	}
 	return count;
+}
+
+static void
+rig_free_spares(struct echo_rig *rig)
+{
+	while (rig->spares != NULL) {
+		struct xk_msg *m = rig->spares;
+
+		rig->spares = m->link;
+		xk_msg_free(m);
+	}
 }
 
 /* The last echo of a batch has come; the first batch begins where the rounds begin to count. */
@@ -155,8 +185,11 @@ echo_rig_transmit(void *context, struct xk_msg **frames, unsigned count)
 
 	for (unsigned i = 0; i < count; i++) {
 		rig_take(rig, frames[i]);
-		xk_msg_free(frames[i]);
+		frames[i]->link = rig->spares;
+		rig->spares = frames[i];
 	}
+	if (xk_unlikely(rig->done))
+		rig_free_spares(rig);
 	return count;
 }
 

@@ -36,7 +36,8 @@ struct echo_rig {
 	uint64_t counted_from, end;
 	uint32_t pending[ECHO_RIG_BURST]; /* the peers whose echoes are awaited, oldest first */
 	uint32_t pending_count, pending_first;
-	uint32_t silent; /* times asked for requests since an echo came */
+	struct xk_msg *spares; /* buffers of echoes, for the next requests; freed at the end */
+	uint32_t silent;       /* times asked for requests since an echo came */
 	uint64_t batch, batch_end, batch_began_ns;
 	uint32_t batch_count;
 	double batches[ECHO_RIG_BATCHES]; /* nanoseconds per round */

@@ -666,6 +666,19 @@ host_counter(const struct xk_protocol *protocol, const char *name)
 	return 0;
 }
 
+void
+host_each_counter(const struct host *host, void (*tell)(void *argument, const char *name, uint64_t count),
+		  void *argument)
+{
+	char name[PAIR_NAME];
+
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
+			snprintf(name, sizeof(name), "%.30s.%.30s", p->name, p->type->counters[i]);
+			tell(argument, name, atomic_load_explicit(&p->counters[i], memory_order_relaxed));
+		}
+}
+
 static void
 host_count_drops(struct host *host, struct pair_counts *counts)
 {

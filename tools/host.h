@@ -86,6 +86,10 @@ struct xk_protocol *host_find_type(struct host *host, const char *type);
 /* Everything but messages and process_switches. */
 void host_counts(struct host *host, struct pair_counts *counts);
 
+/* Calls tell(argument, "INSTANCE.COUNTER", count) for every counter of every protocol. */
+void host_each_counter(const struct host *host, void (*tell)(void *argument, const char *name, uint64_t count),
+		       void *argument);
+
 /* What a protocol's counter says; 0 where there is none of this name. */
 uint64_t host_counter(const struct xk_protocol *protocol, const char *name);
 

@@ -137,7 +137,8 @@ static const struct options_option udptest_table[] = {
 	  .kind = OPTIONS_TEXT,
 	  .offset = UDPTEST_AT(json),
 	  .argument = "FILE",
-	  .help = "write the results as JSON; - is standard output" },
+	  .help = "write the results as JSON, a lone server its counts at its end;\n"
+		  "- is standard output" },
 	{ .name = "compiled",
 	  .kind = OPTIONS_FLAG,
 	  .offset = UDPTEST_AT(compiled),
@@ -725,8 +726,9 @@ udptest_json_drops(struct json *json, const struct udptest_run *run)
 	json_close(json);
 }
 
+/* What both ends have counted together. */
 static void
-udptest_json_sums(struct json *json, const struct udptest_run *run)
+udptest_json_counts(struct json *json, const struct udptest_run *run)
 {
 	static const char *const reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
 	const struct pair_counts *client = &run->sum[PAIR_CLIENT], *server = &run->sum[PAIR_SERVER];
@@ -740,9 +742,6 @@ udptest_json_sums(struct json *json, const struct udptest_run *run)
 	json_uint(json, "overtaken", client->overtaken + server->overtaken);
 	json_uint(json, "stalled", client->stalled + server->stalled);
 	udptest_json_drops(json, run);
-	json_uint(json, "lost", run->lost);
-	json_uint(json, "late", run->late);
-	json_uint(json, "bad", run->bad);
 }
 
 static void
@@ -767,38 +766,91 @@ udptest_json_run(const struct udptest_job *job, struct json *json, const struct 
 	else
 		udptest_json_ends(json, "process_switches", client->process_switches, server->process_switches,
 				  has_server);
-	udptest_json_sums(json, run);
+	udptest_json_counts(json, run);
+	json_uint(json, "lost", run->lost);
+	json_uint(json, "late", run->late);
+	json_uint(json, "bad", run->bad);
 	json_close(json);
+}
+
+/* The beginning of every document; the caller closes it. */
+static void
+udptest_json_begin(const struct udptest_job *job, struct json *json)
+{
+	const struct udptest_options *o = job->options;
+
+	json_begin(json, job->json);
+	json_object(json, NULL);
+	json_string(json, "program", udptest_program.name);
+	json_string(json, "graph", o->graph);
+	json_string(json, "link", o->link);
+	json_string(json, "driver", udptest_drivers[o->driver]);
+	json_array(json, "cores");
+	json_uint(json, NULL, o->cores.value[PAIR_CLIENT]);
+	json_uint(json, NULL, o->cores.value[PAIR_SERVER]);
+	json_close(json);
+	machine_json(&job->machine, json, "machine");
+}
+
+static int
+udptest_json_end(const struct udptest_job *job, struct json *json)
+{
+	json_close(json);
+	if (json_end(json))
+		return 0;
+	fprintf(stderr, "udptest: --json %s cannot be written: %s\n", job->options->json, strerror(errno));
+	return OPTIONS_FAILURE;
 }
 
 static int
 udptest_json(struct udptest_job *job)
 {
-	const struct udptest_options *o = job->options;
 	struct json json;
 
 	if (job->json == NULL)
 		return 0;
-	json_begin(&json, job->json);
-	json_object(&json, NULL);
-	json_string(&json, "program", udptest_program.name);
-	json_string(&json, "graph", o->graph);
-	json_string(&json, "link", o->link);
-	json_string(&json, "driver", udptest_drivers[o->driver]);
-	json_array(&json, "cores");
-	json_uint(&json, NULL, o->cores.value[PAIR_CLIENT]);
-	json_uint(&json, NULL, o->cores.value[PAIR_SERVER]);
-	json_close(&json);
-	machine_json(&job->machine, &json, "machine");
+	udptest_json_begin(job, &json);
 	json_array(&json, "runs");
 	for (unsigned i = 0; i < job->run_count; i++)
 		udptest_json_run(job, &json, &job->runs[i]);
 	json_close(&json);
-	json_close(&json);
-	if (json_end(&json))
+	return udptest_json_end(job, &json);
+}
+
+static void
+udptest_json_counter(void *json, const char *name, uint64_t count)
+{
+	json_uint(json, name, count);
+}
+
+/* A lone server tells at its end what it has done since it was started: a run's keys, with one end's counts. */
+static int
+udptest_json_server(const struct udptest_job *job, struct udptest_end *end)
+{
+	static struct pair_counts counts;
+	static struct udptest_run run;
+	struct json json;
+
+	if (job->json == NULL)
 		return 0;
-	fprintf(stderr, "udptest: --json %s cannot be written: %s\n", o->json, strerror(errno));
-	return OPTIONS_FAILURE;
+	udptest_end_counts(end, &counts);
+	pair_counts_add(&run.sum[PAIR_SERVER], &(struct pair_counts){ .frames = 0 }, &counts);
+	udptest_json_begin(job, &json);
+	json_object(&json, "server");
+	json_string(&json, "mode", udptest_modes[job->options->modes.value[0]]);
+	json_string(&json, "handoff", udptest_handoff_names[job->options->handoffs.value[0]]);
+	json_uint(&json, "threads", job->options->threads.value[0]);
+	json_uint(&json, "messages", counts.messages);
+	json_uint(&json, "fragments", counts.frames);
+	json_uint(&json, "driver_switches", counts.driver_switches);
+	json_uint(&json, "context_switches", counts.thread_switches);
+	json_uint(&json, "process_switches", counts.process_switches);
+	udptest_json_counts(&json, &run);
+	json_object(&json, "counters");
+	host_each_counter(&end->host, udptest_json_counter, &json);
+	json_close(&json);
+	json_close(&json);
+	return udptest_json_end(job, &json);
 }
 
 /* ---- results: the table ------------------------------------------------------------------------------------ */
@@ -1100,9 +1152,13 @@ udptest_run_server(const struct udptest_options *options, const struct host_link
 {
 	struct host_options server = udptest_host_options(options, link, PAIR_SERVER);
 	struct udptest_end end = { .woken = -1, .owns_process = true };
-	int status = udptest_open_lone(&end, &server, signals), closed;
+	struct udptest_job job = { .options = options };
+	int status = udptest_open_json(&job), closed;
 	char host[16];
 
+	machine_describe(&job.machine);
+	if (status == 0)
+		status = udptest_open_lone(&end, &server, signals);
 	if (status == 0)
 		status = udptest_end_begin(&end, PAIR_SERVER);
 	if (status == 0) {
@@ -1111,7 +1167,10 @@ udptest_run_server(const struct udptest_options *options, const struct host_link
 			xk_host_print(end.host.address, host), options->link, end.host.port_names[0],
 			udptest_modes[options->modes.value[0]]);
 		udptest_await_signal(signals);
+		status = udptest_json_server(&job, &end);
 	}
+	if (job.json != NULL && job.json != stdout)
+		fclose(job.json);
 	closed = udptest_end_close(&end);
 	return status != 0 ? status : closed;
 }

@@ -33,6 +33,15 @@ xk_get48(const uint8_t *p)
 	return (uint64_t)xk_get16(p) << 32 | xk_get32(p + 2);
 }
 
+static inline uint64_t
+xk_get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap64(v);
+}
+
 static inline void
 xk_put16(uint8_t *p, uint16_t v)
 {

@@ -19,19 +19,6 @@ enum {
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 
 void
-xk_deliver(struct xk_port *port, struct xk_msg *m)
-{
-	struct xk_session *receiver = port->receiver;
-
-	if (xk_unlikely(receiver == NULL)) {
-		xk_tally(&port->unheard);
-		xk_msg_free(m);
-		return;
-	}
-	xk_demux(receiver, m);
-}
-
-void
 xk_driver_wake(struct xk_kernel *kernel)
 {
 	struct xk_driver *driver = &kernel->driver;
@@ -50,8 +37,8 @@ xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 	xk_spin_lock(&driver->lock);
 	*driver->run_last = shepherd;
 	driver->run_last = &shepherd->next;
-	xk_spin_unlock(&driver->lock);
 	atomic_fetch_add_explicit(&driver->runnable, 1, memory_order_seq_cst);
+	xk_spin_unlock(&driver->lock);
 	xk_driver_wake(kernel);
 }
 
@@ -61,27 +48,22 @@ driver_take_shepherd(struct xk_kernel *kernel)
 	struct xk_driver *driver = &kernel->driver;
 	struct xk_shepherd *shepherd;
 
-	if (atomic_load_explicit(&driver->runnable, memory_order_acquire) == 0)
-		return xk_pool_steal(&kernel->pool);
 	xk_spin_lock(&driver->lock);
 	shepherd = driver->run_first;
-	driver->run_first = shepherd->next;
-	if (driver->run_first == NULL)
-		driver->run_last = &driver->run_first;
+	if (shepherd != NULL) {
+		driver->run_first = shepherd->next;
+		if (driver->run_first == NULL)
+			driver->run_last = &driver->run_first;
+		atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
+	}
 	xk_spin_unlock(&driver->lock);
-	atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
 	return shepherd;
 }
 
-/* Shepherds for the driver to go on with; where the kernel has no threads, the pool's too. */
 static unsigned
 driver_runnable(struct xk_kernel *kernel)
 {
-	unsigned runnable = atomic_load_explicit(&kernel->driver.runnable, memory_order_seq_cst);
-
-	if (xk_unlikely(kernel->pool.threads == 0))
-		runnable += atomic_load_explicit(&kernel->pool.queued, memory_order_seq_cst);
-	return runnable;
+	return atomic_load_explicit(&kernel->driver.runnable, memory_order_seq_cst);
 }
 
 static void
@@ -170,8 +152,6 @@ driver_number(struct xk_kernel *kernel, struct xk_msg *m)
 static void
 driver_number_all(struct xk_kernel *kernel, unsigned count)
 {
-	if (xk_likely(!atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
-		return;
 	for (unsigned i = 0; i < count; i++)
 		driver_number(kernel, kernel->driver.burst[i]);
 }
@@ -181,22 +161,34 @@ static unsigned
 driver_receive(struct xk_kernel *kernel, unsigned room)
 {
 	struct xk_driver *driver = &kernel->driver;
-	struct xk_port *first = driver->port == NULL ? kernel->ports : driver->port, *port = first;
+	struct xk_port *first = driver->port, *port = first;
 	unsigned taken;
 
-	if (xk_unlikely(port == NULL))
-		return 0;
 	do {
-		port = port->next == NULL ? kernel->ports : port->next;
+		port = port->around;
 		taken = port->ops->receive(port, driver->burst, room);
 	} while (taken == 0 && port != first);
 	driver->port = port;
 	if (taken == 0)
 		return 0;
 	xk_bump(&port->frames_in, taken);
-	xk_bump(&driver->frames, taken);
-	driver_number_all(kernel, taken);
+	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
+		driver_number_all(kernel, taken);
 	return taken;
+}
+
+/* Takes a burst for the pool, as far as its queue has room. */
+static unsigned
+driver_take_for_pool(struct xk_kernel *kernel)
+{
+	unsigned room = xk_pool_room(&kernel->pool), count;
+
+	if (room == 0)
+		return 0;
+	count = driver_receive(kernel, room < XK_BURST ? room : XK_BURST);
+	if (count > 0)
+		xk_pool_put(kernel, kernel->driver.port, kernel->driver.burst, count);
+	return count;
 }
 
 /* Takes a burst and, in regular mode, gives it to the pool. Whether there was anything. */
@@ -204,23 +196,14 @@ static bool
 driver_take(struct xk_kernel *kernel)
 {
 	struct xk_driver *driver = &kernel->driver;
-	bool regular = kernel->mode == XK_REGULAR;
-	unsigned room = XK_BURST, count;
 
-	if (xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
+	if (xk_unlikely(driver->port == NULL || atomic_load_explicit(&driver->paused, memory_order_acquire)))
 		return false;
-	if (regular) {
-		room = xk_pool_room(&kernel->pool);
-		if (room == 0)
-			return false;
-		room = room < XK_BURST ? room : XK_BURST;
-	}
-	count = driver_receive(kernel, room);
+	if (kernel->mode == XK_REGULAR)
+		return driver_take_for_pool(kernel) > 0;
 	driver->next = 0;
-	driver->count = regular ? 0 : count;
-	if (regular && count > 0)
-		xk_pool_put(kernel, driver->port, driver->burst, count);
-	return count > 0;
+	driver->count = driver_receive(kernel, XK_BURST);
+	return driver->count > 0;
 }
 
 /* All input threads wait on behalf of what they carry, and more is queued: said once, then once a second. */

@@ -75,7 +75,7 @@ struct xk_shepherd {
 	struct xk_kernel *kernel;
 	_Atomic uint64_t epoch;       /* since when it may be reading; 0: it reads nothing (epoch.c) */
 	bool detachable;              /* has a stack of its own; false: a thread's */
-	bool away;                    /* has left the driver with what it carries */
+	bool charged;                 /* budgets: what it carries has been accounted for */
 	uint8_t load;                 /* enum xk_load */
 	unsigned locks;               /* xk_locks held */
 	uint64_t started_ns;          /* budgets: when the driver took up the message; time parked is added */
@@ -96,6 +96,7 @@ struct xk_runner {
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
+	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	pthread_t thread;
 	_Atomic int tid;
 	sem_t token; /* an idle pool thread waits here */
@@ -113,8 +114,10 @@ xk_on_driver(const struct xk_shepherd *self)
 	return self->runner->kind == XK_RUN_DRIVER;
 }
 
-/* A detachable stack for the driver or for application code; NULL: none is free. */
+/* A detachable stack for the driver; NULL: none is free. */
 struct xk_shepherd *xk_shepherd_take(struct xk_kernel *kernel);
+/* For application code: leaves one for a driver that has not begun yet. */
+struct xk_shepherd *xk_shepherd_take_spare(struct xk_kernel *kernel);
 void xk_shepherd_give(struct xk_shepherd *shepherd);
 
 /*
@@ -134,9 +137,18 @@ bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason
  */
 bool xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns);
 
+/*
+ * Charges the driver's budget with the message that self carries there, which ends or leaves. Once per message.
+ * caught: if it was over, a check has seen it.
+ */
+void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
+
 /* Takes waiter's shepherd off its stack until xk_shepherd_resume. False: no stack is left (counted). */
 bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
 		      void *argument);
+
+/* Makes a hold of a shepherd that leaves its epoch a reference (upi.c). */
+void xk_hold_keep(struct xk_hold *hold);
 
 /* A shepherd on a thread's own stack is about to block, or goes on: holds and epoch as when parking. */
 void xk_shepherd_block(struct xk_shepherd *self);
@@ -192,20 +204,20 @@ struct xk_pool {
 	_Atomic unsigned blocked; /* of them, waiting on behalf of what they carry */
 	bool ends;
 	bool was_full; /* the driver waits for room */
-	struct xk_runner *runners;
+	pthread_mutex_t runners_mutex;
+	struct xk_runner *runners; /* under the mutex, for who reads counts */
 };
 
 void xk_pool_init(struct xk_pool *pool);
+void xk_pool_fini(struct xk_pool *pool);
 /* Starts or ends threads until there are count. Main thread. 0 or -EAGAIN. */
 int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
 /* Room for messages. */
 unsigned xk_pool_room(struct xk_pool *pool);
 /* Queues a burst and wakes min(waiting, queued) threads. There must be room. Driver. */
 void xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count);
-/* Queues a runnable shepherd and wakes a thread. */
+/* Queues a runnable shepherd and wakes a thread; where the kernel has no threads, the driver runs it. */
 void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
-/* For a kernel without threads: a runnable shepherd, for the driver to run. NULL: none. */
-struct xk_shepherd *xk_pool_steal(struct xk_pool *pool);
 
 /* Starts a thread that is a runner; body(runner) is its work. 0 or -EAGAIN. */
 int xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind,
@@ -261,7 +273,7 @@ struct xk_driver {
 	bool started; /* on a thread of its own */
 	bool events_due;
 	/* its own counts */
-	_Atomic uint64_t turns, frames, sleeps, overruns;
+	_Atomic uint64_t turns, sleeps, overruns;
 };
 
 /* The driver's life on a detachable stack; returns when self has left the driver, or the driver is halted. */
@@ -270,8 +282,6 @@ void xk_driver_loop(struct xk_shepherd *self);
 void xk_driver_wake(struct xk_kernel *kernel);
 /* Queues a shepherd for the driver to resume. Any context. */
 void xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
-/* Gives m, which arrived on port, to the graph. A shepherd. */
-void xk_deliver(struct xk_port *port, struct xk_msg *m);
 
 /* ---- the kernel
  * -------------------------------------------------------------------------------------------------------- */
@@ -283,7 +293,8 @@ struct xk_kernel {
 	struct xk_driver driver;
 	struct xk_pool pool;
 	struct xk_wheel *wheel;
-	struct xk_runner events; /* regular mode: who runs event handlers */
+	_Atomic(struct xk_runner *) events; /* regular mode: who runs event handlers; changed under the mutex */
+	_Atomic unsigned event_threads;     /* that one, and those whose handlers wait */
 	pthread_mutex_t events_mutex;
 	pthread_cond_t events_condition;
 	bool events_end, events_kicked; /* under the mutex */
@@ -300,7 +311,8 @@ struct xk_kernel {
 	_Atomic uint32_t message_id;
 	/* detachable stacks */
 	_Atomic uint32_t stacks_lock;
-	struct xk_shepherd *stacks, *stacks_free;
+	struct xk_shepherd *stacks_free;
+	bool driver_has_stack; /* under the lock */
 	/* epochs */
 	_Atomic uint64_t epoch;
 	_Atomic uint32_t retired_lock;
@@ -314,7 +326,8 @@ struct xk_kernel {
 	/* counts */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 	_Atomic uint64_t handoffs_event, fallbacks, no_stack, parks, resumes_thread, resumes_driver, overtaken, stalled;
-	_Atomic uint64_t foreign_waits, ended_switches, ended_stack_switches, ended_locks;
+	_Atomic uint64_t foreign_waits, ended_switches, ended_driver_switches, ended_stack_switches, ended_locks;
+	_Atomic uint64_t ended_clock_reads;
 };
 
 static inline void
@@ -331,8 +344,28 @@ xk_bump(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
+/* Gives m, which arrived on port, to the graph. A shepherd. */
+static inline void
+xk_deliver(struct xk_port *port, struct xk_msg *m)
+{
+	if (xk_unlikely(port->receiver == NULL)) {
+		xk_tally(&port->unheard);
+		xk_msg_free(m);
+		return;
+	}
+	xk_demux(port->receiver, m);
+}
+
 /* Ends every wait with -ECANCELED (semaphore.c). */
 void xk_waiters_cancel(struct xk_kernel *kernel);
+/* Whether anybody waits, or has not left the code that waits. */
+bool xk_waiters_left(struct xk_kernel *kernel);
+
+/* Regular mode: an event handler is about to wait, so that another thread has to watch the time. 0 or -EAGAIN. */
+int xk_events_stand_in(struct xk_shepherd *self);
+
+/* The system's count of the calling thread's voluntary switches. */
+uint64_t xk_thread_switches(void);
 
 /* For a message's way: reads the clock, and counts that it did. */
 uint64_t xk_clock(struct xk_kernel *kernel, struct xk_runner *runner);

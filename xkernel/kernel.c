@@ -96,6 +96,10 @@ xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = port;
+	port->around = kernel->ports;
+	if (kernel->driver.port != NULL)
+		kernel->driver.port->around = port;
+	kernel->driver.port = port;
 }
 
 struct xk_port *
@@ -732,7 +736,8 @@ xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
 	memset(stats, 0, sizeof(*stats));
 	kernel_stats_of_threads(kernel, stats);
 	stats->turns = driver->turns;
-	stats->frames = driver->frames;
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		stats->frames += kernel_load(&port->frames_in);
 	stats->sleeps = driver->sleeps;
 	stats->overruns = driver->overruns;
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)

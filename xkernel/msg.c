@@ -371,7 +371,7 @@ xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len)
 
 /* A segment that begins at an odd place has its bytes in the other half of every word (RFC 1071, 2 (B)). */
 uint64_t
-xk_msg_sum(const struct xk_msg *m)
+xk_msg_sum_segments(const struct xk_msg *m)
 {
 	uint64_t sum = xk_sum(0, m->data, m->len);
 	bool odd = m->len & 1;

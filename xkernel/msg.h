@@ -21,6 +21,7 @@
 #define XK_MSG_H
 
 #include "xkernel/base.h"
+#include "xkernel/checksum.h"
 
 struct xk_platform;
 
@@ -160,6 +161,12 @@ void xk_msg_join(struct xk_msg *a, struct xk_msg *b);
 bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
 
 /* The one's complement sum of m's bytes from its start, not folded, to go into xk_checksum_finish (checksum.h). */
-uint64_t xk_msg_sum(const struct xk_msg *m);
+uint64_t xk_msg_sum_segments(const struct xk_msg *m);
+
+static inline uint64_t
+xk_msg_sum(const struct xk_msg *m)
+{
+	return xk_likely(m->next == NULL) ? xk_sum(0, m->data, m->len) : xk_msg_sum_segments(m);
+}
 
 #endif

@@ -106,7 +106,7 @@ struct xk_port {
 	/* the framework's */
 	struct xk_session *receiver; /* the port protocol's session; NULL: nobody listens yet */
 	struct xk_transmit *transmit;
-	struct xk_port *next;
+	struct xk_port *next, *around; /* of the kernel's; around: in a ring */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames that nobody listened for: dropped as no_session */
 };

@@ -55,6 +55,21 @@ runner_unlist(struct xk_runner *runner)
 	xk_spin_unlock(&kernel->shepherds_lock);
 }
 
+uint64_t
+xk_thread_switches(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
+}
+
+/* A thread of the kernel's own; the one that has called xk_kernel_run is its program's. */
+static bool
+runner_is_ours(const struct xk_runner *runner)
+{
+	return runner->kind != XK_RUN_DRIVER || runner->kernel->driver.started;
+}
+
 void
 xk_runner_begin(struct xk_runner *runner)
 {
@@ -66,8 +81,9 @@ xk_runner_begin(struct xk_runner *runner)
 	runner_list(runner);
 	xk_self_set(&runner->shepherd);
 	runner_pin(runner->kernel);
-	if (runner->kind != XK_RUN_DRIVER && platform->ops->thread_begin != NULL)
+	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
 		platform->ops->thread_begin(platform);
+	atomic_store_explicit(&runner->switches_before, xk_thread_switches(), memory_order_relaxed);
 	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
 }
 
@@ -76,18 +92,18 @@ xk_runner_end(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_platform *platform = kernel->platform;
-	struct rusage usage;
+	_Atomic uint64_t *switches =
+		runner->kind == XK_RUN_DRIVER ? &kernel->ended_driver_switches : &kernel->ended_switches;
 
-	if (runner->kind != XK_RUN_DRIVER) {
-		if (platform->ops->thread_end != NULL)
-			platform->ops->thread_end(platform);
-		getrusage(RUSAGE_THREAD, &usage);
-		atomic_fetch_add_explicit(&kernel->ended_switches, (uint64_t)usage.ru_nvcsw, memory_order_relaxed);
-	}
+	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
+		platform->ops->thread_end(platform);
+	atomic_fetch_add_explicit(switches, xk_thread_switches() - runner->switches_before, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
 	runner->stack_switches = 0;
 	runner->locks = 0;
+	runner->clock_reads = 0;
 	atomic_store_explicit(&runner->tid, 0, memory_order_release);
 	xk_self_set(NULL);
 	runner_unlist(runner);
@@ -110,6 +126,13 @@ void
 xk_pool_init(struct xk_pool *pool)
 {
 	pool->run_last = &pool->run_first;
+	pthread_mutex_init(&pool->runners_mutex, NULL);
+}
+
+void
+xk_pool_fini(struct xk_pool *pool)
+{
+	pthread_mutex_destroy(&pool->runners_mutex);
 }
 
 /* Under the lock: as many idle threads as there is work for. They are linked by idle_next. */
@@ -185,15 +208,17 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 
 	shepherd->next = NULL;
 	xk_spin_lock(&pool->lock);
-	*pool->run_last = shepherd;
-	pool->run_last = &shepherd->next;
-	atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
-	picked = pool_pick_idle(pool, 1);
 	served = pool->threads > 0;
+	if (served) {
+		*pool->run_last = shepherd;
+		pool->run_last = &shepherd->next;
+		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
+	}
+	picked = pool_pick_idle(pool, 1);
 	xk_spin_unlock(&pool->lock);
 	pool_wake(picked);
 	if (!served)
-		xk_driver_wake(kernel);
+		xk_driver_run(kernel, shepherd);
 }
 
 /* Under the lock. */
@@ -208,20 +233,6 @@ pool_take_shepherd(struct xk_pool *pool)
 	if (pool->run_first == NULL)
 		pool->run_last = &pool->run_first;
 	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
-	return shepherd;
-}
-
-struct xk_shepherd *
-xk_pool_steal(struct xk_pool *pool)
-{
-	struct xk_shepherd *shepherd = NULL;
-
-	if (pool_queued(pool) == 0)
-		return NULL;
-	xk_spin_lock(&pool->lock);
-	if (pool->threads == 0)
-		shepherd = pool_take_shepherd(pool);
-	xk_spin_unlock(&pool->lock);
 	return shepherd;
 }
 
@@ -321,9 +332,11 @@ pool_end_threads(struct xk_kernel *kernel)
 	pool_wake(picked);
 	for (struct xk_runner *runner = pool->runners; runner != NULL; runner = runner->all_next)
 		pthread_join(runner->thread, NULL);
-	xk_spin_lock(&pool->lock);
+	pthread_mutex_lock(&pool->runners_mutex);
 	next = pool->runners;
 	pool->runners = NULL;
+	pthread_mutex_unlock(&pool->runners_mutex);
+	xk_spin_lock(&pool->lock);
 	pool->threads = 0;
 	pool->ends = false;
 	xk_spin_unlock(&pool->lock);
@@ -351,9 +364,11 @@ pool_add_thread(struct xk_kernel *kernel)
 		free(runner);
 		return -EAGAIN;
 	}
-	xk_spin_lock(&pool->lock);
+	pthread_mutex_lock(&pool->runners_mutex);
 	runner->all_next = pool->runners;
 	pool->runners = runner;
+	pthread_mutex_unlock(&pool->runners_mutex);
+	xk_spin_lock(&pool->lock);
 	pool->threads++;
 	xk_spin_unlock(&pool->lock);
 	return 0;

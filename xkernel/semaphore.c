@@ -127,6 +127,17 @@ waiter_unlist(struct xk_kernel *kernel, struct xk_waiter *waiter)
 	xk_spin_unlock(&kernel->waiters_lock);
 }
 
+bool
+xk_waiters_left(struct xk_kernel *kernel)
+{
+	bool left;
+
+	xk_spin_lock(&kernel->waiters_lock);
+	left = kernel->waiters != NULL;
+	xk_spin_unlock(&kernel->waiters_lock);
+	return left;
+}
+
 void
 xk_waiters_cancel(struct xk_kernel *kernel)
 {
@@ -180,7 +191,8 @@ semaphore_park(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct 
 	if (!xk_shepherd_park(self, semaphore_parked, waiter))
 		return -ENOBUFS;
 	if (budgeted)
-		self->started_ns += xk_clock(kernel, xk_self()->runner) - parked_ns;
+		self->started_ns += xk_clock(kernel, self->runner) - parked_ns;
+	self->charged |= !xk_on_driver(self);
 	return waiter->result;
 }
 
@@ -200,9 +212,13 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 		xk_shepherd_block(self);
 	if (input)
 		atomic_fetch_add_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
-	if (semaphore_enqueue(semaphore, waiter))
+	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
+		xk_tally(&kernel->no_stack);
+		waiter->result = -ENOBUFS;
+	} else if (semaphore_enqueue(semaphore, waiter)) {
 		while (sem_wait(&token) != 0)
 			continue;
+	}
 	if (input)
 		atomic_fetch_sub_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
 	if (self != NULL)

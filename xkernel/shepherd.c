@@ -95,27 +95,50 @@ xk_stacks_fini(struct xk_kernel *kernel)
 	kernel->shepherds = NULL;
 }
 
-struct xk_shepherd *
-xk_shepherd_take(struct xk_kernel *kernel)
+/* Takes the first of the free ones off their list. spare: not the one that a driver will begin with. */
+static struct xk_shepherd *
+shepherd_take_free(struct xk_kernel *kernel, bool spare)
 {
 	struct xk_shepherd *shepherd;
 
 	xk_spin_lock(&kernel->stacks_lock);
 	shepherd = kernel->stacks_free;
-	if (shepherd != NULL)
+	if (shepherd != NULL && spare && !kernel->driver_has_stack && shepherd->next == NULL)
+		shepherd = NULL;
+	if (shepherd != NULL) {
 		kernel->stacks_free = shepherd->next;
+		kernel->driver_has_stack |= !spare;
+	}
 	xk_spin_unlock(&kernel->stacks_lock);
+	return shepherd;
+}
+
+static struct xk_shepherd *
+shepherd_prepare(struct xk_shepherd *shepherd)
+{
 	if (shepherd == NULL)
 		return NULL;
 	shepherd->head.holds = NULL;
-	shepherd->away = false;
+	shepherd->charged = false;
 	shepherd->load = XK_LOAD_MESSAGE;
 	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
 	return shepherd;
 }
 
-void
-xk_shepherd_give(struct xk_shepherd *shepherd)
+struct xk_shepherd *
+xk_shepherd_take(struct xk_kernel *kernel)
+{
+	return shepherd_prepare(shepherd_take_free(kernel, false));
+}
+
+struct xk_shepherd *
+xk_shepherd_take_spare(struct xk_kernel *kernel)
+{
+	return shepherd_prepare(shepherd_take_free(kernel, true));
+}
+
+static void
+shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
 {
 	struct xk_kernel *kernel = shepherd->kernel;
 
@@ -124,7 +147,15 @@ xk_shepherd_give(struct xk_shepherd *shepherd)
 	xk_spin_lock(&kernel->stacks_lock);
 	shepherd->next = kernel->stacks_free;
 	kernel->stacks_free = shepherd;
+	if (driver_ends)
+		kernel->driver_has_stack = false;
 	xk_spin_unlock(&kernel->stacks_lock);
+}
+
+void
+xk_shepherd_give(struct xk_shepherd *shepherd)
+{
+	shepherd_give(shepherd, false);
 }
 
 void
@@ -147,150 +178,6 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	shepherd_arrive();
 }
 
-/* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
-static bool
-shepherd_leave_driver(struct xk_shepherd *self, void (*after)(struct xk_runner *, void *), void *argument)
-{
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_runner *runner = self->runner;
-	struct xk_shepherd *other = xk_shepherd_take(kernel);
-
-	xk_assert(self->locks == 0);
-	if (other == NULL)
-		return false;
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
-		xk_transmit_flush(port);
-	/* The turn goes on: the new stack may read what this one might. Only the driver reclaims, so no fence. */
-	atomic_store_explicit(&other->epoch, atomic_load_explicit(&self->epoch, memory_order_relaxed),
-			      memory_order_relaxed);
-	self->away = true;
-	xk_shepherd_switch(runner, self, other, false, after, argument);
-	return true;
-}
-
-static void
-shepherd_publish(struct xk_runner *runner, void *argument)
-{
-	xk_pool_run(runner->kernel, argument);
-}
-
-static void
-shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
-{
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_hold *hold = self->head.holds;
-
-	xk_tally(&kernel->handoffs[reason]);
-	if (edge != NULL)
-		xk_tally(&edge->handoffs[reason]);
-	if (self->load != XK_LOAD_MESSAGE)
-		xk_tally(&kernel->handoffs_event);
-	else if (hold != NULL && hold->session->order == NULL)
-		xk_tally(&kernel->overtaken);
-}
-
-bool
-xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
-{
-	struct xk_kernel *kernel = self->kernel;
-
-	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
-	if (!shepherd_leave_driver(self, shepherd_publish, self)) {
-		atomic_fetch_sub_explicit(&kernel->busy, 1, memory_order_relaxed);
-		xk_tally(&kernel->fallbacks);
-		return false;
-	}
-	shepherd_count(self, reason, edge);
-	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
-		xk_trace_handoff(self, reason, edge);
-	return true;
-}
-
-/* What a parked shepherd is popping through must outlive the epochs it no longer takes part in. */
-static void
-shepherd_keep_holds(struct xk_shepherd *self)
-{
-	for (struct xk_hold *hold = self->head.holds; hold != NULL && !hold->referenced; hold = hold->below) {
-		atomic_fetch_add_explicit(&hold->session->references, 1, memory_order_relaxed);
-		hold->referenced = true;
-	}
-}
-
-void
-xk_shepherd_block(struct xk_shepherd *self)
-{
-	shepherd_keep_holds(self);
-	xk_epoch_leave(self);
-}
-
-void
-xk_shepherd_unblock(struct xk_shepherd *self)
-{
-	xk_epoch_enter(self);
-}
-
-bool
-xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
-{
-	struct xk_kernel *kernel = self->kernel;
-
-	if (!xk_on_driver(self)) {
-		shepherd_keep_holds(self);
-		xk_tally(&kernel->parks);
-		xk_shepherd_switch(self->runner, self, NULL, false, after, argument);
-		return true;
-	}
-	shepherd_keep_holds(self);
-	if (!shepherd_leave_driver(self, after, argument)) {
-		xk_tally(&kernel->no_stack);
-		return false;
-	}
-	xk_tally(&kernel->parks);
-	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
-	return true;
-}
-
-void
-xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
-{
-	struct xk_kernel *kernel = shepherd->kernel;
-
-	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&kernel->parked, 1, memory_order_relaxed);
-	if (by_driver) {
-		xk_tally(&kernel->resumes_driver);
-		xk_driver_run(kernel, shepherd);
-	} else {
-		xk_tally(&kernel->resumes_thread);
-		xk_pool_run(kernel, shepherd);
-	}
-}
-
-static void
-shepherd_give_after(struct xk_runner *runner, void *argument)
-{
-	(void)runner;
-	xk_shepherd_give(argument);
-}
-
-void
-xk_shepherd_end(struct xk_shepherd *self)
-{
-	xk_assert(self->locks == 0 && self->head.holds == NULL);
-	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
-	xk_assert(!"a stack that has been given back was gone on with");
-}
-
-bool
-xk_handoff(struct xk_protocol *self)
-{
-	struct xk_shepherd *shepherd = xk_self();
-
-	if (shepherd == NULL || !xk_on_driver(shepherd) || self->kernel->mode != XK_IPP)
-		return false;
-	return xk_shepherd_handoff(shepherd, XK_HANDOFF_EXPLICIT, NULL);
-}
-
 uint64_t
 xk_clock(struct xk_kernel *kernel, struct xk_runner *runner)
 {
@@ -311,11 +198,195 @@ xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint
 	return true;
 }
 
+void
+xk_shepherd_charge(struct xk_shepherd *self, bool caught)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_driver *driver = &kernel->driver;
+	uint64_t spent_ns;
+
+	if (kernel->budget_ns == 0 || self->load != XK_LOAD_MESSAGE || self->charged || !xk_on_driver(self))
+		return;
+	self->charged = true;
+	spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
+	if (!xk_budget_spend(kernel->budget_ns, kernel->carry_ns, &driver->credit_ns, spent_ns) && !caught)
+		xk_bump(&driver->overruns, 1);
+}
+
 /* Whether this message has used up `budget_ns` and what has been saved up, in the driver. */
 static bool
 shepherd_is_over(struct xk_shepherd *self, uint64_t budget_ns)
 {
 	return xk_clock(self->kernel, self->runner) - self->started_ns > budget_ns;
+}
+
+/* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
+static void
+shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
+		      void *argument)
+{
+	xk_assert(self->locks == 0);
+	for (struct xk_port *port = self->kernel->ports; port != NULL; port = port->next)
+		xk_transmit_flush(port);
+	/* The turn goes on: the new stack may read what this one might. Only the driver reclaims, so no fence. */
+	atomic_store_explicit(&other->epoch, atomic_load_explicit(&self->epoch, memory_order_relaxed),
+			      memory_order_relaxed);
+	xk_shepherd_switch(self->runner, self, other, false, after, argument);
+}
+
+static void
+shepherd_publish(struct xk_runner *runner, void *argument)
+{
+	xk_pool_run(runner->kernel, argument);
+}
+
+/* Whether the next message of the session that self is in may pass it: nowhere on its way is a turn to wait for. */
+static bool
+shepherd_may_be_overtaken(const struct xk_shepherd *self)
+{
+	for (const struct xk_hold *hold = self->head.holds; hold != NULL; hold = hold->below)
+		if (hold->session->order != NULL)
+			return false;
+	return self->head.holds != NULL;
+}
+
+/* Counts and traces. Without an edge of its own, what has happened counts at the one above the session it was in. */
+static void
+shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	struct xk_kernel *kernel = self->kernel;
+
+	if (edge == NULL && self->head.holds != NULL)
+		edge = self->head.holds->session->up;
+	xk_tally(&kernel->handoffs[reason]);
+	if (edge != NULL)
+		xk_tally(&edge->handoffs[reason]);
+	if (self->load != XK_LOAD_MESSAGE)
+		xk_tally(&kernel->handoffs_event);
+	else if (shepherd_may_be_overtaken(self))
+		xk_tally(&kernel->overtaken);
+	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
+		xk_trace_handoff(self, reason, edge);
+}
+
+bool
+xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	struct xk_kernel *kernel = self->kernel;
+
+	struct xk_shepherd *other = xk_shepherd_take(kernel);
+
+	if (other == NULL) {
+		xk_tally(&kernel->fallbacks);
+		return false;
+	}
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	xk_shepherd_charge(self, reason == XK_HANDOFF_TIME);
+	shepherd_leave_driver(self, other, shepherd_publish, self);
+	shepherd_count(self, reason, edge);
+	return true;
+}
+
+/*
+ * A message that parks may come back to the driver with what is left of its budget; where nothing is left, that is
+ * settled now.
+ */
+static void
+shepherd_charge_if_over(struct xk_shepherd *self)
+{
+	struct xk_kernel *kernel = self->kernel;
+
+	if (kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged &&
+	    shepherd_is_over(self, kernel->budget_ns + kernel->driver.credit_ns))
+		xk_shepherd_charge(self, false);
+}
+
+/* What a parked shepherd is popping through must outlive the epochs it no longer takes part in. */
+static void
+shepherd_keep_holds(struct xk_shepherd *self)
+{
+	for (struct xk_hold *hold = self->head.holds; hold != NULL && !hold->referenced; hold = hold->below)
+		xk_hold_keep(hold);
+}
+
+void
+xk_shepherd_block(struct xk_shepherd *self)
+{
+	shepherd_keep_holds(self);
+	xk_epoch_leave(self);
+}
+
+void
+xk_shepherd_unblock(struct xk_shepherd *self)
+{
+	xk_epoch_enter(self);
+}
+
+bool
+xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
+{
+	struct xk_kernel *kernel = self->kernel;
+
+	struct xk_shepherd *other;
+
+	if (!xk_on_driver(self)) {
+		shepherd_keep_holds(self);
+		xk_tally(&kernel->parks);
+		xk_shepherd_switch(self->runner, self, NULL, false, after, argument);
+		return true;
+	}
+	other = xk_shepherd_take(kernel);
+	if (other == NULL) {
+		xk_tally(&kernel->no_stack);
+		return false;
+	}
+	shepherd_charge_if_over(self);
+	shepherd_keep_holds(self);
+	xk_tally(&kernel->parks);
+	shepherd_leave_driver(self, other, after, argument);
+	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	return true;
+}
+
+void
+xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
+{
+	struct xk_kernel *kernel = shepherd->kernel;
+
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&kernel->parked, 1, memory_order_relaxed);
+	if (by_driver) {
+		xk_tally(&kernel->resumes_driver);
+		xk_driver_run(kernel, shepherd);
+	} else {
+		xk_tally(&kernel->resumes_thread);
+		xk_pool_run(kernel, shepherd);
+	}
+}
+
+/* A stack that unwinds in the driver's thread to that thread's own is the last one of the driver. */
+static void
+shepherd_give_after(struct xk_runner *runner, void *argument)
+{
+	shepherd_give(argument, runner->kind == XK_RUN_DRIVER);
+}
+
+void
+xk_shepherd_end(struct xk_shepherd *self)
+{
+	xk_assert(self->locks == 0 && self->head.holds == NULL);
+	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
+	xk_assert(!"a stack that has been given back was gone on with");
+}
+
+bool
+xk_handoff(struct xk_protocol *self)
+{
+	struct xk_shepherd *shepherd = xk_self();
+
+	if (shepherd == NULL || !xk_on_driver(shepherd) || self->kernel->mode != XK_IPP)
+		return false;
+	return xk_shepherd_handoff(shepherd, XK_HANDOFF_EXPLICIT, NULL);
 }
 
 void
@@ -328,7 +399,7 @@ xk_checkpoint(struct xk_protocol *self)
 		return;
 	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL)
 		xk_epoch_enter(shepherd);
-	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->away || shepherd->load != XK_LOAD_MESSAGE)
+	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->charged || shepherd->load != XK_LOAD_MESSAGE)
 		return;
 	if (shepherd_is_over(shepherd, kernel->budget_ns + kernel->driver.credit_ns))
 		xk_shepherd_handoff(shepherd, XK_HANDOFF_TIME, NULL);
@@ -348,7 +419,7 @@ shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 		xk_shepherd_handoff(self, XK_HANDOFF_EXPLICIT, edge);
 		return;
 	}
-	if (!(watch & XK_WATCH_BUDGET) || self->away || self->load != XK_LOAD_MESSAGE)
+	if (!(watch & XK_WATCH_BUDGET) || self->charged || self->load != XK_LOAD_MESSAGE)
 		return;
 	if (edge->budget_ns != 0) {
 		spent_ns = xk_clock(kernel, self->runner) - self->started_ns;

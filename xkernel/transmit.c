@@ -129,9 +129,9 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 		if (transmit_try_hold(transmit)) {
 			xk_transmit_flush(port);
 			xk_transmit_release(port);
-		} else {
-			nanosleep(&nap, NULL);
 		}
+		if (atomic_load_explicit(&transmit->queued, memory_order_relaxed) == XK_TRANSMIT_QUEUE)
+			nanosleep(&nap, NULL);
 	}
 	if (transmit_try_hold(transmit)) {
 		xk_transmit_flush(port);
@@ -142,23 +142,40 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 	return 0;
 }
 
-/* The driver's batch is full even after ringing. */
+static bool
+transmit_is_full(const struct xk_transmit *transmit)
+{
+	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
+}
+
+/* Rings for a while, until there is room. Driver. */
+static void
+transmit_spin(struct xk_port *port, struct xk_protocol *owner, struct xk_shepherd *self)
+{
+	uint64_t until_ns = xk_clock(owner->kernel, self->runner) + owner->spin_ns;
+
+	do
+		transmit_send_batch(port);
+	while (transmit_is_full(port->transmit) && xk_clock(owner->kernel, self->runner) < until_ns);
+}
+
+/*
+ * The driver's batch is full even after ringing: what it carries leaves it, to wait on a thread. In a kernel without
+ * threads it comes back to the driver when that has tried once more.
+ */
 static int
 transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
 {
-	struct xk_kernel *kernel = owner->kernel;
 	struct xk_transmit *transmit = port->transmit;
-	uint64_t until_ns;
 
-	if (owner->implicit == XK_IMPLICIT_HANDOFF && self->detachable && self->locks == 0 && kernel->mode == XK_IPP &&
-	    xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL))
+	if (owner->implicit == XK_IMPLICIT_SPIN)
+		transmit_spin(port, owner, self);
+	if (transmit_is_full(transmit) && owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 &&
+	    owner->kernel->mode == XK_IPP && xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) &&
+	    !xk_on_driver(self))
 		return transmit_queue(port, owner, m);
-	until_ns = owner->implicit == XK_IMPLICIT_SPIN ? xk_clock(kernel, self->runner) + owner->spin_ns : 0;
-	while (transmit->count == XK_ARRAY_LENGTH(transmit->batch)) {
-		if (until_ns == 0 || xk_clock(kernel, self->runner) >= until_ns)
-			return -ENOBUFS;
-		transmit_send_batch(port);
-	}
+	if (transmit_is_full(transmit))
+		return -ENOBUFS;
 	transmit->batch[transmit->count++] = m;
 	return 0;
 }
@@ -171,9 +188,9 @@ xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg 
 
 	if (xk_unlikely(self == NULL || !xk_on_driver(self)))
 		return transmit_queue(port, owner, m);
-	if (xk_unlikely(transmit->count == XK_ARRAY_LENGTH(transmit->batch))) {
+	if (xk_unlikely(transmit_is_full(transmit))) {
 		transmit_send_batch(port);
-		if (transmit->count == XK_ARRAY_LENGTH(transmit->batch))
+		if (transmit_is_full(transmit))
 			return transmit_full(port, owner, m, self);
 	}
 	transmit->batch[transmit->count++] = m;

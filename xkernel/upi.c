@@ -8,6 +8,7 @@
 #include "xkernel/upi.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,10 +119,24 @@ session_release(struct xk_session *s)
 		session_free(s);
 }
 
-void
-xk_hold_release(struct xk_hold *hold)
+/*
+ * A session that is dead when it is held has closed the one below it already; who is in it may still push there, so
+ * that one is held as well. Whether a session is dead does not change while it is held.
+ */
+static void
+session_hold(struct xk_session *s)
 {
-	session_release(hold->session);
+	uint32_t was = atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+
+	if ((was & UPI_DEAD) && s->lls != NULL)
+		session_hold(s->lls);
+}
+
+void
+xk_hold_keep(struct xk_hold *hold)
+{
+	session_hold(hold->session);
+	hold->referenced = true;
 }
 
 bool
@@ -211,19 +226,36 @@ cache_pick(struct xk_protocol *self)
 	return spare;
 }
 
+/* Gives back the cache's references on what was taken out and linked by cache_next. */
+static void
+cache_release(struct xk_session *unwanted)
+{
+	while (unwanted != NULL) {
+		struct xk_session *next = unwanted->cache_next;
+
+		session_release(unwanted);
+		unwanted = next;
+	}
+}
+
+/* Where sessions in use have let the cache grow past its size, two go for one, until it has shrunk again. */
 void
 xk_session_cache(struct xk_session *s)
 {
 	struct xk_protocol *self = s->protocol;
-	struct xk_session *victim = NULL;
+	struct xk_session *victims = NULL, *victim;
 
 	xk_spin_lock(&self->cache_lock);
-	if (self->cache_count >= self->session_max)
+	for (unsigned i = 0; i < 2 && self->cache_count >= self->session_max; i++) {
 		victim = cache_pick(self);
+		if (victim == NULL)
+			break;
+		victim->cache_next = victims;
+		victims = victim;
+	}
 	cache_append(self, s);
 	xk_spin_unlock(&self->cache_lock);
-	if (victim != NULL)
-		session_release(victim);
+	cache_release(victims);
 }
 
 void
@@ -241,57 +273,108 @@ xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s
 		unwanted = s;
 	}
 	xk_spin_unlock(&self->cache_lock);
-	for (; unwanted != NULL; unwanted = next) {
-		next = unwanted->cache_next;
-		session_release(unwanted);
+	cache_release(unwanted);
+}
+
+/*
+ * Gives a reference back; closes: an hlp's. A session that an hlp has closed leaves the cache when nobody else has a
+ * reference. That is looked at under the lock, so that of several who let go the last one sees it.
+ */
+static void
+session_let_go(struct xk_session *s, bool closes)
+{
+	struct xk_protocol *self = s->protocol;
+	bool cached, alone = false;
+
+	xk_spin_lock(&self->cache_lock);
+	cached = s->cached;
+	if (cached) {
+		s->closing |= closes;
+		alone = atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) == 2 && s->closing;
+		if (alone)
+			cache_remove(self, s);
 	}
+	xk_spin_unlock(&self->cache_lock);
+	if (!cached || alone)
+		session_release(s);
 }
 
 void
 xk_close(struct xk_session *s)
 {
-	struct xk_protocol *self;
-	bool uncached = false;
+	if (s != NULL)
+		session_let_go(s, true);
+}
 
-	if (s == NULL)
-		return;
-	self = s->protocol;
-	xk_spin_lock(&self->cache_lock);
-	if (s->cached && atomic_load_explicit(&s->references, memory_order_acquire) == 2) {
-		cache_remove(self, s);
-		uncached = true;
-	}
-	xk_spin_unlock(&self->cache_lock);
-	if (uncached)
-		session_release(s);
-	session_release(s);
+static void
+session_unhold(struct xk_session *s)
+{
+	bool dead = atomic_load_explicit(&s->references, memory_order_relaxed) & UPI_DEAD;
+	struct xk_session *lls = s->lls;
+
+	session_let_go(s, false);
+	if (dead && lls != NULL)
+		session_unhold(lls);
+}
+
+void
+xk_hold_release(struct xk_hold *hold)
+{
+	session_unhold(hold->session);
 }
 
 /* ---- enables
  * --------------------------------------------------------------------------------------------------------- */
 
-int
-xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
+/* Adds `by` to a count that is not 0. What it was; 0: the enable is being taken away. */
+static unsigned
+enable_count(struct xk_enable *enable, int by)
 {
-	struct xk_enable *enable = xk_map_resolve(map, key);
+	unsigned was = atomic_load_explicit(&enable->count, memory_order_relaxed);
+
+	do {
+		if (was == 0)
+			return 0;
+	} while (!atomic_compare_exchange_weak_explicit(&enable->count, &was, was + (unsigned)by, memory_order_acq_rel,
+							memory_order_relaxed));
+	return was;
+}
+
+/* 0, -EEXIST: somebody was faster; -ENOMEM. */
+static int
+enable_bind(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
+{
+	struct xk_enable *enable = calloc(1, sizeof(*enable));
 	int result;
 
-	if (enable != NULL) {
-		if (enable->hlp_receive != hlp_receive || enable->hlp_type != hlp_type)
-			return -EADDRINUSE;
-		enable->count++;
-		return 0;
-	}
-	enable = calloc(1, sizeof(*enable));
 	if (enable == NULL)
 		return -ENOMEM;
 	enable->hlp_receive = hlp_receive;
 	enable->hlp_type = hlp_type;
-	enable->count = 1;
+	atomic_init(&enable->count, 1);
 	result = xk_map_bind(map, &enable->binding, key, enable);
 	if (result != 0)
 		free(enable);
-	return result == -EEXIST ? -EADDRINUSE : result;
+	return result;
+}
+
+int
+xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
+{
+	for (;;) {
+		struct xk_enable *enable = xk_map_resolve(map, key);
+		int result = -EEXIST;
+
+		if (enable == NULL)
+			result = enable_bind(map, key, hlp_receive, hlp_type);
+		else if (enable->hlp_receive != hlp_receive || enable->hlp_type != hlp_type)
+			return -EADDRINUSE;
+		else if (enable_count(enable, 1) > 0)
+			return 0;
+		if (result != -EEXIST)
+			return result;
+		sched_yield(); /* whoever takes it away is about to unbind it */
+	}
 }
 
 static void
@@ -305,10 +388,13 @@ xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_
 {
 	struct xk_enable *enable = xk_map_resolve(map, key);
 
+	unsigned was;
+
 	if (enable == NULL || enable->hlp_receive != hlp_receive || enable->hlp_type != hlp_type)
 		return -ENOENT;
-	if (--enable->count > 0)
-		return 0;
+	was = enable_count(enable, -1);
+	if (was != 1)
+		return was == 0 ? -ENOENT : 0;
 	xk_map_unbind(map, &enable->binding);
 	xk_retire(hlp_receive->kernel, &enable->retired, enable_free);
 	return 0;
@@ -424,6 +510,21 @@ xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	return hlp->ops->call_demux(hlp, s, m, reply);
 }
 
+static int
+upi_call_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
+		      struct xk_msg **reply)
+{
+	int result = xk_semaphore_wait(&s->order->turn, XK_FOREVER);
+
+	if (result != 0) {
+		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
+		return result;
+	}
+	result = s->ops->call_pop(s, lls, m, hdr, reply);
+	xk_semaphore_signal(&s->order->turn);
+	return result;
+}
+
 int
 xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply)
 {
@@ -438,7 +539,10 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	}
 	atomic_store_explicit(&s->used, true, memory_order_relaxed);
 	self->holds = &hold;
-	result = s->ops->call_pop(s, lls, m, hdr, reply);
+	if (s->order == NULL)
+		result = s->ops->call_pop(s, lls, m, hdr, reply);
+	else
+		result = upi_call_pop_in_order(s, lls, m, hdr, reply);
 	self->holds = hold.below;
 	if (hold.referenced)
 		xk_hold_release(&hold);

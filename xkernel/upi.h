@@ -129,6 +129,7 @@ struct xk_session {
 	_Atomic uint32_t references;  /* permanent ones, and holds of parked shepherds; the top bits: upi.c */
 	_Atomic bool used;            /* popped since the cache last looked */
 	bool cached;                  /* passively opened and kept while idle; under cache_lock */
+	bool closing;                 /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
 	struct xk_session *hls;       /* for a virtual protocol above: its session that stands on this one alone */
 	struct xk_order *order;       /* order=session: who is popping, in order; NULL: not asked for */
 	struct xk_map *map;
@@ -332,7 +333,7 @@ void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_sessi
 struct xk_enable {
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_binding binding;
-	unsigned count;
+	_Atomic unsigned count; /* 0: it is being taken away */
 	struct xk_retired retired;
 };
 

@@ -19,7 +19,7 @@ enum { DPDK_SLEEP_MIN_NS = 1000 }; /* a shorter sleep would take longer than tha
 uint64_t
 dpdk_now_ns(struct xk_platform *platform)
 {
-	return dpdk_clock_now_ns(&((struct dpdk_platform *)platform)->clock);
+	return clock_now_ns(&((struct dpdk_platform *)platform)->clock);
 }
 
 /* ---- sleep ------------------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ dpdk_now_ns(struct xk_platform *platform)
 static bool
 dpdk_set_timer(struct dpdk_platform *self, uint64_t deadline_ns)
 {
-	uint64_t now_ns = dpdk_clock_now_ns(&self->clock), delay_ns = deadline_ns - now_ns;
+	uint64_t now_ns = clock_now_ns(&self->clock), delay_ns = deadline_ns - now_ns;
 	struct itimerspec when = { 0 };
 
 	if (deadline_ns < now_ns + DPDK_SLEEP_MIN_NS)

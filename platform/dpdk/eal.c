@@ -18,6 +18,8 @@
 
 #include "platform/dpdk/inside.h"
 
+enum { EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000 }; /* DPDK takes that long to start anyway */
+
 enum {
 	DPDK_EAL_MEMORY_MIN_MB = 64,
 	DPDK_EAL_MEMORY_MAX_MB = 1 << 16,
@@ -31,7 +33,7 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	bool is_started, hugepages;
-	struct dpdk_clock clock;
+	struct clock clock;
 	pthread_mutex_t log_lock;
 	bool log_verbose;
 	char log[XK_DPDK_WHY /
@@ -197,13 +199,13 @@ dpdk_eal_ignore_broken_pipes(void)
 static int
 dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowed, char *why, size_t size)
 {
-	struct dpdk_clock_pair before;
+	struct clock_pair before;
 	unsigned memory_mb = dpdk_eal_memory_mb(config);
 	char lcores[1024], text[XK_DPDK_WHY / 2];
 	int error;
 
 	dpdk_eal_ignore_broken_pipes();
-	dpdk_clock_read(&before);
+	clock_read(&before);
 	dpdk_eal.hugepages = config->hugepages != XK_DPDK_HUGEPAGES_NEVER && dpdk_eal_has_hugepages(memory_mb);
 	if (config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS && !dpdk_eal.hugepages) {
 		snprintf(why, size,
@@ -217,7 +219,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	if (error == 0)
 		error = dpdk_eal_init(lcores, memory_mb, dpdk_eal.hugepages);
 	if (error == 0) {
-		dpdk_clock_calibrate(&dpdk_eal.clock, &before);
+		clock_calibrate(&dpdk_eal.clock, &before, EAL_CLOCK_SPAN_NS);
 		return 0;
 	}
 	snprintf(why, size, "DPDK does not start with %u MB %s huge pages (%s): %s", memory_mb,
@@ -226,7 +228,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 }
 
 int
-dpdk_eal_start(const struct xk_dpdk_config *config, struct dpdk_clock *clock, bool *hugepages, char *why, size_t size)
+dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *hugepages, char *why, size_t size)
 {
 	cpu_set_t allowed;
 	int error = 0;

@@ -4,36 +4,16 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include "platform/clock.h"
 #include "platform/dpdk/dpdk.h"
-
-/* ---- clock.c ------------------------------------------------------------------------------------------------------
- */
-
-/* The processor's counter, and what to make of it. */
-struct dpdk_clock {
-	uint64_t start_ticks, start_ns;
-	uint64_t scale;   /* nanoseconds of a tick, times 2^32 */
-	bool has_counter; /* false: the counter's rate changes; the system's clock is asked */
-};
-
-/* Both clocks read at one moment, as nearly as can be. */
-struct dpdk_clock_pair {
-	uint64_t ticks, ns;
-};
-
-void dpdk_clock_read(struct dpdk_clock_pair *pair);
-/* A clock from two readings; waits until they lie far enough apart. */
-void dpdk_clock_calibrate(struct dpdk_clock *clock, const struct dpdk_clock_pair *earlier);
-uint64_t dpdk_clock_now_ns(const struct dpdk_clock *clock);
 
 /* ---- eal.c --------------------------------------------------------------------------------------------------------
  */
 
 /* Starts DPDK once; later calls only give the same clock. 0 or -errno and why. */
-int dpdk_eal_start(const struct xk_dpdk_config *config, struct dpdk_clock *clock, bool *hugepages, char *why,
+int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *hugepages, char *why,
 		   size_t size);
 
 /* What DPDK has logged since the last reset, errors only, in one line. */
@@ -45,7 +25,7 @@ const char *dpdk_eal_log_text(char *text, size_t size);
 
 struct dpdk_platform {
 	struct xk_platform base;
-	struct dpdk_clock clock;
+	struct clock clock;
 	struct rte_mempool *pool;
 	struct event_base *events;
 	struct event *wake_event, *timer_event;

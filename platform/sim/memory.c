@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "platform/clock.h"
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define MEMORY_POISONS 1
@@ -28,7 +30,12 @@
 #define memory_unpoison(p, len) ((void)(p), (void)(len))
 #endif
 
-enum { MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT, MEMORY_FENCE = 64, MEMORY_REFERENCES = UINT16_MAX - 255 };
+enum {
+	MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT,
+	MEMORY_FENCE = 64,
+	MEMORY_REFERENCES = UINT16_MAX - 255,
+	MEMORY_CLOCK_SPAN_NS = 5 * 1000 * 1000,
+};
 
 /* references comes first: it is what every view knows of its block. */
 struct memory_block {
@@ -43,6 +50,7 @@ struct memory_block {
 struct memory_platform {
 	struct xk_platform platform;
 	enum xk_memory_clock clock;
+	struct clock counter; /* while recycling */
 	_Atomic unsigned out, limit;
 	bool recycles;
 	struct memory_block *free_blocks; /* of a recycling platform, as is free_views (by link) */
@@ -282,21 +290,12 @@ xk_memory_frame(struct xk_platform *platform, size_t len)
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t
-memory_real_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static uint64_t
 memory_now_ns(struct xk_platform *platform)
 {
 	struct memory_platform *self = memory_of(platform);
 
 	if (self->clock == XK_MEMORY_REAL)
-		return memory_real_ns();
+		return clock_system_ns();
 	return atomic_load_explicit(&self->virtual_ns, memory_order_acquire);
 }
 
@@ -406,6 +405,23 @@ static const struct xk_platform_ops memory_platform_ops = {
 	.wake = memory_wake,
 };
 
+/* For benchmarks: the clock as platforms with real ports read it. */
+static uint64_t
+memory_counter_ns(struct xk_platform *platform)
+{
+	return clock_now_ns(&memory_of(platform)->counter);
+}
+
+static const struct xk_platform_ops memory_bench_ops = {
+	.now_ns = memory_counter_ns,
+	.buffer_new = memory_buffer_new,
+	.buffer_view = memory_buffer_view,
+	.buffer_free = memory_buffer_free,
+	.buffers_out = memory_buffers_out,
+	.sleep = memory_sleep,
+	.wake = memory_wake,
+};
+
 struct xk_platform *
 xk_memory_platform_new(enum xk_memory_clock clock)
 {
@@ -458,7 +474,15 @@ xk_memory_platform_limit(struct xk_platform *platform, unsigned count)
 void
 xk_memory_platform_recycle(struct xk_platform *platform)
 {
-	memory_of(platform)->recycles = true;
+	struct memory_platform *self = memory_of(platform);
+	struct clock_pair before;
+
+	self->recycles = true;
+	if (self->clock == XK_MEMORY_VIRTUAL)
+		return;
+	clock_read(&before);
+	clock_calibrate(&self->counter, &before, MEMORY_CLOCK_SPAN_NS);
+	platform->ops = &memory_bench_ops;
 }
 
 /* ---- ports ------------------------------------------------------------------------------------------------------- */

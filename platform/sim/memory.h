@@ -31,7 +31,7 @@ void xk_memory_platform_limit(struct xk_platform *platform, unsigned count);
 
 /*
  * For benchmarks: what is given back is kept for reuse, so that no malloc lies on a message's way. The platform's
- * buffers then belong to a single thread. Set-up.
+ * buffers then belong to a single thread. A real clock is read from the processor's counter (platform/clock.h). Set-up.
  */
 void xk_memory_platform_recycle(struct xk_platform *platform);
 

@@ -26,6 +26,7 @@ enum op {
 	OP_BUSY = 'B',    /* compute for 100 us, then send it back */
 	OP_LOCK = 'L',    /* count under a lock, then send it back */
 	OP_HANDOFF = 'H', /* ask for a handoff, then send it back */
+	OP_ACT = 'A',     /* what the test has put into `act` does the rest */
 };
 
 enum { TOP_NOT_WAITED = XK_DROP_OWN };
@@ -39,6 +40,8 @@ struct top {
 	_Atomic unsigned handled;
 	uint8_t order[4096];
 	_Atomic unsigned order_count;
+	void (*act)(struct top *top, struct xk_session *lls, struct xk_msg *m); /* takes m */
+	void *argument;                                                         /* the test's own */
 };
 
 /* ---- the toy protocols ------------------------------------------------------------------------------------------- */
@@ -126,6 +129,11 @@ top_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (op == OP_SIGNAL) {
 		xk_msg_free(m);
 		xk_semaphore_signal(&top->semaphore);
+		atomic_fetch_add(&top->handled, 1);
+		return;
+	}
+	if (op == OP_ACT) {
+		top->act(top, lls, m);
 		atomic_fetch_add(&top->handled, 1);
 		return;
 	}
@@ -218,13 +226,13 @@ struct host {
 };
 
 static inline struct host *
-host_build(const struct xk_kernel_config *wanted, bool ordered)
+host_build_on(enum xk_memory_clock clock, const struct xk_kernel_config *wanted, bool ordered)
 {
 	struct host *h = calloc(1, sizeof(*h));
 	struct xk_kernel_config config = *wanted;
 	struct xk_protocol *lower;
 
-	h->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	h->platform = xk_memory_platform_new(clock);
 	config.platform = h->platform;
 	config.core = -1;
 	h->kernel = xk_kernel_new(&config);
@@ -241,6 +249,12 @@ host_build(const struct xk_kernel_config *wanted, bool ordered)
 	h->top = (struct top *)xk_kernel_add_protocol(h->kernel, &top_type, "top");
 	h->edge = xk_kernel_add_edge(h->kernel, &h->top->protocol, lower, NULL);
 	return h;
+}
+
+static inline struct host *
+host_build(const struct xk_kernel_config *wanted, bool ordered)
+{
+	return host_build_on(XK_MEMORY_REAL, wanted, ordered);
 }
 
 static inline void

@@ -1,0 +1,185 @@
+/* test_asp.c - ASP between a fake user and a fake wire: the example of docs/writing-a-protocol.md. */
+#include <errno.h>
+
+#include "tests/rig.h"
+
+enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9 };
+
+/* What a server enables: a port of its own. */
+static struct xk_participants
+at_port(uint64_t port)
+{
+	struct xk_participants p = { .remote.depth = 0 };
+
+	xk_participant_push(&p.local, port);
+	return p;
+}
+
+/* ---- a round trip ---------------------------------------------------------------------------------------------- */
+
+TEST(asp_sends_and_receives)
+{
+	struct rig *r = rig_new("asp");
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_wire_remote(r), HOST);
+	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
+	rig_expect_sent(r, "0007 0009 0009 aabbcc");
+	rig_inject(r, "0009 0007 0008 ddee");
+	rig_expect_delivered(r, "ddee");
+	CHECK(rig_delivered_on(r) == s);
+	rig_free(r);
+}
+
+TEST(asp_cuts_off_padding)
+{
+	struct rig *r = rig_new("asp");
+
+	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+	rig_inject(r, "0009 0007 0007 dd 000000000000");
+	rig_expect_delivered(r, "dd");
+	rig_free(r);
+}
+
+TEST(asp_takes_headers_in_pieces)
+{
+	struct rig *r = rig_new("asp");
+
+	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+	rig_inject(r, "0009 00 | 07 00 | 08 dd | ee");
+	rig_expect_delivered(r, "ddee");
+	rig_free(r);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------------------------- */
+
+TEST(asp_opens_a_session_for_a_stranger)
+{
+	struct rig *r = rig_new("asp");
+
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_inject(r, "0009 0007 0007 ee");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_counter(r, "opened"), 1);
+	rig_expect_delivered(r, "dd");
+	rig_expect_delivered(r, "ee");
+	CHECK_EQ(rig_push(r, rig_delivered_on(r), "ff"), 0);
+	rig_expect_sent(r, "0007 0009 0007 ff");
+	rig_free(r);
+}
+
+TEST(asp_forgets_strangers_with_the_enable)
+{
+	struct rig *r = rig_new("asp");
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject(r, "0009 0007 0006");
+	rig_expect_delivered(r, "");
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
+	rig_inject(r, "0009 0007 0006");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(asp_chooses_a_port)
+{
+	struct rig *r = rig_new("asp");
+	struct xk_participants to = rig_to(HOST);
+	struct xk_session *s;
+
+	xk_participant_push(&to.remote, FAR_PORT);
+	rig_open_enable(r, at_port(0xc000)); /* so that the first one is not free */
+	s = rig_open(r, to);
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "aa"), 0);
+	rig_expect_sent(r, "c001 0009 0007 aa");
+	rig_free(r);
+}
+
+TEST(asp_refuses_what_it_cannot_open)
+{
+	struct rig *r = rig_new("asp");
+
+	CHECK(rig_open(r, rig_to2(HOST, 65536, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL); /* over another session of the wire */
+	CHECK_EQ(rig_open_enable(r, rig_to(HOST)), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, rig_to2(HOST, FAR_PORT, PORT)), -EOPNOTSUPP);
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_free(r);
+}
+
+TEST(asp_knows_its_lengths_and_participants)
+{
+	struct rig *r = rig_new("asp");
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+	struct xk_participants p = { .remote.depth = 0 };
+	uint32_t length;
+
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), sizeof(length));
+	CHECK_EQ(length, 1500 - 6);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), sizeof(length));
+	CHECK_EQ(length, 1500 - 6);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, 1), -EMSGSIZE);
+	CHECK_EQ(xk_get_participants(s, &p), 0);
+	CHECK_EQ(xk_participant_pop(&p.remote), FAR_PORT);
+	CHECK_EQ(xk_participant_pop(&p.local), PORT);
+	rig_free(r);
+}
+
+/* ---- drops ------------------------------------------------------------------------------------------------------ */
+
+TEST(asp_drops_short_messages)
+{
+	struct rig *r = rig_new("asp");
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject_prefixes(r, "0009 0007 0006"); /* 0 to 5 bytes of a header */
+	CHECK_EQ(rig_counter(r, "short"), 6);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(asp_drops_messages_whose_length_is_wrong)
+{
+	struct rig *r = rig_new("asp");
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject(r, "0009 0007 0007");      /* claims one byte more than there is */
+	rig_inject(r, "0009 0007 0005 aabb"); /* shorter than its own header */
+	CHECK_EQ(rig_counter(r, "bad_length"), 2);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(asp_drops_what_nobody_wants)
+{
+	struct rig *r = rig_new("asp");
+
+	rig_open_enable(r, at_port(PORT));
+	rig_inject(r, "0009 0008 0006");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_refuse(r, -EPERM);
+	rig_inject(r, "0009 0007 0006");
+	CHECK_EQ(rig_counter(r, "refused"), 1);
+	rig_free(r);
+}
+
+TEST(asp_refuses_messages_that_are_too_long)
+{
+	struct rig *r = rig_new("asp");
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+
+	CHECK_EQ(rig_push_pattern(r, s, 1494), 0);
+	CHECK_EQ(rig_push_pattern(r, s, 1495), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_big"), 1);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_free(r);
+}

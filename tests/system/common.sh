@@ -1,0 +1,218 @@
+# shellcheck shell=bash
+# common.sh - what the system tests share. Each is run as `NAME.sh BUILD` and begins with
+#     . "$(dirname "$0")/common.sh"
+# It prints a line for each check, `ok NAME` or `FAIL NAME: why`, and exits 1 if one has failed. Sockets and files lie
+# in a directory of the test's own, $work, which goes with it, as does every process that was started by `spawn`.
+
+[ $# -ge 1 ] || {
+	echo "usage: $0 BUILD" >&2
+	exit 2
+}
+
+# The sanitizers of gcc 12 do not find room for their shadow where addresses are very random.
+if [ -z "${XK_SYSTEM_FIXED:-}" ] && setarch -R true 2>/dev/null; then
+	XK_SYSTEM_FIXED=1 exec setarch -R "$0" "$@"
+fi
+
+set -u
+export LC_ALL=C
+# A status of its own, to be told from the program's.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}:exitcode=99"
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}:exitcode=99"
+
+build=$(realpath "$1")
+root=$(realpath "$(dirname "$0")/../..")
+udptest=$build/udptest
+work=$(mktemp -d /tmp/xk-system-XXXXXX)
+chmod 755 "$work"
+export XDG_RUNTIME_DIR=$work/run
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+cd "$root" || exit 1
+
+failures=0
+spawned=()
+
+ok() {
+	printf 'ok %s\n' "$1"
+}
+
+fail() {
+	printf 'FAIL %s: %s\n' "$1" "$2"
+	failures=$((failures + 1))
+}
+
+# check NAME WHY COMMAND...: the command succeeds.
+check() {
+	local name=$1 why=$2
+	shift 2
+	if "$@"; then ok "$name"; else fail "$name" "$why"; fi
+}
+
+milliseconds() {
+	local now=${EPOCHREALTIME/./}
+	echo $((now / 1000))
+}
+
+# ---- processes -----------------------------------------------------------------------------------------------------
+
+# spawn NAME COMMAND...: in the background, as $pid; what it writes goes to $work/NAME.out and $work/NAME.err.
+spawn() {
+	local name=$1
+	shift
+	"$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
+	pid=$!
+	spawned+=("$pid")
+}
+
+# The parent of process $1, and its state; nothing if there is no such process.
+process_status() {
+	sed 's/.*) \(.\) \([0-9]*\) .*/\2 \1/' "/proc/$1/stat" 2>/dev/null
+}
+
+runs() {
+	case $(process_status "$1") in
+	'' | *Z | *X) return 1 ;;
+	esac
+}
+
+# Each process that $1 has started and that is still there.
+children_of() {
+	local directory
+	for directory in /proc/[0-9]*; do
+		case $(process_status "${directory#/proc/}") in
+		"$1 "[!ZX]) echo "${directory#/proc/}" ;;
+		esac
+	done
+}
+
+# The child of $1 that is end $2 of the pair.
+end_of() {
+	local child
+	for child in $(children_of "$1"); do
+		if tr '\0' '\n' <"/proc/$child/cmdline" 2>/dev/null | grep -qx -- "--end=$2"; then
+			echo "$child"
+		fi
+	done
+}
+
+# within SECONDS COMMAND...: the command comes true in time.
+within() {
+	local until
+	until=$(($(milliseconds) + $1 * 1000))
+	shift
+	while ! "$@"; do
+		[ "$(milliseconds)" -lt "$until" ] || return 1
+		sleep 0.02
+	done
+}
+
+gone() {
+	! runs "$1"
+}
+
+# await_end PID SECONDS: waits for a process of ours; its status, or 124 if it is still running, in $status.
+await_end() {
+	if within "$2" gone "$1"; then
+		wait "$1"
+		status=$?
+	else
+		status=124
+	fi
+}
+
+says() {
+	grep -qE -- "$2" "$work/$1" 2>/dev/null
+}
+
+# Voluntary context switches of all threads of a process: each message takes some with the interrupt driver.
+switches_of() {
+	cat "/proc/$1/task/"*/status 2>/dev/null | awk '/^voluntary/ { sum += $2 } END { print sum + 0 }'
+}
+
+is_busy() {
+	[ "$(switches_of "$1")" -gt "$2" ]
+}
+
+# await_traffic PID: until messages go through the process.
+await_traffic() {
+	within 30 is_busy "$1" $(($(switches_of "$1") + 300))
+}
+
+# serve [OPTION]...: a lone server that is ready, as $server; its words are in $work/server.err.
+serve() {
+	spawn server "$udptest" --server "$@"
+	server=$pid
+	within 20 says server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
+}
+
+# end_server: the server ends well when it is asked to.
+end_server() {
+	kill -TERM "$server"
+	await_end "$server" 20
+	[ "$status" -eq 0 ] || fail end_server "status $status: $(tail -n 3 "$work/server.err")"
+}
+
+# ---- what it said ----------------------------------------------------------------------------------------------------
+
+# Whether the sanitizers have found something in what was written to $1.
+is_clean() {
+	! grep -E 'Sanitizer|runtime error|Assertion|assertion|have not come back' "$1" >&2
+}
+
+# run SECONDS COMMAND...: its status in $status, what it wrote in $work/out and $work/err. 124: it took too long.
+run() {
+	local limit=$1
+	shift
+	timeout -k 5 "$limit" "$@" >"$work/out" 2>"$work/err" </dev/null
+	status=$?
+	is_clean "$work/err" || fail "clean: ${*##*/}" "see above"
+}
+
+# expect NAME STATUS PATTERN COMMAND...: ends with this status and says something like PATTERN on standard error.
+expect() {
+	local name=$1 wanted=$2 pattern=$3
+	shift 3
+	run "${limit:-30}" "$@"
+	if [ "$status" -ne "$wanted" ]; then
+		fail "$name" "status $status instead of $wanted: $(tail -n 3 "$work/err")"
+	elif ! grep -qE -- "$pattern" "$work/err"; then
+		fail "$name" "does not say '$pattern' but: $(tail -n 3 "$work/err")"
+	else
+		ok "$name"
+	fi
+}
+
+# runs_are NAME FILE ROUNDS RUNS [EXPRESSION]: a document of udptest's is in order (documents.py).
+runs_are() {
+	python3 "$root/tests/system/documents.py" runs "$@" || failures=$((failures + 1))
+}
+
+# document NAME FILE EXPRESSION
+document() {
+	python3 "$root/tests/system/documents.py" one "$@" || failures=$((failures + 1))
+}
+
+# ---- the end -----------------------------------------------------------------------------------------------------------
+
+finish() {
+	local process file left
+	for process in "${spawned[@]}"; do
+		if runs "$process"; then
+			for left in $(children_of "$process") "$process"; do
+				kill -KILL "$left" 2>/dev/null
+			done
+		fi
+		wait "$process" 2>/dev/null
+	done
+	for file in "$work"/*.err; do
+		[ ! -e "$file" ] || is_clean "$file" || fail "clean: ${file##*/}" "see above"
+	done
+	left=$(find "$XDG_RUNTIME_DIR" -mindepth 1 2>/dev/null)
+	[ -z "$left" ] || fail nothing_left "$left"
+	rm -rf "$work"
+	[ "$failures" -eq 0 ] || exit 1
+	exit 0
+}
+
+trap finish EXIT
+trap 'exit 143' TERM INT HUP

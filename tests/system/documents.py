@@ -1,0 +1,90 @@
+"""documents.py - checks the JSON that udptest writes; called by common.sh.
+
+documents.py runs NAME FILE ROUNDS RUNS [EXPRESSION]
+    what must hold of every run that went well, that there are RUNS of them, and EXPRESSION of each (of r).
+documents.py one NAME FILE EXPRESSION
+    EXPRESSION of the document (d; of a lone server also s, its counts, and drops, which are 0 where there are none).
+Prints one line and exits 1 if something does not hold.
+"""
+
+import collections
+import json
+import sys
+
+COUNTS = ("rounds", "messages", "fragments", "fallbacks", "overruns", "lost")
+HANDOFFS = ("explicit", "implicit", "time")
+TIMES = ("min", "p50", "p90", "p99", "max")
+FRAGMENT = 1480
+
+
+def fragments_of(size):
+    return -(-(size + 8) // FRAGMENT)
+
+
+def wrong_handoffs(r):
+    """Explicit handoffs where --handoff put them, and none elsewhere."""
+    ends = {"none": 0, "client": 1, "server": 1, "both": 2}
+    expected = 0 if r["mode"] == "regular" else ends.get(r["handoff"])
+    if r["mode"] == "regular" and any(r["handoffs"].values()):
+        yield "handoffs in regular mode"
+    if expected is not None and r["handoffs"]["explicit"] != expected * r["rounds"]:
+        yield f"{r['handoffs']['explicit']} explicit handoffs instead of {expected * r['rounds']}"
+    if expected is not None and r["handoffs"]["time"] != 0:
+        yield "handoffs by time without a budget"
+
+
+def wrong_in_run(r, rounds):
+    for key in COUNTS:
+        if type(r[key]) is not int or r[key] < 0:
+            yield f"{key} is {r[key]!r}"
+    if set(r["handoffs"]) != set(HANDOFFS):
+        yield f"handoffs are {sorted(r['handoffs'])}"
+    if r["rounds"] != rounds or r["lost"] != 0 or r["late"] != 0 or r["bad"] != 0:
+        yield f"rounds {r['rounds']}, lost {r['lost']}, late {r['late']}, bad {r['bad']}"
+    if r["drops"]:
+        yield f"drops {r['drops']}"
+    times = [r["rtt_ns"][key] for key in TIMES]
+    if times[0] <= 0 or times != sorted(times) or not times[0] <= r["rtt_ns"]["mean"] <= times[-1]:
+        yield f"rtt_ns {r['rtt_ns']}"
+    if r["messages"] != 2 * rounds:
+        yield f"{r['messages']} messages"
+    frames = 2 * rounds * fragments_of(r["size"])
+    if abs(r["fragments"] - frames) > 64 + frames / 50:
+        yield f"{r['fragments']} fragments, expected about {frames}"
+    if r["fallbacks"] != 0 or r["stalled"] != 0:
+        yield f"fallbacks {r['fallbacks']}, stalled {r['stalled']}"
+    yield from wrong_handoffs(r)
+
+
+def wrong_in_document(d, rounds, count, expression):
+    for key in ("program", "graph", "link", "driver", "machine"):
+        if key not in d:
+            yield f"no {key}"
+    if len(d["runs"]) != count:
+        yield f"{len(d['runs'])} runs instead of {count}"
+    for r in d["runs"]:
+        wrong = list(wrong_in_run(r, rounds))
+        if expression is not None and not eval(expression, {"r": r, "d": d, "fragments_of": fragments_of}):
+            wrong.append(f"not so: {expression}")
+        for what in wrong:
+            yield f"{r['mode']}, {r['handoff']}, {r['threads']} threads, {r['size']} bytes: {what}"
+
+
+def main(kind, name, file, *more):
+    try:
+        with open(file, encoding="utf-8") as stream:
+            d = json.load(stream)
+        if kind == "runs":
+            wrong = list(wrong_in_document(d, int(more[0]), int(more[1]), more[2] if len(more) > 2 else None))
+        else:
+            server = d.get("server")
+            drops = collections.Counter(server["drops"]) if server is not None else None
+            names = {"d": d, "s": server, "drops": drops, "runs": d.get("runs")}
+            wrong = [] if eval(more[0], names) else [f"not so: {more[0]}; {server if server else d.get('runs')}"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        wrong = [f"{file}: {error!r}"]
+    print(f"FAIL {name}: {'; '.join(wrong)}" if wrong else f"ok {name}")
+    return 1 if wrong else 0
+
+
+sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,72 @@
+#!/bin/bash
+# pairs.sh BUILD - udptest's two ends as it starts them itself: every driver, mode, handoff, graph and link.
+. "$(dirname "$0")/common.sh"
+
+# pair NAME ROUNDS RUNS EXPRESSION OPTION...
+pair() {
+	local name=$1 rounds=$2 count=$3 expression=$4
+	shift 4
+	run 120 "$udptest" --rounds "$rounds" --json "$work/pair.json" "$@"
+	if [ "$status" -ne 0 ]; then
+		fail "$name" "status $status: $(tail -n 3 "$work/err")"
+	else
+		runs_are "$name" "$work/pair.json" "$rounds" "$count" "$expression"
+	fi
+}
+
+for driver in poll interrupt adaptive; do
+	pair "$driver" 100 20 'd["driver"] == "'$driver'"' --driver $driver --size 1,1000,4000,65507 \
+		--mode regular,ipp --handoff none,client,server,both
+	pair "$driver, threads" 60 27 True --driver $driver --size 1,4000,65507 --handoff none,both --threads 1,2,3
+	pair "$driver, one core" 60 4 True --driver $driver --size 1,4000 --handoff none --cores 0,0
+done
+pair "one mode" 30 1 'r["mode"] == "ipp"' --mode ipp
+pair "rounds that do not divide" 1013 2 True
+pair "many sizes" 20 16 True --size 7,8,9,1472,1473,2952,2953,32768
+
+# Where messages leave the driver is the graph's to say where --handoff does not.
+everywhere='r["mode"] == "regular" or r["handoffs"]["explicit"] == 2 * r["rounds"]'
+nowhere='sum(r["handoffs"].values()) == 0'
+pair "udptest.dot" 50 4 "$nowhere" --size 1,65507
+pair "udptest-explicit.dot" 50 4 "$everywhere" --size 1,65507 --graph graphs/udptest-explicit.dot
+pair "udptest-explicit.dot, overridden" 50 2 "$nowhere" --graph graphs/udptest-explicit.dot --handoff none
+pair "udptest-budget.dot" 50 4 True --size 1,65507 --graph graphs/udptest-budget.dot
+pair "udptest-reassembly.dot" 50 4 True --size 1,65507 --graph graphs/udptest-reassembly.dot
+pair "udptest-multihomed.dot" 50 4 "$nowhere" --size 1,65507 --graph graphs/udptest-multihomed.dot
+pair "udptest-two.dot" 50 4 "$nowhere" --size 1,65507 --graph graphs/udptest-two.dot
+
+# A budget that everything exceeds: for all messages, and for what was put together from fragments.
+always='r["mode"] == "regular" or r["handoffs"]["time"] >= r["rounds"] and r["handoffs"]["explicit"] == 0'
+sed 's/budget="20us", carry=8/budget="10ns"/' graphs/udptest-budget.dot >"$work/budget.dot"
+pair "a budget that is too small" 50 4 "$always" --size 1,65507 --graph "$work/budget.dot"
+sed 's/budget="20us"/budget="10ns"/' graphs/udptest-reassembly.dot >"$work/reassembly.dot"
+pair "a budget that is too small, above ip" 50 4 "$always" --size 1,65507 --graph "$work/reassembly.dot"
+
+# Who goes on with what waited, and what waiting does.
+for policy in 'implicit=fail' 'implicit="spin(20us)"' 'resume=driver' 'resume=thread'; do
+	sed "s/^digraph udptest {/&\n\tgraph [$policy];/" graphs/udptest.dot >"$work/policy.dot"
+	pair "$policy" 50 4 "$nowhere" --size 1,4000 --graph "$work/policy.dot"
+done
+
+pair "ring" 100 10 'd["link"] == "ring"' --link ring --driver poll --size 1,65507 --handoff none,client,server,both
+pair "ring, the driver not chosen" 50 2 'd["driver"] == "poll"' --link ring
+for driver in poll interrupt adaptive; do
+	pair "sim, $driver" 50 6 True --link sim --driver $driver --size 1,4000 --handoff none,both
+done
+
+pair "--set for both ends" 20 2 True --set vnet.address=10.99.1.2/30
+pair "--set for either end" 20 2 True --set client:vnet.address=10.98.0.7/16 --set server:vnet.address=10.98.0.9/16
+pair "--set of a port" 20 2 True --set port.dev=elsewhere
+expect "--set at the server alone" 1 'client: .*10\.77\.0\.2 has not answered' "$udptest" --rounds 10 \
+	--set server:udptest.serve=no --set client:udptest.silence=1s --set client:udptest.timeout=100ms
+
+# Every crossing is told, and where a message left the driver.
+run 30 "$udptest" --mode ipp --rounds 2 --trace --handoff server
+for words in 'client .*down udptest -> udp 1 bytes' 'server .*up +port -> eth 43 bytes .*\(driver, stack' \
+	'server handoff: explicit, between udp and udptest, now on thread' \
+	'server .*up +udp -> udptest 1 bytes \[0[12]\] \(thread' 'client .*up +udp -> udptest .*\(driver, stack'; do
+	check "--trace: $words" "not in the trace, status $status" grep -qE -- "$words" "$work/err"
+done
+run 30 "$udptest" --mode ipp --rounds 2 --trace --size 2000 --graph "$work/reassembly.dot"
+check "--trace: handoff by time" "not in the trace, status $status" \
+	grep -qE 'handoff: time, between ip and udp, now on thread' "$work/err"

@@ -1,0 +1,87 @@
+#!/bin/bash
+# switches.sh BUILD - what IPP saves in context switches, by the operating system's count, and what an idle server
+# costs. The bounds are wide, since other work on the machine moves the counts: a thread that finds its next message
+# waiting does not switch.
+. "$(dirname "$0")/common.sh"
+
+# per DATAGRAM of runs that are true for the expression: voluntary switches of both processes.
+switches='sum(sum(r["process_switches"].values()) / r["messages"] for r in runs if %s)'
+threads='sum(sum(r["context_switches"].values()) / r["messages"] for r in runs if %s)'
+
+# per_datagram FORMAT EXPRESSION
+per_datagram() {
+	# shellcheck disable=SC2059 # the format is one of the two above
+	printf "($1)" "$2"
+}
+
+regular=$(per_datagram "$switches" 'r["mode"] == "regular"')
+ipp=$(per_datagram "$switches" 'r["mode"] == "ipp"')
+saved="$regular - $ipp"
+
+# figures FILE EXPRESSION: for the reader
+figures() {
+	python3 -c 'import json, sys; runs = json.load(open(sys.argv[1]))["runs"]; print(f"{eval(sys.argv[2]):.2f}")' "$@"
+}
+
+if [ "$(nproc)" -lt 2 ]; then
+	cores=0,0
+else
+	cores=0,1
+fi
+file=$work/switches.json
+
+run 120 "$udptest" --cores $cores --rounds 2000 --handoff none --json "$file"
+echo "# switches per datagram: regular $(figures "$file" "$regular"), ipp $(figures "$file" "$ipp")"
+runs_are "one thread" "$file" 2000 2
+document "one thread: regular takes about one switch per datagram more" "$file" "0.5 <= $saved <= 1.5"
+document "ipp adds none to the driver's own" "$file" "$(per_datagram "$threads" 'r["mode"] == "ipp"') < 0.1"
+document "ipp: the driver sleeps once per datagram at most" "$file" "$ipp <= 1.3"
+
+# Three fragments: up to three threads are woken for them.
+run 120 "$udptest" --cores $cores --rounds 1000 --size 4000 --threads 3 --handoff none --json "$file"
+echo "# with 3 threads and 3 fragments: regular $(figures "$file" "$regular"), ipp $(figures "$file" "$ipp")"
+runs_are "three threads" "$file" 1000 2
+document "three threads: up to min(threads, fragments) more" "$file" "0.5 <= $saved <= 3.5"
+document "three threads: ipp adds none" "$file" "$(per_datagram "$threads" 'r["mode"] == "ipp"') < 0.1"
+
+# The whole way through a thread costs as much in either mode.
+run 120 "$udptest" --cores $cores --rounds 1000 --handoff both --json "$file"
+echo "# with handoff at both ends: regular $(figures "$file" "$regular"), ipp $(figures "$file" "$ipp")"
+document "a handoff costs the switch that it saved" "$file" "-0.5 <= $saved <= 0.5"
+
+# ---- idle ----------------------------------------------------------------------------------------------------------
+
+ticks_of() {
+	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
+}
+
+# idle NAME PID: over 5 s, in percent of one core.
+idle() {
+	local before after percent
+	before=$(ticks_of "$2")
+	sleep 5
+	after=$(ticks_of "$2")
+	percent=$(awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" 'BEGIN { printf "%.2f", ticks * 100 / hz / 5 }')
+	echo "# $1: $percent % of a core"
+	check "$1: less than 2 % of a core" "$percent %" awk -v p="$percent" 'BEGIN { exit !(p < 2) }'
+}
+
+serve --driver interrupt
+idle "idle, nobody came" "$server"
+run 30 "$udptest" --client 10.77.0.2 --rounds 500 --mode ipp
+check "a client" "status $status" [ "$status" -eq 0 ]
+idle "idle, the client has gone" "$server"
+spawn client "$udptest" --client 10.77.0.2 --rounds 1000000000 --mode ipp --set udptest.silence=60s
+client=$pid
+await_traffic "$server" || fail "idle, the client is silent" "there was no traffic"
+kill -STOP "$client"
+sleep 0.2
+idle "idle, the client is silent" "$server"
+kill -CONT "$client"
+kill -TERM "$client"
+await_end "$client" 20
+end_server
+
+serve --driver adaptive --mode regular
+idle "idle, driver adaptive, regular mode" "$server"
+end_server
