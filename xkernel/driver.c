@@ -90,35 +90,20 @@ driver_resume(struct xk_shepherd *self)
 
 /* ---- what a turn carries ---------------------------------------------------------------------------------------- */
 
-/* The budget of a message that has ended in the driver. */
-static void
-driver_charge(struct xk_shepherd *self)
-{
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_driver *driver = &kernel->driver;
-	uint64_t spent_ns;
-
-	if (kernel->budget_ns == 0 || !xk_on_driver(self) || self->away)
-		return;
-	spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
-	if (!xk_budget_spend(kernel->budget_ns, kernel->carry_ns, &driver->credit_ns, spent_ns))
-		xk_bump(&driver->overruns, 1);
-}
-
 static void
 driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_kernel *kernel = self->kernel;
 
-	self->away = false;
 	self->load = XK_LOAD_MESSAGE;
 	if (xk_likely(!atomic_load_explicit(&kernel->budgeted, memory_order_relaxed))) {
 		xk_deliver(port, m);
 		return;
 	}
+	self->charged = false;
 	self->started_ns = xk_clock(kernel, self->runner);
 	xk_deliver(port, m);
-	driver_charge(self);
+	xk_shepherd_charge(self, false);
 }
 
 /* The next due event. False: none is left. */
@@ -132,7 +117,6 @@ driver_fire(struct xk_shepherd *self)
 		kernel->driver.events_due = false;
 		return false;
 	}
-	self->away = false;
 	self->load = XK_LOAD_EVENT;
 	event->handler(event, event->argument);
 	xk_wheel_fired(kernel->wheel, event);
@@ -259,14 +243,18 @@ driver_deadline(struct xk_kernel *kernel)
 	return deadline_ns;
 }
 
-/* Whether something came up that the driver, now marked as sleeping, would not be woken for. */
+/*
+ * Whether something came up that the driver, now marked as sleeping, would not be woken for. full: the input queue was,
+ * so the ports do not wake it; the pool does, but only from a queue that is full still.
+ */
 static bool
-driver_must_stay(struct xk_kernel *kernel, uint64_t deadline_ns)
+driver_must_stay(struct xk_kernel *kernel, uint64_t deadline_ns, bool full)
 {
 	struct xk_driver *driver = &kernel->driver;
 
 	return driver_runnable(kernel) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
-	       driver_deadline(kernel) < deadline_ns || driver_take(kernel);
+	       driver_deadline(kernel) < deadline_ns || driver_take(kernel) ||
+	       (full && xk_pool_room(&kernel->pool) > 0);
 }
 
 static void
@@ -284,7 +272,7 @@ driver_sleep(struct xk_shepherd *self)
 	}
 	deadline_ns = driver_deadline(kernel);
 	atomic_exchange_explicit(&driver->sleeping, 1, memory_order_seq_cst);
-	if (!driver_must_stay(kernel, deadline_ns)) {
+	if (!driver_must_stay(kernel, deadline_ns, full)) {
 		xk_bump(&driver->sleeps, 1);
 		kernel->platform->ops->sleep(kernel->platform, deadline_ns);
 	}
@@ -315,23 +303,27 @@ driver_polls(struct xk_kernel *kernel)
 	}
 }
 
+/* What a sleep would serve too; a driver that is never idle serves it as well. */
+static void
+driver_poll_control(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	if (driver->now_ns < driver->control_ns || kernel->platform->ops->poll_control == NULL)
+		return;
+	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
+	kernel->platform->ops->poll_control(kernel->platform);
+}
+
 static void
 driver_idle(struct xk_shepherd *self)
 {
 	struct xk_kernel *kernel = self->kernel;
-	struct xk_driver *driver = &kernel->driver;
-	const struct xk_platform_ops *ops = kernel->platform->ops;
 
-	if (!driver_polls(kernel)) {
+	if (!driver_polls(kernel))
 		driver_sleep(self);
-		return;
-	}
-	if (kernel->config.yields)
+	else if (kernel->config.yields)
 		sched_yield();
-	if (driver->now_ns >= driver->control_ns && ops->poll_control != NULL) {
-		driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
-		ops->poll_control(kernel->platform);
-	}
 }
 
 /* ---- the loop
@@ -354,7 +346,7 @@ static bool
 driver_is_done(struct xk_kernel *kernel)
 {
 	if (atomic_load_explicit(&kernel->driver.halted, memory_order_relaxed))
-		return true;
+		return !atomic_load_explicit(&kernel->stopping, memory_order_relaxed) || driver_runnable(kernel) == 0;
 	return atomic_load_explicit(&kernel->stopping, memory_order_relaxed) && !kernel->driver.started &&
 	       atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0 &&
 	       atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0;
@@ -370,7 +362,10 @@ driver_turn(struct xk_shepherd *self)
 	driver_end_turn(self);
 	xk_bump(&driver->turns, 1);
 	driver->now_ns = xk_clock(kernel, self->runner);
+	driver_poll_control(kernel);
 	worked = driver_take(kernel);
+	if (xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)) && !worked)
+		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver->resumes_left = driver_runnable(kernel);
 	if (kernel->mode == XK_IPP)
 		driver->events_due = xk_wheel_next_us(kernel->wheel) <= driver->now_ns / 1000;
@@ -380,8 +375,6 @@ driver_turn(struct xk_shepherd *self)
 		driver->busy_ns = driver->now_ns;
 		return;
 	}
-	if (xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
-		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver_idle(self);
 }
 

@@ -96,7 +96,7 @@ struct xk_runner {
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
-	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
+	_Atomic uint64_t switches_before;                    /* the system's count of its switches when it began */
 	pthread_t thread;
 	_Atomic int tid;
 	sem_t token; /* an idle pool thread waits here */

@@ -19,6 +19,7 @@ enum {
 	KERNEL_ADAPTIVE_NS = 50 * 1000,
 	KERNEL_QUIET_TRIES = 20000, /* of KERNEL_NAP_NS each: two seconds */
 	KERNEL_NAP_NS = 100 * 1000,
+	KERNEL_EVENT_THREADS = 64, /* handlers that wait at once, in regular mode */
 };
 
 /* ---- making
@@ -44,6 +45,7 @@ static void
 kernel_init_lists(struct xk_kernel *kernel)
 {
 	xk_pool_init(&kernel->pool);
+	atomic_init(&kernel->events, NULL);
 	kernel->driver.run_last = &kernel->driver.run_first;
 	kernel->driver.runner.kernel = kernel;
 	kernel->driver.runner.kind = XK_RUN_DRIVER;
@@ -329,14 +331,19 @@ xk_kernel_kick(struct xk_kernel *kernel)
 	pthread_mutex_unlock(&kernel->events_mutex);
 }
 
-/* The event thread of regular mode: runs what is due, one handler after the other. */
+/*
+ * The event thread of regular mode: runs what is due, one handler after the other, until another thread has taken over
+ * because a handler waited.
+ */
 static void
-kernel_fire(struct xk_kernel *kernel)
+kernel_fire(struct xk_runner *runner)
 {
-	struct xk_shepherd *self = &kernel->events.shepherd;
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd *self = &runner->shepherd;
 	struct xk_event *event;
 
-	while (kernel->mode == XK_REGULAR && (event = xk_wheel_take(kernel->wheel, xk_kernel_now_us(kernel))) != NULL) {
+	while (kernel->mode == XK_REGULAR && kernel->events == runner &&
+	       (event = xk_wheel_take(kernel->wheel, xk_kernel_now_us(kernel))) != NULL) {
 		self->load = XK_LOAD_EVENT;
 		xk_epoch_enter(self);
 		event->handler(event, event->argument);
@@ -378,17 +385,72 @@ kernel_events_thread(void *argument)
 
 	xk_runner_begin(runner);
 	pthread_mutex_lock(&kernel->events_mutex);
-	while (!kernel->events_end) {
+	while (kernel->events == runner && !kernel->events_end) {
 		kernel->events_kicked = false;
 		pthread_mutex_unlock(&kernel->events_mutex);
-		kernel_fire(kernel);
+		kernel_fire(runner);
 		pthread_mutex_lock(&kernel->events_mutex);
-		if (!kernel->events_kicked && !kernel->events_end)
+		if (kernel->events == runner && !kernel->events_kicked && !kernel->events_end)
 			kernel_wait_for_event(kernel);
 	}
+	if (kernel->events == runner)
+		kernel->events = NULL;
 	pthread_mutex_unlock(&kernel->events_mutex);
 	xk_runner_end(runner);
+	free(runner);
+	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_release);
 	return NULL;
+}
+
+/* 0 or -EAGAIN. Nobody joins the thread. */
+static int
+kernel_start_detached(void *(*body)(void *argument), void *argument)
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+	int result;
+
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	result = pthread_create(&thread, &detached, body, argument);
+	pthread_attr_destroy(&detached);
+	return result == 0 ? 0 : -EAGAIN;
+}
+
+/* Under the mutex: a thread that watches the time from now on. 0 or -EAGAIN. */
+static int
+kernel_start_events(struct xk_kernel *kernel)
+{
+	struct xk_runner *before = kernel->events, *runner;
+
+	if (kernel->event_threads >= KERNEL_EVENT_THREADS)
+		return -EAGAIN;
+	runner = calloc(1, sizeof(*runner));
+	if (runner == NULL)
+		return -EAGAIN;
+	runner->kernel = kernel;
+	runner->kind = XK_RUN_EVENTS;
+	runner->number = atomic_fetch_add_explicit(&kernel->event_threads, 1, memory_order_relaxed) + 1;
+	kernel->events = runner;
+	if (kernel_start_detached(kernel_events_thread, runner) == 0)
+		return 0;
+	kernel->events = before;
+	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_relaxed);
+	free(runner);
+	return -EAGAIN;
+}
+
+int
+xk_events_stand_in(struct xk_shepherd *self)
+{
+	struct xk_kernel *kernel = self->kernel;
+	int result = 0;
+
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->events == self->runner && !kernel->events_end)
+		result = kernel_start_events(kernel);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	return result;
 }
 
 static void
@@ -399,6 +461,17 @@ kernel_nudge_events(struct xk_kernel *kernel, bool end)
 	kernel->events_end = end;
 	pthread_cond_signal(&kernel->events_condition);
 	pthread_mutex_unlock(&kernel->events_mutex);
+}
+
+/* No handler runs or waits any more. */
+static void
+kernel_end_events(struct xk_kernel *kernel)
+{
+	static const struct timespec nap = { 0, KERNEL_NAP_NS };
+
+	kernel_nudge_events(kernel, true);
+	while (atomic_load_explicit(&kernel->event_threads, memory_order_acquire) > 0)
+		nanosleep(&nap, NULL);
 }
 
 /* ---- running
@@ -450,21 +523,24 @@ int
 xk_kernel_start(struct xk_kernel *kernel)
 {
 	struct xk_driver *driver = &kernel->driver;
+	int result;
 
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
 	driver->started = true;
-	kernel->events_end = false;
 	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
 		goto fail;
-	if (xk_runner_start(kernel, &kernel->events, XK_RUN_EVENTS, kernel_events_thread) != 0)
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_end = false;
+	result = kernel_start_events(kernel);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	if (result != 0)
 		goto fail;
 	if (xk_runner_start(kernel, &driver->runner, XK_RUN_DRIVER, kernel_driver_thread) != 0)
 		goto fail_events;
 	return 0;
 
 fail_events:
-	kernel_nudge_events(kernel, true);
-	pthread_join(kernel->events.thread, NULL);
+	kernel_end_events(kernel);
 fail:
 	xk_pool_resize(kernel, 0);
 	driver->started = false;
@@ -479,7 +555,9 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 	static const struct timespec nap = { 0, KERNEL_NAP_NS };
 
 	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
-		bool quiet = atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0;
+		/* Who goes from parked to busy is among the waiters until it runs: they are looked at first. */
+		bool waited_for = parked_too && xk_waiters_left(kernel);
+		bool quiet = !waited_for && atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0;
 
 		if (quiet && parked_too)
 			quiet = atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0 &&
@@ -516,8 +594,8 @@ xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned thre
 	atomic_store_explicit(&driver->paused, true, memory_order_release);
 	if (!driver->started || kernel_wait_paused(kernel)) {
 		kernel->mode = mode;
-		kernel->config.threads = threads;
-		result = driver->started ? xk_pool_resize(kernel, threads) : 0;
+		kernel->config.threads = threads == 0 ? 1 : threads;
+		result = driver->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
 	}
 	atomic_store_explicit(&driver->paused, false, memory_order_release);
 	if (driver->started)
@@ -534,16 +612,17 @@ xk_kernel_stop(struct xk_kernel *kernel)
 
 	if (!driver->started)
 		return;
+	atomic_store_explicit(&driver->paused, true, memory_order_release);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_waiters_cancel(kernel);
-	if (!kernel_wait_quiet(kernel, true))
-		xk_trace_kernel(kernel, "stopping with shepherds still under way");
-	kernel_nudge_events(kernel, true);
-	pthread_join(kernel->events.thread, NULL);
+	while (!kernel_wait_quiet(kernel, true))
+		xk_trace_kernel(kernel, "stopping: shepherds are still under way");
+	kernel_end_events(kernel);
 	xk_kernel_halt(kernel);
 	pthread_join(driver->runner.thread, NULL);
 	xk_pool_resize(kernel, 0);
 	driver->started = false;
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
 }
 
 /* ---- application code
@@ -577,9 +656,6 @@ static int
 kernel_start_on_thread(struct xk_kernel *kernel, void (*fn)(void *), void *argument)
 {
 	struct kernel_application *application = calloc(1, sizeof(*application));
-	pthread_attr_t detached;
-	pthread_t thread;
-	int result;
 
 	if (application == NULL)
 		return -EAGAIN;
@@ -588,11 +664,7 @@ kernel_start_on_thread(struct xk_kernel *kernel, void (*fn)(void *), void *argum
 	application->runner.kernel = kernel;
 	application->runner.kind = XK_RUN_APPLICATION;
 	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	result = pthread_create(&thread, &detached, kernel_application_thread, application);
-	pthread_attr_destroy(&detached);
-	if (result == 0)
+	if (kernel_start_detached(kernel_application_thread, application) == 0)
 		return 0;
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
 	free(application);
@@ -607,7 +679,7 @@ xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *arg
 	(void)name;
 	if (kernel->mode == XK_REGULAR)
 		return kernel_start_on_thread(kernel, fn, argument);
-	shepherd = xk_shepherd_take(kernel);
+	shepherd = xk_shepherd_take_spare(kernel);
 	if (shepherd == NULL)
 		return -EAGAIN;
 	shepherd->application = fn;
@@ -642,7 +714,8 @@ kernel_unwind(struct xk_kernel *kernel)
 	    atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0)
 		return;
 	xk_waiters_cancel(kernel);
-	xk_kernel_run(kernel);
+	atomic_store_explicit(&kernel->driver.halted, false, memory_order_relaxed);
+	kernel_drive(kernel);
 }
 
 void
@@ -664,6 +737,7 @@ xk_kernel_free(struct xk_kernel *kernel)
 	}
 	xk_stacks_fini(kernel);
 	xk_wheel_free(kernel->wheel);
+	xk_pool_fini(&kernel->pool);
 	pthread_cond_destroy(&kernel->events_condition);
 	pthread_mutex_destroy(&kernel->events_mutex);
 	free(kernel);
@@ -691,7 +765,7 @@ kernel_switches_of(const struct xk_runner *runner)
 		if (sscanf(line, "voluntary_ctxt_switches: %llu", &switches) == 1)
 			break;
 	fclose(status);
-	return switches;
+	return switches - atomic_load_explicit(&runner->switches_before, memory_order_relaxed);
 }
 
 static uint64_t
@@ -715,17 +789,20 @@ kernel_stats_of_threads(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
 
 	stats->stack_switches = kernel_load(&kernel->ended_stack_switches);
 	stats->locks = kernel_load(&kernel->ended_locks);
+	stats->clock_reads = kernel_load(&kernel->ended_clock_reads);
 	stats->thread_switches = kernel_load(&kernel->ended_switches);
-	if (atomic_load_explicit(&driver->runner.tid, memory_order_acquire) != 0)
-		kernel_add_runner(stats, &driver->runner);
-	else
-		stats->clock_reads = kernel_load(&driver->runner.clock_reads);
-	stats->driver_switches = kernel_switches_of(&driver->runner);
-	stats->thread_switches += kernel_switches_of(&kernel->events);
+	stats->driver_switches = kernel_load(&kernel->ended_driver_switches) + kernel_switches_of(&driver->runner);
+	kernel_add_runner(stats, &driver->runner);
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->events != NULL)
+		stats->thread_switches += kernel_switches_of(kernel->events);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	pthread_mutex_lock(&kernel->pool.runners_mutex);
 	for (struct xk_runner *runner = kernel->pool.runners; runner != NULL; runner = runner->all_next) {
 		kernel_add_runner(stats, runner);
 		stats->thread_switches += kernel_switches_of(runner);
 	}
+	pthread_mutex_unlock(&kernel->pool.runners_mutex);
 }
 
 void

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
+
 enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30, MAP_SPINS = 64 };
 
 /* The only place that seeds come from. 0 or -errno. */
@@ -86,13 +88,26 @@ map_key_equal(struct xk_key a, struct xk_key b)
 static inline struct xk_binding *
 map_slot(const struct xk_map_table *table, uint32_t slot)
 {
-	return atomic_load_explicit(&table->slots[slot], memory_order_acquire);
+	return xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
+}
+
+/* What of a hash stands in a slot's word; the lowest bits choose the slot. */
+static inline uint64_t
+map_tag(uint32_t hash)
+{
+	return hash >> (32 - XK_MAP_TAG);
+}
+
+static inline uint64_t
+map_word(const struct xk_binding *binding, uint64_t tag)
+{
+	return (uint64_t)(uintptr_t)binding | tag << (64 - XK_MAP_TAG);
 }
 
 static inline void
 map_set_slot(struct xk_map_table *table, uint32_t slot, struct xk_binding *binding)
 {
-	atomic_store_explicit(&table->slots[slot], binding, memory_order_release);
+	atomic_store_explicit(&table->slots[slot], map_word(binding, map_tag(binding->hash)), memory_order_release);
 }
 
 /* The current table, for who holds the lock. */
@@ -113,7 +128,7 @@ map_table_new(uint32_t slots)
 	table->mask = slots - 1;
 	table->free.key = table->tombstone.key = (struct xk_key){ UINT64_MAX, UINT64_MAX };
 	for (uint32_t slot = 0; slot < slots; slot++)
-		atomic_init(&table->slots[slot], &table->free);
+		atomic_init(&table->slots[slot], map_word(&table->free, 0));
 	return table;
 }
 
@@ -168,14 +183,22 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
 	uint32_t mask = table->mask;
 
-	for (uint32_t slot = map_hash(map, key) & mask;; slot = (slot + 1) & mask) {
-		const struct xk_binding *binding = map_slot(table, slot);
+	uint32_t hash = map_hash(map, key);
+	uint64_t tag = map_tag(hash);
 
-		if (xk_likely(map_key_equal(binding->key, key))) {
-			atomic_store_explicit(&map->last, slot, memory_order_relaxed);
-			return binding->object;
+	for (uint32_t slot = hash & mask;; slot = (slot + 1) & mask) {
+		uint64_t word = atomic_load_explicit(&table->slots[slot], memory_order_acquire);
+		const struct xk_binding *binding = xk_map_slot_binding(word);
+
+		if (word >> (64 - XK_MAP_TAG) == tag) {
+			/* most likely it, and its owner is about to be used: fetch what lies behind, too */
+			__builtin_prefetch((const char *)binding + MAP_PREFETCH);
+			if (xk_likely(map_key_equal(binding->key, key))) {
+				atomic_store_explicit(&map->last, slot, memory_order_relaxed);
+				return binding->object;
+			}
 		}
-		if (binding == &table->free)
+		if (xk_unlikely(binding == &table->free))
 			return NULL;
 	}
 }
@@ -263,7 +286,10 @@ map_bind_locked(struct xk_map *map, struct xk_binding *binding, const struct xk_
 		table = map_table(map);
 		map_find(table, wanted->key, wanted->hash, &slot);
 	}
-	*binding = *wanted;
+	binding->key = wanted->key;
+	binding->object = wanted->object;
+	binding->hash = wanted->hash;
+	binding->bound = true;
 	map_put(table, binding, slot);
 	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
 	return 0;

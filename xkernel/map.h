@@ -23,7 +23,9 @@ struct xk_binding {
 	struct xk_key key;
 	void *object;
 	uint32_t hash;
-	bool bound; /* under the map's lock */
+	bool bound;        /* under the map's lock */
+	_Atomic bool used; /* the owner's, as is what follows: here they lie in a line that is read anyway */
+	bool ordered;
 };
 
 /* Open addressing with linear probing; free slots hold one of the two markers, so that every slot can be read. */
@@ -33,7 +35,7 @@ struct xk_map_table {
 	uint32_t mask;
 	uint32_t used; /* slots that are not free: bindings and tombstones */
 	struct xk_binding free, tombstone;
-	_Atomic(struct xk_binding *) slots[];
+	_Atomic uint64_t slots[]; /* a binding's address, and above it XK_MAP_TAG bits of its hash */
 };
 
 struct xk_map {
@@ -44,6 +46,16 @@ struct xk_map {
 	_Atomic unsigned count;   /* bindings */
 	_Atomic uint32_t writer;  /* held by who changes the map, for a bounded while */
 };
+
+/* Addresses of user space have 48 bits; the rest of a slot's word tells most strangers without a look at the binding.
+ */
+enum { XK_MAP_TAG = 16 };
+
+static inline struct xk_binding *
+xk_map_slot_binding(uint64_t word)
+{
+	return (struct xk_binding *)(uintptr_t)(word << XK_MAP_TAG >> XK_MAP_TAG);
+}
 
 /* An empty map that expects about `expected` bindings; it grows past them. 0, -ENOMEM, or why there is no seed. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
@@ -63,7 +75,8 @@ xk_map_resolve(struct xk_map *map, struct xk_key key)
 {
 	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
 	uint32_t slot = atomic_load_explicit(&map->last, memory_order_relaxed) & table->mask;
-	const struct xk_binding *last = atomic_load_explicit(&table->slots[slot], memory_order_acquire);
+	const struct xk_binding *last =
+		xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
 
 	if (xk_likely(last->key.a == key.a && last->key.b == key.b))
 		return last->object;

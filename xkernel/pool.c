@@ -276,7 +276,7 @@ pool_work(struct xk_runner *runner)
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_pool *pool = &kernel->pool;
 	struct xk_shepherd *shepherd;
-	struct xk_input input;
+	struct xk_input input = { NULL, NULL };
 	bool has_input = false, kick = false, ends;
 
 	xk_spin_lock(&pool->lock);

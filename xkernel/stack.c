@@ -97,6 +97,7 @@ stack_forget(struct xk_context *context)
 STACK_UNTOLD __attribute__((always_inline)) static inline void
 stack_depart(void **fake, const struct xk_context *to)
 {
+	(void)fake;
 #ifdef XK_CONTEXT_ASAN
 	__sanitizer_start_switch_fiber(fake, to->bottom, to->size);
 #endif
@@ -109,6 +110,7 @@ stack_depart(void **fake, const struct xk_context *to)
 STACK_UNTOLD static void
 stack_arrive(struct xk_context *context)
 {
+	(void)context;
 #ifdef XK_CONTEXT_ASAN
 	__sanitizer_finish_switch_fiber(context->fake, NULL, NULL);
 	context->fake = NULL;

@@ -56,15 +56,13 @@ xk_transmit_flush(struct xk_port *port)
 {
 	struct xk_transmit *transmit = port->transmit;
 
-	if (transmit->count > 0)
+	do {
+		if (atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0)
+			transmit_collect(transmit);
+		if (transmit->count == 0)
+			return;
 		transmit_send_batch(port);
-	while (atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0) {
-		transmit_collect(transmit);
-		if (transmit->count > 0)
-			transmit_send_batch(port);
-		if (transmit->count > 0)
-			return; /* the device is full: next time */
-	}
+	} while (transmit->count == 0); /* otherwise the device is full: next time */
 }
 
 void

@@ -38,6 +38,9 @@ upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
 	return NULL;
 }
 
+static_assert(offsetof(struct xk_session, references) == 64 && sizeof(struct xk_session) == 128,
+	      "a session's own state begins with the third line of the cache");
+
 struct xk_session *
 xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_t size, struct xk_protocol *hlp_receive,
 	       struct xk_protocol *hlp_type, struct xk_session *lls)
@@ -64,6 +67,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 			return NULL;
 		}
 		xk_semaphore_init(&s->order->turn, self, 1);
+		s->binding.ordered = true;
 	}
 	s->lls = lls;
 	return s;
@@ -214,9 +218,9 @@ cache_pick(struct xk_protocol *self)
 		struct xk_session *s = self->cache_first;
 
 		cache_remove(self, s);
-		if (cache_holds_alone(s) && !atomic_load_explicit(&s->used, memory_order_relaxed))
+		if (cache_holds_alone(s) && !atomic_load_explicit(&s->binding.used, memory_order_relaxed))
 			return s;
-		atomic_store_explicit(&s->used, false, memory_order_relaxed);
+		atomic_store_explicit(&s->binding.used, false, memory_order_relaxed);
 		cache_append(self, s);
 		if (spare == NULL && cache_holds_alone(s))
 			spare = s;
@@ -537,9 +541,9 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
-	atomic_store_explicit(&s->used, true, memory_order_relaxed);
+	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
 	self->holds = &hold;
-	if (s->order == NULL)
+	if (!s->binding.ordered)
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
 	else
 		result = upi_call_pop_in_order(s, lls, m, hdr, reply);

@@ -119,23 +119,30 @@ struct xk_edge {
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 };
 
-/* One end of a conversation. A protocol's own session state begins with one. */
+/*
+ * One end of a conversation. A protocol's own session state begins with one. What every message touches lies in the
+ * first line of the cache; the protocol's own begins with the third (asserted in upi.c).
+ */
 struct xk_session {
+	_Alignas(64) struct xk_binding binding; /* in map */
 	const struct xk_session_ops *ops;
-	struct xk_edge *up;           /* the edge to hlp_receive */
-	struct xk_session *lls;       /* the session below that this one pushes on; this one holds a reference on it */
+	struct xk_edge *up;     /* the edge to hlp_receive */
+	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
+	struct xk_session *hls; /* for a virtual protocol above: its session that stands on this one alone */
+
+	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds; top bits: upi.c */
+	bool cached;                              /* passively opened and kept while idle; under cache_lock */
+	bool closing; /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
 	struct xk_protocol *protocol; /* whose session it is */
-	struct xk_binding binding;    /* in map */
-	_Atomic uint32_t references;  /* permanent ones, and holds of parked shepherds; the top bits: upi.c */
-	_Atomic bool used;            /* popped since the cache last looked */
-	bool cached;                  /* passively opened and kept while idle; under cache_lock */
-	bool closing;                 /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
-	struct xk_session *hls;       /* for a virtual protocol above: its session that stands on this one alone */
-	struct xk_order *order;       /* order=session: who is popping, in order; NULL: not asked for */
-	struct xk_map *map;
 	struct xk_protocol *hlp_type;
-	struct xk_session *cache_next, *cache_previous;
-	struct xk_retired retired;
+	struct xk_map *map;
+	struct xk_order *order; /* order=session: who is popping, in order; NULL: not asked for */
+	union {                 /* first the one, then the other */
+		struct {
+			struct xk_session *cache_next, *cache_previous;
+		};
+		struct xk_retired retired;
+	};
 };
 
 /* The protocol that receives what comes up session s (the literature's `up`). */
@@ -221,9 +228,9 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 	struct xk_hold hold = { self->holds, s, false };
 
 	xk_debug_assert(xk_locks_held() == 0);
-	atomic_store_explicit(&s->used, true, memory_order_relaxed);
+	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
 	self->holds = &hold;
-	if (xk_likely(s->order == NULL))
+	if (xk_likely(!s->binding.ordered))
 		s->ops->pop(s, lls, m, hdr);
 	else
 		xk_pop_in_order(s, lls, m, hdr);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "platform/dpdk/inside.h"
@@ -28,6 +29,7 @@ enum {
 	DPDK_EAL_HUGEPAGE_MB = 2,
 	DPDK_EAL_HUGEPAGE_LOG2 = 21,
 	DPDK_EAL_ARGUMENTS = 16,
+	DPDK_EAL_DESCRIPTORS = 64, /* a port and its vhost device take some 20; DPDK does not say when it has too few */
 };
 
 static struct {
@@ -142,6 +144,13 @@ dpdk_eal_lcores(char *text, size_t size, const cpu_set_t *allowed, int core)
 static int
 dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, char *why, size_t size)
 {
+	struct rlimit descriptors;
+
+	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur < DPDK_EAL_DESCRIPTORS) {
+		snprintf(why, size, "this process may open %lu files, and needs %d: see `ulimit -n`",
+			 (unsigned long)descriptors.rlim_cur, DPDK_EAL_DESCRIPTORS);
+		return -EMFILE;
+	}
 	if (config->core >= 0 && (config->core >= CPU_SETSIZE || !CPU_ISSET(config->core, allowed))) {
 		snprintf(why, size, "core %d is not among those this process may run on: see `taskset -p $$`, `nproc`",
 			 config->core);

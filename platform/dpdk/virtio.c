@@ -56,7 +56,15 @@ dpdk_virtio_directory(char *path, size_t path_size, char *why, size_t size)
 		return 0;
 	}
 	snprintf(path, path_size, "/tmp/xk-%u", (unsigned)geteuid());
-	if ((mkdir(path, 0700) == 0 || errno == EEXIST) && dpdk_virtio_is_private(path))
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+		snprintf(why, size,
+			 "no directory for sockets: %s cannot be made (%s); set XDG_RUNTIME_DIR to a directory of "
+			 "yours, or"
+			 " give a path",
+			 path, strerror(errno));
+		return -EACCES;
+	}
+	if (dpdk_virtio_is_private(path))
 		return 0;
 	snprintf(why, size, "no directory for sockets: %s is not a directory of yours alone; remove it, or give a path",
 		 path);

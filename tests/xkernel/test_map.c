@@ -315,7 +315,10 @@ longest_run(struct xk_map *map)
 	uint32_t longest = 0, run = 0;
 
 	for (uint32_t slot = 0; slot <= table->mask; slot++) {
-		run = atomic_load_explicit(&table->slots[slot], memory_order_relaxed) == &table->free ? 0 : run + 1;
+		run = xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_relaxed)) ==
+				      &table->free
+			      ? 0
+			      : run + 1;
 		longest = run > longest ? run : longest;
 	}
 	return longest;
