@@ -82,7 +82,7 @@ unit() {
 
 format() {
 	clang-format --version | grep -qE 'version 14\.' || { echo "not clang-format 14: not checked"; return 0; }
-	find xkernel protocols platform graphs tools tests experiments -name '*.[ch]' -print0 |
+	find xkernel protocols platform graphs tools tests experiments docs -name '*.[ch]' -print0 |
 		xargs -0 clang-format --dry-run -Werror
 }
 
@@ -90,7 +90,7 @@ format() {
 cpp_check() {
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
 		--suppressions-list=tests/cppcheck.txt --library=posix -j 2 -I . --template=gcc \
-		xkernel protocols platform graphs tools experiments
+		xkernel protocols platform graphs tools experiments docs
 }
 
 # The stack switch of the other architecture. CUnit is not there for it: tests/cross/ has what test.h needs of it.
@@ -116,6 +116,8 @@ cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments' $fixed_addresses
+	cunit "sanitized docs/examples/test_asp" $fixed_addresses build/sanitize/tests/test_example
+	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
 	unit threads build/tsan 'xkernel protocols' $fixed_addresses
 }
 if [ "$long" -ne 0 ]; then

@@ -27,10 +27,10 @@ enum {
 };
 
 struct echo_end
-echo_frame_peer(uint32_t index)
+echo_frame_peer(const struct echo_frames *frames, uint32_t index)
 {
 	struct echo_end peer = {
-		.link = UINT64_C(0x020000000000) | (index + 0x100),
+		.link = UINT64_C(0x020000000000) | ((frames->neighbours ? index : 0) + 0x100),
 		.address = 0x0a800100 + index,
 		.port = (uint16_t)(3000 + index * UINT32_C(7919) % 60000),
 	};
@@ -73,7 +73,7 @@ echo_frames_init(struct echo_frames *frames, const struct echo_end *server, uint
 void
 echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *frame)
 {
-	struct echo_end peer = echo_frame_peer(index);
+	struct echo_end peer = echo_frame_peer(frames, index);
 	uint64_t address = __builtin_bswap32(peer.address);
 	uint32_t udp_len = frames->len - FRAME_UDP;
 	uint16_t sum;
@@ -94,7 +94,7 @@ echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *fram
 bool
 echo_frame_is_echo(const struct echo_frames *frames, uint32_t index, const uint8_t *frame, size_t len)
 {
-	struct echo_end peer = echo_frame_peer(index);
+	struct echo_end peer = echo_frame_peer(frames, index);
 
 	/* no shortcut: it costs the same whatever it finds */
 	return ((len ^ frames->len) | (xk_get48(frame + FRAME_TARGET) ^ peer.link) |

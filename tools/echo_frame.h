@@ -24,17 +24,18 @@ struct echo_end {
 
 struct echo_frames {
 	struct echo_end server;
+	bool neighbours;  /* each peer has a link address of its own; false: all are behind one router */
 	uint32_t len;     /* of a frame */
 	uint64_t ip_sum;  /* of the IP header but for the source address and the checksum */
 	uint64_t udp_sum; /* of pseudo-header, header and data but for the same and the source port */
 	uint8_t template[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE];
 };
 
-/* Prepares requests of size message bytes (at most ECHO_FRAME_MAX_SIZE) to server. */
+/* Prepares requests of size message bytes (at most ECHO_FRAME_MAX_SIZE) to server; neighbours: false until set. */
 void echo_frames_init(struct echo_frames *frames, const struct echo_end *server, uint32_t size);
 
 /* The peer with this index (below ECHO_FRAME_MAX_PEERS). Its address lies in 10.128.0.0/9. */
-struct echo_end echo_frame_peer(uint32_t index);
+struct echo_end echo_frame_peer(const struct echo_frames *frames, uint32_t index);
 
 /* Writes the request of one peer to frame, which has room for frames->len bytes, and for 64 at least. */
 void echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *frame);

@@ -25,6 +25,7 @@ echo_rig_init(struct echo_rig *rig, const struct echo_end *server, uint32_t size
 	xk_assert(rig->sessions >= 1 && rig->sessions <= ECHO_FRAME_MAX_PEERS);
 	xk_assert(rig->burst >= 1 && rig->burst <= ECHO_RIG_BURST && rig->rounds >= 1);
 	echo_frames_init(&rig->frames, server, size);
+	rig->frames.neighbours = rig->neighbours;
 	rig->random = UINT64_C(0x9e3779b97f4a7c15);
 	rig->counted_from = rig->sessions + ECHO_RIG_WARM_UP;
 	rig->end = rig->counted_from + rig->rounds;
@@ -223,6 +224,7 @@ echo_rig_cost_ns(const struct echo_rig *like, uint32_t size)
 	static const struct echo_end nobody;
 	struct echo_rig rig = { .platform = like->platform,
 				.sessions = like->sessions,
+				.neighbours = like->neighbours,
 				.burst = like->burst,
 				.rounds = RIG_COST_ROUNDS,
 				.alone = true };

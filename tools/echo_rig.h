@@ -19,6 +19,7 @@ struct echo_rig {
 	uint32_t sessions;               /* how many peers: 1 to ECHO_FRAME_MAX_PEERS */
 	uint32_t burst;                  /* requests at a time: 1 to ECHO_RIG_BURST */
 	uint64_t rounds;                 /* that count; at least 1 */
+	bool neighbours;                 /* each peer has a link address of its own */
 	bool alone;                      /* nothing is there that would echo: requests come back as they are */
 	void (*counting)(void *context); /* the rounds that count begin; may be NULL */
 	void (*finished)(void *context); /* all rounds are over, or something is wrong; may be NULL */

@@ -32,7 +32,7 @@ enum { BENCH_MTU = 1500 };
 struct bench_options {
 	const char *graph;
 	uint64_t size, rounds, sessions, burst;
-	bool alone;
+	bool neighbours, alone;
 	const char *json;
 	struct options_texts sets;
 };
@@ -54,6 +54,8 @@ static const struct options_option bench_options[] = {
 	  UINT32_MAX, NULL },
 	{ "sessions", OPTIONS_NUMBER, offsetof(struct bench_options, sessions), "N",
 	  "peers, chosen at random, each with its own address and port (1)", 1, ECHO_FRAME_MAX_PEERS, NULL },
+	{ "neighbours", OPTIONS_FLAG, offsetof(struct bench_options, neighbours), NULL,
+	  "each peer has its own link address, too (they are behind one router)", 0, 0, NULL },
 	{ "burst", OPTIONS_NUMBER, offsetof(struct bench_options, burst), "N", "frames per turn of the driver (1)", 1,
 	  ECHO_RIG_BURST, NULL },
 	{ "alone", OPTIONS_FLAG, offsetof(struct bench_options, alone), NULL,
@@ -182,6 +184,7 @@ bench_prepare(struct bench *bench)
 	bench->rig = (struct echo_rig){ .platform = bench->platform,
 					.sessions = (uint32_t)o->sessions,
 					.burst = (uint32_t)o->burst,
+					.neighbours = o->neighbours,
 					.rounds = o->rounds,
 					.alone = o->alone,
 					.counting = o->alone ? NULL : bench_counting,

@@ -526,6 +526,8 @@ xk_kernel_start(struct xk_kernel *kernel)
 	int result;
 
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	atomic_store_explicit(&driver->paused, false, memory_order_relaxed);
+	atomic_store_explicit(&kernel->stopping, false, memory_order_relaxed);
 	driver->started = true;
 	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
 		goto fail;

@@ -166,7 +166,7 @@ transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m,
 {
 	struct xk_transmit *transmit = port->transmit;
 
-	if (owner->implicit == XK_IMPLICIT_SPIN)
+	if (owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time)
 		transmit_spin(port, owner, self);
 	if (transmit_is_full(transmit) && owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 &&
 	    owner->kernel->mode == XK_IPP && xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) &&

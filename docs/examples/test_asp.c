@@ -5,6 +5,8 @@
 
 enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9 };
 
+#define STATION UINT64_C(0x020000000099)
+
 /* What a server enables: a port of its own. */
 static struct xk_participants
 at_port(uint64_t port)
@@ -105,13 +107,26 @@ TEST(asp_refuses_what_it_cannot_open)
 
 	CHECK(rig_open(r, rig_to2(HOST, 65536, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
-	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL); /* over another session of the wire */
 	CHECK_EQ(rig_open_enable(r, rig_to(HOST)), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, rig_to2(HOST, FAR_PORT, PORT)), -EOPNOTSUPP);
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_free(r);
+}
+
+/* On Ethernet, which has one session to each station. */
+TEST(asp_opens_a_conversation_once)
+{
+	struct rig *r = rig_new_graph("port:; eth: port; asp: eth#0x3100; user: asp");
+	struct xk_session *s = rig_open(r, rig_to2(STATION, FAR_PORT, PORT));
+
+	REQUIRE(s != NULL);
+	CHECK(rig_open(r, rig_to2(STATION, FAR_PORT, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	CHECK(rig_open(r, rig_to2(STATION, FAR_PORT, PORT + 1)) != NULL);
+	rig_push(r, s, "aa");
+	rig_expect_sent(r, "020000000099 020000000001 3100 0007 0009 0007 aa");
 	rig_free(r);
 }
 

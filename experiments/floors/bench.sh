@@ -69,18 +69,25 @@ row() {
 		"$(ratio "$net" "${4:-$net}")"
 }
 
+# Of the row that was printed last: what the graph itself takes, against one session.
+against_one() {
+	echo "    against one session: $(ratio "$net_ns" "$one_ns") of the time, $(ratio "$net" "$one") of the instructions"
+}
+
 echo_table() {
 	for run in 1 2 3; do
 		note fused "$build/experiments/floors/fused" --json
 		for sessions in 1 4096 65536; do
 			note "graph$sessions" "$build/xk" bench echo --json - --sessions "$sessions"
 		done
+		note neighbours "$build/xk" bench echo --json - --sessions 4096 --neighbours
 		note burst "$build/xk" bench echo --json - --burst 32
 	done
 	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
 	for sessions in 1 4096 65536; do
 		per_round "$build/xk" bench echo --json - --sessions "$sessions" >"$scratch/graph$sessions.instructions"
 	done
+	per_round "$build/xk" bench echo --json - --sessions 4096 --neighbours >"$scratch/neighbours.instructions"
 	per_round "$build/xk" bench echo --json - --burst 32 >"$scratch/burst.instructions"
 	rig_instructions=$(per_round "$build/xk" bench echo --alone)
 
@@ -90,14 +97,15 @@ echo_table() {
 	floor_ns=$net_ns
 	floor=$net
 	row graph1 'the graph' "$floor_ns" "$floor"
-	one_ns=$echo_ns
-	one=$instructions
+	one_ns=$net_ns
+	one=$net
 	row burst '  32 frames a turn' "$floor_ns" "$floor"
 	for sessions in 4096 65536; do
 		row "graph$sessions" "  $sessions sessions" "$floor_ns" "$floor"
-		echo "    against one session: $(ratio "$echo_ns" "$one_ns") of the time," \
-			"$(ratio "$instructions" "$one") of the instructions"
+		against_one
 	done
+	row neighbours '  4096, each its own link' "$floor_ns" "$floor"
+	against_one
 }
 
 # The bare echo and udptest in turn, so that both see the machine in the same states.

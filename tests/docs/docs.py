@@ -9,6 +9,7 @@ What stands on a line of its own before a fenced block says what is checked of i
                                     "..." stands for any lines
   <!-- output: numbers vary -->     ... where each number may be another
   <!-- quote FILE -->               these lines, in one piece, are in FILE
+  <!-- demo -->                     nothing: it is what ./run demo has printed somewhere
 
 Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md as if its steps had
 been taken. Besides, links lead to files and headings, paths in backquotes are there, and docs/measuring.md names every
@@ -129,7 +130,7 @@ def check_blocks(path, directory):
     output = ""
     for line, mark, text in blocks(read(path)):
         where = f"{path}:{line}"
-        if mark is None:
+        if mark is None or mark[0] == "demo":
             continue
         kind, detail = mark
         if kind == "test":
@@ -137,7 +138,8 @@ def check_blocks(path, directory):
             status, output = run(directory, text)
             tell(status == want, f"{where} run: {text.splitlines()[0]}", f"status {status}, not {want}\n{output}")
         elif kind == "output":
-            tell(contains(output, text, detail == "numbers vary"), f"{where} output", output)
+            there = contains(output, text, detail == "numbers vary")
+            tell(there, f"{where} output", f"{text}\nis not in:\n{output}")
         elif kind == "quote":
             there = "\n" + text + "\n" in "\n" + read(detail)
             tell(there, f"{where} quotes {detail}", "is not there as it is written here")

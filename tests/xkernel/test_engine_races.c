@@ -1,14 +1,16 @@
 /*
- * test_engine_races.c - the engine's seams: who is first, who is last, and what is left behind. Sessions that close while
- * somebody is in them, waits that end in two ways at once, stopping and changing mode in the middle of work, budgets on
- * a virtual clock, full devices and full queues. Random schedules print their seed; TOY_SEED in the environment sets it.
+ * test_engine_races.c - the engine's seams: who is first, who is last, and what is left behind. Sessions that close
+ * while somebody is in them, waits that end in two ways at once, stopping and changing mode in the middle of work,
+ * budgets on a virtual clock, full devices and full queues. Random schedules print their seed; TOY_SEED in the
+ * environment sets it.
  */
 #include <pthread.h>
 
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine.h"
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------ */
+/* ---- helpers ------------------------------------------------------------------------------------------------------
+ */
 
 static unsigned
 seed_of(const char *test)
@@ -65,7 +67,8 @@ wait_until(_Atomic unsigned *counter, unsigned wanted)
 	return atomic_load(counter) >= wanted;
 }
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------ */
+/* ---- sessions ------------------------------------------------------------------------------------------------------
+ */
 
 struct probe {
 	struct host *host;
@@ -313,7 +316,8 @@ TEST(a_session_that_was_used_gets_a_second_chance)
 	host_free(h);
 }
 
-/* ---- sessions under threads ---------------------------------------------------------------------------------------- */
+/* ---- sessions under threads ----------------------------------------------------------------------------------------
+ */
 
 enum { CROWD_KEYS = 8, CROWD_ROUNDS = 3000, CROWD = 3 };
 
@@ -471,7 +475,8 @@ TEST(sessions_come_and_go_under_everybody)
 	check_crowd(XK_REGULAR, XK_DRIVER_INTERRUPT, XK_RESUME_THREAD, seed + 2);
 }
 
-/* ---- enables ------------------------------------------------------------------------------------------------------- */
+/* ---- enables -------------------------------------------------------------------------------------------------------
+ */
 
 struct enabling {
 	struct host *host;
@@ -513,7 +518,8 @@ TEST(enables_are_counted_right_by_several_at_once)
 	host_free(h);
 }
 
-/* ---- event handlers that wait -------------------------------------------------------------------------------------- */
+/* ---- event handlers that wait --------------------------------------------------------------------------------------
+ */
 
 static void
 handler_that_waits(struct xk_event *event, void *argument)
@@ -589,7 +595,8 @@ TEST(stopping_ends_the_waits_of_event_handlers)
 	}
 }
 
-/* ---- stacks -------------------------------------------------------------------------------------------------------- */
+/* ---- stacks --------------------------------------------------------------------------------------------------------
+ */
 
 static void
 application_that_counts(void *argument)
@@ -634,7 +641,8 @@ TEST(an_ordered_session_without_a_stack_left_drops_by_name)
 	host_free(h);
 }
 
-/* ---- time-outs ----------------------------------------------------------------------------------------------------- */
+/* ---- time-outs -----------------------------------------------------------------------------------------------------
+ */
 
 static void
 wait_a_little(struct top *top, struct xk_session *lls, struct xk_msg *m)
@@ -728,7 +736,8 @@ TEST(within_one_microsecond_the_older_event_wins)
 	check_same_microsecond(false);
 }
 
-/* ---- budgets, on a virtual clock ----------------------------------------------------------------------------------- */
+/* ---- budgets, on a virtual clock -----------------------------------------------------------------------------------
+ */
 
 /* Takes as many microseconds as the message's second byte says, then asks whether that was too long. */
 static void
@@ -829,7 +838,8 @@ TEST(a_message_that_the_driver_resumes_still_has_its_budget)
 	host_free(h);
 }
 
-/* ---- counts -------------------------------------------------------------------------------------------------------- */
+/* ---- counts --------------------------------------------------------------------------------------------------------
+ */
 
 TEST(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last)
 {
@@ -924,7 +934,8 @@ TEST(counts_may_be_read_while_threads_come_and_go)
 	host_free(h);
 }
 
-/* ---- reconfiguring ------------------------------------------------------------------------------------------------- */
+/* ---- reconfiguring -------------------------------------------------------------------------------------------------
+ */
 
 static void
 handler_that_goes_on(struct xk_event *event, void *argument)
@@ -989,7 +1000,8 @@ TEST(parked_stacks_survive_a_change_of_mode_and_of_threads)
 	host_free(h);
 }
 
-/* ---- stopping ------------------------------------------------------------------------------------------------------ */
+/* ---- stopping ------------------------------------------------------------------------------------------------------
+ */
 
 static void
 application_that_takes_long(void *argument)
@@ -1071,7 +1083,8 @@ TEST(stopping_at_any_moment_ends)
 	}
 }
 
-/* ---- the driver's fairness ----------------------------------------------------------------------------------------- */
+/* ---- the driver's fairness -----------------------------------------------------------------------------------------
+ */
 
 static unsigned
 receive_for_ever(void *context, struct xk_msg **frames, unsigned max)
@@ -1165,7 +1178,8 @@ TEST(a_full_input_queue_that_empties_lets_frames_in_again)
 	host_free(h);
 }
 
-/* ---- transmit ------------------------------------------------------------------------------------------------------ */
+/* ---- transmit ------------------------------------------------------------------------------------------------------
+ */
 
 struct sender {
 	struct host *host;
@@ -1293,12 +1307,15 @@ TEST(a_thread_waits_for_a_full_device_without_spinning_on_it)
 	host_free(h);
 }
 
-TEST(a_full_device_without_threads_refuses_by_name)
+static void
+check_full_device_without_threads(enum xk_implicit implicit)
 {
 	enum { FRAMES = 600 };
 	struct host *h = host_virtual();
 	struct xk_protocol *wire = xk_kernel_find(h->kernel, "wire");
 
+	wire->implicit = implicit;
+	wire->spin_ns = 10000;
 	xk_memory_transmit_limit(h->port, 0);
 	xk_memory_run_until(h->platform, 1000000);
 	host_init(h);
@@ -1314,7 +1331,51 @@ TEST(a_full_device_without_threads_refuses_by_name)
 	host_free(h);
 }
 
-/* ---- one process, several hosts; no threads at all ----------------------------------------------------------------- */
+TEST(a_full_device_without_threads_refuses_by_name)
+{
+	check_full_device_without_threads(XK_IMPLICIT_HANDOFF);
+	check_full_device_without_threads(XK_IMPLICIT_SPIN);
+	check_full_device_without_threads(XK_IMPLICIT_FAIL);
+}
+
+TEST(a_driver_that_spins_on_a_full_device_hands_off_in_the_end)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
+	struct xk_protocol *wire = xk_kernel_find(h->kernel, "wire");
+
+	wire->implicit = XK_IMPLICIT_SPIN;
+	wire->spin_ns = 1000;
+	xk_memory_transmit_limit(h->port, 0);
+	host_start(h);
+	for (unsigned i = 0; i < 2 * XK_BURST + 1; i++)
+		send_one(h, OP_ECHO);
+	CHECK(host_wait_handled(h, 2 * XK_BURST + 1));
+	CHECK_EQ(wire->drops[XK_DROP_OWN], 0); /* the last one waits in the ring, where its thread has put it */
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_IMPLICIT], 1);
+	xk_memory_transmit_limit(h->port, XK_MEMORY_QUEUE);
+	for (unsigned tries = 0; tries < 300000 && host_collect(h) < 2 * XK_BURST + 1; tries++)
+		host_nap();
+	CHECK_EQ(h->received, 2 * XK_BURST + 1);
+	host_free(h);
+}
+
+TEST(a_kernel_that_was_stopped_starts_again)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
+
+	host_start(h);
+	for (unsigned i = 0; i < 10; i++) {
+		send_one(h, OP_TIMEOUT);
+		CHECK(host_wait_handled(h, i + 1));
+		xk_kernel_stop(h->kernel);
+		REQUIRE(xk_kernel_start(h->kernel) == 0);
+	}
+	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 0);
+	host_free(h);
+}
+
+/* ---- one process, several hosts; no threads at all -----------------------------------------------------------------
+ */
 
 TEST(several_kernels_share_a_process)
 {
@@ -1322,8 +1383,8 @@ TEST(several_kernels_share_a_process)
 	struct host *hosts[HOSTS];
 
 	for (unsigned i = 0; i < HOSTS; i++) {
-		hosts[i] = host_new(i == 0 ? XK_REGULAR : XK_IPP, i == 2 ? XK_DRIVER_ADAPTIVE : XK_DRIVER_INTERRUPT, 1,
-				    0);
+		hosts[i] =
+			host_new(i == 0 ? XK_REGULAR : XK_IPP, i == 2 ? XK_DRIVER_ADAPTIVE : XK_DRIVER_INTERRUPT, 1, 0);
 		hosts[i]->top->protocol.resume = i == 2 ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
 		host_start(hosts[i]);
 	}
