@@ -181,21 +181,12 @@ eth_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const vo
 }
 
 static int
-eth_answer(uint64_t value, void *buffer, size_t len)
-{
-	if (len < sizeof(value))
-		return -EMSGSIZE;
-	memcpy(buffer, &value, sizeof(value));
-	return sizeof(value);
-}
-
-static int
 eth_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
 	if (op == XK_GET_PEER_LINK)
-		return eth_answer(eth_session_of(s)->peer, buffer, len);
+		return xk_answer(buffer, len, &eth_session_of(s)->peer, sizeof(uint64_t));
 	if (op == XK_GET_LINK_ADDRESS)
-		return eth_answer(eth_of(s->protocol)->address, buffer, len);
+		return xk_answer(buffer, len, &eth_of(s->protocol)->address, sizeof(uint64_t));
 	return xk_control(s->lls, op, buffer, len);
 }
 
@@ -251,20 +242,19 @@ eth_session_get(struct eth *eth, struct xk_protocol *hlp_receive, struct xk_prot
 		uint32_t type, struct xk_session **session)
 {
 	for (unsigned i = 0; i < ETH_TRIES; i++) {
-		struct xk_session *s = xk_map_resolve(&eth->active, eth_active_key(peer, type));
+		struct xk_session *s = xk_session_find(&eth->active, eth_active_key(peer, type));
 		int status;
 
 		if (s == NULL) {
 			status = eth_session_make(eth, hlp_receive, hlp_type, peer, type, session);
 			if (status != -EEXIST)
 				return status;
-		} else if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
-			return -EADDRINUSE;
-		} else if (xk_duplicate(s)) {
+		} else if (xk_hlp_receive(s) == hlp_receive && s->hlp_type == hlp_type) {
 			*session = s;
 			return 0;
-		} else { /* it is dead; who closes it may not run for long, so do not wait for that */
-			xk_map_unbind(&eth->active, &s->binding);
+		} else {
+			xk_close(s);
+			return -EADDRINUSE;
 		}
 	}
 	return -EADDRINUSE;
@@ -389,7 +379,7 @@ static int
 eth_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	if (op == XK_GET_LINK_ADDRESS)
-		return eth_answer(eth_of(self)->address, buffer, len);
+		return xk_answer(buffer, len, &eth_of(self)->address, sizeof(uint64_t));
 	return xk_control_protocol(xk_lower(self, 0), op, buffer, len);
 }
 

@@ -335,18 +335,9 @@ ip_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
 
 static int
-ip_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
-{
-	if (len < answer_len)
-		return -EMSGSIZE;
-	memcpy(buffer, answer, answer_len);
-	return (int)answer_len;
-}
-
-static int
 ip_answer_host(void *buffer, size_t len, uint64_t host)
 {
-	return ip_answer(buffer, len, &host, sizeof(host));
+	return xk_answer(buffer, len, &host, sizeof(host));
 }
 
 static int
@@ -357,9 +348,9 @@ ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_GET_MAX_PACKET:
-		return ip_answer(buffer, len, &max_packet, sizeof(max_packet));
+		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
 	case XK_GET_OPT_PACKET:
-		return ip_answer(buffer, len, &s->whole_max, sizeof(s->whole_max));
+		return xk_answer(buffer, len, &s->whole_max, sizeof(s->whole_max));
 	case XK_GET_MY_HOST:
 		return ip_answer_host(buffer, len, s->local);
 	case XK_GET_PEER_HOST:
@@ -379,10 +370,10 @@ ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_GET_MAX_PACKET:
-		return ip_answer(buffer, len, &max_packet, sizeof(max_packet));
+		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
 	case XK_GET_OPT_PACKET:
 		max_packet = ip->interface[0].max_packet - IP_HEADER_LEN;
-		return ip_answer(buffer, len, &max_packet, sizeof(max_packet));
+		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
 	case XK_GET_MY_HOST:
 		return ip_answer_host(buffer, len, ip->interface[0].host);
 	default:

@@ -118,9 +118,9 @@ static int
 ip_session_share(struct ip *ip, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_session **session)
 {
-	struct xk_session *s = xk_map_resolve(&ip->sessions, key);
+	struct xk_session *s = xk_session_find(&ip->sessions, key);
 
-	if (s == NULL || !xk_duplicate(s))
+	if (s == NULL)
 		return -ENOENT;
 	if (s->hlp_type != hlp_type || xk_hlp_receive(s) != hlp_receive) {
 		xk_close(s);

@@ -539,15 +539,6 @@ udp_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const vo
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 static int
-udp_answer(void *buffer, size_t len, uint32_t answer)
-{
-	if (len < sizeof(answer))
-		return -EMSGSIZE;
-	memcpy(buffer, &answer, sizeof(answer));
-	return sizeof(answer);
-}
-
-static int
 udp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	const struct udp_session *s = (const struct udp_session *)session;
@@ -555,11 +546,14 @@ udp_session_control(struct xk_session *session, int op, void *buffer, size_t len
 	int err;
 
 	if (op == XK_GET_MAX_PACKET)
-		return udp_answer(buffer, len, s->max_packet);
+		return xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
 	if (op != XK_GET_OPT_PACKET)
 		return -ENOTSUP;
 	err = xk_control(session->lls, op, &below, sizeof(below));
-	return err < 0 ? err : udp_answer(buffer, len, below - XK_UDP_HEADER_LEN);
+	if (err < 0)
+		return err;
+	below -= XK_UDP_HEADER_LEN; /* udp_init has seen that there is as much */
+	return xk_answer(buffer, len, &below, sizeof(below));
 }
 
 static int
@@ -571,7 +565,10 @@ udp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
 		return -ENOTSUP;
 	err = xk_control_protocol(xk_lower(self, 0), op, &below, sizeof(below));
-	return err < 0 ? err : udp_answer(buffer, len, below - XK_UDP_HEADER_LEN);
+	if (err < 0)
+		return err;
+	below -= XK_UDP_HEADER_LEN; /* udp_init has seen that there is as much */
+	return xk_answer(buffer, len, &below, sizeof(below));
 }
 
 static int

@@ -114,7 +114,7 @@ vnet_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const v
 static inline struct xk_session *
 vnet_standing_on(struct xk_session *lls)
 {
-	return __atomic_load_n(&lls->hls, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&lls->hls, memory_order_acquire);
 }
 
 /* Another session may stand on lls already: whoever found this one closing. */
@@ -123,16 +123,8 @@ vnet_close(struct xk_session *s)
 {
 	struct xk_session *expected = s;
 
-	__atomic_compare_exchange_n(&s->lls->hls, &expected, NULL, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-}
-
-static int
-vnet_answer(const void *answer, size_t answer_len, void *buffer, size_t len)
-{
-	if (len < answer_len)
-		return -EMSGSIZE;
-	memcpy(buffer, answer, answer_len);
-	return (int)answer_len;
+	atomic_compare_exchange_strong_explicit(&s->lls->hls, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
 }
 
 static int
@@ -145,11 +137,11 @@ vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_VNET_GET_INTERFACE:
-		return vnet_answer(interface, sizeof(*interface), buffer, len);
+		return xk_answer(buffer, len, interface, sizeof(*interface));
 	case XK_GET_MY_HOST:
-		return vnet_answer(&host, sizeof(host), buffer, len);
+		return xk_answer(buffer, len, &host, sizeof(host));
 	case XK_GET_PEER_HOST:
-		return peer == XK_ANY ? -ENOTSUP : vnet_answer(&peer, sizeof(peer), buffer, len);
+		return peer == XK_ANY ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
 	default:
 		if (s->lls != NULL)
 			return xk_control(s->lls, op, buffer, len);
@@ -204,7 +196,7 @@ vnet_session_make(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_
 		xk_close(s);
 		return status;
 	}
-	__atomic_store_n(&lls->hls, s, __ATOMIC_RELEASE);
+	atomic_store_explicit(&lls->hls, s, memory_order_release);
 	*session = s;
 	return 0;
 }
@@ -215,21 +207,20 @@ vnet_session_get(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_s
 		 uint64_t host, struct xk_session **session)
 {
 	for (unsigned i = 0; i < VNET_TRIES; i++) {
-		struct xk_session *s = xk_map_resolve(&vnet->active, vnet_active_key(lls));
+		struct xk_session *s = xk_session_find(&vnet->active, vnet_active_key(lls));
+		int status;
 
 		if (s == NULL) {
-			int status = vnet_session_make(vnet, hlp_receive, lls, interface, host, session);
-
+			status = vnet_session_make(vnet, hlp_receive, lls, interface, host, session);
 			if (status != -EEXIST)
 				return status;
-		} else if (xk_hlp_receive(s) != hlp_receive) {
-			return -EADDRINUSE;
-		} else if (xk_duplicate(s)) {
+		} else if (xk_hlp_receive(s) == hlp_receive) {
 			vnet_set_host(vnet_session_of(s), host);
 			*session = s;
 			return 0;
-		} else { /* it is dead; who closes it may not run for long, so do not wait for that */
-			xk_map_unbind(&vnet->active, &s->binding);
+		} else {
+			xk_close(s);
+			return -EADDRINUSE;
 		}
 	}
 	return -EADDRINUSE;
@@ -588,9 +579,9 @@ vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_VNET_GET_INTERFACES:
-		return vnet_answer(vnet->interfaces, vnet->interface_count * sizeof(vnet->interfaces[0]), buffer, len);
+		return xk_answer(buffer, len, vnet->interfaces, vnet->interface_count * sizeof(vnet->interfaces[0]));
 	case XK_GET_MY_HOST:
-		return vnet_answer(&host, sizeof(host), buffer, len);
+		return xk_answer(buffer, len, &host, sizeof(host));
 	default:
 		return xk_control_protocol(vnet_link(vnet, 0), op, buffer, len);
 	}

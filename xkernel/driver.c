@@ -364,7 +364,7 @@ driver_turn(struct xk_shepherd *self)
 	driver->now_ns = xk_clock(kernel, self->runner);
 	driver_poll_control(kernel);
 	worked = driver_take(kernel);
-	if (xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)) && !worked)
+	if (!worked && xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver->resumes_left = driver_runnable(kernel);
 	if (kernel->mode == XK_IPP)

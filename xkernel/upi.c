@@ -156,14 +156,37 @@ xk_duplicate(struct xk_session *s)
 	return true;
 }
 
+static bool
+session_is_dead(const struct xk_session *s)
+{
+	return (atomic_load_explicit(&s->references, memory_order_acquire) & UPI_DEAD) != 0;
+}
+
 int
 xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 {
-	int result = xk_map_bind(map, &s->binding, key, s);
+	int result;
 
+	while ((result = xk_map_bind(map, &s->binding, key, s)) == -EEXIST) {
+		struct xk_session *other = xk_map_resolve(map, key);
+
+		if (other == NULL)
+			continue;
+		if (!session_is_dead(other))
+			return -EEXIST;
+		xk_map_unbind(map, &other->binding); /* who closes it may not run for long */
+	}
 	if (result == 0)
 		s->map = map;
 	return result;
+}
+
+struct xk_session *
+xk_session_find(struct xk_map *map, struct xk_key key)
+{
+	struct xk_session *s = xk_map_resolve(map, key);
+
+	return s != NULL && xk_duplicate(s) ? s : NULL;
 }
 
 /* ---- the cache of passively opened sessions -------------------------------------------------------------------- */
@@ -391,7 +414,6 @@ int
 xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
 {
 	struct xk_enable *enable = xk_map_resolve(map, key);
-
 	unsigned was;
 
 	if (enable == NULL || enable->hlp_receive != hlp_receive || enable->hlp_type != hlp_type)

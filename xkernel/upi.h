@@ -17,6 +17,9 @@
 #ifndef XK_UPI_H
 #define XK_UPI_H
 
+#include <errno.h>
+#include <string.h>
+
 #include "xkernel/epoch.h"
 #include "xkernel/map.h"
 #include "xkernel/msg.h"
@@ -128,7 +131,7 @@ struct xk_session {
 	const struct xk_session_ops *ops;
 	struct xk_edge *up;     /* the edge to hlp_receive */
 	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
-	struct xk_session *hls; /* for a virtual protocol above: its session that stands on this one alone */
+	_Atomic(struct xk_session *) hls; /* for a virtual protocol above: its session on this one alone */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds; top bits: upi.c */
 	bool cached;                              /* passively opened and kept while idle; under cache_lock */
@@ -310,6 +313,16 @@ enum xk_control_op {
 int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
 int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
 
+/* For control operations: writes an answer to buffer, as they return. */
+static inline int
+xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
+{
+	if (len < answer_len)
+		return -EMSGSIZE;
+	memcpy(buffer, answer, answer_len);
+	return (int)answer_len;
+}
+
 /* Who takes part in s. 0 or -errno. */
 int xk_get_participants(struct xk_session *s, struct xk_participants *participants);
 
@@ -324,8 +337,14 @@ struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_sess
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 				  struct xk_session *lls);
 
-/* Makes s reachable under key in map; closing it unbinds it. 0, -EEXIST or -ENOMEM. */
+/*
+ * Makes s reachable under key in map, which holds sessions; closing it unbinds it. 0; -EEXIST: there is one already
+ * (one that is being closed does not count); -ENOMEM.
+ */
 int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
+
+/* The session of key in map, with a reference for the caller. NULL: there is none, or it is being closed. */
+struct xk_session *xk_session_find(struct xk_map *map, struct xk_key key);
 
 /*
  * For a session that an open_enable caused: hands the caller's reference to self's cache, which keeps the

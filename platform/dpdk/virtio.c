@@ -58,8 +58,8 @@ dpdk_virtio_directory(char *path, size_t path_size, char *why, size_t size)
 	snprintf(path, path_size, "/tmp/xk-%u", (unsigned)geteuid());
 	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
 		snprintf(why, size,
-			 "no directory for sockets: %s cannot be made (%s); set XDG_RUNTIME_DIR, or give a path",
-			 path, strerror(errno));
+			 "no directory for sockets: %s cannot be made (%s); set XDG_RUNTIME_DIR, or give a path", path,
+			 strerror(errno));
 		return -EACCES;
 	}
 	if (dpdk_virtio_is_private(path))

@@ -6,7 +6,8 @@ What stands on a line of its own before a fenced block says what is checked of i
   <!-- test -->                     the commands are run, and succeed
   <!-- test: exit N -->             ... end with status N
   <!-- output -->                   these lines, in one piece, are in what the last commands have printed; a line
-                                    "..." stands for any lines
+                                    "..." stands for any lines. Where all of them are a trace of one host, what the
+                                    other has printed in between does not count: the two run at the same time
   <!-- output: numbers vary -->     ... where each number may be another
   <!-- quote FILE -->               these lines, in one piece, are in FILE
   <!-- demo -->                     nothing: it is what ./run demo has printed somewhere
@@ -114,8 +115,16 @@ def pieces(text, numbers_vary):
     yield piece
 
 
+def host_of(line):
+    return line.split(" ", 1)[0] if line.startswith(("client ", "server ")) else None
+
+
 def contains(output, text, numbers_vary):
-    lines = [plain(line, numbers_vary) for line in output.split("\n")]
+    lines = output.split("\n")
+    hosts = {host_of(line) for line in text.split("\n")}
+    if len(hosts) == 1 and None not in hosts:
+        lines = [line for line in lines if host_of(line) in hosts]
+    lines = [plain(line, numbers_vary) for line in lines]
     at = 0
     for piece in pieces(text, numbers_vary):
         while lines[at : at + len(piece)] != piece:

@@ -62,6 +62,12 @@ spawn() {
 	"$@" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
 	pid=$!
 	spawned+=("$pid")
+	# until then a signal would be the shell's
+	within 10 is_on_its_own "$pid"
+}
+
+is_on_its_own() {
+	gone "$1" || [ "$(readlink "/proc/$1/exe")" != "$(readlink "/proc/$$/exe")" ]
 }
 
 # The parent of process $1, and its state; nothing if there is no such process.
@@ -113,7 +119,7 @@ gone() {
 # await_end PID SECONDS: waits for a process of ours; its status, or 124 if it is still running, in $status.
 await_end() {
 	if within "$2" gone "$1"; then
-		wait "$1"
+		wait "$1" 2>/dev/null
 		status=$?
 	else
 		status=124
@@ -197,6 +203,7 @@ document() {
 
 finish() {
 	local process file left
+	[ "$BASHPID" -eq $$ ] || return
 	for process in "${spawned[@]}"; do
 		if runs "$process"; then
 			for left in $(children_of "$process") "$process"; do
