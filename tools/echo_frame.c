@@ -23,7 +23,7 @@ enum {
 	FRAME_DATA = FRAME_UDP + 8,
 	FRAME_TTL = 64,
 	FRAME_PROTOCOL = 17,
-	FRAME_SMALL = 64,
+	FRAME_SMALL = ECHO_FRAME_HEADERS + 1,
 };
 
 struct echo_end
@@ -78,8 +78,8 @@ echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *fram
 	uint32_t udp_len = frames->len - FRAME_UDP;
 	uint16_t sum;
 
-	if (xk_likely(frames->len <= FRAME_SMALL))
-		memcpy(frame, frames->template, FRAME_SMALL); /* of one length: no call */
+	if (xk_likely(frames->len == FRAME_SMALL))
+		memcpy(frame, frames->template, FRAME_SMALL); /* of a length known here: no call */
 	else
 		memcpy(frame, frames->template, frames->len);
 	xk_put48(frame + FRAME_SOURCE, peer.link);

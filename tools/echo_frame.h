@@ -37,7 +37,7 @@ void echo_frames_init(struct echo_frames *frames, const struct echo_end *server,
 /* The peer with this index (below ECHO_FRAME_MAX_PEERS). Its address lies in 10.128.0.0/9. */
 struct echo_end echo_frame_peer(const struct echo_frames *frames, uint32_t index);
 
-/* Writes the request of one peer to frame, which has room for frames->len bytes, and for 64 at least. */
+/* Writes the request of one peer to frame, which has room for frames->len bytes. */
 void echo_frame_write(const struct echo_frames *frames, uint32_t index, uint8_t *frame);
 
 /*

@@ -76,7 +76,8 @@ int xk_kernel_start(struct xk_kernel *kernel);
  */
 void xk_kernel_stop(struct xk_kernel *kernel);
 
-/* The caller becomes the driver until xk_kernel_halt (or, on a virtual clock, until nothing will ever happen). */
+/* The caller becomes the driver until xk_kernel_halt (on a virtual clock: usually called by what the platform does when
+ * time has come to its end). */
 void xk_kernel_run(struct xk_kernel *kernel);
 
 /* Asks the driver to leave xk_kernel_run soon. Any context. */

@@ -199,11 +199,16 @@ void
 xk_transmit_free(struct xk_port *port)
 {
 	struct xk_transmit *transmit = port->transmit;
+	unsigned unsent = 0;
 
 	do {
+		unsent += transmit->count;
 		for (unsigned i = 0; i < transmit->count; i++)
 			xk_msg_free(transmit->batch[i]);
 		transmit->count = 0;
 		transmit_collect(transmit);
 	} while (transmit->count > 0);
+	if (unsent > 0)
+		xk_trace_kernel(transmit->kernel, "%s: %u frames were not sent before the end: unsent", port->name,
+				unsent);
 }

@@ -243,7 +243,8 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 }
 
 /*
- * Sends m down session s. Takes m, also on failure. A shepherd or a foreign thread; may hand off, so hold no lock.
+ * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread that holds a reference on s (so a
+ * push looks nothing up in a map: foreign threads take no part in epochs); may hand off, so hold no lock.
  * 0, -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or what a protocol below says.
  */
 static inline int

@@ -14,7 +14,7 @@ What stands on a line of its own before a fenced block says what is checked of i
 
 Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md as if its steps had
 been taken. Besides, links lead to files and headings, paths in backquotes are there, and docs/measuring.md names every
-option and JSON key of udptest. Prints a line for each check, `ok` or `FAIL`; the exit status is 1 if one has failed.
+option of udptest and xk bench echo, and every JSON key of udptest. Prints a line for each check, `ok` or `FAIL`; the exit status is 1 if one has failed.
 """
 import json
 import os
@@ -196,9 +196,10 @@ def keys(value):
 def check_tables(directory):
     path = "docs/measuring.md"
     named = set(re.findall(r"[\w\-]+", " ".join(re.findall(r"`([^`]*)`", read(path)))))
-    _, text = run(directory, "build/udptest --help")
-    options = set(re.findall(r"^  (--[\w\-]+)", text, flags=re.M))
-    tell(options and options <= named, f"{path} names every option", " ".join(sorted(options - named)))
+    for program in ("udptest", "xk bench echo"):
+        _, text = run(directory, f"build/{program} --help")
+        options = set(re.findall(r"^  (--[\w\-]+)", text, flags=re.M))
+        tell(options and options <= named, f"{path} names every option of {program}", " ".join(options - named))
     status, text = run(directory, "build/udptest --link sim --rounds 10 --json - 2>/dev/null")
     found = set(keys(json.loads(text))) if status == 0 else set()
     tell(found and found <= named, f"{path} names every JSON key", " ".join(sorted(found - named)))
