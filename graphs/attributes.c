@@ -12,7 +12,7 @@
 #include "xkernel/trace.h"
 
 enum {
-	ATTRIBUTES_CARRY_MAX = 65536,
+	ATTRIBUTES_CARRY_MAX = 256, /* what a device buffers: the peak that carrying budgets over allows for */
 	ATTRIBUTES_SESSIONS_MAX = 1 << 20,
 };
 
@@ -238,7 +238,7 @@ attributes_carry(struct attributes_target *target, const char *value)
 	uint64_t number;
 
 	if (!attributes_number(value, ATTRIBUTES_CARRY_MAX, &number))
-		return "a number from 0 to 65536";
+		return "a number from 0 to 256";
 	target->budget->carry = (unsigned)number;
 	return NULL;
 }

@@ -131,7 +131,7 @@ TEST(ill_typed_values_are_refused)
 	refuse_value("budget=\"61s\"", "at most 60s");
 	refuse_value("budget=\"99999999999999999999s\"", "expected a time above zero");
 	refuse_value("graph [budget=\"1us\", carry=-1]", "carry of the graph is \"-1\": expected a number");
-	refuse_value("graph [budget=\"1us\", carry=65537]", "expected a number from 0 to 65536");
+	refuse_value("graph [budget=\"1us\", carry=257]", "expected a number from 0 to 256");
 	refuse_value("graph [carry=1]", "carry of the graph is without effect");
 	refuse_value("implicit=spin", "implicit of the graph is \"spin\": expected handoff, \"spin(TIME)\"");
 	refuse_value("udp [implicit=\"spin()\"]", "implicit of udp is \"spin()\"");
