@@ -14,7 +14,8 @@ What stands on a line of its own before a fenced block says what is checked of i
 
 Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md as if its steps had
 been taken. Besides, links lead to files and headings, paths in backquotes are there, and docs/measuring.md names every
-option of udptest and xk bench echo, and every JSON key of udptest. Prints a line for each check, `ok` or `FAIL`; the exit status is 1 if one has failed.
+option of udptest and xk bench echo, and every JSON key of udptest. Where numbers vary, only the form is compared: what
+is written there is to be pasted from a run. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
 import json
 import os
