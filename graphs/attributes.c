@@ -82,7 +82,7 @@ attributes_refuse(struct attributes_check *check, unsigned line, const char *for
 	free(what);
 }
 
-/* ---- did you mean -------------------------------------------------------------------------------------------- */
+/* ---- did you mean ---- */
 
 enum { ATTRIBUTES_WORD_MAX = 32 };
 
@@ -129,7 +129,7 @@ attributes_suggest(const char *name, const char *const *candidates)
 	return found;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* Decimal or 0x..., at most max. */
 static bool
@@ -296,7 +296,7 @@ static const struct {
 
 enum { ATTRIBUTES_OWN = sizeof(attributes_own) / sizeof(attributes_own[0]), ATTRIBUTES_CANDIDATES = 64 };
 
-/* ---- one attribute ------------------------------------------------------------------------------------------- */
+/* ---- one attribute ---- */
 
 static bool
 attributes_draws(unsigned where, const char *name)
@@ -440,7 +440,7 @@ attributes_check_carry(struct attributes_target *target, const struct xk_graph_a
 				  "carry of %s is without effect: it has no budget of its own", target->of);
 }
 
-/* ---- what has attributes ------------------------------------------------------------------------------------- */
+/* ---- what has attributes ---- */
 
 void
 attributes_check_graph(struct attributes_check *check)

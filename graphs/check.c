@@ -8,7 +8,7 @@
 
 #include "graphs/attributes.h"
 
-/* ---- types --------------------------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static void
 check_unknown_type(struct attributes_check *check, unsigned line, const char *node, const char *type)
@@ -50,7 +50,7 @@ check_type(struct attributes_check *check, struct xk_graph_node *node)
 		check_unknown_type(check, a == NULL ? node->line : a->line, node->name, name);
 }
 
-/* ---- cycles -------------------------------------------------------------------------------------------------- */
+/* ---- cycles ---- */
 
 enum check_colour { CHECK_UNSEEN, CHECK_ON_PATH, CHECK_DONE };
 
@@ -133,7 +133,7 @@ check_cycles(struct attributes_check *check, const unsigned *first_edge)
 	return walk.cyclic;
 }
 
-/* ---- roles --------------------------------------------------------------------------------------------------- */
+/* ---- roles ---- */
 
 /* One node, and which of its edges takes which place: role by role, group by group. */
 struct check_places {
@@ -475,7 +475,7 @@ check_port(struct attributes_check *check)
 				  "like eth -> port");
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* A number on the lower looked at, and the edge by which its upper has it. */
 struct check_claim {
@@ -644,7 +644,7 @@ check_all_numbers(struct attributes_check *check)
 	free(numbers.used);
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static bool
 check_is_next(const struct xk_graph *graph, unsigned node, const unsigned *first_edge, const bool *placed)

@@ -22,7 +22,7 @@
 
 enum { DRAW_VALUE_MAX = 40 };
 
-/* ---- text ---------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* The length of the UTF-8 character at p, or 0: it is none. */
 static unsigned
@@ -73,7 +73,7 @@ draw_time(FILE *stream, uint64_t ns)
 	fprintf(stream, "%llu %s", (unsigned long long)(ns / units[i].ns), units[i].unit);
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static bool
 draw_has_upper(const struct xk_graph *graph, unsigned node)
@@ -188,7 +188,7 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
 	fputs("</table>>];\n", stream);
 }
 
-/* ---- edges --------------------------------------------------------------------------------------------------- */
+/* ---- edges ---- */
 
 /* Where a type has several roles, the picture says which lower is which. */
 static bool
@@ -255,7 +255,7 @@ draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge
 	fputs("];\n", stream);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static const char *
 draw_base_name(const char *file)

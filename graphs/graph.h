@@ -36,7 +36,7 @@ enum {
 	XK_GRAPH_ERRORS_MAX = 100,     /* kept; the others are only counted */
 };
 
-/* ---- what was wrong ------------------------------------------------------------------------------------------ */
+/* ---- what was wrong ---- */
 
 struct xk_graph_error {
 	unsigned line;
@@ -60,7 +60,7 @@ void xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream);
 /* Frees them; errors can be used again. */
 void xk_graph_errors_clear(struct xk_graph_errors *errors);
 
-/* ---- a graph, as data ---------------------------------------------------------------------------------------- */
+/* ---- a graph, as data ---- */
 
 struct xk_graph_attribute {
 	char *name, *value;
@@ -167,7 +167,7 @@ void xk_graph_draw(const struct xk_graph *graph, FILE *stream);
 /* NULL is let through. */
 void xk_graph_free(struct xk_graph *graph);
 
-/* ---- for the files of graphs/ -------------------------------------------------------------------------------- */
+/* ---- for the files of graphs/ ---- */
 
 /* The attribute called name, or NULL. */
 struct xk_graph_attribute *xk_graph_attribute_find(const struct xk_graph_attributes *attributes, const char *name);

@@ -10,7 +10,7 @@
 #include "graphs/graph.h"
 #include "graphs/scan.h"
 
-/* ---- the file ------------------------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 /* At most XK_GRAPH_FILE_MAX bytes of stream and one more; a NUL follows. */
 static char *
@@ -54,7 +54,7 @@ read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 	return NULL;
 }
 
-/* ---- libcgraph ----------------------------------------------------------------------------------------------- */
+/* ---- libcgraph ---- */
 
 /* The line in "file: syntax error in line 3 near 'x'"; 0: none. */
 static unsigned
@@ -99,7 +99,7 @@ read_cgraph(struct scan *scan, const char *text)
 	return g;
 }
 
-/* ---- from libcgraph's graph to ours -------------------------------------------------------------------------- */
+/* ---- from libcgraph's graph to ours ---- */
 
 /*
  * The attributes of a libcgraph object that were written on it, or as a default (libcgraph has a value, perhaps empty,

@@ -43,7 +43,7 @@ struct scan_state {
 	char *names[XK_GRAPH_ATTRIBUTES_MAX];
 };
 
-/* ---- errors -------------------------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 __attribute__((format(printf, 3, 4))) static void
 scan_refuse(struct scan_state *state, unsigned line, const char *format, ...)
@@ -92,7 +92,7 @@ scan_syntax(struct scan_state *state, const char *expected)
 		scan_fail(state, state->token_line, "syntax error at '%c': expected %s", (int)token, expected);
 }
 
-/* ---- tokens -------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 static bool
 scan_at(const struct scan_state *state, const char *text)
@@ -348,7 +348,7 @@ scan_accept(struct scan_state *state, unsigned token)
 	return true;
 }
 
-/* ---- nodes and edges ----------------------------------------------------------------------------------------- */
+/* ---- nodes and edges ---- */
 
 int
 scan_node_find(const struct scan *scan, const char *name)
@@ -447,7 +447,7 @@ scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned lin
 	return (int)scan->edge_count++;
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------- */
+/* ---- attributes ---- */
 
 /* libcgraph keeps a value of every attribute for every node: their number is bounded. */
 static void
@@ -525,7 +525,7 @@ scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const str
 		scan_attribute(state, into, &list->list[i], of);
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 
 /* The graph's attributes; in a subgraph, which only groups what is drawn, they are no attributes of the graph. */
 static void

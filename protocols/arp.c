@@ -123,7 +123,7 @@ arp_of(struct xk_protocol *self)
 	return xk_container_of(self, struct arp, protocol);
 }
 
-/* ---- packets --------------------------------------------------------------------------------------------------- */
+/* ---- packets ---- */
 
 /* Takes the packet off and checks each field by itself. 0, or the reason to drop *m. */
 static unsigned
@@ -208,7 +208,7 @@ arp_send_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet 
 	xk_push(lls, m);
 }
 
-/* ---- the table; arp->lock is held ------------------------------------------------------------------------------- */
+/* ---- the table; arp->lock is held ---- */
 
 static struct arp_entry **
 arp_bucket(struct arp *arp, uint32_t host)
@@ -359,7 +359,7 @@ arp_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queue)
 	return e;
 }
 
-/* ---- what waits; the lock is not held ---------------------------------------------------------------------------- */
+/* ---- what waits; the lock is not held ---- */
 
 static void
 arp_send_queue(struct arp_queue *queue, uint64_t link)
@@ -517,8 +517,7 @@ arp_output(struct arp *arp, const struct xk_arp_output *output)
 	return 0;
 }
 
-/* ---- arriving packets ---------------------------------------------------------------------------------------------
- */
+/* ---- arriving packets ---- */
 
 /* Whether the packet says the same sender as the frame that lls has brought. No lock is held. */
 static bool
@@ -612,8 +611,7 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	arp_send_queue(&queue, packet.sender_link);
 }
 
-/* ---- life and control ---------------------------------------------------------------------------------------------
- */
+/* ---- life and control ---- */
 
 static int
 arp_table_init(struct arp *arp)

@@ -46,7 +46,7 @@ enum ip_counter { IP_COUNT_FRAGMENTED, IP_COUNT_REASSEMBLED };
 
 static const char *const ip_counters[] = { "fragmented", "reassembled", NULL };
 
-/* ---- init and fini --------------------------------------------------------------------------------------------- */
+/* ---- init and fini ---- */
 
 static void
 ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded)
@@ -178,7 +178,7 @@ ip_init(struct xk_protocol *self)
 	return err;
 }
 
-/* ---- down ------------------------------------------------------------------------------------------------------ */
+/* ---- down ---- */
 
 static inline int
 ip_send(struct ip_session *s, struct xk_msg *m, uint16_t id, uint16_t fragment)
@@ -240,7 +240,7 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 	return ip_send(s, m, id, 0);
 }
 
-/* ---- up -------------------------------------------------------------------------------------------------------- */
+/* ---- up ---- */
 
 /* The session of h; a session's addresses have been checked when it came to be. 0, or the reason to drop. */
 static inline unsigned
@@ -332,7 +332,7 @@ ip_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 	xk_demux(s, m);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static int
 ip_answer_host(void *buffer, size_t len, uint64_t host)
@@ -392,7 +392,7 @@ ip_get_participants(struct xk_session *session, struct xk_participants *particip
 	return 0;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 const struct xk_session_ops ip_session_ops = {
 	.push = ip_push,

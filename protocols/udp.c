@@ -35,7 +35,7 @@ enum udp_drop {
 
 static const char *const udp_drops[] = { "bad_length", "bad_checksum", "too_big", NULL };
 
-/* ---- the header ------------------------------------------------------------------------------------------------ */
+/* ---- the header ---- */
 
 enum {
 	UDP_SOURCE = 0,
@@ -113,7 +113,7 @@ udp_is_intact(struct udp_header h, const struct xk_msg *m, uint64_t pseudo_sum)
 	return xk_sum_is_intact(pseudo_sum + udp_sum_of_length(h.length) + h.sum + xk_msg_sum(m));
 }
 
-/* ---- state ------------------------------------------------------------------------------------------------------ */
+/* ---- state ---- */
 
 struct udp {
 	struct xk_protocol protocol;
@@ -154,7 +154,7 @@ udp_enable_key(uint16_t local)
 	return (struct xk_key){ local, 0 };
 }
 
-/* ---- init and fini ---------------------------------------------------------------------------------------------- */
+/* ---- init and fini ---- */
 
 static void
 udp_fini(struct xk_protocol *self)
@@ -189,7 +189,7 @@ udp_init(struct xk_protocol *self)
 	return err;
 }
 
-/* ---- sessions --------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---- */
 
 static const struct xk_session_ops udp_session_ops;
 
@@ -401,7 +401,7 @@ udp_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 	return err;
 }
 
-/* ---- down ------------------------------------------------------------------------------------------------------- */
+/* ---- down ---- */
 
 /* The checksum to store over a message whose payload sums up to payload_sum; `length` counts header and payload. */
 static inline uint16_t
@@ -450,7 +450,7 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* ---- up --------------------------------------------------------------------------------------------------------- */
+/* ---- up ---- */
 
 /* A session for the stranger of h, which came up lls with m. 0, or the reason to drop m. */
 static unsigned
@@ -536,7 +536,7 @@ udp_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const vo
 	xk_demux(s, m);
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static int
 udp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
@@ -582,7 +582,7 @@ udp_get_participants(struct xk_session *session, struct xk_participants *partici
 	return 0;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct xk_session_ops udp_session_ops = {
 	.push = udp_push,

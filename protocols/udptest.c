@@ -56,7 +56,7 @@ struct udptest {
 	uint64_t warm_up_left;
 };
 
-/* ---- what a message looks like ----------------------------------------------------------------------------- */
+/* ---- what a message looks like ---- */
 
 /* No period, so that a piece of a message in the wrong place is seen. */
 static uint8_t *
@@ -132,7 +132,7 @@ udptest_request(struct udptest *u, struct xk_msg *old, uint64_t number)
 	return m;
 }
 
-/* ---- the client: by whoever has the turn -------------------------------------------------------------------- */
+/* ---- the client: by whoever has the turn ---- */
 
 static void
 udptest_finish(struct udptest *u, int error)
@@ -238,7 +238,7 @@ udptest_demux_echo(struct udptest *u, struct xk_msg *m)
 		udptest_round(u, m, now_ns);
 }
 
-/* ---- the client's beginning: a shepherd that may wait ------------------------------------------------------- */
+/* ---- the client's beginning: a shepherd that may wait ---- */
 
 /* Opens the session to the run's server, unless the one of the last run will do. 0 or -errno. */
 static int
@@ -352,7 +352,7 @@ xk_udptest_close(struct xk_protocol *udptest)
 	return 0;
 }
 
-/* ---- the protocol ------------------------------------------------------------------------------------------ */
+/* ---- the protocol ---- */
 
 static void
 udptest_participants(const struct udptest *u, struct xk_participants *participants)

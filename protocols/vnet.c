@@ -95,8 +95,7 @@ vnet_resolver(struct vnet *vnet, unsigned interface)
 	return xk_lower(&vnet->protocol, interface * VNET_ROLES + VNET_RESOLVER);
 }
 
-/* ---- what crosses --------------------------------------------------------------------------------------------------
- */
+/* ---- what crosses ---- */
 
 static int
 vnet_push(struct xk_session *s, struct xk_msg *m)
@@ -170,8 +169,7 @@ static const struct xk_session_ops vnet_session_ops = {
 	.get_participants = vnet_get_participants,
 };
 
-/* ---- sessions
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---- */
 
 /* A session on lls (with a reference of its own on it), with the caller's reference. 0, -EEXIST or -ENOMEM. */
 static int
@@ -251,8 +249,7 @@ vnet_open_to(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_proto
 	return status;
 }
 
-/* ---- lazy sessions
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- lazy sessions ---- */
 
 /* ARP has found the link address. Without a session of the link the message ends here. */
 static void
@@ -307,8 +304,7 @@ vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 	return 0;
 }
 
-/* ---- opening
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Which of the interfaces (that of address `local` alone, if it is given) host is reached through. */
 static int
@@ -495,8 +491,7 @@ vnet_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, NULL);
 }
 
-/* ---- life and control ---------------------------------------------------------------------------------------------
- */
+/* ---- life and control ---- */
 
 static bool
 vnet_is_host_address(const struct xk_network *network)

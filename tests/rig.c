@@ -147,8 +147,7 @@ rig_alloc(size_t size)
 	return p;
 }
 
-/* ---- lists of bytes ------------------------------------------------------------------------------------------------
- */
+/* ---- lists of bytes ---- */
 
 static void
 rig_list_init(struct rig_list *list)
@@ -198,8 +197,7 @@ rig_list_empty(struct rig_list *list)
 		free(b);
 }
 
-/* ---- hexadecimal
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- hexadecimal ---- */
 
 static unsigned
 rig_nibble(char c)
@@ -308,8 +306,7 @@ rig_message(struct rig *r, const void *prefix, size_t prefix_len, const struct r
 	return m;
 }
 
-/* ---- fake users
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- fake users ---- */
 
 static struct rig_fake *
 rig_fake_of(struct xk_protocol *self)
@@ -353,8 +350,7 @@ static const struct xk_protocol_ops rig_user_ops = {
 	.demux = rig_user_demux,
 };
 
-/* ---- fake wires
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- fake wires ---- */
 
 static struct rig_wire *
 rig_wire_of(struct xk_protocol *self)
@@ -569,8 +565,7 @@ static const struct xk_protocol_ops rig_wire_ops = {
 	.control = rig_wire_control,
 };
 
-/* ---- the rig's own port, below the first wire
- * ----------------------------------------------------------------------------- */
+/* ---- the rig's own port, below the first wire ---- */
 
 static const struct xk_session_ops rig_source_session_ops = { .push = NULL };
 
@@ -585,8 +580,7 @@ static const struct xk_protocol_type rig_source_type = {
 	.flags = XK_PORT,
 };
 
-/* ---- building the graph
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- building the graph ---- */
 
 static const struct xk_protocol_type *
 rig_type_new(struct rig *r, const char *name, const struct xk_protocol_ops *ops, size_t size, unsigned session_max)
@@ -946,8 +940,7 @@ rig_new(const char *type)
 	return r;
 }
 
-/* ---- running
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void
 rig_collect(struct rig *r)
@@ -1003,8 +996,7 @@ rig_do(struct rig *r, void (*fn)(void *argument), void *argument)
 	return action->done;
 }
 
-/* ---- the user's side
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the user's side ---- */
 
 void
 rig_user(struct rig *r, const char *name)
@@ -1242,8 +1234,7 @@ rig_delivered_on(struct rig *r)
 	return r->delivered_on;
 }
 
-/* ---- the wire's side
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- the wire's side ---- */
 
 void
 rig_wire(struct rig *r, const char *name)
@@ -1417,8 +1408,7 @@ rig_answer(struct rig *r, int op, const void *bytes, size_t len)
 		memcpy(answer->bytes, bytes, len);
 }
 
-/* ---- counters, the end
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- counters, the end ---- */
 
 static long
 rig_counter_in(struct xk_protocol *p, const char *name)

@@ -49,8 +49,7 @@ int rig_refusal(const char *graph);
  */
 void rig_free(struct rig *r);
 
-/* ---- the user's side: `user`, or the one named by rig_user before -------------------------------------------------
- */
+/* ---- the user's side: `user`, or the one named by rig_user before ---- */
 
 /* Which user the functions below stand for, from now on. */
 void rig_user(struct rig *r, const char *name);
@@ -95,8 +94,7 @@ unsigned rig_delivered(struct rig *r);
 /* The session that the last message that was looked at came up. */
 struct xk_session *rig_delivered_on(struct rig *r);
 
-/* ---- the wire's side: `wire` or `port`, or the one named by rig_wire before ---------------------------------------
- */
+/* ---- the wire's side: `wire` or `port`, or the one named by rig_wire before ---- */
 
 void rig_wire(struct rig *r, const char *name);
 void rig_inject(struct rig *r, const char *hex);
@@ -135,8 +133,7 @@ void rig_wire_peer(struct rig *r, uint64_t peer);
  */
 void rig_answer(struct rig *r, int op, const void *bytes, size_t len);
 
-/* ---- time, counters, anything else --------------------------------------------------------------------------------
- */
+/* ---- time, counters, anything else ---- */
 
 /* Lets ms pass on the virtual clock, and whatever is due then happen. */
 void rig_advance_ms(struct rig *r, uint64_t ms);

@@ -29,7 +29,7 @@ void test_register(const char *name, void (*run)(void));
 		long long test_got = (long long)(got), test_want = (long long)(want);                                  \
 		if (test_got != test_want)                                                                             \
 			fprintf(stderr, "\n%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, test_got,         \
-			        test_want);                                                                            \
+				test_want);                                                                            \
 		CU_ASSERT(test_got == test_want);                                                                      \
 	} while (0)
 
@@ -38,7 +38,7 @@ void test_register(const char *name, void (*run)(void));
 		const char *test_got = (got), *test_want = (want);                                                     \
 		if (strcmp(test_got, test_want) != 0)                                                                  \
 			fprintf(stderr, "\n%s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #got, test_got,     \
-			        test_want);                                                                            \
+				test_want);                                                                            \
 		CU_ASSERT(strcmp(test_got, test_want) == 0);                                                           \
 	} while (0)
 

@@ -78,7 +78,7 @@ machine_has_core(unsigned core)
 	return core < CPU_SETSIZE && sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_ISSET(core, &set);
 }
 
-/* ---- the cache line ---------------------------------------------------------------------------------------- */
+/* ---- the cache line ---- */
 
 struct machine_line {
 	_Alignas(128) _Atomic uint32_t ball; /* even: the server's to return, odd: the client's */

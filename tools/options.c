@@ -55,7 +55,7 @@ options_help(const struct options_program *program)
 		printf("\n%s\n", program->footer);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static bool
 options_number(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *value)
@@ -158,7 +158,7 @@ options_take(const struct options_program *program, const struct options_option 
 	return false;
 }
 
-/* ---- the line ---------------------------------------------------------------------------------------------- */
+/* ---- the line ---- */
 
 /* Fills getopt's table; the value it returns for an option is OPTIONS_FIRST and its index. */
 static unsigned

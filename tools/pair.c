@@ -41,7 +41,7 @@ struct pair_answer {
 	};
 };
 
-/* ---- signals ----------------------------------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 int
 pair_signals(void)
@@ -65,7 +65,7 @@ pair_signals_default(void)
 	sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
-/* ---- starting ---------------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 void
 pair_init(struct pair *pair, const char *program, int signals)
@@ -140,7 +140,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 	return OPTIONS_FAILURE;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 /* Says how an end that should still be there has ended. The status to exit with. */
 static int
@@ -340,7 +340,7 @@ pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *
 	return status;
 }
 
-/* ---- ending ------------------------------------------------------------------------------------------------ */
+/* ---- ending ---- */
 
 /* Waits for a process that has been asked to end, and kills it when its time is up. Its status, or -1: killed here. */
 static int
@@ -383,7 +383,7 @@ pair_stop(struct pair *pair, bool in_peace)
 	return result;
 }
 
-/* ---- an end's process -------------------------------------------------------------------------------------- */
+/* ---- an end's process ---- */
 
 static bool
 pair_reply(int control, const struct pair_answer *answer)
@@ -444,7 +444,7 @@ pair_serve(int control, const struct pair_end_ops *ops, void *end)
 	return OPTIONS_SUCCESS;
 }
 
-/* ---- counts ------------------------------------------------------------------------------------------------ */
+/* ---- counts ---- */
 
 static struct pair_drop *
 pair_counts_find(struct pair_counts *counts, const char *name)

@@ -77,7 +77,7 @@ static const struct options_program bench_program = {
 	.options = bench_options,
 };
 
-/* ---- the kernel ------------------------------------------------------------------------------------------------ */
+/* ---- the kernel ---- */
 
 static struct xk_kernel *
 bench_kernel_new(struct bench *bench)
@@ -142,7 +142,7 @@ bench_compose(struct bench *bench)
 	return status == 0;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void
 bench_counting(void *context)
@@ -213,7 +213,7 @@ bench_run(struct bench *bench)
 	return composed && bench->rig.wrong == NULL;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- telling ---- */
 
 static double
 bench_per_echo(const struct bench *bench, uint64_t before, uint64_t after)

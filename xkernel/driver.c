@@ -88,7 +88,7 @@ driver_resume(struct xk_shepherd *self)
 	xk_shepherd_switch(self->runner, self, shepherd, true, driver_give_up, self);
 }
 
-/* ---- what a turn carries ---------------------------------------------------------------------------------------- */
+/* ---- what a turn carries ---- */
 
 static void
 driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
@@ -123,8 +123,7 @@ driver_fire(struct xk_shepherd *self)
 	return true;
 }
 
-/* ---- taking frames ------------------------------------------------------------------------------------------------
- */
+/* ---- taking frames ---- */
 
 static void
 driver_number(struct xk_kernel *kernel, struct xk_msg *m)
@@ -212,8 +211,7 @@ driver_look_for_stall(struct xk_kernel *kernel)
 	}
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 static bool
 driver_is_stuck(struct xk_kernel *kernel)
@@ -326,8 +324,7 @@ driver_idle(struct xk_shepherd *self)
 		sched_yield();
 }
 
-/* ---- the loop
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void
 driver_end_turn(struct xk_shepherd *self)

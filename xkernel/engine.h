@@ -15,7 +15,7 @@ enum { XK_TRANSMIT_QUEUE = 256 };
 
 struct xk_wheel;
 
-/* ---- the event wheel (event.c) ------------------------------------------------------------------------------- */
+/* ---- the event wheel (event.c) ---- */
 
 /* A wheel whose time begins at now_us. NULL: no memory. */
 struct xk_wheel *xk_wheel_new(uint64_t now_us);
@@ -37,7 +37,7 @@ struct xk_event *xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us);
 /* The handler of event has returned, in this turn of its shepherd: what it retired is still there. */
 void xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event);
 
-/* ---- what event.c asks of the kernel ------------------------------------------------------------------------- */
+/* ---- what event.c asks of the kernel ---- */
 
 struct xk_wheel *xk_kernel_wheel(struct xk_kernel *kernel);
 /* The clock, read now. */
@@ -45,12 +45,12 @@ uint64_t xk_kernel_now_us(struct xk_kernel *kernel);
 /* Something is due earlier than the sleeping driver (or event thread) knows. Any context; never waits. */
 void xk_kernel_kick(struct xk_kernel *kernel);
 
-/* ---- short locks (spin.c): held for a bounded few instructions, never across a call that may wait ------------- */
+/* ---- short locks (spin.c): held for a bounded few instructions, never across a call that may wait ---- */
 
 void xk_spin_lock(_Atomic uint32_t *lock);
 void xk_spin_unlock(_Atomic uint32_t *lock);
 
-/* ---- shepherds ------------------------------------------------------------------------------------------------ */
+/* ---- shepherds ---- */
 
 enum xk_runner_kind { XK_RUN_DRIVER, XK_RUN_POOL, XK_RUN_EVENTS, XK_RUN_APPLICATION };
 
@@ -171,7 +171,7 @@ __attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *ker
 /* The handoff that has just happened, for the trace. */
 void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
 
-/* ---- epochs (epoch.c) ------------------------------------------------------------------------------------------ */
+/* ---- epochs (epoch.c) ---- */
 
 /* self may read from now on what is bound now. */
 void xk_epoch_enter(struct xk_shepherd *self);
@@ -184,7 +184,7 @@ void xk_epoch_reclaim(struct xk_kernel *kernel);
 /* Releases all that is retired. When nothing runs. */
 void xk_epoch_drain(struct xk_kernel *kernel);
 
-/* ---- the pool: input threads in regular mode, those who take over in IPP mode (pool.c) -------------------------- */
+/* ---- the pool: input threads in regular mode, those who take over in IPP mode (pool.c) ---- */
 
 enum { XK_INPUT_QUEUE = 1024 };
 
@@ -226,7 +226,7 @@ int xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_
 void xk_runner_begin(struct xk_runner *runner);
 void xk_runner_end(struct xk_runner *runner);
 
-/* ---- transmit (transmit.c) --------------------------------------------------------------------------------------- */
+/* ---- transmit (transmit.c) ---- */
 
 /* A port's way out. Whoever holds it may call the port's transmit; the driver holds it while it is awake. */
 struct xk_transmit {
@@ -249,8 +249,7 @@ void xk_transmit_acquire(struct xk_port *port);
 /* Frees what was not sent. When nothing runs. */
 void xk_transmit_free(struct xk_port *port);
 
-/* ---- the driver (driver.c) ------------------------------------------------------------------------------------------
- */
+/* ---- the driver (driver.c) ---- */
 
 struct xk_driver {
 	struct xk_msg *burst[XK_BURST]; /* what this turn has received, */
@@ -283,8 +282,7 @@ void xk_driver_wake(struct xk_kernel *kernel);
 /* Queues a shepherd for the driver to resume. Any context. */
 void xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 
-/* ---- the kernel
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the kernel ---- */
 
 struct xk_kernel {
 	struct xk_kernel_config config;

@@ -63,7 +63,7 @@ xk_wheel_next_us(const struct xk_wheel *wheel)
 	return atomic_load_explicit(&wheel->next_us, memory_order_seq_cst);
 }
 
-/* ---- slots; under the lock --------------------------------------------------------------------------------------- */
+/* ---- slots; under the lock ---- */
 
 static void
 event_link(struct xk_wheel *wheel, struct xk_event *event, uint64_t base_us)
@@ -131,7 +131,7 @@ event_publish(struct xk_wheel *wheel, uint64_t next_us)
 	return next_us < was_us;
 }
 
-/* ---- taking what is due ------------------------------------------------------------------------------------------ */
+/* ---- taking what is due ---- */
 
 /* Moves a few events of the slot that time has reached into finer slots. */
 static void
@@ -219,7 +219,7 @@ xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event)
 	xk_spin_unlock(&wheel->lock);
 }
 
-/* ---- scheduling and cancelling ----------------------------------------------------------------------------------- */
+/* ---- scheduling and cancelling ---- */
 
 void
 xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument)

@@ -22,8 +22,7 @@ enum {
 	KERNEL_EVENT_THREADS = 64, /* handlers that wait at once, in regular mode */
 };
 
-/* ---- making
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 static void
 kernel_configure(struct xk_kernel *kernel, const struct xk_kernel_config *config)
@@ -113,8 +112,7 @@ xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
 	return NULL;
 }
 
-/* ---- protocols and edges ------------------------------------------------------------------------------------------
- */
+/* ---- protocols and edges ---- */
 
 static unsigned
 kernel_count_names(const char *const *names)
@@ -207,8 +205,7 @@ xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carr
 	kernel->carry_ns = budget_ns * carry;
 }
 
-/* ---- what to watch --------------------------------------------------------------------------------------------------
- */
+/* ---- what to watch ---- */
 
 static bool
 kernel_is_budgeted(const struct xk_kernel *kernel, const struct xk_edge *edge)
@@ -289,8 +286,7 @@ xk_kernel_find(struct xk_kernel *kernel, const char *name)
 	return NULL;
 }
 
-/* ---- time ----------------------------------------------------------------------------------------------------------
- */
+/* ---- time ---- */
 
 struct xk_wheel *
 xk_kernel_wheel(struct xk_kernel *kernel)
@@ -474,8 +470,7 @@ kernel_end_events(struct xk_kernel *kernel)
 		nanosleep(&nap, NULL);
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void
 kernel_drive(struct xk_kernel *kernel)
@@ -627,8 +622,7 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
 }
 
-/* ---- application code
- * ------------------------------------------------------------------------------------------------- */
+/* ---- application code ---- */
 
 struct kernel_application {
 	struct xk_runner runner;
@@ -692,8 +686,7 @@ xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *arg
 	return 0;
 }
 
-/* ---- the end
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void
 kernel_free_ports(struct xk_kernel *kernel)
@@ -745,8 +738,7 @@ xk_kernel_free(struct xk_kernel *kernel)
 	free(kernel);
 }
 
-/* ---- counts
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- counts ---- */
 
 /* The system's count of a thread's voluntary switches. */
 static uint64_t

@@ -17,7 +17,7 @@
 
 #include "xkernel/engine.h"
 
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 static void
 runner_pin(const struct xk_kernel *kernel)
@@ -120,7 +120,7 @@ xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runn
 	return 0;
 }
 
-/* ---- the queue -------------------------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 void
 xk_pool_init(struct xk_pool *pool)

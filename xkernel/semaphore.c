@@ -299,7 +299,7 @@ xk_delay(struct xk_protocol *owner, uint64_t delay_us)
 	return result == -ETIMEDOUT ? 0 : result;
 }
 
-/* ---- locks ---------------------------------------------------------------------------------------------------- */
+/* ---- locks ---- */
 
 enum {
 	LOCK_SPINS = 200, /* how often the driver tries before it hands off: about a microsecond */

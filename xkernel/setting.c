@@ -10,8 +10,7 @@
 
 enum { SETTING_TEXT = 24 };
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 static bool
 setting_digit(char c, unsigned base, unsigned *digit)
@@ -103,8 +102,7 @@ setting_bool_parse(const char *text, bool *value)
 	return false;
 }
 
-/* ---- addresses
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 /* A number of one to three digits without leading zeros, at most max. NULL, or what follows. */
 static const char *
@@ -183,8 +181,7 @@ setting_link_parse(const char *text, uint64_t *link)
 	return *text == '\0';
 }
 
-/* ---- settings
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static bool
 setting_has_limits(const struct xk_setting *setting)

@@ -52,7 +52,7 @@ enum { STACK_WORDS = 20, STACK_ENTRY = 2, STACK_ARGUMENT = 3, STACK_RETURN = 1 }
 #error "there is no switch_*.S for this processor"
 #endif
 
-/* ---- sanitizers -------------------------------------------------------------------------------------------------- */
+/* ---- sanitizers ---- */
 
 #ifdef XK_CONTEXT_ASAN
 /*
@@ -145,7 +145,7 @@ xk_context_leave(struct xk_context *from, struct xk_context *to)
 
 #endif
 
-/* ---- stacks ------------------------------------------------------------------------------------------------------ */
+/* ---- stacks ---- */
 
 static void
 stack_register(struct xk_context *context)

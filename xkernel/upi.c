@@ -26,8 +26,7 @@ struct xk_order {
 	struct xk_semaphore turn;
 };
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---- */
 
 static struct xk_edge *
 upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
@@ -189,7 +188,7 @@ xk_session_find(struct xk_map *map, struct xk_key key)
 	return s != NULL && xk_duplicate(s) ? s : NULL;
 }
 
-/* ---- the cache of passively opened sessions -------------------------------------------------------------------- */
+/* ---- the cache of passively opened sessions ---- */
 
 /* Under the cache's lock. */
 static void
@@ -350,8 +349,7 @@ xk_hold_release(struct xk_hold *hold)
 	session_unhold(hold->session);
 }
 
-/* ---- enables
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- enables ---- */
 
 /* Adds `by` to a count that is not 0. What it was; 0: the enable is being taken away. */
 static unsigned
@@ -442,8 +440,7 @@ xk_enable_fini(struct xk_map *map)
 	xk_map_fini(map);
 }
 
-/* ---- open and the upcalls -------------------------------------------------------------------------------------------
- */
+/* ---- open and the upcalls ---- */
 
 int
 xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
@@ -492,8 +489,7 @@ xk_close_done(struct xk_session *s)
 		hlp->ops->close_done(hlp, s);
 }
 
-/* ---- messages
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 void
 xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
@@ -575,8 +571,7 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	return result;
 }
 
-/* ---- drops
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- drops ---- */
 
 static const char *const upi_common_drops[XK_DROP_OWN] = {
 	"none", "short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected",
@@ -608,8 +603,7 @@ xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 	xk_msg_free(m);
 }
 
-/* ---- asking
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 int
 xk_control(struct xk_session *s, int op, void *buffer, size_t len)
@@ -647,8 +641,7 @@ xk_get_participants(struct xk_session *s, struct xk_participants *participants)
 	return result;
 }
 
-/* ---- numbers
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ---- */
 
 /* Whether the way down through edge leads to lower, seen through virtual protocols. */
 static bool

@@ -155,7 +155,7 @@ xk_hlp_receive(const struct xk_session *s)
 	return s->up->upper;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 /*
  * Active open: a session to the participants, with one permanent reference, the caller's (xk_close gives it back).
@@ -197,7 +197,7 @@ bool xk_duplicate(struct xk_session *s);
  */
 void xk_close(struct xk_session *s);
 
-/* ---- messages ---------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 /* The slow half of crossing a watched edge: trace, budget, explicit handoff. Not for callers. */
 void xk_cross_up(struct xk_session *s, struct xk_msg *m);
@@ -263,7 +263,7 @@ int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 int xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 int xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply);
 
-/* ---- dropping ---------------------------------------------------------------------------------------------- */
+/* ---- dropping ---- */
 
 /* Reasons every protocol shares; its own start at XK_DROP_OWN, in the order of its type's `drops`. */
 enum xk_drop_reason {
@@ -293,7 +293,7 @@ xk_count(struct xk_protocol *self, unsigned counter)
 	atomic_fetch_add_explicit(&self->counters[counter], 1, memory_order_relaxed);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 /* Common questions; a protocol's own start at its own XK_..._CONTROL base, in its header. */
 enum xk_control_op {
@@ -327,7 +327,7 @@ xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
 /* Who takes part in s. 0 or -errno. */
 int xk_get_participants(struct xk_session *s, struct xk_participants *participants);
 
-/* ---- for implementing protocols ---------------------------------------------------------------------------- */
+/* ---- for implementing protocols ---- */
 
 /*
  * A new session of self, size bytes (its struct begins with struct xk_session; the rest is zero), with one reference,

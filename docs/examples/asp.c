@@ -21,7 +21,7 @@
 enum asp_drop { ASP_DROP_BAD_LENGTH = XK_DROP_OWN, ASP_DROP_TOO_BIG };
 enum asp_counter { ASP_OPENED };
 
-/* ---- the header ------------------------------------------------------------------------------------------------ */
+/* ---- the header ---- */
 
 enum {
 	ASP_SOURCE = 0,
@@ -62,7 +62,7 @@ asp_header_store(uint8_t *p, uint16_t source, uint16_t destination, size_t lengt
 	xk_put16(p + ASP_LENGTH, (uint16_t)length);
 }
 
-/* ---- state ------------------------------------------------------------------------------------------------------ */
+/* ---- state ---- */
 
 enum { ASP_ANONYMOUS_FIRST = 49152, ASP_ANONYMOUS_COUNT = 65536 - ASP_ANONYMOUS_FIRST };
 
@@ -91,7 +91,7 @@ asp_enable_key(uint16_t local)
 	return (struct xk_key){ local, 0 };
 }
 
-/* ---- init and fini ---------------------------------------------------------------------------------------------- */
+/* ---- init and fini ---- */
 
 static void
 asp_fini(struct xk_protocol *self)
@@ -122,7 +122,7 @@ asp_init(struct xk_protocol *self)
 	return err;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static const struct xk_session_ops asp_session_ops;
 
@@ -256,7 +256,7 @@ asp_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 	return err;
 }
 
-/* ---- down ------------------------------------------------------------------------------------------------------- */
+/* ---- down ---- */
 
 static int
 asp_push(struct xk_session *session, struct xk_msg *m)
@@ -278,7 +278,7 @@ asp_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* ---- up --------------------------------------------------------------------------------------------------------- */
+/* ---- up ---- */
 
 /* A session for a stranger, who has sent h up lls. 0, or the reason to drop the message. */
 static unsigned
@@ -336,7 +336,7 @@ asp_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const vo
 	xk_demux(s, m);
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static int
 asp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
@@ -369,7 +369,7 @@ asp_get_participants(struct xk_session *session, struct xk_participants *partici
 	return 0;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct xk_session_ops asp_session_ops = {
 	.push = asp_push,

@@ -17,7 +17,7 @@ at_port(uint64_t port)
 	return p;
 }
 
-/* ---- a round trip ---------------------------------------------------------------------------------------------- */
+/* ---- a round trip ---- */
 
 TEST(asp_sends_and_receives)
 {
@@ -54,7 +54,7 @@ TEST(asp_takes_headers_in_pieces)
 	rig_free(r);
 }
 
-/* ---- sessions -------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---- */
 
 TEST(asp_opens_a_session_for_a_stranger)
 {
@@ -148,7 +148,7 @@ TEST(asp_knows_its_lengths_and_participants)
 	rig_free(r);
 }
 
-/* ---- drops ------------------------------------------------------------------------------------------------------ */
+/* ---- drops ---- */
 
 TEST(asp_drops_short_messages)
 {

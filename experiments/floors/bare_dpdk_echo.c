@@ -74,7 +74,7 @@ struct bare_port {
 	struct rte_mempool *pool;
 };
 
-/* ---- the device -------------------------------------------------------------------------------------------------- */
+/* ---- the device ---- */
 
 static int
 bare_start_eal(unsigned core, const char *device)
@@ -137,7 +137,7 @@ bare_swap(struct rte_mbuf *m)
 	memcpy(frame + 6, target, sizeof(target));
 }
 
-/* ---- the server -------------------------------------------------------------------------------------------------- */
+/* ---- the server ---- */
 
 /* Until it is killed. */
 static void
@@ -202,7 +202,7 @@ bare_start_server(const char *socket, unsigned core, bool yields)
 	return pid;
 }
 
-/* ---- the client -------------------------------------------------------------------------------------------------- */
+/* ---- the client ---- */
 
 static struct rte_mbuf *
 bare_request(const struct bare_port *port, const struct echo_frames *frames)
@@ -325,7 +325,7 @@ bare_client(const struct bare_options *o, const char *socket, bool yields, struc
 	return good;
 }
 
-/* ---- the program ------------------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 static void
 bare_print(const struct bare_options *o, const struct histogram *h, const struct machine *machine)

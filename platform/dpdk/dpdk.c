@@ -22,7 +22,7 @@ dpdk_now_ns(struct xk_platform *platform)
 	return clock_now_ns(&((struct dpdk_platform *)platform)->clock);
 }
 
-/* ---- sleep ------------------------------------------------------------------------------------------------------- */
+/* ---- sleep ---- */
 
 /* Makes the loop return by deadline_ns. False: that is now. */
 static bool
@@ -88,7 +88,7 @@ dpdk_timer_fired(evutil_socket_t fd, short what, void *argument)
 	self->timer_ns = UINT64_MAX;
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 /* A thread that DPDK has no room for works all the same, only slower: it has no cache of buffers. */
 static void
@@ -107,7 +107,7 @@ dpdk_thread_end(struct xk_platform *platform)
 		rte_thread_unregister();
 }
 
-/* ---- starting and stopping --------------------------------------------------------------------------------------- */
+/* ---- starting and stopping ---- */
 
 static const struct xk_platform_ops dpdk_ops = {
 	.now_ns = dpdk_now_ns,

@@ -62,7 +62,7 @@ bool xk_dpdk_has_hugepages(const struct xk_platform *platform);
  */
 struct event_base *xk_dpdk_event_base(struct xk_platform *platform);
 
-/* ---- link `virtio`: two processes of one machine, by shared memory; can sleep ---------------------------------- */
+/* ---- link `virtio`: two processes of one machine, by shared memory; can sleep ---- */
 
 enum xk_dpdk_end {
 	XK_DPDK_CLIENT, /* the virtio end; connects to the server's socket */
@@ -85,13 +85,13 @@ struct xk_port *xk_dpdk_virtio_open(struct xk_platform *platform, const struct x
 /* The path that `socket` stands for (its directory is made when missing). 0 or -errno. */
 int xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size);
 
-/* ---- link `ring`: two hosts in one process; poll only ----------------------------------------------------------- */
+/* ---- link `ring`: two hosts in one process; poll only ---- */
 
 /* Two ports, one for each platform, joined by two rings; closed in any order. 0 or -errno. */
 int xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const names[2], struct xk_port *ports[2],
 		      char *why, size_t size);
 
-/* ---- every port ------------------------------------------------------------------------------------------------- */
+/* ---- every port ---- */
 
 /* Whether somebody is at the other end. Frames sent while nobody is are dropped, as by a cable pulled out. Any context.
  */

@@ -43,7 +43,7 @@ static struct {
 	size_t log_len;
 } dpdk_eal = { .lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- DPDK's log -------------------------------------------------------------------------------------------------- */
+/* ---- DPDK's log ---- */
 
 static ssize_t
 dpdk_eal_log_write(void *cookie, const char *bytes, size_t len)
@@ -93,7 +93,7 @@ dpdk_eal_log_open(bool verbose)
 	return rte_openlog_stream(stream);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static unsigned
 dpdk_eal_memory_mb(const struct xk_dpdk_config *config)
@@ -124,7 +124,7 @@ dpdk_eal_has_hugepages(unsigned memory_mb)
 	return p != MAP_FAILED;
 }
 
-/* ---- starting ---------------------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 /* The processors that DPDK is told of: the driver's, or all that this process may use. "0@(0,1)". */
 static void

@@ -9,19 +9,16 @@
 #include "platform/clock.h"
 #include "platform/dpdk/dpdk.h"
 
-/* ---- eal.c --------------------------------------------------------------------------------------------------------
- */
+/* ---- eal.c ---- */
 
 /* Starts DPDK once; later calls only give the same clock. 0 or -errno and why. */
-int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *hugepages, char *why,
-		   size_t size);
+int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *hugepages, char *why, size_t size);
 
 /* What DPDK has logged since the last reset, errors only, in one line. */
 void dpdk_eal_log_reset(void);
 const char *dpdk_eal_log_text(char *text, size_t size);
 
-/* ---- dpdk.c -------------------------------------------------------------------------------------------------------
- */
+/* ---- dpdk.c ---- */
 
 struct dpdk_platform {
 	struct xk_platform base;
@@ -37,8 +34,7 @@ struct dpdk_platform {
 uint64_t dpdk_now_ns(struct xk_platform *platform);
 void dpdk_wake(struct xk_platform *platform);
 
-/* ---- buffer.c -----------------------------------------------------------------------------------------------------
- */
+/* ---- buffer.c ---- */
 
 /* An mbuf's private area: the segment that views it. */
 enum { DPDK_BUFFER_PRIVATE = 128, DPDK_BUFFER_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT };
@@ -90,8 +86,7 @@ struct xk_msg *dpdk_buffer_view(struct xk_platform *platform, const struct xk_ms
 void dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned dpdk_buffers_out(struct xk_platform *platform);
 
-/* ---- port.c -------------------------------------------------------------------------------------------------------
- */
+/* ---- port.c ---- */
 
 enum { DPDK_PORT_RING = 256, DPDK_PORT_MTU = 1500, DPDK_PORT_HEADERS = 18 };
 

@@ -19,7 +19,7 @@
 
 enum { DPDK_PORT_CHAIN = 16 }; /* a longer chain would fill the ring with crumbs */
 
-/* ---- receiving --------------------------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 /* Whether the bytes that m shows lie inside its buffer. */
 static inline bool
@@ -84,7 +84,7 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	return taken;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 static void
 dpdk_port_free(struct xk_msg *frame)
@@ -219,7 +219,7 @@ dpdk_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 	return sent;
 }
 
-/* ---- interrupts -------------------------------------------------------------------------------------------------- */
+/* ---- interrupts ---- */
 
 /*
  * Asks the device for interrupts, or for none, unless the other end has gone. A thread of DPDK's frees what the device
@@ -272,7 +272,7 @@ dpdk_port_watch(struct dpdk_port *self)
 	self->base.can_sleep = self->event != NULL && event_add(self->event, NULL) == 0;
 }
 
-/* ---- the other end ----------------------------------------------------------------------------------------------- */
+/* ---- the other end ---- */
 
 void
 dpdk_port_set_up(struct dpdk_port *port, bool up)
@@ -334,7 +334,7 @@ xk_dpdk_port_counts(const struct xk_port *port, struct xk_dpdk_port_counts *coun
 	counts->malformed = atomic_load_explicit(&self->malformed, memory_order_relaxed);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static const struct xk_port_ops dpdk_port_ops = {
 	.receive = dpdk_port_receive,

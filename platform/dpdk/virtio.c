@@ -32,7 +32,7 @@ struct dpdk_virtio {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
 
-/* ---- where the ends meet ----------------------------------------------------------------------------------------- */
+/* ---- where the ends meet ---- */
 
 /* Whether path is a directory of this user's, where no other can write. */
 static bool
@@ -152,7 +152,7 @@ dpdk_virtio_probe(const char *path)
 	return error;
 }
 
-/* ---- the server -------------------------------------------------------------------------------------------------- */
+/* ---- the server ---- */
 
 /* Removes a socket that a killed server has left at path; anything else there is a reason to refuse. */
 static int
@@ -249,7 +249,7 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 	return dpdk_port_start(port, why, size);
 }
 
-/* ---- the client -------------------------------------------------------------------------------------------------- */
+/* ---- the client ---- */
 
 static uint64_t
 dpdk_virtio_now_us(void)
@@ -318,7 +318,7 @@ dpdk_virtio_connect(struct dpdk_port *port, unsigned wait_ms, char *why, size_t 
 	return dpdk_port_start(port, why, size);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static void
 dpdk_virtio_closed(struct dpdk_port *port)

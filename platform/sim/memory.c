@@ -95,7 +95,7 @@ memory_of(struct xk_platform *platform)
 	return xk_container_of(platform, struct memory_platform, platform);
 }
 
-/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 /* One more segment is out. False: the limit does not allow it. */
 static bool
@@ -287,7 +287,7 @@ xk_memory_frame(struct xk_platform *platform, size_t len)
 	return m;
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 static uint64_t
 memory_now_ns(struct xk_platform *platform)
@@ -393,7 +393,7 @@ xk_memory_on_idle(struct xk_platform *platform, void (*idle)(void *context), voi
 	memory_of(platform)->idle_context = context;
 }
 
-/* ---- the platform ------------------------------------------------------------------------------------------------ */
+/* ---- the platform ---- */
 
 static const struct xk_platform_ops memory_platform_ops = {
 	.now_ns = memory_now_ns,
@@ -485,7 +485,7 @@ xk_memory_platform_recycle(struct xk_platform *platform)
 	platform->ops = &memory_bench_ops;
 }
 
-/* ---- ports ------------------------------------------------------------------------------------------------------- */
+/* ---- ports ---- */
 
 static struct memory_port *
 memory_port_of(struct xk_port *port)

@@ -42,7 +42,7 @@ void xk_memory_platform_recycle(struct xk_platform *platform);
  */
 struct xk_msg *xk_memory_frame(struct xk_platform *platform, size_t len);
 
-/* ---- the virtual clock ----------------------------------------------------------------------------------------- */
+/* ---- the virtual clock ---- */
 
 /* Lets ns pass. */
 void xk_memory_advance(struct xk_platform *platform, uint64_t ns);
@@ -57,7 +57,7 @@ void xk_memory_run_until(struct xk_platform *platform, uint64_t until_ns);
  */
 void xk_memory_on_idle(struct xk_platform *platform, void (*idle)(void *context), void *context);
 
-/* ---- ports ------------------------------------------------------------------------------------------------------- */
+/* ---- ports ---- */
 
 /*
  * A port whose transmitted frames wait to be taken. name is copied. It is closed with its `close` operation (a kernel

@@ -41,7 +41,7 @@ struct host {
 	char why[XK_DPDK_WHY];
 };
 
-/* ---- a host ------------------------------------------------------------------------------------------------------ */
+/* ---- a host ---- */
 
 static uint64_t
 now_ns(struct host *h)
@@ -116,7 +116,7 @@ host_send(struct host *h, struct xk_msg *m)
 	return true;
 }
 
-/* ---- messages, without the Message tool -------------------------------------------------------------------------- */
+/* ---- messages, without the Message tool ---- */
 
 static void
 msg_free(struct xk_msg *m)
@@ -214,7 +214,7 @@ ping_many(struct host *h, unsigned rounds)
 	return good;
 }
 
-/* ---- the other process ------------------------------------------------------------------------------------------- */
+/* ---- the other process ---- */
 
 struct peer {
 	pid_t pid;
@@ -372,7 +372,7 @@ socket_for(char *path, const char *name)
 	return path;
 }
 
-/* ---- the platform itself ----------------------------------------------------------------------------------------- */
+/* ---- the platform itself ---- */
 
 TEST(starts_again_after_a_stop_and_leaves_the_threads_cores_alone)
 {
@@ -547,7 +547,7 @@ TEST(threads_share_the_pool)
 	xk_dpdk_stop(h.platform);
 }
 
-/* ---- sleep ------------------------------------------------------------------------------------------------------- */
+/* ---- sleep ---- */
 
 TEST(a_sleep_ends_at_its_deadline_however_deadlines_move)
 {
@@ -626,7 +626,7 @@ TEST(programs_events_are_served_asleep_and_polling)
 	xk_dpdk_stop(h.platform);
 }
 
-/* ---- ring -------------------------------------------------------------------------------------------------------- */
+/* ---- ring ---- */
 
 struct rings {
 	struct host a, b;
@@ -797,7 +797,7 @@ TEST(views_and_their_owners_may_be_sent_one_after_the_other)
 	rings_close(&r);
 }
 
-/* ---- virtio ------------------------------------------------------------------------------------------------------ */
+/* ---- virtio ---- */
 
 /* This process is one end, a child that echoes the other. */
 static void

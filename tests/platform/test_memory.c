@@ -70,7 +70,7 @@ transmit(struct xk_port *port, struct xk_msg *m)
 	return false;
 }
 
-/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 /* In both modes a buffer is as platform.h says, also the second time it is given out. */
 static void
@@ -190,7 +190,7 @@ TEST(a_frame_ends_where_its_buffer_ends)
 	platform_end(platform);
 }
 
-/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+/* ---- clocks ---- */
 
 struct idler {
 	struct xk_platform *platform;
@@ -305,7 +305,7 @@ TEST(another_thread_ends_a_sleep)
 	platform_end(platforms[1]);
 }
 
-/* ---- ports ------------------------------------------------------------------------------------------------------- */
+/* ---- ports ---- */
 
 TEST(a_port_is_what_it_was_made)
 {
@@ -500,7 +500,7 @@ TEST(the_ends_of_a_port_can_be_functions)
 	platform_end(platform);
 }
 
-/* ---- two hosts on the real clock --------------------------------------------------------------------------------- */
+/* ---- two hosts on the real clock ---- */
 
 enum { PINGS = 2000 };
 

@@ -337,7 +337,7 @@ TEST(arp_asks_only_for_neighbours)
 	rig_free(r);
 }
 
-/* ---- a full table ---------------------------------------------------------------------------------------------- */
+/* ---- a full table ---- */
 
 static void
 inject_request_of(struct rig *r, unsigned host)
@@ -382,7 +382,7 @@ TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
 	rig_free(r);
 }
 
-/* ---- messages that wait ------------------------------------------------------------------------------------------ */
+/* ---- messages that wait ---- */
 
 struct outputs {
 	struct rig *r;

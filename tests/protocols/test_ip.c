@@ -138,8 +138,7 @@ inject_fragment(struct rig *r, uint16_t id, size_t start, size_t end, bool more)
 	inject(r, &d);
 }
 
-/* ---- round trip ----------------------------------------------------------------------------------------------------
- */
+/* ---- round trip ---- */
 
 TEST(sends_a_datagram)
 {
@@ -222,8 +221,7 @@ TEST(the_time_to_live_is_a_setting)
 	rig_free(r);
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 TEST(a_session_is_shared)
 {
@@ -378,8 +376,7 @@ TEST(answers_questions)
 	rig_free(r);
 }
 
-/* ---- strangers -----------------------------------------------------------------------------------------------------
- */
+/* ---- strangers ---- */
 
 TEST(a_strangers_datagram_opens_a_session_that_answers)
 {
@@ -532,8 +529,7 @@ TEST(an_unwanted_session_is_refused)
 	rig_free(r);
 }
 
-/* ---- what is dropped -----------------------------------------------------------------------------------------------
- */
+/* ---- what is dropped ---- */
 
 static void
 check_dropped(struct rig *r, const struct datagram *d, const char *why)
@@ -682,8 +678,7 @@ TEST(every_truncation_is_noticed)
 	rig_free(r);
 }
 
-/* ---- fragments sent ------------------------------------------------------------------------------------------------
- */
+/* ---- fragments sent ---- */
 
 /* Takes what was sent and puts it together by offsets. Its length, or -1: it is not the pattern in proper fragments. */
 static long
@@ -822,8 +817,7 @@ TEST(whole_datagrams_have_numbers_of_their_own)
 	rig_free(r);
 }
 
-/* ---- fragments received --------------------------------------------------------------------------------------------
- */
+/* ---- fragments received ---- */
 
 TEST(fragments_are_put_together_and_delivered_once)
 {
@@ -962,8 +956,7 @@ TEST(a_longest_datagram_makes_it_there)
 	rig_free(r);
 }
 
-/* ---- anything at all -----------------------------------------------------------------------------------------------
- */
+/* ---- anything at all ---- */
 
 static uint64_t
 next_random(uint64_t *state)

@@ -177,7 +177,7 @@ TEST(datagrams_differ_in_any_part_of_their_key)
 	bench_free(b);
 }
 
-/* ---- fragments that are wrong by themselves --------------------------------------------------------------------- */
+/* ---- fragments that are wrong by themselves ---- */
 
 TEST(wrong_fragments_are_discarded_alone)
 {
@@ -199,7 +199,7 @@ TEST(wrong_fragments_are_discarded_alone)
 	bench_free(b);
 }
 
-/* ---- what refuses a datagram ------------------------------------------------------------------------------------- */
+/* ---- what refuses a datagram ---- */
 
 TEST(a_duplicate_is_ignored)
 {
@@ -284,7 +284,7 @@ TEST(data_behind_the_end_refuses)
 	bench_free(b);
 }
 
-/* ---- every arrangement of up to three chunks ------------------------------------------------------------------- */
+/* ---- every arrangement of up to three chunks ---- */
 
 enum { UNITS = 4, UNIT = 8 };
 
@@ -470,8 +470,7 @@ TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
 	bench_free(b);
 }
 
-/* ---- random fragmentations ----------------------------------------------------------------------------------------
- */
+/* ---- random fragmentations ---- */
 
 static uint64_t
 next_random(uint64_t *state)
@@ -559,8 +558,7 @@ TEST(random_fragmentations_in_random_order)
 	bench_free(b);
 }
 
-/* ---- time and bounds ------------------------------------------------------------------------------------------------
- */
+/* ---- time and bounds ---- */
 
 TEST(time_begins_with_the_first_fragment_and_is_never_extended)
 {

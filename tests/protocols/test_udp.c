@@ -85,8 +85,7 @@ inject(struct rig *r, uint16_t source, uint16_t destination)
 	rig_inject_bytes(r, bytes, len);
 }
 
-/* ---- round trip
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- round trip ---- */
 
 TEST(sends_a_datagram)
 {
@@ -216,8 +215,7 @@ TEST(a_header_in_pieces_is_read)
 	rig_free(r);
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 TEST(one_session_for_each_pair_of_ports)
 {
@@ -397,8 +395,7 @@ TEST(without_a_buffer_for_the_header_nothing_is_sent)
 	rig_free(r);
 }
 
-/* ---- strangers
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- strangers ---- */
 
 TEST(a_strangers_datagram_opens_a_session_that_answers)
 {
@@ -474,8 +471,7 @@ TEST(a_broadcast_is_verified_and_answered)
 	rig_free(r);
 }
 
-/* ---- what is dropped
- * ------------------------------------------------------------------------------------------------- */
+/* ---- what is dropped ---- */
 
 TEST(nobodys_port_is_dropped)
 {
@@ -561,8 +557,7 @@ TEST(a_checksum_of_zero_is_none)
 	rig_free(r);
 }
 
-/* ---- anything at all, through everything below
- * ------------------------------------------------------------------------ */
+/* ---- anything at all, through everything below ---- */
 
 static uint64_t
 next_random(uint64_t *state)

@@ -86,7 +86,7 @@ end(struct rig *r)
 	rig_free(r);
 }
 
-/* ---- server -------------------------------------------------------------------------------------------------- */
+/* ---- server ---- */
 
 TEST(udptest_sends_every_message_back)
 {
@@ -136,7 +136,7 @@ TEST(udptest_counts_echoes_that_cannot_be_sent)
 	rig_free(r);
 }
 
-/* ---- client -------------------------------------------------------------------------------------------------- */
+/* ---- client ---- */
 
 TEST(udptest_counts_rounds_exactly_and_no_warm_up)
 {

@@ -267,8 +267,7 @@ TEST(vnet_counts_enables_and_refuses_a_second_upper)
 	rig_free(r);
 }
 
-/* ---- lazy sessions --------------------------------------------------------------------------------------------------
- */
+/* ---- lazy sessions ---- */
 
 TEST(vnet_opens_lazily_and_asks_when_something_is_sent)
 {
@@ -337,8 +336,7 @@ TEST(vnet_lazy_session_stands_beside_the_one_that_receives)
 	rig_free(r);
 }
 
-/* ---- what can be asked, and several links --------------------------------------------------------------------------
- */
+/* ---- what can be asked, and several links ---- */
 
 TEST(vnet_answers_what_its_interfaces_are)
 {
@@ -443,8 +441,7 @@ TEST(vnet_knows_links_of_two_hosts)
 	rig_free(r);
 }
 
-/* ---- many threads: sessions come, are opened and closed, and make room, while messages pass ------------------------
- */
+/* ---- many threads: sessions come, are opened and closed, and make room, while messages pass ---- */
 
 enum { THREADS_PEERS = 24, THREADS_FRAMES = 6000, THREADS_OPENS = 300, THREADS_NAPS = 60000 };
 

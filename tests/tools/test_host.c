@@ -133,7 +133,7 @@ TEST(links_are_refused_by_name)
 	CHECK(link->in_process);
 }
 
-/* ---- a pair in this process ---------------------------------------------------------------------------------- */
+/* ---- a pair in this process ---- */
 
 static struct xk_udptest_result last;
 static sem_t done;

@@ -14,7 +14,7 @@
 #include "tests/test.h"
 #include "tools/pair.h"
 
-/* ---- an end that does what the size of a block says --------------------------------------------------------- */
+/* ---- an end that does what the size of a block says ---- */
 
 enum { SIZE_GOOD, SIZE_FAILS, SIZE_DIES, SIZE_EXITS, SIZE_WAITS };
 
@@ -73,7 +73,7 @@ be_an_end(int argc, char **argv)
 	_exit(pair_serve(atoi(argv[1] + 10), &ops, NULL));
 }
 
-/* ---- what is printed meanwhile --------------------------------------------------------------------------------- */
+/* ---- what is printed meanwhile ---- */
 
 static char said[8192];
 static int said_file, said_stderr;
@@ -121,7 +121,7 @@ run(struct pair *pair, uint32_t size, struct pair_result *result)
 	return pair_run(pair, &block, result);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 TEST(both_processes_answer)
 {

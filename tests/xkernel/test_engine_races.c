@@ -9,8 +9,7 @@
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine.h"
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------
- */
+/* ---- helpers ---- */
 
 static unsigned
 seed_of(const char *test)
@@ -67,8 +66,7 @@ wait_until(_Atomic unsigned *counter, unsigned wanted)
 	return atomic_load(counter) >= wanted;
 }
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---- */
 
 struct probe {
 	struct host *host;
@@ -316,8 +314,7 @@ TEST(a_session_that_was_used_gets_a_second_chance)
 	host_free(h);
 }
 
-/* ---- sessions under threads ----------------------------------------------------------------------------------------
- */
+/* ---- sessions under threads ---- */
 
 enum { CROWD_KEYS = 8, CROWD_ROUNDS = 3000, CROWD = 3 };
 
@@ -475,8 +472,7 @@ TEST(sessions_come_and_go_under_everybody)
 	check_crowd(XK_REGULAR, XK_DRIVER_INTERRUPT, XK_RESUME_THREAD, seed + 2);
 }
 
-/* ---- enables -------------------------------------------------------------------------------------------------------
- */
+/* ---- enables ---- */
 
 struct enabling {
 	struct host *host;
@@ -518,8 +514,7 @@ TEST(enables_are_counted_right_by_several_at_once)
 	host_free(h);
 }
 
-/* ---- event handlers that wait --------------------------------------------------------------------------------------
- */
+/* ---- event handlers that wait ---- */
 
 static void
 handler_that_waits(struct xk_event *event, void *argument)
@@ -595,8 +590,7 @@ TEST(stopping_ends_the_waits_of_event_handlers)
 	}
 }
 
-/* ---- stacks --------------------------------------------------------------------------------------------------------
- */
+/* ---- stacks ---- */
 
 static void
 application_that_counts(void *argument)
@@ -641,8 +635,7 @@ TEST(an_ordered_session_without_a_stack_left_drops_by_name)
 	host_free(h);
 }
 
-/* ---- time-outs -----------------------------------------------------------------------------------------------------
- */
+/* ---- time-outs ---- */
 
 static void
 wait_a_little(struct top *top, struct xk_session *lls, struct xk_msg *m)
@@ -736,8 +729,7 @@ TEST(within_one_microsecond_the_older_event_wins)
 	check_same_microsecond(false);
 }
 
-/* ---- budgets, on a virtual clock -----------------------------------------------------------------------------------
- */
+/* ---- budgets, on a virtual clock ---- */
 
 /* Takes as many microseconds as the message's second byte says, then asks whether that was too long. */
 static void
@@ -838,8 +830,7 @@ TEST(a_message_that_the_driver_resumes_still_has_its_budget)
 	host_free(h);
 }
 
-/* ---- counts --------------------------------------------------------------------------------------------------------
- */
+/* ---- counts ---- */
 
 TEST(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last)
 {
@@ -934,8 +925,7 @@ TEST(counts_may_be_read_while_threads_come_and_go)
 	host_free(h);
 }
 
-/* ---- reconfiguring -------------------------------------------------------------------------------------------------
- */
+/* ---- reconfiguring ---- */
 
 static void
 handler_that_goes_on(struct xk_event *event, void *argument)
@@ -1000,8 +990,7 @@ TEST(parked_stacks_survive_a_change_of_mode_and_of_threads)
 	host_free(h);
 }
 
-/* ---- stopping ------------------------------------------------------------------------------------------------------
- */
+/* ---- stopping ---- */
 
 static void
 application_that_takes_long(void *argument)
@@ -1083,8 +1072,7 @@ TEST(stopping_at_any_moment_ends)
 	}
 }
 
-/* ---- the driver's fairness -----------------------------------------------------------------------------------------
- */
+/* ---- the driver's fairness ---- */
 
 static unsigned
 receive_for_ever(void *context, struct xk_msg **frames, unsigned max)
@@ -1178,8 +1166,7 @@ TEST(a_full_input_queue_that_empties_lets_frames_in_again)
 	host_free(h);
 }
 
-/* ---- transmit ------------------------------------------------------------------------------------------------------
- */
+/* ---- transmit ---- */
 
 struct sender {
 	struct host *host;
@@ -1374,8 +1361,7 @@ TEST(a_kernel_that_was_stopped_starts_again)
 	host_free(h);
 }
 
-/* ---- one process, several hosts; no threads at all -----------------------------------------------------------------
- */
+/* ---- one process, several hosts; no threads at all ---- */
 
 TEST(several_kernels_share_a_process)
 {

@@ -6,8 +6,7 @@
 #include "tests/test.h"
 #include "xkernel/engine.h"
 
-/* ---- the wheel's lock, with a door: what another thread could do each time it is given up -------------------------
- */
+/* ---- the wheel's lock, with a door: what another thread could do each time it is given up ---- */
 
 static void (*spin_door)(void *argument);
 static void *spin_argument;
@@ -32,8 +31,7 @@ xk_spin_unlock(_Atomic uint32_t *lock)
 	spin_door = door;
 }
 
-/* ---- what the wheel asks of the kernel ----------------------------------------------------------------------------
- */
+/* ---- what the wheel asks of the kernel ---- */
 
 /* A kernel that is nothing but a wheel and a clock. */
 struct host {
@@ -113,8 +111,7 @@ random_wide(uint64_t *state, unsigned bits)
 	return random_next(state) & ((UINT64_C(1) << random_next(state) % (bits + 1)) - 1);
 }
 
-/* ---- one at a time --------------------------------------------------------------------------------------------------
- */
+/* ---- one at a time ---- */
 
 TEST(an_event_fires_when_due_and_not_before)
 {
@@ -322,8 +319,7 @@ TEST(what_is_scheduled_while_a_slot_is_emptied_fires_after_what_was_there)
 	host_free(host);
 }
 
-/* ---- against a model ------------------------------------------------------------------------------------------------
- */
+/* ---- against a model ---- */
 
 enum { MODEL_EVENTS = 150 };
 
@@ -484,8 +480,7 @@ TEST(the_wheel_does_what_a_sorted_list_does)
 	}
 }
 
-/* ---- several threads ------------------------------------------------------------------------------------------------
- */
+/* ---- several threads ---- */
 
 enum { CROWD_THREADS = 2, CROWD_EVENTS = 64, CROWD_ROUNDS = 20000 };
 

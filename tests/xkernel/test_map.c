@@ -348,7 +348,7 @@ TEST(keys_that_differ_in_few_bits_are_spread_whatever_the_seed)
 	}
 }
 
-/* ---- for_each ---------------------------------------------------------------------------------------------------- */
+/* ---- for_each ---- */
 
 static void
 visit_thing(void *object, void *context)
@@ -422,7 +422,7 @@ TEST(for_each_visits_nothing_that_left_the_map_while_it_grew)
 	rig_free(&rig);
 }
 
-/* ---- at random, against an array --------------------------------------------------------------------------------- */
+/* ---- at random, against an array ---- */
 
 enum { RANDOM_KEYS = 1500, RANDOM_STEPS = 100000 };
 
@@ -478,7 +478,7 @@ TEST(random_operations_agree_with_an_array)
 	rig_free(&rig);
 }
 
-/* ---- readers while one writes ------------------------------------------------------------------------------------ */
+/* ---- readers while one writes ---- */
 
 enum { STAYING = 64, MOVING = 4000, READERS = 2, WRITERS = 2, ROUNDS = 3 };
 

@@ -132,7 +132,7 @@ chain(struct xk_platform *platform, const size_t *lens)
 
 #define CHAIN(platform, ...) chain(platform, (const size_t[]){ __VA_ARGS__, 0 })
 
-/* ---- new, from, free, reference ---------------------------------------------------------------------------------- */
+/* ---- new, from, free, reference ---- */
 
 TEST(a_new_message_has_headroom_and_its_length)
 {
@@ -229,7 +229,7 @@ TEST(a_reference_shares_the_bytes_and_outlives_the_original)
 	platform_end(platform);
 }
 
-/* ---- push -------------------------------------------------------------------------------------------------------- */
+/* ---- push ---- */
 
 TEST(push_stays_in_the_headroom_while_there_is_some)
 {
@@ -327,7 +327,7 @@ TEST(push_in_front_of_an_emptied_segment_gives_it_back)
 	platform_end(platform);
 }
 
-/* ---- peek and pop ------------------------------------------------------------------------------------------------ */
+/* ---- peek and pop ---- */
 
 TEST(pop_and_peek_of_more_than_there_is_say_so)
 {
@@ -452,7 +452,7 @@ TEST(empty_segments_are_given_back_as_they_are_passed)
 	platform_end(platform);
 }
 
-/* ---- truncate, split, join --------------------------------------------------------------------------------------- */
+/* ---- truncate, split, join ---- */
 
 TEST(truncate_cuts_at_every_place)
 {
@@ -571,7 +571,7 @@ TEST(join_with_nothing_is_the_same_message)
 	platform_end(platform);
 }
 
-/* ---- copy_out and sum -------------------------------------------------------------------------------------------- */
+/* ---- copy_out and sum ---- */
 
 TEST(copy_out_takes_any_range_and_nothing_beyond_the_end)
 {
@@ -658,7 +658,7 @@ TEST(a_sum_of_ones_and_of_zeros_over_a_longest_message)
 	platform_end(platform);
 }
 
-/* ---- all operations at random, against flat arrays --------------------------------------------------------------- */
+/* ---- all operations at random, against flat arrays ---- */
 
 enum { MODEL_MESSAGES = 6, MODEL_MAX = 12000, MODEL_STEPS = 20000 };
 

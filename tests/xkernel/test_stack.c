@@ -250,7 +250,7 @@ TEST(an_impossible_size_is_refused)
 	CHECK(xk_context_map(&context, SIZE_MAX / 2) < 0);
 }
 
-/* ---- other threads ----------------------------------------------------------------------------------------------- */
+/* ---- other threads ---- */
 
 /* The stack goes on under whichever driver switched to it last. */
 struct traveller {
@@ -394,7 +394,7 @@ TEST(many_contexts_are_carried_by_two_threads)
 	}
 }
 
-/* ---- the guard page ---------------------------------------------------------------------------------------------- */
+/* ---- the guard page ---- */
 
 __attribute__((noinline)) static uint64_t
 recurse(uint64_t depth)

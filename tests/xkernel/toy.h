@@ -44,7 +44,7 @@ struct top {
 	void *argument;                                                         /* the test's own */
 };
 
-/* ---- the toy protocols ------------------------------------------------------------------------------------------- */
+/* ---- the toy protocols ---- */
 
 static inline int
 wire_push(struct xk_session *s, struct xk_msg *m)
@@ -214,7 +214,7 @@ static const struct xk_protocol_type middle_type = {
 	.name = "middle", .ops = &middle_ops, .size = sizeof(struct xk_protocol), .offers = XK_ASYNC
 };
 
-/* ---- a host ------------------------------------------------------------------------------------------------------ */
+/* ---- a host ---- */
 
 struct host {
 	struct xk_platform *platform;

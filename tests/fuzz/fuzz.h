@@ -1,0 +1,93 @@
+/*
+ * fuzz.h - what the fuzzers share.
+ *
+ * fuzz_frames.c and fuzz_graph.c each define LLVMFuzzerTestOneInput, for libFuzzer (run.sh) and for a CUnit program
+ * that calls it with inputs of its own making (test_fuzz.c, test_fuzz_graph.c). What must hold and does not ends the
+ * process with a message.
+ *
+ * An input of fuzz_frames is a script: one byte that chooses the graph's policies (enum fuzz_policy), then records. A
+ * record begins with a byte that says what happens (enum fuzz_record; its upper four bits are an argument).
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+
+/* Ends the process. */
+__attribute__((noreturn)) void fuzz_failed(const char *what, const char *file, int line);
+
+#define FUZZ_CHECK(condition) ((condition) ? (void)0 : fuzz_failed(#condition, __FILE__, __LINE__))
+
+/* splitmix64 (Steele, Lea, Flood 2014): good numbers from any seed, zero and one as well. */
+static inline uint64_t
+fuzz_random(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/* ---- scripts ----------------------------------------------------------------------------------------------------- */
+
+enum fuzz_policy {
+	FUZZ_EXPLICIT = 1 << 0, /* every edge hands off */
+	FUZZ_ORDERED = 1 << 1,  /* order=session */
+	FUZZ_NO_WAIT = 1 << 2,  /* implicit=fail */
+	FUZZ_POLICIES = 8,
+};
+
+enum fuzz_record {
+	/* 0 to 7: a frame: 16 bits of length, lowest first, and the bytes; these three are bits */
+	FUZZ_FIX_IP = 1,  /* the IP header's checksum is set right */
+	FUZZ_FIX_UDP = 2, /* ... the UDP checksum, and the IP header's */
+	FUZZ_SPLIT = 4,   /* in two segments; argument: where. Without: argument - 1 is how many buffers are left */
+	FUZZ_TIME = 8,    /* argument: 2^argument ms pass */
+	FUZZ_OPEN,        /* a session to a peer is opened; argument: slot; a byte: whose */
+	FUZZ_LAZY,        /* a lazy one, and something is pushed on it; the same */
+	FUZZ_CLOSE,       /* argument: slot */
+	FUZZ_PUSH,        /* argument: slot; 16 bits: bytes */
+	FUZZ_SERVE,       /* argument odd: the server is open to everybody from now on; even: to nobody */
+	FUZZ_FIRST_FREE,
+};
+
+enum {
+	FUZZ_HOST = 0x0a4d0002, /* 10.77.0.2, of a network of 24 bits */
+	FUZZ_PORT = 2001,       /* the server's */
+	FUZZ_MTU = 600,
+	FUZZ_PEERS = 6, /* hosts 10.77.0.16 and on, link addresses 02:00:00:00:00:10 and on */
+	FUZZ_SLOTS = 4,
+	FUZZ_FRAME_MAX = 2047,
+	FUZZ_SCRIPT_MAX = 1 << 16,
+};
+
+#define FUZZ_LINK UINT64_C(0x020000000001)
+#define FUZZ_PEER_LINK UINT64_C(0x020000000010)
+#define FUZZ_PEER_HOST UINT32_C(0x0a4d0010)
+
+/* Sets right the checksums of a frame that holds a whole UDP datagram (udp false: the IP header's alone). */
+void fuzz_fix_checksums(uint8_t *frame, size_t len, bool udp);
+
+/* Writes a script of at most max bytes: traffic as peers would send it, with faults. Returns its length. */
+size_t fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed);
+
+/* Changes a script in place: records, fields of frames. Returns its length. */
+size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t seed);
+
+/* ---- runs of a CUnit program --------------------------------------------------------------------------------------- */
+
+/*
+ * Calls LLVMFuzzerTestOneInput with the inputs that make writes (at most max bytes) from `runs` seeds, in a child, and
+ * prints the seed where one fails. XK_FUZZ_SEED=N in the environment: with the seed N alone, in this process.
+ * XK_TEST_LONG=1: 50 times as many. False: one failed.
+ */
+bool fuzz_runs(unsigned runs, size_t max, size_t (*make)(uint8_t *input, size_t max, uint64_t seed));
+
+#endif
