@@ -1,29 +1,31 @@
 /*
- * arp.c - the link addresses of neighbours.
+ * arp.c - the link addresses of neighbours: what arrives, and what is asked. arp_table.c has what is known.
  *
  * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
- * Participants: none; ARP is asked by control (arp.h): set the own address, resolve (may wait), look up, output (a
- *               message that waits here for its link address)
+ * Participants: none; ARP is asked by control
+ * Control:      (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
+ *               link address); the link answers the others
+ * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
+ *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
+ *               longest makes room, but never what is being waited for.
+ * Settings:     entries, age, timeout, tries
  * Drops:        bad_hardware, bad_protocol, bad_length, bad_operation (a field's value), bad_sender (not who sent the
  *               frame), bad_address (no host of this network), conflict (somebody else claims our address; traced),
  *               unasked (a reply), queue_full (one message too many waits for a host), unresolved (nobody answered),
  *               table_full (everything in the table is being asked for)
  * Counters:     requests_in, replies_in, others (requests for others), requests_out, replies_out, learned (entries made
  *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer)
- * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
- * most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for longest makes
- * room, but never what is being waited for. Not done:     announcing and probing the own address (RFC 5227), several
- * addresses on one link, refreshing an entry before it has become too old Graph:        vnet -> arp; arp -> eth
+ * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link, refreshing an entry
+ *               before it has become too old
+ * Graph:        vnet -> arp; arp -> eth
  */
 #include "protocols/arp.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/queue.h>
 
+#include "protocols/arp_private.h"
 #include "protocols/eth.h"
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/trace.h"
 
 enum {
@@ -41,8 +43,6 @@ enum {
 
 enum { ARP_ETHERNET = 1, ARP_IPV4 = 0x0800, ARP_REQUEST = 1, ARP_REPLY = 2 };
 
-enum { ARP_QUEUE = 4, ARP_NS_PER_US = 1000 };
-
 enum {
 	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
 	ARP_DROP_BAD_PROTOCOL,
@@ -57,64 +57,10 @@ enum {
 	ARP_DROP_TABLE_FULL,
 };
 
-enum {
-	ARP_COUNT_REQUESTS_IN,
-	ARP_COUNT_REPLIES_IN,
-	ARP_COUNT_OTHERS,
-	ARP_COUNT_REQUESTS_OUT,
-	ARP_COUNT_REPLIES_OUT,
-	ARP_COUNT_LEARNED,
-	ARP_COUNT_REPLACED,
-	ARP_COUNT_UNREACHABLE,
-};
-
 struct arp_packet {
 	uint32_t operation;
 	uint64_t sender_link, target_link;
 	uint32_t sender_host, target_host;
-};
-
-enum arp_state {
-	ARP_FREE,   /* not in the table */
-	ARP_ASKING, /* its timer runs */
-	ARP_KNOWN,
-	ARP_FAILED, /* not in the table; those who waited are still leaving */
-};
-
-/* Messages that were waiting for one host. */
-struct arp_queue {
-	unsigned count;
-	struct xk_arp_output outputs[ARP_QUEUE];
-};
-
-/* Entries are made once, by init: a timer or a waiter that comes late finds one in another state, never none. */
-struct arp_entry {
-	struct arp_entry *next; /* in its bucket */
-	TAILQ_ENTRY(arp_entry) by_use;
-	struct arp *arp;
-	enum arp_state state;
-	uint32_t host;
-	uint64_t link;
-	uint64_t expires_ns;
-	unsigned tries;
-	unsigned waiters; /* they keep the entry from being replaced */
-	uint64_t round;   /* which asking this is: who waits for an older one has failed */
-	struct xk_semaphore answered;
-	struct xk_event timer;
-	struct arp_queue queue;
-};
-
-struct arp {
-	struct xk_protocol protocol;
-	uint64_t entry_count, age_ns, timeout_ns, tries;
-	uint64_t link;
-	struct xk_session *broadcast;
-	struct xk_lock lock; /* over all that follows */
-	struct xk_network network;
-	struct arp_entry *entries;
-	struct arp_entry **buckets;
-	unsigned bucket_mask;
-	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
 };
 
 static struct arp *
@@ -208,155 +154,12 @@ arp_send_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet 
 	xk_push(lls, m);
 }
 
-/* ---- the table; arp->lock is held ---- */
-
-static struct arp_entry **
-arp_bucket(struct arp *arp, uint32_t host)
-{
-	return &arp->buckets[(uint32_t)(host * UINT32_C(2654435761)) >> 16 & arp->bucket_mask];
-}
-
-static struct arp_entry *
-arp_find(struct arp *arp, uint32_t host)
-{
-	struct arp_entry *e = *arp_bucket(arp, host);
-
-	while (e != NULL && e->host != host)
-		e = e->next;
-	return e;
-}
-
-/* What waits in e moves to queue, to be sent or dropped when the lock is no longer held. */
-static void
-arp_take_queue(struct arp_entry *e, struct arp_queue *queue)
-{
-	*queue = e->queue;
-	e->queue.count = 0;
-}
-
-static void
-arp_wake(struct arp_entry *e)
-{
-	for (unsigned i = 0; i < e->waiters; i++)
-		xk_semaphore_signal(&e->answered);
-}
-
-/* Takes e, which is ASKING or KNOWN, out of the table. */
-static void
-arp_remove(struct arp *arp, struct arp_entry *e, enum arp_state state)
-{
-	struct arp_entry **at = arp_bucket(arp, e->host);
-
-	while (*at != e)
-		at = &(*at)->next;
-	*at = e->next;
-	e->state = state;
-	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
-	TAILQ_REMOVE(&arp->by_use, e, by_use);
-	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
-}
-
-static void
-arp_use(struct arp *arp, struct arp_entry *e)
-{
-	TAILQ_REMOVE(&arp->by_use, e, by_use);
-	TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
-}
-
-static bool
-arp_may_be_replaced(const struct arp_entry *e, bool learning)
-{
-	return e->waiters == 0 && (!learning || e->state != ARP_ASKING);
-}
-
-/*
- * An entry for host, which has none; *queue is what waited in the one it replaces. learning: for a stranger, who does
- * not replace what this host asks for. NULL: none may be replaced.
- */
-static struct arp_entry *
-arp_add(struct arp *arp, uint32_t host, bool learning, struct arp_queue *queue)
-{
-	struct arp_entry *e, **bucket = arp_bucket(arp, host);
-
-	e = TAILQ_FIRST(&arp->by_use);
-	while (e != NULL && !arp_may_be_replaced(e, learning))
-		e = TAILQ_NEXT(e, by_use);
-	if (e == NULL)
-		return NULL;
-	if (e->state == ARP_ASKING || e->state == ARP_KNOWN) {
-		arp_take_queue(e, queue);
-		arp_remove(arp, e, ARP_FREE);
-		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
-	}
-	e->host = host;
-	e->next = *bucket;
-	*bucket = e;
-	arp_use(arp, e);
-	return e;
-}
-
-/* e, which is in the table, has become known or is confirmed. */
-static void
-arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue)
-{
-	if (e->state == ARP_ASKING) {
-		xk_event_cancel(&e->timer);
-		arp_wake(e);
-		arp_take_queue(e, queue);
-	}
-	e->state = ARP_KNOWN;
-	e->link = link;
-	e->expires_ns = xk_now_ns(&arp->protocol) + arp->age_ns;
-}
-
-static void
-arp_ask(struct arp *arp, struct arp_entry *e)
-{
-	e->state = ARP_ASKING;
-	e->tries = 1;
-	e->round++;
-	e->queue.count = 0;
-	if (e->waiters == 0)
-		xk_semaphore_init(&e->answered, &arp->protocol, 0);
-	xk_event_schedule(&e->timer, arp->timeout_ns / ARP_NS_PER_US);
-}
-
-static bool
-arp_is_known(struct arp *arp, const struct arp_entry *e)
-{
-	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
-}
-
 static bool
 arp_may_ask(const struct arp *arp, uint32_t host)
 {
 	const struct xk_network *network = &arp->network;
 
 	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
-}
-
-/*
- * The entry of host, ASKING or KNOWN; *asks: the caller must send the request when the lock is no longer held. *queue:
- * what waited in an entry that was replaced. NULL: the table is full of what is being waited for.
- */
-static struct arp_entry *
-arp_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queue)
-{
-	struct arp_entry *e = arp_find(arp, host);
-
-	*asks = false;
-	if (e == NULL) {
-		e = arp_add(arp, host, false, queue);
-		if (e == NULL)
-			return NULL;
-	} else {
-		arp_use(arp, e);
-		if (e->state == ARP_ASKING || arp_is_known(arp, e))
-			return e;
-	}
-	*asks = true;
-	arp_ask(arp, e);
-	return e;
 }
 
 /* ---- what waits; the lock is not held ---- */
@@ -394,10 +197,7 @@ arp_timeout(struct xk_event *event, void *argument)
 		if (again) {
 			xk_event_schedule(event, arp->timeout_ns / ARP_NS_PER_US);
 		} else {
-			arp_take_queue(e, &queue);
-			arp_wake(e);
-			arp_remove(arp, e, ARP_FAILED);
-			xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);
+			arp_table_give_up(arp, e, &queue);
 			xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", host);
 		}
 	}
@@ -441,7 +241,7 @@ arp_resolve(struct arp *arp, struct xk_arp_binding *binding)
 	if (!arp_may_ask(arp, binding->host))
 		goto out;
 	status = -ENOBUFS;
-	e = arp_get(arp, binding->host, &asks, &queue);
+	e = arp_table_get(arp, binding->host, &asks, &queue);
 	if (e == NULL)
 		goto out;
 	status = e->state == ARP_KNOWN ? 0 : arp_wait(arp, e, arp->network.host, asks);
@@ -460,9 +260,9 @@ arp_lookup(struct arp *arp, struct xk_arp_binding *binding)
 	int status = -ENOENT;
 
 	xk_lock(&arp->lock);
-	e = arp_find(arp, binding->host);
-	if (e != NULL && arp_is_known(arp, e)) {
-		arp_use(arp, e);
+	e = arp_table_find(arp, binding->host);
+	if (e != NULL && arp_table_is_known(arp, e)) {
+		arp_table_use(arp, e);
 		binding->link = e->link;
 		status = 0;
 	}
@@ -480,7 +280,7 @@ arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uin
 	*asks = false;
 	if (!arp_may_ask(arp, output->host))
 		return ARP_DROP_UNRESOLVED;
-	e = arp_get(arp, output->host, asks, replaced);
+	e = arp_table_get(arp, output->host, asks, replaced);
 	if (e == NULL)
 		return ARP_DROP_TABLE_FULL;
 	if (e->state == ARP_KNOWN)
@@ -543,18 +343,18 @@ arp_check_host(const struct xk_network *network, const struct arp_packet *packet
 static unsigned
 arp_merge(struct arp *arp, const struct arp_packet *packet, bool mine, struct arp_queue *queue)
 {
-	struct arp_entry *e = arp_find(arp, packet->sender_host);
+	struct arp_entry *e = arp_table_find(arp, packet->sender_host);
 	bool announces = packet->sender_host == packet->target_host;
 
 	if (packet->operation == ARP_REPLY && (e == NULL || (!mine && !announces)))
 		return ARP_DROP_UNASKED;
 	if (e == NULL && mine && packet->sender_host != 0) {
-		e = arp_add(arp, packet->sender_host, true, queue);
+		e = arp_table_add(arp, packet->sender_host, queue);
 		if (e != NULL)
 			xk_count(&arp->protocol, ARP_COUNT_LEARNED);
 	}
 	if (e != NULL)
-		arp_learn(arp, e, packet->sender_link, queue);
+		arp_table_learn(arp, e, packet->sender_link, queue);
 	return XK_DROP_NONE;
 }
 
@@ -613,44 +413,6 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- life and control ---- */
 
-static int
-arp_table_init(struct arp *arp)
-{
-	unsigned buckets = 1;
-
-	while (buckets < arp->entry_count)
-		buckets *= 2;
-	arp->bucket_mask = buckets - 1;
-	arp->buckets = calloc(buckets, sizeof(struct arp_entry *));
-	arp->entries = calloc(arp->entry_count, sizeof(*arp->entries));
-	if (arp->buckets == NULL || arp->entries == NULL)
-		return -ENOMEM;
-	TAILQ_INIT(&arp->by_use);
-	for (unsigned i = 0; i < arp->entry_count; i++) {
-		struct arp_entry *e = &arp->entries[i];
-
-		e->arp = arp;
-		xk_event_init(&e->timer, arp->protocol.kernel, arp_timeout, e);
-		xk_semaphore_init(&e->answered, &arp->protocol, 0);
-		TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
-	}
-	return 0;
-}
-
-static void
-arp_table_fini(struct arp *arp)
-{
-	for (unsigned i = 0; arp->entries != NULL && i < arp->entry_count; i++) {
-		struct arp_entry *e = &arp->entries[i];
-
-		xk_event_cancel(&e->timer);
-		for (unsigned j = 0; j < e->queue.count; j++)
-			xk_msg_free(e->queue.outputs[j].m);
-	}
-	free(arp->entries);
-	free(arp->buckets);
-}
-
 static void
 arp_fini(struct xk_protocol *self)
 {
@@ -688,7 +450,7 @@ arp_init(struct xk_protocol *self)
 	int status;
 
 	xk_lock_init(&arp->lock, self);
-	status = arp_table_init(arp);
+	status = arp_table_init(arp, arp_timeout);
 	if (status == 0)
 		status = arp_open_lower(arp);
 	if (status != 0)
@@ -722,7 +484,7 @@ arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	case XK_ARP_OUTPUT:
 		return len < sizeof(struct xk_arp_output) ? -EMSGSIZE : arp_output(arp, buffer);
 	default:
-		return xk_control_protocol(xk_lower(self, 0), op, buffer, len);
+		return -ENOTSUP;
 	}
 }
 

@@ -2,13 +2,16 @@
  * eth.c - frames between stations of one link.
  *
  * Spec:         Ethernet II; 14-byte header: destination, source, type (1536 and up)
- * Participants: (remote, local); the top of each stack is a link address (eth.h). The local one may be missing. A
- * remote of ff:ff:ff:ff:ff:ff gives a session that sends to everybody; what everybody is sent comes up the session of
- * its sender. Opening a session again by the same hlps gives the same session. Control:      XK_GET_LINK_ADDRESS,
- * XK_GET_PEER_LINK; from the port: XK_GET_MAX_PACKET, XK_GET_OFFLOADS Drops:        not_mine (another station's or a
- * multicast), bad_type (an 802.3 length), bad_source Counters:     to_self: opens to the own address, refused: an
- * outgoing shepherd never turns upward Not done:     multicast, 802.3 with LLC, VLAN tags, padding (port.c) Graph: eth
- * -> port
+ * Participants: (remote, local); the top of each stack is a link address (eth.h). The local one may be missing; a
+ *               remote of ff:ff:ff:ff:ff:ff gives a session that sends to everybody. The upper's number is the type.
+ * Sessions:     one per (peer, type). Opening one again by the same hlps gives the same session. What everybody is sent
+ *               comes up the session of its sender.
+ * Control:      XK_GET_LINK_ADDRESS, XK_GET_PEER_LINK; the port answers the others
+ * Drops:        not_mine (another station's, or a multicast), bad_type (an 802.3 length), bad_source (a group, zero, or
+ *               this station itself)
+ * Counters:     to_self (opens to the own address, refused: an outgoing shepherd never turns upward)
+ * Not done:     multicast, 802.3 with LLC, VLAN tags, padding (port.c)
+ * Graph:        eth -> port
  */
 #include "protocols/eth.h"
 
@@ -161,50 +164,7 @@ fail_passive:
 	return status;
 }
 
-static int
-eth_push(struct xk_session *s, struct xk_msg *m)
-{
-	uint8_t *p = xk_msg_push(&m, XK_ETH_HEADER_LEN);
-
-	if (xk_unlikely(p == NULL)) {
-		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
-	memcpy(p, eth_session_of(s)->header, XK_ETH_HEADER_LEN);
-	return xk_push(s->lls, m);
-}
-
-static void
-eth_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	xk_demux(s, m);
-}
-
-static int
-eth_session_control(struct xk_session *s, int op, void *buffer, size_t len)
-{
-	if (op == XK_GET_PEER_LINK)
-		return xk_answer(buffer, len, &eth_session_of(s)->peer, sizeof(uint64_t));
-	if (op == XK_GET_LINK_ADDRESS)
-		return xk_answer(buffer, len, &eth_of(s->protocol)->address, sizeof(uint64_t));
-	return xk_control(s->lls, op, buffer, len);
-}
-
-static int
-eth_get_participants(struct xk_session *s, struct xk_participants *participants)
-{
-	if (!xk_participant_push(&participants->remote, eth_session_of(s)->peer) ||
-	    !xk_participant_push(&participants->local, eth_of(s->protocol)->address))
-		return -ENOSPC;
-	return 0;
-}
-
-static const struct xk_session_ops eth_session_ops = {
-	.push = eth_push,
-	.pop = eth_pop,
-	.control = eth_session_control,
-	.get_participants = eth_get_participants,
-};
+static const struct xk_session_ops eth_session_ops;
 
 /* A session that is in the map, with the caller's reference. 0; -EEXIST: another one is; -ENOMEM. */
 static int
@@ -242,20 +202,12 @@ eth_session_get(struct eth *eth, struct xk_protocol *hlp_receive, struct xk_prot
 		uint32_t type, struct xk_session **session)
 {
 	for (unsigned i = 0; i < ETH_TRIES; i++) {
-		struct xk_session *s = xk_session_find(&eth->active, eth_active_key(peer, type));
-		int status;
+		int status = xk_session_share(&eth->active, eth_active_key(peer, type), hlp_receive, hlp_type, session);
 
-		if (s == NULL) {
+		if (status == -ENOENT)
 			status = eth_session_make(eth, hlp_receive, hlp_type, peer, type, session);
-			if (status != -EEXIST)
-				return status;
-		} else if (xk_hlp_receive(s) == hlp_receive && s->hlp_type == hlp_type) {
-			*session = s;
-			return 0;
-		} else {
-			xk_close(s);
-			return -EADDRINUSE;
-		}
+		if (status != -EEXIST)
+			return status;
 	}
 	return -EADDRINUSE;
 }
@@ -317,13 +269,25 @@ eth_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 	return status;
 }
 
+static int
+eth_push(struct xk_session *s, struct xk_msg *m)
+{
+	uint8_t *p = xk_msg_push(&m, XK_ETH_HEADER_LEN);
+
+	if (xk_unlikely(p == NULL)) {
+		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	memcpy(p, eth_session_of(s)->header, XK_ETH_HEADER_LEN);
+	return xk_push(s->lls, m);
+}
+
 /* A frame from a new peer, of a type that somebody has enabled. 0 and the session, or the reason to drop the frame. */
 static unsigned
 eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **session)
 {
 	unsigned why = eth_header_check(eth, h);
 	const struct xk_enable *enable;
-	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_session *s;
 	int status;
 
@@ -332,9 +296,7 @@ eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **sess
 	enable = xk_map_resolve(&eth->passive, eth_passive_key(eth_type(h)));
 	if (enable == NULL)
 		return XK_DROP_NO_SESSION;
-	hlp_receive = enable->hlp_receive;
-	hlp_type = enable->hlp_type;
-	status = eth_session_make(eth, hlp_receive, hlp_type, eth_source(h), eth_type(h), &s);
+	status = eth_session_make(eth, enable->hlp_receive, enable->hlp_type, eth_source(h), eth_type(h), &s);
 	if (status == -EEXIST) { /* another shepherd was first */
 		*session = xk_map_resolve(&eth->active, eth_active_key(eth_source(h), eth_type(h)));
 		return *session != NULL ? XK_DROP_NONE : XK_DROP_NO_SESSION;
@@ -343,11 +305,8 @@ eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **sess
 		return XK_DROP_NO_MEMORY;
 	xk_trace(&eth->protocol, XK_TRACE_EVENTS, "session with %012llx, type %04x", (unsigned long long)eth_source(h),
 		 eth_type(h));
-	if (xk_open_done(hlp_receive, &eth->protocol, s, hlp_type) != 0) {
-		xk_close(s);
+	if (xk_session_announce(s) != 0)
 		return XK_DROP_REFUSED;
-	}
-	xk_session_cache(s);
 	*session = s;
 	return XK_DROP_NONE;
 }
@@ -376,12 +335,38 @@ eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 }
 
 static int
+eth_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	if (op == XK_GET_PEER_LINK)
+		return xk_answer(buffer, len, &eth_session_of(s)->peer, sizeof(uint64_t));
+	if (op == XK_GET_LINK_ADDRESS)
+		return xk_answer(buffer, len, &eth_of(s->protocol)->address, sizeof(uint64_t));
+	return -ENOTSUP;
+}
+
+static int
+eth_get_participants(struct xk_session *s, struct xk_participants *participants)
+{
+	if (!xk_participant_push(&participants->remote, eth_session_of(s)->peer) ||
+	    !xk_participant_push(&participants->local, eth_of(s->protocol)->address))
+		return -ENOSPC;
+	return 0;
+}
+
+static int
 eth_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	if (op == XK_GET_LINK_ADDRESS)
 		return xk_answer(buffer, len, &eth_of(self)->address, sizeof(uint64_t));
-	return xk_control_protocol(xk_lower(self, 0), op, buffer, len);
+	return -ENOTSUP;
 }
+
+static const struct xk_session_ops eth_session_ops = {
+	.push = eth_push,
+	.pop = xk_pop_through,
+	.control = eth_session_control,
+	.get_participants = eth_get_participants,
+};
 
 static const struct xk_protocol_ops eth_ops = {
 	.init = eth_init,

@@ -1,6 +1,7 @@
 /*
- * eth.h - what other protocols need to know of ETH: its addresses. Participants: the top of each stack is a 48-bit link
- * address. eth.c has the rest.
+ * eth.h - what other protocols need to know of ETH: its addresses. eth.c has the rest.
+ *
+ * Participants: the top of each stack is a 48-bit link address
  */
 #ifndef ETH_H
 #define ETH_H

@@ -1,8 +1,7 @@
 /*
  * ip.c - IPv4 datagrams of up to 65,515 bytes between hosts, with routes, fragmentation and reassembly.
  *
- * Spec:         RFC 791, 1122 (3.2), 6864; 20-byte header. What the graph below it must be: anything that takes a
- *               neighbour's 32-bit host as the top of the remote stack; normally vnet.
+ * Spec:         RFC 791, 1122 (3.2), 6864; 20-byte header
  * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one is the interface's
  *               that the route leads to, unless it is given. Enabling takes no hosts.
  * Sessions:     one per (upper's number, remote host, local host), shared by whoever of the same upper opens it again.
@@ -20,8 +19,18 @@
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that what a fragment's peer must tell apart never repeats within 32,768 datagrams.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST, XK_IP_GET_DESTINATION (ip.h)
+ * Settings:     ttl; routes, gateway; seed (of identifications); reassembly_timeout, reassembly_datagrams,
+ *               reassembly_fragments, reassembly_source_datagrams, reassembly_source_fragments,
+ *               reassembly_datagram_fragments
+ * Drops:        bad_version, bad_header (a length below 20), options, bad_length, bad_checksum, bad_flags, ttl_zero,
+ *               bad_source (our own address, a broadcast, a multicast, 0/8), martian (127/8), not_mine, too_big
+ *               (pushed), unsent (the rest of a datagram, after a fragment that could not be sent); of fragments
+ *               duplicate, overlap, inconsistent, too_many, refused_datagram, bad_fragment, too_long, tiny, evicted,
+ *               timed_out (ip_reassembly.h)
+ * Counters:     fragmented (datagrams sent in fragments), reassembled
  * Not done:     forwarding, options (dropped as `options`), multicast, ICMP errors, path MTU discovery (DF is not set)
- * Graph:        ip -> vnet
+ * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host as the top of the remote stack and has
+ *               XK_VNET_GET_INTERFACES
  */
 #include "protocols/ip.h"
 
@@ -324,14 +333,6 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, NULL);
 }
 
-static void
-ip_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	(void)lls;
-	(void)hdr;
-	xk_demux(s, m);
-}
-
 /* ---- asking ---- */
 
 static int
@@ -396,7 +397,7 @@ ip_get_participants(struct xk_session *session, struct xk_participants *particip
 
 const struct xk_session_ops ip_session_ops = {
 	.push = ip_push,
-	.pop = ip_pop,
+	.pop = xk_pop_through,
 	.control = ip_session_control,
 	.get_participants = ip_get_participants,
 };

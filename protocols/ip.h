@@ -1,6 +1,7 @@
 /*
- * ip.h - what other protocols need to know of IP. Participants: the top of each stack is an IPv4 host (10.77.0.2 is
- * 0x0a4d0002). ip.c has the rest.
+ * ip.h - what other protocols need to know of IP. ip.c has the rest.
+ *
+ * Participants: the top of each stack is an IPv4 host (10.77.0.2 is 0x0a4d0002)
  */
 #ifndef XK_IP_H
 #define XK_IP_H

@@ -118,17 +118,11 @@ static int
 ip_session_share(struct ip *ip, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_session **session)
 {
-	struct xk_session *s = xk_session_find(&ip->sessions, key);
+	int err = xk_session_share(&ip->sessions, key, hlp_receive, hlp_type, session);
 
-	if (s == NULL)
-		return -ENOENT;
-	if (s->hlp_type != hlp_type || xk_hlp_receive(s) != hlp_receive) {
-		xk_close(s);
-		return -EADDRINUSE;
-	}
-	atomic_store_explicit(&((struct ip_session *)s)->any_lls, true, memory_order_relaxed);
-	*session = s;
-	return 0;
+	if (err == 0)
+		atomic_store_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed);
+	return err;
 }
 
 /* Opens below, which may wait, and binds a new session under key. 0 or -errno; -EEXIST: somebody was faster. */
@@ -257,28 +251,24 @@ ip_session_open_passively(struct ip *ip, struct xk_session *lls, struct ip_heade
 			  struct xk_session **session)
 {
 	const struct xk_enable *enable = xk_map_resolve(&ip->enables, ip_enable_key(h.protocol));
-	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_session *s;
 	int err;
 
 	if (enable == NULL || !xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	hlp_receive = enable->hlp_receive;
-	hlp_type = enable->hlp_type;
-	err = ip_session_new(ip, hlp_receive, hlp_type, lls, h.protocol, h.source, h.destination, &s);
+	err = ip_session_new(ip, enable->hlp_receive, enable->hlp_type, lls, h.protocol, h.source, h.destination, &s);
 	if (err != 0)
 		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
 	err = xk_session_bind(s, &ip->sessions, key);
 	if (err != 0) {
 		xk_close(s);
-		*session = err == -EEXIST ? xk_map_resolve(&ip->sessions, key) : NULL;
-		return *session != NULL ? 0 : XK_DROP_NO_MEMORY;
+		if (err != -EEXIST)
+			return XK_DROP_NO_MEMORY;
+		*session = xk_map_resolve(&ip->sessions, key); /* another shepherd's, if it is left */
+		return *session != NULL ? 0 : XK_DROP_NO_SESSION;
 	}
-	if (xk_open_done(hlp_receive, &ip->protocol, s, hlp_type) != 0) {
-		xk_close(s);
+	if (xk_session_announce(s) != 0)
 		return XK_DROP_REFUSED;
-	}
-	xk_session_cache(s);
 	*session = s;
 	return 0;
 }

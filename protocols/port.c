@@ -4,13 +4,13 @@
  * Participants: none
  * Control:      XK_GET_MAX_PACKET (the mtu: a frame's payload, without its Ethernet header), XK_GET_OPT_PACKET (the
  *               same), XK_GET_LINK_ADDRESS, XK_GET_OFFLOADS
- * Drops:        too_long, tx_full
+ * Settings:     dev
+ * Drops:        too_long (pushed: longer than the mtu and an Ethernet header), tx_full (the device's ring stayed full)
  * Not done:     padding to 60 bytes (virtual links carry short frames; devices that must not, pad themselves), several
  *               sessions: the one protocol above gets every frame
  * Graph:        eth -> port
  */
 #include <errno.h>
-#include <string.h>
 
 #include "xkernel/kernel.h"
 #include "xkernel/trace.h"
@@ -48,70 +48,7 @@ port_init(struct xk_protocol *self)
 	return 0;
 }
 
-static int
-port_push(struct xk_session *s, struct xk_msg *m)
-{
-	struct xk_protocol *self = s->protocol;
-	struct xk_port *port = port_of(self)->port;
-	int status;
-
-	if (xk_unlikely(xk_msg_len(m) > (size_t)port->mtu + PORT_FRAME_HEADER)) {
-		xk_drop(self, m, PORT_DROP_TOO_LONG);
-		return -EMSGSIZE;
-	}
-	status = xk_port_transmit(port, self, m);
-	if (xk_unlikely(status != 0))
-		xk_drop(self, m, PORT_DROP_TX_FULL);
-	return status;
-}
-
-static void
-port_close(struct xk_session *s)
-{
-	port_of(s->protocol)->port->receiver = NULL;
-}
-
-static int
-port_answer_u32(uint32_t value, void *buffer, size_t len)
-{
-	if (len < sizeof(value))
-		return -EMSGSIZE;
-	memcpy(buffer, &value, sizeof(value));
-	return sizeof(value);
-}
-
-static int
-port_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
-	const struct xk_port *port = port_of(self)->port;
-
-	switch (op) {
-	case XK_GET_MAX_PACKET:
-	case XK_GET_OPT_PACKET:
-		return port_answer_u32(port->mtu, buffer, len);
-	case XK_GET_OFFLOADS:
-		return port_answer_u32(port->offloads, buffer, len);
-	case XK_GET_LINK_ADDRESS:
-		if (len < sizeof(port->address))
-			return -EMSGSIZE;
-		memcpy(buffer, &port->address, sizeof(port->address));
-		return sizeof(port->address);
-	default:
-		return -ENOTSUP;
-	}
-}
-
-static int
-port_session_control(struct xk_session *s, int op, void *buffer, size_t len)
-{
-	return port_control(s->protocol, op, buffer, len);
-}
-
-static const struct xk_session_ops port_session_ops = {
-	.push = port_push,
-	.close = port_close,
-	.control = port_session_control,
-};
+static const struct xk_session_ops port_session_ops;
 
 /* Before the kernel runs: the driver reads `receiver` from then on. */
 static int
@@ -130,6 +67,53 @@ port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	*session = s;
 	return 0;
 }
+
+static void
+port_close(struct xk_session *s)
+{
+	port_of(s->protocol)->port->receiver = NULL;
+}
+
+static int
+port_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_protocol *self = s->protocol;
+	struct xk_port *port = port_of(self)->port;
+	int status;
+
+	if (xk_unlikely(xk_msg_len(m) > (size_t)port->mtu + PORT_FRAME_HEADER)) {
+		xk_drop(self, m, PORT_DROP_TOO_LONG);
+		return -EMSGSIZE;
+	}
+	status = xk_port_transmit(port, self, m);
+	if (xk_unlikely(status != 0))
+		xk_drop(self, m, PORT_DROP_TX_FULL);
+	return status;
+}
+
+static int
+port_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct xk_port *port = port_of(self)->port;
+	uint32_t offloads = port->offloads;
+
+	switch (op) {
+	case XK_GET_MAX_PACKET:
+	case XK_GET_OPT_PACKET:
+		return xk_answer(buffer, len, &port->mtu, sizeof(port->mtu));
+	case XK_GET_OFFLOADS:
+		return xk_answer(buffer, len, &offloads, sizeof(offloads));
+	case XK_GET_LINK_ADDRESS:
+		return xk_answer(buffer, len, &port->address, sizeof(port->address));
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static const struct xk_session_ops port_session_ops = {
+	.push = port_push,
+	.close = port_close,
+};
 
 static const struct xk_protocol_ops port_ops = {
 	.init = port_init,

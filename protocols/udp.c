@@ -11,7 +11,9 @@
  *               checksum of zero says that there is none. Both ends' hosts are asked of the session below when a
  *               session is made.
  * Broadcast:    a session that broadcasts come up answers to their sender, from the interface's own address.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others
+ * Settings:     checksum, seed (of the ports that are chosen)
+ * Drops:        bad_length, bad_checksum, too_big (pushed)
  * Not done:     ICMP port unreachable, multicast
  * Graph:        udp -> ip
  */
@@ -457,29 +459,25 @@ static unsigned
 udp_open_passively(struct udp *udp, struct xk_session *lls, struct udp_header h, struct udp_session **session)
 {
 	const struct xk_enable *enable = xk_map_resolve(&udp->enables, udp_enable_key(udp_destination(h)));
-	struct xk_protocol *hlp_receive, *hlp_type;
 	struct udp_session *s;
 	int err;
 
 	if (enable == NULL || !xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	hlp_receive = enable->hlp_receive;
-	hlp_type = enable->hlp_type;
-	err = udp_session_new(udp, hlp_receive, hlp_type, lls, &s);
+	err = udp_session_new(udp, enable->hlp_receive, enable->hlp_type, lls, &s);
 	if (err != 0)
 		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
 	udp_session_set_ports(s, udp_destination(h), udp_source(h));
 	err = xk_session_bind(&s->session, &udp->sessions, udp_key(h.ports, lls));
 	if (err != 0) {
 		xk_close(&s->session);
-		*session = err != -EEXIST ? NULL : xk_map_resolve(&udp->sessions, udp_key(h.ports, lls));
-		return *session != NULL ? 0 : XK_DROP_NO_MEMORY;
+		if (err != -EEXIST)
+			return XK_DROP_NO_MEMORY;
+		*session = xk_map_resolve(&udp->sessions, udp_key(h.ports, lls)); /* another shepherd's, if it is left */
+		return *session != NULL ? 0 : XK_DROP_NO_SESSION;
 	}
-	if (xk_open_done(hlp_receive, &udp->protocol, &s->session, hlp_type) != 0) {
-		xk_close(&s->session);
+	if (xk_session_announce(&s->session) != 0)
 		return XK_DROP_REFUSED;
-	}
-	xk_session_cache(&s->session);
 	*session = s;
 	return 0;
 }
@@ -528,47 +526,45 @@ udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_pop(&s->session, lls, m, NULL);
 }
 
-static void
-udp_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	(void)lls;
-	(void)hdr;
-	xk_demux(s, m);
-}
-
 /* ---- asking ---- */
+
+/* The answer of the layer below, `got` bytes of it in below, less what the header takes. */
+static int
+udp_answer_less_header(void *buffer, size_t len, int got, uint32_t below)
+{
+	if (got < 0)
+		return got;
+	if (below < XK_UDP_HEADER_LEN)
+		return -EMSGSIZE;
+	below -= XK_UDP_HEADER_LEN;
+	return xk_answer(buffer, len, &below, sizeof(below));
+}
 
 static int
 udp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	const struct udp_session *s = (const struct udp_session *)session;
-	uint32_t below;
-	int err;
+	uint32_t below = 0;
+	int got;
 
 	if (op == XK_GET_MAX_PACKET)
 		return xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
 	if (op != XK_GET_OPT_PACKET)
 		return -ENOTSUP;
-	err = xk_control(session->lls, op, &below, sizeof(below));
-	if (err < 0)
-		return err;
-	below -= XK_UDP_HEADER_LEN; /* udp_init has seen that there is as much */
-	return xk_answer(buffer, len, &below, sizeof(below));
+	got = xk_control(session->lls, op, &below, sizeof(below));
+	return udp_answer_less_header(buffer, len, got, below);
 }
 
 static int
 udp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	uint32_t below;
-	int err;
+	uint32_t below = 0;
+	int got;
 
 	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
 		return -ENOTSUP;
-	err = xk_control_protocol(xk_lower(self, 0), op, &below, sizeof(below));
-	if (err < 0)
-		return err;
-	below -= XK_UDP_HEADER_LEN; /* udp_init has seen that there is as much */
-	return xk_answer(buffer, len, &below, sizeof(below));
+	got = xk_control_protocol(xk_lower(self, 0), op, &below, sizeof(below));
+	return udp_answer_less_header(buffer, len, got, below);
 }
 
 static int
@@ -586,7 +582,7 @@ udp_get_participants(struct xk_session *session, struct xk_participants *partici
 
 static const struct xk_session_ops udp_session_ops = {
 	.push = udp_push,
-	.pop = udp_pop,
+	.pop = xk_pop_through,
 	.control = udp_session_control,
 	.get_participants = udp_get_participants,
 };

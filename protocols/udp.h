@@ -1,6 +1,7 @@
 /*
- * udp.h - what other protocols need to know of UDP. Participants: the top of each stack is a port, 1 to 65535. udp.c
- * has the rest.
+ * udp.h - what other protocols need to know of UDP. udp.c has the rest.
+ *
+ * Participants: the top of each stack is a port, 1 to 65535
  */
 #ifndef XK_UDP_H
 #define XK_UDP_H

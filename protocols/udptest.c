@@ -9,7 +9,8 @@
  * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first), then
  *               a pattern that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
- * Control:      passed on
+ * Control:      the session below answers
+ * Settings:     port, serve, timeout, silence
  * Counters:     messages (delivered here, requests and echoes), lost, unsent (the protocol below would not)
  * Drops:        late, bad: echoes that are not the one awaited; no_session: requests while serve=no
  * Not done:     several clients in one instance; several requests under way

@@ -7,14 +7,16 @@
  *               -ENETUNREACH: VNET does not route.
  *               A session that a neighbour's frame has caused knows its link address only: what get_participants gives
  *               for the remote is XK_ANY.
- * Control:      XK_VNET_GET_INTERFACES, XK_VNET_GET_INTERFACE (vnet.h), XK_GET_MY_HOST, XK_GET_PEER_HOST (of sessions
- *               that were opened actively); the others are passed to the link
- * Counters:     to_self: opens to an own address, refused: an outgoing shepherd never turns upward
  * Sessions:     each stands on one session of the link, which knows it (hls), so that a message crosses without a map
  *               and without a change. It holds a reference on that session; the link holds none on it. Those that
- * frames have caused are kept as `sessions` says. Not done:     following a neighbour whose link address changes,
- * except in lazy sessions; multicast Graph:        vnet -> eth; vnet -> arp; and once more for each further interface
- * (address2, ...)
+ *               frames have caused are kept as `sessions` says.
+ * Control:      XK_VNET_GET_INTERFACES, XK_VNET_GET_INTERFACE (vnet.h), XK_GET_MY_HOST, XK_GET_PEER_HOST (of sessions
+ *               that were opened actively); the link answers the others
+ * Settings:     address, address2, address3, address4: one per interface
+ * Drops:        none of its own; no_session: nobody wants what the neighbour has sent
+ * Counters:     to_self (opens to an own address, refused: an outgoing shepherd never turns upward)
+ * Not done:     following a neighbour whose link address changes, except in lazy sessions; multicast
+ * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
 #include "protocols/vnet.h"
 
@@ -97,79 +99,84 @@ vnet_resolver(struct vnet *vnet, unsigned interface)
 
 /* ---- what crosses ---- */
 
-static int
-vnet_push(struct xk_session *s, struct xk_msg *m)
-{
-	return xk_push(s->lls, m);
-}
+/* ---- init and fini ---- */
 
-static void
-vnet_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+static bool
+vnet_is_host_address(const struct xk_network *network)
 {
-	xk_demux(s, m);
-}
+	uint32_t rest;
 
-/* hls is read on every message's way while sessions come and go; it is valid as long as what a map resolves. */
-static inline struct xk_session *
-vnet_standing_on(struct xk_session *lls)
-{
-	return atomic_load_explicit(&lls->hls, memory_order_acquire);
-}
-
-/* Another session may stand on lls already: whoever found this one closing. */
-static void
-vnet_close(struct xk_session *s)
-{
-	struct xk_session *expected = s;
-
-	atomic_compare_exchange_strong_explicit(&s->lls->hls, &expected, NULL, memory_order_release,
-						memory_order_relaxed);
+	if (network->bits == 0 || network->bits > 32 || network->host == 0 || network->host >> 28 >= 0xe)
+		return false;
+	rest = (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
+	return network->bits >= 31 || ((network->host & rest) != 0 && (network->host & rest) != rest);
 }
 
 static int
-vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+vnet_interface_init(struct vnet *vnet, unsigned index)
 {
-	struct vnet *vnet = vnet_of(s->protocol);
-	struct vnet_session *vs = vnet_session_of(s);
-	const struct xk_vnet_interface *interface = &vnet->interfaces[vs->interface];
-	uint64_t host = interface->host, peer = vnet_host(vs);
+	struct xk_network *network = &vnet->addresses[index];
+	struct xk_vnet_interface *interface = &vnet->interfaces[index];
+	uint32_t max_packet, offloads;
+	int status;
 
-	switch (op) {
-	case XK_VNET_GET_INTERFACE:
-		return xk_answer(buffer, len, interface, sizeof(*interface));
-	case XK_GET_MY_HOST:
-		return xk_answer(buffer, len, &host, sizeof(host));
-	case XK_GET_PEER_HOST:
-		return peer == XK_ANY ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
-	default:
-		if (s->lls != NULL)
-			return xk_control(s->lls, op, buffer, len);
-		return xk_control_protocol(vnet_link(vnet, vs->interface), op, buffer, len);
+	if (!vnet_is_host_address(network)) {
+		xk_trace(&vnet->protocol, XK_TRACE_ERRORS, "interface %u has no address, or one of no host", index + 1);
+		return -EADDRNOTAVAIL;
 	}
+	status = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	if (status < 0)
+		return status;
+	if (xk_control_protocol(vnet_link(vnet, index), XK_GET_OFFLOADS, &offloads, sizeof(offloads)) < 0)
+		offloads = 0;
+	*interface = (struct xk_vnet_interface){
+		.host = network->host,
+		.mask = (uint32_t)(UINT64_MAX << (32 - network->bits)),
+		.max_packet = max_packet,
+		.offloads = offloads,
+		.index = index,
+	};
+	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
+	status = xk_control_protocol(vnet_resolver(vnet, index), XK_ARP_SET_ADDRESS, network, sizeof(*network));
+	return status < 0 ? status : 0;
 }
 
-/* The link has put its addresses there; VNET's take their place. */
-static int
-vnet_get_participants(struct xk_session *s, struct xk_participants *participants)
+static void
+vnet_fini(struct xk_protocol *self)
 {
-	struct vnet_session *vs = vnet_session_of(s);
+	struct vnet *vnet = vnet_of(self);
 
-	xk_participant_pop(&participants->remote);
-	xk_participant_pop(&participants->local);
-	xk_participant_push(&participants->remote, vnet_host(vs));
-	xk_participant_push(&participants->local, vnet_of(s->protocol)->interfaces[vs->interface].host);
-	return 0;
+	xk_enable_fini(&vnet->passive);
+	xk_map_fini(&vnet->active);
 }
 
-static const struct xk_session_ops vnet_session_ops = {
-	.push = vnet_push,
-	.pop = vnet_pop,
-	.close = vnet_close,
-	.control = vnet_session_control,
-	.get_participants = vnet_get_participants,
-};
+static int
+vnet_init(struct xk_protocol *self)
+{
+	struct vnet *vnet = vnet_of(self);
+	int status = 0;
+
+	vnet->interface_count = self->lower_count / VNET_ROLES;
+	if (vnet->interface_count == 0 || vnet->interface_count > XK_VNET_INTERFACES) {
+		xk_trace(self, XK_TRACE_ERRORS, "%u interfaces, at most %d are possible", vnet->interface_count,
+			 XK_VNET_INTERFACES);
+		return -EINVAL;
+	}
+	for (unsigned i = 0; i < vnet->interface_count && status == 0; i++)
+		status = vnet_interface_init(vnet, i);
+	if (status == 0)
+		status = xk_map_init(&vnet->active, self->kernel, self->session_max);
+	if (status != 0)
+		return status;
+	status = xk_map_init(&vnet->passive, self->kernel, 8);
+	if (status != 0)
+		xk_map_fini(&vnet->active);
+	return status;
+}
 
 /* ---- sessions ---- */
+
+static const struct xk_session_ops vnet_session_ops, vnet_lazy_ops;
 
 /* A session on lls (with a reference of its own on it), with the caller's reference. 0, -EEXIST or -ENOMEM. */
 static int
@@ -205,21 +212,14 @@ vnet_session_get(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_s
 		 uint64_t host, struct xk_session **session)
 {
 	for (unsigned i = 0; i < VNET_TRIES; i++) {
-		struct xk_session *s = xk_session_find(&vnet->active, vnet_active_key(lls));
-		int status;
+		int status = xk_session_share(&vnet->active, vnet_active_key(lls), hlp_receive, lls->hlp_type, session);
 
-		if (s == NULL) {
+		if (status == 0)
+			vnet_set_host(vnet_session_of(*session), host);
+		if (status == -ENOENT)
 			status = vnet_session_make(vnet, hlp_receive, lls, interface, host, session);
-			if (status != -EEXIST)
-				return status;
-		} else if (xk_hlp_receive(s) == hlp_receive) {
-			vnet_set_host(vnet_session_of(s), host);
-			*session = s;
-			return 0;
-		} else {
-			xk_close(s);
-			return -EADDRINUSE;
-		}
+		if (status != -EEXIST)
+			return status;
 	}
 	return -EADDRINUSE;
 }
@@ -249,46 +249,6 @@ vnet_open_to(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_proto
 	return status;
 }
 
-/* ---- lazy sessions ---- */
-
-/* ARP has found the link address. Without a session of the link the message ends here. */
-static void
-vnet_send(const struct xk_arp_output *output, uint64_t link)
-{
-	struct vnet *vnet = vnet_of(output->owner);
-	struct xk_session *lls;
-
-	if (vnet_open_link(vnet, output->interface, output->hlp_type, link, &lls) != 0) {
-		xk_drop(output->owner, output->m, XK_DROP_NO_SESSION);
-		return;
-	}
-	xk_push(lls, output->m);
-	xk_close(lls);
-}
-
-static int
-vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
-{
-	struct vnet *vnet = vnet_of(s->protocol);
-	struct vnet_session *vs = vnet_session_of(s);
-	struct xk_arp_output output = {
-		.host = (uint32_t)vnet_host(vs),
-		.m = m,
-		.send = vnet_send,
-		.owner = s->protocol,
-		.hlp_type = s->hlp_type,
-		.interface = vs->interface,
-	};
-
-	return xk_arp_output(vnet_resolver(vnet, vs->interface), &output);
-}
-
-static const struct xk_session_ops vnet_lazy_ops = {
-	.push = vnet_lazy_push,
-	.control = vnet_session_control,
-	.get_participants = vnet_get_participants,
-};
-
 static int
 vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
 	       uint32_t host, struct xk_session **session)
@@ -302,6 +262,16 @@ vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 	vnet_set_host(vnet_session_of(s), host);
 	*session = s;
 	return 0;
+}
+
+/* Another session may stand on lls already: whoever found this one closing. */
+static void
+vnet_close(struct xk_session *s)
+{
+	struct xk_session *expected = s;
+
+	atomic_compare_exchange_strong_explicit(&s->lls->hls, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
 }
 
 /* ---- opening ---- */
@@ -432,22 +402,15 @@ static int
 vnet_accept(struct vnet *vnet, struct xk_session *lls)
 {
 	const struct xk_enable *enable = xk_map_resolve(&vnet->passive, vnet_passive_key(lls->hlp_type));
-	struct xk_protocol *hlp_receive;
 	struct xk_session *s;
 	int status;
 
 	if (enable == NULL)
 		return -ENOENT;
-	hlp_receive = enable->hlp_receive;
-	status = vnet_session_make(vnet, hlp_receive, lls, vnet_interface_of(vnet, lls->protocol), XK_ANY, &s);
+	status = vnet_session_make(vnet, enable->hlp_receive, lls, vnet_interface_of(vnet, lls->protocol), XK_ANY, &s);
 	if (status != 0)
 		return status == -EEXIST ? 0 : status;
-	status = xk_open_done(hlp_receive, &vnet->protocol, s, lls->hlp_type);
-	if (status != 0)
-		xk_close(s);
-	else
-		xk_session_cache(s);
-	return status;
+	return xk_session_announce(s);
 }
 
 static int
@@ -455,6 +418,13 @@ vnet_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_sess
 	       struct xk_protocol *hlp_type)
 {
 	return vnet_accept(vnet_of(self), session);
+}
+
+/* hls is read on every message's way while sessions come and go; it is valid as long as what a map resolves. */
+static inline struct xk_session *
+vnet_standing_on(struct xk_session *lls)
+{
+	return atomic_load_explicit(&lls->hls, memory_order_acquire);
 }
 
 static void
@@ -466,7 +436,50 @@ vnet_close_done(struct xk_protocol *self, struct xk_session *session)
 		xk_close_done(s);
 }
 
-/* Usually a session stands on lls. It does not yet, or no more, where VNET's session was closed and the link's was not.
+/* ---- down ---- */
+
+static int
+vnet_push(struct xk_session *s, struct xk_msg *m)
+{
+	return xk_push(s->lls, m);
+}
+
+/* ARP has found the link address. Without a session of the link the message ends here. */
+static void
+vnet_send(const struct xk_arp_output *output, uint64_t link)
+{
+	struct vnet *vnet = vnet_of(output->owner);
+	struct xk_session *lls;
+
+	if (vnet_open_link(vnet, output->interface, output->hlp_type, link, &lls) != 0) {
+		xk_drop(output->owner, output->m, XK_DROP_NO_SESSION);
+		return;
+	}
+	xk_push(lls, output->m);
+	xk_close(lls);
+}
+
+static int
+vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct vnet *vnet = vnet_of(s->protocol);
+	struct vnet_session *vs = vnet_session_of(s);
+	struct xk_arp_output output = {
+		.host = (uint32_t)vnet_host(vs),
+		.m = m,
+		.send = vnet_send,
+		.owner = s->protocol,
+		.hlp_type = s->hlp_type,
+		.interface = vs->interface,
+	};
+
+	return xk_arp_output(vnet_resolver(vnet, vs->interface), &output);
+}
+
+/* ---- up ---- */
+
+/*
+ * Usually a session stands on lls. It does not yet, or no more, where VNET's session was closed and the link's was not.
  */
 static struct xk_session *
 vnet_find_session(struct xk_protocol *self, struct xk_session *lls)
@@ -491,79 +504,41 @@ vnet_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, NULL);
 }
 
-/* ---- life and control ---- */
-
-static bool
-vnet_is_host_address(const struct xk_network *network)
-{
-	uint32_t rest;
-
-	if (network->bits == 0 || network->bits > 32 || network->host == 0 || network->host >> 28 >= 0xe)
-		return false;
-	rest = (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
-	return network->bits >= 31 || ((network->host & rest) != 0 && (network->host & rest) != rest);
-}
+/* ---- asking ---- */
 
 static int
-vnet_interface_init(struct vnet *vnet, unsigned index)
+vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
-	struct xk_network *network = &vnet->addresses[index];
-	struct xk_vnet_interface *interface = &vnet->interfaces[index];
-	uint32_t max_packet, offloads;
-	int status;
+	struct vnet *vnet = vnet_of(s->protocol);
+	struct vnet_session *vs = vnet_session_of(s);
+	const struct xk_vnet_interface *interface = &vnet->interfaces[vs->interface];
+	uint64_t host = interface->host, peer = vnet_host(vs);
 
-	if (!vnet_is_host_address(network)) {
-		xk_trace(&vnet->protocol, XK_TRACE_ERRORS, "interface %u has no address, or one of no host", index + 1);
-		return -EADDRNOTAVAIL;
+	switch (op) {
+	case XK_VNET_GET_INTERFACE:
+		return xk_answer(buffer, len, interface, sizeof(*interface));
+	case XK_GET_MY_HOST:
+		return xk_answer(buffer, len, &host, sizeof(host));
+	case XK_GET_PEER_HOST:
+		return peer == XK_ANY ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
+	default:
+		if (s->lls != NULL)
+			return -ENOTSUP;
+		return xk_control_protocol(vnet_link(vnet, vs->interface), op, buffer, len);
 	}
-	status = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
-	if (status < 0)
-		return status;
-	if (xk_control_protocol(vnet_link(vnet, index), XK_GET_OFFLOADS, &offloads, sizeof(offloads)) < 0)
-		offloads = 0;
-	*interface = (struct xk_vnet_interface){
-		.host = network->host,
-		.mask = (uint32_t)(UINT64_MAX << (32 - network->bits)),
-		.max_packet = max_packet,
-		.offloads = offloads,
-		.index = index,
-	};
-	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
-	status = xk_control_protocol(vnet_resolver(vnet, index), XK_ARP_SET_ADDRESS, network, sizeof(*network));
-	return status < 0 ? status : 0;
 }
 
-static void
-vnet_fini(struct xk_protocol *self)
-{
-	struct vnet *vnet = vnet_of(self);
-
-	xk_enable_fini(&vnet->passive);
-	xk_map_fini(&vnet->active);
-}
-
+/* The link has put its addresses there; VNET's take their place. */
 static int
-vnet_init(struct xk_protocol *self)
+vnet_get_participants(struct xk_session *s, struct xk_participants *participants)
 {
-	struct vnet *vnet = vnet_of(self);
-	int status = 0;
+	struct vnet_session *vs = vnet_session_of(s);
 
-	vnet->interface_count = self->lower_count / VNET_ROLES;
-	if (vnet->interface_count == 0 || vnet->interface_count > XK_VNET_INTERFACES) {
-		xk_trace(self, XK_TRACE_ERRORS, "%u interfaces, at most %d are possible", vnet->interface_count,
-			 XK_VNET_INTERFACES);
-		return -EINVAL;
-	}
-	for (unsigned i = 0; i < vnet->interface_count && status == 0; i++)
-		status = vnet_interface_init(vnet, i);
-	if (status == 0)
-		status = xk_map_init(&vnet->active, self->kernel, self->session_max);
-	if (status != 0)
-		return status;
-	status = xk_map_init(&vnet->passive, self->kernel, 8);
-	if (status != 0)
-		xk_map_fini(&vnet->active);
-	return status;
+	xk_participant_pop(&participants->remote);
+	xk_participant_pop(&participants->local);
+	xk_participant_push(&participants->remote, vnet_host(vs));
+	xk_participant_push(&participants->local, vnet_of(s->protocol)->interfaces[vs->interface].host);
+	return 0;
 }
 
 static int
@@ -578,9 +553,25 @@ vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	case XK_GET_MY_HOST:
 		return xk_answer(buffer, len, &host, sizeof(host));
 	default:
-		return xk_control_protocol(vnet_link(vnet, 0), op, buffer, len);
+		return -ENOTSUP;
 	}
 }
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops vnet_session_ops = {
+	.push = vnet_push,
+	.pop = xk_pop_through,
+	.close = vnet_close,
+	.control = vnet_session_control,
+	.get_participants = vnet_get_participants,
+};
+
+static const struct xk_session_ops vnet_lazy_ops = {
+	.push = vnet_lazy_push,
+	.control = vnet_session_control,
+	.get_participants = vnet_get_participants,
+};
 
 static const struct xk_protocol_ops vnet_ops = {
 	.init = vnet_init,

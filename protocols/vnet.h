@@ -1,7 +1,8 @@
 /*
- * vnet.h - what can be asked of VNET: its interfaces, and which host is where. Participants: the top of the remote
- * stack is the IPv4 host that the frame goes to (a neighbour, or a broadcast address); the top of the local stack is
- * the address of the interface, or missing. vnet.c has the rest.
+ * vnet.h - what can be asked of VNET: its interfaces, and which host is where. vnet.c has the rest.
+ *
+ * Participants: the top of the remote stack is the IPv4 host that the frame goes to (a neighbour, or a broadcast
+ *               address); the top of the local stack is the address of the interface, or missing
  */
 #ifndef VNET_H
 #define VNET_H

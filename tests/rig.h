@@ -76,7 +76,8 @@ int rig_push_bytes(struct rig *r, struct xk_session *s, const void *bytes, size_
 /* Pushes len bytes of which byte i is i % 251. */
 int rig_push_pattern(struct rig *r, struct xk_session *s, size_t len);
 
-/* How many sessions open_done has announced to all users, the newest of them (not kept), and whether users keep them.
+/*
+ * How many sessions open_done has announced to all users, the newest of them (not kept), and whether users keep them.
  */
 unsigned rig_open_dones(struct rig *r);
 struct xk_session *rig_announced(struct rig *r);
@@ -138,8 +139,9 @@ void rig_answer(struct rig *r, int op, const void *bytes, size_t len);
 /* Lets ms pass on the virtual clock, and whatever is due then happen. */
 void rig_advance_ms(struct rig *r, uint64_t ms);
 
-/* A drop reason or counter of the topmost real protocol, by name; rig_counter_of: of any instance. -1: no such
- * name. */
+/*
+ * A drop reason or counter of the topmost real protocol, by name; rig_counter_of: of any instance. -1: no such name.
+ */
 long rig_counter(struct rig *r, const char *name);
 long rig_counter_of(struct rig *r, const char *instance, const char *name);
 /* All drops of all protocols. */

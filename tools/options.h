@@ -55,12 +55,13 @@ struct options_program {
 	unsigned operands_min, operands_max;
 };
 
-enum options_result { OPTIONS_GO, OPTIONS_HELPED, OPTIONS_WRONG };
+/* All but OPTIONS_GO are what main returns. */
+enum options_result { OPTIONS_GO = -1, OPTIONS_HELPED = OPTIONS_SUCCESS, OPTIONS_WRONG = OPTIONS_MISUSE };
 
 /*
  * Reads argv into the struct at `into`, whose initial values stay where an option is not given (a list that is given
- * replaces the initial one). Operands go to *operands. OPTIONS_HELPED: --help was printed on standard output: exit 0.
- * OPTIONS_WRONG: a sentence was printed on standard error: exit 2. Not for several threads at once (getopt_long).
+ * replaces the initial one). Operands go to *operands. OPTIONS_HELPED: --help was printed on standard output.
+ * OPTIONS_WRONG: a sentence was printed on standard error. Not for several threads at once (getopt_long).
  */
 enum options_result options_parse(const struct options_program *program, int argc, char **argv, void *into,
 				  struct options_texts *operands);

@@ -18,7 +18,7 @@
 #include "tools/options.h"
 #include "xkernel/base.h"
 
-enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_END_MS = 3000, PAIR_ARGUMENTS = 256 };
+enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_END_MS = 10000, PAIR_ARGUMENTS = 256 };
 enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN, PAIR_END };
 
 const char *const pair_end_names[PAIR_ENDS] = { "client", "server" };

@@ -312,15 +312,11 @@ bench_echo_main(int argc, char **argv)
 	struct options_texts operands;
 	struct bench *bench;
 	bool good;
+	int status;
 
-	switch (options_parse(&bench_program, argc, argv, &o, &operands)) {
-	case OPTIONS_HELPED:
-		return OPTIONS_SUCCESS;
-	case OPTIONS_WRONG:
-		return OPTIONS_MISUSE;
-	case OPTIONS_GO:
-		break;
-	}
+	status = options_parse(&bench_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
 	bench = calloc(1, sizeof(*bench));
 	xk_assert(bench != NULL);
 	bench->options = &o;

@@ -37,14 +37,9 @@ xk_check_main(int argc, char **argv)
 	struct xk_graph *graph;
 	int status;
 
-	switch (options_parse(&check_program, argc, argv, &o, &operands)) {
-	case OPTIONS_HELPED:
-		return OPTIONS_SUCCESS;
-	case OPTIONS_WRONG:
-		return OPTIONS_MISUSE;
-	case OPTIONS_GO:
-		break;
-	}
+	status = options_parse(&check_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
 	graph = xk_graph_load(operands.text[0], o.sets.text, o.sets.count, xk_protocol_types, &errors);
 	if (graph != NULL)
 		printf("%s: ok, %u protocols\n", operands.text[0], graph->node_count);

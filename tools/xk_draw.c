@@ -143,23 +143,17 @@ xk_draw_main(int argc, char **argv)
 	struct options_texts operands;
 	struct xk_graph *graph;
 	char output[] = "--output";
-	int status = OPTIONS_FAILURE;
+	int status;
 
 	draw_spell_out(argc, argv, output);
-	switch (options_parse(&draw_program, argc, argv, &o, &operands)) {
-	case OPTIONS_HELPED:
-		return OPTIONS_SUCCESS;
-	case OPTIONS_WRONG:
-		return OPTIONS_MISUSE;
-	case OPTIONS_GO:
-		break;
-	}
+	status = options_parse(&draw_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
 	if (o.output == NULL)
 		return options_misuse(&draw_program, "where is the picture to go? -o FILE");
 	graph = xk_graph_load(operands.text[0], o.sets.text, o.sets.count, xk_protocol_types, &errors);
 	xk_graph_errors_print(&errors, stderr);
-	if (graph != NULL)
-		status = draw_graph(graph, o.output);
+	status = graph != NULL ? draw_graph(graph, o.output) : OPTIONS_FAILURE;
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(graph);
 	return status;

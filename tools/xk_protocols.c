@@ -171,16 +171,11 @@ xk_protocols_main(int argc, char **argv)
 {
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
-	int none;
+	int none, status;
 
-	switch (options_parse(&protocols_program, argc, argv, &none, &operands)) {
-	case OPTIONS_HELPED:
-		return OPTIONS_SUCCESS;
-	case OPTIONS_WRONG:
-		return OPTIONS_MISUSE;
-	case OPTIONS_GO:
-		break;
-	}
+	status = options_parse(&protocols_program, argc, argv, &none, &operands);
+	if (status != OPTIONS_GO)
+		return status;
 	if (operands.count == 0) {
 		protocols_list();
 		return OPTIONS_SUCCESS;

@@ -334,7 +334,8 @@ xk_tally(_Atomic uint64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Adds to a counter that only the caller's thread changes: no atomic operation, and readers elsewhere see whole values.
+/*
+ * Adds to a counter that only the caller's thread changes: no atomic operation, and readers elsewhere see whole values.
  */
 static inline void
 xk_bump(_Atomic uint64_t *counter, uint64_t by)

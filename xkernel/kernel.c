@@ -544,7 +544,8 @@ fail:
 	return -EAGAIN;
 }
 
-/* Waits until nothing is queued or under way (parked shepherds only if parked_too). False: two seconds were not enough.
+/*
+ * Waits until nothing is queued or under way (parked shepherds only if parked_too). False: two seconds were not enough.
  */
 static bool
 kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)

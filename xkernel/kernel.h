@@ -72,12 +72,15 @@ struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel); /* the others by 
 /* Starts the driver on a thread of its own, and the pool. 0 or -errno. */
 int xk_kernel_start(struct xk_kernel *kernel);
 
-/* Ends the driver and the pool; parked shepherds get -ECANCELED and unwind. Returns when all have ended. Main thread.
+/*
+ * Ends the driver and the pool; parked shepherds get -ECANCELED and unwind. Returns when all have ended. Main thread.
  */
 void xk_kernel_stop(struct xk_kernel *kernel);
 
-/* The caller becomes the driver until xk_kernel_halt (on a virtual clock: usually called by what the platform does when
- * time has come to its end). */
+/*
+ * The caller becomes the driver until xk_kernel_halt (on a virtual clock: usually called by what the platform does when
+ * time has come to its end).
+ */
 void xk_kernel_run(struct xk_kernel *kernel);
 
 /* Asks the driver to leave xk_kernel_run soon. Any context. */
@@ -90,8 +93,10 @@ void xk_kernel_halt(struct xk_kernel *kernel);
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
 
-/* Recomputes what crossing each edge has to watch, after edges were changed by hand (handoff override, trace). Main
- * thread. */
+/*
+ * Recomputes what crossing each edge has to watch, after edges were changed by hand (handoff override, trace). Main
+ * thread.
+ */
 void xk_kernel_rewatch(struct xk_kernel *kernel);
 
 /* Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. */

@@ -47,7 +47,8 @@ struct xk_map {
 	_Atomic uint32_t writer;  /* held by who changes the map, for a bounded while */
 };
 
-/* Addresses of user space have 48 bits; the rest of a slot's word tells most strangers without a look at the binding.
+/*
+ * Addresses of user space have 48 bits; the rest of a slot's word tells most strangers without a look at the binding.
  */
 enum { XK_MAP_TAG = 16 };
 

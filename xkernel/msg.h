@@ -72,7 +72,8 @@ struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 /* A message holding a copy of len bytes at bytes. NULL as xk_msg_new. */
 struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len);
 
-/* Another message over the same bytes (they are shared, read-only from now on). m stays the caller's. NULL: no buffer.
+/*
+ * Another message over the same bytes (they are shared, read-only from now on). m stays the caller's. NULL: no buffer.
  */
 struct xk_msg *xk_msg_reference(const struct xk_msg *m);
 

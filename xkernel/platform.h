@@ -48,8 +48,10 @@ struct xk_platform_ops {
 	/* Ends a sleep that has begun or is about to. Any context; never waits. */
 	void (*wake)(struct xk_platform *platform);
 
-	/* Serves what sleep would serve, without sleeping; called at most once a millisecond while polling. May be
-	 * NULL. */
+	/*
+	 * Serves what sleep would serve, without sleeping; called at most once a millisecond while polling. May be
+	 * NULL.
+	 */
 	void (*poll_control)(struct xk_platform *platform);
 
 	/* A thread that will touch buffers begins and ends (DPDK registers it). May be NULL. In that thread. */

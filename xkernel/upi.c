@@ -188,6 +188,22 @@ xk_session_find(struct xk_map *map, struct xk_key key)
 	return s != NULL && xk_duplicate(s) ? s : NULL;
 }
 
+int
+xk_session_share(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_session **session)
+{
+	struct xk_session *s = xk_session_find(map, key);
+
+	if (s == NULL)
+		return -ENOENT;
+	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
+		xk_close(s);
+		return -EADDRINUSE;
+	}
+	*session = s;
+	return 0;
+}
+
 /* ---- the cache of passively opened sessions ---- */
 
 /* Under the cache's lock. */
@@ -282,6 +298,18 @@ xk_session_cache(struct xk_session *s)
 	cache_append(self, s);
 	xk_spin_unlock(&self->cache_lock);
 	cache_release(victims);
+}
+
+int
+xk_session_announce(struct xk_session *s)
+{
+	int status = xk_open_done(xk_hlp_receive(s), s->protocol, s, s->hlp_type);
+
+	if (status != 0)
+		xk_close(s);
+	else
+		xk_session_cache(s);
+	return status;
 }
 
 void

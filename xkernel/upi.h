@@ -37,8 +37,10 @@ struct xk_protocol_type;
  * xk_session_new, so that the way of every message need not look.
  */
 struct xk_protocol_ops {
-	/* Prepares the instance: its lowers are there and initialised. 0 or -errno, which refuses the graph. Main
-	 * thread. */
+	/*
+	 * Prepares the instance: its lowers are there and initialised. 0 or -errno, which refuses the graph. Main
+	 * thread.
+	 */
 	int (*init)(struct xk_protocol *self);
 	/* Gives back what init took. No shepherd runs any more; sessions are gone. */
 	void (*fini)(struct xk_protocol *self);
@@ -242,6 +244,13 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		xk_hold_release(&hold);
 }
 
+/* The pop of a session that has nothing to do: hands m on to the protocol above. */
+static inline void
+xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	xk_demux(s, m);
+}
+
 /*
  * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread that holds a reference on s (so a
  * push looks nothing up in a map: foreign threads take no part in epochs); may hand off, so hold no lock.
@@ -348,8 +357,21 @@ int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 struct xk_session *xk_session_find(struct xk_map *map, struct xk_key key);
 
 /*
- * For a session that an open_enable caused: hands the caller's reference to self's cache, which keeps the
- * `session_max` youngest and closes the one that was unused longest to make room.
+ * As xk_session_find, for an open that gives the same hlps the same session. 0; -ENOENT: there is none;
+ * -EADDRINUSE: it is other hlps'.
+ */
+int xk_session_share(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
+		     struct xk_protocol *hlp_type, struct xk_session **session);
+
+/*
+ * For a session that an open_enable caused, bound already: tells its hlp by xk_open_done, then hands the caller's
+ * reference to the cache. 0, or what the hlp said: it is unwanted and closed. A shepherd; never waits.
+ */
+int xk_session_announce(struct xk_session *s);
+
+/*
+ * Hands the caller's reference on s to its protocol's cache, which keeps the `session_max` youngest and closes the one
+ * that was unused longest to make room. Any shepherd; never waits.
  */
 void xk_session_cache(struct xk_session *s);
 

@@ -285,15 +285,12 @@ static unsigned
 asp_open_passively(struct asp *asp, struct xk_session *lls, struct asp_header h, struct asp_session **session)
 {
 	const struct xk_enable *enable = xk_map_resolve(&asp->enables, asp_enable_key(h.destination));
-	struct xk_protocol *hlp_receive, *hlp_type;
 	struct asp_session *s;
 	int err;
 
 	if (enable == NULL || !xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	hlp_receive = enable->hlp_receive;
-	hlp_type = enable->hlp_type;
-	if (asp_session_new(asp, hlp_receive, hlp_type, lls, &s) != 0)
+	if (asp_session_new(asp, enable->hlp_receive, enable->hlp_type, lls, &s) != 0)
 		return XK_DROP_NO_MEMORY;
 	err = asp_bind(asp, s, h.destination, h.source);
 	if (err != 0) {
@@ -302,11 +299,8 @@ asp_open_passively(struct asp *asp, struct xk_session *lls, struct asp_header h,
 		*session = xk_map_resolve(&asp->sessions, asp_key(h.destination, h.source, lls));
 		return *session != NULL ? 0 : XK_DROP_NO_MEMORY;
 	}
-	if (xk_open_done(hlp_receive, &asp->protocol, &s->session, hlp_type) != 0) {
-		xk_close(&s->session);
+	if (xk_session_announce(&s->session) != 0)
 		return XK_DROP_REFUSED;
-	}
-	xk_session_cache(&s->session);
 	xk_count(&asp->protocol, ASP_OPENED);
 	*session = s;
 	return 0;

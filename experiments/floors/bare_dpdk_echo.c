@@ -392,15 +392,11 @@ main(int argc, char **argv)
 	static struct histogram histogram;
 	struct machine machine;
 	bool good;
+	int status;
 
-	switch (options_parse(&bare_program, argc, argv, &o, &operands)) {
-	case OPTIONS_HELPED:
-		return OPTIONS_SUCCESS;
-	case OPTIONS_WRONG:
-		return OPTIONS_MISUSE;
-	case OPTIONS_GO:
-		break;
-	}
+	status = options_parse(&bare_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
 	if (o.cores.count != 2)
 		return options_misuse(&bare_program, "--cores takes two cores: of client and server");
 	if (mkdtemp(directory) == NULL) {

@@ -111,14 +111,9 @@ main(int argc, char **argv)
 	struct xk_platform *platform;
 	int status;
 
-	switch (options_parse(&fused_program, argc, argv, &o, &operands)) {
-	case OPTIONS_HELPED:
-		return OPTIONS_SUCCESS;
-	case OPTIONS_WRONG:
-		return OPTIONS_MISUSE;
-	case OPTIONS_GO:
-		break;
-	}
+	status = options_parse(&fused_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
 	platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	xk_assert(platform != NULL);
 	xk_memory_platform_recycle(platform);

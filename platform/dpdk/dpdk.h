@@ -93,7 +93,8 @@ int xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const 
 
 /* ---- every port ---- */
 
-/* Whether somebody is at the other end. Frames sent while nobody is are dropped, as by a cable pulled out. Any context.
+/*
+ * Whether somebody is at the other end. Frames sent while nobody is are dropped, as by a cable pulled out. Any context.
  */
 bool xk_dpdk_port_is_up(const struct xk_port *port);
 

@@ -8,9 +8,11 @@
  * The other end comes and goes in threads of DPDK's. While nobody is there, frames are taken and dropped, and the
  * device is not asked for interrupts: who comes wakes the driver, which then asks.
  */
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,6 +432,72 @@ dpdk_port_start(struct dpdk_port *self, char *why, size_t size)
 	return 0;
 }
 
+/*
+ * While a device goes, DPDK's interrupt thread is held in a callback of ours. virtio's takes the callback of its
+ * interrupt back without looking whether it runs at this moment, and then frees what that uses.
+ */
+struct dpdk_port_hold {
+	sem_t told, go;
+	bool is_held;
+};
+
+static void
+dpdk_port_await(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) != 0)
+		;
+}
+
+static void
+dpdk_port_stand_still(void *argument)
+{
+	struct dpdk_port_hold *hold = argument;
+
+	sem_post(&hold->told);
+	dpdk_port_await(&hold->go);
+	sem_post(&hold->told);
+}
+
+static void
+dpdk_port_hold(struct dpdk_port_hold *hold)
+{
+	sem_init(&hold->told, 0, 0);
+	sem_init(&hold->go, 0, 0);
+	hold->is_held = rte_eal_alarm_set(1, dpdk_port_stand_still, hold) == 0;
+	if (hold->is_held)
+		dpdk_port_await(&hold->told);
+}
+
+static void
+dpdk_port_release(struct dpdk_port_hold *hold)
+{
+	if (hold->is_held) {
+		sem_post(&hold->go);
+		dpdk_port_await(&hold->told);
+	}
+	sem_destroy(&hold->told);
+	sem_destroy(&hold->go);
+}
+
+static void
+dpdk_port_remove(struct dpdk_port *self)
+{
+	struct dpdk_port_hold hold;
+
+	dpdk_port_hold(&hold);
+	if (!atomic_load_explicit(&self->up, memory_order_acquire)) {
+		/* what virtio does a moment after a peer went may be due behind us: it must have been done */
+		dpdk_port_release(&hold);
+		dpdk_port_hold(&hold);
+	}
+	if (self->is_started)
+		rte_eth_dev_stop(self->id);
+	dpdk_port_unlisten(self);
+	rte_eth_dev_close(self->id);
+	dpdk_port_release(&hold);
+	rte_eal_hotplug_remove("vdev", self->device);
+}
+
 void
 dpdk_port_close(struct xk_port *port)
 {
@@ -437,13 +505,8 @@ dpdk_port_close(struct xk_port *port)
 
 	if (self->event != NULL)
 		event_free(self->event);
-	if (self->id != UINT16_MAX) {
-		if (self->is_started)
-			rte_eth_dev_stop(self->id);
-		dpdk_port_unlisten(self);
-		rte_eth_dev_close(self->id);
-		rte_eal_hotplug_remove("vdev", self->device);
-	}
+	if (self->id != UINT16_MAX)
+		dpdk_port_remove(self);
 	if (self->closed != NULL)
 		self->closed(self);
 	free(self);

@@ -1,4 +1,5 @@
-/* test_udptest.c - the test protocol on a fake wire: the server's echo, the client's rounds, losses, late and bad ones.
+/*
+ * test_udptest.c - the test protocol on a fake wire: the server's echo, the client's rounds, losses, late and bad ones.
  */
 #include <errno.h>
 #include <stdlib.h>

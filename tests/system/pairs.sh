@@ -60,6 +60,13 @@ pair "--set of a port" 20 2 True --set port.dev=elsewhere
 expect "--set at the server alone" 1 'client: .*10\.77\.0\.2 has not answered' "$udptest" --rounds 10 \
 	--set server:udptest.serve=no --set client:udptest.silence=1s --set client:udptest.timeout=100ms
 
+# Ends that go at the same moment, each with two links: the one finds the other gone while it is closing.
+for ((i = 0; i < 25; i++)); do
+	run 30 "$udptest" --graph graphs/udptest-multihomed.dot --driver poll --cores 0,0 --mode ipp --rounds 20
+	[ "$status" -eq 0 ] || break
+done
+check "25 pairs that end together" "status $status: $(tail -n 3 "$work/err")" [ $i -eq 25 ]
+
 # Every crossing is told, and where a message left the driver.
 run 30 "$udptest" --mode ipp --rounds 2 --trace --handoff server
 for words in 'client .*down udptest -> udp 1 bytes' 'server .*up +port -> eth 43 bytes .*\(driver, stack' \

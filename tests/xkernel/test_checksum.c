@@ -2,20 +2,9 @@
 #include <stdlib.h>
 
 #include "tests/test.h"
+#include "tests/xkernel/naive_checksum.h"
 #include "xkernel/base.h"
 #include "xkernel/checksum.h"
-
-static uint16_t
-naive_checksum(const uint8_t *bytes, size_t len)
-{
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		sum += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];
-		sum = (sum & 0xffff) + (sum >> 16);
-	}
-	return (uint16_t)~sum;
-}
 
 /* The stored checksum, read as a number from the wire. */
 static uint16_t

@@ -4,6 +4,7 @@
 
 #include "platform/sim/memory.h"
 #include "tests/test.h"
+#include "tests/xkernel/naive_checksum.h"
 #include "xkernel/checksum.h"
 #include "xkernel/msg.h"
 
@@ -591,19 +592,6 @@ TEST(copy_out_takes_any_range_and_nothing_beyond_the_end)
 	CHECK(!xk_msg_copy_out(m, SIZE_MAX, bytes, 2));
 	xk_msg_free(m);
 	platform_end(platform);
-}
-
-/* RFC 1071 to the letter: 16-bit words in the order of the wire, carries added back. */
-static uint16_t
-naive_checksum(const uint8_t *bytes, size_t len)
-{
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		sum += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];
-		sum = (sum & 0xffff) + (sum >> 16);
-	}
-	return (uint16_t)~sum;
 }
 
 static uint16_t

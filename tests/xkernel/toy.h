@@ -57,15 +57,7 @@ wire_push(struct xk_session *s, struct xk_msg *m)
 	return result;
 }
 
-static inline void
-wire_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	(void)lls;
-	(void)hdr;
-	xk_demux(s, m);
-}
-
-static const struct xk_session_ops wire_session_ops = { .push = wire_push, .pop = wire_pop };
+static const struct xk_session_ops wire_session_ops = { .push = wire_push, .pop = xk_pop_through };
 
 static inline int
 wire_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -178,15 +170,7 @@ middle_push(struct xk_session *s, struct xk_msg *m)
 	return xk_push(s->lls, m);
 }
 
-static inline void
-middle_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	(void)lls;
-	(void)hdr;
-	xk_demux(s, m);
-}
-
-static const struct xk_session_ops middle_session_ops = { .push = middle_push, .pop = middle_pop };
+static const struct xk_session_ops middle_session_ops = { .push = middle_push, .pop = xk_pop_through };
 
 static inline int
 middle_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -353,6 +337,63 @@ host_echo(struct host *h, enum op op, unsigned count)
 	}
 	CHECK(host_wait_handled(h, count));
 	CHECK_EQ(h->sent, count);
+}
+
+/* ---- for schedules at random and hosts without threads ---- */
+
+static inline unsigned
+seed_of(const char *test)
+{
+	const char *given = getenv("TOY_SEED");
+	unsigned seed = given == NULL ? (unsigned)time(NULL) : (unsigned)strtoul(given, NULL, 10);
+
+	printf("\n  %s: seed %u ", test, seed);
+	return seed;
+}
+
+static inline struct host *
+host_virtual(void)
+{
+	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .stacks = 8 };
+
+	return host_build_on(XK_MEMORY_VIRTUAL, &config, false);
+}
+
+static inline void
+halt_when_idle(void *context)
+{
+	xk_kernel_halt(context);
+}
+
+static inline void
+host_init(struct host *h)
+{
+	struct xk_protocol *failed;
+
+	REQUIRE(xk_kernel_init(h->kernel, &failed) == 0);
+}
+
+/* Without threads, on the virtual clock, until nothing happens by itself any more. */
+static inline void
+host_run(struct host *h)
+{
+	xk_memory_on_idle(h->platform, halt_when_idle, h->kernel);
+	xk_kernel_run(h->kernel);
+	host_collect(h);
+}
+
+static inline void
+send_one(struct host *h, enum op op)
+{
+	host_send(h, op, 0);
+}
+
+static inline bool
+wait_until(_Atomic unsigned *counter, unsigned wanted)
+{
+	for (unsigned tries = 0; tries < 300000 && atomic_load(counter) < wanted; tries++)
+		host_nap();
+	return atomic_load(counter) >= wanted;
 }
 
 #endif

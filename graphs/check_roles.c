@@ -1,0 +1,316 @@
+/*
+ * check_roles.c - see check_roles.h. docs/graphs.md says how edges without role= are placed.
+ */
+#include "graphs/check_roles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One node, and which of its edges takes which place: role by role, group by group. */
+struct check_places {
+	struct attributes_check *check;
+	struct xk_graph_node *node;
+	struct xk_graph_edge *edges; /* the node's */
+	unsigned edge_count;
+	unsigned roles, groups;
+	int *edge_at; /* by place: an index in edges, or -1 */
+	bool wrong;
+};
+
+static unsigned
+check_count_roles(const struct xk_protocol_type *type)
+{
+	unsigned count = 0;
+
+	while (type->lowers != NULL && type->lowers[count].name != NULL)
+		count++;
+	return count;
+}
+
+/* "link, resolver" */
+static const char *
+check_list_roles(const struct xk_protocol_type *type, char *text, size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < check_count_roles(type) && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", type->lowers[i].name);
+	return text;
+}
+
+#define check_places_refuse(places, line, ...)                                                                         \
+	do {                                                                                                           \
+		attributes_refuse((places)->check, (line), __VA_ARGS__);                                               \
+		(places)->wrong = true;                                                                                \
+	} while (0)
+
+/* The next edge with role=NAME to be placed: by the lower's name, so that the order of statements does not count. */
+static int
+check_next_named(const struct check_places *places, const char *role, const bool *placed)
+{
+	int found = -1;
+
+	for (unsigned i = 0; i < places->edge_count; i++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&places->edges[i].attributes, "role");
+
+		if (a == NULL || placed[i] || strcmp(a->value, role) != 0)
+			continue;
+		if (found < 0 || places->edges[i].lower < places->edges[found].lower)
+			found = (int)i;
+	}
+	return found;
+}
+
+static void
+check_place_named(struct check_places *places, unsigned role, bool *placed)
+{
+	const char *name = places->node->type->lowers[role].name;
+	int first = -1, edge;
+
+	for (unsigned group = 0; (edge = check_next_named(places, name, placed)) >= 0; group++) {
+		placed[edge] = true;
+		if (group < places->groups) {
+			places->edge_at[group * places->roles + role] = edge;
+			first = first < 0 ? edge : first;
+			continue;
+		}
+		if (!(places->node->type->flags & XK_REPEATS))
+			check_places_refuse(places, check_later(&places->edges[first], &places->edges[edge])->line,
+					    "%s has two lowers of role %s: %s and %s", places->node->name, name,
+					    check_name(places->check, places->edges[first].lower),
+					    check_name(places->check, places->edges[edge].lower));
+		else
+			check_places_refuse(places, places->edges[edge].line,
+					    "%s has too many lowers of role %s: each group of them has one",
+					    places->node->name, name);
+	}
+}
+
+static void
+check_unknown_role(struct check_places *places, const struct xk_graph_attribute *a)
+{
+	char list[256];
+
+	if (places->roles == 0)
+		check_places_refuse(places, a->line, "role \"%.80s\" on an edge from %s, which takes no lowers",
+				    a->value, places->node->name);
+	else
+		check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, but %s",
+				    places->node->name, a->value,
+				    check_list_roles(places->node->type, list, sizeof(list)));
+}
+
+static void
+check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge)
+{
+	const char *lower = check_name(places->check, edge->lower), *name = places->node->name;
+	char list[256];
+
+	for (const struct xk_graph_edge *e = places->edges; e < edge; e++)
+		if (e->lower == edge->lower) {
+			check_places_refuse(places, edge->line, "parallel edges %s -> %s: the first is in line %u",
+					    name, lower, e->line);
+			return;
+		}
+	if (places->roles == 0)
+		check_places_refuse(places, edge->line, "%s -> %s: %s (%s) takes no lowers", name, lower, name,
+				    places->node->type->name);
+	else
+		check_places_refuse(places, edge->line, "%s -> %s is one lower too many: %s (%s) takes %u (%s)", name,
+				    lower, name, places->node->type->name, places->roles,
+				    check_list_roles(places->node->type, list, sizeof(list)));
+}
+
+/* Role-less edges take the places that are left, in the order in which they are written. */
+static void
+check_place_others(struct check_places *places, const bool *placed)
+{
+	unsigned place = 0, places_count = places->groups * places->roles;
+
+	for (unsigned i = 0; i < places->edge_count; i++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&places->edges[i].attributes, "role");
+
+		if (placed[i])
+			continue;
+		if (a != NULL) {
+			check_unknown_role(places, a);
+			continue;
+		}
+		while (place < places_count && places->edge_at[place] >= 0)
+			place++;
+		if (place < places_count)
+			places->edge_at[place] = (int)i;
+		else
+			check_one_too_many(places, &places->edges[i]);
+	}
+}
+
+static void
+check_place_edges(struct check_places *places)
+{
+	bool *placed = calloc(places->edge_count + 1, sizeof(*placed));
+
+	xk_assert(placed != NULL);
+	for (unsigned role = 0; role < places->roles; role++)
+		check_place_named(places, role, placed);
+	check_place_others(places, placed);
+	free(placed);
+}
+
+/* "async", "RPC", "control" */
+static const char *
+check_list_realms(unsigned realms, char *text, size_t size)
+{
+	snprintf(text, size, "%s%s%s", realms & XK_ASYNC ? " push and demux," : "",
+		 realms & XK_RPC ? " calls (RPC)," : "", realms & XK_CONTROL ? " control," : "");
+	if (text[0] != '\0')
+		text[strlen(text) - 1] = '\0';
+	return realms == 0 ? " nothing" : text;
+}
+
+static bool
+check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
+{
+	return role->type == NULL || strcmp(role->type, type->name) == 0;
+}
+
+static void
+check_wrong_type(struct check_places *places, const struct xk_role *role, const struct xk_graph_edge *edge)
+{
+	const struct xk_protocol_type *type = places->node->type;
+	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
+	const struct xk_role *other = type->lowers;
+	char hint[160] = "";
+
+	while (other->name != NULL && (other->type == NULL || !check_fits(other, lower->type)))
+		other++;
+	if (other->name != NULL)
+		snprintf(hint, sizeof(hint), "; as its %s write [role=%s], or change the order of the edges",
+			 other->name, other->name);
+	check_places_refuse(places, edge->line, "%s -> %s: the %s of %s must be of type %s, and %s is of type %s%s",
+			    places->node->name, lower->name, role->name, places->node->name, role->type, lower->name,
+			    lower->type->name, hint);
+}
+
+/* The lower in a place must be what its role asks for. */
+static void
+check_lower(struct check_places *places, const struct xk_role *role, struct xk_graph_edge *edge)
+{
+	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
+	char needs[64], offers[64];
+
+	edge->role = role;
+	if (lower->type == NULL)
+		return;
+	if (!check_fits(role, lower->type)) {
+		check_wrong_type(places, role, edge);
+	} else if (role->needs & ~lower->type->offers) {
+		check_places_refuse(places, edge->line, "%s -> %s: %s needs%s of its %s, and %s (%s) offers%s",
+				    places->node->name, lower->name, places->node->name,
+				    check_list_realms(role->needs, needs, sizeof(needs)), role->name, lower->name,
+				    lower->type->name, check_list_realms(lower->type->offers, offers, sizeof(offers)));
+	}
+}
+
+/* Two groups of a repeated role may not have the same lower. */
+static void
+check_parallel(struct check_places *places, unsigned place)
+{
+	const struct xk_graph_edge *edge = &places->edges[places->edge_at[place]];
+
+	for (unsigned before = place % places->roles; before < place; before += places->roles) {
+		const struct xk_graph_edge *first =
+			places->edge_at[before] < 0 ? NULL : &places->edges[places->edge_at[before]];
+
+		if (first == NULL || first->lower != edge->lower)
+			continue;
+		check_places_refuse(places, edge->line, "parallel edges %s -> %s of role %s: the first is in line %u",
+				    places->node->name, check_name(places->check, edge->lower), edge->role->name,
+				    first->line);
+		return;
+	}
+}
+
+static void
+check_missing(struct check_places *places, unsigned place)
+{
+	const struct xk_role *role = &places->node->type->lowers[place % places->roles];
+	char which[32] = "";
+
+	if (places->groups > 1)
+		snprintf(which, sizeof(which), " number %u", place / places->roles + 1);
+	check_places_refuse(places, places->node->line, "%s (%s) lacks its lower %s%s%s%s: write an edge %s -> ...",
+			    places->node->name, places->node->type->name, role->name, which,
+			    role->help == NULL ? "" : ", ", role->help == NULL ? "" : role->help, places->node->name);
+}
+
+static void
+check_fill_places(struct check_places *places)
+{
+	struct xk_graph_node *node = places->node;
+	unsigned count = places->groups * places->roles;
+
+	places->edge_at = calloc(count + 1, sizeof(*places->edge_at));
+	node->lowers = calloc(count + 1, sizeof(*node->lowers));
+	xk_assert(places->edge_at != NULL && node->lowers != NULL);
+	for (unsigned i = 0; i < count; i++)
+		places->edge_at[i] = -1;
+	check_place_edges(places);
+	for (unsigned i = 0; i < count; i++) {
+		if (places->edge_at[i] < 0 && !places->wrong)
+			check_missing(places, i);
+		if (places->edge_at[i] < 0)
+			continue;
+		check_lower(places, &node->type->lowers[i % places->roles], &places->edges[places->edge_at[i]]);
+		check_parallel(places, i);
+		node->lowers[node->lower_count++] =
+			(unsigned)(&places->edges[places->edge_at[i]] - places->check->graph->edges);
+	}
+	free(places->edge_at);
+}
+
+void
+check_roles(struct attributes_check *check, struct xk_graph_node *node, const unsigned *first_edge)
+{
+	unsigned index = (unsigned)(node - check->graph->nodes);
+	struct check_places places = { .check = check, .node = node };
+
+	free(node->lowers);
+	node->lowers = NULL;
+	node->lower_count = 0;
+	if (node->type == NULL)
+		return;
+	places.edge_count = first_edge[index + 1] - first_edge[index];
+	if (places.edge_count > 0) /* otherwise the graph may have no edges at all, and no list of them */
+		places.edges = &check->graph->edges[first_edge[index]];
+	places.roles = check_count_roles(node->type);
+	places.groups = 1;
+	if ((node->type->flags & XK_REPEATS) && places.roles > 0 && places.edge_count > places.roles)
+		places.groups = (places.edge_count + places.roles - 1) / places.roles;
+	check_fill_places(&places);
+}
+
+void
+check_one_upper(struct attributes_check *check, unsigned node)
+{
+	const struct xk_graph *graph = check->graph;
+	const struct xk_graph_edge *first = NULL;
+
+	if (graph->nodes[node].type == NULL || !(graph->nodes[node].type->flags & XK_ONE_UPPER))
+		return;
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		const struct xk_graph_edge *edge = &graph->edges[i];
+
+		if (edge->lower != node)
+			continue;
+		if (first != NULL && first->upper != edge->upper) {
+			attributes_refuse(check, check_later(first, edge)->line,
+					  "%s and %s both stand on %s: %s takes only one upper",
+					  check_name(check, first->upper), check_name(check, edge->upper),
+					  graph->nodes[node].name, graph->nodes[node].type->name);
+			return;
+		}
+		first = edge;
+	}
+}

@@ -1,0 +1,29 @@
+/* check_roles.h - which edge of a node is which of its lowers, and whether that lower will do. For check.c. */
+#ifndef XK_CHECK_ROLES_H
+#define XK_CHECK_ROLES_H
+
+#include "graphs/attributes.h"
+
+/*
+ * Gives each edge of node its role, and lists them in node->lowers. first_edge: by node, where its edges begin in the
+ * graph's list; one more at the end. What is wrong is refused.
+ */
+void check_roles(struct attributes_check *check, struct xk_graph_node *node, const unsigned *first_edge);
+
+/* Refuses a second upper of a node that takes only one. */
+void check_one_upper(struct attributes_check *check, unsigned node);
+
+static inline const char *
+check_name(const struct attributes_check *check, unsigned node)
+{
+	return check->graph->nodes[node].name;
+}
+
+/* Of two edges that cannot both be: the one that is written later. */
+static inline const struct xk_graph_edge *
+check_later(const struct xk_graph_edge *a, const struct xk_graph_edge *b)
+{
+	return a->line > b->line ? a : b;
+}
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * scan_token.c - a lexer for the DOT language that counts lines; see scan_token.h.
+ * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/scan.l of graphviz for what it leaves open.
+ */
+#include "graphs/scan_token.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { SCAN_JOINED_MAX = 256 };
+
+/* ---- errors ---- */
+
+__attribute__((format(printf, 3, 4))) void
+scan_refuse(struct scan_state *state, unsigned line, const char *format, ...)
+{
+	va_list arguments;
+	char *what;
+
+	va_start(arguments, format);
+	what = xk_graph_format(format, arguments);
+	va_end(arguments);
+	xk_graph_errors_add(state->scan->errors, state->scan->file, line, "%s", what);
+	state->scan->wrong = true;
+	free(what);
+}
+
+void
+scan_stop(struct scan_state *state)
+{
+	state->scan->failed = true;
+	state->next = state->end;
+	state->token = SCAN_END;
+}
+
+void
+scan_syntax(struct scan_state *state, const char *expected)
+{
+	unsigned token = state->token;
+
+	if (token == SCAN_END)
+		scan_fail(state, state->line, "syntax error at the end of the file: expected %s", expected);
+	else if (state->text != NULL)
+		scan_fail(state, state->token_line, "syntax error at \"%.40s\": expected %s", state->text, expected);
+	else if (token == SCAN_ARROW || token == SCAN_LINE)
+		scan_fail(state, state->token_line, "syntax error at \"%s\": expected %s",
+			  token == SCAN_ARROW ? "->" : "--", expected);
+	else
+		scan_fail(state, state->token_line, "syntax error at '%c': expected %s", (int)token, expected);
+}
+
+/* ---- tokens ---- */
+
+bool
+scan_at(const struct scan_state *state, const char *text)
+{
+	size_t len = strlen(text);
+
+	return (size_t)(state->end - state->next) >= len && memcmp(state->next, text, len) == 0;
+}
+
+/* Takes one character, counting lines. */
+static char
+scan_take(struct scan_state *state)
+{
+	char c = *state->next++;
+
+	state->line_start = c == '\n' || (c == '\r' && *state->next != '\n');
+	state->line += state->line_start;
+	return c;
+}
+
+static void
+scan_comment(struct scan_state *state)
+{
+	unsigned line = state->line;
+
+	state->next += 2;
+	while (state->next < state->end && !scan_at(state, "*/"))
+		scan_take(state);
+	if (state->next == state->end)
+		scan_fail(state, line, "this comment is not closed by */");
+	else
+		state->next += 2;
+	state->line_start = false;
+}
+
+static void
+scan_rest_of_line(struct scan_state *state, bool blank)
+{
+	for (; state->next < state->end && *state->next != '\n' && *state->next != '\r'; state->next++)
+		if (blank)
+			*state->next = ' ';
+}
+
+static void
+scan_space(struct scan_state *state)
+{
+	while (state->next < state->end) {
+		if (scan_at(state, "/*"))
+			scan_comment(state);
+		else if (scan_at(state, "//"))
+			scan_rest_of_line(state, false);
+		else if (*state->next == '#')
+			scan_rest_of_line(state, state->line_start);
+		else if (strchr(" \t\r\n", *state->next) != NULL)
+			scan_take(state);
+		else
+			return;
+	}
+}
+
+/* Bytes that the string which begins here has, at most. */
+static size_t
+scan_string_room(const struct scan_state *state)
+{
+	const char *p = state->next + 1;
+
+	while (p < state->end && *p != '"')
+		p += *p == '\\' && p + 1 < state->end ? 2 : 1;
+	return (size_t)(p - state->next) + 1;
+}
+
+/* "...", with libcgraph's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
+static void
+scan_string(struct scan_state *state)
+{
+	char *to = malloc(scan_string_room(state)), *from = to;
+	unsigned line = state->line;
+
+	xk_assert(to != NULL);
+	state->next++;
+	while (state->next < state->end && *state->next != '"') {
+		char c = scan_take(state);
+
+		if (c == '\\' && state->next < state->end && *state->next == '"') {
+			c = scan_take(state);
+		} else if (c == '\\' && (*state->next == '\n' || *state->next == '\r')) {
+			if (scan_take(state) == '\r' && *state->next == '\n')
+				scan_take(state);
+			continue;
+		} else if (c == '\\' && *state->next == '\\') {
+			*to++ = scan_take(state);
+		}
+		*to++ = c;
+	}
+	*to = '\0';
+	if (state->next == state->end)
+		scan_fail(state, line, "this string is not closed by \"");
+	else
+		state->next++;
+	state->text = from;
+}
+
+static void
+scan_html(struct scan_state *state)
+{
+	const char *from = state->next + 1;
+	unsigned line = state->line, nest = 0;
+
+	do {
+		char c = scan_take(state);
+
+		nest += c == '<';
+		nest -= c == '>';
+	} while (nest != 0 && state->next < state->end);
+	if (nest != 0)
+		scan_fail(state, line, "this HTML-like string is not closed by >");
+	state->text = strndup(from, (size_t)(state->next - from) - (nest == 0));
+	xk_assert(state->text != NULL);
+}
+
+static bool
+scan_is_name(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+/* The end of the number at p (-1, .5, 3., 1.25), or p. */
+static const char *
+scan_number_end(const char *p)
+{
+	const char *q = p + (*p == '-'), *digits = q;
+
+	while (isdigit((unsigned char)*q))
+		q++;
+	if (*q == '.' && (q > digits || isdigit((unsigned char)q[1])))
+		for (q++; isdigit((unsigned char)*q);)
+			q++;
+	return q > digits ? q : p;
+}
+
+static void
+scan_word(struct scan_state *state)
+{
+	static const struct {
+		const char *word;
+		enum scan_token token;
+	} words[] = {
+		{ "strict", SCAN_STRICT },     { "graph", SCAN_GRAPH }, { "digraph", SCAN_DIGRAPH },
+		{ "subgraph", SCAN_SUBGRAPH }, { "node", SCAN_NODE },   { "edge", SCAN_EDGE },
+	};
+	const char *from = state->next, *number = scan_number_end(from), *to = number > from ? number : from;
+
+	while (to < state->end && scan_is_name(*to))
+		to++;
+	state->text = strndup(from, (size_t)(to - from));
+	xk_assert(state->text != NULL);
+	state->next += to - from;
+	state->token = SCAN_NAME;
+	if (number > from && to > number)
+		scan_fail(state, state->token_line,
+			  "\"%.40s\" begins like a number and does not end like one: "
+			  "write it in quotes",
+			  state->text);
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(words); i++)
+		if (strcasecmp(state->text, words[i].word) == 0)
+			state->token = words[i].token;
+}
+
+void
+scan_next(struct scan_state *state)
+{
+	scan_space(state);
+	free(state->text);
+	state->text = NULL;
+	state->token_line = state->line;
+	if (state->next == state->end) {
+		state->token = SCAN_END;
+		return;
+	}
+	state->line_start = false;
+	if (scan_at(state, "->") || scan_at(state, "--")) {
+		state->token = state->next[1] == '>' ? SCAN_ARROW : SCAN_LINE;
+		state->next += 2;
+	} else if (*state->next == '"') {
+		state->token = SCAN_STRING;
+		scan_string(state);
+	} else if (*state->next == '<') {
+		state->token = SCAN_HTML;
+		scan_html(state);
+	} else if (scan_is_name(*state->next) || scan_number_end(state->next) > state->next) {
+		scan_word(state);
+	} else {
+		state->token = (unsigned char)scan_take(state);
+	}
+	if (state->scan->failed)
+		state->token = SCAN_END;
+}
+
+bool
+scan_is_id(const struct scan_state *state)
+{
+	return state->token == SCAN_NAME || state->token == SCAN_STRING || state->token == SCAN_HTML;
+}
+
+static char *
+scan_join(char *first, const char *second)
+{
+	size_t len = strlen(first), more = strlen(second) + 1;
+
+	first = realloc(first, len + more);
+	xk_assert(first != NULL);
+	memcpy(first + len, second, more);
+	return first;
+}
+
+char *
+scan_id(struct scan_state *state, bool *html, const char *expected)
+{
+	bool string = state->token != SCAN_NAME;
+	char *id;
+
+	if (!scan_is_id(state)) {
+		scan_syntax(state, expected);
+		return NULL;
+	}
+	*html = state->token == SCAN_HTML;
+	id = state->text;
+	state->text = NULL;
+	scan_next(state);
+	while (string && state->token == '+') {
+		scan_next(state);
+		if (++state->joined > SCAN_JOINED_MAX)
+			scan_fail(state, state->line, "more than %d strings are joined by +", SCAN_JOINED_MAX);
+		if (state->token != SCAN_STRING || *html) {
+			scan_syntax(state, "a quoted string on both sides of +");
+			free(id);
+			return NULL;
+		}
+		id = scan_join(id, state->text);
+		scan_next(state);
+	}
+	return id;
+}
+
+bool
+scan_accept(struct scan_state *state, unsigned token)
+{
+	if (state->token != token)
+		return false;
+	scan_next(state);
+	return true;
+}

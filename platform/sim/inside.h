@@ -1,0 +1,48 @@
+/* inside.h - what the files of the platform in memory share. Not for others. */
+#ifndef XK_PLATFORM_SIM_INSIDE_H
+#define XK_PLATFORM_SIM_INSIDE_H
+
+#include <pthread.h>
+
+#include "platform/clock.h"
+#include "platform/sim/memory.h"
+
+struct memory_platform {
+	struct xk_platform platform;
+	enum xk_memory_clock clock;
+	struct clock counter; /* while recycling */
+	_Atomic unsigned out, limit;
+	bool recycles;
+	struct memory_block *free_blocks; /* of a recycling platform, as is free_views (by link) */
+	struct xk_msg *free_views;
+	_Atomic uint64_t virtual_ns;
+	uint64_t until_ns;
+	void (*idle)(void *context);
+	void *idle_context;
+	pthread_mutex_t lock; /* over woken */
+	pthread_cond_t changed;
+	bool woken;
+};
+
+static inline struct memory_platform *
+memory_of(struct xk_platform *platform)
+{
+	return xk_container_of(platform, struct memory_platform, platform);
+}
+
+/* ---- memory.c ---- */
+
+/* As xk_platform_ops.wake. */
+void memory_wake(struct xk_platform *platform);
+
+/* ---- buffer.c: as xk_platform_ops says ---- */
+
+struct xk_msg *memory_buffer_new(struct xk_platform *platform);
+struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
+void memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
+unsigned memory_buffers_out(struct xk_platform *platform);
+
+/* Frees what a recycling platform has kept. */
+void memory_buffer_free_kept(struct memory_platform *self);
+
+#endif

@@ -1,0 +1,331 @@
+/*
+ * port.c - ports that are queues, wires between two of them, and loops through two functions.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/sim/inside.h"
+
+struct memory_queue {
+	struct xk_msg *first, **last; /* by link */
+	unsigned count;
+};
+
+struct memory_port {
+	struct xk_port port;
+	pthread_mutex_t lock; /* over the queues, the limit and armed; taken after a wire's */
+	struct memory_queue arrived, sent;
+	unsigned transmit_limit;
+	bool armed;
+	struct memory_wire *wire; /* NULL: not connected */
+	unsigned side;            /* which end of the wire this is */
+	xk_memory_receive *receive;
+	xk_memory_transmit *transmit;
+	void *context;
+	char name[];
+};
+
+/* Between two ports; goes with the second of them. */
+struct memory_wire {
+	pthread_mutex_t lock; /* a port at an end lives at least as long as it is held */
+	struct memory_port *ends[2];
+};
+
+static struct memory_port *
+memory_port_of(struct xk_port *port)
+{
+	return xk_container_of(port, struct memory_port, port);
+}
+
+static void
+memory_queue_init(struct memory_queue *queue)
+{
+	queue->first = NULL;
+	queue->last = &queue->first;
+	queue->count = 0;
+}
+
+static void
+memory_queue_put(struct memory_queue *queue, struct xk_msg *m)
+{
+	m->link = NULL;
+	*queue->last = m;
+	queue->last = &m->link;
+	queue->count++;
+}
+
+static struct xk_msg *
+memory_queue_get(struct memory_queue *queue)
+{
+	struct xk_msg *m = queue->first;
+
+	if (m == NULL)
+		return NULL;
+	queue->first = m->link;
+	if (queue->first == NULL)
+		queue->last = &queue->first;
+	queue->count--;
+	m->link = NULL;
+	return m;
+}
+
+/* Puts m where the driver will receive it. False, and m is still the caller's: limit frames wait there already. */
+static bool
+memory_port_arrive(struct memory_port *self, struct xk_msg *m, unsigned limit)
+{
+	bool room, wakes;
+
+	pthread_mutex_lock(&self->lock);
+	room = self->arrived.count < limit;
+	if (room)
+		memory_queue_put(&self->arrived, m);
+	wakes = room && self->armed;
+	pthread_mutex_unlock(&self->lock);
+	if (wakes)
+		memory_wake(self->port.platform);
+	return room;
+}
+
+static unsigned
+memory_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	struct memory_port *self = memory_port_of(port);
+	unsigned count = 0;
+
+	pthread_mutex_lock(&self->lock);
+	while (count < max && self->arrived.count > 0)
+		frames[count++] = memory_queue_get(&self->arrived);
+	pthread_mutex_unlock(&self->lock);
+	return count;
+}
+
+static unsigned
+memory_port_keep(struct memory_port *self, struct xk_msg **frames, unsigned count)
+{
+	unsigned taken = 0;
+
+	pthread_mutex_lock(&self->lock);
+	while (taken < count && self->sent.count < self->transmit_limit)
+		memory_queue_put(&self->sent, frames[taken++]);
+	pthread_mutex_unlock(&self->lock);
+	return taken;
+}
+
+/* Copies m to the port `to`; limit is of its queue. False: it cannot take it now. */
+static bool
+memory_wire_carry(struct memory_port *to, const struct xk_msg *m, unsigned limit)
+{
+	struct xk_msg *copy = xk_memory_frame(to->port.platform, xk_msg_len(m));
+
+	if (copy == NULL)
+		return false;
+	xk_msg_copy_out(m, 0, copy->data, copy->len);
+	if (memory_port_arrive(to, copy, limit))
+		return true;
+	xk_msg_free(copy);
+	return false;
+}
+
+static unsigned
+memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned count)
+{
+	struct memory_wire *wire = self->wire;
+	unsigned limit, taken;
+
+	pthread_mutex_lock(&self->lock);
+	limit = self->transmit_limit;
+	pthread_mutex_unlock(&self->lock);
+	pthread_mutex_lock(&wire->lock);
+	for (taken = 0; taken < count; taken++) {
+		struct memory_port *to = wire->ends[!self->side];
+
+		if (to != NULL && !memory_wire_carry(to, frames[taken], limit))
+			break;
+		xk_msg_free(frames[taken]);
+	}
+	pthread_mutex_unlock(&wire->lock);
+	return taken;
+}
+
+static unsigned
+memory_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	if (self->wire != NULL)
+		return memory_wire_transmit(self, frames, count);
+	return memory_port_keep(self, frames, count);
+}
+
+static void
+memory_port_set_armed(struct xk_port *port, bool armed)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	pthread_mutex_lock(&self->lock);
+	self->armed = armed;
+	pthread_mutex_unlock(&self->lock);
+}
+
+static int
+memory_port_arm(struct xk_port *port)
+{
+	memory_port_set_armed(port, true);
+	return 0;
+}
+
+static void
+memory_port_disarm(struct xk_port *port)
+{
+	memory_port_set_armed(port, false);
+}
+
+/* Nothing arrives from the wire any more once this has returned. */
+static void
+memory_wire_leave(struct memory_wire *wire, const struct memory_port *port)
+{
+	bool last;
+
+	pthread_mutex_lock(&wire->lock);
+	for (unsigned side = 0; side < 2; side++)
+		if (wire->ends[side] == port)
+			wire->ends[side] = NULL;
+	last = wire->ends[0] == NULL && wire->ends[1] == NULL;
+	pthread_mutex_unlock(&wire->lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&wire->lock);
+	free(wire);
+}
+
+static void
+memory_port_close(struct xk_port *port)
+{
+	struct memory_port *self = memory_port_of(port);
+	struct xk_msg *m;
+
+	if (self->wire != NULL)
+		memory_wire_leave(self->wire, self);
+	while ((m = memory_queue_get(&self->arrived)) != NULL)
+		xk_msg_free(m);
+	while ((m = memory_queue_get(&self->sent)) != NULL)
+		xk_msg_free(m);
+	pthread_mutex_destroy(&self->lock);
+	free(self);
+}
+
+static const struct xk_port_ops memory_port_ops = {
+	.receive = memory_port_receive,
+	.transmit = memory_port_transmit,
+	.arm = memory_port_arm,
+	.disarm = memory_port_disarm,
+	.close = memory_port_close,
+};
+
+struct xk_port *
+xk_memory_port_new(struct xk_platform *platform, const char *name, uint64_t address, uint32_t mtu)
+{
+	size_t name_size = strlen(name) + 1;
+	struct memory_port *self = calloc(1, sizeof(*self) + name_size);
+
+	if (self == NULL)
+		return NULL;
+	memcpy(self->name, name, name_size);
+	self->port.ops = &memory_port_ops;
+	self->port.platform = platform;
+	self->port.name = self->name;
+	self->port.address = address;
+	self->port.mtu = mtu;
+	self->port.can_sleep = true;
+	self->transmit_limit = XK_MEMORY_QUEUE;
+	memory_queue_init(&self->arrived);
+	memory_queue_init(&self->sent);
+	pthread_mutex_init(&self->lock, NULL);
+	return &self->port;
+}
+
+bool
+xk_memory_inject(struct xk_port *port, struct xk_msg *m)
+{
+	if (memory_port_arrive(memory_port_of(port), m, XK_MEMORY_QUEUE))
+		return true;
+	xk_msg_free(m);
+	return false;
+}
+
+struct xk_msg *
+xk_memory_take(struct xk_port *port)
+{
+	struct memory_port *self = memory_port_of(port);
+	struct xk_msg *m;
+
+	pthread_mutex_lock(&self->lock);
+	m = memory_queue_get(&self->sent);
+	pthread_mutex_unlock(&self->lock);
+	return m;
+}
+
+void
+xk_memory_transmit_limit(struct xk_port *port, unsigned count)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	pthread_mutex_lock(&self->lock);
+	self->transmit_limit = count < XK_MEMORY_QUEUE ? count : XK_MEMORY_QUEUE;
+	pthread_mutex_unlock(&self->lock);
+}
+
+int
+xk_memory_connect(struct xk_port *a, struct xk_port *b)
+{
+	struct memory_wire *wire = calloc(1, sizeof(*wire));
+
+	if (wire == NULL)
+		return -ENOMEM;
+	xk_assert(memory_port_of(a)->wire == NULL && memory_port_of(b)->wire == NULL);
+	pthread_mutex_init(&wire->lock, NULL);
+	for (unsigned side = 0; side < 2; side++) {
+		struct memory_port *end = memory_port_of(side == 0 ? a : b);
+
+		wire->ends[side] = end;
+		end->wire = wire;
+		end->side = side;
+	}
+	return 0;
+}
+
+static unsigned
+memory_loop_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	return self->receive(self->context, frames, max);
+}
+
+static unsigned
+memory_loop_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	return self->transmit(self->context, frames, count);
+}
+
+static const struct xk_port_ops memory_loop_ops = {
+	.receive = memory_loop_receive,
+	.transmit = memory_loop_transmit,
+	.arm = memory_port_arm,
+	.disarm = memory_port_disarm,
+	.close = memory_port_close,
+};
+
+void
+xk_memory_loop(struct xk_port *port, xk_memory_receive *receive, xk_memory_transmit *transmit, void *context)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	self->receive = receive;
+	self->transmit = transmit;
+	self->context = context;
+	port->ops = &memory_loop_ops;
+}

@@ -1,0 +1,103 @@
+/*
+ * arp_private.h - the state of ARP, shared by arp.c (packets and questions) and arp_table.c (what is known).
+ */
+#ifndef XK_ARP_PRIVATE_H
+#define XK_ARP_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "protocols/arp.h"
+#include "xkernel/event.h"
+
+enum { ARP_QUEUE = 4 /* messages that wait for one host, at most */, ARP_NS_PER_US = 1000 };
+
+enum {
+	ARP_COUNT_REQUESTS_IN,
+	ARP_COUNT_REPLIES_IN,
+	ARP_COUNT_OTHERS,
+	ARP_COUNT_REQUESTS_OUT,
+	ARP_COUNT_REPLIES_OUT,
+	ARP_COUNT_LEARNED,
+	ARP_COUNT_REPLACED,
+	ARP_COUNT_UNREACHABLE,
+};
+
+enum arp_state {
+	ARP_FREE,   /* not in the table */
+	ARP_ASKING, /* its timer runs */
+	ARP_KNOWN,
+	ARP_FAILED, /* not in the table; those who waited are still leaving */
+};
+
+/* Messages that were waiting for one host. */
+struct arp_queue {
+	unsigned count;
+	struct xk_arp_output outputs[ARP_QUEUE];
+};
+
+/* Entries are made once, by init: a timer or a waiter that comes late finds one in another state, never none. */
+struct arp_entry {
+	struct arp_entry *next; /* in its bucket */
+	TAILQ_ENTRY(arp_entry) by_use;
+	struct arp *arp;
+	enum arp_state state;
+	uint32_t host;
+	uint64_t link;
+	uint64_t expires_ns;
+	unsigned tries;
+	unsigned waiters; /* they keep the entry from being replaced */
+	uint64_t round;   /* which asking this is: who waits for an older one has failed */
+	struct xk_semaphore answered;
+	struct xk_event timer;
+	struct arp_queue queue;
+};
+
+struct arp {
+	struct xk_protocol protocol;
+	uint64_t entry_count, age_ns, timeout_ns, tries;
+	uint64_t link;
+	struct xk_session *broadcast;
+	struct xk_lock lock; /* over all that follows */
+	struct xk_network network;
+	struct arp_entry *entries;
+	struct arp_entry **buckets;
+	unsigned bucket_mask;
+	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
+};
+
+/* ---- arp_table.c; all but init and fini with arp->lock held, so none of them waits, sends or drops ---- */
+
+/* An empty table of arp->entry_count entries; timeout is their timers' handler. 0 or -ENOMEM: arp_table_fini then. */
+int arp_table_init(struct arp *arp, xk_event_handler *timeout);
+
+/* Frees the table and the messages that wait in it. When nothing runs. */
+void arp_table_fini(struct arp *arp);
+
+/* The entry of host, ASKING or KNOWN (perhaps too old: arp_table_is_known), or NULL. */
+struct arp_entry *arp_table_find(struct arp *arp, uint32_t host);
+
+/* Whether e's link address is believed now. */
+bool arp_table_is_known(struct arp *arp, const struct arp_entry *e);
+
+/* e is of use now: others make room first. */
+void arp_table_use(struct arp *arp, struct arp_entry *e);
+
+/*
+ * The entry of host, ASKING or KNOWN; *asks: the caller must send the request when the lock is no longer held. *queue:
+ * what waited in an entry that was replaced. NULL: the table is full of what is being waited for.
+ */
+struct arp_entry *arp_table_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queue);
+
+/*
+ * An entry for a stranger's host, which has none: it does not replace what this host asks for. arp_table_learn follows.
+ * *queue is what waited in the one it replaces. NULL: none may be replaced.
+ */
+struct arp_entry *arp_table_add(struct arp *arp, uint32_t host, struct arp_queue *queue);
+
+/* e has become known or is confirmed. *queue: what waited for that, to be sent. */
+void arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue);
+
+/* e, which is ASKING, gets no answer. *queue: what waited for one, to be dropped. */
+void arp_table_give_up(struct arp *arp, struct arp_entry *e, struct arp_queue *queue);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * arp_table.c - what ARP knows and is asking for; see arp_private.h.
+ *
+ * All entries are in a list by their last use, those that are not in the table before all; those in the table are in
+ * a hash table besides.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "protocols/arp_private.h"
+
+int
+arp_table_init(struct arp *arp, xk_event_handler *timeout)
+{
+	unsigned buckets = 1;
+
+	while (buckets < arp->entry_count)
+		buckets *= 2;
+	arp->bucket_mask = buckets - 1;
+	arp->buckets = calloc(buckets, sizeof(struct arp_entry *));
+	arp->entries = calloc(arp->entry_count, sizeof(*arp->entries));
+	if (arp->buckets == NULL || arp->entries == NULL)
+		return -ENOMEM;
+	TAILQ_INIT(&arp->by_use);
+	for (unsigned i = 0; i < arp->entry_count; i++) {
+		struct arp_entry *e = &arp->entries[i];
+
+		e->arp = arp;
+		xk_event_init(&e->timer, arp->protocol.kernel, timeout, e);
+		xk_semaphore_init(&e->answered, &arp->protocol, 0);
+		TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
+	}
+	return 0;
+}
+
+void
+arp_table_fini(struct arp *arp)
+{
+	bool made = arp->buckets != NULL && arp->entries != NULL;
+
+	for (unsigned i = 0; made && i < arp->entry_count; i++) {
+		struct arp_entry *e = &arp->entries[i];
+
+		xk_event_cancel(&e->timer);
+		for (unsigned j = 0; j < e->queue.count; j++)
+			xk_msg_free(e->queue.outputs[j].m);
+	}
+	free(arp->entries);
+	free(arp->buckets);
+}
+
+static struct arp_entry **
+arp_table_bucket(struct arp *arp, uint32_t host)
+{
+	return &arp->buckets[(uint32_t)(host * UINT32_C(2654435761)) >> 16 & arp->bucket_mask];
+}
+
+struct arp_entry *
+arp_table_find(struct arp *arp, uint32_t host)
+{
+	struct arp_entry *e = *arp_table_bucket(arp, host);
+
+	while (e != NULL && e->host != host)
+		e = e->next;
+	return e;
+}
+
+bool
+arp_table_is_known(struct arp *arp, const struct arp_entry *e)
+{
+	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
+}
+
+void
+arp_table_use(struct arp *arp, struct arp_entry *e)
+{
+	TAILQ_REMOVE(&arp->by_use, e, by_use);
+	TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
+}
+
+/* What waits in e moves to queue, to be sent or dropped when the lock is no longer held. */
+static void
+arp_table_take_queue(struct arp_entry *e, struct arp_queue *queue)
+{
+	*queue = e->queue;
+	e->queue.count = 0;
+}
+
+static void
+arp_table_wake(struct arp_entry *e)
+{
+	for (unsigned i = 0; i < e->waiters; i++)
+		xk_semaphore_signal(&e->answered);
+}
+
+/* Takes e, which is ASKING or KNOWN, out of the table. */
+static void
+arp_table_remove(struct arp *arp, struct arp_entry *e, enum arp_state state)
+{
+	struct arp_entry **at = arp_table_bucket(arp, e->host);
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	e->state = state;
+	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
+	TAILQ_REMOVE(&arp->by_use, e, by_use);
+	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
+}
+
+static bool
+arp_table_may_replace(const struct arp_entry *e, bool learning)
+{
+	return e->waiters == 0 && (!learning || e->state != ARP_ASKING);
+}
+
+/* As arp_table_add; learning: for a stranger. */
+static struct arp_entry *
+arp_table_insert(struct arp *arp, uint32_t host, bool learning, struct arp_queue *queue)
+{
+	struct arp_entry *e, **bucket = arp_table_bucket(arp, host);
+
+	e = TAILQ_FIRST(&arp->by_use);
+	while (e != NULL && !arp_table_may_replace(e, learning))
+		e = TAILQ_NEXT(e, by_use);
+	if (e == NULL)
+		return NULL;
+	if (e->state == ARP_ASKING || e->state == ARP_KNOWN) {
+		arp_table_take_queue(e, queue);
+		arp_table_remove(arp, e, ARP_FREE);
+		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
+	}
+	e->host = host;
+	e->next = *bucket;
+	*bucket = e;
+	arp_table_use(arp, e);
+	return e;
+}
+
+struct arp_entry *
+arp_table_add(struct arp *arp, uint32_t host, struct arp_queue *queue)
+{
+	return arp_table_insert(arp, host, true, queue);
+}
+
+void
+arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue)
+{
+	if (e->state == ARP_ASKING) {
+		xk_event_cancel(&e->timer);
+		arp_table_wake(e);
+		arp_table_take_queue(e, queue);
+	}
+	e->state = ARP_KNOWN;
+	e->link = link;
+	e->expires_ns = xk_now_ns(&arp->protocol) + arp->age_ns;
+}
+
+static void
+arp_table_ask(struct arp *arp, struct arp_entry *e)
+{
+	e->state = ARP_ASKING;
+	e->tries = 1;
+	e->round++;
+	e->queue.count = 0;
+	if (e->waiters == 0)
+		xk_semaphore_init(&e->answered, &arp->protocol, 0);
+	xk_event_schedule(&e->timer, arp->timeout_ns / ARP_NS_PER_US);
+}
+
+struct arp_entry *
+arp_table_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queue)
+{
+	struct arp_entry *e = arp_table_find(arp, host);
+
+	*asks = false;
+	if (e == NULL) {
+		e = arp_table_insert(arp, host, false, queue);
+		if (e == NULL)
+			return NULL;
+	} else {
+		arp_table_use(arp, e);
+		if (e->state == ARP_ASKING || arp_table_is_known(arp, e))
+			return e;
+	}
+	*asks = true;
+	arp_table_ask(arp, e);
+	return e;
+}
+
+void
+arp_table_give_up(struct arp *arp, struct arp_entry *e, struct arp_queue *queue)
+{
+	arp_table_take_queue(e, queue);
+	arp_table_wake(e);
+	arp_table_remove(arp, e, ARP_FAILED);
+	xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);
+}

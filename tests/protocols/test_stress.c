@@ -1,0 +1,598 @@
+/*
+ * test_stress.c - the whole UDP graph under threads and a careless load: many peers, fragments in any order with losses
+ * and duplicates, sessions that make room all the time, uppers that open and close sessions to peers who answer ARP or
+ * do not, ports enabled and disabled, and buffers that run out now and then.
+ *
+ * What is checked does not depend on what the threads made of it:
+ * - each frame that arrived has ended once: dropped under a name, taken by ARP, delivered, put together with others, or
+ *   waiting to be;
+ * - each datagram that was delivered came back, bit by bit, or was counted as one that could not be sent;
+ * - nothing is left.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "protocols/ip_private.h"
+#include "protocols/udptest.h"
+#include "tests/test.h"
+#include "xkernel/kernel.h"
+
+#ifdef __SANITIZE_THREAD__
+enum { STRESS_DATAGRAMS = 4000 };
+#else
+enum { STRESS_DATAGRAMS = 20000 };
+#endif
+
+enum {
+	STRESS_PEERS = 40,
+	STRESS_PIECES = 4, /* of a datagram that is cut, always: so what was put together can be counted */
+	STRESS_WINDOW = 64,
+	STRESS_AHEAD = 600, /* frames that may wait at the port */
+	STRESS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
+	STRESS_OPENERS = 3,
+	STRESS_MTU = 600,
+	STRESS_MAX = 4 * 540,
+	STRESS_FRAME_MAX = 14 + STRESS_MTU,
+	STRESS_HEADERS = 14 + 20 + 8,
+	STRESS_PORT = 40000, /* of the peers */
+	STRESS_HOST = 0x0a4d0002,
+	STRESS_FIRST_PEER = 0x0a4d0010,
+};
+
+#define STRESS_LINK UINT64_C(0x020000000001)
+#define STRESS_PEER_LINK UINT64_C(0x020000000100)
+
+#define STRESS_GRAPH                                                                                                   \
+	"digraph stress { edge [%s]; udptest -> udp; opener -> udp; udp -> ip -> vnet -> eth; vnet -> arp -> eth;"     \
+	"eth -> port; udp [sessions=4, seed=1%s]; vnet [sessions=4, address=\"10.77.0.2/24\"]; eth [sessions=4];"      \
+	"ip [sessions=4, seed=2, reassembly_timeout=\"200ms\", reassembly_datagrams=64,"                               \
+	"reassembly_fragments=160];"                                                                                    \
+	"arp [entries=8, age=\"30ms\", timeout=\"10ms\", tries=2] }"
+
+struct frame {
+	uint32_t len;
+	uint8_t bytes[STRESS_FRAME_MAX];
+};
+
+/* An echo in pieces. Its identification and what it says are the server's. */
+struct echo {
+	uint16_t id;
+	bool taken;
+	uint32_t got, end;
+	uint32_t peer;
+	uint8_t bytes[STRESS_MAX + 8];
+};
+
+enum { STRESS_ECHOES = 1 << 12 };
+
+struct stress {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct xk_port *port;
+	struct xk_protocol *udptest, *opener, *udp, *arp;
+	struct ip *ip;
+	uint32_t baseline;
+	uint64_t random;
+	/* to the host */
+	struct frame window[STRESS_WINDOW];
+	unsigned waiting, made, injected;
+	/* from it */
+	struct echo *echoes;
+	unsigned echoed, cut_echoed;
+	/* uppers */
+	_Atomic bool ends;
+	_Atomic unsigned finished, opens;
+};
+
+static unsigned
+draw(struct stress *t, unsigned below)
+{
+	t->random = t->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (unsigned)((t->random >> 33) % below);
+}
+
+/* ---- what a datagram says ---------------------------------------------------------------------------------------- */
+
+/* Its bytes and length follow from its number. */
+static uint32_t
+datagram_size(uint32_t number)
+{
+	return number % 2 == 0 ? 4 + number * 7 % 540 : 600 + number * 13 % (STRESS_MAX - 600);
+}
+
+static void
+datagram_fill(uint8_t *p, uint32_t number)
+{
+	uint32_t x = number * UINT32_C(2654435761);
+
+	xk_put32(p, number);
+	for (uint32_t i = 4; i < datagram_size(number); i++) {
+		x = x * 1664525 + 1013904223;
+		p[i] = (uint8_t)(x >> 24);
+	}
+}
+
+/* ---- peers: what they send ---------------------------------------------------------------------------------------- */
+
+static void
+frame_eth(struct frame *f, uint64_t destination, uint64_t source, unsigned type)
+{
+	xk_put48(f->bytes, destination);
+	xk_put48(f->bytes + 6, source);
+	xk_put16(f->bytes + 12, (uint16_t)type);
+}
+
+/* The bytes [start, end) of the datagram at udp, as a frame of peer's. */
+static void
+frame_ip(struct frame *f, unsigned peer, unsigned id, const uint8_t *udp, uint32_t start, uint32_t end, bool more)
+{
+	uint8_t *p = f->bytes + 14;
+
+	frame_eth(f, STRESS_LINK, STRESS_PEER_LINK + peer, 0x0800);
+	ip_header_prepare(p, 64, 17, STRESS_FIRST_PEER + peer, STRESS_HOST);
+	xk_put16(p + IP_LENGTH, (uint16_t)(IP_HEADER_LEN + end - start));
+	xk_put16(p + IP_ID, (uint16_t)id);
+	xk_put16(p + IP_FRAGMENT, (uint16_t)(start / 8 | (more ? IP_MORE : 0)));
+	xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(p)));
+	memcpy(p + IP_HEADER_LEN, udp + start, end - start);
+	f->len = 14 + IP_HEADER_LEN + end - start;
+}
+
+static void
+datagram_udp(uint8_t *udp, unsigned peer, uint32_t number)
+{
+	uint32_t len = 8 + datagram_size(number);
+	uint8_t pseudo[12] = { [9] = 17 };
+
+	xk_put16(udp, (uint16_t)(STRESS_PORT + number / STRESS_PEERS % 2));
+	xk_put16(udp + 2, XK_UDPTEST_PORT);
+	xk_put16(udp + 4, (uint16_t)len);
+	xk_put16(udp + 6, 0);
+	datagram_fill(udp + 8, number);
+	xk_put32(pseudo, STRESS_FIRST_PEER + peer);
+	xk_put32(pseudo + 4, STRESS_HOST);
+	xk_put16(pseudo + 10, (uint16_t)len);
+	xk_checksum_store(udp + 6, xk_checksum_finish(xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), udp, len)));
+}
+
+static void stress_push_out(struct stress *t);
+
+/* Into the window, from where frames leave in any order; some are lost there, some come twice. */
+static void
+stress_put(struct stress *t, const struct frame *f)
+{
+	unsigned copies = draw(t, 20) == 0 ? 0 : draw(t, 20) == 0 ? 2 : 1;
+
+	while (copies-- > 0) {
+		while (t->waiting == STRESS_WINDOW)
+			stress_push_out(t);
+		t->window[t->waiting++] = *f;
+	}
+}
+
+static void
+stress_put_datagram(struct stress *t, uint32_t number)
+{
+	uint8_t udp[STRESS_MAX + 8];
+	unsigned peer = number % STRESS_PEERS;
+	uint32_t len = 8 + datagram_size(number), piece = len / STRESS_PIECES / 8 * 8, at = 0;
+	struct frame f;
+
+	datagram_udp(udp, peer, number);
+	if (number % 2 == 0) {
+		frame_ip(&f, peer, number, udp, 0, len, false);
+		stress_put(t, &f);
+		return;
+	}
+	for (unsigned i = 0; i < STRESS_PIECES; i++, at += piece) {
+		bool last = i == STRESS_PIECES - 1;
+
+		frame_ip(&f, peer, number, udp, at, last ? len : at + piece, !last);
+		stress_put(t, &f);
+	}
+}
+
+/* A peer's ARP packet: a question for the host, or an answer to it. */
+static void
+stress_put_arp(struct stress *t, unsigned peer, unsigned operation)
+{
+	struct frame f = { .len = 60 };
+	uint8_t *p = f.bytes + 14;
+
+	frame_eth(&f, operation == 1 ? UINT64_C(0xffffffffffff) : STRESS_LINK, STRESS_PEER_LINK + peer, 0x0806);
+	xk_put32(p, 0x00010800);
+	xk_put16(p + 4, 0x0604);
+	xk_put16(p + 6, (uint16_t)operation);
+	xk_put48(p + 8, STRESS_PEER_LINK + peer);
+	xk_put32(p + 14, STRESS_FIRST_PEER + peer);
+	xk_put48(p + 18, operation == 1 ? 0 : STRESS_LINK);
+	xk_put32(p + 24, STRESS_HOST);
+	stress_put(t, &f);
+}
+
+/* ---- peers: what they hear ------------------------------------------------------------------------------------------ */
+
+/* A whole echo: it must be what was sent, to whom had sent it. */
+static void
+stress_echo(struct stress *t, unsigned peer, const uint8_t *udp, uint32_t len)
+{
+	uint8_t expected[STRESS_MAX];
+	uint32_t number = len < 12 ? UINT32_MAX : xk_get32(udp + 8);
+
+	t->echoed++;
+	CHECK(number < t->made && number % STRESS_PEERS == peer && len == 8 + datagram_size(number));
+	if (number >= t->made || len != 8 + datagram_size(number))
+		return;
+	datagram_fill(expected, number);
+	CHECK(memcmp(udp + 8, expected, len - 8) == 0);
+	CHECK_EQ(xk_get16(udp + 2), STRESS_PORT + number / STRESS_PEERS % 2);
+}
+
+/* A fragment of an echo; the server sends each once, in whatever order its threads do. */
+static void
+stress_hear_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
+{
+	uint16_t id = xk_get16(ip + IP_ID), fragment = xk_get16(ip + IP_FRAGMENT);
+	struct echo *e = &t->echoes[id / 2 % STRESS_ECHOES];
+	uint32_t start = (uint32_t)(fragment & IP_OFFSET) * 8;
+
+	CHECK(start + len <= sizeof(e->bytes));
+	if (start + len > sizeof(e->bytes))
+		return;
+	if (!e->taken || e->id != id)
+		*e = (struct echo){ .id = id, .taken = true, .peer = xk_get32(ip + IP_DESTINATION) };
+	CHECK_EQ(e->peer, xk_get32(ip + IP_DESTINATION));
+	memcpy(e->bytes + start, ip + IP_HEADER_LEN, len);
+	e->got += len;
+	if ((fragment & IP_MORE) == 0)
+		e->end = start + len;
+	if (e->end == 0 || e->got != e->end)
+		return;
+	e->taken = false;
+	t->cut_echoed++;
+	stress_echo(t, e->peer - STRESS_FIRST_PEER, e->bytes, e->end);
+}
+
+static void
+stress_hear_ip(struct stress *t, const uint8_t *ip, uint32_t len)
+{
+	uint16_t fragment = xk_get16(ip + IP_FRAGMENT);
+
+	CHECK(len >= IP_HEADER_LEN && xk_get16(ip + IP_LENGTH) == len && xk_sum_is_intact(ip_header_sum(ip)));
+	len -= IP_HEADER_LEN;
+	if (fragment != 0)
+		stress_hear_fragment(t, ip, len);
+	else if (xk_get16(ip + IP_HEADER_LEN) == XK_UDPTEST_PORT)
+		stress_echo(t, xk_get32(ip + IP_DESTINATION) - STRESS_FIRST_PEER, ip + IP_HEADER_LEN, len);
+}
+
+/* Two of three peers answer, mostly. */
+static void
+stress_hear_arp(struct stress *t, const uint8_t *p)
+{
+	uint32_t peer = xk_get32(p + 24) - STRESS_FIRST_PEER;
+
+	if (xk_get16(p + 6) == 1 && peer < STRESS_PEERS && peer % 3 != 0 && t->waiting < STRESS_WINDOW - 1)
+		stress_put_arp(t, peer, 2);
+}
+
+static void
+stress_hear(struct stress *t)
+{
+	uint8_t frame[STRESS_FRAME_MAX];
+	struct xk_msg *m;
+
+	while ((m = xk_memory_take(t->port)) != NULL) {
+		uint32_t len = (uint32_t)xk_msg_len(m);
+
+		CHECK(len <= sizeof(frame) && xk_msg_copy_out(m, 0, frame, len));
+		xk_msg_free(m);
+		if (xk_get16(frame + 12) == 0x0800)
+			stress_hear_ip(t, frame + 14, len - 14);
+		else
+			stress_hear_arp(t, frame + 14);
+	}
+}
+
+static unsigned
+stress_frames(struct stress *t)
+{
+	return (unsigned)atomic_load_explicit(&t->port->frames_in, memory_order_relaxed);
+}
+
+static void
+stress_nap(void)
+{
+	static const struct timespec nap = { 0, 1000000 };
+
+	nanosleep(&nap, NULL);
+}
+
+/* Any frame of the window arrives. Without a buffer it is lost before it came. */
+static void
+stress_push_out(struct stress *t)
+{
+	struct frame *f = &t->window[draw(t, t->waiting)];
+	struct xk_msg *m = xk_memory_frame(t->platform, f->len);
+
+	if (m != NULL) {
+		memcpy(m->data, f->bytes, f->len);
+		t->injected += xk_memory_inject(t->port, m);
+	}
+	*f = t->window[--t->waiting];
+	stress_hear(t);
+	for (unsigned naps = 0; t->injected > STRESS_AHEAD + stress_frames(t) && naps < STRESS_NAPS; naps++)
+		stress_nap();
+}
+
+/* ---- uppers --------------------------------------------------------------------------------------------------------- */
+
+struct opener {
+	struct xk_protocol protocol;
+	struct stress *stress;
+};
+
+static void
+opener_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	(void)lls;
+	xk_drop(self, m, XK_DROP_NO_SESSION);
+}
+
+static const struct xk_protocol_ops opener_ops = { .demux = opener_demux };
+static const struct xk_role opener_lowers[] = { { "transport", XK_ASYNC, NULL, "udp" }, { .name = NULL } };
+static const struct xk_protocol_type opener_type = {
+	.name = "opener",
+	.help = "Opens sessions and closes them.",
+	.ops = &opener_ops,
+	.size = sizeof(struct opener),
+	.lowers = opener_lowers,
+};
+
+/* Nobody waits for the answer; it is the session below that matters, which strangers cause and evict meanwhile. */
+static void
+opener_open(struct stress *t, unsigned i)
+{
+	struct xk_protocol *self = t->opener;
+	struct xk_participants to = { .remote = { 2, { STRESS_FIRST_PEER + i % STRESS_PEERS, 9 } } };
+	struct xk_session *s;
+	struct xk_msg *m;
+
+	if (xk_open(self, self, t->udp, &to, &s) != 0)
+		return;
+	atomic_fetch_add_explicit(&t->opens, 1, memory_order_relaxed);
+	m = xk_msg_new(t->platform, 100);
+	if (m != NULL) {
+		memset(m->data, 0, 100);
+		xk_push(s, m);
+	}
+	xk_close(s);
+}
+
+static void
+opener_main(void *argument)
+{
+	struct stress *t = argument;
+
+	for (unsigned i = 0; !atomic_load_explicit(&t->ends, memory_order_acquire); i++) {
+		opener_open(t, i * 7);
+		xk_checkpoint(t->opener);
+		if (i % 8 == 0)
+			xk_delay(t->opener, 1000);
+	}
+	atomic_fetch_add_explicit(&t->finished, 1, memory_order_release);
+}
+
+/* The server's port is closed to strangers now and then, with all sessions that they have caused. */
+static void
+disabler_main(void *argument)
+{
+	struct stress *t = argument;
+
+	while (!atomic_load_explicit(&t->ends, memory_order_acquire)) {
+		struct xk_participants port = { .local = { 1, { XK_UDPTEST_PORT } } }, again = port;
+
+		xk_delay(t->udptest, 20000);
+		CHECK_EQ(xk_open_disable(t->udptest, t->udptest, t->udp, &port), 0);
+		CHECK_EQ(xk_open_enable(t->udptest, t->udptest, t->udp, &again), 0);
+	}
+	atomic_fetch_add_explicit(&t->finished, 1, memory_order_release);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------- */
+
+static void
+stress_build(struct stress *t, const char *marks, const char *order)
+{
+	const struct xk_protocol_type *types[64] = { &opener_type };
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph;
+	char text[1024];
+	unsigned count = 1;
+
+	for (unsigned i = 0; xk_protocol_types[i] != NULL && count < XK_ARRAY_LENGTH(types) - 1; i++)
+		types[count++] = xk_protocol_types[i];
+	snprintf(text, sizeof(text), STRESS_GRAPH, marks, order);
+	graph = xk_graph_read_text("stress", text, strlen(text), &errors);
+	REQUIRE(graph != NULL && xk_graph_check(graph, types, &errors) == 0);
+	REQUIRE(xk_graph_build(graph, t->kernel, &errors) == 0);
+	xk_graph_free(graph);
+}
+
+static struct stress *
+stress_begin(enum xk_mode mode, const char *marks, const char *order)
+{
+	struct xk_kernel_config config = { .name = "stress", .mode = mode, .threads = 4, .stacks = 24, .core = -1 };
+	struct stress *t = calloc(1, sizeof(*t));
+	struct xk_protocol *failed;
+
+	REQUIRE(t != NULL);
+	config.driver = XK_DRIVER_INTERRUPT;
+	t->random = 1;
+	t->echoes = calloc(STRESS_ECHOES, sizeof(*t->echoes));
+	t->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	t->kernel = xk_kernel_new(&config);
+	t->port = xk_memory_port_new(t->platform, "port", STRESS_LINK, STRESS_MTU);
+	REQUIRE(t->echoes != NULL && t->kernel != NULL && t->port != NULL);
+	xk_kernel_add_port(t->kernel, t->port);
+	stress_build(t, marks, order);
+	REQUIRE(xk_kernel_init(t->kernel, &failed) == 0);
+	t->udptest = xk_kernel_find(t->kernel, "udptest");
+	t->opener = xk_kernel_find(t->kernel, "opener");
+	t->udp = xk_kernel_find(t->kernel, "udp");
+	t->arp = xk_kernel_find(t->kernel, "arp");
+	t->ip = (struct ip *)xk_kernel_find(t->kernel, "ip");
+	t->baseline = atomic_load_explicit(&t->port->receiver->references, memory_order_relaxed);
+	REQUIRE(xk_kernel_start(t->kernel) == 0);
+	for (unsigned i = 0; i < STRESS_OPENERS; i++)
+		CHECK_EQ(xk_thread_start(t->kernel, "opener", opener_main, t), 0);
+	CHECK_EQ(xk_thread_start(t->kernel, "disabler", disabler_main, t), 0);
+	return t;
+}
+
+static void
+stress_load(struct stress *t)
+{
+	for (uint32_t number = 0; number < STRESS_DATAGRAMS; number++) {
+		unsigned out = t->platform->ops->buffers_out(t->platform);
+
+		if (number % 100 == 90)
+			xk_memory_platform_limit(t->platform, out + draw(t, 8));
+		else if (number % 100 == 0)
+			xk_memory_platform_limit(t->platform, UINT_MAX);
+		if (number % 16 == 0)
+			stress_put_arp(t, draw(t, STRESS_PEERS), 1 + draw(t, 2));
+		t->made++;
+		stress_put_datagram(t, number);
+	}
+	xk_memory_platform_limit(t->platform, UINT_MAX);
+	while (t->waiting > 0)
+		stress_push_out(t);
+}
+
+/* Until all that was sent has been taken up, and the uppers have ended. */
+static void
+stress_settle(struct stress *t)
+{
+	unsigned naps = 0;
+
+	atomic_store_explicit(&t->ends, true, memory_order_release);
+	while ((stress_frames(t) != t->injected || atomic_load(&t->finished) != STRESS_OPENERS + 1) &&
+	       naps++ < STRESS_NAPS) {
+		stress_nap();
+		stress_hear(t);
+		while (t->waiting > 0)
+			stress_push_out(t);
+	}
+	CHECK_EQ(stress_frames(t), t->injected);
+	CHECK_EQ(atomic_load(&t->finished), STRESS_OPENERS + 1);
+	xk_kernel_stop(t->kernel);
+	stress_hear(t);
+}
+
+static uint64_t
+stress_count(const struct xk_protocol *p, const char *name)
+{
+	unsigned drops = xk_drop_count(p->type);
+
+	for (unsigned i = 1; i < drops; i++)
+		if (strcmp(xk_drop_name(p->type, i), name) == 0)
+			return atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+		if (strcmp(p->type->counters[i], name) == 0)
+			return atomic_load_explicit(&p->counters[i], memory_order_relaxed);
+	REQUIRE(false);
+	return 0;
+}
+
+/* What is dropped on its way down, or while it waits for ARP; the names are of no other drops here. */
+static uint64_t
+stress_drops_of_sending(const struct stress *t, const struct xk_protocol *p)
+{
+	const struct xk_protocol *ip = &t->ip->protocol;
+
+	if (strcmp(p->type->name, "port") == 0)
+		return stress_count(p, "tx_full") + stress_count(p, "too_long");
+	if (p == t->arp)
+		return stress_count(p, "no_buffer") + stress_count(p, "unresolved") + stress_count(p, "queue_full") +
+		       stress_count(p, "table_full");
+	return stress_count(p, "no_buffer") + (p == ip ? stress_count(p, "unsent") + stress_count(p, "too_big") : 0);
+}
+
+static uint64_t
+stress_drops_of_receiving(const struct stress *t)
+{
+	uint64_t drops = 0;
+
+	for (struct xk_protocol *p = xk_kernel_first(t->kernel); p != NULL; p = p->next) {
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+			drops += atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+		drops -= stress_drops_of_sending(t, p);
+	}
+	return drops;
+}
+
+static void
+stress_check_account(struct stress *t)
+{
+	const struct xk_protocol *ip = &t->ip->protocol;
+	uint64_t arp = stress_count(t->arp, "requests_in") + stress_count(t->arp, "replies_in") +
+		       stress_count(t->arp, "others");
+	uint64_t joined = stress_count(ip, "reassembled") * (STRESS_PIECES - 1);
+	uint64_t messages = stress_count(t->udptest, "messages");
+
+	CHECK_EQ(stress_drops_of_receiving(t) + arp + joined + messages + t->ip->reassembly.fragments, t->injected);
+	CHECK_EQ(t->echoed + stress_count(t->udptest, "unsent"), messages);
+	CHECK_EQ(stress_count(t->udp, "no_memory") + stress_count(ip, "no_memory"), 0); /* buffers are, memory is not */
+	/* the load was what it was meant to be */
+	CHECK(t->echoed > STRESS_DATAGRAMS / 4 && t->cut_echoed > 0);
+	CHECK(atomic_load(&t->opens) > 0);
+	CHECK(stress_count(ip, "duplicate") + stress_count(ip, "evicted") + stress_count(ip, "timed_out") > 0);
+}
+
+/* Strangers' sessions go, uppers' first; then nothing may stand on the port but what init has put there. */
+static void
+stress_end(struct stress *t)
+{
+	static const char *const layers[] = { "udp", "ip", "vnet", "eth" };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(layers); i++)
+		xk_session_uncache(xk_kernel_find(t->kernel, layers[i]), NULL, NULL);
+	CHECK_EQ(xk_map_count(&t->ip->sessions), 0);
+	CHECK_EQ(atomic_load_explicit(&t->port->receiver->references, memory_order_relaxed), t->baseline);
+	xk_kernel_free(t->kernel);
+	CHECK_EQ(t->platform->ops->buffers_out(t->platform), 0);
+	xk_memory_platform_free(t->platform);
+	free(t->echoes);
+	free(t);
+}
+
+static void
+stress(enum xk_mode mode, const char *marks, const char *order)
+{
+	struct stress *t = stress_begin(mode, marks, order);
+
+	stress_load(t);
+	stress_settle(t);
+	stress_check_account(t);
+	stress_end(t);
+}
+
+TEST(four_input_threads_account_for_every_frame)
+{
+	stress(XK_REGULAR, "", "");
+}
+
+TEST(handoffs_on_every_edge_account_for_every_frame)
+{
+	stress(XK_IPP, "handoff=explicit", "");
+}
+
+TEST(handoffs_in_order_account_for_every_frame)
+{
+	stress(XK_IPP, "handoff=explicit", ", order=session");
+}

@@ -1,0 +1,166 @@
+/* rig_bytes.c - lists of bytes that went by, and bytes in hexadecimal; see rig_private.h. */
+#include <ctype.h>
+
+#include "tests/rig_private.h"
+
+/* ---- lists of bytes ---- */
+
+void
+rig_list_init(struct rig_list *list)
+{
+	list->first = NULL;
+	list->last = &list->first;
+	list->count = 0;
+}
+
+void
+rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struct xk_session *session)
+{
+	size_t len = xk_msg_len(m);
+	struct rig_bytes *b = rig_alloc(sizeof(*b) + len);
+
+	b->through = through;
+	b->session = session;
+	b->len = len;
+	CHECK(xk_msg_copy_out(m, 0, b->bytes, len));
+	xk_msg_free(m);
+	*list->last = b;
+	list->last = &b->next;
+	list->count++;
+}
+
+struct rig_bytes *
+rig_list_take(struct rig_list *list)
+{
+	struct rig_bytes *b = list->first;
+
+	if (b == NULL)
+		return NULL;
+	list->first = b->next;
+	if (list->first == NULL)
+		list->last = &list->first;
+	list->count--;
+	return b;
+}
+
+void
+rig_list_empty(struct rig_list *list)
+{
+	struct rig_bytes *b;
+
+	while ((b = rig_list_take(list)) != NULL)
+		free(b);
+}
+
+/* ---- hexadecimal ---- */
+
+static unsigned
+rig_nibble(char c)
+{
+	if (c >= '0' && c <= '9')
+		return (unsigned)(c - '0');
+	if (tolower((unsigned char)c) < 'a' || tolower((unsigned char)c) > 'f') {
+		fprintf(stderr, "rig: '%c' is no hexadecimal digit\n", c);
+		abort();
+	}
+	return (unsigned)(tolower((unsigned char)c) - 'a' + 10);
+}
+
+struct rig_hex *
+rig_hex_parse(const char *text)
+{
+	struct rig_hex *hex = rig_alloc(sizeof(*hex));
+
+	for (; *text != '\0'; text++) {
+		if (isspace((unsigned char)*text))
+			continue;
+		if (*text == '|') {
+			hex->cuts[hex->cut_count++] = hex->len;
+			continue;
+		}
+		hex->bytes[hex->len++] = (uint8_t)(rig_nibble(text[0]) << 4 | rig_nibble(text[1]));
+		text++;
+	}
+	return hex;
+}
+
+static bool
+rig_matches(const struct rig_bytes *b, const char *text)
+{
+	size_t at = 0;
+
+	for (; *text != '\0'; text++) {
+		if (isspace((unsigned char)*text))
+			continue;
+		if (*text == '*')
+			return true;
+		if (at == b->len)
+			return false;
+		if (*text != '.' && b->bytes[at] != (rig_nibble(text[0]) << 4 | rig_nibble(text[1])))
+			return false;
+		at++;
+		text++;
+	}
+	return at == b->len;
+}
+
+bool
+rig_compare_bytes(struct rig_bytes *b, const char *what, const char *text)
+{
+	if (b == NULL) {
+		fprintf(stderr, "\nnothing was %s, expected %s\n", what, text);
+		return false;
+	}
+	if (rig_matches(b, text)) {
+		free(b);
+		return true;
+	}
+	fprintf(stderr, "\n%s: ", what);
+	for (size_t i = 0; i < b->len; i++)
+		fprintf(stderr, "%02x", b->bytes[i]);
+	fprintf(stderr, "\nexpected: %s\n", text);
+	free(b);
+	return false;
+}
+
+struct xk_msg *
+rig_frame(struct rig *r, const void *prefix, size_t prefix_len, const void *bytes, size_t len)
+{
+	struct xk_msg *m = xk_memory_frame(r->platform, prefix_len + len);
+
+	if (m == NULL)
+		abort();
+	if (prefix_len > 0)
+		memcpy(m->data, prefix, prefix_len);
+	if (len > 0)
+		memcpy(m->data + prefix_len, bytes, len);
+	return m;
+}
+
+struct xk_msg *
+rig_message(struct rig *r, const void *prefix, size_t prefix_len, const struct rig_hex *hex)
+{
+	size_t end = hex->cut_count > 0 ? hex->cuts[0] : hex->len;
+	struct xk_msg *m = rig_frame(r, prefix, prefix_len, hex->bytes, end);
+
+	for (unsigned i = 0; i < hex->cut_count; i++) {
+		size_t start = hex->cuts[i];
+
+		end = i + 1 < hex->cut_count ? hex->cuts[i + 1] : hex->len;
+		xk_msg_join(m, rig_frame(r, NULL, 0, hex->bytes + start, end - start));
+	}
+	return m;
+}
+
+long
+rig_take_bytes(struct rig_bytes *b, void *bytes, size_t max)
+{
+	long len;
+
+	if (b == NULL)
+		return -1;
+	len = (long)b->len;
+	memcpy(bytes, b->bytes, b->len < max ? b->len : max);
+	free(b);
+	return len;
+}

@@ -1,0 +1,192 @@
+/*
+ * rig_private.h - the state of a rig, shared by rig.c (the graph and its running), rig_user.c, rig_wire.c (the fakes above
+ * and below what is tested, and what tests do with them) and rig_bytes.c (what went by, and hexadecimal).
+ */
+#ifndef TESTS_RIG_PRIVATE_H
+#define TESTS_RIG_PRIVATE_H
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "platform/sim/memory.h"
+#include "tests/rig.h"
+#include "xkernel/trace.h"
+
+enum {
+	RIG_FAKES = 16,
+	RIG_PORTS = 4,
+	RIG_ENABLES = 8,
+	RIG_ANSWERS = 32,
+	RIG_ANSWER_LEN = 256,
+	RIG_NAME = 64,
+	RIG_HEX_MAX = 70000,
+	RIG_SEGMENTS = 16,
+	RIG_MTU = 1500,
+	RIG_PEER = 0x99,
+	RIG_NUMBER = 0x3000,
+	RIG_SMALL_NUMBER = 253,
+};
+
+#define RIG_LINK UINT64_C(0x020000000000)
+
+/* Bytes that went by, in order. */
+struct rig_bytes {
+	struct rig_bytes *next;
+	const char *through;
+	struct xk_session *session;
+	size_t len;
+	uint8_t bytes[];
+};
+
+struct rig_list {
+	struct rig_bytes *first, **last;
+	unsigned count;
+};
+
+struct rig_answer {
+	int op;
+	int len; /* or -ENOTSUP */
+	uint8_t bytes[RIG_ANSWER_LEN];
+};
+
+struct rig_fake {
+	struct xk_protocol protocol;
+	struct rig *rig;
+};
+
+struct rig_enable {
+	struct xk_protocol *hlp_receive, *hlp_type;
+	unsigned count;
+};
+
+struct rig_wire {
+	struct rig_fake fake;
+	struct xk_session *down;   /* of the first wire: on the rig's port */
+	struct xk_session *newest; /* where injected bytes come up */
+	struct rig_enable enables[RIG_ENABLES];
+	unsigned sessions;
+	uint64_t remote, local; /* of the last open */
+	uint64_t peer;          /* of the next passive session */
+	int refuse;
+};
+
+struct rig_wire_session {
+	struct xk_session session;
+	uint64_t remote, local;
+};
+
+/* In front of what is injected on a fake wire. session NULL: its newest, or a passive one. */
+struct rig_address {
+	struct rig_wire *wire;
+	struct xk_session *session;
+};
+
+struct rig_held {
+	struct rig_held *next;
+	struct xk_session *session;
+};
+
+/* A user's open, which may take its time. */
+struct rig_opening {
+	struct rig_opening *next;
+	struct rig *rig;
+	struct rig_fake *user;
+	struct xk_participants participants;
+	struct xk_session *session;
+	int status;
+};
+
+struct rig_action {
+	struct rig_action *next;
+	void (*fn)(void *argument);
+	void *argument;
+	bool done;
+};
+
+/* A fake's own type, so that it can have any name. */
+struct rig_type {
+	struct xk_protocol_type type;
+	char name[RIG_NAME];
+};
+
+struct rig {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct rig_type *types[RIG_FAKES];
+	unsigned type_count, number_count;
+	struct xk_port *ports[RIG_PORTS]; /* of real port protocols */
+	unsigned port_count;
+	uint32_t baseline[RIG_PORTS]; /* references on the ports' sessions after init */
+	struct xk_port *wire_port;    /* what is injected on fake wires arrives here */
+	struct rig_fake *user;
+	struct rig_wire *wire, *first_wire;
+	struct xk_port *port;
+	struct xk_protocol *tested;
+	struct rig_list sent, delivered;
+	const char *sent_through;
+	struct xk_session *delivered_on, *announced;
+	struct rig_held *held;
+	struct rig_opening *openings; /* newest first */
+	struct rig_action *actions;
+	struct rig_answer answers[RIG_ANSWERS];
+	unsigned answer_count;
+	unsigned open_dones, wire_baseline;
+	int error, refuse, fail_sending;
+	bool keep;
+};
+
+static inline void *
+rig_alloc(size_t size)
+{
+	void *p = calloc(1, size);
+
+	if (p == NULL)
+		abort();
+	return p;
+}
+
+/* Bytes as written, and where new segments begin. */
+struct rig_hex {
+	size_t len;
+	size_t cuts[RIG_SEGMENTS];
+	unsigned cut_count;
+	uint8_t bytes[RIG_HEX_MAX];
+};
+
+/* ---- rig_bytes.c ---- */
+
+void rig_list_init(struct rig_list *list);
+/* Adds what m holds, and where it went by. Takes m. */
+void rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struct xk_session *session);
+/* The oldest, to be freed by the caller; NULL: none. */
+struct rig_bytes *rig_list_take(struct rig_list *list);
+void rig_list_empty(struct rig_list *list);
+
+/* Hexadecimal digits; `|` begins a new segment. Aborts at anything else. To be freed by the caller. */
+struct rig_hex *rig_hex_parse(const char *text);
+/* Whether b is what text says (rig.h); if not, prints both. Frees b. */
+bool rig_compare_bytes(struct rig_bytes *b, const char *what, const char *text);
+/* At most max of b's bytes into bytes; how many b has, or -1: it is NULL. Frees b. */
+long rig_take_bytes(struct rig_bytes *b, void *bytes, size_t max);
+
+/* A frame of bytes, prefix in front. */
+struct xk_msg *rig_frame(struct rig *r, const void *prefix, size_t prefix_len, const void *bytes, size_t len);
+/* One message of hex's segments, prefix in front of the first. */
+struct xk_msg *rig_message(struct rig *r, const void *prefix, size_t prefix_len, const struct rig_hex *hex);
+
+/* ---- rig_user.c ---- */
+
+extern const struct xk_protocol_ops rig_user_ops;
+struct rig_fake *rig_fake_of(struct xk_protocol *self);
+
+/* ---- rig_wire.c ---- */
+
+extern const struct xk_protocol_ops rig_wire_ops;
+struct rig_wire *rig_wire_of(struct xk_protocol *self);
+
+/* ---- rig.c ---- */
+
+/* Runs the host until nothing more happens at this time. */
+void rig_run(struct rig *r);
+
+#endif

@@ -1,0 +1,376 @@
+/* rig_wire.c - fake wires, and the wire's side of rig.h. */
+#include "tests/rig_private.h"
+
+/* ---- fake wires ---- */
+
+struct rig_wire *
+rig_wire_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct rig_wire, fake.protocol);
+}
+
+static struct rig_wire_session *
+rig_wire_session_of(struct xk_session *s)
+{
+	return xk_container_of(s, struct rig_wire_session, session);
+}
+
+static int
+rig_wire_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct rig *r = rig_fake_of(s->protocol)->rig;
+
+	if (r->fail_sending != 0) {
+		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
+		return r->fail_sending;
+	}
+	rig_list_add(&r->sent, m, s->protocol->name, s);
+	return 0;
+}
+
+static void
+rig_wire_close(struct xk_session *s)
+{
+	struct rig_wire *wire = rig_wire_of(s->protocol);
+
+	wire->sessions--;
+	if (wire->newest == s)
+		wire->newest = NULL;
+}
+
+static int
+rig_wire_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	struct rig *r = rig_fake_of(self)->rig;
+
+	for (unsigned i = r->answer_count; i-- > 0;) {
+		const struct rig_answer *answer = &r->answers[i];
+
+		if (answer->op != op)
+			continue;
+		if (answer->len > (int)len)
+			return -EMSGSIZE;
+		if (answer->len > 0)
+			memcpy(buffer, answer->bytes, (size_t)answer->len);
+		return answer->len;
+	}
+	return -ENOTSUP;
+}
+
+static int
+rig_wire_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	int status = rig_wire_control(s->protocol, op, buffer, len);
+	uint64_t remote = rig_wire_session_of(s)->remote;
+
+	if (status != -ENOTSUP || (op != XK_GET_PEER_LINK && op != XK_GET_PEER_HOST))
+		return status;
+	if (len < sizeof(remote))
+		return -EMSGSIZE;
+	memcpy(buffer, &remote, sizeof(remote));
+	return sizeof(remote);
+}
+
+static int
+rig_wire_get_participants(struct xk_session *s, struct xk_participants *participants)
+{
+	xk_participant_push(&participants->remote, rig_wire_session_of(s)->remote);
+	if (rig_wire_session_of(s)->local != XK_ANY)
+		xk_participant_push(&participants->local, rig_wire_session_of(s)->local);
+	return 0;
+}
+
+static const struct xk_session_ops rig_wire_session_ops = {
+	.push = rig_wire_push,
+	.pop = xk_pop_through,
+	.close = rig_wire_close,
+	.control = rig_wire_session_control,
+	.get_participants = rig_wire_get_participants,
+};
+
+static struct xk_session *
+rig_wire_session_new(struct rig_wire *wire, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		     uint64_t remote, uint64_t local)
+{
+	struct xk_session *s = xk_session_new(&wire->fake.protocol, &rig_wire_session_ops,
+					      sizeof(struct rig_wire_session), hlp_receive, hlp_type, NULL);
+
+	if (s == NULL)
+		return NULL;
+	rig_wire_session_of(s)->remote = remote;
+	rig_wire_session_of(s)->local = local;
+	wire->sessions++;
+	wire->newest = s;
+	return s;
+}
+
+static int
+rig_wire_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	      struct xk_participants *participants, struct xk_session **session)
+{
+	struct rig_wire *wire = rig_wire_of(self);
+
+	if (wire->refuse != 0)
+		return wire->refuse;
+	wire->remote = xk_participant_pop(&participants->remote);
+	wire->local = xk_participant_pop(&participants->local);
+	*session = rig_wire_session_new(wire, hlp_receive, hlp_type, wire->remote, wire->local);
+	return *session == NULL ? -ENOMEM : 0;
+}
+
+static struct rig_enable *
+rig_wire_enable(struct rig_wire *wire, const struct xk_protocol *hlp_receive, const struct xk_protocol *hlp_type)
+{
+	for (unsigned i = 0; i < RIG_ENABLES; i++)
+		if (wire->enables[i].hlp_receive == hlp_receive && wire->enables[i].hlp_type == hlp_type)
+			return &wire->enables[i];
+	return NULL;
+}
+
+static int
+rig_wire_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		     struct xk_participants *participants)
+{
+	struct rig_wire *wire = rig_wire_of(self);
+	struct rig_enable *enable = rig_wire_enable(wire, hlp_receive, hlp_type);
+
+	(void)participants;
+	if (wire->refuse != 0)
+		return wire->refuse;
+	if (enable == NULL)
+		enable = rig_wire_enable(wire, NULL, NULL);
+	if (enable == NULL)
+		return -ENOMEM;
+	*enable = (struct rig_enable){ hlp_receive, hlp_type, enable->count + 1 };
+	return 0;
+}
+
+static int
+rig_wire_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		      struct xk_participants *participants)
+{
+	struct rig_enable *enable = rig_wire_enable(rig_wire_of(self), hlp_receive, hlp_type);
+
+	(void)participants;
+	if (enable == NULL)
+		return -ENOENT;
+	if (--enable->count == 0)
+		*enable = (struct rig_enable){ NULL, NULL, 0 };
+	return 0;
+}
+
+/* A session that an injected message opens passively, or NULL. */
+static struct xk_session *
+rig_wire_accept(struct rig_wire *wire)
+{
+	struct rig_enable *enable = NULL;
+	struct xk_session *s;
+
+	for (unsigned i = 0; i < RIG_ENABLES; i++)
+		if (wire->enables[i].count > 0)
+			enable = &wire->enables[i];
+	if (enable == NULL)
+		return NULL;
+	s = rig_wire_session_new(wire, enable->hlp_receive, enable->hlp_type, wire->peer, XK_ANY);
+	return s != NULL && xk_session_announce(s) == 0 ? s : NULL;
+}
+
+static void
+rig_wire_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	const uint8_t *p = xk_msg_pop(&m, sizeof(struct rig_address));
+	struct rig_address to;
+
+	xk_assert(p != NULL);
+	memcpy(&to, p, sizeof(to));
+	if (to.session == NULL)
+		to.session = to.wire->newest;
+	if (to.session == NULL)
+		to.session = rig_wire_accept(to.wire);
+	if (to.session == NULL)
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	else
+		xk_pop(to.session, lls, m, NULL);
+}
+
+const struct xk_protocol_ops rig_wire_ops = {
+	.open = rig_wire_open,
+	.open_enable = rig_wire_open_enable,
+	.open_disable = rig_wire_open_disable,
+	.demux = rig_wire_demux,
+	.control = rig_wire_control,
+};
+
+/* ---- the wire's side ---- */
+
+void
+rig_wire(struct rig *r, const char *name)
+{
+	struct xk_protocol *p = rig_protocol(r, name);
+
+	r->port = NULL;
+	r->wire = NULL;
+	if (p->ops == &rig_wire_ops)
+		r->wire = rig_wire_of(p);
+	for (unsigned i = 0; i < r->port_count; i++)
+		if (strcmp(r->ports[i]->name, name) == 0)
+			r->port = r->ports[i];
+	REQUIRE(r->wire != NULL || r->port != NULL);
+}
+
+static void
+rig_inject_hex(struct rig *r, struct xk_session *s, const struct rig_hex *hex)
+{
+	struct rig_address address = { s != NULL ? rig_wire_of(s->protocol) : r->wire, s };
+
+	if (address.wire == NULL) {
+		CHECK(xk_memory_inject(r->port, rig_message(r, NULL, 0, hex)));
+	} else {
+		CHECK(xk_memory_inject(r->wire_port, rig_message(r, &address, sizeof(address), hex)));
+	}
+	rig_run(r);
+}
+
+void
+rig_inject(struct rig *r, const char *text)
+{
+	rig_inject_on(r, NULL, text);
+}
+
+void
+rig_inject_on(struct rig *r, struct xk_session *s, const char *text)
+{
+	struct rig_hex *hex = rig_hex_parse(text);
+
+	rig_inject_hex(r, s, hex);
+	free(hex);
+}
+
+void
+rig_inject_bytes(struct rig *r, const void *bytes, size_t len)
+{
+	struct rig_hex *hex = rig_alloc(sizeof(*hex));
+
+	REQUIRE(len <= RIG_HEX_MAX);
+	memcpy(hex->bytes, bytes, len);
+	hex->len = len;
+	rig_inject_hex(r, NULL, hex);
+	free(hex);
+}
+
+void
+rig_inject_prefixes(struct rig *r, const char *text)
+{
+	struct rig_hex *hex = rig_hex_parse(text);
+
+	for (size_t len = 0; len < hex->len; len++)
+		rig_inject_bytes(r, hex->bytes, len);
+	free(hex);
+}
+
+static struct rig_bytes *
+rig_next_sent(struct rig *r)
+{
+	struct rig_bytes *b = rig_list_take(&r->sent);
+
+	r->sent_through = b == NULL ? "" : b->through;
+	return b;
+}
+
+bool
+rig_sent_is(struct rig *r, const char *hex)
+{
+	return rig_compare_bytes(rig_next_sent(r), "sent", hex);
+}
+
+long
+rig_take_sent(struct rig *r, void *bytes, size_t max)
+{
+	return rig_take_bytes(rig_next_sent(r), bytes, max);
+}
+
+unsigned
+rig_sent(struct rig *r)
+{
+	return r->sent.count;
+}
+
+const char *
+rig_sent_through(struct rig *r)
+{
+	return r->sent_through;
+}
+
+void
+rig_fail_sending(struct rig *r, int status)
+{
+	r->fail_sending = status;
+	for (unsigned i = 0; i < r->port_count; i++)
+		xk_memory_transmit_limit(r->ports[i], status != 0 ? 0 : XK_MEMORY_QUEUE);
+}
+
+unsigned
+rig_wire_sessions(struct rig *r)
+{
+	return r->wire->sessions;
+}
+
+unsigned
+rig_wire_enables(struct rig *r)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < RIG_ENABLES; i++)
+		count += r->wire->enables[i].count;
+	return count;
+}
+
+uint64_t
+rig_wire_remote(struct rig *r)
+{
+	return r->wire->remote;
+}
+
+uint64_t
+rig_wire_local(struct rig *r)
+{
+	return r->wire->local;
+}
+
+struct xk_session *
+rig_wire_session(struct rig *r)
+{
+	return r->wire->newest;
+}
+
+void
+rig_wire_refuse(struct rig *r, int status)
+{
+	r->wire->refuse = status;
+}
+
+void
+rig_wire_peer(struct rig *r, uint64_t peer)
+{
+	r->wire->peer = peer;
+	r->wire->newest = NULL;
+}
+
+void
+rig_answer(struct rig *r, int op, const void *bytes, size_t len)
+{
+	struct rig_answer *answer = NULL;
+
+	for (unsigned i = 0; i < r->answer_count; i++)
+		if (r->answers[i].op == op)
+			answer = &r->answers[i];
+	if (answer == NULL) {
+		REQUIRE(r->answer_count < RIG_ANSWERS);
+		answer = &r->answers[r->answer_count++];
+	}
+	REQUIRE(len <= RIG_ANSWER_LEN);
+	answer->op = op;
+	answer->len = bytes == NULL ? -ENOTSUP : (int)len;
+	if (bytes != NULL)
+		memcpy(answer->bytes, bytes, len);
+}

@@ -1,0 +1,296 @@
+/*
+ * test_driver.c - the driver: fair to ports, events and what it resumes; what it does when devices and queues are full.
+ */
+#include <pthread.h>
+
+#include "tests/xkernel/toy.h"
+#include "xkernel/engine.h"
+
+/* ---- the driver's fairness ---- */
+
+static unsigned
+receive_for_ever(void *context, struct xk_msg **frames, unsigned max)
+{
+	struct host *h = context;
+	uint8_t bytes[4] = { OP_SIGNAL };
+	unsigned count = 0;
+
+	while (count < max && (frames[count] = xk_msg_from(h->platform, bytes, sizeof(bytes))) != NULL)
+		count++;
+	return count;
+}
+
+static unsigned
+transmit_nothing(void *context, struct xk_msg **frames, unsigned count)
+{
+	(void)context;
+	for (unsigned i = 0; i < count; i++)
+		xk_msg_free(frames[i]);
+	return count;
+}
+
+/* A host whose first port has always got a full burst. */
+static struct host *
+flooded_host(enum xk_mode mode)
+{
+	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 1, 0);
+
+	xk_memory_loop(h->port, receive_for_ever, transmit_nothing, h);
+	return h;
+}
+
+TEST(a_flooded_port_does_not_starve_the_others)
+{
+	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
+		struct host *h = flooded_host((enum xk_mode)mode);
+		struct xk_port *other = xk_memory_port_new(h->platform, "other", 2, 1500);
+		uint8_t bytes[20] = { OP_ECHO };
+
+		xk_kernel_add_port(h->kernel, other);
+		host_init(h);
+		other->receiver = h->port->receiver;
+		REQUIRE(xk_kernel_start(h->kernel) == 0);
+		for (unsigned i = 0; i < 10; i++)
+			CHECK(xk_memory_inject(other, xk_msg_from(h->platform, bytes, sizeof(bytes))));
+		CHECK(wait_until(&h->top->order_count, 10));
+		host_free(h);
+	}
+}
+
+static _Atomic unsigned control_polls;
+
+static void
+count_control(struct xk_platform *platform)
+{
+	(void)platform;
+	atomic_fetch_add(&control_polls, 1);
+}
+
+TEST(a_driver_that_never_rests_serves_signals_and_control)
+{
+	struct host *h = flooded_host(XK_IPP);
+	struct xk_platform_ops ops = *h->platform->ops;
+
+	ops.poll_control = count_control;
+	h->platform->ops = &ops;
+	atomic_store(&control_polls, 0);
+	host_start(h);
+	CHECK(wait_until(&control_polls, 3));
+	host_free(h);
+}
+
+TEST(a_full_input_queue_that_empties_lets_frames_in_again)
+{
+	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
+	unsigned handled = 0;
+
+	host_start(h);
+	for (unsigned round = 0; round < 20; round++) {
+		send_one(h, OP_WAIT);
+		for (unsigned i = 0; i < XK_INPUT_QUEUE + 5 + round * 7; i++)
+			send_one(h, OP_ECHO);
+		while (xk_pool_room(&h->kernel->pool) > 0)
+			host_nap();
+		handled = h->sent;
+		xk_semaphore_signal(&h->top->semaphore);
+		CHECK(host_wait_handled(h, handled));
+		send_one(h, OP_ECHO);
+		CHECK(host_wait_handled(h, handled + 1));
+	}
+	host_free(h);
+}
+
+/* ---- transmit ---- */
+
+struct sender {
+	struct host *host;
+	unsigned count;
+	_Atomic unsigned *done, *refused;
+};
+
+static void
+send_many(struct sender *sender)
+{
+	struct host *h = sender->host;
+
+	for (unsigned i = 0; i < sender->count; i++) {
+		struct xk_msg *m = xk_msg_from(h->platform, "abcd", 4);
+
+		if (m == NULL || xk_push(h->top->session, m) != 0)
+			atomic_fetch_add(sender->refused, 1);
+	}
+	atomic_fetch_add(sender->done, 1);
+}
+
+static void *
+foreign_sender(void *argument)
+{
+	send_many(argument);
+	return NULL;
+}
+
+static void
+shepherd_sender(void *argument)
+{
+	send_many(argument);
+}
+
+static void
+check_full_device(enum xk_mode mode, enum xk_driver_policy driver)
+{
+	enum { SENDERS = 4, FRAMES = 1500 };
+	struct host *h = host_new(mode, driver, 2, 0);
+	_Atomic unsigned done = 0, refused = 0;
+	struct sender sender = { h, FRAMES, &done, &refused };
+	pthread_t foreign[2];
+
+	xk_memory_transmit_limit(h->port, 16);
+	host_start(h);
+	for (unsigned i = 0; i < 2; i++) {
+		REQUIRE(pthread_create(&foreign[i], NULL, foreign_sender, &sender) == 0);
+		CHECK_EQ(xk_thread_start(h->kernel, "sender", shepherd_sender, &sender), 0);
+	}
+	for (unsigned i = 0; i < FRAMES; i++) {
+		send_one(h, OP_ECHO);
+		host_collect(h);
+	}
+	for (unsigned tries = 0; tries < 600000; tries++) {
+		unsigned gone = host_collect(h) + (unsigned)xk_kernel_find(h->kernel, "wire")->drops[XK_DROP_OWN];
+
+		if (atomic_load(&done) == SENDERS && gone >= (SENDERS + 1) * FRAMES)
+			break;
+		if (tries % 8 == 0)
+			sched_yield();
+	}
+	CHECK_EQ(done, SENDERS);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(foreign[i], NULL);
+	xk_kernel_stop(h->kernel);
+	host_collect(h);
+	CHECK_EQ(h->received + xk_kernel_find(h->kernel, "wire")->drops[XK_DROP_OWN], (SENDERS + 1) * FRAMES);
+	host_free(h);
+}
+
+TEST(no_frame_is_lost_where_many_push_on_a_full_device)
+{
+	check_full_device(XK_IPP, XK_DRIVER_INTERRUPT);
+	check_full_device(XK_IPP, XK_DRIVER_POLL);
+	check_full_device(XK_REGULAR, XK_DRIVER_ADAPTIVE);
+}
+
+/* Refuses so many times, then takes everything. */
+struct slow_device {
+	struct host *host;
+	_Atomic unsigned tries;
+	unsigned refusals;
+};
+
+static unsigned
+receive_nothing(void *context, struct xk_msg **frames, unsigned max)
+{
+	(void)context;
+	(void)frames;
+	(void)max;
+	return 0;
+}
+
+static unsigned
+transmit_slowly(void *context, struct xk_msg **frames, unsigned count)
+{
+	struct slow_device *device = context;
+
+	if (atomic_fetch_add(&device->tries, 1) < device->refusals)
+		return 0;
+	return transmit_nothing(device, frames, count);
+}
+
+TEST(a_thread_waits_for_a_full_device_without_spinning_on_it)
+{
+	enum { FILLED = XK_TRANSMIT_QUEUE + 2 * XK_BURST };
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
+	struct slow_device device = { .host = h, .refusals = UINT32_MAX };
+	_Atomic unsigned done = 0, refused = 0;
+	struct sender sender = { h, FILLED, &done, &refused };
+	unsigned before;
+
+	xk_memory_loop(h->port, receive_nothing, transmit_slowly, &device);
+	host_init(h); /* not running: nobody but the sender touches the device */
+	send_many(&sender);
+	CHECK_EQ(refused, 0);
+	before = device.tries;
+	sender.count = 1;
+	send_many(&sender);
+	CHECK_EQ(refused, 1);
+	CHECK(device.tries - before <= 201);
+	device.refusals = device.tries + 150; /* within the 10 ms that a thread waits, so it must not be refused */
+	send_many(&sender);
+	CHECK_EQ(refused, 1);
+	host_free(h);
+}
+
+static void
+check_full_device_without_threads(enum xk_implicit implicit)
+{
+	enum { FRAMES = 600 };
+	struct host *h = host_virtual();
+	struct xk_protocol *wire = xk_kernel_find(h->kernel, "wire");
+
+	wire->implicit = implicit;
+	wire->spin_ns = 10000;
+	xk_memory_transmit_limit(h->port, 0);
+	xk_memory_run_until(h->platform, 1000000);
+	host_init(h);
+	for (unsigned i = 0; i < FRAMES; i++)
+		send_one(h, OP_ECHO);
+	host_run(h);
+	CHECK_EQ(h->top->handled, FRAMES);
+	CHECK(wire->drops[XK_DROP_OWN] > 0);
+	xk_memory_transmit_limit(h->port, XK_MEMORY_QUEUE);
+	xk_memory_run_until(h->platform, UINT64_MAX);
+	host_run(h);
+	CHECK_EQ(h->received + wire->drops[XK_DROP_OWN], FRAMES);
+	host_free(h);
+}
+
+TEST(a_full_device_without_threads_refuses_by_name)
+{
+	check_full_device_without_threads(XK_IMPLICIT_HANDOFF);
+	check_full_device_without_threads(XK_IMPLICIT_SPIN);
+	check_full_device_without_threads(XK_IMPLICIT_FAIL);
+}
+
+TEST(a_driver_that_spins_on_a_full_device_hands_off_in_the_end)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
+	struct xk_protocol *wire = xk_kernel_find(h->kernel, "wire");
+
+	wire->implicit = XK_IMPLICIT_SPIN;
+	wire->spin_ns = 1000;
+	xk_memory_transmit_limit(h->port, 0);
+	host_start(h);
+	for (unsigned i = 0; i < 2 * XK_BURST + 1; i++)
+		send_one(h, OP_ECHO);
+	CHECK(host_wait_handled(h, 2 * XK_BURST + 1));
+	CHECK_EQ(wire->drops[XK_DROP_OWN], 0); /* the last one waits in the ring, where its thread has put it */
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_IMPLICIT], 1);
+	xk_memory_transmit_limit(h->port, XK_MEMORY_QUEUE);
+	for (unsigned tries = 0; tries < 300000 && host_collect(h) < 2 * XK_BURST + 1; tries++)
+		host_nap();
+	CHECK_EQ(h->received, 2 * XK_BURST + 1);
+	host_free(h);
+}
+
+TEST(a_kernel_that_was_stopped_starts_again)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
+
+	host_start(h);
+	for (unsigned i = 0; i < 10; i++) {
+		send_one(h, OP_TIMEOUT);
+		CHECK(host_wait_handled(h, i + 1));
+		xk_kernel_stop(h->kernel);
+		REQUIRE(xk_kernel_start(h->kernel) == 0);
+	}
+	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 0);
+	host_free(h);
+}

@@ -1,0 +1,312 @@
+/*
+ * test_kernel.c - a kernel as a whole: what it counts, changing mode and stopping in the middle of work, several hosts in
+ * one process. Random schedules print their seed; TOY_SEED in the environment sets it.
+ */
+#include <pthread.h>
+
+#include "tests/xkernel/toy.h"
+#include "xkernel/engine.h"
+
+/* ---- counts ---- */
+
+TEST(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last)
+{
+	struct host *h = host_virtual();
+
+	host_init(h);
+	for (unsigned i = 0; i < 3; i++)
+		send_one(h, OP_TIMEOUT);
+	host_run(h);
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_IMPLICIT], 3);
+	CHECK_EQ(h->top->handled, 3);
+	/* No session is popped through below top: the kernel alone has counted. */
+	CHECK_EQ(h->edge->handoffs[XK_HANDOFF_IMPLICIT], 0);
+	host_free(h);
+}
+
+static void
+check_implicit_at_edge(bool ordered, unsigned overtaken)
+{
+	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .stacks = 8 };
+	struct host *h = host_build_on(XK_MEMORY_VIRTUAL, &config, true);
+
+	xk_kernel_find(h->kernel, "middle")->order_session = ordered;
+	host_init(h);
+	send_one(h, OP_TIMEOUT);
+	host_run(h);
+	CHECK_EQ(h->edge->handoffs[XK_HANDOFF_IMPLICIT], 1);
+	CHECK_EQ(host_stats(h).overtaken, overtaken);
+	host_free(h);
+}
+
+TEST(a_handoff_above_a_session_is_counted_there)
+{
+	check_implicit_at_edge(false, 1);
+	check_implicit_at_edge(true, 0);
+}
+
+TEST(what_threads_counted_is_kept_when_they_end)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0);
+	struct xk_kernel_stats before, after;
+
+	xk_kernel_set_budget(h->kernel, 1000000000, 0);
+	host_start(h);
+	for (unsigned i = 0; i < 50; i++) {
+		send_one(h, OP_TIMEOUT);
+		CHECK(host_wait_handled(h, i + 1));
+	}
+	while (atomic_load(&h->kernel->busy) > 0)
+		host_nap();
+	before = host_stats(h);
+	xk_kernel_stop(h->kernel);
+	after = host_stats(h);
+	CHECK(before.driver_switches > 0);
+	CHECK(after.driver_switches >= before.driver_switches);
+	CHECK(after.thread_switches >= before.thread_switches);
+	CHECK(after.clock_reads >= before.clock_reads);
+	CHECK(after.stack_switches >= before.stack_switches);
+	host_free(h);
+}
+
+struct reader {
+	struct host *host;
+	_Atomic unsigned read, done;
+};
+
+static void *
+read_stats(void *argument)
+{
+	struct reader *reader = argument;
+
+	while (atomic_load(&reader->done) == 0) {
+		host_stats(reader->host);
+		atomic_fetch_add(&reader->read, 1);
+	}
+	return NULL;
+}
+
+TEST(counts_may_be_read_while_threads_come_and_go)
+{
+	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0);
+	struct reader reader = { .host = h };
+	pthread_t thread;
+
+	host_start(h);
+	REQUIRE(pthread_create(&thread, NULL, read_stats, &reader) == 0);
+	for (unsigned i = 0; i < 40; i++) {
+		send_one(h, OP_ECHO);
+		CHECK_EQ(xk_kernel_reconfigure(h->kernel, XK_REGULAR, 1 + i % 3), 0);
+	}
+	CHECK(wait_until(&reader.read, 1));
+	atomic_store(&reader.done, 1);
+	pthread_join(thread, NULL);
+	CHECK(host_wait_handled(h, 40));
+	host_free(h);
+}
+
+/* ---- reconfiguring ---- */
+
+static void
+handler_that_goes_on(struct xk_event *event, void *argument)
+{
+	struct top *top = argument;
+
+	atomic_fetch_add(&top->order_count, 1);
+	xk_event_schedule(event, 0);
+}
+
+TEST(a_driver_busy_with_events_can_be_reconfigured)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_POLL, 1, 0);
+	struct xk_event busy;
+
+	host_start(h);
+	xk_event_init(&busy, h->kernel, handler_that_goes_on, h->top);
+	xk_event_schedule(&busy, 0);
+	for (unsigned i = 0; i < 10; i++) {
+		CHECK_EQ(xk_kernel_reconfigure(h->kernel, i % 2 == 0 ? XK_REGULAR : XK_IPP, 2), 0);
+		send_one(h, OP_ECHO);
+		CHECK(host_wait_handled(h, i + 1));
+	}
+	xk_kernel_stop(h->kernel);
+	host_free(h);
+}
+
+TEST(regular_mode_never_has_no_thread_at_all)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
+
+	host_start(h);
+	CHECK_EQ(xk_kernel_reconfigure(h->kernel, XK_REGULAR, 0), 0);
+	host_echo(h, OP_ECHO, 100);
+	host_free(h);
+}
+
+TEST(parked_stacks_survive_a_change_of_mode_and_of_threads)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 3, 0);
+	unsigned handled = 0;
+
+	srand(seed_of("modes"));
+	host_start(h);
+	for (unsigned i = 0; i < 60; i++) {
+		unsigned waiting = (unsigned)rand() % 4;
+
+		CHECK_EQ(xk_kernel_reconfigure(h->kernel, XK_IPP, 1 + (unsigned)rand() % 3), 0);
+		h->top->protocol.resume = rand() % 2 == 0 ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
+		for (unsigned j = 0; j < waiting; j++)
+			send_one(h, OP_NESTED);
+		while (host_stats(h).stacks_parked < waiting)
+			host_nap();
+		for (unsigned j = 0; j < waiting; j++)
+			xk_semaphore_signal(&h->top->semaphore);
+		CHECK_EQ(xk_kernel_reconfigure(h->kernel, XK_REGULAR, 1 + (unsigned)rand() % 3), 0);
+		for (unsigned j = 0; j < waiting; j++)
+			send_one(h, OP_SIGNAL);
+		handled += 2 * waiting;
+		CHECK(host_wait_handled(h, handled));
+	}
+	host_free(h);
+}
+
+/* ---- stopping ---- */
+
+static void
+application_that_takes_long(void *argument)
+{
+	struct host *h = argument;
+
+	for (unsigned i = 0; i < 26000; i++)
+		host_nap();
+	xk_delay(&h->top->protocol, 1);
+	atomic_fetch_add(&h->top->handled, 1);
+}
+
+TEST(stopping_waits_for_applications_however_long_they_take)
+{
+	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
+
+	host_start(h);
+	CHECK_EQ(xk_thread_start(h->kernel, "long", application_that_takes_long, h), 0);
+	xk_kernel_stop(h->kernel);
+	CHECK_EQ(h->top->handled, 1);
+	host_free(h);
+}
+
+static void *
+foreign_waiter(void *argument)
+{
+	struct top *top = argument;
+	int result;
+
+	atomic_fetch_add(&top->handled, 1);
+	result = xk_semaphore_wait(&top->never, 1000000000);
+	return result == -ECANCELED ? top : NULL;
+}
+
+TEST(stopping_ends_the_waits_of_foreign_threads_before_it_returns)
+{
+	for (unsigned i = 0; i < 200; i++) {
+		struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 4);
+		struct top *top = h->top;
+		pthread_t threads[3];
+		void *result;
+
+		host_start(h);
+		for (unsigned j = 0; j < 3; j++)
+			REQUIRE(pthread_create(&threads[j], NULL, foreign_waiter, top) == 0);
+		CHECK(wait_until(&top->handled, 3));
+		while (host_stats(h).foreign_waits < 3)
+			host_nap();
+		host_free(h);
+		for (unsigned j = 0; j < 3; j++) {
+			pthread_join(threads[j], &result);
+			CHECK(result == top);
+		}
+	}
+}
+
+TEST(stopping_at_any_moment_ends)
+{
+	srand(seed_of("stopping"));
+	for (unsigned i = 0; i < 60; i++) {
+		static const enum op ops[] = { OP_ECHO,   OP_WAIT, OP_SIGNAL,  OP_TIMEOUT,
+					       OP_NESTED, OP_LOCK, OP_HANDOFF, OP_SIGNAL };
+		struct host *h = host_new(rand() % 3 == 0 ? XK_REGULAR : XK_IPP, (enum xk_driver_policy)(rand() % 3),
+					  1 + (unsigned)rand() % 3, 2 + (unsigned)rand() % 12);
+
+		h->top->protocol.resume = rand() % 2 == 0 ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
+		h->top->protocol.implicit = (enum xk_implicit)(rand() % 3);
+		h->top->protocol.spin_ns = 10000;
+		h->edge->watch = rand() % 3 == 0 ? XK_WATCH_EXPLICIT : 0;
+		host_start(h);
+		for (unsigned j = 0, count = (unsigned)rand() % 400; j < count; j++)
+			send_one(h, ops[rand() % 8]);
+		for (unsigned j = 0, naps = (unsigned)rand() % 10; j < naps; j++)
+			host_nap();
+		xk_kernel_stop(h->kernel);
+		CHECK_EQ(host_stats(h).stacks_parked, 0);
+		CHECK_EQ(h->kernel->busy, 0);
+		host_free(h);
+	}
+}
+
+/* ---- one process, several hosts; no threads at all ---- */
+
+TEST(several_kernels_share_a_process)
+{
+	enum { HOSTS = 3, ROUNDS = 400 };
+	struct host *hosts[HOSTS];
+
+	for (unsigned i = 0; i < HOSTS; i++) {
+		hosts[i] =
+			host_new(i == 0 ? XK_REGULAR : XK_IPP, i == 2 ? XK_DRIVER_ADAPTIVE : XK_DRIVER_INTERRUPT, 1, 0);
+		hosts[i]->top->protocol.resume = i == 2 ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
+		host_start(hosts[i]);
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < HOSTS; i++) {
+			send_one(hosts[i], round % 3 == 0 ? OP_TIMEOUT : OP_HANDOFF);
+			if (round % 16 == 15)
+				CHECK(host_wait_handled(hosts[i], round + 1));
+		}
+	}
+	for (unsigned i = 0; i < HOSTS; i++) {
+		CHECK(host_wait_handled(hosts[i], ROUNDS));
+		host_free(hosts[i]);
+	}
+}
+
+TEST(without_threads_the_driver_carries_what_was_handed_off)
+{
+	struct host *h = host_virtual();
+
+	h->edge->watch = XK_WATCH_EXPLICIT;
+	host_init(h);
+	for (unsigned i = 0; i < 200; i++) {
+		send_one(h, OP_HANDOFF);
+		send_one(h, OP_TIMEOUT);
+		send_one(h, OP_NESTED);
+		send_one(h, OP_SIGNAL);
+		send_one(h, OP_SIGNAL);
+		if (i % 4 == 3)
+			host_run(h);
+	}
+	CHECK_EQ(h->top->handled, 1000);
+	CHECK_EQ(host_stats(h).stacks_parked, 0);
+	CHECK_EQ(h->kernel->busy, 0);
+	host_free(h);
+}
+
+TEST(freeing_a_kernel_that_was_run_unwinds_what_waits)
+{
+	struct host *h = host_virtual();
+
+	host_init(h);
+	for (unsigned i = 0; i < 5; i++)
+		send_one(h, OP_WAIT);
+	host_run(h);
+	CHECK_EQ(host_stats(h).stacks_parked, 5);
+	host_free(h); /* finds no message left */
+}

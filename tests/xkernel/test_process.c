@@ -1,0 +1,322 @@
+/*
+ * test_process.c - shepherds that wait: event handlers, stacks, waits that end in two ways at once, and who is charged for
+ * them. Random schedules print their seed; TOY_SEED in the environment sets it.
+ */
+#include "tests/xkernel/toy.h"
+#include "xkernel/engine.h"
+
+/* ---- event handlers that wait ---- */
+
+static void
+handler_that_waits(struct xk_event *event, void *argument)
+{
+	struct top *top = argument;
+
+	(void)event;
+	if (xk_delay(&top->protocol, 300) == 0)
+		atomic_fetch_add(&top->handled, 1);
+}
+
+static void
+handler_that_counts(struct xk_event *event, void *argument)
+{
+	struct top *top = argument;
+
+	(void)event;
+	atomic_fetch_add(&top->handled, 1);
+}
+
+static void
+check_handlers_wait(enum xk_mode mode)
+{
+	enum { WAITING = 10 };
+	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 1, 0);
+	struct xk_event waiting[WAITING], counting;
+
+	host_start(h);
+	xk_event_init(&counting, h->kernel, handler_that_counts, h->top);
+	for (unsigned i = 0; i < WAITING; i++) {
+		xk_event_init(&waiting[i], h->kernel, handler_that_waits, h->top);
+		xk_event_schedule(&waiting[i], 10 * i);
+	}
+	CHECK(wait_until(&h->top->handled, WAITING));
+	xk_event_schedule(&counting, 0);
+	CHECK(wait_until(&h->top->handled, WAITING + 1));
+	host_free(h);
+}
+
+TEST(an_event_handler_that_waits_does_not_stop_time_in_ipp_mode)
+{
+	check_handlers_wait(XK_IPP);
+}
+
+TEST(an_event_handler_that_waits_does_not_stop_time_in_regular_mode)
+{
+	check_handlers_wait(XK_REGULAR);
+}
+
+static void
+handler_that_waits_for_ever(struct xk_event *event, void *argument)
+{
+	struct top *top = argument;
+
+	(void)event;
+	atomic_fetch_add(&top->handled, 1);
+	xk_semaphore_wait(&top->semaphore, XK_FOREVER);
+}
+
+TEST(stopping_ends_the_waits_of_event_handlers)
+{
+	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
+		struct host *h = host_new((enum xk_mode)mode, XK_DRIVER_INTERRUPT, 1, 0);
+		struct xk_event waiting[5];
+
+		host_start(h);
+		for (unsigned i = 0; i < 5; i++) {
+			xk_event_init(&waiting[i], h->kernel, handler_that_waits_for_ever, h->top);
+			xk_event_schedule(&waiting[i], 0);
+		}
+		CHECK(wait_until(&h->top->handled, 5));
+		host_free(h);
+	}
+}
+
+/* ---- stacks ---- */
+
+static void
+application_that_counts(void *argument)
+{
+	struct top *top = argument;
+
+	atomic_fetch_add(&top->handled, 1);
+}
+
+TEST(applications_leave_the_driver_its_stack)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 4);
+
+	host_init(h);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(xk_thread_start(h->kernel, "early", application_that_counts, h->top), 0);
+	CHECK_EQ(xk_thread_start(h->kernel, "early", application_that_counts, h->top), -EAGAIN);
+	REQUIRE(xk_kernel_start(h->kernel) == 0);
+	CHECK(wait_until(&h->top->handled, 3));
+	send_one(h, OP_ECHO);
+	CHECK(host_wait_handled(h, 4));
+	host_free(h);
+}
+
+TEST(an_ordered_session_without_a_stack_left_drops_by_name)
+{
+	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .threads = 1, .stacks = 3 };
+	struct host *h = host_build(&config, true);
+	struct xk_protocol *middle = xk_kernel_find(h->kernel, "middle");
+
+	host_start(h);
+	send_one(h, OP_WAIT);
+	for (unsigned i = 0; i < 20; i++)
+		send_one(h, OP_ECHO);
+	while (atomic_load(&middle->drops[XK_DROP_NO_STACK]) < 19)
+		host_nap();
+	xk_semaphore_signal(&h->top->semaphore);
+	CHECK(host_wait_handled(h, 2)); /* who waited, and the one that found a stack to wait on */
+	CHECK_EQ(host_stats(h).no_stack, 19);
+	xk_kernel_stop(h->kernel);
+	CHECK_EQ(host_collect(h), 2);
+	host_free(h);
+}
+
+/* ---- time-outs ---- */
+
+static void
+wait_a_little(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	unsigned *outcomes = top->argument;
+	int result = xk_semaphore_wait(&top->semaphore, 100);
+
+	(void)lls;
+	xk_msg_free(m);
+	if (result == 0)
+		atomic_fetch_add((_Atomic unsigned *)&outcomes[0], 1);
+	else if (result == -ETIMEDOUT)
+		atomic_fetch_add((_Atomic unsigned *)&outcomes[1], 1);
+}
+
+static void
+check_signal_against_time_out(enum xk_mode mode, enum xk_resume resume)
+{
+	enum { ROUNDS = 2000 };
+	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 2, 0);
+	unsigned outcomes[2] = { 0, 0 };
+
+	h->top->protocol.resume = resume;
+	h->top->act = wait_a_little;
+	h->top->argument = outcomes;
+	host_start(h);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t until = xk_now_ns(&h->top->protocol) + 70000 + (uint64_t)(rand() % 120000);
+
+		send_one(h, OP_ACT);
+		while (xk_now_ns(&h->top->protocol) < until)
+			continue;
+		xk_semaphore_signal(&h->top->semaphore);
+		CHECK(host_wait_handled(h, i + 1));
+	}
+	xk_kernel_stop(h->kernel);
+	CHECK_EQ(outcomes[0] + outcomes[1], ROUNDS);
+	/* Every signal was taken by a wait, or is still there. */
+	CHECK_EQ(outcomes[0] + h->top->semaphore.count, ROUNDS);
+	CHECK(h->top->semaphore.first == NULL);
+	host_free(h);
+}
+
+TEST(a_signal_and_a_time_out_at_once_end_a_wait_once)
+{
+	unsigned seed = seed_of("time-outs");
+
+	srand(seed);
+	check_signal_against_time_out(XK_IPP, XK_RESUME_THREAD);
+	check_signal_against_time_out(XK_IPP, XK_RESUME_DRIVER);
+	check_signal_against_time_out(XK_REGULAR, XK_RESUME_THREAD);
+}
+
+static void
+signal_top(struct xk_event *event, void *argument)
+{
+	(void)event;
+	xk_semaphore_signal(argument);
+}
+
+static void
+check_same_microsecond(bool signal_is_older)
+{
+	struct host *h = host_virtual();
+	unsigned outcomes[2] = { 0, 0 };
+	struct xk_event signal;
+
+	h->top->act = wait_a_little;
+	h->top->argument = outcomes;
+	host_init(h);
+	xk_event_init(&signal, h->kernel, signal_top, &h->top->semaphore);
+	if (signal_is_older)
+		xk_event_schedule(&signal, 100);
+	send_one(h, OP_ACT);
+	xk_memory_run_until(h->platform, 50000);
+	host_run(h);
+	if (!signal_is_older)
+		xk_event_schedule(&signal, 50);
+	xk_memory_run_until(h->platform, UINT64_MAX);
+	host_run(h);
+	CHECK_EQ(outcomes[0], signal_is_older);
+	CHECK_EQ(outcomes[1], !signal_is_older);
+	CHECK_EQ(h->top->semaphore.count, !signal_is_older);
+	CHECK_EQ(h->top->handled, 1);
+	host_free(h);
+}
+
+TEST(within_one_microsecond_the_older_event_wins)
+{
+	check_same_microsecond(true);
+	check_same_microsecond(false);
+}
+
+/* ---- budgets, on a virtual clock ---- */
+
+/* Takes as many microseconds as the message's second byte says, then asks whether that was too long. */
+static void
+act_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	struct host *h = top->argument;
+
+	(void)lls;
+	xk_memory_advance(h->platform, m->data[1] * 1000u);
+	xk_checkpoint(&top->protocol);
+	xk_msg_free(m);
+}
+
+static struct host *
+budget_host(unsigned carry)
+{
+	struct host *h = host_virtual();
+
+	xk_kernel_set_budget(h->kernel, 20000, carry);
+	h->top->argument = h;
+	h->top->act = act_work;
+	host_init(h);
+	return h;
+}
+
+TEST(saved_up_budget_is_spent_by_the_message_that_uses_it)
+{
+	struct host *h = budget_host(4);
+
+	for (unsigned i = 0; i < 8; i++)
+		host_send(h, OP_ACT, 0);
+	host_run(h);
+	CHECK_EQ(h->kernel->driver.credit_ns, 80000);
+	host_send(h, OP_ACT, 110); /* more than the budget and all that was saved: it leaves, and has used it up */
+	host_send(h, OP_ACT, 30);  /* so this one has its own 20 us only */
+	host_run(h);
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 2);
+	CHECK_EQ(host_stats(h).overruns, 0);
+	host_free(h);
+}
+
+static void
+act_work_then_handoff(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	struct host *h = top->argument;
+
+	(void)lls;
+	xk_memory_advance(h->platform, m->data[1] * 1000u);
+	xk_handoff(&top->protocol);
+	xk_msg_free(m);
+}
+
+TEST(a_message_that_leaves_too_late_by_itself_has_overrun_its_budget)
+{
+	struct host *h = budget_host(0);
+
+	h->top->act = act_work_then_handoff;
+	host_send(h, OP_ACT, 10);
+	host_send(h, OP_ACT, 110);
+	host_run(h);
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT], 2);
+	CHECK_EQ(host_stats(h).overruns, 1);
+	host_free(h);
+}
+
+static void
+act_wait_then_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	struct host *h = top->argument;
+
+	(void)lls;
+	xk_memory_advance(h->platform, 15000);
+	xk_delay(&top->protocol, 1000);
+	xk_memory_advance(h->platform, m->data[1] * 1000u);
+	if (m->data[1] < 100)
+		xk_checkpoint(&top->protocol);
+	xk_msg_free(m);
+}
+
+TEST(a_message_that_the_driver_resumes_still_has_its_budget)
+{
+	struct host *h = budget_host(0);
+
+	h->top->protocol.resume = XK_RESUME_DRIVER;
+	h->top->act = act_wait_then_work;
+	host_send(h, OP_ACT, 4); /* 19 us: the millisecond in between does not count */
+	host_run(h);
+	CHECK_EQ(host_stats(h).resumes_driver, 1);
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 0);
+	CHECK_EQ(host_stats(h).overruns, 0);
+	host_send(h, OP_ACT, 10); /* 25 us */
+	host_run(h);
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 1);
+	host_send(h, OP_ACT, 200); /* and nobody looks */
+	host_run(h);
+	CHECK_EQ(host_stats(h).overruns, 1);
+	CHECK_EQ(h->top->handled, 3);
+	host_free(h);
+}
