@@ -473,7 +473,8 @@ udp_open_passively(struct udp *udp, struct xk_session *lls, struct udp_header h,
 		xk_close(&s->session);
 		if (err != -EEXIST)
 			return XK_DROP_NO_MEMORY;
-		*session = xk_map_resolve(&udp->sessions, udp_key(h.ports, lls)); /* another shepherd's, if it is left */
+		/* another shepherd's, if it is left */
+		*session = xk_map_resolve(&udp->sessions, udp_key(h.ports, lls));
 		return *session != NULL ? 0 : XK_DROP_NO_SESSION;
 	}
 	if (xk_session_announce(&s->session) != 0)

@@ -1,6 +1,6 @@
 /*
- * rig_private.h - the state of a rig, shared by rig.c (the graph and its running), rig_user.c, rig_wire.c (the fakes above
- * and below what is tested, and what tests do with them) and rig_bytes.c (what went by, and hexadecimal).
+ * rig_private.h - the state of a rig, shared by rig.c (the graph and its running), rig_user.c, rig_wire.c (the fakes
+ * above and below what is tested, and what tests do with them) and rig_bytes.c (what went by, and hexadecimal).
  */
 #ifndef TESTS_RIG_PRIVATE_H
 #define TESTS_RIG_PRIVATE_H

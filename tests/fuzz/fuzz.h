@@ -35,7 +35,7 @@ fuzz_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* ---- scripts ----------------------------------------------------------------------------------------------------- */
+/* ---- scripts ---- */
 
 enum fuzz_policy {
 	FUZZ_EXPLICIT = 1 << 0, /* every edge hands off */
@@ -81,7 +81,7 @@ size_t fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed);
 /* Changes a script in place: records, fields of frames. Returns its length. */
 size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t seed);
 
-/* ---- runs of a CUnit program --------------------------------------------------------------------------------------- */
+/* ---- runs of a CUnit program ---- */
 
 /*
  * Calls LLVMFuzzerTestOneInput with the inputs that make writes (at most max bytes) from `runs` seeds, in a child, and

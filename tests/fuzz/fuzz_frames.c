@@ -45,7 +45,7 @@ enum {
 	"reassembly_datagram_fragments=8%s];"                                                                          \
 	"arp [entries=4, age=\"3s\", timeout=\"100ms\", tries=2] }"
 
-/* ---- the uppers: one on udp, one on vnet ------------------------------------------------------------------------- */
+/* ---- the uppers: one on udp, one on vnet ---- */
 
 enum { UPPER_DELIVERED };
 
@@ -88,7 +88,7 @@ static const struct xk_protocol_type station_type = {
 	.counters = upper_counters,
 };
 
-/* ---- the host ------------------------------------------------------------------------------------------------------ */
+/* ---- the host ---- */
 
 struct frames;
 
@@ -200,7 +200,7 @@ frames_begin(struct frames *f, unsigned policies)
 		f->slots[i].f = f;
 }
 
-/* ---- checksums and frames that were sent --------------------------------------------------------------------------- */
+/* ---- checksums and frames that were sent ---- */
 
 enum { ETH_LEN = 14, IP_LEN = 20, UDP_LEN = 8, ARP_LEN = 28 };
 
@@ -286,7 +286,7 @@ frames_check_sent(const struct xk_msg *m)
 	}
 }
 
-/* ---- what must hold ------------------------------------------------------------------------------------------------ */
+/* ---- what must hold ---- */
 
 static _Atomic uint64_t *
 frames_counter(const struct xk_protocol *p, const char *name)
@@ -398,7 +398,7 @@ frames_run(struct frames *f, uint64_t ms, bool frame)
 	frames_check_bounds(f);
 }
 
-/* ---- records: frames ----------------------------------------------------------------------------------------------- */
+/* ---- records: frames ---- */
 
 static struct xk_msg *
 frames_message(struct frames *f, const uint8_t *bytes, size_t len)
@@ -449,7 +449,17 @@ frames_frame(struct frames *f, unsigned flags, unsigned argument)
 	xk_memory_platform_limit(f->platform, UINT_MAX);
 }
 
-/* ---- records: uppers ----------------------------------------------------------------------------------------------- */
+/* ---- records: uppers ---- */
+
+/* Whom a slot's session is to: mostly a peer, or one that is not there; the last of 32 are of other kinds. */
+static uint32_t
+slot_host(const struct slot *slot)
+{
+	static const uint32_t others[] = { 0, 0x7f000001, 0xe0000001, 0x0a4d0000, FUZZ_HOST, 0x0a4d00ff, 0x0a630001 };
+	unsigned index = slot->peer % 32, peers = 32 - XK_ARRAY_LENGTH(others);
+
+	return index < peers ? FUZZ_PEER_HOST + index : others[index - peers];
+}
 
 static void
 slot_open(void *argument)
@@ -459,7 +469,7 @@ slot_open(void *argument)
 	struct xk_participants participants = { .remote.depth = 0 };
 	struct xk_protocol *hlp = slot->lazy ? f->station : f->user;
 
-	xk_participant_push(&participants.remote, FUZZ_PEER_HOST + slot->peer % 32);
+	xk_participant_push(&participants.remote, slot_host(slot));
 	if (slot->lazy)
 		xk_participant_push(&participants.local, XK_VNET_LAZY);
 	else
@@ -588,7 +598,7 @@ frames_record(struct frames *f)
 	}
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void
 frames_do_uncache(void *argument)

@@ -39,7 +39,7 @@ put_record(struct traffic *t, unsigned what, unsigned argument, const uint8_t *r
 	t->len += len;
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
 /* Something else than what was right: a bit, a byte or a word of interest, in the headers mostly. */
 static void
@@ -160,7 +160,7 @@ make_datagram(struct traffic *t, struct datagram *d, size_t max)
 	d->len = 8 + draw(t, (unsigned)(chance(t, 3) ? 32 : max - 8));
 	for (size_t i = 0; i < d->len; i++)
 		p[i] = (uint8_t)(i * 7 + (i >> 8) + d->id);
-	xk_put16(p, (uint16_t)(7000 + draw(t, 3)));
+	xk_put16(p, chance(t, 32) ? FUZZ_PORT : (uint16_t)(7000 + draw(t, 3)));
 	xk_put16(p + 2, chance(t, 6) ? (uint16_t)(7000 + draw(t, 2)) : FUZZ_PORT);
 	xk_put16(p + 4, (uint16_t)d->len);
 	xk_put16(p + 6, 0);
@@ -269,13 +269,13 @@ put_station(struct traffic *t)
 	put_frame(t, frame, store_eth(frame, FUZZ_LINK, draw(t, FUZZ_PEERS), 0x3000) + draw(t, 32));
 }
 
-/* ---- uppers ---------------------------------------------------------------------------------------------------- */
+/* ---- uppers ---- */
 
 static void
 put_upper(struct traffic *t)
 {
-	unsigned slot = draw(t, FUZZ_SLOTS), len = chance(t, 4) ? draw(t, 0x10000) : draw(t, 700);
-	uint8_t peer = (uint8_t)(draw(t, FUZZ_PEERS + 2) | draw(t, 8) << 5), lengths[2];
+	unsigned slot = draw(t, FUZZ_SLOTS), len = chance(t, 16) ? 0xffff - draw(t, 60) : chance(t, 8) ? draw(t, 0x10000) : draw(t, 700);
+	uint8_t peer = (uint8_t)((chance(t, 6) ? draw(t, 32) : draw(t, FUZZ_PEERS + 2)) | draw(t, 8) << 5), lengths[2];
 
 	lengths[0] = (uint8_t)len;
 	lengths[1] = (uint8_t)(len >> 8);
@@ -343,7 +343,7 @@ fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed)
 	return t.len;
 }
 
-/* ---- mutation -------------------------------------------------------------------------------------------------- */
+/* ---- mutation ---- */
 
 /* The length of the record that begins at p; at least 1. */
 static size_t

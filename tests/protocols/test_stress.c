@@ -22,7 +22,7 @@
 #include "xkernel/kernel.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { STRESS_DATAGRAMS = 4000 };
+enum { STRESS_DATAGRAMS = 3000 };
 #else
 enum { STRESS_DATAGRAMS = 20000 };
 #endif
@@ -95,7 +95,7 @@ draw(struct stress *t, unsigned below)
 	return (unsigned)((t->random >> 33) % below);
 }
 
-/* ---- what a datagram says ---------------------------------------------------------------------------------------- */
+/* ---- what a datagram says ---- */
 
 /* Its bytes and length follow from its number. */
 static uint32_t
@@ -116,7 +116,7 @@ datagram_fill(uint8_t *p, uint32_t number)
 	}
 }
 
-/* ---- peers: what they send ---------------------------------------------------------------------------------------- */
+/* ---- peers: what they send ---- */
 
 static void
 frame_eth(struct frame *f, uint64_t destination, uint64_t source, unsigned type)
@@ -214,7 +214,7 @@ stress_put_arp(struct stress *t, unsigned peer, unsigned operation)
 	stress_put(t, &f);
 }
 
-/* ---- peers: what they hear ------------------------------------------------------------------------------------------ */
+/* ---- peers: what they hear ---- */
 
 /* A whole echo: it must be what was sent, to whom had sent it. */
 static void
@@ -329,7 +329,7 @@ stress_push_out(struct stress *t)
 		stress_nap();
 }
 
-/* ---- uppers --------------------------------------------------------------------------------------------------------- */
+/* ---- uppers ---- */
 
 struct opener {
 	struct xk_protocol protocol;
@@ -403,7 +403,7 @@ disabler_main(void *argument)
 	atomic_fetch_add_explicit(&t->finished, 1, memory_order_release);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 static void
 stress_build(struct stress *t, const char *marks, const char *order)

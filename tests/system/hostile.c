@@ -95,7 +95,7 @@ hostile_expect(struct hostile *h, const char *name, unsigned count, bool at_leas
 	h->drops[i].at_least |= at_least;
 }
 
-/* ---- the wire ------------------------------------------------------------------------------------------------ */
+/* ---- the wire ---- */
 
 /* Throws away what has arrived. Whether that was anything. */
 static bool
@@ -133,7 +133,7 @@ hostile_send(struct hostile *h)
 	hostile_send_len(h, h->len, true);
 }
 
-/* ---- good frames ---------------------------------------------------------------------------------------------- */
+/* ---- good frames ---- */
 
 static void
 hostile_fix_ip(struct hostile *h)
@@ -219,7 +219,7 @@ hostile_arp(struct hostile *h, uint16_t operation, uint32_t sender, uint32_t tar
 	h->len = HOSTILE_ARP_END;
 }
 
-/* ---- answers -------------------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* Whether the frame is wanted; may keep what it needs of it. */
 typedef bool hostile_wanted(struct hostile *h, const uint8_t *frame, size_t len, uint16_t port);
@@ -291,7 +291,7 @@ hostile_finds_server(struct hostile *h)
 	return false;
 }
 
-/* ---- abuse of Ethernet and ARP --------------------------------------------------------------------------------- */
+/* ---- abuse of Ethernet and ARP ---- */
 
 static void
 hostile_short_frames(struct hostile *h)
@@ -416,7 +416,7 @@ hostile_arp_flood(struct hostile *h)
 	}
 }
 
-/* ---- abuse of IP and UDP ---------------------------------------------------------------------------------------- */
+/* ---- abuse of IP and UDP ---- */
 
 static void
 hostile_short_datagrams(struct hostile *h)
@@ -529,7 +529,7 @@ hostile_deaf(struct hostile *h)
 	hostile_expect(h, "port.tx_full", 1, true);
 }
 
-/* ---- abuse of fragments ------------------------------------------------------------------------------------------ */
+/* ---- abuse of fragments ---- */
 
 /* A fragment of a datagram to an open port that says no checksum; what it holds depends on its place alone. */
 static void
@@ -683,7 +683,7 @@ hostile_late(struct hostile *h)
 	hostile_expect(h, "ip.timed_out", 2, true);
 }
 
-/* ---- at random --------------------------------------------------------------------------------------------------- */
+/* ---- at random ---- */
 
 static void
 hostile_good_frame(struct hostile *h)
@@ -724,8 +724,7 @@ hostile_damaged(struct hostile *h)
 	}
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 static const struct {
 	const char *name;

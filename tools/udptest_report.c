@@ -1,0 +1,297 @@
+/* udptest_report.c - what udptest tells: a table for people, JSON for programs. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/json.h"
+#include "tools/udptest.h"
+
+/* ---- results: JSON ---- */
+
+static void
+udptest_json_ends(struct json *json, const char *key, uint64_t client, uint64_t server, bool has_server)
+{
+	json_object(json, key);
+	json_uint(json, "client", client);
+	if (has_server)
+		json_uint(json, "server", server);
+	else
+		json_null(json, "server");
+	json_close(json);
+}
+
+static void
+udptest_json_rtt(struct json *json, const struct histogram *rtt)
+{
+	json_object(json, "rtt_ns");
+	json_uint(json, "min", rtt->min);
+	json_uint(json, "p50", histogram_percentile(rtt, 50));
+	json_uint(json, "p90", histogram_percentile(rtt, 90));
+	json_uint(json, "p99", histogram_percentile(rtt, 99));
+	json_uint(json, "max", rtt->max);
+	json_uint(json, "mean", histogram_mean(rtt));
+	json_string(json, "of", "full round trips");
+	json_close(json);
+}
+
+static void
+udptest_json_drops(struct json *json, const struct udptest_run *run)
+{
+	struct pair_counts both = { 0 };
+
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		for (unsigned d = 0; d < run->sum[i].drop_count; d++)
+			pair_counts_drop(&both, run->sum[i].drops[d].name, run->sum[i].drops[d].count);
+	json_object(json, "drops");
+	for (unsigned d = 0; d < both.drop_count; d++)
+		json_uint(json, both.drops[d].name, both.drops[d].count);
+	json_close(json);
+}
+
+/* What both ends have counted together. */
+static void
+udptest_json_counts(struct json *json, const struct udptest_run *run)
+{
+	static const char *const reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
+	const struct pair_counts *client = &run->sum[PAIR_CLIENT], *server = &run->sum[PAIR_SERVER];
+
+	json_object(json, "handoffs");
+	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
+		json_uint(json, reasons[i], client->handoffs[i] + server->handoffs[i]);
+	json_close(json);
+	json_uint(json, "fallbacks", client->fallbacks + server->fallbacks);
+	json_uint(json, "overruns", client->overruns + server->overruns);
+	json_uint(json, "overtaken", client->overtaken + server->overtaken);
+	json_uint(json, "stalled", client->stalled + server->stalled);
+	udptest_json_drops(json, run);
+}
+
+static void
+udptest_json_run(const struct udptest_job *job, struct json *json, const struct udptest_run *run)
+{
+	const struct pair_counts *client = &run->sum[PAIR_CLIENT], *server = &run->sum[PAIR_SERVER];
+	bool has_server = job->options->client == NULL;
+
+	json_object(json, NULL);
+	json_string(json, "mode", udptest_modes[run->setup.mode]);
+	json_string(json, "handoff", udptest_handoff_names[run->setup.handoff]);
+	json_uint(json, "threads", run->setup.threads);
+	json_uint(json, "size", run->size);
+	json_uint(json, "rounds", run->rounds);
+	udptest_json_rtt(json, &run->rtt);
+	json_uint(json, "messages", client->messages + server->messages);
+	json_uint(json, "fragments", client->frames + server->frames);
+	udptest_json_ends(json, "driver_switches", client->driver_switches, server->driver_switches, has_server);
+	udptest_json_ends(json, "context_switches", client->thread_switches, server->thread_switches, has_server);
+	if (job->pair.in_one_process)
+		json_uint(json, "process_switches", client->process_switches);
+	else
+		udptest_json_ends(json, "process_switches", client->process_switches, server->process_switches,
+				  has_server);
+	udptest_json_counts(json, run);
+	json_uint(json, "lost", run->lost);
+	json_uint(json, "late", run->late);
+	json_uint(json, "bad", run->bad);
+	json_close(json);
+}
+
+/* The beginning of every document; the caller closes it. */
+static void
+udptest_json_begin(const struct udptest_job *job, struct json *json)
+{
+	const struct udptest_options *o = job->options;
+
+	json_begin(json, job->json);
+	json_object(json, NULL);
+	json_string(json, "program", udptest_program.name);
+	json_string(json, "graph", o->graph);
+	json_string(json, "link", o->link);
+	json_string(json, "driver", udptest_drivers[o->driver]);
+	json_array(json, "cores");
+	json_uint(json, NULL, o->cores.value[PAIR_CLIENT]);
+	json_uint(json, NULL, o->cores.value[PAIR_SERVER]);
+	json_close(json);
+	machine_json(&job->machine, json, "machine");
+}
+
+static int
+udptest_json_end(const struct udptest_job *job, struct json *json)
+{
+	json_close(json);
+	if (json_end(json))
+		return 0;
+	fprintf(stderr, "udptest: --json %s cannot be written: %s\n", job->options->json, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+int
+udptest_json(struct udptest_job *job)
+{
+	struct json json;
+
+	if (job->json == NULL)
+		return 0;
+	udptest_json_begin(job, &json);
+	json_array(&json, "runs");
+	for (unsigned i = 0; i < job->run_count; i++)
+		udptest_json_run(job, &json, &job->runs[i]);
+	json_close(&json);
+	return udptest_json_end(job, &json);
+}
+
+static void
+udptest_json_counter(void *json, const char *name, uint64_t count)
+{
+	json_uint(json, name, count);
+}
+
+int
+udptest_json_server(const struct udptest_job *job, struct udptest_end *end)
+{
+	static struct pair_counts counts;
+	static struct udptest_run run;
+	struct json json;
+
+	if (job->json == NULL)
+		return 0;
+	udptest_end_counts(end, &counts);
+	pair_counts_add(&run.sum[PAIR_SERVER], &(struct pair_counts){ .frames = 0 }, &counts);
+	udptest_json_begin(job, &json);
+	json_object(&json, "server");
+	json_string(&json, "mode", udptest_modes[job->options->modes.value[0]]);
+	json_string(&json, "handoff", udptest_handoff_names[job->options->handoffs.value[0]]);
+	json_uint(&json, "threads", job->options->threads.value[0]);
+	json_uint(&json, "messages", counts.messages);
+	json_uint(&json, "fragments", counts.frames);
+	json_uint(&json, "driver_switches", counts.driver_switches);
+	json_uint(&json, "context_switches", counts.thread_switches);
+	json_uint(&json, "process_switches", counts.process_switches);
+	udptest_json_counts(&json, &run);
+	json_object(&json, "counters");
+	host_each_counter(&end->host, udptest_json_counter, &json);
+	json_close(&json);
+	json_close(&json);
+	return udptest_json_end(job, &json);
+}
+
+/* ---- results: the table ---- */
+
+/* Voluntary switches of everything that was measured, for each datagram delivered. */
+static double
+udptest_switches(const struct udptest_run *run)
+{
+	const struct pair_counts *client = &run->sum[PAIR_CLIENT], *server = &run->sum[PAIR_SERVER];
+	uint64_t messages = client->messages + server->messages;
+
+	if (messages == 0)
+		return 0;
+	return (double)(client->driver_switches + client->thread_switches + server->driver_switches +
+			server->thread_switches) /
+	       (double)messages;
+}
+
+static double
+udptest_us(const struct udptest_run *run, double percent)
+{
+	return (double)histogram_percentile(&run->rtt, percent) / 1000.0;
+}
+
+static const char *
+udptest_handoff_text(const struct udptest_run *run)
+{
+	return run->setup.mode == XK_REGULAR ? "-" : udptest_handoff_names[run->setup.handoff];
+}
+
+static void
+udptest_print_runs(const struct udptest_job *job, FILE *out)
+{
+	const struct udptest_options *o = job->options;
+
+	fprintf(out, "Round trips over %s, driver %s, client on core %" PRIu64 ", server on core %" PRIu64 "%s\n\n",
+		o->link, udptest_drivers[o->driver], o->cores.value[PAIR_CLIENT], o->cores.value[PAIR_SERVER],
+		job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
+	fprintf(out, "                                  round trip, us               context switches\n");
+	fprintf(out, "   bytes  mode     threads handoff      median       90 %%       99 %%   per datagram   lost\n");
+	for (unsigned i = 0; i < job->run_count; i++) {
+		const struct udptest_run *run = &job->runs[i];
+
+		fprintf(out, "%8" PRIu32 "  %-8s %7" PRIu32 " %-8s %10.2f %10.2f %10.2f %14.2f %6" PRIu64 "\n",
+			run->size, udptest_modes[run->setup.mode], run->setup.threads, udptest_handoff_text(run),
+			udptest_us(run, 50), udptest_us(run, 90), udptest_us(run, 99), udptest_switches(run),
+			run->lost);
+	}
+}
+
+/* The regular run that an IPP run is compared with: same size, same number of threads. */
+static const struct udptest_run *
+udptest_regular_of(const struct udptest_job *job, const struct udptest_run *run)
+{
+	for (unsigned i = 0; i < job->run_count; i++) {
+		const struct udptest_run *other = &job->runs[i];
+
+		if (other->setup.mode == XK_REGULAR && other->size == run->size &&
+		    other->setup.threads == run->setup.threads)
+			return other;
+	}
+	return NULL;
+}
+
+static void
+udptest_print_saving(const struct udptest_run *run, const struct udptest_run *regular, FILE *out)
+{
+	double saved_us = udptest_us(regular, 50) - udptest_us(run, 50);
+	double switches = udptest_switches(regular) - udptest_switches(run);
+
+	fprintf(out, "%8" PRIu32 "  %7" PRIu32 " %-8s %10.2f %10.2f %10.2f  (%3.0f %%) %14.2f\n", run->size,
+		run->setup.threads, udptest_handoff_text(run), udptest_us(regular, 50), udptest_us(run, 50), saved_us,
+		100.0 * saved_us / udptest_us(regular, 50), switches);
+}
+
+static void
+udptest_print_savings(const struct udptest_job *job, FILE *out)
+{
+	bool begun = false;
+
+	for (unsigned i = 0; i < job->run_count; i++) {
+		const struct udptest_run *run = &job->runs[i], *regular = udptest_regular_of(job, run);
+
+		if (run->setup.mode != XK_IPP || regular == NULL)
+			continue;
+		if (!begun)
+			fprintf(out,
+				"\nWhat IPP saved: median round trip, us; context switches per datagram delivered\n\n"
+				"   bytes  threads handoff     regular        ipp        saved          switches "
+				"fewer\n");
+		begun = true;
+		udptest_print_saving(run, regular, out);
+	}
+	if (begun)
+		fprintf(out, "\nA round trip is two datagrams: the request goes up the server's graph, its echo up the "
+			     "client's.\n"
+			     "regular: the driver gives each to a thread; ipp: the driver carries it up itself, and a "
+			     "thread\n"
+			     "takes over only at a handoff.\n");
+}
+
+static void
+udptest_print_machine(const struct udptest_job *job, FILE *out)
+{
+	const struct machine *machine = &job->machine;
+
+	if (machine->line_ns[0] != 0 && machine->line_ns[1] != 0)
+		fprintf(out,
+			"A cache line takes %" PRIu64 " ns between the two cores and back before, %" PRIu64
+			" ns after; figures across\ncores move with it.\n",
+			machine->line_ns[0], machine->line_ns[1]);
+}
+
+void
+udptest_print(const struct udptest_job *job)
+{
+	FILE *out = job->json == stdout ? stderr : stdout;
+
+	udptest_print_runs(job, out);
+	udptest_print_savings(job, out);
+	udptest_print_machine(job, out);
+}
