@@ -149,8 +149,8 @@ udptest_json_counter(void *json, const char *name, uint64_t count)
 int
 udptest_json_server(const struct udptest_job *job, struct udptest_end *end)
 {
-	static struct pair_counts counts;
-	static struct udptest_run run;
+	struct pair_counts counts = { 0 };
+	struct udptest_run run = { .rounds = 0 };
 	struct json json;
 
 	if (job->json == NULL)

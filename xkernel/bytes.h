@@ -6,8 +6,11 @@
 #ifndef XK_BYTES_H
 #define XK_BYTES_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the machine's byte order is the other one");
 
 static inline uint16_t
 xk_get16(const uint8_t *p)

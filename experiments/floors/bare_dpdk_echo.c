@@ -389,7 +389,7 @@ main(int argc, char **argv)
 	struct bare_options o = { .cores = { .count = 2, .value = { 0, 1 } }, .rounds = 100000, .size = 1 };
 	char directory[] = "/tmp/bare-dpdk-echo.XXXXXX", socket[64];
 	struct options_texts operands;
-	static struct histogram histogram;
+	struct histogram histogram;
 	struct machine machine;
 	bool good;
 	int status;

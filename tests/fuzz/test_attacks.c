@@ -2,8 +2,7 @@
  * test_attacks.c - known attacks on reassembly and parsers, replayed on the whole UDP graph over a real port. Each is
  * counted under its name, takes bounded memory, and leaves the others served; rig_free checks that nothing is left.
  *
- * The program is linked with malloc, calloc and aligned_alloc wrapped, so that memory can be short while a frame is
- * carried.
+ * The program is linked with malloc and its like wrapped, so that memory can be short while a frame is carried.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -35,9 +34,13 @@ static bool set_up_is_tested; /* otherwise what allocates outside of shepherds i
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+char *__real_strdup(const char *text);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+char *__wrap_strdup(const char *text);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 static bool
@@ -60,6 +63,18 @@ void *
 __wrap_calloc(size_t count, size_t size)
 {
 	return must_fail() ? NULL : __real_calloc(count, size);
+}
+
+void *
+__wrap_realloc(void *old, size_t size)
+{
+	return must_fail() ? NULL : __real_realloc(old, size);
+}
+
+char *
+__wrap_strdup(const char *text)
+{
+	return must_fail() ? NULL : __real_strdup(text);
 }
 
 void *
@@ -508,20 +523,22 @@ TEST(every_allocation_may_fail_once)
 
 /* A host as graph makes it; whatever there is of it in the end is given back. Whether it came to be. */
 static bool
-set_up(const struct xk_graph *graph, struct xk_platform *platform)
+set_up(const struct xk_graph *graph, struct xk_platform *platform, unsigned allocations)
 {
 	struct xk_kernel_config config = { .name = "host", .platform = platform, .stacks = 2, .core = -1 };
 	struct xk_graph_errors errors = { 0 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_port *port = kernel == NULL ? NULL : xk_memory_port_new(platform, "port", 0x020000000001, 1500);
+	struct xk_port *port = xk_memory_port_new(platform, "port", 0x020000000001, 1500);
 	struct xk_protocol *failed;
-	bool good = port != NULL;
+	bool good;
 
-	if (good) {
-		xk_kernel_add_port(kernel, port);
-		good = xk_graph_build(graph, kernel, &errors) == 0 && xk_kernel_init(kernel, &failed) == 0;
-	}
+	REQUIRE(kernel != NULL && port != NULL);
+	xk_kernel_add_port(kernel, port);
+	allocations_left = allocations;
+	set_up_is_tested = true;
+	good = xk_graph_build(graph, kernel, &errors) == 0 && xk_kernel_init(kernel, &failed) == 0;
 	set_up_is_tested = false;
+	allocations_left = UINT_MAX;
 	xk_graph_errors_clear(&errors);
 	xk_kernel_free(kernel);
 	return good;
@@ -541,10 +558,7 @@ TEST(every_allocation_of_a_host_may_fail_once)
 		bool good;
 
 		allocation_failed = false;
-		allocations_left = steps;
-		set_up_is_tested = true;
-		good = set_up(graph, platform);
-		allocations_left = UINT_MAX;
+		good = set_up(graph, platform, steps);
 		CHECK(good == !allocation_failed);
 	}
 	CHECK(steps > 30 && steps < 1000);
