@@ -33,5 +33,7 @@ fuzz() {
 	return 1
 }
 
+mkdir -p "$directory/corpus/graph"
+cp graphs/*.dot "$directory/corpus/graph"
 fuzz frames -max_len=16384
-fuzz graph -max_len=3000 -dict=tests/fuzz/graph.dict graphs
+fuzz graph -max_len=3000 -dict=tests/fuzz/graph.dict

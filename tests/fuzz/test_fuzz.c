@@ -4,7 +4,7 @@
 
 TEST(seeded_traffic_breaks_nothing)
 {
-	CHECK(fuzz_runs(400, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
+	CHECK(fuzz_runs(1500, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
 }
 
 /* Traffic, with records moved, doubled and damaged. */
@@ -20,7 +20,7 @@ make_damaged(uint8_t *script, size_t max, uint64_t seed)
 
 TEST(damaged_traffic_breaks_nothing)
 {
-	CHECK(fuzz_runs(400, FUZZ_SCRIPT_MAX, make_damaged));
+	CHECK(fuzz_runs(1500, FUZZ_SCRIPT_MAX, make_damaged));
 }
 
 /* Bytes at random are scripts too. */
@@ -36,5 +36,5 @@ make_noise(uint8_t *script, size_t max, uint64_t seed)
 
 TEST(noise_breaks_nothing)
 {
-	CHECK(fuzz_runs(100, FUZZ_SCRIPT_MAX, make_noise));
+	CHECK(fuzz_runs(500, FUZZ_SCRIPT_MAX, make_noise));
 }
