@@ -51,7 +51,7 @@ enum fuzz_record {
 	FUZZ_SPLIT = 4,   /* in two segments; argument: where. Without: argument - 1 is how many buffers are left */
 	FUZZ_TIME = 8,    /* argument: 2^argument ms pass */
 	FUZZ_OPEN,        /* a session to a peer is opened; argument: slot; a byte: whose */
-	FUZZ_LAZY,        /* a lazy one, and something is pushed on it; the same */
+	FUZZ_LAZY,        /* a lazy one; the same */
 	FUZZ_CLOSE,       /* argument: slot */
 	FUZZ_PUSH,        /* argument: slot; 16 bits: bytes */
 	FUZZ_SERVE,       /* argument odd: the server is open to everybody from now on; even: to nobody */
@@ -86,7 +86,7 @@ size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t see
 /*
  * Calls LLVMFuzzerTestOneInput with the inputs that make writes (at most max bytes) from `runs` seeds, in a child, and
  * prints the seed where one fails. XK_FUZZ_SEED=N in the environment: with the seed N alone, in this process.
- * XK_TEST_LONG=1: 50 times as many. False: one failed.
+ * XK_TEST_LONG=1: 8 times as many. False: one failed.
  */
 bool fuzz_runs(unsigned runs, size_t max, size_t (*make)(uint8_t *input, size_t max, uint64_t seed));
 

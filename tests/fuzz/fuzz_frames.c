@@ -319,9 +319,9 @@ static void
 frames_find_endings(struct frames *f)
 {
 	_Atomic uint64_t *const counters[] = {
-		frames_counter(f->arp, "requests_in"),     frames_counter(f->arp, "replies_in"),
-		frames_counter(f->arp, "others"),          frames_counter(f->udptest, "messages"),
-		frames_counter(f->user, "delivered"),      frames_counter(f->station, "delivered"),
+		frames_counter(f->arp, "requests_in"), frames_counter(f->arp, "replies_in"),
+		frames_counter(f->arp, "others"),      frames_counter(f->udptest, "messages"),
+		frames_counter(f->user, "delivered"),  frames_counter(f->station, "delivered"),
 	};
 
 	memcpy(f->endings, counters, sizeof(counters));

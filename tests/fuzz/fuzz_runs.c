@@ -12,7 +12,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-enum { RUNS_LONG = 50, RUNS_LEAK_EVERY = 64 };
+enum { RUNS_LONG = 8, RUNS_LEAK_EVERY = 64 };
 
 /* Of the leak sanitizer, where there is one. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);

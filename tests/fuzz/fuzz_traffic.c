@@ -261,6 +261,25 @@ put_fragments(struct traffic *t)
 	}
 }
 
+/* Small fragments of a few datagrams of one peer, which never become whole: shares and tables are full. */
+static void
+put_flood(struct traffic *t)
+{
+	struct datagram d;
+	unsigned count = 4 + draw(t, 24), ids = 1 + draw(t, 6);
+
+	make_datagram(t, &d, TRAFFIC_PAYLOAD);
+	while (count-- > 0) {
+		size_t start = 16 * (size_t)draw(t, 12), end = start + 8;
+
+		d.id = draw(t, ids);
+		if (chance(t, 4))
+			d.peer = draw(t, FUZZ_PEERS);
+		if (end <= d.len)
+			put_piece(t, &d, (struct piece){ start, end, true });
+	}
+}
+
 static void
 put_station(struct traffic *t)
 {
@@ -274,7 +293,9 @@ put_station(struct traffic *t)
 static void
 put_upper(struct traffic *t)
 {
-	unsigned slot = draw(t, FUZZ_SLOTS), len = chance(t, 16) ? 0xffff - draw(t, 60) : chance(t, 8) ? draw(t, 0x10000) : draw(t, 700);
+	unsigned slot = draw(t, FUZZ_SLOTS), len = chance(t, 16)  ? 0xffff - draw(t, 60)
+						   : chance(t, 8) ? draw(t, 0x10000)
+								  : draw(t, 700);
 	uint8_t peer = (uint8_t)((chance(t, 6) ? draw(t, 32) : draw(t, FUZZ_PEERS + 2)) | draw(t, 8) << 5), lengths[2];
 
 	lengths[0] = (uint8_t)len;
@@ -297,10 +318,27 @@ put_upper(struct traffic *t)
 	}
 }
 
+/* Something to send to more hosts than ARP has places for. */
+static void
+put_strangers(struct traffic *t)
+{
+	unsigned count = 2 + draw(t, 8), slot = draw(t, FUZZ_SLOTS);
+	const uint8_t lengths[2] = { 40, 0 };
+
+	while (count-- > 0) {
+		uint8_t peer = (uint8_t)draw(t, 16);
+
+		put_record(t, FUZZ_CLOSE, slot, NULL, 0);
+		put_record(t, FUZZ_LAZY, slot, &peer, 1);
+		for (unsigned i = draw(t, 6); i > 0; i--)
+			put_record(t, FUZZ_PUSH, slot, lengths, sizeof(lengths));
+	}
+}
+
 static void
 put_something(struct traffic *t)
 {
-	switch (draw(t, 16)) {
+	switch (draw(t, 18)) {
 	case 0:
 	case 1:
 	case 2:
@@ -323,6 +361,12 @@ put_something(struct traffic *t)
 	case 11:
 	case 12:
 		put_record(t, FUZZ_TIME, draw(t, 13), NULL, 0);
+		break;
+	case 13:
+		put_flood(t);
+		break;
+	case 14:
+		put_strangers(t);
 		break;
 	default:
 		put_upper(t);

@@ -10,25 +10,29 @@ static const char *const good[] = {
 	"digraph udptest { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port; }",
 	"// two links\n"
 	"digraph two { graph [budget=\"20us\", carry=8]; eth1 [protocol=eth]; eth2 [protocol=eth];\n"
-	"arp1 [protocol=arp]; arp2 [protocol=arp]; port1 [protocol=port]; port2 [protocol=port, dev=\"a\\\"b\" + \"c\"];\n"
-	"udptest -> udp [handoff=explicit]; udp -> ip [budget=\"3us\"]; ip -> vnet -> eth1; vnet -> arp1; vnet -> eth2;\n"
+	"arp1 [protocol=arp]; arp2 [protocol=arp]; port1 [protocol=port]; port2 [protocol=port, dev=\"a\\\"b\" + "
+	"\"c\"];\n"
+	"udptest -> udp [handoff=explicit]; udp -> ip [budget=\"3us\"]; ip -> vnet -> eth1; vnet -> arp1; vnet -> "
+	"eth2;\n"
 	"vnet -> arp2; arp1 -> eth1; arp2 -> eth2; eth1 -> port1; eth2 -> port2 }",
 	"strict digraph \"g\" { node [implicit=fail] /* c */ edge [label=<i<b>i</b>>] { rank=same; udp; ip }\n"
 	"# 1\nt2 [protocol=udptest, port=2002]; t2 -> udp; udptest -> udp -> ip -> vnet -> eth -> port\n"
 	"subgraph cluster_x { vnet -> arp [role=resolver]; arp -> eth } ip [order=session, sessions=5] }"
 	"\001vnet.address=10.77.0.2/24\001graph.resume=driver",
-	"digraph g { udptest -> udp [number=0x11]; udp -> ip [handoff=never]; ip -> vnet; vnet -> arp; vnet -> eth [role=link];"
-	"arp -> eth; eth -> port } \001ip.gateway=10.77.0.1\001ip.implicit=spin(3us)\001udp.checksum=no\001arp.entries=1k",
+	"digraph g { udptest -> udp [number=0x11]; udp -> ip [handoff=never]; ip -> vnet; vnet -> arp; vnet -> eth "
+	"[role=link];"
+	"arp -> eth; eth -> port } "
+	"\001ip.gateway=10.77.0.1\001ip.implicit=spin(3us)\001udp.checksum=no\001arp.entries=1k",
 };
 
 static const char *const pieces[] = {
-	"->",       "--",       "{",           "}",        "[",        "]",       "=",         ";",
-	",",        "\"",       "\\",          "+",        "<",        ">",       "/*",        "*/",
-	"//",       "\n#",      "\n",          ":",        "\001",     ".",       "digraph",   "graph",
-	"subgraph", "node",     "edge",        "strict",   "key=",     "role=",   "handoff=",  "budget=",
-	"carry=",   "number=",  "protocol=",   "sessions", "implicit", "resume=", "order=",    "trace=",
-	"link",     "resolver", "\"20us\"",    "spin(",    "fail",     "4294967296", "-1",     "0x",
-	"udp",      "eth",      "arp",         "vnet",     "a -> a",   "port:n",  "\xc3\xa4", "\xff",
+	"->",       "--",       "{",         "}",        "[",        "]",          "=",        ";",
+	",",        "\"",       "\\",        "+",        "<",        ">",          "/*",       "*/",
+	"//",       "\n#",      "\n",        ":",        "\001",     ".",          "digraph",  "graph",
+	"subgraph", "node",     "edge",      "strict",   "key=",     "role=",      "handoff=", "budget=",
+	"carry=",   "number=",  "protocol=", "sessions", "implicit", "resume=",    "order=",   "trace=",
+	"link",     "resolver", "\"20us\"",  "spin(",    "fail",     "4294967296", "-1",       "0x",
+	"udp",      "eth",      "arp",       "vnet",     "a -> a",   "port:n",     "\xc3\xa4", "\xff",
 };
 
 static void

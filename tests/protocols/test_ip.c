@@ -11,6 +11,7 @@
 
 enum {
 	ME = 0x0a4d0001,
+	ME2 = 0x0a4e0001,
 	PEER = 0x0a4d0002,
 	OTHER = 0x0a4d0003,
 	NET_BROADCAST = 0x0a4d00ff,
@@ -30,6 +31,18 @@ static void
 prepare(struct rig *r)
 {
 	rig_answer(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
+}
+
+/* The same, and an address on a second link. */
+static void
+prepare_two(struct rig *r)
+{
+	const struct xk_vnet_interface two[] = {
+		interface,
+		{ .host = ME2, .mask = 0xffffff00, .broadcast = ME2 | 0xff, .max_packet = MTU, .index = 1 },
+	};
+
+	rig_answer(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
 }
 
 /* IP with settings, statements each ending in ';'. */
@@ -420,6 +433,21 @@ TEST(one_host_heard_over_two_links_has_two_sessions)
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r) == second);
 	CHECK_EQ(rig_open_dones(r), 2);
+	rig_free(r);
+}
+
+/* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */
+TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to)
+{
+	struct rig *r = rig_new_prepared("wire:; ip: wire; user: ip#17", prepare_two);
+	struct datagram d = usual();
+
+	rig_open_enable(r, anybody());
+	d.destination = ME2;
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	CHECK_EQ(rig_push(r, rig_delivered_on(r), "01"), 0);
+	rig_expect_sent(r, "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
 	rig_free(r);
 }
 

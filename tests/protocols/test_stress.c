@@ -31,7 +31,7 @@ enum {
 	STRESS_PEERS = 40,
 	STRESS_PIECES = 4, /* of a datagram that is cut, always: so what was put together can be counted */
 	STRESS_WINDOW = 64,
-	STRESS_AHEAD = 600, /* frames that may wait at the port */
+	STRESS_AHEAD = 600,  /* frames that may wait at the port */
 	STRESS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
 	STRESS_OPENERS = 3,
 	STRESS_MTU = 600,
@@ -50,7 +50,7 @@ enum {
 	"digraph stress { edge [%s]; udptest -> udp; opener -> udp; udp -> ip -> vnet -> eth; vnet -> arp -> eth;"     \
 	"eth -> port; udp [sessions=4, seed=1%s]; vnet [sessions=4, address=\"10.77.0.2/24\"]; eth [sessions=4];"      \
 	"ip [sessions=4, seed=2, reassembly_timeout=\"200ms\", reassembly_datagrams=64,"                               \
-	"reassembly_fragments=160];"                                                                                    \
+	"reassembly_fragments=160];"                                                                                   \
 	"arp [entries=8, age=\"30ms\", timeout=\"10ms\", tries=2] }"
 
 struct frame {

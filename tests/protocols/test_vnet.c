@@ -422,6 +422,61 @@ TEST(vnet_chooses_the_link_by_the_network)
 	rig_free(r);
 }
 
+static void
+let_go_of_strangers(void *vnet)
+{
+	xk_session_uncache(vnet, NULL, NULL);
+}
+
+static void
+close_session(void *session)
+{
+	xk_close(session);
+}
+
+/* What stood on a session of the link that somebody else holds as well must not be found there any more. */
+TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on)
+{
+	struct rig *r = rig_new_graph("wire:; port:; eth: port; arp: eth; vnet: wire arp; vnet.address=10.77.0.2/24;"
+				      "user/ip: vnet");
+	struct xk_session *lls;
+
+	rig_wire(r, "wire");
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	lls = rig_delivered_on(r)->lls;
+	REQUIRE(xk_duplicate(lls));
+	CHECK(rig_do(r, let_go_of_strangers, rig_protocol(r, "vnet")));
+	CHECK(atomic_load_explicit(&lls->hls, memory_order_relaxed) == NULL);
+	rig_inject_on(r, lls, "02");
+	rig_expect_delivered(r, "02");
+	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK(rig_do(r, close_session, lls));
+	rig_free(r);
+}
+
+/* On two links or on none. */
+TEST(vnet_enables_nothing_where_one_link_refuses)
+{
+	struct rig *r = rig_new_graph(
+		"wire:; wire2:; port:; port2:; eth: port; eth2: port2; arp: eth; arp2: eth2;"
+		"vnet: wire arp wire2 arp2; vnet.address=10.77.0.2/24; vnet.address2=10.78.0.2/24; user/ip: vnet");
+
+	rig_wire(r, "wire2");
+	rig_wire_refuse(r, -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	rig_wire(r, "wire");
+	CHECK_EQ(rig_wire_enables(r), 0);
+	rig_wire(r, "wire2");
+	rig_wire_refuse(r, 0);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 0);
+	rig_free(r);
+}
+
 TEST(vnet_refuses_a_graph_without_good_addresses)
 {
 	CHECK_EQ(rig_refusal("port:; eth: port; arp: eth; vnet: eth arp"), -EADDRNOTAVAIL);
