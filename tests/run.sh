@@ -115,7 +115,7 @@ check "cppcheck" "$0" "$long" --only cpp_check
 cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
-	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments' $fixed_addresses
+	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz' $fixed_addresses
 	cunit "sanitized docs/examples/test_asp" $fixed_addresses build/sanitize/tests/test_example
 	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
 	unit threads build/tsan 'xkernel protocols' $fixed_addresses
