@@ -52,7 +52,7 @@ void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_ha
  */
 void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 
-/* See above. */
+/* Takes a pending event out; tells which of the three it was. Any context; never waits. */
 enum xk_event_cancelled xk_event_cancel(struct xk_event *event);
 
 /* For the handler: whether somebody cancelled the event while it runs. */

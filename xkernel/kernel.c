@@ -1,5 +1,5 @@
 /*
- * kernel.c - a host's life: made, filled with a graph, started or run, reconfigured, stopped, freed; and its counts.
+ * kernel.c - a host's life: made, filled with a graph, started or run, reconfigured, stopped, freed.
  */
 #define _GNU_SOURCE
 #include "xkernel/kernel.h"
@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "xkernel/engine.h"
 #include "xkernel/trace.h"
@@ -737,91 +735,4 @@ xk_kernel_free(struct xk_kernel *kernel)
 	pthread_cond_destroy(&kernel->events_condition);
 	pthread_mutex_destroy(&kernel->events_mutex);
 	free(kernel);
-}
-
-/* ---- counts ---- */
-
-/* The system's count of a thread's voluntary switches. */
-static uint64_t
-kernel_switches_of(const struct xk_runner *runner)
-{
-	int tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
-	unsigned long long switches = 0;
-	char line[128];
-	FILE *status;
-
-	if (tid == 0)
-		return 0;
-	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
-	status = fopen(line, "r");
-	if (status == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), status) != NULL)
-		if (sscanf(line, "voluntary_ctxt_switches: %llu", &switches) == 1)
-			break;
-	fclose(status);
-	return switches - atomic_load_explicit(&runner->switches_before, memory_order_relaxed);
-}
-
-static uint64_t
-kernel_load(_Atomic uint64_t *counter)
-{
-	return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void
-kernel_add_runner(struct xk_kernel_stats *stats, struct xk_runner *runner)
-{
-	stats->stack_switches += kernel_load(&runner->stack_switches);
-	stats->locks += kernel_load(&runner->locks);
-	stats->clock_reads += kernel_load(&runner->clock_reads);
-}
-
-static void
-kernel_stats_of_threads(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
-{
-	struct xk_driver *driver = &kernel->driver;
-
-	stats->stack_switches = kernel_load(&kernel->ended_stack_switches);
-	stats->locks = kernel_load(&kernel->ended_locks);
-	stats->clock_reads = kernel_load(&kernel->ended_clock_reads);
-	stats->thread_switches = kernel_load(&kernel->ended_switches);
-	stats->driver_switches = kernel_load(&kernel->ended_driver_switches) + kernel_switches_of(&driver->runner);
-	kernel_add_runner(stats, &driver->runner);
-	pthread_mutex_lock(&kernel->events_mutex);
-	if (kernel->events != NULL)
-		stats->thread_switches += kernel_switches_of(kernel->events);
-	pthread_mutex_unlock(&kernel->events_mutex);
-	pthread_mutex_lock(&kernel->pool.runners_mutex);
-	for (struct xk_runner *runner = kernel->pool.runners; runner != NULL; runner = runner->all_next) {
-		kernel_add_runner(stats, runner);
-		stats->thread_switches += kernel_switches_of(runner);
-	}
-	pthread_mutex_unlock(&kernel->pool.runners_mutex);
-}
-
-void
-xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
-{
-	struct xk_driver *driver = &kernel->driver;
-
-	memset(stats, 0, sizeof(*stats));
-	kernel_stats_of_threads(kernel, stats);
-	stats->turns = driver->turns;
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
-		stats->frames += kernel_load(&port->frames_in);
-	stats->sleeps = driver->sleeps;
-	stats->overruns = driver->overruns;
-	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
-		stats->handoffs[i] = kernel_load(&kernel->handoffs[i]);
-	stats->handoffs_event = kernel_load(&kernel->handoffs_event);
-	stats->fallbacks = kernel_load(&kernel->fallbacks);
-	stats->no_stack = kernel_load(&kernel->no_stack);
-	stats->parks = kernel_load(&kernel->parks);
-	stats->resumes_thread = kernel_load(&kernel->resumes_thread);
-	stats->resumes_driver = kernel_load(&kernel->resumes_driver);
-	stats->overtaken = kernel_load(&kernel->overtaken);
-	stats->stalled = kernel_load(&kernel->stalled);
-	stats->foreign_waits = kernel_load(&kernel->foreign_waits);
-	stats->stacks_parked = atomic_load_explicit(&kernel->parked, memory_order_relaxed);
 }

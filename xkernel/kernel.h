@@ -66,8 +66,11 @@ void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned
  */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
 
+/* The instance called name; NULL: there is none. The graph does not change once it is initialised. Any context. */
 struct xk_protocol *xk_kernel_find(struct xk_kernel *kernel, const char *name);
-struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel); /* the others by ->next */
+
+/* The first instance, lowers before uppers, the others by ->next; NULL: none. Any context. */
+struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel);
 
 /* Starts the driver on a thread of its own, and the pool. 0 or -errno. */
 int xk_kernel_start(struct xk_kernel *kernel);

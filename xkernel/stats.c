@@ -1,0 +1,93 @@
+/*
+ * stats.c - a kernel's counts, gathered from where they are kept: each thread's own, the kernel's, the ports', and the
+ * operating system's of voluntary context switches.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "xkernel/engine.h"
+
+/* The system's count of a thread's voluntary switches. */
+static uint64_t
+stats_switches_of(const struct xk_runner *runner)
+{
+	int tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
+	unsigned long long switches = 0;
+	char line[128];
+	FILE *status;
+
+	if (tid == 0)
+		return 0;
+	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
+	status = fopen(line, "r");
+	if (status == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), status) != NULL)
+		if (sscanf(line, "voluntary_ctxt_switches: %llu", &switches) == 1)
+			break;
+	fclose(status);
+	return switches - atomic_load_explicit(&runner->switches_before, memory_order_relaxed);
+}
+
+static uint64_t
+stats_load(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void
+stats_add_runner(struct xk_kernel_stats *stats, struct xk_runner *runner)
+{
+	stats->stack_switches += stats_load(&runner->stack_switches);
+	stats->locks += stats_load(&runner->locks);
+	stats->clock_reads += stats_load(&runner->clock_reads);
+}
+
+static void
+stats_of_threads(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	stats->stack_switches = stats_load(&kernel->ended_stack_switches);
+	stats->locks = stats_load(&kernel->ended_locks);
+	stats->clock_reads = stats_load(&kernel->ended_clock_reads);
+	stats->thread_switches = stats_load(&kernel->ended_switches);
+	stats->driver_switches = stats_load(&kernel->ended_driver_switches) + stats_switches_of(&driver->runner);
+	stats_add_runner(stats, &driver->runner);
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->events != NULL)
+		stats->thread_switches += stats_switches_of(kernel->events);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	pthread_mutex_lock(&kernel->pool.runners_mutex);
+	for (struct xk_runner *runner = kernel->pool.runners; runner != NULL; runner = runner->all_next) {
+		stats_add_runner(stats, runner);
+		stats->thread_switches += stats_switches_of(runner);
+	}
+	pthread_mutex_unlock(&kernel->pool.runners_mutex);
+}
+
+void
+xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	memset(stats, 0, sizeof(*stats));
+	stats_of_threads(kernel, stats);
+	stats->turns = driver->turns;
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		stats->frames += stats_load(&port->frames_in);
+	stats->sleeps = driver->sleeps;
+	stats->overruns = driver->overruns;
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		stats->handoffs[i] = stats_load(&kernel->handoffs[i]);
+	stats->handoffs_event = stats_load(&kernel->handoffs_event);
+	stats->fallbacks = stats_load(&kernel->fallbacks);
+	stats->no_stack = stats_load(&kernel->no_stack);
+	stats->parks = stats_load(&kernel->parks);
+	stats->resumes_thread = stats_load(&kernel->resumes_thread);
+	stats->resumes_driver = stats_load(&kernel->resumes_driver);
+	stats->overtaken = stats_load(&kernel->overtaken);
+	stats->stalled = stats_load(&kernel->stalled);
+	stats->foreign_waits = stats_load(&kernel->foreign_waits);
+	stats->stacks_parked = atomic_load_explicit(&kernel->parked, memory_order_relaxed);
+}
