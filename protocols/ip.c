@@ -36,7 +36,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "protocols/ip_private.h"
 #include "xkernel/trace.h"
@@ -142,13 +141,12 @@ ip_make_reassembly(struct ip *ip)
 	return ip_reassembly_init(&ip->reassembly, &limits);
 }
 
-static int
+static void
 ip_make_seed(struct ip *ip)
 {
-	if (ip->seed == 0 && getrandom(&ip->seed, sizeof(ip->seed), 0) != (ssize_t)sizeof(ip->seed))
-		return -EIO;
+	if (ip->seed == 0)
+		ip->seed = xk_random(&ip->protocol);
 	atomic_store_explicit(&ip->fragment_id, (uint16_t)(ip->seed & ~UINT64_C(1)), memory_order_relaxed);
-	return 0;
 }
 
 static void
@@ -180,8 +178,9 @@ ip_init(struct xk_protocol *self)
 		xk_map_fini(&ip->sessions);
 		return err;
 	}
+	ip_make_seed(ip);
 	if ((err = ip_ask_interfaces(ip)) != 0 || (err = ip_make_routes(ip)) != 0 ||
-	    (err = ip_make_reassembly(ip)) != 0 || (err = ip_make_seed(ip)) != 0 ||
+	    (err = ip_make_reassembly(ip)) != 0 ||
 	    (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
 		ip_fini(self);
 	return err;

@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "protocols/ip.h"
 #include "xkernel/bytes.h"
@@ -174,8 +173,8 @@ udp_init(struct xk_protocol *self)
 	struct xk_participants anybody = { 0 };
 	int err;
 
-	if (udp->seed == 0 && getrandom(&udp->seed, sizeof(udp->seed), 0) != (ssize_t)sizeof(udp->seed))
-		return -EIO;
+	if (udp->seed == 0)
+		udp->seed = xk_random(self);
 	atomic_store_explicit(&udp->next_anonymous, (uint32_t)udp->seed, memory_order_relaxed);
 	err = xk_map_init(&udp->sessions, self->kernel, 64);
 	if (err != 0)

@@ -5,7 +5,6 @@
 #define XK_ENGINE_H
 
 #include <pthread.h>
-#include <semaphore.h>
 
 #include "xkernel/event.h"
 #include "xkernel/kernel.h"
@@ -60,7 +59,7 @@ struct xk_waiter {
 	struct xk_waiter *all_next, **all_at; /* in the kernel, for stopping */
 	struct xk_semaphore *semaphore;
 	struct xk_shepherd *shepherd; /* the parked one, or NULL */
-	sem_t *token;                 /* what the blocked thread waits on, or NULL */
+	struct xk_token *token;       /* what the blocked thread waits on, or NULL */
 	uint64_t spin_until_ns;       /* signalled before: the driver resumes it, whatever the policy */
 	struct xk_event timeout;
 	int result;
@@ -97,9 +96,11 @@ struct xk_runner {
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
 	_Atomic uint64_t switches_before;                    /* the system's count of its switches when it began */
-	pthread_t thread;
-	_Atomic int tid;
-	sem_t token; /* an idle pool thread waits here */
+	void (*body)(struct xk_runner *runner);
+	pthread_t thread;       /* the operating system's */
+	void *name;             /* a platform's own */
+	_Atomic int tid;        /* 0: not running, or a platform's own */
+	struct xk_token token; /* an idle pool thread waits here */
 	struct xk_runner *idle_next;
 	struct xk_runner *all_next;
 	unsigned number;
@@ -196,7 +197,7 @@ struct xk_input {
 struct xk_pool {
 	_Atomic uint32_t lock;
 	struct xk_shepherd *run_first, **run_last; /* runnable shepherds, in order */
-	struct xk_input inputs[XK_INPUT_QUEUE];    /* messages, a ring */
+	struct xk_input *inputs;                   /* messages, a ring of XK_INPUT_QUEUE; NULL: IPP only, so far */
 	unsigned input_first, input_count;
 	_Atomic unsigned queued;  /* both, for looking without the lock */
 	struct xk_runner *idle;   /* youngest first */
@@ -210,6 +211,8 @@ struct xk_pool {
 
 void xk_pool_init(struct xk_pool *pool);
 void xk_pool_fini(struct xk_pool *pool);
+/* The pool will have to do with mode. 0 or -ENOMEM. Main thread. */
+int xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode);
 /* Starts or ends threads until there are count. Main thread. 0 or -EAGAIN. */
 int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
 /* Room for messages. */
@@ -219,9 +222,27 @@ void xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *
 /* Queues a runnable shepherd and wakes a thread; where the kernel has no threads, the driver runs it. */
 void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 
-/* Starts a thread that is a runner; body(runner) is its work. 0 or -EAGAIN. */
-int xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind,
-		    void *(*body)(void *runner));
+/* ---- threads, of the operating system or the platform's own (thread.c) ---- */
+
+/*
+ * Starts a thread that is a runner; body(runner) is its work. detached: nobody joins it, and its body frees the runner.
+ * 0 or -EAGAIN.
+ */
+int xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind, bool detached,
+		    void (*body)(struct xk_runner *runner));
+/* Returns when its body has. */
+void xk_runner_join(struct xk_runner *runner);
+/* How often runner (that runs) has waited, by the system's or the platform's count. */
+uint64_t xk_runner_switches(const struct xk_runner *runner);
+
+void xk_token_init(struct xk_token *token);
+void xk_token_fini(struct xk_token *token);
+/* Waits until token was posted. */
+void xk_token_wait(struct xk_kernel *kernel, struct xk_token *token);
+void xk_token_post(struct xk_kernel *kernel, struct xk_token *token);
+/* Lets nap_ns pass; for who looks again and again. */
+void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
+
 /* For the body: its beginning and end. */
 void xk_runner_begin(struct xk_runner *runner);
 void xk_runner_end(struct xk_runner *runner);
@@ -294,7 +315,8 @@ struct xk_kernel {
 	_Atomic(struct xk_runner *) events; /* regular mode: who runs event handlers; changed under the mutex */
 	_Atomic unsigned event_threads;     /* that one, and those whose handlers wait */
 	pthread_mutex_t events_mutex;
-	pthread_cond_t events_condition;
+	pthread_cond_t events_condition; /* threads of the operating system */
+	struct xk_token events_token;    /* a platform's own */
 	bool events_end, events_kicked; /* under the mutex */
 	struct xk_port *ports;
 	struct xk_protocol *protocols;   /* lowers first */
@@ -362,9 +384,6 @@ bool xk_waiters_left(struct xk_kernel *kernel);
 
 /* Regular mode: an event handler is about to wait, so that another thread has to watch the time. 0 or -EAGAIN. */
 int xk_events_stand_in(struct xk_shepherd *self);
-
-/* The system's count of the calling thread's voluntary switches. */
-uint64_t xk_thread_switches(void);
 
 /* For a message's way: reads the clock, and counts that it did. */
 uint64_t xk_clock(struct xk_kernel *kernel, struct xk_runner *runner);

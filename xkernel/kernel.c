@@ -1,7 +1,6 @@
 /*
  * kernel.c - a host's life: made, filled with a graph, started or run, reconfigured, stopped, freed.
  */
-#define _GNU_SOURCE
 #include "xkernel/kernel.h"
 
 #include <errno.h>
@@ -60,6 +59,7 @@ kernel_init_events(struct xk_kernel *kernel)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&kernel->events_condition, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+	xk_token_init(&kernel->events_token);
 	kernel->wheel = xk_wheel_new(xk_kernel_now_us(kernel));
 	return kernel->wheel == NULL ? -ENOMEM : 0;
 }
@@ -77,7 +77,8 @@ xk_kernel_new(const struct xk_kernel_config *config)
 	memset(kernel, 0, sizeof(*kernel));
 	kernel_configure(kernel, config);
 	kernel_init_lists(kernel);
-	if (kernel_init_events(kernel) != 0 || xk_stacks_init(kernel) != 0) {
+	if (xk_pool_prepare(&kernel->pool, kernel->mode) != 0 || kernel_init_events(kernel) != 0 ||
+	    xk_stacks_init(kernel) != 0) {
 		xk_kernel_free(kernel);
 		return NULL;
 	}
@@ -312,6 +313,17 @@ xk_platform_of(const struct xk_protocol *self)
 	return self->kernel->platform;
 }
 
+static void
+kernel_nudge_events(struct xk_kernel *kernel)
+{
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_kicked = true;
+	pthread_cond_signal(&kernel->events_condition);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	if (kernel->platform->threads != NULL)
+		xk_token_post(kernel, &kernel->events_token);
+}
+
 void
 xk_kernel_kick(struct xk_kernel *kernel)
 {
@@ -319,10 +331,7 @@ xk_kernel_kick(struct xk_kernel *kernel)
 		xk_driver_wake(kernel);
 		return;
 	}
-	pthread_mutex_lock(&kernel->events_mutex);
-	kernel->events_kicked = true;
-	pthread_cond_signal(&kernel->events_condition);
-	pthread_mutex_unlock(&kernel->events_mutex);
+	kernel_nudge_events(kernel);
 }
 
 /*
@@ -346,6 +355,18 @@ kernel_fire(struct xk_runner *runner)
 	}
 }
 
+/* As kernel_wait_for_event, for a platform's own threads, which do not wait under a mutex. */
+static void
+kernel_wait_for_token(struct xk_kernel *kernel, uint64_t next_us)
+{
+	struct xk_platform *platform = kernel->platform;
+	uint64_t deadline_ns = next_us < UINT64_MAX / 1000 ? next_us * 1000 : UINT64_MAX;
+
+	pthread_mutex_unlock(&kernel->events_mutex);
+	platform->threads->wait(platform, &kernel->events_token, deadline_ns);
+	pthread_mutex_lock(&kernel->events_mutex);
+}
+
 /* Under the mutex: waits until something is due or kicked. */
 static void
 kernel_wait_for_event(struct xk_kernel *kernel)
@@ -356,6 +377,10 @@ kernel_wait_for_event(struct xk_kernel *kernel)
 
 	if (next_us <= now_us)
 		return;
+	if (kernel->platform->threads != NULL) {
+		kernel_wait_for_token(kernel, next_us);
+		return;
+	}
 	if (next_us == UINT64_MAX) {
 		pthread_cond_wait(&kernel->events_condition, &kernel->events_mutex);
 		return;
@@ -371,10 +396,9 @@ kernel_wait_for_event(struct xk_kernel *kernel)
 	pthread_cond_timedwait(&kernel->events_condition, &kernel->events_mutex, &until);
 }
 
-static void *
-kernel_events_thread(void *argument)
+static void
+kernel_events_thread(struct xk_runner *runner)
 {
-	struct xk_runner *runner = argument;
 	struct xk_kernel *kernel = runner->kernel;
 
 	xk_runner_begin(runner);
@@ -393,22 +417,6 @@ kernel_events_thread(void *argument)
 	xk_runner_end(runner);
 	free(runner);
 	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_release);
-	return NULL;
-}
-
-/* 0 or -EAGAIN. Nobody joins the thread. */
-static int
-kernel_start_detached(void *(*body)(void *argument), void *argument)
-{
-	pthread_attr_t detached;
-	pthread_t thread;
-	int result;
-
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	result = pthread_create(&thread, &detached, body, argument);
-	pthread_attr_destroy(&detached);
-	return result == 0 ? 0 : -EAGAIN;
 }
 
 /* Under the mutex: a thread that watches the time from now on. 0 or -EAGAIN. */
@@ -422,11 +430,9 @@ kernel_start_events(struct xk_kernel *kernel)
 	runner = calloc(1, sizeof(*runner));
 	if (runner == NULL)
 		return -EAGAIN;
-	runner->kernel = kernel;
-	runner->kind = XK_RUN_EVENTS;
 	runner->number = atomic_fetch_add_explicit(&kernel->event_threads, 1, memory_order_relaxed) + 1;
 	kernel->events = runner;
-	if (kernel_start_detached(kernel_events_thread, runner) == 0)
+	if (xk_runner_start(kernel, runner, XK_RUN_EVENTS, true, kernel_events_thread) == 0)
 		return 0;
 	kernel->events = before;
 	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_relaxed);
@@ -447,25 +453,16 @@ xk_events_stand_in(struct xk_shepherd *self)
 	return result;
 }
 
-static void
-kernel_nudge_events(struct xk_kernel *kernel, bool end)
-{
-	pthread_mutex_lock(&kernel->events_mutex);
-	kernel->events_kicked = true;
-	kernel->events_end = end;
-	pthread_cond_signal(&kernel->events_condition);
-	pthread_mutex_unlock(&kernel->events_mutex);
-}
-
 /* No handler runs or waits any more. */
 static void
 kernel_end_events(struct xk_kernel *kernel)
 {
-	static const struct timespec nap = { 0, KERNEL_NAP_NS };
-
-	kernel_nudge_events(kernel, true);
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_end = true;
+	pthread_mutex_unlock(&kernel->events_mutex);
+	kernel_nudge_events(kernel);
 	while (atomic_load_explicit(&kernel->event_threads, memory_order_acquire) > 0)
-		nanosleep(&nap, NULL);
+		xk_thread_nap(kernel, KERNEL_NAP_NS);
 }
 
 /* ---- running ---- */
@@ -505,11 +502,10 @@ xk_kernel_halt(struct xk_kernel *kernel)
 	xk_driver_wake(kernel);
 }
 
-static void *
-kernel_driver_thread(void *argument)
+static void
+kernel_driver_thread(struct xk_runner *runner)
 {
-	kernel_drive(((struct xk_runner *)argument)->kernel);
-	return NULL;
+	kernel_drive(runner->kernel);
 }
 
 int
@@ -530,7 +526,7 @@ xk_kernel_start(struct xk_kernel *kernel)
 	pthread_mutex_unlock(&kernel->events_mutex);
 	if (result != 0)
 		goto fail;
-	if (xk_runner_start(kernel, &driver->runner, XK_RUN_DRIVER, kernel_driver_thread) != 0)
+	if (xk_runner_start(kernel, &driver->runner, XK_RUN_DRIVER, false, kernel_driver_thread) != 0)
 		goto fail_events;
 	return 0;
 
@@ -548,8 +544,6 @@ fail:
 static bool
 kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 {
-	static const struct timespec nap = { 0, KERNEL_NAP_NS };
-
 	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
 		/* Who goes from parked to busy is among the waiters until it runs: they are looked at first. */
 		bool waited_for = parked_too && xk_waiters_left(kernel);
@@ -560,7 +554,7 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 				atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0;
 		if (quiet)
 			return true;
-		nanosleep(&nap, NULL);
+		xk_thread_nap(kernel, KERNEL_NAP_NS);
 	}
 	return false;
 }
@@ -569,13 +563,11 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 static bool
 kernel_wait_paused(struct xk_kernel *kernel)
 {
-	static const struct timespec nap = { 0, KERNEL_NAP_NS };
-
 	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
 		if (atomic_load_explicit(&kernel->driver.has_paused, memory_order_acquire))
 			return kernel_wait_quiet(kernel, false);
 		xk_driver_wake(kernel);
-		nanosleep(&nap, NULL);
+		xk_thread_nap(kernel, KERNEL_NAP_NS);
 	}
 	return false;
 }
@@ -588,14 +580,16 @@ xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned thre
 
 	atomic_store_explicit(&driver->has_paused, false, memory_order_relaxed);
 	atomic_store_explicit(&driver->paused, true, memory_order_release);
-	if (!driver->started || kernel_wait_paused(kernel)) {
+	if (xk_pool_prepare(&kernel->pool, mode) != 0) {
+		result = -ENOMEM;
+	} else if (!driver->started || kernel_wait_paused(kernel)) {
 		kernel->mode = mode;
 		kernel->config.threads = threads == 0 ? 1 : threads;
 		result = driver->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
 	}
 	atomic_store_explicit(&driver->paused, false, memory_order_release);
 	if (driver->started)
-		kernel_nudge_events(kernel, false);
+		kernel_nudge_events(kernel);
 	atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
 	kernel->platform->ops->wake(kernel->platform);
 	return result;
@@ -615,7 +609,7 @@ xk_kernel_stop(struct xk_kernel *kernel)
 		xk_trace_kernel(kernel, "stopping: shepherds are still under way");
 	kernel_end_events(kernel);
 	xk_kernel_halt(kernel);
-	pthread_join(driver->runner.thread, NULL);
+	xk_runner_join(&driver->runner);
 	xk_pool_resize(kernel, 0);
 	driver->started = false;
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
@@ -629,22 +623,21 @@ struct kernel_application {
 	void *argument;
 };
 
-static void *
-kernel_application_thread(void *argument)
+static void
+kernel_application_thread(struct xk_runner *runner)
 {
-	struct kernel_application *application = argument;
-	struct xk_kernel *kernel = application->runner.kernel;
-	struct xk_shepherd *self = &application->runner.shepherd;
+	struct kernel_application *application = xk_container_of(runner, struct kernel_application, runner);
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd *self = &runner->shepherd;
 
-	xk_runner_begin(&application->runner);
+	xk_runner_begin(runner);
 	self->load = XK_LOAD_APPLICATION;
 	xk_epoch_enter(self);
 	application->fn(application->argument);
 	xk_epoch_leave(self);
-	xk_runner_end(&application->runner);
+	xk_runner_end(runner);
 	free(application);
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
-	return NULL;
 }
 
 static int
@@ -656,10 +649,8 @@ kernel_start_on_thread(struct xk_kernel *kernel, void (*fn)(void *), void *argum
 		return -EAGAIN;
 	application->fn = fn;
 	application->argument = argument;
-	application->runner.kernel = kernel;
-	application->runner.kind = XK_RUN_APPLICATION;
 	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
-	if (kernel_start_detached(kernel_application_thread, application) == 0)
+	if (xk_runner_start(kernel, &application->runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
 		return 0;
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
 	free(application);
@@ -732,6 +723,7 @@ xk_kernel_free(struct xk_kernel *kernel)
 	xk_stacks_fini(kernel);
 	xk_wheel_free(kernel->wheel);
 	xk_pool_fini(&kernel->pool);
+	xk_token_fini(&kernel->events_token);
 	pthread_cond_destroy(&kernel->events_condition);
 	pthread_mutex_destroy(&kernel->events_mutex);
 	free(kernel);

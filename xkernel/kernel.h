@@ -92,7 +92,7 @@ void xk_kernel_halt(struct xk_kernel *kernel);
 /*
  * Changes mode and number of threads (0: 1) of a running kernel, between messages: what is queued or runs ends first.
  * Main thread (not a shepherd); waits. 0; -EBUSY: shepherds were still under way after two seconds (parked ones do not
- * count); -EAGAIN: a thread could not be made.
+ * count); -EAGAIN, -ENOMEM: a thread could not be made.
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
 

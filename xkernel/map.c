@@ -15,23 +15,12 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/random.h>
+
+#include "xkernel/process.h"
 
 enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
 
 enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30, MAP_SPINS = 64 };
-
-/* The only place that seeds come from. 0 or -errno. */
-static int
-map_make_seed(uint64_t seed[2])
-{
-	ssize_t got;
-
-	do
-		got = getrandom(seed, 2 * sizeof(seed[0]), 0);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : 0;
-}
 
 static inline void
 map_pause(void)
@@ -143,19 +132,17 @@ xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 {
 	struct xk_map_table *table;
 	uint32_t slots = MAP_SLOTS_MIN;
-	int error;
 
 	if (expected > MAP_SLOTS_MAX / 2)
 		return -ENOMEM;
 	while (slots / 2 < expected)
 		slots *= 2;
-	error = map_make_seed(map->seed);
-	if (error != 0)
-		return error;
 	table = map_table_new(slots);
 	if (table == NULL)
 		return -ENOMEM;
 	map->kernel = kernel;
+	map->seed[0] = xk_kernel_random(kernel);
+	map->seed[1] = xk_kernel_random(kernel);
 	atomic_init(&map->table, table);
 	atomic_init(&map->last, 0);
 	atomic_init(&map->count, 0);

@@ -8,8 +8,11 @@
 #ifndef XK_PLATFORM_H
 #define XK_PLATFORM_H
 
+#include <semaphore.h>
+
 #include "xkernel/msg.h"
 
+struct xk_context;
 struct xk_platform;
 struct xk_port;
 struct xk_protocol;
@@ -57,11 +60,63 @@ struct xk_platform_ops {
 	/* A thread that will touch buffers begins and ends (DPDK registers it). May be NULL. In that thread. */
 	void (*thread_begin)(struct xk_platform *platform);
 	void (*thread_end)(struct xk_platform *platform);
+
+	/* 64 random bits. NULL: the system's; a simulator's come from its seed. Any context; never waits. */
+	uint64_t (*random)(struct xk_platform *platform);
+
+	/*
+	 * How often this host has been booted, this time included, as far as it can remember: what a host keeps when it
+	 * crashes. NULL or 0: it cannot tell. Any context.
+	 */
+	uint64_t (*boots)(struct xk_platform *platform);
+
+	/* The calling shepherd computes for work_ns. NULL: the processor is kept busy so long. Holds no lock. */
+	void (*work)(struct xk_platform *platform, uint64_t work_ns);
+
+	/* A shepherd has left the driver with its stack (for platforms on which that costs virtual time). May be NULL. */
+	void (*stack_switched)(struct xk_platform *platform);
+};
+
+/* What a thread waits on, one at a time: it counts what was posted. */
+struct xk_token {
+	sem_t semaphore; /* of the operating system's threads */
+	unsigned posted; /* of a platform's own */
+	void *waiter;    /* the platform's */
+};
+
+/*
+ * A platform may bring its own threads instead of the operating system's: a simulator, in which all of them are stacks
+ * of one thread and take turns where they wait. fiber.h has what they are made of.
+ */
+struct xk_thread_ops {
+	/*
+	 * Starts body(argument); *thread names the thread. driver: it is the driver, which the others' computing waits for.
+	 * detached: nobody will join it, and the name is good until it ends. 0 or -EAGAIN.
+	 */
+	int (*start)(struct xk_platform *platform, void (*body)(void *argument), void *argument, bool driver,
+		     bool detached, void **thread);
+
+	/* Returns when thread has ended; forgets it. Main thread. */
+	void (*join)(struct xk_platform *platform, void *thread);
+
+	/* Makes context stand for the calling thread's own stack, as xk_context_adopt does (fiber.h). */
+	void (*adopt)(struct xk_platform *platform, struct xk_context *context);
+
+	/* Waits until token was posted, or until deadline_ns (UINT64_MAX: never). One of the threads. */
+	void (*wait)(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns);
+	void (*post)(struct xk_platform *platform, struct xk_token *token);
+
+	/* Lets others go on for about nap_ns. One of the threads, or the main thread, which lets all of them go on. */
+	void (*nap)(struct xk_platform *platform, uint64_t nap_ns);
+
+	/* How often thread (NULL: the caller) has waited. */
+	uint64_t (*switches)(struct xk_platform *platform, const void *thread);
 };
 
 struct xk_platform {
 	const struct xk_platform_ops *ops;
-	bool virtual_time; /* time passes in sleep only: the driver never polls */
+	const struct xk_thread_ops *threads; /* NULL: the operating system's */
+	bool virtual_time;                   /* time passes where somebody waits or works: the driver never polls */
 };
 
 enum xk_port_offload {

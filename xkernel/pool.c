@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,7 +23,7 @@ runner_pin(const struct xk_kernel *kernel)
 {
 	cpu_set_t set;
 
-	if (kernel->config.core < 0)
+	if (kernel->config.core < 0 || kernel->platform->threads != NULL)
 		return;
 	CPU_ZERO(&set);
 	CPU_SET((unsigned)kernel->config.core, &set);
@@ -55,14 +54,6 @@ runner_unlist(struct xk_runner *runner)
 	xk_spin_unlock(&kernel->shepherds_lock);
 }
 
-uint64_t
-xk_thread_switches(void)
-{
-	struct rusage usage;
-
-	return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
-}
-
 /* A thread of the kernel's own; the one that has called xk_kernel_run is its program's. */
 static bool
 runner_is_ours(const struct xk_runner *runner)
@@ -77,13 +68,16 @@ xk_runner_begin(struct xk_runner *runner)
 
 	runner->shepherd.kernel = runner->kernel;
 	runner->shepherd.runner = runner;
-	xk_context_adopt(&runner->own);
+	if (platform->threads != NULL)
+		platform->threads->adopt(platform, &runner->own);
+	else
+		xk_context_adopt(&runner->own);
 	runner_list(runner);
 	xk_self_set(&runner->shepherd);
 	runner_pin(runner->kernel);
 	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
 		platform->ops->thread_begin(platform);
-	atomic_store_explicit(&runner->switches_before, xk_thread_switches(), memory_order_relaxed);
+	atomic_store_explicit(&runner->switches_before, xk_runner_switches(runner), memory_order_relaxed);
 	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
 }
 
@@ -97,7 +91,7 @@ xk_runner_end(struct xk_runner *runner)
 
 	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
 		platform->ops->thread_end(platform);
-	atomic_fetch_add_explicit(switches, xk_thread_switches() - runner->switches_before, memory_order_relaxed);
+	atomic_fetch_add_explicit(switches, xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
@@ -110,16 +104,6 @@ xk_runner_end(struct xk_runner *runner)
 	xk_context_disown(&runner->own);
 }
 
-int
-xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind, void *(*body)(void *))
-{
-	runner->kernel = kernel;
-	runner->kind = kind;
-	if (pthread_create(&runner->thread, NULL, body, runner) != 0)
-		return -EAGAIN;
-	return 0;
-}
-
 /* ---- the queue ---- */
 
 void
@@ -129,9 +113,18 @@ xk_pool_init(struct xk_pool *pool)
 	pthread_mutex_init(&pool->runners_mutex, NULL);
 }
 
+int
+xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode)
+{
+	if (mode == XK_REGULAR && pool->inputs == NULL)
+		pool->inputs = calloc(XK_INPUT_QUEUE, sizeof(*pool->inputs));
+	return mode == XK_REGULAR && pool->inputs == NULL ? -ENOMEM : 0;
+}
+
 void
 xk_pool_fini(struct xk_pool *pool)
 {
+	free(pool->inputs);
 	pthread_mutex_destroy(&pool->runners_mutex);
 }
 
@@ -152,12 +145,12 @@ pool_pick_idle(struct xk_pool *pool, unsigned count)
 }
 
 static void
-pool_wake(struct xk_runner *picked)
+pool_wake(struct xk_kernel *kernel, struct xk_runner *picked)
 {
 	while (picked != NULL) {
 		struct xk_runner *next = picked->idle_next;
 
-		sem_post(&picked->token);
+		xk_token_post(kernel, &picked->token);
 		picked = next;
 	}
 }
@@ -196,7 +189,7 @@ xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const
 	atomic_fetch_add_explicit(&pool->queued, count, memory_order_relaxed);
 	picked = pool_pick_idle(pool, pool_queued(pool));
 	xk_spin_unlock(&pool->lock);
-	pool_wake(picked);
+	pool_wake(kernel, picked);
 }
 
 void
@@ -216,7 +209,7 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 	}
 	picked = pool_pick_idle(pool, 1);
 	xk_spin_unlock(&pool->lock);
-	pool_wake(picked);
+	pool_wake(kernel, picked);
 	if (!served)
 		xk_driver_run(kernel, shepherd);
 }
@@ -297,8 +290,7 @@ pool_work(struct xk_runner *runner)
 	} else if (has_input) {
 		pool_carry(runner, &input);
 	} else if (!ends) {
-		while (sem_wait(&runner->token) != 0)
-			continue;
+		xk_token_wait(kernel, &runner->token);
 		return true;
 	} else {
 		return false;
@@ -307,16 +299,13 @@ pool_work(struct xk_runner *runner)
 	return true;
 }
 
-static void *
-pool_thread(void *argument)
+static void
+pool_thread(struct xk_runner *runner)
 {
-	struct xk_runner *runner = argument;
-
 	xk_runner_begin(runner);
 	while (pool_work(runner))
 		continue;
 	xk_runner_end(runner);
-	return NULL;
 }
 
 static void
@@ -329,9 +318,9 @@ pool_end_threads(struct xk_kernel *kernel)
 	pool->ends = true;
 	picked = pool_pick_idle(pool, pool->threads);
 	xk_spin_unlock(&pool->lock);
-	pool_wake(picked);
+	pool_wake(kernel, picked);
 	for (struct xk_runner *runner = pool->runners; runner != NULL; runner = runner->all_next)
-		pthread_join(runner->thread, NULL);
+		xk_runner_join(runner);
 	pthread_mutex_lock(&pool->runners_mutex);
 	next = pool->runners;
 	pool->runners = NULL;
@@ -344,7 +333,7 @@ pool_end_threads(struct xk_kernel *kernel)
 		struct xk_runner *runner = next;
 
 		next = runner->all_next;
-		sem_destroy(&runner->token);
+		xk_token_fini(&runner->token);
 		free(runner);
 	}
 }
@@ -357,10 +346,10 @@ pool_add_thread(struct xk_kernel *kernel)
 
 	if (runner == NULL)
 		return -EAGAIN;
-	sem_init(&runner->token, 0, 0);
+	xk_token_init(&runner->token);
 	runner->number = pool->threads + 1;
-	if (xk_runner_start(kernel, runner, XK_RUN_POOL, pool_thread) != 0) {
-		sem_destroy(&runner->token);
+	if (xk_runner_start(kernel, runner, XK_RUN_POOL, false, pool_thread) != 0) {
+		xk_token_fini(&runner->token);
 		free(runner);
 		return -EAGAIN;
 	}

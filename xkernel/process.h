@@ -32,6 +32,27 @@ struct xk_shepherd *xk_self(void);
 /* Nanoseconds since some start, read from the platform's clock now. Any context. */
 uint64_t xk_now_ns(const struct xk_protocol *self);
 
+/*
+ * 64 random bits, for identifiers and what must not be guessed; in the simulator they come from its seed, so that a run
+ * can be repeated. Any context; never waits.
+ */
+uint64_t xk_random(const struct xk_protocol *self);
+/* The same, for what belongs to no protocol; NULL: the system's. */
+uint64_t xk_kernel_random(struct xk_kernel *kernel);
+
+/*
+ * How often this host has been booted, this time included: the one thing that it remembers over a crash. 0: it cannot
+ * tell. Any context.
+ */
+uint64_t xk_boots(const struct xk_protocol *self);
+
+/*
+ * Computes for work_ns: keeps the processor busy, and lets virtual time pass in the simulator, where frames go on
+ * arriving and the driver interrupts a thread that works. A shepherd; holds no lock. Does not hand off: see
+ * xk_checkpoint.
+ */
+void xk_work(struct xk_protocol *self, uint64_t work_ns);
+
 /* A session that some shepherd is popping through; lies on that shepherd's stack (upi.h, xk_pop). */
 struct xk_hold {
 	struct xk_hold *below;

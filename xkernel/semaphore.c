@@ -54,7 +54,7 @@ waiter_wake(struct xk_waiter *waiter)
 	bool by_driver = owner->resume == XK_RESUME_DRIVER;
 
 	if (waiter->shepherd == NULL) {
-		sem_post(waiter->token);
+		xk_token_post(kernel, waiter->token);
 		return;
 	}
 	if (!by_driver && waiter->spin_until_ns != 0)
@@ -202,9 +202,9 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 {
 	struct xk_kernel *kernel = semaphore->owner->kernel;
 	bool input = self != NULL && self->runner->kind == XK_RUN_POOL;
-	sem_t token;
+	struct xk_token token;
 
-	sem_init(&token, 0, 0);
+	xk_token_init(&token);
 	waiter->token = &token;
 	if (self == NULL)
 		xk_tally(&kernel->foreign_waits);
@@ -216,14 +216,13 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 		xk_tally(&kernel->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
-		while (sem_wait(&token) != 0)
-			continue;
+		xk_token_wait(kernel, &token);
 	}
 	if (input)
 		atomic_fetch_sub_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
 	if (self != NULL)
 		xk_shepherd_unblock(self);
-	sem_destroy(&token);
+	xk_token_fini(&token);
 	return waiter->result;
 }
 

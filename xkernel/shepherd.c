@@ -225,9 +225,13 @@ static void
 shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		      void *argument)
 {
+	struct xk_platform *platform = self->kernel->platform;
+
 	xk_assert(self->locks == 0);
 	for (struct xk_port *port = self->kernel->ports; port != NULL; port = port->next)
 		xk_transmit_flush(port);
+	if (platform->ops->stack_switched != NULL)
+		platform->ops->stack_switched(platform);
 	/* The turn goes on: the new stack may read what this one might. Only the driver reclaims, so no fence. */
 	atomic_store_explicit(&other->epoch, atomic_load_explicit(&self->epoch, memory_order_relaxed),
 			      memory_order_relaxed);

@@ -2,31 +2,17 @@
  * stats.c - a kernel's counts, gathered from where they are kept: each thread's own, the kernel's, the ports', and the
  * operating system's of voluntary context switches.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "xkernel/engine.h"
 
-/* The system's count of a thread's voluntary switches. */
+/* Of a thread that may not have begun or may have ended. */
 static uint64_t
 stats_switches_of(const struct xk_runner *runner)
 {
-	int tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
-	unsigned long long switches = 0;
-	char line[128];
-	FILE *status;
-
-	if (tid == 0)
+	if (atomic_load_explicit(&runner->tid, memory_order_acquire) == 0)
 		return 0;
-	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
-	status = fopen(line, "r");
-	if (status == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), status) != NULL)
-		if (sscanf(line, "voluntary_ctxt_switches: %llu", &switches) == 1)
-			break;
-	fclose(status);
-	return switches - atomic_load_explicit(&runner->switches_before, memory_order_relaxed);
+	return xk_runner_switches(runner) - atomic_load_explicit(&runner->switches_before, memory_order_relaxed);
 }
 
 static uint64_t

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <time.h>
 
 #include "xkernel/engine.h"
 
@@ -118,7 +117,6 @@ transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
 static int
 transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
-	static const struct timespec nap = { 0, TRANSMIT_THREAD_NAP_NS };
 	struct xk_transmit *transmit = port->transmit;
 
 	for (unsigned tries = 0; !transmit_enqueue(transmit, m); tries++) {
@@ -129,7 +127,7 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 			xk_transmit_release(port);
 		}
 		if (atomic_load_explicit(&transmit->queued, memory_order_relaxed) == XK_TRANSMIT_QUEUE)
-			nanosleep(&nap, NULL);
+			xk_thread_nap(owner->kernel, TRANSMIT_THREAD_NAP_NS);
 	}
 	if (transmit_try_hold(transmit)) {
 		xk_transmit_flush(port);

@@ -9,6 +9,7 @@
 
 #include "tests/test.h"
 #include "xkernel/map.h"
+#include "xkernel/process.h"
 
 /* Stands in for the engine's. */
 struct xk_kernel {
@@ -23,6 +24,15 @@ xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(
 	retired->next = kernel->retired;
 	kernel->retired = retired;
 	kernel->count++;
+}
+
+/* Stands in for the engine's too. */
+uint64_t
+xk_kernel_random(struct xk_kernel *kernel)
+{
+	static _Atomic uint64_t next = 1;
+
+	return atomic_fetch_add(&next, 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static void

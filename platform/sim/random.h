@@ -1,0 +1,61 @@
+/*
+ * random.h - random numbers that are the same everywhere: xoshiro256** (Blackman and Vigna), seeded by splitmix64.
+ */
+#ifndef XK_SIM_RANDOM_H
+#define XK_SIM_RANDOM_H
+
+#include "xkernel/base.h"
+
+struct sim_random {
+	uint64_t s[4];
+};
+
+static inline uint64_t
+sim_random_rotate(uint64_t x, unsigned by)
+{
+	return x << by | x >> (64 - by);
+}
+
+static inline void
+sim_random_init(struct sim_random *random, uint64_t seed)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t z = seed += UINT64_C(0x9e3779b97f4a7c15);
+
+		z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+		z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+		random->s[i] = z ^ z >> 31;
+	}
+}
+
+static inline uint64_t
+sim_random_next(struct sim_random *random)
+{
+	uint64_t *s = random->s, result = sim_random_rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = sim_random_rotate(s[3], 45);
+	return result;
+}
+
+/* One of 0 ... bound - 1; bound 0 gives 0. */
+static inline uint64_t
+sim_random_below(struct sim_random *random, uint64_t bound)
+{
+	return (uint64_t)((unsigned __int128)sim_random_next(random) * bound >> 64);
+}
+
+/* True with a probability in parts of 2^32. Draws nothing where it is 0 or always. */
+static inline bool
+sim_random_hits(struct sim_random *random, uint64_t probability)
+{
+	if (probability == 0 || probability >= UINT64_C(1) << 32)
+		return probability != 0;
+	return (sim_random_next(random) >> 32) < probability;
+}
+
+#endif

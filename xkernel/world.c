@@ -1,0 +1,49 @@
+/*
+ * world.c - what protocols ask of the world around the kernel besides messages: chance, memory over a crash, work.
+ */
+#include <sys/random.h>
+
+#include "xkernel/engine.h"
+
+uint64_t
+xk_kernel_random(struct xk_kernel *kernel)
+{
+	struct xk_platform *platform = kernel == NULL ? NULL : kernel->platform;
+	uint64_t bits = 0;
+
+	if (platform != NULL && platform->ops->random != NULL)
+		return platform->ops->random(platform);
+	while (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		continue;
+	return bits;
+}
+
+uint64_t
+xk_random(const struct xk_protocol *self)
+{
+	return xk_kernel_random(self->kernel);
+}
+
+uint64_t
+xk_boots(const struct xk_protocol *self)
+{
+	struct xk_platform *platform = self->kernel->platform;
+
+	return platform->ops->boots == NULL ? 0 : platform->ops->boots(platform);
+}
+
+void
+xk_work(struct xk_protocol *self, uint64_t work_ns)
+{
+	struct xk_platform *platform = self->kernel->platform;
+	uint64_t until_ns;
+
+	xk_assert(xk_locks_held() == 0);
+	if (platform->ops->work != NULL) {
+		platform->ops->work(platform, work_ns);
+		return;
+	}
+	until_ns = platform->ops->now_ns(platform) + work_ns;
+	while (platform->ops->now_ns(platform) < until_ns)
+		continue;
+}
