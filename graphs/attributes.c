@@ -19,9 +19,6 @@ enum {
 /* Of times, so that a carried budget stays a number of nanoseconds. */
 #define ATTRIBUTES_TIME_MAX (60 * UINT64_C(1000000000))
 
-/* Where an attribute may stand. */
-enum attributes_where { ATTRIBUTES_GRAPH = 1 << 0, ATTRIBUTES_NODE = 1 << 1, ATTRIBUTES_EDGE = 1 << 2 };
-
 /* What an attribute stands on; what the place has not is NULL. */
 struct attributes_target {
 	struct attributes_check *check;
@@ -298,8 +295,8 @@ enum { ATTRIBUTES_OWN = sizeof(attributes_own) / sizeof(attributes_own[0]), ATTR
 
 /* ---- one attribute ---- */
 
-static bool
-attributes_draws(unsigned where, const char *name)
+bool
+attributes_draws(enum attributes_where where, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -316,16 +313,16 @@ attributes_draws(unsigned where, const char *name)
 }
 
 static void
-attributes_ill_typed(struct attributes_target *target, const struct xk_graph_attribute *a, const char *expected)
+attributes_ill_typed(struct attributes_check *check, const char *of, const struct xk_graph_attribute *a,
+		     const char *expected)
 {
-	attributes_refuse(target->check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, target->of, a->value,
-			  expected);
+	attributes_refuse(check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, of, a->value, expected);
 }
 
 /* Parses the value into a place of its own. */
-static void
-attributes_setting(struct attributes_target *target, const struct xk_setting *setting,
-		   const struct xk_graph_attribute *a)
+void
+attributes_check_setting(struct attributes_check *check, const char *of, const struct xk_setting *setting,
+			 const struct xk_graph_attribute *a)
 {
 	union {
 		uint64_t number;
@@ -335,19 +332,20 @@ attributes_setting(struct attributes_target *target, const struct xk_setting *se
 	struct xk_setting there = *setting;
 	char why[160] = "another value";
 
-	/* Any text is a string, and xk_setting_parse would look for the kernel that is to own it. */
-	if (setting->type == XK_SETTING_STRING)
+	/* Any text is a string, and xk_setting_parse would make a copy of it. */
+	if (a->html)
+		attributes_ill_typed(check, of, a, "a value that is no HTML-like string");
+	if (a->html || setting->type == XK_SETTING_STRING)
 		return;
 	there.offset = 0;
 	if (xk_setting_parse(&there, a->value, &place, why, sizeof(why)) != 0)
-		attributes_refuse(target->check, a->line, "%s of %s is \"%.80s\": %s", a->name, target->of, a->value,
-				  why);
+		attributes_refuse(check, a->line, "%s of %s is \"%.80s\": %s", a->name, of, a->value, why);
 }
 
-static const struct xk_setting *
-attributes_find_setting(const struct xk_protocol_type *type, const char *name)
+const struct xk_setting *
+attributes_find_setting(const struct xk_setting *settings, const char *name)
 {
-	for (const struct xk_setting *s = type == NULL ? NULL : type->settings; s != NULL && s->name != NULL; s++)
+	for (const struct xk_setting *s = settings; s != NULL && s->name != NULL; s++)
 		if (strcmp(s->name, name) == 0)
 			return s;
 	return NULL;
@@ -405,7 +403,7 @@ attributes_check_own(struct attributes_target *target, unsigned where, const str
 						       : attributes_own[i].parse(target, a->value);
 
 			if (expected != NULL)
-				attributes_ill_typed(target, a, expected);
+				attributes_ill_typed(target->check, target->of, a, expected);
 			return true;
 		}
 	return false;
@@ -416,14 +414,13 @@ attributes_check_list(struct attributes_target *target, unsigned where, const st
 {
 	for (unsigned i = 0; i < attributes->count; i++) {
 		const struct xk_graph_attribute *a = &attributes->list[i];
-		const struct xk_setting *setting = attributes_find_setting(target->type, a->name);
+		const struct xk_setting *setting =
+			target->type == NULL ? NULL : attributes_find_setting(target->type->settings, a->name);
 
 		if (attributes_check_own(target, where, a))
 			continue;
-		if (setting != NULL && a->html)
-			attributes_ill_typed(target, a, "a value that is no HTML-like string");
-		else if (setting != NULL)
-			attributes_setting(target, setting, a);
+		if (setting != NULL)
+			attributes_check_setting(target->check, target->of, setting, a);
 		else if (!attributes_draws(where, a->name))
 			attributes_unknown(target, where, a);
 	}

@@ -5,59 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graphs/draw_text.h"
 #include "graphs/graph.h"
-
-/* Ink on white; red and amber are for what changes who runs the message. */
-#define DRAW_INK "#1f2933"
-#define DRAW_FAINT "#6b7785"
-#define DRAW_LINE "#8794a3"
-#define DRAW_RED "#c81e3a"
-#define DRAW_AMBER "#b45309"
-#define DRAW_BLUE "#1d5fa8"
-#define DRAW_GREEN "#2f7d4f"
-#define DRAW_FILL_TOP "#eaf4ee"
-#define DRAW_FILL "#eef3fa"
-#define DRAW_FILL_VIRTUAL "#ffffff"
-#define DRAW_FILL_PORT "#f1ecf7"
 
 enum { DRAW_VALUE_MAX = 40 };
 
-/* ---- text ---- */
-
-/* The length of the UTF-8 character at p, or 0: it is none. */
-static unsigned
-draw_character(const unsigned char *p)
-{
-	unsigned len = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 ? 3 : 2;
-
-	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2))
-		return 0;
-	for (unsigned i = 1; i < len; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return len;
-}
-
-/* Text for an HTML-like label: what XML reserves is escaped, what is no text is a question mark, the rest is cut. */
-static void
-draw_text(FILE *stream, const char *text, unsigned max)
-{
-	const unsigned char *p = (const unsigned char *)text;
-
-	for (unsigned count = 0; *p != '\0' && count < max; count++) {
-		unsigned len = draw_character(p);
-
-		if (len == 1 && strchr("&<>\"'\\[]{}", *p) != NULL)
-			fprintf(stream, "&#%u;", *p);
-		else if (len == 0 || *p < ' ' || *p == 0x7f)
-			putc('?', stream);
-		else
-			fwrite(p, 1, len, stream);
-		p += len == 0 ? 1 : len;
-	}
-	if (*p != '\0')
-		fputs("&#8230;", stream);
-}
+/* ---- times ---- */
 
 static void
 draw_time(FILE *stream, uint64_t ns)
@@ -256,14 +209,6 @@ draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge
 }
 
 /* ---- the whole ---- */
-
-static const char *
-draw_base_name(const char *file)
-{
-	const char *slash = strrchr(file, '/');
-
-	return slash == NULL ? file : slash + 1;
-}
 
 /* The file's name, and what holds for every message and node. */
 static void

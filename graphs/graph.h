@@ -89,11 +89,17 @@ struct xk_graph_budget {
 	unsigned carry;
 };
 
+enum xk_graph_kind {
+	XK_GRAPH_PROTOCOLS, /* a digraph: the protocols of a host, upper -> lower */
+	XK_GRAPH_NETWORK,   /* an undirected one: hosts and links (topology.h) */
+};
+
 enum xk_graph_handoff { XK_GRAPH_AS_POLICY, XK_GRAPH_EXPLICIT, XK_GRAPH_NEVER };
 
 struct xk_graph_node {
 	char *name;
-	unsigned line; /* where it is written first */
+	unsigned line;     /* where it is written first */
+	unsigned sequence; /* in the order in which nodes are written first, from 0 */
 	struct xk_graph_attributes attributes;
 	/* from xk_graph_check */
 	const struct xk_protocol_type *type; /* NULL: unknown */
@@ -103,8 +109,9 @@ struct xk_graph_node {
 };
 
 struct xk_graph_edge {
-	unsigned upper, lower; /* indices of nodes */
+	unsigned upper, lower; /* indices of nodes; in a network, as written */
 	unsigned line;
+	unsigned sequence; /* in the order in which edges are written, from 0 */
 	struct xk_graph_attributes attributes;
 	/* from xk_graph_check */
 	const struct xk_role *role; /* NULL: found none */
@@ -116,7 +123,8 @@ struct xk_graph_edge {
 
 struct xk_graph {
 	char *file;
-	unsigned line; /* of `digraph` */
+	enum xk_graph_kind kind;
+	unsigned line; /* of `digraph`, or `graph` */
 	struct xk_graph_attributes attributes;
 	struct xk_graph_node *nodes; /* by name */
 	unsigned node_count;
@@ -168,6 +176,14 @@ void xk_graph_draw(const struct xk_graph *graph, FILE *stream);
 void xk_graph_free(struct xk_graph *graph);
 
 /* ---- for the files of graphs/ ---- */
+
+/* As xk_graph_read and xk_graph_read_text, of either kind. */
+struct xk_graph *xk_graph_read_kind(const char *file, enum xk_graph_kind kind, struct xk_graph_errors *errors);
+struct xk_graph *xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
+					 struct xk_graph_errors *errors);
+
+/* Whether file begins as an undirected graph; false also if it cannot be read. */
+bool xk_graph_file_is_network(const char *file);
 
 /* The attribute called name, or NULL. */
 struct xk_graph_attribute *xk_graph_attribute_find(const struct xk_graph_attributes *attributes, const char *name);

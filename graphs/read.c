@@ -142,6 +142,7 @@ read_nodes(struct xk_graph *graph, Agraph_t *g, const struct scan *scan)
 		node = &graph->nodes[graph->node_count++];
 		node->name = xk_graph_copy(agnameof(n));
 		node->line = where->line;
+		node->sequence = (unsigned)found;
 		read_attributes(g, n, AGNODE, &where->attributes, &scan->node_defaults, &node->attributes);
 	}
 	if (graph->node_count > 0)
@@ -191,7 +192,7 @@ static void
 read_edge_unseen(struct xk_graph *graph, const struct xk_graph_edge *edge, const struct scan *scan)
 {
 	xk_graph_errors_add(scan->errors, scan->file, graph->nodes[edge->upper].line,
-			    "the edge %s -> %s cannot be found again: write every name in one way",
+			    "the edge from %s to %s cannot be found again: write every name in one way",
 			    graph->nodes[edge->upper].name, graph->nodes[edge->lower].name);
 	graph->refused = true;
 }
@@ -211,6 +212,7 @@ read_edge(struct xk_graph *graph, Agraph_t *g, Agedge_t *e, const struct scan *s
 		return;
 	}
 	edge->line = where->line;
+	edge->sequence = (unsigned)(where - scan->edges);
 	read_attributes(g, e, AGEDGE, &where->attributes, &scan->edge_defaults, &edge->attributes);
 }
 
@@ -239,6 +241,7 @@ read_convert(Agraph_t *g, const struct scan *scan)
 
 	xk_assert(graph != NULL);
 	graph->file = xk_graph_copy(scan->file);
+	graph->kind = scan->kind;
 	graph->line = scan->line;
 	graph->refused = scan->wrong;
 	read_attributes(g, g, AGRAPH, &scan->attributes, NULL, &graph->attributes);
@@ -260,8 +263,10 @@ read_knows_nodes(Agraph_t *g, const struct scan *scan)
 static bool
 read_agree(Agraph_t *g, const struct scan *scan)
 {
-	if (agisdirected(g) && agnnodes(g) == (int)scan->node_count && agnedges(g) == (int)scan->edge_count &&
-	    read_knows_nodes(g, scan))
+	bool directed = scan->kind == XK_GRAPH_PROTOCOLS;
+
+	if (!agisdirected(g) == !directed && agnnodes(g) == (int)scan->node_count &&
+	    agnedges(g) == (int)scan->edge_count && read_knows_nodes(g, scan))
 		return true;
 	/* What was refused may be why. */
 	if (!scan->wrong)
@@ -286,7 +291,8 @@ read_scanned(struct scan *scan, const char *text)
 }
 
 struct xk_graph *
-xk_graph_read_text(const char *file, const char *text, size_t size, struct xk_graph_errors *errors)
+xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
+			struct xk_graph_errors *errors)
 {
 	struct xk_graph *graph = NULL;
 	struct scan scan;
@@ -300,7 +306,7 @@ xk_graph_read_text(const char *file, const char *text, size_t size, struct xk_gr
 	xk_assert(copy != NULL);
 	memcpy(copy, text, size);
 	copy[size] = '\0';
-	scan_text(&scan, file, copy, size, errors);
+	scan_text(&scan, file, kind, copy, size, errors);
 	if (!scan.failed)
 		graph = read_scanned(&scan, copy);
 	scan_clear(&scan);
@@ -309,7 +315,13 @@ xk_graph_read_text(const char *file, const char *text, size_t size, struct xk_gr
 }
 
 struct xk_graph *
-xk_graph_read(const char *file, struct xk_graph_errors *errors)
+xk_graph_read_text(const char *file, const char *text, size_t size, struct xk_graph_errors *errors)
+{
+	return xk_graph_read_text_kind(file, text, size, XK_GRAPH_PROTOCOLS, errors);
+}
+
+struct xk_graph *
+xk_graph_read_kind(const char *file, enum xk_graph_kind kind, struct xk_graph_errors *errors)
 {
 	struct xk_graph *graph;
 	size_t size;
@@ -317,7 +329,26 @@ xk_graph_read(const char *file, struct xk_graph_errors *errors)
 
 	if (text == NULL)
 		return NULL;
-	graph = xk_graph_read_text(file, text, size, errors);
+	graph = xk_graph_read_text_kind(file, text, size, kind, errors);
 	free(text);
 	return graph;
+}
+
+struct xk_graph *
+xk_graph_read(const char *file, struct xk_graph_errors *errors)
+{
+	return xk_graph_read_kind(file, XK_GRAPH_PROTOCOLS, errors);
+}
+
+bool
+xk_graph_file_is_network(const char *file)
+{
+	struct xk_graph_errors errors = { 0 };
+	size_t size;
+	char *text = read_file(file, &size, &errors);
+	bool is_network = text != NULL && scan_is_network(text, size);
+
+	free(text);
+	xk_graph_errors_clear(&errors);
+	return is_network;
 }

@@ -5,9 +5,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graphs/attributes.h"
 #include "graphs/scan_token.h"
 
-enum { SCAN_APPLIED_MAX = 100000 };
+enum {
+	SCAN_APPLIED_MAX = 100000,
+	SCAN_DEFAULT_MAX = 1024, /* bytes of a default's value: every node or edge gets a copy */
+};
+
+/* ---- the two kinds ---- */
+
+static bool
+scan_is_directed(const struct scan_state *state)
+{
+	return state->scan->kind == XK_GRAPH_PROTOCOLS;
+}
+
+/* What joins nodes. */
+static unsigned
+scan_join_token(const struct scan_state *state)
+{
+	return scan_is_directed(state) ? SCAN_ARROW : SCAN_LINE;
+}
+
+static const char *
+scan_join_text(const struct scan_state *state)
+{
+	return scan_is_directed(state) ? "->" : "--";
+}
+
+/* Refuses an edge of the other kind. */
+static void
+scan_wrong_join(struct scan_state *state, unsigned line)
+{
+	if (scan_is_directed(state))
+		scan_fail(state, line, "-- joins nodes of an undirected graph: edges are written upper -> lower");
+	else
+		scan_fail(state, line, "-> joins nodes of a digraph: the edges of a network are written host -- link");
+}
 
 /* ---- nodes and edges ---- */
 
@@ -66,8 +101,8 @@ scan_node_rest(struct scan_state *state, const char *name, bool html, unsigned l
 
 		if (port == NULL)
 			return -1;
-		scan_refuse(state, line, "node %s has the port \"%.40s\": edges join whole protocols; write it without",
-			    state->scan->nodes[node].name, port);
+		scan_refuse(state, line, "node %s has the port \"%.40s\": edges join whole %s; write it without",
+			    state->scan->nodes[node].name, port, scan_is_directed(state) ? "protocols" : "nodes");
 		free(port);
 	}
 	return node;
@@ -86,6 +121,14 @@ scan_node_id(struct scan_state *state, const char *expected)
 	return node;
 }
 
+static bool
+scan_is_between(const struct scan_state *state, const struct scan_edge *edge, unsigned upper, unsigned lower)
+{
+	if (edge->upper == upper && edge->lower == lower)
+		return true;
+	return !scan_is_directed(state) && edge->upper == lower && edge->lower == upper;
+}
+
 /* Adds the edge, or finds it: in a strict graph there is one for each pair. -1: too many. */
 static int
 scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned line)
@@ -94,7 +137,7 @@ scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned lin
 	struct scan_edge *edge;
 
 	for (unsigned i = 0; scan->strict && i < scan->edge_count; i++)
-		if (scan->edges[i].upper == upper && scan->edges[i].lower == lower)
+		if (scan_is_between(state, &scan->edges[i], upper, lower))
 			return (int)i;
 	if (scan->edge_count == XK_GRAPH_EDGES_MAX) {
 		scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
@@ -152,6 +195,17 @@ scan_value(struct scan_state *state, char *name, unsigned line, struct xk_graph_
 	return true;
 }
 
+/* Where an attribute's name should be. */
+static void
+scan_refuse_keyword(struct scan_state *state)
+{
+	if (state->token == SCAN_GRAPH || state->token == SCAN_NODE || state->token == SCAN_EDGE)
+		scan_fail(state, state->token_line,
+			  "\"%s\" is a word of DOT itself and no attribute's name (a host of a network names its "
+			  "graph file with protocols=\"FILE\")",
+			  state->text);
+}
+
 /* Takes [a=b, c=d; e=f] [...]... into list, as written. */
 static void
 scan_list(struct scan_state *state, struct xk_graph_attributes *list)
@@ -160,7 +214,10 @@ scan_list(struct scan_state *state, struct xk_graph_attributes *list)
 		while (state->token != ']' && state->token != SCAN_END) {
 			unsigned line = state->token_line;
 			bool html;
-			char *name = scan_id(state, &html, "an attribute's name or ]");
+			char *name;
+
+			scan_refuse_keyword(state);
+			name = scan_id(state, &html, "an attribute's name or ]");
 
 			if (name != NULL && state->token != '=')
 				scan_syntax(state, "= and a value after an attribute's name");
@@ -188,21 +245,32 @@ scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const str
 
 /* ---- statements ---- */
 
+/* Whether an attribute would mean something on a graph of this kind, and is not of a subgraph's picture. */
+static bool
+scan_is_meant(const struct scan_state *state, const char *name)
+{
+	static const char *const meant[] = { "budget", "carry", "implicit", "resume", "trace" };
+
+	if (!scan_is_directed(state))
+		return !attributes_draws(ATTRIBUTES_GRAPH, name);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(meant); i++)
+		if (strcmp(name, meant[i]) == 0)
+			return true;
+	return false;
+}
+
 /* The graph's attributes; in a subgraph, which only groups what is drawn, they are no attributes of the graph. */
 static void
 scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes *list)
 {
-	static const char *const meant[] = { "budget", "carry", "implicit", "resume", "trace" };
-
 	if (state->depth == 0) {
 		scan_apply(state, &state->scan->attributes, list, "the graph");
 		return;
 	}
 	for (unsigned i = 0; i < list->count; i++)
-		for (unsigned k = 0; k < XK_ARRAY_LENGTH(meant); k++)
-			if (strcmp(list->list[i].name, meant[k]) == 0)
-				scan_refuse(state, list->list[i].line,
-					    "%s in a subgraph: a subgraph only groups what is drawn", meant[k]);
+		if (scan_is_meant(state, list->list[i].name))
+			scan_refuse(state, list->list[i].line,
+				    "%.80s in a subgraph: a subgraph only groups what is drawn", list->list[i].name);
 }
 
 /* libcgraph keeps it for itself: edges of one key are one edge to it. */
@@ -211,6 +279,15 @@ scan_refuse_key(struct scan_state *state, unsigned line, const struct xk_graph_a
 {
 	if (xk_graph_attribute_find(list, "key") != NULL)
 		scan_refuse(state, line, "unknown attribute \"key\" of an edge");
+}
+
+static void
+scan_refuse_long(struct scan_state *state, const struct xk_graph_attributes *list)
+{
+	for (unsigned i = 0; i < list->count; i++)
+		if (strlen(list->list[i].value) > SCAN_DEFAULT_MAX)
+			scan_fail(state, list->list[i].line, "a default of %.80s longer than %d bytes",
+				  list->list[i].name, SCAN_DEFAULT_MAX);
 }
 
 /* graph [...], node [...], edge [...] */
@@ -228,6 +305,8 @@ scan_default(struct scan_state *state)
 	scan_list(state, &list);
 	if (which == SCAN_EDGE)
 		scan_refuse_key(state, line, &list);
+	if (which != SCAN_GRAPH)
+		scan_refuse_long(state, &list);
 	if (which == SCAN_GRAPH)
 		scan_graph_attributes(state, &list);
 	else if (state->depth > 0)
@@ -243,13 +322,13 @@ scan_default(struct scan_state *state)
 	xk_graph_attributes_clear(&list);
 }
 
-/* The rest of A -> B -> C, from the first arrow on. Returns how many edges, their indices in *chain. */
+/* The rest of A -> B -> C (A -- B -- C), from the first arrow on. Returns how many edges, their indices in *chain. */
 static unsigned
 scan_chain(struct scan_state *state, int upper, unsigned line, int **chain)
 {
 	unsigned count = 0;
 
-	while (scan_accept(state, SCAN_ARROW)) {
+	while (scan_accept(state, scan_join_token(state))) {
 		unsigned lower_line = state->token_line;
 		int lower, edge;
 
@@ -260,7 +339,7 @@ scan_chain(struct scan_state *state, int upper, unsigned line, int **chain)
 			scan_fail(state, lower_line,
 				  "several nodes in braces at the end of an edge: write one edge for "
 				  "each, so that their order is clear");
-		lower = scan_node_id(state, "a node after ->");
+		lower = scan_node_id(state, scan_is_directed(state) ? "a node after ->" : "a node after --");
 		if (lower < 0)
 			break;
 		if (state->token == ',')
@@ -287,8 +366,8 @@ scan_edges(struct scan_state *state, int upper, unsigned line)
 		struct scan_edge *edge = &state->scan->edges[chain[i]];
 		char of[256];
 
-		snprintf(of, sizeof(of), "the edge %s -> %s", state->scan->nodes[edge->upper].name,
-			 state->scan->nodes[edge->lower].name);
+		snprintf(of, sizeof(of), "the edge %s %s %s", state->scan->nodes[edge->upper].name,
+			 scan_join_text(state), state->scan->nodes[edge->lower].name);
 		scan_apply(state, &edge->attributes, &list, of);
 	}
 	free(chain);
@@ -308,7 +387,7 @@ scan_nodes(struct scan_state *state, int node)
 		nodes = xk_graph_grow(nodes, count, sizeof(*nodes));
 		nodes[count++] = node;
 	}
-	if (state->token == SCAN_ARROW)
+	if (state->token == SCAN_ARROW || state->token == SCAN_LINE)
 		scan_fail(state, state->token_line, "several nodes at the end of an edge: write one edge for each");
 	scan_list(state, &list);
 	for (unsigned i = 0; i < count && !state->scan->failed; i++)
@@ -335,10 +414,10 @@ scan_named(struct scan_state *state)
 		node = scan_node_rest(state, name, html, line);
 	}
 	free(name);
-	if (node >= 0 && state->token == SCAN_ARROW)
+	if (node >= 0 && state->token == scan_join_token(state))
 		scan_edges(state, node, line);
-	else if (node >= 0 && state->token == SCAN_LINE)
-		scan_fail(state, line, "-- joins nodes of an undirected graph: edges are written upper -> lower");
+	else if (node >= 0 && (state->token == SCAN_ARROW || state->token == SCAN_LINE))
+		scan_wrong_join(state, line);
 	else if (node >= 0)
 		scan_nodes(state, node);
 }
@@ -357,7 +436,7 @@ scan_subgraph(struct scan_state *state)
 		scan_fail(state, line, "subgraphs are nested deeper than %d", XK_GRAPH_NESTING_MAX);
 	scan_body(state);
 	state->depth--;
-	if (state->token == SCAN_ARROW)
+	if (state->token == SCAN_ARROW || state->token == SCAN_LINE)
 		scan_fail(state, line,
 			  "several nodes in braces at the end of an edge: write one edge for each, so that "
 			  "their order is clear");
@@ -388,23 +467,44 @@ scan_body(struct scan_state *state)
 		scan_syntax(state, "}");
 }
 
+/* Looks at the first word. */
+static void
+scan_begin(struct scan_state *state)
+{
+	/* A byte order mark, which not every libcgraph knows. */
+	if (scan_at(state, "\xEF\xBB\xBF"))
+		memset(state->next, ' ', 3);
+	scan_next(state);
+}
+
+/* Takes `digraph` or `graph`, whichever is wanted. */
+static void
+scan_kind(struct scan_state *state)
+{
+	if (scan_is_directed(state) && state->token == SCAN_GRAPH)
+		scan_fail(state, state->token_line,
+			  "this graph is undirected, as networks of hosts are: a protocol graph is written "
+			  "digraph NAME { upper -> lower }");
+	else if (!scan_is_directed(state) && state->token == SCAN_DIGRAPH)
+		scan_fail(state, state->token_line,
+			  "this graph is directed, as protocol graphs are: a network of hosts is written "
+			  "graph NAME { host -- link }");
+	else if (!scan_accept(state, scan_is_directed(state) ? SCAN_DIGRAPH : SCAN_GRAPH))
+		scan_syntax(state, scan_is_directed(state) ? "digraph" : "graph");
+}
+
 static void
 scan_file(struct scan_state *state)
 {
 	bool html;
 
-	/* A byte order mark, which not every libcgraph knows. */
-	if (scan_at(state, "\xEF\xBB\xBF"))
-		memset(state->next, ' ', 3);
-	scan_next(state);
+	scan_begin(state);
 	if (state->token == SCAN_END)
-		scan_fail(state, 1, "there is no graph in this file: expected digraph NAME { ... }");
+		scan_fail(state, 1, "there is no graph in this file: expected %s NAME { ... }",
+			  scan_is_directed(state) ? "digraph" : "graph");
 	state->scan->strict = scan_accept(state, SCAN_STRICT);
 	state->scan->line = state->token_line;
-	if (state->token == SCAN_GRAPH)
-		scan_fail(state, state->token_line, "this graph is undirected: write digraph instead of graph");
-	if (!scan_accept(state, SCAN_DIGRAPH))
-		scan_syntax(state, "digraph");
+	scan_kind(state);
 	if (scan_is_id(state))
 		free(scan_id(state, &html, "a name"));
 	scan_body(state);
@@ -415,13 +515,15 @@ scan_file(struct scan_state *state)
 }
 
 void
-scan_text(struct scan *scan, const char *file, char *text, size_t size, struct xk_graph_errors *errors)
+scan_text(struct scan *scan, const char *file, enum xk_graph_kind kind, char *text, size_t size,
+	  struct xk_graph_errors *errors)
 {
 	struct scan_state state = { .scan = scan, .next = text, .end = text + size, .line = 1, .line_start = true };
 	const char *nul = memchr(text, '\0', size);
 
 	memset(scan, 0, sizeof(*scan));
 	scan->file = file;
+	scan->kind = kind;
 	scan->errors = errors;
 	for (const char *p = text; nul != NULL && p < nul; p++)
 		state.line += *p == '\n';
@@ -432,6 +534,22 @@ scan_text(struct scan *scan, const char *file, char *text, size_t size, struct x
 	for (unsigned i = 0; i < state.attribute_names; i++)
 		free(state.names[i]);
 	free(state.text);
+}
+
+bool
+scan_is_network(char *text, size_t size)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct scan scan = { .file = "", .errors = &errors };
+	struct scan_state state = { .scan = &scan, .next = text, .end = text + size, .line = 1, .line_start = true };
+	bool is_network;
+
+	scan_begin(&state);
+	scan_accept(&state, SCAN_STRICT);
+	is_network = state.token == SCAN_GRAPH;
+	free(state.text);
+	xk_graph_errors_clear(&errors);
+	return is_network;
 }
 
 void

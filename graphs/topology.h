@@ -3,15 +3,17 @@
  *
  *	graph lab {
  *		graph [network="10.77.0.0/24"];                 // hosts get addresses from it, in the order of the file
- *		client [graph="udptest.dot", set="udptest.peer=10.77.0.2"];
- *		server [graph="udptest.dot", mode=regular, threads=2];
+ *		server [protocols="udptest.dot", mode=regular, threads=2];          // a host, and its graph file
+ *		client [protocols="udptest.dot", set="udptest.port=2002", count=3]; // client1, client2, client3
  *		lan [link=ethernet10, loss="1%"];               // a node with `link` is a link ...
- *		client -- lan;                                  // ... and this joins a host to it
- *		client -- server [link=wide, latency="30ms"];   // a link of their own
+ *		server -- lan;                                  // ... and this joins a host to it
+ *		client -- lan;
+ *		server -- client [link=wide, latency="30ms"];   // links of their own, for two hosts each
  *	}
  *
  * Read and checked like graph files, with all that is wrong as "file:line: what". What a host and a link may be set to
- * is not known here: the caller says so with tables of settings. The language is described in docs/simulator.md.
+ * is not known here: the caller says so with tables of settings, finds their values in `settings` as text that these
+ * tables take, and looks itself at what a table cannot say. The language is described in docs/simulator.md.
  * Everything here is for the main thread.
  */
 #ifndef XK_TOPOLOGY_H
@@ -22,36 +24,53 @@
 enum {
 	XK_TOPOLOGY_HOSTS_MAX = 10000, /* with `count` */
 	XK_TOPOLOGY_DEVICES_MAX = 4,   /* of one host */
+	XK_TOPOLOGY_VALUE_MAX = 512,   /* bytes of a setting's value */
+	XK_TOPOLOGY_SET_MAX = 4096,    /* ... of `set`, and of a graph's file name */
 };
 
-/* A link: a node with the attribute `link`, or an edge between two hosts. */
+/* A link: a node with the attribute `link`, or an edge between two hosts. Those of nodes come first. */
 struct xk_topology_link {
-	char *name; /* of the node; "a--b" of an edge */
+	char *name; /* of the node; "a--b" of an edge, "a--b-2" of the second between the same hosts */
 	unsigned line;
-	char *preset;                         /* the value of `link` */
-	struct xk_graph_attributes settings;  /* the others that link_settings know */
+	bool is_edge;
+	unsigned written;                    /* the node's or the edge's index in topology->written */
+	char *preset;                        /* the value of `link` */
+	struct xk_graph_attributes settings; /* those that link_settings know; each name once */
+	unsigned device_count;               /* that stand on it */
 };
 
-/* A host's device. */
+/* A host's device. The ports of its graph stand on them in their order, except for those whose `dev` names one. */
 struct xk_topology_device {
 	unsigned link; /* index */
 	unsigned line;
 	char *name;       /* what the port protocol's `dev` calls it: attribute `dev`, else "port", "port2", ... */
 	uint64_t address; /* link address: attribute `address`, else made from the host's number and the device's */
-	uint32_t host;    /* the host's address on this link: attribute `host`, else the next of the network; 0: no network */
-	uint32_t bits;    /* of the network */
+	uint32_t
+		host; /* the host's address on this link: attribute `host`, else the next of the network; 0: no network */
+	uint32_t bits; /* of the network */
 };
 
+struct xk_topology_part;
+
+/* What is const here belongs to the topology, and hosts of one node share it. */
 struct xk_topology_host {
 	char *name; /* with `count`: the node's, followed by 1, 2, ... */
 	unsigned line;
-	unsigned number; /* from 0, in the order of the file */
-	char *graph;     /* the file, as found: beside the network file, or in the directory above it, or as given */
-	char **sets;     /* "node.attribute=value" */
+	unsigned number;   /* from 0, in the order of the file */
+	unsigned written;  /* the node's index in topology->written */
+	const char *graph; /* `protocols`, as found: beside the network file, in the directory above it, or as given */
+	const char *const *sets; /* "node.attribute=value", of no attribute twice */
 	unsigned set_count;
-	struct xk_graph_attributes settings; /* the others that host_settings know; the graph's defaults first */
-	struct xk_topology_device *devices;  /* in the order of the file */
+	/* Those that host_settings know, each name once: the host's own, else the graph's, which are for all hosts. */
+	const struct xk_graph_attributes *settings;
+	/*
+	 * The host's graph with its sets, checked, to be built from as often as needed. Hosts with the same graph and sets
+	 * share it: what is set in it besides (an address) must be set for each of them.
+	 */
+	struct xk_graph *checked;
+	struct xk_topology_device *devices; /* in the order of the file */
 	unsigned device_count;
+	struct xk_topology_part *part;
 };
 
 struct xk_topology {
@@ -60,21 +79,22 @@ struct xk_topology {
 	unsigned link_count;
 	struct xk_topology_host *hosts;
 	unsigned host_count;
-	/* for drawing: what was written */
-	struct xk_graph *written;
+	struct xk_graph *written; /* the network file as data */
+	struct xk_topology_part *parts;
 };
 
-/* What hosts and links may be set to besides what this file says. */
+/* What hosts and links may be set to besides what this file says. They outlive the topology. */
 struct xk_topology_types {
 	const struct xk_setting *link_settings, *host_settings;
-	/* Whether there is a preset of this name; NULL ends the list. */
-	const char *const *presets;
+	const char *const *presets; /* the values of `link`; NULL ends them */
 	const struct xk_protocol_type *const *protocols;
 };
 
 /*
  * Reads, sets and checks; every host's graph is loaded and checked too. sets: "node.attribute=value" for hosts and
- * links; "node.protocol.attribute=value" is a host's graph's. NULL: refused, and errors say why.
+ * links (one host of a `count`, and an edge by its link's name, as well), "graph.attribute=value" for the network;
+ * "host.protocol.attribute=value" is for that host's graph, "graph.protocol.attribute=value" for every host's.
+ * NULL: refused, and errors say why.
  */
 struct xk_topology *xk_topology_load(const char *file, const char *const *sets, unsigned set_count,
 				     const struct xk_topology_types *types, struct xk_graph_errors *errors);
@@ -86,6 +106,14 @@ struct xk_topology *xk_topology_load_text(const char *file, const char *text, si
 
 /* Whether file holds a network (an undirected graph) rather than a protocol graph; false also if it cannot be read. */
 bool xk_topology_is_one(const char *file);
+
+/*
+ * Adds an error about an attribute of the topology, like "mode of server is ...", where it was written (the command
+ * line's --set as well). For callers that look at values.
+ */
+__attribute__((format(printf, 4, 5))) void xk_topology_refuse(const struct xk_topology *topology,
+							      struct xk_graph_errors *errors, unsigned line,
+							      const char *format, ...);
 
 /* Writes topology as DOT, for drawing. */
 void xk_topology_draw(const struct xk_topology *topology, FILE *stream);

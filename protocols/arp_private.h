@@ -62,6 +62,8 @@ struct arp {
 	struct arp_entry *entries;
 	struct arp_entry **buckets;
 	unsigned bucket_mask;
+	unsigned used_count; /* of entries, the first so many; the others were never used */
+	xk_event_handler *timeout;
 	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
 };
 

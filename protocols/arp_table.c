@@ -18,27 +18,35 @@ arp_table_init(struct arp *arp, xk_event_handler *timeout)
 		buckets *= 2;
 	arp->bucket_mask = buckets - 1;
 	arp->buckets = calloc(buckets, sizeof(struct arp_entry *));
-	arp->entries = calloc(arp->entry_count, sizeof(*arp->entries));
+	arp->entries = reallocarray(NULL, arp->entry_count, sizeof(*arp->entries));
 	if (arp->buckets == NULL || arp->entries == NULL)
 		return -ENOMEM;
+	arp->timeout = timeout;
 	TAILQ_INIT(&arp->by_use);
-	for (unsigned i = 0; i < arp->entry_count; i++) {
-		struct arp_entry *e = &arp->entries[i];
-
-		e->arp = arp;
-		xk_event_init(&e->timer, arp->protocol.kernel, timeout, e);
-		xk_semaphore_init(&e->answered, &arp->protocol, 0);
-		TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
-	}
 	return 0;
+}
+
+/*
+ * The first entry that was never used, from now on in the list; there is one. Memory of those to come is not touched: it
+ * costs nothing yet.
+ */
+static struct arp_entry *
+arp_table_fresh(struct arp *arp)
+{
+	struct arp_entry *e = &arp->entries[arp->used_count];
+
+	arp->used_count++;
+	*e = (struct arp_entry){ .arp = arp };
+	xk_event_init(&e->timer, arp->protocol.kernel, arp->timeout, e);
+	xk_semaphore_init(&e->answered, &arp->protocol, 0);
+	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
+	return e;
 }
 
 void
 arp_table_fini(struct arp *arp)
 {
-	bool made = arp->buckets != NULL && arp->entries != NULL;
-
-	for (unsigned i = 0; made && i < arp->entry_count; i++) {
+	for (unsigned i = 0; i < arp->used_count; i++) {
 		struct arp_entry *e = &arp->entries[i];
 
 		xk_event_cancel(&e->timer);
@@ -108,6 +116,13 @@ arp_table_remove(struct arp *arp, struct arp_entry *e, enum arp_state state)
 	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
 }
 
+/* Whether e is about a host. */
+static bool
+arp_table_is_in(const struct arp_entry *e)
+{
+	return e->state == ARP_ASKING || e->state == ARP_KNOWN;
+}
+
 static bool
 arp_table_may_replace(const struct arp_entry *e, bool learning)
 {
@@ -118,14 +133,15 @@ arp_table_may_replace(const struct arp_entry *e, bool learning)
 static struct arp_entry *
 arp_table_insert(struct arp *arp, uint32_t host, bool learning, struct arp_queue *queue)
 {
-	struct arp_entry *e, **bucket = arp_table_bucket(arp, host);
+	struct arp_entry *e = TAILQ_FIRST(&arp->by_use), **bucket = arp_table_bucket(arp, host);
 
-	e = TAILQ_FIRST(&arp->by_use);
 	while (e != NULL && !arp_table_may_replace(e, learning))
 		e = TAILQ_NEXT(e, by_use);
+	if ((e == NULL || arp_table_is_in(e)) && arp->used_count < arp->entry_count)
+		e = arp_table_fresh(arp);
 	if (e == NULL)
 		return NULL;
-	if (e->state == ARP_ASKING || e->state == ARP_KNOWN) {
+	if (arp_table_is_in(e)) {
 		arp_table_take_queue(e, queue);
 		arp_table_remove(arp, e, ARP_FREE);
 		xk_count(&arp->protocol, ARP_COUNT_REPLACED);

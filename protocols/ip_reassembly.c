@@ -16,21 +16,37 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 {
 	memset(table, 0, sizeof(*table));
 	table->limits = *limits;
-	table->all_datagrams = calloc(limits->datagrams, sizeof(*table->all_datagrams));
-	table->all_pieces = calloc(limits->fragments, sizeof(*table->all_pieces));
+	/* Not cleared: what was never used costs no memory. */
+	table->all_datagrams = reallocarray(NULL, limits->datagrams, sizeof(*table->all_datagrams));
+	table->all_pieces = reallocarray(NULL, limits->fragments, sizeof(*table->all_pieces));
 	if (table->all_datagrams == NULL || table->all_pieces == NULL) {
 		ip_reassembly_fini(table);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < limits->datagrams; i++) {
-		table->all_datagrams[i].younger = table->free_datagrams;
-		table->free_datagrams = &table->all_datagrams[i];
-	}
-	for (uint32_t i = 0; i < limits->fragments; i++) {
-		table->all_pieces[i].next = table->free_pieces;
-		table->free_pieces = &table->all_pieces[i];
-	}
 	return 0;
+}
+
+/* One that is free, of those given back or else of those never used. There is one. */
+static struct ip_reassembly_datagram *
+ip_reassembly_datagram_take(struct ip_reassembly *table)
+{
+	struct ip_reassembly_datagram *d = table->free_datagrams;
+
+	if (d == NULL)
+		return &table->all_datagrams[table->used_datagrams++];
+	table->free_datagrams = d->younger;
+	return d;
+}
+
+static struct ip_reassembly_piece *
+ip_reassembly_piece_take(struct ip_reassembly *table)
+{
+	struct ip_reassembly_piece *piece = table->free_pieces;
+
+	if (piece == NULL)
+		return &table->all_pieces[table->used_pieces++];
+	table->free_pieces = piece->next;
+	return piece;
 }
 
 void
@@ -155,8 +171,7 @@ ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_frag
 		ip_reassembly_evict(table, &fragment->source, 0, NULL, discarded);
 	if (table->datagrams >= limits->datagrams)
 		ip_reassembly_evict(table, NULL, 0, NULL, discarded);
-	d = table->free_datagrams;
-	table->free_datagrams = d->younger;
+	d = ip_reassembly_datagram_take(table);
 	*d = (struct ip_reassembly_datagram){ .older = table->youngest,
 					      .source = fragment->source,
 					      .destination = fragment->destination,
@@ -251,9 +266,8 @@ static void
 ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d, struct ip_reassembly_piece **at,
 		     uint32_t start, uint32_t end, struct xk_msg *m)
 {
-	struct ip_reassembly_piece *piece = table->free_pieces;
+	struct ip_reassembly_piece *piece = ip_reassembly_piece_take(table);
 
-	table->free_pieces = piece->next;
 	*piece = (struct ip_reassembly_piece){ *at, m, start, end };
 	*at = piece;
 	if (piece->next == NULL)

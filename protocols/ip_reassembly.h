@@ -88,6 +88,7 @@ struct ip_reassembly {
 	uint32_t tick;
 	struct ip_reassembly_datagram *free_datagrams; /* by younger */
 	struct ip_reassembly_piece *free_pieces;
+	uint32_t used_datagrams, used_pieces; /* so many of all were ever used */
 	struct ip_reassembly_datagram *all_datagrams;
 	struct ip_reassembly_piece *all_pieces;
 };

@@ -1,6 +1,7 @@
 /*
  * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures how long
- * that takes. Each instance is a server; it becomes a client when a program says so (udptest.h).
+ * that takes. Each instance is a server; it becomes a client when a program says so (udptest.h), or by itself if the
+ * setting `peer` names a server: then one run of `rounds`, after `start`, whose end is traced (level events) and counted.
  *
  * The client sends its next request from the demux of the echo before it, so that a round trip is the graph twice up
  * and twice down and nothing else: no thread waits. A round trip lasts from one request to the next and includes the
@@ -10,8 +11,9 @@
  *               a pattern that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      the session below answers
- * Settings:     port, serve, timeout, silence
- * Counters:     messages (delivered here, requests and echoes), lost, unsent (the protocol below would not)
+ * Settings:     port, serve, timeout, silence; peer, rounds, size, start
+ * Counters:     messages (delivered here, requests and echoes), lost, unsent (the protocol below would not); of the run
+ *               that `peer` has started, when it has ended: rounds, rtt_min_ns, rtt_mean_ns, rtt_max_ns
  * Drops:        late, bad: echoes that are not the one awaited; no_session: requests while serve=no
  * Not done:     several clients in one instance; several requests under way
  * Graph:        udptest -> udp
@@ -28,10 +30,19 @@
 
 enum { UDPTEST_NUMBER_LEN = 8, UDPTEST_LOOKS = 4, UDPTEST_RETRY_US = 100000 };
 enum udptest_drop { UDPTEST_LATE = XK_DROP_OWN, UDPTEST_BAD };
-enum udptest_counter { UDPTEST_MESSAGES, UDPTEST_LOST, UDPTEST_UNSENT };
+enum udptest_counter {
+	UDPTEST_MESSAGES,
+	UDPTEST_LOST,
+	UDPTEST_UNSENT,
+	UDPTEST_ROUNDS,
+	UDPTEST_RTT_MIN,
+	UDPTEST_RTT_MEAN,
+	UDPTEST_RTT_MAX,
+};
 
 static const char *const udptest_drops[] = { "late", "bad", NULL };
-static const char *const udptest_counters[] = { "messages", "lost", "unsent", NULL };
+static const char *const udptest_counters[] = { "messages",   "lost",        "unsent",     "rounds",
+						"rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
 
 /* Whose turn it is, in udptest.turn: nobody's (no run), an echo's (its number is awaited), or somebody's who acts. */
 #define UDPTEST_NO_RUN UINT64_MAX
@@ -42,6 +53,8 @@ struct udptest {
 	/* settings */
 	uint64_t port, timeout_ns, silence_ns;
 	bool serve;
+	uint32_t peer; /* 0: a program starts the client */
+	uint64_t rounds, size, start_ns;
 
 	_Atomic(struct xk_session *) session; /* the client's; NULL: not open */
 	uint32_t host;                        /* whom it is open to */
@@ -55,6 +68,9 @@ struct udptest {
 	struct xk_udptest_result result;
 	uint64_t number; /* of the last request; never used twice */
 	uint64_t warm_up_left;
+	/* of the run that begins by itself */
+	struct xk_event starter;
+	uint64_t rtt_sum_ns, rtt_min_ns, rtt_max_ns;
 };
 
 /* ---- what a message looks like ---- */
@@ -353,6 +369,58 @@ xk_udptest_close(struct xk_protocol *udptest)
 	return 0;
 }
 
+/* ---- the run that begins by itself ---- */
+
+static void
+udptest_own_record(void *argument, uint64_t rtt_ns)
+{
+	struct udptest *u = argument;
+
+	u->rtt_sum_ns += rtt_ns;
+	if (rtt_ns < u->rtt_min_ns)
+		u->rtt_min_ns = rtt_ns;
+	if (rtt_ns > u->rtt_max_ns)
+		u->rtt_max_ns = rtt_ns;
+}
+
+static void
+udptest_own_finished(void *argument, const struct xk_udptest_result *result)
+{
+	struct udptest *u = argument;
+	_Atomic uint64_t *counters = u->protocol.counters;
+	uint64_t min_ns = result->rounds == 0 ? 0 : u->rtt_min_ns;
+	uint64_t mean_ns = result->rounds == 0 ? 0 : u->rtt_sum_ns / result->rounds;
+
+	atomic_store_explicit(&counters[UDPTEST_ROUNDS], result->rounds, memory_order_relaxed);
+	atomic_store_explicit(&counters[UDPTEST_RTT_MIN], min_ns, memory_order_relaxed);
+	atomic_store_explicit(&counters[UDPTEST_RTT_MEAN], mean_ns, memory_order_relaxed);
+	atomic_store_explicit(&counters[UDPTEST_RTT_MAX], u->rtt_max_ns, memory_order_relaxed);
+	xk_trace(&u->protocol, XK_TRACE_EVENTS, "%s: %llu rounds, %llu lost, rtt %llu to %llu, mean %llu ns",
+		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
+		 (unsigned long long)result->lost, (unsigned long long)min_ns, (unsigned long long)u->rtt_max_ns,
+		 (unsigned long long)mean_ns);
+}
+
+/* Without a shepherd to begin with, it tries again. */
+static void
+udptest_start_by_itself(struct xk_event *event, void *argument)
+{
+	struct udptest *u = argument;
+	struct xk_udptest_run run = {
+		.host = u->peer,
+		.port = (uint16_t)u->port,
+		.size = (uint32_t)u->size,
+		.rounds = u->rounds,
+		.record = udptest_own_record,
+		.finished = udptest_own_finished,
+		.argument = u,
+	};
+
+	u->rtt_min_ns = UINT64_MAX;
+	if (xk_udptest_start(&u->protocol, &run) != 0)
+		xk_event_schedule(event, UDPTEST_RETRY_US);
+}
+
 /* ---- the protocol ---- */
 
 static void
@@ -371,6 +439,7 @@ udptest_init(struct xk_protocol *self)
 
 	atomic_store_explicit(&u->turn, UDPTEST_NO_RUN, memory_order_relaxed);
 	xk_event_init(&u->watchdog, self->kernel, udptest_watch, u);
+	xk_event_init(&u->starter, self->kernel, udptest_start_by_itself, u);
 	u->pattern = udptest_pattern_new();
 	if (u->pattern == NULL)
 		return -ENOMEM;
@@ -379,6 +448,8 @@ udptest_init(struct xk_protocol *self)
 		error = xk_open_enable(self, self, xk_lower(self, 0), &participants);
 	if (error != 0)
 		free(u->pattern);
+	else if (u->peer != 0)
+		xk_event_schedule(&u->starter, u->start_ns / 1000);
 	return error;
 }
 
@@ -431,6 +502,13 @@ static const struct xk_setting udptest_settings[] = {
 	  "after this a request whose echo has not come is lost", 1000000, UINT64_C(60000000000) },
 	{ "silence", XK_SETTING_TIME, offsetof(struct udptest, silence_ns), "10s",
 	  "after this without any echo a run fails", 1000000, UINT64_C(3600000000000) },
+	{ "peer", XK_SETTING_HOST, offsetof(struct udptest, peer), NULL, "the server of a run that begins by itself", 0,
+	  0 },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct udptest, rounds), "1000", "... its round trips", 1, UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct udptest, size), "1", "... bytes of its messages", 1,
+	  XK_UDPTEST_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct udptest, start_ns), "0s", "... how long after the boot it begins",
+	  0, UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 

@@ -118,6 +118,7 @@ cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz' $fixed_addresses
 	cunit "sanitized docs/examples/test_asp" $fixed_addresses build/sanitize/tests/test_example
 	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
+	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
 	unit threads build/tsan 'xkernel protocols' $fixed_addresses
 }
 if [ "$long" -ne 0 ]; then

@@ -1,6 +1,6 @@
 /* host.c - see host.h. */
 #define _GNU_SOURCE
-#include "tools/host.h"
+#include "tools/host_private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,9 +33,10 @@ enum {
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
 
 static const struct host_link host_links[] = {
-	{ "virtio", "two processes over shared memory (virtio-user to vhost-user)", HOST_HAS_DPDK, false, true },
-	{ "ring", "two hosts in one process over DPDK rings", HOST_HAS_DPDK, true, false },
-	{ "sim", "two hosts in one process over queues in memory, without DPDK", true, true, true },
+	{ "virtio", "two processes over shared memory (virtio-user to vhost-user)", HOST_HAS_DPDK, false, false, true },
+	{ "ring", "two hosts in one process over DPDK rings", HOST_HAS_DPDK, true, false, false },
+	{ "memory", "two hosts in one process over queues in memory, without DPDK", true, true, false, true },
+	{ "sim", "two simulated hosts on virtual time", true, true, true, true },
 };
 
 /* ---- links ---- */
@@ -75,7 +76,7 @@ host_link_find(const struct options_program *program, const char *name, int driv
 
 /* ---- platform and ports ---- */
 
-static int
+int
 host_fail(const struct host *host, const char *what, const char *why)
 {
 	fprintf(stderr, "%s: %s: %s: %s\n", host->options.program, host->options.name, what, why);
@@ -83,6 +84,12 @@ host_fail(const struct host *host, const char *what, const char *why)
 }
 
 #ifdef XK_HAVE_DPDK
+
+static bool
+host_is_on_dpdk(const struct host *host)
+{
+	return host->world == NULL && strcmp(host->options.link->name, "memory") != 0;
+}
 
 static int
 host_open_dpdk(struct host *host)
@@ -141,7 +148,7 @@ host_count_device(const struct host *host, unsigned port, struct pair_counts *co
 	struct xk_dpdk_port_counts device;
 	char name[PAIR_NAME];
 
-	if (strcmp(host->options.link->name, "sim") == 0)
+	if (!host_is_on_dpdk(host))
 		return;
 	xk_dpdk_port_counts(host->ports[port], &device);
 	snprintf(name, sizeof(name), "%.40s.no_peer", host->port_nodes[port]);
@@ -237,7 +244,7 @@ host_sweep(const char *prefix)
 static int
 host_open_platform(struct host *host)
 {
-	if (strcmp(host->options.link->name, "sim") != 0)
+	if (strcmp(host->options.link->name, "memory") != 0)
 		return host_open_dpdk(host);
 	host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	return host->platform == NULL ? host_fail(host, "the platform in memory", strerror(ENOMEM)) : 0;
@@ -292,7 +299,7 @@ host_trace(struct host *host)
 		p->trace_level = XK_TRACE_MESSAGES;
 }
 
-static int
+int
 host_compose(struct host *host)
 {
 	struct xk_graph_errors errors = { .list = NULL };
@@ -332,6 +339,8 @@ host_open_both(struct host hosts[2], const struct host_options options[2])
 	int status = 0;
 
 	hosts[1] = (struct host){ .options = options[1] };
+	if (options[0].link->simulated)
+		return host_world_open(hosts, options);
 	for (unsigned i = 0; i < 2 && status == 0; i++) {
 		status = host_load(&hosts[i], &options[i]);
 		if (status == 0)
@@ -359,6 +368,8 @@ host_start(struct host *host)
 static void
 host_close_kernel(struct host *host)
 {
+	if (host->world != NULL)
+		return;
 	if (host->started)
 		xk_kernel_stop(host->kernel);
 	if (host->kernel != NULL)
@@ -381,7 +392,7 @@ host_close_platform(struct host *host)
 		return OPTIONS_FAILURE;
 	}
 #ifdef XK_HAVE_DPDK
-	if (strcmp(host->options.link->name, "sim") != 0)
+	if (host_is_on_dpdk(host))
 		xk_dpdk_stop(platform);
 	else
 #endif
@@ -395,7 +406,9 @@ host_close(struct host *host)
 	int status = 0;
 
 	host_close_kernel(host);
-	if (host->platform != NULL)
+	if (host->world != NULL)
+		status = host_world_close(host);
+	else if (host->platform != NULL)
 		status = host_close_platform(host);
 	xk_graph_free(host->graph);
 	*host = (struct host){ .port_count = 0 };

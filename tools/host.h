@@ -22,6 +22,7 @@ struct host_link {
 	const char *name, *help;
 	bool available;  /* in this build */
 	bool in_process; /* joins two hosts of one process */
+	bool simulated;  /* on virtual time */
 	bool can_sleep;  /* the drivers interrupt and adaptive work */
 };
 
@@ -45,10 +46,18 @@ struct host_options {
 	unsigned threads;
 	int core; /* -1: any */
 	bool yields, trace;
+	/* of --link sim */
+	uint64_t seed;
+	/* Names of presets: what the link is like, what things cost on a host; NULL: ethernet10, decstation. */
+	const char *preset, *costs;
 };
+
+/* A world that hosts of --link sim stand in together (host_sim.c). */
+struct host_world;
 
 struct host {
 	struct host_options options;
+	struct host_world *world; /* NULL: the real one */
 	struct xk_graph *graph;
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
@@ -89,6 +98,12 @@ void host_counts(struct host *host, struct pair_counts *counts);
 /* Calls tell(argument, "INSTANCE.COUNTER", count) for every counter of every protocol. */
 void host_each_counter(const struct host *host, void (*tell)(void *argument, const char *name, uint64_t count),
 		       void *argument);
+
+/*
+ * Lets virtual time pass until go_on(context) is false. False: nothing will happen any more, and it still is true. For
+ * hosts with a world.
+ */
+bool host_world_run(struct host *host, bool (*go_on)(void *context), void *context);
 
 /* What a protocol's counter says; 0 where there is none of this name. */
 uint64_t host_counter(const struct xk_protocol *protocol, const char *name);

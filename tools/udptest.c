@@ -404,7 +404,9 @@ udptest_serve_pair(const struct udptest_options *options, const struct host_link
 int
 main(int argc, char **argv)
 {
-	struct udptest_options options = { .link = "virtio", .driver = UDPTEST_DRIVER_ABSENT, .rounds = 10000 };
+	struct udptest_options options = {
+		.link = "virtio", .driver = UDPTEST_DRIVER_ABSENT, .rounds = 10000, .seed = 1
+	};
 	struct options_texts operands;
 	const struct host_link *link;
 	int signals, status;

@@ -16,11 +16,11 @@
 enum { UDPTEST_DRIVER_ABSENT = 3 };
 
 struct udptest_options {
-	const char *graph, *link, *client, *json, *pcap, *end;
+	const char *graph, *link, *client, *json, *pcap, *end, *preset, *costs;
 	struct options_texts sets;
 	struct options_numbers modes, handoffs, threads, cores, sizes;
 	unsigned driver; /* UDPTEST_DRIVER_ABSENT: not given */
-	uint64_t rounds, control;
+	uint64_t rounds, control, seed;
 	bool server, trace, compiled;
 	char path[HOST_PATH]; /* of the graph where none is given */
 };

@@ -97,6 +97,39 @@ udptest_await(struct udptest_end *end, int stop)
 	return 0;
 }
 
+/* Of a simulated end: its world goes on until the run has finished. */
+struct udptest_watch {
+	struct udptest_end *end;
+	int stop;
+	unsigned steps;
+	bool stopped;
+};
+
+enum { UDPTEST_LOOK_EVERY = 1 << 16 /* steps of the world, for the descriptor `stop` */ };
+
+static bool
+udptest_goes_on(void *context)
+{
+	struct udptest_watch *watch = context;
+	struct pollfd stop = { .fd = watch->stop, .events = POLLIN };
+
+	if (++watch->steps % UDPTEST_LOOK_EVERY == 0)
+		watch->stopped = poll(&stop, 1, 0) > 0;
+	return !watch->stopped && !atomic_load_explicit(&watch->end->done, memory_order_acquire);
+}
+
+static int
+udptest_simulate(struct udptest_end *end, int stop)
+{
+	struct udptest_watch watch = { .end = end, .stop = stop };
+	bool ended = host_world_run(&end->host, udptest_goes_on, &watch);
+
+	udptest_report_losses(end, 0);
+	if (watch.stopped)
+		return -ECANCELED;
+	return ended ? 0 : -EDEADLK;
+}
+
 static void
 udptest_explain(const struct udptest_end *end, const struct pair_block *block, struct pair_result *result)
 {
@@ -117,8 +150,7 @@ udptest_explain(const struct udptest_end *end, const struct pair_block *block, s
 			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
 			 end->result.max_packet, block->size);
 	else if (result->error == -EDEADLK)
-		snprintf(result->why, sizeof(result->why), "nothing has happened for %d s: the engine stands still",
-			 UDPTEST_STILL_S);
+		snprintf(result->why, sizeof(result->why), "nothing happens any more: the engine stands still");
 	else
 		snprintf(result->why, sizeof(result->why), "no session to %s: %s", host, strerror(-result->error));
 }
@@ -144,7 +176,7 @@ udptest_end_run(void *argument, const struct pair_block *block, struct pair_resu
 	end->result = (struct xk_udptest_result){ .error = 0 };
 	error = xk_udptest_start(end->test, &run);
 	if (error == 0)
-		error = udptest_await(end, stop);
+		error = end->host.world != NULL ? udptest_simulate(end, stop) : udptest_await(end, stop);
 	if (error == -ECANCELED)
 		return false;
 	result->error = error != 0 ? error : end->result.error;
@@ -210,7 +242,9 @@ udptest_end_counts(void *argument, struct pair_counts *counts)
 
 	host_counts(&end->host, counts);
 	counts->messages = host_counter(end->test, "messages");
-	if (end->owns_process && getrusage(RUSAGE_SELF, &usage) == 0)
+	if (end->host.world != NULL)
+		counts->process_switches = counts->driver_switches + counts->thread_switches;
+	else if (end->owns_process && getrusage(RUSAGE_SELF, &usage) == 0)
 		counts->process_switches = (uint64_t)usage.ru_nvcsw;
 }
 
@@ -260,5 +294,8 @@ udptest_host_options(const struct udptest_options *options, const struct host_li
 		.core = (int)options->cores.value[which],
 		.yields = options->cores.value[0] == options->cores.value[1],
 		.trace = options->trace,
+		.seed = options->seed,
+		.preset = options->preset,
+		.costs = options->costs,
 	};
 }

@@ -1,6 +1,7 @@
 /* udptest_options.c - the options of udptest, and what stands for those that are not given. */
 #include <inttypes.h>
 
+#include "platform/sim/sim.h"
 #include "tools/udptest.h"
 
 enum {
@@ -88,7 +89,24 @@ static const struct options_option udptest_table[] = {
 	  .kind = OPTIONS_TEXT,
 	  .offset = UDPTEST_AT(link),
 	  .argument = "LINK",
-	  .help = "what joins the ends: virtio (default), ring, sim" },
+	  .help = "what joins the ends: virtio (default), ring, memory;\n"
+		  "sim: two simulated hosts on virtual time" },
+	{ .name = "seed",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = UDPTEST_AT(seed),
+	  .argument = "S",
+	  .max = UINT64_MAX,
+	  .help = "of --link sim: the same seed gives the same run (1)" },
+	{ .name = "preset",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(preset),
+	  .argument = "NAME",
+	  .help = "of --link sim: what the link is like (ethernet10)" },
+	{ .name = "costs",
+	  .kind = OPTIONS_TEXT,
+	  .offset = UDPTEST_AT(costs),
+	  .argument = "NAME",
+	  .help = "of --link sim: what threads and stacks cost (decstation)" },
 	{ .name = "trace",
 	  .kind = OPTIONS_FLAG,
 	  .offset = UDPTEST_AT(trace),
@@ -178,6 +196,22 @@ udptest_check_ends(const struct udptest_options *options)
 	return false;
 }
 
+static bool
+udptest_check_simulated(const struct udptest_options *options, const struct host_link *link)
+{
+	if (!link->simulated && (options->preset != NULL || options->costs != NULL))
+		options_misuse(&udptest_program, "--preset and --costs are of --link sim");
+	else if (options->preset != NULL && sim_link_preset_find(options->preset) == NULL)
+		options_misuse(&udptest_program, "--preset: there is no link \"%s\"; docs/links.md lists them",
+			       options->preset);
+	else if (options->costs != NULL && xk_sim_costs_find(options->costs) == NULL)
+		options_misuse(&udptest_program, "--costs: there is no \"%s\"; there are: none, decstation, modern",
+			       options->costs);
+	else
+		return true;
+	return false;
+}
+
 static void
 udptest_default(struct options_numbers *list, unsigned count, uint64_t first, uint64_t second)
 {
@@ -202,6 +236,8 @@ udptest_complete(struct udptest_options *options, const struct host_link **link)
 	if ((*link)->in_process && (options->server || options->client != NULL))
 		return options_misuse(&udptest_program, "--link %s joins hosts of one process: there is no lone end",
 				      options->link);
+	if (!udptest_check_simulated(options, *link))
+		return OPTIONS_MISUSE;
 	if (options->driver == UDPTEST_DRIVER_ABSENT)
 		options->driver = (*link)->can_sleep ? XK_DRIVER_INTERRUPT : XK_DRIVER_POLL;
 	if (options->graph == NULL)

@@ -16,6 +16,7 @@ static const struct {
 	{ "check", xk_check_main, "whether a graph file can be composed, and if not, why" },
 	{ "draw", xk_draw_main, "a picture of a graph file" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
+	{ "run", xk_run_main, "a network of hosts in the simulator" },
 	{ "bench", xk_bench_main, "times a graph in one process" },
 };
 

@@ -5,5 +5,6 @@
 int xk_check_main(int argc, char **argv);
 int xk_draw_main(int argc, char **argv);
 int xk_protocols_main(int argc, char **argv);
+int xk_run_main(int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * xk_draw.c - xk draw GRAPH -o FILE: a picture of a graph, laid out by graphviz's dot from text that is written here:
+ * xk_draw.c - xk draw FILE -o FILE: a picture of a graph or a network, laid out by graphviz's dot from text that is written here:
  * the graph file's own drawing attributes, which could name other files, never reach it. dot is a process of its own,
  * since its library does not give back what it takes.
  */
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "graphs/graph.h"
+#include "tools/net_settings.h"
 #include "tools/options.h"
 #include "tools/xk.h"
 
@@ -38,13 +38,31 @@ static const struct options_option draw_options[] = {
 static const struct options_program draw_program = {
 	.name = "xk draw",
 	.usage = "GRAPH -o FILE [--set NODE.ATTRIBUTE=VALUE]...",
-	.about = "Draws a graph file. In the picture messages arrive at the bottom; a dashed frame is a virtual\n"
+	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they "
+		 "join\n"
+		 "two hosts; the hosts of a count are one box. In the picture of a graph messages arrive at the "
+		 "bottom; a dashed frame is a virtual\n"
 		 "protocol, which has no header; a dotted edge is asked and carries no messages; red is an explicit\n"
 		 "handoff, amber a budget. Exit status 1: the graph is refused, or FILE cannot be written.",
 	.options = draw_options,
 	.operands_min = 1,
 	.operands_max = 1,
 };
+
+/* What is to be drawn: one of them. */
+struct draw_what {
+	struct xk_graph *graph;
+	struct xk_topology *net;
+};
+
+static void
+draw_write(const struct draw_what *what, FILE *stream)
+{
+	if (what->net != NULL)
+		xk_topology_draw(what->net, stream);
+	else
+		xk_graph_draw(what->graph, stream);
+}
 
 static int
 draw_cannot_write(const char *file)
@@ -54,14 +72,14 @@ draw_cannot_write(const char *file)
 }
 
 static int
-draw_dot(const struct xk_graph *graph, const char *file)
+draw_dot(const struct draw_what *what, const char *file)
 {
 	FILE *stream = fopen(file, "we");
 	bool written;
 
 	if (stream == NULL)
 		return draw_cannot_write(file);
-	xk_graph_draw(graph, stream);
+	draw_write(what, stream);
 	written = !ferror(stream);
 	if (fclose(stream) == 0 && written)
 		return OPTIONS_SUCCESS;
@@ -96,14 +114,14 @@ draw_run_dot(int from, int to)
 }
 
 static int
-draw_svg(const struct xk_graph *graph, const char *file)
+draw_svg(const struct draw_what *what, const char *file)
 {
 	FILE *source = tmpfile();
 	int output, status;
 
 	if (source == NULL)
 		return draw_cannot_write("a temporary file");
-	xk_graph_draw(graph, source);
+	draw_write(what, source);
 	if (fflush(source) != 0 || lseek(fileno(source), 0, SEEK_SET) != 0) {
 		fclose(source);
 		return draw_cannot_write("a temporary file");
@@ -117,13 +135,13 @@ draw_svg(const struct xk_graph *graph, const char *file)
 }
 
 static int
-draw_graph(const struct xk_graph *graph, const char *file)
+draw_picture(const struct draw_what *what, const char *file)
 {
 	size_t len = strlen(file);
 
 	if (len > 4 && strcmp(file + len - 4, ".dot") == 0)
-		return draw_dot(graph, file);
-	return draw_svg(graph, file);
+		return draw_dot(what, file);
+	return draw_svg(what, file);
 }
 
 /* -o becomes the option of the table, where names are long. */
@@ -141,7 +159,7 @@ xk_draw_main(int argc, char **argv)
 	struct draw_options o = { 0 };
 	struct xk_graph_errors errors = { 0 };
 	struct options_texts operands;
-	struct xk_graph *graph;
+	struct draw_what what = { NULL, NULL };
 	char output[] = "--output";
 	int status;
 
@@ -151,10 +169,14 @@ xk_draw_main(int argc, char **argv)
 		return status;
 	if (o.output == NULL)
 		return options_misuse(&draw_program, "where is the picture to go? -o FILE");
-	graph = xk_graph_load(operands.text[0], o.sets.text, o.sets.count, xk_protocol_types, &errors);
+	if (xk_topology_is_one(operands.text[0]))
+		what.net = net_load(operands.text[0], o.sets.text, o.sets.count, &errors);
+	else
+		what.graph = xk_graph_load(operands.text[0], o.sets.text, o.sets.count, xk_protocol_types, &errors);
 	xk_graph_errors_print(&errors, stderr);
-	status = graph != NULL ? draw_graph(graph, o.output) : OPTIONS_FAILURE;
+	status = what.net != NULL || what.graph != NULL ? draw_picture(&what, o.output) : OPTIONS_FAILURE;
 	xk_graph_errors_clear(&errors);
-	xk_graph_free(graph);
+	xk_graph_free(what.graph);
+	xk_topology_free(what.net);
 	return status;
 }

@@ -24,7 +24,7 @@ static const struct options_program protocols_program = {
 static const char *const protocols_setting_types[] = {
 	[XK_SETTING_UINT] = "number",       [XK_SETTING_BOOL] = "yes or no", [XK_SETTING_TIME] = "time",
 	[XK_SETTING_STRING] = "text",       [XK_SETTING_HOST] = "host",      [XK_SETTING_NETWORK] = "host/bits",
-	[XK_SETTING_LINK] = "link address",
+	[XK_SETTING_LINK] = "link address", [XK_SETTING_RATE] = "rate",      [XK_SETTING_PROBABILITY] = "probability",
 };
 
 static void
@@ -94,33 +94,14 @@ protocols_print_numbers(const struct xk_protocol_type *type)
 }
 
 static void
-protocols_print_bound(const struct xk_setting *setting, uint64_t bound)
-{
-	static const struct {
-		uint64_t ns;
-		const char *unit;
-	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" } };
-	unsigned i = 0;
-
-	if (setting->type != XK_SETTING_TIME) {
-		printf("%" PRIu64, bound);
-		return;
-	}
-	while (bound % units[i].ns != 0)
-		i++;
-	printf("%" PRIu64 "%s", bound / units[i].ns, units[i].unit);
-}
-
-static void
 protocols_print_setting(const struct xk_setting *setting)
 {
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+
 	printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
-	if (setting->min != 0 || setting->max != 0) {
-		printf(" from ");
-		protocols_print_bound(setting, setting->min);
-		printf(" to ");
-		protocols_print_bound(setting, setting->max);
-	}
+	if (setting->min != 0 || setting->max != 0)
+		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
+		       xk_setting_print(setting->type, setting->max, max));
 	if (setting->initial != NULL)
 		printf(", %s unless set", setting->initial);
 	printf("; %s\n", setting->help);

@@ -66,4 +66,11 @@ xk_put48(uint8_t *p, uint64_t v)
 	xk_put32(p + 2, (uint32_t)v);
 }
 
+static inline void
+xk_put64(uint8_t *p, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
 #endif

@@ -120,6 +120,8 @@ driver_fire(struct xk_shepherd *self)
 	self->load = XK_LOAD_EVENT;
 	event->handler(event, event->argument);
 	xk_wheel_fired(kernel->wheel, event);
+	if (xk_on_driver(self))
+		kernel->driver.events_due = xk_wheel_next_us(kernel->wheel) <= kernel->driver.now_ns / 1000;
 	return true;
 }
 
@@ -250,6 +252,9 @@ driver_must_stay(struct xk_kernel *kernel, uint64_t deadline_ns, bool full)
 {
 	struct xk_driver *driver = &kernel->driver;
 
+	/* A platform's own threads take turns: nobody else has done anything, and a frame that came has called wake. */
+	if (kernel->platform->threads != NULL && !full)
+		return driver_runnable(kernel) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
 	return driver_runnable(kernel) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
 	       driver_deadline(kernel) < deadline_ns || driver_take(kernel) ||
 	       (full && xk_pool_room(&kernel->pool) > 0);

@@ -86,7 +86,14 @@ struct xk_shepherd {
 	unsigned number; /* for traces: "stack 3" */
 };
 
-/* A thread of the operating system that runs shepherds. */
+/* For a thread of the pool: a shepherd that has left the driver, or a message that has arrived; or neither. */
+struct xk_work {
+	struct xk_shepherd *shepherd;
+	struct xk_msg *m;
+	struct xk_port *port;
+};
+
+/* A thread that runs shepherds. */
 struct xk_runner {
 	enum xk_runner_kind kind;
 	struct xk_kernel *kernel;
@@ -97,10 +104,11 @@ struct xk_runner {
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
 	_Atomic uint64_t switches_before;                    /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
-	pthread_t thread;       /* the operating system's */
-	void *name;             /* a platform's own */
-	_Atomic int tid;        /* 0: not running, or a platform's own */
-	struct xk_token token; /* an idle pool thread waits here */
+	pthread_t thread;      /* the operating system's */
+	void *name;            /* a platform's own */
+	_Atomic int tid;       /* 0: not running, or a platform's own */
+	struct xk_token token; /* an idle pool thread waits here, */
+	struct xk_work given;  /* for this; nothing: it is to look for itself */
 	struct xk_runner *idle_next;
 	struct xk_runner *all_next;
 	unsigned number;
@@ -189,15 +197,10 @@ void xk_epoch_drain(struct xk_kernel *kernel);
 
 enum { XK_INPUT_QUEUE = 1024 };
 
-struct xk_input {
-	struct xk_msg *m;
-	struct xk_port *port;
-};
-
 struct xk_pool {
 	_Atomic uint32_t lock;
 	struct xk_shepherd *run_first, **run_last; /* runnable shepherds, in order */
-	struct xk_input *inputs;                   /* messages, a ring of XK_INPUT_QUEUE; NULL: IPP only, so far */
+	struct xk_work *inputs;                    /* messages, a ring of XK_INPUT_QUEUE; NULL: IPP only, so far */
 	unsigned input_first, input_count;
 	_Atomic unsigned queued;  /* both, for looking without the lock */
 	struct xk_runner *idle;   /* youngest first */
@@ -217,9 +220,9 @@ int xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode);
 int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
 /* Room for messages. */
 unsigned xk_pool_room(struct xk_pool *pool);
-/* Queues a burst and wakes min(waiting, queued) threads. There must be room. Driver. */
+/* Gives messages to threads that wait and wakes these; queues the others, for which there must be room. Driver. */
 void xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count);
-/* Queues a runnable shepherd and wakes a thread; where the kernel has no threads, the driver runs it. */
+/* Gives a runnable shepherd to a thread that waits, or queues it; where there are no threads, the driver runs it. */
 void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 
 /* ---- threads, of the operating system or the platform's own (thread.c) ---- */
@@ -317,7 +320,7 @@ struct xk_kernel {
 	pthread_mutex_t events_mutex;
 	pthread_cond_t events_condition; /* threads of the operating system */
 	struct xk_token events_token;    /* a platform's own */
-	bool events_end, events_kicked; /* under the mutex */
+	bool events_end, events_kicked;  /* under the mutex */
 	struct xk_port *ports;
 	struct xk_protocol *protocols;   /* lowers first */
 	struct xk_protocol *initialised; /* the same, once their inits have succeeded */

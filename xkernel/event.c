@@ -120,6 +120,19 @@ event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 	return slot == EVENT_NO_SLOT ? UINT64_MAX : group | (uint64_t)(slot % EVENT_SLOTS) << shift;
 }
 
+/* Nothing is due before. Of a coarse slot with one event it is that event's time: who sleeps need not wake to find it. */
+static uint64_t
+event_next_us(const struct xk_wheel *wheel)
+{
+	unsigned slot = event_first_slot(wheel);
+	const struct xk_event *event;
+
+	if (slot == EVENT_NO_SLOT)
+		return UINT64_MAX;
+	event = wheel->slots[slot].first;
+	return event != NULL && event->next == NULL ? event->due_us : event_slot_start(wheel, slot);
+}
+
 /* Stores when to ask again. True: that is earlier than it was. */
 static bool
 event_publish(struct xk_wheel *wheel, uint64_t next_us)
@@ -203,7 +216,7 @@ xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us)
 	do {
 		xk_spin_lock(&wheel->lock);
 		more = event_step(wheel, now_us, &event);
-		event_publish(wheel, event_slot_start(wheel, event_first_slot(wheel)));
+		event_publish(wheel, event_next_us(wheel));
 		xk_spin_unlock(&wheel->lock);
 	} while (more);
 	return event;
@@ -231,13 +244,13 @@ xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler
 static bool
 event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_us, uint64_t due_us)
 {
-	uint64_t next_us = atomic_load_explicit(&wheel->next_us, memory_order_relaxed), start_us;
+	uint64_t next_us = atomic_load_explicit(&wheel->next_us, memory_order_relaxed);
 
 	if (event->state == XK_EVENT_PENDING)
 		event_unlink(wheel, event);
 	event->state = XK_EVENT_PENDING;
-	/* Nothing is due before next_us; a base near the present gives the event the finest slot. */
-	if (wheel->base_us < now_us && now_us < next_us)
+	/* A base near the present gives the event the finest slot. */
+	if (wheel->base_us < now_us && now_us < event_slot_start(wheel, event_first_slot(wheel)))
 		wheel->base_us = now_us;
 	event->due_us = due_us;
 	if (event->due_us < wheel->floor_us)
@@ -245,15 +258,15 @@ event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_u
 	if (event->due_us < wheel->base_us)
 		event->due_us = wheel->base_us;
 	event_link(wheel, event, wheel->base_us);
-	start_us = event_slot_start(wheel, event->slot);
-	return start_us < next_us && event_publish(wheel, start_us);
+	return event->due_us < next_us && event_publish(wheel, event->due_us);
 }
 
 void
 xk_event_schedule(struct xk_event *event, uint64_t delay_us)
 {
-	struct xk_wheel *wheel = xk_kernel_wheel(event->kernel);
-	uint64_t now_us = xk_kernel_now_us(event->kernel);
+	struct xk_kernel *kernel = event->kernel; /* the event may be over and gone once it is scheduled */
+	struct xk_wheel *wheel = xk_kernel_wheel(kernel);
+	uint64_t now_us = xk_kernel_now_us(kernel);
 	/* UINT64_MAX means that nothing is scheduled. */
 	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
 	bool earlier;
@@ -262,7 +275,7 @@ xk_event_schedule(struct xk_event *event, uint64_t delay_us)
 	earlier = event_schedule_at(wheel, event, now_us, due_us);
 	xk_spin_unlock(&wheel->lock);
 	if (earlier)
-		xk_kernel_kick(event->kernel);
+		xk_kernel_kick(kernel);
 }
 
 enum xk_event_cancelled

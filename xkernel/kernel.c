@@ -572,6 +572,12 @@ kernel_wait_paused(struct xk_kernel *kernel)
 	return false;
 }
 
+enum xk_mode
+xk_kernel_mode(const struct xk_kernel *kernel)
+{
+	return kernel->mode;
+}
+
 int
 xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads)
 {

@@ -96,6 +96,9 @@ void xk_kernel_halt(struct xk_kernel *kernel);
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
 
+/* How it carries messages now. Any context. */
+enum xk_mode xk_kernel_mode(const struct xk_kernel *kernel);
+
 /*
  * Recomputes what crossing each edge has to watch, after edges were changed by hand (handoff override, trace). Main
  * thread.

@@ -169,10 +169,10 @@ struct xk_port {
 };
 
 /*
- * For the port protocol (owner): sends frame m. In the driver it goes at the end of the turn, together with others;
- * otherwise now, or as soon as whoever holds the port's transmit comes by. Where the ring is full, waits as owner's
- * `implicit` says (at most 10 ms in a thread). 0: taken; -ENOBUFS: still the caller's. A shepherd or a foreign thread;
- * may hand off.
+ * For the port protocol (owner): sends frame m. In the driver it goes at the end of the turn, together with others, or
+ * before somebody computes there (xk_work); otherwise now, or as soon as whoever holds the port's transmit comes by.
+ * Where the ring is full, waits as owner's `implicit` says (at most 10 ms in a thread). 0: taken; -ENOBUFS: still the
+ * caller's. A shepherd or a foreign thread; may hand off.
  */
 int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m);
 

@@ -3,8 +3,8 @@
  * start; in IPP mode they go on with shepherds that have left the driver. Both kinds of work may be there at once while
  * the mode changes.
  *
- * Who queues work wakes min(waiting, queued) threads; a thread that finds more work when it has finished takes it
- * without a switch (Björkman 1994, 4.2).
+ * Work goes to a thread that waits, which is woken for it; where none waits it is queued, and a thread that has finished
+ * takes it without a switch (Björkman 1994, 4.2).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -128,20 +128,18 @@ xk_pool_fini(struct xk_pool *pool)
 	pthread_mutex_destroy(&pool->runners_mutex);
 }
 
-/* Under the lock: as many idle threads as there is work for. They are linked by idle_next. */
+/* Under the lock: an idle thread, now in the list *picked (by idle_next), or NULL. */
 static struct xk_runner *
-pool_pick_idle(struct xk_pool *pool, unsigned count)
+pool_pick_idle(struct xk_pool *pool, struct xk_runner **picked)
 {
-	struct xk_runner *picked = NULL;
+	struct xk_runner *runner = pool->idle;
 
-	while (count-- > 0 && pool->idle != NULL) {
-		struct xk_runner *runner = pool->idle;
-
-		pool->idle = runner->idle_next;
-		runner->idle_next = picked;
-		picked = runner;
-	}
-	return picked;
+	if (runner == NULL)
+		return NULL;
+	pool->idle = runner->idle_next;
+	runner->idle_next = *picked;
+	*picked = runner;
+	return runner;
 }
 
 static void
@@ -153,12 +151,6 @@ pool_wake(struct xk_kernel *kernel, struct xk_runner *picked)
 		xk_token_post(kernel, &picked->token);
 		picked = next;
 	}
-}
-
-static unsigned
-pool_queued(const struct xk_pool *pool)
-{
-	return atomic_load_explicit(&pool->queued, memory_order_relaxed);
 }
 
 unsigned
@@ -173,21 +165,31 @@ xk_pool_room(struct xk_pool *pool)
 	return room;
 }
 
+/* Under the lock: to a thread that waits, or to the end of the queue. */
+static void
+pool_put_message(struct xk_pool *pool, const struct xk_work *work, struct xk_runner **picked)
+{
+	struct xk_runner *runner = pool_pick_idle(pool, picked);
+
+	if (runner != NULL) {
+		runner->given = *work;
+		return;
+	}
+	xk_assert(pool->input_count < XK_INPUT_QUEUE);
+	pool->inputs[(pool->input_first + pool->input_count++) % XK_INPUT_QUEUE] = *work;
+	atomic_fetch_add_explicit(&pool->queued, 1, memory_order_relaxed);
+}
+
 void
 xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count)
 {
 	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *picked;
+	struct xk_runner *picked = NULL;
 
 	atomic_fetch_add_explicit(&kernel->busy, count, memory_order_relaxed);
 	xk_spin_lock(&pool->lock);
-	xk_assert(pool->input_count + count <= XK_INPUT_QUEUE);
 	for (unsigned i = 0; i < count; i++)
-		pool->inputs[(pool->input_first + pool->input_count + i) % XK_INPUT_QUEUE] =
-			(struct xk_input){ burst[i], port };
-	pool->input_count += count;
-	atomic_fetch_add_explicit(&pool->queued, count, memory_order_relaxed);
-	picked = pool_pick_idle(pool, pool_queued(pool));
+		pool_put_message(pool, &(struct xk_work){ .m = burst[i], .port = port }, &picked);
 	xk_spin_unlock(&pool->lock);
 	pool_wake(kernel, picked);
 }
@@ -196,18 +198,20 @@ void
 xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 {
 	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *picked;
+	struct xk_runner *picked = NULL, *runner;
 	bool served;
 
 	shepherd->next = NULL;
 	xk_spin_lock(&pool->lock);
 	served = pool->threads > 0;
-	if (served) {
+	runner = pool_pick_idle(pool, &picked);
+	if (runner != NULL) {
+		runner->given.shepherd = shepherd;
+	} else if (served) {
 		*pool->run_last = shepherd;
 		pool->run_last = &shepherd->next;
 		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
 	}
-	picked = pool_pick_idle(pool, 1);
 	xk_spin_unlock(&pool->lock);
 	pool_wake(kernel, picked);
 	if (!served)
@@ -229,20 +233,22 @@ pool_take_shepherd(struct xk_pool *pool)
 	return shepherd;
 }
 
-/* Under the lock. False: there is none. *kick: the driver waits for the room that this has made. */
-static bool
-pool_take_input(struct xk_pool *pool, struct xk_input *input, bool *kick)
+/* Under the lock. *kick: the driver waits for the room that this has made. */
+static struct xk_work
+pool_take_message(struct xk_pool *pool, bool *kick)
 {
+	struct xk_work work;
+
 	if (pool->input_count == 0)
-		return false;
-	*input = pool->inputs[pool->input_first];
+		return (struct xk_work){ .m = NULL };
+	work = pool->inputs[pool->input_first];
 	pool->input_first = (pool->input_first + 1) % XK_INPUT_QUEUE;
 	pool->input_count--;
 	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
 	*kick = pool->was_full && pool->input_count <= XK_INPUT_QUEUE / 2;
 	if (*kick)
 		pool->was_full = false;
-	return true;
+	return work;
 }
 
 static void
@@ -254,12 +260,34 @@ pool_go_on_with(struct xk_runner *runner, struct xk_shepherd *shepherd)
 }
 
 static void
-pool_carry(struct xk_runner *runner, const struct xk_input *input)
+pool_carry(struct xk_runner *runner, const struct xk_work *work)
 {
 	xk_epoch_enter(&runner->shepherd);
-	xk_deliver(input->port, input->m);
+	xk_deliver(work->port, work->m);
 	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
 	xk_epoch_leave(&runner->shepherd);
+}
+
+static void
+pool_do(struct xk_runner *runner, const struct xk_work *work)
+{
+	if (work->shepherd != NULL)
+		pool_go_on_with(runner, work->shepherd);
+	else
+		pool_carry(runner, work);
+	atomic_fetch_sub_explicit(&runner->kernel->busy, 1, memory_order_release);
+}
+
+/* Waits until it is woken for something. Its work, or nothing. */
+static struct xk_work
+pool_wait(struct xk_runner *runner)
+{
+	struct xk_work work;
+
+	xk_token_wait(runner->kernel, &runner->token);
+	work = runner->given;
+	runner->given = (struct xk_work){ .m = NULL };
+	return work;
 }
 
 /* One piece of work, or a wait for it. False: the thread is to end. */
@@ -268,16 +296,16 @@ pool_work(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_pool *pool = &kernel->pool;
-	struct xk_shepherd *shepherd;
-	struct xk_input input = { NULL, NULL };
-	bool has_input = false, kick = false, ends;
+	struct xk_work work = { .m = NULL };
+	bool kick = false, found, ends;
 
 	xk_spin_lock(&pool->lock);
-	shepherd = pool_take_shepherd(pool);
-	if (shepherd == NULL)
-		has_input = pool_take_input(pool, &input, &kick);
+	work.shepherd = pool_take_shepherd(pool);
+	if (work.shepherd == NULL)
+		work = pool_take_message(pool, &kick);
+	found = work.shepherd != NULL || work.m != NULL;
 	ends = pool->ends;
-	if (shepherd == NULL && !has_input && !ends) {
+	if (!found && !ends) {
 		runner->idle_next = pool->idle;
 		pool->idle = runner;
 	}
@@ -285,17 +313,12 @@ pool_work(struct xk_runner *runner)
 
 	if (kick)
 		xk_driver_wake(kernel);
-	if (shepherd != NULL) {
-		pool_go_on_with(runner, shepherd);
-	} else if (has_input) {
-		pool_carry(runner, &input);
-	} else if (!ends) {
-		xk_token_wait(kernel, &runner->token);
-		return true;
-	} else {
+	if (!found && ends)
 		return false;
-	}
-	atomic_fetch_sub_explicit(&kernel->busy, 1, memory_order_release);
+	if (!found)
+		work = pool_wait(runner);
+	if (work.shepherd != NULL || work.m != NULL)
+		pool_do(runner, &work);
 	return true;
 }
 
@@ -312,11 +335,12 @@ static void
 pool_end_threads(struct xk_kernel *kernel)
 {
 	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *picked, *next;
+	struct xk_runner *picked = NULL, *next;
 
 	xk_spin_lock(&pool->lock);
 	pool->ends = true;
-	picked = pool_pick_idle(pool, pool->threads);
+	while (pool_pick_idle(pool, &picked) != NULL)
+		continue;
 	xk_spin_unlock(&pool->lock);
 	pool_wake(kernel, picked);
 	for (struct xk_runner *runner = pool->runners; runner != NULL; runner = runner->all_next)

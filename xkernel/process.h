@@ -48,8 +48,8 @@ uint64_t xk_boots(const struct xk_protocol *self);
 
 /*
  * Computes for work_ns: keeps the processor busy, and lets virtual time pass in the simulator, where frames go on
- * arriving and the driver interrupts a thread that works. A shepherd; holds no lock. Does not hand off: see
- * xk_checkpoint.
+ * arriving and the driver interrupts a thread that works. In the driver, what was pushed before is sent first. A
+ * shepherd; holds no lock. Does not hand off: see xk_checkpoint.
  */
 void xk_work(struct xk_protocol *self, uint64_t work_ns);
 

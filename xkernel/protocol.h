@@ -28,13 +28,15 @@ struct xk_number_of {
 };
 
 enum xk_setting_type {
-	XK_SETTING_UINT,    /* uint64_t: decimal, 0x..., with k, m for 1024s */
-	XK_SETTING_BOOL,    /* bool: yes, no, true, false, 0, 1 */
-	XK_SETTING_TIME,    /* uint64_t, nanoseconds: "20us", "3ms", "2s" */
-	XK_SETTING_STRING,  /* const char *, owned by the kernel */
-	XK_SETTING_HOST,    /* uint32_t: "10.77.0.1" */
-	XK_SETTING_NETWORK, /* struct xk_network: "10.77.0.1/24" */
-	XK_SETTING_LINK,    /* uint64_t, 48 bits: "02:00:00:00:00:01" */
+	XK_SETTING_UINT,        /* uint64_t: decimal, 0x..., with k, m for 1024s */
+	XK_SETTING_BOOL,        /* bool: yes, no, true, false, 0, 1 */
+	XK_SETTING_TIME,        /* uint64_t, nanoseconds: "20us", "3ms", "2s" */
+	XK_SETTING_STRING,      /* const char *, owned by the kernel */
+	XK_SETTING_HOST,        /* uint32_t: "10.77.0.1" */
+	XK_SETTING_NETWORK,     /* struct xk_network: "10.77.0.1/24" */
+	XK_SETTING_LINK,        /* uint64_t, 48 bits: "02:00:00:00:00:01" */
+	XK_SETTING_RATE,        /* uint64_t, bits per second: "10Mb/s", "1.28Gb/s", "622kb/s", "9600b/s", "0" */
+	XK_SETTING_PROBABILITY, /* uint64_t, parts of 2^32, the nearest: "0.01", "1%", "0", "1" (which is 2^32) */
 };
 
 /* An address and how many of its leading bits name the network. */
@@ -50,7 +52,7 @@ struct xk_setting {
 	size_t offset;       /* where the value goes in the instance's struct */
 	const char *initial; /* as text; NULL: the zero value */
 	const char *help;
-	uint64_t min, max; /* of XK_SETTING_UINT and XK_SETTING_TIME; both 0: no limit */
+	uint64_t min, max; /* of XK_SETTING_UINT, XK_SETTING_TIME and XK_SETTING_RATE; both 0: no limit */
 };
 
 enum xk_protocol_flags {
@@ -88,6 +90,14 @@ const struct xk_protocol_type *xk_protocol_type_find(const char *name);
  * kernel's list. 0, or -EINVAL with a sentence in why (what was expected). Main thread.
  */
 int xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len);
+
+enum { XK_SETTING_TEXT = 32 };
+
+/*
+ * Prints the value of a number, time, rate or probability as xk_setting_parse would read it, in the coarsest unit that
+ * is exact, into text (at least XK_SETTING_TEXT bytes), and returns text.
+ */
+char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 
 /* Parses "20us", "3ms", "2s", "500ns". False: it is no time. */
 bool xk_time_parse(const char *text, uint64_t *ns);

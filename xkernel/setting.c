@@ -8,8 +8,6 @@
 
 #include "xkernel/protocol.h"
 
-enum { SETTING_TEXT = 24 };
-
 /* ---- numbers ---- */
 
 static bool
@@ -58,36 +56,157 @@ setting_uint_parse(const char *text, uint64_t *value)
 	return text[factor != 1] == '\0' && !__builtin_mul_overflow(*value, factor, value);
 }
 
-static const struct setting_unit {
+/* A list of units begins with the largest, ends with 1, and is ended by NULL. */
+struct setting_unit {
 	const char *name;
-	uint64_t ns;
-} setting_units[] = { { "s", 1000000000 }, { "ms", 1000000 }, { "us", 1000 }, { "ns", 1 } };
+	uint64_t size;
+};
+
+static const struct setting_unit setting_times[] = {
+	{ "s", 1000000000 }, { "ms", 1000000 }, { "us", 1000 }, { "ns", 1 }, { NULL, 0 }
+};
+static const struct setting_unit setting_rates[] = { { "Tb/s", UINT64_C(1000000000000) },
+						     { "Gb/s", 1000000000 },
+						     { "Mb/s", 1000000 },
+						     { "kb/s", 1000 },
+						     { "b/s", 1 },
+						     { NULL, 0 } };
+
+/* The size of the unit called name; 0: there is none. */
+static uint64_t
+setting_unit_size(const struct setting_unit *units, const char *name)
+{
+	while (units->name != NULL && strcmp(units->name, name) != 0)
+		units++;
+	return units->size;
+}
 
 bool
 xk_time_parse(const char *text, uint64_t *ns)
 {
-	uint64_t value;
+	uint64_t value, unit;
 
 	text = setting_digits(text, 10, &value);
 	if (text == NULL)
 		return false;
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(setting_units); i++)
-		if (strcmp(text, setting_units[i].name) == 0)
-			return !__builtin_mul_overflow(value, setting_units[i].ns, ns);
-	return false;
+	unit = setting_unit_size(setting_times, text);
+	return unit != 0 && !__builtin_mul_overflow(value, unit, ns);
 }
 
-/* In the coarsest unit that is exact; text has SETTING_TEXT bytes. */
-static const char *
-setting_time_print(uint64_t ns, char *text)
+/* In the largest unit that is exact. */
+static char *
+setting_unit_print(const struct setting_unit *units, uint64_t value, char *text)
 {
-	const struct setting_unit *unit = setting_units;
-
-	while (ns % unit->ns != 0)
-		unit++;
-	snprintf(text, SETTING_TEXT, "%llu%s", (unsigned long long)(ns / unit->ns), unit->name);
+	while (value % units->size != 0)
+		units++;
+	snprintf(text, XK_SETTING_TEXT, "%llu%s", (unsigned long long)(value / units->size), units->name);
 	return text;
 }
+
+/* ---- fractions ---- */
+
+/* "1.28": 128 and 2 digits behind the point. */
+struct setting_decimal {
+	uint64_t value;
+	unsigned fraction;
+};
+
+/* NULL: there is no such number, or it is too long; otherwise what follows. */
+static const char *
+setting_decimal(const char *text, struct setting_decimal *decimal)
+{
+	const char *end = setting_digits(text, 10, &decimal->value);
+	unsigned digit;
+
+	decimal->fraction = 0;
+	if (end == NULL || *end != '.')
+		return end;
+	for (end++; setting_digit(*end, 10, &digit); end++, decimal->fraction++)
+		if (__builtin_mul_overflow(decimal->value, 10, &decimal->value) ||
+		    __builtin_add_overflow(decimal->value, digit, &decimal->value))
+			return NULL;
+	return decimal->fraction == 0 ? NULL : end;
+}
+
+/* A whole number of bits, so that a rate is what was written. */
+static bool
+setting_rate_parse(const char *text, uint64_t *rate)
+{
+	struct setting_decimal decimal;
+	uint64_t unit;
+
+	*rate = 0;
+	if (strcmp(text, "0") == 0)
+		return true;
+	text = setting_decimal(text, &decimal);
+	if (text == NULL)
+		return false;
+	unit = setting_unit_size(setting_rates, text);
+	if (unit == 0 || __builtin_mul_overflow(decimal.value, unit, rate))
+		return false;
+	for (; decimal.fraction > 0; decimal.fraction--) {
+		if (*rate % 10 != 0)
+			return false;
+		*rate /= 10;
+	}
+	return true;
+}
+
+enum { SETTING_DIGITS = 9 /* of a probability behind the point: 2^32 has no more */ };
+
+#define SETTING_ONE (UINT64_C(1) << 32)
+#define SETTING_BILLION UINT64_C(1000000000)
+
+static bool
+setting_probability_parse(const char *text, uint64_t *probability)
+{
+	struct setting_decimal decimal;
+
+	text = setting_decimal(text, &decimal);
+	if (text == NULL)
+		return false;
+	if (*text == '%') {
+		decimal.fraction += 2;
+		text++;
+	}
+	if (*text != '\0' || decimal.fraction > SETTING_DIGITS)
+		return false;
+	for (; decimal.fraction < SETTING_DIGITS; decimal.fraction++)
+		if (__builtin_mul_overflow(decimal.value, 10, &decimal.value))
+			return false;
+	if (decimal.value > SETTING_BILLION)
+		return false;
+	*probability = (decimal.value * SETTING_ONE + SETTING_BILLION / 2) / SETTING_BILLION;
+	return true;
+}
+
+/* Billionths are coarser than parts of 2^32, and so what was parsed is printed as it was written. */
+static char *
+setting_probability_print(uint64_t probability, char *text)
+{
+	uint64_t billionths =
+		probability >= SETTING_ONE ? SETTING_BILLION : (probability * SETTING_BILLION + SETTING_ONE / 2) >> 32;
+	int len = snprintf(text, XK_SETTING_TEXT, "%llu.%09llu", (unsigned long long)(billionths / SETTING_BILLION),
+			   (unsigned long long)(billionths % SETTING_BILLION));
+
+	while (text[len - 1] == '0')
+		len--;
+	text[text[len - 1] == '.' ? len - 1 : len] = '\0';
+	return text;
+}
+
+char *
+xk_setting_print(enum xk_setting_type type, uint64_t value, char *text)
+{
+	if (type == XK_SETTING_PROBABILITY)
+		return setting_probability_print(value, text);
+	if (type == XK_SETTING_TIME || (type == XK_SETTING_RATE && value != 0))
+		return setting_unit_print(type == XK_SETTING_TIME ? setting_times : setting_rates, value, text);
+	snprintf(text, XK_SETTING_TEXT, "%llu", (unsigned long long)value);
+	return text;
+}
+
+/* ---- truth ---- */
 
 static bool
 setting_bool_parse(const char *text, bool *value)
@@ -207,16 +326,23 @@ setting_explain(const struct xk_setting *setting, char *why, size_t why_len)
 		[XK_SETTING_HOST] = "an address such as 10.77.0.1",
 		[XK_SETTING_NETWORK] = "an address with the bits of its network, such as 10.77.0.1/24",
 		[XK_SETTING_LINK] = "a link address such as 02:00:00:00:00:01",
+		[XK_SETTING_RATE] = "a rate such as 10Mb/s, 1.28Gb/s or 0",
+		[XK_SETTING_PROBABILITY] = "a probability such as 0.01 or 1%",
 	};
-	char min[SETTING_TEXT], max[SETTING_TEXT];
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
 
-	if (setting->type == XK_SETTING_UINT && setting_has_limits(setting))
-		snprintf(why, why_len, "expects a number from %llu to %llu", (unsigned long long)setting->min,
-			 (unsigned long long)setting->max);
-	else if (setting->type == XK_SETTING_TIME && setting_has_limits(setting))
-		snprintf(why, why_len, "expects a time from %s to %s, such as 20us, 3ms or 2s",
-			 setting->min == 0 ? "0s" : setting_time_print(setting->min, min),
-			 setting_time_print(setting->max, max));
+	if (!setting_has_limits(setting)) {
+		snprintf(why, why_len, "expects %s", kinds[setting->type]);
+		return;
+	}
+	xk_setting_print(setting->type, setting->min, min);
+	xk_setting_print(setting->type, setting->max, max);
+	if (setting->type == XK_SETTING_UINT)
+		snprintf(why, why_len, "expects a number from %s to %s", min, max);
+	else if (setting->type == XK_SETTING_TIME)
+		snprintf(why, why_len, "expects a time from %s to %s, such as 20us, 3ms or 2s", min, max);
+	else if (setting->type == XK_SETTING_RATE)
+		snprintf(why, why_len, "expects a rate from %s to %s, such as 10Mb/s or 1.28Gb/s", min, max);
 	else
 		snprintf(why, why_len, "expects %s", kinds[setting->type]);
 }
@@ -246,6 +372,12 @@ setting_value_parse(const struct xk_setting *setting, const char *text, void *va
 	case XK_SETTING_TIME:
 		*len = sizeof(uint64_t);
 		return xk_time_parse(text, value) && setting_allows(setting, *(uint64_t *)value);
+	case XK_SETTING_RATE:
+		*len = sizeof(uint64_t);
+		return setting_rate_parse(text, value) && setting_allows(setting, *(uint64_t *)value);
+	case XK_SETTING_PROBABILITY:
+		*len = sizeof(uint64_t);
+		return setting_probability_parse(text, value);
 	case XK_SETTING_BOOL:
 		*len = sizeof(bool);
 		return setting_bool_parse(text, value);

@@ -360,6 +360,12 @@ xk_close(struct xk_session *s)
 		session_let_go(s, true);
 }
 
+void
+xk_session_release(struct xk_session *s)
+{
+	session_let_go(s, false);
+}
+
 static void
 session_unhold(struct xk_session *s)
 {

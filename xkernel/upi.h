@@ -375,6 +375,12 @@ int xk_session_announce(struct xk_session *s);
  */
 void xk_session_cache(struct xk_session *s);
 
+/*
+ * Gives back a reference that s's own protocol has taken (xk_duplicate), for a timer that is pending: it does not say that
+ * an hlp is done with s, as xk_close does. Any shepherd; never waits.
+ */
+void xk_session_release(struct xk_session *s);
+
 /* Closes every cached session of self for which wanted(s, context) is false. For open_disable. */
 void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context);
 

@@ -32,6 +32,18 @@ xk_boots(const struct xk_protocol *self)
 	return platform->ops->boots == NULL ? 0 : platform->ops->boots(platform);
 }
 
+/* In the driver: what was pushed before does not wait for the end of the turn, which is so much later. */
+static void
+world_send_first(struct xk_kernel *kernel)
+{
+	struct xk_shepherd *self = xk_self();
+
+	if (self == NULL || !xk_on_driver(self))
+		return;
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		xk_transmit_flush(port);
+}
+
 void
 xk_work(struct xk_protocol *self, uint64_t work_ns)
 {
@@ -39,6 +51,7 @@ xk_work(struct xk_protocol *self, uint64_t work_ns)
 	uint64_t until_ns;
 
 	xk_assert(xk_locks_held() == 0);
+	world_send_first(self->kernel);
 	if (platform->ops->work != NULL) {
 		platform->ops->work(platform, work_ns);
 		return;

@@ -45,7 +45,7 @@ memory_count_up(struct memory_platform *self)
 {
 	unsigned out = atomic_load_explicit(&self->out, memory_order_relaxed);
 
-	if (self->recycles) {
+	if (self->kept != NULL) {
 		if (out >= atomic_load_explicit(&self->limit, memory_order_relaxed))
 			return false;
 		atomic_store_explicit(&self->out, out + 1, memory_order_relaxed);
@@ -62,7 +62,7 @@ memory_count_up(struct memory_platform *self)
 static void
 memory_count_down(struct memory_platform *self)
 {
-	if (self->recycles)
+	if (self->kept != NULL)
 		atomic_store_explicit(&self->out, atomic_load_explicit(&self->out, memory_order_relaxed) - 1,
 				      memory_order_relaxed);
 	else
@@ -78,14 +78,15 @@ memory_block_of(const struct xk_msg *segment)
 static struct memory_block *
 memory_block_alloc(struct memory_platform *self, size_t room)
 {
-	struct memory_block *block = self->free_blocks;
+	struct memory_block *block = self->kept == NULL ? NULL : self->kept->blocks;
 
 	if (block != NULL && room <= MEMORY_ROOM) {
-		self->free_blocks = block->next_free;
+		self->kept->blocks = block->next_free;
 		memory_unpoison(&block->segment, sizeof(block->segment));
+		block->segment.platform = &self->platform;
 		return block;
 	}
-	if (self->recycles && room < MEMORY_ROOM)
+	if (self->kept != NULL && room < MEMORY_ROOM)
 		room = MEMORY_ROOM;
 	block = malloc(sizeof(*block) + room);
 	if (block == NULL)
@@ -135,11 +136,11 @@ memory_buffer_new(struct xk_platform *platform)
 static struct xk_msg *
 memory_view_alloc(struct memory_platform *self)
 {
-	struct xk_msg *view = self->free_views;
+	struct xk_msg *view = self->kept == NULL ? NULL : self->kept->views;
 
 	if (view == NULL)
 		return malloc(sizeof(*view));
-	self->free_views = view->link;
+	self->kept->views = view->link;
 	return view;
 }
 
@@ -177,9 +178,9 @@ memory_segment_end(struct memory_platform *self, struct memory_block *block, str
 {
 	if (segment == &block->segment) {
 		memory_poison(segment, sizeof(*segment));
-	} else if (self->recycles) {
-		segment->link = self->free_views;
-		self->free_views = segment;
+	} else if (self->kept != NULL) {
+		segment->link = self->kept->views;
+		self->kept->views = segment;
 	} else {
 		free(segment);
 	}
@@ -188,9 +189,9 @@ memory_segment_end(struct memory_platform *self, struct memory_block *block, str
 static void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {
-	if (self->recycles && block->room == MEMORY_ROOM) {
-		block->next_free = self->free_blocks;
-		self->free_blocks = block;
+	if (self->kept != NULL && block->room == MEMORY_ROOM) {
+		block->next_free = self->kept->blocks;
+		self->kept->blocks = block;
 	} else {
 		free(block);
 	}
@@ -230,18 +231,18 @@ xk_memory_frame(struct xk_platform *platform, size_t len)
 }
 
 void
-memory_buffer_free_kept(struct memory_platform *self)
+memory_buffer_free_kept(struct memory_kept *kept)
 {
-	while (self->free_blocks != NULL) {
-		struct memory_block *block = self->free_blocks;
+	while (kept->blocks != NULL) {
+		struct memory_block *block = kept->blocks;
 
-		self->free_blocks = block->next_free;
+		kept->blocks = block->next_free;
 		free(block);
 	}
-	while (self->free_views != NULL) {
-		struct xk_msg *view = self->free_views;
+	while (kept->views != NULL) {
+		struct xk_msg *view = kept->views;
 
-		self->free_views = view->link;
+		kept->views = view->link;
 		free(view);
 	}
 }

@@ -7,14 +7,19 @@
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
 
+/* What was given back and is kept for reuse, of one platform or of several that one thread runs. */
+struct memory_kept {
+	struct memory_block *blocks;
+	struct xk_msg *views; /* by link */
+};
+
 struct memory_platform {
 	struct xk_platform platform;
 	enum xk_memory_clock clock;
 	struct clock counter; /* while recycling */
 	_Atomic unsigned out, limit;
-	bool recycles;
-	struct memory_block *free_blocks; /* of a recycling platform, as is free_views (by link) */
-	struct xk_msg *free_views;
+	struct memory_kept *kept; /* NULL: nothing is kept */
+	struct memory_kept own_kept;
 	_Atomic uint64_t virtual_ns;
 	uint64_t until_ns;
 	void (*idle)(void *context);
@@ -32,6 +37,10 @@ memory_of(struct xk_platform *platform)
 
 /* ---- memory.c ---- */
 
+/* For who has a platform of this kind inside its own. */
+void memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock);
+void memory_platform_fini(struct memory_platform *self);
+
 /* As xk_platform_ops.wake. */
 void memory_wake(struct xk_platform *platform);
 
@@ -42,7 +51,6 @@ struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_
 void memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned memory_buffers_out(struct xk_platform *platform);
 
-/* Frees what a recycling platform has kept. */
-void memory_buffer_free_kept(struct memory_platform *self);
+void memory_buffer_free_kept(struct memory_kept *kept);
 
 #endif

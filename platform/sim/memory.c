@@ -117,6 +117,18 @@ xk_memory_on_idle(struct xk_platform *platform, void (*idle)(void *context), voi
 	memory_of(platform)->idle_context = context;
 }
 
+/* Virtual time passes; on a real clock the processor is kept busy. */
+static void
+memory_work(struct xk_platform *platform, uint64_t work_ns)
+{
+	uint64_t until_ns = platform->ops->now_ns(platform) + work_ns;
+
+	if (platform->virtual_time)
+		xk_memory_advance(platform, work_ns);
+	while (platform->ops->now_ns(platform) < until_ns)
+		continue;
+}
+
 /* ---- the platform ---- */
 
 static const struct xk_platform_ops memory_platform_ops = {
@@ -127,6 +139,7 @@ static const struct xk_platform_ops memory_platform_ops = {
 	.buffers_out = memory_buffers_out,
 	.sleep = memory_sleep,
 	.wake = memory_wake,
+	.work = memory_work,
 };
 
 /* For benchmarks: the clock as platforms with real ports read it. */
@@ -144,16 +157,14 @@ static const struct xk_platform_ops memory_bench_ops = {
 	.buffers_out = memory_buffers_out,
 	.sleep = memory_sleep,
 	.wake = memory_wake,
+	.work = memory_work,
 };
 
-struct xk_platform *
-xk_memory_platform_new(enum xk_memory_clock clock)
+void
+memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock)
 {
-	struct memory_platform *self = calloc(1, sizeof(*self));
 	pthread_condattr_t attributes;
 
-	if (self == NULL)
-		return NULL;
 	self->platform.ops = &memory_platform_ops;
 	self->clock = clock;
 	self->platform.virtual_time = clock == XK_MEMORY_VIRTUAL;
@@ -164,6 +175,24 @@ xk_memory_platform_new(enum xk_memory_clock clock)
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&self->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
+}
+
+void
+memory_platform_fini(struct memory_platform *self)
+{
+	memory_buffer_free_kept(&self->own_kept);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->lock);
+}
+
+struct xk_platform *
+xk_memory_platform_new(enum xk_memory_clock clock)
+{
+	struct memory_platform *self = calloc(1, sizeof(*self));
+
+	if (self == NULL)
+		return NULL;
+	memory_platform_init(self, clock);
 	return &self->platform;
 }
 
@@ -172,9 +201,7 @@ xk_memory_platform_free(struct xk_platform *platform)
 {
 	struct memory_platform *self = memory_of(platform);
 
-	memory_buffer_free_kept(self);
-	pthread_cond_destroy(&self->changed);
-	pthread_mutex_destroy(&self->lock);
+	memory_platform_fini(self);
 	free(self);
 }
 
@@ -190,7 +217,7 @@ xk_memory_platform_recycle(struct xk_platform *platform)
 	struct memory_platform *self = memory_of(platform);
 	struct clock_pair before;
 
-	self->recycles = true;
+	self->kept = &self->own_kept;
 	if (self->clock == XK_MEMORY_VIRTUAL)
 		return;
 	clock_read(&before);

@@ -25,6 +25,7 @@
 
 struct xk_sim;
 struct xk_sim_host;
+struct xk_sim_link;
 
 /* NULL: no memory. */
 struct xk_sim *xk_sim_new(uint64_t seed);
@@ -62,6 +63,15 @@ struct xk_sim_costs {
 	uint64_t thread_switch_ns; /* a thread that has waited goes on: handoff and scheduling latency */
 };
 
+/* What they are on hosts that somebody has measured; a name NULL ends the list. */
+struct xk_sim_costs_preset {
+	const char *name, *help;
+	struct xk_sim_costs costs;
+};
+const struct xk_sim_costs_preset *xk_sim_costs_presets(void);
+/* The preset called name, or NULL. */
+const struct xk_sim_costs_preset *xk_sim_costs_find(const char *name);
+
 struct xk_sim_host_config {
 	const char *name;
 	struct xk_sim_costs costs;
@@ -94,6 +104,8 @@ unsigned xk_sim_crash(struct xk_sim_host *host);
 
 bool xk_sim_is_up(const struct xk_sim_host *host);
 const char *xk_sim_host_name(const struct xk_sim_host *host);
+/* Counted from 0, in the order in which they were made. */
+unsigned xk_sim_host_number(const struct xk_sim_host *host);
 /* How often it was booted. */
 uint64_t xk_sim_host_boots(const struct xk_sim_host *host);
 /* NULL while it is down. */
@@ -111,7 +123,7 @@ struct xk_sim_host_counts {
 	uint64_t thread_switches; /* threads that went on after waiting, the driver not counted */
 	uint64_t driver_wakes;
 	uint64_t frames_in, frames_out;
-	uint64_t full;   /* frames lost because too many waited at the device */
+	uint64_t full;    /* frames lost because too many waited at the device */
 	uint64_t unheard; /* arrived while the host was down */
 	uint64_t busy_ns; /* of its processor */
 };
@@ -119,7 +131,7 @@ void xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_count
 
 /* ---- links ---- */
 
-/* config is copied. NULL: no memory. */
+/* config has passed sim_link_check, and is copied. NULL: no memory. */
 struct xk_sim_link *xk_sim_link_new(struct xk_sim *sim, const char *name, const struct sim_link_config *config);
 /* From now on link is as config says: faults begin or end. Its stations, and what is under way, stay. */
 void xk_sim_link_change(struct xk_sim_link *link, const struct sim_link_config *config);

@@ -170,8 +170,8 @@ TEST(what_is_not_one_directed_graph_is_refused)
 {
 	types_refuse("", "g:1: there is no graph in this file: expected digraph NAME { ... }\n");
 	types_refuse("\n// nothing\n", "g:1: there is no graph in this file: expected digraph NAME { ... }\n");
-	types_refuse("\ngraph g { a -- b }", "g:2: this graph is undirected: write digraph instead of graph\n");
-	types_refuse("strict graph g {}", "g:1: this graph is undirected: write digraph instead of graph\n");
+	types_refuse_with("\ngraph g { a -- b }", "g:2: this graph is undirected, as networks of hosts are: ");
+	types_refuse_with("strict graph g {}", "g:1: this graph is undirected, as networks of hosts are: ");
 	types_refuse("digraph g {\na -- b\n}",
 		     "g:2: -- joins nodes of an undirected graph: edges are written upper -> lower\n");
 	types_refuse("digraph a {}\ndigraph b {}", "g:2: a second graph begins here: a file holds one\n");

@@ -357,3 +357,63 @@ TEST(udptest_refuses_impossible_runs)
 	CHECK_EQ(told.finished, 1);
 	end(r);
 }
+
+/* ---- the run that begins by itself ---- */
+
+TEST(udptest_starts_by_itself_where_it_is_told_a_peer)
+{
+	struct rig *r =
+		rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.size=9; udptest.start=1s");
+
+	rig_advance_ms(r, 999);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_wire_remote(r), XK_UDPTEST_PORT);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(rig_sent(r), 1);
+		rig_advance_ms(r, 2 + 3 * i);
+		echo(r);
+	}
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 3);
+	CHECK_EQ(rig_counter_of(r, "udptest", "lost"), 0);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_min_ns"), 2000000);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 5000000);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_max_ns"), 8000000);
+	rig_advance_ms(r, 20000);
+	rig_expect_nothing_sent(r);
+	end(r);
+}
+
+TEST(udptest_says_how_far_it_came_by_itself)
+{
+	struct rig *r = rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.silence=2s");
+
+	rig_advance_ms(r, 0);
+	rig_advance_ms(r, 4);
+	echo(r);
+	for (unsigned i = 0; i < 40; i++)
+		rig_advance_ms(r, 100);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
+	CHECK(rig_counter_of(r, "udptest", "lost") >= 2);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 4000000);
+	rig_forget(r);
+	CHECK_EQ(start(r, 1, 0, 1), 0); /* a program can have it now */
+	echo(r);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
+	end(r);
+}
+
+TEST(udptest_that_never_heard_anything_measured_nothing)
+{
+	struct rig *r = rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.silence=1s");
+
+	for (unsigned i = 0; i < 40; i++)
+		rig_advance_ms(r, 100);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 0);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_min_ns"), 0);
+	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 0);
+	rig_forget(r);
+	end(r);
+}

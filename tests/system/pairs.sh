@@ -51,7 +51,7 @@ done
 pair "ring" 100 10 'd["link"] == "ring"' --link ring --driver poll --size 1,65507 --handoff none,client,server,both
 pair "ring, the driver not chosen" 50 2 'd["driver"] == "poll"' --link ring
 for driver in poll interrupt adaptive; do
-	pair "sim, $driver" 50 6 True --link sim --driver $driver --size 1,4000 --handoff none,both
+	pair "memory, $driver" 50 6 True --link memory --driver $driver --size 1,4000 --handoff none,both
 done
 
 pair "--set for both ends" 20 2 True --set vnet.address=10.99.1.2/30

@@ -47,7 +47,7 @@ choose() {
 	graph=graphs/udptest$chosen.dot
 	one_of poll interrupt interrupt interrupt adaptive
 	driver=$chosen
-	one_of virtio virtio virtio virtio virtio sim ring
+	one_of virtio virtio virtio virtio virtio memory ring
 	link=$chosen
 	[ "$link" != ring ] || driver=poll
 	one_of regular ipp ipp regular,ipp

@@ -41,7 +41,7 @@ options_of(unsigned end, const char *graph, const struct options_texts *sets)
 		.core = -1,
 	};
 
-	REQUIRE(host_link_find(&program, "sim", -1, &options.link) == 0);
+	REQUIRE(host_link_find(&program, "memory", -1, &options.link) == 0);
 	return options;
 }
 
@@ -129,7 +129,7 @@ TEST(links_are_refused_by_name)
 	const struct host_link *link;
 
 	CHECK_EQ(host_link_find(&program, "carrier-pigeon", -1, &link), 2);
-	CHECK_EQ(host_link_find(&program, "sim", XK_DRIVER_INTERRUPT, &link), 0);
+	CHECK_EQ(host_link_find(&program, "memory", XK_DRIVER_INTERRUPT, &link), 0);
 	CHECK(link->in_process);
 }
 

@@ -10,7 +10,7 @@ static const struct xk_protocol_type alpha = { .name = "alpha" }, beta = { .name
 const struct xk_protocol_type *const xk_protocol_types[] = { &alpha, &beta, NULL };
 
 struct instance {
-	uint64_t number, time, link;
+	uint64_t number, time, link, rate, probability;
 	bool truth;
 	uint32_t host;
 	struct xk_network network;
@@ -26,7 +26,8 @@ struct instance {
 static const struct xk_setting number = SETTING(number, XK_SETTING_UINT), time_ = SETTING(time, XK_SETTING_TIME),
 			       link_ = SETTING(link, XK_SETTING_LINK), truth = SETTING(truth, XK_SETTING_BOOL),
 			       host = SETTING(host, XK_SETTING_HOST), network = SETTING(network, XK_SETTING_NETWORK),
-			       string = SETTING(string, XK_SETTING_STRING);
+			       string = SETTING(string, XK_SETTING_STRING), rate = SETTING(rate, XK_SETTING_RATE),
+			       probability = SETTING(probability, XK_SETTING_PROBABILITY);
 
 static char why[80];
 
@@ -134,6 +135,107 @@ TEST(times_keep_to_their_limits)
 	CHECK_REFUSED(&limited, "expects a time from 1500ns to 2s, such as 20us, 3ms or 2s", "1us", "3s", "1");
 	limited.min = 0;
 	CHECK_REFUSED(&limited, "expects a time from 0s to 2s, such as 20us, 3ms or 2s", "2001ms");
+}
+
+TEST(rates_are_whole_bits_in_a_unit)
+{
+	struct instance instance;
+	static const struct {
+		const char *text;
+		uint64_t value;
+		const char *printed;
+	} cases[] = { { "0", 0, "0" },
+		      { "0Mb/s", 0, "0" },
+		      { "10Mb/s", 10000000, "10Mb/s" },
+		      { "1.28Gb/s", 1280000000, "1280Mb/s" },
+		      { "622kb/s", 622000, "622kb/s" },
+		      { "155.52Mb/s", 155520000, "155520kb/s" },
+		      { "9600b/s", 9600, "9600b/s" },
+		      { "1.0b/s", 1, "1b/s" },
+		      { "0.001kb/s", 1, "1b/s" },
+		      { "1.000000001Gb/s", 1000000001, "1000000001b/s" },
+		      { "007Tb/s", UINT64_C(7000000000000), "7Tb/s" },
+		      { "18446744Tb/s", UINT64_C(18446744000000000000), "18446744Tb/s" },
+		      { "18446744073709551615b/s", UINT64_MAX, "18446744073709551615b/s" } };
+	char text[XK_SETTING_TEXT];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		CHECK_EQ(parse(&rate, cases[i].text, &instance), 0);
+		CHECK_EQ(instance.rate, cases[i].value);
+		CHECK_STR(xk_setting_print(XK_SETTING_RATE, instance.rate, text), cases[i].printed);
+	}
+	CHECK_REFUSED(&rate, "expects a rate such as 10Mb/s, 1.28Gb/s or 0", "", "10", "Mb/s", "10 Mb/s", "10Mb/s ",
+		      "10Mb", "10M", "10mb/s", "10MB/s", "-1Mb/s", ".5Mb/s", "1.Mb/s", "1.5.0Mb/s", "1,5Mb/s", "0.5b/s",
+		      "0.0001kb/s", "1.0000000001Gb/s", "0x10Mb/s", "1e6b/s", "00", "0.0", "18446745Tb/s",
+		      "18446744073709551616b/s", "1.00000000000000000000000000Mb/s", "99999999999999999999999Gb/s");
+}
+
+TEST(rates_keep_to_their_limits)
+{
+	struct xk_setting limited = rate;
+	struct instance instance;
+
+	limited.min = 1000;
+	limited.max = UINT64_C(1280000000);
+	CHECK_EQ(parse(&limited, "1.28Gb/s", &instance), 0);
+	CHECK_EQ(parse(&limited, "1kb/s", &instance), 0);
+	CHECK_REFUSED(&limited, "expects a rate from 1kb/s to 1280Mb/s, such as 10Mb/s or 1.28Gb/s", "0", "999b/s",
+		      "1280000001b/s", "1.29Gb/s", "x");
+}
+
+TEST(probabilities_are_fractions_or_percentages)
+{
+	struct instance instance;
+	static const struct {
+		const char *text;
+		uint64_t value;
+		const char *printed;
+	} cases[] = {
+		{ "0", 0, "0" },
+		{ "0%", 0, "0" },
+		{ "0.0", 0, "0" },
+		{ "1", UINT64_C(1) << 32, "1" },
+		{ "1.000000000", UINT64_C(1) << 32, "1" },
+		{ "100%", UINT64_C(1) << 32, "1" },
+		{ "100.00%", UINT64_C(1) << 32, "1" },
+		{ "0.5", UINT64_C(1) << 31, "0.5" },
+		{ "50%", UINT64_C(1) << 31, "0.5" },
+		{ "25.0%", UINT64_C(1) << 30, "0.25" },
+		/* 42949672.96, 21474836.48, 4294.967296 and 4.294967296: the nearest */
+		{ "0.01", 42949673, "0.01" },
+		{ "1%", 42949673, "0.01" },
+		{ "0.5%", 21474836, "0.005" },
+		{ "0.000001", 4295, "0.000001" },
+		{ "0.0001%", 4295, "0.000001" },
+		{ "0.000000001", 4, "0.000000001" },
+		{ "0.0000001%", 4, "0.000000001" },
+		{ "0.999999999", 4294967292, "0.999999999" },
+		{ "0.123456789", 530242871, "0.123456789" },
+		{ "00.10", 429496730, "0.1" },
+	};
+	char text[XK_SETTING_TEXT];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		CHECK_EQ(parse(&probability, cases[i].text, &instance), 0);
+		CHECK_EQ(instance.probability, cases[i].value);
+		CHECK_STR(xk_setting_print(XK_SETTING_PROBABILITY, instance.probability, text), cases[i].printed);
+	}
+	CHECK_REFUSED(&probability, "expects a probability such as 0.01 or 1%", "", "%", "1.1", "2", "1.000000001",
+		      "100.0000001%", "101%", "-1", "-0", "+1", ".5", "1.", "1.%", "0.5 %", "1%%", "1% ", " 1%", "0,5",
+		      "1e-3", "0x1", "0.0000000001", "0.00000001%", "1/2", "99999999999999999999", "10000000000000%",
+		      "18446744073709551616");
+}
+
+TEST(numbers_and_times_are_printed_as_they_are_read)
+{
+	char text[XK_SETTING_TEXT];
+
+	CHECK_STR(xk_setting_print(XK_SETTING_UINT, UINT64_MAX, text), "18446744073709551615");
+	CHECK_STR(xk_setting_print(XK_SETTING_TIME, 0, text), "0s");
+	CHECK_STR(xk_setting_print(XK_SETTING_TIME, 1500, text), "1500ns");
+	CHECK_STR(xk_setting_print(XK_SETTING_TIME, 20000, text), "20us");
+	CHECK_STR(xk_setting_print(XK_SETTING_TIME, UINT64_MAX, text), "18446744073709551615ns");
+	CHECK_STR(xk_setting_print(XK_SETTING_PROBABILITY, UINT64_MAX, text), "1");
 }
 
 TEST(truth_has_six_words)

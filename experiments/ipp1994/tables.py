@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""tables.py - tables 4 to 7 of Björkman (1994) on virtual time, the published figures beside them, and in words what
+agrees and what does not. --help has the options, README.md the model.
+
+Exits 1 if something does not agree that should; what the model cannot show is told and does not count.
+"""
+import argparse
+import json
+import sys
+
+sys.dont_write_bytecode = True
+import model
+
+QUICK_ROUNDS = 200
+EQUAL_US = 2  # what the report's own figures differ by where they ought to be equal, mostly
+PERCENT = 1  # of table 5
+
+
+class Outcome:
+    """What has been measured, and what was found out about it."""
+
+    def __init__(self, results, rounds):
+        self.results = results
+        self.rounds = rounds
+        self.checks = []
+
+    def ns(self, run, size):
+        return self.results[run, size]["rtt_ns"]["mean"]
+
+    def switches(self, run, size, end="server"):
+        """Of one end's threads, for as many messages as the report had."""
+        count = self.results[run, size]["context_switches"][end]
+        return (count * model.MESSAGES + self.rounds // 2) // self.rounds
+
+    def received(self, run, size):
+        """Frames at one of the two ends, for as many messages."""
+        return self.results[run, size]["fragments"] * model.MESSAGES // self.rounds // 2
+
+    def check(self, good, text):
+        self.checks.append({"agrees": bool(good), "text": text})
+
+
+# ---- tables ----
+
+
+def print_table(title, head, rows, note=""):
+    """Rows of (label, texts)."""
+    print(f"\n{title}\n")
+    print(f"{head:22}" + "".join(f"{f'{size} bytes':>17}" for size in model.SIZES))
+    for label, texts in rows:
+        print(f"{label:22}" + "".join(f"{text:>17}" for text in texts))
+    if note:
+        print(note)
+
+
+def print_times(outcome, title, head, table, note=""):
+    rows = []
+    for label, run, published in table:
+        times = [model.us(outcome.ns(run, size)) for size in model.SIZES]
+        rows.append((label, [f"{time} ({was})" for time, was in zip(times, published)]))
+    print_table(title, head, rows, note)
+
+
+def print_switches(outcome):
+    rows = []
+    for label, run, published, received in model.TABLE5:
+        counts = [(outcome.switches(run, size), outcome.received(run, size)) for size in model.SIZES]
+        rows.append((label, [f"{switches} of {frames}" for switches, frames in counts]))
+        rows.append(("", [f"({switches} of {frames})" for switches, frames in zip(published, received)]))
+    title = f"Table 5: context switches of received frames, at the server, {model.MESSAGES} messages (published)"
+    print_table(title, "input threads", rows)
+
+
+def print_tables(outcome):
+    print_times(outcome, "Table 4: udptest, round trip in us (published)", "", model.TABLE4, "The last row was fitted.")
+    print_switches(outcome)
+    print_times(outcome, "Table 6: regular, round trip in us (published)", "input threads", model.TABLE6)
+    print_times(outcome, "Table 7: round trip in us (published)", "", model.TABLE7)
+
+
+# ---- what agrees ----
+
+
+def numbers(values):
+    return ", ".join(str(value) for value in values)
+
+
+def check_fitted(outcome):
+    _, run, published = model.FITTED
+    off = [outcome.ns(run, size) - 1000 * time for size, time in zip(model.SIZES, published)]
+    outcome.check(
+        all(abs(ns) <= 1000 * EQUAL_US for ns in off),
+        f"the row that was fitted is met within {EQUAL_US} us, with three costs for four figures "
+        f"(off by {numbers(model.us_text(ns) for ns in off)} us)",
+    )
+
+
+def check_table4(outcome):
+    regular, client, server, none = (
+        [outcome.ns(run, size) for size in model.SIZES] for _, run, _ in model.TABLE4
+    )
+    outcome.check(
+        all(r > c and r > s for r, c, s in zip(regular, client, server)), "regular is slowest, at every size"
+    )
+    outcome.check(
+        all(abs(c - s) <= 1000 * EQUAL_US for c, s in zip(client, server)),
+        "a handoff costs the same at the client and at the server",
+    )
+    outcome.check(
+        all(n < c and n < s for n, c, s in zip(none, client, server)), "IPP without a handoff is fastest, at every size"
+    )
+    saved = [r - n for r, n in zip(regular, none)]
+    outcome.check(
+        max(saved) < 2 * min(saved),
+        f"with one input thread, what IPP saves hardly depends on size: {numbers(map(model.us, saved))} us "
+        f"({numbers(a - b for a, b in zip(model.TABLE4[0][2], model.TABLE4[3][2]))})",
+    )
+
+
+def check_table5(outcome):
+    near = True
+    for _, run, published, _ in model.TABLE5:
+        for size, was in zip(model.SIZES, published):
+            counts = [outcome.switches(run, size, end) for end in ("client", "server")]
+            near = near and all(abs(count - was) * 100 <= PERCENT * was for count in counts)
+    outcome.check(
+        near,
+        f"context switches are within {PERCENT} % of the published, at either end: one a message with one input "
+        "thread, one a fragment with two",
+    )
+
+
+def check_table6(outcome):
+    times = {run[2]: [outcome.ns(run, size) for size in model.SIZES] for run in model.REGULAR}
+    one, two = times[1], times[2]
+    whole = [i for i, size in enumerate(model.SIZES) if model.FRAGMENTS[size] == 1]
+    cut = [i for i, size in enumerate(model.SIZES) if model.FRAGMENTS[size] > 1]
+    outcome.check(
+        all(abs(two[i] - one[i]) <= 1000 * EQUAL_US for i in whole),
+        "for messages of one fragment a second input thread changes nothing",
+    )
+    each = [(two[i] - one[i]) // (model.FRAGMENTS[model.SIZES[i]] - 1) for i in cut]
+    was = [(model.TABLE6[1][2][i] - model.TABLE6[0][2][i]) // (model.FRAGMENTS[model.SIZES[i]] - 1) for i in cut]
+    outcome.check(
+        all(ns > 1000 * EQUAL_US for ns in each),
+        f"longer messages are slower with two: {numbers(map(model.us, each))} us for each further fragment "
+        f"({numbers(was)}), which are two more handoffs, one at each end",
+    )
+    outcome.check(
+        all(times[a][i] <= times[b][i] + 1000 * EQUAL_US
+            for a, b in zip(model.THREADS, model.THREADS[1:]) for i in range(len(model.SIZES))),
+        "more threads are never faster",
+    )
+
+
+def check_table7(outcome):
+    one, three = model.IPP["none", 1], model.IPP["none", 3]
+    outcome.check(
+        all(abs(outcome.ns(one, size) - outcome.ns(three, size)) <= 1000 * EQUAL_US for size in model.SIZES),
+        "IPP takes the same with one thread and with three",
+    )
+    saved = [outcome.ns(model.REGULAR[2], size) - outcome.ns(three, size) for size in model.SIZES]
+    was = [a - b for a, b in zip(model.TABLE7[1][2], model.TABLE7[3][2])]
+    outcome.check(
+        saved[1] + 1000 * EQUAL_US < saved[2] and saved[2] + 1000 * EQUAL_US < saved[3],
+        f"with three threads IPP saves more the more fragments there are: {numbers(map(model.us, saved))} us "
+        f"({numbers(was)})",
+    )
+
+
+def check_work(outcome, parameters):
+    work, interval = (f(model.FULL_FRAGMENT) for f in (lambda n: model.receive_ns(parameters, n), model.interval_ns))
+    outcome.check(
+        interval < work < 2 * interval,
+        f"a full fragment is {model.us(work)} us of work for its receiver, and the next comes after "
+        f"{model.us(interval)} us: longer than one interval (4.2), shorter than two",
+    )
+
+
+# ---- what does not ----
+
+
+def differences(outcome):
+    """Sentences on what the model does not show, and why."""
+    regular, client, _, none = ([outcome.ns(run, size) for size in model.SIZES] for _, run, _ in model.TABLE4)
+    was_regular, was_client, _, was_none = (published for _, _, published in model.TABLE4)
+    gain = model.REGULAR_HANDOFF_NS - model.STACK_START_NS
+    yield (
+        f"Regular is {numbers(model.us(r - n) for r, n in zip(regular, none))} us slower than IPP without a handoff; "
+        f"published are {numbers(r - n for r, n in zip(was_regular, was_none))}. The model charges what table 2 says: "
+        f"{model.us_text(gain)} us a message, {model.us_text(2 * gain)} a round trip, and less where IPP starts a "
+        "stack for more than one fragment. What more a switch cost those machines is in table 4 and not in table 2."
+    )
+    yield (
+        f"One handoff is {numbers(model.us(c - n) for c, n in zip(client, none))} us, published "
+        f"{numbers(c - n for c, n in zip(was_client, was_none))}. Table 2 has {model.us_text(model.IPP_HANDOFF_NS)}; "
+        "at three of the four sizes table 4 has about twice that."
+    )
+    two, eight = model.REGULAR[1], model.REGULAR[4]
+    more = [model.us(outcome.ns(eight, size) - outcome.ns(two, size)) for size in model.SIZES]
+    was = [a - b for a, b in zip(model.TABLE6[4][2], model.TABLE6[1][2])]
+    yield (
+        f"From 2 to 8 input threads {numbers(more)} us are added, published {numbers(was)}: about 5 us a thread and "
+        "fragment, says the report. The original's threads cost something by being there; the model's wait in a list, "
+        "and its length costs nothing. No such cost was put in."
+    )
+    yield (
+        "The published counts of table 5 have some messages of other programs in them; here nobody else sends. Ours "
+        "have some switches for timers."
+    )
+
+
+# ---- all of it ----
+
+
+def print_text(mark, text):
+    """Words under a mark, in lines of at most 110."""
+    line = mark
+    for word in text.split():
+        if len(line) + 1 + len(word) > 110:
+            print(line)
+            line = " " * len(mark)
+        line += " " + word
+    print(line)
+
+
+def check(outcome, parameters):
+    for part in (check_fitted, check_table4, check_table5, check_table6, check_table7):
+        part(outcome)
+    check_work(outcome, parameters)
+
+
+def print_words(outcome):
+    print("\nWhat agrees (published)\n")
+    for found in outcome.checks:
+        print_text("  yes" if found["agrees"] else "  NO ", found["text"])
+    print("\nWhat does not, and why\n")
+    for text in differences(outcome):
+        print_text("  -", text)
+
+
+def document(outcome):
+    """All that was printed, for --json: times in nanoseconds."""
+    tables = {}
+    for name, table in (("4", model.TABLE4), ("6", model.TABLE6), ("7", model.TABLE7)):
+        tables[name] = [
+            {"row": label, "size": size, "rtt_ns": outcome.ns(run, size), "published_us": was}
+            for label, run, published in table for size, was in zip(model.SIZES, published)
+        ]
+    tables["5"] = [
+        {"row": label, "size": size, "switches": outcome.switches(run, size), "published": was}
+        for label, run, published, _ in model.TABLE5 for size, was in zip(model.SIZES, published)
+    ]
+    return {
+        "rounds": outcome.rounds, "tables": tables, "checks": outcome.checks, "differences": list(differences(outcome))
+    }
+
+
+def run(options):
+    rounds = QUICK_ROUNDS if options.quick else model.MESSAGES
+    modes = [
+        ["--mode", "regular", "--threads", ",".join(map(str, model.THREADS))],
+        ["--mode", "ipp", "--threads", "1,3", "--handoff", "none,client,server"],
+    ]
+    results = model.simulate(options.build, options.graph, modes, rounds=rounds, sets=options.set, costs=options.costs)
+    outcome = Outcome(results, rounds)
+    check(outcome, model.read_parameters(options.graph, options.set))
+    return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(description="tables 4 to 7 of Björkman (1994) on virtual time")
+    rounds = f"{QUICK_ROUNDS} round trips of each, not {model.MESSAGES}"
+    parser.add_argument("--quick", action="store_true", help=rounds)
+    parser.add_argument("--json", metavar="FILE", help="write the figures and what agrees; times in ns")
+    parser.add_argument("--build", default=f"{model.ROOT}/build", help="where udptest is (build)")
+    parser.add_argument("--graph", default=f"{model.ROOT}/{model.GRAPH}", help=f"the graph ({model.GRAPH})")
+    parser.add_argument("--set", action="append", default=[], metavar="NODE.ATTR=VALUE", help="as udptest's")
+    parser.add_argument("--costs", default="decstation", help="as udptest's (decstation)")
+    options = parser.parse_args()
+    try:
+        outcome = run(options)
+        print_tables(outcome)
+        print_words(outcome)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump(document(outcome), file, indent=1, ensure_ascii=False)
+                file.write("\n")
+    except (model.Failed, OSError) as why:
+        print(f"tables.py: {why}", file=sys.stderr)
+        return 1
+    return 0 if all(found["agrees"] for found in outcome.checks) else 1
+
+
+sys.exit(main())

@@ -1,0 +1,29 @@
+/* draw_text.h - text and colours of pictures; for draw.c and topology_draw.c. */
+#ifndef XK_DRAW_TEXT_H
+#define XK_DRAW_TEXT_H
+
+#include <stdio.h>
+
+/* Ink on white; red and amber are for what changes who runs the message. */
+#define DRAW_INK "#1f2933"
+#define DRAW_FAINT "#6b7785"
+#define DRAW_LINE "#8794a3"
+#define DRAW_RED "#c81e3a"
+#define DRAW_AMBER "#b45309"
+#define DRAW_BLUE "#1d5fa8"
+#define DRAW_GREEN "#2f7d4f"
+#define DRAW_FILL_TOP "#eaf4ee"
+#define DRAW_FILL "#eef3fa"
+#define DRAW_FILL_VIRTUAL "#ffffff"
+#define DRAW_FILL_PORT "#f1ecf7"
+
+/*
+ * Writes text for an HTML-like label: what XML reserves is escaped, what is no text is a question mark, and after max
+ * characters it is cut.
+ */
+void draw_text(FILE *stream, const char *text, unsigned max);
+
+/* What follows the last slash of file. */
+const char *draw_base_name(const char *file);
+
+#endif

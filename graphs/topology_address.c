@@ -1,0 +1,193 @@
+/*
+ * topology_address.c - the addresses of a network's hosts: each device has the next of its link's network, in the order
+ * of the file, where the file does not say which.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/topology_inside.h"
+
+/* A network that hosts get addresses from. */
+struct topology_pool {
+	struct xk_network network;
+	unsigned line;
+	uint64_t next, end; /* addresses from the network's first on; end is none any more */
+	bool told;          /* that it is too small */
+};
+
+/* ---- numbers ---- */
+
+/* The network that is written there, NULL: none. */
+static const struct xk_graph_attribute *
+topology_network(const struct xk_graph_attributes *attributes, struct xk_network *network)
+{
+	return topology_value(attributes, "network", network) ? xk_graph_attribute_find(attributes, "network") : NULL;
+}
+
+/* The link's network, or the graph's. */
+static const struct xk_graph_attribute *
+topology_link_network(const struct topology_load *load, const struct xk_topology_link *link, struct xk_network *network)
+{
+	const struct xk_graph *written = topology_written(load);
+	const struct xk_graph_attributes *own =
+		link->is_edge ? &written->edges[link->written].attributes : &written->nodes[link->written].attributes;
+	const struct xk_graph_attribute *a = topology_network(own, network);
+
+	return a != NULL ? a : topology_network(&written->attributes, network);
+}
+
+static struct topology_pool
+topology_pool_of(const struct xk_network *network, unsigned line)
+{
+	uint64_t size = UINT64_C(1) << (32 - network->bits);
+
+	/* All ones and all zeroes are no hosts, except where a network is too small to do without them. */
+	if (network->bits >= 31)
+		return (struct topology_pool){ .network = *network, .line = line, .next = 0, .end = size };
+	return (struct topology_pool){ .network = *network, .line = line, .next = 1, .end = size - 1 };
+}
+
+/* By link: an index in pools, or -1. Links of one network share its pool. */
+static int *
+topology_find_pools(const struct topology_load *load, struct topology_pool **pools)
+{
+	const struct xk_topology *topology = load->topology;
+	int *by_link = calloc(topology->link_count + 1, sizeof(*by_link));
+	unsigned count = 0;
+
+	xk_assert(by_link != NULL);
+	for (unsigned i = 0; i < topology->link_count; i++) {
+		struct xk_network network = { 0, 0 };
+		const struct xk_graph_attribute *a = topology_link_network(load, &topology->links[i], &network);
+		unsigned k = 0;
+
+		by_link[i] = -1;
+		if (a == NULL || network.bits == 0)
+			continue;
+		while (k < count && memcmp(&(*pools)[k].network, &network, sizeof(network)) != 0)
+			k++;
+		if (k == count) {
+			*pools = xk_graph_grow(*pools, count++, sizeof(**pools));
+			(*pools)[k] = topology_pool_of(&network, a->line);
+		}
+		by_link[i] = (int)k;
+	}
+	return by_link;
+}
+
+static void
+topology_too_small(struct topology_load *load, struct topology_pool *pool)
+{
+	char text[16];
+
+	if (!pool->told)
+		attributes_refuse(&load->check, pool->line, "network %s/%u has addresses for %llu devices, too few",
+				  xk_host_print(pool->network.host, text), pool->network.bits,
+				  (unsigned long long)(pool->end - (pool->network.bits < 31)));
+	pool->told = true;
+}
+
+static void
+topology_number_device(struct topology_load *load, struct xk_topology_device *device, struct topology_pool *pool)
+{
+	if (device->host != 0)
+		return;
+	if (pool->next == pool->end) {
+		topology_too_small(load, pool);
+		return;
+	}
+	device->host = pool->network.host + (uint32_t)pool->next++;
+	device->bits = pool->network.bits;
+}
+
+static void
+topology_number_all(struct topology_load *load)
+{
+	struct xk_topology *topology = load->topology;
+	struct topology_pool *pools = NULL;
+	int *by_link = topology_find_pools(load, &pools);
+
+	for (unsigned i = 0; i < topology->host_count; i++)
+		for (unsigned k = 0; k < topology->hosts[i].device_count; k++) {
+			struct xk_topology_device *device = &topology->hosts[i].devices[k];
+
+			if (by_link[device->link] >= 0)
+				topology_number_device(load, device, &pools[by_link[device->link]]);
+		}
+	free(by_link);
+	free(pools);
+}
+
+/* ---- no address twice ---- */
+
+/* A device with a number that no other may have. */
+struct topology_claim {
+	uint64_t number;
+	unsigned link; /* 0 where the number counts on all links */
+	const struct xk_topology_host *host;
+	const struct xk_topology_device *device;
+};
+
+static int
+topology_compare_claims(const void *a, const void *b)
+{
+	const struct topology_claim *left = a, *right = b;
+
+	if (left->number != right->number)
+		return left->number < right->number ? -1 : 1;
+	if (left->link != right->link)
+		return left->link < right->link ? -1 : 1;
+	return left->host->number < right->host->number ? -1 : left->host->number > right->host->number;
+}
+
+static void
+topology_refuse_claim(struct topology_load *load, const struct topology_claim *a, const struct topology_claim *b,
+		      bool is_link_address)
+{
+	const struct topology_claim *later = a->device->line > b->device->line ? a : b;
+	uint64_t n = a->number;
+	char text[32];
+
+	if (is_link_address)
+		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(n >> 40 & 255),
+			 (unsigned)(n >> 32 & 255), (unsigned)(n >> 24 & 255), (unsigned)(n >> 16 & 255),
+			 (unsigned)(n >> 8 & 255), (unsigned)(n & 255));
+	else
+		xk_host_print((uint32_t)n, text);
+	attributes_refuse(&load->check, later->device->line, "%s and %s both have the address %s", a->host->name,
+			  b->host->name, text);
+}
+
+/* Link addresses on one link, or host addresses on all. */
+static void
+topology_check_claims(struct topology_load *load, bool is_link_address)
+{
+	const struct xk_topology *topology = load->topology;
+	struct topology_claim *claims = calloc((size_t)topology->host_count * XK_TOPOLOGY_DEVICES_MAX, sizeof(*claims));
+	unsigned count = 0;
+
+	xk_assert(claims != NULL);
+	for (unsigned i = 0; i < topology->host_count; i++)
+		for (unsigned k = 0; k < topology->hosts[i].device_count; k++) {
+			const struct xk_topology_device *device = &topology->hosts[i].devices[k];
+
+			if (is_link_address || device->host != 0)
+				claims[count++] =
+					(struct topology_claim){ is_link_address ? device->address : device->host,
+								 is_link_address ? device->link : 0,
+								 &topology->hosts[i], device };
+		}
+	qsort(claims, count, sizeof(*claims), topology_compare_claims);
+	for (unsigned i = 1; i < count; i++)
+		if (claims[i - 1].number == claims[i].number && claims[i - 1].link == claims[i].link)
+			topology_refuse_claim(load, &claims[i - 1], &claims[i], is_link_address);
+	free(claims);
+}
+
+void
+topology_number(struct topology_load *load)
+{
+	topology_number_all(load);
+	topology_check_claims(load, false);
+	topology_check_claims(load, true);
+}

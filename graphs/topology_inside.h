@@ -1,0 +1,122 @@
+/* topology_inside.h - what the files that load a network share. Not for others. */
+#ifndef XK_TOPOLOGY_INSIDE_H
+#define XK_TOPOLOGY_INSIDE_H
+
+#include "graphs/attributes.h"
+#include "graphs/topology.h"
+
+/* What an attribute may stand on. */
+enum topology_where {
+	TOPOLOGY_GRAPH = 1 << 0,
+	TOPOLOGY_HOST = 1 << 1,
+	TOPOLOGY_LINK = 1 << 2,   /* a node */
+	TOPOLOGY_DEVICE = 1 << 3, /* an edge that joins a host to a link */
+	TOPOLOGY_WIRE = 1 << 4,   /* an edge that is a link */
+};
+
+/* What hosts of one node share; a host that --set changes alone has one for itself. */
+struct xk_topology_part {
+	struct xk_topology_part *next;
+	unsigned line;                       /* where the graph is named; 0: by --set */
+	char *graph;                         /* NULL: refused */
+	struct xk_graph_attributes given;    /* its sets, by "node.attribute"; line 0: from --set */
+	const char **sets;                   /* the same as text */
+	struct xk_graph_attributes settings; /* the graph's defaults with the host's own */
+	uint64_t hash;                       /* of graph and given */
+	struct xk_graph *checked;            /* NULL: refused */
+	bool is_owner;                       /* of checked */
+	bool is_single;                      /* one host's, by --set */
+	bool is_bad;                         /* the graph itself, whatever the sets */
+};
+
+/* A node of the file. */
+struct topology_node {
+	enum topology_where where; /* TOPOLOGY_HOST or TOPOLOGY_LINK */
+	unsigned first, count;     /* its hosts; or its link, and 1 */
+	bool counted;              /* `count` is written */
+	struct xk_topology_part *part;
+	struct xk_graph_attributes given; /* what --set says of its graph */
+};
+
+/* A load under way. */
+struct topology_load {
+	struct attributes_check check; /* of topology->written, which it marks refused */
+	const struct xk_topology_types *types;
+	struct xk_topology *topology;
+	struct topology_node *nodes;           /* as topology->written->nodes */
+	unsigned *node_order;                  /* indices in the order of the file */
+	unsigned *edge_order;                  /* ... of edges */
+	struct xk_graph_attributes file_given; /* what the file says of every host's graph */
+	struct xk_graph_attributes given;      /* what --set says */
+};
+
+static inline struct xk_graph *
+topology_written(const struct topology_load *load)
+{
+	return load->topology->written;
+}
+
+/* ---- topology_attributes.c ---- */
+
+/* Refuses what may not be written on object, which is called `of` in errors. */
+void topology_check_attributes(struct topology_load *load, enum topology_where where, const char *of,
+			       const struct xk_graph_attributes *attributes);
+
+/* Whether name is a setting there, of types' tables. */
+const struct xk_setting *topology_setting(const struct topology_load *load, enum topology_where where,
+					  const char *name);
+
+/* Checks a single setting, as topology_check_attributes. */
+void topology_check_attribute(struct topology_load *load, enum topology_where where, const char *of,
+			      const struct xk_graph_attribute *a);
+
+/* Parses the value of an attribute that was checked into place. False: it is not there, or was refused. */
+bool topology_value(const struct xk_graph_attributes *attributes, const char *name, void *place);
+
+/* Copies attributes, in place of those of the same names. */
+void topology_merge(struct xk_graph_attributes *into, const struct xk_graph_attributes *attributes);
+
+/* The same of those that are settings of types' tables. */
+void topology_merge_settings(const struct topology_load *load, enum topology_where where,
+			     struct xk_graph_attributes *into, const struct xk_graph_attributes *attributes);
+
+/* Sets one, in place of what there is. */
+void topology_put(struct xk_graph_attributes *into, const char *name, const char *value, unsigned line);
+
+/* ---- topology_set.c ---- */
+
+/* --set for what is written in the file: before it is checked. Returns whether text was for that. */
+bool topology_set_written(struct topology_load *load, const char *text);
+
+/* --set for what the file stands for: hosts of a `count`, links that are edges. */
+void topology_set_made(struct topology_load *load, const char *text);
+
+/* ---- topology_host.c ---- */
+
+/* Takes "node.attribute=value ..." apart. of: what it is written on. */
+void topology_parse_sets(struct topology_load *load, const char *of, const struct xk_graph_attributes *attributes,
+			 struct xk_graph_attributes *into);
+
+/* The part of a host node, from its attributes, the graph's and --set; in topology->parts. */
+struct xk_topology_part *topology_part_new(struct topology_load *load, const struct xk_graph_node *node);
+
+/* A copy for a host alone. */
+struct xk_topology_part *topology_part_copy(struct topology_load *load, const struct xk_topology_part *part);
+
+/* Loads every part's graph, and refuses hosts whose devices are not their graph's ports. */
+void topology_check_graphs(struct topology_load *load);
+
+/* ---- topology_join.c ---- */
+
+/* Says of every node and edge what it is, and checks its attributes. */
+void topology_classify(struct topology_load *load);
+
+/* Hosts, links and devices. False: too many. */
+bool topology_make(struct topology_load *load);
+
+/* ---- topology_address.c ---- */
+
+/* Gives every device its host address, and refuses addresses that two devices have. */
+void topology_number(struct topology_load *load);
+
+#endif

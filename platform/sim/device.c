@@ -1,0 +1,425 @@
+/*
+ * device.c - a host's devices on links: frames go out through the link's model, come in at their time, and wait for the
+ * driver. What is under way are plain bytes, so that hosts share nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/sim/world.h"
+
+struct device_port {
+	struct xk_port port;
+	struct sim_device *device;
+};
+
+static struct sim_device *
+device_of(struct xk_port *port)
+{
+	return xk_container_of(port, struct device_port, port)->device;
+}
+
+static void
+device_record(struct sim_device *device, enum xk_sim_event event, const uint8_t *bytes, size_t len, const char *why)
+{
+	struct xk_sim *sim = device->host->sim;
+
+	sim_record(sim, &(struct xk_sim_record){ .event = event,
+						 .at_ns = sim->now_ns,
+						 .host = device->host,
+						 .link = device->link,
+						 .device = device->number,
+						 .frame = bytes,
+						 .len = len,
+						 .why = why });
+}
+
+/* ---- in ---- */
+
+static void
+device_lose(struct sim_device *device, struct sim_frame *frame, uint64_t *counter, const char *why)
+{
+	*counter += 1;
+	device_record(device, XK_SIM_LOST, frame->bytes, frame->len, why);
+	free(frame);
+}
+
+static void
+device_fire(struct sim_timer *timer)
+{
+	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
+	struct sim_device *device = frame->to;
+	struct xk_sim_host *host = device->host;
+
+	if (device->port == NULL) {
+		device_lose(device, frame, &host->counts.unheard, "down");
+		return;
+	}
+	if (device->count == SIM_DEVICE_QUEUE) {
+		device_lose(device, frame, &host->counts.full, "full");
+		return;
+	}
+	device_record(device, XK_SIM_ARRIVED, frame->bytes, frame->len, frame->fault);
+	frame->next = NULL;
+	*device->last = frame;
+	device->last = &frame->next;
+	device->count++;
+	if (device->armed)
+		sim_platform_wake(&host->memory.platform);
+}
+
+static struct sim_frame *
+device_next(struct sim_device *device)
+{
+	struct sim_frame *frame = device->first;
+
+	if (frame == NULL)
+		return NULL;
+	device->first = frame->next;
+	if (device->first == NULL)
+		device->last = &device->first;
+	device->count--;
+	return frame;
+}
+
+void
+sim_device_clear(struct sim_device *device)
+{
+	struct sim_frame *frame;
+
+	while ((frame = device_next(device)) != NULL)
+		free(frame);
+}
+
+static unsigned
+device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	struct sim_device *device = device_of(port);
+	struct xk_sim_host *host = device->host;
+	const struct xk_sim_costs *costs = &host->config.costs;
+	unsigned count = 0;
+	uint64_t each_ns;
+
+	while (count < max && device->first != NULL) {
+		struct sim_frame *frame = device->first;
+		struct xk_msg *m = xk_memory_frame(port->platform, frame->len);
+
+		if (m == NULL)
+			break;
+		memcpy(m->data, frame->bytes, frame->len);
+		frames[count++] = m;
+		free(device_next(device));
+	}
+	host->counts.frames_in += count;
+	each_ns = costs->frame_in_ns + (xk_kernel_mode(host->kernel) == XK_IPP ? costs->stack_start_ns : 0);
+	sim_processor_charge(host, count * each_ns);
+	return count;
+}
+
+/* ---- out ---- */
+
+/* What the link's model is told of a frame that is being sent. */
+struct device_sending {
+	struct sim_device *from;
+	const uint8_t *bytes;
+	size_t len;
+};
+
+static void
+device_damage(struct sim_frame *frame, const struct sim_arrival *arrival)
+{
+	for (size_t i = 0; i < 2; i++)
+		if (arrival->offset + i < frame->len)
+			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
+}
+
+/* A frame of these bytes, with a timer that fires at at_ns. */
+static struct sim_frame *
+device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns, const uint8_t *bytes,
+		size_t len)
+{
+	struct sim_frame *frame = malloc(sizeof(*frame) + len);
+
+	xk_assert(frame != NULL);
+	*frame = (struct sim_frame){ .timer.fire = fire, .len = len };
+	memcpy(frame->bytes, bytes, len);
+	xk_assert(sim_timer_set(device->host->sim, &frame->timer, at_ns) == 0);
+	return frame;
+}
+
+static void
+device_arrive(void *context, const struct sim_arrival *arrival)
+{
+	const struct device_sending *sending = context;
+	struct sim_device *to = sending->from->link->devices[arrival->station];
+	struct sim_frame *frame;
+
+	if (arrival->lost) {
+		device_record(to, XK_SIM_LOST, sending->bytes, sending->len, arrival->fault);
+		return;
+	}
+	frame = device_schedule(to, device_fire, arrival->at_ns, sending->bytes, sending->len);
+	frame->to = to;
+	frame->fault = arrival->fault;
+	device_damage(frame, arrival);
+}
+
+/* The link is free for a frame that has waited. */
+static void
+device_begin(struct sim_timer *timer)
+{
+	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
+	struct sim_device *device = frame->from;
+	struct device_sending sending = { .from = device, .bytes = frame->bytes, .len = frame->len };
+
+	if (device->port != NULL && device->host->boots == frame->boot)
+		sim_link_begin(device->link->model, device->station, frame->bytes, frame->len,
+			       device->host->sim->now_ns, device_arrive, &sending);
+	else
+		sim_link_withdraw(device->link->model, device->station);
+	free(frame);
+}
+
+static void
+device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
+{
+	struct xk_sim *sim = device->host->sim;
+	struct device_sending sending = { .from = device, .bytes = m->data, .len = xk_msg_len(m) };
+	struct sim_frame *frame;
+	uint64_t begins_ns;
+
+	if (m->next != NULL) {
+		xk_msg_copy_out(m, 0, sim->scratch, sending.len);
+		sending.bytes = sim->scratch;
+	}
+	device_record(device, XK_SIM_SENT, sending.bytes, sending.len, NULL);
+	device->host->counts.frames_out++;
+	begins_ns = sim_link_send(device->link->model, device->station, sending.bytes, sending.len, now_ns,
+				  device_arrive, &sending);
+	if (begins_ns <= now_ns)
+		return;
+	frame = device_schedule(device, device_begin, begins_ns, sending.bytes, sending.len);
+	frame->from = device;
+	frame->boot = device->host->boots;
+}
+
+bool
+sim_frame_forget(struct sim_timer *timer)
+{
+	if (timer->fire != device_fire && timer->fire != device_begin)
+		return false;
+	free(xk_container_of(timer, struct sim_frame, timer));
+	return true;
+}
+
+/* When the link is asked for: the clock of a thread that owes is ahead, and the model's must not go back. */
+static uint64_t
+device_clock(struct sim_device *device)
+{
+	uint64_t now_ns = sim_platform_now_ns(&device->host->memory.platform);
+
+	if (device->link->last_ns < now_ns)
+		device->link->last_ns = now_ns;
+	return device->link->last_ns;
+}
+
+static unsigned
+device_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
+{
+	struct sim_device *device = device_of(port);
+	struct xk_sim_host *host = device->host;
+	unsigned sent;
+
+	for (sent = 0; sent < count; sent++) {
+		uint64_t now_ns = device_clock(device);
+
+		if (!host->processor.frozen) {
+			if (sim_link_room(device->link->model, device->station) == 0)
+				break;
+			device_send(device, frames[sent], now_ns);
+			sim_processor_charge(host, host->config.costs.frame_out_ns);
+		}
+		xk_msg_free(frames[sent]);
+	}
+	return sent;
+}
+
+/* ---- ports ---- */
+
+static int
+device_arm(struct xk_port *port)
+{
+	struct sim_device *device = device_of(port);
+
+	device->armed = true;
+	if (device->first != NULL)
+		sim_platform_wake(port->platform);
+	return 0;
+}
+
+static void
+device_disarm(struct xk_port *port)
+{
+	device_of(port)->armed = false;
+}
+
+static void
+device_close(struct xk_port *port)
+{
+	struct sim_device *device = device_of(port);
+
+	sim_device_clear(device);
+	device->armed = false;
+	device->port = NULL;
+	free(xk_container_of(port, struct device_port, port));
+}
+
+static const struct xk_port_ops device_ops = {
+	.receive = device_receive,
+	.transmit = device_transmit,
+	.arm = device_arm,
+	.disarm = device_disarm,
+	.close = device_close,
+};
+
+struct xk_port *
+xk_sim_port_new(struct xk_sim_host *host, unsigned n)
+{
+	struct sim_device *device = &host->devices[n];
+	struct device_port *self;
+
+	if (n >= host->device_count || device->port != NULL)
+		return NULL;
+	self = calloc(1, sizeof(*self));
+	if (self == NULL)
+		return NULL;
+	self->device = device;
+	self->port = (struct xk_port){ .ops = &device_ops,
+				       .platform = &host->memory.platform,
+				       .name = device->name,
+				       .address = device->address,
+				       .mtu = (uint32_t)device->link->config.mtu,
+				       .can_sleep = true };
+	device->port = &self->port;
+	return &self->port;
+}
+
+/* ---- links ---- */
+
+struct xk_sim_link *
+xk_sim_link_new(struct xk_sim *sim, const char *name, const struct sim_link_config *config)
+{
+	struct xk_sim_link *link = calloc(1, sizeof(*link));
+
+	if (link == NULL)
+		return NULL;
+	link->sim = sim;
+	link->config = *config;
+	link->name = strdup(name);
+	if (link->name != NULL)
+		link->model = sim_link_new(&link->config, xk_sim_seed(sim, name));
+	if (link->model == NULL) {
+		free(link->name);
+		free(link);
+		return NULL;
+	}
+	*sim->links_last = link;
+	sim->links_last = &link->next;
+	return link;
+}
+
+static int
+link_join(struct xk_sim_link *link, struct sim_device *device)
+{
+	struct sim_device **devices = realloc(link->devices, (link->device_count + 1) * sizeof(struct sim_device *));
+	int station;
+
+	if (devices == NULL)
+		return -ENOMEM;
+	link->devices = devices;
+	station = sim_link_join(link->model, device->address);
+	if (station < 0)
+		return station;
+	xk_assert((unsigned)station == link->device_count);
+	devices[link->device_count++] = device;
+	device->link = link;
+	device->station = (unsigned)station;
+	return 0;
+}
+
+int
+xk_sim_attach(struct xk_sim_host *host, const char *name, struct xk_sim_link *link, uint64_t address)
+{
+	struct sim_device *device = &host->devices[host->device_count];
+	int error;
+
+	if (host->device_count == SIM_DEVICES_MAX)
+		return -ENOSPC;
+	*device = (struct sim_device){ .host = host, .address = address, .number = host->device_count };
+	device->last = &device->first;
+	device->name = strdup(name);
+	error = device->name == NULL ? -ENOMEM : link_join(link, device);
+	if (error == 0)
+		host->device_count++;
+	else
+		free(device->name);
+	return error;
+}
+
+void
+xk_sim_link_change(struct xk_sim_link *link, const struct sim_link_config *config)
+{
+	link->config = *config;
+	sim_link_configure(link->model, &link->config);
+}
+
+const struct sim_link_config *
+xk_sim_link_config(const struct xk_sim_link *link)
+{
+	return &link->config;
+}
+
+void
+xk_sim_cut(struct xk_sim_host *host, unsigned n, bool sends, bool receives)
+{
+	xk_assert(n < host->device_count);
+	sim_link_cut(host->devices[n].link->model, host->devices[n].station, sends, receives);
+}
+
+void
+xk_sim_link_counts(const struct xk_sim_link *link, struct sim_link_counts *counts)
+{
+	*counts = *sim_link_counts_of(link->model);
+}
+
+const char *
+xk_sim_link_name(const struct xk_sim_link *link)
+{
+	return link->name;
+}
+
+struct xk_sim_link *
+xk_sim_first_link(struct xk_sim *sim)
+{
+	return sim->links;
+}
+
+struct xk_sim_link *
+xk_sim_next_link(struct xk_sim_link *link)
+{
+	return link->next;
+}
+
+void
+sim_links_free(struct xk_sim *sim)
+{
+	while (sim->links != NULL) {
+		struct xk_sim_link *link = sim->links;
+
+		sim->links = link->next;
+		sim_link_free(link->model);
+		free(link->devices);
+		free(link->name);
+		free(link);
+	}
+}

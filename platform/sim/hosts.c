@@ -1,0 +1,189 @@
+/*
+ * hosts.c - simulated hosts: each a platform for its kernel, which comes with a boot and goes with a crash.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/sim/world.h"
+
+enum { HOST_BUFFERS = 65536 };
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HOST_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(HOST_SANITIZED)
+enum { HOST_RECYCLES = false }; /* every buffer a malloc, so that its misuse is seen */
+#else
+enum { HOST_RECYCLES = true };
+#endif
+
+static uint64_t
+host_random(struct xk_platform *platform)
+{
+	return sim_random_next(&sim_host_of(platform)->random);
+}
+
+static uint64_t
+host_boots(struct xk_platform *platform)
+{
+	return sim_host_of(platform)->boots;
+}
+
+static const struct xk_platform_ops host_platform_ops = {
+	.now_ns = sim_platform_now_ns,
+	.buffer_new = memory_buffer_new,
+	.buffer_view = memory_buffer_view,
+	.buffer_free = memory_buffer_free,
+	.buffers_out = memory_buffers_out,
+	.sleep = sim_platform_sleep,
+	.wake = sim_platform_wake,
+	.random = host_random,
+	.boots = host_boots,
+	.work = sim_platform_work,
+	.stack_switched = sim_platform_stack_switched,
+};
+
+static void
+host_free(struct xk_sim_host *host)
+{
+	for (unsigned i = 0; i < host->device_count; i++)
+		free(host->devices[i].name);
+	memory_platform_fini(&host->memory);
+	free(host->name);
+	free(host);
+}
+
+struct xk_sim_host *
+xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config)
+{
+	struct xk_sim_host *host = calloc(1, sizeof(*host));
+
+	if (host == NULL)
+		return NULL;
+	memory_platform_init(&host->memory, XK_MEMORY_VIRTUAL);
+	host->memory.platform.ops = &host_platform_ops;
+	host->memory.platform.threads = &sim_thread_ops;
+	host->memory.kept = HOST_RECYCLES ? &sim->kept : NULL;
+	atomic_store_explicit(&host->memory.limit, config->buffers == 0 ? HOST_BUFFERS : config->buffers,
+			      memory_order_relaxed);
+	host->sim = sim;
+	host->config = *config;
+	host->name = strdup(config->name);
+	if (host->name == NULL) {
+		host_free(host);
+		return NULL;
+	}
+	host->number = sim->hosts == NULL ? 0 : xk_container_of(sim->hosts_last, struct xk_sim_host, next)->number + 1;
+	sim_random_init(&host->random, xk_sim_seed(sim, config->name));
+	sim_processor_init(&host->processor);
+	*sim->hosts_last = host;
+	sim->hosts_last = &host->next;
+	return host;
+}
+
+static void
+host_record(struct xk_sim_host *host, enum xk_sim_event event)
+{
+	sim_record(host->sim, &(struct xk_sim_record){ .event = event, .at_ns = host->sim->now_ns, .host = host });
+}
+
+int
+xk_sim_boot(struct xk_sim_host *host)
+{
+	xk_assert(host->kernel == NULL && host->sim->running == NULL);
+	host->boots++;
+	host_record(host, XK_SIM_BOOTED);
+	sim_processor_init(&host->processor);
+	host->kernel = host->config.boot == NULL ? NULL : host->config.boot(host->config.context, host);
+	return host->kernel == NULL ? -EIO : 0;
+}
+
+unsigned
+xk_sim_crash(struct xk_sim_host *host)
+{
+	unsigned left;
+
+	xk_assert(host->sim->running == NULL);
+	if (host->kernel == NULL)
+		return 0;
+	host_record(host, XK_SIM_CRASHED);
+	sim_processor_freeze(host);
+	xk_kernel_stop(host->kernel);
+	xk_kernel_free(host->kernel);
+	host->kernel = NULL;
+	xk_assert(host->processor.threads == NULL);
+	left = memory_buffers_out(&host->memory.platform);
+	/* What was lost is told once: it must not count against the next boot. */
+	atomic_store_explicit(&host->memory.out, 0, memory_order_relaxed);
+	return left;
+}
+
+bool
+xk_sim_is_up(const struct xk_sim_host *host)
+{
+	return host->kernel != NULL;
+}
+
+const char *
+xk_sim_host_name(const struct xk_sim_host *host)
+{
+	return host->name;
+}
+
+unsigned
+xk_sim_host_number(const struct xk_sim_host *host)
+{
+	return host->number;
+}
+
+uint64_t
+xk_sim_host_boots(const struct xk_sim_host *host)
+{
+	return host->boots;
+}
+
+struct xk_kernel *
+xk_sim_kernel(struct xk_sim_host *host)
+{
+	return host->kernel;
+}
+
+struct xk_sim_host *
+xk_sim_first_host(struct xk_sim *sim)
+{
+	return sim->hosts;
+}
+
+struct xk_sim_host *
+xk_sim_next_host(struct xk_sim_host *host)
+{
+	return host->next;
+}
+
+struct xk_platform *
+xk_sim_platform(struct xk_sim_host *host)
+{
+	return &host->memory.platform;
+}
+
+void
+xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_counts *counts)
+{
+	*counts = host->counts;
+}
+
+void
+sim_hosts_free(struct xk_sim *sim, unsigned *left)
+{
+	for (struct xk_sim_host *host = sim->hosts; host != NULL; host = host->next)
+		*left += xk_sim_crash(host);
+	while (sim->hosts != NULL) {
+		struct xk_sim_host *host = sim->hosts;
+
+		sim->hosts = host->next;
+		host_free(host);
+	}
+}

@@ -1,0 +1,150 @@
+/*
+ * link_settings.c - what a link may be set to, what makes sense together, and how long bytes take then.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "platform/sim/link_private.h"
+
+enum {
+	LINK_RATE_MIN = 1000,
+	LINK_BYTES_MAX = 65535, /* of overhead, gap and shortest frame */
+	LINK_CELL_MAX = 1024,
+	LINK_MTU_MIN = 68, /* RFC 791: every link carries so much */
+	LINK_MTU_MAX = 65000,
+	LINK_BURST_MAX = 65536,
+};
+
+#define LINK_TIME_MAX (3600 * UINT64_C(1000000000))
+#define LINK_RATE_MAX UINT64_C(1000000000000000)
+
+static const char *const link_kinds[] = {
+	[SIM_LINK_WIRE] = "wire",
+	[SIM_LINK_SHARED] = "shared",
+	[SIM_LINK_SWITCH] = "switch",
+};
+
+#define LINK_SETTING(name, type, field) name, XK_SETTING_##type, offsetof(struct sim_link_config, field), NULL
+
+const struct xk_setting sim_link_settings[] = {
+	{ LINK_SETTING("kind", STRING, kind), "wire (two stations), shared (one medium for all), switch", 0, 0 },
+	{ LINK_SETTING("rate", RATE, rate), "bits per second; 0: frames take no time", 0, LINK_RATE_MAX },
+	{ LINK_SETTING("latency", TIME, latency_ns),
+	  "from the last bit sent until the frame is there; with a switch twice", 0, LINK_TIME_MAX },
+	{ LINK_SETTING("overhead", UINT, frame_overhead), "bytes sent with each frame: preamble, checksum", 0,
+	  LINK_BYTES_MAX },
+	{ LINK_SETTING("gap", UINT, frame_gap), "bytes of silence after each frame", 0, LINK_BYTES_MAX },
+	{ LINK_SETTING("min_frame", UINT, frame_min), "bytes of the shortest frame; shorter ones are padded", 0,
+	  LINK_BYTES_MAX },
+	{ LINK_SETTING("cell", UINT, cell_size), "bytes of a cell; 0: frames are sent whole", 0, LINK_CELL_MAX },
+	{ LINK_SETTING("cell_payload", UINT, cell_payload), "bytes of a frame that a cell carries", 0, LINK_CELL_MAX },
+	{ LINK_SETTING("cell_trailer", UINT, cell_trailer), "bytes added to a frame before it is cut into cells", 0,
+	  LINK_CELL_MAX },
+	{ LINK_SETTING("mtu", UINT, mtu), "bytes of the longest payload, without Ethernet header", LINK_MTU_MIN,
+	  LINK_MTU_MAX },
+	{ LINK_SETTING("queue", UINT, queue), "frames that may wait at a station, and in a switch for a station", 1,
+	  LINK_QUEUE_MAX },
+	{ LINK_SETTING("cut_through", BOOL, cut_through), "a switch sends a frame on while it still comes", 0, 0 },
+	{ LINK_SETTING("loss", PROBABILITY, loss), "a frame does not arrive", 0, 0 },
+	{ LINK_SETTING("burst", UINT, burst), "a loss takes 1 to so many frames to the same station in a row", 0,
+	  LINK_BURST_MAX },
+	{ LINK_SETTING("corrupt", PROBABILITY, corrupt), "some bits of a frame are flipped", 0, 0 },
+	{ LINK_SETTING("duplicate", PROBABILITY, duplicate), "a frame arrives twice", 0, 0 },
+	{ LINK_SETTING("reorder", PROBABILITY, reorder), "a frame is late, and others pass it", 0, 0 },
+	{ LINK_SETTING("reorder_delay", TIME, reorder_ns), "how late at most; also of a duplicate", 0, LINK_TIME_MAX },
+	{ .name = NULL },
+};
+
+bool
+link_kind_find(const char *name, enum sim_link_kind *kind)
+{
+	for (unsigned i = 0; name != NULL && i < XK_ARRAY_LENGTH(link_kinds); i++)
+		if (strcmp(name, link_kinds[i]) == 0) {
+			*kind = (enum sim_link_kind)i;
+			return true;
+		}
+	return false;
+}
+
+int
+sim_link_set(struct sim_link_config *config, const char *name, const char *text, char *why, size_t why_len)
+{
+	const struct xk_setting *setting = sim_link_settings;
+	enum sim_link_kind kind;
+
+	while (setting->name != NULL && strcmp(setting->name, name) != 0)
+		setting++;
+	if (setting->name == NULL)
+		return -ENOENT;
+	if (setting->type != XK_SETTING_STRING)
+		return xk_setting_parse(setting, text, config, why, why_len);
+	if (!link_kind_find(text, &kind)) {
+		snprintf(why, why_len, "expects wire, shared or switch");
+		return -EINVAL;
+	}
+	config->kind = link_kinds[kind];
+	return 0;
+}
+
+/* ---- checking ---- */
+
+/* The first setting whose value is outside its limits, or NULL. */
+static const struct xk_setting *
+link_outside(const struct sim_link_config *config)
+{
+	for (const struct xk_setting *setting = sim_link_settings; setting->name != NULL; setting++) {
+		const char *place = (const char *)config + setting->offset;
+		uint64_t value, max = setting->type == XK_SETTING_PROBABILITY ? SIM_ALWAYS : setting->max;
+
+		if (max == 0)
+			continue;
+		memcpy(&value, place, sizeof(value));
+		if (value < setting->min || value > max)
+			return setting;
+	}
+	return NULL;
+}
+
+const char *
+sim_link_check(const struct sim_link_config *config)
+{
+	enum sim_link_kind kind;
+	const struct xk_setting *outside = link_outside(config);
+
+	if (!link_kind_find(config->kind, &kind))
+		return "kind is none of wire, shared, switch";
+	if (outside != NULL)
+		return outside->min == 0 ? "a value is too large" : "mtu is not 68 to 65000, or queue not 1 to 65536";
+	if (config->rate != 0 && config->rate < LINK_RATE_MIN)
+		return "rate is less than 1kb/s, and not 0";
+	if (config->cell_size != 0 && (config->cell_payload == 0 || config->cell_payload > config->cell_size))
+		return "cell_payload is 0, or more than the cell";
+	if (config->reorder != 0 && config->reorder_ns == 0)
+		return "reorder is without effect: reorder_delay is 0";
+	return NULL;
+}
+
+/* ---- times ---- */
+
+/* The limits above keep the product below 2^63: a frame is at most XK_MSG_MAX long, each byte in a cell of its own. */
+uint64_t
+link_bytes_ns(const struct sim_link_config *config, uint64_t bytes)
+{
+	if (config->rate == 0)
+		return 0;
+	return (bytes * 8 * UINT64_C(1000000000) + config->rate - 1) / config->rate;
+}
+
+uint64_t
+sim_link_frame_ns(const struct sim_link_config *config, size_t len)
+{
+	uint64_t bytes = len < config->frame_min ? config->frame_min : len;
+
+	if (config->cell_size != 0) {
+		uint64_t cells = (bytes + config->cell_trailer + config->cell_payload - 1) / config->cell_payload;
+
+		bytes = cells * config->cell_size;
+	}
+	return link_bytes_ns(config, bytes + config->frame_overhead);
+}

@@ -1,0 +1,459 @@
+/*
+ * processor.c - a host's one processor: which of its threads goes on, and what they owe for it.
+ *
+ * The driver comes before the others, as an interrupt does: while a thread works, a frame that arrives stops the work,
+ * the driver does its part, and the thread goes on with what is left. The driver's own work is not stopped. The others
+ * take turns in the order in which they became ready, and keep the processor until they wait.
+ *
+ * A thread owes time for what it did (a frame sent, a switch to it) and pays where it waits, works, or is gone on with;
+ * until then the clock that it reads is so much ahead. Paying is never done where the engine holds something that the
+ * driver might want: only the driver pays in the middle of what it does, since nobody stops it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "platform/sim/world.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SIM_STACK = 512 * 1024 };
+#else
+enum { SIM_STACK = 128 * 1024 };
+#endif
+
+void
+sim_host_ready(struct xk_sim_host *host)
+{
+	struct xk_sim *sim = host->sim;
+
+	if (host->queued || (sim->running != NULL && sim->running->host == host))
+		return;
+	host->queued = true;
+	host->ready_next = NULL;
+	*sim->ready_last = host;
+	sim->ready_last = &host->ready_next;
+}
+
+/* ---- who goes on ---- */
+
+static void
+processor_queue(struct sim_processor *processor, struct sim_thread *thread)
+{
+	thread->next = NULL;
+	*processor->ready_last = thread;
+	processor->ready_last = &thread->next;
+}
+
+static void
+processor_queue_first(struct sim_processor *processor, struct sim_thread *thread)
+{
+	thread->next = processor->ready_first;
+	if (thread->next == NULL)
+		processor->ready_last = &thread->next;
+	processor->ready_first = thread;
+}
+
+/* thread goes on next: the driver, or who was stopped. */
+static void
+processor_put_back(struct sim_processor *processor, struct sim_thread *thread)
+{
+	if (thread->driver)
+		processor->driver_ready = true;
+	else
+		processor_queue_first(processor, thread);
+}
+
+/* The work for a thread is over, or stopped. */
+static void
+processor_stop_work(struct xk_sim_host *host)
+{
+	struct sim_processor *processor = &host->processor;
+
+	host->counts.busy_ns += host->sim->now_ns - processor->busy_since_ns;
+	sim_timer_cancel(host->sim, &processor->busy_timer);
+	processor->busy = NULL;
+}
+
+static void
+processor_interrupt(struct xk_sim_host *host)
+{
+	struct sim_processor *processor = &host->processor;
+	struct sim_thread *thread = processor->busy;
+
+	if (thread == NULL || thread->driver)
+		return;
+	thread->owed_ns = sim_timer_at(host->sim, &processor->busy_timer) - host->sim->now_ns;
+	processor_stop_work(host);
+	processor_queue_first(processor, thread);
+}
+
+static void
+processor_busy_fire(struct sim_timer *timer)
+{
+	struct sim_processor *processor = xk_container_of(timer, struct sim_processor, busy_timer);
+	struct xk_sim_host *host = xk_container_of(processor, struct xk_sim_host, processor);
+	struct sim_thread *thread = processor->busy;
+
+	processor_stop_work(host);
+	thread->owed_ns = 0;
+	processor_put_back(processor, thread);
+	sim_host_ready(host);
+}
+
+static void
+processor_make_ready(struct sim_thread *thread)
+{
+	struct xk_sim_host *host = thread->host;
+
+	thread->waiting = false;
+	if (thread->driver) {
+		host->processor.driver_ready = true;
+		processor_interrupt(host);
+	} else {
+		processor_queue(&host->processor, thread);
+	}
+	sim_host_ready(host);
+}
+
+/* What thread waited for is there, or the time: it costs something to go on. */
+static void
+processor_end_wait(struct sim_thread *thread)
+{
+	const struct xk_sim_costs *costs = &thread->host->config.costs;
+
+	thread->switches++;
+	if (thread->driver) {
+		thread->host->counts.driver_wakes++;
+		thread->owed_ns += costs->interrupt_ns;
+	} else {
+		thread->host->counts.thread_switches++;
+		thread->owed_ns += costs->thread_switch_ns;
+	}
+	processor_make_ready(thread);
+}
+
+/* An alarm stays set when something else ends the wait: the next one often has the same deadline. */
+static void
+processor_alarm_fire(struct sim_timer *timer)
+{
+	struct sim_thread *thread = xk_container_of(timer, struct sim_thread, alarm);
+
+	if (thread->waiting)
+		processor_end_wait(thread);
+}
+
+static struct sim_thread *
+processor_pick(struct sim_processor *processor)
+{
+	struct sim_thread *thread = processor->ready_first;
+
+	if (processor->driver_ready) {
+		processor->driver_ready = false;
+		return processor->driver;
+	}
+	if (thread == NULL)
+		return NULL;
+	processor->ready_first = thread->next;
+	if (processor->ready_first == NULL)
+		processor->ready_last = &processor->ready_first;
+	return thread;
+}
+
+/* The processor works for thread as long as that owes. False: there is no need. */
+static bool
+processor_work_for(struct xk_sim_host *host, struct sim_thread *thread)
+{
+	struct sim_processor *processor = &host->processor;
+	struct xk_sim *sim = host->sim;
+
+	if (processor->frozen)
+		thread->owed_ns = 0;
+	if (thread->owed_ns == 0)
+		return false;
+	xk_assert(sim_timer_set(sim, &processor->busy_timer, sim->now_ns + thread->owed_ns) == 0);
+	processor->busy = thread;
+	processor->busy_since_ns = sim->now_ns;
+	return true;
+}
+
+static void
+thread_free(struct sim_thread *thread)
+{
+	struct sim_thread **at = &thread->host->processor.threads;
+
+	while (*at != thread)
+		at = &(*at)->all_next;
+	*at = thread->all_next;
+	sim_timer_cancel(thread->host->sim, &thread->alarm);
+	xk_fiber_fini(&thread->fiber);
+	free(thread);
+}
+
+void
+sim_processor_run(struct xk_sim_host *host)
+{
+	struct sim_processor *processor = &host->processor;
+	struct xk_sim *sim = host->sim;
+	struct sim_thread *thread;
+
+	while (processor->busy == NULL && (thread = processor_pick(processor)) != NULL) {
+		if (processor_work_for(host, thread))
+			return;
+		sim->running = thread;
+		xk_fiber_run(&thread->fiber, &sim->own);
+		sim->running = NULL;
+		if (thread->ended && thread->detached)
+			thread_free(thread);
+	}
+}
+
+/* ---- what a running thread may do ---- */
+
+/* Leaves the processor; returns when it is the thread's turn again. */
+static void
+thread_rest(struct sim_thread *thread)
+{
+	xk_fiber_rest(&thread->fiber);
+}
+
+/* Leaves the processor to the driver, if that is ready; what is owed is paid by going on. */
+static void
+thread_pay(struct sim_thread *thread)
+{
+	struct xk_sim_host *host = thread->host;
+	struct sim_processor *processor = &host->processor;
+	struct xk_sim *sim = host->sim;
+	uint64_t until_ns = sim->now_ns + thread->owed_ns;
+
+	if (thread->owed_ns == 0)
+		return;
+	if ((thread->driver || !processor->driver_ready) && sim_is_quiet_until(sim, until_ns) && !processor->frozen) {
+		host->counts.busy_ns += thread->owed_ns;
+		thread->owed_ns = 0;
+		sim->now_ns = until_ns;
+		return;
+	}
+	processor_put_back(processor, thread);
+	thread_rest(thread);
+}
+
+static void
+thread_wait(struct sim_thread *thread, uint64_t deadline_ns)
+{
+	struct xk_sim *sim = thread->host->sim;
+
+	thread->waiting = true;
+	if (deadline_ns == UINT64_MAX)
+		sim_timer_cancel(sim, &thread->alarm);
+	else if (thread->alarm.place == 0 || sim_timer_at(sim, &thread->alarm) != deadline_ns)
+		xk_assert(sim_timer_set(sim, &thread->alarm, deadline_ns) == 0);
+	thread_rest(thread);
+}
+
+void
+sim_processor_charge(struct xk_sim_host *host, uint64_t ns)
+{
+	struct sim_thread *thread = host->sim->running;
+
+	if (thread == NULL || ns == 0)
+		return;
+	thread->owed_ns += ns;
+	if (thread->driver)
+		thread_pay(thread);
+}
+
+void
+sim_processor_freeze(struct xk_sim_host *host)
+{
+	struct sim_processor *processor = &host->processor;
+	struct sim_thread *thread = processor->busy;
+
+	processor->frozen = true;
+	if (thread == NULL)
+		return;
+	processor_stop_work(host);
+	processor_put_back(processor, thread);
+}
+
+void
+sim_processor_init(struct sim_processor *processor)
+{
+	*processor = (struct sim_processor){ .busy_timer.fire = processor_busy_fire };
+	processor->ready_last = &processor->ready_first;
+}
+
+/* ---- the platform's part ---- */
+
+uint64_t
+sim_platform_now_ns(struct xk_platform *platform)
+{
+	struct xk_sim *sim = sim_host_of(platform)->sim;
+
+	return sim->now_ns + (sim->running == NULL ? 0 : sim->running->owed_ns);
+}
+
+void
+sim_platform_sleep(struct xk_platform *platform, uint64_t deadline_ns)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	struct sim_thread *driver = host->processor.driver;
+
+	thread_pay(driver);
+	if (!host->processor.woken)
+		thread_wait(driver, deadline_ns);
+	host->processor.woken = false;
+}
+
+void
+sim_platform_wake(struct xk_platform *platform)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	struct sim_thread *driver = host->processor.driver;
+
+	host->processor.woken = true;
+	if (driver != NULL && driver->waiting)
+		processor_end_wait(driver);
+}
+
+void
+sim_platform_work(struct xk_platform *platform, uint64_t work_ns)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	struct sim_thread *thread = host->sim->running;
+
+	if (thread == NULL)
+		return;
+	thread->owed_ns += work_ns;
+	thread_pay(thread);
+}
+
+void
+sim_platform_stack_switched(struct xk_platform *platform)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+
+	sim_processor_charge(host, host->config.costs.stack_switch_ns);
+}
+
+/* ---- threads ---- */
+
+static void
+thread_main(void *argument)
+{
+	struct sim_thread *thread = argument;
+
+	thread->body(thread->argument);
+	thread->ended = true;
+	thread_rest(thread);
+	xk_assert(!"a thread that has ended was gone on with");
+}
+
+static int
+thread_start(struct xk_platform *platform, void (*body)(void *argument), void *argument, bool driver, bool detached,
+	     void **name)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	struct sim_thread *thread = calloc(1, sizeof(*thread));
+
+	if (thread == NULL)
+		return -EAGAIN;
+	thread->host = host;
+	thread->body = body;
+	thread->argument = argument;
+	thread->driver = driver;
+	thread->detached = detached;
+	thread->alarm.fire = processor_alarm_fire;
+	if (xk_fiber_init(&thread->fiber, SIM_STACK, thread_main, thread) != 0) {
+		free(thread);
+		return -EAGAIN;
+	}
+	thread->all_next = host->processor.threads;
+	host->processor.threads = thread;
+	if (driver)
+		host->processor.driver = thread;
+	*name = thread;
+	processor_make_ready(thread);
+	return 0;
+}
+
+static void
+thread_nap(struct xk_platform *platform, uint64_t nap_ns)
+{
+	struct xk_sim_host *host = sim_host_of(platform);
+	struct xk_sim *sim = host->sim;
+	struct sim_thread *thread = sim->running;
+
+	if (thread != NULL && host->processor.frozen) {
+		processor_queue(&host->processor, thread);
+		thread_rest(thread);
+	} else if (thread != NULL) {
+		thread_pay(thread);
+		thread_wait(thread, sim->now_ns + nap_ns);
+	} else if (host->processor.frozen) {
+		sim_processor_run(host);
+	} else {
+		xk_sim_run(sim, sim->now_ns + nap_ns);
+	}
+}
+
+static void
+thread_join(struct xk_platform *platform, void *name)
+{
+	struct sim_thread *thread = name;
+
+	while (!thread->ended)
+		thread_nap(platform, 1000);
+	if (thread->driver)
+		thread->host->processor.driver = NULL;
+	thread_free(thread);
+}
+
+static void
+thread_adopt(struct xk_platform *platform, struct xk_context *context)
+{
+	xk_fiber_adopt(&sim_host_of(platform)->sim->running->fiber, context);
+}
+
+static void
+thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)
+{
+	struct sim_thread *thread = sim_host_of(platform)->sim->running;
+
+	thread_pay(thread);
+	if (token->posted == 0) {
+		token->waiter = thread;
+		thread_wait(thread, deadline_ns);
+		token->waiter = NULL;
+	}
+	if (token->posted > 0)
+		token->posted--;
+}
+
+static void
+thread_post(struct xk_platform *platform, struct xk_token *token)
+{
+	struct sim_thread *thread = token->waiter;
+
+	(void)platform;
+	token->posted++;
+	if (thread != NULL && thread->waiting)
+		processor_end_wait(thread);
+}
+
+static uint64_t
+thread_switches(struct xk_platform *platform, const void *name)
+{
+	const struct sim_thread *thread = name;
+
+	(void)platform;
+	return thread->switches;
+}
+
+const struct xk_thread_ops sim_thread_ops = {
+	.start = thread_start,
+	.join = thread_join,
+	.adopt = thread_adopt,
+	.wait = thread_wait_for,
+	.post = thread_post,
+	.nap = thread_nap,
+	.switches = thread_switches,
+};

@@ -1,0 +1,151 @@
+/*
+ * vdelay.c - delays what crosses it: a virtual protocol, for any edge of a graph.
+ *
+ * A delayed message is carried on by a shepherd of its own, an event's; whoever brought it goes on at once.
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ * Settings:     up, down: the delay in each direction, 0 for none; jitter: up to so much more, drawn for each message
+ *               of a direction that has a delay; reorder: whether jitter lets messages overtake; seed; held
+ * Drops:        full (`held` others wait already)
+ * Counters:     delayed; unsent (the protocol below has refused a message; who pushed it does not hear of that)
+ * Not done:     calls (RPC); a rate (that is a link's: platform/sim)
+ * Graph:        ip -> vdelay -> vnet, or any other edge
+ */
+#include "xkernel/chance.h"
+#include "xkernel/later.h"
+
+enum { VDELAY_DROP_FULL = XK_DROP_OWN };
+
+enum { VDELAY_COUNT_DELAYED, VDELAY_COUNT_UNSENT };
+
+struct vdelay {
+	struct xk_virtual virtual;
+	uint64_t delay_ns[XK_WAYS];
+	uint64_t jitter_ns, held, seed;
+	bool reorder;
+	struct xk_lock lock;
+	struct xk_chance chances[XK_WAYS]; /* under the lock */
+	struct xk_later later;
+};
+
+static inline struct vdelay *
+vdelay_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct vdelay, virtual.protocol);
+}
+
+static const struct xk_session_ops vdelay_session_ops;
+
+static int
+vdelay_init(struct xk_protocol *self)
+{
+	struct vdelay *vdelay = vdelay_of(self);
+
+	if (vdelay->seed == 0 && vdelay->jitter_ns != 0)
+		vdelay->seed = xk_random(self);
+	for (unsigned way = 0; way < XK_WAYS; way++)
+		xk_chance_init(&vdelay->chances[way], vdelay->seed, way);
+	xk_lock_init(&vdelay->lock, self);
+	xk_later_init(&vdelay->later, self, vdelay->held, !vdelay->reorder, VDELAY_DROP_FULL, VDELAY_COUNT_UNSENT);
+	return xk_virtual_init(self, &vdelay_session_ops);
+}
+
+static void
+vdelay_fini(struct xk_protocol *self)
+{
+	xk_later_fini(&vdelay_of(self)->later);
+	xk_virtual_fini(self);
+}
+
+/* How long the next message of a direction waits. */
+static uint64_t
+vdelay_draw_ns(struct vdelay *vdelay, enum xk_way way)
+{
+	uint64_t more_ns;
+
+	if (vdelay->jitter_ns == 0)
+		return vdelay->delay_ns[way];
+	xk_lock(&vdelay->lock);
+	more_ns = xk_chance_below(&vdelay->chances[way], vdelay->jitter_ns + 1);
+	xk_unlock(&vdelay->lock);
+	return vdelay->delay_ns[way] + more_ns;
+}
+
+static int
+vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+{
+	struct vdelay *vdelay = vdelay_of(s->protocol);
+	int status;
+
+	if (vdelay->delay_ns[way] == 0)
+		return xk_virtual_pass(s, m, way);
+	status = xk_later_hold(&vdelay->later, s, m, way, vdelay_draw_ns(vdelay, way));
+	if (status == 0)
+		xk_count(s->protocol, VDELAY_COUNT_DELAYED);
+	return status;
+}
+
+static int
+vdelay_push(struct xk_session *s, struct xk_msg *m)
+{
+	return vdelay_carry(s, m, XK_WAY_DOWN);
+}
+
+/* hdr: NULL, or m has waited (later.h). */
+static void
+vdelay_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	if (hdr != NULL)
+		xk_demux(s, m);
+	else
+		vdelay_carry(s, m, XK_WAY_UP);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops vdelay_session_ops = {
+	.push = vdelay_push,
+	.pop = vdelay_pop,
+	.close = xk_virtual_session_close,
+};
+
+static const struct xk_protocol_ops vdelay_ops = { .init = vdelay_init, .fini = vdelay_fini, XK_VIRTUAL_OPS };
+
+static const struct xk_role vdelay_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "what is to be far away" },
+	{ NULL, 0, NULL, NULL },
+};
+
+#define VDELAY_TIME_MAX UINT64_C(60000000000)
+
+static const struct xk_setting vdelay_settings[] = {
+	{ "up", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_UP]), NULL, "delay of what goes up", 0,
+	  VDELAY_TIME_MAX },
+	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_DOWN]), NULL, "delay of what goes down", 0,
+	  VDELAY_TIME_MAX },
+	{ "jitter", XK_SETTING_TIME, offsetof(struct vdelay, jitter_ns), NULL,
+	  "a message waits up to so much longer, in directions that have a delay", 0, VDELAY_TIME_MAX },
+	{ "reorder", XK_SETTING_BOOL, offsetof(struct vdelay, reorder), NULL, "whether messages may overtake", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdelay, held), "1024",
+	  "messages that wait at the same time, at most", 1, 65536 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vdelay, seed), NULL, "what jitter begins with; 0: at random", 0, 0 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const vdelay_drops[] = { "full", NULL };
+static const char *const vdelay_counters[] = { "delayed", "unsent", NULL };
+
+const struct xk_protocol_type xk_type_vdelay = {
+	.name = "vdelay",
+	.help = "Delays what crosses it, in order or with jitter that reorders. No header; for any edge.",
+	.ops = &vdelay_ops,
+	.size = sizeof(struct vdelay),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = vdelay_lowers,
+	.settings = vdelay_settings,
+	.drops = vdelay_drops,
+	.counters = vdelay_counters,
+	.session_max = 256,
+};

@@ -1,0 +1,351 @@
+/*
+ * vdrop.c - loses, duplicates, reorders and corrupts what crosses it: a virtual protocol, for any edge of a graph.
+ *
+ * Participants: those of the protocol below
+ * Control:      XK_GET_OFFLOADS: none where it corrupts what is sent, since the port would sum up the corrupt bytes;
+ *               the protocol below answers the others
+ * Settings:     loss, duplicate, reorder, corrupt: how probable each is, for each message, drawn in this order from
+ *               `seed` and, in each direction, from a stream of its own; burst, reorder_time, direction, after, held
+ * Faults:       a lost message takes up to burst - 1 of those behind it along, of the same direction. A copy, or a
+ *               message that is reordered, goes on by itself, up to reorder_time later. A corrupt message has at least
+ *               one bit flipped, and none outside of 15 consecutive ones: an Internet checksum sees that. Of a message
+ *               that is duplicated and corrupted one stays good.
+ * Drops:        lost (a fault), full (`held` others wait already), no_buffer (for the corrupt bytes)
+ * Counters:     duplicated, reordered, corrupted: faults; not_duplicated (no buffer for it); unsent (the protocol
+ *               below has refused a message that was late; who pushed it does not hear of that)
+ * Not done:     calls (RPC)
+ * Graph:        udp -> vdrop -> ip, or any other edge
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "xkernel/chance.h"
+#include "xkernel/later.h"
+#include "xkernel/trace.h"
+
+enum { VDROP_DROP_LOST = XK_DROP_OWN, VDROP_DROP_FULL };
+
+enum {
+	VDROP_COUNT_DUPLICATED,
+	VDROP_COUNT_REORDERED,
+	VDROP_COUNT_CORRUPTED,
+	VDROP_COUNT_NOT_DUPLICATED,
+	VDROP_COUNT_UNSENT
+};
+
+/* Bits from the first to the last that is flipped, and the bytes they may lie in. */
+enum { VDROP_BITS = 15, VDROP_BYTES = 3 };
+
+/* One direction. */
+struct vdrop_way {
+	bool faulty;
+	struct xk_chance chance; /* under the lock, as are the following */
+	uint64_t seen;
+	uint64_t burst_left;
+};
+
+struct vdrop {
+	struct xk_virtual virtual;
+	uint64_t loss, duplicate, reorder, corrupt;
+	uint64_t burst, reorder_ns, after, held, seed;
+	const char *direction;
+	struct xk_lock lock;
+	struct vdrop_way ways[XK_WAYS];
+	struct xk_later later;
+};
+
+/* What becomes of a message. */
+struct vdrop_fate {
+	bool lost, corrupt;
+	uint64_t copy_ns; /* a copy comes so much later; 0: there is none */
+	uint64_t late_ns; /* the message itself is so late */
+	size_t offset;    /* where these are flipped, some of them perhaps behind the end */
+	uint8_t flip[VDROP_BYTES];
+};
+
+static inline struct vdrop *
+vdrop_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct vdrop, virtual.protocol);
+}
+
+/* ---- init and fini ---- */
+
+static int
+vdrop_make_ways(struct vdrop *vdrop)
+{
+	bool both = strcmp(vdrop->direction, "both") == 0;
+
+	vdrop->ways[XK_WAY_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
+	vdrop->ways[XK_WAY_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
+	if (!vdrop->ways[XK_WAY_UP].faulty && !vdrop->ways[XK_WAY_DOWN].faulty) {
+		xk_trace(&vdrop->virtual.protocol, XK_TRACE_ERRORS, "direction is up, down or both, not \"%.80s\"",
+			 vdrop->direction);
+		return -EINVAL;
+	}
+	if (vdrop->seed == 0)
+		vdrop->seed = xk_random(&vdrop->virtual.protocol);
+	for (unsigned way = 0; way < XK_WAYS; way++)
+		xk_chance_init(&vdrop->ways[way].chance, vdrop->seed, way);
+	return 0;
+}
+
+static const struct xk_session_ops vdrop_session_ops;
+
+static int
+vdrop_init(struct xk_protocol *self)
+{
+	struct vdrop *vdrop = vdrop_of(self);
+	int status = vdrop_make_ways(vdrop);
+
+	if (status != 0)
+		return status;
+	xk_lock_init(&vdrop->lock, self);
+	xk_later_init(&vdrop->later, self, vdrop->held, false, VDROP_DROP_FULL, VDROP_COUNT_UNSENT);
+	return xk_virtual_init(self, &vdrop_session_ops);
+}
+
+static void
+vdrop_fini(struct xk_protocol *self)
+{
+	xk_later_fini(&vdrop_of(self)->later);
+	xk_virtual_fini(self);
+}
+
+/* ---- chance; under the lock ---- */
+
+static bool
+vdrop_draw_loss(const struct vdrop *vdrop, struct vdrop_way *way)
+{
+	if (way->burst_left > 0) {
+		way->burst_left--;
+		return true;
+	}
+	if (!xk_chance_hits(&way->chance, vdrop->loss))
+		return false;
+	if (vdrop->burst > 1)
+		way->burst_left = xk_chance_below(&way->chance, vdrop->burst);
+	return true;
+}
+
+/* Of up to VDROP_BITS bits from anywhere on, the first for certain. */
+static void
+vdrop_draw_flip(struct vdrop_way *way, size_t len, struct vdrop_fate *fate)
+{
+	uint64_t first = xk_chance_below(&way->chance, (uint64_t)len * 8);
+	uint64_t bits = UINT64_C(1) << (VDROP_BITS - 1);
+
+	bits |= xk_chance_below(&way->chance, bits);
+	bits <<= VDROP_BYTES * 8 - VDROP_BITS - first % 8;
+	fate->offset = first / 8;
+	for (unsigned i = 0; i < VDROP_BYTES; i++)
+		fate->flip[i] = (uint8_t)(bits >> (VDROP_BYTES - 1 - i) * 8);
+}
+
+static uint64_t
+vdrop_draw_ns(const struct vdrop *vdrop, struct vdrop_way *way)
+{
+	return 1 + xk_chance_below(&way->chance, vdrop->reorder_ns);
+}
+
+static struct vdrop_fate
+vdrop_draw(const struct vdrop *vdrop, struct vdrop_way *way, size_t len)
+{
+	struct vdrop_fate fate = { .lost = false };
+
+	if (way->seen < vdrop->after) {
+		way->seen++;
+		return fate;
+	}
+	fate.lost = vdrop_draw_loss(vdrop, way);
+	if (fate.lost)
+		return fate;
+	if (xk_chance_hits(&way->chance, vdrop->duplicate))
+		fate.copy_ns = vdrop_draw_ns(vdrop, way);
+	if (xk_chance_hits(&way->chance, vdrop->reorder))
+		fate.late_ns = vdrop_draw_ns(vdrop, way);
+	fate.corrupt = xk_chance_hits(&way->chance, vdrop->corrupt) && len > 0;
+	if (fate.corrupt)
+		vdrop_draw_flip(way, len, &fate);
+	return fate;
+}
+
+/* ---- faults ---- */
+
+static void
+vdrop_flip(struct xk_msg *m, const struct vdrop_fate *fate)
+{
+	size_t at = 0;
+
+	for (struct xk_msg *segment = m; segment != NULL; at += segment->len, segment = segment->next)
+		for (unsigned i = 0; i < VDROP_BYTES; i++)
+			if (fate->offset + i >= at && fate->offset + i < at + segment->len)
+				segment->data[fate->offset + i - at] ^= fate->flip[i];
+}
+
+/* A corrupt copy of *m takes its place; whatever a port has verified is to be verified anew. False: no buffer. */
+static bool
+vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *fate)
+{
+	struct xk_msg *copy = xk_msg_new(xk_platform_of(&vdrop->virtual.protocol), xk_msg_len(*m));
+	size_t at = 0;
+
+	if (copy == NULL)
+		return false;
+	for (struct xk_msg *segment = copy; segment != NULL; at += segment->len, segment = segment->next)
+		xk_msg_copy_out(*m, at, segment->data, segment->len);
+	copy->id = (*m)->id;
+	copy->flags = (*m)->flags & XK_MSG_TRACED;
+	vdrop_flip(copy, fate);
+	xk_msg_free(*m);
+	*m = copy;
+	xk_count(&vdrop->virtual.protocol, VDROP_COUNT_CORRUPTED);
+	return true;
+}
+
+static void
+vdrop_duplicate(struct vdrop *vdrop, struct xk_session *s, const struct xk_msg *m, enum xk_way way, uint64_t delay_ns)
+{
+	struct xk_msg *copy = xk_msg_reference(m);
+
+	if (copy == NULL) {
+		xk_count(&vdrop->virtual.protocol, VDROP_COUNT_NOT_DUPLICATED);
+		return;
+	}
+	xk_count(&vdrop->virtual.protocol, VDROP_COUNT_DUPLICATED);
+	xk_later_hold(&vdrop->later, s, copy, way, delay_ns);
+}
+
+static int
+vdrop_suffer(struct xk_session *s, struct xk_msg *m, enum xk_way way, const struct vdrop_fate *fate)
+{
+	struct xk_protocol *self = s->protocol;
+	struct vdrop *vdrop = vdrop_of(self);
+	int status;
+
+	if (fate->lost) {
+		xk_drop(self, m, VDROP_DROP_LOST);
+		return 0; /* as on a wire: the sender does not know */
+	}
+	if (fate->copy_ns != 0)
+		vdrop_duplicate(vdrop, s, m, way, fate->copy_ns);
+	if (fate->corrupt && !vdrop_corrupt(vdrop, &m, fate)) {
+		xk_drop(self, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	if (fate->late_ns == 0)
+		return xk_virtual_pass(s, m, way);
+	status = xk_later_hold(&vdrop->later, s, m, way, fate->late_ns);
+	if (status == 0)
+		xk_count(self, VDROP_COUNT_REORDERED);
+	return status;
+}
+
+static int
+vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+{
+	struct vdrop *vdrop = vdrop_of(s->protocol);
+	struct vdrop_fate fate;
+
+	if (!vdrop->ways[way].faulty)
+		return xk_virtual_pass(s, m, way);
+	xk_lock(&vdrop->lock);
+	fate = vdrop_draw(vdrop, &vdrop->ways[way], xk_msg_len(m));
+	xk_unlock(&vdrop->lock);
+	return vdrop_suffer(s, m, way, &fate);
+}
+
+static int
+vdrop_push(struct xk_session *s, struct xk_msg *m)
+{
+	return vdrop_carry(s, m, XK_WAY_DOWN);
+}
+
+/* hdr: NULL, or m has been late (later.h). */
+static void
+vdrop_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	if (hdr != NULL)
+		xk_demux(s, m);
+	else
+		vdrop_carry(s, m, XK_WAY_UP);
+}
+
+/* ---- asking ---- */
+
+static int
+vdrop_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct vdrop *vdrop = vdrop_of(self);
+	uint32_t none = 0;
+
+	if (op != XK_GET_OFFLOADS || vdrop->corrupt == 0 || !vdrop->ways[XK_WAY_DOWN].faulty)
+		return -ENOTSUP;
+	return xk_answer(buffer, len, &none, sizeof(none));
+}
+
+static int
+vdrop_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	return vdrop_control(s->protocol, op, buffer, len);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops vdrop_session_ops = {
+	.push = vdrop_push,
+	.pop = vdrop_pop,
+	.close = xk_virtual_session_close,
+	.control = vdrop_session_control,
+};
+
+static const struct xk_protocol_ops vdrop_ops = {
+	.init = vdrop_init,
+	.fini = vdrop_fini,
+	.control = vdrop_control,
+	XK_VIRTUAL_OPS,
+};
+
+static const struct xk_role vdrop_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "what is to be unreliable" },
+	{ NULL, 0, NULL, NULL },
+};
+
+#define VDROP_TIME_MIN UINT64_C(1000)
+#define VDROP_TIME_MAX UINT64_C(60000000000)
+
+static const struct xk_setting vdrop_settings[] = {
+	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of a message's being lost", 0, 0 },
+	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "messages lost in a row, at most", 1, 65536 },
+	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of its coming twice", 0, 0 },
+	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL, "of its coming late", 0, 0 },
+	{ "reorder_time", XK_SETTING_TIME, offsetof(struct vdrop, reorder_ns), "1ms",
+	  "a message that comes late, and a copy, are late by up to this", VDROP_TIME_MIN, VDROP_TIME_MAX },
+	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of having bits flipped", 0, 0 },
+	{ "direction", XK_SETTING_STRING, offsetof(struct vdrop, direction), "both", "up, down or both", 0, 0 },
+	{ "after", XK_SETTING_UINT, offsetof(struct vdrop, after), NULL,
+	  "so many messages of each direction are left alone first", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64",
+	  "messages that are late at the same time, at most", 1, 65536 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "what chance begins with; 0: at random", 0, 0 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const vdrop_drops[] = { "lost", "full", NULL };
+static const char *const vdrop_counters[] = {
+	"duplicated", "reordered", "corrupted", "not_duplicated", "unsent", NULL
+};
+
+const struct xk_protocol_type xk_type_vdrop = {
+	.name = "vdrop",
+	.help = "Loses, duplicates, reorders and corrupts what crosses it, by chance. No header; for any edge.",
+	.ops = &vdrop_ops,
+	.size = sizeof(struct vdrop),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = vdrop_lowers,
+	.settings = vdrop_settings,
+	.drops = vdrop_drops,
+	.counters = vdrop_counters,
+	.session_max = 256,
+};

@@ -1,0 +1,127 @@
+/*
+ * vwork.c - computes for each message that crosses it, as a protocol that costs so much would: a virtual protocol,
+ * for any edge of a graph.
+ *
+ * The shepherd that carries the message does the work before the message goes on. In the simulator that is virtual
+ * time; elsewhere the processor is kept busy.
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ * Settings:     up, down: for each message; up_kb, down_kb: for each 1,000 bytes of it, in proportion (1us is a
+ *               nanosecond a byte); checkpoints: so often, evenly within the work, a message that has used up its
+ *               time budget leaves the driver
+ * Drops:        none of its own
+ * Counters:     worked_up, worked_down (messages)
+ * Not done:     calls (RPC)
+ * Graph:        udptest -> vwork -> udp, or any other edge
+ */
+#include "xkernel/virtual.h"
+
+struct vwork {
+	struct xk_virtual virtual;
+	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
+	uint64_t checkpoints;
+};
+
+/* Counters, by the way that the message goes. */
+static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vwork_counters is in the order of enum xk_way");
+
+static const struct xk_session_ops vwork_session_ops;
+
+static int
+vwork_init(struct xk_protocol *self)
+{
+	return xk_virtual_init(self, &vwork_session_ops);
+}
+
+/* Works for total_ns in pieces, a checkpoint after each but the last. */
+static void
+vwork_work(struct vwork *vwork, uint64_t total_ns)
+{
+	uint64_t pieces = vwork->checkpoints + 1, done_ns = 0;
+
+	for (uint64_t i = 1; i <= pieces; i++) {
+		uint64_t until_ns = total_ns * i / pieces;
+
+		if (i > 1)
+			xk_checkpoint(&vwork->virtual.protocol);
+		xk_work(&vwork->virtual.protocol, until_ns - done_ns);
+		done_ns = until_ns;
+	}
+}
+
+static int
+vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+{
+	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, virtual.protocol);
+	uint64_t total_ns = vwork->message_ns[way] + xk_msg_len(m) * vwork->kilobyte_ns[way] / 1000;
+
+	if (total_ns > 0) {
+		vwork_work(vwork, total_ns);
+		xk_count(s->protocol, way);
+	}
+	return xk_virtual_pass(s, m, way);
+}
+
+static int
+vwork_push(struct xk_session *s, struct xk_msg *m)
+{
+	return vwork_carry(s, m, XK_WAY_DOWN);
+}
+
+static void
+vwork_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	vwork_carry(s, m, XK_WAY_UP);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops vwork_session_ops = {
+	.push = vwork_push,
+	.pop = vwork_pop,
+	.close = xk_virtual_session_close,
+};
+
+static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+
+static const struct xk_role vwork_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "where the messages that cost time come from and go to" },
+	{ NULL, 0, NULL, NULL },
+};
+
+#define VWORK_TIME_MAX UINT64_C(1000000000)
+
+enum { VWORK_CHECKPOINTS_MAX = 1000 };
+
+static_assert(VWORK_TIME_MAX * XK_MSG_MAX / 1000 <= UINT64_MAX / 2 / (VWORK_CHECKPOINTS_MAX + 1),
+	      "no product overflows");
+
+static const struct xk_setting vwork_settings[] = {
+	{ "up", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_WAY_UP]), NULL, "work for a message that goes up",
+	  0, VWORK_TIME_MAX },
+	{ "down", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_WAY_DOWN]), NULL,
+	  "work for a message that goes down", 0, VWORK_TIME_MAX },
+	{ "up_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_WAY_UP]), NULL,
+	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
+	{ "down_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_WAY_DOWN]), NULL,
+	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
+	{ "checkpoints", XK_SETTING_UINT, offsetof(struct vwork, checkpoints), NULL,
+	  "so often within the work the time budget is looked at", 0, VWORK_CHECKPOINTS_MAX },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const vwork_counters[] = { "worked_up", "worked_down", NULL };
+
+const struct xk_protocol_type xk_type_vwork = {
+	.name = "vwork",
+	.help = "Computes for each message that crosses it. No header; for any edge.",
+	.ops = &vwork_ops,
+	.size = sizeof(struct vwork),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = vwork_lowers,
+	.settings = vwork_settings,
+	.counters = vwork_counters,
+	.session_max = 256,
+};

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""test_ipp1994.py BUILD - whether experiments/ipp1994 shows what it says: the tables agree with the report, the costs
+in the graph are what the fit finds, the figures are the same every time, and not everything is agreed to.
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.join(ROOT, "experiments", "ipp1994")
+
+failures = 0
+
+
+def tell(good, what, why=""):
+    global failures
+    print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
+    if not good:
+        failures += 1
+        print(why)
+
+
+def run(program, *arguments):
+    """(status, output)"""
+    command = [sys.executable, os.path.join(HERE, program), "--build", sys.argv[1], *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def tables(file, *arguments):
+    """(status, output, document)"""
+    status, output = run("tables.py", "--quick", "--json", file, *arguments)
+    with open(file, encoding="utf-8") as stream:
+        return status, output, json.load(stream)
+
+
+def times(document, table):
+    """{row: round trips by size, in ns}"""
+    rows = {}
+    for cell in document["tables"][table]:
+        rows.setdefault(cell["row"], []).append(cell["rtt_ns"])
+    return rows
+
+
+def check_times(document):
+    """The signs and orders, apart from what tables.py says of itself."""
+    four, six, seven = (times(document, table) for table in "467")
+    regular, client, server, none = (
+        four[row] for row in ("Regular", "IPP, client handoff", "IPP, server handoff", "IPP, no handoff")
+    )
+    tell(all(r > c > n for r, c, n in zip(regular, client, none)), "regular, a handoff, none: in this order", four)
+    tell(client == server, "a handoff costs the same at either end", four)
+    # 2 x (30.7 - 3.6), exactly; two fragments start two stacks
+    tell([r - n for r, n in zip(regular, none)][:2] == [54200, 54200], "what IPP saves is table 2's", four)
+    one, two = six["1"], six["2"]
+    tell(one[:2] == two[:2] and one[2] < two[2] and one[3] < two[3], "only fragments mind the second thread", six)
+    tell(two[2] - one[2] == 2 * 30700, "a second fragment is one more handoff at each end", six)
+    tell(seven["IPP, 1 thread"] == seven["IPP, 3 threads"], "IPP does not mind threads", seven)
+
+
+def check_switches(document):
+    cells = document["tables"]["5"]
+    off = [cell for cell in cells if abs(cell["switches"] - cell["published"]) * 100 > cell["published"]]
+    tell(len(cells) == 8 and not off, "switches are within 1 % of table 5", off)
+
+
+def refused(document):
+    return [found["text"] for found in document["checks"] if not found["agrees"]]
+
+
+def check_failures(file):
+    """Where the model is another, tables.py must not agree."""
+    status, output, document = tables(file, "--costs", "none")
+    said = " ".join(refused(document))
+    tell(status == 1 and "regular is slowest" in said, "without costs of threads: refused", output)
+    status, output, document = tables(file, "--set", "vwork.up_kb=0us")
+    said = " ".join(refused(document))
+    tell(status == 1 and "switches are within" in said and "longer than one" in said,
+         "with a receiver faster than the wire: refused", output)
+    status, output = run("tables.py", "--quick", "--graph", "/nonexistent.dot")
+    tell(status == 1 and "nonexistent.dot" in output and "Traceback" not in output, "a graph that is not there", output)
+
+
+def check_fit(file):
+    status, output = run("fit.py", "--check")
+    tell(status == 0, "the graph has the costs that are found", output)
+    with open(os.path.join(ROOT, "graphs", "udptest-1994.dot"), encoding="utf-8") as stream:
+        text = stream.read()
+    with open(file, "w", encoding="utf-8") as stream:
+        stream.write(text.replace('up="236200ns"', 'up="236300ns"'))
+    status, output = run("fit.py", "--check", "--graph", file)
+    tell(status == 1 and "NOT what is in" in output, "other costs are seen", output)
+    status, output = run("fit.py", "--begin", "sender")
+    tell(status == 1 and "NOT so long" in output, "the bytes' work cannot be the sender's", output)
+
+
+def main():
+    if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "udptest")):
+        print("usage: tests/experiments/test_ipp1994.py BUILD", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as directory:
+        file = os.path.join(directory, "file")
+        status, output, document = tables(file)
+        tell(status == 0 and document["checks"] and not refused(document), "tables.py agrees", output)
+        tell(tables(file)[1:] == (output, document), "the second time is the same")
+        check_times(document)
+        check_switches(document)
+        check_failures(file)
+        check_fit(file)
+    print(f"{failures} failed" if failures else "all is as the report has it")
+    return 1 if failures else 0
+
+
+sys.exit(main())

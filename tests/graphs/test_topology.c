@@ -1,0 +1,676 @@
+/* test_topology.c - network files: hosts, links, devices and addresses, what is refused, --set, and the picture. */
+#include <cgraph.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "graphs/topology.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/test.h"
+
+/* ---- what hosts and links can be set to here, and where their graphs are ---- */
+
+static const struct xk_setting link_settings[] = {
+	{ "loss", XK_SETTING_PROBABILITY, 0, NULL, "a fault", 0, 0 },
+	{ "latency", XK_SETTING_TIME, 0, NULL, "a time", 0, 0 },
+	{ "kind", XK_SETTING_STRING, 0, NULL, "a text", 0, 0 },
+	{ .name = NULL },
+};
+static const struct xk_setting host_settings[] = {
+	{ "mode", XK_SETTING_STRING, 0, NULL, "a text", 0, 0 },
+	{ "threads", XK_SETTING_UINT, 0, NULL, "a number", 1, 64 },
+	{ .name = NULL },
+};
+static const char *const presets[] = { "ethernet10", "wide", NULL };
+static const struct xk_topology_types types = { link_settings, host_settings, presets, xk_protocol_types };
+
+#define UPPER "digraph g { udptest -> udp -> ip -> vnet; "
+#define LOWER "vnet -> eth; vnet -> arp; arp -> eth; eth -> port"
+#define TWO_LOWER                                                                                                      \
+	"eth1 [protocol=eth]; eth2 [protocol=eth]; arp1 [protocol=arp]; arp2 [protocol=arp]; port1 [protocol=port];"   \
+	"port2 [protocol=port]; vnet -> eth1; vnet -> arp1; vnet -> eth2; vnet -> arp2; arp1 -> eth1; arp2 -> eth2;"   \
+	"eth1 -> port1; eth2 -> port2"
+
+/* A directory with graphs in it, and the name of a network file in its folder net. */
+struct place {
+	char directory[32], file[64];
+};
+
+static void
+place_write(const struct place *place, const char *name, const char *text)
+{
+	char path[96];
+	FILE *stream;
+
+	snprintf(path, sizeof(path), "%s/%s", place->directory, name);
+	stream = fopen(path, "w");
+	REQUIRE(stream != NULL);
+	fputs(text, stream);
+	REQUIRE(fclose(stream) == 0);
+}
+
+static const char *const place_files[] = {
+	"one.dot", "two.dot", "bad.dot", "net/beside.dot", "net/one2.dot", "one2.dot"
+};
+
+static struct place
+place_new(void)
+{
+	struct place place = { .directory = "/tmp/test_topology.XXXXXX" };
+	char net[64];
+
+	REQUIRE(mkdtemp(place.directory) != NULL);
+	snprintf(net, sizeof(net), "%s/net", place.directory);
+	REQUIRE(mkdir(net, 0700) == 0);
+	snprintf(place.file, sizeof(place.file), "%s/net/n.dot", place.directory);
+	place_write(&place, "one.dot", UPPER LOWER "}");
+	place_write(&place, "two.dot", UPPER TWO_LOWER "}");
+	place_write(&place, "bad.dot", UPPER "\nudp -> eth }");
+	place_write(&place, "net/beside.dot", UPPER LOWER "}");
+	place_write(&place, "net/one2.dot", UPPER LOWER "}");
+	place_write(&place, "one2.dot", "nothing");
+	return place;
+}
+
+static void
+place_free(const struct place *place)
+{
+	char path[96];
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(place_files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", place->directory, place_files[i]);
+		CHECK_EQ(unlink(path), 0);
+	}
+	snprintf(path, sizeof(path), "%s/net", place->directory);
+	CHECK_EQ(rmdir(path), 0);
+	CHECK_EQ(rmdir(place->directory), 0);
+}
+
+static char *
+errors_text(const struct xk_graph_errors *errors)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+
+	REQUIRE(stream != NULL);
+	xk_graph_errors_print(errors, stream);
+	fclose(stream);
+	return text;
+}
+
+/* ---- loading ---- */
+
+/* A network that must be right, with --set's. */
+static struct xk_topology *
+good_with(const char *text, const char *const *sets, unsigned set_count)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct place place = place_new();
+	struct xk_topology *net =
+		xk_topology_load_text(place.file, text, strlen(text), sets, set_count, &types, &errors);
+
+	xk_graph_errors_print(&errors, stderr);
+	CHECK_EQ(errors.count, 0);
+	xk_graph_errors_clear(&errors);
+	place_free(&place);
+	REQUIRE(net != NULL);
+	return net;
+}
+
+static struct xk_topology *
+good(const char *text)
+{
+	return good_with(text, NULL, 0);
+}
+
+/* text (with one --set, unless it is NULL) is refused, and the errors have this part: ":2: ..." is of the network. */
+static void
+refuse_set(const char *text, const char *set, const char *part)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct place place = place_new();
+	struct xk_topology *net =
+		xk_topology_load_text(place.file, text, strlen(text), &set, set != NULL, &types, &errors);
+	char *said = errors_text(&errors), whole[512];
+
+	snprintf(whole, sizeof(whole), "%s%s", part[0] == ':' ? "net/n.dot" : "", part);
+	CHECK(net == NULL);
+	if (strstr(said, whole) == NULL)
+		fprintf(stderr, "\n\"%s\" is not in\n%s", whole, said);
+	CHECK(strstr(said, whole) != NULL);
+	free(said);
+	xk_topology_free(net);
+	xk_graph_errors_clear(&errors);
+	place_free(&place);
+}
+
+static void
+refuse(const char *text, const char *part)
+{
+	refuse_set(text, NULL, part);
+}
+
+#define HEAD "graph g { network=\"10.77.0.0/24\" protocols=\"one.dot\"\nlan [link=ethernet10]; "
+
+static const char *
+setting(const struct xk_graph_attributes *settings, const char *name)
+{
+	const struct xk_graph_attribute *a = xk_graph_attribute_find(settings, name);
+
+	return a == NULL ? "none" : a->value;
+}
+
+/* ---- what a file stands for ---- */
+
+TEST(hosts_links_and_devices_are_found)
+{
+	struct xk_topology *net = good("graph g {\n"
+				       "z [protocols=\"one.dot\", mode=ipp];\n"
+				       "a [protocols=\"one.dot\", threads=3];\n"
+				       "lan [link=ethernet10, loss=\"1%\"];\n"
+				       "z -- lan;\n"
+				       "lan -- a [dev=port, address=\"02:00:00:00:00:77\", host=\"10.1.0.9/16\"];\n}");
+
+	REQUIRE(net->host_count == 2 && net->link_count == 1);
+	CHECK_STR(net->hosts[0].name, "z");
+	CHECK_STR(net->hosts[1].name, "a");
+	CHECK_EQ(net->hosts[1].number, 1);
+	CHECK_EQ(net->hosts[1].line, 3);
+	CHECK_STR(setting(net->hosts[0].settings, "mode"), "ipp");
+	CHECK_STR(setting(net->hosts[1].settings, "threads"), "3");
+	CHECK_STR(setting(net->hosts[1].settings, "mode"), "none");
+	CHECK_STR(net->links[0].name, "lan");
+	CHECK_STR(net->links[0].preset, "ethernet10");
+	CHECK_STR(setting(&net->links[0].settings, "loss"), "1%");
+	CHECK_EQ(net->links[0].settings.count, 1);
+	CHECK_EQ(net->links[0].device_count, 2);
+	REQUIRE(net->hosts[0].device_count == 1 && net->hosts[1].device_count == 1);
+	CHECK_STR(net->hosts[0].devices[0].name, "port");
+	CHECK_EQ(net->hosts[0].devices[0].address, 0x020000000001);
+	CHECK_EQ(net->hosts[0].devices[0].host, 0);
+	CHECK_EQ(net->hosts[1].devices[0].address, 0x020000000077);
+	CHECK_EQ(net->hosts[1].devices[0].host, 0x0a010009);
+	CHECK_EQ(net->hosts[1].devices[0].bits, 16);
+	CHECK_EQ(net->hosts[1].devices[0].line, 6);
+	xk_topology_free(net);
+}
+
+TEST(an_edge_between_two_hosts_is_a_link)
+{
+	struct xk_topology *net = good("graph g { network=\"10.77.0.0/24\"\n"
+				       "a [protocols=\"two.dot\", set=\"port2.dev=port2\"];"
+				       "b [protocols=\"two.dot\", set=\"port2.dev=port2\"];\n"
+				       "a -- b [link=wide, latency=\"3ms\"];\na -- b [link=ethernet10]; }");
+
+	REQUIRE(net->link_count == 2);
+	CHECK_STR(net->links[0].name, "a--b");
+	CHECK_STR(net->links[1].name, "a--b-2");
+	CHECK(net->links[0].is_edge);
+	CHECK_STR(net->links[0].preset, "wide");
+	CHECK_STR(setting(&net->links[0].settings, "latency"), "3ms");
+	CHECK_EQ(net->links[1].settings.count, 0);
+	CHECK_EQ(net->links[0].line, 3);
+	REQUIRE(net->hosts[1].device_count == 2);
+	CHECK_STR(net->hosts[1].devices[1].name, "port2");
+	CHECK_EQ(net->hosts[1].devices[1].link, 1);
+	CHECK_EQ(net->hosts[1].devices[1].address, 0x020001000002);
+	CHECK_EQ(net->hosts[1].devices[1].host, 0x0a4d0004);
+	xk_topology_free(net);
+}
+
+TEST(a_count_is_so_many_hosts)
+{
+	struct xk_topology *net = good("graph g { network=\"10.77.0.0/20\" protocols=\"one.dot\"\n"
+				       "lan [link=ethernet10]; s -- lan; c [count=1000, mode=x]; c -- lan; d -- lan }");
+
+	REQUIRE(net->host_count == 1002);
+	CHECK_STR(net->hosts[0].name, "s");
+	CHECK_STR(net->hosts[1].name, "c1");
+	CHECK_STR(net->hosts[1000].name, "c1000");
+	CHECK_STR(net->hosts[1001].name, "d");
+	CHECK_EQ(net->hosts[1000].devices[0].host, 0x0a4d0000 + 1001);
+	CHECK_EQ(net->hosts[1000].devices[0].address, UINT64_C(0x020000000000) + 1001);
+	CHECK_EQ(net->hosts[1001].devices[0].host, 0x0a4d0000 + 1002);
+	CHECK_STR(setting(net->hosts[700].settings, "mode"), "x");
+	CHECK_EQ(net->links[0].device_count, 1002);
+	/* One graph for all of them. */
+	CHECK(net->hosts[0].checked != NULL && net->hosts[0].checked->checked);
+	CHECK(net->hosts[0].checked == net->hosts[1001].checked);
+	xk_topology_free(net);
+}
+
+TEST(the_graphs_defaults_are_for_hosts_that_say_nothing)
+{
+	struct xk_topology *net =
+		good("graph g { graph [protocols=\"one.dot\", mode=m, threads=2, set=\"udptest.port=7\"]\n"
+		     "lan [link=ethernet10]; a -- lan; b -- lan;\n"
+		     "b [mode=n, set=\" udptest.port=8;ip.trace=events\tudp.trace=errors; \"]; }");
+
+	REQUIRE(net->host_count == 2);
+	CHECK_STR(setting(net->hosts[0].settings, "mode"), "m");
+	CHECK_STR(setting(net->hosts[1].settings, "mode"), "n");
+	CHECK_STR(setting(net->hosts[1].settings, "threads"), "2");
+	CHECK_EQ(net->hosts[1].settings->count, 2);
+	REQUIRE(net->hosts[0].set_count == 1 && net->hosts[1].set_count == 3);
+	CHECK_STR(net->hosts[0].sets[0], "udptest.port=7");
+	CHECK_STR(net->hosts[1].sets[0], "udptest.port=8");
+	CHECK_STR(net->hosts[1].sets[1], "ip.trace=events");
+	CHECK_STR(net->hosts[1].sets[2], "udp.trace=errors");
+	CHECK(net->hosts[0].checked != net->hosts[1].checked);
+	xk_topology_free(net);
+}
+
+TEST(graphs_are_looked_for_beside_the_file_then_above_it_then_as_given)
+{
+	struct xk_topology *net =
+		good("graph g { lan [link=ethernet10]; a -- lan; b -- lan; c -- lan;\n"
+		     "a [protocols=\"beside.dot\"] b [protocols=\"one.dot\"] c [protocols=\"one2.dot\"] }");
+
+	CHECK(strstr(net->hosts[0].graph, "/net/beside.dot") != NULL);
+	CHECK(strstr(net->hosts[1].graph, "/net/../one.dot") != NULL);
+	CHECK(strstr(net->hosts[2].graph, "/net/one2.dot") != NULL);
+	xk_topology_free(net);
+}
+
+TEST(addresses_come_from_the_links_network_or_the_graphs)
+{
+	struct xk_topology *net = good("graph g { network=\"10.77.0.0/30\"\n"
+				       "a [protocols=\"two.dot\"]; b, c [protocols=\"one.dot\"];\n"
+				       "lan [link=ethernet10]; wan [link=wide, network=\"10.78.0.0/31\"];\n"
+				       "a -- lan; a -- wan [dev=x]; b -- lan; c -- wan }");
+
+	CHECK_EQ(net->hosts[0].devices[0].host, 0x0a4d0001);
+	CHECK_EQ(net->hosts[0].devices[0].bits, 30);
+	CHECK_EQ(net->hosts[0].devices[1].host, 0x0a4e0000);
+	CHECK_EQ(net->hosts[0].devices[1].bits, 31);
+	CHECK_STR(net->hosts[0].devices[1].name, "x");
+	CHECK_EQ(net->hosts[1].devices[0].host, 0x0a4d0002);
+	CHECK_EQ(net->hosts[2].devices[0].host, 0x0a4e0001);
+	xk_topology_free(net);
+}
+
+TEST(a_file_says_what_it_is)
+{
+	struct place place = place_new();
+	char path[96];
+
+	place_write(&place, "one2.dot", "// a network\n/* */ strict graph n { a }");
+	snprintf(path, sizeof(path), "%s/one2.dot", place.directory);
+	CHECK(xk_topology_is_one(path));
+	place_write(&place, "one2.dot", "digraph graph { a }");
+	CHECK(!xk_topology_is_one(path));
+	place_write(&place, "one2.dot", "\"graph\" n { a }");
+	CHECK(!xk_topology_is_one(path));
+	place_write(&place, "one2.dot", "");
+	CHECK(!xk_topology_is_one(path));
+	CHECK(!xk_topology_is_one(place.directory));
+	CHECK(!xk_topology_is_one("/nowhere/at/all"));
+	place_free(&place);
+}
+
+/* ---- what is refused ---- */
+
+TEST(a_network_is_one_undirected_graph)
+{
+	refuse("digraph g { a -> b }",
+	       ":1: this graph is directed, as protocol graphs are: a network of hosts is written");
+	refuse("graph g {\na -> b }", ":2: -> joins nodes of a digraph");
+	refuse("graph g {\na -- ; }", ":2: syntax error at ';': expected a node after --");
+	refuse("", ":1: there is no graph in this file: expected graph NAME { ... }");
+	refuse("graph g {}\ngraph h {}", ":2: a second graph begins here");
+	refuse("graph g {\na -- { b c } }", ":2: several nodes in braces at the end of an edge");
+	refuse("graph g {\na, b -- c }", ":2: several nodes at the end of an edge");
+	refuse("graph g {\na:p -- b }", ":2: node a has the port \"p\": edges join whole nodes");
+	refuse("graph g { a [graph=x] }", ":1: \"graph\" is a word of DOT itself");
+	refuse("graph g { lan [link=ethernet10] }", ":1: this network has 0 hosts, not 1 to 10000");
+	refuse(HEAD "a -- lan; subgraph cluster_x {\nthreads=2 } }", ":3: threads in a subgraph");
+}
+
+TEST(a_strict_network_joins_two_nodes_once)
+{
+	struct xk_topology *net = good("strict " HEAD "a -- lan; lan -- a; b -- lan; b -- lan }");
+
+	CHECK_EQ(net->links[0].device_count, 2);
+	xk_topology_free(net);
+}
+
+TEST(hosts_without_what_they_need_are_refused)
+{
+	refuse("graph g { lan [link=ethernet10];\na -- lan }", ":2: host a has no graph file: write protocols=");
+	refuse(HEAD "a -- lan;\nb }", ":3: host b stands on no link");
+	refuse(HEAD "a -- lan;\nb [count=3] }", ":3: host b1 stands on no link: write an edge b -- LINK");
+	refuse(HEAD "a -- lan;\na [protocols=\"none.dot\"] }",
+	       ":3: protocols of a is \"none.dot\": there is no such file");
+	refuse(HEAD "a -- lan;\na [protocols=\"..\"] }", ":3: protocols of a is \"..\": there is no such file");
+}
+
+TEST(wrong_edges_are_refused)
+{
+	refuse(HEAD "a -- lan; wan [link=wide];\nlan -- wan }", ":3: lan -- wan joins two links: a link joins hosts");
+	refuse(HEAD "a; b;\na -- b }", ":3: a -- b joins two hosts: say what link it is with [link=PRESET], one of "
+				       "ethernet10, wide\n");
+	refuse(HEAD "a -- lan;\na -- a [link=wide] }", ":3: a -- a joins a to itself");
+	refuse(HEAD "a -- lan;\na -- lan;\na -- lan;\na -- lan;\na -- lan }", ":6: host a has more than 4 devices");
+	refuse(HEAD "a [count=5]; b;\na -- b [link=wide] }", ":3: host b has more than 4 devices");
+	refuse(HEAD "a -- lan [dev=x];\na -- lan [dev=x] }", ":3: host a has two devices \"x\"");
+	refuse(HEAD "a -- lan;\na -- lan [dev=port] }", ":3: host a has two devices \"port\"");
+	refuse(HEAD "a -- lan [dev=\"\"] }", ":2: dev of a -- lan has 0 characters, not 1 to 63");
+}
+
+TEST(unknown_attributes_are_refused_with_what_was_meant)
+{
+	refuse(HEAD "a -- lan;\na [thread=2] }", ":3: unknown attribute \"thread\" of a (did you mean \"threads\"?)");
+	refuse(HEAD "a -- lan;\nlan [lose=2] }", ":3: unknown attribute \"lose\" of lan (did you mean \"loss\"?)");
+	refuse(HEAD "a -- lan;\nlan [threads=2] }",
+	       ":3: threads is no attribute of lan: it belongs on a host, or the graph");
+	refuse(HEAD "a -- lan;\na [loss=2] }", ":3: loss is no attribute of a: it belongs on a link");
+	refuse(HEAD "a -- lan;\na [address=2] }", ":3: address is no attribute of a: it belongs on an edge that joins");
+	refuse(HEAD "a -- lan [link=wide] }", ":2: link is no attribute of a -- lan: it belongs on a link, or an edge");
+	refuse(HEAD "a; b; a -- b [link=wide,\nhost=\"10.77.0.1/24\"] }", ":3: host is no attribute of a -- b");
+	refuse(HEAD "a -- lan; graph [count=2] }", ":2: count is no attribute of the graph: it belongs on a host");
+	refuse(HEAD "a -- lan;\na [protocol=udp] }",
+	       ":3: unknown attribute \"protocol\" of a (did you mean \"protocols\"?)");
+}
+
+TEST(drawing_attributes_are_let_through)
+{
+	xk_topology_free(good(HEAD "graph [rankdir=LR, label=x]; a -- lan [color=red, penwidth=3];\n"
+				   "a [shape=box, label=<b>]; subgraph cluster_y { label=y; a } }"));
+}
+
+TEST(values_that_are_none_are_refused)
+{
+	refuse(HEAD "a -- lan;\na [threads=many] }", ":3: threads of a is \"many\": expects a number from 1 to 64");
+	refuse(HEAD "a -- lan;\nlan [loss=often] }", ":3: loss of lan is \"often\": expects a probability");
+	refuse(HEAD "a -- lan;\nlan [loss=<often>] }",
+	       ":3: loss of lan is \"often\": expected a value that is no HTML");
+	refuse(HEAD "a -- lan;\na [count=0] }", ":3: count of a is \"0\": expects a number from 1 to 10000");
+	refuse(HEAD "a -- lan;\na [count=10001] }", ":3: count of a is \"10001\": expects a number from 1 to 10000");
+	refuse(HEAD "a -- lan; b -- lan;\na, b [count=6000] }", ":1: this network has 12000 hosts, not 1 to 10000");
+	refuse(HEAD "a -- lan;\nwan [link=wild] }",
+	       ":3: link of wan is \"wild\" (did you mean \"wide\"?): expected one of "
+	       "ethernet10, wide\n");
+	refuse(HEAD "a -- lan\n[host=\"10.77.0.1\"] }",
+	       ":3: host of a -- lan is \"10.77.0.1\": expects an address with");
+	refuse(HEAD "a -- lan\n[host=\"10.77.0.0/24\"] }",
+	       ":3: host of a -- lan is \"10.77.0.0/24\": no host can have");
+	refuse(HEAD "a -- lan\n[address=\"03:00:00:00:00:00\"] }",
+	       ":3: address of a -- lan is \"03:00:00:00:00:00\": no "
+	       "device can have");
+	refuse("graph g {\nnetwork=\"10.77.0.5/24\" }", ":2: network of the graph is \"10.77.0.5/24\": that network is "
+							"10.77.0.0/24\n");
+	refuse("graph g {\nnetwork=\"224.0.0.0/24\" }", ":2: network of the graph is \"224.0.0.0/24\": hosts cannot");
+	refuse(HEAD "a -- lan;\na [set=\"udptest.port\"] }",
+	       ":3: set of a holds \"udptest.port\", which is not of the form");
+	refuse(HEAD "a -- lan;\na [set=\"port=3\"] }", ":3: set of a holds \"port\", which is not of the form");
+}
+
+TEST(names_are_given_once)
+{
+	refuse(HEAD "a [count=2]; a -- lan;\na2 -- lan }",
+	       ":3: two hosts or links are called a2: the other is in line 2");
+	refuse(HEAD "a [count=2]; a -- lan;\na2 [link=wide] }", ":3: two hosts or links are called a2");
+	refuse(HEAD "a -- b [link=wide];\n\"a--b\" [link=wide] }", ":3: two hosts or links are called a--b");
+	refuse(HEAD "a23456789012345678901234567890123456789012345678901234567890123 [count=2];\n }",
+	       ":2: the host's name \"a234567890123456789012345678901234567890123456789012345678901232\" is longer");
+}
+
+TEST(addresses_are_given_once)
+{
+	refuse(HEAD "a -- lan;\nb -- lan [host=\"10.77.0.1/24\"] }", ":3: a and b both have the address 10.77.0.1\n");
+	refuse(HEAD "a -- lan;\nb -- lan [address=\"02:00:00:00:00:01\"] }",
+	       ":3: a and b both have the address 02:00:00:00:00:01\n");
+	refuse(HEAD "a [count=2];\na -- lan [host=\"10.77.0.1/24\"] }",
+	       ":3: host of a -- lan: a is 2 hosts, and this is");
+	refuse(HEAD "a [count=2];\nlan -- a [address=\"02:00:00:00:00:01\"] }",
+	       ":3: address of lan -- a: a is 2 hosts");
+	refuse("graph g { protocols=\"one.dot\"\nnetwork=\"10.77.0.0/30\" lan [link=wide]; a [count=3]; a -- lan }",
+	       ":2: network 10.77.0.0/30 has addresses for 2 devices, too few\n");
+	refuse("graph g { protocols=\"one.dot\"\nnetwork=\"10.77.0.0/31\" lan [link=wide]; a [count=3]; a -- lan }",
+	       ":2: network 10.77.0.0/31 has addresses for 2 devices, too few\n");
+}
+
+TEST(host_graphs_are_checked)
+{
+	refuse(HEAD "a -- lan; a [protocols=\"bad.dot\"] }", "/bad.dot:2: udp -> eth is one lower too many");
+	refuse(HEAD "a -- lan; a [protocols=\"../one2.dot\"] }", "/one2.dot:1: syntax error at \"nothing\"");
+}
+
+TEST(sets_are_checked_where_they_are_written)
+{
+	refuse(HEAD "a -- lan;\na [set=\"udptest.port=x\"] }",
+	       ":3: in its set: port of udptest is \"x\": expects a number from 1 to 65535\n");
+	refuse(HEAD "a -- lan;\na [set=\"nothing.port=x\"] }", ":3: in its set: nothing.port=x: ");
+	refuse(HEAD "a -- lan;\nset=\"udptest.colour=x\" }", ":3: in its set: unknown attribute \"colour\" of udptest");
+	refuse_set(HEAD "a -- lan; }", "a.udptest.port=x", "--set: port of udptest is \"x\"");
+	refuse_set(HEAD "a -- lan; }", "graph.udptest.port=x", "--set: port of udptest is \"x\"");
+}
+
+TEST(devices_are_what_the_graphs_ports_stand_on)
+{
+	refuse(HEAD "a -- lan;\na [set=\"port.dev=x\"] }",
+	       ":2: host a has no device \"x\", which port in its graph stands on\n");
+	refuse(HEAD "a -- lan;\na -- lan }", ":3: no port in the graph of host a stands on its device \"port2\"\n");
+	refuse(HEAD "a [protocols=\"two.dot\"];\na -- lan }",
+	       ":2: host a has 1 device, and none for port2 in its graph: give it one more link\n");
+	refuse(HEAD "a [protocols=\"two.dot\", set=\"port1.dev=port2 port2.dev=port2\"];\na -- lan; a -- lan }",
+	       ":2: port1 and port2 in the graph of host a both stand on the device \"port2\"\n");
+	xk_topology_free(good(HEAD "a [protocols=\"two.dot\"]; a -- lan [dev=x]; a -- lan [dev=y] }"));
+	xk_topology_free(
+		good(HEAD "a [protocols=\"two.dot\", set=\"port1.dev=y\"]; a -- lan [dev=x]; a -- lan [dev=y] }"));
+}
+
+/* ---- --set ---- */
+
+TEST(set_is_for_hosts_links_and_their_graphs)
+{
+	static const char *const sets[] = { "a.threads=9",         "lan.loss=0.5",          "graph.mode=all",
+					    "a.udptest.port=5",    "graph.ip.trace=events", "c2.threads=4",
+					    "c2.udptest.port=6",   "b--a.latency=1ms",      "c.count=3",
+					    "b--a.link=ethernet10" };
+	struct xk_topology *net =
+		good_with(HEAD "a [protocols=\"two.dot\", threads=1, set=\"port2.dev=port2 ip.trace=none\"];"
+			       "c [threads=2, count=2]; a -- lan; c -- lan; b -- a [link=wide] }",
+			  sets, XK_ARRAY_LENGTH(sets));
+
+	REQUIRE(net->host_count == 5 && net->link_count == 2);
+	CHECK_STR(setting(net->hosts[0].settings, "threads"), "9");
+	CHECK_STR(setting(net->hosts[0].settings, "mode"), "all");
+	REQUIRE(net->hosts[0].set_count == 3);
+	CHECK_STR(net->hosts[0].sets[1], "ip.trace=events");
+	CHECK_STR(net->hosts[0].sets[2], "udptest.port=5");
+	CHECK_STR(net->hosts[2].name, "c2");
+	CHECK_STR(setting(net->hosts[1].settings, "threads"), "2");
+	CHECK_STR(setting(net->hosts[2].settings, "threads"), "4");
+	CHECK_STR(setting(net->hosts[3].settings, "threads"), "2");
+	CHECK_EQ(net->hosts[2].set_count, 2);
+	CHECK_EQ(net->hosts[3].set_count, 1);
+	CHECK_STR(setting(&net->links[0].settings, "loss"), "0.5");
+	CHECK_STR(net->links[1].name, "b--a");
+	CHECK_STR(setting(&net->links[1].settings, "latency"), "1ms");
+	CHECK_STR(net->links[1].preset, "ethernet10");
+	xk_topology_free(net);
+}
+
+TEST(names_with_dots_can_be_set)
+{
+	static const char *const sets[] = { "a.b.threads=9", "a.b.udptest.port=5", "a.c1.threads=3" };
+	struct xk_topology *net = good_with(HEAD "\"a.b\" -- lan; \"a.c\" [count=1]; \"a.c\" -- lan }", sets, 3);
+
+	CHECK_STR(setting(net->hosts[0].settings, "threads"), "9");
+	CHECK_STR(net->hosts[0].sets[0], "udptest.port=5");
+	CHECK_STR(net->hosts[1].name, "a.c1");
+	CHECK_STR(setting(net->hosts[1].settings, "threads"), "3");
+	xk_topology_free(net);
+}
+
+TEST(wrong_sets_are_refused)
+{
+	static const char *const net = HEAD "a [count=2]; b; a -- lan; b -- lan; b -- a [link=wide] }";
+
+	refuse_set(net, "nothing", "--set: \"nothing\" is not of the form node.attribute=value");
+	refuse_set(net, "a.=3", "--set: \"a.=3\" is not of the form node.attribute=value");
+	refuse_set(net, ".a=3", "--set: \".a=3\" is not of the form node.attribute=value");
+	refuse_set(net, "c.mode=3", "/net/n.dot has no host or link \"c\"");
+	refuse_set(net, "a3.mode=3", "/net/n.dot has no host or link \"a3\"");
+	refuse_set(net, "b.threads=x", "--set: threads of b is \"x\": expects a number");
+	refuse_set(net, "a1.threads=x", "--set: threads of a1 is \"x\": expects a number");
+	refuse_set(net, "a1.count=2", "--set: count cannot be set for a1 alone, but for a");
+	refuse_set(net, "b--a1.loss=x", "--set: loss of b--a1 is \"x\": expects a probability");
+	refuse_set(net, "b--a1.count=x", "--set: count cannot be set for the link b--a1");
+	refuse_set(net, "b--a1.link=x", "--set: link of b--a1 is \"x\": expected one of");
+	refuse_set(net, "lan.udptest.port=1", "--set: lan.udptest.port: lan is a link and has no graph");
+	refuse_set(net, "b.nothing.port=1", "--set: nothing.port=1: ");
+}
+
+/* ---- what a file may hold ---- */
+
+static char *
+repeated(const char *head, unsigned count, char c, const char *tail)
+{
+	char *text = malloc(strlen(head) + count + strlen(tail) + 1);
+
+	REQUIRE(text != NULL);
+	strcpy(text, head);
+	memset(text + strlen(head), c, count);
+	strcpy(text + strlen(head) + count, tail);
+	return text;
+}
+
+static void
+refuse_long(const char *head, unsigned count, const char *part)
+{
+	char *text = repeated(head, count, 'x', "\" ] }");
+
+	refuse(text, part);
+	free(text);
+}
+
+TEST(values_are_bounded)
+{
+	refuse_long(HEAD "a -- lan; a [mode=\"", 513, ":2: mode of a has 513 characters, which is too long");
+	refuse_long(HEAD "a -- lan; a [set=\"", 4097, ":2: set of a has 4097 characters, which is too long");
+	refuse_long(HEAD "a -- lan; a [protocols=\"", 4097,
+		    ":2: protocols of a has 4097 characters, which is too long");
+	refuse_long("graph g { node [label=\"", 1025, ":1: a default of label longer than 1024 bytes");
+	refuse_long("graph g { edge [label=\"", 1025, ":1: a default of label longer than 1024 bytes");
+}
+
+/* ---- damage ---- */
+
+static const char *const damaged[] = {
+	HEAD "a -- lan [host=\"10.77.0.9/24\", dev=x]; c [count=3, set=\"udptest.port=7 ip.trace=events\"]; c -- lan }",
+	"strict graph g { node [shape=box] a, b [protocols=\"two.dot\", mode=x]; lan [link=wide, "
+	"network=\"10.1.0.0/30\"]\n"
+	"a -- b [link=wide, latency=\"3ms\"]; a -- lan; subgraph cluster_x { label=x; lan -- b } threads=2 }",
+};
+static const char *const pieces[] = {
+	"--",    "->",     "{",    "}",        "[",          "]",     "=",    ";",  ",",     "\"",        "<",
+	">",     "count=", "set=", "dev=",     "host=",      "link=", "wide", "a",  "lan",   "a -- lan;", "a -- b",
+	"10000", "/0",     "/32",  "network=", "protocols=", "\n",    "\xff", "//", "graph",
+};
+
+/* One letter, or a piece, in another place of text, which has room. */
+static void
+damage(char *text, uint64_t *random)
+{
+	size_t len = strlen(text), at = fuzz_random(random) % len;
+	const char *piece = pieces[fuzz_random(random) % XK_ARRAY_LENGTH(pieces)];
+
+	switch (fuzz_random(random) % 3) {
+	case 0:
+		text[at] = (char)(1 + fuzz_random(random) % 255);
+		break;
+	case 1:
+		memmove(text + at, text + at + 1, len - at);
+		break;
+	default:
+		memmove(text + at + strlen(piece), text + at, len - at + 1);
+		memcpy(text + at, piece, strlen(piece));
+	}
+}
+
+TEST(damaged_networks_are_refused_or_right)
+{
+	struct place place = place_new();
+	uint64_t random = 1;
+	unsigned accepted = 0;
+
+	for (unsigned run = 0; run < 2000; run++) {
+		struct xk_graph_errors errors = { 0 };
+		struct xk_topology *net;
+		char text[1024];
+
+		strcpy(text, damaged[run % XK_ARRAY_LENGTH(damaged)]);
+		for (uint64_t n = fuzz_random(&random) % 5; n > 0; n--)
+			damage(text, &random);
+		net = xk_topology_load_text(place.file, text, strlen(text), NULL, 0, &types, &errors);
+		REQUIRE((net == NULL) == (errors.count > 0));
+		for (unsigned i = 0; net != NULL && i < net->host_count; i++)
+			REQUIRE(net->hosts[i].checked != NULL && net->hosts[i].device_count > 0);
+		accepted += net != NULL;
+		xk_topology_free(net);
+		xk_graph_errors_clear(&errors);
+	}
+	CHECK(accepted > 100 && accepted < 1900);
+	place_free(&place);
+}
+
+/* ---- the picture ---- */
+
+static char *
+drawn(const char *text)
+{
+	struct xk_topology *net = good(text);
+	char *picture = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&picture, &len);
+
+	REQUIRE(stream != NULL);
+	xk_topology_draw(net, stream);
+	fclose(stream);
+	xk_topology_free(net);
+	return picture;
+}
+
+static void
+shows(const char *picture, const char *part)
+{
+	if (strstr(picture, part) == NULL)
+		fprintf(stderr, "\n%s is not in\n%s\n", part, picture);
+	CHECK(strstr(picture, part) != NULL);
+}
+
+TEST(a_picture_shows_hosts_links_and_what_was_set)
+{
+	char *picture =
+		drawn(HEAD "lan [loss=\"5%\"]; s [mode=\"<b>\", set=\"udptest.port=7\"]; s -- lan; c [count=20];\n"
+			   "c -- lan; p [protocols=\"one.dot\"]; q; p -- q [link=wide, latency=\"9ms\"] }");
+	Agraph_t *g = agmemread(picture);
+
+	REQUIRE(g != NULL);
+	CHECK(!agisdirected(g));
+	CHECK_EQ(agnnodes(g), 5);
+	CHECK_EQ(agnedges(g), 3);
+	agclose(g);
+	shows(picture, "<b>n.dot</b>");
+	shows(picture, "<b>s</b>");
+	shows(picture, ">one.dot<");
+	shows(picture, "10.77.0.1/24");
+	shows(picture, "<b>c1 &#8230; c20</b>");
+	shows(picture, "10.77.0.2 &#8230; 10.77.0.21/24");
+	shows(picture, "mode = &#60;b&#62;");
+	shows(picture, "udptest.port=7");
+	shows(picture, "loss = 5%");
+	shows(picture, "latency = 9ms");
+	free(picture);
+}
+
+TEST(drawing_attributes_of_the_file_are_not_drawn)
+{
+	char *picture = drawn(HEAD "a [image=secret, label=secret]; a -- lan [URL=secret]; stylesheet=secret }");
+
+	CHECK(strstr(picture, "secret") == NULL);
+	free(picture);
+}

@@ -1,0 +1,497 @@
+/* test_vdrop.c - vdrop's faults: that they happen as often as they should, are counted, and repeat with their seed. */
+#include <errno.h>
+#include <limits.h>
+
+#include "tests/rig.h"
+#include "xkernel/checksum.h"
+#include "xkernel/upi.h"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+static struct xk_session *
+open_on(struct rig *r)
+{
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	return s;
+}
+
+/* ---- loss ---- */
+
+TEST(vdrop_without_settings_does_nothing)
+{
+	struct rig *r = rig_new("vdrop");
+	struct xk_session *s = open_on(r);
+
+	for (unsigned i = 0; i < 100; i++) {
+		CHECK_EQ(rig_push(r, s, "01"), 0);
+		rig_expect_sent(r, "01");
+		rig_inject(r, "02");
+		rig_expect_delivered(r, "02");
+	}
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(vdrop_loses_by_name_and_tells_nobody)
+{
+	struct rig *r = rig_new("vdrop loss=1");
+	struct xk_session *s = open_on(r);
+
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_inject(r, "02");
+	CHECK_EQ(rig_counter(r, "lost"), 2);
+	rig_free(r);
+}
+
+TEST(vdrop_is_faulty_in_its_direction_only)
+{
+	struct rig *r = rig_new("vdrop loss=100% direction=up");
+	struct xk_session *s = open_on(r);
+
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, "01");
+	rig_inject(r, "02");
+	CHECK_EQ(rig_counter(r, "lost"), 1);
+	rig_free(r);
+	r = rig_new("vdrop loss=100% direction=down");
+	CHECK_EQ(rig_push(r, open_on(r), "01"), 0);
+	rig_inject(r, "02");
+	rig_expect_delivered(r, "02");
+	CHECK_EQ(rig_counter(r, "lost"), 1);
+	rig_free(r);
+}
+
+TEST(vdrop_refuses_directions_that_are_none)
+{
+	CHECK_EQ(rig_refusal("wire:; vdrop: wire; vdrop.direction=left"), -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; vdrop: wire; vdrop.direction="), -EINVAL);
+}
+
+TEST(vdrop_leaves_the_first_of_each_direction_alone)
+{
+	struct rig *r = rig_new("vdrop loss=1 after=3");
+	struct xk_session *s = open_on(r);
+
+	for (unsigned i = 0; i < 5; i++)
+		CHECK_EQ(rig_push(r, s, "01"), 0);
+	for (unsigned i = 0; i < 4; i++)
+		rig_inject(r, "02");
+	CHECK_EQ(rig_sent(r), 3);
+	CHECK_EQ(rig_delivered(r), 3);
+	CHECK_EQ(rig_counter(r, "lost"), 3);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* Which of count messages that are pushed arrive: '-' for a lost one. With `up`, others go up in between. */
+static void
+pattern(const char *type, char *text, unsigned count, bool up)
+{
+	struct rig *r = rig_new(type);
+	struct xk_session *s = open_on(r);
+
+	for (unsigned i = 0; i < count; i++) {
+		unsigned before = rig_sent(r);
+
+		CHECK_EQ(rig_push_bytes(r, s, "m", 1), 0);
+		text[i] = rig_sent(r) > before ? '+' : '-';
+		if (up)
+			rig_inject(r, "02");
+	}
+	text[count] = '\0';
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* Written down, so that it is the same on every machine. */
+TEST(vdrop_repeats_the_faults_of_a_seed)
+{
+	char text[41], other[41];
+
+	pattern("vdrop loss=50% seed=1", text, 40, false);
+	CHECK_STR(text, "+++-+---+-----+-++++---+-++-----+--+--+-");
+	pattern("vdrop loss=50% seed=1", other, 40, true); /* each direction has a stream of its own */
+	CHECK_STR(other, text);
+	pattern("vdrop loss=50% seed=2", other, 40, false);
+	CHECK(strcmp(other, text) != 0);
+	pattern("vdrop loss=50%", text, 40, false);
+	pattern("vdrop loss=50%", other, 40, false);
+	CHECK(strcmp(other, text) != 0);
+}
+
+static unsigned
+count_lost(const char *text)
+{
+	unsigned lost = 0;
+
+	for (; *text != '\0'; text++)
+		lost += *text == '-';
+	return lost;
+}
+
+TEST(vdrop_loses_as_often_as_it_should)
+{
+	static char text[3001];
+	unsigned lost;
+
+	pattern("vdrop loss=10% seed=3", text, 3000, false);
+	lost = count_lost(text);
+	CHECK(lost > 250 && lost < 350);
+}
+
+/* A burst is from 1 to 9 long, 5 on average. */
+TEST(vdrop_loses_in_bursts)
+{
+	static char text[3001];
+	unsigned lost, runs = 0;
+
+	pattern("vdrop loss=1% burst=9 seed=3", text, 3000, false);
+	lost = count_lost(text);
+	for (unsigned i = 1; i <= 3000; i++)
+		runs += text[i - 1] == '-' && text[i] != '-';
+	CHECK(lost > 4 * runs && lost < 6 * runs);
+	CHECK(runs > 15 && runs < 45);
+	CHECK(strstr(text, "+-+") != NULL);
+	CHECK(strstr(text, "+---------+") != NULL);
+	pattern("vdrop loss=1% burst=2 seed=3", text, 3000, false);
+	CHECK(strstr(text, "+--+") != NULL);
+	CHECK(strstr(text, "---") == NULL);
+}
+
+/* ---- copies, and what comes late ---- */
+
+TEST(vdrop_sends_a_copy_later)
+{
+	struct rig *r = rig_new("vdrop duplicate=1 reorder_time=3ms");
+	struct xk_session *s = open_on(r);
+
+	CHECK_EQ(rig_push(r, s, "01 | 02"), 0);
+	rig_expect_sent(r, "0102");
+	rig_expect_nothing_sent(r);
+	rig_inject(r, "03");
+	rig_expect_delivered(r, "03");
+	rig_advance_ms(r, 3);
+	rig_expect_sent(r, "0102");
+	rig_expect_delivered(r, "03");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(rig_counter(r, "duplicated"), 2);
+	CHECK_EQ(rig_counter(r, "reordered"), 0);
+	rig_free(r);
+}
+
+TEST(vdrop_lets_messages_be_overtaken)
+{
+	struct rig *r = rig_new("vdrop reorder=50% reorder_time=5ms seed=1");
+	struct xk_session *s = open_on(r);
+	unsigned overtaken = 0, sum = 0;
+	uint8_t byte, highest = 0;
+
+	for (uint8_t i = 0; i < 40; i++) {
+		CHECK_EQ(rig_push_bytes(r, s, &i, 1), 0);
+		rig_advance_ms(r, 1);
+	}
+	rig_advance_ms(r, 5);
+	CHECK_EQ(rig_sent(r), 40);
+	while (rig_take_sent(r, &byte, 1) == 1) {
+		overtaken += byte < highest;
+		highest = byte > highest ? byte : highest;
+		sum += byte;
+	}
+	CHECK_EQ(sum, 39 * 40 / 2);
+	CHECK(overtaken > 0);
+	CHECK(rig_counter(r, "reordered") > 10 && rig_counter(r, "reordered") < 30);
+	rig_free(r);
+}
+
+TEST(vdrop_drops_what_finds_no_room)
+{
+	struct rig *r = rig_new("vdrop reorder=1 duplicate=1 held=3");
+	struct xk_session *s = open_on(r);
+
+	CHECK_EQ(rig_push(r, s, "01"), 0);        /* its copy waits, and it */
+	CHECK_EQ(rig_push(r, s, "02"), -ENOBUFS); /* its copy waits */
+	CHECK_EQ(rig_counter(r, "full"), 1);
+	rig_inject(r, "03");
+	CHECK_EQ(rig_counter(r, "full"), 3);
+	CHECK_EQ(rig_counter(r, "duplicated"), 3);
+	CHECK_EQ(rig_counter(r, "reordered"), 1);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_sent(r), 3);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(vdrop_counts_late_pushes_that_fail)
+{
+	struct rig *r = rig_new("vdrop reorder=1");
+	struct xk_session *s = open_on(r);
+
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_fail_sending(r, -ENOBUFS);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_counter(r, "unsent"), 1);
+	rig_free(r);
+}
+
+TEST(vdrop_sessions_go_with_their_last_message)
+{
+	struct rig *r = rig_new("vdrop reorder=1 duplicate=1");
+	struct xk_session *s = open_on(r);
+
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_inject(r, "02");
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_sent(r), 2);
+	CHECK_EQ(rig_delivered(r), 2);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* ---- corruption ---- */
+
+/* The bits in which a and b differ: the first and the last of them; -1: none. */
+static void
+span(const uint8_t *a, const uint8_t *b, size_t len, int *first, int *last)
+{
+	*first = *last = -1;
+	for (size_t bit = 0; bit < len * 8; bit++) {
+		if (((a[bit / 8] ^ b[bit / 8]) >> (7 - bit % 8) & 1) == 0)
+			continue;
+		*last = (int)bit;
+		if (*first < 0)
+			*first = (int)bit;
+	}
+}
+
+/* Everywhere in a message, and never so much at once that a checksum could miss it. */
+TEST(vdrop_flips_few_bits_anywhere)
+{
+	static const uint8_t zeros[5] = { 0 }, ones[5] = { 255, 255, 255, 255, 255 };
+	struct rig *r = rig_new("vdrop corrupt=1 seed=1");
+	struct xk_session *s = open_on(r);
+	bool hit[40] = { false };
+	uint8_t bytes[5];
+	int first, last, longest = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		const uint8_t *sent = i % 2 == 0 ? zeros : ones;
+
+		CHECK_EQ(rig_push_bytes(r, s, sent, 5), 0);
+		REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == 5);
+		span(sent, bytes, 5, &first, &last);
+		REQUIRE(first >= 0 && last - first < 15);
+		CHECK(xk_sum_fold(xk_sum(0, bytes, 5)) % 0xffff != xk_sum_fold(xk_sum(0, sent, 5)) % 0xffff);
+		hit[first] = hit[last] = true;
+		longest = last - first > longest ? last - first : longest;
+	}
+	CHECK_EQ(longest, 14);
+	for (unsigned bit = 0; bit < 40; bit++)
+		CHECK(hit[bit]);
+	CHECK_EQ(rig_counter(r, "corrupted"), 400);
+	rig_free(r);
+}
+
+TEST(vdrop_corrupts_messages_of_several_segments)
+{
+	static uint8_t bytes[6000];
+	struct rig *r = rig_new("vdrop corrupt=1 seed=1");
+	struct xk_session *s = open_on(r);
+
+	for (unsigned i = 0; i < 100; i++) {
+		unsigned wrong = 0;
+
+		CHECK_EQ(rig_push_pattern(r, s, sizeof(bytes)), 0); /* longer than a segment of the copy */
+		REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == sizeof(bytes));
+		for (unsigned at = 0; at < sizeof(bytes); at++)
+			wrong += bytes[at] != at % 251;
+		CHECK(wrong > 0 && wrong <= 3);
+		rig_inject(r, "00 | 0000 | 00");
+		REQUIRE(rig_take_delivered(r, bytes, sizeof(bytes)) == 4);
+		CHECK(memcmp(bytes, "\0\0\0", 4) != 0);
+	}
+	rig_free(r);
+}
+
+TEST(vdrop_cannot_corrupt_nothing)
+{
+	struct rig *r = rig_new("vdrop corrupt=1");
+
+	CHECK_EQ(rig_push(r, open_on(r), ""), 0);
+	rig_expect_sent(r, "");
+	CHECK_EQ(rig_counter(r, "corrupted"), 0);
+	rig_free(r);
+}
+
+struct pushing {
+	struct rig *r;
+	struct xk_session *s;
+	struct xk_msg *m;
+};
+
+static void
+push_shared(void *argument)
+{
+	struct pushing *p = argument;
+
+	CHECK_EQ(xk_push(p->s, xk_msg_reference(p->m)), 0);
+}
+
+/* A retransmit queue, say, has the message too. */
+TEST(vdrop_does_not_touch_bytes_that_others_see)
+{
+	struct rig *r = rig_new("vdrop corrupt=1");
+	struct pushing p = { r, open_on(r), xk_msg_from(rig_platform(r), "\0\0", 2) };
+
+	for (unsigned i = 0; i < 20; i++) {
+		CHECK(rig_do(r, push_shared, &p));
+		CHECK(p.m->data[0] == 0 && p.m->data[1] == 0);
+	}
+	xk_msg_free(p.m);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(vdrop_corrupts_the_message_and_not_its_copy)
+{
+	struct rig *r = rig_new("vdrop corrupt=1 duplicate=1");
+
+	CHECK_EQ(rig_push(r, open_on(r), "0000"), 0);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, "0000");
+	rig_free(r);
+}
+
+TEST(vdrop_without_buffers_drops_or_leaves_it_at_one)
+{
+	struct rig *r = rig_new("vdrop corrupt=1");
+	struct xk_session *s = open_on(r);
+
+	rig_limit_buffers(r, 1); /* for the message itself */
+	CHECK_EQ(rig_push(r, s, "01"), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	CHECK_EQ(rig_counter(r, "corrupted"), 0);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_free(r);
+	r = rig_new("vdrop duplicate=1");
+	s = open_on(r);
+	rig_limit_buffers(r, 1);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, "01");
+	CHECK_EQ(rig_counter(r, "not_duplicated"), 1);
+	CHECK_EQ(rig_counter(r, "duplicated"), 0);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_free(r);
+}
+
+/* ---- checksums that others take care of ---- */
+
+static uint32_t
+offloads_through(const char *settings)
+{
+	char graph[128];
+	uint32_t all = 3, offloads = 9;
+	struct rig *r;
+
+	snprintf(graph, sizeof(graph), "wire:; vdrop: wire; %s; user: vdrop", settings);
+	r = rig_new_graph(graph);
+	rig_answer(r, XK_GET_OFFLOADS, &all, sizeof(all));
+	CHECK_EQ(xk_control(open_on(r), XK_GET_OFFLOADS, &offloads, sizeof(offloads)), sizeof(offloads));
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vdrop"), XK_GET_OFFLOADS, &all, sizeof(all)), sizeof(all));
+	CHECK_EQ(offloads, all);
+	rig_free(r);
+	return offloads;
+}
+
+/* Or the port would put a good sum over corrupt bytes. */
+TEST(vdrop_leaves_no_checksum_to_the_port_where_it_corrupts)
+{
+	CHECK_EQ(offloads_through("vdrop.loss=1%"), 3);
+	CHECK_EQ(offloads_through("vdrop.corrupt=1%"), 0);
+	CHECK_EQ(offloads_through("vdrop.corrupt=1%; vdrop.direction=up"), 3);
+	CHECK_EQ(offloads_through("vdrop.corrupt=1%; vdrop.direction=down"), 0);
+}
+
+static void
+prepare_hosts(struct rig *r)
+{
+	static const uint64_t me = 0x0a4d0001, peer = 0x0a4d0002;
+
+	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_answer(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
+}
+
+/* A datagram whose checksum the port has verified. */
+static void
+demux_verified(void *argument)
+{
+	static const uint8_t datagram[12] = { 0, 7, 0, 9, 0, 12, 0x12, 0x34, 'd', 'a', 't', 'a' };
+	struct pushing *p = argument;
+	struct xk_msg *m = xk_msg_from(rig_platform(p->r), datagram, sizeof(datagram));
+
+	m->flags = XK_MSG_UDP_SUM_GOOD;
+	xk_demux(p->s, m);
+}
+
+static struct rig *
+verified_through(const char *settings)
+{
+	char graph[128];
+	struct rig *r;
+	struct pushing p;
+
+	snprintf(graph, sizeof(graph), "wire:; vdrop: wire; %s; udp: vdrop; user: udp", settings);
+	r = rig_new_prepared(graph, prepare_hosts);
+	REQUIRE(rig_open(r, rig_to2(5, 7, 9)) != NULL);
+	p = (struct pushing){ r, rig_wire_session(r), NULL };
+	for (unsigned i = 0; i < 100; i++)
+		CHECK(rig_do(r, demux_verified, &p));
+	return r;
+}
+
+TEST(vdrop_lets_nobody_believe_that_corrupt_bytes_were_verified)
+{
+	struct rig *r = verified_through("vdrop.loss=0");
+
+	CHECK_EQ(rig_delivered(r), 100);
+	rig_forget(r);
+	rig_free(r);
+	r = verified_through("vdrop.corrupt=1; vdrop.seed=1");
+	CHECK_EQ(rig_delivered(r), 0);
+	CHECK_EQ(rig_drops(r), 100);
+	rig_free(r);
+}
+
+/* ---- all of it ---- */
+
+/* What went in, and copies, is what came out or was dropped; every fault happens. */
+TEST(vdrop_accounts_for_every_message)
+{
+	struct rig *r = rig_new("vdrop loss=10% burst=3 duplicate=20% reorder=20% corrupt=20% held=4 seed=4");
+	static const uint8_t zeros[2] = { 0 };
+	long in = 0;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	for (unsigned i = 0; i < 400; i++) {
+		rig_inject_bytes(r, zeros, sizeof(zeros));
+		rig_push_bytes(r, rig_announced(r), zeros, sizeof(zeros));
+		in += 2;
+		if (i % 8 == 0)
+			rig_advance_ms(r, 1);
+	}
+	rig_advance_ms(r, 1);
+	CHECK_EQ(in + rig_counter(r, "duplicated"), rig_sent(r) + rig_delivered(r) + rig_drops(r));
+	CHECK(rig_counter(r, "lost") > 80);
+	CHECK(rig_counter(r, "full") > 20);
+	CHECK(rig_counter(r, "duplicated") > 80);
+	CHECK(rig_counter(r, "reordered") > 40);
+	CHECK(rig_counter(r, "corrupted") > 80);
+	rig_forget(r);
+	rig_free(r);
+}

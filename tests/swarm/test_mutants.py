@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""test_mutants.py BUILD - whether mutants.txt and mutate.py make of the protocols what they say; BUILD is a build
+directory with tests.
+
+  - a list that is wrong is refused, and the mutant named
+  - with none chosen a copy is the source: the same instructions, and the protocols' tests pass
+  - every mutant changes instructions
+  - gcc and clang have nothing to say against the copies
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MUTATE = os.path.join(HERE, "mutate.py")
+LIST = os.path.join(HERE, "mutants.txt")
+WARNINGS = "-std=gnu11 -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter"
+WORKERS = 2
+
+SOURCE = """static int
+f(int a)
+{
+	if (a > 1)
+		return a;
+	a += 2;
+	return a + 1;
+}
+"""
+
+HEAD = "[m]\ndefect: d\nbreaks: b\nseen: stuck\nfile: f.c\n"
+
+# What is wrong with a list, the list, and what is said of it.
+WRONG = (
+    ("text that is not there", HEAD + "expression:\n- a > 3\n+ a\n", "mutant m: occurs 0 times in f.c"),
+    ("text that is there twice", HEAD + "statement:\n- return a\n+ a;\n", "is no whole statement"),
+    ("an expression that is there twice", HEAD + "expression:\n- return\n+ a\n", "mutant m: occurs 2 times in f.c"),
+    ("a file that is not copied", HEAD.replace("f.c", "g.c") + "expression:\n- a\n+ b\n", "g.c is none of the files"),
+    ("places that overlap", HEAD + "expression:\n- a > 1\n+ 1\nstatement:\n- if (a > 1) return a;\n", "overlaps mutant m"),
+    ("a name that is taken", HEAD + "[m]\n", "this name is taken"),
+    ("no defect", "[m]\nfile: f.c\nexpression:\n- a > 1\n+ 1\n", "mutant m: no defect"),
+    ("a word that means nothing", HEAD.replace("stuck", "odd") + "expression:\n- a > 1\n+ 1\n", "odd is none of"),
+    ("no place", HEAD, "mutant m: no expression and no statement"),
+    ("no original", HEAD + "expression:\n+ 1\n", "mutant m: no original text"),
+    ("no mutated expression", HEAD + "expression:\n- a > 1\n", "is no expression"),
+    ("half a bracket", HEAD + "expression:\n- (a > 1\n+ 1\n", "brackets do not match"),
+    ("text without a kind", HEAD + "- a > 1\n", "mutant m: text before"),
+    ("original behind mutated", HEAD + "expression:\n+ 1\n- a > 1\n", "original text after the mutated"),
+    ("a directive", HEAD + "statement:\n- a += 2;\n+#if 1\n+ ;\n", "neither // nor # may be in"),
+    ("a field that nobody knows", HEAD + "colour: red\n", "not understood: colour: red"),
+    ("text before any mutant", "defect: d\n", "list:1: not understood: defect: d"),
+)
+
+failures = 0
+
+
+def tell(good, what, why=""):
+    global failures
+    print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
+    if not good:
+        failures += 1
+        for line in why.splitlines()[:40]:
+            print("     " + line, flush=True)
+
+
+def run(command, **more):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **more)
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def mutate(directory, text):
+    write(os.path.join(directory, "f.c"), SOURCE)
+    write(os.path.join(directory, "list"), text)
+    os.makedirs(os.path.join(directory, "out"), exist_ok=True)
+    return run([MUTATE, "--list", "list", "--root", ".", "--out", "out", "f.c"], cwd=directory)
+
+
+def check_lists(directory):
+    for what, text, said in WRONG:
+        done = mutate(directory, text)
+        tell(done.returncode == 1 and said in done.stdout, "refused: " + what, done.stdout)
+    good = HEAD + "expression:\n- a   >\n-   1\n+ a >\n+ 2\nstatement:\n- a += 2;\n"
+    done = mutate(directory, "# comment\n\n" + good)
+    want = SOURCE.replace("a > 1", "(xk_mutant == XK_MUTANT_m ? (a > 2) : (a > 1))").replace(
+        "a += 2;", "{ if (xk_mutant == XK_MUTANT_m) {  } else { a += 2; } }")
+    copy = read(os.path.join(directory, "out", "f.c"))
+    tell(done.returncode == 0 and copy.endswith('#line 1 "f.c"\n' + want), "an expression and a statement", copy)
+
+
+def compiled(compiler, flags, source, include, output):
+    return run([compiler, *WARNINGS.split(), *flags, "-I", include, "-I", ROOT, "-c", source, "-o", output])
+
+
+def instructions(flags, source, include, output):
+    """What gcc makes of a source, as text; None: nothing."""
+    done = compiled("gcc", ["-O1", *flags], source, include, output)
+    if done.returncode != 0:
+        print(done.stdout, flush=True)
+        return None
+    text = run(["objdump", "-dr", "--no-show-raw-insn", output]).stdout
+    return text.split("\n", 3)[3]
+
+
+def each(function, arguments):
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(lambda argument: function(*argument), arguments))
+
+
+def check_none(copies, scratch):
+    """The copies with none chosen; what they are compiled to, by file."""
+    def both(name):
+        output = os.path.join(scratch, name + ".o")
+        return (instructions([], os.path.join(ROOT, "protocols", name), ROOT, output),
+                instructions(["-DXK_MUTANT=0"], os.path.join(scratch, "protocols", name), scratch, output))
+
+    pairs = dict(zip(copies, each(both, [(name,) for name in copies])))
+    for name, (source, copy) in pairs.items():
+        tell(source is not None and source == copy, f"{name} with no mutant chosen is the source")
+    return {name: copy for name, (_, copy) in pairs.items()}
+
+
+def mutants():
+    """(number, name, the first file it has a place in) of each in the list."""
+    entries = re.split(r"^\[(\w+)\]$", read(LIST), flags=re.M)[1:]
+    return [(index // 2 + 1, entries[index], re.search(r"^file: *(.*\S)", entries[index + 1], flags=re.M)[1])
+            for index in range(0, len(entries), 2)]
+
+
+def check_each(copies, scratch, unchanged):
+    def changes(number, name, file):
+        base = os.path.basename(file)
+        users = [base] if base in copies else [copy for copy in copies if copy.startswith(base.split("_")[0])]
+        output = os.path.join(scratch, name + ".o")
+        return any(instructions([f"-DXK_MUTANT={number}"], os.path.join(scratch, "protocols", user), scratch,
+                                output) not in (unchanged[user], None) for user in users)
+
+    every = mutants()
+    for (_, name, file), good in zip(every, each(changes, every)):
+        tell(good, f"{name} changes {file}")
+    tell(not changes(0, "none", every[0][2]), "no mutant changes nothing")
+
+
+def check_compilers(copies, scratch):
+    for compiler in ("gcc", "clang-14"):
+        if shutil.which(compiler) is None:
+            print(f"SKIPPED: {compiler} is not installed")
+            continue
+        jobs = [(compiler, ["-O2"], os.path.join(scratch, "protocols", name), scratch,
+                 os.path.join(scratch, name + ".o")) for name in copies]
+        done = each(compiled, jobs)
+        said = "".join(one.stdout for one in done)
+        tell(all(one.returncode == 0 for one in done) and not said, f"{compiler} compiles the copies", said)
+
+
+def check_tests(build):
+    programs = [path for path in sorted(glob.glob(os.path.join(build, "tests/swarm/mutated_test_*")))
+                if os.path.isfile(path)]
+    tell(len(programs) > 0, "there are tests of protocols with mutants")
+    for path in programs:
+        done = run([path])
+        tell(done.returncode == 0, os.path.basename(path) + " with no mutant chosen", done.stdout[-2000:])
+    udp = os.path.join(build, "tests/swarm/mutated_test_udp")
+    done = run([udp], env=dict(os.environ, XK_MUTANT="udp_checksum_unverified"))
+    tell(done.returncode != 0, "a mutant that is chosen is there", done.stdout[-2000:])
+    done = run([udp], env=dict(os.environ, XK_MUTANT="nobody"))
+    tell(done.returncode == 2 and "no mutant 'nobody'" in done.stdout, "a name that is none is refused", done.stdout)
+
+
+def main():
+    if len(sys.argv) != 2:
+        print("usage: test_mutants.py BUILD", file=sys.stderr)
+        return 2
+    build = os.path.abspath(sys.argv[1])
+    copied = sorted(os.path.basename(path) for path in glob.glob(os.path.join(build, "tests/swarm/mutated/protocols/*"))
+                    if os.path.exists(os.path.join(ROOT, "protocols", os.path.basename(path))))
+    sources = [name for name in copied if name.endswith(".c")]
+    with tempfile.TemporaryDirectory() as scratch:
+        check_lists(scratch)
+        os.mkdir(os.path.join(scratch, "protocols"))
+        done = run([MUTATE, "--list", LIST, "--root", ROOT, "--out", os.path.join(scratch, "protocols"),
+                    *(f"protocols/{name}" for name in copied)])
+        tell(done.returncode == 0 and sources, "the protocols are copied", done.stdout)
+        unchanged = check_none(sources, scratch)
+        check_each(sources, scratch, unchanged)
+        check_compilers(sources, scratch)
+    check_tests(build)
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+/* test_net_settings.c - what the hosts and links of a network file are set to, and the files that come with it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+#include "tools/net_settings.h"
+
+/* A network of one host `a` and others, whose graph lies in a directory of its own; loaded without net_check. */
+static struct xk_topology *
+loaded(const char *text)
+{
+	struct xk_graph_errors errors = { 0 };
+	char directory[] = "/tmp/test_net.XXXXXX", graph[64], file[64];
+	struct xk_topology *net;
+	FILE *stream;
+
+	REQUIRE(mkdtemp(directory) != NULL);
+	snprintf(graph, sizeof(graph), "%s/g.dot", directory);
+	snprintf(file, sizeof(file), "%s/n.dot", directory);
+	stream = fopen(graph, "w");
+	REQUIRE(stream != NULL);
+	fputs("digraph g { udptest -> udp -> ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }", stream);
+	REQUIRE(fclose(stream) == 0);
+	net = xk_topology_load_text(file, text, strlen(text), NULL, 0, &net_types, &errors);
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	unlink(graph);
+	rmdir(directory);
+	REQUIRE(net != NULL);
+	return net;
+}
+
+#define HEAD "graph n { protocols=\"g.dot\"; lan [link=rack10g]; a -- lan; b -- lan;\n"
+
+/* The network is refused with this one error, "LINE: what". */
+static void
+refuse(const char *text, const char *part)
+{
+	struct xk_topology *net = loaded(text);
+	struct xk_graph_errors errors = { 0 };
+
+	CHECK_EQ(net_check(net, &errors), -EINVAL);
+	REQUIRE(errors.count > 0);
+	CHECK_EQ(errors.count, 1);
+	if (strstr(errors.list[0].text, part) == NULL)
+		fprintf(stderr, "\n\"%s\" is not in\n%s\n", part, errors.list[0].text);
+	CHECK(strstr(errors.list[0].text, part) != NULL);
+	xk_graph_errors_clear(&errors);
+	xk_topology_free(net);
+}
+
+static struct net_host_settings
+host_of(const struct xk_topology *net, unsigned index)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct net_host_settings settings;
+
+	CHECK_EQ(net_host_settings_of(net, &net->hosts[index], &settings, &errors), 0);
+	CHECK_EQ(errors.count, 0);
+	return settings;
+}
+
+TEST(a_host_that_says_nothing_has_the_usual_settings)
+{
+	struct xk_topology *net = loaded(HEAD "}");
+	struct net_host_settings s = host_of(net, 0);
+
+	CHECK_EQ(s.mode, XK_IPP);
+	CHECK_EQ(s.threads + s.stacks + s.buffers + s.start_ns, 0);
+	CHECK_EQ(s.costs.thread_switch_ns, 0);
+	CHECK_EQ(s.crash_count + s.boot_count, 0);
+	xk_topology_free(net);
+}
+
+TEST(a_host_is_what_it_is_set_to)
+{
+	struct xk_topology *net =
+		loaded(HEAD "a [mode=regular, threads=3, stacks=9, buffers=\"2k\", stack_start=\"1us\", "
+			    "costs=decstation, start=\"10ms\", crash=\"1s,5s\", boot=\"2s\"] }");
+	struct net_host_settings s = host_of(net, 0);
+
+	CHECK_EQ(s.mode, XK_REGULAR);
+	CHECK_EQ(s.threads, 3);
+	CHECK_EQ(s.stacks, 9);
+	CHECK_EQ(s.buffers, 2048);
+	CHECK_EQ(s.costs.stack_start_ns, 1000);
+	CHECK_EQ(s.costs.thread_switch_ns, 30700);
+	CHECK_EQ(s.start_ns, 10000000);
+	REQUIRE(s.crash_count == 2 && s.boot_count == 1);
+	CHECK_EQ(s.crash_ns[1], 5000000000);
+	CHECK_EQ(s.boot_ns[0], 2000000000);
+	CHECK_EQ(host_of(net, 1).mode, XK_IPP);
+	xk_topology_free(net);
+}
+
+TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
+{
+	refuse(HEAD "a [mode=ippp] }", "n.dot:2: mode of a is \"ippp\": expected regular or ipp");
+	refuse(HEAD "a [costs=many] }", "n.dot:2: costs of a is \"many\": expected one of none, decstation, modern");
+	refuse(HEAD "c [count=5, mode=x]; c -- lan }", "n.dot:2: mode of c1 is \"x\"");
+	refuse(HEAD "a [crash=\"1s,,2s\"] }", "n.dot:2: crash of a is \"1s,,2s\": expected times with commas");
+	refuse(HEAD "a [crash=\"1s,\"] }", "n.dot:2: crash of a is \"1s,\": expected times with commas");
+	refuse(HEAD "a [crash=\"2000000s\"] }", "n.dot:2: crash of a is \"2000000s\": expected times with commas");
+	refuse(HEAD "a [crash=\"1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s,12s,13s,14s,15s,16s,17s\"] }", "more than 16 times");
+	refuse(HEAD "a [crash=\"0s\"] }",
+	       "n.dot:2: crash of a is \"0s\": crash number 1 is not after the host was booted");
+	refuse(HEAD "a [crash=\"1s\", start=\"1s\"] }", "crash of a is \"1s\": crash number 1 is not after");
+	refuse(HEAD "a [crash=\"1s,2s\", boot=\"2s\"] }", "crash of a is \"1s,2s\": crash number 2 is not after");
+	refuse(HEAD "a [crash=\"1s,2s\"] }",
+	       "crash of a is \"1s,2s\": crash number 2 is of a host that was not booted");
+	refuse(HEAD "a [crash=\"3s\", boot=\"3s\"] }",
+	       "boot of a is \"3s\": boot number 1 is not after crash number 1");
+	refuse(HEAD "a [boot=\"3s\"] }", "boot of a is \"3s\": boot number 1 is of a host that has not crashed");
+}
+
+TEST(a_link_is_its_preset_and_what_is_set_besides)
+{
+	struct xk_topology *net = loaded(HEAD "lan [loss=\"50%\", latency=\"7us\", kind=shared] }");
+	struct xk_graph_errors errors = { 0 };
+	struct sim_link_config config;
+
+	CHECK_EQ(net_check(net, &errors), 0);
+	CHECK_EQ(net_link_config_of(net, &net->links[0], &config, &errors), 0);
+	CHECK_EQ(errors.count, 0);
+	CHECK_STR(config.kind, "shared");
+	CHECK_EQ(config.loss, SIM_ALWAYS / 2);
+	CHECK_EQ(config.latency_ns, 7000);
+	CHECK_EQ(config.rate, 10000000000);
+	xk_topology_free(net);
+}
+
+TEST(wrong_settings_of_links_are_refused_where_they_stand)
+{
+	refuse(HEAD "lan [kind=round] }", "n.dot:2: kind of lan is \"round\": expects wire, shared or switch");
+	refuse(HEAD "lan [kind=wire]; c -- lan }", "n.dot:1: link lan is a wire: it joins two hosts, and not 3");
+	refuse(HEAD "lan [reorder=\"1%\"] }", "n.dot:1: link lan: reorder is without effect");
+	refuse(HEAD "w [link=wide]; }", "n.dot:2: link w is a wire: it joins two hosts, and not 0");
+	refuse(HEAD "lan [cell=40] }", "n.dot:1: link lan: cell_payload is 0");
+}

@@ -1,0 +1,240 @@
+/* test_pcapng.c - a capture holds, byte by byte, what was given to it, and the readers of others understand it. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+#include "tools/pcapng.h"
+
+enum { CAPTURE_MAX = 1 << 20 };
+
+static struct {
+	char path[64];
+	uint8_t bytes[CAPTURE_MAX];
+	size_t len;
+} capture;
+
+static struct pcapng *
+capture_begin(void)
+{
+	struct pcapng *p;
+	int fd;
+
+	snprintf(capture.path, sizeof(capture.path), "/tmp/test_pcapng.XXXXXX");
+	fd = mkstemp(capture.path);
+	REQUIRE(fd >= 0);
+	close(fd);
+	p = pcapng_open(capture.path, "a test");
+	REQUIRE(p != NULL);
+	return p;
+}
+
+/* What the file holds now. */
+static void
+capture_read(void)
+{
+	FILE *in = fopen(capture.path, "rb");
+
+	REQUIRE(in != NULL);
+	capture.len = fread(capture.bytes, 1, sizeof(capture.bytes), in);
+	fclose(in);
+}
+
+static void
+capture_end(struct pcapng *p)
+{
+	CHECK_EQ(pcapng_close(p), 0);
+	capture_read();
+}
+
+/* Hexadecimal, blanks where you like. */
+static void
+capture_is(const char *hex)
+{
+	size_t at = 0;
+	int used;
+
+	for (unsigned byte; sscanf(hex, " %2x%n", &byte, &used) == 1; hex += used, at++) {
+		if (at < capture.len && capture.bytes[at] == byte)
+			continue;
+		fprintf(stderr, "\nbyte %zu is %02x, not %02x\n", at, at < capture.len ? capture.bytes[at] : 0, byte);
+		CU_FAIL("another byte");
+		return;
+	}
+	CHECK_EQ(capture.len, at);
+}
+
+/* The text of the option at `at`, which must be `len` bytes long. */
+static bool
+capture_has_text(size_t at, const char *text, size_t len)
+{
+	return capture.len >= at + 4 + len && (capture.bytes[at + 2] | capture.bytes[at + 3] << 8) == (int)len &&
+	       memcmp(capture.bytes + at + 4, text, len) == 0;
+}
+
+static const uint8_t frame[] = { 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x30, 0, 'h', 'e', 'y' };
+
+#define SECTION                                                                                                        \
+	"0a0d0d0a 2c000000 4d3c2b1a 0100 0000 ffffffffffffffff"                                                        \
+	"0400 0600 612074657374 0000  0000 0000  2c000000"
+
+#define INTERFACE                                                                                                      \
+	"01000000 2c000000 0100 0000 00000400 0200 0600 6c61622e6530 0000 0900 0100 09000000 0000 0000 2c000000"
+
+TEST(a_small_capture_is_these_bytes)
+{
+	struct pcapng *p = capture_begin();
+
+	CHECK_EQ(pcapng_interface(p, "lab.e0"), 0);
+	pcapng_frame(p, 0, UINT64_C(0x123456789a), PCAPNG_OUT, frame, sizeof(frame), NULL);
+	CHECK_EQ(pcapng_interface(p, "x"), 1);
+	pcapng_frame(p, 1, 3, PCAPNG_IN, frame, 14, "corrupt");
+	capture_end(p);
+	capture_is(SECTION INTERFACE
+		   "06000000 40000000 00000000 12000000 9a785634 11000000 11000000"
+		   "020000000002 020000000001 3000 686579 000000"
+		   "0200 0400 02000000  0000 0000  40000000"
+		   "01000000 28000000 0100 0000 00000400  0200 0100 78000000  0900 0100 09000000  0000 0000  28000000"
+		   "06000000 48000000 01000000 00000000 03000000 0e000000 0e000000"
+		   "020000000002 020000000001 3000 0000"
+		   "0200 0400 01000000  0100 0700 636f7272757074 00  0000 0000  48000000");
+	unlink(capture.path);
+}
+
+TEST(empty_frames_and_texts_take_no_bytes)
+{
+	struct pcapng *p = capture_begin();
+
+	pcapng_interface(p, "");
+	pcapng_frame(p, 0, 0, PCAPNG_NO_DIRECTION, NULL, 0, "");
+	capture_end(p);
+	capture_is(SECTION "01000000 24000000 0100 0000 00000400  0200 0000  0900 0100 09000000  0000 0000  24000000"
+			   "06000000 30000000 00000000 00000000 00000000 00000000 00000000"
+			   "0200 0400 00000000  0100 0000  0000 0000  30000000");
+	unlink(capture.path);
+}
+
+TEST(long_texts_are_cut_between_characters)
+{
+	char text[3 * PCAPNG_TEXT_MAX + 1];
+	struct pcapng *p;
+
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	memcpy(text + PCAPNG_TEXT_MAX - 2, "\xe2\x82\xac", 3); /* ends one byte behind */
+	p = capture_begin();
+	pcapng_interface(p, text);
+	text[PCAPNG_TEXT_MAX - 2] = '\0';
+	pcapng_interface(p, text);
+	capture_end(p);
+	/* a block: 16 bytes, the name, the resolution, the end, the length */
+	CHECK(capture_has_text(44 + 16, text, PCAPNG_TEXT_MAX - 2));
+	CHECK(capture_has_text(44 + 16 + 4 + PCAPNG_TEXT_MAX + 16 + 16, text, PCAPNG_TEXT_MAX - 2));
+	unlink(capture.path);
+}
+
+TEST(of_a_long_frame_a_part_is_written)
+{
+	size_t len = PCAPNG_FRAME_MAX + 5;
+	uint8_t *bytes = malloc(len);
+	struct pcapng *p = capture_begin();
+
+	REQUIRE(bytes != NULL);
+	memset(bytes, 0xa5, len);
+	pcapng_interface(p, "");
+	pcapng_frame(p, 0, 0, PCAPNG_IN, bytes, len, NULL);
+	capture_end(p);
+	free(bytes);
+	CHECK_EQ(capture.len, 44 + 36 + 28 + PCAPNG_FRAME_MAX + 16);
+	memmove(capture.bytes, capture.bytes + 44 + 36, 28);
+	capture.len = 28;
+	capture_is("06000000 2c000400 00000000 00000000 00000000 00000400 05000400");
+	unlink(capture.path);
+}
+
+TEST(a_flushed_capture_is_in_the_file)
+{
+	struct pcapng *p = capture_begin();
+
+	pcapng_interface(p, "lab.e0");
+	CHECK_EQ(pcapng_flush(p), 0);
+	capture_read();
+	capture_is(SECTION INTERFACE);
+	capture_end(p);
+	unlink(capture.path);
+}
+
+TEST(errors_of_the_file_are_reported)
+{
+	struct pcapng *p = pcapng_open("/dev/full", "a test");
+
+	REQUIRE(p != NULL);
+	pcapng_interface(p, "lab.e0");
+	CHECK_EQ(pcapng_close(p), -ENOSPC);
+	p = pcapng_open("/dev/full", "a test");
+	REQUIRE(p != NULL);
+	CHECK_EQ(pcapng_flush(p), -ENOSPC);
+	CHECK_EQ(pcapng_close(p), -ENOSPC);
+	errno = 0;
+	CHECK(pcapng_open("/nowhere/at/all", "a test") == NULL);
+	CHECK_EQ(errno, ENOENT);
+	CHECK_EQ(pcapng_close(NULL), 0);
+}
+
+TEST(a_disk_that_is_full_for_a_while_is_not_forgotten)
+{
+	static uint8_t much[1 << 16];
+	struct pcapng *p = pcapng_open("/dev/full", "a test");
+
+	REQUIRE(p != NULL);
+	pcapng_interface(p, "lab.e0");
+	for (unsigned i = 0; i < 10; i++)
+		pcapng_frame(p, 0, i, PCAPNG_IN, much, sizeof(much), NULL);
+	CHECK_EQ(pcapng_flush(p), -ENOSPC);
+	CHECK_EQ(pcapng_close(p), -ENOSPC);
+}
+
+/* What tshark shows of `fields`, one line for each frame, is `want`; and it complains of nothing. */
+static void
+tshark_says(const char *fields, const char *want)
+{
+	char command[512], got[1024];
+	FILE *in;
+	size_t len;
+
+	snprintf(command, sizeof(command), "tshark -n -r %s -T fields -E separator=, %s 2>%s.err", capture.path, fields,
+		 capture.path);
+	in = popen(command, "r");
+	REQUIRE(in != NULL);
+	len = fread(got, 1, sizeof(got) - 1, in);
+	got[len] = '\0';
+	CHECK_EQ(pclose(in), 0);
+	CHECK_STR(got, want);
+	snprintf(command, sizeof(command),
+		 "! grep -v '^Running as user' %s.err >&2; exit_status=$?; rm %s.err; exit $exit_status", capture.path,
+		 capture.path);
+	CHECK_EQ(system(command), 0);
+}
+
+TEST(tshark_reads_it)
+{
+	struct pcapng *p;
+
+	if (system("command -v tshark >/dev/null 2>&1") != 0) {
+		fprintf(stderr, "\nSKIPPED: no tshark is installed, so no other program has read a capture\n");
+		return;
+	}
+	p = capture_begin();
+	pcapng_interface(p, "client.port");
+	pcapng_interface(p, "server.port");
+	pcapng_frame(p, 0, 1, PCAPNG_OUT, frame, sizeof(frame), NULL);
+	pcapng_frame(p, 1, UINT64_C(5000000002), PCAPNG_IN, frame, sizeof(frame), "duplicate, \xc3\xb6");
+	capture_end(p);
+	tshark_says(
+		"-e frame.interface_name -e frame.time_epoch -e frame.packet_flags_direction -e frame.len -e eth.src "
+		"-e eth.type -e frame.comment",
+		"client.port,0.000000001,0x00000002,17,02:00:00:00:00:01,0x3000,\n"
+		"server.port,5.000000002,0x00000001,17,02:00:00:00:00:01,0x3000,duplicate, \xc3\xb6\n");
+	unlink(capture.path);
+}

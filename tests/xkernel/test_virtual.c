@@ -1,0 +1,375 @@
+/* test_virtual.c - what virtual protocols have in common, seen with vwork, which without settings does nothing else. */
+#include "platform/sim/memory.h"
+#include "tests/rig.h"
+#include "xkernel/upi.h"
+
+#define ME "020000000001"
+#define PEER "0200000000aa"
+#define OTHER "0200000000bb"
+#define ETH "port:; eth: port;"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+static void
+close_session(void *session)
+{
+	xk_close(session);
+}
+
+TEST(messages_pass_in_both_directions)
+{
+	struct rig *r = rig_new("vwork");
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_wire_remote(r), 5);
+	CHECK_EQ(rig_push(r, s, "0102 | 03"), 0);
+	rig_expect_sent(r, "010203");
+	rig_inject(r, "0405");
+	rig_expect_delivered(r, "0405");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(failures_of_the_protocol_below_are_passed_on)
+{
+	struct rig *r = rig_new("vwork");
+	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+
+	rig_fail_sending(r, -EMSGSIZE);
+	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK(rig_open(r, rig_to(6)) == NULL);
+	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	CHECK_EQ(rig_open_enable(r, nobody), -ENETUNREACH);
+	rig_wire_refuse(r, 0);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	lls = s->lls;
+	REQUIRE(xk_duplicate(lls));
+	rig_close(r, s);
+	rig_inject_on(r, lls, "01"); /* nothing was left enabled */
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK(rig_do(r, close_session, lls));
+	rig_free(r);
+}
+
+/* Where the protocol below gives the same session again, so does a virtual one. */
+TEST(who_opens_again_gets_the_same_session)
+{
+	struct rig *r = rig_new_graph(ETH "vwork: eth; user: vwork");
+	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
+
+	REQUIRE(s != NULL);
+	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
+	CHECK(rig_open(r, rig_to(0x0200000000bb)) != s);
+	rig_close(r, s);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, PEER ME "3000 01");
+	rig_free(r);
+}
+
+TEST(uppers_of_one_number_are_refused_below)
+{
+	struct rig *r = rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	rig_user(r, "user");
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	rig_free(r);
+}
+
+/* Whose number it is does not make it theirs. */
+static void
+meddle(void *argument)
+{
+	struct rig *r = argument;
+	struct xk_protocol *user = rig_protocol(r, "user"), *other = rig_protocol(r, "user2");
+	struct xk_protocol *vwork = rig_protocol(r, "vwork");
+	struct xk_participants anybody = nobody;
+
+	CHECK_EQ(xk_open_enable(other, user, vwork, &anybody), -EADDRINUSE);
+	CHECK_EQ(xk_open_disable(other, user, vwork, &anybody), -ENOENT);
+}
+
+TEST(what_one_has_enabled_is_not_anothers)
+{
+	struct rig *r = rig_new_graph("wire:; vwork: wire; user: vwork; user2: vwork");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK(rig_do(r, meddle, r));
+	CHECK_EQ(rig_wire_enables(r), 1);
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	rig_free(r);
+}
+
+/* ---- passive sessions ---- */
+
+TEST(a_message_opens_a_session_that_stays)
+{
+	struct rig *r = rig_new("vwork");
+
+	rig_inject(r, "01");
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 1);
+	rig_inject(r, "02");
+	rig_inject(r, "03");
+	rig_expect_delivered(r, "02");
+	rig_expect_delivered(r, "03");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_delivered_on(r) == rig_announced(r));
+	CHECK_EQ(rig_push(r, rig_announced(r), "04"), 0);
+	rig_expect_sent(r, "04");
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 0);
+	rig_free(r);
+}
+
+TEST(sessions_are_kept_as_the_setting_says)
+{
+	struct rig *r = rig_new("vwork sessions=2");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	for (uint64_t peer = 1; peer <= 5; peer++) {
+		rig_wire_peer(r, peer);
+		rig_inject(r, "01");
+		rig_expect_delivered(r, "01");
+	}
+	CHECK_EQ(rig_open_dones(r), 5);
+	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 2);
+	rig_free(r);
+}
+
+TEST(what_the_protocol_above_refuses_is_dropped_below)
+{
+	struct rig *r = rig_new_graph(ETH "vwork: eth; user: vwork");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_refuse(r, -EPERM);
+	rig_inject(r, ME PEER "3000 01");
+	CHECK_EQ(rig_counter_of(r, "eth", "refused"), 1);
+	rig_refuse(r, 0);
+	rig_inject(r, ME PEER "3000 02");
+	rig_expect_delivered(r, "02");
+	rig_free(r);
+}
+
+TEST(enables_are_counted_and_the_last_takes_sessions_along)
+{
+	struct rig *r = rig_new_graph(ETH "vwork: eth; user: vwork");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	rig_inject(r, ME PEER "3000 01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 0);
+	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0);
+	rig_inject(r, ME PEER "3000 01");
+	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	rig_free(r);
+}
+
+static struct xk_participants
+at_port(uint64_t port)
+{
+	struct xk_participants p = nobody;
+
+	xk_participant_push(&p.local, port);
+	return p;
+}
+
+/* Participants are the business of the protocol below: two of them, of one upper. */
+TEST(each_enable_is_taken_back_by_its_participants)
+{
+	struct rig *r = rig_new_graph("wire:; udp: wire; vwork: udp; user: vwork");
+
+	CHECK_EQ(rig_open_enable(r, at_port(7)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(9)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(8)), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, at_port(7)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(7)), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, at_port(9)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(9)), -ENOENT);
+	rig_free(r);
+}
+
+static void
+uncache(void *protocol)
+{
+	xk_session_uncache(protocol, NULL, NULL);
+}
+
+/* What stood on a session that somebody else holds as well must not be found there any more. */
+TEST(another_session_stands_on_one_below_that_lives_on)
+{
+	struct rig *r = rig_new("vwork");
+	struct xk_session *lls;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	lls = rig_delivered_on(r)->lls;
+	REQUIRE(xk_duplicate(lls));
+	CHECK(rig_do(r, uncache, rig_protocol(r, "vwork")));
+	CHECK(atomic_load_explicit(&lls->hls, memory_order_relaxed) == NULL);
+	rig_inject_on(r, lls, "02");
+	rig_expect_delivered(r, "02");
+	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	rig_inject_on(r, lls, "03");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK(rig_do(r, close_session, lls));
+	rig_free(r);
+}
+
+/* ---- any edge, and several ---- */
+
+TEST(the_one_below_is_asked_for_everything)
+{
+	struct rig *r = rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2");
+	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
+	struct xk_participants participants;
+	uint64_t link = 0;
+	uint32_t max = 0;
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &link, sizeof(link)), sizeof(link));
+	CHECK_EQ(link, 0x0200000000aa);
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vwork2"), XK_GET_MAX_PACKET, &max, sizeof(max)), sizeof(max));
+	CHECK_EQ(max, 1500);
+	CHECK_EQ(xk_get_participants(s, &participants), 0);
+	CHECK_EQ(xk_participant_pop(&participants.remote), 0x0200000000aa);
+	CHECK_EQ(participants.remote.depth, 0);
+	rig_free(r);
+}
+
+static void
+swap(uint8_t *a, uint8_t *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		uint8_t byte = a[i];
+
+		a[i] = b[i];
+		b[i] = byte;
+	}
+}
+
+/* What was sent comes back, as its receiver's echo: no checksum changes. */
+static void
+echo(struct rig *r)
+{
+	uint8_t frame[64];
+	long len = rig_take_sent(r, frame, sizeof(frame));
+
+	REQUIRE(len == 43);
+	swap(frame, frame + 6, 6);
+	swap(frame + 26, frame + 30, 4);
+	swap(frame + 34, frame + 36, 2);
+	rig_inject_bytes(r, frame, (size_t)len);
+}
+
+/* Numbers are seen through all of them; one is shared by arp and vnet. */
+TEST(every_edge_of_a_graph_takes_them)
+{
+	struct rig *r = rig_new_graph("port:; vwork: port; eth: vwork; vwork2: eth; arp: vwork2; vwork3: vwork2;"
+				      "vnet: vwork3 arp; vnet.address=10.77.0.2/24; vwork4: vnet; ip: vwork4;"
+				      "vwork5: ip; vdelay: vwork5; udp: vdelay; vdrop: udp; user: vdrop");
+	struct xk_session *s;
+
+	CHECK(rig_open(r, rig_to2(0x0a4d0001, 7, 9)) == NULL);
+	rig_expect_sent(r, "ffffffffffff" ME "0806 0001 0800 06 04 0001" ME "0a4d0002 000000000000 0a4d0001");
+	rig_inject(r, ME PEER "0806 0001 0800 06 04 0002" PEER "0a4d0001" ME "0a4d0002");
+	s = rig_opened(r);
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	echo(r);
+	rig_expect_delivered(r, "01");
+	CHECK(rig_delivered_on(r) == s);
+	rig_expect_sent(r, PEER ME "0800 4500001d .... .... 4011.... 0a4d0002 0a4d0001 0009 0007 0009 .... 02");
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+/* ---- the end of a conversation, told from below ---- */
+
+struct listener {
+	struct xk_protocol protocol;
+	unsigned closed;
+};
+
+static void
+listener_close_done(struct xk_protocol *self, struct xk_session *s)
+{
+	(void)s;
+	xk_container_of(self, struct listener, protocol)->closed++;
+}
+
+static void
+listener_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	(void)self;
+	(void)lls;
+	xk_msg_free(m);
+}
+
+static const struct xk_session_ops speaker_session_ops = { .pop = xk_pop_through };
+
+static int
+speaker_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	     struct xk_participants *participants, struct xk_session **session)
+{
+	(void)participants;
+	*session = xk_session_new(self, &speaker_session_ops, sizeof(**session), hlp_receive, hlp_type, NULL);
+	return *session != NULL ? 0 : -ENOMEM;
+}
+
+static const struct xk_protocol_ops listener_ops = { .close_done = listener_close_done, .demux = listener_demux };
+static const struct xk_protocol_ops speaker_ops = { .open = speaker_open };
+static const struct xk_protocol_type listener_type = {
+	.name = "listener", .help = "", .ops = &listener_ops, .size = sizeof(struct listener), .offers = XK_ASYNC
+};
+static const struct xk_protocol_type speaker_type = {
+	.name = "speaker", .help = "", .ops = &speaker_ops, .size = sizeof(struct xk_protocol), .offers = XK_ASYNC
+};
+
+TEST(that_the_peer_has_closed_is_passed_on)
+{
+	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_kernel_config config = { .platform = platform, .mode = XK_IPP, .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_protocol *speaker = xk_kernel_add_protocol(kernel, &speaker_type, "speaker"), *failed;
+	struct xk_protocol *v = xk_kernel_add_protocol(kernel, xk_protocol_type_find("vwork"), "vwork");
+	struct xk_protocol *above = xk_kernel_add_protocol(kernel, &listener_type, "listener");
+	struct listener *listener = xk_container_of(above, struct listener, protocol);
+	struct xk_participants to = nobody;
+	struct xk_session *s, *lls;
+
+	REQUIRE(xk_kernel_add_edge(kernel, v, speaker, "") != NULL && xk_kernel_add_edge(kernel, above, v, "") != NULL);
+	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
+	REQUIRE(xk_open(above, above, v, &to, &s) == 0);
+	lls = s->lls;
+	xk_close_done(lls);
+	CHECK_EQ(listener->closed, 1);
+	REQUIRE(xk_duplicate(lls));
+	xk_close(s);
+	xk_close_done(lls); /* nobody stands there any more */
+	CHECK_EQ(listener->closed, 1);
+	xk_close(lls);
+	xk_kernel_free(kernel);
+	xk_memory_platform_free(platform);
+}

@@ -1,0 +1,54 @@
+/*
+ * net.h - from a network file to a simulated world: links, hosts, their graphs, and when they crash and boot.
+ *
+ * net_read reads and checks the file, net_open makes the world of it, net_run lets time pass, net_close frees all. What
+ * goes wrong is told on standard error in a sentence, and the functions return the status to exit with. Everything is
+ * for the main thread.
+ */
+#ifndef NET_H
+#define NET_H
+
+#include <stdio.h>
+
+#include "graphs/topology.h"
+#include "platform/sim/sim.h"
+#include "tools/net_settings.h"
+
+struct net;
+
+struct net_host {
+	struct net *net;
+	const struct xk_topology_host *topology;
+	struct net_host_settings settings;
+	struct xk_sim_host *sim;
+	bool healed; /* it does not crash any more */
+};
+
+struct net {
+	const char *program;
+	struct xk_topology *topology;
+	struct xk_sim *sim;
+	struct xk_sim_link **links; /* as topology->links */
+	struct net_host *hosts;     /* as topology->hosts */
+	FILE *trace;                /* where kernels trace to */
+	bool traces;                /* every message of every host */
+	bool failed;                /* a host could not be booted, or has lost buffers */
+};
+
+/* Reads and checks file, or size bytes of text that is called file. 0, or the status to exit with. */
+int net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count);
+int net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size);
+
+/* Makes the world, with every host's first boot to come. trace: NULL for standard error. */
+int net_open(struct net *net, uint64_t seed, FILE *trace, bool traces);
+
+/* Ends faults: every link is from now on without loss, duplicates, reordering and corruption, and no host crashes. */
+void net_heal(struct net *net);
+
+/* Frees everything. 0, or OPTIONS_FAILURE if a host could not be booted or buffers have not come back. */
+int net_close(struct net *net);
+
+/* The host of this name; NULL: there is none. */
+struct net_host *net_host_find(struct net *net, const char *name);
+
+#endif

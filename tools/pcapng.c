@@ -1,0 +1,216 @@
+/* pcapng.c - see pcapng.h. */
+#include "tools/pcapng.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/base.h"
+
+enum {
+	PCAPNG_SECTION = 0x0a0d0d0a,
+	PCAPNG_INTERFACE = 1,
+	PCAPNG_PACKET = 6,
+
+	PCAPNG_BYTE_ORDER = 0x1a2b3c4d,
+	PCAPNG_ETHERNET = 1,
+	PCAPNG_NANOSECONDS = 9, /* 10 to the minus this */
+
+	PCAPNG_BLOCK_LEN = 12, /* type, and length before and behind */
+	PCAPNG_OPTION_LEN = 4, /* code and length */
+
+	PCAPNG_OPTION_END = 0,
+	PCAPNG_OPTION_COMMENT = 1,
+	PCAPNG_OPTION_NAME = 2,    /* of an interface */
+	PCAPNG_OPTION_FLAGS = 2,   /* of a packet */
+	PCAPNG_OPTION_PROGRAM = 4, /* of a section */
+	PCAPNG_OPTION_RESOLUTION = 9,
+};
+
+struct pcapng {
+	FILE *out;
+	unsigned interfaces;
+	int error; /* of the first write that failed; nothing is written after it */
+};
+
+static void
+pcapng_write(struct pcapng *capture, const void *bytes, size_t len)
+{
+	if (capture->error != 0 || len == 0 || fwrite(bytes, 1, len, capture->out) == len)
+		return;
+	capture->error = errno != 0 ? errno : EIO;
+}
+
+static void
+pcapng_put16(struct pcapng *capture, unsigned v)
+{
+	const uint8_t bytes[] = { (uint8_t)v, (uint8_t)(v >> 8) };
+
+	pcapng_write(capture, bytes, sizeof(bytes));
+}
+
+static void
+pcapng_put32(struct pcapng *capture, uint32_t v)
+{
+	pcapng_put16(capture, v & 0xffff);
+	pcapng_put16(capture, v >> 16);
+}
+
+/* Everything is filled up to a multiple of 4. */
+static size_t
+pcapng_padded(size_t len)
+{
+	return (len + 3) & ~(size_t)3;
+}
+
+static void
+pcapng_put_padded(struct pcapng *capture, const void *bytes, size_t len)
+{
+	static const uint8_t zero[3];
+
+	pcapng_write(capture, bytes, len);
+	pcapng_write(capture, zero, pcapng_padded(len) - len);
+}
+
+/* What of text is written: never half a character. */
+static size_t
+pcapng_text_len(const char *text)
+{
+	size_t len = strnlen(text, PCAPNG_TEXT_MAX + 1);
+
+	if (len <= PCAPNG_TEXT_MAX)
+		return len;
+	len = PCAPNG_TEXT_MAX;
+	while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
+		len--;
+	return len;
+}
+
+static size_t
+pcapng_option_len(size_t len)
+{
+	return PCAPNG_OPTION_LEN + pcapng_padded(len);
+}
+
+static void
+pcapng_option(struct pcapng *capture, unsigned code, const void *value, size_t len)
+{
+	pcapng_put16(capture, code);
+	pcapng_put16(capture, (unsigned)len);
+	pcapng_put_padded(capture, value, len);
+}
+
+static void
+pcapng_begin(struct pcapng *capture, uint32_t type, size_t len)
+{
+	pcapng_put32(capture, type);
+	pcapng_put32(capture, (uint32_t)len);
+}
+
+/* Ends the options, and the block. */
+static void
+pcapng_end(struct pcapng *capture, size_t len)
+{
+	pcapng_option(capture, PCAPNG_OPTION_END, NULL, 0);
+	pcapng_put32(capture, (uint32_t)len);
+}
+
+static void
+pcapng_section(struct pcapng *capture, const char *program)
+{
+	size_t program_len = pcapng_text_len(program);
+	size_t len = PCAPNG_BLOCK_LEN + 16 + pcapng_option_len(program_len) + pcapng_option_len(0);
+
+	pcapng_begin(capture, PCAPNG_SECTION, len);
+	pcapng_put32(capture, PCAPNG_BYTE_ORDER);
+	pcapng_put16(capture, 1); /* version 1.0 */
+	pcapng_put16(capture, 0);
+	pcapng_put32(capture, UINT32_MAX); /* the section's length is not told */
+	pcapng_put32(capture, UINT32_MAX);
+	pcapng_option(capture, PCAPNG_OPTION_PROGRAM, program, program_len);
+	pcapng_end(capture, len);
+}
+
+struct pcapng *
+pcapng_open(const char *path, const char *program)
+{
+	struct pcapng *capture = calloc(1, sizeof(*capture));
+
+	if (capture == NULL)
+		return NULL;
+	capture->out = fopen(path, "wbe");
+	if (capture->out == NULL) {
+		int error = errno;
+
+		free(capture);
+		errno = error;
+		return NULL;
+	}
+	pcapng_section(capture, program);
+	return capture;
+}
+
+unsigned
+pcapng_interface(struct pcapng *capture, const char *name)
+{
+	const uint8_t resolution = PCAPNG_NANOSECONDS;
+	size_t name_len = pcapng_text_len(name);
+	size_t len = PCAPNG_BLOCK_LEN + 8 + pcapng_option_len(name_len) + pcapng_option_len(sizeof(resolution)) +
+		     pcapng_option_len(0);
+
+	pcapng_begin(capture, PCAPNG_INTERFACE, len);
+	pcapng_put16(capture, PCAPNG_ETHERNET);
+	pcapng_put16(capture, 0);
+	pcapng_put32(capture, PCAPNG_FRAME_MAX);
+	pcapng_option(capture, PCAPNG_OPTION_NAME, name, name_len);
+	pcapng_option(capture, PCAPNG_OPTION_RESOLUTION, &resolution, sizeof(resolution));
+	pcapng_end(capture, len);
+	return capture->interfaces++;
+}
+
+void
+pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pcapng_direction direction,
+	     const void *frame, size_t len, const char *comment)
+{
+	const uint8_t flags[4] = { (uint8_t)direction };
+	size_t kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
+	size_t comment_len = comment != NULL ? pcapng_text_len(comment) : 0;
+	size_t block_len = PCAPNG_BLOCK_LEN + 20 + pcapng_padded(kept) + pcapng_option_len(sizeof(flags)) +
+			   (comment != NULL ? pcapng_option_len(comment_len) : 0) + pcapng_option_len(0);
+
+	xk_assert(interface < capture->interfaces);
+	pcapng_begin(capture, PCAPNG_PACKET, block_len);
+	pcapng_put32(capture, interface);
+	pcapng_put32(capture, (uint32_t)(at_ns >> 32));
+	pcapng_put32(capture, (uint32_t)at_ns);
+	pcapng_put32(capture, (uint32_t)kept);
+	pcapng_put32(capture, len < UINT32_MAX ? (uint32_t)len : UINT32_MAX);
+	pcapng_put_padded(capture, frame, kept);
+	pcapng_option(capture, PCAPNG_OPTION_FLAGS, flags, sizeof(flags));
+	if (comment != NULL)
+		pcapng_option(capture, PCAPNG_OPTION_COMMENT, comment, comment_len);
+	pcapng_end(capture, block_len);
+}
+
+int
+pcapng_flush(struct pcapng *capture)
+{
+	if (capture->error == 0 && fflush(capture->out) != 0)
+		capture->error = errno;
+	return -capture->error;
+}
+
+int
+pcapng_close(struct pcapng *capture)
+{
+	int error;
+
+	if (capture == NULL)
+		return 0;
+	error = capture->error;
+	if (fclose(capture->out) != 0 && error == 0)
+		error = errno;
+	free(capture);
+	return -error;
+}

@@ -1,0 +1,152 @@
+/*
+ * later.c - see later.h. Every message that waits has an event of its own, so that it is carried on by a shepherd of
+ * its own and nobody else is late because that one waits.
+ *
+ * In order, whichever event fires takes what came first. So each message still waits no less than the shortest delay and
+ * no more than the longest that was drawn, and threads may come to the wheel in another order than to the list.
+ */
+#include "xkernel/later.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "xkernel/engine.h"
+
+struct xk_later_message {
+	struct xk_event event;
+	struct xk_retired retired;
+	struct xk_later *later;
+	struct xk_later_message *next, **at; /* of this direction, oldest first */
+	enum xk_way way;
+	struct later_content {
+		struct xk_msg *m;
+		struct xk_hold hold; /* on its session */
+	} content;
+};
+
+void
+xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t max, bool ordered, unsigned full,
+	      unsigned unsent)
+{
+	*later = (struct xk_later){ .owner = owner, .max = max, .ordered = ordered, .full = full, .unsent = unsent };
+	xk_lock_init(&later->lock, owner);
+	for (unsigned way = 0; way < XK_WAYS; way++)
+		later->last[way] = &later->first[way];
+}
+
+/* ---- the list; under the lock ---- */
+
+static void
+later_append(struct xk_later *later, struct xk_later_message *waiting)
+{
+	waiting->at = later->last[waiting->way];
+	*waiting->at = waiting;
+	later->last[waiting->way] = &waiting->next;
+	later->count++;
+}
+
+static void
+later_remove(struct xk_later *later, struct xk_later_message *waiting)
+{
+	*waiting->at = waiting->next;
+	if (waiting->next != NULL)
+		waiting->next->at = waiting->at;
+	else
+		later->last[waiting->way] = waiting->at;
+	later->count--;
+}
+
+/* `fired` gets what came first; what is between moves up. */
+static void
+later_move_up(struct xk_later *later, struct xk_later_message *fired)
+{
+	for (struct xk_later_message *w = later->first[fired->way]; w != fired; w = w->next) {
+		struct later_content content = w->content;
+
+		w->content = w->next->content;
+		w->next->content = content;
+	}
+}
+
+/* ---- */
+
+static void
+later_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct xk_later_message, retired));
+}
+
+static void
+later_go_on(struct xk_event *event, void *argument)
+{
+	struct xk_later_message *fired = argument;
+	struct xk_later *later = fired->later;
+	struct later_content content;
+	struct xk_session *s;
+
+	xk_lock(&later->lock);
+	if (later->ordered)
+		later_move_up(later, fired);
+	content = fired->content;
+	later_remove(later, fired);
+	xk_unlock(&later->lock);
+	s = content.hold.session;
+	if (fired->way == XK_WAY_UP)
+		xk_pop(s, s->lls, content.m, fired);
+	else if (xk_push(s->lls, content.m) != 0)
+		xk_count(later->owner, later->unsent);
+	xk_hold_release(&content.hold);
+	xk_retire(later->owner->kernel, &fired->retired, later_release);
+}
+
+static bool
+later_admit(struct xk_later *later, struct xk_later_message *waiting)
+{
+	bool room;
+
+	xk_lock(&later->lock);
+	room = later->count < later->max;
+	if (room) {
+		xk_hold_keep(&waiting->content.hold);
+		later_append(later, waiting);
+	}
+	xk_unlock(&later->lock);
+	return room;
+}
+
+int
+xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_way way, uint64_t delay_ns)
+{
+	struct xk_later_message *waiting = calloc(1, sizeof(*waiting));
+
+	if (waiting == NULL) {
+		xk_drop(later->owner, m, XK_DROP_NO_MEMORY);
+		return -ENOBUFS;
+	}
+	waiting->later = later;
+	waiting->way = way;
+	waiting->content = (struct later_content){ m, { .session = s } };
+	xk_event_init(&waiting->event, later->owner->kernel, later_go_on, waiting);
+	if (!later_admit(later, waiting)) {
+		free(waiting);
+		xk_drop(later->owner, m, later->full);
+		return -ENOBUFS;
+	}
+	xk_event_schedule(&waiting->event, delay_ns / 1000 + (delay_ns % 1000 != 0));
+	return 0;
+}
+
+void
+xk_later_fini(struct xk_later *later)
+{
+	struct xk_later_message *waiting;
+
+	for (unsigned way = 0; way < XK_WAYS; way++)
+		while ((waiting = later->first[way]) != NULL) {
+			later_remove(later, waiting);
+			xk_event_cancel(&waiting->event);
+			xk_msg_free(waiting->content.m);
+			xk_hold_release(&waiting->content.hold);
+			free(waiting);
+		}
+}

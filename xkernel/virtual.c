@@ -1,0 +1,222 @@
+/* virtual.c - see virtual.h. */
+#include "xkernel/virtual.h"
+
+#include <errno.h>
+
+/* So many openers and closers may come in between before an opener gives up. */
+enum { VIRTUAL_TRIES = 1000 };
+
+static inline struct xk_virtual *
+virtual_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct xk_virtual, protocol);
+}
+
+static struct xk_key
+virtual_active_key(const struct xk_session *lls)
+{
+	return (struct xk_key){ (uintptr_t)lls, 0 };
+}
+
+static struct xk_key
+virtual_passive_key(const struct xk_protocol *hlp_type)
+{
+	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
+}
+
+int
+xk_virtual_init(struct xk_protocol *self, const struct xk_session_ops *session_ops)
+{
+	struct xk_virtual *virtual = virtual_of(self);
+	int status = xk_map_init(&virtual->active, self->kernel, self->session_max);
+
+	if (status != 0)
+		return status;
+	virtual->session_ops = session_ops;
+	status = xk_map_init(&virtual->passive, self->kernel, 8);
+	if (status != 0)
+		xk_map_fini(&virtual->active);
+	return status;
+}
+
+void
+xk_virtual_fini(struct xk_protocol *self)
+{
+	xk_enable_fini(&virtual_of(self)->passive);
+	xk_map_fini(&virtual_of(self)->active);
+}
+
+/* ---- sessions ---- */
+
+/* A session on lls (with a reference of its own on it), with the caller's reference. 0, -EEXIST or -ENOMEM. */
+static int
+virtual_session_make(struct xk_virtual *virtual, struct xk_protocol *hlp_receive, struct xk_session *lls,
+		     struct xk_session **session)
+{
+	struct xk_session *s;
+	int status;
+
+	if (!xk_duplicate(lls))
+		return -ENOMEM;
+	s = xk_session_new(&virtual->protocol, virtual->session_ops, sizeof(*s), hlp_receive, lls->hlp_type, lls);
+	if (s == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	status = xk_session_bind(s, &virtual->active, virtual_active_key(lls));
+	if (status != 0) {
+		xk_close(s);
+		return status;
+	}
+	atomic_store_explicit(&lls->hls, s, memory_order_release);
+	*session = s;
+	return 0;
+}
+
+/* A session on lls, made or (if the same hlps have it, or a message has caused it) one more reference. 0 or -errno. */
+static int
+virtual_session_get(struct xk_virtual *virtual, struct xk_protocol *hlp_receive, struct xk_session *lls,
+		    struct xk_session **session)
+{
+	for (unsigned i = 0; i < VIRTUAL_TRIES; i++) {
+		int status = xk_session_share(&virtual->active, virtual_active_key(lls), hlp_receive, lls->hlp_type,
+					      session);
+
+		if (status == -ENOENT)
+			status = virtual_session_make(virtual, hlp_receive, lls, session);
+		if (status != -EEXIST)
+			return status;
+	}
+	return -EADDRINUSE;
+}
+
+/* Another session may stand on the one below already: of whoever found this one closing. */
+void
+xk_virtual_session_close(struct xk_session *s)
+{
+	struct xk_session *expected = s;
+
+	atomic_compare_exchange_strong_explicit(&s->lls->hls, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
+}
+
+/* ---- opening ---- */
+
+int
+xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		struct xk_participants *participants, struct xk_session **session)
+{
+	struct xk_session *lls;
+	int status = xk_open(self, hlp_type, xk_lower(self, 0), participants, &lls);
+
+	if (status != 0)
+		return status;
+	status = virtual_session_get(virtual_of(self), hlp_receive, lls, session);
+	xk_close(lls);
+	return status;
+}
+
+int
+xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		       struct xk_participants *participants)
+{
+	struct xk_map *passive = &virtual_of(self)->passive;
+	int status = xk_enable_add(passive, virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+
+	if (status != 0)
+		return status;
+	status = xk_open_enable(self, hlp_type, xk_lower(self, 0), participants);
+	if (status != 0)
+		xk_enable_remove(passive, virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+	return status;
+}
+
+static bool
+virtual_is_of_another(struct xk_session *s, void *hlp_type)
+{
+	return s->hlp_type != hlp_type;
+}
+
+/* Only the protocol below knows these participants, so that it is asked first. */
+int
+xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+			struct xk_participants *participants)
+{
+	struct xk_map *passive = &virtual_of(self)->passive;
+	const struct xk_enable *enable = xk_map_resolve(passive, virtual_passive_key(hlp_type));
+	int status;
+
+	if (enable == NULL || enable->hlp_receive != hlp_receive)
+		return -ENOENT;
+	status = xk_open_disable(self, hlp_type, xk_lower(self, 0), participants);
+	if (status == 0)
+		status = xk_enable_remove(passive, virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+	if (status == 0)
+		xk_session_uncache(self, virtual_is_of_another, hlp_type);
+	return status;
+}
+
+/* A session on lls, which a message has caused. 0 (perhaps another shepherd's) or -errno. */
+static int
+virtual_accept(struct xk_virtual *virtual, struct xk_session *lls)
+{
+	const struct xk_enable *enable = xk_map_resolve(&virtual->passive, virtual_passive_key(lls->hlp_type));
+	struct xk_session *s;
+	int status;
+
+	if (enable == NULL)
+		return -ENOENT;
+	status = virtual_session_make(virtual, enable->hlp_receive, lls, &s);
+	if (status != 0)
+		return status == -EEXIST ? 0 : status;
+	return xk_session_announce(s);
+}
+
+int
+xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+		     struct xk_protocol *hlp_type)
+{
+	return virtual_accept(virtual_of(self), session);
+}
+
+/* Read on every message's way while sessions come and go; valid as long as what a map resolves. */
+static inline struct xk_session *
+virtual_standing_on(struct xk_session *lls)
+{
+	return atomic_load_explicit(&lls->hls, memory_order_acquire);
+}
+
+void
+xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
+{
+	struct xk_session *s = virtual_standing_on(session);
+
+	if (s != NULL)
+		xk_close_done(s);
+}
+
+/* ---- up ---- */
+
+/* Usually a session stands on lls; not where it was closed and the one below was not. */
+static struct xk_session *
+virtual_find_session(struct xk_virtual *virtual, struct xk_session *lls)
+{
+	struct xk_session *s = virtual_standing_on(lls);
+
+	if (xk_likely(s != NULL))
+		return s;
+	if (virtual_accept(virtual, lls) != 0)
+		return NULL;
+	return xk_map_resolve(&virtual->active, virtual_active_key(lls));
+}
+
+void
+xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct xk_session *s = virtual_find_session(virtual_of(self), lls);
+
+	if (xk_unlikely(s == NULL))
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	else
+		xk_pop(s, lls, m, NULL);
+}

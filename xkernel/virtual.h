@@ -1,0 +1,76 @@
+/*
+ * virtual.h - what virtual protocols with one lower have in common: they pass through whatever is opened, enabled and
+ * asked, and each session stands on one session below. What is left to the protocol is push and pop.
+ *
+ *	struct vtap {
+ *		struct xk_virtual virtual;
+ *		...
+ *	};
+ *
+ *	static int
+ *	vtap_init(struct xk_protocol *self)
+ *	{
+ *		return xk_virtual_init(self, &vtap_session_ops);
+ *	}
+ *
+ *	static const struct xk_session_ops vtap_session_ops = {
+ *		.push = vtap_push, .pop = vtap_pop, .close = xk_virtual_session_close,
+ *	};
+ *	static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+ *
+ * Sessions:  the session below knows the one that stands on it (hls), so that a message crosses without a map. The
+ *            upper session holds a reference on the lower, the lower none on the upper. Those that the protocol below
+ *            has opened passively are kept as the setting `sessions` says.
+ * Enables:   participants are not looked at: all that the same hlp_type has enabled counts together, for one
+ *            hlp_receive. With each that is taken back, sessions go that were opened passively and nobody else holds.
+ * Control:   nothing is answered here; the session or protocol below is asked.
+ */
+#ifndef XK_VIRTUAL_H
+#define XK_VIRTUAL_H
+
+#include "xkernel/protocol.h"
+
+/* A virtual protocol's own state begins with one. */
+struct xk_virtual {
+	struct xk_protocol protocol;
+	const struct xk_session_ops *session_ops;
+	struct xk_map active;  /* the session below: the session that stands on it */
+	struct xk_map passive; /* hlp_type: xk_enable */
+};
+
+/* For init: sessions will have these operations, and no state of their own. 0 or -errno. Main thread. */
+int xk_virtual_init(struct xk_protocol *self, const struct xk_session_ops *session_ops);
+/* For fini, when all sessions are gone. */
+void xk_virtual_fini(struct xk_protocol *self);
+
+/* As the operations of upi.h that they are named after. */
+int xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		    struct xk_participants *participants, struct xk_session **session);
+int xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+			   struct xk_participants *participants);
+int xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+			    struct xk_participants *participants);
+int xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+			 struct xk_protocol *hlp_type);
+void xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session);
+void xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+void xk_virtual_session_close(struct xk_session *s);
+
+/* For struct xk_protocol_ops: all but init and fini. */
+#define XK_VIRTUAL_OPS                                                                                                 \
+	.open = xk_virtual_open, .open_enable = xk_virtual_open_enable, .open_disable = xk_virtual_open_disable,       \
+	.open_done = xk_virtual_open_done, .close_done = xk_virtual_close_done, .demux = xk_virtual_demux
+
+enum xk_way { XK_WAY_UP, XK_WAY_DOWN, XK_WAYS };
+
+/* Lets m, which is passing through s, go on. Takes m. As xk_demux (then 0) and xk_push. */
+static inline int
+xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+{
+	if (way == XK_WAY_DOWN)
+		return xk_push(s->lls, m);
+	xk_demux(s, m);
+	return 0;
+}
+
+#endif
