@@ -170,7 +170,7 @@ ip_init(struct xk_protocol *self)
 
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
-	err = xk_map_init(&ip->sessions, self->kernel, 64);
+	err = xk_map_init(&ip->sessions, self->kernel, 16);
 	if (err != 0)
 		return err;
 	err = xk_map_init(&ip->enables, self->kernel, 8);

@@ -176,7 +176,7 @@ udp_init(struct xk_protocol *self)
 	if (udp->seed == 0)
 		udp->seed = xk_random(self);
 	atomic_store_explicit(&udp->next_anonymous, (uint32_t)udp->seed, memory_order_relaxed);
-	err = xk_map_init(&udp->sessions, self->kernel, 64);
+	err = xk_map_init(&udp->sessions, self->kernel, 16);
 	if (err != 0)
 		return err;
 	err = xk_map_init(&udp->enables, self->kernel, 8);

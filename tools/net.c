@@ -10,6 +10,9 @@
 
 enum { NET_WHY = 160, NET_TEXT = 32 };
 
+/* Every stack has a guard page, and so counts twice. */
+#define NET_NO_STACKS "no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
+
 static int
 net_fail(const struct net *net, const char *what, const char *why)
 {
@@ -86,10 +89,11 @@ net_is_given(const struct net_host *host, const struct xk_protocol *p, const cha
 static void
 net_set_address(const struct net_host *host, struct xk_protocol *p, const struct xk_setting *setting, unsigned n)
 {
-	const struct xk_topology_device *device = &host->topology->devices[n];
+	const struct xk_topology_device *device =
+		n < host->topology->device_count ? &host->topology->devices[n] : NULL;
 	char address[16], text[NET_TEXT], why[NET_WHY];
 
-	if (n >= host->topology->device_count || device->host == 0 || net_is_given(host, p, setting->name))
+	if (device == NULL || device->host == 0 || net_is_given(host, p, setting->name))
 		return;
 	snprintf(text, sizeof(text), "%s/%u", xk_host_print(device->host, address), device->bits);
 	xk_setting_parse(setting, text, p, why, sizeof(why));
@@ -153,16 +157,21 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 	};
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
-	if (kernel == NULL)
+	if (kernel == NULL) {
+		net_fail(host->net, config.name, NET_NO_STACKS);
 		return NULL;
+	}
 	for (unsigned i = 0; i < host->topology->device_count; i++) {
 		struct xk_port *port = xk_sim_port_new(sim_host, i);
 
 		if (port != NULL)
 			xk_kernel_add_port(kernel, port);
 	}
-	if (net_compose(host, kernel) == 0 && xk_kernel_start(kernel) == 0)
-		return kernel;
+	if (net_compose(host, kernel) == 0) {
+		if (xk_kernel_start(kernel) == 0)
+			return kernel;
+		net_fail(host->net, config.name, NET_NO_STACKS);
+	}
 	xk_kernel_free(kernel);
 	return NULL;
 }

@@ -336,10 +336,13 @@ xk_bench_main(int argc, char **argv)
 
 	if (strcmp(what, "echo") == 0)
 		return bench_echo_main(argc - 1, argv + 1);
+	if (strcmp(what, "sim") == 0)
+		return xk_bench_sim_main(argc - 1, argv + 1);
 	if (strcmp(what, "--help") == 0) {
-		printf("usage: xk bench echo [OPTION]...\nxk bench echo --help says more.\n");
+		printf("usage: xk bench echo [OPTION]...\n       xk bench sim NETWORK [OPTION]...\n"
+		       "Both have --help.\n");
 		return OPTIONS_SUCCESS;
 	}
-	fprintf(stderr, "xk bench: \"%s\" is no benchmark; there is: echo\n", what);
+	fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, sim\n", what);
 	return OPTIONS_MISUSE;
 }

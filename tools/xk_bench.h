@@ -5,4 +5,7 @@
 /* argv[0] is the word itself. The exit status. */
 int xk_bench_main(int argc, char **argv);
 
+/* Of what is named second (xk_bench_sim.c). */
+int xk_bench_sim_main(int argc, char **argv);
+
 #endif

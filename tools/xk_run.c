@@ -193,6 +193,7 @@ run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name,
 	tell(to, "frames_in", counts.frames_in);
 	tell(to, "frames_out", counts.frames_out);
 	tell(to, "full", counts.full);
+	tell(to, "no_buffer", counts.no_buffer);
 	tell(to, "unheard", counts.unheard);
 	tell(to, "thread_switches", counts.thread_switches);
 	tell(to, "driver_wakes", counts.driver_wakes);

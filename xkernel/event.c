@@ -1,7 +1,7 @@
 /*
- * event.c - the event wheel: eleven levels of 64 slots, a microsecond the finest, all 64 bits of time.
+ * event.c - the event wheel: thirteen levels of 32 slots, a microsecond the finest, all 64 bits of time.
  *
- * An event lies in the level of the highest group of six bits in which its due time differs from base_us, in the slot
+ * An event lies in the level of the highest group of five bits in which its due time differs from base_us, in the slot
  * those bits name. So every event of a level is due before every event of a coarser one, the earliest slot is the
  * lowest bit of the lowest level, and base_us may move up to the start of that slot without any event moving. When
  * time reaches a coarse slot its events are put into finer ones, in order and a few at a time, so that the lock is
@@ -12,9 +12,9 @@
 #include "xkernel/engine.h"
 
 enum {
-	EVENT_BITS = 6,
+	EVENT_BITS = 5,
 	EVENT_SLOTS = 1 << EVENT_BITS,
-	EVENT_LEVELS = 11,
+	EVENT_LEVELS = 13,
 	EVENT_NO_SLOT = EVENT_LEVELS * EVENT_SLOTS,
 	EVENT_CASCADED = 32, /* events moved under one hold of the lock */
 };

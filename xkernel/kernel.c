@@ -495,6 +495,19 @@ xk_kernel_run(struct xk_kernel *kernel)
 	atomic_store_explicit(&kernel->driver.halted, false, memory_order_relaxed);
 }
 
+/* In regular mode somebody else than the driver watches the time. 0 or -EAGAIN. */
+static int
+kernel_need_events(struct xk_kernel *kernel)
+{
+	int result = 0;
+
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->mode == XK_REGULAR && kernel->events == NULL)
+		result = kernel_start_events(kernel);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	return result;
+}
+
 void
 xk_kernel_halt(struct xk_kernel *kernel)
 {
@@ -520,10 +533,8 @@ xk_kernel_start(struct xk_kernel *kernel)
 	driver->started = true;
 	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
 		goto fail;
-	pthread_mutex_lock(&kernel->events_mutex);
 	kernel->events_end = false;
-	result = kernel_start_events(kernel);
-	pthread_mutex_unlock(&kernel->events_mutex);
+	result = kernel_need_events(kernel);
 	if (result != 0)
 		goto fail;
 	if (xk_runner_start(kernel, &driver->runner, XK_RUN_DRIVER, false, kernel_driver_thread) != 0)
@@ -592,6 +603,8 @@ xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned thre
 		kernel->mode = mode;
 		kernel->config.threads = threads == 0 ? 1 : threads;
 		result = driver->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
+		if (driver->started && result == 0)
+			result = kernel_need_events(kernel);
 	}
 	atomic_store_explicit(&driver->paused, false, memory_order_release);
 	if (driver->started)

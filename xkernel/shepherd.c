@@ -14,7 +14,7 @@
 
 #include "xkernel/engine.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
 enum { SHEPHERD_STACK = 512 * 1024 };
 #else
 enum { SHEPHERD_STACK = 128 * 1024 };

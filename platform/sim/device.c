@@ -100,15 +100,19 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	unsigned count = 0;
 	uint64_t each_ns;
 
+	if (device->first == NULL)
+		return 0;
 	while (count < max && device->first != NULL) {
-		struct sim_frame *frame = device->first;
+		struct sim_frame *frame = device_next(device);
 		struct xk_msg *m = xk_memory_frame(port->platform, frame->len);
 
-		if (m == NULL)
-			break;
+		if (m == NULL) {
+			device_lose(device, frame, &host->counts.no_buffer, "no_buffer");
+			continue;
+		}
 		memcpy(m->data, frame->bytes, frame->len);
 		frames[count++] = m;
-		free(device_next(device));
+		free(frame);
 	}
 	host->counts.frames_in += count;
 	each_ns = costs->frame_in_ns + (xk_kernel_mode(host->kernel) == XK_IPP ? costs->stack_start_ns : 0);
@@ -143,7 +147,7 @@ device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer)
 	xk_assert(frame != NULL);
 	*frame = (struct sim_frame){ .timer.fire = fire, .len = len };
 	memcpy(frame->bytes, bytes, len);
-	xk_assert(sim_timer_set(device->host->sim, &frame->timer, at_ns) == 0);
+	xk_assert(sim_timer_set(device->host->sim, &frame->timer, device->host, at_ns) == 0);
 	return frame;
 }
 
@@ -285,12 +289,9 @@ static const struct xk_port_ops device_ops = {
 struct xk_port *
 xk_sim_port_new(struct xk_sim_host *host, unsigned n)
 {
-	struct sim_device *device = &host->devices[n];
-	struct device_port *self;
+	struct sim_device *device = n < host->device_count ? &host->devices[n] : NULL;
+	struct device_port *self = device == NULL || device->port != NULL ? NULL : calloc(1, sizeof(*self));
 
-	if (n >= host->device_count || device->port != NULL)
-		return NULL;
-	self = calloc(1, sizeof(*self));
 	if (self == NULL)
 		return NULL;
 	self->device = device;
@@ -350,11 +351,13 @@ link_join(struct xk_sim_link *link, struct sim_device *device)
 int
 xk_sim_attach(struct xk_sim_host *host, const char *name, struct xk_sim_link *link, uint64_t address)
 {
-	struct sim_device *device = &host->devices[host->device_count];
+	struct sim_device *device;
 	int error;
 
+	xk_assert(host->kernel == NULL);
 	if (host->device_count == SIM_DEVICES_MAX)
 		return -ENOSPC;
+	device = &host->devices[host->device_count];
 	*device = (struct sim_device){ .host = host, .address = address, .number = host->device_count };
 	device->last = &device->first;
 	device->name = strdup(name);

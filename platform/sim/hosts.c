@@ -7,14 +7,9 @@
 
 #include "platform/sim/world.h"
 
-enum { HOST_BUFFERS = 65536 };
+enum { HOST_BUFFERS = 65536, HOST_STACK_LINES = 8 };
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HOST_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(HOST_SANITIZED)
+#if defined(XK_CONTEXT_ASAN)
 enum { HOST_RECYCLES = false }; /* every buffer a malloc, so that its misuse is seen */
 #else
 enum { HOST_RECYCLES = true };
@@ -76,11 +71,12 @@ xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config)
 		host_free(host);
 		return NULL;
 	}
-	host->number = sim->hosts == NULL ? 0 : xk_container_of(sim->hosts_last, struct xk_sim_host, next)->number + 1;
+	host->number = sim->host_count;
 	sim_random_init(&host->random, xk_sim_seed(sim, config->name));
 	sim_processor_init(&host->processor);
 	*sim->hosts_last = host;
 	sim->hosts_last = &host->next;
+	sim->host_count++;
 	return host;
 }
 
@@ -88,6 +84,33 @@ static void
 host_record(struct xk_sim_host *host, enum xk_sim_event event)
 {
 	sim_record(host->sim, &(struct xk_sim_record){ .event = event, .at_ns = host->sim->now_ns, .host = host });
+}
+
+void
+sim_host_fetch(const struct xk_sim_host *host)
+{
+	const struct sim_thread *driver = host->processor.driver;
+	const char *stack = driver == NULL ? NULL : driver->fiber.resting.saved;
+
+#pragma GCC unroll 8
+	for (unsigned i = 0; i < host->lines.count; i++)
+		__builtin_prefetch(host->lines.list[i]);
+	for (unsigned i = 0; stack != NULL && i < HOST_STACK_LINES; i++)
+		__builtin_prefetch(stack + (size_t)i * SIM_LINE);
+}
+
+static void
+host_find_lines(struct xk_sim_host *host)
+{
+	struct sim_lines *lines = &host->lines;
+	const char *own[] = { (const char *)host, (const char *)host->processor.driver };
+	const size_t sizes[] = { sizeof(*host) - sizeof(host->devices), sizeof(*host->processor.driver) };
+
+	lines->count = 0;
+	for (unsigned i = 0; i < 2; i++)
+		for (size_t at = 0; own[i] != NULL && at < sizes[i] && lines->count < SIM_LINES_MAX; at += SIM_LINE)
+			lines->list[lines->count++] = own[i] + at;
+	lines->count += xk_kernel_lines(host->kernel, lines->list + lines->count, SIM_LINES_MAX - lines->count);
 }
 
 int
@@ -98,7 +121,10 @@ xk_sim_boot(struct xk_sim_host *host)
 	host_record(host, XK_SIM_BOOTED);
 	sim_processor_init(&host->processor);
 	host->kernel = host->config.boot == NULL ? NULL : host->config.boot(host->config.context, host);
-	return host->kernel == NULL ? -EIO : 0;
+	if (host->kernel == NULL)
+		return -EIO;
+	host_find_lines(host);
+	return 0;
 }
 
 unsigned
@@ -114,6 +140,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	xk_kernel_stop(host->kernel);
 	xk_kernel_free(host->kernel);
 	host->kernel = NULL;
+	host->lines.count = 0;
 	xk_assert(host->processor.threads == NULL);
 	left = memory_buffers_out(&host->memory.platform);
 	/* What was lost is told once: it must not count against the next boot. */

@@ -14,7 +14,7 @@
 
 #include "platform/sim/world.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
 enum { SIM_STACK = 512 * 1024 };
 #else
 enum { SIM_STACK = 128 * 1024 };
@@ -81,7 +81,7 @@ processor_interrupt(struct xk_sim_host *host)
 
 	if (thread == NULL || thread->driver)
 		return;
-	thread->owed_ns = sim_timer_at(host->sim, &processor->busy_timer) - host->sim->now_ns;
+	thread->owed_ns = processor->busy_timer.at_ns - host->sim->now_ns;
 	processor_stop_work(host);
 	processor_queue_first(processor, thread);
 }
@@ -169,7 +169,7 @@ processor_work_for(struct xk_sim_host *host, struct sim_thread *thread)
 		thread->owed_ns = 0;
 	if (thread->owed_ns == 0)
 		return false;
-	xk_assert(sim_timer_set(sim, &processor->busy_timer, sim->now_ns + thread->owed_ns) == 0);
+	xk_assert(sim_timer_set(sim, &processor->busy_timer, host, sim->now_ns + thread->owed_ns) == 0);
 	processor->busy = thread;
 	processor->busy_since_ns = sim->now_ns;
 	return true;
@@ -244,8 +244,8 @@ thread_wait(struct sim_thread *thread, uint64_t deadline_ns)
 	thread->waiting = true;
 	if (deadline_ns == UINT64_MAX)
 		sim_timer_cancel(sim, &thread->alarm);
-	else if (thread->alarm.place == 0 || sim_timer_at(sim, &thread->alarm) != deadline_ns)
-		xk_assert(sim_timer_set(sim, &thread->alarm, deadline_ns) == 0);
+	else if (thread->alarm.place == 0 || thread->alarm.at_ns != deadline_ns)
+		xk_assert(sim_timer_set(sim, &thread->alarm, thread->host, deadline_ns) == 0);
 	thread_rest(thread);
 }
 
@@ -265,13 +265,17 @@ void
 sim_processor_freeze(struct xk_sim_host *host)
 {
 	struct sim_processor *processor = &host->processor;
-	struct sim_thread *thread = processor->busy;
+	struct sim_thread *busy = processor->busy;
 
 	processor->frozen = true;
-	if (thread == NULL)
-		return;
-	processor_stop_work(host);
-	processor_put_back(processor, thread);
+	if (busy != NULL) {
+		processor_stop_work(host);
+		processor_put_back(processor, busy);
+	}
+	/* Who waits for a time would wait for ever. */
+	for (struct sim_thread *thread = processor->threads; thread != NULL; thread = thread->all_next)
+		if (thread->waiting && thread->alarm.place != 0)
+			processor_end_wait(thread);
 }
 
 void
@@ -376,23 +380,44 @@ thread_start(struct xk_platform *platform, void (*body)(void *argument), void *a
 }
 
 static void
+thread_nap_inside(struct sim_thread *thread, uint64_t nap_ns)
+{
+	struct sim_processor *processor = &thread->host->processor;
+
+	if (processor->frozen) {
+		processor_queue(processor, thread);
+		thread_rest(thread);
+	} else {
+		thread_pay(thread);
+		thread_wait(thread, thread->host->sim->now_ns + nap_ns);
+	}
+}
+
+/* Within a step, where a host crashes or a boot fails, no time can pass: the host's threads go on without. */
+static void
+thread_nap_outside(struct xk_sim_host *host, uint64_t nap_ns)
+{
+	struct xk_sim *sim = host->sim;
+	bool frozen = host->processor.frozen;
+
+	if (!frozen && !sim->stepping) {
+		xk_sim_run(sim, sim->now_ns + nap_ns);
+		return;
+	}
+	sim_processor_freeze(host);
+	sim_processor_run(host);
+	host->processor.frozen = frozen;
+}
+
+static void
 thread_nap(struct xk_platform *platform, uint64_t nap_ns)
 {
 	struct xk_sim_host *host = sim_host_of(platform);
-	struct xk_sim *sim = host->sim;
-	struct sim_thread *thread = sim->running;
 
-	if (thread != NULL && host->processor.frozen) {
-		processor_queue(&host->processor, thread);
-		thread_rest(thread);
-	} else if (thread != NULL) {
-		thread_pay(thread);
-		thread_wait(thread, sim->now_ns + nap_ns);
-	} else if (host->processor.frozen) {
-		sim_processor_run(host);
-	} else {
-		xk_sim_run(sim, sim->now_ns + nap_ns);
-	}
+	if (host->sim->running != NULL)
+		thread_nap_inside(host->sim->running, nap_ns);
+	else
+		thread_nap_outside(host, nap_ns);
 }
 
 static void
@@ -414,16 +439,40 @@ thread_adopt(struct xk_platform *platform, struct xk_context *context)
 }
 
 static void
+thread_wait_inside(struct sim_thread *thread, struct xk_token *token, uint64_t deadline_ns)
+{
+	thread_pay(thread);
+	if (token->posted > 0)
+		return;
+	token->waiter = thread;
+	thread_wait(thread, deadline_ns);
+	token->waiter = NULL;
+}
+
+static bool
+thread_lacks_token(void *token)
+{
+	return ((const struct xk_token *)token)->posted == 0;
+}
+
+/* The thread that runs the world waits by running it; what will never come is not waited for. */
+static void
+thread_wait_outside(struct xk_sim *sim, struct xk_token *token, uint64_t deadline_ns)
+{
+	bool posted = token->posted > 0 || xk_sim_run_while(sim, deadline_ns, thread_lacks_token, token);
+
+	xk_assert(posted || deadline_ns != UINT64_MAX);
+}
+
+static void
 thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)
 {
-	struct sim_thread *thread = sim_host_of(platform)->sim->running;
+	struct xk_sim *sim = sim_host_of(platform)->sim;
 
-	thread_pay(thread);
-	if (token->posted == 0) {
-		token->waiter = thread;
-		thread_wait(thread, deadline_ns);
-		token->waiter = NULL;
-	}
+	if (sim->running != NULL)
+		thread_wait_inside(sim->running, token, deadline_ns);
+	else
+		thread_wait_outside(sim, token, deadline_ns);
 	if (token->posted > 0)
 		token->posted--;
 }

@@ -123,9 +123,10 @@ struct xk_sim_host_counts {
 	uint64_t thread_switches; /* threads that went on after waiting, the driver not counted */
 	uint64_t driver_wakes;
 	uint64_t frames_in, frames_out;
-	uint64_t full;    /* frames lost because too many waited at the device */
-	uint64_t unheard; /* arrived while the host was down */
-	uint64_t busy_ns; /* of its processor */
+	uint64_t full;      /* frames lost because too many waited at the device */
+	uint64_t no_buffer; /* ... because `buffers` were out when the driver would have taken them */
+	uint64_t unheard;   /* arrived while the host was down */
+	uint64_t busy_ns;   /* of its processor */
 };
 void xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_counts *counts);
 

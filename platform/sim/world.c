@@ -1,5 +1,5 @@
 /*
- * world.c - virtual time: what will happen lies in a heap, and the world goes from one to the next; see sim.h.
+ * world.c - virtual time: the world goes from what happens to what happens next; see sim.h.
  *
  * A step is: a host that has something to go on with does so; only when no host has, time moves to what happens next.
  */
@@ -9,122 +9,7 @@
 
 #include "platform/sim/world.h"
 
-/* ---- what will happen ---- */
-
-enum { SIM_BRANCHES = 4, SIM_ROOT = 1 };
-
-static bool
-sim_slot_before(const struct sim_slot *a, const struct sim_slot *b)
-{
-	return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->order < b->order);
-}
-
-static void
-sim_put(struct xk_sim *sim, unsigned place, struct sim_slot slot)
-{
-	sim->slots[place] = slot;
-	slot.timer->place = place;
-}
-
-static unsigned
-sim_parent(unsigned place)
-{
-	return (place - 2) / SIM_BRANCHES + SIM_ROOT;
-}
-
-/* slot belongs at place or nearer to the root. */
-static void
-sim_rise(struct xk_sim *sim, unsigned place, struct sim_slot slot)
-{
-	while (place > SIM_ROOT && sim_slot_before(&slot, &sim->slots[sim_parent(place)])) {
-		sim_put(sim, place, sim->slots[sim_parent(place)]);
-		place = sim_parent(place);
-	}
-	sim_put(sim, place, slot);
-}
-
-/* The earliest child of place; 0: it has none. */
-static unsigned
-sim_first_child(const struct xk_sim *sim, unsigned place)
-{
-	unsigned first = (place - 1) * SIM_BRANCHES + 2, best = first;
-
-	if (first > sim->slot_count)
-		return 0;
-	for (unsigned i = 1; i < SIM_BRANCHES && first + i <= sim->slot_count; i++)
-		if (sim_slot_before(&sim->slots[first + i], &sim->slots[best]))
-			best = first + i;
-	return best;
-}
-
-/* slot belongs at place or farther from the root. */
-static void
-sim_sink(struct xk_sim *sim, unsigned place, struct sim_slot slot)
-{
-	unsigned child;
-
-	while ((child = sim_first_child(sim, place)) != 0 && sim_slot_before(&sim->slots[child], &slot)) {
-		sim_put(sim, place, sim->slots[child]);
-		place = child;
-	}
-	sim_put(sim, place, slot);
-}
-
-static int
-sim_grow(struct xk_sim *sim)
-{
-	unsigned room = sim->slot_room == 0 ? 256 : 2 * sim->slot_room;
-	struct sim_slot *slots = realloc(sim->slots, room * sizeof(*slots));
-
-	if (slots == NULL)
-		return -ENOMEM;
-	sim->slots = slots;
-	sim->slot_room = room;
-	return 0;
-}
-
-int
-sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns)
-{
-	struct sim_slot slot = { at_ns < sim->now_ns ? sim->now_ns : at_ns, sim->order++, timer };
-
-	sim_timer_cancel(sim, timer);
-	if (sim->slot_count + 2 > sim->slot_room && sim_grow(sim) != 0)
-		return -ENOMEM;
-	sim_rise(sim, ++sim->slot_count, slot);
-	return 0;
-}
-
-void
-sim_timer_cancel(struct xk_sim *sim, struct sim_timer *timer)
-{
-	unsigned place = timer->place;
-	struct sim_slot last;
-
-	if (place == 0)
-		return;
-	timer->place = 0;
-	last = sim->slots[sim->slot_count--];
-	if (last.timer == timer)
-		return;
-	if (place > SIM_ROOT && sim_slot_before(&last, &sim->slots[sim_parent(place)]))
-		sim_rise(sim, place, last);
-	else
-		sim_sink(sim, place, last);
-}
-
-uint64_t
-sim_timer_at(const struct xk_sim *sim, const struct sim_timer *timer)
-{
-	return sim->slots[timer->place].at_ns;
-}
-
-bool
-sim_is_quiet_until(const struct xk_sim *sim, uint64_t at_ns)
-{
-	return sim->ready_first == NULL && at_ns <= sim->until_ns &&
-	       (sim->slot_count == 0 || sim->slots[SIM_ROOT].at_ns > at_ns);
-}
+enum { SIM_FETCHES = 64 /* in worlds of so many hosts their memory is fetched ahead */ };
 
 /* ---- what the program wants to happen ---- */
 
@@ -153,13 +38,37 @@ xk_sim_at(struct xk_sim *sim, uint64_t at_ns, void (*call)(void *context), void 
 	if (act == NULL)
 		return -ENOMEM;
 	*act = (struct sim_act){ .timer.fire = sim_act_fire, .act = call, .context = context };
-	if (sim_timer_set(sim, &act->timer, at_ns) == 0)
+	if (sim_timer_set(sim, &act->timer, NULL, at_ns) == 0)
 		return 0;
 	free(act);
 	return -ENOMEM;
 }
 
 /* ---- steps ---- */
+
+bool
+sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns)
+{
+	const struct sim_timer *timer = sim->ready_first == NULL ? sim_timer_first(sim) : NULL;
+
+	return sim->ready_first == NULL && at_ns <= sim->until_ns && (timer == NULL || timer->at_ns > at_ns);
+}
+
+/*
+ * In a large world the memory of a host has left the cache when it is its turn again: that of whoever comes next is
+ * fetched while this step is done.
+ */
+static void
+sim_fetch_next(struct xk_sim *sim)
+{
+	const struct sim_timer *timer = sim->host_count < SIM_FETCHES ? NULL : sim_timer_first(sim);
+
+	if (timer == NULL)
+		return;
+	__builtin_prefetch(timer->next);
+	if (timer->host != NULL)
+		sim_host_fetch(timer->host);
+}
 
 static bool
 sim_step(struct xk_sim *sim)
@@ -175,11 +84,12 @@ sim_step(struct xk_sim *sim)
 		sim_processor_run(host);
 		return true;
 	}
-	if (sim->slot_count == 0 || sim->slots[SIM_ROOT].at_ns > sim->until_ns)
+	timer = sim_timer_first(sim);
+	if (timer == NULL || timer->at_ns > sim->until_ns)
 		return false;
-	timer = sim->slots[SIM_ROOT].timer;
-	sim->now_ns = sim->slots[SIM_ROOT].at_ns;
+	sim->now_ns = timer->at_ns;
 	sim_timer_cancel(sim, timer);
+	sim_fetch_next(sim);
 	timer->fire(timer);
 	return true;
 }
@@ -295,9 +205,9 @@ xk_sim_new(uint64_t seed)
 static void
 sim_forget_all(struct xk_sim *sim)
 {
-	while (sim->slot_count > 0) {
-		struct sim_timer *timer = sim->slots[SIM_ROOT].timer;
+	struct sim_timer *timer;
 
+	while ((timer = sim_timer_first(sim)) != NULL) {
 		sim_timer_cancel(sim, timer);
 		if (!sim_frame_forget(timer))
 			free(xk_container_of(timer, struct sim_act, timer));
@@ -316,7 +226,7 @@ xk_sim_free(struct xk_sim *sim)
 	sim_links_free(sim);
 	memory_buffer_free_kept(&sim->kept);
 	xk_context_disown(&sim->own);
-	free(sim->slots);
+	sim_timers_fini(sim);
 	free(sim);
 	return left;
 }

@@ -10,32 +10,55 @@
 enum {
 	SIM_DEVICES_MAX = 4,     /* of a host */
 	SIM_DEVICE_QUEUE = 1024, /* frames that wait at a device for the driver */
+	SIM_LINES_MAX = 88,
+	SIM_LINE = 64,
 };
 
-/* ---- time (world.c) ---- */
+/* ---- time (timers.c) ---- */
 
 /* Something that will happen; lies in what it happens to. Of two at one time the one set first comes first. */
 struct sim_timer {
 	void (*fire)(struct sim_timer *timer);
-	unsigned place; /* in the heap, from 1; 0: not set */
+	uint64_t at_ns, order;
+	struct xk_sim_host *host;          /* to whom it will happen; NULL: to nobody */
+	struct sim_timer *next, *previous; /* near: in a day of the calendar */
+	uint32_t place;                    /* 0: not set; far: in the heap, from 1 */
+	bool is_near;
 };
 
-struct sim_slot {
-	uint64_t at_ns, order;
-	struct sim_timer *timer;
+/* Timers of one while, in order. */
+struct sim_day {
+	struct sim_timer *first, *last;
+};
+
+enum {
+	SIM_DAY_BITS = 10, /* a day has 2^10 ns */
+	SIM_DAYS = 4096,
+	SIM_WORDS = SIM_DAYS / 64,
+};
+
+/*
+ * What will happen: soon, by days of a calendar that turns with the time; later, in a heap whose root is at 1. What is
+ * in the heap stays there until it happens.
+ */
+struct sim_timers {
+	struct sim_day days[SIM_DAYS];
+	uint64_t occupied[SIM_WORDS]; /* days */
+	uint64_t words;               /* of occupied, that are not zero */
+	struct sim_timer **heap;
+	unsigned heap_count, heap_room;
+	uint64_t order;
 };
 
 struct xk_sim {
 	uint64_t seed, now_ns, until_ns;
-	/* what will happen: a heap whose root is at 1 */
-	struct sim_slot *slots;
-	unsigned slot_count, slot_room;
-	uint64_t order;
+	struct sim_timers timers;
 	struct xk_sim_host *ready_first, **ready_last; /* hosts with something to go on with, now */
 	struct xk_context own;                         /* of the thread that runs the world */
 	struct sim_thread *running;                    /* NULL: no thread of a host, the world itself */
 	bool stepping;
 	struct xk_sim_host *hosts, **hosts_last;
+	unsigned host_count;
 	struct xk_sim_link *links, **links_last;
 	void (*see)(void *context, const struct xk_sim_record *record);
 	void *see_context;
@@ -44,14 +67,18 @@ struct xk_sim {
 	uint8_t scratch[XK_MSG_MAX];
 };
 
-/* Sets timer, or sets it anew. 0 or -ENOMEM. */
-int sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns);
+void sim_timers_fini(struct xk_sim *sim);
+/* Sets timer, or sets it anew, for what will happen to host (NULL: to nobody). 0 or -ENOMEM. */
+int sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, struct xk_sim_host *host, uint64_t at_ns);
+/* Of one that is not set: nothing. */
 void sim_timer_cancel(struct xk_sim *sim, struct sim_timer *timer);
-/* When it will fire; it is set. */
-uint64_t sim_timer_at(const struct xk_sim *sim, const struct sim_timer *timer);
+/* What happens next, which stays set; NULL: nothing. */
+struct sim_timer *sim_timer_first(struct xk_sim *sim);
+
+/* ---- the world (world.c) ---- */
 
 /* Whether nothing at all happens until at_ns (included), and the world runs so far: time may be passed at once. */
-bool sim_is_quiet_until(const struct xk_sim *sim, uint64_t at_ns);
+bool sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns);
 
 void sim_record(struct xk_sim *sim, const struct xk_sim_record *record);
 
@@ -142,8 +169,18 @@ void sim_links_free(struct xk_sim *sim);
 
 /* ---- hosts (hosts.c) ---- */
 
+/*
+ * With a thousand hosts the memory of each has left the cache when it is its turn again. What the next host will touch in
+ * any case is fetched while this one runs.
+ */
+struct sim_lines {
+	unsigned count;
+	const void *list[SIM_LINES_MAX];
+};
+
 struct xk_sim_host {
 	struct memory_platform memory; /* its platform */
+	struct sim_lines lines;
 	struct xk_sim_host *next;
 	struct xk_sim *sim;
 	struct xk_sim_host *ready_next;
@@ -166,6 +203,8 @@ sim_host_of(struct xk_platform *platform)
 	return xk_container_of(platform, struct xk_sim_host, memory.platform);
 }
 
+/* Fetches what host will touch when it goes on. */
+void sim_host_fetch(const struct xk_sim_host *host);
 /* host has something to go on with. */
 void sim_host_ready(struct xk_sim_host *host);
 void sim_hosts_free(struct xk_sim *sim, unsigned *left);

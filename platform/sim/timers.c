@@ -1,0 +1,227 @@
+/*
+ * timers.c - what will happen, in the order in which it will: what is near in a calendar, what is far in a heap.
+ *
+ * The calendar has a list for every 1,024 ns of the next four milliseconds, kept in order; most of what happens in a
+ * network happens within that. Whatever is set farther off waits in the heap. What comes first is the earlier of the
+ * calendar's first and the heap's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "platform/sim/world.h"
+
+enum {
+	TIMER_BRANCHES = 4,
+	TIMER_ROOT = 1,
+	TIMER_NEAR = 1, /* the place of whatever is in the calendar */
+};
+
+/* Both words in one comparison, without a branch. */
+static inline bool
+timer_before(const struct sim_timer *a, const struct sim_timer *b)
+{
+	return ((unsigned __int128)a->at_ns << 64 | a->order) < ((unsigned __int128)b->at_ns << 64 | b->order);
+}
+
+/* ---- the heap ---- */
+
+static void
+heap_put(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
+{
+	timers->heap[place] = timer;
+	timer->place = place;
+}
+
+static unsigned
+heap_parent(unsigned place)
+{
+	return (place - 2) / TIMER_BRANCHES + TIMER_ROOT;
+}
+
+/* timer belongs at place or nearer to the root. */
+static void
+heap_rise(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
+{
+	while (place > TIMER_ROOT && timer_before(timer, timers->heap[heap_parent(place)])) {
+		heap_put(timers, place, timers->heap[heap_parent(place)]);
+		place = heap_parent(place);
+	}
+	heap_put(timers, place, timer);
+}
+
+/* The earliest child of place; 0: it has none. */
+static unsigned
+heap_first_child(const struct sim_timers *timers, unsigned place)
+{
+	unsigned first = (place - 1) * TIMER_BRANCHES + 2, best = first;
+
+	if (first > timers->heap_count)
+		return 0;
+	for (unsigned i = first + 1; i < first + TIMER_BRANCHES && i <= timers->heap_count; i++)
+		if (timer_before(timers->heap[i], timers->heap[best]))
+			best = i;
+	return best;
+}
+
+/* timer belongs at place or farther from the root. */
+static void
+heap_sink(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
+{
+	unsigned child;
+
+	while ((child = heap_first_child(timers, place)) != 0 && timer_before(timers->heap[child], timer)) {
+		heap_put(timers, place, timers->heap[child]);
+		place = child;
+	}
+	heap_put(timers, place, timer);
+}
+
+static int
+heap_grow(struct sim_timers *timers)
+{
+	unsigned room = timers->heap_room == 0 ? 256 : 2 * timers->heap_room;
+	struct sim_timer **heap = realloc(timers->heap, room * sizeof(struct sim_timer *));
+
+	if (heap == NULL)
+		return -ENOMEM;
+	timers->heap = heap;
+	timers->heap_room = room;
+	return 0;
+}
+
+static int
+heap_add(struct sim_timers *timers, struct sim_timer *timer)
+{
+	if (timers->heap_count + 2 > timers->heap_room && heap_grow(timers) != 0)
+		return -ENOMEM;
+	heap_rise(timers, ++timers->heap_count, timer);
+	return 0;
+}
+
+static void
+heap_remove(struct sim_timers *timers, struct sim_timer *timer)
+{
+	unsigned place = timer->place;
+	struct sim_timer *last = timers->heap[timers->heap_count--];
+
+	if (last == timer)
+		return;
+	if (place > TIMER_ROOT && timer_before(last, timers->heap[heap_parent(place)]))
+		heap_rise(timers, place, last);
+	else
+		heap_sink(timers, place, last);
+}
+
+/* ---- the calendar ---- */
+
+static void
+calendar_mark(struct sim_timers *timers, unsigned day)
+{
+	timers->occupied[day / 64] |= UINT64_C(1) << day % 64;
+	timers->words |= UINT64_C(1) << day / 64;
+}
+
+static void
+calendar_unmark(struct sim_timers *timers, unsigned day)
+{
+	timers->occupied[day / 64] &= ~(UINT64_C(1) << day % 64);
+	if (timers->occupied[day / 64] == 0)
+		timers->words &= ~(UINT64_C(1) << day / 64);
+}
+
+/* It is the latest that was set: it goes behind all of its day that are not later. */
+static void
+calendar_add(struct sim_timers *timers, struct sim_timer *timer)
+{
+	unsigned number = (timer->at_ns >> SIM_DAY_BITS) % SIM_DAYS;
+	struct sim_day *day = &timers->days[number];
+	struct sim_timer *before = day->last;
+
+	while (before != NULL && before->at_ns > timer->at_ns)
+		before = before->previous;
+	timer->place = TIMER_NEAR;
+	timer->previous = before;
+	timer->next = before == NULL ? day->first : before->next;
+	*(timer->next == NULL ? &day->last : &timer->next->previous) = timer;
+	*(before == NULL ? &day->first : &before->next) = timer;
+	calendar_mark(timers, number);
+}
+
+static void
+calendar_remove(struct sim_timers *timers, struct sim_timer *timer)
+{
+	unsigned number = (timer->at_ns >> SIM_DAY_BITS) % SIM_DAYS;
+	struct sim_day *day = &timers->days[number];
+
+	*(timer->next == NULL ? &day->last : &timer->next->previous) = timer->previous;
+	*(timer->previous == NULL ? &day->first : &timer->previous->next) = timer->next;
+	if (day->first == NULL)
+		calendar_unmark(timers, number);
+}
+
+/* The first day from `day` on, around the calendar, that has a timer. SIM_DAYS: none has. */
+static unsigned
+calendar_next_day(const struct sim_timers *timers, unsigned day)
+{
+	unsigned word = day / 64;
+	uint64_t here = timers->occupied[word] & (UINT64_MAX << day % 64), others;
+
+	if (here != 0)
+		return word * 64 + (unsigned)__builtin_ctzll(here);
+	if (timers->words == 0)
+		return SIM_DAYS;
+	others = word == SIM_WORDS - 1 ? 0 : timers->words & (UINT64_MAX << (word + 1));
+	word = (unsigned)__builtin_ctzll(others != 0 ? others : timers->words);
+	return word * 64 + (unsigned)__builtin_ctzll(timers->occupied[word]);
+}
+
+static_assert(SIM_WORDS == 64, "a word says which words of the calendar are not zero");
+
+/* ---- both ---- */
+
+void
+sim_timers_fini(struct xk_sim *sim)
+{
+	free(sim->timers.heap);
+}
+
+int
+sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, struct xk_sim_host *host, uint64_t at_ns)
+{
+	struct sim_timers *timers = &sim->timers;
+
+	sim_timer_cancel(sim, timer);
+	timer->at_ns = at_ns < sim->now_ns ? sim->now_ns : at_ns;
+	timer->order = timers->order++;
+	timer->host = host;
+	timer->is_near = (timer->at_ns >> SIM_DAY_BITS) - (sim->now_ns >> SIM_DAY_BITS) < SIM_DAYS;
+	if (!timer->is_near)
+		return heap_add(timers, timer);
+	calendar_add(timers, timer);
+	return 0;
+}
+
+void
+sim_timer_cancel(struct xk_sim *sim, struct sim_timer *timer)
+{
+	if (timer->place == 0)
+		return;
+	if (timer->is_near)
+		calendar_remove(&sim->timers, timer);
+	else
+		heap_remove(&sim->timers, timer);
+	timer->place = 0;
+}
+
+struct sim_timer *
+sim_timer_first(struct xk_sim *sim)
+{
+	struct sim_timers *timers = &sim->timers;
+	unsigned day = calendar_next_day(timers, (sim->now_ns >> SIM_DAY_BITS) % SIM_DAYS);
+	struct sim_timer *near = day == SIM_DAYS ? NULL : timers->days[day].first;
+	struct sim_timer *far = timers->heap_count == 0 ? NULL : timers->heap[TIMER_ROOT];
+
+	if (near == NULL || (far != NULL && timer_before(far, near)))
+		return far;
+	return near;
+}
