@@ -1,12 +1,13 @@
 /*
- * traffic.c - the load of simulated networks: sends messages to many peers, and checks every message that comes.
+ * traffic.c - the load of simulated networks: sends messages to many peers (here), and checks every message that comes
+ * (traffic_check.c).
  *
- * Every instance does both. A message says who has sent it to whom, in which stream and as which of it, its other bytes
- * follow from that, and a hash covers all: what was damaged, mixed, cut off or delivered to somebody else is seen. A
- * stream is what one boot of a host pushes on one session; its messages are numbered from 0, and only what the protocol
- * below has accepted counts. A session that the protocol below closes is opened again, with a new stream.
+ * Every instance does both. A message says who has sent it to whom, in which stream and as which of it, and its other bytes
+ * follow from that: what was damaged, mixed, cut off or delivered to somebody else is seen. A stream is what one boot of
+ * a host pushes on one session; its messages are numbered from 0, and only what the protocol below has accepted counts. A
+ * session that the protocol below closes is opened again, with a new stream.
  *
- * Spec:         our own; a 40-byte header (below), then words in the machine's order
+ * Spec:         our own (traffic_message.c)
  * Participants: none above; below (remote: host, port; local: port, if `local` says one)
  * Promise:      what the protocols below are held to. Each kind of fault is counted always; which are violations, counted
  *               as broken and traced at level errors, the setting `promise` says:
@@ -28,505 +29,28 @@
  * Not done:     answers
  * Graph:        traffic -> udp, traffic -> stopwait
  */
-#include "protocols/traffic.h"
-
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "xkernel/bytes.h"
-#include "xkernel/chance.h"
-#include "xkernel/event.h"
+#include "protocols/traffic_private.h"
 #include "xkernel/trace.h"
 
-enum traffic_counter {
-	TRAFFIC_SENT,
-	TRAFFIC_RECEIVED,
-	TRAFFIC_UNSENT,
-	TRAFFIC_UNOPENED,
-	TRAFFIC_OPENED,
-	TRAFFIC_CLOSED,
-	TRAFFIC_BROKEN,
-	TRAFFIC_FORGOTTEN,
-	TRAFFIC_CORRUPT, /* the faults: the least promise that each breaks is in traffic_breaks */
-	TRAFFIC_MISDIRECTED,
-	TRAFFIC_DUPLICATE,
-	TRAFFIC_REORDERED,
-	TRAFFIC_GAP,
-	TRAFFIC_MIXED,
-	TRAFFIC_OLD_INCARNATION,
-};
-
-static const char *const traffic_counters[] = {
+const char *const traffic_counters[] = {
 	"sent",    "received",    "unsent",    "unopened",  "opened", "closed", "broken",          "forgotten",
 	"corrupt", "misdirected", "duplicate", "reordered", "gap",    "mixed",  "old_incarnation", NULL,
 };
 
-enum traffic_promise { TRAFFIC_NONE, TRAFFIC_INTACT, TRAFFIC_ONCE, TRAFFIC_ORDERED, TRAFFIC_NEVER };
-
 static const char *const traffic_promises[] = { "none", "intact", "once", "ordered", NULL };
 static const char *const traffic_patterns[] = { "turn", "random", NULL };
-
-static const enum traffic_promise traffic_breaks[] = {
-	[TRAFFIC_CORRUPT] = TRAFFIC_INTACT,        [TRAFFIC_MISDIRECTED] = TRAFFIC_ONCE,
-	[TRAFFIC_DUPLICATE] = TRAFFIC_ONCE,        [TRAFFIC_REORDERED] = TRAFFIC_ORDERED,
-	[TRAFFIC_GAP] = TRAFFIC_ORDERED,           [TRAFFIC_MIXED] = TRAFFIC_ORDERED,
-	[TRAFFIC_OLD_INCARNATION] = TRAFFIC_NEVER,
-};
 
 enum {
 	TRAFFIC_BATCH = 64,        /* messages that one event sends at most */
 	TRAFFIC_REFUSED_US = 1000, /* rate=0: after a refusal */
-	TRAFFIC_WINDOW = 64,       /* positions below the highest that are remembered */
-	TRAFFIC_CHUNK = 256,
-	TRAFFIC_NOBODY = UINT16_MAX, /* the end of a bucket */
 };
 
 #define TRAFFIC_LAG_NS UINT64_C(1000000000)   /* who is later than this catches up no more */
 #define TRAFFIC_REOPEN_NS UINT64_C(100000000) /* from one attempt to open sessions to the next */
-
-/* ---- what a message looks like ---- */
-
-enum {
-	TRAFFIC_MAGIC = 0,
-	TRAFFIC_LENGTH = 4,
-	TRAFFIC_INCARNATION = 8,
-	TRAFFIC_SOURCE = 16,
-	TRAFFIC_DESTINATION = 20,
-	TRAFFIC_STREAM = 24,
-	TRAFFIC_POSITION = 28,
-	TRAFFIC_CHECK = 32, /* the hash of the header before it and the bytes behind it */
-	TRAFFIC_HEADER_LEN = 40,
-
-	TRAFFIC_MAGIC_VALUE = 0x78747266,
-};
-
-static_assert(TRAFFIC_HEADER_LEN == (int)XK_TRAFFIC_SIZE_MIN && TRAFFIC_HEADER_LEN % 8 == 0,
-	      "the header is whole words");
-
-struct traffic_header {
-	uint64_t incarnation;
-	uint32_t source, destination, stream, position;
-};
-
-/* One word into a hash: whatever bit of it changes, the hash does. */
-static inline uint64_t
-traffic_mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
-/* len bytes, the last word filled up with zeros. */
-static inline uint64_t
-traffic_hash(uint64_t hash, const uint8_t *p, size_t len)
-{
-	uint64_t word;
-
-	for (; len >= sizeof(word); p += sizeof(word), len -= sizeof(word)) {
-		memcpy(&word, p, sizeof(word));
-		hash = traffic_mix(hash, word);
-	}
-	if (len == 0)
-		return hash;
-	word = 0;
-	memcpy(&word, p, len);
-	return traffic_mix(hash, word);
-}
-
-/* The hash of what comes before it in a message. */
-static inline uint64_t
-traffic_head_hash(const uint8_t *header)
-{
-	return traffic_hash(0, header, TRAFFIC_CHECK);
-}
-
-/* As traffic_check, of a message of several segments. */
-__attribute__((noinline)) static uint64_t
-traffic_check_segments(const struct xk_msg *m, uint64_t hash)
-{
-	size_t total = xk_msg_len(m);
-	uint8_t chunk[TRAFFIC_CHUNK];
-
-	for (size_t at = TRAFFIC_HEADER_LEN; at < total; at += sizeof(chunk)) {
-		size_t len = total - at < sizeof(chunk) ? total - at : sizeof(chunk);
-
-		xk_msg_copy_out(m, at, chunk, len);
-		hash = traffic_hash(hash, chunk, len);
-	}
-	return hash;
-}
-
-/* The hash that belongs into a message that begins with what head is the hash of. */
-static inline uint64_t
-traffic_check(const struct xk_msg *m, uint64_t head)
-{
-	if (xk_unlikely(m->next != NULL))
-		return traffic_check_segments(m, head);
-	return traffic_hash(head, m->data + TRAFFIC_HEADER_LEN, m->len - TRAFFIC_HEADER_LEN);
-}
-
-/* Bytes from offset on of words that begin with seed, each the one before and a constant more. */
-static void
-traffic_fill(uint8_t *p, size_t len, size_t offset, uint64_t seed)
-{
-	const uint64_t step = UINT64_C(0xd1342543de82ef95);
-	uint64_t word = seed + offset / sizeof(word) * step;
-	size_t skip = offset % sizeof(word), piece = len < sizeof(word) - skip ? len : sizeof(word) - skip;
-
-	if (skip != 0) {
-		memcpy(p, (const uint8_t *)&word + skip, piece);
-		p += piece;
-		len -= piece;
-		word += step;
-	}
-	for (; len >= sizeof(word); p += sizeof(word), len -= sizeof(word), word += step)
-		memcpy(p, &word, sizeof(word));
-	if (len != 0)
-		memcpy(p, &word, len);
-}
-
-/* NULL: no buffer. */
-static struct xk_msg *
-traffic_message(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size)
-{
-	struct xk_msg *m = xk_msg_new(xk_platform_of(self), size);
-	size_t offset = 0;
-	uint64_t head;
-	uint8_t *p;
-
-	if (m == NULL)
-		return NULL;
-	p = m->data;
-	xk_put32(p + TRAFFIC_MAGIC, TRAFFIC_MAGIC_VALUE);
-	xk_put32(p + TRAFFIC_LENGTH, size);
-	xk_put64(p + TRAFFIC_INCARNATION, h->incarnation);
-	xk_put32(p + TRAFFIC_SOURCE, h->source);
-	xk_put32(p + TRAFFIC_DESTINATION, h->destination);
-	xk_put32(p + TRAFFIC_STREAM, h->stream);
-	xk_put32(p + TRAFFIC_POSITION, h->position);
-	head = traffic_head_hash(p);
-	for (struct xk_msg *part = m; part != NULL; offset += part->len, part = part->next) {
-		size_t skip = part == m ? TRAFFIC_HEADER_LEN : 0;
-
-		traffic_fill(part->data + skip, part->len - skip, offset + skip, head);
-	}
-	xk_put64(p + TRAFFIC_CHECK, traffic_check(m, head));
-	return m;
-}
-
-/* p: the message's header in one piece. False: this is not what was sent. */
-static bool
-traffic_parse(struct traffic_header *h, const struct xk_msg *m, const uint8_t *p)
-{
-	if (xk_get32(p + TRAFFIC_MAGIC) != TRAFFIC_MAGIC_VALUE || xk_get32(p + TRAFFIC_LENGTH) != xk_msg_len(m) ||
-	    xk_get64(p + TRAFFIC_CHECK) != traffic_check(m, traffic_head_hash(p)))
-		return false;
-	h->incarnation = xk_get64(p + TRAFFIC_INCARNATION);
-	h->source = xk_get32(p + TRAFFIC_SOURCE);
-	h->destination = xk_get32(p + TRAFFIC_DESTINATION);
-	h->stream = xk_get32(p + TRAFFIC_STREAM);
-	h->position = xk_get32(p + TRAFFIC_POSITION);
-	return true;
-}
-
-/* ---- state ---- */
-
-/* Sessions are opened by the opener alone, and closed by the event alone; in between they are the event's. */
-struct traffic_peer {
-	_Atomic(struct xk_session *) session; /* NULL: none */
-	_Atomic bool closed;                  /* by the protocol below */
-	uint32_t host;
-	uint32_t stream, position;
-	uint32_t max_packet;
-	uint64_t accepted, unsent;
-};
-
-/* What has come of a stream. */
-struct traffic_stream {
-	uint64_t incarnation;
-	uint64_t window; /* bit i: the position i below the highest has come */
-	uint64_t received, duplicates;
-	const struct xk_session *lls; /* that it came up last, to compare; NULL: that one is over */
-	uint32_t source, stream;
-	uint32_t first, highest;
-	uint16_t next; /* in its bucket */
-	bool taken, used, old;
-};
-
-struct traffic {
-	struct xk_protocol protocol;
-	/* settings */
-	const char *peers_text, *promise_text, *pattern_text;
-	uint64_t fanout, port, local, rate, count, size_min, size_max, start_ns, stop_ns, stream_max;
-
-	enum traffic_promise promise;
-	bool random; /* pattern */
-	uint32_t host;
-	uint64_t incarnation;
-	/* sending */
-	struct xk_event event;
-	struct xk_chance chance;
-	struct traffic_peer *peers;
-	unsigned peer_count, turn;
-	uint64_t accepted, interval_ns, next_ns, end_ns;
-	_Atomic uint64_t open_ns; /* when sessions that are missing may be opened */
-	_Atomic bool opening, missing;
-	/* receiving */
-	struct xk_lock lock; /* over what follows */
-	struct traffic_stream *streams;
-	uint16_t *buckets;
-	uint32_t bucket_mask;
-	unsigned hand; /* which stream is looked at next to make room */
-	bool has_forgotten;
-	char first[XK_TRAFFIC_TEXT];
-};
-
-static struct traffic *
-traffic_of(const struct xk_protocol *self)
-{
-	return (struct traffic *)self;
-}
-
-/* ---- receiving: streams; the lock is held ---- */
-
-static void
-traffic_fault(struct traffic *t, enum traffic_counter fault, const struct traffic_header *h)
-{
-	char host[16], text[XK_TRAFFIC_TEXT];
-
-	xk_count(&t->protocol, fault);
-	if (t->promise < traffic_breaks[fault])
-		return;
-	xk_count(&t->protocol, TRAFFIC_BROKEN);
-	if (h != NULL)
-		snprintf(text, sizeof(text), "%s: from %s, boot %llx, message %u of stream %u", traffic_counters[fault],
-			 xk_host_print(h->source, host), (unsigned long long)h->incarnation, h->position, h->stream);
-	else
-		snprintf(text, sizeof(text), "%s", traffic_counters[fault]);
-	if (t->first[0] == '\0')
-		memcpy(t->first, text, sizeof(text));
-	xk_trace(&t->protocol, XK_TRACE_ERRORS, "broken: %s", text);
-}
-
-static uint16_t *
-traffic_bucket(struct traffic *t, uint64_t incarnation, uint32_t source, uint32_t stream)
-{
-	uint64_t hash = traffic_mix(traffic_mix(incarnation, source), stream);
-
-	return &t->buckets[(hash >> 32) & t->bucket_mask];
-}
-
-static struct traffic_stream *
-traffic_find(struct traffic *t, const struct traffic_header *h)
-{
-	uint16_t i = *traffic_bucket(t, h->incarnation, h->source, h->stream);
-
-	while (i != TRAFFIC_NOBODY) {
-		struct traffic_stream *s = &t->streams[i];
-
-		if (s->incarnation == h->incarnation && s->source == h->source && s->stream == h->stream)
-			return s;
-		i = s->next;
-	}
-	return NULL;
-}
-
-static void
-traffic_forget(struct traffic *t, struct traffic_stream *s)
-{
-	uint16_t *at = traffic_bucket(t, s->incarnation, s->source, s->stream), i = (uint16_t)(s - t->streams);
-
-	while (*at != i)
-		at = &t->streams[*at].next;
-	*at = s->next;
-	t->has_forgotten = true;
-	xk_count(&t->protocol, TRAFFIC_FORGOTTEN);
-}
-
-/* A place for a stream: a free one, or that of one which was not used since it was last looked at. */
-static struct traffic_stream *
-traffic_make_room(struct traffic *t)
-{
-	for (;;) {
-		struct traffic_stream *s = &t->streams[t->hand];
-
-		t->hand = (t->hand + 1) % (unsigned)t->stream_max;
-		if (!s->taken)
-			return s;
-		if (!s->used) {
-			traffic_forget(t, s);
-			return s;
-		}
-		s->used = false;
-	}
-}
-
-/* Whether boot a of a host was before boot b, as far as one can tell; the later one is seen after it, at least. */
-static bool
-traffic_is_older(uint64_t a, uint64_t b)
-{
-	return a >> 48 != 0 && b >> 48 != 0 && a >> 48 < b >> 48;
-}
-
-/* Which boot of its source s belongs to, compared with what is known. */
-static void
-traffic_date(struct traffic *t, struct traffic_stream *s)
-{
-	for (unsigned i = 0; i < t->stream_max; i++) {
-		struct traffic_stream *other = &t->streams[i];
-
-		if (!other->taken || other->source != s->source || other->incarnation == s->incarnation)
-			continue;
-		if (traffic_is_older(s->incarnation, other->incarnation))
-			s->old = true;
-		else
-			other->old = true;
-	}
-}
-
-static struct traffic_stream *
-traffic_begin_stream(struct traffic *t, const struct traffic_header *h)
-{
-	struct traffic_stream *s = traffic_make_room(t);
-	uint16_t *bucket = traffic_bucket(t, h->incarnation, h->source, h->stream);
-
-	*s = (struct traffic_stream){
-		.incarnation = h->incarnation,
-		.source = h->source,
-		.stream = h->stream,
-		.first = h->position,
-		.highest = h->position,
-		.next = *bucket,
-		.taken = true,
-	};
-	*bucket = (uint16_t)(s - t->streams);
-	traffic_date(t, s);
-	if (h->position != 0 && !t->has_forgotten)
-		traffic_fault(t, TRAFFIC_GAP, h);
-	return s;
-}
-
-/* lls carries s from now on. What is over has left it (traffic_open_done). */
-static void
-traffic_take_session(struct traffic *t, struct traffic_stream *s, const struct xk_session *lls,
-		     const struct traffic_header *h)
-{
-	for (unsigned i = 0; i < t->stream_max; i++) {
-		struct traffic_stream *other = &t->streams[i];
-
-		if (other == s || !other->taken || other->lls != lls)
-			continue;
-		traffic_fault(t, TRAFFIC_MIXED, h);
-		other->lls = NULL;
-	}
-	s->lls = lls;
-}
-
-/* A message that came after a later one, or twice. */
-static void
-traffic_look_back(struct traffic *t, struct traffic_stream *s, const struct traffic_header *h)
-{
-	uint32_t back = s->highest - h->position;
-
-	if (back < TRAFFIC_WINDOW && (s->window >> back & 1) != 0) {
-		s->duplicates++;
-		traffic_fault(t, TRAFFIC_DUPLICATE, h);
-		return;
-	}
-	if (back < TRAFFIC_WINDOW)
-		s->window |= UINT64_C(1) << back;
-	traffic_fault(t, TRAFFIC_REORDERED, h);
-}
-
-static void
-traffic_place(struct traffic *t, struct traffic_stream *s, const struct traffic_header *h)
-{
-	uint32_t ahead = h->position - s->highest;
-
-	if (h->position <= s->highest && s->received > 1) {
-		traffic_look_back(t, s, h);
-		return;
-	}
-	if (ahead > 1)
-		traffic_fault(t, TRAFFIC_GAP, h);
-	s->window = (ahead < TRAFFIC_WINDOW ? s->window << ahead : 0) | 1;
-	s->highest = h->position;
-}
-
-static void
-traffic_receive(struct traffic *t, const struct xk_session *lls, const struct traffic_header *h)
-{
-	struct traffic_stream *s;
-
-	if (t->host != 0 && h->destination != t->host) {
-		traffic_fault(t, TRAFFIC_MISDIRECTED, h);
-		return;
-	}
-	s = traffic_find(t, h);
-	if (s == NULL)
-		s = traffic_begin_stream(t, h);
-	xk_count(&t->protocol, TRAFFIC_RECEIVED);
-	s->received++;
-	s->used = true;
-	if (s->old)
-		traffic_fault(t, TRAFFIC_OLD_INCARNATION, h);
-	if (s->lls != lls)
-		traffic_take_session(t, s, lls, h);
-	traffic_place(t, s, h);
-}
-
-/* ---- receiving; the lock is not held ---- */
-
-static void
-traffic_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct traffic *t = traffic_of(self);
-	const uint8_t *p = xk_msg_peek(&m, TRAFFIC_HEADER_LEN);
-	struct traffic_header h;
-	bool good;
-
-	if (p == NULL && xk_msg_len(m) >= TRAFFIC_HEADER_LEN) {
-		xk_drop(self, m, XK_DROP_NO_BUFFER);
-		return;
-	}
-	good = p != NULL && traffic_parse(&h, m, p);
-	xk_msg_free(m);
-	xk_lock(&t->lock);
-	if (good)
-		traffic_receive(t, lls, &h);
-	else
-		traffic_fault(t, TRAFFIC_CORRUPT, NULL);
-	xk_unlock(&t->lock);
-}
-
-/* A new session may lie where one that is over has lain. */
-static int
-traffic_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
-		  struct xk_protocol *hlp_type)
-{
-	struct traffic *t = traffic_of(self);
-
-	(void)llp;
-	(void)hlp_type;
-	xk_lock(&t->lock);
-	for (unsigned i = 0; i < t->stream_max; i++)
-		if (t->streams[i].lls == session)
-			t->streams[i].lls = NULL;
-	xk_unlock(&t->lock);
-	return 0;
-}
-
-static void
-traffic_close_done(struct xk_protocol *self, struct xk_session *session)
-{
-	struct traffic *t = traffic_of(self);
-
-	for (unsigned i = 0; i < t->peer_count; i++)
-		if (atomic_load_explicit(&t->peers[i].session, memory_order_acquire) == session)
-			atomic_store_explicit(&t->peers[i].closed, true, memory_order_release);
-}
 
 /* ---- opening: a shepherd that may wait ---- */
 
@@ -590,6 +114,16 @@ traffic_see_to_sessions(struct traffic *t, uint64_t now_ns)
 
 /* ---- sending: the event ---- */
 
+static void
+traffic_close_done(struct xk_protocol *self, struct xk_session *session)
+{
+	struct traffic *t = traffic_of(self);
+
+	for (unsigned i = 0; i < t->peer_count; i++)
+		if (atomic_load_explicit(&t->peers[i].session, memory_order_acquire) == session)
+			atomic_store_explicit(&t->peers[i].closed, true, memory_order_release);
+}
+
 /* The peer's session. NULL: it has none, or none any more. */
 static struct xk_session *
 traffic_session(struct traffic *t, struct traffic_peer *peer)
@@ -614,11 +148,11 @@ traffic_choose(struct traffic *t)
 	unsigned begin = t->random ? (unsigned)xk_chance_below(&t->chance, t->peer_count) : t->turn;
 
 	for (unsigned i = 0; i < t->peer_count; i++) {
-		unsigned at = (begin + i) % t->peer_count;
+		unsigned at = begin + i < t->peer_count ? begin + i : begin + i - t->peer_count;
 
 		if (traffic_session(t, &t->peers[at]) == NULL)
 			continue;
-		t->turn = (at + 1) % t->peer_count;
+		t->turn = at + 1 < t->peer_count ? at + 1 : 0;
 		return &t->peers[at];
 	}
 	xk_count(&t->protocol, TRAFFIC_UNOPENED);
@@ -634,7 +168,7 @@ traffic_draw_size(struct traffic *t, const struct traffic_peer *peer)
 		size += xk_chance_below(&t->chance, t->size_max - t->size_min + 1);
 	if (size > peer->max_packet)
 		size = peer->max_packet;
-	return size < TRAFFIC_HEADER_LEN ? TRAFFIC_HEADER_LEN : (uint32_t)size;
+	return size < XK_TRAFFIC_SIZE_MIN ? XK_TRAFFIC_SIZE_MIN : (uint32_t)size;
 }
 
 /* False: nobody has accepted a message. */
@@ -650,7 +184,7 @@ traffic_send(struct traffic *t)
 	h.destination = peer->host;
 	h.stream = peer->stream;
 	h.position = peer->position;
-	m = traffic_message(&t->protocol, &h, traffic_draw_size(t, peer));
+	m = traffic_message_new(&t->protocol, &h, traffic_draw_size(t, peer));
 	if (m == NULL || xk_push(atomic_load_explicit(&peer->session, memory_order_relaxed), m) != 0) {
 		peer->unsent++;
 		xk_count(&t->protocol, TRAFFIC_UNSENT);
@@ -789,23 +323,6 @@ traffic_make_peers(struct traffic *t)
 
 /* ---- life ---- */
 
-static int
-traffic_make_streams(struct traffic *t)
-{
-	uint32_t buckets = 1;
-
-	while (buckets < t->stream_max)
-		buckets *= 2;
-	t->bucket_mask = buckets - 1;
-	t->streams = calloc(t->stream_max, sizeof(*t->streams));
-	t->buckets = calloc(buckets, sizeof(*t->buckets));
-	if (t->streams == NULL || t->buckets == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < buckets; i++)
-		t->buckets[i] = TRAFFIC_NOBODY;
-	return 0;
-}
-
 /* The index of word among words; -1: it is none of them, and the trace says so. */
 static int
 traffic_choice(const struct traffic *t, const char *setting, const char *const *words, const char *word)
@@ -856,8 +373,7 @@ traffic_fini(struct xk_protocol *self)
 	for (unsigned i = 0; t->peers != NULL && i < t->peer_count; i++)
 		xk_close(atomic_load_explicit(&t->peers[i].session, memory_order_relaxed));
 	free(t->peers);
-	free(t->streams);
-	free(t->buckets);
+	traffic_check_fini(t);
 }
 
 static void
@@ -882,11 +398,10 @@ traffic_init(struct xk_protocol *self)
 
 	if (err != 0)
 		return err;
-	xk_lock_init(&t->lock, self);
 	xk_event_init(&t->event, self->kernel, traffic_tick, t);
 	traffic_be_somebody(t);
 	xk_participant_push(&participants.local, t->port);
-	if ((err = traffic_make_peers(t)) != 0 || (err = traffic_make_streams(t)) != 0 ||
+	if ((err = traffic_make_peers(t)) != 0 || (err = traffic_check_init(t)) != 0 ||
 	    (err = xk_open_enable(self, self, xk_lower(self, 0), &participants)) != 0)
 		traffic_fini(self);
 	else
@@ -933,7 +448,8 @@ xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peer
 			.host = peer->host,
 			.stream = peer->stream,
 			.position = peer->position,
-			.open = atomic_load_explicit(&peer->session, memory_order_relaxed) != NULL,
+			.open = atomic_load_explicit(&peer->session, memory_order_relaxed) != NULL &&
+				!atomic_load_explicit(&peer->closed, memory_order_relaxed),
 			.accepted = peer->accepted,
 			.unsent = peer->unsent,
 		};
@@ -941,28 +457,10 @@ xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peer
 	return count;
 }
 
-unsigned
-xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *senders, unsigned max)
+void
+xk_traffic_stop(struct xk_protocol *traffic)
 {
-	const struct traffic *t = traffic_of(traffic);
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < t->stream_max && count < max; i++) {
-		const struct traffic_stream *s = &t->streams[i];
-
-		if (!s->taken)
-			continue;
-		senders[count++] = (struct xk_traffic_sender){
-			.host = s->source,
-			.stream = s->stream,
-			.incarnation = s->incarnation,
-			.first = s->first,
-			.highest = s->highest,
-			.received = s->received,
-			.duplicates = s->duplicates,
-		};
-	}
-	return count;
+	traffic_of(traffic)->end_ns = 0;
 }
 
 /* ---- tables ---- */
@@ -1006,9 +504,9 @@ static const struct xk_setting traffic_settings[] = {
 static const struct xk_protocol_ops traffic_ops = {
 	.init = traffic_init,
 	.fini = traffic_fini,
-	.open_done = traffic_open_done,
+	.open_done = traffic_check_open_done,
 	.close_done = traffic_close_done,
-	.demux = traffic_demux,
+	.demux = traffic_check_demux,
 };
 
 const struct xk_protocol_type xk_type_traffic = {

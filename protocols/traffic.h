@@ -35,7 +35,7 @@ struct xk_traffic_peer {
 	uint32_t host;
 	uint32_t stream;   /* the one under way, or the next if there is no session */
 	uint32_t position; /* how many messages of that stream were accepted */
-	bool open;         /* there is a session */
+	bool open;         /* there is a session that is not dead */
 	uint64_t accepted; /* of all streams */
 	uint64_t unsent;
 };
@@ -55,5 +55,8 @@ void xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_repo
 /* At most max of them. How many were written. */
 unsigned xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peers, unsigned max);
 unsigned xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *senders, unsigned max);
+
+/* It sends no more. */
+void xk_traffic_stop(struct xk_protocol *traffic);
 
 #endif

@@ -72,6 +72,24 @@ TEST(asp_opens_a_session_for_a_stranger)
 	rig_free(r);
 }
 
+TEST(asp_tells_strangers_apart_by_their_hosts)
+{
+	struct rig *r = rig_new("asp");
+	struct xk_session *first;
+
+	rig_open_enable(r, at_port(PORT));
+	rig_wire_peer(r, HOST);
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_expect_delivered(r, "dd");
+	first = rig_delivered_on(r);
+	rig_wire_peer(r, HOST + 1);
+	rig_inject(r, "0009 0007 0007 ee"); /* the same ports */
+	rig_expect_delivered(r, "ee");
+	CHECK(rig_delivered_on(r) != first);
+	CHECK_EQ(rig_counter(r, "opened"), 2);
+	rig_free(r);
+}
+
 TEST(asp_forgets_strangers_with_the_enable)
 {
 	struct rig *r = rig_new("asp");

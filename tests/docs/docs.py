@@ -6,27 +6,41 @@ What stands on a line of its own before a fenced block says what is checked of i
   <!-- test -->                     the commands are run, and succeed
   <!-- test: exit N -->             ... end with status N
   <!-- output -->                   these lines, in one piece, are in what the last commands have printed; a line
-                                    "..." stands for any lines. Where all of them are a trace of one host, what the
-                                    other has printed in between does not count: the two run at the same time
+                                    "..." stands for any lines, and "..." between blanks for anything within a line
   <!-- output: numbers vary -->     ... where each number may be another
+  <!-- edit FILE -->                what the reader changes in FILE, one of the example's, as lines of a diff; until
+                                    the next heading, commands run with the programs that are built then
   <!-- quote FILE -->               these lines, in one piece, are in FILE
   <!-- demo -->                     nothing: it is what ./run demo has printed somewhere
 
-Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md as if its steps had
-been taken. Besides, links lead to files and headings, paths in backquotes are there, and docs/measuring.md names every
-option of udptest and xk bench echo, and every JSON key of udptest. Where numbers vary, only the form is compared: what
+Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md and docs/tutorial.md as
+if the steps of the first had been taken. Besides, links lead to files and headings, paths in backquotes are there,
+docs/measuring.md and docs/simulator.md name every option and every JSON key of the programs they are about, and
+docs/simulator.md and docs/links.md every setting of hosts and links. Where numbers vary, only the form is compared: what
 is written there is to be pasted from a run. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
-EXAMPLE = "docs/writing-a-protocol.md"
+EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
+# A file of the example and what it is in the reader's tree; a program of the reader's and what it is in the build.
+EXAMPLE_FILES = {
+    "protocols/asp.c": "docs/examples/asp.c",
+    "tests/protocols/test_asp.c": "docs/examples/test_asp.c",
+    "graphs/asptest.dot": "docs/examples/asptest.dot",
+}
+EXAMPLE_PROGRAMS = {
+    "xk": "tests/xk_example",
+    "udptest": "tests/udptest_example",
+    "tests/test_asp": "tests/test_example",
+}
 LIMIT_S = 30
 
 failures = 0
@@ -47,7 +61,7 @@ def read(path):
 
 
 def blocks(text):
-    """Each fenced block: (its line, its mark or None, its text)."""
+    """Each fenced block: (its line, its mark or None, its text); each heading is one with the mark heading."""
     lines = text.split("\n")
     mark, start = None, None
     for number, line in enumerate(lines, 1):
@@ -57,6 +71,8 @@ def blocks(text):
             yield start, mark, "\n".join(lines[start : number - 1])
             mark, start = None, None
         elif start is None:
+            if line.startswith("#"):
+                yield number, ("heading", ""), ""
             found = re.fullmatch(r"<!-- (\w+)(?::? (.*?))? -->", line)
             if found:
                 mark = (found[1], found[2] or "")
@@ -76,10 +92,52 @@ def scratch(directory, build, example):
             os.symlink(os.path.join(source, name), os.path.join(directory, folder, name))
     if example:
         os.symlink(os.path.join(ROOT, "docs/examples/asptest.dot"), os.path.join(directory, "graphs/asptest.dot"))
-        for name in ("udptest", "xk"):
-            link = os.path.join(directory, "build", name)
+        os.remove(os.path.join(directory, "build/tests"))
+        os.mkdir(os.path.join(directory, "build/tests"))
+        take_programs(directory, {name: os.path.join(build, program) for name, program in EXAMPLE_PROGRAMS.items()})
+
+
+def take_programs(directory, programs):
+    """From now on these are the reader's programs."""
+    for name, program in programs.items():
+        link = os.path.join(directory, "build", name)
+        if os.path.lexists(link):
             os.remove(link)
-            os.symlink(os.path.join(build, "tests", name + "_example"), link)
+        os.symlink(program, link)
+
+
+def edit(text, diff):
+    """text with the change, or None: its old lines are not there, or not once."""
+    lines = diff.split("\n")
+    old = "\n".join(line[1:] for line in lines if line[:1] != "+")
+    new = "\n".join(line[1:] for line in lines if line[:1] != "-")
+    return text.replace(old, new) if text.count("\n" + old + "\n") == 1 else None
+
+
+def build_edited(build, file, text, directory):
+    """Programs of the example with another text of file, as the build's own commands make them: {name: path}."""
+    source = os.path.join(directory, os.path.basename(file))
+    with open(source, "w", encoding="utf-8") as out:
+        out.write(text)
+    programs = {}
+    for name, program in EXAMPLE_PROGRAMS.items():
+        listed = subprocess.run(["ninja", "-C", build, "-t", "commands", program], check=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
+        commands = [shlex.split(command) for command in listed.strip().split("\n")]
+        compiles = [command for command in commands if command[-1].endswith("/" + file)]
+        if not compiles:
+            continue
+        compiled, linked = compiles[0], commands[-1]
+        built = compiled[compiled.index("-o") + 1]
+        made = os.path.join(directory, "edited.o")
+        path = os.path.join(directory, os.path.basename(program))
+        subprocess.run([made if part == built else part for part in compiled[:-1]] + [source], cwd=build, check=True)
+        archive = os.path.dirname(built).removesuffix(".p")  # of a library, what it is in
+        linked = [made if part in (built, archive) else part for part in linked]
+        linked[linked.index("-o") + 1] = path
+        subprocess.run(linked, cwd=build, check=True)
+        programs[name] = path
+    return programs
 
 
 def run(directory, commands):
@@ -116,19 +174,19 @@ def pieces(text, numbers_vary):
     yield piece
 
 
-def host_of(line):
-    return line.split(" ", 1)[0] if line.startswith(("client ", "server ")) else None
+def is_like(line, wanted):
+    """Whether line is as wanted says, in which ... between blanks may be anything."""
+    if line == wanted or "..." not in wanted:
+        return line == wanted
+    parts = re.split(r"(?:^|(?<= ))\.\.\.(?= |$)", wanted)
+    return re.fullmatch(".*".join(map(re.escape, parts)), line) is not None
 
 
 def contains(output, text, numbers_vary):
-    lines = output.split("\n")
-    hosts = {host_of(line) for line in text.split("\n")}
-    if len(hosts) == 1 and None not in hosts:
-        lines = [line for line in lines if host_of(line) in hosts]
-    lines = [plain(line, numbers_vary) for line in lines]
+    lines = [plain(line, numbers_vary) for line in output.split("\n")]
     at = 0
     for piece in pieces(text, numbers_vary):
-        while lines[at : at + len(piece)] != piece:
+        while at + len(piece) > len(lines) or not all(map(is_like, lines[at:], piece)):
             at += 1
             if at > len(lines):
                 return False
@@ -136,11 +194,26 @@ def contains(output, text, numbers_vary):
     return True
 
 
-def check_blocks(path, directory):
+def check_edit(where, file, diff, directory, build):
+    """The reader's programs are from now on those with the change."""
+    source = EXAMPLE_FILES.get(file)
+    text = edit(read(source), diff) if source else None
+    if text is None:
+        tell(False, f"{where} edit", f"no such lines in {file}, or not once")
+        return
+    made = tempfile.mkdtemp(dir=os.path.dirname(directory))
+    try:
+        take_programs(directory, build_edited(build, source, text, made))
+        tell(True, f"{where} edit {file}")
+    except (OSError, subprocess.CalledProcessError) as why:
+        tell(False, f"{where} edit {file}", str(why))
+
+
+def check_blocks(path, directory, build):
     output = ""
     for line, mark, text in blocks(read(path)):
         where = f"{path}:{line}"
-        if mark is None or mark[0] == "demo":
+        if mark is None or mark[0] == "demo" or (mark[0] == "heading" and path not in EXAMPLES):
             continue
         kind, detail = mark
         if kind == "test":
@@ -150,6 +223,10 @@ def check_blocks(path, directory):
         elif kind == "output":
             there = contains(output, text, detail == "numbers vary")
             tell(there, f"{where} output", f"{text}\nis not in:\n{output}")
+        elif kind == "edit" and path in EXAMPLES:
+            check_edit(where, detail, text, directory, build)
+        elif kind == "heading" and path in EXAMPLES:
+            take_programs(directory, {name: os.path.join(build, program) for name, program in EXAMPLE_PROGRAMS.items()})
         elif kind == "quote":
             there = "\n" + text + "\n" in "\n" + read(detail)
             tell(there, f"{where} quotes {detail}", "is not there as it is written here")
@@ -176,7 +253,7 @@ def check_links(path):
         elif anchor and anchor not in anchors(there):
             wrong.append(f"no heading {target}")
     for name in re.findall(r"`([\w.\-]+/[\w./\-]*)`", text):
-        made = path == EXAMPLE and os.path.basename(name) in ("asp.c", "test_asp.c", "asptest.dot")
+        made = path in EXAMPLES and name in EXAMPLE_FILES
         if name.split("/")[0] in TOPS and not made and not os.path.exists(os.path.join(ROOT, name)):
             wrong.append(f"no path {name}")
     tell(not wrong, f"{path} links", "\n".join(wrong))
@@ -194,16 +271,38 @@ def keys(value):
                 yield from keys(item)
 
 
+def named_in(path):
+    """All words that stand in backquotes."""
+    return set(re.findall(r"[\w\-]+", " ".join(re.findall(r"`([^`]*)`", read(path)))))
+
+
+def check_names(path, what, names):
+    tell(names and names <= named_in(path), f"{path} names every {what}", " ".join(sorted(names - named_in(path))))
+
+
+def options_of(directory, program):
+    return set(re.findall(r"^  (--[\w\-]+)", run(directory, f"build/{program} --help")[1], flags=re.M))
+
+
+def keys_of(directory, command):
+    status, text = run(directory, command + " 2>/dev/null")
+    return set(keys(json.loads(text))) if status == 0 else set()
+
+
+def settings_in(path):
+    return set(re.findall(r'\{ \w+_SETTING\("(\w+)"', read(path)))
+
+
 def check_tables(directory):
-    path = "docs/measuring.md"
-    named = set(re.findall(r"[\w\-]+", " ".join(re.findall(r"`([^`]*)`", read(path)))))
     for program in ("udptest", "xk bench echo"):
-        _, text = run(directory, f"build/{program} --help")
-        options = set(re.findall(r"^  (--[\w\-]+)", text, flags=re.M))
-        tell(options and options <= named, f"{path} names every option of {program}", " ".join(options - named))
-    status, text = run(directory, "build/udptest --link sim --rounds 10 --json - 2>/dev/null")
-    found = set(keys(json.loads(text))) if status == 0 else set()
-    tell(found and found <= named, f"{path} names every JSON key", " ".join(sorted(found - named)))
+        check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
+    check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
+    path = "docs/simulator.md"
+    check_names(path, "option of xk run", options_of(directory, "xk run"))
+    found = keys_of(directory, "build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet --json -")
+    check_names(path, "JSON key", {name for name in found if "." not in name} - {"client", "server", "cable"})
+    check_names(path, "setting of a host", settings_in("tools/net_settings.c"))
+    check_names("docs/links.md", "setting of a link", settings_in("platform/sim/link_settings.c"))
 
 
 def main():
@@ -217,7 +316,7 @@ def main():
         for name in ("tree", "example"):
             scratch(os.path.join(directory, name), build, name == "example")
         for path in documents:
-            check_blocks(path, os.path.join(directory, "example" if path == EXAMPLE else "tree"))
+            check_blocks(path, os.path.join(directory, "example" if path in EXAMPLES else "tree"), build)
             check_links(path)
         check_tables(os.path.join(directory, "tree"))
     print(f"{failures} failed" if failures else "all is as it is written")

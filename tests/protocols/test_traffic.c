@@ -1,14 +1,15 @@
 /*
  * test_traffic.c - what traffic sends, what it finds wrong with what comes, and two hosts of threads that send to each other
- * through whole graphs. The protocol itself is included, for the messages that it makes.
+ * through whole graphs. Its private header is for the messages that it makes.
  */
-#include "protocols/traffic.c" /* NOLINT */
-
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
+#include "protocols/traffic_private.h"
 #include "tests/rig.h"
 #include "xkernel/kernel.h"
 
@@ -76,7 +77,7 @@ take(struct rig *r, struct traffic_header *h)
 	len = rig_take_sent(r, bytes, sizeof(bytes));
 	REQUIRE(len > 0 && len <= LEN);
 	m = xk_msg_from(rig_platform(r), bytes, (size_t)len);
-	CHECK(len >= TRAFFIC_HEADER_LEN && traffic_parse(h, m, bytes));
+	CHECK(len >= XK_TRAFFIC_SIZE_MIN && traffic_message_parse(h, m, bytes));
 	xk_msg_free(m);
 	return (size_t)len;
 }
@@ -336,7 +337,7 @@ TEST(traffic_begins_a_new_stream_on_a_new_session)
 static size_t
 message(struct rig *r, struct traffic_header h, uint32_t size, uint8_t *bytes)
 {
-	struct xk_msg *m = traffic_message(rig_protocol(r, "traffic"), &h, size);
+	struct xk_msg *m = traffic_message_new(rig_protocol(r, "traffic"), &h, size);
 
 	REQUIRE(m != NULL && size <= LEN && xk_msg_copy_out(m, 0, bytes, size));
 	xk_msg_free(m);
