@@ -101,6 +101,30 @@ cross_stack() {
 		qemu-aarch64 build/logs/tests/test_stack_aarch64
 }
 
+# Seeds give the same runs with and without sanitizers: the hash of all of them.
+swarm_hash() {
+	"$@" --seeds 1-100 | grep '^hash of all runs'
+}
+
+swarm_alike() {
+	plain=$(swarm_hash build/release/tests/swarm/swarm) || return
+	# shellcheck disable=SC2086 # a command and its option, or nothing
+	sanitized=$(swarm_hash $fixed_addresses build/sanitize/tests/swarm/swarm) || return
+	printf '%s\n%s\n' "$plain" "$sanitized"
+	[ "$plain" = "$sanitized" ]
+}
+
+# A simulated world does the same on the other architecture, frame by frame.
+cross_replay() {
+	# shellcheck disable=SC2086 # a command and its option, or nothing
+	aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
+		-fno-strict-aliasing -fstack-clash-protection -I . -o build/logs/tests/replay_aarch64 tests/cross/replay.c \
+		xkernel/*.c xkernel/switch_aarch64.S protocols/*.c platform/sim/*.c platform/clock.c &&
+		qemu-aarch64 build/logs/tests/replay_aarch64 >build/logs/tests/replay_there &&
+		$fixed_addresses build/sanitize/tests/replay >build/logs/tests/replay_here &&
+		diff build/logs/tests/replay_here build/logs/tests/replay_there && cat build/logs/tests/replay_here
+}
+
 # A function of this file as a command: timeout cannot call functions.
 if [ "${2:-}" = --only ]; then
 	"$3"
@@ -113,6 +137,7 @@ mkdir -p "$logs"
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
 cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
+check "aarch64 replay" "$0" "$long" --only cross_replay
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz' $fixed_addresses
@@ -121,6 +146,13 @@ cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
 	unit threads build/tsan 'xkernel protocols' $fixed_addresses
 }
+check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
+check "swarm mutants" build/release/tests/swarm/swarm_mutants --mutants --seeds 1-2000
+# shellcheck disable=SC2086 # a command and its option, or nothing
+check "swarm sanitized" $fixed_addresses build/sanitize/tests/swarm/swarm --seeds "1-$((long ? 1000 : 150))"
+# shellcheck disable=SC2086
+check "swarm list" $fixed_addresses tests/swarm/test_mutants.py build/sanitize
+check "swarm alike" "$0" "$long" --only swarm_alike
 if [ "$long" -ne 0 ]; then
 	# What AddressSanitizer does not see: the use of what was never written.
 	unit valgrind build/plain 'xkernel protocols graphs tools experiments' valgrind --quiet --error-exitcode=9 --leak-check=full

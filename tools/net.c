@@ -11,7 +11,8 @@
 enum { NET_WHY = 160, NET_TEXT = 32 };
 
 /* Every stack has a guard page, and so counts twice. */
-#define NET_NO_STACKS "no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
+#define NET_NO_STACKS                                                                                                  \
+	"no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
 
 static int
 net_fail(const struct net *net, const char *what, const char *why)
@@ -65,9 +66,8 @@ net_read_text(struct net *net, const char *program, const char *file, const char
 
 	*net = (struct net){ .program = program };
 	net->topology = xk_topology_load_text(file, text, size, NULL, 0, &net_types, &errors);
-	status = net_begin(net, &errors);
-	if (status == 0 && net_check(net->topology, &errors) != 0)
-		status = OPTIONS_FAILURE;
+	status = net->topology == NULL || net_check(net->topology, &errors) != 0 ? OPTIONS_FAILURE
+										 : net_begin(net, &errors);
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
 	return status;
@@ -89,8 +89,7 @@ net_is_given(const struct net_host *host, const struct xk_protocol *p, const cha
 static void
 net_set_address(const struct net_host *host, struct xk_protocol *p, const struct xk_setting *setting, unsigned n)
 {
-	const struct xk_topology_device *device =
-		n < host->topology->device_count ? &host->topology->devices[n] : NULL;
+	const struct xk_topology_device *device = n < host->topology->device_count ? &host->topology->devices[n] : NULL;
 	char address[16], text[NET_TEXT], why[NET_WHY];
 
 	if (device == NULL || device->host == 0 || net_is_given(host, p, setting->name))

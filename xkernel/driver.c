@@ -266,11 +266,13 @@ driver_sleep(struct xk_shepherd *self)
 	struct xk_kernel *kernel = self->kernel;
 	struct xk_driver *driver = &kernel->driver;
 	bool full = kernel->mode == XK_REGULAR && xk_pool_room(&kernel->pool) == 0;
+	/* Frames that it may not take must not wake it: who lets it take them again does. */
+	bool deaf = full || atomic_load_explicit(&driver->paused, memory_order_acquire);
 	uint64_t deadline_ns;
 
 	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next) {
 		xk_transmit_release(port);
-		if (!full)
+		if (!deaf)
 			port->ops->arm(port);
 	}
 	deadline_ns = driver_deadline(kernel);
@@ -281,7 +283,7 @@ driver_sleep(struct xk_shepherd *self)
 	}
 	atomic_store_explicit(&driver->sleeping, 0, memory_order_seq_cst);
 	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next) {
-		if (!full)
+		if (!deaf)
 			port->ops->disarm(port);
 		xk_transmit_acquire(port);
 	}

@@ -95,14 +95,17 @@ struct xk_work {
 
 /* A thread that runs shepherds. */
 struct xk_runner {
+	/* what every switch and turn touches */
 	enum xk_runner_kind kind;
+	unsigned number;
 	struct xk_kernel *kernel;
-	struct xk_context own;       /* the thread's own stack, while it runs a detachable one */
-	struct xk_shepherd shepherd; /* what it is when it runs on its own stack */
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
-	_Atomic uint64_t switches_before;                    /* the system's count of its switches when it began */
+
+	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */
+	struct xk_shepherd shepherd;      /* what it is when it runs on its own stack */
+	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
 	pthread_t thread;      /* the operating system's */
 	void *name;            /* a platform's own */
@@ -111,7 +114,6 @@ struct xk_runner {
 	struct xk_work given;  /* for this; nothing: it is to look for itself */
 	struct xk_runner *idle_next;
 	struct xk_runner *all_next;
-	unsigned number;
 };
 
 /* Makes shepherd what xk_self answers on this thread (self.c, compiled apart: thread-locals are read nowhere else). */
@@ -276,27 +278,26 @@ void xk_transmit_free(struct xk_port *port);
 /* ---- the driver (driver.c) ---- */
 
 struct xk_driver {
-	struct xk_msg *burst[XK_BURST]; /* what this turn has received, */
-	struct xk_port *port;           /* from this port */
-	unsigned next, count;
-	unsigned resumes_left;  /* of the shepherds that were runnable when the turn began */
+	struct xk_port *port;  /* the burst came from it */
+	unsigned next, count;  /* of the burst */
+	unsigned resumes_left; /* of the shepherds that were runnable when the turn began */
+	_Atomic unsigned runnable;
 	uint64_t now_ns;        /* this turn's clock */
 	uint64_t busy_ns;       /* when it last had something to do: adaptive */
 	uint64_t poll_until_ns; /* somebody spins on a reply until then */
 	uint64_t control_ns;    /* poll_control is next due */
-	uint64_t credit_ns;     /* unspent budget of the graph */
-	uint64_t stalled_ns;    /* since when all input threads are blocked; 0: they are not */
-	struct xk_runner runner;
 	_Atomic uint32_t sleeping;
 	_Atomic bool halted;
 	_Atomic bool paused, has_paused; /* takes no frames: reconfiguration */
-	_Atomic uint32_t lock;           /* of the list of runnable shepherds */
-	struct xk_shepherd *run_first, **run_last;
-	_Atomic unsigned runnable;
-	bool started; /* on a thread of its own */
+	bool started;                    /* on a thread of its own */
 	bool events_due;
-	/* its own counts */
-	_Atomic uint64_t turns, sleeps, overruns;
+	_Atomic uint64_t turns, sleeps, overruns; /* its own counts */
+	struct xk_runner runner;
+	struct xk_msg *burst[XK_BURST]; /* what this turn has received */
+	uint64_t credit_ns;             /* unspent budget of the graph */
+	uint64_t stalled_ns;            /* since when all input threads are blocked; 0: they are not */
+	_Atomic uint32_t lock;          /* of the list of runnable shepherds */
+	struct xk_shepherd *run_first, **run_last;
 };
 
 /* The driver's life on a detachable stack; returns when self has left the driver, or the driver is halted. */
@@ -309,38 +310,40 @@ void xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 /* ---- the kernel ---- */
 
 struct xk_kernel {
-	struct xk_kernel_config config;
+	/* what every turn touches */
 	struct xk_platform *platform;
 	_Atomic enum xk_mode mode;
-	struct xk_driver driver;
-	struct xk_pool pool;
+	_Atomic unsigned busy; /* messages queued, shepherds runnable or running away from the driver */
 	struct xk_wheel *wheel;
+	struct xk_port *ports;
+	_Atomic uint64_t epoch;
+	_Atomic unsigned retired;
+	_Atomic unsigned parked;
+	_Atomic bool budgeted; /* some crossing compares the clock: messages note when they start */
+	_Atomic bool traced;
+	_Atomic bool stopping;
+	bool driver_has_stack; /* under stacks_lock */
+	_Atomic uint32_t message_id;
+	uint64_t budget_ns, carry_ns;
+	struct xk_driver driver;
+
+	struct xk_kernel_config config;
+	struct xk_pool pool;
 	_Atomic(struct xk_runner *) events; /* regular mode: who runs event handlers; changed under the mutex */
 	_Atomic unsigned event_threads;     /* that one, and those whose handlers wait */
 	pthread_mutex_t events_mutex;
 	pthread_cond_t events_condition; /* threads of the operating system */
 	struct xk_token events_token;    /* a platform's own */
 	bool events_end, events_kicked;  /* under the mutex */
-	struct xk_port *ports;
 	struct xk_protocol *protocols;   /* lowers first */
 	struct xk_protocol *initialised; /* the same, once their inits have succeeded */
-	uint64_t budget_ns, carry_ns;
-	_Atomic bool budgeted; /* some crossing compares the clock: messages note when they start */
-	_Atomic bool traced;
-	_Atomic bool stopping;
-	_Atomic unsigned busy; /* messages queued, shepherds runnable or running away from the driver */
-	_Atomic unsigned parked;
-	_Atomic unsigned applications; /* threads of application code, regular mode */
-	_Atomic uint32_t message_id;
+	_Atomic unsigned applications;   /* threads of application code, regular mode */
 	/* detachable stacks */
 	_Atomic uint32_t stacks_lock;
 	struct xk_shepherd *stacks_free;
-	bool driver_has_stack; /* under the lock */
 	/* epochs */
-	_Atomic uint64_t epoch;
 	_Atomic uint32_t retired_lock;
 	struct xk_retired *retired_first, **retired_last;
-	_Atomic unsigned retired;
 	_Atomic uint32_t shepherds_lock;
 	struct xk_shepherd *shepherds; /* all: detachable ones and threads' */
 	/* waiting */

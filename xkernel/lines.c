@@ -3,7 +3,7 @@
  */
 #include "xkernel/engine.h"
 
-enum { LINE = 64, LINES_OF_INSTANCE = 3, LINES_OF_WHEEL = 3 };
+enum { LINE = 64, LINES_OF_INSTANCE = 2, LINES_OF_WHEEL = 3 };
 
 struct lines {
 	const void **list;
@@ -42,7 +42,8 @@ xk_kernel_lines(const struct xk_kernel *kernel, const void **list, unsigned max)
 {
 	struct lines lines = { .list = list, .max = max };
 
-	lines_add(&lines, kernel, sizeof(*kernel));
+	lines_add(&lines, kernel, offsetof(struct xk_kernel, driver.runner.own));
+	lines_add(&lines, kernel->driver.burst, sizeof(kernel->driver.burst[0]));
 	lines_add(&lines, kernel->wheel, LINES_OF_WHEEL * LINE);
 	for (const struct xk_port *port = kernel->ports; port != NULL; port = port->next)
 		lines_add_port(&lines, port);

@@ -7,7 +7,7 @@
 
 #include "platform/sim/world.h"
 
-enum { HOST_BUFFERS = 65536, HOST_STACK_LINES = 8 };
+enum { HOST_BUFFERS = 65536, HOST_STACK_BELOW = 5, HOST_STACK_ABOVE = 8 };
 
 #if defined(XK_CONTEXT_ASAN)
 enum { HOST_RECYCLES = false }; /* every buffer a malloc, so that its misuse is seen */
@@ -95,21 +95,30 @@ sim_host_fetch(const struct xk_sim_host *host)
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < host->lines.count; i++)
 		__builtin_prefetch(host->lines.list[i]);
-	for (unsigned i = 0; stack != NULL && i < HOST_STACK_LINES; i++)
-		__builtin_prefetch(stack + (size_t)i * SIM_LINE);
+	if (stack == NULL)
+		return;
+#pragma GCC unroll 16
+	for (int i = -HOST_STACK_BELOW; i < HOST_STACK_ABOVE; i++)
+		__builtin_prefetch(stack + (ptrdiff_t)i * SIM_LINE);
+}
+
+static void
+host_add_lines(struct sim_lines *lines, const void *from, size_t size)
+{
+	for (size_t at = 0; at < size && lines->count < SIM_LINES_MAX; at += SIM_LINE)
+		lines->list[lines->count++] = (const char *)from + at;
 }
 
 static void
 host_find_lines(struct xk_sim_host *host)
 {
 	struct sim_lines *lines = &host->lines;
-	const char *own[] = { (const char *)host, (const char *)host->processor.driver };
-	const size_t sizes[] = { sizeof(*host) - sizeof(host->devices), sizeof(*host->processor.driver) };
 
 	lines->count = 0;
-	for (unsigned i = 0; i < 2; i++)
-		for (size_t at = 0; own[i] != NULL && at < sizes[i] && lines->count < SIM_LINES_MAX; at += SIM_LINE)
-			lines->list[lines->count++] = own[i] + at;
+	host_add_lines(lines, &host->memory, offsetof(struct memory_platform, own_kept));
+	host_add_lines(lines, &host->sim, offsetof(struct xk_sim_host, devices[1]) - offsetof(struct xk_sim_host, sim));
+	if (host->processor.driver != NULL)
+		host_add_lines(lines, host->processor.driver, sizeof(*host->processor.driver));
 	lines->count += xk_kernel_lines(host->kernel, lines->list + lines->count, SIM_LINES_MAX - lines->count);
 }
 

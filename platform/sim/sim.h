@@ -2,7 +2,8 @@
  * sim.h - a simulated world: many hosts in one process, on virtual time, joined by links that lose, delay and damage
  * frames as a seed says. The same seed gives the same run, frame by frame, on every machine.
  *
- * A world is run by one thread, the one that calls xk_sim_run. Each host is a kernel (xkernel/kernel.h) on a platform of
+ * A world is run by one thread, the one that calls xk_sim_run. Where that thread itself waits for a host (xk_open that asks
+ * for a link address, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on a platform of
  * its own; its driver, input threads and event thread are stacks that take turns, one processor per host. Time passes
  * where nobody has anything to do, where a shepherd works (xk_work), and by the host's costs. While a thread works, a
  * frame that arrives interrupts it; the driver is not interrupted.
@@ -43,11 +44,15 @@ uint64_t xk_sim_seed(const struct xk_sim *sim, const char *purpose);
 /* Runs the world until until_ns, or until nothing is left to happen; the clock is at until_ns then. */
 void xk_sim_run(struct xk_sim *sim, uint64_t until_ns);
 
-/* As xk_sim_run, but no longer than go_on(context), which is asked after each step. Whether go_on ended it. */
+/*
+ * As xk_sim_run, but no longer than go_on(context), which is asked after each step. Whether go_on ended it. Nothing else
+ * ends a run of hosts that answer each other at once where nothing takes time (the link `ideal`).
+ */
 bool xk_sim_run_while(struct xk_sim *sim, uint64_t until_ns, bool (*go_on)(void *context), void *context);
 
 /*
- * act(context) will be called at at_ns, between steps: it may crash and boot hosts, change links, send. 0 or -ENOMEM.
+ * act(context) will be called at at_ns, between steps: it may crash and boot hosts, change links, send; it must not wait
+ * (as xk_kernel_reconfigure does). 0 or -ENOMEM.
  */
 int xk_sim_at(struct xk_sim *sim, uint64_t at_ns, void (*act)(void *context), void *context);
 

@@ -180,21 +180,23 @@ struct sim_lines {
 
 struct xk_sim_host {
 	struct memory_platform memory; /* its platform */
-	struct sim_lines lines;
-	struct xk_sim_host *next;
+	/* what every turn touches */
 	struct xk_sim *sim;
 	struct xk_sim_host *ready_next;
-	bool queued; /* in the world's list of ready hosts */
-	struct xk_sim_host_config config;
-	char *name;
-	unsigned number;
 	struct xk_kernel *kernel; /* NULL: it is down */
 	struct sim_processor processor;
+	struct xk_sim_host_counts counts;
+	bool queued; /* in the world's list of ready hosts */
+	unsigned device_count;
+	struct sim_device devices[SIM_DEVICES_MAX];
+
+	struct xk_sim_host_config config;
+	struct xk_sim_host *next;
+	char *name;
+	unsigned number;
 	struct sim_random random;
 	uint64_t boots;
-	struct sim_device devices[SIM_DEVICES_MAX];
-	unsigned device_count;
-	struct xk_sim_host_counts counts;
+	struct sim_lines lines;
 };
 
 static inline struct xk_sim_host *

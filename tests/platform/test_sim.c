@@ -293,6 +293,31 @@ TEST(a_host_that_crashes_answers_again_when_it_is_booted)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
+/* Its threads have to end what they have begun, though the driver has frames that it takes no more. */
+static void
+check_crash_while_frames_wait(uint64_t after_ns)
+{
+	struct xk_sim_costs slow = { .frame_in_ns = 100000, .thread_switch_ns = 1000000 };
+	struct xk_udptest_run run = { .host = 0x0a000002, .size = 60000, .rounds = 1, .finished = machine_finished };
+	struct lab lab;
+
+	lab_make(&lab, 1, &lab_wire);
+	CHECK_EQ(xk_sim_boot(lab_add(&lab, XK_IPP, 1, &free_of_cost)->host), 0);
+	CHECK_EQ(xk_sim_boot(lab_add(&lab, XK_REGULAR, 1, &slow)->host), 0);
+	lab_udptest(&lab, &lab.machines[0], 1, 1, 1);
+	run.argument = &lab.machines[0];
+	REQUIRE(xk_udptest_start(xk_kernel_find(xk_sim_kernel(lab.machines[0].host), "udptest"), &run) == 0);
+	xk_sim_run(lab.sim, xk_sim_now_ns(lab.sim) + after_ns);
+	CHECK_EQ(xk_sim_crash(lab.machines[1].host), 0);
+	CHECK_EQ(xk_sim_free(lab.sim), 0);
+}
+
+TEST(a_regular_host_crashes_while_frames_wait_at_its_device)
+{
+	for (uint64_t after_ns = 50000; after_ns < 2 * MS; after_ns += 50000)
+		check_crash_while_frames_wait(after_ns);
+}
+
 static void
 crash_and_boot(void *context)
 {

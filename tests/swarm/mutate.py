@@ -40,6 +40,8 @@ SEEN = {
     "leaked": "a buffer never comes back",
     "held": "a buffer does not come back while the host is up, though nothing is going on any more",
     "stuck": "the network has healed, and messages still do not get through",
+    "busy": "something goes on for ever, though nothing is going on any more",
+    "unknown": "a message is neither delivered nor dropped by name",
     "caught": "an assertion or a sanitizer ends the program",
 }
 

@@ -93,6 +93,83 @@ expect "a graph without udptest" 1 'no udptest in' "$udptest" --rounds 5 --graph
 head -c 100000 /dev/urandom >"$work/random.dot"
 expect "a graph of random bytes" 1 "^$work/random.dot:[0-9]+: " "$udptest" --graph "$work/random.dot"
 
+# ---- networks in the simulator -------------------------------------------------------------------------------------------
+
+# network STATUS PATTERN OPTION...: xk run of this network ends so.
+cp graphs/traffic.dot graphs/udptest.dot "$work"
+cat >"$work/net.dot" <<'END'
+graph n {
+	graph [network="10.9.0.0/16", protocols="traffic.dot",
+		set="traffic.peers=10.9.0.1-10.9.0.3 traffic.rate=500 traffic.size_max=4000"];
+	a [count=3];
+	lan [link=rack10g, loss="1%"];
+	a -- lan;
+}
+END
+network() {
+	local status=$1 pattern=$2
+	shift 2
+	expect "xk run $*" "$status" "$pattern" "$xk" run "$work/net.dot" --link sim --quiet "$@"
+}
+
+expect "xk run without a network" 2 'xk run' "$xk" run --link sim
+expect "xk run without --link" 2 'link sim' "$xk" run "$work/net.dot"
+expect "xk run of a protocol graph" 1 'directed' "$xk" run graphs/udptest.dot --link sim
+expect "xk run of no file" 1 'none.dot: cannot be read' "$xk" run "$work/none.dot" --link sim
+expect "xk run of random bytes" 1 "^$work/random.dot:[0-9]+: " "$xk" run "$work/random.dot" --link sim
+network 2 '"soon" is no time' --until soon
+network 2 '"-1s" is no time' --until -1s
+network 2 '"-1" is not a number' --seed -1
+network 2 '"18446744073709551616" is not a number' --seed 18446744073709551616
+expect "xk run --json - without --quiet" 2 'needs --quiet' "$xk" run "$work/net.dot" --link sim --json -
+network 1 'no node|nowhere' --set nowhere.loss=1%
+network 1 '"101%"' --set lan.loss=101%
+network 1 'expects a number from 1 to 10000' --set a.count=10001
+network 1 'expects a time from' --set lan.latency=3601s
+network 1 'threads of a.* is "65"' --set a.threads=65
+network 1 'stacks of a.* is "1"' --set a.stacks=1
+network 1 'is not after the host was booted' --set a.crash=0s
+network 1 'boot number 1 is not after crash' --set a.crash=1s --set a.boot=1s
+network 1 'a wire: it joins two hosts, and not 3' --set lan.kind=wire
+network 1 'a1: it cannot be booted' --set graph.traffic.peers=nobody
+network 0 'hash' --until 0s
+network 0 'until 18446744073.000000 s' --until 18446744073s --set graph.traffic.count=5 --set lan.loss=0%
+network 0 'hash' --seed 18446744073709551615
+network 1 '--json /dev/full cannot be written: No space left' --json /dev/full
+network 1 '--pcap /dev/full cannot be written: No space left' --pcap /dev/full
+network 1 '--json .*/none/x cannot be written' --json "$work/none/x"
+network 1 '--pcap .*/none/x cannot be written' --pcap "$work/none/x"
+# shellcheck disable=SC2016 # for the inner shell
+expect "xk run onto a full disk" 1 'standard output cannot be written' \
+	bash -c 'exec "$@" >/dev/full' full "$xk" run "$work/net.dot" --link sim
+# shellcheck disable=SC2016
+expect "xk run without standard output" 1 'standard output cannot be written' \
+	bash -c 'exec "$@" >&-' closed "$xk" run "$work/net.dot" --link sim
+
+# What is hardest to bear: hosts that are too slow, too small or too many, links at their limits, everything at once.
+for set in lan.rate=1kb/s lan.rate=0 lan.latency=3600s lan.queue=1 lan.mtu=68 lan.mtu=65000 lan.loss=100% lan.corrupt=100% \
+	lan.duplicate=100% lan.overhead=65535 lan.burst=65536 a.stacks=2 a.threads=64 a.buffers=1 a.buffers=7 a.frame_in=60s \
+	a.thread_switch=60s a.interrupt=60s graph.traffic.rate=10000000 graph.traffic.rate=0 graph.traffic.size_max=65507 \
+	a1.start=1000000s a.count=60; do
+	for mode in ipp regular; do
+		network 0 'hash' --until 30ms --set "$set" --set "graph.mode=$mode" --set a2.crash=12ms --set a2.boot=17ms
+	done
+done
+
+# A run that would not end by itself is ended by a signal, and tells what was counted; on a link without time, too.
+endless() {
+	spawn endless "$xk" run "$@" --link sim --quiet --json "$work/endless.json" --until 1000000s
+	sleep 0.5
+	kill -"$signal" "$pid"
+	await_end "$pid" 20
+	[ "$status" -eq 0 ] && says endless.err 'hash' && [ -s "$work/endless.json" ]
+}
+for signal in INT TERM; do
+	check "xk run ends with SIG$signal" "$(tail -n 1 "$work/endless.err" 2>/dev/null)" endless "$work/net.dot"
+	check "... where no time passes, too" "$(tail -n 1 "$work/endless.err" 2>/dev/null)" \
+		endless graphs/net/pair-ethernet10.dot --set cable.link=ideal --set client.udptest.rounds=1000000000
+done
+
 # ---- surroundings ----------------------------------------------------------------------------------------------------------
 
 mkdir -p "$work/copy/build" "$work/copy/elsewhere"

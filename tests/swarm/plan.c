@@ -1,0 +1,667 @@
+/*
+ * plan.c - see plan.h. Every feature is there in some plans and not in others, so that one does not hide behind another
+ * (Groce and others, "Swarm Testing", 2012). Numbers are bounded by what a network can carry: where everything is
+ * overloaded, nothing is promised.
+ */
+#include "tests/swarm/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "platform/sim/link.h"
+#include "xkernel/chance.h"
+
+#define PLAN_MS UINT64_C(1000000)
+
+enum { PLAN_SIZE_MAX = 60000, PLAN_PATIENCE = 40 };
+
+const char *const plan_fault_names[PLAN_FAULTS] = {
+	"loss",  "duplicate",  "reorder",  "corrupt",  "cut",    "crash",
+	"vloss", "vduplicate", "vreorder", "vcorrupt", "vdelay",
+};
+
+const char *const plan_graph_files[PLAN_GRAPHS] = { "a.dot", "b.dot" };
+
+/* ---- scenarios ---- */
+
+static const struct plan_edge plan_udp[] = { { "traffic", "udp", "" }, { "udp", "ip", "" }, { NULL, NULL, NULL } };
+static const struct plan_edge plan_two[] = {
+	{ "traffic", "udp", "" }, { "second", "udp", "" }, { "udp", "ip", "" }, { NULL, NULL, NULL }
+};
+static const struct plan_edge plan_stopwait[] = { { "traffic", "stopwait", "" },
+						  { "stopwait", "ip", "number=253" },
+						  { NULL, NULL, NULL } };
+static const struct plan_edge plan_both[] = {
+	{ "traffic", "stopwait", "" }, { "second", "udp", "" }, { "stopwait", "ip", "number=253" },
+	{ "udp", "ip", "" },           { NULL, NULL, NULL },
+};
+
+const struct plan_scenario plan_scenarios[] = {
+	{ "udp", "datagrams that fit into a frame", plan_udp, { "traffic" }, { "intact" }, PLAN_DAMAGE | PLAN_COUNTED },
+	{ "long", "datagrams longer than a frame", plan_udp, { "traffic" }, { "intact" }, PLAN_LONG | PLAN_DAMAGE },
+	{ "unchecked",
+	  "long datagrams without a checksum, on a network that damages nothing",
+	  plan_udp,
+	  { "traffic" },
+	  { "intact" },
+	  PLAN_LONG | PLAN_UNCHECKED },
+	{ "two",
+	  "two users of udp that send to the same hosts",
+	  plan_two,
+	  { "traffic", "second" },
+	  { "intact", "intact" },
+	  PLAN_DAMAGE | PLAN_COUNTED },
+	{ "stopwait", "reliable messages", plan_stopwait, { "traffic" }, { "ordered" }, PLAN_LONG | PLAN_DAMAGE },
+	{ "both",
+	  "reliable messages and datagrams between the same hosts",
+	  plan_both,
+	  { "traffic", "second" },
+	  { "ordered", "intact" },
+	  PLAN_LONG | PLAN_DAMAGE },
+	{ .name = NULL },
+};
+
+const struct plan_scenario *
+plan_scenario_find(const char *name)
+{
+	for (const struct plan_scenario *s = plan_scenarios; s->name != NULL; s++)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+const struct plan_scenario *
+plan_of_seed(uint64_t seed)
+{
+	return &plan_scenarios[seed % (XK_ARRAY_LENGTH(plan_scenarios) - 1)];
+}
+
+bool
+plan_has(const struct plan_scenario *scenario, const char *name)
+{
+	for (const struct plan_edge *edge = scenario->edges; edge->upper != NULL; edge++)
+		if (strcmp(edge->upper, name) == 0)
+			return true;
+	return false;
+}
+
+/* ---- drawing ---- */
+
+/* What a plan is made with. */
+struct plan_maker {
+	struct plan *plan;
+	struct xk_chance chance;
+	char *text; /* what is being written, and how much of it there is */
+	size_t used;
+	/* of the link */
+	uint64_t rate, mtu, latency_ns;
+	/* the same on every host */
+	unsigned traffics;
+	uint64_t size_min, size_max, fragments, identification, local, queue;
+	uint64_t arp_timeout_ns, reassembly_ns, timeout_ns, timeout_max_ns, load;
+	bool is_slow, is_random, has_few_stacks, has_order;
+};
+
+/* One of low to high. */
+static uint64_t
+plan_between(struct plan_maker *maker, uint64_t low, uint64_t high)
+{
+	return low + xk_chance_below(&maker->chance, high - low + 1);
+}
+
+static bool
+plan_one_in(struct plan_maker *maker, uint64_t n)
+{
+	return xk_chance_below(&maker->chance, n) == 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void
+plan_write(struct plan_maker *maker, const char *format, ...)
+{
+	va_list arguments;
+	int len;
+
+	va_start(arguments, format);
+	len = vsnprintf(maker->text + maker->used, PLAN_TEXT - maker->used, format, arguments);
+	va_end(arguments);
+	xk_assert(len >= 0 && maker->used + (size_t)len < PLAN_TEXT);
+	maker->used += (size_t)len;
+}
+
+static void
+plan_begin_text(struct plan_maker *maker, char *text)
+{
+	maker->text = text;
+	maker->used = 0;
+}
+
+/* A probability of up to max, in 1/10 %, small ones more often. */
+static void
+plan_write_fault(struct plan_maker *maker, enum plan_fault fault, const char *name, uint64_t max)
+{
+	uint64_t permille;
+
+	if (!plan_one_in(maker, 2))
+		return;
+	permille = plan_between(maker, 1, max);
+	permille = plan_between(maker, 1, permille);
+	plan_write(maker, ", %s=\"%u.%u%%\"", name, (unsigned)(permille / 10), (unsigned)(permille % 10));
+	maker->plan->asked[fault] = true;
+	maker->plan->permille[fault] = (unsigned)permille;
+}
+
+static void
+plan_write_time(struct plan_maker *maker, const char *name, uint64_t ns)
+{
+	plan_write(maker, ", %s=\"%lluus\"", name, (unsigned long long)(ns / 1000));
+}
+
+/* ---- what all hosts share ---- */
+
+static const char *const plan_presets[] = { "ethernet10", "fddi",     "atm140", "myrinet", "hub100",
+					    "rack10g",    "rack100g", "ideal",  "wide" };
+
+static void
+plan_draw_link(struct plan_maker *maker)
+{
+	bool wires = maker->plan->hosts == 2;
+	const char *name =
+		plan_presets[xk_chance_below(&maker->chance, XK_ARRAY_LENGTH(plan_presets) - (wires ? 0 : 1))];
+	const struct sim_link_preset *preset = sim_link_preset_find(name);
+
+	xk_assert(preset != NULL);
+	maker->rate = preset->config.rate == 0 ? UINT64_C(1000000000) : preset->config.rate;
+	maker->mtu = preset->config.mtu;
+	maker->latency_ns = preset->config.latency_ns;
+	plan_write(maker, "\tlan [link=%s", name);
+	if (strcmp(name, "wide") == 0 || strcmp(name, "ideal") == 0) {
+		maker->latency_ns = plan_between(maker, 10, 5000) * 1000;
+		plan_write_time(maker, "latency", maker->latency_ns);
+	}
+	if (plan_one_in(maker, 3)) {
+		maker->mtu = plan_between(maker, 200, 1500);
+		plan_write(maker, ", mtu=%u", (unsigned)maker->mtu);
+	}
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", queue=%u", (unsigned)plan_between(maker, 3, 32));
+}
+
+static void
+plan_draw_link_faults(struct plan_maker *maker)
+{
+	uint64_t late_ns;
+
+	plan_write_fault(maker, PLAN_LOSS, "loss", plan_one_in(maker, 4) && !maker->plan->patient ? 300 : 80);
+	if (plan_one_in(maker, 3) && !maker->plan->patient)
+		plan_write(maker, ", burst=%u", (unsigned)plan_between(maker, 2, 12));
+	plan_write_fault(maker, PLAN_DUPLICATE, "duplicate", 100);
+	late_ns = plan_between(maker, 1, 16000) * 1000;
+	plan_write_time(maker, "reorder_delay", plan_between(maker, 1000, late_ns));
+	plan_write_fault(maker, PLAN_REORDER, "reorder", 200);
+	if (maker->plan->misled)
+		plan_write_fault(maker, PLAN_CORRUPT, "corrupt", 200);
+	plan_write(maker, "];\n");
+}
+
+/* How long messages are. Whole datagrams leave room for the headers of udp or stopwait. */
+static void
+plan_draw_sizes(struct plan_maker *maker)
+{
+	bool may_be_long = (maker->plan->scenario->allows & PLAN_LONG) != 0;
+	uint64_t whole = maker->mtu - 20 - 30, most = maker->rate < 50000000 ? 4 : 8;
+
+	maker->size_min = 40;
+	maker->size_max = plan_between(maker, 40, whole < 800 ? whole : 800);
+	maker->fragments = 1;
+	if (may_be_long && (plan_has(maker->plan->scenario, "udp") || plan_one_in(maker, 2))) {
+		maker->fragments = plan_between(maker, 2, most);
+		maker->size_max = maker->mtu + plan_between(maker, 1, (maker->mtu - 60) * (maker->fragments - 1));
+		if (maker->size_max > PLAN_SIZE_MAX)
+			maker->size_max = PLAN_SIZE_MAX;
+		if (plan_one_in(maker, 2))
+			maker->size_min = plan_between(maker, maker->mtu, maker->size_max);
+		maker->fragments = maker->size_max / ((maker->mtu - 20) & ~UINT64_C(7)) + 1;
+		maker->plan->is_long = true;
+	}
+	maker->is_slow = maker->rate < 50000000;
+}
+
+/* Messages per second of each of a host's traffics: enough for each pair, and not more than a third of the link. */
+static void
+plan_draw_load(struct plan_maker *maker)
+{
+	uint64_t peers = maker->plan->hosts - 1, bits = maker->size_max * 8 + 1000;
+	uint64_t most = maker->rate / 3 / (bits * maker->plan->hosts * maker->traffics);
+
+	maker->load = peers * plan_between(maker, 8, 60 / maker->plan->hosts + 10);
+	if (maker->load > most)
+		maker->load = most;
+	if (maker->load == 0)
+		maker->load = 1;
+	maker->is_random = plan_one_in(maker, 3);
+}
+
+static void
+plan_draw_times(struct plan_maker *maker)
+{
+	struct plan *plan = maker->plan;
+	uint64_t turn_ns = UINT64_C(1000000000) / maker->load * (plan->hosts - 1);
+
+	maker->arp_timeout_ns = plan_between(maker, 25, 60) * PLAN_MS;
+	maker->reassembly_ns = plan_between(maker, 60, 200) * PLAN_MS;
+	maker->timeout_ns = plan_between(maker, 4, 40) * PLAN_MS;
+	maker->timeout_max_ns = maker->timeout_ns * plan_between(maker, 1, 4);
+	plan->heal_ns = plan_between(maker, 250, 700) * PLAN_MS;
+	/* before that who is dead has been noticed, and been opened again */
+	plan->settle_ns = plan->heal_ns + (plan_has(plan->scenario, "stopwait") ? 700 : 300) * PLAN_MS;
+	plan->stop_ns = plan->settle_ns + 200 * PLAN_MS + 5 * turn_ns;
+	plan->quiet_ns = plan->stop_ns + 2000 * PLAN_MS;
+	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;
+}
+
+static void
+plan_draw_shared(struct plan_maker *maker)
+{
+	struct plan *plan = maker->plan;
+	bool crashes = plan_one_in(maker, 3);
+
+	plan->asked[PLAN_CRASH] = crashes;
+	plan->checked = (plan->scenario->allows & PLAN_UNCHECKED) == 0 && plan_has(plan->scenario, "udp");
+	plan->damages = (plan->scenario->allows & PLAN_DAMAGE) != 0 && plan_one_in(maker, 2);
+	if (plan_has(plan->scenario, "udp") && (plan->scenario->allows & PLAN_DAMAGE) != 0 && !plan->damages)
+		plan->checked = !plan_one_in(maker, 3);
+	/* after a reboot the same identifications would come again, and be taken for those from before */
+	maker->identification = !crashes && plan_one_in(maker, 2) ? plan_between(maker, 1, 65535) : 0;
+	maker->local = plan_one_in(maker, 2) ? plan_between(maker, 3000, 3010) : 0;
+	maker->queue = plan_between(maker, 0, 16);
+	plan->patient = plan_one_in(maker, 2) && !crashes && !plan->is_long && plan_has(plan->scenario, "stopwait");
+	plan->scarce = plan_one_in(maker, 12) && !plan->patient;
+	plan->misled = !plan->patient && (plan->scenario->allows & PLAN_DAMAGE) != 0 && !maker->plan->is_long &&
+		       !plan->damages && (plan->checked || !plan_has(plan->scenario, "udp")) && plan_one_in(maker, 4);
+}
+
+/* ---- a graph ---- */
+
+/* The attributes of a node; each begins with ", ". */
+struct plan_node {
+	const char *type;
+	void (*write)(struct plan_maker *maker);
+};
+
+static void
+plan_write_sessions(struct plan_maker *maker)
+{
+	if (plan_one_in(maker, 6))
+		plan_write(maker, ", sessions=%u", (unsigned)plan_between(maker, 1, 8));
+}
+
+static void
+plan_write_arp(struct plan_maker *maker)
+{
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", entries=%u", (unsigned)plan_between(maker, 1, 5));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", age=\"%ums\"", (unsigned)plan_between(maker, 20, 500));
+	plan_write_time(maker, "timeout", maker->arp_timeout_ns);
+	plan_write(maker, ", tries=%u", (unsigned)plan_between(maker, 1, 4));
+}
+
+/* What is put together may be few datagrams, but never less than the longest takes. */
+static void
+plan_write_ip(struct plan_maker *maker)
+{
+	uint64_t fragments = plan_between(maker, 1, 8) * maker->fragments;
+
+	plan_write_time(maker, "reassembly_timeout", maker->reassembly_ns);
+	if (maker->identification != 0)
+		plan_write(maker, ", seed=%u", (unsigned)maker->identification);
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_datagrams=%u", (unsigned)plan_between(maker, 2, 8));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_source_datagrams=%u", (unsigned)plan_between(maker, 1, 4));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_fragments=%u", (unsigned)(fragments + 2 * maker->fragments));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_datagram_fragments=%u", (unsigned)maker->fragments + 1);
+	plan_write_sessions(maker);
+}
+
+static void
+plan_write_udp(struct plan_maker *maker)
+{
+	plan_write(maker, ", checksum=%s", maker->plan->checked ? "yes" : "no");
+	plan_write_sessions(maker);
+}
+
+static void
+plan_write_stopwait(struct plan_maker *maker)
+{
+	plan_write(maker, ", queue=%u", (unsigned)maker->queue);
+	plan_write_time(maker, "timeout", maker->timeout_ns);
+	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
+	plan_write(maker, ", retries=%u",
+		   (unsigned)(maker->plan->patient ? PLAN_PATIENCE : plan_between(maker, 2, 10)));
+}
+
+/* Two damages of one message may hide one another from a sum of 16 bits: they are rare where it has several frames. */
+static void
+plan_write_vdrop(struct plan_maker *maker)
+{
+	uint64_t permille;
+
+	plan_write_fault(maker, PLAN_VLOSS, "loss", 80);
+	if (plan_one_in(maker, 3) && !maker->plan->patient)
+		plan_write(maker, ", burst=%u", (unsigned)plan_between(maker, 2, 8));
+	plan_write_fault(maker, PLAN_VDUPLICATE, "duplicate", 100);
+	plan_write_fault(maker, PLAN_VREORDER, "reorder", 200);
+	plan_write_time(maker, "reorder_time", plan_between(maker, 1, 10000) * 1000);
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", held=%u", (unsigned)plan_between(maker, 1, 4));
+	if (!maker->plan->damages)
+		return;
+	permille = plan_between(maker, 1, maker->fragments > 1 ? 5 : 150);
+	plan_write(maker, ", direction=up, corrupt=\"%u.%u%%\"", (unsigned)(permille / 10), (unsigned)(permille % 10));
+	maker->plan->asked[PLAN_VCORRUPT] = true;
+}
+
+static void
+plan_write_vdelay(struct plan_maker *maker)
+{
+	const char *way = plan_one_in(maker, 2) ? "up" : "down";
+
+	plan_write_time(maker, way, plan_between(maker, 1, 5000) * 1000);
+	if (plan_one_in(maker, 2))
+		plan_write_time(maker, "jitter", plan_between(maker, 1, 5000) * 1000);
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", reorder=yes");
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", held=%u", (unsigned)plan_between(maker, 1, 4));
+	maker->plan->asked[PLAN_VDELAY] = true;
+}
+
+static const struct plan_node plan_nodes[] = {
+	{ "arp", plan_write_arp },      { "ip", plan_write_ip },         { "udp", plan_write_udp },
+	{ "vdrop", plan_write_vdrop },  { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
+	{ "eth", plan_write_sessions }, { "vnet", plan_write_sessions },
+};
+
+static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",
+					     "resume=thread", "resume=driver" };
+
+static void
+plan_write_policy(struct plan_maker *maker)
+{
+	uint64_t which = xk_chance_below(&maker->chance, XK_ARRAY_LENGTH(plan_policies) + 1);
+
+	plan_write(maker, ", %s", which == 0 ? "order=session" : plan_policies[which - 1]);
+	maker->has_order |= which == 0;
+}
+
+static void
+plan_write_traffic(struct plan_maker *maker, unsigned n)
+{
+	const struct plan_scenario *scenario = maker->plan->scenario;
+
+	plan_write(maker, ", protocol=traffic, promise=%s, peers=\"10.77.0.1-10.77.0.%u\"", scenario->promises[n],
+		   maker->plan->hosts);
+	plan_write(maker, ", port=%u, rate=%u, size_min=%u, size_max=%u, pattern=%s", 2002 + n, (unsigned)maker->load,
+		   (unsigned)maker->size_min, (unsigned)maker->size_max, maker->is_random ? "random" : "turn");
+	plan_write(maker, ", senders=1000");
+	if (maker->local != 0)
+		plan_write(maker, ", local=%u", (unsigned)maker->local);
+}
+
+/* A node that has come up as an edge's upper. */
+static void
+plan_write_node(struct plan_maker *maker, const char *name)
+{
+	const struct plan_scenario *scenario = maker->plan->scenario;
+
+	plan_write(maker, "\t%s [trace=none", name);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(plan_nodes); i++)
+		if (strcmp(plan_nodes[i].type, name) == 0)
+			plan_nodes[i].write(maker);
+	for (unsigned n = 0; n < maker->traffics; n++)
+		if (strcmp(scenario->traffics[n], name) == 0)
+			plan_write_traffic(maker, n);
+	if (plan_one_in(maker, 6))
+		plan_write_policy(maker);
+	plan_write(maker, "];\n");
+}
+
+static void
+plan_write_edge(struct plan_maker *maker, const struct plan_edge *edge)
+{
+	plan_write(maker, "\t%s -> %s [color=black", edge->upper, edge->lower);
+	if (edge->attributes[0] != '\0')
+		plan_write(maker, ", %s", edge->attributes);
+	if (plan_one_in(maker, 6)) {
+		plan_write(maker, ", handoff=explicit");
+	} else if (plan_one_in(maker, 6)) {
+		plan_write(maker, ", budget=\"%uus\"", (unsigned)plan_between(maker, 1, 50));
+		if (plan_one_in(maker, 2))
+			plan_write(maker, ", carry=%u", (unsigned)plan_between(maker, 1, 8));
+	}
+	plan_write(maker, "];\n");
+}
+
+/* ip, some virtual protocols, vnet, and what is below. */
+static void
+plan_write_lower(struct plan_maker *maker, bool vdrop, bool vdelay)
+{
+	static const struct plan_edge lower[] = {
+		{ "vnet", "eth", "" }, { "vnet", "arp", "" }, { "arp", "eth", "" }, { "eth", "port", "" }
+	};
+	const char *above = "ip";
+
+	if (vdrop) {
+		plan_write_edge(maker, &(struct plan_edge){ above, "vdrop", "" });
+		above = "vdrop";
+	}
+	if (vdelay) {
+		plan_write_edge(maker, &(struct plan_edge){ above, "vdelay", "" });
+		above = "vdelay";
+	}
+	plan_write_edge(maker, &(struct plan_edge){ above, "vnet", "" });
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lower); i++)
+		plan_write_edge(maker, &lower[i]);
+}
+
+static void
+plan_write_graph(struct plan_maker *maker, unsigned n)
+{
+	static const char *const below[] = { "ip", "vnet", "arp", "eth" };
+	const struct plan_scenario *scenario = maker->plan->scenario;
+	bool vdrop = plan_one_in(maker, 2) || (maker->plan->damages && n == 0), vdelay = plan_one_in(maker, 4);
+	const char *last = "";
+
+	plan_begin_text(maker, maker->plan->graphs[n]);
+	plan_write(maker, "digraph %s {\n", n == 0 ? "a" : "b");
+	if (plan_one_in(maker, 5))
+		plan_write(maker, "\tgraph [budget=\"%uus\"];\n", (unsigned)plan_between(maker, 1, 100));
+	for (const struct plan_edge *edge = scenario->edges; edge->upper != NULL; last = edge->upper, edge++)
+		if (strcmp(edge->upper, last) != 0)
+			plan_write_node(maker, edge->upper);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(below); i++)
+		plan_write_node(maker, below[i]);
+	if (vdrop)
+		plan_write_node(maker, "vdrop");
+	if (vdelay)
+		plan_write_node(maker, "vdelay");
+	for (const struct plan_edge *edge = scenario->edges; edge->upper != NULL; edge++)
+		plan_write_edge(maker, edge);
+	plan_write_lower(maker, vdrop, vdelay);
+	plan_write(maker, "}\n");
+}
+
+/* ---- hosts ---- */
+
+/* Up to three crashes, each with a boot after it and before the network heals. */
+static void
+plan_write_crashes(struct plan_maker *maker, uint64_t start_ms)
+{
+	uint64_t end_ms = maker->plan->heal_ns / PLAN_MS, at_ms = start_ms;
+	char crashes[64] = "", boots[64] = "";
+	unsigned count = 0;
+
+	while (count < 3 && end_ms > at_ms + 40 && (count == 0 || plan_one_in(maker, 2))) {
+		size_t crashes_len = strlen(crashes), boots_len = strlen(boots);
+
+		at_ms = plan_between(maker, at_ms + 1, end_ms - 20);
+		snprintf(crashes + crashes_len, sizeof(crashes) - crashes_len, "%s%ums", count == 0 ? "" : ",",
+			 (unsigned)at_ms);
+		at_ms = plan_between(maker, at_ms + 1, end_ms - 1);
+		snprintf(boots + boots_len, sizeof(boots) - boots_len, "%s%ums", count == 0 ? "" : ",",
+			 (unsigned)at_ms);
+		count++;
+	}
+	if (count > 0)
+		plan_write(maker, ", crash=\"%s\", boot=\"%s\"", crashes, boots);
+}
+
+static uint64_t
+plan_write_start(struct plan_maker *maker)
+{
+	uint64_t start_ms = plan_between(maker, 0, 10);
+
+	if (plan_one_in(maker, 4) && !maker->plan->patient)
+		start_ms = plan_between(maker, 10, maker->plan->heal_ns / PLAN_MS - 60);
+	plan_write(maker, ", start=\"%ums\"", (unsigned)start_ms);
+	return start_ms;
+}
+
+/*
+ * How many buffers a host may have out. With few it drops what it likes, by name, and nothing is known of what gets
+ * through.
+ */
+static void
+plan_write_buffers(struct plan_maker *maker)
+{
+	if (maker->plan->scarce && plan_one_in(maker, 2))
+		plan_write(maker, ", buffers=%u", (unsigned)plan_between(maker, 4, 60));
+}
+
+static void
+plan_write_costs(struct plan_maker *maker)
+{
+	if (plan_one_in(maker, 3))
+		plan_write(maker, ", costs=modern");
+	else if (maker->is_slow && plan_one_in(maker, 3))
+		plan_write(maker, ", costs=decstation");
+	if (plan_one_in(maker, 4))
+		plan_write_time(maker, "thread_switch", plan_between(maker, 1, 100) * 1000);
+	if (plan_one_in(maker, 4))
+		plan_write_time(maker, "frame_in", plan_between(maker, 1, 30) * 1000);
+}
+
+static void
+plan_write_host(struct plan_maker *maker, unsigned n)
+{
+	const char *graph = plan_graph_files[xk_chance_below(&maker->chance, PLAN_GRAPHS)];
+	uint64_t start_ms;
+
+	plan_write(maker, "\th%u [protocols=\"%s\"", n + 1, graph);
+	plan_write(maker, ", mode=%s", plan_one_in(maker, 3) ? "regular" : "ipp");
+	plan_write(maker, ", threads=%u", (unsigned)plan_between(maker, 1, 3));
+	if (plan_one_in(maker, 3)) {
+		plan_write(maker, ", stacks=%u", (unsigned)plan_between(maker, 2, 4));
+		maker->has_few_stacks = true;
+	}
+	plan_write_costs(maker);
+	plan_write_buffers(maker);
+	start_ms = plan_write_start(maker);
+	if (maker->plan->asked[PLAN_CRASH] && (n == 0 || plan_one_in(maker, 4)))
+		plan_write_crashes(maker, start_ms);
+	plan_write(maker, "];\n");
+}
+
+static void
+plan_draw_cuts(struct plan_maker *maker)
+{
+	struct plan *plan = maker->plan;
+	uint64_t heal_ms = plan->heal_ns / PLAN_MS, to_ms;
+
+	if (!plan_one_in(maker, 3) || plan->patient)
+		return;
+	plan->asked[PLAN_CUT] = true;
+	plan->cut_count = (unsigned)plan_between(maker, 1, PLAN_CUTS_MAX);
+	for (unsigned i = 0; i < plan->cut_count; i++) {
+		struct plan_cut *cut = &plan->cuts[i];
+
+		cut->host = (unsigned)xk_chance_below(&maker->chance, plan->hosts);
+		to_ms = plan_between(maker, 30, heal_ms);
+		cut->from_ns = plan_between(maker, 20, to_ms - 1) * PLAN_MS;
+		cut->to_ns = to_ms * PLAN_MS;
+		cut->sends = plan_one_in(maker, 2);
+		cut->receives = !cut->sends || plan_one_in(maker, 2);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void
+plan_write_network(struct plan_maker *maker)
+{
+	struct plan *plan = maker->plan;
+
+	plan_begin_text(maker, plan->network);
+	plan_write(maker, "graph swarm {\n\tgraph [network=\"10.77.0.0/24\"];\n");
+	plan_draw_link(maker);
+	plan_draw_sizes(maker);
+	plan_draw_load(maker);
+	plan_draw_times(maker);
+	plan_draw_shared(maker);
+	plan_draw_link_faults(maker);
+	for (unsigned n = 0; n < plan->hosts; n++)
+		plan_write_host(maker, n);
+	for (unsigned n = 0; n < plan->hosts; n++)
+		plan_write(maker, "\th%u -- lan;\n", n + 1);
+	plan_write(maker, "}\n");
+}
+
+void
+plan_make(struct plan *plan, uint64_t seed, const struct plan_scenario *scenario)
+{
+	struct plan_maker maker = { .plan = plan };
+
+	if (scenario == NULL)
+		scenario = plan_of_seed(seed);
+	memset(plan, 0, sizeof(*plan));
+	plan->seed = seed;
+	plan->scenario = scenario;
+	xk_chance_init(&maker.chance, seed, 0);
+	while (maker.traffics < PLAN_TRAFFICS_MAX && scenario->traffics[maker.traffics] != NULL)
+		maker.traffics++;
+	plan->hosts = (unsigned)plan_between(&maker, 2, plan_one_in(&maker, 3) ? PLAN_HOSTS_MAX : 4);
+	plan_write_network(&maker);
+	for (unsigned n = 0; n < PLAN_GRAPHS; n++)
+		plan_write_graph(&maker, n);
+	plan_draw_cuts(&maker);
+	plan->crowded = maker.has_order && maker.has_few_stacks;
+}
+
+void
+plan_print(const struct plan *plan)
+{
+	printf("seed %llu, scenario %s: %s\n", (unsigned long long)plan->seed, plan->scenario->name,
+	       plan->scenario->help);
+	printf("heal %llu ms, settle %llu ms, stop %llu ms, quiet %llu ms, end %llu ms\n",
+	       (unsigned long long)(plan->heal_ns / PLAN_MS), (unsigned long long)(plan->settle_ns / PLAN_MS),
+	       (unsigned long long)(plan->stop_ns / PLAN_MS), (unsigned long long)(plan->quiet_ns / PLAN_MS),
+	       (unsigned long long)(plan->end_ns / PLAN_MS));
+	for (unsigned i = 0; i < plan->cut_count; i++)
+		printf("cut h%u from %llu ms to %llu ms:%s%s\n", plan->cuts[i].host + 1,
+		       (unsigned long long)(plan->cuts[i].from_ns / PLAN_MS),
+		       (unsigned long long)(plan->cuts[i].to_ns / PLAN_MS), plan->cuts[i].sends ? " sends" : "",
+		       plan->cuts[i].receives ? " receives" : "");
+	printf("asked:");
+	for (unsigned i = 0; i < PLAN_FAULTS; i++)
+		if (plan->asked[i])
+			printf(" %s", plan_fault_names[i]);
+	printf("%s%s%s%s%s%s%s\n", plan->damages ? "; damages" : "", plan->checked ? "; udp checksums" : "",
+	       plan->misled ? "; misled" : "", plan->is_long ? "; long" : "", plan->scarce ? "; scarce" : "",
+	       plan->crowded ? "; crowded" : "", plan->patient ? "; patient" : "");
+	printf("--- network.dot\n%s--- %s\n%s--- %s\n%s", plan->network, plan_graph_files[0], plan->graphs[0],
+	       plan_graph_files[1], plan->graphs[1]);
+}

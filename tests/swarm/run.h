@@ -1,0 +1,57 @@
+/*
+ * run.h - one plan in the simulator, and what the judge says of it.
+ */
+#ifndef RUN_H
+#define RUN_H
+
+#include "tests/swarm/plan.h"
+
+/* What was wrong, by kind; the words are those of mutate.py's SEEN, and some more. */
+enum run_verdict {
+	RUN_GOOD,
+	RUN_CORRUPT,
+	RUN_DUPLICATED,
+	RUN_MISDIRECTED,
+	RUN_LEAKED,
+	RUN_HELD,
+	RUN_STUCK,
+	RUN_PARKED,  /* a shepherd waits for ever */
+	RUN_BUSY,    /* something goes on for ever */
+	RUN_UNKNOWN, /* messages are neither delivered nor dropped by name */
+	RUN_IDLE,    /* faults were asked for, and none happened */
+	RUN_REFUSED, /* there is no such network, or a host does not boot */
+	RUN_CAUGHT,  /* the program ended; said by batch.c */
+	RUN_VERDICTS
+};
+
+extern const char *const run_verdict_names[RUN_VERDICTS];
+
+enum { RUN_TYPES_MAX = 32, RUN_DROPS_MAX = 40, RUN_WHY = 240 };
+
+/* Sums over runs. Lies in memory that processes share: it holds no pointers. */
+struct run_tally {
+	uint64_t runs, frames, sent, received, virtual_ns, boots, steps;
+	uint64_t faults[PLAN_FAULTS];
+	uint64_t drops[RUN_TYPES_MAX][RUN_DROPS_MAX]; /* by the index in xk_protocol_types, and by reason */
+	uint64_t handoffs, fallbacks, no_stack, parks;
+	uint64_t hash;    /* of all runs */
+	uint64_t counted; /* runs all of whose messages were accounted for */
+};
+
+struct run_result {
+	enum run_verdict verdict;
+	char why[RUN_WHY];
+	uint64_t hash; /* of all that happened */
+};
+
+/*
+ * Runs plan, and adds to *tally. directory: where the network's files are, or are written; trailing slash. capture:
+ * NULL, or the pcapng file to write.
+ */
+void run_plan(const struct plan *plan, const char *directory, const char *capture, struct run_tally *tally,
+	      struct run_result *result);
+
+/* Writes the plan's files into directory. False: it cannot be. */
+bool run_write_files(const struct plan *plan, const char *directory);
+
+#endif

@@ -1,0 +1,482 @@
+/*
+ * swarm.c - simulated networks by the thousand: each seed is a network of its own, with faults of its own, and a judge.
+ *
+ * Runs are done by children, so that one that ends the program, or never ends, is a verdict like others. A child does
+ * as many seeds as it can; a seed that fails is run again by a child of its own, which leaves its files.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/swarm/run.h"
+#include "tools/options.h"
+#include "xkernel/protocol.h"
+#ifdef XK_MUTANTS
+#include "tests/swarm/mutants.h"
+#endif
+
+enum {
+	SWARM_FAILURES_MAX = 10, /* then the batch ends */
+	SWARM_REAL_TIME = 30,    /* seconds that a run may take */
+	SWARM_BATCH = 200,       /* runs from which on every kind of fault must have happened */
+};
+
+struct swarm_options {
+	const char *seeds, *scenario, *keep, *mutant;
+	bool verbose, mutants;
+};
+
+/* What a child tells its parent. */
+struct swarm_shared {
+	struct run_tally tally;
+	uint64_t seed; /* under way */
+	bool failed;   /* ... and this is how */
+	struct run_result result;
+};
+
+struct swarm {
+	struct swarm_options options;
+	const struct plan_scenario *scenario; /* NULL: the seed's */
+	uint64_t first, last;
+	struct swarm_shared *shared;
+	char directory[64]; /* of the networks that run; with a slash */
+	unsigned failures;
+	char **argv;
+};
+
+static const struct options_option swarm_options[] = {
+	{ .name = "seeds",
+	  .kind = OPTIONS_TEXT,
+	  .offset = offsetof(struct swarm_options, seeds),
+	  .argument = "FIRST-LAST",
+	  .help = "which seeds are run (1-100)" },
+	{ .name = "scenario",
+	  .kind = OPTIONS_TEXT,
+	  .offset = offsetof(struct swarm_options, scenario),
+	  .argument = "NAME",
+	  .help = "the protocols of all of them; else each seed chooses" },
+	{ .name = "verbose",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct swarm_options, verbose),
+	  .help = "print every plan, and the hash of its run" },
+	{ .name = "keep",
+	  .kind = OPTIONS_TEXT,
+	  .offset = offsetof(struct swarm_options, keep),
+	  .argument = "DIR",
+	  .help = "where the files of seeds that fail are left (build/swarm)" },
+#ifdef XK_MUTANTS
+	{ .name = "mutant",
+	  .kind = OPTIONS_TEXT,
+	  .offset = offsetof(struct swarm_options, mutant),
+	  .argument = "NAME",
+	  .help = "run protocols with this defect" },
+	{ .name = "mutants",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct swarm_options, mutants),
+	  .help = "run every mutant until it is found" },
+#endif
+	{ .name = NULL },
+};
+
+static const struct options_program swarm_program = {
+	.name = "swarm",
+	.usage = "[OPTION]...",
+	.about = "Runs simulated networks, one for each seed, with faults, and judges what the protocols do.",
+	.footer = "Exit status: 0 all is good, 1 something failed, 2 misuse.",
+	.options = swarm_options,
+};
+
+/* ---- a child ---- */
+
+static void
+swarm_directory(const struct swarm *swarm, uint64_t seed, char *directory, size_t size)
+{
+	snprintf(directory, size, "%s/%" PRIu64 "/", swarm->options.keep, seed);
+}
+
+/* Runs the seed; leaves its files, and a capture, where they are kept. */
+static void
+swarm_run(struct swarm *swarm, uint64_t seed, bool keeps)
+{
+	struct swarm_shared *shared = swarm->shared;
+	struct plan *plan = malloc(sizeof(*plan));
+	char directory[256], capture[300];
+
+	xk_assert(plan != NULL);
+	shared->seed = seed;
+	alarm(SWARM_REAL_TIME);
+	plan_make(plan, seed, swarm->scenario);
+	if (swarm->options.verbose)
+		plan_print(plan);
+	fflush(stdout);
+	swarm_directory(swarm, seed, directory, sizeof(directory));
+	snprintf(capture, sizeof(capture), "%scapture.pcapng", directory);
+	run_plan(plan, keeps ? directory : swarm->directory, keeps ? capture : NULL, &shared->tally, &shared->result);
+	shared->failed = shared->result.verdict != RUN_GOOD;
+	if (swarm->options.verbose)
+		printf("hash %016" PRIx64 "\n", shared->result.hash);
+	free(plan);
+}
+
+/* Runs seeds from `first` on, until one fails. */
+static void
+swarm_run_from(struct swarm *swarm, uint64_t first, uint64_t last)
+{
+	for (uint64_t seed = first; seed <= last && !swarm->shared->failed; seed++)
+		swarm_run(swarm, seed, false);
+}
+
+/* ---- children ---- */
+
+/* What child and parent print must not come twice. 0: in the child. */
+static pid_t
+swarm_fork(bool quiet)
+{
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child < 0) {
+		perror("swarm: fork");
+		exit(OPTIONS_FAILURE);
+	}
+	if (child == 0 && quiet && freopen("/dev/null", "w", stderr) == NULL)
+		_exit(OPTIONS_FAILURE);
+	return child;
+}
+
+/* Waits for child; how it ended goes into the result, if it was not as it should be. */
+static void
+swarm_wait(struct swarm *swarm, pid_t child)
+{
+	struct swarm_shared *shared = swarm->shared;
+	struct run_result *result = &shared->result;
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		xk_assert(errno == EINTR);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return;
+	shared->failed = true;
+	result->verdict = RUN_CAUGHT;
+	if (WIFSIGNALED(status))
+		snprintf(result->why, sizeof(result->why), "%s",
+			 WTERMSIG(status) == SIGALRM ? "it has not ended in time" : strsignal(WTERMSIG(status)));
+	else
+		snprintf(result->why, sizeof(result->why), "exit status %d", WEXITSTATUS(status));
+}
+
+static void
+swarm_begin(struct swarm *swarm)
+{
+	swarm->shared->failed = false;
+	swarm->shared->seed = 0;
+}
+
+/* ---- failures ---- */
+
+static void
+swarm_make_directory(const struct swarm *swarm, uint64_t seed)
+{
+	char directory[256];
+
+	mkdir("build", 0777);
+	mkdir(swarm->options.keep, 0777);
+	swarm_directory(swarm, seed, directory, sizeof(directory));
+	mkdir(directory, 0777);
+}
+
+/* The seed again, with its files; what its tally says has been told. */
+static void
+swarm_keep(struct swarm *swarm, uint64_t seed)
+{
+	struct run_tally tally = swarm->shared->tally;
+	struct run_result result = swarm->shared->result;
+	pid_t child;
+
+	swarm_make_directory(swarm, seed);
+	child = swarm_fork(true);
+	if (child == 0) {
+		swarm_run(swarm, seed, true);
+		_exit(0);
+	}
+	swarm_wait(swarm, child);
+	swarm->shared->tally = tally;
+	if (swarm->shared->result.verdict != result.verdict || swarm->shared->result.hash != result.hash)
+		printf("  and the same seed did not do the same again\n");
+	swarm->shared->result = result;
+}
+
+static void
+swarm_tell_failure(struct swarm *swarm)
+{
+	const struct run_result *result = &swarm->shared->result;
+	struct plan *plan = malloc(sizeof(*plan));
+	uint64_t seed = swarm->shared->seed;
+	char directory[256];
+
+	xk_assert(plan != NULL);
+	plan_make(plan, seed, swarm->scenario);
+	swarm_directory(swarm, seed, directory, sizeof(directory));
+	printf("FAILED seed %" PRIu64 " (%s): %s: %s\n", seed, plan->scenario->name, run_verdict_names[result->verdict],
+	       result->why);
+	if (!swarm->options.verbose)
+		plan_print(plan);
+	swarm_keep(swarm, seed);
+	printf("  again: %s --seeds %" PRIu64 "-%" PRIu64 "%s%s%s%s --verbose\n", swarm->argv[0], seed, seed,
+	       swarm->options.scenario == NULL ? "" : " --scenario ",
+	       swarm->options.scenario == NULL ? "" : swarm->options.scenario,
+	       swarm->options.mutant == NULL ? "" : " --mutant ",
+	       swarm->options.mutant == NULL ? "" : swarm->options.mutant);
+	printf("  files: %s; to watch it, without cuts and healing:\n", directory);
+	printf("         build/xk run %snetwork.dot --link sim --seed %" PRIu64 " --until %" PRIu64 "ms\n", directory,
+	       seed, plan->end_ns / 1000000);
+	free(plan);
+}
+
+/* ---- a batch ---- */
+
+static void
+swarm_tell_drops(const struct run_tally *tally)
+{
+	printf("drop reasons never reached:");
+	for (unsigned type = 0; type < RUN_TYPES_MAX && xk_protocol_types[type] != NULL; type++) {
+		const struct xk_protocol_type *t = xk_protocol_types[type];
+		uint64_t sum = 0;
+
+		for (unsigned i = 1; i < xk_drop_count(t) && i < RUN_DROPS_MAX; i++)
+			sum += tally->drops[type][i];
+		for (unsigned i = 1; sum != 0 && i < xk_drop_count(t) && i < RUN_DROPS_MAX; i++)
+			if (tally->drops[type][i] == 0)
+				printf(" %s.%s", t->name, xk_drop_name(t, i));
+	}
+	printf("\ndropped:");
+	for (unsigned type = 0; type < RUN_TYPES_MAX && xk_protocol_types[type] != NULL; type++)
+		for (unsigned i = 1; i < xk_drop_count(xk_protocol_types[type]) && i < RUN_DROPS_MAX; i++)
+			if (tally->drops[type][i] != 0)
+				printf(" %s.%s %" PRIu64, xk_protocol_types[type]->name,
+				       xk_drop_name(xk_protocol_types[type], i), tally->drops[type][i]);
+	printf("\n");
+}
+
+/* False: a kind of fault was never injected. */
+static bool
+swarm_tell(const struct swarm *swarm, double seconds)
+{
+	const struct run_tally *tally = &swarm->shared->tally;
+	bool good = true;
+
+	printf("%" PRIu64 " runs, %u failed; %.1f s, %.0f runs per second\n", tally->runs, swarm->failures, seconds,
+	       (double)tally->runs / seconds);
+	printf("%" PRIu64 " messages sent, %" PRIu64 " received; %" PRIu64 " frames, %" PRIu64 " steps, %" PRIu64
+	       " boots, %" PRIu64 " s of virtual time; every message accounted for in %" PRIu64 " runs\n",
+	       tally->sent, tally->received, tally->frames, tally->steps, tally->boots, tally->virtual_ns / 1000000000,
+	       tally->counted);
+	printf("hash of all runs %016" PRIx64 "\n", tally->hash);
+	printf("handoffs %" PRIu64 ", fallbacks %" PRIu64 ", no_stack %" PRIu64 ", parks %" PRIu64 "\n",
+	       tally->handoffs, tally->fallbacks, tally->no_stack, tally->parks);
+	printf("faults:");
+	for (unsigned i = 0; i < PLAN_FAULTS; i++) {
+		printf(" %s %" PRIu64, plan_fault_names[i], tally->faults[i]);
+		good &= tally->faults[i] != 0 || tally->runs < SWARM_BATCH;
+	}
+	printf("%s\n", good ? "" : "\nFAILED: a kind of fault never happened");
+	swarm_tell_drops(tally);
+	return good;
+}
+
+static double
+swarm_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int
+swarm_batch(struct swarm *swarm)
+{
+	double begin = swarm_now();
+	uint64_t next = swarm->first;
+
+	while (next <= swarm->last && swarm->failures < SWARM_FAILURES_MAX) {
+		pid_t child;
+
+		swarm_begin(swarm);
+		child = swarm_fork(false);
+		if (child == 0) {
+			swarm_run_from(swarm, next, swarm->last);
+			exit(0);
+		}
+		swarm_wait(swarm, child);
+		if (!swarm->shared->failed)
+			break;
+		swarm->failures++;
+		swarm_tell_failure(swarm);
+		next = swarm->shared->seed + 1;
+	}
+	return swarm_tell(swarm, swarm_now() - begin) && swarm->failures == 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}
+
+/* ---- mutants ---- */
+
+#ifdef XK_MUTANTS
+
+/* Whether a scenario has what the mutant is in: a file of protocols/ that is no protocol's of its own is in all. */
+static bool
+swarm_concerns(const struct mutants_entry *mutant, const struct plan_scenario *scenario)
+{
+	static const char *const own[] = { "udp", "stopwait" };
+	char file[64];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		snprintf(file, sizeof(file), "protocols/%s.c", own[i]);
+		if (strcmp(mutant->files, file) == 0 && !plan_has(scenario, own[i]))
+			return false;
+	}
+	return true;
+}
+
+static void
+swarm_run_mutant(struct swarm *swarm, const struct mutants_entry *mutant)
+{
+	xk_assert(mutants_select(mutant->name));
+	for (uint64_t seed = swarm->first; seed <= swarm->last && !swarm->shared->failed; seed++) {
+		const struct plan_scenario *scenario = swarm->scenario;
+
+		if (scenario == NULL)
+			scenario = plan_of_seed(seed);
+		if (swarm_concerns(mutant, scenario))
+			swarm_run(swarm, seed, false);
+	}
+}
+
+/* Whether the mutant was found. */
+static bool
+swarm_find_mutant(struct swarm *swarm, const struct mutants_entry *mutant)
+{
+	struct swarm_shared *shared = swarm->shared;
+	double begin = swarm_now();
+	uint64_t runs = shared->tally.runs;
+	pid_t child;
+
+	swarm_begin(swarm);
+	child = swarm_fork(true);
+	if (child == 0) {
+		swarm_run_mutant(swarm, mutant);
+		_exit(0);
+	}
+	swarm_wait(swarm, child);
+	if (!shared->failed)
+		printf("NOT FOUND %s: %s (seen: %s; needs: %s)\n", mutant->name, mutant->defect, mutant->seen,
+		       mutant->needs);
+	else
+		printf("found %s: seed %" PRIu64 ", %" PRIu64 " runs, %.1f s: %s: %s\n", mutant->name, shared->seed,
+		       shared->tally.runs - runs + (shared->result.verdict == RUN_CAUGHT), swarm_now() - begin,
+		       run_verdict_names[shared->result.verdict], shared->result.why);
+	return shared->failed;
+}
+
+static int
+swarm_find_mutants(struct swarm *swarm)
+{
+	double begin = swarm_now();
+	unsigned found = 0, count = 0;
+
+	for (const struct mutants_entry *mutant = &mutants_table[1]; mutant->name != NULL; mutant++) {
+		if (swarm->options.mutant != NULL && strcmp(swarm->options.mutant, mutant->name) != 0)
+			continue;
+		count++;
+		found += swarm_find_mutant(swarm, mutant);
+	}
+	printf("%u of %u mutants found; %.1f s\n", found, count, swarm_now() - begin);
+	return found == count ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}
+
+#endif
+
+/* ---- the program ---- */
+
+static bool
+swarm_parse_seeds(struct swarm *swarm)
+{
+	char *end;
+
+	swarm->first = strtoull(swarm->options.seeds, &end, 10);
+	if (end == swarm->options.seeds || *end != '-')
+		return false;
+	swarm->last = strtoull(end + 1, &end, 10);
+	return *end == '\0' && swarm->last >= swarm->first;
+}
+
+static int
+swarm_check(struct swarm *swarm)
+{
+	if (!swarm_parse_seeds(swarm))
+		return options_misuse(&swarm_program, "--seeds: \"%s\" is not like 1-100", swarm->options.seeds);
+	if (swarm->options.scenario == NULL)
+		return 0;
+	swarm->scenario = plan_scenario_find(swarm->options.scenario);
+	return swarm->scenario != NULL
+		       ? 0
+		       : options_misuse(&swarm_program, "there is no scenario %s", swarm->options.scenario);
+}
+
+/* Only the files that run_write_files has written. */
+static void
+swarm_clean(const struct swarm *swarm)
+{
+	static const char *const files[] = { "network.dot", "a.dot", "b.dot" };
+	char path[128];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(files); i++) {
+		snprintf(path, sizeof(path), "%s%s", swarm->directory, files[i]);
+		unlink(path);
+	}
+	rmdir(swarm->directory);
+}
+
+static int
+swarm_main(struct swarm *swarm)
+{
+#ifdef XK_MUTANTS
+	if (swarm->options.mutants)
+		return swarm_find_mutants(swarm);
+	if (swarm->options.mutant != NULL && !mutants_select(swarm->options.mutant))
+		return options_misuse(&swarm_program, "there is no mutant %s", swarm->options.mutant);
+#endif
+	return swarm_batch(swarm);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct swarm swarm = { .options = { .seeds = "1-100", .keep = "build/swarm" }, .argv = argv };
+	struct options_texts operands;
+	int status = options_parse(&swarm_program, argc, argv, &swarm.options, &operands);
+
+	if (status != OPTIONS_GO)
+		return status;
+	status = swarm_check(&swarm);
+	if (status != 0)
+		return status;
+	swarm.shared = mmap(NULL, sizeof(*swarm.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	strcpy(swarm.directory, "/tmp/swarm-XXXXXX");
+	if (swarm.shared == MAP_FAILED || mkdtemp(swarm.directory) == NULL) {
+		perror("swarm");
+		return OPTIONS_FAILURE;
+	}
+	strcat(swarm.directory, "/");
+	status = swarm_main(&swarm);
+	swarm_clean(&swarm);
+	return status;
+}
