@@ -369,6 +369,8 @@ topology_says_dev(const struct xk_graph_node *node)
 	return setting != NULL && setting->type == XK_SETTING_STRING;
 }
 
+#define TOPOLOGY_TWO_PORTS "; a host on two links needs a graph with two ports, such as udptest-multihomed.dot"
+
 /* In the order in which they are built. Ports of a type without `dev` are not known to stand on anything. */
 static void
 topology_check_devices(struct topology_load *load, const struct xk_topology_host *host)
@@ -388,8 +390,9 @@ topology_check_devices(struct topology_load *load, const struct xk_topology_host
 	for (unsigned i = 0; i < host->device_count && !ports.wrong; i++)
 		if (ports.used[i] == NULL)
 			attributes_refuse(&load->check, host->devices[i].line,
-					  "no port in the graph of host %s stands on its device \"%.80s\"", host->name,
-					  host->devices[i].name);
+					  "no port in the graph of host %s stands on its device \"%.80s\"%s",
+					  host->name, host->devices[i].name,
+					  host->device_count == 1 ? "" : TOPOLOGY_TWO_PORTS);
 }
 
 void

@@ -38,11 +38,11 @@ port_init(struct xk_protocol *self)
 
 	port->port = xk_kernel_find_port(self->kernel, port->dev);
 	if (port->port == NULL) {
-		xk_trace(self, XK_TRACE_ERRORS, "there is no port called %s", port->dev);
+		xk_trace(self, XK_TRACE_NONE, "there is no port called %s", port->dev);
 		return -ENODEV;
 	}
 	if (port->port->receiver != NULL) {
-		xk_trace(self, XK_TRACE_ERRORS, "port %s has another protocol on it already", port->dev);
+		xk_trace(self, XK_TRACE_NONE, "port %s has another protocol on it already", port->dev);
 		return -EBUSY;
 	}
 	return 0;

@@ -19,6 +19,8 @@
  *               old_incarnation is none: a message of a boot that is over, up the session of its own time, after one of a
  *               later boot. After streams were forgotten (`senders`) none begins in its middle.
  * Settings:     peers, fanout, pattern, port, local, rate, count, size_min, size_max, start, stop, promise, senders
+ * Hosts:        a host on several links has an address on each. It sends under that of the session, expects messages to
+ *               that of the session they come up, and sends to none of its own.
  * Sending:      one event for all. The peers' sessions are opened by a shepherd of its own, which may wait for ARP; messages
  *               go to those that are open. At rate=0 it sends until the protocol below refuses, and again after 1 ms. What
  *               is refused is not sent again. Hosts with the same settings begin at different times within 1/rate.
@@ -54,6 +56,16 @@ enum {
 
 /* ---- opening: a shepherd that may wait ---- */
 
+uint32_t
+traffic_own_host(const struct traffic *t, struct xk_session *s)
+{
+	uint64_t host;
+
+	if (xk_control(s, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host))
+		return (uint32_t)host;
+	return t->host_count == 0 ? 0 : t->hosts[0];
+}
+
 /* 0 or -errno. */
 static int
 traffic_open(struct traffic *t, struct traffic_peer *peer)
@@ -72,6 +84,7 @@ traffic_open(struct traffic *t, struct traffic_peer *peer)
 		return err;
 	if (xk_control(s, XK_GET_MAX_PACKET, &peer->max_packet, sizeof(peer->max_packet)) < 0)
 		peer->max_packet = XK_TRAFFIC_SIZE_MAX;
+	peer->own = traffic_own_host(t, s);
 	xk_count(self, TRAFFIC_OPENED);
 	atomic_store_explicit(&peer->closed, false, memory_order_relaxed);
 	atomic_store_explicit(&peer->session, s, memory_order_release);
@@ -176,11 +189,12 @@ static bool
 traffic_send(struct traffic *t)
 {
 	struct traffic_peer *peer = traffic_choose(t);
-	struct traffic_header h = { .incarnation = t->incarnation, .source = t->host };
+	struct traffic_header h = { .incarnation = t->incarnation };
 	struct xk_msg *m;
 
 	if (peer == NULL)
 		return false;
+	h.source = peer->own;
 	h.destination = peer->host;
 	h.stream = peer->stream;
 	h.position = peer->position;
@@ -254,6 +268,15 @@ traffic_range_parse(char *text, struct traffic_range *range)
 	return dash == NULL || (xk_host_parse(dash + 1, &range->last) && range->last >= range->first);
 }
 
+static bool
+traffic_is_own(const struct traffic *t, uint32_t host)
+{
+	for (unsigned i = 0; i < t->host_count; i++)
+		if (t->hosts[i] == host)
+			return true;
+	return false;
+}
+
 /* Calls add(t, host) for every host of the setting `peers` but this one. 0, -EINVAL, -ENOMEM. */
 static int
 traffic_for_each_peer(struct traffic *t, void (*add)(struct traffic *t, uint32_t host))
@@ -271,7 +294,7 @@ traffic_for_each_peer(struct traffic *t, void (*add)(struct traffic *t, uint32_t
 		}
 		hosts += range.last - range.first + 1;
 		for (uint64_t host = range.first; host <= range.last; host++)
-			if (host != t->host)
+			if (!traffic_is_own(t, (uint32_t)host))
 				add(t, (uint32_t)host);
 	}
 	free(copy);
@@ -352,14 +375,28 @@ traffic_read_settings(struct traffic *t)
 	return 0;
 }
 
+/* All addresses where a vnet is below, which has them; otherwise the one that there is. */
+static void
+traffic_ask_hosts(struct traffic *t)
+{
+	struct xk_protocol *lower = xk_lower(&t->protocol, 0);
+	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	int len = xk_control_protocol(lower, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces));
+	uint64_t host;
+
+	for (unsigned i = 0; len > 0 && i < (unsigned)len / sizeof(interfaces[0]); i++)
+		t->hosts[t->host_count++] = interfaces[i].host;
+	if (t->host_count == 0 && xk_control_protocol(lower, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host))
+		t->hosts[t->host_count++] = (uint32_t)host;
+}
+
 static void
 traffic_be_somebody(struct traffic *t)
 {
 	struct xk_protocol *self = &t->protocol;
-	uint64_t host = 0, boots = xk_boots(self);
+	uint64_t boots = xk_boots(self);
 
-	if (xk_control_protocol(xk_lower(self, 0), XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host))
-		t->host = (uint32_t)host;
+	traffic_ask_hosts(t);
 	t->incarnation = xk_random(self) >> 16 | boots << 48;
 	xk_chance_init(&t->chance, xk_random(self), 0);
 }
@@ -424,7 +461,7 @@ xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *r
 
 	memset(report, 0, sizeof(*report));
 	report->incarnation = t->incarnation;
-	report->host = t->host;
+	report->host = t->host_count == 0 ? 0 : t->hosts[0];
 	report->finished = traffic_is_finished(t, xk_now_ns(traffic));
 	report->peers = t->peer_count;
 	for (unsigned i = 0; i < t->stream_max; i++)

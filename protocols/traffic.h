@@ -1,7 +1,8 @@
 /*
  * traffic.h - what a program can ask of a traffic instance: what it has sent, what has come, and what was wrong with it.
  *
- * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Everything here is for when
+ * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Streams are numbered for
+ * each address that they go to. Everything here is for when
  * nothing of the kernel runs: in a simulated world, between its steps.
  */
 #ifndef XK_TRAFFIC_H
@@ -21,7 +22,7 @@ extern const struct xk_protocol_type xk_type_traffic;
 
 struct xk_traffic_report {
 	uint64_t incarnation;        /* of this boot */
-	uint32_t host;               /* 0: not known */
+	uint32_t host;               /* its first address; 0: not known */
 	bool finished;               /* it sends no more: `count` is reached, `stop` has come, or there are no peers */
 	unsigned peers, senders;     /* how many there are to ask for */
 	uint64_t sent;               /* messages that the protocol below has accepted */
@@ -43,6 +44,7 @@ struct xk_traffic_peer {
 /* A stream that has come in. */
 struct xk_traffic_sender {
 	uint32_t host;
+	uint32_t to; /* which address of this host */
 	uint32_t stream;
 	uint64_t incarnation;
 	uint32_t first, highest; /* positions: of what came first, and the highest */

@@ -44,9 +44,9 @@ traffic_check_fault(struct traffic *t, enum traffic_counter fault, const struct 
 }
 
 static uint16_t *
-traffic_check_bucket(struct traffic *t, uint64_t incarnation, uint32_t source, uint32_t stream)
+traffic_check_bucket(struct traffic *t, uint64_t incarnation, uint32_t source, uint32_t destination, uint32_t stream)
 {
-	uint64_t hash = traffic_mix(traffic_mix(incarnation, source), stream);
+	uint64_t hash = traffic_mix(traffic_mix(incarnation, source), (uint64_t)destination << 32 | stream);
 
 	return &t->buckets[(hash >> 32) & t->bucket_mask];
 }
@@ -54,12 +54,13 @@ traffic_check_bucket(struct traffic *t, uint64_t incarnation, uint32_t source, u
 static struct traffic_stream *
 traffic_check_find(struct traffic *t, const struct traffic_header *h)
 {
-	uint16_t i = *traffic_check_bucket(t, h->incarnation, h->source, h->stream);
+	uint16_t i = *traffic_check_bucket(t, h->incarnation, h->source, h->destination, h->stream);
 
 	while (i != TRAFFIC_CHECK_NOBODY) {
 		struct traffic_stream *s = &t->streams[i];
 
-		if (s->incarnation == h->incarnation && s->source == h->source && s->stream == h->stream)
+		if (s->incarnation == h->incarnation && s->source == h->source && s->destination == h->destination &&
+		    s->stream == h->stream)
 			return s;
 		i = s->next;
 	}
@@ -69,7 +70,8 @@ traffic_check_find(struct traffic *t, const struct traffic_header *h)
 static void
 traffic_check_forget(struct traffic *t, struct traffic_stream *s)
 {
-	uint16_t *at = traffic_check_bucket(t, s->incarnation, s->source, s->stream), i = (uint16_t)(s - t->streams);
+	uint16_t *at = traffic_check_bucket(t, s->incarnation, s->source, s->destination, s->stream);
+	uint16_t i = (uint16_t)(s - t->streams);
 
 	while (*at != i)
 		at = &t->streams[*at].next;
@@ -123,11 +125,12 @@ static struct traffic_stream *
 traffic_check_begin_stream(struct traffic *t, const struct traffic_header *h)
 {
 	struct traffic_stream *s = traffic_check_make_room(t);
-	uint16_t *bucket = traffic_check_bucket(t, h->incarnation, h->source, h->stream);
+	uint16_t *bucket = traffic_check_bucket(t, h->incarnation, h->source, h->destination, h->stream);
 
 	*s = (struct traffic_stream){
 		.incarnation = h->incarnation,
 		.source = h->source,
+		.destination = h->destination,
 		.stream = h->stream,
 		.first = h->position,
 		.highest = h->position,
@@ -188,12 +191,13 @@ traffic_check_place(struct traffic *t, struct traffic_stream *s, const struct tr
 	s->highest = h->position;
 }
 
+/* h has come up lls, on which this host is `own`; 0: not known. */
 static void
-traffic_check_receive(struct traffic *t, const struct xk_session *lls, const struct traffic_header *h)
+traffic_check_receive(struct traffic *t, const struct xk_session *lls, uint32_t own, const struct traffic_header *h)
 {
 	struct traffic_stream *s;
 
-	if (t->host != 0 && h->destination != t->host) {
+	if (own != 0 && h->destination != own) {
 		traffic_check_fault(t, TRAFFIC_MISDIRECTED, h);
 		return;
 	}
@@ -218,6 +222,7 @@ traffic_check_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 	struct traffic *t = traffic_of(self);
 	const uint8_t *p = xk_msg_peek(&m, XK_TRAFFIC_SIZE_MIN);
 	struct traffic_header h;
+	uint32_t own;
 	bool good;
 
 	if (p == NULL && xk_msg_len(m) >= XK_TRAFFIC_SIZE_MIN) {
@@ -226,9 +231,10 @@ traffic_check_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 	}
 	good = p != NULL && traffic_message_parse(&h, m, p);
 	xk_msg_free(m);
+	own = traffic_own_host(t, lls);
 	xk_lock(&t->lock);
 	if (good)
-		traffic_check_receive(t, lls, &h);
+		traffic_check_receive(t, lls, own, &h);
 	else
 		traffic_check_fault(t, TRAFFIC_CORRUPT, NULL);
 	xk_unlock(&t->lock);
@@ -291,6 +297,7 @@ xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *
 			continue;
 		senders[count++] = (struct xk_traffic_sender){
 			.host = s->source,
+			.to = s->destination,
 			.stream = s->stream,
 			.incarnation = s->incarnation,
 			.first = s->first,

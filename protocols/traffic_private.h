@@ -6,6 +6,7 @@
 #define XK_TRAFFIC_PRIVATE_H
 
 #include "protocols/traffic.h"
+#include "protocols/vnet.h"
 #include "xkernel/chance.h"
 #include "xkernel/event.h"
 
@@ -44,6 +45,7 @@ struct traffic_peer {
 	_Atomic(struct xk_session *) session; /* NULL: none */
 	_Atomic bool closed;                  /* by the protocol below */
 	uint32_t host;
+	uint32_t own; /* this host's address on the session */
 	uint32_t stream, position;
 	uint32_t max_packet;
 	uint64_t accepted, unsent;
@@ -55,7 +57,7 @@ struct traffic_stream {
 	uint64_t window; /* bit i: the position i below the highest has come */
 	uint64_t received, duplicates;
 	const struct xk_session *lls; /* that it came up last, to compare; NULL: that one is over */
-	uint32_t source, stream;
+	uint32_t source, destination, stream;
 	uint32_t first, highest;
 	uint16_t next; /* in its bucket */
 	bool taken, used, old;
@@ -68,8 +70,9 @@ struct traffic {
 	uint64_t fanout, port, local, rate, count, size_min, size_max, start_ns, stop_ns, stream_max;
 
 	enum traffic_promise promise;
-	bool random; /* pattern */
-	uint32_t host;
+	bool random;                        /* pattern */
+	uint32_t hosts[XK_VNET_INTERFACES]; /* the addresses of this host */
+	unsigned host_count;
 	uint64_t incarnation;
 	/* sending */
 	struct xk_event event;
@@ -94,6 +97,11 @@ traffic_of(const struct xk_protocol *self)
 {
 	return (struct traffic *)self;
 }
+
+/* ---- traffic.c ---- */
+
+/* The address that this host has on session s; 0: not known. No lock is held. */
+uint32_t traffic_own_host(const struct traffic *t, struct xk_session *s);
 
 /* ---- traffic_message.c ---- */
 

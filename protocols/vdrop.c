@@ -79,7 +79,7 @@ vdrop_make_ways(struct vdrop *vdrop)
 	vdrop->ways[XK_WAY_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
 	vdrop->ways[XK_WAY_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
 	if (!vdrop->ways[XK_WAY_UP].faulty && !vdrop->ways[XK_WAY_DOWN].faulty) {
-		xk_trace(&vdrop->virtual.protocol, XK_TRACE_ERRORS, "direction is up, down or both, not \"%.80s\"",
+		xk_trace(&vdrop->virtual.protocol, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"",
 			 vdrop->direction);
 		return -EINVAL;
 	}

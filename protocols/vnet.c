@@ -121,7 +121,7 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	int status;
 
 	if (!vnet_is_host_address(network)) {
-		xk_trace(&vnet->protocol, XK_TRACE_ERRORS, "interface %u has no address, or one of no host", index + 1);
+		xk_trace(&vnet->protocol, XK_TRACE_NONE, "interface %u has no address, or one of no host", index + 1);
 		return -EADDRNOTAVAIL;
 	}
 	status = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
@@ -158,7 +158,7 @@ vnet_init(struct xk_protocol *self)
 
 	vnet->interface_count = self->lower_count / VNET_ROLES;
 	if (vnet->interface_count == 0 || vnet->interface_count > XK_VNET_INTERFACES) {
-		xk_trace(self, XK_TRACE_ERRORS, "%u interfaces, at most %d are possible", vnet->interface_count,
+		xk_trace(self, XK_TRACE_NONE, "%u interfaces, at most %d are possible", vnet->interface_count,
 			 XK_VNET_INTERFACES);
 		return -EINVAL;
 	}

@@ -48,7 +48,7 @@ struct host_options {
 	bool yields, trace;
 	/* of --link sim */
 	uint64_t seed;
-	/* Names of presets: what the link is like, what things cost on a host; NULL: ethernet10, decstation. */
+	/* A preset: what the link is like; and what things cost on a host, for xk_sim_costs_parse. */
 	const char *preset, *costs;
 };
 

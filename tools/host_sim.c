@@ -10,8 +10,6 @@
 #include "tools/host_private.h"
 
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
-#define HOST_PRESET "ethernet10"
-#define HOST_COSTS "decstation"
 
 struct host_world {
 	struct xk_sim *sim;
@@ -45,8 +43,7 @@ static int
 host_world_links(struct host_world *world, struct host hosts[2])
 {
 	const struct host_options *options = &hosts[0].options;
-	const char *name = options->preset == NULL ? HOST_PRESET : options->preset;
-	const struct sim_link_preset *preset = sim_link_preset_find(name);
+	const struct sim_link_preset *preset = sim_link_preset_find(options->preset);
 
 	for (unsigned i = 0; i < hosts[0].port_count; i++) {
 		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i], &preset->config);
@@ -59,13 +56,13 @@ host_world_links(struct host_world *world, struct host hosts[2])
 static int
 host_world_add(struct host_world *world, struct host *host, unsigned end)
 {
-	const char *costs = host->options.costs == NULL ? HOST_COSTS : host->options.costs;
-	struct xk_sim_host_config config = { .name = host->options.name,
-					     .costs = xk_sim_costs_find(costs)->costs,
-					     .boot = host_boot,
-					     .context = host };
-	struct xk_sim_host *sim_host = xk_sim_host_new(world->sim, &config);
+	struct xk_sim_host_config config = { .name = host->options.name, .boot = host_boot, .context = host };
+	struct xk_sim_host *sim_host;
+	char why[XK_SIM_COSTS_WHY];
 
+	if (xk_sim_costs_parse(host->options.costs, &config.costs, why, sizeof(why)) != 0)
+		return host_fail(host, "costs", why);
+	sim_host = xk_sim_host_new(world->sim, &config);
 	if (sim_host == NULL)
 		return host_fail(host, "the simulated host", strerror(ENOMEM));
 	world->hosts[end] = sim_host;

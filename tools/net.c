@@ -260,6 +260,7 @@ net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 
 	net->trace = trace;
 	net->traces = traces;
+	xk_sim_expect(net->topology->host_count);
 	net->sim = xk_sim_new(seed);
 	if (net->sim == NULL)
 		return net_fail(net, "the simulated world", strerror(ENOMEM));
@@ -290,14 +291,29 @@ net_heal(struct net *net)
 	}
 }
 
+/* Whether a host that ends here has lost buffers. */
+static bool
+net_end_hosts(struct net *net)
+{
+	bool lost = false;
+
+	for (unsigned i = 0; net->sim != NULL && i < net->topology->host_count; i++) {
+		unsigned left = net->hosts[i].sim == NULL ? 0 : xk_sim_crash(net->hosts[i].sim);
+
+		if (left > 0)
+			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
+				net->hosts[i].topology->name, left);
+		lost |= left > 0;
+	}
+	return lost;
+}
+
 int
 net_close(struct net *net)
 {
-	unsigned left = xk_sim_free(net->sim);
-	bool failed = net->failed || left > 0;
+	bool failed = net_end_hosts(net) || net->failed;
 
-	if (left > 0)
-		fprintf(stderr, "%s: %u buffers have not come back\n", net->program, left);
+	failed |= xk_sim_free(net->sim) > 0;
 	free(net->hosts);
 	free(net->links);
 	xk_topology_free(net->topology);

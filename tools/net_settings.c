@@ -13,11 +13,11 @@ enum {
 	NET_BUFFERS_MAX = 1 << 24,
 };
 
-/* Of costs, and of the times at which hosts crash and boot: sums of them stay far below 2^64. */
-#define NET_COST_MAX (60 * UINT64_C(1000000000))
+/* Of the times at which hosts crash and boot: sums of them stay far below 2^64. */
 #define NET_TIME_MAX (1000000 * UINT64_C(1000000000))
 
 #define NET_SETTING(name, type, field) name, XK_SETTING_##type, offsetof(struct net_host_settings, field), NULL
+#define NET_COST(name, help) { NET_SETTING(#name, TIME, costs.name##_ns), help, 0, XK_SIM_COST_MAX },
 
 const struct xk_setting net_host_settings[] = {
 	{ NET_SETTING("mode", STRING, mode_name), "regular or ipp (default): who carries arriving messages up", 0, 0 },
@@ -27,16 +27,9 @@ const struct xk_setting net_host_settings[] = {
 	  NET_BUFFERS_MAX },
 	{ NET_SETTING("costs", STRING, costs_name), "what things take on this host: none (default), decstation, modern",
 	  0, 0 },
-	{ NET_SETTING("interrupt", TIME, costs.interrupt_ns), "the driver begins, having slept", 0, NET_COST_MAX },
-	{ NET_SETTING("frame_in", TIME, costs.frame_in_ns), "the driver takes a frame from the device", 0,
-	  NET_COST_MAX },
-	{ NET_SETTING("frame_out", TIME, costs.frame_out_ns), "a frame is given to the device", 0, NET_COST_MAX },
-	{ NET_SETTING("stack_start", TIME, costs.stack_start_ns), "ipp: a detachable stack for a frame", 0,
-	  NET_COST_MAX },
-	{ NET_SETTING("stack_switch", TIME, costs.stack_switch_ns), "ipp: it leaves the driver at a handoff", 0,
-	  NET_COST_MAX },
-	{ NET_SETTING("thread_switch", TIME, costs.thread_switch_ns), "a thread that has waited goes on", 0,
-	  NET_COST_MAX },
+	/* clang-format off */
+	XK_SIM_COSTS(NET_COST)
+	/* clang-format on */
 	{ NET_SETTING("start", TIME, start_ns), "when the host is booted; 0s", 0, NET_TIME_MAX },
 	{ NET_SETTING("stagger", TIME, stagger_ns), "so much later for each host that is written before it; 0s", 0,
 	  NET_TIME_MAX / XK_TOPOLOGY_HOSTS_MAX },
@@ -105,17 +98,10 @@ net_host_mode(struct net_host_check *check)
 static void
 net_host_costs(struct net_host_check *check)
 {
-	const struct xk_sim_costs_preset *preset = xk_sim_costs_find(check->settings->costs_name);
-	char list[256] = "";
-	size_t used = 0;
+	char why[XK_SIM_COSTS_WHY];
 
-	if (preset != NULL) {
-		check->settings->costs = preset->costs;
-		return;
-	}
-	for (preset = xk_sim_costs_presets(); preset->name != NULL && used < sizeof(list); preset++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used == 0 ? "" : ", ", preset->name);
-	net_host_refuse(check, "costs", "expected one of %s", list);
+	if (xk_sim_costs_parse(check->settings->costs_name, &check->settings->costs, why, sizeof(why)) != 0)
+		net_host_refuse(check, "costs", "%s", why);
 }
 
 /* "1s,5s" */

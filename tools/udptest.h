@@ -16,7 +16,8 @@
 enum { UDPTEST_DRIVER_ABSENT = 3 };
 
 struct udptest_options {
-	const char *graph, *link, *client, *json, *pcap, *end, *preset, *costs;
+	const char *graph, *link, *client, *json, *pcap, *end;
+	const char *preset, *costs; /* once complete: NULL but for simulated links */
 	struct options_texts sets;
 	struct options_numbers modes, handoffs, threads, cores, sizes;
 	unsigned driver; /* UDPTEST_DRIVER_ABSENT: not given */
@@ -51,6 +52,7 @@ struct udptest_end {
 	/* of a run; the callbacks write and then tell `woken` */
 	int woken;
 	struct histogram *rtt;
+	uint64_t all_losses; /* of all runs, as far as they were told of */
 	_Atomic uint64_t moves, losses, waited_ns;
 	_Atomic bool done;
 	struct xk_udptest_result result;

@@ -13,7 +13,6 @@
 #include "tools/udptest.h"
 
 enum {
-	UDPTEST_LOSSES_SHOWN = 20,
 	UDPTEST_STILL_S = 60, /* without a round trip or a loss: the engine stands still */
 };
 
@@ -57,18 +56,16 @@ udptest_finished(void *argument, const struct xk_udptest_result *result)
 	udptest_wake(end);
 }
 
-/* One line for each loss, until there are too many. */
+/* The first loss is told at once; how many there were, at the end. */
 static uint64_t
 udptest_report_losses(struct udptest_end *end, uint64_t reported)
 {
 	uint64_t losses = atomic_load_explicit(&end->losses, memory_order_acquire);
 	uint64_t ms = atomic_load_explicit(&end->waited_ns, memory_order_relaxed) / 1000000;
 
-	for (; reported < losses; reported++)
-		if (reported < UDPTEST_LOSSES_SHOWN)
-			fprintf(stderr, "udptest: a message was lost: no echo within %" PRIu64 " ms; going on\n", ms);
-		else if (reported == UDPTEST_LOSSES_SHOWN)
-			fprintf(stderr, "udptest: more messages were lost; they are counted\n");
+	if (losses > reported && end->all_losses == 0)
+		fprintf(stderr, "udptest: a message was lost: no echo within %" PRIu64 " ms; going on\n", ms);
+	end->all_losses += losses - reported;
 	return losses;
 }
 
@@ -271,6 +268,9 @@ udptest_end_close(struct udptest_end *end)
 {
 	int status = host_close(&end->host);
 
+	if (end->all_losses > 1)
+		fprintf(stderr, "udptest: %" PRIu64 " messages were lost in all, those of the warm-up among them\n",
+			end->all_losses);
 	if (end->woken >= 0)
 		close(end->woken);
 	return status;

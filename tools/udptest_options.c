@@ -10,6 +10,9 @@ enum {
 	UDPTEST_CORES_MAX = 1023,
 };
 
+#define UDPTEST_PRESET "ethernet10"
+#define UDPTEST_COSTS "decstation"
+
 const char *const udptest_modes[] = { "regular", "ipp", NULL };
 const char *const udptest_drivers[] = { "poll", "interrupt", "adaptive", NULL };
 static const char *const udptest_handoffs[] = { "none", "client", "server", "both", NULL };
@@ -105,8 +108,9 @@ static const struct options_option udptest_table[] = {
 	{ .name = "costs",
 	  .kind = OPTIONS_TEXT,
 	  .offset = UDPTEST_AT(costs),
-	  .argument = "NAME",
-	  .help = "of --link sim: what threads and stacks cost (decstation)" },
+	  .argument = "COSTS",
+	  .help = "of --link sim: what threads and stacks cost (decstation):\n"
+		  "a name, and what is otherwise: modern,thread_switch=5us" },
 	{ .name = "trace",
 	  .kind = OPTIONS_FLAG,
 	  .offset = UDPTEST_AT(trace),
@@ -125,7 +129,8 @@ static const struct options_option udptest_table[] = {
 	  .kind = OPTIONS_TEXT,
 	  .offset = UDPTEST_AT(pcap),
 	  .argument = "FILE",
-	  .help = "write what crossed the port (not available in this build)" },
+	  .help = "write what crossed the port (not available in this build;\n"
+		  "xk run NETWORK --link sim has it)" },
 	{ .name = "control", .kind = OPTIONS_NUMBER, .offset = UDPTEST_AT(control), .min = 1, .max = INT32_MAX },
 	{ .name = "end", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(end) },
 	{ .name = NULL },
@@ -197,16 +202,22 @@ udptest_check_ends(const struct udptest_options *options)
 }
 
 static bool
-udptest_check_simulated(const struct udptest_options *options, const struct host_link *link)
+udptest_check_simulated(struct udptest_options *options, const struct host_link *link)
 {
+	struct xk_sim_costs costs;
+	char why[XK_SIM_COSTS_WHY];
+
+	if (link->simulated && options->preset == NULL)
+		options->preset = UDPTEST_PRESET;
+	if (link->simulated && options->costs == NULL)
+		options->costs = UDPTEST_COSTS;
 	if (!link->simulated && (options->preset != NULL || options->costs != NULL))
 		options_misuse(&udptest_program, "--preset and --costs are of --link sim");
 	else if (options->preset != NULL && sim_link_preset_find(options->preset) == NULL)
 		options_misuse(&udptest_program, "--preset: there is no link \"%s\"; docs/links.md lists them",
 			       options->preset);
-	else if (options->costs != NULL && xk_sim_costs_find(options->costs) == NULL)
-		options_misuse(&udptest_program, "--costs: there is no \"%s\"; there are: none, decstation, modern",
-			       options->costs);
+	else if (options->costs != NULL && xk_sim_costs_parse(options->costs, &costs, why, sizeof(why)) != 0)
+		options_misuse(&udptest_program, "--costs %s: %s", options->costs, why);
 	else
 		return true;
 	return false;
@@ -227,7 +238,9 @@ udptest_complete(struct udptest_options *options, const struct host_link **link)
 	if (options->compiled)
 		return options_misuse(&udptest_program, "--compiled is not available in this build");
 	if (options->pcap != NULL)
-		return options_misuse(&udptest_program, "--pcap is not available in this build");
+		return options_misuse(
+			&udptest_program,
+			"--pcap is not available in this build; \"xk run NETWORK --link sim --pcap FILE\" has it");
 	if (!udptest_check_ends(options) || !udptest_check_cores(options) ||
 	    !host_sets_are_good(&udptest_program, &options->sets))
 		return OPTIONS_MISUSE;

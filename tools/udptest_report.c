@@ -112,6 +112,11 @@ udptest_json_begin(const struct udptest_job *job, struct json *json)
 	json_uint(json, NULL, o->cores.value[PAIR_CLIENT]);
 	json_uint(json, NULL, o->cores.value[PAIR_SERVER]);
 	json_close(json);
+	if (o->preset != NULL) {
+		json_string(json, "preset", o->preset);
+		json_string(json, "costs", o->costs);
+		json_uint(json, "seed", o->seed);
+	}
 	machine_json(&job->machine, json, "machine");
 }
 
@@ -203,14 +208,26 @@ udptest_handoff_text(const struct udptest_run *run)
 	return run->setup.mode == XK_REGULAR ? "-" : udptest_handoff_names[run->setup.handoff];
 }
 
+/* Of simulated hosts the times are the model's, whatever the machine. */
 static void
-udptest_print_runs(const struct udptest_job *job, FILE *out)
+udptest_print_head(const struct udptest_job *job, FILE *out)
 {
 	const struct udptest_options *o = job->options;
 
-	fprintf(out, "Round trips over %s, driver %s, client on core %" PRIu64 ", server on core %" PRIu64 "%s\n\n",
-		o->link, udptest_drivers[o->driver], o->cores.value[PAIR_CLIENT], o->cores.value[PAIR_SERVER],
-		job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
+	if (o->preset != NULL)
+		fprintf(out, "Round trips over sim: %s, costs %s, seed %" PRIu64 ", driver %s\n\n", o->preset, o->costs,
+			o->seed, udptest_drivers[o->driver]);
+	else
+		fprintf(out,
+			"Round trips over %s, driver %s, client on core %" PRIu64 ", server on core %" PRIu64 "%s\n\n",
+			o->link, udptest_drivers[o->driver], o->cores.value[PAIR_CLIENT], o->cores.value[PAIR_SERVER],
+			job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
+}
+
+static void
+udptest_print_runs(const struct udptest_job *job, FILE *out)
+{
+	udptest_print_head(job, out);
 	fprintf(out, "                                  round trip, us               context switches\n");
 	fprintf(out, "   bytes  mode     threads handoff      median       90 %%       99 %%   per datagram   lost\n");
 	for (unsigned i = 0; i < job->run_count; i++) {
@@ -279,7 +296,7 @@ udptest_print_machine(const struct udptest_job *job, FILE *out)
 {
 	const struct machine *machine = &job->machine;
 
-	if (machine->line_ns[0] != 0 && machine->line_ns[1] != 0)
+	if (job->options->preset == NULL && machine->line_ns[0] != 0 && machine->line_ns[1] != 0)
 		fprintf(out,
 			"A cache line takes %" PRIu64 " ns between the two cores and back before, %" PRIu64
 			" ns after; figures across\ncores move with it.\n",

@@ -10,7 +10,7 @@
 #include "xkernel/kernel.h"
 #include "xkernel/stack.h"
 
-enum { XK_TRANSMIT_QUEUE = 256 };
+enum { XK_TRANSMIT_QUEUE = 128 };
 
 struct xk_wheel;
 

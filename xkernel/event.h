@@ -47,8 +47,8 @@ struct xk_event {
 void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
 
 /*
- * Fires after delay_us at the earliest; a pending event is moved. An event may schedule itself from its handler.
- * Delay 0: at the next turn.
+ * Fires after delay_us at the earliest, counted from the microsecond that has begun; a pending event is moved. An event
+ * may schedule itself from its handler. Delay 0: at the next turn.
  */
 void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 

@@ -2,8 +2,8 @@
  * fiber.h - what a platform's own threads are made of (platform.h, struct xk_thread_ops): stacks that take turns on one
  * thread of the operating system. For platforms; protocols do not include it.
  *
- * A fiber runs code of the kernel, which may be on a detachable stack when it waits: xk_fiber_rest leaves whatever stack
- * is running, and remembers who xk_self is.
+ * A fiber runs code of the kernel, which may be on a detachable stack when it waits: xk_fiber_rest leaves whatever
+ * stack is running, and remembers who xk_self is.
  */
 #ifndef XK_FIBER_H
 #define XK_FIBER_H

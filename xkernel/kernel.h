@@ -132,10 +132,4 @@ struct xk_kernel_stats {
 
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 
-/*
- * For who runs many kernels in turn: where the memory lies that every turn of kernel's driver touches, a line of the cache
- * each, at most max of them. Returns how many. Once it was started; good until it is freed.
- */
-unsigned xk_kernel_lines(const struct xk_kernel *kernel, const void **lines, unsigned max);
-
 #endif

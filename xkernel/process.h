@@ -78,7 +78,10 @@ xk_self_head(void)
  */
 int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 
-/* Waits at least delay_us. A shepherd; may wait. 0, or as xk_semaphore_wait where it could not wait. */
+/*
+ * Waits at least delay_us, counted from the microsecond that has begun. A shepherd; may wait. 0, or as xk_semaphore_wait
+ * where it could not wait.
+ */
 int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
 /* Counting semaphore. It belongs to a protocol, whose `implicit` and `resume` in the graph say how its waiters wait. */

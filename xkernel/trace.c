@@ -42,15 +42,27 @@ trace_place(char *text, size_t len)
 		snprintf(text, len, "%s %u", kinds[self->runner->kind], self->runner->number);
 }
 
+/* Seconds: to the nanosecond where time is virtual, since what happens there is exact. */
+static void
+trace_time(struct xk_platform *platform, char *text, size_t len)
+{
+	uint64_t now_ns = platform->ops->now_ns(platform);
+	unsigned long long s = now_ns / 1000000000, ns = now_ns % 1000000000;
+
+	if (platform->virtual_time)
+		snprintf(text, len, "%6llu.%09llu", s, ns);
+	else
+		snprintf(text, len, "%6llu.%06llu", s, ns / 1000);
+}
+
 static void
 trace_line(struct xk_kernel *kernel, const char *text)
 {
-	uint64_t now_ns = kernel->platform->ops->now_ns(kernel->platform);
 	FILE *out = kernel->config.trace == NULL ? stderr : kernel->config.trace;
-	char line[TRACE_LINE + 80];
+	char time[48], line[TRACE_LINE + 80];
 
-	snprintf(line, sizeof(line), "%6llu.%06llu %s %s\n", (unsigned long long)(now_ns / 1000000000),
-		 (unsigned long long)(now_ns / 1000 % 1000000), kernel->config.name, text);
+	trace_time(kernel->platform, time, sizeof(time));
+	snprintf(line, sizeof(line), "%s %s %s\n", time, kernel->config.name, text);
 	fputs(line, out);
 }
 

@@ -7,9 +7,15 @@
  *
  * modern: a virtual machine of 2026, one core, by `udptest --cores 0,0`: what a wake-up and the switch to a thread cost.
  */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "platform/sim/sim.h"
+#include "xkernel/protocol.h"
+
+enum { COSTS_TEXT = 256 };
 
 static const struct xk_sim_costs_preset costs_presets[] = {
 	{ "none", "nothing takes time", { 0 } },
@@ -41,4 +47,86 @@ xk_sim_costs_find(const char *name)
 	while (preset->name != NULL && strcmp(preset->name, name) != 0)
 		preset++;
 	return preset->name == NULL ? NULL : preset;
+}
+
+#define COSTS_SETTING(name, help)                                                                                      \
+	{ #name, XK_SETTING_TIME, offsetof(struct xk_sim_costs, name##_ns), NULL, help, 0, XK_SIM_COST_MAX },
+
+static const struct xk_setting costs_settings[] = { XK_SIM_COSTS(COSTS_SETTING){ .name = NULL } };
+
+/* ---- as text ---- */
+
+/* "none, decstation, modern" */
+static void
+costs_expect_preset(char *why, size_t room)
+{
+	size_t used = (size_t)snprintf(why, room, "expected one of ");
+
+	for (unsigned i = 0; costs_presets[i].name != NULL && used < room; i++)
+		used += (size_t)snprintf(why + used, room - used, "%s%s", i == 0 ? "" : ", ", costs_presets[i].name);
+}
+
+static void
+costs_expect_cost(const char *word, char *why, size_t room)
+{
+	size_t used = (size_t)snprintf(why, room, "\"%.40s\": expected NAME=TIME, NAME one of ", word);
+
+	for (unsigned i = 0; costs_settings[i].name != NULL && used < room; i++)
+		used += (size_t)snprintf(why + used, room - used, "%s%s", i == 0 ? "" : ", ", costs_settings[i].name);
+}
+
+/* "thread_switch=5us" */
+static int
+costs_parse_cost(char *word, struct xk_sim_costs *costs, char *why, size_t room)
+{
+	const struct xk_setting *setting = costs_settings;
+	char *value = strchr(word, '='), what[XK_SIM_COSTS_WHY];
+	size_t len = strcspn(word, "=");
+
+	while (setting->name != NULL && (strlen(setting->name) != len || memcmp(setting->name, word, len) != 0))
+		setting++;
+	if (value == NULL || setting->name == NULL) {
+		costs_expect_cost(word, why, room);
+		return -EINVAL;
+	}
+	if (xk_setting_parse(setting, value + 1, costs, what, sizeof(what)) == 0)
+		return 0;
+	snprintf(why, room, "%s: %s", setting->name, what);
+	return -EINVAL;
+}
+
+/* The word before the first comma. */
+static int
+costs_parse_first(char *word, struct xk_sim_costs *costs, char *why, size_t room)
+{
+	const struct xk_sim_costs_preset *preset = xk_sim_costs_find(word);
+
+	if (strchr(word, '=') != NULL)
+		return costs_parse_cost(word, costs, why, room);
+	if (preset == NULL) {
+		costs_expect_preset(why, room);
+		return -EINVAL;
+	}
+	*costs = preset->costs;
+	return 0;
+}
+
+int
+xk_sim_costs_parse(const char *text, struct xk_sim_costs *costs, char *why, size_t room)
+{
+	struct xk_sim_costs parsed = { 0 };
+	char copy[COSTS_TEXT], *rest = copy, *word;
+	int error;
+
+	if (strlen(text) >= sizeof(copy)) {
+		snprintf(why, room, "longer than %d characters", COSTS_TEXT - 1);
+		return -EINVAL;
+	}
+	memcpy(copy, text, strlen(text) + 1);
+	error = costs_parse_first(strsep(&rest, ","), &parsed, why, room);
+	while (error == 0 && (word = strsep(&rest, ",")) != NULL)
+		error = costs_parse_cost(word, &parsed, why, room);
+	if (error == 0)
+		*costs = parsed;
+	return error;
 }

@@ -34,6 +34,46 @@ device_record(struct sim_device *device, enum xk_sim_event event, const uint8_t 
 						 .why = why });
 }
 
+/* ---- frames under way ---- */
+
+/* A short one is one that was kept, if there is any. NULL: no memory. */
+static struct sim_frame *
+frame_alloc(struct xk_sim *sim, size_t len)
+{
+	struct sim_frame *frame = sim->kept_frames;
+
+	if (!SIM_RECYCLES || len > SIM_FRAME_KEPT)
+		return malloc(sizeof(*frame) + len);
+	if (frame == NULL)
+		return malloc(sizeof(*frame) + SIM_FRAME_KEPT);
+	sim->kept_frames = frame->next;
+	sim->kept_frame_count--;
+	return frame;
+}
+
+void
+sim_frame_free(struct xk_sim *sim, struct sim_frame *frame)
+{
+	if (!SIM_RECYCLES || frame->len > SIM_FRAME_KEPT || sim->kept_frame_count == SIM_FRAMES_KEPT) {
+		free(frame);
+		return;
+	}
+	sim->kept_frame_count++;
+	frame->next = sim->kept_frames;
+	sim->kept_frames = frame;
+}
+
+void
+sim_frames_fini(struct xk_sim *sim)
+{
+	while (sim->kept_frames != NULL) {
+		struct sim_frame *frame = sim->kept_frames;
+
+		sim->kept_frames = frame->next;
+		free(frame);
+	}
+}
+
 /* ---- in ---- */
 
 static void
@@ -41,7 +81,7 @@ device_lose(struct sim_device *device, struct sim_frame *frame, uint64_t *counte
 {
 	*counter += 1;
 	device_record(device, XK_SIM_LOST, frame->bytes, frame->len, why);
-	free(frame);
+	sim_frame_free(device->host->sim, frame);
 }
 
 static void
@@ -88,7 +128,7 @@ sim_device_clear(struct sim_device *device)
 	struct sim_frame *frame;
 
 	while ((frame = device_next(device)) != NULL)
-		free(frame);
+		sim_frame_free(device->host->sim, frame);
 }
 
 static unsigned
@@ -112,7 +152,7 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 		}
 		memcpy(m->data, frame->bytes, frame->len);
 		frames[count++] = m;
-		free(frame);
+		sim_frame_free(device->host->sim, frame);
 	}
 	host->counts.frames_in += count;
 	each_ns = costs->frame_in_ns + (xk_kernel_mode(host->kernel) == XK_IPP ? costs->stack_start_ns : 0);
@@ -142,12 +182,12 @@ static struct sim_frame *
 device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns, const uint8_t *bytes,
 		size_t len)
 {
-	struct sim_frame *frame = malloc(sizeof(*frame) + len);
+	struct sim_frame *frame = frame_alloc(device->host->sim, len);
 
 	xk_assert(frame != NULL);
 	*frame = (struct sim_frame){ .timer.fire = fire, .len = len };
 	memcpy(frame->bytes, bytes, len);
-	xk_assert(sim_timer_set(device->host->sim, &frame->timer, device->host, at_ns) == 0);
+	xk_assert(sim_timer_set(device->host->sim, &frame->timer, at_ns) == 0);
 	return frame;
 }
 
@@ -181,7 +221,7 @@ device_begin(struct sim_timer *timer)
 			       device->host->sim->now_ns, device_arrive, &sending);
 	else
 		sim_link_withdraw(device->link->model, device->station);
-	free(frame);
+	sim_frame_free(device->host->sim, frame);
 }
 
 static void
@@ -208,11 +248,11 @@ device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
 }
 
 bool
-sim_frame_forget(struct sim_timer *timer)
+sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer)
 {
 	if (timer->fire != device_fire && timer->fire != device_begin)
 		return false;
-	free(xk_container_of(timer, struct sim_frame, timer));
+	sim_frame_free(sim, xk_container_of(timer, struct sim_frame, timer));
 	return true;
 }
 

@@ -7,13 +7,7 @@
 
 #include "platform/sim/world.h"
 
-enum { HOST_BUFFERS = 65536, HOST_STACK_BELOW = 5, HOST_STACK_ABOVE = 8 };
-
-#if defined(XK_CONTEXT_ASAN)
-enum { HOST_RECYCLES = false }; /* every buffer a malloc, so that its misuse is seen */
-#else
-enum { HOST_RECYCLES = true };
-#endif
+enum { HOST_BUFFERS = 65536 };
 
 static uint64_t
 host_random(struct xk_platform *platform)
@@ -61,7 +55,7 @@ xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config)
 	memory_platform_init(&host->memory, XK_MEMORY_VIRTUAL);
 	host->memory.platform.ops = &host_platform_ops;
 	host->memory.platform.threads = &sim_thread_ops;
-	host->memory.kept = HOST_RECYCLES ? &sim->kept : NULL;
+	host->memory.kept = SIM_RECYCLES ? &sim->kept : NULL;
 	atomic_store_explicit(&host->memory.limit, config->buffers == 0 ? HOST_BUFFERS : config->buffers,
 			      memory_order_relaxed);
 	host->sim = sim;
@@ -86,42 +80,6 @@ host_record(struct xk_sim_host *host, enum xk_sim_event event)
 	sim_record(host->sim, &(struct xk_sim_record){ .event = event, .at_ns = host->sim->now_ns, .host = host });
 }
 
-void
-sim_host_fetch(const struct xk_sim_host *host)
-{
-	const struct sim_thread *driver = host->processor.driver;
-	const char *stack = driver == NULL ? NULL : driver->fiber.resting.saved;
-
-#pragma GCC unroll 8
-	for (unsigned i = 0; i < host->lines.count; i++)
-		__builtin_prefetch(host->lines.list[i]);
-	if (stack == NULL)
-		return;
-#pragma GCC unroll 16
-	for (int i = -HOST_STACK_BELOW; i < HOST_STACK_ABOVE; i++)
-		__builtin_prefetch(stack + (ptrdiff_t)i * SIM_LINE);
-}
-
-static void
-host_add_lines(struct sim_lines *lines, const void *from, size_t size)
-{
-	for (size_t at = 0; at < size && lines->count < SIM_LINES_MAX; at += SIM_LINE)
-		lines->list[lines->count++] = (const char *)from + at;
-}
-
-static void
-host_find_lines(struct xk_sim_host *host)
-{
-	struct sim_lines *lines = &host->lines;
-
-	lines->count = 0;
-	host_add_lines(lines, &host->memory, offsetof(struct memory_platform, own_kept));
-	host_add_lines(lines, &host->sim, offsetof(struct xk_sim_host, devices[1]) - offsetof(struct xk_sim_host, sim));
-	if (host->processor.driver != NULL)
-		host_add_lines(lines, host->processor.driver, sizeof(*host->processor.driver));
-	lines->count += xk_kernel_lines(host->kernel, lines->list + lines->count, SIM_LINES_MAX - lines->count);
-}
-
 int
 xk_sim_boot(struct xk_sim_host *host)
 {
@@ -132,7 +90,6 @@ xk_sim_boot(struct xk_sim_host *host)
 	host->kernel = host->config.boot == NULL ? NULL : host->config.boot(host->config.context, host);
 	if (host->kernel == NULL)
 		return -EIO;
-	host_find_lines(host);
 	return 0;
 }
 
@@ -149,7 +106,6 @@ xk_sim_crash(struct xk_sim_host *host)
 	xk_kernel_stop(host->kernel);
 	xk_kernel_free(host->kernel);
 	host->kernel = NULL;
-	host->lines.count = 0;
 	xk_assert(host->processor.threads == NULL);
 	left = memory_buffers_out(&host->memory.platform);
 	/* What was lost is told once: it must not count against the next boot. */

@@ -169,7 +169,7 @@ processor_work_for(struct xk_sim_host *host, struct sim_thread *thread)
 		thread->owed_ns = 0;
 	if (thread->owed_ns == 0)
 		return false;
-	xk_assert(sim_timer_set(sim, &processor->busy_timer, host, sim->now_ns + thread->owed_ns) == 0);
+	xk_assert(sim_timer_set(sim, &processor->busy_timer, sim->now_ns + thread->owed_ns) == 0);
 	processor->busy = thread;
 	processor->busy_since_ns = sim->now_ns;
 	return true;
@@ -245,7 +245,7 @@ thread_wait(struct sim_thread *thread, uint64_t deadline_ns)
 	if (deadline_ns == UINT64_MAX)
 		sim_timer_cancel(sim, &thread->alarm);
 	else if (thread->alarm.place == 0 || thread->alarm.at_ns != deadline_ns)
-		xk_assert(sim_timer_set(sim, &thread->alarm, thread->host, deadline_ns) == 0);
+		xk_assert(sim_timer_set(sim, &thread->alarm, deadline_ns) == 0);
 	thread_rest(thread);
 }
 

@@ -2,11 +2,11 @@
  * sim.h - a simulated world: many hosts in one process, on virtual time, joined by links that lose, delay and damage
  * frames as a seed says. The same seed gives the same run, frame by frame, on every machine.
  *
- * A world is run by one thread, the one that calls xk_sim_run. Where that thread itself waits for a host (xk_open that asks
- * for a link address, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on a platform of
- * its own; its driver, input threads and event thread are stacks that take turns, one processor per host. Time passes
- * where nobody has anything to do, where a shepherd works (xk_work), and by the host's costs. While a thread works, a
- * frame that arrives interrupts it; the driver is not interrupted.
+ * A world is run by one thread, the one that calls xk_sim_run. Where that thread itself waits for a host (xk_open that
+ * asks for a link address, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on a
+ * platform of its own; its driver, input threads and event thread are stacks that take turns, one processor per host.
+ * Time passes where nobody has anything to do, where a shepherd works (xk_work), and by the host's costs. While a thread
+ * works, a frame that arrives interrupts it; the driver is not interrupted.
  *
  *	struct xk_sim *sim = xk_sim_new(seed);
  *	struct xk_sim_link *lan = xk_sim_link_new(sim, "lan", &config);
@@ -28,10 +28,16 @@ struct xk_sim;
 struct xk_sim_host;
 struct xk_sim_link;
 
+/*
+ * Before a world of many hosts is made: its memory will lie in large pages, where the system has them. Changes how this
+ * process's heap grows. Main thread.
+ */
+void xk_sim_expect(unsigned hosts);
+
 /* NULL: no memory. */
 struct xk_sim *xk_sim_new(uint64_t seed);
 
-/* Crashes every host, and frees all. The number of buffers that did not come back, of all hosts (0 unless there is a bug). */
+/* Crashes every host, and frees all. How many buffers did not come back, of all hosts: 0 unless there is a bug. */
 unsigned xk_sim_free(struct xk_sim *sim);
 
 uint64_t xk_sim_now_ns(const struct xk_sim *sim);
@@ -45,14 +51,14 @@ uint64_t xk_sim_seed(const struct xk_sim *sim, const char *purpose);
 void xk_sim_run(struct xk_sim *sim, uint64_t until_ns);
 
 /*
- * As xk_sim_run, but no longer than go_on(context), which is asked after each step. Whether go_on ended it. Nothing else
- * ends a run of hosts that answer each other at once where nothing takes time (the link `ideal`).
+ * As xk_sim_run, but no longer than go_on(context), which is asked after each step. Whether go_on ended it. Nothing
+ * else ends a run of hosts that answer each other at once where nothing takes time (the link `ideal`).
  */
 bool xk_sim_run_while(struct xk_sim *sim, uint64_t until_ns, bool (*go_on)(void *context), void *context);
 
 /*
- * act(context) will be called at at_ns, between steps: it may crash and boot hosts, change links, send; it must not wait
- * (as xk_kernel_reconfigure does). 0 or -ENOMEM.
+ * act(context) will be called at at_ns, between steps: it may crash and boot hosts, change links, send; it must not
+ * wait (as xk_kernel_reconfigure does). 0 or -ENOMEM.
  */
 int xk_sim_at(struct xk_sim *sim, uint64_t at_ns, void (*act)(void *context), void *context);
 
@@ -68,6 +74,18 @@ struct xk_sim_costs {
 	uint64_t thread_switch_ns; /* a thread that has waited goes on: handoff and scheduling latency */
 };
 
+/* COST(name, help) for each of them, in their order. */
+#define XK_SIM_COSTS(COST)                                                                                             \
+	COST(interrupt, "the driver begins, having slept")                                                             \
+	COST(frame_in, "the driver takes a frame from the device")                                                     \
+	COST(frame_out, "a frame is given to the device")                                                              \
+	COST(stack_start, "ipp: a detachable stack for a frame")                                                       \
+	COST(stack_switch, "ipp: it leaves the driver at a handoff")                                                   \
+	COST(thread_switch, "a thread that has waited goes on")
+
+/* Of one of them: sums of them stay far below 2^64. */
+#define XK_SIM_COST_MAX (60 * UINT64_C(1000000000))
+
 /* What they are on hosts that somebody has measured; a name NULL ends the list. */
 struct xk_sim_costs_preset {
 	const char *name, *help;
@@ -76,6 +94,14 @@ struct xk_sim_costs_preset {
 const struct xk_sim_costs_preset *xk_sim_costs_presets(void);
 /* The preset called name, or NULL. */
 const struct xk_sim_costs_preset *xk_sim_costs_find(const char *name);
+
+enum { XK_SIM_COSTS_WHY = 160 };
+
+/*
+ * Parses a preset's name, costs as NAME=TIME, or both: "modern", "modern,thread_switch=5us". What is not named costs
+ * what the preset says; without one, nothing. 0, or -EINVAL with a sentence in why (XK_SIM_COSTS_WHY bytes are enough).
+ */
+int xk_sim_costs_parse(const char *text, struct xk_sim_costs *costs, char *why, size_t room);
 
 struct xk_sim_host_config {
 	const char *name;

@@ -186,14 +186,13 @@ sim_timers_fini(struct xk_sim *sim)
 }
 
 int
-sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, struct xk_sim_host *host, uint64_t at_ns)
+sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns)
 {
 	struct sim_timers *timers = &sim->timers;
 
 	sim_timer_cancel(sim, timer);
 	timer->at_ns = at_ns < sim->now_ns ? sim->now_ns : at_ns;
 	timer->order = timers->order++;
-	timer->host = host;
 	timer->is_near = (timer->at_ns >> SIM_DAY_BITS) - (sim->now_ns >> SIM_DAY_BITS) < SIM_DAYS;
 	if (!timer->is_near)
 		return heap_add(timers, timer);

@@ -9,8 +9,6 @@
 
 #include "platform/sim/world.h"
 
-enum { SIM_FETCHES = 64 /* in worlds of so many hosts their memory is fetched ahead */ };
-
 /* ---- what the program wants to happen ---- */
 
 struct sim_act {
@@ -38,7 +36,7 @@ xk_sim_at(struct xk_sim *sim, uint64_t at_ns, void (*call)(void *context), void 
 	if (act == NULL)
 		return -ENOMEM;
 	*act = (struct sim_act){ .timer.fire = sim_act_fire, .act = call, .context = context };
-	if (sim_timer_set(sim, &act->timer, NULL, at_ns) == 0)
+	if (sim_timer_set(sim, &act->timer, at_ns) == 0)
 		return 0;
 	free(act);
 	return -ENOMEM;
@@ -52,22 +50,6 @@ sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns)
 	const struct sim_timer *timer = sim->ready_first == NULL ? sim_timer_first(sim) : NULL;
 
 	return sim->ready_first == NULL && at_ns <= sim->until_ns && (timer == NULL || timer->at_ns > at_ns);
-}
-
-/*
- * In a large world the memory of a host has left the cache when it is its turn again: that of whoever comes next is
- * fetched while this step is done.
- */
-static void
-sim_fetch_next(struct xk_sim *sim)
-{
-	const struct sim_timer *timer = sim->host_count < SIM_FETCHES ? NULL : sim_timer_first(sim);
-
-	if (timer == NULL)
-		return;
-	__builtin_prefetch(timer->next);
-	if (timer->host != NULL)
-		sim_host_fetch(timer->host);
 }
 
 static bool
@@ -89,7 +71,6 @@ sim_step(struct xk_sim *sim)
 		return false;
 	sim->now_ns = timer->at_ns;
 	sim_timer_cancel(sim, timer);
-	sim_fetch_next(sim);
 	timer->fire(timer);
 	return true;
 }
@@ -209,7 +190,7 @@ sim_forget_all(struct xk_sim *sim)
 
 	while ((timer = sim_timer_first(sim)) != NULL) {
 		sim_timer_cancel(sim, timer);
-		if (!sim_frame_forget(timer))
+		if (!sim_frame_forget(sim, timer))
 			free(xk_container_of(timer, struct sim_act, timer));
 	}
 }
@@ -225,6 +206,7 @@ xk_sim_free(struct xk_sim *sim)
 	sim_forget_all(sim);
 	sim_links_free(sim);
 	memory_buffer_free_kept(&sim->kept);
+	sim_frames_fini(sim);
 	xk_context_disown(&sim->own);
 	sim_timers_fini(sim);
 	free(sim);

@@ -10,9 +10,15 @@
 enum {
 	SIM_DEVICES_MAX = 4,     /* of a host */
 	SIM_DEVICE_QUEUE = 1024, /* frames that wait at a device for the driver */
-	SIM_LINES_MAX = 88,
-	SIM_LINE = 64,
+	SIM_FRAME_KEPT = 128,    /* frames that are not longer are kept for the next, */
+	SIM_FRAMES_KEPT = 256,   /* so many of them at most */
 };
+
+#if defined(XK_CONTEXT_ASAN)
+enum { SIM_RECYCLES = false }; /* every buffer and frame a malloc, so that its misuse is seen */
+#else
+enum { SIM_RECYCLES = true };
+#endif
 
 /* ---- time (timers.c) ---- */
 
@@ -20,7 +26,6 @@ enum {
 struct sim_timer {
 	void (*fire)(struct sim_timer *timer);
 	uint64_t at_ns, order;
-	struct xk_sim_host *host;          /* to whom it will happen; NULL: to nobody */
 	struct sim_timer *next, *previous; /* near: in a day of the calendar */
 	uint32_t place;                    /* 0: not set; far: in the heap, from 1 */
 	bool is_near;
@@ -63,13 +68,15 @@ struct xk_sim {
 	void (*see)(void *context, const struct xk_sim_record *record);
 	void *see_context;
 	uint64_t hash;
-	struct memory_kept kept; /* of all hosts */
+	struct memory_kept kept;       /* of all hosts */
+	struct sim_frame *kept_frames; /* by next, with room for SIM_FRAME_KEPT bytes */
+	unsigned kept_frame_count;
 	uint8_t scratch[XK_MSG_MAX];
 };
 
 void sim_timers_fini(struct xk_sim *sim);
-/* Sets timer, or sets it anew, for what will happen to host (NULL: to nobody). 0 or -ENOMEM. */
-int sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, struct xk_sim_host *host, uint64_t at_ns);
+/* Sets timer, or sets it anew. 0 or -ENOMEM. */
+int sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns);
 /* Of one that is not set: nothing. */
 void sim_timer_cancel(struct xk_sim *sim, struct sim_timer *timer);
 /* What happens next, which stays set; NULL: nothing. */
@@ -161,22 +168,17 @@ struct xk_sim_link {
 	unsigned device_count;
 };
 
+/* Gives back what lies in frame, and frame. */
+void sim_frame_free(struct xk_sim *sim, struct sim_frame *frame);
+/* Frees what was kept. */
+void sim_frames_fini(struct xk_sim *sim);
 /* Frees what waits at device. */
 void sim_device_clear(struct sim_device *device);
 /* A frame under way, whose timer this is; frees it. Whether it is one. */
-bool sim_frame_forget(struct sim_timer *timer);
+bool sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer);
 void sim_links_free(struct xk_sim *sim);
 
 /* ---- hosts (hosts.c) ---- */
-
-/*
- * With a thousand hosts the memory of each has left the cache when it is its turn again. What the next host will touch in
- * any case is fetched while this one runs.
- */
-struct sim_lines {
-	unsigned count;
-	const void *list[SIM_LINES_MAX];
-};
 
 struct xk_sim_host {
 	struct memory_platform memory; /* its platform */
@@ -196,7 +198,6 @@ struct xk_sim_host {
 	unsigned number;
 	struct sim_random random;
 	uint64_t boots;
-	struct sim_lines lines;
 };
 
 static inline struct xk_sim_host *
@@ -205,8 +206,6 @@ sim_host_of(struct xk_platform *platform)
 	return xk_container_of(platform, struct xk_sim_host, memory.platform);
 }
 
-/* Fetches what host will touch when it goes on. */
-void sim_host_fetch(const struct xk_sim_host *host);
 /* host has something to go on with. */
 void sim_host_ready(struct xk_sim_host *host);
 void sim_hosts_free(struct xk_sim *sim, unsigned *left);

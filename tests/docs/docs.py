@@ -39,7 +39,7 @@ EXAMPLE_FILES = {
 EXAMPLE_PROGRAMS = {
     "xk": "tests/xk_example",
     "udptest": "tests/udptest_example",
-    "tests/test_asp": "tests/test_example",
+    "debug/tests/test_asp": "tests/test_example",
 }
 LIMIT_S = 30
 
@@ -92,8 +92,10 @@ def scratch(directory, build, example):
             os.symlink(os.path.join(source, name), os.path.join(directory, folder, name))
     if example:
         os.symlink(os.path.join(ROOT, "docs/examples/asptest.dot"), os.path.join(directory, "graphs/asptest.dot"))
-        os.remove(os.path.join(directory, "build/tests"))
-        os.mkdir(os.path.join(directory, "build/tests"))
+        debug = os.path.join(directory, "build/debug")
+        if os.path.lexists(debug):
+            os.remove(debug)
+        os.makedirs(os.path.join(debug, "tests"))
         take_programs(directory, {name: os.path.join(build, program) for name, program in EXAMPLE_PROGRAMS.items()})
 
 
@@ -301,7 +303,8 @@ def check_tables(directory):
     check_names(path, "option of xk run", options_of(directory, "xk run"))
     found = keys_of(directory, "build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet --json -")
     check_names(path, "JSON key", {name for name in found if "." not in name} - {"client", "server", "cable"})
-    check_names(path, "setting of a host", settings_in("tools/net_settings.c"))
+    costs = set(re.findall(r"^\tCOST\((\w+),", read("platform/sim/sim.h"), flags=re.M))
+    check_names(path, "setting of a host", costs and costs | settings_in("tools/net_settings.c"))
     check_names("docs/links.md", "setting of a link", settings_in("platform/sim/link_settings.c"))
 
 

@@ -451,7 +451,9 @@ TEST(devices_are_what_the_graphs_ports_stand_on)
 {
 	refuse(HEAD "a -- lan;\na [set=\"port.dev=x\"] }",
 	       ":2: host a has no device \"x\", which port in its graph stands on\n");
-	refuse(HEAD "a -- lan;\na -- lan }", ":3: no port in the graph of host a stands on its device \"port2\"\n");
+	refuse(HEAD "a -- lan;\na -- lan }",
+	       ":3: no port in the graph of host a stands on its device \"port2\"; a host on two links needs a "
+	       "graph with two ports, such as udptest-multihomed.dot\n");
 	refuse(HEAD "a [protocols=\"two.dot\"];\na -- lan }",
 	       ":2: host a has 1 device, and none for port2 in its graph: give it one more link\n");
 	refuse(HEAD "a [protocols=\"two.dot\", set=\"port1.dev=port2 port2.dev=port2\"];\na -- lan; a -- lan }",

@@ -13,12 +13,31 @@
 #include "tests/rig.h"
 #include "xkernel/kernel.h"
 
-enum { HERE = 0x0a4d0001, THERE = 0x0a4d0002, LEN = 4096, BOOT = 0x77 };
+enum { HERE = 0x0a4d0001, THERE = 0x0a4d0002, HERE_TOO = 0x0a4e0001, LEN = 4096, BOOT = 0x77 };
 
 static void
 set_host(struct rig *r)
 {
 	uint64_t host = HERE;
+
+	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+}
+
+/* Of a host on two links. */
+static void
+set_hosts(struct rig *r)
+{
+	struct xk_vnet_interface interfaces[] = { { .host = HERE }, { .host = HERE_TOO, .index = 1 } };
+
+	set_host(r);
+	rig_answer(r, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces));
+}
+
+/* Its sessions are on the second link from now on. */
+static void
+set_second_link(struct rig *r)
+{
+	uint64_t host = HERE_TOO;
 
 	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
@@ -164,6 +183,22 @@ TEST(traffic_reads_whom_to_send_to)
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.promise=much"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.pattern=wild"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.size_min=100; traffic.size_max=99"), -EINVAL);
+}
+
+TEST(traffic_on_two_links_sends_under_the_address_of_each)
+{
+	struct rig *r = rig_new_prepared(
+		"wire:; traffic: wire; traffic.peers=10.77.0.1 10.78.0.1-10.78.0.2; traffic.rate=100", set_hosts);
+	struct traffic_header h;
+
+	CHECK_EQ(own(r)->peer_count, 1); /* neither of its own */
+	set_second_link(r);
+	for (unsigned i = 0; i < 10; i++)
+		rig_advance_ms(r, 10);
+	REQUIRE(take(r, &h) != 0);
+	CHECK_EQ(h.source, HERE_TOO);
+	CHECK_EQ(h.destination, HERE_TOO + 1);
+	end(r);
 }
 
 TEST(traffic_ends_when_it_has_sent_enough)
@@ -503,6 +538,26 @@ TEST(traffic_holds_protocols_to_what_they_promise)
 		CHECK_STR(report.first, i == 0 ? "" : "corrupt");
 		end(r);
 	}
+}
+
+TEST(traffic_on_two_links_expects_what_is_for_the_address_of_each)
+{
+	struct rig *r = rig_new_prepared("wire:; traffic: wire; traffic.promise=once", set_hosts);
+	struct traffic_header h = header(BOOT, 0, 0);
+
+	hear_header(r, h);
+	CHECK_EQ(counter(r, "received"), 1);
+	h.destination = HERE_TOO;
+	hear_header(r, h); /* up a session of the first link */
+	CHECK_EQ(counter(r, "misdirected"), 1);
+	set_second_link(r);
+	hear_header(r, h); /* another stream than that to the first address */
+	CHECK_EQ(counter(r, "received"), 2);
+	CHECK_EQ(counter(r, "duplicate"), 0);
+	h.destination = HERE;
+	hear_header(r, h);
+	CHECK_EQ(counter(r, "misdirected"), 2);
+	end(r);
 }
 
 TEST(traffic_names_the_first_violation)

@@ -33,6 +33,10 @@ misuse '--cores takes two' --cores 0,0,0
 misuse 'wire is not available.*virtio' --link wire
 misuse 'interrupt is refused.*--driver poll' --link ring --driver interrupt
 misuse 'no lone end' --link ring --server
+misuse 'are of --link sim' --costs modern
+misuse 'expected one of none, decstation, modern' --link sim --costs fast
+misuse '"thread=5us": expected NAME=TIME' --link sim --costs modern,thread=5us
+misuse 'xk run NETWORK --link sim --pcap FILE' --pcap x
 misuse 'exclude each other' --server --client 10.77.0.2
 misuse 'not an address' --client 10.77.0
 misuse 'not an address' --client 10.77.0.256
@@ -112,6 +116,9 @@ network() {
 	expect "xk run $*" "$status" "$pattern" "$xk" run "$work/net.dot" --link sim --quiet "$@"
 }
 
+sed 's/network="10.9.0.0\/16", //' "$work/net.dot" >"$work/addressless.dot"
+expect "xk run of hosts without addresses" 1 'a2: it cannot be booted' "$xk" run "$work/addressless.dot" --link sim
+check "xk run of hosts without addresses says why" "it does not" grep -q 'a2 vnet: interface 1 has no address' "$work/out"
 expect "xk run without a network" 2 'xk run' "$xk" run --link sim
 expect "xk run without --link" 2 'link sim' "$xk" run "$work/net.dot"
 expect "xk run of a protocol graph" 1 'directed' "$xk" run graphs/udptest.dot --link sim

@@ -94,6 +94,56 @@ TEST(a_host_is_what_it_is_set_to)
 	xk_topology_free(net);
 }
 
+/* text is refused with a sentence that has part in it, and costs are left. */
+static void
+refuse_costs(const char *text, const char *part)
+{
+	struct xk_sim_costs costs = { .interrupt_ns = 77 };
+	char why[XK_SIM_COSTS_WHY] = "";
+
+	CHECK_EQ(xk_sim_costs_parse(text, &costs, why, sizeof(why)), -EINVAL);
+	if (strstr(why, part) == NULL)
+		fprintf(stderr, "\n\"%s\" is not in\n%s\n", part, why);
+	CHECK(strstr(why, part) != NULL);
+	CHECK_EQ(costs.interrupt_ns, 77);
+}
+
+TEST(costs_are_a_preset_and_what_differs_from_it)
+{
+	struct xk_topology *net = loaded(HEAD "a [costs=\"modern,thread_switch=5us\", frame_in=\"1ns\"] }");
+	struct net_host_settings s = host_of(net, 0);
+	struct xk_sim_costs costs = { .interrupt_ns = 77 };
+	char why[XK_SIM_COSTS_WHY];
+
+	CHECK_EQ(s.costs.interrupt_ns, 1500);
+	CHECK_EQ(s.costs.thread_switch_ns, 5000);
+	CHECK_EQ(s.costs.frame_in_ns, 1);
+	CHECK_EQ(xk_sim_costs_parse("stack_start=1us,frame_out=2ns", &costs, why, sizeof(why)), 0);
+	CHECK_EQ(costs.interrupt_ns, 0);
+	CHECK_EQ(costs.stack_start_ns, 1000);
+	CHECK_EQ(costs.frame_out_ns, 2);
+	xk_topology_free(net);
+}
+
+TEST(costs_that_are_none_are_refused)
+{
+	char text[300];
+
+	refuse_costs("", "expected one of none, decstation, modern");
+	refuse_costs("modem", "expected one of none, decstation, modern");
+	refuse_costs("thread_switch=5us,modern", "\"modern\": expected NAME=TIME, NAME one of interrupt, frame_in, "
+						 "frame_out, stack_start, stack_switch, thread_switch");
+	refuse_costs("modern,", "\"\": expected NAME=TIME");
+	refuse_costs("modern,thread=5us", "\"thread=5us\": expected NAME=TIME");
+	refuse_costs("modern,thread_switches=5us", "\"thread_switches=5us\": expected NAME=TIME");
+	refuse_costs("modern,thread_switch", "\"thread_switch\": expected NAME=TIME");
+	refuse_costs("modern,thread_switch=5", "thread_switch: expects a time from 0s to 60s");
+	refuse_costs("modern,thread_switch=61s", "thread_switch: expects a time from 0s to 60s");
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	refuse_costs(text, "longer than");
+}
+
 TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
 {
 	refuse(HEAD "a [mode=ippp] }", "n.dot:2: mode of a is \"ippp\": expected regular or ipp");
