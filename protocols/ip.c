@@ -180,8 +180,7 @@ ip_init(struct xk_protocol *self)
 	}
 	ip_make_seed(ip);
 	if ((err = ip_ask_interfaces(ip)) != 0 || (err = ip_make_routes(ip)) != 0 ||
-	    (err = ip_make_reassembly(ip)) != 0 ||
-	    (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
+	    (err = ip_make_reassembly(ip)) != 0 || (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
 		ip_fini(self);
 	return err;
 }
