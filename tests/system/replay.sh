@@ -185,7 +185,7 @@ done
 sim "${builds[1]}" first "$networks/faults-net.dot" 7 100ms
 for number in 1 2 3; do
 	MALLOC_PERTURB_=$((number * 77)) NUMBER=$(printf "%0$((number * 1001))d" 0) \
-		setarch "$(uname -m)" timeout 120 "${builds[1]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 \
+		setarch "$(uname -m)" timeout 240 "${builds[1]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 \
 		--until 100ms --trace >"$work/other.trace" 2>"$work/other.said" </dev/null
 	check "random addresses, time $number" "the traces differ" cmp "$work/first.trace" "$work/other.trace"
 done
