@@ -5,8 +5,9 @@
  * empty segment or too many of them is copied into one mbuf. What a device reports of lengths is checked, since behind
  * a virtual device there is another process.
  *
- * The other end comes and goes in threads of DPDK's. While nobody is there, frames are taken and dropped, and the
- * device is not asked for interrupts: who comes wakes the driver, which then asks.
+ * The other end comes and goes in threads of DPDK's. While nobody is there, frames to be sent are taken and dropped, and
+ * the device is not asked for frames or interrupts: who comes wakes the driver, which then asks. A device may have a
+ * frame a moment before we hear who sent it; it waits, since an answer to it would be dropped.
  */
 #include <rte_alarm.h>
 #include <rte_dev.h>
@@ -75,9 +76,11 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
 	struct dpdk_port *self = (struct dpdk_port *)port;
 	struct rte_mbuf *mbufs[XK_BURST];
-	unsigned count = rte_eth_rx_burst(self->id, 0, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
-	unsigned taken = 0;
+	unsigned count, taken = 0;
 
+	if (xk_unlikely(!atomic_load_explicit(&self->up, memory_order_relaxed)))
+		return 0;
+	count = rte_eth_rx_burst(self->id, 0, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
 	for (unsigned i = 0; i < count; i++) {
 		frames[taken] = dpdk_port_take(self, mbufs[i]);
 		if (xk_likely(frames[taken] != NULL))

@@ -245,6 +245,17 @@ peer_start(const char *what, const char *end, const char *how, const char *socke
 	return p;
 }
 
+/* Waits until the port's other end is there: a frame sent before is dropped. */
+static bool
+host_is_joined(struct host *h)
+{
+	uint64_t until = now_ns(h) + 10 * (uint64_t)PATIENCE_NS;
+
+	while (!xk_dpdk_port_is_up(h->port) && now_ns(h) < until)
+		usleep(1000);
+	return xk_dpdk_port_is_up(h->port);
+}
+
 /* Waits until its port is open. */
 static bool
 peer_is_ready(const struct peer *p)
@@ -816,6 +827,7 @@ check_virtio(enum xk_dpdk_end end, bool sleeps, const char *how)
 	} else {
 		CHECK(h.port->can_sleep);
 		CHECK(peer_is_ready(&p));
+		CHECK(host_is_joined(&h));
 		CHECK_EQ(ping_many(&h, 2000), 2000);
 	}
 	CHECK_EQ(peer_end(&p, SIGTERM), 0);

@@ -174,10 +174,12 @@ replay "$networks/handoffs-net.dot" 100ms 'handoff: explicit' 'handoff: implicit
 	'crashed'
 replay "$networks/links-net.dot" 100ms 'sent atm' 'sent a--b' 'sent b--c' 'lost.*\(loss\)'
 for network in graphs/net/*.dot; do
-	until=300ms
-	case $network in */thousand.dot) until=3ms ;; esac
-	replay "$network" "$until" 'booted'
+	case $network in */thousand.dot) continue ;; esac
+	replay "$network" 300ms 'booted'
 done
+# Of a thousand hosts that ask for each other's addresses, what is told has a line for each and each.
+sed 's/count=1000/count=60/; s/10\.77\.3\.232/10.77.0.60/' graphs/net/thousand.dot >"$networks/sixty.dot"
+replay "$networks/sixty.dot" 30ms 'booted' 'sent switch'
 
 # ---- at other addresses ----------------------------------------------------------------------------------------------------
 
