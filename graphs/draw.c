@@ -8,8 +8,6 @@
 #include "graphs/draw_text.h"
 #include "graphs/graph.h"
 
-enum { DRAW_VALUE_MAX = 40 };
-
 /* ---- times ---- */
 
 static void
@@ -38,18 +36,6 @@ draw_has_upper(const struct xk_graph *graph, unsigned node)
 }
 
 static void
-draw_row_begin(FILE *stream, const char *colour)
-{
-	fprintf(stream, "<tr><td><font point-size=\"10\" color=\"%s\">", colour);
-}
-
-static void
-draw_row_end(FILE *stream)
-{
-	fputs("</font></td></tr>", stream);
-}
-
-static void
 draw_implicit(FILE *stream, const struct xk_graph_policy *policy)
 {
 	if (policy->implicit == XK_IMPLICIT_SPIN) {
@@ -74,11 +60,8 @@ draw_policy(FILE *stream, const struct xk_graph_policy *policy, const struct xk_
 		fprintf(stream, "resumed by %s", policy->resume == XK_RESUME_DRIVER ? "the driver" : "a thread");
 		draw_row_end(stream);
 	}
-	if (policy->order_session) {
-		draw_row_begin(stream, DRAW_BLUE);
-		fputs("sessions in order", stream);
-		draw_row_end(stream);
-	}
+	if (policy->order_session)
+		draw_row(stream, DRAW_BLUE, "sessions in order");
 }
 
 static void
@@ -89,13 +72,8 @@ draw_settings(FILE *stream, const struct xk_graph_node *node)
 	for (; setting != NULL && setting->name != NULL; setting++) {
 		const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, setting->name);
 
-		if (a == NULL)
-			continue;
-		draw_row_begin(stream, DRAW_FAINT);
-		draw_text(stream, a->name, DRAW_VALUE_MAX);
-		fputs(" = ", stream);
-		draw_text(stream, a->value, DRAW_VALUE_MAX);
-		draw_row_end(stream);
+		if (a != NULL)
+			draw_row_setting(stream, a->name, a->value);
 	}
 	if (node->policy.session_max != 0) {
 		draw_row_begin(stream, DRAW_FAINT);
@@ -128,10 +106,7 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
 			   : !draw_has_upper(graph, index) ? DRAW_FILL_TOP
 							   : DRAW_FILL;
 
-	fprintf(stream,
-		"\tn%u [fillcolor=\"%s\", style=\"%s\", label=<<table border=\"0\" cellspacing=\"0\" "
-		"cellpadding=\"1\">",
-		index, fill,
+	fprintf(stream, "\tn%u [fillcolor=\"%s\", style=\"%s\", label=<" DRAW_TABLE, index, fill,
 		flags & XK_VIRTUAL ? "filled,rounded,dashed"
 		: flags & XK_PORT  ? "filled"
 				   : "filled,rounded");
@@ -216,7 +191,7 @@ draw_title(FILE *stream, const struct xk_graph *graph)
 {
 	static const struct xk_graph_policy usual = { .implicit = XK_IMPLICIT_HANDOFF };
 
-	fputs("\tlabel=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\"><tr><td><b>", stream);
+	fputs("\tlabel=<" DRAW_TABLE "<tr><td><b>", stream);
 	draw_text(stream, draw_base_name(graph->file), 2 * DRAW_VALUE_MAX);
 	fputs("</b></td></tr>", stream);
 	if (graph->budget.budget_ns != 0) {

@@ -37,6 +37,36 @@ draw_text(FILE *stream, const char *text, unsigned max)
 		fputs("&#8230;", stream);
 }
 
+void
+draw_row_begin(FILE *stream, const char *colour)
+{
+	fprintf(stream, "<tr><td><font point-size=\"10\" color=\"%s\">", colour);
+}
+
+void
+draw_row_end(FILE *stream)
+{
+	fputs("</font></td></tr>", stream);
+}
+
+void
+draw_row(FILE *stream, const char *colour, const char *text)
+{
+	draw_row_begin(stream, colour);
+	draw_text(stream, text, DRAW_VALUE_MAX);
+	draw_row_end(stream);
+}
+
+void
+draw_row_setting(FILE *stream, const char *name, const char *value)
+{
+	draw_row_begin(stream, DRAW_FAINT);
+	draw_text(stream, name, DRAW_VALUE_MAX);
+	fputs(" = ", stream);
+	draw_text(stream, value, DRAW_VALUE_MAX);
+	draw_row_end(stream);
+}
+
 const char *
 draw_base_name(const char *file)
 {

@@ -1,4 +1,4 @@
-/* draw_text.h - text and colours of pictures; for draw.c and topology_draw.c. */
+/* draw_text.h - text, rows and colours of pictures; for draw.c and topology_draw.c. */
 #ifndef XK_DRAW_TEXT_H
 #define XK_DRAW_TEXT_H
 
@@ -17,11 +17,22 @@
 #define DRAW_FILL_VIRTUAL "#ffffff"
 #define DRAW_FILL_PORT "#f1ecf7"
 
+/* A label begins with this, and ends with "</table>". */
+#define DRAW_TABLE "<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\">"
+
+enum { DRAW_VALUE_MAX = 40 };
+
 /*
  * Writes text for an HTML-like label: what XML reserves is escaped, what is no text is a question mark, and after max
  * characters it is cut.
  */
 void draw_text(FILE *stream, const char *text, unsigned max);
+
+/* A row of a label's table: its beginning and end, text alone, and the setting `name = value`. */
+void draw_row_begin(FILE *stream, const char *colour);
+void draw_row_end(FILE *stream);
+void draw_row(FILE *stream, const char *colour, const char *text);
+void draw_row_setting(FILE *stream, const char *name, const char *value);
 
 /* What follows the last slash of file. */
 const char *draw_base_name(const char *file);

@@ -8,7 +8,7 @@
 #include "graphs/draw_text.h"
 #include "graphs/topology.h"
 
-enum { TOPOLOGY_TEXT_MAX = 40, TOPOLOGY_ROWS_MAX = 8 };
+enum { TOPOLOGY_ROWS_MAX = 8 };
 
 struct topology_picture {
 	const struct xk_topology *topology;
@@ -20,45 +20,20 @@ struct topology_picture {
 /* ---- rows ---- */
 
 static void
-topology_row_begin(FILE *stream, const char *colour)
-{
-	fprintf(stream, "<tr><td><font point-size=\"10\" color=\"%s\">", colour);
-}
-
-static void
-topology_row_end(FILE *stream)
-{
-	fputs("</font></td></tr>", stream);
-}
-
-static void
-topology_row(FILE *stream, const char *colour, const char *text)
-{
-	topology_row_begin(stream, colour);
-	draw_text(stream, text, TOPOLOGY_TEXT_MAX);
-	topology_row_end(stream);
-}
-
-static void
 topology_rows_left(FILE *stream, unsigned count, unsigned max)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "and %u more", count - max);
 	if (count > max)
-		topology_row(stream, DRAW_FAINT, text);
+		draw_row(stream, DRAW_FAINT, text);
 }
 
 static void
 topology_draw_settings(FILE *stream, const struct xk_graph_attributes *settings)
 {
-	for (unsigned i = 0; i < settings->count && i < TOPOLOGY_ROWS_MAX; i++) {
-		topology_row_begin(stream, DRAW_FAINT);
-		draw_text(stream, settings->list[i].name, TOPOLOGY_TEXT_MAX);
-		fputs(" = ", stream);
-		draw_text(stream, settings->list[i].value, TOPOLOGY_TEXT_MAX);
-		topology_row_end(stream);
-	}
+	for (unsigned i = 0; i < settings->count && i < TOPOLOGY_ROWS_MAX; i++)
+		draw_row_setting(stream, settings->list[i].name, settings->list[i].value);
 	topology_rows_left(stream, settings->count, TOPOLOGY_ROWS_MAX);
 }
 
@@ -66,7 +41,7 @@ static void
 topology_draw_sets(FILE *stream, const struct xk_topology_host *host)
 {
 	for (unsigned i = 0; i < host->set_count && i < TOPOLOGY_ROWS_MAX; i++)
-		topology_row(stream, DRAW_FAINT, host->sets[i]);
+		draw_row(stream, DRAW_FAINT, host->sets[i]);
 	topology_rows_left(stream, host->set_count, TOPOLOGY_ROWS_MAX);
 }
 
@@ -92,13 +67,13 @@ topology_draw_address(FILE *stream, const struct xk_topology_host *host, unsigne
 
 	if (first->host == 0)
 		return;
-	topology_row_begin(stream, DRAW_BLUE);
+	draw_row_begin(stream, DRAW_BLUE);
 	if (count > 1) {
 		fprintf(stream, "%s &#8230; ", xk_host_print(first->host, text));
 		first = last;
 	}
 	fprintf(stream, "%s/%u", xk_host_print(first->host, text), first->bits);
-	topology_row_end(stream);
+	draw_row_end(stream);
 }
 
 static void
@@ -107,8 +82,8 @@ topology_draw_host(const struct topology_picture *picture, const struct xk_topol
 	FILE *stream = picture->stream;
 
 	fprintf(stream,
-		"\th%u [shape=box, style=\"filled,rounded\", fillcolor=\"" DRAW_FILL
-		"\", label=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\"><tr><td><b>",
+		"\th%u [shape=box, style=\"filled,rounded\", fillcolor=\"" DRAW_FILL "\", label=<" DRAW_TABLE
+		"<tr><td><b>",
 		host->number);
 	draw_text(stream, host->name, XK_GRAPH_NAME_MAX);
 	if (count > 1) {
@@ -116,7 +91,7 @@ topology_draw_host(const struct topology_picture *picture, const struct xk_topol
 		draw_text(stream, host[count - 1].name, XK_GRAPH_NAME_MAX);
 	}
 	fputs("</b></td></tr>", stream);
-	topology_row(stream, DRAW_INK, draw_base_name(host->graph));
+	draw_row(stream, DRAW_INK, draw_base_name(host->graph));
 	for (unsigned i = 0; i < host->device_count; i++)
 		topology_draw_address(stream, host, count, i);
 	topology_draw_settings(stream, host->settings);
@@ -133,12 +108,12 @@ topology_draw_link(const struct topology_picture *picture, unsigned index)
 	FILE *stream = picture->stream;
 
 	fprintf(stream,
-		"\tl%u [shape=ellipse, style=filled, fillcolor=\"" DRAW_FILL_PORT
-		"\", label=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\"><tr><td><b>",
+		"\tl%u [shape=ellipse, style=filled, fillcolor=\"" DRAW_FILL_PORT "\", label=<" DRAW_TABLE
+		"<tr><td><b>",
 		index);
 	draw_text(stream, link->name, XK_GRAPH_NAME_MAX);
 	fputs("</b></td></tr>", stream);
-	topology_row(stream, DRAW_INK, link->preset);
+	draw_row(stream, DRAW_INK, link->preset);
 	topology_draw_settings(stream, &link->settings);
 	fputs("</table>>];\n", stream);
 }
@@ -172,9 +147,9 @@ topology_draw_wire(const struct topology_picture *picture, unsigned from, unsign
 	if (picture->drawn[link->written])
 		return;
 	picture->drawn[link->written] = true;
-	fprintf(stream, "\th%u -- h%u [penwidth=2, label=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\">",
-		from, topology_other_end(picture->topology, index, from));
-	topology_row(stream, DRAW_INK, link->preset);
+	fprintf(stream, "\th%u -- h%u [penwidth=2, label=<" DRAW_TABLE, from,
+		topology_other_end(picture->topology, index, from));
+	draw_row(stream, DRAW_INK, link->preset);
 	topology_draw_settings(stream, &link->settings);
 	fputs("</table>>];\n", stream);
 }
@@ -210,12 +185,12 @@ topology_draw_head(const struct topology_picture *picture)
 	      "\tnode [fontname=\"Helvetica\", fontsize=13, fontcolor=\"" DRAW_INK "\", color=\"" DRAW_LINE
 	      "\", penwidth=1.2, margin=\"0.12,0.05\"];\n"
 	      "\tedge [fontname=\"Helvetica\", fontsize=10, color=\"" DRAW_LINE "\", penwidth=1.3];\n"
-	      "\tlabel=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\"><tr><td><b>",
+	      "\tlabel=<" DRAW_TABLE "<tr><td><b>",
 	      stream);
-	draw_text(stream, draw_base_name(topology->file), 2 * TOPOLOGY_TEXT_MAX);
+	draw_text(stream, draw_base_name(topology->file), 2 * DRAW_VALUE_MAX);
 	fputs("</b></td></tr>", stream);
 	if (network != NULL)
-		topology_row(stream, DRAW_BLUE, network->value);
+		draw_row(stream, DRAW_BLUE, network->value);
 	fputs("</table>>;\n", stream);
 }
 

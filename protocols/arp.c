@@ -4,24 +4,29 @@
  * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
  * Participants: none; ARP is asked by control
  * Control:      (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
- *               link address); the link answers the others
+ *               link address), follow (be told of changes); the link answers the others
  * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
  *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
  *               longest makes room, but never what is being waited for.
+ * Following:    who sends to a host for long is told when its link address changes, and when it has become too old or was
+ *               lost. Then it asks again as soon as it uses it: the host itself at the address it had, and if that does
+ *               not answer everybody (RFC 1122, 2.3.2.1). What nobody uses is not asked for. An address that changes
+ *               unasked is believed only as long as asking takes, so that a wrong one does not last.
  * Settings:     entries, age, timeout, tries
  * Drops:        bad_hardware, bad_protocol, bad_length, bad_operation (a field's value), bad_sender (not who sent the
  *               frame), bad_address (no host of this network), conflict (somebody else claims our address; traced),
- *               unasked (a reply), queue_full (one message too many waits for a host), unresolved (nobody answered),
+ *               unasked (a reply), queue_full (the oldest of too many that wait for a host), unresolved (nobody answered),
  *               table_full (everything in the table is being asked for)
  * Counters:     requests_in, replies_in, others (requests for others), requests_out, replies_out, learned (entries made
- *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer)
- * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link, refreshing an entry
- *               before it has become too old
+ *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer); of hosts that are followed polls
+ *               (requests to one station), moved (to another link address), lost (did not answer)
+ * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
  */
 #include "protocols/arp.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "protocols/arp_private.h"
 #include "protocols/eth.h"
@@ -78,7 +83,7 @@ arp_packet_pop(struct arp_packet *packet, struct xk_msg **m)
 	const uint8_t *p = xk_msg_pop(m, ARP_PACKET_LEN);
 
 	if (p == NULL)
-		return XK_DROP_SHORT;
+		return xk_msg_len(*m) < ARP_PACKET_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
 	if (xk_get16(p + ARP_HARDWARE) != ARP_ETHERNET)
 		return ARP_DROP_BAD_HARDWARE;
 	if (xk_get16(p + ARP_PROTOCOL) != ARP_IPV4)
@@ -125,17 +130,33 @@ arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
 	return m;
 }
 
-/* Without a buffer nothing is sent: the timer tries again. */
+/* The session of the link to one station, with the caller's reference; NULL: none. */
+static struct xk_session *
+arp_open_link(struct arp *arp, uint64_t link)
+{
+	struct xk_protocol *self = &arp->protocol;
+	struct xk_participants participants = { .remote.depth = 0 };
+	struct xk_session *lls;
+
+	xk_participant_push(&participants.remote, link);
+	return xk_open(self, self, xk_lower(self, 0), &participants, &lls) == 0 ? lls : NULL;
+}
+
+/* A request to everybody, or to the station `link` alone. Without a buffer nothing is sent: the timer tries again. */
 static void
-arp_send_request(struct arp *arp, uint32_t own, uint32_t host)
+arp_send_request(struct arp *arp, uint32_t own, uint32_t host, uint64_t link)
 {
 	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, own, host };
+	struct xk_session *one = link != 0 ? arp_open_link(arp, link) : NULL;
 	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
 
-	if (m == NULL)
-		return;
-	xk_count(&arp->protocol, ARP_COUNT_REQUESTS_OUT);
-	xk_push(arp->broadcast, m);
+	if (m != NULL) {
+		xk_count(&arp->protocol, ARP_COUNT_REQUESTS_OUT);
+		if (one != NULL)
+			xk_count(&arp->protocol, ARP_COUNT_POLLS);
+		xk_push(one != NULL ? one : arp->broadcast, m);
+	}
+	xk_close(one);
 }
 
 /* Takes request, the message that lls has brought. */
@@ -172,13 +193,26 @@ arp_send_queue(struct arp_queue *queue, uint64_t link)
 }
 
 static void
-arp_drop_queue(struct arp *arp, struct arp_queue *queue)
+arp_tell_follower(const struct arp *arp, const struct arp_queue *queue)
 {
-	for (unsigned i = 0; i < queue->count; i++)
-		xk_drop(&arp->protocol, queue->outputs[i].m, ARP_DROP_UNRESOLVED);
+	if (queue->changed != 0 && arp->follower.changed != NULL)
+		arp->follower.changed(&arp->follower, queue->changed);
 }
 
-/* Nobody has answered in time: ask again, or give up. */
+static void
+arp_drop_queue(struct arp *arp, struct arp_queue *queue)
+{
+	for (unsigned i = 0; i < queue->count; i++) {
+		const struct xk_arp_output *output = &queue->outputs[i];
+
+		if (output->unsent != NULL)
+			output->unsent(output);
+		xk_drop(&arp->protocol, output->m, ARP_DROP_UNRESOLVED);
+	}
+	arp_tell_follower(arp, queue);
+}
+
+/* Nobody has answered in time: ask again, or give up. Or what was known has become too old. */
 static void
 arp_timeout(struct xk_event *event, void *argument)
 {
@@ -187,23 +221,28 @@ arp_timeout(struct xk_event *event, void *argument)
 	struct arp_queue queue = { .count = 0 };
 	bool again = false;
 	uint32_t own, host;
+	uint64_t link = 0;
 
 	xk_lock(&arp->lock);
 	own = arp->network.host;
 	host = e->host;
 	if (e->state == ARP_ASKING) {
-		again = e->tries < arp->tries;
-		e->tries++;
+		link = e->is_polled ? e->link : 0;
+		again = e->is_polled || e->tries < arp->tries;
+		e->tries += !e->is_polled;
+		e->is_polled = false;
 		if (again) {
 			xk_event_schedule(event, arp->timeout_ns / ARP_NS_PER_US);
 		} else {
 			arp_table_give_up(arp, e, &queue);
 			xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", host);
 		}
+	} else if (e->state == ARP_KNOWN && arp_table_expire(arp, e)) {
+		queue.changed = host;
 	}
 	xk_unlock(&arp->lock);
 	if (again)
-		arp_send_request(arp, own, host);
+		arp_send_request(arp, own, host, link);
 	arp_drop_queue(arp, &queue);
 }
 
@@ -218,7 +257,7 @@ arp_wait(struct arp *arp, struct arp_entry *e, uint32_t own, bool asks)
 	while (status == 0 && e->round == round && e->state == ARP_ASKING) {
 		xk_unlock(&arp->lock);
 		if (asks)
-			arp_send_request(arp, own, e->host);
+			arp_send_request(arp, own, e->host, 0);
 		asks = false;
 		status = xk_semaphore_wait(&e->answered, XK_FOREVER);
 		xk_lock(&arp->lock);
@@ -270,14 +309,77 @@ arp_lookup(struct arp *arp, struct xk_arp_binding *binding)
 	return status;
 }
 
-/* Queues output, or says that it can be sent to *link now (0), or why it must be dropped (a reason). */
+/* The entry of the host that is followed, ASKING from now on if need be. 0 or -errno. */
+static int
+arp_follow_entry(struct arp *arp, const struct xk_arp_following *following, struct arp_queue *replaced,
+		 struct arp_entry **entry)
+{
+	struct arp_entry *e = arp_table_find(arp, following->host);
+	bool asks;
+
+	*entry = e;
+	if (e != NULL && (e->state == ARP_ASKING || arp_table_is_known(arp, e)))
+		return 0;
+	if (!following->asks)
+		return -ENOENT;
+	if (!arp_may_ask(arp, following->host))
+		return -EHOSTUNREACH;
+	e = arp_table_get(arp, following->host, &asks, replaced);
+	if (e == NULL)
+		return -ENOBUFS;
+	arp_table_poll(e);
+	*entry = e;
+	return 0;
+}
+
+static int
+arp_follow(struct arp *arp, struct xk_arp_following *following)
+{
+	struct arp_queue replaced = { .count = 0 };
+	struct arp_entry *e;
+	int status;
+
+	xk_lock(&arp->lock);
+	status = arp_follow_entry(arp, following, &replaced, &e);
+	if (status == 0) {
+		arp_table_use(arp, e);
+		arp_table_follow(arp, e, following->asks && e->link != following->link);
+		following->link = e->link;
+		if (following->asks && (e->state != ARP_KNOWN || e->is_to_tell))
+			status = -EINPROGRESS;
+		else if (e->state != ARP_KNOWN)
+			status = -ENOENT;
+	}
+	xk_unlock(&arp->lock);
+	arp_drop_queue(arp, &replaced);
+	return status;
+}
+
+/* Queues output; *oldest is the message that makes room for it, or NULL: the latest are kept (RFC 1122, 2.3.2.2). */
+static void
+arp_queue_add(struct arp_queue *queue, const struct xk_arp_output *output, struct xk_msg **oldest)
+{
+	if (queue->count == ARP_QUEUE) {
+		*oldest = queue->outputs[0].m;
+		queue->count--;
+		memmove(&queue->outputs[0], &queue->outputs[1], queue->count * sizeof(queue->outputs[0]));
+	}
+	queue->outputs[queue->count++] = *output;
+}
+
+/*
+ * Queues output, or says that it can be sent to *link now (0), or why it must be dropped (a reason). *oldest: what must
+ * be dropped for it, or NULL.
+ */
 static unsigned
-arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uint64_t *link, struct arp_queue *replaced)
+arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uint64_t *link, struct arp_queue *replaced,
+	    struct xk_msg **oldest)
 {
 	struct arp_entry *e;
 
 	*link = 0;
 	*asks = false;
+	*oldest = NULL;
 	if (!arp_may_ask(arp, output->host))
 		return ARP_DROP_UNRESOLVED;
 	e = arp_table_get(arp, output->host, asks, replaced);
@@ -285,10 +387,8 @@ arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uin
 		return ARP_DROP_TABLE_FULL;
 	if (e->state == ARP_KNOWN)
 		*link = e->link;
-	else if (e->queue.count == ARP_QUEUE)
-		return ARP_DROP_QUEUE_FULL;
 	else
-		e->queue.outputs[e->queue.count++] = *output;
+		arp_queue_add(&e->queue, output, oldest);
 	return XK_DROP_NONE;
 }
 
@@ -296,6 +396,7 @@ static int
 arp_output(struct arp *arp, const struct xk_arp_output *output)
 {
 	struct arp_queue replaced = { .count = 0 };
+	struct xk_msg *oldest;
 	uint64_t link;
 	uint32_t own, host = output->host;
 	unsigned why;
@@ -303,15 +404,17 @@ arp_output(struct arp *arp, const struct xk_arp_output *output)
 
 	xk_lock(&arp->lock);
 	own = arp->network.host;
-	why = arp_enqueue(arp, output, &asks, &link, &replaced);
+	why = arp_enqueue(arp, output, &asks, &link, &replaced, &oldest);
 	xk_unlock(&arp->lock);
 	arp_drop_queue(arp, &replaced);
+	if (oldest != NULL)
+		xk_drop(&arp->protocol, oldest, ARP_DROP_QUEUE_FULL);
 	if (why != XK_DROP_NONE) {
 		xk_drop(&arp->protocol, output->m, why);
 		return -ENOBUFS;
 	}
 	if (asks)
-		arp_send_request(arp, own, host);
+		arp_send_request(arp, own, host, 0);
 	else if (link != 0)
 		output->send(output, link);
 	return 0;
@@ -408,6 +511,7 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	arp_reply_or_end(arp, lls, &packet, mine, m);
+	arp_tell_follower(arp, &queue);
 	arp_send_queue(&queue, packet.sender_link);
 }
 
@@ -470,6 +574,13 @@ arp_set_address(struct arp *arp, const struct xk_network *network)
 }
 
 static int
+arp_set_follower(struct arp *arp, const struct xk_arp_follower *follower)
+{
+	arp->follower = *follower;
+	return 0;
+}
+
+static int
 arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	struct arp *arp = arp_of(self);
@@ -483,6 +594,10 @@ arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_lookup(arp, buffer);
 	case XK_ARP_OUTPUT:
 		return len < sizeof(struct xk_arp_output) ? -EMSGSIZE : arp_output(arp, buffer);
+	case XK_ARP_FOLLOW:
+		return len < sizeof(struct xk_arp_following) ? -EMSGSIZE : arp_follow(arp, buffer);
+	case XK_ARP_SET_FOLLOWER:
+		return len < sizeof(struct xk_arp_follower) ? -EMSGSIZE : arp_set_follower(arp, buffer);
 	default:
 		return -ENOTSUP;
 	}
@@ -516,8 +631,8 @@ static const char *const arp_drops[] = {
 };
 
 static const char *const arp_counters[] = {
-	"requests_in", "replies_in", "others",      "requests_out", "replies_out",
-	"learned",     "replaced",   "unreachable", NULL,
+	"requests_in", "replies_in",  "others", "requests_out", "replies_out", "learned",
+	"replaced",    "unreachable", "polls",  "moved",        "lost",        NULL,
 };
 
 const struct xk_protocol_type xk_type_arp = {

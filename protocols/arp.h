@@ -12,6 +12,8 @@ enum xk_arp_control {
 	XK_ARP_RESOLVE,           /* struct xk_arp_binding: host in, link out; may wait */
 	XK_ARP_LOOKUP,            /* struct xk_arp_binding: host in, link out; never waits */
 	XK_ARP_OUTPUT,            /* struct xk_arp_output */
+	XK_ARP_FOLLOW,            /* struct xk_arp_following; never waits */
+	XK_ARP_SET_FOLLOWER,      /* struct xk_arp_follower; before the kernel runs */
 };
 
 struct xk_arp_binding {
@@ -19,12 +21,32 @@ struct xk_arp_binding {
 	uint64_t link;
 };
 
-/* A message for whoever has the address `host`: send takes m, once the link address is known. */
+struct xk_arp_following {
+	uint32_t host;
+	bool asks;
+	uint64_t link; /* in: the one in use; out: the one that is known */
+};
+
+/*
+ * Who sends to hosts for longer than a message, one for each ARP. changed: of a host that is followed another link
+ * address has become known, or what was known is not believed any more. It is a shepherd of ARP's, and must not wait.
+ */
+struct xk_arp_follower {
+	struct xk_protocol *protocol;
+	unsigned interface; /* the follower's */
+	void (*changed)(const struct xk_arp_follower *follower, uint32_t host);
+};
+
+/*
+ * A message for whoever has the address `host`: send takes m, once the link address is known; before one is dropped that
+ * nobody answers for, unsent is told, and leaves m as it is (NULL: nobody wants to know).
+ */
 struct xk_arp_output {
 	uint32_t host;
 	struct xk_msg *m;
 	void (*send)(const struct xk_arp_output *output, uint64_t link);
-	struct xk_protocol *owner, *hlp_type; /* these three are for send */
+	void (*unsent)(const struct xk_arp_output *output);
+	struct xk_protocol *owner, *hlp_receive, *hlp_type; /* these four are for send and unsent */
 	unsigned interface;
 };
 
@@ -55,8 +77,37 @@ xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 }
 
 /*
+ * Of host, which is sent to at *link: the follower is to be told once when its link address changes or is not believed any
+ * more, even if nobody asks for it. Then it follows again. 0 and *link, if it is known now; -ENOENT. Any shepherd; never
+ * waits.
+ */
+static inline int
+xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
+{
+	struct xk_arp_following following = { host, false, *link };
+	int status = xk_control_protocol(arp, XK_ARP_FOLLOW, &following, sizeof(following));
+
+	*link = following.link;
+	return status < 0 ? status : 0;
+}
+
+/*
+ * As xk_arp_follow, but asks for host where its link address is not known: first the station `link`, if that is what was
+ * known last. 0: it is `link`; -EINPROGRESS: the follower will be told, not by this call; -EHOSTUNREACH or -ENOBUFS as
+ * xk_arp_resolve. Any context, also a foreign thread; never waits for an answer.
+ */
+static inline int
+xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
+{
+	struct xk_arp_following following = { host, true, link };
+	int status = xk_control_protocol(arp, XK_ARP_FOLLOW, &following, sizeof(following));
+
+	return status < 0 ? status : 0;
+}
+
+/*
  * Sends output->m when its host's link address is known: at once, or from the shepherd of the answer. Few messages wait
- * for one host; one too many, or one that nobody answers for, is dropped by ARP (queue_full, unresolved). Takes m, also
+ * for one host, the latest; the others, and those that nobody answers for, are dropped by ARP (queue_full, unresolved). Takes m, also
  * on failure. Never waits for an answer. 0 or -ENOBUFS.
  */
 static inline int

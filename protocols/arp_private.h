@@ -20,19 +20,23 @@ enum {
 	ARP_COUNT_LEARNED,
 	ARP_COUNT_REPLACED,
 	ARP_COUNT_UNREACHABLE,
+	ARP_COUNT_POLLS,
+	ARP_COUNT_MOVED,
+	ARP_COUNT_LOST,
 };
 
 enum arp_state {
 	ARP_FREE,   /* not in the table */
 	ARP_ASKING, /* its timer runs */
-	ARP_KNOWN,
+	ARP_KNOWN,  /* its timer runs if it is followed */
 	ARP_FAILED, /* not in the table; those who waited are still leaving */
 };
 
-/* Messages that were waiting for one host. */
+/* Messages that were waiting for one host, and what else is left to do when the lock is no longer held. */
 struct arp_queue {
 	unsigned count;
 	struct xk_arp_output outputs[ARP_QUEUE];
+	uint32_t changed; /* the host that the follower must be told of; 0: none */
 };
 
 /* Entries are made once, by init: a timer or a waiter that comes late finds one in another state, never none. */
@@ -42,8 +46,10 @@ struct arp_entry {
 	struct arp *arp;
 	enum arp_state state;
 	uint32_t host;
-	uint64_t link;
+	uint64_t link; /* 0: none was ever known; of one that is asked for again, the last */
 	uint64_t expires_ns;
+	bool is_followed, is_to_tell; /* the follower is to be told, at the latest when the timer fires; then at once */
+	bool is_polled;               /* the next request goes to link alone */
 	unsigned tries;
 	unsigned waiters; /* they keep the entry from being replaced */
 	uint64_t round;   /* which asking this is: who waits for an older one has failed */
@@ -57,11 +63,13 @@ struct arp {
 	uint64_t entry_count, age_ns, timeout_ns, tries;
 	uint64_t link;
 	struct xk_session *broadcast;
-	struct xk_lock lock; /* over all that follows */
+	struct xk_arp_follower follower; /* changed is NULL: nobody */
+	struct xk_lock lock;             /* over all that follows */
 	struct xk_network network;
 	struct arp_entry *entries;
 	struct arp_entry **buckets;
 	unsigned bucket_mask;
+	uint64_t seed;       /* of the hash: strangers choose the hosts; 0: none yet */
 	unsigned used_count; /* of entries, the first so many; the others were never used */
 	xk_event_handler *timeout;
 	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
@@ -98,6 +106,15 @@ struct arp_entry *arp_table_add(struct arp *arp, uint32_t host, struct arp_queue
 
 /* e has become known or is confirmed. *queue: what waited for that, to be sent. */
 void arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue);
+
+/* e, which is ASKING from now on, is asked for by its timer, at the link address that it had, if any. */
+void arp_table_poll(struct arp_entry *e);
+
+/* e, ASKING or KNOWN, is followed until its host has been told of; that is at once by its timer, if it is KNOWN and now. */
+void arp_table_follow(struct arp *arp, struct arp_entry *e, bool now);
+
+/* The timer of e, which is KNOWN: whether its host is to be told of. It may be a late one, of what e was before. */
+bool arp_table_expire(struct arp *arp, struct arp_entry *e);
 
 /* e, which is ASKING, gets no answer. *queue: what waited for one, to be dropped. */
 void arp_table_give_up(struct arp *arp, struct arp_entry *e, struct arp_queue *queue);

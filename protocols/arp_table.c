@@ -2,7 +2,7 @@
  * arp_table.c - what ARP knows and is asking for; see arp_private.h.
  *
  * All entries are in a list by their last use, those that are not in the table before all; those in the table are in
- * a hash table besides.
+ * a hash table besides, whose hash nobody outside can know.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,10 +57,16 @@ arp_table_fini(struct arp *arp)
 	free(arp->buckets);
 }
 
+/*
+ * Multiplication by a random odd number: any two hosts share a bucket for two seeds in so many buckets, at most. Drawn
+ * when it is needed first, while the table is empty.
+ */
 static struct arp_entry **
 arp_table_bucket(struct arp *arp, uint32_t host)
 {
-	return &arp->buckets[(uint32_t)(host * UINT32_C(2654435761)) >> 16 & arp->bucket_mask];
+	if (xk_unlikely(arp->seed == 0))
+		arp->seed = xk_random(&arp->protocol) | 1;
+	return &arp->buckets[host * arp->seed >> 32 & arp->bucket_mask];
 }
 
 struct arp_entry *
@@ -86,11 +92,12 @@ arp_table_use(struct arp *arp, struct arp_entry *e)
 	TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
 }
 
-/* What waits in e moves to queue, to be sent or dropped when the lock is no longer held. */
+/* What waits in e moves to queue, to be sent or dropped when the lock is no longer held; who follows e is to be told. */
 static void
 arp_table_take_queue(struct arp_entry *e, struct arp_queue *queue)
 {
 	*queue = e->queue;
+	queue->changed = e->is_followed ? e->host : 0;
 	e->queue.count = 0;
 }
 
@@ -111,6 +118,7 @@ arp_table_remove(struct arp *arp, struct arp_entry *e, enum arp_state state)
 		at = &(*at)->next;
 	*at = e->next;
 	e->state = state;
+	e->is_followed = e->is_to_tell = false;
 	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
 	TAILQ_REMOVE(&arp->by_use, e, by_use);
 	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
@@ -147,6 +155,7 @@ arp_table_insert(struct arp *arp, uint32_t host, bool learning, struct arp_queue
 		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
 	}
 	e->host = host;
+	e->link = 0;
 	e->next = *bucket;
 	*bucket = e;
 	arp_table_use(arp, e);
@@ -159,17 +168,70 @@ arp_table_add(struct arp *arp, uint32_t host, struct arp_queue *queue)
 	return arp_table_insert(arp, host, true, queue);
 }
 
+/* Fires when e is too old, not before. */
+static void
+arp_table_schedule(struct arp *arp, struct arp_entry *e)
+{
+	uint64_t now_ns = xk_now_ns(&arp->protocol);
+
+	xk_event_schedule(&e->timer, e->expires_ns <= now_ns ? 0 : (e->expires_ns - now_ns) / ARP_NS_PER_US + 1);
+}
+
+/*
+ * How long link is believed of e. What comes unasked in place of an address that is followed may be wrong, so it is asked
+ * for again as soon as the host could have been asked for in vain.
+ */
+static uint64_t
+arp_table_believed_ns(const struct arp *arp, const struct arp_entry *e, uint64_t link)
+{
+	uint64_t soon_ns = arp->timeout_ns * arp->tries;
+	bool is_unasked = e->state == ARP_KNOWN && e->is_followed && e->link != link;
+
+	return is_unasked && soon_ns < arp->age_ns ? soon_ns : arp->age_ns;
+}
+
 void
 arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue)
 {
+	e->expires_ns = xk_now_ns(&arp->protocol) + arp_table_believed_ns(arp, e, link);
 	if (e->state == ARP_ASKING) {
 		xk_event_cancel(&e->timer);
 		arp_table_wake(e);
 		arp_table_take_queue(e, queue);
 	}
 	e->state = ARP_KNOWN;
+	if (e->is_followed && e->link != 0 && e->link != link)
+		xk_count(&arp->protocol, ARP_COUNT_MOVED);
+	if (e->is_followed && !e->is_to_tell) {
+		arp_table_schedule(arp, e);
+		queue->changed = e->link != link ? e->host : 0;
+	}
 	e->link = link;
-	e->expires_ns = xk_now_ns(&arp->protocol) + arp->age_ns;
+}
+
+void
+arp_table_follow(struct arp *arp, struct arp_entry *e, bool now)
+{
+	if (e->state == ARP_KNOWN && now) {
+		e->is_to_tell = true;
+		xk_event_schedule(&e->timer, 0);
+	} else if (e->state == ARP_KNOWN && !e->is_followed) {
+		arp_table_schedule(arp, e);
+	}
+	e->is_followed = true;
+}
+
+bool
+arp_table_expire(struct arp *arp, struct arp_entry *e)
+{
+	if (!e->is_followed)
+		return false;
+	if (!e->is_to_tell && arp_table_is_known(arp, e)) {
+		arp_table_schedule(arp, e);
+		return false;
+	}
+	e->is_followed = e->is_to_tell = false;
+	return true;
 }
 
 static void
@@ -177,11 +239,20 @@ arp_table_ask(struct arp *arp, struct arp_entry *e)
 {
 	e->state = ARP_ASKING;
 	e->tries = 1;
+	e->is_polled = e->is_to_tell = false;
 	e->round++;
 	e->queue.count = 0;
 	if (e->waiters == 0)
 		xk_semaphore_init(&e->answered, &arp->protocol, 0);
 	xk_event_schedule(&e->timer, arp->timeout_ns / ARP_NS_PER_US);
+}
+
+void
+arp_table_poll(struct arp_entry *e)
+{
+	e->tries = 0;
+	e->is_polled = e->link != 0;
+	xk_event_schedule(&e->timer, 0);
 }
 
 struct arp_entry *
@@ -207,6 +278,8 @@ arp_table_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queu
 void
 arp_table_give_up(struct arp *arp, struct arp_entry *e, struct arp_queue *queue)
 {
+	if (e->is_followed)
+		xk_count(&arp->protocol, ARP_COUNT_LOST);
 	arp_table_take_queue(e, queue);
 	arp_table_wake(e);
 	arp_table_remove(arp, e, ARP_FAILED);

@@ -99,11 +99,14 @@ eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg **m)
 	const uint8_t *p = xk_msg_pop(m, XK_ETH_HEADER_LEN);
 
 	if (xk_unlikely(p == NULL))
-		return XK_DROP_SHORT;
+		return xk_msg_len(*m) < XK_ETH_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
 	h->destination = xk_get64(p + ETH_DESTINATION) >> 16;
 	h->flow = xk_get64(p + ETH_SOURCE);
-	if (xk_unlikely(h->destination != eth->address && h->destination != XK_ETH_BROADCAST))
-		return ETH_DROP_NOT_MINE;
+	if (xk_unlikely(h->destination != eth->address)) {
+		if (h->destination != XK_ETH_BROADCAST)
+			return ETH_DROP_NOT_MINE;
+		(*m)->flags |= XK_MSG_TO_ALL;
+	}
 	if (xk_unlikely(xk_eth_is_group(eth_source(h)))) /* a broadcast session must not hear it */
 		return eth_type(h) < ETH_TYPE_MIN ? ETH_DROP_BAD_TYPE : ETH_DROP_BAD_SOURCE;
 	return XK_DROP_NONE;

@@ -18,17 +18,26 @@
  *               size the pool for reassembly_fragments.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that what a fragment's peer must tell apart never repeats within 32,768 datagrams.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST, XK_IP_GET_DESTINATION (ip.h)
+ * Forwarding:   only with `forward`: ip_forward.c has the rules.
+ * Faults:       what is not delivered or forwarded is told to its sender by whoever has asked to do that (ICMP, with
+ *               XK_IP_SET_ERRORS); what others say of our datagrams is checked, told to the upper, and with `pmtu` lowers
+ *               what goes in one piece to that host: ip_fault.c.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; XK_IP_GET_DESTINATION,
+ *               XK_IP_SET_ERRORS, XK_IP_REFUSE, XK_IP_FAULT (ip.h); from below XK_VNET_UNSENT
  * Settings:     ttl; routes, gateway; seed (of identifications); reassembly_timeout, reassembly_datagrams,
  *               reassembly_fragments, reassembly_source_datagrams, reassembly_source_fragments,
- *               reassembly_datagram_fragments
- * Drops:        bad_version, bad_header (a length below 20), options, bad_length, bad_checksum, bad_flags, ttl_zero,
- *               bad_source (our own address, a broadcast, a multicast, 0/8), martian (127/8), not_mine, too_big
- *               (pushed), unsent (the rest of a datagram, after a fragment that could not be sent); of fragments
- *               duplicate, overlap, inconsistent, too_many, refused_datagram, bad_fragment, too_long, tiny, evicted,
- *               timed_out (ip_reassembly.h)
- * Counters:     fragmented (datagrams sent in fragments), reassembled
- * Not done:     forwarding, options (dropped as `options`), multicast, ICMP errors, path MTU discovery (DF is not set)
+ *               reassembly_datagram_fragments; forward; pmtu, pmtu_timeout, pmtu_entries, pmtu_min
+ * Drops:        bad_version, bad_header (a length below 20), bad_options (malformed), bad_length, bad_checksum, bad_flags,
+ *               bad_source (our own address, a broadcast, a multicast, 0/8), martian (127/8), not_mine, link_broadcast
+ *               (for us alone, but sent to everybody on the link), too_big (pushed), unsent (the rest of a datagram, after
+ *               a fragment that could not be sent); source_route (an option); of what is to be forwarded ttl_zero, expired,
+ *               no_route, dont_fragment, not_forwarded; of fragments duplicate, overlap, inconsistent, too_many, refused_datagram,
+ *               bad_fragment, too_long, tiny, evicted, timed_out (ip_reassembly.h)
+ * Counters:     fragmented (datagrams sent in fragments), reassembled, forwarded, forward_fragmented (forwarded in
+ *               fragments), path_lowered, path_forgotten, unquoted (the sender was not told, as the header was gone)
+ * Options:      of what comes to us they are passed over, except that malformed ones and source routes are refused:
+ *               ip_options.c.
+ * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host as the top of the remote stack and has
  *               XK_VNET_GET_INTERFACES
  */
@@ -40,19 +49,43 @@
 #include "protocols/ip_private.h"
 #include "xkernel/trace.h"
 
-static const char *const ip_drops[] = {
-	"bad_version",  "bad_header", "options",          "bad_length",   "bad_checksum", "bad_flags", "ttl_zero",
-	"bad_source",   "martian",    "not_mine",         "too_big",      "unsent",       "duplicate", "overlap",
-	"inconsistent", "too_many",   "refused_datagram", "bad_fragment", "too_long",     "tiny",      "evicted",
-	"timed_out",    NULL
-};
+static const char *const ip_drops[] = { "bad_version",
+					"bad_header",
+					"bad_options",
+					"bad_length",
+					"bad_checksum",
+					"bad_flags",
+					"ttl_zero",
+					"bad_source",
+					"martian",
+					"not_mine",
+					"link_broadcast",
+					"too_big",
+					"unsent",
+					"expired",
+					"no_route",
+					"dont_fragment",
+					"not_forwarded",
+					"source_route",
+					"duplicate",
+					"overlap",
+					"inconsistent",
+					"too_many",
+					"refused_datagram",
+					"bad_fragment",
+					"too_long",
+					"tiny",
+					"evicted",
+					"timed_out",
+					NULL };
 
 static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP_REASSEMBLY_REASONS + 1,
 	      "a name for each reason");
 
-enum ip_counter { IP_COUNT_FRAGMENTED, IP_COUNT_REASSEMBLED };
+static const char *const ip_counters[] = { "fragmented",   "reassembled",    "forwarded", "forward_fragmented",
+					   "path_lowered", "path_forgotten", "unquoted",  NULL };
 
-static const char *const ip_counters[] = { "fragmented", "reassembled", NULL };
+static_assert(XK_ARRAY_LENGTH(ip_counters) == IP_COUNT_UNQUOTED + 2, "a name for each counter");
 
 /* ---- init and fini ---- */
 
@@ -64,6 +97,8 @@ ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded
 
 		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
 			next = m->link;
+			if (reason == IP_REASSEMBLY_TIMED_OUT)
+				ip_fault_send_of(ip, XK_FAULT_REASSEMBLY, m);
 			xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + reason);
 		}
 	}
@@ -155,6 +190,7 @@ ip_fini(struct xk_protocol *self)
 	struct ip *ip = (struct ip *)self;
 
 	xk_event_cancel(&ip->tick);
+	ip_fault_fini(ip);
 	ip_reassembly_fini(&ip->reassembly);
 	ip_routes_fini(&ip->routes);
 	xk_enable_fini(&ip->enables);
@@ -170,6 +206,7 @@ ip_init(struct xk_protocol *self)
 
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
+	ip_fault_prepare(ip);
 	err = xk_map_init(&ip->sessions, self->kernel, 16);
 	if (err != 0)
 		return err;
@@ -180,7 +217,8 @@ ip_init(struct xk_protocol *self)
 	}
 	ip_make_seed(ip);
 	if ((err = ip_ask_interfaces(ip)) != 0 || (err = ip_make_routes(ip)) != 0 ||
-	    (err = ip_make_reassembly(ip)) != 0 || (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
+	    (err = ip_make_reassembly(ip)) != 0 || (err = ip_fault_init(ip)) != 0 ||
+	    (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
 		ip_fini(self);
 	return err;
 }
@@ -202,15 +240,15 @@ ip_send(struct ip_session *s, struct xk_msg *m, uint16_t id, uint16_t fragment)
 }
 
 static int
-ip_push_fragments(struct ip_session *s, struct xk_msg *m)
+ip_push_fragments(struct ip_session *s, struct xk_msg *m, uint32_t whole_max)
 {
 	struct xk_protocol *self = s->session.protocol;
 	uint16_t id = atomic_fetch_add_explicit(&((struct ip *)self)->fragment_id, 2, memory_order_relaxed);
-	size_t chunk = s->whole_max & ~(size_t)7;
+	size_t chunk = whole_max & ~(size_t)7;
 	uint16_t offset = 0;
 
 	xk_count(self, IP_COUNT_FRAGMENTED);
-	while (xk_msg_len(m) > s->whole_max) {
+	while (xk_msg_len(m) > whole_max) {
 		struct xk_msg *front = xk_msg_split(&m, chunk);
 		int err;
 
@@ -233,18 +271,19 @@ static int
 ip_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct ip_session *s = (struct ip_session *)session;
+	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
 	uint16_t id;
 
-	if (xk_unlikely(xk_msg_len(m) > s->whole_max)) {
+	if (xk_unlikely(xk_msg_len(m) > whole_max)) {
 		if (xk_msg_len(m) <= XK_IP_MAX_PACKET)
-			return ip_push_fragments(s, m);
+			return ip_push_fragments(s, m, whole_max);
 		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
 		return -EMSGSIZE;
 	}
 	/* two shepherds may get the same number: only what is fragmented is put together by it */
 	id = atomic_load_explicit(&s->id, memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
-	return ip_send(s, m, id, 0);
+	return ip_send(s, m, id, s->whole_flags);
 }
 
 /* ---- up ---- */
@@ -280,6 +319,19 @@ ip_check_fragment(struct ip *ip, struct ip_header h)
 	return why;
 }
 
+/* m, whose header h was fine, cannot be delivered here: goes on to where it belongs, or ends. Takes m. */
+static void
+ip_undelivered(struct ip *ip, const struct ip_header *h, struct xk_msg *m, unsigned why)
+{
+	if (ip->forward && why == IP_DROP_NOT_MINE) {
+		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
+		return;
+	}
+	if (why == XK_DROP_NO_SESSION && xk_map_resolve(&ip->enables, ip_enable_key(h->protocol)) == NULL)
+		ip_fault_send_of(ip, XK_FAULT_PROTOCOL, m);
+	xk_drop(&ip->protocol, m, why);
+}
+
 /* Takes fragment m. The datagram, if this makes it whole, or NULL. */
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
@@ -290,7 +342,7 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 	unsigned why = ip_check_fragment(ip, h);
 
 	if (why != 0) {
-		xk_drop(&ip->protocol, m, why);
+		ip_undelivered(ip, &h, m, why);
 		return NULL;
 	}
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s", h.id,
@@ -310,6 +362,15 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 	return m;
 }
 
+/* What came to everybody on the link must be for everybody (RFC 1122, 3.3.6). 0, or the reason to drop it. */
+static unsigned
+ip_check_to_all(const struct ip *ip, const struct ip_header *h)
+{
+	unsigned index;
+
+	return ip_kind(ip, h->destination, &index) == XK_VNET_MINE ? IP_DROP_LINK_BROADCAST : 0;
+}
+
 static void
 ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -318,6 +379,13 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct ip_header h;
 	unsigned why = ip_header_pop(&h, &m);
 
+	if (xk_unlikely(why == IP_HAS_OPTIONS)) {
+		why = ip_options_take_off(ip, &h, &m);
+		if (m == NULL)
+			return;
+	}
+	if (xk_unlikely((m->flags & XK_MSG_TO_ALL) != 0) && why == 0)
+		why = ip_check_to_all(ip, &h);
 	if (why == 0 && xk_unlikely(ip_header_is_special(&h))) {
 		m = ip_reassemble(ip, h, m);
 		if (m == NULL)
@@ -326,7 +394,7 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (xk_likely(why == 0))
 		why = ip_find_session(ip, lls, h, &s);
 	if (xk_unlikely(why != 0))
-		xk_drop(self, m, why);
+		ip_undelivered(ip, &h, m, why);
 	else
 		xk_pop(s, lls, m, NULL);
 }
@@ -342,29 +410,43 @@ ip_answer_host(void *buffer, size_t len, uint64_t host)
 static int
 ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	const struct ip_session *s = (const struct ip_session *)session;
-	uint32_t max_packet = XK_IP_MAX_PACKET;
+	struct ip_session *s = (struct ip_session *)session;
+	uint32_t max_packet = XK_IP_MAX_PACKET, whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
 
 	switch (op) {
 	case XK_GET_MAX_PACKET:
 		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
 	case XK_GET_OPT_PACKET:
-		return xk_answer(buffer, len, &s->whole_max, sizeof(s->whole_max));
+		return xk_answer(buffer, len, &whole_max, sizeof(whole_max));
 	case XK_GET_MY_HOST:
 		return ip_answer_host(buffer, len, s->local);
 	case XK_GET_PEER_HOST:
 		return ip_answer_host(buffer, len, s->remote);
 	case XK_IP_GET_DESTINATION:
 		return ip_answer_host(buffer, len, s->destination);
+	case XK_IP_REFUSE:
+		return len < sizeof(struct xk_ip_refusal) ? -EMSGSIZE : ip_fault_refuse(s, buffer);
 	default:
 		return -ENOTSUP;
 	}
 }
 
+/* Before anything runs. */
+static int
+ip_set_errors(struct ip *ip, const void *errors, size_t len)
+{
+	if (len < sizeof(ip->errors))
+		return -EMSGSIZE;
+	if (ip->errors.protocol != NULL)
+		return -EADDRINUSE;
+	memcpy(&ip->errors, errors, sizeof(ip->errors));
+	return 0;
+}
+
 static int
 ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	const struct ip *ip = (const struct ip *)self;
+	struct ip *ip = (struct ip *)self;
 	uint32_t max_packet = XK_IP_MAX_PACKET;
 
 	switch (op) {
@@ -375,6 +457,12 @@ ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
 	case XK_GET_MY_HOST:
 		return ip_answer_host(buffer, len, ip->interface[0].host);
+	case XK_IP_SET_ERRORS:
+		return ip_set_errors(ip, buffer, len);
+	case XK_IP_FAULT:
+		return len < sizeof(struct xk_ip_fault) ? -EMSGSIZE : ip_fault_receive(ip, buffer);
+	case XK_VNET_UNSENT:
+		return ip_fault_unsent(ip, buffer);
 	default:
 		return -ENOTSUP;
 	}
@@ -438,8 +526,19 @@ static const struct xk_setting ip_settings[] = {
 	  "datagrams being put together from one host", 1, 1024 },
 	{ "reassembly_source_fragments", XK_SETTING_UINT, offsetof(struct ip, source_fragments), "256",
 	  "fragments waiting from one host", 1, 65536 },
-	{ "reassembly_datagram_fragments", XK_SETTING_UINT, offsetof(struct ip, datagram_fragments), "64",
-	  "fragments of one datagram (65,535 bytes through 1,500 are 45)", 1, 8192 },
+	{ "reassembly_datagram_fragments", XK_SETTING_UINT, offsetof(struct ip, datagram_fragments), "72",
+	  "fragments of one datagram (65,535 bytes through 1,500 are 45; 576 by 8 bytes 70)", 1, 8192 },
+	{ "forward", XK_SETTING_BOOL, offsetof(struct ip, forward), "no",
+	  "whether datagrams for others are passed on, as a router does", 0, 0 },
+	{ "pmtu", XK_SETTING_BOOL, offsetof(struct ip, pmtu), "no",
+	  "whether to find out what the path to a host takes: whole datagrams say that they must not be fragmented", 0,
+	  0 },
+	{ "pmtu_timeout", XK_SETTING_TIME, offsetof(struct ip, pmtu_timeout_ns), "600s",
+	  "how long it is believed that a path takes less than the link", 1000000, UINT64_C(86400000000000) },
+	{ "pmtu_entries", XK_SETTING_UINT, offsetof(struct ip, pmtu_entries), "64", "hosts for which that is known", 1,
+	  65536 },
+	{ "pmtu_min", XK_SETTING_UINT, offsetof(struct ip, pmtu_min), "68",
+	  "less than this is not believed of a path: it is taken for this", IP_MTU_MIN, 65535 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -1,5 +1,5 @@
 /*
- * ip_header.h - the only place that knows where things are in an IPv4 header; for ip.c and ip_session.c.
+ * ip_header.h - the only place that knows where things are in an IPv4 header; for IP's own files.
  */
 #ifndef XK_IP_HEADER_H
 #define XK_IP_HEADER_H
@@ -14,7 +14,7 @@
 enum ip_drop {
 	IP_DROP_BAD_VERSION = XK_DROP_OWN,
 	IP_DROP_BAD_HEADER,
-	IP_DROP_OPTIONS,
+	IP_DROP_BAD_OPTIONS,
 	IP_DROP_BAD_LENGTH,
 	IP_DROP_BAD_CHECKSUM,
 	IP_DROP_BAD_FLAGS,
@@ -22,9 +22,16 @@ enum ip_drop {
 	IP_DROP_BAD_SOURCE,
 	IP_DROP_MARTIAN,
 	IP_DROP_NOT_MINE,
+	IP_DROP_LINK_BROADCAST,
 	IP_DROP_TOO_BIG,
 	IP_DROP_UNSENT,
-	IP_DROP_REASSEMBLY, /* and on: enum ip_reassembly_reason */
+	IP_DROP_EXPIRED,
+	IP_DROP_NO_ROUTE,
+	IP_DROP_DONT_FRAGMENT,
+	IP_DROP_NOT_FORWARDED,
+	IP_DROP_SOURCE_ROUTE,
+	IP_DROP_REASSEMBLY,                                          /* and on: enum ip_reassembly_reason */
+	IP_HAS_OPTIONS = IP_DROP_REASSEMBLY + IP_REASSEMBLY_REASONS, /* no reason: see ip_options.c */
 };
 
 enum {
@@ -38,10 +45,12 @@ enum {
 	IP_SOURCE = 12,
 	IP_DESTINATION = 16,
 	IP_HEADER_LEN = 20,
+	IP_QUOTED = 8, /* bytes behind the header by which a sender knows its datagram (RFC 792) */
 
 	IP_VERSION_4_NO_OPTIONS = 0x45,
 
 	IP_RESERVED = 0x8000, /* in IP_FRAGMENT */
+	IP_DONT_FRAGMENT = 0x4000,
 	IP_MORE = 0x2000,
 	IP_OFFSET = 0x1fff, /* in units of 8 bytes */
 
@@ -62,20 +71,37 @@ ip_header_sum(const uint8_t *p)
 	       xk_sum_load32(p + 16);
 }
 
-/* Why a header that begins with this byte is none of ours. */
+/* Why a header that begins with this byte is none of ours, or IP_HAS_OPTIONS. */
 static inline unsigned
 ip_header_why(uint8_t first)
 {
 	if (first >> 4 != 4)
 		return IP_DROP_BAD_VERSION;
-	return (first & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_DROP_OPTIONS;
+	return (first & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
 }
 
-/* Checks and takes off the header, and what the link has padded. 0, or the reason to drop *m. */
+/*
+ * The first len bytes of *m, and in one piece with them those that its sender would know it by, so that they lie in front
+ * of what is left when they have been taken off (ip_fault.c). NULL: it is too short, or no buffer.
+ */
+static inline const uint8_t *
+ip_header_peek(struct xk_msg **m, size_t len)
+{
+	size_t want = len + IP_QUOTED;
+
+	if (xk_unlikely((*m)->len < want))
+		return xk_msg_peek(m, xk_msg_len(*m) < len ? len : xk_msg_len(*m) < want ? xk_msg_len(*m) : want);
+	return (*m)->data;
+}
+
+/*
+ * Checks and takes off the header, and what the link has padded. 0; the reason to drop *m; or IP_HAS_OPTIONS: *m is as it
+ * was, and nothing of it but the first byte has been looked at.
+ */
 static inline unsigned
 ip_header_pop(struct ip_header *h, struct xk_msg **m)
 {
-	const uint8_t *p = xk_msg_peek(m, IP_HEADER_LEN);
+	const uint8_t *p = ip_header_peek(m, IP_HEADER_LEN);
 	uint64_t addresses;
 	size_t length;
 
@@ -94,8 +120,6 @@ ip_header_pop(struct ip_header *h, struct xk_msg **m)
 	addresses = xk_get64(p + IP_SOURCE); /* in one word, as the key has them */
 	h->source = (uint32_t)(addresses >> 32);
 	h->destination = (uint32_t)addresses;
-	if (xk_unlikely(p[IP_TTL] == 0))
-		return IP_DROP_TTL_ZERO;
 	xk_msg_truncate(*m, length);
 	xk_msg_pop(m, IP_HEADER_LEN);
 	return 0;

@@ -37,7 +37,9 @@ ip_session_prepare(struct ip_session *s, struct ip *ip, uint8_t protocol, uint32
 	s->remote = remote;
 	s->destination = destination;
 	s->local = ip_session_local_for(ip, remote, destination);
-	s->whole_max = whole_max < XK_IP_MAX_PACKET ? whole_max : XK_IP_MAX_PACKET;
+	s->link_max = whole_max < XK_IP_MAX_PACKET ? whole_max : XK_IP_MAX_PACKET;
+	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
+	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
 	atomic_store_explicit(&s->id, ip_session_first_id(ip, remote, destination), memory_order_relaxed);
 	ip_header_prepare(s->header, (uint8_t)ip->ttl, protocol, s->local, remote);
 	s->sum = ip_header_sum(s->header);
@@ -66,8 +68,7 @@ ip_session_new(struct ip *ip, struct xk_protocol *hlp_receive, struct xk_protoco
 	return 0;
 }
 
-/* Finds the neighbour that datagrams for remote go to, and the interface it is on. 0 or -errno. */
-static int
+int
 ip_session_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index)
 {
 	enum xk_vnet_kind kind = ip_kind(ip, remote, index);
@@ -88,6 +89,7 @@ ip_session_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigne
 struct ip_session_wanted {
 	uint8_t protocol;
 	uint32_t remote, local, hop;
+	bool lazy;
 };
 
 static int
@@ -102,6 +104,9 @@ ip_session_check_wanted(struct xk_protocol *self, struct xk_protocol *hlp_type, 
 
 	if (err != 0)
 		return err;
+	wanted->lazy = local == XK_IP_LAZY;
+	if (wanted->lazy)
+		local = xk_participant_pop(&participants->local);
 	if (remote > UINT32_MAX || (local > UINT32_MAX && local != XK_ANY))
 		return -EINVAL;
 	wanted->protocol = (uint8_t)number;
@@ -113,19 +118,25 @@ ip_session_check_wanted(struct xk_protocol *self, struct xk_protocol *hlp_type, 
 	return ip_kind(ip, wanted->local, &own) == XK_VNET_MINE ? 0 : -EADDRNOTAVAIL;
 }
 
-/* A reference on the session that exists under key. 0; -ENOENT: there is none; -EADDRINUSE: it is another upper's. */
+/*
+ * A reference on the session that exists under key. One that was learned is opened now: what it stands on goes where the
+ * next hop is, not only where its datagrams came from. 0; -ENOENT: there is none; -EADDRINUSE: it is another upper's.
+ */
 static int
-ip_session_share(struct ip *ip, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		 struct xk_session **session)
+ip_session_share(struct ip *ip, const struct ip_session_wanted *wanted, struct xk_key key,
+		 struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_session **session)
 {
 	int err = xk_session_share(&ip->sessions, key, hlp_receive, hlp_type, session);
+	uint64_t hop = wanted->hop;
 
-	if (err == 0)
-		atomic_store_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed);
+	if (err == 0 &&
+	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed) &&
+	    !wanted->lazy)
+		xk_control((*session)->lls, XK_VNET_FOLLOW, &hop, sizeof(hop));
 	return err;
 }
 
-/* Opens below, which may wait, and binds a new session under key. 0 or -errno; -EEXIST: somebody was faster. */
+/* Opens below, which may wait unless it is to be lazy, and binds a new session under key. 0 or -errno; -EEXIST: somebody was faster. */
 static int
 ip_session_open_new(struct ip *ip, const struct ip_session_wanted *wanted, struct xk_key key,
 		    struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_session **session)
@@ -136,6 +147,8 @@ ip_session_open_new(struct ip *ip, const struct ip_session_wanted *wanted, struc
 	int err;
 
 	xk_participant_push(&below.remote, wanted->hop);
+	if (wanted->lazy)
+		xk_participant_push(&below.local, XK_VNET_LAZY);
 	err = xk_open(self, self, xk_lower(self, 0), &below, &lls);
 	if (err != 0)
 		return err;
@@ -164,13 +177,13 @@ ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 	if (err != 0)
 		return err;
 	key = ip_key(wanted.protocol, wanted.remote, wanted.local, NULL);
-	err = ip_session_share(ip, key, hlp_receive, hlp_type, session);
+	err = ip_session_share(ip, &wanted, key, hlp_receive, hlp_type, session);
 	if (err != -ENOENT)
 		return err;
 	err = ip_session_open_new(ip, &wanted, key, hlp_receive, hlp_type, session);
 	if (err != -EEXIST)
 		return err;
-	err = ip_session_share(ip, key, hlp_receive, hlp_type, session);
+	err = ip_session_share(ip, &wanted, key, hlp_receive, hlp_type, session);
 	return err == -ENOENT ? -EAGAIN : err;
 }
 
@@ -224,23 +237,39 @@ ip_session_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receiv
 	return err;
 }
 
+bool
+ip_session_is_to_all(const struct ip *ip, uint32_t host)
+{
+	unsigned index;
+	enum xk_vnet_kind kind = ip_kind(ip, host, &index);
+
+	if (kind == XK_VNET_ON_LINK) /* the network itself: the broadcast address of old */
+		return ip->interface[index].broadcast != 0 && (host & ~ip->interface[index].mask) == 0;
+	return kind == XK_VNET_BROADCAST || host >= UINT32_C(0xe0000000);
+}
+
+unsigned
+ip_session_check_source(const struct ip *ip, uint32_t source)
+{
+	unsigned index;
+
+	if (source >> 24 == 127)
+		return IP_DROP_MARTIAN;
+	if (source >> 24 == 0 || ip_session_is_to_all(ip, source))
+		return IP_DROP_BAD_SOURCE;
+	return ip_kind(ip, source, &index) == XK_VNET_MINE ? IP_DROP_BAD_SOURCE : 0;
+}
+
 unsigned
 ip_session_check_addresses(const struct ip *ip, struct ip_header h)
 {
-	unsigned index;
+	unsigned why = ip_session_check_source(ip, h.source), index;
 	enum xk_vnet_kind kind;
 
-	if (h.source >> 24 == 127 || h.destination >> 24 == 127)
+	if (h.destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
-	if (h.source >> 24 == 0 || h.source >= UINT32_C(0xe0000000))
-		return IP_DROP_BAD_SOURCE;
-	kind = ip_kind(ip, h.source, &index);
-	if (kind == XK_VNET_MINE || kind == XK_VNET_BROADCAST)
-		return IP_DROP_BAD_SOURCE;
-	/* the network itself: the broadcast address of old */
-	if (kind == XK_VNET_ON_LINK && ip->interface[index].broadcast != 0 &&
-	    (h.source & ~ip->interface[index].mask) == 0)
-		return IP_DROP_BAD_SOURCE;
+	if (why != 0)
+		return why;
 	kind = ip_kind(ip, h.destination, &index);
 	return kind == XK_VNET_MINE || kind == XK_VNET_BROADCAST ? 0 : IP_DROP_NOT_MINE;
 }

@@ -63,7 +63,7 @@ port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	s = xk_session_new(self, &port_session_ops, sizeof(*s), hlp_receive, hlp_type, NULL);
 	if (s == NULL)
 		return -ENOMEM;
-	port->receiver = s;
+	xk_port_listen(port, s);
 	*session = s;
 	return 0;
 }
@@ -71,7 +71,7 @@ port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 static void
 port_close(struct xk_session *s)
 {
-	port_of(s->protocol)->port->receiver = NULL;
+	xk_port_listen(port_of(s->protocol)->port, NULL);
 }
 
 static int

@@ -24,9 +24,10 @@
  * Sending:      one event for all. The peers' sessions are opened by a shepherd of its own, which may wait for ARP; messages
  *               go to those that are open. At rate=0 it sends until the protocol below refuses, and again after 1 ms. What
  *               is refused is not sent again. Hosts with the same settings begin at different times within 1/rate.
- * Control:      traffic.h
+ * Control:      traffic.h. From below: XK_FAULT
  * Counters:     sent, received, unsent (the protocol below would not), unopened (nobody to send to), opened, closed (by
- *               the protocol below), broken, forgotten, and the faults by name
+ *               the protocol below), broken, forgotten, reports (what hosts say of messages: fault.h), and the faults by
+ *               name
  * Drops:        no_buffer
  * Not done:     answers
  * Graph:        traffic -> udp, traffic -> stopwait
@@ -36,11 +37,13 @@
 #include <string.h>
 
 #include "protocols/traffic_private.h"
+#include "xkernel/fault.h"
 #include "xkernel/trace.h"
 
 const char *const traffic_counters[] = {
-	"sent",    "received",    "unsent",    "unopened",  "opened", "closed", "broken",          "forgotten",
-	"corrupt", "misdirected", "duplicate", "reordered", "gap",    "mixed",  "old_incarnation", NULL,
+	"sent",      "received",  "unsent",  "unopened",        "opened",      "closed",
+	"broken",    "forgotten", "reports", "corrupt",         "misdirected", "duplicate",
+	"reordered", "gap",       "mixed",   "old_incarnation", NULL,
 };
 
 static const char *const traffic_promises[] = { "none", "intact", "once", "ordered", NULL };
@@ -538,12 +541,25 @@ static const struct xk_setting traffic_settings[] = {
 	{ .name = NULL },
 };
 
+static int
+traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct xk_fault_report *report = buffer;
+
+	if (op != XK_FAULT)
+		return -ENOTSUP;
+	xk_count(self, TRAFFIC_REPORTS);
+	xk_trace(self, XK_TRACE_EVENTS, "%llx says %s", (unsigned long long)report->from, xk_fault_name(report->fault));
+	return 0;
+}
+
 static const struct xk_protocol_ops traffic_ops = {
 	.init = traffic_init,
 	.fini = traffic_fini,
 	.open_done = traffic_check_open_done,
 	.close_done = traffic_close_done,
 	.demux = traffic_check_demux,
+	.control = traffic_control,
 };
 
 const struct xk_protocol_type xk_type_traffic = {

@@ -43,11 +43,15 @@ traffic_check_fault(struct traffic *t, enum traffic_counter fault, const struct 
 	xk_trace(&t->protocol, XK_TRACE_ERRORS, "broken: %s", text);
 }
 
+/* Its seed is drawn when it is needed first, while no stream is known. */
 static uint16_t *
 traffic_check_bucket(struct traffic *t, uint64_t incarnation, uint32_t source, uint32_t destination, uint32_t stream)
 {
-	uint64_t hash = traffic_mix(traffic_mix(incarnation, source), (uint64_t)destination << 32 | stream);
+	uint64_t hash;
 
+	if (xk_unlikely(t->hash_seed == 0))
+		t->hash_seed = xk_random(&t->protocol) | 1;
+	hash = traffic_mix(traffic_mix(incarnation ^ t->hash_seed, source), (uint64_t)destination << 32 | stream);
 	return &t->buckets[(hash >> 32) & t->bucket_mask];
 }
 

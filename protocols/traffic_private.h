@@ -19,6 +19,7 @@ enum traffic_counter {
 	TRAFFIC_CLOSED,
 	TRAFFIC_BROKEN,
 	TRAFFIC_FORGOTTEN,
+	TRAFFIC_REPORTS,
 	TRAFFIC_CORRUPT, /* the faults: the least promise that each breaks is in traffic_check_breaks */
 	TRAFFIC_MISDIRECTED,
 	TRAFFIC_DUPLICATE,
@@ -87,7 +88,8 @@ struct traffic {
 	struct traffic_stream *streams;
 	uint16_t *buckets;
 	uint32_t bucket_mask;
-	unsigned hand; /* which stream is looked at next to make room */
+	uint64_t hash_seed; /* strangers choose what is hashed */
+	unsigned hand;      /* which stream is looked at next to make room */
 	bool has_forgotten;
 	char first[XK_TRAFFIC_TEXT];
 };

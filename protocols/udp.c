@@ -11,10 +11,12 @@
  *               checksum of zero says that there is none. Both ends' hosts are asked of the session below when a
  *               session is made.
  * Broadcast:    a session that broadcasts come up answers to their sender, from the interface's own address.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Settings:     checksum, seed (of the ports that are chosen)
+ * Faults:       what comes intact to a port that nobody has opened or enabled is refused (XK_FAULT_PORT): ICMP tells its
+ *               sender. What the network says of a datagram is told to the protocol above its session.
  * Drops:        bad_length, bad_checksum, too_big (pushed)
- * Not done:     ICMP port unreachable, multicast
+ * Not done:     multicast
  * Graph:        udp -> ip
  */
 #include "protocols/udp.h"
@@ -482,18 +484,21 @@ udp_open_passively(struct udp *udp, struct xk_session *lls, struct udp_header h,
 	return 0;
 }
 
-/* As udp_find_session, for the first datagram of a stranger: nothing is remembered of one that is not intact. */
+/* As udp_find_session, for the first datagram of a stranger: nothing is remembered, or said, of one that is not intact. */
 static unsigned
 udp_find_stranger(struct udp *udp, struct xk_session *lls, struct udp_header h, const struct xk_msg *m,
 		  struct udp_session **session)
 {
 	struct udp_hosts hosts;
 
-	if (xk_map_resolve(&udp->enables, udp_enable_key(udp_destination(h))) == NULL ||
-	    udp_ask_hosts(lls, &hosts) != 0)
+	if (udp_ask_hosts(lls, &hosts) != 0)
 		return XK_DROP_NO_SESSION;
 	if (!udp_is_intact(h, m, udp_pop_sum(&hosts)))
 		return UDP_DROP_BAD_CHECKSUM;
+	if (xk_map_resolve(&udp->enables, udp_enable_key(udp_destination(h))) == NULL) {
+		xk_ip_refuse(lls, XK_FAULT_PORT, m, XK_UDP_HEADER_LEN);
+		return XK_DROP_NO_SESSION;
+	}
 	return udp_open_passively(udp, lls, h, session);
 }
 
@@ -555,12 +560,34 @@ udp_session_control(struct xk_session *session, int op, void *buffer, size_t len
 	return udp_answer_less_header(buffer, len, got, below);
 }
 
+/* Somebody says what became of a datagram: whose was it? 0, or -ENOENT: nobody's. */
+static int
+udp_fault(struct udp *udp, struct xk_fault_report *report)
+{
+	struct udp_session *s;
+	uint16_t local, remote;
+
+	if (report->len < XK_UDP_HEADER_LEN)
+		return -ENOENT;
+	local = xk_get16(report->begin + UDP_SOURCE);
+	remote = xk_get16(report->begin + UDP_DESTINATION);
+	s = xk_map_resolve(&udp->sessions, udp_key(udp_ports(local, remote), report->session));
+	if (s == NULL)
+		return -ENOENT;
+	report->begin += XK_UDP_HEADER_LEN;
+	report->len -= XK_UDP_HEADER_LEN;
+	xk_fault_tell(&s->session, report);
+	return 0;
+}
+
 static int
 udp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	uint32_t below = 0;
 	int got;
 
+	if (op == XK_FAULT)
+		return udp_fault((struct udp *)self, buffer);
 	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
 		return -ENOTSUP;
 	got = xk_control_protocol(xk_lower(self, 0), op, &below, sizeof(below));

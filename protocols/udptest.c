@@ -10,10 +10,11 @@
  * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first), then
  *               a pattern that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
- * Control:      the session below answers
+ * Control:      the session below answers. From below: XK_FAULT
  * Settings:     port, serve, timeout, silence; peer, rounds, size, start
  * Counters:     messages (delivered here, requests and echoes), lost, unsent (the protocol below would not); of the run
  *               that `peer` has started, when it has ended: rounds, rtt_min_ns, rtt_mean_ns, rtt_max_ns
+ *               reports (what hosts say of messages of either kind: fault.h)
  * Drops:        late, bad: echoes that are not the one awaited; no_session: requests while serve=no
  * Not done:     several clients in one instance; several requests under way
  * Graph:        udptest -> udp
@@ -25,6 +26,7 @@
 #include <string.h>
 
 #include "xkernel/event.h"
+#include "xkernel/fault.h"
 #include "xkernel/process.h"
 #include "xkernel/trace.h"
 
@@ -38,11 +40,12 @@ enum udptest_counter {
 	UDPTEST_RTT_MIN,
 	UDPTEST_RTT_MEAN,
 	UDPTEST_RTT_MAX,
+	UDPTEST_REPORTS,
 };
 
 static const char *const udptest_drops[] = { "late", "bad", NULL };
-static const char *const udptest_counters[] = { "messages",   "lost",        "unsent",     "rounds",
-						"rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
+static const char *const udptest_counters[] = { "messages",    "lost",       "unsent",  "rounds", "rtt_min_ns",
+						"rtt_mean_ns", "rtt_max_ns", "reports", NULL };
 
 /* Whose turn it is, in udptest.turn: nobody's (no run), an echo's (its number is awaited), or somebody's who acts. */
 #define UDPTEST_NO_RUN UINT64_MAX
@@ -490,6 +493,19 @@ udptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 		xk_count(self, UDPTEST_UNSENT);
 }
 
+/* What becomes of a message is told by its echo alone: what others say is counted. */
+static int
+udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct xk_fault_report *report = buffer;
+
+	if (op != XK_FAULT)
+		return -ENOTSUP;
+	xk_count(self, UDPTEST_REPORTS);
+	xk_trace(self, XK_TRACE_EVENTS, "%llx says %s", (unsigned long long)report->from, xk_fault_name(report->fault));
+	return 0;
+}
+
 static const struct xk_role udptest_lowers[] = {
 	{ .name = "transport", .needs = XK_ASYNC, .help = "carries the messages: udp" },
 	{ .name = NULL },
@@ -517,6 +533,7 @@ static const struct xk_protocol_ops udptest_ops = {
 	.fini = udptest_fini,
 	.open_done = udptest_open_done,
 	.demux = udptest_demux,
+	.control = udptest_control,
 };
 
 const struct xk_protocol_type xk_type_udptest = {

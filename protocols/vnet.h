@@ -12,6 +12,17 @@
 enum xk_vnet_control {
 	XK_VNET_GET_INTERFACES = 300, /* protocol: struct xk_vnet_interface[], at most XK_VNET_INTERFACES */
 	XK_VNET_GET_INTERFACE,        /* session: struct xk_vnet_interface, the one it sends through */
+	/*
+	 * Session: uint64_t, a neighbour. A session that a frame has caused was opened by an upper for that neighbour: it
+	 * follows that one's link address from now on, as if it had been opened so, and whatever else comes from its old one
+	 * gets a session of its own. Nothing happens to other sessions, or if it does follow one already. Never waits.
+	 */
+	XK_VNET_FOLLOW,
+	/*
+	 * Of the protocol above, called by VNET: struct xk_msg, as it was pushed on a lazy session, for which the neighbour's
+	 * link address could not be had. It stays VNET's, and is dropped afterwards.
+	 */
+	XK_VNET_UNSENT,
 };
 
 enum {
@@ -24,6 +35,12 @@ enum {
  * Messages wait in ARP, few per host. Such a session only sends: what the neighbour sends comes up an ordinary one.
  */
 #define XK_VNET_LAZY (UINT64_C(1) << 32)
+
+/*
+ * Whose link address: a session that was opened goes to the one that ARP knows, and follows when that changes; it does not
+ * follow what frames say. One that a frame has caused answers where that frame came from, and never follows: if the
+ * neighbour sends from elsewhere, that is another session.
+ */
 
 /* In the machine's byte order. */
 struct xk_vnet_interface {

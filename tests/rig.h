@@ -102,6 +102,8 @@ void rig_inject(struct rig *r, const char *hex);
 void rig_inject_bytes(struct rig *r, const void *bytes, size_t len);
 /* Up a wire's session s instead of its newest one. */
 void rig_inject_on(struct rig *r, struct xk_session *s, const char *hex);
+/* Injects the bytes once for each of their first `bits` bits, with that one flipped. */
+void rig_inject_flips(struct rig *r, const void *bytes, size_t len, size_t bits);
 /* Injects each proper prefix of the bytes, the empty one included. */
 void rig_inject_prefixes(struct rig *r, const char *hex);
 

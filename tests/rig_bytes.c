@@ -29,7 +29,8 @@ rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struc
 	list->count++;
 }
 
-struct rig_bytes *
+/* The oldest, to be freed by the caller; NULL: none. */
+static struct rig_bytes *
 rig_list_take(struct rig_list *list)
 {
 	struct rig_bytes *b = list->first;
@@ -50,6 +51,30 @@ rig_list_empty(struct rig_list *list)
 
 	while ((b = rig_list_take(list)) != NULL)
 		free(b);
+}
+
+/* As rig_list_take; and remembers where that went by. */
+static struct rig_bytes *
+rig_list_look(struct rig_list *list)
+{
+	struct rig_bytes *b = rig_list_take(list);
+
+	list->through = b == NULL ? "" : b->through;
+	list->session = b == NULL ? NULL : b->session;
+	return b;
+}
+
+long
+rig_list_copy(struct rig_list *list, void *bytes, size_t max)
+{
+	struct rig_bytes *b = rig_list_look(list);
+	size_t len = b == NULL ? 0 : b->len;
+
+	if (b == NULL)
+		return -1;
+	memcpy(bytes, b->bytes, len < max ? len : max);
+	free(b);
+	return (long)len;
 }
 
 /* ---- hexadecimal ---- */
@@ -105,22 +130,21 @@ rig_matches(const struct rig_bytes *b, const char *text)
 }
 
 bool
-rig_compare_bytes(struct rig_bytes *b, const char *what, const char *text)
+rig_list_is(struct rig_list *list, const char *what, const char *text)
 {
+	struct rig_bytes *b = rig_list_look(list);
+	bool good = b != NULL && rig_matches(b, text);
+
 	if (b == NULL) {
 		fprintf(stderr, "\nnothing was %s, expected %s\n", what, text);
-		return false;
+	} else if (!good) {
+		fprintf(stderr, "\n%s: ", what);
+		for (size_t i = 0; i < b->len; i++)
+			fprintf(stderr, "%02x", b->bytes[i]);
+		fprintf(stderr, "\nexpected: %s\n", text);
 	}
-	if (rig_matches(b, text)) {
-		free(b);
-		return true;
-	}
-	fprintf(stderr, "\n%s: ", what);
-	for (size_t i = 0; i < b->len; i++)
-		fprintf(stderr, "%02x", b->bytes[i]);
-	fprintf(stderr, "\nexpected: %s\n", text);
 	free(b);
-	return false;
+	return good;
 }
 
 struct xk_msg *
@@ -150,17 +174,4 @@ rig_message(struct rig *r, const void *prefix, size_t prefix_len, const struct r
 		xk_msg_join(m, rig_frame(r, NULL, 0, hex->bytes + start, end - start));
 	}
 	return m;
-}
-
-long
-rig_take_bytes(struct rig_bytes *b, void *bytes, size_t max)
-{
-	long len;
-
-	if (b == NULL)
-		return -1;
-	len = (long)b->len;
-	memcpy(bytes, b->bytes, b->len < max ? b->len : max);
-	free(b);
-	return len;
 }

@@ -41,6 +41,8 @@ struct rig_bytes {
 struct rig_list {
 	struct rig_bytes *first, **last;
 	unsigned count;
+	const char *through; /* and session: of what was looked at last */
+	struct xk_session *session;
 };
 
 struct rig_answer {
@@ -123,8 +125,7 @@ struct rig {
 	struct xk_port *port;
 	struct xk_protocol *tested;
 	struct rig_list sent, delivered;
-	const char *sent_through;
-	struct xk_session *delivered_on, *announced;
+	struct xk_session *announced;
 	struct rig_held *held;
 	struct rig_opening *openings; /* newest first */
 	struct rig_action *actions;
@@ -158,16 +159,14 @@ struct rig_hex {
 void rig_list_init(struct rig_list *list);
 /* Adds what m holds, and where it went by. Takes m. */
 void rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struct xk_session *session);
-/* The oldest, to be freed by the caller; NULL: none. */
-struct rig_bytes *rig_list_take(struct rig_list *list);
 void rig_list_empty(struct rig_list *list);
+/* Takes the oldest. Whether it is what text says (rig.h); if not, or there is none, prints both. */
+bool rig_list_is(struct rig_list *list, const char *what, const char *text);
+/* Takes the oldest, at most max of its bytes into bytes; how many it has, or -1: there is none. */
+long rig_list_copy(struct rig_list *list, void *bytes, size_t max);
 
 /* Hexadecimal digits; `|` begins a new segment. Aborts at anything else. To be freed by the caller. */
 struct rig_hex *rig_hex_parse(const char *text);
-/* Whether b is what text says (rig.h); if not, prints both. Frees b. */
-bool rig_compare_bytes(struct rig_bytes *b, const char *what, const char *text);
-/* At most max of b's bytes into bytes; how many b has, or -1: it is NULL. Frees b. */
-long rig_take_bytes(struct rig_bytes *b, void *bytes, size_t max);
 
 /* A frame of bytes, prefix in front. */
 struct xk_msg *rig_frame(struct rig *r, const void *prefix, size_t prefix_len, const void *bytes, size_t len);

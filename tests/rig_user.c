@@ -237,25 +237,16 @@ rig_refuse(struct rig *r, int status)
 	r->refuse = status;
 }
 
-static struct rig_bytes *
-rig_next_delivered(struct rig *r)
-{
-	struct rig_bytes *b = rig_list_take(&r->delivered);
-
-	r->delivered_on = b == NULL ? NULL : b->session;
-	return b;
-}
-
 bool
 rig_delivered_is(struct rig *r, const char *hex)
 {
-	return rig_compare_bytes(rig_next_delivered(r), "delivered", hex);
+	return rig_list_is(&r->delivered, "delivered", hex);
 }
 
 long
 rig_take_delivered(struct rig *r, void *bytes, size_t max)
 {
-	return rig_take_bytes(rig_next_delivered(r), bytes, max);
+	return rig_list_copy(&r->delivered, bytes, max);
 }
 
 unsigned
@@ -267,5 +258,5 @@ rig_delivered(struct rig *r)
 struct xk_session *
 rig_delivered_on(struct rig *r)
 {
-	return r->delivered_on;
+	return r->delivered.session;
 }

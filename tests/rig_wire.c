@@ -259,6 +259,20 @@ rig_inject_bytes(struct rig *r, const void *bytes, size_t len)
 }
 
 void
+rig_inject_flips(struct rig *r, const void *bytes, size_t len, size_t bits)
+{
+	uint8_t *copy = rig_alloc(len);
+
+	memcpy(copy, bytes, len);
+	for (size_t bit = 0; bit < bits; bit++) {
+		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		rig_inject_bytes(r, copy, len);
+		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	free(copy);
+}
+
+void
 rig_inject_prefixes(struct rig *r, const char *text)
 {
 	struct rig_hex *hex = rig_hex_parse(text);
@@ -268,25 +282,16 @@ rig_inject_prefixes(struct rig *r, const char *text)
 	free(hex);
 }
 
-static struct rig_bytes *
-rig_next_sent(struct rig *r)
-{
-	struct rig_bytes *b = rig_list_take(&r->sent);
-
-	r->sent_through = b == NULL ? "" : b->through;
-	return b;
-}
-
 bool
 rig_sent_is(struct rig *r, const char *hex)
 {
-	return rig_compare_bytes(rig_next_sent(r), "sent", hex);
+	return rig_list_is(&r->sent, "sent", hex);
 }
 
 long
 rig_take_sent(struct rig *r, void *bytes, size_t max)
 {
-	return rig_take_bytes(rig_next_sent(r), bytes, max);
+	return rig_list_copy(&r->sent, bytes, max);
 }
 
 unsigned
@@ -298,7 +303,7 @@ rig_sent(struct rig *r)
 const char *
 rig_sent_through(struct rig *r)
 {
-	return r->sent_through;
+	return r->sent.through;
 }
 
 void

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tools/json.h"
+
 #define HISTOGRAM_MAX ((UINT64_C(1) << HISTOGRAM_BITS) - 1)
 
 /* How far a time is shifted so that its leading HISTOGRAM_FINE_BITS + 1 bits are left. */
@@ -96,4 +98,16 @@ uint64_t
 histogram_mean(const struct histogram *h)
 {
 	return h->count == 0 ? 0 : h->sum / h->count;
+}
+
+void
+histogram_json(const struct histogram *h, struct json *json, const char *key)
+{
+	json_object(json, key);
+	json_uint(json, "min", h->count == 0 ? 0 : h->min);
+	json_uint(json, "p50", histogram_percentile(h, 50));
+	json_uint(json, "p90", histogram_percentile(h, 90));
+	json_uint(json, "p99", histogram_percentile(h, 99));
+	json_uint(json, "max", h->max);
+	json_uint(json, "mean", histogram_mean(h));
 }

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+struct json;
+
 enum {
 	HISTOGRAM_FINE_BITS = 7, /* below 2^7 each value has a bucket of its own */
 	HISTOGRAM_BITS = 40,     /* longer times (18 minutes) are counted as the longest */
@@ -33,5 +35,8 @@ uint64_t histogram_percentile(const struct histogram *h, double percent);
 
 /* 0 if nothing was counted. */
 uint64_t histogram_mean(const struct histogram *h);
+
+/* As an object under key: min, p50, p90, p99, max, mean. The caller closes it, and may add to it. */
+void histogram_json(const struct histogram *h, struct json *json, const char *key);
 
 #endif

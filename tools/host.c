@@ -2,77 +2,23 @@
 #define _GNU_SOURCE
 #include "tools/host_private.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
+#include "tools/capture.h"
 #include "xkernel/trace.h"
-#ifdef XK_HAVE_DPDK
-#include "platform/dpdk/dpdk.h"
-#endif
-
-#ifdef XK_HAVE_DPDK
-#define HOST_HAS_DPDK true
-#else
-#define HOST_HAS_DPDK false
-#endif
 
 enum {
 	HOST_MEMORY_MTU = 1500,
-	HOST_TWO_MB = 128, /* of DPDK's memory, where two hosts share it */
 	HOST_WHY = 512,
 	HOST_TEXT = 256,
 };
 
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
-
-static const struct host_link host_links[] = {
-	{ "virtio", "two processes over shared memory (virtio-user to vhost-user)", HOST_HAS_DPDK, false, false, true },
-	{ "ring", "two hosts in one process over DPDK rings", HOST_HAS_DPDK, true, false, false },
-	{ "memory", "two hosts in one process over queues in memory, without DPDK", true, true, false, true },
-	{ "sim", "two simulated hosts on virtual time", true, true, true, true },
-};
-
-/* ---- links ---- */
-
-static void
-host_link_list(char *text, size_t size)
-{
-	size_t len = 0;
-
-	text[0] = '\0';
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
-		if (host_links[i].available && len < size)
-			len += (size_t)snprintf(text + len, size - len, "%s%s", len == 0 ? "" : ", ",
-						host_links[i].name);
-}
-
-int
-host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link)
-{
-	char list[HOST_TEXT];
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++) {
-		*link = &host_links[i];
-		if (!host_links[i].available || strcmp(host_links[i].name, name) != 0)
-			continue;
-		if (driver == XK_DRIVER_INTERRUPT && !host_links[i].can_sleep)
-			return options_misuse(
-				program,
-				"--link %s cannot wake a sleeping driver, so --driver interrupt is refused:"
-				" use --driver poll",
-				name);
-		return 0;
-	}
-	host_link_list(list, sizeof(list));
-	return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
-}
 
 /* ---- platform and ports ---- */
 
@@ -83,169 +29,11 @@ host_fail(const struct host *host, const char *what, const char *why)
 	return OPTIONS_FAILURE;
 }
 
-#ifdef XK_HAVE_DPDK
-
-static bool
-host_is_on_dpdk(const struct host *host)
-{
-	return host->world == NULL && strcmp(host->options.link->name, "memory") != 0;
-}
-
-static int
-host_open_dpdk(struct host *host)
-{
-	struct xk_dpdk_config config = {
-		.core = host->options.core,
-		.memory_mb = host->options.link->in_process ? HOST_TWO_MB : 0,
-	};
-	char why[XK_DPDK_WHY] = "";
-
-	if (xk_dpdk_start(&config, &host->platform, why, sizeof(why)) != 0)
-		return host_fail(host, "DPDK cannot be started", why);
-	return 0;
-}
-
-static int
-host_open_virtio(struct host *host)
-{
-	char why[XK_DPDK_WHY] = "";
-
-	for (unsigned i = 0; i < host->port_count; i++) {
-		struct xk_dpdk_virtio_config config = {
-			.name = host->port_names[i],
-			.socket = host->port_names[i],
-			.end = host->options.end == PAIR_CLIENT ? XK_DPDK_CLIENT : XK_DPDK_SERVER,
-		};
-
-		host->ports[i] = xk_dpdk_virtio_open(host->platform, &config, why, sizeof(why));
-		if (host->ports[i] == NULL)
-			return host_fail(host, host->port_names[i], why);
-	}
-	return 0;
-}
-
-static int
-host_open_rings(struct host hosts[2])
-{
-	struct xk_platform *const platforms[2] = { hosts[0].platform, hosts[1].platform };
-	char why[XK_DPDK_WHY] = "";
-
-	for (unsigned i = 0; i < hosts[0].port_count; i++) {
-		const char *const names[2] = { hosts[0].port_names[i], hosts[1].port_names[i] };
-		struct xk_port *ports[2];
-
-		if (xk_dpdk_ring_open(platforms, names, ports, why, sizeof(why)) != 0)
-			return host_fail(&hosts[0], names[0], why);
-		hosts[0].ports[i] = ports[0];
-		hosts[1].ports[i] = ports[1];
-	}
-	return 0;
-}
-
-static void
-host_count_device(const struct host *host, unsigned port, struct pair_counts *counts)
-{
-	struct xk_dpdk_port_counts device;
-	char name[PAIR_NAME];
-
-	if (!host_is_on_dpdk(host))
-		return;
-	xk_dpdk_port_counts(host->ports[port], &device);
-	snprintf(name, sizeof(name), "%.40s.no_peer", host->port_nodes[port]);
-	pair_counts_drop(counts, name, device.no_peer);
-	snprintf(name, sizeof(name), "%.40s.device_too_long", host->port_nodes[port]);
-	pair_counts_drop(counts, name, device.too_long);
-	snprintf(name, sizeof(name), "%.40s.malformed", host->port_nodes[port]);
-	pair_counts_drop(counts, name, device.malformed);
-}
-
-/* This process sweeps when its own ends have ended, or have not begun. */
-static bool
-host_is_gone(long pid)
-{
-	if (pid == (long)getpid())
-		return true;
-	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
-}
-
-static void
-host_sweep_directory(DIR *directory, const char *start)
-{
-	size_t len = strlen(start);
-	struct dirent *entry;
-
-	while ((entry = readdir(directory)) != NULL) {
-		char *end;
-		long pid;
-
-		if (strncmp(entry->d_name, start, len) != 0)
-			continue;
-		pid = strtol(entry->d_name + len, &end, 10);
-		if (*end == '-' && host_is_gone(pid))
-			unlinkat(dirfd(directory), entry->d_name, 0);
-	}
-}
-
-/* What the platform makes of a word shows where its sockets are and how their names begin. */
-void
-host_sweep(const char *prefix)
-{
-	char word[PAIR_NAME], path[HOST_PATH], why[XK_DPDK_WHY], *start, *end;
-	DIR *directory;
-
-	snprintf(word, sizeof(word), "%s-", prefix);
-	if (xk_dpdk_socket_path(word, path, sizeof(path), why, sizeof(why)) != 0)
-		return;
-	start = strrchr(path, '/');
-	end = start == NULL ? NULL : strstr(start, word);
-	if (end == NULL)
-		return;
-	*start++ = '\0';
-	end[strlen(word)] = '\0';
-	directory = opendir(path);
-	if (directory == NULL)
-		return;
-	host_sweep_directory(directory, start);
-	closedir(directory);
-}
-
-#else
-
-static int
-host_open_dpdk(struct host *host)
-{
-	return host_fail(host, "DPDK", "not in this build");
-}
-
-static int
-host_open_virtio(struct host *host)
-{
-	return host_fail(host, "virtio", "not in this build");
-}
-
-static int
-host_open_rings(struct host hosts[2])
-{
-	return host_fail(&hosts[0], "ring", "not in this build");
-}
-
-static void
-host_count_device(const struct host *host, unsigned port, struct pair_counts *counts)
-{
-}
-
-void
-host_sweep(const char *prefix)
-{
-}
-
-#endif
-
 static int
 host_open_platform(struct host *host)
 {
-	if (strcmp(host->options.link->name, "memory") != 0)
-		return host_open_dpdk(host);
+	if (host_is_on_dpdk(host))
+		return host_start_dpdk(host);
 	host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	return host->platform == NULL ? host_fail(host, "the platform in memory", strerror(ENOMEM)) : 0;
 }
@@ -282,8 +70,11 @@ host_make_kernel(struct host *host)
 		.threads = options->threads,
 		.core = options->core,
 		.yields = options->yields,
+		.capture = capture_sink(host->capture),
 	};
 
+	if (host_capture_ports(host) != 0)
+		return OPTIONS_FAILURE;
 	host->kernel = xk_kernel_new(&config);
 	if (host->kernel == NULL)
 		return host_fail(host, "the kernel", strerror(ENOMEM));
@@ -327,9 +118,11 @@ host_open(struct host *host, const struct host_options *options)
 	int status = host_load(host, options);
 
 	if (status == 0)
+		status = host_capture_open(host);
+	if (status == 0)
 		status = host_open_platform(host);
 	if (status == 0)
-		status = host_open_virtio(host);
+		status = host_open_ports(host);
 	return status == 0 ? host_compose(host) : status;
 }
 
@@ -344,10 +137,12 @@ host_open_both(struct host hosts[2], const struct host_options options[2])
 	for (unsigned i = 0; i < 2 && status == 0; i++) {
 		status = host_load(&hosts[i], &options[i]);
 		if (status == 0)
+			status = host_capture_open(&hosts[i]);
+		if (status == 0)
 			status = host_open_platform(&hosts[i]);
 	}
 	if (status == 0)
-		status = strcmp(options[0].link->name, "ring") == 0 ? host_open_rings(hosts) : host_open_queues(hosts);
+		status = host_is_on_dpdk(&hosts[0]) ? host_open_rings(hosts) : host_open_queues(hosts);
 	for (unsigned i = 0; i < 2 && status == 0; i++)
 		status = host_compose(&hosts[i]);
 	return status;
@@ -391,11 +186,9 @@ host_close_platform(struct host *host)
 			out);
 		return OPTIONS_FAILURE;
 	}
-#ifdef XK_HAVE_DPDK
 	if (host_is_on_dpdk(host))
-		xk_dpdk_stop(platform);
+		host_stop_dpdk(host);
 	else
-#endif
 		xk_memory_platform_free(platform);
 	return 0;
 }
@@ -403,16 +196,19 @@ host_close_platform(struct host *host)
 int
 host_close(struct host *host)
 {
-	int status = 0;
+	int status = 0, captured = 0;
 
 	host_close_kernel(host);
-	if (host->world != NULL)
+	if (host->world != NULL) {
 		status = host_world_close(host);
-	else if (host->platform != NULL)
-		status = host_close_platform(host);
+	} else {
+		captured = host_capture_close(host);
+		if (host->platform != NULL)
+			status = host_close_platform(host);
+	}
 	xk_graph_free(host->graph);
 	*host = (struct host){ .port_count = 0 };
-	return status;
+	return status != 0 ? status : captured;
 }
 
 /* ---- what it has counted ---- */

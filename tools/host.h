@@ -14,6 +14,7 @@
 #include "tools/pair.h"
 #include "xkernel/kernel.h"
 
+struct capture;
 struct xk_graph;
 
 enum { HOST_PORTS = 4, HOST_PATH = 4096 };
@@ -24,10 +25,13 @@ struct host_link {
 	bool in_process; /* joins two hosts of one process */
 	bool simulated;  /* on virtual time */
 	bool can_sleep;  /* the drivers interrupt and adaptive work */
+	/* Ports are network interfaces: settings `dev`. Of a pair that has not set them, in a network of its own. */
+	bool has_interface;
+	bool is_card; /* ports are network cards; the link's name, or a setting `dev`, is a PCI address */
 };
 
 /*
- * The link called name, if it can be used with `driver` (-1: the driver was not chosen). 0 and *link, or
+ * The link called name, or that for a PCI address, if it can be used with `driver` (-1: the driver was not chosen). 0 and *link, or
  * OPTIONS_MISUSE: there is none such here, and what there is has been printed.
  */
 int host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link);
@@ -40,12 +44,15 @@ struct host_options {
 	const char *graph;
 	const struct options_texts *sets; /* "node.attribute=value", or "client:node..." for one end alone */
 	const struct host_link *link;
-	const char *meeting; /* what is put before a port's name where `dev` is not set, for private links; "" */
+	const char *link_name; /* as it was given; NULL: as the link is called */
+	const char *meeting;   /* what is put before a port's name where `dev` is not set, for private links; "" */
 	enum xk_mode mode;
 	enum xk_driver_policy driver;
 	unsigned threads;
 	int core; /* -1: any */
 	bool yields, trace;
+	const char
+		*pcap; /* what crosses its ports and taps goes into this file (a pair's: FILE.client); NULL: nowhere */
 	/* of --link sim */
 	uint64_t seed;
 	/* A preset: what the link is like; and what things cost on a host, for xk_sim_costs_parse. */
@@ -58,12 +65,14 @@ struct host_world;
 struct host {
 	struct host_options options;
 	struct host_world *world; /* NULL: the real one */
+	struct capture *capture;  /* NULL: not asked for */
 	struct xk_graph *graph;
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
 	struct xk_port *ports[HOST_PORTS];
 	const char *port_names[HOST_PORTS]; /* what the protocols call them: settings `dev` */
 	const char *port_nodes[HOST_PORTS]; /* the protocols' own names */
+	bool port_is_set[HOST_PORTS];       /* the name was given, by the graph or by --set */
 	unsigned port_count;
 	uint32_t address; /* the host's first */
 	bool started;
@@ -81,12 +90,25 @@ const char *host_graph_path(const char *file, char *path, size_t size);
  */
 int host_load(struct host *host, const struct host_options *options);
 
+/*
+ * For who starts both hosts of a pair as processes of their own, of which `host` has been loaded: makes the network that
+ * they will stand in, where the link needs one, and goes into it. Before this process has threads. 0, or the status to
+ * exit with, and a sentence.
+ */
+int host_prepare_pair(const struct host *host);
+
 int host_open(struct host *host, const struct host_options *options);
 int host_open_both(struct host hosts[2], const struct host_options options[2]);
 
 int host_start(struct host *host);
 
-/* Stops and frees everything. 0, or OPTIONS_FAILURE if buffers have not come back. */
+/*
+ * Whether the file of options->pcap can be written, which is empty then; for who starts hosts in other processes. 0, or
+ * OPTIONS_FAILURE and a sentence.
+ */
+int host_capture_check(const struct host_options *options);
+
+/* Stops and frees everything. 0, or OPTIONS_FAILURE if buffers have not come back or its capture is incomplete. */
 int host_close(struct host *host);
 
 /* The first instance of a type, or NULL and a sentence. */

@@ -108,6 +108,7 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 				HOST_PORTS);
 			return -EINVAL;
 		}
+		host->port_is_set[host->port_count] = dev != NULL;
 		if (dev == NULL) {
 			snprintf(name, sizeof(name), "%.100s%.63s", host->options.meeting, graph->nodes[i].name);
 			if (host_set(host, errors, i, "dev", name) != 0)

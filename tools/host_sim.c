@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "platform/sim/sim.h"
+#include "tools/capture.h"
 #include "tools/host_private.h"
 
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
@@ -15,6 +16,7 @@ struct host_world {
 	struct xk_sim *sim;
 	struct xk_sim_link *links[HOST_PORTS];
 	struct xk_sim_host *hosts[PAIR_ENDS];
+	struct capture *captures[PAIR_ENDS]; /* of hosts that have left */
 	unsigned users;
 };
 
@@ -79,8 +81,11 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 	struct host_world *world = calloc(1, sizeof(*world));
 	int status = 0;
 
-	for (unsigned i = 0; i < 2 && status == 0; i++)
+	for (unsigned i = 0; i < 2 && status == 0; i++) {
 		status = host_load(&hosts[i], &options[i]);
+		if (status == 0)
+			status = host_capture_open(&hosts[i]);
+	}
 	if (world != NULL)
 		world->sim = xk_sim_new(options[0].seed);
 	if (world == NULL || world->sim == NULL) {
@@ -100,14 +105,18 @@ int
 host_world_close(struct host *host)
 {
 	struct host_world *world = host->world;
+	int status = 0;
 	unsigned left;
 
-	if (--world->users > 0)
+	world->captures[--world->users] = host->capture;
+	if (world->users > 0)
 		return 0;
 	left = xk_sim_free(world->sim);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		status |= capture_close(world->captures[i]);
 	free(world);
 	if (left == 0)
-		return 0;
+		return status;
 	fprintf(stderr, "%s: %u buffers have not come back\n", host->options.program, left);
 	return OPTIONS_FAILURE;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/net_capture.h"
 #include "tools/options.h"
 #include "xkernel/trace.h"
 
@@ -153,6 +154,7 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 		.stacks = (unsigned)host->settings.stacks,
 		.core = -1,
 		.trace = host->net->trace,
+		.capture = host->capture,
 	};
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
@@ -311,9 +313,12 @@ net_end_hosts(struct net *net)
 int
 net_close(struct net *net)
 {
-	bool failed = net_end_hosts(net) || net->failed;
+	bool failed;
 
+	net_capture_stop(net->capture);
+	failed = net_end_hosts(net) || net->failed;
 	failed |= xk_sim_free(net->sim) > 0;
+	failed |= net_capture_close(net->capture) != 0;
 	free(net->hosts);
 	free(net->links);
 	xk_topology_free(net->topology);

@@ -13,6 +13,31 @@
 
 enum { OPTIONS_MAX = 64, OPTIONS_FIRST = 256, OPTIONS_COLUMN = 26 };
 
+/* A program's options, with those that it shares. */
+struct options_all {
+	struct options_option list[OPTIONS_MAX];
+	unsigned count;
+};
+
+static void
+options_add(struct options_all *all, const struct options_option *table, size_t offset)
+{
+	for (const struct options_option *o = table; o != NULL && o->name != NULL; o++) {
+		xk_assert(all->count + 2 < OPTIONS_MAX);
+		all->list[all->count] = *o;
+		all->list[all->count++].offset += offset;
+	}
+}
+
+static void
+options_gather(struct options_all *all, const struct options_program *program)
+{
+	all->count = 0;
+	options_add(all, program->options, 0);
+	for (unsigned i = 0; i < OPTIONS_SHARED; i++)
+		options_add(all, program->shared[i].options, program->shared[i].offset);
+}
+
 int
 options_misuse(const struct options_program *program, const char *format, ...)
 {
@@ -44,10 +69,10 @@ options_help_one(const char *name, const char *argument, const char *help)
 }
 
 static void
-options_help(const struct options_program *program)
+options_help(const struct options_program *program, const struct options_all *all)
 {
 	printf("usage: %s %s\n\n%s\n\n", program->name, program->usage, program->about);
-	for (const struct options_option *o = program->options; o->name != NULL; o++)
+	for (const struct options_option *o = all->list; o < all->list + all->count; o++)
 		if (o->help != NULL)
 			options_help_one(o->name, o->argument, o->help);
 	options_help_one("help", NULL, "this text");
@@ -160,22 +185,16 @@ options_take(const struct options_program *program, const struct options_option 
 
 /* ---- the line ---- */
 
-/* Fills getopt's table; the value it returns for an option is OPTIONS_FIRST and its index. */
-static unsigned
-options_table(const struct options_program *program, struct option *table)
+/* Fills getopt's table, --help last; the value it returns for an option is OPTIONS_FIRST and its index. */
+static void
+options_table(const struct options_all *all, struct option *table)
 {
-	unsigned count = 0;
-
-	for (; program->options[count].name != NULL; count++) {
-		xk_assert(count + 2 < OPTIONS_MAX);
-		table[count] =
-			(struct option){ program->options[count].name,
-					 program->options[count].kind == OPTIONS_FLAG ? no_argument : required_argument,
-					 NULL, OPTIONS_FIRST + (int)count };
-	}
-	table[count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)count };
-	table[count + 1] = (struct option){ NULL, 0, NULL, 0 };
-	return count;
+	for (unsigned i = 0; i < all->count; i++)
+		table[i] = (struct option){ all->list[i].name,
+					    all->list[i].kind == OPTIONS_FLAG ? no_argument : required_argument, NULL,
+					    OPTIONS_FIRST + (int)i };
+	table[all->count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)all->count };
+	table[all->count + 1] = (struct option){ NULL, 0, NULL, 0 };
 }
 
 static void
@@ -212,9 +231,11 @@ options_operands(const struct options_program *program, int argc, char **argv, s
 enum options_result
 options_parse(const struct options_program *program, int argc, char **argv, void *into, struct options_texts *operands)
 {
+	struct options_all all;
 	struct option table[OPTIONS_MAX];
-	unsigned help = options_table(program, table);
 
+	options_gather(&all, program);
+	options_table(&all, table);
 	optind = 0; /* starts afresh (a GNU extension), so that a program may parse twice */
 	opterr = 0;
 	for (;;) {
@@ -222,15 +243,15 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 
 		if (got == -1)
 			return options_operands(program, argc, argv, operands);
-		if (got == OPTIONS_FIRST + (int)help) {
-			options_help(program);
+		if (got == OPTIONS_FIRST + (int)all.count) {
+			options_help(program, &all);
 			return OPTIONS_HELPED;
 		}
 		if (got < OPTIONS_FIRST) {
 			options_complain(program, got, argv[optind - 1]);
 			return OPTIONS_WRONG;
 		}
-		if (!options_take(program, &program->options[got - OPTIONS_FIRST], optarg, into))
+		if (!options_take(program, &all.list[got - OPTIONS_FIRST], optarg, into))
 			return OPTIONS_WRONG;
 	}
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OPTIONS_LIST = 32, OPTIONS_TEXTS = 128 };
+enum { OPTIONS_LIST = 32, OPTIONS_TEXTS = 128, OPTIONS_SHARED = 2 };
 
 /* What a program's exit status says. */
 enum { OPTIONS_SUCCESS = 0, OPTIONS_FAILURE = 1, OPTIONS_MISUSE = 2 };
@@ -46,12 +46,19 @@ struct options_option {
 	const char *const *choices; /* NULL ends them */
 };
 
+/* A table that several programs have in common, for a struct that lies at `offset` in the program's. */
+struct options_shared {
+	const struct options_option *options; /* NULL: none */
+	size_t offset;
+};
+
 struct options_program {
 	const char *name;
 	const char *usage;  /* "[OPTION]...": stands after the name */
 	const char *about;  /* what the program does, a few lines */
 	const char *footer; /* after the options; NULL: nothing */
 	const struct options_option *options;
+	struct options_shared shared[OPTIONS_SHARED]; /* what else it takes */
 	unsigned operands_min, operands_max;
 };
 

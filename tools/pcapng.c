@@ -11,6 +11,7 @@
 enum {
 	PCAPNG_SECTION = 0x0a0d0d0a,
 	PCAPNG_INTERFACE = 1,
+	PCAPNG_STATISTICS = 5,
 	PCAPNG_PACKET = 6,
 
 	PCAPNG_BYTE_ORDER = 0x1a2b3c4d,
@@ -22,16 +23,26 @@ enum {
 
 	PCAPNG_OPTION_END = 0,
 	PCAPNG_OPTION_COMMENT = 1,
-	PCAPNG_OPTION_NAME = 2,    /* of an interface */
-	PCAPNG_OPTION_FLAGS = 2,   /* of a packet */
-	PCAPNG_OPTION_PROGRAM = 4, /* of a section */
+	PCAPNG_OPTION_NAME = 2,        /* of an interface */
+	PCAPNG_OPTION_FLAGS = 2,       /* of a packet */
+	PCAPNG_OPTION_DESCRIPTION = 3, /* of an interface */
+	PCAPNG_OPTION_PROGRAM = 4,     /* of a section */
+	PCAPNG_OPTION_SEEN = 4,        /* of statistics */
+	PCAPNG_OPTION_DROPPED = 5,
 	PCAPNG_OPTION_RESOLUTION = 9,
 };
+
+/* Holds the longest block several times. */
+enum { PCAPNG_BUFFER = 1 << 20 };
+
+static_assert(PCAPNG_BUFFER > PCAPNG_FRAME_MAX + 4 * PCAPNG_TEXT_MAX, "every block fits");
 
 struct pcapng {
 	FILE *out;
 	unsigned interfaces;
-	int error; /* of the first write that failed; nothing is written after it */
+	int error;       /* of the first write that failed; nothing is written after it */
+	size_t buffered; /* of whole blocks, and of the one that is begun */
+	char buffer[PCAPNG_BUFFER];
 };
 
 static void
@@ -102,8 +113,21 @@ pcapng_option(struct pcapng *capture, unsigned code, const void *value, size_t l
 }
 
 static void
+pcapng_option_count(struct pcapng *capture, unsigned code, uint64_t count)
+{
+	pcapng_put16(capture, code);
+	pcapng_put16(capture, sizeof(count));
+	pcapng_put32(capture, (uint32_t)count);
+	pcapng_put32(capture, (uint32_t)(count >> 32));
+}
+
+/* The stream, whose buffer a block fits into then, does not write half of it. */
+static void
 pcapng_begin(struct pcapng *capture, uint32_t type, size_t len)
 {
+	if (capture->buffered + len >= PCAPNG_BUFFER)
+		pcapng_flush(capture);
+	capture->buffered += len;
 	pcapng_put32(capture, type);
 	pcapng_put32(capture, (uint32_t)len);
 }
@@ -135,10 +159,11 @@ pcapng_section(struct pcapng *capture, const char *program)
 struct pcapng *
 pcapng_open(const char *path, const char *program)
 {
-	struct pcapng *capture = calloc(1, sizeof(*capture));
+	struct pcapng *capture = malloc(sizeof(*capture));
 
 	if (capture == NULL)
 		return NULL;
+	memset(capture, 0, offsetof(struct pcapng, buffer));
 	capture->out = fopen(path, "wbe");
 	if (capture->out == NULL) {
 		int error = errno;
@@ -147,6 +172,7 @@ pcapng_open(const char *path, const char *program)
 		errno = error;
 		return NULL;
 	}
+	setvbuf(capture->out, capture->buffer, _IOFBF, PCAPNG_BUFFER);
 	pcapng_section(capture, program);
 	return capture;
 }
@@ -154,16 +180,26 @@ pcapng_open(const char *path, const char *program)
 unsigned
 pcapng_interface(struct pcapng *capture, const char *name)
 {
+	return pcapng_interface_of(capture, name, NULL, PCAPNG_ETHERNET);
+}
+
+unsigned
+pcapng_interface_of(struct pcapng *capture, const char *name, const char *description, unsigned link_type)
+{
 	const uint8_t resolution = PCAPNG_NANOSECONDS;
 	size_t name_len = pcapng_text_len(name);
-	size_t len = PCAPNG_BLOCK_LEN + 8 + pcapng_option_len(name_len) + pcapng_option_len(sizeof(resolution)) +
-		     pcapng_option_len(0);
+	size_t description_len = description != NULL ? pcapng_text_len(description) : 0;
+	size_t len = PCAPNG_BLOCK_LEN + 8 + pcapng_option_len(name_len) +
+		     (description != NULL ? pcapng_option_len(description_len) : 0) +
+		     pcapng_option_len(sizeof(resolution)) + pcapng_option_len(0);
 
 	pcapng_begin(capture, PCAPNG_INTERFACE, len);
-	pcapng_put16(capture, PCAPNG_ETHERNET);
+	pcapng_put16(capture, link_type);
 	pcapng_put16(capture, 0);
 	pcapng_put32(capture, PCAPNG_FRAME_MAX);
 	pcapng_option(capture, PCAPNG_OPTION_NAME, name, name_len);
+	if (description != NULL)
+		pcapng_option(capture, PCAPNG_OPTION_DESCRIPTION, description, description_len);
 	pcapng_option(capture, PCAPNG_OPTION_RESOLUTION, &resolution, sizeof(resolution));
 	pcapng_end(capture, len);
 	return capture->interfaces++;
@@ -193,9 +229,25 @@ pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pc
 	pcapng_end(capture, block_len);
 }
 
+void
+pcapng_statistics(struct pcapng *capture, unsigned interface, uint64_t at_ns, uint64_t seen, uint64_t dropped)
+{
+	size_t len = PCAPNG_BLOCK_LEN + 12 + 2 * pcapng_option_len(sizeof(seen)) + pcapng_option_len(0);
+
+	xk_assert(interface < capture->interfaces);
+	pcapng_begin(capture, PCAPNG_STATISTICS, len);
+	pcapng_put32(capture, interface);
+	pcapng_put32(capture, (uint32_t)(at_ns >> 32));
+	pcapng_put32(capture, (uint32_t)at_ns);
+	pcapng_option_count(capture, PCAPNG_OPTION_SEEN, seen);
+	pcapng_option_count(capture, PCAPNG_OPTION_DROPPED, dropped);
+	pcapng_end(capture, len);
+}
+
 int
 pcapng_flush(struct pcapng *capture)
 {
+	capture->buffered = 0;
 	if (capture->error == 0 && fflush(capture->out) != 0)
 		capture->error = errno;
 	return -capture->error;

@@ -1,8 +1,9 @@
 /*
- * pcapng.h - captures of simulated networks, as files that tshark and Wireshark read (pcapng, draft-ietf-opsawg-pcapng).
+ * pcapng.h - captures as files that tshark and Wireshark read (pcapng, draft-ietf-opsawg-pcapng).
  *
- * One section, little-endian, of Ethernet frames; times are nanoseconds since the simulation began, which readers show
- * as 1970. The same calls write the same bytes, on every machine: nothing is taken from the clock or the host.
+ * One section, little-endian; times are nanoseconds since 1970, or since a simulation began. The same calls write the
+ * same bytes, on every machine: nothing is taken from the clock or the host. What is in the file ends with a whole
+ * block at any time, so that it can be read while it is written, and when the program was killed.
  *
  *	struct pcapng *capture = pcapng_open("run.pcapng", "xk run lab.dot --seed 7");
  *	unsigned client = pcapng_interface(capture, "client.port");
@@ -37,11 +38,20 @@ struct pcapng *pcapng_open(const char *path, const char *program);
 unsigned pcapng_interface(struct pcapng *capture, const char *name);
 
 /*
- * A frame of len bytes, from its Ethernet header on, passed `interface` at at_ns. comment, or NULL: what readers show
+ * As pcapng_interface, of frames that begin as link_type says (LINKTYPE_ETHERNET is 1). description, or NULL: what else
+ * is to be said of it.
+ */
+unsigned pcapng_interface_of(struct pcapng *capture, const char *name, const char *description, unsigned link_type);
+
+/*
+ * A frame of len bytes, from its Ethernet header on (or what `interface` says), passed `interface` at at_ns. comment, or NULL: what readers show
  * beside it (why it was lost, what was done to it).
  */
 void pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pcapng_direction direction,
 		  const void *frame, size_t len, const char *comment);
+
+/* At at_ns so many frames have passed `interface` since the capture began, of which `dropped` are not in it. */
+void pcapng_statistics(struct pcapng *capture, unsigned interface, uint64_t at_ns, uint64_t seen, uint64_t dropped);
 
 /* All of the capture so far is in the file, should the program end without closing. 0 or -errno, as pcapng_close. */
 int pcapng_flush(struct pcapng *capture);

@@ -5,14 +5,10 @@
  * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so
  * that whatever the machine does meanwhile happens to all of them.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "tools/udptest.h"
@@ -74,7 +70,7 @@ udptest_warm_up(struct udptest_job *job, struct udptest_run *run, struct pair_re
 	struct pair_block block = { .host = job->server, .size = run->size, .rounds = UDPTEST_WARM_UP };
 	int status;
 
-	if (job->options->trace)
+	if (job->options->common.trace)
 		return 0;
 	status = pair_run(&job->pair, &block, result);
 	return status;
@@ -122,7 +118,7 @@ udptest_progress(const struct udptest_job *job, const struct udptest_run *run)
 	for (unsigned i = 0; i < job->run_count; i++)
 		done += job->runs[i].rounds;
 	fprintf(stderr, "\r\033[Kudptest: %3.0f %%  %" PRIu32 " bytes, %s", 100.0 * (double)done / (double)all,
-		run->size, udptest_modes[run->setup.mode]);
+		run->size, host_modes[run->setup.mode]);
 	if (done == all)
 		fprintf(stderr, "\r\033[K");
 }
@@ -159,20 +155,6 @@ udptest_compare_all(struct udptest_job *job)
 
 /* ---- a measurement ---- */
 
-static int
-udptest_open_json(struct udptest_job *job)
-{
-	const char *file = job->options->json;
-
-	if (file == NULL)
-		return 0;
-	job->json = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
-	if (job->json != NULL)
-		return 0;
-	fprintf(stderr, "udptest: --json %s cannot be written: %s\n", file, strerror(errno));
-	return OPTIONS_FAILURE;
-}
-
 static uint64_t
 udptest_line_ns(const struct udptest_job *job)
 {
@@ -201,9 +183,10 @@ udptest_begin(struct udptest_job *job, const struct udptest_options *options, in
 {
 	int status;
 
-	*job = (struct udptest_job){ .options = options, .shows_progress = isatty(STDERR_FILENO) && !options->trace };
+	*job = (struct udptest_job){ .options = options,
+				     .shows_progress = isatty(STDERR_FILENO) && !options->common.trace };
 	pair_init(&job->pair, udptest_program.name, signals);
-	status = udptest_open_json(job);
+	status = host_open_json(udptest_program.name, options->common.json, &job->json);
 	if (status == 0 && !udptest_plan(job))
 		status = OPTIONS_FAILURE;
 	machine_describe(&job->machine);
@@ -216,8 +199,21 @@ udptest_end_job(struct udptest_job *job)
 {
 	pair_stop(&job->pair, false);
 	free(job->runs);
-	if (job->json != NULL && job->json != stdout)
-		fclose(job->json);
+	host_close_json(job->json);
+}
+
+/* What is wrong with the files of --pcap is told once, too. */
+static int
+udptest_check_captures(const struct udptest_options *options, const struct host_link *link)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++) {
+		struct host_options end = udptest_host_options(options, link, i);
+
+		status = host_capture_check(&end);
+	}
+	return status;
 }
 
 /* Two processes. The graph is looked at here first, so that what is wrong with it is told once. */
@@ -231,7 +227,11 @@ udptest_run_pair(const struct udptest_options *options, const struct host_link *
 	int status = host_load(&host, &server);
 	uint32_t address = host.address;
 
+	if (status == 0)
+		status = host_prepare_pair(&host);
 	host_close(&host);
+	if (status == 0)
+		status = udptest_check_captures(options, link);
 	if (status != 0)
 		return status;
 	status = udptest_begin(&job, options, signals);
@@ -281,79 +281,29 @@ udptest_run_here(const struct udptest_options *options, const struct host_link *
 
 /* ---- lone ends and ends of a pair ---- */
 
-/*
- * While a lone end is opened, which may take long (a client waits for its server), a thread of its own sees to it that
- * a signal ends the program: the main thread does not listen yet.
- */
-struct udptest_opening {
-	pthread_t thread;
-	int signals, opened;
-};
-
-static void *
-udptest_listen(void *argument)
-{
-	struct udptest_opening *opening = argument;
-	struct pollfd polls[] = { { .fd = opening->signals, .events = POLLIN },
-				  { .fd = opening->opened, .events = POLLIN } };
-
-	while (poll(polls, 2, -1) < 0 && errno == EINTR)
-		;
-	if (polls[1].revents == 0)
-		_exit(OPTIONS_FAILURE);
-	return NULL;
-}
-
-static int
-udptest_open_lone(struct udptest_end *end, const struct host_options *options, int signals)
-{
-	struct udptest_opening opening = { .signals = signals, .opened = eventfd(0, EFD_CLOEXEC) };
-	uint64_t one = 1;
-	int status;
-
-	if (opening.opened < 0 || pthread_create(&opening.thread, NULL, udptest_listen, &opening) != 0)
-		return OPTIONS_FAILURE;
-	status = host_open(&end->host, options);
-	if (write(opening.opened, &one, sizeof(one)) != sizeof(one))
-		status = OPTIONS_FAILURE;
-	pthread_join(opening.thread, NULL);
-	close(opening.opened);
-	return status;
-}
-
-static void
-udptest_await_signal(int signals)
-{
-	struct pollfd polls = { .fd = signals, .events = POLLIN };
-
-	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
-		;
-}
-
 static int
 udptest_run_server(const struct udptest_options *options, const struct host_link *link, int signals)
 {
 	struct host_options server = udptest_host_options(options, link, PAIR_SERVER);
 	struct udptest_end end = { .woken = -1, .owns_process = true };
 	struct udptest_job job = { .options = options };
-	int status = udptest_open_json(&job), closed;
+	int status = host_open_json(udptest_program.name, options->common.json, &job.json), closed;
 	char host[16];
 
 	machine_describe(&job.machine);
 	if (status == 0)
-		status = udptest_open_lone(&end, &server, signals);
+		status = host_open_alone(&end.host, &server, signals);
 	if (status == 0)
 		status = udptest_end_begin(&end, PAIR_SERVER);
 	if (status == 0) {
 		udptest_set_handoff(&end, (enum pair_handoff)options->handoffs.value[0]);
 		fprintf(stderr, "udptest: serving at %s over %s \"%s\", mode %s; ctrl-C ends it\n",
-			xk_host_print(end.host.address, host), options->link, end.host.port_names[0],
-			udptest_modes[options->modes.value[0]]);
-		udptest_await_signal(signals);
+			xk_host_print(end.host.address, host), options->common.link, end.host.port_names[0],
+			host_modes[options->modes.value[0]]);
+		host_await_signal(signals);
 		status = udptest_json_server(&job, &end);
 	}
-	if (job.json != NULL && job.json != stdout)
-		fclose(job.json);
+	host_close_json(job.json);
 	closed = udptest_end_close(&end);
 	return status != 0 ? status : closed;
 }
@@ -367,7 +317,7 @@ udptest_run_client(const struct udptest_options *options, const struct host_link
 	int status = udptest_begin(&job, options, signals), closed;
 
 	if (status == 0)
-		status = udptest_open_lone(&end, &client, signals);
+		status = host_open_alone(&end.host, &client, signals);
 	if (status == 0)
 		status = udptest_end_begin(&end, PAIR_CLIENT);
 	if (status == 0) {
@@ -404,9 +354,7 @@ udptest_serve_pair(const struct udptest_options *options, const struct host_link
 int
 main(int argc, char **argv)
 {
-	struct udptest_options options = {
-		.link = "virtio", .driver = UDPTEST_DRIVER_ABSENT, .rounds = 10000, .seed = 1
-	};
+	struct udptest_options options = { .common = HOST_COMMON_INITIAL, .rounds = 10000, .seed = 1 };
 	struct options_texts operands;
 	const struct host_link *link;
 	int signals, status;

@@ -6,28 +6,23 @@
 #define UDPTEST_H
 
 #include "protocols/udptest.h"
-#include "tools/host.h"
+#include "tools/host_alone.h"
 #include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/pair.h"
 
 /* ---- udptest_options.c ---- */
 
-enum { UDPTEST_DRIVER_ABSENT = 3 };
-
 struct udptest_options {
-	const char *graph, *link, *client, *json, *pcap, *end;
+	struct host_common common;
+	const char *graph, *client, *end;
 	const char *preset, *costs; /* once complete: NULL but for simulated links */
-	struct options_texts sets;
 	struct options_numbers modes, handoffs, threads, cores, sizes;
-	unsigned driver; /* UDPTEST_DRIVER_ABSENT: not given */
 	uint64_t rounds, control, seed;
-	bool server, trace, compiled;
+	bool server, compiled;
 	char path[HOST_PATH]; /* of the graph where none is given */
 };
 
-extern const char *const udptest_modes[];         /* by enum xk_mode */
-extern const char *const udptest_drivers[];       /* by enum xk_driver_policy */
 extern const char *const udptest_handoff_names[]; /* by enum pair_handoff */
 extern const struct options_program udptest_program;
 

@@ -225,7 +225,7 @@ udptest_end_setup(void *argument, const struct pair_setup *setup, char *why, siz
 
 	if (error != 0)
 		snprintf(why, why_len, "the mode cannot be changed to %s with %" PRIu32 " threads: %s",
-			 udptest_modes[setup->mode], setup->threads, strerror(-error));
+			 host_modes[setup->mode], setup->threads, strerror(-error));
 	else
 		udptest_set_handoff(end, (enum pair_handoff)setup->handoff);
 	return error;
@@ -285,15 +285,17 @@ udptest_host_options(const struct udptest_options *options, const struct host_li
 		.end = which,
 		.paired = !options->server && options->client == NULL,
 		.graph = options->graph,
-		.sets = &options->sets,
+		.sets = &options->common.sets,
 		.link = link,
+		.link_name = options->common.link,
 		.meeting = "",
 		.mode = (enum xk_mode)options->modes.value[0],
-		.driver = (enum xk_driver_policy)options->driver,
+		.driver = (enum xk_driver_policy)options->common.driver,
 		.threads = (unsigned)options->threads.value[0],
 		.core = (int)options->cores.value[which],
 		.yields = options->cores.value[0] == options->cores.value[1],
-		.trace = options->trace,
+		.trace = options->common.trace,
+		.pcap = options->common.pcap,
 		.seed = options->seed,
 		.preset = options->preset,
 		.costs = options->costs,

@@ -4,17 +4,11 @@
 #include "platform/sim/sim.h"
 #include "tools/udptest.h"
 
-enum {
-	UDPTEST_ROUNDS_MAX = 1000000000,
-	UDPTEST_THREADS_MAX = 256,
-	UDPTEST_CORES_MAX = 1023,
-};
+enum { UDPTEST_ROUNDS_MAX = 1000000000 };
 
 #define UDPTEST_PRESET "ethernet10"
 #define UDPTEST_COSTS "decstation"
 
-const char *const udptest_modes[] = { "regular", "ipp", NULL };
-const char *const udptest_drivers[] = { "poll", "interrupt", "adaptive", NULL };
 static const char *const udptest_handoffs[] = { "none", "client", "server", "both", NULL };
 const char *const udptest_handoff_names[] = { "none", "client", "server", "both", "graph" };
 
@@ -34,16 +28,10 @@ static const struct options_option udptest_table[] = {
 	  .kind = OPTIONS_CHOICES,
 	  .offset = UDPTEST_AT(modes),
 	  .argument = "MODE,...",
-	  .choices = udptest_modes,
+	  .choices = host_modes,
 	  .help = "who carries an arriving message up the graph:\n"
 		  "regular: a thread, given it by the driver\n"
 		  "ipp: the driver itself (default: each is run; a lone server: ipp)" },
-	{ .name = "driver",
-	  .kind = OPTIONS_CHOICE,
-	  .offset = UDPTEST_AT(driver),
-	  .argument = "DRIVER",
-	  .choices = udptest_drivers,
-	  .help = "how it waits for frames: poll, interrupt (default), adaptive" },
 	{ .name = "handoff",
 	  .kind = OPTIONS_CHOICES,
 	  .offset = UDPTEST_AT(handoffs),
@@ -56,13 +44,13 @@ static const struct options_option udptest_table[] = {
 	  .offset = UDPTEST_AT(threads),
 	  .argument = "N,...",
 	  .min = 1,
-	  .max = UDPTEST_THREADS_MAX,
+	  .max = HOST_THREADS_MAX,
 	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
 	{ .name = "cores",
 	  .kind = OPTIONS_NUMBERS,
 	  .offset = UDPTEST_AT(cores),
 	  .argument = "A,B",
-	  .max = UDPTEST_CORES_MAX,
+	  .max = HOST_CORES_MAX,
 	  .help = "cores of client and server with their threads (0,1)" },
 	{ .name = "size",
 	  .kind = OPTIONS_NUMBERS,
@@ -83,17 +71,6 @@ static const struct options_option udptest_table[] = {
 	  .offset = UDPTEST_AT(graph),
 	  .argument = "FILE",
 	  .help = "the protocol graph (graphs/udptest.dot)" },
-	{ .name = "set",
-	  .kind = OPTIONS_TEXT_ANY,
-	  .offset = UDPTEST_AT(sets),
-	  .argument = "NODE.ATTR=VALUE",
-	  .help = "a setting, at both ends; client:NODE... or server:NODE... at one" },
-	{ .name = "link",
-	  .kind = OPTIONS_TEXT,
-	  .offset = UDPTEST_AT(link),
-	  .argument = "LINK",
-	  .help = "what joins the ends: virtio (default), ring, memory;\n"
-		  "sim: two simulated hosts on virtual time" },
 	{ .name = "seed",
 	  .kind = OPTIONS_NUMBER,
 	  .offset = UDPTEST_AT(seed),
@@ -111,26 +88,10 @@ static const struct options_option udptest_table[] = {
 	  .argument = "COSTS",
 	  .help = "of --link sim: what threads and stacks cost (decstation):\n"
 		  "a name, and what is otherwise: modern,thread_switch=5us" },
-	{ .name = "trace",
-	  .kind = OPTIONS_FLAG,
-	  .offset = UDPTEST_AT(trace),
-	  .help = "print each message's crossings; without warm-up" },
-	{ .name = "json",
-	  .kind = OPTIONS_TEXT,
-	  .offset = UDPTEST_AT(json),
-	  .argument = "FILE",
-	  .help = "write the results as JSON, a lone server its counts at its end;\n"
-		  "- is standard output" },
 	{ .name = "compiled",
 	  .kind = OPTIONS_FLAG,
 	  .offset = UDPTEST_AT(compiled),
 	  .help = "the graph compiled (not available in this build)" },
-	{ .name = "pcap",
-	  .kind = OPTIONS_TEXT,
-	  .offset = UDPTEST_AT(pcap),
-	  .argument = "FILE",
-	  .help = "write what crossed the port (not available in this build;\n"
-		  "xk run NETWORK --link sim has it)" },
 	{ .name = "control", .kind = OPTIONS_NUMBER, .offset = UDPTEST_AT(control), .min = 1, .max = INT32_MAX },
 	{ .name = "end", .kind = OPTIONS_TEXT, .offset = UDPTEST_AT(end) },
 	{ .name = NULL },
@@ -145,16 +106,8 @@ const struct options_program udptest_program = {
 		 "processes, and the modes are compared in short alternating blocks.",
 	.footer = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.",
 	.options = udptest_table,
+	.shared = { { host_common_options, UDPTEST_AT(common) } },
 };
-
-static bool
-udptest_has_core(uint64_t core)
-{
-	if (machine_has_core((unsigned)core))
-		return true;
-	options_misuse(&udptest_program, "--cores: this program may not use core %" PRIu64, core);
-	return false;
-}
 
 /* A machine with one core gets both ends on it, unless other cores were asked for. */
 static bool
@@ -165,11 +118,11 @@ udptest_check_cores(struct udptest_options *options)
 	if (cores->count == 0) {
 		unsigned first = 0, second;
 
-		while (first < UDPTEST_CORES_MAX && !machine_has_core(first))
+		while (first < HOST_CORES_MAX && !machine_has_core(first))
 			first++;
-		for (second = first + 1; second < UDPTEST_CORES_MAX && !machine_has_core(second);)
+		for (second = first + 1; second < HOST_CORES_MAX && !machine_has_core(second);)
 			second++;
-		*cores = (struct options_numbers){ 2, { first, second < UDPTEST_CORES_MAX ? second : first } };
+		*cores = (struct options_numbers){ 2, { first, second < HOST_CORES_MAX ? second : first } };
 		return true;
 	}
 	if (cores->count > 2) {
@@ -178,7 +131,7 @@ udptest_check_cores(struct udptest_options *options)
 	}
 	if (cores->count == 1)
 		cores->value[cores->count++] = cores->value[0];
-	return udptest_has_core(cores->value[0]) && udptest_has_core(cores->value[1]);
+	return host_has_core(&udptest_program, cores->value[0]) && host_has_core(&udptest_program, cores->value[1]);
 }
 
 static bool
@@ -233,26 +186,15 @@ udptest_default(struct options_numbers *list, unsigned count, uint64_t first, ui
 int
 udptest_complete(struct udptest_options *options, const struct host_link **link)
 {
-	int driver = options->driver == UDPTEST_DRIVER_ABSENT ? -1 : (int)options->driver;
+	bool alone = options->server || options->client != NULL;
 
 	if (options->compiled)
 		return options_misuse(&udptest_program, "--compiled is not available in this build");
-	if (options->pcap != NULL)
-		return options_misuse(
-			&udptest_program,
-			"--pcap is not available in this build; \"xk run NETWORK --link sim --pcap FILE\" has it");
 	if (!udptest_check_ends(options) || !udptest_check_cores(options) ||
-	    !host_sets_are_good(&udptest_program, &options->sets))
+	    host_common_complete(&udptest_program, &options->common, alone, link) != 0)
 		return OPTIONS_MISUSE;
-	if (host_link_find(&udptest_program, options->link, driver, link) != 0)
-		return OPTIONS_MISUSE;
-	if ((*link)->in_process && (options->server || options->client != NULL))
-		return options_misuse(&udptest_program, "--link %s joins hosts of one process: there is no lone end",
-				      options->link);
 	if (!udptest_check_simulated(options, *link))
 		return OPTIONS_MISUSE;
-	if (options->driver == UDPTEST_DRIVER_ABSENT)
-		options->driver = (*link)->can_sleep ? XK_DRIVER_INTERRUPT : XK_DRIVER_POLL;
 	if (options->graph == NULL)
 		options->graph = host_graph_path("udptest.dot", options->path, sizeof(options->path));
 	if (options->server)

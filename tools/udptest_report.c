@@ -24,28 +24,8 @@ udptest_json_ends(struct json *json, const char *key, uint64_t client, uint64_t 
 static void
 udptest_json_rtt(struct json *json, const struct histogram *rtt)
 {
-	json_object(json, "rtt_ns");
-	json_uint(json, "min", rtt->min);
-	json_uint(json, "p50", histogram_percentile(rtt, 50));
-	json_uint(json, "p90", histogram_percentile(rtt, 90));
-	json_uint(json, "p99", histogram_percentile(rtt, 99));
-	json_uint(json, "max", rtt->max);
-	json_uint(json, "mean", histogram_mean(rtt));
+	histogram_json(rtt, json, "rtt_ns");
 	json_string(json, "of", "full round trips");
-	json_close(json);
-}
-
-static void
-udptest_json_drops(struct json *json, const struct udptest_run *run)
-{
-	struct pair_counts both = { 0 };
-
-	for (unsigned i = 0; i < PAIR_ENDS; i++)
-		for (unsigned d = 0; d < run->sum[i].drop_count; d++)
-			pair_counts_drop(&both, run->sum[i].drops[d].name, run->sum[i].drops[d].count);
-	json_object(json, "drops");
-	for (unsigned d = 0; d < both.drop_count; d++)
-		json_uint(json, both.drops[d].name, both.drops[d].count);
 	json_close(json);
 }
 
@@ -53,18 +33,11 @@ udptest_json_drops(struct json *json, const struct udptest_run *run)
 static void
 udptest_json_counts(struct json *json, const struct udptest_run *run)
 {
-	static const char *const reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
-	const struct pair_counts *client = &run->sum[PAIR_CLIENT], *server = &run->sum[PAIR_SERVER];
+	struct pair_counts none = { 0 }, both = { 0 };
 
-	json_object(json, "handoffs");
-	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
-		json_uint(json, reasons[i], client->handoffs[i] + server->handoffs[i]);
-	json_close(json);
-	json_uint(json, "fallbacks", client->fallbacks + server->fallbacks);
-	json_uint(json, "overruns", client->overruns + server->overruns);
-	json_uint(json, "overtaken", client->overtaken + server->overtaken);
-	json_uint(json, "stalled", client->stalled + server->stalled);
-	udptest_json_drops(json, run);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		pair_counts_add(&both, &none, &run->sum[i]);
+	host_json_counts(json, &both);
 }
 
 static void
@@ -74,7 +47,7 @@ udptest_json_run(const struct udptest_job *job, struct json *json, const struct 
 	bool has_server = job->options->client == NULL;
 
 	json_object(json, NULL);
-	json_string(json, "mode", udptest_modes[run->setup.mode]);
+	json_string(json, "mode", host_modes[run->setup.mode]);
 	json_string(json, "handoff", udptest_handoff_names[run->setup.handoff]);
 	json_uint(json, "threads", run->setup.threads);
 	json_uint(json, "size", run->size);
@@ -106,8 +79,8 @@ udptest_json_begin(const struct udptest_job *job, struct json *json)
 	json_object(json, NULL);
 	json_string(json, "program", udptest_program.name);
 	json_string(json, "graph", o->graph);
-	json_string(json, "link", o->link);
-	json_string(json, "driver", udptest_drivers[o->driver]);
+	json_string(json, "link", o->common.link);
+	json_string(json, "driver", host_drivers[o->common.driver]);
 	json_array(json, "cores");
 	json_uint(json, NULL, o->cores.value[PAIR_CLIENT]);
 	json_uint(json, NULL, o->cores.value[PAIR_SERVER]);
@@ -126,7 +99,7 @@ udptest_json_end(const struct udptest_job *job, struct json *json)
 	json_close(json);
 	if (json_end(json))
 		return 0;
-	fprintf(stderr, "udptest: --json %s cannot be written: %s\n", job->options->json, strerror(errno));
+	fprintf(stderr, "udptest: --json %s cannot be written: %s\n", job->options->common.json, strerror(errno));
 	return OPTIONS_FAILURE;
 }
 
@@ -164,11 +137,12 @@ udptest_json_server(const struct udptest_job *job, struct udptest_end *end)
 	pair_counts_add(&run.sum[PAIR_SERVER], &(struct pair_counts){ .frames = 0 }, &counts);
 	udptest_json_begin(job, &json);
 	json_object(&json, "server");
-	json_string(&json, "mode", udptest_modes[job->options->modes.value[0]]);
+	json_string(&json, "mode", host_modes[job->options->modes.value[0]]);
 	json_string(&json, "handoff", udptest_handoff_names[job->options->handoffs.value[0]]);
 	json_uint(&json, "threads", job->options->threads.value[0]);
 	json_uint(&json, "messages", counts.messages);
 	json_uint(&json, "fragments", counts.frames);
+	json_uint(&json, "buffers", end->host.platform->ops->buffers_out(end->host.platform));
 	json_uint(&json, "driver_switches", counts.driver_switches);
 	json_uint(&json, "context_switches", counts.thread_switches);
 	json_uint(&json, "process_switches", counts.process_switches);
@@ -216,12 +190,12 @@ udptest_print_head(const struct udptest_job *job, FILE *out)
 
 	if (o->preset != NULL)
 		fprintf(out, "Round trips over sim: %s, costs %s, seed %" PRIu64 ", driver %s\n\n", o->preset, o->costs,
-			o->seed, udptest_drivers[o->driver]);
+			o->seed, host_drivers[o->common.driver]);
 	else
 		fprintf(out,
 			"Round trips over %s, driver %s, client on core %" PRIu64 ", server on core %" PRIu64 "%s\n\n",
-			o->link, udptest_drivers[o->driver], o->cores.value[PAIR_CLIENT], o->cores.value[PAIR_SERVER],
-			job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
+			o->common.link, host_drivers[o->common.driver], o->cores.value[PAIR_CLIENT],
+			o->cores.value[PAIR_SERVER], job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
 }
 
 static void
@@ -234,7 +208,7 @@ udptest_print_runs(const struct udptest_job *job, FILE *out)
 		const struct udptest_run *run = &job->runs[i];
 
 		fprintf(out, "%8" PRIu32 "  %-8s %7" PRIu32 " %-8s %10.2f %10.2f %10.2f %14.2f %6" PRIu64 "\n",
-			run->size, udptest_modes[run->setup.mode], run->setup.threads, udptest_handoff_text(run),
+			run->size, host_modes[run->setup.mode], run->setup.threads, udptest_handoff_text(run),
 			udptest_us(run, 50), udptest_us(run, 90), udptest_us(run, 99), udptest_switches(run),
 			run->lost);
 	}

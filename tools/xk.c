@@ -16,7 +16,8 @@ static const struct {
 	{ "check", xk_check_main, "whether a graph file can be composed, and if not, why" },
 	{ "draw", xk_draw_main, "a picture of a graph file" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
-	{ "run", xk_run_main, "a network of hosts in the simulator" },
+	{ "run", xk_run_main, "a host that stands on its link, or a network of hosts in the simulator" },
+	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },
 	{ "bench", xk_bench_main, "times a graph in one process" },
 };
 

@@ -3,6 +3,7 @@
 #define XK_TOOL_H
 
 int xk_check_main(int argc, char **argv);
+int xk_doctor_main(int argc, char **argv);
 int xk_draw_main(int argc, char **argv);
 int xk_protocols_main(int argc, char **argv);
 int xk_run_main(int argc, char **argv);

@@ -5,15 +5,24 @@
 
 #include "tools/options.h"
 #include "tools/xk.h"
+#include "xkernel/kernel.h"
 #include "xkernel/protocol.h"
 
+struct protocols_choices {
+	bool counters;
+};
+
 static const struct options_option protocols_options[] = {
+	{ .name = "counters",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct protocols_choices, counters),
+	  .help = "every count there is, a line each: kernel.NAME, PROTOCOL.NAME" },
 	{ .name = NULL },
 };
 
 static const struct options_program protocols_program = {
 	.name = "xk protocols",
-	.usage = "[NAME]",
+	.usage = "[OPTION] [NAME]",
 	.about = "Lists the protocols that a graph file can name; with NAME, what that protocol declares:\n"
 		 "the roles of its lowers, its uppers' numbers, settings, drop reasons, counters.",
 	.options = protocols_options,
@@ -147,16 +156,40 @@ protocols_print(const struct xk_protocol_type *type)
 	protocols_print_names("counters", type->counters);
 }
 
+static void
+protocols_print_counters_of(const struct xk_protocol_type *type)
+{
+	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+		printf("%s.%s\n", type->name, xk_drop_name(type, i));
+	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+		printf("%s.%s\n", type->name, type->counters[i]);
+}
+
+/* The kernel's and every protocol's. */
+static void
+protocols_print_counters(void)
+{
+	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
+		printf("kernel.%s\n", count->name);
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		protocols_print_counters_of(xk_protocol_types[i]);
+}
+
 int
 xk_protocols_main(int argc, char **argv)
 {
+	struct protocols_choices choices = { .counters = false };
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
-	int none, status;
+	int status;
 
-	status = options_parse(&protocols_program, argc, argv, &none, &operands);
+	status = options_parse(&protocols_program, argc, argv, &choices, &operands);
 	if (status != OPTIONS_GO)
 		return status;
+	if (choices.counters && operands.count == 0) {
+		protocols_print_counters();
+		return OPTIONS_SUCCESS;
+	}
 	if (operands.count == 0) {
 		protocols_list();
 		return OPTIONS_SUCCESS;
@@ -167,6 +200,9 @@ xk_protocols_main(int argc, char **argv)
 			operands.text[0]);
 		return OPTIONS_FAILURE;
 	}
-	protocols_print(type);
+	if (choices.counters)
+		protocols_print_counters_of(type);
+	else
+		protocols_print(type);
 	return OPTIONS_SUCCESS;
 }

@@ -1,7 +1,9 @@
 /*
- * chance.h - what faults are drawn from: numbers that are the same everywhere for the same seed.
+ * chance.h - what protocols draw faults from: numbers that are the same everywhere for the same seed.
  *
- * splitmix64 (Steele, Lea and Flood, 2014). Not for what must not be guessed; that is xk_random (process.h).
+ * splitmix64 (Steele, Lea and Flood, 2014): a word of state, so that each instance has a stream of its own, on every
+ * platform. Not for what must not be guessed; that is xk_random (process.h). The simulated world has its own generator
+ * (platform/sim/random.h), which protocols must not depend on.
  */
 #ifndef XK_CHANCE_H
 #define XK_CHANCE_H

@@ -6,7 +6,11 @@
  * or sleeps, by policy. Where the input queue is full it takes no frames, so that overload drops early, in the device.
  *
  * The loop runs on a detachable stack, and any of the calls that carry something may return on another thread, the
- * stack having left the driver meanwhile: after each the loop looks whose it is. All state is in struct xk_driver.
+ * stack having left the driver meanwhile: after each the loop looks whose it is. All state is in struct xk_driver. A
+ * stack is one driver's for good, so the state is the same one when it comes back.
+ *
+ * Several drivers do all of this side by side, each with its own lanes, stacks and sleep. What there is one of, the first
+ * serves: the wheel, so that events fire in one order and a sleeper is woken for them by at most one call.
  */
 #include <sched.h>
 
@@ -19,19 +23,17 @@ enum {
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 
 void
-xk_driver_wake(struct xk_kernel *kernel)
+xk_driver_wake(struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
-
 	if (atomic_load_explicit(&driver->sleeping, memory_order_seq_cst) != 0 &&
 	    atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst) != 0)
-		kernel->platform->ops->wake(kernel->platform);
+		driver->platform->ops->wake(driver->platform);
 }
 
 void
-xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
+xk_driver_run(struct xk_shepherd *shepherd)
 {
-	struct xk_driver *driver = &kernel->driver;
+	struct xk_driver *driver = shepherd->driver;
 
 	shepherd->next = NULL;
 	xk_spin_lock(&driver->lock);
@@ -39,13 +41,12 @@ xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 	driver->run_last = &shepherd->next;
 	atomic_fetch_add_explicit(&driver->runnable, 1, memory_order_seq_cst);
 	xk_spin_unlock(&driver->lock);
-	xk_driver_wake(kernel);
+	xk_driver_wake(driver);
 }
 
 static struct xk_shepherd *
-driver_take_shepherd(struct xk_kernel *kernel)
+driver_take_shepherd(struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
 	struct xk_shepherd *shepherd;
 
 	xk_spin_lock(&driver->lock);
@@ -61,9 +62,9 @@ driver_take_shepherd(struct xk_kernel *kernel)
 }
 
 static unsigned
-driver_runnable(struct xk_kernel *kernel)
+driver_runnable(struct xk_driver *driver)
 {
-	return atomic_load_explicit(&kernel->driver.runnable, memory_order_seq_cst);
+	return atomic_load_explicit(&driver->runnable, memory_order_seq_cst);
 }
 
 static void
@@ -77,14 +78,12 @@ driver_give_up(struct xk_runner *runner, void *argument)
 static void
 driver_resume(struct xk_shepherd *self)
 {
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_shepherd *shepherd = driver_take_shepherd(kernel);
+	struct xk_shepherd *shepherd = driver_take_shepherd(self->driver);
 
 	if (shepherd == NULL)
 		return;
-	atomic_fetch_sub_explicit(&kernel->busy, 1, memory_order_release);
-	atomic_store_explicit(&shepherd->epoch, atomic_load_explicit(&self->epoch, memory_order_relaxed),
-			      memory_order_relaxed);
+	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
+	xk_epoch_bring_back(shepherd);
 	xk_shepherd_switch(self->runner, self, shepherd, true, driver_give_up, self);
 }
 
@@ -110,18 +109,19 @@ driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 static bool
 driver_fire(struct xk_shepherd *self)
 {
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_event *event = xk_wheel_take(kernel->wheel, kernel->driver.now_ns / 1000);
+	struct xk_driver *driver = self->driver;
+	struct xk_wheel *wheel = self->kernel->wheel;
+	struct xk_event *event = xk_wheel_take(wheel, driver->now_ns / 1000);
 
 	if (event == NULL) {
-		kernel->driver.events_due = false;
+		driver->events_due = false;
 		return false;
 	}
 	self->load = XK_LOAD_EVENT;
 	event->handler(event, event->argument);
-	xk_wheel_fired(kernel->wheel, event);
+	xk_wheel_fired(wheel, event);
 	if (xk_on_driver(self))
-		kernel->driver.events_due = xk_wheel_next_us(kernel->wheel) <= kernel->driver.now_ns / 1000;
+		driver->events_due = xk_wheel_next_us(wheel) <= driver->now_ns / 1000;
 	return true;
 }
 
@@ -135,17 +135,16 @@ driver_number(struct xk_kernel *kernel, struct xk_msg *m)
 }
 
 static void
-driver_number_all(struct xk_kernel *kernel, unsigned count)
+driver_number_all(struct xk_driver *driver, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		driver_number(kernel, kernel->driver.burst[i]);
+		driver_number(driver->kernel, driver->burst[i]);
 }
 
 /* Takes a burst from the first port that has one, beginning after the port that had the last. */
 static unsigned
-driver_receive(struct xk_kernel *kernel, unsigned room)
+driver_receive(struct xk_driver *driver, unsigned room)
 {
-	struct xk_driver *driver = &kernel->driver;
 	struct xk_port *first = driver->port, *port = first;
 	unsigned taken;
 
@@ -157,86 +156,100 @@ driver_receive(struct xk_kernel *kernel, unsigned room)
 	if (taken == 0)
 		return 0;
 	xk_bump(&port->frames_in, taken);
-	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
-		driver_number_all(kernel, taken);
+	if (xk_unlikely(atomic_load_explicit(&driver->kernel->traced, memory_order_relaxed)))
+		driver_number_all(driver, taken);
 	return taken;
 }
 
 /* Takes a burst for the pool, as far as its queue has room. */
 static unsigned
-driver_take_for_pool(struct xk_kernel *kernel)
+driver_take_for_pool(struct xk_driver *driver)
 {
-	unsigned room = xk_pool_room(&kernel->pool), count;
+	struct xk_kernel *kernel = driver->kernel;
+	unsigned room = xk_pool_room(&kernel->pool, driver), count;
 
 	if (room == 0)
 		return 0;
-	count = driver_receive(kernel, room < XK_BURST ? room : XK_BURST);
+	count = driver_receive(driver, room < XK_BURST ? room : XK_BURST);
 	if (count > 0)
-		xk_pool_put(kernel, kernel->driver.port, kernel->driver.burst, count);
+		xk_pool_put(kernel, driver->port, driver->burst, count);
 	return count;
 }
 
 /* Takes a burst and, in regular mode, gives it to the pool. Whether there was anything. */
 static bool
-driver_take(struct xk_kernel *kernel)
+driver_take(struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
-
 	if (xk_unlikely(driver->port == NULL || atomic_load_explicit(&driver->paused, memory_order_acquire)))
 		return false;
-	if (kernel->mode == XK_REGULAR)
-		return driver_take_for_pool(kernel) > 0;
+	if (driver->kernel->mode == XK_REGULAR)
+		return driver_take_for_pool(driver) > 0;
 	driver->next = 0;
-	driver->count = driver_receive(kernel, XK_BURST);
+	driver->count = driver_receive(driver, XK_BURST);
 	return driver->count > 0;
 }
 
-/* All input threads wait on behalf of what they carry, and more is queued: said once, then once a second. */
+/*
+ * All input threads wait on behalf of what they carry, and more is queued: said once, then once a second, by whichever
+ * driver is the first to see it.
+ */
 static void
-driver_look_for_stall(struct xk_kernel *kernel)
+driver_look_for_stall(struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
+	struct xk_kernel *kernel = driver->kernel;
 	struct xk_pool *pool = &kernel->pool;
+	uint64_t since_ns = atomic_load_explicit(&pool->stalled_ns, memory_order_relaxed), now_ns = driver->now_ns;
 	bool stalled = pool->threads > 0 &&
 		       atomic_load_explicit(&pool->blocked, memory_order_relaxed) >= pool->threads &&
 		       atomic_load_explicit(&pool->queued, memory_order_relaxed) > 0;
 
 	if (!stalled) {
-		driver->stalled_ns = 0;
-	} else if (driver->stalled_ns == 0) {
-		driver->stalled_ns = driver->now_ns;
-	} else if (driver->now_ns - driver->stalled_ns >= DRIVER_STALLED_NS) {
-		driver->stalled_ns = driver->now_ns;
-		xk_tally(&kernel->stalled);
-		xk_trace_kernel(kernel, "stalled: all %u input threads wait and messages are queued; raise --threads",
-				pool->threads);
+		if (since_ns != 0)
+			atomic_store_explicit(&pool->stalled_ns, 0, memory_order_relaxed);
+		return;
 	}
+	/* Another driver's turn may have begun later. */
+	if (since_ns != 0 && (now_ns < since_ns || now_ns - since_ns < DRIVER_STALLED_NS))
+		return;
+	if (!atomic_compare_exchange_strong_explicit(&pool->stalled_ns, &since_ns, now_ns, memory_order_relaxed,
+						     memory_order_relaxed) ||
+	    since_ns == 0)
+		return;
+	xk_tally(&kernel->stalled);
+	xk_trace_kernel(kernel, "stalled: all %u input threads wait and messages are queued; raise --threads",
+			pool->threads);
 }
 
 /* ---- waiting ---- */
 
 static bool
-driver_is_stuck(struct xk_kernel *kernel)
+driver_is_stuck(const struct xk_driver *driver)
 {
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		if (atomic_load_explicit(&port->transmit->stuck, memory_order_relaxed))
 			return true;
 	return false;
 }
 
-static uint64_t
-driver_deadline(struct xk_kernel *kernel)
+static bool
+driver_serves_wheel(const struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
+	return driver->index == 0;
+}
+
+static uint64_t
+driver_deadline(const struct xk_driver *driver)
+{
+	const struct xk_kernel *kernel = driver->kernel;
 	uint64_t deadline_ns = UINT64_MAX, next_us;
 
-	if (kernel->mode == XK_IPP) {
+	if (kernel->mode == XK_IPP && driver_serves_wheel(driver)) {
 		next_us = xk_wheel_next_us(kernel->wheel);
 		deadline_ns = next_us < UINT64_MAX / 1000 ? next_us * 1000 : UINT64_MAX;
-	} else if (atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0) {
+	} else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0) {
 		deadline_ns = driver->now_ns + DRIVER_STALLED_NS;
 	}
-	if (driver_is_stuck(kernel) && deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
+	if (driver_is_stuck(driver) && deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
 		deadline_ns = driver->now_ns + DRIVER_STUCK_NS;
 	if (driver->poll_until_ns > driver->now_ns && deadline_ns > driver->poll_until_ns)
 		deadline_ns = driver->poll_until_ns;
@@ -248,41 +261,46 @@ driver_deadline(struct xk_kernel *kernel)
  * so the ports do not wake it; the pool does, but only from a queue that is full still.
  */
 static bool
-driver_must_stay(struct xk_kernel *kernel, uint64_t deadline_ns, bool full)
+driver_must_stay(struct xk_driver *driver, uint64_t deadline_ns, bool full)
 {
-	struct xk_driver *driver = &kernel->driver;
-
 	/* A platform's own threads take turns: nobody else has done anything, and a frame that came has called wake. */
-	if (kernel->platform->threads != NULL && !full)
-		return driver_runnable(kernel) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
-	return driver_runnable(kernel) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
-	       driver_deadline(kernel) < deadline_ns || driver_take(kernel) ||
-	       (full && xk_pool_room(&kernel->pool) > 0);
+	if (driver->platform->threads != NULL && !full)
+		return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
+	return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
+	       driver_deadline(driver) < deadline_ns || driver_take(driver) ||
+	       (full && xk_pool_room(&driver->kernel->pool, driver) > 0);
+}
+
+/* A driver that sleeps reads nothing, so that the others can reclaim. */
+static void
+driver_rest(struct xk_driver *driver, uint64_t deadline_ns)
+{
+	xk_bump(&driver->sleeps, 1);
+	xk_epoch_leave(&driver->runner.shepherd);
+	driver->platform->ops->sleep(driver->platform, deadline_ns);
+	xk_epoch_enter(&driver->runner.shepherd);
 }
 
 static void
-driver_sleep(struct xk_shepherd *self)
+driver_sleep(struct xk_driver *driver)
 {
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_driver *driver = &kernel->driver;
-	bool full = kernel->mode == XK_REGULAR && xk_pool_room(&kernel->pool) == 0;
+	struct xk_kernel *kernel = driver->kernel;
+	bool full = kernel->mode == XK_REGULAR && xk_pool_room(&kernel->pool, driver) == 0;
 	/* Frames that it may not take must not wake it: who lets it take them again does. */
 	bool deaf = full || atomic_load_explicit(&driver->paused, memory_order_acquire);
 	uint64_t deadline_ns;
 
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next) {
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		xk_transmit_release(port);
 		if (!deaf)
 			port->ops->arm(port);
 	}
-	deadline_ns = driver_deadline(kernel);
+	deadline_ns = driver_deadline(driver);
 	atomic_exchange_explicit(&driver->sleeping, 1, memory_order_seq_cst);
-	if (!driver_must_stay(kernel, deadline_ns, full)) {
-		xk_bump(&driver->sleeps, 1);
-		kernel->platform->ops->sleep(kernel->platform, deadline_ns);
-	}
+	if (!driver_must_stay(driver, deadline_ns, full))
+		driver_rest(driver, deadline_ns);
 	atomic_store_explicit(&driver->sleeping, 0, memory_order_seq_cst);
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next) {
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		if (!deaf)
 			port->ops->disarm(port);
 		xk_transmit_acquire(port);
@@ -290,19 +308,19 @@ driver_sleep(struct xk_shepherd *self)
 }
 
 static bool
-driver_polls(struct xk_kernel *kernel)
+driver_polls(const struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
+	const struct xk_kernel_config *config = &driver->kernel->config;
 
-	if (kernel->platform->virtual_time)
+	if (driver->platform->virtual_time)
 		return false;
 	if (driver->now_ns < driver->poll_until_ns)
 		return true;
-	switch (kernel->config.driver) {
+	switch (config->driver) {
 	case XK_DRIVER_POLL:
 		return true;
 	case XK_DRIVER_ADAPTIVE:
-		return driver->now_ns - driver->busy_ns < kernel->config.adaptive_ns;
+		return driver->now_ns - driver->busy_ns < config->adaptive_ns;
 	default:
 		return false;
 	}
@@ -310,82 +328,72 @@ driver_polls(struct xk_kernel *kernel)
 
 /* What a sleep would serve too; a driver that is never idle serves it as well. */
 static void
-driver_poll_control(struct xk_kernel *kernel)
+driver_poll_control(struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
-
-	if (driver->now_ns < driver->control_ns || kernel->platform->ops->poll_control == NULL)
+	if (driver->now_ns < driver->control_ns || driver->platform->ops->poll_control == NULL)
 		return;
 	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
-	kernel->platform->ops->poll_control(kernel->platform);
+	driver->platform->ops->poll_control(driver->platform);
 }
 
 static void
-driver_idle(struct xk_shepherd *self)
+driver_idle(struct xk_driver *driver)
 {
-	struct xk_kernel *kernel = self->kernel;
-
-	if (!driver_polls(kernel))
-		driver_sleep(self);
-	else if (kernel->config.yields)
+	if (!driver_polls(driver))
+		driver_sleep(driver);
+	else if (driver->kernel->config.yields)
 		sched_yield();
 }
 
 /* ---- the loop ---- */
 
 static void
-driver_end_turn(struct xk_shepherd *self)
+driver_end_turn(struct xk_driver *driver, struct xk_kernel *kernel)
 {
-	struct xk_kernel *kernel = self->kernel;
-
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
-	xk_epoch_pass(self);
+	xk_epoch_pass(&driver->runner.shepherd);
 	if (xk_unlikely(atomic_load_explicit(&kernel->retired, memory_order_relaxed) > 0))
 		xk_epoch_reclaim(kernel);
 }
 
-/* A kernel that stops ends the driver when nobody needs it any more. */
+/* A kernel that stops ends a driver when nobody needs it any more. */
 static bool
-driver_is_done(struct xk_kernel *kernel)
+driver_is_done(struct xk_driver *driver)
 {
-	if (atomic_load_explicit(&kernel->driver.halted, memory_order_relaxed))
-		return !atomic_load_explicit(&kernel->stopping, memory_order_relaxed) || driver_runnable(kernel) == 0;
-	return atomic_load_explicit(&kernel->stopping, memory_order_relaxed) && !kernel->driver.started &&
-	       atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0 &&
-	       atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0;
+	return atomic_load_explicit(&driver->halted, memory_order_relaxed) &&
+	       (!atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed) || driver_runnable(driver) == 0);
 }
 
 static void
-driver_turn(struct xk_shepherd *self)
+driver_turn(struct xk_driver *driver)
 {
-	struct xk_kernel *kernel = self->kernel;
-	struct xk_driver *driver = &kernel->driver;
+	struct xk_kernel *kernel = driver->kernel;
 	bool worked;
 
-	driver_end_turn(self);
+	driver_end_turn(driver, kernel);
 	xk_bump(&driver->turns, 1);
-	driver->now_ns = xk_clock(kernel, self->runner);
-	driver_poll_control(kernel);
-	worked = driver_take(kernel);
+	driver->now_ns = xk_clock(kernel, &driver->runner);
+	driver_poll_control(driver);
+	worked = driver_take(driver);
 	if (!worked && xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
-	driver->resumes_left = driver_runnable(kernel);
-	if (kernel->mode == XK_IPP)
+	driver->resumes_left = driver_runnable(driver);
+	if (kernel->mode == XK_REGULAR)
+		driver_look_for_stall(driver);
+	else if (driver_serves_wheel(driver))
 		driver->events_due = xk_wheel_next_us(kernel->wheel) <= driver->now_ns / 1000;
-	else
-		driver_look_for_stall(kernel);
 	if (worked || driver->resumes_left > 0 || driver->events_due) {
 		driver->busy_ns = driver->now_ns;
 		return;
 	}
-	driver_idle(self);
+	driver_idle(driver);
 }
 
 void
 xk_driver_loop(struct xk_shepherd *self)
 {
-	struct xk_driver *driver = &self->kernel->driver;
+	struct xk_driver *driver = self->driver;
 
 	while (xk_on_driver(self)) {
 		if (driver->next < driver->count) {
@@ -395,10 +403,10 @@ xk_driver_loop(struct xk_shepherd *self)
 			driver_resume(self);
 		} else if (driver->events_due) {
 			driver_fire(self);
-		} else if (driver_is_done(self->kernel)) {
+		} else if (driver_is_done(driver)) {
 			return;
 		} else {
-			driver_turn(self);
+			driver_turn(driver);
 		}
 	}
 }

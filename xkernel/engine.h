@@ -72,13 +72,14 @@ struct xk_shepherd {
 	struct xk_shepherd_head head;
 	struct xk_runner *runner; /* the thread that runs it now; NULL: it is parked or on its way */
 	struct xk_kernel *kernel;
-	_Atomic uint64_t epoch;       /* since when it may be reading; 0: it reads nothing (epoch.c) */
-	bool detachable;              /* has a stack of its own; false: a thread's */
-	bool charged;                 /* budgets: what it carries has been accounted for */
-	uint8_t load;                 /* enum xk_load */
-	unsigned locks;               /* xk_locks held */
-	uint64_t started_ns;          /* budgets: when the driver took up the message; time parked is added */
-	struct xk_shepherd *next;     /* in the list of free stacks, or runnable */
+	struct xk_driver *driver; /* whose stack it is; of a thread's: whose message it carries */
+	_Atomic uint64_t epoch;   /* since when it may be reading; 0: it reads nothing, or as its driver (epoch.c) */
+	bool detachable;          /* has a stack of its own; false: a thread's */
+	bool charged;             /* budgets: what it carries has been accounted for */
+	uint8_t load;             /* enum xk_load */
+	unsigned locks;           /* xk_locks held */
+	uint64_t started_ns;      /* budgets: when the driver took up the message; time parked is added */
+	struct xk_shepherd *next; /* in the list of free stacks, or runnable */
 	struct xk_shepherd *all_next; /* every shepherd of the kernel */
 	struct xk_context context;
 	void (*application)(void *argument);
@@ -125,10 +126,10 @@ xk_on_driver(const struct xk_shepherd *self)
 	return self->runner->kind == XK_RUN_DRIVER;
 }
 
-/* A detachable stack for the driver; NULL: none is free. */
-struct xk_shepherd *xk_shepherd_take(struct xk_kernel *kernel);
+/* One of the driver's detachable stacks, for itself; NULL: none is free. */
+struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver);
 /* For application code: leaves one for a driver that has not begun yet. */
-struct xk_shepherd *xk_shepherd_take_spare(struct xk_kernel *kernel);
+struct xk_shepherd *xk_shepherd_take_spare(struct xk_driver *driver);
 void xk_shepherd_give(struct xk_shepherd *shepherd);
 
 /*
@@ -171,8 +172,9 @@ void xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver);
 /* The shepherd's entry has unwound: goes to the thread's own stack and gives the stack back. Does not return. */
 void xk_shepherd_end(struct xk_shepherd *self);
 
-/* The kernel's stacks: config.stacks of them. 0 or -1: no memory. */
-int xk_stacks_init(struct xk_kernel *kernel);
+/* The driver's stacks: config.stacks of them. 0 or -1: no memory. */
+int xk_stacks_init(struct xk_driver *driver);
+/* Of all drivers. */
 void xk_stacks_fini(struct xk_kernel *kernel);
 
 /* One line of trace for a message that crosses edge (trace.c). */
@@ -184,13 +186,22 @@ void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, s
 
 /* ---- epochs (epoch.c) ---- */
 
+/*
+ * What runs in a driver reads under the epoch of the driver's own shepherd (runner.shepherd), whatever stack it is on; a
+ * stack that leaves the driver takes that epoch with it.
+ */
+
 /* self may read from now on what is bound now. */
 void xk_epoch_enter(struct xk_shepherd *self);
 /* self holds nothing that it has resolved, and goes on reading: once per turn. */
 void xk_epoch_pass(struct xk_shepherd *self);
 /* self reads nothing until it enters again. */
 void xk_epoch_leave(struct xk_shepherd *self);
-/* Releases what nobody can be reading. Driver only, between messages; or when nothing runs. */
+/* self, which runs in a driver, is about to leave it and reads on. */
+void xk_epoch_take_along(struct xk_shepherd *self);
+/* The driver is about to go on with self, which may be reading since before. */
+void xk_epoch_bring_back(struct xk_shepherd *self);
+/* Releases what nobody can be reading, unless another driver is at it. A driver, between messages; or when nothing runs. */
 void xk_epoch_reclaim(struct xk_kernel *kernel);
 /* Releases all that is retired. When nothing runs. */
 void xk_epoch_drain(struct xk_kernel *kernel);
@@ -202,29 +213,34 @@ enum { XK_INPUT_QUEUE = 1024 };
 struct xk_pool {
 	_Atomic uint32_t lock;
 	struct xk_shepherd *run_first, **run_last; /* runnable shepherds, in order */
-	struct xk_work *inputs;                    /* messages, a ring of XK_INPUT_QUEUE; NULL: IPP only, so far */
+	struct xk_work *inputs;                    /* messages, a ring of input_slots; NULL: IPP only, so far */
+	unsigned input_slots;                      /* XK_INPUT_QUEUE, and a burst for each further driver */
 	unsigned input_first, input_count;
 	_Atomic unsigned queued;  /* both, for looking without the lock */
 	struct xk_runner *idle;   /* youngest first */
 	_Atomic unsigned threads; /* that were started */
 	_Atomic unsigned blocked; /* of them, waiting on behalf of what they carry */
 	bool ends;
-	bool was_full; /* the driver waits for room */
+	uint32_t want_room;          /* drivers that found it full and may wait for room, a bit for each */
+	_Atomic uint64_t stalled_ns; /* since when all input threads are blocked; 0: they are not */
 	pthread_mutex_t runners_mutex;
 	struct xk_runner *runners; /* under the mutex, for who reads counts */
 };
 
 void xk_pool_init(struct xk_pool *pool);
 void xk_pool_fini(struct xk_pool *pool);
-/* The pool will have to do with mode. 0 or -ENOMEM. Main thread. */
-int xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode);
+/* The pool will have to do with mode, and with so many drivers. 0 or -ENOMEM. Main thread, when no message is queued. */
+int xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers);
 /* Starts or ends threads until there are count. Main thread. 0 or -EAGAIN. */
 int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
-/* Room for messages. */
-unsigned xk_pool_room(struct xk_pool *pool);
-/* Gives messages to threads that wait and wakes these; queues the others, for which there must be room. Driver. */
+/* Room for messages of driver, which is woken when there is some again. Others may take it meanwhile: see xk_pool_put. */
+unsigned xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver);
+/*
+ * Gives messages to threads that wait and wakes these; queues the others: at most XK_BURST, for which the driver has
+ * seen room. Driver.
+ */
 void xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count);
-/* Gives a runnable shepherd to a thread that waits, or queues it; where there are no threads, the driver runs it. */
+/* Gives a runnable shepherd to a thread that waits, or queues it; where there are no threads, its driver runs it. */
 void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 
 /* ---- threads, of the operating system or the platform's own (thread.c) ---- */
@@ -254,11 +270,12 @@ void xk_runner_end(struct xk_runner *runner);
 
 /* ---- transmit (transmit.c) ---- */
 
-/* A port's way out. Whoever holds it may call the port's transmit; the driver holds it while it is awake. */
+/* A port's way out. Whoever holds it may call the port's transmit; the port's driver holds it while it is awake. */
 struct xk_transmit {
-	struct xk_kernel *kernel;
-	_Atomic bool stuck; /* the device was full when transmit was last let go */
-	unsigned count;     /* the driver's own, to go at the end of its turn */
+	struct xk_driver *driver;
+	const struct xk_runner *runner; /* the driver's: who that is pushes without a look at anything else */
+	_Atomic bool stuck;             /* the device was full when transmit was last let go */
+	unsigned count;                 /* the driver's own, to go at the end of its turn */
 	struct xk_msg *batch[2 * XK_BURST];
 	_Atomic uint32_t held;
 	_Atomic unsigned queued; /* in the ring: from everybody else */
@@ -275,12 +292,34 @@ void xk_transmit_acquire(struct xk_port *port);
 /* Frees what was not sent. When nothing runs. */
 void xk_transmit_free(struct xk_port *port);
 
+/* ---- what tests have reached (reached.c) ---- */
+
+/*
+ * Where XK_COUNTERS_FILE in the environment names a file: appends the names of kernel's counts, and of its protocols'
+ * drop reasons and counters, that are not zero. In one write, so that many processes can share the file. When nothing
+ * runs. Debug builds only: in others nothing is there to slow the end of a host.
+ */
+#if defined(XK_DEBUG)
+void xk_reached_note(struct xk_kernel *kernel);
+#else
+static inline void
+xk_reached_note(struct xk_kernel *kernel)
+{
+	(void)kernel;
+}
+#endif
+
 /* ---- the driver (driver.c) ---- */
 
+/*
+ * A thread that takes frames: from its own queue of each device, on its own stacks. What all of them share is in struct
+ * xk_kernel.
+ */
 struct xk_driver {
-	struct xk_port *port;  /* the burst came from it */
-	unsigned next, count;  /* of the burst */
-	unsigned resumes_left; /* of the shepherds that were runnable when the turn began */
+	/* the line begins here: what several drivers change lies apart */
+	_Alignas(64) struct xk_port *port; /* the burst came from it */
+	unsigned next, count;              /* of the burst */
+	unsigned resumes_left;             /* of the shepherds that were runnable when the turn began */
 	_Atomic unsigned runnable;
 	uint64_t now_ns;        /* this turn's clock */
 	uint64_t busy_ns;       /* when it last had something to do: adaptive */
@@ -291,21 +330,34 @@ struct xk_driver {
 	_Atomic bool paused, has_paused; /* takes no frames: reconfiguration */
 	bool started;                    /* on a thread of its own */
 	bool events_due;
+	unsigned index;
+	struct xk_kernel *kernel;
+	struct xk_platform *platform;             /* which it sleeps on */
+	struct xk_port *ports;                    /* its own, by beside */
 	_Atomic uint64_t turns, sleeps, overruns; /* its own counts */
 	struct xk_runner runner;
 	struct xk_msg *burst[XK_BURST]; /* what this turn has received */
 	uint64_t credit_ns;             /* unspent budget of the graph */
-	uint64_t stalled_ns;            /* since when all input threads are blocked; 0: they are not */
 	_Atomic uint32_t lock;          /* of the list of runnable shepherds */
 	struct xk_shepherd *run_first, **run_last;
+	/* detachable stacks */
+	_Atomic uint32_t stacks_lock;
+	bool has_stack; /* under the lock: one of them is what the driver runs on */
+	struct xk_shepherd *stacks_free;
+	/* counts of what began in it, whoever counts */
+	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
+	_Atomic uint64_t handoffs_event, fallbacks, no_stack, parks, resumes_thread, resumes_driver, overtaken;
+	_Atomic uint64_t ended_switches;
+	int core;
+	struct xk_driver *next_driver; /* of the kernel's */
 };
 
 /* The driver's life on a detachable stack; returns when self has left the driver, or the driver is halted. */
 void xk_driver_loop(struct xk_shepherd *self);
 /* Ends the driver's sleep, if it sleeps. Any context. */
-void xk_driver_wake(struct xk_kernel *kernel);
-/* Queues a shepherd for the driver to resume. Any context. */
-void xk_driver_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
+void xk_driver_wake(struct xk_driver *driver);
+/* Queues a shepherd for its driver to resume. Any context. */
+void xk_driver_run(struct xk_shepherd *shepherd);
 
 /* ---- the kernel ---- */
 
@@ -322,10 +374,12 @@ struct xk_kernel {
 	_Atomic bool budgeted; /* some crossing compares the clock: messages note when they start */
 	_Atomic bool traced;
 	_Atomic bool stopping;
-	bool driver_has_stack; /* under stacks_lock */
 	_Atomic uint32_t message_id;
 	uint64_t budget_ns, carry_ns;
-	struct xk_driver driver;
+	struct xk_driver driver; /* the first, which also serves the wheel; the others by next_driver */
+	unsigned driver_count;
+	bool started;                   /* drivers run on threads of their own */
+	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */
 
 	struct xk_kernel_config config;
 	struct xk_pool pool;
@@ -338,10 +392,9 @@ struct xk_kernel {
 	struct xk_protocol *protocols;   /* lowers first */
 	struct xk_protocol *initialised; /* the same, once their inits have succeeded */
 	_Atomic unsigned applications;   /* threads of application code, regular mode */
-	/* detachable stacks */
-	_Atomic uint32_t stacks_lock;
-	struct xk_shepherd *stacks_free;
+	struct xk_device *devices;
 	/* epochs */
+	_Atomic uint32_t reclaiming;
 	_Atomic uint32_t retired_lock;
 	struct xk_retired *retired_first, **retired_last;
 	_Atomic uint32_t shepherds_lock;
@@ -350,10 +403,13 @@ struct xk_kernel {
 	_Atomic uint32_t waiters_lock;
 	struct xk_waiter *waiters;
 	/* counts */
-	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
-	_Atomic uint64_t handoffs_event, fallbacks, no_stack, parks, resumes_thread, resumes_driver, overtaken, stalled;
-	_Atomic uint64_t foreign_waits, ended_switches, ended_driver_switches, ended_stack_switches, ended_locks;
-	_Atomic uint64_t ended_clock_reads;
+	_Atomic uint64_t stalled, foreign_waits, ended_switches, ended_stack_switches, ended_locks, ended_clock_reads;
+};
+
+/* The ports that are one device's queues, by driver; NULL: that driver has none. */
+struct xk_device {
+	struct xk_device *next;
+	struct xk_port *lanes[XK_DRIVERS];
 };
 
 static inline void

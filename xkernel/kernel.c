@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "xkernel/capture.h"
 #include "xkernel/engine.h"
 #include "xkernel/trace.h"
 
@@ -38,13 +39,24 @@ kernel_configure(struct xk_kernel *kernel, const struct xk_kernel_config *config
 }
 
 static void
+kernel_init_driver(struct xk_kernel *kernel, struct xk_driver *driver, struct xk_platform *platform, int core)
+{
+	driver->kernel = kernel;
+	driver->platform = platform;
+	driver->index = kernel->driver_count++;
+	driver->core = core;
+	driver->run_last = &driver->run_first;
+	driver->runner.kernel = kernel;
+	driver->runner.kind = XK_RUN_DRIVER;
+	driver->runner.shepherd.driver = driver;
+}
+
+static void
 kernel_init_lists(struct xk_kernel *kernel)
 {
 	xk_pool_init(&kernel->pool);
 	atomic_init(&kernel->events, NULL);
-	kernel->driver.run_last = &kernel->driver.run_first;
-	kernel->driver.runner.kernel = kernel;
-	kernel->driver.runner.kind = XK_RUN_DRIVER;
+	kernel_init_driver(kernel, &kernel->driver, kernel->platform, kernel->config.core);
 	kernel->retired_last = &kernel->retired_first;
 	atomic_init(&kernel->epoch, 1);
 }
@@ -77,30 +89,56 @@ xk_kernel_new(const struct xk_kernel_config *config)
 	memset(kernel, 0, sizeof(*kernel));
 	kernel_configure(kernel, config);
 	kernel_init_lists(kernel);
-	if (xk_pool_prepare(&kernel->pool, kernel->mode) != 0 || kernel_init_events(kernel) != 0 ||
-	    xk_stacks_init(kernel) != 0) {
+	if (xk_pool_prepare(&kernel->pool, kernel->mode, 1) != 0 || kernel_init_events(kernel) != 0 ||
+	    xk_stacks_init(&kernel->driver) != 0) {
 		xk_kernel_free(kernel);
 		return NULL;
 	}
 	return kernel;
 }
 
-void
-xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
-{
-	struct xk_port **at = &kernel->ports;
+/* ---- drivers ---- */
 
-	port->transmit = calloc(1, sizeof(*port->transmit));
-	xk_assert(port->transmit != NULL);
-	port->transmit->kernel = kernel;
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = port;
-	port->around = kernel->ports;
-	if (kernel->driver.port != NULL)
-		kernel->driver.port->around = port;
-	kernel->driver.port = port;
+static struct xk_driver *
+kernel_find_driver(struct xk_kernel *kernel, unsigned index)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	while (driver != NULL && driver->index != index)
+		driver = driver->next_driver;
+	return driver;
 }
+
+int
+xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int core)
+{
+	struct xk_driver *last = kernel_find_driver(kernel, kernel->driver_count - 1), *driver;
+
+	xk_assert(kernel->ports == NULL && kernel->protocols == NULL && !kernel->started);
+	if (platform->virtual_time || kernel->platform->virtual_time || platform->threads != NULL ||
+	    kernel->platform->threads != NULL)
+		return -EINVAL;
+	if (kernel->driver_count == XK_DRIVERS)
+		return -ENOSPC;
+	driver = aligned_alloc(_Alignof(struct xk_driver), sizeof(*driver));
+	if (driver == NULL)
+		return -ENOMEM;
+	memset(driver, 0, sizeof(*driver));
+	kernel_init_driver(kernel, driver, platform, core);
+	last->next_driver = driver;
+	/* What there is of it goes with the kernel, which is of no use then. */
+	if (xk_stacks_init(driver) != 0 || xk_pool_prepare(&kernel->pool, kernel->mode, kernel->driver_count) != 0)
+		return -ENOMEM;
+	return (int)driver->index;
+}
+
+unsigned
+xk_kernel_drivers(const struct xk_kernel *kernel)
+{
+	return kernel->driver_count;
+}
+
+/* ---- ports ---- */
 
 struct xk_port *
 xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
@@ -109,6 +147,66 @@ xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
 		if (strcmp(port->name, name) == 0)
 			return port;
 	return NULL;
+}
+
+/* Makes port the lane of its driver in the device that has its name. */
+static void
+kernel_add_lane(struct xk_kernel *kernel, struct xk_port *port)
+{
+	struct xk_port *sibling = xk_kernel_find_port(kernel, port->name);
+	struct xk_device *device;
+
+	if (sibling != NULL) {
+		device = xk_container_of(sibling->lanes, struct xk_device, lanes);
+	} else {
+		device = calloc(1, sizeof(*device));
+		xk_assert(device != NULL);
+		device->next = kernel->devices;
+		kernel->devices = device;
+	}
+	xk_assert(device->lanes[port->driver] == NULL);
+	device->lanes[port->driver] = port;
+	port->lanes = device->lanes;
+}
+
+static void
+kernel_give_port(struct xk_driver *driver, struct xk_port *port)
+{
+	struct xk_port **at = &driver->ports;
+
+	port->transmit->driver = driver;
+	port->transmit->runner = &driver->runner;
+	while (*at != NULL)
+		at = &(*at)->beside;
+	*at = port;
+	port->around = driver->ports;
+	if (driver->port != NULL)
+		driver->port->around = port;
+	driver->port = port;
+}
+
+void
+xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
+{
+	struct xk_driver *driver = kernel_find_driver(kernel, port->driver);
+	struct xk_port **at = &kernel->ports;
+
+	xk_assert(driver != NULL);
+	port->transmit = calloc(1, sizeof(*port->transmit));
+	xk_assert(port->transmit != NULL);
+	kernel_add_lane(kernel, port);
+	kernel_give_port(driver, port);
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = port;
+}
+
+void
+xk_port_listen(struct xk_port *port, struct xk_session *session)
+{
+	for (unsigned i = 0; i < XK_DRIVERS; i++)
+		if (port->lanes[i] != NULL)
+			port->lanes[i]->receiver = session;
 }
 
 /* ---- protocols and edges ---- */
@@ -183,11 +281,10 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 {
 	struct xk_edge **lowers = realloc(upper->lowers, (upper->lower_count + 1) * sizeof(*lowers)), *edge;
 
-	(void)kernel;
 	if (lowers == NULL)
 		return NULL;
 	upper->lowers = lowers;
-	edge = calloc(1, sizeof(*edge));
+	edge = calloc(1, sizeof(*edge) + kernel->driver_count * sizeof(edge->credit_ns[0]));
 	if (edge == NULL)
 		return NULL;
 	edge->upper = upper;
@@ -310,7 +407,18 @@ xk_now_ns(const struct xk_protocol *self)
 struct xk_platform *
 xk_platform_of(const struct xk_protocol *self)
 {
+	const struct xk_shepherd *shepherd = xk_self();
+
+	/* It may be another kernel's, which pushes on a session of this one. */
+	if (shepherd != NULL && shepherd->kernel == self->kernel)
+		return shepherd->driver->platform;
 	return self->kernel->platform;
+}
+
+struct xk_capture *
+xk_capture_of(const struct xk_protocol *self)
+{
+	return self->kernel->config.capture;
 }
 
 static void
@@ -328,7 +436,7 @@ void
 xk_kernel_kick(struct xk_kernel *kernel)
 {
 	if (kernel->mode == XK_IPP) {
-		xk_driver_wake(kernel);
+		xk_driver_wake(&kernel->driver);
 		return;
 	}
 	kernel_nudge_events(kernel);
@@ -468,31 +576,73 @@ kernel_end_events(struct xk_kernel *kernel)
 /* ---- running ---- */
 
 static void
-kernel_drive(struct xk_kernel *kernel)
+kernel_drive(struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
+	struct xk_runner *runner = &driver->runner;
 	struct xk_shepherd *first;
 
-	xk_runner_begin(&driver->runner);
-	first = xk_shepherd_take(kernel);
+	xk_runner_begin(runner);
+	first = xk_shepherd_take(driver);
 	xk_assert(first != NULL);
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_acquire(port);
-	xk_epoch_enter(first);
-	xk_shepherd_switch(&driver->runner, NULL, first, false, NULL, NULL);
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next) {
+	xk_epoch_enter(&runner->shepherd);
+	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
+	xk_epoch_leave(&runner->shepherd);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		xk_transmit_flush(port);
 		xk_transmit_release(port);
 	}
-	xk_runner_end(&driver->runner);
+	xk_runner_end(runner);
+}
+
+static void
+kernel_driver_thread(struct xk_runner *runner)
+{
+	kernel_drive(xk_container_of(runner, struct xk_driver, runner));
+}
+
+/* From first on; ends those that run. */
+static void
+kernel_end_drivers(struct xk_driver *first)
+{
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
+		xk_driver_wake(driver);
+	}
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		if (driver->started)
+			xk_runner_join(&driver->runner);
+		driver->started = false;
+		atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	}
+}
+
+/* From first on, on threads of their own. 0 or -EAGAIN: none runs. */
+static int
+kernel_start_drivers(struct xk_driver *first)
+{
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		driver->started = true;
+		if (xk_runner_start(driver->kernel, &driver->runner, XK_RUN_DRIVER, false, kernel_driver_thread) == 0)
+			continue;
+		driver->started = false;
+		kernel_end_drivers(first);
+		return -EAGAIN;
+	}
+	return 0;
 }
 
 void
 xk_kernel_run(struct xk_kernel *kernel)
 {
-	xk_assert(!kernel->driver.started && kernel->mode == XK_IPP);
-	kernel_drive(kernel);
-	atomic_store_explicit(&kernel->driver.halted, false, memory_order_relaxed);
+	int result;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP);
+	result = kernel_start_drivers(kernel->driver.next_driver);
+	xk_assert(result == 0);
+	kernel_drive(&kernel->driver);
+	kernel_end_drivers(&kernel->driver);
 }
 
 /* In regular mode somebody else than the driver watches the time. 0 or -EAGAIN. */
@@ -511,33 +661,34 @@ kernel_need_events(struct xk_kernel *kernel)
 void
 xk_kernel_halt(struct xk_kernel *kernel)
 {
-	atomic_store_explicit(&kernel->driver.halted, true, memory_order_seq_cst);
-	xk_driver_wake(kernel);
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
+		xk_driver_wake(driver);
+	}
 }
 
+/* Whether the drivers take frames. */
 static void
-kernel_driver_thread(struct xk_runner *runner)
+kernel_pause(struct xk_kernel *kernel, bool paused)
 {
-	kernel_drive(runner->kernel);
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->has_paused, false, memory_order_relaxed);
+		atomic_store_explicit(&driver->paused, paused, memory_order_release);
+	}
 }
 
 int
 xk_kernel_start(struct xk_kernel *kernel)
 {
-	struct xk_driver *driver = &kernel->driver;
-	int result;
-
-	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
-	atomic_store_explicit(&driver->paused, false, memory_order_relaxed);
+	kernel_pause(kernel, false);
 	atomic_store_explicit(&kernel->stopping, false, memory_order_relaxed);
-	driver->started = true;
+	kernel->started = true;
 	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
 		goto fail;
 	kernel->events_end = false;
-	result = kernel_need_events(kernel);
-	if (result != 0)
+	if (kernel_need_events(kernel) != 0)
 		goto fail;
-	if (xk_runner_start(kernel, &driver->runner, XK_RUN_DRIVER, false, kernel_driver_thread) != 0)
+	if (kernel_start_drivers(&kernel->driver) != 0)
 		goto fail_events;
 	return 0;
 
@@ -545,7 +696,7 @@ fail_events:
 	kernel_end_events(kernel);
 fail:
 	xk_pool_resize(kernel, 0);
-	driver->started = false;
+	kernel->started = false;
 	return -EAGAIN;
 }
 
@@ -570,14 +721,27 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 	return false;
 }
 
-/* Waits until the driver takes no more frames and has nothing else to do. */
+static bool
+kernel_has_paused(struct xk_kernel *kernel)
+{
+	bool all = true;
+
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		if (atomic_load_explicit(&driver->has_paused, memory_order_acquire))
+			continue;
+		xk_driver_wake(driver);
+		all = false;
+	}
+	return all;
+}
+
+/* Waits until the drivers take no more frames and have nothing else to do. */
 static bool
 kernel_wait_paused(struct xk_kernel *kernel)
 {
 	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
-		if (atomic_load_explicit(&kernel->driver.has_paused, memory_order_acquire))
+		if (kernel_has_paused(kernel))
 			return kernel_wait_quiet(kernel, false);
-		xk_driver_wake(kernel);
 		xk_thread_nap(kernel, KERNEL_NAP_NS);
 	}
 	return false;
@@ -589,49 +753,52 @@ xk_kernel_mode(const struct xk_kernel *kernel)
 	return kernel->mode;
 }
 
+/* Drivers that sleep do not listen to their ports: they are woken whether or not anything else has come up. */
+static void
+kernel_go_on(struct xk_kernel *kernel)
+{
+	kernel_pause(kernel, false);
+	if (kernel->started)
+		kernel_nudge_events(kernel);
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
+		driver->platform->ops->wake(driver->platform);
+	}
+}
+
 int
 xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads)
 {
-	struct xk_driver *driver = &kernel->driver;
 	int result = -EBUSY;
 
-	atomic_store_explicit(&driver->has_paused, false, memory_order_relaxed);
-	atomic_store_explicit(&driver->paused, true, memory_order_release);
-	if (xk_pool_prepare(&kernel->pool, mode) != 0) {
+	kernel_pause(kernel, true);
+	if (xk_pool_prepare(&kernel->pool, mode, kernel->driver_count) != 0) {
 		result = -ENOMEM;
-	} else if (!driver->started || kernel_wait_paused(kernel)) {
+	} else if (!kernel->started || kernel_wait_paused(kernel)) {
 		kernel->mode = mode;
 		kernel->config.threads = threads == 0 ? 1 : threads;
-		result = driver->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
-		if (driver->started && result == 0)
+		result = kernel->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
+		if (kernel->started && result == 0)
 			result = kernel_need_events(kernel);
 	}
-	atomic_store_explicit(&driver->paused, false, memory_order_release);
-	if (driver->started)
-		kernel_nudge_events(kernel);
-	atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
-	kernel->platform->ops->wake(kernel->platform);
+	kernel_go_on(kernel);
 	return result;
 }
 
 void
 xk_kernel_stop(struct xk_kernel *kernel)
 {
-	struct xk_driver *driver = &kernel->driver;
-
-	if (!driver->started)
+	if (!kernel->started)
 		return;
-	atomic_store_explicit(&driver->paused, true, memory_order_release);
+	kernel_pause(kernel, true);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_waiters_cancel(kernel);
 	while (!kernel_wait_quiet(kernel, true))
 		xk_trace_kernel(kernel, "stopping: shepherds are still under way");
 	kernel_end_events(kernel);
-	xk_kernel_halt(kernel);
-	xk_runner_join(&driver->runner);
+	kernel_end_drivers(&kernel->driver);
 	xk_pool_resize(kernel, 0);
-	driver->started = false;
-	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	kernel->started = false;
 }
 
 /* ---- application code ---- */
@@ -660,14 +827,16 @@ kernel_application_thread(struct xk_runner *runner)
 }
 
 static int
-kernel_start_on_thread(struct xk_kernel *kernel, void (*fn)(void *), void *argument)
+kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argument)
 {
+	struct xk_kernel *kernel = driver->kernel;
 	struct kernel_application *application = calloc(1, sizeof(*application));
 
 	if (application == NULL)
 		return -EAGAIN;
 	application->fn = fn;
 	application->argument = argument;
+	application->runner.shepherd.driver = driver;
 	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
 	if (xk_runner_start(kernel, &application->runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
 		return 0;
@@ -676,15 +845,28 @@ kernel_start_on_thread(struct xk_kernel *kernel, void (*fn)(void *), void *argum
 	return -EAGAIN;
 }
 
+/* A stack of driver or, if it has none left, of another. */
+static struct xk_shepherd *
+kernel_take_spare(struct xk_kernel *kernel, struct xk_driver *driver)
+{
+	struct xk_shepherd *shepherd = xk_shepherd_take_spare(driver);
+
+	for (driver = &kernel->driver; shepherd == NULL && driver != NULL; driver = driver->next_driver)
+		shepherd = xk_shepherd_take_spare(driver);
+	return shepherd;
+}
+
 int
 xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument)
 {
+	unsigned turn = atomic_fetch_add_explicit(&kernel->next_to_start, 1, memory_order_relaxed);
+	struct xk_driver *driver = kernel_find_driver(kernel, turn % kernel->driver_count);
 	struct xk_shepherd *shepherd;
 
 	(void)name;
 	if (kernel->mode == XK_REGULAR)
-		return kernel_start_on_thread(kernel, fn, argument);
-	shepherd = xk_shepherd_take_spare(kernel);
+		return kernel_start_on_thread(driver, fn, argument);
+	shepherd = kernel_take_spare(kernel, driver);
 	if (shepherd == NULL)
 		return -EAGAIN;
 	shepherd->application = fn;
@@ -710,16 +892,49 @@ kernel_free_ports(struct xk_kernel *kernel)
 	}
 }
 
-/* A kernel that was run, not started: lets those who wait unwind. */
+static bool
+kernel_is_quiet(struct xk_kernel *kernel)
+{
+	return atomic_load_explicit(&kernel->busy, memory_order_relaxed) == 0 &&
+	       atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0;
+}
+
+/* A kernel that was run, not started: lets those who wait unwind, here, driver by driver. */
 static void
 kernel_unwind(struct xk_kernel *kernel)
 {
-	if (atomic_load_explicit(&kernel->busy, memory_order_relaxed) == 0 &&
-	    atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0)
+	if (kernel_is_quiet(kernel))
 		return;
+	kernel_pause(kernel, true);
 	xk_waiters_cancel(kernel);
-	atomic_store_explicit(&kernel->driver.halted, false, memory_order_relaxed);
-	kernel_drive(kernel);
+	while (!kernel_is_quiet(kernel)) {
+		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+			atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+			kernel_drive(driver);
+		}
+	}
+}
+
+static void
+kernel_free_drivers(struct xk_kernel *kernel)
+{
+	struct xk_driver *next;
+
+	for (struct xk_driver *driver = kernel->driver.next_driver; driver != NULL; driver = next) {
+		next = driver->next_driver;
+		free(driver);
+	}
+}
+
+static void
+kernel_free_devices(struct xk_kernel *kernel)
+{
+	struct xk_device *next;
+
+	for (struct xk_device *device = kernel->devices; device != NULL; device = next) {
+		next = device->next;
+		free(device);
+	}
 }
 
 void
@@ -734,12 +949,16 @@ xk_kernel_free(struct xk_kernel *kernel)
 	kernel_unwind(kernel);
 	kernel_fini_protocols(kernel->initialised, NULL);
 	xk_epoch_drain(kernel);
+	if (kernel->protocols != NULL)
+		xk_reached_note(kernel);
 	kernel_free_ports(kernel);
+	kernel_free_devices(kernel);
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = next) {
 		next = p->next;
 		kernel_free_protocol(p);
 	}
 	xk_stacks_fini(kernel);
+	kernel_free_drivers(kernel);
 	xk_wheel_free(kernel->wheel);
 	xk_pool_fini(&kernel->pool);
 	xk_token_fini(&kernel->events_token);

@@ -5,6 +5,9 @@
  * edges (graphs/graph.h does that from a file), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver
  * thread of its own) or xk_kernel_run (the caller is the driver), xk_kernel_free. All state hangs off the kernel:
  * one process may hold several.
+ *
+ * A kernel may have several drivers, each with a core, a queue of each device and detachable stacks of its own
+ * (xk_kernel_add_driver); graph, pool and events are shared.
  */
 #ifndef XK_KERNEL_H
 #define XK_KERNEL_H
@@ -13,6 +16,8 @@
 
 #include "xkernel/platform.h"
 #include "xkernel/protocol.h"
+
+struct xk_capture;
 
 /* Who carries an arriving message up the graph. */
 enum xk_mode {
@@ -32,21 +37,37 @@ struct xk_kernel_config {
 	struct xk_platform *platform;
 	enum xk_mode mode;
 	enum xk_driver_policy driver;
-	unsigned threads;     /* input threads (regular), pool (IPP); 0: 1 */
-	unsigned stacks;      /* detachable stacks, one of them in reserve; 0: 64; at least 2 */
-	int core;             /* driver and threads run on this core; -1: where the system likes */
-	bool yields;          /* give the core away after an empty poll: somebody else polls on it */
-	uint64_t adaptive_ns; /* how long `adaptive` polls after work; 0: 50 us */
-	FILE *trace;          /* NULL: standard error */
+	unsigned threads;           /* input threads (regular), pool (IPP); 0: 1 */
+	unsigned stacks;            /* detachable stacks of each driver, one of them in reserve; 0: 64; at least 2 */
+	int core;                   /* the first driver and threads run on this core; -1: where the system likes */
+	bool yields;                /* give the core away after an empty poll: somebody else polls on it */
+	uint64_t adaptive_ns;       /* how long `adaptive` polls after work; 0: 50 us */
+	FILE *trace;                /* NULL: standard error */
+	struct xk_capture *capture; /* where protocols show what passes them (capture.h); NULL: nowhere */
 };
 
 /* A host without protocols. config is copied. NULL: no memory, or an impossible config. Main thread. */
 struct xk_kernel *xk_kernel_new(const struct xk_kernel_config *config);
 
-/* Adds a port, to be found by its name. The kernel closes it in xk_kernel_free. Main thread, before init. */
+/*
+ * One more driver, which sleeps on platform and makes its messages there, and takes frames of the ports whose `driver` is
+ * the number that this returns (1, 2, ...; config.platform's is 0). Driver and every so manieth thread of the pool run on
+ * core; -1: where the system likes. -EINVAL: time is virtual or threads are the platform's own, so that there is one
+ * driver; -ENOSPC: there are XK_DRIVERS; -ENOMEM. Main thread, before ports and protocols are added.
+ */
+int xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int core);
+
+/* How many there are. Any context. */
+unsigned xk_kernel_drivers(const struct xk_kernel *kernel);
+
+/*
+ * Adds a port, to be found by its name. Those of one name are a device's lanes, at most one for each driver (platform.h);
+ * a driver that has none transmits by way of one that has. The kernel closes it in xk_kernel_free. Main thread, before
+ * init.
+ */
 void xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port);
 
-/* The port called name; NULL: there is none. For the port protocol's init. */
+/* The port called name, of its lanes the one that was added first; NULL: there is none. For the port protocol's init. */
 struct xk_port *xk_kernel_find_port(struct xk_kernel *kernel, const char *name);
 
 /* An instance of type, its settings at their initial values. Lowers first. NULL: no memory. Main thread. */
@@ -72,21 +93,21 @@ struct xk_protocol *xk_kernel_find(struct xk_kernel *kernel, const char *name);
 /* The first instance, lowers before uppers, the others by ->next; NULL: none. Any context. */
 struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel);
 
-/* Starts the driver on a thread of its own, and the pool. 0 or -errno. */
+/* Starts each driver on a thread of its own, and the pool. 0 or -errno. */
 int xk_kernel_start(struct xk_kernel *kernel);
 
 /*
- * Ends the driver and the pool; parked shepherds get -ECANCELED and unwind. Returns when all have ended. Main thread.
+ * Ends the drivers and the pool; parked shepherds get -ECANCELED and unwind. Returns when all have ended. Main thread.
  */
 void xk_kernel_stop(struct xk_kernel *kernel);
 
 /*
  * The caller becomes the driver until xk_kernel_halt (on a virtual clock: usually called by what the platform does when
- * time has come to its end).
+ * time has come to its end). Of several it becomes the first; the others run on threads meanwhile.
  */
 void xk_kernel_run(struct xk_kernel *kernel);
 
-/* Asks the driver to leave xk_kernel_run soon. Any context. */
+/* Asks the drivers to leave xk_kernel_run soon. Any context. */
 void xk_kernel_halt(struct xk_kernel *kernel);
 
 /*
@@ -110,11 +131,11 @@ void xk_kernel_free(struct xk_kernel *kernel);
 
 /* Counts since the kernel was made; taken at any time, exact when nothing runs. */
 struct xk_kernel_stats {
-	uint64_t turns;          /* of the driver */
+	uint64_t turns;          /* of the drivers */
 	uint64_t frames;         /* taken from ports */
 	uint64_t clock_reads;    /* by the driver and on messages' way */
-	uint64_t stack_switches; /* all of them, of driver and pool */
-	uint64_t sleeps;         /* of the driver */
+	uint64_t stack_switches; /* all of them, of drivers and pool */
+	uint64_t sleeps;         /* of the drivers */
 	uint64_t locks;          /* xk_lock taken */
 	uint64_t handoffs[XK_HANDOFF_REASONS];
 	uint64_t handoffs_event; /* of these, by event handlers and application code rather than messages */
@@ -125,11 +146,25 @@ struct xk_kernel_stats {
 	uint64_t overtaken;       /* messages handed off while their session's next could pass them */
 	uint64_t stalled;         /* times all input threads were found blocked with work waiting */
 	uint64_t foreign_waits;   /* waits of threads that are no shepherds */
-	uint64_t driver_switches; /* voluntary context switches of the driver thread, the system's own count */
+	uint64_t driver_switches; /* voluntary context switches of the driver threads, the system's own count */
 	uint64_t thread_switches; /* ... of all other threads of the kernel */
 	unsigned stacks_parked;
 };
 
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
+
+/*
+ * The same of one driver: what it has done itself, and handoffs, parks and resumes of shepherds on its stacks. What is
+ * not any driver's (stalled, foreign_waits, thread_switches, stacks_parked; clock_reads, stack_switches and locks of
+ * threads) is 0.
+ */
+void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
+
+/* The counts of struct xk_kernel_stats (uint64_t each) by name; a name NULL ends them. */
+struct xk_kernel_count {
+	const char *name;
+	size_t offset;
+};
+extern const struct xk_kernel_count xk_kernel_counts[];
 
 #endif

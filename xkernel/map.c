@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "xkernel/kernel.h"
 #include "xkernel/process.h"
 
 enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
@@ -141,6 +142,7 @@ xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 	if (table == NULL)
 		return -ENOMEM;
 	map->kernel = kernel;
+	map->is_shared = kernel != NULL && xk_kernel_drivers(kernel) > 1;
 	map->seed[0] = xk_kernel_random(kernel);
 	map->seed[1] = xk_kernel_random(kernel);
 	atomic_init(&map->table, table);
@@ -164,6 +166,19 @@ xk_map_fini(struct xk_map *map)
 	atomic_store_explicit(&map->table, NULL, memory_order_relaxed);
 }
 
+/*
+ * Several drivers, each with messages of other sessions, would take the cache's line from one another at every message:
+ * there the first to be resolved stays in the cache as long as it is bound.
+ */
+static inline void
+map_remember(struct xk_map *map, const struct xk_map_table *table, uint32_t slot)
+{
+	uint32_t last = atomic_load_explicit(&map->last, memory_order_relaxed) & table->mask;
+
+	if (!map->is_shared || map_slot(table, last)->object == NULL)
+		atomic_store_explicit(&map->last, slot, memory_order_relaxed);
+}
+
 void *
 xk_map_lookup(struct xk_map *map, struct xk_key key)
 {
@@ -181,7 +196,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 			/* most likely it, and its owner is about to be used: fetch what lies behind, too */
 			__builtin_prefetch((const char *)binding + MAP_PREFETCH);
 			if (xk_likely(map_key_equal(binding->key, key))) {
-				atomic_store_explicit(&map->last, slot, memory_order_relaxed);
+				map_remember(map, table, slot);
 				return binding->object;
 			}
 		}

@@ -26,6 +26,7 @@ struct xk_binding {
 	bool bound;        /* under the map's lock */
 	_Atomic bool used; /* the owner's, as is what follows: here they lie in a line that is read anyway */
 	bool ordered;
+	_Atomic bool watched;
 };
 
 /* Open addressing with linear probing; free slots hold one of the two markers, so that every slot can be read. */
@@ -41,6 +42,7 @@ struct xk_map_table {
 struct xk_map {
 	_Atomic(struct xk_map_table *) table;
 	_Atomic uint32_t last; /* slot that was resolved last: the one-entry cache */
+	bool is_shared;        /* by several drivers: the cache changes only where it is of no use */
 	uint64_t seed[2];
 	struct xk_kernel *kernel; /* NULL: outgrown tables are kept until xk_map_fini */
 	_Atomic unsigned count;   /* bindings */

@@ -357,7 +357,7 @@ xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 	a->tail->next = b;
 	a->tail = b->tail;
 	a->total += b->total;
-	a->flags &= XK_MSG_TRACED;
+	a->flags &= XK_MSG_TRACED | XK_MSG_TO_ALL;
 }
 
 bool

@@ -35,6 +35,7 @@ enum xk_msg_flags {
 	XK_MSG_IP_SUM_GOOD = 1 << 0,  /* the port has verified the IP header checksum */
 	XK_MSG_UDP_SUM_GOOD = 1 << 1, /* ... the transport checksum */
 	XK_MSG_TRACED = 1 << 2,       /* this message's crossings are printed */
+	XK_MSG_TO_ALL = 1 << 3,       /* its frame was sent to everybody on the link */
 };
 
 struct xk_msg {

@@ -19,7 +19,7 @@ struct xk_protocol;
 struct xk_session;
 
 struct xk_platform_ops {
-	/* Nanoseconds since some start, never going back. Any context. */
+	/* Nanoseconds since some start, never going back; the same clock for all drivers of a kernel. Any context. */
 	uint64_t (*now_ns)(struct xk_platform *platform);
 
 	/*
@@ -148,9 +148,18 @@ struct xk_port_ops {
 	void (*close)(struct xk_port *port);
 };
 
-enum { XK_BURST = 32 };
+enum {
+	XK_BURST = 32,
+	XK_DRIVERS = 32, /* of one kernel, at most */
+};
 
-/* A place where frames come and go. A platform's own port begins with one; its creator fills in the first part. */
+/*
+ * A place where frames come and go. A platform's own port begins with one; its creator fills in the first part.
+ *
+ * A device with several queues is several ports, one for each: they have the same name, address, mtu and offloads, and
+ * each its driver's platform (a lane of the device). Each is used as if it were the only one; whatever an operation
+ * touches that lanes share is the platform's to protect.
+ */
 struct xk_port {
 	const struct xk_port_ops *ops;
 	struct xk_platform *platform;
@@ -159,20 +168,31 @@ struct xk_port {
 	uint32_t mtu;      /* longest payload of a frame, without Ethernet header */
 	unsigned offloads; /* enum xk_port_offload */
 	bool can_sleep;    /* arm works */
+	unsigned driver;   /* which of the kernel's drivers takes its frames; 0: the first */
 
 	/* the framework's */
 	struct xk_session *receiver; /* the port protocol's session; NULL: nobody listens yet */
 	struct xk_transmit *transmit;
-	struct xk_port *next, *around; /* of the kernel's; around: in a ring */
+	struct xk_port *const *lanes; /* of its device, by driver; NULL: that driver has none */
+	struct xk_port *next;         /* of the kernel's */
+	struct xk_port *beside;       /* of its driver's */
+	struct xk_port *around;       /* the same, in a ring */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames that nobody listened for: dropped as no_session */
 };
 
 /*
- * For the port protocol (owner): sends frame m. In the driver it goes at the end of the turn, together with others, or
- * before somebody computes there (xk_work); otherwise now, or as soon as whoever holds the port's transmit comes by.
- * Where the ring is full, waits as owner's `implicit` says (at most 10 ms in a thread). 0: taken; -ENOBUFS: still the
- * caller's. A shepherd or a foreign thread; may hand off.
+ * For the port protocol: frames of port and of its other lanes go to session from now on (NULL: to nobody). Main thread,
+ * or when nothing runs.
+ */
+void xk_port_listen(struct xk_port *port, struct xk_session *session);
+
+/*
+ * For the port protocol (owner): sends frame m by the lane of port that the caller's driver has: the driver in which the
+ * shepherd runs or which it came from; of a foreign thread, the first. In that driver it goes at the end of the turn,
+ * together with others, or before somebody computes there (xk_work); otherwise now, or as soon as whoever holds the
+ * lane's transmit comes by. Where the ring is full, waits as owner's `implicit` says (at most 10 ms in a thread). 0:
+ * taken; -ENOBUFS: still the caller's. A shepherd or a foreign thread; may hand off.
  */
 int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m);
 

@@ -18,15 +18,31 @@
 
 /* ---- threads ---- */
 
+/* Where a runner's core is and, if it is a driver, on what it sleeps: threads of the pool go to the drivers in turn. */
+static struct xk_driver *
+runner_driver(const struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_driver *driver = &kernel->driver;
+
+	if (runner->kind == XK_RUN_DRIVER)
+		return xk_container_of(runner, struct xk_driver, runner);
+	if (runner->kind != XK_RUN_POOL)
+		return driver;
+	for (unsigned i = (runner->number - 1) % kernel->driver_count; i > 0; i--)
+		driver = driver->next_driver;
+	return driver;
+}
+
 static void
-runner_pin(const struct xk_kernel *kernel)
+runner_pin(const struct xk_driver *driver)
 {
 	cpu_set_t set;
 
-	if (kernel->config.core < 0 || kernel->platform->threads != NULL)
+	if (driver->core < 0 || driver->platform->threads != NULL)
 		return;
 	CPU_ZERO(&set);
-	CPU_SET((unsigned)kernel->config.core, &set);
+	CPU_SET((unsigned)driver->core, &set);
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
@@ -58,46 +74,56 @@ runner_unlist(struct xk_runner *runner)
 static bool
 runner_is_ours(const struct xk_runner *runner)
 {
-	return runner->kind != XK_RUN_DRIVER || runner->kernel->driver.started;
+	return runner->kind != XK_RUN_DRIVER || runner_driver(runner)->started;
 }
 
 void
 xk_runner_begin(struct xk_runner *runner)
 {
-	struct xk_platform *platform = runner->kernel->platform;
+	struct xk_driver *driver = runner_driver(runner);
+	struct xk_platform *platform = driver->platform;
 
 	runner->shepherd.kernel = runner->kernel;
 	runner->shepherd.runner = runner;
+	if (runner->shepherd.driver == NULL)
+		runner->shepherd.driver = driver;
 	if (platform->threads != NULL)
 		platform->threads->adopt(platform, &runner->own);
 	else
 		xk_context_adopt(&runner->own);
 	runner_list(runner);
 	xk_self_set(&runner->shepherd);
-	runner_pin(runner->kernel);
+	runner_pin(driver);
 	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
 		platform->ops->thread_begin(platform);
 	atomic_store_explicit(&runner->switches_before, xk_runner_switches(runner), memory_order_relaxed);
 	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
 }
 
+/* Of one that will be forgotten. */
+static void
+runner_end_counts(const struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+
+	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
+}
+
 void
 xk_runner_end(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
-	struct xk_platform *platform = kernel->platform;
-	_Atomic uint64_t *switches =
-		runner->kind == XK_RUN_DRIVER ? &kernel->ended_driver_switches : &kernel->ended_switches;
+	struct xk_driver *driver = runner_driver(runner);
+	struct xk_platform *platform = driver->platform;
+	_Atomic uint64_t *switches = runner->kind == XK_RUN_DRIVER ? &driver->ended_switches : &kernel->ended_switches;
 
 	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
 		platform->ops->thread_end(platform);
 	atomic_fetch_add_explicit(switches, xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
-	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
-	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
-	atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
-	runner->stack_switches = 0;
-	runner->locks = 0;
-	runner->clock_reads = 0;
+	if (runner->kind != XK_RUN_DRIVER)
+		runner_end_counts(runner);
 	atomic_store_explicit(&runner->tid, 0, memory_order_release);
 	xk_self_set(NULL);
 	runner_unlist(runner);
@@ -114,11 +140,23 @@ xk_pool_init(struct xk_pool *pool)
 }
 
 int
-xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode)
+xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers)
 {
-	if (mode == XK_REGULAR && pool->inputs == NULL)
-		pool->inputs = calloc(XK_INPUT_QUEUE, sizeof(*pool->inputs));
-	return mode == XK_REGULAR && pool->inputs == NULL ? -ENOMEM : 0;
+	/* Of what each driver has seen room for, the others may have used all but a slot. */
+	unsigned slots = XK_INPUT_QUEUE + (drivers - 1) * XK_BURST;
+	struct xk_work *inputs;
+
+	if (mode != XK_REGULAR || pool->input_slots >= slots)
+		return 0;
+	inputs = calloc(slots, sizeof(*inputs));
+	if (inputs == NULL)
+		return -ENOMEM;
+	xk_assert(pool->input_count == 0);
+	free(pool->inputs);
+	pool->inputs = inputs;
+	pool->input_slots = slots;
+	pool->input_first = 0;
+	return 0;
 }
 
 void
@@ -154,15 +192,25 @@ pool_wake(struct xk_kernel *kernel, struct xk_runner *picked)
 }
 
 unsigned
-xk_pool_room(struct xk_pool *pool)
+xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver)
 {
+	uint32_t bit = UINT32_C(1) << driver->index;
 	unsigned room;
 
 	xk_spin_lock(&pool->lock);
-	room = XK_INPUT_QUEUE - pool->input_count;
-	pool->was_full = room == 0;
+	room = pool->input_count < XK_INPUT_QUEUE ? XK_INPUT_QUEUE - pool->input_count : 0;
+	pool->want_room = room == 0 ? pool->want_room | bit : pool->want_room & ~bit;
 	xk_spin_unlock(&pool->lock);
 	return room;
+}
+
+/* The index after `by` others in the ring. */
+static unsigned
+pool_input_after(const struct xk_pool *pool, unsigned by)
+{
+	unsigned index = pool->input_first + by;
+
+	return index < pool->input_slots ? index : index - pool->input_slots;
 }
 
 /* Under the lock: to a thread that waits, or to the end of the queue. */
@@ -175,8 +223,8 @@ pool_put_message(struct xk_pool *pool, const struct xk_work *work, struct xk_run
 		runner->given = *work;
 		return;
 	}
-	xk_assert(pool->input_count < XK_INPUT_QUEUE);
-	pool->inputs[(pool->input_first + pool->input_count++) % XK_INPUT_QUEUE] = *work;
+	xk_assert(pool->input_count < pool->input_slots);
+	pool->inputs[pool_input_after(pool, pool->input_count++)] = *work;
 	atomic_fetch_add_explicit(&pool->queued, 1, memory_order_relaxed);
 }
 
@@ -215,7 +263,7 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 	xk_spin_unlock(&pool->lock);
 	pool_wake(kernel, picked);
 	if (!served)
-		xk_driver_run(kernel, shepherd);
+		xk_driver_run(shepherd);
 }
 
 /* Under the lock. */
@@ -233,22 +281,31 @@ pool_take_shepherd(struct xk_pool *pool)
 	return shepherd;
 }
 
-/* Under the lock. *kick: the driver waits for the room that this has made. */
+/* Under the lock. *kick: the drivers that wait for the room that this has made. */
 static struct xk_work
-pool_take_message(struct xk_pool *pool, bool *kick)
+pool_take_message(struct xk_pool *pool, uint32_t *kick)
 {
 	struct xk_work work;
 
 	if (pool->input_count == 0)
 		return (struct xk_work){ .m = NULL };
 	work = pool->inputs[pool->input_first];
-	pool->input_first = (pool->input_first + 1) % XK_INPUT_QUEUE;
+	pool->input_first = pool_input_after(pool, 1);
 	pool->input_count--;
 	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
-	*kick = pool->was_full && pool->input_count <= XK_INPUT_QUEUE / 2;
-	if (*kick)
-		pool->was_full = false;
+	if (pool->want_room != 0 && pool->input_count <= XK_INPUT_QUEUE / 2) {
+		*kick = pool->want_room;
+		pool->want_room = 0;
+	}
 	return work;
+}
+
+static void
+pool_kick(struct xk_kernel *kernel, uint32_t kick)
+{
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
+		if (kick & UINT32_C(1) << driver->index)
+			xk_driver_wake(driver);
 }
 
 static void
@@ -262,6 +319,7 @@ pool_go_on_with(struct xk_runner *runner, struct xk_shepherd *shepherd)
 static void
 pool_carry(struct xk_runner *runner, const struct xk_work *work)
 {
+	runner->shepherd.driver = work->port->transmit->driver;
 	xk_epoch_enter(&runner->shepherd);
 	xk_deliver(work->port, work->m);
 	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
@@ -297,7 +355,8 @@ pool_work(struct xk_runner *runner)
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_pool *pool = &kernel->pool;
 	struct xk_work work = { .m = NULL };
-	bool kick = false, found, ends;
+	uint32_t kick = 0;
+	bool found, ends;
 
 	xk_spin_lock(&pool->lock);
 	work.shepherd = pool_take_shepherd(pool);
@@ -311,8 +370,8 @@ pool_work(struct xk_runner *runner)
 	}
 	xk_spin_unlock(&pool->lock);
 
-	if (kick)
-		xk_driver_wake(kernel);
+	if (kick != 0)
+		pool_kick(kernel, kick);
 	if (!found && ends)
 		return false;
 	if (!found)

@@ -184,7 +184,7 @@ semaphore_park(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct 
 	waiter->shepherd = self;
 	if (owner->implicit == XK_IMPLICIT_SPIN && xk_on_driver(self)) {
 		waiter->spin_until_ns = xk_clock(kernel, self->runner) + owner->spin_ns;
-		kernel->driver.poll_until_ns = waiter->spin_until_ns;
+		self->driver->poll_until_ns = waiter->spin_until_ns;
 	}
 	if (budgeted)
 		parked_ns = xk_clock(kernel, self->runner);
@@ -213,7 +213,7 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 	if (input)
 		atomic_fetch_add_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
 	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
-		xk_tally(&kernel->no_stack);
+		xk_tally(&self->driver->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
 		xk_token_wait(kernel, &token);

@@ -48,7 +48,7 @@ shepherd_main(void *argument)
 }
 
 static struct xk_shepherd *
-shepherd_new(struct xk_kernel *kernel)
+shepherd_new(struct xk_driver *driver)
 {
 	struct xk_shepherd *shepherd = calloc(1, sizeof(*shepherd));
 
@@ -58,24 +58,28 @@ shepherd_new(struct xk_kernel *kernel)
 		free(shepherd);
 		return NULL;
 	}
-	shepherd->kernel = kernel;
+	shepherd->kernel = driver->kernel;
+	shepherd->driver = driver;
 	shepherd->detachable = true;
 	return shepherd;
 }
 
 int
-xk_stacks_init(struct xk_kernel *kernel)
+xk_stacks_init(struct xk_driver *driver)
 {
-	for (unsigned i = 0; i < kernel->config.stacks; i++) {
-		struct xk_shepherd *shepherd = shepherd_new(kernel);
+	struct xk_kernel *kernel = driver->kernel;
+	unsigned count = kernel->config.stacks;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct xk_shepherd *shepherd = shepherd_new(driver);
 
 		if (shepherd == NULL)
 			return -1;
-		shepherd->number = kernel->config.stacks - i;
+		shepherd->number = driver->index * count + count - i;
 		shepherd->all_next = kernel->shepherds;
 		kernel->shepherds = shepherd;
-		shepherd->next = kernel->stacks_free;
-		kernel->stacks_free = shepherd;
+		shepherd->next = driver->stacks_free;
+		driver->stacks_free = shepherd;
 	}
 	return 0;
 }
@@ -95,21 +99,21 @@ xk_stacks_fini(struct xk_kernel *kernel)
 	kernel->shepherds = NULL;
 }
 
-/* Takes the first of the free ones off their list. spare: not the one that a driver will begin with. */
+/* Takes the first of the driver's free ones off their list. spare: not the one that it will begin with. */
 static struct xk_shepherd *
-shepherd_take_free(struct xk_kernel *kernel, bool spare)
+shepherd_take_free(struct xk_driver *driver, bool spare)
 {
 	struct xk_shepherd *shepherd;
 
-	xk_spin_lock(&kernel->stacks_lock);
-	shepherd = kernel->stacks_free;
-	if (shepherd != NULL && spare && !kernel->driver_has_stack && shepherd->next == NULL)
+	xk_spin_lock(&driver->stacks_lock);
+	shepherd = driver->stacks_free;
+	if (shepherd != NULL && spare && !driver->has_stack && shepherd->next == NULL)
 		shepherd = NULL;
 	if (shepherd != NULL) {
-		kernel->stacks_free = shepherd->next;
-		kernel->driver_has_stack |= !spare;
+		driver->stacks_free = shepherd->next;
+		driver->has_stack |= !spare;
 	}
-	xk_spin_unlock(&kernel->stacks_lock);
+	xk_spin_unlock(&driver->stacks_lock);
 	return shepherd;
 }
 
@@ -126,30 +130,30 @@ shepherd_prepare(struct xk_shepherd *shepherd)
 }
 
 struct xk_shepherd *
-xk_shepherd_take(struct xk_kernel *kernel)
+xk_shepherd_take(struct xk_driver *driver)
 {
-	return shepherd_prepare(shepherd_take_free(kernel, false));
+	return shepherd_prepare(shepherd_take_free(driver, false));
 }
 
 struct xk_shepherd *
-xk_shepherd_take_spare(struct xk_kernel *kernel)
+xk_shepherd_take_spare(struct xk_driver *driver)
 {
-	return shepherd_prepare(shepherd_take_free(kernel, true));
+	return shepherd_prepare(shepherd_take_free(driver, true));
 }
 
 static void
 shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
 {
-	struct xk_kernel *kernel = shepherd->kernel;
+	struct xk_driver *driver = shepherd->driver;
 
 	xk_epoch_leave(shepherd);
 	shepherd->runner = NULL;
-	xk_spin_lock(&kernel->stacks_lock);
-	shepherd->next = kernel->stacks_free;
-	kernel->stacks_free = shepherd;
+	xk_spin_lock(&driver->stacks_lock);
+	shepherd->next = driver->stacks_free;
+	driver->stacks_free = shepherd;
 	if (driver_ends)
-		kernel->driver_has_stack = false;
-	xk_spin_unlock(&kernel->stacks_lock);
+		driver->has_stack = false;
+	xk_spin_unlock(&driver->stacks_lock);
 }
 
 void
@@ -202,7 +206,7 @@ void
 xk_shepherd_charge(struct xk_shepherd *self, bool caught)
 {
 	struct xk_kernel *kernel = self->kernel;
-	struct xk_driver *driver = &kernel->driver;
+	struct xk_driver *driver = self->driver;
 	uint64_t spent_ns;
 
 	if (kernel->budget_ns == 0 || self->load != XK_LOAD_MESSAGE || self->charged || !xk_on_driver(self))
@@ -213,11 +217,13 @@ xk_shepherd_charge(struct xk_shepherd *self, bool caught)
 		xk_bump(&driver->overruns, 1);
 }
 
-/* Whether this message has used up `budget_ns` and what has been saved up, in the driver. */
+/* Whether this message has used up the graph's budget and what has been saved up, in its driver. */
 static bool
-shepherd_is_over(struct xk_shepherd *self, uint64_t budget_ns)
+shepherd_is_over(struct xk_shepherd *self)
 {
-	return xk_clock(self->kernel, self->runner) - self->started_ns > budget_ns;
+	uint64_t allowed_ns = self->kernel->budget_ns + self->driver->credit_ns;
+
+	return xk_clock(self->kernel, self->runner) - self->started_ns > allowed_ns;
 }
 
 /* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
@@ -225,16 +231,15 @@ static void
 shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		      void *argument)
 {
-	struct xk_platform *platform = self->kernel->platform;
+	struct xk_driver *driver = self->driver;
+	struct xk_platform *platform = driver->platform;
 
 	xk_assert(self->locks == 0);
-	for (struct xk_port *port = self->kernel->ports; port != NULL; port = port->next)
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
 	if (platform->ops->stack_switched != NULL)
 		platform->ops->stack_switched(platform);
-	/* The turn goes on: the new stack may read what this one might. Only the driver reclaims, so no fence. */
-	atomic_store_explicit(&other->epoch, atomic_load_explicit(&self->epoch, memory_order_relaxed),
-			      memory_order_relaxed);
+	xk_epoch_take_along(self);
 	xk_shepherd_switch(self->runner, self, other, false, after, argument);
 }
 
@@ -258,33 +263,31 @@ shepherd_may_be_overtaken(const struct xk_shepherd *self)
 static void
 shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
 {
-	struct xk_kernel *kernel = self->kernel;
+	struct xk_driver *driver = self->driver;
 
 	if (edge == NULL && self->head.holds != NULL)
 		edge = self->head.holds->session->up;
-	xk_tally(&kernel->handoffs[reason]);
+	xk_tally(&driver->handoffs[reason]);
 	if (edge != NULL)
 		xk_tally(&edge->handoffs[reason]);
 	if (self->load != XK_LOAD_MESSAGE)
-		xk_tally(&kernel->handoffs_event);
+		xk_tally(&driver->handoffs_event);
 	else if (shepherd_may_be_overtaken(self))
-		xk_tally(&kernel->overtaken);
-	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
+		xk_tally(&driver->overtaken);
+	if (xk_unlikely(atomic_load_explicit(&self->kernel->traced, memory_order_relaxed)))
 		xk_trace_handoff(self, reason, edge);
 }
 
 bool
 xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
 {
-	struct xk_kernel *kernel = self->kernel;
-
-	struct xk_shepherd *other = xk_shepherd_take(kernel);
+	struct xk_shepherd *other = xk_shepherd_take(self->driver);
 
 	if (other == NULL) {
-		xk_tally(&kernel->fallbacks);
+		xk_tally(&self->driver->fallbacks);
 		return false;
 	}
-	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&self->kernel->busy, 1, memory_order_relaxed);
 	xk_shepherd_charge(self, reason == XK_HANDOFF_TIME);
 	shepherd_leave_driver(self, other, shepherd_publish, self);
 	shepherd_count(self, reason, edge);
@@ -298,10 +301,7 @@ xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, str
 static void
 shepherd_charge_if_over(struct xk_shepherd *self)
 {
-	struct xk_kernel *kernel = self->kernel;
-
-	if (kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged &&
-	    shepherd_is_over(self, kernel->budget_ns + kernel->driver.credit_ns))
+	if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged && shepherd_is_over(self))
 		xk_shepherd_charge(self, false);
 }
 
@@ -329,24 +329,23 @@ xk_shepherd_unblock(struct xk_shepherd *self)
 bool
 xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
 {
-	struct xk_kernel *kernel = self->kernel;
-
+	struct xk_driver *driver = self->driver;
 	struct xk_shepherd *other;
 
 	if (!xk_on_driver(self)) {
 		shepherd_keep_holds(self);
-		xk_tally(&kernel->parks);
+		xk_tally(&driver->parks);
 		xk_shepherd_switch(self->runner, self, NULL, false, after, argument);
 		return true;
 	}
-	other = xk_shepherd_take(kernel);
+	other = xk_shepherd_take(driver);
 	if (other == NULL) {
-		xk_tally(&kernel->no_stack);
+		xk_tally(&driver->no_stack);
 		return false;
 	}
 	shepherd_charge_if_over(self);
 	shepherd_keep_holds(self);
-	xk_tally(&kernel->parks);
+	xk_tally(&driver->parks);
 	shepherd_leave_driver(self, other, after, argument);
 	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
 	return true;
@@ -360,10 +359,10 @@ xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
 	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&kernel->parked, 1, memory_order_relaxed);
 	if (by_driver) {
-		xk_tally(&kernel->resumes_driver);
-		xk_driver_run(kernel, shepherd);
+		xk_tally(&shepherd->driver->resumes_driver);
+		xk_driver_run(shepherd);
 	} else {
-		xk_tally(&kernel->resumes_thread);
+		xk_tally(&shepherd->driver->resumes_thread);
 		xk_pool_run(kernel, shepherd);
 	}
 }
@@ -393,6 +392,16 @@ xk_handoff(struct xk_protocol *self)
 	return xk_shepherd_handoff(shepherd, XK_HANDOFF_EXPLICIT, NULL);
 }
 
+/* Application code that has resolved nothing which it still uses. */
+static void
+shepherd_pass(struct xk_shepherd *self)
+{
+	if (!xk_on_driver(self))
+		xk_epoch_enter(self);
+	else
+		xk_epoch_pass(&self->driver->runner.shepherd);
+}
+
 void
 xk_checkpoint(struct xk_protocol *self)
 {
@@ -402,10 +411,10 @@ xk_checkpoint(struct xk_protocol *self)
 	if (shepherd == NULL)
 		return;
 	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL)
-		xk_epoch_enter(shepherd);
+		shepherd_pass(shepherd);
 	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->charged || shepherd->load != XK_LOAD_MESSAGE)
 		return;
-	if (shepherd_is_over(shepherd, kernel->budget_ns + kernel->driver.credit_ns))
+	if (shepherd_is_over(shepherd))
 		xk_shepherd_handoff(shepherd, XK_HANDOFF_TIME, NULL);
 }
 
@@ -427,9 +436,10 @@ shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 		return;
 	if (edge->budget_ns != 0) {
 		spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
-		over = !xk_budget_spend(edge->budget_ns, edge->carry_ns, &edge->credit_ns, spent_ns);
+		over = !xk_budget_spend(edge->budget_ns, edge->carry_ns, &edge->credit_ns[self->driver->index],
+					spent_ns);
 	} else {
-		over = shepherd_is_over(self, kernel->budget_ns + kernel->driver.credit_ns);
+		over = shepherd_is_over(self);
 	}
 	if (over)
 		xk_shepherd_handoff(self, XK_HANDOFF_TIME, edge);

@@ -29,17 +29,43 @@ stats_add_runner(struct xk_kernel_stats *stats, struct xk_runner *runner)
 	stats->clock_reads += stats_load(&runner->clock_reads);
 }
 
-static void
-stats_of_threads(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
+static uint64_t
+stats_frames(const struct xk_driver *driver)
 {
-	struct xk_driver *driver = &kernel->driver;
+	uint64_t frames = 0;
 
-	stats->stack_switches = stats_load(&kernel->ended_stack_switches);
-	stats->locks = stats_load(&kernel->ended_locks);
-	stats->clock_reads = stats_load(&kernel->ended_clock_reads);
-	stats->thread_switches = stats_load(&kernel->ended_switches);
-	stats->driver_switches = stats_load(&kernel->ended_driver_switches) + stats_switches_of(&driver->runner);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		frames += stats_load(&port->frames_in);
+	return frames;
+}
+
+static void
+stats_add_driver(struct xk_kernel_stats *stats, struct xk_driver *driver)
+{
 	stats_add_runner(stats, &driver->runner);
+	stats->driver_switches += stats_load(&driver->ended_switches) + stats_switches_of(&driver->runner);
+	stats->turns += stats_load(&driver->turns);
+	stats->frames += stats_frames(driver);
+	stats->sleeps += stats_load(&driver->sleeps);
+	stats->overruns += stats_load(&driver->overruns);
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		stats->handoffs[i] += stats_load(&driver->handoffs[i]);
+	stats->handoffs_event += stats_load(&driver->handoffs_event);
+	stats->fallbacks += stats_load(&driver->fallbacks);
+	stats->no_stack += stats_load(&driver->no_stack);
+	stats->parks += stats_load(&driver->parks);
+	stats->resumes_thread += stats_load(&driver->resumes_thread);
+	stats->resumes_driver += stats_load(&driver->resumes_driver);
+	stats->overtaken += stats_load(&driver->overtaken);
+}
+
+static void
+stats_add_threads(struct xk_kernel_stats *stats, struct xk_kernel *kernel)
+{
+	stats->stack_switches += stats_load(&kernel->ended_stack_switches);
+	stats->locks += stats_load(&kernel->ended_locks);
+	stats->clock_reads += stats_load(&kernel->ended_clock_reads);
+	stats->thread_switches += stats_load(&kernel->ended_switches);
 	pthread_mutex_lock(&kernel->events_mutex);
 	if (kernel->events != NULL)
 		stats->thread_switches += stats_switches_of(kernel->events);
@@ -55,25 +81,24 @@ stats_of_threads(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
 void
 xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
 {
-	struct xk_driver *driver = &kernel->driver;
-
 	memset(stats, 0, sizeof(*stats));
-	stats_of_threads(kernel, stats);
-	stats->turns = driver->turns;
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
-		stats->frames += stats_load(&port->frames_in);
-	stats->sleeps = driver->sleeps;
-	stats->overruns = driver->overruns;
-	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
-		stats->handoffs[i] = stats_load(&kernel->handoffs[i]);
-	stats->handoffs_event = stats_load(&kernel->handoffs_event);
-	stats->fallbacks = stats_load(&kernel->fallbacks);
-	stats->no_stack = stats_load(&kernel->no_stack);
-	stats->parks = stats_load(&kernel->parks);
-	stats->resumes_thread = stats_load(&kernel->resumes_thread);
-	stats->resumes_driver = stats_load(&kernel->resumes_driver);
-	stats->overtaken = stats_load(&kernel->overtaken);
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
+		stats_add_driver(stats, driver);
+	stats_add_threads(stats, kernel);
 	stats->stalled = stats_load(&kernel->stalled);
 	stats->foreign_waits = stats_load(&kernel->foreign_waits);
 	stats->stacks_parked = atomic_load_explicit(&kernel->parked, memory_order_relaxed);
+}
+
+void
+xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned index, struct xk_kernel_stats *stats)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	while (driver->index != index) {
+		driver = driver->next_driver;
+		xk_assert(driver != NULL);
+	}
+	memset(stats, 0, sizeof(*stats));
+	stats_add_driver(stats, driver);
 }

@@ -25,7 +25,7 @@ xk_trace_level(const char *name)
 	return -1;
 }
 
-/* Where the caller runs: "driver, stack 3", "thread 1", "outside". */
+/* Where the caller runs: "driver, stack 3", "driver 1, stack 67", "thread 1", "outside". */
 static void
 trace_place(char *text, size_t len)
 {
@@ -34,6 +34,8 @@ trace_place(char *text, size_t len)
 
 	if (self == NULL)
 		snprintf(text, len, "outside");
+	else if (self->detachable && xk_on_driver(self) && self->driver->index > 0)
+		snprintf(text, len, "driver %u, stack %u", self->driver->index, self->number);
 	else if (self->detachable && self->runner->kind == XK_RUN_POOL)
 		snprintf(text, len, "thread %u, stack %u", self->runner->number, self->number);
 	else if (self->detachable)

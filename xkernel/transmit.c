@@ -1,8 +1,9 @@
 /*
- * transmit.c - frames on their way out. The driver collects what is pushed in its context and rings once per turn,
- * without atomics, since it holds the port's transmit as long as it is awake. Everybody else puts frames on a bounded
- * ring and then, if nobody holds transmit, drains it; who holds it looks at the ring again after letting go, so that no
- * frame is left behind. Frames that a full device did not take are tried again by the driver, which is woken for it.
+ * transmit.c - frames on their way out. A driver collects what is pushed in its context and rings once per turn, without
+ * atomics, since it holds the transmit of its own lanes as long as it is awake. Everybody else, a driver that has no lane
+ * of the device included, puts frames on a bounded ring and then, if nobody holds transmit, drains it; who holds it looks
+ * at the ring again after letting go, so that no frame is left behind. Frames that a full device did not take are tried
+ * again by the lane's driver, which is woken for it.
  */
 #include <errno.h>
 #include <sched.h>
@@ -93,7 +94,7 @@ xk_transmit_release(struct xk_port *port)
 		xk_transmit_flush(port);
 	} while (true);
 	if (stuck)
-		xk_driver_wake(transmit->kernel);
+		xk_driver_wake(transmit->driver);
 }
 
 static bool
@@ -113,7 +114,19 @@ transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
 	return room;
 }
 
-/* Not in the driver: through the ring. */
+/* What is on the ring goes now, or when whoever holds transmit comes by. */
+static void
+transmit_ring(struct xk_port *port)
+{
+	if (transmit_try_hold(port->transmit)) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	} else {
+		xk_driver_wake(port->transmit->driver);
+	}
+}
+
+/* Not in a driver: through the ring. */
 static int
 transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
@@ -129,12 +142,7 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 		if (atomic_load_explicit(&transmit->queued, memory_order_relaxed) == XK_TRANSMIT_QUEUE)
 			xk_thread_nap(owner->kernel, TRANSMIT_THREAD_NAP_NS);
 	}
-	if (transmit_try_hold(transmit)) {
-		xk_transmit_flush(port);
-		xk_transmit_release(port);
-	} else {
-		xk_driver_wake(owner->kernel);
-	}
+	transmit_ring(port);
 	return 0;
 }
 
@@ -176,14 +184,44 @@ transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m,
 	return 0;
 }
 
+/* In a driver that has no lane of the device: through another's ring, and where that is full, on a thread. */
+static int
+transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
+{
+	if (!transmit_enqueue(port->transmit, m)) {
+		transmit_ring(port);
+		if (owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 && owner->kernel->mode == XK_IPP &&
+		    xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self))
+			return transmit_queue(port, owner, m);
+		if (!transmit_enqueue(port->transmit, m))
+			return -ENOBUFS;
+	}
+	transmit_ring(port);
+	return 0;
+}
+
+static struct xk_port *
+transmit_lane(struct xk_port *port, const struct xk_shepherd *self)
+{
+	struct xk_port *lane = port->lanes[self == NULL ? 0 : self->driver->index];
+
+	return lane == NULL ? port : lane;
+}
+
 int
 xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
 	struct xk_transmit *transmit = port->transmit;
 	struct xk_shepherd *self = xk_self();
 
-	if (xk_unlikely(self == NULL || !xk_on_driver(self)))
-		return transmit_queue(port, owner, m);
+	if (xk_unlikely(self == NULL || self->runner != transmit->runner)) {
+		port = transmit_lane(port, self);
+		transmit = port->transmit;
+		if (self == NULL || !xk_on_driver(self))
+			return transmit_queue(port, owner, m);
+		if (self->runner != transmit->runner)
+			return transmit_beside(port, owner, m, self);
+	}
 	if (xk_unlikely(transmit_is_full(transmit))) {
 		transmit_send_batch(port);
 		if (transmit_is_full(transmit))
@@ -207,6 +245,6 @@ xk_transmit_free(struct xk_port *port)
 		transmit_collect(transmit);
 	} while (transmit->count > 0);
 	if (unsent > 0)
-		xk_trace_kernel(transmit->kernel, "%s: %u frames were not sent before the end: unsent", port->name,
-				unsent);
+		xk_trace_kernel(transmit->driver->kernel, "%s: %u frames were not sent before the end: unsent",
+				port->name, unsent);
 }

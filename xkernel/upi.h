@@ -117,11 +117,11 @@ struct xk_edge {
 	const char *role;
 	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
 	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
-	uint64_t credit_ns; /* has accumulated (the driver's) */
 	bool never;         /* handoff=never */
 	bool has_number;
 	uint32_t number; /* number=N */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
+	uint64_t credit_ns[]; /* has accumulated: each driver's own */
 };
 
 /*
@@ -406,7 +406,7 @@ xk_lower(const struct xk_protocol *self, unsigned index)
 	return self->lowers[index]->lower;
 }
 
-/* The platform whose buffers self makes messages of (msg.h). Any context. */
+/* The platform whose buffers self makes messages of (msg.h): that of the caller's driver. Any context. */
 struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
 /* The number that hlp_type has on self: from the edge (number=N) or self's table. 0 or -ENOENT. */

@@ -34,13 +34,13 @@ xk_boots(const struct xk_protocol *self)
 
 /* In the driver: what was pushed before does not wait for the end of the turn, which is so much later. */
 static void
-world_send_first(struct xk_kernel *kernel)
+world_send_first(void)
 {
 	struct xk_shepherd *self = xk_self();
 
 	if (self == NULL || !xk_on_driver(self))
 		return;
-	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+	for (struct xk_port *port = self->driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
 }
 
@@ -51,7 +51,7 @@ xk_work(struct xk_protocol *self, uint64_t work_ns)
 	uint64_t until_ns;
 
 	xk_assert(xk_locks_held() == 0);
-	world_send_first(self->kernel);
+	world_send_first();
 	if (platform->ops->work != NULL) {
 		platform->ops->work(platform, work_ns);
 		return;

@@ -90,6 +90,9 @@ dpdk_timer_fired(evutil_socket_t fd, short what, void *argument)
 
 /* ---- threads ---- */
 
+/* A cache of buffers goes from a thread that ends to one that begins. */
+static const char dpdk_caches;
+
 /* A thread that DPDK has no room for works all the same, only slower: it has no cache of buffers. */
 static void
 dpdk_thread_begin(struct xk_platform *platform)
@@ -97,12 +100,14 @@ dpdk_thread_begin(struct xk_platform *platform)
 	(void)platform;
 	if (rte_lcore_id() == LCORE_ID_ANY)
 		rte_thread_register();
+	dpdk_after(&dpdk_caches);
 }
 
 static void
 dpdk_thread_end(struct xk_platform *platform)
 {
 	(void)platform;
+	dpdk_before(&dpdk_caches);
 	if (rte_lcore_id() != LCORE_ID_ANY && rte_lcore_id() != rte_get_main_lcore())
 		rte_thread_unregister();
 }
@@ -211,6 +216,8 @@ xk_dpdk_stop(struct xk_platform *platform)
 		close(self->wake_fd);
 	if (self->timer_fd >= 0)
 		close(self->timer_fd);
+	for (unsigned i = 0; i < self->left_count; i++)
+		rte_mempool_free(self->left[i]);
 	rte_mempool_free(self->pool);
 	free(self);
 }

@@ -1,9 +1,9 @@
 /*
  * dpdk.h - the DPDK platform: buffers are mbufs, ports are DPDK devices, the clock is the processor's.
  *
- * For programs: xk_dpdk_start, then a port by the constructor of its link, both handed to a kernel (kernel.h), which
+ * For programs: xk_dpdk_start, then a port by xk_dpdk_open, both handed to a kernel (kernel.h), which
  * closes the port; at the end xk_dpdk_stop. Works as any user, with huge pages or without, and needs no network card:
- * DPDK looks at no PCI device and leaves no files behind. What the links are and what to do when something fails is
+ * DPDK looks at no PCI device that it was not told of, and leaves no files behind. What the links are and what to do when something fails is
  * told in docs/dpdk.md.
  *
  * A platform serves one driver. Two hosts in one process have two platforms. DPDK itself is started by the first
@@ -34,13 +34,16 @@ enum xk_dpdk_hugepages {
 	XK_DPDK_HUGEPAGES_ALWAYS, /* refuse to start without */
 };
 
+enum { XK_DPDK_PCI = 8 };
+
 /* Zero is a good value for everything but core (-1). */
 struct xk_dpdk_config {
 	int core;           /* which core the driver will run on: DPDK's own threads keep off it; -1: not known */
 	unsigned buffers;   /* mbufs of this platform; 0: XK_DPDK_BUFFERS */
 	unsigned memory_mb; /* of DPDK, for all platforms of the process; 0: enough for two like this */
 	enum xk_dpdk_hugepages hugepages;
-	bool verbose; /* DPDK's own log goes to standard error */
+	bool verbose;                 /* DPDK's own log goes to standard error */
+	const char *pci[XK_DPDK_PCI]; /* addresses of PCI devices that ports will be opened on; needs huge pages */
 };
 
 /*
@@ -55,6 +58,15 @@ void xk_dpdk_stop(struct xk_platform *platform);
 /* Whether the process's buffers lie in huge pages. */
 bool xk_dpdk_has_hugepages(const struct xk_platform *platform);
 
+/* "DPDK 22.11.11". Any context; DPDK need not be started. */
+const char *xk_dpdk_version(void);
+
+/*
+ * Whether DPDK's installation has a driver ("net_memif"), as far as can be seen: true where drivers are no files of their
+ * own. Any thread; DPDK need not be started.
+ */
+bool xk_dpdk_has_driver(const char *name);
+
 /*
  * The loop that the platform sleeps in: signals and control are added to it before the driver runs, or by its own
  * callbacks, which run in the driver. It has no locks. A callback that breaks the loop ends a sleep, and a client's
@@ -62,32 +74,64 @@ bool xk_dpdk_has_hugepages(const struct xk_platform *platform);
  */
 struct event_base *xk_dpdk_event_base(struct xk_platform *platform);
 
-/* ---- link `virtio`: two processes of one machine, by shared memory; can sleep ---- */
+/* ---- links ---- */
+
+enum xk_dpdk_needs {
+	XK_DPDK_NEEDS_SOCKET,    /* `device` is a socket where two processes of one user meet */
+	XK_DPDK_NEEDS_INTERFACE, /* ... a network interface of the kernel's */
+	XK_DPDK_NEEDS_PCI,       /* ... a PCI address: 0000:01:00.0 */
+	XK_DPDK_NEEDS_NOTHING,   /* two hosts in one process */
+};
+
+struct xk_dpdk_link {
+	const char *name, *help;
+	enum xk_dpdk_needs needs;
+	bool can_sleep; /* the drivers interrupt and adaptive work (of a PCI device: if its driver can) */
+};
+
+/* The links, by number from 0 on; NULL: there are no more. */
+const struct xk_dpdk_link *xk_dpdk_link(unsigned index);
 
 enum xk_dpdk_end {
-	XK_DPDK_CLIENT, /* the virtio end; connects to the server's socket */
-	XK_DPDK_SERVER, /* the vhost end; owns the socket and outlives its clients, of which it has one at a time */
+	XK_DPDK_CLIENT, /* connects to the server's socket */
+	XK_DPDK_SERVER, /* owns the socket and outlives its clients, of which it has one at a time */
 };
 
-struct xk_dpdk_virtio_config {
+struct xk_dpdk_port_config {
+	const char *link; /* "virtio", "memif", "tap", "af_packet", "af_xdp", "pci" */
 	const char *name; /* of the port */
-	const char
-		*socket; /* where the ends meet: a path, or a word for a socket in the user's own run-time directory */
-	enum xk_dpdk_end end;
-	uint64_t address; /* link address; 0: one made from socket and end */
-	unsigned wait_ms; /* a client's patience with a server that is not there; 0: XK_DPDK_WAIT_MS */
+	/*
+	 * A path, or a word for a socket in the user's own run-time directory; an interface; a PCI address that
+	 * xk_dpdk_start was told of. NULL: as name.
+	 */
+	const char *device;
+	enum xk_dpdk_end end; /* of links with a socket */
+	uint64_t address;     /* link address; 0: the device's own, or one made from socket and end */
+	unsigned wait_ms;     /* a client's patience with a server that is not there; 0: XK_DPDK_WAIT_MS */
 };
 
-/* Either end may be opened first: a server does not wait for its client, a client waits for its server. */
-struct xk_port *xk_dpdk_virtio_open(struct xk_platform *platform, const struct xk_dpdk_virtio_config *config, char *why,
-				    size_t size);
+/*
+ * Opens a port. Of two ends at a socket either may be first: a server does not wait for its client, a client waits for
+ * its server.
+ */
+struct xk_port *xk_dpdk_open(struct xk_platform *platform, const struct xk_dpdk_port_config *config, char *why,
+			     size_t size);
 
 /* The path that `socket` stands for (its directory is made when missing). 0 or -errno. */
 int xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size);
 
-/* ---- link `ring`: two hosts in one process; poll only ---- */
+struct xk_dpdk_virtio_config {
+	const char *name, *socket;
+	enum xk_dpdk_end end;
+	uint64_t address;
+	unsigned wait_ms;
+};
 
-/* Two ports, one for each platform, joined by two rings; closed in any order. 0 or -errno. */
+/* xk_dpdk_open of link `virtio`. */
+struct xk_port *xk_dpdk_virtio_open(struct xk_platform *platform, const struct xk_dpdk_virtio_config *config, char *why,
+				    size_t size);
+
+/* Link `ring`: two ports, one for each platform, joined by two rings; closed in any order. 0 or -errno. */
 int xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const names[2], struct xk_port *ports[2],
 		      char *why, size_t size);
 

@@ -28,13 +28,14 @@ enum {
 	DPDK_EAL_BUFFER_BYTES = 2688, /* an mbuf with all that lies around it */
 	DPDK_EAL_HUGEPAGE_MB = 2,
 	DPDK_EAL_HUGEPAGE_LOG2 = 21,
-	DPDK_EAL_ARGUMENTS = 16,
+	DPDK_EAL_ARGUMENTS = 16 + 2 * XK_DPDK_PCI,
 	DPDK_EAL_DESCRIPTORS = 64, /* a port and its vhost device take some 20; DPDK does not say when it has too few */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	bool is_started, hugepages;
+	char pci[XK_DPDK_PCI][16]; /* the devices that it was told of */
 	struct clock clock;
 	pthread_mutex_t log_lock;
 	bool log_verbose;
@@ -168,15 +169,44 @@ dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, ch
 	return 0;
 }
 
+/* The cards among the configuration: DPDK looks at no others. */
+static int
+dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
+{
+	for (unsigned i = 0; i < XK_DPDK_PCI && config->pci[i] != NULL; i++) {
+		char address[sizeof(dpdk_eal.pci[i])];
+		unsigned known = 0;
+		int error;
+
+		if (!dpdk_pci_address(config->pci[i], address, sizeof(address))) {
+			snprintf(why, size, "\"%.40s\" is no PCI address like 0000:01:00.0", config->pci[i]);
+			return -EINVAL;
+		}
+		error = dpdk_pci_check(address, why, size);
+		if (error != 0)
+			return error;
+		while (known < XK_DPDK_PCI && dpdk_eal.pci[known][0] != '\0' &&
+		       strcmp(dpdk_eal.pci[known], address) != 0)
+			known++;
+		if (known == XK_DPDK_PCI || (dpdk_eal.is_started && dpdk_eal.pci[known][0] == '\0')) {
+			snprintf(why, size, "this process has started DPDK without %s", address);
+			return -EINVAL;
+		}
+		strcpy(dpdk_eal.pci[known], address);
+	}
+	return 0;
+}
+
 static int
 dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages)
 {
+	const char *pci = dpdk_eal.pci[0][0] != '\0' ? NULL : "--no-pci";
 	static char arguments[DPDK_EAL_ARGUMENTS][1024]; /* DPDK keeps pointers to them */
 	char *argv[DPDK_EAL_ARGUMENTS + 1];
 	char memory[16];
 	int argc = 0;
 	const char *given[] = { "xkernel",
-				"--no-pci",
+				pci,
 				"--no-telemetry",
 				"--log-level=error",
 				"-m",
@@ -187,9 +217,17 @@ dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages)
 				hugepages ? "--single-file-segments" : "--no-shconf" };
 
 	snprintf(memory, sizeof(memory), "%u", memory_mb);
-	for (; argc < (int)XK_ARRAY_LENGTH(given); argc++) {
-		snprintf(arguments[argc], sizeof(arguments[argc]), "%s", given[argc]);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(given); i++) {
+		if (given[i] == NULL)
+			continue;
+		snprintf(arguments[argc], sizeof(arguments[argc]), "%s", given[i]);
 		argv[argc] = arguments[argc];
+		argc++;
+	}
+	for (unsigned i = 0; i < XK_DPDK_PCI && dpdk_eal.pci[i][0] != '\0'; i++) {
+		snprintf(arguments[argc], sizeof(arguments[argc]), "--allow=%s", dpdk_eal.pci[i]);
+		argv[argc] = arguments[argc];
+		argc++;
 	}
 	argv[argc] = NULL;
 	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
@@ -216,7 +254,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	dpdk_eal_ignore_broken_pipes();
 	clock_read(&before);
 	dpdk_eal.hugepages = config->hugepages != XK_DPDK_HUGEPAGES_NEVER && dpdk_eal_has_hugepages(memory_mb);
-	if (config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS && !dpdk_eal.hugepages) {
+	if ((config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS || config->pci[0] != NULL) && !dpdk_eal.hugepages) {
 		snprintf(why, size,
 			 "%u MB of huge pages of 2 MB are not free: reserve them (as root: sysctl vm.nr_hugepages=%u) "
 			 "or do without",
@@ -227,6 +265,8 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	error = dpdk_eal_log_open(config->verbose);
 	if (error == 0)
 		error = dpdk_eal_init(lcores, memory_mb, dpdk_eal.hugepages);
+	if (error == 0)
+		error = dpdk_buffer_register();
 	if (error == 0) {
 		clock_calibrate(&dpdk_eal.clock, &before, EAL_CLOCK_SPAN_NS);
 		return 0;
@@ -247,6 +287,8 @@ dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *h
 	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
 		CPU_SET(0, &allowed);
 	error = dpdk_eal_check(config, &allowed, why, size);
+	if (error == 0)
+		error = dpdk_eal_take_pci(config, why, size);
 	if (error == 0 && !dpdk_eal.is_started) {
 		error = dpdk_eal_start_once(config, &allowed, why, size);
 		/* DPDK has pinned this thread; whom it starts later must not inherit that */

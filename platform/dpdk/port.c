@@ -1,5 +1,5 @@
 /*
- * port.c - a port is a DPDK device with one queue each way.
+ * port.c - a port is a queue of a DPDK device, in each direction.
  *
  * Received mbufs are messages as they are. To be sent, a chain of segments becomes a chain of mbufs; one that has an
  * empty segment or too many of them is copied into one mbuf. What a device reports of lengths is checked, since behind
@@ -9,11 +9,9 @@
  * the device is not asked for frames or interrupts: who comes wakes the driver, which then asks. A device may have a
  * frame a moment before we hear who sent it; it waits, since an answer to it would be dropped.
  */
-#include <rte_alarm.h>
-#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <sched.h>
-#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +19,34 @@
 #include "platform/dpdk/inside.h"
 
 enum { DPDK_PORT_CHAIN = 16 }; /* a longer chain would fill the ring with crumbs */
+
+/* ---- devices that may not be used at any time ---- */
+
+/* Who shuts the gate may need our core for a moment. */
+static bool
+dpdk_port_try_gate(struct dpdk_gate *gate)
+{
+	atomic_fetch_add_explicit(&gate->inside, 1, memory_order_seq_cst);
+	if (!atomic_load_explicit(&gate->is_shut, memory_order_seq_cst))
+		return true;
+	atomic_fetch_sub_explicit(&gate->inside, 1, memory_order_release);
+	sched_yield();
+	return false;
+}
+
+/* Whether the device may be used now; if so, dpdk_port_leave follows. */
+static inline bool
+dpdk_port_enter(struct dpdk_port *self)
+{
+	return xk_likely(self->gate == NULL) || dpdk_port_try_gate(self->gate);
+}
+
+static inline void
+dpdk_port_leave(struct dpdk_port *self)
+{
+	if (xk_unlikely(self->gate != NULL))
+		atomic_fetch_sub_explicit(&self->gate->inside, 1, memory_order_release);
+}
 
 /* ---- receiving ---- */
 
@@ -44,6 +70,7 @@ dpdk_port_take_chain(struct xk_port *port, struct xk_msg *head, struct rte_mbuf 
 	for (; m != NULL; m = m->next) {
 		struct xk_msg *segment;
 
+		dpdk_take(m);
 		if (!dpdk_port_is_sound(m) || head->total + m->data_len > XK_MSG_MAX)
 			return false;
 		segment = dpdk_port_segment(port, m);
@@ -59,10 +86,14 @@ dpdk_port_take(struct dpdk_port *self, struct rte_mbuf *m)
 {
 	struct xk_msg *head;
 
+	dpdk_take(m);
 	if (!dpdk_port_is_sound(m))
 		goto malformed;
 	head = dpdk_port_segment(&self->base, m);
 	head->total = head->len;
+	if (xk_unlikely(m->pool == self->device->pool))
+		atomic_fetch_add_explicit(&((struct dpdk_platform *)self->base.platform)->borrowed, 1,
+					  memory_order_relaxed);
 	if (xk_likely(m->next == NULL) || dpdk_port_take_chain(&self->base, head, m->next))
 		return head;
 malformed:
@@ -78,9 +109,10 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	struct rte_mbuf *mbufs[XK_BURST];
 	unsigned count, taken = 0;
 
-	if (xk_unlikely(!atomic_load_explicit(&self->up, memory_order_relaxed)))
+	if (xk_unlikely(!atomic_load_explicit(&self->up, memory_order_relaxed) || !dpdk_port_enter(self)))
 		return 0;
-	count = rte_eth_rx_burst(self->id, 0, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
+	count = rte_eth_rx_burst(self->id, self->queue, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
+	dpdk_port_leave(self);
 	for (unsigned i = 0; i < count; i++) {
 		frames[taken] = dpdk_port_take(self, mbufs[i]);
 		if (xk_likely(frames[taken] != NULL))
@@ -102,17 +134,19 @@ dpdk_port_free(struct xk_msg *frame)
 	}
 }
 
-/* The frame's segments as a chain of mbufs. NULL: one is empty, or they are too many. */
+/* The frame's segments as a chain of mbufs. NULL: one is empty, they are too many, or the device cannot send them. */
 static inline struct rte_mbuf *
 dpdk_port_chain(struct dpdk_port *self, struct xk_msg *frame)
 {
+	const struct dpdk_device *device = self->device;
 	struct rte_mbuf *head = dpdk_buffer_of(frame), *last = NULL;
 	unsigned count = 0;
 
 	for (struct xk_msg *segment = frame; segment != NULL; segment = segment->next) {
 		struct rte_mbuf *m = dpdk_buffer_of(segment);
 
-		if (xk_unlikely(segment->len == 0 || ++count > DPDK_PORT_CHAIN || (count > 1 && !self->can_chain)))
+		if (xk_unlikely(segment->len == 0 || ++count > DPDK_PORT_CHAIN || (count > 1 && !device->can_chain) ||
+				m->pool == device->pool))
 			return NULL;
 		m->data_off = (uint16_t)(segment->data - (uint8_t *)m->buf_addr);
 		m->data_len = (uint16_t)segment->len;
@@ -184,14 +218,33 @@ dpdk_port_settle(struct xk_msg **frames, struct rte_mbuf **mbufs, uint32_t copie
 	}
 }
 
+static inline void
+dpdk_port_give(struct rte_mbuf **mbufs, unsigned count)
+{
+	(void)mbufs;
+	(void)count;
+#ifdef XK_CONTEXT_TSAN
+	for (unsigned i = 0; i < count; i++)
+		for (struct rte_mbuf *m = mbufs[i], *next; m != NULL; m = next) {
+			next = m->next;
+			dpdk_give(m);
+		}
+#endif
+}
+
 static unsigned
 dpdk_port_burst(struct dpdk_port *self, struct xk_msg **frames, unsigned count)
 {
 	struct rte_mbuf *mbufs[XK_BURST];
 	uint32_t copied = 0;
 	unsigned ready = dpdk_port_prepare(self, frames, count, mbufs, &copied);
-	unsigned sent = ready > 0 ? rte_eth_tx_burst(self->id, 0, mbufs, (uint16_t)ready) : 0;
+	unsigned sent = 0;
 
+	if (ready > 0 && dpdk_port_enter(self)) {
+		dpdk_port_give(mbufs, ready);
+		sent = rte_eth_tx_burst(self->id, self->queue, mbufs, (uint16_t)ready);
+		dpdk_port_leave(self);
+	}
 	if (xk_unlikely(copied != 0))
 		dpdk_port_settle(frames, mbufs, copied, sent);
 	if (xk_unlikely(sent == ready && ready < count &&
@@ -235,46 +288,85 @@ dpdk_port_ask(struct dpdk_port *self, int (*ask)(uint16_t id, uint16_t queue))
 {
 	atomic_store_explicit(&self->is_arming, true, memory_order_seq_cst);
 	if (atomic_load_explicit(&self->up, memory_order_seq_cst))
-		ask(self->id, 0);
+		ask(self->id, self->queue);
 	atomic_store_explicit(&self->is_arming, false, memory_order_release);
 }
 
 static int
 dpdk_port_arm(struct xk_port *port)
 {
+	struct dpdk_port *self = (struct dpdk_port *)port;
+
 	if (!port->can_sleep)
 		return -ENOTSUP;
-	dpdk_port_ask((struct dpdk_port *)port, rte_eth_dev_rx_intr_enable);
+	if (self->has_interrupts)
+		dpdk_port_ask(self, rte_eth_dev_rx_intr_enable);
 	return 0;
 }
 
 static void
 dpdk_port_disarm(struct xk_port *port)
 {
-	if (port->can_sleep)
-		dpdk_port_ask((struct dpdk_port *)port, rte_eth_dev_rx_intr_disable);
+	struct dpdk_port *self = (struct dpdk_port *)port;
+
+	if (self->has_interrupts)
+		dpdk_port_ask(self, rte_eth_dev_rx_intr_disable);
 }
 
 /* The loop has returned, that is all: the driver receives. */
 static void
 dpdk_port_ready(evutil_socket_t fd, short what, void *argument)
 {
+	const struct dpdk_port *self = argument;
+
 	(void)fd;
 	(void)what;
-	(void)argument;
+	if (self->nudge != 0)
+		pthread_kill(pthread_self(), self->nudge);
 }
 
 static void
-dpdk_port_watch(struct dpdk_port *self)
+dpdk_port_listen_at(struct dpdk_port *self, int fd)
 {
 	struct event_base *events = ((struct dpdk_platform *)self->base.platform)->events;
-	int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(self->id, 0);
 
-	if (fd < 0 || rte_eth_dev_rx_intr_enable(self->id, 0) != 0)
+	self->event = event_new(events, fd, EV_READ | EV_ET | EV_PERSIST, dpdk_port_ready, self);
+	self->base.can_sleep = self->event != NULL;
+}
+
+void
+dpdk_port_rewatch(struct dpdk_port *port)
+{
+	bool up = atomic_load_explicit(&port->up, memory_order_acquire);
+
+	if (port->event == NULL || port->is_watched == up)
 		return;
-	rte_eth_dev_rx_intr_disable(self->id, 0);
-	self->event = event_new(events, fd, EV_READ | EV_ET | EV_PERSIST, dpdk_port_ready, NULL);
-	self->base.can_sleep = self->event != NULL && event_add(self->event, NULL) == 0;
+	if (up)
+		port->is_watched = event_add(port->event, NULL) == 0;
+	else
+		port->is_watched = event_del(port->event) != 0;
+}
+
+void
+dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge)
+{
+	port->nudge = nudge;
+	if (fd >= 0)
+		dpdk_port_listen_at(port, fd);
+	dpdk_port_rewatch(port);
+}
+
+void
+dpdk_port_watch(struct dpdk_port *port)
+{
+	int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
+
+	if (fd < 0 || rte_eth_dev_rx_intr_enable(port->id, port->queue) != 0)
+		return;
+	rte_eth_dev_rx_intr_disable(port->id, port->queue);
+	dpdk_port_listen_at(port, fd);
+	port->is_watched = port->event != NULL && event_add(port->event, NULL) == 0;
+	port->has_interrupts = port->base.can_sleep = port->is_watched;
 }
 
 /* ---- the other end ---- */
@@ -286,41 +378,6 @@ dpdk_port_set_up(struct dpdk_port *port, bool up)
 	while (!up && atomic_load_explicit(&port->is_arming, memory_order_seq_cst))
 		sched_yield();
 	dpdk_wake(port->base.platform);
-}
-
-static int
-dpdk_port_link_changed(uint16_t id, enum rte_eth_event_type type, void *argument, void *more)
-{
-	struct dpdk_port *port = argument;
-	struct rte_eth_link link = { 0 };
-
-	(void)more;
-	if (type == RTE_ETH_EVENT_INTR_LSC && rte_eth_link_get_nowait(id, &link) == 0)
-		dpdk_port_set_up(port, link.link_status == RTE_ETH_LINK_UP);
-	else
-		dpdk_wake(port->base.platform);
-	return 0;
-}
-
-static const enum rte_eth_event_type dpdk_port_events[] = { RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_QUEUE_STATE };
-
-static int
-dpdk_port_listen(struct dpdk_port *self)
-{
-	int error = 0;
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_port_events) && error == 0; i++)
-		error = rte_eth_dev_callback_register(self->id, dpdk_port_events[i], dpdk_port_link_changed, self);
-	return error;
-}
-
-static void
-dpdk_port_unlisten(struct dpdk_port *self)
-{
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_port_events); i++)
-		while (rte_eth_dev_callback_unregister(self->id, dpdk_port_events[i], dpdk_port_link_changed, self) ==
-		       -EAGAIN)
-			sched_yield();
 }
 
 bool
@@ -351,7 +408,7 @@ static const struct xk_port_ops dpdk_port_ops = {
 
 /* FNV-1a. */
 uint64_t
-dpdk_port_hash(const char *text)
+dpdk_hash(const char *text)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
@@ -360,147 +417,39 @@ dpdk_port_hash(const char *text)
 	return hash;
 }
 
+/* A locally administered one, of a single station. */
+uint64_t
+dpdk_hash_address(const char *text)
+{
+	return (uint64_t)0x02 << 40 | (dpdk_hash(text) & 0xffffffffff);
+}
+
 struct dpdk_port *
-dpdk_port_new(struct xk_platform *platform, const char *name, const char *device, uint64_t address, char *why,
-	      size_t size)
+dpdk_port_new(struct xk_platform *platform, const char *name, const struct dpdk_link *link, char *why, size_t size)
 {
 	struct dpdk_port *self = calloc(1, sizeof(*self));
+	struct dpdk_device *device = calloc(1, sizeof(*device));
 
-	if (self == NULL || strlen(name) >= sizeof(self->name) || strlen(device) >= sizeof(self->device)) {
-		snprintf(why, size, self == NULL ? "no memory" : "the port's name is too long");
+	if (self == NULL || device == NULL || strlen(name) >= sizeof(self->name)) {
+		snprintf(why, size, self == NULL || device == NULL ? "no memory" : "the port's name is too long");
 		free(self);
+		free(device);
 		return NULL;
 	}
+	device->link = link;
+	device->id = UINT16_MAX;
+	device->ports[device->port_count++] = self;
+	device->open_count = 1;
 	strcpy(self->name, name);
-	strcpy(self->device, device);
-	self->id = UINT16_MAX;
+	self->device = device;
 	self->base.ops = &dpdk_port_ops;
 	self->base.platform = platform;
 	self->base.name = self->name;
-	self->base.address = address;
 	self->base.mtu = DPDK_PORT_MTU;
 	return self;
 }
 
-static int
-dpdk_port_configure(struct dpdk_port *self)
-{
-	struct rte_eth_dev_info info;
-	struct rte_eth_conf conf = { .intr_conf = { .rxq = 1 } };
-	int error = rte_eth_dev_info_get(self->id, &info);
-
-	if (error != 0)
-		return error;
-	self->can_chain = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
-	if (self->can_chain)
-		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-	conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
-	return rte_eth_dev_configure(self->id, 1, 1, &conf);
-}
-
-static int
-dpdk_port_bring_up(struct dpdk_port *self)
-{
-	struct rte_mempool *pool = ((struct dpdk_platform *)self->base.platform)->pool;
-	int error = dpdk_port_listen(self);
-
-	if (error == 0)
-		error = dpdk_port_configure(self);
-	if (error == 0 && self->configured != NULL)
-		error = self->configured(self);
-	if (error == 0)
-		error = rte_eth_rx_queue_setup(self->id, 0, DPDK_PORT_RING, SOCKET_ID_ANY, NULL, pool);
-	if (error == 0)
-		error = rte_eth_tx_queue_setup(self->id, 0, DPDK_PORT_RING, SOCKET_ID_ANY, NULL);
-	if (error == 0)
-		error = rte_eth_dev_start(self->id);
-	return error;
-}
-
-int
-dpdk_port_start(struct dpdk_port *self, char *why, size_t size)
-{
-	char text[XK_DPDK_WHY / 2];
-	int error = rte_eth_dev_get_port_by_name(self->device, &self->id);
-
-	if (error == 0)
-		error = dpdk_port_bring_up(self);
-	if (error != 0) {
-		snprintf(why, size, "the device of port %s does not start (%s): %s", self->name, strerror(-error),
-			 dpdk_eal_log_text(text, sizeof(text)));
-		return error;
-	}
-	self->is_started = true;
-	dpdk_port_watch(self);
-	return 0;
-}
-
-/*
- * While a device goes, DPDK's interrupt thread is held in a callback of ours. virtio's takes the callback of its
- * interrupt back without looking whether it runs at this moment, and then frees what that uses.
- */
-struct dpdk_port_hold {
-	sem_t told, go;
-	bool is_held;
-};
-
-static void
-dpdk_port_await(sem_t *semaphore)
-{
-	while (sem_wait(semaphore) != 0)
-		;
-}
-
-static void
-dpdk_port_stand_still(void *argument)
-{
-	struct dpdk_port_hold *hold = argument;
-
-	sem_post(&hold->told);
-	dpdk_port_await(&hold->go);
-	sem_post(&hold->told);
-}
-
-static void
-dpdk_port_hold(struct dpdk_port_hold *hold)
-{
-	sem_init(&hold->told, 0, 0);
-	sem_init(&hold->go, 0, 0);
-	hold->is_held = rte_eal_alarm_set(1, dpdk_port_stand_still, hold) == 0;
-	if (hold->is_held)
-		dpdk_port_await(&hold->told);
-}
-
-static void
-dpdk_port_release(struct dpdk_port_hold *hold)
-{
-	if (hold->is_held) {
-		sem_post(&hold->go);
-		dpdk_port_await(&hold->told);
-	}
-	sem_destroy(&hold->told);
-	sem_destroy(&hold->go);
-}
-
-static void
-dpdk_port_remove(struct dpdk_port *self)
-{
-	struct dpdk_port_hold hold;
-
-	dpdk_port_hold(&hold);
-	if (!atomic_load_explicit(&self->up, memory_order_acquire)) {
-		/* what virtio does a moment after a peer went may be due behind us: it must have been done */
-		dpdk_port_release(&hold);
-		dpdk_port_hold(&hold);
-	}
-	if (self->is_started)
-		rte_eth_dev_stop(self->id);
-	dpdk_port_unlisten(self);
-	rte_eth_dev_close(self->id);
-	dpdk_port_release(&hold);
-	rte_eal_hotplug_remove("vdev", self->device);
-}
-
+/* The device goes with the last of its ports. */
 void
 dpdk_port_close(struct xk_port *port)
 {
@@ -508,9 +457,7 @@ dpdk_port_close(struct xk_port *port)
 
 	if (self->event != NULL)
 		event_free(self->event);
-	if (self->id != UINT16_MAX)
-		dpdk_port_remove(self);
-	if (self->closed != NULL)
-		self->closed(self);
+	if (--self->device->open_count == 0)
+		dpdk_device_close(self->device);
 	free(self);
 }

@@ -37,9 +37,10 @@ dpdk_ring_release(struct dpdk_ring *self)
 }
 
 static void
-dpdk_ring_closed(struct dpdk_port *port)
+dpdk_ring_closed(struct dpdk_device *device)
 {
-	dpdk_ring_release(port->link);
+	if (device->state != NULL)
+		dpdk_ring_release(device->state);
 }
 
 /* A name that no ring has. */
@@ -57,29 +58,40 @@ static struct rte_ring *
 dpdk_ring_new(char *name, size_t size)
 {
 	dpdk_ring_name(name, size);
-	return rte_ring_create(name, DPDK_PORT_RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+	return rte_ring_create(name, DPDK_DEVICE_RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+}
+
+const struct dpdk_link dpdk_link_ring = {
+	.about = { "ring", "two hosts in one process over DPDK rings", XK_DPDK_NEEDS_NOTHING, false },
+	.closed = dpdk_ring_closed,
+};
+
+static int
+dpdk_ring_start(struct dpdk_port *port, struct dpdk_ring *ring, unsigned end, char *why, size_t size)
+{
+	struct dpdk_device *device = port->device;
+
+	atomic_fetch_add_explicit(&ring->users, 1, memory_order_relaxed);
+	device->state = ring;
+	snprintf(device->name, sizeof(device->name), "net_ring_%s", ring->rings[end]->name);
+	port->base.address = dpdk_hash_address(device->name);
+	atomic_store_explicit(&port->up, true, memory_order_relaxed);
+	dpdk_eal_log_reset();
+	if (rte_eth_from_rings(ring->rings[end]->name, &ring->rings[end], 1, &ring->rings[1 - end], 1, 0) < 0) {
+		snprintf(why, size, "DPDK's ring driver makes no port (%s)", rte_strerror(rte_errno));
+		return -ENOMEM;
+	}
+	device->is_plugged = true;
+	return dpdk_device_start(device, why, size);
 }
 
 static struct dpdk_port *
-dpdk_ring_port(struct xk_platform *platform, const char *name, struct dpdk_ring *link, unsigned end, char *why,
+dpdk_ring_port(struct xk_platform *platform, const char *name, struct dpdk_ring *ring, unsigned end, char *why,
 	       size_t size)
 {
-	char device[64];
-	struct dpdk_port *port;
+	struct dpdk_port *port = dpdk_port_new(platform, name, &dpdk_link_ring, why, size);
 
-	snprintf(device, sizeof(device), "net_ring_%s", link->rings[end]->name);
-	port = dpdk_port_new(platform, name, device, (uint64_t)0x02 << 40 | (dpdk_port_hash(device) & 0xffffffffff),
-			     why, size);
-	if (port == NULL)
-		return NULL;
-	atomic_fetch_add_explicit(&link->users, 1, memory_order_relaxed);
-	port->link = link;
-	port->closed = dpdk_ring_closed;
-	atomic_store_explicit(&port->up, true, memory_order_relaxed);
-	dpdk_eal_log_reset();
-	if (rte_eth_from_rings(link->rings[end]->name, &link->rings[end], 1, &link->rings[1 - end], 1, 0) < 0)
-		snprintf(why, size, "DPDK's ring driver makes no port (%s)", rte_strerror(rte_errno));
-	else if (dpdk_port_start(port, why, size) == 0)
+	if (port == NULL || dpdk_ring_start(port, ring, end, why, size) == 0)
 		return port;
 	dpdk_port_close(&port->base);
 	return NULL;

@@ -131,6 +131,17 @@ sim_device_clear(struct sim_device *device)
 		sim_frame_free(device->host->sim, frame);
 }
 
+/* In IPP mode, each frame one. A kernel whose boot waits is not the host's yet, and takes frames nevertheless. */
+static bool
+device_starts_stacks(const struct xk_port *port, const struct xk_sim_host *host)
+{
+	const struct xk_kernel *kernel = host->kernel;
+
+	if (kernel == NULL && port->receiver != NULL)
+		kernel = port->receiver->protocol->kernel;
+	return kernel != NULL && xk_kernel_mode(kernel) == XK_IPP;
+}
+
 static unsigned
 device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
@@ -152,10 +163,10 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 		}
 		memcpy(m->data, frame->bytes, frame->len);
 		frames[count++] = m;
-		sim_frame_free(device->host->sim, frame);
+		sim_frame_free(host->sim, frame);
 	}
 	host->counts.frames_in += count;
-	each_ns = costs->frame_in_ns + (xk_kernel_mode(host->kernel) == XK_IPP ? costs->stack_start_ns : 0);
+	each_ns = costs->frame_in_ns + (device_starts_stacks(port, host) ? costs->stack_start_ns : 0);
 	sim_processor_charge(host, count * each_ns);
 	return count;
 }
@@ -354,7 +365,6 @@ xk_sim_link_new(struct xk_sim *sim, const char *name, const struct sim_link_conf
 
 	if (link == NULL)
 		return NULL;
-	link->sim = sim;
 	link->config = *config;
 	link->name = strdup(name);
 	if (link->name != NULL)

@@ -10,7 +10,8 @@
 #include "platform/sim/sim.h"
 
 enum {
-	EXPECT_HOSTS = 256, /* smaller worlds do well without */
+	EXPECT_HOSTS = 256,       /* smaller worlds do well without */
+	EXPECT_HOSTS_MAX = 32768, /* what is asked for fits an int */
 	EXPECT_OF_HOST = 48 * 1024,
 	EXPECT_PAGE = 2 * 1024 * 1024,
 	EXPECT_BLOCK = 64 * 1024,
@@ -36,7 +37,7 @@ expect_growth(void)
 void
 xk_sim_expect(unsigned hosts)
 {
-	size_t size = (size_t)hosts * EXPECT_OF_HOST;
+	size_t size = (size_t)(hosts < EXPECT_HOSTS_MAX ? hosts : EXPECT_HOSTS_MAX) * EXPECT_OF_HOST;
 	uintptr_t begin, end;
 
 	if (hosts < EXPECT_HOSTS || mallopt(M_TOP_PAD, (int)size) == 0)

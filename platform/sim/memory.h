@@ -31,7 +31,8 @@ void xk_memory_platform_limit(struct xk_platform *platform, unsigned count);
 
 /*
  * For benchmarks: what is given back is kept for reuse, so that no malloc lies on a message's way. The platform's
- * buffers then belong to a single thread. A real clock is read from the processor's counter (platform/clock.h). Set-up.
+ * buffers then belong to a single thread, and its clock is not quite another platform's: a kernel has one driver then. A
+ * real clock is read from the processor's counter (platform/clock.h). Set-up.
  */
 void xk_memory_platform_recycle(struct xk_platform *platform);
 
@@ -60,7 +61,8 @@ void xk_memory_on_idle(struct xk_platform *platform, void (*idle)(void *context)
 /* ---- ports ---- */
 
 /*
- * A port whose transmitted frames wait to be taken. name is copied. It is closed with its `close` operation (a kernel
+ * A port whose transmitted frames wait to be taken. name is copied; its driver is the first, unless the caller sets
+ * port->driver. It is closed with its `close` operation (a kernel
  * that has it does that), which frees what still waits. NULL: no memory.
  */
 struct xk_port *xk_memory_port_new(struct xk_platform *platform, const char *name, uint64_t address, uint32_t mtu);
@@ -80,6 +82,25 @@ void xk_memory_transmit_limit(struct xk_port *port, unsigned count);
  * transmitting port's ring is full. What is sent to a port that was closed meanwhile is lost. 0 or -ENOMEM. Set-up.
  */
 int xk_memory_connect(struct xk_port *a, struct xk_port *b);
+
+/* Into which lane of several a frame from a wire comes. */
+enum xk_memory_spread {
+	XK_MEMORY_BY_FLOW, /* xk_memory_lane_of: a conversation is one lane's, so that its messages stay in order */
+	XK_MEMORY_BY_LANE, /* the one that was sent from, modulo how many there are */
+};
+
+/*
+ * As xk_memory_connect, for devices of several lanes each (ports of one name; platform.h): a_count and b_count of them,
+ * at most XK_DRIVERS. Each lane copies into buffers of its own platform.
+ */
+int xk_memory_connect_lanes(struct xk_port *const *a, unsigned a_count, struct xk_port *const *b, unsigned b_count,
+			    enum xk_memory_spread spread);
+
+/*
+ * To which of `lanes` lanes m, which begins with its Ethernet header, belongs: of IPv4, by a hash of both addresses and,
+ * of UDP and TCP that are no fragments, both ports, the same one for either direction; of anything else, lane 0.
+ */
+unsigned xk_memory_lane_of(const struct xk_msg *m, unsigned lanes);
 
 /* As xk_port_ops.receive and transmit, which they are called for. */
 typedef unsigned xk_memory_receive(void *context, struct xk_msg **frames, unsigned max);

@@ -1,5 +1,6 @@
 /*
- * port.c - ports that are queues, wires between two of them, and loops through two functions.
+ * port.c - ports that are queues, wires between two of them or between the lanes of two devices, and loops through two
+ * functions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,17 +20,23 @@ struct memory_port {
 	unsigned transmit_limit;
 	bool armed;
 	struct memory_wire *wire; /* NULL: not connected */
-	unsigned side;            /* which end of the wire this is */
+	unsigned side, lane;      /* where on the wire this is */
 	xk_memory_receive *receive;
 	xk_memory_transmit *transmit;
 	void *context;
 	char name[];
 };
 
-/* Between two ports; goes with the second of them. */
+struct memory_end {
+	unsigned count;
+	struct memory_port *lanes[XK_DRIVERS]; /* NULL: closed */
+};
+
+/* Between two devices; goes with the last of their ports. */
 struct memory_wire {
-	pthread_mutex_t lock; /* a port at an end lives at least as long as it is held */
-	struct memory_port *ends[2];
+	pthread_rwlock_t lock; /* a port at an end lives at least as long as it is held by anybody */
+	enum xk_memory_spread spread;
+	struct memory_end ends[2];
 };
 
 static struct memory_port *
@@ -127,6 +134,19 @@ memory_wire_carry(struct memory_port *to, const struct xk_msg *m, unsigned limit
 	return false;
 }
 
+/* The port that m, sent by self, comes to; NULL: it is closed. */
+static struct memory_port *
+memory_wire_find(const struct memory_port *self, const struct xk_msg *m)
+{
+	const struct memory_end *end = &self->wire->ends[!self->side];
+
+	if (end->count == 1)
+		return end->lanes[0];
+	if (self->wire->spread == XK_MEMORY_BY_LANE)
+		return end->lanes[self->lane % end->count];
+	return end->lanes[xk_memory_lane_of(m, end->count)];
+}
+
 static unsigned
 memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned count)
 {
@@ -136,15 +156,15 @@ memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned 
 	pthread_mutex_lock(&self->lock);
 	limit = self->transmit_limit;
 	pthread_mutex_unlock(&self->lock);
-	pthread_mutex_lock(&wire->lock);
+	pthread_rwlock_rdlock(&wire->lock);
 	for (taken = 0; taken < count; taken++) {
-		struct memory_port *to = wire->ends[!self->side];
+		struct memory_port *to = memory_wire_find(self, frames[taken]);
 
 		if (to != NULL && !memory_wire_carry(to, frames[taken], limit))
 			break;
 		xk_msg_free(frames[taken]);
 	}
-	pthread_mutex_unlock(&wire->lock);
+	pthread_rwlock_unlock(&wire->lock);
 	return taken;
 }
 
@@ -181,21 +201,33 @@ memory_port_disarm(struct xk_port *port)
 	memory_port_set_armed(port, false);
 }
 
+/* Takes port out of its end. Whether it was the last of them. */
+static bool
+memory_end_leave(struct memory_end *end, const struct memory_port *port)
+{
+	bool last = true;
+
+	for (unsigned i = 0; i < end->count; i++) {
+		if (end->lanes[i] == port)
+			end->lanes[i] = NULL;
+		last = last && end->lanes[i] == NULL;
+	}
+	return last;
+}
+
 /* Nothing arrives from the wire any more once this has returned. */
 static void
 memory_wire_leave(struct memory_wire *wire, const struct memory_port *port)
 {
-	bool last;
+	bool last[2];
 
-	pthread_mutex_lock(&wire->lock);
+	pthread_rwlock_wrlock(&wire->lock);
 	for (unsigned side = 0; side < 2; side++)
-		if (wire->ends[side] == port)
-			wire->ends[side] = NULL;
-	last = wire->ends[0] == NULL && wire->ends[1] == NULL;
-	pthread_mutex_unlock(&wire->lock);
-	if (!last)
+		last[side] = memory_end_leave(&wire->ends[side], port);
+	pthread_rwlock_unlock(&wire->lock);
+	if (!last[0] || !last[1])
 		return;
-	pthread_mutex_destroy(&wire->lock);
+	pthread_rwlock_destroy(&wire->lock);
 	free(wire);
 }
 
@@ -276,23 +308,41 @@ xk_memory_transmit_limit(struct xk_port *port, unsigned count)
 	pthread_mutex_unlock(&self->lock);
 }
 
+static void
+memory_wire_join(struct memory_wire *wire, unsigned side, struct xk_port *const *ports, unsigned count)
+{
+	xk_assert(count > 0 && count <= XK_DRIVERS);
+	wire->ends[side].count = count;
+	for (unsigned i = 0; i < count; i++) {
+		struct memory_port *port = memory_port_of(ports[i]);
+
+		wire->ends[side].lanes[i] = port;
+		port->wire = wire;
+		port->side = side;
+		port->lane = i;
+	}
+}
+
 int
-xk_memory_connect(struct xk_port *a, struct xk_port *b)
+xk_memory_connect_lanes(struct xk_port *const *a, unsigned a_count, struct xk_port *const *b, unsigned b_count,
+			enum xk_memory_spread spread)
 {
 	struct memory_wire *wire = calloc(1, sizeof(*wire));
 
 	if (wire == NULL)
 		return -ENOMEM;
-	xk_assert(memory_port_of(a)->wire == NULL && memory_port_of(b)->wire == NULL);
-	pthread_mutex_init(&wire->lock, NULL);
-	for (unsigned side = 0; side < 2; side++) {
-		struct memory_port *end = memory_port_of(side == 0 ? a : b);
-
-		wire->ends[side] = end;
-		end->wire = wire;
-		end->side = side;
-	}
+	xk_assert(memory_port_of(a[0])->wire == NULL && memory_port_of(b[0])->wire == NULL);
+	pthread_rwlock_init(&wire->lock, NULL);
+	wire->spread = spread;
+	memory_wire_join(wire, 0, a, a_count);
+	memory_wire_join(wire, 1, b, b_count);
 	return 0;
+}
+
+int
+xk_memory_connect(struct xk_port *a, struct xk_port *b)
+{
+	return xk_memory_connect_lanes(&a, 1, &b, 1, XK_MEMORY_BY_FLOW);
 }
 
 static unsigned

@@ -1,5 +1,8 @@
 /*
  * random.h - random numbers that are the same everywhere: xoshiro256** (Blackman and Vigna), seeded by splitmix64.
+ *
+ * The world's own: links draw their faults from it, hosts what xk_random gives them, which is most that is drawn in a
+ * long run. Protocols have xkernel/chance.h; another generator in either would change every run that a seed repeats.
  */
 #ifndef XK_SIM_RANDOM_H
 #define XK_SIM_RANDOM_H

@@ -47,7 +47,10 @@ uint64_t xk_sim_seed(const struct xk_sim *sim, const char *purpose);
 
 /* ---- time ---- */
 
-/* Runs the world until until_ns, or until nothing is left to happen; the clock is at until_ns then. */
+/*
+ * Runs the world until until_ns, or until nothing is left to happen; the clock is at until_ns then (at UINT64_MAX, which
+ * is for ever, it stays at what happened last). Not within a run, nor within act or boot that is called by one.
+ */
 void xk_sim_run(struct xk_sim *sim, uint64_t until_ns);
 
 /*
@@ -108,14 +111,19 @@ struct xk_sim_host_config {
 	struct xk_sim_costs costs;
 	/*
 	 * Makes the host's kernel, on xk_sim_platform(host) and with its ports (xk_sim_port_new), and starts it
-	 * (xk_kernel_start). The world stops and frees it when the host crashes. NULL: the host stays down.
+	 * (xk_kernel_start). The world stops and frees it when the host crashes. NULL: the host stays down, and boot has
+	 * freed what it has made. Called outside of steps it may wait (open a session); until it has returned the host
+	 * counts as down, and is not to be booted or crashed.
 	 */
 	struct xk_kernel *(*boot)(void *context, struct xk_sim_host *host);
 	void *context;
 	unsigned buffers; /* at most so many segments are out; 0: 65536 */
 };
 
-/* A host that is down. config is copied, its name too. NULL: no memory. */
+/*
+ * A host that is down. config is copied, its name too; no other host and no link may have that name, from which its
+ * random numbers are drawn. NULL: no memory.
+ */
 struct xk_sim_host *xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config);
 
 /*
@@ -146,7 +154,7 @@ struct xk_sim_host *xk_sim_next_host(struct xk_sim_host *host);
 
 /* For boot. */
 struct xk_platform *xk_sim_platform(struct xk_sim_host *host);
-/* The host's port for its n'th device (from 0). NULL: there is none, or no memory. */
+/* The host's port for its n'th device (from 0), which the kernel closes. NULL: there is none, it has it, or no memory. */
 struct xk_port *xk_sim_port_new(struct xk_sim_host *host, unsigned n);
 
 /* What a host has done since the world began, over all its boots. */
@@ -163,12 +171,12 @@ void xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_count
 
 /* ---- links ---- */
 
-/* config has passed sim_link_check, and is copied. NULL: no memory. */
+/* config has passed sim_link_check, and is copied; its faults are drawn from its name. NULL: no memory. */
 struct xk_sim_link *xk_sim_link_new(struct xk_sim *sim, const char *name, const struct sim_link_config *config);
 /* From now on link is as config says: faults begin or end. Its stations, and what is under way, stay. */
 void xk_sim_link_change(struct xk_sim_link *link, const struct sim_link_config *config);
 const struct sim_link_config *xk_sim_link_config(const struct xk_sim_link *link);
-/* Cuts the n'th device of host off its link, for what it sends and what it would receive, or joins it again. */
+/* Cuts the n'th device of host, which there is, off its link for what it sends and receives, or joins it again. */
 void xk_sim_cut(struct xk_sim_host *host, unsigned n, bool sends, bool receives);
 void xk_sim_link_counts(const struct xk_sim_link *link, struct sim_link_counts *counts);
 const char *xk_sim_link_name(const struct xk_sim_link *link);

@@ -10,11 +10,7 @@
 
 #include "platform/sim/world.h"
 
-enum {
-	TIMER_BRANCHES = 4,
-	TIMER_ROOT = 1,
-	TIMER_NEAR = 1, /* the place of whatever is in the calendar */
-};
+enum { TIMER_BRANCHES = 4, TIMER_ROOT = 1 };
 
 /* Both words in one comparison, without a branch. */
 static inline bool
@@ -139,7 +135,7 @@ calendar_add(struct sim_timers *timers, struct sim_timer *timer)
 
 	while (before != NULL && before->at_ns > timer->at_ns)
 		before = before->previous;
-	timer->place = TIMER_NEAR;
+	timer->place = SIM_NEAR;
 	timer->previous = before;
 	timer->next = before == NULL ? day->first : before->next;
 	*(timer->next == NULL ? &day->last : &timer->next->previous) = timer;
@@ -193,8 +189,7 @@ sim_timer_set(struct xk_sim *sim, struct sim_timer *timer, uint64_t at_ns)
 	sim_timer_cancel(sim, timer);
 	timer->at_ns = at_ns < sim->now_ns ? sim->now_ns : at_ns;
 	timer->order = timers->order++;
-	timer->is_near = (timer->at_ns >> SIM_DAY_BITS) - (sim->now_ns >> SIM_DAY_BITS) < SIM_DAYS;
-	if (!timer->is_near)
+	if ((timer->at_ns >> SIM_DAY_BITS) - (sim->now_ns >> SIM_DAY_BITS) >= SIM_DAYS)
 		return heap_add(timers, timer);
 	calendar_add(timers, timer);
 	return 0;
@@ -205,7 +200,7 @@ sim_timer_cancel(struct xk_sim *sim, struct sim_timer *timer)
 {
 	if (timer->place == 0)
 		return;
-	if (timer->is_near)
+	if (timer->place == SIM_NEAR)
 		calendar_remove(&sim->timers, timer);
 	else
 		heap_remove(&sim->timers, timer);

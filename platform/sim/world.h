@@ -26,10 +26,11 @@ enum { SIM_RECYCLES = true };
 struct sim_timer {
 	void (*fire)(struct sim_timer *timer);
 	uint64_t at_ns, order;
-	struct sim_timer *next, *previous; /* near: in a day of the calendar */
-	uint32_t place;                    /* 0: not set; far: in the heap, from 1 */
-	bool is_near;
+	struct sim_timer *next, *previous; /* in a day of the calendar */
+	uint32_t place;                    /* 0: not set; SIM_NEAR: in the calendar; otherwise in the heap */
 };
+
+#define SIM_NEAR UINT32_MAX
 
 /* Timers of one while, in order. */
 struct sim_day {
@@ -99,7 +100,6 @@ struct sim_thread {
 	struct sim_thread *next;     /* in the host's ready queue */
 	struct sim_thread *all_next; /* of the host */
 	struct sim_timer alarm;      /* ends its wait */
-	struct xk_token *token;      /* what it waits for */
 	uint64_t owed_ns;            /* of the processor, before it goes on */
 	uint64_t switches;
 	bool driver, detached, waiting, ended;
@@ -159,7 +159,6 @@ struct sim_device {
 
 struct xk_sim_link {
 	struct xk_sim_link *next;
-	struct xk_sim *sim;
 	char *name;
 	struct sim_link_config config;
 	struct sim_link *model;

@@ -15,9 +15,9 @@ What stands on a line of its own before a fenced block says what is checked of i
 
 Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md and docs/tutorial.md as
 if the steps of the first had been taken. Besides, links lead to files and headings, paths in backquotes are there,
-docs/measuring.md and docs/simulator.md name every option and every JSON key of the programs they are about, and
-docs/simulator.md and docs/links.md every setting of hosts and links. Where numbers vary, only the form is compared: what
-is written there is to be pasted from a run. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of the programs they are about, the first and
+last every JSON key, and docs/simulator.md and docs/links.md every setting of hosts and links. Where numbers vary, only
+the form is compared: what is written there is to be pasted from a run. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
 import json
 import os
@@ -30,6 +30,8 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
+# Of xk run, what is for a host on a real link alone.
+HOST_OPTIONS = {"--mode", "--driver", "--threads", "--cores", "--end"}
 # A file of the example and what it is in the reader's tree; a program of the reader's and what it is in the build.
 EXAMPLE_FILES = {
     "protocols/asp.c": "docs/examples/asp.c",
@@ -299,8 +301,10 @@ def check_tables(directory):
     for program in ("udptest", "xk bench echo"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
     check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
+    for program in ("xk doctor", "xk run", "icmptest"):
+        check_names("docs/hosts.md", f"option of {program}", options_of(directory, program) - {"--help"})
     path = "docs/simulator.md"
-    check_names(path, "option of xk run", options_of(directory, "xk run"))
+    check_names(path, "option of xk run", options_of(directory, "xk run") - HOST_OPTIONS)
     found = keys_of(directory, "build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet --json -")
     check_names(path, "JSON key", {name for name in found if "." not in name} - {"client", "server", "cable"})
     costs = set(re.findall(r"^\tCOST\((\w+),", read("platform/sim/sim.h"), flags=re.M))

@@ -5,8 +5,9 @@
  * that calls it with inputs of its own making (test_fuzz.c, test_fuzz_graph.c). What must hold and does not ends the
  * process with a message.
  *
- * An input of fuzz_frames is a script: one byte that chooses the graph's policies (enum fuzz_policy), then records. A
- * record begins with a byte that says what happens (enum fuzz_record; its upper four bits are an argument).
+ * An input of fuzz_frames and fuzz_hosts is a script: one byte that chooses (the lowest bits the graph's policies, enum
+ * fuzz_policy), then records. A record begins with a byte that says what happens (enum fuzz_record; its upper four bits
+ * are an argument).
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -71,9 +72,16 @@ enum {
 #define FUZZ_LINK UINT64_C(0x020000000001)
 #define FUZZ_PEER_LINK UINT64_C(0x020000000010)
 #define FUZZ_PEER_HOST UINT32_C(0x0a4d0010)
+#define FUZZ_BEHIND UINT32_C(0x0a4e0010) /* hosts of the other network, where a graph has two */
 
-/* Sets right the checksums of a frame that holds a whole UDP datagram (udp false: the IP header's alone). */
-void fuzz_fix_checksums(uint8_t *frame, size_t len, bool udp);
+/*
+ * Sets right the checksums of a frame that holds a whole datagram of a protocol that has one (whole false: the IP
+ * header's alone).
+ */
+void fuzz_fix_checksums(uint8_t *frame, size_t len, bool whole);
+
+/* The sum of a UDP datagram of len bytes at p and its pseudo-header; ip: the IP header. */
+uint64_t fuzz_udp_sum(const uint8_t *ip, const uint8_t *p, size_t len);
 
 /* Writes a script of at most max bytes: traffic as peers would send it, with faults. Returns its length. */
 size_t fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed);
@@ -89,5 +97,14 @@ size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t see
  * XK_TEST_LONG=1: 8 times as many. False: one failed.
  */
 bool fuzz_runs(unsigned runs, size_t max, size_t (*make)(uint8_t *input, size_t max, uint64_t seed));
+
+/*
+ * Calls LLVMFuzzerTestOneInput with every file of tests/fuzz/corpus/NAME, in a child, and prints which one fails (or that
+ * there is none). XK_FUZZ_INPUT=FILE in the environment: with that file alone, in this process. False: one failed.
+ */
+bool fuzz_corpus(const char *name);
+
+/* For `make` of fuzz_runs: writes a file of that corpus, some of its bytes changed or gone. Returns its length. */
+size_t fuzz_corpus_damaged(const char *name, uint8_t *input, size_t max, uint64_t seed);
 
 #endif

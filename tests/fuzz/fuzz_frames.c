@@ -200,41 +200,9 @@ frames_begin(struct frames *f, unsigned policies)
 		f->slots[i].f = f;
 }
 
-/* ---- checksums and frames that were sent ---- */
+/* ---- frames that were sent ---- */
 
 enum { ETH_LEN = 14, IP_LEN = 20, UDP_LEN = 8, ARP_LEN = 28 };
-
-/* The sum of a UDP datagram of len bytes at p and its pseudo-header; ip: the IP header. */
-static uint64_t
-frames_udp_sum(const uint8_t *ip, const uint8_t *p, size_t len)
-{
-	uint8_t pseudo[12];
-
-	memcpy(pseudo, ip + 12, 8);
-	pseudo[8] = 0;
-	pseudo[9] = ip[9];
-	xk_put16(pseudo + 10, (uint16_t)len);
-	return xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), p, len);
-}
-
-void
-fuzz_fix_checksums(uint8_t *frame, size_t len, bool udp)
-{
-	uint8_t *ip = frame + ETH_LEN, *p = ip + IP_LEN;
-	size_t length;
-
-	if (len < ETH_LEN + IP_LEN || xk_get16(frame + 12) != 0x0800)
-		return;
-	xk_put16(ip + 10, 0);
-	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, IP_LEN)));
-	if (!udp || len < ETH_LEN + IP_LEN + UDP_LEN)
-		return;
-	length = xk_get16(p + 4);
-	if (length < UDP_LEN || length > len - ETH_LEN - IP_LEN)
-		return;
-	xk_put16(p + 6, 0);
-	xk_checksum_store(p + 6, xk_checksum_finish(frames_udp_sum(ip, p, length)));
-}
 
 static void
 frames_check_ip(const uint8_t *p, size_t len)
@@ -253,7 +221,7 @@ frames_check_ip(const uint8_t *p, size_t len)
 	}
 	len -= IP_LEN;
 	FUZZ_CHECK(len >= UDP_LEN && xk_get16(p + IP_LEN + 4) == len && xk_get16(p + IP_LEN + 6) != 0);
-	FUZZ_CHECK(xk_sum_fold(frames_udp_sum(p, p + IP_LEN, len)) == 0xffff);
+	FUZZ_CHECK(xk_sum_fold(fuzz_udp_sum(p, p + IP_LEN, len)) == 0xffff);
 }
 
 static void

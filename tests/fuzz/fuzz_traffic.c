@@ -1,10 +1,10 @@
 /*
- * fuzz_traffic.c - scripts for fuzz_frames: what peers send (ARP, datagrams, fragments in any order), what uppers do,
- * and the faults of both.
+ * fuzz_traffic.c - scripts for fuzz_frames and fuzz_hosts: what peers send (ARP, datagrams, fragments in any order), what
+ * uppers do, and the faults of both.
  */
 #include <string.h>
 
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_payload.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 
@@ -113,6 +113,15 @@ put_arp(struct traffic *t)
 	put_frame(t, frame, chance(t, 3) ? sizeof(frame) : 42);
 }
 
+/* The host, mostly; or everybody, or somebody whom a router has behind it. */
+static uint32_t
+draw_destination(struct traffic *t)
+{
+	if (!chance(t, 12))
+		return FUZZ_HOST;
+	return chance(t, 2) ? FUZZ_HOST | 0xff : FUZZ_BEHIND + draw(t, FUZZ_PEERS);
+}
+
 /* The fragment [start, end) of a datagram's payload. */
 struct piece {
 	size_t start, end;
@@ -139,10 +148,10 @@ put_piece(struct traffic *t, const struct datagram *d, struct piece piece)
 	xk_put16(p + 2, (uint16_t)(20 + len));
 	xk_put16(p + 4, (uint16_t)d->id);
 	xk_put16(p + 6, (uint16_t)(piece.start / 8 | (piece.more ? 0x2000 : 0)));
-	p[8] = 64;
+	p[8] = chance(t, 24) ? 1 : 64;
 	p[9] = 17;
 	xk_put32(p + 12, FUZZ_PEER_HOST + d->peer);
-	xk_put32(p + 16, chance(t, 24) ? FUZZ_HOST | 0xff : FUZZ_HOST);
+	xk_put32(p + 16, draw_destination(t));
 	memcpy(p + 20, d->payload + piece.start, len);
 	memset(p + 20 + len, 0, padding);
 	put_frame(t, frame, 14 + 20 + len + padding);
@@ -280,6 +289,25 @@ put_flood(struct traffic *t)
 	}
 }
 
+/* A datagram of another protocol than the server's. */
+static void
+put_payload(struct traffic *t)
+{
+	uint8_t frame[14 + 20 + FUZZ_PAYLOAD_MAX] = { 0 }, *p = frame + 14, number;
+	unsigned peer = draw(t, FUZZ_PEERS);
+	size_t len = 20 + fuzz_payload_make(p + 20, peer, &t->random, &number);
+
+	store_eth(frame, FUZZ_LINK, peer, 0x0800);
+	p[0] = 0x45;
+	xk_put16(p + 2, (uint16_t)len);
+	xk_put16(p + 4, (uint16_t)draw(t, 4));
+	p[8] = 64;
+	p[9] = number;
+	xk_put32(p + 12, FUZZ_PEER_HOST + peer);
+	xk_put32(p + 16, draw_destination(t));
+	put_frame(t, frame, 14 + len);
+}
+
 static void
 put_station(struct traffic *t)
 {
@@ -338,7 +366,7 @@ put_strangers(struct traffic *t)
 static void
 put_something(struct traffic *t)
 {
-	switch (draw(t, 18)) {
+	switch (draw(t, 22)) {
 	case 0:
 	case 1:
 	case 2:
@@ -368,6 +396,12 @@ put_something(struct traffic *t)
 	case 14:
 		put_strangers(t);
 		break;
+	case 15:
+	case 16:
+	case 17:
+	case 18:
+		put_payload(t);
+		break;
 	default:
 		put_upper(t);
 	}
@@ -381,7 +415,7 @@ fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed)
 
 	if (max == 0)
 		return 0;
-	script[t.len++] = (uint8_t)draw(&t, FUZZ_POLICIES);
+	script[t.len++] = (uint8_t)draw(&t, 256);
 	while (count-- > 0)
 		put_something(&t);
 	return t.len;

@@ -1,14 +1,17 @@
 #!/bin/sh
-# run.sh SECONDS - libFuzzer for so long, on frames and then on graph files, with clang 14 if it is there.
-# From the checkout's root. What it has learned stays in build/fuzz/corpus; an input that breaks something, in build/fuzz.
+# run.sh [SECONDS [TARGET...]] - libFuzzer for so long (60) on each target, or on those that are named, with clang 14 if it
+# is there. From the checkout's root. What it learns stays in build/fuzz/corpus; an input that breaks something, in
+# build/fuzz. It begins with the corpus of the tree, tests/fuzz/corpus.
 set -eu
 export LC_ALL=C
 
+all='frames hosts headers graph net settings'
 seconds=${1:-60}
+[ $# -eq 0 ] || shift
 directory=build/fuzz
 
 if ! command -v clang-14 >/dev/null; then
-	echo "fuzz: clang-14 is not here; the seeded runs of tests/fuzz are all there is"
+	echo "SKIPPED: clang-14 is not here; the corpus and the seeded runs of tests/fuzz are all there is"
 	exit 0
 fi
 
@@ -16,24 +19,40 @@ if [ ! -f "$directory/build.ninja" ]; then
 	CC=clang-14 CFLAGS='-fsanitize=fuzzer-no-link -fno-sanitize-recover=undefined' meson setup "$directory" \
 		-Dbuildtype=debugoptimized -Dxk_debug=true -Db_sanitize=address,undefined -Db_lundef=false -Ddpdk=disabled
 fi
-ninja -C "$directory" tests/fuzz_frames tests/fuzz_graph
 
 # The sanitizers do not find room for their shadow where addresses are very random.
 fixed_addresses=
 ! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
 
-# fuzz NAME OPTION...: a run of half the time; on failure, how to see it again.
+# options TARGET: what it needs besides.
+options() {
+	case "$1" in
+	frames | hosts) echo "-max_len=16384" ;;
+	headers) echo "-max_len=1024" ;;
+	graph | net) echo "-max_len=3000 -dict=tests/fuzz/graph.dict" ;;
+	settings) echo "-max_len=512 -dict=tests/fuzz/settings.dict" ;;
+	*)
+		echo "fuzz: there is no target $1, only: $all" >&2
+		return 1
+		;;
+	esac
+}
+
+# fuzz TARGET: on failure, how to see it again.
 fuzz() {
-	name=$1
-	shift
-	mkdir -p "$directory/corpus/$name"
-	$fixed_addresses nice -n 10 "$directory/tests/fuzz_$name" -max_total_time=$((seconds / 2 + 1)) -print_final_stats=1 \
-		-timeout=60 -artifact_prefix="$directory/$name-" "$directory/corpus/$name" "$@" && return 0
-	echo "fuzz: to see it again: $directory/tests/fuzz_$name $directory/$name-..." >&2
+	more=$(options "$1")
+	ninja -C "$directory" "tests/fuzz_$1"
+	mkdir -p "$directory/corpus/$1"
+	# shellcheck disable=SC2086 # lists of words
+	$fixed_addresses nice -n 10 "$directory/tests/fuzz_$1" -max_total_time="$seconds" -print_final_stats=1 -timeout=60 \
+		-rss_limit_mb=4096 -artifact_prefix="$directory/$1-" $more "$directory/corpus/$1" "tests/fuzz/corpus/$1" \
+		</dev/null && return 0
+	echo "fuzz: to see it again: $directory/tests/fuzz_$1 $directory/$1-..." >&2
 	return 1
 }
 
-mkdir -p "$directory/corpus/graph"
-cp graphs/*.dot "$directory/corpus/graph"
-fuzz frames -max_len=16384
-fuzz graph -max_len=3000 -dict=tests/fuzz/graph.dict
+# shellcheck disable=SC2086 # a list of words
+[ $# -gt 0 ] || set -- $all
+for target; do
+	fuzz "$target"
+done

@@ -566,6 +566,37 @@ TEST(every_allocation_of_a_host_may_fail_once)
 	xk_memory_platform_free(platform);
 }
 
+/* A stranger's call, for which there is no memory; when there is, he is answered. */
+TEST(every_allocation_of_a_call_may_fail_once)
+{
+	/* from port 0x2345 to port 7, of 30 bytes: a CALL of the end with the identifier 1 */
+	static const uint8_t call[30] = { 0x23, 0x45, 0, 7, 0, 30, 0xdc, 0x93, 0, 1, [21] = 1 };
+	struct xk_participants anybody = { .remote.depth = 0 };
+	unsigned steps = 0;
+
+	xk_participant_push(&anybody.local, 7);
+	for (bool failed = true; failed && steps < 50; steps++) {
+		struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16;"
+					      "ip: vnet; stopwait: ip#253; user: stopwait");
+
+		CHECK_EQ(rig_open_enable(r, anybody), 0);
+		allocation_failed = false;
+		allocations_left = steps;
+		attack(r, (struct piece){ .source = PEER, .len = sizeof(call), .protocol = 253, .data = call });
+		allocations_left = UINT_MAX;
+		failed = allocation_failed;
+		/* one that was heard may be without an answer: he calls again */
+		CHECK(rig_drops(r) + rig_counter_of(r, "stopwait", "called") > 0);
+		CHECK(failed || rig_sent(r) == 1);
+		rig_forget(r);
+		attack(r, (struct piece){ .source = PEER, .len = sizeof(call), .protocol = 253, .data = call });
+		CHECK_EQ(rig_sent(r), 1);
+		rig_forget(r);
+		rig_free(r);
+	}
+	CHECK(steps > 2 && steps < 50);
+}
+
 /* The same with buffers: n can be had while the three fragments are carried and their echo is sent. */
 TEST(every_buffer_may_be_missing)
 {

@@ -2,6 +2,11 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
+TEST(the_corpus_breaks_nothing)
+{
+	CHECK(fuzz_corpus("frames"));
+}
+
 TEST(seeded_traffic_breaks_nothing)
 {
 	CHECK(fuzz_runs(1500, FUZZ_SCRIPT_MAX, fuzz_traffic_make));

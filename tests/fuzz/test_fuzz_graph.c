@@ -87,6 +87,11 @@ make_graph(uint8_t *text, size_t max, uint64_t seed)
 	return len;
 }
 
+TEST(the_corpus_breaks_nothing)
+{
+	CHECK(fuzz_corpus("graph"));
+}
+
 TEST(damaged_graphs_break_nothing)
 {
 	CHECK(fuzz_runs(3000, GRAPH_MAX, make_graph));

@@ -293,7 +293,7 @@ TEST(many_errors_are_counted_and_not_kept)
 	char *text = repeated("digraph g {", "a:p; ", 150, "}"), *said;
 	struct xk_graph *graph = read_text(text, &errors);
 
-	said = types_errors_text(&errors);
+	said = errors_text(&errors);
 	CHECK_EQ(errors.count, 100);
 	CHECK(strstr(said, "and 50 more\n") != NULL);
 	free(said);

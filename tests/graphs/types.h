@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "graphs/graph.h"
+#include "tests/graphs/errors.h"
 #include "tests/test.h"
 
 struct types_node {
@@ -83,20 +84,6 @@ static const struct xk_protocol_type *const types[] = {
 /* The graph below udp, in one line. */
 #define TYPES_LOWER "udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
 
-/* Errors as one text, a line each. Free it. */
-static inline char *
-types_errors_text(const struct xk_graph_errors *errors)
-{
-	char *text = NULL;
-	size_t len = 0;
-	FILE *stream = open_memstream(&text, &len);
-
-	REQUIRE(stream != NULL);
-	xk_graph_errors_print(errors, stream);
-	fclose(stream);
-	return text;
-}
-
 /* Reads and checks text as the file "g". NULL: refused. */
 static inline struct xk_graph *
 types_load(const char *text, size_t size, struct xk_graph_errors *errors)
@@ -135,7 +122,7 @@ types_refuse(const char *text, const char *expected)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = types_load(text, strlen(text), &errors);
-	char *said = types_errors_text(&errors);
+	char *said = errors_text(&errors);
 
 	CHECK(graph == NULL);
 	CHECK_STR(said, expected);
@@ -150,7 +137,7 @@ types_refuse_with(const char *text, const char *part)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = types_load(text, strlen(text), &errors);
-	char *said = types_errors_text(&errors);
+	char *said = errors_text(&errors);
 
 	CHECK(graph == NULL);
 	if (strstr(said, part) == NULL)

@@ -337,6 +337,93 @@ TEST(arp_asks_only_for_neighbours)
 	rig_free(r);
 }
 
+/* ---- hosts that are followed ---- */
+
+struct following {
+	struct xk_arp_follower follower;
+	struct xk_protocol *arp;
+	uint32_t host;
+	uint64_t link;
+	bool asks;
+	int status;
+};
+
+/* The user's protocol is not looked at: it is where the test counts. */
+static void
+count_change(const struct xk_arp_follower *follower, uint32_t host)
+{
+	CHECK_EQ(host, PEER_NUMBER);
+	++*(unsigned *)(void *)follower->protocol;
+}
+
+static void
+follow(void *argument)
+{
+	struct following *f = argument;
+
+	f->status = f->asks ? xk_arp_ask(f->arp, f->host, f->link) : xk_arp_follow(f->arp, f->host, &f->link);
+}
+
+static void
+follow_as(struct rig *r, struct following *f, bool asks, uint64_t link, int status)
+{
+	f->asks = asks;
+	f->link = link;
+	CHECK(rig_do(r, follow, f)); /* never waits */
+	CHECK_EQ(f->status, status);
+}
+
+TEST(arp_tells_of_changes_who_follows)
+{
+	struct rig *r = arp_rig("arp.age=10s");
+	unsigned told = 0;
+	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
+			       .arp = rig_protocol(r, "arp"),
+			       .host = PEER_NUMBER };
+
+	CHECK_EQ(xk_control_protocol(f.arp, XK_ARP_SET_FOLLOWER, &f.follower, sizeof(f.follower)), 0);
+	follow_as(r, &f, false, 0, -ENOENT);
+	rig_expect_nothing_sent(r);
+	follow_as(r, &f, true, 0, -EINPROGRESS);
+	rig_expect_sent(r, MY_REQUEST);
+	follow_as(r, &f, true, 0, -EINPROGRESS); /* once for both */
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(told, 1);
+	follow_as(r, &f, false, 0, 0);
+	CHECK_EQ(f.link, PEER_LINK);
+	follow_as(r, &f, true, PEER_LINK, 0);
+	rig_inject(r, PEER_REPLY); /* nothing new */
+	CHECK_EQ(told, 1);
+	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS); /* it goes to a wrong one */
+	rig_advance_ms(r, 1);
+	CHECK_EQ(told, 2);
+	follow_as(r, &f, false, PEER_LINK, 0);
+	rig_advance_ms(r, 10001);
+	CHECK_EQ(told, 3);
+	rig_advance_ms(r, 10001);
+	CHECK_EQ(told, 3);
+	rig_expect_nothing_sent(r);
+	f.host = 0x0b000001;
+	follow_as(r, &f, true, 0, -EHOSTUNREACH);
+	rig_free(r);
+}
+
+TEST(arp_follows_nobody_for_whom_there_is_no_room)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
+	struct following f = { .arp = rig_protocol(r, "arp"), .host = PEER_NUMBER };
+
+	CHECK(!rig_do(r, ask, &asking));
+	follow_as(r, &f, true, 0, -ENOBUFS);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
+	follow_as(r, &f, true, 0, -EINPROGRESS);
+	rig_inject(r, PEER_REPLY); /* and nobody wants to be told */
+	follow_as(r, &f, true, PEER_LINK, 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
 /* ---- a full table ---- */
 
 static void
@@ -425,7 +512,7 @@ TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 	rig_expect_sent(r, MY_REQUEST);
 	rig_expect_nothing_sent(r);
 	CHECK(rig_do(r, output_one, &outputs));
-	CHECK_EQ(outputs.status, -ENOBUFS);
+	CHECK_EQ(outputs.status, 0); /* the oldest goes */
 	CHECK_EQ(rig_counter(r, "queue_full"), 1);
 	CHECK_EQ(outputs.sent, 0);
 	rig_inject(r, PEER_REPLY);
@@ -514,6 +601,8 @@ TEST(arp_refuses_control_with_too_small_a_buffer)
 
 	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_ADDRESS, &packet, sizeof(packet)), -EMSGSIZE);
 	CHECK_EQ(xk_control_protocol(arp, XK_ARP_RESOLVE, &packet, sizeof(packet)), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(arp, XK_ARP_FOLLOW, &packet, sizeof(packet)), -EMSGSIZE);
+	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_FOLLOWER, &packet, sizeof(packet)), -EMSGSIZE);
 	CHECK_EQ(xk_control_protocol(arp, XK_ARP_LOOKUP, &packet, sizeof(packet)), -EMSGSIZE);
 	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_ADDRESS, &nowhere, sizeof(nowhere)), -EINVAL);
 	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));

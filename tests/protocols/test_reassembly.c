@@ -3,6 +3,7 @@
 
 #include "platform/sim/memory.h"
 #include "protocols/ip_reassembly.h"
+#include "tests/random.h"
 #include "tests/test.h"
 
 enum { HOST = 0x0a4d0001, PEER = 0x0a4d0002 };
@@ -471,15 +472,6 @@ TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
 }
 
 /* ---- random fragmentations ---- */
-
-static uint64_t
-next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
 
 struct part {
 	uint32_t start, end;

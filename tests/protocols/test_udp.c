@@ -6,6 +6,7 @@
 #include "protocols/ip.h"
 #include "protocols/udp.h"
 #include "protocols/vnet.h"
+#include "tests/random.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
@@ -523,11 +524,7 @@ check_flipped_bits(struct rig *r)
 	uint8_t bytes[64];
 	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
 
-	for (size_t bit = 0; bit < len * 8; bit++) {
-		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		rig_inject_bytes(r, bytes, len);
-		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-	}
+	rig_inject_flips(r, bytes, len, len * 8);
 	rig_expect_nothing_delivered(r);
 }
 
@@ -558,15 +555,6 @@ TEST(a_checksum_of_zero_is_none)
 }
 
 /* ---- anything at all, through everything below ---- */
-
-static uint64_t
-next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
 
 static void
 inject_random(struct rig *r, uint64_t *state)

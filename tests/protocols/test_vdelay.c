@@ -1,10 +1,6 @@
 /* test_vdelay.c - what vdelay delays, on a virtual clock; then, with threads, that every message ends somewhere. */
-#include <stdlib.h>
-#include <time.h>
-
-#include "platform/sim/memory.h"
+#include "tests/protocols/threads.h"
 #include "tests/rig.h"
-#include "xkernel/upi.h"
 
 static const struct xk_participants nobody = { .remote.depth = 0 };
 
@@ -261,123 +257,24 @@ TEST(vdelay_obeys_order_of_sessions)
 
 /* ---- a kernel with threads: echo -> vdelay -> vdrop -> eth -> port ---- */
 
-enum { THREADS_PEERS = 8, THREADS_FRAMES = 4000, THREADS_AHEAD = 500, THREADS_NAPS = 60000 };
+enum { PEERS = 8, FRAMES = 4000, AHEAD = 500 };
 
-struct echo {
-	struct xk_protocol protocol;
-	_Atomic unsigned delivered;
-};
-
-static void
-echo_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	atomic_fetch_add(&xk_container_of(self, struct echo, protocol)->delivered, 1);
-	xk_push(lls, m);
-}
-
-static const struct xk_protocol_ops echo_ops = { .demux = echo_demux };
-
-static const struct xk_protocol_type echo_type = {
-	.name = "ip",
-	.help = "Sends back what it is sent.",
-	.ops = &echo_ops,
-	.size = sizeof(struct echo),
-	.offers = XK_ASYNC,
-};
-
-struct threads {
-	struct xk_platform *platform;
-	struct xk_kernel *kernel;
-	struct xk_port *port;
+struct delays {
+	struct threads threads;
 	struct xk_protocol *eth, *vdrop, *vdelay;
-	struct echo *echo;
-	unsigned taken;
 };
 
-static struct xk_protocol *
-threads_add(struct threads *t, const struct xk_protocol_type *type, struct xk_protocol *lower)
-{
-	struct xk_protocol *p = xk_kernel_add_protocol(t->kernel, type, type->name);
-
-	REQUIRE(p != NULL);
-	p->session_max = 3; /* sessions come and go */
-	if (lower != NULL)
-		REQUIRE(xk_kernel_add_edge(t->kernel, p, lower, "") != NULL);
-	return p;
-}
-
 static void
-threads_set(struct xk_protocol *p, const char *name, const char *value)
+delays_inject(struct threads *t, unsigned i)
 {
-	const struct xk_setting *setting = p->type->settings;
-	char why[64];
-
-	while (strcmp(setting->name, name) != 0)
-		setting++;
-	REQUIRE(xk_setting_parse(setting, value, p, why, sizeof(why)) == 0);
-}
-
-static void
-threads_begin(struct threads *t, enum xk_mode mode, const char *delay)
-{
-	struct xk_kernel_config config = {
-		.name = "threads", .mode = mode, .threads = 3, .core = -1, .driver = XK_DRIVER_INTERRUPT
-	};
-	struct xk_participants anybody = nobody;
-	struct xk_protocol *failed, *port;
-
-	memset(t, 0, sizeof(*t));
-	t->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	t->kernel = xk_kernel_new(&config);
-	t->port = xk_memory_port_new(t->platform, "port", 0x020000000001, 1500);
-	REQUIRE(t->kernel != NULL && t->port != NULL);
-	xk_kernel_add_port(t->kernel, t->port);
-	port = threads_add(t, xk_protocol_type_find("port"), NULL);
-	t->eth = threads_add(t, xk_protocol_type_find("eth"), port);
-	t->vdrop = threads_add(t, xk_protocol_type_find("vdrop"), t->eth);
-	t->vdelay = threads_add(t, xk_protocol_type_find("vdelay"), t->vdrop);
-	t->echo = xk_container_of(threads_add(t, &echo_type, t->vdelay), struct echo, protocol);
-	threads_set(t->vdrop, "loss", "5%");
-	threads_set(t->vdrop, "duplicate", "10%");
-	threads_set(t->vdrop, "reorder", "20%");
-	threads_set(t->vdrop, "corrupt", "10%");
-	threads_set(t->vdrop, "reorder_time", "200us");
-	threads_set(t->vdelay, "up", delay);
-	threads_set(t->vdelay, "down", delay);
-	threads_set(t->vdelay, "jitter", "100us");
-	REQUIRE(xk_kernel_init(t->kernel, &failed) == 0);
-	CHECK_EQ(xk_open_enable(&t->echo->protocol, &t->echo->protocol, t->vdelay, &anybody), 0);
-	REQUIRE(xk_kernel_start(t->kernel) == 0);
-}
-
-static void
-threads_end(struct threads *t)
-{
-	xk_kernel_free(t->kernel);
-	CHECK_EQ(t->platform->ops->buffers_out(t->platform), 0);
-	xk_memory_platform_free(t->platform);
-}
-
-static void
-threads_take(struct threads *t)
-{
-	struct xk_msg *m;
-
-	for (; (m = xk_memory_take(t->port)) != NULL; t->taken++)
-		xk_msg_free(m);
-}
-
-static void
-threads_inject(struct threads *t, unsigned i)
-{
-	uint8_t peer = (uint8_t)(0x10 + i * 7 % THREADS_PEERS);
+	uint8_t peer = (uint8_t)(0x10 + i * 7 % PEERS);
 	uint8_t frame[60] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, peer, 8, 0, 'm' };
 
 	CHECK(xk_memory_inject(t->port, xk_msg_from(t->platform, frame, sizeof(frame))));
 }
 
 static unsigned
-threads_drops(const struct xk_protocol *p)
+drops_of(const struct xk_protocol *p)
 {
 	unsigned drops = 0;
 
@@ -391,62 +288,81 @@ threads_drops(const struct xk_protocol *p)
  * or what goes down, so both are one sum.
  */
 static bool
-threads_has_ended(struct threads *t)
+delays_have_ended(struct threads *t)
 {
-	unsigned in = (unsigned)atomic_load(&t->port->frames_in), echoed = atomic_load(&t->echo->delivered);
-	unsigned copies = (unsigned)atomic_load(&t->vdrop->counters[0]);
-	unsigned ended = threads_drops(t->eth) + threads_drops(t->vdrop) + threads_drops(t->vdelay);
+	struct delays *d = xk_container_of(t, struct delays, threads);
+	unsigned in = threads_frames_in(t), echoed = atomic_load(&t->echo->delivered);
+	unsigned copies = (unsigned)atomic_load(&d->vdrop->counters[0]);
+	unsigned ended = drops_of(d->eth) + drops_of(d->vdrop) + drops_of(d->vdelay);
 
-	return in == THREADS_FRAMES && echoed > 0 && in + copies == t->taken + ended;
+	return in == FRAMES && echoed > 0 && in + copies == t->taken + ended;
 }
 
 static void
-threads_run(enum xk_mode mode)
+delays_set(struct delays *d, const char *delay)
 {
-	static const struct timespec nap = { 0, 1000000 };
-	struct threads t;
-	unsigned naps = 0; /* a bound for what hangs, not for what is slow */
+	threads_set(d->vdrop, "loss", "5%");
+	threads_set(d->vdrop, "duplicate", "10%");
+	threads_set(d->vdrop, "reorder", "20%");
+	threads_set(d->vdrop, "corrupt", "10%");
+	threads_set(d->vdrop, "reorder_time", "200us");
+	threads_set(d->vdelay, "up", delay);
+	threads_set(d->vdelay, "down", delay);
+	threads_set(d->vdelay, "jitter", "100us");
+}
 
-	threads_begin(&t, mode, "100us");
-	for (unsigned i = 0; i < THREADS_FRAMES; i++) {
-		threads_inject(&t, i);
-		threads_take(&t);
-		while (i >= THREADS_AHEAD + atomic_load(&t.port->frames_in) && naps++ < THREADS_NAPS)
-			nanosleep(&nap, NULL);
-	}
-	while (!threads_has_ended(&t) && naps++ < THREADS_NAPS) {
-		nanosleep(&nap, NULL);
-		threads_take(&t);
-	}
-	CHECK(threads_has_ended(&t));
-	xk_kernel_stop(t.kernel);
-	CHECK(threads_has_ended(&t));
-	CHECK(atomic_load(&t.vdrop->counters[1]) > 0 && atomic_load(&t.vdelay->counters[0]) > 0);
-	threads_end(&t);
+static void
+delays_begin(struct delays *d, enum xk_mode mode, const char *delay)
+{
+	*d = (struct delays){ .threads = { .frames = FRAMES, .ahead = AHEAD } };
+	d->threads.inject = delays_inject;
+	d->threads.is_done = delays_have_ended;
+	threads_begin(&d->threads, mode);
+	d->eth = threads_add_type(&d->threads, "eth", "port", NULL);
+	d->vdrop = threads_add_type(&d->threads, "vdrop", "eth", NULL);
+	d->vdelay = threads_add_type(&d->threads, "vdelay", "vdrop", NULL);
+	threads_add_echo(&d->threads, "vdelay");
+	for (struct xk_protocol *p = xk_kernel_first(d->threads.kernel); p != NULL; p = p->next)
+		p->session_max = 3; /* sessions come and go */
+	delays_set(d, delay);
+	threads_start(&d->threads, d->vdelay);
+}
+
+static void
+check_delays(enum xk_mode mode)
+{
+	struct delays d;
+
+	delays_begin(&d, mode, "100us");
+	threads_feed(&d.threads);
+	xk_kernel_stop(d.threads.kernel);
+	CHECK(delays_have_ended(&d.threads));
+	CHECK(atomic_load(&d.vdrop->counters[1]) > 0 && atomic_load(&d.vdelay->counters[0]) > 0);
+	threads_end(&d.threads);
 }
 
 TEST(every_message_ends_under_threads_in_regular_mode)
 {
-	threads_run(XK_REGULAR);
+	check_delays(XK_REGULAR);
 }
 
 TEST(every_message_ends_under_threads_in_ipp_mode)
 {
-	threads_run(XK_IPP);
+	check_delays(XK_IPP);
 }
 
 /* A host that stops with messages on their way gives them and their sessions back. */
 TEST(vdelay_gives_back_what_still_waits_at_the_end)
 {
 	static const struct timespec nap = { 0, 1000000 };
-	struct threads t;
+	struct delays d;
 
-	threads_begin(&t, XK_IPP, "60s");
+	delays_begin(&d, XK_IPP, "60s");
 	for (unsigned i = 0; i < 100; i++)
-		threads_inject(&t, i);
-	for (unsigned naps = 0; atomic_load(&t.vdelay->counters[0]) < 50 && naps < THREADS_NAPS; naps++)
+		delays_inject(&d.threads, i);
+	for (unsigned naps = 0; atomic_load(&d.vdelay->counters[0]) < 50 && naps < THREADS_NAPS; naps++)
 		nanosleep(&nap, NULL);
-	CHECK(atomic_load(&t.vdelay->counters[0]) >= 50);
-	CHECK_EQ(atomic_load(&t.echo->delivered), 0);
-	threads_end(&t);
+	CHECK(atomic_load(&d.vdelay->counters[0]) >= 50);
+	CHECK_EQ(atomic_load(&d.threads.echo->delivered), 0);
+	threads_end(&d.threads);
 }

@@ -1,8 +1,6 @@
 /* test_vnet.c - vnet over real arp, eth and port, below a fake user of type ip; this host is 10.77.0.2/24. */
 #include <errno.h>
-#include <time.h>
 
-#include "platform/sim/memory.h"
 #include "protocols/vnet.h"
 #include "tests/rig.h"
 
@@ -116,7 +114,8 @@ TEST(vnet_without_an_enable_takes_nothing)
 	rig_free(r);
 }
 
-TEST(vnet_opens_the_session_that_a_frame_has_caused)
+/* What came from there is answered there, whatever ARP says; what is opened goes where ARP says. */
+TEST(vnet_opens_beside_the_session_that_a_frame_has_caused)
 {
 	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s;
@@ -127,10 +126,14 @@ TEST(vnet_opens_the_session_that_a_frame_has_caused)
 	rig_forget(r);
 	CHECK_EQ(xk_control(rig_announced(r), XK_GET_PEER_HOST, &host, sizeof(host)), -ENOTSUP);
 	s = open_to_peer(r);
-	CHECK(s == rig_announced(r));
+	CHECK(s != rig_announced(r));
 	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &host, sizeof(host)), sizeof(host));
 	CHECK_EQ(host, PEER_NUMBER);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
+	rig_inject(r, FROM_PEER "02");
+	rig_expect_delivered(r, "02");
+	CHECK(rig_delivered_on(r) == rig_announced(r));
+	CHECK_EQ(rig_open_dones(r), 1);
 	rig_free(r);
 }
 
@@ -267,6 +270,247 @@ TEST(vnet_counts_enables_and_refuses_a_second_upper)
 	rig_free(r);
 }
 
+/* ---- neighbours that move ---- */
+
+#define FAST BELOW "; arp.age=10s; arp.timeout=100ms; user/ip: vnet"
+#define MY_POLL PEER ME REQUEST ME MY_HOST NOBODY PEER_HOST
+#define PEER_IS_AT(link) EVERYBODY link REQUEST link PEER_HOST NOBODY PEER_HOST
+
+static uint64_t
+link_of(struct xk_session *s)
+{
+	uint64_t link = 0;
+
+	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &link, sizeof(link)), sizeof(link));
+	return link;
+}
+
+TEST(vnet_follows_a_neighbour_that_moves_and_comes_back)
+{
+	struct rig *r = rig_new_graph(GRAPH);
+	struct xk_session *s = open_to_peer(r);
+
+	REQUIRE(s != NULL);
+	rig_inject(r, PEER_IS_AT(OTHER));
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, OTHER ME "0800 01");
+	CHECK_EQ(link_of(s), 0x0200000000bb);
+	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
+	rig_inject(r, ME OTHER "0800 02"); /* nobody has enabled: all that comes from there is for s */
+	rig_expect_delivered(r, "02");
+	CHECK(rig_delivered_on(r) == s);
+	rig_inject(r, PEER_IS_AT("0200000000cc"));
+	CHECK_EQ(rig_push(r, s, "03"), 0);
+	rig_expect_sent(r, "0200000000cc" ME "0800 03");
+	rig_inject(r, ME OTHER "0800 04"); /* the link's session has gone */
+	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
+	rig_inject(r, PEER_IS_AT(PEER));
+	CHECK_EQ(rig_push(r, s, "05"), 0);
+	rig_expect_sent(r, TO_PEER "05");
+	CHECK_EQ(link_of(s), 0x0200000000aa);
+	rig_inject(r, FROM_PEER "06");
+	rig_expect_delivered(r, "06");
+	CHECK_EQ(rig_counter(r, "moved"), 3);
+	CHECK_EQ(rig_counter_of(r, "arp", "moved"), 3);
+	rig_free(r);
+}
+
+TEST(vnet_follows_for_every_upper_that_has_opened)
+{
+	struct rig *r = rig_new_graph(BELOW "; user/ip: vnet; user2: vnet");
+	struct xk_session *s = open_to_peer(r), *t;
+
+	rig_user(r, "user2");
+	t = rig_open(r, rig_to(PEER_NUMBER));
+	REQUIRE(t != NULL);
+	CHECK(t != s);
+	rig_inject(r, PEER_IS_AT(OTHER));
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, OTHER ME "0800 01");
+	CHECK_EQ(rig_push(r, t, "02"), 0);
+	rig_expect_sent(r, OTHER ME ".... 02");
+	rig_close(r, s);
+	rig_inject(r, PEER_IS_AT(PEER));
+	CHECK_EQ(rig_push(r, t, "03"), 0);
+	rig_expect_sent(r, PEER ME ".... 03");
+	CHECK_EQ(rig_counter(r, "moved"), 3);
+	rig_free(r);
+}
+
+/* One machine with two addresses, of which one goes elsewhere. */
+TEST(vnet_moves_only_the_neighbour_that_has_moved)
+{
+	struct rig *r = rig_new_graph(GRAPH);
+	struct xk_session *s = open_to_peer(r), *t;
+
+	CHECK(rig_open(r, rig_to(0x0a4d0004)) == NULL);
+	rig_forget(r);
+	rig_inject(r, ME PEER REPLY PEER "0a4d0004" ME MY_HOST);
+	t = rig_opened(r);
+	REQUIRE(t != NULL);
+	CHECK(t != s);
+	rig_inject(r, PEER_IS_AT(OTHER));
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, OTHER ME "0800 01");
+	CHECK_EQ(rig_push(r, t, "02"), 0);
+	rig_expect_sent(r, TO_PEER "02");
+	rig_free(r);
+}
+
+TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says)
+{
+	struct rig *r = rig_new_graph(GRAPH);
+	struct xk_session *stranger;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	REQUIRE(open_to_peer(r) != NULL);
+	rig_inject(r, FROM_PEER "01");
+	rig_expect_delivered(r, "01");
+	stranger = rig_delivered_on(r);
+	rig_inject(r, PEER_IS_AT(OTHER));
+	CHECK_EQ(rig_push(r, stranger, "02"), 0);
+	rig_expect_sent(r, TO_PEER "02");
+	rig_inject(r, ME OTHER "0800 03");
+	rig_expect_delivered(r, "03");
+	CHECK(rig_delivered_on(r) != stranger);
+	CHECK_EQ(rig_push(r, rig_delivered_on(r), "04"), 0);
+	rig_expect_sent(r, OTHER ME "0800 04");
+	rig_free(r);
+}
+
+TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long)
+{
+	struct rig *r = rig_new_graph(FAST);
+	struct xk_session *s = open_to_peer(r);
+
+	rig_advance_ms(r, 9999);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, TO_PEER "01");
+	rig_advance_ms(r, 20000);
+	rig_expect_nothing_sent(r); /* who is silent asks nothing */
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	rig_expect_sent(r, TO_PEER "02"); /* nothing waits */
+	rig_expect_sent(r, MY_POLL);
+	CHECK_EQ(rig_push(r, s, "03"), 0);
+	rig_expect_sent(r, TO_PEER "03");
+	rig_expect_nothing_sent(r); /* it is being asked for */
+	rig_inject(r, PEER_REPLY);
+	rig_advance_ms(r, 9999);
+	CHECK_EQ(rig_push(r, s, "04"), 0);
+	rig_expect_sent(r, TO_PEER "04");
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 2);
+	CHECK_EQ(rig_push(r, s, "05"), 0);
+	rig_expect_sent(r, TO_PEER "05");
+	rig_expect_sent(r, MY_POLL);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(rig_counter_of(r, "arp", "polls"), 2);
+	CHECK_EQ(rig_counter(r, "moved"), 0);
+	rig_free(r);
+}
+
+TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back)
+{
+	struct rig *r = rig_new_graph(FAST);
+	struct xk_session *s = open_to_peer(r);
+
+	rig_advance_ms(r, 10001);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, TO_PEER "01");
+	rig_expect_sent(r, MY_POLL);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_advance_ms(r, 100);
+		rig_expect_sent(r, MY_REQUEST);
+	}
+	rig_advance_ms(r, 101);
+	CHECK_EQ(rig_counter_of(r, "arp", "lost"), 1);
+	rig_advance_ms(r, 5000);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	rig_expect_sent(r, TO_PEER "02");
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
+	CHECK_EQ(rig_push(r, s, "03"), 0);
+	rig_expect_sent(r, OTHER ME "0800 03");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(vnet_gets_away_from_a_wrong_address)
+{
+	struct rig *r = rig_new_graph(FAST);
+	struct xk_session *s = open_to_peer(r);
+
+	rig_inject(r, PEER_IS_AT(OTHER)); /* nobody is there */
+	rig_advance_ms(r, 301);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, OTHER ME "0800 01");
+	rig_expect_sent(r, OTHER ME REQUEST ME MY_HOST NOBODY PEER_HOST);
+	rig_advance_ms(r, 100);
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	rig_expect_sent(r, TO_PEER "02");
+	rig_advance_ms(r, 9000); /* that was asked for: it is believed as long as others */
+	CHECK_EQ(rig_push(r, s, "03"), 0);
+	rig_expect_sent(r, TO_PEER "03");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for)
+{
+	struct rig *r = rig_new_graph(BELOW "; arp.entries=1; user/ip: vnet");
+	struct xk_session *s = open_to_peer(r);
+
+	rig_inject(r, EVERYBODY OTHER REQUEST OTHER "0a4d0004" NOBODY MY_HOST);
+	CHECK_EQ(rig_counter_of(r, "arp", "replaced"), 1);
+	rig_forget(r);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, TO_PEER "01");
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_free(r);
+}
+
+/* An upper says that it has opened a session which a frame has caused. */
+static void
+follow_peer(void *session)
+{
+	uint64_t host = PEER_NUMBER;
+
+	CHECK_EQ(xk_control(session, XK_VNET_FOLLOW, &host, sizeof(host)), 0);
+	CHECK_EQ(xk_control(session, XK_VNET_FOLLOW, &host, 4), -EMSGSIZE);
+}
+
+TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened)
+{
+	struct rig *r = rig_new_graph(GRAPH);
+	struct xk_session *s;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, ME OTHER "0800 01"); /* OTHER says that it is the peer, perhaps */
+	rig_expect_delivered(r, "01");
+	s = rig_delivered_on(r);
+	CHECK(rig_do(r, follow_peer, s));
+	rig_expect_sent(r, MY_REQUEST);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(rig_push(r, s, "03"), 0);
+	rig_expect_sent(r, TO_PEER "03");
+	rig_inject(r, ME OTHER "0800 04"); /* what comes from there is answered there */
+	rig_expect_delivered(r, "04");
+	CHECK(rig_delivered_on(r) != s);
+	CHECK_EQ(rig_push(r, rig_delivered_on(r), "05"), 0);
+	rig_expect_sent(r, OTHER ME "0800 05");
+	CHECK(rig_do(r, follow_peer, s)); /* it does */
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
 /* ---- lazy sessions ---- */
 
 TEST(vnet_opens_lazily_and_asks_when_something_is_sent)
@@ -307,10 +551,9 @@ TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name)
 	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
 
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "01"), 0);
-	CHECK_EQ(rig_push(r, s, "01"), -ENOBUFS);
-	CHECK_EQ(rig_counter_of(r, "arp", "queue_full"), 1);
+	CHECK_EQ(rig_counter_of(r, "arp", "queue_full"), 1); /* the oldest has made room */
 	rig_advance_ms(r, 5000);
 	CHECK_EQ(rig_counter_of(r, "arp", "unresolved"), 4);
 	rig_forget(r);
@@ -494,187 +737,4 @@ TEST(vnet_knows_links_of_two_hosts)
 	CHECK(rig_open(r, rig_to(0x0a4d0001)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
 	rig_free(r);
-}
-
-/* ---- many threads: sessions come, are opened and closed, and make room, while messages pass ---- */
-
-enum { THREADS_PEERS = 24, THREADS_FRAMES = 6000, THREADS_OPENS = 300, THREADS_NAPS = 60000 };
-
-/* So many frames may wait at the port, whose queue is bounded. */
-enum { THREADS_AHEAD = 1000 };
-
-struct echo {
-	struct xk_protocol protocol;
-	_Atomic unsigned delivered, opens, finished;
-};
-
-static void
-echo_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct echo *echo = xk_container_of(self, struct echo, protocol);
-
-	atomic_fetch_add(&echo->delivered, 1);
-	xk_push(lls, m);
-}
-
-static const struct xk_protocol_ops echo_ops = { .demux = echo_demux };
-
-static const struct xk_protocol_type echo_type = {
-	.name = "ip",
-	.help = "Sends back what it is sent.",
-	.ops = &echo_ops,
-	.size = sizeof(struct echo),
-	.offers = XK_ASYNC,
-};
-
-/* Application code: opens sessions to peers that ARP has heard of, sends on them, closes them. */
-static void
-echo_opener(void *argument)
-{
-	struct echo *echo = argument;
-	struct xk_protocol *self = &echo->protocol;
-
-	for (unsigned i = 0; i < THREADS_OPENS; i++) {
-		struct xk_participants participants = rig_to(0x0a4d0010 + i % THREADS_PEERS);
-		struct xk_session *s;
-
-		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) != 0)
-			continue;
-		atomic_fetch_add(&echo->opens, 1);
-		xk_push(s, xk_msg_from(xk_platform_of(self), "x", 1));
-		xk_close(s);
-	}
-	atomic_fetch_add(&echo->finished, 1);
-}
-
-struct threads {
-	struct xk_platform *platform;
-	struct xk_kernel *kernel;
-	struct xk_port *port;
-	struct echo *echo;
-};
-
-static struct xk_protocol *
-threads_add(struct threads *t, const struct xk_protocol_type *type, const char *first, const char *second)
-{
-	struct xk_protocol *p = xk_kernel_add_protocol(t->kernel, type, type == &echo_type ? "echo" : type->name);
-
-	REQUIRE(p != NULL);
-	if (first != NULL)
-		REQUIRE(xk_kernel_add_edge(t->kernel, p, xk_kernel_find(t->kernel, first), "") != NULL);
-	if (second != NULL)
-		REQUIRE(xk_kernel_add_edge(t->kernel, p, xk_kernel_find(t->kernel, second), "") != NULL);
-	return p;
-}
-
-static void
-threads_set(struct xk_protocol *p, const char *name, const char *value)
-{
-	const struct xk_setting *setting = p->type->settings;
-	char why[64];
-
-	while (strcmp(setting->name, name) != 0)
-		setting++;
-	REQUIRE(xk_setting_parse(setting, value, p, why, sizeof(why)) == 0);
-}
-
-static void
-threads_begin(struct threads *t, enum xk_mode mode)
-{
-	struct xk_kernel_config config = {
-		.name = "threads", .mode = mode, .threads = 3, .core = -1, .driver = XK_DRIVER_INTERRUPT
-	};
-	struct xk_participants anybody = nobody;
-	struct xk_protocol *vnet, *failed;
-
-	t->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	t->kernel = xk_kernel_new(&config);
-	t->port = xk_memory_port_new(t->platform, "port", 0x020000000001, 1500);
-	REQUIRE(t->kernel != NULL && t->port != NULL);
-	xk_kernel_add_port(t->kernel, t->port);
-	threads_add(t, xk_protocol_type_find("port"), NULL, NULL);
-	threads_add(t, xk_protocol_type_find("eth"), "port", NULL)->session_max = 6;
-	threads_set(threads_add(t, xk_protocol_type_find("arp"), "eth", NULL), "timeout", "60s"); /* however slow */
-	vnet = threads_add(t, xk_protocol_type_find("vnet"), "eth", "arp");
-	vnet->session_max = 4;
-	threads_set(vnet, "address", "10.77.0.2/24");
-	t->echo = xk_container_of(threads_add(t, &echo_type, "vnet", NULL), struct echo, protocol);
-	REQUIRE(xk_kernel_init(t->kernel, &failed) == 0);
-	CHECK_EQ(xk_open_enable(&t->echo->protocol, &t->echo->protocol, vnet, &anybody), 0);
-	REQUIRE(xk_kernel_start(t->kernel) == 0);
-}
-
-static void
-threads_take(struct threads *t)
-{
-	struct xk_msg *m;
-
-	while ((m = xk_memory_take(t->port)) != NULL)
-		xk_msg_free(m);
-}
-
-/* Frame i: mostly a message of one of the peers, now and then its ARP request for this host. */
-static void
-threads_inject(struct threads *t, unsigned i)
-{
-	uint8_t peer = (uint8_t)(0x10 + i * 7 % THREADS_PEERS);
-	uint8_t frame[42] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, peer, 8, 0, 'm' };
-	const uint8_t request[] = { 8,    6,  0,  1, 8,    0, 6, 4, 0, 1, 2, 0,  0,  0, 0,
-				    peer, 10, 77, 0, peer, 0, 0, 0, 0, 0, 0, 10, 77, 0, 2 };
-
-	if (i % 5 == 0)
-		memcpy(frame + 12, request, sizeof(request));
-	CHECK(xk_memory_inject(t->port, xk_msg_from(t->platform, frame, i % 5 == 0 ? sizeof(frame) : 15)));
-}
-
-static unsigned
-threads_frames(struct threads *t)
-{
-	return (unsigned)atomic_load(&t->port->frames_in);
-}
-
-static bool
-threads_is_done(struct threads *t)
-{
-	return atomic_load(&t->echo->finished) == 2 && threads_frames(t) == THREADS_FRAMES;
-}
-
-static void
-threads_run(enum xk_mode mode)
-{
-	static const struct timespec nap = { 0, 1000000 };
-	struct threads t;
-	unsigned naps = 0; /* a bound for what hangs, not for what is slow */
-
-	threads_begin(&t, mode);
-	CHECK_EQ(xk_thread_start(t.kernel, "opener", echo_opener, t.echo), 0);
-	CHECK_EQ(xk_thread_start(t.kernel, "opener", echo_opener, t.echo), 0);
-	for (unsigned i = 0; i < THREADS_FRAMES; i++) {
-		threads_inject(&t, i);
-		threads_take(&t);
-		while (i >= THREADS_AHEAD + threads_frames(&t) && naps++ < THREADS_NAPS)
-			nanosleep(&nap, NULL);
-	}
-	while (!threads_is_done(&t) && naps++ < THREADS_NAPS) {
-		nanosleep(&nap, NULL);
-		threads_take(&t);
-	}
-	CHECK(threads_is_done(&t));
-	xk_kernel_stop(t.kernel);
-	CHECK(atomic_load(&t.echo->delivered) > 0);
-	CHECK_EQ(atomic_load(&t.echo->opens), 2 * THREADS_OPENS); /* none meets a session that is being closed */
-	threads_take(&t);
-	xk_kernel_free(t.kernel);
-	CHECK_EQ(t.platform->ops->buffers_out(t.platform), 0);
-	xk_memory_platform_free(t.platform);
-}
-
-TEST(vnet_sessions_come_and_go_under_threads_in_regular_mode)
-{
-	threads_run(XK_REGULAR);
-}
-
-TEST(vnet_sessions_come_and_go_under_threads_in_ipp_mode)
-{
-	threads_run(XK_IPP);
 }

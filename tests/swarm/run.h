@@ -20,7 +20,7 @@ enum run_verdict {
 	RUN_UNKNOWN, /* messages are neither delivered nor dropped by name */
 	RUN_IDLE,    /* faults were asked for, and none happened */
 	RUN_REFUSED, /* there is no such network, or a host does not boot */
-	RUN_CAUGHT,  /* the program ended; said by batch.c */
+	RUN_CAUGHT,  /* the program ended; said by swarm.c */
 	RUN_VERDICTS
 };
 

@@ -18,6 +18,7 @@ set -u
 export LC_ALL=C
 # A status of its own, to be told from the program's.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}:exitcode=99"
+export LSAN_OPTIONS="${LSAN_OPTIONS:-suppressions=$(dirname "$(realpath "$0")")/../lsan.supp:print_suppressions=0}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}:exitcode=99"
 
 build=$(realpath "$1")

@@ -36,7 +36,6 @@ misuse 'no lone end' --link ring --server
 misuse 'are of --link sim' --costs modern
 misuse 'expected one of none, decstation, modern' --link sim --costs fast
 misuse '"thread=5us": expected NAME=TIME' --link sim --costs modern,thread=5us
-misuse 'xk run NETWORK --link sim --pcap FILE' --pcap x
 misuse 'exclude each other' --server --client 10.77.0.2
 misuse 'not an address' --client 10.77.0
 misuse 'not an address' --client 10.77.0.256

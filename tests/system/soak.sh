@@ -1,15 +1,25 @@
 #!/bin/bash
-# soak.sh BUILD [SECONDS [SEED]] - pairs with options at random, one after another, for SECONDS (20, or 600 where
-# XK_TEST_LONG is 1): nothing may be lost, dropped, reported by a sanitizer, or leaked (udptest itself fails if a
-# buffer has not come back). To be run on a build with sanitizers and xk_debug.
+# soak.sh BUILD [SECONDS [SEED]] - what comes and goes, for SECONDS (20, or 1500 where XK_TEST_LONG is 1): hosts that
+# crash in the simulator; servers that stand all the time on a bad network, while their clients are killed and start
+# again, and servers that are killed; a pair whose mode is changed all the time; pairs with options at random. Nothing may
+# be lost or dropped where the network is good, nothing reported by a sanitizer, nothing leaked, and who stands does not
+# grow. To be run on a build with sanitizers and xk_debug. What is random follows from SEED, but for how far a process has
+# come when it is killed.
+
+# What is freed rests in quarantine, which is memory that grows: a small one.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}:quarantine_size_mb=2:thread_local_quarantine_size_kb=64"
 . "$(dirname "$0")/common.sh"
 
-seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 600 || echo 20)}
+# Which counters chance reaches, is not for others to rely on.
+unset XK_COUNTERS_FILE
+
+seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 1500 || echo 20)}
 seed=${3:-$(($(date +%s) % 32768))}
 RANDOM=$seed
-until=$(($(milliseconds) + seconds * 1000))
 count=0
 round_trips=0
+
+# ---- chance --------------------------------------------------------------------------------------------------------------
 
 # one_of WORD...: in $chosen, since a subshell would draw from a sequence of its own
 one_of() {
@@ -34,6 +44,8 @@ any_size() {
 	one_of 1 8 $((RANDOM % 1472 + 1)) 1472 1473 $((RANDOM % 8000 + 1)) $((RANDOM % 32768 + 1)) $((RANDOM * 2 % 65507 + 1)) 65507
 	printf -v "$1" '%s' "$chosen"
 }
+
+# ---- pairs at random -----------------------------------------------------------------------------------------------------
 
 options=()
 
@@ -77,16 +89,288 @@ choose() {
 	runs_expected=$configurations
 }
 
-echo "# seed $seed, $seconds s"
-while [ "$(milliseconds)" -lt $until ] && [ $failures -lt 10 ]; do
-	choose
-	count=$((count + 1))
-	run 300 "$udptest" "${options[@]}" --json "$work/soak.json"
-	if [ "$status" -ne 0 ]; then
-		fail "$count: ${options[*]}" "status $status: $(tail -n 5 "$work/err")"
-	else
-		runs_are "$count: ${options[*]}" "$work/soak.json" "$rounds" "$runs_expected"
-		round_trips=$((round_trips + rounds * runs_expected))
+# random_pairs UNTIL
+random_pairs() {
+	while [ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ]; do
+		choose
+		count=$((count + 1))
+		run 300 "$udptest" "${options[@]}" --json "$work/soak.json"
+		if [ "$status" -ne 0 ]; then
+			fail "$count: ${options[*]}" "status $status: $(tail -n 5 "$work/err")"
+		else
+			runs_are "$count: ${options[*]}" "$work/soak.json" "$rounds" "$runs_expected"
+			round_trips=$((round_trips + rounds * runs_expected))
+		fi
+	done
+}
+
+# ---- ends that stand, and peers that are killed --------------------------------------------------------------------------
+
+# Every fault below ip: of fragments, too.
+cat >"$work/bad.dot" <<'END'
+digraph bad {
+	vdrop [loss="1%", duplicate="1%", reorder="1%", corrupt="1%", reorder_time="2ms"];
+	ip [reassembly_timeout="5s"];
+	udptest [timeout="100ms"];
+	udptest -> udp; udp -> ip; ip -> vdrop; vdrop -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;
+}
+END
+
+for_ever=(--rounds 1000000000)
+
+# Slots: each is a socket of its name, with a server that stands, and a client.
+slots=()
+declare -A standing standing_file peers peers_file kills
+lost_servers=0
+
+# numbered NAME: files of its own for each process, as $named.
+number=0
+numbered() {
+	number=$((number + 1))
+	named=$1-$number
+}
+
+# client_of SLOT OPTION..., server_of SLOT OPTION...
+client_of() {
+	local slot=$1
+	shift
+	numbered "$slot"
+	spawn "$named" "$udptest" --client 10.77.0.2 --graph "$work/bad.dot" --set "port.dev=$slot" "$@"
+}
+
+server_of() {
+	local slot=$1
+	shift
+	numbered "$slot"
+	spawn "$named" "$udptest" --server --graph "$work/bad.dot" --set "port.dev=$slot" "$@"
+	within 30 says "$named.err" 'serving at' || fail "$slot" "no server: $(tail -n 3 "$work/$named.err")"
+}
+
+any_way() {
+	one_of "regular 1" "regular 2" "regular 3" "ipp 1" "ipp 2"
+	way=(--mode "${chosen% *}" --threads "${chosen#* }")
+}
+
+any_client() {
+	local slot=$1 size
+	any_way
+	one_of 1 1 1472 4000 4000 20000
+	size=$chosen
+	one_of interrupt interrupt adaptive
+	client_of "$slot" "${way[@]}" --size "$size" --driver "$chosen" --set udptest.silence=600s "${for_ever[@]}"
+	peers[$slot]=$pid
+	peers_file[$slot]=$named
+}
+
+# stand SLOT OPTION...
+stand() {
+	local slot=$1
+	shift
+	slots+=("$slot")
+	kills[$slot]=0
+	# without a quarantine for what is freed, which is memory that grows
+	ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=0:thread_local_quarantine_size_kb=0 \
+		server_of "$slot" "$@" --json "$work/$slot.json"
+	standing[$slot]=$pid
+	standing_file[$slot]=$named
+	any_client "$slot"
+}
+
+# The client goes, mostly without a word; one that is asked says that it was stopped.
+end_client() {
+	local slot=$1 peer=${peers[$1]} file=$work/${peers_file[$1]}
+	one_of KILL KILL KILL TERM INT
+	runs "$peer" || fail "$slot: its client" "it has ended: $(tail -n 3 "$file.err")"
+	kill -"$chosen" "$peer" 2>/dev/null
+	kills[$slot]=$((kills[$slot] + 1))
+	await_end "$peer" 30
+	if [ "$chosen" != KILL ] && [ "$status" -ne 1 ]; then
+		fail "$slot: SIG$chosen of its client" "status $status: $(tail -n 3 "$file.err")"
 	fi
+	is_clean "$file.err" || fail "clean: $slot" "see above"
+	rm -f "$file.err" "$file.out"
+}
+
+# Where the next client is there, messages go through the server, as before.
+exchange() {
+	local slot=$1
+	await_traffic "${standing[$slot]}" || fail "$slot: after ${kills[$slot]} kills" \
+		"no message comes: $(tail -n 3 "$work/${standing_file[$slot]}.err")"
+	one_of 1 2 3 4 5 6
+	if [ "$chosen" -eq 1 ]; then
+		kill -STOP "${peers[$slot]}"
+		sleep 0.3
+		kill -CONT "${peers[$slot]}"
+	fi
+	end_client "$slot"
+	any_client "$slot"
+}
+
+# A server is killed: its client ends by itself, and the next server takes the socket that is left.
+lose_server() {
+	local server client file
+	any_way
+	one_of none server
+	server_of lost "${way[@]}" --handoff "$chosen"
+	server=$pid
+	any_way
+	client_of lost "${way[@]}" --size 4000 --set udptest.silence=1s "${for_ever[@]}"
+	client=$pid
+	file=$named
+	await_traffic "$server" || fail "a server that will be killed" "no message comes"
+	kill -KILL "$server"
+	wait "$server" 2>/dev/null
+	await_end "$client" 30
+	if [ "$status" -ne 1 ] || ! says "$file.err" 'has not answered for too long'; then
+		fail "a server is killed" "status $status of its client: $(tail -n 3 "$work/$file.err")"
+	fi
+	lost_servers=$((lost_servers + 1))
+}
+
+# look NAME PID: how much memory it has, in KB, and when.
+look() {
+	local resident
+	resident=$(awk '/^VmRSS/ { print $2 }' "/proc/$2/status" 2>/dev/null)
+	[ -z "$resident" ] || echo "$(milliseconds) $resident" >>"$work/$1.resident"
+}
+
+# flat NAME: the median of two minutes that begin after two, and of the last two. Who lives less than ten is still
+# growing: a pool's buffers are used in turn, and take memory when they are used first.
+flat() {
+	python3 - "$1" "$work/$1.resident" <<'END' || failures=$((failures + 1))
+import statistics, sys
+name = sys.argv[1]
+seen = [(int(ms) / 1000, int(kb)) for ms, kb in map(str.split, open(sys.argv[2]))]
+began, ended = seen[0][0], seen[-1][0]
+late = statistics.median(kb for s, kb in seen if s >= ended - 120)
+print(f"# {name}: {seen[0][1]} KB at first, {late:.0f} KB late, {ended - began:.0f} s, {len(seen)} looks")
+if ended - began >= 600:
+    early = statistics.median(kb for s, kb in seen if began + 120 <= s <= began + 240)
+    print(f"# {name}: {early:.0f} KB after two minutes")
+    if late > early * 1.02 + 1024:
+        print(f"FAIL {name}: its memory grows")
+        sys.exit(1)
+END
+}
+
+# What becomes of datagrams on a network like that.
+expected="'vdrop.lost vdrop.full ip.bad_header ip.bad_version ip.bad_length ip.bad_checksum ip.bad_flags \
+ip.bad_options ip.source_route ip.ttl_zero ip.martian ip.bad_source ip.not_mine ip.too_big ip.duplicate ip.overlap \
+ip.inconsistent ip.too_many ip.refused_datagram ip.bad_fragment ip.too_long ip.tiny ip.evicted ip.timed_out \
+ip.no_session udp.bad_checksum udp.bad_length udp.no_session udp.short port.no_peer port.no_session udptest.late'.split()"
+
+# The server is asked to end: it has counted what can be, and holds what a server holds that has just begun.
+stood() {
+	local slot=$1 file=$work/$1.json
+	runs "${standing[$slot]}" || fail "$slot" "it has ended"
+	kill -TERM "${standing[$slot]}"
+	await_end "${standing[$slot]}" 30
+	[ "$status" -eq 0 ] || fail "$slot" "status $status: $(tail -n 3 "$work/${standing_file[$slot]}.err")"
+	flat "$slot"
+	python3 - "$slot" "$file" <<'END'
+import json, sys
+s = json.load(open(sys.argv[2]))["server"]
+print(f"# {sys.argv[1]}: {s['messages']} messages, {s['fragments']} frames, {s['buffers']} buffers held, drops {s['drops']}")
+END
+	document "$slot: what it has counted" "$file" "(set(s['drops']) <= set($expected)
+		and s['messages'] == s['counters']['udptest.messages'] > 0 and s['stalled'] == s['fallbacks'] == 0
+		and s['fragments'] + s['counters']['vdrop.duplicated'] >= s['messages']
+		and (s['fragments'] < 5000 or s['counters']['vdrop.corrupted'] > 0 and s['drops']['vdrop.lost'] > 0))"
+	document "$slot: buffers, as after the start" "$file" "s['buffers'] <= $fresh + 64"
+}
+
+# fresh_buffers: what a server holds that has served one client, as $fresh.
+fresh_buffers() {
+	local server
+	server_of fresh --mode ipp --json "$work/fresh.json"
+	server=$pid
+	client_of fresh --mode ipp --rounds 300
+	await_end "$pid" 60
+	kill -TERM "$server"
+	await_end "$server" 30
+	fresh=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["server"]["buffers"])' "$work/fresh.json")
+	echo "# a server holds $fresh buffers after one client"
+}
+
+# ---- a pair whose mode changes -------------------------------------------------------------------------------------------
+
+start_changing() {
+	numbered changing
+	spawn "$named" "$udptest" --rounds 5000 --mode regular,ipp --threads 1,2,3,4 --handoff none,client,server,both \
+		--size 1,2,3,4,5,6,7,8,4000,4001,4002,4003,4004,4005,4006,4007 --set udptest.timeout=20s
+	changing=$pid
+	changing_file=$work/$named
+	within 30 has_ends || fail "changing" "no pair: $(tail -n 3 "$changing_file.err")"
+	changing_server=$(end_of "$changing" server)
+	changing_client=$(end_of "$changing" client)
+}
+
+has_ends() {
+	[ -n "$(end_of "$changing" server)" ] && [ -n "$(end_of "$changing" client)" ]
+}
+
+# A pair that has changed to everything is followed by another.
+keep_changing() {
+	runs "$changing" && return
+	# its status may be forgotten, if another process has had its number since; what it says last is not
+	says "${changing_file##*/}.out" 'over only at a handoff' || fail "changing" "$(tail -n 3 "$changing_file.err")"
+	rm -f "$work/changing-server.resident" "$work/changing-client.resident"
+	start_changing
+}
+
+# A pair that is stopped ends with 1.
+stop_changing() {
+	kill -TERM "$changing"
+	await_end "$changing" 30
+	[ "$status" -le 1 ] || fail "changing" "status $status: $(tail -n 3 "$changing_file.err")"
+	flat changing-server
+	flat changing-client
+}
+
+# killings UNTIL: one client after another goes, and the next comes.
+killings() {
+	local slot
+	fresh_buffers
+	stand ipp --mode ipp --threads 2
+	stand regular --mode regular --threads 2
+	start_changing
+	while [ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ]; do
+		for slot in "${slots[@]}"; do
+			exchange "$slot"
+			look "$slot" "${standing[$slot]}"
+		done
+		lose_server
+		keep_changing
+		look changing-server "$changing_server"
+		look changing-client "$changing_client"
+	done
+	stop_changing
+	for slot in "${slots[@]}"; do
+		kill -TERM "${peers[$slot]}"
+		await_end "${peers[$slot]}" 30
+	done
+	rm -f "$XDG_RUNTIME_DIR/xk-lost.sock"
+	sleep 7 # longer than fragments wait for the others
+	for slot in "${slots[@]}"; do
+		stood "$slot"
+	done
+}
+
+# ---- all of it -----------------------------------------------------------------------------------------------------------
+
+# simulated HOURS: of virtual time
+simulated() {
+	run 1200 "$build/tests/soak" tests/soak/network.dot "$1" "$seed"
+	sed 's/^/# /' "$work/out"
+	check "$1 h in the simulator, seed $seed" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+}
+
+echo "# seed $seed, $seconds s"
+simulated "$([ "$seconds" -ge 600 ] && echo 10 || echo 0.5)"
+killings $(($(milliseconds) + seconds * 800))
+random_pairs $(($(milliseconds) + seconds * 200))
+total=0
+for slot in "${slots[@]}"; do
+	total=$((total + kills[$slot]))
 done
-echo "# $count pairs, $round_trips counted round trips, seed $seed"
+echo "# $total clients killed or ended, $lost_servers servers killed; $count pairs, $round_trips counted round trips, seed $seed"

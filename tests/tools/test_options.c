@@ -61,6 +61,18 @@ static const struct options_program program = {
 	.operands_max = 1,
 };
 
+/* What several programs share. */
+struct shared {
+	uint64_t before, level;
+	bool loud;
+};
+
+static const struct options_option shared_table[] = {
+	{ .name = "level", .kind = OPTIONS_NUMBER, .offset = offsetof(struct shared, level), .help = "l", .max = 9 },
+	{ .name = "loud", .kind = OPTIONS_FLAG, .offset = offsetof(struct shared, loud), .help = "o" },
+	{ .name = NULL },
+};
+
 static struct given given;
 static struct options_texts operands;
 static char said[4096];
@@ -165,4 +177,27 @@ TEST(help_shows_every_option_but_hidden_ones)
 		CHECK(strstr(said, o->name) != NULL);
 	CHECK(strstr(said, "secret") == NULL);
 	CHECK(strstr(said, "usage: prog [OPTION]... [FILE]") != NULL);
+}
+
+TEST(shared_tables_are_taken_where_the_program_keeps_them)
+{
+	struct {
+		struct given given;
+		struct shared first, second;
+	} both = { .first = { .level = 7 } };
+	const struct options_program sharing = {
+		.name = "prog",
+		.options = table,
+		.shared = { { shared_table, (size_t)((char *)&both.first - (char *)&both) } },
+	};
+	char *words[] = { (char *)"prog", (char *)"--loud", (char *)"--number=3", NULL };
+	char *more[] = { (char *)"prog", (char *)"--level=9", NULL };
+
+	CHECK_EQ(options_parse(&sharing, 3, words, &both, &operands), OPTIONS_GO);
+	CHECK(both.first.loud && !both.second.loud);
+	CHECK_EQ(both.first.level, 7);
+	CHECK_EQ(both.given.number, 3);
+	CHECK_EQ(options_parse(&sharing, 2, more, &both, &operands), OPTIONS_GO);
+	CHECK_EQ(both.first.level, 9);
+	CHECK_EQ(both.second.level, 0);
 }

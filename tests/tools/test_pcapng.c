@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
+#include "tests/tools/pcapng_reader.h"
 #include "tools/pcapng.h"
 
 enum { CAPTURE_MAX = 1 << 20 };
@@ -113,6 +114,84 @@ TEST(empty_frames_and_texts_take_no_bytes)
 			   "06000000 30000000 00000000 00000000 00000000 00000000 00000000"
 			   "0200 0400 00000000  0100 0000  0000 0000  30000000");
 	unlink(capture.path);
+}
+
+TEST(an_interface_of_another_kind_is_these_bytes)
+{
+	struct pcapng *p = capture_begin();
+
+	CHECK_EQ(pcapng_interface_of(p, "lab.tap", "a tap", 228), 0);
+	CHECK_EQ(pcapng_interface_of(p, "lab.e0", NULL, 1), 1);
+	capture_end(p);
+	capture_is(SECTION "01000000 38000000 e400 0000 00000400  0200 0700 6c61622e746170 00"
+			   "0300 0500 6120746170 000000  0900 0100 09000000  0000 0000  38000000" INTERFACE);
+	unlink(capture.path);
+}
+
+TEST(statistics_are_these_bytes)
+{
+	struct pcapng *p = capture_begin();
+
+	pcapng_interface(p, "lab.e0");
+	pcapng_statistics(p, 0, UINT64_C(0x123456789a), UINT64_C(0x200000003), 5);
+	capture_end(p);
+	capture_is(SECTION INTERFACE "05000000 34000000 00000000 12000000 9a785634"
+				     "0400 0800 0300000002000000  0500 0800 0500000000000000  0000 0000  34000000");
+	unlink(capture.path);
+}
+
+/* Without a flush of ours: what is there already can be read, whenever the program ends. */
+TEST(the_file_never_ends_in_the_middle_of_a_block)
+{
+	static uint8_t bytes[PCAPNG_FRAME_MAX + 1];
+	struct pcapng *p = capture_begin();
+	struct reader reader;
+	size_t most = 0;
+
+	pcapng_interface(p, "lab.e0");
+	for (unsigned i = 0; i < 600; i++) {
+		pcapng_frame(p, 0, i, PCAPNG_IN, bytes, i % 60 == 59 ? sizeof(bytes) : i * 7, "why");
+		if (i % 7 != 0)
+			continue;
+		reader_read(&reader, capture.path);
+		CHECK(reader.packet_count >= most && reader.packet_count <= i + 1);
+		most = reader.packet_count;
+		reader_free(&reader);
+	}
+	CHECK(most > 300);
+	CHECK_EQ(pcapng_close(p), 0);
+	reader_read(&reader, capture.path);
+	CHECK_EQ(reader.packet_count, 600);
+	reader_free(&reader);
+	unlink(capture.path);
+}
+
+/* The reader of the tests itself, on a file of a machine with the other byte order. */
+TEST(the_reader_takes_either_byte_order)
+{
+	static const uint8_t
+		file[] = {
+			0x0a, 0x0d, 0x0d, 0x0a, 0,    0,    0,    28,   0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, /* section */
+			0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0,    0,    0,    28,               /* */
+			0,    0,    0,    1,    0,    0,    0,    32,   0,    1,    0,    0,    0, 4, 0, 0,  0,
+			9,    0,    1,    9,    0,    0,    0,        /* interface */
+			0,    0,    0,    0,    0,    0,    0,    32, /* */
+			0,    0,    0,    6,    0,    0,    0,    36,   0,    0,    0,    0,    0, 0, 0, 1,  0,
+			0,    0,    2, /* packet */
+			0,    0,    0,    1,    0,    0,    0,    3,    'x',  0,    0,    0,    0, 0, 0, 36,
+		};
+	struct reader reader;
+	uint8_t *bytes = malloc(sizeof(file));
+
+	REQUIRE(bytes != NULL);
+	memcpy(bytes, file, sizeof(file));
+	reader_take(&reader, bytes, sizeof(file));
+	REQUIRE(reader.packet_count == 1);
+	CHECK_EQ(reader.packets[0].at_ns, UINT64_C(0x100000002));
+	CHECK_EQ(reader.packets[0].kept, 1);
+	CHECK_EQ(reader.packets[0].len, 3);
+	CHECK_EQ(reader.packets[0].bytes[0], 'x');
+	reader_free(&reader);
 }
 
 TEST(long_texts_are_cut_between_characters)

@@ -89,7 +89,7 @@ TEST(a_full_input_queue_that_empties_lets_frames_in_again)
 		send_one(h, OP_WAIT);
 		for (unsigned i = 0; i < XK_INPUT_QUEUE + 5 + round * 7; i++)
 			send_one(h, OP_ECHO);
-		while (xk_pool_room(&h->kernel->pool) > 0)
+		while (xk_pool_room(&h->kernel->pool, &h->kernel->driver) > 0)
 			host_nap();
 		handled = h->sent;
 		xk_semaphore_signal(&h->top->semaphore);

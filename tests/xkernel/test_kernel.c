@@ -1,6 +1,6 @@
 /*
  * test_kernel.c - a kernel as a whole: what it counts, changing mode and stopping in the middle of work, several hosts
- * in one process. Random schedules print their seed; TOY_SEED in the environment sets it.
+ * in one process. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include <pthread.h>
 

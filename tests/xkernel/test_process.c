@@ -1,6 +1,6 @@
 /*
  * test_process.c - shepherds that wait: event handlers, stacks, waits that end in two ways at once, and who is charged
- * for them. Random schedules print their seed; TOY_SEED in the environment sets it.
+ * for them. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine.h"

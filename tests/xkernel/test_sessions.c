@@ -1,6 +1,6 @@
 /*
  * test_sessions.c - sessions and enables: closed while somebody is in them, kept while idle, found by many threads.
- * Random schedules print their seed; TOY_SEED in the environment sets it.
+ * Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine.h"

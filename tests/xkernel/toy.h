@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "platform/sim/memory.h"
+#include "tests/random.h"
 #include "tests/test.h"
 #include "xkernel/event.h"
 #include "xkernel/kernel.h"
@@ -67,7 +68,7 @@ wire_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	*session = xk_session_new(self, &wire_session_ops, sizeof(**session), hlp_receive, hlp_type, NULL);
 	if (*session == NULL)
 		return -ENOMEM;
-	xk_kernel_find_port(self->kernel, "port")->receiver = *session;
+	xk_port_listen(xk_kernel_find_port(self->kernel, "port"), *session);
 	return 0;
 }
 
@@ -339,17 +340,7 @@ host_echo(struct host *h, enum op op, unsigned count)
 	CHECK_EQ(h->sent, count);
 }
 
-/* ---- for schedules at random and hosts without threads ---- */
-
-static inline unsigned
-seed_of(const char *test)
-{
-	const char *given = getenv("TOY_SEED");
-	unsigned seed = given == NULL ? (unsigned)time(NULL) : (unsigned)strtoul(given, NULL, 10);
-
-	printf("\n  %s: seed %u ", test, seed);
-	return seed;
-}
+/* ---- for hosts without threads ---- */
 
 static inline struct host *
 host_virtual(void)

@@ -1,0 +1,250 @@
+/*
+ * device.c - a DPDK device: it is made, configured, started, and in the end removed. Whether somebody is at the other
+ * end is told by DPDK's interrupt thread, or by the link.
+ */
+#include <rte_alarm.h>
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/dpdk/inside.h"
+
+/* ---- the other end ---- */
+
+void
+dpdk_device_set_up(struct dpdk_device *device, bool up)
+{
+	for (unsigned i = 0; i < device->port_count; i++)
+		dpdk_port_set_up(device->ports[i], up);
+}
+
+bool
+dpdk_device_is_up(const struct dpdk_device *device)
+{
+	return atomic_load_explicit(&device->ports[0]->up, memory_order_acquire);
+}
+
+static int
+dpdk_device_changed(uint16_t id, enum rte_eth_event_type type, void *argument, void *more)
+{
+	struct dpdk_device *self = argument;
+	struct rte_eth_link link = { 0 };
+
+	(void)more;
+	dpdk_after(self);
+	if (type == RTE_ETH_EVENT_INTR_LSC && rte_eth_link_get_nowait(id, &link) == 0)
+		dpdk_device_set_up(self, link.link_status == RTE_ETH_LINK_UP);
+	else
+		dpdk_wake(self->ports[0]->base.platform);
+	dpdk_before(self);
+	return 0;
+}
+
+static const enum rte_eth_event_type dpdk_device_events[] = { RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_QUEUE_STATE };
+
+static int
+dpdk_device_listen(struct dpdk_device *self)
+{
+	int error = 0;
+
+	dpdk_before(self);
+	for (unsigned i = 0; self->tells_link && i < XK_ARRAY_LENGTH(dpdk_device_events) && error == 0; i++)
+		error = rte_eth_dev_callback_register(self->id, dpdk_device_events[i], dpdk_device_changed, self);
+	return error;
+}
+
+static void
+dpdk_device_unlisten(struct dpdk_device *self)
+{
+	for (unsigned i = 0; self->tells_link && i < XK_ARRAY_LENGTH(dpdk_device_events); i++)
+		while (rte_eth_dev_callback_unregister(self->id, dpdk_device_events[i], dpdk_device_changed, self) ==
+		       -EAGAIN)
+			sched_yield();
+	dpdk_after(self);
+}
+
+/* ---- making and starting ---- */
+
+void
+dpdk_device_name(struct dpdk_device *device, const char *kind)
+{
+	uint16_t id;
+	unsigned i = 0;
+
+	do {
+		snprintf(device->name, sizeof(device->name), "%s%u", kind, i);
+	} while (rte_eth_dev_get_port_by_name(device->name, &id) == 0 && ++i < 100000);
+}
+
+int
+dpdk_device_plug(struct dpdk_device *device, const char *arguments, const char *what, char *why, size_t size)
+{
+	char text[XK_DPDK_WHY / 2];
+	int error;
+
+	dpdk_eal_log_reset();
+	error = rte_eal_hotplug_add("vdev", device->name, arguments);
+	if (error != 0)
+		snprintf(why, size, "%s (%s): %s", what, strerror(-error), dpdk_eal_log_text(text, sizeof(text)));
+	device->is_plugged = error == 0;
+	return error;
+}
+
+static int
+dpdk_device_configure(struct dpdk_device *self)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf = { .intr_conf = { .rxq = 1 } };
+	int error = rte_eth_dev_info_get(self->id, &info);
+
+	if (error != 0)
+		return error;
+	self->can_chain = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	if (self->can_chain)
+		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	conf.intr_conf.lsc = self->tells_link && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+	return rte_eth_dev_configure(self->id, (uint16_t)self->port_count, (uint16_t)self->port_count, &conf);
+}
+
+static int
+dpdk_device_set_queues_up(struct dpdk_device *self)
+{
+	uint16_t receive = DPDK_DEVICE_RING, send = DPDK_DEVICE_RING;
+	int error = rte_eth_dev_adjust_nb_rx_tx_desc(self->id, &receive, &send);
+
+	for (uint16_t i = 0; i < self->port_count && error == 0; i++) {
+		struct dpdk_platform *platform = (struct dpdk_platform *)self->ports[i]->base.platform;
+
+		self->ports[i]->id = self->id;
+		self->ports[i]->queue = i;
+		error = rte_eth_rx_queue_setup(self->id, i, receive, SOCKET_ID_ANY, NULL,
+					       self->pool != NULL ? self->pool : platform->pool);
+		if (error == 0)
+			error = rte_eth_tx_queue_setup(self->id, i, send, SOCKET_ID_ANY, NULL);
+	}
+	return error;
+}
+
+static int
+dpdk_device_bring_up(struct dpdk_device *self)
+{
+	int error = dpdk_device_listen(self);
+
+	if (error == 0)
+		error = dpdk_device_configure(self);
+	if (error == 0 && self->link->configured != NULL)
+		error = self->link->configured(self);
+	if (error == 0)
+		error = dpdk_device_set_queues_up(self);
+	return error == 0 ? rte_eth_dev_start(self->id) : error;
+}
+
+int
+dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
+{
+	char text[XK_DPDK_WHY / 2];
+	int error = rte_eth_dev_get_port_by_name(self->name, &self->id);
+
+	if (error == 0)
+		error = dpdk_device_bring_up(self);
+	if (error != 0) {
+		snprintf(why, size, "the device of port %s does not start (%s): %s", self->ports[0]->name,
+			 strerror(-error), dpdk_eal_log_text(text, sizeof(text)));
+		return error;
+	}
+	self->is_started = true;
+	for (unsigned i = 0; i < self->port_count; i++)
+		dpdk_port_watch(self->ports[i]);
+	return 0;
+}
+
+/* ---- removing ---- */
+
+/*
+ * While a device goes, DPDK's interrupt thread is held in a callback of ours. virtio's takes the callback of its
+ * interrupt back without looking whether it runs at this moment, and then frees what that uses.
+ */
+struct dpdk_device_hold {
+	sem_t told, go;
+	bool is_held;
+};
+
+static void
+dpdk_device_await(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) != 0)
+		;
+}
+
+static void
+dpdk_device_stand_still(void *argument)
+{
+	struct dpdk_device_hold *hold = argument;
+
+	sem_post(&hold->told);
+	dpdk_device_await(&hold->go);
+	sem_post(&hold->told);
+}
+
+static void
+dpdk_device_hold(struct dpdk_device_hold *hold)
+{
+	sem_init(&hold->told, 0, 0);
+	sem_init(&hold->go, 0, 0);
+	hold->is_held = rte_eal_alarm_set(1, dpdk_device_stand_still, hold) == 0;
+	if (hold->is_held)
+		dpdk_device_await(&hold->told);
+}
+
+static void
+dpdk_device_release(struct dpdk_device_hold *hold)
+{
+	if (hold->is_held) {
+		sem_post(&hold->go);
+		dpdk_device_await(&hold->told);
+	}
+	sem_destroy(&hold->told);
+	sem_destroy(&hold->go);
+}
+
+static void
+dpdk_device_remove(struct dpdk_device *self)
+{
+	struct dpdk_device_hold hold;
+
+	dpdk_device_hold(&hold);
+	/* what virtio does a moment after a peer went may be due behind us: it must have been done */
+	dpdk_device_release(&hold);
+	dpdk_device_hold(&hold);
+	if (self->is_started)
+		rte_eth_dev_stop(self->id);
+	dpdk_device_unlisten(self);
+	rte_eth_dev_close(self->id);
+	dpdk_device_release(&hold);
+}
+
+void
+dpdk_device_unplug(struct dpdk_device *self)
+{
+	if (self->link->closing != NULL)
+		self->link->closing(self);
+	if (self->id != UINT16_MAX)
+		dpdk_device_remove(self);
+	self->id = UINT16_MAX;
+	if (self->is_plugged)
+		rte_eal_hotplug_remove("vdev", self->name);
+	self->is_plugged = self->is_started = false;
+}
+
+void
+dpdk_device_close(struct dpdk_device *self)
+{
+	dpdk_device_unplug(self);
+	if (self->link->closed != NULL)
+		self->link->closed(self);
+	free(self);
+}

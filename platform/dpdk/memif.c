@@ -1,0 +1,207 @@
+/*
+ * memif.c - link `memif`: two processes over shared memory, by DPDK's memif driver, which others speak, too (VPP). The
+ * server owns the socket, the client brings the memory. Nothing wakes anybody.
+ *
+ * When a peer goes, DPDK's interrupt thread takes the shared memory away without looking whether somebody is sending or
+ * receiving at that moment. So a gate is shut whenever that thread does anything: between its turns it lies in a
+ * callback of ours and holds the gate open. Senders and receivers do not wait for the gate; while it is shut there is
+ * nothing to receive, and no room to send. Like DPDK's thread the gate is the process's.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <rte_alarm.h>
+#include <rte_ethdev.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+
+enum {
+	DPDK_MEMIF_OPEN_NS = 50 * 1000 * 1000, /* how long the gate is open at a time */
+	DPDK_MEMIF_SHUT_US =
+		50, /* how long it is shut; what is due at once, DPDK would do without looking at its peers */
+	DPDK_MEMIF_LOOK_US = 500, /* while nobody is connected: how often it is looked whether somebody is */
+	DPDK_MEMIF_ANSWER_MS = 500,
+	DPDK_MEMIF_RING_LOG2 = 8,
+	DPDK_MEMIF_PORTS = 16,
+	DPDK_MEMIF_ARGUMENTS = 200,
+};
+
+static_assert(1 << DPDK_MEMIF_RING_LOG2 == DPDK_DEVICE_RING, "rings are as long as others");
+
+static struct {
+	pthread_mutex_t lock; /* of devices */
+	struct dpdk_gate gate;
+	struct dpdk_device *devices[DPDK_MEMIF_PORTS];
+	unsigned count;
+} dpdk_memif = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- the gate ---- */
+
+/* Whether a device has a peer. The ports are told. */
+static bool
+dpdk_memif_look(struct dpdk_device *device)
+{
+	struct rte_eth_link link = { 0 };
+	bool up = rte_eth_link_get_nowait(device->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+
+	if (up != dpdk_device_is_up(device))
+		dpdk_device_set_up(device, up);
+	return up;
+}
+
+/* Returns when nobody is inside any more. */
+static void
+dpdk_memif_shut(void)
+{
+	atomic_store_explicit(&dpdk_memif.gate.is_shut, true, memory_order_seq_cst);
+	while (atomic_load_explicit(&dpdk_memif.gate.inside, memory_order_seq_cst) > 0)
+		sched_yield();
+}
+
+/* In the interrupt thread, which sleeps here while the gate is open. */
+static void
+dpdk_memif_turn(void *argument)
+{
+	const struct timespec open = { 0, DPDK_MEMIF_OPEN_NS };
+	bool any = false, going;
+
+	dpdk_memif_shut();
+	pthread_mutex_lock(&dpdk_memif.lock);
+	for (unsigned i = 0; i < dpdk_memif.count; i++)
+		any |= dpdk_memif_look(dpdk_memif.devices[i]);
+	going = dpdk_memif.count > 0;
+	pthread_mutex_unlock(&dpdk_memif.lock);
+	if (any) {
+		atomic_store_explicit(&dpdk_memif.gate.is_shut, false, memory_order_seq_cst);
+		nanosleep(&open, NULL);
+		dpdk_memif_shut();
+	}
+	if (going)
+		rte_eal_alarm_set(any ? DPDK_MEMIF_SHUT_US : DPDK_MEMIF_LOOK_US, dpdk_memif_turn, argument);
+}
+
+static int
+dpdk_memif_enter(struct dpdk_device *device, char *why, size_t size)
+{
+	bool first, full;
+
+	pthread_mutex_lock(&dpdk_memif.lock);
+	first = dpdk_memif.count == 0;
+	full = dpdk_memif.count == DPDK_MEMIF_PORTS;
+	if (!full)
+		dpdk_memif.devices[dpdk_memif.count++] = device;
+	pthread_mutex_unlock(&dpdk_memif.lock);
+	if (full)
+		snprintf(why, size, "a process has at most %d memif ports", DPDK_MEMIF_PORTS);
+	else if (first)
+		rte_eal_alarm_set(1, dpdk_memif_turn, NULL);
+	return full ? -EMFILE : 0;
+}
+
+static void
+dpdk_memif_leave(struct dpdk_device *device)
+{
+	bool last;
+	unsigned i = 0;
+
+	pthread_mutex_lock(&dpdk_memif.lock);
+	while (i < dpdk_memif.count && dpdk_memif.devices[i] != device)
+		i++;
+	last = i < dpdk_memif.count && dpdk_memif.count == 1;
+	if (i < dpdk_memif.count)
+		dpdk_memif.devices[i] = dpdk_memif.devices[--dpdk_memif.count];
+	pthread_mutex_unlock(&dpdk_memif.lock);
+	if (last)
+		rte_eal_alarm_cancel(dpdk_memif_turn, NULL);
+}
+
+/* ---- opening ---- */
+
+/* DPDK wants the whole path. */
+static int
+dpdk_memif_make_whole(struct dpdk_socket *self, char *why, size_t size)
+{
+	char here[DPDK_SOCKET_PATH] = "", whole[2 * DPDK_SOCKET_PATH];
+
+	if (self->path[0] == '/')
+		return 0;
+	if (getcwd(here, sizeof(here)) != NULL &&
+	    snprintf(whole, sizeof(whole), "%s/%s", here, self->path) < (int)sizeof(self->path)) {
+		strcpy(self->path, whole);
+		return 0;
+	}
+	snprintf(why, size, "the whole path of %s is too long for a socket: take a shorter one", self->path);
+	return -ENAMETOOLONG;
+}
+
+static int
+dpdk_memif_plug(struct dpdk_port *port, const char *role, char *why, size_t size)
+{
+	struct dpdk_device *device = port->device;
+	const struct dpdk_socket *self = device->state;
+	char arguments[DPDK_MEMIF_ARGUMENTS];
+	int error;
+
+	snprintf(arguments, sizeof(arguments), "role=%s,id=0,socket=%s,socket-abstract=no,rsize=%d", role, self->path,
+		 DPDK_MEMIF_RING_LOG2);
+	error = dpdk_device_plug(device, arguments, "DPDK makes no memif device", why, size);
+	if (error == 0)
+		error = dpdk_device_start(device, why, size);
+	return error == 0 ? dpdk_memif_enter(device, why, size) : error;
+}
+
+/*
+ * A server that is not quite ready, or goes away at this moment, may leave the client without an answer, and DPDK's
+ * driver does not try again: then another device is made.
+ */
+static int
+dpdk_memif_attach(struct dpdk_port *port, char *why, size_t size)
+{
+	const struct dpdk_socket *self = port->device->state;
+	int error = dpdk_memif_plug(port, "client", why, size);
+
+	if (error == 0 && !dpdk_socket_is_answered(port, DPDK_MEMIF_ANSWER_MS)) {
+		snprintf(why, size, "the server on %s does not take a memif device", self->path);
+		error = -ECONNREFUSED;
+	}
+	if (error != 0)
+		dpdk_device_unplug(port->device);
+	return error;
+}
+
+static int
+dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
+{
+	struct dpdk_device *device = port->device;
+	struct dpdk_socket *self;
+	int error = dpdk_socket_new(device, config->device, SOCK_SEQPACKET, why, size);
+
+	if (error == 0)
+		error = dpdk_memif_make_whole(device->state, why, size);
+	if (error != 0)
+		return error;
+	self = device->state;
+	self->is_shy = true;
+	port->gate = &dpdk_memif.gate;
+	port->base.address = (dpdk_hash_address(self->path) & ~UINT64_C(1)) | config->end;
+	dpdk_device_name(device, "net_memif");
+	if (config->end == XK_DPDK_CLIENT)
+		return dpdk_socket_await(port, config->wait_ms, dpdk_memif_attach, why, size);
+	error = dpdk_socket_serve(self, why, size);
+	if (error != 0)
+		return error;
+	self->owns_path = true;
+	return dpdk_memif_plug(port, "server", why, size);
+}
+
+const struct dpdk_link dpdk_link_memif = {
+	.about = { "memif", "two processes over shared memory (memif)", XK_DPDK_NEEDS_SOCKET, false },
+	.open = dpdk_memif_open,
+	.closing = dpdk_memif_leave,
+	.closed = dpdk_socket_free,
+};

@@ -1,0 +1,167 @@
+/*
+ * packet.c - link `af_packet`: a network interface of the kernel's, by a packet socket. The interface stays the
+ * kernel's, too: what it receives, both get.
+ *
+ * DPDK's driver has its socket in a fanout group with the flag to reassemble IP fragments: the kernel would do what is
+ * the graph's to do, and give us datagrams that fit no frame. A socket cannot leave such a group, so another one takes
+ * its place, with the same rings at the same address under the same descriptor. It has no group, does not show what the
+ * kernel itself sends there, and lets the driver never wait for room in it. It tells of each frame, too, which the
+ * driver does not.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+
+enum {
+	DPDK_PACKET_FRAME = 2048,
+	DPDK_PACKET_BLOCK = 2 * DPDK_PACKET_FRAME,
+	DPDK_PACKET_FRAMES = 512,
+	DPDK_PACKET_RING = DPDK_PACKET_FRAME * DPDK_PACKET_FRAMES,
+	DPDK_PACKET_ROOM = 4 * DPDK_PACKET_RING,
+	DPDK_PACKET_ARGUMENTS = 96,
+	DPDK_PACKET_LINE = 512,
+};
+
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+
+/* Where the rings of socket fd, the one to receive and the one to send, lie in memory. NULL: they do not. */
+static void *
+dpdk_packet_rings(int fd)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long start, end, inode;
+	char line[DPDK_PACKET_LINE];
+	void *found = NULL;
+	struct stat status;
+
+	if (maps == NULL)
+		return NULL;
+	while (fstat(fd, &status) == 0 && found == NULL && fgets(line, sizeof(line), maps) != NULL)
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &inode) == 3 && inode == status.st_ino &&
+		    strstr(line, "socket:") != NULL && end - start == 2 * DPDK_PACKET_RING)
+			found = (void *)(uintptr_t)start;
+	fclose(maps);
+	return found;
+}
+
+static bool
+dpdk_packet_set(int fd, int option, int value)
+{
+	return setsockopt(fd, SOL_PACKET, option, &value, sizeof(value)) == 0;
+}
+
+static bool
+dpdk_packet_make_rings(int fd)
+{
+	const struct tpacket_req rings = { .tp_block_size = DPDK_PACKET_BLOCK,
+					   .tp_block_nr = DPDK_PACKET_RING / DPDK_PACKET_BLOCK,
+					   .tp_frame_size = DPDK_PACKET_FRAME,
+					   .tp_frame_nr = DPDK_PACKET_FRAMES };
+	int room = DPDK_PACKET_ROOM;
+
+	dpdk_packet_set(fd, PACKET_IGNORE_OUTGOING, 1);
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	return dpdk_packet_set(fd, PACKET_VERSION, TPACKET_V2) && dpdk_packet_set(fd, PACKET_LOSS, 1) &&
+	       setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &rings, sizeof(rings)) == 0 &&
+	       setsockopt(fd, SOL_PACKET, PACKET_TX_RING, &rings, sizeof(rings)) == 0;
+}
+
+/* The rings of socket fd lie where those of another one did. */
+static bool
+dpdk_packet_show_rings(int fd, void *rings)
+{
+	void *at = MAP_FAILED;
+
+	if (rings != NULL)
+		at = mmap(rings, 2 * DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	return at != MAP_FAILED;
+}
+
+/* Another socket on the same interface becomes descriptor fd. 0 or -errno. */
+static int
+dpdk_packet_replace(int fd, int interface)
+{
+	const struct sockaddr_ll address = { .sll_family = AF_PACKET,
+					     .sll_protocol = htons(ETH_P_ALL),
+					     .sll_ifindex = interface };
+	void *rings = dpdk_packet_rings(fd);
+	int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), error = 0;
+
+	if (other < 0 || !dpdk_packet_make_rings(other) || !dpdk_packet_show_rings(other, rings) ||
+	    dup3(other, fd, O_CLOEXEC) < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+		error = rings == NULL || errno == 0 ? -ENXIO : -errno;
+	if (other >= 0)
+		close(other);
+	return error;
+}
+
+static int
+dpdk_packet_may(const struct dpdk_interface *interface, char *why, size_t size)
+{
+	int error = dpdk_interface_is_there(interface, why, size);
+
+	return error == 0 ? dpdk_interface_may(CAP_NET_RAW, "link af_packet", why, size) : error;
+}
+
+/* The device, and its socket's descriptor. */
+static int
+dpdk_packet_plug(struct dpdk_device *device, int *fd, char *why, size_t size)
+{
+	const struct dpdk_interface *interface = device->state;
+	struct dpdk_descriptors before;
+	char arguments[DPDK_PACKET_ARGUMENTS];
+	int error;
+
+	dpdk_descriptors_find(&before, AF_PACKET);
+	dpdk_device_name(device, "net_af_packet");
+	snprintf(arguments, sizeof(arguments), "iface=%s,blocksz=%d,framesz=%d,framecnt=%d", interface->name,
+		 DPDK_PACKET_BLOCK, DPDK_PACKET_FRAME, DPDK_PACKET_FRAMES);
+	error = dpdk_device_plug(device, arguments, "DPDK makes no af_packet device", why, size);
+	if (error != 0)
+		return error;
+	*fd = dpdk_descriptors_new(&before, AF_PACKET);
+	error = dpdk_packet_replace(*fd, interface->index);
+	if (error != 0)
+		snprintf(why, size, "the packet socket on %s cannot be set up: %s", interface->name, strerror(-error));
+	return error;
+}
+
+static int
+dpdk_packet_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
+{
+	struct dpdk_device *device = port->device;
+	int fd = -1, error = dpdk_interface_new(device, config->device, why, size);
+
+	if (error == 0)
+		error = dpdk_packet_may(device->state, why, size);
+	if (error == 0)
+		error = dpdk_packet_plug(device, &fd, why, size);
+	if (error == 0)
+		error = dpdk_device_start(device, why, size);
+	if (error != 0)
+		return error;
+	((struct dpdk_interface *)device->state)->socket_fd = fd;
+	dpdk_port_watch_fd(port, fd, 0);
+	return dpdk_interface_attach(port, why, size);
+}
+
+const struct dpdk_link dpdk_link_packet = {
+	.about = { "af_packet", "a network interface of the kernel's, by a packet socket", XK_DPDK_NEEDS_INTERFACE,
+		   true },
+	.open = dpdk_packet_open,
+	.closed = dpdk_interface_free,
+};

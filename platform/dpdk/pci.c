@@ -1,0 +1,109 @@
+/*
+ * pci.c - link `pci`: any network card that DPDK has a driver for, by its PCI address. DPDK must have been started with
+ * that address (struct xk_dpdk_config), and the card must have been taken from the kernel.
+ */
+#define _GNU_SOURCE
+#include <libgen.h>
+#include <limits.h>
+#include <rte_ethdev.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+
+static const char dpdk_pci_devices[] = "/sys/bus/pci/devices";
+
+/* The kernel's drivers that leave a device to programs, or share it with them. */
+static const char *const dpdk_pci_drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio", "mlx4_core", "mlx5_core" };
+
+bool
+dpdk_pci_address(const char *text, char *address, size_t size)
+{
+	unsigned domain = 0, bus, device, function;
+	int end = 0;
+
+	if (sscanf(text, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) != 4 || text[end] != '\0') {
+		domain = 0;
+		end = 0;
+		if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3 || text[end] != '\0')
+			return false;
+	}
+	snprintf(address, size, "%04x:%02x:%02x.%x", domain, bus, device, function);
+	return true;
+}
+
+/* The kernel's driver of the device, "" if there is none. */
+static const char *
+dpdk_pci_driver(const char *address, char *path, size_t size)
+{
+	char link[PATH_MAX];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "%s/%s/driver", dpdk_pci_devices, address);
+	len = readlink(link, path, size - 1);
+	path[len > 0 ? len : 0] = '\0';
+	return len > 0 ? basename(path) : path;
+}
+
+int
+dpdk_pci_check(const char *address, char *why, size_t size)
+{
+	char path[PATH_MAX];
+	const char *driver;
+
+	snprintf(path, sizeof(path), "%s/%s", dpdk_pci_devices, address);
+	if (access(path, F_OK) != 0) {
+		snprintf(why, size,
+			 "there is no PCI device %s: `dpdk-devbind.py --status-dev net` or `lspci -D` lists "
+			 "those there are",
+			 address);
+		return -ENODEV;
+	}
+	driver = dpdk_pci_driver(address, path, sizeof(path));
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_pci_drivers); i++)
+		if (strcmp(driver, dpdk_pci_drivers[i]) == 0)
+			return 0;
+	snprintf(why, size,
+		 "PCI device %s belongs to %s%s%s: take it from there (as root: modprobe vfio-pci; dpdk-devbind.py "
+		 "-b vfio-pci %s), and reserve huge pages (sysctl vm.nr_hugepages=128)",
+		 address, driver[0] == '\0' ? "no driver" : "the kernel's driver \"", driver,
+		 driver[0] == '\0' ? "" : "\"", address);
+	return -EBUSY;
+}
+
+static int
+dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
+{
+	struct dpdk_device *device = port->device;
+	struct rte_ether_addr address;
+	struct rte_eth_link link = { 0 };
+	uint16_t mtu, id;
+	int error;
+
+	if (!dpdk_pci_address(config->device, device->name, sizeof(device->name))) {
+		snprintf(why, size, "\"%.40s\" is no PCI address like 0000:01:00.0", config->device);
+		return -EINVAL;
+	}
+	if (rte_eth_dev_get_port_by_name(device->name, &id) != 0) {
+		snprintf(why, size, "DPDK has found no network card at %s that it has a driver for", device->name);
+		return -ENODEV;
+	}
+	device->tells_link = true;
+	error = dpdk_device_start(device, why, size);
+	if (error != 0)
+		return error;
+	if (rte_eth_macaddr_get(id, &address) == 0)
+		for (unsigned i = 0; i < sizeof(address.addr_bytes); i++)
+			port->base.address = port->base.address << 8 | address.addr_bytes[i];
+	if (rte_eth_dev_get_mtu(id, &mtu) == 0 && mtu < port->base.mtu)
+		port->base.mtu = mtu;
+	if (rte_eth_link_get_nowait(id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP)
+		dpdk_device_set_up(device, true);
+	return 0;
+}
+
+const struct dpdk_link dpdk_link_pci = {
+	.about = { "pci", "a network card, by its PCI address: 0000:01:00.0", XK_DPDK_NEEDS_PCI, true },
+	.open = dpdk_pci_open,
+};

@@ -1,0 +1,319 @@
+/*
+ * socket.c - two processes meet at a socket in the file system, which the server's device owns.
+ *
+ * A name that no other process has, and that goes with its process however that ends, is each end's claim to the
+ * socket: an abstract socket. So a second server is refused, a second client waits for the first to go, and a socket
+ * left by a server that was killed is known to be nobody's.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+
+enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100 };
+
+static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)->sun_path), "a path fits an address");
+
+/* ---- where the ends meet ---- */
+
+/* Whether path is a directory of this user's, where no other can write. */
+static bool
+dpdk_socket_is_private(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+	       (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* The user's run-time directory, or one of that purpose in /tmp. */
+static int
+dpdk_socket_directory(char *path, size_t path_size, char *why, size_t size)
+{
+	const char *given = getenv("XDG_RUNTIME_DIR");
+
+	if (given != NULL && given[0] == '/' && strlen(given) < path_size && dpdk_socket_is_private(given) &&
+	    access(given, W_OK | X_OK) == 0) {
+		strcpy(path, given);
+		return 0;
+	}
+	snprintf(path, path_size, "/tmp/xk-%u", (unsigned)geteuid());
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+		snprintf(why, size,
+			 "no directory for sockets: %s cannot be made (%s); set XDG_RUNTIME_DIR, or give a path", path,
+			 strerror(errno));
+		return -EACCES;
+	}
+	if (dpdk_socket_is_private(path))
+		return 0;
+	snprintf(why, size, "no directory for sockets: %s is not a directory of yours alone; remove it, or give a path",
+		 path);
+	return -EACCES;
+}
+
+/* DPDK's arguments are separated by these. */
+static bool
+dpdk_socket_is_plain(const char *socket)
+{
+	return socket[0] != '\0' && strpbrk(socket, ",[]\"\n") == NULL;
+}
+
+int
+xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size)
+{
+	char directory[PATH_MAX];
+	int error, len;
+
+	if (socket == NULL || !dpdk_socket_is_plain(socket)) {
+		snprintf(why, size, "a socket's name has at least one character, and no comma, bracket or quote");
+		return -EINVAL;
+	}
+	if (strchr(socket, '/') != NULL) {
+		len = snprintf(path, path_size, "%s", socket);
+	} else {
+		error = dpdk_socket_directory(directory, sizeof(directory), why, size);
+		if (error != 0)
+			return error;
+		len = snprintf(path, path_size, "%s/xk-%s.sock", directory, socket);
+	}
+	if (len <= DPDK_SOCKET_PATH_MAX && (size_t)len < path_size)
+		return 0;
+	snprintf(why, size, "the socket's path has %d characters, and at most %d are possible: take a shorter name",
+		 len, DPDK_SOCKET_PATH_MAX);
+	return -ENAMETOOLONG;
+}
+
+/* ---- claims ---- */
+
+static int
+dpdk_socket_make(int type, const char *path, struct sockaddr_un *address)
+{
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
+	return socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+}
+
+int
+dpdk_claim(const char *what)
+{
+	struct sockaddr_un address;
+	int fd = dpdk_socket_make(SOCK_DGRAM, "", &address), error;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "xk-%s", what);
+	if (bind(fd, (struct sockaddr *)&address,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1))) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+/* The one process that may be this end of the socket at path, whichever way that is written. As dpdk_claim. */
+static int
+dpdk_socket_claim(const char *path, const char *end)
+{
+	char directory[PATH_MAX], whole[PATH_MAX + 128], name[64];
+	const char *slash = strrchr(path, '/');
+
+	snprintf(whole, sizeof(whole), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1), slash == NULL ? "." : path);
+	if (realpath(whole, directory) == NULL)
+		return -errno;
+	snprintf(whole, sizeof(whole), "%s/%s", directory, slash == NULL ? path : slash + 1);
+	snprintf(name, sizeof(name), "%s-%016llx", end, (unsigned long long)dpdk_hash(whole));
+	return dpdk_claim(name);
+}
+
+/* Whether somebody listens there. 0; -ENOENT, -ECONNREFUSED (a socket that nobody has open), ... */
+static int
+dpdk_socket_probe(const struct dpdk_socket *self)
+{
+	struct sockaddr_un address;
+	int fd = dpdk_socket_make(self->type | SOCK_NONBLOCK, self->path, &address), error = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+/* The same, where only a real client may connect: whether there is a socket. */
+static int
+dpdk_socket_look(const struct dpdk_socket *self)
+{
+	struct stat status;
+
+	if (stat(self->path, &status) != 0)
+		return -errno;
+	return S_ISSOCK(status.st_mode) ? 0 : -ENOTSOCK;
+}
+
+/* ... and whether somebody has it open, as far as this network namespace goes. */
+static int
+dpdk_socket_look_closely(const struct dpdk_socket *self)
+{
+	FILE *sockets = fopen("/proc/net/unix", "re");
+	char line[512];
+	int error = dpdk_socket_look(self);
+	bool is_open = sockets == NULL;
+
+	while (sockets != NULL && error == 0 && fgets(line, sizeof(line), sockets) != NULL) {
+		const char *path = strchr(line, '/');
+		size_t len = strlen(self->path);
+
+		is_open |= path != NULL && strncmp(path, self->path, len) == 0 && path[len] == '\n';
+	}
+	if (sockets != NULL)
+		fclose(sockets);
+	return error == 0 && !is_open ? -ECONNREFUSED : error;
+}
+
+/* ---- the server ---- */
+
+/* Removes a socket that a killed server has left at path; anything else there is a reason to refuse. */
+static int
+dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
+{
+	const char *path = self->path;
+	struct stat status;
+	int error = self->is_shy ? dpdk_socket_look_closely(self) : dpdk_socket_probe(self);
+
+	if (error == -ENOENT)
+		return 0;
+	if (error == 0) {
+		snprintf(why, size, "another program serves on %s: end it, or take another socket", path);
+		return -EADDRINUSE;
+	}
+	if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && error == -ECONNREFUSED && unlink(path) == 0)
+		return 0;
+	snprintf(why, size, "%s is in the way and cannot be used (%s): remove it, or take another socket", path,
+		 strerror(-error));
+	return error;
+}
+
+int
+dpdk_socket_serve(struct dpdk_socket *self, char *why, size_t size)
+{
+	self->claim_fd = dpdk_socket_claim(self->path, "server");
+	if (self->claim_fd == -EADDRINUSE)
+		snprintf(why, size, "another server has %s: end it, or take another socket", self->path);
+	else if (self->claim_fd < 0)
+		snprintf(why, size, "no socket can be made at %s: %s", self->path, strerror(-self->claim_fd));
+	return self->claim_fd < 0 ? self->claim_fd : dpdk_socket_clear(self, why, size);
+}
+
+/* ---- the client ---- */
+
+static uint64_t
+dpdk_socket_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Whether a server is there for this client. 0, or -errno and why. */
+static int
+dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
+{
+	int error = self->is_shy ? dpdk_socket_look(self) : dpdk_socket_probe(self);
+
+	if (error == 0 && self->claim_fd < 0)
+		self->claim_fd = dpdk_socket_claim(self->path, "client");
+	if (error != 0) {
+		snprintf(why, size, "no server on %s (%s): start the server, or name its socket", self->path,
+			 strerror(-error));
+		return error;
+	}
+	if (self->claim_fd < 0)
+		snprintf(why, size, "the server on %s has another client: end that one first", self->path);
+	return self->claim_fd < 0 ? self->claim_fd : 0;
+}
+
+/* Serves signals and control for a while. False: a callback has broken the loop. */
+static bool
+dpdk_socket_pause(struct event_base *events)
+{
+	struct timeval pause = { 0, DPDK_SOCKET_RETRY_US };
+
+	event_base_loopexit(events, &pause);
+	event_base_dispatch(events);
+	return !event_base_got_break(events);
+}
+
+bool
+dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms)
+{
+	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
+	uint64_t until_us = dpdk_socket_now_us() + (uint64_t)wait_ms * 1000;
+
+	while (!dpdk_device_is_up(port->device) && dpdk_socket_now_us() < until_us)
+		if (!dpdk_socket_pause(events))
+			return false;
+	return dpdk_device_is_up(port->device);
+}
+
+int
+dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
+		  int (*attach)(struct dpdk_port *port, char *why, size_t size), char *why, size_t size)
+{
+	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
+	uint64_t until_us = dpdk_socket_now_us() + (uint64_t)(wait_ms != 0 ? wait_ms : XK_DPDK_WAIT_MS) * 1000;
+	struct dpdk_socket *self = port->device->state;
+	int error;
+
+	for (;;) {
+		error = dpdk_socket_reach(self, why, size);
+		if (error == 0)
+			error = attach(port, why, size);
+		if (error == 0 || dpdk_socket_now_us() >= until_us)
+			return error;
+		if (!dpdk_socket_pause(events)) {
+			snprintf(why, size, "interrupted while waiting for the server");
+			return -EINTR;
+		}
+	}
+}
+
+/* ---- making and freeing ---- */
+
+int
+dpdk_socket_new(struct dpdk_device *device, const char *name, int type, char *why, size_t size)
+{
+	struct dpdk_socket *self = calloc(1, sizeof(*self));
+
+	if (self == NULL) {
+		snprintf(why, size, "no memory");
+		return -ENOMEM;
+	}
+	device->state = self;
+	self->type = type;
+	self->claim_fd = -1;
+	return xk_dpdk_socket_path(name, self->path, sizeof(self->path), why, size);
+}
+
+void
+dpdk_socket_free(struct dpdk_device *device)
+{
+	struct dpdk_socket *self = device->state;
+
+	if (self == NULL)
+		return;
+	if (self->owns_path)
+		unlink(self->path);
+	if (self->claim_fd >= 0)
+		close(self->claim_fd);
+	free(self);
+}

@@ -1,0 +1,112 @@
+/*
+ * tap.c - link `tap`: the peer is this machine's kernel, by an interface that is made for it, or whatever the kernel
+ * joins that with (a bridge).
+ *
+ * The interface is the kernel's end of the cable, with an address of its own; ours is another, since two ends with one
+ * address could not be told apart by a bridge. DPDK's driver receives only after the process has heard a real-time signal,
+ * which may come to any thread, a moment after the descriptor has told of the frame: who was woken by that sends itself
+ * another.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <rte_ethdev.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+
+enum { DPDK_TAP_ARGUMENTS = 96 };
+
+static const char dpdk_tap_tun[] = "/dev/net/tun";
+
+static int
+dpdk_tap_is_possible(char *why, size_t size)
+{
+	int fd = open(dpdk_tap_tun, O_RDWR | O_CLOEXEC), error = errno;
+
+	if (fd >= 0) {
+		close(fd);
+		return dpdk_interface_may(CAP_NET_ADMIN, "link tap", why, size);
+	}
+	snprintf(why, size, "%s cannot be opened (%s): load the module (modprobe tun), or give it to the container",
+		 dpdk_tap_tun, strerror(error));
+	return -error;
+}
+
+/* An interface that was there before keeps its address, which the driver would change. */
+static int
+dpdk_tap_plug(struct dpdk_port *port, char *why, size_t size)
+{
+	const struct dpdk_interface *self = port->device->state;
+	const uint8_t *a = self->address;
+	char arguments[DPDK_TAP_ARGUMENTS], what[96];
+	int len = snprintf(arguments, sizeof(arguments), "iface=%s", self->name);
+
+	if (self->index != 0)
+		snprintf(arguments + len, sizeof(arguments) - (size_t)len, ",mac=%02x:%02x:%02x:%02x:%02x:%02x", a[0],
+			 a[1], a[2], a[3], a[4], a[5]);
+	snprintf(what, sizeof(what), "DPDK makes no tap of %s", self->name);
+	dpdk_device_name(port->device, "net_tap");
+	return dpdk_device_plug(port->device, arguments, what, why, size);
+}
+
+/* ... and its MTU. */
+static void
+dpdk_tap_set_mtu(const struct dpdk_interface *self, uint32_t mtu)
+{
+	struct ifreq request = { .ifr_mtu = (int)mtu };
+
+	if (mtu == 0)
+		return;
+	memcpy(request.ifr_name, self->name, sizeof(self->name));
+	ioctl(self->ioctl_fd, SIOCSIFMTU, &request);
+}
+
+/* Where real-time signals run out of memory the kernel sends this one instead, which would end us. */
+static void
+dpdk_tap_ignore_overflow(void)
+{
+	struct sigaction action;
+
+	if (sigaction(SIGIO, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+		signal(SIGIO, SIG_IGN);
+}
+
+static int
+dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
+{
+	struct dpdk_interface *self;
+	uint32_t mtu;
+	int fd, error = dpdk_interface_new(port->device, config->device, why, size);
+
+	if (error == 0)
+		error = dpdk_tap_is_possible(why, size);
+	if (error != 0)
+		return error;
+	self = port->device->state;
+	mtu = self->mtu;
+	dpdk_tap_ignore_overflow();
+	error = dpdk_tap_plug(port, why, size);
+	if (error == 0)
+		error = dpdk_device_start(port->device, why, size);
+	if (error != 0)
+		return error;
+	dpdk_tap_set_mtu(self, mtu);
+	fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
+	dpdk_port_watch_fd(port, fd, fd < 0 ? 0 : fcntl(fd, F_GETSIG));
+	error = dpdk_interface_attach(port, why, size);
+	port->base.address = dpdk_hash_address(self->name) ^ (uint64_t)getpid();
+	return error;
+}
+
+const struct dpdk_link dpdk_link_tap = {
+	.about = { "tap", "this machine's kernel, or what it joins the interface with (tap)", XK_DPDK_NEEDS_INTERFACE,
+		   true },
+	.open = dpdk_tap_open,
+	.closed = dpdk_interface_free,
+};

@@ -1,0 +1,196 @@
+/*
+ * xdp.c - link `af_xdp`: queue 0 of a network interface of the kernel's, by an XDP socket: what it receives goes to the
+ * port, before the kernel would see it.
+ *
+ * DPDK's driver cannot interrupt, but its socket tells of each frame: it is found among the process's descriptors. The
+ * kernel writes frames into the driver's own pool of buffers, and the driver does not give back those that the kernel
+ * still has in the end: so they are not the platform's. Frames to be sent it copies into that pool.
+ */
+#include <dlfcn.h>
+#include <linux/capability.h>
+#include <rte_mempool.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "platform/dpdk/inside.h"
+#include "xkernel/stack.h"
+
+enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DPDK_XDP_PAUSE_US = 50000 };
+
+/* DPDK's driver forgets 80 bytes of the XDP library's: not what a search for leaks is to find. */
+#ifdef XK_CONTEXT_ASAN
+#include <sanitizer/lsan_interface.h>
+#else
+#define __lsan_disable()
+#define __lsan_enable()
+#endif
+
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
+
+/* The buffers are pinned, and counted as locked memory. */
+static void
+dpdk_xdp_raise_limit(void)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+static int
+dpdk_xdp_say_nothing(int level, const char *format, va_list arguments)
+{
+	(void)level;
+	(void)format;
+	(void)arguments;
+	return 0;
+}
+
+/*
+ * The libraries that load the XDP program tell on standard error what they try. They belong to DPDK's driver, not to us:
+ * they are there if that is. And they share an interface among programs by files that a killed process would leave.
+ */
+static void
+dpdk_xdp_quiet(void)
+{
+	static const char *const libraries[][2] = { { "libxdp.so.1", "libxdp_set_print" },
+						    { "libbpf.so.1", "libbpf_set_print" } };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(libraries); i++) {
+		void *library = dlopen(libraries[i][0], RTLD_LAZY | RTLD_NOLOAD);
+		void *(*set_print)(int (*print)(int, const char *, va_list)) = NULL;
+
+		if (library == NULL)
+			continue;
+		*(void **)&set_print = dlsym(library, libraries[i][1]);
+		if (set_print != NULL)
+			set_print(dpdk_xdp_say_nothing);
+		dlclose(library);
+	}
+	setenv("LIBXDP_SKIP_DISPATCHER", "1", 0);
+}
+
+static int
+dpdk_xdp_start(struct dpdk_device *device, const char *interface, char *why, size_t size)
+{
+	char arguments[DPDK_XDP_ARGUMENTS];
+	int error;
+
+	device->pool = dpdk_buffer_pool_new_lent(DPDK_XDP_BUFFERS, why, size);
+	if (device->pool == NULL)
+		return -ENOMEM;
+	dpdk_device_name(device, "net_af_xdp");
+	snprintf(arguments, sizeof(arguments), "iface=%s,busy_budget=0", interface);
+	__lsan_disable();
+	error = dpdk_device_plug(device, arguments, "DPDK makes no af_xdp device", why, size);
+	if (error == 0)
+		error = dpdk_device_start(device, why, size);
+	__lsan_enable();
+	return error;
+}
+
+/* What did not start has taken buffers all the same. */
+static void
+dpdk_xdp_undo(struct dpdk_device *device)
+{
+	dpdk_device_unplug(device);
+	rte_mempool_free(device->pool);
+	device->pool = NULL;
+}
+
+/* The kernel gives a queue free a moment after the last socket on it was closed, and tells nobody when it does. */
+static int
+dpdk_xdp_start_patiently(struct dpdk_device *device, const char *interface, char *why, size_t size)
+{
+	int error = dpdk_xdp_start(device, interface, why, size);
+
+	for (unsigned i = 0; i < DPDK_XDP_TRIES && error != 0; i++) {
+		dpdk_xdp_undo(device);
+		usleep(DPDK_XDP_PAUSE_US);
+		error = dpdk_xdp_start(device, interface, why, size);
+	}
+	return error;
+}
+
+/* DPDK's driver leaves its socket open, and with it the queue taken. */
+static void
+dpdk_xdp_remember_socket(struct dpdk_interface *interface, int fd)
+{
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status) != 0)
+		return;
+	interface->socket_fd = fd;
+	interface->socket = status.st_ino;
+}
+
+static void
+dpdk_xdp_close_socket(const struct dpdk_interface *interface)
+{
+	struct stat status;
+
+	if (interface->socket_fd >= 0 && fstat(interface->socket_fd, &status) == 0 && S_ISSOCK(status.st_mode) &&
+	    status.st_ino == interface->socket)
+		close(interface->socket_fd);
+}
+
+static int
+dpdk_xdp_may(const struct dpdk_interface *interface, char *why, size_t size)
+{
+	static const unsigned needed[] = { CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF };
+	int error = dpdk_interface_is_there(interface, why, size);
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(needed) && error == 0; i++)
+		error = dpdk_interface_may(needed[i], "link af_xdp", why, size);
+	return error;
+}
+
+static int
+dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
+{
+	struct dpdk_device *device = port->device;
+	struct dpdk_descriptors before;
+	int fd, error = dpdk_interface_new(device, config->device, why, size);
+
+	if (error == 0)
+		error = dpdk_xdp_may(device->state, why, size);
+	if (error != 0)
+		return error;
+	dpdk_xdp_raise_limit();
+	dpdk_xdp_quiet();
+	dpdk_descriptors_find(&before, AF_XDP);
+	error = dpdk_xdp_start_patiently(device, config->device, why, size);
+	if (error != 0)
+		return error;
+	fd = dpdk_descriptors_new(&before, AF_XDP);
+	dpdk_xdp_remember_socket(device->state, fd);
+	dpdk_port_watch_fd(port, fd, 0);
+	return dpdk_interface_attach(port, why, size);
+}
+
+/* A message may outlive the port, but not the platform. */
+static void
+dpdk_xdp_closed(struct dpdk_device *device)
+{
+	struct dpdk_platform *platform = (struct dpdk_platform *)device->ports[0]->base.platform;
+
+	if (atomic_load_explicit(&platform->borrowed, memory_order_acquire) > 0 && platform->left_count < DPDK_POOLS)
+		platform->left[platform->left_count++] = device->pool;
+	else
+		rte_mempool_free(device->pool);
+	if (device->state != NULL)
+		dpdk_xdp_close_socket(device->state);
+	dpdk_interface_free(device);
+}
+
+const struct dpdk_link dpdk_link_xdp = {
+	.about = { "af_xdp", "a network interface of the kernel's, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true },
+	.open = dpdk_xdp_open,
+	.closed = dpdk_xdp_closed,
+};

@@ -1,0 +1,188 @@
+/*
+ * vtap.c - shows what crosses it to the host's capture: a virtual protocol, for any edge of a graph.
+ *
+ * Everything that crosses, up and down, is in the capture (`--pcap`) as an interface of its own that is named after the
+ * node. Without a capture it only counts. Messages go on unchanged.
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ * Settings:     linktype: what readers of the capture take the bytes for. auto: ethernet on a port, ip where all that
+ *               stands on it is ip, both seen through other virtual protocols; user0 (unknown bytes) elsewhere
+ * Counters:     up, down (messages)
+ * Not done:     calls (RPC); names for what other protocols' bytes are
+ * Graph:        ip -> vtap -> vnet, or any other edge
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "xkernel/capture.h"
+#include "xkernel/kernel.h"
+#include "xkernel/trace.h"
+#include "xkernel/virtual.h"
+
+struct vtap {
+	struct xk_virtual virtual;
+	const char *linktype;
+	struct xk_capture *capture; /* NULL: there is none */
+	unsigned place;
+};
+
+/* Counters, and ways of a capture, by the way that the message goes. */
+static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vtap_counters is in the order of enum xk_way");
+static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)XK_CAPTURE_DOWN, "they are the same");
+
+static inline struct vtap *
+vtap_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct vtap, virtual.protocol);
+}
+
+/* ---- what the bytes are ---- */
+
+static const struct vtap_linktype {
+	const char *name;
+	enum xk_capture_link link;
+} vtap_linktypes[] = {
+	{ "ethernet", XK_CAPTURE_ETHERNET },
+	{ "ip", XK_CAPTURE_IPV4 },
+	{ "raw", XK_CAPTURE_IP },
+	{ "user0", XK_CAPTURE_USER0 },
+};
+
+static bool
+vtap_is_virtual(const struct xk_protocol *p)
+{
+	return (p->type->flags & XK_VIRTUAL) != 0;
+}
+
+static bool
+vtap_is_on_port(const struct xk_protocol *self)
+{
+	const struct xk_protocol *lower = xk_lower(self, 0);
+
+	return (lower->type->flags & XK_PORT) != 0 || (vtap_is_virtual(lower) && vtap_is_on_port(lower));
+}
+
+static bool
+vtap_has_lower(const struct xk_protocol *p, const struct xk_protocol *lower)
+{
+	for (unsigned i = 0; i < p->lower_count; i++)
+		if (p->lowers[i]->lower == lower)
+			return true;
+	return false;
+}
+
+/* Whether all that stands on lower is of the type called name, and something does. */
+static bool
+vtap_is_under(const struct xk_protocol *lower, const char *name)
+{
+	bool found = false;
+
+	for (const struct xk_protocol *p = xk_kernel_first(lower->kernel); p != NULL; p = p->next) {
+		if (!vtap_has_lower(p, lower))
+			continue;
+		if (strcmp(p->type->name, name) != 0 && !(vtap_is_virtual(p) && vtap_is_under(p, name)))
+			return false;
+		found = true;
+	}
+	return found;
+}
+
+/* The link type that the setting names, or the graph shows. 0 or -EINVAL. */
+static int
+vtap_find_link(struct vtap *vtap, enum xk_capture_link *link)
+{
+	struct xk_protocol *self = &vtap->virtual.protocol;
+
+	if (strcmp(vtap->linktype, "auto") == 0) {
+		*link = vtap_is_on_port(self)       ? XK_CAPTURE_ETHERNET
+			: vtap_is_under(self, "ip") ? XK_CAPTURE_IPV4
+						    : XK_CAPTURE_USER0;
+		return 0;
+	}
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(vtap_linktypes); i++)
+		if (strcmp(vtap->linktype, vtap_linktypes[i].name) == 0) {
+			*link = vtap_linktypes[i].link;
+			return 0;
+		}
+	xk_trace(self, XK_TRACE_NONE, "linktype \"%s\" is none of auto, ethernet, ip, raw, user0", vtap->linktype);
+	return -EINVAL;
+}
+
+/* ---- messages ---- */
+
+static const struct xk_session_ops vtap_session_ops;
+
+static int
+vtap_init(struct xk_protocol *self)
+{
+	struct vtap *vtap = vtap_of(self);
+	enum xk_capture_link link;
+	int status = vtap_find_link(vtap, &link);
+
+	vtap->capture = xk_capture_of(self);
+	if (status == 0 && vtap->capture != NULL) {
+		status = vtap->capture->ops->add(vtap->capture, self->name, link);
+		vtap->place = (unsigned)status;
+	}
+	return status < 0 ? status : xk_virtual_init(self, &vtap_session_ops);
+}
+
+static int
+vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+{
+	struct vtap *vtap = vtap_of(s->protocol);
+
+	xk_count(s->protocol, way);
+	if (vtap->capture != NULL)
+		vtap->capture->ops->see(vtap->capture, vtap->place, (enum xk_capture_way)way, m);
+	return xk_virtual_pass(s, m, way);
+}
+
+static int
+vtap_push(struct xk_session *s, struct xk_msg *m)
+{
+	return vtap_carry(s, m, XK_WAY_DOWN);
+}
+
+static void
+vtap_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	vtap_carry(s, m, XK_WAY_UP);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops vtap_session_ops = {
+	.push = vtap_push,
+	.pop = vtap_pop,
+	.close = xk_virtual_session_close,
+};
+
+static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+
+static const struct xk_role vtap_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "where the messages that are shown come from and go to" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_setting vtap_settings[] = {
+	{ "linktype", XK_SETTING_STRING, offsetof(struct vtap, linktype), "auto",
+	  "what the bytes are, to readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const vtap_counters[] = { "up", "down", NULL };
+
+const struct xk_protocol_type xk_type_vtap = {
+	.name = "vtap",
+	.help = "Shows what crosses it to the host's capture (--pcap), and counts it. No header; for any edge.",
+	.ops = &vtap_ops,
+	.size = sizeof(struct vtap),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = vtap_lowers,
+	.settings = vtap_settings,
+	.counters = vtap_counters,
+	.session_max = 256,
+};

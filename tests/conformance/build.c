@@ -1,0 +1,184 @@
+/*
+ * build.c - a packet becomes a frame; see packet.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conformance/packet.h"
+
+static size_t
+header_len(const struct layer *layer)
+{
+	return layer->type->length + layer->options_len;
+}
+
+static void
+say(struct layer *layer, const char *field, uint64_t number)
+{
+	struct value *value = &layer->values[layer_field(layer->type, field)];
+
+	if (value->kind == VALUE_UNSAID)
+		*value = (struct value){ .kind = VALUE_IS, .number = number };
+}
+
+static uint64_t
+said(const struct layer *layer, const char *field)
+{
+	return layer->values[layer_field(layer->type, field)].number;
+}
+
+/* Link addresses that are not said follow from the hosts'. */
+static void
+say_links(struct packet *packet, const struct names *names)
+{
+	struct layer *eth = &packet->layers[0], *next = &packet->layers[1];
+	uint64_t from = names->host_count > 0 ? names->host[names->port] ^ 1 : 0, to = names->link[names->port];
+
+	if (packet->count > 1 && next->type == &layer_ip)
+		from = said(next, "src");
+	if (packet->count > 1 && next->type == &layer_arp) {
+		from = said(next, "sender");
+		say(next, "sender-mac", link_of(names, from));
+		if (next->values[layer_field(&layer_arp, "op")].number != 2)
+			to = UINT64_C(0xffffffffffff);
+	}
+	say(eth, "dst", to);
+	say(eth, "src", link_of(names, from));
+}
+
+/* `?name` and the like say what is looked for, not what is sent. */
+static bool
+check_sendable(const struct layer *layer, char *why)
+{
+	for (int i = 0; layer->type->fields[i].name != NULL; i++) {
+		enum value_kind kind = layer->values[i].kind;
+
+		if (kind == VALUE_ANY || kind == VALUE_BIND || kind == VALUE_DIFFERS) {
+			snprintf(why, PACKET_WHY, "what is injected needs a value for %s", layer->type->fields[i].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+store_header(const struct layer *layer, uint8_t *header)
+{
+	memset(header, 0, layer->type->length);
+	memcpy(header + layer->type->length, layer->options, layer->options_len);
+	for (int i = 0; layer->type->fields[i].name != NULL; i++) {
+		const struct field *field = &layer->type->fields[i];
+
+		if (layer->values[i].kind == VALUE_IS)
+			field_store(field, header, layer->values[i].number);
+		else if (field->initial != 0)
+			field_store(field, header, field->initial);
+	}
+}
+
+/* Pads, then cuts. */
+static size_t
+finish_frame(const struct packet *packet, uint8_t *bytes, size_t len)
+{
+	if (len < packet->pad) {
+		memset(bytes + len, packet->pad_byte, packet->pad - len);
+		len = packet->pad;
+	}
+	return len < packet->cut ? len : packet->cut;
+}
+
+static size_t
+build(struct packet *packet, struct names *names, uint8_t *bytes, char *why)
+{
+	size_t at[PACKET_LAYERS], len = 0;
+
+	say_links(packet, names);
+	for (unsigned i = 0; i < packet->count; i++) {
+		if (!check_sendable(&packet->layers[i], why))
+			return 0;
+		at[i] = len;
+		len += header_len(&packet->layers[i]);
+	}
+	if (len + packet->payload_len > PACKET_MAX) {
+		snprintf(why, PACKET_WHY, "the frame is too long");
+		return 0;
+	}
+	memmove(bytes + len, packet->payload, packet->payload_len); /* bytes may be the payload's own place */
+	len += packet->payload_len;
+	for (unsigned i = packet->count; i-- > 0;) {
+		store_header(&packet->layers[i], bytes + at[i]);
+		if (packet->layers[i].type->complete != NULL)
+			packet->layers[i].type->complete(packet, i, bytes + at[i], len - at[i]);
+	}
+	return finish_frame(packet, bytes, len);
+}
+
+size_t
+packet_build(const struct packet *packet, struct names *names, uint8_t *bytes, char *why)
+{
+	struct packet *copy = malloc(sizeof(*copy));
+	size_t len;
+
+	if (copy == NULL)
+		abort();
+	*copy = *packet;
+	len = build(copy, names, bytes, why);
+	free(copy);
+	return len;
+}
+
+/* Where the first IP header of the packet is, or -1. */
+static int
+find_ip(const struct packet *packet)
+{
+	for (unsigned i = 0; i < packet->count; i++)
+		if (packet->layers[i].type == &layer_ip)
+			return (int)i;
+	return -1;
+}
+
+/* The slice, whose protocol has been computed and whose payload is in its place, gets the headers of a fragment. */
+static void
+make_slice(struct packet *slice, const struct packet *whole, size_t from, bool is_last, size_t len)
+{
+	uint64_t protocol = said(&slice->layers[1], "proto");
+
+	slice->layers[0] = whole->layers[0];
+	slice->layers[1] = whole->layers[1];
+	slice->count = 2;
+	slice->payload_kind = PAYLOAD_BYTES;
+	slice->payload_len = len;
+	say(&slice->layers[1], "proto", protocol);
+	say(&slice->layers[1], "offset", from);
+	say(&slice->layers[1], "more", !is_last);
+}
+
+bool
+packet_slice(const struct packet *whole, struct names *names, size_t from, size_t to, struct packet *slice, char *why)
+{
+	int at = find_ip(whole);
+	size_t len, begin = PACKET_ETH;
+
+	*slice = *whole;
+	len = build(slice, names, slice->payload, why);
+	if (len == 0)
+		return false;
+	if (at != 1 || whole->cut != SIZE_MAX || whole->pad != 0) {
+		snprintf(why, PACKET_WHY, "only a whole datagram of ip has pieces");
+		return false;
+	}
+	begin += header_len(&whole->layers[at]);
+	to = to == SIZE_MAX ? len - begin : to;
+	if (from % 8 != 0) {
+		snprintf(why, PACKET_WHY, "a piece begins at a multiple of 8");
+		return false;
+	}
+	if (from > to || to > len - begin) {
+		snprintf(why, PACKET_WHY, "the datagram has %zu bytes behind its IP header", len - begin);
+		return false;
+	}
+	memmove(slice->payload, slice->payload + begin + from, to - from);
+	make_slice(slice, whole, from, to == len - begin, to - from);
+	return true;
+}

@@ -1,0 +1,336 @@
+/*
+ * host.c - see host.h.
+ */
+#include "tests/conformance/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "xkernel/kernel.h"
+
+struct host_port {
+	struct host *host;
+	struct xk_port *port; /* the kernel's once it has it */
+	char name[XK_GRAPH_NAME_MAX + 1];
+	struct xk_msg *arriving;
+};
+
+struct host {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct host_port ports[HOST_PORTS];
+	unsigned port_count;
+	struct sent *first, **last;
+	bool stops; /* at the next frame that is sent */
+};
+
+#define HOST_LINK UINT64_C(0x020000000001)
+
+/* ---- ports ---- */
+
+static unsigned
+host_receive(void *context, struct xk_msg **frames, unsigned max)
+{
+	struct host_port *port = context;
+
+	if (port->arriving == NULL || max == 0)
+		return 0;
+	frames[0] = port->arriving;
+	port->arriving = NULL;
+	return 1;
+}
+
+static void
+host_keep(struct host_port *port, struct xk_msg *m)
+{
+	struct host *host = port->host;
+	struct sent *sent = malloc(sizeof(*sent) + xk_msg_len(m));
+
+	if (sent == NULL)
+		abort();
+	*sent = (struct sent){ .at_ns = host_now_ns(host),
+			       .port = (unsigned)(port - host->ports),
+			       .len = xk_msg_len(m) };
+	xk_msg_copy_out(m, 0, sent->bytes, sent->len);
+	xk_msg_free(m);
+	*host->last = sent;
+	host->last = &sent->next;
+	if (host->stops)
+		xk_kernel_halt(host->kernel);
+}
+
+static unsigned
+host_transmit(void *context, struct xk_msg **frames, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		host_keep(context, frames[i]);
+	return count;
+}
+
+static bool
+host_add_port(struct host *host, const char *name, uint32_t mtu)
+{
+	struct host_port *port = &host->ports[host->port_count];
+
+	if (host->port_count == HOST_PORTS)
+		return false;
+	snprintf(port->name, sizeof(port->name), "%s", name);
+	port->host = host;
+	port->port = xk_memory_port_new(host->platform, name, HOST_LINK + host->port_count, mtu);
+	if (port->port == NULL)
+		abort();
+	xk_memory_loop(port->port, host_receive, host_transmit, port);
+	xk_kernel_add_port(host->kernel, port->port);
+	host->port_count++;
+	return true;
+}
+
+/* ---- the graph ---- */
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A port of our own for each port node, in the order of their names. */
+static bool
+host_add_ports(struct host *host, struct xk_graph *graph, uint32_t mtu, struct xk_graph_errors *errors)
+{
+	const char *names[XK_GRAPH_NODES_MAX];
+	unsigned count = 0;
+	bool good = true;
+
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_graph_node *node = &graph->nodes[i];
+		const struct xk_graph_attribute *type = xk_graph_attribute_find(&node->attributes, "protocol");
+
+		if (strcmp(type != NULL ? type->value : node->name, "port") == 0)
+			names[count++] = node->name;
+	}
+	qsort(names, count, sizeof(names[0]), compare_names);
+	for (unsigned i = 0; i < count && good; i++) {
+		char set[2 * XK_GRAPH_NAME_MAX + 8];
+
+		snprintf(set, sizeof(set), "%s.dev=%s", names[i], names[i]);
+		good = host_add_port(host, names[i], mtu) && xk_graph_set(graph, set, errors) == 0;
+	}
+	return good;
+}
+
+/* What begins at random begins with 1, so that a script does the same every time. */
+static void
+host_settle(struct xk_protocol *p)
+{
+	char why[64];
+
+	p->resume = XK_RESUME_DRIVER; /* all on this thread */
+	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++)
+		if (strcmp(s->name, "seed") == 0 && *(const uint64_t *)((const char *)p + s->offset) == 0)
+			xk_setting_parse(s, "1", p, why, sizeof(why));
+}
+
+static bool
+host_compose(struct host *host, const struct host_plan *plan, struct xk_graph *graph, struct xk_graph_errors *errors)
+{
+	struct xk_protocol *failed = NULL;
+
+	for (unsigned i = 0; i < plan->set_count; i++)
+		if (xk_graph_set(graph, plan->sets[i], errors) != 0)
+			return false;
+	if (!host_add_ports(host, graph, plan->mtu, errors) || xk_graph_check(graph, xk_protocol_types, errors) != 0 ||
+	    xk_graph_build(graph, host->kernel, errors) != 0)
+		return false;
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		host_settle(p);
+	if (xk_kernel_init(host->kernel, &failed) == 0)
+		return true;
+	xk_graph_errors_add(errors, graph->file, 0, "%s cannot begin", failed != NULL ? failed->name : "the host");
+	return false;
+}
+
+static bool
+host_read(struct host *host, const struct host_plan *plan, char *why, size_t why_size)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = xk_graph_read(plan->graph, &errors);
+	bool good = graph != NULL && host_compose(host, plan, graph, &errors);
+
+	if (!good)
+		snprintf(why, why_size, "%s", errors.count > 0 ? errors.list[0].text : "the graph has too many ports");
+	xk_graph_errors_clear(&errors);
+	xk_graph_free(graph);
+	return good;
+}
+
+/* ---- life ---- */
+
+static void
+host_idle(void *context)
+{
+	xk_kernel_halt(((struct host *)context)->kernel);
+}
+
+struct host *
+host_new(const struct host_plan *plan, char *why, size_t why_size)
+{
+	struct xk_kernel_config config = {
+		.name = "host", .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .stacks = 8, .core = -1
+	};
+	struct host *host = calloc(1, sizeof(*host));
+
+	if (host == NULL)
+		abort();
+	host->last = &host->first;
+	host->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	if (host->platform == NULL)
+		abort();
+	xk_memory_on_idle(host->platform, host_idle, host);
+	config.platform = host->platform;
+	host->kernel = xk_kernel_new(&config);
+	if (host->kernel == NULL)
+		abort();
+	if (host_read(host, plan, why, why_size)) {
+		host_run_until(host, 0, false);
+		return host;
+	}
+	host_free(host);
+	return NULL;
+}
+
+bool
+host_free(struct host *host)
+{
+	unsigned left;
+
+	while (host->first != NULL)
+		host_drop_sent(host);
+	xk_kernel_free(host->kernel);
+	left = host->platform->ops->buffers_out(host->platform);
+	xk_memory_platform_free(host->platform);
+	free(host);
+	return left == 0;
+}
+
+unsigned
+host_port_count(const struct host *host)
+{
+	return host->port_count;
+}
+
+uint64_t
+host_link(const struct host *host, unsigned port)
+{
+	return HOST_LINK + port;
+}
+
+/* ---- frames and time ---- */
+
+uint64_t
+host_now_ns(const struct host *host)
+{
+	return host->platform->ops->now_ns(host->platform);
+}
+
+void
+host_run_until(struct host *host, uint64_t until_ns, bool stops)
+{
+	host->stops = stops && host->first == NULL;
+	xk_memory_run_until(host->platform, until_ns);
+	xk_kernel_run(host->kernel);
+	if (host->stops) { /* whatever else happens at this time */
+		host->stops = false;
+		xk_memory_run_until(host->platform, host_now_ns(host));
+		xk_kernel_run(host->kernel);
+	}
+}
+
+void
+host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len)
+{
+	struct xk_msg *m = xk_memory_frame(host->platform, len);
+
+	if (m == NULL)
+		abort();
+	memcpy(m->data, bytes, len);
+	host->ports[port].arriving = m;
+	host_run_until(host, host_now_ns(host), false);
+}
+
+const struct sent *
+host_first_sent(const struct host *host)
+{
+	return host->first;
+}
+
+void
+host_drop_sent(struct host *host)
+{
+	struct sent *sent = host->first;
+
+	host->first = sent->next;
+	if (host->first == NULL)
+		host->last = &host->first;
+	free(sent);
+}
+
+/* ---- counters ---- */
+
+static bool
+host_count_of(const struct xk_protocol *p, const char *name, uint64_t *count)
+{
+	unsigned drops = xk_drop_count(p->type);
+
+	for (unsigned i = 1; i < drops; i++) {
+		if (strcmp(xk_drop_name(p->type, i), name) != 0)
+			continue;
+		*count = atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+		return true;
+	}
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
+		if (strcmp(p->type->counters[i], name) != 0)
+			continue;
+		*count = atomic_load_explicit(&p->counters[i], memory_order_relaxed);
+		return true;
+	}
+	return false;
+}
+
+bool
+host_count(const struct host *host, const char *name, uint64_t *count)
+{
+	char instance[XK_GRAPH_NAME_MAX + 1];
+	size_t len = strcspn(name, ".");
+	const struct xk_protocol *p;
+
+	if (name[len] == '\0' || len >= sizeof(instance))
+		return false;
+	memcpy(instance, name, len);
+	instance[len] = '\0';
+	p = xk_kernel_find(host->kernel, instance);
+	return p != NULL && host_count_of(p, name + len + 1, count);
+}
+
+void
+host_each_drop(const struct host *host, void (*see)(void *context, const char *name, uint64_t count), void *context)
+{
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next) {
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++) {
+			uint64_t count = atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+			char name[XK_GRAPH_NAME_MAX + 64];
+
+			snprintf(name, sizeof(name), "%s.%s", p->name, xk_drop_name(p->type, i));
+			if (count > 0)
+				see(context, name, count);
+		}
+	}
+}
+
+unsigned
+host_buffers(const struct host *host)
+{
+	return host->platform->ops->buffers_out(host->platform);
+}

@@ -1,0 +1,61 @@
+/*
+ * host.h - the host that a script tests: a graph file over ports in memory, on a clock that the script moves, driven by
+ * the test's own thread.
+ */
+#ifndef CONFORMANCE_HOST_H
+#define CONFORMANCE_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct host;
+
+/* What a host has sent. */
+struct sent {
+	struct sent *next;
+	uint64_t at_ns;
+	unsigned port; /* from 0 */
+	size_t len;
+	uint8_t bytes[];
+};
+
+enum { HOST_PORTS = 4, HOST_SETS = 32 };
+
+struct host_plan {
+	const char *graph;           /* the file */
+	const char *sets[HOST_SETS]; /* node.attribute=value */
+	unsigned set_count;
+	uint32_t mtu;
+};
+
+/* The host, booted at time 0. NULL: why says what is wrong. */
+struct host *host_new(const struct host_plan *plan, char *why, size_t why_size);
+
+/* Frees it. False: it had not given back every buffer. */
+bool host_free(struct host *host);
+
+unsigned host_port_count(const struct host *host);
+uint64_t host_link(const struct host *host, unsigned port);
+
+/* A frame arrives now, and the host does what it does at this time. */
+void host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len);
+
+uint64_t host_now_ns(const struct host *host);
+/* Time passes until until_ns, or (stops) to when the host has sent a frame, if that is before. */
+void host_run_until(struct host *host, uint64_t until_ns, bool stops);
+
+/* The oldest frame that was sent and not taken. NULL: none. */
+const struct sent *host_first_sent(const struct host *host);
+void host_drop_sent(struct host *host);
+
+/* The counter or drop reason "instance.name". False: there is none. */
+bool host_count(const struct host *host, const char *name, uint64_t *count);
+/* Calls see for each reason for which something was dropped. */
+void host_each_drop(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
+		    void *context);
+
+/* Buffers that the host holds now. */
+unsigned host_buffers(const struct host *host);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * layers.c - the headers of Ethernet, ARP, IP, UDP and ICMP, field by field, what follows from other fields, and what
+ * must hold in any header that a host sends; see packet.h.
+ */
+#include <string.h>
+
+#include "tests/conformance/packet.h"
+
+enum { TYPE_IP = 0x0800, TYPE_ARP = 0x0806, PROTOCOL_ICMP = 1, PROTOCOL_IPIP = 4, PROTOCOL_UDP = 17 };
+
+/* ---- reading and writing fields ---- */
+
+uint64_t
+field_load(const struct field *field, const uint8_t *header)
+{
+	uint64_t number = 0;
+
+	for (unsigned i = 0; i < field->bits; i++) {
+		unsigned bit = field->bit + i;
+
+		number = number << 1 | (header[bit / 8] >> (7 - bit % 8) & 1);
+	}
+	return number * field->unit;
+}
+
+void
+field_store(const struct field *field, uint8_t *header, uint64_t number)
+{
+	number /= field->unit;
+	for (unsigned i = field->bits; i-- > 0; number >>= 1) {
+		unsigned bit = field->bit + i;
+		uint8_t mask = (uint8_t)(1 << (7 - bit % 8));
+
+		header[bit / 8] = (uint8_t)((number & 1) != 0 ? header[bit / 8] | mask : header[bit / 8] & ~mask);
+	}
+}
+
+int
+layer_field(const struct layer_type *type, const char *name)
+{
+	for (int i = 0; type->fields[i].name != NULL; i++)
+		if (strcmp(type->fields[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+uint32_t
+checksum_add(uint32_t sum, const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		sum += (uint32_t)bytes[i] << (i % 2 == 0 ? 8 : 0);
+		sum = (sum & 0xffff) + (sum >> 16);
+	}
+	return sum;
+}
+
+uint16_t
+checksum_end(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
+}
+
+/* ---- what follows from other fields ---- */
+
+static bool
+is_said(const struct packet *packet, unsigned at, int field)
+{
+	return packet->layers[at].values[field].kind != VALUE_UNSAID;
+}
+
+/* Gives a field that is not said its value, in the header, too. */
+static void
+compute(struct packet *packet, unsigned at, int field, uint64_t number, uint8_t *header)
+{
+	struct layer *layer = &packet->layers[at];
+
+	if (layer->values[field].kind != VALUE_UNSAID)
+		return;
+	layer->values[field] = (struct value){ .kind = VALUE_IS, .number = number };
+	field_store(&layer->type->fields[field], header, number);
+}
+
+/* A checksum: the right one, or (if that was said) one that is wrong. Zero would say of UDP that there is none. */
+static void
+compute_sum(struct packet *packet, unsigned at, int field, uint16_t right, uint8_t *header)
+{
+	struct value *value = &packet->layers[at].values[field];
+
+	if (value->kind == VALUE_BAD) {
+		*value = (struct value){ .kind = VALUE_UNSAID };
+		right = right == 0x0100 ? 0x0200 : right ^ 0x0100u;
+	}
+	compute(packet, at, field, right, header);
+}
+
+static const struct layer_type *
+next_type(const struct packet *packet, unsigned at)
+{
+	return at + 1 < packet->count ? packet->layers[at + 1].type : NULL;
+}
+
+/* Whether the layer is part of what an ICMP error quotes: cut off anywhere, and nobody's promise. */
+static bool
+is_quoted(const struct packet *packet, unsigned at)
+{
+	for (unsigned i = 0; i < at; i++)
+		if (packet->layers[i].type == &layer_icmp)
+			return true;
+	return false;
+}
+
+/* ---- Ethernet ---- */
+
+enum { ETH_TO, ETH_FROM, ETH_TYPE };
+
+static const struct field eth_fields[] = {
+	{ "dst", 0, 48, 1, 0 },
+	{ "src", 48, 48, 1, 0 },
+	{ "type", 96, 16, 1, TYPE_IP },
+	{ NULL, 0, 0, 0, 0 },
+};
+
+static void
+eth_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
+{
+	compute(packet, at, ETH_TYPE, next_type(packet, at) == &layer_arp ? TYPE_ARP : TYPE_IP, header);
+}
+
+static const char *
+eth_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	uint64_t type = next_type(packet, at) == &layer_arp ? TYPE_ARP : TYPE_IP;
+
+	if (!is_said(packet, at, ETH_TYPE) && field_load(&eth_fields[ETH_TYPE], header) != type)
+		return "eth has another type";
+	return NULL;
+}
+
+const struct layer_type layer_eth = { "eth", PACKET_ETH, eth_fields, eth_complete, eth_check };
+
+/* ---- ARP (RFC 826) ---- */
+
+static const struct field arp_fields[] = {
+	{ "hw", 0, 16, 1, 1 },        { "proto", 16, 16, 1, TYPE_IP }, { "hw-len", 32, 8, 1, 6 },
+	{ "proto-len", 40, 8, 1, 4 }, { "op", 48, 16, 1, 1 },          { "sender-mac", 64, 48, 1, 0 },
+	{ "sender", 112, 32, 1, 0 },  { "target-mac", 144, 48, 1, 0 }, { "target", 192, 32, 1, 0 },
+	{ NULL, 0, 0, 0, 0 },
+};
+
+static const char *
+arp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	for (int i = 0; i < 4; i++)
+		if (!is_said(packet, at, i) && field_load(&arp_fields[i], header) != arp_fields[i].initial)
+			return "arp is not about IP over Ethernet";
+	return NULL;
+}
+
+const struct layer_type layer_arp = { "arp", 28, arp_fields, NULL, arp_check };
+
+/* ---- IP (RFC 791) ---- */
+
+enum {
+	IP_VERSION,
+	IP_IHL,
+	IP_TOS,
+	IP_LEN,
+	IP_ID,
+	IP_EVIL,
+	IP_DONT,
+	IP_MORE,
+	IP_OFFSET,
+	IP_TTL,
+	IP_PROTO,
+	IP_SUM,
+	IP_SRC,
+	IP_DST
+};
+
+static const struct field ip_fields[] = {
+	{ "version", 0, 4, 1, 4 },
+	{ "ihl", 4, 4, 1, 5 },
+	{ "tos", 8, 8, 1, 0 },
+	{ "len", 16, 16, 1, 0 },
+	{ "id", 32, 16, 1, 1 },
+	{ "evil", 48, 1, 1, 0 },
+	{ "dont", 49, 1, 1, 0 },
+	{ "more", 50, 1, 1, 0 },
+	{ "offset", 51, 13, 8, 0 },
+	{ "ttl", 64, 8, 1, 64 },
+	{ "proto", 72, 8, 1, PROTOCOL_UDP },
+	{ "sum", 80, 16, 1, 0 },
+	{ "src", 96, 32, 1, 0 },
+	{ "dst", 128, 32, 1, 0 },
+	{ NULL, 0, 0, 0, 0 },
+};
+
+static uint64_t
+ip_next(const struct packet *packet, unsigned at)
+{
+	const struct layer_type *next = next_type(packet, at);
+
+	return next == &layer_icmp ? PROTOCOL_ICMP : next == &layer_ip ? PROTOCOL_IPIP : PROTOCOL_UDP;
+}
+
+static void
+ip_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
+{
+	size_t header_len = 20 + packet->layers[at].options_len;
+
+	compute(packet, at, IP_IHL, header_len / 4, header);
+	compute(packet, at, IP_LEN, body_len, header);
+	compute(packet, at, IP_PROTO, ip_next(packet, at), header);
+	compute_sum(packet, at, IP_SUM, checksum_end(checksum_add(0, header, header_len)), header);
+}
+
+/* Fields that must be as they are at first unless something else is said. */
+static const char *
+ip_check_plain(const struct packet *packet, unsigned at, const uint8_t *header)
+{
+	static const struct {
+		int field;
+		const char *why;
+	} plain[] = {
+		{ IP_VERSION, "ip has another version" },
+		{ IP_EVIL, "ip has its reserved bit set" },
+		{ IP_MORE, "ip is a fragment: more follow" },
+		{ IP_OFFSET, "ip is a fragment" },
+	};
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (!is_said(packet, at, plain[i].field) &&
+		    field_load(&ip_fields[plain[i].field], header) != ip_fields[plain[i].field].initial)
+			return plain[i].why;
+	return NULL;
+}
+
+static const char *
+ip_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	size_t len = field_load(&ip_fields[IP_LEN], header), ihl = field_load(&ip_fields[IP_IHL], header) * 4;
+
+	if (is_quoted(packet, at))
+		return NULL;
+	if (ihl < 20 || ihl > *body_len)
+		return "ip has an impossible header length";
+	if (!is_said(packet, at, IP_LEN) && (len < ihl || len > *body_len))
+		return "ip has an impossible length";
+	if (!is_said(packet, at, IP_SUM) && checksum_end(checksum_add(0, header, ihl)) != 0)
+		return "ip has a wrong checksum";
+	if (!is_said(packet, at, IP_PROTO) && at + 1 < packet->count &&
+	    field_load(&ip_fields[IP_PROTO], header) != ip_next(packet, at))
+		return "ip carries another protocol";
+	if (len >= ihl && len < *body_len)
+		*body_len = len;
+	return ip_check_plain(packet, at, header);
+}
+
+const struct layer_type layer_ip = { "ip", 20, ip_fields, ip_complete, ip_check };
+
+/* Of what UDP sums up besides itself. */
+static uint32_t
+pseudo_sum(uint64_t source, uint64_t destination, uint64_t length)
+{
+	uint8_t pseudo[12] = { [9] = PROTOCOL_UDP, [10] = (uint8_t)(length >> 8), [11] = (uint8_t)length };
+
+	for (unsigned i = 0; i < 4; i++) {
+		pseudo[i] = (uint8_t)(source >> (24 - 8 * i));
+		pseudo[4 + i] = (uint8_t)(destination >> (24 - 8 * i));
+	}
+	return checksum_add(0, pseudo, sizeof(pseudo));
+}
+
+/* ---- UDP (RFC 768) ---- */
+
+enum { UDP_SRC, UDP_DST, UDP_LEN, UDP_SUM };
+
+static const struct field udp_fields[] = {
+	{ "src", 0, 16, 1, 5000 }, { "dst", 16, 16, 1, 2001 }, { "len", 32, 16, 1, 0 },
+	{ "sum", 48, 16, 1, 0 },   { NULL, 0, 0, 0, 0 },
+};
+
+static void
+udp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
+{
+	const struct value *ip = packet->layers[at - 1].values; /* there is Ethernet below, at least */
+	uint32_t sum = 0;
+	uint64_t len;
+	uint16_t right;
+
+	compute(packet, at, UDP_LEN, body_len, header);
+	len = packet->layers[at].values[UDP_LEN].number;
+	if (packet->layers[at - 1].type == &layer_ip)
+		sum = pseudo_sum(ip[IP_SRC].number, ip[IP_DST].number, len);
+	right = checksum_end(checksum_add(sum, header, len < body_len ? len : body_len));
+	compute_sum(packet, at, UDP_SUM, right == 0 ? 0xffff : right, header);
+}
+
+static const char *
+udp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	const uint8_t *ip = header - 20; /* a host that is tested sends no options */
+	uint64_t len = field_load(&udp_fields[UDP_LEN], header), sum = field_load(&udp_fields[UDP_SUM], header);
+
+	if (is_quoted(packet, at) || packet->layers[at - 1].type != &layer_ip ||
+	    field_load(&ip_fields[IP_MORE], ip) != 0)
+		return NULL;
+	if (!is_said(packet, at, UDP_LEN) && len != *body_len)
+		return "udp has a wrong length";
+	if (!is_said(packet, at, UDP_SUM) && sum == 0)
+		return "udp has no checksum";
+	if (!is_said(packet, at, UDP_SUM) &&
+	    checksum_end(checksum_add(
+		    pseudo_sum(field_load(&ip_fields[IP_SRC], ip), field_load(&ip_fields[IP_DST], ip), len), header,
+		    *body_len)) != 0)
+		return "udp has a wrong checksum";
+	return NULL;
+}
+
+const struct layer_type layer_udp = { "udp", 8, udp_fields, udp_complete, udp_check };
+
+/* ---- ICMP (RFC 792) ---- */
+
+enum { ICMP_TYPE, ICMP_CODE, ICMP_SUM };
+
+/* id and seq lie where errors have zero, and the next hop's MTU */
+static const struct field icmp_fields[] = {
+	{ "type", 0, 8, 1, 8 },  { "code", 8, 8, 1, 0 },  { "sum", 16, 16, 1, 0 }, { "id", 32, 16, 1, 0 },
+	{ "seq", 48, 16, 1, 0 }, { "mtu", 48, 16, 1, 0 }, { NULL, 0, 0, 0, 0 },
+};
+
+static void
+icmp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
+{
+	compute_sum(packet, at, ICMP_SUM, checksum_end(checksum_add(0, header, body_len)), header);
+}
+
+static const char *
+icmp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	if (!is_quoted(packet, at) && !is_said(packet, at, ICMP_SUM) && packet->layers[at - 1].type == &layer_ip &&
+	    packet->layers[at - 1].values[IP_MORE].number == 0 && checksum_end(checksum_add(0, header, *body_len)) != 0)
+		return "icmp has a wrong checksum";
+	return NULL;
+}
+
+const struct layer_type layer_icmp = { "icmp", 8, icmp_fields, icmp_complete, icmp_check };
+
+const struct layer_type *const layer_types[] = { &layer_eth, &layer_arp, &layer_ip, &layer_udp, &layer_icmp, NULL };

@@ -1,0 +1,298 @@
+/*
+ * test_script.c - the language of packet scripts: what is wrong in one is said with file and line, and an expectation that
+ * does not hold fails.
+ */
+#include <fts.h>
+#include <stdlib.h>
+
+#include "tests/conformance/packet.h"
+#include "tests/conformance/script.h"
+#include "tests/test.h"
+
+#define HOST "host 10.0.0.1/24 graph udptest.dot\n"
+#define PING "inject ip 10.0.0.2 > 10.0.0.1 / udp 5000 > 2001 / pattern 8\n"
+#define PONG "expect ip 10.0.0.1 > 10.0.0.2 / udp 2001 > 5000 / pattern 8\n"
+
+static const char *const folders[] = { CONFORMANCE_ROOT "/graphs", NULL };
+
+/* Runs text; "" or what was wrong, valid until the next. */
+static const char *
+run(const char *text)
+{
+	static char why[SCRIPT_WHY];
+	char *copy = strdup(text);
+
+	REQUIRE(copy != NULL);
+	why[0] = '\0';
+	if (script_run("script", copy, folders, why))
+		CHECK_EQ(why[0], '\0');
+	else
+		CHECK(why[0] != '\0');
+	free(copy);
+	return why;
+}
+
+/* Whether text goes wrong, and is said to with these words. */
+static void
+wrong(const char *text, const char *words)
+{
+	const char *why = run(text);
+
+	if (strstr(why, words) == NULL)
+		fprintf(stderr, "\n%s\tis said to be: %s\n\tnot: %s\n", text, why, words);
+	CHECK(strstr(why, words) != NULL);
+}
+
+TEST(a_script_that_holds)
+{
+	CHECK_STR(run(HOST PING PONG), "");
+	CHECK_STR(run(HOST "inject eth / arp request who 10.0.0.1 tell 10.0.0.2\n"
+			   "expect eth / arp reply 10.0.0.1 is-at *\n"),
+		  "");
+	CHECK_STR(run(HOST "repeat 3 as i\nrepeat 2 as j\n" PING PONG "end\nend\ncount udptest.messages 6\n"), "");
+	CHECK_STR(run(HOST "at 1s expect nothing\nafter 500ms " PING PONG "expect nothing within 1ms\n"), "");
+	CHECK_STR(run(HOST "# a remark\n\n   " PING PONG "   # another\n"), "");
+	CHECK_STR(run(HOST), "");
+}
+
+TEST(what_is_wrong_has_its_line)
+{
+	wrong("", "script:1: a script begins with");
+	wrong(PING, "script:1: a script begins with");
+	wrong(HOST "say hello", "script:2: 'say' is nothing");
+	wrong(HOST "\n\nset a", "script:4: set takes");
+	wrong("host 10.0.0.1 graph udptest.dot", "script:1: '10.0.0.1' is no address");
+	wrong("host 10.0.0.1/24 graph nothing.dot", "script:1: there is no graph nothing.dot");
+	wrong("host 10.0.0.1/24 graph", "script:1: something is missing after 'graph'");
+	wrong("host 10.0.0.1/24", "script:1: host needs a graph");
+	wrong(HOST HOST, "script:2: there is a host already");
+	wrong("host 10.0.0.1/24 10.1.0.1/24 graph udptest.dot\nexpect nothing", "script:2: the graph has fewer ports");
+	wrong(HOST "set ip.nothing 1\n" PING, "nothing");
+	wrong(HOST PING PONG "set ip.ttl 1\n", "script:4: the host has begun");
+	wrong(HOST "repeat 3 as i\n" PING, "script:2: this repeat has no end");
+	wrong(HOST "repeat 3\nend", "script:2: it is written: repeat");
+	wrong(HOST "end", "script:2: 'end' is nothing");
+	wrong(HOST "at noon expect nothing", "script:2: 'noon' is no time");
+	wrong(HOST "at", "script:2: '' is no time");
+	wrong(HOST "at 2s expect nothing\nat 1s expect nothing", "script:3: it is 2000.000 ms already");
+	wrong(HOST "count ip.nothing 1", "script:2: there is no counter 'ip.nothing'");
+	wrong(HOST "count nothing.in 1", "script:2: there is no counter 'nothing.in'");
+	wrong(HOST "count ip.reassembled", "script:2: a number is missing");
+	wrong(HOST "inject on 2 arp request", "script:2: on needs a port");
+}
+
+TEST(what_is_wrong_in_a_packet_is_named)
+{
+	wrong(HOST "inject", "a packet is missing");
+	wrong(HOST "inject tcp", "'tcp' is no layer, payload");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 colour 7", "'colour' is no field");
+	wrong(HOST "inject ip 10.0.0.2 >", "something is missing after '>'");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl", "something is missing after 'ttl'");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl 256", "ttl cannot be so large");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 offset 12", "offset is no multiple of 8");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl many", "'many' is no number");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl $n", "'$n' is no number");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl 4/0", "'4/0' is no number");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 options 123", "'123' are no options");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl *", "what is injected needs a value for ttl");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 / udp / 123", "'123' is no layer, payload");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 / pattern 70000", "the payload is too long");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 /", "a layer or payload is missing");
+	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 0..24", "the datagram has 16 bytes");
+	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 8", "a piece is written FROM..TO");
+	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 4..end",
+	      "a piece begins at a multiple of 8");
+}
+
+TEST(what_does_not_come_fails)
+{
+	wrong(HOST PONG, "because: nothing came");
+	wrong(HOST "expect within 1s arp request", "at 1000.000 ms");
+	wrong(HOST PING PONG PONG, "script:4");
+	wrong(HOST PING "expect nothing", "because: nothing was to come");
+	wrong(HOST PING, "script:2: at 0.000 ms\n\tline:    inject");
+	wrong(HOST PING, "no line before has expected that");
+	wrong(HOST PING "at 1s expect nothing", "script:3: at 0.000 ms");
+}
+
+TEST(what_is_different_fails)
+{
+	wrong(HOST PING "expect arp reply", "because: eth has another type");
+	wrong(HOST PING "expect ip 10.0.0.1 > 10.0.0.3", "because: ip dst is 10.0.0.2, not 10.0.0.3");
+	wrong(HOST PING "expect eth broadcast > broadcast", "eth dst is 02:01:0a:00:00:02, not ff:ff:ff:ff:ff:ff");
+	wrong(HOST PING "expect ip ttl 63", "because: ip ttl is 64, not 63");
+	wrong(HOST PING "expect ip more", "because: ip more is 0, not 1");
+	wrong(HOST PING "expect ip / icmp", "because: ip carries another protocol");
+	wrong(HOST PING "expect ip / udp 2001 > 5001", "because: udp dst is 5000, not 5001");
+	wrong(HOST PING "expect ip / udp sum 0", "because: udp sum is 0x");
+	wrong(HOST PING "expect ip / udp / pattern 7", "because: the payload has 8 bytes, not 7");
+	wrong(HOST PING "expect ip / udp / 0001020304050608", "because: byte 7 of the payload is 07, not 08");
+	wrong(HOST PING "expect ip id ?i\n" PING "expect ip id ?i", "not as before");
+	wrong(HOST PING "expect ip ttl ?t\n" PING "expect ip ttl !t", "which must differ from");
+}
+
+TEST(counters_must_be_right_and_complete)
+{
+	wrong(HOST PING PONG "count udptest.messages 2", "udptest.messages is 1, not 2");
+	wrong(HOST PING PONG "count udptest.messages at most 0", "udptest.messages is 1, not at most 0");
+	wrong(HOST PING PONG "count udptest.messages at least 2", "udptest.messages is 1, not at least 2");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 sum bad", "ip.bad_checksum is 1, and no line counts it");
+	CHECK_STR(run(HOST "inject ip 10.0.0.2 > 10.0.0.1 sum bad\ncount ip.bad_checksum 1"), "");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 offset 8 more / pattern 8\nbuffers 0", "buffers in use is 1, not 0");
+}
+
+/* What is wrong in what a host sends must not escape: the checks of headers, on frames that are made here. */
+static const char *
+judge(const char *frame, const char *expected)
+{
+	static char why[PACKET_WHY];
+	static struct packet packet;
+	static uint8_t bytes[PACKET_MAX];
+	struct names names = { .host_count = 0 };
+	char copy[512], *words[64], *next = NULL;
+	size_t len = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		unsigned count = 0;
+
+		snprintf(copy, sizeof(copy), "%s", pass == 0 ? frame : expected);
+		for (char *word = strtok_r(copy, " ", &next); word != NULL; word = strtok_r(NULL, " ", &next))
+			words[count++] = word;
+		words[count] = NULL;
+		why[0] = '\0';
+		REQUIRE(packet_parse(&packet, &names, words, why));
+		if (pass == 0)
+			len = packet_build(&packet, &names, bytes, why);
+	}
+	return packet_match(&packet, &names, bytes, len, why) ? "" : why;
+}
+
+TEST(a_header_that_is_wrong_is_seen)
+{
+	CHECK_STR(judge("ip 1.1.1.1 > 2.2.2.2 / udp 1 > 2 / pattern 9", "ip / udp 1 > 2 / pattern 9"), "");
+	CHECK_STR(judge("ip version 5 / udp", "ip / udp"), "ip has another version");
+	CHECK_STR(judge("ip ihl 4 / udp", "ip / udp"), "ip has an impossible header length");
+	CHECK_STR(judge("ip len 19 / udp", "ip / udp"), "ip has an impossible length");
+	CHECK_STR(judge("ip len 29 / udp", "ip / udp"), "ip has an impossible length");
+	CHECK_STR(judge("ip sum bad / udp", "ip / udp"), "ip has a wrong checksum");
+	CHECK_STR(judge("ip sum bad / udp", "ip sum * / udp"), "");
+	CHECK_STR(judge("ip evil / udp", "ip / udp"), "ip has its reserved bit set");
+	CHECK_STR(judge("ip more / udp", "ip / udp"), "ip is a fragment: more follow");
+	CHECK_STR(judge("ip offset 8 / pattern 8", "ip / *"), "ip is a fragment");
+	CHECK_STR(judge("ip / udp len 9", "ip / udp"), "udp has a wrong length");
+	CHECK_STR(judge("ip / udp sum bad", "ip / udp"), "udp has a wrong checksum");
+	CHECK_STR(judge("ip / udp sum 0", "ip / udp"), "udp has no checksum");
+	CHECK_STR(judge("ip / udp sum 0", "ip / udp sum 0"), "");
+	CHECK_STR(judge("ip / icmp echo-reply sum bad", "ip / icmp"), "icmp has a wrong checksum");
+	CHECK_STR(judge("arp reply hw 2", "arp reply"), "arp is not about IP over Ethernet");
+	CHECK_STR(judge("ip / udp / pattern 2 / cut 41", "ip / udp"), "ip has an impossible length");
+	CHECK_STR(judge("ip / udp / cut 33", "ip / udp"), "ip does not fit into 19 bytes");
+}
+
+/* The checksum that is computed here, against one that was computed by hand: RFC 1071, 3. */
+TEST(the_checksum_is_rfc_1071s)
+{
+	static const uint8_t bytes[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
+
+	CHECK_EQ(checksum_end(checksum_add(0, bytes, sizeof(bytes))), (uint16_t)~0xddf2);
+}
+
+TEST(numbers_are_computed)
+{
+	struct names names = { .host = { 0x0a000001 }, .link = { 0x020000000001 }, .host_count = 1 };
+	char why[PACKET_WHY];
+	uint64_t number;
+
+	REQUIRE(name_set(&names, "n", 7));
+	static const struct {
+		const char *text;
+		uint64_t number;
+	} sums[] = {
+		{ "12", 12 },
+		{ "0x0c", 12 },
+		{ "2+3*4", 14 },
+		{ "$n*8+8", 64 },
+		{ "100-$n*2-1", 85 },
+		{ "100/$n%4", 2 },
+		{ "10.0.0.2", 0x0a000002 },
+		{ "10.0.1.0+$n", 0x0a000107 },
+		{ "02:00:00:00:00:01", 0x020000000001 },
+		{ "@10.0.0.1", 0x020000000001 },
+		{ "@10.0.0.2", 0x02010a000002 },
+		{ "broadcast", 0xffffffffffff },
+	};
+	for (unsigned i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+		CHECK(number_parse(&names, sums[i].text, &number, why));
+		CHECK_EQ(number, sums[i].number);
+	}
+	CHECK(!number_parse(&names, "10.0.0.256", &number, why));
+	CHECK(!number_parse(&names, "10.0.0", &number, why));
+	CHECK(!number_parse(&names, "1+", &number, why));
+	CHECK(!number_parse(&names, "", &number, why));
+	CHECK(!number_parse(&names, "1%0", &number, why));
+}
+
+/* ---- the table of docs/conformance.md ---- */
+
+static char *
+read_table(void)
+{
+	FILE *stream = fopen(CONFORMANCE_ROOT "/docs/conformance.md", "r");
+	char *text = NULL;
+	size_t size = 0;
+
+	REQUIRE(stream != NULL && getdelim(&text, &size, '\0', stream) > 0);
+	fclose(stream);
+	return text;
+}
+
+/* How many scripts there are; each must be in the table as `FOLDER/NAME`. */
+static unsigned
+check_scripts(const char *table)
+{
+	static const char ending[] = ".packets";
+	char folder[] = CONFORMANCE_ROOT "/tests/conformance", *roots[] = { folder, NULL }, quoted[512];
+	FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+	unsigned count = 0;
+	FTSENT *entry;
+
+	REQUIRE(tree != NULL);
+	while ((entry = fts_read(tree)) != NULL) {
+		const char *name = entry->fts_path + strlen(folder) + 1, *end = strstr(entry->fts_name, ending);
+
+		if (entry->fts_info != FTS_F || end == NULL)
+			continue;
+		snprintf(quoted, sizeof(quoted), "`%.*s`", (int)(strlen(name) - strlen(ending)), name);
+		if (strstr(table, quoted) == NULL)
+			fprintf(stderr, "\n%s is not in docs/conformance.md\n", quoted);
+		CHECK(strstr(table, quoted) != NULL);
+		count++;
+	}
+	fts_close(tree);
+	return count;
+}
+
+TEST(every_script_is_in_the_table_and_every_row_has_its_script)
+{
+	static const char *const kinds[] = { "`rfc", "`attacks/" };
+	char *table = read_table(), path[512];
+	unsigned named = 0;
+
+	CHECK(check_scripts(table) > 100);
+	for (unsigned kind = 0; kind < 2; kind++) {
+		for (const char *at = table; (at = strstr(at, kinds[kind])) != NULL; at++, named++) {
+			FILE *stream;
+
+			snprintf(path, sizeof(path), CONFORMANCE_ROOT "/tests/conformance/%.*s.packets",
+				 (int)strcspn(at + 1, "`"), at + 1);
+			stream = fopen(path, "r");
+			if (stream == NULL)
+				fprintf(stderr, "\nthere is no %s\n", path);
+			CHECK(stream != NULL);
+			if (stream != NULL)
+				fclose(stream);
+		}
+	}
+	CHECK(named > 100);
+	free(table);
+}

@@ -1,0 +1,296 @@
+/*
+ * fuzz_headers.c - each protocol's header loader against a plain one of RFCs and file comments, on any bytes, in any
+ * segments, with few buffers. They must agree on the reason to drop, on every field, and on what is left of the message.
+ *
+ * An input: which loader; where the message is cut into segments (two bytes); what is known about it (flags of its
+ * checksums, and how many buffers are left); the message.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/sim/memory.h"
+#include "protocols/arp.c"
+#include "protocols/eth.c"
+#include "protocols/ip_header.h"
+#include "protocols/stopwait.c"
+#include "protocols/udp.c"
+#include "tests/fuzz/fuzz.h"
+
+enum headers_which { HEADERS_ETH, HEADERS_ARP, HEADERS_IP, HEADERS_UDP, HEADERS_STOPWAIT, HEADERS_COUNT };
+
+enum { HEADERS_CHOICES = 4, HEADERS_MAX = 4096, HEADERS_IP_GOOD = 1 << 0, HEADERS_UDP_GOOD = 1 << 1 };
+
+struct headers {
+	struct xk_platform *platform;
+	const uint8_t *bytes; /* of the message */
+	size_t len;
+	bool limited; /* a header that straddles segments may find no buffer */
+	unsigned known;
+	struct xk_msg *m;
+};
+
+/* ---- the message ---- */
+
+static struct xk_msg *
+headers_segment(struct headers *h, size_t from, size_t to)
+{
+	struct xk_msg *m = xk_memory_frame(h->platform, to - from);
+
+	FUZZ_CHECK(m != NULL);
+	if (to > from)
+		memcpy(m->data, h->bytes + from, to - from);
+	return m;
+}
+
+static void
+headers_make(struct headers *h, size_t first, size_t second, unsigned buffers)
+{
+	first = first < h->len ? first : h->len;
+	second = first + second < h->len ? first + second : h->len;
+	h->m = headers_segment(h, 0, first);
+	if (first < h->len)
+		xk_msg_join(h->m, headers_segment(h, first, second));
+	if (second < h->len)
+		xk_msg_join(h->m, headers_segment(h, second, h->len));
+	if (h->known & HEADERS_IP_GOOD)
+		h->m->flags |= XK_MSG_IP_SUM_GOOD;
+	if (h->known & HEADERS_UDP_GOOD)
+		h->m->flags |= XK_MSG_UDP_SUM_GOOD;
+	h->limited = buffers < 8;
+	if (h->limited)
+		xk_memory_platform_limit(h->platform, h->platform->ops->buffers_out(h->platform) + buffers);
+}
+
+/* What is left are the bytes from `from` to `to`. */
+static void
+headers_check_left(const struct headers *h, size_t from, size_t to)
+{
+	uint8_t left[HEADERS_MAX];
+
+	FUZZ_CHECK(xk_msg_len(h->m) == to - from);
+	FUZZ_CHECK(xk_msg_copy_out(h->m, 0, left, to - from));
+	FUZZ_CHECK(memcmp(left, h->bytes + from, to - from) == 0);
+}
+
+/* Whether the loader, which says why, agrees with `expected`; false: there was no buffer to find out. */
+static bool
+headers_agree(const struct headers *h, unsigned why, unsigned expected)
+{
+	if (why == XK_DROP_NO_BUFFER && h->limited)
+		return false;
+	FUZZ_CHECK(why == expected);
+	return why == XK_DROP_NONE;
+}
+
+/* The bytes as 16-bit numbers, summed as RFC 1071 says; 0xffff: what has a checksum is intact. */
+static uint32_t
+headers_sum(uint32_t sum, const uint8_t *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		sum += i % 2 == 0 ? (uint32_t)p[i] << 8 : p[i];
+	while (sum >> 16 != 0)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+static uint64_t
+headers_number(const uint8_t *p, unsigned len)
+{
+	uint64_t number = 0;
+
+	while (len-- > 0)
+		number = number << 8 | *p++;
+	return number;
+}
+
+/* ---- Ethernet ---- */
+
+static unsigned
+headers_eth_expected(const uint8_t *p, size_t len)
+{
+	if (len < 14)
+		return XK_DROP_SHORT;
+	if (headers_number(p, 6) != FUZZ_LINK && headers_number(p, 6) != UINT64_C(0xffffffffffff))
+		return ETH_DROP_NOT_MINE;
+	if (headers_number(p + 12, 2) < 0x600)
+		return ETH_DROP_BAD_TYPE;
+	if (p[6] & 1 || headers_number(p + 6, 6) == 0 || headers_number(p + 6, 6) == FUZZ_LINK)
+		return ETH_DROP_BAD_SOURCE;
+	return XK_DROP_NONE;
+}
+
+static void
+headers_eth(struct headers *h)
+{
+	struct eth eth = { .address = FUZZ_LINK };
+	struct eth_header header = { 0 };
+	unsigned why = eth_header_pop(&eth, &header, &h->m);
+
+	if (why == XK_DROP_NONE)
+		why = eth_header_check(&eth, &header);
+	if (!headers_agree(h, why, headers_eth_expected(h->bytes, h->len)))
+		return;
+	FUZZ_CHECK(header.destination == headers_number(h->bytes, 6));
+	FUZZ_CHECK(eth_source(&header) == headers_number(h->bytes + 6, 6));
+	FUZZ_CHECK(eth_type(&header) == headers_number(h->bytes + 12, 2));
+	headers_check_left(h, 14, h->len);
+}
+
+/* ---- ARP (RFC 826) ---- */
+
+static unsigned
+headers_arp_expected(const uint8_t *p, size_t len)
+{
+	if (len < 28)
+		return XK_DROP_SHORT;
+	if (headers_number(p, 2) != 1)
+		return ARP_DROP_BAD_HARDWARE;
+	if (headers_number(p + 2, 2) != 0x0800)
+		return ARP_DROP_BAD_PROTOCOL;
+	if (p[4] != 6 || p[5] != 4)
+		return ARP_DROP_BAD_LENGTH;
+	return p[6] != 0 || p[7] < 1 || p[7] > 2 ? ARP_DROP_BAD_OPERATION : (unsigned)XK_DROP_NONE;
+}
+
+static void
+headers_arp(struct headers *h)
+{
+	struct arp_packet packet;
+
+	if (!headers_agree(h, arp_packet_pop(&packet, &h->m), headers_arp_expected(h->bytes, h->len)))
+		return;
+	FUZZ_CHECK(packet.operation == h->bytes[7]);
+	FUZZ_CHECK(packet.sender_link == headers_number(h->bytes + 8, 6));
+	FUZZ_CHECK(packet.sender_host == headers_number(h->bytes + 14, 4));
+	FUZZ_CHECK(packet.target_link == headers_number(h->bytes + 18, 6));
+	FUZZ_CHECK(packet.target_host == headers_number(h->bytes + 24, 4));
+	headers_check_left(h, 28, h->len);
+}
+
+/* ---- IP (RFC 791) ---- */
+
+static unsigned
+headers_ip_expected(const struct headers *h, const uint8_t *p)
+{
+	if (h->len < 20)
+		return XK_DROP_SHORT;
+	if (p[0] >> 4 != 4)
+		return IP_DROP_BAD_VERSION;
+	if (p[0] != 0x45)
+		return p[0] < 0x45 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
+	if (headers_number(p + 2, 2) < 20 || headers_number(p + 2, 2) > h->len)
+		return IP_DROP_BAD_LENGTH;
+	if (!(h->known & HEADERS_IP_GOOD) && headers_sum(0, p, 20) != 0xffff)
+		return IP_DROP_BAD_CHECKSUM;
+	return XK_DROP_NONE;
+}
+
+static void
+headers_ip(struct headers *h)
+{
+	const uint8_t *p = h->bytes;
+	struct ip_header header;
+
+	if (!headers_agree(h, ip_header_pop(&header, &h->m), headers_ip_expected(h, p)))
+		return;
+	FUZZ_CHECK(header.id == headers_number(p + 4, 2) && header.fragment == headers_number(p + 6, 2));
+	FUZZ_CHECK(header.protocol == p[9]);
+	FUZZ_CHECK(header.source == headers_number(p + 12, 4) && header.destination == headers_number(p + 16, 4));
+	FUZZ_CHECK(ip_header_is_special(&header) == ((p[6] & 0xbf) != 0 || p[7] != 0));
+	headers_check_left(h, 20, headers_number(p + 2, 2));
+}
+
+/* ---- UDP (RFC 768), from 10.77.0.16 ---- */
+
+static unsigned
+headers_udp_expected(const uint8_t *p, size_t len)
+{
+	if (len < 8)
+		return XK_DROP_SHORT;
+	return headers_number(p + 4, 2) < 8 || headers_number(p + 4, 2) > len ? UDP_DROP_BAD_LENGTH
+									      : (unsigned)XK_DROP_NONE;
+}
+
+static bool
+headers_udp_intact(const struct headers *h, size_t length)
+{
+	uint8_t pseudo[12] = { 10, 77, 0, 16, 10, 77, 0, 2, 0, 17 };
+
+	pseudo[10] = h->bytes[4];
+	pseudo[11] = h->bytes[5];
+	return h->known & HEADERS_UDP_GOOD || headers_number(h->bytes + 6, 2) == 0 ||
+	       headers_sum(headers_sum(0, pseudo, sizeof(pseudo)), h->bytes, length) == 0xffff;
+}
+
+static void
+headers_udp(struct headers *h)
+{
+	struct udp_header header;
+	size_t length;
+
+	if (!headers_agree(h, udp_header_pop(&header, &h->m), headers_udp_expected(h->bytes, h->len)))
+		return;
+	length = headers_number(h->bytes + 4, 2);
+	FUZZ_CHECK(udp_source(header) == headers_number(h->bytes, 2));
+	FUZZ_CHECK(udp_destination(header) == headers_number(h->bytes + 2, 2));
+	headers_check_left(h, 8, length);
+	FUZZ_CHECK(udp_is_intact(header, h->m, udp_pseudo_sum(FUZZ_PEER_HOST, FUZZ_HOST)) ==
+		   headers_udp_intact(h, length));
+}
+
+/* ---- stopwait ---- */
+
+static unsigned
+headers_stopwait_expected(const uint8_t *p, size_t len)
+{
+	size_t length, kind;
+
+	if (len < 30)
+		return XK_DROP_SHORT;
+	length = headers_number(p + 4, 2);
+	if (length < 30 || length > len)
+		return STOPWAIT_BAD_LENGTH;
+	if (headers_sum(0, p, length) != 0xffff)
+		return STOPWAIT_BAD_CHECKSUM;
+	kind = headers_number(p + 8, 2);
+	if (kind < 1 || kind > 5 || headers_number(p + 14, 8) == 0)
+		return STOPWAIT_BAD_KIND;
+	if ((headers_number(p + 22, 8) == 0) != (kind == STOPWAIT_CALL))
+		return STOPWAIT_BAD_KIND;
+	return kind != STOPWAIT_DATA && length != 30 ? STOPWAIT_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+}
+
+static void
+headers_stopwait(struct headers *h)
+{
+	struct stopwait_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, stopwait_header_pop(&header, &h->m), headers_stopwait_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.ports == headers_number(p, 4) && header.kind == headers_number(p + 8, 2));
+	FUZZ_CHECK(header.sequence == headers_number(p + 10, 4));
+	FUZZ_CHECK(header.from == headers_number(p + 14, 8) && header.to == headers_number(p + 22, 8));
+	headers_check_left(h, 30, headers_number(p + 4, 2));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const loaders[HEADERS_COUNT])(struct headers * h) = { headers_eth, headers_arp, headers_ip,
+									    headers_udp, headers_stopwait };
+	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };
+
+	if (size < HEADERS_CHOICES || h.len > HEADERS_MAX)
+		return 0;
+	h.platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	FUZZ_CHECK(h.platform != NULL);
+	h.known = data[3];
+	headers_make(&h, data[1], data[2], data[3] >> 4);
+	loaders[data[0] % HEADERS_COUNT](&h);
+	xk_msg_free(h.m);
+	FUZZ_CHECK(h.platform->ops->buffers_out(h.platform) == 0);
+	xk_memory_platform_free(h.platform);
+	return 0;
+}

@@ -1,0 +1,262 @@
+/* fuzz_payload.c - what peers say above IP in scripts, and its checksums; see fuzz_payload.h. */
+#include "tests/fuzz/fuzz_payload.h"
+
+#include <string.h>
+
+#include "protocols/stopwait_private.h"
+#include "protocols/traffic_private.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+
+enum { ETH_LEN = 14, IP_LEN = 20, UDP_LEN = 8, ICMP_LEN = 8, PAYLOAD = ETH_LEN + IP_LEN };
+
+/* stopwait's header */
+enum { SW_PORTS = 0, SW_LENGTH = 4, SW_CHECKSUM = 6, SW_KIND = 8, SW_SEQUENCE = 10, SW_FROM = 14, SW_TO = 22 };
+
+/* ---- checksums ---- */
+
+uint64_t
+fuzz_udp_sum(const uint8_t *ip, const uint8_t *p, size_t len)
+{
+	uint8_t pseudo[12];
+
+	memcpy(pseudo, ip + 12, 8);
+	pseudo[8] = 0;
+	pseudo[9] = ip[9];
+	xk_put16(pseudo + 10, (uint16_t)len);
+	return xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), p, len);
+}
+
+/* The length that the 16 bits at `at` of a payload claim; 0: it cannot be. */
+static size_t
+payload_claims(const uint8_t *p, size_t len, size_t at, size_t header)
+{
+	size_t claimed = len < header ? 0 : xk_get16(p + at);
+
+	return claimed < header || claimed > len ? 0 : claimed;
+}
+
+static void
+payload_fix(uint8_t *ip, size_t len)
+{
+	uint8_t *p = ip + IP_LEN;
+	size_t claimed;
+
+	switch (ip[9]) {
+	case FUZZ_IP_UDP:
+		claimed = payload_claims(p, len, 4, UDP_LEN);
+		if (claimed == 0)
+			return;
+		xk_put16(p + 6, 0);
+		xk_checksum_store(p + 6, xk_checksum_finish(fuzz_udp_sum(ip, p, claimed)));
+		return;
+	case FUZZ_IP_STOPWAIT:
+		claimed = payload_claims(p, len, SW_LENGTH, STOPWAIT_HEADER_LEN);
+		if (claimed == 0)
+			return;
+		xk_put16(p + SW_CHECKSUM, 0);
+		xk_checksum_store(p + SW_CHECKSUM, xk_checksum_finish(xk_sum(0, p, claimed)));
+		return;
+	case FUZZ_IP_ICMP:
+		claimed = xk_get16(ip + 2) < IP_LEN + ICMP_LEN ? 0 : xk_get16(ip + 2) - IP_LEN;
+		if (claimed == 0 || claimed > len)
+			return;
+		xk_put16(p + 2, 0);
+		xk_checksum_store(p + 2, xk_checksum_finish(xk_sum(0, p, claimed)));
+		return;
+	default:
+		return;
+	}
+}
+
+void
+fuzz_fix_checksums(uint8_t *frame, size_t len, bool whole)
+{
+	uint8_t *ip = frame + ETH_LEN;
+
+	if (len < PAYLOAD || xk_get16(frame + 12) != 0x0800)
+		return;
+	xk_put16(ip + 10, 0);
+	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, IP_LEN)));
+	if (whole)
+		payload_fix(ip, len - PAYLOAD);
+}
+
+/* ---- memory ---- */
+
+static bool
+payload_is(const uint8_t *frame, size_t len, uint8_t number, size_t header)
+{
+	return len >= PAYLOAD + header && xk_get16(frame + 12) == 0x0800 && frame[ETH_LEN + 9] == number;
+}
+
+void
+fuzz_payload_remember(struct fuzz_payload_memory *memory, const uint8_t *frame, size_t len)
+{
+	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN))
+		memcpy(memory->stopwait, frame + PAYLOAD, STOPWAIT_HEADER_LEN);
+	if (len < PAYLOAD || xk_get16(frame + 12) != 0x0800)
+		return;
+	memory->packet_len = len - ETH_LEN < sizeof(memory->packet) ? len - ETH_LEN : sizeof(memory->packet);
+	memcpy(memory->packet, frame + ETH_LEN, memory->packet_len);
+}
+
+static void
+payload_recall_stopwait(const struct fuzz_payload_memory *memory, uint8_t *p)
+{
+	uint32_t ports = xk_get32(memory->stopwait + SW_PORTS);
+
+	if (xk_get64(p + SW_TO) == UINT64_MAX)
+		xk_put64(p + SW_TO, xk_get64(memory->stopwait + SW_FROM));
+	if (xk_get64(p + SW_FROM) == UINT64_MAX)
+		xk_put64(p + SW_FROM, xk_get64(memory->stopwait + SW_TO));
+	if (xk_get32(p + SW_PORTS) == UINT32_MAX)
+		xk_put32(p + SW_PORTS, ports << 16 | ports >> 16);
+	if (xk_get32(p + SW_SEQUENCE) == UINT32_MAX)
+		xk_put32(p + SW_SEQUENCE, xk_get32(memory->stopwait + SW_SEQUENCE));
+}
+
+void
+fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, size_t len)
+{
+	uint8_t *p = frame + PAYLOAD;
+
+	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN)) {
+		payload_recall_stopwait(memory, p);
+	} else if (payload_is(frame, len, FUZZ_IP_ICMP, ICMP_LEN + 4) && xk_get32(p + ICMP_LEN) == UINT32_MAX) {
+		size_t room = len - PAYLOAD - ICMP_LEN;
+
+		memcpy(p + ICMP_LEN, memory->packet, room < memory->packet_len ? room : memory->packet_len);
+	}
+}
+
+static void
+payload_swap(uint8_t *a, uint8_t *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		uint8_t was = a[i];
+
+		a[i] = b[i];
+		b[i] = was;
+	}
+}
+
+void
+fuzz_payload_answer(uint8_t *frame, size_t len)
+{
+	uint8_t *ip = frame + ETH_LEN, *p = ip + IP_LEN;
+
+	if (len < PAYLOAD + 4)
+		return;
+	payload_swap(ip + 12, ip + 16, 4);
+	if ((xk_get16(ip + 6) & 0x1fff) != 0)
+		return;
+	if (ip[9] == FUZZ_IP_ICMP && p[0] == 8) {
+		p[0] = 0;
+		fuzz_fix_checksums(frame, len, true);
+	} else if (ip[9] != FUZZ_IP_ICMP) {
+		payload_swap(p, p + 2, 2);
+	}
+}
+
+/* ---- messages ---- */
+
+static unsigned
+draw(uint64_t *random, unsigned below)
+{
+	return (unsigned)(fuzz_random(random) % below);
+}
+
+/* A number out of few, or what was remembered. */
+static uint64_t
+known(uint64_t *random, unsigned few)
+{
+	return draw(random, 2) == 0 ? UINT64_MAX : draw(random, few);
+}
+
+/* A message of traffic for the host, which is as it should be. */
+static size_t
+make_traffic(uint8_t *p, unsigned peer, uint64_t *random)
+{
+	size_t len = XK_TRAFFIC_SIZE_MIN + (draw(random, 2) == 0 ? 0 : draw(random, 64));
+	uint64_t hash = 0, word;
+
+	xk_put32(p, 0x78747266);
+	xk_put32(p + 4, (uint32_t)len);
+	xk_put64(p + 8, 1 + draw(random, 3));
+	xk_put32(p + 16, FUZZ_PEER_HOST + peer);
+	xk_put32(p + 20, draw(random, 8) == 0 ? FUZZ_PEER_HOST : (uint32_t)FUZZ_HOST);
+	xk_put32(p + 24, draw(random, 3));
+	xk_put32(p + 28, draw(random, 8));
+	for (unsigned i = 0; i < 4; i++) {
+		memcpy(&word, p + 8 * i, sizeof(word));
+		hash = traffic_mix(hash, word);
+	}
+	xk_put64(p + 32, hash);
+	for (size_t at = XK_TRAFFIC_SIZE_MIN; at < len; at += sizeof(hash), hash += UINT64_C(0xd1342543de82ef95))
+		memcpy(p + at, &hash, len - at < sizeof(hash) ? len - at : sizeof(hash));
+	return len;
+}
+
+static size_t
+make_udp_traffic(uint8_t *p, unsigned peer, uint64_t *random)
+{
+	size_t len = UDP_LEN + make_traffic(p + UDP_LEN, peer, random);
+
+	xk_put16(p, FUZZ_TRAFFIC_PORT);
+	xk_put16(p + 2, FUZZ_TRAFFIC_PORT);
+	xk_put16(p + 4, (uint16_t)len);
+	xk_put16(p + 6, 0);
+	return len;
+}
+
+static size_t
+make_stopwait(uint8_t *p, unsigned peer, uint64_t *random)
+{
+	unsigned kind = 1 + draw(random, STOPWAIT_GONE);
+	size_t len = STOPWAIT_HEADER_LEN;
+
+	if (kind == STOPWAIT_DATA)
+		len += make_traffic(p + STOPWAIT_HEADER_LEN, peer, random);
+	xk_put16(p + SW_LENGTH, (uint16_t)len);
+	xk_put16(p + SW_CHECKSUM, 0);
+	xk_put32(p + SW_PORTS, draw(random, 2) == 0 ? UINT32_MAX : FUZZ_TRAFFIC_PORT << 16 | FUZZ_TRAFFIC_PORT);
+	xk_put16(p + SW_KIND, (uint16_t)kind);
+	xk_put32(p + SW_SEQUENCE, (uint32_t)known(random, 4));
+	xk_put64(p + SW_FROM, known(random, 4));
+	xk_put64(p + SW_TO, kind == STOPWAIT_CALL ? 0 : known(random, 4));
+	return len;
+}
+
+/* An echo, or an error about what the host has sent. */
+static size_t
+make_icmp(uint8_t *p, uint64_t *random)
+{
+	static const uint8_t types[] = { 0, 3, 3, 3, 4, 5, 8, 8, 8, 11, 12, 13, 17, 30 };
+	size_t len = ICMP_LEN + draw(random, 64);
+
+	memset(p, 0, len + 4);
+	p[0] = types[draw(random, sizeof(types))];
+	p[1] = (uint8_t)(p[0] == 0 || p[0] == 8 ? 0 : draw(random, 6));
+	xk_put16(p + 4, (uint16_t)draw(random, 3));
+	xk_put16(p + 6, (uint16_t)(draw(random, 3) == 0 ? draw(random, 0x10000) : draw(random, 3)));
+	if (p[0] != 0 && p[0] != 8)
+		xk_put32(p + ICMP_LEN, UINT32_MAX);
+	return len;
+}
+
+size_t
+fuzz_payload_make(uint8_t *payload, unsigned peer, uint64_t *random, uint8_t *number)
+{
+	switch (draw(random, 4)) {
+	case 0:
+		*number = FUZZ_IP_UDP;
+		return make_udp_traffic(payload, peer, random);
+	case 1:
+		*number = FUZZ_IP_ICMP;
+		return make_icmp(payload, random);
+	default:
+		*number = FUZZ_IP_STOPWAIT;
+		return make_stopwait(payload, peer, random);
+	}
+}

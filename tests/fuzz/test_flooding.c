@@ -1,0 +1,204 @@
+/*
+ * test_flooding.c - a stranger who chooses addresses and ports cannot make a host's tables slow: which keys collide is a
+ * matter of a seed that he does not know, and what is not hashed is bounded.
+ */
+#include <stdlib.h>
+
+#include "platform/sim/memory.h"
+#include "protocols/arp_private.h"
+#include "protocols/ip_private.h"
+#include "protocols/traffic_private.h"
+#include "tests/rig.h"
+#include "tests/test.h"
+#include "xkernel/map.h"
+
+enum {
+	KEYS = 256,      /* that collide in one table */
+	TABLE = 1024,    /* expected bindings: 2048 slots */
+	SPREAD = 32,     /* at most so many of them share a place in another; 1 is what chance gives */
+	HOSTS = 1 << 20, /* whom a stranger can be */
+};
+
+/* ---- the map: eth, ip, udp and stopwait find their sessions with it ---- */
+
+struct flood {
+	struct xk_binding bindings[KEYS];
+	struct xk_key keys[KEYS];
+	unsigned count;
+};
+
+static struct xk_key
+key_of(uint32_t host)
+{
+	return (struct xk_key){ (uint64_t)(0x0a000000 | host) << 32 | 0x0a4d0002, 0x1b5807d1 };
+}
+
+/* Keys whose search begins at one slot of map, as somebody would choose them who knew its seed. */
+static void
+flood_make(struct flood *flood, struct xk_map *map)
+{
+	uint32_t mask = atomic_load(&map->table)->mask, slot = 0;
+	struct xk_binding binding = { .object = NULL };
+
+	for (uint32_t host = 0; host < HOSTS && flood->count < KEYS; host++) {
+		REQUIRE(xk_map_bind(map, &binding, key_of(host), flood) == 0);
+		if (host == 0)
+			slot = binding.hash & mask;
+		if ((binding.hash & mask) == slot)
+			flood->keys[flood->count++] = key_of(host);
+		REQUIRE(xk_map_unbind(map, &binding));
+	}
+}
+
+/* How many of the keys the fullest slot of map is the first for. */
+static unsigned
+flood_crowd(struct flood *flood, struct xk_map *map)
+{
+	static unsigned crowds[1 << 16];
+	uint32_t mask = atomic_load(&map->table)->mask;
+	unsigned most = 0;
+
+	REQUIRE(mask < XK_ARRAY_LENGTH(crowds));
+	memset(crowds, 0, sizeof(crowds));
+	for (unsigned i = 0; i < flood->count; i++) {
+		unsigned *crowd;
+
+		REQUIRE(xk_map_bind(map, &flood->bindings[i], flood->keys[i], flood) == 0);
+		crowd = &crowds[flood->bindings[i].hash & mask];
+		most = ++*crowd > most ? *crowd : most;
+	}
+	for (unsigned i = 0; i < flood->count; i++)
+		xk_map_unbind(map, &flood->bindings[i]);
+	return most;
+}
+
+TEST(keys_that_collide_in_one_map_do_not_in_another)
+{
+	struct flood *flood = calloc(1, sizeof(*flood));
+	struct xk_map known, others[8];
+
+	REQUIRE(flood != NULL && xk_map_init(&known, NULL, TABLE) == 0);
+	flood_make(flood, &known);
+	CHECK_EQ(flood->count, KEYS);
+	CHECK_EQ(flood_crowd(flood, &known), KEYS);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++) {
+		REQUIRE(xk_map_init(&others[i], NULL, TABLE) == 0);
+		CHECK(flood_crowd(flood, &others[i]) <= SPREAD);
+		xk_map_fini(&others[i]);
+	}
+	xk_map_fini(&known);
+	free(flood);
+}
+
+/* ---- ARP's table ---- */
+
+static struct rig *
+arp_new(void)
+{
+	return rig_new_graph("port:; eth: port; arp: eth; arp.entries=1024; vnet: eth arp; vnet.address=10.0.0.1/8");
+}
+
+static struct arp *
+arp_of_rig(struct rig *r)
+{
+	return (struct arp *)rig_protocol(r, "arp");
+}
+
+/* The entries that lie in host's bucket. */
+static unsigned
+arp_crowd(const struct arp *arp, unsigned bucket)
+{
+	unsigned count = 0;
+
+	for (const struct arp_entry *e = arp->buckets[bucket]; e != NULL; e = e->next)
+		count++;
+	return count;
+}
+
+static unsigned
+arp_fullest(const struct arp *arp)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 0; i <= arp->bucket_mask; i++)
+		most = arp_crowd(arp, i) > most ? arp_crowd(arp, i) : most;
+	return most;
+}
+
+/* A request of host for this host: it is learned. */
+static void
+arp_introduce(struct rig *r, uint32_t host)
+{
+	uint8_t frame[42];
+
+	xk_put48(frame, UINT64_C(0xffffffffffff));
+	xk_put48(frame + 6, UINT64_C(0x020000000000) | host);
+	xk_put16(frame + 12, 0x0806);
+	xk_put32(frame + 14, 0x00010800);
+	xk_put32(frame + 18, 0x06040001);
+	xk_put48(frame + 22, UINT64_C(0x020000000000) | host);
+	xk_put32(frame + 28, host);
+	xk_put48(frame + 32, 0);
+	xk_put32(frame + 38, 0x0a000001);
+	rig_inject_bytes(r, frame, sizeof(frame));
+	rig_forget(r);
+}
+
+/* Hosts that this table finds in the same bucket, were its seed known. */
+static unsigned
+arp_choose(const struct arp *arp, uint32_t *hosts, unsigned max)
+{
+	unsigned count = 0;
+
+	for (uint32_t host = 0x0a000002; count < max && host < 0x0affffff; host++)
+		if ((host * arp->seed >> 32 & arp->bucket_mask) == 0)
+			hosts[count++] = host;
+	return count;
+}
+
+TEST(hosts_that_collide_in_one_arp_table_do_not_in_another)
+{
+	struct rig *known = arp_new(), *other = arp_new();
+	static uint32_t hosts[KEYS];
+
+	arp_introduce(known, 0x0a000002);
+	arp_introduce(other, 0x0a000002);
+	CHECK(arp_of_rig(known)->seed != arp_of_rig(other)->seed);
+	CHECK_EQ(arp_choose(arp_of_rig(known), hosts, KEYS), KEYS);
+	for (unsigned i = 0; i < KEYS; i++) {
+		arp_introduce(known, hosts[i]);
+		arp_introduce(other, hosts[i]);
+	}
+	CHECK(arp_fullest(arp_of_rig(known)) >= KEYS);
+	CHECK(arp_fullest(arp_of_rig(other)) <= SPREAD);
+	rig_free(known);
+	rig_free(other);
+}
+
+/* ---- what is searched in order is bounded ---- */
+
+/* Fragments of as many datagrams as there are identifications, of as many hosts: the table stays as short as it is set. */
+TEST(a_search_for_a_datagram_is_bounded)
+{
+	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.0.0.1/8; ip: vnet;"
+				      "udp: ip; udptest: udp");
+	const struct ip_reassembly *table = &((struct ip *)rig_protocol(r, "ip"))->reassembly;
+	uint8_t frame[14 + 20 + 16] = { 0 }, *p = frame + 14;
+
+	xk_put48(frame, UINT64_C(0x020000000001));
+	xk_put48(frame + 6, UINT64_C(0x0200000000aa));
+	xk_put16(frame + 12, 0x0800);
+	for (uint32_t i = 0; i < 5000; i++) {
+		ip_header_prepare(p, 64, 17, 0x0a000002 + i % 500, 0x0a000001);
+		xk_put16(p + IP_LENGTH, 20 + 16);
+		xk_put16(p + IP_ID, (uint16_t)i);
+		xk_put16(p + IP_FRAGMENT, IP_MORE);
+		xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(p)));
+		rig_inject_bytes(r, frame, sizeof(frame));
+	}
+	CHECK(table->datagrams <= table->limits.datagrams && table->limits.datagrams <= 1024);
+	CHECK(rig_counter_of(r, "ip", "evicted") > 4000);
+	rig_advance_ms(r, 60000);
+	CHECK_EQ(table->datagrams, 0);
+	rig_free(r);
+}

@@ -1,0 +1,29 @@
+/* test_fuzz_hosts.c - hostile peers of a host of every graph; fuzz_hosts.c says what must hold. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/test.h"
+
+TEST(the_corpus_breaks_no_graph)
+{
+	CHECK(fuzz_corpus("hosts"));
+}
+
+TEST(seeded_traffic_breaks_no_graph)
+{
+	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
+}
+
+/* Traffic, with records moved, doubled and damaged. */
+static size_t
+make_damaged(uint8_t *script, size_t max, uint64_t seed)
+{
+	size_t len = fuzz_corpus_damaged("hosts", script, max, seed);
+
+	for (uint64_t changes = fuzz_random(&seed) % 8; changes > 0 && len > 0; changes--)
+		len = fuzz_traffic_mutate(script, len, max, fuzz_random(&seed));
+	return len;
+}
+
+TEST(damaged_traffic_breaks_no_graph)
+{
+	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, make_damaged));
+}

@@ -1,0 +1,21 @@
+/* test_fuzz_net.c - hostile network files; fuzz_net.c says what must hold. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/test.h"
+
+enum { INPUT_MAX = 4096 };
+
+TEST(the_corpus_breaks_no_network)
+{
+	CHECK(fuzz_corpus("net"));
+}
+
+static size_t
+make_damaged(uint8_t *input, size_t max, uint64_t seed)
+{
+	return fuzz_corpus_damaged("net", input, max, seed);
+}
+
+TEST(a_damaged_corpus_breaks_no_network)
+{
+	CHECK(fuzz_runs(1500, INPUT_MAX, make_damaged));
+}

@@ -1,0 +1,21 @@
+/* test_fuzz_settings.c - hostile values and command lines; fuzz_settings.c says what must hold. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/test.h"
+
+enum { INPUT_MAX = 4096 };
+
+TEST(the_corpus_breaks_no_setting)
+{
+	CHECK(fuzz_corpus("settings"));
+}
+
+static size_t
+make_damaged(uint8_t *input, size_t max, uint64_t seed)
+{
+	return fuzz_corpus_damaged("settings", input, max, seed);
+}
+
+TEST(a_damaged_corpus_breaks_no_setting)
+{
+	CHECK(fuzz_runs(6000, INPUT_MAX, make_damaged));
+}

@@ -1,0 +1,422 @@
+/*
+ * dpdk_links.h - for tests of the links between two processes: a network of the test program's own with interfaces in
+ * it, and a second process that echoes.
+ *
+ * The other process is the test program again, told by an environment variable what to be; it is executed before DPDK is
+ * started here, and dies with its parent. Where no network can be made, or no XDP program be loaded, the tests that need
+ * one say so and pass.
+ */
+#ifndef TESTS_DPDK_LINKS_H
+#define TESTS_DPDK_LINKS_H
+
+#include <errno.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/platform/dpdk_host.h"
+#include "tools/netns.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+
+enum { NOBODY = 65534, ROUNDS = 1000, IP_LEN = 20, PIECE = 800 };
+
+static const char *const role_variable = "XK_TEST_DPDK_LINKS_ROLE";
+
+/* ---- ports ---- */
+
+static inline bool
+link_open(struct host *h, const char *link, const char *device, enum xk_dpdk_end end, bool sleeps)
+{
+	struct xk_dpdk_port_config config = {
+		.link = link, .name = "port", .device = device, .end = end, .wait_ms = 8000
+	};
+
+	h->why[0] = '\0';
+	h->sleeps = sleeps;
+	h->began = h->platform->ops->buffers_out(h->platform);
+	h->port = xk_dpdk_open(h->platform, &config, h->why, sizeof(h->why));
+	return h->port != NULL;
+}
+
+static inline bool
+link_is_up(struct host *h, bool up)
+{
+	uint64_t until = now_ns(h) + 5 * (uint64_t)PATIENCE_NS;
+
+	while (xk_dpdk_port_is_up(h->port) != up && now_ns(h) < until) {
+		h->platform->ops->poll_control(h->platform);
+		usleep(1000);
+	}
+	return xk_dpdk_port_is_up(h->port) == up;
+}
+
+/* Closes the port; what it had must have come back. */
+static inline void
+link_close(struct host *h)
+{
+	host_close(h);
+	CHECK_EQ(h->platform->ops->buffers_out(h->platform), h->began);
+	xk_dpdk_stop(h->platform);
+}
+
+/* ---- frames that a bridge lets through ---- */
+
+#define FRAME_TO UINT64_C(0x02000000000b)
+#define FRAME_FROM UINT64_C(0x02000000000a)
+#define FRAME_TYPE 0x88b5
+
+static inline void
+frame_write_header(uint8_t *at)
+{
+	xk_put48(at, FRAME_TO);
+	xk_put48(at + 6, FRAME_FROM);
+	xk_put16(at + 12, FRAME_TYPE);
+}
+
+/* A frame of len bytes in segments of at most `piece`. */
+static inline struct xk_msg *
+frame_new(struct host *h, unsigned seed, size_t len, size_t piece)
+{
+	struct xk_msg *m = msg_new(h->platform, seed, len, piece);
+
+	frame_write_header(m->data);
+	return m;
+}
+
+static inline bool
+frame_is(struct xk_msg *m, unsigned seed, size_t len)
+{
+	if (m == NULL || m->len < HEADER)
+		return false;
+	for (size_t i = 0; i < HEADER; i++)
+		m->data[i] = byte_at(seed, i);
+	return msg_is(m, seed, len);
+}
+
+/* A kernel's bridge talks, too. */
+static inline struct xk_msg *
+frame_receive(struct host *h)
+{
+	struct xk_msg *m = host_receive(h);
+
+	while (m != NULL && (m->len < HEADER || xk_get48(m->data) != FRAME_TO)) {
+		msg_free(m);
+		m = host_receive(h);
+	}
+	return m;
+}
+
+static inline bool
+ping(struct host *h, unsigned seed, size_t len, size_t piece)
+{
+	struct xk_msg *m = frame_new(h, seed, len, piece);
+	bool good;
+
+	if (!host_send(h, m)) {
+		msg_free(m);
+		return false;
+	}
+	m = frame_receive(h);
+	good = frame_is(m, seed, len);
+	msg_free(m);
+	return good;
+}
+
+static inline unsigned
+ping_many(struct host *h, unsigned rounds)
+{
+	unsigned good = 0;
+
+	for (unsigned i = 0; i < rounds; i++)
+		good += ping(h, i, 60 + i * 13 % (FRAME_MAX - 59), i % 3 == 0 ? 100 : FRAME_MAX);
+	return good;
+}
+
+/* Whether frames go there and back; the first may be lost, where a bridge has not seen both ends come up yet. */
+static inline bool
+echo_begins(struct host *h)
+{
+	for (unsigned i = 0; i < 5; i++)
+		if (link_is_up(h, true) && ping(h, i, 100, 100))
+			return true;
+	return false;
+}
+
+/* ---- the other process ---- */
+
+struct peer {
+	pid_t pid;
+	int output; /* it writes a letter when its port is open */
+};
+
+static inline struct peer
+peer_start(const char *what, const char *link, const char *device, const char *end, const char *how)
+{
+	struct peer p = { 0 };
+	char role[256];
+	int ends[2];
+
+	snprintf(role, sizeof(role), "%s %s %s %s %s", what, link, device, end, how);
+	if (pipe(ends) != 0)
+		abort();
+	p.output = ends[0];
+	p.pid = fork();
+	if (p.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(ends[1], 3);
+		closefrom(4);
+		setenv(role_variable, role, 1);
+		execl("/proc/self/exe", "test_dpdk_links_peer", (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	return p;
+}
+
+static inline bool
+peer_is_ready(const struct peer *p)
+{
+	struct pollfd fd = { .fd = p->output, .events = POLLIN };
+	char letter;
+	int ready;
+
+	do
+		ready = poll(&fd, 1, 60000);
+	while (ready < 0 && errno == EINTR); /* a tap's frames come with signals */
+	return ready == 1 && read(p->output, &letter, 1) == 1;
+}
+
+/* Its exit status, or minus the signal that ended it. */
+static inline int
+peer_end(struct peer *p, int signal_number)
+{
+	int status = 0;
+
+	if (signal_number != 0)
+		kill(p->pid, signal_number);
+	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	close(p->output);
+	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static inline unsigned
+role_return(struct host *h)
+{
+	struct xk_msg *frames[XK_BURST];
+	unsigned count = h->port->ops->receive(h->port, frames, XK_BURST);
+
+	for (unsigned sent = 0; sent < count;)
+		sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
+	return count;
+}
+
+/* Returns every frame until SIGTERM, which comes by the platform's own loop. */
+static inline int
+role_echo(struct host *h, bool is_memif)
+{
+	bool end = false;
+	struct event *term = evsignal_new(xk_dpdk_event_base(h->platform), SIGTERM, host_note_event, &end);
+
+	event_add(term, NULL);
+	if (!is_memif && !link_is_up(h, true))
+		return 5;
+	if (write(3, "r", 1) != 1)
+		return 3;
+	while (!end) {
+		if (role_return(h) > 0)
+			continue;
+		if (!h->sleeps) {
+			h->platform->ops->poll_control(h->platform);
+			sched_yield();
+			continue;
+		}
+		h->port->ops->arm(h->port);
+		if (role_return(h) == 0)
+			h->platform->ops->sleep(h->platform, UINT64_MAX);
+		h->port->ops->disarm(h->port);
+	}
+	event_free(term);
+	host_close(h);
+	return h->platform->ops->buffers_out(h->platform) == 0 ? 0 : 4;
+}
+
+/* Sends and receives until it is killed. */
+static inline int
+role_rage(struct host *h)
+{
+	if (!link_is_up(h, true) || write(3, "r", 1) != 1)
+		return 3;
+	for (unsigned i = 0;; i++) {
+		struct xk_msg *m = frame_new(h, i, 1000, FRAME_MAX);
+
+		if (h->port->ops->transmit(h->port, &m, 1) == 0)
+			msg_free(m);
+		if (h->port->ops->receive(h->port, &m, 1) == 1)
+			msg_free(m);
+	}
+}
+
+/* Somebody without rights cannot open it, and is told why: with the word that `how` ends with. */
+static inline int
+role_beg(const char *link, const char *device, const char *word)
+{
+	struct host h;
+
+	if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0 || host_start(&h) != 0)
+		return 6;
+	if (link_open(&h, link, device, XK_DPDK_SERVER, false))
+		return 7;
+	return strstr(h.why, word) != NULL ? 0 : 8;
+}
+
+static inline int
+role_run(const char *what, const char *link, const char *device, const char *end, const char *how)
+{
+	struct host h;
+
+	if (strcmp(what, "beg") == 0)
+		return role_beg(link, device, how);
+	if (host_start(&h) != 0 ||
+	    !link_open(&h, link, device, strcmp(end, "server") == 0 ? XK_DPDK_SERVER : XK_DPDK_CLIENT,
+		       strcmp(how, "sleep") == 0))
+		return 7;
+	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, strcmp(link, "memif") == 0);
+}
+
+static char why_no_network[NETNS_WHY]; /* "": there is one */
+
+/* Before main, which would run the tests, and before there are threads. */
+__attribute__((constructor)) static void
+role_choose(void)
+{
+	const char *role = getenv(role_variable);
+	char what[16], link[16], device[128], end[16], how[32];
+
+	if (role != NULL && sscanf(role, "%15s %15s %127s %15s %31s", what, link, device, end, how) == 5)
+		exit(role_run(what, link, device, end, how));
+	netns_enter(why_no_network, sizeof(why_no_network));
+}
+
+/* ---- the network ---- */
+
+static inline bool
+skipped(const char *why)
+{
+	if (why[0] != '\0')
+		fprintf(stderr, "SKIPPED: %s\n", why);
+	return why[0] != '\0';
+}
+
+/* Joined interfaces that each test has for itself: "ethN" and "farN", or the taps "tapN" and "nearN". */
+struct cable {
+	char names[2][NETNS_NAME];
+};
+
+static inline bool
+cable_new(struct cable *c, unsigned number)
+{
+	const char *const names[2] = { c->names[0], c->names[1] };
+	char why[NETNS_WHY] = "";
+
+	snprintf(c->names[0], NETNS_NAME, "eth%u", number);
+	snprintf(c->names[1], NETNS_NAME, "far%u", number);
+	netns_veth(names, number, why, sizeof(why));
+	return !skipped(why_no_network) && !skipped(why);
+}
+
+static inline bool
+cable_new_taps(struct cable *c, unsigned number)
+{
+	const char *const names[2] = { c->names[0], c->names[1] };
+	char why[NETNS_WHY] = "", bridge[NETNS_NAME];
+
+	snprintf(c->names[0], NETNS_NAME, "tap%u", number);
+	snprintf(c->names[1], NETNS_NAME, "near%u", number);
+	snprintf(bridge, sizeof(bridge), "bridge%u", number);
+	netns_taps(names, bridge, why, sizeof(why));
+	return !skipped(why_no_network) && !skipped(why);
+}
+
+static inline bool
+interface_ask(const char *name, unsigned long request, struct ifreq *r)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), error;
+
+	snprintf(r->ifr_name, sizeof(r->ifr_name), "%s", name);
+	error = ioctl(fd, request, r);
+	close(fd);
+	return error == 0;
+}
+
+static inline bool
+interface_switch(const char *name, bool on)
+{
+	struct ifreq r = { .ifr_flags = (short)(on ? IFF_UP : 0) };
+
+	return interface_ask(name, SIOCSIFFLAGS, &r);
+}
+
+static inline uint64_t
+interface_address(const char *name)
+{
+	struct ifreq r = { .ifr_flags = 0 };
+
+	if (!interface_ask(name, SIOCGIFHWADDR, &r))
+		return 0;
+	return xk_get48((const uint8_t *)r.ifr_hwaddr.sa_data);
+}
+
+/* ---- an echo ---- */
+
+/* This process is one end, a child that echoes the other. */
+static inline void
+check_echo(const char *link, const char *mine, const char *theirs, enum xk_dpdk_end end, bool sleeps, const char *how)
+{
+	struct peer p = peer_start("echo", link, theirs, end == XK_DPDK_SERVER ? "client" : "server", how);
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	if (link_open(&h, link, mine, end, sleeps)) {
+		CHECK(peer_is_ready(&p));
+		CHECK(echo_begins(&h));
+		CHECK_EQ(h.port->can_sleep, strcmp(link, "memif") != 0);
+		CHECK_EQ(ping_many(&h, ROUNDS), ROUNDS);
+	} else {
+		CHECK_STR(h.why, "");
+	}
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	link_close(&h);
+}
+
+static inline const char *
+socket_for(char *path, const char *name)
+{
+	sprintf(path, "/tmp/xk-test-links-%d-%s.sock", (int)getpid(), name);
+	return path;
+}
+
+/* Whether this machine lets an XDP socket be made at all; if not, says why. */
+static inline bool
+xdp_is_possible(const struct cable *c)
+{
+	struct host h;
+	bool possible;
+
+	REQUIRE(host_start(&h) == 0);
+	possible = link_open(&h, "af_xdp", c->names[0], XK_DPDK_CLIENT, false);
+	if (!possible)
+		skipped(h.why);
+	link_close(&h);
+	return possible;
+}
+
+#endif

@@ -1,0 +1,533 @@
+/*
+ * test_dpdk_virtio.c - the links between two processes on the DPDK platform.
+ *
+ * The other process is this program again, told by an environment variable what to be; it is executed before DPDK is
+ * started here, and dies with its parent.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/platform/dpdk_host.h"
+
+enum { NOBODY = 65534 };
+
+static const char *const role_variable = "XK_TEST_DPDK_ROLE";
+
+/* ---- pings ---- */
+
+/* Sends a frame and looks whether it comes back as it was. */
+static bool
+ping_message(struct host *h, struct xk_msg *m, unsigned seed, size_t len)
+{
+	bool good;
+
+	if (!host_send(h, m)) {
+		msg_free(m);
+		return false;
+	}
+	m = host_receive(h);
+	good = msg_is(m, seed, len);
+	msg_free(m);
+	return good;
+}
+
+static bool
+ping(struct host *h, unsigned seed, size_t len)
+{
+	return ping_message(h, msg_new(h->platform, seed, len, FRAME_MAX), seed, len);
+}
+
+static unsigned
+ping_many(struct host *h, unsigned rounds)
+{
+	unsigned good = 0;
+
+	for (unsigned i = 0; i < rounds; i++)
+		good += ping(h, i, HEADER + i * 13 % (FRAME_MAX - HEADER + 1));
+	return good;
+}
+
+/* ---- the other process ---- */
+
+struct peer {
+	pid_t pid;
+	int output; /* it writes a letter when its port is open */
+};
+
+static struct peer
+peer_start(const char *what, const char *end, const char *how, const char *socket)
+{
+	struct peer p = { 0 };
+	char role[256];
+	int ends[2];
+
+	snprintf(role, sizeof(role), "%s %s %s %s", what, end, how, socket);
+	if (pipe(ends) != 0)
+		abort();
+	p.output = ends[0];
+	p.pid = fork();
+	if (p.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(ends[1], 3);
+		closefrom(4);
+		setenv(role_variable, role, 1);
+		execl("/proc/self/exe", "test_dpdk_virtio_peer", (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	return p;
+}
+
+/* Waits until the port's other end is there: a frame sent before is dropped. */
+static bool
+host_is_joined(struct host *h)
+{
+	uint64_t until = now_ns(h) + 10 * (uint64_t)PATIENCE_NS;
+
+	while (!xk_dpdk_port_is_up(h->port) && now_ns(h) < until)
+		usleep(1000);
+	return xk_dpdk_port_is_up(h->port);
+}
+
+/* Waits until its port is open. */
+static bool
+peer_is_ready(const struct peer *p)
+{
+	struct pollfd fd = { .fd = p->output, .events = POLLIN };
+	char letter;
+
+	return poll(&fd, 1, 10000) == 1 && read(p->output, &letter, 1) == 1;
+}
+
+/* Its exit status, or minus the signal that ended it. */
+static int
+peer_end(struct peer *p, int signal_number)
+{
+	int status = 0;
+
+	if (signal_number != 0)
+		kill(p->pid, signal_number);
+	waitpid(p->pid, &status, 0);
+	close(p->output);
+	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Returns every frame until SIGTERM, which comes by the platform's own loop. */
+static int
+role_echo(struct host *h)
+{
+	bool end = false;
+	struct event *term = evsignal_new(xk_dpdk_event_base(h->platform), SIGTERM, host_note_event, &end);
+
+	event_add(term, NULL);
+	if (write(3, "r", 1) != 1)
+		return 3;
+	while (!end) {
+		struct xk_msg *frames[XK_BURST];
+		unsigned count = h->port->ops->receive(h->port, frames, XK_BURST), sent = 0;
+
+		while (sent < count)
+			sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
+		if (count > 0)
+			continue;
+		if (!h->sleeps) {
+			h->platform->ops->poll_control(h->platform);
+			sched_yield();
+			continue;
+		}
+		h->port->ops->arm(h->port);
+		count = h->port->ops->receive(h->port, frames, XK_BURST);
+		for (sent = 0; sent < count;)
+			sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
+		if (count == 0)
+			h->platform->ops->sleep(h->platform, UINT64_MAX);
+		h->port->ops->disarm(h->port);
+	}
+	event_free(term);
+	host_close(h);
+	return h->platform->ops->buffers_out(h->platform) == 0 ? 0 : 4;
+}
+
+static int
+role_ping(struct host *h)
+{
+	unsigned good = ping_many(h, 200);
+
+	if (write(3, "r", 1) != 1)
+		return 3;
+	host_close(h);
+	return good != 200 ? 5 : h->platform->ops->buffers_out(h->platform) == 0 ? 0 : 4;
+}
+
+/* Pings until it is killed. */
+static int
+role_rage(struct host *h)
+{
+	ping_many(h, 50);
+	if (write(3, "r", 1) != 1)
+		return 3;
+	for (;;)
+		ping_many(h, 1000);
+}
+
+static int
+role_run(const char *what, const char *end, const char *how, const char *socket)
+{
+	struct host h;
+
+	if (strstr(how, "nobody") != NULL && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
+		return 6;
+	if (strstr(how, "nobody") != NULL)
+		clearenv();
+	if (host_start(&h) != 0 || !host_open(&h, strcmp(end, "server") == 0 ? XK_DPDK_SERVER : XK_DPDK_CLIENT, socket,
+					      8000, strstr(how, "sleep") != NULL)) {
+		fprintf(stderr, "peer: %s\n", h.why);
+		return 7;
+	}
+	if (strcmp(what, "ping") == 0)
+		return role_ping(&h);
+	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h);
+}
+
+/* Before main, which would run the tests. */
+__attribute__((constructor)) static void
+role_choose(void)
+{
+	const char *role = getenv(role_variable);
+	char what[16], end[16], how[32], socket[128];
+
+	if (role != NULL && sscanf(role, "%15s %15s %31s %127s", what, end, how, socket) == 4)
+		exit(role_run(what, end, how, socket));
+}
+
+/* A path for this test and run alone. */
+static const char *
+socket_for(char *path, const char *name)
+{
+	sprintf(path, "/tmp/xk-test-%d-%s.sock", (int)getpid(), name);
+	return path;
+}
+
+/* This process is one end, a child that echoes the other. */
+static void
+check_virtio(enum xk_dpdk_end end, bool sleeps, const char *how)
+{
+	const char *other = end == XK_DPDK_SERVER ? "client" : "server";
+	char path[128];
+	struct host h;
+	struct peer p;
+
+	p = peer_start("echo", other, how, socket_for(path, "pair"));
+	REQUIRE(host_start(&h) == 0);
+	CHECK(host_open(&h, end, path, 8000, sleeps));
+	if (h.port == NULL) {
+		fprintf(stderr, "%s\n", h.why);
+	} else {
+		CHECK(h.port->can_sleep);
+		CHECK(peer_is_ready(&p));
+		CHECK(host_is_joined(&h));
+		CHECK_EQ(ping_many(&h, 2000), 2000);
+	}
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	host_close(&h);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	CHECK(access(path, F_OK) != 0);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(virtio_client_polls_and_server_polls)
+{
+	check_virtio(XK_DPDK_CLIENT, false, "poll");
+}
+
+TEST(virtio_client_sleeps_and_server_sleeps)
+{
+	check_virtio(XK_DPDK_CLIENT, true, "sleep");
+}
+
+TEST(virtio_client_polls_and_server_sleeps)
+{
+	check_virtio(XK_DPDK_CLIENT, false, "sleep");
+}
+
+TEST(virtio_server_sleeps_and_client_polls)
+{
+	check_virtio(XK_DPDK_SERVER, true, "poll");
+}
+
+TEST(virtio_server_polls_and_client_sleeps)
+{
+	check_virtio(XK_DPDK_SERVER, false, "sleep");
+}
+
+TEST(virtio_works_for_a_user_without_rights_or_environment)
+{
+	if (geteuid() == 0)
+		check_virtio(XK_DPDK_CLIENT, true, "sleep,nobody");
+	else
+		fprintf(stderr, "\nSKIPPED: only root can become another user\n");
+}
+
+/* Chains and views, in both directions: by the virtio end here, by the vhost end in the echo. */
+TEST(virtio_carries_chains_and_views)
+{
+	struct xk_msg *owner, *m;
+	char path[128];
+	struct host h;
+	struct peer p = peer_start("echo", "server", "sleep", socket_for(path, "chains"));
+
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	for (unsigned piece = 3; piece < 1600; piece += 97)
+		CHECK(ping_message(&h, msg_new(h.platform, piece, 1500, piece), piece, 1500));
+	owner = msg_new(h.platform, 4, 2000, 2000);
+	for (unsigned i = 0; i < 500; i++) {
+		m = segment_new(h.platform, 4, 0, 20);
+		msg_append(m, h.platform->ops->buffer_view(h.platform, owner));
+		m->tail->data += 20;
+		m->tail->len = 700 + i;
+		m->total = 720 + i;
+		REQUIRE(ping_message(&h, m, 4, 720 + i));
+	}
+	CHECK(msg_is(owner, 4, 2000));
+	msg_free(owner);
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	host_close(&h);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(virtio_bursts_arrive_in_order)
+{
+	struct xk_msg *frames[100], *m;
+	unsigned sent = 0;
+	char path[128];
+	struct host h;
+	struct peer p = peer_start("echo", "server", "poll", socket_for(path, "bursts"));
+
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, false));
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned i = 0; i < 100; i++)
+			frames[i] = msg_new(h.platform, i, 60 + i, 80);
+		for (sent = 0; sent < 100;)
+			sent += h.port->ops->transmit(h.port, frames + sent, 100 - sent);
+		for (unsigned i = 0; i < 100; i++) {
+			m = host_receive(&h);
+			REQUIRE(msg_is(m, i, 60 + i));
+			msg_free(m);
+		}
+	}
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	host_close(&h);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	xk_dpdk_stop(h.platform);
+}
+
+/* Echoes in this process until p has ended. */
+static void
+serve_until_end(struct host *h, struct peer *p, int *status)
+{
+	uint64_t until = now_ns(h) + 10 * (uint64_t)PATIENCE_NS;
+	struct xk_msg *frames[XK_BURST];
+	unsigned count, sent;
+
+	*status = -1000;
+	while (waitpid(p->pid, status, WNOHANG) == 0 && now_ns(h) < until) {
+		count = h->port->ops->receive(h->port, frames, XK_BURST);
+		for (sent = 0; sent < count;)
+			sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
+		h->port->ops->arm(h->port);
+		if (count == 0)
+			h->platform->ops->sleep(h->platform, now_ns(h) + 1000000);
+		h->port->ops->disarm(h->port);
+	}
+	close(p->output);
+}
+
+/* Something that is no virtio device says something that is no vhost message. */
+static void
+talk_nonsense(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char nonsense[600];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path, path);
+	memset(nonsense, 0x5a, sizeof(nonsense));
+	CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	CHECK(send(fd, nonsense, sizeof(nonsense), MSG_NOSIGNAL) > 0);
+	close(fd);
+}
+
+TEST(virtio_server_outlives_clients_that_leave_are_killed_or_talk_nonsense)
+{
+	char path[128];
+	int status;
+	struct host h;
+	struct peer p;
+
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(host_open(&h, XK_DPDK_SERVER, socket_for(path, "outlives"), 0, true));
+	CHECK(!xk_dpdk_port_is_up(h.port));
+	for (unsigned i = 0; i < 4; i++) {
+		talk_nonsense(path);
+		p = peer_start(i % 2 ? "ping" : "rage", "client", i < 2 ? "sleep" : "poll", path);
+		if (i % 2 == 0) {
+			struct xk_msg *frames[XK_BURST];
+			struct pollfd fd = { .fd = p.output, .events = POLLIN };
+
+			while (poll(&fd, 1, 0) == 0) {
+				unsigned count = h.port->ops->receive(h.port, frames, XK_BURST);
+
+				for (unsigned sent = 0; sent < count;)
+					sent += h.port->ops->transmit(h.port, frames + sent, count - sent);
+				sched_yield();
+			}
+			CHECK(xk_dpdk_port_is_up(h.port));
+			kill(p.pid, SIGKILL);
+		}
+		serve_until_end(&h, &p, &status);
+		CHECK(i % 2 ? WIFEXITED(status) && WEXITSTATUS(status) == 0 : WIFSIGNALED(status));
+	}
+	for (unsigned i = 0; i < 1000 && xk_dpdk_port_is_up(h.port); i++)
+		usleep(10000);
+	CHECK(!xk_dpdk_port_is_up(h.port));
+	host_close(&h);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
+{
+	struct xk_dpdk_port_counts counts;
+	char path[128];
+	struct host h;
+	struct peer p = peer_start("echo", "server", "sleep", socket_for(path, "killed"));
+
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	CHECK_EQ(ping_many(&h, 100), 100);
+	CHECK_EQ(peer_end(&p, SIGKILL), -SIGKILL);
+	for (unsigned i = 0; i < 1000 && xk_dpdk_port_is_up(h.port); i++)
+		h.platform->ops->sleep(h.platform, now_ns(&h) + 10000000);
+	CHECK(!xk_dpdk_port_is_up(h.port));
+	for (unsigned i = 0; i < 1000; i++)
+		CHECK(host_send(&h, msg_new(h.platform, i, 100, 100)));
+	xk_dpdk_port_counts(h.port, &counts);
+	CHECK_EQ(counts.no_peer, 1000);
+	host_close(&h);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	CHECK(access(path, F_OK) == 0); /* left by the killed server */
+	p = peer_start("echo", "server", "sleep", path);
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	CHECK_EQ(ping_many(&h, 100), 100);
+	host_close(&h);
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(virtio_client_without_server_gives_up_and_says_so)
+{
+	char path[128];
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	CHECK(!host_open(&h, XK_DPDK_CLIENT, socket_for(path, "none"), 50, true));
+	CHECK(strstr(h.why, path) != NULL && strstr(h.why, "no server") != NULL);
+	xk_dpdk_stop(h.platform);
+}
+
+static void
+break_loop(evutil_socket_t fd, short what, void *argument)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(argument);
+}
+
+TEST(virtio_client_waiting_for_its_server_can_be_interrupted)
+{
+	char path[128];
+	struct event *event;
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	event = evsignal_new(xk_dpdk_event_base(h.platform), SIGUSR1, break_loop, xk_dpdk_event_base(h.platform));
+	event_add(event, NULL);
+	raise(SIGUSR1);
+	CHECK(!host_open(&h, XK_DPDK_CLIENT, socket_for(path, "interrupted"), 3600000, true));
+	CHECK(strstr(h.why, "interrupted") != NULL);
+	event_free(event);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(virtio_refuses_a_second_server_and_a_second_client)
+{
+	char path[128];
+	struct host h, second;
+	struct peer p;
+
+	REQUIRE(host_start(&h) == 0 && host_start(&second) == 0);
+	p = peer_start("echo", "server", "sleep", socket_for(path, "second"));
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	CHECK(!host_open(&second, XK_DPDK_SERVER, path, 0, true));
+	CHECK(strstr(second.why, "another server") != NULL);
+	CHECK(!host_open(&second, XK_DPDK_CLIENT, path, 50, true));
+	CHECK(strstr(second.why, "another client") != NULL);
+	CHECK_EQ(ping_many(&h, 100), 100);
+	host_close(&h);
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	xk_dpdk_stop(h.platform);
+	xk_dpdk_stop(second.platform);
+}
+
+TEST(virtio_refuses_what_is_no_socket_and_leaves_it_there)
+{
+	char path[128];
+	struct host h;
+	int fd = open(socket_for(path, "file"), O_CREAT | O_WRONLY, 0600);
+
+	REQUIRE(fd >= 0 && write(fd, "precious", 8) == 8);
+	close(fd);
+	REQUIRE(host_start(&h) == 0);
+	CHECK(!host_open(&h, XK_DPDK_SERVER, path, 0, true));
+	CHECK(strstr(h.why, path) != NULL);
+	CHECK_EQ(access(path, F_OK), 0);
+	CHECK(!host_open(&h, XK_DPDK_SERVER, "/nonexistent/directory/x.sock", 0, true));
+	CHECK(strstr(h.why, "/nonexistent/directory") != NULL);
+	unlink(path);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(socket_names_are_words_or_paths)
+{
+	char path[108], why[XK_DPDK_WHY], *old = getenv("XDG_RUNTIME_DIR"), *saved = old != NULL ? strdup(old) : NULL;
+	char expected[64], longest[300];
+
+	CHECK_EQ(xk_dpdk_socket_path("./here.sock", path, sizeof(path), why, sizeof(why)), 0);
+	CHECK_STR(path, "./here.sock");
+	setenv("XDG_RUNTIME_DIR", "/nonexistent", 1);
+	CHECK_EQ(xk_dpdk_socket_path("word", path, sizeof(path), why, sizeof(why)), 0);
+	snprintf(expected, sizeof(expected), "/tmp/xk-%u/xk-word.sock", (unsigned)geteuid());
+	CHECK_STR(path, expected);
+	unsetenv("XDG_RUNTIME_DIR");
+	CHECK_EQ(xk_dpdk_socket_path("word", path, sizeof(path), why, sizeof(why)), 0);
+	CHECK_STR(path, expected);
+	CHECK_EQ(xk_dpdk_socket_path("", path, sizeof(path), why, sizeof(why)), -EINVAL);
+	CHECK_EQ(xk_dpdk_socket_path("a,client=1", path, sizeof(path), why, sizeof(why)), -EINVAL);
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	CHECK_EQ(xk_dpdk_socket_path(longest, path, sizeof(path), why, sizeof(why)), -ENAMETOOLONG);
+	if (saved != NULL)
+		setenv("XDG_RUNTIME_DIR", saved, 1);
+	free(saved);
+}

@@ -1,0 +1,548 @@
+/*
+ * test_icmptest.c - pings: on a fake wire, what is told of replies that are right, twice, late, wrong or missing; and between
+ * two hosts under threads.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "protocols/icmptest.h"
+#include "tests/rig.h"
+#include "xkernel/bytes.h"
+
+enum { HOST = 0x0a4d0002, ROUTER = 0x0a4d0001, LONGEST = XK_ICMPTEST_MAX + 2, MS = 1000000 };
+
+/* What the callbacks were told. */
+struct told {
+	unsigned happened[XK_ICMPTEST_UNSENT + 1];
+	struct xk_icmptest_event last;
+	struct xk_icmptest_result result;
+	_Atomic unsigned finished;
+};
+
+static void
+on_happened(void *argument, const struct xk_icmptest_event *event)
+{
+	struct told *told = argument;
+
+	CHECK_EQ(told->finished, 0);
+	told->happened[event->kind]++;
+	told->last = *event;
+}
+
+static void
+on_finished(void *argument, const struct xk_icmptest_result *result)
+{
+	struct told *told = argument;
+
+	told->result = *result;
+	atomic_fetch_add(&told->finished, 1);
+}
+
+static struct xk_icmptest_run
+run_of(struct told *told, uint32_t size, uint64_t count)
+{
+	memset(told, 0, sizeof(*told));
+	return (struct xk_icmptest_run){ .host = HOST,
+					 .size = size,
+					 .count = count,
+					 .interval_ns = 100 * MS,
+					 .timeout_ns = 250 * MS,
+					 .happened = on_happened,
+					 .finished = on_finished,
+					 .argument = told };
+}
+
+static struct rig *
+icmptest_rig(void)
+{
+	static const uint32_t longest = LONGEST;
+	struct rig *r = rig_new_graph("wire:; icmptest: wire");
+
+	rig_answer(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
+	return r;
+}
+
+static int
+start(struct rig *r, const struct xk_icmptest_run *run)
+{
+	int status = xk_icmptest_start(rig_protocol(r, "icmptest"), run);
+
+	rig_advance_ms(r, 1); /* the first is sent as soon as time goes on */
+	return status;
+}
+
+/* Takes the request that was sent last; its length. */
+static size_t
+take(struct rig *r, uint8_t *bytes)
+{
+	long len = rig_take_sent(r, bytes, LONGEST);
+
+	REQUIRE(len >= 2);
+	return (size_t)len;
+}
+
+/* Takes the request that was sent last and gives it back. */
+static void
+reply(struct rig *r)
+{
+	static uint8_t bytes[LONGEST];
+	size_t len = take(r, bytes);
+
+	rig_inject_bytes(r, bytes, len);
+}
+
+/* ---- runs ---- */
+
+TEST(icmptest_sends_at_its_interval_and_tells_each_reply)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 56, 3);
+
+	CHECK_EQ(start(r, &run), 0);
+	CHECK_EQ(rig_wire_remote(r), HOST);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_advance_ms(r, 7);
+		CHECK_EQ(rig_sent(r), 1);
+		reply(r);
+		CHECK_EQ(told.last.kind, XK_ICMPTEST_REPLY);
+		CHECK_EQ(told.last.sequence, i);
+		CHECK_EQ(told.last.size, 56);
+		CHECK(told.last.rtt_ns >= 7 * MS && told.last.rtt_ns <= 9 * MS);
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 93);
+	}
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, 0);
+	CHECK_EQ(told.result.sent, 3);
+	CHECK_EQ(told.result.received, 3);
+	CHECK(told.result.rtt_min_ns >= 7 * MS && told.result.rtt_min_ns <= told.result.rtt_mean_ns);
+	CHECK(told.result.rtt_max_ns <= 9 * MS && told.result.rtt_max_ns >= told.result.rtt_mean_ns);
+	CHECK_EQ(rig_counter(r, "sent"), 3);
+	CHECK_EQ(rig_counter(r, "received"), 3);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
+}
+
+TEST(icmptest_ends_with_the_last_reply)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 0, 1);
+
+	start(r, &run);
+	CHECK_EQ(told.finished, 0);
+	reply(r);
+	CHECK_EQ(told.finished, 1);
+	run = run_of(&told, 0, 1);
+	CHECK_EQ(start(r, &run), 0); /* and another one */
+	reply(r);
+	CHECK_EQ(told.finished, 1);
+	rig_free(r);
+}
+
+TEST(icmptest_carries_the_longest_request)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, XK_ICMPTEST_MAX, 2);
+
+	start(r, &run);
+	reply(r);
+	rig_advance_ms(r, 100);
+	reply(r);
+	CHECK_EQ(told.happened[XK_ICMPTEST_REPLY], 2);
+	rig_free(r);
+}
+
+TEST(icmptest_counts_what_is_lost)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 3);
+
+	start(r, &run);
+	rig_advance_ms(r, 50);
+	rig_forget(r);
+	rig_advance_ms(r, 60);
+	reply(r); /* the second */
+	rig_advance_ms(r, 130);
+	CHECK_EQ(told.happened[XK_ICMPTEST_LOST], 0);
+	rig_advance_ms(r, 20);
+	CHECK_EQ(told.happened[XK_ICMPTEST_LOST], 1);
+	CHECK_EQ(told.last.sequence, 0);
+	rig_advance_ms(r, 300);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.lost, 2);
+	CHECK_EQ(told.result.received, 1);
+	CHECK_EQ(rig_counter(r, "lost"), 2);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(icmptest_knows_a_duplicate_and_a_late_reply)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 10);
+	uint8_t first[LONGEST], second[LONGEST];
+	size_t len;
+
+	start(r, &run);
+	len = take(r, first);
+	rig_inject_bytes(r, first, len);
+	rig_inject_bytes(r, first, len);
+	rig_inject_bytes(r, first, len);
+	CHECK_EQ(told.happened[XK_ICMPTEST_DUPLICATE], 2);
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	rig_advance_ms(r, 100);
+	take(r, second);
+	rig_advance_ms(r, 260);
+	CHECK_EQ(told.result.received, 0);
+	rig_inject_bytes(r, second, len);
+	CHECK_EQ(told.happened[XK_ICMPTEST_LATE], 1);
+	CHECK_EQ(rig_counter(r, "late"), 1);
+	rig_inject_bytes(r, second, len);
+	CHECK_EQ(told.happened[XK_ICMPTEST_DUPLICATE], 3);
+	xk_icmptest_stop(rig_protocol(r, "icmptest"));
+	rig_forget(r);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.sent, told.result.received + told.result.lost);
+	CHECK_EQ(told.result.late, 1);
+	CHECK_EQ(told.result.duplicates, 3);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(icmptest_checks_every_byte)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 300, 1);
+	uint8_t bytes[LONGEST];
+	size_t len;
+
+	start(r, &run);
+	len = take(r, bytes);
+	for (size_t i = 2; i < len; i++) {
+		bytes[i] ^= 0x10;
+		rig_inject_bytes(r, bytes, len);
+		bytes[i] ^= 0x10;
+	}
+	rig_inject_bytes(r, bytes, len - 1);
+	bytes[len] = 0;
+	rig_inject_bytes(r, bytes, len + 1);
+	CHECK_EQ(told.happened[XK_ICMPTEST_CORRUPT], 302);
+	CHECK_EQ(rig_counter(r, "corrupt"), 302);
+	rig_inject_bytes(r, bytes, len);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.corrupt, 302);
+	rig_free(r);
+}
+
+TEST(icmptest_requests_differ_by_place_sequence_and_pattern)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 3000, 0);
+	uint8_t a[LONGEST], b[LONGEST];
+
+	start(r, &run);
+	take(r, a);
+	rig_advance_ms(r, 100);
+	take(r, b);
+	CHECK(memcmp(a + 2, b + 2, 3000) != 0);
+	CHECK(memcmp(a + 2, a + 2 + 1480, 1480) != 0); /* two fragments */
+	xk_icmptest_stop(rig_protocol(r, "icmptest"));
+	rig_advance_ms(r, 1000);
+	run = run_of(&told, 3000, 0);
+	run.pattern = 9;
+	CHECK_EQ(start(r, &run), 0);
+	take(r, b);
+	CHECK(memcmp(a + 2, b + 2, 3000) != 0);
+	CHECK_EQ(xk_get16(b), 0);
+	xk_icmptest_stop(rig_protocol(r, "icmptest"));
+	rig_advance_ms(r, 1000);
+	rig_free(r);
+}
+
+TEST(icmptest_drops_replies_to_nothing)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 2);
+
+	start(r, &run);
+	rig_forget(r);
+	rig_inject(r, "0001 0000000000000000"); /* it will be sent */
+	rig_inject(r, "ffff 0000000000000000");
+	CHECK_EQ(rig_counter(r, "unasked"), 2);
+	rig_inject(r, "00");
+	CHECK_EQ(rig_counter(r, "short"), 1);
+	CHECK_EQ(told.last.kind, XK_ICMPTEST_REPLY); /* as it was zeroed: nothing was told */
+	CHECK_EQ(told.happened[XK_ICMPTEST_REPLY], 0);
+	rig_advance_ms(r, 1000);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(icmptest_goes_on_past_16_bits_of_sequence)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 0, 70000);
+
+	run.interval_ns = 1000000;
+	CHECK_EQ(start(r, &run), 0);
+	while (told.finished == 0) {
+		if (rig_sent(r) > 0)
+			reply(r);
+		else
+			rig_advance_ms(r, 1);
+	}
+	CHECK_EQ(told.result.received, 70000);
+	CHECK_EQ(told.last.sequence, 69999);
+	rig_free(r);
+}
+
+TEST(icmptest_takes_what_it_cannot_send_for_lost)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 2);
+
+	rig_fail_sending(r, -ENOBUFS);
+	start(r, &run);
+	CHECK_EQ(told.happened[XK_ICMPTEST_UNSENT], 1);
+	rig_fail_sending(r, 0);
+	rig_limit_buffers(r, 0);
+	rig_advance_ms(r, 100);
+	rig_limit_buffers(r, UINT32_MAX);
+	CHECK_EQ(rig_counter(r, "unsent"), 2);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.lost, 2);
+	CHECK_EQ(told.result.unsent, 2);
+	rig_free(r);
+}
+
+TEST(icmptest_waits_for_a_host_that_is_not_there_yet)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 3);
+
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	start(r, &run);
+	rig_advance_ms(r, 100);
+	CHECK_EQ(told.happened[XK_ICMPTEST_UNSENT], 2);
+	rig_wire_refuse(r, 0);
+	rig_advance_ms(r, 100);
+	reply(r);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.received, 1);
+	CHECK_EQ(told.result.lost, 2);
+	rig_free(r);
+}
+
+TEST(icmptest_gives_up_what_is_not_possible)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 3);
+	uint32_t small = 9;
+
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK_EQ(start(r, &run), 0);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, -ENETUNREACH);
+	rig_wire_refuse(r, 0);
+	rig_answer(r, XK_GET_MAX_PACKET, &small, sizeof(small));
+	CHECK_EQ(start(r, &run), 0);
+	CHECK_EQ(told.finished, 2);
+	CHECK_EQ(told.result.error, -EMSGSIZE);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(icmptest_refuses_impossible_runs)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, XK_ICMPTEST_MAX + 1, 3);
+
+	CHECK_EQ(start(r, &run), -EINVAL);
+	run.size = 8;
+	run.interval_ns = 999;
+	CHECK_EQ(start(r, &run), -EINVAL);
+	run.interval_ns = 1000;
+	run.timeout_ns = 1000 * XK_ICMPTEST_WINDOW;
+	CHECK_EQ(start(r, &run), -EINVAL);
+	run.timeout_ns = 999;
+	CHECK_EQ(start(r, &run), -EINVAL);
+	run = run_of(&told, 8, 3);
+	CHECK_EQ(start(r, &run), 0);
+	CHECK_EQ(start(r, &run), -EBUSY);
+	run.finished = NULL;
+	CHECK_EQ(start(r, &run), -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; icmptest: wire; icmptest.to=10.77.0.2; icmptest.timeout=5s;"
+			     "icmptest.interval=1ms"),
+		 -EINVAL);
+	rig_forget(r);
+	rig_advance_ms(r, 2000);
+	rig_forget(r);
+	rig_free(r);
+}
+
+static void
+tell_fault(void *argument)
+{
+	struct rig *r = argument;
+	static const uint8_t begin[] = { 0, 0, 1 };
+	struct xk_fault_report report = { XK_FAULT_TOO_BIG, 576, ROUTER, NULL, begin, sizeof(begin) };
+
+	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), 0);
+	report.len = 1;
+	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), -ENOENT);
+	report.len = 3;
+	report.begin = begin + 1; /* a request that was not sent */
+	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), -ENOENT);
+}
+
+TEST(icmptest_tells_what_hosts_say_of_a_request)
+{
+	struct rig *r = icmptest_rig();
+	struct told told;
+	struct xk_icmptest_run run = run_of(&told, 8, 1);
+
+	start(r, &run);
+	rig_forget(r);
+	rig_do(r, tell_fault, r);
+	CHECK_EQ(told.happened[XK_ICMPTEST_FAULT], 1);
+	CHECK_EQ(told.last.fault, XK_FAULT_TOO_BIG);
+	CHECK_EQ(told.last.from, ROUTER);
+	CHECK_EQ(told.last.mtu, 576);
+	CHECK_EQ(rig_counter(r, "fault_too_big"), 1);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(told.result.faults[XK_FAULT_TOO_BIG], 1);
+	CHECK_EQ(told.result.lost, 1);
+	rig_free(r);
+}
+
+TEST(icmptest_starts_by_itself_where_it_is_told_a_host)
+{
+	struct rig *r =
+		rig_new_graph("wire:; icmptest: wire; icmptest.to=10.77.0.2; icmptest.count=2; icmptest.start=50ms;"
+			      "icmptest.interval=10ms; icmptest.size=5; icmptest.pattern=3");
+
+	rig_advance_ms(r, 0);
+	rig_advance_ms(r, 49);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_wire_remote(r), HOST);
+	rig_advance_ms(r, 4);
+	reply(r);
+	rig_advance_ms(r, 10);
+	reply(r);
+	CHECK_EQ(rig_counter(r, "received"), 2);
+	CHECK(rig_counter(r, "rtt_min_ns") > 0);
+	CHECK(rig_counter(r, "rtt_max_ns") >= rig_counter(r, "rtt_mean_ns"));
+	CHECK(rig_counter(r, "rtt_mean_ns") >= rig_counter(r, "rtt_min_ns"));
+	rig_free(r);
+}
+
+/* ---- two hosts, under threads ---- */
+
+#define PAIR                                                                                                           \
+	"digraph pair { icmptest -> icmp -> ip -> vnet -> eth -> port; vnet -> arp -> eth;"                            \
+	"vnet [address=\"10.77.0.%u/24\"] }"
+
+struct host {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct xk_port *port;
+};
+
+static void
+host_begin(struct host *h, enum xk_mode mode, unsigned number)
+{
+	struct xk_kernel_config config = {
+		.name = "host", .mode = mode, .threads = 2, .core = -1, .driver = XK_DRIVER_INTERRUPT
+	};
+	struct xk_graph_errors errors = { 0 };
+	struct xk_protocol *failed;
+	struct xk_graph *graph;
+	char text[300];
+
+	h->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	h->kernel = xk_kernel_new(&config);
+	h->port = xk_memory_port_new(h->platform, "port", 0x020000000000 + number, 1500);
+	REQUIRE(h->kernel != NULL && h->port != NULL);
+	xk_kernel_add_port(h->kernel, h->port);
+	snprintf(text, sizeof(text), PAIR, number);
+	graph = xk_graph_read_text("pair", text, strlen(text), &errors);
+	REQUIRE(graph != NULL && xk_graph_check(graph, xk_protocol_types, &errors) == 0);
+	REQUIRE(xk_graph_build(graph, h->kernel, &errors) == 0);
+	xk_graph_free(graph);
+	REQUIRE(xk_kernel_init(h->kernel, &failed) == 0);
+}
+
+static void
+host_end(struct host *h)
+{
+	xk_kernel_stop(h->kernel);
+	xk_kernel_free(h->kernel);
+	CHECK_EQ(h->platform->ops->buffers_out(h->platform), 0);
+	xk_memory_platform_free(h->platform);
+}
+
+/* Each pings the other at once, in both directions. */
+static void
+ping_each_other(enum xk_mode mode, uint32_t size)
+{
+	static const struct timespec nap = { 0, 1000000 };
+	struct host hosts[2];
+	struct told told[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		host_begin(&hosts[i], mode, i + 1);
+	REQUIRE(xk_memory_connect(hosts[0].port, hosts[1].port) == 0);
+	for (unsigned i = 0; i < 2; i++)
+		REQUIRE(xk_kernel_start(hosts[i].kernel) == 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct xk_icmptest_run run = run_of(&told[i], size, 200);
+
+		run.host = 0x0a4d0002 - i;
+		run.interval_ns = 200000;
+		run.timeout_ns = 800000000;
+		CHECK_EQ(xk_icmptest_start(xk_kernel_find(hosts[i].kernel, "icmptest"), &run), 0);
+	}
+	for (unsigned naps = 0; naps < 60000 && (told[0].finished == 0 || told[1].finished == 0); naps++)
+		nanosleep(&nap, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(told[i].finished, 1);
+		CHECK_EQ(told[i].result.error, 0);
+		CHECK_EQ(told[i].result.sent, 200);
+		CHECK_EQ(told[i].result.corrupt, 0);
+		CHECK(told[i].result.received > 0);
+		host_end(&hosts[i]);
+	}
+}
+
+TEST(hosts_ping_each_other_in_regular_mode)
+{
+	ping_each_other(XK_REGULAR, 56);
+	ping_each_other(XK_REGULAR, 5000);
+}
+
+TEST(hosts_ping_each_other_in_ipp_mode)
+{
+	ping_each_other(XK_IPP, 56);
+	ping_each_other(XK_IPP, 5000);
+}

@@ -1,0 +1,664 @@
+/*
+ * test_ip_forward.c - IP as a router: what goes through, and what does not. Mostly over a fake link with two networks,
+ * 10.77.0.0/24 and 10.78.0.0/24, of which we are .1 each; the second takes 600 bytes. 10.80.0.0/16 is behind 10.78.0.2.
+ * icmp stands on it, so that whom a fault is told is seen.
+ */
+#include <errno.h>
+
+#include "protocols/ip_header.h"
+#include "tests/protocols/ip_datagrams.h"
+#include "tests/random.h"
+
+enum {
+	ME2 = 0x0a4e0001,
+	NEAR2 = 0x0a4e0002,
+	NEAR2_BROADCAST = 0x0a4e00ff,
+	BEHIND = 0x0a500007,
+	NARROW = 600,
+	DF = 0x4000,
+};
+
+static const struct xk_vnet_interface two[] = {
+	{ .host = ME, .mask = 0xffffff00, .broadcast = NET_BROADCAST, .max_packet = MTU },
+	{ .host = ME2, .mask = 0xffffff00, .broadcast = NEAR2_BROADCAST, .max_packet = NARROW, .index = 1 },
+};
+
+static void
+prepare_router(struct rig *r)
+{
+	rig_answer(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
+}
+
+static struct rig *
+router_with(const char *settings)
+{
+	char graph[300];
+
+	snprintf(graph, sizeof(graph),
+		 "wire:; ip: wire; ip.forward=yes; ip.seed=2; ip.routes=10.80.0.0/16=10.78.0.2; %s icmp: ip; user: "
+		 "ip#17",
+		 settings);
+	return rig_new_prepared(graph, prepare_router);
+}
+
+static struct rig *
+router(void)
+{
+	return router_with("");
+}
+
+/* From a neighbour on the first network to one on the second. */
+static struct datagram
+passing(void)
+{
+	struct datagram d = usual();
+
+	d.destination = NEAR2;
+	return d;
+}
+
+static long
+counter(struct rig *r, const char *name)
+{
+	return rig_counter_of(r, "ip", name);
+}
+
+/* Injects d, for which nothing goes on, and whose sender is told nothing. */
+static void
+expect_dropped(struct rig *r, const struct datagram *d, const char *name)
+{
+	long before = counter(r, name);
+
+	inject(r, d);
+	CHECK_EQ(counter(r, name), before + 1);
+	rig_expect_nothing_sent(r);
+	rig_expect_nothing_delivered(r);
+}
+
+/* Injects d; its sender is told, with this type and code, and the next hop's mtu. */
+static void
+expect_told(struct rig *r, const struct datagram *d, const char *name, unsigned kind, unsigned mtu)
+{
+	uint8_t want[MTU], got[MTU];
+	size_t len = build(want, d);
+	long before = counter(r, name), got_len;
+
+	inject(r, d);
+	CHECK_EQ(counter(r, name), before + 1);
+	got_len = rig_take_sent(r, got, sizeof(got));
+	REQUIRE(got_len >= HEADER + 8 + HEADER);
+	CHECK_EQ(xk_get32(got + IP_SOURCE), ME);
+	CHECK_EQ(xk_get32(got + IP_DESTINATION), d->source);
+	CHECK_EQ(got[IP_PROTOCOL], 1);
+	CHECK_EQ(xk_get16(got + HEADER), kind);
+	CHECK_EQ(xk_get32(got + HEADER + 4), mtu);
+	CHECK_EQ(xk_sum_fold(xk_sum(0, got + HEADER, (size_t)got_len - HEADER)), 0xffff);
+	CHECK_EQ(got_len, HEADER + 8 + (len < 548 ? len : 548));
+	CHECK(memcmp(got + HEADER + 8, want, (size_t)got_len - HEADER - 8) == 0);
+	rig_expect_nothing_sent(r);
+}
+
+/* ---- what goes through ---- */
+
+TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t want[MTU], got[MTU];
+	size_t len;
+
+	inject(r, &d);
+	d.ttl--;
+	len = build(want, &d);
+	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), len);
+	CHECK(memcmp(got, want, len) == 0);
+	CHECK_EQ(rig_wire_remote(r), NEAR2);
+	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
+	CHECK_EQ(counter(r, "forwarded"), 1);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(without_the_setting_nothing_goes_on)
+{
+	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; user: ip#17", prepare_router);
+	struct datagram d = passing();
+
+	expect_dropped(r, &d, "not_mine");
+	rig_free(r);
+}
+
+TEST(what_is_ours_is_delivered_and_not_passed_on)
+{
+	struct rig *r = router();
+	struct datagram d = usual();
+
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	d.destination = ME2; /* at our other address (RFC 1122, 3.3.4.2: the weak model) */
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(rfc1812_5_2_4_a_route_says_the_next_hop)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+
+	d.destination = BEHIND;
+	inject(r, &d);
+	CHECK_EQ(rig_wire_remote(r), NEAR2);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(rfc1624_the_checksum_is_right_whatever_the_header)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint64_t state = 1;
+	uint8_t want[MTU], got[MTU];
+
+	for (unsigned i = 0; i < 2000; i++) {
+		d.id = (uint16_t)next_random(&state);
+		d.ttl = (uint8_t)(2 + next_random(&state) % 254);
+		d.source = PEER + (uint32_t)(next_random(&state) % 250);
+		d.protocol = (uint8_t)next_random(&state);
+		inject(r, &d);
+		d.ttl--;
+		build(want, &d);
+		CHECK_EQ(rig_take_sent(r, got, sizeof(got)), HEADER + sizeof(some));
+		CHECK(memcmp(got, want, HEADER) == 0);
+	}
+	rig_free(r);
+}
+
+TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	static const uint8_t payload[16];
+	uint8_t want[MTU], got[MTU];
+
+	d.payload = payload;
+	d.len = sizeof(payload);
+	d.fragment = MORE | 5;
+	inject(r, &d);
+	d.ttl--;
+	build(want, &d);
+	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), HEADER + 16);
+	CHECK(memcmp(got, want, HEADER + 16) == 0);
+	CHECK_EQ(counter(r, "reassembled"), 0);
+	rig_free(r);
+}
+
+/* ---- fragmentation ---- */
+
+/* Takes what a datagram of len bytes of pattern that began at `offset` has become. */
+static void
+expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
+{
+	uint8_t got[MTU], want[MTU];
+	size_t at = 0;
+
+	while (at < len) {
+		long got_len = rig_take_sent(r, got, sizeof(got));
+		size_t piece = (size_t)got_len - HEADER;
+		bool is_last;
+
+		REQUIRE(got_len > HEADER && got_len <= NARROW);
+		is_last = at + piece == len;
+		CHECK_EQ(xk_get16(got + IP_FRAGMENT), (is_last && !more ? 0 : MORE) | (offset + at / 8));
+		CHECK(is_last || piece == ((NARROW - HEADER) & ~7));
+		CHECK_EQ(xk_get16(got + IP_LENGTH), got_len);
+		CHECK_EQ(xk_get16(got + IP_ID), 7);
+		CHECK_EQ(got[IP_TTL], 63);
+		CHECK_EQ(xk_sum_fold(xk_sum(0, got, HEADER)), 0xffff);
+		fill_pattern(want, at, at + piece);
+		CHECK(memcmp(got + HEADER, want, piece) == 0);
+		at += piece;
+	}
+	rig_expect_nothing_sent(r);
+}
+
+TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t payload[MTU];
+
+	fill_pattern(payload, 0, MTU);
+	d.payload = payload;
+	for (d.len = NARROW - HEADER - 2; d.len <= MTU - HEADER; d.len += 3) {
+		inject(r, &d);
+		expect_pieces(r, d.len, 0, false);
+	}
+	CHECK(counter(r, "forward_fragmented") > 250);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(rfc791_a_fragment_is_fragmented_further)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t payload[MTU];
+
+	fill_pattern(payload, 0, MTU);
+	d.payload = payload;
+	d.len = 1480;
+	d.fragment = MORE | 185;
+	inject(r, &d);
+	expect_pieces(r, 1480, 185, true);
+	d.fragment = 185; /* the last */
+	inject(r, &d);
+	expect_pieces(r, 1480, 185, false);
+	rig_free(r);
+}
+
+TEST(rfc791_pieces_never_end_where_no_datagram_can)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t payload[MTU] = { 0 };
+
+	d.payload = payload;
+	d.len = 1480;
+	d.fragment = 0x1fff;
+	expect_dropped(r, &d, "too_long");
+	d.fragment = (65515 - 1480) / 8 + 1;
+	expect_dropped(r, &d, "too_long");
+	rig_free(r);
+}
+
+TEST(buffers_may_run_out_between_pieces)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t payload[MTU] = { 0 }, frame[MTU];
+	size_t len;
+
+	d.payload = payload;
+	d.len = 1480;
+	len = build(frame, &d);
+	for (unsigned more = 0; more < 6; more++) {
+		rig_limit_buffers(r, more + 1); /* one is what is injected */
+		rig_inject_bytes(r, frame, len);
+		rig_limit_buffers(r, UINT32_MAX);
+	}
+	CHECK(counter(r, "no_buffer") > 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(a_piece_that_cannot_be_sent_ends_the_rest)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t payload[MTU] = { 0 };
+
+	d.payload = payload;
+	d.len = 1480;
+	rig_fail_sending(r, -ENOBUFS);
+	expect_dropped(r, &d, "unsent");
+	rig_fail_sending(r, 0);
+	rig_free(r);
+}
+
+/* ---- whose sender is told ---- */
+
+TEST(rfc1812_5_3_1_a_datagram_whose_time_is_over_is_told)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+
+	d.ttl = 1;
+	expect_told(r, &d, "expired", 0x0b00, 0);
+	CHECK_EQ(rig_counter(r, "sent_hops"), 1);
+	rig_free(r);
+}
+
+TEST(rfc1812_4_3_3_1_no_route_is_told)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+
+	d.destination = FAR;
+	expect_told(r, &d, "no_route", 0x0300, 0);
+	CHECK_EQ(rig_counter(r, "sent_network"), 1);
+	rig_free(r);
+}
+
+TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t payload[MTU];
+
+	fill_pattern(payload, 0, MTU);
+	d.payload = payload;
+	d.fragment = DF;
+	d.len = NARROW - HEADER + 1;
+	expect_told(r, &d, "dont_fragment", 0x0304, NARROW);
+	CHECK_EQ(rig_counter(r, "sent_too_big"), 1);
+	d.len = NARROW - HEADER; /* this one fits */
+	inject(r, &d);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error)
+{
+	static const uint8_t error[16] = { 3, 1 }, echo[16] = { 8, 0 };
+	struct rig *r = router();
+	struct datagram d = passing();
+
+	d.ttl = 1;
+	d.payload = error;
+	d.len = sizeof(error);
+	d.fragment = 1;
+	expect_dropped(r, &d, "expired");
+	CHECK_EQ(rig_counter(r, "about_part"), 1);
+	d.fragment = 0;
+	d.protocol = 1;
+	expect_dropped(r, &d, "expired");
+	CHECK_EQ(rig_counter(r, "about_error"), 1);
+	d.payload = echo;
+	expect_told(r, &d, "expired", 0x0b00, 0);
+	rig_free(r);
+}
+
+/* ---- what never goes on ---- */
+
+TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on)
+{
+	static const uint32_t all[] = { 0x0a4e0000, 0x0a4d0000, 0xe0000001, 0xefffffff,
+					0xf0000001, 0xfffffffe, 0x00000001 };
+	struct rig *r = router();
+	struct datagram d = passing();
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(all); i++) {
+		d.destination = all[i];
+		expect_dropped(r, &d, "not_forwarded");
+	}
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	d.destination = NEAR2_BROADCAST; /* we are one of them */
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	d.destination = UINT32_MAX;
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(rfc1812_5_3_7_martians_do_not_go_on)
+{
+	static const struct {
+		uint32_t source;
+		const char *name;
+	} wrong[] = {
+		{ 0x7f000001, "martian" },       { 0, "bad_source" },          { 0x00000001, "bad_source" },
+		{ 0xe0000001, "bad_source" },    { 0xf0000001, "bad_source" }, { UINT32_MAX, "bad_source" },
+		{ NET_BROADCAST, "bad_source" }, { 0x0a4d0000, "bad_source" }, { ME, "bad_source" },
+		{ ME2, "bad_source" },
+	};
+	struct rig *r = router();
+	struct datagram d = passing();
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wrong); i++) {
+		d.source = wrong[i].source;
+		expect_dropped(r, &d, wrong[i].name);
+	}
+	d.source = PEER;
+	d.destination = 0x7f000001;
+	expect_dropped(r, &d, "martian");
+	rig_free(r);
+}
+
+TEST(headers_are_checked_before_anything_goes_on)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t frame[MTU];
+	size_t len = build(frame, &d);
+
+	rig_inject_flips(r, frame, len, HEADER * 8); /* all but of what makes it another right header: none */
+	rig_expect_nothing_sent(r);
+	d.ttl = 0;
+	expect_dropped(r, &d, "ttl_zero");
+	rig_free(r);
+}
+
+/* ---- options ---- */
+
+/* Puts options (a multiple of 4 bytes) behind the header of d's frame. The length. */
+static size_t
+build_with(uint8_t *frame, const struct datagram *d, const uint8_t *options, size_t options_len)
+{
+	size_t len = build(frame, d);
+
+	memmove(frame + HEADER + options_len, frame + HEADER, len - HEADER);
+	memcpy(frame + HEADER, options, options_len);
+	frame[IP_VERSION] = (uint8_t)(0x40 | (HEADER + options_len) / 4);
+	xk_put16(frame + IP_LENGTH, (uint16_t)(len + options_len));
+	xk_put16(frame + IP_CHECKSUM, 0);
+	xk_checksum_store(frame + IP_CHECKSUM, xk_checksum_finish(xk_sum(0, frame, HEADER + options_len)));
+	return len + options_len;
+}
+
+static const uint8_t record_route[] = { 1, 7, 7, 4, 0, 0, 0, 0 }; /* not copied */
+static const uint8_t router_alert[] = { 0x94, 4, 0, 0 };          /* copied */
+
+TEST(rfc1812_5_2_4_options_go_on_unread)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t frame[MTU], got[MTU];
+	size_t len = build_with(frame, &d, record_route, sizeof(record_route));
+
+	rig_inject_bytes(r, frame, len);
+	d.ttl--;
+	len = build_with(frame, &d, record_route, sizeof(record_route));
+	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), len);
+	CHECK(memcmp(got, frame, len) == 0);
+	rig_free(r);
+}
+
+TEST(rfc791_3_1_copied_options_are_in_every_piece)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t options[12], payload[1200] = { 0 }, frame[MTU], got[MTU];
+	long len;
+
+	memcpy(options, record_route, 8);
+	memcpy(options + 8, router_alert, 4);
+	d.payload = payload;
+	d.len = sizeof(payload);
+	rig_inject_bytes(r, frame, build_with(frame, &d, options, sizeof(options)));
+	len = rig_take_sent(r, got, sizeof(got));
+	CHECK_EQ(len, 32 + 568);
+	CHECK_EQ(got[0], 0x48);
+	CHECK(memcmp(got + HEADER, options, 12) == 0);
+	CHECK_EQ(xk_sum_fold(xk_sum(0, got, 32)), 0xffff);
+	len = rig_take_sent(r, got, sizeof(got));
+	CHECK_EQ(len, 24 + 576);
+	CHECK_EQ(got[0], 0x46);
+	CHECK(memcmp(got + HEADER, router_alert, 4) == 0);
+	CHECK_EQ(xk_get16(got + IP_FRAGMENT), MORE | 568 / 8);
+	CHECK_EQ(xk_sum_fold(xk_sum(0, got, 24)), 0xffff);
+	len = rig_take_sent(r, got, sizeof(got));
+	CHECK_EQ(len, 24 + 1200 - 568 - 576);
+	CHECK_EQ(xk_get16(got + IP_FRAGMENT), (568 + 576) / 8);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(rfc7126_who_chooses_the_route_is_refused)
+{
+	static const uint8_t loose[] = { 131, 7, 4, 10, 78, 0, 2, 0 }, strict[] = { 1, 137, 7, 4, 10, 78, 0, 2 };
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t frame[MTU];
+
+	rig_inject_bytes(r, frame, build_with(frame, &d, loose, sizeof(loose)));
+	rig_inject_bytes(r, frame, build_with(frame, &d, strict, sizeof(strict)));
+	CHECK_EQ(counter(r, "source_route"), 2);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(malformed_options_do_no_harm)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint64_t state = 3;
+	uint8_t frame[MTU], options[40], payload[1000] = { 0 };
+
+	d.payload = payload;
+	for (unsigned i = 0; i < 3000; i++) {
+		size_t len = 4 + 4 * (next_random(&state) % 10);
+
+		d.len = i % 2 == 0 ? 20 : sizeof(payload);
+		for (size_t at = 0; at < len; at++)
+			options[at] = (uint8_t)(next_random(&state) >> 20);
+		rig_inject_bytes(r, frame, build_with(frame, &d, options, len));
+		rig_forget(r);
+	}
+	CHECK(counter(r, "forwarded") > 2000);
+	rig_free(r);
+}
+
+TEST(headers_with_options_are_checked_too)
+{
+	struct rig *r = router();
+	struct datagram d = passing();
+	uint8_t frame[MTU];
+	size_t len = build_with(frame, &d, router_alert, sizeof(router_alert));
+
+	rig_inject_flips(r, frame, len, (HEADER + 4) * 8);
+	rig_expect_nothing_sent(r);
+	for (size_t cut = 0; cut < len; cut++)
+		rig_inject_bytes(r, frame, cut);
+	rig_expect_nothing_sent(r);
+	CHECK(counter(r, "bad_checksum") > 0 && counter(r, "bad_length") > 0 && counter(r, "short") > 0);
+	d.destination = ME; /* ours: nobody has enabled it */
+	rig_inject_bytes(r, frame, build_with(frame, &d, router_alert, sizeof(router_alert)));
+	CHECK_EQ(counter(r, "no_session"), 1);
+	CHECK_EQ(rig_sent(r), 1); /* and its sender is told */
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* ---- over real links ---- */
+
+#define LINKS                                                                                                          \
+	"port:; port2:; eth: port; eth2: port2; arp: eth; arp2: eth2; vnet: eth arp eth2 arp2;"                        \
+	"vnet.address=10.77.0.1/24; vnet.address2=10.78.0.1/24; ip: vnet; ip.forward=yes; icmp: ip"
+
+#define MY_LINK "020000000001"
+#define MY_LINK2 "020000000002"
+#define LINK_A "0200000000aa"
+#define LINK_B "0200000000bb"
+#define ALL "ffffffffffff"
+#define ASK "0806 0001 0800 06 04 0001"
+#define ANSWER "0806 0001 0800 06 04 0002"
+
+/* Up the first link, to this link address. */
+static void
+inject_a(struct rig *r, const char *to)
+{
+	struct datagram d = passing();
+	uint8_t frame[MTU] = { 0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 0xaa, 8, 0 };
+
+	if (to != NULL)
+		memset(frame, 0xff, 6);
+	rig_wire(r, "port");
+	rig_inject_bytes(r, frame, 14 + build(frame + 14, &d));
+}
+
+TEST(the_next_hop_s_link_address_is_asked_for)
+{
+	struct rig *r = rig_new_graph(LINKS);
+	uint8_t got[MTU];
+
+	inject_a(r, NULL);
+	rig_expect_sent(r, ALL MY_LINK2 ASK MY_LINK2 "0a4e0001"
+						     "000000000000"
+						     "0a4e0002");
+	CHECK_STR(rig_sent_through(r), "port2");
+	rig_wire(r, "port2");
+	rig_inject(r, MY_LINK2 LINK_B ANSWER LINK_B "0a4e0002" MY_LINK2 "0a4e0001");
+	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
+	CHECK_STR(rig_sent_through(r), "port2");
+	CHECK_EQ(got[14 + IP_TTL], 63);
+	inject_a(r, NULL); /* and then it is known */
+	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
+	CHECK_EQ(counter(r, "forwarded"), 2);
+	rig_free(r);
+}
+
+/* Lets ARP give up; the last frame that went through the first link meanwhile. */
+static long
+sent_to_a(struct rig *r, uint8_t *got, size_t max)
+{
+	uint8_t frame[MTU];
+	long len, last = 0;
+
+	rig_advance_ms(r, 10000);
+	while ((len = rig_take_sent(r, frame, sizeof(frame))) >= 0) {
+		if (strcmp(rig_sent_through(r), "port") != 0)
+			continue;
+		memcpy(got, frame, max);
+		last = len;
+	}
+	return last;
+}
+
+TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told)
+{
+	struct rig *r = rig_new_graph(LINKS);
+	uint8_t got[MTU];
+
+	inject_a(r, NULL);
+	CHECK_EQ(sent_to_a(r, got, sizeof(got)), 42); /* its sender has asked nothing of us: it is asked for */
+	CHECK_EQ(rig_counter_of(r, "arp2", "unresolved"), 1);
+	inject_a(r, NULL);
+	rig_inject(r, MY_LINK LINK_A ASK LINK_A "0a4d0002"
+						"000000000000"
+						"0a4d0001"); /* now we know it */
+	rig_forget(r);
+	CHECK_EQ(sent_to_a(r, got, sizeof(got)), 14 + HEADER + 8 + HEADER + sizeof(some));
+	CHECK_EQ(xk_get16(got + 14 + HEADER), 0x0301);
+	CHECK_EQ(got[14 + HEADER + 8 + IP_TTL], 63);
+	CHECK_EQ(rig_counter(r, "sent_host"), 2);
+	rig_free(r);
+}
+
+TEST(rfc1812_5_3_4_what_came_to_everybody_on_the_link_does_not_go_on)
+{
+	struct rig *r = rig_new_graph(LINKS);
+
+	inject_a(r, ALL);
+	CHECK_EQ(counter(r, "not_forwarded"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_nothing_is_told_of_what_came_to_everybody_on_the_link)
+{
+	struct rig *r = rig_new_graph(LINKS);
+	struct datagram d = usual();
+	uint8_t frame[MTU] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0xaa, 8, 0 };
+
+	rig_inject_bytes(r, frame, 14 + build(frame + 14, &d));
+	CHECK_EQ(counter(r, "link_broadcast"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}

@@ -1,0 +1,310 @@
+/* test_ip_fragments.c - datagrams longer than what the link carries: cut up by IP when sent, put together when received. */
+#include <errno.h>
+
+#include "platform/sim/memory.h"
+#include "protocols/ip.h"
+#include "tests/protocols/ip_datagrams.h"
+
+/* Takes one delivered message. False: it is not the pattern's first len bytes. */
+static bool
+delivered_pattern(struct rig *r, size_t len)
+{
+	static uint8_t got[70000], want[70000];
+	long got_len = rig_take_delivered(r, got, sizeof(got));
+
+	fill_pattern(want, 0, len);
+	return got_len == (long)len && memcmp(got, want, len) == 0;
+}
+
+/* Injects [start, end) of the pattern as a fragment of datagram id. */
+static void
+inject_fragment(struct rig *r, uint16_t id, size_t start, size_t end, bool more)
+{
+	uint8_t payload[MTU];
+	struct datagram d = usual();
+
+	fill_pattern(payload, start, end);
+	d.id = id;
+	d.fragment = (uint16_t)(start / 8 | (more ? MORE : 0));
+	d.payload = payload;
+	d.len = end - start;
+	inject(r, &d);
+}
+
+/* ---- fragments sent ---- */
+
+/* Takes what was sent and puts it together by offsets. Its length, or -1: it is not the pattern in proper fragments. */
+static long
+take_fragments(struct rig *r, size_t len, unsigned *count)
+{
+	size_t next = 0;
+	uint16_t id = 0;
+	bool more = true;
+
+	for (*count = 0; rig_sent(r) > 0; ++*count) {
+		uint8_t frame[MTU + 1], want[MTU];
+		long got = rig_take_sent(r, frame, sizeof(frame));
+		size_t payload = (size_t)got - HEADER;
+		uint16_t fragment = xk_get16(frame + 6);
+
+		if (got < HEADER || got > MTU || xk_get16(frame + 2) != got || !more)
+			return -1;
+		if (xk_sum_fold(xk_sum(0, frame, HEADER)) != 0xffff || (*count > 0 && xk_get16(frame + 4) != id))
+			return -1;
+		id = xk_get16(frame + 4);
+		more = (fragment & MORE) != 0;
+		if ((fragment & 0x1fff) * 8u != next || (more && payload % 8 != 0))
+			return -1;
+		fill_pattern(want, next, next + payload);
+		if (memcmp(frame + HEADER, want, payload) != 0)
+			return -1;
+		next += payload;
+	}
+	return more || next != len || (*count > 1) != (id % 2 == 0) ? -1 : (long)next;
+}
+
+static void
+check_fragments(struct rig *r, struct xk_session *s, size_t len, unsigned want)
+{
+	unsigned count;
+
+	CHECK_EQ(rig_push_pattern(r, s, len), 0);
+	CHECK_EQ(take_fragments(r, len, &count), len);
+	CHECK_EQ(count, want);
+}
+
+TEST(fragments_around_the_link_s_limits)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+
+	check_fragments(r, s, 1479, 1);
+	check_fragments(r, s, 1480, 1);
+	CHECK_EQ(rig_counter(r, "fragmented"), 0);
+	check_fragments(r, s, 1481, 2);
+	check_fragments(r, s, 1488, 2);
+	check_fragments(r, s, 2959, 2);
+	check_fragments(r, s, 2960, 2);
+	check_fragments(r, s, 2961, 3);
+	check_fragments(r, s, 65514, 45);
+	check_fragments(r, s, 65515, 45);
+	CHECK_EQ(rig_counter(r, "fragmented"), 7);
+	rig_free(r);
+}
+
+/* A link whose limit is no multiple of 8 behind the header. */
+TEST(fragments_are_multiples_of_eight)
+{
+	struct rig *r = ip_rig();
+	uint32_t mtu = 1006;
+	struct xk_session *s;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
+	s = rig_open(r, rig_to(PEER));
+	check_fragments(r, s, 986, 1);
+	check_fragments(r, s, 987, 2);
+	check_fragments(r, s, 984 + 986, 2);
+	check_fragments(r, s, 984 + 987, 3);
+	rig_free(r);
+}
+
+TEST(longer_than_a_datagram_is_refused)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+
+	CHECK_EQ(rig_push_pattern(r, s, 65516), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_big"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(rig_push_pattern(r, s, 4000), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "unsent"), 1);
+	rig_fail_sending(r, 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(buffers_may_run_out_in_the_middle)
+{
+	unsigned failed = 0;
+
+	for (unsigned spare = 0; spare < 16; spare++) {
+		struct rig *r = ip_rig();
+		struct xk_session *s = rig_open(r, rig_to(PEER));
+		struct xk_platform *platform = xk_platform_of(rig_protocol(r, "ip"));
+		unsigned all = platform->ops->buffers_out(platform) + 1; /* the message */
+		int status;
+
+		xk_memory_platform_limit(platform, all + spare);
+		status = rig_push_pattern(r, s, 4000);
+		CHECK(status == 0 || status == -ENOBUFS);
+		CHECK_EQ(status == 0, rig_drops(r) == 0);
+		failed += status != 0;
+		xk_memory_platform_limit(platform, UINT32_MAX);
+		rig_forget(r);
+		rig_free(r);
+	}
+	CHECK(failed > 1 && failed < 16);
+}
+
+TEST(whole_datagrams_have_numbers_of_their_own)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+	uint8_t first[64], second[64];
+
+	rig_push(r, s, "01");
+	rig_push(r, s, "01");
+	rig_take_sent(r, first, sizeof(first));
+	rig_take_sent(r, second, sizeof(second));
+	CHECK_EQ((uint16_t)(xk_get16(second + 4) - xk_get16(first + 4)), 2);
+	CHECK_EQ(first[5] & 1, 1);
+	rig_free(r);
+}
+
+/* ---- fragments received ---- */
+
+TEST(fragments_are_put_together_and_delivered_once)
+{
+	struct rig *r = ip_rig();
+
+	rig_open_enable(r, anybody());
+	inject_fragment(r, 1, 2960, 4008, false);
+	inject_fragment(r, 1, 0, 1480, true);
+	inject_fragment(r, 1, 0, 1480, true);
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_open_dones(r), 0);
+	inject_fragment(r, 1, 1480, 2960, true);
+	CHECK(delivered_pattern(r, 4008));
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "reassembled"), 1);
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	rig_free(r);
+}
+
+TEST(datagrams_under_way_do_not_mix)
+{
+	struct rig *r = ip_rig();
+
+	rig_open(r, rig_to(PEER));
+	inject_fragment(r, 1, 0, 1480, true);
+	inject_fragment(r, 2, 0, 800, true);
+	inject_fragment(r, 1, 1480, 1500, false);
+	CHECK(delivered_pattern(r, 1500));
+	inject_fragment(r, 2, 800, 900, false);
+	CHECK(delivered_pattern(r, 900));
+	rig_free(r);
+}
+
+TEST(padding_of_fragments_is_trimmed)
+{
+	struct rig *r = ip_rig();
+	uint8_t frame[64] = { 0 };
+	struct datagram d = usual();
+
+	rig_open_enable(r, anybody());
+	inject_fragment(r, 7, 0, 16, true);
+	d.fragment = 2;
+	build(frame, &d);
+	rig_inject_bytes(r, frame, 46);
+	rig_expect_delivered(r, "000102030405060708090a0b0c0d0e0f aabbccddee");
+	rig_free(r);
+}
+
+TEST(overlaps_refuse_the_datagram_and_what_follows)
+{
+	struct rig *r = ip_rig();
+
+	rig_open_enable(r, anybody());
+	inject_fragment(r, 1, 0, 1480, true);
+	inject_fragment(r, 1, 1472, 2000, true);
+	inject_fragment(r, 1, 1480, 2000, false);
+	CHECK_EQ(rig_counter(r, "overlap"), 2);
+	CHECK_EQ(rig_counter(r, "refused_datagram"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_advance_ms(r, 35000);
+	inject_fragment(r, 1, 0, 1480, true);
+	inject_fragment(r, 1, 1480, 2000, false);
+	CHECK(delivered_pattern(r, 2000));
+	rig_free(r);
+}
+
+TEST(wrong_fragments_have_their_names)
+{
+	struct rig *r = ip_rig();
+
+	rig_open_enable(r, anybody());
+	inject_fragment(r, 1, 8, 8, true);
+	inject_fragment(r, 1, 8, 17, true);
+	CHECK_EQ(rig_counter(r, "bad_fragment"), 2);
+	inject_fragment(r, 2, 0, 7, true);
+	CHECK_EQ(rig_counter(r, "tiny"), 1);
+	inject_fragment(r, 3, 65512, 65516, false);
+	CHECK_EQ(rig_counter(r, "too_long"), 1);
+	inject_fragment(r, 4, 16, 24, false);
+	inject_fragment(r, 4, 24, 32, false);
+	CHECK_EQ(rig_counter(r, "inconsistent"), 2);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(what_never_finishes_times_out)
+{
+	struct rig *r = ip_rig();
+
+	rig_open_enable(r, anybody());
+	inject_fragment(r, 1, 0, 1480, true);
+	rig_advance_ms(r, 29000);
+	CHECK_EQ(rig_counter(r, "timed_out"), 0);
+	inject_fragment(r, 1, 1480, 2960, true);
+	rig_advance_ms(r, 3000);
+	CHECK_EQ(rig_counter(r, "timed_out"), 2);
+	inject_fragment(r, 2, 0, 1480, true);
+	rig_advance_ms(r, 32000);
+	CHECK_EQ(rig_counter(r, "timed_out"), 3);
+	rig_free(r);
+}
+
+TEST(waiting_fragments_are_bounded)
+{
+	struct rig *r = ip_rig_with("ip.reassembly_datagrams=3; ip.reassembly_source_datagrams=2;");
+
+	rig_open_enable(r, anybody());
+	for (uint16_t id = 0; id < 100; id++)
+		inject_fragment(r, id, 0, 8, true);
+	CHECK_EQ(rig_counter(r, "evicted"), 98);
+	rig_free(r);
+}
+
+TEST(endless_fragments_of_eight_bytes_are_too_many)
+{
+	struct rig *r = ip_rig();
+
+	rig_open_enable(r, anybody());
+	for (uint16_t i = 0; i < 100; i++)
+		inject_fragment(r, 1, i * 8u, i * 8u + 8, true);
+	CHECK_EQ(rig_counter(r, "too_many"), 73);
+	CHECK_EQ(rig_counter(r, "refused_datagram"), 27);
+	rig_free(r);
+}
+
+TEST(a_longest_datagram_makes_it_there)
+{
+	struct rig *r = ip_rig();
+	size_t at = 0;
+
+	rig_open_enable(r, anybody());
+	for (; at + 1480 < XK_IP_MAX_PACKET; at += 1480)
+		inject_fragment(r, 1, at, at + 1480, true);
+	inject_fragment(r, 1, at, XK_IP_MAX_PACKET, false);
+	CHECK(delivered_pattern(r, XK_IP_MAX_PACKET));
+	rig_free(r);
+}

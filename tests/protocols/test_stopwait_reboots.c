@@ -1,0 +1,259 @@
+/*
+ * test_stopwait_reboots.c - peers that are gone, or another boot of themselves; then two ends, and a network between them
+ * that loses, duplicates and reorders, and hosts that reboot.
+ */
+#include <limits.h>
+
+#include "tests/protocols/stopwait_peer.h"
+
+/* ---- reboots ---- */
+
+TEST(stopwait_learns_that_its_peer_is_gone)
+{
+	struct rig *r = rig_new("stopwait");
+	uint64_t id;
+	struct xk_session *s = open_and_call(r, "0", &id);
+
+	CHECK_EQ(push(r, s, "1"), 0);
+	expect(r, STOPWAIT_DATA, 0);
+	answer(r, STOPWAIT_GONE, 0, 0xc, id);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	answer(r, STOPWAIT_GONE, 0, 0xb, id);
+	CHECK_EQ(rig_counter(r, "peer_gone"), 2);
+	CHECK_EQ(push(r, s, "2"), -ECONNRESET);
+	answer(r, STOPWAIT_GONE, 0, 0xb, id);
+	CHECK_EQ(rig_counter(r, "stale"), 2);
+	answer(r, STOPWAIT_ACK, 0, 0xb, id);
+	CHECK_EQ(rig_counter(r, "stale"), 3);
+	rig_expect_nothing_sent(r);
+	end(r);
+}
+
+/* A host that has been rebooted knows nothing of what was: neither end of the old exchange gets through to it. */
+TEST(stopwait_delivers_nothing_of_before_a_reboot)
+{
+	struct rig *r = server_new("");
+	uint64_t old = call(r, 0xa), id;
+
+	hear(r, 0, old, "0");
+	expect_delivered(r, "0");
+	rig_forget(r);
+	rig_free(r);
+	r = server_new("");
+	hear(r, 0, old, "0"); /* a copy that was late */
+	hear(r, 1, old, "1");
+	CHECK_EQ(rig_counter(r, "no_session"), 2);
+	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, old);
+	CHECK_EQ(expect(r, STOPWAIT_GONE, 1).to, 0xa);
+	id = call(r, 0xa); /* a late copy of the old call: makes an end that nobody hears of */
+	CHECK(id != old);
+	hear(r, 0, old, "0");
+	hear(r, 1, old, "1");
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_open_dones(r), 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* The caller is rebooted, and calls from the same port: its old messages go to its old conversation alone. */
+TEST(stopwait_keeps_the_boots_of_a_caller_apart)
+{
+	struct rig *r = server_new("");
+	uint64_t first = call(r, 0xa1), second = call(r, 0xa2);
+	struct xk_session *old;
+
+	inject(r, packet(STOPWAIT_DATA, 0, 0xa1, first, "old 0"));
+	expect_delivered(r, "old 0");
+	old = rig_announced(r);
+	inject(r, packet(STOPWAIT_DATA, 0, 0xa2, second, "new 0"));
+	expect_delivered(r, "new 0");
+	CHECK(rig_announced(r) != old);
+	rig_forget(r);
+	inject(r, packet(STOPWAIT_DATA, 1, 0xa1, second, "old 1"));
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	inject(r, packet(STOPWAIT_DATA, 1, 0xa1, first, "old 1"));
+	expect_delivered(r, "old 1");
+	CHECK(rig_delivered_on(r) == old);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(stopwait_welcome_of_an_old_call_opens_nothing)
+{
+	struct rig *r = rig_new("stopwait");
+	struct xk_session *s = open_it(r);
+	struct packet p;
+
+	CHECK_EQ(push(r, s, "x"), 0);
+	p = expect(r, STOPWAIT_CALL, 0);
+	answer(r, STOPWAIT_WELCOME, 0, 0xb, p.from ^ 1); /* to the boot before this one */
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_expect_nothing_sent(r);
+	end(r);
+}
+
+/* ---- two ends ---- */
+
+enum { FLYING = 64, NUMBERS = 4096 };
+
+/* What is on its way to rigs[to]. */
+struct flight {
+	unsigned to;
+	struct packet packet;
+};
+
+struct net {
+	struct rig *rigs[2]; /* the caller, the server */
+	struct xk_session *sessions[2];
+	uint64_t random;
+	struct flight flying[FLYING];
+	unsigned count;
+	unsigned loss;      /* percent */
+	unsigned pushed[2]; /* by the caller and by the server */
+	/* what came to each: how many, which, the last of its session, and what was pushed before it was booted */
+	unsigned delivered[2], last[2], before[2];
+	struct xk_session *last_on[2];
+	bool seen[2][NUMBERS];
+};
+
+/* One frame, any of those that fly, arrives. */
+static void
+net_land(struct net *n)
+{
+	struct flight *f = &n->flying[draw(&n->random, n->count)];
+
+	inject(n->rigs[f->to], f->packet);
+	*f = n->flying[--n->count];
+}
+
+static void
+net_collect(struct net *n)
+{
+	struct packet p;
+
+	for (unsigned i = 0; i < 2; i++)
+		while ((p = sent(n->rigs[i])).kind != 0)
+			for (uint64_t copies = draw(&n->random, 100) < n->loss ? 0 : 1 + draw(&n->random, 10) / 8;
+			     copies > 0 && n->count < FLYING; copies--)
+				n->flying[n->count++] = (struct flight){ !i, p };
+}
+
+/* What has arrived must be for this boot, not have come yet, and come after what came up the same session before it. */
+static void
+net_check(struct net *n, unsigned to)
+{
+	uint8_t bytes[LEN];
+	uint32_t number;
+	long len;
+
+	while (rig_delivered(n->rigs[to]) > 0) {
+		len = rig_take_delivered(n->rigs[to], bytes, sizeof(bytes));
+		memcpy(&number, bytes, sizeof(number));
+		REQUIRE(number < n->pushed[!to]);
+		CHECK_EQ(len, 4 + number % 50);
+		CHECK(number >= n->before[to]);
+		CHECK(!n->seen[to][number]);
+		if (n->last_on[to] == rig_delivered_on(n->rigs[to]))
+			CHECK(number > n->last[to]);
+		n->seen[to][number] = true;
+		n->last[to] = number;
+		n->last_on[to] = rig_delivered_on(n->rigs[to]);
+		n->delivered[to]++;
+		if (to == 1)
+			n->sessions[1] = rig_delivered_on(n->rigs[1]);
+	}
+}
+
+static void
+net_push(struct net *n, unsigned by, unsigned max)
+{
+	uint8_t bytes[64] = { 0 };
+	uint32_t number = n->pushed[by];
+
+	if (n->sessions[by] == NULL || number >= max || number == NUMBERS)
+		return;
+	memcpy(bytes, &number, sizeof(number));
+	n->pushed[by] += rig_push_bytes(n->rigs[by], n->sessions[by], bytes, 4 + number % 50) == 0;
+}
+
+static void
+net_run(struct net *n, unsigned steps, unsigned max)
+{
+	for (unsigned i = 0; i < steps; i++) {
+		uint64_t what = draw(&n->random, 10);
+
+		if (what < 2)
+			net_push(n, (unsigned)what, max);
+		else if (what == 2)
+			for (unsigned to = 0; to < 2; to++)
+				rig_advance_ms(n->rigs[to], 100);
+		else if (n->count > 0)
+			net_land(n);
+		net_collect(n);
+		for (unsigned to = 0; to < 2; to++)
+			net_check(n, to);
+	}
+}
+
+TEST(stopwait_delivers_all_once_in_order_over_a_bad_network)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		static struct net n;
+
+		n = (struct net){ .random = seed, .loss = 5 * (unsigned)(seed % 8) };
+
+		n.rigs[0] = rig_new("stopwait queue=4 retries=1000");
+		n.rigs[1] = server_new("queue=4 retries=1000");
+		n.sessions[0] = open_it(n.rigs[0]);
+		net_run(&n, 2000, 70);
+		CHECK(n.pushed[0] > 0 && n.pushed[1] > 0);
+		n.loss = 0;
+		net_run(&n, 2000, 0);
+		CHECK_EQ(n.delivered[0], n.pushed[1]);
+		CHECK_EQ(n.delivered[1], n.pushed[0]);
+		if (seed % 8 > 0)
+			CHECK(rig_counter(n.rigs[0], "retransmitted") > 0);
+		for (unsigned i = 0; i < 2; i++)
+			end(n.rigs[i]);
+	}
+}
+
+/* A server whose user keeps its sessions, to push on them: some die of a peer that is gone. */
+static struct rig *
+server_that_keeps(void)
+{
+	struct rig *r = server_new("queue=4 retries=5");
+
+	rig_keep(r, true);
+	return r;
+}
+
+/* What flies outlives reboots; numbers go on, so that what is delivered twice, or to the wrong boot, is seen. */
+TEST(stopwait_delivers_nothing_twice_while_hosts_reboot)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		static struct net n;
+
+		n = (struct net){ .random = seed, .loss = 10 };
+
+		n.rigs[0] = rig_new("stopwait queue=4 retries=5");
+		n.rigs[1] = server_that_keeps();
+		for (unsigned boot = 0; boot < 6; boot++) {
+			unsigned who = boot % 2;
+
+			n.sessions[0] = open_it(n.rigs[0]);
+			n.sessions[1] = NULL;
+			net_run(&n, 300, UINT_MAX);
+			end(n.rigs[who]);
+			n.rigs[who] = who == 0 ? rig_new("stopwait queue=4 retries=5") : server_that_keeps();
+			n.before[who] = n.pushed[!who];
+			n.last_on[who] = NULL;
+			if (who == 1)
+				rig_close(n.rigs[0], n.sessions[0]);
+		}
+		CHECK(n.delivered[0] > 0 && n.delivered[1] > 0);
+		for (unsigned i = 0; i < 2; i++)
+			end(n.rigs[i]);
+	}
+}

@@ -1,0 +1,220 @@
+/*
+ * test_stopwait_strangers.c - what one end makes of what is no packet, of strangers without number, of impossible
+ * settings, and of anything at all.
+ */
+#include "tests/protocols/stopwait_peer.h"
+
+/* ---- what is no packet ---- */
+
+TEST(stopwait_drops_what_is_malformed)
+{
+	struct rig *r = server_new("");
+	struct packet p = packet(STOPWAIT_CALL, 0, 0xa, 0, "x");
+
+	inject(r, p); /* with a payload */
+	CHECK_EQ(rig_counter(r, "bad_length"), 1);
+	inject(r, packet(STOPWAIT_CALL, 0, 0xa, 0xb, ""));
+	inject(r, packet(STOPWAIT_CALL, 0, 0, 0, ""));
+	inject(r, packet(STOPWAIT_DATA, 0, 0xa, 0, ""));
+	inject(r, packet(0, 0, 0xa, 0, ""));
+	inject(r, packet(STOPWAIT_GONE + 1, 0, 0xa, 0xb, ""));
+	inject(r, packet(0xffff, 0, 0xa, 0xb, ""));
+	CHECK_EQ(rig_counter(r, "bad_kind"), 6);
+	rig_inject(r, "2345 0007 001d 0000 0001 00000000 0000000000000001 0000000000000000");
+	rig_inject(r, "2345 0007 001f 0000 0001 00000000 0000000000000001 0000000000000000");
+	CHECK_EQ(rig_counter(r, "bad_length"), 3);
+	rig_inject(r, "2345 0007 001e 0000 0001 00000000 0000000000000001 0000000000000000");
+	CHECK_EQ(rig_counter(r, "bad_checksum"), 1);
+	rig_inject_prefixes(r, "2345 0007 001e dc98 0001 00000000 0000000000000001 0000000000000000");
+	CHECK_EQ(rig_counter(r, "short"), 30);
+	CHECK_EQ(rig_counter(r, "called"), 0);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(stopwait_cuts_off_what_pads_a_frame)
+{
+	uint8_t bytes[STOPWAIT_HEADER_LEN + LEN];
+	struct rig *r = server_new("");
+	uint64_t id = call(r, 0xa);
+	struct packet p = packet(STOPWAIT_DATA, 0, 0xa, id, "abc");
+	size_t len = packet_store(&p, bytes);
+
+	memset(bytes + len, 0xee, 20);
+	rig_inject_bytes(r, bytes, len + 20);
+	expect_delivered(r, "abc");
+	expect(r, STOPWAIT_ACK, 0);
+	rig_free(r);
+}
+
+TEST(stopwait_sees_every_flipped_bit)
+{
+	uint8_t bytes[STOPWAIT_HEADER_LEN + LEN];
+	struct rig *r = server_new("");
+	uint64_t id = call(r, 0xa);
+	struct packet p = packet(STOPWAIT_DATA, 0, 0xa, id, "damage");
+	size_t len = packet_store(&p, bytes);
+
+	rig_inject_flips(r, bytes, len, 8 * len);
+	rig_expect_nothing_delivered(r);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "bad_checksum") + rig_counter(r, "bad_length"), 8 * len);
+	rig_free(r);
+}
+
+TEST(stopwait_is_asked_again_when_it_cannot_answer)
+{
+	struct rig *r = server_new("");
+	uint64_t id;
+
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(call(r, 0xa), 0);
+	rig_fail_sending(r, 0);
+	id = call(r, 0xa);
+	CHECK(id != 0);
+	rig_fail_sending(r, -ENOBUFS);
+	hear(r, 0, id, "x");
+	expect_delivered(r, "x");
+	rig_fail_sending(r, 0);
+	hear(r, 0, id, "x");
+	rig_expect_nothing_delivered(r);
+	expect(r, STOPWAIT_ACK, 0);
+	CHECK_EQ(rig_counter(r, "called"), 1);
+	rig_free(r);
+}
+
+/* ---- bounds, settings, questions ---- */
+
+TEST(stopwait_keeps_the_youngest_strangers)
+{
+	struct rig *r = server_new("sessions=4");
+	uint64_t ids[10];
+
+	rig_protocol(r, "stopwait")->session_max = 4;
+	for (unsigned i = 0; i < 10; i++)
+		ids[i] = call(r, 100 + i);
+	CHECK_EQ(rig_counter(r, "called"), 10);
+	CHECK(rig_protocol(r, "stopwait")->cache_count <= 4);
+	inject(r, packet(STOPWAIT_DATA, 0, 109, ids[9], "x"));
+	expect_delivered(r, "x");
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* Whom the server answers, and who does not acknowledge that, keeps a session until it is given up. */
+TEST(stopwait_bounds_strangers_who_do_not_acknowledge)
+{
+	struct rig *r = server_new("");
+	unsigned welcomed = 0;
+
+	rig_protocol(r, "stopwait")->session_max = 4;
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t id = call(r, 100 + i);
+
+		welcomed += id != 0;
+		if (id == 0)
+			continue;
+		inject(r, packet(STOPWAIT_DATA, 0, 100 + i, id, "x"));
+		CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+		rig_forget(r);
+	}
+	CHECK(welcomed >= 4 && welcomed <= 9);
+	CHECK_EQ(rig_counter(r, "too_many"), 20 - welcomed);
+	for (unsigned i = 0; i < 60; i++)
+		rig_advance_ms(r, 1000);
+	rig_forget(r);
+	CHECK(call(r, 200) != 0); /* there is room again */
+	rig_free(r);
+}
+
+TEST(stopwait_refuses_impossible_participants_and_settings)
+{
+	struct rig *r = rig_new("stopwait");
+	struct xk_participants two = here(PORT);
+
+	CHECK(rig_open(r, rig_to2(HOST, 0, 1)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to2(HOST, 65536, 1)) == NULL);
+	CHECK(rig_open(r, rig_to2(HOST, 1, 65536)) == NULL);
+	CHECK_EQ(rig_open_enable(r, here(0)), -EINVAL);
+	xk_participant_push(&two.remote, HOST);
+	CHECK_EQ(rig_open_enable(r, two), -EOPNOTSUPP);
+	CHECK_EQ(rig_open_disable(r, here(PORT)), -ENOENT);
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	CHECK(rig_open(r, rig_to2(HOST, PORT, 1)) == NULL);
+	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_free(r);
+	CHECK_EQ(rig_refusal("wire:; stopwait: wire; stopwait.timeout=3s; stopwait.timeout_max=2s"), -EINVAL);
+}
+
+TEST(stopwait_says_who_takes_part)
+{
+	struct rig *r = rig_new("stopwait");
+	struct xk_participants to = { .remote = { 2, { HOST, PORT } } }, got;
+	struct xk_session *s = open_it(r), *anonymous;
+	uint32_t optimal;
+
+	CHECK_EQ(xk_get_participants(s, &got), 0);
+	CHECK_EQ(xk_participant_pop(&got.remote), PORT);
+	CHECK_EQ(xk_participant_pop(&got.remote), HOST);
+	CHECK_EQ(xk_participant_pop(&got.local), CALLER);
+	anonymous = rig_open(r, to);
+	REQUIRE(anonymous != NULL);
+	CHECK_EQ(xk_get_participants(anonymous, &got), 0);
+	CHECK(xk_participant_pop(&got.local) >= STOPWAIT_ANONYMOUS_FIRST);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, sizeof(optimal)), sizeof(optimal));
+	CHECK_EQ(optimal, 1500 - STOPWAIT_HEADER_LEN);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, 1), -EMSGSIZE);
+	rig_free(r);
+}
+
+TEST(stopwait_shuts_down_with_messages_under_way)
+{
+	struct rig *r = rig_new("stopwait");
+	struct xk_session *s = open_it(r);
+
+	CHECK_EQ(push(r, s, "x"), 0);
+	CHECK_EQ(push(r, s, "y"), 0);
+	rig_close(r, s);
+	rig_forget(r);
+	xk_kernel_stop(rig_kernel(r));
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	end(r);
+}
+
+/* ---- anything at all ---- */
+
+TEST(stopwait_survives_what_strangers_make_up)
+{
+	uint64_t state = 7, from[4] = { 0xa, 0xb, 0, 1 }, to[4] = { 0, 0xa, 0, 0 };
+	struct rig *r = server_new("");
+
+	rig_protocol(r, "stopwait")->session_max = 8;
+	for (unsigned i = 0; i < 6000; i++) {
+		uint64_t one = draw(&state, 4), other = draw(&state, 8) == 0 ? draw(&state, 4) : one;
+		struct packet p = packet((unsigned)draw(&state, 7), (uint32_t)draw(&state, 4) - 1, from[one], to[other],
+					 draw(&state, 2) == 0 ? "" : "data");
+
+		inject(r, p);
+		while (rig_sent(r) > 0) {
+			p = sent(r);
+			one = draw(&state, 3);
+			from[one] = p.to; /* as if they had heard it */
+			to[one] = p.from;
+		}
+		while (rig_delivered(r) > 0) {
+			rig_expect_delivered(r, "*");
+			if (draw(&state, 2) == 0)
+				push(r, rig_delivered_on(r), "answer");
+		}
+		if (draw(&state, 32) == 0) {
+			rig_advance_ms(r, draw(&state, 1000));
+			from[3] = draw(&state, 1000);
+			to[3] = 0;
+		}
+	}
+	CHECK(rig_counter(r, "accepted") > 10);
+	CHECK(rig_counter(r, "retransmitted") > 0);
+	CHECK(rig_counter(r, "duplicate") > 10);
+	end(r);
+}

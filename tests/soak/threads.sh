@@ -1,0 +1,41 @@
+#!/bin/bash
+# threads.sh BUILD - udptest on every link that needs no rights, each driver, both modes, where messages leave the driver
+# and where they do not; and clients that are killed. To be run on a build with the thread sanitizer, which ends
+# whoever has a race.
+. "$(dirname "$0")/../system/common.sh"
+
+# pair NAME OPTION...: nothing is said against the run, and nothing is lost.
+pair() {
+	local name=$1
+	shift
+	run 150 "$udptest" --set udptest.timeout=20s --rounds 20 --threads 2 --handoff none,both --size 1,4000 "$@" \
+		--json "$work/pair.json"
+	if [ "$status" -ne 0 ]; then
+		fail "$name" "status $status: $(grep -hE 'SUMMARY|udptest:' "$work/err" | sort | uniq -c)"
+	else
+		document "$name" "$work/pair.json" 'all(r["rounds"] == 20 and r["lost"] == 0 for r in runs) and len(runs) >= 6'
+	fi
+}
+
+for driver in interrupt poll adaptive; do
+	pair "virtio, $driver" --link virtio --driver $driver
+done
+pair "virtio, a budget" --link virtio --graph graphs/udptest-budget.dot
+pair "virtio, two links" --link virtio --graph graphs/udptest-multihomed.dot
+pair "memif" --link memif --driver poll
+pair "ring" --link ring --driver poll
+for driver in interrupt adaptive; do
+	pair "memory, $driver" --link memory --driver $driver
+done
+
+client=("$udptest" --client 10.77.0.2 --set udptest.timeout=20s)
+for mode in ipp regular; do
+	serve --mode $mode --threads 2 --handoff server
+	spawn dying "${client[@]}" --mode $mode --rounds 1000000000 --size 4000
+	await_traffic "$pid" || fail "kill -9 of a client, $mode" "there is no traffic"
+	kill -KILL "$pid"
+	wait "$pid" 2>/dev/null
+	run 60 "${client[@]}" --mode $mode --rounds 50
+	check "kill -9 of a client, $mode: the next one is served" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	end_server
+done

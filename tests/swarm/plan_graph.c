@@ -1,0 +1,218 @@
+/* plan_graph.c - see plan_maker.h: the nodes and edges of a host's protocols. */
+#include "tests/swarm/plan_maker.h"
+
+#include <string.h>
+
+enum { PLAN_PATIENCE = 40 };
+
+/* The attributes of a node; each begins with ", ". */
+struct plan_node {
+	const char *type;
+	void (*write)(struct plan_maker *maker);
+};
+
+static void
+plan_write_sessions(struct plan_maker *maker)
+{
+	if (plan_one_in(maker, 6))
+		plan_write(maker, ", sessions=%u", (unsigned)plan_between(maker, 1, 8));
+}
+
+static void
+plan_write_arp(struct plan_maker *maker)
+{
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", entries=%u", (unsigned)plan_between(maker, 1, 5));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", age=\"%ums\"", (unsigned)plan_between(maker, 20, 500));
+	plan_write_time(maker, "timeout", maker->arp_timeout_ns);
+	plan_write(maker, ", tries=%u", (unsigned)plan_between(maker, 1, 4));
+}
+
+/* What is put together may be few datagrams, but never less than the longest takes. */
+static void
+plan_write_ip(struct plan_maker *maker)
+{
+	uint64_t fragments = plan_between(maker, 1, 8) * maker->fragments;
+
+	plan_write_time(maker, "reassembly_timeout", maker->reassembly_ns);
+	if (maker->identification != 0)
+		plan_write(maker, ", seed=%u", (unsigned)maker->identification);
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_datagrams=%u", (unsigned)plan_between(maker, 2, 8));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_source_datagrams=%u", (unsigned)plan_between(maker, 1, 4));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_fragments=%u", (unsigned)(fragments + 2 * maker->fragments));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", reassembly_datagram_fragments=%u", (unsigned)maker->fragments + 1);
+	plan_write_sessions(maker);
+}
+
+static void
+plan_write_udp(struct plan_maker *maker)
+{
+	plan_write(maker, ", checksum=%s", maker->plan->checked ? "yes" : "no");
+	plan_write_sessions(maker);
+}
+
+static void
+plan_write_stopwait(struct plan_maker *maker)
+{
+	plan_write(maker, ", queue=%u", (unsigned)maker->queue);
+	plan_write_time(maker, "timeout", maker->timeout_ns);
+	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
+	plan_write(maker, ", retries=%u",
+		   (unsigned)(maker->plan->patient ? PLAN_PATIENCE : plan_between(maker, 2, 10)));
+}
+
+/* Two damages of one message may hide one another from a sum of 16 bits: they are rare where it has several frames. */
+static void
+plan_write_vdrop(struct plan_maker *maker)
+{
+	uint64_t permille;
+
+	plan_write_fault(maker, PLAN_VLOSS, "loss", 80);
+	if (plan_one_in(maker, 3) && !maker->plan->patient)
+		plan_write(maker, ", burst=%u", (unsigned)plan_between(maker, 2, 8));
+	plan_write_fault(maker, PLAN_VDUPLICATE, "duplicate", 100);
+	plan_write_fault(maker, PLAN_VREORDER, "reorder", 200);
+	plan_write_time(maker, "reorder_time", plan_between(maker, 1, 10000) * 1000);
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", held=%u", (unsigned)plan_between(maker, 1, 4));
+	if (!maker->plan->damages)
+		return;
+	permille = plan_between(maker, 1, maker->fragments > 1 ? 5 : 150);
+	plan_write(maker, ", direction=up, corrupt=\"%u.%u%%\"", (unsigned)(permille / 10), (unsigned)(permille % 10));
+	maker->plan->asked[PLAN_VCORRUPT] = true;
+}
+
+static void
+plan_write_vdelay(struct plan_maker *maker)
+{
+	const char *way = plan_one_in(maker, 2) ? "up" : "down";
+
+	plan_write_time(maker, way, plan_between(maker, 1, 5000) * 1000);
+	if (plan_one_in(maker, 2))
+		plan_write_time(maker, "jitter", plan_between(maker, 1, 5000) * 1000);
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", reorder=yes");
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", held=%u", (unsigned)plan_between(maker, 1, 4));
+	maker->plan->asked[PLAN_VDELAY] = true;
+}
+
+static const struct plan_node plan_nodes[] = {
+	{ "arp", plan_write_arp },      { "ip", plan_write_ip },         { "udp", plan_write_udp },
+	{ "vdrop", plan_write_vdrop },  { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
+	{ "eth", plan_write_sessions }, { "vnet", plan_write_sessions },
+};
+
+static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",
+					     "resume=thread", "resume=driver" };
+
+static void
+plan_write_policy(struct plan_maker *maker)
+{
+	uint64_t which = xk_chance_below(&maker->chance, XK_ARRAY_LENGTH(plan_policies) + 1);
+
+	plan_write(maker, ", %s", which == 0 ? "order=session" : plan_policies[which - 1]);
+	maker->has_order |= which == 0;
+}
+
+static void
+plan_write_traffic(struct plan_maker *maker, unsigned n)
+{
+	const struct plan_scenario *scenario = maker->plan->scenario;
+
+	plan_write(maker, ", protocol=traffic, promise=%s, peers=\"10.77.0.1-10.77.0.%u\"", scenario->promises[n],
+		   maker->plan->hosts);
+	plan_write(maker, ", port=%u, rate=%u, size_min=%u, size_max=%u, pattern=%s", 2002 + n, (unsigned)maker->load,
+		   (unsigned)maker->size_min, (unsigned)maker->size_max, maker->is_random ? "random" : "turn");
+	plan_write(maker, ", senders=1000");
+	if (maker->local != 0)
+		plan_write(maker, ", local=%u", (unsigned)maker->local);
+}
+
+/* A node that has come up as an edge's upper. */
+static void
+plan_write_node(struct plan_maker *maker, const char *name)
+{
+	const struct plan_scenario *scenario = maker->plan->scenario;
+
+	plan_write(maker, "\t%s [trace=none", name);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(plan_nodes); i++)
+		if (strcmp(plan_nodes[i].type, name) == 0)
+			plan_nodes[i].write(maker);
+	for (unsigned n = 0; n < maker->traffics; n++)
+		if (strcmp(scenario->traffics[n], name) == 0)
+			plan_write_traffic(maker, n);
+	if (plan_one_in(maker, 6))
+		plan_write_policy(maker);
+	plan_write(maker, "];\n");
+}
+
+static void
+plan_write_edge(struct plan_maker *maker, const struct plan_edge *edge)
+{
+	plan_write(maker, "\t%s -> %s [color=black", edge->upper, edge->lower);
+	if (edge->attributes[0] != '\0')
+		plan_write(maker, ", %s", edge->attributes);
+	if (plan_one_in(maker, 6)) {
+		plan_write(maker, ", handoff=explicit");
+	} else if (plan_one_in(maker, 6)) {
+		plan_write(maker, ", budget=\"%uus\"", (unsigned)plan_between(maker, 1, 50));
+		if (plan_one_in(maker, 2))
+			plan_write(maker, ", carry=%u", (unsigned)plan_between(maker, 1, 8));
+	}
+	plan_write(maker, "];\n");
+}
+
+/* ip, some virtual protocols, vnet, and what is below. */
+static void
+plan_write_lower(struct plan_maker *maker, bool vdrop, bool vdelay)
+{
+	static const struct plan_edge lower[] = {
+		{ "vnet", "eth", "" }, { "vnet", "arp", "" }, { "arp", "eth", "" }, { "eth", "port", "" }
+	};
+	const char *above = "ip";
+
+	if (vdrop) {
+		plan_write_edge(maker, &(struct plan_edge){ above, "vdrop", "" });
+		above = "vdrop";
+	}
+	if (vdelay) {
+		plan_write_edge(maker, &(struct plan_edge){ above, "vdelay", "" });
+		above = "vdelay";
+	}
+	plan_write_edge(maker, &(struct plan_edge){ above, "vnet", "" });
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lower); i++)
+		plan_write_edge(maker, &lower[i]);
+}
+
+void
+plan_write_graph(struct plan_maker *maker, unsigned n)
+{
+	static const char *const below[] = { "ip", "vnet", "arp", "eth" };
+	const struct plan_scenario *scenario = maker->plan->scenario;
+	bool vdrop = plan_one_in(maker, 2) || (maker->plan->damages && n == 0), vdelay = plan_one_in(maker, 4);
+	const char *last = "";
+
+	plan_begin_text(maker, maker->plan->graphs[n]);
+	plan_write(maker, "digraph %s {\n", n == 0 ? "a" : "b");
+	if (plan_one_in(maker, 5))
+		plan_write(maker, "\tgraph [budget=\"%uus\"];\n", (unsigned)plan_between(maker, 1, 100));
+	for (const struct plan_edge *edge = scenario->edges; edge->upper != NULL; last = edge->upper, edge++)
+		if (strcmp(edge->upper, last) != 0)
+			plan_write_node(maker, edge->upper);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(below); i++)
+		plan_write_node(maker, below[i]);
+	if (vdrop)
+		plan_write_node(maker, "vdrop");
+	if (vdelay)
+		plan_write_node(maker, "vdelay");
+	for (const struct plan_edge *edge = scenario->edges; edge->upper != NULL; edge++)
+		plan_write_edge(maker, edge);
+	plan_write_lower(maker, vdrop, vdelay);
+	plan_write(maker, "}\n");
+}

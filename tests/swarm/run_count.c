@@ -1,0 +1,156 @@
+/*
+ * run_count.c - what the kernels of a run have counted, and what was promised to each user by itself; see run_private.h.
+ */
+#include "tests/swarm/run_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool
+run_is(const struct xk_protocol *p, const char *type)
+{
+	return strcmp(p->type->name, type) == 0;
+}
+
+/* 0: the protocol has no such counter. */
+static uint64_t
+run_counter(const struct xk_protocol *p, const char *name)
+{
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+		if (strcmp(p->type->counters[i], name) == 0)
+			return p->counters[i];
+	return 0;
+}
+
+static uint64_t
+run_dropped(const struct xk_protocol *p, const char *name)
+{
+	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+		if (strcmp(xk_drop_name(p->type, i), name) == 0)
+			return p->drops[i];
+	return 0;
+}
+
+/* What it dropped of users' messages: of ARP those that waited for an address, and not its own packets. */
+static uint64_t
+run_drops(const struct xk_protocol *p)
+{
+	uint64_t sum = 0;
+
+	if (run_is(p, "arp"))
+		return run_dropped(p, "queue_full") + run_dropped(p, "unresolved") + run_dropped(p, "table_full");
+	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+		sum += p->drops[i];
+	return sum;
+}
+
+static void
+run_tally_protocol(struct run *run, const struct xk_protocol *p)
+{
+	unsigned type = 0;
+
+	while (type < RUN_TYPES_MAX && xk_protocol_types[type] != NULL && xk_protocol_types[type] != p->type &&
+	       strcmp(xk_protocol_types[type]->name, p->type->name) != 0)
+		type++;
+	for (unsigned i = 1; type < RUN_TYPES_MAX && i < xk_drop_count(p->type) && i < RUN_DROPS_MAX; i++)
+		run->tally->drops[type][i] += p->drops[i];
+	run->drops += run_drops(p);
+	if (run_is(p, "stopwait"))
+		run->given_up += run_dropped(p, "gave_up") + run_dropped(p, "peer_gone") + run_dropped(p, "closed");
+	if (run_is(p, "vdelay"))
+		run->tally->faults[PLAN_VDELAY] += run_counter(p, "delayed");
+	if (!run_is(p, "vdrop"))
+		return;
+	run->duplicated += run_counter(p, "duplicated");
+	run->tally->faults[PLAN_VLOSS] += run_dropped(p, "lost");
+	run->tally->faults[PLAN_VDUPLICATE] += run_counter(p, "duplicated");
+	run->tally->faults[PLAN_VREORDER] += run_counter(p, "reordered");
+	run->tally->faults[PLAN_VCORRUPT] += run_counter(p, "corrupted");
+}
+
+/* What was promised to this user. */
+static void
+run_judge_user(struct run *run, const struct run_user *user, const struct xk_protocol *p)
+{
+	struct xk_traffic_report report;
+	const char *host = user->host->topology->name;
+	uint64_t corrupt = run_counter(p, "corrupt"), misdirected = run_counter(p, "misdirected");
+
+	xk_traffic_report(p, &report);
+	run->sent += report.sent;
+	run->unsent += run_counter(p, "unsent");
+	run->received += report.received;
+	run->damaged += corrupt;
+	run->misdirected += misdirected;
+	if (misdirected != 0)
+		run_fail(run, RUN_MISDIRECTED, "%s.%s got %llu messages that were for others", host, p->name,
+			 (unsigned long long)misdirected);
+	if (corrupt != 0 && (!run->plan->damages || run->plan->checked || report.broken != 0))
+		run_fail(run, RUN_CORRUPT, "%s.%s got %llu messages that nobody has sent", host, p->name,
+			 (unsigned long long)corrupt);
+	if (report.broken != 0)
+		run_fail(run, RUN_DUPLICATED, "%s.%s: %s", host, p->name, report.first);
+}
+
+struct xk_protocol *
+run_protocol(const struct run *run, const struct run_user *user)
+{
+	struct xk_kernel *kernel = xk_sim_kernel(user->host->sim);
+
+	return kernel == NULL ? NULL : xk_kernel_find(kernel, run->plan->scenario->traffics[user->n]);
+}
+
+void
+run_harvest(struct run *run, struct net_host *host)
+{
+	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
+	struct xk_kernel_stats stats;
+
+	if (kernel == NULL)
+		return;
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
+		run_tally_protocol(run, p);
+	for (unsigned i = 0; i < run->user_count; i++)
+		if (run->users[i].host == host)
+			run_judge_user(run, &run->users[i], run_protocol(run, &run->users[i]));
+	xk_kernel_stats(kernel, &stats);
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		run->tally->handoffs += stats.handoffs[i];
+	run->tally->fallbacks += stats.fallbacks;
+	run->tally->no_stack += stats.no_stack;
+	run->tally->parks += stats.parks;
+}
+
+/* What is not zero of a host's counts, a line for each protocol. */
+static void
+run_write_counts(struct net_host *host, FILE *file)
+{
+	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
+
+	for (struct xk_protocol *p = kernel == NULL ? NULL : xk_kernel_first(kernel); p != NULL; p = p->next) {
+		fprintf(file, "%s.%s:", host->topology->name, p->name);
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+			if (p->counters[i] != 0)
+				fprintf(file, " %s %llu", p->type->counters[i], (unsigned long long)p->counters[i]);
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+			if (p->drops[i] != 0)
+				fprintf(file, " dropped.%s %llu", xk_drop_name(p->type, i),
+					(unsigned long long)p->drops[i]);
+		fprintf(file, "\n");
+	}
+}
+
+void
+run_keep_counts(struct run *run, const char *directory)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%scounts.txt", directory);
+	file = fopen(path, "we");
+	if (file == NULL)
+		return;
+	for (unsigned i = 0; i < run->plan->hosts; i++)
+		run_write_counts(&run->net.hosts[i], file);
+	fclose(file);
+}

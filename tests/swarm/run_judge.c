@@ -1,0 +1,266 @@
+/*
+ * run_judge.c - whether a run has kept what was promised: messages still come when all is healed, and in the end every
+ * message is where it should be, and nobody holds anything; see run_private.h.
+ */
+#include "tests/swarm/run_private.h"
+
+#include <string.h>
+
+/* So many messages of a pair accepted, and one has to have come. */
+enum { RUN_NEED = 3 };
+
+/* ---- liveness ---- */
+
+/* What user has had of the boot of `from` that is there: different messages. */
+static uint64_t
+run_had_of(struct run *run, const struct run_user *user, const struct run_user *from)
+{
+	const struct xk_protocol *p = run_protocol(run, user);
+	unsigned count = p == NULL ? 0 : xk_traffic_senders(p, run->senders, RUN_STREAMS);
+	uint64_t had = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		if (run->senders[i].host == from->address && run->senders[i].incarnation == from->incarnation)
+			had += run->senders[i].received - run->senders[i].duplicates;
+	return had;
+}
+
+static const struct xk_traffic_peer *
+run_peer(struct run *run, const struct run_user *user, const struct run_user *to, struct xk_traffic_peer *peers)
+{
+	const struct xk_protocol *p = run_protocol(run, user);
+	unsigned count = p == NULL ? 0 : xk_traffic_peers(p, peers, PLAN_HOSTS_MAX);
+
+	for (unsigned i = 0; i < count; i++)
+		if (peers[i].host == to->address)
+			return &peers[i];
+	return NULL;
+}
+
+static struct run_attempts
+run_attempts(struct run *run, const struct run_user *user, const struct run_user *to)
+{
+	struct xk_traffic_peer peers[PLAN_HOSTS_MAX];
+	const struct xk_traffic_peer *peer = run_peer(run, user, to, peers);
+
+	if (peer == NULL)
+		return (struct run_attempts){ .open = false };
+	return (struct run_attempts){ peer->accepted, peer->unsent, peer->open };
+}
+
+/* Calls look for each pair that sends: `from` to `to`. */
+static void
+run_for_each_pair(struct run *run, void (*look)(struct run *run, struct run_user *from, struct run_user *to))
+{
+	for (unsigned i = 0; i < run->user_count; i++)
+		for (unsigned k = 0; k < run->user_count; k++)
+			if (run->users[i].host != run->users[k].host && run->users[i].n == run->users[k].n)
+				look(run, &run->users[i], &run->users[k]);
+}
+
+static unsigned
+run_host_number(const struct run_user *user)
+{
+	return xk_sim_host_number(user->host->sim);
+}
+
+static void
+run_remember(struct run *run, struct run_user *from, struct run_user *to)
+{
+	from->tried[run_host_number(to)] = run_attempts(run, from, to);
+	to->had_of[run_host_number(from)] = run_had_of(run, to, from);
+}
+
+void
+run_begin_settled(struct run *run)
+{
+	struct xk_traffic_report report;
+
+	for (unsigned i = 0; i < run->user_count; i++) {
+		struct run_user *user = &run->users[i];
+		const struct xk_protocol *p = run_protocol(run, user);
+
+		if (p == NULL) {
+			run_fail(run, RUN_REFUSED, "%s is down", user->host->topology->name);
+			continue;
+		}
+		xk_traffic_report(p, &report);
+		user->incarnation = report.incarnation;
+		user->address = report.host;
+	}
+	run_for_each_pair(run, run_remember);
+}
+
+/* Since the network has settled something could be sent, and something has come; unless chance did not want any. */
+static void
+run_judge_pair(struct run *run, struct run_user *from, struct run_user *to)
+{
+	struct run_attempts before = from->tried[run_host_number(to)], now = run_attempts(run, from, to);
+	uint64_t sent = now.accepted - before.accepted, refused = now.refused - before.refused;
+	uint64_t had = run_had_of(run, to, from) - to->had_of[run_host_number(from)];
+
+	if (had > 0 || (now.open && sent < RUN_NEED && refused < RUN_NEED))
+		return;
+	run_fail(run, RUN_STUCK,
+		 "since all was healed %s.%s has sent %llu messages to %s, was refused %llu, and none has come",
+		 from->host->topology->name, run->plan->scenario->traffics[from->n], (unsigned long long)sent,
+		 to->host->topology->name, (unsigned long long)refused);
+}
+
+void
+run_judge_live(struct run *run)
+{
+	const struct plan *plan = run->plan;
+
+	if (!plan->scarce && !plan->crowded && !plan->misled && run->result->verdict == RUN_GOOD)
+		run_for_each_pair(run, run_judge_pair);
+}
+
+/*
+ * What was promised to come has come: of a session that is not dead, all that was accepted. One that has carried nothing
+ * since the network has settled may have been a session with a former boot.
+ */
+static void
+run_judge_delivered(struct run *run, struct run_user *from, struct run_user *to)
+{
+	struct xk_traffic_peer peers[PLAN_HOSTS_MAX];
+	const struct xk_traffic_peer *peer = run_peer(run, from, to, peers);
+	const struct xk_protocol *p = run_protocol(run, to);
+	unsigned count = p == NULL ? 0 : xk_traffic_senders(p, run->senders, RUN_STREAMS);
+
+	if (peer == NULL || !peer->open || peer->position == 0 ||
+	    peer->accepted == from->tried[run_host_number(to)].accepted)
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		const struct xk_traffic_sender *s = &run->senders[i];
+
+		if (s->host == from->address && s->incarnation == from->incarnation && s->stream == peer->stream &&
+		    s->highest + 1 == peer->position)
+			return;
+	}
+	run_fail(run, RUN_STUCK, "not all of the %u messages of stream %u from %s have come to %s", peer->position,
+		 peer->stream, from->host->topology->name, to->host->topology->name);
+}
+
+static void
+run_judge_ordered(struct run *run, struct run_user *from, struct run_user *to)
+{
+	if (strcmp(run->plan->scenario->promises[from->n], "ordered") == 0)
+		run_judge_delivered(run, from, to);
+}
+
+/* Nobody holds anything, nobody waits. */
+static void
+run_judge_rest(struct run *run, struct net_host *host)
+{
+	struct xk_platform *platform = xk_sim_platform(host->sim);
+	struct xk_kernel *kernel = xk_sim_kernel(host->sim);
+	unsigned out = platform->ops->buffers_out(platform);
+	struct xk_kernel_stats stats;
+
+	if (kernel == NULL)
+		return;
+	xk_kernel_stats(kernel, &stats);
+	if (out != 0)
+		run_fail(run, RUN_HELD, "%s holds %u buffers, though nothing is going on any more",
+			 host->topology->name, out);
+	if (stats.stacks_parked != 0)
+		run_fail(run, RUN_PARKED, "%s has %u shepherds that wait for ever", host->topology->name,
+			 stats.stacks_parked);
+}
+
+/* ---- adding up ---- */
+
+static void
+run_tally_links(struct run *run, struct sim_link_counts *counts)
+{
+	xk_sim_link_counts(run->net.links[0], counts);
+	run->tally->faults[PLAN_LOSS] += counts->loss;
+	run->tally->faults[PLAN_DUPLICATE] += counts->duplicate;
+	run->tally->faults[PLAN_REORDER] += counts->reorder;
+	run->tally->faults[PLAN_CORRUPT] += counts->corrupt;
+	run->tally->faults[PLAN_CUT] += counts->cut;
+	run->tally->frames += counts->delivered;
+}
+
+static bool
+run_is_ordered(const struct run *run)
+{
+	return run->plan->scenario->promises[1] == NULL && strcmp(run->plan->scenario->promises[0], "ordered") == 0;
+}
+
+/*
+ * Every message that was sent is known to have come or to have been dropped. Kernels that crashed take that along; where
+ * stacks are few, and where frames are damaged, some of what was dropped is ARP's.
+ */
+static void
+run_judge_sums(struct run *run, const struct sim_link_counts *counts)
+{
+	const struct run_frames *f = &run->frames;
+	uint64_t pushed = run->sent + run->unsent + run->duplicated;
+	uint64_t ended = run->received + run->misdirected + run->damaged + run->drops;
+
+	if (run->plan->asked[PLAN_CRASH] || run->plan->scarce)
+		return;
+	run->tally->counted++;
+	if (f->receivers + counts->duplicate != f->arrived + f->lost + counts->nobody)
+		run_fail(run, RUN_UNKNOWN, "of %llu frames and %llu duplicates %llu arrived, and %llu were lost",
+			 (unsigned long long)f->receivers, (unsigned long long)counts->duplicate,
+			 (unsigned long long)f->arrived, (unsigned long long)(f->lost + counts->nobody));
+	if ((run->plan->scenario->allows & PLAN_COUNTED) != 0 && !run->plan->misled && !run->plan->crowded &&
+	    pushed + f->ip_arrived != ended + f->ip_sent)
+		run_fail(run, RUN_UNKNOWN,
+			 "%llu messages were pushed or duplicated, %llu frames sent and %llu arrived: %llu ended",
+			 (unsigned long long)pushed, (unsigned long long)f->ip_sent, (unsigned long long)f->ip_arrived,
+			 (unsigned long long)ended);
+	if (run_is_ordered(run) && (run->received > run->sent || run->received + run->given_up < run->sent))
+		run_fail(run, RUN_UNKNOWN, "%llu messages were accepted: %llu have come, %llu were given up",
+			 (unsigned long long)run->sent, (unsigned long long)run->received,
+			 (unsigned long long)run->given_up);
+}
+
+/*
+ * Of so many frames and a fault of this probability one would have met it, but in one of 10^8 runs: a network without it
+ * has no such fault.
+ */
+static void
+run_judge_faults(struct run *run, const struct sim_link_counts *counts)
+{
+	const uint64_t happened[PLAN_FAULTS] = { [PLAN_LOSS] = counts->loss,
+						 [PLAN_DUPLICATE] = counts->duplicate,
+						 [PLAN_REORDER] = counts->reorder,
+						 [PLAN_CORRUPT] = counts->corrupt };
+
+	for (unsigned i = PLAN_LOSS; i <= PLAN_CORRUPT; i++)
+		if (run->faulty_frames * run->plan->permille[i] > 20 * 1000 && happened[i] == 0)
+			run_fail(run, RUN_IDLE, "%s was asked for, and none happened to %llu frames",
+				 plan_fault_names[i], (unsigned long long)run->faulty_frames);
+}
+
+/* Where peers are there, and try long enough, nobody gives up. */
+static void
+run_judge_patience(struct run *run)
+{
+	if (run->plan->patient && !run->plan->crowded && run->given_up != 0)
+		run_fail(run, RUN_STUCK, "%llu messages were given up, though everybody was there",
+			 (unsigned long long)run->given_up);
+}
+
+void
+run_end(struct run *run)
+{
+	struct sim_link_counts counts;
+
+	for (unsigned i = 0; i < run->plan->hosts; i++)
+		run_harvest(run, &run->net.hosts[i]);
+	run_tally_links(run, &counts);
+	if (run->result->verdict != RUN_GOOD)
+		return;
+	for (unsigned i = 0; i < run->plan->hosts; i++)
+		run_judge_rest(run, &run->net.hosts[i]);
+	if (!run->plan->misled)
+		run_for_each_pair(run, run_judge_ordered);
+	run_judge_sums(run, &counts);
+	run_judge_patience(run);
+	run_judge_faults(run, &counts);
+}

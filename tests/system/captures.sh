@@ -1,0 +1,230 @@
+#!/bin/bash
+# captures.sh BUILD - what --pcap writes: tshark reads it without a malformed packet, finds every checksum good and every
+# datagram whole, and there are as many packets in it as were counted, on both ends of a link. Files that cannot be
+# written are told; a simulated run captures the same bytes again.
+. "$(dirname "$0")/common.sh"
+
+xk=$build/xk
+tapped=graphs/udptest-tapped.dot
+has_tshark=1
+command -v tshark >/dev/null || {
+	has_tshark=
+	echo "SKIPPED: no tshark is installed, so no other program has read a capture"
+}
+
+# ---- what others read ----------------------------------------------------------------------------------------------------
+
+# read_capture FILE [INTERFACE]: a line for each packet in FILE.table, `|` between: interface, direction (in, out), length,
+# checksums of IP and UDP (1 good, 0 bad, nothing: not known), length of a whole UDP message, and, if it is malformed, that
+# it is. Of one interface alone, if it is given: tshark would take copies of a fragment for overlaps.
+read_capture() {
+	local file=$1 from=$1
+	if [ $# -gt 1 ]; then
+		tshark -n -r "$file" -Y "frame.interface_name == \"$2\"" -w "$file.part" 2>"$file.said" || return
+		from=$file.part
+	fi
+	# random bytes look like many a protocol: what is in UDP is not looked into
+	tshark -n -r "$from" -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o ip.defragment:TRUE \
+		-d udp.port==1024-65535,data -T fields -E 'separator=|' -E aggregator=, -e frame.interface_name \
+		-e frame.packet_flags_direction -e frame.len -e ip.checksum.status -e udp.checksum.status -e udp.length \
+		-e _ws.malformed >"$file.fields" 2>"$file.said" || return
+	sed 's/|0x00000001|/|in|/; s/|0x00000002|/|out|/' "$file.fields" >"$file.table"
+	! grep -v 'Running as user' "$file.said" >&2
+}
+
+# has FILE INTERFACE DIRECTION COUNT: so many packets ('': at least one).
+has() {
+	local found
+	found=$(awk -F '|' -v interface="$2" -v way="$3" '$1 == interface && $2 == way' "$1.table" | wc -l)
+	if [ -n "$4" ]; then [ "$found" -eq "$4" ]; else [ "$found" -gt 0 ]; fi && return
+	echo "$1: $found packets $3 at $2, not '$4'" >&2
+	return 1
+}
+
+count() {
+	awk -F '|' -v interface="$2" -v way="$3" '$1 == interface && $2 == way' "$1.table" | wc -l
+}
+
+# No packet is malformed, no checksum bad; and there are packets whose UDP checksum was verified.
+is_sound() {
+	awk -F '|' '{ if ($7 != "" || $4 ~ /0/ || $5 ~ /0/) bad++; if ($5 ~ /1/) good++ }
+		END { if (bad || !good) print bad + 0 " are bad, " good + 0 " are good"; exit bad || !good }' "$1.table" >&2
+}
+
+# messages FILE INTERFACE LENGTH: how many UDP messages of this length came together there.
+messages() {
+	awk -F '|' -v interface="$2" -v len=$(($3 + 8)) '$1 == interface && $6 == len' "$1.table" | wc -l
+}
+
+# value FILE EXPRESSION: of a JSON document d.
+value() {
+	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1" "$2"
+}
+
+# ---- a pair ----------------------------------------------------------------------------------------------------------------
+
+# The ends agree: what one has sent, the other has received, frame by frame; 4,000 bytes are three fragments.
+pair_agrees() {
+	local client=$1.client server=$1.server out in
+	read_capture "$client" client.port && read_capture "$server" server.port || return
+	out=$(count "$client" client.port out) in=$(count "$client" client.port in)
+	[ "$out" -gt 400 ] && [ "$in" -gt 400 ] || return
+	has "$server" server.port in "$out" && has "$server" server.port out "$in" && is_sound "$client" && is_sound "$server"
+}
+
+# Of so many round trips and those of the warm-up, each has two whole messages of each length.
+pair_is_whole() {
+	local end len rounds=$2
+	for end in client server; do
+		for len in 1 4000; do
+			[ "$(messages "$1.$end" "$end.port" $len)" -eq $((2 * rounds)) ] || {
+				echo "$(messages "$1.$end" "$end.port" $len) messages of $len bytes at the $end" >&2
+				return 1
+			}
+		done
+	done
+}
+
+# pair NAME ROUNDS OPTION...: ROUNDS are those of both modes, with the 100 of each one's warm-up.
+pair() {
+	local name=$1 rounds=$2 file=$work/$1.pcapng
+	shift 2
+	run 60 "$udptest" --size 1,4000 --rounds 40 --pcap "$file" "$@"
+	check "$name: it runs" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	[ -n "$has_tshark" ] || return 0
+	check "$name: the ends agree" "see above" pair_agrees "$file"
+	check "$name: every message is whole" "see above" pair_is_whole "$file" "$rounds"
+}
+
+pair virtio 280
+pair ring 280 --link ring
+pair memory 140 --link memory --driver poll --mode ipp
+pair sim 280 --link sim
+for link in memif tap af_packet; do
+	run 60 "$udptest" --link $link --rounds 1 --mode ipp
+	if [ "$status" -eq 0 ]; then
+		pair $link 140 --link $link --mode ipp
+	else
+		echo "SKIPPED: no capture of $link: $(tail -n 1 "$work/err")"
+	fi
+done
+
+# ---- as many as were counted ---------------------------------------------------------------------------------------------
+
+# counted CAPTURE JSON: each port's and each tap's packets are as many as the host has counted.
+counted() {
+	local tap
+	has "$1" host.port in "$(value "$2" 'd["host"]["ports"]["port"]["frames_in"]')" &&
+		has "$1" host.port out "$(value "$2" 'd["host"]["ports"]["port"]["frames_out"]')" || return
+	for tap in messages datagrams packets frames; do
+		has "$1" host.$tap in "$(value "$2" "d['host']['counters']['$tap.up']")" &&
+			has "$1" host.$tap out "$(value "$2" "d['host']['counters']['$tap.down']")" || return
+	done
+	# 4,000 bytes are a message, a datagram and three packets, and nothing was asked for while it lasted
+	[ "$(count "$1" host.messages in)" -eq "$(count "$1" host.datagrams in)" ] &&
+		[ "$(count "$1" host.packets in)" -eq $((3 * $(count "$1" host.messages in))) ]
+}
+
+# A host that stands on its link, with taps; a client of another process, with a capture of its own.
+standing() {
+	spawn host "$xk" run "$tapped" --mode "$1" --threads 2 --json "$work/host.json" --pcap "$work/host.pcapng"
+	local host=$pid
+	within 20 says host.err 'stands' || fail "a host" "$(tail -n 3 "$work/host.err")"
+	run 60 "$udptest" --client 10.77.0.2 --size 4000 --rounds 300 --mode "$1" --pcap "$work/lone.pcapng"
+	check "$1: a client of a host" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	kill -TERM "$host"
+	await_end "$host" 20
+	check "$1: the host ends well" "status $status: $(tail -n 3 "$work/host.err")" [ "$status" -eq 0 ]
+	[ -n "$has_tshark" ] || return 0
+	check "$1: as many as were counted" "see above" eval \
+		'read_capture "$work/host.pcapng" && counted "$work/host.pcapng" "$work/host.json"'
+	check "$1: the client's capture agrees" "see above" eval 'read_capture "$work/lone.pcapng" &&
+		has "$work/lone.pcapng" client.port out "$(count "$work/host.pcapng" host.port in)" &&
+		has "$work/lone.pcapng" client.port in "$(count "$work/host.pcapng" host.port out)"'
+	check "$1: packets of a tap are dissected" "see above" eval \
+		'read_capture "$work/host.pcapng" host.packets && is_sound "$work/host.pcapng" &&
+		[ "$(messages "$work/host.pcapng" host.packets 4000)" -gt 600 ]'
+	check "$1: frames of a tap are dissected" "see above" eval \
+		'read_capture "$work/host.pcapng" host.frames && is_sound "$work/host.pcapng" &&
+		[ "$(messages "$work/host.pcapng" host.frames 4000)" -gt 600 ]'
+}
+
+standing ipp
+standing regular
+
+# ---- networks --------------------------------------------------------------------------------------------------------------
+
+cp "$tapped" "$work/tapped.dot"
+cat >"$work/net.dot" <<'END'
+graph net {
+	graph [network="10.9.0.0/24", protocols="tapped.dot", costs=modern];
+	server [mode=regular, threads=2];
+	client [count=2, set="udptest.peer=10.9.0.1 udptest.rounds=30 udptest.size=4000"];
+	crashing [set="udptest.peer=10.9.0.1 udptest.rounds=1000", crash="20ms", boot="40ms"];
+	lan [link=ethernet10];
+	server -- lan; client -- lan; crashing -- lan;
+}
+END
+
+network() {
+	run 60 "$xk" run "$work/net.dot" --link sim --seed "$2" --until 200ms --quiet --json "$work/$1.json" \
+		--pcap "$work/$1.pcapng"
+	check "network: it runs" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+}
+
+# Those that were up all the time have counted everything.
+network_counted() {
+	local host tap
+	for host in server client1 client2; do
+		has "$1" $host.port out "$(value "$2" "d['hosts']['$host']['frames_out']")" || return
+		for tap in messages datagrams packets frames; do
+			has "$1" $host.$tap in "$(value "$2" "d['hosts']['$host']['$tap.up']")" &&
+				has "$1" $host.$tap out "$(value "$2" "d['hosts']['$host']['$tap.down']")" || return
+		done
+	done
+	has "$1" crashing.messages in '' && [ "$(messages "$1" client1.packets 4000)" -gt 0 ]
+}
+
+network first 7
+network again 7
+check "network: the same run, the same bytes" "they differ" cmp "$work/first.pcapng" "$work/again.pcapng"
+if [ -n "$has_tshark" ]; then
+	check "network: as many as were counted" "see above" eval \
+		'read_capture "$work/first.pcapng" && network_counted "$work/first.pcapng" "$work/first.json"'
+	check "network: a device's frames are sound" "see above" eval \
+		'read_capture "$work/first.pcapng" client1.port && is_sound "$work/first.pcapng"'
+fi
+for name in first again; do
+	run 60 "$udptest" --link sim --graph "$tapped" --size 4000 --rounds 20 --seed 5 --pcap "$work/sim-$name"
+done
+check "udptest --link sim: the same run, the same bytes" "they differ" eval \
+	'[ -s "$work/sim-first.client" ] && cmp "$work/sim-first.client" "$work/sim-again.client" &&
+	cmp "$work/sim-first.server" "$work/sim-again.server"'
+
+# ---- what cannot be written ------------------------------------------------------------------------------------------------
+
+expect "no such directory" 1 '--pcap .*/none/x.client cannot be written: No such' "$udptest" --rounds 10 \
+	--pcap "$work/none/x"
+check "it is told once" "$(cat "$work/err")" [ "$(grep -c 'cannot be written' "$work/err")" -eq 1 ]
+ln -s /dev/full "$work/full"
+ln -s /dev/full "$work/full.server"
+expect "a full disk, of one end" 1 '--pcap .*/full.server cannot be written: No space' "$udptest" --rounds 500 --mode ipp \
+	--pcap "$work/full"
+for link in memory sim; do
+	expect "a full disk, over $link" 1 '--pcap .*/full.server cannot be written: No space' "$udptest" --rounds 500 \
+		--mode ipp --link $link --pcap "$work/full"
+done
+rm "$work/full.server" "$work/full.client"
+
+# Killed while messages come and go, a server leaves a capture that ends with a whole packet.
+serve --pcap "$work/killed.pcapng"
+spawn client "$udptest" --client 10.77.0.2 --mode ipp --rounds 1000000
+within 20 is_busy "$server" 2000 || fail "killed" "no traffic"
+kill -KILL "$server" "$pid"
+await_end "$server" 20
+await_end "$pid" 20
+if [ -n "$has_tshark" ]; then
+	check "what a killed server has written can be read" "see above" eval 'read_capture "$work/killed.pcapng" &&
+		[ "$(count "$work/killed.pcapng" server.port in)" -gt 100 ]'
+fi
+rm -rf "$XDG_RUNTIME_DIR"/*

@@ -1,0 +1,234 @@
+#!/bin/bash
+# linux.sh BUILD - a host of ours and Linux on one wire: echo requests and datagrams both ways, up to the longest, with
+# their fragments in order, in reverse and twice; address resolution both ways and its expiry; errors by ICMP.
+#
+#     k0 (Linux's host, 10.88.0.1) --- m0  relay.py  m1 --- x0 (ours, 10.88.0.2)
+#
+# each in a network namespace of its own. What stands in the middle is the witness: it counts fragments and adds up every
+# checksum, so that it is known what crossed, and that neither end left a checksum or its fragments to a device.
+. "$(dirname "$0")/common.sh"
+
+here=$root/tests/system/linux
+xk=$build/xk
+kernel_host=10.88.0.1
+our_host=10.88.0.2
+
+skip() {
+	echo "SKIPPED: $1: nothing shows that Linux understands us"
+	exit 0
+}
+
+command -v ip >/dev/null || skip "no ip (package iproute2)"
+command -v nsenter >/dev/null || skip "no nsenter (package util-linux)"
+unshare -n true 2>/dev/null || skip "this user may not make network namespaces"
+
+# ---- the wire --------------------------------------------------------------------------------------------------------
+
+# namespace NAME: a network namespace that lives as long as its holder; its pid in $NAME.
+namespace() {
+	spawn "$1" unshare -n sleep 600
+	printf -v "$1" '%s' "$pid"
+	within 10 other_network "$pid"
+	at "$pid" ip link set lo up
+	at "$pid" sh -c 'for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done' 2>/dev/null
+}
+
+other_network() {
+	[ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/$$/ns/net)" ]
+}
+
+# at NAMESPACE COMMAND...
+at() {
+	local holder=$1
+	shift
+	nsenter -t "$holder" -n "$@"
+}
+
+namespace linux
+namespace middle
+namespace ours
+at "$middle" ip link add m0 type veth peer name k0 netns "$linux" 2>"$work/veth" ||
+	skip "no veth devices here ($(cat "$work/veth"))"
+at "$middle" ip link add m1 type veth peer name x0 netns "$ours"
+for end in "$linux k0" "$middle m0" "$middle m1" "$ours x0"; do
+	at "${end% *}" "$here/peer.py" quiet "${end#* }"
+	at "${end% *}" ip link set "${end#* }" up
+done
+at "$linux" ip addr add "$kernel_host/24" dev k0
+
+# relay ORDER, end_relay: the report is then in $work/witness.json.
+relay() {
+	spawn relay nsenter -t "$middle" -n "$here/relay.py" m0 m1 "$work/witness.json" "$1"
+	relay=$pid
+	within 10 says relay.out ready || fail relay "$(tail -n 3 "$work/relay.err")"
+}
+
+end_relay() {
+	kill -TERM "$relay"
+	await_end "$relay" 10
+	[ "$status" -eq 0 ] || fail end_relay "status $status: $(tail -n 3 "$work/relay.err")"
+}
+
+# witnessed NAME EXPRESSION: of the witness's report; left is what came from Linux, right what came from us.
+witnessed() {
+	document "$1" "$work/witness.json" "$2"
+}
+
+# ---- our host --------------------------------------------------------------------------------------------------------
+
+# stand [OPTION]...: our host, up; its words are in $work/host.err.
+stand() {
+	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link af_packet --set port.dev=x0 \
+		--set "vnet.address=$our_host/24" --json "$work/host.json" "$@"
+	host=$pid
+	within 30 says host.err "$our_host" || fail stand "our host is not up: $(tail -n 3 "$work/host.err")"
+}
+
+fall() {
+	kill -TERM "$host"
+	await_end "$host" 20
+	[ "$status" -eq 0 ] || fail fall "status $status: $(tail -n 3 "$work/host.err")"
+}
+
+# ping NAME NAMESPACE COUNT WANTED OPTION...: we ping Linux; so many requests of COUNT are answered, and nothing is corrupt.
+ping() {
+	local name=$1 from=$2 count=$3 wanted=$4
+	shift 4
+	run 60 nsenter -t "$from" -n "$build/icmptest" "$kernel_host" --count "$count" --interval 20ms --timeout 5s --quiet \
+		--json "$work/ping.json" "$@"
+	[ "$status" -eq 0 ] || tail -n 3 "$work/err"
+	document "$name" "$work/ping.json" \
+		"d['received'] >= $wanted and d['corrupt'] == 0 and d['duplicates'] == 0 and d['sent'] == $count"
+}
+
+sizes='1 1472 1473 8000 65507'
+alone=(--link af_packet --set port.dev=x0 --set "vnet.address=$our_host/24")
+
+# Linux asks, we answer.
+linux_asks() {
+	check "$1: Linux pings us" "see above" at "$linux" "$here/peer.py" ping "$our_host" 2 $sizes
+	check "$1: Linux's datagrams come back" "see above" at "$linux" "$here/peer.py" udp "$our_host" 2001 2 $sizes
+}
+
+# We ask, Linux answers.
+we_ask() {
+	spawn echo nsenter -t "$linux" -n "$here/peer.py" echo 2001
+	local echo=$pid size
+	within 10 says echo.out ready || fail echo "$(tail -n 3 "$work/echo.err")"
+	for size in 1 1473 65507; do
+		ping "$1: we ping Linux with $size bytes" "$ours" 3 3 "${alone[@]}" --size "$size"
+	done
+	limit=60 expect "$1: our datagrams come back from Linux" 0 '' nsenter -t "$ours" -n "$udptest" --client "$kernel_host" \
+		"${alone[@]}" --rounds 5 --size "${sizes// /,}" --json "$work/udp.json"
+	document "$1: none was lost" "$work/udp.json" 'all(run["rounds"] == 5 and run["lost"] == 0 for run in runs)'
+	kill -TERM "$echo"
+	await_end "$echo" 10
+}
+
+# Of each way's datagrams at least so many were cut up, and every checksum was there and right.
+fragments_crossed() {
+	local way
+	for way in left right; do
+		witnessed "$1: fragments crossed as fragments ($way)" \
+			"d['$way']['fragmented'] >= $2 and d['$way']['fragments'] >= $2 * 17 and d['$way']['longest'] == 1514"
+		witnessed "$1: every checksum was right on the wire ($way)" \
+			"not any(d['$way'][what] for what in ('bad_sums', 'bad_ip_sums', 'unasked_sums', 'sums_left_out'))"
+		witnessed "$1: nothing else was said ($way)" "d['$way']['strange'] == 0 and d['$way']['incomplete'] == 0"
+	done
+}
+
+for order in straight reversed doubled; do
+	relay "$order"
+	stand
+	linux_asks "$order"
+	fall
+	we_ask "$order"
+	end_relay
+	fragments_crossed "$order" 12
+done
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+relay straight
+stand
+check "Linux is told that a port is closed" "see above" at "$linux" "$here/peer.py" closed "$our_host" 9
+fall
+expect "we are told that a port is closed" 1 '' nsenter -t "$ours" -n "$udptest" --client "$kernel_host" "${alone[@]}" \
+	--graph graphs/host.dot --set udptest.timeout=50ms --set udptest.silence=500ms --rounds 5 --mode ipp
+end_relay
+witnessed "it was said by ICMP, with checksums that are right" "d['left']['icmp'] > 0 and d['right']['icmp'] > 0 and \
+	not any(d[way][what] for way in ('left', 'right') for what in ('bad_sums', 'bad_ip_sums'))"
+
+# ---- address resolution and its expiry ---------------------------------------------------------------------------------
+
+neighbour() {
+	at "$linux" ip neigh show "$our_host" dev k0
+}
+
+relay straight
+stand --set arp.age=1s
+at "$linux" ip neigh flush dev k0
+at "$linux" sh -c 'echo 100 >/proc/sys/net/ipv4/neigh/k0/base_reachable_time_ms
+	echo 0 >/proc/sys/net/ipv4/neigh/k0/delay_first_probe_time'
+check "Linux resolves us" "see above" at "$linux" "$here/peer.py" ping "$our_host" 1 56
+link_address=$(at "$ours" ip -o link show x0 | sed 's/.*link.ether \([^ ]*\) .*/\1/')
+check "Linux has our link address" "$(neighbour)" grep -q "lladdr $link_address" <(neighbour)
+sleep 0.5
+check "Linux resolves us again when that is old" "see above" at "$linux" "$here/peer.py" ping "$our_host" 1 56
+check "it is sure of us again" "$(neighbour)" within 5 grep -qE 'REACHABLE|DELAY|PROBE|STALE' <(neighbour)
+fall
+end_relay
+witnessed "Linux asked twice, and we answered each time" "d['left']['arp_requests'] >= 2 and d['right']['arp_replies'] >= 2"
+
+relay straight
+spawn pinger nsenter -t "$ours" -n "$build/icmptest" "$kernel_host" "${alone[@]}" --set arp.age=1s --count 0 \
+	--interval 50ms --timeout 500ms --json "$work/pinger.json"
+pinger=$pid
+within 20 says pinger.out 'seq 9' || fail pinger "$(tail -n 3 "$work/pinger.err")"
+at "$linux" ip link set k0 address 02:00:00:00:88:99
+at "$linux" ip addr add "$kernel_host/24" dev k0 2>/dev/null
+answers=$(grep -c 'bytes from' "$work/pinger.out")
+goes_on() {
+	[ "$(grep -c 'bytes from' "$work/pinger.out")" -gt $((answers + 20)) ]
+}
+check "an open session follows Linux to a new link address" "$(tail -n 3 "$work/pinger.out")" within 15 goes_on
+kill -TERM "$pinger"
+await_end "$pinger" 20
+end_relay
+witnessed "we asked again when the answer was old" "d['right']['arp_requests'] >= 2 and d['left']['arp_replies'] >= 2"
+
+# ---- Linux as a router -------------------------------------------------------------------------------------------------
+
+far=(--link af_packet --set port.dev=x0 --set vnet.address=10.89.0.2/24 --set ip.gateway=10.89.0.254)
+
+at "$middle" ip addr add 10.88.0.254/24 dev m0
+at "$middle" ip addr add 10.89.0.254/24 dev m1
+at "$middle" ip link set m0 mtu 1000
+at "$linux" ip link set k0 mtu 1000
+at "$middle" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/icmp_ratelimit'
+at "$linux" ip route add 10.89.0.0/24 via 10.88.0.254
+ping "Linux routes our pings" "$ours" 5 5 "${far[@]}" --size 56
+ping "Linux routes our fragments" "$ours" 5 5 "${far[@]}" --size 20000
+ping "Linux tells us what its path takes, and we keep to it" "$ours" 10 5 "${far[@]}" --size 1400 --graph graphs/host.dot
+document "it told us" "$work/ping.json" "d['faults']['too_big'] >= 1"
+run 30 nsenter -t "$ours" -n "$build/icmptest" "$kernel_host" "${far[@]}" --set ip.ttl=1 --count 3 --interval 10ms \
+	--json "$work/ping.json"
+document "Linux tells us that a datagram was on its way for too long" "$work/ping.json" \
+	"d['received'] == 0 and d['faults']['hops'] == 3"
+
+# ---- without a wire: a device of Linux's whose other end is ours --------------------------------------------------------
+
+spawn host nsenter -t "$linux" -n "$xk" run graphs/host.dot --link tap --set port.dev=t0 --set vnet.address=10.90.0.2/24
+host=$pid
+if within 30 says host.err 10.90.0.2; then
+	at "$linux" ip addr add 10.90.0.1/24 dev t0
+	at "$linux" ip link set t0 up
+	check "tap: Linux pings us" "see above" at "$linux" "$here/peer.py" ping 10.90.0.2 2 $sizes
+	check "tap: Linux's datagrams come back" "see above" at "$linux" "$here/peer.py" udp 10.90.0.2 2001 2 $sizes
+	fall
+	check "tap: nothing is left of it" "$(at "$linux" ip link)" eval '! at "$linux" ip link show t0 2>/dev/null'
+elif says host.err 'net/tun'; then
+	echo "SKIPPED: $(tail -n 1 "$work/host.err"): nothing shows that tap works with Linux"
+else
+	fail tap "$(tail -n 3 "$work/host.err")"
+fi

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""peer.py WHAT ... - the operating system's own ICMP and UDP, for a host of ours to talk to. Exit status 0: all was right.
+
+    quiet DEVICE...             no device does checksums or segmentation in the kernel's stead
+    ping ADDRESS COUNT SIZE...  echo requests with SIZE bytes of payload, COUNT of each; every answer's bytes are compared
+    udp ADDRESS PORT COUNT SIZE...  the same with datagrams to an echo server
+    echo PORT                   an echo server of datagrams, until it is told to end
+    closed ADDRESS PORT         a datagram to a port nobody has: it must be refused by an ICMP message
+    mtu ADDRESS SIZE            a datagram of SIZE with DF, again and again until the kernel knows that it is too long
+"""
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+import sys
+import time
+
+PATIENCE_S = 5
+SIOCETHTOOL = 0x8946
+ETHTOOL_SET = {"SRXCSUM": 0x15, "STXCSUM": 0x17, "SSG": 0x19, "STSO": 0x1F, "SGSO": 0x24, "SGRO": 0x2C}
+IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14
+
+
+def pattern(size, seed):
+    """Bytes without a period, so that a piece in the wrong place is seen."""
+    out, x = bytearray(), seed * 2654435761 % (1 << 32)
+    while len(out) < size:
+        x = (x * 1664525 + 1013904223) % (1 << 32)
+        out += x.to_bytes(4, "big")
+    return bytes(out[:size])
+
+
+def checksum(data):
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(">%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
+
+
+def quiet(*devices):
+    control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for device in devices:
+        for command in ETHTOOL_SET.values():
+            value = ctypes.create_string_buffer(struct.pack("II", command, 0))
+            request = struct.pack("16sP", device.encode(), ctypes.addressof(value))
+            try:
+                fcntl.ioctl(control, SIOCETHTOOL, request)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+    return 0
+
+
+def ping_once(raw, address, number, size):
+    data = pattern(size, number)
+    head = struct.pack(">BBHHH", 8, 0, 0, os.getpid() & 0xFFFF, number)
+    head = struct.pack(">BBHHH", 8, 0, checksum(head + data), os.getpid() & 0xFFFF, number)
+    raw.sendto(head + data, (address, 0))
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        raw.settimeout(max(until - time.monotonic(), 0.001))
+        try:
+            packet = raw.recvfrom(1 << 17)[0]
+        except socket.timeout:
+            return False
+        answer = packet[(packet[0] & 15) * 4:]
+        if answer[0] == 0 and answer[4:8] == head[4:8]:
+            return answer[8:] == data and checksum(answer) == 0
+    return False
+
+
+def ping(address, count, *sizes):
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    wrong = number = 0
+    for size in map(int, sizes):
+        for _ in range(int(count)):
+            number += 1
+            if not ping_once(raw, address, number, size):
+                print("no right answer to echo request %d of %d bytes" % (number, size), file=sys.stderr)
+                wrong += 1
+    return wrong != 0
+
+
+def udp(address, port, count, *sizes):
+    data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    data.connect((address, int(port)))
+    data.settimeout(PATIENCE_S)
+    wrong = number = 0
+    for size in map(int, sizes):
+        for _ in range(int(count)):
+            number += 1
+            want = pattern(size, number)
+            data.send(want)
+            try:
+                if data.recv(1 << 17) == want:
+                    continue
+            except OSError as error:
+                print(error, file=sys.stderr)
+            print("no right answer to datagram %d of %d bytes" % (number, size), file=sys.stderr)
+            wrong += 1
+    return wrong != 0
+
+
+def echo(port):
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("", int(port)))
+    print("ready", flush=True)
+    while True:
+        data, sender = server.recvfrom(1 << 17)
+        server.sendto(data, sender)
+
+
+def closed(address, port):
+    data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    data.connect((address, int(port)))
+    data.settimeout(PATIENCE_S)
+    data.send(b"anybody?")
+    try:
+        data.recv(100)
+    except ConnectionRefusedError:
+        return 0
+    except OSError as error:
+        print(error, file=sys.stderr)
+    return 1
+
+
+def mtu(address, size):
+    data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    data.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    data.connect((address, 7))
+    for _ in range(20):
+        try:
+            data.send(bytes(int(size)))
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                print(data.getsockopt(socket.IPPROTO_IP, IP_MTU))
+                return 0
+        time.sleep(0.1)
+    return 1
+
+
+def main():
+    words = {"quiet": quiet, "ping": ping, "udp": udp, "echo": echo, "closed": closed, "mtu": mtu}
+    if len(sys.argv) < 2 or sys.argv[1] not in words:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        return int(words[sys.argv[1]](*sys.argv[2:]))
+    except KeyboardInterrupt:
+        return 0
+
+
+sys.exit(main())

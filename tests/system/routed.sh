@@ -1,0 +1,84 @@
+#!/bin/bash
+# routed.sh BUILD - three simulated networks with two routers between them (graphs/net/routed.dot): pings and datagrams
+# cross both, whole and in fragments, in both modes; path MTU discovery; what hosts are told where nothing gets through;
+# and the same run again.
+. "$(dirname "$0")/common.sh"
+
+network=graphs/net/routed.dot
+
+# run NAME OPTION...: to $work/NAME.json.
+run() {
+	local name=$1
+	shift
+	if timeout 60 "$build/xk" run "$network" --link sim --until 6s --quiet --json "$work/$name.json" "$@" \
+		>"$work/$name.out" 2>"$work/$name.err"; then
+		ok "$name: ran"
+	else
+		fail "$name: ran" "status $?: $(tail -n 3 "$work/$name.err")"
+	fi
+}
+
+# holds NAME WHAT EXPRESSION: of h, the hosts' counts by name (missing ones are 0).
+holds() {
+	local why
+	if why=$(python3 - "$work/$1.json" "$3" <<'END' 2>&1
+import collections, json, sys
+
+document = json.load(open(sys.argv[1]))
+h = {name: collections.Counter({k: v for k, v in counts.items() if isinstance(v, int)})
+     for name, counts in document["hosts"].items()}
+if not eval(sys.argv[2], {"h": h, "sum": sum, "all": all}):
+    print({name: {k: v for k, v in counts.items() if v} for name, counts in h.items()})
+    sys.exit(1)
+END
+	); then ok "$1: $2"; else fail "$1: $2" "$why"; fi
+}
+
+for mode in ipp regular; do
+	run "$mode" --set "graph.mode=$mode"
+	holds "$mode" "pings come back, but for the two that find out what the path takes" \
+		'h["client"]["icmptest.received"] == 18 and h["client"]["icmptest.lost"] == 2'
+	holds "$mode" "so do datagrams" 'h["caller"]["udptest.rounds"] == 20 and h["caller"]["udptest.lost"] == 2'
+	holds "$mode" "each router has said what the next link takes, once to each sender" \
+		'all(h[r]["icmp.sent_too_big"] == 2 and h[r]["ip.dont_fragment"] == 2 for r in ("west", "east"))'
+	holds "$mode" "and has fragmented nothing" \
+		'all(h[r]["ip.forward_fragmented"] == 0 and h[r]["ip.forwarded"] > 200 for r in ("west", "east"))'
+	holds "$mode" "the senders have, and were told" \
+		'h["client"]["ip.path_lowered"] == 1 and h["caller"]["udptest.reports"] == 1 and h["server"]["ip.path_lowered"] == 2'
+done
+
+run fragments --set graph.ip.pmtu=no
+holds fragments "without path MTU discovery the routers fragment, and nothing is lost" \
+	'h["client"]["icmptest.received"] == 20 and h["caller"]["udptest.lost"] == 0 and h["west"]["ip.forward_fragmented"] == 40'
+
+run longest --set graph.ip.pmtu=no --set client.icmptest.size=65507
+holds longest "the longest pings cross as well, but for what waited for ARP" \
+	'h["client"]["icmptest.received"] >= 19 and h["client"]["icmptest.corrupt"] == 0'
+
+run nowhere --set client.icmptest.to=10.9.0.1 --set caller.udptest.port=7
+holds nowhere "who has no route is told so" \
+	'h["west"]["icmp.sent_network"] == 20 and h["client"]["icmptest.fault_network"] == 20'
+holds nowhere "who finds no port is told so" 'h["server"]["icmp.sent_port"] > 0 and h["caller"]["icmp.got_port"] > 0'
+
+run silent --set client.icmptest.to=10.3.0.99 --set client.icmptest.size=100
+holds silent "a host that does not answer is told of by its router" \
+	'h["east"]["icmp.sent_host"] >= h["client"]["icmptest.fault_host"] > 0'
+
+run far --set client.ip.ttl=2 --set client.icmptest.size=100
+holds far "so is who is too far away" \
+	'h["east"]["ip.expired"] == 20 and h["client"]["icmptest.fault_hops"] == 20'
+
+run limited --set west.icmp.rate=8kb/s --set west.icmp.burst=600 --set client.icmptest.to=10.9.0.1 \
+	--set client.icmptest.size=1000 --set client.icmptest.interval=1ms
+holds limited "errors are limited by their rate" \
+	'0 < h["west"]["icmp.sent_network"] < 5 and h["west"]["icmp.limited"] > 10'
+
+run loop --set client.icmptest.to=10.9.0.1 --set client.icmptest.size=100 --set west.ip.gateway=10.2.0.2 \
+	--set east.ip.gateway=10.2.0.1
+holds loop "what goes round in a loop ends" \
+	'h["client"]["icmptest.fault_hops"] == 20 and h["west"]["ip.expired"] + h["east"]["ip.expired"] == 20'
+
+run again --set graph.mode=regular
+check "the same again" "the two runs differ" cmp -s "$work/again.json" "$work/regular.json"
+
+[ "$failures" -eq 0 ]

@@ -1,0 +1,680 @@
+/* test_capture.c - what crosses ports and taps is in the file, once, in order, and nothing waits for the file. */
+#define _GNU_SOURCE
+#include "tools/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/sim/memory.h"
+#include "tests/tools/pcapng_reader.h"
+#include "tools/options.h"
+#include "tools/pcapng.h"
+
+enum { MTU = 1500, PORTS = 2 };
+
+static struct {
+	char path[64];
+	struct xk_platform *platform;
+	struct capture *capture;
+	struct xk_port *port;
+	struct reader reader;
+} rig;
+
+static void
+make_path(void)
+{
+	int fd;
+
+	snprintf(rig.path, sizeof(rig.path), "/tmp/test_capture.XXXXXX");
+	fd = mkstemp(rig.path);
+	REQUIRE(fd >= 0);
+	close(fd);
+}
+
+static struct xk_port *
+add_port(const char *name)
+{
+	struct xk_port *port = xk_memory_port_new(rig.platform, name, 0x020000000001, MTU);
+
+	REQUIRE(port != NULL);
+	CHECK_EQ(capture_port(rig.capture, port, name), 0);
+	return port;
+}
+
+static void
+begin_at(enum xk_memory_clock clock)
+{
+	rig.platform = xk_memory_platform_new(clock);
+	REQUIRE(rig.platform != NULL);
+	rig.capture = capture_open("test", rig.path, "host");
+	REQUIRE(rig.capture != NULL);
+	CHECK_EQ(capture_start(rig.capture, rig.platform), 0);
+	rig.port = add_port("port");
+}
+
+static void
+begin(enum xk_memory_clock clock)
+{
+	make_path();
+	begin_at(clock);
+}
+
+static void
+close_port(struct xk_port *port)
+{
+	port->ops->close(port);
+}
+
+/* The port goes first, as with a kernel. */
+static void
+end(void)
+{
+	close_port(rig.port);
+	CHECK_EQ(capture_close(rig.capture), 0);
+	reader_read(&rig.reader, rig.path);
+	CHECK_EQ(rig.platform->ops->buffers_out(rig.platform), 0);
+	xk_memory_platform_free(rig.platform);
+	unlink(rig.path);
+}
+
+static struct xk_msg *
+message(const char *text)
+{
+	struct xk_msg *m = xk_msg_from(rig.platform, text, strlen(text));
+
+	REQUIRE(m != NULL);
+	return m;
+}
+
+/* As the driver does it: text arrives, is received, and ends. */
+static void
+receive(const char *text)
+{
+	struct xk_msg *frame = NULL;
+
+	CHECK(xk_memory_inject(rig.port, message(text)));
+	CHECK_EQ(rig.port->ops->receive(rig.port, &frame, 1), 1);
+	CHECK_EQ(rig.port->ops->receive(rig.port, &frame + 1, 0), 0);
+	CHECK_EQ(xk_msg_len(frame), strlen(text));
+	xk_msg_free(frame);
+}
+
+/* How many of them the device takes; the others end here. */
+static unsigned
+transmit(const char *const *texts, unsigned count)
+{
+	struct xk_msg *frames[8];
+	unsigned taken;
+
+	for (unsigned i = 0; i < count; i++)
+		frames[i] = message(texts[i]);
+	taken = rig.port->ops->transmit(rig.port, frames, count);
+	for (unsigned i = taken; i < count; i++)
+		xk_msg_free(frames[i]);
+	return taken;
+}
+
+/* Of what a port has sent. */
+static unsigned
+take_all(void)
+{
+	unsigned count = 0;
+	struct xk_msg *m;
+
+	for (; (m = xk_memory_take(rig.port)) != NULL; count++)
+		xk_msg_free(m);
+	return count;
+}
+
+static void
+expect_packet(size_t i, unsigned interface, unsigned direction, uint64_t at_ns, const char *text)
+{
+	const struct reader_packet *packet = &rig.reader.packets[i];
+
+	REQUIRE(i < rig.reader.packet_count);
+	CHECK_EQ(packet->interface, interface);
+	CHECK_EQ(packet->direction, direction);
+	CHECK_EQ(packet->at_ns, at_ns);
+	CHECK_EQ(packet->len, strlen(text));
+	CHECK_EQ(packet->kept, strlen(text));
+	CHECK(memcmp(packet->bytes, text, packet->kept) == 0);
+}
+
+TEST(a_port_s_frames_are_captured_in_both_directions)
+{
+	static const char *const out[] = { "one", "two" };
+
+	begin(XK_MEMORY_VIRTUAL);
+	receive("zero");
+	xk_memory_advance(rig.platform, 1500);
+	CHECK_EQ(transmit(out, 2), 2);
+	CHECK_EQ(take_all(), 2);
+	xk_memory_advance(rig.platform, UINT64_C(5000000000));
+	receive("three");
+	end();
+	CHECK_EQ(rig.reader.interface_count, 1);
+	CHECK_STR(rig.reader.interfaces[0].name, "host.port");
+	CHECK_STR(rig.reader.interfaces[0].description, "port");
+	CHECK_EQ(rig.reader.interfaces[0].link_type, 1);
+	CHECK_EQ(rig.reader.interfaces[0].seen, 4);
+	CHECK_EQ(rig.reader.interfaces[0].dropped, 0);
+	CHECK_EQ(rig.reader.packet_count, 4);
+	expect_packet(0, 0, PCAPNG_IN, 0, "zero");
+	expect_packet(1, 0, PCAPNG_OUT, 1500, "one");
+	expect_packet(2, 0, PCAPNG_OUT, 1500, "two");
+	expect_packet(3, 0, PCAPNG_IN, UINT64_C(5000001500), "three");
+	reader_free(&rig.reader);
+}
+
+TEST(what_the_device_does_not_take_is_not_captured)
+{
+	static const char *const out[] = { "one", "two", "three", "four" };
+
+	begin(XK_MEMORY_VIRTUAL);
+	xk_memory_transmit_limit(rig.port, 2);
+	CHECK_EQ(transmit(out, 4), 2);
+	CHECK_EQ(transmit(out + 2, 2), 0);
+	CHECK_EQ(take_all(), 2);
+	CHECK_EQ(transmit(out + 2, 2), 2);
+	CHECK_EQ(take_all(), 2);
+	end();
+	CHECK_EQ(rig.reader.packet_count, 4);
+	for (unsigned i = 0; i < 4; i++)
+		expect_packet(i, 0, PCAPNG_OUT, 0, out[i]);
+	CHECK_EQ(rig.reader.interfaces[0].seen, 4);
+	reader_free(&rig.reader);
+}
+
+/* Several times as many as are copied at a time. */
+TEST(a_long_burst_is_sent_and_captured_whole)
+{
+	struct xk_msg *frames[200];
+	char text[16];
+
+	begin(XK_MEMORY_VIRTUAL);
+	xk_memory_transmit_limit(rig.port, 150);
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(text, sizeof(text), "frame %u", i);
+		frames[i] = message(text);
+	}
+	CHECK_EQ(rig.port->ops->transmit(rig.port, frames, 200), 150);
+	CHECK_EQ(take_all(), 150);
+	CHECK_EQ(rig.port->ops->transmit(rig.port, frames + 150, 50), 50);
+	CHECK_EQ(take_all(), 50);
+	end();
+	CHECK_EQ(rig.reader.packet_count, 200);
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(text, sizeof(text), "frame %u", i);
+		expect_packet(i, 0, PCAPNG_OUT, 0, text);
+	}
+	reader_free(&rig.reader);
+}
+
+TEST(frames_in_pieces_are_captured_whole)
+{
+	struct xk_msg *frame;
+
+	begin(XK_MEMORY_VIRTUAL);
+	frame = message("head ");
+	xk_msg_join(frame, message("body "));
+	xk_msg_join(frame, message(""));
+	xk_msg_join(frame, message("tail"));
+	CHECK_EQ(rig.port->ops->transmit(rig.port, &frame, 1), 1);
+	CHECK_EQ(take_all(), 1);
+	end();
+	CHECK_EQ(rig.reader.packet_count, 1);
+	expect_packet(0, 0, PCAPNG_OUT, 0, "head body tail");
+	reader_free(&rig.reader);
+}
+
+TEST(frames_that_nobody_listens_for_have_a_comment)
+{
+	begin(XK_MEMORY_VIRTUAL);
+	receive("lost");
+	rig.port->receiver = (struct xk_session *)&rig; /* which is not looked into */
+	receive("heard");
+	end();
+	CHECK_EQ(rig.reader.packet_count, 2);
+	CHECK_STR(rig.reader.packets[0].comment, "no_session");
+	CHECK_STR(rig.reader.packets[1].comment, "");
+	reader_free(&rig.reader);
+}
+
+TEST(each_port_is_an_interface_and_ports_of_one_name_are_one)
+{
+	struct xk_port *other, *same;
+	struct xk_msg *frame;
+
+	begin(XK_MEMORY_VIRTUAL);
+	other = add_port("port2");
+	same = add_port("port");
+	CHECK(xk_memory_inject(other, message("other")));
+	CHECK_EQ(other->ops->receive(other, &frame, 1), 1);
+	xk_msg_free(frame);
+	CHECK(xk_memory_inject(same, message("same")));
+	CHECK_EQ(same->ops->receive(same, &frame, 1), 1);
+	xk_msg_free(frame);
+	close_port(other);
+	close_port(same);
+	end();
+	CHECK_EQ(rig.reader.interface_count, 2);
+	CHECK_STR(rig.reader.interfaces[1].name, "host.port2");
+	expect_packet(0, 1, PCAPNG_IN, 0, "other");
+	expect_packet(1, 0, PCAPNG_IN, 0, "same");
+	reader_free(&rig.reader);
+}
+
+TEST(a_port_that_outlives_the_capture_is_as_before)
+{
+	const struct xk_port_ops *ops;
+	struct xk_port *port;
+	struct xk_msg *frame = NULL;
+
+	begin(XK_MEMORY_VIRTUAL);
+	port = xk_memory_port_new(rig.platform, "longer", 1, MTU);
+	REQUIRE(port != NULL);
+	ops = port->ops;
+	CHECK_EQ(capture_port(rig.capture, port, "longer"), 0);
+	CHECK(port->ops != ops);
+	CHECK(port->ops->arm == ops->arm && port->ops->disarm == ops->disarm);
+	close_port(rig.port);
+	CHECK_EQ(capture_close(rig.capture), 0);
+	CHECK(port->ops == ops);
+	CHECK(xk_memory_inject(port, message("later")));
+	CHECK_EQ(port->ops->receive(port, &frame, 1), 1);
+	xk_msg_free(frame);
+	close_port(port);
+	xk_memory_platform_free(rig.platform);
+	unlink(rig.path);
+}
+
+/* ---- taps ---- */
+
+static void
+see(unsigned place, enum xk_capture_way way, const char *text)
+{
+	struct xk_capture *sink = capture_sink(rig.capture);
+	struct xk_msg *m = message(text);
+
+	sink->ops->see(sink, place, way, m);
+	xk_msg_free(m);
+}
+
+TEST(taps_are_interfaces_of_their_own_kind)
+{
+	struct xk_capture *sink;
+
+	begin(XK_MEMORY_VIRTUAL);
+	sink = capture_sink(rig.capture);
+	CHECK_EQ(sink->ops->add(sink, "packets", XK_CAPTURE_IPV4), 0);
+	CHECK_EQ(sink->ops->add(sink, "messages", XK_CAPTURE_USER0), 1);
+	see(1, XK_CAPTURE_DOWN, "one");
+	see(0, XK_CAPTURE_DOWN, "header one");
+	see(0, XK_CAPTURE_UP, "header two");
+	end();
+	CHECK_EQ(rig.reader.interface_count, 3);
+	CHECK_STR(rig.reader.interfaces[1].name, "host.packets");
+	CHECK_EQ(rig.reader.interfaces[1].link_type, 228);
+	CHECK_STR(rig.reader.interfaces[2].name, "host.messages");
+	CHECK_EQ(rig.reader.interfaces[2].link_type, 147);
+	CHECK_EQ(rig.reader.interfaces[0].seen, 0);
+	CHECK_EQ(rig.reader.interfaces[1].seen, 2);
+	CHECK_EQ(rig.reader.interfaces[2].seen, 1);
+	expect_packet(0, 2, PCAPNG_OUT, 0, "one");
+	expect_packet(1, 1, PCAPNG_OUT, 0, "header one");
+	expect_packet(2, 1, PCAPNG_IN, 0, "header two");
+	reader_free(&rig.reader);
+}
+
+TEST(there_is_an_end_of_taps)
+{
+	struct xk_capture *sink;
+	int place = 0;
+
+	begin(XK_MEMORY_VIRTUAL);
+	sink = capture_sink(rig.capture);
+	for (int i = 0; place >= 0; i++) {
+		place = sink->ops->add(sink, "tap", XK_CAPTURE_USER0);
+		CHECK(place == i || place == -ENOSPC);
+		REQUIRE(i < 1000);
+	}
+	CHECK_EQ(place, -ENOSPC);
+	end();
+	CHECK_EQ(rig.reader.interface_count, 2);
+	reader_free(&rig.reader);
+}
+
+/* ---- the ring ---- */
+
+/* Lengths that divide nothing, up to more than is kept; bytes that say which frame it is. */
+static size_t
+odd_len(unsigned i)
+{
+	return i % 97 == 96 ? PCAPNG_FRAME_MAX + 3 : (i * 2654435761u) % 30011;
+}
+
+TEST(many_times_the_ring_passes_through_it)
+{
+	enum { FRAMES = 3000 };
+
+	struct xk_capture *sink;
+
+	begin(XK_MEMORY_VIRTUAL);
+	sink = capture_sink(rig.capture);
+	CHECK_EQ(sink->ops->add(sink, "tap", XK_CAPTURE_USER0), 0);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		struct xk_msg *m = xk_memory_frame(rig.platform, odd_len(i));
+
+		REQUIRE(m != NULL);
+		memset(m->data, (int)(i % 251), m->len);
+		sink->ops->see(sink, 0, XK_CAPTURE_UP, m);
+		xk_msg_free(m);
+	}
+	end();
+	CHECK_EQ(rig.reader.packet_count, FRAMES);
+	CHECK(rig.reader.len > (size_t)2 * CAPTURE_RING);
+	for (unsigned i = 0; i < rig.reader.packet_count; i++) {
+		const struct reader_packet *packet = &rig.reader.packets[i];
+		size_t len = odd_len(i);
+
+		if (packet->len != len || packet->kept != (len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX) ||
+		    (len > 0 && (packet->bytes[0] != i % 251 || packet->bytes[packet->kept - 1] != i % 251))) {
+			CHECK_EQ(i, -1);
+			break;
+		}
+	}
+	reader_free(&rig.reader);
+}
+
+/* ---- files that do not take it ---- */
+
+TEST(a_file_that_cannot_be_made_is_refused)
+{
+	CHECK(capture_open("test", "/nowhere/at/all", "host") == NULL);
+}
+
+TEST(without_a_capture_nothing_is_done)
+{
+	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = xk_memory_port_new(platform, "port", 1, MTU);
+	const struct xk_port_ops *ops = port->ops;
+
+	CHECK_EQ(capture_start(NULL, platform), 0);
+	CHECK_EQ(capture_port(NULL, port, "port"), 0);
+	CHECK(port->ops == ops);
+	CHECK(capture_sink(NULL) == NULL);
+	CHECK_EQ(capture_close(NULL), 0);
+	close_port(port);
+	xk_memory_platform_free(platform);
+}
+
+TEST(a_capture_that_never_started_is_empty)
+{
+	make_path();
+	rig.capture = capture_open("test", rig.path, "host");
+	REQUIRE(rig.capture != NULL);
+	CHECK_EQ(capture_close(rig.capture), 0);
+	reader_read(&rig.reader, rig.path);
+	CHECK_EQ(rig.reader.interface_count, 0);
+	reader_free(&rig.reader);
+	unlink(rig.path);
+}
+
+static void
+end_failing(void)
+{
+	close_port(rig.port);
+	CHECK_EQ(capture_close(rig.capture), OPTIONS_FAILURE);
+	xk_memory_platform_free(rig.platform);
+}
+
+TEST(a_full_disk_is_told_in_the_end_and_stops_nobody)
+{
+	static const enum xk_memory_clock clocks[] = { XK_MEMORY_VIRTUAL, XK_MEMORY_REAL };
+
+	for (unsigned c = 0; c < 2; c++) {
+		snprintf(rig.path, sizeof(rig.path), "/dev/full");
+		begin_at(clocks[c]);
+		for (unsigned i = 0; i < 3000; i++)
+			receive("a frame that goes nowhere");
+		end_failing();
+	}
+}
+
+/* ---- with a thread that writes ---- */
+
+static uint64_t
+real_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+TEST(times_are_those_of_the_day)
+{
+	uint64_t before_ns = real_ns(), second_ns = 1000000000;
+
+	begin(XK_MEMORY_REAL);
+	receive("now");
+	end();
+	REQUIRE(rig.reader.packet_count == 1);
+	CHECK(rig.reader.packets[0].at_ns >= before_ns - second_ns);
+	CHECK(rig.reader.packets[0].at_ns <= real_ns() + second_ns);
+	reader_free(&rig.reader);
+}
+
+static size_t
+file_size(void)
+{
+	struct stat stat_of;
+
+	return stat(rig.path, &stat_of) == 0 ? (size_t)stat_of.st_size : 0;
+}
+
+/* What a program that is killed leaves behind. */
+TEST(the_file_can_be_read_before_the_end)
+{
+	enum { TRIES = 3000 };
+
+	size_t empty, before;
+
+	begin(XK_MEMORY_REAL);
+	for (unsigned i = 0; i < TRIES && file_size() == 0; i++)
+		usleep(10000);
+	empty = file_size();
+	CHECK(empty > 0);
+	for (unsigned frame = 0; frame < 3; frame++) {
+		before = file_size();
+		receive("a frame");
+		for (unsigned i = 0; i < TRIES && file_size() == before; i++)
+			usleep(10000);
+		reader_read(&rig.reader, rig.path);
+		CHECK_EQ(rig.reader.packet_count, frame + 1);
+		reader_free(&rig.reader);
+	}
+	end();
+	CHECK_EQ(rig.reader.packet_count, 3);
+	reader_free(&rig.reader);
+}
+
+/* Reads a pipe to its end. */
+struct drain {
+	int fd;
+	uint8_t *bytes;
+	size_t len;
+};
+
+static void *
+drain_run(void *argument)
+{
+	struct drain *drain = argument;
+	size_t room = (size_t)2 * CAPTURE_RING;
+	ssize_t got = 1;
+
+	drain->bytes = malloc(room);
+	while (drain->bytes != NULL && got > 0 && drain->len < room) {
+		got = read(drain->fd, drain->bytes + drain->len, room - drain->len);
+		drain->len += got > 0 ? (size_t)got : 0;
+	}
+	return NULL;
+}
+
+/* A disk that stands still: the ring fills, whoever receives goes on, and what is missing is told. */
+TEST(what_a_slow_disk_does_not_take_is_counted)
+{
+	enum { FRAMES = 20000, LEN = 1500 };
+
+	static char text[LEN + 1];
+	struct drain drain = { .fd = -1 };
+	pthread_t thread;
+	const struct reader_interface *interface;
+
+	make_path();
+	unlink(rig.path);
+	REQUIRE(mkfifo(rig.path, 0600) == 0);
+	drain.fd = open(rig.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	REQUIRE(drain.fd >= 0);
+	begin_at(XK_MEMORY_REAL);
+	memset(text, 'x', LEN);
+	for (unsigned i = 0; i < FRAMES; i++)
+		receive(text);
+	REQUIRE(fcntl(drain.fd, F_SETFL, 0) == 0);
+	REQUIRE(pthread_create(&thread, NULL, drain_run, &drain) == 0);
+	close_port(rig.port);
+	CHECK_EQ(capture_close(rig.capture), 0);
+	pthread_join(thread, NULL);
+	close(drain.fd);
+	xk_memory_platform_free(rig.platform);
+	unlink(rig.path);
+	reader_take(&rig.reader, drain.bytes, drain.len);
+	interface = &rig.reader.interfaces[0];
+	CHECK_EQ(interface->seen, FRAMES);
+	CHECK(interface->dropped > 0);
+	CHECK_EQ(rig.reader.packet_count, FRAMES - interface->dropped);
+	CHECK(rig.reader.packet_count * LEN > CAPTURE_RING / 2);
+	reader_free(&rig.reader);
+}
+
+/* Two ports that send and receive at once, and taps that several see messages at. */
+enum { MANY = 4000, SEERS = 3 };
+
+struct worker {
+	struct xk_port *port;
+	unsigned number;
+	bool sends;
+};
+
+static struct xk_msg *
+worker_message(const struct worker *worker, unsigned i)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%u %u", worker->number, i);
+	return message(text);
+}
+
+static void
+worker_send(struct worker *worker, unsigned i)
+{
+	struct xk_msg *frame = worker_message(worker, i);
+
+	while (worker->port->ops->transmit(worker->port, &frame, 1) == 0)
+		sched_yield();
+}
+
+static void
+worker_receive(struct worker *worker)
+{
+	struct xk_msg *frames[4];
+	unsigned count = worker->port->ops->receive(worker->port, frames, 4);
+
+	for (unsigned i = 0; i < count; i++)
+		xk_msg_free(frames[i]);
+}
+
+static void *
+worker_run(void *argument)
+{
+	struct worker *worker = argument;
+	struct xk_capture *sink = capture_sink(rig.capture);
+
+	for (unsigned i = 0; i < MANY; i++) {
+		struct xk_msg *m = NULL;
+
+		if (worker->port != NULL && worker->sends) {
+			worker_send(worker, i);
+		} else if (worker->port != NULL) {
+			worker_receive(worker);
+		} else {
+			m = worker_message(worker, i);
+			sink->ops->see(sink, 0, XK_CAPTURE_UP, m);
+			xk_msg_free(m);
+		}
+	}
+	return NULL;
+}
+
+/* Of each worker's messages, in the file: all of them, in their order. */
+static void
+check_workers(unsigned workers)
+{
+	unsigned next[16] = { 0 };
+	size_t received = 0;
+
+	for (size_t i = 0; i < rig.reader.packet_count; i++) {
+		const struct reader_packet *packet = &rig.reader.packets[i];
+		unsigned worker = 0, number = 0;
+		char text[32];
+
+		if (packet->direction == PCAPNG_IN && packet->interface != 2) {
+			received++;
+			continue;
+		}
+		snprintf(text, sizeof(text), "%.*s", (int)packet->kept, (const char *)packet->bytes);
+		REQUIRE(sscanf(text, "%u %u", &worker, &number) == 2 && worker < workers);
+		if (number != next[worker])
+			CHECK_EQ(number, next[worker]);
+		next[worker] = number + 1;
+	}
+	for (unsigned i = 0; i < workers; i++)
+		CHECK(next[i] == MANY || next[i] == 0);
+	CHECK(received > 0 && received <= (size_t)PORTS * MANY);
+}
+
+TEST(many_threads_are_captured_at_once)
+{
+	struct worker workers[2 * PORTS + SEERS];
+	pthread_t threads[XK_ARRAY_LENGTH(workers)];
+	struct xk_port *other;
+	struct xk_capture *sink;
+
+	begin(XK_MEMORY_REAL);
+	other = add_port("port2");
+	REQUIRE(xk_memory_connect(rig.port, other) == 0);
+	sink = capture_sink(rig.capture);
+	CHECK_EQ(sink->ops->add(sink, "tap", XK_CAPTURE_USER0), 0);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(workers); i++) {
+		workers[i] = (struct worker){ .number = i, .sends = i < PORTS };
+		if (i < 2 * PORTS)
+			workers[i].port = i % 2 == 0 ? rig.port : other;
+		REQUIRE(pthread_create(&threads[i], NULL, worker_run, &workers[i]) == 0);
+	}
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(workers); i++)
+		pthread_join(threads[i], NULL);
+	worker_receive(&workers[0]);
+	close_port(other);
+	end();
+	CHECK_EQ(rig.reader.interface_count, 3);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(rig.reader.interfaces[i].dropped, 0);
+	CHECK_EQ(rig.reader.interfaces[2].seen, SEERS * MANY);
+	check_workers(XK_ARRAY_LENGTH(workers));
+	reader_free(&rig.reader);
+}

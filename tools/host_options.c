@@ -1,0 +1,140 @@
+/* host_options.c - see host_options.h. */
+#include "tools/host_options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/machine.h"
+
+const char *const host_modes[] = { "regular", "ipp", NULL };
+const char *const host_drivers[] = { "poll", "interrupt", "adaptive", NULL };
+
+#define HOST_AT(member) offsetof(struct host_common, member)
+
+const struct options_option host_common_options[] = {
+	{ .name = "driver",
+	  .kind = OPTIONS_CHOICE,
+	  .offset = HOST_AT(driver),
+	  .argument = "DRIVER",
+	  .choices = host_drivers,
+	  .help = "how it waits for frames: poll, interrupt, adaptive\n"
+		  "(interrupt; poll on a link that cannot wake a sleeper)" },
+	{ .name = "set",
+	  .kind = OPTIONS_TEXT_ANY,
+	  .offset = HOST_AT(sets),
+	  .argument = "NODE.ATTR=VALUE",
+	  .help = "a setting, at both ends; client:NODE... or server:NODE... at one" },
+	{ .name = "link",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(link),
+	  .argument = "LINK",
+	  .help = "what joins the hosts (virtio); `xk doctor` lists the links and\n"
+		  "which of them work here; sim: simulated hosts on virtual time" },
+	{ .name = "trace", .kind = OPTIONS_FLAG, .offset = HOST_AT(trace), .help = "print each message's crossings" },
+	{ .name = "json",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(json),
+	  .argument = "FILE",
+	  .help = "write the results as JSON; - is standard output" },
+	{ .name = "pcap",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(pcap),
+	  .argument = "FILE",
+	  .help = "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
+		  "of two hosts: FILE.client and FILE.server" },
+	{ .name = NULL },
+};
+
+#define HOST_SINGLE_AT(member) offsetof(struct host_single, member)
+
+const struct options_option host_single_options[] = {
+	{ .name = "mode",
+	  .kind = OPTIONS_CHOICE,
+	  .offset = HOST_SINGLE_AT(mode),
+	  .argument = "MODE",
+	  .choices = host_modes,
+	  .help = "who carries an arriving message up the graph: regular: a thread,\n"
+		  "given it by the driver; ipp (default): the driver itself" },
+	{ .name = "threads",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = HOST_SINGLE_AT(threads),
+	  .argument = "N",
+	  .min = 1,
+	  .max = HOST_THREADS_MAX,
+	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
+	{ .name = "cores",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = HOST_SINGLE_AT(cores),
+	  .argument = "N",
+	  .max = HOST_CORES_MAX,
+	  .help = "the core of the driver and its threads (any)" },
+	{ .name = NULL },
+};
+
+int
+host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
+		     const struct host_link **link)
+{
+	int driver = common->driver == HOST_DRIVER_ABSENT ? -1 : (int)common->driver;
+
+	if (!host_sets_are_good(program, &common->sets))
+		return OPTIONS_MISUSE;
+	if (host_link_find(program, common->link, driver, link) != 0)
+		return OPTIONS_MISUSE;
+	if (alone && (*link)->in_process)
+		return options_misuse(program, "--link %s joins hosts of one process: there is no lone end",
+				      common->link);
+	if (common->driver == HOST_DRIVER_ABSENT)
+		common->driver = (*link)->can_sleep ? XK_DRIVER_INTERRUPT : XK_DRIVER_POLL;
+	return 0;
+}
+
+bool
+host_has_core(const struct options_program *program, uint64_t core)
+{
+	if (machine_has_core((unsigned)core))
+		return true;
+	options_misuse(program, "--cores: this program may not use core %" PRIu64, core);
+	return false;
+}
+
+bool
+host_single_is_given(const struct host_single *single)
+{
+	return single->mode != HOST_MODE_ABSENT || single->threads != 0 || single->cores.count != 0;
+}
+
+int
+host_single_complete(const struct options_program *program, struct host_single *single)
+{
+	if (single->cores.count > 1)
+		return options_misuse(program, "--cores takes one: a host has one driver");
+	if (single->cores.count == 1 && !host_has_core(program, single->cores.value[0]))
+		return OPTIONS_MISUSE;
+	if (single->mode == HOST_MODE_ABSENT)
+		single->mode = XK_IPP;
+	if (single->threads == 0)
+		single->threads = 1;
+	return 0;
+}
+
+int
+host_open_json(const char *program, const char *file, FILE **out)
+{
+	*out = NULL;
+	if (file == NULL)
+		return 0;
+	*out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+	if (*out != NULL)
+		return 0;
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+void
+host_close_json(FILE *out)
+{
+	if (out != NULL && out != stdout)
+		fclose(out);
+}

@@ -1,0 +1,84 @@
+/*
+ * xk_run_host.c - xk run of a graph file: one host, which stands on its link and answers, until it is told to end.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "tools/host_alone.h"
+#include "tools/json.h"
+#include "tools/machine.h"
+#include "tools/xk_run.h"
+
+/* Where nothing is set, an end of its own link has the addresses and names that udptest gives to this end. */
+static struct host_options
+run_host_options(const struct run_options *options, const char *file, const struct host_link *link)
+{
+	const struct host_single *single = &options->single;
+
+	return (struct host_options){
+		.program = run_program.name,
+		.name = "host",
+		.end = options->end,
+		.graph = file,
+		.sets = &options->common.sets,
+		.link = link,
+		.link_name = options->common.link,
+		.meeting = "",
+		.mode = (enum xk_mode)single->mode,
+		.driver = (enum xk_driver_policy)options->common.driver,
+		.threads = (unsigned)single->threads,
+		.core = single->cores.count == 0 ? -1 : (int)single->cores.value[0],
+		.trace = options->common.trace,
+		.pcap = options->common.pcap,
+	};
+}
+
+static int
+run_host_tell(const struct run_options *options, struct host *host, FILE *out)
+{
+	struct machine machine;
+	struct json json;
+
+	if (out != stdout)
+		host_print_counts(host, stdout);
+	if (out == NULL)
+		return 0;
+	machine_describe(&machine);
+	json_begin(&json, out);
+	json_object(&json, NULL);
+	json_string(&json, "program", run_program.name);
+	json_string(&json, "graph", host->options.graph);
+	json_string(&json, "link", host->options.link->name);
+	json_string(&json, "driver", host_drivers[host->options.driver]);
+	machine_json(&machine, &json, "machine");
+	host_json(host, &json, "host");
+	json_close(&json);
+	if (json_end(&json))
+		return 0;
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", run_program.name, options->common.json,
+		strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+int
+run_host_main(const struct run_options *options, const char *file, const struct host_link *link)
+{
+	struct host_options settings = run_host_options(options, file, link);
+	struct host host = { .port_count = 0 };
+	int signals = pair_signals(), status, closed;
+	FILE *out;
+
+	status = host_open_json(run_program.name, options->common.json, &out);
+	if (status == 0)
+		status = host_open_alone(&host, &settings, signals);
+	if (status == 0)
+		status = host_start(&host);
+	if (status == 0) {
+		host_print_standing(&host);
+		host_await_signal(signals);
+		status = run_host_tell(options, &host, out);
+	}
+	host_close_json(out);
+	closed = host_close(&host);
+	return status != 0 ? status : closed;
+}
