@@ -231,7 +231,6 @@ struct dpdk_port {
 	struct xk_port base;
 	struct dpdk_device *device;
 	uint16_t id, queue;     /* of the device, as DPDK counts */
-	char name[32];          /* of the port */
 	struct event *event;    /* of the descriptor that is watched; NULL: cannot sleep */
 	bool has_interrupts;    /* the device is asked for them; else the descriptor tells by itself */
 	bool is_watched;        /* the event is in the loop */
@@ -240,6 +239,7 @@ struct dpdk_port {
 	_Atomic bool up;        /* somebody is at the other end */
 	_Atomic bool is_arming; /* the driver is asking the device for interrupts, or for none */
 	_Atomic uint64_t no_peer, too_long, malformed;
+	char name[108]; /* of the port: as long as a socket's path may be */
 };
 
 /* A port and its device, which DPDK does not have yet. NULL and why: the name is too long, or no memory. */

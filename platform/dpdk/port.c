@@ -430,8 +430,13 @@ dpdk_port_new(struct xk_platform *platform, const char *name, const struct dpdk_
 	struct dpdk_port *self = calloc(1, sizeof(*self));
 	struct dpdk_device *device = calloc(1, sizeof(*device));
 
+	if (self == NULL || device == NULL)
+		snprintf(why, size, "no memory");
+	else if (strlen(name) >= sizeof(self->name))
+		snprintf(why, size,
+			 "the port's name has %zu characters, and at most %zu are possible: take a shorter one",
+			 strlen(name), sizeof(self->name) - 1);
 	if (self == NULL || device == NULL || strlen(name) >= sizeof(self->name)) {
-		snprintf(why, size, self == NULL || device == NULL ? "no memory" : "the port's name is too long");
 		free(self);
 		free(device);
 		return NULL;

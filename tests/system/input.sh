@@ -63,7 +63,9 @@ refused 'address of vnet is "10.77.0.2/33"' --set vnet.address=10.77.0.2/33
 refused 'leaves no address for the client' --set vnet.address=10.77.0.2/31
 refused 'on no network of this host' --set client:vnet.address=10.1.0.1/24
 refused 'timeout of udptest is "soon"' --set udptest.timeout=soon
-refused 'socket.s path has .* characters' --set port.dev=/tmp/"$(printf 'x%.0s' {1..200})"
+refused 'has .* characters' --set port.dev=/tmp/"$(printf 'x%.0s' {1..200})"
+refused 'has .* characters' --set port.dev=/tmp/"$(printf 'x%.0s' {1..100})"
+expect "a long path of a socket" 0 '' "$udptest" --rounds 10 --mode ipp --set port.dev="$work/$(printf 'x%.0s' {1..60})"
 refused 'comma, bracket or quote' --set port.dev=a,b
 refused 'no socket can be made at /nowhere/at/all/socket: No such file' --set port.dev=/nowhere/at/all/socket
 refused '--json .*/none/x cannot be written' --json "$work/none/x"
