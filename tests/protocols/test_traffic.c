@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/protocols/traffic_rig.h"
+#include "xkernel/fault.h"
 
 /* Takes what was sent next, which must be a message; its size, 0: there is none. */
 static size_t
@@ -277,5 +278,29 @@ TEST(traffic_begins_a_new_stream_on_a_new_session)
 	CHECK_EQ(h.position, 0);
 	CHECK(take(r, &h) != 0);
 	CHECK_EQ(h.position, 1);
+	end(r);
+}
+
+static void
+do_tell(void *argument)
+{
+	struct xk_fault_report report = { .fault = XK_FAULT_PORT, .from = THERE };
+
+	CHECK_EQ(xk_fault_tell(argument, &report), 0);
+}
+
+TEST(traffic_goes_on_when_it_is_told_that_nobody_listens)
+{
+	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100");
+	struct traffic_header h;
+
+	advance(r, 5, 10);
+	rig_do(r, do_tell, rig_wire_session(r));
+	CHECK_EQ(counter(r, "reports"), 1);
+	rig_forget(r);
+	advance(r, 3, 10);
+	CHECK(take(r, &h) != 0);
+	CHECK_EQ(h.stream, 0);
+	CHECK_EQ(counter(r, "closed"), 0);
 	end(r);
 }
