@@ -22,11 +22,16 @@ tell() {
 	printf '%-7s %s\n' "$1" "$2"
 }
 
+# Where the output of the test called NAME goes.
+log_of() {
+	printf '%s' "$logs/$(printf '%s' "$1" | tr ' /' '__').log"
+}
+
 # check NAME COMMAND...: one test, passed if the command succeeds.
 check() {
 	name=$1
 	shift
-	log=$logs/$(printf '%s' "$name" | tr ' /' '__').log
+	log=$(log_of "$name")
 	if timeout -k 10 "${limit:-600}" "$@" >"$log" 2>&1 </dev/null; then
 		passed=$((passed + 1))
 		tell passed "$name"
@@ -43,13 +48,19 @@ cunit_summary() {
 	awk '$1 == "tests" && NF >= 6 { result = $4 " " $5 } END { print result }' "$1"
 }
 
-# cunit NAME COMMAND...: a program of CUnit tests, each counted. One that ends without its summary has failed once.
-cunit() {
-	name=$1
+# cunit_run NAME COMMAND...: runs a program of CUnit tests; its status is then in NAME's log.status.
+cunit_run() {
+	log=$(log_of "$1")
 	shift
-	log=$logs/$(printf '%s' "$name" | tr ' /' '__').log
 	timeout -k 10 300 "$@" >"$log" 2>&1 </dev/null
-	status=$?
+	echo $? >"$log.status"
+}
+
+# cunit_count NAME: counts each of its tests. A program that has ended without its summary has failed once.
+cunit_count() {
+	name=$1
+	log=$(log_of "$name")
+	status=$(cat "$log.status")
 	summary=$(cunit_summary "$log")
 	good=${summary% *}
 	bad=${summary#* }
@@ -66,19 +77,34 @@ cunit() {
 	fi
 }
 
-# unit SUITE BUILD FOLDERS COMMAND...: every tests/FOLDER/test_NAME.c, one after another, each run by COMMAND.
+# cunit NAME COMMAND...
+cunit() {
+	cunit_run "$@"
+	cunit_count "$1"
+}
+
+# unit SUITE BUILD FOLDERS COMMAND...: every tests/FOLDER/test_NAME.c, each run by COMMAND; two at a time.
 unit() {
 	suite=$1
 	directory=$2
 	folders=$3
 	shift 3
+	before=
 	for folder in $folders; do
 		for source in tests/"$folder"/test_*.c; do
 			[ -e "$source" ] || continue
-			name=$(basename "$source" .c)
-			cunit "$suite $folder/$name" "$@" "$directory/tests/$name"
+			program=$(basename "$source" .c)
+			cunit_run "$suite $folder/$program" "$@" "$directory/tests/$program" &
+			if [ -n "$before" ]; then
+				wait "$before_pid"
+				cunit_count "$before"
+			fi
+			before="$suite $folder/$program"
+			before_pid=$!
 		done
 	done
+	wait "$before_pid"
+	cunit_count "$before"
 }
 
 format() {
