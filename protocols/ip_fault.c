@@ -5,7 +5,7 @@
  * Whom others' words may hurt: a quote is believed only as far as it is a datagram that we may have sent. A session of
  * ours must have its addresses and protocol, and the upper must know the conversation (udp: the ports). That a path takes
  * less than was thought must besides be about a datagram that said not to be fragmented, was longer than what they say
- * the link takes and no longer than what we send, and had one of the identifications that this session used last.
+ * the link takes and no longer than what we send, and had one of the identifications that were sent to that host last.
  * Nothing below `pmtu_min` is believed, few hosts are remembered, and each for a while only (RFC 1191, 5927).
  */
 #include <errno.h>
