@@ -12,10 +12,11 @@
  *               lost. Then it asks again as soon as it uses it: the host itself at the address it had, and if that does
  *               not answer everybody (RFC 1122, 2.3.2.1). What nobody uses is not asked for. An address that changes
  *               unasked is believed only as long as asking takes, so that a wrong one does not last.
- * Settings:     entries, age, timeout, tries
+ * Settings:     entries (with fewer than there are hosts in use at a time, every other use asks again), queue, age,
+ *               timeout, tries
  * Drops:        bad_hardware, bad_protocol, bad_length, bad_operation (a field's value), bad_sender (not who sent the
  *               frame), bad_address (no host of this network), conflict (somebody else claims our address; traced),
- *               unasked (a reply), queue_full (the oldest of too many that wait for a host), unresolved (nobody answered),
+ *               unasked (a reply), queue_full (the oldest of too many that wait for a host; or too many wait in all), unresolved (nobody answered),
  *               table_full (everything in the table is being asked for)
  * Counters:     requests_in, replies_in, others (requests for others), requests_out, replies_out, learned (entries made
  *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer); of hosts that are followed polls
@@ -26,7 +27,7 @@
 #include "protocols/arp.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "protocols/arp_private.h"
 #include "protocols/eth.h"
@@ -47,20 +48,6 @@ enum {
 };
 
 enum { ARP_ETHERNET = 1, ARP_IPV4 = 0x0800, ARP_REQUEST = 1, ARP_REPLY = 2 };
-
-enum {
-	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
-	ARP_DROP_BAD_PROTOCOL,
-	ARP_DROP_BAD_LENGTH,
-	ARP_DROP_BAD_OPERATION,
-	ARP_DROP_BAD_SENDER,
-	ARP_DROP_BAD_ADDRESS,
-	ARP_DROP_CONFLICT,
-	ARP_DROP_UNASKED,
-	ARP_DROP_QUEUE_FULL,
-	ARP_DROP_UNRESOLVED,
-	ARP_DROP_TABLE_FULL,
-};
 
 struct arp_packet {
 	uint32_t operation;
@@ -185,11 +172,26 @@ arp_may_ask(const struct arp *arp, uint32_t host)
 
 /* ---- what waits; the lock is not held ---- */
 
+/* The next that has waited in queue, to be freed; NULL: none. */
+static struct arp_waiting *
+arp_queue_take(struct arp_queue *queue)
+{
+	struct arp_waiting *waiting = STAILQ_FIRST(&queue->waiting);
+
+	if (waiting != NULL)
+		STAILQ_REMOVE_HEAD(&queue->waiting, next);
+	return waiting;
+}
+
 static void
 arp_send_queue(struct arp_queue *queue, uint64_t link)
 {
-	for (unsigned i = 0; i < queue->count; i++)
-		queue->outputs[i].send(&queue->outputs[i], link);
+	struct arp_waiting *waiting;
+
+	while ((waiting = arp_queue_take(queue)) != NULL) {
+		waiting->output.send(&waiting->output, link);
+		free(waiting);
+	}
 }
 
 static void
@@ -202,12 +204,15 @@ arp_tell_follower(const struct arp *arp, const struct arp_queue *queue)
 static void
 arp_drop_queue(struct arp *arp, struct arp_queue *queue)
 {
-	for (unsigned i = 0; i < queue->count; i++) {
-		const struct xk_arp_output *output = &queue->outputs[i];
+	struct arp_waiting *waiting;
+
+	while ((waiting = arp_queue_take(queue)) != NULL) {
+		const struct xk_arp_output *output = &waiting->output;
 
 		if (output->unsent != NULL)
 			output->unsent(output);
 		xk_drop(&arp->protocol, output->m, ARP_DROP_UNRESOLVED);
+		free(waiting);
 	}
 	arp_tell_follower(arp, queue);
 }
@@ -218,7 +223,7 @@ arp_timeout(struct xk_event *event, void *argument)
 {
 	struct arp_entry *e = argument;
 	struct arp *arp = e->arp;
-	struct arp_queue queue = { .count = 0 };
+	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
 	bool again = false;
 	uint32_t own, host;
 	uint64_t link = 0;
@@ -271,7 +276,7 @@ arp_wait(struct arp *arp, struct arp_entry *e, uint32_t own, bool asks)
 static int
 arp_resolve(struct arp *arp, struct xk_arp_binding *binding)
 {
-	struct arp_queue queue = { .count = 0 };
+	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
 	struct arp_entry *e;
 	bool asks;
 	int status = -EHOSTUNREACH;
@@ -335,7 +340,7 @@ arp_follow_entry(struct arp *arp, const struct xk_arp_following *following, stru
 static int
 arp_follow(struct arp *arp, struct xk_arp_following *following)
 {
-	struct arp_queue replaced = { .count = 0 };
+	struct arp_queue replaced = ARP_QUEUE_INITIALIZER(replaced);
 	struct arp_entry *e;
 	int status;
 
@@ -353,18 +358,6 @@ arp_follow(struct arp *arp, struct xk_arp_following *following)
 	xk_unlock(&arp->lock);
 	arp_drop_queue(arp, &replaced);
 	return status;
-}
-
-/* Queues output; *oldest is the message that makes room for it, or NULL: the latest are kept (RFC 1122, 2.3.2.2). */
-static void
-arp_queue_add(struct arp_queue *queue, const struct xk_arp_output *output, struct xk_msg **oldest)
-{
-	if (queue->count == ARP_QUEUE) {
-		*oldest = queue->outputs[0].m;
-		queue->count--;
-		memmove(&queue->outputs[0], &queue->outputs[1], queue->count * sizeof(queue->outputs[0]));
-	}
-	queue->outputs[queue->count++] = *output;
 }
 
 /*
@@ -385,17 +378,16 @@ arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uin
 	e = arp_table_get(arp, output->host, asks, replaced);
 	if (e == NULL)
 		return ARP_DROP_TABLE_FULL;
-	if (e->state == ARP_KNOWN)
-		*link = e->link;
-	else
-		arp_queue_add(&e->queue, output, oldest);
+	if (e->state != ARP_KNOWN)
+		return arp_table_wait(arp, e, output, oldest);
+	*link = e->link;
 	return XK_DROP_NONE;
 }
 
 static int
 arp_output(struct arp *arp, const struct xk_arp_output *output)
 {
-	struct arp_queue replaced = { .count = 0 };
+	struct arp_queue replaced = ARP_QUEUE_INITIALIZER(replaced);
 	struct xk_msg *oldest;
 	uint64_t link;
 	uint32_t own, host = output->host;
@@ -409,15 +401,13 @@ arp_output(struct arp *arp, const struct xk_arp_output *output)
 	arp_drop_queue(arp, &replaced);
 	if (oldest != NULL)
 		xk_drop(&arp->protocol, oldest, ARP_DROP_QUEUE_FULL);
-	if (why != XK_DROP_NONE) {
+	if (why != XK_DROP_NONE)
 		xk_drop(&arp->protocol, output->m, why);
-		return -ENOBUFS;
-	}
 	if (asks)
 		arp_send_request(arp, own, host, 0);
 	else if (link != 0)
 		output->send(output, link);
-	return 0;
+	return why != XK_DROP_NONE ? -ENOBUFS : 0;
 }
 
 /* ---- arriving packets ---- */
@@ -491,7 +481,7 @@ static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct arp *arp = arp_of(self);
-	struct arp_queue queue = { .count = 0 };
+	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
 	struct arp_packet packet;
 	bool mine = false;
 	unsigned why = arp_packet_pop(&packet, &m);
@@ -617,6 +607,7 @@ static const struct xk_role arp_lowers[] = {
 
 static const struct xk_setting arp_settings[] = {
 	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "hosts in the table", 1, 65536 },
+	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48", "messages that wait for one host", 1, 1024 },
 	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "600s", "how long an answer is believed", 1000,
 	  UINT64_C(86400000000000) },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "how long one request waits", 1000,

@@ -8,8 +8,9 @@
 
 #include "protocols/arp.h"
 #include "xkernel/event.h"
+#include "xkernel/upi.h"
 
-enum { ARP_QUEUE = 4 /* messages that wait for one host, at most */, ARP_NS_PER_US = 1000 };
+enum { ARP_QUEUES = 4 /* messages that wait, per entry of the table: in all of them together */, ARP_NS_PER_US = 1000 };
 
 enum {
 	ARP_COUNT_REQUESTS_IN,
@@ -25,6 +26,20 @@ enum {
 	ARP_COUNT_LOST,
 };
 
+enum {
+	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
+	ARP_DROP_BAD_PROTOCOL,
+	ARP_DROP_BAD_LENGTH,
+	ARP_DROP_BAD_OPERATION,
+	ARP_DROP_BAD_SENDER,
+	ARP_DROP_BAD_ADDRESS,
+	ARP_DROP_CONFLICT,
+	ARP_DROP_UNASKED,
+	ARP_DROP_QUEUE_FULL,
+	ARP_DROP_UNRESOLVED,
+	ARP_DROP_TABLE_FULL,
+};
+
 enum arp_state {
 	ARP_FREE,   /* not in the table */
 	ARP_ASKING, /* its timer runs */
@@ -34,9 +49,19 @@ enum arp_state {
 
 /* Messages that were waiting for one host, and what else is left to do when the lock is no longer held. */
 struct arp_queue {
+	STAILQ_HEAD(arp_queue_waiting, arp_waiting) waiting;
 	unsigned count;
-	struct xk_arp_output outputs[ARP_QUEUE];
 	uint32_t changed; /* the host that the follower must be told of; 0: none */
+};
+
+#define ARP_QUEUE_INITIALIZER(queue)                                                                                   \
+	{                                                                                                              \
+		.waiting = STAILQ_HEAD_INITIALIZER((queue).waiting)                                                    \
+	}
+
+struct arp_waiting {
+	STAILQ_ENTRY(arp_waiting) next;
+	struct xk_arp_output output;
 };
 
 /* Entries are made once, by init: a timer or a waiter that comes late finds one in another state, never none. */
@@ -60,7 +85,7 @@ struct arp_entry {
 
 struct arp {
 	struct xk_protocol protocol;
-	uint64_t entry_count, age_ns, timeout_ns, tries;
+	uint64_t entry_count, queue_max, age_ns, timeout_ns, tries;
 	uint64_t link;
 	struct xk_session *broadcast;
 	struct xk_arp_follower follower; /* changed is NULL: nobody */
@@ -69,8 +94,9 @@ struct arp {
 	struct arp_entry *entries;
 	struct arp_entry **buckets;
 	unsigned bucket_mask;
-	uint64_t seed;       /* of the hash: strangers choose the hosts; 0: none yet */
-	unsigned used_count; /* of entries, the first so many; the others were never used */
+	uint64_t seed;          /* of the hash: strangers choose the hosts; 0: none yet */
+	unsigned used_count;    /* of entries, the first so many; the others were never used */
+	uint64_t waiting_count; /* messages in all queues */
 	xk_event_handler *timeout;
 	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
 };
@@ -106,6 +132,13 @@ struct arp_entry *arp_table_add(struct arp *arp, uint32_t host, struct arp_queue
 
 /* e has become known or is confirmed. *queue: what waited for that, to be sent. */
 void arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue);
+
+/*
+ * output waits in e, which is ASKING. *oldest: a message that makes room for it, to be dropped, or NULL. 0, or the reason
+ * to drop output itself.
+ */
+unsigned arp_table_wait(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output,
+			struct xk_msg **oldest);
 
 /* e, which is ASKING from now on, is asked for by its timer, at the link address that it had, if any. */
 void arp_table_poll(struct arp_entry *e);

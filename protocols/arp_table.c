@@ -36,7 +36,7 @@ arp_table_fresh(struct arp *arp)
 	struct arp_entry *e = &arp->entries[arp->used_count];
 
 	arp->used_count++;
-	*e = (struct arp_entry){ .arp = arp };
+	*e = (struct arp_entry){ .arp = arp, .queue = ARP_QUEUE_INITIALIZER(e->queue) };
 	xk_event_init(&e->timer, arp->protocol.kernel, arp->timeout, e);
 	xk_semaphore_init(&e->answered, &arp->protocol, 0);
 	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
@@ -48,10 +48,14 @@ arp_table_fini(struct arp *arp)
 {
 	for (unsigned i = 0; i < arp->used_count; i++) {
 		struct arp_entry *e = &arp->entries[i];
+		struct arp_waiting *waiting;
 
 		xk_event_cancel(&e->timer);
-		for (unsigned j = 0; j < e->queue.count; j++)
-			xk_msg_free(e->queue.outputs[j].m);
+		while ((waiting = STAILQ_FIRST(&e->queue.waiting)) != NULL) {
+			STAILQ_REMOVE_HEAD(&e->queue.waiting, next);
+			xk_msg_free(waiting->output.m);
+			free(waiting);
+		}
 	}
 	free(arp->entries);
 	free(arp->buckets);
@@ -94,11 +98,37 @@ arp_table_use(struct arp *arp, struct arp_entry *e)
 
 /* What waits in e moves to queue, to be sent or dropped when the lock is no longer held; who follows e is to be told. */
 static void
-arp_table_take_queue(struct arp_entry *e, struct arp_queue *queue)
+arp_table_take_queue(struct arp *arp, struct arp_entry *e, struct arp_queue *queue)
 {
-	*queue = e->queue;
+	STAILQ_CONCAT(&queue->waiting, &e->queue.waiting);
 	queue->changed = e->is_followed ? e->host : 0;
+	arp->waiting_count -= e->queue.count;
 	e->queue.count = 0;
+}
+
+/* The latest are kept (RFC 1122, 2.3.2.2). */
+unsigned
+arp_table_wait(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output, struct xk_msg **oldest)
+{
+	bool is_full = arp->waiting_count >= ARP_QUEUES * arp->entry_count;
+	struct arp_waiting *waiting;
+
+	if (e->queue.count == 0 && is_full)
+		return ARP_DROP_QUEUE_FULL;
+	if (e->queue.count == arp->queue_max || is_full) {
+		waiting = STAILQ_FIRST(&e->queue.waiting);
+		STAILQ_REMOVE_HEAD(&e->queue.waiting, next);
+		*oldest = waiting->output.m;
+	} else {
+		waiting = malloc(sizeof(*waiting));
+		if (waiting == NULL)
+			return XK_DROP_NO_MEMORY;
+		e->queue.count++;
+		arp->waiting_count++;
+	}
+	waiting->output = *output;
+	STAILQ_INSERT_TAIL(&e->queue.waiting, waiting, next);
+	return XK_DROP_NONE;
 }
 
 static void
@@ -150,7 +180,7 @@ arp_table_insert(struct arp *arp, uint32_t host, bool learning, struct arp_queue
 	if (e == NULL)
 		return NULL;
 	if (arp_table_is_in(e)) {
-		arp_table_take_queue(e, queue);
+		arp_table_take_queue(arp, e, queue);
 		arp_table_remove(arp, e, ARP_FREE);
 		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
 	}
@@ -197,7 +227,7 @@ arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_
 	if (e->state == ARP_ASKING) {
 		xk_event_cancel(&e->timer);
 		arp_table_wake(e);
-		arp_table_take_queue(e, queue);
+		arp_table_take_queue(arp, e, queue);
 	}
 	e->state = ARP_KNOWN;
 	if (e->is_followed && e->link != 0 && e->link != link)
@@ -241,7 +271,6 @@ arp_table_ask(struct arp *arp, struct arp_entry *e)
 	e->tries = 1;
 	e->is_polled = e->is_to_tell = false;
 	e->round++;
-	e->queue.count = 0;
 	if (e->waiters == 0)
 		xk_semaphore_init(&e->answered, &arp->protocol, 0);
 	xk_event_schedule(&e->timer, arp->timeout_ns / ARP_NS_PER_US);
@@ -280,7 +309,7 @@ arp_table_give_up(struct arp *arp, struct arp_entry *e, struct arp_queue *queue)
 {
 	if (e->is_followed)
 		xk_count(&arp->protocol, ARP_COUNT_LOST);
-	arp_table_take_queue(e, queue);
+	arp_table_take_queue(arp, e, queue);
 	arp_table_wake(e);
 	arp_table_remove(arp, e, ARP_FAILED);
 	xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);

@@ -177,6 +177,10 @@ int xk_stacks_init(struct xk_driver *driver);
 /* Of all drivers. */
 void xk_stacks_fini(struct xk_kernel *kernel);
 
+/* A message crosses an edge that is watched; upwards the shepherd may be handed off on the way. */
+void xk_cross_up(struct xk_session *s, struct xk_msg *m);
+void xk_cross_down(struct xk_session *s, struct xk_msg *m);
+
 /* One line of trace for a message that crosses edge (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
 /* One line of trace from the kernel itself. */

@@ -538,6 +538,22 @@ xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, 
 	xk_semaphore_signal(&s->order->turn);
 }
 
+void
+xk_demux_watched(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_protocol *hlp = xk_hlp_receive(s);
+
+	xk_cross_up(s, m);
+	hlp->ops->demux(hlp, s, m);
+}
+
+int
+xk_push_watched(struct xk_session *s, struct xk_msg *m)
+{
+	xk_cross_down(s, m);
+	return s->ops->push(s, m);
+}
+
 int
 xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {

@@ -201,9 +201,12 @@ void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
-/* The slow half of crossing a watched edge: trace, budget, explicit handoff. Not for callers. */
-void xk_cross_up(struct xk_session *s, struct xk_msg *m);
-void xk_cross_down(struct xk_session *s, struct xk_msg *m);
+/*
+ * The slow halves of xk_demux and xk_push, on an edge that is watched: trace, budget, explicit handoff. They are all that
+ * is left to do there, so that the fast halves save no registers. Not for callers.
+ */
+void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
+int xk_push_watched(struct xk_session *s, struct xk_msg *m);
 /* The slow halves of xk_pop. Not for callers. */
 void xk_hold_release(struct xk_hold *hold);
 void xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
@@ -218,8 +221,9 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 
 	xk_debug_assert(xk_locks_held() == 0);
 	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
-		xk_cross_up(s, m);
-	edge->upper->ops->demux(edge->upper, s, m);
+		xk_demux_watched(s, m);
+	else
+		edge->upper->ops->demux(edge->upper, s, m);
 }
 
 /*
@@ -261,7 +265,7 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
 	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE))
-		xk_cross_down(s, m);
+		return xk_push_watched(s, m);
 	return s->ops->push(s, m);
 }
 

@@ -502,7 +502,7 @@ output_one(void *argument)
 
 TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 {
-	struct rig *r = arp_rig("");
+	struct rig *r = arp_rig("arp.queue=4");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -520,6 +520,30 @@ TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 	CHECK_EQ(outputs.link, PEER_LINK);
 	CHECK(rig_do(r, output_one, &outputs)); /* known now */
 	CHECK_EQ(outputs.sent, 5);
+	rig_free(r);
+}
+
+TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
+{
+	struct rig *r = arp_rig("arp.entries=2");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0 };
+
+	for (unsigned i = 0; i < 8; i++)
+		CHECK(rig_do(r, output_one, &outputs));
+	CHECK_EQ(rig_counter(r, "queue_full"), 0);
+	CHECK(rig_do(r, output_one, &others)); /* has nothing to make room with */
+	CHECK_EQ(others.status, -ENOBUFS);
+	rig_expect_sent(r, MY_REQUEST);
+	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY "0a4d0004");
+	rig_expect_nothing_sent(r);
+	CHECK(rig_do(r, output_one, &outputs)); /* has */
+	CHECK_EQ(outputs.status, 0);
+	CHECK_EQ(rig_counter(r, "queue_full"), 2);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(outputs.sent, 8);
+	CHECK(rig_do(r, output_one, &others));
+	CHECK_EQ(others.status, 0);
+	CHECK_EQ(rig_counter(r, "queue_full"), 2);
 	rig_free(r);
 }
 

@@ -174,10 +174,14 @@ plan_draw_times(struct plan_maker *maker)
 {
 	struct plan *plan = maker->plan;
 	uint64_t turn_ns = UINT64_C(1000000000) / maker->load * (plan->hosts - 1);
+	/* how long the link takes for what all may have under way: asked for again sooner, it would do nothing else */
+	uint64_t all_ns = plan->hosts * (plan->hosts - 1) * maker->size_max * 8 * UINT64_C(1000000000) / maker->rate;
 
 	maker->arp_timeout_ns = plan_between(maker, 25, 60) * PLAN_MS;
 	maker->reassembly_ns = plan_between(maker, 60, 200) * PLAN_MS;
 	maker->timeout_ns = plan_between(maker, 4, 40) * PLAN_MS;
+	if (maker->timeout_ns < all_ns)
+		maker->timeout_ns = all_ns;
 	maker->timeout_max_ns = maker->timeout_ns * plan_between(maker, 1, 4);
 	plan->heal_ns = plan_between(maker, 250, 700) * PLAN_MS;
 	/* before that who is dead has been noticed, and been opened again */
