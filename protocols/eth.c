@@ -390,7 +390,7 @@ static const struct xk_role eth_lowers[] = {
 static const struct xk_number_of eth_numbers[] = {
 	{ "ip", 0x0800 },    { "arp", 0x0806 },    { "rarp", 0x8035 }, { "ethtest", 0x3000 },
 	{ "blast", 0x3001 }, { "vsize", 0x3002 },  { "chan", 0x3003 }, { "blasttest", 0x3004 },
-	{ "bid", 0x3005 },   { "bidctl", 0x3006 }, { NULL, 0 },
+	{ "bid", 0x3005 },   { "bidctl", 0x3006 }, { "am", 0x3007 },   { NULL, 0 },
 };
 
 static const char *const eth_drops[] = { "not_mine", "bad_type", "bad_source", NULL };

@@ -504,8 +504,8 @@ static const struct xk_role ip_lowers[] = {
 };
 
 static const struct xk_number_of ip_numbers[] = {
-	{ "icmp", 1 },   { "tcp", 6 },     { "udp", 17 },  { "iptest", 100 }, { "blast", 101 },
-	{ "chan", 102 }, { "vsize", 203 }, { "bid", 204 }, { "bidctl", 205 }, { NULL, 0 },
+	{ "icmp", 1 },    { "tcp", 6 },   { "udp", 17 },     { "iptest", 100 }, { "blast", 101 }, { "chan", 102 },
+	{ "vsize", 203 }, { "bid", 204 }, { "bidctl", 205 }, { "am", 206 },     { NULL, 0 },
 };
 
 static const struct xk_setting ip_settings[] = {

@@ -47,6 +47,7 @@ msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 	to->tail = from->tail;
 	to->id = from->id;
 	to->flags = from->flags;
+	to->ticket = from->ticket;
 }
 
 /* Appends one segment to the chain that begins at *first, which may be NULL. */
@@ -114,7 +115,7 @@ xk_msg_reference(const struct xk_msg *m)
 			return NULL;
 		}
 		view->id = m->id;
-		view->flags = m->flags;
+		view->flags = m->flags & (uint16_t)~XK_MSG_TICKETED;
 		msg_append(&other, view);
 	}
 	return other;

@@ -36,6 +36,7 @@ enum xk_msg_flags {
 	XK_MSG_UDP_SUM_GOOD = 1 << 1, /* ... the transport checksum */
 	XK_MSG_TRACED = 1 << 2,       /* this message's crossings are printed */
 	XK_MSG_TO_ALL = 1 << 3,       /* its frame was sent to everybody on the link */
+	XK_MSG_TICKETED = 1 << 4,     /* ticket is set: who pushed it wants to know who keeps a copy (ticket.h) */
 };
 
 struct xk_msg {
@@ -51,6 +52,7 @@ struct xk_msg {
 	struct xk_msg *link;          /* for the owner: queues of messages */
 	uint32_t id;                  /* number for traces; valid in the first segment */
 	uint16_t flags;               /* enum xk_msg_flags; valid in the first segment */
+	struct xk_ticket *ticket;     /* valid in the first segment, and only if XK_MSG_TICKETED */
 };
 
 /* Bytes in m. */

@@ -568,6 +568,18 @@ xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 }
 
 int
+xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
+{
+	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE)
+		xk_cross_down(s, m);
+	if (s->ops->call_async == NULL) {
+		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
+		return -EOPNOTSUPP;
+	}
+	return s->ops->call_async(s, m, call);
+}
+
+int
 xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);

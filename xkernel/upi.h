@@ -29,6 +29,12 @@
 struct xk_kernel;
 struct xk_protocol_type;
 
+/* A call whose caller goes on meanwhile: its own, from the call until done. */
+struct xk_call {
+	/* As xk_call returns. Takes reply (NULL unless status is 0). A shepherd; may hand off; call may be used anew. */
+	void (*done)(struct xk_call *call, int status, struct xk_msg *reply);
+};
+
 /* Realms: what may stand on what (protocol.h). push, pop, demux are ASYNC; call, call_pop, call_demux are RPC. */
 
 /*
@@ -60,12 +66,13 @@ struct xk_protocol_ops {
 
 /*
  * What a session does. push and pop are there in every session that messages pass through (they are called unseen); a
- * missing call or call_pop fails with -EOPNOTSUPP; without close there is nothing to add.
+ * missing call, call_async or call_pop fails with -EOPNOTSUPP; without close there is nothing to add.
  */
 struct xk_session_ops {
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 	int (*call)(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+	int (*call_async)(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 	int (*call_pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
 			struct xk_msg **reply);
 	/* The last reference is gone. The framework unbinds s, closes s->lls and frees s afterwards. May not wait. */
@@ -272,6 +279,12 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 /* Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, or -errno. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
+/*
+ * The same without waiting: call->done is told once, perhaps before this returns. A shepherd, or a foreign thread that
+ * holds a reference on s. 0, or -errno: then done is not told. Takes m in either case.
+ */
+int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
+
 /* The server's half of xk_call, as xk_demux and xk_pop: takes m; on 0 *reply is the answer, the caller's. */
 int xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 int xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply);
@@ -317,6 +330,7 @@ enum xk_control_op {
 	XK_GET_LINK_ADDRESS,  /* uint64_t: the port's own link address */
 	XK_GET_PEER_LINK,     /* uint64_t: the peer's link address */
 	XK_GET_OFFLOADS,      /* uint32_t: enum xk_port_offload of the port below (platform.h) */
+	XK_RELEASE,           /* session: uint64_t, the number of a copy that it need not keep (ticket.h) */
 	XK_CONTROL_OWN = 100, /* a protocol's class number x 100 */
 };
 

@@ -1,0 +1,102 @@
+/*
+ * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, and what it tells; bidctl.c has
+ * the protocol.
+ *
+ * A boot id is 64 bits, never 0, and never the same for two boots of any host. An id that a message bears is a hint; only
+ * BIDCTL's own answer to a question of its own confirms one.
+ */
+#ifndef XK_BIDCTL_H
+#define XK_BIDCTL_H
+
+#include "xkernel/protocol.h"
+
+enum xk_bidctl_control {
+	XK_BIDCTL_GET_OWN = 700, /* uint64_t: this boot's id */
+	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
+	XK_BIDCTL_HEARD,         /* struct xk_bidctl_peer */
+	XK_BIDCTL_USE,           /* uint32_t: a host */
+	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
+	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */
+};
+
+struct xk_bidctl_peer {
+	uint32_t host;
+	uint64_t boot; /* 0: none is known */
+};
+
+enum xk_bidctl_change {
+	XK_BIDCTL_FIRST_CONTACT, /* the first boot id of the host that is confirmed here */
+	XK_BIDCTL_REBOOTED,      /* another one than before: what was agreed on with that host is void */
+	XK_BIDCTL_LOST,          /* the host has not answered for long, and is forgotten; it may be alive */
+};
+
+/*
+ * A protocol that is told. Whoever watches later is told first: uppers before lowers, so that BID lets a new
+ * incarnation's messages up after everybody above it has been told. changed runs as a shepherd and must not wait. The
+ * watcher is the protocol's own; it watches until the kernel ends.
+ */
+struct xk_bidctl_watcher {
+	struct xk_protocol *protocol;
+	void (*changed)(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
+			const struct xk_bidctl_peer *peer);
+	struct xk_bidctl_watcher *next; /* BIDCTL's */
+};
+
+/* This boot's id. Any context. */
+static inline uint64_t
+xk_bidctl_own(struct xk_protocol *bidctl)
+{
+	uint64_t boot = 0;
+
+	xk_control_protocol(bidctl, XK_BIDCTL_GET_OWN, &boot, sizeof(boot));
+	return boot;
+}
+
+/* watcher is told of every change from now on. init only. */
+static inline void
+xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
+{
+	xk_control_protocol(bidctl, XK_BIDCTL_WATCH, &watcher, sizeof(watcher));
+}
+
+/*
+ * The boot id of host: known, or asked for and waited for. A shepherd, holding no lock. 0; -EHOSTUNREACH: nobody answered;
+ * -ENOBUFS: too many hosts are known; or as xk_semaphore_wait where the shepherd could not wait.
+ */
+static inline int
+xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
+{
+	struct xk_bidctl_peer peer = { host, 0 };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_CONFIRM, &peer, sizeof(peer));
+
+	*boot = peer.boot;
+	return status < 0 ? status : 0;
+}
+
+/*
+ * A message from host bore the boot id. 0: it is the one that is confirmed; -EINPROGRESS: it is not, and BIDCTL is asking
+ * the host, or has asked so lately that it does not; -ENOBUFS. Any shepherd; never waits.
+ */
+static inline int
+xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
+{
+	struct xk_bidctl_peer peer = { host, boot };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &peer, sizeof(peer));
+
+	return status < 0 ? status : 0;
+}
+
+/* While somebody uses host it is asked now and then whether it is still there, and is not forgotten for another. */
+static inline void
+xk_bidctl_use(struct xk_protocol *bidctl, uint32_t host)
+{
+	xk_control_protocol(bidctl, XK_BIDCTL_USE, &host, sizeof(host));
+}
+
+static inline void
+xk_bidctl_unuse(struct xk_protocol *bidctl, uint32_t host)
+{
+	xk_control_protocol(bidctl, XK_BIDCTL_UNUSE, &host, sizeof(host));
+}
+
+#endif

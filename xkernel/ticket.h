@@ -1,0 +1,63 @@
+/*
+ * ticket.h - whose copy of a message is kept? A protocol that sends persistently (BLAST) keeps what it was given until
+ * nobody can ask for it again. Who pushed it often knows sooner that it has arrived: a reply has come. A ticket is put on
+ * the message and filled in by whoever keeps a copy, so that the two need not know each other, nor what is between them.
+ * (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers: action at a distance.)
+ *
+ *     struct xk_ticket ticket = { .keeper = NULL };
+ *     xk_ticket_put(m, &ticket);
+ *     xk_push(s, m);
+ *     ...
+ *     xk_ticket_release(&ticket);
+ */
+#ifndef XK_TICKET_H
+#define XK_TICKET_H
+
+#include "xkernel/upi.h"
+
+/* Belongs to who pushes; is written only during that push. */
+struct xk_ticket {
+	struct xk_session *keeper; /* keeps a copy; the ticket has a reference on it. NULL: nobody does */
+	uint64_t number;           /* of the copy, there */
+	uint64_t keeps_us;         /* how long the keeper goes on trying by itself, about; 0: it does not */
+};
+
+/* m, which is about to be pushed, bears the ticket (which outlives the push) until somebody takes it. */
+static inline void
+xk_ticket_put(struct xk_msg *m, struct xk_ticket *ticket)
+{
+	m->ticket = ticket;
+	m->flags |= XK_MSG_TICKETED;
+}
+
+/* For who keeps a copy: the ticket of m, which it bears no more; NULL: nobody wants to know. */
+static inline struct xk_ticket *
+xk_ticket_take(struct xk_msg *m)
+{
+	if (!(m->flags & XK_MSG_TICKETED))
+		return NULL;
+	m->flags &= (uint16_t)~XK_MSG_TICKETED;
+	return m->ticket;
+}
+
+/* For who keeps a copy, in its push: fills in the ticket, with a reference on s. */
+static inline void
+xk_ticket_fill(struct xk_ticket *ticket, struct xk_session *s, uint64_t number, uint64_t keeps_us)
+{
+	*ticket = (struct xk_ticket){ xk_duplicate(s) ? s : NULL, number, keeps_us };
+}
+
+/* The message has arrived, or is of no interest any more: the copy is freed, and the ticket is empty. Any shepherd. */
+static inline void
+xk_ticket_release(struct xk_ticket *ticket)
+{
+	struct xk_session *keeper = ticket->keeper;
+
+	if (keeper == NULL)
+		return;
+	ticket->keeper = NULL;
+	xk_control(keeper, XK_RELEASE, &ticket->number, sizeof(ticket->number));
+	xk_session_release(keeper);
+}
+
+#endif
