@@ -302,6 +302,29 @@ check_all_numbers(struct attributes_check *check)
 	free(numbers.used);
 }
 
+/* ---- marks ---- */
+
+/* Messages cross the edge above a protocol that lends its lowers' sessions, and none below it. */
+static void
+check_marks(struct attributes_check *check, const struct xk_graph_edge *edge)
+{
+	static const char *const marks[] = { "handoff", "budget", "carry" };
+	const struct xk_graph_node *upper = &check->graph->nodes[edge->upper];
+
+	if (upper->type == NULL || !(upper->type->flags & XK_LENDS))
+		return;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(marks); i++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&edge->attributes, marks[i]);
+
+		if (a != NULL)
+			attributes_refuse(check, a->line,
+					  "%s of %s -> %s: without effect, since messages pass %s (%s) by; write it on "
+					  "the edges above %s",
+					  marks[i], upper->name, check_name(check, edge->lower), upper->name,
+					  upper->type->name, upper->name);
+	}
+}
+
 /* ---- all of it ---- */
 
 static bool
@@ -346,6 +369,7 @@ check_objects(struct attributes_check *check)
 	for (unsigned i = 0; i < graph->edge_count; i++) {
 		graph->edges[i].role = NULL;
 		attributes_check_edge(check, &graph->edges[i]);
+		check_marks(check, &graph->edges[i]);
 	}
 }
 

@@ -75,6 +75,7 @@ struct arp_entry {
 	uint64_t expires_ns;
 	bool is_followed, is_to_tell; /* the follower is to be told, at the latest when the timer fires; then at once */
 	bool is_polled;               /* the next request goes to link alone */
+	bool is_doubted;              /* link came unasked in place of another: until expires_ns, whoever confirms it */
 	unsigned tries;
 	unsigned waiters; /* they keep the entry from being replaced */
 	uint64_t round;   /* which asking this is: who waits for an older one has failed */
@@ -98,7 +99,9 @@ struct arp {
 	unsigned used_count;    /* of entries, the first so many; the others were never used */
 	uint64_t waiting_count; /* messages in all queues */
 	xk_event_handler *timeout;
-	TAILQ_HEAD(arp_by_use, arp_entry) by_use; /* used longest ago first, free ones before all */
+	TAILQ_HEAD(arp_by_use, arp_entry)
+	by_use, asking; /* used longest ago first, free ones before all; those ASKING */
+	uint64_t asking_count;
 };
 
 /* ---- arp_table.c; all but init and fini with arp->lock held, so none of them waits, sends or drops ---- */

@@ -1,8 +1,11 @@
 /*
  * arp_table.c - what ARP knows and is asking for; see arp_private.h.
  *
- * All entries are in a list by their last use, those that are not in the table before all; those in the table are in
- * a hash table besides, whose hash nobody outside can know.
+ * Entries are in two lists, by their last use: of hosts that are being asked for, and all others, of which those that are
+ * not in the table come before all. Those in the table are in a hash table besides, whose hash nobody outside can know.
+ *
+ * Strangers can make this host ask for as many hosts as they like that do not exist (what it forwards, or answers). So
+ * where hosts that are asked for have half of a full table, they make room for one another, and known ones stay.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +26,7 @@ arp_table_init(struct arp *arp, xk_event_handler *timeout)
 		return -ENOMEM;
 	arp->timeout = timeout;
 	TAILQ_INIT(&arp->by_use);
+	TAILQ_INIT(&arp->asking);
 	return 0;
 }
 
@@ -89,11 +93,32 @@ arp_table_is_known(struct arp *arp, const struct arp_entry *e)
 	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
 }
 
+static struct arp_by_use *
+arp_table_list(struct arp *arp, const struct arp_entry *e)
+{
+	return e->state == ARP_ASKING ? &arp->asking : &arp->by_use;
+}
+
 void
 arp_table_use(struct arp *arp, struct arp_entry *e)
 {
-	TAILQ_REMOVE(&arp->by_use, e, by_use);
-	TAILQ_INSERT_TAIL(&arp->by_use, e, by_use);
+	struct arp_by_use *list = arp_table_list(arp, e);
+
+	TAILQ_REMOVE(list, e, by_use);
+	TAILQ_INSERT_TAIL(list, e, by_use);
+}
+
+/* e's state changes: it is the last of those in that state's list. */
+static void
+arp_table_set_state(struct arp *arp, struct arp_entry *e, enum arp_state state)
+{
+	if (e->state == state)
+		return;
+	TAILQ_REMOVE(arp_table_list(arp, e), e, by_use);
+	arp->asking_count -= e->state == ARP_ASKING;
+	arp->asking_count += state == ARP_ASKING;
+	e->state = state;
+	TAILQ_INSERT_TAIL(arp_table_list(arp, e), e, by_use);
 }
 
 /* What waits in e moves to queue, to be sent or dropped when the lock is no longer held; who follows e is to be told. */
@@ -147,8 +172,8 @@ arp_table_remove(struct arp *arp, struct arp_entry *e, enum arp_state state)
 	while (*at != e)
 		at = &(*at)->next;
 	*at = e->next;
-	e->state = state;
-	e->is_followed = e->is_to_tell = false;
+	arp_table_set_state(arp, e, state);
+	e->is_followed = e->is_to_tell = e->is_doubted = false;
 	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
 	TAILQ_REMOVE(&arp->by_use, e, by_use);
 	TAILQ_INSERT_HEAD(&arp->by_use, e, by_use);
@@ -161,22 +186,39 @@ arp_table_is_in(const struct arp_entry *e)
 	return e->state == ARP_ASKING || e->state == ARP_KNOWN;
 }
 
-static bool
-arp_table_may_replace(const struct arp_entry *e, bool learning)
+/* The one of list that was not used for longest and that nobody waits for, or NULL. */
+static struct arp_entry *
+arp_table_oldest(struct arp_by_use *list)
 {
-	return e->waiters == 0 && (!learning || e->state != ARP_ASKING);
+	struct arp_entry *e = TAILQ_FIRST(list);
+
+	while (e != NULL && e->waiters > 0)
+		e = TAILQ_NEXT(e, by_use);
+	return e;
+}
+
+/* The entry that a host is put in, or NULL. */
+static struct arp_entry *
+arp_table_choose(struct arp *arp, bool learning)
+{
+	struct arp_entry *e = arp_table_oldest(&arp->by_use), *asking;
+
+	if (e != NULL && !arp_table_is_in(e))
+		return e;
+	if (arp->used_count < arp->entry_count)
+		return arp_table_fresh(arp);
+	if (learning || (e != NULL && arp->asking_count * 2 < arp->entry_count))
+		return e;
+	asking = arp_table_oldest(&arp->asking);
+	return asking != NULL ? asking : e;
 }
 
 /* As arp_table_add; learning: for a stranger. */
 static struct arp_entry *
 arp_table_insert(struct arp *arp, uint32_t host, bool learning, struct arp_queue *queue)
 {
-	struct arp_entry *e = TAILQ_FIRST(&arp->by_use), **bucket = arp_table_bucket(arp, host);
+	struct arp_entry *e = arp_table_choose(arp, learning), **bucket = arp_table_bucket(arp, host);
 
-	while (e != NULL && !arp_table_may_replace(e, learning))
-		e = TAILQ_NEXT(e, by_use);
-	if ((e == NULL || arp_table_is_in(e)) && arp->used_count < arp->entry_count)
-		e = arp_table_fresh(arp);
 	if (e == NULL)
 		return NULL;
 	if (arp_table_is_in(e)) {
@@ -208,28 +250,30 @@ arp_table_schedule(struct arp *arp, struct arp_entry *e)
 }
 
 /*
- * How long link is believed of e. What comes unasked in place of an address that is followed may be wrong, so it is asked
- * for again as soon as the host could have been asked for in vain.
+ * How long link is believed of e. What comes unasked in place of another address may be wrong, so it is asked for again as
+ * soon as the host could have been asked for in vain; and until then it does not help to say so again.
  */
 static uint64_t
-arp_table_believed_ns(const struct arp *arp, const struct arp_entry *e, uint64_t link)
+arp_table_believed_until(const struct arp *arp, struct arp_entry *e, uint64_t link)
 {
-	uint64_t soon_ns = arp->timeout_ns * arp->tries;
-	bool is_unasked = e->state == ARP_KNOWN && e->is_followed && e->link != link;
+	uint64_t now_ns = xk_now_ns(&arp->protocol), soon_ns = arp->timeout_ns * arp->tries;
 
-	return is_unasked && soon_ns < arp->age_ns ? soon_ns : arp->age_ns;
+	if (e->state == ARP_KNOWN && e->is_doubted)
+		return e->expires_ns;
+	e->is_doubted = e->state == ARP_KNOWN && e->link != link;
+	return now_ns + (e->is_doubted && soon_ns < arp->age_ns ? soon_ns : arp->age_ns);
 }
 
 void
 arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue)
 {
-	e->expires_ns = xk_now_ns(&arp->protocol) + arp_table_believed_ns(arp, e, link);
+	e->expires_ns = arp_table_believed_until(arp, e, link);
 	if (e->state == ARP_ASKING) {
 		xk_event_cancel(&e->timer);
 		arp_table_wake(e);
 		arp_table_take_queue(arp, e, queue);
 	}
-	e->state = ARP_KNOWN;
+	arp_table_set_state(arp, e, ARP_KNOWN);
 	if (e->is_followed && e->link != 0 && e->link != link)
 		xk_count(&arp->protocol, ARP_COUNT_MOVED);
 	if (e->is_followed && !e->is_to_tell) {
@@ -267,9 +311,9 @@ arp_table_expire(struct arp *arp, struct arp_entry *e)
 static void
 arp_table_ask(struct arp *arp, struct arp_entry *e)
 {
-	e->state = ARP_ASKING;
+	arp_table_set_state(arp, e, ARP_ASKING);
 	e->tries = 1;
-	e->is_polled = e->is_to_tell = false;
+	e->is_polled = e->is_to_tell = e->is_doubted = false;
 	e->round++;
 	if (e->waiters == 0)
 		xk_semaphore_init(&e->answered, &arp->protocol, 0);

@@ -13,7 +13,7 @@
 enum xk_bidctl_control {
 	XK_BIDCTL_GET_OWN = 700, /* uint64_t: this boot's id */
 	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
-	XK_BIDCTL_HEARD,         /* struct xk_bidctl_peer */
+	XK_BIDCTL_HEARD,         /* struct xk_bidctl_peer; boot 0: whichever is confirmed, which it is then set to */
 	XK_BIDCTL_USE,           /* uint32_t: a host */
 	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
 	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */
@@ -25,15 +25,24 @@ struct xk_bidctl_peer {
 };
 
 enum xk_bidctl_change {
-	XK_BIDCTL_FIRST_CONTACT, /* the first boot id of the host that is confirmed here */
-	XK_BIDCTL_REBOOTED,      /* another one than before: what was agreed on with that host is void */
-	XK_BIDCTL_LOST,          /* the host has not answered for long, and is forgotten; it may be alive */
+	/*
+	 * The first boot id of the host that is confirmed here, or the first since it was lost: then it may be the same one
+	 * again, or another. Who remembers anything of the host from before compares.
+	 */
+	XK_BIDCTL_FIRST_CONTACT,
+	XK_BIDCTL_REBOOTED, /* another one than before: what was agreed on with that host is void */
+	/*
+	 * The host has not answered for long, or nobody has used it for long, and is forgotten; it may be alive. The peer's
+	 * boot is 0.
+	 */
+	XK_BIDCTL_LOST,
 };
 
 /*
  * A protocol that is told. Whoever watches later is told first: uppers before lowers, so that BID lets a new
- * incarnation's messages up after everybody above it has been told. changed runs as a shepherd and must not wait. The
- * watcher is the protocol's own; it watches until the kernel ends.
+ * incarnation's messages up after everybody above it has been told. Changes of one host are told one after the other; of
+ * several that come meanwhile only the last one. changed runs as a shepherd and must not wait. The watcher is the
+ * protocol's own; it watches until the kernel ends.
  */
 struct xk_bidctl_watcher {
 	struct xk_protocol *protocol;
@@ -74,8 +83,9 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * A message from host bore the boot id. 0: it is the one that is confirmed; -EINPROGRESS: it is not, and BIDCTL is asking
- * the host, or has asked so lately that it does not; -ENOBUFS. Any shepherd; never waits.
+ * A message from host bore the boot id. 0: it is the one that is confirmed, and all watchers have been told; -EINPROGRESS:
+ * it is not, and BIDCTL is asking the host, or has asked so lately, or so many others, that it does not. Who is asked for
+ * the first time takes no memory until he answers. Any shepherd; never waits.
  */
 static inline int
 xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
@@ -86,11 +96,27 @@ xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
 	return status < 0 ? status : 0;
 }
 
-/* While somebody uses host it is asked now and then whether it is still there, and is not forgotten for another. */
-static inline void
+/* The boot id of host, if it is confirmed and all watchers have been told; otherwise as xk_bidctl_heard. */
+static inline int
+xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
+{
+	struct xk_bidctl_peer peer = { host, 0 };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &peer, sizeof(peer));
+
+	*boot = peer.boot;
+	return status < 0 ? status : 0;
+}
+
+/*
+ * While somebody uses host it is asked now and then whether it is still there, and is not forgotten. 0: to be taken back
+ * by xk_bidctl_unuse; -ENOBUFS: too many hosts are known. Any shepherd; never waits.
+ */
+static inline int
 xk_bidctl_use(struct xk_protocol *bidctl, uint32_t host)
 {
-	xk_control_protocol(bidctl, XK_BIDCTL_USE, &host, sizeof(host));
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_USE, &host, sizeof(host));
+
+	return status < 0 ? status : 0;
 }
 
 static inline void

@@ -537,7 +537,7 @@ static const struct xk_setting ip_settings[] = {
 	  "how long it is believed that a path takes less than the link", 1000000, UINT64_C(86400000000000) },
 	{ "pmtu_entries", XK_SETTING_UINT, offsetof(struct ip, pmtu_entries), "64", "hosts for which that is known", 1,
 	  65536 },
-	{ "pmtu_min", XK_SETTING_UINT, offsetof(struct ip, pmtu_min), "68",
+	{ "pmtu_min", XK_SETTING_UINT, offsetof(struct ip, pmtu_min), "552",
 	  "less than this is not believed of a path: it is taken for this", IP_MTU_MIN, 65535 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };

@@ -1,7 +1,7 @@
 /*
  * ip_forward.c - datagrams that are not for this host go on to where they belong; see ip.c.
  *
- * Spec:      RFC 1812 (5.2, 5.3), 1624 (the checksum is changed, not computed anew), 2644
+ * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is changed, not computed anew), 2644
  * Rules:     Nothing goes on that came to everybody on its link, or is for everybody, for a group, or for addresses that
  *            are nobody's; nor from such sources. The time to live is counted down; fragments are not put together;
  *            what is too long for the next link is fragmented, or (DF) refused. Options go on as they are, unread, the
@@ -62,12 +62,19 @@ ip_forward_refuse(const struct ip_transit *t, const struct xk_msg *m, enum xk_fa
 	return why;
 }
 
+/* Addresses of 169.254/16 mean something on one link only, whatever routes say (RFC 3927, 7). */
+static bool
+ip_forward_is_link_local(uint32_t host)
+{
+	return host >> 16 == 0xa9fe;
+}
+
 /* Whether t may go on at all. 0, or the reason to drop it. */
 static unsigned
 ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 {
-	uint32_t destination = t->destination;
-	unsigned why = ip_session_check_source(t->ip, xk_get32(t->header + IP_SOURCE));
+	uint32_t destination = t->destination, source = xk_get32(t->header + IP_SOURCE);
+	unsigned why = ip_session_check_source(t->ip, source);
 
 	if (why != 0)
 		return why;
@@ -75,7 +82,8 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 		return IP_DROP_TTL_ZERO;
 	if (destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
-	if (destination >> 24 == 0 || ip_session_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0)
+	if (destination >> 24 == 0 || ip_session_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
+	    ip_forward_is_link_local(destination) || ip_forward_is_link_local(source))
 		return IP_DROP_NOT_FORWARDED;
 	if (ip_options_have_source_route(t->header, t->header_len))
 		return IP_DROP_SOURCE_ROUTE;

@@ -19,12 +19,17 @@ ip_session_local_for(const struct ip *ip, uint32_t remote, uint32_t destination)
 	return ip->interface[index].host;
 }
 
-/* The first number of a session's datagrams; not to be guessed from another session's. */
+/*
+ * The first number of a session's datagrams; not to be guessed from another session's: after one multiplication alone, the
+ * difference of two would follow from the difference of their hosts.
+ */
 static uint16_t
 ip_session_first_id(const struct ip *ip, uint32_t remote, uint32_t destination)
 {
-	uint64_t mixed = (ip->seed ^ ((uint64_t)remote << 32 | destination)) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t mixed = ip->seed ^ ((uint64_t)remote << 32 | destination);
 
+	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
 	return (uint16_t)(mixed >> 48) | 1;
 }
 
@@ -120,7 +125,7 @@ ip_session_check_wanted(struct xk_protocol *self, struct xk_protocol *hlp_type, 
 
 /*
  * A reference on the session that exists under key. One that was learned is opened now: what it stands on goes where the
- * next hop is, not only where its datagrams came from. 0; -ENOENT: there is none; -EADDRINUSE: it is another upper's.
+ * next hop is, not only where its datagrams came from. Who opens it lazily wants no more than to answer there. 0; -ENOENT: there is none; -EADDRINUSE: it is another upper's.
  */
 static int
 ip_session_share(struct ip *ip, const struct ip_session_wanted *wanted, struct xk_key key,
@@ -129,9 +134,8 @@ ip_session_share(struct ip *ip, const struct ip_session_wanted *wanted, struct x
 	int err = xk_session_share(&ip->sessions, key, hlp_receive, hlp_type, session);
 	uint64_t hop = wanted->hop;
 
-	if (err == 0 &&
-	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed) &&
-	    !wanted->lazy)
+	if (err == 0 && !wanted->lazy &&
+	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed))
 		xk_control((*session)->lls, XK_VNET_FOLLOW, &hop, sizeof(hop));
 	return err;
 }

@@ -8,7 +8,7 @@
  * session that the protocol below closes is opened again, with a new stream.
  *
  * Spec:         our own (traffic_message.c)
- * Participants: none above; below (remote: host, port; local: port, if `local` says one)
+ * Participants: none above; below (remote: host, port; local: port, if `local` says one); no port if it is 0
  * Promise:      what the protocols below are held to. Each kind of fault is counted always; which are violations, counted
  *               as broken and traced at level errors, the setting `promise` says:
  *               intact:  corrupt
@@ -30,7 +30,7 @@
  *               name
  * Drops:        no_buffer
  * Not done:     answers
- * Graph:        traffic -> udp, traffic -> stopwait
+ * Graph:        traffic -> udp, traffic -> stopwait, traffic [port=0] -> blast
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ traffic_open(struct traffic *t, struct traffic_peer *peer)
 	int err;
 
 	xk_participant_push(&participants.remote, peer->host);
-	xk_participant_push(&participants.remote, t->port);
+	if (t->port != 0)
+		xk_participant_push(&participants.remote, t->port);
 	if (t->local != 0)
 		xk_participant_push(&participants.local, t->local);
 	err = xk_open(self, self, xk_lower(self, 0), &participants, &s);
@@ -440,7 +441,8 @@ traffic_init(struct xk_protocol *self)
 		return err;
 	xk_event_init(&t->event, self->kernel, traffic_tick, t);
 	traffic_be_somebody(t);
-	xk_participant_push(&participants.local, t->port);
+	if (t->port != 0)
+		xk_participant_push(&participants.local, t->port);
 	if ((err = traffic_make_peers(t)) != 0 || (err = traffic_check_init(t)) != 0 ||
 	    (err = xk_open_enable(self, self, xk_lower(self, 0), &participants)) != 0)
 		traffic_fini(self);
@@ -517,8 +519,8 @@ static const struct xk_setting traffic_settings[] = {
 	  XK_TRAFFIC_PEERS_MAX },
 	{ "pattern", XK_SETTING_STRING, offsetof(struct traffic, pattern_text), "turn",
 	  "who is sent to next: turn, random", 0, 0 },
-	{ "port", XK_SETTING_UINT, offsetof(struct traffic, port), "2002", "the port, here and at the peers", 1,
-	  65535 },
+	{ "port", XK_SETTING_UINT, offsetof(struct traffic, port), "2002",
+	  "the port, here and at the peers; 0: the protocol below has none", 0, 65535 },
 	{ "local", XK_SETTING_UINT, offsetof(struct traffic, local), "0",
 	  "the port that is sent from; 0: the protocol below chooses", 0, 65535 },
 	{ "rate", XK_SETTING_UINT, offsetof(struct traffic, rate), "10",

@@ -416,6 +416,16 @@ udp_checksum(const struct udp_session *s, uint64_t payload_sum, size_t length)
 	return checksum == 0 ? 0xffff : checksum; /* 0 would say that there is none */
 }
 
+/* Whether a payload that fitted into one frame when s was made still does: the path may have become shorter. */
+static bool
+udp_is_whole(const struct udp_session *s, size_t len)
+{
+	uint32_t whole_max;
+
+	return xk_control(s->session.lls, XK_GET_OPT_PACKET, &whole_max, sizeof(whole_max)) >= 0 &&
+	       len + XK_UDP_HEADER_LEN <= whole_max;
+}
+
 /* What goes into the header's checksum field. */
 static inline uint16_t
 udp_checksum_field(const struct udp_session *s, const struct xk_msg *payload)
@@ -424,7 +434,8 @@ udp_checksum_field(const struct udp_session *s, const struct xk_msg *payload)
 
 	if (!s->checksum)
 		return 0;
-	if (xk_unlikely(xk_msg_len(payload) <= s->offload_max && s->offload_max != 0))
+	if (xk_unlikely(xk_msg_len(payload) <= s->offload_max && s->offload_max != 0) &&
+	    udp_is_whole(s, xk_msg_len(payload)))
 		return xk_sum_fold(s->push_sum + udp_sum_of_length(length));
 	return udp_checksum(s, xk_msg_sum(payload), length);
 }

@@ -37,6 +37,13 @@ enum {
 #define XK_VNET_LAZY (UINT64_C(1) << 32)
 
 /*
+ * In place of the remote host, with a link address below it: the session that a frame from there has caused, or would. It
+ * answers there; it asks nobody, never waits and never follows. The local address says which interface, if there are
+ * several. For what has to go where a message came from, by another session than that one's.
+ */
+#define XK_VNET_STATION (UINT64_C(1) << 48)
+
+/*
  * Whose link address: a session that was opened goes to the one that ARP knows, and follows when that changes; it does not
  * follow what frames say. One that a frame has caused answers where that frame came from, and never follows: if the
  * neighbour sends from elsewhere, that is another session.

@@ -66,6 +66,7 @@ rig_add_fake(struct rig *r, const char *name, const char *type_name, bool is_use
 
 	REQUIRE(p != NULL);
 	rig_fake_of(p)->rig = r;
+	p->resume = XK_RESUME_DRIVER;
 	if (is_user) {
 		r->user = r->user == NULL ? rig_fake_of(p) : r->user;
 		return p;

@@ -136,6 +136,31 @@ void rig_wire_peer(struct rig *r, uint64_t peer);
  */
 void rig_answer(struct rig *r, int op, const void *bytes, size_t len);
 
+/* ---- calls (rig_call.c): fake wires carry them, fake users make and serve them ---- */
+
+/*
+ * A user calls bytes on s, waiting or (async) not. The number of the call, from 0 in each rig; rig_called: what came of it,
+ * -EINPROGRESS as long as nothing did. Its reply is then among what was delivered.
+ */
+unsigned rig_call(struct rig *r, struct xk_session *s, const char *hex);
+unsigned rig_call_async(struct rig *r, struct xk_session *s, const char *hex);
+int rig_called(struct rig *r, unsigned number);
+
+/* What was called through wires is sent, and waits until it is ended, the oldest first: by a reply (status 0) or an error. */
+unsigned rig_calls_waiting(struct rig *r);
+void rig_end_call(struct rig *r, int status, const char *hex);
+
+/*
+ * Somebody calls bytes up a wire's session (NULL: as rig_inject). What xk_call_demux returned; its reply is sent through
+ * "reply". Users, whom the call is delivered to, return what rig_serve says, status 0 with that reply (NULL: none).
+ */
+int rig_inject_call(struct rig *r, struct xk_session *s, const char *hex);
+void rig_serve(struct rig *r, int status, const char *hex);
+
+/* The peer has closed a wire's session s; how often users were told so. */
+void rig_close_done(struct rig *r, struct xk_session *s);
+unsigned rig_close_dones(struct rig *r);
+
 /* ---- time, counters, anything else ---- */
 
 /* Lets ms pass on the virtual clock, and whatever is due then happen. */

@@ -25,6 +25,7 @@ enum {
 	RIG_PEER = 0x99,
 	RIG_NUMBER = 0x3000,
 	RIG_SMALL_NUMBER = 253,
+	RIG_CALLS = 64,
 };
 
 #define RIG_LINK UINT64_C(0x020000000000)
@@ -111,6 +112,25 @@ struct rig_type {
 	char name[RIG_NAME];
 };
 
+/* A user's call. */
+struct rig_calling {
+	struct xk_call call;
+	struct rig *rig;
+	struct xk_session *session;
+	struct xk_msg *m;
+	bool is_async;
+	int status;
+};
+
+/* A call that was made through a wire and waits. */
+struct rig_pending {
+	struct rig_pending *next;
+	struct xk_semaphore answered;
+	struct xk_call *call; /* NULL: a shepherd waits */
+	int status;
+	struct xk_msg *reply;
+};
+
 struct rig {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
@@ -134,6 +154,12 @@ struct rig {
 	unsigned open_dones, wire_baseline;
 	int error, refuse, fail_sending;
 	bool keep;
+	struct rig_calling calls[RIG_CALLS];
+	unsigned call_count;
+	struct rig_pending *pending; /* oldest first */
+	int served_status;
+	const char *served;
+	unsigned close_dones;
 };
 
 static inline void *
@@ -173,6 +199,12 @@ struct xk_msg *rig_frame(struct rig *r, const void *prefix, size_t prefix_len, c
 /* One message of hex's segments, prefix in front of the first. */
 struct xk_msg *rig_message(struct rig *r, const void *prefix, size_t prefix_len, const struct rig_hex *hex);
 
+/* ---- rig_call.c ---- */
+
+int rig_wire_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+int rig_wire_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
+int rig_user_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
+
 /* ---- rig_user.c ---- */
 
 extern const struct xk_protocol_ops rig_user_ops;
@@ -182,6 +214,8 @@ struct rig_fake *rig_fake_of(struct xk_protocol *self);
 
 extern const struct xk_protocol_ops rig_wire_ops;
 struct rig_wire *rig_wire_of(struct xk_protocol *self);
+/* A session that what arrives opens passively, or NULL. */
+struct xk_session *rig_wire_accept(struct rig_wire *wire);
 
 /* ---- rig.c ---- */
 

@@ -40,9 +40,18 @@ rig_user_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	rig_list_add(&rig_fake_of(self)->rig->delivered, m, self->name, lls);
 }
 
+static void
+rig_user_close_done(struct xk_protocol *self, struct xk_session *session)
+{
+	(void)session;
+	rig_fake_of(self)->rig->close_dones++;
+}
+
 const struct xk_protocol_ops rig_user_ops = {
 	.open_done = rig_user_open_done,
+	.close_done = rig_user_close_done,
 	.demux = rig_user_demux,
+	.call_demux = rig_user_call_demux,
 };
 
 /* ---- the user's side ---- */

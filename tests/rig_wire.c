@@ -83,6 +83,8 @@ rig_wire_get_participants(struct xk_session *s, struct xk_participants *particip
 static const struct xk_session_ops rig_wire_session_ops = {
 	.push = rig_wire_push,
 	.pop = xk_pop_through,
+	.call = rig_wire_call,
+	.call_async = rig_wire_call_async,
 	.close = rig_wire_close,
 	.control = rig_wire_session_control,
 	.get_participants = rig_wire_get_participants,
@@ -159,8 +161,7 @@ rig_wire_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
 	return 0;
 }
 
-/* A session that an injected message opens passively, or NULL. */
-static struct xk_session *
+struct xk_session *
 rig_wire_accept(struct rig_wire *wire)
 {
 	struct rig_enable *enable = NULL;

@@ -146,7 +146,7 @@ cross_replay() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
 	aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
 		-fno-strict-aliasing -fstack-clash-protection -I . -o build/logs/tests/replay_aarch64 tests/cross/replay.c \
-		xkernel/*.c xkernel/switch_aarch64.S protocols/*.c platform/sim/*.c platform/clock.c &&
+		xkernel/*.c xkernel/switch_aarch64.S protocols/*.c platform/sim/*.c platform/clock.c platform/lane.c &&
 		qemu-aarch64 build/logs/tests/replay_aarch64 >build/logs/tests/replay_there &&
 		$fixed_addresses build/sanitize/tests/replay >build/logs/tests/replay_here &&
 		diff build/logs/tests/replay_here build/logs/tests/replay_there && cat build/logs/tests/replay_here
@@ -175,7 +175,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
 	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build/sanitize --seconds 0.05 --loads 50,100,200
 	unit threads build/tsan 'xkernel protocols tools' $fixed_addresses
-	for name in test_memory test_dpdk test_dpdk_virtio; do
+	for name in test_memory test_dpdk test_dpdk_lanes test_dpdk_virtio; do
 		cunit "threads platform/$name" $fixed_addresses build/tsan/tests/$name
 	done
 	cunit "threads platform/test_dpdk_links" $fixed_addresses build/tsan/tests/test_dpdk_links \
@@ -202,7 +202,7 @@ if [ "$long" -ne 0 ]; then
 		for source in tests/$folder/test_*.c; do
 			name=$(basename "$source" .c)
 			case $name in
-			test_pair | test_dpdk_virtio | test_dpdk_links)
+			test_pair | test_dpdk_lanes | test_dpdk_virtio | test_dpdk_links)
 				tell SKIPPED "valgrind $folder/$name: it starts itself again, and finds valgrind"
 				continue
 				;;

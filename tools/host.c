@@ -34,29 +34,74 @@ host_open_platform(struct host *host)
 {
 	if (host_is_on_dpdk(host))
 		return host_start_dpdk(host);
-	host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	return host->platform == NULL ? host_fail(host, "the platform in memory", strerror(ENOMEM)) : 0;
+	for (unsigned i = 0; i < host_driver_count(host); i++) {
+		host->platforms[i] = xk_memory_platform_new(XK_MEMORY_REAL);
+		if (host->platforms[i] == NULL)
+			return host_fail(host, "the platform in memory", strerror(ENOMEM));
+	}
+	return 0;
+}
+
+/* A port in memory: a lane for each driver. */
+static int
+host_open_lanes(struct host *host, unsigned port, uint64_t address)
+{
+	for (unsigned i = 0; i < host_driver_count(host); i++) {
+		struct xk_port *lane =
+			xk_memory_port_new(host->platforms[i], host->port_names[port], address, HOST_MEMORY_MTU);
+
+		if (lane == NULL)
+			return host_fail(host, host->port_names[port], strerror(ENOMEM));
+		lane->driver = i;
+		host->ports[port][i] = lane;
+	}
+	return 0;
 }
 
 static int
 host_open_queues(struct host hosts[2])
 {
-	for (unsigned i = 0; i < hosts[0].port_count; i++) {
-		for (unsigned end = 0; end < 2; end++) {
-			struct host *host = &hosts[end];
+	unsigned counts[2] = { host_driver_count(&hosts[0]), host_driver_count(&hosts[1]) };
+	int status = 0;
 
-			host->ports[i] = xk_memory_port_new(host->platform, host->port_names[i],
-							    HOST_LINK_ADDRESS + 256 * i + end + 1, HOST_MEMORY_MTU);
-			if (host->ports[i] == NULL)
-				return host_fail(host, host->port_names[i], strerror(ENOMEM));
-		}
-		if (xk_memory_connect(hosts[0].ports[i], hosts[1].ports[i]) != 0)
-			return host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
+		for (unsigned end = 0; end < 2 && status == 0; end++)
+			status = host_open_lanes(&hosts[end], i, HOST_LINK_ADDRESS + 256 * i + end + 1);
+		if (status == 0 && xk_memory_connect_lanes(hosts[0].ports[i], counts[0], hosts[1].ports[i], counts[1],
+							   XK_MEMORY_BY_FLOW) != 0)
+			status = host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
 	}
-	return 0;
+	return status;
 }
 
 /* ---- the kernel ---- */
+
+unsigned
+host_driver_count(const struct host *host)
+{
+	return host->options.drivers == 0 ? 1 : host->options.drivers;
+}
+
+static int
+host_core(const struct host *host, unsigned driver)
+{
+	return host->options.cores == NULL ? host->options.core : (int)host->options.cores[driver];
+}
+
+static int
+host_add_drivers(struct host *host)
+{
+	for (unsigned i = 1; i < host_driver_count(host); i++) {
+		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
+
+		if (added < 0)
+			return host_fail(host, "a further driver", strerror(-added));
+	}
+	for (unsigned i = 0; i < host->port_count; i++)
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++)
+			xk_kernel_add_port(host->kernel, host->ports[i][lane]);
+	return 0;
+}
 
 static int
 host_make_kernel(struct host *host)
@@ -64,11 +109,11 @@ host_make_kernel(struct host *host)
 	const struct host_options *options = &host->options;
 	struct xk_kernel_config config = {
 		.name = options->name,
-		.platform = host->platform,
+		.platform = host->platforms[0],
 		.mode = options->mode,
 		.driver = options->driver,
 		.threads = options->threads,
-		.core = options->core,
+		.core = host_core(host, 0),
 		.yields = options->yields,
 		.capture = capture_sink(host->capture),
 	};
@@ -78,9 +123,7 @@ host_make_kernel(struct host *host)
 	host->kernel = xk_kernel_new(&config);
 	if (host->kernel == NULL)
 		return host_fail(host, "the kernel", strerror(ENOMEM));
-	for (unsigned i = 0; i < host->port_count; i++)
-		xk_kernel_add_port(host->kernel, host->ports[i]);
-	return 0;
+	return host_add_drivers(host);
 }
 
 static void
@@ -161,6 +204,15 @@ host_start(struct host *host)
 
 /* Before a kernel has them, ports are still the host's to close. */
 static void
+host_close_ports(struct host *host)
+{
+	for (unsigned i = 0; i < host->port_count; i++)
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++)
+			if (host->ports[i][lane] != NULL)
+				host->ports[i][lane]->ops->close(host->ports[i][lane]);
+}
+
+static void
 host_close_kernel(struct host *host)
 {
 	if (host->world != NULL)
@@ -170,16 +222,15 @@ host_close_kernel(struct host *host)
 	if (host->kernel != NULL)
 		xk_kernel_free(host->kernel);
 	else
-		for (unsigned i = 0; i < host->port_count; i++)
-			if (host->ports[i] != NULL)
-				host->ports[i]->ops->close(host->ports[i]);
+		host_close_ports(host);
 }
 
+/* On DPDK all drivers have the first one's buffers. */
 static int
-host_close_platform(struct host *host)
+host_close_platform(const struct host *host, unsigned driver)
 {
-	struct xk_platform *platform = host->platform;
-	unsigned out = platform->ops->buffers_out(platform);
+	struct xk_platform *platform = host->platforms[driver];
+	unsigned out = driver > 0 && host_is_on_dpdk(host) ? 0 : platform->ops->buffers_out(platform);
 
 	if (out != 0) {
 		fprintf(stderr, "%s: %s: %u buffers have not come back\n", host->options.program, host->options.name,
@@ -187,7 +238,7 @@ host_close_platform(struct host *host)
 		return OPTIONS_FAILURE;
 	}
 	if (host_is_on_dpdk(host))
-		host_stop_dpdk(host);
+		host_stop_dpdk(platform);
 	else
 		xk_memory_platform_free(platform);
 	return 0;
@@ -203,8 +254,9 @@ host_close(struct host *host)
 		status = host_world_close(host);
 	} else {
 		captured = host_capture_close(host);
-		if (host->platform != NULL)
-			status = host_close_platform(host);
+		for (unsigned i = host_driver_count(host); i-- > 0;)
+			if (host->platforms[i] != NULL)
+				status |= host_close_platform(host, i);
 	}
 	xk_graph_free(host->graph);
 	*host = (struct host){ .port_count = 0 };
@@ -263,8 +315,12 @@ host_count_drops(struct host *host, struct pair_counts *counts)
 		}
 	for (unsigned i = 0; i < host->port_count; i++) {
 		snprintf(name, sizeof(name), "%.40s.no_session", host->port_nodes[i]);
-		pair_counts_drop(counts, name, atomic_load_explicit(&host->ports[i]->unheard, memory_order_relaxed));
-		host_count_device(host, i, counts);
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++) {
+			struct xk_port *port = host->ports[i][lane];
+
+			pair_counts_drop(counts, name, atomic_load_explicit(&port->unheard, memory_order_relaxed));
+			host_count_device(host, i, port, counts);
+		}
 	}
 }
 

@@ -17,7 +17,7 @@
 struct capture;
 struct xk_graph;
 
-enum { HOST_PORTS = 4, HOST_PATH = 4096 };
+enum { HOST_PORTS = 4, HOST_PATH = 4096, HOST_DRIVERS_MAX = 16 };
 
 struct host_link {
 	const char *name, *help;
@@ -27,7 +27,8 @@ struct host_link {
 	bool can_sleep;  /* the drivers interrupt and adaptive work */
 	/* Ports are network interfaces: settings `dev`. Of a pair that has not set them, in a network of its own. */
 	bool has_interface;
-	bool is_card; /* ports are network cards; the link's name, or a setting `dev`, is a PCI address */
+	bool is_card;     /* ports are network cards; the link's name, or a setting `dev`, is a PCI address */
+	unsigned drivers; /* of a host, at most: its ports have a queue for each; of cards, if they have so many */
 };
 
 /*
@@ -49,7 +50,9 @@ struct host_options {
 	enum xk_mode mode;
 	enum xk_driver_policy driver;
 	unsigned threads;
-	int core; /* -1: any */
+	unsigned drivers;      /* 0: one */
+	int core;              /* of the first driver; -1: any */
+	const uint64_t *cores; /* of each driver; NULL: core is that of all */
 	bool yields, trace;
 	const char
 		*pcap; /* what crosses its ports and taps goes into this file (a pair's: FILE.client); NULL: nowhere */
@@ -67,12 +70,12 @@ struct host {
 	struct host_world *world; /* NULL: the real one */
 	struct capture *capture;  /* NULL: not asked for */
 	struct xk_graph *graph;
-	struct xk_platform *platform;
+	struct xk_platform *platforms[HOST_DRIVERS_MAX]; /* of each driver */
 	struct xk_kernel *kernel;
-	struct xk_port *ports[HOST_PORTS];
-	const char *port_names[HOST_PORTS]; /* what the protocols call them: settings `dev` */
-	const char *port_nodes[HOST_PORTS]; /* the protocols' own names */
-	bool port_is_set[HOST_PORTS];       /* the name was given, by the graph or by --set */
+	struct xk_port *ports[HOST_PORTS][HOST_DRIVERS_MAX]; /* the lanes of each, by driver; they have one address */
+	const char *port_names[HOST_PORTS];                  /* what the protocols call them: settings `dev` */
+	const char *port_nodes[HOST_PORTS];                  /* the protocols' own names */
+	bool port_is_set[HOST_PORTS];                        /* the name was given, by the graph or by --set */
 	unsigned port_count;
 	uint32_t address; /* the host's first */
 	bool started;
@@ -113,6 +116,8 @@ int host_close(struct host *host);
 
 /* The first instance of a type, or NULL and a sentence. */
 struct xk_protocol *host_find_type(struct host *host, const char *type);
+
+unsigned host_driver_count(const struct host *host);
 
 /* Everything but messages and process_switches. */
 void host_counts(struct host *host, struct pair_counts *counts);

@@ -122,9 +122,12 @@ host_print_standing(const struct host *host)
 	host_each_address(host, host_print_address, &before);
 	for (unsigned i = 0; i < host->port_count; i++)
 		fprintf(stderr, "%s%s \"%s\" (%s)", i == 0 ? " on " : ", ", options->link->name, host->port_names[i],
-			host_link_address_print(host->ports[i]->address, text));
-	fprintf(stderr, "; driver %s, mode %s; ctrl-C ends it\n", host_drivers[options->driver],
-		host_modes[options->mode]);
+			host_link_address_print(host->ports[i][0]->address, text));
+	if (host_driver_count(host) > 1)
+		fprintf(stderr, "; %u drivers, %s", host_driver_count(host), host_drivers[options->driver]);
+	else
+		fprintf(stderr, "; driver %s", host_drivers[options->driver]);
+	fprintf(stderr, ", mode %s; ctrl-C ends it\n", host_modes[options->mode]);
 }
 
 /* ---- what it has counted ---- */
@@ -142,6 +145,7 @@ void
 host_print_counts(struct host *host, FILE *out)
 {
 	struct pair_counts counts = { 0 };
+	struct xk_kernel_stats stats;
 	char name[PAIR_NAME];
 
 	host_counts(host, &counts);
@@ -149,6 +153,11 @@ host_print_counts(struct host *host, FILE *out)
 	for (unsigned i = 0; i < counts.drop_count; i++)
 		host_print_count(out, counts.drops[i].name, counts.drops[i].count);
 	host_print_count(out, "frames received", counts.frames);
+	for (unsigned i = 0; i < host_driver_count(host) && host_driver_count(host) > 1; i++) {
+		xk_kernel_driver_stats(host->kernel, i, &stats);
+		snprintf(name, sizeof(name), "... by driver %u", i);
+		host_print_count(out, name, stats.frames);
+	}
 	host_print_count(out, "context switches of the driver", counts.driver_switches);
 	host_print_count(out, "context switches of other threads", counts.thread_switches);
 	for (unsigned i = 0; i < PAIR_HANDOFFS; i++) {
@@ -191,6 +200,32 @@ host_json_counter(void *json, const char *name, uint64_t count)
 	json_uint(json, name, count);
 }
 
+static uint64_t
+host_sum_lanes(const struct host *host, unsigned port, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < host_driver_count(host); i++)
+		sum += atomic_load((_Atomic uint64_t *)((char *)host->ports[port][i] + offset));
+	return sum;
+}
+
+void
+host_json_drivers(const struct host *host, struct json *json)
+{
+	struct xk_kernel_stats stats;
+
+	json_array(json, "drivers");
+	for (unsigned i = 0; i < host_driver_count(host); i++) {
+		xk_kernel_driver_stats(host->kernel, i, &stats);
+		json_object(json, NULL);
+		json_uint(json, "fragments", stats.frames);
+		json_uint(json, "driver_switches", stats.driver_switches);
+		json_close(json);
+	}
+	json_close(json);
+}
+
 static void
 host_json_ports(const struct host *host, struct json *json)
 {
@@ -200,10 +235,10 @@ host_json_ports(const struct host *host, struct json *json)
 	for (unsigned i = 0; i < host->port_count; i++) {
 		json_object(json, host->port_nodes[i]);
 		json_string(json, "dev", host->port_names[i]);
-		json_string(json, "address", host_link_address_print(host->ports[i]->address, text));
-		json_uint(json, "mtu", host->ports[i]->mtu);
-		json_uint(json, "frames_in", atomic_load(&host->ports[i]->frames_in));
-		json_uint(json, "frames_out", atomic_load(&host->ports[i]->frames_out));
+		json_string(json, "address", host_link_address_print(host->ports[i][0]->address, text));
+		json_uint(json, "mtu", host->ports[i][0]->mtu);
+		json_uint(json, "frames_in", host_sum_lanes(host, i, offsetof(struct xk_port, frames_in)));
+		json_uint(json, "frames_out", host_sum_lanes(host, i, offsetof(struct xk_port, frames_out)));
 		json_close(json);
 	}
 	json_close(json);
@@ -223,6 +258,7 @@ host_json(struct host *host, struct json *json, const char *key)
 	host_each_address(host, host_json_address, json);
 	json_close(json);
 	host_json_ports(host, json);
+	host_json_drivers(host, json);
 	json_uint(json, "fragments", counts.frames);
 	json_uint(json, "driver_switches", counts.driver_switches);
 	json_uint(json, "context_switches", counts.thread_switches);

@@ -33,6 +33,9 @@ void host_print_counts(struct host *host, FILE *out);
 /* The keys that what is counted has in every program's JSON: handoffs to drops. */
 void host_json_counts(struct json *json, const struct pair_counts *counts);
 
+/* An array `drivers`: what each has received, and how often it has waited. */
+void host_json_drivers(const struct host *host, struct json *json);
+
 /* As an object under key: settings, addresses, ports, and everything that it has counted. */
 void host_json(struct host *host, struct json *json, const char *key);
 

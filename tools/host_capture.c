@@ -38,10 +38,11 @@ host_capture_check(const struct host_options *options)
 int
 host_capture_ports(struct host *host)
 {
-	int status = capture_start(host->capture, host->platform);
+	int status = capture_start(host->capture, host->platforms[0]);
 
-	for (unsigned i = 0; i < host->port_count && status == 0; i++)
-		status = capture_port(host->capture, host->ports[i], host->port_nodes[i]);
+	for (unsigned i = 0; i < host->port_count; i++)
+		for (unsigned lane = 0; lane < host_driver_count(host) && status == 0; lane++)
+			status = capture_port(host->capture, host->ports[i][lane], host->port_nodes[i]);
 	return status;
 }
 

@@ -21,7 +21,10 @@
 #endif
 
 enum {
-	HOST_TWO_MB = 128, /* of DPDK's memory, where two hosts share it */
+	HOST_TWO_MB = 128,          /* of DPDK's memory, where two hosts share it */
+	HOST_DRIVER_BUFFERS = 1024, /* more for each further driver: its rings and cache hold so many */
+	HOST_DRIVER_MB = 6,         /* of two hosts */
+	HOST_VIRTIO_DRIVERS = 8,
 	HOST_TEXT = 256,
 };
 
@@ -29,43 +32,54 @@ static const struct host_link host_links[] = {
 	{ .name = "virtio",
 	  .help = "two processes over shared memory (virtio-user to vhost-user)",
 	  .available = HOST_HAS_DPDK,
-	  .can_sleep = true },
-	{ .name = "memif", .help = "two processes over shared memory (memif)", .available = HOST_HAS_DPDK },
+	  .can_sleep = true,
+	  .drivers = HOST_VIRTIO_DRIVERS },
+	{ .name = "memif",
+	  .help = "two processes over shared memory (memif)",
+	  .available = HOST_HAS_DPDK,
+	  .drivers = 1 },
 	{ .name = "ring",
 	  .help = "two hosts in one process over DPDK rings",
 	  .available = HOST_HAS_DPDK,
-	  .in_process = true },
+	  .in_process = true,
+	  .drivers = HOST_DRIVERS_MAX },
 	{ .name = "tap",
 	  .help = "this machine's kernel, or what it joins the interface with",
 	  .available = HOST_HAS_DPDK,
 	  .can_sleep = true,
-	  .has_interface = true },
+	  .has_interface = true,
+	  .drivers = 1 },
 	{ .name = "af_packet",
 	  .help = "a network interface of the kernel's, by a packet socket",
 	  .available = HOST_HAS_DPDK,
 	  .can_sleep = true,
-	  .has_interface = true },
+	  .has_interface = true,
+	  .drivers = 1 },
 	{ .name = "af_xdp",
 	  .help = "a network interface of the kernel's, by an XDP socket",
 	  .available = HOST_HAS_DPDK,
 	  .can_sleep = true,
-	  .has_interface = true },
+	  .has_interface = true,
+	  .drivers = 1 },
 	{ .name = "pci",
 	  .help = "a network card, by its PCI address: 0000:01:00.0",
 	  .available = HOST_HAS_DPDK,
 	  .can_sleep = true,
-	  .is_card = true },
+	  .is_card = true,
+	  .drivers = HOST_DRIVERS_MAX },
 	{ .name = "memory",
 	  .help = "two hosts in one process over queues in memory, without DPDK",
 	  .available = true,
 	  .in_process = true,
-	  .can_sleep = true },
+	  .can_sleep = true,
+	  .drivers = HOST_DRIVERS_MAX },
 	{ .name = "sim",
 	  .help = "two simulated hosts on virtual time",
 	  .available = true,
 	  .in_process = true,
 	  .simulated = true,
-	  .can_sleep = true },
+	  .can_sleep = true,
+	  .drivers = 1 },
 };
 
 /* ---- links ---- */
@@ -205,24 +219,39 @@ host_device(const struct host *host, unsigned port, char name[NETNS_NAME])
 int
 host_start_dpdk(struct host *host)
 {
+	unsigned further = host_driver_count(host) - 1;
 	struct xk_dpdk_config config = {
-		.core = host->options.core,
-		.memory_mb = host->options.link->in_process ? HOST_TWO_MB : 0,
+		.core = host->options.cores == NULL ? host->options.core : (int)host->options.cores[0],
+		.buffers = XK_DPDK_BUFFERS + further * HOST_DRIVER_BUFFERS,
+		.memory_mb = host->options.link->in_process ? HOST_TWO_MB + further * HOST_DRIVER_MB : 0,
 	};
 	char why[XK_DPDK_WHY] = "", name[NETNS_NAME];
 
 	static_assert((int)HOST_PORTS <= (int)XK_DPDK_PCI, "every port can be a card");
 	for (unsigned i = 0; host->options.link->is_card && i < host->port_count; i++)
 		config.pci[i] = host_device(host, i, name);
-	if (xk_dpdk_start(&config, &host->platform, why, sizeof(why)) != 0)
+	if (xk_dpdk_start(&config, &host->platforms[0], why, sizeof(why)) != 0)
 		return host_fail(host, "DPDK cannot be started", why);
+	for (unsigned i = 1; i <= further; i++)
+		if (xk_dpdk_start_beside(host->platforms[0], &host->platforms[i], why, sizeof(why)) != 0)
+			return host_fail(host, "a further driver", why);
 	return 0;
 }
 
 void
-host_stop_dpdk(struct host *host)
+host_stop_dpdk(struct xk_platform *platform)
 {
-	xk_dpdk_stop(host->platform);
+	xk_dpdk_stop(platform);
+}
+
+static bool
+host_can_sleep(const struct host *host, unsigned port)
+{
+	bool can = true;
+
+	for (unsigned i = 0; i < host_driver_count(host); i++)
+		can &= host->ports[port][i]->can_sleep;
+	return can;
 }
 
 int
@@ -238,10 +267,10 @@ host_open_ports(struct host *host)
 			.end = host->options.end == PAIR_CLIENT ? XK_DPDK_CLIENT : XK_DPDK_SERVER,
 		};
 
-		host->ports[i] = xk_dpdk_open(host->platform, &config, why, sizeof(why));
-		if (host->ports[i] == NULL)
+		if (xk_dpdk_open_lanes(host->platforms, host_driver_count(host), &config, host->ports[i], why,
+				       sizeof(why)) != 0)
 			return host_fail(host, host->port_names[i], why);
-		if (host->options.driver != XK_DRIVER_POLL && !host->ports[i]->can_sleep)
+		if (host->options.driver != XK_DRIVER_POLL && !host_can_sleep(host, i))
 			return host_fail(host, host->port_names[i],
 					 "its device cannot wake a sleeping driver: use --driver poll");
 	}
@@ -251,30 +280,29 @@ host_open_ports(struct host *host)
 int
 host_open_rings(struct host hosts[2])
 {
-	struct xk_platform *const platforms[2] = { hosts[0].platform, hosts[1].platform };
+	struct xk_platform *const *const platforms[2] = { hosts[0].platforms, hosts[1].platforms };
 	char why[XK_DPDK_WHY] = "";
 
 	for (unsigned i = 0; i < hosts[0].port_count; i++) {
 		const char *const names[2] = { hosts[0].port_names[i], hosts[1].port_names[i] };
-		struct xk_port *ports[2];
+		struct xk_port **const ports[2] = { hosts[0].ports[i], hosts[1].ports[i] };
 
-		if (xk_dpdk_ring_open(platforms, names, ports, why, sizeof(why)) != 0)
+		if (xk_dpdk_ring_open_lanes(platforms, host_driver_count(&hosts[0]), names, ports, why, sizeof(why)) !=
+		    0)
 			return host_fail(&hosts[0], names[0], why);
-		hosts[0].ports[i] = ports[0];
-		hosts[1].ports[i] = ports[1];
 	}
 	return 0;
 }
 
 void
-host_count_device(const struct host *host, unsigned port, struct pair_counts *counts)
+host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts)
 {
 	struct xk_dpdk_port_counts device;
 	char name[PAIR_NAME];
 
 	if (!host_is_on_dpdk(host))
 		return;
-	xk_dpdk_port_counts(host->ports[port], &device);
+	xk_dpdk_port_counts(lane, &device);
 	snprintf(name, sizeof(name), "%.40s.no_peer", host->port_nodes[port]);
 	pair_counts_drop(counts, name, device.no_peer);
 	snprintf(name, sizeof(name), "%.40s.device_too_long", host->port_nodes[port]);
@@ -342,7 +370,7 @@ host_start_dpdk(struct host *host)
 }
 
 void
-host_stop_dpdk(struct host *host)
+host_stop_dpdk(struct xk_platform *platform)
 {
 }
 
@@ -359,7 +387,7 @@ host_open_rings(struct host hosts[2])
 }
 
 void
-host_count_device(const struct host *host, unsigned port, struct pair_counts *counts)
+host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts)
 {
 }
 

@@ -20,6 +20,14 @@ const struct options_option host_common_options[] = {
 	  .choices = host_drivers,
 	  .help = "how it waits for frames: poll, interrupt, adaptive\n"
 		  "(interrupt; poll on a link that cannot wake a sleeper)" },
+	{ .name = "drivers",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = HOST_AT(drivers),
+	  .argument = "N",
+	  .min = 1,
+	  .max = HOST_DRIVERS_MAX,
+	  .help = "drivers of a host: each a thread with a core and a queue of each\n"
+		  "port of its own (1)" },
 	{ .name = "set",
 	  .kind = OPTIONS_TEXT_ANY,
 	  .offset = HOST_AT(sets),
@@ -66,9 +74,10 @@ const struct options_option host_single_options[] = {
 	{ .name = "cores",
 	  .kind = OPTIONS_NUMBERS,
 	  .offset = HOST_SINGLE_AT(cores),
-	  .argument = "N",
+	  .argument = "A,...",
 	  .max = HOST_CORES_MAX,
-	  .help = "the core of the driver and its threads (any)" },
+	  .help = "the core of the driver and its threads (any); with --drivers N one\n"
+		  "for all of them, or N: the first driver's, the second's, ..." },
 	{ .name = NULL },
 };
 
@@ -82,6 +91,15 @@ host_common_complete(const struct options_program *program, struct host_common *
 		return OPTIONS_MISUSE;
 	if (host_link_find(program, common->link, driver, link) != 0)
 		return OPTIONS_MISUSE;
+	if (common->drivers > (*link)->drivers && (*link)->simulated)
+		return options_misuse(program, "--drivers %" PRIu64 ": a simulated host has one", common->drivers);
+	if (common->drivers > (*link)->drivers && (*link)->drivers == 1)
+		return options_misuse(program, "--link %s has one queue, so that a host on it has one driver",
+				      common->link);
+	if (common->drivers > (*link)->drivers)
+		return options_misuse(program,
+				      "--link %s has at most %u queues, so that a host on it has no more drivers",
+				      common->link, (*link)->drivers);
 	if (alone && (*link)->in_process)
 		return options_misuse(program, "--link %s joins hosts of one process: there is no lone end",
 				      common->link);
@@ -106,12 +124,20 @@ host_single_is_given(const struct host_single *single)
 }
 
 int
-host_single_complete(const struct options_program *program, struct host_single *single)
+host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers)
 {
-	if (single->cores.count > 1)
-		return options_misuse(program, "--cores takes one: a host has one driver");
-	if (single->cores.count == 1 && !host_has_core(program, single->cores.value[0]))
-		return OPTIONS_MISUSE;
+	struct options_numbers *cores = &single->cores;
+
+	if (cores->count > 1 && drivers == 1)
+		return options_misuse(program, "--cores takes one: there is one driver (--drivers)");
+	if (cores->count > 1 && cores->count != drivers)
+		return options_misuse(program, "--cores takes one, or one for each of the %" PRIu64 " drivers",
+				      drivers);
+	for (unsigned i = 0; i < cores->count; i++)
+		if (!host_has_core(program, cores->value[i]))
+			return OPTIONS_MISUSE;
+	while (cores->count > 0 && cores->count < drivers)
+		cores->value[cores->count++] = cores->value[0];
 	if (single->mode == HOST_MODE_ABSENT)
 		single->mode = XK_IPP;
 	if (single->threads == 0)

@@ -12,23 +12,24 @@ enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOS
 struct host_common {
 	const char *link, *json, *pcap;
 	struct options_texts sets;
-	unsigned driver; /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
+	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
+	uint64_t drivers; /* of each host */
 	bool trace;
 };
 
 #define HOST_COMMON_INITIAL                                                                                            \
 	{                                                                                                              \
-		.link = "virtio", .driver = HOST_DRIVER_ABSENT                                                         \
+		.link = "virtio", .driver = HOST_DRIVER_ABSENT, .drivers = 1                                           \
 	}
 
-/* For a struct host_common: --driver, --set, --link, --trace, --json, --pcap. */
+/* For a struct host_common: --driver, --drivers, --set, --link, --trace, --json, --pcap. */
 extern const struct options_option host_common_options[];
 
 /* Of a program that makes one host, in its own process. */
 struct host_single {
 	unsigned mode;                /* enum xk_mode; HOST_MODE_ABSENT: not given */
 	uint64_t threads;             /* 0: not given */
-	struct options_numbers cores; /* none: any */
+	struct options_numbers cores; /* none: any; once complete, one for each driver */
 };
 
 #define HOST_SINGLE_INITIAL                                                                                            \
@@ -52,8 +53,11 @@ int host_common_complete(const struct options_program *program, struct host_comm
 /* Whether any of these was given. */
 bool host_single_is_given(const struct host_single *single);
 
-/* Checks what was given and fills in what was not: ipp, one thread. 0, or OPTIONS_MISUSE and a sentence. */
-int host_single_complete(const struct options_program *program, struct host_single *single);
+/*
+ * Checks what was given and fills in what was not: ipp, one thread. `drivers` are the host's. 0, or OPTIONS_MISUSE and a
+ * sentence.
+ */
+int host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers);
 
 /* Whether this process may run on a core that --cores names; if not, says so. */
 bool host_has_core(const struct options_program *program, uint64_t core);

@@ -14,7 +14,7 @@ int host_compose(struct host *host);
 
 bool host_is_on_dpdk(const struct host *host);
 int host_start_dpdk(struct host *host);
-void host_stop_dpdk(struct host *host);
+void host_stop_dpdk(struct xk_platform *platform);
 
 /* Opens host's ports, whose other ends are in other processes. */
 int host_open_ports(struct host *host);
@@ -22,8 +22,8 @@ int host_open_ports(struct host *host);
 /* Joins the ports of two hosts. */
 int host_open_rings(struct host hosts[2]);
 
-/* Adds what a port dropped by itself. */
-void host_count_device(const struct host *host, unsigned port, struct pair_counts *counts);
+/* Adds what a lane of a port dropped by itself. */
+void host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts);
 
 /* ---- host_capture.c: --pcap; without it, these do nothing. 0, or OPTIONS_FAILURE and a sentence ---- */
 

@@ -26,10 +26,10 @@ host_boot(void *context, struct xk_sim_host *sim_host)
 {
 	struct host *host = context;
 
-	host->platform = xk_sim_platform(sim_host);
+	host->platforms[0] = xk_sim_platform(sim_host);
 	for (unsigned i = 0; i < host->port_count; i++) {
-		host->ports[i] = xk_sim_port_new(sim_host, i);
-		if (host->ports[i] == NULL) {
+		host->ports[i][0] = xk_sim_port_new(sim_host, i);
+		if (host->ports[i][0] == NULL) {
 			host_fail(host, host->port_names[i], strerror(ENOMEM));
 			return NULL;
 		}

@@ -91,7 +91,7 @@ icmptest_complete(struct icmptest_options *options, const struct options_texts *
 	if (!icmptest_time("interval", options->interval, &options->interval_ns) ||
 	    !icmptest_time("timeout", options->timeout, &options->timeout_ns) ||
 	    host_common_complete(&icmptest_program, &options->common, alone, link) != 0 ||
-	    host_single_complete(&icmptest_program, &options->single) != 0)
+	    host_single_complete(&icmptest_program, &options->single, options->common.drivers) != 0)
 		return OPTIONS_MISUSE;
 	if (options->timeout_ns / options->interval_ns >= XK_ICMPTEST_WINDOW)
 		return options_misuse(&icmptest_program, "--timeout must be less than %d times --interval",
@@ -123,8 +123,10 @@ icmptest_host_options(const struct icmptest_options *options, const struct host_
 		.mode = (enum xk_mode)single->mode,
 		.driver = (enum xk_driver_policy)options->common.driver,
 		.threads = (unsigned)single->threads,
-		.core = single->cores.count == 0 ? -1 : (int)single->cores.value[0],
-		.yields = options->host == 0,
+		.drivers = (unsigned)options->common.drivers,
+		.core = -1,
+		.cores = single->cores.count == 0 ? NULL : single->cores.value,
+		.yields = options->host == 0 || options->common.drivers > 1,
 		.trace = options->common.trace,
 		.pcap = options->common.pcap,
 	};

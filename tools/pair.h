@@ -62,7 +62,7 @@ struct pair_counts {
 struct pair_result {
 	int32_t error; /* 0, or -errno and a sentence in why */
 	char why[PAIR_WHY];
-	uint64_t rounds, lost, late, bad;
+	uint64_t rounds, lost, late, bad, elapsed_ns;
 	struct histogram rtt;
 };
 

@@ -67,6 +67,8 @@ protocols_print_kind(const struct xk_protocol_type *type)
 		printf("virtual  it has no header: numbers are seen through it\n");
 	if (type->flags & XK_PORT)
 		printf("port     it is where messages come from\n");
+	if (type->flags & XK_LENDS)
+		printf("lends    its lowers' sessions: messages cross the edge above it\n");
 	if (type->flags & XK_ONE_UPPER)
 		printf("alone    at most one protocol may stand on it\n");
 }

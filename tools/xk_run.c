@@ -64,10 +64,12 @@ run_network_checked(struct run_options *options, const char *file)
 		return options_misuse(&run_program, "networks run in the simulator: --link sim");
 	if (!xk_time_parse(options->until, &options->until_ns))
 		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", options->until);
-	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || common->driver != HOST_DRIVER_ABSENT)
-		return options_misuse(&run_program,
-				      "--mode, --threads, --cores, --driver and --end are of a host: set them "
-				      "in the network file, or --set HOST.mode=regular");
+	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS ||
+	    common->driver != HOST_DRIVER_ABSENT || common->drivers != 1)
+		return options_misuse(
+			&run_program,
+			"--mode, --threads, --cores, --driver, --drivers and --end are of a host: set what there is "
+			"in the network file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
 	return run_network_main(options, file);
@@ -82,7 +84,7 @@ run_host_checked(struct run_options *options, const char *file)
 		return options_misuse(&run_program, "--until and --quiet are of network files, and %s is a graph",
 				      file);
 	if (host_common_complete(&run_program, &options->common, true, &link) != 0 ||
-	    host_single_complete(&run_program, &options->single) != 0)
+	    host_single_complete(&run_program, &options->single, options->common.drivers) != 0)
 		return OPTIONS_MISUSE;
 	if (options->end == PAIR_ENDS)
 		options->end = PAIR_SERVER;

@@ -27,7 +27,10 @@ run_host_options(const struct run_options *options, const char *file, const stru
 		.mode = (enum xk_mode)single->mode,
 		.driver = (enum xk_driver_policy)options->common.driver,
 		.threads = (unsigned)single->threads,
-		.core = single->cores.count == 0 ? -1 : (int)single->cores.value[0],
+		.drivers = (unsigned)options->common.drivers,
+		.core = -1,
+		.cores = single->cores.count == 0 ? NULL : single->cores.value,
+		.yields = options->common.drivers > 1,
 		.trace = options->common.trace,
 		.pcap = options->common.pcap,
 	};

@@ -159,7 +159,7 @@ void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
 		      void *argument);
 
-/* Makes a hold of a shepherd that leaves its epoch a reference (upi.c). */
+/* Makes a hold of a shepherd that leaves its epoch a reference (upi_session.c). */
 void xk_hold_keep(struct xk_hold *hold);
 
 /* A shepherd on a thread's own stack is about to block, or goes on: holds and epoch as when parking. */
@@ -176,6 +176,11 @@ void xk_shepherd_end(struct xk_shepherd *self);
 int xk_stacks_init(struct xk_driver *driver);
 /* Of all drivers. */
 void xk_stacks_fini(struct xk_kernel *kernel);
+
+/* order=session: one popper at a time, in the order of arrival. */
+struct xk_order {
+	struct xk_semaphore turn;
+};
 
 /* A message crosses an edge that is watched; upwards the shepherd may be handed off on the way. */
 void xk_cross_up(struct xk_session *s, struct xk_msg *m);
@@ -282,6 +287,7 @@ struct xk_transmit {
 	unsigned count;                 /* the driver's own, to go at the end of its turn */
 	struct xk_msg *batch[2 * XK_BURST];
 	_Atomic uint32_t held;
+	_Atomic bool wanted;     /* by the driver, which waits for it: others let go */
 	_Atomic unsigned queued; /* in the ring: from everybody else */
 	_Atomic uint32_t lock;   /* of the ring */
 	unsigned first;

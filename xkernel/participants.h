@@ -9,6 +9,8 @@
 #ifndef XK_PARTICIPANTS_H
 #define XK_PARTICIPANTS_H
 
+#include <string.h>
+
 #include "xkernel/base.h"
 
 enum { XK_PARTICIPANT_DEPTH = 8 };
@@ -40,6 +42,39 @@ static inline uint64_t
 xk_participant_pop(struct xk_participant *p)
 {
 	return p->depth == 0 ? XK_ANY : p->address[--p->depth];
+}
+
+static inline bool
+xk_participant_equal(const struct xk_participant *a, const struct xk_participant *b)
+{
+	return a->depth == b->depth && memcmp(a->address, b->address, a->depth * sizeof(a->address[0])) == 0;
+}
+
+static inline uint64_t
+xk_hash_mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+/* Whether exactly the same was given: "any" is not what it may stand for. */
+static inline bool
+xk_participants_equal(const struct xk_participants *a, const struct xk_participants *b)
+{
+	return xk_participant_equal(&a->remote, &b->remote) && xk_participant_equal(&a->local, &b->local);
+}
+
+/* The same for equal ones; from a seed that nobody knows, so that nobody can choose those that collide. */
+static inline uint64_t
+xk_participants_hash(const struct xk_participants *p, uint64_t seed)
+{
+	uint64_t hash = seed;
+
+	for (unsigned i = 0; i < p->remote.depth; i++)
+		hash = xk_hash_mix(hash, p->remote.address[i]);
+	for (unsigned i = 0; i < p->local.depth; i++)
+		hash = xk_hash_mix(hash, p->local.address[i]);
+	return hash;
 }
 
 #endif

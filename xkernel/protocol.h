@@ -60,6 +60,11 @@ enum xk_protocol_flags {
 	XK_PORT = 1 << 1,      /* a leaf that is a port */
 	XK_REPEATS = 1 << 2,   /* the whole group of roles may occur several times */
 	XK_ONE_UPPER = 1 << 3, /* at most one protocol may stand on it */
+	/*
+	 * A virtual protocol that gives its uppers sessions of its lowers: messages pass it by. They cross the edge above it,
+	 * so that marks on the edges below it would mean nothing.
+	 */
+	XK_LENDS = 1 << 4,
 };
 
 struct xk_protocol_type {

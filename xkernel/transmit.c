@@ -21,6 +21,19 @@ transmit_try_hold(struct xk_transmit *transmit)
 	return atomic_exchange_explicit(&transmit->held, 1, memory_order_seq_cst) == 0;
 }
 
+static bool
+transmit_is_wanted(struct xk_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->wanted, memory_order_seq_cst);
+}
+
+/* For who is not the driver that holds it when it is awake: that one goes first, or it would wait as long as others push. */
+static bool
+transmit_try_help(struct xk_transmit *transmit)
+{
+	return !transmit_is_wanted(transmit) && transmit_try_hold(transmit);
+}
+
 /* Sends what fits of batch; the rest moves to its front. */
 static void
 transmit_send_batch(struct xk_port *port)
@@ -62,14 +75,20 @@ xk_transmit_flush(struct xk_port *port)
 		if (transmit->count == 0)
 			return;
 		transmit_send_batch(port);
-	} while (transmit->count == 0); /* otherwise the device is full: next time */
+	} while (transmit->count == 0 && !transmit_is_wanted(transmit)); /* otherwise the device is full: next time */
 }
 
 void
 xk_transmit_acquire(struct xk_port *port)
 {
-	while (!transmit_try_hold(port->transmit))
+	struct xk_transmit *transmit = port->transmit;
+
+	if (transmit_try_hold(transmit))
+		return;
+	atomic_store_explicit(&transmit->wanted, true, memory_order_seq_cst);
+	while (!transmit_try_hold(transmit))
 		sched_yield();
+	atomic_store_explicit(&transmit->wanted, false, memory_order_seq_cst);
 }
 
 /* Whether frames are waiting that nobody is going to send. */
@@ -89,7 +108,7 @@ xk_transmit_release(struct xk_port *port)
 		stuck = transmit->count > 0;
 		atomic_store_explicit(&transmit->stuck, stuck, memory_order_relaxed);
 		atomic_store_explicit(&transmit->held, 0, memory_order_seq_cst);
-		if (stuck || !transmit_is_behind(transmit) || !transmit_try_hold(transmit))
+		if (stuck || !transmit_is_behind(transmit) || !transmit_try_help(transmit))
 			break;
 		xk_transmit_flush(port);
 	} while (true);
@@ -118,7 +137,7 @@ transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
 static void
 transmit_ring(struct xk_port *port)
 {
-	if (transmit_try_hold(port->transmit)) {
+	if (transmit_try_help(port->transmit)) {
 		xk_transmit_flush(port);
 		xk_transmit_release(port);
 	} else {
@@ -135,7 +154,7 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 	for (unsigned tries = 0; !transmit_enqueue(transmit, m); tries++) {
 		if (owner->implicit == XK_IMPLICIT_FAIL || tries == TRANSMIT_THREAD_TRIES)
 			return -ENOBUFS;
-		if (transmit_try_hold(transmit)) {
+		if (transmit_try_help(transmit)) {
 			xk_transmit_flush(port);
 			xk_transmit_release(port);
 		}

@@ -133,7 +133,7 @@ struct xk_edge {
 
 /*
  * One end of a conversation. A protocol's own session state begins with one. What every message touches lies in the
- * first line of the cache; the protocol's own begins with the third (asserted in upi.c).
+ * first line of the cache; the protocol's own begins with the third (asserted in upi_session.c).
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding; /* in map */
@@ -142,7 +142,7 @@ struct xk_session {
 	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
 	_Atomic(struct xk_session *) hls; /* for a virtual protocol above: its session on this one alone */
 
-	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds; top bits: upi.c */
+	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds: upi_session.c */
 	bool cached;                              /* passively opened and kept while idle; under cache_lock */
 	bool closing; /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
 	struct xk_protocol *protocol; /* whose session it is */
@@ -358,8 +358,8 @@ int xk_get_participants(struct xk_session *s, struct xk_participants *participan
 
 /*
  * A new session of self, size bytes (its struct begins with struct xk_session; the rest is zero), with one reference,
- * the caller's. hlp_receive must have an edge to self. Takes the caller's reference on lls (NULL: none). NULL: no
- * memory; lls is then still the caller's.
+ * the caller's. hlp_receive must have an edge to self, or to a protocol that lends self's sessions (XK_LENDS). Takes the
+ * caller's reference on lls (NULL: none). NULL: no memory; lls is then still the caller's.
  */
 struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_t size,
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,

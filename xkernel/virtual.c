@@ -58,7 +58,9 @@ virtual_session_make(struct xk_virtual *virtual, struct xk_protocol *hlp_receive
 
 	if (!xk_duplicate(lls))
 		return -ENOMEM;
-	s = xk_session_new(&virtual->protocol, virtual->session_ops, sizeof(*s), hlp_receive, lls->hlp_type, lls);
+	s = xk_session_new(&virtual->protocol, virtual->session_ops,
+			   virtual->session_size != 0 ? virtual->session_size : sizeof(*s), hlp_receive, lls->hlp_type,
+			   lls);
 	if (s == NULL) {
 		xk_close(lls);
 		return -ENOMEM;
@@ -73,11 +75,12 @@ virtual_session_make(struct xk_virtual *virtual, struct xk_protocol *hlp_receive
 	return 0;
 }
 
-/* A session on lls, made or (if the same hlps have it, or a message has caused it) one more reference. 0 or -errno. */
-static int
-virtual_session_get(struct xk_virtual *virtual, struct xk_protocol *hlp_receive, struct xk_session *lls,
-		    struct xk_session **session)
+int
+xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
+		   struct xk_session **session)
 {
+	struct xk_virtual *virtual = virtual_of(self);
+
 	for (unsigned i = 0; i < VIRTUAL_TRIES; i++) {
 		int status = xk_session_share(&virtual->active, virtual_active_key(lls), hlp_receive, lls->hlp_type,
 					      session);
@@ -111,7 +114,7 @@ xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 
 	if (status != 0)
 		return status;
-	status = virtual_session_get(virtual_of(self), hlp_receive, lls, session);
+	status = xk_virtual_open_on(self, hlp_receive, lls, session);
 	xk_close(lls);
 	return status;
 }

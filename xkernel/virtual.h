@@ -34,11 +34,12 @@
 struct xk_virtual {
 	struct xk_protocol protocol;
 	const struct xk_session_ops *session_ops;
+	size_t session_size;   /* of sessions with a state of their own, which begins zero; 0: they have none */
 	struct xk_map active;  /* the session below: the session that stands on it */
 	struct xk_map passive; /* hlp_type: xk_enable */
 };
 
-/* For init: sessions will have these operations, and no state of their own. 0 or -errno. Main thread. */
+/* For init: sessions will have these operations. 0 or -errno. Main thread. */
 int xk_virtual_init(struct xk_protocol *self, const struct xk_session_ops *session_ops);
 /* For fini, when all sessions are gone. */
 void xk_virtual_fini(struct xk_protocol *self);
@@ -55,6 +56,13 @@ int xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, stru
 void xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session);
 void xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 void xk_virtual_session_close(struct xk_session *s);
+
+/*
+ * For an open that has the session below already: the session that stands on lls, made (with a reference of its own on
+ * lls) or, if the same hlps have it, with one more reference. 0 or -errno.
+ */
+int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
+		       struct xk_session **session);
 
 /* For struct xk_protocol_ops: all but init and fini. */
 #define XK_VIRTUAL_OPS                                                                                                 \

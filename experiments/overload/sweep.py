@@ -3,7 +3,7 @@
 
 What is delivered, how long another client's question takes meanwhile, and where what is too much is dropped; in regular
 mode and in IPP. In the simulator, where a run is the same every time, or with --link virtio between two processes on two
-cores. Capacity is what is delivered when there is no end of messages.
+cores. Capacity is the most that is delivered, at whatever load.
 Exit status 1: delivery at the last load is less than 90 % of its peak, or something was dropped after work was spent on it.
 """
 import argparse
@@ -18,7 +18,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOADS = (10, 25, 50, 75, 90, 100, 110, 125, 150, 200)
 MODES = ("regular", "ipp")
-ENDLESS = 400000  # messages a second: several times what a host can do that works 10 us for each
+# Messages a second, among which capacity is looked for: a host that works 10 us for each does less than the first.
+RATES = (100000, 80000, 65000, 50000, 35000, 25000)
 PATIENCE_S = 300
 # Where a message may be dropped before any work was spent on it: at the device, and at the sender of a virtual link.
 AT_THE_DOOR = ("full", "tx_full", "unsent")
@@ -92,7 +93,8 @@ def virtio_measure(options, mode, rate):
             server.kill()
         there, here = json.load(server_json)["host"], json.load(load_json)["host"]
     dropped = {name.split(".")[-1]: count for name, count in here["drops"].items() if name == "port.tx_full"}
-    dropped.update({name: count for name, count in there["drops"].items() if count})
+    # what the server still wanted to say when the other host had ended is no overload
+    dropped.update({name: count for name, count in there["drops"].items() if count and name != "port.no_peer"})
     counters = here["counters"]
     return {
         "offered": counters["traffic.sent"] + counters["traffic.unsent"],
@@ -115,7 +117,7 @@ def measure(options, mode, rate):
 
 def sweep(options):
     """All rows: a mode's loads after one another, or with real time both modes at each load in turn."""
-    capacity = {mode: measure(options, mode, ENDLESS)["delivered"] for mode in MODES}
+    capacity = {mode: max(measure(options, mode, rate)["delivered"] for rate in RATES) for mode in MODES}
     rows = [dict(measure(options, mode, capacity[mode] * load // 100), load=load) for load in options.loads for mode in MODES]
     return sorted(rows, key=lambda row: MODES.index(row["mode"]))
 

@@ -69,8 +69,7 @@ dpdk_buffer_ring_put(struct rte_mempool *pool, void *const *all, unsigned count)
 
 		if (segment->platform == NULL)
 			continue;
-		atomic_fetch_sub_explicit(&((struct dpdk_platform *)segment->platform)->borrowed, 1,
-					  memory_order_relaxed);
+		atomic_fetch_sub_explicit(&dpdk_owner_of(segment->platform)->borrowed, 1, memory_order_relaxed);
 		segment->platform = NULL;
 	}
 	return rte_ring_mp_enqueue_bulk(pool->pool_data, all, count, NULL) == 0 ? -ENOBUFS : 0;
@@ -181,7 +180,7 @@ dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 unsigned
 dpdk_buffers_out(struct xk_platform *platform)
 {
-	struct dpdk_platform *self = (struct dpdk_platform *)platform;
+	struct dpdk_platform *self = dpdk_owner_of(platform);
 
 	return rte_mempool_in_use_count(self->pool) + atomic_load_explicit(&self->borrowed, memory_order_relaxed);
 }

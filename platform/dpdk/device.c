@@ -15,11 +15,26 @@
 
 /* ---- the other end ---- */
 
+static void
+dpdk_device_wake(struct dpdk_device *device)
+{
+	for (unsigned i = 0; i < device->port_count; i++)
+		dpdk_wake(device->ports[i]->base.platform);
+}
+
 void
 dpdk_device_set_up(struct dpdk_device *device, bool up)
 {
+	unsigned lanes = up ? device->port_count : 0;
+
+	if (device->port_count > 1 && device->link->lanes != NULL)
+		lanes = device->link->lanes(device, up);
+	atomic_store_explicit(&device->lanes, lanes, memory_order_relaxed);
 	for (unsigned i = 0; i < device->port_count; i++)
-		dpdk_port_set_up(device->ports[i], up);
+		dpdk_port_set_up(device->ports[i], i < lanes);
+	/* DPDK tells of single queues while it has them locked, and a driver that arms one may wait for that */
+	for (unsigned i = 0; i < device->port_count && !up; i++)
+		dpdk_port_await_disarmed(device->ports[i]);
 }
 
 bool
@@ -28,18 +43,28 @@ dpdk_device_is_up(const struct dpdk_device *device)
 	return atomic_load_explicit(&device->ports[0]->up, memory_order_acquire);
 }
 
+static bool
+dpdk_device_is_linked(const struct dpdk_device *self)
+{
+	struct rte_eth_link link = { 0 };
+
+	return rte_eth_link_get_nowait(self->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
 static int
 dpdk_device_changed(uint16_t id, enum rte_eth_event_type type, void *argument, void *more)
 {
 	struct dpdk_device *self = argument;
-	struct rte_eth_link link = { 0 };
+	bool up;
 
+	(void)id;
 	(void)more;
 	dpdk_after(self);
-	if (type == RTE_ETH_EVENT_INTR_LSC && rte_eth_link_get_nowait(id, &link) == 0)
-		dpdk_device_set_up(self, link.link_status == RTE_ETH_LINK_UP);
+	up = dpdk_device_is_linked(self);
+	if (type == RTE_ETH_EVENT_INTR_LSC || (up && self->port_count > 1))
+		dpdk_device_set_up(self, up);
 	else
-		dpdk_wake(self->ports[0]->base.platform);
+		dpdk_device_wake(self);
 	dpdk_before(self);
 	return 0;
 }
@@ -106,6 +131,11 @@ dpdk_device_configure(struct dpdk_device *self)
 	self->can_chain = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 	if (self->can_chain)
 		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (self->port_count > 1 && !self->spreads) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+	}
 	conf.intr_conf.lsc = self->tells_link && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
 	return rte_eth_dev_configure(self->id, (uint16_t)self->port_count, (uint16_t)self->port_count, &conf);
 }
@@ -246,5 +276,7 @@ dpdk_device_close(struct dpdk_device *self)
 	dpdk_device_unplug(self);
 	if (self->link->closed != NULL)
 		self->link->closed(self);
+	for (unsigned i = 0; i < self->port_count; i++)
+		free(self->ports[i]);
 	free(self);
 }

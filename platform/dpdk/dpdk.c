@@ -168,26 +168,37 @@ dpdk_sleep_init(struct dpdk_platform *self)
 	return self->wake_event == NULL || self->timer_event == NULL ? -ENOMEM : 0;
 }
 
-int
-xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform, char *why, size_t size)
+/* A platform without a pool. NULL and why: no memory, or no descriptors. */
+static struct dpdk_platform *
+dpdk_platform_new(char *why, size_t size)
 {
 	struct dpdk_platform *self = calloc(1, sizeof(*self));
-	int error;
 
 	if (self == NULL) {
 		snprintf(why, size, "no memory");
-		return -ENOMEM;
+		return NULL;
 	}
 	self->base.ops = &dpdk_ops;
+	self->owner = self;
 	self->wake_fd = self->timer_fd = -1;
+	if (dpdk_sleep_init(self) == 0)
+		return self;
+	snprintf(why, size, "no descriptors left to sleep on: see `ulimit -n`");
+	xk_dpdk_stop(&self->base);
+	return NULL;
+}
+
+int
+xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform, char *why, size_t size)
+{
+	struct dpdk_platform *self = dpdk_platform_new(why, size);
+	int error;
+
+	if (self == NULL)
+		return -ENOMEM;
 	error = dpdk_eal_start(config, &self->clock, &self->hugepages, why, size);
 	if (error != 0)
 		goto fail;
-	error = dpdk_sleep_init(self);
-	if (error != 0) {
-		snprintf(why, size, "no descriptors left to sleep on: see `ulimit -n`");
-		goto fail;
-	}
 	self->pool = dpdk_buffer_pool_new(config->buffers != 0 ? config->buffers : XK_DPDK_BUFFERS, why, size);
 	error = -ENOMEM;
 	if (self->pool == NULL)
@@ -197,6 +208,21 @@ xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform
 fail:
 	xk_dpdk_stop(&self->base);
 	return error;
+}
+
+int
+xk_dpdk_start_beside(struct xk_platform *first, struct xk_platform **platform, char *why, size_t size)
+{
+	struct dpdk_platform *owner = dpdk_owner_of(first), *self = dpdk_platform_new(why, size);
+
+	if (self == NULL)
+		return -ENOMEM;
+	self->clock = owner->clock;
+	self->hugepages = owner->hugepages;
+	self->owner = owner;
+	self->pool = owner->pool;
+	*platform = &self->base;
+	return 0;
 }
 
 void
@@ -218,7 +244,8 @@ xk_dpdk_stop(struct xk_platform *platform)
 		close(self->timer_fd);
 	for (unsigned i = 0; i < self->left_count; i++)
 		rte_mempool_free(self->left[i]);
-	rte_mempool_free(self->pool);
+	if (self->owner == self)
+		rte_mempool_free(self->pool);
 	free(self);
 }
 

@@ -6,7 +6,8 @@
  * DPDK looks at no PCI device that it was not told of, and leaves no files behind. What the links are and what to do when something fails is
  * told in docs/dpdk.md.
  *
- * A platform serves one driver. Two hosts in one process have two platforms. DPDK itself is started by the first
+ * A platform serves one driver. Two hosts in one process have two platforms; a host with several drivers has one for
+ * each, all but the first by xk_dpdk_start_beside, and ports by xk_dpdk_open_lanes. DPDK itself is started by the first
  * xk_dpdk_start of a process and stays until its end, so what belongs to it (core, memory, huge pages) is the first
  * caller's choice. Fork before the first start, not after it.
  *
@@ -52,7 +53,16 @@ struct xk_dpdk_config {
  */
 int xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform, char *why, size_t size);
 
-/* Gives the platform back; its ports are closed and its messages freed. NULL is let through. */
+/*
+ * A platform for a further driver of first's kernel: a sleep of its own, and first's clock and buffers (buffers_out
+ * counts those of both). 0; -ENOMEM.
+ */
+int xk_dpdk_start_beside(struct xk_platform *first, struct xk_platform **platform, char *why, size_t size);
+
+/*
+ * Gives the platform back; its ports are closed and its messages freed. One that others were started beside is the last
+ * to go. NULL is let through.
+ */
 void xk_dpdk_stop(struct xk_platform *platform);
 
 /* Whether the process's buffers lie in huge pages. */
@@ -87,6 +97,7 @@ struct xk_dpdk_link {
 	const char *name, *help;
 	enum xk_dpdk_needs needs;
 	bool can_sleep; /* the drivers interrupt and adaptive work (of a PCI device: if its driver can) */
+	unsigned lanes; /* of a port, at most (of a PCI device: if it has so many queues) */
 };
 
 /* The links, by number from 0 on; NULL: there are no more. */
@@ -117,6 +128,15 @@ struct xk_dpdk_port_config {
 struct xk_port *xk_dpdk_open(struct xk_platform *platform, const struct xk_dpdk_port_config *config, char *why,
 			     size_t size);
 
+/*
+ * The same with a lane for each of the platforms: ports[i] is the one of driver i, which sleeps on platforms[i]. Links
+ * have at most xk_dpdk_link.lanes, but a network card spreads frames over them by itself; on the others the sender does,
+ * so that a conversation stays in one lane (IPv4 by addresses and ports). Two ends at a socket may have different numbers
+ * of lanes if the server has more. All are to be closed before any of the platforms is stopped. 0 or -errno.
+ */
+int xk_dpdk_open_lanes(struct xk_platform *const *platforms, unsigned count, const struct xk_dpdk_port_config *config,
+		       struct xk_port **ports, char *why, size_t size);
+
 /* The path that `socket` stands for (its directory is made when missing). 0 or -errno. */
 int xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size);
 
@@ -135,14 +155,19 @@ struct xk_port *xk_dpdk_virtio_open(struct xk_platform *platform, const struct x
 int xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const names[2], struct xk_port *ports[2],
 		      char *why, size_t size);
 
+/* The same with `count` lanes: ports[i] has those of host i, on the platforms[i] of its drivers. */
+int xk_dpdk_ring_open_lanes(struct xk_platform *const *const platforms[2], unsigned count, const char *const names[2],
+			    struct xk_port **const ports[2], char *why, size_t size);
+
 /* ---- every port ---- */
 
 /*
- * Whether somebody is at the other end. Frames sent while nobody is are dropped, as by a cable pulled out. Any context.
+ * Whether somebody is at the other end (of a lane: and sends to it). Frames sent while nobody is are dropped, as by a
+ * cable pulled out. Any context.
  */
 bool xk_dpdk_port_is_up(const struct xk_port *port);
 
-/* What a port dropped by itself; taken at any time. */
+/* What a port, of several lanes each, dropped by itself; taken at any time. */
 struct xk_dpdk_port_counts {
 	uint64_t no_peer;   /* to be sent while nobody was at the other end */
 	uint64_t too_long;  /* to be sent, longer than the link's frames */

@@ -30,6 +30,7 @@ enum { DPDK_POOLS = 16 };
 struct dpdk_platform {
 	struct xk_platform base;
 	struct clock clock;
+	struct dpdk_platform *owner; /* of the pool: itself, or the platform of the kernel's first driver */
 	struct rte_mempool *pool;
 	_Atomic unsigned borrowed;            /* messages in buffers of devices' own pools */
 	struct rte_mempool *left[DPDK_POOLS]; /* of devices that have gone */
@@ -40,6 +41,13 @@ struct dpdk_platform {
 	int wake_fd, timer_fd;
 	bool hugepages;
 };
+
+/* The platform that has the buffers of this one, and the counts of them. */
+static inline struct dpdk_platform *
+dpdk_owner_of(struct xk_platform *platform)
+{
+	return ((struct dpdk_platform *)platform)->owner;
+}
 
 uint64_t dpdk_now_ns(struct xk_platform *platform);
 void dpdk_wake(struct xk_platform *platform);
@@ -163,6 +171,12 @@ struct dpdk_link {
 	 */
 	int (*open)(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size);
 
+	/*
+	 * Of a device with several lanes: how many of them the other end uses. Called whenever that may have changed, and
+	 * when somebody has come or gone (up), by DPDK's threads. NULL: all.
+	 */
+	unsigned (*lanes)(struct dpdk_device *device, bool up);
+
 	/* The device is configured, not yet started. 0 or -errno. May be NULL. */
 	int (*configured)(struct dpdk_device *device);
 
@@ -178,9 +192,9 @@ extern const struct dpdk_link dpdk_link_virtio, dpdk_link_memif, dpdk_link_ring,
 
 /* ---- device.c: a DPDK device, its coming and going ---- */
 
-enum { DPDK_DEVICE_RING = 256, DPDK_DEVICE_QUEUES = 1 };
+enum { DPDK_DEVICE_RING = 256 };
 
-/* A device; its ports are its queues, one port each. */
+/* A device; its ports are its queues, one port each: the lanes. */
 struct dpdk_device {
 	const struct dpdk_link *link;
 	uint16_t id; /* DPDK's number; UINT16_MAX: there is none yet */
@@ -188,10 +202,14 @@ struct dpdk_device {
 	bool tells_link;          /* DPDK tells whether somebody is at the other end */
 	bool is_plugged;          /* by us: a virtual one */
 	bool can_chain;           /* sends chains of mbufs */
+	bool spreads;             /* who sends says by the queue to which of the other end's lanes a frame goes */
 	struct rte_mempool *pool; /* its own, which it takes no frames back from; NULL: it has the platform's */
 	char name[64];            /* DPDK's */
-	struct dpdk_port *ports[DPDK_DEVICE_QUEUES]; /* by queue */
+	struct dpdk_port *ports[XK_DRIVERS]; /* by queue */
 	unsigned port_count, open_count;
+	_Atomic unsigned lanes; /* that the other end uses; 0: nobody is there */
+	uint32_t enabled
+		[2]; /* the link's: queues to send by, and to receive from, that the other end uses; a bit each */
 	void *state; /* the link's */
 };
 
@@ -207,13 +225,10 @@ int dpdk_device_start(struct dpdk_device *device, char *why, size_t size);
 /* Stops the device and removes it, if there is one; it can be made again. */
 void dpdk_device_unplug(struct dpdk_device *device);
 
-/*
- * The same for the last time: calls link->closed and frees the rest. Its ports
- * do nothing any more.
- */
+/* The same for the last time: calls link->closed, and frees the device with its ports, which do nothing any more. */
 void dpdk_device_close(struct dpdk_device *device);
 
-/* Somebody has come or gone. Any thread. */
+/* Somebody has come or gone, or uses other lanes. Any thread. */
 void dpdk_device_set_up(struct dpdk_device *device, bool up);
 bool dpdk_device_is_up(const struct dpdk_device *device);
 
@@ -230,21 +245,31 @@ struct dpdk_gate {
 struct dpdk_port {
 	struct xk_port base;
 	struct dpdk_device *device;
-	uint16_t id, queue;     /* of the device, as DPDK counts */
-	struct event *event;    /* of the descriptor that is watched; NULL: cannot sleep */
-	bool has_interrupts;    /* the device is asked for them; else the descriptor tells by itself */
-	bool is_watched;        /* the event is in the loop */
-	int nudge;              /* see dpdk_port_watch_fd */
-	struct dpdk_gate *gate; /* of the device; NULL: it needs none */
-	_Atomic bool up;        /* somebody is at the other end */
-	_Atomic bool is_arming; /* the driver is asking the device for interrupts, or for none */
+	uint16_t id, queue;      /* of the device, as DPDK counts */
+	struct event *event;     /* of the descriptor that is watched; NULL: cannot sleep */
+	bool has_interrupts;     /* the device is asked for them; else the descriptor tells by itself */
+	bool is_watched;         /* the event is in the loop */
+	int nudge;               /* see dpdk_port_watch_fd */
+	struct dpdk_gate *gate;  /* of the device; NULL: it needs none */
+	_Atomic bool up;         /* somebody is at the other end, and uses this lane */
+	_Atomic bool is_sending; /* of a device with several lanes: somebody sends by this one's queue */
+	_Atomic bool is_arming;  /* the driver is asking the device for interrupts, or for none */
 	_Atomic uint64_t no_peer, too_long, malformed;
 	char name[108]; /* of the port: as long as a socket's path may be */
 };
 
-/* A port and its device, which DPDK does not have yet. NULL and why: the name is too long, or no memory. */
-struct dpdk_port *dpdk_port_new(struct xk_platform *platform, const char *name, const struct dpdk_link *link, char *why,
-				size_t size);
+/*
+ * A device, which DPDK does not have yet, and its ports, one for each of the platforms; the first of them. NULL and why:
+ * the name is too long, or no memory.
+ */
+struct dpdk_port *dpdk_port_new(struct xk_platform *const *platforms, unsigned count, const char *name,
+				const struct dpdk_link *link, char *why, size_t size);
+
+/* Gives all ports of port's device to the caller, who wants `count` of them. They are what their first one is. */
+void dpdk_port_list(struct dpdk_port *port, struct xk_port **ports);
+
+/* Closes all ports of port's device. */
+void dpdk_port_close_all(struct dpdk_port *port);
 
 /* The device has started: how the port can sleep. */
 void dpdk_port_watch(struct dpdk_port *port);
@@ -255,13 +280,14 @@ void dpdk_port_watch(struct dpdk_port *port);
  */
 void dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge);
 
-/* As dpdk_device_set_up, of one port. */
+/* Somebody is at the other end of this lane, or nobody is. Any thread. */
 void dpdk_port_set_up(struct dpdk_port *port, bool up);
+
+/* Nobody is: returns when the driver has let go of what the device had of the other end. */
+void dpdk_port_await_disarmed(struct dpdk_port *port);
 
 /* In the driver, or while none runs, after the other end came or went: watches what dpdk_port_watch_fd was given. */
 void dpdk_port_rewatch(struct dpdk_port *port);
-
-void dpdk_port_close(struct xk_port *port);
 
 /* A number that differs for different texts, and a link address made of it. */
 uint64_t dpdk_hash(const char *text);
@@ -274,6 +300,7 @@ enum { DPDK_SOCKET_PATH = 108 };
 struct dpdk_socket {
 	int type; /* SOCK_STREAM, SOCK_SEQPACKET: what the device makes there */
 	int claim_fd;
+	int lanes_fd;   /* a server's: tells clients how many lanes it has */
 	bool is_shy;    /* a server suffers from who connects and says nothing */
 	bool owns_path; /* a server's: the file is ours to remove */
 	char path[DPDK_SOCKET_PATH];
@@ -283,11 +310,14 @@ struct dpdk_socket {
 int dpdk_socket_new(struct dpdk_device *device, const char *name, int type, char *why, size_t size);
 
 /* The server's turn: the path is this process's, and free. 0 or -errno and why. */
-int dpdk_socket_serve(struct dpdk_socket *self, char *why, size_t size);
+int dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size);
+
+/* How many lanes the server there has; UINT_MAX: it is none of ours, and does not tell. */
+unsigned dpdk_socket_lanes(const struct dpdk_socket *self);
 
 /*
  * The client's: returns when a server is there that has no other client, and `attach` has succeeded; tries again for
- * wait_ms. 0 or -errno and why.
+ * wait_ms, or until it is -ERANGE, since the two do not fit. 0 or -errno and why.
  */
 int dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		      int (*attach)(struct dpdk_port *port, char *why, size_t size), char *why, size_t size);

@@ -24,30 +24,57 @@ dpdk_link_find(const char *name)
 	return NULL;
 }
 
-struct xk_port *
-xk_dpdk_open(struct xk_platform *platform, const struct xk_dpdk_port_config *config, char *why, size_t size)
+/* The link that has a port with so many lanes, or NULL and why. */
+static const struct dpdk_link *
+dpdk_link_choose(const char *name, unsigned lanes, char *why, size_t size)
 {
-	struct xk_dpdk_port_config whole = *config;
-	const struct dpdk_link *link = dpdk_link_find(config->link);
-	struct dpdk_port *port;
+	const struct dpdk_link *link = dpdk_link_find(name);
 
 	if (link == NULL || link->open == NULL) {
-		snprintf(why, size, "there is no link \"%s\" to be opened one end at a time", config->link);
+		snprintf(why, size, "there is no link \"%s\" to be opened one end at a time", name);
 		return NULL;
 	}
+	if (lanes <= link->about.lanes)
+		return link;
+	snprintf(why, size, "a port on link %s has at most %u queue%s, and this host has %u drivers", name,
+		 link->about.lanes, link->about.lanes == 1 ? "" : "s", lanes);
+	return NULL;
+}
+
+int
+xk_dpdk_open_lanes(struct xk_platform *const *platforms, unsigned count, const struct xk_dpdk_port_config *config,
+		   struct xk_port **ports, char *why, size_t size)
+{
+	struct xk_dpdk_port_config whole = *config;
+	const struct dpdk_link *link = dpdk_link_choose(config->link, count, why, size);
+	struct dpdk_port *port;
+	int error;
+
+	if (link == NULL)
+		return -EINVAL;
 	if (whole.device == NULL)
 		whole.device = whole.name;
-	port = dpdk_port_new(platform, config->name, link, why, size);
+	port = dpdk_port_new(platforms, count, config->name, link, why, size);
 	if (port == NULL)
-		return NULL;
+		return -ENOMEM;
 	dpdk_eal_log_reset();
-	if (link->open(port, &whole, why, size) != 0) {
-		dpdk_port_close(&port->base);
-		return NULL;
+	error = link->open(port, &whole, why, size);
+	if (error != 0) {
+		dpdk_port_close_all(port);
+		return error;
 	}
 	if (config->address != 0)
 		port->base.address = config->address;
-	return &port->base;
+	dpdk_port_list(port, ports);
+	return 0;
+}
+
+struct xk_port *
+xk_dpdk_open(struct xk_platform *platform, const struct xk_dpdk_port_config *config, char *why, size_t size)
+{
+	struct xk_port *port;
+
+	return xk_dpdk_open_lanes(&platform, 1, config, &port, why, size) == 0 ? port : NULL;
 }
 
 struct xk_port *

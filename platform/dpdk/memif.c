@@ -192,7 +192,7 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	dpdk_device_name(device, "net_memif");
 	if (config->end == XK_DPDK_CLIENT)
 		return dpdk_socket_await(port, config->wait_ms, dpdk_memif_attach, why, size);
-	error = dpdk_socket_serve(self, why, size);
+	error = dpdk_socket_serve(device, why, size);
 	if (error != 0)
 		return error;
 	self->owns_path = true;
@@ -200,7 +200,7 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 }
 
 const struct dpdk_link dpdk_link_memif = {
-	.about = { "memif", "two processes over shared memory (memif)", XK_DPDK_NEEDS_SOCKET, false },
+	.about = { "memif", "two processes over shared memory (memif)", XK_DPDK_NEEDS_SOCKET, false, 1 },
 	.open = dpdk_memif_open,
 	.closing = dpdk_memif_leave,
 	.closed = dpdk_socket_free,

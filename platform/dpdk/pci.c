@@ -72,6 +72,28 @@ dpdk_pci_check(const char *address, char *why, size_t size)
 	return -EBUSY;
 }
 
+/* Whether the card has a queue for each lane, and spreads what it receives. 0 or -errno and why. */
+static int
+dpdk_pci_check_lanes(const struct dpdk_device *device, uint16_t id, char *why, size_t size)
+{
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(id, &info);
+	unsigned most;
+
+	if (error != 0 || device->port_count == 1)
+		return 0; /* then the start says it */
+	most = info.max_rx_queues < info.max_tx_queues ? info.max_rx_queues : info.max_tx_queues;
+	if (device->port_count > most)
+		snprintf(why, size, "the network card at %s has at most %u queues, and this host has %u drivers",
+			 device->name, most, device->port_count);
+	else if (info.flow_type_rss_offloads == 0)
+		snprintf(why, size, "the network card at %s does not spread frames over queues: take one driver",
+			 device->name);
+	else
+		return 0;
+	return -ENOTSUP;
+}
+
 static int
 dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
 {
@@ -90,7 +112,9 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 		return -ENODEV;
 	}
 	device->tells_link = true;
-	error = dpdk_device_start(device, why, size);
+	error = dpdk_pci_check_lanes(device, id, why, size);
+	if (error == 0)
+		error = dpdk_device_start(device, why, size);
 	if (error != 0)
 		return error;
 	if (rte_eth_macaddr_get(id, &address) == 0)
@@ -104,6 +128,6 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 }
 
 const struct dpdk_link dpdk_link_pci = {
-	.about = { "pci", "a network card, by its PCI address: 0000:01:00.0", XK_DPDK_NEEDS_PCI, true },
+	.about = { "pci", "a network card, by its PCI address: 0000:01:00.0", XK_DPDK_NEEDS_PCI, true, XK_DRIVERS },
 	.open = dpdk_pci_open,
 };

@@ -1,5 +1,5 @@
 /*
- * port.c - a port is a queue of a DPDK device, in each direction.
+ * port.c - a port is a queue of a DPDK device, in each direction: one of its lanes, if it has several.
  *
  * Received mbufs are messages as they are. To be sent, a chain of segments becomes a chain of mbufs; one that has an
  * empty segment or too many of them is copied into one mbuf. What a device reports of lengths is checked, since behind
@@ -8,6 +8,10 @@
  * The other end comes and goes in threads of DPDK's. While nobody is there, frames to be sent are taken and dropped, and
  * the device is not asked for frames or interrupts: who comes wakes the driver, which then asks. A device may have a
  * frame a moment before we hear who sent it; it waits, since an answer to it would be dropped.
+ *
+ * Where the two ends of a link have several lanes each, the queue that a frame is sent by is the lane it arrives in. It is
+ * chosen by the conversation, so that this is the same whichever driver or thread sends; with as many lanes at both ends
+ * the answer comes back to the driver that had the question. So a driver may send by another's queue, one at a time.
  */
 #include <rte_ethdev.h>
 #include <sched.h>
@@ -17,8 +21,12 @@
 #include <string.h>
 
 #include "platform/dpdk/inside.h"
+#include "platform/lane.h"
 
-enum { DPDK_PORT_CHAIN = 16 }; /* a longer chain would fill the ring with crumbs */
+enum {
+	DPDK_PORT_CHAIN = 16, /* a longer chain would fill the ring with crumbs */
+	DPDK_PORT_TRIES = 64, /* for a queue by which another driver sends */
+};
 
 /* ---- devices that may not be used at any time ---- */
 
@@ -92,8 +100,7 @@ dpdk_port_take(struct dpdk_port *self, struct rte_mbuf *m)
 	head = dpdk_port_segment(&self->base, m);
 	head->total = head->len;
 	if (xk_unlikely(m->pool == self->device->pool))
-		atomic_fetch_add_explicit(&((struct dpdk_platform *)self->base.platform)->borrowed, 1,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&dpdk_owner_of(self->base.platform)->borrowed, 1, memory_order_relaxed);
 	if (xk_likely(m->next == NULL) || dpdk_port_take_chain(&self->base, head, m->next))
 		return head;
 malformed:
@@ -264,12 +271,58 @@ dpdk_port_discard(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 	return count;
 }
 
+/* Where another driver is at it for long, or has lost its core meanwhile, the queue counts as full. */
+static bool
+dpdk_port_try_send(struct dpdk_port *self)
+{
+	for (unsigned tries = 0; tries < DPDK_PORT_TRIES; tries++) {
+		if (!atomic_exchange_explicit(&self->is_sending, true, memory_order_acquire))
+			return true;
+		rte_pause();
+	}
+	return false;
+}
+
+/* Frames that belong to one lane of the other end, by the queue that leads there. */
+static unsigned
+dpdk_port_send_by(struct dpdk_port *lane, struct xk_msg **frames, unsigned count)
+{
+	unsigned taken;
+
+	if (!dpdk_port_try_send(lane))
+		return 0;
+	taken = dpdk_port_burst(lane, frames, count);
+	atomic_store_explicit(&lane->is_sending, false, memory_order_release);
+	return taken;
+}
+
+/* Each frame to the lane of its conversation; those that are for one lane and follow one another, together. */
+static unsigned
+dpdk_port_spread(struct dpdk_port *self, struct xk_msg **frames, unsigned count)
+{
+	const struct dpdk_device *device = self->device;
+	unsigned lanes = atomic_load_explicit(&device->lanes, memory_order_relaxed), sent = 0, taken = 1;
+
+	if (lanes == 0)
+		return dpdk_port_discard(self, frames, count);
+	for (; sent < count && taken > 0; sent += taken) {
+		unsigned lane = lane_of_flow(frames[sent], lanes), run = 1;
+
+		while (sent + run < count && run < XK_BURST && lane_of_flow(frames[sent + run], lanes) == lane)
+			run++;
+		taken = dpdk_port_send_by(device->ports[lane], frames + sent, run);
+	}
+	return sent;
+}
+
 static unsigned
 dpdk_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
 	struct dpdk_port *self = (struct dpdk_port *)port;
 	unsigned sent = 0, taken = 1;
 
+	if (xk_unlikely(self->device->spreads))
+		return dpdk_port_spread(self, frames, count);
 	if (xk_unlikely(!atomic_load_explicit(&self->up, memory_order_relaxed)))
 		return dpdk_port_discard(self, frames, count);
 	for (; sent < count && taken > 0; sent += taken)
@@ -281,7 +334,7 @@ dpdk_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 
 /*
  * Asks the device for interrupts, or for none, unless the other end has gone. A thread of DPDK's frees what the device
- * has of a peer that went, and waits in dpdk_port_set_up for us to have let go of it.
+ * has of a peer that went, and waits in dpdk_port_await_disarmed for us to have let go of it.
  */
 static void
 dpdk_port_ask(struct dpdk_port *self, int (*ask)(uint16_t id, uint16_t queue))
@@ -375,9 +428,14 @@ void
 dpdk_port_set_up(struct dpdk_port *port, bool up)
 {
 	atomic_store_explicit(&port->up, up, memory_order_seq_cst);
-	while (!up && atomic_load_explicit(&port->is_arming, memory_order_seq_cst))
-		sched_yield();
 	dpdk_wake(port->base.platform);
+}
+
+void
+dpdk_port_await_disarmed(struct dpdk_port *port)
+{
+	while (atomic_load_explicit(&port->is_arming, memory_order_seq_cst))
+		sched_yield();
 }
 
 bool
@@ -398,14 +456,6 @@ xk_dpdk_port_counts(const struct xk_port *port, struct xk_dpdk_port_counts *coun
 
 /* ---- opening and closing ---- */
 
-static const struct xk_port_ops dpdk_port_ops = {
-	.receive = dpdk_port_receive,
-	.transmit = dpdk_port_transmit,
-	.arm = dpdk_port_arm,
-	.disarm = dpdk_port_disarm,
-	.close = dpdk_port_close,
-};
-
 /* FNV-1a. */
 uint64_t
 dpdk_hash(const char *text)
@@ -424,45 +474,91 @@ dpdk_hash_address(const char *text)
 	return (uint64_t)0x02 << 40 | (dpdk_hash(text) & 0xffffffffff);
 }
 
-struct dpdk_port *
-dpdk_port_new(struct xk_platform *platform, const char *name, const struct dpdk_link *link, char *why, size_t size)
-{
-	struct dpdk_port *self = calloc(1, sizeof(*self));
-	struct dpdk_device *device = calloc(1, sizeof(*device));
-
-	if (self == NULL || device == NULL)
-		snprintf(why, size, "no memory");
-	else if (strlen(name) >= sizeof(self->name))
-		snprintf(why, size,
-			 "the port's name has %zu characters, and at most %zu are possible: take a shorter one",
-			 strlen(name), sizeof(self->name) - 1);
-	if (self == NULL || device == NULL || strlen(name) >= sizeof(self->name)) {
-		free(self);
-		free(device);
-		return NULL;
-	}
-	device->link = link;
-	device->id = UINT16_MAX;
-	device->ports[device->port_count++] = self;
-	device->open_count = 1;
-	strcpy(self->name, name);
-	self->device = device;
-	self->base.ops = &dpdk_port_ops;
-	self->base.platform = platform;
-	self->base.name = self->name;
-	self->base.mtu = DPDK_PORT_MTU;
-	return self;
-}
-
-/* The device goes with the last of its ports. */
-void
+/* The device goes with the last of its ports, and they with it: who comes or goes is told to all of them until then. */
+static void
 dpdk_port_close(struct xk_port *port)
 {
 	struct dpdk_port *self = (struct dpdk_port *)port;
 
 	if (self->event != NULL)
 		event_free(self->event);
+	self->event = NULL;
 	if (--self->device->open_count == 0)
 		dpdk_device_close(self->device);
-	free(self);
+}
+
+static const struct xk_port_ops dpdk_port_ops = {
+	.receive = dpdk_port_receive,
+	.transmit = dpdk_port_transmit,
+	.arm = dpdk_port_arm,
+	.disarm = dpdk_port_disarm,
+	.close = dpdk_port_close,
+};
+
+static struct dpdk_port *
+dpdk_port_add(struct dpdk_device *device, struct xk_platform *platform, const char *name)
+{
+	struct dpdk_port *self = calloc(1, sizeof(*self));
+
+	if (self == NULL)
+		return NULL;
+	strcpy(self->name, name);
+	self->device = device;
+	self->base.ops = &dpdk_port_ops;
+	self->base.platform = platform;
+	self->base.name = self->name;
+	self->base.mtu = DPDK_PORT_MTU;
+	self->base.driver = device->port_count;
+	device->ports[device->port_count++] = self;
+	device->open_count++;
+	return self;
+}
+
+struct dpdk_port *
+dpdk_port_new(struct xk_platform *const *platforms, unsigned count, const char *name, const struct dpdk_link *link,
+	      char *why, size_t size)
+{
+	struct dpdk_device *device;
+
+	if (strlen(name) >= sizeof(device->ports[0]->name)) {
+		snprintf(why, size,
+			 "the port's name has %zu characters, and at most %zu are possible: take a shorter one",
+			 strlen(name), sizeof(device->ports[0]->name) - 1);
+		return NULL;
+	}
+	device = calloc(1, sizeof(*device));
+	for (unsigned i = 0; device != NULL && i < count; i++)
+		if (dpdk_port_add(device, platforms[i], name) == NULL)
+			break;
+	if (device != NULL && device->port_count == count) {
+		device->link = link;
+		device->id = UINT16_MAX;
+		return device->ports[0];
+	}
+	for (unsigned i = 0; device != NULL && i < device->port_count; i++)
+		free(device->ports[i]);
+	free(device);
+	snprintf(why, size, "no memory");
+	return NULL;
+}
+
+void
+dpdk_port_list(struct dpdk_port *port, struct xk_port **ports)
+{
+	for (unsigned i = 0; i < port->device->port_count; i++) {
+		struct xk_port *lane = &port->device->ports[i]->base;
+
+		lane->address = port->base.address;
+		lane->mtu = port->base.mtu;
+		ports[i] = lane;
+	}
+}
+
+void
+dpdk_port_close_all(struct dpdk_port *port)
+{
+	struct dpdk_device *device = port->device;
+
+	for (unsigned i = device->port_count; i-- > 0;)
+		dpdk_port_close(&device->ports[i]->base);
 }

@@ -1,6 +1,6 @@
 /*
- * ring.c - link `ring`: two ports of one process, joined by two rings of DPDK's. The mbufs themselves cross, so a
- * buffer may come home from the other host; nothing wakes anybody.
+ * ring.c - link `ring`: two ports of one process, joined by two rings of DPDK's, or two for each of their lanes. The mbufs
+ * themselves cross, so a buffer may come home from the other host; nothing wakes anybody.
  */
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -10,9 +10,11 @@
 
 #include "platform/dpdk/inside.h"
 
+enum { DPDK_RING_LANES = 16 }; /* of a device of DPDK's ring driver, at most */
+
 /* Shared by both ports; goes with the second. */
 struct dpdk_ring {
-	struct rte_ring *rings[2]; /* what port 0, what port 1 receives */
+	struct rte_ring *rings[2][DPDK_RING_LANES]; /* what port 0, what port 1 receives */
 	_Atomic unsigned users;
 };
 
@@ -31,8 +33,10 @@ dpdk_ring_release(struct dpdk_ring *self)
 {
 	if (atomic_fetch_sub_explicit(&self->users, 1, memory_order_acq_rel) > 1)
 		return;
-	dpdk_ring_free(self->rings[0]);
-	dpdk_ring_free(self->rings[1]);
+	for (unsigned i = 0; i < DPDK_RING_LANES; i++) {
+		dpdk_ring_free(self->rings[0][i]);
+		dpdk_ring_free(self->rings[1][i]);
+	}
 	free(self);
 }
 
@@ -55,14 +59,37 @@ dpdk_ring_name(char *name, size_t size)
 }
 
 static struct rte_ring *
-dpdk_ring_new(char *name, size_t size)
+dpdk_ring_new(void)
 {
-	dpdk_ring_name(name, size);
+	char name[16];
+
+	dpdk_ring_name(name, sizeof(name));
 	return rte_ring_create(name, DPDK_DEVICE_RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
 }
 
+/* What two ports with `lanes` lanes share. NULL and why: no memory. */
+static struct dpdk_ring *
+dpdk_ring_new_all(unsigned lanes, char *why, size_t size)
+{
+	struct dpdk_ring *self = calloc(1, sizeof(*self));
+	bool good = self != NULL;
+
+	for (unsigned i = 0; good && i < 2 * lanes; i++) {
+		self->rings[i % 2][i / 2] = dpdk_ring_new();
+		good = self->rings[i % 2][i / 2] != NULL;
+	}
+	if (self != NULL)
+		self->users = 1;
+	if (good)
+		return self;
+	snprintf(why, size, "DPDK has no memory for %u rings", 2 * lanes);
+	if (self != NULL)
+		dpdk_ring_release(self);
+	return NULL;
+}
+
 const struct dpdk_link dpdk_link_ring = {
-	.about = { "ring", "two hosts in one process over DPDK rings", XK_DPDK_NEEDS_NOTHING, false },
+	.about = { "ring", "two hosts in one process over DPDK rings", XK_DPDK_NEEDS_NOTHING, false, DPDK_RING_LANES },
 	.closed = dpdk_ring_closed,
 };
 
@@ -70,14 +97,16 @@ static int
 dpdk_ring_start(struct dpdk_port *port, struct dpdk_ring *ring, unsigned end, char *why, size_t size)
 {
 	struct dpdk_device *device = port->device;
+	struct rte_ring **in = ring->rings[end], **out = ring->rings[1 - end];
 
 	atomic_fetch_add_explicit(&ring->users, 1, memory_order_relaxed);
 	device->state = ring;
-	snprintf(device->name, sizeof(device->name), "net_ring_%s", ring->rings[end]->name);
+	device->spreads = device->port_count > 1;
+	snprintf(device->name, sizeof(device->name), "net_ring_%s", in[0]->name);
 	port->base.address = dpdk_hash_address(device->name);
-	atomic_store_explicit(&port->up, true, memory_order_relaxed);
+	dpdk_device_set_up(device, true);
 	dpdk_eal_log_reset();
-	if (rte_eth_from_rings(ring->rings[end]->name, &ring->rings[end], 1, &ring->rings[1 - end], 1, 0) < 0) {
+	if (rte_eth_from_rings(in[0]->name, in, device->port_count, out, device->port_count, 0) < 0) {
 		snprintf(why, size, "DPDK's ring driver makes no port (%s)", rte_strerror(rte_errno));
 		return -ENOMEM;
 	}
@@ -86,44 +115,51 @@ dpdk_ring_start(struct dpdk_port *port, struct dpdk_ring *ring, unsigned end, ch
 }
 
 static struct dpdk_port *
-dpdk_ring_port(struct xk_platform *platform, const char *name, struct dpdk_ring *ring, unsigned end, char *why,
-	       size_t size)
+dpdk_ring_port(struct xk_platform *const *platforms, unsigned count, const char *name, struct dpdk_ring *ring,
+	       unsigned end, char *why, size_t size)
 {
-	struct dpdk_port *port = dpdk_port_new(platform, name, &dpdk_link_ring, why, size);
+	struct dpdk_port *port = dpdk_port_new(platforms, count, name, &dpdk_link_ring, why, size);
 
 	if (port == NULL || dpdk_ring_start(port, ring, end, why, size) == 0)
 		return port;
-	dpdk_port_close(&port->base);
+	dpdk_port_close_all(port);
 	return NULL;
+}
+
+int
+xk_dpdk_ring_open_lanes(struct xk_platform *const *const platforms[2], unsigned count, const char *const names[2],
+			struct xk_port **const ports[2], char *why, size_t size)
+{
+	struct dpdk_port *made[2] = { NULL, NULL };
+	struct dpdk_ring *link;
+
+	if (count > DPDK_RING_LANES) {
+		snprintf(why, size, "a port on link ring has at most %d queues, and this host has %u drivers",
+			 DPDK_RING_LANES, count);
+		return -EINVAL;
+	}
+	link = dpdk_ring_new_all(count, why, size);
+	if (link == NULL)
+		return -ENOMEM;
+	made[0] = dpdk_ring_port(platforms[0], count, names[0], link, 0, why, size);
+	if (made[0] != NULL)
+		made[1] = dpdk_ring_port(platforms[1], count, names[1], link, 1, why, size);
+	if (made[0] != NULL && made[1] == NULL)
+		dpdk_port_close_all(made[0]);
+	dpdk_ring_release(link);
+	if (made[1] == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < 2; i++)
+		dpdk_port_list(made[i], ports[i]);
+	return 0;
 }
 
 int
 xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const names[2], struct xk_port *ports[2],
 		  char *why, size_t size)
 {
-	struct dpdk_ring *link = calloc(1, sizeof(*link));
-	struct dpdk_port *made[2] = { NULL, NULL };
-	char name[2][16];
+	struct xk_platform *const *const ends[2] = { &platforms[0], &platforms[1] };
+	struct xk_port **const made[2] = { &ports[0], &ports[1] };
 
-	if (link == NULL) {
-		snprintf(why, size, "no memory");
-		return -ENOMEM;
-	}
-	link->users = 1;
-	for (unsigned i = 0; i < 2; i++)
-		link->rings[i] = dpdk_ring_new(name[i], sizeof(name[i]));
-	if (link->rings[0] == NULL || link->rings[1] == NULL)
-		snprintf(why, size, "DPDK has no memory for two rings");
-	else
-		made[0] = dpdk_ring_port(platforms[0], names[0], link, 0, why, size);
-	if (made[0] != NULL)
-		made[1] = dpdk_ring_port(platforms[1], names[1], link, 1, why, size);
-	if (made[0] != NULL && made[1] == NULL)
-		dpdk_port_close(&made[0]->base);
-	dpdk_ring_release(link);
-	if (made[1] == NULL)
-		return -ENOMEM;
-	for (unsigned i = 0; i < 2; i++)
-		ports[i] = &made[i]->base;
-	return 0;
+	return xk_dpdk_ring_open_lanes(ends, 1, names, made, why, size);
 }

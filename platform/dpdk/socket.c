@@ -3,7 +3,7 @@
  *
  * A name that no other process has, and that goes with its process however that ends, is each end's claim to the
  * socket: an abstract socket. So a second server is refused, a second client waits for the first to go, and a socket
- * left by a server that was killed is known to be nobody's.
+ * left by a server that was killed is known to be nobody's. By another such name a server tells how many lanes it has.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #include "platform/dpdk/inside.h"
 
-enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100 };
+enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100, DPDK_SOCKET_CLAIM = 64 };
 
 static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)->sun_path), "a path fits an address");
 
@@ -101,6 +101,14 @@ dpdk_socket_make(int type, const char *path, struct sockaddr_un *address)
 	return socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 }
 
+/* The address becomes that of the abstract socket that stands for `what`; its length. */
+static socklen_t
+dpdk_claim_address(struct sockaddr_un *address, const char *what)
+{
+	snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "xk-%s", what);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address->sun_path + 1));
+}
+
 int
 dpdk_claim(const char *what)
 {
@@ -109,28 +117,59 @@ dpdk_claim(const char *what)
 
 	if (fd < 0)
 		return -errno;
-	snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "xk-%s", what);
-	if (bind(fd, (struct sockaddr *)&address,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1))) == 0)
+	if (bind(fd, (struct sockaddr *)&address, dpdk_claim_address(&address, what)) == 0)
 		return fd;
 	error = -errno;
 	close(fd);
 	return error;
 }
 
-/* The one process that may be this end of the socket at path, whichever way that is written. As dpdk_claim. */
-static int
-dpdk_socket_claim(const char *path, const char *end)
+/* Whether a process has `what`. */
+static bool
+dpdk_is_claimed(const char *what)
 {
-	char directory[PATH_MAX], whole[PATH_MAX + 128], name[64];
+	struct sockaddr_un address;
+	int fd = dpdk_socket_make(SOCK_DGRAM, "", &address);
+	bool claimed;
+
+	if (fd < 0)
+		return false;
+	claimed = connect(fd, (struct sockaddr *)&address, dpdk_claim_address(&address, what)) == 0;
+	close(fd);
+	return claimed;
+}
+
+/* What is claimed of the socket at path, whichever way that is written. 0 or -errno. */
+static int
+dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_CLAIM])
+{
+	char directory[PATH_MAX], whole[PATH_MAX + 128];
 	const char *slash = strrchr(path, '/');
 
 	snprintf(whole, sizeof(whole), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1), slash == NULL ? "." : path);
 	if (realpath(whole, directory) == NULL)
 		return -errno;
 	snprintf(whole, sizeof(whole), "%s/%s", directory, slash == NULL ? path : slash + 1);
-	snprintf(name, sizeof(name), "%s-%016llx", end, (unsigned long long)dpdk_hash(whole));
-	return dpdk_claim(name);
+	snprintf(name, DPDK_SOCKET_CLAIM, "%s-%016llx", end, (unsigned long long)dpdk_hash(whole));
+	return 0;
+}
+
+/* The one process that may be this end of the socket at path. As dpdk_claim. */
+static int
+dpdk_socket_claim(const char *path, const char *end)
+{
+	char name[DPDK_SOCKET_CLAIM];
+	int error = dpdk_socket_claim_name(path, end, name);
+
+	return error == 0 ? dpdk_claim(name) : error;
+}
+
+static bool
+dpdk_socket_is_claimed(const char *path, const char *end)
+{
+	char name[DPDK_SOCKET_CLAIM];
+
+	return dpdk_socket_claim_name(path, end, name) == 0 && dpdk_is_claimed(name);
 }
 
 /* Whether somebody listens there. 0; -ENOENT, -ECONNREFUSED (a socket that nobody has open), ... */
@@ -202,15 +241,40 @@ dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 	return error;
 }
 
-int
-dpdk_socket_serve(struct dpdk_socket *self, char *why, size_t size)
+static void
+dpdk_socket_lanes_name(char name[16], unsigned lanes)
 {
+	snprintf(name, 16, "lanes-%u", lanes);
+}
+
+int
+dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size)
+{
+	struct dpdk_socket *self = device->state;
+	char lanes[16];
+
+	dpdk_socket_lanes_name(lanes, device->port_count);
 	self->claim_fd = dpdk_socket_claim(self->path, "server");
+	if (self->claim_fd >= 0)
+		self->lanes_fd = dpdk_socket_claim(self->path, lanes);
 	if (self->claim_fd == -EADDRINUSE)
 		snprintf(why, size, "another server has %s: end it, or take another socket", self->path);
 	else if (self->claim_fd < 0)
 		snprintf(why, size, "no socket can be made at %s: %s", self->path, strerror(-self->claim_fd));
 	return self->claim_fd < 0 ? self->claim_fd : dpdk_socket_clear(self, why, size);
+}
+
+unsigned
+dpdk_socket_lanes(const struct dpdk_socket *self)
+{
+	char name[16];
+
+	for (unsigned lanes = 1; lanes <= XK_DRIVERS; lanes++) {
+		dpdk_socket_lanes_name(name, lanes);
+		if (dpdk_socket_is_claimed(self->path, name))
+			return lanes;
+	}
+	return UINT_MAX;
 }
 
 /* ---- the client ---- */
@@ -278,7 +342,7 @@ dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		error = dpdk_socket_reach(self, why, size);
 		if (error == 0)
 			error = attach(port, why, size);
-		if (error == 0 || dpdk_socket_now_us() >= until_us)
+		if (error == 0 || error == -ERANGE || dpdk_socket_now_us() >= until_us)
 			return error;
 		if (!dpdk_socket_pause(events)) {
 			snprintf(why, size, "interrupted while waiting for the server");
@@ -300,7 +364,7 @@ dpdk_socket_new(struct dpdk_device *device, const char *name, int type, char *wh
 	}
 	device->state = self;
 	self->type = type;
-	self->claim_fd = -1;
+	self->claim_fd = self->lanes_fd = -1;
 	return xk_dpdk_socket_path(name, self->path, sizeof(self->path), why, size);
 }
 
@@ -315,5 +379,7 @@ dpdk_socket_free(struct dpdk_device *device)
 		unlink(self->path);
 	if (self->claim_fd >= 0)
 		close(self->claim_fd);
+	if (self->lanes_fd >= 0)
+		close(self->lanes_fd);
 	free(self);
 }

@@ -3,8 +3,11 @@
  * connects to it; frames then go through shared memory, and each end can wake the other.
  *
  * The server's end is vhost because that end stands by itself: it needs no peer to start and serves one after another.
+ *
+ * Queue i of either end leads to queue i of the other. A client uses all that it has, and the server may have more.
  */
 #include <linux/virtio_net.h>
+#include <rte_eth_vhost.h>
 #include <rte_ethdev.h>
 #include <rte_vhost.h>
 #include <stdio.h>
@@ -15,11 +18,44 @@
 
 #include "platform/dpdk/inside.h"
 
-enum { DPDK_VIRTIO_ARGUMENTS = 160 };
+enum {
+	DPDK_VIRTIO_ARGUMENTS = 160,
+	DPDK_VIRTIO_LANES = 8, /* of a virtio device of DPDK's, at most */
+};
+
+static_assert(DPDK_VIRTIO_LANES < 32, "there is a bit for each");
 
 static const char dpdk_virtio_server[] = "net_vhost", dpdk_virtio_client[] = "net_virtio_user";
 
 /* ---- the server ---- */
+
+static bool
+dpdk_virtio_is_server(const struct dpdk_device *device)
+{
+	return strncmp(device->name, dpdk_virtio_server, strlen(dpdk_virtio_server)) == 0;
+}
+
+/* The first lanes, as far as the client has enabled both queues of them. What DPDK has to tell goes with the client. */
+static unsigned
+dpdk_virtio_lanes(struct dpdk_device *device, bool up)
+{
+	struct rte_eth_vhost_queue_event event;
+	unsigned lanes = 0;
+
+	if (!dpdk_virtio_is_server(device))
+		return up ? device->port_count : 0;
+	if (!up)
+		device->enabled[0] = device->enabled[1] = 0;
+	while (up && rte_eth_vhost_get_queue_event(device->id, &event) == 0) {
+		if (event.queue_id >= device->port_count) /* a client may enable what is not there */
+			continue;
+		device->enabled[event.rx] &= ~(UINT32_C(1) << event.queue_id);
+		device->enabled[event.rx] |= (uint32_t)event.enable << event.queue_id;
+	}
+	while (lanes < device->port_count && (device->enabled[0] & device->enabled[1] & UINT32_C(1) << lanes) != 0)
+		lanes++;
+	return lanes;
+}
 
 static const struct rte_vhost_device_ops dpdk_virtio_nothing;
 
@@ -65,7 +101,7 @@ dpdk_virtio_configured(struct dpdk_device *device)
 			    1ULL << VIRTIO_NET_F_HOST_TSO4 | 1ULL << VIRTIO_NET_F_HOST_TSO6 |
 			    1ULL << VIRTIO_NET_F_HOST_ECN | 1ULL << VIRTIO_NET_F_HOST_UFO;
 
-	if (strncmp(device->name, dpdk_virtio_server, strlen(dpdk_virtio_server)) != 0)
+	if (!dpdk_virtio_is_server(device))
 		return 0;
 	self->owns_path = true;
 	if (rte_vhost_driver_disable_features(self->path, unwanted) != 0)
@@ -80,25 +116,48 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 	struct dpdk_device *device = port->device;
 	struct dpdk_socket *self = device->state;
 	char arguments[DPDK_VIRTIO_ARGUMENTS];
-	int error = dpdk_socket_serve(self, why, size);
+	int error = dpdk_socket_serve(device, why, size);
 
 	if (error != 0)
 		return error;
 	dpdk_device_name(device, dpdk_virtio_server);
-	snprintf(arguments, sizeof(arguments), "iface=%s", self->path);
+	snprintf(arguments, sizeof(arguments), "iface=%s,queues=%u", self->path, device->port_count);
 	error = dpdk_device_plug(device, arguments, "DPDK makes no vhost device", why, size);
 	return error == 0 ? dpdk_device_start(device, why, size) : error;
 }
 
 /* ---- the client ---- */
 
+/* DPDK would let frames wait for ever where nobody takes them. 0, or -ERANGE and why. */
+static int
+dpdk_virtio_check_lanes(const struct dpdk_device *device, char *why, size_t size)
+{
+	const struct dpdk_socket *self = device->state;
+	unsigned most;
+
+	if (device->port_count == 1)
+		return 0;
+	most = dpdk_socket_lanes(self);
+	if (device->port_count <= most)
+		return 0;
+	snprintf(why, size,
+		 "the server on %s has %u queue%s, and this host has %u drivers: take fewer, or give it more",
+		 self->path, most, most == 1 ? "" : "s", device->port_count);
+	return -ERANGE;
+}
+
 static int
 dpdk_virtio_attach(struct dpdk_port *port, char *why, size_t size)
 {
 	struct dpdk_socket *self = port->device->state;
 	char arguments[DPDK_VIRTIO_ARGUMENTS], what[XK_DPDK_WHY / 2];
+	int error = dpdk_virtio_check_lanes(port->device, why, size), len;
 
-	snprintf(arguments, sizeof(arguments), "path=%s,queue_size=%d", self->path, DPDK_DEVICE_RING);
+	if (error != 0)
+		return error;
+	len = snprintf(arguments, sizeof(arguments), "path=%s,queue_size=%d", self->path, DPDK_DEVICE_RING);
+	if (port->device->port_count > 1)
+		snprintf(arguments + len, sizeof(arguments) - (size_t)len, ",queues=%u,cq=1", port->device->port_count);
 	snprintf(what, sizeof(what), "the server on %s does not take a virtio device", self->path);
 	return dpdk_device_plug(port->device, arguments, what, why, size);
 }
@@ -112,7 +171,7 @@ dpdk_virtio_connect(struct dpdk_port *port, unsigned wait_ms, char *why, size_t 
 	error = dpdk_socket_await(port, wait_ms, dpdk_virtio_attach, why, size);
 	if (error != 0)
 		return error;
-	atomic_store_explicit(&port->up, true, memory_order_relaxed);
+	dpdk_device_set_up(port->device, true);
 	return dpdk_device_start(port->device, why, size);
 }
 
@@ -128,6 +187,7 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 		return error;
 	self = port->device->state;
 	port->device->tells_link = true;
+	port->device->spreads = port->device->port_count > 1;
 	port->base.address = (dpdk_hash_address(self->path) & ~UINT64_C(1)) | config->end;
 	if (config->end == XK_DPDK_SERVER)
 		return dpdk_virtio_serve(port, why, size);
@@ -135,9 +195,10 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 }
 
 const struct dpdk_link dpdk_link_virtio = {
-	.about = { "virtio", "two processes over shared memory (virtio-user to vhost-user)", XK_DPDK_NEEDS_SOCKET,
-		   true },
+	.about = { "virtio", "two processes over shared memory (virtio-user to vhost-user)", XK_DPDK_NEEDS_SOCKET, true,
+		   DPDK_VIRTIO_LANES },
 	.open = dpdk_virtio_open,
+	.lanes = dpdk_virtio_lanes,
 	.configured = dpdk_virtio_configured,
 	.closed = dpdk_socket_free,
 };

@@ -178,7 +178,7 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 static void
 dpdk_xdp_closed(struct dpdk_device *device)
 {
-	struct dpdk_platform *platform = (struct dpdk_platform *)device->ports[0]->base.platform;
+	struct dpdk_platform *platform = dpdk_owner_of(device->ports[0]->base.platform);
 
 	if (atomic_load_explicit(&platform->borrowed, memory_order_acquire) > 0 && platform->left_count < DPDK_POOLS)
 		platform->left[platform->left_count++] = device->pool;
@@ -190,7 +190,8 @@ dpdk_xdp_closed(struct dpdk_device *device)
 }
 
 const struct dpdk_link dpdk_link_xdp = {
-	.about = { "af_xdp", "a network interface of the kernel's, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true },
+	.about = { "af_xdp", "a network interface of the kernel's, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true,
+		   1 },
 	.open = dpdk_xdp_open,
 	.closed = dpdk_xdp_closed,
 };

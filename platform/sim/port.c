@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/lane.h"
 #include "platform/sim/inside.h"
 
 struct memory_queue {
@@ -144,7 +145,7 @@ memory_wire_find(const struct memory_port *self, const struct xk_msg *m)
 		return end->lanes[0];
 	if (self->wire->spread == XK_MEMORY_BY_LANE)
 		return end->lanes[self->lane % end->count];
-	return end->lanes[xk_memory_lane_of(m, end->count)];
+	return end->lanes[lane_of_flow(m, end->count)];
 }
 
 static unsigned
@@ -321,6 +322,12 @@ memory_wire_join(struct memory_wire *wire, unsigned side, struct xk_port *const 
 		port->side = side;
 		port->lane = i;
 	}
+}
+
+unsigned
+xk_memory_lane_of(const struct xk_msg *m, unsigned lanes)
+{
+	return lane_of_flow(m, lanes);
 }
 
 int

@@ -28,10 +28,15 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
 # Of xk run, what is for a host on a real link alone.
-HOST_OPTIONS = {"--mode", "--driver", "--threads", "--cores", "--end"}
+HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--end"}
 # A file of the example and what it is in the reader's tree; a program of the reader's and what it is in the build.
 EXAMPLE_FILES = {
     "protocols/asp.c": "docs/examples/asp.c",
@@ -44,17 +49,6 @@ EXAMPLE_PROGRAMS = {
     "debug/tests/test_asp": "tests/test_example",
 }
 LIMIT_S = 30
-
-failures = 0
-
-
-def tell(good, what, why=""):
-    global failures
-    print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
-    if not good:
-        failures += 1
-        for line in why.splitlines()[:40]:
-            print(f"     {line}")
 
 
 def read(path):
@@ -326,8 +320,8 @@ def main():
             check_blocks(path, os.path.join(directory, "example" if path in EXAMPLES else "tree"), build)
             check_links(path)
         check_tables(os.path.join(directory, "tree"))
-    print(f"{failures} failed" if failures else "all is as it is written")
-    return 1 if failures else 0
+    print(f"{checks.failures} failed" if checks.failures else "all is as it is written")
+    return 1 if checks.failures else 0
 
 
 sys.exit(main())

@@ -11,17 +11,12 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
 HERE = os.path.join(ROOT, "experiments", "ipp1994")
-
-failures = 0
-
-
-def tell(good, what, why=""):
-    global failures
-    print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
-    if not good:
-        failures += 1
-        print(why)
 
 
 def run(program, *arguments):
@@ -111,8 +106,8 @@ def main():
         check_switches(document)
         check_failures(file)
         check_fit(file)
-    print(f"{failures} failed" if failures else "all is as the report has it")
-    return 1 if failures else 0
+    print(f"{checks.failures} failed" if checks.failures else "all is as the report has it")
+    return 1 if checks.failures else 0
 
 
 sys.exit(main())

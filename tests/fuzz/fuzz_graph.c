@@ -1,39 +1,22 @@
 /*
  * fuzz_graph.c - hostile graph files and --set options: reader, checker, drawing, and the kernel that is composed.
  *
- * An input is a graph file; after a byte FUZZ_GRAPH_SET one --set option follows, after another one the next. These
- * must hold: a graph is refused if and only if something was found wrong, each error says what and stands in the order
+ * An input is a graph file and --set options (fuzz_text.h). These must hold: a graph is refused if and only if something was found wrong, each error says what and stands in the order
  * of its line; what is accepted has its lowers before its uppers, can be drawn as a graph file that libcgraph reads,
  * and can be composed.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "graphs/graph.h"
 #include "platform/sim/memory.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_text.h"
 #include "xkernel/kernel.h"
-
-enum { FUZZ_GRAPH_SET = 1, FUZZ_GRAPH_SETS = 8, FUZZ_GRAPH_SET_MAX = 256 };
 
 static void
 graph_check_errors(const struct xk_graph_errors *errors)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *stream;
-
 	FUZZ_CHECK(errors->count <= XK_GRAPH_ERRORS_MAX);
 	for (unsigned i = 0; i < errors->count; i++)
 		FUZZ_CHECK(strncmp(errors->list[i].text, "fuzz", 4) == 0 ||
 			   strncmp(errors->list[i].text, "--set", 5) == 0);
-	stream = open_memstream(&text, &len);
-	FUZZ_CHECK(stream != NULL);
-	xk_graph_errors_print(errors, stream);
-	FUZZ_CHECK(fclose(stream) == 0);
-	FUZZ_CHECK((len > 0) == (errors->count > 0));
-	free(text);
+	fuzz_check_errors(errors);
 }
 
 static void
@@ -57,21 +40,14 @@ graph_check_order(const struct xk_graph *graph)
 static void
 graph_draw(const struct xk_graph *graph)
 {
-	struct xk_graph_errors errors = { 0 };
+	struct fuzz_print print;
 	struct xk_graph *read;
-	char *text = NULL;
-	size_t len = 0;
-	FILE *stream = open_memstream(&text, &len);
 
-	FUZZ_CHECK(stream != NULL);
-	xk_graph_draw(graph, stream);
-	FUZZ_CHECK(fclose(stream) == 0);
-	read = xk_graph_read_text("fuzz", text, len, &errors);
-	FUZZ_CHECK(read != NULL);
+	fuzz_print_begin(&print);
+	xk_graph_draw(graph, print.stream);
+	read = fuzz_read_drawn(&print, XK_GRAPH_PROTOCOLS);
 	FUZZ_CHECK(read->node_count >= graph->node_count);
 	xk_graph_free(read);
-	xk_graph_errors_clear(&errors);
-	free(text);
 }
 
 static void
@@ -94,31 +70,17 @@ graph_build(const struct xk_graph *graph)
 	xk_memory_platform_free(config.platform);
 }
 
-/* Where the next --set begins in text, or its end. */
-static const uint8_t *
-graph_cut(const uint8_t *text, const uint8_t *end)
-{
-	const uint8_t *cut = end == text ? NULL : memchr(text, FUZZ_GRAPH_SET, (size_t)(end - text));
-
-	return cut == NULL ? end : cut;
-}
-
 /* Whether every --set was taken. */
 static bool
 graph_set(struct xk_graph *graph, const uint8_t *at, const uint8_t *end, struct xk_graph_errors *errors)
 {
 	bool taken = true;
 
-	for (unsigned i = 0; i < FUZZ_GRAPH_SETS && at != end; i++) {
-		const uint8_t *next = graph_cut(at + 1, end);
-		size_t len = (size_t)(next - at - 1);
-		char text[FUZZ_GRAPH_SET_MAX];
+	for (unsigned i = 0; i < FUZZ_SETS && at != end; i++) {
+		char text[FUZZ_SET_MAX];
 
-		len = len < sizeof(text) ? len : sizeof(text) - 1;
-		memcpy(text, at + 1, len);
-		text[len] = '\0';
+		at = fuzz_take_set(text, at, end);
 		taken &= xk_graph_set(graph, text, errors) == 0;
-		at = next;
 	}
 	return taken;
 }
@@ -127,7 +89,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xk_graph_errors errors = { 0 };
-	const uint8_t *end = data + size, *sets = size == 0 ? end : graph_cut(data, end);
+	const uint8_t *end = data + size, *sets = size == 0 ? end : fuzz_find_set(data, end);
 	const char *text = size == 0 ? "" : (const char *)data;
 	struct xk_graph *graph = xk_graph_read_text("fuzz", text, (size_t)(sets - data), &errors);
 	bool good = graph != NULL && graph_set(graph, sets, end, &errors);

@@ -11,13 +11,28 @@
 
 #include "platform/sim/memory.h"
 #include "protocols/arp.c"
+#include "protocols/bid.c"
+#include "protocols/bidctl.c"
+#include "protocols/blast.c"
+#include "protocols/chan.c"
 #include "protocols/eth.c"
 #include "protocols/ip_header.h"
 #include "protocols/stopwait.c"
 #include "protocols/udp.c"
 #include "tests/fuzz/fuzz.h"
 
-enum headers_which { HEADERS_ETH, HEADERS_ARP, HEADERS_IP, HEADERS_UDP, HEADERS_STOPWAIT, HEADERS_COUNT };
+enum headers_which {
+	HEADERS_ETH,
+	HEADERS_ARP,
+	HEADERS_IP,
+	HEADERS_UDP,
+	HEADERS_STOPWAIT,
+	HEADERS_BID,
+	HEADERS_BIDCTL,
+	HEADERS_BLAST,
+	HEADERS_CHAN,
+	HEADERS_COUNT
+};
 
 enum { HEADERS_CHOICES = 4, HEADERS_MAX = 4096, HEADERS_IP_GOOD = 1 << 0, HEADERS_UDP_GOOD = 1 << 1 };
 
@@ -275,11 +290,196 @@ headers_stopwait(struct headers *h)
 	headers_check_left(h, 30, headers_number(p + 4, 2));
 }
 
+/* ---- BID and BIDCTL ---- */
+
+/* Of a single host: 0/8 and 224/3 are none. */
+static bool
+headers_is_host(const uint8_t *p)
+{
+	return p[0] != 0 && p[0] < 224;
+}
+
+static unsigned
+headers_bid_expected(const uint8_t *p, size_t len)
+{
+	if (len < 24)
+		return XK_DROP_SHORT;
+	if (headers_number(p + 8, 8) == 0)
+		return BID_BAD_BOOT;
+	return headers_is_host(p + 4) ? (unsigned)XK_DROP_NONE : BID_BAD_HOST;
+}
+
+static void
+headers_bid(struct headers *h)
+{
+	struct bid_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, bid_header_pop(&header, &h->m), headers_bid_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.flow >> 32 == headers_number(p, 4) && bid_host(&header) == headers_number(p + 4, 4));
+	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
+	headers_check_left(h, 24, h->len);
+}
+
+static unsigned
+headers_bidctl_expected(const uint8_t *p, size_t len)
+{
+	uint64_t flags;
+
+	if (len < 40)
+		return XK_DROP_SHORT;
+	if (headers_sum(0, p, 40) % 0xffff != 0) /* nothing but zeros has a sum of 0, and no flags */
+		return BIDCTL_BAD_CHECKSUM;
+	flags = headers_number(p, 2);
+	if ((flags < 1 || flags > 4) || (headers_number(p + 24, 8) != 0) != (flags == 1 || flags == 3) ||
+	    (headers_number(p + 32, 8) != 0) != (flags == 2 || flags == 3))
+		return BIDCTL_BAD_FLAGS;
+	if (headers_number(p + 8, 8) == 0 || ((flags == 2 || flags == 3) && headers_number(p + 16, 8) == 0))
+		return BIDCTL_BAD_BOOT;
+	return headers_is_host(p + 4) ? (unsigned)XK_DROP_NONE : BIDCTL_BAD_HOST;
+}
+
+static void
+headers_bidctl(struct headers *h)
+{
+	struct bidctl_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, bidctl_header_pop(&header, &h->m), headers_bidctl_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.flags == headers_number(p, 2) && header.host == headers_number(p + 4, 4));
+	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
+	FUZZ_CHECK(header.request == headers_number(p + 24, 8) && header.reply == headers_number(p + 32, 8));
+}
+
+/* ---- CHAN ---- */
+
+/* What is there: from a client a request, a question, an ack of either kind; from a server a reply, the same, an error. */
+static bool
+headers_chan_flags(uint64_t flags)
+{
+	bool client = flags & 1;
+
+	switch (flags & ~UINT64_C(1)) {
+	case 0:
+	case 2:
+	case 2 | 4:
+	case 4:
+	case 8:
+		return true;
+	case 16:
+	case 16 | 2:
+	case 16 | 2 | 4:
+		return !client;
+	default:
+		return false;
+	}
+}
+
+static unsigned
+headers_chan_expected(const uint8_t *p, size_t len)
+{
+	uint64_t flags, status, length;
+
+	if (len < 20)
+		return XK_DROP_SHORT;
+	flags = headers_number(p + 4, 2);
+	status = headers_number(p + 6, 2);
+	length = headers_number(p + 16, 4);
+	if (20 + length > len)
+		return CHAN_BAD_LENGTH;
+	if (!headers_chan_flags(flags) || (status != 0) != (flags >= 16) || status > 4095)
+		return CHAN_BAD_FLAGS;
+	return length == 0 || (flags & (2 | 16)) == 2 ? (unsigned)XK_DROP_NONE : CHAN_BAD_LENGTH;
+}
+
+static void
+headers_chan(struct headers *h)
+{
+	struct chan_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, chan_header_pop(&header, &h->m), headers_chan_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.channel == headers_number(p, 4) && header.flags == headers_number(p + 4, 2));
+	FUZZ_CHECK(header.status == headers_number(p + 6, 2) && header.number == headers_number(p + 8, 4));
+	FUZZ_CHECK(header.sequence == headers_number(p + 12, 4));
+	headers_check_left(h, 20, 20 + headers_number(p + 16, 4));
+}
+
+/* ---- BLAST ---- */
+
+static unsigned
+headers_bits(const uint8_t *mask)
+{
+	unsigned count = 0;
+
+	for (unsigned bit = 0; bit < 64; bit++)
+		count += mask[7 - bit / 8] >> bit % 8 & 1;
+	return count;
+}
+
+/* Of a long message of so many fragments. */
+static unsigned
+headers_blast_expected_long(const uint8_t *p, size_t fragments)
+{
+	size_t length = headers_number(p + 8, 4), bits = headers_bits(p + 16);
+
+	if (fragments < 2 || fragments > 64)
+		return BLAST_BAD_COUNT;
+	for (unsigned bit = (unsigned)fragments; bit < 64; bit++)
+		if (p[23 - bit / 8] >> bit % 8 & 1)
+			return BLAST_BAD_MASK;
+	if (p[14] == BLAST_NACK ? bits == 0 || bits == fragments : bits != 1)
+		return BLAST_BAD_MASK;
+	if (p[14] == BLAST_NACK)
+		return length != 0 ? BLAST_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	return length < 1 || length > 16384 ? BLAST_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+}
+
+static unsigned
+headers_blast_expected(const uint8_t *p, size_t len)
+{
+	size_t fragments;
+	unsigned why;
+
+	if (len < 24)
+		return XK_DROP_SHORT;
+	if (p[15] != 64)
+		return BLAST_BAD_WIDTH;
+	if (p[14] < 1 || p[14] > 3 || (headers_number(p + 4, 4) == 0 && p[14] != BLAST_SEND))
+		return BLAST_BAD_OP;
+	fragments = headers_number(p + 12, 2);
+	if (headers_number(p + 4, 4) != 0)
+		why = headers_blast_expected_long(p, fragments);
+	else
+		why = fragments != 0 ? BLAST_BAD_COUNT : headers_bits(p + 16) != 0 ? BLAST_BAD_MASK : XK_DROP_NONE;
+	if (why != XK_DROP_NONE)
+		return why;
+	return headers_number(p + 8, 4) > len - 24 ? BLAST_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+}
+
+static void
+headers_blast(struct headers *h)
+{
+	struct blast_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, blast_header_pop(&header, &h->m), headers_blast_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.protocol == headers_number(p, 4) && header.sequence == headers_number(p + 4, 4));
+	FUZZ_CHECK(header.fragments == headers_number(p + 12, 2) && header.mask == headers_number(p + 16, 8));
+	FUZZ_CHECK(header.length == headers_number(p + 8, 4) && header.op == p[14]);
+	headers_check_left(h, 24, 24 + header.length);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const loaders[HEADERS_COUNT])(struct headers * h) = { headers_eth, headers_arp, headers_ip,
-									    headers_udp, headers_stopwait };
+	static void (*const loaders[HEADERS_COUNT])(
+		struct headers * h) = { headers_eth, headers_arp,    headers_ip,    headers_udp, headers_stopwait,
+					headers_bid, headers_bidctl, headers_blast, headers_chan };
 	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };
 
 	if (size < HEADERS_CHOICES || h.len > HEADERS_MAX)

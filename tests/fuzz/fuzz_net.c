@@ -1,50 +1,21 @@
 /*
  * fuzz_net.c - hostile network files: their reader and checker, the graphs they name, what hosts and links are set to.
  *
- * An input is a network file; after a byte FUZZ_NET_SET one --set follows, after another one the next. What must hold: it
+ * An input is a network file and --set options (fuzz_text.h). What must hold: it
  * is refused if and only if something was found wrong; what is accepted can be drawn as a graph that reads again, and all
  * that a world would be made of makes sense.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_text.h"
 #include "tools/net_settings.h"
-
-enum { FUZZ_NET_SET = 1, FUZZ_NET_SETS = 8, FUZZ_NET_SET_MAX = 256 };
-
-static void
-net_check_errors(const struct xk_graph_errors *errors)
-{
-	char *text = NULL;
-	size_t len = 0;
-	FILE *stream = open_memstream(&text, &len);
-
-	FUZZ_CHECK(stream != NULL);
-	xk_graph_errors_print(errors, stream);
-	FUZZ_CHECK(fclose(stream) == 0);
-	FUZZ_CHECK((len > 0) == (errors->count > 0));
-	free(text);
-}
 
 static void
 net_draw(const struct xk_topology *net)
 {
-	struct xk_graph_errors errors = { 0 };
-	struct xk_graph *read;
-	char *text = NULL;
-	size_t len = 0;
-	FILE *stream = open_memstream(&text, &len);
+	struct fuzz_print print;
 
-	FUZZ_CHECK(stream != NULL);
-	xk_topology_draw(net, stream);
-	FUZZ_CHECK(fclose(stream) == 0);
-	read = xk_graph_read_text_kind("drawn", text, len, XK_GRAPH_NETWORK, &errors);
-	FUZZ_CHECK(read != NULL);
-	xk_graph_free(read);
-	xk_graph_errors_clear(&errors);
-	free(text);
+	fuzz_print_begin(&print);
+	xk_topology_draw(net, print.stream);
+	xk_graph_free(fuzz_read_drawn(&print, XK_GRAPH_NETWORK));
 }
 
 static void
@@ -75,34 +46,18 @@ net_check_all(const struct xk_topology *net)
 	}
 }
 
-/* Where the next --set begins in text, or its end. */
-static const uint8_t *
-net_cut(const uint8_t *text, const uint8_t *end)
-{
-	const uint8_t *cut = end == text ? NULL : memchr(text, FUZZ_NET_SET, (size_t)(end - text));
-
-	return cut == NULL ? end : cut;
-}
-
 struct net_sets {
-	char text[FUZZ_NET_SETS][FUZZ_NET_SET_MAX];
-	const char *list[FUZZ_NET_SETS];
+	char text[FUZZ_SETS][FUZZ_SET_MAX];
+	const char *list[FUZZ_SETS];
 	unsigned count;
 };
 
 static void
 net_take_sets(struct net_sets *sets, const uint8_t *at, const uint8_t *end)
 {
-	for (sets->count = 0; sets->count < FUZZ_NET_SETS && at != end; sets->count++) {
-		const uint8_t *next = net_cut(at + 1, end);
-		size_t len = (size_t)(next - at - 1);
-		char *text = sets->text[sets->count];
-
-		len = len < FUZZ_NET_SET_MAX ? len : FUZZ_NET_SET_MAX - 1;
-		memcpy(text, at + 1, len);
-		text[len] = '\0';
-		sets->list[sets->count] = text;
-		at = next;
+	for (sets->count = 0; sets->count < FUZZ_SETS && at != end; sets->count++) {
+		sets->list[sets->count] = sets->text[sets->count];
+		at = fuzz_take_set(sets->text[sets->count], at, end);
 	}
 }
 
@@ -110,7 +65,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xk_graph_errors errors = { 0 };
-	const uint8_t *end = data + size, *cut = size == 0 ? end : net_cut(data, end);
+	const uint8_t *end = data + size, *cut = size == 0 ? end : fuzz_find_set(data, end);
 	const char *text = size == 0 ? "" : (const char *)data;
 	struct xk_topology *net;
 	struct net_sets sets;
@@ -126,7 +81,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		FUZZ_CHECK(errors.count > 0);
 	}
-	net_check_errors(&errors);
+	fuzz_check_errors(&errors);
 	xk_topology_free(net);
 	xk_graph_errors_clear(&errors);
 	return 0;

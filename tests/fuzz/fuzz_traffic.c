@@ -308,11 +308,36 @@ put_payload(struct traffic *t)
 	put_frame(t, frame, 14 + len);
 }
 
+/* A frame of BLAST for the test protocol above it, straight over the link: few numbers, so that they meet. */
+static void
+put_blast(struct traffic *t)
+{
+	uint8_t frame[14 + 24 + 20] = { 0 }, *p = frame + 14;
+	bool is_short = chance(t, 3);
+	unsigned op = is_short ? 1 : 1 + draw(t, 3), fragments = is_short ? 0 : 2 + draw(t, 3);
+
+	store_eth(frame, FUZZ_LINK, draw(t, FUZZ_PEERS), 0x3001);
+	xk_put32(p, 0x3004);
+	xk_put32(p + 4, is_short ? 0 : 1 + draw(t, 3));
+	xk_put32(p + 8, op == 2 ? 0 : 20);
+	xk_put16(p + 12, (uint16_t)fragments);
+	p[14] = (uint8_t)op;
+	p[15] = 64;
+	xk_put64(p + 16, is_short ? 0 : UINT64_C(1) << draw(t, fragments));
+	xk_put32(p + 24, 1 + draw(t, 2));
+	xk_put32(p + 40, 20);
+	put_frame(t, frame, sizeof(frame));
+}
+
 static void
 put_station(struct traffic *t)
 {
 	uint8_t frame[46] = { 0 };
 
+	if (chance(t, 2)) {
+		put_blast(t);
+		return;
+	}
 	put_frame(t, frame, store_eth(frame, FUZZ_LINK, draw(t, FUZZ_PEERS), 0x3000) + draw(t, 32));
 }
 

@@ -4,6 +4,7 @@
  *
  * The program is linked with malloc and its like wrapped, so that memory can be short while a frame is carried.
  */
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -595,6 +596,97 @@ TEST(every_allocation_of_a_call_may_fail_once)
 		rig_free(r);
 	}
 	CHECK(steps > 2 && steps < 50);
+}
+
+/* ---- fragments of BLAST's ---- */
+
+static struct rig *
+blast_graph(void)
+{
+	struct rig *r =
+		rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16; blast: vnet;"
+			      "user: blast");
+	struct xk_participants anybody = { .remote.depth = 0 };
+
+	CHECK_EQ(rig_open_enable(r, anybody), 0);
+	return r;
+}
+
+/* Fragment i of two, of a byte each, of the user's message `sequence`. */
+static void
+blast_fragment(struct rig *r, uint8_t sequence, uint8_t i)
+{
+	const uint8_t frame[] = { 2,    0, 0, 0,    0, 1, 2, 0, 0,        0, 0, 0xaa,   0x30,
+				  0x01, 0, 0, 0x30, 0, 0, 0, 0, sequence, 0, 0, 0,      1,
+				  0,    2, 1, 64,   0, 0, 0, 0, 0,        0, 0, 1 << i, 'a' + i };
+
+	rig_inject_bytes(r, frame, sizeof(frame));
+}
+
+/* A stranger's fragment, for which there is no memory; when there is, he is heard. */
+TEST(every_allocation_of_a_fragment_may_fail_once)
+{
+	unsigned steps = 0;
+
+	for (bool failed = true; failed && steps < 50; steps++) {
+		struct rig *r = blast_graph();
+
+		allocation_failed = false;
+		allocations_left = steps;
+		blast_fragment(r, 1, 0);
+		allocations_left = UINT_MAX;
+		failed = allocation_failed;
+		CHECK(!failed || rig_drops(r) <= 1);
+		blast_fragment(r, 2, 0);
+		blast_fragment(r, 2, 1);
+		rig_expect_delivered(r, "6162");
+		rig_advance_ms(r, 2000);
+		rig_advance_ms(r, 2000);
+		rig_forget(r);
+		rig_free(r);
+	}
+	CHECK(steps > 4 && steps < 50);
+}
+
+struct pushed {
+	struct xk_session *session;
+	struct xk_msg *m;
+	int status;
+};
+
+static void
+push_it(void *argument)
+{
+	struct pushed *p = argument;
+
+	p->status = xk_push(p->session, p->m);
+}
+
+/* A long message that is pushed: it is refused, or fragments of it are asked for again. */
+TEST(every_allocation_of_a_long_message_may_fail_once)
+{
+	unsigned steps = 0;
+
+	for (bool failed = true; failed && steps < 50; steps++) {
+		struct rig *r = rig_new_graph("port:; eth: port; blast: eth; user: blast");
+		struct pushed p = { rig_open(r, rig_to(UINT64_C(0x0200000000aa))), NULL, 0 };
+
+		p.m = xk_msg_new(rig_platform(r), 4000);
+		REQUIRE(p.session != NULL && p.m != NULL);
+		memset(p.m->data, 0, p.m->len);
+		memset(p.m->next->data, 0, p.m->next->len);
+		allocation_failed = false;
+		allocations_left = steps;
+		REQUIRE(rig_do(r, push_it, &p));
+		allocations_left = UINT_MAX;
+		failed = allocation_failed;
+		CHECK_EQ(p.status, rig_sent(r) > 0 ? 0 : -ENOBUFS);
+		CHECK_EQ(rig_sent(r) < 3, failed);
+		rig_forget(r);
+		rig_advance_ms(r, 2000);
+		rig_free(r);
+	}
+	CHECK(steps > 4 && steps < 50);
 }
 
 /* The same with buffers: n can be had while the three fragments are carried and their echo is sent. */

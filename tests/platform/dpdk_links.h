@@ -1,34 +1,22 @@
 /*
  * dpdk_links.h - for tests of the links between two processes: a network of the test program's own with interfaces in
- * it, and a second process that echoes.
- *
- * The other process is the test program again, told by an environment variable what to be; it is executed before DPDK is
- * started here, and dies with its parent. Where no network can be made, or no XDP program be loaded, the tests that need
+ * it, and a second process (dpdk_peer.h). Where no network can be made, or no XDP program be loaded, the tests that need
  * one say so and pass.
  */
 #ifndef TESTS_DPDK_LINKS_H
 #define TESTS_DPDK_LINKS_H
 
-#include <errno.h>
 #include <net/if.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/platform/dpdk_host.h"
+#include "tests/platform/dpdk_peer.h"
 #include "tools/netns.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 
-enum { NOBODY = 65534, ROUNDS = 1000, IP_LEN = 20, PIECE = 800 };
-
-static const char *const role_variable = "XK_TEST_DPDK_LINKS_ROLE";
+enum { ROUNDS = 1000, IP_LEN = 20, PIECE = 800 };
 
 /* ---- ports ---- */
 
@@ -44,18 +32,6 @@ link_open(struct host *h, const char *link, const char *device, enum xk_dpdk_end
 	h->began = h->platform->ops->buffers_out(h->platform);
 	h->port = xk_dpdk_open(h->platform, &config, h->why, sizeof(h->why));
 	return h->port != NULL;
-}
-
-static inline bool
-link_is_up(struct host *h, bool up)
-{
-	uint64_t until = now_ns(h) + 5 * (uint64_t)PATIENCE_NS;
-
-	while (xk_dpdk_port_is_up(h->port) != up && now_ns(h) < until) {
-		h->platform->ops->poll_control(h->platform);
-		usleep(1000);
-	}
-	return xk_dpdk_port_is_up(h->port) == up;
 }
 
 /* Closes the port; what it had must have come back. */
@@ -152,108 +128,20 @@ echo_begins(struct host *h)
 
 /* ---- the other process ---- */
 
-struct peer {
-	pid_t pid;
-	int output; /* it writes a letter when its port is open */
-};
-
 static inline struct peer
 peer_start(const char *what, const char *link, const char *device, const char *end, const char *how)
 {
-	struct peer p = { 0 };
 	char role[256];
-	int ends[2];
 
 	snprintf(role, sizeof(role), "%s %s %s %s %s", what, link, device, end, how);
-	if (pipe(ends) != 0)
-		abort();
-	p.output = ends[0];
-	p.pid = fork();
-	if (p.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(ends[1], 3);
-		closefrom(4);
-		setenv(role_variable, role, 1);
-		execl("/proc/self/exe", "test_dpdk_links_peer", (char *)NULL);
-		_exit(127);
-	}
-	close(ends[1]);
-	return p;
-}
-
-static inline bool
-peer_is_ready(const struct peer *p)
-{
-	struct pollfd fd = { .fd = p->output, .events = POLLIN };
-	char letter;
-	int ready;
-
-	do
-		ready = poll(&fd, 1, 60000);
-	while (ready < 0 && errno == EINTR); /* a tap's frames come with signals */
-	return ready == 1 && read(p->output, &letter, 1) == 1;
-}
-
-/* Its exit status, or minus the signal that ended it. */
-static inline int
-peer_end(struct peer *p, int signal_number)
-{
-	int status = 0;
-
-	if (signal_number != 0)
-		kill(p->pid, signal_number);
-	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-		;
-	close(p->output);
-	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static inline unsigned
-role_return(struct host *h)
-{
-	struct xk_msg *frames[XK_BURST];
-	unsigned count = h->port->ops->receive(h->port, frames, XK_BURST);
-
-	for (unsigned sent = 0; sent < count;)
-		sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
-	return count;
-}
-
-/* Returns every frame until SIGTERM, which comes by the platform's own loop. */
-static inline int
-role_echo(struct host *h, bool is_memif)
-{
-	bool end = false;
-	struct event *term = evsignal_new(xk_dpdk_event_base(h->platform), SIGTERM, host_note_event, &end);
-
-	event_add(term, NULL);
-	if (!is_memif && !link_is_up(h, true))
-		return 5;
-	if (write(3, "r", 1) != 1)
-		return 3;
-	while (!end) {
-		if (role_return(h) > 0)
-			continue;
-		if (!h->sleeps) {
-			h->platform->ops->poll_control(h->platform);
-			sched_yield();
-			continue;
-		}
-		h->port->ops->arm(h->port);
-		if (role_return(h) == 0)
-			h->platform->ops->sleep(h->platform, UINT64_MAX);
-		h->port->ops->disarm(h->port);
-	}
-	event_free(term);
-	host_close(h);
-	return h->platform->ops->buffers_out(h->platform) == 0 ? 0 : 4;
+	return peer_begin(role);
 }
 
 /* Sends and receives until it is killed. */
 static inline int
 role_rage(struct host *h)
 {
-	if (!link_is_up(h, true) || write(3, "r", 1) != 1)
+	if (!link_is_up(h, true) || !role_is_ready())
 		return 3;
 	for (unsigned i = 0;; i++) {
 		struct xk_msg *m = frame_new(h, i, 1000, FRAME_MAX);
@@ -289,7 +177,7 @@ role_run(const char *what, const char *link, const char *device, const char *end
 	    !link_open(&h, link, device, strcmp(end, "server") == 0 ? XK_DPDK_SERVER : XK_DPDK_CLIENT,
 		       strcmp(how, "sleep") == 0))
 		return 7;
-	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, strcmp(link, "memif") == 0);
+	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, strcmp(link, "memif") != 0);
 }
 
 static char why_no_network[NETNS_WHY]; /* "": there is one */
@@ -298,7 +186,7 @@ static char why_no_network[NETNS_WHY]; /* "": there is one */
 __attribute__((constructor)) static void
 role_choose(void)
 {
-	const char *role = getenv(role_variable);
+	const char *role = getenv(peer_variable);
 	char what[16], link[16], device[128], end[16], how[32];
 
 	if (role != NULL && sscanf(role, "%15s %15s %127s %15s %31s", what, link, device, end, how) == 5)

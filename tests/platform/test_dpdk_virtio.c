@@ -1,25 +1,10 @@
-/*
- * test_dpdk_virtio.c - the links between two processes on the DPDK platform.
- *
- * The other process is this program again, told by an environment variable what to be; it is executed before DPDK is
- * started here, and dies with its parent.
- */
+/* test_dpdk_virtio.c - the links between two processes on the DPDK platform (dpdk_peer.h). */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/platform/dpdk_host.h"
-
-enum { NOBODY = 65534 };
-
-static const char *const role_variable = "XK_TEST_DPDK_ROLE";
+#include "tests/platform/dpdk_peer.h"
 
 /* ---- pings ---- */
 
@@ -57,33 +42,13 @@ ping_many(struct host *h, unsigned rounds)
 
 /* ---- the other process ---- */
 
-struct peer {
-	pid_t pid;
-	int output; /* it writes a letter when its port is open */
-};
-
 static struct peer
 peer_start(const char *what, const char *end, const char *how, const char *socket)
 {
-	struct peer p = { 0 };
 	char role[256];
-	int ends[2];
 
 	snprintf(role, sizeof(role), "%s %s %s %s", what, end, how, socket);
-	if (pipe(ends) != 0)
-		abort();
-	p.output = ends[0];
-	p.pid = fork();
-	if (p.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(ends[1], 3);
-		closefrom(4);
-		setenv(role_variable, role, 1);
-		execl("/proc/self/exe", "test_dpdk_virtio_peer", (char *)NULL);
-		_exit(127);
-	}
-	close(ends[1]);
-	return p;
+	return peer_begin(role);
 }
 
 /* Waits until the port's other end is there: a frame sent before is dropped. */
@@ -97,71 +62,12 @@ host_is_joined(struct host *h)
 	return xk_dpdk_port_is_up(h->port);
 }
 
-/* Waits until its port is open. */
-static bool
-peer_is_ready(const struct peer *p)
-{
-	struct pollfd fd = { .fd = p->output, .events = POLLIN };
-	char letter;
-
-	return poll(&fd, 1, 10000) == 1 && read(p->output, &letter, 1) == 1;
-}
-
-/* Its exit status, or minus the signal that ended it. */
-static int
-peer_end(struct peer *p, int signal_number)
-{
-	int status = 0;
-
-	if (signal_number != 0)
-		kill(p->pid, signal_number);
-	waitpid(p->pid, &status, 0);
-	close(p->output);
-	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* Returns every frame until SIGTERM, which comes by the platform's own loop. */
-static int
-role_echo(struct host *h)
-{
-	bool end = false;
-	struct event *term = evsignal_new(xk_dpdk_event_base(h->platform), SIGTERM, host_note_event, &end);
-
-	event_add(term, NULL);
-	if (write(3, "r", 1) != 1)
-		return 3;
-	while (!end) {
-		struct xk_msg *frames[XK_BURST];
-		unsigned count = h->port->ops->receive(h->port, frames, XK_BURST), sent = 0;
-
-		while (sent < count)
-			sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
-		if (count > 0)
-			continue;
-		if (!h->sleeps) {
-			h->platform->ops->poll_control(h->platform);
-			sched_yield();
-			continue;
-		}
-		h->port->ops->arm(h->port);
-		count = h->port->ops->receive(h->port, frames, XK_BURST);
-		for (sent = 0; sent < count;)
-			sent += h->port->ops->transmit(h->port, frames + sent, count - sent);
-		if (count == 0)
-			h->platform->ops->sleep(h->platform, UINT64_MAX);
-		h->port->ops->disarm(h->port);
-	}
-	event_free(term);
-	host_close(h);
-	return h->platform->ops->buffers_out(h->platform) == 0 ? 0 : 4;
-}
-
 static int
 role_ping(struct host *h)
 {
 	unsigned good = ping_many(h, 200);
 
-	if (write(3, "r", 1) != 1)
+	if (!role_is_ready())
 		return 3;
 	host_close(h);
 	return good != 200 ? 5 : h->platform->ops->buffers_out(h->platform) == 0 ? 0 : 4;
@@ -172,7 +78,7 @@ static int
 role_rage(struct host *h)
 {
 	ping_many(h, 50);
-	if (write(3, "r", 1) != 1)
+	if (!role_is_ready())
 		return 3;
 	for (;;)
 		ping_many(h, 1000);
@@ -194,14 +100,14 @@ role_run(const char *what, const char *end, const char *how, const char *socket)
 	}
 	if (strcmp(what, "ping") == 0)
 		return role_ping(&h);
-	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h);
+	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, false);
 }
 
 /* Before main, which would run the tests. */
 __attribute__((constructor)) static void
 role_choose(void)
 {
-	const char *role = getenv(role_variable);
+	const char *role = getenv(peer_variable);
 	char what[16], end[16], how[32], socket[128];
 
 	if (role != NULL && sscanf(role, "%15s %15s %31s %127s", what, end, how, socket) == 4)

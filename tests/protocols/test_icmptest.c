@@ -74,6 +74,17 @@ start(struct rig *r, const struct xk_icmptest_run *run)
 	return status;
 }
 
+/* A rig in which a run of run_of has begun. */
+static struct rig *
+icmptest_begun(struct told *told, uint32_t size, uint64_t count)
+{
+	struct rig *r = icmptest_rig();
+	struct xk_icmptest_run run = run_of(told, size, count);
+
+	CHECK_EQ(start(r, &run), 0);
+	return r;
+}
+
 /* Takes the request that was sent last; its length. */
 static size_t
 take(struct rig *r, uint8_t *bytes)
@@ -98,11 +109,9 @@ reply(struct rig *r)
 
 TEST(icmptest_sends_at_its_interval_and_tells_each_reply)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 56, 3);
+	struct rig *r = icmptest_begun(&told, 56, 3);
 
-	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	for (unsigned i = 0; i < 3; i++) {
 		rig_advance_ms(r, 7);
@@ -129,11 +138,10 @@ TEST(icmptest_sends_at_its_interval_and_tells_each_reply)
 
 TEST(icmptest_ends_with_the_last_reply)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 0, 1);
+	struct rig *r = icmptest_begun(&told, 0, 1);
+	struct xk_icmptest_run run;
 
-	start(r, &run);
 	CHECK_EQ(told.finished, 0);
 	reply(r);
 	CHECK_EQ(told.finished, 1);
@@ -146,11 +154,9 @@ TEST(icmptest_ends_with_the_last_reply)
 
 TEST(icmptest_carries_the_longest_request)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, XK_ICMPTEST_MAX, 2);
+	struct rig *r = icmptest_begun(&told, XK_ICMPTEST_MAX, 2);
 
-	start(r, &run);
 	reply(r);
 	rig_advance_ms(r, 100);
 	reply(r);
@@ -160,11 +166,9 @@ TEST(icmptest_carries_the_longest_request)
 
 TEST(icmptest_counts_what_is_lost)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 8, 3);
+	struct rig *r = icmptest_begun(&told, 8, 3);
 
-	start(r, &run);
 	rig_advance_ms(r, 50);
 	rig_forget(r);
 	rig_advance_ms(r, 60);
@@ -185,13 +189,11 @@ TEST(icmptest_counts_what_is_lost)
 
 TEST(icmptest_knows_a_duplicate_and_a_late_reply)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 8, 10);
+	struct rig *r = icmptest_begun(&told, 8, 10);
 	uint8_t first[LONGEST], second[LONGEST];
 	size_t len;
 
-	start(r, &run);
 	len = take(r, first);
 	rig_inject_bytes(r, first, len);
 	rig_inject_bytes(r, first, len);
@@ -220,13 +222,11 @@ TEST(icmptest_knows_a_duplicate_and_a_late_reply)
 
 TEST(icmptest_checks_every_byte)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 300, 1);
+	struct rig *r = icmptest_begun(&told, 300, 1);
 	uint8_t bytes[LONGEST];
 	size_t len;
 
-	start(r, &run);
 	len = take(r, bytes);
 	for (size_t i = 2; i < len; i++) {
 		bytes[i] ^= 0x10;
@@ -246,12 +246,11 @@ TEST(icmptest_checks_every_byte)
 
 TEST(icmptest_requests_differ_by_place_sequence_and_pattern)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 3000, 0);
+	struct rig *r = icmptest_begun(&told, 3000, 0);
+	struct xk_icmptest_run run;
 	uint8_t a[LONGEST], b[LONGEST];
 
-	start(r, &run);
 	take(r, a);
 	rig_advance_ms(r, 100);
 	take(r, b);
@@ -272,11 +271,9 @@ TEST(icmptest_requests_differ_by_place_sequence_and_pattern)
 
 TEST(icmptest_drops_replies_to_nothing)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 8, 2);
+	struct rig *r = icmptest_begun(&told, 8, 2);
 
-	start(r, &run);
 	rig_forget(r);
 	rig_inject(r, "0001 0000000000000000"); /* it will be sent */
 	rig_inject(r, "ffff 0000000000000000");
@@ -417,11 +414,9 @@ tell_fault(void *argument)
 
 TEST(icmptest_tells_what_hosts_say_of_a_request)
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
-	struct xk_icmptest_run run = run_of(&told, 8, 1);
+	struct rig *r = icmptest_begun(&told, 8, 1);
 
-	start(r, &run);
 	rig_forget(r);
 	rig_do(r, tell_fault, r);
 	CHECK_EQ(told.happened[XK_ICMPTEST_FAULT], 1);

@@ -19,51 +19,50 @@ check_dropped(struct rig *r, const struct datagram *d, const char *why)
 	rig_expect_nothing_delivered(r);
 }
 
-static void
-check_source_dropped(struct rig *r, uint32_t source, const char *why)
-{
-	struct datagram d = usual();
+struct wrong_address {
+	uint32_t address;
+	const char *why;
+};
 
-	d.source = source;
-	check_dropped(r, &d, why);
+/* Datagrams that come from, or go to, each of them. */
+static void
+check_addresses_dropped(const struct wrong_address *wrong, unsigned count, bool is_source)
+{
+	struct rig *r = ip_rig();
+
+	rig_open_enable(r, anybody());
+	for (unsigned i = 0; i < count; i++) {
+		struct datagram d = usual();
+
+		*(is_source ? &d.source : &d.destination) = wrong[i].address;
+		check_dropped(r, &d, wrong[i].why);
+	}
+	rig_free(r);
 }
 
 TEST(wrong_sources_are_dropped)
 {
-	struct rig *r = ip_rig();
+	static const struct wrong_address wrong[] = {
+		{ ME, "bad_source" },         { 0, "bad_source" },
+		{ 0x00000005, "bad_source" }, { NET_BROADCAST, "bad_source" },
+		{ 0x0a4d0000, "bad_source" }, { UINT32_MAX, "bad_source" },
+		{ 0xe0000001, "bad_source" }, { 0xf0000001, "bad_source" },
+		{ 0x7f000001, "martian" },
+	};
 
-	rig_open_enable(r, anybody());
-	check_source_dropped(r, ME, "bad_source");
-	check_source_dropped(r, 0, "bad_source");
-	check_source_dropped(r, 0x00000005, "bad_source");
-	check_source_dropped(r, NET_BROADCAST, "bad_source");
-	check_source_dropped(r, 0x0a4d0000, "bad_source");
-	check_source_dropped(r, UINT32_MAX, "bad_source");
-	check_source_dropped(r, 0xe0000001, "bad_source");
-	check_source_dropped(r, 0xf0000001, "bad_source");
-	check_source_dropped(r, 0x7f000001, "martian");
-	rig_free(r);
-}
-
-static void
-check_destination_dropped(struct rig *r, uint32_t destination, const char *why)
-{
-	struct datagram d = usual();
-
-	d.destination = destination;
-	check_dropped(r, &d, why);
+	check_addresses_dropped(wrong, XK_ARRAY_LENGTH(wrong), true);
 }
 
 TEST(what_is_for_others_is_dropped)
 {
-	struct rig *r = ip_rig();
+	static const struct wrong_address wrong[] = {
+		{ OTHER, "not_mine" },
+		{ FAR, "not_mine" },
+		{ 0xe0000001, "not_mine" },
+		{ 0x7f000001, "martian" },
+	};
 
-	rig_open_enable(r, anybody());
-	check_destination_dropped(r, OTHER, "not_mine");
-	check_destination_dropped(r, FAR, "not_mine");
-	check_destination_dropped(r, 0xe0000001, "not_mine");
-	check_destination_dropped(r, 0x7f000001, "martian");
-	rig_free(r);
+	check_addresses_dropped(wrong, XK_ARRAY_LENGTH(wrong), false);
 }
 
 TEST(what_nobody_has_opened_is_dropped)

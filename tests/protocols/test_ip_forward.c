@@ -1,67 +1,6 @@
-/*
- * test_ip_forward.c - IP as a router: what goes through, and what does not. Mostly over a fake link with two networks,
- * 10.77.0.0/24 and 10.78.0.0/24, of which we are .1 each; the second takes 600 bytes. 10.80.0.0/16 is behind 10.78.0.2.
- * icmp stands on it, so that whom a fault is told is seen.
- */
-#include <errno.h>
-
-#include "protocols/ip_header.h"
-#include "tests/protocols/ip_datagrams.h"
+/* test_ip_forward.c - IP as a router: what goes through, and what does not (ip_router.h). */
+#include "tests/protocols/ip_router.h"
 #include "tests/random.h"
-
-enum {
-	ME2 = 0x0a4e0001,
-	NEAR2 = 0x0a4e0002,
-	NEAR2_BROADCAST = 0x0a4e00ff,
-	BEHIND = 0x0a500007,
-	NARROW = 600,
-	DF = 0x4000,
-};
-
-static const struct xk_vnet_interface two[] = {
-	{ .host = ME, .mask = 0xffffff00, .broadcast = NET_BROADCAST, .max_packet = MTU },
-	{ .host = ME2, .mask = 0xffffff00, .broadcast = NEAR2_BROADCAST, .max_packet = NARROW, .index = 1 },
-};
-
-static void
-prepare_router(struct rig *r)
-{
-	rig_answer(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
-}
-
-static struct rig *
-router_with(const char *settings)
-{
-	char graph[300];
-
-	snprintf(graph, sizeof(graph),
-		 "wire:; ip: wire; ip.forward=yes; ip.seed=2; ip.routes=10.80.0.0/16=10.78.0.2; %s icmp: ip; user: "
-		 "ip#17",
-		 settings);
-	return rig_new_prepared(graph, prepare_router);
-}
-
-static struct rig *
-router(void)
-{
-	return router_with("");
-}
-
-/* From a neighbour on the first network to one on the second. */
-static struct datagram
-passing(void)
-{
-	struct datagram d = usual();
-
-	d.destination = NEAR2;
-	return d;
-}
-
-static long
-counter(struct rig *r, const char *name)
-{
-	return rig_counter_of(r, "ip", name);
-}
 
 /* Injects d, for which nothing goes on, and whose sender is told nothing. */
 static void
@@ -198,6 +137,18 @@ TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is)
 
 /* ---- fragmentation ---- */
 
+/* With len bytes of pattern, which are at payload, as more of them are. */
+static struct datagram
+passing_pattern(uint8_t payload[MTU], size_t len)
+{
+	struct datagram d = passing();
+
+	fill_pattern(payload, 0, MTU);
+	d.payload = payload;
+	d.len = len;
+	return d;
+}
+
 /* Takes what a datagram of len bytes of pattern that began at `offset` has become. */
 static void
 expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
@@ -228,11 +179,9 @@ expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
 TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented)
 {
 	struct rig *r = router();
-	struct datagram d = passing();
 	uint8_t payload[MTU];
+	struct datagram d = passing_pattern(payload, 1480);
 
-	fill_pattern(payload, 0, MTU);
-	d.payload = payload;
 	for (d.len = NARROW - HEADER - 2; d.len <= MTU - HEADER; d.len += 3) {
 		inject(r, &d);
 		expect_pieces(r, d.len, 0, false);
@@ -245,12 +194,9 @@ TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented)
 TEST(rfc791_a_fragment_is_fragmented_further)
 {
 	struct rig *r = router();
-	struct datagram d = passing();
 	uint8_t payload[MTU];
+	struct datagram d = passing_pattern(payload, 1480);
 
-	fill_pattern(payload, 0, MTU);
-	d.payload = payload;
-	d.len = 1480;
 	d.fragment = MORE | 185;
 	inject(r, &d);
 	expect_pieces(r, 1480, 185, true);
@@ -263,11 +209,9 @@ TEST(rfc791_a_fragment_is_fragmented_further)
 TEST(rfc791_pieces_never_end_where_no_datagram_can)
 {
 	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t payload[MTU] = { 0 };
+	uint8_t payload[MTU];
+	struct datagram d = passing_pattern(payload, 1480);
 
-	d.payload = payload;
-	d.len = 1480;
 	d.fragment = 0x1fff;
 	expect_dropped(r, &d, "too_long");
 	d.fragment = (65515 - 1480) / 8 + 1;
@@ -278,13 +222,10 @@ TEST(rfc791_pieces_never_end_where_no_datagram_can)
 TEST(buffers_may_run_out_between_pieces)
 {
 	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t payload[MTU] = { 0 }, frame[MTU];
-	size_t len;
+	uint8_t payload[MTU], frame[MTU];
+	struct datagram d = passing_pattern(payload, 1480);
+	size_t len = build(frame, &d);
 
-	d.payload = payload;
-	d.len = 1480;
-	len = build(frame, &d);
 	for (unsigned more = 0; more < 6; more++) {
 		rig_limit_buffers(r, more + 1); /* one is what is injected */
 		rig_inject_bytes(r, frame, len);
@@ -298,11 +239,9 @@ TEST(buffers_may_run_out_between_pieces)
 TEST(a_piece_that_cannot_be_sent_ends_the_rest)
 {
 	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t payload[MTU] = { 0 };
+	uint8_t payload[MTU];
+	struct datagram d = passing_pattern(payload, 1480);
 
-	d.payload = payload;
-	d.len = 1480;
 	rig_fail_sending(r, -ENOBUFS);
 	expect_dropped(r, &d, "unsent");
 	rig_fail_sending(r, 0);
@@ -336,11 +275,9 @@ TEST(rfc1812_4_3_3_1_no_route_is_told)
 TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu)
 {
 	struct rig *r = router();
-	struct datagram d = passing();
 	uint8_t payload[MTU];
+	struct datagram d = passing_pattern(payload, 1480);
 
-	fill_pattern(payload, 0, MTU);
-	d.payload = payload;
 	d.fragment = DF;
 	d.len = NARROW - HEADER + 1;
 	expect_told(r, &d, "dont_fragment", 0x0304, NARROW);
@@ -432,127 +369,6 @@ TEST(headers_are_checked_before_anything_goes_on)
 	rig_expect_nothing_sent(r);
 	d.ttl = 0;
 	expect_dropped(r, &d, "ttl_zero");
-	rig_free(r);
-}
-
-/* ---- options ---- */
-
-/* Puts options (a multiple of 4 bytes) behind the header of d's frame. The length. */
-static size_t
-build_with(uint8_t *frame, const struct datagram *d, const uint8_t *options, size_t options_len)
-{
-	size_t len = build(frame, d);
-
-	memmove(frame + HEADER + options_len, frame + HEADER, len - HEADER);
-	memcpy(frame + HEADER, options, options_len);
-	frame[IP_VERSION] = (uint8_t)(0x40 | (HEADER + options_len) / 4);
-	xk_put16(frame + IP_LENGTH, (uint16_t)(len + options_len));
-	xk_put16(frame + IP_CHECKSUM, 0);
-	xk_checksum_store(frame + IP_CHECKSUM, xk_checksum_finish(xk_sum(0, frame, HEADER + options_len)));
-	return len + options_len;
-}
-
-static const uint8_t record_route[] = { 1, 7, 7, 4, 0, 0, 0, 0 }; /* not copied */
-static const uint8_t router_alert[] = { 0x94, 4, 0, 0 };          /* copied */
-
-TEST(rfc1812_5_2_4_options_go_on_unread)
-{
-	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t frame[MTU], got[MTU];
-	size_t len = build_with(frame, &d, record_route, sizeof(record_route));
-
-	rig_inject_bytes(r, frame, len);
-	d.ttl--;
-	len = build_with(frame, &d, record_route, sizeof(record_route));
-	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), len);
-	CHECK(memcmp(got, frame, len) == 0);
-	rig_free(r);
-}
-
-TEST(rfc791_3_1_copied_options_are_in_every_piece)
-{
-	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t options[12], payload[1200] = { 0 }, frame[MTU], got[MTU];
-	long len;
-
-	memcpy(options, record_route, 8);
-	memcpy(options + 8, router_alert, 4);
-	d.payload = payload;
-	d.len = sizeof(payload);
-	rig_inject_bytes(r, frame, build_with(frame, &d, options, sizeof(options)));
-	len = rig_take_sent(r, got, sizeof(got));
-	CHECK_EQ(len, 32 + 568);
-	CHECK_EQ(got[0], 0x48);
-	CHECK(memcmp(got + HEADER, options, 12) == 0);
-	CHECK_EQ(xk_sum_fold(xk_sum(0, got, 32)), 0xffff);
-	len = rig_take_sent(r, got, sizeof(got));
-	CHECK_EQ(len, 24 + 576);
-	CHECK_EQ(got[0], 0x46);
-	CHECK(memcmp(got + HEADER, router_alert, 4) == 0);
-	CHECK_EQ(xk_get16(got + IP_FRAGMENT), MORE | 568 / 8);
-	CHECK_EQ(xk_sum_fold(xk_sum(0, got, 24)), 0xffff);
-	len = rig_take_sent(r, got, sizeof(got));
-	CHECK_EQ(len, 24 + 1200 - 568 - 576);
-	CHECK_EQ(xk_get16(got + IP_FRAGMENT), (568 + 576) / 8);
-	rig_expect_nothing_sent(r);
-	rig_free(r);
-}
-
-TEST(rfc7126_who_chooses_the_route_is_refused)
-{
-	static const uint8_t loose[] = { 131, 7, 4, 10, 78, 0, 2, 0 }, strict[] = { 1, 137, 7, 4, 10, 78, 0, 2 };
-	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t frame[MTU];
-
-	rig_inject_bytes(r, frame, build_with(frame, &d, loose, sizeof(loose)));
-	rig_inject_bytes(r, frame, build_with(frame, &d, strict, sizeof(strict)));
-	CHECK_EQ(counter(r, "source_route"), 2);
-	rig_expect_nothing_sent(r);
-	rig_free(r);
-}
-
-TEST(malformed_options_do_no_harm)
-{
-	struct rig *r = router();
-	struct datagram d = passing();
-	uint64_t state = 3;
-	uint8_t frame[MTU], options[40], payload[1000] = { 0 };
-
-	d.payload = payload;
-	for (unsigned i = 0; i < 3000; i++) {
-		size_t len = 4 + 4 * (next_random(&state) % 10);
-
-		d.len = i % 2 == 0 ? 20 : sizeof(payload);
-		for (size_t at = 0; at < len; at++)
-			options[at] = (uint8_t)(next_random(&state) >> 20);
-		rig_inject_bytes(r, frame, build_with(frame, &d, options, len));
-		rig_forget(r);
-	}
-	CHECK(counter(r, "forwarded") > 2000);
-	rig_free(r);
-}
-
-TEST(headers_with_options_are_checked_too)
-{
-	struct rig *r = router();
-	struct datagram d = passing();
-	uint8_t frame[MTU];
-	size_t len = build_with(frame, &d, router_alert, sizeof(router_alert));
-
-	rig_inject_flips(r, frame, len, (HEADER + 4) * 8);
-	rig_expect_nothing_sent(r);
-	for (size_t cut = 0; cut < len; cut++)
-		rig_inject_bytes(r, frame, cut);
-	rig_expect_nothing_sent(r);
-	CHECK(counter(r, "bad_checksum") > 0 && counter(r, "bad_length") > 0 && counter(r, "short") > 0);
-	d.destination = ME; /* ours: nobody has enabled it */
-	rig_inject_bytes(r, frame, build_with(frame, &d, router_alert, sizeof(router_alert)));
-	CHECK_EQ(counter(r, "no_session"), 1);
-	CHECK_EQ(rig_sent(r), 1); /* and its sender is told */
-	rig_forget(r);
 	rig_free(r);
 }
 

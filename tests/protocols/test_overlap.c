@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/ip_reassembly.h"
+#include "tests/protocols/discarded.h"
 #include "tests/test.h"
 
 enum { HOST = 0x0a4d0001, PEER = 0x0a4d0002 };
@@ -199,20 +199,6 @@ bench_end(struct bench *b)
 	xk_memory_platform_free(b->platform);
 }
 
-static void
-bench_collect(struct bench *b, const struct ip_reassembly_discarded *discarded)
-{
-	for (unsigned reason = 0; reason < IP_REASSEMBLY_REASONS; reason++) {
-		struct xk_msg *next;
-
-		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
-			next = m->link;
-			b->discarded[reason]++;
-			xk_msg_free(m);
-		}
-	}
-}
-
 static struct xk_msg *
 bench_add(struct bench *b, const struct fragment *f)
 {
@@ -226,7 +212,7 @@ bench_add(struct bench *b, const struct fragment *f)
 	m = xk_msg_from(b->platform, bytes, f->end - f->start);
 	REQUIRE(m != NULL);
 	m = ip_reassembly_add(&b->table, &fragment, m, &discarded);
-	bench_collect(b, &discarded);
+	collect_discarded(&discarded, b->discarded);
 	return m;
 }
 
@@ -238,7 +224,7 @@ bench_time_out(struct bench *b)
 		struct ip_reassembly_discarded discarded = { { NULL } };
 
 		ip_reassembly_tick(&b->table, &discarded);
-		bench_collect(b, &discarded);
+		collect_discarded(&discarded, b->discarded);
 	}
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/ip_reassembly.h"
+#include "tests/protocols/discarded.h"
 #include "tests/random.h"
 #include "tests/test.h"
 
@@ -39,20 +39,6 @@ bench_free(struct bench *b)
 	free(b);
 }
 
-static void
-bench_collect(struct bench *b, const struct ip_reassembly_discarded *discarded)
-{
-	for (unsigned reason = 0; reason < IP_REASSEMBLY_REASONS; reason++) {
-		struct xk_msg *next;
-
-		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
-			next = m->link;
-			b->count[reason]++;
-			xk_msg_free(m);
-		}
-	}
-}
-
 static struct xk_msg *
 bench_add(struct bench *b, const struct ip_reassembly_fragment *fragment, const uint8_t *bytes, size_t len)
 {
@@ -61,7 +47,7 @@ bench_add(struct bench *b, const struct ip_reassembly_fragment *fragment, const 
 
 	REQUIRE(m != NULL);
 	m = ip_reassembly_add(&b->table, fragment, m, &discarded);
-	bench_collect(b, &discarded);
+	collect_discarded(&discarded, b->count);
 	return m;
 }
 
@@ -71,7 +57,7 @@ bench_tick(struct bench *b)
 	struct ip_reassembly_discarded discarded = { { NULL } };
 	bool more = ip_reassembly_tick(&b->table, &discarded);
 
-	bench_collect(b, &discarded);
+	collect_discarded(&discarded, b->count);
 	return more;
 }
 
@@ -239,7 +225,7 @@ TEST(a_duplicate_in_other_segments_is_one)
 	front = xk_msg_split(&m, 5);
 	xk_msg_join(front, m);
 	CHECK(ip_reassembly_add(&b->table, &fragment, front, &discarded) == NULL);
-	bench_collect(b, &discarded);
+	collect_discarded(&discarded, b->count);
 	CHECK_EQ(b->count[IP_REASSEMBLY_DUPLICATE], 1);
 	bench_free(b);
 }

@@ -19,6 +19,7 @@ struct mutants_entry {
 	const char *breaks; /* which promise that breaks */
 	const char *seen;   /* how it shows, words of mutate.py's SEEN: one of them is enough */
 	const char *needs;  /* what must be going on for that; "": nothing */
+	const char *tests;  /* which tests of protocols see it; "": networks do */
 };
 
 /* By number: 0 is "none"; ended by an entry without a name. */

@@ -16,6 +16,7 @@ LIST, a text file: `#` begins a line of comment; a mutant is
   breaks: one sentence           which promise that breaks
   seen: WORD WORD...             how it shows: see SEEN below; one of them is enough
   needs: one sentence            (if anything) what must be going on for that
+  tests: NAME...                 (if it is seen by tests) which: tests/protocols/test_NAME.c
   file: protocols/ip.c           where the places that follow are; may come again
   expression:                    what follows is an expression ...
   - the original text
@@ -43,9 +44,10 @@ SEEN = {
     "busy": "something goes on for ever, though nothing is going on any more",
     "unknown": "a message is neither delivered nor dropped by name",
     "caught": "an assertion or a sanitizer ends the program",
+    "tests": "one of the tests of protocols that `tests:` names fails; networks do not show it",
 }
 
-FIELDS = ("defect", "breaks", "seen", "needs")
+FIELDS = ("defect", "breaks", "seen", "needs", "tests")
 
 
 class Refused(Exception):
@@ -110,6 +112,8 @@ class Mutant:
         for word in self.fields["seen"].split():
             if word not in SEEN:
                 raise Refused(self.where() + f"seen: {word} is none of " + ", ".join(SEEN))
+        if (self.fields["seen"] == "tests") != bool(self.fields.get("tests")):
+            raise Refused(self.where() + "seen: tests, and nothing else, goes with tests: NAME...")
         if not self.places:
             raise Refused(self.where() + "no expression and no statement")
         for place in self.places:
@@ -226,8 +230,8 @@ def table(mutants):
 #include "tests/swarm/mutants.h"
 
 const struct mutants_entry mutants_table[] = {{
-	{{ "none", "", "", "", "", "" }},
-{entries}	{{ NULL, NULL, NULL, NULL, NULL, NULL }},
+	{{ "none", "", "", "", "", "", "" }},
+{entries}	{{ NULL, NULL, NULL, NULL, NULL, NULL, NULL }},
 }};
 """
 

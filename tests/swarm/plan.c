@@ -34,6 +34,20 @@ static const struct plan_edge plan_both[] = {
 	{ "traffic", "stopwait", "" }, { "second", "udp", "" }, { "stopwait", "ip", "number=253" },
 	{ "udp", "ip", "" },           { NULL, NULL, NULL },
 };
+static const struct plan_edge plan_bid[] = {
+	{ "traffic", "udp", "" }, { "udp", "bid", "" },   { "bid", "ip", "" },
+	{ "bid", "bidctl", "" },  { "bidctl", "ip", "" }, { NULL, NULL, NULL },
+};
+static const struct plan_edge plan_bid_link[] = {
+	{ "traffic", "udp", "" }, { "udp", "bid", "" },     { "bid", "vnet", "" },
+	{ "bid", "bidctl", "" },  { "bidctl", "vnet", "" }, { NULL, NULL, NULL },
+};
+static const struct plan_edge plan_blast[] = { { "traffic", "blast", "number=8" },
+					       { "blast", "vnet", "" },
+					       { NULL, NULL, NULL } };
+static const struct plan_edge plan_blast_ip[] = { { "traffic", "blast", "number=8" },
+						  { "blast", "ip", "" },
+						  { NULL, NULL, NULL } };
 
 const struct plan_scenario plan_scenarios[] = {
 	{ "udp", "datagrams that fit into a frame", plan_udp, { "traffic" }, { "intact" }, PLAN_DAMAGE | PLAN_COUNTED },
@@ -57,6 +71,15 @@ const struct plan_scenario plan_scenarios[] = {
 	  { "traffic", "second" },
 	  { "ordered", "intact" },
 	  PLAN_LONG | PLAN_DAMAGE },
+	{ "bid", "datagrams between boots of hosts", plan_bid, { "traffic" }, { "intact" }, PLAN_LONG | PLAN_DAMAGE },
+	{ "bid_link", "the same without ip", plan_bid_link, { "traffic" }, { "intact" }, PLAN_DAMAGE },
+	{ "blast",
+	  "messages of several frames, some of which are sent again",
+	  plan_blast,
+	  { "traffic" },
+	  { "intact" },
+	  PLAN_LONG },
+	{ "blast_ip", "the same over ip", plan_blast_ip, { "traffic" }, { "intact" }, PLAN_LONG },
 	{ .name = NULL },
 };
 
@@ -141,7 +164,8 @@ plan_draw_sizes(struct plan_maker *maker)
 	maker->size_min = 40;
 	maker->size_max = plan_between(maker, 40, whole < 800 ? whole : 800);
 	maker->fragments = 1;
-	if (may_be_long && (plan_has(maker->plan->scenario, "udp") || plan_one_in(maker, 2))) {
+	if (may_be_long && (!plan_has(maker->plan->scenario, "stopwait") || plan_has(maker->plan->scenario, "udp") ||
+			    plan_one_in(maker, 2))) {
 		maker->fragments = plan_between(maker, 2, most);
 		maker->size_max = maker->mtu + plan_between(maker, 1, (maker->mtu - 60) * (maker->fragments - 1));
 		if (maker->size_max > PLAN_SIZE_MAX)
@@ -173,6 +197,7 @@ static void
 plan_draw_times(struct plan_maker *maker)
 {
 	struct plan *plan = maker->plan;
+	bool notices = plan_has(plan->scenario, "stopwait") || plan_has(plan->scenario, "bid");
 	uint64_t turn_ns = UINT64_C(1000000000) / maker->load * (plan->hosts - 1);
 	/* how long the link takes for what all may have under way: asked for again sooner, it would do nothing else */
 	uint64_t all_ns = plan->hosts * (plan->hosts - 1) * maker->size_max * 8 * UINT64_C(1000000000) / maker->rate;
@@ -185,7 +210,7 @@ plan_draw_times(struct plan_maker *maker)
 	maker->timeout_max_ns = maker->timeout_ns * plan_between(maker, 1, 4);
 	plan->heal_ns = plan_between(maker, 250, 700) * PLAN_MS;
 	/* before that who is dead has been noticed, and been opened again */
-	plan->settle_ns = plan->heal_ns + (plan_has(plan->scenario, "stopwait") ? 700 : 300) * PLAN_MS;
+	plan->settle_ns = plan->heal_ns + (notices ? 700 : 300) * PLAN_MS;
 	plan->stop_ns = plan->settle_ns + 200 * PLAN_MS + 5 * turn_ns;
 	plan->quiet_ns = plan->stop_ns + 2000 * PLAN_MS;
 	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;

@@ -18,11 +18,14 @@ plan_write_sessions(struct plan_maker *maker)
 		plan_write(maker, ", sessions=%u", (unsigned)plan_between(maker, 1, 8));
 }
 
+/* BIDCTL asks many hosts at once, and must not lose one because another one is asked for. */
 static void
 plan_write_arp(struct plan_maker *maker)
 {
+	uint64_t least = plan_has(maker->plan->scenario, "bid") ? maker->plan->hosts : 1;
+
 	if (plan_one_in(maker, 2))
-		plan_write(maker, ", entries=%u", (unsigned)plan_between(maker, 1, 5));
+		plan_write(maker, ", entries=%u", (unsigned)plan_between(maker, least, least + 4));
 	if (plan_one_in(maker, 4))
 		plan_write(maker, ", age=\"%ums\"", (unsigned)plan_between(maker, 20, 500));
 	plan_write_time(maker, "timeout", maker->arp_timeout_ns);
@@ -66,6 +69,58 @@ plan_write_stopwait(struct plan_maker *maker)
 		   (unsigned)(maker->plan->patient ? PLAN_PATIENCE : plan_between(maker, 2, 10)));
 }
 
+static void
+plan_write_bid(struct plan_maker *maker)
+{
+	plan_write_time(maker, "interval", plan_between(maker, 1, 50) * 1000000);
+	plan_write_sessions(maker);
+}
+
+/* A question may be under way as long as a message with its answer, and what waits before them. */
+static void
+plan_write_bidctl(struct plan_maker *maker)
+{
+	uint64_t timeout_ns = plan_between(maker, 15, 40) * 1000000;
+
+	plan_write_time(maker, "timeout", timeout_ns);
+	plan_write_time(maker, "timeout_max", timeout_ns * plan_between(maker, 1, 3));
+	plan_write(maker, ", retries=%u", (unsigned)plan_between(maker, 1, 5));
+	plan_write_time(maker, "interval", plan_between(maker, 1, 20) * 1000000);
+	plan_write_time(maker, "broadcast_wait", plan_between(maker, 0, 100) * 1000000);
+	if (plan_one_in(maker, 2))
+		plan_write(maker, ", broadcast=no");
+	if (plan_one_in(maker, 2))
+		plan_write_time(maker, "keepalive", plan_between(maker, 20, 300) * 1000000);
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", strangers=%u", (unsigned)plan_between(maker, 4, 8));
+}
+
+/* What is kept is forgotten long before the network is quiet, and so soon that nobody waits for long to send more. */
+static void
+plan_write_blast(struct plan_maker *maker)
+{
+	uint64_t nack_ms = plan_between(maker, 2, 40), keep_ms = plan_between(maker, 160, 250);
+	uint64_t kept = maker->load * keep_ms / 1000 + 2;
+
+	plan_write_time(maker, "nack", nack_ms * 1000000);
+	plan_write_time(maker, "nack_min", plan_between(maker, 100, 2000) * 1000);
+	plan_write_time(maker, "nack_max", plan_between(maker, nack_ms, 150) * 1000000);
+	plan_write(maker, ", nacks=%u", (unsigned)plan_between(maker, 1, 6));
+	plan_write_time(maker, "keep", keep_ms * 1000000);
+	plan_write_time(maker, "give_up", plan_between(maker, 500, 1000) * 1000000);
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", outstanding=%u", (unsigned)plan_between(maker, kept, kept + 8));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", outstanding_peer=%u", (unsigned)plan_between(maker, kept, kept + 8));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", messages=%u", (unsigned)plan_between(maker, 4, 16));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", peer_messages=%u", (unsigned)plan_between(maker, 2, 8));
+	if (plan_one_in(maker, 4))
+		plan_write(maker, ", fragments=%u, peer_fragments=64", (unsigned)plan_between(maker, 64, 128));
+	plan_write_sessions(maker);
+}
+
 /* Two damages of one message may hide one another from a sum of 16 bits: they are rare where it has several frames. */
 static void
 plan_write_vdrop(struct plan_maker *maker)
@@ -103,9 +158,10 @@ plan_write_vdelay(struct plan_maker *maker)
 }
 
 static const struct plan_node plan_nodes[] = {
-	{ "arp", plan_write_arp },      { "ip", plan_write_ip },         { "udp", plan_write_udp },
-	{ "vdrop", plan_write_vdrop },  { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
-	{ "eth", plan_write_sessions }, { "vnet", plan_write_sessions },
+	{ "arp", plan_write_arp },       { "ip", plan_write_ip },         { "udp", plan_write_udp },
+	{ "vdrop", plan_write_vdrop },   { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
+	{ "eth", plan_write_sessions },  { "vnet", plan_write_sessions }, { "bid", plan_write_bid },
+	{ "bidctl", plan_write_bidctl }, { "blast", plan_write_blast },
 };
 
 static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",
@@ -124,13 +180,15 @@ static void
 plan_write_traffic(struct plan_maker *maker, unsigned n)
 {
 	const struct plan_scenario *scenario = maker->plan->scenario;
+	bool has_ports = !plan_has(scenario, "blast");
 
 	plan_write(maker, ", protocol=traffic, promise=%s, peers=\"10.77.0.1-10.77.0.%u\"", scenario->promises[n],
 		   maker->plan->hosts);
-	plan_write(maker, ", port=%u, rate=%u, size_min=%u, size_max=%u, pattern=%s", 2002 + n, (unsigned)maker->load,
-		   (unsigned)maker->size_min, (unsigned)maker->size_max, maker->is_random ? "random" : "turn");
+	plan_write(maker, ", port=%u, rate=%u, size_min=%u, size_max=%u, pattern=%s", has_ports ? 2002 + n : 0,
+		   (unsigned)maker->load, (unsigned)maker->size_min, (unsigned)maker->size_max,
+		   maker->is_random ? "random" : "turn");
 	plan_write(maker, ", senders=1000");
-	if (maker->local != 0)
+	if (maker->local != 0 && has_ports)
 		plan_write(maker, ", local=%u", (unsigned)maker->local);
 }
 

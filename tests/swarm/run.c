@@ -181,6 +181,7 @@ run_stop_traffic(struct run *run)
 	for (unsigned i = 0; i < run->user_count; i++)
 		if (run_protocol(run, &run->users[i]) != NULL)
 			xk_traffic_stop(run_protocol(run, &run->users[i]));
+	run_set_all(run, "bidctl", "keepalive", "0s");
 }
 
 static void

@@ -88,6 +88,9 @@ run_judge_user(struct run *run, const struct run_user *user, const struct xk_pro
 	if (corrupt != 0 && (!run->plan->damages || run->plan->checked || report.broken != 0))
 		run_fail(run, RUN_CORRUPT, "%s.%s got %llu messages that nobody has sent", host, p->name,
 			 (unsigned long long)corrupt);
+	if (plan_has(run->plan->scenario, "bid") && !run->plan->crowded && run_counter(p, "old_incarnation") != 0)
+		run_fail(run, RUN_DUPLICATED, "%s.%s got %llu messages of a boot that was over", host, p->name,
+			 (unsigned long long)run_counter(p, "old_incarnation"));
 	if (report.broken != 0)
 		run_fail(run, RUN_DUPLICATED, "%s.%s: %s", host, p->name, report.first);
 }

@@ -81,7 +81,7 @@ static const struct options_option swarm_options[] = {
 	{ .name = "mutants",
 	  .kind = OPTIONS_FLAG,
 	  .offset = offsetof(struct swarm_options, mutants),
-	  .help = "run every mutant until it is found" },
+	  .help = "run every mutant that networks show, until it is found" },
 #endif
 	{ .name = NULL },
 };
@@ -335,12 +335,14 @@ swarm_batch(struct swarm *swarm)
 static bool
 swarm_concerns(const struct mutants_entry *mutant, const struct plan_scenario *scenario)
 {
-	static const char *const own[] = { "udp", "stopwait" };
+	static const char *const own[] = { "udp", "stopwait", "bid", "bidctl", "blast" };
 	char file[64];
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
-		snprintf(file, sizeof(file), "protocols/%s.c", own[i]);
-		if (strcmp(mutant->files, file) == 0 && !plan_has(scenario, own[i]))
+		size_t len = (size_t)snprintf(file, sizeof(file), "protocols/%s", own[i]);
+
+		if (strncmp(mutant->files, file, len) == 0 && strchr("._", mutant->files[len]) != NULL &&
+		    !plan_has(scenario, own[i]))
 			return false;
 	}
 	return true;
@@ -393,7 +395,8 @@ swarm_find_mutants(struct swarm *swarm)
 	unsigned found = 0, count = 0;
 
 	for (const struct mutants_entry *mutant = &mutants_table[1]; mutant->name != NULL; mutant++) {
-		if (swarm->options.mutant != NULL && strcmp(swarm->options.mutant, mutant->name) != 0)
+		if (swarm->options.mutant != NULL ? strcmp(swarm->options.mutant, mutant->name) != 0
+						  : mutant->tests[0] != '\0')
 			continue;
 		count++;
 		found += swarm_find_mutant(swarm, mutant);

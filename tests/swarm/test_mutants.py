@@ -5,6 +5,7 @@ directory with tests.
   - a list that is wrong is refused, and the mutant named
   - with none chosen a copy is the source: the same instructions, and the protocols' tests pass
   - every mutant changes instructions
+  - those that networks do not show are seen by the tests that they name
   - gcc and clang have nothing to say against the copies
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
@@ -20,6 +21,11 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
 MUTATE = os.path.join(HERE, "mutate.py")
 LIST = os.path.join(HERE, "mutants.txt")
 WARNINGS = "-std=gnu11 -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter"
@@ -46,6 +52,7 @@ WRONG = (
     ("places that overlap", HEAD + "expression:\n- a > 1\n+ 1\nstatement:\n- if (a > 1) return a;\n", "overlaps mutant m"),
     ("a name that is taken", HEAD + "[m]\n", "this name is taken"),
     ("no defect", "[m]\nfile: f.c\nexpression:\n- a > 1\n+ 1\n", "mutant m: no defect"),
+    ("tests that are not named", HEAD.replace("stuck", "tests") + "expression:\n- a > 1\n+ 1\n", "goes with tests: NAME"),
     ("a word that means nothing", HEAD.replace("stuck", "odd") + "expression:\n- a > 1\n+ 1\n", "odd is none of"),
     ("no place", HEAD, "mutant m: no expression and no statement"),
     ("no original", HEAD + "expression:\n+ 1\n", "mutant m: no original text"),
@@ -58,21 +65,10 @@ WRONG = (
     ("text before any mutant", "defect: d\n", "list:1: not understood: defect: d"),
 )
 
-failures = 0
-
-
-def tell(good, what, why=""):
-    global failures
-    print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
-    if not good:
-        failures += 1
-        for line in why.splitlines()[:40]:
-            print("     " + line, flush=True)
-
 
 def run(command, **more):
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False, **more)
+                          errors="replace", check=False, **more)
 
 
 def write(path, text):
@@ -169,6 +165,18 @@ def check_compilers(copies, scratch):
         tell(all(one.returncode == 0 for one in done) and not said, f"{compiler} compiles the copies", said)
 
 
+def check_seen(build):
+    """Each mutant that is seen by tests alone."""
+    for name, text in re.findall(r"^\[(\w+)\]$(.*?)(?=^\[|\Z)", read(LIST), flags=re.M | re.S):
+        tests = re.search(r"^tests: *(.*\S)", text, flags=re.M)
+        if tests is None:
+            continue
+        programs = [os.path.join(build, "tests/swarm/mutated_test_" + test) for test in tests[1].split()]
+        environment = dict(os.environ, XK_MUTANT=name)
+        tell(any(run(["timeout", "60", path], env=environment).returncode != 0 for path in programs),
+             f"{name} is seen by {tests[1]}")
+
+
 def check_tests(build):
     programs = [path for path in sorted(glob.glob(os.path.join(build, "tests/swarm/mutated_test_*")))
                 if os.path.isfile(path)]
@@ -176,6 +184,7 @@ def check_tests(build):
     for path in programs:
         done = run([path])
         tell(done.returncode == 0, os.path.basename(path) + " with no mutant chosen", done.stdout[-2000:])
+    check_seen(build)
     udp = os.path.join(build, "tests/swarm/mutated_test_udp")
     done = run([udp], env=dict(os.environ, XK_MUTANT="udp_checksum_unverified"))
     tell(done.returncode != 0, "a mutant that is chosen is there", done.stdout[-2000:])
@@ -201,7 +210,7 @@ def main():
         check_each(sources, scratch, unchanged)
         check_compilers(sources, scratch)
     check_tests(build)
-    return failures != 0
+    return checks.failures != 0
 
 
 if __name__ == "__main__":

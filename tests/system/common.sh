@@ -49,6 +49,22 @@ check() {
 	if "$@"; then ok "$name"; else fail "$name" "$why"; fi
 }
 
+# holds NAME WHAT EXPRESSION: of h, the hosts' counts by name (missing ones are 0) in $work/NAME.json.
+holds() {
+	local why
+	if why=$(python3 - "$work/$1.json" "$3" <<'END' 2>&1
+import collections, json, sys
+
+document = json.load(open(sys.argv[1]))
+h = {name: collections.Counter({k: v for k, v in counts.items() if isinstance(v, int)})
+     for name, counts in document["hosts"].items()}
+if not eval(sys.argv[2], {"h": h, "sum": sum, "all": all}):
+    print({name: {k: v for k, v in counts.items() if v} for name, counts in h.items()})
+    sys.exit(1)
+END
+	); then ok "$1: $2"; else fail "$1: $2" "$why"; fi
+}
+
 milliseconds() {
 	local now=${EPOCHREALTIME/./}
 	echo $((now / 1000))

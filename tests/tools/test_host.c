@@ -7,6 +7,9 @@
 #include "protocols/udptest.h"
 #include "tests/test.h"
 #include "tools/host.h"
+#ifdef XK_HAVE_DPDK
+#include "platform/dpdk/dpdk.h"
+#endif
 
 static const char *const graph_text = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
 				      "arp -> eth; eth -> port; }\n";
@@ -198,3 +201,18 @@ TEST(each_link_of_a_graph_has_its_own_addresses)
 		  "port1 [protocol=port]; port2 [protocol=port]; }\n",
 		  50, true);
 }
+
+#ifdef XK_HAVE_DPDK
+TEST(links_have_as_many_drivers_as_the_platform_has_lanes)
+{
+	const struct xk_dpdk_link *lanes;
+	const struct host_link *link;
+
+	for (unsigned i = 0; (lanes = xk_dpdk_link(i)) != NULL; i++) {
+		const char *name = lanes->needs == XK_DPDK_NEEDS_PCI ? "0000:01:00.0" : lanes->name;
+
+		REQUIRE(host_link_find(&program, name, -1, &link) == 0);
+		CHECK_EQ(link->drivers, lanes->lanes < HOST_DRIVERS_MAX ? lanes->lanes : HOST_DRIVERS_MAX);
+	}
+}
+#endif

@@ -1,5 +1,5 @@
 /*
- * udptest_end.c - one end of a measurement: a host, its test protocol, and what the pair asks of it (pair.h).
+ * roundtrip_end.c - one end of a measurement: a host, its test protocol, and what the pair asks of it (pair.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,14 +10,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "tools/udptest.h"
+#include "tools/roundtrip.h"
 
 enum {
-	UDPTEST_STILL_S = 60, /* without a round trip or a loss: the engine stands still */
+	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss: the engine stands still */
 };
 
 static void
-udptest_wake(struct udptest_end *end)
+roundtrip_wake(struct roundtrip_end *end)
 {
 	uint64_t one = 1;
 	ssize_t written = write(end->woken, &one, sizeof(one));
@@ -25,10 +25,10 @@ udptest_wake(struct udptest_end *end)
 	(void)written; /* it fails only where the descriptor is readable anyway */
 }
 
-static void
-udptest_record(void *argument, uint64_t rtt_ns)
+void
+roundtrip_record(void *argument, uint64_t rtt_ns)
 {
-	struct udptest_end *end = argument;
+	struct roundtrip_end *end = argument;
 	uint64_t moves = atomic_load_explicit(&end->moves, memory_order_relaxed);
 
 	histogram_add(end->rtt, rtt_ns);
@@ -36,42 +36,43 @@ udptest_record(void *argument, uint64_t rtt_ns)
 }
 
 /* Printing takes more stack and time than the driver has. */
-static void
-udptest_lost(void *argument, uint64_t waited_ns)
+void
+roundtrip_lost(void *argument, uint64_t waited_ns)
 {
-	struct udptest_end *end = argument;
+	struct roundtrip_end *end = argument;
 
 	atomic_store_explicit(&end->waited_ns, waited_ns, memory_order_relaxed);
 	atomic_fetch_add_explicit(&end->losses, 1, memory_order_release);
-	udptest_wake(end);
+	roundtrip_wake(end);
 }
 
-static void
-udptest_finished(void *argument, const struct xk_udptest_result *result)
+void
+roundtrip_finished(void *argument, const struct roundtrip_outcome *outcome)
 {
-	struct udptest_end *end = argument;
+	struct roundtrip_end *end = argument;
 
-	end->result = *result;
+	end->outcome = *outcome;
 	atomic_store_explicit(&end->done, true, memory_order_release);
-	udptest_wake(end);
+	roundtrip_wake(end);
 }
 
 /* The first loss is told at once; how many there were, at the end. */
 static uint64_t
-udptest_report_losses(struct udptest_end *end, uint64_t reported)
+roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 {
 	uint64_t losses = atomic_load_explicit(&end->losses, memory_order_acquire);
 	uint64_t ms = atomic_load_explicit(&end->waited_ns, memory_order_relaxed) / 1000000;
 
 	if (losses > reported && end->all_losses == 0)
-		fprintf(stderr, "udptest: a message was lost: no echo within %" PRIu64 " ms; going on\n", ms);
+		fprintf(stderr, "%s: a message was lost: no echo within %" PRIu64 " ms; going on\n",
+			end->kind->program->name, ms);
 	end->all_losses += losses - reported;
 	return losses;
 }
 
 /* Waits for the run to finish. 0; -ECANCELED: stop became readable; -EDEADLK: nothing has happened for a minute. */
 static int
-udptest_await(struct udptest_end *end, int stop)
+roundtrip_await(struct roundtrip_end *end, int stop)
 {
 	uint64_t reported = 0, moves = 0, value;
 	unsigned still_s = 0;
@@ -84,68 +85,70 @@ udptest_await(struct udptest_end *end, int stop)
 		if (ready > 0 && polls[1].revents != 0)
 			return -ECANCELED;
 		if (ready > 0 && read(end->woken, &value, sizeof(value)) > 0)
-			reported = udptest_report_losses(end, reported);
+			reported = roundtrip_report_losses(end, reported);
 		still_s = ready == 0 && moved == moves ? still_s + 1 : 0;
 		moves = moved;
-		if (still_s == UDPTEST_STILL_S)
+		if (still_s == ROUNDTRIP_STILL_S)
 			return -EDEADLK;
 	}
-	udptest_report_losses(end, reported);
+	roundtrip_report_losses(end, reported);
 	return 0;
 }
 
 /* Of a simulated end: its world goes on until the run has finished. */
-struct udptest_watch {
-	struct udptest_end *end;
+struct roundtrip_watch {
+	struct roundtrip_end *end;
 	int stop;
 	unsigned steps;
 	bool stopped;
 };
 
-enum { UDPTEST_LOOK_EVERY = 1 << 16 /* steps of the world, for the descriptor `stop` */ };
+enum { ROUNDTRIP_LOOK_EVERY = 1 << 16 /* steps of the world, for the descriptor `stop` */ };
 
 static bool
-udptest_goes_on(void *context)
+roundtrip_goes_on(void *context)
 {
-	struct udptest_watch *watch = context;
+	struct roundtrip_watch *watch = context;
 	struct pollfd stop = { .fd = watch->stop, .events = POLLIN };
 
-	if (++watch->steps % UDPTEST_LOOK_EVERY == 0)
+	if (++watch->steps % ROUNDTRIP_LOOK_EVERY == 0)
 		watch->stopped = poll(&stop, 1, 0) > 0;
 	return !watch->stopped && !atomic_load_explicit(&watch->end->done, memory_order_acquire);
 }
 
 static int
-udptest_simulate(struct udptest_end *end, int stop)
+roundtrip_simulate(struct roundtrip_end *end, int stop)
 {
-	struct udptest_watch watch = { .end = end, .stop = stop };
-	bool ended = host_world_run(&end->host, udptest_goes_on, &watch);
+	struct roundtrip_watch watch = { .end = end, .stop = stop };
+	bool ended = host_world_run(&end->host, roundtrip_goes_on, &watch);
 
-	udptest_report_losses(end, 0);
+	roundtrip_report_losses(end, 0);
 	if (watch.stopped)
 		return -ECANCELED;
 	return ended ? 0 : -EDEADLK;
 }
 
 static void
-udptest_explain(const struct udptest_end *end, const struct pair_block *block, struct pair_result *result)
+roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *block, struct pair_result *result)
 {
 	char host[16];
 
 	xk_host_print(block->host, host);
 	if (result->error == -ETIMEDOUT)
 		snprintf(result->why, sizeof(result->why),
-			 "%s has not answered for too long (is udptest --server running there?)", host);
+			 "%s has not answered for too long (is %s --server running there?)", host,
+			 end->kind->program->name);
 	else if (result->error == -EHOSTUNREACH)
 		snprintf(result->why, sizeof(result->why),
-			 "nobody on the link has the address %s (is udptest --server running?)", host);
+			 "nobody on the link has the address %s (is %s --server running?)", host,
+			 end->kind->program->name);
 	else if (result->error == -ENETUNREACH)
 		snprintf(result->why, sizeof(result->why),
 			 "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
 	else if (result->error == -EMSGSIZE)
 		snprintf(result->why, sizeof(result->why),
 			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
-			 end->result.max_packet, block->size);
+			 end->outcome.max_packet, block->size);
 	else if (result->error == -EDEADLK)
 		snprintf(result->why, sizeof(result->why), "nothing happens any more: the engine stands still");
 	else
@@ -153,88 +156,105 @@ udptest_explain(const struct udptest_end *end, const struct pair_block *block, s
 }
 
 static bool
-udptest_end_run(void *argument, const struct pair_block *block, struct pair_result *result, int stop)
+roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_result *result, int stop)
 {
-	struct udptest_end *end = argument;
-	struct xk_udptest_run run = {
-		.host = block->host,
-		.size = block->size,
-		.rounds = block->rounds,
-		.record = udptest_record,
-		.lost = udptest_lost,
-		.finished = udptest_finished,
-		.argument = end,
-	};
+	struct roundtrip_end *end = argument;
+	uint64_t begun_ns = xk_now_ns(end->test);
 	int error;
 
 	end->rtt = &result->rtt;
 	atomic_store_explicit(&end->losses, 0, memory_order_relaxed);
 	atomic_store_explicit(&end->done, false, memory_order_relaxed);
-	end->result = (struct xk_udptest_result){ .error = 0 };
-	error = xk_udptest_start(end->test, &run);
+	end->outcome = (struct roundtrip_outcome){ .error = 0 };
+	error = end->kind->start(end->test, block, end);
 	if (error == 0)
-		error = end->host.world != NULL ? udptest_simulate(end, stop) : udptest_await(end, stop);
+		error = end->host.world != NULL ? roundtrip_simulate(end, stop) : roundtrip_await(end, stop);
 	if (error == -ECANCELED)
 		return false;
-	result->error = error != 0 ? error : end->result.error;
-	result->rounds = end->result.rounds;
-	result->lost = end->result.lost;
-	result->late = end->result.late;
-	result->bad = end->result.bad;
+	result->elapsed_ns = xk_now_ns(end->test) - begun_ns;
+	result->error = error != 0 ? error : end->outcome.error;
+	result->rounds = end->outcome.rounds;
+	result->lost = end->outcome.lost;
+	result->late = end->outcome.late;
+	result->bad = end->outcome.bad;
 	if (result->error != 0)
-		udptest_explain(end, block, result);
+		roundtrip_explain(end, block, result);
 	return true;
 }
 
+/*
+ * Who may park a shepherd of the test protocol's: it, and what calls go through below it. The next below p, or NULL: it is
+ * the last.
+ */
+static struct xk_protocol *
+roundtrip_next_caller(const struct xk_protocol *p)
+{
+	bool calls = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) != 0;
+
+	return calls ? xk_lower(p, 0) : NULL;
+}
+
 static void
-udptest_remember_marks(struct udptest_end *end)
+roundtrip_remember_marks(struct roundtrip_end *end)
 {
 	const struct xk_edge *edge = end->test->lowers[0];
+	unsigned count = 0;
 
 	end->marks.explicit_mark = atomic_load_explicit(&edge->watch, memory_order_relaxed) & XK_WATCH_EXPLICIT;
 	end->marks.never = edge->never;
 	end->marks.budget_ns = edge->budget_ns;
-	end->marks.resume = end->test->resume;
+	for (struct xk_protocol *p = end->test; p != NULL && count < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p))
+		end->marks.resume[count++] = p->resume;
+}
+
+/* resume: what each does; NULL: what the graph says. */
+static void
+roundtrip_set_resume(struct roundtrip_end *end, const enum xk_resume *resume)
+{
+	unsigned i = 0;
+
+	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)
+		p->resume = resume != NULL ? *resume : end->marks.resume[i];
 }
 
 void
-udptest_set_handoff(struct udptest_end *end, enum pair_handoff handoff)
+roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 {
 	enum pair_handoff mine = end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER;
 	bool leaves = handoff == mine || handoff == PAIR_HANDOFF_BOTH;
+	enum xk_resume resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
 	struct xk_edge *edge = end->test->lowers[0];
 
 	atomic_store_explicit(&edge->watch, leaves ? XK_WATCH_EXPLICIT : 0, memory_order_relaxed);
 	edge->never = !leaves;
 	edge->budget_ns = 0;
-	end->test->resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+	roundtrip_set_resume(end, handoff == PAIR_HANDOFF_GRAPH ? NULL : &resume);
 	if (handoff == PAIR_HANDOFF_GRAPH) {
 		atomic_store_explicit(&edge->watch, end->marks.explicit_mark, memory_order_relaxed);
 		edge->never = end->marks.never;
 		edge->budget_ns = end->marks.budget_ns;
-		end->test->resume = end->marks.resume;
 	}
 	xk_kernel_rewatch(end->host.kernel);
 }
 
 static int
-udptest_end_setup(void *argument, const struct pair_setup *setup, char *why, size_t why_len)
+roundtrip_end_setup(void *argument, const struct pair_setup *setup, char *why, size_t why_len)
 {
-	struct udptest_end *end = argument;
+	struct roundtrip_end *end = argument;
 	int error = xk_kernel_reconfigure(end->host.kernel, (enum xk_mode)setup->mode, setup->threads);
 
 	if (error != 0)
 		snprintf(why, why_len, "the mode cannot be changed to %s with %" PRIu32 " threads: %s",
 			 host_modes[setup->mode], setup->threads, strerror(-error));
 	else
-		udptest_set_handoff(end, (enum pair_handoff)setup->handoff);
+		roundtrip_set_handoff(end, (enum pair_handoff)setup->handoff);
 	return error;
 }
 
 void
-udptest_end_counts(void *argument, struct pair_counts *counts)
+roundtrip_end_counts(void *argument, struct pair_counts *counts)
 {
-	struct udptest_end *end = argument;
+	struct roundtrip_end *end = argument;
 	struct rusage usage;
 
 	host_counts(&end->host, counts);
@@ -245,42 +265,53 @@ udptest_end_counts(void *argument, struct pair_counts *counts)
 		counts->process_switches = (uint64_t)usage.ru_nvcsw;
 }
 
-const struct pair_end_ops udptest_end_ops = {
-	.setup = udptest_end_setup,
-	.counts = udptest_end_counts,
-	.run = udptest_end_run,
+const struct pair_end_ops roundtrip_end_ops = {
+	.setup = roundtrip_end_setup,
+	.counts = roundtrip_end_counts,
+	.run = roundtrip_end_run,
 };
 
 int
-udptest_end_begin(struct udptest_end *end, unsigned which)
+roundtrip_end_begin(struct roundtrip_end *end, unsigned which)
 {
 	end->is_client = which == PAIR_CLIENT;
 	end->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	end->test = host_find_type(&end->host, "udptest");
+	end->test = host_find_type(&end->host, end->kind->program->name);
 	if (end->woken < 0 || end->test == NULL)
 		return OPTIONS_FAILURE;
-	udptest_remember_marks(end);
+	roundtrip_remember_marks(end);
 	return host_start(&end->host);
 }
 
 int
-udptest_end_close(struct udptest_end *end)
+roundtrip_end_close(struct roundtrip_end *end)
 {
 	int status = host_close(&end->host);
 
 	if (end->all_losses > 1)
-		fprintf(stderr, "udptest: %" PRIu64 " messages were lost in all, those of the warm-up among them\n",
-			end->all_losses);
+		fprintf(stderr, "%s: %" PRIu64 " messages were lost in all, those of the warm-up among them\n",
+			end->kind->program->name, end->all_losses);
 	if (end->woken >= 0)
 		close(end->woken);
 	return status;
 }
 
+/* Whether several drivers, of either end, share a core. */
+static bool
+roundtrip_shares_cores(const struct options_numbers *cores)
+{
+	for (unsigned i = 0; i < cores->count; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (cores->value[i] == cores->value[j])
+				return true;
+	return false;
+}
+
 struct host_options
-udptest_host_options(const struct udptest_options *options, const struct host_link *link, unsigned which)
+roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link, unsigned which)
 {
 	return (struct host_options){
-		.program = udptest_program.name,
+		.program = options->test->program->name,
 		.name = pair_end_names[which],
 		.end = which,
 		.paired = !options->server && options->client == NULL,
@@ -292,8 +323,9 @@ udptest_host_options(const struct udptest_options *options, const struct host_li
 		.mode = (enum xk_mode)options->modes.value[0],
 		.driver = (enum xk_driver_policy)options->common.driver,
 		.threads = (unsigned)options->threads.value[0],
-		.core = (int)options->cores.value[which],
-		.yields = options->cores.value[0] == options->cores.value[1],
+		.drivers = (unsigned)options->common.drivers,
+		.cores = &options->cores.value[which * options->common.drivers],
+		.yields = roundtrip_shares_cores(&options->cores),
 		.trace = options->common.trace,
 		.pcap = options->common.pcap,
 		.seed = options->seed,

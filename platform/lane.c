@@ -4,7 +4,7 @@
  * The hash takes what is the same whichever way a frame goes: the exclusive or of the addresses and of the ports. A
  * fragment has no ports, or only the first has; so all fragments go by their addresses alone.
  */
-#include "platform/sim/memory.h"
+#include "platform/lane.h"
 #include "xkernel/bytes.h"
 
 enum {
@@ -38,7 +38,7 @@ lane_ports(const struct xk_msg *m, const uint8_t *header)
 }
 
 unsigned
-xk_memory_lane_of(const struct xk_msg *m, unsigned lanes)
+lane_of_flow(const struct xk_msg *m, unsigned lanes)
 {
 	uint8_t header[LANE_IP_LEN];
 	uint32_t hash;

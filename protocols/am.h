@@ -1,0 +1,77 @@
+/*
+ * am.h - Active Messages: messages that say which handler is to run for them where they arrive. am.c has the protocol.
+ *
+ * A program registers the same handlers under the same numbers on every host. It opens a session to a host, and requests
+ * there; a handler that is run for a request may reply, once, to a handler of the host that has requested.
+ *
+ *	struct xk_am_handler add = { .run = add_run, .argument = &sum };
+ *
+ *	xk_am_register(am, ADD, &add);
+ *	...
+ *	xk_am_request(s, ADD, m);
+ */
+#ifndef XK_AM_H
+#define XK_AM_H
+
+#include "xkernel/bytes.h"
+#include "xkernel/protocol.h"
+
+enum {
+	XK_AM_HANDLERS = 256, /* numbers are below this */
+	XK_AM_NUMBER_LEN = 2, /* in front of what is pushed */
+};
+
+enum xk_am_control {
+	XK_AM_REGISTER = 900, /* protocol: struct xk_am_registration */
+	XK_AM_GET_WAITING,    /* session: uint32_t, requests that wait for others to be answered */
+	XK_AM_GET_UNANSWERED, /* session: uint32_t, requests whose answer is to come */
+};
+
+/* What a handler that is run for a request may say. At first: nothing, which AM acknowledges. */
+struct xk_am_reply {
+	unsigned number;  /* the handler that is to run where the request came from */
+	struct xk_msg *m; /* AM's, once the handler has returned; NULL: no reply */
+};
+
+struct xk_am_handler {
+	/*
+	 * Takes m. reply: NULL if m is a reply. A shepherd, in the driver if it can be: must be short and must not wait nor
+	 * send, other than by the reply, unless may_wait is set. Holds no lock.
+	 */
+	void (*run)(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply);
+	void *argument;
+	bool may_wait; /* it may wait or send: it is run outside of the driver */
+};
+
+struct xk_am_registration {
+	unsigned number;
+	struct xk_am_handler handler;
+};
+
+/* Handler number is to be run for messages that say so. 0; -EINVAL; -EEXIST. Before the kernel runs. */
+static inline int
+xk_am_register(struct xk_protocol *am, unsigned number, const struct xk_am_handler *handler)
+{
+	struct xk_am_registration registration = { number, *handler };
+
+	return xk_control_protocol(am, XK_AM_REGISTER, &registration, sizeof(registration));
+}
+
+/*
+ * Asks the peer of s to run handler number for m. Takes m. As xk_push: 0 (it may be lost), -ENOBUFS: too many wait for an
+ * answer, or there is no buffer; -EMSGSIZE.
+ */
+static inline int
+xk_am_request(struct xk_session *s, unsigned number, struct xk_msg *m)
+{
+	uint8_t *p = xk_msg_push(&m, XK_AM_NUMBER_LEN);
+
+	if (p == NULL) {
+		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	xk_put16(p, (uint16_t)number);
+	return xk_push(s, m);
+}
+
+#endif

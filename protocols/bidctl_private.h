@@ -1,0 +1,150 @@
+/*
+ * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (messages, questions, time) and bidctl_peer.c (what is known of
+ * which host).
+ */
+#ifndef XK_BIDCTL_PRIVATE_H
+#define XK_BIDCTL_PRIVATE_H
+
+#include "protocols/bidctl.h"
+#include "xkernel/event.h"
+
+enum bidctl_drop {
+	BIDCTL_BAD_CHECKSUM = XK_DROP_OWN,
+	BIDCTL_BAD_FLAGS,
+	BIDCTL_BAD_BOOT,
+	BIDCTL_BAD_HOST,
+	BIDCTL_STALE,
+	BIDCTL_UNASKED,
+	BIDCTL_FULL,
+};
+
+enum bidctl_counter {
+	BIDCTL_QUERIES_IN,
+	BIDCTL_QUERIES_OUT,
+	BIDCTL_RESPONSES_IN,
+	BIDCTL_RESPONSES_OUT,
+	BIDCTL_BROADCASTS_IN,
+	BIDCTL_BROADCASTS_OUT,
+	BIDCTL_RETRIES,
+	BIDCTL_KEEPALIVES,
+	BIDCTL_FIRST_CONTACTS,
+	BIDCTL_REBOOTS,
+	BIDCTL_LOSSES,
+	BIDCTL_FORGOTTEN,
+	BIDCTL_UNREACHABLE,
+	BIDCTL_LIMITED,
+	BIDCTL_REPLACED,
+	BIDCTL_TOO_MANY,
+	BIDCTL_UNSENT,
+};
+
+enum {
+	BIDCTL_WAYS = 4, /* places that a stranger's host may have */
+	BIDCTL_NS_PER_US = 1000,
+	BIDCTL_NS_PER_S = 1000000000,
+	BIDCTL_BURST_NS = 100000000, /* what strangers are asked in this time may be asked at once */
+};
+
+/* A shepherd that waits for a host's boot id. On its stack; the lock is held while it is woken, and when it goes. */
+struct bidctl_waiter {
+	struct bidctl_waiter *next;
+	struct xk_semaphore semaphore;
+	bool done;
+	int status;
+	uint64_t boot;
+};
+
+/*
+ * A host that somebody here has opened, or has had a message of, and that has answered, or is being asked. Its timer's
+ * handler alone takes it out of the table and gives it back, when nobody else is at it (holds).
+ */
+struct bidctl_peer {
+	struct bidctl_peer *next; /* in its bucket */
+	struct bidctl *bidctl;
+	uint32_t host;
+	uint32_t uses;
+	uint32_t holds; /* shepherds that look at it again when they have the lock the next time */
+	uint8_t tries;
+	bool asking;    /* there is a question that `tag` belongs to */
+	bool suspected; /* the timer asks: the host has said to everybody that it has booted */
+	bool telling;   /* a shepherd is telling the watchers, and goes on until told is boot */
+	bool pending;   /* the timer is pending, or its handler is about to look */
+	uint64_t told;  /* the boot id that all watchers know; 0: none */
+	uint64_t asked_ns;
+	uint64_t due_ns;
+	struct xk_event timer;
+	union { /* first the one, then the other */
+		struct {
+			uint64_t boot; /* confirmed; 0: none */
+			uint64_t tag;
+			struct bidctl_waiter *waiters;
+		};
+		struct xk_retired retired;
+	};
+};
+
+/* A host that is no peer, but was asked. Such a table has a fixed size, so strangers take no memory. */
+struct bidctl_stranger {
+	uint32_t host; /* 0: none */
+	uint64_t tag;
+	uint64_t asked_ns;
+};
+
+/* What is to be asked when the lock is no longer held; tag 0: nothing. */
+struct bidctl_question {
+	uint32_t host;
+	uint64_t boot; /* that the host is known by */
+	uint64_t tag;
+};
+
+struct bidctl {
+	struct xk_protocol protocol; /* first */
+	/* settings */
+	uint64_t peer_max, stranger_count, stranger_rate, retries;
+	uint64_t timeout_ns, timeout_max_ns, interval_ns, keepalive_ns, lifetime_ns, broadcast_wait_ns;
+	bool broadcast;
+
+	uint64_t own; /* this boot's id */
+	struct xk_event boot;
+	struct xk_bidctl_watcher *watchers; /* who came last is first; does not change after init */
+	xk_event_handler *timeout;          /* of peers */
+	uint64_t seed;                      /* of the hash: strangers choose the hosts */
+
+	struct xk_lock lock; /* over what follows */
+	struct bidctl_peer **buckets;
+	uint32_t bucket_mask, way_mask;
+	uint64_t peer_count;
+	struct bidctl_stranger *strangers; /* sets of BIDCTL_WAYS */
+	uint64_t strangers_ns;             /* until when the questions asked so far have used up their rate */
+};
+
+/* ---- bidctl_peer.c; all but init and fini with the lock held, so none of them waits or sends ---- */
+
+/* Empty tables. 0 or -ENOMEM; bidctl_peer_fini in any case. */
+int bidctl_peer_init(struct bidctl *b, xk_event_handler *timeout);
+/* When nothing runs any more. */
+void bidctl_peer_fini(struct bidctl *b);
+
+struct bidctl_peer *bidctl_peer_find(struct bidctl *b, uint32_t host);
+/* The host's peer, made where there is none; NULL: there are too many (counted), or no memory. */
+struct bidctl_peer *bidctl_peer_get(struct bidctl *b, uint32_t host);
+/* Out of the table, and freed when nobody can be reading it. For the timer's handler; nothing holds the peer. */
+void bidctl_peer_forget(struct bidctl_peer *peer);
+
+/* The timer looks in delay_ns, neither before nor after. */
+void bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns);
+/* ... when nothing is being asked: to ask whether it is still there, or to forget it. */
+void bidctl_peer_rest(struct bidctl_peer *peer);
+/* A new question. */
+void bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_question *question);
+/* The same question once more; the next time after twice the time. */
+void bidctl_peer_ask_again(struct bidctl_peer *peer, struct bidctl_question *question);
+/* Who waits gets the boot id that is told, or hears that there is none. */
+void bidctl_peer_wake(struct bidctl_peer *peer);
+
+/* The host, which is no peer, has sent a message: *question may be something. */
+void bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_question *question);
+/* It answers. False: it was not asked with that tag. Otherwise it is a stranger no more. */
+bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
+
+#endif

@@ -1,0 +1,662 @@
+/*
+ * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
+ * that are missing. Here are the header, sessions and the way of short messages; the halves of the way of long ones are in
+ * blast_send.c and blast_receive.c.
+ *
+ * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
+ *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
+ * Spec:         the x-kernel's BLAST with the mask of 64 bits (O'Malley and Peterson 1992); 24-byte header:
+ *
+ *                0             4             8             12          14    15     16
+ *               +-------------+-------------+-------------+-----------+-----+------+---------------+
+ *               | protocol    | sequence    | length      | fragments | op  | 64   | mask (8)      |
+ *               +-------------+-------------+-------------+-----------+-----+------+---------------+
+ *
+ *               protocol is the number of the protocol above, the same on both hosts; length counts what follows the
+ *               header. The byte with the width of the mask was padding: hosts with another mask are told apart by it.
+ * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
+ *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
+ *                                 may be shorter
+ *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment
+ * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
+ *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
+ *               (`outstanding`, of one session `outstanding_peer`); a push that finds none free waits as the graph's
+ *               `implicit` says, or fails with -ENOBUFS.
+ * Receiver:     blast_receive.c. What it remembers is bounded in all and per session; the oldest message makes room.
+ * Participants: the protocol below's
+ * Sessions:     one per (session below, protocol above); opening one again by the same hlps gives the same. A stranger's
+ *               message makes one if somebody has enabled its protocol. Where the protocol below has a session for each
+ *               direction (VNET), a protocol that has enabled hears its peers on the passive one.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET (what goes as a short message), XK_RELEASE (ticket.h); the session
+ *               below answers the others
+ * Settings:     outstanding, outstanding_peer, keep, give_up; nack, nack_min, nack_max, nacks; messages, fragments,
+ *               peer_messages, peer_fragments
+ * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
+ *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
+ *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early; of what is
+ *               pushed too_big, no_slot
+ * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
+ *               protocol below would not take); released (by ticket), expired (copies)
+ * Differs:      from the original, in which the first numbers of two boots were the same, sender's and receiver's times
+ *               were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to release a copy
+ * Not done:     a NACK at once when the last fragment comes after a hole
+ * Graph:        blast -> vnet, blast -> ip
+ */
+#include <errno.h>
+
+#include "protocols/blast_private.h"
+#include "xkernel/bytes.h"
+
+/* ---- the header ---- */
+
+enum {
+	BLAST_PROTOCOL = 0,
+	BLAST_SEQUENCE = 4,
+	BLAST_LENGTH = 8,
+	BLAST_COUNT = 12,
+	BLAST_OP = 14,
+	BLAST_WIDTH = 15,
+	BLAST_MASK = 16,
+};
+
+static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
+
+/* Fragments, op and width of a short message, side by side as in the header. */
+enum { BLAST_SHORT = BLAST_SEND << 8 | BLAST_FRAGMENTS };
+
+/* Of a long message, whether the mask says what its op needs. */
+static bool
+blast_header_mask_is_good(const struct blast_header *h)
+{
+	uint64_t all = UINT64_MAX >> (BLAST_FRAGMENTS - h->fragments);
+
+	if (h->mask == 0 || (h->mask & ~all) != 0)
+		return false;
+	return h->op == BLAST_NACK ? h->mask != all : (h->mask & (h->mask - 1)) == 0;
+}
+
+/* The fields of a header of a long message by themselves. 0, or why no honest sender has made it. */
+static unsigned
+blast_header_check_long(const struct blast_header *h)
+{
+	if (h->fragments < 2 || h->fragments > BLAST_FRAGMENTS)
+		return BLAST_BAD_COUNT;
+	if (!blast_header_mask_is_good(h))
+		return BLAST_BAD_MASK;
+	if (h->op == BLAST_NACK)
+		return h->length != 0 ? BLAST_BAD_LENGTH : 0;
+	return h->length == 0 || h->length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
+}
+
+/* The same for any header. Apart, so that a short message that is right saves no registers for it. */
+__attribute__((noinline)) static unsigned
+blast_header_check(const struct blast_header *h, unsigned width)
+{
+	if (width != BLAST_FRAGMENTS)
+		return BLAST_BAD_WIDTH;
+	if (h->op < BLAST_SEND || h->op > BLAST_RETRANSMIT || (h->sequence == 0 && h->op != BLAST_SEND))
+		return BLAST_BAD_OP;
+	if (h->sequence != 0)
+		return blast_header_check_long(h);
+	return h->fragments != 0 ? BLAST_BAD_COUNT : h->mask != 0 ? BLAST_BAD_MASK : 0;
+}
+
+/* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
+static inline unsigned
+blast_header_pop(struct blast_header *h, struct xk_msg **m)
+{
+	const uint8_t *p = xk_msg_pop(m, BLAST_HEADER_LEN);
+	uint64_t kind; /* length, fragments, op, width */
+	unsigned why;
+
+	if (xk_unlikely(p == NULL))
+		return xk_msg_len(*m) < BLAST_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+	h->protocol = xk_get32(p + BLAST_PROTOCOL);
+	h->sequence = xk_get32(p + BLAST_SEQUENCE);
+	kind = xk_get64(p + BLAST_LENGTH);
+	h->length = (uint32_t)(kind >> 32);
+	h->fragments = kind >> 16 & UINT16_MAX;
+	h->op = kind >> 8 & UINT8_MAX;
+	h->mask = xk_get64(p + BLAST_MASK);
+	if (xk_unlikely(h->sequence != 0 || h->mask != 0 || (uint32_t)kind != BLAST_SHORT)) {
+		why = blast_header_check(h, kind & UINT8_MAX);
+		if (why != 0)
+			return why;
+	}
+	if (xk_unlikely(h->length > xk_msg_len(*m)))
+		return BLAST_BAD_LENGTH;
+	xk_msg_truncate(*m, h->length);
+	return 0;
+}
+
+static inline void
+blast_header_store(uint8_t *p, const struct blast_header *h)
+{
+	xk_put32(p + BLAST_PROTOCOL, h->protocol);
+	xk_put32(p + BLAST_SEQUENCE, h->sequence);
+	xk_put32(p + BLAST_LENGTH, h->length);
+	xk_put16(p + BLAST_COUNT, (uint16_t)h->fragments);
+	p[BLAST_OP] = (uint8_t)h->op;
+	p[BLAST_WIDTH] = BLAST_FRAGMENTS;
+	xk_put64(p + BLAST_MASK, h->mask);
+}
+
+static inline void
+blast_header_store_short(uint8_t *p, uint32_t protocol, size_t length)
+{
+	xk_put64(p + BLAST_PROTOCOL, (uint64_t)protocol << 32);
+	xk_put64(p + BLAST_LENGTH, (uint64_t)length << 32 | BLAST_SHORT);
+	xk_put64(p + BLAST_MASK, 0);
+}
+
+bool
+blast_header_push(const struct blast_header *h, struct xk_msg **m)
+{
+	uint8_t *p = xk_msg_push(m, BLAST_HEADER_LEN);
+
+	if (p != NULL)
+		blast_header_store(p, h);
+	return p != NULL;
+}
+
+/* ---- time; the lock is held where it is not said otherwise ---- */
+
+void
+blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns)
+{
+	int64_t sample = (int64_t)(sample_ns < blast->nack_max_ns ? sample_ns : blast->nack_max_ns);
+	int64_t error = sample - estimate->mean_ns;
+	int64_t deviation = estimate->deviation_ns;
+
+	if (estimate->mean_ns == 0) {
+		estimate->mean_ns = sample == 0 ? 1 : (uint32_t)sample;
+		estimate->deviation_ns = estimate->mean_ns / 2;
+		return;
+	}
+	estimate->mean_ns = (uint32_t)(estimate->mean_ns + error / 8);
+	estimate->mean_ns += estimate->mean_ns == 0;
+	estimate->deviation_ns = (uint32_t)(deviation + ((error < 0 ? -error : error) - deviation) / 4);
+}
+
+uint64_t
+blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns)
+{
+	uint64_t bound_ns = estimate->mean_ns + 4 * (uint64_t)estimate->deviation_ns;
+
+	if (estimate->mean_ns == 0)
+		bound_ns = first_ns;
+	if (bound_ns < blast->nack_min_ns)
+		return blast->nack_min_ns;
+	return bound_ns < blast->nack_max_ns ? bound_ns : blast->nack_max_ns;
+}
+
+/* Sees to it that the event comes at at_ns, or before. */
+static void
+blast_schedule(struct blast *blast, uint64_t at_ns)
+{
+	uint64_t now_ns;
+
+	if (at_ns >= blast->event_ns)
+		return;
+	now_ns = xk_now_ns(&blast->protocol);
+	blast->event_ns = at_ns;
+	xk_event_schedule(&blast->event, at_ns <= now_ns ? 0 : (at_ns - now_ns + 999) / 1000);
+}
+
+void
+blast_due_add(struct blast *blast, struct blast_link *head, struct blast_due *due, uint64_t at_ns)
+{
+	struct blast_link *after = head->previous;
+
+	due->at_ns = at_ns;
+	while (after != head && xk_container_of(after, struct blast_due, link)->at_ns > at_ns)
+		after = after->previous;
+	blast_list_insert_after(after, &due->link);
+	blast_schedule(blast, at_ns);
+}
+
+static void
+blast_schedule_first(struct blast *blast, const struct blast_link *head)
+{
+	if (!blast_list_is_empty(head))
+		blast_schedule(blast, xk_container_of(head->next, struct blast_due, link)->at_ns);
+}
+
+/* The event: what is due now. Not under the lock. */
+static void
+blast_tick(struct xk_event *event, void *argument)
+{
+	struct blast *blast = argument;
+	uint64_t now_ns = xk_now_ns(&blast->protocol);
+
+	xk_lock(&blast->lock);
+	blast->event_ns = UINT64_MAX;
+	xk_unlock(&blast->lock);
+	while (blast_send_expire(blast, now_ns))
+		;
+	while (blast_receive_expire(blast, now_ns))
+		;
+	xk_lock(&blast->lock);
+	blast_schedule_first(blast, &blast->copies);
+	blast_schedule_first(blast, &blast->partials);
+	xk_unlock(&blast->lock);
+}
+
+/* ---- init and fini ---- */
+
+static void
+blast_fini(struct xk_protocol *self)
+{
+	struct blast *blast = (struct blast *)self;
+
+	xk_event_cancel(&blast->event);
+	blast_receive_fini(blast);
+	blast_send_fini(blast);
+	xk_enable_fini(&blast->enables);
+	xk_map_fini(&blast->sessions);
+}
+
+static int
+blast_init_maps(struct blast *blast)
+{
+	int err = xk_map_init(&blast->sessions, blast->protocol.kernel, 16);
+
+	if (err != 0)
+		return err;
+	err = xk_map_init(&blast->enables, blast->protocol.kernel, 8);
+	if (err != 0)
+		xk_map_fini(&blast->sessions);
+	return err;
+}
+
+static int
+blast_init(struct xk_protocol *self)
+{
+	struct blast *blast = (struct blast *)self;
+	int err;
+
+	if (blast->nack_min_ns > blast->nack_max_ns || blast->keep_ns <= blast->nack_max_ns)
+		return -EINVAL;
+	err = blast_init_maps(blast);
+	if (err != 0)
+		return err;
+	xk_lock_init(&blast->lock, self);
+	xk_event_init(&blast->event, self->kernel, blast_tick, blast);
+	blast->event_ns = UINT64_MAX;
+	blast_receive_init(blast);
+	err = blast_send_init(blast);
+	if (err != 0) {
+		xk_enable_fini(&blast->enables);
+		xk_map_fini(&blast->sessions);
+	}
+	return err;
+}
+
+/* ---- sessions ---- */
+
+static const struct xk_session_ops blast_session_ops;
+
+static struct xk_key
+blast_key(const struct xk_session *lls, uint32_t number)
+{
+	return (struct xk_key){ (uintptr_t)lls, number };
+}
+
+static struct xk_key
+blast_enable_key(uint32_t number)
+{
+	return (struct xk_key){ number, 0 };
+}
+
+/* What a frame holds of a message, of what the protocol below says. 0 or -errno. */
+static int
+blast_fragment_size(int got, uint32_t below, uint32_t *size)
+{
+	if (got < 0)
+		return got;
+	if (below <= BLAST_HEADER_LEN)
+		return -EMSGSIZE;
+	*size = below - BLAST_HEADER_LEN < BLAST_FRAGMENT_MAX ? below - BLAST_HEADER_LEN : BLAST_FRAGMENT_MAX;
+	return 0;
+}
+
+/* The longest message that the protocol below does not divide, or where it cannot say, that it carries. 0 or -errno. */
+static int
+blast_ask_fragment_size(struct xk_session *lls, uint32_t *size)
+{
+	uint32_t below = 0;
+	int got = xk_control(lls, XK_GET_OPT_PACKET, &below, sizeof(below));
+
+	if (got < 0)
+		got = xk_control(lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+	return blast_fragment_size(got, below, size);
+}
+
+/* A session over lls, bound. Takes lls, also on failure. 0 or -errno; -EEXIST: somebody was faster. */
+static int
+blast_session_new(struct blast *blast, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_session *lls, uint32_t number, struct blast_session **session)
+{
+	struct xk_protocol *self = &blast->protocol;
+	struct blast_session *s = (struct blast_session *)xk_session_new(self, &blast_session_ops, sizeof(*s),
+									 hlp_receive, hlp_type, lls);
+	int err;
+
+	if (s == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	s->number = number;
+	blast_list_init(&s->partials);
+	xk_semaphore_init(&s->slots, self, (unsigned)blast->outstanding_peer);
+	err = blast_ask_fragment_size(lls, &s->fragment_size);
+	if (err == 0)
+		err = xk_session_bind(&s->session, &blast->sessions, blast_key(lls, number));
+	if (err != 0)
+		xk_close(&s->session);
+	else
+		*session = s;
+	return err;
+}
+
+/* What hlps get that open over lls: the session that is there, or a new one. Takes lls. 0 or -errno. */
+static int
+blast_session_get(struct blast *blast, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_session *lls, uint32_t number, struct xk_session **session)
+{
+	struct xk_key key = blast_key(lls, number);
+	struct blast_session *s;
+	int err = xk_session_share(&blast->sessions, key, hlp_receive, hlp_type, session);
+
+	if (err != -ENOENT) {
+		xk_close(lls);
+		return err;
+	}
+	err = blast_session_new(blast, hlp_receive, hlp_type, lls, number, &s);
+	if (err == 0)
+		*session = &s->session;
+	else if (err == -EEXIST)
+		err = xk_session_share(&blast->sessions, key, hlp_receive, hlp_type, session);
+	return err == -ENOENT ? -EAGAIN : err;
+}
+
+/* ---- opening ---- */
+
+static int
+blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	   struct xk_participants *participants, struct xk_session **session)
+{
+	struct blast *blast = (struct blast *)self;
+	struct xk_session *lls;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err == 0)
+		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
+	if (err == 0)
+		err = blast_session_get(blast, hlp_receive, hlp_type, lls, number, session);
+	if (err == 0)
+		atomic_store_explicit(&((struct blast_session *)*session)->known, true, memory_order_relaxed);
+	return err;
+}
+
+/* Enables below, too, and only then: over VNET what is not enabled comes up the sessions that were opened. */
+static int
+blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_participants *participants)
+{
+	struct blast *blast = (struct blast *)self;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err == 0)
+		err = xk_enable_add(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
+	if (err != 0)
+		return err;
+	err = xk_open_enable(self, self, xk_lower(self, 0), participants);
+	if (err != 0)
+		xk_enable_remove(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
+	return err;
+}
+
+/* Whether somebody is still willing to have the session. */
+static bool
+blast_is_wanted(struct xk_session *session, void *context)
+{
+	struct blast *blast = context;
+	uint32_t number = ((struct blast_session *)session)->number;
+
+	return xk_map_resolve(&blast->enables, blast_enable_key(number)) != NULL;
+}
+
+static int
+blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		   struct xk_participants *participants)
+{
+	struct blast *blast = (struct blast *)self;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err == 0)
+		err = xk_enable_remove(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
+	if (err != 0)
+		return err;
+	xk_session_uncache(self, blast_is_wanted, blast);
+	return xk_open_disable(self, self, xk_lower(self, 0), participants);
+}
+
+/* ---- down ---- */
+
+static int
+blast_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct blast_session *s = (struct blast_session *)session;
+	size_t len = xk_msg_len(m);
+	uint8_t *p;
+
+	if (!atomic_load_explicit(&s->known, memory_order_relaxed))
+		atomic_store_explicit(&s->known, true, memory_order_relaxed);
+	if (xk_unlikely(len > s->fragment_size))
+		return blast_send(s, m);
+	p = xk_msg_push(&m, BLAST_HEADER_LEN);
+	if (xk_unlikely(p == NULL)) {
+		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	blast_header_store_short(p, s->number, len);
+	return xk_push(session->lls, m);
+}
+
+/* ---- up ---- */
+
+/* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. */
+static unsigned
+blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,
+		     struct blast_session **session)
+{
+	const struct xk_enable *enable = xk_map_resolve(&blast->enables, blast_enable_key(h->protocol));
+	int err;
+
+	if (enable == NULL || !xk_duplicate(lls))
+		return XK_DROP_NO_SESSION;
+	err = blast_session_new(blast, enable->hlp_receive, enable->hlp_type, lls, h->protocol, session);
+	if (err == -EEXIST) { /* another shepherd's, if it is left */
+		*session = xk_map_resolve(&blast->sessions, blast_key(lls, h->protocol));
+		return *session != NULL ? 0 : XK_DROP_NO_SESSION;
+	}
+	if (err != 0)
+		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
+	return xk_session_announce(&(*session)->session) != 0 ? XK_DROP_REFUSED : 0;
+}
+
+/*
+ * m, whose header is h, has no session, is a NACK, or is to be dropped for the reason why. Apart, so that the way of the others
+ * saves no registers.
+ */
+__attribute__((noinline)) static void
+blast_demux_rest(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h,
+		 unsigned why)
+{
+	struct blast_session *s = NULL;
+
+	if (why == 0 && h->op == BLAST_NACK) {
+		blast_send_again(blast, lls, m, h);
+		return;
+	}
+	if (why == 0)
+		why = h->op == BLAST_SEND ? blast_open_passively(blast, lls, h, &s) : BLAST_UNKNOWN;
+	if (why != 0)
+		xk_drop(&blast->protocol, m, why);
+	else
+		xk_pop(&s->session, lls, m, h);
+}
+
+static void
+blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct blast *blast = (struct blast *)self;
+	struct blast_session *s = NULL;
+	struct blast_header h;
+	unsigned why = blast_header_pop(&h, &m);
+
+	if (xk_likely(why == 0 && h.op != BLAST_NACK))
+		s = xk_map_resolve(&blast->sessions, blast_key(lls, h.protocol));
+	if (xk_likely(s != NULL))
+		xk_pop(&s->session, lls, m, &h);
+	else
+		blast_demux_rest(blast, lls, m, &h, why);
+}
+
+static void
+blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	const struct blast_header *h = hdr;
+
+	if (xk_likely(h->sequence == 0))
+		xk_demux(session, m);
+	else
+		blast_receive((struct blast_session *)session, m, h);
+}
+
+/* ---- asking ---- */
+
+/* How long messages may be that go in fragments of at most `size` bytes. As control operations return. */
+static int
+blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
+{
+	uint32_t longest = size * BLAST_FRAGMENTS;
+
+	return xk_answer(buffer, len, op == XK_GET_MAX_PACKET ? &longest : &size, sizeof(size));
+}
+
+static int
+blast_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	struct blast_session *s = (struct blast_session *)session;
+	uint64_t number;
+
+	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
+		return blast_answer_size(s->fragment_size, op, buffer, len);
+	if (op != XK_RELEASE)
+		return -ENOTSUP;
+	if (len < sizeof(number))
+		return -EMSGSIZE;
+	memcpy(&number, buffer, sizeof(number));
+	blast_send_release(s, number);
+	return 0;
+}
+
+static int
+blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	uint32_t below = 0, size = 0;
+	int got;
+
+	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
+		return -ENOTSUP;
+	got = xk_control_protocol(xk_lower(self, 0), XK_GET_OPT_PACKET, &below, sizeof(below));
+	if (got < 0)
+		got = xk_control_protocol(xk_lower(self, 0), XK_GET_MAX_PACKET, &below, sizeof(below));
+	got = blast_fragment_size(got, below, &size);
+	return got != 0 ? got : blast_answer_size(size, op, buffer, len);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops blast_session_ops = {
+	.push = blast_push,
+	.pop = blast_pop,
+	.control = blast_session_control,
+};
+
+static const struct xk_protocol_ops blast_ops = {
+	.init = blast_init,
+	.fini = blast_fini,
+	.open = blast_open,
+	.open_enable = blast_open_enable,
+	.open_disable = blast_open_disable,
+	.demux = blast_demux,
+	.control = blast_control,
+};
+
+static const struct xk_role blast_lowers[] = {
+	{ "network", XK_ASYNC, NULL, "carries frames to hosts: vnet, ip, vmux" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_number_of blast_numbers[] = {
+	{ "vsize", 0x3002 }, { "chan", 0x3003 }, { "blasttest", 0x3004 },
+	{ "bid", 0x3005 },   { "am", 0x3007 },   { NULL, 0 },
+};
+
+#define BLAST_AT(member) offsetof(struct blast, member)
+
+static const struct xk_setting blast_settings[] = {
+	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
+	  "long messages that are kept for peers that may ask for them", 1, 65536 },
+	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32", "... of one session", 1, 65536 },
+	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
+	  1000000, UINT64_C(60000000000) },
+	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",
+	  "how long a message is kept in all, at both ends, however often it is asked for", 1000000,
+	  UINT64_C(600000000000) },
+	{ "nack", XK_SETTING_TIME, BLAST_AT(nack_ns), "20ms",
+	  "after this without a fragment one is missing, until their spacing is known", 1000, UINT64_C(4000000000) },
+	{ "nack_min", XK_SETTING_TIME, BLAST_AT(nack_min_ns), "1ms", "... once it is, at least", 1000,
+	  UINT64_C(4000000000) },
+	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms", "... and at most, as after a NACK", 1000,
+	  UINT64_C(4000000000) },
+	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "5", "in a row, that bring nothing, before a message is given up",
+	  1, 30 },
+	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "that fragments are missing of", 1, 65536 },
+	{ "fragments", XK_SETTING_UINT, BLAST_AT(fragment_max), "4096",
+	  "of them that wait; each may keep a buffer of 2 KiB, however short it is", BLAST_FRAGMENTS, 1048576 },
+	{ "peer_messages", XK_SETTING_UINT, BLAST_AT(peer_message_max), "32", "messages of one session", 1, 65536 },
+	{ "peer_fragments", XK_SETTING_UINT, BLAST_AT(peer_fragment_max), "512", "fragments of one session",
+	  BLAST_FRAGMENTS, 1048576 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const blast_drops[] = { "bad_width",  "bad_op",       "bad_count",    "bad_mask",
+					   "bad_length", "inconsistent", "duplicate",    "unknown",
+					   "evicted",    "gave_up",      "nack_unknown", "nack_strange",
+					   "nack_early", "too_big",      "no_slot",      NULL };
+
+static const char *const blast_counters[] = { "long_out", "long_in", "nacks_out", "nacks_in", "retransmitted",
+					      "released", "expired", "unsent",    NULL };
+
+const struct xk_protocol_type xk_type_blast = {
+	.name = "blast",
+	.help = "Messages of up to 64 frames; what is missing of one is sent again for a while. Persistent, not "
+		"reliable.",
+	.ops = &blast_ops,
+	.size = sizeof(struct blast),
+	.offers = XK_ASYNC,
+	.lowers = blast_lowers,
+	.numbers = blast_numbers,
+	.number_max = UINT32_MAX,
+	.settings = blast_settings,
+	.drops = blast_drops,
+	.counters = blast_counters,
+	.session_max = 1024,
+};

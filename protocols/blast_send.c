@@ -1,0 +1,457 @@
+/*
+ * blast_send.c - BLAST's sending half: a message longer than a frame is cut into fragments, and kept for a while in case the
+ * peer asks for some of them again. blast.c has the protocol.
+ *
+ * A copy is found by its sequence number alone, since the peer's NACK may come up another session than the message went
+ * down (VNET has one for each direction). Who sends the NACK is therefore compared with whom the message went to.
+ *
+ * A copy has references: one of the list, one of whoever is sending it. The slot that a push has waited for is free again
+ * when the last of them is gone, and so is the memory.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "protocols/blast_private.h"
+
+enum { BLAST_BUCKETS_MAX = 4096 };
+
+/* How much of `keep` is left at least where answers come fast: one part of so many. */
+enum { BLAST_KEEP_PARTS = 16 };
+
+/* ---- copies ---- */
+
+static void
+blast_send_free_slot(struct blast_session *s)
+{
+	xk_semaphore_signal(&s->slots);
+	xk_semaphore_signal(&blast_of(s)->slots);
+}
+
+/* Gives one reference back. No lock is held. */
+static void
+blast_copy_release(struct blast_copy *copy)
+{
+	if (atomic_fetch_sub_explicit(&copy->references, 1, memory_order_acq_rel) != 1)
+		return;
+	for (unsigned i = 0; i < copy->count; i++)
+		xk_msg_free(copy->fragments[i]);
+	blast_send_free_slot(copy->session);
+	xk_session_release(&copy->session->session);
+	free(copy);
+}
+
+/* Cuts m into the copy's fragments. Takes m. False: there was no buffer. */
+static bool
+blast_copy_cut(struct blast_copy *copy, struct xk_msg *m)
+{
+	for (unsigned i = 0; i + 1 < copy->count; i++) {
+		copy->fragments[i] = xk_msg_split(&m, copy->session->fragment_size);
+		if (copy->fragments[i] == NULL) {
+			xk_drop(copy->session->session.protocol, m, XK_DROP_NO_BUFFER);
+			return false;
+		}
+	}
+	copy->fragments[copy->count - 1] = m;
+	return true;
+}
+
+/* A copy of m on s, in whose slot it is; with one reference. Takes m. NULL: nothing was left for it. */
+static struct blast_copy *
+blast_copy_new(struct blast_session *s, struct xk_msg *m)
+{
+	unsigned count = (unsigned)((xk_msg_len(m) + s->fragment_size - 1) / s->fragment_size);
+	struct blast_copy *copy = calloc(1, sizeof(*copy) + count * sizeof(copy->fragments[0]));
+
+	if (copy == NULL || !xk_duplicate(&s->session)) {
+		xk_drop(s->session.protocol, m, copy == NULL ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION);
+		blast_send_free_slot(s);
+		free(copy);
+		return NULL;
+	}
+	copy->session = s;
+	copy->count = count;
+	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
+	if (blast_copy_cut(copy, m))
+		return copy;
+	blast_copy_release(copy);
+	return NULL;
+}
+
+/* ---- the table of copies; the lock is held ---- */
+
+static struct blast_copy **
+blast_send_bucket(const struct blast *blast, uint32_t sequence)
+{
+	return &blast->buckets[sequence & blast->bucket_mask];
+}
+
+static struct blast_copy *
+blast_send_find(const struct blast *blast, uint64_t sequence)
+{
+	struct blast_copy *copy = *blast_send_bucket(blast, (uint32_t)sequence);
+
+	while (copy != NULL && copy->sequence != sequence)
+		copy = copy->next;
+	return copy;
+}
+
+/* How long a copy on s is kept after its last frame: longer than it takes until the peer asks for what it misses. */
+static uint64_t
+blast_send_keep_ns(const struct blast_session *s)
+{
+	const struct blast *blast = blast_of(s);
+	uint64_t keep_ns = 8 * (s->answer.mean_ns + 4 * (uint64_t)s->answer.deviation_ns);
+
+	if (s->answer.mean_ns == 0 || keep_ns > blast->keep_ns)
+		return blast->keep_ns;
+	return keep_ns < blast->keep_ns / BLAST_KEEP_PARTS ? blast->keep_ns / BLAST_KEEP_PARTS : keep_ns;
+}
+
+/* The last frame of a copy that is listed went at now_ns. */
+static void
+blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
+{
+	uint64_t due_ns = now_ns + blast_send_keep_ns(copy->session), last_ns = copy->born_ns + blast->give_up_ns;
+
+	copy->last_ns = now_ns;
+	blast_list_remove(&copy->due.link);
+	blast_due_add(blast, &blast->copies, &copy->due, due_ns < last_ns ? due_ns : last_ns);
+}
+
+/* Gives copy its number and a place, with a reference. 0 is the number of short messages. */
+static void
+blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
+{
+	struct blast_copy **bucket;
+
+	if (blast->sequence == 0)
+		blast->sequence = 1;
+	while (blast_send_find(blast, blast->sequence) != NULL)
+		blast->sequence = blast->sequence == UINT32_MAX ? 1 : blast->sequence + 1;
+	copy->sequence = blast->sequence++;
+	bucket = blast_send_bucket(blast, copy->sequence);
+	copy->next = *bucket;
+	*bucket = copy;
+	copy->listed = true;
+	atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
+	copy->born_ns = copy->last_ns = now_ns;
+	blast_due_add(blast, &blast->copies, &copy->due, now_ns + blast->give_up_ns);
+}
+
+/* Takes copy out; the list's reference is the caller's now. False: it is out. */
+static bool
+blast_send_unlist(struct blast *blast, struct blast_copy *copy)
+{
+	struct blast_copy **at = blast_send_bucket(blast, copy->sequence);
+
+	if (!copy->listed)
+		return false;
+	while (*at != copy)
+		at = &(*at)->next;
+	*at = copy->next;
+	blast_list_remove(&copy->due.link);
+	copy->listed = false;
+	return true;
+}
+
+/* ---- frames ---- */
+
+/* Fragment i goes down. 0 or -errno. */
+static int
+blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
+{
+	struct blast_session *s = copy->session;
+	struct xk_msg *frame = xk_msg_reference(copy->fragments[i]);
+	struct blast_header h = { .protocol = s->number,
+				  .sequence = copy->sequence,
+				  .length = (uint32_t)xk_msg_len(copy->fragments[i]),
+				  .fragments = copy->count,
+				  .op = op,
+				  .mask = UINT64_C(1) << i };
+
+	if (frame == NULL || !blast_header_push(&h, &frame)) {
+		xk_msg_free(frame);
+		return -ENOBUFS;
+	}
+	return xk_push(s->session.lls, frame);
+}
+
+/*
+ * All fragments of copy, which is listed, for the first time. If one does not go, the peer will ask for it, unless that is
+ * the first. 0, or -errno: nothing was sent.
+ */
+static int
+blast_send_all(struct blast *blast, struct blast_copy *copy)
+{
+	int err = 0;
+	unsigned i = 0;
+
+	while (i < copy->count && (err = blast_send_fragment(copy, i, BLAST_SEND)) == 0)
+		atomic_store_explicit(&copy->sent, ++i, memory_order_relaxed);
+	if (i == 0)
+		return err;
+	if (err != 0)
+		xk_count(&blast->protocol, BLAST_UNSENT);
+	atomic_store_explicit(&copy->sent, copy->count, memory_order_relaxed);
+	xk_lock(&blast->lock);
+	if (copy->listed)
+		blast_send_keep(blast, copy, xk_now_ns(&blast->protocol));
+	xk_unlock(&blast->lock);
+	return 0;
+}
+
+/* copy is of no use to anybody any more, and neither has the caller any for it. */
+static void
+blast_send_forget(struct blast *blast, struct blast_copy *copy)
+{
+	bool listed;
+
+	xk_lock(&blast->lock);
+	listed = blast_send_unlist(blast, copy);
+	xk_unlock(&blast->lock);
+	if (listed)
+		blast_copy_release(copy);
+}
+
+/* Sends and keeps copy, whose reference the caller has. 0 or -errno. */
+static int
+blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket)
+{
+	uint64_t now_ns = xk_now_ns(&blast->protocol);
+	int err;
+
+	xk_lock(&blast->lock);
+	blast_send_list(blast, copy, now_ns);
+	xk_unlock(&blast->lock);
+	err = blast_send_all(blast, copy);
+	if (err != 0)
+		blast_send_forget(blast, copy);
+	else if (ticket != NULL)
+		xk_ticket_fill(ticket, &copy->session->session, copy->sequence, blast->keep_ns / 1000);
+	return err;
+}
+
+/* Waits for a slot of the peer's share, and one of all. 0 or -errno. */
+static int
+blast_send_wait(struct blast_session *s)
+{
+	int err = xk_semaphore_wait(&s->slots, XK_FOREVER);
+
+	if (err != 0)
+		return err;
+	err = xk_semaphore_wait(&blast_of(s)->slots, XK_FOREVER);
+	if (err != 0)
+		xk_semaphore_signal(&s->slots);
+	return err;
+}
+
+int
+blast_send(struct blast_session *s, struct xk_msg *m)
+{
+	struct blast *blast = blast_of(s);
+	struct xk_ticket *ticket = xk_ticket_take(m);
+	bool too_big = xk_msg_len(m) > (size_t)s->fragment_size * BLAST_FRAGMENTS;
+	int err = too_big ? -EMSGSIZE : blast_send_wait(s);
+	struct blast_copy *copy;
+
+	if (err != 0) {
+		xk_drop(&blast->protocol, m, too_big ? BLAST_TOO_BIG : BLAST_NO_SLOT);
+		return err == -EAGAIN ? -ENOBUFS : err;
+	}
+	copy = blast_copy_new(s, m);
+	if (copy == NULL)
+		return -ENOBUFS;
+	err = blast_send_copy(blast, copy, ticket);
+	blast_copy_release(copy);
+	if (err == 0)
+		xk_count(&blast->protocol, BLAST_LONG_OUT);
+	return err;
+}
+
+/* ---- NACKs ---- */
+
+/* The copy that a NACK asks for, with a reference. NULL: there is none. */
+static struct blast_copy *
+blast_send_take(struct blast *blast, uint32_t sequence)
+{
+	struct blast_copy *copy;
+
+	xk_lock(&blast->lock);
+	copy = blast_send_find(blast, sequence);
+	if (copy != NULL)
+		atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
+	xk_unlock(&blast->lock);
+	return copy;
+}
+
+/* Whether two sessions below give the same answer about their peer. -1: one of them gives none. */
+static int
+blast_send_agree(struct xk_session *a, struct xk_session *b, int op)
+{
+	uint64_t of_a, of_b;
+
+	if (xk_control(a, op, &of_a, sizeof(of_a)) != sizeof(of_a) ||
+	    xk_control(b, op, &of_b, sizeof(of_b)) != sizeof(of_b))
+		return -1;
+	return of_a == of_b;
+}
+
+/* Whether two sessions below are with the same peer, by its host or, where one knows no host, its link address. */
+static bool
+blast_send_same_peer(struct xk_session *a, struct xk_session *b)
+{
+	int agree = a == b ? 1 : blast_send_agree(a, b, XK_GET_PEER_HOST);
+
+	return (agree >= 0 ? agree : blast_send_agree(a, b, XK_GET_PEER_LINK)) == 1;
+}
+
+/* Whether a NACK that came up lls is from the peer of copy, about such a message. */
+static bool
+blast_send_is_asked(const struct blast_copy *copy, struct xk_session *lls, const struct blast_header *h)
+{
+	return h->protocol == copy->session->number && h->fragments == copy->count &&
+	       blast_send_same_peer(lls, copy->session->session.lls);
+}
+
+/*
+ * Which fragments are sent again for a NACK that says that those of mask are there. One that comes soon after another is a
+ * duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing.
+ * 0: it is too early, or the copy's time is over.
+ */
+static uint64_t
+blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns)
+{
+	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed);
+	uint64_t all = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
+
+	if (!copy->listed || now_ns < copy->early_ns)
+		return 0;
+	if (sent == copy->count)
+		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+	copy->early_ns = now_ns + blast->nack_min_ns / 2;
+	blast_send_keep(blast, copy, now_ns);
+	return all & ~mask;
+}
+
+static void
+blast_send_missing(struct blast *blast, struct blast_copy *copy, uint64_t missing)
+{
+	for (unsigned i = 0; i < copy->count; i++) {
+		if ((missing >> i & 1) == 0)
+			continue;
+		if (blast_send_fragment(copy, i, BLAST_RETRANSMIT) == 0)
+			xk_count(&blast->protocol, BLAST_RETRANSMITTED);
+		else
+			xk_count(&blast->protocol, BLAST_UNSENT);
+	}
+}
+
+/* The peer of copy says what it has. Takes m. */
+static void
+blast_send_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *m, uint64_t mask)
+{
+	uint64_t missing, now_ns = xk_now_ns(&blast->protocol);
+
+	xk_lock(&blast->lock);
+	missing = blast_send_obey(blast, copy, mask, now_ns);
+	xk_unlock(&blast->lock);
+	if (missing == 0) {
+		xk_drop(&blast->protocol, m, BLAST_NACK_EARLY);
+		return;
+	}
+	xk_msg_free(m);
+	xk_count(&blast->protocol, BLAST_NACKS_IN);
+	blast_send_missing(blast, copy, missing);
+}
+
+void
+blast_send_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h)
+{
+	struct blast_copy *copy = blast_send_take(blast, h->sequence);
+
+	if (copy == NULL) {
+		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
+		return;
+	}
+	if (blast_send_is_asked(copy, lls, h))
+		blast_send_answer(blast, copy, m, h->mask);
+	else
+		xk_drop(&blast->protocol, m, BLAST_NACK_STRANGE);
+	blast_copy_release(copy);
+}
+
+/* ---- the end of a copy ---- */
+
+void
+blast_send_release(struct blast_session *s, uint64_t number)
+{
+	struct blast *blast = blast_of(s);
+	struct blast_copy *copy;
+
+	xk_lock(&blast->lock);
+	copy = blast_send_find(blast, number);
+	if (copy != NULL && (copy->session != s || !blast_send_unlist(blast, copy)))
+		copy = NULL;
+	xk_unlock(&blast->lock);
+	if (copy == NULL)
+		return;
+	xk_count(&blast->protocol, BLAST_RELEASED);
+	blast_copy_release(copy);
+}
+
+/* The copy that is due first. NULL: there is none. The lock is held. */
+static struct blast_copy *
+blast_send_first(struct blast *blast)
+{
+	if (blast_list_is_empty(&blast->copies))
+		return NULL;
+	return xk_container_of(blast->copies.next, struct blast_copy, due.link);
+}
+
+bool
+blast_send_expire(struct blast *blast, uint64_t now_ns)
+{
+	struct blast_copy *copy;
+
+	xk_lock(&blast->lock);
+	copy = blast_send_first(blast);
+	if (copy != NULL && (copy->due.at_ns > now_ns || !blast_send_unlist(blast, copy)))
+		copy = NULL;
+	xk_unlock(&blast->lock);
+	if (copy == NULL)
+		return false;
+	xk_count(&blast->protocol, BLAST_EXPIRED);
+	blast_copy_release(copy);
+	return true;
+}
+
+/* ---- init and fini ---- */
+
+int
+blast_send_init(struct blast *blast)
+{
+	uint32_t buckets = 1;
+
+	while (buckets < blast->outstanding && buckets < BLAST_BUCKETS_MAX)
+		buckets *= 2;
+	blast->bucket_mask = buckets - 1;
+	blast->buckets = calloc(buckets, sizeof(blast->buckets[0]));
+	if (blast->buckets == NULL)
+		return -ENOMEM;
+	blast_list_init(&blast->copies);
+	blast->sequence = (uint32_t)xk_random(&blast->protocol);
+	xk_semaphore_init(&blast->slots, &blast->protocol, (unsigned)blast->outstanding);
+	return 0;
+}
+
+void
+blast_send_fini(struct blast *blast)
+{
+	struct blast_copy *copy;
+
+	while ((copy = blast_send_first(blast)) != NULL) {
+		blast_send_unlist(blast, copy);
+		blast_copy_release(copy);
+	}
+	free(blast->buckets);
+}

@@ -1,0 +1,543 @@
+/*
+ * chan.c - request and reply, at most once, over anything that carries messages to known incarnations of hosts (BID). Here is
+ * the header, and whom a message is for; the two ends of a channel are in chan_client.c and chan_server.c, where their
+ * state machines are drawn, and what is known of a host in chan_peer.c.
+ *
+ * Promise:      A call ends once: with the reply of the server's handler to this call, or with an error, by its deadline. Within
+ *               one boot of client and server the handler runs for it at most once, whatever is lost, repeated, reordered or
+ *               late on the way; exactly once where the call ends with a reply. A request never reaches another boot of the
+ *               server than the one the channel was opened to, and no reply another boot of the client. Handlers of one
+ *               channel run one after the other. (Assumed: BID keeps its promise; no message is older than `lifetime` less
+ *               `silence`, or than 2^31 calls of its channel.)
+ * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992), but for the header:
+ *
+ *                0             4             6             8             12            16             20
+ *               +-------------+------+------+-------------+-------------+-------------+
+ *               | channel     | flags|status| protocol    | sequence    | length      |  payload ...
+ *               +-------------+------+------+-------------+-------------+-------------+
+ *
+ *               flags: FROM_CLIENT 1, USER_MSG 2 (request or reply, not only about one), ACK_REQUESTED 4, NEGATIVE_ACK 8
+ *               ("send it again"), ERROR 16 (status is why; with USER_MSG the handler said so, without it none has run).
+ * Participants: none of its own: what is given to open goes on to BID. Channels are numbered by CHAN.
+ * Sessions:     Each open gives another channel, for one call at a time (a second: -EBUSY). The number of a closed channel is
+ *               used again with its sequence, by the next open to that host for that protocol. A server's session appears with
+ *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`: it is what knows
+ *               which calls were run. Since a client that is not answered stops sending after `silence`, no request that it
+ *               might have run can come later.
+ * Calls:        xk_call parks its shepherd, xk_call_async tells done; both are the same machine. A handler is call_demux above,
+ *               on the shepherd that brought the request. An error that it returns is the caller's, too; what could be
+ *               taken for one of CHAN's own reaches it as -EREMOTEIO.
+ * Errors:       -ETIMEDOUT (the deadline has come; or nobody has answered for `silence`; or the server has given up the reply),
+ *               -ECONNRESET (the server has been booted again, or is lost to BIDCTL: the channel is of no use any more, open
+ *               another), -ECONNREFUSED (nobody has enabled the protocol there, or too many have called), -EBUSY, -EMSGSIZE,
+ *               -ENOBUFS, -ECANCELED (aborted, or the kernel stops); as xk_semaphore_wait where the caller could not wait.
+ *               After any but -ECONNREFUSED and -EBUSY, -EMSGSIZE, -ENOBUFS the call may have been run, or may yet be.
+ * Retransmission: A client sends its request again after `timeout`, later after what round trips have taken (Jacobson, 1988;
+ *               Karn, 1987), handler included; then after twice that, and so on. What does not fit one packet is asked for
+ *               first, by a header alone, as is a server that has said it has the request. A server sends a reply again
+ *               likewise, `retries` times, until the next request or an explicit ack says that it has arrived.
+ * Differs:      from the original, which had no deadlines, no limit of retries, no wrap of sequence numbers, no bounds of what
+ *               a server remembers, and timers of seconds: a server that has replied answers a request that comes again with
+ *               the reply at once, so that a lost one need not wait for the server's timer; a client goes on asking a server
+ *               that has acknowledged; a new request ends the old one's claim to a reply, is asked for when the handler is
+ *               done, and has no handler beside it; errors are carried. Channels begin at a random number in each boot.
+ * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
+ *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; XK_CHAN_... (chan.h); the session below answers the others
+ * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, peer_channels, saved,
+ *               peer_saved, idle
+ * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
+ *               while it runs; a second call on a channel), unasked (a reply to no call that waits), too_many (channels of
+ *               servers), refused (by open_done); of what is pushed too_big, closed (to a server that is no more)
+ * Counters:     of a client called, retransmitted, probed, timed_out, reset; of a server executed, failed (handlers that
+ *               returned an error), repeated (replies), rejected (requests), abandoned and suppressed (replies that nobody wants:
+ *               a newer request has come; the client is no more), unsaved (replies that were not kept: too many), given_up
+ *               (replies that nobody acknowledged), forgotten (channels); of both acked and asked (explicit acks and negative
+ *               ones that were sent)
+ * Not done:     when the client has been booted again, a request of the boot before that had passed BID already, and waits in
+ *               between for a thread, finds no memory of its channel
+ * Graph:        chan -> bid, chan -> bidctl
+ */
+#include <errno.h>
+
+#include "protocols/chan_private.h"
+#include "xkernel/bytes.h"
+#include "xkernel/trace.h"
+
+/* ---- the header ---- */
+
+enum {
+	CHAN_AT_CHANNEL = 0,
+	CHAN_AT_FLAGS = 4,
+	CHAN_AT_STATUS = 6,
+	CHAN_AT_NUMBER = 8,
+	CHAN_AT_SEQUENCE = 12,
+	CHAN_AT_LENGTH = 16,
+};
+
+static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
+
+/* Which flags go together: by their five bits. */
+#define CHAN_FLAGS_POSSIBLE                                                                                            \
+	(UINT32_C(1) << 0 | UINT32_C(1) << CHAN_ACK_REQUESTED | UINT32_C(1) << CHAN_NEGATIVE_ACK |                     \
+	 UINT32_C(1) << CHAN_USER_MSG | UINT32_C(1) << (CHAN_USER_MSG | CHAN_ACK_REQUESTED) |                          \
+	 UINT32_C(1) << CHAN_ERROR | UINT32_C(1) << (CHAN_ERROR | CHAN_USER_MSG) |                                     \
+	 UINT32_C(1) << (CHAN_ERROR | CHAN_USER_MSG | CHAN_ACK_REQUESTED) | UINT32_C(1) << CHAN_FROM_CLIENT |          \
+	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED) |                                                      \
+	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_NEGATIVE_ACK) | UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_USER_MSG) |   \
+	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_USER_MSG | CHAN_ACK_REQUESTED))
+
+/* 0, or why no honest sender has made this. */
+static inline unsigned
+chan_header_check(const struct chan_header *h, size_t length)
+{
+	bool is_error = (h->flags & CHAN_ERROR) != 0;
+
+	if (xk_unlikely(h->flags > 31 || !(CHAN_FLAGS_POSSIBLE >> h->flags & 1)))
+		return CHAN_BAD_FLAGS;
+	if (xk_unlikely(is_error != (h->status != 0) || h->status > CHAN_STATUS_MAX))
+		return CHAN_BAD_FLAGS;
+	return length != 0 && (!(h->flags & CHAN_USER_MSG) || is_error) ? CHAN_BAD_LENGTH : 0;
+}
+
+/* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
+static inline unsigned
+chan_header_pop(struct chan_header *h, struct xk_msg **m)
+{
+	const uint8_t *p = xk_msg_peek(m, CHAN_HEADER_LEN);
+	size_t length;
+
+	if (xk_unlikely(p == NULL))
+		return xk_msg_len(*m) < CHAN_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+	h->channel = xk_get32(p + CHAN_AT_CHANNEL);
+	h->flags = xk_get16(p + CHAN_AT_FLAGS);
+	h->status = xk_get16(p + CHAN_AT_STATUS);
+	h->number = xk_get32(p + CHAN_AT_NUMBER);
+	h->sequence = xk_get32(p + CHAN_AT_SEQUENCE);
+	length = xk_get32(p + CHAN_AT_LENGTH);
+	if (xk_unlikely(length > xk_msg_len(*m) - CHAN_HEADER_LEN))
+		return CHAN_BAD_LENGTH;
+	xk_msg_pop(m, CHAN_HEADER_LEN);
+	xk_msg_truncate(*m, length);
+	return chan_header_check(h, length);
+}
+
+static inline void
+chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
+{
+	xk_put32(p + CHAN_AT_CHANNEL, h->channel);
+	xk_put16(p + CHAN_AT_FLAGS, h->flags);
+	xk_put16(p + CHAN_AT_STATUS, h->status);
+	xk_put32(p + CHAN_AT_NUMBER, h->number);
+	xk_put32(p + CHAN_AT_SEQUENCE, h->sequence);
+	xk_put32(p + CHAN_AT_LENGTH, (uint32_t)length);
+}
+
+/* ---- sending ---- */
+
+/* The lower's ticket for the message of sequence: kept as long as that is of interest. */
+static void
+chan_keep_ticket(struct chan_end *e, struct xk_ticket *ticket, uint32_t sequence)
+{
+	xk_lock(&e->lock);
+	if (e->copied && e->sequence == sequence) {
+		struct xk_ticket before = e->ticket;
+
+		e->ticket = *ticket;
+		*ticket = before;
+	}
+	xk_unlock(&e->lock);
+	xk_ticket_release(ticket);
+}
+
+/* What is lost here for want of a buffer, or below, is sent again by the timer, like what is lost on its way. */
+void
+chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
+{
+	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
+	struct xk_ticket ticket = { .keeper = NULL };
+	size_t length = xk_msg_len(m);
+	uint8_t *p = xk_msg_push(&m, CHAN_HEADER_LEN);
+
+	if (xk_unlikely(p == NULL)) {
+		xk_drop(e->session.protocol, m, XK_DROP_NO_BUFFER);
+		return;
+	}
+	chan_header_store(p, &h, length);
+	xk_ticket_put(m, &ticket);
+	xk_push(e->session.lls, m);
+	if (xk_unlikely(ticket.keeper != NULL))
+		chan_keep_ticket(e, &ticket, sequence);
+}
+
+void
+chan_send_bare(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), 0);
+	uint8_t *p = m == NULL ? NULL : xk_msg_push(&m, CHAN_HEADER_LEN);
+
+	if (p == NULL) {
+		xk_msg_free(m);
+		return;
+	}
+	chan_header_store(p, h, 0);
+	xk_push(lls, m);
+}
+
+void
+chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
+	    unsigned flags, unsigned status)
+{
+	unsigned direction = ~h->flags & CHAN_FROM_CLIENT;
+	struct chan_header answer = { h->channel, h->number, sequence, (uint16_t)(flags | direction),
+				      (uint16_t)status };
+
+	xk_count(self, flags == 0 ? CHAN_ACKED : (flags & CHAN_NEGATIVE_ACK) ? CHAN_ASKED : CHAN_REJECTED);
+	chan_send_bare(self, lls, &answer);
+}
+
+/* ---- what both ends do ---- */
+
+/* How much of the length that lls says (XK_GET_MAX_PACKET or XK_GET_OPT_PACKET) is left for a message. 0 or -errno. */
+static int
+chan_ask_length(struct xk_session *lls, int op, uint32_t *length)
+{
+	uint32_t below;
+	int got = xk_control(lls, op, &below, sizeof(below));
+
+	if (got < 0)
+		return got;
+	if (below < CHAN_HEADER_LEN)
+		return -EMSGSIZE;
+	*length = below - CHAN_HEADER_LEN;
+	return 0;
+}
+
+int
+chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number)
+{
+	struct xk_protocol *self = e->session.protocol;
+	int err = chan_ask_length(e->session.lls, XK_GET_MAX_PACKET, &e->max_packet);
+
+	e->opt_packet = e->max_packet;
+	if (err == 0 && chan_ask_length(e->session.lls, XK_GET_OPT_PACKET, &e->opt_packet) == -EMSGSIZE)
+		err = -EMSGSIZE;
+	e->number = number;
+	e->timeout_ns = ((struct chan *)self)->timeout_ns;
+	xk_event_init(&e->timer, self->kernel, expire, e);
+	xk_lock_init(&e->lock, self);
+	return err;
+}
+
+bool
+chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns)
+{
+	return e->ticket.keeper != NULL && now_ns < e->sent_ns + e->ticket.keeps_us * 1000;
+}
+
+bool
+chan_end_may_wait(struct chan_end *e, uint64_t now_ns)
+{
+	if (e->asked || !chan_end_is_being_sent(e, now_ns))
+		return false;
+	e->asked = true;
+	return true;
+}
+
+static uint64_t
+chan_end_clamp(const struct chan *chan, uint64_t timeout_ns)
+{
+	if (timeout_ns < chan->timeout_min_ns)
+		return chan->timeout_min_ns;
+	return timeout_ns < chan->timeout_max_ns ? timeout_ns : chan->timeout_max_ns;
+}
+
+void
+chan_end_measure(struct chan_end *e, uint64_t sample_ns)
+{
+	uint32_t sample = (uint32_t)(sample_ns / 1000 < UINT32_MAX / 16 ? sample_ns / 1000 : UINT32_MAX / 16) + 1;
+
+	if (xk_unlikely(e->srtt_us == 0)) {
+		e->srtt_us = sample;
+		e->dev_us = sample / 2;
+	} else {
+		int32_t error = (int32_t)(sample - e->srtt_us);
+
+		e->srtt_us += (uint32_t)(error / 8);
+		e->dev_us += (uint32_t)(((error < 0 ? -error : error) - (int32_t)e->dev_us) / 4);
+	}
+	e->timeout_ns = chan_end_clamp(chan_of(e), (e->srtt_us + UINT64_C(4) * e->dev_us) * 1000);
+}
+
+void
+chan_end_back_off(struct chan_end *e, uint64_t now_ns)
+{
+	e->tries++;
+	e->timeout_ns = chan_end_clamp(chan_of(e), e->timeout_ns * 2);
+	e->due_ns = now_ns + e->timeout_ns;
+}
+
+/* ---- the timer: messages seldom move it, it looks what is due when it fires ---- */
+
+static void
+chan_end_schedule(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+{
+	e->fires_ns = at_ns;
+	xk_event_schedule(&e->timer, at_ns <= now_ns ? 1 : (at_ns - now_ns + 999) / 1000);
+}
+
+bool
+chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+{
+	/* one that runs will look again: it has not had the lock yet */
+	if (e->timing && xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
+		return true;
+	if (!e->timing && !xk_duplicate(&e->session))
+		return false;
+	e->timing = true;
+	chan_end_schedule(e, at_ns, now_ns);
+	return true;
+}
+
+void
+chan_end_wake_again(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+{
+	e->timing = xk_duplicate(&e->session);
+	if (e->timing)
+		chan_end_schedule(e, at_ns, now_ns);
+}
+
+/* ---- what sessions share ---- */
+
+int
+chan_end_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	const struct chan_end *e = (struct chan_end *)session;
+
+	if (op == XK_GET_MAX_PACKET)
+		return xk_answer(buffer, len, &e->max_packet, sizeof(e->max_packet));
+	if (op == XK_GET_OPT_PACKET)
+		return xk_answer(buffer, len, &e->opt_packet, sizeof(e->opt_packet));
+	return -ENOTSUP;
+}
+
+/* Nothing can be said without a reply. */
+int
+chan_end_push(struct xk_session *session, struct xk_msg *m)
+{
+	xk_drop(session->protocol, m, XK_DROP_UNEXPECTED);
+	return -EOPNOTSUPP;
+}
+
+/* ---- init and fini ---- */
+
+static int
+chan_init_maps(struct chan *chan)
+{
+	struct xk_map *maps[] = { &chan->ends, &chan->enables, &chan->peers };
+	int err = 0;
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(maps) && err == 0; i++) {
+		err = xk_map_init(maps[i], chan->protocol.kernel, 16);
+		while (err != 0 && i > 0)
+			xk_map_fini(maps[--i]);
+	}
+	return err;
+}
+
+static void
+chan_fini_maps(struct chan *chan)
+{
+	xk_enable_fini(&chan->enables);
+	chan_peer_fini(chan);
+	xk_map_fini(&chan->peers);
+	xk_map_fini(&chan->ends);
+}
+
+/* An end whose timer was pending: it will not fire any more. */
+static void
+chan_forget(void *object, void *context)
+{
+	struct chan_end *e = object;
+
+	if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&e->session);
+}
+
+static void
+chan_fini(struct xk_protocol *self)
+{
+	struct chan *chan = (struct chan *)self;
+
+	xk_map_for_each(&chan->ends, chan_forget, NULL);
+	chan_fini_maps(chan);
+}
+
+static int
+chan_init(struct xk_protocol *self)
+{
+	struct chan *chan = (struct chan *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+	int err;
+
+	if (chan->timeout_min_ns > chan->timeout_ns || chan->timeout_ns > chan->timeout_max_ns ||
+	    chan->timeout_max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
+		return -EINVAL;
+	err = chan_init_maps(chan);
+	if (err != 0)
+		return err;
+	xk_lock_init(&chan->lock, self);
+	chan->next_channel = (uint32_t)xk_random(self);
+	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	if (err != 0) {
+		chan_fini_maps(chan);
+		return err;
+	}
+	chan->watcher.protocol = self;
+	chan->watcher.changed = chan_peer_changed;
+	xk_bidctl_watch(xk_lower(self, 1), &chan->watcher);
+	return 0;
+}
+
+/* ---- who is willing ---- */
+
+static int
+chan_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_participants *participants)
+{
+	struct chan *chan = (struct chan *)self;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err != 0)
+		return err;
+	if (participants->local.depth != 0 || participants->remote.depth != 0)
+		return -EOPNOTSUPP;
+	return xk_enable_add(&chan->enables, chan_enable_key(number), hlp_receive, hlp_type);
+}
+
+/* Sessions stay: they know what was run. */
+static int
+chan_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_participants *participants)
+{
+	struct chan *chan = (struct chan *)self;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	(void)participants;
+	return err != 0 ? err : xk_enable_remove(&chan->enables, chan_enable_key(number), hlp_receive, hlp_type);
+}
+
+/* ---- up ---- */
+
+/* What came to no end: a new one, or a word that there is none. */
+static void
+chan_demux_unknown(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+{
+	struct xk_protocol *self = &chan->protocol;
+	struct chan_end *e;
+	unsigned why = XK_DROP_NO_SESSION;
+
+	if (h->flags & CHAN_FROM_CLIENT)
+		why = chan_server_open(chan, lls, h, &e);
+	else if (h->flags & CHAN_ACK_REQUESTED)
+		chan_answer(self, lls, h, h->sequence + 1, 0, 0); /* nobody waits for that reply any more */
+	if (why == 0)
+		xk_pop(&e->session, lls, m, h);
+	else
+		xk_drop(self, m, why);
+}
+
+static void
+chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct chan *chan = (struct chan *)self;
+	struct chan_header h;
+	struct chan_end *e;
+	unsigned why = chan_header_pop(&h, &m);
+
+	if (xk_unlikely(why != 0)) {
+		xk_drop(self, m, why);
+		return;
+	}
+	e = xk_map_resolve(&chan->ends, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
+	if (xk_likely(e != NULL))
+		xk_pop(&e->session, lls, m, &h);
+	else
+		chan_demux_unknown(chan, lls, m, &h);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_protocol_ops chan_ops = {
+	.init = chan_init,
+	.fini = chan_fini,
+	.open = chan_client_open,
+	.open_enable = chan_open_enable,
+	.open_disable = chan_open_disable,
+	.demux = chan_demux,
+};
+
+static const struct xk_role chan_lowers[] = {
+	{ "transport", XK_ASYNC, NULL, "carries messages to hosts that have not been booted again meanwhile: bid" },
+	{ "bidctl", XK_CONTROL, "bidctl", "tells of hosts that have been booted again" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_number_of chan_numbers[] = { { "chantest", 1 }, { "select", 2 }, { NULL, 0 } };
+
+#define CHAN_HOUR_NS UINT64_C(3600000000000)
+
+static const struct xk_setting chan_settings[] = {
+	{ "timeout", XK_SETTING_TIME, offsetof(struct chan, timeout_ns), "200ms",
+	  "after this without an answer a request or reply is sent again, until round trips were measured", 1000,
+	  CHAN_HOUR_NS },
+	{ "timeout_min", XK_SETTING_TIME, offsetof(struct chan, timeout_min_ns), "10ms",
+	  "the shortest that measuring makes of it", 1000, CHAN_HOUR_NS },
+	{ "timeout_max", XK_SETTING_TIME, offsetof(struct chan, timeout_max_ns), "2s",
+	  "the longest that measuring and doubling make of it; how often a server at work is asked", 1000,
+	  CHAN_HOUR_NS },
+	{ "deadline", XK_SETTING_TIME, offsetof(struct chan, deadline_ns), "60s",
+	  "what a call may take, unless its caller says otherwise", 1000, 24 * CHAN_HOUR_NS },
+	{ "silence", XK_SETTING_TIME, offsetof(struct chan, silence_ns), "20s",
+	  "after this without any answer a call is given up", 1000, CHAN_HOUR_NS },
+	{ "retries", XK_SETTING_UINT, offsetof(struct chan, retries), "8",
+	  "how often a reply is sent again before it is given up", 0, 1000 },
+	{ "lifetime", XK_SETTING_TIME, offsetof(struct chan, lifetime_ns), "120s",
+	  "how long a server remembers a channel that it hears nothing of; at least twice anybody's silence", 1000,
+	  24 * CHAN_HOUR_NS },
+	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536", "channels a server remembers", 1,
+	  1 << 30 },
+	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
+	  1 << 30 },
+	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "256m",
+	  "bytes of replies that a server keeps until they have arrived", 0, UINT64_C(1) << 40 },
+	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "64m", "... of one client", 0,
+	  UINT64_C(1) << 40 },
+	{ "idle", XK_SETTING_UINT, offsetof(struct chan, idle_max), "4096",
+	  "numbers of closed channels that a client keeps to use them again", 0, 1 << 30 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const chan_drops[] = { "bad_length", "bad_flags", "stale",   "duplicate", "busy",
+					  "unasked",    "too_many",  "too_big", "closed",    NULL };
+
+static const char *const chan_counters[] = {
+	"called", "retransmitted", "probed",    "timed_out",  "reset",   "executed", "failed",    "repeated", "acked",
+	"asked",  "rejected",      "abandoned", "suppressed", "unsaved", "given_up", "forgotten", NULL
+};
+
+const struct xk_protocol_type xk_type_chan = {
+	.name = "chan",
+	.help = "Request and reply, at most once: one call at a time on each of many channels.",
+	.ops = &chan_ops,
+	.size = sizeof(struct chan),
+	.offers = XK_RPC,
+	.lowers = chan_lowers,
+	.numbers = chan_numbers,
+	.number_max = UINT32_MAX,
+	.settings = chan_settings,
+	.drops = chan_drops,
+	.counters = chan_counters,
+};

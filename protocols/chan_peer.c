@@ -1,0 +1,303 @@
+/*
+ * chan_peer.c - what CHAN knows of another host: which ends of channels speak with it, and the numbers of the channels that
+ * were closed. That, and what servers' ends remember, holds for one boot of the host; BIDCTL says when it is void.
+ *
+ *     rebooted       clients' ends fail their calls, and are of no use any more; servers' ends are forgotten at once, and
+ *                    what a handler of theirs still replies is suppressed; numbers are forgotten
+ *     lost           clients' ends fail; servers' ends and numbers stay, since the host may be alive, and may even have
+ *                    requests under way that were run
+ *     first contact  nothing, if it is still the boot that was lost; otherwise as rebooted
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "protocols/chan_private.h"
+#include "xkernel/trace.h"
+
+static struct xk_key
+chan_peer_key(uint32_t host)
+{
+	return (struct xk_key){ host, 0 };
+}
+
+/* ---- peers come and go; the lock is held ---- */
+
+static struct chan_peer *
+chan_peer_new(struct chan *chan, uint32_t host)
+{
+	struct chan_peer *peer = calloc(1, sizeof(*peer));
+
+	if (peer == NULL)
+		return NULL;
+	peer->chan = chan;
+	peer->host = host;
+	if (xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
+		free(peer);
+		return NULL;
+	}
+	return peer;
+}
+
+static void
+chan_peer_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct chan_peer, retired));
+}
+
+/* Nothing is known of a peer without ends and numbers. */
+static void
+chan_peer_free_unused(struct chan_peer *peer)
+{
+	if (peer->references > 0 || peer->idle != NULL)
+		return;
+	xk_map_unbind(&peer->chan->peers, &peer->binding);
+	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
+}
+
+/* ---- numbers; the lock is held ---- */
+
+/* A channel for the end of a client: an idle one of its protocol, or else a new one. */
+static void
+chan_peer_number(struct chan_peer *peer, struct chan_end *e)
+{
+	struct chan *chan = peer->chan;
+	struct chan_idle **at = &peer->idle, *idle;
+
+	while (*at != NULL && (*at)->number != e->number)
+		at = &(*at)->next;
+	idle = *at;
+	if (idle == NULL) {
+		e->channel = chan->next_channel++;
+		return;
+	}
+	e->channel = idle->channel;
+	e->sequence = idle->sequence;
+	*at = idle->next;
+	chan->idle_count--;
+	free(idle);
+}
+
+/* A number that is not kept is not used again, so that it does not matter what servers remember of it. */
+static void
+chan_peer_keep_number(struct chan_peer *peer, const struct chan_end *e)
+{
+	struct chan *chan = peer->chan;
+	struct chan_idle *idle = chan->idle_count < chan->idle_max ? malloc(sizeof(*idle)) : NULL;
+
+	if (idle == NULL)
+		return;
+	*idle = (struct chan_idle){ peer->idle, e->number, e->channel, e->sequence };
+	peer->idle = idle;
+	chan->idle_count++;
+}
+
+static void
+chan_peer_forget_numbers(struct chan_peer *peer)
+{
+	struct chan_idle *idle;
+
+	while ((idle = peer->idle) != NULL) {
+		peer->idle = idle->next;
+		peer->chan->idle_count--;
+		free(idle);
+	}
+}
+
+/* ---- ends ---- */
+
+/* The lock is held. */
+static void
+chan_peer_link(struct chan_peer *peer, struct chan_end *e, bool is_server)
+{
+	struct chan_end **list = is_server ? &peer->servers : &peer->clients;
+
+	e->peer = peer;
+	peer->references++;
+	e->next = *list;
+	e->at = list;
+	if (e->next != NULL)
+		e->next->at = &e->next;
+	*list = e;
+	peer->server_count += is_server;
+	peer->chan->server_count += is_server;
+}
+
+/* The lock is held. */
+static void
+chan_peer_unlink(struct chan_end *e, bool is_server)
+{
+	*e->at = e->next;
+	if (e->next != NULL)
+		e->next->at = e->at;
+	e->at = NULL;
+	e->peer->server_count -= is_server;
+	e->peer->chan->server_count -= is_server;
+}
+
+/* The lock is held. */
+static int
+chan_peer_join_host(struct chan *chan, struct chan_end *e, uint32_t host, uint64_t boot, bool is_server)
+{
+	struct chan_peer *peer;
+
+	if (is_server && chan->server_count >= chan->channels)
+		return -ENOBUFS;
+	peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
+	if (peer == NULL)
+		peer = chan_peer_new(chan, host);
+	if (peer == NULL)
+		return -ENOMEM;
+	if (peer->boot == 0)
+		peer->boot = boot;
+	if (is_server && peer->server_count >= chan->peer_channels)
+		return -ENOBUFS;
+	if (!is_server)
+		chan_peer_number(peer, e);
+	chan_peer_link(peer, e, is_server);
+	return 0;
+}
+
+int
+chan_peer_join(struct chan_end *e, bool is_server)
+{
+	struct chan *chan = chan_of(e);
+	uint64_t host, boot;
+	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &host, sizeof(host));
+
+	if (err < 0)
+		return err;
+	xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)host, &boot);
+	xk_lock(&chan->lock);
+	err = chan_peer_join_host(chan, e, (uint32_t)host, boot, is_server);
+	xk_unlock(&chan->lock);
+	return err;
+}
+
+void
+chan_peer_leave(struct chan_end *e, bool is_server)
+{
+	struct chan *chan = chan_of(e);
+
+	if (e->peer == NULL)
+		return;
+	xk_lock(&chan->lock);
+	if (e->at != NULL) {
+		chan_peer_unlink(e, is_server);
+		if (!is_server && !e->disabled && e->session.map != NULL)
+			chan_peer_keep_number(e->peer, e);
+	}
+	e->peer->references--;
+	chan_peer_free_unused(e->peer);
+	xk_unlock(&chan->lock);
+}
+
+/* ---- how much is kept ---- */
+
+static bool
+chan_peer_add(_Atomic uint64_t *sum, uint64_t len, uint64_t max)
+{
+	if (atomic_fetch_add_explicit(sum, len, memory_order_relaxed) + len <= max)
+		return true;
+	atomic_fetch_sub_explicit(sum, len, memory_order_relaxed);
+	return false;
+}
+
+bool
+chan_peer_save(struct chan_peer *peer, uint32_t len)
+{
+	struct chan *chan = peer->chan;
+
+	if (!chan_peer_add(&peer->saved, len, chan->peer_saved_max))
+		return false;
+	if (chan_peer_add(&chan->saved, len, chan->saved_max))
+		return true;
+	atomic_fetch_sub_explicit(&peer->saved, len, memory_order_relaxed);
+	return false;
+}
+
+void
+chan_peer_unsave(struct chan_peer *peer, uint32_t len)
+{
+	atomic_fetch_sub_explicit(&peer->saved, len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->chan->saved, len, memory_order_relaxed);
+}
+
+/* ---- what BIDCTL tells ---- */
+
+/* All ends of a list, out of it, each with a reference; those that are being closed are left to it. The lock is held. */
+static struct chan_end *
+chan_peer_take(struct chan_end **list, bool is_server)
+{
+	struct chan_end *taken = NULL, *e;
+
+	while ((e = *list) != NULL) {
+		chan_peer_unlink(e, is_server);
+		if (!xk_duplicate(&e->session))
+			continue;
+		e->next = taken;
+		taken = e;
+	}
+	return taken;
+}
+
+static void
+chan_peer_disable(struct chan_end *clients, struct chan_end *servers)
+{
+	struct chan_end *e;
+
+	while ((e = clients) != NULL) {
+		clients = e->next;
+		chan_client_disable((struct chan_client *)e);
+		xk_session_release(&e->session);
+	}
+	while ((e = servers) != NULL) {
+		servers = e->next;
+		chan_server_disable((struct chan_server *)e);
+		xk_session_release(&e->session);
+	}
+}
+
+void
+chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
+		  const struct xk_bidctl_peer *changed)
+{
+	struct chan *chan = (struct chan *)watcher->protocol;
+	struct chan_end *clients = NULL, *servers = NULL;
+	struct chan_peer *peer;
+	bool is_void;
+
+	xk_lock(&chan->lock);
+	peer = xk_map_resolve(&chan->peers, chan_peer_key(changed->host));
+	if (peer != NULL) {
+		is_void = change == XK_BIDCTL_REBOOTED ||
+			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
+		if (is_void || change == XK_BIDCTL_LOST)
+			clients = chan_peer_take(&peer->clients, false);
+		if (is_void) {
+			servers = chan_peer_take(&peer->servers, true);
+			chan_peer_forget_numbers(peer);
+		}
+		if (changed->boot != 0)
+			peer->boot = changed->boot;
+		chan_peer_free_unused(peer);
+	}
+	xk_unlock(&chan->lock);
+	chan_peer_disable(clients, servers);
+}
+
+/* ---- the end ---- */
+
+static void
+chan_peer_forget(void *object, void *context)
+{
+	struct chan_peer *peer = object;
+
+	chan_peer_forget_numbers(peer);
+	chan_peer_free_unused(peer);
+}
+
+void
+chan_peer_fini(struct chan *chan)
+{
+	xk_map_for_each(&chan->peers, chan_peer_forget, NULL);
+}

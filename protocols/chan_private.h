@@ -1,0 +1,295 @@
+/*
+ * chan_private.h - the state of CHAN, shared by chan.c (the header, and which end is meant), chan_peer.c (what is known of a
+ * host), chan_client.c and chan_server.c (the two ends of a channel).
+ */
+#ifndef XK_CHAN_PRIVATE_H
+#define XK_CHAN_PRIVATE_H
+
+#include "protocols/bidctl.h"
+#include "protocols/chan.h"
+#include "xkernel/event.h"
+#include "xkernel/protocol.h"
+#include "xkernel/ticket.h"
+
+enum chan_drop {
+	CHAN_BAD_LENGTH = XK_DROP_OWN,
+	CHAN_BAD_FLAGS,
+	CHAN_STALE,
+	CHAN_DUPLICATE,
+	CHAN_BUSY,
+	CHAN_UNASKED,
+	CHAN_TOO_MANY,
+	CHAN_TOO_BIG,
+	CHAN_CLOSED,
+};
+
+enum chan_counter {
+	CHAN_CALLED,
+	CHAN_RETRANSMITTED,
+	CHAN_PROBED,
+	CHAN_TIMED_OUT,
+	CHAN_WAS_RESET,
+	CHAN_EXECUTED,
+	CHAN_FAILED,
+	CHAN_REPEATED,
+	CHAN_ACKED,
+	CHAN_ASKED,
+	CHAN_REJECTED,
+	CHAN_ABANDONED,
+	CHAN_SUPPRESSED,
+	CHAN_UNSAVED,
+	CHAN_GIVEN_UP,
+	CHAN_FORGOTTEN,
+};
+
+enum chan_flags {
+	CHAN_FROM_CLIENT = 1,
+	CHAN_USER_MSG = 2,
+	CHAN_ACK_REQUESTED = 4,
+	CHAN_NEGATIVE_ACK = 8,
+	CHAN_ERROR = 16,
+};
+
+enum {
+	CHAN_HEADER_LEN = 20,
+	CHAN_SHORT = 64,        /* messages up to this are copied to be kept; longer ones are shared */
+	CHAN_STATUS_MAX = 4095, /* error numbers are less */
+};
+
+struct chan_header {
+	uint32_t channel, number; /* number: of the protocol above */
+	uint32_t sequence;
+	uint16_t flags, status;
+};
+
+struct chan {
+	struct xk_protocol protocol; /* first */
+	/* settings */
+	uint64_t timeout_ns, timeout_min_ns, timeout_max_ns, deadline_ns, silence_ns, lifetime_ns;
+	uint64_t retries, channels, peer_channels, saved_max, peer_saved_max, idle_max;
+
+	struct xk_map ends;    /* chan_key: struct chan_end */
+	struct xk_map enables; /* number: struct xk_enable */
+	struct xk_bidctl_watcher watcher;
+	_Atomic uint64_t saved; /* bytes of long replies */
+
+	struct xk_lock lock; /* over what follows, and over what peers have in lists */
+	struct xk_map peers; /* host: struct chan_peer */
+	uint32_t next_channel;
+	unsigned server_count, idle_count;
+};
+
+/* The number of a channel that nobody has open, and what its next call goes on from. */
+struct chan_idle {
+	struct chan_idle *next;
+	uint32_t number, channel, sequence;
+};
+
+/* A host. */
+struct chan_peer {
+	struct xk_binding binding;
+	struct xk_retired retired;
+	struct chan *chan;
+	uint32_t host;
+	unsigned references; /* ends that point here */
+	uint64_t boot;       /* that all of this is of; 0: not known */
+	struct chan_end *clients, *servers;
+	unsigned server_count;
+	struct chan_idle *idle;
+	_Atomic uint64_t saved; /* bytes of long replies */
+};
+
+/* A message that may have to be sent again. */
+struct chan_copy {
+	struct xk_msg *m; /* NULL: a short one, in bytes */
+	uint32_t len;
+	uint8_t bytes[CHAN_SHORT];
+};
+
+/* What both ends of a channel have. */
+struct chan_end {
+	struct xk_session session; /* first */
+	struct chan_peer *peer;
+	struct chan_end *next, **at; /* in the peer's list; at NULL: in none */
+	uint32_t channel, number;
+	struct xk_event timer; /* pending, it holds a reference on the session */
+
+	struct xk_lock lock; /* over what follows */
+	uint8_t state;
+	bool timing;   /* the timer is pending, or its handler will look again */
+	bool disabled; /* the peer that it was made with is no more */
+	bool copied;   /* copy is the message of `sequence`, and may be asked for */
+	bool asked;    /* it was asked for since it was sent, while somebody below was at it */
+	uint32_t sequence;
+	uint32_t max_packet, opt_packet;
+	unsigned tries;           /* how often the message was sent again */
+	uint32_t srtt_us, dev_us; /* of the round trip: smoothed, and its mean deviation; 0: not measured */
+	uint64_t timeout_ns;      /* after which it is sent again; twice that the next time */
+	uint64_t due_ns;          /* when */
+	uint64_t fires_ns;        /* when the timer will, about */
+	uint64_t sent_ns;         /* when the message was sent last */
+	struct chan_copy copy;
+	struct xk_ticket ticket;
+};
+
+enum chan_client_state { CHAN_FREE, CHAN_WAIT, CHAN_ENDED };
+
+struct chan_client {
+	struct chan_end end; /* first */
+	struct xk_semaphore ended;
+	uint64_t deadline_ns; /* what a call may take */
+	/* under the end's lock: the call */
+	struct xk_call *call; /* NULL: a shepherd waits for it */
+	uint64_t ends_ns, heard_ns;
+	bool acked; /* the server has it */
+	int status; /* CHAN_ENDED: for the shepherd */
+	struct xk_msg *reply;
+};
+
+enum chan_server_state { CHAN_IDLE, CHAN_EXECUTE, CHAN_REPLIED };
+
+struct chan_server {
+	struct chan_end end; /* first */
+	/* under the end's lock */
+	uint64_t heard_ns;
+	uint32_t newer;  /* while a request is executed: the sequence number of a newer one */
+	uint16_t status; /* of the reply; not 0: it is an error */
+	bool has_newer;
+};
+
+static inline struct chan *
+chan_of(const struct chan_end *end)
+{
+	return (struct chan *)end->session.protocol;
+}
+
+/* Sessions are aligned, so that the last bit of lls's address says which of the two ends of a channel is meant. */
+static inline struct xk_key
+chan_key(const struct xk_session *lls, uint32_t number, uint32_t channel, bool is_server)
+{
+	return (struct xk_key){ (uintptr_t)lls | is_server, (uint64_t)number << 32 | channel };
+}
+
+static inline struct xk_key
+chan_enable_key(uint32_t number)
+{
+	return (struct xk_key){ number, 0 };
+}
+
+/* ---- copies ---- */
+
+/* Remembers m, which stays the caller's. False: no buffer. */
+static inline bool
+chan_copy_take(struct chan_copy *copy, const struct xk_msg *m)
+{
+	size_t len = xk_msg_len(m);
+
+	copy->len = (uint32_t)len;
+	copy->m = NULL;
+	if (len <= CHAN_SHORT)
+		return xk_msg_copy_out(m, 0, copy->bytes, len);
+	copy->m = xk_msg_reference(m);
+	return copy->m != NULL;
+}
+
+/* The message once more. NULL: no buffer. */
+static inline struct xk_msg *
+chan_copy_give(const struct xk_protocol *self, const struct chan_copy *copy)
+{
+	return copy->m != NULL ? xk_msg_reference(copy->m) : xk_msg_from(xk_platform_of(self), copy->bytes, copy->len);
+}
+
+/* ---- chan.c ---- */
+
+/* Sends m, which is taken, as what e says of its call or reply `sequence`; whoever keeps a copy of it is remembered. */
+void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status);
+
+/* Sends what has no contents down lls. */
+void chan_send_bare(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h);
+
+/* Answers h, which has come up lls, about sequence. */
+void chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
+		 unsigned flags, unsigned status);
+
+/* An end's own part, for a session that was just made. 0 or -errno. */
+int chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number);
+
+/* Whoever keeps a copy of the message still tries to send it by itself. The lock is held. */
+bool chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns);
+
+/*
+ * The other end asks for the message: whether it may be left to who sends it already. Once: what has arrived below may be
+ * lost above. The lock is held.
+ */
+bool chan_end_may_wait(struct chan_end *e, uint64_t now_ns);
+
+/* The message goes down once more, or for the first time. The lock is held. */
+static inline void
+chan_end_is_sent(struct chan_end *e, uint64_t now_ns)
+{
+	e->sent_ns = now_ns;
+	e->asked = false;
+}
+
+/* The round trip took so long. The lock is held. */
+void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
+
+/* The message is sent again: when it will be the next time. The lock is held. */
+void chan_end_back_off(struct chan_end *e, uint64_t now_ns);
+
+/* The slow half of chan_end_wake; not for callers. */
+bool chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
+
+/* The timer will fire at at_ns or before. False: the session is closed. The lock is held. */
+static inline bool
+chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+{
+	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
+}
+
+/* For the timer's handler: it will fire again at at_ns, with a reference of its own. The lock is held. */
+void chan_end_wake_again(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
+
+int chan_end_control(struct xk_session *session, int op, void *buffer, size_t len);
+int chan_end_push(struct xk_session *session, struct xk_msg *m);
+
+/* ---- chan_peer.c ---- */
+
+/*
+ * Puts e among the ends of its host, the one that its session below speaks with. A client's end gets a channel that is
+ * idle, with its sequence number, or else a new one. 0; -ENOBUFS: there are too many servers' ends; -errno.
+ */
+int chan_peer_join(struct chan_end *e, bool is_server);
+
+/* Takes e out; the number of a client's channel is kept. */
+void chan_peer_leave(struct chan_end *e, bool is_server);
+
+/* Counts a long reply that would be kept. False: there are too many. */
+bool chan_peer_save(struct chan_peer *peer, uint32_t len);
+void chan_peer_unsave(struct chan_peer *peer, uint32_t len);
+
+void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
+		       const struct xk_bidctl_peer *changed);
+void chan_peer_fini(struct chan *chan);
+
+/* ---- chan_client.c ---- */
+
+int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		     struct xk_participants *participants, struct xk_session **session);
+
+/* The peer is another one, or none: the call ends, and there will be no other. A reference is held. */
+void chan_client_disable(struct chan_client *c);
+
+/* ---- chan_server.c ---- */
+
+/*
+ * The end for a request that has come up lls to a channel without one. 0, or the reason to drop the message; what is to be
+ * said of it has been said.
+ */
+unsigned chan_server_open(struct chan *chan, struct xk_session *lls, const struct chan_header *h,
+			  struct chan_end **end);
+
+/* The client is another one: nothing of this end survives. A reference is held. */
+void chan_server_disable(struct chan_server *s);
+
+#endif

@@ -1,0 +1,12 @@
+"""checks.py - for scripts that are tests: a line for each check, `ok` or `FAIL`, and how many have failed."""
+
+failures = 0
+
+
+def tell(good, what, why=""):
+    global failures
+    print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
+    if not good:
+        failures += 1
+        for line in why.splitlines()[:40]:
+            print("     " + line, flush=True)

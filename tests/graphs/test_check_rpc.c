@@ -1,0 +1,125 @@
+/* test_check_rpc.c - what the checker says of the protocols of the RPC suite as they are: realms, numbers, ways, marks. */
+#include <stdlib.h>
+
+#include "graphs/graph.h"
+#include "tests/graphs/errors.h"
+#include "tests/test.h"
+
+#define LOWER "vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
+#define STACK                                                                                                          \
+	"chan -> bid; chan -> bidctl; bid -> vsize; bid -> bidctl; vsize -> vmux; vsize -> blast; blast -> vmux;"      \
+	"bidctl -> vmux; vmux -> vnet; vmux -> ip; ip -> vnet;" LOWER
+
+/* All that is said of a graph; "": nothing. To be freed by the caller. */
+static char *
+said_of(const char *text)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = xk_graph_read_text("g", text, strlen(text), &errors);
+	char *said;
+
+	if (graph != NULL)
+		xk_graph_check(graph, xk_protocol_types, &errors);
+	said = errors_text(&errors);
+	xk_graph_free(graph);
+	xk_graph_errors_clear(&errors);
+	return said;
+}
+
+static void
+accept(const char *text)
+{
+	char *said = said_of(text);
+
+	CHECK_STR(said, "");
+	free(said);
+}
+
+static void
+refuse(const char *text, const char *part)
+{
+	char *said = said_of(text);
+
+	if (strstr(said, part) == NULL)
+		fprintf(stderr, "\n\"%s\" says\n%sand not %s\n", text, said, part);
+	CHECK(strstr(said, part) != NULL);
+	free(said);
+}
+
+TEST(the_published_stack_is_right)
+{
+	accept("digraph g { chantest -> chan; " STACK "}");
+	accept("digraph g { chan; select -> vchan -> chan; " STACK "}");
+	accept("digraph g { udptest -> v1 -> udp -> v2 -> ip -> vnet; v1 [protocol=vcache]; v2 [protocol=vcache];" LOWER
+	       "}");
+	accept("digraph g { am -> vnet; " LOWER "}");
+	accept("digraph g { am -> bid -> vnet; bid -> bidctl -> vnet; " LOWER "}");
+}
+
+TEST(calls_need_a_protocol_that_carries_them)
+{
+	refuse("digraph g { select -> bid; " STACK "}",
+	       "select needs calls (RPC) of its calls, and bid (bid) offers push and demux");
+	refuse("digraph g { vchan -> blast; " STACK "}",
+	       "vchan needs calls (RPC) of its channels, and blast (blast) offers push and demux");
+	refuse("digraph g { chantest -> vmux; " STACK "}", "and vmux (vmux) offers push and demux");
+	refuse("digraph g { chantest -> vcache -> chan; " STACK "}", "and vcache (vcache) offers push and demux");
+}
+
+TEST(messages_need_one_that_carries_them)
+{
+	refuse("digraph g { vsize2 -> vchan -> chan; vsize2 [protocol=vsize]; " STACK "}",
+	       "needs push and demux of its way, and vchan (vchan) offers calls (RPC)");
+	refuse("digraph g { vmux2 -> chan; vmux2 [protocol=vmux]; " STACK "}",
+	       "needs push and demux of its way, and chan (chan) offers calls (RPC)");
+	refuse("digraph g { am -> chan; " STACK "}",
+	       "am needs push and demux of its network, and chan (chan) offers calls (RPC)");
+	refuse("digraph g { vmux -> arp; " LOWER "}", "and arp (arp) offers control");
+}
+
+TEST(numbers_are_seen_through_vsize_and_vmux)
+{
+	refuse("digraph g { b2 -> vmux; b2 -> bidctl; b2 [protocol=bid]; " STACK "}",
+	       "both have number 12293 (0x3005) on "
+	       "eth");
+	refuse("digraph g { b2 -> vmux; b2 -> bidctl; b2 [protocol=bid]; " STACK "}",
+	       "both have number 204 (0x00cc) on "
+	       "ip");
+	refuse("digraph g { b2 -> blast; b2 -> bidctl; b2 [protocol=bid]; " STACK "}",
+	       "both have number 12293 (0x3005) on blast");
+	refuse("digraph g { udptest -> vmux; " STACK "}",
+	       "udptest (udptest) has no number on eth (eth): write number=N on the edge udptest -> vmux");
+	accept("digraph g { udptest -> vmux [number=99]; " STACK "}");
+	refuse("digraph g { udptest -> vmux [number=300]; " STACK "}", "too large: ip (ip) has numbers up to 255");
+	refuse("digraph g { vmux -> vnet [number=7]; am -> vmux; " LOWER "}", "vmux is virtual and has no number");
+}
+
+/* Each way once, and one at least. */
+TEST(ways_are_lowers_of_their_own)
+{
+	refuse("digraph g { am -> vmux; eth -> port }", "vmux (vmux) lacks its lower way");
+	refuse("digraph g { am -> vsize; eth -> port }", "vsize (vsize) lacks its lower way");
+	refuse("digraph g {\nam -> vmux;\nvmux -> vnet; vmux -> vnet; " LOWER "}", "parallel edges vmux -> vnet");
+	refuse("digraph g { am -> vcache; vcache -> vnet; vcache -> eth; " LOWER "}",
+	       "vcache -> eth is one lower too many");
+	refuse("digraph g { am -> vmux; vmux -> vsize -> vmux; vmux -> vnet; " LOWER "}", "a cycle: ");
+}
+
+/* They would be crossed by nobody. */
+TEST(edges_below_what_lends_sessions_have_no_marks)
+{
+	char *said = said_of("digraph g {\nam -> vmux [handoff=explicit, budget=\"20us\"];\nvmux -> vnet\n"
+			     "[handoff=explicit]; " LOWER "}");
+
+	CHECK_STR(said, "g:4: handoff of vmux -> vnet: without effect, since messages pass vmux (vmux) by; write it on "
+			"the edges above vmux\n");
+	free(said);
+	refuse("digraph g { am -> vmux -> vnet [budget=\"20us\", carry=2]; " LOWER "}",
+	       "budget of vmux -> vnet: without effect");
+	refuse("digraph g { am -> vmux -> vnet [budget=\"20us\", carry=2]; " LOWER "}",
+	       "carry of vmux -> vnet: without effect");
+	refuse("digraph g { select -> vchan; vchan -> chan [handoff=never]; " STACK "}",
+	       "handoff of vchan -> chan: without effect");
+	accept("digraph g { am -> vmux [handoff=never]; vmux -> vnet [role=way]; " LOWER "}");
+	accept("digraph g { am -> vsize -> vnet [handoff=explicit]; " LOWER "}");
+}

@@ -1,0 +1,392 @@
+/* test_bidctl_strangers.c - what BIDCTL makes of what is no message, of floods, of lies, and of many. */
+#include <stdlib.h>
+
+#include "tests/protocols/bidctl_rig.h"
+
+/* ---- what is no message ---- */
+
+static void
+expect_bad(struct stage *s, struct packet p, const char *drop)
+{
+	long before = counted(s, drop);
+
+	inject(s, p);
+	CHECK_EQ(counted(s, drop), before + 1);
+	rig_expect_nothing_sent(s->r);
+}
+
+TEST(bidctl_drops_what_is_malformed)
+{
+	static const struct packet flags[] = {
+		{ 0, HOST, BOOT_A, 0, 0, 0 },
+		{ 8, HOST, BOOT_A, 0, 0, 0 },
+		{ 0x101, HOST, BOOT_A, 0, 1, 0 },
+		{ BCAST | QUERY, HOST, BOOT_A, 0, 1, 0 },
+		{ BCAST, HOST, BOOT_A, 0, 1, 0 },
+		{ BCAST, HOST, BOOT_A, 0, 0, 1 },
+		{ QUERY, HOST, BOOT_A, 0, 0, 0 },
+		{ QUERY, HOST, BOOT_A, 0, 1, 1 },
+		{ RESPONSE, HOST, BOOT_A, BOOT_B, 1, 1 },
+		{ RESPONSE, HOST, BOOT_A, BOOT_B, 0, 0 },
+	};
+	static const uint32_t hosts[] = { 0, 5, ME, 0xe0000001, 0xf0000001, UINT32_MAX };
+	struct stage s;
+
+	stage_open(&s, "");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(flags); i++)
+		expect_bad(&s, flags[i], "bad_flags");
+	expect_bad(&s, query(0, 1), "bad_boot");
+	expect_bad(&s, (struct packet){ RESPONSE, HOST, BOOT_A, 0, 0, 1 }, "bad_boot");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(hosts); i++)
+		expect_bad(&s, (struct packet){ QUERY, hosts[i], BOOT_A, 0, 1, 0 }, "bad_host");
+	CHECK_EQ(peers(&s), 0);
+	stage_close(&s);
+}
+
+TEST(bidctl_drops_what_another_host_says)
+{
+	uint8_t bytes[LEN];
+	struct packet p = query(BOOT_A, 1);
+	struct stage s;
+
+	stage_open(&s, "");
+	packet_store(&p, bytes);
+	rig_wire_peer(s.r, OTHER);
+	rig_inject_bytes(s.r, bytes, LEN);
+	CHECK_EQ(counted(&s, "bad_host"), 1);
+	rig_expect_nothing_sent(s.r);
+	stage_close(&s);
+}
+
+TEST(bidctl_sees_every_flipped_bit_and_every_cut)
+{
+	struct packet p = query(BOOT_A, 1);
+	uint8_t bytes[LEN];
+	char hex[2 * LEN + 1];
+	struct stage s;
+
+	stage_open(&s, "");
+	packet_store(&p, bytes);
+	rig_inject_flips(s.r, bytes, LEN, 8 * LEN);
+	CHECK_EQ(counted(&s, "bad_checksum"), 8 * LEN);
+	for (unsigned i = 0; i < LEN; i++)
+		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+	rig_inject_prefixes(s.r, hex);
+	CHECK_EQ(counted(&s, "short"), LEN);
+	rig_expect_nothing_sent(s.r);
+	stage_close(&s);
+}
+
+TEST(bidctl_does_not_look_at_what_pads_a_frame)
+{
+	struct packet p = query(BOOT_A, 1);
+	uint8_t bytes[LEN + 20];
+	struct stage s;
+
+	stage_open(&s, "");
+	memset(bytes, 0xee, sizeof(bytes));
+	packet_store(&p, bytes);
+	rig_inject_bytes(s.r, bytes, sizeof(bytes));
+	CHECK_EQ(sent(&s).reply, 1);
+	stage_close(&s);
+}
+
+TEST(bidctl_does_without_buffers)
+{
+	struct confirming c;
+	struct stage s;
+	uint64_t tag;
+
+	stage_open(&s, "");
+	CHECK(!confirm(&s, &c, HOST));
+	tag = expect_query(&s);
+	rig_limit_buffers(s.r, 2); /* the message's, in two pieces */
+	rig_inject(s.r, "0001 0000 | 0a4d0002 0000000000000001 0000000000000000 0000000000000001 0000000000000000");
+	CHECK_EQ(counted(&s, "no_buffer"), 1);
+	rig_limit_buffers(s.r, 0);
+	rig_advance_ms(s.r, 250);
+	rig_expect_nothing_sent(s.r);
+	CHECK_EQ(counted(&s, "unsent"), 1);
+	rig_limit_buffers(s.r, UINT32_MAX);
+	rig_wire_refuse(s.r, -ENETUNREACH);
+	rig_advance_ms(s.r, 450);
+	CHECK_EQ(counted(&s, "unsent"), 2);
+	rig_wire_refuse(s.r, 0);
+	rig_fail_sending(s.r, -ENOBUFS);
+	rig_advance_ms(s.r, 800);
+	CHECK_EQ(counted(&s, "unsent"), 3);
+	rig_fail_sending(s.r, 0);
+	rig_advance_ms(s.r, 1600);
+	CHECK_EQ(expect_query(&s), tag);
+	inject(&s, response(&s, BOOT_A, tag));
+	CHECK_EQ(c.status, 0);
+	stage_close(&s);
+}
+
+/* ---- lies ---- */
+
+/* Whoever does not see the questions cannot answer them. */
+TEST(bidctl_believes_no_answer_without_the_tag)
+{
+	struct stage s;
+	struct confirming c;
+	uint64_t tag;
+
+	stage_open(&s, "");
+	CHECK(!confirm(&s, &c, HOST));
+	tag = expect_query(&s);
+	for (unsigned i = 0; i < 64; i++)
+		inject(&s, response(&s, BOOT_B, tag ^ UINT64_C(1) << i));
+	CHECK_EQ(counted(&s, "unasked") + counted(&s, "bad_flags"), 64);
+	expect_told(&s, "");
+	inject(&s, response(&s, BOOT_A, tag));
+	expect_told(&s, "upper:first:a lower:first:a ");
+	stage_close(&s);
+}
+
+/* The right tag, from another host than was asked. */
+TEST(bidctl_believes_no_answer_for_another)
+{
+	struct stage s;
+	struct confirming c;
+	struct packet p;
+
+	stage_open(&s, "");
+	CHECK(!confirm(&s, &c, HOST));
+	p = response(&s, BOOT_A, expect_query(&s));
+	p.host = OTHER;
+	inject(&s, p);
+	CHECK_EQ(counted(&s, "unasked"), 1);
+	expect_told(&s, "");
+	p.host = HOST;
+	inject(&s, p);
+	CHECK_EQ(c.status, 0);
+	stage_close(&s);
+}
+
+TEST(bidctl_asks_a_known_host_once_in_an_interval)
+{
+	struct stage s;
+
+	stage_open(&s, "bidctl.interval=200ms;");
+	meet(&s, BOOT_A);
+	rig_advance_ms(s.r, 201);
+	for (unsigned i = 0; i < 1000; i++) {
+		CHECK_EQ(heard(&s, HOST, BOOT_B + i), -EINPROGRESS);
+		if (i % 100 == 0 && rig_sent(s.r) > 0)
+			inject(&s, response(&s, BOOT_A, expect_query(&s)));
+	}
+	CHECK_EQ(counted(&s, "queries_out"), 2);
+	CHECK_EQ(counted(&s, "limited"), 999);
+	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* it does not suffer */
+	rig_forget(s.r);
+	stage_close(&s);
+}
+
+/* ---- strangers ---- */
+
+TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers)
+{
+	struct stage s;
+	uint64_t tag;
+
+	stage_open(&s, "");
+	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
+	tag = expect_query(&s);
+	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
+	CHECK_EQ(counted(&s, "limited"), 1);
+	rig_advance_ms(s.r, 3000);
+	rig_expect_nothing_sent(s.r); /* he has no timer */
+	CHECK_EQ(peers(&s), 0);
+	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
+	CHECK_EQ(expect_query(&s), tag);
+	inject(&s, response(&s, BOOT_B, tag + 2));
+	CHECK_EQ(counted(&s, "unasked"), 1);
+	expect_told(&s, "");
+	inject(&s, response(&s, BOOT_B, tag)); /* what he answers counts, not what the message has said */
+	expect_told(&s, "upper:first:b lower:first:b ");
+	CHECK_EQ(peers(&s), 1);
+	inject(&s, response(&s, BOOT_A, tag));
+	CHECK_EQ(counted(&s, "unasked"), 2);
+	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
+	stage_close(&s);
+}
+
+TEST(bidctl_takes_one_answer_of_a_stranger)
+{
+	struct stage s;
+	uint64_t tag;
+
+	stage_open(&s, "bidctl.lifetime=1s;");
+	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
+	tag = expect_query(&s);
+	inject(&s, response(&s, BOOT_A, tag));
+	rig_advance_ms(s.r, 1001);
+	expect_told(&s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
+	inject(&s, response(&s, BOOT_A, tag));
+	CHECK_EQ(counted(&s, "unasked"), 1);
+	CHECK_EQ(peers(&s), 0);
+	stage_close(&s);
+}
+
+TEST(bidctl_does_not_wait_for_a_stranger_for_ever)
+{
+	struct stage s;
+	uint64_t tag;
+
+	stage_open(&s, "bidctl.timeout_max=5s;");
+	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
+	tag = expect_query(&s);
+	rig_advance_ms(s.r, 5001);
+	inject(&s, response(&s, BOOT_A, tag));
+	CHECK_EQ(counted(&s, "unasked"), 1);
+	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
+	CHECK(expect_query(&s) != tag);
+	stage_close(&s);
+}
+
+TEST(bidctl_takes_no_memory_for_a_flood_of_strangers)
+{
+	struct stage s;
+
+	stage_open(&s, "bidctl.strangers=64; bidctl.stranger_rate=1000;");
+	for (unsigned i = 0; i < 3000; i++) {
+		CHECK_EQ(heard(&s, 0x0b000000 + i, BOOT_A), -EINPROGRESS);
+		rig_forget(s.r);
+		if (i % 10 == 9)
+			rig_advance_ms(s.r, 1);
+	}
+	CHECK_EQ(peers(&s), 0);
+	/* in 300 ms those of 300 ms, and those that may come at once */
+	CHECK(counted(&s, "queries_out") >= 390 && counted(&s, "queries_out") <= 410);
+	CHECK_EQ(counted(&s, "queries_out") + counted(&s, "limited"), 3000);
+	CHECK(counted(&s, "replaced") >= 300);
+	expect_told(&s, "");
+	meet(&s, BOOT_A); /* who is opened does not suffer */
+	stage_close(&s);
+}
+
+/* ---- bounds ---- */
+
+TEST(bidctl_knows_so_many_hosts_and_no_more)
+{
+	struct stage s;
+	struct confirming c;
+	struct packet p;
+
+	stage_open(&s, "bidctl.peers=1;");
+	CHECK_EQ(heard(&s, OTHER, BOOT_C), -EINPROGRESS);
+	p = response(&s, BOOT_C, expect_query(&s));
+	p.host = OTHER;
+	meet(&s, BOOT_A);
+	inject(&s, p);
+	CHECK_EQ(counted(&s, "full"), 1);
+	CHECK(confirm(&s, &c, OTHER));
+	CHECK_EQ(c.status, -ENOBUFS);
+	CHECK_EQ(use(&s, OTHER), -ENOBUFS);
+	CHECK_EQ(counted(&s, "too_many"), 3);
+	expect_told(&s, "");
+	CHECK_EQ(heard(&s, HOST, BOOT_A), 0);
+	stage_close(&s);
+}
+
+TEST(bidctl_asks_no_host_that_is_none)
+{
+	struct stage s;
+	struct confirming c;
+
+	stage_open(&s, "");
+	CHECK(confirm(&s, &c, 0));
+	CHECK_EQ(c.status, -EINVAL);
+	CHECK(confirm(&s, &c, 0xe0000001));
+	CHECK_EQ(c.status, -EINVAL);
+	CHECK_EQ(heard(&s, UINT32_MAX, BOOT_A), -EINVAL);
+	stage_close(&s);
+}
+
+struct crowd {
+	struct stage *s;
+	unsigned first, count;
+	bool uses;
+};
+
+static void
+do_use_crowd(void *argument)
+{
+	struct crowd *crowd = argument;
+
+	for (unsigned i = 0; i < crowd->count; i++)
+		if (crowd->uses)
+			CHECK_EQ(xk_bidctl_use(crowd->s->bidctl, 0x0b000000 + crowd->first + i), 0);
+		else
+			xk_bidctl_unuse(crowd->s->bidctl, 0x0b000000 + crowd->first + i);
+}
+
+TEST(bidctl_knows_a_hundred_thousand_hosts)
+{
+	struct stage s;
+	struct crowd crowd = { &s, 0, 100000, true };
+
+	stage_open(&s, "bidctl.peers=100000; bidctl.lifetime=1s;");
+	CHECK(rig_do(s.r, do_use_crowd, &crowd));
+	CHECK_EQ(peers(&s), 100000);
+	CHECK_EQ(use(&s, HOST), -ENOBUFS);
+	printf("%zu bytes a peer, %zu a stranger ...", sizeof(struct bidctl_peer), sizeof(struct bidctl_stranger));
+	CHECK(sizeof(struct bidctl_peer) <= 144);
+	crowd.uses = false;
+	CHECK(rig_do(s.r, do_use_crowd, &crowd));
+	rig_advance_ms(s.r, 1100);
+	CHECK_EQ(peers(&s), 0);
+	stage_close(&s);
+}
+
+/* ---- anything at all ---- */
+
+static uint64_t
+draw(uint64_t *state, uint64_t below)
+{
+	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (*state >> 33) % below;
+}
+
+TEST(bidctl_survives_what_strangers_make_up)
+{
+	static const uint64_t boots[] = { 0, BOOT_A, BOOT_B, BOOT_C };
+	uint64_t state = 11, tags[5] = { 0, 1, 2, 3, 4 };
+	struct stage s;
+
+	stage_open(&s,
+		   "bidctl.peers=3; bidctl.lifetime=2s; bidctl.keepalive=1s; bidctl.retries=1; bidctl.interval=1ms;");
+	for (unsigned i = 0; i < 6000; i++) {
+		uint64_t host = draw(&state, 5), other = draw(&state, 8) == 0 ? draw(&state, 5) : host;
+		struct packet p = { (unsigned)draw(&state, 6),
+				    HOST + (uint32_t)host,
+				    boots[draw(&state, 4)],
+				    draw(&state, 8) == 0 ? boots[draw(&state, 4)] : s.own,
+				    0,
+				    0 };
+
+		if (p.flags & QUERY)
+			p.request = tags[draw(&state, 5)];
+		if (p.flags & RESPONSE)
+			p.reply = tags[other];
+		inject(&s, p);
+		rig_forget(s.r);
+		host = draw(&state, 5);
+		heard(&s, HOST + (uint32_t)host, boots[draw(&state, 4)]);
+		if (rig_sent(s.r) > 0)
+			tags[host] = sent(&s).request;
+		rig_forget(s.r);
+		if (draw(&state, 4) == 0)
+			rig_advance_ms(s.r, draw(&state, draw(&state, 8) == 0 ? 4000 : 400));
+		rig_forget(s.r);
+		s.told[0] = '\0';
+	}
+	CHECK(counted(&s, "first_contacts") > 10);
+	CHECK(counted(&s, "reboots") > 10);
+	CHECK(counted(&s, "forgotten") > 10);
+	rig_advance_ms(s.r, 10000);
+	CHECK_EQ(peers(&s), 0);
+	rig_forget(s.r);
+	stage_close(&s);
+}

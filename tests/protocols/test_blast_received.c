@@ -1,0 +1,587 @@
+/*
+ * test_blast_received.c - BLAST's receiving of long messages: what it asks for, when, how often, and what it remembers. Times
+ * are virtual.
+ */
+#include <errno.h>
+#include <limits.h>
+
+#include "tests/protocols/blast_peer.h"
+
+enum { FIRST = 1, SECOND = 2, THIRD = 4 };
+
+/* A server on which the peer has been spoken to, so that it is no stranger. */
+static struct rig *
+new_known(const char *settings)
+{
+	struct rig *r = new_server(settings);
+
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+	rig_forget(r);
+	return r;
+}
+
+/* ---- whole messages ---- */
+
+TEST(blast_puts_fragments_together)
+{
+	struct rig *r = new_server("");
+
+	for (unsigned i = 0; i < 3; i++) {
+		rig_expect_nothing_delivered(r);
+		hear(r, 7, BLAST_SEND, i);
+	}
+	expect_delivered(r, message);
+	CHECK_EQ(rig_counter(r, "long_in"), 1);
+	rig_advance_ms(r, 5000);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(blast_puts_fragments_together_in_another_order)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 2);
+	hear(r, 7, BLAST_SEND, 0);
+	rig_expect_nothing_delivered(r);
+	hear(r, 7, BLAST_SEND, 1);
+	expect_delivered(r, message);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(blast_puts_two_messages_together_at_a_time)
+{
+	static const char other[] = "ABCDEFGHIJ9876543210klmno";
+	struct rig *r = new_server("");
+	struct frame f;
+
+	for (unsigned i = 0; i < 3; i++) {
+		f = fragment_of(other, 8, BLAST_SEND, 2 - i);
+		hear(r, 7, BLAST_SEND, i);
+		inject(r, &f);
+	}
+	expect_delivered(r, message);
+	expect_delivered(r, other);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(blast_keeps_messages_of_two_peers_apart)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, 1);
+	rig_wire_peer(r, STRANGER + 1);
+	hear(r, 7, BLAST_SEND, 2);
+	rig_expect_nothing_delivered(r);
+	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, 0);
+	expect_delivered(r, message);
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_open_dones(r), 2);
+	end(r);
+}
+
+/* The message has as many fragments as the mask has bits. */
+TEST(blast_puts_sixty_four_fragments_together)
+{
+	struct rig *sender = new_rig(""), *r = new_server("");
+	uint8_t bytes[LEN];
+	long len;
+
+	CHECK_EQ(rig_push_pattern(sender, open_to(sender, HOST), 640), 0);
+	while ((len = rig_sent(sender) == 0 ? 0 : rig_take_sent(sender, bytes, sizeof(bytes))) > 0)
+		rig_inject_bytes(r, bytes, (size_t)len);
+	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 640);
+	for (unsigned i = 0; i < 640; i++)
+		CHECK_EQ(bytes[i], i % 251);
+	rig_free(r);
+	end(sender);
+}
+
+/* ---- what is missing ---- */
+
+TEST(blast_asks_for_a_hole)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, 2);
+	rig_advance_ms(r, 300);
+	expect_nack(r, 7, FIRST | THIRD);
+	CHECK_EQ(rig_counter(r, "nacks_out"), 2);
+	rig_forget(r);
+	hear(r, 7, BLAST_RETRANSMIT, 1);
+	expect_delivered(r, message);
+	rig_advance_ms(r, 5000);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(blast_asks_after_the_first_time_out)
+{
+	struct rig *r = new_server("nack=20ms");
+
+	hear(r, 7, BLAST_SEND, 0);
+	rig_advance_ms(r, 19);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, "00003000 00000007 00000000 0003 02 40 0000000000000001");
+	rig_expect_nothing_sent(r);
+	end(r);
+}
+
+TEST(blast_asks_for_several_holes_at_once)
+{
+	static const char text[] = "00000000001111111111222222222233333333334444444444";
+	struct rig *r = new_server("");
+	struct frame f;
+
+	for (unsigned i = 1; i < 5; i += 2) {
+		f = fragment_of(text, 7, BLAST_SEND, i);
+		inject(r, &f);
+	}
+	rig_advance_ms(r, 20);
+	expect_nack(r, 7, 0x0a);
+	rig_expect_nothing_sent(r);
+	for (unsigned i = 0; i < 5; i += 2) {
+		f = fragment_of(text, 7, BLAST_RETRANSMIT, i);
+		inject(r, &f);
+	}
+	expect_delivered(r, text);
+	rig_free(r);
+}
+
+TEST(blast_asks_for_a_lost_last_fragment)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, 1);
+	rig_advance_ms(r, 20);
+	expect_nack(r, 7, FIRST | SECOND);
+	hear(r, 7, BLAST_RETRANSMIT, 2);
+	expect_delivered(r, message);
+	rig_free(r);
+}
+
+TEST(blast_asks_again_when_a_nack_was_lost_each_time_later)
+{
+	struct rig *r = new_known("nack=20ms nack_max=100ms nacks=4");
+	static const unsigned gaps_ms[] = { 20, 40, 80, 100 };
+
+	hear(r, 7, BLAST_SEND, 0);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
+		rig_advance_ms(r, gaps_ms[i] - 1);
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 1);
+		expect_nack(r, 7, FIRST);
+	}
+	hear(r, 7, BLAST_RETRANSMIT, 1); /* something new: all begins again */
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
+		rig_advance_ms(r, gaps_ms[i]);
+		expect_nack(r, 7, FIRST | SECOND);
+		rig_expect_nothing_sent(r);
+	}
+	hear(r, 7, BLAST_RETRANSMIT, 2);
+	expect_delivered(r, message);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(blast_asks_for_what_was_lost_when_it_was_sent_again)
+{
+	struct rig *r = new_known("");
+
+	hear(r, 7, BLAST_SEND, 1);
+	rig_advance_ms(r, 20);
+	expect_nack(r, 7, SECOND);
+	hear(r, 7, BLAST_RETRANSMIT, 0); /* the other one is lost */
+	rig_advance_ms(r, 20);
+	expect_nack(r, 7, FIRST | SECOND);
+	hear(r, 7, BLAST_RETRANSMIT, 2);
+	expect_delivered(r, message);
+	rig_free(r);
+}
+
+TEST(blast_gives_a_message_up_when_nacks_bring_nothing)
+{
+	struct rig *r = new_known("nack=20ms nack_max=100ms nacks=3");
+
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, 2);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(rig_sent(r), 3);
+	CHECK_EQ(rig_counter(r, "gave_up"), 2);
+	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
+	rig_forget(r);
+	hear(r, 7, BLAST_RETRANSMIT, 1);
+	CHECK_EQ(rig_counter(r, "unknown"), 1);
+	rig_advance_ms(r, 1000);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(blast_gives_a_message_up_that_takes_too_long)
+{
+	static const char text[] = "0000000000111111111122222222223333333333444444444455555555556666666666777";
+	struct rig *r = new_known("nack=100ms nack_min=100ms nack_max=100ms nacks=30 give_up=500ms keep=200ms");
+
+	for (unsigned i = 0; i < 7; i++) {
+		struct frame f = fragment_of(text, 7, i == 0 ? BLAST_SEND : BLAST_RETRANSMIT, i);
+
+		inject(r, &f);
+		rig_advance_ms(r, 90);
+	}
+	CHECK_EQ(rig_counter(r, "gave_up"), 0); /* something comes all the time */
+	rig_advance_ms(r, 100);
+	CHECK_EQ(rig_counter(r, "gave_up"), 7);
+	end(r);
+}
+
+TEST(blast_stranger_draws_one_nack_with_a_frame)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	rig_advance_ms(r, 20);
+	expect_nack(r, 7, FIRST);
+	for (unsigned i = 0; i < 10; i++)
+		rig_advance_ms(r, 300);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "nacks_out"), 1);
+	CHECK_EQ(rig_counter(r, "gave_up"), 1);
+	hear(r, 8, BLAST_SEND, 0);
+	hear(r, 8, BLAST_SEND, 1);
+	hear(r, 8, BLAST_SEND, 1); /* a duplicate pays for nothing */
+	for (unsigned i = 0; i < 10; i++)
+		rig_advance_ms(r, 300);
+	CHECK_EQ(rig_sent(r), 2);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(blast_waits_with_a_nack_for_want_of_a_buffer)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, 1);
+	rig_limit_buffers(r, 0);
+	rig_advance_ms(r, 20);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "nacks_out"), 0);
+	rig_advance_ms(r, 40);
+	expect_nack(r, 7, FIRST | SECOND);
+	end(r);
+}
+
+/* ---- times that adapt ---- */
+
+/* Sixty-four fragments, each a millisecond after the other, but for the last. */
+static void
+hear_slowly(struct rig *r, uint32_t sequence)
+{
+	char text[641];
+
+	memset(text, 'x', 640);
+	text[640] = '\0';
+	for (unsigned i = 0; i < 63; i++) {
+		struct frame f = fragment_of(text, sequence, BLAST_SEND, i);
+
+		inject(r, &f);
+		rig_advance_ms(r, i < 62);
+	}
+}
+
+TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows)
+{
+	struct rig *r = new_server("nack=200ms");
+
+	hear_slowly(r, 7);
+	rig_advance_ms(r, 1);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 2);
+	CHECK_EQ(sent(r).op, BLAST_NACK);
+	end(r);
+}
+
+TEST(blast_never_asks_sooner_than_it_is_told)
+{
+	struct rig *r = new_server("nack=200ms nack_min=50ms");
+
+	hear_slowly(r, 7);
+	rig_advance_ms(r, 49);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(sent(r).op, BLAST_NACK);
+	end(r);
+}
+
+/* NACKs bring what they ask for after 100 ms: before that none is sent again. */
+TEST(blast_waits_as_long_as_nacks_take)
+{
+	struct rig *r = new_known("nack=50ms keep=5s nack_max=1s");
+	long early;
+
+	for (uint32_t sequence = 1; sequence <= 20; sequence++) {
+		hear(r, sequence, BLAST_SEND, 0);
+		hear(r, sequence, BLAST_SEND, 1);
+		rig_advance_ms(r, 1);
+		rig_advance_ms(r, 49);
+		rig_advance_ms(r, 50);
+		rig_advance_ms(r, 49);
+		hear(r, sequence, BLAST_RETRANSMIT, 2);
+		rig_forget(r);
+	}
+	early = rig_counter(r, "nacks_out");
+	hear(r, 100, BLAST_SEND, 0);
+	hear(r, 100, BLAST_SEND, 1);
+	rig_advance_ms(r, 90);
+	CHECK_EQ(rig_counter(r, "nacks_out"), early + 1);
+	rig_advance_ms(r, 900);
+	CHECK(rig_counter(r, "nacks_out") > early + 1);
+	end(r);
+}
+
+TEST(blast_estimate_follows_what_it_is_told)
+{
+	struct rig *r = new_rig("nack_min=1us nack_max=300ms");
+	const struct blast *blast = (struct blast *)rig_protocol(r, "blast");
+	struct blast_estimate estimate = { 0, 0 };
+
+	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 5000);
+	blast_estimate_add(blast, &estimate, 0);
+	CHECK_EQ(estimate.mean_ns, 1);
+	estimate.mean_ns = 0;
+	blast_estimate_add(blast, &estimate, 8000);
+	CHECK_EQ(estimate.mean_ns, 8000);
+	CHECK_EQ(estimate.deviation_ns, 4000);
+	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 24000);
+	for (unsigned i = 0; i < 100; i++)
+		blast_estimate_add(blast, &estimate, 16000);
+	CHECK(estimate.mean_ns > 15900 && estimate.mean_ns <= 16000);
+	CHECK(estimate.deviation_ns < 100);
+	for (unsigned i = 0; i < 100; i++)
+		blast_estimate_add(blast, &estimate, 0);
+	CHECK(estimate.mean_ns > 0 && estimate.mean_ns < 100);
+	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 1000);
+	for (unsigned i = 0; i < 100; i++)
+		blast_estimate_add(blast, &estimate, UINT64_MAX);
+	CHECK(estimate.mean_ns <= 300000000);
+	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 300000000);
+	rig_free(r);
+}
+
+/* ---- duplicates ---- */
+
+TEST(blast_drops_duplicates)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_RETRANSMIT, 0);
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, 2);
+	expect_delivered(r, message);
+	CHECK_EQ(rig_drops(r), 2);
+	rig_free(r);
+}
+
+TEST(blast_late_duplicate_begins_no_message)
+{
+	struct rig *r = new_server("");
+
+	for (unsigned i = 0; i < 3; i++)
+		hear(r, 7, BLAST_SEND, i);
+	expect_delivered(r, message);
+	for (unsigned i = 0; i < 3; i++)
+		hear(r, 7, BLAST_SEND, i);
+	hear(r, 7, BLAST_RETRANSMIT, 1);
+	CHECK_EQ(rig_counter(r, "duplicate"), 4);
+	rig_expect_nothing_delivered(r);
+	rig_advance_ms(r, 5000);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(blast_remembers_some_finished_messages)
+{
+	struct rig *r = new_server("");
+
+	for (uint32_t sequence = 1; sequence <= BLAST_FINISHED + 1; sequence++)
+		for (unsigned i = 0; i < 3; i++)
+			hear(r, sequence, BLAST_SEND, i);
+	rig_forget(r);
+	hear(r, BLAST_FINISHED + 1, BLAST_SEND, 0);
+	hear(r, 2, BLAST_SEND, 0);
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	hear(r, 1, BLAST_SEND, 0); /* forgotten: that is not promised */
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	end(r);
+}
+
+TEST(blast_drops_what_was_sent_again_for_nobody)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_RETRANSMIT, 0); /* no session either */
+	hear(r, 8, BLAST_SEND, 0);
+	hear(r, 7, BLAST_RETRANSMIT, 0);
+	CHECK_EQ(rig_counter(r, "unknown"), 2);
+	rig_wire_peer(r, STRANGER + 1);
+	CHECK_EQ(rig_open_dones(r), 1);
+	end(r);
+}
+
+/* ---- fragments that do not fit together ---- */
+
+static struct frame
+with_length(unsigned i, size_t len)
+{
+	struct frame f = fragment(7, BLAST_SEND, i);
+
+	f.len = len;
+	f.length = (uint32_t)len;
+	return f;
+}
+
+TEST(blast_drops_fragments_that_contradict_their_message)
+{
+	struct rig *r = new_server("");
+	struct frame f = fragment(7, BLAST_SEND, 1);
+
+	hear(r, 7, BLAST_SEND, 0);
+	f.fragments = 4;
+	inject(r, &f);
+	f = with_length(1, 9);
+	inject(r, &f);
+	f = with_length(1, 11);
+	inject(r, &f);
+	f = with_length(2, 11); /* a last one that is longer than the others */
+	inject(r, &f);
+	f = with_length(0, 9); /* a duplicate is as long as the first */
+	inject(r, &f);
+	CHECK_EQ(rig_counter(r, "inconsistent"), 5);
+	hear(r, 7, BLAST_SEND, 2);
+	f = with_length(2, 4);
+	inject(r, &f);
+	CHECK_EQ(rig_counter(r, "inconsistent"), 6);
+	hear(r, 7, BLAST_SEND, 1);
+	expect_delivered(r, message);
+	CHECK_EQ(rig_drops(r), 6);
+	rig_free(r);
+}
+
+TEST(blast_drops_fragments_that_are_shorter_than_the_last)
+{
+	struct rig *r = new_server("");
+	struct frame f = with_length(0, 4);
+
+	hear(r, 7, BLAST_SEND, 2); /* of five bytes */
+	inject(r, &f);
+	CHECK_EQ(rig_counter(r, "inconsistent"), 1);
+	f = with_length(0, 5);
+	inject(r, &f);
+	f = with_length(1, 5);
+	inject(r, &f);
+	expect_delivered(r, "01234abcdeABCDE");
+	rig_free(r);
+}
+
+/* ---- how much is remembered ---- */
+
+TEST(blast_peer_has_a_share_of_messages)
+{
+	struct rig *r = new_server("peer_messages=2 messages=3");
+
+	hear(r, 1, BLAST_SEND, 0);
+	rig_wire_peer(r, STRANGER + 1);
+	for (uint32_t sequence = 1; sequence <= 20; sequence++)
+		hear(r, sequence, BLAST_SEND, 0);
+	CHECK_EQ(rig_counter(r, "evicted"), 18); /* its own, the oldest first */
+	hear(r, 19, BLAST_SEND, 1);
+	hear(r, 19, BLAST_SEND, 2);
+	expect_delivered(r, message);
+	hear(r, 18, BLAST_RETRANSMIT, 1);
+	CHECK_EQ(rig_counter(r, "unknown"), 1);
+	rig_wire_peer(r, STRANGER + 2);
+	hear(r, 1, BLAST_SEND, 0);
+	CHECK_EQ(rig_counter(r, "evicted"), 18);
+	rig_wire_peer(r, STRANGER + 3);
+	hear(r, 1, BLAST_SEND, 0); /* a fourth in all: the oldest makes room */
+	CHECK_EQ(rig_counter(r, "evicted"), 19);
+	end(r);
+}
+
+/* Peers fill the table of fragments with messages of sixty-three each. */
+static void
+fill(struct rig *r, uint64_t peer, uint32_t sequence)
+{
+	char text[641];
+
+	memset(text, 'x', 640);
+	text[640] = '\0';
+	if (peer != 0)
+		rig_wire_peer(r, peer);
+	for (unsigned i = 0; i < 63; i++) {
+		struct frame f = fragment_of(text, sequence, BLAST_SEND, i);
+
+		inject(r, &f);
+	}
+}
+
+TEST(blast_peer_has_a_share_of_fragments)
+{
+	struct rig *r = new_server("peer_fragments=128 fragments=192");
+
+	fill(r, STRANGER, 1);
+	fill(r, STRANGER + 1, 1);
+	fill(r, 0, 2);
+	CHECK_EQ(rig_counter(r, "evicted"), 0);
+	hear(r, 3, BLAST_SEND, 0);
+	hear(r, 3, BLAST_SEND, 1);
+	CHECK_EQ(rig_counter(r, "evicted"), 0); /* 128 */
+	hear(r, 4, BLAST_SEND, 0);
+	CHECK_EQ(rig_counter(r, "evicted"), 63); /* its own oldest */
+	fill(r, STRANGER + 2, 1);
+	CHECK_EQ(rig_counter(r, "evicted"), 63);
+	fill(r, STRANGER + 3, 1);
+	CHECK_EQ(rig_counter(r, "evicted"), 126); /* the first peer's, the oldest of all */
+	end(r);
+}
+
+/* The message that grows is not the one that makes room. */
+TEST(blast_message_that_grows_is_kept)
+{
+	struct rig *r = new_server("peer_fragments=64 fragments=64");
+
+	fill(r, STRANGER, 1);
+	hear(r, 2, BLAST_SEND, 0);
+	CHECK_EQ(rig_counter(r, "evicted"), 0);
+	hear(r, 2, BLAST_SEND, 1);
+	CHECK_EQ(rig_counter(r, "evicted"), 63);
+	fill(r, STRANGER + 1, 1);
+	CHECK_EQ(rig_counter(r, "evicted"), 65); /* of the other one */
+	end(r);
+}
+
+/* What is being put together when the host goes down is freed. */
+TEST(blast_ends_with_messages_under_way)
+{
+	struct rig *r = new_server("");
+
+	hear(r, 7, BLAST_SEND, 0);
+	rig_advance_ms(r, 20);
+	rig_forget(r);
+	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 1);
+	end(r);
+}

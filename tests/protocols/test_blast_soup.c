@@ -1,0 +1,128 @@
+/*
+ * test_blast_soup.c - peers who say anything, some of it nearly right, while long messages are sent, time passes and buffers
+ * are short. Whatever they say: what is remembered stays within its bounds, a stranger draws no more NACKs than he has sent
+ * frames, one NACK draws no message longer than it was, and in the end nothing is held.
+ */
+#include <limits.h>
+
+#include "tests/protocols/blast_peer.h"
+#include "tests/random.h"
+
+enum { PEERS = 4, STEPS = 4000, MESSAGES = 6, PEER_MESSAGES = 3 };
+
+struct soup {
+	struct rig *r;
+	uint64_t random;
+	struct xk_session *to; /* HOST */
+	uint32_t last;         /* sequence that was sent to it */
+	uint64_t injected, nacks;
+};
+
+static unsigned
+draw(struct soup *soup, unsigned below)
+{
+	return (unsigned)(next_random(&soup->random) % below);
+}
+
+/* A header with fields out of few, now and then with one that is anything. */
+static struct frame
+anything(struct soup *soup)
+{
+	unsigned fragments = 2 + draw(soup, 4);
+	struct frame f = { .protocol = NUMBER + (draw(soup, 20) == 0),
+			   .sequence = draw(soup, 2) == 0 ? draw(soup, 8) : soup->last,
+			   .fragments = fragments,
+			   .op = BLAST_SEND + draw(soup, 3),
+			   .width = BLAST_FRAGMENTS,
+			   .mask = UINT64_C(1) << draw(soup, fragments),
+			   .len = 1 + draw(soup, SIZE) };
+
+	f.length = f.op == BLAST_NACK ? 0 : (uint32_t)f.len;
+	if (draw(soup, 8) == 0)
+		f.fragments = draw(soup, 70);
+	if (draw(soup, 8) == 0)
+		f.mask = next_random(&soup->random);
+	if (draw(soup, 16) == 0)
+		f.length = (uint32_t)next_random(&soup->random);
+	if (draw(soup, 16) == 0)
+		f.op = draw(soup, 256);
+	return f;
+}
+
+static void
+check_bounds(struct soup *soup)
+{
+	const struct blast *blast = (struct blast *)rig_protocol(soup->r, "blast");
+	unsigned partials = 0, fragments = 0;
+
+	for (const struct blast_link *link = blast->ages.next; link != &blast->ages; link = link->next) {
+		const struct blast_partial *partial = xk_container_of(link, struct blast_partial, age);
+
+		CHECK(partial->received > 0 && partial->received < partial->count);
+		CHECK_EQ(__builtin_popcountll(partial->mask), partial->received);
+		CHECK(partial->session->partial_count <= PEER_MESSAGES);
+		partials++;
+		fragments += partial->received;
+	}
+	CHECK_EQ(partials, blast->partial_count);
+	CHECK_EQ(fragments, blast->fragment_count);
+	CHECK(partials <= MESSAGES);
+	CHECK(fragments <= BLAST_FRAGMENTS);
+}
+
+/* What was sent: NACKs are counted, of which there are no more than frames have come. */
+static void
+look_at_sent(struct soup *soup)
+{
+	while (rig_sent(soup->r) > 0)
+		soup->nacks += sent(soup->r).op == BLAST_NACK;
+	CHECK(soup->nacks <= soup->injected);
+}
+
+static void
+inject_anything(struct soup *soup)
+{
+	struct frame f = anything(soup);
+	unsigned before;
+
+	if (draw(soup, 4) == 0)
+		rig_wire_peer(soup->r, draw(soup, 3) == 0 ? (uint64_t)HOST : STRANGER + draw(soup, PEERS));
+	look_at_sent(soup);
+	before = rig_sent(soup->r);
+	inject(soup->r, &f);
+	soup->injected++;
+	CHECK(rig_sent(soup->r) - before <= 2); /* at most what is missing of three */
+}
+
+static void
+step(struct soup *soup)
+{
+	if (draw(soup, 40) == 0 && push(soup->r, soup->to, message) == 0)
+		soup->last = expect(soup->r, BLAST_SEND, 0);
+	else if (draw(soup, 10) == 0)
+		rig_advance_ms(soup->r, 1 + draw(soup, 60));
+	else
+		inject_anything(soup);
+	look_at_sent(soup);
+	check_bounds(soup);
+}
+
+TEST(blast_survives_anything)
+{
+	struct soup soup = { .r = new_server("implicit=fail sessions=3 messages=6 peer_messages=3 fragments=64 "
+					     "peer_fragments=64 outstanding=3 keep=400ms"),
+			     .random = seed_of("blast_survives_anything") | 1 };
+
+	soup.to = open_to(soup.r, HOST);
+	for (unsigned i = 0; i < STEPS; i++)
+		step(&soup);
+	CHECK(rig_counter(soup.r, "nacks_in") > 0);
+	CHECK(rig_counter(soup.r, "long_in") > 0);
+	CHECK(rig_counter(soup.r, "evicted") > 0);
+	rig_forget(soup.r);
+	for (unsigned i = 0; i < 20; i++)
+		rig_advance_ms(soup.r, 500);
+	rig_forget(soup.r);
+	CHECK_EQ(rig_platform(soup.r)->ops->buffers_out(rig_platform(soup.r)), 0);
+	rig_free(soup.r);
+}

@@ -1,0 +1,695 @@
+/* test_chan_client.c - the client's end of a channel: what it sends when, and how its calls end. */
+#include "tests/protocols/chan_rig.h"
+
+enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG, PROBE = CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED };
+
+/* ---- the exchanges ---- */
+
+TEST(chan_plain_call_and_the_next_request_is_the_ack)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(rig_wire_remote(r), SERVER);
+	CHECK(call_sync(r, &c, s, "one"));
+	f = expect(r, REQUEST, 1, "one");
+	answer(r, f, CHAN_USER_MSG, 0, "eno");
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.status, 0);
+	CHECK_STR(c.reply, "eno");
+	rig_expect_nothing_sent(r);
+	CHECK(call_sync(r, &c, s, ""));
+	f = expect(r, REQUEST, 2, "");
+	answer(r, f, CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.reply_len, 0);
+	CHECK_EQ(rig_counter(r, "called"), 2);
+	rig_advance_ms(r, 60000);
+	rig_expect_nothing_sent(r);
+	close_channel(r, s);
+	CHECK_EQ(rig_drops(r), 0);
+	chan_rig_end(r);
+}
+
+TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK(call_sync(r, &c, s, "slow"));
+	expect(r, REQUEST, 1, "slow");
+	rig_advance_ms(r, 200);
+	f = expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "slow");
+	answer(r, f, 0, 0, "");
+	for (unsigned i = 0; i < 20; i++) { /* as long as it answers */
+		rig_advance_ms(r, 1999);
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 1);
+		answer(r, expect(r, PROBE, 1, ""), 0, 0, "");
+	}
+	answer(r, f, CHAN_USER_MSG, 0, "reply");
+	CHECK_EQ(c.done, 1);
+	CHECK_STR(c.reply, "reply");
+	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
+	CHECK_EQ(rig_counter(r, "probed"), 20);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	uint32_t packet = 3000;
+	struct calling c;
+	struct frame f;
+
+	close_channel(r, s);
+	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	s = open_channel(r, SERVER);
+	CHECK_EQ(call_async_long(r, &c, s, 2000), 0);
+	CHECK_EQ(expect(r, REQUEST, 1, NULL).len, 2000);
+	rig_advance_ms(r, 200);
+	f = expect(r, PROBE, 1, "");
+	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	CHECK_EQ(expect(r, REQUEST, 1, NULL).len, 2000);
+	answer(r, f, CHAN_USER_MSG, 0, "reply");
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.status, 0);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	answer(r, f, CHAN_ACK_REQUESTED, 0, "");
+	expect(r, CHAN_FROM_CLIENT | CHAN_NEGATIVE_ACK, 1, "");
+	CHECK_EQ(rig_counter(r, "asked"), 1);
+	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply");
+	CHECK_EQ(c.done, 1);
+	CHECK_STR(c.reply, "reply");
+	expect(r, CHAN_FROM_CLIENT, 2, ""); /* the explicit ack */
+	answer(r, f, CHAN_ACK_REQUESTED, 0, "");
+	expect(r, CHAN_FROM_CLIENT, 2, "");
+	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply");
+	expect(r, CHAN_FROM_CLIENT, 2, "");
+	CHECK_EQ(rig_counter(r, "acked"), 3);
+	CHECK_EQ(rig_counter(r, "unasked"), 1);
+	CHECK_EQ(c.done, 1);
+	close_channel(r, s);
+	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply"); /* also when it is closed */
+	rig_advance_ms(r, 1000);
+	rig_forget(r);
+	CHECK_EQ(c.done, 1);
+	chan_rig_end(r);
+}
+
+TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session)
+{
+	struct rig *r = chan_rig("");
+	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0 };
+
+	inject(r, h, "late");
+	expect(r, CHAN_FROM_CLIENT, 6, "");
+	h.flags = CHAN_USER_MSG;
+	inject(r, h, "late");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "no_session"), 2);
+	chan_rig_end(r);
+}
+
+/* ---- what is not the reply ---- */
+
+TEST(chan_reply_to_another_call_is_dropped)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f, other;
+
+	CHECK_EQ(call_async(r, &c, s, "1"), 0);
+	f = expect(r, REQUEST, 1, "1");
+	answer(r, f, CHAN_USER_MSG, 0, "a");
+	CHECK_EQ(call_async(r, &c, s, "2"), 0);
+	other = f;
+	answer(r, other, CHAN_USER_MSG, 0, "a");                      /* again */
+	answer(r, other, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "a"); /* the request that waits has acknowledged it */
+	answer(r, other, CHAN_ERROR, ECONNREFUSED, "");
+	answer(r, other, 0, 0, "");
+	other.h.sequence = 3;
+	answer(r, other, CHAN_USER_MSG, 0, "c");
+	answer(r, other, CHAN_NEGATIVE_ACK, 0, "");
+	CHECK_EQ(c.done, 0);
+	CHECK_EQ(rig_counter(r, "unasked"), 6);
+	f = expect(r, REQUEST, 2, "2");
+	rig_expect_nothing_sent(r);
+	answer(r, f, CHAN_USER_MSG, 0, "b");
+	CHECK_STR(c.reply, "b");
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_headers_that_nobody_sends_are_dropped_by_name)
+{
+	static const uint16_t bad[] = {
+		3 << 1 | 8, 8 | 4, 16 | 4, 1 | 16, 1 | 2 | 16, 1 | 4 | 8, 1 | 2 | 8, 32, 0x8000
+	};
+	struct rig *r = chan_rig("");
+	struct chan_header h = { CHANNEL, NUMBER, 1, 0, 0 };
+	uint8_t bytes[CHAN_HEADER_LEN + 4];
+
+	rig_inject(r, "");
+	rig_inject_prefixes(r, "00001234 0001 0000 00000007 00000001 00000000");
+	CHECK_EQ(rig_counter(r, "short"), 21);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {
+		h.flags = bad[i];
+		h.status = bad[i] & CHAN_ERROR ? 1 : 0;
+		inject(r, h, "");
+	}
+	CHECK_EQ(rig_counter(r, "bad_flags"), XK_ARRAY_LENGTH(bad));
+	h = (struct chan_header){ CHANNEL, NUMBER, 1, CHAN_ERROR, 0 };
+	inject(r, h, ""); /* an error without a number */
+	h.status = CHAN_STATUS_MAX + 1;
+	inject(r, h, "");
+	h.flags = CHAN_USER_MSG;
+	h.status = 1;
+	inject(r, h, ""); /* a number without an error */
+	CHECK_EQ(rig_counter(r, "bad_flags"), XK_ARRAY_LENGTH(bad) + 3);
+	h = (struct chan_header){ CHANNEL, NUMBER, 1, CHAN_ACK_REQUESTED, 0 };
+	inject(r, h, "x");
+	h = (struct chan_header){ CHANNEL, NUMBER, 1, CHAN_ERROR | CHAN_USER_MSG, 5 };
+	inject(r, h, "x");
+	CHECK_EQ(rig_counter(r, "bad_length"), 2);
+	h = (struct chan_header){ CHANNEL, NUMBER, 1, CHAN_USER_MSG, 0 };
+	frame_bytes(bytes, h, "abcd", 4);
+	rig_inject_bytes(r, bytes, sizeof(bytes) - 1); /* says 4, has 3 */
+	xk_put32(bytes + 16, UINT32_MAX);
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+	CHECK_EQ(rig_counter(r, "bad_length"), 4);
+	rig_expect_nothing_sent(r);
+	chan_rig_end(r);
+}
+
+TEST(chan_cuts_off_what_a_link_has_padded)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	uint8_t bytes[CHAN_HEADER_LEN + 40] = { 0 };
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	f.h.flags = CHAN_USER_MSG;
+	frame_bytes(bytes, f.h, "yes", 3);
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+	CHECK_EQ(c.reply_len, 3);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_header_in_pieces_is_read)
+{
+	struct rig *r = chan_rig("");
+
+	rig_inject(r, "00001234 0006 00|00 00000007 000000|05 00000000");
+	expect(r, CHAN_FROM_CLIENT, 6, "");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	chan_rig_end(r);
+}
+
+/* ---- how calls end ---- */
+
+TEST(chan_errors_have_names)
+{
+	static const int errors[] = { ECONNREFUSED, ENOSYS, EREMOTEIO, ETIMEDOUT };
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
+		unsigned flags = CHAN_ERROR | (i % 2 == 0 ? 0 : CHAN_USER_MSG);
+
+		CHECK(call_sync(r, &c, s, "x"));
+		answer(r, expect(r, REQUEST, i + 1, "x"), flags, (unsigned)errors[i], "");
+		CHECK_EQ(c.done, 1);
+		CHECK_EQ(c.status, -errors[i]);
+	}
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	uint64_t deadline_ns = 1500000, read_ns = 0;
+	struct calling c;
+
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	CHECK_EQ(xk_control(s, XK_CHAN_GET_DEADLINE, &read_ns, sizeof(read_ns)), sizeof(read_ns));
+	CHECK_EQ(read_ns, deadline_ns);
+	CHECK(call_sync(r, &c, s, "x"));
+	rig_advance_ms(r, 1);
+	CHECK_EQ(c.done, 0);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.status, -ETIMEDOUT);
+	CHECK_EQ(rig_counter(r, "timed_out"), 1);
+	answer(r, expect(r, REQUEST, 1, "x"), CHAN_USER_MSG, 0, "late");
+	CHECK_EQ(rig_counter(r, "unasked"), 1);
+	CHECK(call_sync(r, &c, s, "y"));
+	answer(r, expect(r, REQUEST, 2, "y"), CHAN_USER_MSG, 0, "good");
+	CHECK_EQ(c.status, 0);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_deadline_is_the_setting_and_is_checked)
+{
+	struct rig *r = chan_rig("chan.deadline=3s");
+	struct xk_session *s = open_channel(r, SERVER);
+	uint64_t deadline_ns = 999;
+	struct calling c;
+
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), -EINVAL);
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, 4), -EMSGSIZE);
+	CHECK_EQ(xk_control(s, XK_CHAN_GET_DEADLINE, &deadline_ns, 4), -EMSGSIZE);
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	rig_advance_ms(r, 2999);
+	CHECK_EQ(c.done, 0);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(c.status, -ETIMEDOUT);
+	rig_forget(r);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_dead_server_is_found_by_probes_that_nobody_answers)
+{
+	struct rig *r = chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	answer(r, expect(r, REQUEST, 1, "x"), 0, 0, ""); /* it has it, and dies */
+	rig_advance_ms(r, 5900);
+	CHECK_EQ(c.done, 0);
+	for (unsigned i = 0; i < 5; i++)
+		expect(r, PROBE, 1, "");
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 200);
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.status, -ETIMEDOUT);
+	rig_expect_nothing_sent(r);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_second_call_on_a_channel_is_busy)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling first, second;
+
+	CHECK(call_sync(r, &first, s, "x"));
+	CHECK_EQ(call_async(r, &second, s, "y"), -EBUSY);
+	CHECK_EQ(second.done, 0);
+	CHECK_EQ(rig_counter(r, "busy"), 1);
+	answer(r, expect(r, REQUEST, 1, "x"), CHAN_USER_MSG, 0, "z");
+	CHECK_EQ(first.done, 1);
+	CHECK_EQ(first.status, 0);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_abort_ends_the_call)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
+	CHECK(call_sync(r, &c, s, "x"));
+	expect(r, REQUEST, 1, "x");
+	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
+	rig_advance_ms(r, 0);
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.status, -ECANCELED);
+	rig_advance_ms(r, 60000);
+	rig_expect_nothing_sent(r);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_too_long_a_request_is_refused)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	uint32_t longest = 0, whole = 0;
+	struct calling c;
+
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &longest, sizeof(longest)), sizeof(longest));
+	CHECK_EQ(longest, 1500 - CHAN_HEADER_LEN);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
+	CHECK_EQ(whole, longest);
+	CHECK_EQ(call_async_long(r, &c, s, longest + 1), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_big"), 1);
+	CHECK_EQ(call_async_long(r, &c, s, longest), 0);
+	answer(r, expect(r, REQUEST, 1, NULL), CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.done, 1);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	rig_limit_buffers(r, 1);
+	CHECK_EQ(call_async_long(r, &c, s, 65), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	CHECK_EQ(call_async(r, &c, s, "short"), 0);
+	expect(r, REQUEST, 1, "short");
+	rig_limit_buffers(r, 0);
+	rig_advance_ms(r, 200);
+	rig_expect_nothing_sent(r);
+	rig_limit_buffers(r, UINT32_MAX);
+	rig_advance_ms(r, 400);
+	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "short"), CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.done, 1);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	rig_limit_buffers(r, 2); /* the message and its copy */
+	CHECK_EQ(call_async_long(r, &c, s, 100), 0);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	rig_expect_nothing_sent(r);
+	rig_limit_buffers(r, UINT32_MAX);
+	rig_advance_ms(r, 200);
+	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, NULL), CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.done, 1);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+/* ---- time ---- */
+
+TEST(chan_retransmits_after_twice_as_long_each_time)
+{
+	struct rig *r = chan_rig("chan.timeout_max=1s");
+	struct xk_session *s = open_channel(r, SERVER);
+	static const unsigned ms[] = { 200, 400, 800, 1000, 1000 };
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ms); i++) {
+		rig_advance_ms(r, ms[i] - 1);
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 1);
+		expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
+	}
+	answer(r, f, CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.done, 1);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_timeout_follows_the_round_trips_and_is_bounded)
+{
+	struct rig *r = chan_rig("chan.timeout=1s;chan.timeout_min=20ms");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct chan_end *e = (struct chan_end *)s;
+	struct calling c;
+
+	CHECK_EQ(e->timeout_ns, 1000000000);
+	for (unsigned i = 1; i <= 40; i++) {
+		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		rig_advance_ms(r, 100);
+		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
+	}
+	CHECK(e->timeout_ns > 100000000 && e->timeout_ns < 140000000);
+	for (unsigned i = 41; i <= 140; i++) {
+		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
+	}
+	CHECK_EQ(e->timeout_ns, 20000000);
+	CHECK_EQ(call_async(r, &c, s, "x"), 0); /* what was sent twice says nothing of how long it takes */
+	rig_advance_ms(r, 20);
+	expect(r, REQUEST, 141, "x");
+	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 141, "x"), CHAN_USER_MSG, 0, "");
+	CHECK_EQ(e->timeout_ns, 40000000);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	answer(r, f, 0, 0, "");
+	rig_advance_ms(r, 201); /* the timer looks again at 2 s */
+	answer(r, f, CHAN_USER_MSG, 0, "");
+	((struct chan_end *)s)->timeout_ns = 50000000;
+	CHECK_EQ(call_async(r, &c, s, "y"), 0);
+	expect(r, REQUEST, 2, "y");
+	rig_advance_ms(r, 50);
+	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 2, "y"), CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+/* ---- numbers ---- */
+
+TEST(chan_sequence_numbers_wrap)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	((struct chan_end *)s)->sequence = UINT32_MAX - 1;
+	for (uint32_t i = 0; i < 4; i++) {
+		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		answer(r, expect(r, REQUEST, UINT32_MAX + i, "x"), CHAN_USER_MSG, 0, "");
+		CHECK_EQ(c.done, 1);
+	}
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_closed_channels_are_used_again_with_their_sequences)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER), *other;
+	struct calling c;
+	struct frame f, g;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	answer(r, f, CHAN_USER_MSG, 0, "");
+	other = open_channel(r, SERVER);
+	CHECK_EQ(call_async(r, &c, other, "x"), 0);
+	g = expect(r, REQUEST, 1, "x");
+	CHECK(g.h.channel != f.h.channel);
+	answer(r, g, CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	rig_advance_ms(r, 1000);
+	s = open_channel(r, SERVER + 1); /* another host's are others */
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	g = expect(r, REQUEST, 1, "x");
+	CHECK(g.h.channel != f.h.channel);
+	answer(r, g, CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	g = expect(r, REQUEST, 2, "x");
+	CHECK_EQ(g.h.channel, f.h.channel);
+	answer(r, g, CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	close_channel(r, other);
+	chan_rig_end(r);
+}
+
+TEST(chan_number_that_is_not_kept_is_not_used_again)
+{
+	struct rig *r = chan_rig("chan.idle=1");
+	struct xk_session *s[2] = { open_channel(r, SERVER), open_channel(r, SERVER) };
+	uint32_t was[2], is;
+
+	for (unsigned i = 0; i < 2; i++) {
+		was[i] = ((struct chan_end *)s[i])->channel;
+		close_channel(r, s[i]);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		s[i] = open_channel(r, SERVER);
+		is = ((struct chan_end *)s[i])->channel;
+		CHECK_EQ(is == was[0], i == 0);
+		CHECK(is != was[1]);
+	}
+	close_channel(r, s[0]);
+	close_channel(r, s[1]);
+	chan_rig_end(r);
+}
+
+/* ---- reboots ---- */
+
+TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER + 1);
+	struct calling c, unhurt;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &unhurt, other, "other"), 0);
+	expect(r, REQUEST, 1, "other");
+	CHECK(call_sync(r, &c, s, "x"));
+	f = expect(r, REQUEST, 1, "x");
+	tell(r, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
+	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c.status, -ECONNRESET);
+	CHECK_EQ(unhurt.done, 0);
+	CHECK_EQ(caller_in(r)->closed, 1);
+	CHECK_EQ(rig_counter(r, "reset"), 1);
+	CHECK_EQ(xk_control(other, XK_CHAN_ABORT, NULL, 0), 0);
+	rig_advance_ms(r, 60000);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(call_async(r, &c, s, "y"), -ECONNRESET); /* it has to be opened anew */
+	CHECK_EQ(rig_counter(r, "closed"), 1);
+	close_channel(r, s);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(call_async(r, &c, s, "z"), 0);
+	CHECK(expect(r, REQUEST, 1, "z").h.channel != f.h.channel); /* the old numbers are void */
+	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
+	close_channel(r, s);
+	close_channel(r, other);
+	chan_rig_end(r);
+}
+
+TEST(chan_server_that_is_lost_ends_the_call_too)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	expect(r, REQUEST, 1, "x");
+	tell(r, XK_BIDCTL_LOST, SERVER, 0);
+	CHECK_EQ(c.status, -ECONNRESET);
+	CHECK_EQ(call_async(r, &c, s, "x"), -ECONNRESET);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	uint32_t channel = ((struct chan_end *)s)->channel;
+
+	close_channel(r, s);
+	tell(r, XK_BIDCTL_LOST, SERVER, 0);
+	tell(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT); /* the same one again */
+	s = open_channel(r, SERVER);
+	CHECK_EQ(((struct chan_end *)s)->channel, channel);
+	close_channel(r, s);
+	tell(r, XK_BIDCTL_LOST, SERVER, 0);
+	tell(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT + 1);
+	s = open_channel(r, SERVER);
+	CHECK(((struct chan_end *)s)->channel != channel);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+/* ---- opening ---- */
+
+TEST(chan_open_fails_as_the_session_below)
+{
+	struct rig *r = chan_rig("");
+	struct opening o = { r, SERVER, NULL, 0 };
+	uint32_t packet = CHAN_HEADER_LEN - 1;
+
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	REQUIRE(rig_do(r, do_open, &o));
+	CHECK_EQ(o.status, -EHOSTUNREACH);
+	rig_wire_refuse(r, 0);
+	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	REQUIRE(rig_do(r, do_open, &o));
+	CHECK_EQ(o.status, -EMSGSIZE);
+	chan_rig_end(r);
+}
+
+TEST(chan_has_no_push)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+
+	CHECK_EQ(rig_push(r, s, "01"), -EOPNOTSUPP);
+	CHECK_EQ(rig_counter(r, "unexpected"), 1);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_refuses_settings_that_break_its_promise)
+{
+	CHECK_EQ(rig_refusal("wire:; wire2:; chan: wire wire2; chan.timeout=1ms"), -EINVAL); /* less than timeout_min */
+	CHECK_EQ(rig_refusal("wire:; wire2:; chan: wire wire2; chan.timeout_max=100ms"), -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; wire2:; chan: wire wire2; chan.silence=1s"), -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; wire2:; chan: wire wire2; chan.lifetime=30s"), -EINVAL);
+}
+
+/* ---- tickets ---- */
+
+TEST(chan_does_not_send_again_what_somebody_below_still_sends)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct chan_end *e = (struct chan_end *)s;
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	xk_ticket_fill(&e->ticket, e->session.lls, 5, 500000); /* as a protocol below does that keeps a copy */
+	rig_advance_ms(r, 200);
+	expect(r, PROBE, 1, "");
+	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	rig_expect_nothing_sent(r);
+	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	expect(r, REQUEST, 1, "x"); /* it may have arrived there, and not here */
+	rig_advance_ms(r, 400);
+	expect(r, PROBE, 1, "");
+	rig_advance_ms(r, 800);
+	expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
+	answer(r, f, CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.done, 1);
+	CHECK(e->ticket.keeper == NULL);
+	close_channel(r, s);
+	chan_rig_end(r);
+}

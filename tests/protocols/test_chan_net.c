@@ -1,0 +1,604 @@
+/*
+ * test_chan_net.c - simulated networks of hosts that call each other through CHAN, BID, BIDCTL and BLAST, while frames are
+ * lost, repeated, late, and hosts crash and boot. Each call is in a journal that outlives all hosts: it must be run at
+ * most once, by no later boot of its server than was there when it was made, and must end once, by its deadline, with its
+ * own reply or an error. Then the network heals, and calls must get through between all of them.
+ */
+#include <stdlib.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/sim.h"
+#include "protocols/chan.h"
+#include "tests/random.h"
+#include "tests/test.h"
+
+#define MS UINT64_C(1000000)
+
+enum {
+	HOSTS = 3,
+	CALLERS = 4, /* of each host; every other one does not wait in xk_call */
+	CALLS_MAX = 40000,
+	ADDRESS = 0x0a4d0001,
+	STAMP_LEN = 8,
+	ID_LEN = 8,
+	LATE_MS = 2,
+	HEAL_MS = 8000,
+	SETTLE_MS = 14000,
+	STOP_MS = 17000,
+	END_MS = 40000,
+	ERRORS = 256,
+};
+
+/* A call, from when it was made. */
+struct entry {
+	struct xk_call call; /* first */
+	struct user *user;
+	unsigned from, to;
+	uint64_t from_boot, to_boot; /* how often the hosts had been booted */
+	uint64_t begun_ns, deadline_ns;
+	unsigned runs, ends;
+	uint32_t size;
+	int status;
+};
+
+/* A shepherd of a host that makes calls. */
+struct user {
+	struct xk_semaphore told;
+	struct caller *caller;
+	unsigned number;
+	bool ended;
+};
+
+struct caller {
+	struct xk_protocol protocol;
+	struct world *world;
+	unsigned host;
+	struct user users[CALLERS];
+};
+
+struct world {
+	struct xk_sim *sim;
+	struct xk_sim_host *hosts[HOSTS];
+	struct xk_sim_link *lan;
+	enum xk_mode mode;
+	const char *policy;
+	uint64_t seed;
+	uint32_t size_max;
+	struct entry *entries;
+	unsigned count;
+	bool stopped;
+	unsigned good[HOSTS][HOSTS], before[HOSTS][HOSTS];
+	unsigned errors[ERRORS];
+	unsigned ran;
+};
+
+struct place {
+	struct world *world;
+	unsigned host;
+};
+
+static uint64_t
+boots_of(const struct world *w, unsigned host)
+{
+	return xk_sim_host_boots(w->hosts[host]);
+}
+
+/* ---- the server's half ---- */
+
+static uint64_t
+stamp_of(uint64_t id)
+{
+	return id * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static uint8_t
+byte_of(uint64_t id, size_t i)
+{
+	return (uint8_t)(id * 31 + i * 7 + (i >> 8));
+}
+
+static bool
+is_intact(const struct xk_msg *m, uint64_t id, size_t skip)
+{
+	size_t i = 0;
+
+	for (; m != NULL; m = m->next)
+		for (uint32_t at = 0; at < m->len; at++, i++)
+			if (i >= skip && m->data[at] != byte_of(id, i - skip))
+				return false;
+	return true;
+}
+
+/* Judges a call that is run. NULL: it is none. */
+static struct entry *
+judge_run(struct world *w, unsigned host, const struct xk_msg *m)
+{
+	struct entry *e;
+	uint64_t id;
+
+	if (!xk_msg_copy_out(m, 0, &id, sizeof(id)) || id >= w->count) {
+		CHECK(false);
+		return NULL;
+	}
+	e = &w->entries[id];
+	CHECK_EQ(xk_msg_len(m), e->size);
+	CHECK(is_intact(m, id, ID_LEN));
+	CHECK_EQ(e->to, host);
+	CHECK_EQ(e->runs, 0);
+	CHECK(boots_of(w, host) <= e->to_boot);
+	e->runs++;
+	w->ran++;
+	return e;
+}
+
+/* ---- the client's half ---- */
+
+static void
+judge_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
+{
+	uint64_t stamp = 0;
+
+	CHECK_EQ(xk_msg_len(reply), e->size + STAMP_LEN);
+	CHECK(xk_msg_copy_out(reply, 0, &stamp, sizeof(stamp)));
+	CHECK(stamp == stamp_of(id));
+	CHECK(is_intact(reply, id, STAMP_LEN + ID_LEN));
+	CHECK_EQ(e->runs, 1);
+	xk_msg_free(reply);
+}
+
+static void
+judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
+{
+	uint64_t id = (uint64_t)(e - w->entries), took_ns = xk_sim_now_ns(w->sim) - e->begun_ns;
+
+	CHECK_EQ(e->ends, 0);
+	e->ends++;
+	e->status = status;
+	CHECK_EQ(reply != NULL, status == 0);
+	if (took_ns > e->deadline_ns + LATE_MS * MS)
+		CHECK_EQ(took_ns, e->deadline_ns);
+	w->errors[-status < ERRORS ? -status : ERRORS - 1]++;
+	if (status == -ENOSYS)
+		CHECK_EQ(e->runs, 1);
+	if (reply != NULL)
+		judge_reply(e, reply, id);
+	if (status == 0)
+		w->good[e->from][e->to]++;
+}
+
+static void
+caller_told(struct xk_call *call, int status, struct xk_msg *reply)
+{
+	struct entry *e = (struct entry *)call;
+	struct user *user = e->user;
+
+	judge_end(user->caller->world, e, status, reply);
+	xk_semaphore_signal(&user->told);
+}
+
+/* An entry for a call that is about to be made. */
+static struct entry *
+caller_enter(struct user *user, unsigned to, struct xk_session *s, uint64_t deadline_ns)
+{
+	struct world *w = user->caller->world;
+	struct entry *e;
+
+	REQUIRE(w->count < CALLS_MAX);
+	e = &w->entries[w->count++];
+	*e = (struct entry){ .call.done = caller_told,
+			     .user = user,
+			     .from = user->caller->host,
+			     .to = to,
+			     .from_boot = boots_of(w, user->caller->host),
+			     .to_boot = boots_of(w, to),
+			     .begun_ns = xk_sim_now_ns(w->sim),
+			     .deadline_ns = deadline_ns,
+			     .size = (uint32_t)(ID_LEN + xk_random(&user->caller->protocol) % w->size_max) };
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	return e;
+}
+
+static struct xk_msg *
+caller_message(const struct user *user, const struct entry *e)
+{
+	uint64_t id = (uint64_t)(e - user->caller->world->entries);
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&user->caller->protocol), e->size);
+	size_t i = 0;
+
+	REQUIRE(m != NULL);
+	for (struct xk_msg *part = m; part != NULL; part = part->next)
+		for (uint32_t at = 0; at < part->len; at++, i++)
+			part->data[at] = byte_of(id, i - ID_LEN);
+	memcpy(m->data, &id, sizeof(id));
+	return m;
+}
+
+/* What came of a call; -ECANCELED: the host is being stopped. */
+static int
+caller_call(struct user *user, unsigned to, struct xk_session *s)
+{
+	struct xk_protocol *self = &user->caller->protocol;
+	struct entry *e = caller_enter(user, to, s, (200 + xk_random(self) % 2000) * MS);
+	struct xk_msg *reply;
+	int status;
+
+	if (user->number % 2 == 0) {
+		status = xk_call(s, caller_message(user, e), &reply);
+		judge_end(user->caller->world, e, status, reply);
+		return status;
+	}
+	status = xk_call_async(s, caller_message(user, e), &e->call);
+	if (status != 0) {
+		judge_end(user->caller->world, e, status, NULL);
+		return status;
+	}
+	status = xk_semaphore_wait(&user->told, XK_FOREVER);
+	return status != 0 ? status : e->status;
+}
+
+/* Some calls on a channel. 0; -ECANCELED. */
+static int
+caller_use(struct user *user, unsigned to, struct xk_session *s)
+{
+	struct xk_protocol *self = &user->caller->protocol;
+	uint64_t calls = 1 + xk_random(self) % 12;
+	int status = 0;
+
+	while (calls-- > 0 && status != -ECONNRESET && !user->caller->world->stopped) {
+		status = caller_call(user, to, s);
+		if (status == -ECANCELED)
+			return status;
+		if (xk_random(self) % 2 == 0 && xk_delay(self, xk_random(self) % 60000) != 0)
+			return -ECANCELED;
+	}
+	return 0;
+}
+
+/* NULL: it cannot be. */
+static struct xk_session *
+caller_open(struct caller *c, unsigned to)
+{
+	struct xk_participants participants = { .remote = { 1, { ADDRESS + to } } };
+	struct xk_session *s;
+
+	return xk_open(&c->protocol, &c->protocol, xk_lower(&c->protocol, 0), &participants, &s) == 0 ? s : NULL;
+}
+
+static void
+caller_live(void *argument)
+{
+	struct user *user = argument;
+	struct xk_protocol *self = &user->caller->protocol;
+	int status = 0;
+
+	while (status != -ECANCELED && !user->caller->world->stopped) {
+		unsigned to = (user->caller->host + 1 + (unsigned)(xk_random(self) % (HOSTS - 1))) % HOSTS;
+		struct xk_session *s = caller_open(user->caller, to);
+
+		status = s == NULL ? 0 : caller_use(user, to, s);
+		xk_close(s);
+		if (status != -ECANCELED && xk_delay(self, 1000 + xk_random(self) % 50000) != 0)
+			status = -ECANCELED;
+	}
+	user->ended = true;
+}
+
+/* ---- a handler ---- */
+
+/* A call within a call. */
+static void
+caller_nest(struct caller *c)
+{
+	struct user user = { .caller = c };
+	unsigned to = (c->host + 1 + (unsigned)(xk_random(&c->protocol) % (HOSTS - 1))) % HOSTS;
+	struct xk_session *s = caller_open(c, to);
+
+	if (s == NULL)
+		return;
+	caller_call(&user, to, s);
+	xk_close(s);
+}
+
+static int
+caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct caller *c = xk_container_of(self, struct caller, protocol);
+	struct entry *e = judge_run(c->world, c->host, m);
+	uint64_t chance = xk_random(self), stamp;
+	uint8_t *p;
+
+	if (e == NULL) {
+		xk_msg_free(m);
+		return -EINVAL;
+	}
+	if (chance % 8 == 0)
+		xk_delay(self, chance / 8 % 400000);
+	if (chance % 64 == 2)
+		caller_nest(c);
+	if (chance % 8 == 1) {
+		xk_msg_free(m);
+		return -ENOSYS;
+	}
+	stamp = stamp_of((uint64_t)(e - c->world->entries));
+	p = xk_msg_push(&m, STAMP_LEN);
+	if (p == NULL) {
+		xk_msg_free(m);
+		return -ENOSYS;
+	}
+	memcpy(p, &stamp, sizeof(stamp));
+	*reply = m;
+	return 0;
+}
+
+static int
+caller_init(struct xk_protocol *self)
+{
+	struct xk_participants anybody = { .remote.depth = 0 };
+
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+}
+
+static const struct xk_role caller_lowers[] = {
+	{ "transport", XK_RPC, NULL, "carries calls" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_protocol_ops caller_ops = { .init = caller_init, .call_demux = caller_call_demux };
+
+static const struct xk_protocol_type caller_type = {
+	.name = "caller",
+	.help = "Calls others, and is called.",
+	.ops = &caller_ops,
+	.size = sizeof(struct caller),
+	.lowers = caller_lowers,
+};
+
+/* ---- hosts ---- */
+
+static const char caller_graph[] =
+	"digraph caller { graph [%s]; caller; chan [timeout=\"40ms\", timeout_min=\"5ms\", timeout_max=\"200ms\", "
+	"silence=\"1500ms\", lifetime=\"3s\", retries=5];"
+	"bidctl [timeout=\"20ms\", timeout_max=\"80ms\", interval=\"20ms\", keepalive=\"500ms\", lifetime=\"10s\", "
+	"broadcast_wait=\"100ms\"]; bid [interval=\"10ms\"];"
+	"vnet [address=\"10.77.0.%u/24\"]; arp [timeout=\"30ms\", tries=4];"
+	"caller -> chan [number=77]; chan -> bid; chan -> bidctl; bid -> blast; bid -> bidctl; blast -> vnet;"
+	"bidctl -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
+
+static const struct xk_protocol_type **
+types_with_caller(void)
+{
+	static const struct xk_protocol_type *types[128];
+	unsigned count = 0;
+
+	while (xk_protocol_types[count] != NULL && count < XK_ARRAY_LENGTH(types) - 2) {
+		types[count] = xk_protocol_types[count];
+		count++;
+	}
+	types[count] = &caller_type;
+	return types;
+}
+
+static void
+build(struct xk_kernel *kernel, const char *policy, unsigned host)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph;
+	char text[2048];
+
+	snprintf(text, sizeof(text), caller_graph, policy, host + 1);
+	graph = xk_graph_read_text("caller", text, strlen(text), &errors);
+	if (graph == NULL || xk_graph_check(graph, types_with_caller(), &errors) != 0 ||
+	    xk_graph_build(graph, kernel, &errors) != 0)
+		xk_graph_errors_print(&errors, stderr);
+	REQUIRE(errors.list == NULL);
+	xk_graph_free(graph);
+}
+
+static struct xk_kernel *
+boot(void *context, struct xk_sim_host *host)
+{
+	struct place *place = context;
+	struct world *w = place->world;
+	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
+					   .platform = xk_sim_platform(host),
+					   .mode = w->mode,
+					   .driver = XK_DRIVER_INTERRUPT,
+					   .threads = 3,
+					   .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_protocol *failed;
+	struct caller *c;
+
+	REQUIRE(kernel != NULL);
+	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
+	build(kernel, w->policy, place->host);
+	c = (struct caller *)xk_kernel_find(kernel, "caller");
+	c->world = w;
+	c->host = place->host;
+	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
+	REQUIRE(xk_kernel_start(kernel) == 0);
+	for (unsigned i = 0; i < CALLERS; i++) {
+		c->users[i] = (struct user){ .caller = c, .number = i };
+		xk_semaphore_init(&c->users[i].told, &c->protocol, 0);
+		CHECK_EQ(xk_thread_start(kernel, "caller", caller_live, &c->users[i]), 0);
+	}
+	return kernel;
+}
+
+/* ---- what happens ---- */
+
+static uint64_t
+random_below(uint64_t *random, uint64_t bound)
+{
+	return next_random(random) % bound;
+}
+
+static void
+act_crash(void *context)
+{
+	struct place *place = context;
+
+	CHECK_EQ(xk_sim_crash(place->world->hosts[place->host]), 0);
+}
+
+static void
+act_boot(void *context)
+{
+	struct place *place = context;
+
+	if (!xk_sim_is_up(place->world->hosts[place->host]))
+		CHECK_EQ(xk_sim_boot(place->world->hosts[place->host]), 0);
+}
+
+static struct sim_link_config
+lan_of(uint64_t *random, bool faulty)
+{
+	struct sim_link_config config = sim_link_preset_find("hub100")->config;
+
+	config.kind = "switch";
+	config.latency_ns = 20000;
+	config.queue = 1000;
+	if (!faulty)
+		return config;
+	config.loss = SIM_ALWAYS / 100 * random_below(random, 31);
+	config.duplicate = SIM_ALWAYS / 100 * random_below(random, 20);
+	config.reorder = SIM_ALWAYS / 100 * random_below(random, 30);
+	config.reorder_ns = (1 + random_below(random, 60)) * MS;
+	return config;
+}
+
+/* Each host crashes a few times before the network heals, and comes back; now and then at once. */
+static void
+plan_crashes(struct world *w, struct place *places, uint64_t *random)
+{
+	for (unsigned i = 0; i < HOSTS; i++) {
+		uint64_t at_ms = 500, down_ms;
+
+		while ((at_ms += 300 + random_below(random, 4000)) < HEAL_MS - 2000) {
+			down_ms = random_below(random, 3) == 0 ? 0 : random_below(random, 1500);
+			REQUIRE(xk_sim_at(w->sim, at_ms * MS, act_crash, &places[i]) == 0);
+			REQUIRE(xk_sim_at(w->sim, (at_ms + down_ms) * MS, act_boot, &places[i]) == 0);
+			at_ms += down_ms;
+		}
+	}
+}
+
+static void
+judge_settled(struct world *w)
+{
+	for (unsigned from = 0; from < HOSTS; from++)
+		for (unsigned to = 0; to < HOSTS; to++)
+			if (from != to)
+				CHECK(w->good[from][to] > w->before[from][to]);
+}
+
+/* Every call of a boot that is there has ended, and so has every caller. */
+static void
+judge_quiet(struct world *w)
+{
+	for (unsigned i = 0; i < w->count; i++) {
+		const struct entry *e = &w->entries[i];
+
+		if (e->from_boot == boots_of(w, e->from))
+			CHECK_EQ(e->ends, 1);
+	}
+	for (unsigned i = 0; i < HOSTS; i++) {
+		struct caller *c = (struct caller *)xk_kernel_find(xk_sim_kernel(w->hosts[i]), "caller");
+
+		for (unsigned k = 0; k < CALLERS; k++)
+			CHECK(c->users[k].ended);
+	}
+}
+
+static void
+world_open(struct world *w, struct place *places, uint64_t *random)
+{
+	static const char *const names[HOSTS] = { "h1", "h2", "h3" };
+	struct sim_link_config config = lan_of(random, true);
+
+	w->sim = xk_sim_new(w->seed);
+	w->entries = calloc(CALLS_MAX, sizeof(*w->entries));
+	REQUIRE(w->sim != NULL && w->entries != NULL);
+	w->lan = xk_sim_link_new(w->sim, "lan", &config);
+	for (unsigned i = 0; i < HOSTS; i++) {
+		struct xk_sim_host_config host = { .name = names[i], .boot = boot, .context = &places[i] };
+
+		places[i] = (struct place){ w, i };
+		w->hosts[i] = xk_sim_host_new(w->sim, &host);
+		REQUIRE(xk_sim_attach(w->hosts[i], "port", w->lan, 0x020000000001 + i) == 0);
+	}
+	for (unsigned i = 0; i < HOSTS; i++)
+		CHECK_EQ(xk_sim_boot(w->hosts[i]), 0);
+}
+
+static void
+world_live(struct world *w, uint64_t seed, bool crashes)
+{
+	uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15);
+	struct sim_link_config good = lan_of(&random, false);
+	struct place places[HOSTS];
+
+	world_open(w, places, &random);
+	if (crashes)
+		plan_crashes(w, places, &random);
+	xk_sim_run(w->sim, HEAL_MS * MS);
+	xk_sim_link_change(w->lan, &good);
+	xk_sim_run(w->sim, SETTLE_MS * MS);
+	memcpy(w->before, w->good, sizeof(w->before));
+	xk_sim_run(w->sim, STOP_MS * MS);
+	judge_settled(w);
+	w->stopped = true;
+	xk_sim_run(w->sim, END_MS * MS);
+	judge_quiet(w);
+	CHECK_EQ(xk_sim_free(w->sim), 0);
+	free(w->entries);
+}
+
+static uint64_t
+world_run(uint64_t seed, enum xk_mode mode, const char *policy, uint32_t size_max, bool crashes)
+{
+	struct world w = { .mode = mode, .policy = policy, .seed = seed, .size_max = size_max };
+	unsigned failures = CU_get_number_of_failures(), good = 0;
+
+	world_live(&w, seed, crashes);
+	for (unsigned i = 0; i < HOSTS * HOSTS; i++)
+		good += w.good[i / HOSTS][i % HOSTS];
+	CHECK(good > 0 && w.ran >= good);
+	if (CU_get_number_of_failures() != failures)
+		fprintf(stderr, "seed %llu: %u calls, %u run, %u replies, %u timed out, %u reset, %u refused\n",
+			(unsigned long long)seed, w.count, w.ran, good, w.errors[ETIMEDOUT], w.errors[ECONNRESET],
+			w.errors[ECONNREFUSED]);
+	return w.count;
+}
+
+/* How many networks: some, or with XK_TEST_LONG enough for a million calls. A world has one thread: races are elsewhere. */
+static uint64_t
+runs(uint64_t some)
+{
+	const char *lengthy = getenv("XK_TEST_LONG");
+
+#ifdef __SANITIZE_THREAD__
+	return 1;
+#endif
+	return lengthy == NULL || strcmp(lengthy, "0") == 0 ? some : 12 * some;
+}
+
+TEST(calls_are_run_at_most_once_whatever_the_network_does)
+{
+	for (uint64_t seed = 1; seed <= runs(8); seed++)
+		world_run(seed, XK_IPP, seed % 2 == 0 ? "resume=driver" : "resume=thread", 60, false);
+}
+
+TEST(calls_are_run_at_most_once_whoever_crashes)
+{
+	for (uint64_t seed = 1; seed <= runs(12); seed++)
+		world_run(1000000 + seed, seed % 3 == 0 ? XK_REGULAR : XK_IPP,
+			  seed % 2 == 0 ? "resume=driver" : "resume=thread", 60, true);
+}
+
+TEST(long_calls_are_run_at_most_once_whoever_crashes)
+{
+	for (uint64_t seed = 1; seed <= runs(8); seed++)
+		world_run(2000000 + seed, seed % 3 == 0 ? XK_REGULAR : XK_IPP,
+			  seed % 2 == 0 ? "resume=driver" : "resume=thread", 5000, true);
+}

@@ -1,0 +1,436 @@
+/* test_chantest.c - chantest over whole graphs: two hosts of threads, and simulated ones that crash. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "platform/sim/sim.h"
+#include "protocols/chan_private.h"
+#include "protocols/chantest.h"
+#include "tests/rig.h"
+#include "xkernel/kernel.h"
+
+enum { NAPS = 60000, SERVER = 0x0a4d0002 };
+
+static const char graph_text[] =
+	"digraph chantest { graph [%s]; chantest [%s]; chan [timeout=\"50ms\", silence=\"5s\"]; %s;"
+	"chantest -> chan; chan -> bid; chan -> bidctl; bid -> blast; bid -> bidctl; %s; bidctl -> vnet;"
+	"vnet [address=\"10.77.0.%u/24\"]; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
+
+#define PLAIN "blast", "blast -> vnet"
+#define LOSSY "vdrop [loss=\"3%\", duplicate=\"3%\", reorder=\"3%\", direction=both]", "blast -> vdrop; vdrop -> vnet"
+
+static void
+build(struct xk_kernel *kernel, unsigned i, const char *policy, const char *settings, const char *nodes,
+      const char *edges)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_protocol *failed;
+	struct xk_graph *graph;
+	char text[1024];
+
+	snprintf(text, sizeof(text), graph_text, policy, settings, nodes, edges, 1 + i);
+	graph = xk_graph_read_text("chantest", text, strlen(text), &errors);
+	if (graph == NULL || xk_graph_check(graph, xk_protocol_types, &errors) != 0 ||
+	    xk_graph_build(graph, kernel, &errors) != 0)
+		xk_graph_errors_print(&errors, stderr);
+	REQUIRE(errors.list == NULL);
+	xk_graph_free(graph);
+	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
+}
+
+static long
+counter(struct xk_kernel *kernel, const char *instance, const char *name)
+{
+	struct xk_protocol *p = xk_kernel_find(kernel, instance);
+
+	for (unsigned i = 0; p->type->counters[i] != NULL; i++)
+		if (strcmp(p->type->counters[i], name) == 0)
+			return (long)atomic_load_explicit(&p->counters[i], memory_order_relaxed);
+	return -1;
+}
+
+/* ---- two hosts of threads ---- */
+
+struct pair {
+	struct xk_platform *platforms[2];
+	struct xk_kernel *kernels[2];
+	struct xk_port *ports[2];
+	struct xk_chantest_result result;
+	uint64_t recorded;
+	_Atomic bool finished;
+};
+
+static void
+pair_begin(struct pair *p, enum xk_mode mode, const char *policy, const char *settings, const char *nodes,
+	   const char *edges)
+{
+	*p = (struct pair){ .recorded = 0 };
+	for (unsigned i = 0; i < 2; i++) {
+		struct xk_kernel_config config = { .name = "pair", .mode = mode, .threads = 3, .core = -1 };
+
+		config.driver = XK_DRIVER_INTERRUPT;
+		p->platforms[i] = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
+		p->kernels[i] = xk_kernel_new(&config);
+		p->ports[i] = xk_memory_port_new(p->platforms[i], "port", 0x020000000001 + i, 1500);
+		REQUIRE(p->kernels[i] != NULL && p->ports[i] != NULL);
+		xk_kernel_add_port(p->kernels[i], p->ports[i]);
+	}
+	REQUIRE(xk_memory_connect(p->ports[0], p->ports[1]) == 0);
+	for (unsigned i = 0; i < 2; i++)
+		build(p->kernels[i], i, policy, settings, nodes, edges);
+	for (unsigned i = 0; i < 2; i++)
+		REQUIRE(xk_kernel_start(p->kernels[i]) == 0);
+}
+
+static void
+pair_record(void *argument, uint64_t rtt_ns)
+{
+	((struct pair *)argument)->recorded++;
+}
+
+static void
+pair_failed(void *argument, int error, uint64_t rtt_ns)
+{
+	CHECK(error < 0);
+}
+
+static void
+pair_finished(void *argument, const struct xk_chantest_result *result)
+{
+	struct pair *p = argument;
+
+	p->result = *result;
+	atomic_store(&p->finished, true);
+}
+
+static struct xk_chantest_run
+pair_run(struct pair *p, unsigned channels, uint64_t rounds, uint32_t size)
+{
+	return (struct xk_chantest_run){ .host = SERVER,
+					 .size = size,
+					 .channels = channels,
+					 .warm_up = 10,
+					 .rounds = rounds,
+					 .record = pair_record,
+					 .failed = pair_failed,
+					 .finished = pair_finished,
+					 .argument = p };
+}
+
+static void
+pair_call(struct pair *p, unsigned channels, uint64_t rounds, uint32_t size)
+{
+	static const struct timespec nap = { 0, 1000000 };
+	struct xk_chantest_run run = pair_run(p, channels, rounds, size);
+
+	p->recorded = 0;
+	atomic_store(&p->finished, false);
+	REQUIRE(xk_chantest_start(xk_kernel_find(p->kernels[0], "chantest"), &run) == 0);
+	for (unsigned naps = 0; naps < NAPS && !atomic_load(&p->finished); naps++)
+		nanosleep(&nap, NULL);
+	REQUIRE(atomic_load(&p->finished));
+}
+
+static void
+pair_end(struct pair *p)
+{
+	for (unsigned i = 0; i < 2; i++)
+		xk_kernel_stop(p->kernels[i]);
+	for (unsigned i = 0; i < 2; i++)
+		xk_kernel_free(p->kernels[i]);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(p->platforms[i]->ops->buffers_out(p->platforms[i]), 0);
+		xk_memory_platform_free(p->platforms[i]);
+	}
+}
+
+/* Each reply is right, and each call was run once. */
+static void
+check_calls(enum xk_mode mode, const char *policy, unsigned channels, uint64_t rounds, uint32_t size)
+{
+	struct pair p;
+	long requests;
+
+	pair_begin(&p, mode, policy, "silence=\"10s\"", PLAIN);
+	pair_call(&p, channels, rounds, size);
+	requests = counter(p.kernels[1], "chantest", "requests");
+	CHECK_EQ(p.result.error, 0);
+	CHECK_EQ(p.result.rounds, rounds);
+	CHECK_EQ(p.recorded, rounds);
+	CHECK_EQ(p.result.bad, 0);
+	CHECK_EQ(p.result.failed, 0);
+	CHECK(requests >= (long)rounds + 10 && requests < (long)rounds + 10 + channels);
+	CHECK_EQ(counter(p.kernels[0], "chan", "called"), requests);
+	CHECK_EQ(counter(p.kernels[1], "chan", "executed"), requests);
+	pair_end(&p);
+}
+
+TEST(chantest_calls_between_threads)
+{
+	check_calls(XK_REGULAR, "resume=thread", 1, 300, 1);
+	check_calls(XK_REGULAR, "resume=thread", 16, 1000, 100);
+}
+
+TEST(chantest_calls_between_drivers)
+{
+	check_calls(XK_IPP, "resume=driver", 1, 300, 1);
+	check_calls(XK_IPP, "resume=driver", 16, 1000, 0);
+}
+
+TEST(chantest_calls_with_callers_resumed_by_threads)
+{
+	check_calls(XK_IPP, "resume=thread", 1, 300, 8);
+	check_calls(XK_IPP, "resume=thread", 16, 1000, 65);
+}
+
+TEST(chantest_calls_with_long_messages)
+{
+	check_calls(XK_IPP, "resume=thread", 4, 100, 16000);
+	check_calls(XK_REGULAR, "resume=thread", 4, 100, 4000);
+}
+
+static void
+check_lossy(enum xk_mode mode, uint32_t size)
+{
+	struct pair p;
+
+	pair_begin(&p, mode, "resume=thread", "silence=\"10s\"", LOSSY);
+	pair_call(&p, 12, 300, size);
+	CHECK_EQ(p.result.error, 0);
+	CHECK_EQ(p.result.rounds, 300);
+	CHECK_EQ(p.result.bad, 0);
+	CHECK(counter(p.kernels[1], "chan", "executed") <= counter(p.kernels[0], "chan", "called"));
+	pair_end(&p);
+}
+
+TEST(chantest_calls_where_messages_are_lost_repeated_and_late)
+{
+	check_lossy(XK_REGULAR, 1);
+	check_lossy(XK_IPP, 1);
+	check_lossy(XK_IPP, 3000);
+}
+
+/* BIDCTL says something of the other host again and again, while calls are made. */
+struct teller {
+	struct xk_kernel *kernel;
+	uint32_t host;
+	enum xk_bidctl_change change;
+	_Atomic bool *finished;
+};
+
+static void
+teller_tell(void *argument)
+{
+	struct teller *t = argument;
+	struct chan *chan = (struct chan *)xk_kernel_find(t->kernel, "chan");
+	struct xk_bidctl_peer peer = { t->host, 1 };
+
+	while (!atomic_load(t->finished) && xk_delay(&chan->protocol, 3000) == 0) {
+		peer.boot++;
+		chan->watcher.changed(&chan->watcher, t->change, &peer);
+	}
+}
+
+static void
+check_told(enum xk_mode mode, uint32_t size)
+{
+	struct pair p;
+	struct teller tellers[2];
+	static const struct xk_chantest_result none;
+
+	pair_begin(&p, mode, "resume=thread", "silence=\"10s\"", LOSSY);
+	p.result = none;
+	tellers[0] = (struct teller){ p.kernels[0], SERVER, XK_BIDCTL_LOST, &p.finished };
+	tellers[1] = (struct teller){ p.kernels[1], SERVER - 1, XK_BIDCTL_REBOOTED, &p.finished };
+	for (unsigned i = 0; i < 2; i++)
+		REQUIRE(xk_thread_start(p.kernels[i], "teller", teller_tell, &tellers[i]) == 0);
+	pair_call(&p, 12, 2000, size);
+	CHECK_EQ(p.result.error, 0);
+	CHECK_EQ(p.result.rounds, 2000);
+	CHECK_EQ(p.result.bad, 0);
+	CHECK(p.result.reopened > 0);
+	pair_end(&p);
+}
+
+TEST(chantest_calls_while_reboots_are_told)
+{
+	check_told(XK_REGULAR, 1);
+	check_told(XK_IPP, 1);
+	check_told(XK_IPP, 200);
+}
+
+TEST(chantest_refuses_what_cannot_be_run)
+{
+	struct pair p;
+	struct xk_chantest_run run;
+	struct xk_protocol *test;
+
+	pair_begin(&p, XK_IPP, "resume=thread", "silence=\"300ms\", serve=no", PLAIN);
+	test = xk_kernel_find(p.kernels[0], "chantest");
+	run = pair_run(&p, 0, 1, 1);
+	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
+	run = pair_run(&p, XK_CHANTEST_CHANNELS + 1, 1, 1);
+	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
+	run = pair_run(&p, 1, 0, 1);
+	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
+	run = pair_run(&p, 1, 1, XK_CHANTEST_MAX + 1);
+	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
+	pair_call(&p, 1, 1, XK_CHANTEST_MAX);
+	CHECK_EQ(p.result.error, -EMSGSIZE);
+	CHECK(p.result.max_packet < XK_CHANTEST_MAX);
+	pair_call(&p, 2, 5, 1); /* nobody serves */
+	CHECK_EQ(p.result.error, -ETIMEDOUT);
+	CHECK(p.result.failed > 0);
+	CHECK(counter(p.kernels[1], "chan", "rejected") > 0);
+	pair_end(&p);
+}
+
+TEST(chantest_is_busy_with_one_run)
+{
+	struct pair p;
+	struct xk_chantest_run run;
+
+	pair_begin(&p, XK_IPP, "resume=thread", "silence=\"300ms\"", PLAIN);
+	run = pair_run(&p, 1, UINT64_MAX, 1);
+	REQUIRE(xk_chantest_start(xk_kernel_find(p.kernels[0], "chantest"), &run) == 0);
+	CHECK_EQ(xk_chantest_start(xk_kernel_find(p.kernels[0], "chantest"), &run), -EBUSY);
+	pair_end(&p);
+	CHECK(atomic_load(&p.finished));
+	CHECK_EQ(p.result.error, -ECANCELED);
+}
+
+TEST(chantest_says_when_there_are_not_enough_shepherds)
+{
+	struct pair p;
+
+	pair_begin(&p, XK_IPP, "resume=thread", "silence=\"1s\"", PLAIN);
+	pair_call(&p, 200, 1000000, 1);
+	CHECK_EQ(p.result.error, -EAGAIN);
+	pair_end(&p);
+}
+
+/* ---- a server that is mistaken ---- */
+
+/* Replies to the oldest request with these bytes. */
+static void
+reply(struct rig *r, const char *text)
+{
+	uint8_t bytes[64];
+
+	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == 20 + 10);
+	bytes[5] = 2; /* a reply */
+	if (text != NULL)
+		memcpy(bytes + 20, text, 10);
+	rig_inject_bytes(r, bytes, 30);
+}
+
+TEST(chantest_knows_a_reply_that_is_wrong)
+{
+	struct rig *r = rig_new_graph("wire:; wire2:; chan: wire wire2; chantest: chan; chantest.peer=10.77.0.2;"
+				      "chantest.rounds=3; chantest.size=10");
+
+	rig_advance_ms(r, 0);
+	reply(r, "0123456789");
+	reply(r, NULL);
+	reply(r, NULL);
+	rig_inject(r, "");
+	CHECK_EQ(rig_counter(r, "bad"), 1);
+	CHECK_EQ(rig_counter(r, "rounds"), 0);
+	reply(r, NULL);
+	CHECK_EQ(rig_counter(r, "rounds"), 3);
+	rig_advance_ms(r, 600000);
+	rig_free(r);
+}
+
+/* ---- a simulated pair ---- */
+
+struct stage {
+	struct xk_sim *sim;
+	struct xk_sim_host *hosts[2];
+	const char *settings[2];
+	unsigned booted;
+};
+
+static struct xk_kernel *
+stage_boot(void *context, struct xk_sim_host *host)
+{
+	struct stage *stage = context;
+	unsigned i = xk_sim_host_number(host);
+	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
+					   .platform = xk_sim_platform(host),
+					   .mode = XK_IPP,
+					   .driver = XK_DRIVER_INTERRUPT,
+					   .threads = 1,
+					   .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+
+	REQUIRE(kernel != NULL);
+	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
+	build(kernel, i, "resume=driver", stage->settings[i], PLAIN);
+	REQUIRE(xk_kernel_start(kernel) == 0);
+	return kernel;
+}
+
+static void
+stage_open(struct stage *stage, const char *client, const char *server)
+{
+	struct sim_link_config config = sim_link_preset_find("ethernet10")->config;
+	struct xk_sim_link *lan;
+
+	*stage = (struct stage){ .sim = xk_sim_new(1), .settings = { client, server } };
+	lan = xk_sim_link_new(stage->sim, "lan", &config);
+	for (unsigned i = 0; i < 2; i++) {
+		struct xk_sim_host_config host = { .name = i == 0 ? "client" : "server",
+						   .boot = stage_boot,
+						   .context = stage };
+
+		stage->hosts[i] = xk_sim_host_new(stage->sim, &host);
+		REQUIRE(xk_sim_attach(stage->hosts[i], "port", lan, 0x020000000001 + i) == 0);
+		CHECK_EQ(xk_sim_boot(stage->hosts[i]), 0);
+	}
+}
+
+static void
+act_reboot(void *context)
+{
+	struct stage *stage = context;
+
+	CHECK_EQ(xk_sim_crash(stage->hosts[1]), 0);
+	CHECK_EQ(xk_sim_boot(stage->hosts[1]), 0);
+}
+
+TEST(chantest_begins_by_itself_and_counts)
+{
+	struct stage stage;
+	struct xk_kernel *client;
+
+	stage_open(&stage, "peer=\"10.77.0.2\", rounds=50, channels=3, size=10, start=\"1s\"", "work=\"1ms\"");
+	xk_sim_run(stage.sim, 900000000);
+	client = xk_sim_kernel(stage.hosts[0]);
+	CHECK_EQ(counter(client, "chan", "called"), 0);
+	xk_sim_run(stage.sim, 10000000000);
+	CHECK_EQ(counter(client, "chantest", "rounds"), 50);
+	CHECK(counter(client, "chantest", "rtt_min_ns") >= 1000000);
+	CHECK(counter(client, "chantest", "rtt_mean_ns") >= counter(client, "chantest", "rtt_min_ns"));
+	CHECK(counter(client, "chantest", "rtt_max_ns") >= counter(client, "chantest", "rtt_mean_ns"));
+	CHECK(counter(xk_sim_kernel(stage.hosts[1]), "chantest", "requests") >= 50);
+	CHECK_EQ(xk_sim_free(stage.sim), 0);
+}
+
+TEST(chantest_opens_its_channels_again_when_the_server_was_booted)
+{
+	struct stage stage;
+	struct xk_kernel *client;
+
+	stage_open(&stage, "peer=\"10.77.0.2\", rounds=3000, channels=2", "serve=yes");
+	REQUIRE(xk_sim_at(stage.sim, 500000000, act_reboot, &stage) == 0);
+	xk_sim_run(stage.sim, 60000000000);
+	client = xk_sim_kernel(stage.hosts[0]);
+	CHECK_EQ(counter(client, "chantest", "rounds"), 3000);
+	CHECK(counter(client, "chantest", "reopened") >= 1);
+	CHECK(counter(client, "chantest", "failed") >= 1);
+	CHECK(counter(client, "chan", "reset") >= 1);
+	CHECK_EQ(counter(client, "chantest", "bad"), 0);
+	CHECK_EQ(xk_sim_free(stage.sim), 0);
+}

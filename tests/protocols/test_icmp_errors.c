@@ -1,0 +1,272 @@
+/*
+ * test_icmp_errors.c - ICMP over IP: what its errors are sent for, to whom, with what, and how many of them (icmp_rig.h).
+ */
+#include "protocols/ip.h"
+#include "tests/protocols/icmp_rig.h"
+
+/* d, injected, is told to its sender with this type and code. */
+static void
+expect_told(struct rig *r, const struct datagram *d, unsigned kind)
+{
+	uint8_t want[MTU], got[MTU];
+	size_t len = build(want, d);
+	long got_len;
+
+	inject(r, d);
+	got_len = take_message(r, got, sizeof(got), d->source, kind);
+	CHECK_EQ(got_len, DATA + (len < 548 ? len : 548)); /* 576 in all */
+	CHECK(memcmp(got + DATA, want, (size_t)got_len - DATA) == 0);
+	CHECK_EQ(xk_get32(got + ICMP + 4), 0);
+	rig_expect_nothing_sent(r);
+}
+
+/* A datagram of a protocol that nobody knows. */
+static struct datagram
+to_nobody(void)
+{
+	struct datagram d = usual();
+
+	d.protocol = 99;
+	return d;
+}
+
+TEST(rfc1122_3_2_2_1_an_unknown_protocol_is_told)
+{
+	struct rig *r = icmp_rig();
+	struct datagram d = to_nobody();
+
+	expect_told(r, &d, 0x0302);
+	CHECK_EQ(counter(r, "sent_protocol"), 1);
+	CHECK_EQ(rig_counter_of(r, "ip", "no_session"), 1);
+	rig_free(r);
+}
+
+/* A datagram to this port at `bytes`. */
+static struct datagram
+to_port(uint8_t *bytes, uint16_t port, size_t len)
+{
+	struct datagram d = usual();
+
+	fill_pattern(bytes, 0, len + 8);
+	xk_put16(bytes, FAR_PORT);
+	xk_put16(bytes + 2, port);
+	xk_put16(bytes + 4, (uint16_t)(len + 8));
+	xk_put16(bytes + 6, 0);
+	d.payload = bytes;
+	d.len = len + 8;
+	return d;
+}
+
+TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told)
+{
+	struct rig *r = icmp_rig();
+	uint8_t payload[MTU];
+
+	for (size_t len = 0; len < 1400; len += 100) {
+		struct datagram d = to_port(payload, PORT, len);
+
+		expect_told(r, &d, 0x0303);
+		rig_advance_ms(r, 1000); /* what may be sent at once is limited */
+	}
+	CHECK_EQ(counter(r, "sent_port"), 14);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_1_the_header_is_quoted_wherever_segments_begin)
+{
+	struct rig *r = icmp_rig();
+	uint8_t payload[MTU], frame[MTU], got[MTU];
+	struct datagram d = to_port(payload, PORT, 4);
+	size_t len = build(frame, &d);
+	unsigned quoted = 0;
+
+	for (size_t first = 1; first < len; first++) {
+		char text[200] = "";
+
+		for (size_t i = 0; i < len; i++)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%02x", i == first ? "|" : "",
+				 frame[i]);
+		rig_inject(r, text);
+		CHECK_EQ(take_message(r, got, sizeof(got), PEER, 0x0303), DATA + len);
+		CHECK(memcmp(got + DATA, frame, len) == 0);
+		quoted++;
+	}
+	CHECK_EQ(quoted, len - 1);
+	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 0);
+	rig_free(r);
+}
+
+TEST(a_datagram_whose_header_is_gone_is_not_quoted)
+{
+	struct rig *r = icmp_rig();
+	uint8_t payload[MTU], other[80] = { 0 }; /* half of it in front of the message, where a header was */
+	struct xk_msg *m = xk_msg_from(rig_platform(r), other, sizeof(other));
+	struct xk_ip_refusal refusal = { .fault = XK_FAULT_PORT, .popped = 8 };
+	struct datagram d = to_port(payload, PORT, 4);
+	struct xk_session *s;
+
+	xk_msg_pop(&m, sizeof(other) / 2);
+	refusal.m = m;
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, (struct xk_participants){ .local = { 1, { PORT } } }), 0);
+	rig_keep(r, true);
+	inject(r, &d);
+	s = rig_delivered_on(r);
+	rig_forget(r);
+	s = rig_announced(r);
+	REQUIRE(s != NULL);
+	CHECK_EQ(xk_control(s->lls, XK_IP_REFUSE, &refusal, 1), -EMSGSIZE);
+	CHECK_EQ(xk_control(s->lls, XK_IP_REFUSE, &refusal, sizeof(refusal)), 0);
+	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 1);
+	rig_expect_nothing_sent(r);
+	xk_msg_free(m);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_nothing_is_told_of_what_is_not_intact)
+{
+	struct rig *r = icmp_rig();
+	uint8_t payload[MTU];
+	struct datagram d = to_port(payload, PORT, 4);
+
+	xk_put16(payload + 6, 1); /* a checksum, and wrong */
+	inject(r, &d);
+	CHECK_EQ(rig_counter_of(r, "udp", "bad_checksum"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_nothing_is_told_of_a_broadcast)
+{
+	struct rig *r = icmp_rig();
+	uint8_t payload[MTU];
+	struct datagram d = to_port(payload, PORT, 4);
+
+	d.destination = NET_BROADCAST;
+	inject(r, &d);
+	d.destination = UINT32_MAX;
+	d.protocol = 99;
+	inject(r, &d);
+	CHECK_EQ(counter(r, "about_all"), 2);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment)
+{
+	struct rig *r = icmp_rig();
+	struct datagram d = to_nobody();
+	static const uint8_t payload[16];
+
+	d.payload = payload;
+	d.len = sizeof(payload);
+	d.fragment = 2;
+	inject(r, &d);
+	CHECK_EQ(counter(r, "about_part"), 1);
+	rig_expect_nothing_sent(r);
+	d.fragment = MORE;
+	expect_told(r, &d, 0x0302);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host)
+{
+	static const uint32_t none[] = { 0,          0x7f000001,    0xe0000001, 0xf0000001,
+					 UINT32_MAX, NET_BROADCAST, 0x0a4d0000, ME };
+	struct rig *r = icmp_rig();
+	struct datagram d = to_nobody();
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(none); i++) {
+		d.source = none[i];
+		inject(r, &d);
+	}
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(counter(r, "sent_protocol"), 0);
+	rig_free(r);
+}
+
+TEST(rfc1122_3_3_2_a_datagram_that_never_becomes_whole_is_told_if_its_beginning_came)
+{
+	struct rig *r = icmp_rig_with("ip.reassembly_timeout=16s;");
+	struct datagram d = usual();
+	uint8_t payload[16], want[MTU], got[MTU];
+	size_t len;
+
+	fill_pattern(payload, 0, sizeof(payload));
+	CHECK_EQ(rig_open_enable(r, anybody()), -EOPNOTSUPP);
+	d.payload = payload;
+	d.len = sizeof(payload);
+	d.fragment = MORE | 4;
+	inject(r, &d);
+	d.fragment = MORE;
+	inject(r, &d);
+	len = build(want, &d);
+	d.id++;
+	d.fragment = MORE | 2;
+	inject(r, &d);
+	rig_advance_ms(r, 20000);
+	CHECK_EQ(take_message(r, got, sizeof(got), PEER, 0x0b01), DATA + len);
+	CHECK(memcmp(got + DATA, want, len) == 0);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(counter(r, "sent_reassembly"), 1);
+	CHECK_EQ(counter(r, "about_part"), 2);
+	rig_free(r);
+}
+
+TEST(rfc1812_4_3_2_8_errors_are_limited_by_their_rate)
+{
+	struct rig *r =
+		rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=8kb/s; icmp.burst=576; user: icmp", prepare);
+	struct datagram d = usual();
+	const unsigned error = DATA + HEADER + sizeof(some), at_once = 576 / error;
+
+	d.protocol = 99;
+	for (unsigned i = 0; i < 100; i++)
+		inject(r, &d);
+	CHECK_EQ(counter(r, "sent_protocol"), at_once);
+	CHECK_EQ(counter(r, "limited"), 100 - at_once);
+	rig_forget(r);
+	rig_advance_ms(r, error); /* 1000 bytes a second */
+	inject(r, &d);
+	inject(r, &d);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_advance_ms(r, 100000);
+	for (unsigned i = 0; i < 100; i++)
+		inject(r, &d);
+	CHECK_EQ(rig_sent(r), at_once);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(a_rate_of_nothing_sends_no_errors)
+{
+	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=0; user: icmp", prepare);
+	struct datagram d = to_nobody();
+
+	inject(r, &d);
+	CHECK_EQ(counter(r, "limited"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(errors_that_cannot_be_sent_are_counted)
+{
+	struct rig *r = icmp_rig();
+	struct datagram d = to_nobody();
+
+	d.source = FAR; /* we have no route */
+	inject(r, &d);
+	CHECK_EQ(counter(r, "unsent"), 1);
+	d.source = PEER;
+	rig_limit_buffers(r, 1); /* what is injected */
+	inject(r, &d);
+	rig_limit_buffers(r, UINT32_MAX);
+	CHECK_EQ(counter(r, "unsent"), 2);
+	rig_fail_sending(r, -ENOBUFS);
+	inject(r, &d);
+	rig_fail_sending(r, 0);
+	CHECK_EQ(counter(r, "unsent"), 3);
+	CHECK_EQ(counter(r, "sent_protocol"), 0);
+	rig_free(r);
+}

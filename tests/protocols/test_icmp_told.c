@@ -1,0 +1,320 @@
+/*
+ * test_icmp_told.c - ICMP over IP: errors that others send, which of them are believed, and what paths take (icmp_rig.h).
+ */
+#include "protocols/ip.h"
+#include "tests/protocols/icmp_rig.h"
+#include "tests/random.h"
+
+/* IP finds out what paths take. */
+static struct rig *
+icmp_rig_of_paths(void)
+{
+	return icmp_rig_with("ip.pmtu=yes;");
+}
+
+/* ---- errors of others ---- */
+
+/* A session of udp to the peer's port, and a datagram that was sent on it: the frame. */
+static struct xk_session *
+send_datagram(struct rig *r, uint8_t *frame, size_t len)
+{
+	struct xk_session *s;
+
+	rig_user(r, "user2");
+	s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push_pattern(r, s, len), 0);
+	CHECK_EQ(rig_take_sent(r, frame, MTU), HEADER + 8 + len);
+	return s;
+}
+
+static void
+inject_error(struct rig *r, unsigned kind, uint32_t word, const uint8_t *quote, size_t len)
+{
+	inject_message(r, kind >> 8, kind & 0xff, word, quote, len);
+}
+
+TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted)
+{
+	static const struct {
+		unsigned kind;
+		const char *name;
+	} known[] = {
+		{ 0x0300, "got_network" }, { 0x0301, "got_host" },       { 0x0302, "got_protocol" },
+		{ 0x0303, "got_port" },    { 0x0306, "got_network" },    { 0x030d, "got_host" },
+		{ 0x0b00, "got_hops" },    { 0x0b01, "got_reassembly" }, { 0x0c00, "got_header" },
+	};
+	struct rig *r = icmp_rig();
+	uint8_t frame[MTU];
+
+	send_datagram(r, frame, 10);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(known); i++) {
+		long before = counter(r, known[i].name);
+
+		inject_error(r, known[i].kind, 0, frame, HEADER + 8);
+		CHECK_EQ(counter(r, known[i].name), before + 1);
+	}
+	CHECK_EQ(rig_drops(r), 0);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+static void
+expect_bogus(struct rig *r, unsigned kind, uint32_t word, const uint8_t *quote, size_t len)
+{
+	long before = counter(r, "bad_quote");
+
+	inject_error(r, kind, word, quote, len);
+	CHECK_EQ(counter(r, "bad_quote"), before + 1);
+}
+
+TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused)
+{
+	static const struct {
+		unsigned at;
+		uint8_t mask;
+	} lies[] = {
+		{ IP_VERSION, 0x10 },    { IP_VERSION, 0x02 },     { IP_PROTOCOL, 0x01 },
+		{ IP_SOURCE + 3, 0x02 }, { IP_DESTINATION, 0x01 }, { IP_DESTINATION + 3, 0x04 },
+		{ IP_FRAGMENT, 0x01 },   { HEADER + 1, 0x01 },     { HEADER + 3, 0x01 },
+		{ HEADER, 0x80 },        { HEADER + 2, 0x80 },     { IP_LENGTH, 0 },
+	};
+	struct rig *r = icmp_rig();
+	uint8_t frame[MTU], lie[MTU];
+
+	send_datagram(r, frame, 10);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lies); i++) {
+		memcpy(lie, frame, sizeof(lie));
+		lie[lies[i].at] ^= lies[i].mask;
+		if (lies[i].mask == 0)
+			xk_put16(lie + lies[i].at, HEADER - 1);
+		expect_bogus(r, 0x0303, 0, lie, HEADER + 8);
+	}
+	for (size_t len = 0; len < HEADER + 8; len++)
+		expect_bogus(r, 0x0303, 0, frame, len);
+	CHECK_EQ(counter(r, "got_port"), 0);
+	rig_free(r);
+}
+
+TEST(errors_about_our_echoes_are_taken)
+{
+	struct rig *r = icmp_rig();
+	struct xk_session *s = open_echo(r);
+	uint8_t frame[MTU];
+	long len;
+
+	rig_push(r, s, "0007 aabbcc");
+	len = rig_take_sent(r, frame, sizeof(frame));
+	inject_error(r, 0x0301, 0, frame, (size_t)len);
+	CHECK_EQ(counter(r, "got_host"), 1);
+	frame[ICMP + 4] ^= 1; /* another identifier */
+	expect_bogus(r, 0x0301, 0, frame, (size_t)len);
+	frame[ICMP + 4] ^= 1;
+	frame[ICMP] = 13; /* we ask for no time */
+	expect_bogus(r, 0x0301, 0, frame, (size_t)len);
+	frame[ICMP] = 0; /* but we may have answered */
+	inject_error(r, 0x0301, 0, frame, (size_t)len);
+	CHECK_EQ(counter(r, "got_host"), 2);
+	rig_free(r);
+}
+
+TEST(random_messages_leave_nothing_behind)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU], payload[100];
+	uint64_t state = 7;
+
+	send_datagram(r, frame, 10);
+	for (unsigned i = 0; i < 20000; i++) {
+		size_t len = next_random(&state) % sizeof(payload);
+
+		memcpy(payload, frame, sizeof(payload));
+		for (unsigned flips = (unsigned)(next_random(&state) % 4); flips > 0; flips--)
+			payload[next_random(&state) % sizeof(payload)] = (uint8_t)next_random(&state);
+		inject_message(r, (unsigned)(next_random(&state) % 20), (unsigned)(next_random(&state) % 6),
+			       (uint32_t)(next_random(&state) % 2000), payload, len);
+		rig_forget(r);
+	}
+	rig_free(r);
+}
+
+/* ---- what paths take ---- */
+
+static uint32_t
+whole_of(struct xk_session *s)
+{
+	uint32_t whole = 0;
+
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
+	return whole;
+}
+
+TEST(rfc1191_3_whole_datagrams_say_that_they_must_not_be_fragmented)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 10);
+
+	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), DF);
+	CHECK_EQ(xk_sum_fold(xk_sum(0, frame, HEADER)), 0xffff);
+	CHECK_EQ(rig_push_pattern(r, s, 2000), 0); /* what must be fragmented here, may be on its way */
+	rig_take_sent(r, frame, sizeof(frame));
+	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), MORE);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(rfc1191_3_fragmentation_needed_lowers_what_is_sent_in_one_piece)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1000);
+
+	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
+	inject_error(r, 0x0304, 600, frame, HEADER + 8);
+	CHECK_EQ(counter(r, "got_too_big"), 1);
+	CHECK_EQ(rig_counter_of(r, "ip", "path_lowered"), 1);
+	CHECK_EQ(whole_of(s), 600 - HEADER - 8);
+	CHECK_EQ(rig_push_pattern(r, s, 1000), 0);
+	CHECK_EQ(rig_take_sent(r, frame, sizeof(frame)), HEADER + 576);
+	CHECK_EQ(rig_take_sent(r, frame, sizeof(frame)), HEADER + 1008 - 576);
+	CHECK_EQ(rig_push_pattern(r, s, 572), 0);
+	CHECK_EQ(rig_take_sent(r, frame, sizeof(frame)), 600);
+	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), DF);
+	rig_free(r);
+}
+
+TEST(rfc1191_3_every_session_to_that_host_is_told_and_no_other)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1000), *other, *echo;
+
+	other = rig_open(r, rig_to2(OTHER, FAR_PORT, PORT));
+	echo = open_echo(r);
+	inject_error(r, 0x0304, 600, frame, HEADER + 8);
+	CHECK_EQ(whole_of(s), 572);
+	CHECK_EQ(whole_of(other), MTU - HEADER - 8);
+	CHECK_EQ(whole_of(echo), 580);
+	rig_close(r, echo);
+	echo = open_echo(r); /* made later */
+	CHECK_EQ(whole_of(echo), 580);
+	rig_free(r);
+}
+
+TEST(rfc1191_6_3_what_was_learned_is_forgotten_after_ten_minutes)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1000);
+
+	inject_error(r, 0x0304, 600, frame, HEADER + 8);
+	rig_advance_ms(r, 590000);
+	CHECK_EQ(whole_of(s), 572);
+	rig_advance_ms(r, 60000);
+	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
+	CHECK_EQ(rig_counter_of(r, "ip", "path_forgotten"), 1);
+	rig_advance_ms(r, 1000000);
+	CHECK_EQ(rig_push_pattern(r, s, 1000), 0);
+	rig_take_sent(r, frame, sizeof(frame));
+	inject_error(r, 0x0304, 700, frame, HEADER + 8); /* and may be learned again */
+	CHECK_EQ(whole_of(s), 672);
+	rig_free(r);
+}
+
+TEST(rfc1191_5_without_an_mtu_the_next_plateau_is_tried)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1472);
+
+	inject_error(r, 0x0304, 0, frame, HEADER + 8);
+	CHECK_EQ(whole_of(s), 1492 - 28);
+	CHECK_EQ(rig_push_pattern(r, s, 1464), 0);
+	rig_take_sent(r, frame, sizeof(frame));
+	inject_error(r, 0x0304, 0, frame, HEADER + 8);
+	CHECK_EQ(whole_of(s), 1006 - 28);
+	rig_free(r);
+}
+
+TEST(rfc1191_3_never_below_68)
+{
+	struct rig *r = icmp_rig_with("ip.pmtu=yes; ip.pmtu_min=68;");
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1000);
+
+	inject_error(r, 0x0304, 20, frame, HEADER + 8);
+	CHECK_EQ(whole_of(s), 68 - 28);
+	rig_free(r);
+	r = icmp_rig_with("ip.pmtu=yes;"); /* no less than any link of today has, unless it is asked for */
+	s = send_datagram(r, frame, 1000);
+	inject_error(r, 0x0304, 100, frame, HEADER + 8);
+	CHECK_EQ(whole_of(s), 552 - 28);
+	rig_free(r);
+}
+
+TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused)
+{
+	struct rig *r = icmp_rig_of_paths();
+	uint8_t frame[MTU], lie[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1000);
+
+	expect_bogus(r, 0x0304, 1028, frame, HEADER + 8); /* it would have fitted */
+	expect_bogus(r, 0x0304, 9000, frame, HEADER + 8);
+	memcpy(lie, frame, sizeof(lie));
+	xk_put16(lie + IP_LENGTH, 1501); /* longer than what our link takes */
+	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
+	memcpy(lie, frame, sizeof(lie));
+	xk_put16(lie + IP_FRAGMENT, 0); /* the router could have fragmented it */
+	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
+	xk_put16(lie + IP_FRAGMENT, DF | MORE); /* no whole datagram */
+	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
+	memcpy(lie, frame, sizeof(lie));
+	for (unsigned id = 0; id < 65536; id += 97) { /* a guess, of which one in 16 is right */
+		xk_put16(lie + IP_ID, (uint16_t)(xk_get16(frame + IP_ID) + 1 + id % 30000));
+		if (id % 30000 % 2 == 0 || id % 30000 > 2)
+			expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
+	}
+	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
+	CHECK_EQ(rig_counter_of(r, "ip", "path_lowered"), 0);
+	rig_free(r);
+}
+
+TEST(without_pmtu_nobody_lowers_anything)
+{
+	struct rig *r = icmp_rig();
+	uint8_t frame[MTU];
+	struct xk_session *s = send_datagram(r, frame, 1000);
+
+	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), 0);
+	expect_bogus(r, 0x0304, 600, frame, HEADER + 8);
+	xk_put16(frame + IP_FRAGMENT, DF);
+	expect_bogus(r, 0x0304, 600, frame, HEADER + 8);
+	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
+	rig_free(r);
+}
+
+TEST(paths_are_bounded_and_the_oldest_makes_room)
+{
+	struct rig *r = icmp_rig_with("ip.pmtu=yes; ip.pmtu_entries=2; ip.pmtu_timeout=160s;");
+	struct xk_session *s[3];
+	uint8_t frame[MTU];
+
+	rig_user(r, "user2");
+	for (unsigned i = 0; i < 3; i++) {
+		s[i] = rig_open(r, rig_to2(PEER + i, FAR_PORT, PORT));
+		REQUIRE(s[i] != NULL);
+		CHECK_EQ(rig_push_pattern(r, s[i], 1000), 0);
+		rig_take_sent(r, frame, sizeof(frame));
+		inject_error(r, 0x0304, 600 + i, frame, HEADER + 8);
+		rig_advance_ms(r, 30000);
+	}
+	CHECK_EQ(whole_of(s[0]), MTU - HEADER - 8);
+	CHECK_EQ(whole_of(s[1]), 601 - 28);
+	CHECK_EQ(whole_of(s[2]), 602 - 28);
+	CHECK_EQ(rig_counter_of(r, "ip", "path_forgotten"), 1);
+	rig_advance_ms(r, 120000);
+	CHECK_EQ(whole_of(s[1]), MTU - HEADER - 8);
+	CHECK_EQ(whole_of(s[2]), 602 - 28);
+	rig_free(r);
+}

@@ -1,0 +1,402 @@
+/* test_select.c - calls find the procedure of their number, and errors find the caller. */
+#include <errno.h>
+#include <limits.h>
+
+#include "tests/rig.h"
+#include "xkernel/upi.h"
+
+static struct xk_participants
+procedure(uint64_t number)
+{
+	return (struct xk_participants){ .local = { 1, { number } } };
+}
+
+/* A session for procedure 0x102 of host 5. */
+static struct xk_session *
+open_procedure(struct rig *r)
+{
+	struct xk_session *s = rig_open(r, rig_to2(5, 0x102, XK_ANY));
+
+	REQUIRE(s != NULL);
+	return s;
+}
+
+/* ---- calling ---- */
+
+TEST(a_call_names_its_procedure)
+{
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+
+	CHECK_EQ(rig_wire_remote(r), 5);
+	rig_call(r, s, "c3");
+	rig_expect_sent(r, "00000102 00000000 c3");
+	rig_end_call(r, 0, "00000102 00000001 3c");
+	CHECK_EQ(rig_called(r, 0), 0);
+	rig_expect_delivered(r, "3c");
+	rig_call(r, s, "");
+	rig_expect_sent(r, "00000102 00000000");
+	rig_end_call(r, 0, "0000 | 0102 000000 | 01");
+	CHECK_EQ(rig_called(r, 1), 0);
+	rig_expect_delivered(r, "");
+	CHECK_EQ(rig_counter(r, "called"), 2);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(calls_need_not_be_waited_for)
+{
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+
+	rig_call_async(r, s, "c3");
+	rig_call_async(r, s, "c4");
+	rig_expect_sent(r, "00000102 00000000 c3");
+	rig_expect_sent(r, "00000102 00000000 c4");
+	rig_close(r, s); /* they hold the session */
+	rig_end_call(r, 0, "00000102 00000001 3c");
+	CHECK_EQ(rig_called(r, 0), 0);
+	CHECK_EQ(rig_called(r, 1), -EINPROGRESS);
+	rig_expect_delivered(r, "3c");
+	rig_end_call(r, 0, "00000102 00000003");
+	CHECK_EQ(rig_called(r, 1), -ENOSYS);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
+}
+
+TEST(what_the_protocol_below_says_is_passed_on)
+{
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+
+	rig_call(r, s, "c3");
+	rig_call_async(r, s, "c3");
+	rig_expect_sent(r, "00000102 00000000 c3");
+	rig_expect_sent(r, "00000102 00000000 c3");
+	rig_end_call(r, -ETIMEDOUT, NULL);
+	rig_end_call(r, -ECONNRESET, NULL);
+	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
+	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	rig_fail_sending(r, -EBUSY);
+	rig_call(r, s, "c3");
+	rig_call_async(r, s, "c3");
+	CHECK_EQ(rig_called(r, 2), -EBUSY);
+	CHECK_EQ(rig_called(r, 3), -EBUSY);
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	CHECK(rig_open(r, rig_to2(5, 1, XK_ANY)) == NULL);
+	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_free(r);
+}
+
+TEST(errors_that_are_carried_back_reach_the_caller_by_name)
+{
+	static const struct {
+		const char *reply;
+		int error;
+	} errors[] = {
+		{ "00000102 00000002", -EREMOTEIO },    /* FAILED */
+		{ "00000102 00000003", -ENOSYS },       /* NO_PROCEDURE */
+		{ "00000102 00000004", -ECONNREFUSED }, /* REFUSED */
+		{ "00000102 00000105", -EIO },          /* 256 + 5 */
+		{ "00000102 000010ff", -4095 },
+		{ "00000102 0000016e", -EREMOTEIO }, /* 256 + ETIMEDOUT: that of some other call */
+		{ "00000102 00000126", -EREMOTEIO }, /* 256 + ENOSYS */
+		{ "00000102 00000003 0102", -ENOSYS },
+	};
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
+		rig_call(r, s, "");
+		rig_end_call(r, 0, errors[i].reply);
+		CHECK_EQ(rig_called(r, i), errors[i].error);
+	}
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(replies_that_make_no_sense_are_dropped)
+{
+	static const struct {
+		const char *reply, *drop;
+	} replies[] = {
+		{ "", "short" },
+		{ "00000102 000000", "short" },
+		{ "00000102 00000000 01", "bad_status" }, /* a call */
+		{ "00000102 00000005", "bad_status" },    /* between the two kinds */
+		{ "00000102 00000100", "bad_status" },    /* no error number */
+		{ "00000102 00001100", "bad_status" },    /* too large a one */
+		{ "00000102 ffffffff", "bad_status" },
+		{ "00000103 00000001 01", "bad_reply" }, /* of another procedure */
+	};
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
+		long before = rig_counter(r, replies[i].drop);
+
+		rig_call(r, s, "");
+		rig_end_call(r, 0, replies[i].reply);
+		CHECK_EQ(rig_called(r, i), -EBADMSG);
+		CHECK_EQ(rig_counter(r, replies[i].drop), before + 1);
+	}
+	CHECK_EQ(rig_drops(r), XK_ARRAY_LENGTH(replies));
+	rig_expect_nothing_delivered(r);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(a_procedure_has_a_number_of_32_bits)
+{
+	struct rig *r = rig_new("select");
+
+	CHECK(rig_open(r, rig_to2(5, UINT64_C(1) << 32, XK_ANY)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, (struct xk_participants){ .remote.depth = 0 }) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, procedure(UINT64_C(1) << 32)), -EINVAL);
+	CHECK_EQ(rig_open_disable(r, procedure(XK_ANY)), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, rig_to2(5, 1, 1)), -EOPNOTSUPP);
+	REQUIRE(rig_open(r, rig_to2(5, UINT32_MAX, XK_ANY)) != NULL);
+	CHECK_EQ(rig_open_enable(r, procedure(0)), 0);
+	rig_free(r);
+}
+
+/* ---- being called ---- */
+
+TEST(a_call_finds_who_serves_its_procedure)
+{
+	struct rig *r = rig_new_graph("wire:; select: wire; user: select; user2: select");
+
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
+	rig_serve(r, 0, "0304");
+	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000 0102"), 0);
+	rig_expect_delivered(r, "0102");
+	CHECK(xk_hlp_receive(rig_delivered_on(r)) == rig_protocol(r, "user2"));
+	rig_expect_sent(r, "00000103 00000001 0304");
+	CHECK_EQ(rig_inject_call(r, NULL, "0000 | 0102 0000 | 0000"), 0);
+	rig_expect_delivered(r, "");
+	CHECK(xk_hlp_receive(rig_delivered_on(r)) == rig_protocol(r, "user"));
+	rig_expect_sent(r, "00000102 00000001 0304");
+	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0); /* the same session again */
+	rig_expect_delivered(r, "");
+	rig_expect_sent(r, "00000102 00000001 0304");
+	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_counter_of(r, "select", "served"), 3);
+	rig_free(r);
+}
+
+TEST(a_handler_may_reply_nothing)
+{
+	struct rig *r = rig_new("select");
+
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	rig_serve(r, 0, NULL);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
+	rig_expect_delivered(r, "01");
+	rig_expect_sent(r, "00000102 00000001");
+	rig_free(r);
+}
+
+TEST(a_handlers_failure_is_a_reply)
+{
+	static const struct {
+		int status;
+		const char *reply;
+	} failures[] = {
+		{ -EIO, "00000102 00000105" },
+		{ -4095, "00000102 000010ff" },
+		{ -4096, "00000102 00000002" },
+		{ 1, "00000102 00000002" },
+	};
+	struct rig *r = rig_new("select");
+
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(failures); i++) {
+		rig_serve(r, failures[i].status, NULL);
+		CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
+		rig_expect_delivered(r, "01");
+		rig_expect_sent(r, failures[i].reply);
+	}
+	CHECK_EQ(rig_counter(r, "failed"), XK_ARRAY_LENGTH(failures));
+	rig_free(r);
+}
+
+TEST(who_calls_what_nobody_serves_is_told)
+{
+	struct rig *r = rig_new("select");
+
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
+	rig_expect_sent(r, "00000102 00000003");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	rig_refuse(r, -EPERM);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
+	rig_expect_sent(r, "00000102 00000004");
+	CHECK_EQ(rig_counter(r, "refused"), 1);
+	rig_refuse(r, 0);
+	rig_serve(r, 0, "");
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
+	rig_expect_sent(r, "00000102 00000001");
+	CHECK_EQ(rig_open_disable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_disable(r, procedure(0x102)), -ENOENT);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
+	rig_expect_sent(r, "00000102 00000003");
+	rig_expect_delivered(r, "01");
+	rig_free(r);
+}
+
+TEST(calls_that_make_no_sense_are_dropped)
+{
+	struct rig *r = rig_new("select");
+
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_inject_call(r, NULL, ""), -EBADMSG);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 000000"), -EBADMSG);
+	CHECK_EQ(rig_counter(r, "short"), 2);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000001 01"), -EBADMSG); /* a reply */
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 80000000"), -EBADMSG);
+	CHECK_EQ(rig_counter(r, "bad_status"), 2);
+	CHECK_EQ(rig_drops(r), 4);
+	CHECK_EQ(rig_open_dones(r), 0);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(what_was_called_through_a_channel_ends_with_it)
+{
+	struct rig *r = rig_new("select");
+
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
+	rig_serve(r, 0, "");
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0);
+	rig_wire_peer(r, 0x98);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
+	CHECK_EQ(rig_open_dones(r), 3);
+	rig_close_done(r, rig_wire_session(r));
+	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
+	CHECK_EQ(rig_open_dones(r), 4);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* ---- without buffers ---- */
+
+TEST(select_drops_for_want_of_a_buffer)
+{
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+
+	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	rig_limit_buffers(r, 3); /* the call's own: its header, in three parts, cannot be pulled up */
+	CHECK_EQ(rig_inject_call(r, NULL, "0000 | 0102 0000 | 0000"), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_call(r, s, "");
+	rig_limit_buffers(r, 3);
+	rig_end_call(r, 0, "0000 | 0102 0000 | 0001");
+	CHECK_EQ(rig_called(r, 0), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 2);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_forget(r);
+	rig_free(r);
+}
+
+struct calling {
+	struct rig *r;
+	struct xk_session *s;
+	int status;
+};
+
+/* What is kept for later is shared: its header must go in front, in a buffer of its own. */
+static void
+call_and_keep(void *argument)
+{
+	struct calling *c = argument;
+	struct xk_msg *m = xk_msg_from(rig_platform(c->r), "\1", 1), *other = xk_msg_reference(m), *reply;
+
+	REQUIRE(m != NULL && other != NULL);
+	rig_limit_buffers(c->r, 0);
+	c->status = xk_call(c->s, m, &reply);
+	rig_limit_buffers(c->r, UINT_MAX);
+	xk_msg_free(other);
+}
+
+TEST(a_call_needs_a_buffer_for_its_header)
+{
+	struct rig *r = rig_new("select");
+	struct calling c = { r, open_procedure(r), 0 };
+
+	CHECK(rig_do(r, call_and_keep, &c));
+	CHECK_EQ(c.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* ---- asking ---- */
+
+TEST(lengths_and_participants_are_selects)
+{
+	struct rig *r = rig_new("select");
+	struct xk_session *s = open_procedure(r);
+	struct xk_participants who;
+	uint32_t length, little = 4;
+
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 1492);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 1492);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, 2), -EMSGSIZE);
+	rig_answer(r, XK_GET_MAX_PACKET, &little, sizeof(little));
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 0);
+	rig_answer(r, XK_GET_MAX_PACKET, NULL, 0);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), -ENOTSUP);
+	CHECK_EQ(xk_get_participants(s, &who), 0);
+	CHECK_EQ(xk_participant_pop(&who.remote), 0x102);
+	CHECK_EQ(xk_participant_pop(&who.remote), 5);
+	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
+	rig_serve(r, 0, "");
+	rig_wire_peer(r, 0x98);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
+	CHECK_EQ(xk_get_participants(rig_announced(r), &who), 0);
+	CHECK_EQ(xk_participant_pop(&who.local), 0x103);
+	CHECK_EQ(xk_participant_pop(&who.remote), 0x98);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* ---- over VCHAN ---- */
+
+TEST(several_calls_go_over_vchan)
+{
+	struct rig *r = rig_new_graph("wire:; vchan: wire; vchan.opened=2; select: vchan; user: select");
+	struct xk_session *s = open_procedure(r), *other = rig_open(r, rig_to2(5, 0x103, XK_ANY));
+
+	REQUIRE(other != NULL);
+	CHECK_EQ(rig_wire_sessions(r), 2); /* both procedures' */
+	rig_call(r, s, "01");
+	rig_call_async(r, other, "02");
+	rig_expect_sent(r, "00000102 00000000 01");
+	rig_expect_sent(r, "00000103 00000000 02");
+	rig_end_call(r, 0, "00000102 00000001 a1");
+	rig_expect_delivered(r, "a1");
+	rig_end_call(r, 0, "00000103 00000001 a2");
+	rig_expect_delivered(r, "a2");
+	CHECK_EQ(rig_open_enable(r, procedure(7)), 0);
+	rig_serve(r, 0, "b7");
+	rig_wire_peer(r, 0x98);
+	CHECK_EQ(rig_inject_call(r, NULL, "00000007 00000000 07"), 0);
+	rig_expect_delivered(r, "07");
+	rig_expect_sent(r, "00000007 00000001 b7");
+	rig_free(r);
+}

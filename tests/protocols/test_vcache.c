@@ -1,0 +1,233 @@
+/* test_vcache.c - what is closed is kept for a time, and opened again without asking the protocol below. */
+#include <errno.h>
+
+#include "tests/protocols/bare.h"
+#include "tests/rig.h"
+#include "xkernel/upi.h"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+enum { TIME_MS = 20000 };
+
+/* Until nothing is kept, and the end. */
+static void
+end(struct rig *r)
+{
+	rig_advance_ms(r, 2 * TIME_MS);
+	rig_free(r);
+}
+
+static void
+open_and_close(struct rig *r, uint64_t peer)
+{
+	struct xk_session *s = rig_open(r, rig_to(peer));
+
+	REQUIRE(s != NULL);
+	rig_close(r, s);
+}
+
+TEST(messages_pass_in_both_directions)
+{
+	struct rig *r = rig_new("vcache");
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "0102"), 0);
+	rig_expect_sent(r, "0102");
+	rig_inject(r, "03");
+	rig_expect_delivered(r, "03");
+	CHECK(rig_delivered_on(r) == s);
+	rig_fail_sending(r, -EMSGSIZE);
+	CHECK_EQ(rig_push(r, s, "0102"), -EMSGSIZE);
+	rig_close(r, s);
+	CHECK_EQ(rig_counter(r, "kept"), 1); /* that failure says nothing of the session */
+	end(r);
+}
+
+TEST(who_opens_again_gets_what_was_kept)
+{
+	struct rig *r = rig_new("vcache");
+	struct xk_session *s = rig_open(r, rig_to2(5, 6, 7)), *lls;
+
+	REQUIRE(s != NULL);
+	lls = s->lls;
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	rig_wire_refuse(r, -ENETUNREACH); /* nobody asks */
+	s = rig_open(r, rig_to2(5, 6, 7));
+	REQUIRE(s != NULL);
+	CHECK(s->lls == lls);
+	rig_inject(r, "03");
+	rig_expect_delivered(r, "03");
+	CHECK(rig_delivered_on(r) == s);
+	rig_close(r, s);
+	CHECK_EQ(rig_counter(r, "opened"), 1);
+	CHECK_EQ(rig_counter(r, "reused"), 1);
+	CHECK_EQ(rig_counter(r, "kept"), 2);
+	end(r);
+}
+
+TEST(only_exactly_the_same_is_the_same)
+{
+	struct rig *r = rig_new_graph("wire:; vcache: wire; user/ip: vcache; user2/arp: vcache");
+	struct xk_participants other = rig_to2(5, 6, 7);
+
+	REQUIRE(rig_open(r, rig_to2(5, 6, 7)) != NULL);
+	rig_close(r, rig_opened(r));
+	CHECK_EQ(rig_counter(r, "kept"), 1);
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK(rig_open(r, rig_to2(5, 6, 8)) == NULL);
+	CHECK(rig_open(r, rig_to2(4, 6, 7)) == NULL);
+	CHECK(rig_open(r, rig_to(6)) == NULL);
+	other.local.depth = 0;
+	CHECK(rig_open(r, other) == NULL);
+	rig_user(r, "user2");
+	CHECK(rig_open(r, rig_to2(5, 6, 7)) == NULL);
+	rig_user(r, "user");
+	REQUIRE(rig_open(r, rig_to2(5, 6, 7)) != NULL);
+	rig_close(r, rig_opened(r));
+	end(r);
+}
+
+/* Of those that are open at the same time, each has its own, and one is kept. */
+TEST(one_is_kept_for_the_same_participants)
+{
+	struct rig *r = rig_new("vcache");
+	struct xk_session *a = rig_open(r, rig_to(5)), *b = rig_open(r, rig_to(5));
+
+	REQUIRE(a != NULL && b != NULL && a != b);
+	rig_close(r, a);
+	rig_close(r, b);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_counter(r, "opened"), 2);
+	CHECK_EQ(rig_counter(r, "kept"), 1);
+	end(r);
+}
+
+TEST(what_is_kept_goes_when_its_time_is_over)
+{
+	struct rig *r = rig_new("vcache");
+
+	open_and_close(r, 5);
+	rig_advance_ms(r, TIME_MS / 2);
+	open_and_close(r, 6);
+	rig_advance_ms(r, TIME_MS / 2 - 1);
+	CHECK_EQ(rig_wire_sessions(r), 2);
+	rig_advance_ms(r, 2);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	open_and_close(r, 6); /* and its time begins again */
+	rig_advance_ms(r, TIME_MS - 1);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	rig_advance_ms(r, 2);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_counter(r, "expired"), 2);
+	CHECK_EQ(rig_counter(r, "reused"), 1);
+	rig_free(r);
+}
+
+TEST(the_one_that_was_closed_first_makes_room)
+{
+	struct rig *r = rig_new("vcache entries=2");
+
+	open_and_close(r, 5);
+	open_and_close(r, 6);
+	open_and_close(r, 7);
+	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_counter(r, "pushed_out"), 1);
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK(rig_open(r, rig_to(5)) == NULL);
+	open_and_close(r, 6);
+	open_and_close(r, 7);
+	end(r);
+}
+
+/* Taken out of the middle, and of buckets with several. */
+TEST(many_come_and_go_in_any_order)
+{
+	struct rig *r = rig_new("vcache entries=64");
+	struct xk_session *s[100];
+
+	for (unsigned i = 0; i < 100; i++) {
+		s[i] = rig_open(r, rig_to(i));
+		REQUIRE(s[i] != NULL);
+	}
+	for (unsigned i = 0; i < 100; i++)
+		rig_close(r, s[i * 37 % 100]);
+	CHECK_EQ(rig_wire_sessions(r), 64);
+	CHECK_EQ(rig_counter(r, "pushed_out"), 36);
+	for (unsigned i = 99; i > 36; i -= 3)
+		open_and_close(r, i * 37 % 100);
+	CHECK_EQ(rig_counter(r, "reused"), 21);
+	end(r);
+}
+
+TEST(what_is_dead_is_not_kept)
+{
+	static const int deadly[] = { -ECONNRESET, -ETIMEDOUT };
+	struct rig *r = rig_new("vcache");
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	rig_close_done(r, s->lls);
+	CHECK_EQ(rig_close_dones(r), 1);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(deadly); i++) {
+		s = rig_open(r, rig_to(5));
+		REQUIRE(s != NULL);
+		rig_fail_sending(r, deadly[i]);
+		CHECK_EQ(rig_push(r, s, "01"), deadly[i]);
+		rig_fail_sending(r, 0);
+		rig_close(r, s);
+		CHECK_EQ(rig_wire_sessions(r), 0);
+	}
+	CHECK_EQ(rig_counter(r, "kept"), 0);
+	rig_free(r);
+}
+
+TEST(what_the_peer_closes_meanwhile_is_not_kept_any_more)
+{
+	struct rig *r = rig_new("vcache");
+	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+
+	REQUIRE(s != NULL);
+	lls = s->lls;
+	open_and_close(r, 6);
+	rig_close(r, s);
+	rig_close_done(r, lls);
+	CHECK_EQ(rig_close_dones(r), 0);
+	CHECK_EQ(rig_counter(r, "died"), 1);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	end(r);
+}
+
+/* Its open_enable is looked at again, and open_done comes again. */
+TEST(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it)
+{
+	struct rig *r = rig_new("vcache");
+	struct xk_session *lls;
+
+	open_and_close(r, 5);
+	lls = rig_wire_session(r);
+	rig_inject(r, "01");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, "02");
+	rig_expect_delivered(r, "02");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_announced(r)->lls == lls);
+	CHECK(rig_open(r, rig_to(5)) == rig_announced(r)); /* it is the same to who opens */
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	rig_close(r, rig_opened(r));
+	end(r);
+}
+
+/* ---- the end with something kept ---- */
+
+TEST(a_host_may_end_while_something_is_kept)
+{
+	struct bare b = bare_new("vcache");
+
+	xk_close(bare_session(&b));
+	bare_free(&b);
+}

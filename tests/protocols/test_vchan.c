@@ -1,0 +1,350 @@
+/* test_vchan.c - many calls on one session: who gets a channel, who waits, and what happens when the host is another one. */
+#include <errno.h>
+
+#include "protocols/chan.h"
+#include "tests/rig.h"
+#include "xkernel/upi.h"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+static struct xk_session *
+open_pool(struct rig *r)
+{
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	return s;
+}
+
+/* The oldest call that waits gets this reply, which must be number's. */
+static void
+reply(struct rig *r, unsigned number, const char *hex)
+{
+	rig_end_call(r, 0, hex);
+	CHECK_EQ(rig_called(r, number), 0);
+	rig_expect_delivered(r, hex);
+}
+
+/* ---- channels ---- */
+
+TEST(a_channel_is_used_again)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
+
+	CHECK_EQ(rig_wire_remote(r), 5);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(rig_call(r, s, "0102"), i);
+		CHECK_EQ(rig_called(r, i), -EINPROGRESS);
+		rig_expect_sent(r, "0102");
+		reply(r, i, "03");
+	}
+	CHECK(rig_wire_session(r) == channel);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_counter(r, "opened"), 1);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
+}
+
+TEST(calls_at_a_time_have_channels_of_their_own)
+{
+	struct rig *r = rig_new("vchan channels=2");
+	struct xk_session *s = open_pool(r);
+
+	rig_call(r, s, "01");
+	rig_call(r, s, "02");
+	CHECK_EQ(rig_wire_sessions(r), 2);
+	rig_call(r, s, "03");
+	rig_call(r, s, "04");
+	CHECK_EQ(rig_wire_sessions(r), 2);
+	rig_expect_sent(r, "01");
+	rig_expect_sent(r, "02");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "waited"), 2);
+	reply(r, 0, "a1"); /* the one that came first is next */
+	rig_expect_sent(r, "03");
+	rig_expect_nothing_sent(r);
+	reply(r, 1, "a2");
+	rig_expect_sent(r, "04");
+	reply(r, 2, "a3");
+	reply(r, 3, "a4");
+	CHECK_EQ(rig_counter(r, "opened"), 2);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(channels_may_be_opened_at_once)
+{
+	struct rig *r = rig_new("vchan channels=3 opened=3");
+	struct xk_session *s = open_pool(r);
+
+	CHECK_EQ(rig_wire_sessions(r), 3);
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK(rig_open(r, rig_to(6)) == NULL);
+	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	CHECK_EQ(rig_wire_sessions(r), 3);
+	rig_close(r, s);
+	rig_free(r);
+	CHECK_EQ(rig_refusal("wire:; vchan: wire; vchan.channels=2; vchan.opened=3; user: vchan"), -EINVAL);
+}
+
+TEST(so_many_wait_and_so_long)
+{
+	struct rig *r = rig_new("vchan channels=1 waiting=2 wait=100ms");
+	struct xk_session *s = open_pool(r);
+
+	rig_call(r, s, "01");
+	rig_call(r, s, "02");
+	rig_advance_ms(r, 50);
+	rig_call(r, s, "03");
+	rig_call(r, s, "04");
+	CHECK_EQ(rig_called(r, 3), -EBUSY);
+	CHECK_EQ(rig_counter(r, "busy"), 1);
+	rig_advance_ms(r, 51);
+	CHECK_EQ(rig_called(r, 1), -ETIMEDOUT);
+	CHECK_EQ(rig_called(r, 2), -EINPROGRESS);
+	CHECK_EQ(rig_counter(r, "late"), 1);
+	rig_expect_sent(r, "01");
+	reply(r, 0, "a1");
+	rig_expect_sent(r, "03");
+	reply(r, 2, "a3");
+	rig_free(r);
+}
+
+TEST(nobody_may_have_to_wait)
+{
+	struct rig *r = rig_new("vchan channels=1 waiting=0");
+	struct xk_session *s = open_pool(r);
+
+	rig_call(r, s, "01");
+	rig_call(r, s, "02");
+	CHECK_EQ(rig_called(r, 1), -EBUSY);
+	rig_expect_sent(r, "01");
+	reply(r, 0, "a1");
+	rig_free(r);
+}
+
+/* ... and its place goes to who waits, who tries it in turn. */
+TEST(a_channel_that_cannot_be_opened_is_told)
+{
+	struct rig *r = rig_new("vchan channels=2");
+	struct xk_session *s = open_pool(r);
+
+	rig_call(r, s, "01");
+	rig_wire_refuse(r, -ENOBUFS);
+	rig_call(r, s, "02");
+	CHECK_EQ(rig_called(r, 1), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "unopened"), 1);
+	rig_wire_refuse(r, 0);
+	rig_call(r, s, "03");
+	rig_expect_sent(r, "01");
+	rig_expect_sent(r, "03");
+	reply(r, 0, "a1");
+	reply(r, 2, "a3");
+	rig_free(r);
+}
+
+TEST(what_a_channel_says_is_passed_on)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_session *s = open_pool(r);
+
+	rig_call(r, s, "01");
+	rig_expect_sent(r, "01");
+	rig_end_call(r, -ETIMEDOUT, NULL);
+	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
+	rig_fail_sending(r, -EMSGSIZE);
+	rig_call(r, s, "02");
+	CHECK_EQ(rig_called(r, 1), -EMSGSIZE);
+	rig_call_async(r, s, "02");
+	CHECK_EQ(rig_called(r, 2), -EMSGSIZE);
+	rig_fail_sending(r, 0);
+	rig_call(r, s, "03"); /* the channel is as good as before */
+	rig_expect_sent(r, "03");
+	reply(r, 3, "a3");
+	CHECK_EQ(rig_counter(r, "opened"), 1);
+	rig_free(r);
+}
+
+/* ---- pools ---- */
+
+TEST(the_same_participants_share_a_pool)
+{
+	struct rig *r = rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan");
+	struct xk_session *s = open_pool(r);
+
+	CHECK(open_pool(r) == s);
+	CHECK(rig_open(r, rig_to(6)) != s);
+	CHECK(rig_open(r, rig_to2(5, 5, 5)) != s);
+	rig_user(r, "user2");
+	CHECK(rig_open(r, rig_to(5)) != s);
+	CHECK_EQ(rig_wire_sessions(r), 4);
+	rig_user(r, "user");
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 4);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 3);
+	CHECK(open_pool(r) != NULL);
+	rig_free(r);
+}
+
+TEST(calls_without_waiting_take_what_is_idle)
+{
+	struct rig *r = rig_new("vchan opened=2");
+	struct xk_session *s = open_pool(r);
+
+	rig_call_async(r, s, "01");
+	rig_call_async(r, s, "02");
+	rig_call_async(r, s, "03");
+	CHECK_EQ(rig_called(r, 2), -EBUSY);
+	CHECK_EQ(rig_counter(r, "busy"), 1);
+	rig_expect_sent(r, "01");
+	rig_expect_sent(r, "02");
+	reply(r, 0, "a1");
+	rig_call_async(r, s, "04");
+	rig_expect_sent(r, "04");
+	reply(r, 1, "a2");
+	rig_end_call(r, -ETIMEDOUT, NULL);
+	CHECK_EQ(rig_called(r, 3), -ETIMEDOUT);
+	CHECK_EQ(rig_wire_sessions(r), 2);
+	rig_free(r);
+}
+
+/* It holds the pool until it has ended. */
+TEST(a_pool_may_be_closed_with_a_call_under_way)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_session *s = open_pool(r);
+
+	rig_call_async(r, s, "01");
+	rig_expect_sent(r, "01");
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 1);
+	reply(r, 0, "a1");
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
+}
+
+/* ---- another host ---- */
+
+TEST(a_pool_ends_with_the_boot_of_its_host)
+{
+	struct rig *r = rig_new("vchan channels=2 opened=2");
+	struct xk_session *s = open_pool(r), *again;
+
+	rig_call(r, s, "01");
+	rig_call(r, s, "02");
+	rig_call(r, s, "03"); /* waits */
+	rig_expect_sent(r, "01");
+	rig_expect_sent(r, "02");
+	rig_end_call(r, -ECONNRESET, NULL);
+	CHECK_EQ(rig_called(r, 0), -ECONNRESET);
+	CHECK_EQ(rig_called(r, 2), -ECONNRESET);
+	CHECK_EQ(rig_called(r, 1), -EINPROGRESS);
+	rig_call(r, s, "04");
+	CHECK_EQ(rig_called(r, 3), -ECONNRESET);
+	rig_call_async(r, s, "05");
+	CHECK_EQ(rig_called(r, 4), -ECONNRESET);
+	CHECK_EQ(rig_counter(r, "reset"), 3);
+	again = open_pool(r); /* to the host that is there now */
+	CHECK(again != s);
+	rig_end_call(r, -ECONNRESET, NULL);
+	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	rig_call(r, again, "06");
+	rig_expect_sent(r, "06");
+	reply(r, 5, "a6");
+	rig_expect_nothing_sent(r);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 2);
+	rig_free(r);
+}
+
+TEST(a_channel_that_is_closed_below_ends_the_pool)
+{
+	struct rig *r = rig_new("vchan opened=2");
+	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
+
+	rig_call_async(r, s, "01");
+	rig_expect_sent(r, "01");
+	rig_close_done(r, channel);
+	CHECK_EQ(rig_close_dones(r), 1);
+	rig_call(r, s, "02");
+	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	rig_end_call(r, -ECONNRESET, NULL);
+	CHECK_EQ(rig_called(r, 0), -ECONNRESET);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
+}
+
+static void
+close_session(void *session)
+{
+	xk_close(session);
+}
+
+TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
+
+	REQUIRE(xk_duplicate(channel));
+	rig_close(r, s);
+	rig_close_done(r, channel);
+	CHECK_EQ(rig_close_dones(r), 0);
+	CHECK(rig_do(r, close_session, channel));
+	rig_free(r);
+}
+
+/* ---- who is called ---- */
+
+TEST(who_is_called_has_the_channels_themselves)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_protocol *user = rig_protocol(r, "user");
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 1);
+	rig_serve(r, 0, "0304");
+	CHECK_EQ(rig_inject_call(r, NULL, "0102"), 0);
+	rig_expect_delivered(r, "0102");
+	rig_expect_sent(r, "0304");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_delivered_on(r)->protocol == rig_protocol(r, "wire"));
+	CHECK(rig_delivered_on(r)->up == user->lowers[0]);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	rig_free(r);
+}
+
+TEST(nobody_calls_by_a_channel_of_a_pool)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_session *s = open_pool(r);
+
+	CHECK_EQ(rig_inject_call(r, s->lls, "01"), -EOPNOTSUPP);
+	CHECK_EQ(rig_counter(r, "unexpected"), 1);
+	rig_free(r);
+}
+
+/* ---- asking ---- */
+
+TEST(all_channels_get_the_pools_deadline)
+{
+	struct rig *r = rig_new("vchan");
+	struct xk_session *s = open_pool(r);
+	uint64_t deadline_ns = 5000000;
+	uint32_t length;
+
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 1500);
+	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), -EOPNOTSUPP);
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), -ENOTSUP);
+	rig_answer(r, XK_CHAN_SET_DEADLINE, &deadline_ns, 0);
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	rig_call(r, s, "01");
+	rig_expect_sent(r, "01");
+	reply(r, 0, "a1");
+	rig_free(r);
+}

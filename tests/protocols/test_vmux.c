@@ -1,0 +1,207 @@
+/* test_vmux.c - the first way that leads to a host is taken, and messages pass vmux by. */
+#include <errno.h>
+
+#include "tests/rig.h"
+#include "xkernel/upi.h"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+static struct rig *
+two_ways(void)
+{
+	return rig_new_graph("wire:; wire2:; vmux: wire wire2; user: vmux");
+}
+
+static void
+refuse(struct rig *r, const char *wire, int status)
+{
+	rig_wire(r, wire);
+	rig_wire_refuse(r, status);
+}
+
+/* How many are enabled on the wire. */
+static unsigned
+enables(struct rig *r, const char *wire)
+{
+	rig_wire(r, wire);
+	return rig_wire_enables(r);
+}
+
+TEST(the_first_way_is_taken_and_is_the_session)
+{
+	struct rig *r = two_ways();
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_wire_remote(r), 5);
+	CHECK(s->protocol == rig_protocol(r, "wire"));
+	CHECK(s->up == rig_protocol(r, "user")->lowers[0]); /* whose marks count */
+	CHECK_EQ(rig_push(r, s, "0102"), 0);
+	rig_expect_sent(r, "0102");
+	CHECK_STR(rig_sent_through(r), "wire");
+	rig_inject(r, "03");
+	rig_expect_delivered(r, "03");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(rig_counter(r, "first"), 1);
+	CHECK_EQ(rig_counter(r, "later"), 0);
+	rig_free(r);
+}
+
+TEST(a_way_that_does_not_lead_there_is_passed_over)
+{
+	static const int passed_over[] = { -ENETUNREACH, -EOPNOTSUPP };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(passed_over); i++) {
+		struct rig *r = two_ways();
+		struct xk_session *s;
+
+		refuse(r, "wire", passed_over[i]);
+		s = rig_open(r, rig_to2(4, 5, 6));
+		REQUIRE(s != NULL);
+		CHECK(s->protocol == rig_protocol(r, "wire2"));
+		rig_wire(r, "wire2");
+		CHECK_EQ(rig_wire_remote(r), 5); /* what the first has popped, the second gets again */
+		CHECK_EQ(rig_wire_local(r), 6);
+		CHECK_EQ(rig_push(r, s, "01"), 0);
+		rig_expect_sent(r, "01");
+		CHECK_STR(rig_sent_through(r), "wire2");
+		CHECK_EQ(rig_counter(r, "first"), 0);
+		CHECK_EQ(rig_counter(r, "later"), 1);
+		rig_free(r);
+	}
+}
+
+/* A neighbour that does not answer is not asked for again by another way. */
+TEST(any_other_failure_is_the_answer)
+{
+	static const int answers[] = { -EHOSTUNREACH, -EADDRINUSE, -ENOMEM, -EADDRNOTAVAIL, -ENOBUFS };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(answers); i++) {
+		struct rig *r = two_ways();
+
+		refuse(r, "wire", answers[i]);
+		CHECK(rig_open(r, rig_to(5)) == NULL);
+		CHECK_EQ(rig_error(r), answers[i]);
+		rig_wire(r, "wire2");
+		CHECK_EQ(rig_wire_sessions(r), 0);
+		CHECK_EQ(rig_counter(r, "nowhere"), 0);
+		rig_free(r);
+	}
+}
+
+TEST(no_way_may_lead_there)
+{
+	struct rig *r = two_ways();
+
+	refuse(r, "wire", -ENETUNREACH);
+	refuse(r, "wire2", -EOPNOTSUPP);
+	CHECK(rig_open(r, rig_to(5)) == NULL);
+	CHECK_EQ(rig_error(r), -EOPNOTSUPP);
+	CHECK_EQ(rig_counter(r, "nowhere"), 1);
+	rig_free(r);
+}
+
+TEST(messages_come_by_any_way)
+{
+	struct rig *r = two_ways();
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(enables(r, "wire"), 1);
+	CHECK_EQ(enables(r, "wire2"), 1);
+	rig_inject(r, "02");
+	rig_expect_delivered(r, "02");
+	rig_wire(r, "wire");
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_push(r, rig_announced(r), "03"), 0);
+	rig_expect_sent(r, "03");
+	CHECK_STR(rig_sent_through(r), "wire");
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK_EQ(enables(r, "wire"), 0);
+	CHECK_EQ(enables(r, "wire2"), 0);
+	rig_free(r);
+}
+
+TEST(all_ways_are_enabled_or_none)
+{
+	struct rig *r = two_ways();
+
+	refuse(r, "wire2", -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	CHECK_EQ(enables(r, "wire"), 0);
+	refuse(r, "wire2", 0);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_free(r);
+}
+
+/* A vmux on a vmux, and a virtual protocol with a session of its own on both. */
+TEST(sessions_are_lent_through_several)
+{
+	struct rig *r = rig_new_graph("wire:; wire2:; vmux: wire; vmux2: wire2 vmux; vwork: vmux2; user: vwork");
+	struct xk_session *s;
+
+	refuse(r, "wire2", -ENETUNREACH);
+	s = rig_open(r, rig_to(5));
+	REQUIRE(s != NULL);
+	CHECK(s->lls->protocol == rig_protocol(r, "wire"));
+	CHECK(s->lls->up == rig_protocol(r, "vwork")->lowers[0]);
+	rig_wire(r, "wire");
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	rig_free(r);
+}
+
+/* ---- over VNET and IP ---- */
+
+#define ME "020000000001"
+#define PEER "0200000000aa"
+
+static struct rig *
+network(void)
+{
+	return rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24;"
+			     "ip: vnet; ip.gateway=10.77.0.9; ip.seed=1; vmux: vnet ip; user/bid: vmux");
+}
+
+/* Whoever is asked for answers from PEER. */
+static struct xk_session *
+open_host(struct rig *r, uint32_t host, const char *asked, const char *answer)
+{
+	CHECK(rig_open(r, rig_to(host)) == NULL);
+	CHECK_EQ(rig_error(r), -EINPROGRESS);
+	rig_expect_sent(r, asked);
+	rig_inject(r, answer);
+	return rig_opened(r);
+}
+
+TEST(a_neighbour_is_sent_to_directly)
+{
+	struct rig *r = network();
+	struct xk_session *s = open_host(r, 0x0a4d0002, "ffffffffffff " ME "0806 *",
+					 ME PEER "0806 0001 0800 06 04 0002 " PEER "0a4d0002" ME "0a4d0001");
+
+	REQUIRE(s != NULL);
+	CHECK(s->protocol == rig_protocol(r, "vnet"));
+	CHECK_EQ(rig_push(r, s, "c3"), 0);
+	rig_expect_sent(r, PEER ME "3005 c3");
+	rig_inject(r, ME PEER "3005 3c");
+	rig_expect_delivered(r, "3c");
+	CHECK_EQ(rig_counter(r, "first"), 1);
+	rig_free(r);
+}
+
+TEST(a_host_elsewhere_is_sent_to_by_ip)
+{
+	struct rig *r = network();
+	struct xk_session *s = open_host(r, 0x0a580002, "ffffffffffff " ME "0806 *",
+					 ME PEER "0806 0001 0800 06 04 0002 " PEER "0a4d0009" ME "0a4d0001");
+
+	REQUIRE(s != NULL);
+	CHECK(s->protocol == rig_protocol(r, "ip"));
+	CHECK_EQ(rig_push(r, s, "c3"), 0);
+	rig_expect_sent(r, PEER ME "0800 45 00 0015 .... .... .. cc .... 0a4d0001 0a580002 c3");
+	CHECK_EQ(rig_counter(r, "later"), 1);
+	rig_free(r);
+}

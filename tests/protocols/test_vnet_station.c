@@ -1,0 +1,88 @@
+/* test_vnet_station.c - XK_VNET_STATION: VNET's sessions to a link address, which ask nobody and never wait. */
+#include <errno.h>
+
+#include "protocols/vnet.h"
+#include "tests/rig.h"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+#define ME "020000000001"
+#define PEER "0200000000aa"
+
+enum { HOST = 0x0a4d0001, HOST2 = 0x0a4e0001 };
+
+static const uint64_t peer = UINT64_C(0x0200000000aa) | XK_VNET_STATION;
+
+static struct rig *
+one_link(void)
+{
+	return rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24;"
+			     "user/bid: vnet; user2/bid: vnet");
+}
+
+TEST(a_station_is_opened_without_a_question)
+{
+	struct rig *r = one_link();
+	struct xk_session *s = rig_open(r, rig_to(peer));
+	uint64_t asked;
+
+	REQUIRE(s != NULL);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_push(r, s, "c3"), 0);
+	rig_expect_sent(r, PEER ME "3005 c3");
+	rig_inject(r, ME PEER "3005 3c");
+	rig_expect_delivered(r, "3c");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &asked, sizeof(asked)), -ENOTSUP);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &asked, sizeof(asked)), 8);
+	CHECK_EQ(asked, 0x0200000000aa);
+	CHECK(rig_open(r, rig_to(peer)) == s);
+	rig_free(r);
+}
+
+TEST(a_station_is_whom_a_frame_came_from)
+{
+	struct rig *r = one_link();
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, ME PEER "3005 3c");
+	rig_expect_delivered(r, "3c");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_open(r, rig_to(peer)) == rig_announced(r));
+	rig_user(r, "user2");
+	CHECK(rig_open(r, rig_to(peer)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_free(r);
+}
+
+TEST(a_station_is_on_the_link_of_the_local_address)
+{
+	struct rig *r =
+		rig_new_graph("port:; port2:; eth: port; arp: eth; eth2: port2; arp2: eth2; vnet: eth arp eth2 arp2;"
+			      "vnet.address=10.77.0.1/24; vnet.address2=10.78.0.1/24; user/bid: vnet");
+	struct xk_participants to = rig_to(peer);
+	struct xk_session *s;
+
+	to.local = (struct xk_participant){ 1, { HOST2 } };
+	s = rig_open(r, to);
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "c3"), 0);
+	rig_expect_sent(r, PEER "020000000002 3005 c3");
+	to.local.address[0] = HOST;
+	CHECK(rig_open(r, to) != s);
+	to.local.address[0] = HOST + 1;
+	CHECK(rig_open(r, to) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	rig_free(r);
+}
+
+TEST(this_station_itself_is_refused)
+{
+	struct rig *r = one_link();
+
+	CHECK(rig_open(r, rig_to(UINT64_C(0x020000000001) | XK_VNET_STATION)) == NULL);
+	CHECK(rig_error(r) != 0);
+	CHECK(rig_open(r, rig_to(UINT64_C(1) << 50 | XK_VNET_STATION)) == NULL);
+	CHECK(rig_error(r) != 0);
+	rig_free(r);
+}

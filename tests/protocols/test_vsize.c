@@ -1,0 +1,399 @@
+/* test_vsize.c - each message goes the first way that takes it, and comes up by any. */
+#include <errno.h>
+
+#include "protocols/vnet.h"
+#include "tests/rig.h"
+#include "xkernel/upi.h"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+static struct rig *
+two_ways(void)
+{
+	return rig_new_graph("wire:; wire2:; vsize: wire wire2; vsize.cutoff=4; user: vsize");
+}
+
+static void
+expect_through(struct rig *r, const char *hex, const char *wire)
+{
+	rig_expect_sent(r, hex);
+	CHECK_STR(rig_sent_through(r), wire);
+}
+
+static unsigned
+sessions_on(struct rig *r, const char *wire)
+{
+	rig_wire(r, wire);
+	return rig_wire_sessions(r);
+}
+
+/* ---- an active open ---- */
+
+TEST(messages_go_by_their_size_and_come_by_any_way)
+{
+	struct rig *r = two_ways();
+	struct xk_session *s = rig_open(r, rig_to2(4, 5, 6));
+
+	REQUIRE(s != NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		rig_wire(r, i == 0 ? "wire" : "wire2");
+		CHECK_EQ(rig_wire_remote(r), 5);
+		CHECK_EQ(rig_wire_local(r), 6);
+		rig_inject(r, "aa");
+		rig_expect_delivered(r, "aa");
+		CHECK(rig_delivered_on(r) == s);
+	}
+	CHECK_EQ(rig_push(r, s, "01020304"), 0);
+	expect_through(r, "01020304", "wire");
+	CHECK_EQ(rig_push(r, s, "0102 | 030405"), 0);
+	expect_through(r, "0102030405", "wire2");
+	CHECK_EQ(rig_push(r, s, ""), 0);
+	expect_through(r, "", "wire");
+	CHECK_EQ(rig_counter(r, "long"), 1);
+	CHECK_EQ(rig_counter(r, "opened"), 0);
+	rig_close(r, s);
+	CHECK_EQ(sessions_on(r, "wire") + sessions_on(r, "wire2"), 0);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+static void
+push_of(struct rig *r, struct xk_session *s, size_t len, const char *wire)
+{
+	uint8_t bytes[1];
+
+	CHECK_EQ(rig_push_pattern(r, s, len), 0);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), len);
+	CHECK_STR(rig_sent_through(r), wire);
+}
+
+TEST(a_way_is_asked_what_it_takes)
+{
+	struct rig *r = rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize");
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	push_of(r, s, 1500, "wire");
+	push_of(r, s, 1501, "wire2");
+	push_of(r, s, 60000, "wire2");
+	rig_free(r);
+}
+
+/* It cannot say: everything goes by the other. */
+TEST(a_way_that_does_not_say_what_it_takes_takes_nothing)
+{
+	struct rig *r = rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize");
+	struct xk_session *s;
+
+	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
+	s = rig_open(r, rig_to(5));
+	REQUIRE(s != NULL);
+	push_of(r, s, 1, "wire2");
+	rig_free(r);
+}
+
+TEST(there_may_be_four_ways)
+{
+	struct rig *r = rig_new_graph("wire:; wire2:; wire3:; wire4:; vsize: wire wire2 wire3 wire4; vsize.cutoff=1;"
+				      "vsize.cutoff2=2; vsize.cutoff3=3; user: vsize");
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	push_of(r, s, 1, "wire");
+	push_of(r, s, 2, "wire2");
+	push_of(r, s, 3, "wire3");
+	push_of(r, s, 4, "wire4");
+	rig_free(r);
+	CHECK_EQ(rig_refusal("wire:; wire2:; wire3:; wire4:; wire5:; vsize: wire wire2 wire3 wire4 wire5; user: vsize"),
+		 -EINVAL);
+}
+
+TEST(one_way_alone_takes_everything)
+{
+	struct rig *r = rig_new("vsize cutoff=4");
+	struct xk_session *s = rig_open(r, rig_to(5));
+	uint32_t length;
+
+	REQUIRE(s != NULL);
+	push_of(r, s, 2000, "wire");
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 1500);
+	rig_free(r);
+}
+
+TEST(failures_of_a_way_are_passed_on)
+{
+	struct rig *r = two_ways();
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	rig_fail_sending(r, -EMSGSIZE);
+	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
+	CHECK_EQ(rig_push(r, s, "0102030405"), -EMSGSIZE);
+	rig_free(r);
+}
+
+TEST(all_ways_are_opened_or_none)
+{
+	struct rig *r = two_ways();
+
+	rig_wire(r, "wire2");
+	rig_wire_refuse(r, -EHOSTUNREACH);
+	CHECK(rig_open(r, rig_to(5)) == NULL);
+	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	CHECK_EQ(sessions_on(r, "wire"), 0);
+	rig_free(r);
+}
+
+TEST(lengths_are_those_of_the_ways)
+{
+	struct rig *r = two_ways();
+	struct xk_session *s = rig_open(r, rig_to(5));
+	uint32_t length;
+	uint64_t peer;
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 4);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(length, 1500);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, 1), -EMSGSIZE);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &peer, sizeof(peer)), 8);
+	CHECK_EQ(peer, 5);
+	rig_free(r);
+}
+
+#define TWO_LINKS "port:; port2:; eth: port; eth2: port2; vsize: eth eth2; vsize.cutoff=4; "
+
+/* Where the protocols below give the same sessions again, so does vsize. */
+TEST(who_opens_again_gets_the_same_session)
+{
+	struct rig *r = rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize");
+	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
+
+	REQUIRE(s != NULL);
+	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
+	CHECK(rig_open(r, rig_to(0x0200000000bb)) != s);
+	rig_user(r, "user2");
+	CHECK(rig_open(r, rig_to(0x0200000000aa)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_close(r, s);
+	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
+	expect_through(r, "0200000000aa 020000000002 0800 0102030405", "port2");
+	rig_free(r);
+}
+
+/* A passive session that is opened becomes the opener's, and gets what it lacks. */
+TEST(what_a_message_has_caused_is_shared_by_who_opens)
+{
+	struct rig *r = rig_new_graph(TWO_LINKS "user/ip: vsize");
+	struct xk_session *s;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, "020000000001 0200000000aa 0800 01");
+	rig_expect_delivered(r, "01");
+	s = rig_delivered_on(r);
+	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
+	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
+	expect_through(r, "0200000000aa 020000000002 0800 0102030405", "port2");
+	CHECK_EQ(rig_counter(r, "opened"), 0);
+	rig_wire(r, "port2");
+	rig_inject(r, "020000000002 0200000000aa 0800 02");
+	rig_expect_delivered(r, "02");
+	CHECK(rig_delivered_on(r) == s);
+	rig_free(r);
+}
+
+/* ---- what messages cause ---- */
+
+static struct rig *
+enabled(void)
+{
+	struct rig *r = two_ways();
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	return r;
+}
+
+TEST(a_session_begins_with_the_way_its_first_message_came)
+{
+	struct rig *r = enabled();
+	struct xk_session *s;
+
+	rig_wire(r, "wire2");
+	rig_inject(r, "0102");
+	rig_expect_delivered(r, "0102");
+	CHECK_EQ(rig_open_dones(r), 1);
+	s = rig_announced(r);
+	CHECK_EQ(rig_push(r, s, "03"), 0);
+	expect_through(r, "03", "wire2");
+	CHECK_EQ(rig_push(r, s, "0405060708"), 0);
+	expect_through(r, "0405060708", "wire2");
+	CHECK_EQ(sessions_on(r, "wire"), 0);
+	rig_free(r);
+}
+
+TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows)
+{
+	struct rig *r = enabled();
+	uint64_t me = 0x0a4d0001;
+	struct xk_session *s;
+
+	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_wire(r, "wire");
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	s = rig_announced(r);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	expect_through(r, "02", "wire");
+	CHECK_EQ(sessions_on(r, "wire2"), 0);
+	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
+	expect_through(r, "0102030405", "wire2");
+	CHECK_EQ(rig_wire_remote(r), 0x99);
+	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
+	rig_inject(r, "06"); /* it comes up the same session */
+	rig_expect_delivered(r, "06");
+	CHECK(rig_delivered_on(r) == s);
+	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
+	expect_through(r, "0102030405", "wire2");
+	CHECK_EQ(rig_counter(r, "opened"), 1);
+	CHECK_EQ(rig_counter(r, "long"), 2);
+	CHECK_EQ(rig_open_dones(r), 1);
+	rig_free(r);
+}
+
+TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be)
+{
+	struct rig *r = enabled();
+	uint32_t length;
+
+	rig_wire(r, "wire");
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(xk_control(rig_announced(r), XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(sessions_on(r, "wire2"), 1);
+	rig_free(r);
+}
+
+TEST(a_longer_way_that_cannot_be_opened_is_told)
+{
+	struct rig *r = enabled();
+
+	rig_wire(r, "wire");
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	rig_wire(r, "wire2");
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), -ENETUNREACH);
+	CHECK_EQ(rig_counter(r, "no_way"), 1);
+	rig_wire_refuse(r, 0);
+	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
+	expect_through(r, "0102030405", "wire2");
+	CHECK_EQ(rig_drops(r), 1);
+	rig_free(r);
+}
+
+TEST(all_ways_are_enabled_or_none)
+{
+	struct rig *r = two_ways();
+
+	rig_wire(r, "wire2");
+	rig_wire_refuse(r, -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	rig_wire(r, "wire");
+	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	rig_wire(r, "wire2");
+	rig_wire_refuse(r, 0);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_wire_enables(r), 0);
+	rig_free(r);
+}
+
+TEST(with_its_enable_go_the_sessions_that_messages_have_caused)
+{
+	struct rig *r = enabled();
+
+	rig_wire(r, "wire");
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
+	expect_through(r, "0102030405", "wire2");
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(sessions_on(r, "wire2"), 0);
+	rig_free(r);
+}
+
+/* ---- the end ---- */
+
+static void
+close_session(void *session)
+{
+	xk_close(session);
+}
+
+TEST(what_comes_after_the_session_is_nobodys)
+{
+	struct rig *r = two_ways();
+	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+
+	REQUIRE(s != NULL);
+	lls = s->lls;
+	REQUIRE(xk_duplicate(lls));
+	rig_close(r, s);
+	rig_inject_on(r, lls, "01");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject_on(r, lls, "02"); /* a new one */
+	rig_expect_delivered(r, "02");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_do(r, close_session, lls));
+	rig_free(r);
+}
+
+TEST(that_the_peer_has_closed_is_passed_on)
+{
+	struct rig *r = two_ways();
+	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+
+	REQUIRE(s != NULL);
+	lls = s->lls;
+	rig_close_done(r, lls);
+	CHECK_EQ(rig_close_dones(r), 1);
+	REQUIRE(xk_duplicate(lls));
+	rig_close(r, s);
+	rig_close_done(r, lls); /* nobody stands there any more */
+	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK(rig_do(r, close_session, lls));
+	rig_free(r);
+}
+
+/* ---- over VNET and BLAST ---- */
+
+#define ME "020000000001"
+#define PEER "0200000000aa"
+
+/* A stranger's short request, a long reply: it goes to where the request came from, and nobody is asked. */
+TEST(a_long_reply_goes_to_the_link_address_that_has_asked)
+{
+	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24;"
+				      "vmux: vnet; blast: vmux; vsize: vmux blast; user/bid: vsize");
+	struct xk_session *s;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, ME PEER "3005 c3");
+	rig_expect_delivered(r, "c3");
+	s = rig_announced(r);
+	CHECK_EQ(rig_push(r, s, "3c"), 0);
+	rig_expect_sent(r, PEER ME "3005 3c");
+	CHECK_EQ(rig_push_pattern(r, s, 2000), 0);
+	rig_expect_sent(r, PEER ME "3001 *");
+	rig_expect_sent(r, PEER ME "3001 *");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "vsize", "opened"), 1);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_advance_ms(r, 60000); /* blast forgets its copy */
+	rig_free(r);
+}

@@ -1,0 +1,539 @@
+/*
+ * xk_bench_call.c - `xk bench call`: what a call and its reply cost through two whole graphs without a wire.
+ *
+ * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change hands as
+ * they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all that runs is
+ * the calls. One at a time, by a shepherd in xk_call that the driver resumes, or with --async by whoever is told of the reply
+ * before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of --rounds, the difference of
+ * instructions is what the rounds between cost.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "protocols/chantest.h"
+#include "tools/json.h"
+#include "tools/options.h"
+#include "tools/xk_bench.h"
+#include "xkernel/fiber.h"
+#include "xkernel/kernel.h"
+
+enum {
+	CALL_HOSTS = 2,
+	CALL_CLIENT = 0,
+	CALL_SERVER = 1,
+	CALL_MTU = 1500,
+	CALL_QUEUE = 512, /* frames on their way to a host */
+	CALL_STACK = 256 * 1024,
+	CALL_BATCHES = 256,
+	CALL_WARM_UP = 4096,
+	CALL_PATIENCE = 1 << 22, /* turns without a frame: some seconds */
+};
+
+#define CALL_LINK UINT64_C(0x020000000001)
+#define CALL_CLIENT_ADDRESS 0x0a4d0001
+#define CALL_SERVER_ADDRESS 0x0a4d0002
+
+struct call_options {
+	const char *graph;
+	uint64_t size, rounds;
+	bool async;
+	const char *json;
+	struct options_texts sets;
+};
+
+struct call_host {
+	struct call_bench *bench;
+	struct xk_kernel *kernel;
+	struct xk_fiber fiber;
+	struct xk_msg *queue[CALL_QUEUE]; /* what arrives here next */
+	unsigned first, count;
+	bool ended;
+};
+
+struct call_bench {
+	struct xk_call call; /* first */
+	const struct call_options *options;
+	struct xk_platform *platform;
+	struct call_host hosts[CALL_HOSTS];
+	struct xk_session *channel;
+	struct xk_semaphore told; /* --async: it is over */
+	uint64_t made, counted_from, end, batch, batch_end, batch_began_ns;
+	unsigned batch_count, silent;
+	int status;
+	bool done;
+	double batches[CALL_BATCHES]; /* nanoseconds per call */
+	struct xk_kernel_stats before[CALL_HOSTS], after[CALL_HOSTS];
+};
+
+static const struct options_option call_table[] = {
+	{ "graph", OPTIONS_TEXT, offsetof(struct call_options, graph), "FILE", "the graph (graphs/chantest.dot)", 0, 0,
+	  NULL },
+	{ "size", OPTIONS_NUMBER, offsetof(struct call_options, size), "N", "message bytes (1)", 0, XK_CHANTEST_MAX,
+	  NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct call_options, rounds), "N", "calls that count (200000)", 1,
+	  UINT32_MAX, NULL },
+	{ "async", OPTIONS_FLAG, offsetof(struct call_options, async), NULL,
+	  "the caller is told of replies, and does not wait for them", 0, 0, NULL },
+	{ "set", OPTIONS_TEXT_ANY, offsetof(struct call_options, sets), "NODE.ATTRIBUTE=VALUE",
+	  "a setting of the graph, at both ends", 0, 0, NULL },
+	{ "json", OPTIONS_TEXT, offsetof(struct call_options, json), "FILE", "JSON to FILE; - is standard output", 0, 0,
+	  NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program call_program = {
+	.name = "xk bench call",
+	.usage = "[OPTION]...",
+	.about = "Times calls between two hosts of the graph of chantest, in one process and without a wire.",
+	.footer = "Instructions per call, by the difference of two runs:\n"
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 10000\n"
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 20000",
+	.options = call_table,
+};
+
+static uint64_t
+call_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the wire ---- */
+
+static void
+call_finish(struct call_bench *bench, int status)
+{
+	if (bench->done)
+		return;
+	bench->done = true;
+	bench->status = status;
+	for (unsigned i = 0; i < CALL_HOSTS; i++) {
+		xk_kernel_stats(bench->hosts[i].kernel, &bench->after[i]);
+		xk_kernel_halt(bench->hosts[i].kernel);
+	}
+}
+
+/* Nothing is here: the other host's turn. */
+static void
+call_rest(struct call_host *host)
+{
+	struct call_bench *bench = host->bench;
+
+	if (++bench->silent == CALL_PATIENCE)
+		call_finish(bench, -ETIMEDOUT);
+	xk_fiber_rest(&host->fiber);
+}
+
+static unsigned
+call_receive(void *context, struct xk_msg **frames, unsigned max)
+{
+	struct call_host *host = context;
+	unsigned count = 0;
+
+	if (host->count == 0)
+		call_rest(host);
+	for (; count < max && host->count > 0; count++, host->count--) {
+		frames[count] = host->queue[host->first];
+		host->first = (host->first + 1) % CALL_QUEUE;
+	}
+	return count;
+}
+
+static unsigned
+call_transmit(void *context, struct xk_msg **frames, unsigned count)
+{
+	struct call_host *from = context, *to;
+	unsigned taken = 0;
+
+	to = &from->bench->hosts[from == &from->bench->hosts[CALL_CLIENT] ? CALL_SERVER : CALL_CLIENT];
+	from->bench->silent = 0;
+	for (; taken < count && to->count < CALL_QUEUE; taken++, to->count++) {
+		frames[taken]->flags = 0;
+		to->queue[(to->first + to->count) % CALL_QUEUE] = frames[taken];
+	}
+	return taken;
+}
+
+/* ---- the caller ---- */
+
+static void
+call_end_batch(struct call_bench *bench)
+{
+	uint64_t now_ns = call_now_ns();
+
+	if (bench->made == bench->counted_from) {
+		for (unsigned i = 0; i < CALL_HOSTS; i++)
+			xk_kernel_stats(bench->hosts[i].kernel, &bench->before[i]);
+		now_ns = call_now_ns();
+	} else if (bench->batch_count < CALL_BATCHES) {
+		bench->batches[bench->batch_count++] = (double)(now_ns - bench->batch_began_ns) / (double)bench->batch;
+	}
+	bench->batch_began_ns = now_ns;
+	bench->batch_end += bench->batch;
+}
+
+/* A reply has come. False: it was the last one. */
+static bool
+call_count(struct call_bench *bench)
+{
+	if (xk_unlikely(++bench->made == bench->batch_end))
+		call_end_batch(bench);
+	return bench->made < bench->end;
+}
+
+/* The next request, of the buffer of the reply before where that is only ours. Takes m. NULL: no buffer. */
+static struct xk_msg *
+call_request(struct call_bench *bench, struct xk_msg *m)
+{
+	if (m != NULL && m->next == NULL && xk_msg_is_writable(m))
+		return m;
+	xk_msg_free(m);
+	m = xk_msg_new(bench->platform, bench->options->size);
+	for (struct xk_msg *part = m; part != NULL; part = part->next)
+		memset(part->data, 'x', part->len);
+	return m;
+}
+
+static int
+call_sync(struct call_bench *bench)
+{
+	struct xk_msg *m = NULL;
+	int status;
+
+	do {
+		m = call_request(bench, m);
+		status = m == NULL ? -ENOBUFS : xk_call(bench->channel, m, &m);
+		if (status == 0 && xk_msg_len(m) != bench->options->size)
+			status = -EBADMSG;
+	} while (status == 0 && call_count(bench));
+	xk_msg_free(m);
+	return status;
+}
+
+static int
+call_begin(struct call_bench *bench, struct xk_msg *m)
+{
+	m = call_request(bench, m);
+	return m == NULL ? -ENOBUFS : xk_call_async(bench->channel, m, &bench->call);
+}
+
+static void
+call_done(struct xk_call *call, int status, struct xk_msg *reply)
+{
+	struct call_bench *bench = (struct call_bench *)call;
+
+	if (status == 0 && xk_msg_len(reply) != bench->options->size)
+		status = -EBADMSG;
+	if (status == 0 && call_count(bench)) {
+		status = call_begin(bench, reply);
+		if (status == 0)
+			return;
+	} else {
+		xk_msg_free(reply);
+	}
+	bench->status = status;
+	xk_semaphore_signal(&bench->told);
+}
+
+static int
+call_async(struct call_bench *bench)
+{
+	int status = call_begin(bench, NULL);
+
+	if (status == 0)
+		status = xk_semaphore_wait(&bench->told, XK_FOREVER);
+	return status != 0 ? status : bench->status;
+}
+
+static void
+call_client(void *argument)
+{
+	struct call_bench *bench = argument;
+	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_CLIENT].kernel, "chantest");
+	struct xk_participants server = { .remote = { 1, { CALL_SERVER_ADDRESS } } };
+	int status = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
+
+	xk_semaphore_init(&bench->told, test, 0);
+	if (status == 0)
+		status = bench->options->async ? call_async(bench) : call_sync(bench);
+	xk_close(bench->channel);
+	call_finish(bench, status);
+}
+
+/*
+ * The server opens a channel, too, before the first call is made: so it knows the client's boot, and need not drop the first
+ * request, for which the client would wait in vain, and poll.
+ */
+static void
+call_server(void *argument)
+{
+	struct call_bench *bench = argument;
+	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_SERVER].kernel, "chantest");
+	struct xk_participants client = { .remote = { 1, { CALL_CLIENT_ADDRESS } } };
+	struct xk_session *channel;
+	int status = xk_open(test, test, xk_lower(test, 0), &client, &channel);
+
+	if (status == 0)
+		xk_close(channel);
+	if (status == 0)
+		status = xk_thread_start(bench->hosts[CALL_CLIENT].kernel, "caller", call_client, bench);
+	if (status != 0)
+		call_finish(bench, status);
+}
+
+/* ---- hosts ---- */
+
+/* The graph with the settings of the benchmark, then the user's. NULL: refused, and said why. */
+static struct xk_graph *
+call_load(const struct call_options *o, unsigned which, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = xk_graph_read(o->graph, errors);
+	bool good = graph != NULL;
+
+	if (good)
+		good = xk_graph_set(graph,
+				    which == CALL_CLIENT ? "vnet.address=10.77.0.1/24" : "vnet.address=10.77.0.2/24",
+				    errors) == 0 &&
+		       xk_graph_set(graph, "graph.resume=driver", errors) == 0;
+	for (unsigned i = 0; good && i < o->sets.count; i++)
+		good = xk_graph_set(graph, o->sets.text[i], errors) == 0;
+	if (good && xk_graph_check(graph, xk_protocol_types, errors) == 0)
+		return graph;
+	xk_graph_free(graph);
+	return NULL;
+}
+
+/* False: the graph is refused, and it was said why. */
+static bool
+call_compose(struct call_bench *bench, unsigned which)
+{
+	struct xk_kernel *kernel = bench->hosts[which].kernel;
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_graph *graph = call_load(bench->options, which, &errors);
+	struct xk_protocol *failed = NULL;
+	int status = -EINVAL;
+
+	if (graph != NULL && xk_graph_build(graph, kernel, &errors) == 0) {
+		status = xk_kernel_init(kernel, &failed);
+		if (status == 0 && xk_kernel_find(kernel, "chantest") == NULL)
+			status = -ENOENT;
+		if (status != 0)
+			fprintf(stderr, "xk bench call: %s: %s: %s\n", bench->options->graph,
+				failed == NULL ? "chantest" : failed->name, strerror(-status));
+	}
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	xk_graph_free(graph);
+	return status == 0;
+}
+
+static void
+call_host_run(void *argument)
+{
+	struct call_host *host = argument;
+
+	xk_kernel_run(host->kernel);
+	host->ended = true;
+	for (;;)
+		xk_fiber_rest(&host->fiber);
+}
+
+static bool
+call_host_open(struct call_bench *bench, unsigned which)
+{
+	const struct xk_kernel_config config = { .name = which == CALL_CLIENT ? "client" : "server",
+						 .platform = bench->platform,
+						 .mode = XK_IPP,
+						 .driver = XK_DRIVER_POLL,
+						 .core = -1 };
+	struct call_host *host = &bench->hosts[which];
+	struct xk_port *port = xk_memory_port_new(bench->platform, "port", CALL_LINK + which, CALL_MTU);
+
+	host->bench = bench;
+	host->kernel = xk_kernel_new(&config);
+	xk_assert(host->kernel != NULL && port != NULL);
+	xk_memory_loop(port, call_receive, call_transmit, host);
+	xk_kernel_add_port(host->kernel, port);
+	xk_assert(xk_fiber_init(&host->fiber, CALL_STACK, call_host_run, host) == 0);
+	return call_compose(bench, which);
+}
+
+static void
+call_host_close(struct call_host *host)
+{
+	for (; host->count > 0; host->count--) {
+		xk_msg_free(host->queue[host->first]);
+		host->first = (host->first + 1) % CALL_QUEUE;
+	}
+	xk_kernel_free(host->kernel);
+	xk_fiber_fini(&host->fiber);
+}
+
+/* False: something was wrong, and said what. */
+static bool
+call_run(struct call_bench *bench)
+{
+	struct xk_context own;
+	bool good = true;
+
+	xk_context_adopt(&own);
+	for (unsigned i = 0; i < CALL_HOSTS; i++)
+		good &= call_host_open(bench, i);
+	good = good && xk_thread_start(bench->hosts[CALL_SERVER].kernel, "opener", call_server, bench) == 0;
+	while (good && (!bench->hosts[CALL_CLIENT].ended || !bench->hosts[CALL_SERVER].ended))
+		for (unsigned i = 0; i < CALL_HOSTS; i++)
+			if (!bench->hosts[i].ended)
+				xk_fiber_run(&bench->hosts[i].fiber, &own);
+	for (unsigned i = 0; i < CALL_HOSTS; i++)
+		call_host_close(&bench->hosts[i]);
+	xk_context_disown(&own);
+	if (good && bench->status != 0)
+		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->made, strerror(-bench->status));
+	return good && bench->status == 0;
+}
+
+/* ---- telling ---- */
+
+static int
+call_compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+call_median_ns(struct call_bench *bench)
+{
+	qsort(bench->batches, bench->batch_count, sizeof(bench->batches[0]), call_compare);
+	return bench->batch_count == 0 ? 0 : bench->batches[bench->batch_count / 2];
+}
+
+struct call_count {
+	const char *name;
+	size_t offset;
+};
+
+static const struct call_count call_counts[] = {
+	{ "turns", offsetof(struct xk_kernel_stats, turns) },
+	{ "clock_reads", offsetof(struct xk_kernel_stats, clock_reads) },
+	{ "stack_switches", offsetof(struct xk_kernel_stats, stack_switches) },
+	{ "locks", offsetof(struct xk_kernel_stats, locks) },
+	{ "parks", offsetof(struct xk_kernel_stats, parks) },
+};
+
+/* Per call, of both hosts. */
+static double
+call_per_call(const struct call_bench *bench, const struct call_count *count)
+{
+	uint64_t sum = 0, before, after;
+
+	for (unsigned i = 0; i < CALL_HOSTS; i++) {
+		memcpy(&before, (const char *)&bench->before[i] + count->offset, sizeof(before));
+		memcpy(&after, (const char *)&bench->after[i] + count->offset, sizeof(after));
+		sum += after - before;
+	}
+	return (double)sum / (double)bench->options->rounds;
+}
+
+static bool
+call_write_json(const struct call_bench *bench, FILE *out, double call_ns)
+{
+	const struct call_options *o = bench->options;
+	struct json json;
+
+	json_begin(&json, out);
+	json_object(&json, NULL);
+	json_string(&json, "program", "xk bench call");
+	json_string(&json, "graph", o->graph);
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "rounds", o->rounds);
+	json_string(&json, "caller", o->async ? "told" : "waits");
+	json_double(&json, "call_ns", call_ns);
+	json_object(&json, "per_call");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(call_counts); i++)
+		json_double(&json, call_counts[i].name, call_per_call(bench, &call_counts[i]));
+	json_close(&json);
+	json_close(&json);
+	return json_end(&json);
+}
+
+static bool
+call_tell_json(const struct call_bench *bench, double call_ns)
+{
+	const char *name = bench->options->json;
+	bool to_stdout = strcmp(name, "-") == 0, good;
+	FILE *out = to_stdout ? stdout : fopen(name, "we");
+
+	good = out != NULL && call_write_json(bench, out, call_ns);
+	if (out != NULL && !to_stdout && fclose(out) != 0)
+		good = false;
+	if (!good)
+		fprintf(stderr, "xk bench call: %s: %s\n", name, strerror(errno));
+	return good;
+}
+
+static void
+call_tell(const struct call_bench *bench, double call_ns)
+{
+	const struct call_options *o = bench->options;
+
+	printf("%s, %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n", o->graph,
+	       o->size, o->size == 1 ? "" : "s", o->async ? "is told" : "waits", call_ns);
+	printf("Per call:");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(call_counts); i++)
+		printf("%s %s %.3f", i == 0 ? "" : ",", call_counts[i].name, call_per_call(bench, &call_counts[i]));
+	printf(".\nInstructions: see --help.\n");
+}
+
+static bool
+call_bench(struct call_bench *bench)
+{
+	const struct call_options *o = bench->options;
+	double call_ns;
+
+	bench->call.done = call_done;
+	bench->counted_from = bench->batch_end = CALL_WARM_UP;
+	bench->end = bench->counted_from + o->rounds;
+	bench->batch = o->rounds / CALL_BATCHES + 1;
+	if (!call_run(bench))
+		return false;
+	call_ns = call_median_ns(bench);
+	if (o->json != NULL && !call_tell_json(bench, call_ns))
+		return false;
+	if (o->json == NULL || strcmp(o->json, "-") != 0)
+		call_tell(bench, call_ns);
+	return true;
+}
+
+int
+xk_bench_call_main(int argc, char **argv)
+{
+	struct call_options o = { .graph = "graphs/chantest.dot", .size = 1, .rounds = 200000 };
+	struct options_texts operands;
+	struct call_bench *bench;
+	bool good;
+	int status;
+
+	status = options_parse(&call_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
+	bench = calloc(1, sizeof(*bench));
+	xk_assert(bench != NULL);
+	bench->options = &o;
+	bench->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_assert(bench->platform != NULL);
+	xk_memory_platform_recycle(bench->platform);
+	good = call_bench(bench);
+	xk_memory_platform_free(bench->platform);
+	free(bench);
+	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}

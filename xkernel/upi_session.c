@@ -1,0 +1,383 @@
+/*
+ * upi_session.c - sessions' lives: made, found, shared, cached, closed.
+ *
+ * A session's reference word counts permanent references and holds of parked shepherds. When the count comes to zero
+ * the session is marked dead (once), leaves its map and is retired; when no shepherd can be reading it any more it is
+ * marked unreachable, and goes at once, or with the last hold.
+ */
+#include "xkernel/upi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/engine.h"
+#include "xkernel/trace.h"
+
+#define UPI_DEAD (1u << 31)
+#define UPI_UNREACHABLE (1u << 30)
+#define UPI_COUNT (UPI_UNREACHABLE - 1)
+
+enum { UPI_CACHE_LOOKS = 16 }; /* how many sessions are looked at to make room for one */
+
+/* The edge that messages from lower to upper cross: where lower's sessions are lent, that to the lender. */
+static struct xk_edge *
+upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
+{
+	for (unsigned i = 0; i < upper->lower_count; i++)
+		if (upper->lowers[i]->lower == lower)
+			return upper->lowers[i];
+	for (unsigned i = 0; i < upper->lower_count; i++) {
+		const struct xk_protocol *lender = upper->lowers[i]->lower;
+
+		if ((lender->type->flags & XK_LENDS) && upi_edge(lender, lower) != NULL)
+			return upper->lowers[i];
+	}
+	return NULL;
+}
+
+static_assert(offsetof(struct xk_session, references) == 64 && sizeof(struct xk_session) == 128,
+	      "a session's own state begins with the third line of the cache");
+
+struct xk_session *
+xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_t size, struct xk_protocol *hlp_receive,
+	       struct xk_protocol *hlp_type, struct xk_session *lls)
+{
+	struct xk_edge *up = upi_edge(hlp_receive, self);
+	struct xk_session *s;
+
+	xk_assert(up != NULL && size >= sizeof(*s));
+	xk_assert(hlp_receive->ops->demux != NULL || hlp_receive->ops->call_demux != NULL);
+	size = (size + 63) & ~(size_t)63;
+	s = aligned_alloc(64, size);
+	if (s == NULL)
+		return NULL;
+	memset(s, 0, size);
+	s->ops = ops;
+	s->up = up;
+	s->protocol = self;
+	s->hlp_type = hlp_type;
+	atomic_init(&s->references, 1);
+	if (self->order_session) {
+		s->order = malloc(sizeof(*s->order));
+		if (s->order == NULL) {
+			free(s);
+			return NULL;
+		}
+		xk_semaphore_init(&s->order->turn, self, 1);
+		s->binding.ordered = true;
+	}
+	s->lls = lls;
+	return s;
+}
+
+static void
+session_free(struct xk_session *s)
+{
+	free(s->order);
+	free(s);
+}
+
+/* Nobody can be reading s any more, except who holds it. */
+static void
+session_unreachable(struct xk_retired *retired)
+{
+	struct xk_session *s = xk_container_of(retired, struct xk_session, retired);
+	uint32_t was = atomic_fetch_or_explicit(&s->references, UPI_UNREACHABLE, memory_order_acq_rel);
+
+	if ((was & UPI_COUNT) == 0)
+		session_free(s);
+}
+
+static void session_release(struct xk_session *s);
+
+static void
+session_destroy(struct xk_session *s)
+{
+	struct xk_session *lls = s->lls;
+	uint32_t none = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(&s->references, &none, UPI_DEAD, memory_order_acq_rel,
+						     memory_order_relaxed))
+		return; /* somebody has taken a reference again, or destroys it already */
+	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
+	if (s->map != NULL)
+		xk_map_unbind(s->map, &s->binding);
+	if (s->ops->close != NULL)
+		s->ops->close(s);
+	xk_retire(s->protocol->kernel, &s->retired, session_unreachable);
+	xk_close(lls);
+}
+
+static void
+session_release(struct xk_session *s)
+{
+	uint32_t left = atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) - 1;
+
+	xk_assert((left & UPI_COUNT) != UPI_COUNT);
+	if (left == 0)
+		session_destroy(s);
+	else if (left == (UPI_DEAD | UPI_UNREACHABLE))
+		session_free(s);
+}
+
+/*
+ * A session that is dead when it is held has closed the one below it already; who is in it may still push there, so
+ * that one is held as well. Whether a session is dead does not change while it is held.
+ */
+static void
+session_hold(struct xk_session *s)
+{
+	uint32_t was = atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+
+	if ((was & UPI_DEAD) && s->lls != NULL)
+		session_hold(s->lls);
+}
+
+void
+xk_hold_keep(struct xk_hold *hold)
+{
+	session_hold(hold->session);
+	hold->referenced = true;
+}
+
+bool
+xk_duplicate(struct xk_session *s)
+{
+	uint32_t was = atomic_load_explicit(&s->references, memory_order_relaxed);
+
+	do {
+		if (was & UPI_DEAD)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&s->references, &was, was + 1, memory_order_acq_rel,
+							memory_order_relaxed));
+	return true;
+}
+
+static bool
+session_is_dead(const struct xk_session *s)
+{
+	return (atomic_load_explicit(&s->references, memory_order_acquire) & UPI_DEAD) != 0;
+}
+
+int
+xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
+{
+	int result;
+
+	while ((result = xk_map_bind(map, &s->binding, key, s)) == -EEXIST) {
+		struct xk_session *other = xk_map_resolve(map, key);
+
+		if (other == NULL)
+			continue;
+		if (!session_is_dead(other))
+			return -EEXIST;
+		xk_map_unbind(map, &other->binding); /* who closes it may not run for long */
+	}
+	if (result == 0)
+		s->map = map;
+	return result;
+}
+
+struct xk_session *
+xk_session_find(struct xk_map *map, struct xk_key key)
+{
+	struct xk_session *s = xk_map_resolve(map, key);
+
+	return s != NULL && xk_duplicate(s) ? s : NULL;
+}
+
+int
+xk_session_share(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_session **session)
+{
+	struct xk_session *s = xk_session_find(map, key);
+
+	if (s == NULL)
+		return -ENOENT;
+	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
+		xk_close(s);
+		return -EADDRINUSE;
+	}
+	*session = s;
+	return 0;
+}
+
+/* ---- the cache of passively opened sessions ---- */
+
+/* Under the cache's lock. */
+static void
+cache_append(struct xk_protocol *self, struct xk_session *s)
+{
+	s->cache_next = NULL;
+	s->cache_previous = self->cache_last;
+	if (self->cache_last != NULL)
+		self->cache_last->cache_next = s;
+	else
+		self->cache_first = s;
+	self->cache_last = s;
+	self->cache_count++;
+	s->cached = true;
+}
+
+/* Under the cache's lock. */
+static void
+cache_remove(struct xk_protocol *self, struct xk_session *s)
+{
+	if (s->cache_previous != NULL)
+		s->cache_previous->cache_next = s->cache_next;
+	else
+		self->cache_first = s->cache_next;
+	if (s->cache_next != NULL)
+		s->cache_next->cache_previous = s->cache_previous;
+	else
+		self->cache_last = s->cache_previous;
+	self->cache_count--;
+	s->cached = false;
+}
+
+static bool
+cache_holds_alone(const struct xk_session *s)
+{
+	return atomic_load_explicit(&s->references, memory_order_acquire) == 1;
+}
+
+/*
+ * Under the cache's lock: the session to make room with, out of the list; NULL: none of those looked at is idle. One
+ * that was used since it was last looked at gets a second chance; the first idle one goes when all were used.
+ */
+static struct xk_session *
+cache_pick(struct xk_protocol *self)
+{
+	struct xk_session *spare = NULL;
+
+	for (unsigned i = 0; i < UPI_CACHE_LOOKS && i < self->cache_count; i++) {
+		struct xk_session *s = self->cache_first;
+
+		cache_remove(self, s);
+		if (cache_holds_alone(s) && !atomic_load_explicit(&s->binding.used, memory_order_relaxed))
+			return s;
+		atomic_store_explicit(&s->binding.used, false, memory_order_relaxed);
+		cache_append(self, s);
+		if (spare == NULL && cache_holds_alone(s))
+			spare = s;
+	}
+	if (spare != NULL)
+		cache_remove(self, spare);
+	return spare;
+}
+
+/* Gives back the cache's references on what was taken out and linked by cache_next. */
+static void
+cache_release(struct xk_session *unwanted)
+{
+	while (unwanted != NULL) {
+		struct xk_session *next = unwanted->cache_next;
+
+		session_release(unwanted);
+		unwanted = next;
+	}
+}
+
+/* Where sessions in use have let the cache grow past its size, two go for one, until it has shrunk again. */
+void
+xk_session_cache(struct xk_session *s)
+{
+	struct xk_protocol *self = s->protocol;
+	struct xk_session *victims = NULL, *victim;
+
+	xk_spin_lock(&self->cache_lock);
+	for (unsigned i = 0; i < 2 && self->cache_count >= self->session_max; i++) {
+		victim = cache_pick(self);
+		if (victim == NULL)
+			break;
+		victim->cache_next = victims;
+		victims = victim;
+	}
+	cache_append(self, s);
+	xk_spin_unlock(&self->cache_lock);
+	cache_release(victims);
+}
+
+int
+xk_session_announce(struct xk_session *s)
+{
+	int status = xk_open_done(xk_hlp_receive(s), s->protocol, s, s->hlp_type);
+
+	if (status != 0)
+		xk_close(s);
+	else
+		xk_session_cache(s);
+	return status;
+}
+
+void
+xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context)
+{
+	struct xk_session *unwanted = NULL, *next;
+
+	xk_spin_lock(&self->cache_lock);
+	for (struct xk_session *s = self->cache_first; s != NULL; s = next) {
+		next = s->cache_next;
+		if (wanted != NULL && wanted(s, context))
+			continue;
+		cache_remove(self, s);
+		s->cache_next = unwanted;
+		unwanted = s;
+	}
+	xk_spin_unlock(&self->cache_lock);
+	cache_release(unwanted);
+}
+
+/*
+ * Gives a reference back; closes: an hlp's. A session that an hlp has closed leaves the cache when nobody else has a
+ * reference. That is looked at under the lock, so that of several who let go the last one sees it.
+ */
+static void
+session_let_go(struct xk_session *s, bool closes)
+{
+	struct xk_protocol *self = s->protocol;
+	bool cached, alone = false;
+
+	xk_spin_lock(&self->cache_lock);
+	cached = s->cached;
+	if (cached) {
+		s->closing |= closes;
+		alone = atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) == 2 && s->closing;
+		if (alone)
+			cache_remove(self, s);
+	}
+	xk_spin_unlock(&self->cache_lock);
+	if (!cached || alone)
+		session_release(s);
+}
+
+void
+xk_close(struct xk_session *s)
+{
+	if (s != NULL)
+		session_let_go(s, true);
+}
+
+void
+xk_session_release(struct xk_session *s)
+{
+	session_let_go(s, false);
+}
+
+static void
+session_unhold(struct xk_session *s)
+{
+	bool dead = atomic_load_explicit(&s->references, memory_order_relaxed) & UPI_DEAD;
+	struct xk_session *lls = s->lls;
+
+	session_let_go(s, false);
+	if (dead && lls != NULL)
+		session_unhold(lls);
+}
+
+void
+xk_hold_release(struct xk_hold *hold)
+{
+	session_unhold(hold->session);
+}
