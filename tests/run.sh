@@ -189,8 +189,7 @@ check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000)
 check "swarm mutants" build/release/tests/swarm/swarm_mutants --mutants --seeds 1-2000
 # shellcheck disable=SC2086 # a command and its option, or nothing
 check "swarm sanitized" $fixed_addresses build/sanitize/tests/swarm/swarm --seeds "1-$((long ? 1000 : 150))"
-# shellcheck disable=SC2086
-check "swarm list" $fixed_addresses tests/swarm/test_mutants.py build/sanitize
+check "swarm list" tests/swarm/test_mutants.py build/release
 check "swarm alike" "$0" "$long" --only swarm_alike
 if [ "$long" -ne 0 ]; then
 	# What AddressSanitizer does not see: the use of what was never written.

@@ -232,20 +232,37 @@ stress_echo(struct stress *t, unsigned peer, const uint8_t *udp, uint32_t len)
 	CHECK_EQ(xk_get16(udp + 2), STRESS_PORT + number / STRESS_PEERS % 2);
 }
 
+/* Where fragments of the echo to peer gather; identifications are each session's own. */
+static struct echo *
+stress_echo_of(struct stress *t, uint32_t peer, uint16_t id)
+{
+	struct echo *unused = NULL;
+
+	for (unsigned i = 0; i < STRESS_ECHOES; i++) {
+		struct echo *e = &t->echoes[i];
+
+		if (e->taken && e->id == id && e->peer == peer)
+			return e;
+		if (!e->taken && unused == NULL)
+			unused = e;
+	}
+	if (unused == NULL) /* of some, fragments were dropped: one of those, most likely */
+		unused = &t->echoes[id / 2 % STRESS_ECHOES];
+	*unused = (struct echo){ .id = id, .taken = true, .peer = peer };
+	return unused;
+}
+
 /* A fragment of an echo; the server sends each once, in whatever order its threads do. */
 static void
 stress_hear_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
 {
 	uint16_t id = xk_get16(ip + IP_ID), fragment = xk_get16(ip + IP_FRAGMENT);
-	struct echo *e = &t->echoes[id / 2 % STRESS_ECHOES];
+	struct echo *e = stress_echo_of(t, xk_get32(ip + IP_DESTINATION), id);
 	uint32_t start = (uint32_t)(fragment & IP_OFFSET) * 8;
 
 	CHECK(start + len <= sizeof(e->bytes));
 	if (start + len > sizeof(e->bytes))
 		return;
-	if (!e->taken || e->id != id)
-		*e = (struct echo){ .id = id, .taken = true, .peer = xk_get32(ip + IP_DESTINATION) };
-	CHECK_EQ(e->peer, xk_get32(ip + IP_DESTINATION));
 	memcpy(e->bytes + start, ip + IP_HEADER_LEN, len);
 	e->got += len;
 	if ((fragment & IP_MORE) == 0)
@@ -536,6 +553,17 @@ stress_drops_of_receiving(const struct stress *t)
 	return drops;
 }
 
+/* For who has to find out where one is missing. */
+static void
+stress_tell(const struct stress *t)
+{
+	for (struct xk_protocol *p = xk_kernel_first(t->kernel); p != NULL; p = p->next)
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+			if (atomic_load_explicit(&p->drops[i], memory_order_relaxed) != 0)
+				printf("%s.%s %llu\n", p->name, xk_drop_name(p->type, i),
+				       (unsigned long long)atomic_load_explicit(&p->drops[i], memory_order_relaxed));
+}
+
 static void
 stress_check_account(struct stress *t)
 {
@@ -546,6 +574,8 @@ stress_check_account(struct stress *t)
 	uint64_t messages = stress_count(t->udptest, "messages");
 
 	CHECK_EQ(stress_drops_of_receiving(t) + arp + joined + messages + t->ip->reassembly.fragments, t->injected);
+	if (t->echoed + stress_count(t->udptest, "unsent") != messages)
+		stress_tell(t);
 	CHECK_EQ(t->echoed + stress_count(t->udptest, "unsent"), messages);
 	CHECK_EQ(stress_count(t->udp, "no_memory") + stress_count(ip, "no_memory"), 0); /* buffers are, memory is not */
 	/* the load was what it was meant to be */

@@ -167,22 +167,26 @@ def check_compilers(copies, scratch):
 
 def check_seen(build):
     """Each mutant that is seen by tests alone."""
+    seen = []
     for name, text in re.findall(r"^\[(\w+)\]$(.*?)(?=^\[|\Z)", read(LIST), flags=re.M | re.S):
         tests = re.search(r"^tests: *(.*\S)", text, flags=re.M)
-        if tests is None:
-            continue
-        programs = [os.path.join(build, "tests/swarm/mutated_test_" + test) for test in tests[1].split()]
+        if tests is not None:
+            seen.append((name, tests[1]))
+
+    def fails(name, tests):
         environment = dict(os.environ, XK_MUTANT=name)
-        tell(any(run(["timeout", "60", path], env=environment).returncode != 0 for path in programs),
-             f"{name} is seen by {tests[1]}")
+        return any(run(["timeout", "60", os.path.join(build, "tests/swarm/mutated_test_" + test)],
+                       env=environment).returncode != 0 for test in tests.split())
+
+    for (name, tests), good in zip(seen, each(fails, seen)):
+        tell(good, f"{name} is seen by {tests}")
 
 
 def check_tests(build):
     programs = [path for path in sorted(glob.glob(os.path.join(build, "tests/swarm/mutated_test_*")))
                 if os.path.isfile(path)]
     tell(len(programs) > 0, "there are tests of protocols with mutants")
-    for path in programs:
-        done = run([path])
+    for path, done in zip(programs, each(lambda path: run([path]), [(path,) for path in programs])):
         tell(done.returncode == 0, os.path.basename(path) + " with no mutant chosen", done.stdout[-2000:])
     check_seen(build)
     udp = os.path.join(build, "tests/swarm/mutated_test_udp")
