@@ -174,7 +174,12 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
 	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
 	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build/sanitize --seconds 0.05 --loads 50,100,200
-	unit threads build/tsan 'xkernel protocols tools' $fixed_addresses
+	unit threads build/tsan 'xkernel tools' $fixed_addresses
+	# The others stand on a rig, which has no second thread.
+	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/protocols/test_*.c); do
+		name=$(basename "$source" .c)
+		cunit "threads protocols/$name" $fixed_addresses build/tsan/tests/$name
+	done
 	for name in test_memory test_dpdk test_dpdk_lanes test_dpdk_virtio; do
 		cunit "threads platform/$name" $fixed_addresses build/tsan/tests/$name
 	done
