@@ -59,6 +59,7 @@
  * Graph:        chan -> bid, chan -> bidctl
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "protocols/chan_private.h"
 #include "xkernel/bytes.h"
@@ -356,12 +357,56 @@ chan_fini_maps(struct chan *chan)
 
 /* An end whose timer was pending: it will not fire any more. */
 static void
-chan_forget(void *object, void *context)
+chan_forget(struct chan_end *e)
 {
-	struct chan_end *e = object;
-
 	if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
 		xk_session_release(&e->session);
+}
+
+struct chan_ends {
+	struct chan_end **list; /* NULL: they are only counted */
+	size_t count;
+};
+
+static void
+chan_gather(void *object, void *context)
+{
+	struct chan_ends *ends = context;
+
+	if (ends->list != NULL)
+		ends->list[ends->count] = object;
+	ends->count++;
+}
+
+static int
+chan_compare(const void *a, const void *b)
+{
+	const struct chan_end *x = *(struct chan_end *const *)a, *y = *(struct chan_end *const *)b;
+	const uint32_t mine[] = { x->peer->host, x->number, x->channel },
+		       its[] = { y->peer->host, y->number, y->channel };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(mine); i++)
+		if (mine[i] != its[i])
+			return mine[i] < its[i] ? -1 : 1;
+	return 0;
+}
+
+/* In an order that does not come from where they lie in memory, so that a simulated host ends the same way each time. */
+static void
+chan_forget_all(struct chan *chan)
+{
+	struct chan_ends ends = { .list = NULL };
+
+	xk_map_for_each(&chan->ends, chan_gather, &ends);
+	ends.list = calloc(ends.count + 1, sizeof(struct chan_end *));
+	if (ends.list == NULL)
+		return; /* what is leaked here is told by the host that ends */
+	ends.count = 0;
+	xk_map_for_each(&chan->ends, chan_gather, &ends);
+	qsort(ends.list, ends.count, sizeof(struct chan_end *), chan_compare);
+	for (size_t i = 0; i < ends.count; i++)
+		chan_forget(ends.list[i]);
+	free(ends.list);
 }
 
 static void
@@ -369,7 +414,7 @@ chan_fini(struct xk_protocol *self)
 {
 	struct chan *chan = (struct chan *)self;
 
-	xk_map_for_each(&chan->ends, chan_forget, NULL);
+	chan_forget_all(chan);
 	chan_fini_maps(chan);
 }
 

@@ -10,6 +10,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
+#include "protocols/arp.h"
 #include "protocols/ip_private.h"
 #include "protocols/udptest.h"
 #include "tests/rig.h"
@@ -646,6 +647,36 @@ TEST(every_allocation_of_a_fragment_may_fail_once)
 		rig_free(r);
 	}
 	CHECK(steps > 4 && steps < 50);
+}
+
+static void
+end_output(const struct xk_arp_output *output, uint64_t link)
+{
+	xk_msg_free(output->m);
+}
+
+static void
+output_without_memory(void *argument)
+{
+	struct rig *r = argument;
+	struct xk_arp_output output = { .host = 0x0a4d0003, .send = end_output };
+
+	output.m = xk_msg_new(rig_platform(r), 1);
+	allocations_left = 0;
+	CHECK_EQ(xk_arp_output(rig_protocol(r, "arp"), &output), -ENOBUFS);
+	allocations_left = UINT_MAX;
+}
+
+/* Without memory to wait in, a message for a neighbour who is not known ends by name. */
+TEST(a_message_that_cannot_wait_for_arp_is_dropped)
+{
+	struct rig *r =
+		rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16; user: vnet");
+
+	CHECK(rig_do(r, output_without_memory, r));
+	CHECK_EQ(rig_drops(r), 1);
+	rig_forget(r);
+	rig_free(r);
 }
 
 struct pushed {

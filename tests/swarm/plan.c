@@ -212,7 +212,9 @@ plan_draw_times(struct plan_maker *maker)
 	/* before that who is dead has been noticed, and been opened again */
 	plan->settle_ns = plan->heal_ns + (notices ? 700 : 300) * PLAN_MS;
 	plan->stop_ns = plan->settle_ns + 200 * PLAN_MS + 5 * turn_ns;
-	plan->quiet_ns = plan->stop_ns + 2000 * PLAN_MS;
+	/* by then who still sends to a dead one has given up */
+	plan->quiet_ns =
+		plan->stop_ns + 2000 * PLAN_MS + (maker->timeout_ns == all_ns ? 12 * maker->timeout_max_ns : 0);
 	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;
 }
 

@@ -254,7 +254,7 @@ END
 }
 
 # What becomes of datagrams on a network like that.
-expected="'vdrop.lost vdrop.full ip.bad_header ip.bad_version ip.bad_length ip.bad_checksum ip.bad_flags \
+expected="'vdrop.lost vdrop.full ip.short ip.bad_header ip.bad_version ip.bad_length ip.bad_checksum ip.bad_flags \
 ip.bad_options ip.source_route ip.ttl_zero ip.martian ip.bad_source ip.not_mine ip.too_big ip.duplicate ip.overlap \
 ip.inconsistent ip.too_many ip.refused_datagram ip.bad_fragment ip.too_long ip.tiny ip.evicted ip.timed_out \
 ip.no_session udp.bad_checksum udp.bad_length udp.no_session udp.short port.no_peer port.no_session udptest.late'.split()"
