@@ -1,6 +1,7 @@
 /*
  * bid.c - messages between boots of hosts: what was meant for a boot that is over, or comes from one that was not
- * confirmed, does not get through.
+ * confirmed, does not get through. Here is what messages go through; how sessions come to be, and what BIDCTL tells, is in
+ * bid_session.c.
  *
  * Promise:      No message of a new boot of a host reaches the protocol above before that protocol was told of the boot (if
  *               it watches BIDCTL, where BID is told last); and none that was meant for a former boot of this host ever
@@ -37,59 +38,15 @@
  */
 #include <errno.h>
 
-#include "protocols/bidctl.h"
-#include "protocols/vnet.h"
+#include "protocols/bid_private.h"
 #include "xkernel/bytes.h"
-#include "xkernel/protocol.h"
-#include "xkernel/trace.h"
-
-enum bid_drop {
-	BID_BAD_BOOT = XK_DROP_OWN,
-	BID_BAD_HOST,
-	BID_OLD_DESTINATION,
-	BID_UNCONFIRMED,
-	BID_EMPTY,
-	BID_UNKNOWN_PEER,
-};
-
-enum bid_counter { BID_ANSWERS, BID_LIMITED, BID_MOVED, BID_TOLD };
 
 static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
 					 "unknown_peer", NULL };
 
 static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
 
-enum { BID_TRANSPORT, BID_BIDCTL };
-
-enum { BID_UPPERS = 16, BID_ANSWERED = 256 };
-
 /* ---- the header ---- */
-
-enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
-
-struct bid_header {
-	uint64_t flow; /* protocol above << 32 | source host, as the key has them */
-	uint64_t source, destination;
-};
-
-static inline uint32_t
-bid_host(const struct bid_header *h)
-{
-	return (uint32_t)h->flow;
-}
-
-static inline uint64_t
-bid_flow(uint32_t number, uint32_t host)
-{
-	return (uint64_t)number << 32 | host;
-}
-
-/* Whether it may be a single host's address. */
-static inline bool
-bid_is_host(uint64_t host)
-{
-	return host >> 24 != 0 && host >> 28 < 0xe;
-}
 
 /* Takes the header off *m, and checks it by itself. 0, or the reason to drop *m. */
 static inline unsigned
@@ -113,135 +70,6 @@ bid_header_store(uint8_t *p, const struct bid_header *h)
 	xk_put64(p + BID_FLOW, h->flow);
 	xk_put64(p + BID_SOURCE, h->source);
 	xk_put64(p + BID_DESTINATION, h->destination);
-}
-
-/* ---- state ---- */
-
-struct bid {
-	struct xk_protocol protocol; /* first */
-	uint64_t interval_ns;        /* setting */
-
-	struct xk_map sessions; /* flow: bid_session */
-	struct xk_map enables;  /* number of the protocol above: struct xk_enable */
-	uint64_t own;           /* this boot's id */
-	struct xk_bidctl_watcher watcher;
-	uint64_t seed;       /* of where a host's limit is */
-	struct xk_lock lock; /* over what follows */
-	uint32_t uppers[BID_UPPERS];
-	unsigned upper_count;               /* does not shrink */
-	uint64_t answered_ns[BID_ANSWERED]; /* when, and 1; 0: never. Hosts that share a place share the limit */
-};
-
-struct bid_session {
-	struct xk_session session; /* first */
-	uint64_t flow;             /* in what arrives */
-	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
-	/* Brought the latest good message, and has been checked; NULL: none. There is a reference on it unless it is lls. */
-	_Atomic(struct xk_session *) heard;
-	uint8_t header[BID_DESTINATION]; /* as it is sent; the destination follows */
-	uint32_t own_host;
-	bool passive, used;
-	struct xk_lock lock; /* over changes of heard, and what follows */
-	bool closed;
-};
-
-static inline struct bid *
-bid_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct bid, protocol);
-}
-
-static inline struct bid_session *
-bid_session_of(struct xk_session *s)
-{
-	return xk_container_of(s, struct bid_session, session);
-}
-
-static inline struct xk_key
-bid_key(uint64_t flow)
-{
-	return (struct xk_key){ flow, 0 };
-}
-
-static struct xk_key
-bid_enable_key(uint32_t number)
-{
-	return (struct xk_key){ number, 0 };
-}
-
-static inline struct xk_protocol *
-bid_bidctl(struct bid *bid)
-{
-	return xk_lower(&bid->protocol, BID_BIDCTL);
-}
-
-static inline uint64_t
-bid_peer(const struct bid_session *s)
-{
-	return atomic_load_explicit(&s->peer, memory_order_relaxed);
-}
-
-static inline struct xk_session *
-bid_heard(const struct bid_session *s)
-{
-	return atomic_load_explicit(&s->heard, memory_order_acquire);
-}
-
-/* ---- what BIDCTL says ---- */
-
-static void
-bid_set_peer(struct bid *bid, struct bid_session *s, uint64_t boot)
-{
-	if (atomic_exchange_explicit(&s->peer, boot, memory_order_relaxed) != boot)
-		xk_count(&bid->protocol, BID_TOLD);
-}
-
-static unsigned
-bid_count_uppers(struct bid *bid, uint32_t *uppers)
-{
-	unsigned count;
-
-	xk_lock(&bid->lock);
-	count = bid->upper_count;
-	memcpy(uppers, bid->uppers, sizeof(bid->uppers));
-	xk_unlock(&bid->lock);
-	return count;
-}
-
-static void
-bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change, const struct xk_bidctl_peer *peer)
-{
-	struct bid *bid = bid_of(watcher->protocol);
-	uint32_t uppers[BID_UPPERS];
-	unsigned count = bid_count_uppers(bid, uppers);
-
-	(void)change;
-	for (unsigned i = 0; i < count; i++) {
-		struct bid_session *s = xk_map_resolve(&bid->sessions, bid_key(bid_flow(uppers[i], peer->host)));
-
-		if (s != NULL)
-			bid_set_peer(bid, s, peer->boot);
-	}
-}
-
-/*
- * Whether a message of the session's host may go up that bears this boot id: BIDCTL says now that it is the one that all
- * were told of. It is asked again when the session knows the id, since a change in between was told to the session first.
- */
-static bool
-bid_is_confirmed(struct bid *bid, struct bid_session *s, uint64_t boot)
-{
-	uint32_t host = (uint32_t)s->flow;
-
-	if (bid_peer(s) == boot)
-		return true;
-	if (xk_bidctl_heard(bid_bidctl(bid), host, boot) != 0)
-		return false;
-	bid_set_peer(bid, s, boot);
-	if (xk_bidctl_heard(bid_bidctl(bid), host, boot) == 0)
-		return true;
-	atomic_compare_exchange_strong_explicit(&s->peer, &boot, 0, memory_order_relaxed, memory_order_relaxed);
-	return false;
 }
 
 /* ---- init and fini ---- */
@@ -278,216 +106,6 @@ bid_init(struct xk_protocol *self)
 		bid_fini(self);
 	else
 		xk_bidctl_watch(bid_bidctl(bid), &bid->watcher);
-	return err;
-}
-
-/* ---- sessions ---- */
-
-static const struct xk_session_ops bid_session_ops;
-
-/* The number of a protocol above, which will be told of changes. 0 or -errno. */
-static int
-bid_number(struct bid *bid, const struct xk_protocol *hlp_type, uint32_t *number)
-{
-	int err = xk_number(&bid->protocol, hlp_type, number);
-	unsigned i = 0;
-
-	if (err != 0)
-		return err;
-	xk_lock(&bid->lock);
-	while (i < bid->upper_count && bid->uppers[i] != *number)
-		i++;
-	if (i == bid->upper_count && i < BID_UPPERS)
-		bid->uppers[bid->upper_count++] = *number;
-	xk_unlock(&bid->lock);
-	return i < BID_UPPERS ? 0 : -ENOSPC;
-}
-
-/* How much of the length that a session or protocol below says is left for a message; as struct xk_protocol_ops says. */
-static int
-bid_answer_length(int got, uint32_t below, void *buffer, size_t len)
-{
-	if (got < 0)
-		return got;
-	if (below < BID_HEADER_LEN)
-		return -EMSGSIZE;
-	below -= BID_HEADER_LEN;
-	return xk_answer(buffer, len, &below, sizeof(below));
-}
-
-/* A session over lls, in no map yet; takes the reference on lls, also on failure. 0 or -errno. */
-static int
-bid_session_new(struct bid *bid, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_session *lls,
-		uint64_t flow, struct bid_session **session)
-{
-	uint64_t own_host = 0;
-	int got = xk_control(lls, XK_GET_MY_HOST, &own_host, sizeof(own_host));
-	struct xk_session *s = got < 0 ? NULL
-				       : xk_session_new(&bid->protocol, &bid_session_ops, sizeof(struct bid_session),
-							hlp_receive, hlp_type, lls);
-
-	if (s == NULL) {
-		xk_close(lls);
-		return got < 0 ? got : -ENOMEM;
-	}
-	*session = bid_session_of(s);
-	xk_lock_init(&(*session)->lock, &bid->protocol);
-	(*session)->flow = flow;
-	(*session)->own_host = (uint32_t)own_host;
-	xk_put32((*session)->header, (uint32_t)(flow >> 32));
-	xk_put32((*session)->header + 4, (uint32_t)own_host);
-	xk_put64((*session)->header + BID_SOURCE, bid->own);
-	return 0;
-}
-
-/* The session's host is used, and the session found, from now on. 0 or -errno. */
-static int
-bid_session_publish(struct bid *bid, struct bid_session *s)
-{
-	int err = xk_bidctl_use(bid_bidctl(bid), (uint32_t)s->flow);
-
-	s->used = err == 0;
-	return err != 0 ? err : xk_session_bind(&s->session, &bid->sessions, bid_key(s->flow));
-}
-
-static void
-bid_close(struct xk_session *session)
-{
-	struct bid_session *s = bid_session_of(session);
-
-	struct xk_session *heard;
-
-	xk_lock(&s->lock);
-	s->closed = true;
-	heard = bid_heard(s);
-	xk_unlock(&s->lock);
-	if (heard != session->lls)
-		xk_close(heard);
-	if (s->used)
-		xk_bidctl_unuse(bid_bidctl(bid_of(session->protocol)), (uint32_t)s->flow);
-}
-
-/* ---- opening ---- */
-
-/* The session gets its peer's boot, if it has none. May wait. 0 or -errno. */
-static int
-bid_session_confirm(struct bid *bid, struct bid_session *s)
-{
-	uint64_t boot = 0;
-	int err = 0;
-
-	if (bid_peer(s) == 0)
-		err = xk_bidctl_confirm(bid_bidctl(bid), (uint32_t)s->flow, &boot);
-	if (err != 0 || bid_peer(s) != 0 || bid_is_confirmed(bid, s, boot))
-		return err;
-	return -EAGAIN; /* it has rebooted again */
-}
-
-/*
- * One reference more on the session that exists, which is an opened one from now on: it is not to stay behind when its
- * neighbour moves. 0; -ENOENT: there is none; -errno.
- */
-static int
-bid_open_again(struct bid *bid, uint64_t flow, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	       struct xk_session **session)
-{
-	uint64_t host = (uint32_t)flow;
-	int err = xk_session_share(&bid->sessions, bid_key(flow), hlp_receive, hlp_type, session);
-
-	if (err != 0)
-		return err;
-	if (bid_session_of(*session)->passive)
-		xk_control((*session)->lls, XK_VNET_FOLLOW, &host, sizeof(host));
-	err = bid_session_confirm(bid, bid_session_of(*session));
-	if (err != 0)
-		xk_close(*session);
-	return err;
-}
-
-/* A session to the host of flow, whose boot is known. 0; -EEXIST: somebody was faster; -errno. */
-static int
-bid_open_new(struct bid *bid, uint64_t flow, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	     struct xk_participants *participants, struct xk_session **session)
-{
-	struct xk_protocol *self = &bid->protocol;
-	struct xk_session *lls;
-	struct bid_session *s;
-	int err = xk_open(self, self, xk_lower(self, BID_TRANSPORT), participants, &lls);
-
-	if (err == 0)
-		err = bid_session_new(bid, hlp_receive, hlp_type, lls, flow, &s);
-	if (err != 0)
-		return err;
-	err = bid_session_publish(bid, s);
-	if (err == 0)
-		err = bid_session_confirm(bid, s);
-	if (err != 0)
-		xk_close(&s->session);
-	else
-		*session = &s->session;
-	return err;
-}
-
-static int
-bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	 struct xk_participants *participants, struct xk_session **session)
-{
-	struct bid *bid = bid_of(self);
-	struct xk_participant remote = participants->remote;
-	uint64_t host = xk_participant_pop(&remote), flow, boot;
-	uint32_t number;
-	int err = bid_number(bid, hlp_type, &number);
-
-	if (err != 0)
-		return err;
-	if (host > UINT32_MAX || !bid_is_host(host))
-		return -EINVAL;
-	flow = bid_flow(number, (uint32_t)host);
-	err = bid_open_again(bid, flow, hlp_receive, hlp_type, session);
-	if (err != -ENOENT)
-		return err;
-	err = xk_bidctl_confirm(bid_bidctl(bid), (uint32_t)host, &boot);
-	if (err == 0)
-		err = bid_open_new(bid, flow, hlp_receive, hlp_type, participants, session);
-	if (err != -EEXIST)
-		return err;
-	err = bid_open_again(bid, flow, hlp_receive, hlp_type, session);
-	return err == -ENOENT ? -EAGAIN : err;
-}
-
-static int
-bid_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		struct xk_participants *participants)
-{
-	struct bid *bid = bid_of(self);
-	uint32_t number;
-	int err = bid_number(bid, hlp_type, &number);
-
-	return err != 0 ? err : xk_enable_add(&bid->enables, bid_enable_key(number), hlp_receive, hlp_type);
-}
-
-/* Whether somebody is still willing to have the session. */
-static bool
-bid_is_wanted(struct xk_session *session, void *context)
-{
-	struct bid *bid = context;
-	uint32_t number = (uint32_t)(bid_session_of(session)->flow >> 32);
-
-	return xk_map_resolve(&bid->enables, bid_enable_key(number)) != NULL;
-}
-
-static int
-bid_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		 struct xk_participants *participants)
-{
-	struct bid *bid = bid_of(self);
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
-
-	if (err == 0)
-		err = xk_enable_remove(&bid->enables, bid_enable_key(number), hlp_receive, hlp_type);
-	if (err == 0)
-		xk_session_uncache(self, bid_is_wanted, bid);
 	return err;
 }
 
@@ -596,77 +214,12 @@ bid_is_from_sender(struct xk_session *lls, const struct bid_header *h)
 	return xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) != sizeof(host) || host == bid_host(h);
 }
 
-/* s has had a good message by lls, whose peer is the session's. */
-static void
-bid_session_hear(struct bid *bid, struct bid_session *s, struct xk_session *lls)
-{
-	struct xk_session *first = s->session.lls, *before;
-	bool moved = s->passive && lls != first;
-
-	if (lls != first && !xk_duplicate(lls))
-		return;
-	xk_lock(&s->lock);
-	before = lls;
-	if (!s->closed) {
-		before = bid_heard(s);
-		atomic_store_explicit(&s->heard, lls, memory_order_release);
-		if (atomic_exchange_explicit(&s->session.binding.watched, moved, memory_order_relaxed) || moved)
-			xk_count(&bid->protocol, BID_MOVED);
-	}
-	xk_unlock(&s->lock);
-	if (before != first)
-		xk_close(before);
-}
-
-/* A session for the stranger of h, whom BIDCTL has confirmed. 0, or the reason to drop the message. */
-static unsigned
-bid_open_passively(struct bid *bid, struct xk_session *lls, const struct bid_header *h, struct bid_session **session)
-{
-	const struct xk_enable *enable = xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32)));
-	struct bid_session *s;
-
-	if (enable == NULL || !xk_duplicate(lls) ||
-	    bid_session_new(bid, enable->hlp_receive, enable->hlp_type, lls, h->flow, &s) != 0)
-		return XK_DROP_NO_SESSION;
-	s->passive = true;
-	atomic_init(&s->heard, lls);
-	if (bid_session_publish(bid, s) != 0 || !bid_is_confirmed(bid, s, h->source)) {
-		xk_close(&s->session);
-		*session = xk_map_resolve(&bid->sessions, bid_key(h->flow)); /* another shepherd's, if there is one */
-		return *session != NULL ? 0 : BID_UNCONFIRMED;
-	}
-	if (xk_session_announce(&s->session) != 0)
-		return XK_DROP_REFUSED;
-	*session = s;
-	return 0;
-}
-
 /* Whether anybody here wants messages of this flow. */
 static bool
 bid_is_known(struct bid *bid, const struct bid_header *h)
 {
 	return xk_map_resolve(&bid->sessions, bid_key(h->flow)) != NULL ||
 	       xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32))) != NULL;
-}
-
-/* The session of h, whose boots are right and which a new session below has brought, or of a stranger. */
-static unsigned
-bid_find(struct bid *bid, struct xk_session *lls, const struct bid_header *h, struct bid_session **session)
-{
-	unsigned why = 0;
-
-	*session = xk_map_resolve(&bid->sessions, bid_key(h->flow));
-	if (*session == NULL && xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source) != 0)
-		return BID_UNCONFIRMED;
-	if (*session == NULL)
-		why = bid_open_passively(bid, lls, h, session);
-	if (why != 0)
-		return why;
-	if (!bid_is_confirmed(bid, *session, h->source))
-		return BID_UNCONFIRMED;
-	if (bid_heard(*session) != lls)
-		bid_session_hear(bid, *session, lls);
-	return 0;
 }
 
 /* All but an ordinary message of a session: 0 and the session, or the reason to drop m. */
@@ -712,6 +265,18 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- asking ---- */
 
+/* How much of the length that a session or protocol below says is left for a message; as struct xk_protocol_ops says. */
+static int
+bid_answer_length(int got, uint32_t below, void *buffer, size_t len)
+{
+	if (got < 0)
+		return got;
+	if (below < BID_HEADER_LEN)
+		return -EMSGSIZE;
+	below -= BID_HEADER_LEN;
+	return xk_answer(buffer, len, &below, sizeof(below));
+}
+
 static int
 bid_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
@@ -753,7 +318,7 @@ bid_get_participants(struct xk_session *session, struct xk_participants *partici
 
 /* ---- tables ---- */
 
-static const struct xk_session_ops bid_session_ops = {
+const struct xk_session_ops bid_session_ops = {
 	.push = bid_push,
 	.pop = xk_pop_through,
 	.close = bid_close,

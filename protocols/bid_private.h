@@ -1,0 +1,152 @@
+/*
+ * bid_private.h - the state of BID, shared by bid.c (messages) and bid_session.c (sessions, and what BIDCTL tells).
+ */
+#ifndef XK_BID_PRIVATE_H
+#define XK_BID_PRIVATE_H
+
+#include "protocols/bidctl.h"
+#include "xkernel/protocol.h"
+
+enum bid_drop {
+	BID_BAD_BOOT = XK_DROP_OWN,
+	BID_BAD_HOST,
+	BID_OLD_DESTINATION,
+	BID_UNCONFIRMED,
+	BID_EMPTY,
+	BID_UNKNOWN_PEER,
+};
+
+enum bid_counter { BID_ANSWERS, BID_LIMITED, BID_MOVED, BID_TOLD };
+
+enum { BID_TRANSPORT, BID_BIDCTL };
+
+enum { BID_UPPERS = 16, BID_ANSWERED = 256 };
+
+enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
+
+struct bid_header {
+	uint64_t flow; /* protocol above << 32 | source host, as the key has them */
+	uint64_t source, destination;
+};
+
+static inline uint32_t
+bid_host(const struct bid_header *h)
+{
+	return (uint32_t)h->flow;
+}
+
+static inline uint64_t
+bid_flow(uint32_t number, uint32_t host)
+{
+	return (uint64_t)number << 32 | host;
+}
+
+/* Whether it may be a single host's address. */
+static inline bool
+bid_is_host(uint64_t host)
+{
+	return host >> 24 != 0 && host >> 28 < 0xe;
+}
+
+struct bid {
+	struct xk_protocol protocol; /* first */
+	uint64_t interval_ns;        /* setting */
+
+	struct xk_map sessions; /* flow: bid_session */
+	struct xk_map enables;  /* number of the protocol above: struct xk_enable */
+	uint64_t own;           /* this boot's id */
+	struct xk_bidctl_watcher watcher;
+	uint64_t seed;       /* of where a host's limit is */
+	struct xk_lock lock; /* over what follows */
+	uint32_t uppers[BID_UPPERS];
+	unsigned upper_count;               /* does not shrink */
+	uint64_t answered_ns[BID_ANSWERED]; /* when, and 1; 0: never. Hosts that share a place share the limit */
+};
+
+struct bid_session {
+	struct xk_session session; /* first */
+	uint64_t flow;             /* in what arrives */
+	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
+	/* Brought the latest good message, and has been checked; NULL: none. There is a reference on it unless it is lls. */
+	_Atomic(struct xk_session *) heard;
+	uint8_t header[BID_DESTINATION]; /* as it is sent; the destination follows */
+	uint32_t own_host;
+	bool passive, used;
+	struct xk_lock lock; /* over changes of heard, and what follows */
+	bool closed;
+};
+
+static inline struct bid *
+bid_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct bid, protocol);
+}
+
+static inline struct bid_session *
+bid_session_of(struct xk_session *s)
+{
+	return xk_container_of(s, struct bid_session, session);
+}
+
+static inline struct xk_key
+bid_key(uint64_t flow)
+{
+	return (struct xk_key){ flow, 0 };
+}
+
+static inline struct xk_key
+bid_enable_key(uint32_t number)
+{
+	return (struct xk_key){ number, 0 };
+}
+
+static inline struct xk_protocol *
+bid_bidctl(struct bid *bid)
+{
+	return xk_lower(&bid->protocol, BID_BIDCTL);
+}
+
+static inline uint64_t
+bid_peer(const struct bid_session *s)
+{
+	return atomic_load_explicit(&s->peer, memory_order_relaxed);
+}
+
+static inline struct xk_session *
+bid_heard(const struct bid_session *s)
+{
+	return atomic_load_explicit(&s->heard, memory_order_acquire);
+}
+
+/* ---- bid.c ---- */
+
+extern const struct xk_session_ops bid_session_ops;
+
+/* ---- bid_session.c: shepherds, which hold no lock ---- */
+
+/* BIDCTL tells of a change; a watcher's. */
+void bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
+		 const struct xk_bidctl_peer *peer);
+
+/*
+ * Whether a message of the session's host may go up that bears this boot id: BIDCTL says now that it is the one that all
+ * were told of. Never waits.
+ */
+bool bid_is_confirmed(struct bid *bid, struct bid_session *s, uint64_t boot);
+
+/*
+ * The session of h, whose boots are right and which a new session below has brought, or of a stranger: then it is made. It
+ * is valid as long as what a map resolves. 0, or the reason to drop the message. Never waits.
+ */
+unsigned bid_find(struct bid *bid, struct xk_session *lls, const struct bid_header *h, struct bid_session **session);
+
+/* As struct xk_protocol_ops and xk_session_ops say. bid_open may wait. */
+int bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	     struct xk_participants *participants, struct xk_session **session);
+int bid_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		    struct xk_participants *participants);
+int bid_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		     struct xk_participants *participants);
+void bid_close(struct xk_session *session);
+
+#endif

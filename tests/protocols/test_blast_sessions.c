@@ -1,0 +1,225 @@
+/* test_blast_sessions.c - BLAST's sessions, and headers that no honest sender makes. */
+#include <errno.h>
+#include <limits.h>
+
+#include "tests/protocols/blast_peer.h"
+
+/* ---- sessions ---- */
+
+TEST(blast_opened_again_gives_the_same_session)
+{
+	struct rig *r = rig_new_graph("port:; eth: port; blast: eth; user: blast; user2: blast");
+	struct xk_session *s = open_to(r, UINT64_C(0x0200000000aa));
+
+	CHECK(open_to(r, UINT64_C(0x0200000000aa)) == s);
+	CHECK(open_to(r, UINT64_C(0x0200000000ab)) != s);
+	rig_user(r, "user2");
+	CHECK(open_to(r, UINT64_C(0x0200000000aa)) != s); /* another number */
+	rig_free(r);
+}
+
+TEST(blast_opens_what_the_protocol_below_opens)
+{
+	struct rig *r = new_rig("");
+
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK(rig_open(r, rig_to(HOST)) == NULL);
+	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_free(r);
+}
+
+TEST(blast_needs_room_for_its_header)
+{
+	struct rig *r = new_rig("");
+	uint32_t below = BLAST_HEADER_LEN;
+
+	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
+	CHECK(rig_open(r, rig_to(HOST)) == NULL);
+	CHECK_EQ(rig_error(r), -EMSGSIZE);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
+	rig_answer(r, XK_GET_MAX_PACKET, NULL, 0);
+	CHECK(rig_open(r, rig_to(HOST)) == NULL);
+	CHECK_EQ(rig_error(r), -ENOTSUP);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	rig_inject(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(blast_says_how_long_messages_may_be)
+{
+	struct rig *r = rig_new("blast");
+	struct xk_session *s = open_to(r, HOST);
+	uint32_t size = 0, jumbo = 65535;
+
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &size, sizeof(size)), sizeof(size));
+	CHECK_EQ(size, 1500 - BLAST_HEADER_LEN);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &size, sizeof(size)), sizeof(size));
+	CHECK_EQ(size, 64 * (1500 - BLAST_HEADER_LEN));
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "blast"), XK_GET_MAX_PACKET, &size, sizeof(size)), sizeof(size));
+	CHECK_EQ(size, 64 * (1500 - BLAST_HEADER_LEN));
+	rig_answer(r, XK_GET_OPT_PACKET, &jumbo, sizeof(jumbo));
+	s = open_to(r, OTHER);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &size, sizeof(size)), sizeof(size));
+	CHECK_EQ(size, XK_MSG_MAX);
+	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0); /* then it is the longest that it carries */
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "blast"), XK_GET_OPT_PACKET, &size, sizeof(size)), sizeof(size));
+	CHECK_EQ(size, 1500 - BLAST_HEADER_LEN);
+	rig_free(r);
+}
+
+/* Over VNET what nobody has enabled comes up the sessions that were opened. */
+TEST(blast_enables_below_while_somebody_has_enabled_it)
+{
+	struct rig *r = new_rig("");
+
+	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	CHECK_EQ(rig_wire_enables(r), 1);
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	expect_delivered(r, "x");
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
+	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
+	rig_free(r);
+}
+
+TEST(blast_hears_its_peer_on_the_session_that_was_opened)
+{
+	struct rig *r = new_rig("");
+	struct xk_session *s = open_to(r, HOST);
+
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	expect_delivered(r, "x");
+	CHECK(rig_delivered_on(r) == s);
+	rig_free(r);
+}
+
+TEST(blast_refused_by_the_hlp_drops)
+{
+	struct rig *r = new_server("");
+
+	rig_refuse(r, -EPERM);
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	CHECK_EQ(rig_counter(r, "refused"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(blast_refuses_times_that_contradict_each_other)
+{
+	CHECK_EQ(rig_refusal("wire:; blast: wire; blast.keep=300ms; user: blast"), -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; blast: wire; blast.nack_min=301ms; user: blast"), -EINVAL);
+}
+
+/* ---- hostile headers ---- */
+
+/* A frame that is right, but for one field: the reason that it is dropped for. */
+static void
+hostile(struct frame f, const char *reason)
+{
+	struct rig *r = new_server("");
+
+	inject(r, &f);
+	if (rig_counter(r, reason) != 1)
+		fprintf(stderr, "\nop %u, sequence %u, %u fragments, mask %llx: not %s\n", f.op, f.sequence,
+			f.fragments, (unsigned long long)f.mask, reason);
+	CHECK_EQ(rig_counter(r, reason), 1);
+	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_open_dones(r), 0);
+	rig_expect_nothing_delivered(r);
+	rig_advance_ms(r, 5000);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+#define HOSTILE(base, member, value, reason)                                                                           \
+	do {                                                                                                           \
+		struct frame hostile_frame = base;                                                                     \
+		hostile_frame.member = (value);                                                                        \
+		hostile(hostile_frame, reason);                                                                        \
+	} while (0)
+
+TEST(blast_drops_headers_of_no_honest_sender)
+{
+	struct frame first = fragment(7, BLAST_SEND, 0), ask = nack_of(7, 3, 1);
+	struct frame one = { NUMBER, 0, 1, 0, BLAST_SEND, BLAST_FRAGMENTS, 0, 1, "x" };
+
+	HOSTILE(first, width, 0, "bad_width");
+	HOSTILE(first, width, 32, "bad_width");
+	HOSTILE(first, op, 0, "bad_op");
+	HOSTILE(first, op, 4, "bad_op");
+	HOSTILE(first, op, 255, "bad_op");
+	HOSTILE(one, op, BLAST_NACK, "bad_op");
+	HOSTILE(one, op, BLAST_RETRANSMIT, "bad_op");
+	HOSTILE(one, fragments, 1, "bad_count");
+	HOSTILE(one, mask, 1, "bad_mask");
+	HOSTILE(one, length, 2, "bad_length");
+	HOSTILE(one, length, UINT32_MAX, "bad_length");
+	HOSTILE(first, fragments, 0, "bad_count");
+	HOSTILE(first, fragments, 1, "bad_count");
+	HOSTILE(first, fragments, 65, "bad_count");
+	HOSTILE(first, fragments, 65535, "bad_count");
+	HOSTILE(first, mask, 0, "bad_mask");
+	HOSTILE(first, mask, 3, "bad_mask"); /* two of them */
+	HOSTILE(first, mask, 8, "bad_mask"); /* the fourth of three */
+	HOSTILE(first, mask, UINT64_C(1) << 63, "bad_mask");
+	HOSTILE(first, length, 0, "bad_length");
+	HOSTILE(first, length, 11, "bad_length");
+	HOSTILE(first, length, BLAST_FRAGMENT_MAX + 1, "bad_length");
+	HOSTILE(first, length, UINT32_MAX, "bad_length");
+	HOSTILE(first, protocol, NUMBER + 1, "no_session");
+	HOSTILE(first, op, BLAST_RETRANSMIT, "unknown");
+	HOSTILE(ask, mask, 0, "bad_mask");
+	HOSTILE(ask, mask, 7, "bad_mask"); /* everything is there */
+	HOSTILE(ask, mask, 9, "bad_mask");
+	HOSTILE(ask, fragments, 1, "bad_count");
+	HOSTILE(ask, length, 1, "bad_length");
+	HOSTILE(ask, fragments, 2, "nack_unknown");
+}
+
+TEST(blast_drops_frames_that_are_cut_off)
+{
+	struct rig *r = new_server("");
+
+	rig_inject_prefixes(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	CHECK_EQ(rig_counter(r, "short"), BLAST_HEADER_LEN);
+	CHECK_EQ(rig_counter(r, "bad_length"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(blast_drops_for_want_of_a_buffer)
+{
+	struct rig *r = new_server("");
+
+	rig_limit_buffers(r, 2);
+	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
+	rig_limit_buffers(r, UINT_MAX);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	CHECK_EQ(rig_drops(r), 1);
+	rig_free(r);
+}
+
+TEST(blast_reads_a_header_that_lies_in_two_segments)
+{
+	struct rig *r = new_server("");
+
+	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
+	expect_delivered(r, "x");
+	rig_free(r);
+}
+
+/* No flipped bit of a fragment's header makes a message of it, or anything else that is not dropped or forgotten. */
+TEST(blast_survives_flipped_bits)
+{
+	struct rig *r = new_server("");
+	uint8_t bytes[BLAST_HEADER_LEN + SIZE] = { 0, 0, 0x30, 0, 0, 0, 0, 9, 0, 0, 0, 10, 0, 3, 1, 64, [23] = 1 };
+
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+	rig_inject_flips(r, bytes, sizeof(bytes), 8 * BLAST_HEADER_LEN);
+	CHECK_EQ(rig_delivered(r), 0);
+	CHECK(rig_drops(r) > 100);
+	end(r);
+}
