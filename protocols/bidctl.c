@@ -1,6 +1,7 @@
 /*
  * bidctl.c - which boot of a host is there now: asks hosts for their boot ids, and tells the protocols above of first
- * contacts, reboots and losses. bidctl_peer.c has what is known of which host; bidctl.h is how it is asked.
+ * contacts, reboots and losses. bidctl_peer.c has what is known of which host, bidctl_tag.c the tags of questions that
+ * nobody remembers; bidctl.h is how it is asked.
  *
  * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
  *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
@@ -20,6 +21,14 @@
  *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
  * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
  *               is answered, without any memory of who asked, by one message of the same length, back where it came from.
+ *               Of an asker that is no peer the answer asks in turn, so that he is known before his first message comes:
+ *
+ *               QUERY (tag a) -> RESPONSE (a) and QUERY (tag b), in one message -> RESPONSE (b)
+ *
+ *               Tag b is not remembered but computed from the asker's host and boot id, a key and the time, and is good for
+ *               a short while; only he who has received it takes memory. What is both answer and question is answered by
+ *               a RESPONSE alone, and only if its own answer is right. So nothing goes on for ever, and a lost last message
+ *               costs what it cost without all this: the first message is dropped above, and makes us ask.
  * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id has come from (heard), that say
  *               to everybody that they have booted (after a random wait), and now and then those that somebody uses. A
  *               question is repeated after `timeout`, twice that and so on up to `timeout_max`, `retries` times; then the
@@ -29,7 +38,10 @@
  *               memory: `peers` of them at most, 144 bytes each.
  * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
  * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host it must be the
- *               same one; over VNET it is believed when it has been confirmed, since the question goes to whom ARP knows.
+ *               same one; over VNET it is believed when it has been confirmed, since the question goes to whom ARP knows. So an
+ *               answer to a stranger is a question, too, only where it goes there (XK_VNET_LEADS_TO). If ARP does not know
+ *               him it has to, first, and both are sent where he is, as one of the questions to strangers; if it knows
+ *               him elsewhere, the answer goes where the question came from, and the question where he is.
  * Telling:      uppers first (bidctl.h), by the shepherd that brought the answer, without the lock; what is confirmed
  *               meanwhile of the same host is told when it is done.
  * Settings:     peers, strangers, stranger_rate, timeout, timeout_max, retries, interval, keepalive, lifetime (longer than a
@@ -39,7 +51,8 @@
  *               question, or a second one), full (a stranger's answer: there are as many as `peers`)
  * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
  *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
- *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent
+ *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent,
+ *               asked_back (responses_out that were questions, too)
  * Differs:      from x-kernel 3.2: ids of 64 bits and not a clock's seconds, a byte order, tags that cannot be guessed, an
  *               end to retries, answers without state, and LOST.
  * Graph:        bid -> bidctl, chan -> bidctl; bidctl -> vnet, or ip
@@ -57,7 +70,8 @@ static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_bo
 static const char *const bidctl_counters[] = {
 	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
 	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
-	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        NULL,
+	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
+	NULL,
 };
 
 /* ---- messages ---- */
@@ -186,15 +200,27 @@ bidctl_send_question(struct bidctl *b, const struct bidctl_question *question)
 
 	if (question->tag == 0)
 		return;
+	if (question->answers != 0) {
+		h.flags |= BIDCTL_RESPONSE;
+		h.reply = question->answers;
+		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
+	}
 	xk_participant_push(&participants.remote, question->host);
-	bidctl_send_to(b, participants, &h, BIDCTL_QUERIES_OUT);
+	bidctl_send_to(b, participants, &h, question->answers != 0 ? BIDCTL_RESPONSES_OUT : BIDCTL_QUERIES_OUT);
 }
 
+/* tag 0: the answer asks nothing. */
 static void
-bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked)
+bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag)
 {
-	struct bidctl_header h = { .flags = BIDCTL_RESPONSE, .destination = asked->source, .reply = asked->request };
+	struct bidctl_header h = {
+		.flags = BIDCTL_RESPONSE, .destination = asked->source, .request = tag, .reply = asked->request
+	};
 
+	if (tag != 0) {
+		h.flags |= BIDCTL_QUERY;
+		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
+	}
 	bidctl_send(b, lls, &h, BIDCTL_RESPONSES_OUT);
 }
 
@@ -353,19 +379,63 @@ bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, struct bidctl_quest
 	return -EINPROGRESS;
 }
 
-/* A host asks: it may be one that we know, and have to ask in turn. Nobody is remembered for asking. */
-static void
-bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, struct bidctl_question *question)
+/* Whether what goes down lls goes to nobody but host: 1 or 0; -ENOENT: nobody knows yet where the host is. */
+static int
+bidctl_leads_to(struct xk_session *lls, uint64_t host)
+{
+	uint64_t peer;
+
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
+		return peer == host;
+	return xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
+}
+
+/* A host asks that is no peer, and is to be asked in turn: as bidctl_hear_query. The lock is held. */
+static uint64_t
+bidctl_hear_stranger(struct bidctl *b, const struct bidctl_header *h, int leads_to, struct bidctl_question *question)
+{
+	if (leads_to > 0)
+		return bidctl_tag_make(b, h->host, h->source);
+	bidctl_stranger_heard(b, h->host, question);
+	if (leads_to == -ENOENT && question->tag != 0) {
+		question->boot = h->source;
+		question->answers = h->request;
+	}
+	return 0;
+}
+
+/*
+ * A host asks: it may be one that we know by another boot, or not at all, and have to ask in turn; by *question, or with
+ * the tag that is returned (0: not) where the answer goes. Nobody is remembered for asking.
+ */
+static uint64_t
+bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,
+		  struct bidctl_question *question)
 {
 	struct xk_bidctl_peer heard = { h->host, h->source };
+	int leads_to = bidctl_leads_to(lls, h->host);
 	struct bidctl_peer *peer;
+	uint64_t tag = 0;
 
-	xk_count(&b->protocol, BIDCTL_QUERIES_IN);
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
-	if (peer != NULL && peer->boot != h->source)
+	if (peer == NULL)
+		tag = bidctl_hear_stranger(b, h, leads_to, question);
+	else if (peer->boot != h->source)
 		bidctl_heard(b, &heard, question);
 	xk_unlock(&b->lock);
+	return tag;
+}
+
+/* The answer is sent where the question came from, unless what is asked in turn is an answer, too, and goes its own way. */
+static void
+bidctl_hear_question(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,
+		     struct bidctl_question *question)
+{
+	uint64_t tag = bidctl_hear_query(b, lls, h, question);
+
+	if (question->answers == 0)
+		bidctl_answer(b, lls, h, tag);
 }
 
 /* The peer whose question is answered; NULL and why it is none. The lock is held. */
@@ -377,7 +447,8 @@ bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
 	if (peer != NULL && peer->asking && peer->tag == h->reply)
 		return peer;
 	*why = BIDCTL_UNASKED;
-	if (peer != NULL || !bidctl_stranger_answers(b, h->host, h->reply))
+	if (peer != NULL ||
+	    !(bidctl_tag_is_good(b, h->host, h->source, h->reply) || bidctl_stranger_answers(b, h->host, h->reply)))
 		return NULL;
 	peer = bidctl_peer_get(b, h->host);
 	*why = BIDCTL_FULL;
@@ -386,9 +457,28 @@ bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
 	return peer;
 }
 
+/* What the peer has answered counts from now on, and is told; a question in it is answered first, so that it knows us. */
+static void
+bidctl_confirmed(struct bidctl_peer *peer, struct xk_session *lls, const struct bidctl_header *h)
+{
+	struct bidctl *b = peer->bidctl;
+
+	peer->asking = false;
+	peer->boot = h->source;
+	bidctl_peer_rest(peer);
+	if ((h->flags & BIDCTL_QUERY) != 0) {
+		peer->holds++;
+		xk_unlock(&b->lock);
+		bidctl_answer(b, lls, h, 0);
+		xk_lock(&b->lock);
+		peer->holds--;
+	}
+	bidctl_tell(peer);
+}
+
 /* 0, or the reason to drop it. */
 static unsigned
-bidctl_hear_response(struct bidctl *b, const struct bidctl_header *h)
+bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
 	struct bidctl_peer *peer;
 	unsigned why = BIDCTL_STALE;
@@ -400,10 +490,7 @@ bidctl_hear_response(struct bidctl *b, const struct bidctl_header *h)
 	if (peer != NULL) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
 		why = 0;
-		peer->asking = false;
-		peer->boot = h->source;
-		bidctl_peer_rest(peer);
-		bidctl_tell(peer);
+		bidctl_confirmed(peer, lls, h);
 	}
 	xk_unlock(&b->lock);
 	return why;
@@ -447,13 +534,13 @@ bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (why == 0 && !bidctl_is_from_sender(lls, &h))
 		why = BIDCTL_BAD_HOST;
 	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
-		why = bidctl_hear_response(b, &h);
+		why = bidctl_hear_response(b, lls, &h);
 	if (why == 0 && h.flags == BIDCTL_BCAST)
 		bidctl_hear_broadcast(b, &h);
-	if (why == 0 && (h.flags & BIDCTL_QUERY) != 0) {
-		bidctl_hear_query(b, &h, &question);
-		bidctl_answer(b, lls, &h);
-	}
+	if (why == 0 && (h.flags & BIDCTL_QUERY) != 0)
+		xk_count(self, BIDCTL_QUERIES_IN);
+	if (why == 0 && h.flags == BIDCTL_QUERY)
+		bidctl_hear_question(b, lls, &h, &question);
 	if (why != 0)
 		xk_drop(self, m, why);
 	else
@@ -627,6 +714,7 @@ bidctl_init(struct xk_protocol *self)
 	if (b->timeout_max_ns < b->timeout_ns)
 		return -EINVAL;
 	b->own = bidctl_draw_boot(self);
+	bidctl_tag_init(b);
 	xk_lock_init(&b->lock, self);
 	xk_event_init(&b->boot, self->kernel, bidctl_boot, b);
 	status = bidctl_peer_init(b, bidctl_timeout);

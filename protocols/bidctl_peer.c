@@ -144,7 +144,7 @@ bidctl_peer_rest(struct bidctl_peer *peer)
 static void
 bidctl_peer_question(const struct bidctl_peer *peer, struct bidctl_question *question)
 {
-	*question = (struct bidctl_question){ peer->host, peer->boot, peer->tag };
+	*question = (struct bidctl_question){ .host = peer->host, .boot = peer->boot, .tag = peer->tag };
 }
 
 void
@@ -261,7 +261,7 @@ bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_question *q
 	if (stranger->tag == 0 || !bidctl_stranger_is_fresh(b, stranger))
 		stranger->tag = xk_random(&b->protocol) | 1;
 	stranger->asked_ns = now_ns;
-	*question = (struct bidctl_question){ host, 0, stranger->tag };
+	*question = (struct bidctl_question){ .host = host, .tag = stranger->tag };
 }
 
 bool

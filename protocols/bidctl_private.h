@@ -1,6 +1,6 @@
 /*
- * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (messages, questions, time) and bidctl_peer.c (what is known of
- * which host).
+ * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (messages, questions, time), bidctl_peer.c (what is known of
+ * which host) and bidctl_tag.c (tags that need not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H
@@ -36,6 +36,7 @@ enum bidctl_counter {
 	BIDCTL_REPLACED,
 	BIDCTL_TOO_MANY,
 	BIDCTL_UNSENT,
+	BIDCTL_ASKED_BACK,
 };
 
 enum {
@@ -95,6 +96,7 @@ struct bidctl_question {
 	uint32_t host;
 	uint64_t boot; /* that the host is known by */
 	uint64_t tag;
+	uint64_t answers; /* the tag of its own question, which this answers at the same time; 0: none */
 };
 
 struct bidctl {
@@ -109,6 +111,7 @@ struct bidctl {
 	struct xk_bidctl_watcher *watchers; /* who came last is first; does not change after init */
 	xk_event_handler *timeout;          /* of peers */
 	uint64_t seed;                      /* of the hash: strangers choose the hosts */
+	uint64_t key[2];                    /* of tags that are not remembered */
 
 	struct xk_lock lock; /* over what follows */
 	struct bidctl_peer **buckets;
@@ -146,5 +149,16 @@ void bidctl_peer_wake(struct bidctl_peer *peer);
 void bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_question *question);
 /* It answers. False: it was not asked with that tag. Otherwise it is a stranger no more. */
 bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
+
+/* ---- bidctl_tag.c; any context ---- */
+
+/* Draws the key. */
+void bidctl_tag_init(struct bidctl *b);
+/* The tag of a question to host, which says that it is this boot; never 0. */
+uint64_t bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot);
+/* Whether host was asked with that tag, not long ago, when it had said that it is this boot. */
+bool bidctl_tag_is_good(const struct bidctl *b, uint32_t host, uint64_t boot, uint64_t tag);
+/* SipHash-2-4 of two words, lowest byte first. */
+uint64_t bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second);
 
 #endif

@@ -469,6 +469,22 @@ vnet_answer_link(struct vnet_session *vs, void *buffer, size_t len)
 	return xk_answer(buffer, len, &link, sizeof(link));
 }
 
+/* Whether messages pushed on s go where ARP knows host: 1 or 0; -ENOENT: a neighbour, of whom it knows nothing. */
+static int
+vnet_leads_to(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
+{
+	struct vnet_session *vs = vnet_session_of(s);
+	unsigned interface = vs->interface;
+	uint64_t link;
+	int status;
+
+	if (s->lls == NULL || *host > UINT32_MAX ||
+	    xk_vnet_kind(&vnet->interfaces[interface], 1, (uint32_t)*host, &(unsigned){ 0 }) != XK_VNET_ON_LINK)
+		return 0;
+	status = xk_arp_lookup(vnet_resolver(vnet, interface), (uint32_t)*host, &link);
+	return status != 0 ? status : link == vnet_follow_link(vs);
+}
+
 static int
 vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
@@ -480,6 +496,8 @@ vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 	switch (op) {
 	case XK_VNET_FOLLOW:
 		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_follow_opened(vnet, s, buffer);
+	case XK_VNET_LEADS_TO:
+		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_leads_to(vnet, s, buffer);
 	case XK_VNET_GET_INTERFACE:
 		return xk_answer(buffer, len, interface, sizeof(*interface));
 	case XK_GET_PEER_LINK:

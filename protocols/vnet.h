@@ -23,6 +23,11 @@ enum xk_vnet_control {
 	 * link address could not be had. It stays VNET's, and is dropped afterwards.
 	 */
 	XK_VNET_UNSENT,
+	/*
+	 * Session: uint64_t, a host. 1: what is pushed here goes to the link address that ARP knows that neighbour by now; 0:
+	 * it does not, or that is no neighbour; -ENOENT: ARP knows none. Never waits.
+	 */
+	XK_VNET_LEADS_TO,
 };
 
 enum {

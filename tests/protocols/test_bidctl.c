@@ -39,7 +39,7 @@ TEST(bidctl_answers_whoever_asks_and_remembers_nobody)
 		asked.host = HOST + i;
 		inject(&s, asked);
 		p = sent(&s);
-		CHECK_EQ(p.flags, RESPONSE);
+		CHECK_EQ(p.flags, QUERY | RESPONSE);
 		CHECK_EQ(p.reply, 7 + i);
 		CHECK_EQ(p.destination, BOOT_A);
 		rig_expect_nothing_sent(s.r);
