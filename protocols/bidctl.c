@@ -21,14 +21,15 @@
  *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
  * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
  *               is answered, without any memory of who asked, by one message of the same length, back where it came from.
- *               Of an asker that is no peer the answer asks in turn, so that he is known before his first message comes:
+ *               Of an asker that is no peer, or was known by another boot, the answer asks in turn, so that he is known
+ *               before his first message comes:
  *
  *               QUERY (tag a) -> RESPONSE (a) and QUERY (tag b), in one message -> RESPONSE (b)
  *
- *               Tag b is not remembered but computed from the asker's host and boot id, a key and the time, and is good for
- *               a short while; only he who has received it takes memory. What is both answer and question is answered by
- *               a RESPONSE alone, and only if its own answer is right. So nothing goes on for ever, and a lost last message
- *               costs what it cost without all this: the first message is dropped above, and makes us ask.
+ *               Of who is no peer tag b is not remembered but computed from his host and boot id, a key and the time, and is
+ *               good for a short while; only he who has received it takes memory. What is both answer and question is
+ *               answered by a RESPONSE alone, and only if its own answer is right, so that nothing goes on for ever. If the
+ *               last message is lost, the first one above is dropped by BID, and makes us ask.
  * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id has come from (heard), that say
  *               to everybody that they have booted (after a random wait), and now and then those that somebody uses. A
  *               question is repeated after `timeout`, twice that and so on up to `timeout_max`, `retries` times; then the
@@ -390,18 +391,20 @@ bidctl_leads_to(struct xk_session *lls, uint64_t host)
 	return xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
 }
 
-/* A host asks that is no peer, and is to be asked in turn: as bidctl_hear_query. The lock is held. */
+/* What is to be asked in turn goes with the answer, unless the answer goes to somebody else. The tag that it gets, or 0. */
 static uint64_t
-bidctl_hear_stranger(struct bidctl *b, const struct bidctl_header *h, int leads_to, struct bidctl_question *question)
+bidctl_join(const struct bidctl_header *h, int leads_to, struct bidctl_question *question)
 {
-	if (leads_to > 0)
-		return bidctl_tag_make(b, h->host, h->source);
-	bidctl_stranger_heard(b, h->host, question);
-	if (leads_to == -ENOENT && question->tag != 0) {
+	uint64_t tag = question->tag;
+
+	if (tag != 0 && leads_to == -ENOENT) {
 		question->boot = h->source;
 		question->answers = h->request;
 	}
-	return 0;
+	if (leads_to <= 0)
+		return 0;
+	question->tag = 0;
+	return tag;
 }
 
 /*
@@ -415,16 +418,16 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 	struct xk_bidctl_peer heard = { h->host, h->source };
 	int leads_to = bidctl_leads_to(lls, h->host);
 	struct bidctl_peer *peer;
-	uint64_t tag = 0;
 
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
-	if (peer == NULL)
-		tag = bidctl_hear_stranger(b, h, leads_to, question);
-	else if (peer->boot != h->source)
+	if (peer != NULL && peer->boot != h->source)
 		bidctl_heard(b, &heard, question);
+	if (peer == NULL && leads_to <= 0)
+		bidctl_stranger_heard(b, h->host, question);
 	xk_unlock(&b->lock);
-	return tag;
+	return peer == NULL && leads_to > 0 ? bidctl_tag_make(b, h->host, h->source)
+					    : bidctl_join(h, leads_to, question);
 }
 
 /* The answer is sent where the question came from, unless what is asked in turn is an answer, too, and goes its own way. */
