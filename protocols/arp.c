@@ -606,7 +606,7 @@ static const struct xk_role arp_lowers[] = {
 };
 
 static const struct xk_setting arp_settings[] = {
-	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "hosts in the table", 1, 65536 },
+	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "hosts in the table", 1, 1 << 20 },
 	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48", "messages that wait for one host", 1, 1024 },
 	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "600s", "how long an answer is believed", 1000,
 	  UINT64_C(86400000000000) },

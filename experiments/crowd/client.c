@@ -71,7 +71,8 @@ client_send_arp(struct client_frame *frame, uint32_t i, unsigned operation)
 static void
 client_send_bidctl(const struct clients *clients, struct client_frame *frame, uint32_t i, unsigned flags, uint64_t tag)
 {
-	uint8_t *p = client_frame_begin(frame, i, CLIENT_SERVER_LINK, CLIENT_TYPE_BIDCTL, CLIENT_BIDCTL_LEN);
+	uint64_t to = flags == CLIENT_BROADCAST ? CLIENT_EVERYBODY : CLIENT_SERVER_LINK;
+	uint8_t *p = client_frame_begin(frame, i, to, CLIENT_TYPE_BIDCTL, CLIENT_BIDCTL_LEN);
 
 	xk_put16(p, (uint16_t)flags);
 	xk_put32(p + 4, CLIENT_HOST + i);
@@ -185,7 +186,7 @@ client_hear_bidctl(struct clients *clients, const uint8_t *p, uint32_t i, struct
 	return count;
 }
 
-/* Whether these bytes are a reply to the client's latest call, and the right one. */
+/* Whether these bytes are a reply to a call of the client, and the right one. */
 static bool
 client_knows_reply(const struct clients *clients, const uint8_t *bytes, size_t len, uint32_t i)
 {
@@ -197,11 +198,11 @@ client_knows_reply(const struct clients *clients, const uint8_t *bytes, size_t l
 	    xk_get64(bid + 8) != clients->server_boot || xk_get64(bid + 16) != client->boot)
 		return false;
 	if ((xk_get16(chan + 4) | CLIENT_USER_MSG | CLIENT_ACK_REQUESTED) != (CLIENT_USER_MSG | CLIENT_ACK_REQUESTED) ||
-	    xk_get32(chan) != client->channel || xk_get32(chan + 12) != client->sequence)
+	    xk_get32(chan) != client->channel)
 		return false;
 	if (!(xk_get16(chan + 4) & CLIENT_USER_MSG))
 		return true; /* a question about a reply alone */
-	client_payload(client, i, client->sequence, payload);
+	client_payload(client, i, xk_get32(chan + 12), payload);
 	return len >= CLIENT_CALL_LEN + CLIENT_PAYLOAD && xk_get32(chan + 16) == CLIENT_PAYLOAD &&
 	       memcmp(bytes + CLIENT_CALL_LEN, payload, CLIENT_PAYLOAD) == 0;
 }
@@ -211,10 +212,17 @@ client_hear_reply(struct clients *clients, const uint8_t *bytes, size_t len, uin
 		  bool *ended)
 {
 	struct client *client = &clients->list[i];
+	int32_t ahead;
 	unsigned flags;
 
 	if (client->state < CLIENT_CALLS || !client_knows_reply(clients, bytes, len, i)) {
 		clients->wrong++;
+		return 0;
+	}
+	ahead = (int32_t)(xk_get32(bytes + CLIENT_CHAN_AT + 12) - client->sequence);
+	if (ahead != 0) { /* of an older call, sent again while the next request was under way */
+		clients->wrong += ahead > 0;
+		clients->repeated++;
 		return 0;
 	}
 	flags = xk_get16(bytes + CLIENT_CHAN_AT + 4);
@@ -261,8 +269,8 @@ client_hear(struct clients *clients, const uint8_t *bytes, size_t len, struct cl
 	return 0;
 }
 
-void
-client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_frame *frame)
+unsigned
+client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_frame *frames)
 {
 	uint64_t random = client_mix((uint64_t)boots << 32 | i);
 
@@ -273,5 +281,7 @@ client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_f
 		.calls_left = clients->calls,
 		.state = CLIENT_LOOKS,
 	};
-	client_send_arp(frame, i, CLIENT_ARP_REQUEST);
+	client_send_bidctl(clients, &frames[0], i, CLIENT_BROADCAST, 0);
+	client_send_arp(&frames[1], i, CLIENT_ARP_REQUEST);
+	return 2;
 }

@@ -2,7 +2,7 @@
  * client.h - light clients of one server of CHAN, at the level of frames: what each knows fits a few words, and what it
  * sends is an answer to what it has got. They share a wire with the server and nothing else.
  *
- * A client asks for the server by ARP, then for its boot id by BIDCTL, answers what it is asked in turn, and makes its calls
+ * A client tells everybody that it has booted, asks for the server by ARP, then for its boot id by BIDCTL, answers what it is asked in turn, and makes its calls
  * one after the other, each by BLAST's short way over BID. Every reply is checked to the last bit. The wire loses nothing,
  * so no client sends anything twice; one whose message was dropped stands still, and is found so.
  */
@@ -16,7 +16,7 @@
 enum {
 	CLIENT_PAYLOAD = 16,
 	CLIENT_FRAME_MAX = 128, /* of any frame that a client sends */
-	CLIENT_ANSWERS = 2,     /* to one frame, at most */
+	CLIENT_ANSWERS = 2,     /* to one frame, or when it boots, at most */
 	CLIENT_MAX = 1 << 20,
 };
 
@@ -52,8 +52,8 @@ struct clients {
 	uint64_t wrong; /* frames that no client may get */
 };
 
-/* Client i boots, with another boot id than ever before; what it sends first. */
-void client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_frame *frame);
+/* Client i boots, with another boot id than ever before: what it sends first. How many frames: CLIENT_ANSWERS at most. */
+unsigned client_boot(struct clients *clients, uint32_t i, unsigned boots, struct client_frame *frames);
 
 /*
  * The server has sent this frame: what the client that it is for sends then. How many frames. *ended: that client has got the

@@ -1,0 +1,25 @@
+#!/bin/bash
+# crowd.sh BUILD - many clients of one server of the RPC stack, which all boot again (experiments/crowd): few at a time and
+# all at once; then nobody says anything for so long that the server asks all of them whether they are there.
+. "$(dirname "$0")/common.sh"
+
+# crowd NAME OPTION...: every call is run once, and nothing is dropped.
+crowd() {
+	local name=$1
+	shift
+	if timeout 100 "$build/experiments/crowd/crowd" "$@" >"$work/$name.out" 2>"$work/$name.err"; then
+		ok "$name: every call is run once"
+	else
+		fail "$name: every call is run once" "status $?: $(tail -n 3 "$work/$name.err")"
+	fi
+	check "$name: nothing is dropped" "$(grep dropped "$work/$name.out")" [ -z "$(grep dropped "$work/$name.out")" ]
+}
+
+crowd few --clients 500
+crowd all --clients 2000 --window 2000
+crowd long --clients 500 --calls 2 --rest 50
+
+asked=$(awk '$1 == "bidctl.keepalives" { print $2 }' "$work/long.out")
+check "long: clients are asked whether they are there" "${asked:-0} were" [ "${asked:-0}" -ge 500 ]
+
+[ "$failures" -eq 0 ]
