@@ -22,13 +22,15 @@
  *               (unconfirmed). A session uses its host (bidctl.h), lives through the peer's reboots, and knows at any time
  *               the boot that its user was told of last. When the host is lost it has none: pushes fail with -EHOSTUNREACH,
  *               and each of them makes BIDCTL ask.
+ * Boots:        What comes up bears the boot that it is from (XK_MSG_FROM_BOOT), since it may wait on its way until there is
+ *               another one; what goes down may bear the one that it is for (XK_MSG_FOR_BOOT), and goes to no other.
  * Answers:      what was opened sends where it was opened to; what a message has caused, down the session below that brought
  *               the latest good message. Where that one knows its peer's host, messages must bear the same.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
  * Settings:     interval (between answers to one host, however much comes from it)
  * Drops:        bad_boot (0), bad_host (no single host, or not the one that the session below knows), old_destination (meant
  *               for a former boot of this host; answered), unconfirmed, empty (an answer: BIDCTL has been asked if need be;
- *               or pushed), unknown_peer (pushed, while the host is lost)
+ *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over)
  * Counters:     answers, limited (answers not sent), moved (sessions that answer by another session below), told (sessions
  *               whose peer's boot has changed)
  * Differs:      from x-kernel 3.2: ids of 64 bits in a byte order, the host in the header (what is below may know a link
@@ -41,8 +43,9 @@
 #include "protocols/bid_private.h"
 #include "xkernel/bytes.h"
 
-static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
-					 "unknown_peer", NULL };
+static const char *const bid_drops[] = { "bad_boot",    "bad_host", "old_destination",
+					 "unconfirmed", "empty",    "unknown_peer",
+					 "over",        NULL };
 
 static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
 
@@ -111,9 +114,19 @@ bid_init(struct xk_protocol *self)
 
 /* ---- down ---- */
 
-/* A message that is not sent: it is empty, or the peer's boot is not known. Takes m. A foreign thread does not ask. */
+/* Whether m is for another boot than `peer`, which is there now. */
+static inline bool
+bid_is_over(const struct xk_msg *m, uint64_t peer)
+{
+	return (m->flags & XK_MSG_FOR_BOOT) && m->boot != peer;
+}
+
+/*
+ * A message that is not sent: it is empty, for a boot that is over, or the peer's is not known. Takes m. A foreign thread
+ * does not ask.
+ */
 static int
-bid_refuse(struct bid_session *s, struct xk_msg *m)
+bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 {
 	struct xk_protocol *self = s->session.protocol;
 	uint64_t boot;
@@ -121,6 +134,10 @@ bid_refuse(struct bid_session *s, struct xk_msg *m)
 	if (xk_msg_len(m) == 0) {
 		xk_drop(self, m, BID_EMPTY);
 		return -EINVAL;
+	}
+	if (peer != 0) {
+		xk_drop(self, m, BID_OVER);
+		return -ECONNRESET;
 	}
 	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(bid_of(self)), (uint32_t)s->flow, &boot) == 0)
 		bid_is_confirmed(bid_of(self), s, boot);
@@ -154,8 +171,8 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 	uint64_t peer = bid_peer(s);
 	uint8_t *p;
 
-	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0))
-		return bid_refuse(s, m);
+	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || bid_is_over(m, peer)))
+		return bid_refuse(s, peer, m);
 	p = xk_msg_push(&m, BID_HEADER_LEN);
 	if (xk_unlikely(p == NULL)) {
 		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
@@ -257,10 +274,13 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 				lls != bid_heard(s) || xk_msg_len(m) == 0))
 			why = bid_judge(bid, lls, &h, m, &s);
 	}
-	if (xk_likely(why == 0))
-		xk_pop(&s->session, lls, m, NULL);
-	else
+	if (xk_unlikely(why != 0)) {
 		xk_drop(self, m, why);
+		return;
+	}
+	m->boot = h.source;
+	m->flags |= XK_MSG_FROM_BOOT;
+	xk_pop(&s->session, lls, m, NULL);
 }
 
 /* ---- asking ---- */

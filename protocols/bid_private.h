@@ -14,6 +14,7 @@ enum bid_drop {
 	BID_UNCONFIRMED,
 	BID_EMPTY,
 	BID_UNKNOWN_PEER,
+	BID_OVER,
 };
 
 enum bid_counter { BID_ANSWERS, BID_LIMITED, BID_MOVED, BID_TOLD };

@@ -21,7 +21,7 @@
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
  *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
  *               (`outstanding`, of one session `outstanding_peer`); a push that finds none free waits as the graph's
- *               `implicit` says, or fails with -ENOBUFS.
+ *               `implicit` says, or fails with -ENOBUFS, as does one whose ticket says so.
  * Receiver:     blast_receive.c. What it remembers is bounded in all and per session; the oldest message makes room.
  * Participants: the protocol below's
  * Sessions:     one per (session below, protocol above); opening one again by the same hlps gives the same. A stranger's

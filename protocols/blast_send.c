@@ -231,15 +231,16 @@ blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *
 	return err;
 }
 
-/* Waits for a slot of the peer's share, and one of all. 0 or -errno. */
+/* Waits, if ticket lets it, for a slot of the peer's share, and one of all. 0 or -errno. */
 static int
-blast_send_wait(struct blast_session *s)
+blast_send_wait(struct blast_session *s, const struct xk_ticket *ticket)
 {
-	int err = xk_semaphore_wait(&s->slots, XK_FOREVER);
+	uint64_t timeout_us = ticket != NULL && ticket->no_wait ? 0 : XK_FOREVER;
+	int err = xk_semaphore_wait(&s->slots, timeout_us);
 
 	if (err != 0)
 		return err;
-	err = xk_semaphore_wait(&blast_of(s)->slots, XK_FOREVER);
+	err = xk_semaphore_wait(&blast_of(s)->slots, timeout_us);
 	if (err != 0)
 		xk_semaphore_signal(&s->slots);
 	return err;
@@ -251,7 +252,7 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
 	bool too_big = xk_msg_len(m) > (size_t)s->fragment_size * BLAST_FRAGMENTS;
-	int err = too_big ? -EMSGSIZE : blast_send_wait(s);
+	int err = too_big ? -EMSGSIZE : blast_send_wait(s, ticket);
 	struct blast_copy *copy;
 
 	if (err != 0) {

@@ -294,7 +294,7 @@ blasttest_begin_push(struct blasttest *t)
 	struct blasttest_slot *slot = blasttest_slot_of(t, t->result.sent);
 
 	xk_lock(&t->lock);
-	*slot = (struct blasttest_slot){ { NULL, 0, 0 }, xk_now_ns(&t->protocol), true, true };
+	*slot = (struct blasttest_slot){ { .keeper = NULL }, xk_now_ns(&t->protocol), true, true };
 	t->result.sent++;
 	xk_unlock(&t->lock);
 	xk_count(&t->protocol, BLASTTEST_SENT);

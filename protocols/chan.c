@@ -7,8 +7,8 @@
  *               one boot of client and server the handler runs for it at most once, whatever is lost, repeated, reordered or
  *               late on the way; exactly once where the call ends with a reply. A request never reaches another boot of the
  *               server than the one the channel was opened to, and no reply another boot of the client. Handlers of one
- *               channel run one after the other. (Assumed: BID keeps its promise; no message is older than `lifetime` less
- *               `silence`, or than 2^31 calls of its channel.)
+ *               channel run one after the other. (Assumed: BID keeps its promise; no message is longer under way than half of the
+ *               server's `lifetime`, or than 2^31 calls of its channel.)
  * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992), but for the header:
  *
  *                0             4             6             8             12            16             20
@@ -17,13 +17,15 @@
  *               +-------------+------+------+-------------+-------------+-------------+
  *
  *               flags: FROM_CLIENT 1, USER_MSG 2 (request or reply, not only about one), ACK_REQUESTED 4, NEGATIVE_ACK 8
- *               ("send it again"), ERROR 16 (status is why; with USER_MSG the handler said so, without it none has run).
+ *               ("send it again"), ERROR 16 (status is why; with USER_MSG the handler said so, without it none has run). Of
+ *               a request that is sent again, status is the age of the call: 11 bits of microseconds, times two to the power
+ *               of the upper 5.
  * Participants: none of its own: what is given to open goes on to BID. Channels are numbered by CHAN.
  * Sessions:     Each open gives another channel, for one call at a time (a second: -EBUSY). The number of a closed channel is
  *               used again with its sequence, by the next open to that host for that protocol. A server's session appears with
  *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`: it is what knows
- *               which calls were run. Since a client that is not answered stops sending after `silence`, no request that it
- *               might have run can come later.
+ *               which calls were run. A request that says that its call is older than half of that makes no session, and is
+ *               answered with an error: it may have been run, whatever `silence` its client has been given.
  * Calls:        xk_call parks its shepherd, xk_call_async tells done; both are the same machine. A handler is call_demux above,
  *               on the shepherd that brought the request. An error that it returns is the caller's, too; what could be
  *               taken for one of CHAN's own reaches it as -EREMOTEIO.
@@ -41,6 +43,9 @@
  *               the reply at once, so that a lost one need not wait for the server's timer; a client goes on asking a server
  *               that has acknowledged; a new request ends the old one's claim to a reply, is asked for when the handler is
  *               done, and has no handler beside it; errors are carried. Channels begin at a random number in each boot.
+ *               Whatever is asked for again sooner than half of timeout_min is not sent (a little later if it is long).
+ * Waiting:      Only who calls may have to wait below (BLAST, for room to keep a copy). What a message or the timer causes does
+ *               not: it is lost then, and sent again.
  * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
  *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; XK_CHAN_... (chan.h); the session below answers the others
@@ -48,14 +53,16 @@
  *               peer_saved, idle
  * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
  *               while it runs; a second call on a channel), unasked (a reply to no call that waits), too_many (channels of
- *               servers), refused (by open_done); of what is pushed too_big, closed (to a server that is no more)
+ *               servers), old_boot (a request of a boot of the client that is over), too_soon (a question after what was sent
+ *               just now), refused (by open_done); of what is pushed too_big, closed (to a server that is no more)
  * Counters:     of a client called, retransmitted, probed, timed_out, reset; of a server executed, failed (handlers that
  *               returned an error), repeated (replies), rejected (requests), abandoned and suppressed (replies that nobody wants:
  *               a newer request has come; the client is no more), unsaved (replies that were not kept: too many), given_up
  *               (replies that nobody acknowledged), forgotten (channels); of both acked and asked (explicit acks and negative
  *               ones that were sent)
- * Not done:     when the client has been booted again, a request of the boot before that had passed BID already, and waits in
- *               between for a thread, finds no memory of its channel
+ * Boots:        Messages may wait between CHAN and BID, for a thread, say, while another boot is told of. So each request and
+ *               reply goes down with the boot that it is for, and a request that finds no channel comes up with the one that
+ *               it is from, which must be the one that BIDCTL has told of last (XK_MSG_FOR_BOOT, XK_MSG_FROM_BOOT).
  * Graph:        chan -> bid, chan -> bidctl
  */
 #include <errno.h>
@@ -78,6 +85,8 @@ enum {
 
 static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
 
+enum { CHAN_PACKETS = 8 }; /* go in the time in which one may be asked for again */
+
 /* Which flags go together: by their five bits. */
 #define CHAN_FLAGS_POSSIBLE                                                                                            \
 	(UINT32_C(1) << 0 | UINT32_C(1) << CHAN_ACK_REQUESTED | UINT32_C(1) << CHAN_NEGATIVE_ACK |                     \
@@ -93,10 +102,11 @@ static inline unsigned
 chan_header_check(const struct chan_header *h, size_t length)
 {
 	bool is_error = (h->flags & CHAN_ERROR) != 0;
+	bool has_age = (h->flags & (CHAN_FROM_CLIENT | CHAN_USER_MSG)) == (CHAN_FROM_CLIENT | CHAN_USER_MSG);
 
 	if (xk_unlikely(h->flags > 31 || !(CHAN_FLAGS_POSSIBLE >> h->flags & 1)))
 		return CHAN_BAD_FLAGS;
-	if (xk_unlikely(is_error != (h->status != 0) || h->status > CHAN_STATUS_MAX))
+	if (xk_unlikely(!has_age && (is_error != (h->status != 0) || h->status > CHAN_STATUS_MAX)))
 		return CHAN_BAD_FLAGS;
 	return length != 0 && (!(h->flags & CHAN_USER_MSG) || is_error) ? CHAN_BAD_LENGTH : 0;
 }
@@ -156,7 +166,7 @@ void
 chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
 	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
-	struct xk_ticket ticket = { .keeper = NULL };
+	struct xk_ticket ticket = { .keeper = NULL, .no_wait = !(flags & CHAN_MAY_WAIT) };
 	size_t length = xk_msg_len(m);
 	uint8_t *p = xk_msg_push(&m, CHAN_HEADER_LEN);
 
@@ -166,6 +176,10 @@ chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flag
 	}
 	chan_header_store(p, &h, length);
 	xk_ticket_put(m, &ticket);
+	if (xk_likely(e->boot != 0)) {
+		m->boot = e->boot;
+		m->flags |= XK_MSG_FOR_BOOT;
+	}
 	xk_push(e->session.lls, m);
 	if (xk_unlikely(ticket.keeper != NULL))
 		chan_keep_ticket(e, &ticket, sequence);
@@ -243,6 +257,15 @@ chan_end_may_wait(struct chan_end *e, uint64_t now_ns)
 		return false;
 	e->asked = true;
 	return true;
+}
+
+/* An honest one asks after timeout_min at least; what goes in many packets it gets less often. */
+bool
+chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns)
+{
+	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
+
+	return now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS);
 }
 
 static uint64_t
@@ -485,7 +508,7 @@ chan_demux_unknown(struct chan *chan, struct xk_session *lls, struct xk_msg *m, 
 	unsigned why = XK_DROP_NO_SESSION;
 
 	if (h->flags & CHAN_FROM_CLIENT)
-		why = chan_server_open(chan, lls, h, &e);
+		why = chan_server_open(chan, lls, m, h, &e);
 	else if (h->flags & CHAN_ACK_REQUESTED)
 		chan_answer(self, lls, h, h->sequence + 1, 0, 0); /* nobody waits for that reply any more */
 	if (why == 0)
@@ -550,23 +573,23 @@ static const struct xk_setting chan_settings[] = {
 	{ "retries", XK_SETTING_UINT, offsetof(struct chan, retries), "8",
 	  "how often a reply is sent again before it is given up", 0, 1000 },
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct chan, lifetime_ns), "120s",
-	  "how long a server remembers a channel that it hears nothing of; at least twice anybody's silence", 1000,
+	  "how long a server remembers a channel that it hears nothing of; at least twice silence", 1000,
 	  24 * CHAN_HOUR_NS },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536", "channels a server remembers", 1,
 	  1 << 30 },
 	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
 	  1 << 30 },
-	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "256m",
-	  "bytes of replies that a server keeps until they have arrived", 0, UINT64_C(1) << 40 },
-	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "64m", "... of one client", 0,
+	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "8m",
+	  "bytes of buffers of replies that a server keeps until they have arrived", 0, UINT64_C(1) << 40 },
+	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "6m", "... of one client", 0,
 	  UINT64_C(1) << 40 },
 	{ "idle", XK_SETTING_UINT, offsetof(struct chan, idle_max), "4096",
 	  "numbers of closed channels that a client keeps to use them again", 0, 1 << 30 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const chan_drops[] = { "bad_length", "bad_flags", "stale",   "duplicate", "busy",
-					  "unasked",    "too_many",  "too_big", "closed",    NULL };
+static const char *const chan_drops[] = { "bad_length", "bad_flags", "stale",  "duplicate", "busy",     "unasked",
+					  "too_many",   "too_big",   "closed", "old_boot",  "too_soon", NULL };
 
 static const char *const chan_counters[] = {
 	"called", "retransmitted", "probed",    "timed_out",  "reset",   "executed", "failed",    "repeated", "acked",

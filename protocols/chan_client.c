@@ -109,6 +109,7 @@ chan_client_take(struct chan_client *c, const struct xk_msg *m, struct xk_call *
 	c->heard_ns = now_ns;
 	chan_end_is_sent(e, now_ns);
 	e->due_ns = now_ns + e->timeout_ns;
+	c->begun_ns = now_ns;
 	c->ends_ns = now_ns + c->deadline_ns;
 	if (!chan_end_wake(e, e->due_ns < c->ends_ns ? e->due_ns : c->ends_ns, now_ns)) {
 		xk_msg_free(e->copy.m);
@@ -151,7 +152,7 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 		return err;
 	}
 	xk_count(self, CHAN_CALLED);
-	chan_send(&c->end, m, sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG, 0);
+	chan_send(&c->end, m, sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG | (call == NULL ? CHAN_MAY_WAIT : 0), 0);
 	return 0;
 }
 
@@ -199,9 +200,18 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 
 /* ---- the timer ---- */
 
+/* The request once more, which says its age. NULL: no buffer. The lock is held. */
+static struct xk_msg *
+chan_client_repeat(struct chan_client *c, uint64_t now_ns, unsigned *age)
+{
+	chan_end_is_sent(&c->end, now_ns);
+	*age = chan_age_pack(now_ns - c->begun_ns);
+	return chan_copy_give(c->end.session.protocol, &c->end.copy);
+}
+
 /* What to send when nobody has answered. NULL: no buffer. The lock is held. */
 static struct xk_msg *
-chan_client_retry(struct chan_client *c, uint64_t now_ns, unsigned *flags)
+chan_client_retry(struct chan_client *c, uint64_t now_ns, unsigned *flags, unsigned *age)
 {
 	struct xk_protocol *self = c->end.session.protocol;
 	bool probes = c->acked || c->end.copy.len > c->end.opt_packet || chan_end_is_being_sent(&c->end, now_ns);
@@ -211,10 +221,7 @@ chan_client_retry(struct chan_client *c, uint64_t now_ns, unsigned *flags)
 		c->end.due_ns = now_ns + chan_of(&c->end)->timeout_max_ns;
 	xk_count(self, probes ? CHAN_PROBED : CHAN_RETRANSMITTED);
 	*flags = CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED | (probes ? 0 : CHAN_USER_MSG);
-	if (probes)
-		return xk_msg_new(xk_platform_of(self), 0);
-	chan_end_is_sent(&c->end, now_ns);
-	return chan_copy_give(self, &c->end.copy);
+	return probes ? xk_msg_new(xk_platform_of(self), 0) : chan_client_repeat(c, now_ns, age);
 }
 
 static bool
@@ -231,7 +238,7 @@ chan_client_expire(struct xk_event *event, void *argument)
 	struct xk_protocol *self = e->session.protocol;
 	struct chan_ended ended;
 	struct xk_msg *m = NULL;
-	unsigned flags = 0;
+	unsigned flags = 0, age = 0;
 	uint32_t sequence;
 	uint64_t now_ns;
 	bool waits, ends;
@@ -245,13 +252,13 @@ chan_client_expire(struct xk_event *event, void *argument)
 	if (ends)
 		chan_client_end(c, -ETIMEDOUT, NULL, &ended);
 	else if (waits && now_ns >= e->due_ns)
-		m = chan_client_retry(c, now_ns, &flags);
+		m = chan_client_retry(c, now_ns, &flags, &age);
 	e->timing = false;
 	if (waits && !ends)
 		chan_end_wake_again(e, e->due_ns < c->ends_ns ? e->due_ns : c->ends_ns, now_ns);
 	xk_unlock(&e->lock);
 	if (m != NULL)
-		chan_send(e, m, sequence, flags, 0);
+		chan_send(e, m, sequence, flags, age);
 	if (ends) {
 		xk_count(self, CHAN_TIMED_OUT);
 		chan_client_tell(c, &ended);
@@ -260,6 +267,17 @@ chan_client_expire(struct xk_event *event, void *argument)
 }
 
 /* ---- hearing from the server ---- */
+
+/* What the caller is told, whatever the server says: of itself it refuses, or has given the reply up, and no more. */
+static int
+chan_client_status(const struct chan_header *h)
+{
+	if (xk_likely(h->status == 0))
+		return 0;
+	if (h->flags & CHAN_USER_MSG)
+		return -(int)chan_status_of_handler(-(int)h->status);
+	return h->status == ETIMEDOUT || h->status == ECONNREFUSED ? -(int)h->status : -EREMOTEIO;
+}
 
 /* A reply, or an error. */
 static void
@@ -277,7 +295,7 @@ chan_client_pop_reply(struct chan_client *c, struct xk_session *lls, struct xk_m
 	if (xk_likely(waits)) {
 		if (xk_likely(e->tries == 0))
 			chan_end_measure(e, now_ns - e->sent_ns);
-		chan_client_end(c, -(int)h->status, h->status == 0 ? m : NULL, &ended);
+		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &ended);
 	}
 	xk_unlock(&e->lock);
 	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
@@ -290,9 +308,13 @@ chan_client_pop_reply(struct chan_client *c, struct xk_session *lls, struct xk_m
 		chan_client_tell(c, &ended);
 }
 
-/* The server says something of the call that waits. What is to be sent: the request (NULL: nothing). The lock is held. */
-static struct xk_msg *
-chan_client_hear(struct chan_client *c, const struct chan_header *h, uint64_t now_ns)
+/*
+ * The server says something of the call that waits. 0, or the reason to drop it; *request is to be sent, with its age (NULL:
+ * nothing). The lock is held.
+ */
+static unsigned
+chan_client_hear(struct chan_client *c, const struct chan_header *h, uint64_t now_ns, struct xk_msg **request,
+		 unsigned *age)
 {
 	struct chan_end *e = &c->end;
 
@@ -302,12 +324,14 @@ chan_client_hear(struct chan_client *c, const struct chan_header *h, uint64_t no
 		e->due_ns = now_ns + chan_of(e)->timeout_max_ns;
 	}
 	if (h->flags != CHAN_NEGATIVE_ACK || chan_end_may_wait(e, now_ns))
-		return NULL;
+		return 0;
+	if (chan_end_is_too_soon(e, now_ns))
+		return CHAN_TOO_SOON;
 	c->acked = false;
 	e->tries++; /* what comes now does not say how long a round trip is */
-	chan_end_is_sent(e, now_ns);
 	e->due_ns = now_ns + e->timeout_ns;
-	return chan_copy_give(e->session.protocol, &e->copy);
+	*request = chan_client_repeat(c, now_ns, age);
+	return 0;
 }
 
 static void
@@ -317,22 +341,23 @@ chan_client_pop_word(struct chan_client *c, struct xk_session *lls, struct xk_ms
 	struct xk_protocol *self = e->session.protocol;
 	uint64_t now_ns = xk_now_ns(self);
 	struct xk_msg *request = NULL;
+	unsigned age = 0, why = CHAN_UNASKED;
 	bool is_current, waits;
 
 	xk_lock(&e->lock);
 	is_current = h->sequence == e->sequence;
 	waits = is_current && e->state == CHAN_WAIT;
-	if (waits)
-		request = chan_client_hear(c, h, now_ns);
+	if (is_current)
+		why = waits ? chan_client_hear(c, h, now_ns, &request, &age) : 0;
 	xk_unlock(&e->lock);
 	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
 		chan_answer(self, lls, h, h->sequence + !waits, waits ? CHAN_NEGATIVE_ACK : 0, 0);
 	if (request != NULL)
-		chan_send(e, request, h->sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG, 0);
-	if (is_current)
+		chan_send(e, request, h->sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG, age);
+	if (why == 0)
 		xk_msg_free(m);
 	else
-		xk_drop(self, m, CHAN_UNASKED);
+		xk_drop(self, m, why);
 }
 
 static void
@@ -420,7 +445,7 @@ chan_client_new(struct chan *chan, struct xk_protocol *hlp_receive, struct xk_pr
 	c->deadline_ns = chan->deadline_ns;
 	err = chan_end_init(&c->end, chan_client_expire, number);
 	if (err == 0)
-		err = chan_peer_join(&c->end, false);
+		err = chan_peer_join(&c->end, false, 0);
 	if (err == 0)
 		err = xk_session_bind(&c->end.session, &chan->ends, chan_key(lls, number, c->end.channel, false));
 	if (err != 0)

@@ -134,7 +134,7 @@ chan_peer_unlink(struct chan_end *e, bool is_server)
 	e->peer->chan->server_count -= is_server;
 }
 
-/* The lock is held. */
+/* `boot` is what BIDCTL says now. The lock is held. */
 static int
 chan_peer_join_host(struct chan *chan, struct chan_end *e, uint32_t host, uint64_t boot, bool is_server)
 {
@@ -153,24 +153,46 @@ chan_peer_join_host(struct chan *chan, struct chan_end *e, uint32_t host, uint64
 		return -ENOBUFS;
 	if (!is_server)
 		chan_peer_number(peer, e);
+	e->boot = peer->boot;
 	chan_peer_link(peer, e, is_server);
 	return 0;
 }
 
+static uint64_t
+chan_peer_changes(struct chan *chan)
+{
+	uint64_t changes;
+
+	xk_lock(&chan->lock);
+	changes = chan->changes;
+	xk_unlock(&chan->lock);
+	return changes;
+}
+
+/*
+ * BIDCTL is asked without the lock, so once more if it has told of something meanwhile. What it tells of later voids e
+ * like any other end.
+ */
 int
-chan_peer_join(struct chan_end *e, bool is_server)
+chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot)
 {
 	struct chan *chan = chan_of(e);
-	uint64_t host, boot;
+	uint64_t host, known, changes;
 	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &host, sizeof(host));
+	bool holds = false;
 
-	if (err < 0)
-		return err;
-	xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)host, &boot);
-	xk_lock(&chan->lock);
-	err = chan_peer_join_host(chan, e, (uint32_t)host, boot, is_server);
-	xk_unlock(&chan->lock);
-	return err;
+	while (err >= 0 && !holds) {
+		changes = chan_peer_changes(chan);
+		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)host, &known);
+		if (boot != 0 && boot != known)
+			return -ESTALE;
+		xk_lock(&chan->lock);
+		holds = chan->changes == changes;
+		if (holds)
+			err = chan_peer_join_host(chan, e, (uint32_t)host, known, is_server);
+		xk_unlock(&chan->lock);
+	}
+	return err < 0 ? err : 0;
 }
 
 void
@@ -194,32 +216,32 @@ chan_peer_leave(struct chan_end *e, bool is_server)
 /* ---- how much is kept ---- */
 
 static bool
-chan_peer_add(_Atomic uint64_t *sum, uint64_t len, uint64_t max)
+chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
 {
-	if (atomic_fetch_add_explicit(sum, len, memory_order_relaxed) + len <= max)
+	if (atomic_fetch_add_explicit(sum, cost, memory_order_relaxed) + cost <= max)
 		return true;
-	atomic_fetch_sub_explicit(sum, len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(sum, cost, memory_order_relaxed);
 	return false;
 }
 
 bool
-chan_peer_save(struct chan_peer *peer, uint32_t len)
+chan_peer_save(struct chan_peer *peer, uint64_t cost)
 {
 	struct chan *chan = peer->chan;
 
-	if (!chan_peer_add(&peer->saved, len, chan->peer_saved_max))
+	if (!chan_peer_add(&peer->saved, cost, chan->peer_saved_max))
 		return false;
-	if (chan_peer_add(&chan->saved, len, chan->saved_max))
+	if (chan_peer_add(&chan->saved, cost, chan->saved_max))
 		return true;
-	atomic_fetch_sub_explicit(&peer->saved, len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
 	return false;
 }
 
 void
-chan_peer_unsave(struct chan_peer *peer, uint32_t len)
+chan_peer_unsave(struct chan_peer *peer, uint64_t cost)
 {
-	atomic_fetch_sub_explicit(&peer->saved, len, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->chan->saved, len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->chan->saved, cost, memory_order_relaxed);
 }
 
 /* ---- what BIDCTL tells ---- */
@@ -267,6 +289,7 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 	bool is_void;
 
 	xk_lock(&chan->lock);
+	chan->changes++;
 	peer = xk_map_resolve(&chan->peers, chan_peer_key(changed->host));
 	if (peer != NULL) {
 		is_void = change == XK_BIDCTL_REBOOTED ||

@@ -5,6 +5,8 @@
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
 
+#include <errno.h>
+
 #include "protocols/bidctl.h"
 #include "protocols/chan.h"
 #include "xkernel/event.h"
@@ -21,6 +23,8 @@ enum chan_drop {
 	CHAN_TOO_MANY,
 	CHAN_TOO_BIG,
 	CHAN_CLOSED,
+	CHAN_OLD_BOOT,
+	CHAN_TOO_SOON,
 };
 
 enum chan_counter {
@@ -52,14 +56,15 @@ enum chan_flags {
 
 enum {
 	CHAN_HEADER_LEN = 20,
-	CHAN_SHORT = 64,        /* messages up to this are copied to be kept; longer ones are shared */
-	CHAN_STATUS_MAX = 4095, /* error numbers are less */
+	CHAN_SHORT = 64,         /* messages up to this are copied to be kept; longer ones are shared */
+	CHAN_STATUS_MAX = 4095,  /* error numbers are less */
+	CHAN_MAY_WAIT = 1 << 16, /* not in the header: chan_send may wait for room below */
 };
 
 struct chan_header {
 	uint32_t channel, number; /* number: of the protocol above */
 	uint32_t sequence;
-	uint16_t flags, status;
+	uint16_t flags, status; /* status: an error, or of a request its age */
 };
 
 struct chan {
@@ -71,11 +76,13 @@ struct chan {
 	struct xk_map ends;    /* chan_key: struct chan_end */
 	struct xk_map enables; /* number: struct xk_enable */
 	struct xk_bidctl_watcher watcher;
-	_Atomic uint64_t saved; /* bytes of long replies */
+	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 
 	struct xk_lock lock; /* over what follows, and over what peers have in lists */
 	struct xk_map peers; /* host: struct chan_peer */
 	uint32_t next_channel;
+	uint64_t
+		changes; /* that BIDCTL has told of: before and after a question to it, to know whether the answer holds */
 	unsigned server_count, idle_count;
 };
 
@@ -96,7 +103,7 @@ struct chan_peer {
 	struct chan_end *clients, *servers;
 	unsigned server_count;
 	struct chan_idle *idle;
-	_Atomic uint64_t saved; /* bytes of long replies */
+	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 };
 
 /* A message that may have to be sent again. */
@@ -112,6 +119,7 @@ struct chan_end {
 	struct chan_peer *peer;
 	struct chan_end *next, **at; /* in the peer's list; at NULL: in none */
 	uint32_t channel, number;
+	uint64_t boot;         /* of the peer: for which it sends; 0: not known */
 	struct xk_event timer; /* pending, it holds a reference on the session */
 
 	struct xk_lock lock; /* over what follows */
@@ -140,7 +148,7 @@ struct chan_client {
 	uint64_t deadline_ns; /* what a call may take */
 	/* under the end's lock: the call */
 	struct xk_call *call; /* NULL: a shepherd waits for it */
-	uint64_t ends_ns, heard_ns;
+	uint64_t begun_ns, ends_ns, heard_ns;
 	bool acked; /* the server has it */
 	int status; /* CHAN_ENDED: for the shepherd */
 	struct xk_msg *reply;
@@ -176,6 +184,49 @@ chan_enable_key(uint32_t number)
 	return (struct xk_key){ number, 0 };
 }
 
+/*
+ * A handler's failure as the caller gets it: what might be taken for CHAN's own is told apart, above all what says that the
+ * call was not run.
+ */
+static inline unsigned
+chan_status_of_handler(int status)
+{
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECONNRESET:
+	case -ECONNREFUSED:
+	case -EBUSY:
+	case -ECANCELED:
+	case -EMSGSIZE:
+	case -ENOBUFS:
+		return EREMOTEIO;
+	default:
+		return status < 0 && status >= -CHAN_STATUS_MAX ? (unsigned)-status : EREMOTEIO;
+	}
+}
+
+/* ---- ages: how long ago the call of a request that is sent again has begun ---- */
+
+enum { CHAN_AGE_BITS = 11, CHAN_AGE_MAX = (1 << CHAN_AGE_BITS) - 1, CHAN_AGE_POWERS = 31 };
+
+/* As it is sent: microseconds in the lower bits, times two to the power of the upper ones; no less than it is. */
+static inline uint16_t
+chan_age_pack(uint64_t ns)
+{
+	uint64_t us = ns / 1000 + 1;
+	unsigned power = 0;
+
+	for (; us > CHAN_AGE_MAX && power < CHAN_AGE_POWERS; power++)
+		us = (us + 1) / 2;
+	return (uint16_t)(power << CHAN_AGE_BITS | (us < CHAN_AGE_MAX ? us : CHAN_AGE_MAX));
+}
+
+static inline uint64_t
+chan_age_ns(uint16_t age)
+{
+	return ((uint64_t)(age & CHAN_AGE_MAX) << (age >> CHAN_AGE_BITS)) * 1000;
+}
+
 /* ---- copies ---- */
 
 /* Remembers m, which stays the caller's. False: no buffer. */
@@ -192,6 +243,17 @@ chan_copy_take(struct chan_copy *copy, const struct xk_msg *m)
 	return copy->m != NULL;
 }
 
+/* What m keeps from others: its buffers, however little is in them. */
+static inline uint64_t
+chan_copy_cost(const struct xk_msg *m)
+{
+	uint64_t cost = 0;
+
+	for (; m != NULL; m = m->next)
+		cost += m->len < XK_MSG_SEGMENT ? XK_MSG_SEGMENT : m->len;
+	return cost;
+}
+
 /* The message once more. NULL: no buffer. */
 static inline struct xk_msg *
 chan_copy_give(const struct xk_protocol *self, const struct chan_copy *copy)
@@ -201,7 +263,10 @@ chan_copy_give(const struct xk_protocol *self, const struct chan_copy *copy)
 
 /* ---- chan.c ---- */
 
-/* Sends m, which is taken, as what e says of its call or reply `sequence`; whoever keeps a copy of it is remembered. */
+/*
+ * Sends m, which is taken, as what e says of its call or reply `sequence`; whoever keeps a copy of it is remembered. Waits
+ * only if flags say so (CHAN_MAY_WAIT): a message of a peer must not make it.
+ */
 void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status);
 
 /* Sends what has no contents down lls. */
@@ -222,6 +287,12 @@ bool chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns);
  * lost above. The lock is held.
  */
 bool chan_end_may_wait(struct chan_end *e, uint64_t now_ns);
+
+/*
+ * The other end asks for the message sooner after it was sent than an honest one would: it is not sent again, so that little
+ * questions do not draw much. The lock is held.
+ */
+bool chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns);
 
 /* The message goes down once more, or for the first time. The lock is held. */
 static inline void
@@ -257,16 +328,17 @@ int chan_end_push(struct xk_session *session, struct xk_msg *m);
 
 /*
  * Puts e among the ends of its host, the one that its session below speaks with. A client's end gets a channel that is
- * idle, with its sequence number, or else a new one. 0; -ENOBUFS: there are too many servers' ends; -errno.
+ * idle, with its sequence number, or else a new one; a server's is for a request of the peer's boot `boot` (0: not known).
+ * 0; -ENOBUFS: there are too many servers' ends; -ESTALE: that boot is over; -errno.
  */
-int chan_peer_join(struct chan_end *e, bool is_server);
+int chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot);
 
 /* Takes e out; the number of a client's channel is kept. */
 void chan_peer_leave(struct chan_end *e, bool is_server);
 
-/* Counts a long reply that would be kept. False: there are too many. */
-bool chan_peer_save(struct chan_peer *peer, uint32_t len);
-void chan_peer_unsave(struct chan_peer *peer, uint32_t len);
+/* Counts a long reply that would be kept, and costs so much. False: there are too many. */
+bool chan_peer_save(struct chan_peer *peer, uint64_t cost);
+void chan_peer_unsave(struct chan_peer *peer, uint64_t cost);
 
 void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
 		       const struct xk_bidctl_peer *changed);
@@ -283,11 +355,11 @@ void chan_client_disable(struct chan_client *c);
 /* ---- chan_server.c ---- */
 
 /*
- * The end for a request that has come up lls to a channel without one. 0, or the reason to drop the message; what is to be
+ * The end for a request m that has come up lls to a channel without one. 0, or the reason to drop the message; what is to be
  * said of it has been said.
  */
-unsigned chan_server_open(struct chan *chan, struct xk_session *lls, const struct chan_header *h,
-			  struct chan_end **end);
+unsigned chan_server_open(struct chan *chan, struct xk_session *lls, const struct xk_msg *m,
+			  const struct chan_header *h, struct chan_end **end);
 
 /* The client is another one: nothing of this end survives. A reference is held. */
 void chan_server_disable(struct chan_server *s);

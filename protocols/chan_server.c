@@ -31,6 +31,7 @@ enum chan_verdict {
 	CHAN_ANSWER_REPLY, /* the reply, again */
 	CHAN_ANSWER_GONE,  /* it was run, and the reply is no more */
 	CHAN_ANSWER_NONE,
+	CHAN_ANSWER_LATER,   /* it was sent just now */
 	CHAN_ANSWER_REFUSED, /* nobody is there to run it */
 };
 
@@ -42,7 +43,7 @@ chan_server_forget_copy(struct chan_server *s)
 	struct chan_end *e = &s->end;
 
 	if (e->copy.m != NULL) {
-		chan_peer_unsave(e->peer, e->copy.len);
+		chan_peer_unsave(e->peer, chan_copy_cost(e->copy.m));
 		xk_msg_free(e->copy.m);
 		e->copy.m = NULL;
 	}
@@ -54,15 +55,14 @@ static bool
 chan_server_keep(struct chan_server *s, const struct xk_msg *reply)
 {
 	struct chan_end *e = &s->end;
-	uint32_t len = reply == NULL ? 0 : (uint32_t)xk_msg_len(reply);
-	bool is_long = len > CHAN_SHORT;
+	uint64_t cost = reply == NULL || xk_msg_len(reply) <= CHAN_SHORT ? 0 : chan_copy_cost(reply);
 
-	if (is_long && !chan_peer_save(e->peer, len))
+	if (cost > 0 && !chan_peer_save(e->peer, cost))
 		return false;
 	e->copy.len = 0;
 	e->copied = reply == NULL || chan_copy_take(&e->copy, reply);
-	if (!e->copied && is_long)
-		chan_peer_unsave(e->peer, len);
+	if (!e->copied && cost > 0)
+		chan_peer_unsave(e->peer, cost);
 	return e->copied;
 }
 
@@ -134,22 +134,6 @@ chan_server_reply(struct chan_server *s, uint32_t sequence, unsigned status, str
 	}
 }
 
-/* A handler's failure as the caller gets it: what might be taken for CHAN's own is told apart. */
-static unsigned
-chan_server_status(int status)
-{
-	switch (status) {
-	case -ETIMEDOUT:
-	case -ECONNRESET:
-	case -ECONNREFUSED:
-	case -EBUSY:
-	case -ECANCELED:
-		return EREMOTEIO;
-	default:
-		return status < 0 && status >= -CHAN_STATUS_MAX ? (unsigned)-status : EREMOTEIO;
-	}
-}
-
 /* The handler runs: nobody else is in CHAN_EXECUTE here. Takes m. */
 static void
 chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
@@ -164,7 +148,7 @@ chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
 		status = -EMSGSIZE;
 	if (xk_unlikely(status != 0)) {
 		xk_count(self, CHAN_FAILED);
-		error = chan_server_status(status);
+		error = chan_status_of_handler(status);
 		xk_msg_free(reply);
 		reply = NULL;
 	}
@@ -195,7 +179,9 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, ui
 		return h->flags & CHAN_NEGATIVE_ACK ? CHAN_ANSWER_NONE : CHAN_ANSWER_ACK;
 	if (e->state == CHAN_IDLE)
 		return CHAN_ANSWER_GONE;
-	return chan_end_may_wait(e, now_ns) ? CHAN_ANSWER_ACK : CHAN_ANSWER_REPLY;
+	if (chan_end_may_wait(e, now_ns))
+		return CHAN_ANSWER_ACK;
+	return chan_end_is_too_soon(e, now_ns) ? CHAN_ANSWER_LATER : CHAN_ANSWER_REPLY;
 }
 
 /* A newer request, or the question whether it is here. */
@@ -260,6 +246,8 @@ chan_server_judge(struct chan_server *s, const struct chan_header *h, enum chan_
 	if (h->flags == CHAN_FROM_CLIENT)
 		return chan_server_hear_ack(s, h, now_ns, ticket);
 	*verdict = chan_server_judge_current(s, h, now_ns);
+	if (*verdict == CHAN_ANSWER_LATER)
+		return CHAN_TOO_SOON;
 	return h->flags & CHAN_USER_MSG ? CHAN_DUPLICATE : 0;
 }
 
@@ -443,8 +431,8 @@ static const struct xk_session_ops chan_server_session_ops = {
 
 /* An end over lls, which is taken, also on failure. 0, or the reason to drop the request. */
 static unsigned
-chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_session *lls, const struct chan_header *h,
-		struct chan_server **server)
+chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_session *lls, const struct xk_msg *m,
+		const struct chan_header *h, struct chan_server **server)
 {
 	struct chan_server *s = (struct chan_server *)xk_session_new(
 		&chan->protocol, &chan_server_session_ops, sizeof(*s), enable->hlp_receive, enable->hlp_type, lls);
@@ -458,7 +446,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	s->end.sequence = h->sequence - 1;
 	err = chan_end_init(&s->end, chan_server_expire, h->number);
 	if (err == 0)
-		err = chan_peer_join(&s->end, true);
+		err = chan_peer_join(&s->end, true, xk_msg_from_boot(m));
 	if (err == 0)
 		err = xk_session_bind(&s->end.session, &chan->ends, chan_key(lls, h->number, h->channel, true));
 	if (err == 0) {
@@ -467,7 +455,10 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	}
 	xk_close(&s->end.session);
 	/* what is left is want of memory, or a session below of which nothing can be made */
-	return err == -ENOBUFS ? CHAN_TOO_MANY : err == -EEXIST ? CHAN_DUPLICATE : XK_DROP_NO_MEMORY;
+	return err == -ENOBUFS  ? CHAN_TOO_MANY
+	       : err == -EEXIST ? CHAN_DUPLICATE
+	       : err == -ESTALE ? CHAN_OLD_BOOT
+				: XK_DROP_NO_MEMORY;
 }
 
 /* The hlp is told, and the timer gets the caller's reference. 0, or the reason to drop the request. */
@@ -485,24 +476,36 @@ chan_server_begin(struct chan_server *s)
 	}
 	xk_lock(&e->lock);
 	s->heard_ns = now_ns;
-	if (!e->disabled) /* another shepherd may have found it, and its timer may run */
+	if (!e->disabled) /* a request that overtook this one may have done so already */
 		chan_end_wake(e, now_ns + e->timeout_ns, now_ns);
 	xk_unlock(&e->lock);
 	xk_session_release(session);
 	return 0;
 }
 
+/* Whether the call of a request may have been run by an end that has forgotten it, or was asked to. */
+static bool
+chan_server_may_have_run(const struct chan *chan, const struct chan_header *h)
+{
+	return (h->flags & CHAN_USER_MSG) && chan_age_ns(h->status) > chan->lifetime_ns / 2;
+}
+
 /* Nothing is remembered of what is only asked about. */
 unsigned
-chan_server_open(struct chan *chan, struct xk_session *lls, const struct chan_header *h, struct chan_end **end)
+chan_server_open(struct chan *chan, struct xk_session *lls, const struct xk_msg *m, const struct chan_header *h,
+		 struct chan_end **end)
 {
 	const struct xk_enable *enable = xk_map_resolve(&chan->enables, chan_enable_key(h->number));
 	bool is_request = (h->flags & CHAN_USER_MSG) != 0;
 	struct chan_server *s;
 	unsigned why = XK_DROP_NO_SESSION;
 
+	if (chan_server_may_have_run(chan, h)) {
+		chan_answer(&chan->protocol, lls, h, h->sequence, CHAN_ERROR, ETIMEDOUT);
+		return CHAN_STALE;
+	}
 	if (enable != NULL && is_request && xk_duplicate(lls)) {
-		why = chan_server_new(chan, enable, lls, h, &s);
+		why = chan_server_new(chan, enable, lls, m, h, &s);
 		if (why == 0)
 			why = chan_server_begin(s);
 		if (why == 0)

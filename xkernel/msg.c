@@ -48,6 +48,7 @@ msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 	to->id = from->id;
 	to->flags = from->flags;
 	to->ticket = from->ticket;
+	to->boot = from->boot;
 }
 
 /* Appends one segment to the chain that begins at *first, which may be NULL. */
@@ -116,6 +117,7 @@ xk_msg_reference(const struct xk_msg *m)
 		}
 		view->id = m->id;
 		view->flags = m->flags & (uint16_t)~XK_MSG_TICKETED;
+		view->boot = m->boot;
 		msg_append(&other, view);
 	}
 	return other;

@@ -37,6 +37,8 @@ enum xk_msg_flags {
 	XK_MSG_TRACED = 1 << 2,       /* this message's crossings are printed */
 	XK_MSG_TO_ALL = 1 << 3,       /* its frame was sent to everybody on the link */
 	XK_MSG_TICKETED = 1 << 4,     /* ticket is set: who pushed it wants to know who keeps a copy (ticket.h) */
+	XK_MSG_FROM_BOOT = 1 << 5,    /* on its way up, boot is set: the peer's that it has come from */
+	XK_MSG_FOR_BOOT = 1 << 6,     /* on its way down, boot is set: the peer's that it is for, and no other */
 };
 
 struct xk_msg {
@@ -53,7 +55,15 @@ struct xk_msg {
 	uint32_t id;                  /* number for traces; valid in the first segment */
 	uint16_t flags;               /* enum xk_msg_flags; valid in the first segment */
 	struct xk_ticket *ticket;     /* valid in the first segment, and only if XK_MSG_TICKETED */
+	uint64_t boot;                /* valid in the first segment, and only if a flag says so */
 };
+
+/* The boot of the peer that m, which came up, is known to be from; 0: it is not known. */
+static inline uint64_t
+xk_msg_from_boot(const struct xk_msg *m)
+{
+	return m->flags & XK_MSG_FROM_BOOT ? m->boot : 0;
+}
 
 /* Bytes in m. */
 static inline size_t

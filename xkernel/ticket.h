@@ -4,6 +4,9 @@
  * the message and filled in by whoever keeps a copy, so that the two need not know each other, nor what is between them.
  * (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers: action at a distance.)
  *
+ * It also says whether the push may wait for room to keep a copy. Who sends again by itself in any case, and is not the
+ * caller's own shepherd but one that a message has brought, must not: others' messages would wait behind it.
+ *
  *     struct xk_ticket ticket = { .keeper = NULL };
  *     xk_ticket_put(m, &ticket);
  *     xk_push(s, m);
@@ -20,6 +23,7 @@ struct xk_ticket {
 	struct xk_session *keeper; /* keeps a copy; the ticket has a reference on it. NULL: nobody does */
 	uint64_t number;           /* of the copy, there */
 	uint64_t keeps_us;         /* how long the keeper goes on trying by itself, about; 0: it does not */
+	bool no_wait;              /* where there is no room for a copy the push fails: -ENOBUFS */
 };
 
 /* m, which is about to be pushed, bears the ticket (which outlives the push) until somebody takes it. */
@@ -44,7 +48,7 @@ xk_ticket_take(struct xk_msg *m)
 static inline void
 xk_ticket_fill(struct xk_ticket *ticket, struct xk_session *s, uint64_t number, uint64_t keeps_us)
 {
-	*ticket = (struct xk_ticket){ xk_duplicate(s) ? s : NULL, number, keeps_us };
+	*ticket = (struct xk_ticket){ xk_duplicate(s) ? s : NULL, number, keeps_us, ticket->no_wait };
 }
 
 /* The message has arrived, or is of no interest any more: the copy is freed, and the ticket is empty. Any shepherd. */

@@ -54,6 +54,7 @@ struct caller {
 	bool replies_nothing; /* 0, and no reply */
 	size_t reply_len;     /* not 0: of a reply of zeroes */
 	bool waits;           /* for `go` */
+	bool open_waits;      /* open_done does */
 	struct xk_semaphore go;
 	unsigned executed, running, opened, closed;
 	int refuses; /* open_done */
@@ -77,6 +78,8 @@ static inline int
 caller_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *s, struct xk_protocol *hlp_type)
 {
 	caller_of(self)->opened++;
+	if (caller_of(self)->open_waits)
+		CHECK_EQ(xk_semaphore_wait(&caller_of(self)->go, XK_FOREVER), 0);
 	return caller_of(self)->refuses;
 }
 

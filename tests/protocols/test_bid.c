@@ -594,6 +594,49 @@ TEST(bid_does_without_a_buffer_for_its_header)
 	stage_close(&s);
 }
 
+/* ---- which boot a message is from, and for ---- */
+
+struct bearing {
+	struct xk_session *session;
+	uint64_t boot;
+	int status;
+};
+
+static void
+do_push_for_boot(void *argument)
+{
+	struct bearing *b = argument;
+	struct xk_msg *m = xk_msg_from(xk_platform_of(b->session->protocol), "x", 1);
+
+	m->boot = b->boot;
+	m->flags |= XK_MSG_FOR_BOOT;
+	b->status = xk_push(b->session, m);
+}
+
+TEST(bid_sends_what_is_for_a_boot_to_no_other)
+{
+	struct stage s;
+	struct bearing b = { .boot = BOOT_A };
+
+	stage_open(&s, false);
+	b.session = open_it(&s);
+	CHECK(rig_do(s.r, do_push_for_boot, &b));
+	CHECK_EQ(b.status, 0);
+	expect_sent(&s, BOOT_A, "x");
+	rig_advance_ms(s.r, 10);
+	inject(&s, packet(&s, BOOT_B, "new"));
+	answer(&s, BOOT_B);
+	CHECK(rig_do(s.r, do_push_for_boot, &b));
+	CHECK_EQ(b.status, -ECONNRESET);
+	CHECK_EQ(counted(&s, "over"), 1);
+	rig_expect_nothing_sent(s.r);
+	b.boot = BOOT_B;
+	CHECK(rig_do(s.r, do_push_for_boot, &b));
+	CHECK_EQ(b.status, 0);
+	expect_sent(&s, BOOT_B, "x");
+	stage_close(&s);
+}
+
 /* ---- asking, closing ---- */
 
 TEST(bid_says_who_takes_part_and_how_much_goes)

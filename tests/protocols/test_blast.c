@@ -288,7 +288,7 @@ release(void *argument)
 TEST(blast_frees_a_message_early_by_its_ticket)
 {
 	struct rig *r = new_rig("");
-	struct pushing p = { r, open_to(r, HOST), { NULL, 0, 0 }, message, -1 };
+	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
 	CHECK_EQ(p.status, 0);
@@ -310,7 +310,7 @@ TEST(blast_frees_a_message_early_by_its_ticket)
 TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 {
 	struct rig *r = new_rig("");
-	struct pushing p = { r, open_to(r, HOST), { NULL, 0, 0 }, message, -1 };
+	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 	struct xk_session *other = open_to(r, OTHER);
 	uint64_t number;
 
@@ -330,7 +330,7 @@ TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
 {
 	struct rig *r = new_rig("");
-	struct pushing p = { r, open_to(r, HOST), { NULL, 0, 0 }, "short", -1 };
+	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, "short", -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
 	CHECK(p.ticket.keeper == NULL);
@@ -348,7 +348,7 @@ TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
 TEST(blast_push_waits_until_fewer_messages_are_kept)
 {
 	struct rig *r = new_rig("outstanding=2 keep=500ms");
-	struct pushing p = { r, open_to(r, HOST), { NULL, 0, 0 }, message, -1 };
+	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	push_message(r, p.session);
 	rig_advance_ms(r, 100);

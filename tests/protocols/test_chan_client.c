@@ -233,7 +233,7 @@ TEST(chan_header_in_pieces_is_read)
 
 TEST(chan_errors_have_names)
 {
-	static const int errors[] = { ECONNREFUSED, ENOSYS, EREMOTEIO, ETIMEDOUT };
+	static const int errors[] = { ECONNREFUSED, ENOSYS, ETIMEDOUT, EREMOTEIO };
 	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;

@@ -61,7 +61,7 @@ struct world {
 	struct xk_sim_host *hosts[HOSTS];
 	struct xk_sim_link *lan;
 	enum xk_mode mode;
-	const char *policy;
+	const char *policy, *path;
 	uint64_t seed;
 	uint32_t size_max;
 	struct entry *entries;
@@ -361,8 +361,17 @@ static const char caller_graph[] =
 	"bidctl [timeout=\"20ms\", timeout_max=\"80ms\", interval=\"20ms\", keepalive=\"500ms\", lifetime=\"10s\", "
 	"broadcast_wait=\"100ms\"]; bid [interval=\"10ms\"];"
 	"vnet [address=\"10.77.0.%u/24\"]; arp [timeout=\"30ms\", tries=4];"
-	"caller -> chan [number=77]; chan -> bid; chan -> bidctl; bid -> blast; bid -> bidctl; blast -> vnet;"
-	"bidctl -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
+	"caller -> chan [number=77]; %s chan -> bidctl; bid -> bidctl; vnet -> eth; vnet -> arp; arp -> eth; eth -> "
+	"port }";
+
+static const char short_path[] = "chan -> bid -> blast -> vnet; bidctl -> vnet;";
+
+/* What CHAN and BID say to each other takes longer than a boot. */
+static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150ms\", reorder=yes];"
+				"chan -> vdelay -> bid -> blast -> vnet; bidctl -> vnet;";
+
+static const char full_path[] =
+	"chan -> bid -> vsize -> vmux; vsize -> blast -> vmux -> vnet; vmux -> ip -> vnet; bidctl -> vmux;";
 
 static const struct xk_protocol_type **
 types_with_caller(void)
@@ -379,13 +388,13 @@ types_with_caller(void)
 }
 
 static void
-build(struct xk_kernel *kernel, const char *policy, unsigned host)
+build(struct xk_kernel *kernel, const char *policy, const char *path, unsigned host)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph;
 	char text[2048];
 
-	snprintf(text, sizeof(text), caller_graph, policy, host + 1);
+	snprintf(text, sizeof(text), caller_graph, policy, host + 1, path);
 	graph = xk_graph_read_text("caller", text, strlen(text), &errors);
 	if (graph == NULL || xk_graph_check(graph, types_with_caller(), &errors) != 0 ||
 	    xk_graph_build(graph, kernel, &errors) != 0)
@@ -411,7 +420,7 @@ boot(void *context, struct xk_sim_host *host)
 
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	build(kernel, w->policy, place->host);
+	build(kernel, w->policy, w->path, place->host);
 	c = (struct caller *)xk_kernel_find(kernel, "caller");
 	c->world = w;
 	c->host = place->host;
@@ -555,9 +564,13 @@ world_live(struct world *w, uint64_t seed, bool crashes)
 }
 
 static uint64_t
-world_run(uint64_t seed, enum xk_mode mode, const char *policy, uint32_t size_max, bool crashes)
+world_run(uint64_t seed, const char *path, uint32_t size_max, bool crashes)
 {
-	struct world w = { .mode = mode, .policy = policy, .seed = seed, .size_max = size_max };
+	struct world w = { .mode = crashes && seed % 3 == 0 ? XK_REGULAR : XK_IPP,
+			   .policy = seed % 2 == 0 ? "resume=driver" : "resume=thread",
+			   .path = path,
+			   .seed = seed,
+			   .size_max = size_max };
 	unsigned failures = CU_get_number_of_failures(), good = 0;
 
 	world_live(&w, seed, crashes);
@@ -586,19 +599,29 @@ runs(uint64_t some)
 TEST(calls_are_run_at_most_once_whatever_the_network_does)
 {
 	for (uint64_t seed = 1; seed <= runs(8); seed++)
-		world_run(seed, XK_IPP, seed % 2 == 0 ? "resume=driver" : "resume=thread", 60, false);
+		world_run(seed, short_path, 60, false);
 }
 
 TEST(calls_are_run_at_most_once_whoever_crashes)
 {
 	for (uint64_t seed = 1; seed <= runs(12); seed++)
-		world_run(1000000 + seed, seed % 3 == 0 ? XK_REGULAR : XK_IPP,
-			  seed % 2 == 0 ? "resume=driver" : "resume=thread", 60, true);
+		world_run(1000000 + seed, short_path, 60, true);
 }
 
 TEST(long_calls_are_run_at_most_once_whoever_crashes)
 {
 	for (uint64_t seed = 1; seed <= runs(8); seed++)
-		world_run(2000000 + seed, seed % 3 == 0 ? XK_REGULAR : XK_IPP,
-			  seed % 2 == 0 ? "resume=driver" : "resume=thread", 5000, true);
+		world_run(2000000 + seed, short_path, 5000, true);
+}
+
+TEST(calls_that_wait_above_bid_reach_no_other_boot)
+{
+	for (uint64_t seed = 1; seed <= runs(6); seed++)
+		world_run(3000000 + seed, late_path, seed % 2 == 0 ? 5000 : 60, true);
+}
+
+TEST(calls_by_several_ways_are_run_at_most_once_whoever_crashes)
+{
+	for (uint64_t seed = 1; seed <= runs(4); seed++)
+		world_run(4000000 + seed, full_path, seed % 2 == 0 ? 5000 : 60, true);
 }

@@ -110,6 +110,7 @@ TEST(chan_sends_a_reply_again_until_it_is_acknowledged)
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	rig_advance_ms(r, 400);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
+	rig_advance_ms(r, 5);
 	ask(r, CHAN_NEGATIVE_ACK, 5, "");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(rig_counter(r, "repeated"), 3);
@@ -147,8 +148,10 @@ TEST(chan_request_that_comes_again_gets_the_reply_at_once)
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, REQUEST, 5, "x"); /* another one of the network's */
 	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 5);
 	ask(r, AGAIN, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
+	rig_advance_ms(r, 5);
 	ask(r, PROBE, 5, "");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(caller_in(r)->executed, 1);
@@ -246,6 +249,7 @@ TEST(chan_handlers_failure_is_a_reply)
 	rig_advance_ms(r, 200);
 	f = expect(r, CHAN_USER_MSG | CHAN_ERROR | CHAN_ACK_REQUESTED, 5, "");
 	CHECK_EQ(f.h.status, ENOSYS);
+	rig_advance_ms(r, 5);
 	ask(r, AGAIN, 5, "x");
 	f = expect(r, CHAN_USER_MSG | CHAN_ERROR, 5, "");
 	CHECK_EQ(f.h.status, ENOSYS);
@@ -284,7 +288,7 @@ TEST(chan_reply_may_be_missing_and_must_not_be_too_long)
 	caller_in(r)->replies_nothing = false;
 	caller_in(r)->reply_len = 1500;
 	ask(r, REQUEST, 2, "x");
-	CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ERROR, 2, "").h.status, EMSGSIZE);
+	CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ERROR, 2, "").h.status, EREMOTEIO);
 	ask(r, 0, 3, "");
 	chan_rig_end(r);
 }
@@ -312,6 +316,7 @@ TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_run)
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(serve(r, false), 0);
 	CHECK_EQ(serve(r, false), -ENOENT);
+	rig_advance_ms(r, 5);
 	ask(r, AGAIN, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, REQUEST, 6, "x");
@@ -407,7 +412,7 @@ TEST(chan_channels_are_bounded_in_all)
 
 TEST(chan_long_replies_that_are_kept_are_bounded)
 {
-	struct rig *r = server_new("chan.peer_saved=250;chan.saved=350");
+	struct rig *r = server_new("chan.peer_saved=5000;chan.saved=7000");
 
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 3; i++) {
@@ -417,6 +422,7 @@ TEST(chan_long_replies_that_are_kept_are_bounded)
 	CHECK_EQ(rig_counter(r, "unsaved"), 1);
 	ask_on(r, 2, AGAIN, 1, "x");
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
+	rig_advance_ms(r, 5);
 	ask_on(r, 0, AGAIN, 1, "x");
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	rig_wire_peer(r, CLIENT + 1);
@@ -566,7 +572,7 @@ TEST(chan_client_reboot_frees_the_reply_that_is_kept)
 	caller_in(r)->reply_len = 100;
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, NULL);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved, 100);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved, XK_MSG_SEGMENT);
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved, 0);
 	rig_advance_ms(r, 10000);
@@ -582,6 +588,7 @@ TEST(chan_client_that_is_lost_may_come_back)
 	expect(r, CHAN_USER_MSG, 5, "x");
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
+	rig_advance_ms(r, 5);
 	ask(r, AGAIN, 5, "x"); /* it is the same one: it was run */
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(caller_in(r)->executed, 1);
@@ -601,6 +608,7 @@ TEST(chan_other_hosts_are_not_touched_by_a_reboot)
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT + 1, BOOT + 1);
+	rig_advance_ms(r, 5);
 	ask(r, AGAIN, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(caller_in(r)->executed, 1);

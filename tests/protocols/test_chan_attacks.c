@@ -1,0 +1,371 @@
+/*
+ * test_chan_attacks.c - peers that do what they should not, and messages that come when they should not, against CHAN: what
+ * they draw, what they take, and whom they hurt.
+ */
+#include "tests/protocols/chan_rig.h"
+
+enum { REQUEST = CHAN_USER_MSG, AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED, PROBE = CHAN_ACK_REQUESTED };
+
+static struct rig *
+server_new(const char *settings)
+{
+	struct rig *r = chan_rig(settings);
+
+	CHECK_EQ(serve(r, true), 0);
+	return r;
+}
+
+static long
+executed(struct rig *r)
+{
+	return caller_in(r)->executed;
+}
+
+/* ---- what a shepherd holds while the host boots ---- */
+
+struct late {
+	struct rig *r;
+	struct chan_header h;
+	uint64_t boot;
+};
+
+static void
+do_come_late(void *argument)
+{
+	struct late *late = argument;
+	uint8_t bytes[CHAN_HEADER_LEN + 1];
+	struct xk_msg *m =
+		xk_msg_from(rig_platform(late->r), bytes, frame_bytes(bytes, late->h, "x", late->h.flags & 2 ? 1 : 0));
+
+	m->boot = late->boot;
+	m->flags |= XK_MSG_FROM_BOOT;
+	xk_demux(rig_wire_session(late->r), m);
+}
+
+/* A client's message that has passed BID, which knows it is from `boot`. */
+static void
+come_late(struct rig *r, uint64_t boot, unsigned flags, uint32_t sequence)
+{
+	struct late late = { r, { CHANNEL, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 }, boot };
+
+	CHECK(rig_do(r, do_come_late, &late));
+}
+
+TEST(chan_request_of_a_boot_that_is_over_is_not_run_again)
+{
+	struct rig *r = server_new("");
+	struct xk_session *s = open_channel(r, CLIENT); /* keeps the session below */
+
+	come_late(r, BOOT, REQUEST, 5);
+	expect(r, CHAN_USER_MSG, 5, "x");
+	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
+	come_late(r, BOOT, REQUEST, 5);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(executed(r), 1);
+	CHECK_EQ(rig_counter(r, "old_boot"), 1);
+	come_late(r, BOOT + 1, REQUEST, 9);
+	expect(r, CHAN_USER_MSG, 9, "x");
+	CHECK_EQ(executed(r), 2);
+	come_late(r, BOOT + 1, 0, 10);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_request_of_a_host_that_is_lost_opens_nothing)
+{
+	struct rig *r = server_new("");
+	struct xk_session *s = open_channel(r, CLIENT);
+
+	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
+	come_late(r, BOOT, REQUEST, 5);
+	CHECK_EQ(executed(r), 0);
+	CHECK_EQ(rig_counter(r, "old_boot"), 1);
+	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
+	come_late(r, BOOT, REQUEST, 5);
+	expect(r, CHAN_USER_MSG, 5, "x");
+	come_late(r, BOOT, 0, 6);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+/* ---- requests that overtake the opening of their channel ---- */
+
+TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothing_behind)
+{
+	struct rig *r = server_new("");
+
+	caller_in(r)->open_waits = true;
+	ask(r, REQUEST, 5, "x"); /* waits in open_done */
+	CHECK_EQ(executed(r), 0);
+	ask(r, REQUEST, 5, "x");
+	expect(r, CHAN_USER_MSG, 5, "x");
+	go(r);
+	CHECK_EQ(executed(r), 1);
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	ask(r, 0, 6, "");
+	rig_advance_ms(r, 600000);
+	CHECK_EQ(rig_counter(r, "forgotten"), 1);
+	CHECK_EQ(rig_wire_sessions(r), 0); /* the channel has let go of it */
+	rig_free(r);
+}
+
+/* ---- memory that was given up, and clients who are more patient than it ---- */
+
+/* A request that is sent again so long after its call has begun. */
+static void
+ask_again_after(struct rig *r, uint32_t channel, uint64_t age_ms)
+{
+	inject(r, (struct chan_header){ channel, NUMBER, 5, CHAN_FROM_CLIENT | AGAIN, chan_age_pack(age_ms * 1000000) },
+	       "x");
+}
+
+TEST(chan_call_that_may_be_forgotten_is_not_run_again)
+{
+	struct rig *r = server_new("chan.silence=4s;chan.lifetime=8s");
+
+	ask(r, REQUEST, 5, "x");
+	expect(r, CHAN_USER_MSG, 5, "x");
+	ask(r, 0, 6, "");
+	rig_advance_ms(r, 10000);
+	CHECK_EQ(rig_counter(r, "forgotten"), 1);
+	ask_again_after(r, CHANNEL, 10000); /* its reply never came, says a client that has waited all the time */
+	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
+	CHECK_EQ(executed(r), 1);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	ask_again_after(r, CHANNEL, 3990);
+	expect(r, CHAN_USER_MSG, 5, "x");
+	ask_again_after(r, CHANNEL + 1, 4010);
+	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
+	ask(r, 0, 6, "");
+	chan_rig_end(r);
+}
+
+static void
+check_age(struct frame f, uint64_t ms)
+{
+	CHECK(chan_age_ns(f.h.status) > ms * 1000000);
+	CHECK(chan_age_ns(f.h.status) < ms * 1003000 + 2000);
+}
+
+TEST(chan_request_that_is_sent_again_says_how_old_its_call_is)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "x").h.status, 0);
+	rig_advance_ms(r, 200);
+	check_age(expect(r, CHAN_FROM_CLIENT | AGAIN, 1, "x"), 200);
+	rig_advance_ms(r, 400);
+	f = expect(r, CHAN_FROM_CLIENT | AGAIN, 1, "x");
+	check_age(f, 600);
+	rig_advance_ms(r, 10);
+	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	check_age(expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "x"), 610);
+	answer(r, f, 0, 0, ""); /* the questions of one that has it do not */
+	rig_advance_ms(r, 2000);
+	CHECK_EQ(expect(r, CHAN_FROM_CLIENT | PROBE, 1, "").h.status, 0);
+	answer(r, f, CHAN_USER_MSG, 0, "y");
+	CHECK_EQ(c.status, 0);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_ages_are_never_less_than_they_are)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < 2000; i++, ns += ns / 40 + 999) {
+		uint64_t age_ns = chan_age_ns(chan_age_pack(ns));
+
+		CHECK(age_ns >= ns || ns > UINT64_C(4000000000000000));
+		CHECK(age_ns <= ns + ns / 400 + 2000);
+	}
+	CHECK(chan_age_ns(chan_age_pack(UINT64_MAX)) > UINT64_C(4000000000000000));
+}
+
+/* ---- what little questions draw ---- */
+
+TEST(chan_flood_of_questions_draws_a_reply_now_and_then)
+{
+	struct rig *r = server_new("");
+
+	ask(r, REQUEST, 5, "x");
+	expect(r, CHAN_USER_MSG, 5, "x");
+	for (unsigned i = 0; i < 1000; i++) {
+		ask(r, i % 3 == 0 ? AGAIN : i % 3 == 1 ? PROBE : CHAN_NEGATIVE_ACK, 5, i % 3 == 0 ? "x" : "");
+		if (i % 100 == 99)
+			rig_advance_ms(r, 1);
+	}
+	CHECK(rig_sent(r) <= 3);
+	CHECK(rig_counter(r, "too_soon") > 990);
+	rig_forget(r);
+	rig_advance_ms(r, 5);
+	ask(r, PROBE, 5, "");
+	expect(r, CHAN_USER_MSG, 5, "x");
+	ask(r, 0, 6, "");
+	chan_rig_end(r);
+}
+
+TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "x");
+	rig_advance_ms(r, 50);
+	for (unsigned i = 0; i < 1000; i++)
+		answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	CHECK_EQ(rig_sent(r), 1);
+	CHECK_EQ(rig_counter(r, "too_soon"), 999);
+	rig_forget(r);
+	answer(r, f, CHAN_USER_MSG, 0, "y");
+	CHECK_EQ(c.status, 0);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+/* ---- room below, of which a peer may take all ---- */
+
+enum { BLAST_LEN = 24, ON_BLAST = 0x3003 };
+
+/* CHAN over BLAST, which keeps one long message of a peer. */
+static struct rig *
+rig_with_blast(void)
+{
+	return rig_new_prepared("wire:; blast: wire; blast.outstanding=1; blast.keep=4s; chan: blast",
+				chan_rig_prepare);
+}
+
+/* A short message of BLAST's. */
+static void
+inject_through_blast(struct rig *r, struct chan_header h, const char *text)
+{
+	uint8_t bytes[BLAST_LEN + CHAN_HEADER_LEN + 16] = { 0 };
+	size_t len = frame_bytes(bytes + BLAST_LEN, h, text, strlen(text));
+
+	xk_put32(bytes, ON_BLAST);
+	xk_put32(bytes + 8, (uint32_t)len);
+	bytes[14] = 1;
+	bytes[15] = 64;
+	rig_inject_bytes(r, bytes, BLAST_LEN + len);
+}
+
+static unsigned
+parked(struct rig *r)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(rig_kernel(r), &stats);
+	return stats.stacks_parked;
+}
+
+TEST(chan_replies_that_find_no_room_below_hold_nobody_up)
+{
+	struct rig *r = rig_with_blast();
+	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
+
+	CHECK_EQ(serve(r, true), 0);
+	caller_in(r)->reply_len = 2000;
+	for (; h.channel < CHANNEL + 4; h.channel++)
+		inject_through_blast(r, h, "x");
+	CHECK_EQ(executed(r), 4);
+	CHECK_EQ(parked(r), 0); /* nobody waits until the peer says that it has the first */
+	CHECK_EQ(rig_counter_of(r, "blast", "no_slot"), 3);
+	CHECK_EQ(rig_sent(r), 2);
+	rig_forget(r);
+	rig_advance_ms(r, 5000);
+	rig_forget(r);
+	h = (struct chan_header){ CHANNEL + 2, NUMBER, 5, CHAN_FROM_CLIENT | PROBE, 0 };
+	inject_through_blast(r, h, ""); /* who asks gets his, when there is room */
+	CHECK_EQ(rig_sent(r), 2);
+	CHECK_EQ(executed(r), 4);
+	rig_advance_ms(r, 600000);
+	rig_forget(r);
+	chan_rig_end(r);
+}
+
+TEST(chan_calls_that_may_not_wait_do_not)
+{
+	struct rig *r = rig_with_blast();
+	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
+	struct calling c, d;
+
+	CHECK_EQ(call_async_long(r, &c, s, 2000), 0);
+	CHECK_EQ(call_async_long(r, &d, other, 2000), 0); /* on whatever shepherd */
+	CHECK_EQ(parked(r), 0);
+	CHECK_EQ(rig_counter_of(r, "blast", "no_slot"), 1);
+	CHECK_EQ(c.done + d.done, 0); /* it will be asked for */
+	rig_advance_ms(r, 60000);
+	CHECK_EQ(c.status, -ETIMEDOUT);
+	CHECK_EQ(d.status, -ETIMEDOUT);
+	rig_forget(r);
+	close_channel(r, s);
+	close_channel(r, other);
+	chan_rig_end(r);
+}
+
+TEST(chan_caller_waits_for_room_below)
+{
+	struct rig *r = rig_with_blast();
+	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
+	struct calling c, d = { .s = other, .len = 2000 };
+
+	CHECK_EQ(call_async_long(r, &c, s, 2000), 0);
+	rig_forget(r);
+	CHECK(!rig_do(r, do_call, &d));
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "blast", "no_slot"), 0);
+	rig_advance_ms(r, 60000);
+	CHECK_EQ(d.status, -ETIMEDOUT);
+	rig_forget(r);
+	close_channel(r, s);
+	close_channel(r, other);
+	chan_rig_end(r);
+}
+
+/* ---- servers that lie ---- */
+
+TEST(chan_servers_cannot_say_what_only_chan_says)
+{
+	static const int fates[] = { ETIMEDOUT, ECONNRESET, ECONNREFUSED, EBUSY, ECANCELED, EMSGSIZE, ENOBUFS };
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	uint32_t sequence = 1;
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(fates); i++) {
+		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		answer(r, expect(r, CHAN_FROM_CLIENT | REQUEST, sequence++, "x"), CHAN_USER_MSG | CHAN_ERROR,
+		       (unsigned)fates[i], "");
+		CHECK_EQ(c.status, -EREMOTEIO);
+		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		answer(r, expect(r, CHAN_FROM_CLIENT | REQUEST, sequence++, "x"), CHAN_ERROR, (unsigned)fates[i], "");
+		CHECK_EQ(c.status, fates[i] == ETIMEDOUT || fates[i] == ECONNREFUSED ? -fates[i] : -EREMOTEIO);
+	}
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+/* ---- replies that keep buffers ---- */
+
+TEST(chan_replies_are_counted_by_the_buffers_that_they_keep)
+{
+	struct rig *r = server_new("chan.peer_saved=10000");
+
+	caller_in(r)->reply_len = 65;
+	for (uint32_t i = 0; i < 8; i++) {
+		inject(r, (struct chan_header){ CHANNEL + i, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 }, "x");
+		CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 65);
+	}
+	CHECK_EQ(rig_counter(r, "unsaved"), 4);
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved, 0);
+	chan_rig_end(r);
+}
