@@ -153,7 +153,7 @@ chan_peer_join_host(struct chan *chan, struct chan_end *e, uint32_t host, uint64
 		return -ENOBUFS;
 	if (!is_server)
 		chan_peer_number(peer, e);
-	e->boot = peer->boot;
+	e->boot = boot != 0 ? boot : peer->boot;
 	chan_peer_link(peer, e, is_server);
 	return 0;
 }

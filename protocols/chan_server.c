@@ -408,15 +408,21 @@ chan_server_disable(struct chan_server *s)
 		xk_session_release(&e->session);
 }
 
+/* A shepherd may still be on its way out of here, with a reply that nobody wants. */
 static void
 chan_server_close(struct xk_session *session)
 {
 	struct chan_server *s = (struct chan_server *)session;
+	struct xk_ticket ticket;
 
 	if (s->end.peer == NULL)
 		return;
+	xk_lock(&s->end.lock);
+	ticket = s->end.ticket;
+	s->end.ticket.keeper = NULL;
 	chan_server_forget_copy(s);
-	xk_ticket_release(&s->end.ticket);
+	xk_unlock(&s->end.lock);
+	xk_ticket_release(&ticket);
 	chan_peer_leave(&s->end, true);
 }
 

@@ -67,6 +67,7 @@ enum {
 	FUZZ_SLOTS = 4,
 	FUZZ_FRAME_MAX = 2047,
 	FUZZ_SCRIPT_MAX = 1 << 16,
+	FUZZ_CALLS_GRAPH = 14, /* of fuzz_hosts' graphs, the first of two of calls */
 };
 
 #define FUZZ_LINK UINT64_C(0x020000000001)
@@ -85,6 +86,9 @@ uint64_t fuzz_udp_sum(const uint8_t *ip, const uint8_t *p, size_t len);
 
 /* Writes a script of at most max bytes: traffic as peers would send it, with faults. Returns its length. */
 size_t fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed);
+
+/* The same, for graphs of calls: what peers say to them. The first byte chooses such a graph of fuzz_hosts. */
+size_t fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed);
 
 /* Changes a script in place: records, fields of frames. Returns its length. */
 size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t seed);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "platform/sim/memory.h"
+#include "protocols/am.c"
 #include "protocols/arp.c"
 #include "protocols/bid.c"
 #include "protocols/bidctl.c"
@@ -17,6 +18,7 @@
 #include "protocols/chan.c"
 #include "protocols/eth.c"
 #include "protocols/ip_header.h"
+#include "protocols/select.c"
 #include "protocols/stopwait.c"
 #include "protocols/udp.c"
 #include "tests/fuzz/fuzz.h"
@@ -31,6 +33,8 @@ enum headers_which {
 	HEADERS_BIDCTL,
 	HEADERS_BLAST,
 	HEADERS_CHAN,
+	HEADERS_SELECT,
+	HEADERS_AM,
 	HEADERS_COUNT
 };
 
@@ -389,7 +393,9 @@ headers_chan_expected(const uint8_t *p, size_t len)
 	length = headers_number(p + 16, 4);
 	if (20 + length > len)
 		return CHAN_BAD_LENGTH;
-	if (!headers_chan_flags(flags) || (status != 0) != (flags >= 16) || status > 4095)
+	if (!headers_chan_flags(flags))
+		return CHAN_BAD_FLAGS;
+	if ((flags & 3) != 3 && ((status != 0) != (flags >= 16) || status > 4095)) /* a request may have any age */
 		return CHAN_BAD_FLAGS;
 	return length == 0 || (flags & (2 | 16)) == 2 ? (unsigned)XK_DROP_NONE : CHAN_BAD_LENGTH;
 }
@@ -403,9 +409,72 @@ headers_chan(struct headers *h)
 	if (!headers_agree(h, chan_header_pop(&header, &h->m), headers_chan_expected(p, h->len)))
 		return;
 	FUZZ_CHECK(header.channel == headers_number(p, 4) && header.flags == headers_number(p + 4, 2));
+	FUZZ_CHECK(header.status == headers_number(p + 6, 2));
 	FUZZ_CHECK(header.status == headers_number(p + 6, 2) && header.number == headers_number(p + 8, 4));
 	FUZZ_CHECK(header.sequence == headers_number(p + 12, 4));
 	headers_check_left(h, 20, 20 + headers_number(p + 16, 4));
+}
+
+/* ---- SELECT: of a call, or of a reply ---- */
+
+static unsigned
+headers_select_expected(const uint8_t *p, size_t len, bool is_reply)
+{
+	uint64_t status;
+
+	if (len < 8)
+		return XK_DROP_SHORT;
+	status = headers_number(p + 4, 4);
+	if (!is_reply)
+		return status == 0 ? (unsigned)XK_DROP_NONE : SELECT_BAD_STATUS;
+	return (status >= 1 && status <= 4) || (status >= 257 && status <= 256 + 4095) ? (unsigned)XK_DROP_NONE
+										       : SELECT_BAD_STATUS;
+}
+
+static void
+headers_select(struct headers *h)
+{
+	bool is_reply = (h->known & 4) != 0;
+	struct select_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, select_header_pop(&header, &h->m, is_reply),
+			   headers_select_expected(p, h->len, is_reply)))
+		return;
+	FUZZ_CHECK(header.procedure == headers_number(p, 4) && header.status == headers_number(p + 4, 4));
+	FUZZ_CHECK(select_error_of(header.status) <= 0);
+	FUZZ_CHECK((select_error_of(header.status) == 0) == (header.status == SELECT_OK));
+	headers_check_left(h, 8, h->len);
+}
+
+/* ---- Active Messages ---- */
+
+static unsigned
+headers_am_expected(const uint8_t *p, size_t len)
+{
+	uint64_t length;
+
+	if (len < 20)
+		return XK_DROP_SHORT;
+	if (p[0] < 1 || p[0] > 3 || p[1] != 0)
+		return AM_BAD_KIND;
+	length = headers_number(p + 8, 4);
+	if (20 + length > len || (p[0] == 3 && length != 0))
+		return AM_BAD_LENGTH;
+	return headers_number(p + 2, 2) > (p[0] == 3 ? 0 : 255) ? AM_BAD_HANDLER : (unsigned)XK_DROP_NONE;
+}
+
+static void
+headers_am(struct headers *h)
+{
+	struct am_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(h, am_header_pop(&header, &h->m), headers_am_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.kind == p[0] && header.handler == headers_number(p + 2, 2));
+	FUZZ_CHECK(header.sequence == headers_number(p + 4, 4) && header.session == headers_number(p + 12, 8));
+	headers_check_left(h, 20, 20 + headers_number(p + 8, 4));
 }
 
 /* ---- BLAST ---- */
@@ -477,9 +546,10 @@ headers_blast(struct headers *h)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const loaders[HEADERS_COUNT])(
-		struct headers * h) = { headers_eth, headers_arp,    headers_ip,    headers_udp, headers_stopwait,
-					headers_bid, headers_bidctl, headers_blast, headers_chan };
+	static void (*const loaders[HEADERS_COUNT])(struct headers * h) = {
+		headers_eth,    headers_arp,   headers_ip,   headers_udp,    headers_stopwait, headers_bid,
+		headers_bidctl, headers_blast, headers_chan, headers_select, headers_am
+	};
 	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };
 
 	if (size < HEADERS_CHOICES || h.len > HEADERS_MAX)

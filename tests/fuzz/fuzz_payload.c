@@ -93,6 +93,7 @@ payload_is(const uint8_t *frame, size_t len, uint8_t number, size_t header)
 void
 fuzz_payload_remember(struct fuzz_payload_memory *memory, const uint8_t *frame, size_t len)
 {
+	fuzz_rpc_remember(&memory->rpc, frame, len);
 	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN))
 		memcpy(memory->stopwait, frame + PAYLOAD, STOPWAIT_HEADER_LEN);
 	if (len < PAYLOAD || xk_get16(frame + 12) != 0x0800)
@@ -121,6 +122,7 @@ fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, si
 {
 	uint8_t *p = frame + PAYLOAD;
 
+	fuzz_rpc_recall(&memory->rpc, frame, len);
 	if (payload_is(frame, len, FUZZ_IP_STOPWAIT, STOPWAIT_HEADER_LEN)) {
 		payload_recall_stopwait(memory, p);
 	} else if (payload_is(frame, len, FUZZ_IP_ICMP, ICMP_LEN + 4) && xk_get32(p + ICMP_LEN) == UINT32_MAX) {

@@ -8,6 +8,7 @@
 #define FUZZ_PAYLOAD_H
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_rpc.h"
 
 enum {
 	FUZZ_IP_ICMP = 1,
@@ -22,6 +23,7 @@ struct fuzz_payload_memory {
 	uint8_t stopwait[30];             /* header */
 	uint8_t packet[FUZZ_PAYLOAD_MAX]; /* IP: what errors are about */
 	size_t packet_len;
+	struct fuzz_rpc_memory rpc;
 };
 
 void fuzz_payload_remember(struct fuzz_payload_memory *memory, const uint8_t *frame, size_t len);

@@ -308,6 +308,62 @@ put_payload(struct traffic *t)
 	put_frame(t, frame, 14 + len);
 }
 
+/* On the link, or on IP. */
+static void
+put_rpc_message(struct traffic *t, unsigned peer, const uint8_t *payload, size_t len, unsigned type)
+{
+	uint8_t frame[14 + 20 + FUZZ_RPC_MAX] = { 0 }, *p = frame + 14;
+	size_t header = type < 256 ? 20 : 0;
+
+	store_eth(frame, FUZZ_LINK, peer, type < 256 ? 0x0800 : type);
+	if (type < 256) {
+		p[0] = 0x45;
+		xk_put16(p + 2, (uint16_t)(20 + len));
+		p[8] = 64;
+		p[9] = (uint8_t)type;
+		xk_put32(p + 12, FUZZ_PEER_HOST + peer);
+		xk_put32(p + 16, FUZZ_HOST);
+	}
+	memcpy(p + header, payload, len);
+	put_frame(t, frame, 14 + header + len);
+}
+
+static void
+put_rpc(struct traffic *t)
+{
+	uint8_t payload[FUZZ_RPC_MAX];
+	unsigned peer = draw(t, FUZZ_PEERS), type;
+	size_t len = fuzz_rpc_make(payload, peer, &t->random, &type);
+
+	put_rpc_message(t, peer, payload, len, type);
+}
+
+/* A peer that is asked who it is, and says so: then its requests are heard. */
+static void
+put_rpc_meeting(struct traffic *t, unsigned peer)
+{
+	uint8_t payload[FUZZ_RPC_MAX], arp[60] = { 0 };
+	unsigned type;
+	size_t len;
+
+	store_eth(arp, UINT64_C(0xffffffffffff), peer, 0x0806);
+	xk_put32(arp + 14, 0x00010800);
+	xk_put32(arp + 18, 0x06040001);
+	xk_put48(arp + 22, FUZZ_PEER_LINK + peer);
+	xk_put32(arp + 28, FUZZ_PEER_HOST + peer);
+	xk_put32(arp + 38, FUZZ_HOST);
+	put_frame(t, arp, sizeof(arp));
+	len = fuzz_rpc_make_request(payload, peer, &t->random, &type);
+	put_rpc_message(t, peer, payload, len, type);
+	put_record(t, FUZZ_TIME, 0, NULL, 0);
+	len = fuzz_rpc_make_response(payload, peer, &type);
+	put_rpc_message(t, peer, payload, len, type);
+	for (unsigned i = 1 + draw(t, 4); i > 0; i--) {
+		len = fuzz_rpc_make_request(payload, peer, &t->random, &type);
+		put_rpc_message(t, peer, payload, len, type);
+	}
+}
+
 /* A frame of BLAST for the test protocol above it, straight over the link: few numbers, so that they meet. */
 static void
 put_blast(struct traffic *t)
@@ -391,7 +447,7 @@ put_strangers(struct traffic *t)
 static void
 put_something(struct traffic *t)
 {
-	switch (draw(t, 22)) {
+	switch (draw(t, 25)) {
 	case 0:
 	case 1:
 	case 2:
@@ -427,6 +483,13 @@ put_something(struct traffic *t)
 	case 18:
 		put_payload(t);
 		break;
+	case 19:
+	case 20:
+		put_rpc(t);
+		break;
+	case 21:
+		put_rpc_meeting(t, draw(t, FUZZ_PEERS));
+		break;
 	default:
 		put_upper(t);
 	}
@@ -443,6 +506,29 @@ fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed)
 	script[t.len++] = (uint8_t)draw(&t, 256);
 	while (count-- > 0)
 		put_something(&t);
+	return t.len;
+}
+
+size_t
+fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed)
+{
+	struct traffic t = { script, 0, max, seed };
+	unsigned count = 1 + draw(&t, 80);
+
+	if (max == 0)
+		return 0;
+	script[t.len++] = (uint8_t)(draw(&t, 8) | (FUZZ_CALLS_GRAPH + draw(&t, 2)) << 3);
+	put_rpc_meeting(&t, 0); /* whom the host itself calls */
+	while (count-- > 0) {
+		if (chance(&t, 12))
+			put_something(&t);
+		else if (chance(&t, 8))
+			put_record(&t, FUZZ_TIME, draw(&t, 10), NULL, 0);
+		else if (chance(&t, 6))
+			put_rpc_meeting(&t, draw(&t, 3));
+		else
+			put_rpc(&t);
+	}
 	return t.len;
 }
 

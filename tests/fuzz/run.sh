@@ -5,7 +5,7 @@
 set -eu
 export LC_ALL=C
 
-all='frames hosts headers graph net settings'
+all='frames hosts calls headers graph net settings'
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 directory=build/fuzz
@@ -28,7 +28,7 @@ fixed_addresses=
 options() {
 	case "$1" in
 	frames | hosts) echo "-max_len=16384" ;;
-	headers) echo "-max_len=1024" ;;
+	calls | headers) echo "-max_len=1024" ;;
 	graph | net) echo "-max_len=3000 -dict=tests/fuzz/graph.dict" ;;
 	settings) echo "-max_len=512 -dict=tests/fuzz/settings.dict" ;;
 	*)

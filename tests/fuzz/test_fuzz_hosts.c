@@ -12,6 +12,11 @@ TEST(seeded_traffic_breaks_no_graph)
 	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
 }
 
+TEST(seeded_calls_break_no_graph_of_calls)
+{
+	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls));
+}
+
 /* Traffic, with records moved, doubled and damaged. */
 static size_t
 make_damaged(uint8_t *script, size_t max, uint64_t seed)
