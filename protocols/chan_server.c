@@ -181,7 +181,9 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, ui
 		return CHAN_ANSWER_GONE;
 	if (chan_end_may_wait(e, now_ns))
 		return CHAN_ANSWER_ACK;
-	return chan_end_is_too_soon(e, now_ns) ? CHAN_ANSWER_LATER : CHAN_ANSWER_REPLY;
+	if (chan_end_is_too_soon(e, now_ns))
+		return CHAN_ANSWER_LATER;
+	return CHAN_ANSWER_REPLY;
 }
 
 /* A newer request, or the question whether it is here. */
