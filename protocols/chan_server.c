@@ -291,11 +291,12 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	enum chan_verdict verdict = CHAN_ANSWER_NONE;
 	struct xk_ticket ticket = { .keeper = NULL };
 	struct xk_msg *again = NULL;
-	unsigned why, flags;
+	unsigned why, flags, status;
 
 	xk_lock(&s->end.lock);
 	why = chan_server_judge(s, h, &verdict, &ticket);
 	flags = chan_server_flags(s);
+	status = s->status;
 	if (xk_unlikely(verdict == CHAN_ANSWER_REPLY))
 		again = chan_server_repeat(s, false);
 	xk_unlock(&s->end.lock);
@@ -306,7 +307,7 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	chan_server_answer(s, lls, h, verdict);
 	if (again != NULL)
-		chan_send(&s->end, again, h->sequence, flags, s->status);
+		chan_send(&s->end, again, h->sequence, flags, status);
 	if (why != 0)
 		xk_drop(session->protocol, m, why);
 	else

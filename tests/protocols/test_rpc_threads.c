@@ -61,6 +61,7 @@ struct pair {
 	struct caller *callers[2];
 	_Atomic uint64_t ids;
 	_Atomic unsigned good, failed, served, asked, told, ended;
+	_Atomic unsigned alarms; /* hosts where there still are some */
 };
 
 static inline struct caller *
@@ -231,13 +232,16 @@ send_messages(struct caller *c)
 	xk_close(s);
 }
 
+/* Until nobody raises alarms any more, and once after that. */
 static void
 caller_live(void *argument)
 {
 	struct caller *c = argument;
 	struct xk_session *s;
+	bool last = false;
 
-	for (unsigned i = 0; i < OPENS; i++) {
+	for (unsigned i = 0; !last; i++) {
+		last = i >= OPENS && atomic_load(&c->pair->alarms) == 0;
 		send_messages(c);
 		if (open_to_other(c, 0, &s) != 0)
 			continue;
@@ -285,6 +289,7 @@ raise_alarms(void *argument)
 			continue;
 		chan->watcher.changed(&chan->watcher, i % 3 == 0 ? XK_BIDCTL_LOST : XK_BIDCTL_REBOOTED, &peer);
 	}
+	atomic_fetch_sub(&c->pair->alarms, 1);
 	atomic_fetch_add(&c->pair->ended, 1);
 }
 
@@ -390,6 +395,7 @@ check_calls(enum xk_mode mode, const char *policy, const char *mark, bool alarms
 	pair_start(&p, 0, caller_show);
 	if (!pair_wait(&p, ended))
 		return;
+	atomic_store(&p.alarms, alarms ? 2 : 0);
 	for (unsigned i = 0; i < 2; i++) {
 		for (unsigned k = 0; k < CALLERS; k++, ended++)
 			pair_start(&p, i, caller_live);
