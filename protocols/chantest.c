@@ -12,8 +12,9 @@
  * Failures:     A call that fails is counted, and the next one made. A channel whose server has been booted again is opened
  *               again. A run fails when the server has been silent for `silence`.
  * Settings:     serve, silence, work; peer, channels, rounds, size, start
- * Counters:     requests (served here), failed, bad, reopened (as struct xk_chantest_result has them, of all runs); of the run
- *               that `peer` has started, when it has ended: rounds, rtt_min_ns, rtt_mean_ns, rtt_max_ns
+ * Counters:     requests (served here), messages (delivered here: requests, and replies of all runs), failed, bad, reopened (as
+ *               struct xk_chantest_result has them, of all runs); of the run that `peer` has started, when it has ended: rounds,
+ *               rtt_min_ns, rtt_mean_ns, rtt_max_ns
  * Not done:     several runs in one instance at once
  * Graph:        chantest -> chan
  */
@@ -29,6 +30,7 @@ enum { CHANTEST_NUMBER_LEN = 8, CHANTEST_RETRY_US = 100000, CHANTEST_PERIOD = 65
 
 enum chantest_counter {
 	CHANTEST_REQUESTS,
+	CHANTEST_MESSAGES,
 	CHANTEST_FAILED,
 	CHANTEST_BAD,
 	CHANTEST_REOPENED,
@@ -38,8 +40,8 @@ enum chantest_counter {
 	CHANTEST_RTT_MAX,
 };
 
-static const char *const chantest_counters[] = { "requests",   "failed",      "bad",        "reopened", "rounds",
-						 "rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
+static const char *const chantest_counters[] = { "requests", "messages",   "failed",      "bad",        "reopened",
+						 "rounds",   "rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
 
 struct chantest {
 	struct xk_protocol protocol; /* first */
@@ -176,6 +178,7 @@ chantest_note_failure(struct chantest *t, int error, uint64_t begun_ns, uint64_t
 static void
 chantest_note_reply(struct chantest *t, bool is_right, uint64_t begun_ns, uint64_t now_ns)
 {
+	xk_count(&t->protocol, CHANTEST_MESSAGES);
 	if (!is_right)
 		xk_count(&t->protocol, CHANTEST_BAD);
 	xk_lock(&t->lock);
@@ -445,6 +448,7 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 	struct chantest *t = (struct chantest *)self;
 
 	xk_count(self, CHANTEST_REQUESTS);
+	xk_count(self, CHANTEST_MESSAGES);
 	if (xk_unlikely(t->work_ns != 0))
 		xk_work(self, t->work_ns);
 	*reply = m;

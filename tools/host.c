@@ -113,6 +113,7 @@ host_make_kernel(struct host *host)
 		.mode = options->mode,
 		.driver = options->driver,
 		.threads = options->threads,
+		.stacks = options->stacks,
 		.core = host_core(host, 0),
 		.yields = options->yields,
 		.capture = capture_sink(host->capture),

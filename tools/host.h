@@ -50,6 +50,7 @@ struct host_options {
 	enum xk_mode mode;
 	enum xk_driver_policy driver;
 	unsigned threads;
+	unsigned stacks;       /* detachable stacks of each driver; 0: the usual number */
 	unsigned drivers;      /* 0: one */
 	int core;              /* of the first driver; -1: any */
 	const uint64_t *cores; /* of each driver; NULL: core is that of all */

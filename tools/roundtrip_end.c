@@ -13,6 +13,7 @@
 #include "tools/roundtrip.h"
 
 enum {
+	ROUNDTRIP_STACKS = 64,  /* what a kernel has unless told */
 	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss: the engine stands still */
 };
 
@@ -307,6 +308,18 @@ roundtrip_shares_cores(const struct options_numbers *cores)
 	return false;
 }
 
+/* Each channel's caller has a stack as long as it waits, besides what other work takes. 0: the usual number will do. */
+static unsigned
+roundtrip_stacks(const struct roundtrip_options *options)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < options->channels.count; i++)
+		if (options->channels.value[i] > most)
+			most = options->channels.value[i];
+	return most <= ROUNDTRIP_STACKS / 2 ? 0 : (unsigned)most + ROUNDTRIP_STACKS;
+}
+
 struct host_options
 roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link, unsigned which)
 {
@@ -323,6 +336,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.mode = (enum xk_mode)options->modes.value[0],
 		.driver = (enum xk_driver_policy)options->common.driver,
 		.threads = (unsigned)options->threads.value[0],
+		.stacks = roundtrip_stacks(options),
 		.drivers = (unsigned)options->common.drivers,
 		.cores = &options->cores.value[which * options->common.drivers],
 		.yields = roundtrip_shares_cores(&options->cores),

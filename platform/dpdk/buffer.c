@@ -14,8 +14,6 @@
 
 #include "platform/dpdk/inside.h"
 
-enum { DPDK_BUFFER_CACHE = 256 };
-
 static void
 dpdk_buffer_pool_name(char *name)
 {

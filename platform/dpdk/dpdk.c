@@ -93,13 +93,23 @@ dpdk_timer_fired(evutil_socket_t fd, short what, void *argument)
 /* A cache of buffers goes from a thread that ends to one that begins. */
 static const char dpdk_caches;
 
-/* A thread that DPDK has no room for works all the same, only slower: it has no cache of buffers. */
+/*
+ * Threads with caches may keep half of the pool, so that there is always some for the device to receive into: it asks for
+ * more only when it has received something. DPDK gives the lowest number that is free, and a cache stays with its number.
+ */
+static bool
+dpdk_thread_may_cache(const struct dpdk_platform *self)
+{
+	return rte_lcore_id() < self->owner->pool->size / 2 / DPDK_BUFFER_CACHE_MAX;
+}
+
+/* A thread that there is no room for works all the same, only slower: it has no cache of buffers. */
 static void
 dpdk_thread_begin(struct xk_platform *platform)
 {
-	(void)platform;
-	if (rte_lcore_id() == LCORE_ID_ANY)
-		rte_thread_register();
+	if (rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0 &&
+	    !dpdk_thread_may_cache((struct dpdk_platform *)platform))
+		rte_thread_unregister();
 	dpdk_after(&dpdk_caches);
 }
 

@@ -152,6 +152,9 @@ struct rte_mempool *dpdk_buffer_pool_new(unsigned count, char *why, size_t size)
  */
 struct rte_mempool *dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size);
 
+/* Of one thread: what DPDK lets it grow to is half as much again. */
+enum { DPDK_BUFFER_CACHE = 256, DPDK_BUFFER_CACHE_MAX = DPDK_BUFFER_CACHE * 3 / 2 };
+
 struct xk_msg *dpdk_buffer_new(struct xk_platform *platform);
 struct xk_msg *dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
 void dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment);

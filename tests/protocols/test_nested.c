@@ -1,0 +1,271 @@
+/*
+ * test_nested.c - calls within calls, over whole graphs on simulated hosts: what a handler that waits costs its host. In
+ * regular mode it keeps its input thread, so that as many of them as there are threads stall the host: nobody is left who
+ * could carry their replies up. In IPP mode who waits occupies no thread.
+ */
+#include <stdlib.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/sim.h"
+#include "protocols/chan.h"
+#include "tests/rig.h"
+#include "xkernel/kernel.h"
+#include "xkernel/process.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum { HOSTS = 2, ADDRESS = 0x0a4d0001, DEADLINE_S = 5 };
+
+static const char graph_text[] =
+	"digraph nested { graph [resume=%s]; relay -> chan [number=7]; chan -> bid; chan -> bidctl;"
+	"bid -> blast; bid -> bidctl; blast -> vnet; bidctl -> vnet;"
+	"vnet [address=\"10.77.0.%u/24\"]; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
+
+/* ---- a service that asks its caller the same, one less, before it replies ---- */
+
+struct relay {
+	struct xk_protocol protocol; /* first */
+	uint8_t depth;               /* of the call that the application makes */
+	bool ended;
+	int status;        /* what it has come to */
+	unsigned executed; /* requests */
+	int nested;        /* what the latest call within one has come to */
+};
+
+static struct relay *
+relay_of(struct xk_protocol *self)
+{
+	return (struct relay *)self;
+}
+
+/* A call of that depth to the host at address. 0 or -errno. */
+static int
+relay_call(struct xk_protocol *self, uint32_t address, uint8_t depth, uint64_t deadline_ns)
+{
+	struct xk_participants there = { .remote = { 1, { address } } };
+	struct xk_msg *reply = NULL;
+	struct xk_session *s;
+	int status = xk_open(self, self, xk_lower(self, 0), &there, &s);
+
+	if (status != 0)
+		return status;
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	status = xk_call(s, xk_msg_from(xk_platform_of(self), &depth, 1), &reply);
+	xk_close(s);
+	if (status != 0)
+		return status;
+	CHECK_EQ(xk_msg_peek(&reply, 1)[0], depth);
+	xk_msg_free(reply);
+	return 0;
+}
+
+static int
+relay_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct relay *r = relay_of(self);
+	uint8_t depth = xk_msg_peek(&m, 1)[0];
+	uint64_t caller;
+	int status = 0;
+
+	r->executed++;
+	if (depth > 0) {
+		CHECK_EQ(xk_control(lls, XK_GET_PEER_HOST, &caller, sizeof(caller)), sizeof(caller));
+		status = r->nested = relay_call(self, (uint32_t)caller, depth - 1, DEADLINE_S * SECOND);
+	}
+	if (status != 0)
+		xk_msg_free(m);
+	else
+		*reply = m;
+	return status;
+}
+
+static int
+relay_init(struct xk_protocol *self)
+{
+	struct xk_participants anybody = { .remote.depth = 0 };
+
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+}
+
+static const struct xk_role relay_lowers[] = {
+	{ .name = "transport", .needs = XK_RPC, .help = "carries the calls" },
+	{ .name = NULL },
+};
+
+static const struct xk_protocol_ops relay_ops = { .init = relay_init, .call_demux = relay_call_demux };
+
+static const struct xk_protocol_type relay_type = {
+	.name = "relay",
+	.help = "A service that calls its caller.",
+	.ops = &relay_ops,
+	.size = sizeof(struct relay),
+	.lowers = relay_lowers,
+};
+
+/* ---- the hosts ---- */
+
+struct stage {
+	struct xk_sim *sim;
+	struct xk_sim_host *hosts[HOSTS];
+	enum xk_mode mode;
+	unsigned threads;
+	const char *resume;
+};
+
+static void
+stage_build(struct stage *stage, struct xk_kernel *kernel, unsigned i)
+{
+	const struct xk_protocol_type *types[64] = { &relay_type };
+	struct xk_graph_errors errors = { 0 };
+	struct xk_protocol *failed;
+	struct xk_graph *graph;
+	char text[1024];
+
+	for (unsigned n = 0; xk_protocol_types[n] != NULL; n++) {
+		REQUIRE(n + 2 < XK_ARRAY_LENGTH(types));
+		types[n + 1] = xk_protocol_types[n];
+	}
+	snprintf(text, sizeof(text), graph_text, stage->resume, 1 + i);
+	graph = xk_graph_read_text("nested", text, strlen(text), &errors);
+	if (graph == NULL || xk_graph_check(graph, types, &errors) != 0 || xk_graph_build(graph, kernel, &errors) != 0)
+		xk_graph_errors_print(&errors, stderr);
+	REQUIRE(errors.list == NULL);
+	xk_graph_free(graph);
+	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
+}
+
+static struct xk_kernel *
+stage_boot(void *context, struct xk_sim_host *host)
+{
+	struct stage *stage = context;
+	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
+					   .platform = xk_sim_platform(host),
+					   .mode = stage->mode,
+					   .driver = XK_DRIVER_INTERRUPT,
+					   .threads = stage->threads,
+					   .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+
+	REQUIRE(kernel != NULL);
+	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
+	stage_build(stage, kernel, xk_sim_host_number(host));
+	REQUIRE(xk_kernel_start(kernel) == 0);
+	return kernel;
+}
+
+static void
+stage_open(struct stage *stage, enum xk_mode mode, unsigned threads, const char *resume)
+{
+	struct sim_link_config config = sim_link_preset_find("ethernet10")->config;
+	static const char *const names[HOSTS] = { "client", "server" };
+	struct xk_sim_link *lan;
+
+	*stage = (struct stage){ .sim = xk_sim_new(1), .mode = mode, .threads = threads, .resume = resume };
+	lan = xk_sim_link_new(stage->sim, "lan", &config);
+	for (unsigned i = 0; i < HOSTS; i++) {
+		struct xk_sim_host_config host = { .name = names[i], .boot = stage_boot, .context = stage };
+
+		stage->hosts[i] = xk_sim_host_new(stage->sim, &host);
+		REQUIRE(xk_sim_attach(stage->hosts[i], "port", lan, 0x020000000001 + i) == 0);
+		CHECK_EQ(xk_sim_boot(stage->hosts[i]), 0);
+	}
+}
+
+static struct relay *
+stage_relay(struct stage *stage, unsigned i)
+{
+	return relay_of(xk_kernel_find(xk_sim_kernel(stage->hosts[i]), "relay"));
+}
+
+static uint64_t
+stage_stalled(struct stage *stage, unsigned i)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(xk_sim_kernel(stage->hosts[i]), &stats);
+	return stats.stalled;
+}
+
+static void
+stage_caller(void *argument)
+{
+	struct relay *r = argument;
+
+	r->status = relay_call(&r->protocol, ADDRESS + 1, r->depth, 60 * SECOND);
+	r->ended = true;
+}
+
+/* The client's application calls the server. What becomes of it; virtual seconds, at most, that it took are in *took_s. */
+static int
+stage_call(struct stage *stage, uint8_t depth, uint64_t *took_s)
+{
+	struct relay *client = stage_relay(stage, 0);
+	uint64_t begun_ns = xk_sim_now_ns(stage->sim);
+
+	client->depth = depth;
+	client->ended = false;
+	REQUIRE(xk_thread_start(client->protocol.kernel, "caller", stage_caller, client) == 0);
+	for (*took_s = 0; !client->ended && *took_s < 100; ++*took_s)
+		xk_sim_run(stage->sim, begun_ns + (*took_s + 1) * SECOND);
+	REQUIRE(client->ended);
+	return client->status;
+}
+
+/* A call in `depth` handlers has its reply, and stalls nobody. */
+static void
+check_nested(enum xk_mode mode, unsigned threads, const char *resume, uint8_t depth)
+{
+	struct stage stage;
+	uint64_t took_s;
+
+	stage_open(&stage, mode, threads, resume);
+	CHECK_EQ(stage_call(&stage, depth, &took_s), 0);
+	CHECK_EQ(took_s, 1);
+	CHECK_EQ(stage_relay(&stage, 1)->executed, depth / 2 + 1);
+	CHECK_EQ(stage_relay(&stage, 0)->executed, (depth + 1) / 2);
+	CHECK_EQ(stage_stalled(&stage, 0), 0);
+	CHECK_EQ(stage_stalled(&stage, 1), 0);
+	CHECK_EQ(xk_sim_free(stage.sim), 0);
+}
+
+TEST(a_nested_call_stalls_a_server_whose_only_thread_waits_for_it_until_its_deadline)
+{
+	struct stage stage;
+	uint64_t took_s;
+
+	stage_open(&stage, XK_REGULAR, 1, "thread");
+	CHECK_EQ(stage_call(&stage, 1, &took_s), -EREMOTEIO); /* the handler's -ETIMEDOUT is not that of this call */
+	CHECK_EQ(stage_relay(&stage, 1)->nested, -ETIMEDOUT);
+	CHECK_EQ(took_s, DEADLINE_S + 1);
+	CHECK_EQ(stage_relay(&stage, 0)->executed, 1); /* its reply was there all the time */
+	CHECK(stage_stalled(&stage, 1) >= DEADLINE_S - 2);
+	CHECK_EQ(stage_stalled(&stage, 0), 0);
+	CHECK_EQ(stage_call(&stage, 0, &took_s), 0); /* then it goes on */
+	CHECK_EQ(took_s, 1);
+	CHECK_EQ(xk_sim_free(stage.sim), 0);
+}
+
+TEST(a_nested_call_ends_where_the_server_has_a_second_thread)
+{
+	check_nested(XK_REGULAR, 2, "thread", 1);
+}
+
+TEST(as_many_nested_calls_as_threads_stall_and_one_thread_more_does_not)
+{
+	struct stage stage;
+	uint64_t took_s;
+
+	stage_open(&stage, XK_REGULAR, 2, "thread");
+	CHECK_EQ(stage_call(&stage, 3, &took_s), -EREMOTEIO);
+	CHECK(stage_stalled(&stage, 1) >= 1);
+	CHECK_EQ(xk_sim_free(stage.sim), 0);
+	check_nested(XK_REGULAR, 3, "thread", 3);
+}
+
+TEST(nested_calls_stall_nobody_in_ipp)
+{
+	check_nested(XK_IPP, 1, "thread", 1);
+	check_nested(XK_IPP, 1, "driver", 1);
+	check_nested(XK_IPP, 1, "thread", 20);
+	check_nested(XK_IPP, 1, "driver", 20);
+}
