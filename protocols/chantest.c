@@ -11,7 +11,9 @@
  * Participants: none above; below (remote: host)
  * Failures:     A call that fails is counted, and the next one made. A channel whose server has been booted again is opened
  *               again. A run fails when the server has been silent for `silence`.
- * Settings:     serve, silence, work; peer, channels, rounds, size, start
+ *               With trace=events each request that is served is told with its number, so that whoever gives each host's calls
+ *               other numbers (`first`) sees whether one was run twice.
+ * Settings:     serve, silence, work, first; peer, channels, rounds, size, start
  * Counters:     requests (served here), messages (delivered here: requests, and replies of all runs), failed, bad, reopened (as
  *               struct xk_chantest_result has them, of all runs); of the run that `peer` has started, when it has ended: rounds,
  *               rtt_min_ns, rtt_mean_ns, rtt_max_ns
@@ -47,12 +49,12 @@ struct chantest {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	bool serve;
-	uint64_t silence_ns, work_ns;
+	uint64_t silence_ns, work_ns, first;
 	uint32_t peer; /* 0: a program starts the client */
 	uint64_t channels, rounds, size, start_ns;
 
 	uint8_t *pattern;
-	_Atomic uint64_t number; /* of the last request; never used twice */
+	_Atomic uint64_t number; /* of the next request; never used twice */
 	_Atomic bool running;
 	struct xk_lock
 		lock; /* over what follows, while there is a run; it is held where record and failed are called */
@@ -179,8 +181,10 @@ static void
 chantest_note_reply(struct chantest *t, bool is_right, uint64_t begun_ns, uint64_t now_ns)
 {
 	xk_count(&t->protocol, CHANTEST_MESSAGES);
-	if (!is_right)
+	if (!is_right) {
 		xk_count(&t->protocol, CHANTEST_BAD);
+		xk_trace(&t->protocol, XK_TRACE_ERRORS, "a reply is wrong");
+	}
 	xk_lock(&t->lock);
 	t->heard_ns = now_ns;
 	if (!is_right) {
@@ -423,6 +427,7 @@ chantest_init(struct xk_protocol *self)
 	int error = 0;
 
 	xk_lock_init(&t->lock, self);
+	atomic_init(&t->number, t->first);
 	xk_event_init(&t->starter, self->kernel, chantest_start_by_itself, t);
 	t->pattern = chantest_pattern_new();
 	if (t->pattern == NULL)
@@ -442,6 +447,19 @@ chantest_fini(struct xk_protocol *self)
 	free(((struct chantest *)self)->pattern);
 }
 
+/* Tells which request is served, for those who look whether one is served twice. */
+static void
+chantest_tell(struct xk_protocol *self, struct xk_msg **m)
+{
+	size_t len = xk_msg_len(*m) < CHANTEST_NUMBER_LEN ? xk_msg_len(*m) : CHANTEST_NUMBER_LEN;
+	const uint8_t *p = xk_msg_peek(m, len);
+	uint64_t number = 0;
+
+	for (size_t i = 0; p != NULL && i < len; i++)
+		number |= (uint64_t)p[i] << (8 * i);
+	xk_trace(self, XK_TRACE_EVENTS, "serves %llu", (unsigned long long)number);
+}
+
 static int
 chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -449,6 +467,8 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 
 	xk_count(self, CHANTEST_REQUESTS);
 	xk_count(self, CHANTEST_MESSAGES);
+	if (xk_unlikely(self->trace_level >= XK_TRACE_EVENTS))
+		chantest_tell(self, &m);
 	if (xk_unlikely(t->work_ns != 0))
 		xk_work(self, t->work_ns);
 	*reply = m;
@@ -466,6 +486,8 @@ static const struct xk_setting chantest_settings[] = {
 	  "after this without any reply a run fails, when its calls do", 1000000, UINT64_C(3600000000000) },
 	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "what a server computes for each reply", 0,
 	  UINT64_C(3600000000000) },
+	{ "first", XK_SETTING_UINT, offsetof(struct chantest, first), "0", "number of a client's first request", 0,
+	  UINT64_MAX },
 	{ "peer", XK_SETTING_HOST, offsetof(struct chantest, peer), NULL, "the server of a run that begins by itself",
 	  0, 0 },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chantest, channels), "1", "... its callers", 1,

@@ -213,11 +213,12 @@ host_close_ports(struct host *host)
 				host->ports[i][lane]->ops->close(host->ports[i][lane]);
 }
 
-static void
-host_close_kernel(struct host *host)
+void
+host_end(struct host *host)
 {
-	if (host->world != NULL)
+	if (host->world != NULL || host->ended)
 		return;
+	host->ended = true;
 	if (host->started)
 		xk_kernel_stop(host->kernel);
 	if (host->kernel != NULL)
@@ -250,7 +251,7 @@ host_close(struct host *host)
 {
 	int status = 0, captured = 0;
 
-	host_close_kernel(host);
+	host_end(host);
 	if (host->world != NULL) {
 		status = host_world_close(host);
 	} else {

@@ -79,7 +79,7 @@ struct host {
 	bool port_is_set[HOST_PORTS];                        /* the name was given, by the graph or by --set */
 	unsigned port_count;
 	uint32_t address; /* the host's first */
-	bool started;
+	bool started, ended;
 };
 
 /* Whether every --set has the form node.attribute=value; if not, says so. */
@@ -111,6 +111,12 @@ int host_start(struct host *host);
  * OPTIONS_FAILURE and a sentence.
  */
 int host_capture_check(const struct host_options *options);
+
+/*
+ * Stops and frees the kernel, but not what it had its memory from: hosts of one process may hold each other's buffers, so
+ * that each of them ends before one is closed. Does nothing for hosts with a world.
+ */
+void host_end(struct host *host);
 
 /* Stops and frees everything. 0, or OPTIONS_FAILURE if buffers have not come back or its capture is incomplete. */
 int host_close(struct host *host);

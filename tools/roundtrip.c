@@ -298,6 +298,8 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 		roundtrip_end_job(&job);
 	}
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		host_end(&ends[i].host);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		closed |= roundtrip_end_close(&ends[i]);
 	return status != 0 ? status : closed;
 }

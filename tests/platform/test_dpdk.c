@@ -183,6 +183,59 @@ TEST(threads_share_the_pool)
 	xk_dpdk_stop(h.platform);
 }
 
+enum { HOARDERS = 24, HOARD = 300 };
+
+struct hoard {
+	struct xk_platform *platform;
+	pthread_barrier_t taken, looked_at;
+};
+
+static void *
+hoard_buffers(void *argument)
+{
+	struct hoard *hoard = argument;
+	struct xk_platform *platform = hoard->platform;
+	struct xk_msg *all[HOARD];
+
+	platform->ops->thread_begin(platform);
+	for (unsigned i = 0; i < HOARD; i++)
+		all[i] = platform->ops->buffer_new(platform);
+	for (unsigned i = 0; i < HOARD; i++)
+		if (all[i] != NULL)
+			platform->ops->buffer_free(platform, all[i]);
+	pthread_barrier_wait(&hoard->taken);
+	pthread_barrier_wait(&hoard->looked_at);
+	platform->ops->thread_end(platform);
+	return NULL;
+}
+
+TEST(threads_that_have_used_buffers_do_not_keep_all_of_them)
+{
+	static struct xk_msg *all[BUFFERS];
+	pthread_t threads[HOARDERS];
+	struct hoard hoard;
+	unsigned count = 0;
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	hoard.platform = h.platform;
+	pthread_barrier_init(&hoard.taken, NULL, HOARDERS + 1);
+	pthread_barrier_init(&hoard.looked_at, NULL, HOARDERS + 1);
+	for (unsigned i = 0; i < HOARDERS; i++)
+		REQUIRE(pthread_create(&threads[i], NULL, hoard_buffers, &hoard) == 0);
+	pthread_barrier_wait(&hoard.taken);
+	while (count < BUFFERS / 2 && (all[count] = h.platform->ops->buffer_new(h.platform)) != NULL)
+		count++;
+	CHECK_EQ(count, BUFFERS / 2);
+	while (count > 0)
+		h.platform->ops->buffer_free(h.platform, all[--count]);
+	pthread_barrier_wait(&hoard.looked_at);
+	for (unsigned i = 0; i < HOARDERS; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
+	xk_dpdk_stop(h.platform);
+}
+
 /* ---- sleep ---- */
 
 TEST(a_sleep_ends_at_its_deadline_however_deadlines_move)

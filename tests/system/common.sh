@@ -211,6 +211,11 @@ runs_are() {
 	python3 "$root/tests/system/documents.py" runs "$@" || failures=$((failures + 1))
 }
 
+# calls_are NAME FILE ROUNDS RUNS [EXPRESSION]: the same of chantest's.
+calls_are() {
+	python3 "$root/tests/system/documents.py" calls "$@" || failures=$((failures + 1))
+}
+
 # document NAME FILE EXPRESSION
 document() {
 	python3 "$root/tests/system/documents.py" one "$@" || failures=$((failures + 1))

@@ -1,7 +1,9 @@
-"""documents.py - checks the JSON that udptest writes; called by common.sh.
+"""documents.py - checks the JSON that udptest and chantest write; called by common.sh.
 
 documents.py runs NAME FILE ROUNDS RUNS [EXPRESSION]
     what must hold of every run that went well, that there are RUNS of them, and EXPRESSION of each (of r).
+documents.py calls NAME FILE ROUNDS RUNS [EXPRESSION]
+    the same of chantest.
 documents.py one NAME FILE EXPRESSION
     EXPRESSION of the document (d; of a lone server also s, its counts, and drops, which are 0 where there are none).
 Prints one line and exits 1 if something does not hold.
@@ -59,7 +61,40 @@ def wrong_in_run(r, rounds, has_budget):
     yield from wrong_handoffs(r, has_budget)
 
 
-def wrong_in_document(d, rounds, count, expression):
+# What is said again, by a machine that is busy elsewhere, is dropped by these names; and what is said first by a new client.
+AGAIN = {"chan.duplicate", "chan.stale", "chan.unasked", "chan.no_session", "blast.duplicate", "blast.stale",
+         "bid.unconfirmed", "bidctl.unasked"}
+KEYS = {"mode", "handoff", "threads", "size", "channels", "rounds", "elapsed_ns", "rtt_ns", "messages", "fragments",
+        "driver_switches", "context_switches", "process_switches", "handoffs", "fallbacks", "drops", "lost"}
+
+
+def wrong_in_calls(r, rounds, has_budget):
+    """As wrong_in_run; each caller may have made one call more than those that count, in each block."""
+    if not KEYS <= set(r):
+        yield f"no {sorted(KEYS - set(r))}"
+    for key in COUNTS:
+        if type(r[key]) is not int or r[key] < 0:
+            yield f"{key} is {r[key]!r}"
+    if r["rounds"] != rounds or r["lost"] != 0 or r["bad"] != 0:
+        yield f"rounds {r['rounds']}, lost {r['lost']}, bad {r['bad']}"
+    if not set(r["drops"]) <= AGAIN:
+        yield f"drops {r['drops']}"
+    ends = 1 if r["context_switches"]["server"] is None else 2
+    more = r["channels"] * max(1, min(20, rounds // 50))
+    if not ends * rounds <= r["messages"] <= ends * (rounds + more):
+        yield f"{r['messages']} messages"
+    if r["fragments"] < ends * rounds:
+        yield f"{r['fragments']} fragments"
+    if r["fallbacks"] != 0 or r["stalled"] != 0:
+        yield f"fallbacks {r['fallbacks']}, stalled {r['stalled']}"
+    if r["mode"] == "regular" and any(r["handoffs"].values()) or r["handoffs"]["time"] != 0:
+        yield f"handoffs {r['handoffs']}"
+    leaves = ends == 2 and r["mode"] == "ipp" and r["handoff"] in ("server", "both")
+    if leaves and r["handoffs"]["explicit"] < rounds:
+        yield f"handoffs {r['handoffs']}"
+
+
+def wrong_in_document(d, rounds, count, expression, wrong_in=wrong_in_run):
     for key in ("program", "graph", "link", "driver", "machine"):
         if key not in d:
             yield f"no {key}"
@@ -67,7 +102,7 @@ def wrong_in_document(d, rounds, count, expression):
         yield f"{len(d['runs'])} runs instead of {count}"
     has_budget = "budget=" in open(d["graph"], encoding="utf-8").read()
     for r in d["runs"]:
-        wrong = list(wrong_in_run(r, rounds, has_budget))
+        wrong = list(wrong_in(r, rounds, has_budget))
         if expression is not None and not eval(expression, {"r": r, "d": d, "fragments_of": fragments_of}):
             wrong.append(f"not so: {expression}")
         for what in wrong:
@@ -78,8 +113,9 @@ def main(kind, name, file, *more):
     try:
         with open(file, encoding="utf-8") as stream:
             d = json.load(stream)
-        if kind == "runs":
-            wrong = list(wrong_in_document(d, int(more[0]), int(more[1]), more[2] if len(more) > 2 else None))
+        if kind in ("runs", "calls"):
+            wrong = list(wrong_in_document(d, int(more[0]), int(more[1]), more[2] if len(more) > 2 else None,
+                                           wrong_in_run if kind == "runs" else wrong_in_calls))
         else:
             server = d.get("server")
             drops = collections.Counter(server["drops"]) if server is not None else None

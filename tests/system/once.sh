@@ -1,0 +1,117 @@
+#!/bin/bash
+# once.sh BUILD [SECONDS] - at most once, over DPDK and with processes that are killed: for SECONDS (12, or 300 where
+# XK_TEST_LONG is 1) a client calls by four channels, and client and server are killed in turn, or stopped for a while, and
+# start again. Each client numbers its calls differently, and each server tells which it runs. In the end no call was run
+# twice, by one boot of the server or by two, and no reply was another call's.
+#
+#     c0 (the clients', 10.77.0.1) --- s0 (the servers', 10.77.0.2)
+#
+# a veth pair in a network namespace of its own: a link that outlives its ends, so that whoever stays goes on with the other's
+# next boot.
+. "$(dirname "$0")/common.sh"
+
+chantest=$build/chantest
+seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 300 || echo 12)}
+
+skip() {
+	echo "SKIPPED: $1: nothing shows that calls are run once where processes are killed"
+	exit 0
+}
+
+command -v ip >/dev/null || skip "no ip (package iproute2)"
+command -v nsenter >/dev/null || skip "no nsenter (package util-linux)"
+unshare -n true 2>/dev/null || skip "this user may not make network namespaces"
+
+other_network() {
+	[ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/$$/ns/net)" ]
+}
+
+spawn wire unshare -n sleep 900
+wire=$pid
+within 10 other_network "$wire"
+at=(nsenter -t "$wire" -n)
+"${at[@]}" sh -c 'for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done' 2>/dev/null
+"${at[@]}" ip link add c0 type veth peer name s0 2>"$work/veth" || skip "no veth devices here ($(cat "$work/veth"))"
+"${at[@]}" ip link set c0 up
+"${at[@]}" ip link set s0 up
+
+# ---- the two ends ----------------------------------------------------------------------------------------------------
+
+clients=0
+servers=0
+
+# The numbers of a client's calls begin with its own.
+start_client() {
+	clients=$((clients + 1))
+	spawn "client-$clients" "${at[@]}" "$chantest" --client 10.77.0.2 --link af_packet --set port.dev=c0 --mode "$1" \
+		--channels 4 --size "$2" --rounds 1000000000 --set chantest.first=$((clients << 32)) \
+		--set chantest.silence=60s --set chantest.trace=errors --set chantest.work=100us
+	client=$pid
+}
+
+# ready FILE [PID]
+start_server() {
+	servers=$((servers + 1))
+	spawn "server-$servers" "${at[@]}" "$chantest" --server --link af_packet --set port.dev=s0 --mode "$1" \
+		--set chantest.trace=events --set chantest.work=100us
+	server=$pid
+	within 20 says "server-$servers.err" 'serving at' || fail "server $servers" "$(tail -n 3 "$work/server-$servers.err")"
+}
+
+served() {
+	grep -c ' serves ' "$work/server-$servers.err" 2>/dev/null
+}
+
+has_served() {
+	[ "$(served)" -ge "$1" ]
+}
+
+# Calls come through, from the client that is there to the server that is there.
+await_calls() {
+	within 30 has_served $(($(served) + 100)) ||
+		fail "calls, after $clients clients and $servers servers" "none: $(tail -n 2 "$work/client-$clients.err")"
+}
+
+start_server ipp
+start_client ipp 40
+until=$(($(milliseconds) + seconds * 1000))
+modes=(ipp regular)
+sizes=(40 4000 8 20000)
+for ((turn = 0; ; turn++)); do
+	await_calls
+	[ "$(milliseconds)" -lt $until ] && [ $failures -eq 0 ] || break
+	sleep "0.$((turn * 7 % 10))"
+	case $((turn % 4)) in
+	0 | 3)
+		kill -KILL "$client"
+		wait "$client" 2>/dev/null
+		start_client "${modes[turn / 2 % 2]}" "${sizes[turn / 3 % 4]}"
+		;;
+	1)
+		runs "$client" || fail "client $clients" "it has ended: $(tail -n 2 "$work/client-$clients.err")"
+		kill -KILL "$server"
+		wait "$server" 2>/dev/null
+		start_server "${modes[turn / 4 % 2]}"
+		;;
+	2) # meanwhile the client sends again what the server will find, when it goes on
+		kill -STOP "$server"
+		sleep 0.7
+		kill -CONT "$server"
+		;;
+	esac
+done
+kill -TERM "$client" "$server"
+await_end "$client" 20
+await_end "$server" 20
+
+# ---- what was run ----------------------------------------------------------------------------------------------------
+
+cat "$work"/server-*.err | sed -n 's/.* serves \([0-9]*\)$/\1/p' | sort >"$work/served"
+echo "# $clients clients, $servers servers, $(wc -l <"$work/served") calls run"
+check "calls were run" "$(wc -l <"$work/served")" [ "$(wc -l <"$work/served")" -gt 500 ]
+twice=$(uniq -d "$work/served")
+check "no call was run twice" "$(head -n 5 <<<"$twice")" [ -z "$twice" ]
+wrong=$(grep -l 'a reply is wrong' "$work"/client-*.err)
+check "every reply is that of its call" "$wrong" [ -z "$wrong" ]
+reopened=$(grep -c . <<<"$(grep -l 'a call has failed: -104' "$work"/client-*.err)")
+check "clients have gone on with another boot of the server" "no call of any client has failed for it" [ "$reopened" -gt 0 ]
