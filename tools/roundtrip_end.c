@@ -308,7 +308,10 @@ roundtrip_shares_cores(const struct options_numbers *cores)
 	return false;
 }
 
-/* Each channel's caller has a stack as long as it waits, besides what other work takes. 0: the usual number will do. */
+/*
+ * Each channel's caller has a stack as long as it waits, and those of the block before may be about to give theirs back;
+ * besides there is what other work takes. 0: the usual number will do.
+ */
 static unsigned
 roundtrip_stacks(const struct roundtrip_options *options)
 {
@@ -317,7 +320,7 @@ roundtrip_stacks(const struct roundtrip_options *options)
 	for (unsigned i = 0; i < options->channels.count; i++)
 		if (options->channels.value[i] > most)
 			most = options->channels.value[i];
-	return most <= ROUNDTRIP_STACKS / 2 ? 0 : (unsigned)most + ROUNDTRIP_STACKS;
+	return most <= ROUNDTRIP_STACKS / 4 ? 0 : 2 * (unsigned)most + ROUNDTRIP_STACKS;
 }
 
 struct host_options

@@ -1,6 +1,6 @@
 #!/bin/sh
 # bench.sh BUILD CORES - what layers cost, as ratios of figures of one run: the graph against the same work written as
-# one function, and udptest against the same frame sent with bare DPDK. From the checkout's root.
+# one function, udptest against the same frame sent with bare DPDK, and calls against datagrams. From the checkout's root.
 set -eu
 export LC_ALL=C
 
@@ -131,10 +131,49 @@ wire_table() {
 	[ ! -s "$scratch/line" ] || echo "cache line between the cores, before and after each: $(tr '\n' ' ' <"$scratch/line")ns"
 }
 
+# of_polling PROGRAM OPTION...: round trips of PROGRAM's between two polling processes, IPP, no handoff; JSON in $scratch/PROGRAM.
+of_polling() {
+	program=$1
+	shift
+	"$build/$program" --cores "$cores" --driver poll --mode ipp --handoff none --size 1 --json "$scratch/$program" "$@" \
+		>"$scratch/$program.out"
+}
+
+# A call and its reply against a datagram and its echo, in turn; and calls in a second, the more channels the more at once.
+call_table() {
+	for run in 1 2 3 4 5; do
+		for program in udptest chantest; do
+			of_polling $program --rounds "$trips"
+			number p50 <"$scratch/$program" >>"$scratch/$program.call50"
+			number p99 <"$scratch/$program" >>"$scratch/$program.call99"
+		done
+		for channels in 1 8 64 512; do
+			# each block opens its channels, and the server remembers those of the blocks before
+			of_polling chantest --rounds "$trips" --channels $channels --set chan.peer_channels=65536
+			awk -v rounds="$trips" -v ns="$(number elapsed_ns <"$scratch/chantest")" \
+				'BEGIN { printf "%.0f\n", 1e9 * rounds / ns }' >>"$scratch/calls$channels"
+			number lost <"$scratch/chantest" >>"$scratch/lost$channels"
+		done
+	done
+	datagram=$(median <"$scratch/udptest.call50")
+	call=$(median <"$scratch/chantest.call50")
+	echo "Calls of 1 byte between two polling processes on cores $cores, IPP; the median of 5 runs in turn"
+	printf '%-26s %8s %8s\n' '' 'median' 'p99, ns'
+	printf '%-26s %8d %8d\n' 'udptest' "$datagram" "$(median <"$scratch/udptest.call99")"
+	printf '%-26s %8d %8d\n' 'chantest' "$call" "$(median <"$scratch/chantest.call99")"
+	echo "a call takes $(ratio "$call" "$datagram") of the time of a datagram and its echo"
+	for channels in 1 8 64 512; do
+		printf '%-26s %8d a second, %d lost\n' "$channels channel(s)" "$(median <"$scratch/calls$channels")" \
+			"$(awk '{ sum += $1 } END { print sum }' "$scratch/lost$channels")"
+	done
+}
+
 echo_table
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table
+	echo
+	call_table
 else
 	echo "Without DPDK there are no round trips to measure."
 fi

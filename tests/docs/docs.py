@@ -292,7 +292,7 @@ def settings_in(path):
 
 
 def check_tables(directory):
-    for program in ("udptest", "xk bench echo"):
+    for program in ("udptest", "chantest", "xk bench echo"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
     check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
     for program in ("xk doctor", "xk run", "icmptest"):
