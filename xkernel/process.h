@@ -27,7 +27,27 @@ struct xk_shepherd;
  * The shepherd whose code is running. NULL: a thread that the kernel does not know (main, a foreign thread).
  * Stays the same across handoff and park. Any context.
  */
+#if defined(__x86_64__)
+
+/* self.c's alone. */
+extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
+
+/*
+ * The code of a shepherd may go on on another thread after any switch, and compilers keep addresses of thread-locals in
+ * registers: here they see no thread-local, and ask anew each time.
+ */
+static inline struct xk_shepherd *
+xk_self(void)
+{
+	struct xk_shepherd *self;
+
+	__asm__ volatile("movq xk_self_running@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(self));
+	return self;
+}
+
+#else
 struct xk_shepherd *xk_self(void);
+#endif
 
 /* Nanoseconds since some start, read from the platform's clock now. Any context. */
 uint64_t xk_now_ns(const struct xk_protocol *self);

@@ -250,7 +250,7 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		s->ops->pop(s, lls, m, hdr);
 	else
 		xk_pop_in_order(s, lls, m, hdr);
-	self->holds = hold.below;
+	xk_self_head()->holds = hold.below; /* asked again: cheaper than a register kept */
 	if (xk_unlikely(hold.referenced))
 		xk_hold_release(&hold);
 }
