@@ -173,11 +173,9 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 
 	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || bid_is_over(m, peer)))
 		return bid_refuse(s, peer, m);
-	p = xk_msg_push(&m, BID_HEADER_LEN);
-	if (xk_unlikely(p == NULL)) {
-		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
+	if (xk_unlikely(!xk_msg_has_room(m, BID_HEADER_LEN)))
+		return xk_push_again(session, m);
+	p = xk_msg_push_in_place(m, BID_HEADER_LEN);
 	memcpy(p, s->header, sizeof(s->header));
 	xk_put64(p + BID_DESTINATION, peer);
 	if (xk_unlikely(atomic_load_explicit(&session->binding.watched, memory_order_relaxed)))
@@ -239,6 +237,14 @@ bid_is_known(struct bid *bid, const struct bid_header *h)
 	       xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32))) != NULL;
 }
 
+/* Whether m, with the header h, is an ordinary message of s: as the one before it. */
+static inline bool
+bid_is_ordinary(const struct bid *bid, const struct bid_session *s, const struct xk_session *lls,
+		const struct xk_msg *m, const struct bid_header *h)
+{
+	return !(h->source != bid_peer(s) || h->destination != bid->own || lls != bid_heard(s) || xk_msg_len(m) == 0);
+}
+
 /* All but an ordinary message of a session: 0 and the session, or the reason to drop m. */
 __attribute__((noinline)) static unsigned
 bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, const struct xk_msg *m,
@@ -260,27 +266,51 @@ bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, c
 	return xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
 }
 
+/* Up to s, with what BID knows of who has sent m. */
+static inline void
+bid_pop(struct bid_session *s, struct xk_session *lls, struct xk_msg *m, const struct bid_header *h)
+{
+	m->boot = h->source;
+	m->flags |= XK_MSG_FROM_BOOT;
+	xk_pop(&s->session, lls, m, NULL);
+}
+
+/* m, whose header is h, is not of the session of the one before, or not an ordinary one, or to be dropped for the reason why. */
+__attribute__((noinline)) static void
+bid_demux_rest(struct bid *bid, struct xk_session *lls, struct xk_msg *m, struct bid_header h, unsigned why)
+{
+	struct bid_session *s;
+
+	if (why == 0) {
+		s = xk_map_resolve(&bid->sessions, bid_key(h.flow));
+		if (s == NULL || !bid_is_ordinary(bid, s, lls, m, &h))
+			why = bid_judge(bid, lls, &h, m, &s);
+	}
+	if (why == 0)
+		bid_pop(s, lls, m, &h);
+	else
+		xk_drop(&bid->protocol, m, why);
+}
+
 static void
 bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid *bid = bid_of(self);
-	struct bid_session *s;
+	struct bid_session *s = NULL;
 	struct bid_header h;
-	unsigned why = bid_header_pop(&h, &m);
+	unsigned why;
 
-	if (xk_likely(why == 0)) {
-		s = xk_map_resolve(&bid->sessions, bid_key(h.flow));
-		if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.destination != bid->own ||
-				lls != bid_heard(s) || xk_msg_len(m) == 0))
-			why = bid_judge(bid, lls, &h, m, &s);
-	}
-	if (xk_unlikely(why != 0)) {
-		xk_drop(self, m, why);
+	if (xk_unlikely(m->len < BID_HEADER_LEN)) {
+		xk_demux_again(self, lls, m, BID_HEADER_LEN);
 		return;
 	}
-	m->boot = h.source;
-	m->flags |= XK_MSG_FROM_BOOT;
-	xk_pop(&s->session, lls, m, NULL);
+	why = bid_header_pop(&h, &m);
+	if (xk_likely(why == 0))
+		s = xk_map_resolved_last(&bid->sessions, bid_key(h.flow));
+	if (xk_likely(s != NULL && bid_is_ordinary(bid, s, lls, m, &h)))
+		bid_pop(s, lls, m, &h);
+	else
+		bid_demux_rest(bid, lls, m, h, why);
 }
 
 /* ---- asking ---- */

@@ -458,11 +458,9 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 		atomic_store_explicit(&s->known, true, memory_order_relaxed);
 	if (xk_unlikely(len > s->fragment_size))
 		return blast_send(s, m);
-	p = xk_msg_push(&m, BLAST_HEADER_LEN);
-	if (xk_unlikely(p == NULL)) {
-		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
+	if (xk_unlikely(!xk_msg_has_room(m, BLAST_HEADER_LEN)))
+		return xk_push_again(session, m);
+	p = xk_msg_push_in_place(m, BLAST_HEADER_LEN);
 	blast_header_store_short(p, s->number, len);
 	return xk_push(session->lls, m);
 }

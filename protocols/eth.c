@@ -275,13 +275,9 @@ eth_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 static int
 eth_push(struct xk_session *s, struct xk_msg *m)
 {
-	uint8_t *p = xk_msg_push(&m, XK_ETH_HEADER_LEN);
-
-	if (xk_unlikely(p == NULL)) {
-		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
-	memcpy(p, eth_session_of(s)->header, XK_ETH_HEADER_LEN);
+	if (xk_unlikely(!xk_msg_has_room(m, XK_ETH_HEADER_LEN)))
+		return xk_push_again(s, m);
+	memcpy(xk_msg_push_in_place(m, XK_ETH_HEADER_LEN), eth_session_of(s)->header, XK_ETH_HEADER_LEN);
 	return xk_push(s->lls, m);
 }
 
@@ -314,27 +310,42 @@ eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **sess
 	return XK_DROP_NONE;
 }
 
+/* A frame that is not of the session of the one before, or is to be dropped for the reason why. */
+__attribute__((noinline)) static void
+eth_demux_rest(struct eth *eth, struct xk_session *lls, struct xk_msg *m, struct eth_header h, unsigned why)
+{
+	struct xk_session *s = NULL;
+
+	if (xk_likely(why == XK_DROP_NONE)) {
+		s = xk_map_resolve(&eth->active, eth_flow_key(h.flow));
+		if (xk_unlikely(s == NULL))
+			why = eth_accept(eth, &h, &s);
+	}
+	if (xk_unlikely(why != XK_DROP_NONE))
+		xk_drop(&eth->protocol, m, why);
+	else
+		xk_pop(s, lls, m, NULL);
+}
+
 static void
 eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct eth *eth = eth_of(self);
-	struct xk_session *s;
+	struct xk_session *s = NULL;
 	struct eth_header h;
-	unsigned why = eth_header_pop(eth, &h, &m);
+	unsigned why;
 
-	if (xk_unlikely(why != XK_DROP_NONE)) {
-		xk_drop(self, m, why);
+	if (xk_unlikely(m->len < XK_ETH_HEADER_LEN)) {
+		xk_demux_again(self, lls, m, XK_ETH_HEADER_LEN);
 		return;
 	}
-	s = xk_map_resolve(&eth->active, eth_flow_key(h.flow));
-	if (xk_unlikely(s == NULL)) {
-		why = eth_accept(eth, &h, &s);
-		if (why != XK_DROP_NONE) {
-			xk_drop(self, m, why);
-			return;
-		}
-	}
-	xk_pop(s, lls, m, NULL);
+	why = eth_header_pop(eth, &h, &m);
+	if (xk_likely(why == XK_DROP_NONE))
+		s = xk_map_resolved_last(&eth->active, eth_flow_key(h.flow));
+	if (xk_likely(s != NULL))
+		xk_pop(s, lls, m, NULL);
+	else
+		eth_demux_rest(eth, lls, m, h, why);
 }
 
 static int

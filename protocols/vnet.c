@@ -433,30 +433,29 @@ vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/*
- * Usually a session stands on lls. It does not yet, or no more, where VNET's session was closed and the link's was not.
- */
-static struct xk_session *
-vnet_find_session(struct xk_protocol *self, struct xk_session *lls)
+/* No session stands on lls yet, or no more: VNET's session was closed and the link's was not. */
+__attribute__((noinline)) static void
+vnet_demux_new(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_session *s = vnet_standing_on(lls);
+	struct xk_session *s = NULL;
 
-	if (xk_likely(s != NULL))
-		return s;
-	if (vnet_accept(vnet_of(self), lls) != 0)
-		return NULL;
-	return xk_map_resolve(&vnet_of(self)->active, vnet_active_key(lls));
+	if (vnet_accept(vnet_of(self), lls) == 0)
+		s = xk_map_resolve(&vnet_of(self)->active, vnet_active_key(lls));
+	if (s == NULL)
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	else
+		xk_pop(s, lls, m, NULL);
 }
 
 static void
 vnet_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_session *s = vnet_find_session(self, lls);
+	struct xk_session *s = vnet_standing_on(lls);
 
-	if (xk_unlikely(s == NULL))
-		xk_drop(self, m, XK_DROP_NO_SESSION);
-	else
+	if (xk_likely(s != NULL))
 		xk_pop(s, lls, m, NULL);
+	else
+		vnet_demux_new(self, lls, m);
 }
 
 /* ---- asking ---- */

@@ -69,6 +69,18 @@ void xk_map_fini(struct xk_map *map);
 /* The object of key, past the cache. Not for callers; use xk_map_resolve. */
 void *xk_map_lookup(struct xk_map *map, struct xk_key key);
 
+/* As xk_map_resolve, but NULL says only that it was not the one that was resolved last: a way without a call. */
+static inline void *
+xk_map_resolved_last(struct xk_map *map, struct xk_key key)
+{
+	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	uint32_t slot = atomic_load_explicit(&map->last, memory_order_relaxed) & table->mask;
+	const struct xk_binding *last =
+		xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
+
+	return xk_likely(last->key.a == key.a && last->key.b == key.b) ? last->object : NULL;
+}
+
 /*
  * The object bound to key, or NULL. It cannot vanish before this shepherd's turn ends or it parks.
  * Any shepherd; never waits.
@@ -76,14 +88,9 @@ void *xk_map_lookup(struct xk_map *map, struct xk_key key);
 static inline void *
 xk_map_resolve(struct xk_map *map, struct xk_key key)
 {
-	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-	uint32_t slot = atomic_load_explicit(&map->last, memory_order_relaxed) & table->mask;
-	const struct xk_binding *last =
-		xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
+	void *last = xk_map_resolved_last(map, key);
 
-	if (xk_likely(last->key.a == key.a && last->key.b == key.b))
-		return last->object;
-	return xk_map_lookup(map, key);
+	return xk_likely(last != NULL) ? last : xk_map_lookup(map, key);
 }
 
 /*

@@ -98,6 +98,25 @@ uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pop_segments(struct xk_msg **m, size_t len);
 
+/* Whether a push of len bytes is in place. */
+static inline bool
+xk_msg_has_room(const struct xk_msg *m, size_t len)
+{
+	return xk_likely((size_t)(m->data - m->floor) >= len) && xk_likely(xk_msg_is_writable(m));
+}
+
+/* Puts len bytes in front of m, which has room for them, and returns where to store them. */
+static inline uint8_t *
+xk_msg_push_in_place(struct xk_msg *m, size_t len)
+{
+	uint8_t *p = m->data - len;
+
+	m->data = p;
+	m->len += (uint32_t)len;
+	m->total += (uint32_t)len;
+	return p;
+}
+
 /*
  * Puts len (<= XK_MSG_HEADROOM) bytes in front of *m and returns where to store them.
  * NULL: no buffer for a header segment; *m is unchanged and still the caller's.
@@ -105,14 +124,14 @@ uint8_t *xk_msg_pop_segments(struct xk_msg **m, size_t len);
 static inline uint8_t *
 xk_msg_push(struct xk_msg **m, size_t len)
 {
-	struct xk_msg *head = *m;
+	struct xk_msg *head = *m; /* its address is asked for, so that m may stay in a register */
+	uint8_t *p;
 
-	if (xk_unlikely((size_t)(head->data - head->floor) < len || !xk_msg_is_writable(head)))
-		return xk_msg_push_segment(m, len);
-	head->data -= len;
-	head->len += (uint32_t)len;
-	head->total += (uint32_t)len;
-	return head->data;
+	if (xk_likely(xk_msg_has_room(head, len)))
+		return xk_msg_push_in_place(head, len);
+	p = xk_msg_push_segment(&head, len);
+	*m = head;
+	return p;
 }
 
 /*
@@ -122,9 +141,16 @@ xk_msg_push(struct xk_msg **m, size_t len)
 static inline const uint8_t *
 xk_msg_peek(struct xk_msg **m, size_t len)
 {
-	if (xk_unlikely((*m)->len < len))
-		return xk_msg_pull_up(m, len);
-	return (*m)->data;
+	struct xk_msg *head = *m;
+	const uint8_t *p = head->data;
+
+	if (xk_unlikely(head->len < len)) {
+		p = xk_msg_pull_up(&head, len);
+		*m = head;
+	} else if (p == NULL) {
+		__builtin_unreachable();
+	}
+	return p;
 }
 
 /*
@@ -137,8 +163,13 @@ xk_msg_pop(struct xk_msg **m, size_t len)
 	struct xk_msg *head = *m;
 	const uint8_t *p = head->data;
 
-	if (xk_unlikely(head->len < len))
-		return xk_msg_pop_segments(m, len);
+	if (xk_unlikely(head->len < len)) {
+		p = xk_msg_pop_segments(&head, len);
+		*m = head;
+		return p;
+	}
+	if (p == NULL)
+		__builtin_unreachable();
 	head->data += len;
 	head->len -= (uint32_t)len;
 	head->total -= (uint32_t)len;

@@ -90,6 +90,25 @@ xk_push_watched(struct xk_session *s, struct xk_msg *m)
 }
 
 int
+xk_push_again(struct xk_session *s, struct xk_msg *m)
+{
+	if (xk_msg_push_segment(&m, 0) == NULL) {
+		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	return s->ops->push(s, m);
+}
+
+void
+xk_demux_again(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, size_t len)
+{
+	if (xk_msg_peek(&m, len) == NULL)
+		xk_drop(self, m, xk_msg_len(m) < len ? XK_DROP_SHORT : XK_DROP_NO_BUFFER);
+	else
+		self->ops->demux(self, lls, m);
+}
+
+int
 xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	*reply = NULL;

@@ -276,6 +276,13 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 	return s->ops->push(s, m);
 }
 
+/*
+ * For a push and a demux whose usual way, a message with room for the header in front or with the header in one piece, is to
+ * save no registers: they begin anew with m made so, or drop it. As their last deed; nothing of m has changed before.
+ */
+int xk_push_again(struct xk_session *s, struct xk_msg *m);
+void xk_demux_again(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, size_t len);
+
 /* Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, or -errno. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
