@@ -51,6 +51,14 @@ static const char *const bid_counters[] = { "answers", "limited", "moved", "told
 
 /* ---- the header ---- */
 
+static inline void
+bid_header_load(struct bid_header *h, const uint8_t *p)
+{
+	h->flow = xk_get64(p + BID_FLOW);
+	h->source = xk_get64(p + BID_SOURCE);
+	h->destination = xk_get64(p + BID_DESTINATION);
+}
+
 /* Takes the header off *m, and checks it by itself. 0, or the reason to drop *m. */
 static inline unsigned
 bid_header_pop(struct bid_header *h, struct xk_msg **m)
@@ -59,9 +67,7 @@ bid_header_pop(struct bid_header *h, struct xk_msg **m)
 
 	if (xk_unlikely(p == NULL))
 		return xk_msg_len(*m) < BID_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->flow = xk_get64(p + BID_FLOW);
-	h->source = xk_get64(p + BID_SOURCE);
-	h->destination = xk_get64(p + BID_DESTINATION);
+	bid_header_load(h, p);
 	if (xk_unlikely(h->source == 0))
 		return BID_BAD_BOOT;
 	return xk_likely(bid_is_host(bid_host(h))) ? 0 : BID_BAD_HOST;
@@ -125,7 +131,7 @@ bid_is_over(const struct xk_msg *m, uint64_t peer)
  * A message that is not sent: it is empty, for a boot that is over, or the peer's is not known. Takes m. A foreign thread
  * does not ask.
  */
-static int
+__attribute__((noinline)) static int
 bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 {
 	struct xk_protocol *self = s->session.protocol;
@@ -237,14 +243,6 @@ bid_is_known(struct bid *bid, const struct bid_header *h)
 	       xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32))) != NULL;
 }
 
-/* Whether m, with the header h, is an ordinary message of s: as the one before it. */
-static inline bool
-bid_is_ordinary(const struct bid *bid, const struct bid_session *s, const struct xk_session *lls,
-		const struct xk_msg *m, const struct bid_header *h)
-{
-	return !(h->source != bid_peer(s) || h->destination != bid->own || lls != bid_heard(s) || xk_msg_len(m) == 0);
-}
-
 /* All but an ordinary message of a session: 0 and the session, or the reason to drop m. */
 __attribute__((noinline)) static unsigned
 bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, const struct xk_msg *m,
@@ -275,15 +273,18 @@ bid_pop(struct bid_session *s, struct xk_session *lls, struct xk_msg *m, const s
 	xk_pop(&s->session, lls, m, NULL);
 }
 
-/* m, whose header is h, is not of the session of the one before, or not an ordinary one, or to be dropped for the reason why. */
+/* Any message. */
 __attribute__((noinline)) static void
-bid_demux_rest(struct bid *bid, struct xk_session *lls, struct xk_msg *m, struct bid_header h, unsigned why)
+bid_demux_any(struct bid *bid, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid_session *s;
+	struct bid_header h;
+	unsigned why = bid_header_pop(&h, &m);
 
-	if (why == 0) {
+	if (xk_likely(why == 0)) {
 		s = xk_map_resolve(&bid->sessions, bid_key(h.flow));
-		if (s == NULL || !bid_is_ordinary(bid, s, lls, m, &h))
+		if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.destination != bid->own ||
+				lls != bid_heard(s) || xk_msg_len(m) == 0))
 			why = bid_judge(bid, lls, &h, m, &s);
 	}
 	if (why == 0)
@@ -292,25 +293,28 @@ bid_demux_rest(struct bid *bid, struct xk_session *lls, struct xk_msg *m, struct
 		xk_drop(&bid->protocol, m, why);
 }
 
+/*
+ * Usually one more message of the session that had the last, from the same boot to this one: that way has no call, and saves
+ * no registers. The session's host has been checked.
+ */
 static void
 bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid *bid = bid_of(self);
-	struct bid_session *s = NULL;
+	struct bid_session *s;
 	struct bid_header h;
-	unsigned why;
 
-	if (xk_unlikely(m->len < BID_HEADER_LEN)) {
-		xk_demux_again(self, lls, m, BID_HEADER_LEN);
-		return;
-	}
-	why = bid_header_pop(&h, &m);
-	if (xk_likely(why == 0))
+	if (xk_likely(m->len >= BID_HEADER_LEN && xk_msg_len(m) > BID_HEADER_LEN)) {
+		bid_header_load(&h, m->data);
 		s = xk_map_resolved_last(&bid->sessions, bid_key(h.flow));
-	if (xk_likely(s != NULL && bid_is_ordinary(bid, s, lls, m, &h)))
-		bid_pop(s, lls, m, &h);
-	else
-		bid_demux_rest(bid, lls, m, h, why);
+		if (xk_likely(s != NULL && h.source == bid_peer(s) && h.source != 0 && h.destination == bid->own &&
+			      lls == bid_heard(s))) {
+			xk_msg_pop_in_place(m, BID_HEADER_LEN);
+			bid_pop(s, lls, m, &h);
+			return;
+		}
+	}
+	bid_demux_any(bid, lls, m);
 }
 
 /* ---- asking ---- */

@@ -46,7 +46,7 @@ bid_flow(uint32_t number, uint32_t host)
 static inline bool
 bid_is_host(uint64_t host)
 {
-	return host >> 24 != 0 && host >> 28 < 0xe;
+	return host - (UINT64_C(1) << 24) < UINT64_C(0xe0000000) - (UINT64_C(1) << 24);
 }
 
 struct bid {

@@ -88,8 +88,8 @@ blast_header_check_long(const struct blast_header *h)
 	return h->length == 0 || h->length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
-/* The same for any header. Apart, so that a short message that is right saves no registers for it. */
-__attribute__((noinline)) static unsigned
+/* The same for any header. */
+static unsigned
 blast_header_check(const struct blast_header *h, unsigned width)
 {
 	if (width != BLAST_FRAGMENTS)
@@ -99,6 +99,14 @@ blast_header_check(const struct blast_header *h, unsigned width)
 	if (h->sequence != 0)
 		return blast_header_check_long(h);
 	return h->fragments != 0 ? BLAST_BAD_COUNT : h->mask != 0 ? BLAST_BAD_MASK : 0;
+}
+
+/* Whether the header at p is that of a short message of length bytes: then there is nothing more to check. */
+static inline bool
+blast_header_is_short(const uint8_t *p, size_t length)
+{
+	return ((xk_get64(p + BLAST_PROTOCOL) & UINT32_MAX) | xk_get64(p + BLAST_MASK)) == 0 &&
+	       xk_get64(p + BLAST_LENGTH) == ((uint64_t)length << 32 | BLAST_SHORT);
 }
 
 /* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
@@ -487,53 +495,55 @@ blast_open_passively(struct blast *blast, struct xk_session *lls, const struct b
 	return xk_session_announce(&(*session)->session) != 0 ? XK_DROP_REFUSED : 0;
 }
 
-/*
- * m, whose header is h, has no session, is a NACK, or is to be dropped for the reason why. Apart, so that the way of the others
- * saves no registers.
- */
+/* Any message. */
 __attribute__((noinline)) static void
-blast_demux_rest(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h,
-		 unsigned why)
+blast_demux_any(struct blast *blast, struct xk_session *lls, struct xk_msg *m)
 {
-	struct blast_session *s = NULL;
-
-	if (why == 0 && h->op == BLAST_NACK) {
-		blast_send_again(blast, lls, m, h);
-		return;
-	}
-	if (why == 0)
-		why = h->op == BLAST_SEND ? blast_open_passively(blast, lls, h, &s) : BLAST_UNKNOWN;
-	if (why != 0)
-		xk_drop(&blast->protocol, m, why);
-	else
-		xk_pop(&s->session, lls, m, h);
-}
-
-static void
-blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct blast *blast = (struct blast *)self;
 	struct blast_session *s = NULL;
 	struct blast_header h;
 	unsigned why = blast_header_pop(&h, &m);
 
-	if (xk_likely(why == 0 && h.op != BLAST_NACK))
+	if (why == 0 && h.op == BLAST_NACK) {
+		blast_send_again(blast, lls, m, &h);
+		return;
+	}
+	if (why == 0)
 		s = xk_map_resolve(&blast->sessions, blast_key(lls, h.protocol));
-	if (xk_likely(s != NULL))
-		xk_pop(&s->session, lls, m, &h);
+	if (why == 0 && s == NULL)
+		why = h.op == BLAST_SEND ? blast_open_passively(blast, lls, &h, &s) : BLAST_UNKNOWN;
+	if (why != 0)
+		xk_drop(&blast->protocol, m, why);
 	else
-		blast_demux_rest(blast, lls, m, &h, why);
+		xk_pop(&s->session, lls, m, h.sequence == 0 ? NULL : &h);
 }
 
+/* Usually one more short message of the session that had the last: that way has no call, and saves no registers. */
+static void
+blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct blast *blast = (struct blast *)self;
+	struct blast_session *s;
+
+	if (xk_likely(m->len >= BLAST_HEADER_LEN &&
+		      blast_header_is_short(m->data, xk_msg_len(m) - BLAST_HEADER_LEN))) {
+		s = xk_map_resolved_last(&blast->sessions, blast_key(lls, xk_get32(m->data + BLAST_PROTOCOL)));
+		if (xk_likely(s != NULL)) {
+			xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
+			xk_pop(&s->session, lls, m, NULL);
+			return;
+		}
+	}
+	blast_demux_any(blast, lls, m);
+}
+
+/* hdr is NULL for a short message. */
 static void
 blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	const struct blast_header *h = hdr;
-
-	if (xk_likely(h->sequence == 0))
+	if (xk_likely(hdr == NULL))
 		xk_demux(session, m);
 	else
-		blast_receive((struct blast_session *)session, m, h);
+		blast_receive((struct blast_session *)session, m, hdr);
 }
 
 /* ---- asking ---- */

@@ -97,6 +97,26 @@ enum { CHAN_PACKETS = 8 }; /* go in the time in which one may be asked for again
 	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_NEGATIVE_ACK) | UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_USER_MSG) |   \
 	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_USER_MSG | CHAN_ACK_REQUESTED))
 
+static inline void
+chan_header_load(struct chan_header *h, const uint8_t *p)
+{
+	uint64_t first = xk_get64(p + CHAN_AT_CHANNEL), second = xk_get64(p + CHAN_AT_NUMBER);
+
+	h->channel = (uint32_t)(first >> 32);
+	h->flags = (uint16_t)(first >> 16);
+	h->status = (uint16_t)first;
+	h->number = (uint32_t)(second >> 32);
+	h->sequence = (uint32_t)second;
+}
+
+/* Whether the header at p is of a request or a reply of length bytes, and no more: then there is nothing to check. */
+static inline bool
+chan_header_is_plain(const uint8_t *p, size_t length)
+{
+	return (xk_get32(p + CHAN_AT_FLAGS) & ~((uint32_t)CHAN_FROM_CLIENT << 16)) == (uint32_t)CHAN_USER_MSG << 16 &&
+	       xk_get32(p + CHAN_AT_LENGTH) == length;
+}
+
 /* 0, or why no honest sender has made this. */
 static inline unsigned
 chan_header_check(const struct chan_header *h, size_t length)
@@ -120,11 +140,7 @@ chan_header_pop(struct chan_header *h, struct xk_msg **m)
 
 	if (xk_unlikely(p == NULL))
 		return xk_msg_len(*m) < CHAN_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->channel = xk_get32(p + CHAN_AT_CHANNEL);
-	h->flags = xk_get16(p + CHAN_AT_FLAGS);
-	h->status = xk_get16(p + CHAN_AT_STATUS);
-	h->number = xk_get32(p + CHAN_AT_NUMBER);
-	h->sequence = xk_get32(p + CHAN_AT_SEQUENCE);
+	chan_header_load(h, p);
 	length = xk_get32(p + CHAN_AT_LENGTH);
 	if (xk_unlikely(length > xk_msg_len(*m) - CHAN_HEADER_LEN))
 		return CHAN_BAD_LENGTH;
@@ -136,11 +152,8 @@ chan_header_pop(struct chan_header *h, struct xk_msg **m)
 static inline void
 chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
 {
-	xk_put32(p + CHAN_AT_CHANNEL, h->channel);
-	xk_put16(p + CHAN_AT_FLAGS, h->flags);
-	xk_put16(p + CHAN_AT_STATUS, h->status);
-	xk_put32(p + CHAN_AT_NUMBER, h->number);
-	xk_put32(p + CHAN_AT_SEQUENCE, h->sequence);
+	xk_put64(p + CHAN_AT_CHANNEL, (uint64_t)h->channel << 32 | (uint32_t)h->flags << 16 | h->status);
+	xk_put64(p + CHAN_AT_NUMBER, (uint64_t)h->number << 32 | h->sequence);
 	xk_put32(p + CHAN_AT_LENGTH, (uint32_t)length);
 }
 
@@ -161,9 +174,9 @@ chan_keep_ticket(struct chan_end *e, struct xk_ticket *ticket, uint32_t sequence
 	xk_ticket_release(ticket);
 }
 
-/* What is lost here for want of a buffer, or below, is sent again by the timer, like what is lost on its way. */
-void
-chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
+/* With a ticket: it may be kept below. */
+__attribute__((noinline)) static void
+chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
 	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
 	struct xk_ticket ticket = { .keeper = NULL, .no_wait = !(flags & CHAN_MAY_WAIT) };
@@ -183,6 +196,24 @@ chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flag
 	xk_push(e->session.lls, m);
 	if (xk_unlikely(ticket.keeper != NULL))
 		chan_keep_ticket(e, &ticket, sequence);
+}
+
+/*
+ * What is lost here for want of a buffer, or below, is sent again by the timer, like what is lost on its way. Nobody below
+ * keeps what fits one packet.
+ */
+void
+chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
+{
+	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
+	size_t length = xk_msg_len(m);
+
+	if (xk_unlikely(length > e->opt_packet || !xk_msg_has_room(m, CHAN_HEADER_LEN))) {
+		chan_send_ticketed(e, m, sequence, flags, status);
+		return;
+	}
+	chan_header_store(xk_msg_push_in_place(m, CHAN_HEADER_LEN), &h, length);
+	xk_push(e->session.lls, m);
 }
 
 void
@@ -517,16 +548,16 @@ chan_demux_unknown(struct chan *chan, struct xk_session *lls, struct xk_msg *m, 
 		xk_drop(self, m, why);
 }
 
-static void
-chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Any message. */
+__attribute__((noinline)) static void
+chan_demux_any(struct chan *chan, struct xk_session *lls, struct xk_msg *m)
 {
-	struct chan *chan = (struct chan *)self;
 	struct chan_header h;
 	struct chan_end *e;
 	unsigned why = chan_header_pop(&h, &m);
 
 	if (xk_unlikely(why != 0)) {
-		xk_drop(self, m, why);
+		xk_drop(&chan->protocol, m, why);
 		return;
 	}
 	e = xk_map_resolve(&chan->ends, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
@@ -534,6 +565,27 @@ chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(&e->session, lls, m, &h);
 	else
 		chan_demux_unknown(chan, lls, m, &h);
+}
+
+/* Usually a request or reply of the end that had the last message: that way has no call, and saves no registers. */
+static void
+chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct chan *chan = (struct chan *)self;
+	struct chan_header h;
+	struct chan_end *e;
+
+	if (xk_likely(m->len >= CHAN_HEADER_LEN && chan_header_is_plain(m->data, xk_msg_len(m) - CHAN_HEADER_LEN))) {
+		chan_header_load(&h, m->data);
+		e = xk_map_resolved_last(&chan->ends,
+					 chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
+		if (xk_likely(e != NULL)) {
+			xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
+			xk_pop(&e->session, lls, m, &h);
+			return;
+		}
+	}
+	chan_demux_any(chan, lls, m);
 }
 
 /* ---- tables ---- */

@@ -92,6 +92,13 @@ eth_passive_key(uint32_t type)
 	return (struct xk_key){ 0, type };
 }
 
+static inline void
+eth_header_load(struct eth_header *h, const uint8_t *p)
+{
+	h->destination = xk_get64(p + ETH_DESTINATION) >> 16;
+	h->flow = xk_get64(p + ETH_SOURCE);
+}
+
 /* Strips the header, and checks what a session's key does not say. 0, or the reason to drop *m. */
 static inline unsigned
 eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg **m)
@@ -100,8 +107,7 @@ eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg **m)
 
 	if (xk_unlikely(p == NULL))
 		return xk_msg_len(*m) < XK_ETH_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->destination = xk_get64(p + ETH_DESTINATION) >> 16;
-	h->flow = xk_get64(p + ETH_SOURCE);
+	eth_header_load(h, p);
 	if (xk_unlikely(h->destination != eth->address)) {
 		if (h->destination != XK_ETH_BROADCAST)
 			return ETH_DROP_NOT_MINE;
@@ -310,11 +316,13 @@ eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **sess
 	return XK_DROP_NONE;
 }
 
-/* A frame that is not of the session of the one before, or is to be dropped for the reason why. */
+/* Any frame. */
 __attribute__((noinline)) static void
-eth_demux_rest(struct eth *eth, struct xk_session *lls, struct xk_msg *m, struct eth_header h, unsigned why)
+eth_demux_any(struct eth *eth, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_session *s = NULL;
+	struct xk_session *s;
+	struct eth_header h;
+	unsigned why = eth_header_pop(eth, &h, &m);
 
 	if (xk_likely(why == XK_DROP_NONE)) {
 		s = xk_map_resolve(&eth->active, eth_flow_key(h.flow));
@@ -327,25 +335,24 @@ eth_demux_rest(struct eth *eth, struct xk_session *lls, struct xk_msg *m, struct
 		xk_pop(s, lls, m, NULL);
 }
 
+/* Usually one more frame to this station of the session that had the last: that way has no call, and saves no registers. */
 static void
 eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct eth *eth = eth_of(self);
-	struct xk_session *s = NULL;
+	struct xk_session *s;
 	struct eth_header h;
-	unsigned why;
 
-	if (xk_unlikely(m->len < XK_ETH_HEADER_LEN)) {
-		xk_demux_again(self, lls, m, XK_ETH_HEADER_LEN);
-		return;
-	}
-	why = eth_header_pop(eth, &h, &m);
-	if (xk_likely(why == XK_DROP_NONE))
+	if (xk_likely(m->len >= XK_ETH_HEADER_LEN)) {
+		eth_header_load(&h, m->data);
 		s = xk_map_resolved_last(&eth->active, eth_flow_key(h.flow));
-	if (xk_likely(s != NULL))
-		xk_pop(s, lls, m, NULL);
-	else
-		eth_demux_rest(eth, lls, m, h, why);
+		if (xk_likely(s != NULL && h.destination == eth->address && !xk_eth_is_group(eth_source(&h)))) {
+			xk_msg_pop_in_place(m, XK_ETH_HEADER_LEN);
+			xk_pop(s, lls, m, NULL);
+			return;
+		}
+	}
+	eth_demux_any(eth, lls, m);
 }
 
 static int

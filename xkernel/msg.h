@@ -147,10 +147,17 @@ xk_msg_peek(struct xk_msg **m, size_t len)
 	if (xk_unlikely(head->len < len)) {
 		p = xk_msg_pull_up(&head, len);
 		*m = head;
-	} else if (p == NULL) {
-		__builtin_unreachable();
 	}
 	return p;
+}
+
+/* Takes the first len bytes off m, whose first segment has them. */
+static inline void
+xk_msg_pop_in_place(struct xk_msg *m, size_t len)
+{
+	m->data += len;
+	m->len -= (uint32_t)len;
+	m->total -= (uint32_t)len;
 }
 
 /*
@@ -168,11 +175,7 @@ xk_msg_pop(struct xk_msg **m, size_t len)
 		*m = head;
 		return p;
 	}
-	if (p == NULL)
-		__builtin_unreachable();
-	head->data += len;
-	head->len -= (uint32_t)len;
-	head->total -= (uint32_t)len;
+	xk_msg_pop_in_place(head, len);
 	return p;
 }
 

@@ -63,14 +63,19 @@ xk_close_done(struct xk_session *s)
 void
 xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	int result = xk_semaphore_wait(&s->order->turn, XK_FOREVER);
+	struct xk_shepherd_head *self = xk_self_head();
+	struct xk_hold hold = { self->holds, s, false };
 
-	if (result != 0) {
+	self->holds = &hold;
+	if (xk_semaphore_wait(&s->order->turn, XK_FOREVER) == 0) {
+		s->ops->pop(s, lls, m, hdr);
+		xk_semaphore_signal(&s->order->turn);
+	} else {
 		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
-		return;
 	}
-	s->ops->pop(s, lls, m, hdr);
-	xk_semaphore_signal(&s->order->turn);
+	self->holds = hold.below;
+	if (hold.referenced)
+		xk_hold_release(&hold);
 }
 
 void
@@ -97,15 +102,6 @@ xk_push_again(struct xk_session *s, struct xk_msg *m)
 		return -ENOBUFS;
 	}
 	return s->ops->push(s, m);
-}
-
-void
-xk_demux_again(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, size_t len)
-{
-	if (xk_msg_peek(&m, len) == NULL)
-		xk_drop(self, m, xk_msg_len(m) < len ? XK_DROP_SHORT : XK_DROP_NO_BUFFER);
-	else
-		self->ops->demux(self, lls, m);
 }
 
 int

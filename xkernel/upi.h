@@ -216,6 +216,7 @@ void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
 int xk_push_watched(struct xk_session *s, struct xk_msg *m);
 /* The slow halves of xk_pop. Not for callers. */
 void xk_hold_release(struct xk_hold *hold);
+void xk_hold_end(struct xk_shepherd_head *self);
 void xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
@@ -241,18 +242,22 @@ static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	struct xk_shepherd_head *self = xk_self_head();
-	struct xk_hold hold = { self->holds, s, false };
+	struct xk_hold hold;
 
 	xk_debug_assert(xk_locks_held() == 0);
 	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
-	self->holds = &hold;
-	if (xk_likely(!s->binding.ordered))
-		s->ops->pop(s, lls, m, hdr);
-	else
+	if (xk_unlikely(s->binding.ordered)) {
 		xk_pop_in_order(s, lls, m, hdr);
-	xk_self_head()->holds = hold.below; /* asked again: cheaper than a register kept */
-	if (xk_unlikely(hold.referenced))
-		xk_hold_release(&hold);
+		return;
+	}
+	hold = (struct xk_hold){ self->holds, s, false };
+	self->holds = &hold;
+	s->ops->pop(s, lls, m, hdr);
+	self = xk_self_head(); /* asked again: cheaper than a register kept */
+	if (xk_likely(!hold.referenced))
+		self->holds = hold.below;
+	else
+		xk_hold_end(self);
 }
 
 /* The pop of a session that has nothing to do: hands m on to the protocol above. */
@@ -277,11 +282,10 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 }
 
 /*
- * For a push and a demux whose usual way, a message with room for the header in front or with the header in one piece, is to
- * save no registers: they begin anew with m made so, or drop it. As their last deed; nothing of m has changed before.
+ * For a push whose usual way, that of a message with room for the header in front, is to save no registers: it begins anew
+ * with m made so, or drops it. As its last deed; nothing of m has changed before.
  */
 int xk_push_again(struct xk_session *s, struct xk_msg *m);
-void xk_demux_again(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, size_t len);
 
 /* Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, or -errno. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);

@@ -381,3 +381,13 @@ xk_hold_release(struct xk_hold *hold)
 {
 	session_unhold(hold->session);
 }
+
+/* The newest hold of self ends. */
+void
+xk_hold_end(struct xk_shepherd_head *self)
+{
+	struct xk_session *s = self->holds->session;
+
+	self->holds = self->holds->below;
+	session_unhold(s);
+}
