@@ -237,8 +237,10 @@ chan_copy_take(struct chan_copy *copy, const struct xk_msg *m)
 
 	copy->len = (uint32_t)len;
 	copy->m = NULL;
-	if (len <= CHAN_SHORT)
-		return xk_msg_copy_out(m, 0, copy->bytes, len);
+	if (xk_likely(len <= CHAN_SHORT)) {
+		xk_msg_copy_first(m, copy->bytes, len);
+		return true;
+	}
 	copy->m = xk_msg_reference(m);
 	return copy->m != NULL;
 }

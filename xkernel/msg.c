@@ -363,6 +363,12 @@ xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 	a->flags &= XK_MSG_TRACED | XK_MSG_TO_ALL;
 }
 
+void
+xk_msg_copy_segments(const struct xk_msg *m, void *bytes, size_t len)
+{
+	msg_gather(m, 0, bytes, len);
+}
+
 bool
 xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len)
 {

@@ -205,6 +205,19 @@ struct xk_msg *xk_msg_split(struct xk_msg **m, size_t len);
 /* Appends b to a. Takes b; a stays the caller's. The sum is at most XK_MSG_MAX. */
 void xk_msg_join(struct xk_msg *a, struct xk_msg *b);
 
+/* The slow half of xk_msg_copy_first; not for callers. */
+void xk_msg_copy_segments(const struct xk_msg *m, void *bytes, size_t len);
+
+/* Copies the first len bytes of m, which has so many, to bytes. */
+static inline void
+xk_msg_copy_first(const struct xk_msg *m, void *bytes, size_t len)
+{
+	if (xk_likely(m->len >= len))
+		memcpy(bytes, m->data, len);
+	else
+		xk_msg_copy_segments(m, bytes, len);
+}
+
 /* Copies len bytes from offset of m to bytes. False, and nothing copied, unless m has that many. */
 bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
 

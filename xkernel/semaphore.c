@@ -320,12 +320,10 @@ xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner)
 	lock->owner = owner;
 }
 
-static void
-lock_count(void)
+static inline void
+lock_count(struct xk_shepherd *self)
 {
-	struct xk_shepherd *self = xk_self();
-
-	if (self == NULL)
+	if (xk_unlikely(self == NULL))
 		return;
 	self->locks++;
 	xk_bump(&self->runner->locks, 1);
@@ -343,7 +341,7 @@ xk_lock_try(struct xk_lock *lock)
 {
 	if (!lock_take(lock))
 		return false;
-	lock_count();
+	lock_count(xk_self());
 	return true;
 }
 
@@ -367,18 +365,15 @@ lock_spin(struct xk_lock *lock, struct xk_shepherd *self)
 	return false;
 }
 
-void
-xk_lock(struct xk_lock *lock)
+/* Somebody has it. Apart, so that taking a free one saves no registers. */
+__attribute__((noinline)) static void
+lock_wait(struct xk_lock *lock)
 {
 	struct xk_shepherd *self = xk_self();
 
-	if (lock_take(lock)) {
-		lock_count();
-		return;
-	}
 	if (self != NULL && self->detachable && xk_on_driver(self) && self->locks == 0) {
 		if (lock_spin(lock, self)) {
-			lock_count();
+			lock_count(self);
 			return;
 		}
 		xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL);
@@ -386,7 +381,16 @@ xk_lock(struct xk_lock *lock)
 	for (unsigned tries = 1; !lock_take(lock); tries++)
 		if (tries % LOCK_YIELD_EVERY == 0)
 			sched_yield();
-	lock_count();
+	lock_count(self);
+}
+
+void
+xk_lock(struct xk_lock *lock)
+{
+	if (xk_likely(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0))
+		lock_count(xk_self());
+	else
+		lock_wait(lock);
 }
 
 void
@@ -394,7 +398,7 @@ xk_unlock(struct xk_lock *lock)
 {
 	struct xk_shepherd *self = xk_self();
 
-	if (self != NULL)
+	if (xk_likely(self != NULL))
 		self->locks--;
 	atomic_store_explicit(&lock->held, 0, memory_order_release);
 }

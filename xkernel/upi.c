@@ -130,18 +130,15 @@ xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 }
 
 int
-xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);
 
-	*reply = NULL;
-	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) != 0)
-		xk_cross_up(s, m);
-	if (hlp->ops->call_demux == NULL) {
-		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
-		return -EOPNOTSUPP;
-	}
-	return hlp->ops->call_demux(hlp, s, m, reply);
+	xk_cross_up(s, m);
+	if (hlp->ops->call_demux != NULL)
+		return hlp->ops->call_demux(hlp, s, m, reply);
+	xk_drop(hlp, m, XK_DROP_UNEXPECTED);
+	return -EOPNOTSUPP;
 }
 
 static int

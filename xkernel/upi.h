@@ -296,8 +296,22 @@ int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
  */
 int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 
+/* The slow half of xk_call_demux: the edge is watched, or nobody is called. Not for callers. */
+int xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+
 /* The server's half of xk_call, as xk_demux and xk_pop: takes m; on 0 *reply is the answer, the caller's. */
-int xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+static inline int
+xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct xk_edge *edge = s->up;
+	struct xk_protocol *hlp = edge->upper;
+
+	*reply = NULL;
+	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0 || hlp->ops->call_demux == NULL))
+		return xk_call_demux_watched(s, m, reply);
+	return hlp->ops->call_demux(hlp, s, m, reply);
+}
+
 int xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply);
 
 /* ---- dropping ---- */
