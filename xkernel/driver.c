@@ -1,7 +1,8 @@
 /*
  * driver.c - the driver: takes frames from the ports and carries them (IPP) or gives them to the pool (regular).
  *
- * A turn is: at most XK_BURST frames, then the shepherds that were runnable when the turn began, then due events; at
+ * A turn is: at most XK_BURST frames, then the shepherds that are runnable after them (or become so later: in the next turn,
+ * so that they cannot prolong this one), then due events; at
  * its end what was pushed is sent, and what nobody reads any more is released. With nothing to do the driver polls on
  * or sleeps, by policy. Where the input queue is full it takes no frames, so that overload drops early, in the device.
  *
@@ -134,7 +135,7 @@ driver_number(struct xk_kernel *kernel, struct xk_msg *m)
 	m->flags |= XK_MSG_TRACED;
 }
 
-static void
+__attribute__((noinline)) static void
 driver_number_all(struct xk_driver *driver, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -142,16 +143,16 @@ driver_number_all(struct xk_driver *driver, unsigned count)
 }
 
 /* Takes a burst from the first port that has one, beginning after the port that had the last. */
-static unsigned
+static inline unsigned
 driver_receive(struct xk_driver *driver, unsigned room)
 {
-	struct xk_port *first = driver->port, *port = first;
+	struct xk_port *port = driver->port;
 	unsigned taken;
 
 	do {
 		port = port->around;
 		taken = port->ops->receive(port, driver->burst, room);
-	} while (taken == 0 && port != first);
+	} while (taken == 0 && port != driver->port);
 	driver->port = port;
 	if (taken == 0)
 		return 0;
@@ -161,8 +162,8 @@ driver_receive(struct xk_driver *driver, unsigned room)
 	return taken;
 }
 
-/* Takes a burst for the pool, as far as its queue has room. */
-static unsigned
+/* Takes a burst for the pool, as far as its queue has room. Apart, as what only regular mode does. */
+__attribute__((noinline)) static unsigned
 driver_take_for_pool(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
@@ -184,7 +185,6 @@ driver_take(struct xk_driver *driver)
 		return false;
 	if (driver->kernel->mode == XK_REGULAR)
 		return driver_take_for_pool(driver) > 0;
-	driver->next = 0;
 	driver->count = driver_receive(driver, XK_BURST);
 	return driver->count > 0;
 }
@@ -398,6 +398,9 @@ xk_driver_loop(struct xk_shepherd *self)
 	while (xk_on_driver(self)) {
 		if (driver->next < driver->count) {
 			driver_carry(self, driver->port, driver->burst[driver->next++]);
+		} else if (driver->count > 0) {
+			driver->next = driver->count = 0;
+			driver->resumes_left = driver_runnable(driver);
 		} else if (driver->resumes_left > 0) {
 			driver->resumes_left--;
 			driver_resume(self);

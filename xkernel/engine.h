@@ -342,7 +342,7 @@ struct xk_driver {
 	/* the line begins here: what several drivers change lies apart */
 	_Alignas(64) struct xk_port *port; /* the burst came from it */
 	unsigned next, count;              /* of the burst */
-	unsigned resumes_left;             /* of the shepherds that were runnable when the turn began */
+	unsigned resumes_left;             /* of the shepherds that are this turn's to resume */
 	_Atomic unsigned runnable;
 	uint64_t now_ns;        /* this turn's clock */
 	uint64_t busy_ns;       /* when it last had something to do: adaptive */

@@ -34,8 +34,15 @@ transmit_try_help(struct xk_transmit *transmit)
 	return !transmit_is_wanted(transmit) && transmit_try_hold(transmit);
 }
 
+/* Whether frames are waiting on the ring. */
+static bool
+transmit_is_behind(struct xk_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0;
+}
+
 /* Sends what fits of batch; the rest moves to its front. */
-static void
+static inline void
 transmit_send_batch(struct xk_port *port)
 {
 	struct xk_transmit *transmit = port->transmit;
@@ -44,14 +51,12 @@ transmit_send_batch(struct xk_port *port)
 	xk_debug_assert(sent <= transmit->count);
 	xk_bump(&port->frames_out, sent);
 	transmit->count -= sent;
-	if (transmit->count == 0)
-		return;
-	for (unsigned i = 0; i < transmit->count; i++)
+	for (unsigned i = 0; xk_unlikely(i < transmit->count); i++)
 		transmit->batch[i] = transmit->batch[sent + i];
 }
 
 /* Moves frames from the ring to the end of batch, as many as fit. Holding transmit. */
-static void
+__attribute__((noinline)) static void
 transmit_collect(struct xk_transmit *transmit)
 {
 	xk_spin_lock(&transmit->lock);
@@ -70,12 +75,13 @@ xk_transmit_flush(struct xk_port *port)
 	struct xk_transmit *transmit = port->transmit;
 
 	do {
-		if (atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0)
+		if (xk_unlikely(transmit_is_behind(transmit)))
 			transmit_collect(transmit);
 		if (transmit->count == 0)
 			return;
 		transmit_send_batch(port);
-	} while (transmit->count == 0 && !transmit_is_wanted(transmit)); /* otherwise the device is full: next time */
+		/* a device that has not taken all is full: next time */
+	} while (transmit_is_behind(transmit) && transmit->count == 0 && !transmit_is_wanted(transmit));
 }
 
 void
@@ -89,13 +95,6 @@ xk_transmit_acquire(struct xk_port *port)
 	while (!transmit_try_hold(transmit))
 		sched_yield();
 	atomic_store_explicit(&transmit->wanted, false, memory_order_seq_cst);
-}
-
-/* Whether frames are waiting that nobody is going to send. */
-static bool
-transmit_is_behind(struct xk_transmit *transmit)
-{
-	return atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0;
 }
 
 void
@@ -227,13 +226,14 @@ transmit_lane(struct xk_port *port, const struct xk_shepherd *self)
 	return lane == NULL ? port : lane;
 }
 
-int
-xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+/* Not in the driver that has the port's transmit, or its batch is full. */
+__attribute__((noinline)) static int
+transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
 	struct xk_transmit *transmit = port->transmit;
 	struct xk_shepherd *self = xk_self();
 
-	if (xk_unlikely(self == NULL || self->runner != transmit->runner)) {
+	if (self == NULL || self->runner != transmit->runner) {
 		port = transmit_lane(port, self);
 		transmit = port->transmit;
 		if (self == NULL || !xk_on_driver(self))
@@ -241,11 +241,23 @@ xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg 
 		if (self->runner != transmit->runner)
 			return transmit_beside(port, owner, m, self);
 	}
-	if (xk_unlikely(transmit_is_full(transmit))) {
+	if (transmit_is_full(transmit)) {
 		transmit_send_batch(port);
 		if (transmit_is_full(transmit))
 			return transmit_full(port, owner, m, self);
 	}
+	transmit->batch[transmit->count++] = m;
+	return 0;
+}
+
+int
+xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+	struct xk_shepherd *self = xk_self();
+
+	if (xk_unlikely(self == NULL || self->runner != transmit->runner || transmit_is_full(transmit)))
+		return transmit_otherwise(port, owner, m);
 	transmit->batch[transmit->count++] = m;
 	return 0;
 }
