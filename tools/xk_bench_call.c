@@ -5,7 +5,8 @@
  * they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all that runs is
  * the calls. One at a time, by a shepherd in xk_call that the driver resumes, or with --async by whoever is told of the reply
  * before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of --rounds, the difference of
- * instructions is what the rounds between cost.
+ * instructions is what the rounds between cost. With --alone there are the fibers and frames, and no hosts on them: what the
+ * benchmark itself costs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -42,7 +43,7 @@ enum {
 struct call_options {
 	const char *graph;
 	uint64_t size, rounds;
-	bool async;
+	bool async, alone;
 	const char *json;
 	struct options_texts sets;
 };
@@ -80,6 +81,8 @@ static const struct options_option call_table[] = {
 	  UINT32_MAX, NULL },
 	{ "async", OPTIONS_FLAG, offsetof(struct call_options, async), NULL,
 	  "the caller is told of replies, and does not wait for them", 0, 0, NULL },
+	{ "alone", OPTIONS_FLAG, offsetof(struct call_options, alone), NULL,
+	  "without hosts: what the frames' change of hands and the counting cost by themselves", 0, 0, NULL },
 	{ "set", OPTIONS_TEXT_ANY, offsetof(struct call_options, sets), "NODE.ATTRIBUTE=VALUE",
 	  "a setting of the graph, at both ends", 0, 0, NULL },
 	{ "json", OPTIONS_TEXT, offsetof(struct call_options, json), "FILE", "JSON to FILE; - is standard output", 0, 0,
@@ -93,7 +96,8 @@ static const struct options_program call_program = {
 	.about = "Times calls between two hosts of the graph of chantest, in one process and without a wire.",
 	.footer = "Instructions per call, by the difference of two runs:\n"
 		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 10000\n"
-		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 20000",
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 20000\n"
+		  "The same with --alone is the benchmark's own part of them.",
 	.options = call_table,
 };
 
@@ -106,6 +110,13 @@ call_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static void
+call_take_stats(struct call_bench *bench, struct xk_kernel_stats *stats)
+{
+	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
+		xk_kernel_stats(bench->hosts[i].kernel, &stats[i]);
+}
+
 /* ---- the wire ---- */
 
 static void
@@ -115,10 +126,9 @@ call_finish(struct call_bench *bench, int status)
 		return;
 	bench->done = true;
 	bench->status = status;
-	for (unsigned i = 0; i < CALL_HOSTS; i++) {
-		xk_kernel_stats(bench->hosts[i].kernel, &bench->after[i]);
+	call_take_stats(bench, bench->after);
+	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
 		xk_kernel_halt(bench->hosts[i].kernel);
-	}
 }
 
 /* Nothing is here: the other host's turn. */
@@ -170,8 +180,7 @@ call_end_batch(struct call_bench *bench)
 	uint64_t now_ns = call_now_ns();
 
 	if (bench->made == bench->counted_from) {
-		for (unsigned i = 0; i < CALL_HOSTS; i++)
-			xk_kernel_stats(bench->hosts[i].kernel, &bench->before[i]);
+		call_take_stats(bench, bench->before);
 		now_ns = call_now_ns();
 	} else if (bench->batch_count < CALL_BATCHES) {
 		bench->batches[bench->batch_count++] = (double)(now_ns - bench->batch_began_ns) / (double)bench->batch;
@@ -289,6 +298,33 @@ call_server(void *argument)
 		call_finish(bench, status);
 }
 
+/* ---- without hosts ---- */
+
+/* Whatever comes goes back; the client counts it as a reply, and makes a request of it. */
+static void
+call_alone_run(void *argument)
+{
+	struct call_host *host = argument;
+	struct call_bench *bench = host->bench;
+	bool is_client = host == &bench->hosts[CALL_CLIENT];
+	struct xk_msg *m = is_client ? call_request(bench, NULL) : NULL;
+
+	while (!bench->done) {
+		if (m != NULL)
+			call_transmit(host, &m, 1);
+		if (call_receive(host, &m, 1) == 0)
+			m = NULL;
+		else if (is_client && !call_count(bench))
+			call_finish(bench, 0);
+		else if (is_client)
+			m = call_request(bench, m);
+	}
+	xk_msg_free(m);
+	host->ended = true;
+	for (;;)
+		xk_fiber_rest(&host->fiber);
+}
+
 /* ---- hosts ---- */
 
 /* The graph with the settings of the benchmark, then the user's. NULL: refused, and said why. */
@@ -355,9 +391,12 @@ call_host_open(struct call_bench *bench, unsigned which)
 						 .driver = XK_DRIVER_POLL,
 						 .core = -1 };
 	struct call_host *host = &bench->hosts[which];
-	struct xk_port *port = xk_memory_port_new(bench->platform, "port", CALL_LINK + which, CALL_MTU);
+	struct xk_port *port;
 
 	host->bench = bench;
+	if (bench->options->alone)
+		return xk_fiber_init(&host->fiber, CALL_STACK, call_alone_run, host) == 0;
+	port = xk_memory_port_new(bench->platform, "port", CALL_LINK + which, CALL_MTU);
 	host->kernel = xk_kernel_new(&config);
 	xk_assert(host->kernel != NULL && port != NULL);
 	xk_memory_loop(port, call_receive, call_transmit, host);
@@ -387,7 +426,8 @@ call_run(struct call_bench *bench)
 	xk_context_adopt(&own);
 	for (unsigned i = 0; i < CALL_HOSTS; i++)
 		good &= call_host_open(bench, i);
-	good = good && xk_thread_start(bench->hosts[CALL_SERVER].kernel, "opener", call_server, bench) == 0;
+	good = good && (bench->options->alone ||
+			xk_thread_start(bench->hosts[CALL_SERVER].kernel, "opener", call_server, bench) == 0);
 	while (good && (!bench->hosts[CALL_CLIENT].ended || !bench->hosts[CALL_SERVER].ended))
 		for (unsigned i = 0; i < CALL_HOSTS; i++)
 			if (!bench->hosts[i].ended)
@@ -456,7 +496,7 @@ call_write_json(const struct call_bench *bench, FILE *out, double call_ns)
 	json_string(&json, "graph", o->graph);
 	json_uint(&json, "size", o->size);
 	json_uint(&json, "rounds", o->rounds);
-	json_string(&json, "caller", o->async ? "told" : "waits");
+	json_string(&json, "caller", o->alone ? "alone" : o->async ? "told" : "waits");
 	json_double(&json, "call_ns", call_ns);
 	json_object(&json, "per_call");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(call_counts); i++)
@@ -486,6 +526,10 @@ call_tell(const struct call_bench *bench, double call_ns)
 {
 	const struct call_options *o = bench->options;
 
+	if (o->alone) {
+		printf("The benchmark alone: %.1f ns a call (median of batches).\n", call_ns);
+		return;
+	}
 	printf("%s, %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n", o->graph,
 	       o->size, o->size == 1 ? "" : "s", o->async ? "is told" : "waits", call_ns);
 	printf("Per call:");
