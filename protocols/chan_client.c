@@ -35,10 +35,13 @@ chan_client_end(struct chan_client *c, int status, struct xk_msg *reply, struct 
 {
 	struct chan_end *e = &c->end;
 
-	*ended = (struct chan_ended){ c->call, status, reply, e->copy.m, e->ticket };
+	ended->call = c->call;
+	ended->status = status;
+	ended->reply = reply;
+	ended->copy = e->copy.m;
+	chan_ticket_take(e, &ended->ticket);
 	e->copied = false;
 	e->copy.m = NULL;
-	e->ticket.keeper = NULL;
 	c->call = NULL;
 	if (ended->call != NULL) {
 		e->state = CHAN_FREE;

@@ -263,6 +263,17 @@ chan_copy_give(const struct xk_protocol *self, const struct chan_copy *copy)
 	return copy->m != NULL ? xk_msg_reference(copy->m) : xk_msg_from(xk_platform_of(self), copy->bytes, copy->len);
 }
 
+/* What is kept below for e, if anything, is the caller's to release, without the lock, which is held. */
+static inline void
+chan_ticket_take(struct chan_end *e, struct xk_ticket *ticket)
+{
+	ticket->keeper = NULL;
+	if (xk_likely(e->ticket.keeper == NULL))
+		return;
+	*ticket = e->ticket;
+	e->ticket.keeper = NULL;
+}
+
 /* ---- chan.c ---- */
 
 /*

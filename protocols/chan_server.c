@@ -72,16 +72,13 @@ chan_server_flags(const struct chan_server *s)
 	return CHAN_USER_MSG | (s->status != 0 ? CHAN_ERROR : 0);
 }
 
-/* Nobody asks for the reply any more. The ticket is the caller's, to be released without the lock. */
-static struct xk_ticket
-chan_server_is_acked(struct chan_server *s)
+/* Nobody asks for the reply any more. */
+static void
+chan_server_is_acked(struct chan_server *s, struct xk_ticket *ticket)
 {
-	struct xk_ticket ticket = s->end.ticket;
-
-	s->end.ticket.keeper = NULL;
+	chan_ticket_take(&s->end, ticket);
 	chan_server_forget_copy(s);
 	s->end.state = CHAN_IDLE;
-	return ticket;
 }
 
 /* ---- replying ---- */
@@ -199,7 +196,7 @@ chan_server_judge_new(struct chan_server *s, const struct chan_header *h, struct
 		return h->flags & CHAN_ACK_REQUESTED ? CHAN_ANSWER_ACK : CHAN_ANSWER_NONE;
 	}
 	if (e->state == CHAN_REPLIED)
-		*ticket = chan_server_is_acked(s);
+		chan_server_is_acked(s, ticket);
 	if (xk_unlikely(!chan_server_is_enabled(s)))
 		return CHAN_ANSWER_REFUSED;
 	if (!(h->flags & CHAN_USER_MSG))
@@ -220,7 +217,7 @@ chan_server_hear_ack(struct chan_server *s, const struct chan_header *h, uint64_
 		return CHAN_STALE;
 	if (e->tries == 1) /* it was asked for once */
 		chan_end_measure(e, now_ns - e->sent_ns);
-	*ticket = chan_server_is_acked(s);
+	chan_server_is_acked(s, ticket);
 	return 0;
 }
 
@@ -289,10 +286,11 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	struct chan_server *s = (struct chan_server *)session;
 	const struct chan_header *h = hdr;
 	enum chan_verdict verdict = CHAN_ANSWER_NONE;
-	struct xk_ticket ticket = { .keeper = NULL };
+	struct xk_ticket ticket; /* its keeper says whether it is one */
 	struct xk_msg *again = NULL;
 	unsigned why, flags, status;
 
+	ticket.keeper = NULL;
 	xk_lock(&s->end.lock);
 	why = chan_server_judge(s, h, &verdict, &ticket);
 	flags = chan_server_flags(s);
@@ -325,7 +323,7 @@ chan_server_retry(struct chan_server *s, uint64_t now_ns, struct xk_ticket *tick
 
 	if (e->tries == chan_of(e)->retries) {
 		xk_count(e->session.protocol, CHAN_GIVEN_UP);
-		*ticket = chan_server_is_acked(s);
+		chan_server_is_acked(s, ticket);
 		return NULL;
 	}
 	chan_end_back_off(e, now_ns);

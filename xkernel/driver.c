@@ -76,7 +76,7 @@ driver_give_up(struct xk_runner *runner, void *argument)
 }
 
 /* Goes on with a shepherd; `self`, on which the driver's loop was, is given up. Returns only if there is none. */
-static void
+__attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
 {
 	struct xk_shepherd *shepherd = driver_take_shepherd(self->driver);
@@ -107,7 +107,7 @@ driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 }
 
 /* The next due event. False: none is left. */
-static bool
+__attribute__((noinline)) static bool
 driver_fire(struct xk_shepherd *self)
 {
 	struct xk_driver *driver = self->driver;
@@ -178,7 +178,7 @@ driver_take_for_pool(struct xk_driver *driver)
 }
 
 /* Takes a burst and, in regular mode, gives it to the pool. Whether there was anything. */
-static bool
+static inline bool
 driver_take(struct xk_driver *driver)
 {
 	if (xk_unlikely(driver->port == NULL || atomic_load_explicit(&driver->paused, memory_order_acquire)))
@@ -193,7 +193,7 @@ driver_take(struct xk_driver *driver)
  * All input threads wait on behalf of what they carry, and more is queued: said once, then once a second, by whichever
  * driver is the first to see it.
  */
-static void
+__attribute__((noinline)) static void
 driver_look_for_stall(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
@@ -281,7 +281,7 @@ driver_rest(struct xk_driver *driver, uint64_t deadline_ns)
 	xk_epoch_enter(&driver->runner.shepherd);
 }
 
-static void
+__attribute__((noinline)) static void
 driver_sleep(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
@@ -330,13 +330,14 @@ driver_polls(const struct xk_driver *driver)
 static void
 driver_poll_control(struct xk_driver *driver)
 {
-	if (driver->now_ns < driver->control_ns || driver->platform->ops->poll_control == NULL)
+	if (driver->now_ns < driver->control_ns)
 		return;
 	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
-	driver->platform->ops->poll_control(driver->platform);
+	if (driver->platform->ops->poll_control != NULL)
+		driver->platform->ops->poll_control(driver->platform);
 }
 
-static void
+__attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
 	if (!driver_polls(driver))
@@ -376,7 +377,7 @@ driver_turn(struct xk_driver *driver)
 	driver->now_ns = xk_clock(kernel, &driver->runner);
 	driver_poll_control(driver);
 	worked = driver_take(driver);
-	if (!worked && xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
+	if (xk_unlikely(!worked) && xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver->resumes_left = driver_runnable(driver);
 	if (kernel->mode == XK_REGULAR)
