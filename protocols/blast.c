@@ -524,8 +524,7 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct blast *blast = (struct blast *)self;
 	struct blast_session *s;
 
-	if (xk_likely(m->len >= BLAST_HEADER_LEN &&
-		      blast_header_is_short(m->data, xk_msg_len(m) - BLAST_HEADER_LEN))) {
+	if (xk_likely(m->len >= BLAST_HEADER_LEN && blast_header_is_short(m->data, xk_msg_len(m) - BLAST_HEADER_LEN))) {
 		s = xk_map_resolved_last(&blast->sessions, blast_key(lls, xk_get32(m->data + BLAST_PROTOCOL)));
 		if (xk_likely(s != NULL)) {
 			xk_msg_pop_in_place(m, BLAST_HEADER_LEN);

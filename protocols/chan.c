@@ -577,8 +577,7 @@ chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 	if (xk_likely(m->len >= CHAN_HEADER_LEN && chan_header_is_plain(m->data, xk_msg_len(m) - CHAN_HEADER_LEN))) {
 		chan_header_load(&h, m->data);
-		e = xk_map_resolved_last(&chan->ends,
-					 chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
+		e = xk_map_resolved_last(&chan->ends, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
 		if (xk_likely(e != NULL)) {
 			xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
 			xk_pop(&e->session, lls, m, &h);

@@ -169,11 +169,12 @@ chan_client_call_async(struct xk_session *session, struct xk_msg *m, struct xk_c
 static bool
 chan_client_collect(struct chan_client *c, int woken, int *status, struct xk_msg **reply)
 {
-	struct chan_ended ended = { .copy = NULL };
-	bool over;
+	struct chan_ended ended;
+	bool over, ends;
 
 	xk_lock(&c->end.lock);
-	if (c->end.state == CHAN_WAIT && woken != 0)
+	ends = c->end.state == CHAN_WAIT && woken != 0;
+	if (ends)
 		chan_client_end(c, woken, NULL, &ended);
 	over = c->end.state == CHAN_ENDED;
 	if (over) {
@@ -182,8 +183,10 @@ chan_client_collect(struct chan_client *c, int woken, int *status, struct xk_msg
 		c->end.state = CHAN_FREE;
 	}
 	xk_unlock(&c->end.lock);
-	xk_msg_free(ended.copy);
-	xk_ticket_release(&ended.ticket);
+	if (ends) {
+		xk_msg_free(ended.copy);
+		xk_ticket_release(&ended.ticket);
+	}
 	return over;
 }
 

@@ -105,6 +105,19 @@ semaphore_enqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 	return queued;
 }
 
+/* All but the time-out, which most do without. */
+static void
+waiter_init(struct xk_waiter *waiter, struct xk_semaphore *semaphore)
+{
+	waiter->next = NULL;
+	waiter->semaphore = semaphore;
+	waiter->shepherd = NULL;
+	waiter->token = NULL;
+	waiter->spin_until_ns = 0;
+	waiter->result = 0;
+	waiter->queued = waiter->late = false;
+}
+
 static void
 waiter_list(struct xk_kernel *kernel, struct xk_waiter *waiter)
 {
@@ -231,7 +244,7 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 {
 	struct xk_shepherd *self = xk_self();
 	struct xk_kernel *kernel = semaphore->owner->kernel;
-	struct xk_waiter waiter = { .semaphore = semaphore };
+	struct xk_waiter waiter;
 	bool parks = self != NULL && self->detachable;
 	int result;
 
@@ -240,10 +253,12 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 		return -ECANCELED;
 	if (parks && xk_on_driver(self) && semaphore->owner->implicit == XK_IMPLICIT_FAIL)
 		return -EAGAIN;
+	waiter_init(&waiter, semaphore);
 	waiter_list(kernel, &waiter);
-	xk_event_init(&waiter.timeout, kernel, semaphore_time_out, &waiter);
-	if (timeout_us != XK_FOREVER)
+	if (timeout_us != XK_FOREVER) {
+		xk_event_init(&waiter.timeout, kernel, semaphore_time_out, &waiter);
 		xk_event_schedule(&waiter.timeout, timeout_us);
+	}
 	if (parks)
 		result = semaphore_park(self, semaphore, &waiter);
 	else
