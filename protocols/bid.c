@@ -275,8 +275,9 @@ bid_pop(struct bid_session *s, struct xk_session *lls, struct xk_msg *m, const s
 
 /* Any message. */
 __attribute__((noinline)) static void
-bid_demux_any(struct bid *bid, struct xk_session *lls, struct xk_msg *m)
+bid_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
+	struct bid *bid = bid_of(self);
 	struct bid_session *s;
 	struct bid_header h;
 	unsigned why = bid_header_pop(&h, &m);
@@ -290,7 +291,7 @@ bid_demux_any(struct bid *bid, struct xk_session *lls, struct xk_msg *m)
 	if (why == 0)
 		bid_pop(s, lls, m, &h);
 	else
-		xk_drop(&bid->protocol, m, why);
+		xk_drop(self, m, why);
 }
 
 /*
@@ -314,7 +315,7 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 			return;
 		}
 	}
-	bid_demux_any(bid, lls, m);
+	bid_demux_any(self, lls, m);
 }
 
 /* ---- asking ---- */

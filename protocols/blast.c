@@ -497,8 +497,9 @@ blast_open_passively(struct blast *blast, struct xk_session *lls, const struct b
 
 /* Any message. */
 __attribute__((noinline)) static void
-blast_demux_any(struct blast *blast, struct xk_session *lls, struct xk_msg *m)
+blast_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
+	struct blast *blast = (struct blast *)self;
 	struct blast_session *s = NULL;
 	struct blast_header h;
 	unsigned why = blast_header_pop(&h, &m);
@@ -512,7 +513,7 @@ blast_demux_any(struct blast *blast, struct xk_session *lls, struct xk_msg *m)
 	if (why == 0 && s == NULL)
 		why = h.op == BLAST_SEND ? blast_open_passively(blast, lls, &h, &s) : BLAST_UNKNOWN;
 	if (why != 0)
-		xk_drop(&blast->protocol, m, why);
+		xk_drop(self, m, why);
 	else
 		xk_pop(&s->session, lls, m, h.sequence == 0 ? NULL : &h);
 }
@@ -532,7 +533,7 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 			return;
 		}
 	}
-	blast_demux_any(blast, lls, m);
+	blast_demux_any(self, lls, m);
 }
 
 /* hdr is NULL for a short message. */

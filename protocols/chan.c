@@ -550,14 +550,15 @@ chan_demux_unknown(struct chan *chan, struct xk_session *lls, struct xk_msg *m, 
 
 /* Any message. */
 __attribute__((noinline)) static void
-chan_demux_any(struct chan *chan, struct xk_session *lls, struct xk_msg *m)
+chan_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
+	struct chan *chan = (struct chan *)self;
 	struct chan_header h;
 	struct chan_end *e;
 	unsigned why = chan_header_pop(&h, &m);
 
 	if (xk_unlikely(why != 0)) {
-		xk_drop(&chan->protocol, m, why);
+		xk_drop(self, m, why);
 		return;
 	}
 	e = xk_map_resolve(&chan->ends, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
@@ -584,7 +585,7 @@ chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 			return;
 		}
 	}
-	chan_demux_any(chan, lls, m);
+	chan_demux_any(self, lls, m);
 }
 
 /* ---- tables ---- */

@@ -318,21 +318,26 @@ eth_accept(struct eth *eth, const struct eth_header *h, struct xk_session **sess
 
 /* Any frame. */
 __attribute__((noinline)) static void
-eth_demux_any(struct eth *eth, struct xk_session *lls, struct xk_msg *m)
+eth_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
+	struct eth *eth = eth_of(self);
 	struct xk_session *s;
 	struct eth_header h;
 	unsigned why = eth_header_pop(eth, &h, &m);
 
-	if (xk_likely(why == XK_DROP_NONE)) {
-		s = xk_map_resolve(&eth->active, eth_flow_key(h.flow));
-		if (xk_unlikely(s == NULL))
-			why = eth_accept(eth, &h, &s);
+	if (xk_unlikely(why != XK_DROP_NONE)) {
+		xk_drop(self, m, why);
+		return;
 	}
-	if (xk_unlikely(why != XK_DROP_NONE))
-		xk_drop(&eth->protocol, m, why);
-	else
-		xk_pop(s, lls, m, NULL);
+	s = xk_map_resolve(&eth->active, eth_flow_key(h.flow));
+	if (xk_unlikely(s == NULL)) {
+		why = eth_accept(eth, &h, &s);
+		if (why != XK_DROP_NONE) {
+			xk_drop(self, m, why);
+			return;
+		}
+	}
+	xk_pop(s, lls, m, NULL);
 }
 
 /* Usually one more frame to this station of the session that had the last: that way has no call, and saves no registers. */
@@ -352,7 +357,7 @@ eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 			return;
 		}
 	}
-	eth_demux_any(eth, lls, m);
+	eth_demux_any(self, lls, m);
 }
 
 static int

@@ -46,21 +46,8 @@ void xk_kernel_kick(struct xk_kernel *kernel);
 
 /* ---- short locks (spin.c): held for a bounded few instructions, never across a call that may wait ---- */
 
-/* The slow half; not for callers. */
-void xk_spin_wait(_Atomic uint32_t *lock);
-
-static inline void
-xk_spin_lock(_Atomic uint32_t *lock)
-{
-	if (xk_unlikely(atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0))
-		xk_spin_wait(lock);
-}
-
-static inline void
-xk_spin_unlock(_Atomic uint32_t *lock)
-{
-	atomic_store_explicit(lock, 0, memory_order_release);
-}
+void xk_spin_lock(_Atomic uint32_t *lock);
+void xk_spin_unlock(_Atomic uint32_t *lock);
 
 /* ---- shepherds ---- */
 
