@@ -174,6 +174,16 @@ chan_keep_ticket(struct chan_end *e, struct xk_ticket *ticket, uint32_t sequence
 	xk_ticket_release(ticket);
 }
 
+/* m goes to the boot that the end is of, and to no other. */
+static inline void
+chan_name_boot(const struct chan_end *e, struct xk_msg *m)
+{
+	if (xk_likely(e->boot != 0)) {
+		m->boot = e->boot;
+		m->flags |= XK_MSG_FOR_BOOT;
+	}
+}
+
 /* With a ticket: it may be kept below. */
 __attribute__((noinline)) static void
 chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
@@ -189,10 +199,7 @@ chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsi
 	}
 	chan_header_store(p, &h, length);
 	xk_ticket_put(m, &ticket);
-	if (xk_likely(e->boot != 0)) {
-		m->boot = e->boot;
-		m->flags |= XK_MSG_FOR_BOOT;
-	}
+	chan_name_boot(e, m);
 	xk_push(e->session.lls, m);
 	if (xk_unlikely(ticket.keeper != NULL))
 		chan_keep_ticket(e, &ticket, sequence);
@@ -213,6 +220,7 @@ chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flag
 		return;
 	}
 	chan_header_store(xk_msg_push_in_place(m, CHAN_HEADER_LEN), &h, length);
+	chan_name_boot(e, m);
 	xk_push(e->session.lls, m);
 }
 
