@@ -5,11 +5,7 @@
  */
 #include "xkernel/engine.h"
 
-#if defined(__x86_64__)
-
-_Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
-
-#else
+#if !defined(__x86_64__) /* there it is in switch_x86_64.S */
 
 static _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
 

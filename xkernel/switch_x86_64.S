@@ -75,6 +75,18 @@ xk_context_start:
 	.cfi_endproc
 	.size	xk_context_start, . - xk_context_start
 
+/*
+ * Who runs here (process.h). The assembler of xk_self() names it, of which a compiler that sees the whole program knows
+ * nothing: it would take a name of C away.
+ */
+	.section .tbss, "awT", @nobits
+	.globl	xk_self_running
+	.type	xk_self_running, @object
+	.size	xk_self_running, 8
+	.p2align 3
+xk_self_running:
+	.zero	8
+
 #endif
 
 	.section .note.GNU-stack, "", %progbits

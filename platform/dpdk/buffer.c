@@ -170,9 +170,15 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 void
 dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 {
+	struct rte_mbuf *m;
+
 	(void)platform;
-	dpdk_give(dpdk_buffer_of(segment));
-	rte_pktmbuf_free_seg(dpdk_buffer_of(segment));
+	dpdk_give(dpdk_buffer_of(segment)); /* with what was done to it through this view, the last or not */
+	m = rte_pktmbuf_prefree_seg(dpdk_buffer_of(segment));
+	if (m == NULL)
+		return;
+	dpdk_give(m); /* with what that has looked at */
+	rte_mbuf_raw_free(m);
 }
 
 unsigned
