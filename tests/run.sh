@@ -27,18 +27,26 @@ log_of() {
 	printf '%s' "$logs/$(printf '%s' "$1" | tr ' /' '__').log"
 }
 
-# check NAME COMMAND...: one test, passed if the command succeeds.
-check() {
-	name=$1
+# ---- two tests at a time -------------------------------------------------------------------------------------------------
+
+# logged NAME COMMAND...: what it writes goes to NAME's log, its status to the log's .status.
+logged() {
+	log=$(log_of "$1")
 	shift
-	log=$(log_of "$name")
-	if timeout -k 10 "${limit:-600}" "$@" >"$log" 2>&1 </dev/null; then
+	timeout -k 10 "${limit:-600}" "$@" >"$log" 2>&1 </dev/null
+	echo $? >"$log.status"
+}
+
+# One test, passed if its command succeeded.
+judge_check() {
+	log=$(log_of "$1")
+	status=$(cat "$log.status")
+	if [ "$status" -eq 0 ]; then
 		passed=$((passed + 1))
-		tell passed "$name"
+		tell passed "$1"
 	else
-		status=$?
 		failed=$((failed + 1))
-		tell FAILED "$name (status $status; $log)"
+		tell FAILED "$1 (status $status; $log)"
 		tail -n 30 "$log" | sed 's/^/    /'
 	fi
 }
@@ -48,18 +56,9 @@ cunit_summary() {
 	awk '$1 == "tests" && NF >= 6 { result = $4 " " $5 } END { print result }' "$1"
 }
 
-# cunit_run NAME COMMAND...: runs a program of CUnit tests; its status is then in NAME's log.status.
-cunit_run() {
+# A program of CUnit's tests: each of them. One that has ended without its summary has failed once.
+judge_cunit() {
 	log=$(log_of "$1")
-	shift
-	timeout -k 10 300 "$@" >"$log" 2>&1 </dev/null
-	echo $? >"$log.status"
-}
-
-# cunit_count NAME: counts each of its tests. A program that has ended without its summary has failed once.
-cunit_count() {
-	name=$1
-	log=$(log_of "$name")
 	status=$(cat "$log.status")
 	summary=$(cunit_summary "$log")
 	good=${summary% *}
@@ -70,42 +69,61 @@ cunit_count() {
 	passed=$((passed + ${good:-0}))
 	failed=$((failed + ${bad:-1}))
 	if [ "${bad:-1}" -eq 0 ]; then
-		tell passed "$name (${good:-0})"
+		tell passed "$1 (${good:-0})"
 	else
-		tell FAILED "$name (${bad:-1} of $((${good:-0} + ${bad:-1})), status $status; $log)"
+		tell FAILED "$1 (${bad:-1} of $((${good:-0} + ${bad:-1})), status $status; $log)"
 		grep -vE ' \.\.\.passed$|^ *$' "$log" | tail -n 40 | sed 's/^/    /'
 	fi
 }
 
-# cunit NAME COMMAND...
-cunit() {
-	cunit_run "$@"
-	cunit_count "$1"
+# The one that was begun last is waited for, and judged.
+settle() {
+	[ -n "$begun" ] || return 0
+	wait "$begun_pid"
+	"judge_$begun_kind" "$begun"
+	begun=
 }
 
-# unit SUITE BUILD FOLDERS COMMAND...: every tests/FOLDER/test_NAME.c, each run by COMMAND; two at a time.
+# begin KIND NAME COMMAND...: it runs from now on, beside the one before it, which is judged first.
+begin() {
+	kind=$1
+	shift
+	logged "$@" &
+	pid=$!
+	settle
+	begun=$1
+	begun_kind=$kind
+	begun_pid=$pid
+}
+
+begun=
+
+# check NAME COMMAND...
+check() {
+	begin check "$@"
+}
+
+# cunit NAME COMMAND...
+cunit() {
+	begin cunit "$@"
+}
+
+# unit SUITE BUILD FOLDERS COMMAND...: every tests/FOLDER/test_NAME.c, each run by COMMAND.
 unit() {
 	suite=$1
 	directory=$2
 	folders=$3
 	shift 3
-	before=
 	for folder in $folders; do
 		for source in tests/"$folder"/test_*.c; do
 			[ -e "$source" ] || continue
 			program=$(basename "$source" .c)
-			cunit_run "$suite $folder/$program" "$@" "$directory/tests/$program" &
-			if [ -n "$before" ]; then
-				wait "$before_pid"
-				cunit_count "$before"
-			fi
-			before="$suite $folder/$program"
-			before_pid=$!
+			cunit "$suite $folder/$program" "$@" "$directory/tests/$program"
 		done
 	done
-	wait "$before_pid"
-	cunit_count "$before"
 }
+
+# ---- what is run ---------------------------------------------------------------------------------------------------------
 
 format() {
 	clang-format --version | grep -qE 'version 14\.' || { echo "not clang-format 14: not checked"; return 0; }
@@ -224,7 +242,9 @@ for script in tests/system/*.sh; do
 	limit=$((long ? 3600 : 300)) check "system $(basename "$script" .sh)" "$script" build/sanitize
 done
 
+settle
 check "counters" tests/counters.py build/sanitize/xk "$XK_COUNTERS_FILE"
+settle
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

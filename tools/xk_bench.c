@@ -338,13 +338,16 @@ xk_bench_main(int argc, char **argv)
 		return bench_echo_main(argc - 1, argv + 1);
 	if (strcmp(what, "call") == 0)
 		return xk_bench_call_main(argc - 1, argv + 1);
+	if (strcmp(what, "handoff") == 0)
+		return xk_bench_handoff_main(argc - 1, argv + 1);
 	if (strcmp(what, "sim") == 0)
 		return xk_bench_sim_main(argc - 1, argv + 1);
 	if (strcmp(what, "--help") == 0) {
 		printf("usage: xk bench echo [OPTION]...\n       xk bench call [OPTION]...\n"
+		       "       xk bench handoff [OPTION]...\n"
 		       "       xk bench sim NETWORK [OPTION]...\nEach has --help.\n");
 		return OPTIONS_SUCCESS;
 	}
-	fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, sim\n", what);
+	fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, handoff, sim\n", what);
 	return OPTIONS_MISUSE;
 }

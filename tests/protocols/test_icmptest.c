@@ -299,7 +299,7 @@ TEST(icmptest_goes_on_past_16_bits_of_sequence)
 		if (rig_sent(r) > 0)
 			reply(r);
 		else
-			rig_advance_ms(r, 1);
+			rig_advance_ms(r, 50);
 	}
 	CHECK_EQ(told.result.received, 70000);
 	CHECK_EQ(told.last.sequence, 69999);

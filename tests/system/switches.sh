@@ -49,6 +49,20 @@ run 120 "$udptest" --cores $cores --rounds 1000 --handoff both --json "$file"
 echo "# with handoff at both ends: regular $(figures "$file" "$regular"), ipp $(figures "$file" "$ipp")"
 document "a handoff costs the switch that it saved" "$file" "-0.5 <= $saved <= 0.5"
 
+# ---- the handoff by itself -----------------------------------------------------------------------------------------
+
+run 120 "$build/xk" bench handoff --rounds 400 --block 100 --json "$work/handoff.json"
+check "xk bench handoff" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+each='4 * (d["counts"]["warm"] + 100)'
+document "each message that was to leave the driver has left it" "$work/handoff.json" \
+	"d['counts']['handoffs_explicit'] == $each and d['counts']['fallbacks'] == 0"
+document "each wait has ended as it was to" "$work/handoff.json" \
+	"d['counts']['resumes_driver'] == $each and $each <= d['counts']['resumes_thread'] <= 2 * $each"
+document "every way has its times" "$work/handoff.json" \
+	'len(d["ways"]) == 8 and all(w["min"] <= w["p50"] <= w["p99"] <= w["max"] for w in d["ways"].values())'
+expect "a core that may not be used" 1 'core 900 may not be used' "$build/xk" bench handoff --core 900
+expect "more than there can be blocks" 2 'one to 10000 blocks' "$build/xk" bench handoff --rounds 10 --block 20
+
 # ---- idle ----------------------------------------------------------------------------------------------------------
 
 ticks_of() {
