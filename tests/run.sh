@@ -191,6 +191,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	cunit "sanitized docs/examples/test_asp" $fixed_addresses build/sanitize/tests/test_example
 	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
 	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
+	check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
 	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build/sanitize --seconds 0.05 --loads 50,100,200
 	unit threads build/tsan 'xkernel tools' $fixed_addresses
 	# The others stand on a rig, which has no second thread.

@@ -1,0 +1,34 @@
+"""blast.py - table 8: a ping-pong over BLAST."""
+import os
+
+import lab as labs
+import published
+import trips
+
+ROWS = {("regular", "-"): "Regular", ("ipp", "none"): "IPP, no handoff"}
+
+
+def run(lab):
+    section = labs.Section("blast", "BLAST", "What is saved where a switch is dear, compared with the rest?")
+    graph = os.path.join(os.path.dirname(os.path.abspath(__file__)), "blast.dot")
+    found = lab.trips(
+        "udptest", "--graph", graph, "--size", trips.comma(published.BLAST_SIZES), "--mode", "regular,ipp", "--handoff",
+        "none", "--rounds", str(lab.rounds(5000, 300)),
+    )
+    section.data = trips.data(found)
+    section.text(
+        "A message goes there and back over BID, BLAST and the Ethernet, without IP. The published figures are of an Intel Paragon, "
+        "where a context switch took 2300 processor cycles and more: most of a round trip."
+    )
+    trips.times(section, found, "Table 8: round trips in microseconds", ROWS, published.BLAST_SIZES, published.TABLE8)
+    trips.plot_saved(section, found, ROWS, published.BLAST_SIZES)
+    for place, size in enumerate(published.BLAST_SIZES):
+        regular, none = ("regular", "-", 1, size), ("ipp", "none", 1, size)
+        saved = found.saved_us(regular, none)
+        part = saved["median"] / found.median_us(*regular)["median"]
+        was = 1 - published.TABLE8["ipp", "none"][place] / published.TABLE8["regular", "-"][place]
+        section.check(
+            saved["low"] > 0,
+            f"{size} bytes: {labs.spread(saved)} us of a round trip are saved, {part:.0%} of it (published {was:.0%}).",
+        )
+    return section

@@ -1,0 +1,81 @@
+"""handoff.py - tables 1 and 2: what a switch, a stack and a handoff cost on this machine."""
+import lab as labs
+import published
+
+ROWS = (
+    ("regular", "Handoff to an input thread (regular)", "regular"),
+    ("ipp_handoff", "Handoff at an edge of the graph (IPP)", "ipp_handoff"),
+    ("ipp_none", "No handoff (IPP)", None),
+    ("stack", "A stack is begun, and left again (IPP)", "stack"),
+    ("blocked", "A thread that waited for a message goes on (regular)", None),
+    ("resume_thread", "A stack that waited goes on, on a thread (IPP)", None),
+    ("resume_driver", "A stack that waited goes on, in the driver (IPP)", None),
+)
+
+
+def run(lab):
+    section = labs.Section(
+        "handoff", "What a handoff costs", "What does it cost to give a message to a thread, and what is saved by not doing so?"
+    )
+    core = lab.cores.split(",", maxsplit=1)[0]
+    found = lab.bench("handoff", "--core", core, "--rounds", str(lab.rounds(100000, 10000)))
+    section.data = found
+    ways = found["ways"]
+    section.text(
+        "A message waits at the driver. Time runs until the protocol above has it; where a protocol waits for something, "
+        "from the signal until it goes on. All is on one core, the ways in turn, in short blocks of one run."
+    )
+    section.table(
+        "Table 2: handing off, in microseconds; the published figures are of a DECstation",
+        ("", "median", "99 %", "published"),
+        [
+            (text, f"{ways[key]['p50'] / 1000:.2f}", f"{ways[key]['p99'] / 1000:.2f}",
+             f"{published.TABLE2[was]}" if was else "")
+            for key, text, was in ROWS
+        ],
+    )
+    switches(section, found)
+    section.plot("Where the time goes, on one core", lambda axes: bars(axes, ways))
+    judge(section, found)
+    return section
+
+
+def switches(section, found):
+    """Table 1: facts of the machine."""
+    rows = [
+        ("This machine: a switch between two threads that are ready", f"{found['yield_ns']} ns"),
+        ("This machine: one thread wakes another on its core, and sleeps", f"{found['ways']['system']['p50']} ns"),
+    ]
+    if found["across_ns"]:
+        rows.append(("This machine: one thread wakes another on another core", f"{found['across_ns']} ns"))
+    rows += [(name, f"{cycles} cycles") for name, cycles in published.TABLE1]
+    section.table("Table 1: context switches, by the operating system alone; then the published ones", ("", ""), rows)
+
+
+def bars(axes, ways):
+    texts = [text for _, text, _ in ROWS] + ["The system's own wake-up and switch"]
+    times = [ways[key]["p50"] for key, _, _ in ROWS] + [ways["system"]["p50"]]
+    places = range(len(texts))
+    axes.barh(places, times, color=["#4878a8"] * len(ROWS) + ["#999999"])
+    axes.set_yticks(places, texts)
+    axes.invert_yaxis()
+    axes.set_xlabel("nanoseconds, median")
+
+
+def judge(section, found):
+    ratio, saved = found["ipp_to_regular"], found["saved_to_system"]
+    section.check(
+        ratio["high"] < 1.10,
+        f"To begin in the driver and to leave it costs {labs.spread(ratio, 3)} of a handoff of regular mode; in 1994 it was "
+        f"{(published.TABLE2['ipp_handoff'] + published.TABLE2['stack']) / published.TABLE2['regular']:.2f}.",
+    )
+    section.check(
+        saved["low"] >= 0.9,
+        f"A message that is not handed off saves {labs.spread(saved, 2)} of what the system needs to wake a thread and to "
+        "switch to it. That is all there is to save.",
+    )
+    driver, thread = found["ways"]["resume_driver"]["p50"], found["ways"]["resume_thread"]["p50"]
+    section.text(
+        f"Waiting need not cost a switch either: a stack that waited goes on in the driver after {driver} ns, and on a thread "
+        f"after {thread} ns. The 1994 report's CHAN could do only the latter (table 3)."
+    )

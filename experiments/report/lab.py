@@ -1,0 +1,158 @@
+"""lab.py - what the experiments have in common: programs that are run, what their repetitions say, and what was made of it."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+REPEATS = 6  # the least number whose lowest and highest value hold the median with 95 % confidence (1 - 2 / 2^6)
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+class Failed(Exception):
+    """An experiment could not be made; says why."""
+
+
+class Lab:
+    """Where programs are, what they run on, and how much of it."""
+
+    def __init__(self, build, cores, quick, progress):
+        self.build = os.path.abspath(build)
+        self.cores = cores
+        self.quick = quick
+        self.progress = progress
+        self.disturbed = []
+
+    def rounds(self, whole, quick):
+        return quick if self.quick else whole
+
+    def graph(self, name):
+        return os.path.join(ROOT, "graphs", name)
+
+    def run(self, program, *arguments):
+        """The document that a program of the build directory writes."""
+        with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+            command = [os.path.join(self.build, program), *arguments, "--json", file.name]
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode != 0:
+                raise Failed(f"{' '.join(command)}: {done.stderr.strip()[-400:]}")
+            return json.load(file)
+
+    def bench(self, what, *arguments):
+        return self.run("xk", "bench", what, *arguments)
+
+    def trips(self, program, *arguments, cores=None):
+        """All configurations of one program, REPEATS times: Trips."""
+        documents = []
+        for turn in range(REPEATS):
+            self.progress(turn / REPEATS)
+            documents.append(self.run(program, "--cores", cores or self.cores, *arguments))
+        trips = Trips(documents)
+        self.disturbed += trips.disturbances()
+        return trips
+
+
+# ---- statistics ----
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def interval(values):
+    """The median of a figure's repetitions, between the lowest and the highest of them."""
+    return {"low": min(values), "median": median(values), "high": max(values)}
+
+
+def of_key(run):
+    """(mode, handoff, threads, size): what a run of a document was."""
+    handoff = "-" if run["mode"] == "regular" else run["handoff"]
+    return run["mode"], handoff, run["threads"], run["size"]
+
+
+class Trips:
+    """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
+
+    def __init__(self, documents):
+        self.documents = documents
+        self.machine = documents[0]["machine"]
+        self.runs = {}
+        for document in documents:
+            for run in document["runs"]:
+                self.runs.setdefault(of_key(run), []).append(run)
+
+    def disturbances(self):
+        """Sentences on what makes these figures less than they should be."""
+        for key, runs in self.runs.items():
+            lost = sum(run["lost"] for run in runs)
+            if lost:
+                yield f"{' '.join(map(str, key))} bytes: {lost} messages were lost"
+        lines = [document["machine"]["cache_line_ns"] for document in self.documents]
+        pairs = [line for line in lines if line["before"] and line["after"]]
+        for line in pairs:
+            if max(line["before"], line["after"]) > 2 * min(line["before"], line["after"]):
+                yield f"the cache line between the cores took {line['before']} ns before a run, {line['after']} ns after"
+
+    def median_us(self, *key):
+        """Median round trips in microseconds, with their interval over the repetitions."""
+        return interval([run["rtt_ns"]["p50"] / 1000 for run in self.runs[key]])
+
+    def saved_us(self, slower, faster):
+        """What the one takes more than the other, from differences within each repetition."""
+        pairs = zip(self.runs[slower], self.runs[faster])
+        return interval([(a["rtt_ns"]["p50"] - b["rtt_ns"]["p50"]) / 1000 for a, b in pairs])
+
+    def per_message(self, key, count):
+        """A count of both ends, of run[count]'s ends if it has them, for each message delivered."""
+        runs = self.runs[key]
+        total = sum(sum(run[count].values()) if isinstance(run[count], dict) else run[count] for run in runs)
+        return total / sum(run["messages"] for run in runs)
+
+    def of_end(self, key, count, end):
+        """A count of one end, in all repetitions."""
+        return sum(run[count][end] for run in self.runs[key])
+
+
+# ---- what an experiment has to say ----
+
+
+def spread(value, digits=1):
+    """'12.3 (12.1 to 12.6)'"""
+    return f"{value['median']:.{digits}f} ({value['low']:.{digits}f} to {value['high']:.{digits}f})"
+
+
+class Section:
+    """A question, its answer, and what the answer stands on."""
+
+    def __init__(self, name, title, question):
+        self.name = name
+        self.title = title
+        self.question = question
+        self.parts = []  # ("text", words), ("table", title, head, rows), ("plot", draw), ("graph", file, labels)
+        self.checks = []
+        self.data = {}
+
+    def text(self, words):
+        self.parts.append(("text", words))
+
+    def table(self, title, head, rows):
+        self.parts.append(("table", title, head, rows))
+
+    def plot(self, title, draw):
+        """draw(axes) is called with matplotlib's."""
+        self.parts.append(("plot", title, draw))
+
+    def picture(self, title, graph, labels):
+        """The picture of a graph, {(upper, lower): words} on its edges."""
+        self.parts.append(("graph", title, graph, labels))
+
+    def check(self, agrees, words):
+        """Whether the run agrees with what was published, in words."""
+        self.checks.append({"agrees": bool(agrees), "text": words})
+
+
+def fail(words):
+    print(f"report: {words}", file=sys.stderr)
+    return 1

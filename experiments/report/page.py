@@ -1,0 +1,144 @@
+"""page.py - what the experiments found, as files: one page of HTML with its pictures, and beside it JSON and CSV."""
+import csv
+import html
+import io
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+import matplotlib
+
+matplotlib.use("svg")
+matplotlib.rcParams["svg.hashsalt"] = "report"
+from matplotlib.figure import Figure
+
+STYLE = """
+body { font: 16px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5em; border-top: 1px solid #ccc; padding-top: 1em; }
+.question { font-style: italic; font-size: 1.15em; }
+table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
+th, td { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; white-space: normal; }
+tr.published td { color: #888; }
+ul.checks { list-style: none; padding-left: 0; } ul.checks li { padding-left: 2.2em; text-indent: -2.2em; }
+.yes { color: #17692c; font-weight: bold; } .no { color: #a31515; font-weight: bold; }
+figure { margin: 1.5em 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-weight: bold; }
+.disturbed { background: #fff3cd; padding: .5em 1em; }
+nav a { margin-right: 1em; }
+"""
+
+
+def svg_of(figure):
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    return inline(file.getvalue())
+
+
+def inline(text):
+    """An SVG document as a part of a page."""
+    return text[text.index("<svg"):]
+
+
+def plot(title, draw, out, name):
+    figure = Figure(figsize=(9, 4), layout="tight")
+    draw(figure.subplots())
+    svg = svg_of(figure)
+    with open(os.path.join(out, name), "w", encoding="utf-8") as file:
+        file.write(svg)
+    return f"<figure><figcaption>{html.escape(title)}</figcaption>{svg}</figure>"
+
+
+def picture(title, graph, labels, lab):
+    """The graph as xk draws it, with words on some of its edges."""
+    with tempfile.TemporaryDirectory() as work:
+        source = os.path.join(work, "graph.dot")
+        subprocess.run([os.path.join(lab.build, "xk"), "draw", lab.graph(graph), "-o", source], check=True)
+        with open(source, encoding="utf-8") as file:
+            text = file.read()
+        names = {name: node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", text, re.M)}
+        for (upper, lower), words in labels.items():
+            edge = f"{names[upper]} -> {names[lower]} ["
+            text = text.replace(edge, f'{edge}label="  {words}", fontcolor="#c03030", color="#c03030", penwidth=2, ')
+        svg = subprocess.run(["dot", "-Tsvg"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return f"<figure><figcaption>{html.escape(title)}</figcaption>{inline(svg)}</figure>"
+
+
+def table(title, head, rows):
+    lines = [f"<table><caption>{html.escape(title)}</caption>"]
+    if any(head):
+        lines.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in head) + "</tr>")
+    for row in rows:
+        kind = ' class="published"' if "published" in row[0] else ""
+        lines.append(f"<tr{kind}>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>")
+    return "\n".join(lines + ["</table>"])
+
+
+def write_csv(path, head, rows):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([head, *rows])
+
+
+def checks(found):
+    items = [
+        f'<li><span class="{"yes" if check["agrees"] else "no"}">{"yes" if check["agrees"] else "NO"}</span> '
+        f"{html.escape(check['text'])}</li>"
+        for check in found
+    ]
+    return '<ul class="checks">' + "\n".join(items) + "</ul>"
+
+
+def section_html(section, lab, out):
+    lines = [f'<h2 id="{section.name}">{html.escape(section.title)}</h2>',
+             f'<p class="question">{html.escape(section.question)}</p>']
+    for number, (kind, *what) in enumerate(section.parts):
+        name = f"{section.name}-{number}"
+        if kind == "text":
+            lines.append(f"<p>{html.escape(what[0])}</p>")
+        elif kind == "table":
+            lines.append(table(*what))
+            write_csv(os.path.join(out, name + ".csv"), *what[1:])
+        elif kind == "plot":
+            lines.append(plot(*what, out, name + ".svg"))
+        else:
+            lines.append(picture(*what, lab))
+    return "\n".join(lines + ["<p>What agrees:</p>", checks(section.checks)])
+
+
+def machine_html(sections, lab):
+    machine = next((s.data["machine"] for s in sections if "machine" in s.data), None)
+    if machine is None:
+        return ""
+    line = machine["cache_line_ns"]
+    return (
+        f"<p>Made on: {html.escape(machine['processor'])}, {html.escape(machine['system'])}, cores {html.escape(lab.cores)} of "
+        f"{machine['cores']}. A cache line goes from one core to the other and back in {line['before']} ns: every figure "
+        "across cores moves with that, so compare shapes and ratios with the published ones, not microseconds.</p>"
+        "<p>What is compared was measured in turn, in short blocks of one run, and each run was made six times. A figure is "
+        "the median of the six; in brackets are the lowest and the highest, between which the true median lies with 95 % "
+        "confidence.</p>"
+    )
+
+
+def disturbances(lab):
+    if not lab.disturbed:
+        return ""
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in dict.fromkeys(lab.disturbed))
+    return f'<div class="disturbed"><p>This run was disturbed:</p><ul>{items}</ul></div>'
+
+
+def write(sections, lab, out):
+    """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
+    for section in sections:
+        document = {"title": section.title, "question": section.question, "data": section.data, "checks": section.checks}
+        with open(os.path.join(out, section.name + ".json"), "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+    body = "\n".join(section_html(section, lab, out) for section in sections)
+    links = "".join(f'<a href="#{s.name}">{html.escape(s.title)}</a>' for s in sections)
+    with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
+        file.write(
+            f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>Interrupt protocol processing</title>'
+            f"<style>{STYLE}</style>\n<h1>What interrupt protocol processing saves on this machine</h1>\n<nav>{links}</nav>"
+            f"{machine_html(sections, lab)}{disturbances(lab)}\n{body}\n</html>\n"
+        )

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""report.py - the experiments of M. Björkman, "Interrupt Protocol Processing in the x-kernel" (1994), on this machine: a page
+with every table, the published figures beside it, and in words what agrees. --help has the options.
+
+Exits 1 if an experiment could not be made; what does not agree is told on the page and at the end.
+"""
+import argparse
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import lab as labs
+
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast")
+
+
+def progress_of(name, number, count):
+    """Shows how far an experiment has come, where somebody looks."""
+    def progress(part):
+        if sys.stderr.isatty():
+            print(f"\rreport: {number + 1} of {count}: {name} {part:.0%}   ", end="", file=sys.stderr, flush=True)
+    return progress
+
+
+def measure(lab, names):
+    sections = []
+    for number, name in enumerate(names):
+        started = time.monotonic()
+        lab.progress = progress_of(name, number, len(names))
+        sections.append(__import__(name).run(lab))
+        print(f"{chr(13) if sys.stderr.isatty() else ''}report: {name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+    return sections
+
+
+def tell(sections):
+    for section in sections:
+        print(f"\n{section.title}\n")
+        for check in section.checks:
+            print(f"  {'yes' if check['agrees'] else 'NO '} {check['text']}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="the experiments of the 1994 report, on this machine")
+    parser.add_argument("build", help="where the programs are")
+    parser.add_argument("out", help="the directory for index.html and its figures")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("--quick", action="store_true", help="fewer round trips, within five minutes")
+    parser.add_argument("--only", default=",".join(NAMES), metavar="NAME,...", help=f"of {', '.join(NAMES)}")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    wrong = [name for name in names if name not in NAMES]
+    if wrong:
+        parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(NAMES)}")
+    try:
+        os.makedirs(options.out, exist_ok=True)
+        lab = labs.Lab(options.build, options.cores, options.quick, None)
+        sections = measure(lab, names)
+        import page
+        page.write(sections, lab, options.out)
+    except (labs.Failed, OSError, ImportError) as why:
+        return labs.fail(why)
+    tell(sections)
+    print(f"\n{os.path.join(options.out, 'index.html')}")
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,57 @@
+"""rpc.py - table 3: remote procedure calls, and the row that the report could not have."""
+import lab as labs
+import published
+import trips
+
+ROWS = {
+    ("regular", "-"): "Regular",
+    ("ipp", "client"): "IPP, client handoff",
+    ("ipp", "none"): "IPP, no handoff",
+}
+
+
+def run(lab):
+    section = labs.Section(
+        "rpc", "Remote procedure calls", "What does a client save when its server answers in the driver, and what if it is "
+        "woken by the driver, too?"
+    )
+    found = lab.trips(
+        "chantest", "--size", trips.comma(published.RPC_SIZES), "--mode", "regular,ipp", "--handoff", "client,none",
+        "--rounds", str(lab.rounds(5000, 300)),
+    )
+    section.data = trips.data(found)
+    section.text(
+        "A client calls a server, over CHAN, BID, BLAST and the Ethernet, with messages of the same size in both directions. "
+        "Two processes, each on a core of its own; drivers sleep until something arrives. Times are full round trips."
+    )
+    trips.times(section, found, "Table 3: round trips in microseconds", ROWS, published.RPC_SIZES, published.TABLE3)
+    section.text(
+        "In 1994 a reply had to wake the client's thread, so that one handoff was left: the row without any is missing there. "
+        "Here the blocked caller is a parked stack, which the driver itself goes on with."
+    )
+    section.picture("Who carries a reply: nobody but the driver", "chantest.dot", {("chantest", "chan"): "resumed by the driver"})
+    trips.plot_saved(section, found, ROWS, published.RPC_SIZES)
+    judge(section, found)
+    return section
+
+
+def judge(section, found):
+    sizes = published.RPC_SIZES
+    for size in sizes:
+        saved = found.saved_us(("regular", "-", 1, size), ("ipp", "client", 1, size))
+        section.check(
+            saved["low"] > 0,
+            f"{size} bytes: IPP with a handoff at the client saves {labs.spread(saved)} us of a round trip "
+            f"(published {trips.was_saved(published.TABLE3, sizes, size, ('regular', '-'), ('ipp', 'client'))}).",
+        )
+    for size in sizes:
+        saved = found.saved_us(("ipp", "client", 1, size), ("ipp", "none", 1, size))
+        section.check(
+            saved["low"] > 0, f"{size} bytes: that the driver resumes the caller saves another {labs.spread(saved)} us."
+        )
+    per_call = found.per_message(("ipp", "none", 1, sizes[0]), "context_switches")
+    section.check(
+        per_call < 0.05,
+        f"Without a handoff no protocol thread runs at either end: {per_call:.3f} context switches of threads for each message "
+        "delivered, by the operating system's count.",
+    )

@@ -1,0 +1,117 @@
+"""threads.py - tables 5 to 7: how many input threads there are."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import lab as labs
+import published
+import trips
+
+
+def run(lab):
+    section = labs.Section(
+        "threads", "Input threads", "How many context switches does a message in fragments cost, and what has that to do with "
+        "the number of input threads?"
+    )
+    arguments = ("--size", trips.comma(published.SIZES), "--rounds", str(lab.rounds(5000, 300)))
+    regular = lab.trips("udptest", *arguments, "--mode", "regular", "--threads", trips.comma(published.THREADS))
+    ipp = lab.trips("udptest", *arguments, "--mode", "ipp", "--handoff", "none", "--threads", "1,3")
+    section.data = {"regular": trips.data(regular), "ipp": trips.data(ipp)}
+    section.text(
+        "The same datagrams as before. Here the fragments of one datagram arrive in one burst, much faster than they are "
+        "worked on: how many threads are woken for them is the lesser of the number of threads and of fragments."
+    )
+    switches(section, regular)
+    times(section, regular)
+    compared(section, regular, ipp)
+    paced(lab, section)
+    return section
+
+
+def per_datagram(found, threads, size):
+    """Switches of the server's threads for each datagram that it got."""
+    key = ("regular", "-", threads, size)
+    return found.of_end(key, "context_switches", "server") / sum(run["rounds"] for run in found.runs[key])
+
+
+def switches(section, found):
+    rows = [
+        (str(threads), *(f"{per_datagram(found, threads, size):.2f}" for size in published.SIZES))
+        for threads in published.THREADS
+    ]
+    rows += [
+        (f"published, {threads}", *(f"{count / 10000:.2f}" for count, _ in published.TABLE5[threads]))
+        for threads in published.TABLE5
+    ]
+    section.table(
+        "Table 5: context switches of the server's threads for each datagram",
+        ("input threads", *(f"{size} bytes" for size in published.SIZES)), rows,
+    )
+    for size, fragments in zip(published.SIZES, (1, 1, 2, 3)):
+        one = per_datagram(found, 1, size)
+        section.check(abs(one - 1) < 0.1, f"{size} bytes, one thread: {one:.2f} switches a datagram, whatever its fragments.")
+        if fragments > 1:
+            many = per_datagram(found, 8, size)
+            section.check(
+                one < many <= fragments + 0.1,
+                f"{size} bytes, eight threads: {many:.2f} switches a datagram of {fragments} fragments.",
+            )
+
+
+def times(section, found):
+    rows = [
+        (f"{threads} ({'published' if was else 'here'})",
+         *((str(us) for us in published.TABLE6[threads]) if was else
+           (labs.spread(found.median_us("regular", "-", threads, size)) for size in published.SIZES)))
+        for threads in published.THREADS for was in (False, True)
+    ]
+    section.table(
+        "Table 6: round trips in regular mode, in microseconds",
+        ("input threads", *(f"{size} bytes" for size in published.SIZES)), rows,
+    )
+
+
+def compared(section, regular, ipp):
+    rows = []
+    for (mode, threads), was in published.TABLE7.items():
+        found, handoff = (regular, "-") if mode == "regular" else (ipp, "none")
+        rows.append((f"{mode}, {threads}",
+                     *(labs.spread(found.median_us(mode, handoff, threads, size)) for size in published.SIZES)))
+        rows.append(("published", *map(str, was)))
+    section.table(
+        "Table 7: round trips in microseconds", ("mode, threads", *(f"{size} bytes" for size in published.SIZES)), rows
+    )
+    for size in published.SIZES:
+        one, three = (ipp.median_us("ipp", "none", threads, size) for threads in (1, 3))
+        section.check(
+            one["low"] <= three["high"] and three["low"] <= one["high"],
+            f"{size} bytes: IPP does not mind threads that it does not use ({labs.spread(one)} us with one, "
+            f"{labs.spread(three)} us with three).",
+        )
+
+
+def paced(lab, section):
+    """The report's own case, where a fragment is longer work than the next one takes to arrive: on virtual time."""
+    program = os.path.join(labs.ROOT, "experiments", "ipp1994", "tables.py")
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        command = [sys.executable, program, "--build", lab.build, "--json", file.name] + (["--quick"] if lab.quick else [])
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode not in (0, 1) or not os.path.getsize(file.name):
+            raise labs.Failed(f"tables.py: {done.stderr.strip()[-400:]}")
+        section.data["paced"] = document = json.load(file)
+    section.text(
+        "In 1994 fragments came one after the other over 10 Mb/s Ethernet, and the work on one took longer than the next one "
+        "needed to arrive, but not twice as long. A second thread was then woken for each of them: one switch a fragment. "
+        "The same host, on virtual time, with the report's costs and a link of that speed, shows it:"
+    )
+    cells = document["tables"]["5"]
+    section.table(
+        "Table 5 on virtual time: context switches for 10000 messages (published)",
+        ("input threads", *(f"{size} bytes" for size in published.SIZES)),
+        [(row, *(f"{c['switches']} ({c['published']})" for c in cells if c["row"] == row))
+         for row in dict.fromkeys(c["row"] for c in cells)],
+    )
+    for found in document["checks"]:
+        section.check(found["agrees"], "On virtual time: " + found["text"])

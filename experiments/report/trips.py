@@ -1,0 +1,49 @@
+"""trips.py - tables and plots of round trips, as several experiments have them."""
+import lab as labs
+
+
+def comma(numbers):
+    return ",".join(map(str, numbers))
+
+
+def data(found):
+    """What the run has measured, for its JSON: every repetition."""
+    return {"machine": found.machine, "repetitions": [document["runs"] for document in found.documents]}
+
+
+def times(section, found, title, rows, sizes, was):
+    """A row for each configuration, and below it what was published of it."""
+    body = []
+    for (mode, handoff), text in rows.items():
+        body.append((text, *(labs.spread(found.median_us(mode, handoff, 1, size)) for size in sizes)))
+        if (mode, handoff) in was:
+            body.append(("published", *map(str, was[mode, handoff])))
+        else:
+            body.append(("published", *("-" for _ in sizes)))
+    section.table(title, ("", *(f"{size} byte{'s' if size > 1 else ''}" for size in sizes)), body)
+
+
+def was_saved(table, sizes, size, slower, faster):
+    """What was published of the difference, in microseconds."""
+    place = sizes.index(size)
+    return table[slower][place] - table[faster][place]
+
+
+def plot_saved(section, found, rows, sizes):
+    """What each configuration takes less than the first, by size."""
+    first, *others = rows
+
+    def draw(axes):
+        width = 0.8 / len(others)
+        for i, key in enumerate(others):
+            saved = [found.saved_us((*first, 1, size), (*key, 1, size)) for size in sizes]
+            middle = [s["median"] for s in saved]
+            error = [[s["median"] - s["low"] for s in saved], [s["high"] - s["median"] for s in saved]]
+            places = [place + (i - (len(others) - 1) / 2) * width for place in range(len(sizes))]
+            axes.bar(places, middle, width, yerr=error, capsize=3, label=rows[key])
+        axes.set_xticks(range(len(sizes)), [f"{size} bytes" for size in sizes])
+        axes.set_ylabel("microseconds saved of a round trip")
+        axes.axhline(0, color="black", linewidth=0.5)
+        axes.legend()
+
+    section.plot(f"What is saved, compared with {rows[first].lower()}; lines are 95 % intervals", draw)

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""test_report.py BUILD - whether experiments/report makes its page: every experiment, quickly; each table's figures are what
+follows from the measurements beside it; what cannot be made is told. What agrees with the 1994 report is not judged here: that
+depends on the machine.
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import csv
+import html.parser
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast")
+VOID = {"meta", "br"}
+
+
+def report(out, *arguments):
+    """(status, output)"""
+    command = [sys.executable, os.path.join(ROOT, "experiments", "report", "report.py"), *arguments[:1], out, *arguments[1:]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+class Page(html.parser.HTMLParser):
+    """What a reader sees of a page; elements that are not closed, or that nobody opened, are `wrong`."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.wrong, self.ids, self.words, self.svgs = [], [], [], [], 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [value for key, value in attrs if key == "id"]
+        self.svgs += tag == "svg"
+
+    def handle_startendtag(self, tag, attrs):
+        self.ids += [value for key, value in attrs if key == "id"]
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(out, name):
+    with open(os.path.join(out, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_page(out):
+    page = Page(read(out, "index.html"))
+    text = "".join(page.words)
+    tell(not page.wrong and not page.open, "the page is well-formed", f"{page.wrong} {page.open}")
+    tell(all(name in page.ids for name in NAMES), "every experiment has its section", str(page.ids))
+    tell(all(f"Table {number}" in text for number in range(1, 9)), "tables 1 to 8 are there")
+    tell(page.svgs >= 6, "pictures are in the page", str(page.svgs))
+    tell("handoff: once a datagram" in text, "a picture says where messages leave the driver")
+    for name in NAMES:
+        document = json.loads(read(out, name + ".json"))
+        missing = [c["text"] for c in document["checks"] if c["text"] not in text]
+        tell(document["checks"] and not missing, f"{name}: what was found is on the page", str(missing))
+    return page, text
+
+
+def check_tables(out, text):
+    """Each cell of each CSV is on the page."""
+    files = [name for name in os.listdir(out) if name.endswith(".csv")]
+    missing = []
+    for name in files:
+        for row in csv.reader(read(out, name).splitlines()):
+            missing += [cell for cell in row if cell not in text]
+    tell(len(files) >= 9 and not missing, "each table is beside the page, too", f"{files} {missing}")
+
+
+def check_figures(out):
+    """Table 3, from the measurements: the median of each repetition's median, and the lowest and highest."""
+    repetitions = json.loads(read(out, "rpc.json"))["data"]["repetitions"]
+    table = list(csv.reader(read(out, "rpc-1.csv").splitlines()))
+    sizes = [int(head.split()[0]) for head in table[0][1:]]
+    rows = {"Regular": ("regular", None), "IPP, client handoff": ("ipp", "client"), "IPP, no handoff": ("ipp", "none")}
+    for name, (mode, handoff) in rows.items():
+        cells = next(row for row in table if row[0] == name)[1:]
+        for size, cell in zip(sizes, cells):
+            times = [
+                run["rtt_ns"]["p50"] / 1000 for runs in repetitions for run in runs
+                if run["mode"] == mode and run["size"] == size and handoff in (None, run["handoff"])
+            ]
+            wanted = f"{statistics.median(times):.1f} ({min(times):.1f} to {max(times):.1f})"
+            tell(len(times) == 6 and cell == wanted, f"table 3: {name}, {size} bytes", f"{cell}, not {wanted}")
+
+
+def check_refused(build):
+    with tempfile.TemporaryDirectory() as out:
+        status, output = report(out, build, "--only", "rpc,nothing")
+        tell(status == 2 and "there is no experiment nothing" in output, "an experiment that there is not", output)
+        status, output = report(out, "/nonexistent", "--only", "handoff")
+        tell(status == 1 and "nonexistent" in output and "Traceback" not in output, "programs that are not there", output)
+        status, output = report("/proc/nowhere", build, "--only", "handoff")
+        tell(status == 1 and "/proc/nowhere" in output and "Traceback" not in output, "a place that cannot be", output)
+
+
+def main():
+    if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "udptest")):
+        print("usage: tests/experiments/test_report.py BUILD", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as out:
+        status, output = report(out, sys.argv[1], "--quick")
+        tell(status == 0, "every experiment, quickly", output)
+        if status == 0:
+            _, text = check_page(out)
+            check_tables(out, text)
+            check_figures(out)
+    check_refused(sys.argv[1])
+    print(f"{checks.failures} failed" if checks.failures else "the report is made")
+    return 1 if checks.failures else 0
+
+
+sys.exit(main())
