@@ -107,9 +107,10 @@ def section_html(section, lab, out):
 
 
 def machine_html(sections, lab):
-    machine = next((s.data["machine"] for s in sections if "machine" in s.data), None)
-    if machine is None:
+    machines = [s.data["machine"] for s in sections if "machine" in s.data]
+    if not machines:
         return ""
+    machine = next((m for m in machines if m["cache_line_ns"]["before"]), machines[0])
     line = machine["cache_line_ns"]
     return (
         f"<p>Made on: {html.escape(machine['processor'])}, {html.escape(machine['system'])}, cores {html.escape(lab.cores)} of "
