@@ -25,6 +25,7 @@ struct host {
 	unsigned port_count;
 	struct sent *first, **last;
 	bool stops; /* at the next frame that is sent */
+	uint64_t bytes_sent;
 };
 
 #define HOST_LINK UINT64_C(0x020000000001)
@@ -58,6 +59,7 @@ host_keep(struct host_port *port, struct xk_msg *m)
 	xk_msg_free(m);
 	*host->last = sent;
 	host->last = &sent->next;
+	host->bytes_sent += sent->len;
 	if (host->stops)
 		xk_kernel_halt(host->kernel);
 }
@@ -327,6 +329,12 @@ host_each_drop(const struct host *host, void (*see)(void *context, const char *n
 				see(context, name, count);
 		}
 	}
+}
+
+uint64_t
+host_bytes_sent(const struct host *host)
+{
+	return host->bytes_sent;
 }
 
 unsigned
