@@ -7,6 +7,8 @@
 
 #include "tests/conformance/packet.h"
 
+enum { FLAGS_RESPONSE = 2 };
+
 static size_t
 header_len(const struct layer *layer)
 {
@@ -28,12 +30,32 @@ said(const struct layer *layer, const char *field)
 	return layer->values[layer_field(layer->type, field)].number;
 }
 
+/* The neighbour whom the packet is from, unless an IP or ARP header says so: the host after the tested one. */
+static uint64_t
+say_hosts(struct packet *packet, struct names *names)
+{
+	uint64_t host = names->host_count > 0 ? names->host[names->port] + 1 : 0;
+	const struct name *own = name_find(names, "own");
+
+	for (unsigned i = 0; i < packet->count; i++) {
+		struct layer *layer = &packet->layers[i];
+
+		if (layer->type != &layer_bid && layer->type != &layer_bidctl)
+			continue;
+		say(layer, "host", host);
+		host = said(layer, "host");
+		if (own != NULL && (layer->type == &layer_bid || said(layer, "flags") == FLAGS_RESPONSE))
+			say(layer, "destination", own->value);
+	}
+	return host;
+}
+
 /* Link addresses that are not said follow from the hosts'. */
 static void
-say_links(struct packet *packet, const struct names *names)
+say_links(struct packet *packet, struct names *names)
 {
 	struct layer *eth = &packet->layers[0], *next = &packet->layers[1];
-	uint64_t from = names->host_count > 0 ? names->host[names->port] ^ 1 : 0, to = names->link[names->port];
+	uint64_t from = say_hosts(packet, names), to = names->link[names->port];
 
 	if (packet->count > 1 && next->type == &layer_ip)
 		from = said(next, "src");
@@ -128,57 +150,73 @@ packet_build(const struct packet *packet, struct names *names, uint8_t *bytes, c
 	return len;
 }
 
-/* Where the first IP header of the packet is, or -1. */
-static int
-find_ip(const struct packet *packet)
+/* The layer that cuts what it carries into pieces: BLAST, or else the IP above Ethernet. 0: there is none. */
+static unsigned
+find_carrier(const struct packet *packet)
 {
-	for (unsigned i = 0; i < packet->count; i++)
-		if (packet->layers[i].type == &layer_ip)
-			return (int)i;
-	return -1;
+	for (unsigned i = 1; i < packet->count; i++)
+		if (packet->layers[i].type == &layer_blast)
+			return i;
+	return packet->count > 1 && packet->layers[1].type == &layer_ip;
 }
 
-/* The slice, whose protocol has been computed and whose payload is in its place, gets the headers of a fragment. */
-static void
-make_slice(struct packet *slice, const struct packet *whole, size_t from, bool is_last, size_t len)
+/* Which of `count` fragments of one length begins at from. */
+static uint64_t
+fragment_mask(size_t from, bool is_last, size_t len, uint64_t count)
 {
-	uint64_t protocol = said(&slice->layers[1], "proto");
+	uint64_t index = is_last && count > 0 ? count - 1 : len == 0 ? 0 : from / len;
 
-	slice->layers[0] = whole->layers[0];
-	slice->layers[1] = whole->layers[1];
-	slice->count = 2;
+	return UINT64_C(1) << index % 64;
+}
+
+/* The slice, which has been computed as a whole and has its payload in its place, gets the headers of a fragment. */
+static void
+make_slice(struct packet *slice, const struct packet *whole, unsigned at, size_t from, bool is_last)
+{
+	struct layer *layer = &slice->layers[at];
+	const char *number = layer->type == &layer_ip ? "proto" : "protocol";
+	uint64_t protocol = said(layer, number), eth_from = said(&slice->layers[0], "src");
+
+	memcpy(slice->layers, whole->layers, (at + 1) * sizeof(slice->layers[0]));
+	slice->count = at + 1;
 	slice->payload_kind = PAYLOAD_BYTES;
-	slice->payload_len = len;
-	say(&slice->layers[1], "proto", protocol);
-	say(&slice->layers[1], "offset", from);
-	say(&slice->layers[1], "more", !is_last);
+	say(&slice->layers[0], "src", eth_from);
+	say(layer, number, protocol);
+	if (layer->type == &layer_ip) {
+		say(layer, "offset", from);
+		say(layer, "more", !is_last);
+	} else {
+		say(layer, "mask", fragment_mask(from, is_last, slice->payload_len, said(layer, "count")));
+	}
 }
 
 bool
 packet_slice(const struct packet *whole, struct names *names, size_t from, size_t to, struct packet *slice, char *why)
 {
-	int at = find_ip(whole);
-	size_t len, begin = PACKET_ETH;
+	unsigned at = find_carrier(whole);
+	size_t len, begin = 0;
 
 	*slice = *whole;
 	len = build(slice, names, slice->payload, why);
 	if (len == 0)
 		return false;
-	if (at != 1 || whole->cut != SIZE_MAX || whole->pad != 0) {
-		snprintf(why, PACKET_WHY, "only a whole datagram of ip has pieces");
+	if (at == 0 || whole->cut != SIZE_MAX || whole->pad != 0) {
+		snprintf(why, PACKET_WHY, "only a whole datagram of ip, or message of blast, has pieces");
 		return false;
 	}
-	begin += header_len(&whole->layers[at]);
+	for (unsigned i = 0; i <= at; i++)
+		begin += header_len(&whole->layers[i]);
 	to = to == SIZE_MAX ? len - begin : to;
-	if (from % 8 != 0) {
+	if (from % 8 != 0 && whole->layers[at].type == &layer_ip) {
 		snprintf(why, PACKET_WHY, "a piece begins at a multiple of 8");
 		return false;
 	}
 	if (from > to || to > len - begin) {
-		snprintf(why, PACKET_WHY, "the datagram has %zu bytes behind its IP header", len - begin);
+		snprintf(why, PACKET_WHY, "the datagram has %zu bytes behind its header", len - begin);
 		return false;
 	}
 	memmove(slice->payload, slice->payload + begin + from, to - from);
-	make_slice(slice, whole, from, to == len - begin, to - from);
+	slice->payload_len = to - from;
+	make_slice(slice, whole, at, from, to == len - begin);
 	return true;
 }

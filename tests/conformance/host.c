@@ -9,6 +9,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
+#include "tests/random.h"
 #include "xkernel/kernel.h"
 
 struct host_port {
@@ -20,11 +21,14 @@ struct host_port {
 
 struct host {
 	struct xk_platform *platform;
+	struct xk_platform_ops ops; /* the platform's, but for its chance */
+	uint64_t random;
 	struct xk_kernel *kernel;
 	struct host_port ports[HOST_PORTS];
 	unsigned port_count;
 	struct sent *first, **last;
 	bool stops; /* at the next frame that is sent */
+	uint64_t bytes_sent;
 };
 
 #define HOST_LINK UINT64_C(0x020000000001)
@@ -58,6 +62,7 @@ host_keep(struct host_port *port, struct xk_msg *m)
 	xk_msg_free(m);
 	*host->last = sent;
 	host->last = &sent->next;
+	host->bytes_sent += sent->len;
 	if (host->stops)
 		xk_kernel_halt(host->kernel);
 }
@@ -168,6 +173,24 @@ host_read(struct host *host, const struct host_plan *plan, char *why, size_t why
 
 /* ---- life ---- */
 
+/* The same numbers for each host, so that a script does the same every time. */
+static uint64_t
+host_random(struct xk_platform *platform)
+{
+	struct host *host = (struct host *)xk_container_of(platform->ops, struct host, ops);
+
+	return next_random(&host->random);
+}
+
+static void
+host_fix_chance(struct host *host)
+{
+	host->random = UINT64_C(0x9e3779b97f4a7c15);
+	host->ops = *host->platform->ops;
+	host->ops.random = host_random;
+	host->platform->ops = &host->ops;
+}
+
 static void
 host_idle(void *context)
 {
@@ -188,6 +211,7 @@ host_new(const struct host_plan *plan, char *why, size_t why_size)
 	host->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	if (host->platform == NULL)
 		abort();
+	host_fix_chance(host);
 	xk_memory_on_idle(host->platform, host_idle, host);
 	config.platform = host->platform;
 	host->kernel = xk_kernel_new(&config);
@@ -327,6 +351,12 @@ host_each_drop(const struct host *host, void (*see)(void *context, const char *n
 				see(context, name, count);
 		}
 	}
+}
+
+uint64_t
+host_bytes_sent(const struct host *host)
+{
+	return host->bytes_sent;
 }
 
 unsigned

@@ -55,6 +55,9 @@ bool host_count(const struct host *host, const char *name, uint64_t *count);
 void host_each_drop(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
 		    void *context);
 
+/* Bytes of all frames that it has sent. */
+uint64_t host_bytes_sent(const struct host *host);
+
 /* Buffers that the host holds now. */
 unsigned host_buffers(const struct host *host);
 

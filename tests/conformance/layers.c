@@ -1,12 +1,12 @@
 /*
  * layers.c - the headers of Ethernet, ARP, IP, UDP and ICMP, field by field, what follows from other fields, and what
- * must hold in any header that a host sends; see packet.h.
+ * must hold in any header that a host sends; see packet.h. The RPC suite's headers are in layers_rpc.c.
  */
 #include <string.h>
 
-#include "tests/conformance/packet.h"
+#include "tests/conformance/layers_private.h"
 
-enum { TYPE_IP = 0x0800, TYPE_ARP = 0x0806, PROTOCOL_ICMP = 1, PROTOCOL_IPIP = 4, PROTOCOL_UDP = 17 };
+enum { TYPE_IP = 0x0800, PROTOCOL_UDP = 17 };
 
 /* ---- reading and writing fields ---- */
 
@@ -63,15 +63,14 @@ checksum_end(uint32_t sum)
 
 /* ---- what follows from other fields ---- */
 
-static bool
-is_said(const struct packet *packet, unsigned at, int field)
+bool
+layer_is_said(const struct packet *packet, unsigned at, int field)
 {
 	return packet->layers[at].values[field].kind != VALUE_UNSAID;
 }
 
-/* Gives a field that is not said its value, in the header, too. */
-static void
-compute(struct packet *packet, unsigned at, int field, uint64_t number, uint8_t *header)
+void
+layer_compute(struct packet *packet, unsigned at, int field, uint64_t number, uint8_t *header)
 {
 	struct layer *layer = &packet->layers[at];
 
@@ -81,9 +80,9 @@ compute(struct packet *packet, unsigned at, int field, uint64_t number, uint8_t 
 	field_store(&layer->type->fields[field], header, number);
 }
 
-/* A checksum: the right one, or (if that was said) one that is wrong. Zero would say of UDP that there is none. */
-static void
-compute_sum(struct packet *packet, unsigned at, int field, uint16_t right, uint8_t *header)
+/* Zero would say of UDP that there is none. */
+void
+layer_compute_sum(struct packet *packet, unsigned at, int field, uint16_t right, uint8_t *header)
 {
 	struct value *value = &packet->layers[at].values[field];
 
@@ -91,11 +90,11 @@ compute_sum(struct packet *packet, unsigned at, int field, uint16_t right, uint8
 		*value = (struct value){ .kind = VALUE_UNSAID };
 		right = right == 0x0100 ? 0x0200 : right ^ 0x0100u;
 	}
-	compute(packet, at, field, right, header);
+	layer_compute(packet, at, field, right, header);
 }
 
-static const struct layer_type *
-next_type(const struct packet *packet, unsigned at)
+const struct layer_type *
+layer_above(const struct packet *packet, unsigned at)
 {
 	return at + 1 < packet->count ? packet->layers[at + 1].type : NULL;
 }
@@ -108,6 +107,48 @@ is_quoted(const struct packet *packet, unsigned at)
 		if (packet->layers[i].type == &layer_icmp)
 			return true;
 	return false;
+}
+
+/* ---- what carries what: the first of each lower is what it carries unless something else is there ---- */
+
+static const struct carried {
+	const struct layer_type *lower, *upper;
+	uint32_t number;
+} carried[] = {
+	{ &layer_eth, &layer_ip, TYPE_IP },    { &layer_eth, &layer_arp, 0x0806 },
+	{ &layer_eth, &layer_blast, 0x3001 },  { &layer_eth, &layer_bid, 0x3005 },
+	{ &layer_eth, &layer_bidctl, 0x3006 }, { &layer_ip, &layer_udp, PROTOCOL_UDP },
+	{ &layer_ip, &layer_icmp, 1 },         { &layer_ip, &layer_ip, 4 },
+	{ &layer_ip, &layer_blast, 101 },      { &layer_ip, &layer_bid, 204 },
+	{ &layer_ip, &layer_bidctl, 205 },     { &layer_blast, &layer_udp, 17 },
+	{ &layer_blast, &layer_bid, 0x3005 },  { &layer_bid, &layer_udp, 17 },
+	{ &layer_bid, &layer_chan, 102 },
+};
+
+uint64_t
+layer_number(const struct packet *packet, unsigned at)
+{
+	const struct layer_type *lower = packet->layers[at].type, *upper = layer_above(packet, at);
+	const struct carried *usual = NULL;
+
+	for (size_t i = 0; i < sizeof(carried) / sizeof(carried[0]); i++) {
+		if (carried[i].lower != lower)
+			continue;
+		if (carried[i].upper == upper)
+			return carried[i].number;
+		if (usual == NULL)
+			usual = &carried[i];
+	}
+	return usual == NULL ? 0 : usual->number;
+}
+
+const struct layer_type *
+layer_numbered(const struct layer_type *lower, uint64_t number)
+{
+	for (size_t i = 0; i < sizeof(carried) / sizeof(carried[0]); i++)
+		if (carried[i].lower == lower && carried[i].number == number)
+			return carried[i].upper;
+	return NULL;
 }
 
 /* ---- Ethernet ---- */
@@ -124,15 +165,14 @@ static const struct field eth_fields[] = {
 static void
 eth_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
 {
-	compute(packet, at, ETH_TYPE, next_type(packet, at) == &layer_arp ? TYPE_ARP : TYPE_IP, header);
+	layer_compute(packet, at, ETH_TYPE, layer_number(packet, at), header);
 }
 
 static const char *
 eth_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	uint64_t type = next_type(packet, at) == &layer_arp ? TYPE_ARP : TYPE_IP;
-
-	if (!is_said(packet, at, ETH_TYPE) && field_load(&eth_fields[ETH_TYPE], header) != type)
+	if (!layer_is_said(packet, at, ETH_TYPE) &&
+	    field_load(&eth_fields[ETH_TYPE], header) != layer_number(packet, at))
 		return "eth has another type";
 	return NULL;
 }
@@ -152,7 +192,7 @@ static const char *
 arp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
 	for (int i = 0; i < 4; i++)
-		if (!is_said(packet, at, i) && field_load(&arp_fields[i], header) != arp_fields[i].initial)
+		if (!layer_is_said(packet, at, i) && field_load(&arp_fields[i], header) != arp_fields[i].initial)
 			return "arp is not about IP over Ethernet";
 	return NULL;
 }
@@ -196,23 +236,15 @@ static const struct field ip_fields[] = {
 	{ NULL, 0, 0, 0, 0 },
 };
 
-static uint64_t
-ip_next(const struct packet *packet, unsigned at)
-{
-	const struct layer_type *next = next_type(packet, at);
-
-	return next == &layer_icmp ? PROTOCOL_ICMP : next == &layer_ip ? PROTOCOL_IPIP : PROTOCOL_UDP;
-}
-
 static void
 ip_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
 {
 	size_t header_len = 20 + packet->layers[at].options_len;
 
-	compute(packet, at, IP_IHL, header_len / 4, header);
-	compute(packet, at, IP_LEN, body_len, header);
-	compute(packet, at, IP_PROTO, ip_next(packet, at), header);
-	compute_sum(packet, at, IP_SUM, checksum_end(checksum_add(0, header, header_len)), header);
+	layer_compute(packet, at, IP_IHL, header_len / 4, header);
+	layer_compute(packet, at, IP_LEN, body_len, header);
+	layer_compute(packet, at, IP_PROTO, layer_number(packet, at), header);
+	layer_compute_sum(packet, at, IP_SUM, checksum_end(checksum_add(0, header, header_len)), header);
 }
 
 /* Fields that must be as they are at first unless something else is said. */
@@ -230,7 +262,7 @@ ip_check_plain(const struct packet *packet, unsigned at, const uint8_t *header)
 	};
 
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
-		if (!is_said(packet, at, plain[i].field) &&
+		if (!layer_is_said(packet, at, plain[i].field) &&
 		    field_load(&ip_fields[plain[i].field], header) != ip_fields[plain[i].field].initial)
 			return plain[i].why;
 	return NULL;
@@ -245,12 +277,12 @@ ip_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 		return NULL;
 	if (ihl < 20 || ihl > *body_len)
 		return "ip has an impossible header length";
-	if (!is_said(packet, at, IP_LEN) && (len < ihl || len > *body_len))
+	if (!layer_is_said(packet, at, IP_LEN) && (len < ihl || len > *body_len))
 		return "ip has an impossible length";
-	if (!is_said(packet, at, IP_SUM) && checksum_end(checksum_add(0, header, ihl)) != 0)
+	if (!layer_is_said(packet, at, IP_SUM) && checksum_end(checksum_add(0, header, ihl)) != 0)
 		return "ip has a wrong checksum";
-	if (!is_said(packet, at, IP_PROTO) && at + 1 < packet->count &&
-	    field_load(&ip_fields[IP_PROTO], header) != ip_next(packet, at))
+	if (!layer_is_said(packet, at, IP_PROTO) && at + 1 < packet->count &&
+	    field_load(&ip_fields[IP_PROTO], header) != layer_number(packet, at))
 		return "ip carries another protocol";
 	if (len >= ihl && len < *body_len)
 		*body_len = len;
@@ -281,20 +313,31 @@ static const struct field udp_fields[] = {
 	{ "sum", 48, 16, 1, 0 },   { NULL, 0, 0, 0, 0 },
 };
 
+/* The IP header below, also with BLAST in between. NULL: what is below has no hosts, or not both. */
+static const struct value *
+udp_hosts(const struct packet *packet, unsigned at)
+{
+	if (packet->layers[at - 1].type == &layer_blast) /* there is Ethernet below, at least */
+		at--;
+	return packet->layers[at - 1].type == &layer_ip ? packet->layers[at - 1].values : NULL;
+}
+
 static void
 udp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
 {
-	const struct value *ip = packet->layers[at - 1].values; /* there is Ethernet below, at least */
+	const struct value *ip = udp_hosts(packet, at);
 	uint32_t sum = 0;
 	uint64_t len;
 	uint16_t right;
 
-	compute(packet, at, UDP_LEN, body_len, header);
+	layer_compute(packet, at, UDP_LEN, body_len, header);
+	if (ip == NULL)
+		layer_compute(packet, at, UDP_SUM, 0, header);
 	len = packet->layers[at].values[UDP_LEN].number;
-	if (packet->layers[at - 1].type == &layer_ip)
+	if (ip != NULL)
 		sum = pseudo_sum(ip[IP_SRC].number, ip[IP_DST].number, len);
 	right = checksum_end(checksum_add(sum, header, len < body_len ? len : body_len));
-	compute_sum(packet, at, UDP_SUM, right == 0 ? 0xffff : right, header);
+	layer_compute_sum(packet, at, UDP_SUM, right == 0 ? 0xffff : right, header);
 }
 
 static const char *
@@ -306,11 +349,11 @@ udp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 	if (is_quoted(packet, at) || packet->layers[at - 1].type != &layer_ip ||
 	    field_load(&ip_fields[IP_MORE], ip) != 0)
 		return NULL;
-	if (!is_said(packet, at, UDP_LEN) && len != *body_len)
+	if (!layer_is_said(packet, at, UDP_LEN) && len != *body_len)
 		return "udp has a wrong length";
-	if (!is_said(packet, at, UDP_SUM) && sum == 0)
+	if (!layer_is_said(packet, at, UDP_SUM) && sum == 0)
 		return "udp has no checksum";
-	if (!is_said(packet, at, UDP_SUM) &&
+	if (!layer_is_said(packet, at, UDP_SUM) &&
 	    checksum_end(checksum_add(
 		    pseudo_sum(field_load(&ip_fields[IP_SRC], ip), field_load(&ip_fields[IP_DST], ip), len), header,
 		    *body_len)) != 0)
@@ -333,18 +376,20 @@ static const struct field icmp_fields[] = {
 static void
 icmp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
 {
-	compute_sum(packet, at, ICMP_SUM, checksum_end(checksum_add(0, header, body_len)), header);
+	layer_compute_sum(packet, at, ICMP_SUM, checksum_end(checksum_add(0, header, body_len)), header);
 }
 
 static const char *
 icmp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	if (!is_quoted(packet, at) && !is_said(packet, at, ICMP_SUM) && packet->layers[at - 1].type == &layer_ip &&
-	    packet->layers[at - 1].values[IP_MORE].number == 0 && checksum_end(checksum_add(0, header, *body_len)) != 0)
+	if (!is_quoted(packet, at) && !layer_is_said(packet, at, ICMP_SUM) &&
+	    packet->layers[at - 1].type == &layer_ip && packet->layers[at - 1].values[IP_MORE].number == 0 &&
+	    checksum_end(checksum_add(0, header, *body_len)) != 0)
 		return "icmp has a wrong checksum";
 	return NULL;
 }
 
 const struct layer_type layer_icmp = { "icmp", 8, icmp_fields, icmp_complete, icmp_check };
 
-const struct layer_type *const layer_types[] = { &layer_eth, &layer_arp, &layer_ip, &layer_udp, &layer_icmp, NULL };
+const struct layer_type *const layer_types[] = { &layer_eth,   &layer_arp,    &layer_ip,  &layer_udp,  &layer_icmp,
+						 &layer_blast, &layer_bidctl, &layer_bid, &layer_chan, NULL };

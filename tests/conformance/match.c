@@ -26,6 +26,17 @@ print(struct printer *p, const char *format, ...)
 	p->len += (size_t)len < p->size - p->len ? (size_t)len : p->size - p->len - 1;
 }
 
+static bool
+is_host(const struct field *field)
+{
+	static const char *const names[] = { "src", "dst", "sender", "target", "host" };
+
+	for (size_t i = 0; field->bits == 32 && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(field->name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 /* A number as fields of this width are written. */
 static void
 print_number(struct printer *p, const struct field *field, uint64_t number)
@@ -34,7 +45,9 @@ print_number(struct printer *p, const struct field *field, uint64_t number)
 		print(p, "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(number >> 40 & 0xff),
 		      (unsigned)(number >> 32 & 0xff), (unsigned)(number >> 24 & 0xff), (unsigned)(number >> 16 & 0xff),
 		      (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
-	else if (field->bits == 32)
+	else if (field->bits == 64)
+		print(p, "0x%llx", (unsigned long long)number);
+	else if (is_host(field))
 		print(p, "%u.%u.%u.%u", (unsigned)(number >> 24), (unsigned)(number >> 16 & 0xff),
 		      (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
 	else if (strcmp(field->name, "sum") == 0 || strcmp(field->name, "type") == 0)
@@ -76,14 +89,18 @@ static const struct layer_type *
 type_after(const struct layer_type *type, const uint8_t *header)
 {
 	if (type == &layer_eth)
-		return header[12] == 8 && header[13] == 0   ? &layer_ip
-		       : header[12] == 8 && header[13] == 6 ? &layer_arp
-							    : NULL;
+		return layer_numbered(type, field_load(&type->fields[layer_field(type, "type")], header));
+	if (type == &layer_bid)
+		return layer_numbered(type, field_load(&type->fields[layer_field(type, "protocol")], header));
+	if (type == &layer_blast) /* in a short message, or a first fragment */
+		return field_load(&type->fields[layer_field(type, "mask")], header) > 1
+			       ? NULL
+			       : layer_numbered(type, field_load(&type->fields[layer_field(type, "protocol")], header));
 	if (type == &layer_icmp)
 		return header[0] == 3 || header[0] == 11 || header[0] == 12 ? &layer_ip : NULL;
 	if (type != &layer_ip || (header[6] & 0x1f) != 0 || header[7] != 0)
 		return NULL;
-	return header[9] == 1 ? &layer_icmp : header[9] == 17 ? &layer_udp : NULL;
+	return header[9] == 4 ? NULL : layer_numbered(type, header[9]);
 }
 
 static size_t

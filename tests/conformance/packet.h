@@ -2,8 +2,8 @@
  * packet.h - packets as the scripts of this folder write them (docs/conformance.md): layers with named fields, of which
  * one is built to be injected, or which is held against what a host has sent.
  *
- * The headers are described here once more, from the RFCs, and checksums are computed here once more: nothing of what is
- * tested takes part in its test.
+ * The headers are described here once more, from the RFCs and from what the protocols' files promise, and checksums are
+ * computed here once more: nothing of what is tested takes part in its test.
  */
 #ifndef CONFORMANCE_PACKET_H
 #define CONFORMANCE_PACKET_H
@@ -117,7 +117,11 @@ struct packet {
 };
 
 extern const struct layer_type layer_eth, layer_arp, layer_ip, layer_udp, layer_icmp;
+extern const struct layer_type layer_blast, layer_bidctl, layer_bid, layer_chan;
 extern const struct layer_type *const layer_types[];
+
+/* What lower calls by this number; NULL: nothing that is described here. */
+const struct layer_type *layer_numbered(const struct layer_type *lower, uint64_t number);
 
 /* The field called name of a type, or -1. */
 int layer_field(const struct layer_type *type, const char *name);
@@ -140,7 +144,10 @@ bool packet_parse_fields(struct packet *packet, struct names *names, char *const
 /* Builds the frame into bytes (PACKET_MAX of them). Its length, or 0: why says what is wrong. */
 size_t packet_build(const struct packet *packet, struct names *names, uint8_t *bytes, char *why);
 
-/* The packet that carries bytes [from, to) of what the IP header of `whole` carries, `more` said unless to is the end. */
+/*
+ * The packet that carries bytes [from, to) of what the IP or BLAST header of `whole` carries: IP's says `more` unless to is
+ * the end; BLAST's names the fragment, of `count`, by where it is.
+ */
 bool packet_slice(const struct packet *whole, struct names *names, size_t from, size_t to, struct packet *slice,
 		  char *why);
 

@@ -103,6 +103,29 @@ set_field(struct parser *p, struct layer *layer, const char *name, const char *w
 	return index < 0 ? fail(p, "there is no '%s' here", name) : parse_value(p, layer, index, word);
 }
 
+/* Bits of a field that several words make up. */
+static bool
+add_bits(struct layer *layer, const char *name, uint64_t bits)
+{
+	struct value *value = &layer->values[layer_field(layer->type, name)];
+
+	*value = (struct value){ .kind = VALUE_IS, .number = value->number | bits };
+	return true;
+}
+
+/* fragment N: its bit of the mask */
+static bool
+parse_fragment(struct parser *p, struct layer *layer)
+{
+	uint64_t number;
+
+	if (!take_number(p, "fragment", &number))
+		return false;
+	if (number < 1 || number > 64)
+		return fail(p, "fragments are numbered from 1 to 64");
+	return add_bits(layer, "mask", UINT64_C(1) << (number - 1));
+}
+
 static int
 hex_digit(char c)
 {
@@ -145,7 +168,7 @@ parse_options(struct parser *p, struct layer *layer)
 static const struct phrase {
 	const struct layer_type *type;
 	const char *word;
-	const char *field, *value; /* value NULL: the next word is it */
+	const char *field, *value; /* value NULL: the next word is it; "|N": these bits of it */
 } phrases[] = {
 	{ &layer_ip, "last", "more", "0" },
 	{ &layer_ip, "more", "more", "1" },
@@ -170,6 +193,20 @@ static const struct phrase {
 	{ &layer_icmp, "time-exceeded", "type", "11" },
 	{ &layer_icmp, "transit", "code", "0" },
 	{ &layer_icmp, "reassembly", "code", "1" },
+	{ &layer_blast, "send", "op", "1" },
+	{ &layer_blast, "nack", "op", "2" },
+	{ &layer_blast, "retransmit", "op", "3" },
+	{ &layer_bidctl, "query", "flags", "|1" },
+	{ &layer_bidctl, "response", "flags", "|2" },
+	{ &layer_bidctl, "bcast", "flags", "|4" },
+	{ &layer_chan, "request", "flags", "|3" },
+	{ &layer_chan, "probe", "flags", "|5" },
+	{ &layer_chan, "from-client", "flags", "|1" },
+	{ &layer_chan, "reply", "flags", "|2" },
+	{ &layer_chan, "ack", "flags", "|0" },
+	{ &layer_chan, "ack-requested", "flags", "|4" },
+	{ &layer_chan, "negative-ack", "flags", "|8" },
+	{ &layer_chan, "error", "flags", "|16" },
 	{ NULL, NULL, NULL, NULL },
 };
 
@@ -188,10 +225,14 @@ parse_field(struct parser *p, struct layer *layer)
 	const char *word = *p->word++, *value;
 	const struct phrase *phrase = find_phrase(layer->type, word);
 
+	if (phrase != NULL && phrase->value != NULL && phrase->value[0] == '|')
+		return add_bits(layer, phrase->field, strtoull(phrase->value + 1, NULL, 10));
 	if (phrase != NULL && phrase->value != NULL)
 		return set_field(p, layer, phrase->field, phrase->value);
 	if (layer->type == &layer_ip && strcmp(word, "options") == 0)
 		return parse_options(p, layer);
+	if (layer->type == &layer_blast && strcmp(word, "fragment") == 0)
+		return parse_fragment(p, layer);
 	if (next_is(p, ">")) {
 		p->word++;
 		value = take(p, ">");

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/conformance/script_private.h"
 
@@ -15,7 +16,8 @@ bool
 script_fail(struct script *s, const char *format, ...)
 {
 	va_list arguments;
-	int len = snprintf(s->why, SCRIPT_WHY, "%s:%u: ", s->file, s->line != NULL ? s->line->number : 0);
+	int len = snprintf(s->why, SCRIPT_WHY, "%s:%u: ", s->line != NULL ? s->line->file : s->file,
+			   s->line != NULL ? s->line->number : 0);
 
 	va_start(arguments, format);
 	vsnprintf(s->why + len, SCRIPT_WHY - (size_t)len, format, arguments);
@@ -50,6 +52,40 @@ script_fail_expected(struct script *s, const char *because)
 		packet_print(sent->bytes, sent->len, came, sizeof(came));
 	return script_fail(s, "at %.3f ms\n\tline:    %s\n\tcame:    %s\n\tbecause: %s",
 			   (double)host_now_ns(s->host) / 1e6, wanted, came, because);
+}
+
+/* ---- files ---- */
+
+bool
+script_find(const struct script *s, const char *name, char path[TEXT_MAX])
+{
+	const char *slash = strrchr(s->file, '/');
+	char own[TEXT_MAX];
+
+	snprintf(own, sizeof(own), "%.*s", slash == NULL ? 1 : (int)(slash - s->file), slash == NULL ? "." : s->file);
+	for (int i = -1; i < 0 || s->folders[i] != NULL; i++)
+		if ((size_t)snprintf(path, TEXT_MAX, "%s/%s", i < 0 ? own : s->folders[i], name) < TEXT_MAX &&
+		    access(path, R_OK) == 0)
+			return true;
+	return false;
+}
+
+/* The whole file, to be freed. NULL: it cannot be read, or is empty. */
+static char *
+read_file(const char *file)
+{
+	FILE *stream = fopen(file, "r");
+	char *text = NULL;
+	size_t size = 0;
+
+	if (stream == NULL)
+		return NULL;
+	if (getdelim(&text, &size, '\0', stream) < 0) {
+		free(text);
+		text = NULL;
+	}
+	fclose(stream);
+	return text;
 }
 
 /* ---- time ---- */
@@ -152,6 +188,13 @@ do_buffers(struct script *s, char *const *words)
 	return check_number(s, "the number of buffers in use", host_buffers(s->host), words);
 }
 
+/* sent [at most|at least] N: bytes of frames, since the beginning */
+static bool
+do_sent(struct script *s, char *const *words)
+{
+	return check_number(s, "the number of bytes sent", host_bytes_sent(s->host), words);
+}
+
 static void
 see_drop(void *context, const char *name, uint64_t count)
 {
@@ -171,10 +214,15 @@ static const struct command {
 	do_line *run;
 	bool needs_host;
 } commands[] = {
-	{ "host", script_do_host, false },    { "set", script_do_set, false },
-	{ "let", script_do_let, false },      { "inject", script_do_inject, true },
-	{ "expect", script_do_expect, true }, { "ignore", script_do_ignore, true },
-	{ "count", do_count, true },          { "buffers", do_buffers, true },
+	{ "host", script_do_host, false },
+	{ "set", script_do_set, false },
+	{ "let", script_do_let, false },
+	{ "inject", script_do_inject, true },
+	{ "expect", script_do_expect, true },
+	{ "ignore", script_do_ignore, true },
+	{ "count", do_count, true },
+	{ "buffers", do_buffers, true },
+	{ "sent", do_sent, true },
 };
 
 static bool
@@ -269,30 +317,64 @@ run_lines(struct script *s, unsigned from, unsigned to)
 
 /* ---- the whole ---- */
 
-/* Splits text into lines of words; `#` at the beginning of a word ends the line. */
+/* Splits row into words; `#` at the beginning of a word ends them. */
 static bool
-read_lines(struct script *s, char *text)
+read_words(struct script *s, struct line *line, char *row)
+{
+	unsigned count = 0;
+	char *next = NULL;
+
+	for (char *word = strtok_r(row, " \t\r", &next); word != NULL && word[0] != '#';
+	     word = strtok_r(NULL, " \t\r", &next)) {
+		if (count == WORDS_MAX - 1)
+			return script_fail(s, "more than %d words", WORDS_MAX - 1);
+		line->words[count++] = word;
+	}
+	line->words[count] = NULL;
+	return true;
+}
+
+static bool read_lines(struct script *s, const char *file, char *text);
+
+/* include FILE, whose lines stand in the place of this one */
+static bool
+read_include(struct script *s, char *const *words)
+{
+	struct include *include = &s->includes[s->include_count];
+
+	if (words[0] == NULL || words[1] != NULL)
+		return script_fail(s, "include takes a file");
+	if (s->include_count == INCLUDES_MAX)
+		return script_fail(s, "more than %d files are included", INCLUDES_MAX);
+	if (!script_find(s, words[0], include->file) || (include->text = read_file(include->file)) == NULL)
+		return script_fail(s, "there is no file %s", words[0]);
+	s->include_count++;
+	return read_lines(s, include->file, include->text);
+}
+
+/* Splits text into lines of words. */
+static bool
+read_lines(struct script *s, const char *file, char *text)
 {
 	unsigned number = 0;
 	char *rest = text, *row;
 
 	while ((row = strsep(&rest, "\n")) != NULL) {
 		struct line *line = &s->lines[s->line_count];
-		unsigned count = 0;
-		char *next = NULL;
 
 		if (s->line_count == LINES_MAX)
 			return script_fail(s, "more than %d lines", LINES_MAX);
+		line->file = file;
 		line->number = ++number;
 		s->line = line;
-		for (char *word = strtok_r(row, " \t\r", &next); word != NULL && word[0] != '#';
-		     word = strtok_r(NULL, " \t\r", &next)) {
-			if (count == WORDS_MAX - 1)
-				return script_fail(s, "more than %d words", WORDS_MAX - 1);
-			line->words[count++] = word;
+		if (!read_words(s, line, row))
+			return false;
+		if (script_is(line->words[0], "include")) { /* whose lines begin where this one is */
+			if (!read_include(s, line->words + 1))
+				return false;
+		} else {
+			s->line_count += line->words[0] != NULL;
 		}
-		line->words[count] = NULL;
-		s->line_count += count > 0;
 	}
 	return true;
 }
@@ -319,9 +401,11 @@ script_run(const char *file, char *text, const char *const *folders, char *why)
 	s->file = file;
 	s->folders = folders;
 	s->why = why;
-	good = read_lines(s, text) && run_lines(s, 0, s->line_count) && end_script(s);
+	good = read_lines(s, file, text) && run_lines(s, 0, s->line_count) && end_script(s);
 	if (s->host != NULL && !host_free(s->host) && good)
 		good = script_fail(s, "the host has not given back every buffer in the end");
+	for (unsigned i = 0; i < s->include_count; i++)
+		free(s->includes[i].text);
 	free(s->lines);
 	free(s);
 	return good;
@@ -330,19 +414,13 @@ script_run(const char *file, char *text, const char *const *folders, char *why)
 bool
 script_run_file(const char *file, const char *const *folders, char *why)
 {
-	FILE *stream = fopen(file, "r");
-	char *text = NULL;
-	size_t size = 0;
-	bool good;
+	char *text = read_file(file);
+	bool good = text != NULL;
 
-	if (stream == NULL || getdelim(&text, &size, '\0', stream) < 0) {
-		snprintf(why, SCRIPT_WHY, "%s: cannot be read, or is empty", file);
-		good = false;
-	} else {
+	if (good)
 		good = script_run(file, text, folders, why);
-	}
+	else
+		snprintf(why, SCRIPT_WHY, "%s: cannot be read, or is empty", file);
 	free(text);
-	if (stream != NULL)
-		fclose(stream);
 	return good;
 }

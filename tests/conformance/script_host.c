@@ -1,6 +1,5 @@
 /* script_host.c - the host that a script describes; see script_private.h. */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "tests/conformance/script_private.h"
 
@@ -38,20 +37,10 @@ add_address(struct script *s, const char *text)
 static bool
 find_graph(struct script *s, const char *name)
 {
-	char own[TEXT_MAX];
-	const char *slash = strrchr(s->file, '/');
-
-	snprintf(own, sizeof(own), "%.*s", slash == NULL ? 1 : (int)(slash - s->file), slash == NULL ? "." : s->file);
-	for (int i = -1; i < 0 || s->folders[i] != NULL; i++) {
-		if ((size_t)snprintf(s->graph, sizeof(s->graph), "%s/%s", i < 0 ? own : s->folders[i], name) >=
-		    sizeof(s->graph))
-			continue;
-		if (access(s->graph, R_OK) == 0) {
-			s->plan.graph = s->graph;
-			return true;
-		}
-	}
-	return script_fail(s, "there is no graph %s", name);
+	if (!script_find(s, name, s->graph))
+		return script_fail(s, "there is no graph %s", name);
+	s->plan.graph = s->graph;
+	return true;
 }
 
 bool

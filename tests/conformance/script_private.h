@@ -13,11 +13,26 @@
 #include "tests/conformance/packet.h"
 #include "tests/conformance/script.h"
 
-enum { LINES_MAX = 500, WORDS_MAX = 96, LETS_MAX = 8, COUNTED_MAX = 64, TEXT_MAX = 2048, NS_PER_US = 1000 };
+enum {
+	LINES_MAX = 500,
+	WORDS_MAX = 96,
+	LETS_MAX = 8,
+	COUNTED_MAX = 64,
+	INCLUDES_MAX = 8,
+	TEXT_MAX = 2048,
+	NS_PER_US = 1000,
+};
 
 struct line {
+	const char *file;
 	unsigned number;
 	char *words[WORDS_MAX]; /* NULL ends them */
+};
+
+/* A file of lines that others begin with. */
+struct include {
+	char file[TEXT_MAX];
+	char *text;
 };
 
 struct let {
@@ -31,6 +46,8 @@ struct script {
 	char *why;
 	struct line *lines;
 	unsigned line_count;
+	struct include includes[INCLUDES_MAX];
+	unsigned include_count;
 	const struct line *line; /* that is carried out */
 
 	struct host *host;
@@ -61,6 +78,9 @@ bool script_fail_detail(struct script *s);
 
 /* What came, or did not, is not what the line says. */
 bool script_fail_expected(struct script *s, const char *because);
+
+/* Where the file called name is: beside the script, or in one of the folders. False: nowhere. */
+bool script_find(const struct script *s, const char *name, char path[TEXT_MAX]);
 
 /* ---- and what was asked of the script: false if it failed ---- */
 

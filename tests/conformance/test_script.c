@@ -13,7 +13,7 @@
 #define PING "inject ip 10.0.0.2 > 10.0.0.1 / udp 5000 > 2001 / pattern 8\n"
 #define PONG "expect ip 10.0.0.1 > 10.0.0.2 / udp 2001 > 5000 / pattern 8\n"
 
-static const char *const folders[] = { CONFORMANCE_ROOT "/graphs", NULL };
+static const char *const folders[] = { CONFORMANCE_ROOT "/graphs", CONFORMANCE_ROOT "/tests/conformance", NULL };
 
 /* Runs text; "" or what was wrong, valid until the next. */
 static const char *
@@ -79,6 +79,22 @@ TEST(what_is_wrong_has_its_line)
 	wrong(HOST "count nothing.in 1", "script:2: there is no counter 'nothing.in'");
 	wrong(HOST "count ip.reassembled", "script:2: a number is missing");
 	wrong(HOST "inject on 2 arp request", "script:2: on needs a port");
+	wrong(HOST "include", "script:2: include takes a file");
+	wrong(HOST "include nothing.include", "script:2: there is no file nothing.include");
+	wrong(HOST PING PONG "sent 49", "script:4: the number of bytes sent is 50, not 49");
+	wrong(HOST PING PONG "sent at most 49", "script:4: the number of bytes sent is 50, not at most 49");
+}
+
+TEST(what_is_wrong_in_an_included_file_has_its_line_there)
+{
+	static const char *const own[] = { CONFORMANCE_ROOT "/tests/conformance/blast", CONFORMANCE_ROOT "/graphs",
+					   NULL };
+	char text[] = HOST "include comes-back.include\n";
+	static char why[SCRIPT_WHY];
+
+	CHECK(!script_run("script", text, own, why));
+	CHECK(strstr(why, "tests/conformance/blast/comes-back.include:1: at 0.000 ms") != NULL);
+	CHECK(strstr(why, "because: nothing came") != NULL);
 }
 
 TEST(what_is_wrong_in_a_packet_is_named)
@@ -102,6 +118,14 @@ TEST(what_is_wrong_in_a_packet_is_named)
 	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 8", "a piece is written FROM..TO");
 	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 4..end",
 	      "a piece begins at a multiple of 8");
+	wrong(HOST "let d eth / bid / pattern 8\ninject d 4..end", "only a whole datagram of ip, or message of blast");
+	wrong(HOST "inject blast send fragment 0", "fragments are numbered from 1 to 64");
+	wrong(HOST "inject blast send fragment 65", "fragments are numbered from 1 to 64");
+	wrong(HOST "inject blast send fragment", "something is missing after 'fragment'");
+	wrong(HOST "inject blast query", "'query' is no field");
+	wrong(HOST "inject bidctl query request", "something is missing after 'request'");
+	wrong(HOST "inject chan request seq 4294967296", "seq cannot be so large");
+	wrong(HOST "inject chan request seq $seq", "'$seq' is no number");
 }
 
 TEST(what_does_not_come_fails)
@@ -189,6 +213,51 @@ TEST(a_header_that_is_wrong_is_seen)
 	CHECK_STR(judge("ip / udp / cut 33", "ip / udp"), "ip does not fit into 19 bytes");
 }
 
+TEST(a_header_of_the_rpc_suite_that_is_wrong_is_seen)
+{
+	CHECK_STR(judge("blast send / bid source 5 / chan request seq 7 / pattern 9",
+			"blast seq 0 / bid source 5 / chan request seq 7 / pattern 9"),
+		  "");
+	CHECK_STR(judge("blast send seq 1 count 2 fragment 2 / pattern 9", "blast fragment 2 / pattern 9"), "");
+	CHECK_STR(judge("blast width 32", "blast"), "blast has a mask of another width");
+	CHECK_STR(judge("blast op 4", "blast"), "blast has another op");
+	CHECK_STR(judge("blast len 8 / pattern 9", "blast / *"), "blast has a wrong length");
+	CHECK_STR(judge("blast len 8 / pattern 9", "blast len 8 / *"), "");
+	CHECK_STR(judge("blast mask 1", "blast"), "blast has an impossible mask");
+	CHECK_STR(judge("blast count 2", "blast"), "blast has an impossible mask");
+	CHECK_STR(judge("blast seq 1 count 2 mask 4 / 00", "blast"), "blast has an impossible mask");
+	CHECK_STR(judge("blast seq 1 count 2 mask 3 / 00", "blast"), "blast has an impossible mask");
+	CHECK_STR(judge("blast nack seq 1 count 2 mask 3", "blast"), "blast has an impossible mask");
+	CHECK_STR(judge("blast seq 1 count 0 mask 1 / 00", "blast"), "blast has an impossible mask");
+	CHECK_STR(judge("blast protocol 9 / bid", "blast / bid"), "blast carries another protocol");
+	CHECK_STR(judge("blast retransmit seq 1 count 2 mask 1 / 00", "blast nack"), "blast op is 3, not 2");
+	CHECK_STR(judge("bidctl query request 7 host 10.0.0.2", "bidctl query request 8"),
+		  "bidctl request is 0x7, not 0x8");
+	CHECK_STR(judge("bidctl query request 7", "bidctl query response"), "bidctl flags is 1, not 3");
+	CHECK_STR(judge("bidctl query request 7 sum bad", "bidctl"), "bidctl has a wrong checksum");
+	CHECK_STR(judge("bidctl query request 7 source 0", "bidctl"), "bidctl has no boot id");
+	CHECK_STR(judge("bidctl query request 7 / 00", "bidctl"), "bidctl has something behind its header");
+	CHECK_STR(judge("bidctl bcast host 10.0.0.2", "bidctl host 10.0.0.3"), "bidctl host is 10.0.0.2, not 10.0.0.3");
+	CHECK_STR(judge("bid source 0", "bid"), "bid has no boot id");
+	CHECK_STR(judge("bid protocol 9 / chan", "bid / chan"), "bid carries another protocol");
+	CHECK_STR(judge("bid / chan request seq 5 len 3 / pattern 4", "bid / chan / *"), "chan has a wrong length");
+	CHECK_STR(judge("bid / chan request seq 5", "bid / chan reply seq 5"), "chan flags is 3, not 2");
+	CHECK_STR(judge("bid / chan request seq 5", "bid / chan seq 6"), "chan seq is 5, not 6");
+	CHECK_STR(judge("bid / chan probe / cut 57", "bid / chan"), "chan does not fit into 19 bytes");
+}
+
+/* What a message that did not come as expected is said to be. */
+TEST(headers_of_the_rpc_suite_are_printed)
+{
+	wrong("host 10.0.0.1/24 graph chantest.dot\nexpect bidctl query", "bidctl flags 4 sum 0x");
+	wrong("host 10.0.0.1/24 graph udp-over-blast.dot\n"
+	      "inject ip 10.0.0.2 > 10.0.0.1 / blast send / udp 5000 > 2001 / 00\nexpect nothing",
+	      "proto 101 sum");
+	wrong("host 10.0.0.1/24 graph udp-over-blast.dot\n"
+	      "inject ip 10.0.0.2 > 10.0.0.1 / blast send / udp 5000 > 2001 / 00\nexpect nothing",
+	      " / blast len 9 / udp 2001 > 5000 len 9 sum 0x");
+}
+
 /* The checksum that is computed here, against one that was computed by hand: RFC 1071, 3. */
 TEST(the_checksum_is_rfc_1071s)
 {
@@ -274,12 +343,12 @@ check_scripts(const char *table)
 
 TEST(every_script_is_in_the_table_and_every_row_has_its_script)
 {
-	static const char *const kinds[] = { "`rfc", "`attacks/" };
+	static const char *const kinds[] = { "`rfc", "`attacks/", "`blast/", "`bidctl/", "`bid/", "`chan/" };
 	char *table = read_table(), path[512];
 	unsigned named = 0;
 
-	CHECK(check_scripts(table) > 100);
-	for (unsigned kind = 0; kind < 2; kind++) {
+	CHECK(check_scripts(table) > 200);
+	for (unsigned kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		for (const char *at = table; (at = strstr(at, kinds[kind])) != NULL; at++, named++) {
 			FILE *stream;
 
@@ -293,6 +362,6 @@ TEST(every_script_is_in_the_table_and_every_row_has_its_script)
 				fclose(stream);
 		}
 	}
-	CHECK(named > 100);
+	CHECK(named > 200);
 	free(table);
 }

@@ -1,0 +1,396 @@
+/*
+ * test_chan_exchanges.c - the exchanges of CHAN, each with a client's end and a server's end that talk to each other: which
+ * messages are said, in which order, and what comes of it when one of them is lost, or one of the hosts.
+ */
+#include "tests/protocols/chan_rig.h"
+
+struct pair {
+	struct rig *client, *server;
+	struct xk_session *s;
+	struct calling call;
+};
+
+static void
+pair_new(struct pair *p, uint32_t max_packet)
+{
+	*p = (struct pair){ chan_rig(""), chan_rig(""), NULL, { .s = NULL } };
+	rig_answer(p->client, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	rig_answer(p->server, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	CHECK_EQ(serve(p->server, true), 0);
+	p->s = open_channel(p->client, SERVER);
+}
+
+/* Nothing is left to say; and both ends are forgotten. */
+static void
+pair_free(struct pair *p)
+{
+	rig_expect_nothing_sent(p->client);
+	rig_expect_nothing_sent(p->server);
+	close_channel(p->client, p->s);
+	chan_rig_end(p->client);
+	chan_rig_end(p->server);
+}
+
+static void
+pass_time(struct pair *p, uint64_t ms)
+{
+	rig_advance_ms(p->client, ms);
+	rig_advance_ms(p->server, ms);
+}
+
+static void
+expect_silence(struct pair *p, uint64_t ms)
+{
+	pass_time(p, ms);
+	rig_expect_nothing_sent(p->client);
+	rig_expect_nothing_sent(p->server);
+}
+
+/* ---- what is said ---- */
+
+/* By its flags. "-": nothing was said. */
+static const char *
+words_of(const struct frame *f)
+{
+	static const char *const words[] = {
+		[0] = "ack",        [CHAN_FROM_CLIENT] = "ack",
+		[2] = "reply",      [CHAN_FROM_CLIENT | 2] = "request",
+		[4] = "probe",      [CHAN_FROM_CLIENT | 4] = "probe",
+		[6] = "reply ack?", [CHAN_FROM_CLIENT | 6] = "request ack?",
+		[8] = "nack",       [CHAN_FROM_CLIENT | 8] = "nack",
+		[16] = "error",
+	};
+
+	if (f->h.flags >= XK_ARRAY_LENGTH(words) || words[f->h.flags] == NULL)
+		return "-";
+	return words[f->h.flags];
+}
+
+/* The oldest that r has said, which must be these words about sequence. */
+static struct frame
+say(struct rig *r, bool is_client, const char *words, uint32_t sequence)
+{
+	struct frame f = take(r);
+
+	CHECK_STR(words_of(&f), words);
+	CHECK_EQ(f.h.sequence, sequence);
+	if (f.h.flags != CHAN_ERROR)
+		CHECK_EQ((f.h.flags & CHAN_FROM_CLIENT) != 0, is_client);
+	return f;
+}
+
+static void
+arrive(struct rig *r, const struct frame *f)
+{
+	uint8_t bytes[CHAN_HEADER_LEN + PAYLOAD_MAX];
+
+	rig_inject_bytes(r, bytes, frame_bytes(bytes, f->h, f->payload, f->len));
+}
+
+static void
+client_says(struct pair *p, const char *words, uint32_t sequence)
+{
+	struct frame f = say(p->client, true, words, sequence);
+
+	arrive(p->server, &f);
+}
+
+static void
+server_says(struct pair *p, const char *words, uint32_t sequence)
+{
+	struct frame f = say(p->server, false, words, sequence);
+
+	arrive(p->client, &f);
+}
+
+/* The same, and it is lost. */
+static void
+client_loses(struct pair *p, const char *words, uint32_t sequence)
+{
+	say(p->client, true, words, sequence);
+}
+
+static void
+server_loses(struct pair *p, const char *words, uint32_t sequence)
+{
+	say(p->server, false, words, sequence);
+}
+
+static void
+expect_reply(const struct pair *p, const char *text)
+{
+	CHECK_EQ(p->call.done, 1);
+	CHECK_EQ(p->call.status, 0);
+	CHECK_STR(p->call.reply, text);
+}
+
+/* What is left of a call whose reply has arrived: the server asks, and is told. */
+static void
+acknowledge(struct pair *p, uint64_t ms, uint32_t sequence)
+{
+	pass_time(p, ms);
+	server_says(p, "reply ack?", sequence);
+	client_says(p, "ack", sequence + 1);
+	CHECK_EQ(rig_counter(p->client, "acked"), 1);
+}
+
+/* ---- the exchanges ---- */
+
+TEST(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ack)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "one"), 0);
+	client_says(&p, "request", 1);
+	server_says(&p, "reply", 1);
+	expect_reply(&p, "one");
+	expect_silence(&p, 150);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "two"), 0);
+	client_says(&p, "request", 2);
+	server_says(&p, "reply", 2);
+	expect_reply(&p, "two");
+	expect_silence(&p, 199); /* the first reply is not asked about any more */
+	acknowledge(&p, 1, 2);
+	expect_silence(&p, 60000);
+	CHECK_EQ(caller_in(p.server)->executed, 2);
+	CHECK_EQ(rig_drops(p.server), 0);
+	pair_free(&p);
+}
+
+TEST(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only_asked_then)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	caller_in(p.server)->waits = true;
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "slow"), 0);
+	client_says(&p, "request", 1);
+	expect_silence(&p, 199);
+	pass_time(&p, 1);
+	client_says(&p, "request ack?", 1);
+	server_says(&p, "ack", 1);
+	for (unsigned i = 0; i < 10; i++) {
+		expect_silence(&p, 1999);
+		pass_time(&p, 1);
+		client_says(&p, "probe", 1);
+		server_says(&p, "ack", 1);
+	}
+	CHECK_EQ(p.call.done, 0);
+	go(p.server);
+	server_says(&p, "reply", 1);
+	expect_reply(&p, "slow");
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	acknowledge(&p, 200, 1);
+	expect_silence(&p, 60000);
+	pair_free(&p);
+}
+
+TEST(exchange_lost_long_request_is_probed_missed_and_sent_again)
+{
+	struct pair p;
+
+	pair_new(&p, 3000);
+	CHECK_EQ(call_async_long(p.client, &p.call, p.s, 2000), 0);
+	client_loses(&p, "request", 1);
+	pass_time(&p, 200);
+	client_says(&p, "probe", 1);
+	server_says(&p, "nack", 1);
+	CHECK_EQ(caller_in(p.server)->executed, 0);
+	client_says(&p, "request", 1);
+	server_says(&p, "reply", 1);
+	CHECK_EQ(p.call.reply_len, 2000);
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	pass_time(&p, 200);
+	server_says(&p, "probe", 1); /* a long reply is asked about */
+	client_says(&p, "ack", 2);
+	expect_silence(&p, 60000);
+	pair_free(&p);
+}
+
+TEST(exchange_lost_short_request_is_sent_again)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
+	client_loses(&p, "request", 1);
+	pass_time(&p, 200);
+	client_says(&p, "request ack?", 1);
+	server_says(&p, "reply", 1);
+	expect_reply(&p, "x");
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	acknowledge(&p, 200, 1);
+	pair_free(&p);
+}
+
+/* The client has the server's word that the request is there, so that it is the server who notices. */
+TEST(exchange_lost_long_reply_is_asked_about_by_the_server_missed_and_sent_again)
+{
+	struct pair p;
+
+	pair_new(&p, 3000);
+	caller_in(p.server)->waits = true;
+	caller_in(p.server)->reply_len = 2000;
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
+	client_says(&p, "request", 1);
+	pass_time(&p, 200);
+	client_says(&p, "request ack?", 1);
+	server_says(&p, "ack", 1);
+	go(p.server);
+	server_loses(&p, "reply", 1);
+	expect_silence(&p, 199);
+	pass_time(&p, 1);
+	server_says(&p, "probe", 1);
+	client_says(&p, "nack", 1);
+	server_says(&p, "reply", 1);
+	CHECK_EQ(p.call.reply_len, 2000);
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	pass_time(&p, 400);
+	server_says(&p, "probe", 1);
+	client_says(&p, "ack", 2);
+	expect_silence(&p, 60000);
+	pair_free(&p);
+}
+
+TEST(exchange_lost_short_reply_comes_again_asks_for_an_ack_and_gets_it)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	caller_in(p.server)->waits = true;
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
+	client_says(&p, "request", 1);
+	pass_time(&p, 200);
+	client_says(&p, "request ack?", 1);
+	server_says(&p, "ack", 1);
+	go(p.server);
+	server_loses(&p, "reply", 1);
+	pass_time(&p, 200);
+	server_says(&p, "reply ack?", 1);
+	expect_reply(&p, "x");
+	client_loses(&p, "ack", 2);
+	pass_time(&p, 400);
+	server_says(&p, "reply ack?", 1); /* the call is over: it is dropped, and acknowledged again */
+	CHECK_EQ(rig_counter(p.client, "unasked"), 1);
+	client_says(&p, "ack", 2);
+	expect_silence(&p, 60000);
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	pair_free(&p);
+}
+
+TEST(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_once)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
+	client_says(&p, "request", 1);
+	server_loses(&p, "reply", 1);
+	rig_advance_ms(p.client, 200); /* its timer is first */
+	rig_advance_ms(p.server, 100);
+	client_says(&p, "request ack?", 1);
+	server_says(&p, "reply", 1);
+	expect_reply(&p, "x");
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	CHECK_EQ(rig_counter(p.server, "repeated"), 1);
+	acknowledge(&p, 200, 1);
+	pair_free(&p);
+}
+
+TEST(exchange_probe_after_a_long_reply_was_lost_gets_it_at_once)
+{
+	struct pair p;
+
+	pair_new(&p, 3000);
+	CHECK_EQ(call_async_long(p.client, &p.call, p.s, 2000), 0);
+	client_says(&p, "request", 1);
+	server_loses(&p, "reply", 1);
+	rig_advance_ms(p.client, 200);
+	rig_advance_ms(p.server, 100);
+	client_says(&p, "probe", 1);
+	server_says(&p, "reply", 1);
+	CHECK_EQ(p.call.reply_len, 2000);
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	pass_time(&p, 200);
+	server_says(&p, "probe", 1);
+	client_says(&p, "ack", 2);
+	pair_free(&p);
+}
+
+TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_survives)
+{
+	struct pair p, next;
+
+	pair_new(&p, 1500);
+	caller_in(p.server)->waits = true;
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "old"), 0);
+	client_says(&p, "request", 1);
+	CHECK_EQ(caller_in(p.server)->running, 1);
+	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL, 0), 0); /* this boot of it says no more */
+	tell(p.server, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
+	CHECK_EQ(caller_in(p.server)->closed, 1);
+	go(p.server);
+	expect_silence(&p, 60000);
+	CHECK_EQ(rig_counter(p.server, "suppressed"), 1);
+	caller_in(p.server)->waits = false;
+	next = (struct pair){ chan_rig(""), p.server, NULL, { .s = NULL } }; /* the boot that is there now */
+	next.s = open_channel(next.client, SERVER);
+	CHECK_EQ(call_async(next.client, &next.call, next.s, "new"), 0);
+	client_says(&next, "request", 1);
+	server_says(&next, "reply", 1);
+	expect_reply(&next, "new");
+	CHECK_EQ(caller_in(p.server)->executed, 2);
+	acknowledge(&next, 200, 1);
+	close_channel(p.client, p.s);
+	chan_rig_end(p.client);
+	pair_free(&next);
+}
+
+TEST(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_request_is_never_sent_again)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	caller_in(p.server)->waits = true;
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
+	client_says(&p, "request", 1);
+	pass_time(&p, 200);
+	client_says(&p, "request ack?", 1);
+	server_says(&p, "ack", 1);
+	tell(p.client, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
+	CHECK_EQ(p.call.done, 1);
+	CHECK_EQ(p.call.status, -ECONNRESET);
+	rig_advance_ms(p.client, 60000);
+	rig_expect_nothing_sent(p.client);
+	go(p.server); /* the boot that was; its reply finds no call */
+	server_says(&p, "reply", 1);
+	CHECK_EQ(p.call.done, 1);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "y"), -ECONNRESET);
+	rig_advance_ms(p.server, 60000);
+	rig_forget(p.server);
+	pair_free(&p);
+}
+
+TEST(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_request)
+{
+	struct pair p;
+
+	pair_new(&p, 1500);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "one"), 0);
+	client_says(&p, "request", 1);
+	server_says(&p, "reply", 1);
+	acknowledge(&p, 200, 1);
+	expect_silence(&p, 1000);
+	CHECK_EQ(caller_in(p.server)->executed, 1);
+	CHECK_EQ(rig_drops(p.server), 0);
+	CHECK_EQ(call_async(p.client, &p.call, p.s, "two"), 0);
+	client_says(&p, "request", 2); /* the sequence that the ack had */
+	server_says(&p, "reply", 2);
+	expect_reply(&p, "two");
+	CHECK_EQ(caller_in(p.server)->executed, 2);
+	pass_time(&p, 10); /* it has found out how fast acks are */
+	server_says(&p, "reply ack?", 2);
+	client_says(&p, "ack", 3);
+	pair_free(&p);
+}
