@@ -74,6 +74,10 @@ fuzz_read_drawn(struct fuzz_print *print, enum xk_graph_kind kind)
 
 	FUZZ_CHECK(fclose(print->stream) == 0);
 	graph = xk_graph_read_text_kind("drawn", print->text, print->len, kind, &errors);
+	if (graph == NULL) { /* what is checked next says no more than that */
+		xk_graph_errors_print(&errors, stderr);
+		fwrite(print->text, 1, print->len, stderr);
+	}
 	FUZZ_CHECK(graph != NULL);
 	xk_graph_errors_clear(&errors);
 	free(print->text);

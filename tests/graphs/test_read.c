@@ -353,6 +353,26 @@ TEST(a_good_file_is_read_after_bad_ones)
 	}
 }
 
+TEST(a_comment_at_the_end_of_a_file_is_over_with_it)
+{
+	static const char *const texts[] = { "digraph g { a -> b }#", "digraph g { a -> b }//",
+					     "digraph g { a -> b } # c", "digraph g { a -> b } // c",
+					     "digraph g { a -> b }" };
+	struct xk_graph_errors errors = { 0 };
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(texts); i++) {
+		struct xk_graph *graph = read_text(texts[i], &errors),
+				*next = read_text("digraph g {\n\tc -> d\n}", &errors);
+
+		CHECK_EQ(errors.count, 0);
+		REQUIRE(graph != NULL && next != NULL);
+		CHECK_EQ(node(next, "c")->line, 2);
+		xk_graph_free(graph);
+		xk_graph_free(next);
+		xk_graph_errors_clear(&errors);
+	}
+}
+
 TEST(set_changes_attributes_of_nodes_and_of_the_graph)
 {
 	struct xk_graph_errors errors = { 0 };
