@@ -83,29 +83,31 @@ attributes_refuse(struct attributes_check *check, unsigned line, const char *for
 
 enum { ATTRIBUTES_WORD_MAX = 32 };
 
-/* How many letters must be changed, added or left out to make b of a (Levenshtein). */
+/* How many letters must be changed, added, left out or swapped with their neighbour to make b of a. */
 static unsigned
 attributes_distance(const char *a, const char *b)
 {
-	unsigned row[ATTRIBUTES_WORD_MAX + 1];
-	size_t len = strlen(b);
+	unsigned rows[3][ATTRIBUTES_WORD_MAX + 1]; /* of three beginnings of a, in turn: to each beginning of b */
+	size_t len = strlen(b), i;
 
 	if (strlen(a) > ATTRIBUTES_WORD_MAX || len > ATTRIBUTES_WORD_MAX)
 		return UINT32_MAX;
 	for (unsigned k = 0; k <= len; k++)
-		row[k] = k;
-	for (unsigned i = 0; a[i] != '\0'; i++) {
-		unsigned diagonal = row[0]++;
+		rows[0][k] = k;
+	for (i = 1; a[i - 1] != '\0'; i++) {
+		unsigned *row = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
 
-		for (unsigned k = 0; k < len; k++) {
-			unsigned change = diagonal + (a[i] != b[k]);
-			unsigned other = 1 + (row[k] < row[k + 1] ? row[k] : row[k + 1]);
+		row[0] = (unsigned)i;
+		for (size_t k = 1; k <= len; k++) {
+			unsigned other = 1 + (row[k - 1] < before[k] ? row[k - 1] : before[k]);
 
-			diagonal = row[k + 1];
-			row[k + 1] = change < other ? change : other;
+			row[k] = before[k - 1] + (a[i - 1] != b[k - 1]);
+			row[k] = other < row[k] ? other : row[k];
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] && earlier[k - 2] < row[k])
+				row[k] = earlier[k - 2] + 1;
 		}
 	}
-	return row[len];
+	return rows[(i - 1) % 3][len];
 }
 
 const char *
@@ -114,7 +116,7 @@ attributes_suggest(const char *name, const char *const *candidates)
 	unsigned best = strlen(name) < 3 ? (unsigned)strlen(name) : strlen(name) == 3 ? 3 : 4;
 	const char *found = NULL;
 
-	/* Two letters swapped are a distance of two; more than half of the word is another word. */
+	/* More than half of the word is another word. */
 	for (; *candidates != NULL; candidates++) {
 		unsigned distance = attributes_distance(name, *candidates);
 

@@ -175,22 +175,32 @@ check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
 	return role->type == NULL || strcmp(role->type, type->name) == 0;
 }
 
-static void
-check_wrong_type(struct check_places *places, const struct xk_role *role, const struct xk_graph_edge *edge)
+enum { CHECK_HINT = 160 };
+
+/* Which other role is for protocols of the lower's type, if one is. */
+static const char *
+check_hint(const struct check_places *places, const struct xk_graph_node *lower, char hint[CHECK_HINT])
 {
-	const struct xk_protocol_type *type = places->node->type;
-	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
-	const struct xk_role *other = type->lowers;
-	char hint[160] = "";
+	const struct xk_role *other = places->node->type->lowers;
 
 	while (other->name != NULL && (other->type == NULL || !check_fits(other, lower->type)))
 		other++;
+	hint[0] = '\0';
 	if (other->name != NULL)
-		snprintf(hint, sizeof(hint), "; as its %s write [role=%s], or change the order of the edges",
-			 other->name, other->name);
+		snprintf(hint, CHECK_HINT, "; as its %s write [role=%s], or change the order of the edges", other->name,
+			 other->name);
+	return hint;
+}
+
+static void
+check_wrong_type(struct check_places *places, const struct xk_role *role, const struct xk_graph_edge *edge)
+{
+	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
+	char hint[CHECK_HINT];
+
 	check_places_refuse(places, edge->line, "%s -> %s: the %s of %s must be of type %s, and %s is of type %s%s",
 			    places->node->name, lower->name, role->name, places->node->name, role->type, lower->name,
-			    lower->type->name, hint);
+			    lower->type->name, check_hint(places, lower, hint));
 }
 
 /* The lower in a place must be what its role asks for. */
@@ -198,7 +208,7 @@ static void
 check_lower(struct check_places *places, const struct xk_role *role, struct xk_graph_edge *edge)
 {
 	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
-	char needs[64], offers[64];
+	char needs[64], offers[64], hint[CHECK_HINT];
 
 	edge->role = role;
 	if (lower->type == NULL)
@@ -206,10 +216,11 @@ check_lower(struct check_places *places, const struct xk_role *role, struct xk_g
 	if (!check_fits(role, lower->type)) {
 		check_wrong_type(places, role, edge);
 	} else if (role->needs & ~lower->type->offers) {
-		check_places_refuse(places, edge->line, "%s -> %s: %s needs%s of its %s, and %s (%s) offers%s",
+		check_places_refuse(places, edge->line, "%s -> %s: %s needs%s of its %s, and %s (%s) offers%s%s",
 				    places->node->name, lower->name, places->node->name,
 				    check_list_realms(role->needs, needs, sizeof(needs)), role->name, lower->name,
-				    lower->type->name, check_list_realms(lower->type->offers, offers, sizeof(offers)));
+				    lower->type->name, check_list_realms(lower->type->offers, offers, sizeof(offers)),
+				    check_hint(places, lower, hint));
 	}
 }
 
@@ -240,9 +251,10 @@ check_missing(struct check_places *places, unsigned place)
 
 	if (places->groups > 1)
 		snprintf(which, sizeof(which), " number %u", place / places->roles + 1);
-	check_places_refuse(places, places->node->line, "%s (%s) lacks its lower %s%s%s%s: write an edge %s -> ...",
+	check_places_refuse(places, places->node->line, "%s (%s) lacks its lower %s%s%s%s%s: write an edge %s -> %s",
 			    places->node->name, places->node->type->name, role->name, which,
-			    role->help == NULL ? "" : ", ", role->help == NULL ? "" : role->help, places->node->name);
+			    role->help == NULL ? "" : " (", role->help == NULL ? "" : role->help,
+			    role->help == NULL ? "" : ")", places->node->name, role->type == NULL ? "..." : role->type);
 }
 
 static void

@@ -245,9 +245,10 @@ bidctl_tell_change(struct bidctl_peer *peer)
 	struct bidctl *b = peer->bidctl;
 	struct xk_bidctl_peer known = { peer->host, peer->boot };
 	enum xk_bidctl_change change = bidctl_change(peer);
+	char host[16];
 
 	xk_unlock(&b->lock);
-	xk_trace(&b->protocol, XK_TRACE_EVENTS, "%s %08x, boot %016llx", names[change], known.host,
+	xk_trace(&b->protocol, XK_TRACE_EVENTS, "%s %s, boot %016llx", names[change], xk_host_print(known.host, host),
 		 (unsigned long long)known.boot);
 	for (struct xk_bidctl_watcher *watcher = b->watchers; watcher != NULL; watcher = watcher->next)
 		watcher->changed(watcher, change, &known);

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "xkernel/event.h"
 #include "xkernel/trace.h"
@@ -164,7 +165,7 @@ static void
 chantest_note_failure(struct chantest *t, int error, uint64_t begun_ns, uint64_t now_ns)
 {
 	xk_count(&t->protocol, CHANTEST_FAILED);
-	xk_trace(&t->protocol, XK_TRACE_ERRORS, "a call has failed: %d", error);
+	xk_trace(&t->protocol, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-error));
 	xk_lock(&t->lock);
 	t->result.failed++;
 	if (t->run.failed != NULL)

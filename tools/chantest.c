@@ -81,6 +81,7 @@ static const struct roundtrip_test chantest_test = {
 	.program = &chantest_program,
 	.graph = "chantest.dot",
 	.message = "message",
+	.answer = "reply",
 	.has_channels = true,
 	.start = chantest_start,
 };

@@ -273,7 +273,8 @@ host_find_type(struct host *host, const char *type)
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		if (strcmp(p->type->name, type) == 0)
 			return p;
-	fprintf(stderr, "%s: there is no %s in %s\n", host->options.program, type, host->options.graph);
+	fprintf(stderr, "%s: there is no %s in %s, and this program measures with it\n", host->options.program, type,
+		host->options.graph);
 	return NULL;
 }
 

@@ -197,15 +197,32 @@ options_table(const struct options_all *all, struct option *table)
 	table[all->count + 1] = (struct option){ NULL, 0, NULL, 0 };
 }
 
+/* A word that getopt does not know, or that is the beginning of several options. */
 static void
-options_complain(const struct options_program *program, int why, const char *word)
+options_complain_unknown(const struct options_program *program, const struct options_all *all, const char *word)
+{
+	size_t len = strcspn(word, "="), used = 0;
+	char several[256] = "";
+
+	for (unsigned i = 0; i < all->count && word[1] == '-' && len > 2 && used < sizeof(several); i++)
+		if (all->list[i].help != NULL && strncmp(all->list[i].name, word + 2, len - 2) == 0)
+			used += (size_t)snprintf(several + used, sizeof(several) - used, "%s--%s",
+						 used == 0 ? "" : ", ", all->list[i].name);
+	if (used == 0)
+		options_misuse(program, "there is no option %s", word);
+	else
+		options_misuse(program, "%.*s is short for several options: %s", (int)len, word, several);
+}
+
+static void
+options_complain(const struct options_program *program, const struct options_all *all, int why, const char *word)
 {
 	if (why == ':')
 		options_misuse(program, "%s needs a value", word);
 	else if (optopt >= OPTIONS_FIRST)
 		options_misuse(program, "%s takes no value", word);
 	else
-		options_misuse(program, "there is no option %s (or it is short for several)", word);
+		options_complain_unknown(program, all, word);
 }
 
 static enum options_result
@@ -248,7 +265,7 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 			return OPTIONS_HELPED;
 		}
 		if (got < OPTIONS_FIRST) {
-			options_complain(program, got, argv[optind - 1]);
+			options_complain(program, &all, got, argv[optind - 1]);
 			return OPTIONS_WRONG;
 		}
 		if (!options_take(program, &all.list[got - OPTIONS_FIRST], optarg, into))

@@ -28,6 +28,7 @@ struct roundtrip_test {
 		*program;    /* its name is the test protocol's, too; its struct is roundtrip_options */
 	const char *graph;   /* file below graphs/ where none is given */
 	const char *message; /* what is delivered once in each direction: "datagram" */
+	const char *answer;  /* what comes back: "echo" */
 	bool has_channels;
 	/*
 	 * Starts the block at the client. roundtrip_record, roundtrip_lost and in the end roundtrip_finished are to be

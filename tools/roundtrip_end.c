@@ -65,8 +65,8 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	uint64_t ms = atomic_load_explicit(&end->waited_ns, memory_order_relaxed) / 1000000;
 
 	if (losses > reported && end->all_losses == 0)
-		fprintf(stderr, "%s: a message was lost: no echo within %" PRIu64 " ms; going on\n",
-			end->kind->program->name, ms);
+		fprintf(stderr, "%s: a message was lost: no %s within %" PRIu64 " ms; going on\n",
+			end->kind->program->name, end->kind->answer, ms);
 	end->all_losses += losses - reported;
 	return losses;
 }
@@ -141,7 +141,7 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 			 end->kind->program->name);
 	else if (result->error == -EHOSTUNREACH)
 		snprintf(result->why, sizeof(result->why),
-			 "nobody on the link has the address %s (is %s --server running?)", host,
+			 "nobody on the link has the address %s and runs this graph (is %s --server running?)", host,
 			 end->kind->program->name);
 	else if (result->error == -ENETUNREACH)
 		snprintf(result->why, sizeof(result->why),

@@ -300,11 +300,11 @@ roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 	}
 	if (begun)
 		fprintf(out,
-			"\nA round trip is two %ss: the request goes up the server's graph, its echo up the client's.\n"
+			"\nA round trip is two %ss: the request goes up the server's graph, its %s up the client's.\n"
 			"regular: the driver gives each to a thread; ipp: the driver carries it up itself, and a "
 			"thread\n"
 			"takes over only at a handoff.\n",
-			message);
+			message, job->options->test->answer);
 }
 
 static void

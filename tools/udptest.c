@@ -62,6 +62,7 @@ static const struct roundtrip_test udptest_test = {
 	.program = &udptest_program,
 	.graph = "udptest.dot",
 	.message = "datagram",
+	.answer = "echo",
 	.start = udptest_start,
 };
 

@@ -348,6 +348,9 @@ xk_bench_main(int argc, char **argv)
 		       "       xk bench sim NETWORK [OPTION]...\nEach has --help.\n");
 		return OPTIONS_SUCCESS;
 	}
-	fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, handoff, sim\n", what);
+	if (argc < 2)
+		fprintf(stderr, "xk bench: which benchmark? There are: echo, call, handoff, sim\n");
+	else
+		fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, handoff, sim\n", what);
 	return OPTIONS_MISUSE;
 }

@@ -21,12 +21,16 @@ struct draw_options {
 	const char *output;
 };
 
+enum { DRAW_FORMAT = 8 };
+
+static const char draw_formats[][DRAW_FORMAT] = { "svg", "png", "pdf", "dot" };
+
 static const struct options_option draw_options[] = {
 	{ .name = "output",
 	  .kind = OPTIONS_TEXT,
 	  .offset = offsetof(struct draw_options, output),
 	  .argument = "FILE",
-	  .help = "-o FILE too; NAME.svg, or NAME.dot for the layout's source" },
+	  .help = "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given" },
 	{ .name = "set",
 	  .kind = OPTIONS_TEXT_ANY,
 	  .offset = offsetof(struct draw_options, sets),
@@ -38,12 +42,11 @@ static const struct options_option draw_options[] = {
 static const struct options_program draw_program = {
 	.name = "xk draw",
 	.usage = "GRAPH -o FILE [--set NODE.ATTRIBUTE=VALUE]...",
-	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they "
-		 "join\n"
-		 "two hosts; the hosts of a count are one box. In the picture of a graph messages arrive at the "
-		 "bottom; a dashed frame is a virtual\n"
-		 "protocol, which has no header; a dotted edge is asked and carries no messages; red is an explicit\n"
-		 "handoff, amber a budget. Exit status 1: the graph is refused, or FILE cannot be written.",
+	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they\n"
+		 "join two hosts; the hosts of a count are one box. In the picture of a graph messages arrive at\n"
+		 "the bottom; a dashed frame is a virtual protocol, which has no header; a dotted edge is asked and\n"
+		 "carries no messages; red is an explicit handoff, amber a budget.\n"
+		 "Exit status 1: the graph is refused, or FILE cannot be written.",
 	.options = draw_options,
 	.operands_min = 1,
 	.operands_max = 1,
@@ -86,15 +89,16 @@ draw_dot(const struct draw_what *what, const char *file)
 	return draw_cannot_write(file);
 }
 
-/* Runs `dot -Tsvg` from one descriptor to another. 0; otherwise what is wrong has been told. */
+/* Runs `dot -TFORMAT` from one descriptor to another. 0; otherwise what is wrong has been told. */
 static int
-draw_run_dot(int from, int to)
+draw_run_dot(const char *format, int from, int to)
 {
-	char *arguments[] = { (char[]){ "dot" }, (char[]){ "-Tsvg" }, NULL };
+	char option[DRAW_FORMAT + 3], *arguments[] = { (char[]){ "dot" }, option, NULL };
 	posix_spawn_file_actions_t actions;
 	int status, error;
 	pid_t child;
 
+	snprintf(option, sizeof(option), "-T%s", format);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
@@ -114,7 +118,7 @@ draw_run_dot(int from, int to)
 }
 
 static int
-draw_svg(const struct draw_what *what, const char *file)
+draw_laid_out(const struct draw_what *what, const char *format, const char *file)
 {
 	FILE *source = tmpfile();
 	int output, status;
@@ -127,21 +131,33 @@ draw_svg(const struct draw_what *what, const char *file)
 		return draw_cannot_write("a temporary file");
 	}
 	output = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	status = output < 0 ? draw_cannot_write(file) : draw_run_dot(fileno(source), output);
+	status = output < 0 ? draw_cannot_write(file) : draw_run_dot(format, fileno(source), output);
 	if (output >= 0 && close(output) != 0 && status == OPTIONS_SUCCESS)
 		status = draw_cannot_write(file);
 	fclose(source);
 	return status;
 }
 
+/* What a file's name ends in, if that is something that can be drawn; without an end it is svg. Otherwise NULL. */
+static const char *
+draw_format(const char *file)
+{
+	const char *slash = strrchr(file, '/'), *dot = strrchr(slash == NULL ? file : slash, '.');
+
+	if (dot == NULL)
+		return draw_formats[0];
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(draw_formats); i++)
+		if (strcmp(dot + 1, draw_formats[i]) == 0)
+			return draw_formats[i];
+	return NULL;
+}
+
 static int
 draw_picture(const struct draw_what *what, const char *file)
 {
-	size_t len = strlen(file);
+	const char *format = draw_format(file);
 
-	if (len > 4 && strcmp(file + len - 4, ".dot") == 0)
-		return draw_dot(what, file);
-	return draw_svg(what, file);
+	return strcmp(format, "dot") == 0 ? draw_dot(what, file) : draw_laid_out(what, format, file);
 }
 
 /* -o becomes the option of the table, where names are long. */
@@ -169,6 +185,9 @@ xk_draw_main(int argc, char **argv)
 		return status;
 	if (o.output == NULL)
 		return options_misuse(&draw_program, "where is the picture to go? -o FILE");
+	if (draw_format(o.output) == NULL)
+		return options_misuse(&draw_program, "%s: a picture is NAME.svg, NAME.png, NAME.pdf or NAME.dot",
+				      o.output);
 	if (xk_topology_is_one(operands.text[0]))
 		what.net = net_load(operands.text[0], o.sets.text, o.sets.count, &errors);
 	else

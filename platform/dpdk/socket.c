@@ -231,12 +231,14 @@ dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 	if (error == -ENOENT)
 		return 0;
 	if (error == 0) {
-		snprintf(why, size, "another program serves on %s: end it, or take another socket", path);
+		snprintf(why, size,
+			 "another program serves on %s: end it, or take another socket with port.dev=", path);
 		return -EADDRINUSE;
 	}
 	if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && error == -ECONNREFUSED && unlink(path) == 0)
 		return 0;
-	snprintf(why, size, "%s is in the way and cannot be used (%s): remove it, or take another socket", path,
+	snprintf(why, size,
+		 "%s is in the way and cannot be used (%s): remove it, or take another socket with port.dev=", path,
 		 strerror(-error));
 	return error;
 }
@@ -258,7 +260,7 @@ dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size)
 	if (self->claim_fd >= 0)
 		self->lanes_fd = dpdk_socket_claim(self->path, lanes);
 	if (self->claim_fd == -EADDRINUSE)
-		snprintf(why, size, "another server has %s: end it, or take another socket", self->path);
+		snprintf(why, size, "another server has %s: end it, or take another socket with port.dev=", self->path);
 	else if (self->claim_fd < 0)
 		snprintf(why, size, "no socket can be made at %s: %s", self->path, strerror(-self->claim_fd));
 	return self->claim_fd < 0 ? self->claim_fd : dpdk_socket_clear(self, why, size);
@@ -297,7 +299,8 @@ dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 	if (error == 0 && self->claim_fd < 0)
 		self->claim_fd = dpdk_socket_claim(self->path, "client");
 	if (error != 0) {
-		snprintf(why, size, "no server on %s (%s): start the server, or name its socket", self->path,
+		snprintf(why, size,
+			 "no server on %s (%s): start the server, or name its socket with port.dev=", self->path,
 			 strerror(-error));
 		return error;
 	}

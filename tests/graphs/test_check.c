@@ -192,7 +192,7 @@ TEST(missing_lowers_are_refused)
 	types_refuse("digraph g {\neth -> port; udp }",
 		     "g:2: udp (udp) lacks its lower network: write an edge udp -> ...\n");
 	types_refuse("digraph g { udptest -> udp -> ip -> vnet -> eth -> port }",
-		     "g:1: vnet (vnet) lacks its lower resolver, who has an address: write an edge vnet -> ...\n");
+		     "g:1: vnet (vnet) lacks its lower resolver (who has an address): write an edge vnet -> arp\n");
 	types_refuse_with("digraph g { udptest -> udp -> ip -> vnet; vnet -> e1; vnet -> a; vnet -> e2; a -> e1 -> p1; "
 			  "e2 -> p2; e1 [protocol=eth] e2 [protocol=eth] a [protocol=arp] p1 [protocol=port] "
 			  "p2 [protocol=port] }",

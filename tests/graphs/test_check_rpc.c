@@ -56,6 +56,27 @@ TEST(the_published_stack_is_right)
 	accept("digraph g { am -> bid -> vnet; bid -> bidctl -> vnet; " LOWER "}");
 }
 
+/* What is meant of all the protocols there are: a swap is one mistake, so that upd is not as far from udp as from bid. */
+TEST(misspelt_protocols_are_told_what_is_meant)
+{
+	refuse("digraph g { upd; eth -> port }", "unknown protocol \"upd\" (did you mean \"udp\"?)");
+	refuse("digraph g { cahn; eth -> port }", "unknown protocol \"cahn\" (did you mean \"chan\"?)");
+	refuse("digraph g { bidctrl; eth -> port }", "unknown protocol \"bidctrl\" (did you mean \"bidctl\"?)");
+	refuse("digraph g { ehtt; eth -> port }", "unknown protocol \"ehtt\" (did you mean \"eth\"?)");
+	refuse("digraph g { x [protocol=quic]; eth -> port }", "unknown protocol \"quic\" of node x (`xk");
+}
+
+/* vnet takes any link, so that it is what arp offers that does not fit. */
+TEST(lowers_in_the_wrong_order_are_told_their_role)
+{
+	refuse("digraph g { am -> vnet -> arp; vnet -> eth; arp -> eth -> port }",
+	       "vnet -> arp: vnet needs push and demux of its link, and arp (arp) offers control; as its resolver "
+	       "write "
+	       "[role=resolver], or change the order of the edges\n");
+	refuse("digraph g { am -> vnet -> eth -> port }", "vnet (vnet) lacks its lower resolver (knows the link "
+							  "addresses of neighbours): write an edge vnet -> arp\n");
+}
+
 TEST(calls_need_a_protocol_that_carries_them)
 {
 	refuse("digraph g { select -> bid; " STACK "}",

@@ -94,6 +94,10 @@ graph portless 'has no port' 'digraph x { udptest -> udp; udp -> ip; }'
 graph budget 'budget' 'digraph x { graph [budget="soon"]; udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth;
 	vnet -> arp; arp -> eth; eth -> port; }'
 sed '/udptest -> udp/d' graphs/udptest.dot >"$work/without.dot"
+expect "a picture of no kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptest.dot -o "$work/picture.gif"
+check "a picture of no kind" "it is there" test ! -e "$work/picture.gif"
+expect "a picture as PNG" 0 '' "$xk" draw graphs/udptest.dot -o "$work/picture.png"
+check "a picture as PNG" "it is none" grep -qa '^.PNG' "$work/picture.png"
 expect "a graph without udptest" 1 'no udptest in' "$udptest" --rounds 5 --graph "$work/without.dot"
 head -c 100000 /dev/urandom >"$work/random.dot"
 expect "a graph of random bytes" 1 "^$work/random.dot:[0-9]+: " "$udptest" --graph "$work/random.dot"

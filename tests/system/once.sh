@@ -113,5 +113,5 @@ twice=$(uniq -d "$work/served")
 check "no call was run twice" "$(head -n 5 <<<"$twice")" [ -z "$twice" ]
 wrong=$(grep -l 'a reply is wrong' "$work"/client-*.err)
 check "every reply is that of its call" "$wrong" [ -z "$wrong" ]
-reopened=$(grep -c . <<<"$(grep -l 'a call has failed: -104' "$work"/client-*.err)")
+reopened=$(grep -c . <<<"$(grep -l 'a call has failed: Connection reset by peer' "$work"/client-*.err)")
 check "clients have gone on with another boot of the server" "no call of any client has failed for it" [ "$reopened" -gt 0 ]

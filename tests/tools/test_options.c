@@ -145,7 +145,8 @@ TEST(a_list_that_is_given_replaces_the_initial_one)
 
 TEST(misuse_is_told_in_a_sentence)
 {
-	wrong("--nothing", "no option --nothing");
+	wrong("--nothing", "there is no option --nothing; try");
+	wrong("--nothing=1", "there is no option --nothing=1; try");
 	wrong("--number", "--number needs a value");
 	wrong("--flag=1", "takes no value");
 	wrong("--number 0", "not a number between 1 and 65507");
@@ -158,7 +159,8 @@ TEST(misuse_is_told_in_a_sentence)
 	wrong("--choice pink", "\"pink\" is none of red, green, blue");
 	wrong("--choices red,pink", "\"pink\" is none of");
 	wrong("a b", "\"b\" is one argument too many");
-	wrong("--num 1", "short for several");
+	wrong("-n", "there is no option -n; try");
+	wrong("--num 1", "--num is short for several options: --number, --numbers");
 }
 
 TEST(lists_and_repetitions_are_bounded)
