@@ -7,6 +7,8 @@
 
 #include "protocols/bidctl_private.h"
 
+enum { BIDCTL_BUCKETS_MAX = 1 << 16 };
+
 /* ---- tables ---- */
 
 static uint32_t
@@ -22,8 +24,8 @@ bidctl_peer_power(uint64_t at_least, uint64_t most)
 int
 bidctl_peer_init(struct bidctl *b, xk_event_handler *timeout)
 {
-	uint32_t buckets = bidctl_peer_power(b->peer_max, 1 << 16);
-	uint32_t sets = bidctl_peer_power(b->stranger_count / BIDCTL_WAYS, 1 << 16);
+	uint32_t buckets = bidctl_peer_power(b->peer_max, BIDCTL_BUCKETS_MAX);
+	uint32_t sets = bidctl_peer_power(b->stranger_count / BIDCTL_WAYS, BIDCTL_BUCKETS_MAX);
 
 	b->bucket_mask = buckets - 1;
 	b->way_mask = sets - 1;
