@@ -56,7 +56,7 @@ am_keep_time(struct am_session *as)
 		return true;
 	as->timing = xk_duplicate(&as->session);
 	if (as->timing)
-		xk_event_schedule(&as->timer, (am_of(as->session.protocol)->timeout_ns + 999) / 1000);
+		xk_event_schedule(&as->timer, xk_us_of_ns(am_of(as->session.protocol)->timeout_ns));
 	return as->timing;
 }
 
@@ -182,7 +182,7 @@ am_expire(struct xk_event *event, void *argument)
 		next_ns = now_ns + am_of(as->session.protocol)->timeout_ns;
 	as->timing = next_ns != UINT64_MAX && xk_duplicate(&as->session);
 	if (as->timing)
-		xk_event_schedule(&as->timer, (next_ns - now_ns + 999) / 1000);
+		xk_event_schedule(&as->timer, xk_us_of_ns(next_ns - now_ns));
 	xk_unlock(&as->lock);
 	am_send_waiting(as);
 	xk_session_release(&as->session);

@@ -128,7 +128,7 @@ bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
 	if (peer->pending && xk_event_cancel(&peer->timer) != XK_EVENT_CANCELLED)
 		return; /* its handler will look when it is due */
 	peer->pending = true;
-	xk_event_schedule(&peer->timer, (delay_ns + BIDCTL_NS_PER_US - 1) / BIDCTL_NS_PER_US);
+	xk_event_schedule(&peer->timer, xk_us_of_ns(delay_ns));
 }
 
 /* Those that were met together are not asked together. */

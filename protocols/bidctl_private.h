@@ -42,7 +42,6 @@ enum bidctl_counter {
 
 enum {
 	BIDCTL_WAYS = 4, /* places that a stranger's host may have */
-	BIDCTL_NS_PER_US = 1000,
 	BIDCTL_NS_PER_S = 1000000000,
 	BIDCTL_BURST_NS = 100000000, /* what strangers are asked in this time may be asked at once */
 };

@@ -208,7 +208,7 @@ blast_schedule(struct blast *blast, uint64_t at_ns)
 		return;
 	now_ns = xk_now_ns(&blast->protocol);
 	blast->event_ns = at_ns;
-	xk_event_schedule(&blast->event, at_ns <= now_ns ? 0 : (at_ns - now_ns + 999) / 1000);
+	xk_event_schedule(&blast->event, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
 }
 
 void

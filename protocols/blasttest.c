@@ -280,7 +280,7 @@ blasttest_wait(struct blasttest *t, uint64_t window)
 		uint64_t due_ns = blasttest_slot_of(t, t->oldest)->sent_ns + t->run.timeout_ns;
 		uint64_t now_ns = xk_now_ns(&t->protocol);
 
-		err = xk_semaphore_wait(&t->answered, due_ns <= now_ns ? 1 : (due_ns - now_ns + 999) / 1000);
+		err = xk_semaphore_wait(&t->answered, due_ns <= now_ns ? 1 : xk_us_of_ns(due_ns - now_ns));
 		if (err == -ETIMEDOUT)
 			err = 0;
 	}

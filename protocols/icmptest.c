@@ -194,7 +194,7 @@ icmptest_delay_us(struct icmptest *t, uint64_t now_ns)
 		due_ns = icmptest_request_of(t, t->oldest)->sent_ns + t->run.timeout_ns;
 	if (!icmptest_has_sent_all(t) && t->next_ns < due_ns)
 		due_ns = t->next_ns;
-	return due_ns <= now_ns || due_ns == UINT64_MAX ? 0 : (due_ns - now_ns + 999) / 1000;
+	return due_ns <= now_ns || due_ns == UINT64_MAX ? 0 : xk_us_of_ns(due_ns - now_ns);
 }
 
 /* A reply with this state of its request, all right but for that. 0, or the reason to drop it. */
