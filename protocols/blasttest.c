@@ -22,6 +22,7 @@
 
 #include <errno.h>
 
+#include "protocols/round_trips.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/ticket.h"
@@ -78,7 +79,8 @@ struct blasttest {
 	bool running;
 	struct xk_blasttest_run run;
 	struct xk_blasttest_result result;
-	uint64_t id, rtt_sum_ns;
+	struct round_trips trips;
+	uint64_t id;
 	uint64_t oldest; /* message whose answer is awaited; result.sent is the next one */
 	struct blasttest_slot slots[XK_BLASTTEST_WINDOW]; /* by number modulo */
 	struct blasttest_served served[BLASTTEST_RUNS];   /* a ring */
@@ -201,14 +203,8 @@ blasttest_answer(struct blasttest *t, struct xk_session *lls, const struct blast
 static void
 blasttest_measure(struct blasttest *t, uint64_t rtt_ns)
 {
-	struct xk_blasttest_result *result = &t->result;
-
-	result->answered++;
-	t->rtt_sum_ns += rtt_ns;
-	if (result->answered == 1 || rtt_ns < result->rtt_min_ns)
-		result->rtt_min_ns = rtt_ns;
-	if (rtt_ns > result->rtt_max_ns)
-		result->rtt_max_ns = rtt_ns;
+	t->result.answered++;
+	round_trips_add(&t->trips, rtt_ns);
 	xk_count(&t->protocol, BLASTTEST_ANSWERED);
 }
 
@@ -361,7 +357,9 @@ blasttest_finish(struct blasttest *t, int error)
 	t->session = NULL;
 	xk_lock(&t->lock);
 	result->error = error;
-	result->rtt_mean_ns = result->answered == 0 ? 0 : t->rtt_sum_ns / result->answered;
+	result->rtt_min_ns = t->trips.min_ns;
+	result->rtt_mean_ns = round_trips_mean_ns(&t->trips);
+	result->rtt_max_ns = t->trips.max_ns;
 	t->running = false;
 	t->run.finished(t->run.argument, result);
 	xk_unlock(&t->lock);
@@ -410,7 +408,8 @@ blasttest_start(struct blasttest *t, const struct xk_blasttest_run *run, uint64_
 		t->run = *run;
 		t->result = (struct xk_blasttest_result){ .error = 0 };
 		t->id = xk_random(&t->protocol);
-		t->oldest = t->rtt_sum_ns = 0;
+		t->trips = (struct round_trips){ .count = 0 };
+		t->oldest = 0;
 		xk_event_schedule(&t->event, delay_ns / 1000);
 		err = 0;
 	}
@@ -428,12 +427,9 @@ static void
 blasttest_own_finished(void *argument, const struct xk_blasttest_result *result)
 {
 	struct blasttest *t = argument;
-	_Atomic uint64_t *counters = t->protocol.counters;
 
-	atomic_store_explicit(&counters[BLASTTEST_WHOLE_THERE], result->whole, memory_order_relaxed);
-	atomic_store_explicit(&counters[BLASTTEST_RTT_MIN], result->rtt_min_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[BLASTTEST_RTT_MEAN], result->rtt_mean_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[BLASTTEST_RTT_MAX], result->rtt_max_ns, memory_order_relaxed);
+	atomic_store_explicit(&t->protocol.counters[BLASTTEST_WHOLE_THERE], result->whole, memory_order_relaxed);
+	round_trips_tell(&t->trips, &t->protocol, BLASTTEST_RTT_MIN);
 	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu sent, %llu answered, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->sent,
 		 (unsigned long long)result->answered, (unsigned long long)result->rtt_min_ns,
