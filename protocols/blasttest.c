@@ -101,13 +101,22 @@ blasttest_slot_of(struct blasttest *t, uint64_t number)
 
 /* ---- what messages look like ---- */
 
+enum {
+	BLASTTEST_AT_KIND = 0,
+	BLASTTEST_AT_NUMBER = 4,
+	BLASTTEST_AT_RUN = 8,
+	BLASTTEST_AT_COUNT = 16,
+};
+
+static_assert(BLASTTEST_AT_COUNT + 4 == XK_BLASTTEST_MIN, "the header ends with its last field");
+
 static void
 blasttest_header_store(uint8_t *p, const struct blasttest_header *h)
 {
-	xk_put32(p, h->kind);
-	xk_put32(p + 4, h->number);
-	xk_put64(p + 8, h->run);
-	xk_put32(p + 16, h->count);
+	xk_put32(p + BLASTTEST_AT_KIND, h->kind);
+	xk_put32(p + BLASTTEST_AT_NUMBER, h->number);
+	xk_put64(p + BLASTTEST_AT_RUN, h->run);
+	xk_put32(p + BLASTTEST_AT_COUNT, h->count);
 }
 
 /* 0, or the reason to drop *m. */
@@ -118,10 +127,10 @@ blasttest_header_load(struct blasttest_header *h, struct xk_msg **m)
 
 	if (p == NULL)
 		return xk_msg_len(*m) < XK_BLASTTEST_MIN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->kind = xk_get32(p);
-	h->number = xk_get32(p + 4);
-	h->run = xk_get64(p + 8);
-	h->count = xk_get32(p + 16);
+	h->kind = xk_get32(p + BLASTTEST_AT_KIND);
+	h->number = xk_get32(p + BLASTTEST_AT_NUMBER);
+	h->run = xk_get64(p + BLASTTEST_AT_RUN);
+	h->count = xk_get32(p + BLASTTEST_AT_COUNT);
 	if (h->kind == BLASTTEST_MESSAGE)
 		return 0;
 	return h->kind == BLASTTEST_ANSWER && xk_msg_len(*m) == XK_BLASTTEST_MIN ? 0 : BLASTTEST_BAD;
