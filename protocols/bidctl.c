@@ -63,16 +63,6 @@
 #include "protocols/bidctl_private.h"
 #include "xkernel/trace.h"
 
-static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",
-					    "stale",        "unasked",   "full",     NULL };
-
-static const char *const bidctl_counters[] = {
-	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
-	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
-	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
-	NULL,
-};
-
 /* ---- telling; the lock is held on both ends, and not in between ---- */
 
 static enum xk_bidctl_change
@@ -417,6 +407,16 @@ static const struct xk_setting bidctl_settings[] = {
 	{ "broadcast_wait", XK_SETTING_TIME, offsetof(struct bidctl, broadcast_wait_ns), "3s",
 	  "who is told asks after a random time, this at most", 0, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",
+					    "stale",        "unasked",   "full",     NULL };
+
+static const char *const bidctl_counters[] = {
+	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
+	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
+	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
+	NULL,
 };
 
 const struct xk_protocol_type xk_type_bidctl = {
