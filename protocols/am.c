@@ -1,6 +1,7 @@
 /*
  * am.c - Active Messages: each message says which handler is to run for it where it arrives, and there it is run at once, by
  * the driver. The simplest use of interrupt protocol processing (Bjorkman 1994, 2.1): a demultiplexing by the message itself.
+ * am_request.c has the side that requests.
  *
  * Spec:         von Eicken, Culler, Goldstein and Schauer, "Active Messages" (1992), with a handler's number in place of its
  *               address, since hosts need not have the same core image; our own 20-byte header:
@@ -39,88 +40,11 @@
  * Not done:     sending again; telling who requested that an answer was lost, or that there is no such handler
  * Graph:        am -> vnet, or anything else that carries messages to hosts: bid, blast, ip, stopwait
  */
-#include "protocols/am.h"
-
 #include <errno.h>
-#include <stdlib.h>
 
-#include "xkernel/event.h"
-
-enum am_drop {
-	AM_BAD_KIND = XK_DROP_OWN,
-	AM_BAD_LENGTH,
-	AM_BAD_HANDLER,
-	AM_TO_ALL,
-	AM_NO_HANDLER,
-	AM_STALE,
-	AM_QUEUE_FULL,
-	AM_BAD_REQUEST,
-	AM_CLOSED,
-};
-
-enum am_counter { AM_REQUESTS, AM_REPLIES, AM_ACKS, AM_ACKED, AM_UNSENT, AM_LOST, AM_LEFT };
-
-enum { AM_OUTSTANDING_MAX = 64 };
-
-struct am {
-	struct xk_protocol protocol;
-	uint64_t outstanding, queue, timeout_ns;
-	struct xk_map active; /* number: struct am_session */
-	struct xk_am_handler handlers[XK_AM_HANDLERS];
-};
-
-/* A request that was sent. */
-struct am_request {
-	uint32_t sequence;
-	bool unanswered;
-	uint64_t due_ns;
-};
-
-struct am_session {
-	struct xk_session session;
-	uint64_t number;
-	struct xk_event timer; /* pending, it holds a reference on the session */
-	struct xk_lock lock;   /* of what follows */
-	bool timing;           /* the timer is pending, or its handler will look again */
-	uint32_t sequence;     /* of the next request */
-	unsigned unanswered;
-	struct xk_msg *first, **last; /* requests that wait, headers in front */
-	unsigned waiting;
-	struct am_request requests[]; /* as many as may be unanswered */
-};
-
-static inline struct am *
-am_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct am, protocol);
-}
-
-static inline struct am_session *
-am_session_of(struct xk_session *s)
-{
-	return xk_container_of(s, struct am_session, session);
-}
+#include "protocols/am_private.h"
 
 /* ---- the header ---- */
-
-enum {
-	AM_AT_KIND = 0,
-	AM_AT_ZERO = 1,
-	AM_AT_HANDLER = 2,
-	AM_AT_SEQUENCE = 4,
-	AM_AT_LENGTH = 8,
-	AM_AT_SESSION = 12,
-	AM_HEADER_LEN = 20,
-};
-
-enum am_kind { AM_REQUEST = 1, AM_REPLY, AM_ACK };
-
-struct am_header {
-	enum am_kind kind;
-	unsigned handler;
-	uint32_t sequence;
-	uint64_t session;
-};
 
 /* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
 static unsigned
@@ -144,8 +68,7 @@ am_header_pop(struct am_header *h, struct xk_msg **m)
 	return 0;
 }
 
-/* False: no buffer, and *m is unchanged. */
-static bool
+bool
 am_header_push(struct xk_msg **m, const struct am_header *h)
 {
 	uint32_t length = (uint32_t)xk_msg_len(*m);
@@ -192,240 +115,6 @@ am_init(struct xk_protocol *self)
 	if (status != 0)
 		am_fini(self);
 	return status;
-}
-
-/* ---- opening ---- */
-
-static struct xk_key
-am_key(uint64_t number)
-{
-	return (struct xk_key){ number, 0 };
-}
-
-static const struct xk_session_ops am_session_ops;
-static void am_expire(struct xk_event *event, void *argument);
-
-/* A session on lls, in no map yet. Takes lls, unless there is no memory: then NULL. */
-static struct am_session *
-am_session_new(struct am *am, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_session *lls)
-{
-	size_t size = sizeof(struct am_session) + am->outstanding * sizeof(struct am_request);
-	struct xk_session *s = xk_session_new(&am->protocol, &am_session_ops, size, hlp_receive, hlp_type, lls);
-	struct am_session *as;
-
-	if (s == NULL)
-		return NULL;
-	as = am_session_of(s);
-	xk_event_init(&as->timer, am->protocol.kernel, am_expire, as);
-	xk_lock_init(&as->lock, &am->protocol);
-	as->sequence = (uint32_t)xk_random(&am->protocol);
-	as->last = &as->first;
-	return as;
-}
-
-static int
-am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	struct xk_participants *participants, struct xk_session **session)
-{
-	struct am *am = am_of(self);
-	struct am_session *as;
-	struct xk_session *lls;
-	int status = xk_open(self, self, xk_lower(self, 0), participants, &lls);
-
-	if (status != 0)
-		return status;
-	as = am_session_new(am, hlp_receive, hlp_type, lls);
-	if (as == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	as->number = xk_random(self);
-	status = xk_session_bind(&as->session, &am->active, am_key(as->number));
-	if (status != 0)
-		xk_close(&as->session);
-	else
-		*session = &as->session;
-	return status;
-}
-
-/* Nothing of the session is under way any more, but in fini. */
-static void
-am_close(struct xk_session *s)
-{
-	struct am_session *as = am_session_of(s);
-	struct xk_msg *next;
-
-	for (struct xk_msg *m = as->first; m != NULL; m = next) {
-		next = m->link;
-		xk_drop(s->protocol, m, AM_CLOSED);
-	}
-}
-
-/* ---- requesting; the lock is held, so what is to be sent is returned, to be sent without it ---- */
-
-/* The request of that sequence that is unanswered; NULL: there is none. */
-static struct am_request *
-am_find_request(struct am_session *as, uint32_t sequence)
-{
-	for (unsigned i = 0; i < am_of(as->session.protocol)->outstanding; i++)
-		if (as->requests[i].unanswered && as->requests[i].sequence == sequence)
-			return &as->requests[i];
-	return NULL;
-}
-
-/* m is the next request, and unanswered from now on; there is room for it. */
-static void
-am_begin(struct am_session *as, struct xk_msg *m)
-{
-	struct am_request *request = as->requests;
-
-	while (request->unanswered)
-		request++;
-	request->sequence = as->sequence++;
-	request->unanswered = true;
-	request->due_ns = xk_now_ns(as->session.protocol) + am_of(as->session.protocol)->timeout_ns;
-	as->unanswered++;
-	xk_put32(m->data + AM_AT_SEQUENCE, request->sequence);
-}
-
-/* The request that has waited longest, which may be sent now; NULL: none, or not yet. */
-static struct xk_msg *
-am_next(struct am_session *as)
-{
-	struct xk_msg *m = as->first;
-
-	if (m == NULL || as->unanswered >= am_of(as->session.protocol)->outstanding)
-		return NULL;
-	as->first = m->link;
-	if (--as->waiting == 0)
-		as->last = &as->first;
-	am_begin(as, m);
-	return m;
-}
-
-/* The timer looks in time. False: the session is being closed. */
-static bool
-am_keep_time(struct am_session *as)
-{
-	if (as->timing)
-		return true;
-	as->timing = xk_duplicate(&as->session);
-	if (as->timing)
-		xk_event_schedule(&as->timer, (am_of(as->session.protocol)->timeout_ns + 999) / 1000);
-	return as->timing;
-}
-
-/* Takes m, with its header. 0 and *now (m, if it may be sent now, or NULL), or the reason to drop it. */
-static unsigned
-am_take(struct am_session *as, struct xk_msg *m, struct xk_msg **now)
-{
-	*now = NULL;
-	if (as->waiting == 0 && as->unanswered < am_of(as->session.protocol)->outstanding) {
-		if (!am_keep_time(as))
-			return AM_CLOSED;
-		am_begin(as, m);
-		*now = m;
-		return 0;
-	}
-	if (as->waiting >= am_of(as->session.protocol)->queue)
-		return AM_QUEUE_FULL;
-	m->link = NULL;
-	*as->last = m;
-	as->last = &m->link;
-	as->waiting++;
-	return 0;
-}
-
-/* ---- ... and without the lock ---- */
-
-/* Puts a request's header in place of the number in front of *m. 0, or the reason to drop *m. */
-static unsigned
-am_make_request(struct am_session *as, struct xk_msg **m)
-{
-	struct am_header h = { .kind = AM_REQUEST, .session = as->number };
-	const uint8_t *p = xk_msg_pop(m, XK_AM_NUMBER_LEN);
-
-	if (p == NULL)
-		return xk_msg_len(*m) < XK_AM_NUMBER_LEN ? AM_BAD_REQUEST : XK_DROP_NO_BUFFER;
-	h.handler = xk_get16(p);
-	if (h.handler >= XK_AM_HANDLERS)
-		return AM_BAD_REQUEST;
-	return am_header_push(m, &h) ? 0 : XK_DROP_NO_BUFFER;
-}
-
-static int
-am_push(struct xk_session *s, struct xk_msg *m)
-{
-	struct am_session *as = am_session_of(s);
-	struct xk_msg *now = NULL;
-	unsigned why = am_make_request(as, &m);
-
-	if (why == 0) {
-		xk_lock(&as->lock);
-		why = am_take(as, m, &now);
-		xk_unlock(&as->lock);
-	}
-	if (why != 0) {
-		xk_drop(s->protocol, m, why);
-		return why == AM_BAD_REQUEST ? -EINVAL : why == AM_CLOSED ? -ECONNRESET : -ENOBUFS;
-	}
-	return now == NULL ? 0 : xk_push(s->lls, now);
-}
-
-/* Sends what waits, as far as there is room for it. */
-static void
-am_send_waiting(struct am_session *as)
-{
-	struct xk_msg *m;
-
-	do {
-		xk_lock(&as->lock);
-		m = am_next(as);
-		xk_unlock(&as->lock);
-		if (m != NULL)
-			xk_push(as->session.lls, m);
-	} while (m != NULL);
-}
-
-/* Those that are due are lost. When the next one is; UINT64_MAX: none is unanswered. The lock is held. */
-static uint64_t
-am_lose(struct am_session *as, uint64_t now_ns)
-{
-	uint64_t next_ns = UINT64_MAX;
-
-	for (unsigned i = 0; i < am_of(as->session.protocol)->outstanding; i++) {
-		struct am_request *request = &as->requests[i];
-
-		if (!request->unanswered)
-			continue;
-		if (request->due_ns <= now_ns) {
-			request->unanswered = false;
-			as->unanswered--;
-			xk_count(as->session.protocol, AM_LOST);
-		} else if (request->due_ns < next_ns) {
-			next_ns = request->due_ns;
-		}
-	}
-	return next_ns;
-}
-
-static void
-am_expire(struct xk_event *event, void *argument)
-{
-	struct am_session *as = argument;
-	uint64_t now_ns = xk_now_ns(as->session.protocol), next_ns;
-
-	(void)event;
-	xk_lock(&as->lock);
-	next_ns = am_lose(as, now_ns);
-	if (next_ns == UINT64_MAX && as->waiting > 0)
-		next_ns = now_ns + am_of(as->session.protocol)->timeout_ns;
-	as->timing = next_ns != UINT64_MAX && xk_duplicate(&as->session);
-	if (as->timing)
-		xk_event_schedule(&as->timer, (next_ns - now_ns + 999) / 1000);
-	xk_unlock(&as->lock);
-	am_send_waiting(as);
-	xk_session_release(&as->session);
 }
 
 /* ---- what arrives ---- */
@@ -493,18 +182,9 @@ am_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 {
 	struct am_session *as = am_session_of(s);
 	const struct am_header *h = hdr;
-	struct am_request *request;
-	bool sends;
+	bool others_wait;
 
-	xk_lock(&as->lock);
-	request = am_find_request(as, h->sequence);
-	if (request != NULL) {
-		request->unanswered = false;
-		as->unanswered--;
-	}
-	sends = as->waiting > 0;
-	xk_unlock(&as->lock);
-	if (request == NULL) {
+	if (!am_answered(as, h->sequence, &others_wait)) {
 		xk_drop(s->protocol, m, AM_STALE);
 		return;
 	}
@@ -514,7 +194,7 @@ am_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		xk_count(s->protocol, AM_ACKS);
 		xk_msg_free(m);
 	}
-	if (!sends)
+	if (!others_wait)
 		return;
 	am_leave(s->protocol);
 	am_send_waiting(as);
@@ -607,7 +287,7 @@ am_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 
 /* ---- tables ---- */
 
-static const struct xk_session_ops am_session_ops = {
+const struct xk_session_ops am_session_ops = {
 	.push = am_push,
 	.pop = am_pop,
 	.close = am_close,

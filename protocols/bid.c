@@ -43,12 +43,6 @@
 #include "protocols/bid_private.h"
 #include "xkernel/bytes.h"
 
-static const char *const bid_drops[] = { "bad_boot",    "bad_host", "old_destination",
-					 "unconfirmed", "empty",    "unknown_peer",
-					 "over",        NULL };
-
-static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
-
 /* ---- the header ---- */
 
 static inline void
@@ -407,6 +401,12 @@ static const struct xk_setting bid_settings[] = {
 	  "a host that means a former boot of this one is told so at most once in this", 1000, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
+
+static const char *const bid_drops[] = { "bad_boot",    "bad_host", "old_destination",
+					 "unconfirmed", "empty",    "unknown_peer",
+					 "over",        NULL };
+
+static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
 
 const struct xk_protocol_type xk_type_bid = {
 	.name = "bid",

@@ -1,7 +1,7 @@
 /*
  * bidctl.c - which boot of a host is there now: asks hosts for their boot ids, and tells the protocols above of first
- * contacts, reboots and losses. bidctl_peer.c has what is known of which host, bidctl_tag.c the tags of questions that
- * nobody remembers; bidctl.h is how it is asked.
+ * contacts, reboots and losses. bidctl_message.c has the header, bidctl_hear.c what messages lead to, bidctl_peer.c what is
+ * known of which host, bidctl_tag.c the tags of questions that nobody remembers; bidctl.h is how it is asked.
  *
  * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
  *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
@@ -61,169 +61,7 @@
 #include <errno.h>
 
 #include "protocols/bidctl_private.h"
-#include "protocols/vnet.h"
-#include "xkernel/bytes.h"
 #include "xkernel/trace.h"
-
-static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",
-					    "stale",        "unasked",   "full",     NULL };
-
-static const char *const bidctl_counters[] = {
-	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
-	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
-	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
-	NULL,
-};
-
-/* ---- messages ---- */
-
-enum {
-	BIDCTL_FLAGS = 0,
-	BIDCTL_CHECKSUM = 2,
-	BIDCTL_HOST = 4,
-	BIDCTL_SOURCE = 8,
-	BIDCTL_DESTINATION = 16,
-	BIDCTL_REQUEST = 24,
-	BIDCTL_REPLY = 32,
-	BIDCTL_HEADER_LEN = 40,
-};
-
-enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
-
-struct bidctl_header {
-	unsigned flags;
-	uint32_t host;
-	uint64_t source, destination; /* boot ids */
-	uint64_t request, reply;      /* tags */
-};
-
-static struct bidctl *
-bidctl_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct bidctl, protocol);
-}
-
-/* Whether it may be a single host's address. */
-static bool
-bidctl_is_host(uint32_t host)
-{
-	return host >> 24 != 0 && host >> 28 < 0xe;
-}
-
-/* 0, or why no honest sender has made this. */
-static unsigned
-bidctl_header_check(const struct bidctl_header *h)
-{
-	bool is_query = (h->flags & BIDCTL_QUERY) != 0, is_response = (h->flags & BIDCTL_RESPONSE) != 0;
-
-	if (h->flags != BIDCTL_BCAST && (h->flags == 0 || h->flags > (BIDCTL_QUERY | BIDCTL_RESPONSE)))
-		return BIDCTL_BAD_FLAGS;
-	if ((h->request != 0) != is_query || (h->reply != 0) != is_response)
-		return BIDCTL_BAD_FLAGS;
-	if (h->source == 0 || (is_response && h->destination == 0))
-		return BIDCTL_BAD_BOOT;
-	return bidctl_is_host(h->host) ? 0 : BIDCTL_BAD_HOST;
-}
-
-/* Takes the header off *m, and checks it. 0, or the reason to drop *m. */
-static unsigned
-bidctl_header_pop(struct bidctl_header *h, struct xk_msg **m)
-{
-	const uint8_t *p = xk_msg_pop(m, BIDCTL_HEADER_LEN);
-
-	if (p == NULL)
-		return xk_msg_len(*m) < BIDCTL_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	if (!xk_sum_is_intact(xk_sum(0, p, BIDCTL_HEADER_LEN)))
-		return BIDCTL_BAD_CHECKSUM;
-	h->flags = xk_get16(p + BIDCTL_FLAGS);
-	h->host = xk_get32(p + BIDCTL_HOST);
-	h->source = xk_get64(p + BIDCTL_SOURCE);
-	h->destination = xk_get64(p + BIDCTL_DESTINATION);
-	h->request = xk_get64(p + BIDCTL_REQUEST);
-	h->reply = xk_get64(p + BIDCTL_REPLY);
-	return bidctl_header_check(h);
-}
-
-static void
-bidctl_header_store(uint8_t *p, const struct bidctl_header *h)
-{
-	xk_put16(p + BIDCTL_FLAGS, (uint16_t)h->flags);
-	xk_put16(p + BIDCTL_CHECKSUM, 0);
-	xk_put32(p + BIDCTL_HOST, h->host);
-	xk_put64(p + BIDCTL_SOURCE, h->source);
-	xk_put64(p + BIDCTL_DESTINATION, h->destination);
-	xk_put64(p + BIDCTL_REQUEST, h->request);
-	xk_put64(p + BIDCTL_REPLY, h->reply);
-	xk_checksum_store(p + BIDCTL_CHECKSUM, xk_checksum_finish(xk_sum(0, p, BIDCTL_HEADER_LEN)));
-}
-
-/* ---- sending; the lock is not held ---- */
-
-/* Sends h, as this boot of this host. What is lost here is asked for again, like what is lost on its way. */
-static void
-bidctl_send(struct bidctl *b, struct xk_session *lls, struct bidctl_header *h, enum bidctl_counter counter)
-{
-	struct xk_msg *m = xk_msg_new(xk_platform_of(&b->protocol), BIDCTL_HEADER_LEN);
-	uint64_t host;
-
-	if (m == NULL || xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host)) {
-		xk_msg_free(m);
-		xk_count(&b->protocol, BIDCTL_UNSENT);
-		return;
-	}
-	h->host = (uint32_t)host;
-	h->source = b->own;
-	bidctl_header_store(m->data, h);
-	xk_count(&b->protocol, xk_push(lls, m) == 0 ? counter : BIDCTL_UNSENT);
-}
-
-/* Opens a session to host and sends h there. Only where participants say so it may wait. */
-static void
-bidctl_send_to(struct bidctl *b, struct xk_participants participants, struct bidctl_header *h,
-	       enum bidctl_counter counter)
-{
-	struct xk_protocol *self = &b->protocol;
-	struct xk_session *lls;
-
-	if (xk_open(self, self, xk_lower(self, 0), &participants, &lls) != 0) {
-		xk_count(self, BIDCTL_UNSENT);
-		return;
-	}
-	bidctl_send(b, lls, h, counter);
-	xk_close(lls);
-}
-
-static void
-bidctl_send_question(struct bidctl *b, const struct bidctl_question *question)
-{
-	struct bidctl_header h = { .flags = BIDCTL_QUERY, .destination = question->boot, .request = question->tag };
-	struct xk_participants participants = { .local = { 1, { XK_VNET_LAZY } } };
-
-	if (question->tag == 0)
-		return;
-	if (question->answers != 0) {
-		h.flags |= BIDCTL_RESPONSE;
-		h.reply = question->answers;
-		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
-	}
-	xk_participant_push(&participants.remote, question->host);
-	bidctl_send_to(b, participants, &h, question->answers != 0 ? BIDCTL_RESPONSES_OUT : BIDCTL_QUERIES_OUT);
-}
-
-/* tag 0: the answer asks nothing. */
-static void
-bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag)
-{
-	struct bidctl_header h = {
-		.flags = BIDCTL_RESPONSE, .destination = asked->source, .request = tag, .reply = asked->request
-	};
-
-	if (tag != 0) {
-		h.flags |= BIDCTL_QUERY;
-		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
-	}
-	bidctl_send(b, lls, &h, BIDCTL_RESPONSES_OUT);
-}
 
 /* ---- telling; the lock is held on both ends, and not in between ---- */
 
@@ -256,8 +94,7 @@ bidctl_tell_change(struct bidctl_peer *peer)
 	peer->told = known.boot;
 }
 
-/* All watchers are told what has changed; then who waits goes on, unless the host is being asked again. */
-static void
+void
 bidctl_tell(struct bidctl_peer *peer)
 {
 	if (peer->telling)
@@ -353,203 +190,6 @@ bidctl_timeout(struct xk_event *event, void *argument)
 	peer->holds--;
 	bidctl_end(peer);
 	xk_unlock(&b->lock);
-}
-
-/* ---- what arrives ---- */
-
-/* As xk_bidctl_heard and xk_bidctl_known; the lock is held. */
-static int
-bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, struct bidctl_question *question)
-{
-	struct bidctl_peer *peer = bidctl_peer_find(b, heard->host);
-
-	if (peer == NULL) {
-		bidctl_stranger_heard(b, heard->host, question);
-		return -EINPROGRESS;
-	}
-	if (peer->told != 0 && peer->told == peer->boot && !peer->telling &&
-	    (heard->boot == 0 || heard->boot == peer->told)) {
-		heard->boot = peer->told;
-		return 0;
-	}
-	if (peer->asking)
-		return -EINPROGRESS;
-	if (xk_now_ns(&b->protocol) - peer->asked_ns < b->interval_ns)
-		xk_count(&b->protocol, BIDCTL_LIMITED);
-	else
-		bidctl_peer_ask(peer, question);
-	return -EINPROGRESS;
-}
-
-/* Whether what goes down lls goes to nobody but host: 1 or 0; -ENOENT: nobody knows yet where the host is. */
-static int
-bidctl_leads_to(struct xk_session *lls, uint64_t host)
-{
-	uint64_t peer;
-
-	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
-		return peer == host;
-	return xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
-}
-
-/* What is to be asked in turn goes with the answer, unless the answer goes to somebody else. The tag that it gets, or 0. */
-static uint64_t
-bidctl_join(const struct bidctl_header *h, int leads_to, struct bidctl_question *question)
-{
-	uint64_t tag = question->tag;
-
-	if (tag != 0 && leads_to == -ENOENT) {
-		question->boot = h->source;
-		question->answers = h->request;
-	}
-	if (leads_to <= 0)
-		return 0;
-	question->tag = 0;
-	return tag;
-}
-
-/*
- * A host asks: it may be one that we know by another boot, or not at all, and have to ask in turn; by *question, or with
- * the tag that is returned (0: not) where the answer goes. Nobody is remembered for asking.
- */
-static uint64_t
-bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,
-		  struct bidctl_question *question)
-{
-	struct xk_bidctl_peer heard = { h->host, h->source };
-	int leads_to = bidctl_leads_to(lls, h->host);
-	struct bidctl_peer *peer;
-
-	xk_lock(&b->lock);
-	peer = bidctl_peer_find(b, h->host);
-	if (peer != NULL && peer->boot != h->source)
-		bidctl_heard(b, &heard, question);
-	if (peer == NULL && leads_to <= 0)
-		bidctl_stranger_heard(b, h->host, question);
-	xk_unlock(&b->lock);
-	return peer == NULL && leads_to > 0 ? bidctl_tag_make(b, h->host, h->source)
-					    : bidctl_join(h, leads_to, question);
-}
-
-/* The answer is sent where the question came from, unless what is asked in turn is an answer, too, and goes its own way. */
-static void
-bidctl_hear_question(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,
-		     struct bidctl_question *question)
-{
-	uint64_t tag = bidctl_hear_query(b, lls, h, question);
-
-	if (question->answers == 0)
-		bidctl_answer(b, lls, h, tag);
-}
-
-/* The peer whose question is answered; NULL and why it is none. The lock is held. */
-static struct bidctl_peer *
-bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
-{
-	struct bidctl_peer *peer = bidctl_peer_find(b, h->host);
-
-	if (peer != NULL && peer->asking && peer->tag == h->reply)
-		return peer;
-	*why = BIDCTL_UNASKED;
-	if (peer != NULL ||
-	    !(bidctl_tag_is_good(b, h->host, h->source, h->reply) || bidctl_stranger_answers(b, h->host, h->reply)))
-		return NULL;
-	peer = bidctl_peer_get(b, h->host);
-	*why = BIDCTL_FULL;
-	if (peer != NULL)
-		peer->asked_ns = xk_now_ns(&b->protocol);
-	return peer;
-}
-
-/* What the peer has answered counts from now on, and is told; a question in it is answered first, so that it knows us. */
-static void
-bidctl_confirmed(struct bidctl_peer *peer, struct xk_session *lls, const struct bidctl_header *h)
-{
-	struct bidctl *b = peer->bidctl;
-
-	peer->asking = false;
-	peer->boot = h->source;
-	bidctl_peer_rest(peer);
-	if ((h->flags & BIDCTL_QUERY) != 0) {
-		peer->holds++;
-		xk_unlock(&b->lock);
-		bidctl_answer(b, lls, h, 0);
-		xk_lock(&b->lock);
-		peer->holds--;
-	}
-	bidctl_tell(peer);
-}
-
-/* 0, or the reason to drop it. */
-static unsigned
-bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
-{
-	struct bidctl_peer *peer;
-	unsigned why = BIDCTL_STALE;
-
-	if (h->destination != b->own)
-		return why;
-	xk_lock(&b->lock);
-	peer = bidctl_answered(b, h, &why);
-	if (peer != NULL) {
-		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
-		why = 0;
-		bidctl_confirmed(peer, lls, h);
-	}
-	xk_unlock(&b->lock);
-	return why;
-}
-
-/* A host says that it has booted. Not all that know it ask it at once. */
-static void
-bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
-{
-	struct bidctl_peer *peer;
-
-	xk_count(&b->protocol, BIDCTL_BROADCASTS_IN);
-	xk_lock(&b->lock);
-	peer = bidctl_peer_find(b, h->host);
-	if (peer != NULL && peer->boot != h->source && !peer->asking && !peer->suspected) {
-		peer->suspected = true;
-		bidctl_peer_schedule(peer, xk_random(&b->protocol) % (b->broadcast_wait_ns + 1));
-	}
-	xk_unlock(&b->lock);
-}
-
-/* Whether h may come from whom lls brings messages of. */
-static bool
-bidctl_is_from_sender(struct xk_session *lls, const struct bidctl_header *h)
-{
-	uint64_t host;
-
-	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h->host)
-		return false;
-	return xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) != sizeof(host) || host == h->host;
-}
-
-static void
-bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct bidctl *b = bidctl_of(self);
-	struct bidctl_question question = { .tag = 0 };
-	struct bidctl_header h;
-	unsigned why = bidctl_header_pop(&h, &m);
-
-	if (why == 0 && !bidctl_is_from_sender(lls, &h))
-		why = BIDCTL_BAD_HOST;
-	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
-		why = bidctl_hear_response(b, lls, &h);
-	if (why == 0 && h.flags == BIDCTL_BCAST)
-		bidctl_hear_broadcast(b, &h);
-	if (why == 0 && (h.flags & BIDCTL_QUERY) != 0)
-		xk_count(self, BIDCTL_QUERIES_IN);
-	if (why == 0 && h.flags == BIDCTL_QUERY)
-		bidctl_hear_question(b, lls, &h, &question);
-	if (why != 0)
-		xk_drop(self, m, why);
-	else
-		xk_msg_free(m);
-	bidctl_send_question(b, &question);
 }
 
 /* ---- questions from above ---- */
@@ -692,11 +332,8 @@ bidctl_draw_boot(const struct xk_protocol *self)
 static void
 bidctl_boot(struct xk_event *event, void *argument)
 {
-	struct bidctl_header h = { .flags = BIDCTL_BCAST };
-	struct xk_participants everybody = { .remote = { 1, { UINT32_MAX } } };
-
 	(void)event;
-	bidctl_send_to(argument, everybody, &h, BIDCTL_BROADCASTS_OUT);
+	bidctl_send_broadcast(argument);
 }
 
 static void
@@ -771,6 +408,16 @@ static const struct xk_setting bidctl_settings[] = {
 	{ "broadcast_wait", XK_SETTING_TIME, offsetof(struct bidctl, broadcast_wait_ns), "3s",
 	  "who is told asks after a random time, this at most", 0, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",
+					    "stale",        "unasked",   "full",     NULL };
+
+static const char *const bidctl_counters[] = {
+	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
+	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
+	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
+	NULL,
 };
 
 const struct xk_protocol_type xk_type_bidctl = {

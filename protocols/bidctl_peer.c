@@ -7,6 +7,8 @@
 
 #include "protocols/bidctl_private.h"
 
+enum { BIDCTL_BUCKETS_MAX = 1 << 16 };
+
 /* ---- tables ---- */
 
 static uint32_t
@@ -22,8 +24,8 @@ bidctl_peer_power(uint64_t at_least, uint64_t most)
 int
 bidctl_peer_init(struct bidctl *b, xk_event_handler *timeout)
 {
-	uint32_t buckets = bidctl_peer_power(b->peer_max, 1 << 16);
-	uint32_t sets = bidctl_peer_power(b->stranger_count / BIDCTL_WAYS, 1 << 16);
+	uint32_t buckets = bidctl_peer_power(b->peer_max, BIDCTL_BUCKETS_MAX);
+	uint32_t sets = bidctl_peer_power(b->stranger_count / BIDCTL_WAYS, BIDCTL_BUCKETS_MAX);
 
 	b->bucket_mask = buckets - 1;
 	b->way_mask = sets - 1;
@@ -126,7 +128,7 @@ bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
 	if (peer->pending && xk_event_cancel(&peer->timer) != XK_EVENT_CANCELLED)
 		return; /* its handler will look when it is due */
 	peer->pending = true;
-	xk_event_schedule(&peer->timer, (delay_ns + BIDCTL_NS_PER_US - 1) / BIDCTL_NS_PER_US);
+	xk_event_schedule(&peer->timer, xk_us_of_ns(delay_ns));
 }
 
 /* Those that were met together are not asked together. */

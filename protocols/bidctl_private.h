@@ -1,6 +1,7 @@
 /*
- * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (messages, questions, time), bidctl_peer.c (what is known of
- * which host) and bidctl_tag.c (tags that need not be remembered).
+ * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c (the
+ * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (tags that need
+ * not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H
@@ -41,9 +42,17 @@ enum bidctl_counter {
 
 enum {
 	BIDCTL_WAYS = 4, /* places that a stranger's host may have */
-	BIDCTL_NS_PER_US = 1000,
 	BIDCTL_NS_PER_S = 1000000000,
 	BIDCTL_BURST_NS = 100000000, /* what strangers are asked in this time may be asked at once */
+};
+
+enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
+
+struct bidctl_header {
+	unsigned flags;
+	uint32_t host;
+	uint64_t source, destination; /* boot ids */
+	uint64_t request, reply;      /* tags */
 };
 
 /* A shepherd that waits for a host's boot id. On its stack; the lock is held while it is woken, and when it goes. */
@@ -120,6 +129,45 @@ struct bidctl {
 	struct bidctl_stranger *strangers; /* sets of BIDCTL_WAYS */
 	uint64_t strangers_ns;             /* until when the questions asked so far have used up their rate */
 };
+
+static inline struct bidctl *
+bidctl_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct bidctl, protocol);
+}
+
+/* Whether it may be a single host's address. */
+static inline bool
+bidctl_is_host(uint32_t host)
+{
+	return host >> 24 != 0 && host >> 28 < 0xe;
+}
+
+/* ---- bidctl_message.c; the lock is not held ---- */
+
+/* Takes the header off *m, and checks it. 0, or the reason to drop *m. */
+unsigned bidctl_header_pop(struct bidctl_header *h, struct xk_msg **m);
+/* Sends the question, unless it is none. */
+void bidctl_send_question(struct bidctl *b, const struct bidctl_question *question);
+/* Answers the question `asked` down lls, where it came from. tag 0: the answer asks nothing. */
+void bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag);
+/* Says to everybody that this host has booted. */
+void bidctl_send_broadcast(struct bidctl *b);
+
+/* ---- bidctl_hear.c ---- */
+
+/* As xk_bidctl_heard and xk_bidctl_known; the lock is held. */
+int bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, struct bidctl_question *question);
+/* As struct xk_protocol_ops says; the lock is not held. */
+void bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
+/* ---- bidctl.c ---- */
+
+/*
+ * All watchers are told what has changed; then who waits goes on, unless the host is being asked again. The lock is held
+ * on both ends, and not in between.
+ */
+void bidctl_tell(struct bidctl_peer *peer);
 
 /* ---- bidctl_peer.c; all but init and fini with the lock held, so none of them waits or sends ---- */
 

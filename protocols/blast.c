@@ -1,7 +1,7 @@
 /*
  * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
- * that are missing. Here are the header, sessions and the way of short messages; the halves of the way of long ones are in
- * blast_send.c and blast_receive.c.
+ * that are missing. Here are the header, time and the way of short messages; the halves of the way of long ones are in
+ * blast_send.c and blast_receive.c, how sessions come to be is in blast_session.c.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
  *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
@@ -208,7 +208,7 @@ blast_schedule(struct blast *blast, uint64_t at_ns)
 		return;
 	now_ns = xk_now_ns(&blast->protocol);
 	blast->event_ns = at_ns;
-	xk_event_schedule(&blast->event, at_ns <= now_ns ? 0 : (at_ns - now_ns + 999) / 1000);
+	xk_event_schedule(&blast->event, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
 }
 
 void
@@ -300,159 +300,6 @@ blast_init(struct xk_protocol *self)
 	return err;
 }
 
-/* ---- sessions ---- */
-
-static const struct xk_session_ops blast_session_ops;
-
-static struct xk_key
-blast_key(const struct xk_session *lls, uint32_t number)
-{
-	return (struct xk_key){ (uintptr_t)lls, number };
-}
-
-static struct xk_key
-blast_enable_key(uint32_t number)
-{
-	return (struct xk_key){ number, 0 };
-}
-
-/* What a frame holds of a message, of what the protocol below says. 0 or -errno. */
-static int
-blast_fragment_size(int got, uint32_t below, uint32_t *size)
-{
-	if (got < 0)
-		return got;
-	if (below <= BLAST_HEADER_LEN)
-		return -EMSGSIZE;
-	*size = below - BLAST_HEADER_LEN < BLAST_FRAGMENT_MAX ? below - BLAST_HEADER_LEN : BLAST_FRAGMENT_MAX;
-	return 0;
-}
-
-/* The longest message that the protocol below does not divide, or where it cannot say, that it carries. 0 or -errno. */
-static int
-blast_ask_fragment_size(struct xk_session *lls, uint32_t *size)
-{
-	uint32_t below = 0;
-	int got = xk_control(lls, XK_GET_OPT_PACKET, &below, sizeof(below));
-
-	if (got < 0)
-		got = xk_control(lls, XK_GET_MAX_PACKET, &below, sizeof(below));
-	return blast_fragment_size(got, below, size);
-}
-
-/* A session over lls, bound. Takes lls, also on failure. 0 or -errno; -EEXIST: somebody was faster. */
-static int
-blast_session_new(struct blast *blast, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_session *lls, uint32_t number, struct blast_session **session)
-{
-	struct xk_protocol *self = &blast->protocol;
-	struct blast_session *s = (struct blast_session *)xk_session_new(self, &blast_session_ops, sizeof(*s),
-									 hlp_receive, hlp_type, lls);
-	int err;
-
-	if (s == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	s->number = number;
-	blast_list_init(&s->partials);
-	xk_semaphore_init(&s->slots, self, (unsigned)blast->outstanding_peer);
-	err = blast_ask_fragment_size(lls, &s->fragment_size);
-	if (err == 0)
-		err = xk_session_bind(&s->session, &blast->sessions, blast_key(lls, number));
-	if (err != 0)
-		xk_close(&s->session);
-	else
-		*session = s;
-	return err;
-}
-
-/* What hlps get that open over lls: the session that is there, or a new one. Takes lls. 0 or -errno. */
-static int
-blast_session_get(struct blast *blast, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_session *lls, uint32_t number, struct xk_session **session)
-{
-	struct xk_key key = blast_key(lls, number);
-	struct blast_session *s;
-	int err = xk_session_share(&blast->sessions, key, hlp_receive, hlp_type, session);
-
-	if (err != -ENOENT) {
-		xk_close(lls);
-		return err;
-	}
-	err = blast_session_new(blast, hlp_receive, hlp_type, lls, number, &s);
-	if (err == 0)
-		*session = &s->session;
-	else if (err == -EEXIST)
-		err = xk_session_share(&blast->sessions, key, hlp_receive, hlp_type, session);
-	return err == -ENOENT ? -EAGAIN : err;
-}
-
-/* ---- opening ---- */
-
-static int
-blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	   struct xk_participants *participants, struct xk_session **session)
-{
-	struct blast *blast = (struct blast *)self;
-	struct xk_session *lls;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
-
-	if (err == 0)
-		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err == 0)
-		err = blast_session_get(blast, hlp_receive, hlp_type, lls, number, session);
-	if (err == 0)
-		atomic_store_explicit(&((struct blast_session *)*session)->known, true, memory_order_relaxed);
-	return err;
-}
-
-/* Enables below, too, and only then: over VNET what is not enabled comes up the sessions that were opened. */
-static int
-blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_participants *participants)
-{
-	struct blast *blast = (struct blast *)self;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
-
-	if (err == 0)
-		err = xk_enable_add(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
-	if (err != 0)
-		return err;
-	err = xk_open_enable(self, self, xk_lower(self, 0), participants);
-	if (err != 0)
-		xk_enable_remove(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
-	return err;
-}
-
-/* Whether somebody is still willing to have the session. */
-static bool
-blast_is_wanted(struct xk_session *session, void *context)
-{
-	struct blast *blast = context;
-	uint32_t number = ((struct blast_session *)session)->number;
-
-	return xk_map_resolve(&blast->enables, blast_enable_key(number)) != NULL;
-}
-
-static int
-blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		   struct xk_participants *participants)
-{
-	struct blast *blast = (struct blast *)self;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
-
-	if (err == 0)
-		err = xk_enable_remove(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
-	if (err != 0)
-		return err;
-	xk_session_uncache(self, blast_is_wanted, blast);
-	return xk_open_disable(self, self, xk_lower(self, 0), participants);
-}
-
 /* ---- down ---- */
 
 static int
@@ -474,26 +321,6 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 }
 
 /* ---- up ---- */
-
-/* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. */
-static unsigned
-blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,
-		     struct blast_session **session)
-{
-	const struct xk_enable *enable = xk_map_resolve(&blast->enables, blast_enable_key(h->protocol));
-	int err;
-
-	if (enable == NULL || !xk_duplicate(lls))
-		return XK_DROP_NO_SESSION;
-	err = blast_session_new(blast, enable->hlp_receive, enable->hlp_type, lls, h->protocol, session);
-	if (err == -EEXIST) { /* another shepherd's, if it is left */
-		*session = xk_map_resolve(&blast->sessions, blast_key(lls, h->protocol));
-		return *session != NULL ? 0 : XK_DROP_NO_SESSION;
-	}
-	if (err != 0)
-		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
-	return xk_session_announce(&(*session)->session) != 0 ? XK_DROP_REFUSED : 0;
-}
 
 /* Any message. */
 __attribute__((noinline)) static void
@@ -591,7 +418,7 @@ blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 /* ---- tables ---- */
 
-static const struct xk_session_ops blast_session_ops = {
+const struct xk_session_ops blast_session_ops = {
 	.push = blast_push,
 	.pop = blast_pop,
 	.control = blast_session_control,

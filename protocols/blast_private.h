@@ -1,6 +1,6 @@
 /*
- * blast_private.h - the state of BLAST, shared by blast.c (the header, sessions, short messages), blast_send.c (long
- * messages that are kept for the peer) and blast_receive.c (those that are put together).
+ * blast_private.h - the state of BLAST, shared by blast.c (the header, time, short messages), blast_session.c (how sessions
+ * come to be), blast_send.c (long messages that are kept for the peer) and blast_receive.c (those that are put together).
  */
 #ifndef XK_BLAST_PRIVATE_H
 #define XK_BLAST_PRIVATE_H
@@ -183,7 +183,21 @@ blast_of(const struct blast_session *s)
 	return (struct blast *)s->session.protocol;
 }
 
+static inline struct xk_key
+blast_key(const struct xk_session *lls, uint32_t number)
+{
+	return (struct xk_key){ (uintptr_t)lls, number };
+}
+
+static inline struct xk_key
+blast_enable_key(uint32_t number)
+{
+	return (struct xk_key){ number, 0 };
+}
+
 /* ---- blast.c ---- */
+
+extern const struct xk_session_ops blast_session_ops;
 
 /* Puts the header h before *m. False: there was no buffer. */
 bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
@@ -196,6 +210,26 @@ void blast_estimate_add(const struct blast *blast, struct blast_estimate *estima
 
 /* What is hardly ever exceeded, within nack_min and nack_max; first_ns where nothing was measured. */
 uint64_t blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns);
+
+/* ---- blast_session.c; no lock is held ---- */
+
+/* As struct xk_protocol_ops says. blast_open may wait. */
+int blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	       struct xk_participants *participants, struct xk_session **session);
+int blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		      struct xk_participants *participants);
+int blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		       struct xk_participants *participants);
+
+/* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. Never waits. */
+unsigned blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,
+			      struct blast_session **session);
+
+/*
+ * What a frame holds of a message, where the protocol below has answered `got` to how long a packet may be, and said
+ * `below`. 0 or -errno.
+ */
+int blast_fragment_size(int got, uint32_t below, uint32_t *size);
 
 /* ---- blast_send.c ---- */
 

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 
+#include "protocols/round_trips.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/ticket.h"
@@ -78,7 +79,8 @@ struct blasttest {
 	bool running;
 	struct xk_blasttest_run run;
 	struct xk_blasttest_result result;
-	uint64_t id, rtt_sum_ns;
+	struct round_trips trips;
+	uint64_t id;
 	uint64_t oldest; /* message whose answer is awaited; result.sent is the next one */
 	struct blasttest_slot slots[XK_BLASTTEST_WINDOW]; /* by number modulo */
 	struct blasttest_served served[BLASTTEST_RUNS];   /* a ring */
@@ -99,13 +101,22 @@ blasttest_slot_of(struct blasttest *t, uint64_t number)
 
 /* ---- what messages look like ---- */
 
+enum {
+	BLASTTEST_AT_KIND = 0,
+	BLASTTEST_AT_NUMBER = 4,
+	BLASTTEST_AT_RUN = 8,
+	BLASTTEST_AT_COUNT = 16,
+};
+
+static_assert(BLASTTEST_AT_COUNT + 4 == XK_BLASTTEST_MIN, "the header ends with its last field");
+
 static void
 blasttest_header_store(uint8_t *p, const struct blasttest_header *h)
 {
-	xk_put32(p, h->kind);
-	xk_put32(p + 4, h->number);
-	xk_put64(p + 8, h->run);
-	xk_put32(p + 16, h->count);
+	xk_put32(p + BLASTTEST_AT_KIND, h->kind);
+	xk_put32(p + BLASTTEST_AT_NUMBER, h->number);
+	xk_put64(p + BLASTTEST_AT_RUN, h->run);
+	xk_put32(p + BLASTTEST_AT_COUNT, h->count);
 }
 
 /* 0, or the reason to drop *m. */
@@ -116,10 +127,10 @@ blasttest_header_load(struct blasttest_header *h, struct xk_msg **m)
 
 	if (p == NULL)
 		return xk_msg_len(*m) < XK_BLASTTEST_MIN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->kind = xk_get32(p);
-	h->number = xk_get32(p + 4);
-	h->run = xk_get64(p + 8);
-	h->count = xk_get32(p + 16);
+	h->kind = xk_get32(p + BLASTTEST_AT_KIND);
+	h->number = xk_get32(p + BLASTTEST_AT_NUMBER);
+	h->run = xk_get64(p + BLASTTEST_AT_RUN);
+	h->count = xk_get32(p + BLASTTEST_AT_COUNT);
 	if (h->kind == BLASTTEST_MESSAGE)
 		return 0;
 	return h->kind == BLASTTEST_ANSWER && xk_msg_len(*m) == XK_BLASTTEST_MIN ? 0 : BLASTTEST_BAD;
@@ -201,14 +212,8 @@ blasttest_answer(struct blasttest *t, struct xk_session *lls, const struct blast
 static void
 blasttest_measure(struct blasttest *t, uint64_t rtt_ns)
 {
-	struct xk_blasttest_result *result = &t->result;
-
-	result->answered++;
-	t->rtt_sum_ns += rtt_ns;
-	if (result->answered == 1 || rtt_ns < result->rtt_min_ns)
-		result->rtt_min_ns = rtt_ns;
-	if (rtt_ns > result->rtt_max_ns)
-		result->rtt_max_ns = rtt_ns;
+	t->result.answered++;
+	round_trips_add(&t->trips, rtt_ns);
 	xk_count(&t->protocol, BLASTTEST_ANSWERED);
 }
 
@@ -280,7 +285,7 @@ blasttest_wait(struct blasttest *t, uint64_t window)
 		uint64_t due_ns = blasttest_slot_of(t, t->oldest)->sent_ns + t->run.timeout_ns;
 		uint64_t now_ns = xk_now_ns(&t->protocol);
 
-		err = xk_semaphore_wait(&t->answered, due_ns <= now_ns ? 1 : (due_ns - now_ns + 999) / 1000);
+		err = xk_semaphore_wait(&t->answered, due_ns <= now_ns ? 1 : xk_us_of_ns(due_ns - now_ns));
 		if (err == -ETIMEDOUT)
 			err = 0;
 	}
@@ -361,7 +366,9 @@ blasttest_finish(struct blasttest *t, int error)
 	t->session = NULL;
 	xk_lock(&t->lock);
 	result->error = error;
-	result->rtt_mean_ns = result->answered == 0 ? 0 : t->rtt_sum_ns / result->answered;
+	result->rtt_min_ns = t->trips.min_ns;
+	result->rtt_mean_ns = round_trips_mean_ns(&t->trips);
+	result->rtt_max_ns = t->trips.max_ns;
 	t->running = false;
 	t->run.finished(t->run.argument, result);
 	xk_unlock(&t->lock);
@@ -410,7 +417,8 @@ blasttest_start(struct blasttest *t, const struct xk_blasttest_run *run, uint64_
 		t->run = *run;
 		t->result = (struct xk_blasttest_result){ .error = 0 };
 		t->id = xk_random(&t->protocol);
-		t->oldest = t->rtt_sum_ns = 0;
+		t->trips = (struct round_trips){ .count = 0 };
+		t->oldest = 0;
 		xk_event_schedule(&t->event, delay_ns / 1000);
 		err = 0;
 	}
@@ -428,12 +436,9 @@ static void
 blasttest_own_finished(void *argument, const struct xk_blasttest_result *result)
 {
 	struct blasttest *t = argument;
-	_Atomic uint64_t *counters = t->protocol.counters;
 
-	atomic_store_explicit(&counters[BLASTTEST_WHOLE_THERE], result->whole, memory_order_relaxed);
-	atomic_store_explicit(&counters[BLASTTEST_RTT_MIN], result->rtt_min_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[BLASTTEST_RTT_MEAN], result->rtt_mean_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[BLASTTEST_RTT_MAX], result->rtt_max_ns, memory_order_relaxed);
+	atomic_store_explicit(&t->protocol.counters[BLASTTEST_WHOLE_THERE], result->whole, memory_order_relaxed);
+	round_trips_tell(&t->trips, &t->protocol, BLASTTEST_RTT_MIN);
 	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu sent, %llu answered, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->sent,
 		 (unsigned long long)result->answered, (unsigned long long)result->rtt_min_ns,

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocols/round_trips.h"
 #include "xkernel/event.h"
 #include "xkernel/trace.h"
 
@@ -57,8 +58,7 @@ struct chantest {
 	uint8_t *pattern;
 	_Atomic uint64_t number; /* of the next request; never used twice */
 	_Atomic bool running;
-	struct xk_lock
-		lock; /* over what follows, while there is a run; it is held where record and failed are called */
+	struct xk_lock lock; /* over what follows, while there is a run; held where record and failed are called */
 	struct xk_chantest_run run;
 	struct xk_chantest_result result;
 	uint64_t warm_up_left;
@@ -66,7 +66,7 @@ struct chantest {
 	uint64_t heard_ns;
 	/* of the run that begins by itself */
 	struct xk_event starter;
-	uint64_t rtt_sum_ns, rtt_min_ns, rtt_max_ns;
+	struct round_trips trips;
 };
 
 /* ---- what a message looks like ---- */
@@ -373,29 +373,21 @@ chantest_own_record(void *argument, uint64_t rtt_ns)
 {
 	struct chantest *t = argument;
 
-	t->rtt_sum_ns += rtt_ns;
-	if (rtt_ns < t->rtt_min_ns)
-		t->rtt_min_ns = rtt_ns;
-	if (rtt_ns > t->rtt_max_ns)
-		t->rtt_max_ns = rtt_ns;
+	round_trips_add(&t->trips, rtt_ns);
 }
 
 static void
 chantest_own_finished(void *argument, const struct xk_chantest_result *result)
 {
 	struct chantest *t = argument;
-	_Atomic uint64_t *counters = t->protocol.counters;
-	uint64_t min_ns = result->rounds == 0 ? 0 : t->rtt_min_ns;
-	uint64_t mean_ns = result->rounds == 0 ? 0 : t->rtt_sum_ns / result->rounds;
+	const struct round_trips *trips = &t->trips;
 
-	atomic_store_explicit(&counters[CHANTEST_ROUNDS], result->rounds, memory_order_relaxed);
-	atomic_store_explicit(&counters[CHANTEST_RTT_MIN], min_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[CHANTEST_RTT_MEAN], mean_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[CHANTEST_RTT_MAX], t->rtt_max_ns, memory_order_relaxed);
+	atomic_store_explicit(&t->protocol.counters[CHANTEST_ROUNDS], result->rounds, memory_order_relaxed);
+	round_trips_tell(trips, &t->protocol, CHANTEST_RTT_MIN);
 	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu rounds, %llu failed, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
-		 (unsigned long long)result->failed, (unsigned long long)min_ns, (unsigned long long)t->rtt_max_ns,
-		 (unsigned long long)mean_ns);
+		 (unsigned long long)result->failed, (unsigned long long)trips->min_ns,
+		 (unsigned long long)trips->max_ns, (unsigned long long)round_trips_mean_ns(trips));
 }
 
 /* Without a shepherd to begin with, it tries again. */
@@ -413,7 +405,7 @@ chantest_start_by_itself(struct xk_event *event, void *argument)
 		.argument = t,
 	};
 
-	t->rtt_min_ns = UINT64_MAX;
+	t->trips = (struct round_trips){ .count = 0 };
 	if (xk_chantest_start(&t->protocol, &run) != 0)
 		xk_event_schedule(event, CHANTEST_RETRY_US);
 }

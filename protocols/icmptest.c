@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "protocols/icmp.h"
+#include "protocols/round_trips.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/trace.h"
@@ -71,7 +72,7 @@ struct icmptest {
 	int open_error;
 	struct xk_icmptest_run run;
 	struct xk_icmptest_result result;
-	uint64_t rtt_sum_ns;
+	struct round_trips trips;
 	uint64_t oldest;  /* the first request that is neither answered nor overdue; result.sent is the next one */
 	uint64_t next_ns; /* when that is sent */
 	struct icmptest_request *requests; /* by number modulo XK_ICMPTEST_WINDOW */
@@ -194,7 +195,7 @@ icmptest_delay_us(struct icmptest *t, uint64_t now_ns)
 		due_ns = icmptest_request_of(t, t->oldest)->sent_ns + t->run.timeout_ns;
 	if (!icmptest_has_sent_all(t) && t->next_ns < due_ns)
 		due_ns = t->next_ns;
-	return due_ns <= now_ns || due_ns == UINT64_MAX ? 0 : (due_ns - now_ns + 999) / 1000;
+	return due_ns <= now_ns || due_ns == UINT64_MAX ? 0 : xk_us_of_ns(due_ns - now_ns);
 }
 
 /* A reply with this state of its request, all right but for that. 0, or the reason to drop it. */
@@ -214,11 +215,7 @@ icmptest_receive(struct icmptest *t, struct icmptest_request *request, struct xk
 	request->state = ICMPTEST_ANSWERED;
 	event->kind = XK_ICMPTEST_REPLY;
 	result->received++;
-	t->rtt_sum_ns += event->rtt_ns;
-	if (result->received == 1 || event->rtt_ns < result->rtt_min_ns)
-		result->rtt_min_ns = event->rtt_ns;
-	if (event->rtt_ns > result->rtt_max_ns)
-		result->rtt_max_ns = event->rtt_ns;
+	round_trips_add(&t->trips, event->rtt_ns);
 	xk_count(&t->protocol, ICMPTEST_RECEIVED);
 	return 0;
 }
@@ -321,7 +318,9 @@ icmptest_finish(struct icmptest *t, int error)
 	t->session = NULL;
 	xk_lock(&t->lock);
 	result->error = error;
-	result->rtt_mean_ns = result->received == 0 ? 0 : t->rtt_sum_ns / result->received;
+	result->rtt_min_ns = t->trips.min_ns;
+	result->rtt_mean_ns = round_trips_mean_ns(&t->trips);
+	result->rtt_max_ns = t->trips.max_ns;
 	t->running = false;
 	t->run.finished(t->run.argument, result);
 	xk_unlock(&t->lock);
@@ -424,7 +423,7 @@ icmptest_begin(struct icmptest *t, const struct xk_icmptest_run *run)
 		return -ENOMEM;
 	t->run = *run;
 	t->result = (struct xk_icmptest_result){ .error = 0 };
-	t->rtt_sum_ns = 0;
+	t->trips = (struct round_trips){ .count = 0 };
 	t->oldest = 0;
 	t->opened = false;
 	t->next_ns = xk_now_ns(&t->protocol);
@@ -464,11 +463,8 @@ static void
 icmptest_own_finished(void *argument, const struct xk_icmptest_result *result)
 {
 	struct icmptest *t = argument;
-	_Atomic uint64_t *counters = t->protocol.counters;
 
-	atomic_store_explicit(&counters[ICMPTEST_RTT_MIN], result->rtt_min_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[ICMPTEST_RTT_MEAN], result->rtt_mean_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[ICMPTEST_RTT_MAX], result->rtt_max_ns, memory_order_relaxed);
+	round_trips_tell(&t->trips, &t->protocol, ICMPTEST_RTT_MIN);
 	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu sent, %llu received, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->sent,
 		 (unsigned long long)result->received, (unsigned long long)result->rtt_min_ns,

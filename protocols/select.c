@@ -65,6 +65,8 @@ select_session_of(struct xk_session *s)
 
 enum { SELECT_AT_PROCEDURE = 0, SELECT_AT_STATUS = 4, SELECT_HEADER_LEN = 8 };
 
+enum { SELECT_ERRORS = 4095 }; /* the highest error number */
+
 enum select_status {
 	SELECT_CALL,
 	SELECT_OK,
@@ -72,7 +74,7 @@ enum select_status {
 	SELECT_NO_PROCEDURE,
 	SELECT_REFUSED,
 	SELECT_ERRNO = 256, /* and a number */
-	SELECT_ERRNO_MAX = SELECT_ERRNO + 4095,
+	SELECT_ERRNO_MAX = SELECT_ERRNO + SELECT_ERRORS,
 };
 
 struct select_header {
@@ -112,7 +114,7 @@ select_header_push(struct xk_msg **m, uint32_t procedure, uint32_t status)
 static uint32_t
 select_status_of(int err)
 {
-	return err < 0 && err >= -4095 ? SELECT_ERRNO + (uint32_t)-err : SELECT_FAILED;
+	return err < 0 && err >= -SELECT_ERRORS ? SELECT_ERRNO + (uint32_t)-err : SELECT_FAILED;
 }
 
 /* Whether an error says what became of a call, so that a handler's must not be taken for it. */

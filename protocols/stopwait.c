@@ -176,7 +176,7 @@ stopwait_schedule(struct stopwait_session *s, uint64_t delay_ns)
 {
 	uint64_t first_ns = stopwait_of(s)->timeout_ns;
 
-	xk_event_schedule(&s->timer, ((delay_ns < first_ns ? delay_ns : first_ns) + 999) / 1000);
+	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns < first_ns ? delay_ns : first_ns));
 }
 
 /* Queues m, and makes sure that the timer is pending. 0; otherwise m is still the caller's. */

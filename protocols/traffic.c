@@ -248,7 +248,7 @@ traffic_tick(struct xk_event *event, void *argument)
 	}
 	traffic_see_to_sessions(t, now_ns);
 	later_ns = traffic_send_due(t, now_ns);
-	xk_event_schedule(event, (later_ns + 999) / 1000);
+	xk_event_schedule(event, xk_us_of_ns(later_ns));
 }
 
 /* ---- whom to send to ---- */
@@ -427,7 +427,7 @@ traffic_schedule(struct traffic *t)
 	t->end_ns = t->stop_ns == 0 ? UINT64_MAX : now_ns + t->stop_ns;
 	atomic_store_explicit(&t->missing, true, memory_order_relaxed);
 	if (t->peer_count != 0)
-		xk_event_schedule(&t->event, (delay_ns + 999) / 1000);
+		xk_event_schedule(&t->event, xk_us_of_ns(delay_ns));
 }
 
 static int

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocols/round_trips.h"
 #include "xkernel/event.h"
 #include "xkernel/fault.h"
 #include "xkernel/process.h"
@@ -73,7 +74,7 @@ struct udptest {
 	uint64_t warm_up_left;
 	/* of the run that begins by itself */
 	struct xk_event starter;
-	uint64_t rtt_sum_ns, rtt_min_ns, rtt_max_ns;
+	struct round_trips trips;
 };
 
 /* ---- what a message looks like ---- */
@@ -379,29 +380,21 @@ udptest_own_record(void *argument, uint64_t rtt_ns)
 {
 	struct udptest *u = argument;
 
-	u->rtt_sum_ns += rtt_ns;
-	if (rtt_ns < u->rtt_min_ns)
-		u->rtt_min_ns = rtt_ns;
-	if (rtt_ns > u->rtt_max_ns)
-		u->rtt_max_ns = rtt_ns;
+	round_trips_add(&u->trips, rtt_ns);
 }
 
 static void
 udptest_own_finished(void *argument, const struct xk_udptest_result *result)
 {
 	struct udptest *u = argument;
-	_Atomic uint64_t *counters = u->protocol.counters;
-	uint64_t min_ns = result->rounds == 0 ? 0 : u->rtt_min_ns;
-	uint64_t mean_ns = result->rounds == 0 ? 0 : u->rtt_sum_ns / result->rounds;
+	const struct round_trips *trips = &u->trips;
 
-	atomic_store_explicit(&counters[UDPTEST_ROUNDS], result->rounds, memory_order_relaxed);
-	atomic_store_explicit(&counters[UDPTEST_RTT_MIN], min_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[UDPTEST_RTT_MEAN], mean_ns, memory_order_relaxed);
-	atomic_store_explicit(&counters[UDPTEST_RTT_MAX], u->rtt_max_ns, memory_order_relaxed);
+	atomic_store_explicit(&u->protocol.counters[UDPTEST_ROUNDS], result->rounds, memory_order_relaxed);
+	round_trips_tell(trips, &u->protocol, UDPTEST_RTT_MIN);
 	xk_trace(&u->protocol, XK_TRACE_EVENTS, "%s: %llu rounds, %llu lost, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
-		 (unsigned long long)result->lost, (unsigned long long)min_ns, (unsigned long long)u->rtt_max_ns,
-		 (unsigned long long)mean_ns);
+		 (unsigned long long)result->lost, (unsigned long long)trips->min_ns, (unsigned long long)trips->max_ns,
+		 (unsigned long long)round_trips_mean_ns(trips));
 }
 
 /* Without a shepherd to begin with, it tries again. */
@@ -419,7 +412,7 @@ udptest_start_by_itself(struct xk_event *event, void *argument)
 		.argument = u,
 	};
 
-	u->rtt_min_ns = UINT64_MAX;
+	u->trips = (struct round_trips){ .count = 0 };
 	if (xk_udptest_start(&u->protocol, &run) != 0)
 		xk_event_schedule(event, UDPTEST_RETRY_US);
 }

@@ -141,7 +141,7 @@ vcache_schedule(struct vcache *vcache, uint64_t now_ns)
 {
 	uint64_t due_ns = vcache->first->due_ns;
 
-	xk_event_schedule(&vcache->timer, due_ns <= now_ns ? 0 : (due_ns - now_ns + 999) / 1000);
+	xk_event_schedule(&vcache->timer, due_ns <= now_ns ? 0 : xk_us_of_ns(due_ns - now_ns));
 }
 
 /* ---- ... and without the lock ---- */

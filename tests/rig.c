@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <limits.h>
 
+#include "tests/compose.h"
 #include "tests/rig_private.h"
 
 /* ---- the rig's own port, below the first wire ---- */
@@ -443,30 +444,16 @@ rig_do(struct rig *r, void (*fn)(void *argument), void *argument)
 
 /* ---- counters, the end ---- */
 
-static long
-rig_counter_in(struct xk_protocol *p, const char *name)
-{
-	unsigned drops = xk_drop_count(p->type);
-
-	for (unsigned i = 1; i < drops; i++)
-		if (strcmp(xk_drop_name(p->type, i), name) == 0)
-			return (long)atomic_load_explicit(&p->drops[i], memory_order_relaxed);
-	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-		if (strcmp(p->type->counters[i], name) == 0)
-			return (long)atomic_load_explicit(&p->counters[i], memory_order_relaxed);
-	return -1;
-}
-
 long
 rig_counter(struct rig *r, const char *name)
 {
-	return rig_counter_in(r->tested, name);
+	return compose_count_of(r->tested, name);
 }
 
 long
 rig_counter_of(struct rig *r, const char *instance, const char *name)
 {
-	return rig_counter_in(rig_protocol(r, instance), name);
+	return compose_count_of(rig_protocol(r, instance), name);
 }
 
 long

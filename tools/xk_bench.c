@@ -8,15 +8,14 @@
  */
 #include "tools/xk_bench.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "protocols/udptest.h"
+#include "tools/bench.h"
 #include "tools/echo_rig.h"
 #include "tools/json.h"
 #include "tools/options.h"
@@ -43,6 +42,7 @@ struct bench {
 	struct xk_kernel *kernel;
 	struct echo_rig rig;
 	struct xk_kernel_stats before, after; /* the rounds that count */
+	double echo_ns, rig_ns;               /* of one of them; the rig's part */
 };
 
 static const struct options_option bench_options[] = {
@@ -94,52 +94,17 @@ bench_kernel_new(struct bench *bench)
 	return kernel;
 }
 
-/* Whatever keeps sessions of its own accord keeps one for each peer. */
-static void
-bench_keep_sessions(struct bench *bench)
-{
-	for (struct xk_protocol *p = xk_kernel_first(bench->kernel); p != NULL; p = p->next)
-		if (p->session_max != 0 && p->session_max <= bench->options->sessions)
-			p->session_max = (unsigned)bench->options->sessions + 1;
-}
-
-/* The graph with the settings of the benchmark, then the user's. NULL: refused, and said why. */
-static struct xk_graph *
-bench_load(const struct bench_options *o, struct xk_graph_errors *errors)
-{
-	struct xk_graph *graph = xk_graph_read(o->graph, errors);
-	bool good = graph != NULL;
-
-	if (good && xk_graph_node_find(graph, "vnet") >= 0)
-		good = xk_graph_set(graph, "vnet.address=" BENCH_ADDRESS, errors) == 0;
-	for (unsigned i = 0; good && i < o->sets.count; i++)
-		good = xk_graph_set(graph, o->sets.text[i], errors) == 0;
-	if (good && xk_graph_check(graph, xk_protocol_types, errors) == 0)
-		return graph;
-	xk_graph_free(graph);
-	return NULL;
-}
-
 /* Composes and initialises the kernel. False: refused, and said why. */
 static bool
-bench_compose(struct bench *bench)
+bench_echo_compose(struct bench *bench)
 {
-	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *graph = bench_load(bench->options, &errors);
-	struct xk_protocol *failed = NULL;
-	int status = -EINVAL;
+	const struct bench_graph graph = { .program = bench_program.name,
+					   .file = bench->options->graph,
+					   .address = "vnet.address=" BENCH_ADDRESS,
+					   .sets = &bench->options->sets,
+					   .sessions = (unsigned)bench->options->sessions };
 
-	if (graph != NULL && xk_graph_build(graph, bench->kernel, &errors) == 0) {
-		bench_keep_sessions(bench);
-		status = xk_kernel_init(bench->kernel, &failed);
-		if (status != 0)
-			fprintf(stderr, "xk bench echo: %s: %s: %s\n", bench->options->graph,
-				failed == NULL ? "the graph" : failed->name, strerror(-status));
-	}
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	xk_graph_free(graph);
-	return status == 0;
+	return bench_compose(bench->kernel, &graph);
 }
 
 /* ---- running ---- */
@@ -201,7 +166,7 @@ bench_run(struct bench *bench)
 
 	bench_prepare(bench);
 	bench->kernel = bench_kernel_new(bench);
-	composed = bench_compose(bench);
+	composed = bench_echo_compose(bench);
 	if (composed)
 		xk_kernel_run(bench->kernel);
 	if (composed && bench->rig.wrong != NULL) {
@@ -222,8 +187,9 @@ bench_per_echo(const struct bench *bench, uint64_t before, uint64_t after)
 }
 
 static bool
-bench_write_json(const struct bench *bench, FILE *out, double echo_ns, double rig_ns)
+bench_write_json(const void *context, FILE *out)
 {
+	const struct bench *bench = context;
 	const struct bench_options *o = bench->options;
 	struct json json;
 
@@ -235,9 +201,9 @@ bench_write_json(const struct bench *bench, FILE *out, double echo_ns, double ri
 	json_uint(&json, "sessions", o->sessions);
 	json_uint(&json, "rounds", o->rounds);
 	json_uint(&json, "burst", o->burst);
-	json_double(&json, "echo_ns", echo_ns);
-	json_double(&json, "rig_ns", rig_ns);
-	json_double(&json, "net_ns", echo_ns - rig_ns);
+	json_double(&json, "echo_ns", bench->echo_ns);
+	json_double(&json, "rig_ns", bench->rig_ns);
+	json_double(&json, "net_ns", bench->echo_ns - bench->rig_ns);
 	json_object(&json, "per_echo");
 	json_double(&json, "turns", bench_per_echo(bench, bench->before.turns, bench->after.turns));
 	json_double(&json, "clock_reads", bench_per_echo(bench, bench->before.clock_reads, bench->after.clock_reads));
@@ -249,30 +215,16 @@ bench_write_json(const struct bench *bench, FILE *out, double echo_ns, double ri
 	return json_end(&json);
 }
 
-static bool
-bench_tell_json(const struct bench *bench, double echo_ns, double rig_ns)
-{
-	const char *name = bench->options->json;
-	bool to_stdout = strcmp(name, "-") == 0, good;
-	FILE *out = to_stdout ? stdout : fopen(name, "we");
-
-	good = out != NULL && bench_write_json(bench, out, echo_ns, rig_ns);
-	if (out != NULL && !to_stdout && fclose(out) != 0)
-		good = false;
-	if (!good)
-		fprintf(stderr, "xk bench echo: %s: %s\n", name, strerror(errno));
-	return good;
-}
-
 static void
-bench_tell(const struct bench *bench, double echo_ns, double rig_ns)
+bench_tell(const void *context)
 {
+	const struct bench *bench = context;
 	const struct bench_options *o = bench->options;
 
 	printf("%s, %" PRIu64 " byte%s, %" PRIu64 " session%s: %.1f ns an echo (median of batches), of which %.1f ns\n"
 	       "making and checking frames: %.1f ns for the graph.\n",
-	       o->graph, o->size, o->size == 1 ? "" : "s", o->sessions, o->sessions == 1 ? "" : "s", echo_ns, rig_ns,
-	       echo_ns - rig_ns);
+	       o->graph, o->size, o->size == 1 ? "" : "s", o->sessions, o->sessions == 1 ? "" : "s", bench->echo_ns,
+	       bench->rig_ns, bench->echo_ns - bench->rig_ns);
 	printf("Per echo: %.3f turns of the driver, %.3f clock reads, %.3f stack switches, %.3f locks.\n",
 	       bench_per_echo(bench, bench->before.turns, bench->after.turns),
 	       bench_per_echo(bench, bench->before.clock_reads, bench->after.clock_reads),
@@ -285,7 +237,7 @@ static bool
 bench_echo(struct bench *bench)
 {
 	const struct bench_options *o = bench->options;
-	double echo_ns, rig_ns;
+	const struct bench_report report = { bench_program.name, o->json, bench_write_json, bench_tell };
 
 	if (o->alone) {
 		bench_prepare(bench);
@@ -294,13 +246,9 @@ bench_echo(struct bench *bench)
 	}
 	if (!bench_run(bench))
 		return false;
-	echo_ns = echo_rig_median_ns(&bench->rig);
-	rig_ns = echo_rig_cost_ns(&bench->rig, (uint32_t)o->size);
-	if (o->json != NULL && !bench_tell_json(bench, echo_ns, rig_ns))
-		return false;
-	if (o->json == NULL || strcmp(o->json, "-") != 0)
-		bench_tell(bench, echo_ns, rig_ns);
-	return true;
+	bench->echo_ns = echo_rig_median_ns(&bench->rig);
+	bench->rig_ns = echo_rig_cost_ns(&bench->rig, (uint32_t)o->size);
+	return bench_report(&report, bench);
 }
 
 static int

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "protocols/chantest.h"
+#include "tools/bench.h"
 #include "tools/json.h"
 #include "tools/options.h"
 #include "tools/xk_bench.h"
@@ -69,6 +69,7 @@ struct call_bench {
 	int status;
 	bool done;
 	double batches[CALL_BATCHES]; /* nanoseconds per call */
+	double call_ns;               /* the median of them */
 	struct xk_kernel_stats before[CALL_HOSTS], after[CALL_HOSTS];
 };
 
@@ -327,48 +328,19 @@ call_alone_run(void *argument)
 
 /* ---- hosts ---- */
 
-/* The graph with the settings of the benchmark, then the user's. NULL: refused, and said why. */
-static struct xk_graph *
-call_load(const struct call_options *o, unsigned which, struct xk_graph_errors *errors)
-{
-	struct xk_graph *graph = xk_graph_read(o->graph, errors);
-	bool good = graph != NULL;
-
-	if (good)
-		good = xk_graph_set(graph,
-				    which == CALL_CLIENT ? "vnet.address=10.77.0.1/24" : "vnet.address=10.77.0.2/24",
-				    errors) == 0 &&
-		       xk_graph_set(graph, "graph.resume=driver", errors) == 0;
-	for (unsigned i = 0; good && i < o->sets.count; i++)
-		good = xk_graph_set(graph, o->sets.text[i], errors) == 0;
-	if (good && xk_graph_check(graph, xk_protocol_types, errors) == 0)
-		return graph;
-	xk_graph_free(graph);
-	return NULL;
-}
-
-/* False: the graph is refused, and it was said why. */
 static bool
 call_compose(struct call_bench *bench, unsigned which)
 {
-	struct xk_kernel *kernel = bench->hosts[which].kernel;
-	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *graph = call_load(bench->options, which, &errors);
-	struct xk_protocol *failed = NULL;
-	int status = -EINVAL;
+	const struct bench_graph graph = {
+		.program = call_program.name,
+		.file = bench->options->graph,
+		.address = which == CALL_CLIENT ? "vnet.address=10.77.0.1/24" : "vnet.address=10.77.0.2/24",
+		.policy = "graph.resume=driver",
+		.sets = &bench->options->sets,
+		.test = "chantest",
+	};
 
-	if (graph != NULL && xk_graph_build(graph, kernel, &errors) == 0) {
-		status = xk_kernel_init(kernel, &failed);
-		if (status == 0 && xk_kernel_find(kernel, "chantest") == NULL)
-			status = -ENOENT;
-		if (status != 0)
-			fprintf(stderr, "xk bench call: %s: %s: %s\n", bench->options->graph,
-				failed == NULL ? "chantest" : failed->name, strerror(-status));
-	}
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	xk_graph_free(graph);
-	return status == 0;
+	return bench_compose(bench->hosts[which].kernel, &graph);
 }
 
 static void
@@ -485,8 +457,9 @@ call_per_call(const struct call_bench *bench, const struct call_count *count)
 }
 
 static bool
-call_write_json(const struct call_bench *bench, FILE *out, double call_ns)
+call_write_json(const void *context, FILE *out)
 {
+	const struct call_bench *bench = context;
 	const struct call_options *o = bench->options;
 	struct json json;
 
@@ -497,7 +470,7 @@ call_write_json(const struct call_bench *bench, FILE *out, double call_ns)
 	json_uint(&json, "size", o->size);
 	json_uint(&json, "rounds", o->rounds);
 	json_string(&json, "caller", o->alone ? "alone" : o->async ? "told" : "waits");
-	json_double(&json, "call_ns", call_ns);
+	json_double(&json, "call_ns", bench->call_ns);
 	json_object(&json, "per_call");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(call_counts); i++)
 		json_double(&json, call_counts[i].name, call_per_call(bench, &call_counts[i]));
@@ -506,32 +479,18 @@ call_write_json(const struct call_bench *bench, FILE *out, double call_ns)
 	return json_end(&json);
 }
 
-static bool
-call_tell_json(const struct call_bench *bench, double call_ns)
-{
-	const char *name = bench->options->json;
-	bool to_stdout = strcmp(name, "-") == 0, good;
-	FILE *out = to_stdout ? stdout : fopen(name, "we");
-
-	good = out != NULL && call_write_json(bench, out, call_ns);
-	if (out != NULL && !to_stdout && fclose(out) != 0)
-		good = false;
-	if (!good)
-		fprintf(stderr, "xk bench call: %s: %s\n", name, strerror(errno));
-	return good;
-}
-
 static void
-call_tell(const struct call_bench *bench, double call_ns)
+call_tell(const void *context)
 {
+	const struct call_bench *bench = context;
 	const struct call_options *o = bench->options;
 
 	if (o->alone) {
-		printf("The benchmark alone: %.1f ns a call (median of batches).\n", call_ns);
+		printf("The benchmark alone: %.1f ns a call (median of batches).\n", bench->call_ns);
 		return;
 	}
 	printf("%s, %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n", o->graph,
-	       o->size, o->size == 1 ? "" : "s", o->async ? "is told" : "waits", call_ns);
+	       o->size, o->size == 1 ? "" : "s", o->async ? "is told" : "waits", bench->call_ns);
 	printf("Per call:");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(call_counts); i++)
 		printf("%s %s %.3f", i == 0 ? "" : ",", call_counts[i].name, call_per_call(bench, &call_counts[i]));
@@ -542,7 +501,7 @@ static bool
 call_bench(struct call_bench *bench)
 {
 	const struct call_options *o = bench->options;
-	double call_ns;
+	const struct bench_report report = { call_program.name, o->json, call_write_json, call_tell };
 
 	bench->call.done = call_done;
 	bench->counted_from = bench->batch_end = CALL_WARM_UP;
@@ -550,12 +509,8 @@ call_bench(struct call_bench *bench)
 	bench->batch = o->rounds / CALL_BATCHES + 1;
 	if (!call_run(bench))
 		return false;
-	call_ns = call_median_ns(bench);
-	if (o->json != NULL && !call_tell_json(bench, call_ns))
-		return false;
-	if (o->json == NULL || strcmp(o->json, "-") != 0)
-		call_tell(bench, call_ns);
-	return true;
+	bench->call_ns = call_median_ns(bench);
+	return bench_report(&report, bench);
 }
 
 int

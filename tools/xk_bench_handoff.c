@@ -18,6 +18,7 @@
 
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
+#include "tools/bench.h"
 #include "tools/histogram.h"
 #include "tools/json.h"
 #include "tools/machine.h"
@@ -412,8 +413,9 @@ handoff_counts_json(const struct handoff *bench, struct json *json)
 }
 
 static bool
-handoff_write_json(const struct handoff *bench, FILE *out)
+handoff_write_json(const void *context, FILE *out)
 {
+	const struct handoff *bench = context;
 	struct machine machine;
 	struct json json;
 
@@ -440,24 +442,10 @@ handoff_write_json(const struct handoff *bench, FILE *out)
 	return json_end(&json);
 }
 
-static bool
-handoff_tell_json(const struct handoff *bench)
-{
-	const char *name = bench->options->json;
-	bool to_stdout = strcmp(name, "-") == 0, good;
-	FILE *out = to_stdout ? stdout : fopen(name, "we");
-
-	good = out != NULL && handoff_write_json(bench, out);
-	if (out != NULL && !to_stdout && fclose(out) != 0)
-		good = false;
-	if (!good)
-		fprintf(stderr, "xk bench handoff: %s: %s\n", name, strerror(errno));
-	return good;
-}
-
 static void
-handoff_tell(const struct handoff *bench)
+handoff_tell(const void *context)
 {
+	const struct handoff *bench = context;
 	struct interval ratio = handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR);
 	struct interval saved = handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM);
 
@@ -525,6 +513,8 @@ handoff_across_ns(struct handoff *bench)
 static bool
 handoff_bench(struct handoff *bench)
 {
+	const struct bench_report report = { handoff_program.name, bench->options->json, handoff_write_json,
+					     handoff_tell };
 	unsigned core = (unsigned)bench->options->core;
 	bool good;
 
@@ -537,10 +527,8 @@ handoff_bench(struct handoff *bench)
 	bench->across_ns = handoff_across_ns(bench);
 	good = handoff_host_start(bench) && handoff_run(bench);
 	xk_kernel_stop(bench->kernel);
-	if (good && bench->options->json != NULL)
-		good = handoff_tell_json(bench);
-	if (good && (bench->options->json == NULL || strcmp(bench->options->json, "-") != 0))
-		handoff_tell(bench);
+	if (good)
+		good = bench_report(&report, bench);
 	switches_free(bench->switches);
 	xk_kernel_free(bench->kernel);
 	return good;

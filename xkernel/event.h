@@ -46,6 +46,13 @@ struct xk_event {
 /* Prepares an event. Call once, before anything else. */
 void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
 
+/* A while in whole microseconds, not shorter than it is. */
+static inline uint64_t
+xk_us_of_ns(uint64_t ns)
+{
+	return (ns + 999) / 1000;
+}
+
 /*
  * Fires after delay_us at the earliest, counted from the microsecond that has begun; a pending event is moved. An event
  * may schedule itself from its handler. Delay 0: at the next turn.

@@ -13,7 +13,7 @@
 #include "protocols/am.c"
 #include "protocols/arp.c"
 #include "protocols/bid.c"
-#include "protocols/bidctl.c"
+#include "protocols/bidctl_message.c"
 #include "protocols/blast.c"
 #include "protocols/chan.c"
 #include "protocols/eth.c"

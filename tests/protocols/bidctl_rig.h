@@ -248,6 +248,32 @@ meet(struct stage *s, uint64_t boot)
 	rig_expect_nothing_sent(s->r);
 }
 
+/* Opens the stage; somebody wants to know who is HOST, which is asked. The tag of the question. */
+static inline uint64_t
+stage_open_asking(struct stage *s, const char *settings, struct confirming *c)
+{
+	stage_open(s, settings);
+	CHECK(!confirm(s, c, HOST));
+	return expect_query(s);
+}
+
+/* Opens the stage; HOST is known by BOOT_A, for so long that it may be asked again. */
+static inline void
+stage_open_met(struct stage *s, const char *settings)
+{
+	stage_open(s, settings);
+	meet(s, BOOT_A);
+	rig_advance_ms(s->r, 300);
+}
+
+/* A message of host that bears this boot makes us ask it. The tag of the question. */
+static inline uint64_t
+heard_asks(struct stage *s, uint32_t host, uint64_t boot)
+{
+	CHECK_EQ(heard(s, host, boot), -EINPROGRESS);
+	return expect_query(s);
+}
+
 static inline uint64_t
 peers(const struct stage *s)
 {

@@ -4,7 +4,7 @@
  */
 #include "protocols/bidctl.h"
 #include "protocols/traffic.h"
-#include "tests/test.h"
+#include "tests/compose.h"
 #include "tools/net.h"
 
 #define MS UINT64_C(1000000)
@@ -58,15 +58,7 @@ world_find(struct world *world, const char *host, const char *protocol)
 static long
 counted(struct world *world, const char *host, const char *protocol, const char *name)
 {
-	const struct xk_protocol *p = world_find(world, host, protocol);
-
-	for (unsigned i = 0; p->type->counters[i] != NULL; i++)
-		if (strcmp(p->type->counters[i], name) == 0)
-			return (long)p->counters[i];
-	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		if (strcmp(xk_drop_name(p->type, i), name) == 0)
-			return (long)p->drops[i];
-	return -1;
+	return compose_count_of(world_find(world, host, protocol), name);
 }
 
 static uint64_t

@@ -3,13 +3,13 @@
  * and close. Of the network 10.77.0.0/24 this host is 10.77.0.2.
  */
 #include "protocols/bidctl.h"
+#include "tests/compose.h"
 #include "tests/protocols/threads.h"
 #include "xkernel/bytes.h"
 
 enum {
 	PEERS = 6,
 	ROUNDS = 3000,
-	OPENS = 300,
 	AHEAD = 500,
 	FIRST = 0x0a4d0010,
 	ME = 0x0a4d0002,
@@ -25,26 +25,6 @@ struct talk {
 	uint64_t boots[PEERS];
 	unsigned injected;
 };
-
-/* Application code. */
-static void
-open_push_close(void *argument)
-{
-	struct echo *echo = argument;
-	struct xk_protocol *self = &echo->protocol;
-
-	for (unsigned i = 0; i < OPENS; i++) {
-		struct xk_participants participants = { .remote = { 1, { FIRST + i % PEERS } } };
-		struct xk_session *s;
-
-		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) != 0)
-			continue;
-		atomic_fetch_add(&echo->opens, 1);
-		xk_push(s, xk_msg_from(xk_platform_of(self), "x", 1));
-		xk_close(s);
-	}
-	atomic_fetch_add(&echo->finished, 1);
-}
 
 static void
 talk_inject(struct talk *talk, unsigned peer, uint16_t type, const uint8_t *payload, size_t len)
@@ -152,12 +132,12 @@ talk_feed(struct talk *talk)
 		while (talk->injected >= AHEAD + threads_frames_in(&talk->t) && naps++ < THREADS_NAPS)
 			nanosleep(&nap, NULL);
 	}
-	while ((atomic_load(&talk->t.echo->finished) < 2 || threads_frames_in(&talk->t) < talk->injected) &&
+	while ((!threads_openers_have_finished(&talk->t) || threads_frames_in(&talk->t) < talk->injected) &&
 	       naps++ < THREADS_NAPS) {
 		talk_take(talk);
 		nanosleep(&nap, NULL);
 	}
-	CHECK_EQ(atomic_load(&talk->t.echo->finished), 2);
+	CHECK(threads_openers_have_finished(&talk->t));
 }
 
 static struct xk_protocol *
@@ -201,13 +181,12 @@ check_talk(enum xk_mode mode)
 	talk.own = xk_bidctl_own(bidctl);
 	for (unsigned i = 0; i < PEERS; i++)
 		talk_resolve(&talk, i, 1);
-	for (unsigned i = 0; i < 2; i++)
-		CHECK_EQ(xk_thread_start(talk.t.kernel, "opener", open_push_close, talk.t.echo), 0);
+	threads_start_openers(&talk.t, FIRST, PEERS);
 	talk_feed(&talk);
 	xk_kernel_stop(talk.t.kernel);
 	CHECK(atomic_load(&talk.t.echo->delivered) > 0);
 	CHECK(atomic_load(&talk.t.echo->opens) > 0);
-	CHECK(atomic_load(&bid->counters[3]) > PEERS); /* told: more than once each */
+	CHECK(compose_count_of(bid, "told") > PEERS); /* more than once each */
 	talk_take(&talk);
 	threads_end(&talk.t);
 }

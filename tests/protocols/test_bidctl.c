@@ -58,9 +58,7 @@ TEST(bidctl_meets_a_host_that_asks_at_the_same_time)
 	struct confirming c;
 	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	tag = expect_query(&s);
+	tag = stage_open_asking(&s, "", &c);
 	inject(&s, query(BOOT_A, 7));
 	CHECK_EQ(sent(&s).reply, 7);
 	rig_expect_nothing_sent(s.r);
@@ -77,10 +75,10 @@ TEST(bidctl_reads_an_answer_and_a_question_in_one_message)
 	struct stage s;
 	struct confirming c;
 	struct packet both;
+	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	both = response(&s, BOOT_A, expect_query(&s));
+	tag = stage_open_asking(&s, "", &c);
+	both = response(&s, BOOT_A, tag);
 	both.flags = QUERY | RESPONSE;
 	both.request = 99;
 	inject(&s, both);
@@ -113,9 +111,7 @@ TEST(bidctl_asks_again_and_ever_more_patiently)
 	struct confirming c;
 	uint64_t tag;
 
-	stage_open(&s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;");
-	CHECK(!confirm(&s, &c, HOST));
-	tag = expect_query(&s);
+	tag = stage_open_asking(&s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;", &c);
 	for (unsigned i = 0; i < 4; i++) {
 		rig_advance_ms(s.r, after_ms[i] - 1);
 		rig_expect_nothing_sent(s.r);
@@ -155,15 +151,12 @@ TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag)
 	struct confirming c;
 	uint64_t tag, old;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	old = expect_query(&s);
+	old = stage_open_asking(&s, "", &c);
 	inject(&s, response(&s, BOOT_A, old));
 	inject(&s, response(&s, BOOT_A, old));
 	CHECK_EQ(counted(&s, "unasked"), 1);
 	rig_advance_ms(s.r, 300);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	tag = expect_query(&s);
+	tag = heard_asks(&s, HOST, BOOT_B);
 	CHECK(tag != old);
 	s.told[0] = '\0';
 	inject(&s, response(&s, BOOT_C, old));
@@ -180,10 +173,10 @@ TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host)
 	struct stage s;
 	struct confirming c;
 	struct packet p;
+	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	p = response(&s, BOOT_A, expect_query(&s));
+	tag = stage_open_asking(&s, "", &c);
+	p = response(&s, BOOT_A, tag);
 	p.destination ^= 1;
 	inject(&s, p);
 	CHECK_EQ(counted(&s, "stale"), 1);
@@ -219,18 +212,14 @@ TEST(bidctl_tells_of_a_reboot_once_and_uppers_first)
 	struct stage s;
 	uint64_t tag;
 
-	stage_open(&s, "");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 300);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	tag = expect_query(&s);
+	stage_open_met(&s, "");
+	tag = heard_asks(&s, HOST, BOOT_B);
 	inject(&s, response(&s, BOOT_B, tag));
 	inject(&s, response(&s, BOOT_B, tag));
 	expect_told(&s, "upper:reboot:b lower:reboot:b ");
 	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
 	rig_advance_ms(s.r, 300);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	inject(&s, response(&s, BOOT_B, expect_query(&s)));
+	inject(&s, response(&s, BOOT_B, heard_asks(&s, HOST, BOOT_A)));
 	expect_told(&s, "");
 	CHECK_EQ(counted(&s, "reboots"), 1);
 	stage_close(&s);
@@ -241,9 +230,7 @@ TEST(bidctl_is_asked_by_a_host_that_has_rebooted_and_asks_it)
 	struct stage s;
 	struct packet p;
 
-	stage_open(&s, "");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 300);
+	stage_open_met(&s, "");
 	inject(&s, query(BOOT_A, 1));
 	CHECK_EQ(sent(&s).flags, RESPONSE);
 	rig_expect_nothing_sent(s.r);
@@ -263,11 +250,8 @@ TEST(bidctl_sees_a_reboot_while_a_question_is_under_way)
 	struct stage s;
 	uint64_t tag;
 
-	stage_open(&s, "");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 300);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	tag = expect_query(&s);
+	stage_open_met(&s, "");
+	tag = heard_asks(&s, HOST, BOOT_B);
 	CHECK_EQ(heard(&s, HOST, BOOT_C), -EINPROGRESS);
 	rig_expect_nothing_sent(s.r);
 	inject(&s, response(&s, BOOT_C, tag));
@@ -308,9 +292,7 @@ TEST(bidctl_lets_changes_wait_while_it_tells)
 {
 	struct stage s;
 
-	stage_open(&s, "bidctl.interval=1ms;");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 300);
+	stage_open_met(&s, "bidctl.interval=1ms;");
 	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
 	s.meanwhile = reboot_meanwhile;
 	inject(&s, response(&s, BOOT_B, expect_query(&s)));
@@ -409,8 +391,7 @@ TEST(bidctl_tells_when_a_host_that_was_used_is_lost)
 	CHECK_EQ(counted(&s, "lost"), 1);
 	rig_advance_ms(s.r, 20000);
 	rig_expect_nothing_sent(s.r); /* it is not asked for ever */
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	inject(&s, response(&s, BOOT_A, expect_query(&s)));
+	inject(&s, response(&s, BOOT_A, heard_asks(&s, HOST, BOOT_A)));
 	expect_told(&s, "upper:first:a lower:first:a ");
 	unuse(&s, HOST);
 	stage_close(&s);

@@ -52,10 +52,10 @@ TEST(bidctl_answers_who_asks_back_before_it_tells)
 	struct stage s;
 	struct confirming c;
 	struct packet both;
+	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	both = response(&s, BOOT_A, expect_query(&s));
+	tag = stage_open_asking(&s, "", &c);
+	both = response(&s, BOOT_A, tag);
 	both.flags = QUERY | RESPONSE;
 	both.request = 99;
 	s.meanwhile = answered_meanwhile;

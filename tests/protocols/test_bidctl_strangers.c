@@ -97,9 +97,7 @@ TEST(bidctl_does_without_buffers)
 	struct stage s;
 	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	tag = expect_query(&s);
+	tag = stage_open_asking(&s, "", &c);
 	rig_limit_buffers(s.r, 2); /* the message's, in two pieces */
 	rig_inject(s.r, "0001 0000 | 0a4d0002 0000000000000001 0000000000000000 0000000000000001 0000000000000000");
 	CHECK_EQ(counted(&s, "no_buffer"), 1);
@@ -132,9 +130,7 @@ TEST(bidctl_believes_no_answer_without_the_tag)
 	struct confirming c;
 	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	tag = expect_query(&s);
+	tag = stage_open_asking(&s, "", &c);
 	for (unsigned i = 0; i < 64; i++)
 		inject(&s, response(&s, BOOT_B, tag ^ UINT64_C(1) << i));
 	CHECK_EQ(counted(&s, "unasked") + counted(&s, "bad_flags"), 64);
@@ -150,10 +146,10 @@ TEST(bidctl_believes_no_answer_for_another)
 	struct stage s;
 	struct confirming c;
 	struct packet p;
+	uint64_t tag;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	p = response(&s, BOOT_A, expect_query(&s));
+	tag = stage_open_asking(&s, "", &c);
+	p = response(&s, BOOT_A, tag);
 	p.host = OTHER;
 	inject(&s, p);
 	CHECK_EQ(counted(&s, "unasked"), 1);
@@ -191,15 +187,13 @@ TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers)
 	uint64_t tag;
 
 	stage_open(&s, "");
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	tag = expect_query(&s);
+	tag = heard_asks(&s, HOST, BOOT_A);
 	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
 	CHECK_EQ(counted(&s, "limited"), 1);
 	rig_advance_ms(s.r, 3000);
 	rig_expect_nothing_sent(s.r); /* he has no timer */
 	CHECK_EQ(peers(&s), 0);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	CHECK_EQ(expect_query(&s), tag);
+	CHECK_EQ(heard_asks(&s, HOST, BOOT_A), tag);
 	inject(&s, response(&s, BOOT_B, tag + 2));
 	CHECK_EQ(counted(&s, "unasked"), 1);
 	expect_told(&s, "");
@@ -218,8 +212,7 @@ TEST(bidctl_takes_one_answer_of_a_stranger)
 	uint64_t tag;
 
 	stage_open(&s, "bidctl.lifetime=1s;");
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	tag = expect_query(&s);
+	tag = heard_asks(&s, HOST, BOOT_A);
 	inject(&s, response(&s, BOOT_A, tag));
 	rig_advance_ms(s.r, 1001);
 	expect_told(&s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
@@ -235,13 +228,11 @@ TEST(bidctl_does_not_wait_for_a_stranger_for_ever)
 	uint64_t tag;
 
 	stage_open(&s, "bidctl.timeout_max=5s;");
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	tag = expect_query(&s);
+	tag = heard_asks(&s, HOST, BOOT_A);
 	rig_advance_ms(s.r, 5001);
 	inject(&s, response(&s, BOOT_A, tag));
 	CHECK_EQ(counted(&s, "unasked"), 1);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	CHECK(expect_query(&s) != tag);
+	CHECK(heard_asks(&s, HOST, BOOT_A) != tag);
 	stage_close(&s);
 }
 
@@ -275,8 +266,7 @@ TEST(bidctl_knows_so_many_hosts_and_no_more)
 	struct packet p;
 
 	stage_open(&s, "bidctl.peers=1;");
-	CHECK_EQ(heard(&s, OTHER, BOOT_C), -EINPROGRESS);
-	p = response(&s, BOOT_C, expect_query(&s));
+	p = response(&s, BOOT_C, heard_asks(&s, OTHER, BOOT_C));
 	p.host = OTHER;
 	meet(&s, BOOT_A);
 	inject(&s, p);

@@ -3,7 +3,7 @@
  * booted again, are not dropped while BIDCTL asks: nothing waits for a time-out.
  */
 #include "protocols/bidctl.h"
-#include "tests/test.h"
+#include "tests/compose.h"
 #include "tools/net.h"
 
 #define MS UINT64_C(1000000)
@@ -43,16 +43,7 @@ run_plan(struct net *net, const struct plan *plan, uint64_t until_ms)
 static long
 counted(struct net *net, const char *host, const char *protocol, const char *name)
 {
-	struct net_host *found = net_host_find(net, host);
-	const struct xk_protocol *p = xk_kernel_find(xk_sim_kernel(found->sim), protocol);
-
-	for (unsigned i = 0; p->type->counters[i] != NULL; i++)
-		if (strcmp(p->type->counters[i], name) == 0)
-			return (long)p->counters[i];
-	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		if (strcmp(xk_drop_name(p->type, i), name) == 0)
-			return (long)p->drops[i];
-	return -1;
+	return compose_count(xk_sim_kernel(net_host_find(net, host)->sim), protocol, name);
 }
 
 static void

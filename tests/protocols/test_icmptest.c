@@ -4,11 +4,9 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "graphs/graph.h"
-#include "platform/sim/memory.h"
 #include "protocols/icmptest.h"
+#include "tests/protocols/pair.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
@@ -458,76 +456,46 @@ TEST(icmptest_starts_by_itself_where_it_is_told_a_host)
 	"digraph pair { icmptest -> icmp -> ip -> vnet -> eth -> port; vnet -> arp -> eth;"                            \
 	"vnet [address=\"10.77.0.%u/24\"] }"
 
-struct host {
-	struct xk_platform *platform;
-	struct xk_kernel *kernel;
-	struct xk_port *port;
-};
-
-static void
-host_begin(struct host *h, enum xk_mode mode, unsigned number)
+static bool
+both_have_finished(void *context)
 {
-	struct xk_kernel_config config = {
-		.name = "host", .mode = mode, .threads = 2, .core = -1, .driver = XK_DRIVER_INTERRUPT
-	};
-	struct xk_graph_errors errors = { 0 };
-	struct xk_protocol *failed;
-	struct xk_graph *graph;
-	char text[300];
+	const struct told *told = context;
 
-	h->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	h->kernel = xk_kernel_new(&config);
-	h->port = xk_memory_port_new(h->platform, "port", 0x020000000000 + number, 1500);
-	REQUIRE(h->kernel != NULL && h->port != NULL);
-	xk_kernel_add_port(h->kernel, h->port);
-	snprintf(text, sizeof(text), PAIR, number);
-	graph = xk_graph_read_text("pair", text, strlen(text), &errors);
-	REQUIRE(graph != NULL && xk_graph_check(graph, xk_protocol_types, &errors) == 0);
-	REQUIRE(xk_graph_build(graph, h->kernel, &errors) == 0);
-	xk_graph_free(graph);
-	REQUIRE(xk_kernel_init(h->kernel, &failed) == 0);
-}
-
-static void
-host_end(struct host *h)
-{
-	xk_kernel_stop(h->kernel);
-	xk_kernel_free(h->kernel);
-	CHECK_EQ(h->platform->ops->buffers_out(h->platform), 0);
-	xk_memory_platform_free(h->platform);
+	return told[0].finished != 0 && told[1].finished != 0;
 }
 
 /* Each pings the other at once, in both directions. */
 static void
 ping_each_other(enum xk_mode mode, uint32_t size)
 {
-	static const struct timespec nap = { 0, 1000000 };
-	struct host hosts[2];
+	struct pair pair;
 	struct told told[2];
+	char text[300];
 
-	for (unsigned i = 0; i < 2; i++)
-		host_begin(&hosts[i], mode, i + 1);
-	REQUIRE(xk_memory_connect(hosts[0].port, hosts[1].port) == 0);
-	for (unsigned i = 0; i < 2; i++)
-		REQUIRE(xk_kernel_start(hosts[i].kernel) == 0);
+	pair_begin(&pair, mode);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), PAIR, 1 + i);
+		compose(pair.kernels[i], NULL, text);
+	}
+	pair_start(&pair);
 	for (unsigned i = 0; i < 2; i++) {
 		struct xk_icmptest_run run = run_of(&told[i], size, 200);
 
 		run.host = 0x0a4d0002 - i;
 		run.interval_ns = 200000;
 		run.timeout_ns = 800000000;
-		CHECK_EQ(xk_icmptest_start(xk_kernel_find(hosts[i].kernel, "icmptest"), &run), 0);
+		CHECK_EQ(xk_icmptest_start(xk_kernel_find(pair.kernels[i], "icmptest"), &run), 0);
 	}
-	for (unsigned naps = 0; naps < 60000 && (told[0].finished == 0 || told[1].finished == 0); naps++)
-		nanosleep(&nap, NULL);
+	pair_wait(both_have_finished, told);
+	pair_stop(&pair);
 	for (unsigned i = 0; i < 2; i++) {
 		CHECK_EQ(told[i].finished, 1);
 		CHECK_EQ(told[i].result.error, 0);
 		CHECK_EQ(told[i].result.sent, 200);
 		CHECK_EQ(told[i].result.corrupt, 0);
 		CHECK(told[i].result.received > 0);
-		host_end(&hosts[i]);
 	}
+	pair_end(&pair);
 }
 
 TEST(hosts_ping_each_other_in_regular_mode)

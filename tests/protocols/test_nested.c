@@ -5,11 +5,10 @@
  */
 #include <stdlib.h>
 
-#include "graphs/graph.h"
 #include "platform/sim/sim.h"
 #include "protocols/chan.h"
+#include "tests/compose.h"
 #include "tests/rig.h"
-#include "xkernel/kernel.h"
 #include "xkernel/process.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -115,22 +114,11 @@ struct stage {
 static void
 stage_build(struct stage *stage, struct xk_kernel *kernel, unsigned i)
 {
-	const struct xk_protocol_type *types[64] = { &relay_type };
-	struct xk_graph_errors errors = { 0 };
 	struct xk_protocol *failed;
-	struct xk_graph *graph;
 	char text[1024];
 
-	for (unsigned n = 0; xk_protocol_types[n] != NULL; n++) {
-		REQUIRE(n + 2 < XK_ARRAY_LENGTH(types));
-		types[n + 1] = xk_protocol_types[n];
-	}
 	snprintf(text, sizeof(text), graph_text, stage->resume, 1 + i);
-	graph = xk_graph_read_text("nested", text, strlen(text), &errors);
-	if (graph == NULL || xk_graph_check(graph, types, &errors) != 0 || xk_graph_build(graph, kernel, &errors) != 0)
-		xk_graph_errors_print(&errors, stderr);
-	REQUIRE(errors.list == NULL);
-	xk_graph_free(graph);
+	compose(kernel, &relay_type, text);
 	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
 }
 

@@ -5,15 +5,10 @@
  * lost. Every call must end, each reply be that of its call, and nothing be left.
  */
 #include <pthread.h>
-#include <stdio.h>
-#include <time.h>
 
-#include "graphs/graph.h"
-#include "platform/sim/memory.h"
 #include "protocols/am.h"
 #include "protocols/chan_private.h"
-#include "tests/test.h"
-#include "xkernel/kernel.h"
+#include "tests/protocols/pair.h"
 
 enum {
 	CALLERS = 4, /* of each host */
@@ -25,7 +20,6 @@ enum {
 	LONG = 5000,
 	PROCEDURE = 7,
 	ADDRESS = 0x0a4d0001,
-	NAPS = 60000, /* a bound for what hangs, not for what is slow */
 	ASK = 1,
 	TELL = 2,
 	ASK_SLOWLY = 3,
@@ -45,22 +39,22 @@ static const char graph_text[] =
 	"vsize -> vmux; vsize -> blast; blast -> vmux; bidctl -> vmux; vmux -> vnet; vmux -> ip; ip -> vnet;"
 	"vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
 
-struct pair;
+struct both;
 
 struct caller {
 	struct xk_protocol protocol;
-	struct pair *pair;
+	struct both *both;
 	unsigned host;
 	_Atomic(struct xk_session *) shown; /* for the foreign thread; it has a reference of its own */
 };
 
-struct pair {
-	struct xk_platform *platforms[2];
-	struct xk_kernel *kernels[2];
-	struct xk_port *ports[2];
+/* What both hosts' callers count. */
+struct both {
+	struct pair pair;
 	struct caller *callers[2];
 	_Atomic uint64_t ids;
 	_Atomic unsigned good, failed, served, asked, told, ended;
+	unsigned awaited;        /* of those that end */
 	_Atomic unsigned alarms; /* hosts where there still are some */
 };
 
@@ -88,7 +82,7 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 	answer = answer_to(id);
 	copy = xk_msg_new(xk_platform_of(self), xk_msg_len(m));
 	xk_msg_free(m);
-	atomic_fetch_add(&caller_of(self)->pair->served, 1);
+	atomic_fetch_add(&caller_of(self)->both->served, 1);
 	if (copy == NULL)
 		return -ENOBUFS;
 	if (id % 7 == 0)
@@ -105,7 +99,7 @@ am_asked(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_
 {
 	struct caller *c = argument;
 
-	atomic_fetch_add(&c->pair->asked, 1);
+	atomic_fetch_add(&c->both->asked, 1);
 	*reply = (struct xk_am_reply){ TELL, m };
 }
 
@@ -114,7 +108,7 @@ am_told(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_r
 {
 	struct caller *c = argument;
 
-	atomic_fetch_add(&c->pair->told, 1);
+	atomic_fetch_add(&c->both->told, 1);
 	xk_msg_free(m);
 }
 
@@ -187,7 +181,7 @@ call_without_waiting(struct caller *c, struct xk_session *s, struct xk_msg *m, s
 static int
 call_once(struct caller *c, struct xk_session *s, bool waits)
 {
-	uint64_t id = atomic_fetch_add(&c->pair->ids, 1), answer;
+	uint64_t id = atomic_fetch_add(&c->both->ids, 1), answer;
 	size_t len = id % 5 == 0 ? LONG : sizeof(id) + id % 3 * 100;
 	struct xk_msg *m = xk_msg_new(xk_platform_of(&c->protocol), len), *reply = NULL;
 	int status;
@@ -199,7 +193,7 @@ call_once(struct caller *c, struct xk_session *s, bool waits)
 	status = waits ? xk_call(s, m, &reply) : call_without_waiting(c, s, m, &reply);
 	if (!waits && status == -EBUSY) /* no channel was idle */
 		return 0;
-	atomic_fetch_add(status == 0 ? &c->pair->good : &c->pair->failed, 1);
+	atomic_fetch_add(status == 0 ? &c->both->good : &c->both->failed, 1);
 	if (status != 0)
 		return status;
 	CHECK_EQ(xk_msg_len(reply), len);
@@ -241,7 +235,7 @@ caller_live(void *argument)
 	bool last = false;
 
 	for (unsigned i = 0; !last; i++) {
-		last = i >= OPENS && atomic_load(&c->pair->alarms) == 0;
+		last = i >= OPENS && atomic_load(&c->both->alarms) == 0;
 		send_messages(c);
 		if (open_to_other(c, 0, &s) != 0)
 			continue;
@@ -249,7 +243,7 @@ caller_live(void *argument)
 			;
 		xk_close(s);
 	}
-	atomic_fetch_add(&c->pair->ended, 1);
+	atomic_fetch_add(&c->both->ended, 1);
 }
 
 /* Keeps a session for the foreign thread. */
@@ -262,7 +256,7 @@ caller_show(void *argument)
 	while (open_to_other(c, 0, &s) != 0)
 		xk_delay(&c->protocol, 1000);
 	atomic_store(&c->shown, s);
-	atomic_fetch_add(&c->pair->ended, 1);
+	atomic_fetch_add(&c->both->ended, 1);
 }
 
 static void
@@ -271,7 +265,7 @@ caller_hide(void *argument)
 	struct caller *c = argument;
 
 	xk_close(atomic_load(&c->shown));
-	atomic_fetch_add(&c->pair->ended, 1);
+	atomic_fetch_add(&c->both->ended, 1);
 }
 
 /* CHAN is told what BIDCTL tells: the boot is the same one in fact, so that the next calls get through. */
@@ -289,88 +283,56 @@ raise_alarms(void *argument)
 			continue;
 		chan->watcher.changed(&chan->watcher, i % 3 == 0 ? XK_BIDCTL_LOST : XK_BIDCTL_REBOOTED, &peer);
 	}
-	atomic_fetch_sub(&c->pair->alarms, 1);
-	atomic_fetch_add(&c->pair->ended, 1);
+	atomic_fetch_sub(&c->both->alarms, 1);
+	atomic_fetch_add(&c->both->ended, 1);
 }
 
 /* ---- the pair ---- */
 
 static void
-pair_build(struct pair *p, unsigned i, const char *policy, const char *mark)
+both_compose(struct both *b, unsigned i, const char *policy, const char *mark)
 {
-	static const struct xk_protocol_type *types[128];
-	struct xk_graph_errors errors = { 0 };
-	struct xk_protocol *failed;
-	struct xk_graph *graph;
+	struct xk_kernel *kernel = b->pair.kernels[i];
 	char text[2048];
-	unsigned count = 0;
 
-	for (; xk_protocol_types[count] != NULL && count < XK_ARRAY_LENGTH(types) - 2; count++)
-		types[count] = xk_protocol_types[count];
-	types[count] = &caller_type;
 	snprintf(text, sizeof(text), graph_text, policy, 7 + i, 1 + i, mark, mark);
-	graph = xk_graph_read_text("rpc", text, strlen(text), &errors);
-	if (graph == NULL || xk_graph_check(graph, types, &errors) != 0 ||
-	    xk_graph_build(graph, p->kernels[i], &errors) != 0)
-		xk_graph_errors_print(&errors, stderr);
-	REQUIRE(errors.list == NULL);
-	xk_graph_free(graph);
-	p->callers[i] = (struct caller *)xk_kernel_find(p->kernels[i], "caller");
-	p->callers[i]->pair = p;
-	p->callers[i]->host = i;
-	REQUIRE(xk_kernel_init(p->kernels[i], &failed) == 0);
+	compose(kernel, &caller_type, text);
+	b->callers[i] = (struct caller *)xk_kernel_find(kernel, "caller");
+	b->callers[i]->both = b;
+	b->callers[i]->host = i;
 }
 
 static void
-pair_begin(struct pair *p, enum xk_mode mode, const char *policy, const char *mark)
+both_begin(struct both *b, enum xk_mode mode, const char *policy, const char *mark)
 {
-	*p = (struct pair){ .ids = 1 };
-	for (unsigned i = 0; i < 2; i++) {
-		/* handlers that wait and callers occupy threads in regular mode */
-		struct xk_kernel_config config = { .name = "rpc", .mode = mode, .threads = 3, .core = -1 };
-
-		config.driver = XK_DRIVER_INTERRUPT;
-		p->platforms[i] = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
-		p->kernels[i] = xk_kernel_new(&config);
-		p->ports[i] = xk_memory_port_new(p->platforms[i], "port", 0x020000000001 + i, 1500);
-		REQUIRE(p->kernels[i] != NULL && p->ports[i] != NULL);
-		xk_kernel_add_port(p->kernels[i], p->ports[i]);
-	}
-	REQUIRE(xk_memory_connect(p->ports[0], p->ports[1]) == 0);
+	*b = (struct both){ .ids = 1 };
+	pair_begin(&b->pair, mode);
 	for (unsigned i = 0; i < 2; i++)
-		pair_build(p, i, policy, mark);
-	for (unsigned i = 0; i < 2; i++)
-		REQUIRE(xk_kernel_start(p->kernels[i]) == 0);
+		both_compose(b, i, policy, mark);
+	pair_start(&b->pair);
 }
 
 static void
-pair_start(struct pair *p, unsigned host, void (*live)(void *argument))
+both_start(struct both *b, unsigned host, void (*live)(void *argument))
 {
-	CHECK_EQ(xk_thread_start(p->kernels[host], "caller", live, p->callers[host]), 0);
+	CHECK_EQ(xk_thread_start(b->pair.kernels[host], "caller", live, b->callers[host]), 0);
 }
 
 static bool
-pair_wait(struct pair *p, unsigned ended)
+both_have_ended(void *context)
 {
-	static const struct timespec nap = { 0, 1000000 };
+	struct both *b = context;
 
-	for (unsigned naps = 0; naps < NAPS && atomic_load(&p->ended) < ended; naps++)
-		nanosleep(&nap, NULL);
-	CHECK_EQ(atomic_load(&p->ended), ended);
-	return atomic_load(&p->ended) == ended;
+	return atomic_load(&b->ended) >= b->awaited;
 }
 
-static void
-pair_end(struct pair *p)
+static bool
+both_wait(struct both *b, unsigned ended)
 {
-	for (unsigned i = 0; i < 2; i++)
-		xk_kernel_stop(p->kernels[i]);
-	for (unsigned i = 0; i < 2; i++)
-		xk_kernel_free(p->kernels[i]);
-	for (unsigned i = 0; i < 2; i++) {
-		CHECK_EQ(p->platforms[i]->ops->buffers_out(p->platforms[i]), 0);
-		xk_memory_platform_free(p->platforms[i]);
-	}
+	b->awaited = ended;
+	pair_wait(both_have_ended, b);
+	CHECK_EQ(atomic_load(&b->ended), ended);
+	return atomic_load(&b->ended) == ended;
 }
 
 /* A thread that is no shepherd calls, too. */
@@ -387,36 +349,37 @@ call_as_foreigner(void *argument)
 static void
 check_calls(enum xk_mode mode, const char *policy, const char *mark, bool alarms)
 {
-	struct pair p;
+	struct both b;
 	pthread_t foreigner;
 	unsigned ended = 1;
 
-	pair_begin(&p, mode, policy, mark);
-	pair_start(&p, 0, caller_show);
-	if (!pair_wait(&p, ended))
+	both_begin(&b, mode, policy, mark);
+	both_start(&b, 0, caller_show);
+	if (!both_wait(&b, ended))
 		return;
-	atomic_store(&p.alarms, alarms ? 2 : 0);
+	atomic_store(&b.alarms, alarms ? 2 : 0);
 	for (unsigned i = 0; i < 2; i++) {
 		for (unsigned k = 0; k < CALLERS; k++, ended++)
-			pair_start(&p, i, caller_live);
+			both_start(&b, i, caller_live);
 		if (alarms)
-			pair_start(&p, i, raise_alarms);
+			both_start(&b, i, raise_alarms);
 		ended += alarms;
 	}
-	REQUIRE(pthread_create(&foreigner, NULL, call_as_foreigner, p.callers[0]) == 0);
+	REQUIRE(pthread_create(&foreigner, NULL, call_as_foreigner, b.callers[0]) == 0);
 	pthread_join(foreigner, NULL);
-	if (!pair_wait(&p, ended))
+	if (!both_wait(&b, ended))
 		return; /* what hangs cannot be freed */
-	pair_start(&p, 0, caller_hide);
-	if (!pair_wait(&p, ended + 1))
+	both_start(&b, 0, caller_hide);
+	if (!both_wait(&b, ended + 1))
 		return;
-	CHECK(atomic_load(&p.good) > 0);
-	CHECK(atomic_load(&p.told) > 0);
+	CHECK(atomic_load(&b.good) > 0);
+	CHECK(atomic_load(&b.told) > 0);
 	if (!alarms) {
-		CHECK(atomic_load(&p.good) > 20 * atomic_load(&p.failed));
-		CHECK(atomic_load(&p.served) >= atomic_load(&p.good));
+		CHECK(atomic_load(&b.good) > 20 * atomic_load(&b.failed));
+		CHECK(atomic_load(&b.served) >= atomic_load(&b.good));
 	}
-	pair_end(&p);
+	pair_stop(&b.pair);
+	pair_end(&b.pair);
 }
 
 TEST(rpc_under_threads_in_regular_mode)

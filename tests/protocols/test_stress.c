@@ -14,12 +14,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "protocols/ip_private.h"
 #include "protocols/udptest.h"
-#include "tests/test.h"
-#include "xkernel/kernel.h"
+#include "tests/compose.h"
 
 #ifdef __SANITIZE_THREAD__
 enum { STRESS_DATAGRAMS = 3000 };
@@ -425,19 +423,10 @@ disabler_main(void *argument)
 static void
 stress_build(struct stress *t, const char *marks, const char *order)
 {
-	const struct xk_protocol_type *types[64] = { &opener_type };
-	struct xk_graph_errors errors = { 0 };
-	struct xk_graph *graph;
 	char text[1024];
-	unsigned count = 1;
 
-	for (unsigned i = 0; xk_protocol_types[i] != NULL && count < XK_ARRAY_LENGTH(types) - 1; i++)
-		types[count++] = xk_protocol_types[i];
 	snprintf(text, sizeof(text), STRESS_GRAPH, marks, order);
-	graph = xk_graph_read_text("stress", text, strlen(text), &errors);
-	REQUIRE(graph != NULL && xk_graph_check(graph, types, &errors) == 0);
-	REQUIRE(xk_graph_build(graph, t->kernel, &errors) == 0);
-	xk_graph_free(graph);
+	compose(t->kernel, &opener_type, text);
 }
 
 static struct stress *
@@ -514,16 +503,10 @@ stress_settle(struct stress *t)
 static uint64_t
 stress_count(const struct xk_protocol *p, const char *name)
 {
-	unsigned drops = xk_drop_count(p->type);
+	long count = compose_count_of(p, name);
 
-	for (unsigned i = 1; i < drops; i++)
-		if (strcmp(xk_drop_name(p->type, i), name) == 0)
-			return atomic_load_explicit(&p->drops[i], memory_order_relaxed);
-	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-		if (strcmp(p->type->counters[i], name) == 0)
-			return atomic_load_explicit(&p->counters[i], memory_order_relaxed);
-	REQUIRE(false);
-	return 0;
+	REQUIRE(count >= 0);
+	return (uint64_t)count;
 }
 
 /* What is dropped on its way down, or while it waits for ARP; the names are of no other drops here. */

@@ -1,146 +1,100 @@
 /* test_traffic_pair.c - two hosts of threads that send to each other through whole graphs. */
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "graphs/graph.h"
-#include "platform/sim/memory.h"
 #include "protocols/traffic_private.h"
-#include "tests/test.h"
-#include "xkernel/kernel.h"
+#include "tests/protocols/pair.h"
 
-enum { PAIR_MESSAGES = 300, PAIR_NAPS = 30000 };
+enum { MESSAGES = 300 };
 
-struct pair {
-	struct xk_platform *platforms[2];
-	struct xk_kernel *kernels[2];
-	struct xk_port *ports[2];
+struct talkers {
+	struct pair pair;
 	struct xk_protocol *traffics[2];
+	bool lossy; /* not all that is sent arrives */
 };
 
 static void
-pair_build(struct pair *p, unsigned i, const char *graph_text)
+talkers_compose(struct talkers *t, unsigned i, const char *promise, const char *edges)
 {
-	struct xk_graph_errors errors = { 0 };
-	struct xk_protocol *failed;
-	struct xk_graph *graph;
 	char text[1024];
 
-	snprintf(text, sizeof(text), graph_text, 2 - i, PAIR_MESSAGES, 1 + i);
-	graph = xk_graph_read_text("pair", text, strlen(text), &errors);
-	REQUIRE(graph != NULL && xk_graph_check(graph, xk_protocol_types, &errors) == 0);
-	REQUIRE(xk_graph_build(graph, p->kernels[i], &errors) == 0);
-	xk_graph_free(graph);
-	REQUIRE(xk_kernel_init(p->kernels[i], &failed) == 0);
-	p->traffics[i] = xk_kernel_find(p->kernels[i], "traffic");
-}
-
-static void
-pair_begin(struct pair *p, enum xk_mode mode, const char *graph_text)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		struct xk_kernel_config config = { .name = "pair", .mode = mode, .threads = 3, .core = -1 };
-
-		config.driver = XK_DRIVER_INTERRUPT;
-		p->platforms[i] = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
-		p->kernels[i] = xk_kernel_new(&config);
-		p->ports[i] = xk_memory_port_new(p->platforms[i], "port", 0x020000000001 + i, 1500);
-		REQUIRE(p->kernels[i] != NULL && p->ports[i] != NULL);
-		xk_kernel_add_port(p->kernels[i], p->ports[i]);
-	}
-	REQUIRE(xk_memory_connect(p->ports[0], p->ports[1]) == 0);
-	for (unsigned i = 0; i < 2; i++)
-		pair_build(p, i, graph_text);
-	for (unsigned i = 0; i < 2; i++)
-		REQUIRE(xk_kernel_start(p->kernels[i]) == 0);
+	snprintf(text, sizeof(text),
+		 "digraph pair { traffic [peers=\"10.77.0.%u\", count=%u, rate=0, size_max=300, promise=%s];"
+		 "vnet [address=\"10.77.0.%u/24\"]; %s ip -> vnet -> eth; vnet -> arp -> eth; eth -> port }",
+		 2 - i, MESSAGES, promise, 1 + i, edges);
+	compose(t->pair.kernels[i], NULL, text);
+	t->traffics[i] = xk_kernel_find(t->pair.kernels[i], "traffic");
 }
 
 static uint64_t
-pair_counter(struct pair *p, unsigned i, enum traffic_counter which)
+talkers_counter(struct talkers *t, unsigned i, enum traffic_counter which)
 {
-	return atomic_load_explicit(&p->traffics[i]->counters[which], memory_order_relaxed);
+	return atomic_load_explicit(&t->traffics[i]->counters[which], memory_order_relaxed);
 }
 
-/* Until all has come, or `lossy`, been sent. */
-static void
-pair_wait(struct pair *p, bool lossy)
+/* All has come, or where it may be lost, been sent. */
+static bool
+talkers_have_finished(void *context)
 {
-	static const struct timespec nap = { 0, 1000000 };
-	enum traffic_counter which = lossy ? TRAFFIC_SENT : TRAFFIC_RECEIVED;
+	struct talkers *t = context;
+	enum traffic_counter which = t->lossy ? TRAFFIC_SENT : TRAFFIC_RECEIVED;
 
-	for (unsigned naps = 0; naps < PAIR_NAPS; naps++) {
-		if (pair_counter(p, 0, which) >= PAIR_MESSAGES && pair_counter(p, 1, which) >= PAIR_MESSAGES)
-			return;
-		nanosleep(&nap, NULL);
-	}
+	return talkers_counter(t, 0, which) >= MESSAGES && talkers_counter(t, 1, which) >= MESSAGES;
 }
 
 static void
-pair_end(struct pair *p)
+talkers_check(struct talkers *t, unsigned i)
 {
+	struct xk_traffic_report report;
+
+	xk_traffic_report(t->traffics[i], &report);
+	CHECK(report.finished);
+	CHECK_EQ(report.sent, MESSAGES);
+	CHECK_EQ(report.broken, 0);
+	CHECK_STR(report.first, "");
+}
+
+static void
+check_talkers(enum xk_mode mode, const char *promise, const char *edges)
+{
+	struct talkers t = { .lossy = strcmp(promise, "ordered") != 0 };
+
+	pair_begin(&t.pair, mode);
 	for (unsigned i = 0; i < 2; i++)
-		xk_kernel_stop(p->kernels[i]);
-	for (unsigned i = 0; i < 2; i++) {
-		struct xk_traffic_report report;
-
-		xk_traffic_report(p->traffics[i], &report);
-		CHECK(report.finished);
-		CHECK_EQ(report.sent, PAIR_MESSAGES);
-		CHECK_EQ(report.broken, 0);
-		CHECK_STR(report.first, "");
-	}
+		talkers_compose(&t, i, promise, edges);
+	pair_start(&t.pair);
+	CHECK(pair_wait(talkers_have_finished, &t));
+	for (unsigned i = 0; i < 2 && !t.lossy; i++)
+		CHECK_EQ(talkers_counter(&t, i, TRAFFIC_RECEIVED), MESSAGES);
+	pair_stop(&t.pair);
 	for (unsigned i = 0; i < 2; i++)
-		xk_kernel_free(p->kernels[i]);
-	for (unsigned i = 0; i < 2; i++) {
-		CHECK_EQ(p->platforms[i]->ops->buffers_out(p->platforms[i]), 0);
-		xk_memory_platform_free(p->platforms[i]);
-	}
-}
-
-static void
-pair_run(enum xk_mode mode, const char *promise, const char *edges)
-{
-	static const char settings[] =
-		"digraph pair { traffic [peers=\"10.77.0.%%u\", count=%%u, rate=0, size_max=300, promise=%s];"
-		"vnet [address=\"10.77.0.%%u/24\"]; %s ip -> vnet -> eth; vnet -> arp -> eth; eth -> port }";
-	char text[1024];
-	struct pair p;
-
-	snprintf(text, sizeof(text), settings, promise, edges);
-	pair_begin(&p, mode, text);
-	pair_wait(&p, strcmp(promise, "ordered") != 0);
-	if (strcmp(promise, "ordered") == 0)
-		for (unsigned i = 0; i < 2; i++)
-			CHECK_EQ(pair_counter(&p, i, TRAFFIC_RECEIVED), PAIR_MESSAGES);
-	pair_end(&p);
+		talkers_check(&t, i);
+	pair_end(&t.pair);
 }
 
 TEST(traffic_over_stopwait_between_threads)
 {
-	pair_run(XK_REGULAR, "ordered", "traffic -> stopwait; stopwait -> ip [number=253];");
+	check_talkers(XK_REGULAR, "ordered", "traffic -> stopwait; stopwait -> ip [number=253];");
 }
 
 TEST(traffic_over_stopwait_between_drivers)
 {
-	pair_run(XK_IPP, "ordered", "traffic -> stopwait; stopwait -> ip [number=253];");
+	check_talkers(XK_IPP, "ordered", "traffic -> stopwait; stopwait -> ip [number=253];");
 }
 
 /* Every message leaves the driver, and losses make retransmissions meet acknowledgements. */
 TEST(traffic_over_stopwait_that_is_handed_off_and_lost)
 {
-	pair_run(
+	check_talkers(
 		XK_IPP, "ordered",
 		"traffic -> stopwait [handoff=explicit]; stopwait -> vdrop [number=253, handoff=explicit]; vdrop -> ip;"
 		"stopwait [timeout=\"3ms\", timeout_max=\"20ms\", retries=1000];"
 		"vdrop [loss=\"0.05\", duplicate=\"0.1\", reorder=\"0.1\", reorder_time=\"5ms\"];");
-	pair_run(XK_REGULAR, "ordered",
-		 "traffic -> stopwait; stopwait -> vdrop [number=253]; vdrop -> ip;"
-		 "stopwait [timeout=\"3ms\", timeout_max=\"20ms\", retries=1000];"
-		 "vdrop [loss=\"0.05\", duplicate=\"0.1\", reorder=\"0.1\", reorder_time=\"5ms\"];");
+	check_talkers(XK_REGULAR, "ordered",
+		      "traffic -> stopwait; stopwait -> vdrop [number=253]; vdrop -> ip;"
+		      "stopwait [timeout=\"3ms\", timeout_max=\"20ms\", retries=1000];"
+		      "vdrop [loss=\"0.05\", duplicate=\"0.1\", reorder=\"0.1\", reorder_time=\"5ms\"];");
 }
 
 TEST(traffic_over_udp_between_threads)
 {
-	pair_run(XK_REGULAR, "intact", "traffic -> udp -> ip;");
-	pair_run(XK_IPP, "intact", "traffic -> udp -> ip;");
+	check_talkers(XK_REGULAR, "intact", "traffic -> udp -> ip;");
+	check_talkers(XK_IPP, "intact", "traffic -> udp -> ip;");
 }

@@ -4,27 +4,7 @@
  */
 #include "tests/protocols/threads.h"
 
-enum { PEERS = 24, FRAMES = 6000, OPENS = 300, AHEAD = 1000 };
-
-/* Application code: opens sessions to peers that ARP has heard of, sends on them, closes them. */
-static void
-open_and_close(void *argument)
-{
-	struct echo *echo = argument;
-	struct xk_protocol *self = &echo->protocol;
-
-	for (unsigned i = 0; i < OPENS; i++) {
-		struct xk_participants participants = { .remote = { 1, { 0x0a4d0010 + i % PEERS } } };
-		struct xk_session *s;
-
-		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) != 0)
-			continue;
-		atomic_fetch_add(&echo->opens, 1);
-		xk_push(s, xk_msg_from(xk_platform_of(self), "x", 1));
-		xk_close(s);
-	}
-	atomic_fetch_add(&echo->finished, 1);
-}
+enum { PEERS = 24, FRAMES = 6000, AHEAD = 1000 };
 
 /* Frame i: mostly a message of one of the peers, now and then its ARP request for this host. */
 static void
@@ -43,7 +23,7 @@ inject(struct threads *t, unsigned i)
 static bool
 is_done(struct threads *t)
 {
-	return atomic_load(&t->echo->finished) == 2 && threads_frames_in(t) == FRAMES;
+	return threads_openers_have_finished(t) && threads_frames_in(t) == FRAMES;
 }
 
 static void
@@ -60,12 +40,12 @@ check_sessions(enum xk_mode mode)
 	threads_set(vnet, "address", "10.77.0.2/24");
 	threads_add_echo(&t, "vnet");
 	threads_start(&t, vnet);
-	for (unsigned i = 0; i < 2; i++)
-		CHECK_EQ(xk_thread_start(t.kernel, "opener", open_and_close, t.echo), 0);
+	threads_start_openers(&t, 0x0a4d0010, PEERS);
 	threads_feed(&t);
 	xk_kernel_stop(t.kernel);
 	CHECK(atomic_load(&t.echo->delivered) > 0);
-	CHECK_EQ(atomic_load(&t.echo->opens), 2 * OPENS); /* none meets a session that is being closed */
+	/* none meets a session that is being closed */
+	CHECK_EQ(atomic_load(&t.echo->opens), THREADS_OPENERS * THREADS_OPENS);
 	threads_take(&t);
 	threads_end(&t);
 }

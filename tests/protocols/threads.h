@@ -13,12 +13,17 @@
 #include "xkernel/kernel.h"
 #include "xkernel/upi.h"
 
-enum { THREADS_NAPS = 60000 }; /* a bound for what hangs, not for what is slow */
+enum {
+	THREADS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
+	THREADS_OPENERS = 2,
+	THREADS_OPENS = 300, /* by each of them */
+};
 
 struct echo {
 	struct xk_protocol protocol;
 	_Atomic unsigned delivered;
-	_Atomic unsigned opens, finished; /* by the test's own threads */
+	_Atomic unsigned opens, finished; /* by openers, or the test's own threads */
+	uint32_t first_host, host_count;  /* whom they open */
 };
 
 static inline void
@@ -114,6 +119,41 @@ threads_start(struct threads *t, struct xk_protocol *below)
 	REQUIRE(xk_kernel_init(t->kernel, &failed) == 0);
 	CHECK_EQ(xk_open_enable(&t->echo->protocol, &t->echo->protocol, below, &anybody), 0);
 	REQUIRE(xk_kernel_start(t->kernel) == 0);
+}
+
+/* Application code: opens sessions to hosts in turn, sends on each, and closes it. */
+static inline void
+threads_open_and_close(void *argument)
+{
+	struct echo *echo = argument;
+	struct xk_protocol *self = &echo->protocol;
+
+	for (unsigned i = 0; i < THREADS_OPENS; i++) {
+		struct xk_participants participants = { .remote = { 1, { echo->first_host + i % echo->host_count } } };
+		struct xk_session *s;
+
+		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) != 0)
+			continue;
+		atomic_fetch_add(&echo->opens, 1);
+		xk_push(s, xk_msg_from(xk_platform_of(self), "x", 1));
+		xk_close(s);
+	}
+	atomic_fetch_add(&echo->finished, 1);
+}
+
+static inline void
+threads_start_openers(struct threads *t, uint32_t first_host, uint32_t host_count)
+{
+	t->echo->first_host = first_host;
+	t->echo->host_count = host_count;
+	for (unsigned i = 0; i < THREADS_OPENERS; i++)
+		CHECK_EQ(xk_thread_start(t->kernel, "opener", threads_open_and_close, t->echo), 0);
+}
+
+static inline bool
+threads_openers_have_finished(struct threads *t)
+{
+	return atomic_load(&t->echo->finished) == THREADS_OPENERS;
 }
 
 static inline void

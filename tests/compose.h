@@ -1,0 +1,57 @@
+/*
+ * compose.h - for tests of whole graphs: kernels that are composed of a graph file's text, and what their protocols count.
+ */
+#ifndef TESTS_COMPOSE_H
+#define TESTS_COMPOSE_H
+
+#include "graphs/graph.h"
+#include "tests/test.h"
+#include "xkernel/kernel.h"
+
+enum { COMPOSE_TYPES = 128 };
+
+/* Composes kernel, which has its ports, of text; not initialised yet. `own` is a type besides those of the table, or NULL. */
+static inline void
+compose(struct xk_kernel *kernel, const struct xk_protocol_type *own, const char *text)
+{
+	const struct xk_protocol_type *types[COMPOSE_TYPES] = { NULL };
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph;
+	unsigned count = 0;
+
+	for (; xk_protocol_types[count] != NULL; count++) {
+		REQUIRE(count + 2 < COMPOSE_TYPES);
+		types[count] = xk_protocol_types[count];
+	}
+	types[count] = own;
+	graph = xk_graph_read_text("test", text, strlen(text), &errors);
+	if (graph == NULL || xk_graph_check(graph, types, &errors) != 0 || xk_graph_build(graph, kernel, &errors) != 0)
+		xk_graph_errors_print(&errors, stderr);
+	REQUIRE(errors.list == NULL);
+	xk_graph_free(graph);
+}
+
+/* A counter of p, or what it has dropped for a reason; -1: there is none of that name. */
+static inline long
+compose_count_of(const struct xk_protocol *p, const char *name)
+{
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+		if (strcmp(p->type->counters[i], name) == 0)
+			return (long)atomic_load_explicit(&p->counters[i], memory_order_relaxed);
+	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+		if (strcmp(xk_drop_name(p->type, i), name) == 0)
+			return (long)atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+	return -1;
+}
+
+/* The same of an instance in kernel. */
+static inline long
+compose_count(struct xk_kernel *kernel, const char *instance, const char *name)
+{
+	const struct xk_protocol *p = xk_kernel_find(kernel, instance);
+
+	REQUIRE(p != NULL);
+	return compose_count_of(p, name);
+}
+
+#endif
