@@ -182,13 +182,6 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	shepherd_arrive();
 }
 
-uint64_t
-xk_clock(struct xk_kernel *kernel, struct xk_runner *runner)
-{
-	xk_bump(&runner->clock_reads, 1);
-	return kernel->platform->ops->now_ns(kernel->platform);
-}
-
 bool
 xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns)
 {
