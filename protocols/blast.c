@@ -529,7 +529,7 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		s = xk_map_resolved_last(&blast->sessions, blast_key(lls, xk_get32(m->data + BLAST_PROTOCOL)));
 		if (xk_likely(s != NULL)) {
 			xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
-			xk_pop(&s->session, lls, m, NULL);
+			xk_pop_past(&s->session, lls, m);
 			return;
 		}
 	}

@@ -96,14 +96,17 @@ driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 	struct xk_kernel *kernel = self->kernel;
 
 	self->load = XK_LOAD_MESSAGE;
+	self->head.popped = NULL;
 	if (xk_likely(!atomic_load_explicit(&kernel->budgeted, memory_order_relaxed))) {
 		xk_deliver(port, m);
-		return;
+	} else {
+		self->charged = false;
+		self->started_ns = xk_clock(kernel, self->runner);
+		xk_deliver(port, m);
+		xk_shepherd_charge(self, false);
 	}
-	self->charged = false;
-	self->started_ns = xk_clock(kernel, self->runner);
-	xk_deliver(port, m);
-	xk_shepherd_charge(self, false);
+	if (xk_unlikely(self->head.kept != NULL))
+		xk_shepherd_is_out(self);
 }
 
 /* The next due event. False: none is left. */
@@ -119,7 +122,9 @@ driver_fire(struct xk_shepherd *self)
 		return false;
 	}
 	self->load = XK_LOAD_EVENT;
+	xk_shepherd_is_out(self);
 	event->handler(event, event->argument);
+	xk_shepherd_is_out(self);
 	xk_wheel_fired(wheel, event);
 	if (xk_on_driver(self))
 		driver->events_due = xk_wheel_next_ns(wheel) <= driver->now_ns;

@@ -168,8 +168,21 @@ void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
 		      void *argument);
 
-/* Makes a hold of a shepherd that leaves its epoch a reference (upi_session.c). */
+/* Makes a hold of a shepherd that leaves its epoch a reference (upi_session.c), and gives it back. */
 void xk_hold_keep(struct xk_hold *hold);
+void xk_hold_release(struct xk_hold *hold);
+
+/* What self has popped last is kept by a reference, instead of what was. */
+void xk_kept_renew(struct xk_shepherd_head *self);
+
+/* What self carries begins, or has ended: it is in no session. */
+static inline void
+xk_shepherd_is_out(struct xk_shepherd *self)
+{
+	self->head.popped = NULL;
+	if (xk_unlikely(self->head.kept != NULL))
+		xk_kept_renew(&self->head);
+}
 
 /* A shepherd on a thread's own stack is about to block, or goes on: holds and epoch as when parking. */
 void xk_shepherd_block(struct xk_shepherd *self);

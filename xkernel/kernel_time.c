@@ -95,6 +95,7 @@ kernel_fire(struct xk_runner *runner)
 		self->load = XK_LOAD_EVENT;
 		xk_epoch_enter(self);
 		event->handler(event, event->argument);
+		xk_shepherd_is_out(self);
 		xk_wheel_fired(kernel->wheel, event);
 		xk_epoch_leave(self);
 	}

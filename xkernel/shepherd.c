@@ -41,6 +41,7 @@ shepherd_main(void *argument)
 	if (self->application != NULL)
 		self->application(self->argument);
 	self->application = NULL;
+	xk_shepherd_is_out(self);
 	xk_assert(self->locks == 0);
 	if (xk_on_driver(self))
 		xk_driver_loop(self);
@@ -123,6 +124,7 @@ shepherd_prepare(struct xk_shepherd *shepherd)
 	if (shepherd == NULL)
 		return NULL;
 	shepherd->head.holds = NULL;
+	shepherd->head.popped = NULL;
 	shepherd->charged = false;
 	shepherd->load = XK_LOAD_MESSAGE;
 	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
@@ -249,7 +251,7 @@ shepherd_may_be_overtaken(const struct xk_shepherd *self)
 	for (const struct xk_hold *hold = self->head.holds; hold != NULL; hold = hold->below)
 		if (hold->session->order != NULL)
 			return false;
-	return self->head.holds != NULL;
+	return self->head.popped != NULL;
 }
 
 /* Counts and traces. Without an edge of its own, what has happened counts at the one above the session it was in. */
@@ -258,8 +260,8 @@ shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct x
 {
 	struct xk_driver *driver = self->driver;
 
-	if (edge == NULL && self->head.holds != NULL)
-		edge = self->head.holds->session->up;
+	if (edge == NULL && self->head.popped != NULL)
+		edge = self->head.popped->up;
 	xk_tally(&driver->handoffs[reason]);
 	if (edge != NULL)
 		xk_tally(&edge->handoffs[reason]);
@@ -304,6 +306,7 @@ shepherd_keep_holds(struct xk_shepherd *self)
 {
 	for (struct xk_hold *hold = self->head.holds; hold != NULL && !hold->referenced; hold = hold->below)
 		xk_hold_keep(hold);
+	xk_kept_renew(&self->head);
 }
 
 void
@@ -370,7 +373,7 @@ shepherd_give_after(struct xk_runner *runner, void *argument)
 void
 xk_shepherd_end(struct xk_shepherd *self)
 {
-	xk_assert(self->locks == 0 && self->head.holds == NULL);
+	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
 	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
 	xk_assert(!"a stack that has been given back was gone on with");
 }
@@ -389,6 +392,7 @@ xk_handoff(struct xk_protocol *self)
 static void
 shepherd_pass(struct xk_shepherd *self)
 {
+	xk_kept_renew(&self->head);
 	if (!xk_on_driver(self))
 		xk_epoch_enter(self);
 	else

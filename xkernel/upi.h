@@ -131,6 +131,12 @@ struct xk_edge {
 	uint64_t credit_ns[]; /* has accumulated: each driver's own */
 };
 
+/* What xk_pop has to do for a session besides handing the message to the protocol above. */
+enum xk_pops {
+	XK_POPS_ITSELF = 1 << 0,   /* it has a pop of its own */
+	XK_POPS_IN_ORDER = 1 << 1, /* order=session */
+};
+
 /*
  * One end of a conversation. A protocol's own session state begins with one. What every message touches lies in the
  * first line of the cache; the protocol's own begins with the third (asserted in upi_session.c).
@@ -214,10 +220,8 @@ void xk_close(struct xk_session *s);
  */
 void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
 int xk_push_watched(struct xk_session *s, struct xk_msg *m);
-/* The slow halves of xk_pop. Not for callers. */
-void xk_hold_release(struct xk_hold *hold);
-void xk_hold_end(struct xk_shepherd_head *self);
-void xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
+/* The half of xk_pop for a session with a pop of its own. Not for callers. */
+void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
  * Hands m, which came up session s, to the protocol above. Takes m. A shepherd; may hand off, so hold no lock.
@@ -234,38 +238,42 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 		edge->upper->ops->demux(edge->upper, s, m);
 }
 
+/* The half of xk_pop that has only to hand m on. Nothing is left to do then, so the stack bears no trace of s. Not for callers. */
+static inline void
+xk_pop_on(struct xk_session *s, struct xk_msg *m)
+{
+	xk_debug_assert(xk_locks_held() == 0);
+	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	xk_self_head()->popped = s;
+	xk_demux(s, m);
+}
+
 /*
  * Delivers m to session s of the calling protocol; lls is the session it came up, hdr the header that demux has
- * stripped, private between the two. Takes m. A shepherd; may hand off, so hold no lock.
+ * stripped, private between the two. Takes m. A shepherd; may hand off, so hold no lock. s stays until its pop, and the
+ * demux above, have returned; so does what it stands on. Whoever uses another lls afterwards has a reference on it.
  */
 static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	struct xk_shepherd_head *self = xk_self_head();
-	struct xk_hold hold;
-
-	xk_debug_assert(xk_locks_held() == 0);
-	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
-	if (xk_unlikely(s->binding.ordered)) {
-		xk_pop_in_order(s, lls, m, hdr);
-		return;
-	}
-	hold = (struct xk_hold){ self->holds, s, false };
-	self->holds = &hold;
-	s->ops->pop(s, lls, m, hdr);
-	self = xk_self_head(); /* asked again: cheaper than a register kept */
-	if (xk_likely(!hold.referenced))
-		self->holds = hold.below;
+	if (xk_likely(s->binding.pops == 0))
+		xk_pop_on(s, m);
 	else
-		xk_hold_end(self);
+		xk_pop_within(s, lls, m, hdr);
+}
+
+/* As xk_pop, where what s would do to m is to hand it on to the protocol above, whatever it does to others. */
+static inline void
+xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
+{
+	if (xk_likely(!(s->binding.pops & XK_POPS_IN_ORDER)))
+		xk_pop_on(s, m);
+	else
+		xk_pop_within(s, lls, m, NULL);
 }
 
 /* The pop of a session that has nothing to do: hands m on to the protocol above. */
-static inline void
-xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	xk_demux(s, m);
-}
+void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
  * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread that holds a reference on s (so a
