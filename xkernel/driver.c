@@ -71,11 +71,17 @@ driver_runnable(struct xk_driver *driver)
 static void
 driver_give_up(struct xk_runner *runner, void *argument)
 {
+	struct xk_shepherd *shepherd = argument;
+
 	(void)runner;
-	xk_shepherd_give(argument);
+	shepherd->in_loop = true;
+	xk_shepherd_give(shepherd);
 }
 
-/* Goes on with a shepherd; `self`, on which the driver's loop was, is given up. Returns only if there was none. */
+/*
+ * Goes on with a shepherd, if there is one. `self`, on which the driver's loop was, is free then; where the driver takes it
+ * again before others do, the loop goes on here.
+ */
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
 {
@@ -85,7 +91,7 @@ driver_resume(struct xk_shepherd *self)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
 	xk_epoch_bring_back(shepherd);
-	xk_shepherd_switch(self->runner, self, shepherd, true, driver_give_up, self);
+	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
 
 /* ---- what a turn carries ---- */

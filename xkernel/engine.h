@@ -85,6 +85,7 @@ struct xk_shepherd {
 	_Atomic uint64_t epoch;   /* since when it may be reading; 0: it reads nothing, or as its driver (epoch.c) */
 	bool detachable;          /* has a stack of its own; false: a thread's */
 	bool charged;             /* budgets: what it carries has been accounted for */
+	bool in_loop;             /* free, and where the driver's loop has been left: it need not begin anew */
 	uint8_t load;             /* enum xk_load */
 	unsigned locks;           /* xk_locks held */
 	uint64_t started_ns;      /* budgets: when the driver took up the message; time parked is added */

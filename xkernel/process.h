@@ -112,8 +112,8 @@ int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
 /* Counting semaphore. It belongs to a protocol, whose `implicit` and `resume` in the graph say how its waiters wait. */
 struct xk_semaphore {
-	_Atomic uint32_t lock; /* held for a bounded while, never across anything that waits */
-	uint32_t count;
+	_Atomic uint32_t lock;           /* held for a bounded while, never across anything that waits */
+	_Atomic uint32_t count;          /* changes under the lock */
 	struct xk_waiter *first, **last; /* in the order of their arrival */
 	struct xk_protocol *owner;
 };

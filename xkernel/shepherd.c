@@ -126,6 +126,7 @@ shepherd_prepare(struct xk_shepherd *shepherd)
 	shepherd->head.holds = NULL;
 	shepherd->head.popped = NULL;
 	shepherd->charged = false;
+	shepherd->in_loop = false;
 	shepherd->load = XK_LOAD_MESSAGE;
 	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
 	return shepherd;
@@ -134,7 +135,12 @@ shepherd_prepare(struct xk_shepherd *shepherd)
 struct xk_shepherd *
 xk_shepherd_take(struct xk_driver *driver)
 {
-	return shepherd_prepare(shepherd_take_free(driver, false));
+	struct xk_shepherd *shepherd = shepherd_take_free(driver, false);
+
+	if (shepherd == NULL || !shepherd->in_loop)
+		return shepherd_prepare(shepherd);
+	shepherd->in_loop = false;
+	return shepherd;
 }
 
 struct xk_shepherd *
