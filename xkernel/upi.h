@@ -121,6 +121,7 @@ enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TI
 struct xk_edge {
 	_Atomic unsigned watch; /* enum xk_watch; 0: crossing costs nothing */
 	struct xk_protocol *upper, *lower;
+	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
 	const char *role;
 	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
 	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
@@ -235,7 +236,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
 		xk_demux_watched(s, m);
 	else
-		edge->upper->ops->demux(edge->upper, s, m);
+		edge->demux(edge->upper, s, m);
 }
 
 /* The half of xk_pop that has only to hand m on. Nothing is left to do then, so the stack bears no trace of s. Not for callers. */
