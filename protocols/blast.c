@@ -105,8 +105,8 @@ blast_header_check(const struct blast_header *h, unsigned width)
 static inline bool
 blast_header_is_short(const uint8_t *p, size_t length)
 {
-	return ((xk_get64(p + BLAST_PROTOCOL) & UINT32_MAX) | xk_get64(p + BLAST_MASK)) == 0 &&
-	       xk_get64(p + BLAST_LENGTH) == ((uint64_t)length << 32 | BLAST_SHORT);
+	return xk_get32(p + BLAST_LENGTH) == length && xk_get32(p + BLAST_COUNT) == BLAST_SHORT &&
+	       xk_get32(p + BLAST_SEQUENCE) == 0 && xk_get64(p + BLAST_MASK) == 0;
 }
 
 /* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
@@ -356,7 +356,7 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		s = xk_map_resolved_last(&blast->sessions, blast_key(lls, xk_get32(m->data + BLAST_PROTOCOL)));
 		if (xk_likely(s != NULL)) {
 			xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
-			xk_pop(&s->session, lls, m, NULL);
+			xk_pop_past(&s->session, lls, m);
 			return;
 		}
 	}

@@ -229,6 +229,16 @@ chan_age_ns(uint16_t age)
 
 /* ---- copies ---- */
 
+/* Where the buffer goes on far enough, what lies behind the message is copied too: so many bytes are no call. */
+static inline void
+chan_copy_short(struct chan_copy *copy, const struct xk_msg *m, size_t len)
+{
+	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
+		memcpy(copy->bytes, m->data, CHAN_SHORT);
+	else
+		xk_msg_copy_first(m, copy->bytes, len);
+}
+
 /* Remembers m, which stays the caller's. False: no buffer. */
 static inline bool
 chan_copy_take(struct chan_copy *copy, const struct xk_msg *m)
@@ -238,7 +248,7 @@ chan_copy_take(struct chan_copy *copy, const struct xk_msg *m)
 	copy->len = (uint32_t)len;
 	copy->m = NULL;
 	if (xk_likely(len <= CHAN_SHORT)) {
-		xk_msg_copy_first(m, copy->bytes, len);
+		chan_copy_short(copy, m, len);
 		return true;
 	}
 	copy->m = xk_msg_reference(m);

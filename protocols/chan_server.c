@@ -55,14 +55,15 @@ static bool
 chan_server_keep(struct chan_server *s, const struct xk_msg *reply)
 {
 	struct chan_end *e = &s->end;
-	uint64_t cost = reply == NULL || xk_msg_len(reply) <= CHAN_SHORT ? 0 : chan_copy_cost(reply);
+	bool is_long = reply != NULL && xk_msg_len(reply) > CHAN_SHORT;
 
-	if (cost > 0 && !chan_peer_save(e->peer, cost))
+	if (xk_unlikely(is_long && !chan_peer_save(e->peer, chan_copy_cost(reply))))
 		return false;
-	e->copy.len = 0;
+	if (xk_unlikely(reply == NULL))
+		e->copy.len = 0;
 	e->copied = reply == NULL || chan_copy_take(&e->copy, reply);
-	if (!e->copied && cost > 0)
-		chan_peer_unsave(e->peer, cost);
+	if (xk_unlikely(!e->copied && is_long))
+		chan_peer_unsave(e->peer, chan_copy_cost(reply));
 	return e->copied;
 }
 
@@ -105,6 +106,23 @@ chan_server_conclude(struct chan_server *s, const struct xk_msg *reply, uint64_t
 	return 0;
 }
 
+/* Counts what has become of reply. True: nobody wants it, it is freed, and a newer request is asked for. */
+__attribute__((noinline)) static bool
+chan_server_gives_up(struct chan_server *s, unsigned counter, struct xk_msg *reply, uint32_t newer)
+{
+	struct chan_end *e = &s->end;
+	struct xk_protocol *self = e->session.protocol;
+	const struct chan_header h = { e->channel, e->number, newer, CHAN_FROM_CLIENT, 0 };
+
+	xk_count(self, counter);
+	if (counter == CHAN_UNSAVED)
+		return false;
+	xk_msg_free(reply);
+	if (counter == CHAN_ABANDONED)
+		chan_answer(self, e->session.lls, &h, newer, CHAN_NEGATIVE_ACK, 0);
+	return true;
+}
+
 /* Sends what the handler of the request sequence has replied, unless nobody wants it. Takes reply. */
 static void
 chan_server_reply(struct chan_server *s, uint32_t sequence, unsigned status, struct xk_msg *reply)
@@ -112,23 +130,18 @@ chan_server_reply(struct chan_server *s, uint32_t sequence, unsigned status, str
 	struct chan_end *e = &s->end;
 	struct xk_protocol *self = e->session.protocol;
 	uint64_t now_ns = xk_now_ns(self);
-	struct chan_header newer = { e->channel, e->number, 0, CHAN_FROM_CLIENT, 0 };
+	uint32_t newer;
 	int counter;
 
 	xk_lock(&e->lock);
 	s->status = (uint16_t)status;
 	counter = chan_server_conclude(s, reply, now_ns);
-	newer.sequence = s->newer;
+	newer = s->newer;
 	xk_unlock(&e->lock);
-	if (xk_unlikely(counter != 0))
-		xk_count(self, (unsigned)counter);
-	if (xk_unlikely(counter == CHAN_SUPPRESSED || counter == CHAN_ABANDONED)) {
-		xk_msg_free(reply);
-		if (counter == CHAN_ABANDONED)
-			chan_answer(self, e->session.lls, &newer, newer.sequence, CHAN_NEGATIVE_ACK, 0);
-	} else if (xk_likely(reply != NULL)) {
+	if (xk_unlikely(counter != 0 && chan_server_gives_up(s, (unsigned)counter, reply, newer)))
+		return;
+	if (xk_likely(reply != NULL))
 		chan_send(e, reply, sequence, CHAN_USER_MSG | (status != 0 ? CHAN_ERROR : 0), status);
-	}
 }
 
 /* The handler runs: nobody else is in CHAN_EXECUTE here. Takes m. */

@@ -79,16 +79,12 @@ port_push(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_protocol *self = s->protocol;
 	struct xk_port *port = port_of(self)->port;
-	int status;
 
 	if (xk_unlikely(xk_msg_len(m) > (size_t)port->mtu + PORT_FRAME_HEADER)) {
 		xk_drop(self, m, PORT_DROP_TOO_LONG);
 		return -EMSGSIZE;
 	}
-	status = xk_port_transmit(port, self, m);
-	if (xk_unlikely(status != 0))
-		xk_drop(self, m, PORT_DROP_TX_FULL);
-	return status;
+	return xk_port_transmit(port, self, m, PORT_DROP_TX_FULL);
 }
 
 static int

@@ -71,11 +71,17 @@ driver_runnable(struct xk_driver *driver)
 static void
 driver_give_up(struct xk_runner *runner, void *argument)
 {
+	struct xk_shepherd *shepherd = argument;
+
 	(void)runner;
-	xk_shepherd_give(argument);
+	shepherd->in_loop = true;
+	xk_shepherd_give(shepherd);
 }
 
-/* Goes on with a shepherd; `self`, on which the driver's loop was, is given up. Returns only if there is none. */
+/*
+ * Goes on with a shepherd, if there is one. `self`, on which the driver's loop was, is free then; where the driver takes it
+ * again before others do, the loop goes on here.
+ */
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
 {
@@ -85,7 +91,7 @@ driver_resume(struct xk_shepherd *self)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
 	xk_epoch_bring_back(shepherd);
-	xk_shepherd_switch(self->runner, self, shepherd, true, driver_give_up, self);
+	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
 
 /* ---- what a turn carries ---- */
@@ -96,14 +102,17 @@ driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 	struct xk_kernel *kernel = self->kernel;
 
 	self->load = XK_LOAD_MESSAGE;
+	self->head.popped = NULL;
 	if (xk_likely(!atomic_load_explicit(&kernel->budgeted, memory_order_relaxed))) {
 		xk_deliver(port, m);
-		return;
+	} else {
+		self->charged = false;
+		self->started_ns = xk_clock(kernel, self->runner);
+		xk_deliver(port, m);
+		xk_shepherd_charge(self, false);
 	}
-	self->charged = false;
-	self->started_ns = xk_clock(kernel, self->runner);
-	xk_deliver(port, m);
-	xk_shepherd_charge(self, false);
+	if (xk_unlikely(self->head.kept != NULL))
+		xk_shepherd_is_out(self);
 }
 
 /* The next due event. False: none is left. */
@@ -119,10 +128,12 @@ driver_fire(struct xk_shepherd *self)
 		return false;
 	}
 	self->load = XK_LOAD_EVENT;
+	xk_shepherd_is_out(self);
 	event->handler(event, event->argument);
+	xk_shepherd_is_out(self);
 	xk_wheel_fired(wheel, event);
 	if (xk_on_driver(self))
-		driver->events_due = xk_wheel_next_us(wheel) <= driver->now_ns / 1000;
+		driver->events_due = xk_wheel_next_ns(wheel) <= driver->now_ns;
 	return true;
 }
 
@@ -144,7 +155,7 @@ driver_number_all(struct xk_driver *driver, unsigned count)
 
 /* Takes a burst from the first port that has one, beginning after the port that had the last. */
 static inline unsigned
-driver_receive(struct xk_driver *driver, unsigned room)
+driver_receive(struct xk_driver *driver, struct xk_kernel *kernel, unsigned room)
 {
 	struct xk_port *port = driver->port;
 	unsigned taken;
@@ -157,7 +168,7 @@ driver_receive(struct xk_driver *driver, unsigned room)
 	if (taken == 0)
 		return 0;
 	xk_bump(&port->frames_in, taken);
-	if (xk_unlikely(atomic_load_explicit(&driver->kernel->traced, memory_order_relaxed)))
+	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
 		driver_number_all(driver, taken);
 	return taken;
 }
@@ -171,7 +182,7 @@ driver_take_for_pool(struct xk_driver *driver)
 
 	if (room == 0)
 		return 0;
-	count = driver_receive(driver, room < XK_BURST ? room : XK_BURST);
+	count = driver_receive(driver, kernel, room < XK_BURST ? room : XK_BURST);
 	if (count > 0)
 		xk_pool_put(kernel, driver->port, driver->burst, count);
 	return count;
@@ -179,13 +190,13 @@ driver_take_for_pool(struct xk_driver *driver)
 
 /* Takes a burst and, in regular mode, gives it to the pool. Whether there was anything. */
 static inline bool
-driver_take(struct xk_driver *driver)
+driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mode)
 {
 	if (xk_unlikely(driver->port == NULL || atomic_load_explicit(&driver->paused, memory_order_acquire)))
 		return false;
-	if (driver->kernel->mode == XK_REGULAR)
+	if (mode == XK_REGULAR)
 		return driver_take_for_pool(driver) > 0;
-	driver->count = driver_receive(driver, XK_BURST);
+	driver->count = driver_receive(driver, kernel, XK_BURST);
 	return driver->count > 0;
 }
 
@@ -241,14 +252,12 @@ static uint64_t
 driver_deadline(const struct xk_driver *driver)
 {
 	const struct xk_kernel *kernel = driver->kernel;
-	uint64_t deadline_ns = UINT64_MAX, next_us;
+	uint64_t deadline_ns = UINT64_MAX;
 
-	if (kernel->mode == XK_IPP && driver_serves_wheel(driver)) {
-		next_us = xk_wheel_next_us(kernel->wheel);
-		deadline_ns = next_us < UINT64_MAX / 1000 ? next_us * 1000 : UINT64_MAX;
-	} else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0) {
+	if (kernel->mode == XK_IPP && driver_serves_wheel(driver))
+		deadline_ns = xk_wheel_next_ns(kernel->wheel);
+	else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0)
 		deadline_ns = driver->now_ns + DRIVER_STALLED_NS;
-	}
 	if (driver_is_stuck(driver) && deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
 		deadline_ns = driver->now_ns + DRIVER_STUCK_NS;
 	if (driver->poll_until_ns > driver->now_ns && deadline_ns > driver->poll_until_ns)
@@ -267,7 +276,7 @@ driver_must_stay(struct xk_driver *driver, uint64_t deadline_ns, bool full)
 	if (driver->platform->threads != NULL && !full)
 		return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
 	return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
-	       driver_deadline(driver) < deadline_ns || driver_take(driver) ||
+	       driver_deadline(driver) < deadline_ns || driver_take(driver, driver->kernel, driver->kernel->mode) ||
 	       (full && xk_pool_room(&driver->kernel->pool, driver) > 0);
 }
 
@@ -366,47 +375,70 @@ driver_is_done(struct xk_driver *driver)
 	       (!atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed) || driver_runnable(driver) == 0);
 }
 
+/* A turn without a message that is the driver's to carry. */
+__attribute__((noinline)) static void
+driver_turn_without(struct xk_driver *driver, bool worked)
+{
+	if (!worked && atomic_load_explicit(&driver->paused, memory_order_acquire))
+		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
+	driver->resumes_left = driver_runnable(driver);
+	if (driver->kernel->mode == XK_REGULAR)
+		driver_look_for_stall(driver);
+	if (worked || driver->resumes_left > 0 || driver->events_due)
+		driver->busy_ns = driver->now_ns;
+	else
+		driver_idle(driver);
+}
+
 static void
 driver_turn(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
+	enum xk_mode mode = kernel->mode;
 	bool worked;
 
 	driver_end_turn(driver, kernel);
 	xk_bump(&driver->turns, 1);
-	driver->now_ns = xk_clock(kernel, &driver->runner);
+	driver->now_ns = kernel->platform->ops->now_ns(kernel->platform); /* counted by the turn */
 	driver_poll_control(driver);
-	worked = driver_take(driver);
-	if (xk_unlikely(!worked) && xk_unlikely(atomic_load_explicit(&driver->paused, memory_order_acquire)))
-		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
-	driver->resumes_left = driver_runnable(driver);
-	if (kernel->mode == XK_REGULAR)
-		driver_look_for_stall(driver);
-	else if (driver_serves_wheel(driver))
-		driver->events_due = xk_wheel_next_us(kernel->wheel) <= driver->now_ns / 1000;
-	if (worked || driver->resumes_left > 0 || driver->events_due) {
+	worked = driver_take(driver, kernel, mode);
+	if (driver_serves_wheel(driver) && mode == XK_IPP)
+		driver->events_due = xk_wheel_next_ns(kernel->wheel) <= driver->now_ns;
+	if (xk_likely(driver->count > 0))
 		driver->busy_ns = driver->now_ns;
-		return;
+	else
+		driver_turn_without(driver, worked);
+}
+
+/* The rest of the burst. False: self has left the driver, and this is the business of whoever is the driver now. */
+static inline bool
+driver_carry_burst(struct xk_shepherd *self, struct xk_driver *driver)
+{
+	while (driver->next < driver->count) {
+		driver_carry(self, driver->port, driver->burst[driver->next++]);
+		if (xk_unlikely(!xk_on_driver(self)))
+			return false;
 	}
-	driver_idle(driver);
+	driver->next = driver->count = 0;
+	driver->resumes_left = driver_runnable(driver);
+	return true;
 }
 
 void
 xk_driver_loop(struct xk_shepherd *self)
 {
 	struct xk_driver *driver = self->driver;
+	bool stays = true;
 
-	while (xk_on_driver(self)) {
-		if (driver->next < driver->count) {
-			driver_carry(self, driver->port, driver->burst[driver->next++]);
-		} else if (driver->count > 0) {
-			driver->next = driver->count = 0;
-			driver->resumes_left = driver_runnable(driver);
+	while (stays) {
+		if (driver->count > 0) {
+			stays = driver_carry_burst(self, driver);
 		} else if (driver->resumes_left > 0) {
 			driver->resumes_left--;
 			driver_resume(self);
 		} else if (driver->events_due) {
 			driver_fire(self);
+			stays = xk_on_driver(self);
 		} else if (driver_is_done(driver)) {
 			return;
 		} else {

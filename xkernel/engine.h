@@ -20,15 +20,24 @@ struct xk_wheel;
 struct xk_wheel *xk_wheel_new(uint64_t now_us);
 void xk_wheel_free(struct xk_wheel *wheel);
 
-/*
- * When something may be due, at the earliest; UINT64_MAX: nothing is scheduled. One load; any context. Exact to a slot
- * of the wheel after xk_wheel_take; a cancelled event leaves it as it is, so that the next one's need not wake anybody.
- * Ordered (seq_cst) with xk_event_schedule, which stores it before it kicks.
- */
-uint64_t xk_wheel_next_us(const struct xk_wheel *wheel);
+/* What every turn asks of a wheel: its first part. */
+struct xk_wheel_front {
+	_Atomic uint64_t next_ns; /* nothing is due before; written under the wheel's lock */
+};
 
 /*
- * One event that is due at now_us, now FIRING; NULL: none. Afterwards xk_wheel_next_us says when to ask again.
+ * When something may be due, at the earliest; UINT64_MAX: nothing is scheduled, or nothing that the clock will reach. One
+ * load; any context. Exact to a slot of the wheel after xk_wheel_take; a cancelled event leaves it as it is, so that the
+ * next one's need not wake anybody. Ordered (seq_cst) with xk_event_schedule, which stores it before it kicks.
+ */
+static inline uint64_t
+xk_wheel_next_ns(const struct xk_wheel *wheel)
+{
+	return atomic_load_explicit(&((const struct xk_wheel_front *)wheel)->next_ns, memory_order_seq_cst);
+}
+
+/*
+ * One event that is due at now_us, now FIRING; NULL: none. Afterwards xk_wheel_next_ns says when to ask again.
  * What is scheduled after a take is due at now_us + 1 at the earliest: a handler cannot prolong the turn.
  */
 struct xk_event *xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us);
@@ -76,6 +85,7 @@ struct xk_shepherd {
 	_Atomic uint64_t epoch;   /* since when it may be reading; 0: it reads nothing, or as its driver (epoch.c) */
 	bool detachable;          /* has a stack of its own; false: a thread's */
 	bool charged;             /* budgets: what it carries has been accounted for */
+	bool in_loop;             /* free, and where the driver's loop has been left: it need not begin anew */
 	uint8_t load;             /* enum xk_load */
 	unsigned locks;           /* xk_locks held */
 	uint64_t started_ns;      /* budgets: when the driver took up the message; time parked is added */
@@ -159,8 +169,21 @@ void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
 		      void *argument);
 
-/* Makes a hold of a shepherd that leaves its epoch a reference (upi_session.c). */
+/* Makes a hold of a shepherd that leaves its epoch a reference (upi_session.c), and gives it back. */
 void xk_hold_keep(struct xk_hold *hold);
+void xk_hold_release(struct xk_hold *hold);
+
+/* What self has popped last is kept by a reference, instead of what was. */
+void xk_kept_renew(struct xk_shepherd_head *self);
+
+/* What self carries begins, or has ended: it is in no session. */
+static inline void
+xk_shepherd_is_out(struct xk_shepherd *self)
+{
+	self->head.popped = NULL;
+	if (xk_unlikely(self->head.kept != NULL))
+		xk_kept_renew(&self->head);
+}
 
 /* A shepherd on a thread's own stack is about to block, or goes on: holds and epoch as when parking. */
 void xk_shepherd_block(struct xk_shepherd *self);
@@ -202,8 +225,6 @@ void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, s
 
 /* self may read from now on what is bound now. */
 void xk_epoch_enter(struct xk_shepherd *self);
-/* self holds nothing that it has resolved, and goes on reading: once per turn. */
-void xk_epoch_pass(struct xk_shepherd *self);
 /* self reads nothing until it enters again. */
 void xk_epoch_leave(struct xk_shepherd *self);
 /* self, which runs in a driver, is about to leave it and reads on. */
@@ -294,8 +315,19 @@ struct xk_transmit {
 	struct xk_msg *ring[XK_TRANSMIT_QUEUE];
 };
 
+/* The half of xk_transmit_flush that has something to send. Not for others. */
+void xk_transmit_send(struct xk_port *port);
+
 /* Sends what the driver has collected and others have queued. Driver, holding transmit. */
-void xk_transmit_flush(struct xk_port *port);
+static inline void
+xk_transmit_flush(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (transmit->count > 0 || atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0)
+		xk_transmit_send(port);
+}
+
 /* The driver is about to sleep, or is awake again. */
 void xk_transmit_release(struct xk_port *port);
 void xk_transmit_acquire(struct xk_port *port);
@@ -458,6 +490,20 @@ bool xk_waiters_left(struct xk_kernel *kernel);
 int xk_events_stand_in(struct xk_shepherd *self);
 
 /* For a message's way: reads the clock, and counts that it did. */
-uint64_t xk_clock(struct xk_kernel *kernel, struct xk_runner *runner);
+static inline uint64_t
+xk_clock(struct xk_kernel *kernel, struct xk_runner *runner)
+{
+	xk_bump(&runner->clock_reads, 1);
+	return kernel->platform->ops->now_ns(kernel->platform);
+}
+
+/* self holds nothing that it has resolved, and goes on reading: once per turn. */
+static inline void
+xk_epoch_pass(struct xk_shepherd *self)
+{
+	uint64_t now = atomic_load_explicit(&self->kernel->epoch, memory_order_acquire);
+
+	atomic_store_explicit(&self->epoch, now, memory_order_release);
+}
 
 #endif

@@ -29,14 +29,6 @@ xk_epoch_enter(struct xk_shepherd *self)
 }
 
 void
-xk_epoch_pass(struct xk_shepherd *self)
-{
-	uint64_t now = atomic_load_explicit(&self->kernel->epoch, memory_order_acquire);
-
-	atomic_store_explicit(&self->epoch, now, memory_order_release);
-}
-
-void
 xk_epoch_leave(struct xk_shepherd *self)
 {
 	atomic_store_explicit(&self->epoch, 0, memory_order_release);

@@ -26,7 +26,7 @@ struct event_slot {
 };
 
 struct xk_wheel {
-	_Atomic uint64_t next_us; /* nothing is due before; written under the lock */
+	struct xk_wheel_front front; /* first */
 	_Atomic uint32_t lock;
 	uint32_t levels;   /* which are occupied */
 	uint64_t base_us;  /* no event is due before */
@@ -43,7 +43,7 @@ xk_wheel_new(uint64_t now_us)
 
 	if (wheel == NULL)
 		return NULL;
-	atomic_init(&wheel->next_us, UINT64_MAX);
+	atomic_init(&wheel->front.next_ns, UINT64_MAX);
 	wheel->base_us = wheel->floor_us = now_us;
 	wheel->cascaded = EVENT_NO_SLOT;
 	for (unsigned i = 0; i < EVENT_LEVELS * EVENT_SLOTS; i++)
@@ -55,12 +55,6 @@ void
 xk_wheel_free(struct xk_wheel *wheel)
 {
 	free(wheel);
-}
-
-uint64_t
-xk_wheel_next_us(const struct xk_wheel *wheel)
-{
-	return atomic_load_explicit(&wheel->next_us, memory_order_seq_cst);
 }
 
 /* ---- slots; under the lock ---- */
@@ -133,15 +127,27 @@ event_next_us(const struct xk_wheel *wheel)
 	return event != NULL && event->next == NULL ? event->due_us : event_slot_start(wheel, slot);
 }
 
+static uint64_t
+event_ns(uint64_t us)
+{
+	return us < UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
+}
+
+static uint64_t
+event_known_ns(const struct xk_wheel *wheel)
+{
+	return atomic_load_explicit(&wheel->front.next_ns, memory_order_relaxed);
+}
+
 /* Stores when to ask again. True: that is earlier than it was. */
 static bool
 event_publish(struct xk_wheel *wheel, uint64_t next_us)
 {
-	uint64_t was_us = atomic_load_explicit(&wheel->next_us, memory_order_relaxed);
+	uint64_t was_ns = event_known_ns(wheel), next_ns = event_ns(next_us);
 
-	if (next_us != was_us)
-		atomic_store_explicit(&wheel->next_us, next_us, memory_order_seq_cst);
-	return next_us < was_us;
+	if (next_ns != was_ns)
+		atomic_store_explicit(&wheel->front.next_ns, next_ns, memory_order_seq_cst);
+	return next_ns < was_ns;
 }
 
 /* ---- taking what is due ---- */
@@ -244,7 +250,7 @@ xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler
 static bool
 event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_us, uint64_t due_us)
 {
-	uint64_t next_us = atomic_load_explicit(&wheel->next_us, memory_order_relaxed);
+	uint64_t known_ns = event_known_ns(wheel);
 
 	if (event->state == XK_EVENT_PENDING)
 		event_unlink(wheel, event);
@@ -258,7 +264,7 @@ event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_u
 	if (event->due_us < wheel->base_us)
 		event->due_us = wheel->base_us;
 	event_link(wheel, event, wheel->base_us);
-	return event->due_us < next_us && event_publish(wheel, event->due_us);
+	return event_ns(event->due_us) < known_ns && event_publish(wheel, event->due_us);
 }
 
 void

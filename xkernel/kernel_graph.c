@@ -158,6 +158,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	if (edge == NULL)
 		return NULL;
 	edge->upper = upper;
+	edge->demux = upper->ops->demux;
 	edge->lower = lower;
 	edge->role = role;
 	lowers[upper->lower_count++] = edge;

@@ -267,6 +267,7 @@ kernel_application_thread(struct xk_runner *runner)
 	self->load = XK_LOAD_APPLICATION;
 	xk_epoch_enter(self);
 	application->fn(application->argument);
+	xk_shepherd_is_out(self);
 	xk_epoch_leave(self);
 	xk_runner_end(runner);
 	free(application);

@@ -95,6 +95,7 @@ kernel_fire(struct xk_runner *runner)
 		self->load = XK_LOAD_EVENT;
 		xk_epoch_enter(self);
 		event->handler(event, event->argument);
+		xk_shepherd_is_out(self);
 		xk_wheel_fired(kernel->wheel, event);
 		xk_epoch_leave(self);
 	}
@@ -102,13 +103,12 @@ kernel_fire(struct xk_runner *runner)
 
 /* As kernel_wait_for_event, for a platform's own threads, which do not wait under a mutex. */
 static void
-kernel_wait_for_token(struct xk_kernel *kernel, uint64_t next_us)
+kernel_wait_for_token(struct xk_kernel *kernel, uint64_t next_ns)
 {
 	struct xk_platform *platform = kernel->platform;
-	uint64_t deadline_ns = next_us < UINT64_MAX / 1000 ? next_us * 1000 : UINT64_MAX;
 
 	pthread_mutex_unlock(&kernel->events_mutex);
-	platform->threads->wait(platform, &kernel->events_token, deadline_ns);
+	platform->threads->wait(platform, &kernel->events_token, next_ns);
 	pthread_mutex_lock(&kernel->events_mutex);
 }
 
@@ -116,21 +116,21 @@ kernel_wait_for_token(struct xk_kernel *kernel, uint64_t next_us)
 static void
 kernel_wait_for_event(struct xk_kernel *kernel)
 {
-	uint64_t next_us = kernel->mode == XK_REGULAR ? xk_wheel_next_us(kernel->wheel) : UINT64_MAX;
+	uint64_t next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
 	uint64_t now_us = xk_kernel_now_us(kernel), delay_us;
 	struct timespec until;
 
-	if (next_us <= now_us)
+	if (next_ns / 1000 <= now_us)
 		return;
 	if (kernel->platform->threads != NULL) {
-		kernel_wait_for_token(kernel, next_us);
+		kernel_wait_for_token(kernel, next_ns);
 		return;
 	}
-	if (next_us == UINT64_MAX) {
+	if (next_ns == UINT64_MAX) {
 		pthread_cond_wait(&kernel->events_condition, &kernel->events_mutex);
 		return;
 	}
-	delay_us = next_us - now_us;
+	delay_us = next_ns / 1000 - now_us;
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += (time_t)(delay_us / 1000000);
 	until.tv_nsec += (long)(delay_us % 1000000) * 1000;

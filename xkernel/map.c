@@ -116,6 +116,7 @@ map_table_new(uint32_t slots)
 	if (table == NULL)
 		return NULL;
 	table->mask = slots - 1;
+	atomic_init(&table->last, &table->slots[0]);
 	table->free.key = table->tombstone.key = (struct xk_key){ UINT64_MAX, UINT64_MAX };
 	for (uint32_t slot = 0; slot < slots; slot++)
 		atomic_init(&table->slots[slot], map_word(&table->free, 0));
@@ -146,7 +147,6 @@ xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 	map->seed[0] = xk_kernel_random(kernel);
 	map->seed[1] = xk_kernel_random(kernel);
 	atomic_init(&map->table, table);
-	atomic_init(&map->last, 0);
 	atomic_init(&map->count, 0);
 	atomic_init(&map->writer, 0);
 	return 0;
@@ -171,20 +171,19 @@ xk_map_fini(struct xk_map *map)
  * there the first to be resolved stays in the cache as long as it is bound.
  */
 static inline void
-map_remember(struct xk_map *map, const struct xk_map_table *table, uint32_t slot)
+map_remember(const struct xk_map *map, struct xk_map_table *table, _Atomic uint64_t *slot)
 {
-	uint32_t last = atomic_load_explicit(&map->last, memory_order_relaxed) & table->mask;
+	_Atomic uint64_t *last = atomic_load_explicit(&table->last, memory_order_relaxed);
 
-	if (!map->is_shared || map_slot(table, last)->object == NULL)
-		atomic_store_explicit(&map->last, slot, memory_order_relaxed);
+	if (!map->is_shared || xk_map_slot_binding(atomic_load_explicit(last, memory_order_acquire))->object == NULL)
+		atomic_store_explicit(&table->last, slot, memory_order_relaxed);
 }
 
 void *
 xk_map_lookup(struct xk_map *map, struct xk_key key)
 {
-	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
 	uint32_t mask = table->mask;
-
 	uint32_t hash = map_hash(map, key);
 	uint64_t tag = map_tag(hash);
 
@@ -196,7 +195,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 			/* most likely it, and its owner is about to be used: fetch what lies behind, too */
 			__builtin_prefetch((const char *)binding + MAP_PREFETCH);
 			if (xk_likely(map_key_equal(binding->key, key))) {
-				map_remember(map, table, slot);
+				map_remember(map, table, &table->slots[slot]);
 				return binding->object;
 			}
 		}

@@ -5,8 +5,8 @@
  * the lower session's address stands for everything below it, as in the x-kernel. A key wider than that is
  * first mapped to an object whose address is a word.
  *
- * Looking up takes no lock and writes nothing but the one-entry cache (which holds a slot's number, so that it
- * can be stale but never dangle); it may run while another shepherd binds. Binding and unbinding take the map's own
+ * Looking up takes no lock and writes nothing but the one-entry cache (which holds one of its table's slots,
+ * so that it can be stale but never dangle); it may run while another shepherd binds. Binding and unbinding take the map's own
  * short lock. Bindings are the caller's memory (usually inside the session) and are given back with xk_retire after
  * xk_map_unbind (epoch.h). The hash is seeded per map: a stranger cannot choose keys that collide.
  */
@@ -25,7 +25,7 @@ struct xk_binding {
 	uint32_t hash;
 	bool bound;        /* under the map's lock */
 	_Atomic bool used; /* the owner's, as is what follows: here they lie in a line that is read anyway */
-	bool ordered;
+	uint8_t pops;      /* enum xk_pops (upi.h) */
 	_Atomic bool watched;
 };
 
@@ -34,15 +34,15 @@ struct xk_map_table {
 	struct xk_retired retired;
 	struct xk_map_table *previous; /* outgrown; kept where there is no kernel to retire it with */
 	uint32_t mask;
-	uint32_t used; /* slots that are not free: bindings and tombstones */
+	uint32_t used;                    /* slots that are not free: bindings and tombstones */
+	_Atomic(_Atomic uint64_t *) last; /* the slot that was resolved last: the one-entry cache */
 	struct xk_binding free, tombstone;
 	_Atomic uint64_t slots[]; /* a binding's address, and above it XK_MAP_TAG bits of its hash */
 };
 
 struct xk_map {
 	_Atomic(struct xk_map_table *) table;
-	_Atomic uint32_t last; /* slot that was resolved last: the one-entry cache */
-	bool is_shared;        /* by several drivers: the cache changes only where it is of no use */
+	bool is_shared; /* by several drivers: the cache changes only where it is of no use */
 	uint64_t seed[2];
 	struct xk_kernel *kernel; /* NULL: outgrown tables are kept until xk_map_fini */
 	_Atomic unsigned count;   /* bindings */
@@ -74,11 +74,15 @@ static inline void *
 xk_map_resolved_last(struct xk_map *map, struct xk_key key)
 {
 	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-	uint32_t slot = atomic_load_explicit(&map->last, memory_order_relaxed) & table->mask;
-	const struct xk_binding *last =
-		xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
+	_Atomic uint64_t *slot = atomic_load_explicit(&table->last, memory_order_relaxed);
+	const struct xk_binding *last = xk_map_slot_binding(atomic_load_explicit(slot, memory_order_acquire));
 
-	return xk_likely(last->key.a == key.a && last->key.b == key.b) ? last->object : NULL;
+	if (xk_unlikely(last->key.a != key.a || last->key.b != key.b))
+		return NULL;
+	/* A marker's key has all ones: callers whose key never has need not look whether it was one. */
+	if (key.b != UINT64_MAX && last->object == NULL)
+		__builtin_unreachable();
+	return last->object;
 }
 
 /*

@@ -191,9 +191,9 @@ void xk_port_listen(struct xk_port *port, struct xk_session *session);
  * For the port protocol (owner): sends frame m by the lane of port that the caller's driver has: the driver in which the
  * shepherd runs or which it came from; of a foreign thread, the first. In that driver it goes at the end of the turn,
  * together with others, or before somebody computes there (xk_work); otherwise now, or as soon as whoever holds the
- * lane's transmit comes by. Where the ring is full, waits as owner's `implicit` says (at most 10 ms in a thread). 0:
- * taken; -ENOBUFS: still the caller's. A shepherd or a foreign thread; may hand off.
+ * lane's transmit comes by. Where the ring is full, waits as owner's `implicit` says (at most 10 ms in a thread). Takes m.
+ * 0; -ENOBUFS: it was dropped, for the reason `full` of owner's. A shepherd or a foreign thread; may hand off.
  */
-int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m);
+int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full);
 
 #endif

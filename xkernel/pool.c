@@ -322,6 +322,7 @@ pool_carry(struct xk_runner *runner, const struct xk_work *work)
 	runner->shepherd.driver = work->port->transmit->driver;
 	xk_epoch_enter(&runner->shepherd);
 	xk_deliver(work->port, work->m);
+	xk_shepherd_is_out(&runner->shepherd);
 	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
 	xk_epoch_leave(&runner->shepherd);
 }

@@ -73,16 +73,22 @@ uint64_t xk_boots(const struct xk_protocol *self);
  */
 void xk_work(struct xk_protocol *self, uint64_t work_ns);
 
-/* A session that some shepherd is popping through; lies on that shepherd's stack (upi.h, xk_pop). */
+/* A session whose pop is to be returned to; lies on the shepherd's stack (upi.h, xk_pop). */
 struct xk_hold {
 	struct xk_hold *below;
 	struct xk_session *session;
 	bool referenced; /* the shepherd parked meanwhile: the hold has become a reference */
 };
 
-/* The head of every shepherd, for the inline functions of upi.h; the rest is in engine.h. */
+/*
+ * The head of every shepherd, for the inline functions of upi.h; the rest is in engine.h. Sessions are its own until it
+ * parks because it reads in an epoch; then those that it is in become references.
+ */
 struct xk_shepherd_head {
-	struct xk_hold *holds; /* newest first */
+	struct xk_hold *holds;     /* newest first */
+	struct xk_session *popped; /* what it carries was popped through this one last; NULL: none */
+	struct xk_session
+		*kept; /* ... when it parked last: a reference, until what it carries ends or it parks again */
 };
 
 static inline struct xk_shepherd_head *
@@ -106,8 +112,8 @@ int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
 /* Counting semaphore. It belongs to a protocol, whose `implicit` and `resume` in the graph say how its waiters wait. */
 struct xk_semaphore {
-	_Atomic uint32_t lock; /* held for a bounded while, never across anything that waits */
-	uint32_t count;
+	_Atomic uint32_t lock;           /* held for a bounded while, never across anything that waits */
+	_Atomic uint32_t count;          /* changes under the lock */
 	struct xk_waiter *first, **last; /* in the order of their arrival */
 	struct xk_protocol *owner;
 };

@@ -15,10 +15,28 @@ void
 xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, unsigned count)
 {
 	atomic_init(&semaphore->lock, 0);
-	semaphore->count = count;
+	atomic_init(&semaphore->count, count);
 	semaphore->first = NULL;
 	semaphore->last = &semaphore->first;
 	semaphore->owner = owner;
+}
+
+static uint32_t
+semaphore_count(const struct xk_semaphore *semaphore)
+{
+	return atomic_load_explicit(&semaphore->count, memory_order_relaxed);
+}
+
+/* Takes one, if there is one. Under the semaphore's lock. */
+static bool
+semaphore_take(struct xk_semaphore *semaphore)
+{
+	uint32_t count = semaphore_count(semaphore);
+
+	if (count == 0)
+		return false;
+	atomic_store_explicit(&semaphore->count, count - 1, memory_order_relaxed);
+	return true;
 }
 
 /* Under the semaphore's lock. */
@@ -90,8 +108,7 @@ semaphore_enqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 	bool queued = false;
 
 	xk_spin_lock(&semaphore->lock);
-	if (semaphore->count > 0) {
-		semaphore->count--;
+	if (semaphore_take(semaphore)) {
 		waiter->result = 0;
 	} else if (waiter->late) {
 		waiter->result = -ETIMEDOUT;
@@ -272,13 +289,13 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 int
 xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 {
-	bool taken;
+	bool taken = semaphore_count(semaphore) > 0;
 
-	xk_spin_lock(&semaphore->lock);
-	taken = semaphore->count > 0;
-	if (taken)
-		semaphore->count--;
-	xk_spin_unlock(&semaphore->lock);
+	if (taken) {
+		xk_spin_lock(&semaphore->lock);
+		taken = semaphore_take(semaphore);
+		xk_spin_unlock(&semaphore->lock);
+	}
 	if (taken)
 		return 0;
 	return timeout_us == 0 ? -EAGAIN : semaphore_wait(semaphore, timeout_us);
@@ -292,7 +309,7 @@ xk_semaphore_signal(struct xk_semaphore *semaphore)
 	xk_spin_lock(&semaphore->lock);
 	waiter = semaphore->first;
 	if (waiter == NULL) {
-		semaphore->count++;
+		atomic_store_explicit(&semaphore->count, semaphore_count(semaphore) + 1, memory_order_relaxed);
 	} else {
 		semaphore_unqueue(semaphore, waiter);
 		waiter->result = 0;

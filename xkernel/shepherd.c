@@ -41,6 +41,7 @@ shepherd_main(void *argument)
 	if (self->application != NULL)
 		self->application(self->argument);
 	self->application = NULL;
+	xk_shepherd_is_out(self);
 	xk_assert(self->locks == 0);
 	if (xk_on_driver(self))
 		xk_driver_loop(self);
@@ -123,7 +124,9 @@ shepherd_prepare(struct xk_shepherd *shepherd)
 	if (shepherd == NULL)
 		return NULL;
 	shepherd->head.holds = NULL;
+	shepherd->head.popped = NULL;
 	shepherd->charged = false;
+	shepherd->in_loop = false;
 	shepherd->load = XK_LOAD_MESSAGE;
 	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
 	return shepherd;
@@ -132,7 +135,12 @@ shepherd_prepare(struct xk_shepherd *shepherd)
 struct xk_shepherd *
 xk_shepherd_take(struct xk_driver *driver)
 {
-	return shepherd_prepare(shepherd_take_free(driver, false));
+	struct xk_shepherd *shepherd = shepherd_take_free(driver, false);
+
+	if (shepherd == NULL || !shepherd->in_loop)
+		return shepherd_prepare(shepherd);
+	shepherd->in_loop = false;
+	return shepherd;
 }
 
 struct xk_shepherd *
@@ -180,13 +188,6 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	else
 		xk_context_switch(old, new);
 	shepherd_arrive();
-}
-
-uint64_t
-xk_clock(struct xk_kernel *kernel, struct xk_runner *runner)
-{
-	xk_bump(&runner->clock_reads, 1);
-	return kernel->platform->ops->now_ns(kernel->platform);
 }
 
 bool
@@ -256,7 +257,7 @@ shepherd_may_be_overtaken(const struct xk_shepherd *self)
 	for (const struct xk_hold *hold = self->head.holds; hold != NULL; hold = hold->below)
 		if (hold->session->order != NULL)
 			return false;
-	return self->head.holds != NULL;
+	return self->head.popped != NULL;
 }
 
 /* Counts and traces. Without an edge of its own, what has happened counts at the one above the session it was in. */
@@ -265,8 +266,8 @@ shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct x
 {
 	struct xk_driver *driver = self->driver;
 
-	if (edge == NULL && self->head.holds != NULL)
-		edge = self->head.holds->session->up;
+	if (edge == NULL && self->head.popped != NULL)
+		edge = self->head.popped->up;
 	xk_tally(&driver->handoffs[reason]);
 	if (edge != NULL)
 		xk_tally(&edge->handoffs[reason]);
@@ -311,6 +312,7 @@ shepherd_keep_holds(struct xk_shepherd *self)
 {
 	for (struct xk_hold *hold = self->head.holds; hold != NULL && !hold->referenced; hold = hold->below)
 		xk_hold_keep(hold);
+	xk_kept_renew(&self->head);
 }
 
 void
@@ -377,7 +379,7 @@ shepherd_give_after(struct xk_runner *runner, void *argument)
 void
 xk_shepherd_end(struct xk_shepherd *self)
 {
-	xk_assert(self->locks == 0 && self->head.holds == NULL);
+	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
 	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
 	xk_assert(!"a stack that has been given back was gone on with");
 }
@@ -396,6 +398,7 @@ xk_handoff(struct xk_protocol *self)
 static void
 shepherd_pass(struct xk_shepherd *self)
 {
+	xk_kept_renew(&self->head);
 	if (!xk_on_driver(self))
 		xk_epoch_enter(self);
 	else

@@ -69,19 +69,33 @@ transmit_collect(struct xk_transmit *transmit)
 	xk_spin_unlock(&transmit->lock);
 }
 
-void
-xk_transmit_flush(struct xk_port *port)
+/* What others have queued goes, too. Apart, so that sending the driver's own saves few registers. */
+__attribute__((noinline)) static void
+transmit_send_queued(struct xk_port *port)
 {
 	struct xk_transmit *transmit = port->transmit;
 
 	do {
-		if (xk_unlikely(transmit_is_behind(transmit)))
-			transmit_collect(transmit);
+		transmit_collect(transmit);
 		if (transmit->count == 0)
 			return;
 		transmit_send_batch(port);
 		/* a device that has not taken all is full: next time */
 	} while (transmit_is_behind(transmit) && transmit->count == 0 && !transmit_is_wanted(transmit));
+}
+
+void
+xk_transmit_send(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (xk_unlikely(transmit_is_behind(transmit))) {
+		transmit_send_queued(port);
+		return;
+	}
+	transmit_send_batch(port);
+	if (xk_unlikely(transmit_is_behind(transmit) && transmit->count == 0 && !transmit_is_wanted(transmit)))
+		transmit_send_queued(port);
 }
 
 void
@@ -226,8 +240,8 @@ transmit_lane(struct xk_port *port, const struct xk_shepherd *self)
 	return lane == NULL ? port : lane;
 }
 
-/* Not in the driver that has the port's transmit, or its batch is full. */
-__attribute__((noinline)) static int
+/* Not in the driver that has the port's transmit, or its batch is full. On failure m is still the caller's. */
+static int
 transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
 	struct xk_transmit *transmit = port->transmit;
@@ -250,14 +264,24 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 	return 0;
 }
 
+__attribute__((noinline)) static int
+transmit_or_drop(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
+{
+	int status = transmit_otherwise(port, owner, m);
+
+	if (status != 0)
+		xk_drop(owner, m, full);
+	return status;
+}
+
 int
-xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
 {
 	struct xk_transmit *transmit = port->transmit;
 	struct xk_shepherd *self = xk_self();
 
 	if (xk_unlikely(self == NULL || self->runner != transmit->runner || transmit_is_full(transmit)))
-		return transmit_otherwise(port, owner, m);
+		return transmit_or_drop(port, owner, m, full);
 	transmit->batch[transmit->count++] = m;
 	return 0;
 }

@@ -60,22 +60,48 @@ xk_close_done(struct xk_session *s)
 
 /* ---- messages ---- */
 
-void
-xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+/* The newest hold of self ends. */
+static inline void
+upi_unhold(struct xk_shepherd_head *self, struct xk_hold *hold)
 {
-	struct xk_shepherd_head *self = xk_self_head();
-	struct xk_hold hold = { self->holds, s, false };
+	self->holds = hold->below;
+	if (xk_unlikely(hold->referenced))
+		xk_hold_release(hold);
+}
 
-	self->holds = &hold;
+/* One popper at a time. */
+__attribute__((noinline)) static void
+upi_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
 	if (xk_semaphore_wait(&s->order->turn, XK_FOREVER) == 0) {
 		s->ops->pop(s, lls, m, hdr);
 		xk_semaphore_signal(&s->order->turn);
 	} else {
 		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
 	}
-	self->holds = hold.below;
-	if (hold.referenced)
-		xk_hold_release(&hold);
+}
+
+void
+xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct xk_shepherd_head *self = xk_self_head();
+	struct xk_hold hold = { self->holds, s, false };
+
+	xk_debug_assert(xk_locks_held() == 0);
+	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	self->holds = &hold;
+	self->popped = s;
+	if (xk_unlikely(s->binding.pops & XK_POPS_IN_ORDER))
+		upi_pop_in_order(s, lls, m, hdr);
+	else
+		s->ops->pop(s, lls, m, hdr);
+	upi_unhold(xk_self_head(), &hold); /* asked again: cheaper than a register kept */
+}
+
+void
+xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	xk_demux(s, m);
 }
 
 void
@@ -170,13 +196,12 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	}
 	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
 	self->holds = &hold;
-	if (!s->binding.ordered)
+	self->popped = s;
+	if (!(s->binding.pops & XK_POPS_IN_ORDER))
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
 	else
 		result = upi_call_pop_in_order(s, lls, m, hdr, reply);
-	self->holds = hold.below;
-	if (hold.referenced)
-		xk_hold_release(&hold);
+	upi_unhold(self, &hold);
 	return result;
 }
 

@@ -121,6 +121,7 @@ enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TI
 struct xk_edge {
 	_Atomic unsigned watch; /* enum xk_watch; 0: crossing costs nothing */
 	struct xk_protocol *upper, *lower;
+	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
 	const char *role;
 	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
 	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
@@ -129,6 +130,12 @@ struct xk_edge {
 	uint32_t number; /* number=N */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 	uint64_t credit_ns[]; /* has accumulated: each driver's own */
+};
+
+/* What xk_pop has to do for a session besides handing the message to the protocol above. */
+enum xk_pops {
+	XK_POPS_ITSELF = 1 << 0,   /* it has a pop of its own */
+	XK_POPS_IN_ORDER = 1 << 1, /* order=session */
 };
 
 /*
@@ -214,10 +221,8 @@ void xk_close(struct xk_session *s);
  */
 void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
 int xk_push_watched(struct xk_session *s, struct xk_msg *m);
-/* The slow halves of xk_pop. Not for callers. */
-void xk_hold_release(struct xk_hold *hold);
-void xk_hold_end(struct xk_shepherd_head *self);
-void xk_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
+/* The half of xk_pop for a session with a pop of its own. Not for callers. */
+void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
  * Hands m, which came up session s, to the protocol above. Takes m. A shepherd; may hand off, so hold no lock.
@@ -231,41 +236,45 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
 		xk_demux_watched(s, m);
 	else
-		edge->upper->ops->demux(edge->upper, s, m);
+		edge->demux(edge->upper, s, m);
+}
+
+/* The half of xk_pop that has only to hand m on. Nothing is left to do then, so the stack bears no trace of s. Not for callers. */
+static inline void
+xk_pop_on(struct xk_session *s, struct xk_msg *m)
+{
+	xk_debug_assert(xk_locks_held() == 0);
+	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	xk_self_head()->popped = s;
+	xk_demux(s, m);
 }
 
 /*
  * Delivers m to session s of the calling protocol; lls is the session it came up, hdr the header that demux has
- * stripped, private between the two. Takes m. A shepherd; may hand off, so hold no lock.
+ * stripped, private between the two. Takes m. A shepherd; may hand off, so hold no lock. s stays until its pop, and the
+ * demux above, have returned; so does what it stands on. Whoever uses another lls afterwards has a reference on it.
  */
 static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	struct xk_shepherd_head *self = xk_self_head();
-	struct xk_hold hold;
-
-	xk_debug_assert(xk_locks_held() == 0);
-	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
-	if (xk_unlikely(s->binding.ordered)) {
-		xk_pop_in_order(s, lls, m, hdr);
-		return;
-	}
-	hold = (struct xk_hold){ self->holds, s, false };
-	self->holds = &hold;
-	s->ops->pop(s, lls, m, hdr);
-	self = xk_self_head(); /* asked again: cheaper than a register kept */
-	if (xk_likely(!hold.referenced))
-		self->holds = hold.below;
+	if (xk_likely(s->binding.pops == 0))
+		xk_pop_on(s, m);
 	else
-		xk_hold_end(self);
+		xk_pop_within(s, lls, m, hdr);
+}
+
+/* As xk_pop, where what s would do to m is to hand it on to the protocol above, whatever it does to others. */
+static inline void
+xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
+{
+	if (xk_likely(!(s->binding.pops & XK_POPS_IN_ORDER)))
+		xk_pop_on(s, m);
+	else
+		xk_pop_within(s, lls, m, NULL);
 }
 
 /* The pop of a session that has nothing to do: hands m on to the protocol above. */
-static inline void
-xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	xk_demux(s, m);
-}
+void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
  * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread that holds a reference on s (so a

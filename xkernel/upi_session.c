@@ -54,6 +54,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 		return NULL;
 	memset(s, 0, size);
 	s->ops = ops;
+	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
 	s->up = up;
 	s->protocol = self;
 	s->hlp_type = hlp_type;
@@ -65,7 +66,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 			return NULL;
 		}
 		xk_semaphore_init(&s->order->turn, self, 1);
-		s->binding.ordered = true;
+		s->binding.pops |= XK_POPS_IN_ORDER;
 	}
 	s->lls = lls;
 	return s;
@@ -382,12 +383,16 @@ xk_hold_release(struct xk_hold *hold)
 	session_unhold(hold->session);
 }
 
-/* The newest hold of self ends. */
 void
-xk_hold_end(struct xk_shepherd_head *self)
+xk_kept_renew(struct xk_shepherd_head *self)
 {
-	struct xk_session *s = self->holds->session;
+	struct xk_session *kept = self->kept;
 
-	self->holds = self->holds->below;
-	session_unhold(s);
+	if (self->popped == kept)
+		return;
+	self->kept = self->popped;
+	if (self->kept != NULL)
+		session_hold(self->kept);
+	if (kept != NULL)
+		session_unhold(kept);
 }

@@ -179,12 +179,20 @@ TEST(the_cache_does_not_remember_what_was_unbound)
 	rig_free(&rig);
 }
 
+/* The slot that the cache names. */
+static _Atomic uint64_t *
+cache_of(const struct xk_map *map)
+{
+	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_relaxed);
+
+	return atomic_load_explicit(&table->last, memory_order_relaxed);
+}
+
 /* Resolves three keys in turn, having unbound the first in between if `unbinds`; the slot that the cache names at last. */
 static const struct xk_binding *
 cached_after(struct xk_kernel *kernel, struct thing things[3], bool unbinds)
 {
 	struct xk_map map;
-	struct xk_map_table *table;
 	const struct xk_binding *cached;
 
 	REQUIRE(xk_map_init(&map, kernel, 8) == 0);
@@ -195,8 +203,7 @@ cached_after(struct xk_kernel *kernel, struct thing things[3], bool unbinds)
 		xk_map_unbind(&map, &things[0].binding);
 	for (unsigned i = 1; i < 3; i++)
 		CHECK(xk_map_resolve(&map, key_of(1, i)) == &things[i]);
-	table = atomic_load_explicit(&map.table, memory_order_relaxed);
-	cached = xk_map_slot_binding(table->slots[atomic_load_explicit(&map.last, memory_order_relaxed) & table->mask]);
+	cached = xk_map_slot_binding(*cache_of(&map));
 	xk_map_fini(&map);
 	return cached;
 }
@@ -211,13 +218,18 @@ TEST(the_cache_of_one_driver_is_what_was_resolved_last_and_that_of_several_what_
 	CHECK(cached_after(&two, things, true) == &things[1].binding);
 }
 
-TEST(the_cache_survives_a_smaller_table_behind_it)
+TEST(the_cache_names_a_slot_of_its_own_table)
 {
-	struct rig rig = rig_new(1, 4);
+	struct rig rig = rig_new(100, 4);
 
-	CHECK_EQ(rig_bind(&rig, 0), 0);
-	atomic_store_explicit(&rig.map.last, UINT32_MAX, memory_order_relaxed);
-	CHECK(rig_resolve(&rig, 0) == &rig.things[0]);
+	for (unsigned i = 0; i < rig.count; i++) {
+		const struct xk_map_table *table;
+
+		REQUIRE(rig_bind(&rig, i) == 0);
+		table = atomic_load_explicit(&rig.map.table, memory_order_relaxed);
+		CHECK(cache_of(&rig.map) >= table->slots && cache_of(&rig.map) <= &table->slots[table->mask]);
+		CHECK(rig_resolve(&rig, i) == &rig.things[i]);
+	}
 	rig_free(&rig);
 }
 
@@ -230,7 +242,9 @@ TEST(no_reserved_key_resolves)
 	for (unsigned i = 0; i < 4; i++)
 		CHECK(rig_unbind(&rig, i));
 	for (uint32_t slot = 0; slot < slots_of(&rig.map); slot++) {
-		atomic_store_explicit(&rig.map.last, slot, memory_order_relaxed);
+		struct xk_map_table *table = atomic_load_explicit(&rig.map.table, memory_order_relaxed);
+
+		atomic_store_explicit(&table->last, &table->slots[slot], memory_order_relaxed);
 		CHECK(xk_map_resolve(&rig.map, key_of(UINT64_MAX, UINT64_MAX)) == NULL);
 	}
 	rig_free(&rig);

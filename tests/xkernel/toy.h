@@ -51,11 +51,8 @@ static inline int
 wire_push(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_kernel *kernel = s->protocol->kernel;
-	int result = xk_port_transmit(xk_kernel_find_port(kernel, "port"), s->protocol, m);
 
-	if (result != 0)
-		xk_drop(s->protocol, m, XK_DROP_OWN);
-	return result;
+	return xk_port_transmit(xk_kernel_find_port(kernel, "port"), s->protocol, m, XK_DROP_OWN);
 }
 
 static const struct xk_session_ops wire_session_ops = { .push = wire_push, .pop = xk_pop_through };
