@@ -22,7 +22,11 @@
  *               of the upper 5.
  * Participants: none of its own: what is given to open goes on to BID. Channels are numbered by CHAN.
  * Sessions:     Each open gives another channel, for one call at a time (a second: -EBUSY). The number of a closed channel is
- *               used again with its sequence, by the next open to that host for that protocol. A server's session appears with
+ *               used again at once, by the next open to that host for that protocol, so that a server remembers no more
+ *               channels than were open at a time. Its sequence goes on: what is left of its calls is older than the next one,
+ *               whose request also acknowledges the reply that the server still keeps. A number whose last call was given up
+ *               keeps the promise likewise, but its next call might wait for the handler of that one: it rests for `lifetime`,
+ *               unless the reply comes before it is closed. A server's session appears with
  *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`: it is what knows
  *               which calls were run. A request that says that its call is older than half of that makes no session, and is
  *               answered with an error: it may have been run, whatever `silence` its client has been given.
@@ -644,7 +648,7 @@ static const struct xk_setting chan_settings[] = {
 	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "6m", "... of one client", 0,
 	  UINT64_C(1) << 40 },
 	{ "idle", XK_SETTING_UINT, offsetof(struct chan, idle_max), "4096",
-	  "numbers of closed channels that a client keeps to use them again", 0, 1 << 30 },
+	  "numbers of closed channels that a client keeps to use them again; half of them may rest", 0, 1 << 30 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -52,6 +52,15 @@ chan_client_end(struct chan_client *c, int status, struct xk_msg *reply, struct 
 	}
 }
 
+/* The same without an answer: what becomes of it at the server is not known. The lock is held. */
+static void
+chan_client_give_up(struct chan_client *c, int status, struct chan_ended *ended)
+{
+	c->gave_up = true;
+	c->given_up = c->end.sequence;
+	chan_client_end(c, status, NULL, ended);
+}
+
 /* Tells whoever waits. */
 static void
 chan_client_tell(struct chan_client *c, struct chan_ended *ended)
@@ -76,7 +85,7 @@ chan_client_break(struct chan_client *c, int status, bool disables)
 	waits = c->end.state == CHAN_WAIT;
 	c->end.disabled |= disables;
 	if (waits)
-		chan_client_end(c, status, NULL, &ended);
+		chan_client_give_up(c, status, &ended);
 	xk_unlock(&c->end.lock);
 	if (waits)
 		chan_client_tell(c, &ended);
@@ -175,7 +184,7 @@ chan_client_collect(struct chan_client *c, int woken, int *status, struct xk_msg
 	xk_lock(&c->end.lock);
 	ends = c->end.state == CHAN_WAIT && woken != 0;
 	if (ends)
-		chan_client_end(c, woken, NULL, &ended);
+		chan_client_give_up(c, woken, &ended);
 	over = c->end.state == CHAN_ENDED;
 	if (over) {
 		*status = c->status;
@@ -256,7 +265,7 @@ chan_client_expire(struct xk_event *event, void *argument)
 	ends = waits && chan_client_is_too_late(c, now_ns);
 	sequence = e->sequence;
 	if (ends)
-		chan_client_end(c, -ETIMEDOUT, NULL, &ended);
+		chan_client_give_up(c, -ETIMEDOUT, &ended);
 	else if (waits && now_ns >= e->due_ns)
 		m = chan_client_retry(c, now_ns, &flags, &age);
 	e->timing = false;
@@ -302,6 +311,8 @@ chan_client_pop_reply(struct chan_client *c, struct xk_session *lls, struct xk_m
 		if (xk_likely(e->tries == 0))
 			chan_end_measure(e, now_ns - e->sent_ns);
 		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &ended);
+	} else if (is_current) {
+		c->gave_up = false; /* the server has done with it after all */
 	}
 	xk_unlock(&e->lock);
 	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
@@ -413,6 +424,24 @@ chan_client_control(struct xk_session *session, int op, void *buffer, size_t len
 	}
 }
 
+/*
+ * Between calls the timer has nothing to look at: it would only keep a channel that is closed, and its number. One that fires
+ * just now lets go by itself.
+ */
+static void
+chan_client_let_go(struct xk_session *session)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	bool lets_go;
+
+	xk_lock(&e->lock);
+	lets_go = e->state == CHAN_FREE && e->timing && xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED;
+	e->timing = e->timing && !lets_go;
+	xk_unlock(&e->lock);
+	if (lets_go)
+		xk_session_release(session);
+}
+
 /* A call is under way only if the kernel ends: it has a timer, and that a reference. Its caller will not be told. */
 static void
 chan_client_close(struct xk_session *session)
@@ -429,6 +458,7 @@ static const struct xk_session_ops chan_client_session_ops = {
 	.pop = chan_client_pop,
 	.call = chan_client_call,
 	.call_async = chan_client_call_async,
+	.let_go = chan_client_let_go,
 	.close = chan_client_close,
 	.control = chan_client_control,
 };

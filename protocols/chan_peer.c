@@ -31,6 +31,7 @@ chan_peer_new(struct chan *chan, uint32_t host)
 		return NULL;
 	peer->chan = chan;
 	peer->host = host;
+	peer->idle_last = &peer->idle;
 	if (xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
 		free(peer);
 		return NULL;
@@ -56,38 +57,59 @@ chan_peer_free_unused(struct chan_peer *peer)
 
 /* ---- numbers; the lock is held ---- */
 
+/* Where the number of an idle channel of that protocol is that may be used. NULL: there is none. */
+static struct chan_idle **
+chan_peer_find_number(struct chan_peer *peer, uint32_t number)
+{
+	struct chan_idle **at = &peer->idle;
+	uint64_t now_ns = xk_now_ns(&peer->chan->protocol);
+
+	while (*at != NULL && (*at)->number != number && (*at)->rests_ns <= now_ns)
+		at = &(*at)->next;
+	return *at != NULL && (*at)->rests_ns <= now_ns ? at : NULL;
+}
+
 /* A channel for the end of a client: an idle one of its protocol, or else a new one. */
 static void
 chan_peer_number(struct chan_peer *peer, struct chan_end *e)
 {
 	struct chan *chan = peer->chan;
-	struct chan_idle **at = &peer->idle, *idle;
+	struct chan_idle **at = chan_peer_find_number(peer, e->number), *idle;
 
-	while (*at != NULL && (*at)->number != e->number)
-		at = &(*at)->next;
-	idle = *at;
-	if (idle == NULL) {
+	if (at == NULL) {
 		e->channel = chan->next_channel++;
 		return;
 	}
+	idle = *at;
 	e->channel = idle->channel;
 	e->sequence = idle->sequence;
 	*at = idle->next;
+	if (idle->next == NULL)
+		peer->idle_last = at;
 	chan->idle_count--;
 	free(idle);
 }
 
-/* A number that is not kept is not used again, so that it does not matter what servers remember of it. */
+/*
+ * A number that is not kept is not used again, so that it does not matter what servers remember of it. Those that rest leave
+ * room for others.
+ */
 static void
 chan_peer_keep_number(struct chan_peer *peer, const struct chan_end *e)
 {
 	struct chan *chan = peer->chan;
-	struct chan_idle *idle = chan->idle_count < chan->idle_max ? malloc(sizeof(*idle)) : NULL;
+	bool rests = chan_client_is_in_doubt((const struct chan_client *)e);
+	uint64_t most = rests ? chan->idle_max / 2 : chan->idle_max;
+	struct chan_idle *idle = chan->idle_count < most ? malloc(sizeof(*idle)) : NULL;
+	struct chan_idle **at = rests ? peer->idle_last : &peer->idle;
 
 	if (idle == NULL)
 		return;
-	*idle = (struct chan_idle){ peer->idle, e->number, e->channel, e->sequence };
-	peer->idle = idle;
+	*idle = (struct chan_idle){ *at, e->number, e->channel, e->sequence,
+				    rests ? xk_now_ns(&chan->protocol) + chan->lifetime_ns : 0 };
+	*at = idle;
+	if (idle->next == NULL)
+		peer->idle_last = &idle->next;
 	chan->idle_count++;
 }
 
@@ -101,6 +123,7 @@ chan_peer_forget_numbers(struct chan_peer *peer)
 		peer->chan->idle_count--;
 		free(idle);
 	}
+	peer->idle_last = &peer->idle;
 }
 
 /* ---- ends ---- */

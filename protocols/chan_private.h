@@ -86,10 +86,11 @@ struct chan {
 	unsigned server_count, idle_count;
 };
 
-/* The number of a channel that nobody has open, and what its next call goes on from. */
+/* The number of a channel that nobody has open, what its next call goes on from, and before when it is not used again. */
 struct chan_idle {
 	struct chan_idle *next;
 	uint32_t number, channel, sequence;
+	uint64_t rests_ns; /* 0: its last call was answered, and the server has done with it */
 };
 
 /* A host. */
@@ -102,8 +103,8 @@ struct chan_peer {
 	uint64_t boot;       /* that all of this is of; 0: not known */
 	struct chan_end *clients, *servers;
 	unsigned server_count;
-	struct chan_idle *idle;
-	_Atomic uint64_t saved; /* bytes of buffers of long replies */
+	struct chan_idle *idle, **idle_last; /* those that rest come last, in the order in which they were closed */
+	_Atomic uint64_t saved;              /* bytes of buffers of long replies */
 };
 
 /* A message that may have to be sent again. */
@@ -149,8 +150,10 @@ struct chan_client {
 	/* under the end's lock: the call */
 	struct xk_call *call; /* NULL: a shepherd waits for it */
 	uint64_t begun_ns, ends_ns, heard_ns;
-	bool acked; /* the server has it */
-	int status; /* CHAN_ENDED: for the shepherd */
+	bool acked;        /* the server has it */
+	bool gave_up;      /* the call given_up had no answer */
+	uint32_t given_up; /* its sequence number */
+	int status;        /* CHAN_ENDED: for the shepherd */
 	struct xk_msg *reply;
 };
 
@@ -356,7 +359,7 @@ int chan_end_push(struct xk_session *session, struct xk_msg *m);
  */
 int chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot);
 
-/* Takes e out; the number of a client's channel is kept. */
+/* Takes e out; the number of a client's channel is kept, and rests if the server may still be at its last call. */
 void chan_peer_leave(struct chan_end *e, bool is_server);
 
 /* Counts a long reply that would be kept, and costs so much. False: there are too many. */
@@ -371,6 +374,13 @@ void chan_peer_fini(struct chan *chan);
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
+
+/* The server may still be at the last call, or may yet get it. The lock is held, or nobody else has the end any more. */
+static inline bool
+chan_client_is_in_doubt(const struct chan_client *c)
+{
+	return c->gave_up && c->given_up == c->end.sequence;
+}
 
 /* The peer is another one, or none: the call ends, and there will be no other. A reference is held. */
 void chan_client_disable(struct chan_client *c);

@@ -346,13 +346,35 @@ driver_poll_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
+/* Others poll on this core, or threads of the kernel, which may have the same one, have something to do. */
+static bool
+driver_is_in_the_way(const struct xk_driver *driver)
+{
+	const struct xk_kernel *kernel = driver->kernel;
+
+	return kernel->config.yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
+		       atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed);
+}
+
+/* Others go first; what they send meanwhile need not wait for this driver. */
+static void
+driver_give_way(struct xk_driver *driver)
+{
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_release(port);
+	sched_yield();
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_acquire(port);
+}
+
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
 	if (!driver_polls(driver))
 		driver_sleep(driver);
-	else if (driver->kernel->config.yields)
-		sched_yield();
+	else if (driver_is_in_the_way(driver))
+		driver_give_way(driver);
 }
 
 /* ---- the loop ---- */

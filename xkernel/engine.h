@@ -10,7 +10,7 @@
 #include "xkernel/kernel.h"
 #include "xkernel/stack.h"
 
-enum { XK_TRANSMIT_QUEUE = 128 };
+enum { XK_TRANSMIT_QUEUE = 1024 };
 
 struct xk_wheel;
 
@@ -72,7 +72,8 @@ struct xk_waiter {
 	uint64_t spin_until_ns;       /* signalled before: the driver resumes it, whatever the policy */
 	struct xk_event timeout;
 	int result;
-	bool queued, late; /* under the semaphore's lock; late: the time-out came before it was queued */
+	bool is_application; /* a thread of application code blocks */
+	bool queued, late;   /* under the semaphore's lock; late: the time-out came before it was queued */
 };
 
 enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION };
@@ -428,12 +429,13 @@ struct xk_kernel {
 	_Atomic(struct xk_runner *) events; /* regular mode: who runs event handlers; changed under the mutex */
 	_Atomic unsigned event_threads;     /* that one, and those whose handlers wait */
 	pthread_mutex_t events_mutex;
-	pthread_cond_t events_condition; /* threads of the operating system */
-	struct xk_token events_token;    /* a platform's own */
-	bool events_end, events_kicked;  /* under the mutex */
-	struct xk_protocol *protocols;   /* lowers first */
-	struct xk_protocol *initialised; /* the same, once their inits have succeeded */
-	_Atomic unsigned applications;   /* threads of application code, regular mode */
+	pthread_cond_t events_condition;       /* threads of the operating system */
+	struct xk_token events_token;          /* a platform's own */
+	bool events_end, events_kicked;        /* under the mutex */
+	struct xk_protocol *protocols;         /* lowers first */
+	struct xk_protocol *initialised;       /* the same, once their inits have succeeded */
+	_Atomic unsigned applications;         /* threads of application code, regular mode */
+	_Atomic unsigned applications_blocked; /* ... that wait, and were not woken yet */
 	struct xk_device *devices;
 	/* epochs */
 	_Atomic uint32_t reclaiming;

@@ -72,6 +72,8 @@ waiter_wake(struct xk_waiter *waiter)
 	bool by_driver = owner->resume == XK_RESUME_DRIVER;
 
 	if (waiter->shepherd == NULL) {
+		if (waiter->is_application)
+			atomic_fetch_sub_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
 		xk_token_post(kernel, waiter->token);
 		return;
 	}
@@ -132,7 +134,7 @@ waiter_init(struct xk_waiter *waiter, struct xk_semaphore *semaphore)
 	waiter->token = NULL;
 	waiter->spin_until_ns = 0;
 	waiter->result = 0;
-	waiter->queued = waiter->late = false;
+	waiter->is_application = waiter->queued = waiter->late = false;
 }
 
 static void
@@ -242,11 +244,16 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 		xk_shepherd_block(self);
 	if (input)
 		atomic_fetch_add_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
+	waiter->is_application = self != NULL && self->runner->kind == XK_RUN_APPLICATION;
+	if (waiter->is_application)
+		atomic_fetch_add_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
 	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
 		xk_tally(&self->driver->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
 		xk_token_wait(kernel, &token);
+	} else if (waiter->is_application) {
+		atomic_fetch_sub_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
 	}
 	if (input)
 		atomic_fetch_sub_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);

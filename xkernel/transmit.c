@@ -11,8 +11,8 @@
 #include "xkernel/engine.h"
 
 enum {
-	TRANSMIT_THREAD_TRIES = 200, /* of TRANSMIT_THREAD_NAP_NS each: at most 10 ms in all */
-	TRANSMIT_THREAD_NAP_NS = 50 * 1000,
+	TRANSMIT_THREAD_NAP_NS = 50 * 1000, /* and twice that the next time */
+	TRANSMIT_THREAD_TRIES = 8,          /* 13 ms in all */
 };
 
 static bool
@@ -172,7 +172,7 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 			xk_transmit_release(port);
 		}
 		if (atomic_load_explicit(&transmit->queued, memory_order_relaxed) == XK_TRANSMIT_QUEUE)
-			xk_thread_nap(owner->kernel, TRANSMIT_THREAD_NAP_NS);
+			xk_thread_nap(owner->kernel, (uint64_t)TRANSMIT_THREAD_NAP_NS << tries);
 	}
 	transmit_ring(port);
 	return 0;

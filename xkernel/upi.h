@@ -75,6 +75,8 @@ struct xk_session_ops {
 	int (*call_async)(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 	int (*call_pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
 			struct xk_msg **reply);
+	/* An hlp closes s: before its reference is given back, which need not be the last. May not wait. NULL: nothing to do. */
+	void (*let_go)(struct xk_session *s);
 	/* The last reference is gone. The framework unbinds s, closes s->lls and frees s afterwards. May not wait. */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);

@@ -356,8 +356,11 @@ session_let_go(struct xk_session *s, bool closes)
 void
 xk_close(struct xk_session *s)
 {
-	if (s != NULL)
-		session_let_go(s, true);
+	if (s == NULL)
+		return;
+	if (s->ops->let_go != NULL)
+		s->ops->let_go(s);
+	session_let_go(s, true);
 }
 
 void

@@ -24,15 +24,28 @@ dpdk_buffer_pool_name(char *name)
 	} while (rte_mempool_lookup(name) != NULL && ++i < 1000);
 }
 
-struct rte_mempool *
-dpdk_buffer_pool_new(unsigned count, char *why, size_t size)
+/* NULL: DPDK's usual way of keeping what is free. */
+static struct rte_mempool *
+dpdk_buffer_pool_make(unsigned count, const char *way)
 {
-	struct rte_mempool *pool;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	dpdk_buffer_pool_name(name);
-	pool = rte_pktmbuf_pool_create(name, count, DPDK_BUFFER_CACHE, DPDK_BUFFER_PRIVATE, DPDK_BUFFER_ROOM,
-				       SOCKET_ID_ANY);
+	return rte_pktmbuf_pool_create_by_ops(name, count, DPDK_BUFFER_CACHE, DPDK_BUFFER_PRIVATE, DPDK_BUFFER_ROOM,
+					      SOCKET_ID_ANY, way);
+}
+
+/*
+ * Free buffers are on a stack without locks. In a ring, the usual way, everybody spins for whoever has lost the core while
+ * taking one: hundreds of threads without caches on one core each do so for all of their time, one after the other.
+ */
+struct rte_mempool *
+dpdk_buffer_pool_new(unsigned count, char *why, size_t size)
+{
+	struct rte_mempool *pool = dpdk_buffer_pool_make(count, "lf_stack");
+
+	if (pool == NULL) /* not on every processor */
+		pool = dpdk_buffer_pool_make(count, NULL);
 	if (pool == NULL)
 		snprintf(why, size,
 			 "DPDK has no memory for %u buffers (%s): ask for fewer, or give DPDK more at the first start",

@@ -1,7 +1,7 @@
 #!/bin/bash
 # threads.sh BUILD - udptest on every link that needs no rights, each driver, both modes, where messages leave the driver
-# and where they do not; and clients that are killed. To be run on a build with the thread sanitizer, which ends
-# whoever has a race.
+# and where they do not; chantest on several channels, likewise; and clients that are killed. To be run on a build with the
+# thread sanitizer, which ends whoever has a race.
 . "$(dirname "$0")/../system/common.sh"
 
 # pair NAME OPTION...: nothing is said against the run, and nothing is lost.
@@ -27,6 +27,22 @@ pair "ring" --link ring --driver poll
 for driver in interrupt adaptive; do
 	pair "memory, $driver" --link memory --driver $driver
 done
+
+# calls NAME OPTION...: the same of chantest on eight channels, which are opened and closed again and again.
+calls() {
+	local name=$1
+	shift
+	run 100 "$build/chantest" --set chan.deadline=60s --rounds 100 --channels 8 --handoff none,both "$@" --json "$work/calls.json"
+	if [ "$status" -ne 0 ]; then
+		fail "$name" "status $status: $(grep -hE 'SUMMARY|chantest:' "$work/err" | sort | uniq -c)"
+	else
+		document "$name" "$work/calls.json" 'all(r["rounds"] == 100 and r["lost"] == 0 and r["bad"] == 0 for r in runs) and len(runs) >= 3'
+	fi
+}
+
+calls "calls, virtio, interrupt" --link virtio --driver interrupt --size 1,4000
+calls "calls, virtio, poll" --link virtio --driver poll --threads 2
+calls "calls, memory" --link memory --threads 2
 
 client=("$udptest" --client 10.77.0.2 --set udptest.timeout=20s)
 for mode in ipp regular; do

@@ -37,12 +37,19 @@ pair "ring" 40 20 "$none" --link ring --size 1,1000,16000,64000 --handoff none,c
 pair "ring, 8 channels" 80 10 "$several" --link ring --size 1,16000 --channels 8 --handoff none,client,server,both
 pair "adaptive" 40 2 "$none" --cores $one --driver adaptive --handoff none
 pair "more callers than DPDK has caches for" 300 1 True --channels 64 --mode regular
-pair "more callers than a host has stacks by itself" 300 1 True --channels 100 --mode ipp --handoff none \
-	--set chan.peer_channels=65536
+pair "more callers than a host has stacks by itself" 300 1 True --channels 100 --mode ipp --handoff none
 pair "the graph's own handoff, three threads" 100 2 'r["handoff"] == "graph"' --threads 3
 pair "the whole stack" 50 4 True --graph graphs/chantest-full.dot --size 1,16000
 pair "nothing in a message" 50 2 True --size 0
 expect "too long" 1 'sends at most [0-9]+ bytes in a message, not 500000' "$chantest" --size 500000 --rounds 1 --mode ipp
+
+# Block after block of as many channels as a server remembers of one client by itself, and half of them: none is refused. That
+# requests are sent again, and some in vain, is left to the machine.
+run 60 "$chantest" --cores $one --rounds 500 --mode ipp,regular --channels 512 --set chan.peer_channels=640 \
+	--json "$work/many.json"
+check "512 channels, again and again" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+document "512 channels: no call is lost, and no channel refused" "$work/many.json" \
+	'len(runs) == 2 and all(r["rounds"] == 500 and r["lost"] == 0 and r["bad"] == 0 and "chan.too_many" not in r["drops"] for r in runs)'
 
 # ---- lone ends ---------------------------------------------------------------------------------------------------------
 
