@@ -130,6 +130,59 @@ TEST(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it)
 	host_free(h);
 }
 
+static const struct xk_session_ops probe_through_ops = { .push = probe_push,
+							 .pop = xk_pop_through,
+							 .close = probe_closed };
+
+/* Messages go to the probe's session and through it to top, which closes it, waits twice, and answers on it. */
+static void
+act_close_and_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	struct probe *probe = top->argument;
+
+	if (lls != probe->session) {
+		xk_pop(probe->session, lls, m, NULL);
+		return;
+	}
+	xk_close(lls);
+	for (unsigned i = 0; i < 2; i++)
+		CHECK_EQ(xk_semaphore_wait(&top->semaphore, XK_FOREVER), 0);
+	xk_push(lls, m);
+}
+
+static void
+check_through(enum xk_mode mode, enum xk_resume resume)
+{
+	struct probe probe;
+	struct host *h = probe_host(&probe, mode, 2);
+
+	h->top->act = act_close_and_wait;
+	h->top->protocol.resume = resume;
+	REQUIRE(xk_kernel_start(h->kernel) == 0);
+	for (unsigned i = 0; i < 50; i++) {
+		probe.session = probe_session(&probe, &probe_through_ops, probe_below(&probe));
+		send_one(h, OP_ACT);
+		for (unsigned j = 0; j < 2; j++) {
+			send_one(h, OP_ECHO);
+			CHECK(host_wait_handled(h, i * 6 + 2 * j + 1));
+			send_one(h, OP_SIGNAL);
+			CHECK(host_wait_handled(h, i * 6 + 2 * j + 2));
+		}
+		CHECK(host_wait_handled(h, (i + 1) * 6));
+	}
+	CHECK_EQ(probe.closed, 50);
+	xk_kernel_stop(h->kernel);
+	CHECK_EQ(host_collect(h), 150);
+	host_free(h);
+}
+
+TEST(a_session_that_only_hands_on_outlives_the_waits_above_it)
+{
+	check_through(XK_IPP, XK_RESUME_THREAD);
+	check_through(XK_IPP, XK_RESUME_DRIVER);
+	check_through(XK_REGULAR, XK_RESUME_THREAD);
+}
+
 static void
 check_close_after_wait(enum xk_mode mode)
 {
