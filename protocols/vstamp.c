@@ -243,13 +243,13 @@ vstamp_unwatch(struct vstamp *vstamp)
 
 /* ---- what calls and what pushes ---- */
 
-/* What the protocol below offers, seen through others of this type. */
-static unsigned
-vstamp_offers(const struct xk_protocol *self)
+/* The first below that is of another type. */
+static const struct xk_protocol *
+vstamp_lower(const struct xk_protocol *self)
 {
 	const struct xk_protocol *lower = xk_lower(self, 0);
 
-	return lower->type == self->type ? vstamp_offers(lower) : lower->type->offers;
+	return lower->type == self->type ? vstamp_lower(lower) : lower;
 }
 
 /* What upper asks of the lower in this place. */
@@ -268,14 +268,13 @@ vstamp_needs(const struct xk_protocol *upper, unsigned place)
 static int
 vstamp_check(struct xk_protocol *self)
 {
-	unsigned offers = vstamp_offers(self);
+	const struct xk_protocol *lower = vstamp_lower(self);
 
 	for (const struct xk_protocol *p = xk_kernel_first(self->kernel); p != NULL; p = p->next)
 		for (unsigned i = 0; i < p->lower_count; i++) {
-			if (p->lowers[i]->lower != self || (vstamp_needs(p, i) & ~offers) == 0)
+			if (p->lowers[i]->lower != self || (vstamp_needs(p, i) & ~lower->type->offers) == 0)
 				continue;
-			xk_trace(self, XK_TRACE_NONE, "%s cannot stand on %s: calls are made on what carries calls",
-				 p->name, xk_lower(self, 0)->name);
+			xk_trace(self, XK_TRACE_NONE, "%s needs what %s does not offer", p->name, lower->name);
 			return -EINVAL;
 		}
 	return 0;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/protocols/threads.h"
 #include "tests/rig.h"
-#include "xkernel/upi.h"
 
 enum { LINES_MAX = 64 };
 
@@ -206,6 +206,12 @@ TEST(vstamp_stamps_calls_that_come_up)
 	expect_words("up down up down");
 }
 
+static void
+close_session(void *session)
+{
+	xk_close(session);
+}
+
 /* The session above was closed and the one below was not: somebody may want another, or nobody does. */
 TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it)
 {
@@ -227,7 +233,7 @@ TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it)
 	rig_expect_delivered(r, "03");
 	rig_expect_sent(r, "0304");
 	rig_expect_sent(r, "0304");
-	rig_close(r, lls);
+	REQUIRE(rig_do(r, close_session, lls));
 	rig_free(r);
 }
 
@@ -340,4 +346,62 @@ TEST(vstamp_goes_with_a_file_that_does_not_take_all)
 	rig_expect_sent(r, "01");
 	CHECK_EQ(rig_counter(r, "stamps"), 1);
 	rig_free(r);
+}
+
+/* ---- threads ---- */
+
+enum { FRAMES = 3000, AHEAD = 500 };
+
+static void
+inject(struct threads *t, unsigned i)
+{
+	static const uint8_t frame[] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0, 'm' };
+
+	CHECK(xk_memory_inject(t->port, xk_msg_from(t->platform, frame, sizeof(frame))));
+}
+
+/* All that was delivered has crossed the upper vstamp twice when it is sent. */
+static bool
+is_done(struct threads *t)
+{
+	return atomic_load(&t->echo->delivered) == FRAMES && t->taken == FRAMES;
+}
+
+static uint64_t
+stamps_of(const struct xk_protocol *vstamp)
+{
+	return atomic_load(&vstamp->counters[0]);
+}
+
+/* The driver and threads stamp at once, on a ring that they go round often. */
+static void
+check_threads(enum xk_mode mode)
+{
+	struct threads t = { .frames = FRAMES, .ahead = AHEAD, .inject = inject, .is_done = is_done };
+	struct xk_protocol *lower, *upper;
+
+	threads_begin(&t, mode);
+	lower = threads_add_type(&t, "vstamp", "port", NULL);
+	threads_set(lower, "file", "/dev/null");
+	threads_set(lower, "records", "16");
+	threads_add_type(&t, "eth", "vstamp", NULL);
+	upper = threads_add(&t, "upper", lower->type, "eth", NULL);
+	threads_add_echo(&t, "upper");
+	threads_start(&t, upper);
+	threads_feed(&t);
+	xk_kernel_stop(t.kernel);
+	CHECK_EQ(stamps_of(upper), 2 * FRAMES);
+	CHECK(stamps_of(lower) > 2 * FRAMES);
+	threads_take(&t);
+	threads_end(&t);
+}
+
+TEST(vstamp_counts_each_stamp_of_many_threads_in_regular_mode)
+{
+	check_threads(XK_REGULAR);
+}
+
+TEST(vstamp_counts_each_stamp_of_many_threads_in_ipp_mode)
+{
+	check_threads(XK_IPP);
 }
