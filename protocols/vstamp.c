@@ -17,14 +17,15 @@
  * Settings:     file (without one stamps are counted only, and nothing is stamped but what crosses), records
  * Drops:        none of its own
  * Counters:     stamps
- * Not done:     replies to calls that do not wait (they go to their caller directly); platforms of several ports: of
- *               their sleep the first vstamp tells
+ * Not done:     replies to calls that do not wait (they go to their caller directly); what the driver of a host with a
+ *               capture does; platforms of several ports: of their sleep the first vstamp tells
  * Graph:        udp -> vstamp -> ip, or any other edge
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "xkernel/capture.h"
 #include "xkernel/kernel.h"
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
@@ -210,14 +211,19 @@ vstamp_port(struct xk_protocol *self)
 	return xk_kernel_find_port(self->kernel, *(char *const *)((const char *)lower + setting->offset));
 }
 
-/* Before any driver runs. 0 or -ENOMEM. */
+/* Before any driver runs. A capture has put operations of its own in place of a port's, and looks for them there. 0 or -ENOMEM. */
 static int
 vstamp_watch(struct vstamp *vstamp)
 {
-	struct xk_port *port = vstamp_port(&vstamp->virtual.protocol);
+	struct xk_protocol *self = &vstamp->virtual.protocol;
+	struct xk_port *port = vstamp_port(self);
 
 	if (port == NULL)
 		return 0;
+	if (xk_capture_of(self) != NULL) {
+		xk_trace(self, XK_TRACE_NONE, "there is a capture: what the driver does is not stamped");
+		return 0;
+	}
 	vstamp->lanes = calloc(XK_DRIVERS, sizeof(*vstamp->lanes));
 	if (vstamp->lanes == NULL)
 		return -ENOMEM;

@@ -102,11 +102,14 @@ def run(lab):
     section.text(
         "The doorbell is what transmit takes more than in the same program polling, where nobody has to be rung: the system "
         "call that writes to the other side's event descriptor. Wake-up is all that passes from its return to the end of the "
-        "other side's sleep, both ways; the clocks of the two processes are not compared (the server's time is taken off the "
-        "client's pause), so that it is not divided between them. The two meet at that return: the other side may be on its way by then. What the driver does after it has rung until it sleeps again "
-        "is not in the way of the message, and not in the table. Parts are less what stamps cost: between two vstamps, what is "
-        "between two that follow each other directly; elsewhere, one reading of the clock. The clock goes in steps of some nanoseconds: of what takes "
-        "less than ten, here and there less than nothing is left."
+        "other side's sleep, both ways; the other side may be on its way before that return. The clocks of the two processes "
+        "are not compared (the server's time is taken off the client's pause), so that it is not divided between them. What "
+        "the driver does after it has rung until it sleeps again is not in the way of the message, and not in the table."
+    )
+    section.text(
+        "Parts are less what stamps cost: between two vstamps, what is between two that follow each other directly; elsewhere, "
+        "one reading of the clock. The clock goes in steps of some nanoseconds: of what takes less than ten, here and there "
+        "less than nothing is left."
     )
     for program, (sleeping, _, _) in found.items():
         pool = sleeping.pool
@@ -185,7 +188,9 @@ def table(section, program, sleeping, polling, documents):
     )
     section.data["machine"] = documents[0]["machine"]
     section.data[program] = {
-        "parts": [{"group": part.group, "part": part.text, "client_ns": part.client, "server_ns": part.server} for part, _ in rows],
+        "parts": [
+            {"group": part.group, "part": part.text, "client_ns": part.client, "server_ns": part.server} for part, _ in rows
+        ],
         "wake_up_ns": sleeping.outside, "sum_ns": total, "stamps_ns": sleeping.stamps(), "stamp_ns": sleeping.stamp,
         "measured_ns": whole, "measured_with_stamps_ns": with_stamps,
         "round_trips": sleeping.pool.begun, "whole_round_trips": len(sleeping.pool.trips),

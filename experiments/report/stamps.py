@@ -117,5 +117,6 @@ class Pool:
 def plain(lab, program, driver, rounds, *arguments):
     """The document of a program without handoffs."""
     return lab.run(
-        program, "--cores", lab.cores, "--mode", "ipp", "--handoff", "none", "--driver", driver, "--rounds", str(rounds), *arguments
+        program, "--cores", lab.cores, "--mode", "ipp", "--handoff", "none", "--driver", driver, "--rounds", str(rounds),
+        *arguments,
     )

@@ -5,6 +5,8 @@
 
 #include "tests/protocols/threads.h"
 #include "tests/rig.h"
+#include "xkernel/capture.h"
+#include "xkernel/engine.h"
 
 enum { LINES_MAX = 64 };
 
@@ -312,6 +314,25 @@ TEST(vstamp_above_another_stamps_what_crosses_only)
 	rig_expect_sent(r, "01");
 	read_stamps(r);
 	expect_words("down");
+}
+
+static struct xk_capture capture;
+
+static void
+prepare_capture(struct rig *r)
+{
+	rig_kernel(r)->config.capture = &capture;
+}
+
+TEST(vstamp_leaves_a_port_to_the_capture)
+{
+	struct rig *r = rig_new_prepared("port:; vstamp: port; vstamp.file=/dev/null; user: vstamp", prepare_capture);
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, "01");
+	CHECK_EQ(rig_counter(r, "stamps"), 1);
+	rig_free(r);
 }
 
 /* ---- refusals ---- */
