@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 import checks
 from checks import tell
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "anatomy")
 VOID = {"meta", "br"}
 
 
@@ -103,6 +103,24 @@ def check_figures(out):
             tell(len(times) == 6 and cell == wanted, f"table 3: {name}, {size} bytes", f"{cell}, not {wanted}")
 
 
+def check_anatomy(out):
+    """The parts of a round trip, as the table has them, add up; what is drawn and said is of the same figures."""
+    data = json.loads(read(out, "anatomy.json"))["data"]
+    for number, program in enumerate(("udptest", "chantest")):
+        parts = data[program]["parts"]
+        rows = {row[0]: row for row in csv.reader(read(out, f"anatomy-{number + 1}.csv").splitlines())}
+        total = data[program]["wake_up_ns"] + sum(part["client_ns"] + part["server_ns"] for part in parts)
+        tell(abs(total - data[program]["sum_ns"]) < 1, f"anatomy: {program}'s parts add up", f"{total}")
+        wrong = [part for part in parts if rows[part["part"]][3] != str(round(part["client_ns"] + part["server_ns"]))]
+        tell(not wrong and rows["all parts"][3] == str(round(total)), f"anatomy: {program}'s table", str(wrong))
+        tell(0 < data[program]["whole_round_trips"] <= data[program]["round_trips"], f"anatomy: {program}'s round trips",
+             str(data[program]))
+    names = [part["part"] for part in data["udptest"]["parts"]]
+    tell([name for name in names if ", up" in name or ", down" in name or name == "application"] ==
+         ["port, up", "eth, up", "vnet, up", "ip, up", "udp, up", "application", "udp, down", "ip, down", "vnet, down",
+          "eth, down", "port, down, and the end of the driver's turn"], "anatomy: udptest's layers in their order", str(names))
+
+
 def check_refused(build):
     with tempfile.TemporaryDirectory() as out:
         status, output = report(out, build, "--only", "rpc,nothing")
@@ -124,6 +142,7 @@ def main():
             _, text = check_page(out)
             check_tables(out, text)
             check_figures(out)
+            check_anatomy(out)
     check_refused(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")
     return 1 if checks.failures else 0

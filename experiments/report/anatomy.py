@@ -1,0 +1,243 @@
+"""anatomy.py - where the time of one round trip goes: every part of it, from the doorbell to the application and back."""
+import os
+
+import lab as labs
+import stamps
+
+PROGRAMS = ("udptest", "chantest")
+TWINS = ("s_twice", "s_calls")  # each has another vstamp right below: what is between is what a vstamp costs
+GROUPS = ("Wake-up", "Doorbell", "Dispatch", "Receive", "Protocols, up", "Application", "Protocols, down", "Transmit")
+COLORS = ("#777777", "#bbbbbb", "#c7803a", "#e0b070", "#4878a8", "#a83232", "#88aed0", "#6a9a58")
+
+
+class Part:
+    """What takes so many nanoseconds at each end; without what stamps cost."""
+
+    def __init__(self, group, text, client, server):
+        self.group, self.text, self.client, self.server = group, text, client, server
+
+    def both(self):
+        return self.client + self.server
+
+    def less(self, other):
+        return Part(self.group, self.text, self.client - other.client, self.server - other.server)
+
+
+class Anatomy:
+    """The parts of a typical round trip of one pool, in a message's order."""
+
+    def __init__(self, pool):
+        self.pool = pool
+        self.total, self.outside, client, server = pool.typical()
+        marks = pool.marks[:pool.last + 1]
+        self.steps = {pair: ends for pair, ends in zip(zip(marks, marks[1:]), zip(client, server))}
+        self.stamp = labs.median(pool.costs)
+        self.parts = [part for pair in self.steps if (part := self.part(*pair)) is not None]
+
+    def twin(self, way, wanted):
+        """What a vstamp costs a message that crosses it; for calls where they are measured apart."""
+        pairs = [pair for pair in self.steps if self.is_twin(*pair) and pair[0][1] == way]
+        return self.steps[next((pair for pair in pairs if wanted in (pair[0][0], pair[1][0])), pairs[0])]
+
+    @staticmethod
+    def is_twin(before, after):
+        return before[1] == after[1] and (after if after[1] == "up" else before)[0] in TWINS
+
+    def overhead(self, before, after):
+        """Of stamps, in the step: (client, server)."""
+        if after[1] == "up":
+            return self.twin("up", "s_twice")
+        if before[1] == after[1] == "down":
+            return self.twin("down", "s_twice")
+        if before[1] == "up":
+            up, down = self.twin("up", before[0]), self.twin("down", before[0])
+            return [(a + b) / 2 for a, b in zip(up, down)]
+        return [self.stamp, self.stamp]
+
+    def part(self, before, after):
+        """None: it is only what a vstamp costs."""
+        if self.is_twin(before, after):
+            return None
+        took = [ns - cost for ns, cost in zip(self.steps[before, after], self.overhead(before, after))]
+        return Part(*self.named(before, after), *took)
+
+    @staticmethod
+    def named(before, after):
+        whats = (before[1], after[1])
+        if whats == ("wake", "receive"):
+            return "Dispatch", "dispatch: from the end of the sleep to the device"
+        if whats == ("receive", "received"):
+            return "Receive", "receive: the frame is taken from the device"
+        if whats == ("received", "up"):
+            return "Protocols, up", "port, up"
+        if whats == ("up", "up"):
+            return "Protocols, up", f"{after[0][2:]}, up"
+        if whats == ("up", "down"):
+            return "Application", "application"
+        if whats == ("down", "down"):
+            return "Protocols, down", f"{before[0][2:]}, down"
+        if whats == ("down", "transmit"):
+            return "Protocols, down", "port, down, and the end of the driver's turn"
+        return "Transmit", "transmit: the frame is given to the device"
+
+    def stamps(self):
+        """Of all stamps of a round trip."""
+        return self.total - self.outside - sum(part.both() for part in self.parts)
+
+
+def run(lab):
+    section = labs.Section(
+        "anatomy", "Wake-up anatomy", "Where does the time of one round trip go, when a driver that sleeps carries every message?"
+    )
+    section.text(
+        "udptest and chantest, one byte, IPP without a handoff, two processes on a core each over virtio; drivers sleep. A "
+        "virtual protocol (vstamp) on each edge of both graphs notes the clock when a message crosses, and around the driver's "
+        "sleep, receive and transmit. A row is the mean of the fifth of all round trips in the middle, by how long they took: "
+        "parts add up, as medians would not."
+    )
+    found = {program: measure(lab, program, number) for number, program in enumerate(PROGRAMS)}
+    for program, (sleeping, polling, document) in found.items():
+        table(section, program, sleeping, polling, document)
+    section.plot("Where a round trip's time goes, both ends together", lambda axes: bars(axes, found))
+    section.text(
+        "The doorbell is what transmit takes more than in the same program polling, where nobody has to be rung: the system "
+        "call that writes to the other side's event descriptor. Wake-up is all that passes from its return to the end of the "
+        "other side's sleep, both ways; the other side may be on its way before that return. The clocks of the two processes "
+        "are not compared (the server's time is taken off the client's pause), so that it is not divided between them. What "
+        "the driver does after it has rung until it sleeps again is not in the way of the message, and not in the table."
+    )
+    section.text(
+        "Parts are less what stamps cost: between two vstamps, what is between two that follow each other directly; elsewhere, "
+        "one reading of the clock. The clock goes in steps of some nanoseconds: of what takes less than ten, here and there "
+        "less than nothing is left."
+    )
+    for program, (sleeping, _, _) in found.items():
+        pool = sleeping.pool
+        section.text(
+            f"{program}: of {pool.begun} visits at the client {len(pool.trips)} are of the usual kind, and are counted here: one "
+            "message wakes either driver, and it sleeps again after one message."
+        )
+    section.picture("Stamps on the edges of udptest", path_of("udptest"), {})
+    for program, (sleeping, polling, document) in found.items():
+        judge(section, program, sleeping, polling, document)
+    return section
+
+
+def path_of(program):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), f"anatomy-{program}.dot")
+
+
+def measure(lab, program, number):
+    """(sleeping, polling, {graph: measured round trips in nanoseconds}): what is compared takes turns."""
+    sleeping, polling = stamps.Pool(path_of(program), "interrupt"), stamps.Pool(path_of(program), "poll")
+    repeats, rounds = lab.rounds(labs.REPEATS, 2), lab.rounds(3000, 300)
+    documents = []
+    for turn in range(repeats):
+        lab.progress((number + turn / repeats) / len(PROGRAMS))
+        documents.append(stamps.plain(lab, program, "interrupt", rounds))
+        sleeping.run(lab, program, rounds)
+        if turn < lab.rounds(repeats, 1):
+            polling.run(lab, program, rounds // 3)
+    return Anatomy(sleeping), Anatomy(polling), documents
+
+
+def measured(documents):
+    return labs.interval([document["runs"][0]["rtt_ns"]["p50"] for document in documents])
+
+
+def parts_of(sleeping, polling):
+    """The rows: those of the round trip, with transmit divided, and beside each what it takes polling."""
+    beside = {part.text: part for part in polling.parts}
+    rows = []
+    for part in sleeping.parts:
+        other = beside.get(part.text)
+        if part.group == "Transmit":
+            bell = part.less(other)
+            rows += [(other, other), (Part("Doorbell", "doorbell: the other side is rung", bell.client, bell.server), None)]
+        else:
+            rows.append((part, other))
+    return rows
+
+
+def figure(ns):
+    return str(round(ns))
+
+
+def share(ns, total):
+    return f"{max(ns, 0) / total:.1%}"
+
+
+def table(section, program, sleeping, polling, documents):
+    rows = parts_of(sleeping, polling)
+    total = sleeping.outside + sum(part.both() for part, _ in rows)
+    lines = [("wake-up: from the doorbell to the end of the sleep", "", "", figure(sleeping.outside),
+              share(sleeping.outside, total), "")]
+    for part, other in rows:
+        lines.append((part.text, figure(part.client), figure(part.server), figure(part.both()), share(part.both(), total),
+                      "" if other is None else figure(other.both())))
+    whole, with_stamps = measured(documents), measured(sleeping.pool.documents)
+    lines += [
+        ("all parts", "", "", figure(total), share(total, total), ""),
+        ("and the stamps", "", "", figure(sleeping.stamps()), "", figure(polling.stamps())),
+        ("measured by the program, with stamps", "", "", labs.spread(with_stamps, 0), "", ""),
+        ("measured by the program, without any", "", "", labs.spread(whole, 0), "", ""),
+    ]
+    section.table(
+        f"{program}: a round trip's parts, in nanoseconds",
+        ("", "client", "server", "both", "share", "both, polling"), lines,
+    )
+    section.data["machine"] = documents[0]["machine"]
+    section.data[program] = {
+        "parts": [
+            {"group": part.group, "part": part.text, "client_ns": part.client, "server_ns": part.server} for part, _ in rows
+        ],
+        "wake_up_ns": sleeping.outside, "sum_ns": total, "stamps_ns": sleeping.stamps(), "stamp_ns": sleeping.stamp,
+        "measured_ns": whole, "measured_with_stamps_ns": with_stamps,
+        "round_trips": sleeping.pool.begun, "whole_round_trips": len(sleeping.pool.trips),
+    }
+
+
+def groups_of(sleeping, polling):
+    sums = dict.fromkeys(GROUPS, 0.0)
+    sums["Wake-up"] = sleeping.outside
+    for part, _ in parts_of(sleeping, polling):
+        sums[part.group] += part.both()
+    return sums
+
+
+def bars(axes, found):
+    for place, (sleeping, polling, _) in enumerate(found.values()):
+        left = 0.0
+        for (group, ns), color in zip(groups_of(sleeping, polling).items(), COLORS):
+            axes.barh(place, ns / 1000, left=left, color=color, label=group if place == 0 else None)
+            left += ns / 1000
+    axes.set_yticks(range(len(found)), list(found))
+    axes.invert_yaxis()
+    axes.set_xlabel("microseconds of a round trip")
+    axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+
+
+def judge(section, program, sleeping, polling, documents):
+    sums = groups_of(sleeping, polling)
+    total, whole = sum(sums.values()), measured(documents)["median"]
+    with_stamps = measured(sleeping.pool.documents)["median"]
+    section.check(
+        abs(total + sleeping.stamps() - with_stamps) < 0.1 * with_stamps,
+        f"{program}: the parts and the stamps add up to {total + sleeping.stamps():.0f} ns; the program, with stamps, measured "
+        f"{with_stamps:.0f} ns.",
+    )
+    section.check(
+        abs(total - whole) < 0.2 * whole,
+        f"{program}: without the stamps ({sleeping.stamps():.0f} ns; reading the clock and noting it takes {sleeping.stamp:.1f} ns, "
+        f"crossing a protocol more the rest) the parts add up to {total:.0f} ns; the same graph without stamps takes {whole:.0f} ns.",
+    )
+    woken = sums["Wake-up"] + sums["Doorbell"]
+    section.check(
+        woken > total / 2,
+        f"{program}: to ring and to be woken takes {woken / total:.0%} of a round trip.",
+    )
+    protocols = sums["Protocols, up"] + sums["Protocols, down"] + sums["Application"]
+    section.check(
+        protocols < total / 4,
+        f"{program}: all protocols and the application, at both ends, both ways, take {protocols:.0f} ns, {protocols / total:.1%}.",
+    )

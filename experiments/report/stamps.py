@@ -1,0 +1,122 @@
+"""stamps.py - what a vstamp on each edge of both ends has noted, as round trips and their parts."""
+import os
+import re
+import tempfile
+
+import lab as labs
+
+ENDS = ("client", "server")
+AWAKE = ("wake", "receive", "received")
+DONE = ("transmit", "sent")
+
+
+def nodes_of(graph):
+    """The vstamps of a graph, the topmost first: its file declares them in that order."""
+    with open(graph, encoding="utf-8") as file:
+        return re.findall(r"^\t(\w+) \[protocol=vstamp", file.read(), re.M)
+
+
+def read(path):
+    """(what a stamp costs in nanoseconds, [(nanoseconds, what)])"""
+    with open(path, encoding="utf-8") as file:
+        count, cost = re.search(r"; (\d+) cost (\d+) ns", file.readline()).groups()
+        return int(cost) / int(count), [(int(ns), what) for ns, what in map(str.split, file)]
+
+
+def marks_of(nodes, sleeps):
+    """What is stamped from a driver's wake-up until it sleeps again, when one message has come and one goes, in order."""
+    port = nodes[-1]
+    marks = [(port, what) for what in (AWAKE if sleeps else AWAKE[1:])]
+    marks += [(node, "up") for node in reversed(nodes)] + [(node, "down") for node in nodes]
+    return marks + [(port, what) for what in DONE] + ([(port, "sleep")] if sleeps else [])
+
+
+class End:
+    """The visits of messages at one end: for each the times of the marks, in nanoseconds."""
+
+    def __init__(self, prefix, nodes, marks):
+        rank = {mark: number for number, mark in enumerate(marks)}
+        stamps, costs = [], []
+        for node in nodes:
+            cost, found = read(prefix + node)
+            costs.append(cost)
+            stamps += [(ns, rank[node, what]) for ns, what in found if (node, what) in rank]
+        self.cost_ns = labs.median(costs)
+        self.begun = sum(number == 0 for _, number in stamps)
+        self.visits = cut(sorted(stamps), len(marks))
+
+
+def cut(stamps, length):
+    """Whole visits only: where something else came between, or nobody slept, there is none."""
+    numbers, wanted = [number for _, number in stamps], list(range(length))
+    starts = [at for at, number in enumerate(numbers) if number == 0 and numbers[at:at + length] == wanted]
+    return [[ns for ns, _ in stamps[at:at + length]] for at in starts]
+
+
+def steps(visit, last):
+    return [after - before for before, after in zip(visit, visit[1:last + 1])]
+
+
+def trips(client, server, last):
+    """
+    Round trips, as (nanoseconds in all, outside of both ends, steps of the client, steps of the server): from one visit of
+    the client's to the next. The clocks of two processes are not compared: outside is the client's pause, less the
+    server's visit that lies in it. last: the number of the mark `sent`.
+    """
+    found, at = [], 0
+    for before, after in zip(client.visits, client.visits[1:]):
+        begin, end, inside = before[last], after[0], []
+        while at < len(server.visits) and server.visits[at][0] + server.visits[at][last] < 2 * end:
+            visit = server.visits[at]
+            if visit[0] + visit[last] > 2 * begin:
+                inside.append(visit)
+            at += 1
+        if len(inside) == 1:
+            outside = end - begin - (inside[0][last] - inside[0][0])
+            found.append((end - before[0], outside, steps(before, last), steps(inside[0], last)))
+    return found
+
+
+def mean(columns):
+    return [sum(column) / len(column) for column in zip(*columns)]
+
+
+class Pool:
+    """The round trips of several runs of one graph."""
+
+    def __init__(self, graph, driver):
+        self.graph, self.driver = graph, driver
+        self.nodes = nodes_of(graph)
+        self.marks = marks_of(self.nodes, driver != "poll")
+        self.last = self.marks.index((self.nodes[-1], "sent"))
+        self.trips, self.costs, self.documents, self.begun = [], [], [], 0
+
+    def run(self, lab, program, rounds):
+        with tempfile.TemporaryDirectory() as work:
+            prefix = {end: os.path.join(work, end + ".") for end in ENDS}
+            files = [f"--set={end}:{node}.file={prefix[end]}{node}" for end in ENDS for node in self.nodes]
+            self.documents.append(plain(lab, program, self.driver, rounds, "--graph", self.graph, *files))
+            client, server = (End(prefix[end], self.nodes, self.marks) for end in ENDS)
+        self.costs += [client.cost_ns, server.cost_ns]
+        self.begun += client.begun
+        self.trips += trips(client, server, self.last)
+
+    def typical(self):
+        """
+        (nanoseconds in all, outside, [of the client's steps], [of the server's]): means of the fifth of all round trips in
+        the middle, by how long they took, so that parts add up to what is as good as the median.
+        """
+        if len(self.trips) < 5:
+            raise labs.Failed(f"{self.graph}: of {self.begun} round trips {len(self.trips)} are as they should be")
+        ordered = sorted(self.trips)
+        middle = ordered[len(ordered) * 2 // 5:len(ordered) * 3 // 5]
+        total, outside, client, server = zip(*middle)
+        return *mean(zip(total, outside)), mean(client), mean(server)
+
+
+def plain(lab, program, driver, rounds, *arguments):
+    """The document of a program without handoffs."""
+    return lab.run(
+        program, "--cores", lab.cores, "--mode", "ipp", "--handoff", "none", "--driver", driver, "--rounds", str(rounds),
+        *arguments,
+    )

@@ -1,0 +1,462 @@
+/*
+ * vstamp.c - notes when messages cross it, so that the time of a round trip can be divided: a virtual protocol, for any
+ * edge of a graph, calls included.
+ *
+ * Each message or call that crosses is a stamp: the platform's clock, and the way. On a port the lanes' operations and
+ * their drivers' sleep are stamped as well, before and after: they are put in place of the port's and the platform's own
+ * as long as the graph stands, so that who has no vstamp pays nothing. The last `records` stamps are kept, and written to
+ * `file` when the graph goes: a line with what there is, then a line for each, oldest first, as "NANOSECONDS WHAT".
+ *
+ *	up, down            a message, a call or its reply crosses
+ *	receive, received   the driver asks the device; it has got frames (of visits in vain there is nothing)
+ *	transmit, sent      frames are given to the device; it has taken them, and rung where somebody sleeps
+ *	sleep, wake         the driver goes to sleep; it has been woken
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ * Settings:     file (without one stamps are counted only, and nothing is stamped but what crosses), records
+ * Drops:        none of its own
+ * Counters:     stamps
+ * Not done:     replies to calls that do not wait (they go to their caller directly); what the driver of a host with a
+ *               capture does; platforms of several ports: of their sleep the first vstamp tells
+ * Graph:        udp -> vstamp -> ip, or any other edge
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xkernel/capture.h"
+#include "xkernel/kernel.h"
+#include "xkernel/trace.h"
+#include "xkernel/virtual.h"
+
+enum vstamp_what {
+	VSTAMP_UP,
+	VSTAMP_DOWN,
+	VSTAMP_RECEIVE,
+	VSTAMP_RECEIVED,
+	VSTAMP_TRANSMIT,
+	VSTAMP_SENT,
+	VSTAMP_SLEEP,
+	VSTAMP_WAKE,
+};
+
+/* A stamp is a word: these bits say what, the others when. */
+enum { VSTAMP_WHAT_BITS = 3, VSTAMP_WHAT_MASK = (1 << VSTAMP_WHAT_BITS) - 1 };
+
+static_assert(XK_WAY_UP == (int)VSTAMP_UP && XK_WAY_DOWN == (int)VSTAMP_DOWN, "ways are stamps");
+static_assert((int)VSTAMP_WAKE <= (int)VSTAMP_WHAT_MASK, "all fit");
+
+static const char *const vstamp_words[] = { "up", "down", "receive", "received", "transmit", "sent", "sleep", "wake" };
+
+enum { VSTAMP_COUNT_STAMPS };
+
+/* A lane of the port below, with operations that stamp; its driver's platform has them, too, if sleeps is set. */
+struct vstamp_lane {
+	struct xk_port *port;
+	bool sleeps;
+	struct vstamp *vstamp;
+	struct xk_port_ops port_ops;
+	struct xk_platform_ops platform_ops;
+	const struct xk_port_ops *port_was;
+	const struct xk_platform_ops *platform_was;
+};
+
+struct vstamp {
+	struct xk_virtual virtual;
+	const char *file;
+	uint64_t records;       /* a power of two, once there is a ring */
+	_Atomic uint64_t *ring; /* NULL: there is no file */
+	FILE *stream;
+	uint64_t cost_ns; /* of `records` stamps */
+	struct vstamp_lane *lanes;
+	unsigned lane_count;
+};
+
+static inline struct vstamp *
+vstamp_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct vstamp, virtual.protocol);
+}
+
+/* ---- stamps ---- */
+
+static inline uint64_t
+vstamp_now_ns(const struct vstamp *vstamp)
+{
+	return xk_now_ns(&vstamp->virtual.protocol);
+}
+
+static inline void
+vstamp_put(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
+{
+	_Atomic uint64_t *stamps = &vstamp->virtual.protocol.counters[VSTAMP_COUNT_STAMPS];
+	uint64_t number = atomic_fetch_add_explicit(stamps, 1, memory_order_relaxed);
+
+	atomic_store_explicit(&vstamp->ring[number & (vstamp->records - 1)], now_ns << VSTAMP_WHAT_BITS | what,
+			      memory_order_relaxed);
+}
+
+static inline void
+vstamp_cross(struct xk_session *s, enum vstamp_what what)
+{
+	struct vstamp *vstamp = vstamp_of(s->protocol);
+
+	if (xk_unlikely(vstamp->ring == NULL))
+		xk_count(s->protocol, VSTAMP_COUNT_STAMPS);
+	else
+		vstamp_put(vstamp, what, vstamp_now_ns(vstamp));
+}
+
+/* What a stamp costs; all of the ring's memory is there afterwards, and nothing in it. */
+static void
+vstamp_measure(struct vstamp *vstamp)
+{
+	uint64_t begun_ns;
+
+	memset(vstamp->ring, 0, vstamp->records * sizeof(*vstamp->ring));
+	begun_ns = vstamp_now_ns(vstamp);
+	for (uint64_t i = 0; i < vstamp->records; i++)
+		vstamp_put(vstamp, VSTAMP_UP, vstamp_now_ns(vstamp));
+	vstamp->cost_ns = vstamp_now_ns(vstamp) - begun_ns;
+	atomic_store_explicit(&vstamp->virtual.protocol.counters[VSTAMP_COUNT_STAMPS], 0, memory_order_relaxed);
+}
+
+static void
+vstamp_write(struct vstamp *vstamp)
+{
+	struct xk_protocol *self = &vstamp->virtual.protocol;
+	uint64_t count = atomic_load_explicit(&self->counters[VSTAMP_COUNT_STAMPS], memory_order_relaxed);
+	uint64_t kept = count < vstamp->records ? count : vstamp->records;
+
+	fprintf(vstamp->stream, "%s: %llu of %llu stamps; %llu cost %llu ns\n", self->name, (unsigned long long)kept,
+		(unsigned long long)count, (unsigned long long)vstamp->records, (unsigned long long)vstamp->cost_ns);
+	for (uint64_t i = count - kept; i < count; i++) {
+		uint64_t stamp = atomic_load_explicit(&vstamp->ring[i & (vstamp->records - 1)], memory_order_relaxed);
+
+		fprintf(vstamp->stream, "%llu %s\n", (unsigned long long)(stamp >> VSTAMP_WHAT_BITS),
+			vstamp_words[stamp & VSTAMP_WHAT_MASK]);
+	}
+}
+
+/* ---- a port below ---- */
+
+static unsigned
+vstamp_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	struct vstamp_lane *lane = xk_container_of(port->ops, struct vstamp_lane, port_ops);
+	uint64_t begun_ns = vstamp_now_ns(lane->vstamp);
+	unsigned count = lane->port_was->receive(port, frames, max);
+
+	if (count > 0) {
+		vstamp_put(lane->vstamp, VSTAMP_RECEIVE, begun_ns);
+		vstamp_put(lane->vstamp, VSTAMP_RECEIVED, vstamp_now_ns(lane->vstamp));
+	}
+	return count;
+}
+
+static unsigned
+vstamp_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
+{
+	struct vstamp_lane *lane = xk_container_of(port->ops, struct vstamp_lane, port_ops);
+	unsigned taken;
+
+	vstamp_put(lane->vstamp, VSTAMP_TRANSMIT, vstamp_now_ns(lane->vstamp));
+	taken = lane->port_was->transmit(port, frames, count);
+	vstamp_put(lane->vstamp, VSTAMP_SENT, vstamp_now_ns(lane->vstamp));
+	return taken;
+}
+
+static void
+vstamp_sleep(struct xk_platform *platform, uint64_t deadline_ns)
+{
+	struct vstamp_lane *lane = xk_container_of(platform->ops, struct vstamp_lane, platform_ops);
+
+	vstamp_put(lane->vstamp, VSTAMP_SLEEP, vstamp_now_ns(lane->vstamp));
+	lane->platform_was->sleep(platform, deadline_ns);
+	vstamp_put(lane->vstamp, VSTAMP_WAKE, vstamp_now_ns(lane->vstamp));
+}
+
+static void
+vstamp_watch_lane(struct vstamp *vstamp, struct xk_port *port)
+{
+	struct vstamp_lane *lane = &vstamp->lanes[vstamp->lane_count++];
+
+	*lane = (struct vstamp_lane){ .port = port, .vstamp = vstamp, .port_ops = *port->ops, .port_was = port->ops };
+	lane->port_ops.receive = vstamp_receive;
+	lane->port_ops.transmit = vstamp_transmit;
+	port->ops = &lane->port_ops;
+	lane->sleeps = port->platform->ops->sleep != vstamp_sleep;
+	if (!lane->sleeps)
+		return;
+	lane->platform_ops = *port->platform->ops;
+	lane->platform_ops.sleep = vstamp_sleep;
+	lane->platform_was = port->platform->ops;
+	port->platform->ops = &lane->platform_ops;
+}
+
+/* The port that the protocol below stands on; NULL: that is no port. */
+static struct xk_port *
+vstamp_port(struct xk_protocol *self)
+{
+	const struct xk_protocol *lower = xk_lower(self, 0);
+	const struct xk_setting *setting = lower->type->settings;
+
+	if ((lower->type->flags & XK_PORT) == 0)
+		return NULL;
+	while (setting != NULL && setting->name != NULL && strcmp(setting->name, "dev") != 0)
+		setting++;
+	if (setting == NULL || setting->name == NULL)
+		return NULL;
+	return xk_kernel_find_port(self->kernel, *(char *const *)((const char *)lower + setting->offset));
+}
+
+/* Before any driver runs. A capture has put operations of its own in place of a port's, and looks for them there. 0 or -ENOMEM. */
+static int
+vstamp_watch(struct vstamp *vstamp)
+{
+	struct xk_protocol *self = &vstamp->virtual.protocol;
+	struct xk_port *port = vstamp_port(self);
+
+	if (port == NULL)
+		return 0;
+	if (xk_capture_of(self) != NULL) {
+		xk_trace(self, XK_TRACE_NONE, "there is a capture: what the driver does is not stamped");
+		return 0;
+	}
+	vstamp->lanes = calloc(XK_DRIVERS, sizeof(*vstamp->lanes));
+	if (vstamp->lanes == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < XK_DRIVERS; i++)
+		if (port->lanes[i] != NULL)
+			vstamp_watch_lane(vstamp, port->lanes[i]);
+	return 0;
+}
+
+/* When no driver runs any more. */
+static void
+vstamp_unwatch(struct vstamp *vstamp)
+{
+	for (unsigned i = vstamp->lane_count; i-- > 0;) {
+		struct vstamp_lane *lane = &vstamp->lanes[i];
+
+		lane->port->ops = lane->port_was;
+		if (lane->sleeps)
+			lane->port->platform->ops = lane->platform_was;
+	}
+	free(vstamp->lanes);
+}
+
+/* ---- what calls and what pushes ---- */
+
+/* The first below that is of another type. */
+static const struct xk_protocol *
+vstamp_lower(const struct xk_protocol *self)
+{
+	const struct xk_protocol *lower = xk_lower(self, 0);
+
+	return lower->type == self->type ? vstamp_lower(lower) : lower;
+}
+
+/* What upper asks of the lower in this place. */
+static unsigned
+vstamp_needs(const struct xk_protocol *upper, unsigned place)
+{
+	const struct xk_role *roles = upper->type->lowers;
+	unsigned count = 0;
+
+	while (roles != NULL && roles[count].name != NULL)
+		count++;
+	return count == 0 ? 0 : roles[place % count].needs;
+}
+
+/* The checker cannot know what a vstamp offers. 0 or -EINVAL. */
+static int
+vstamp_check(struct xk_protocol *self)
+{
+	const struct xk_protocol *lower = vstamp_lower(self);
+
+	for (const struct xk_protocol *p = xk_kernel_first(self->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			if (p->lowers[i]->lower != self || (vstamp_needs(p, i) & ~lower->type->offers) == 0)
+				continue;
+			xk_trace(self, XK_TRACE_NONE, "%s needs what %s does not offer", p->name, lower->name);
+			return -EINVAL;
+		}
+	return 0;
+}
+
+/* ---- beginning and end ---- */
+
+/* 0 or -errno. */
+static int
+vstamp_begin(struct vstamp *vstamp)
+{
+	uint64_t records = 1;
+	int status;
+
+	while (records < vstamp->records)
+		records *= 2;
+	vstamp->records = records;
+	vstamp->stream = fopen(vstamp->file, "w");
+	if (vstamp->stream == NULL) {
+		status = -errno;
+		xk_trace(&vstamp->virtual.protocol, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file,
+			 strerror(errno));
+		return status;
+	}
+	vstamp->ring = malloc(records * sizeof(*vstamp->ring));
+	status = vstamp->ring == NULL ? -ENOMEM : 0;
+	if (status == 0) {
+		vstamp_measure(vstamp);
+		status = vstamp_watch(vstamp);
+	}
+	if (status != 0) {
+		free(vstamp->ring);
+		fclose(vstamp->stream);
+	}
+	return status;
+}
+
+static const struct xk_session_ops vstamp_session_ops;
+
+static int
+vstamp_init(struct xk_protocol *self)
+{
+	struct vstamp *vstamp = vstamp_of(self);
+	int status = vstamp_check(self);
+
+	if (status == 0)
+		status = xk_virtual_init(self, &vstamp_session_ops);
+	if (status != 0 || vstamp->file[0] == '\0')
+		return status;
+	status = vstamp_begin(vstamp);
+	if (status != 0)
+		xk_virtual_fini(self);
+	return status;
+}
+
+static void
+vstamp_fini(struct xk_protocol *self)
+{
+	struct vstamp *vstamp = vstamp_of(self);
+
+	xk_virtual_fini(self);
+	if (vstamp->ring == NULL)
+		return;
+	vstamp_unwatch(vstamp);
+	vstamp_write(vstamp);
+	free(vstamp->ring);
+	if (fclose(vstamp->stream) != 0)
+		xk_trace(self, XK_TRACE_NONE, "%s is not complete: %s", vstamp->file, strerror(errno));
+}
+
+/* ---- messages ---- */
+
+static int
+vstamp_push(struct xk_session *s, struct xk_msg *m)
+{
+	vstamp_cross(s, VSTAMP_DOWN);
+	return xk_push(s->lls, m);
+}
+
+static void
+vstamp_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	vstamp_cross(s, VSTAMP_UP);
+	xk_demux(s, m);
+}
+
+/* ---- calls ---- */
+
+static int
+vstamp_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+{
+	int status;
+
+	vstamp_cross(s, VSTAMP_DOWN);
+	status = xk_call(s->lls, m, reply);
+	vstamp_cross(s, VSTAMP_UP);
+	return status;
+}
+
+static int
+vstamp_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
+{
+	vstamp_cross(s, VSTAMP_DOWN);
+	return xk_call_async(s->lls, m, call);
+}
+
+/* As for messages: a session stands on lls, unless it was closed and lls was not. */
+static int
+vstamp_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct xk_session *s = atomic_load_explicit(&lls->hls, memory_order_acquire);
+
+	if (xk_unlikely(s == NULL) && xk_virtual_open_done(self, lls->protocol, lls, lls->hlp_type) == 0)
+		s = atomic_load_explicit(&lls->hls, memory_order_acquire);
+	if (xk_unlikely(s == NULL)) {
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+		return -ENOENT;
+	}
+	return xk_call_pop(s, lls, m, NULL, reply);
+}
+
+static int
+vstamp_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply)
+{
+	int status;
+
+	vstamp_cross(s, VSTAMP_UP);
+	status = xk_call_demux(s, m, reply);
+	vstamp_cross(s, VSTAMP_DOWN);
+	return status;
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops vstamp_session_ops = {
+	.push = vstamp_push,
+	.pop = vstamp_pop,
+	.call = vstamp_call,
+	.call_async = vstamp_call_async,
+	.call_pop = vstamp_call_pop,
+	.close = xk_virtual_session_close,
+};
+
+static const struct xk_protocol_ops vstamp_ops = {
+	.init = vstamp_init,
+	.fini = vstamp_fini,
+	.call_demux = vstamp_call_demux,
+	XK_VIRTUAL_OPS,
+};
+
+static const struct xk_role vstamp_lowers[] = {
+	{ "lower", 0, NULL, "where what is stamped comes from and goes to" },
+	{ NULL, 0, NULL, NULL },
+};
+
+enum { VSTAMP_RECORDS_MAX = 1 << 24 };
+
+static const struct xk_setting vstamp_settings[] = {
+	{ "file", XK_SETTING_STRING, offsetof(struct vstamp, file), "",
+	  "where stamps are written when the graph goes; none: they are counted only", 0, 0 },
+	{ "records", XK_SETTING_UINT, offsetof(struct vstamp, records), "64k",
+	  "so many are kept, the last ones (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const vstamp_counters[] = { "stamps", NULL };
+
+const struct xk_protocol_type xk_type_vstamp = {
+	.name = "vstamp",
+	.help = "Notes when messages and calls cross it and, on a port, what its driver does. No header; for any edge.",
+	.ops = &vstamp_ops,
+	.size = sizeof(struct vstamp),
+	.offers = XK_ASYNC | XK_RPC,
+	.flags = XK_VIRTUAL,
+	.lowers = vstamp_lowers,
+	.settings = vstamp_settings,
+	.counters = vstamp_counters,
+	.session_max = 256,
+};
