@@ -18,7 +18,7 @@
  *               carries two streams)
  *               old_incarnation is none: a message of a boot that is over, up the session of its own time, after one of a
  *               later boot. After streams were forgotten (`senders`) none begins in its middle.
- * Settings:     peers, fanout, pattern, port, local, rate, count, size_min, size_max, start, stop, promise, senders
+ * Settings:     peers, fanout, pattern, port, local, rate, spacing, count, size_min, size_max, start, stop, promise, senders
  * Hosts:        a host on several links has an address on each. It sends under that of the session, expects messages to
  *               that of the session they come up, and sends to none of its own.
  * Sending:      one event for all. The peers' sessions are opened by a shepherd of its own, which may wait for ARP; messages
@@ -48,6 +48,7 @@ const char *const traffic_counters[] = {
 
 static const char *const traffic_promises[] = { "none", "intact", "once", "ordered", NULL };
 static const char *const traffic_patterns[] = { "turn", "random", NULL };
+static const char *const traffic_spacings[] = { "even", "random", NULL };
 
 enum {
 	TRAFFIC_BATCH = 64,        /* messages that one event sends at most */
@@ -221,6 +222,36 @@ traffic_is_finished(const struct traffic *t, uint64_t now_ns)
 	return t->peer_count == 0 || (t->count != 0 && t->accepted >= t->count) || now_ns >= t->end_ns;
 }
 
+/*
+ * An exponential variate with mean 1, in parts of 2^32, from nothing but comparisons (von Neumann, 1951), so that it is the
+ * same with every compiler: of numbers drawn until one is not less than the one before, the first is kept if their count
+ * is odd; otherwise it is one more.
+ */
+static uint64_t
+traffic_draw_exponential(struct xk_chance *chance)
+{
+	for (uint64_t whole = 0;; whole++) {
+		uint64_t first = xk_chance_below(chance, UINT64_C(1) << 32), least = first, next;
+		bool odd = true;
+
+		while ((next = xk_chance_below(chance, UINT64_C(1) << 32)) < least) {
+			least = next;
+			odd = !odd;
+		}
+		if (odd)
+			return (whole << 32) + first;
+	}
+}
+
+/* From one message to the next. */
+static uint64_t
+traffic_draw_interval_ns(struct traffic *t)
+{
+	if (!t->is_uneven)
+		return t->interval_ns;
+	return (uint64_t)((unsigned __int128)t->interval_ns * traffic_draw_exponential(&t->chance) >> 32);
+}
+
 /* What is due now, and when to look again: in nanoseconds from now. */
 static uint64_t
 traffic_send_due(struct traffic *t, uint64_t now_ns)
@@ -228,7 +259,7 @@ traffic_send_due(struct traffic *t, uint64_t now_ns)
 	for (unsigned i = 0; i < TRAFFIC_BATCH && t->next_ns <= now_ns && !traffic_is_finished(t, now_ns); i++) {
 		if (!traffic_send(t) && t->interval_ns == 0)
 			return TRAFFIC_REFUSED_US * 1000;
-		t->next_ns += t->interval_ns;
+		t->next_ns += traffic_draw_interval_ns(t);
 	}
 	if (t->next_ns + TRAFFIC_LAG_NS < now_ns)
 		t->next_ns = now_ns;
@@ -366,8 +397,9 @@ traffic_read_settings(struct traffic *t)
 {
 	int promise = traffic_choice(t, "promise", traffic_promises, t->promise_text);
 	int pattern = traffic_choice(t, "pattern", traffic_patterns, t->pattern_text);
+	int spacing = traffic_choice(t, "spacing", traffic_spacings, t->spacing_text);
 
-	if (promise < 0 || pattern < 0)
+	if (promise < 0 || pattern < 0 || spacing < 0)
 		return -EINVAL;
 	if (t->size_max < t->size_min) {
 		xk_trace(&t->protocol, XK_TRACE_NONE, "size_max is less than size_min");
@@ -375,6 +407,7 @@ traffic_read_settings(struct traffic *t)
 	}
 	t->promise = (enum traffic_promise)promise;
 	t->random = pattern == 1;
+	t->is_uneven = spacing == 1;
 	t->interval_ns = t->rate == 0 ? 0 : UINT64_C(1000000000) / t->rate;
 	return 0;
 }
@@ -525,6 +558,8 @@ static const struct xk_setting traffic_settings[] = {
 	  "the port that is sent from; 0: the protocol below chooses", 0, 65535 },
 	{ "rate", XK_SETTING_UINT, offsetof(struct traffic, rate), "10",
 	  "messages per second, to all together; 0: as many as are accepted", 0, 10000000 },
+	{ "spacing", XK_SETTING_STRING, offsetof(struct traffic, spacing_text), "even",
+	  "from one message to the next: even; random, as of many senders who know nothing of each other", 0, 0 },
 	{ "count", XK_SETTING_UINT, offsetof(struct traffic, count), "0",
 	  "messages that are accepted before it ends; 0: for ever", 0, 0 },
 	{ "size_min", XK_SETTING_UINT, offsetof(struct traffic, size_min), "64", "bytes of a message, at least",

@@ -67,11 +67,12 @@ struct traffic_stream {
 struct traffic {
 	struct xk_protocol protocol;
 	/* settings */
-	const char *peers_text, *promise_text, *pattern_text;
+	const char *peers_text, *promise_text, *pattern_text, *spacing_text;
 	uint64_t fanout, port, local, rate, count, size_min, size_max, start_ns, stop_ns, stream_max;
 
 	enum traffic_promise promise;
 	bool random;                        /* pattern */
+	bool is_uneven;                     /* spacing */
 	uint32_t hosts[XK_VNET_INTERFACES]; /* the addresses of this host */
 	unsigned host_count;
 	uint64_t incarnation;

@@ -9,18 +9,23 @@
  * Control:      the protocol below answers
  * Settings:     up, down: for each message; up_kb, down_kb: for each 1,000 bytes of it, in proportion (1us is a
  *               nanosecond a byte); checkpoints: so often, evenly within the work, a message that has used up its
- *               time budget leaves the driver
- * Drops:        none of its own
+ *               time budget leaves the driver; tail: how unequal messages are; wait: what goes up waits before its work
+ * Drops:        would_wait (it may not wait: implicit=fail, no stack left, the host ends)
  * Counters:     worked_up, worked_down (messages)
  * Not done:     calls (RPC)
  * Graph:        udptest -> vwork -> udp, or any other edge
  */
+#include "xkernel/chance.h"
 #include "xkernel/virtual.h"
+
+enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN };
 
 struct vwork {
 	struct xk_virtual virtual;
 	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
-	uint64_t checkpoints;
+	uint64_t checkpoints, tail, wait_ns;
+	uint64_t seed;          /* of a tail */
+	_Atomic uint64_t drawn; /* messages whose share was drawn */
 };
 
 /* Counters, by the way that the message goes. */
@@ -31,7 +36,29 @@ static const struct xk_session_ops vwork_session_ops;
 static int
 vwork_init(struct xk_protocol *self)
 {
+	struct vwork *vwork = xk_container_of(self, struct vwork, virtual.protocol);
+
+	if (vwork->tail != 0)
+		vwork->seed = xk_random(self);
 	return xk_virtual_init(self, &vwork_session_ops);
+}
+
+/*
+ * What the next message has to do, where the mean is mean_ns. Half of all have the least, and what is twice as much is half
+ * as frequent, `tail` times: each doubling adds as much to the mean, and the last stands for all that would follow.
+ */
+static uint64_t
+vwork_draw_ns(struct vwork *vwork, uint64_t mean_ns)
+{
+	uint64_t doublings = 0, bits;
+	struct xk_chance chance;
+
+	if (vwork->tail == 0)
+		return mean_ns;
+	xk_chance_init(&chance, vwork->seed, atomic_fetch_add_explicit(&vwork->drawn, 1, memory_order_relaxed));
+	for (bits = xk_chance_next(&chance); doublings < vwork->tail && (bits & 1) == 0; bits >>= 1)
+		doublings++;
+	return (mean_ns * 2 / (vwork->tail + 2)) << doublings;
 }
 
 /* Works for total_ns in pieces, a checkpoint after each but the last. */
@@ -54,10 +81,10 @@ static int
 vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
 	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, virtual.protocol);
-	uint64_t total_ns = vwork->message_ns[way] + xk_msg_len(m) * vwork->kilobyte_ns[way] / 1000;
+	uint64_t mean_ns = vwork->message_ns[way] + xk_msg_len(m) * vwork->kilobyte_ns[way] / 1000;
 
-	if (total_ns > 0) {
-		vwork_work(vwork, total_ns);
+	if (mean_ns > 0) {
+		vwork_work(vwork, vwork_draw_ns(vwork, mean_ns));
 		xk_count(s->protocol, way);
 	}
 	return xk_virtual_pass(s, m, way);
@@ -72,7 +99,12 @@ vwork_push(struct xk_session *s, struct xk_msg *m)
 static void
 vwork_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	vwork_carry(s, m, XK_WAY_UP);
+	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, virtual.protocol);
+
+	if (vwork->wait_ns != 0 && xk_delay(s->protocol, (vwork->wait_ns + 999) / 1000) != 0)
+		xk_drop(s->protocol, m, VWORK_DROP_WOULD_WAIT);
+	else
+		vwork_carry(s, m, XK_WAY_UP);
 }
 
 /* ---- tables ---- */
@@ -92,10 +124,14 @@ static const struct xk_role vwork_lowers[] = {
 
 #define VWORK_TIME_MAX UINT64_C(1000000000)
 
-enum { VWORK_CHECKPOINTS_MAX = 1000 };
+enum { VWORK_CHECKPOINTS_MAX = 1000, VWORK_TAIL_MAX = 10 };
 
-static_assert(VWORK_TIME_MAX * XK_MSG_MAX / 1000 <= UINT64_MAX / 2 / (VWORK_CHECKPOINTS_MAX + 1),
-	      "no product overflows");
+/* So many times the mean is the most that is drawn. */
+#define VWORK_STRETCH ((UINT64_C(2) << VWORK_TAIL_MAX) / (VWORK_TAIL_MAX + 2) + 1)
+
+static_assert(VWORK_TIME_MAX * XK_MSG_MAX <= UINT64_MAX / 2, "no product with a length overflows");
+static_assert(VWORK_TIME_MAX * (XK_MSG_MAX / 1000 + 2) * VWORK_STRETCH <= UINT64_MAX / 2 / (VWORK_CHECKPOINTS_MAX + 1),
+	      "nor one with a number of pieces");
 
 static const struct xk_setting vwork_settings[] = {
 	{ "up", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_WAY_UP]), NULL, "work for a message that goes up",
@@ -108,9 +144,16 @@ static const struct xk_setting vwork_settings[] = {
 	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
 	{ "checkpoints", XK_SETTING_UINT, offsetof(struct vwork, checkpoints), NULL,
 	  "so often within the work the time budget is looked at", 0, VWORK_CHECKPOINTS_MAX },
+	{ "tail", XK_SETTING_UINT, offsetof(struct vwork, tail), NULL,
+	  "work is drawn, its mean as said: half of all have the least, twice as much is half as frequent, so many "
+	  "times",
+	  0, VWORK_TAIL_MAX },
+	{ "wait", XK_SETTING_TIME, offsetof(struct vwork, wait_ns), NULL,
+	  "what goes up waits so long before its work: no processor is needed for that", 0, VWORK_TIME_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
+static const char *const vwork_drops[] = { "would_wait", NULL };
 static const char *const vwork_counters[] = { "worked_up", "worked_down", NULL };
 
 const struct xk_protocol_type xk_type_vwork = {
@@ -122,6 +165,7 @@ const struct xk_protocol_type xk_type_vwork = {
 	.flags = XK_VIRTUAL,
 	.lowers = vwork_lowers,
 	.settings = vwork_settings,
+	.drops = vwork_drops,
 	.counters = vwork_counters,
 	.session_max = 256,
 };

@@ -68,6 +68,20 @@ run_see(void *context, const struct xk_sim_record *record)
 
 /* ---- what was counted ---- */
 
+/* Who left the driver, and who stayed for too long, since the host was booted. */
+static void
+run_tell_kernel(struct xk_kernel *kernel, void (*tell)(void *to, const char *name, uint64_t count), void *to)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(kernel, &stats);
+	tell(to, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
+	tell(to, "handoffs_implicit", stats.handoffs[XK_HANDOFF_IMPLICIT]);
+	tell(to, "handoffs_time", stats.handoffs[XK_HANDOFF_TIME]);
+	tell(to, "fallbacks", stats.fallbacks);
+	tell(to, "overruns", stats.overruns);
+}
+
 /* Calls tell for each count that is not zero; of hosts that are up, those of their protocols too. */
 static void
 run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name, uint64_t count), void *to)
@@ -86,6 +100,8 @@ run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name,
 	tell(to, "thread_switches", counts.thread_switches);
 	tell(to, "driver_wakes", counts.driver_wakes);
 	tell(to, "busy_us", counts.busy_ns / 1000);
+	if (first != NULL)
+		run_tell_kernel(xk_sim_kernel(host), tell, to);
 	for (struct xk_protocol *p = first; p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, p->type->counters[i]);

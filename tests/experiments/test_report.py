@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 import checks
 from checks import tell
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "anatomy")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "anatomy")
 VOID = {"meta", "br"}
 
 

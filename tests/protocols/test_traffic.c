@@ -51,6 +51,37 @@ TEST(traffic_sends_in_turn_at_its_rate)
 	end(r);
 }
 
+/* Of 2000 milliseconds, in how many `count` messages were sent, and more in the last; at a message a millisecond. */
+static void
+count_in_each(const char *settings, unsigned count[4])
+{
+	struct rig *r = traffic_new(settings);
+
+	advance(r, 100, 1);
+	rig_forget(r);
+	memset(count, 0, 4 * sizeof(*count));
+	for (unsigned i = 0; i < 2000; i++) {
+		advance(r, 1, 1);
+		count[rig_sent(r) < 3 ? rig_sent(r) : 3]++;
+		rig_forget(r);
+	}
+	end(r);
+}
+
+/* As often as Poisson's law has it: 0.368, 0.368, 0.184 and 0.080 of all. */
+TEST(traffic_sends_at_random_times)
+{
+	unsigned count[4];
+
+	count_in_each("traffic.peers=10.77.0.2; traffic.rate=1000; traffic.spacing=random", count);
+	CHECK(count[0] > 670 && count[0] < 800);
+	CHECK(count[1] > 670 && count[1] < 800);
+	CHECK(count[2] > 310 && count[2] < 425);
+	CHECK(count[3] > 120 && count[3] < 200);
+	count_in_each("traffic.peers=10.77.0.2; traffic.rate=1000", count);
+	CHECK(count[1] > 1990);
+}
+
 TEST(traffic_sends_to_any_of_them)
 {
 	struct rig *r = traffic_new("traffic.peers=10.77.0.1-10.77.0.4; traffic.rate=1000; traffic.pattern=random");
@@ -107,6 +138,7 @@ TEST(traffic_reads_whom_to_send_to)
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.peers=0.0.0.0-255.255.255.255"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.promise=much"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.pattern=wild"), -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.spacing=wild"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.size_min=100; traffic.size_max=99"), -EINVAL);
 }
 

@@ -83,6 +83,83 @@ TEST(vwork_does_the_same_work_in_pieces)
 	rig_free(r);
 }
 
+/* Half of all have the least, a quarter of a mean of 50 us; what is twice as much is half as frequent, six times. */
+TEST(vwork_draws_work_with_a_tail)
+{
+	struct rig *r = rig_new("vwork up=50us tail=6 checkpoints=3");
+	unsigned count[7] = { 0 };
+	uint64_t sum_ns = 0;
+
+	REQUIRE(rig_open(r, rig_to(5)) != NULL);
+	for (unsigned i = 0; i < 4096; i++) {
+		uint64_t ns = pop_ns(r, 1);
+		unsigned doublings = 0;
+
+		while (doublings < 6 && ns > 12500ULL << doublings)
+			doublings++;
+		REQUIRE(ns == 12500ULL << doublings);
+		count[doublings]++;
+		sum_ns += ns;
+	}
+	CHECK(count[0] > 1900 && count[0] < 2200);
+	for (unsigned i = 1; i < 6; i++)
+		CHECK(count[i] > count[i - 1] / 3 && count[i] < count[i - 1]);
+	CHECK(count[6] > count[5] / 2 && count[6] < 2 * count[5]); /* also for all that would be more */
+	CHECK(sum_ns / 4096 > 45000 && sum_ns / 4096 < 55000);
+	rig_free(r);
+}
+
+TEST(vwork_draws_the_longest_work_there_is)
+{
+	struct rig *r = rig_new("vwork up=1s up_kb=1s tail=10 checkpoints=1000");
+	uint64_t longest_ns = 0;
+
+	REQUIRE(rig_open(r, rig_to(5)) != NULL);
+	for (unsigned i = 0; i < 8192; i++) {
+		uint64_t ns = pop_ns(r, 2000);
+
+		longest_ns = ns > longest_ns ? ns : longest_ns;
+	}
+	CHECK_EQ(longest_ns, 500000000ULL << 10);
+	rig_free(r);
+}
+
+TEST(vwork_waits_before_its_work)
+{
+	struct rig *r = rig_new("vwork wait=5ms up=7us");
+	struct xk_kernel_stats stats;
+
+	REQUIRE(rig_open(r, rig_to(5)) != NULL);
+	rig_inject(r, "01");
+	rig_advance_ms(r, 4);
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "worked_up"), 0);
+	rig_advance_ms(r, 2);
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(rig_counter(r, "worked_up"), 1);
+	xk_kernel_stats(rig_kernel(r), &stats);
+	CHECK_EQ(stats.handoffs[XK_HANDOFF_IMPLICIT], 1);
+	rig_free(r);
+}
+
+static void
+prepare_fail(struct rig *r)
+{
+	rig_protocol(r, "vwork")->implicit = XK_IMPLICIT_FAIL;
+}
+
+TEST(vwork_drops_what_may_not_wait)
+{
+	struct rig *r = rig_new_prepared("wire:; vwork: wire; vwork.wait=5ms; vwork.up=7us; user: vwork", prepare_fail);
+
+	REQUIRE(rig_open(r, rig_to(5)) != NULL);
+	rig_inject(r, "01");
+	rig_advance_ms(r, 10);
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "would_wait"), 1);
+	rig_free(r);
+}
+
 /* A budget of 20 us that no crossing looks at. */
 static void
 prepare_budget(struct rig *r)

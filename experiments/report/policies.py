@@ -1,0 +1,327 @@
+"""policies.py - the policies that the 1994 report describes and does not measure: who carries a message that is much work?"""
+import math
+
+import lab as labs
+import real
+import sweeps
+
+WORKS = (0, 5, 10, 20, 35, 50, 100, 200, 500, 1000)
+WORKS_QUICK = (0, 10, 35, 100, 1000)
+PLACES = ((0.2, 20000), (0.5, 20000), (0.8, 20000), (0.5, 5000), (0.5, 80000))  # load, short questions a second
+PLACES_QUICK = PLACES[::2]
+BUDGETS = (5, 10, 20, 50, 100, 200, 500)
+BUDGETS_QUICK = (10, 50, 200)
+SWITCH_US = 6.5  # of the costs `modern`
+KINDS = {"equal": {"work_us": 50}, "unequal": {"work_us": 50, "tail": 8}}
+WAYS = {
+    "in the driver": {"policy": "none"},
+    "handed off at an edge": {"policy": "explicit"},
+    "by a budget of 30 us": {"policy": "time", "budget_us": 30, "checkpoints": sweeps.PIECES},
+    "regular mode": {"policy": "regular"},
+}
+WAITING = {
+    "leaves the driver when it waits, goes on on a thread": {"policy": "implicit"},
+    "... and goes on in the driver": {"policy": "implicit", "resume": "driver"},
+    "... with a budget of 30 us": {"policy": "implicit", "resume": "driver", "budget_us": 30, "checkpoints": sweeps.PIECES},
+    "handed off at an edge before": {"policy": "explicit"},
+    "regular mode": {"policy": "regular"},
+}
+
+
+def run(lab):
+    section = labs.Section(
+        "policies", "Policies compared", "Which work should the driver do itself, and which should it hand off? How would a "
+        "graph's author choose a budget?"
+    )
+    section.text(
+        "A server is asked for work, at random times, which it does before it answers; and others ask it short questions, "
+        "20000 a second unless said. All of it is on virtual time, with the simulator's costs of a modern machine: a thread "
+        f"that has slept goes on after {SWITCH_US} us. Load is the share of the one processor that the work takes, of "
+        f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with six seeds. What each of all requests, "
+        "long and short, has waited for its answer on the average is what policies are compared by."
+    )
+    section.picture("The server", sweeps.GRAPH, {("vwork", "udp"): "explicit: handed off here"})
+    with sweeps.Sweep(lab) as sweep:
+        break_even(section, sweep)
+        budgets(section, sweep)
+        places_of_work(section, sweep)
+        overload(section, sweep)
+        waiting(section, sweep)
+    section.data["real"] = real.compare(section, lab)
+    return section
+
+
+def of(results, key):
+    return labs.interval([result[key] for result in results])
+
+
+# ---- in the driver, or by a thread ----
+
+
+def works(lab):
+    return WORKS_QUICK if lab.quick else WORKS
+
+
+def rule_us(shorts):
+    """Where a handoff costs what it saves: short questions come at this rate, and each that meets the work waits half of it."""
+    return math.sqrt(2 * SWITCH_US / shorts * 1e6)
+
+
+def crossing(points):
+    """Where a line through the (work, what handing off costs) comes down through 0, on a scale of factors; None: nowhere."""
+    for (left, above), (right, below) in zip(points, points[1:]):
+        if above > 0 >= below:
+            part = above / (above - below)
+            return right * part if left == 0 else left * (right / left) ** part
+    return None
+
+
+def break_even(section, sweep):
+    lab = sweep.lab
+    rows = section.data["break_even"] = []
+    for load, shorts in PLACES_QUICK if lab.quick else PLACES:
+        points = [{"policy": policy, "work_us": work, "load": load, "shorts": shorts}
+                  for work in works(lab) for policy in ("none", "explicit")]
+        done = len(rows) / len(PLACES)
+        found = sweep.of(points, 0.5 * done, 0.5 * (done + 1 / len(PLACES)))
+        costs = [[b["all_mean_us"] - a["all_mean_us"] for a, b in zip(*found[i:i + 2])] for i in range(0, len(found), 2)]
+        at = [crossing(list(zip(works(lab), seed))) for seed in zip(*costs)]
+        rows.append({
+            "load": load, "shorts": shorts, "works_us": works(lab), "costs_us": costs, "break_even_us": at,
+            "short_p50_us": {policy: [of(f, "short_p50_us") for f in found[i::2]] for i, policy in enumerate(("none", "explicit"))},
+            "short_p99_us": {policy: [of(f, "short_p99_us") for f in found[i::2]] for i, policy in enumerate(("none", "explicit"))},
+        })
+    tell_break_even(section, rows)
+
+
+def tell_break_even(section, rows):
+    section.table(
+        "Where handing off begins to pay: work for each request, in microseconds",
+        ("load, short questions a second", "break-even", "by the rule"),
+        [(f"{row['load']:.0%}, {row['shorts']}", break_even_text(row), f"{rule_us(row['shorts']):.0f}") for row in rows],
+    )
+    section.plot("What handing off costs (above 0) or saves (below), a request", lambda axes: plot_costs(axes, rows))
+    section.plot("99 % of the short questions are answered within", lambda axes: plot_short(axes, rows))
+    section.text(
+        "The rule: of the short questions, s come in a second, so s w of them meet a request that keeps the driver for w, and "
+        "each waits w/2. A handoff costs the request one thread switch T instead. The two are equal at w = sqrt(2 T / s), "
+        "whatever the load: that changes how often either is paid. Only where threads have hardly a pause does it matter: "
+        "then a handoff costs more, since all that was handed off waits for one another and for the driver."
+    )
+    for row in rows:
+        at = row["break_even_us"]
+        rule = rule_us(row["shorts"])
+        section.check(
+            None not in at and rule / 2 < min(at) and max(at) < 2 * rule,
+            f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us of "
+            f"work; the rule says {rule:.0f}, within a factor of two.",
+        )
+        slow, quick = (row["short_p99_us"][policy][-1] for policy in ("none", "explicit"))
+        section.check(
+            slow["low"] > 10 * quick["high"],
+            f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more if "
+            f"the driver carries all, and {labs.spread(quick)} if it hands off.",
+        )
+
+
+def break_even_text(row):
+    at = row["break_even_us"]
+    return "none" if None in at else labs.spread(labs.interval(at), 0)
+
+
+def plot_costs(axes, rows):
+    for row in rows:
+        middles = [labs.interval(seeds) for seeds in row["costs_us"]]
+        line = axes.plot(row["works_us"], [m["median"] for m in middles], marker="o", markersize=3,
+                         label=f"load {row['load']:.0%}, {row['shorts']} short a second")
+        axes.fill_between(row["works_us"], [m["low"] for m in middles], [m["high"] for m in middles],
+                          color=line[0].get_color(), alpha=0.2, linewidth=0)
+    axes.axhline(0, color="#222222", linewidth=0.8)
+    axes.set_xscale("symlog", linthresh=5)
+    axes.set_yscale("symlog", linthresh=10)
+    axes.set_xlabel("work for each request, us")
+    axes.set_ylabel("us")
+    axes.legend(fontsize="small")
+
+
+def plot_short(axes, rows):
+    for number, row in enumerate(row for row in rows if row["shorts"] == 20000):
+        for policy, style in (("none", "-"), ("explicit", "--")):
+            axes.plot(row["works_us"], [p["median"] for p in row["short_p99_us"][policy]], style, color=f"C{number}",
+                      label=f"load {row['load']:.0%}, " + ("in the driver" if policy == "none" else "handed off"))
+    axes.set_xscale("symlog", linthresh=5)
+    axes.set_yscale("log")
+    axes.set_xlabel("work for each request, us")
+    axes.set_ylabel("us")
+    axes.legend(fontsize="small")
+
+
+# ---- budgets ----
+
+
+def budgets(section, sweep):
+    chosen = BUDGETS_QUICK if sweep.lab.quick else BUDGETS
+    rows = section.data["budgets"] = []
+    for number, (kind, work) in enumerate(KINDS.items()):
+        points = [dict(work, policy="none"), dict(work, policy="explicit")]
+        points += [dict(work, policy="time", budget_us=budget, checkpoints=pieces)
+                   for pieces in (sweeps.PIECES, 0) for budget in chosen]
+        for point, found in zip(points, sweep.of(points, 0.5 + 0.15 * number, 0.65 + 0.15 * number)):
+            rows.append({"kind": kind, "policy": point["policy"], "budget_us": point.get("budget_us"),
+                         "checkpoints": bool(point.get("checkpoints")), "runs": found})
+    section.text(
+        "A budget decides later: whoever has kept the driver for so long is handed off, so that short work is done before it "
+        "comes to that. Here requests are 50 us of work at a load of 50 %: all equal, or unequal, half of them 10 us and the "
+        "longest 2560."
+    )
+    section.table(
+        "Budgets, in microseconds: short questions, and the average of all requests",
+        ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
+    )
+    section.plot("The average request waits, by budget, if it is looked at within the work", lambda axes: plot_budgets(axes, rows))
+    judge_budgets(section, rows)
+
+
+def budget_name(row):
+    if row["policy"] != "time":
+        return {"none": "in the driver", "explicit": "handed off at an edge"}[row["policy"]]
+    return f"budget {row['budget_us']}" + ("" if row["checkpoints"] else ", no checkpoints")
+
+
+def budget_row(row):
+    runs = row["runs"]
+    handed = sum(run["handoffs_explicit"] + run["handoffs_time"] for run in runs) / sum(run["works"] for run in runs)
+    return (f"{row['kind']}, {budget_name(row)}", labs.spread(of(runs, "short_p50_us")), labs.spread(of(runs, "short_p99_us")),
+            labs.spread(of(runs, "all_mean_us")), f"{handed:.0%}")
+
+
+def waits(rows, kind, policy, checkpoints=False):
+    """(budget, what the average request waits) of one line of the plot."""
+    return [(row["budget_us"], of(row["runs"], "all_mean_us")) for row in rows
+            if (row["kind"], row["policy"], row["checkpoints"]) == (kind, policy, checkpoints)]
+
+
+def plot_budgets(axes, rows):
+    for number, kind in enumerate(KINDS):
+        line = waits(rows, kind, "time", True)
+        axes.plot([budget for budget, _ in line], [wait["median"] for _, wait in line], marker="o", color=f"C{number}",
+                  label=f"{kind}: budget")
+        axes.fill_between([budget for budget, _ in line], [wait["low"] for _, wait in line],
+                          [wait["high"] for _, wait in line], color=f"C{number}", alpha=0.2, linewidth=0)
+        for policy, style in (("none", ":"), ("explicit", "--")):
+            axes.axhline(waits(rows, kind, policy)[0][1]["median"], linestyle=style, color=f"C{number}",
+                         label=f"{kind}: " + ("in the driver" if policy == "none" else "handed off at an edge"))
+    axes.axvline(rule_us(20000), color="#999999", linewidth=0.8, label="the rule's break-even")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("budget, us")
+    axes.set_ylabel("us")
+    axes.legend(fontsize="small")
+
+
+def judge_budgets(section, rows):
+    none, mark = (waits(rows, "unequal", policy)[0][1] for policy in ("none", "explicit"))
+    line = waits(rows, "unequal", "time", True)
+    budget, best = min(line, key=lambda point: point[1]["median"])
+    section.check(
+        best["median"] < min(none["low"], mark["low"]),
+        f"Unequal work: with a budget of {budget} us a request waits {labs.spread(best)} us on the average, less than in the "
+        f"driver ({labs.spread(none)}) and than handed off at an edge ({labs.spread(mark)}).",
+    )
+    good = [budget for budget, wait in line if wait["median"] < 2 * best["median"]]
+    section.check(
+        max(good) >= 4 * min(good),
+        f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even of "
+        f"handing off is {rule_us(20000):.0f}.",
+    )
+    late = waits(rows, "unequal", "time", False)
+    section.check(
+        all(wait["median"] >= 0.99 * none["median"] for _, wait in late),
+        f"A budget that nobody looks at within the work saves nothing: at {budget} us a request waits "
+        f"{labs.spread(dict(late)[budget])}. The crossing after the work finds it spent, too late, and pays for a handoff besides.",
+    )
+    section.text(
+        "Rule of thumb. Is all work of an edge about the same? Then do not use a budget: leave it in the driver below the "
+        "break-even, and mark the edge above it; a budget shorter than the work makes each request pay for both. Is it unequal, "
+        "or unknown? Then take a budget between the break-even sqrt(2 T / s) and four times that, not below the work of the "
+        "usual request, and call xk_checkpoint in whatever may take longer. T is what `xk bench handoff` says of this machine, "
+        "s how many other messages come in a second. Longer rather than shorter: what was handed off waits for the longest "
+        "that was, so what is nearly done had better stay."
+    )
+
+
+# ---- where the work is, too much of it, and waits in it ----
+
+
+def places_of_work(section, sweep):
+    """Who sees that a budget is spent."""
+    budget = {"policy": "time", "budget_us": 20}
+    points = {
+        "before the last crossing, with checkpoints": dict(budget, work_us=100, checkpoints=sweeps.PIECES),
+        "before the last crossing": dict(budget, work_us=100),
+        "after it": dict(budget, work_us=100, after=True),
+    }
+    found = dict(zip(points, sweep.of(list(points.values()), 0.8, 0.84)))
+    section.data["places"] = found
+    section.table(
+        "A budget of 20 us and 100 us of work, in a hundred requests", ("the work is", "handed off", "overruns", "short, 99 %, us"),
+        [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}" for key in ("handoffs_time", "overruns")),
+          labs.spread(of(runs, "short_p99_us"))) for name, runs in found.items()],
+    )
+    runs = found["after it"]
+    section.check(
+        all(run["overruns"] == run["works"] for run in runs),
+        "A budget that is spent after the last crossing of a message is counted as an overrun, each time: that is how a host "
+        "says that its graph needs a checkpoint.",
+    )
+
+
+def overload(section, sweep):
+    points = [dict(way, work_us=work, load=1.5) for work in (10, 100) for way in WAYS.values()]
+    names = [(work, name) for work in (10, 100) for name in WAYS]
+    found = section.data["overload"] = [
+        {"work_us": work, "way": name, "runs": runs} for (work, name), runs in zip(names, sweep.of(points, 0.84, 0.92))
+    ]
+    section.table(
+        "Load 150 %: requests for work that are answered, a second; short questions, in milliseconds",
+        ("work, policy", "answered", "short, median", "short, 99 %"),
+        [(f"{row['work_us']} us, {row['way']}", labs.spread(of(row["runs"], "worked_per_s"), 0),
+          *(labs.spread({k: v / 1000 for k, v in of(row["runs"], key).items()}, 2) for key in ("short_p50_us", "short_p99_us")))
+         for row in found],
+    )
+    for work in (10, 100):
+        rates = {row["way"]: of(row["runs"], "worked_per_s") for row in found if row["work_us"] == work}
+        least = min(rate["low"] for name, rate in rates.items() if name != "regular mode")
+        section.check(
+            least > 0.9 * rates["in the driver"]["high"],
+            f"{work} us, too much of it: whichever way of IPP is chosen, at least {least:.0f} requests are answered a second, of "
+            f"{labs.spread(rates['in the driver'], 0)} in the driver; in regular mode {labs.spread(rates['regular mode'], 0)}.",
+        )
+    section.text(
+        "No policy helps short questions then: when all stacks are handed off the driver carries on itself (fallbacks), as if "
+        "there were no policy, and they wait until the queue before it is worked off. Throughput does not suffer: threads that "
+        "always have work are not switched to."
+    )
+
+
+def waiting(section, sweep):
+    points = [dict(way, work_us=50, wait_us=100) for way in WAITING.values()]
+    found = section.data["waiting"] = dict(zip(WAITING, sweep.of(points, 0.92, 1)))
+    section.table(
+        "Requests that wait 100 us, as for a disk, and then are 50 us of work; load 50 %, microseconds",
+        ("policy", "short, median", "short, 99 %", "a request, average", "switches each"),
+        [(name, *(labs.spread(of(runs, key)) for key in ("short_p50_us", "short_p99_us", "work_mean_us")),
+          f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}") for name, runs in found.items()],
+    )
+    thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
+    section.check(
+        thread["high"] < mark["low"],
+        f"What waits anyway need not be handed off before: it leaves the driver when it waits, and a request takes "
+        f"{labs.spread(thread)} us instead of {labs.spread(mark)}.",
+    )
+    driver, both = (of(found[name], "short_p99_us") for name in list(WAITING)[1:3])
+    section.check(
+        both["high"] < driver["low"],
+        f"If the driver goes on with it, its work delays the short questions as any work does: 99 % within {labs.spread(driver)} "
+        f"us; a budget helps here, too: {labs.spread(both)}.",
+    )

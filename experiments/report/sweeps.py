@@ -1,0 +1,144 @@
+"""sweeps.py - a simulated server that is asked for work and short questions, at many points of a sweep: policies-net.dot."""
+import concurrent.futures
+import os
+import subprocess
+import tempfile
+
+import lab as labs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NETWORK = os.path.join(HERE, "policies-net.dot")
+GRAPH = os.path.join(HERE, "policies.dot")
+MARK = ("vwork -> udp;", "vwork -> udp [handoff=explicit];")
+SERVER = "0a000001"
+ASKERS = {"0a000002": "patient", "0a000003": "hasty"}
+DRAIN_MS = 300  # after the last question, for what still waits
+WORK_RATE_MAX = 100000
+PIECES = 100  # checkpoints, where there are any
+
+
+class Sweep:
+    """Runs points, each of which is the keywords of settings(), and remembers what came of them."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.work = tempfile.TemporaryDirectory()
+        self.marked = os.path.join(self.work.name, "marked.dot")
+        with open(GRAPH, encoding="utf-8") as file:
+            text = file.read()
+        with open(self.marked, "w", encoding="utf-8") as file:
+            file.write(text.replace(*MARK))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.work.cleanup()
+
+    def of(self, points, begin, end):
+        """What came of each point, for each of REPEATS seeds; progress goes from begin to end."""
+        jobs = [(point, seed + 1) for point in points for seed in range(labs.REPEATS)]
+        found = []
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for result in pool.map(lambda job: self.run(*job), jobs):
+                found.append(result)
+                self.lab.progress(begin + (end - begin) * len(found) / len(jobs))
+        each = labs.REPEATS
+        return [found[i * each:(i + 1) * each] for i in range(len(points))]
+
+    def settings(self, policy="none", work_us=0, load=0.5, shorts=20000, budget_us=None, resume=None, tail=0, checkpoints=0,
+                 wait_us=0, after=False):
+        """The options of xk run. load: the share of the processor that the work takes; after: behind the last crossing."""
+        rate = work_rate(work_us, load)
+        ms = min(200, 1000 * self.lab.rounds(8000, 2000) // (rate + shorts))
+        values = {
+            "patient.traffic.rate": rate, "hasty.traffic.rate": shorts,
+            f"server.vwork.{'down' if after else 'up'}": f"{work_us}us", "server.vwork.tail": tail, "server.vwork.checkpoints": checkpoints,
+            "server.vwork.wait": f"{wait_us}us",
+        }
+        for host in ASKERS.values():
+            values[f"{host}.traffic.stop"] = f"{ms}ms"
+        if policy == "explicit":
+            values["server.protocols"] = self.marked
+        if policy == "regular":
+            values["server.mode"] = "regular"
+        if budget_us is not None:
+            values["server.graph.budget"] = f"{budget_us}us"
+        if resume is not None:
+            values["server.graph.resume"] = resume
+        return [f"{name}={value}" for name, value in values.items()], ms
+
+    def run(self, point, seed):
+        chosen, ms = self.settings(**point)
+        command = [os.path.join(self.lab.build, "xk"), "run", NETWORK, "--link", "sim", "--seed", str(seed),
+                   "--until", f"{ms + DRAIN_MS}ms"]
+        for setting in chosen:
+            command += ["--set", setting]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            trips = Trace(ms / 1000).read(process.stdout)
+            said = process.stderr.read()
+        if process.returncode != 0:
+            raise labs.Failed(f"{' '.join(command)}: {said.strip()[-400:]}")
+        return dict(trips, **counts(said))
+
+
+def work_rate(work_us, load):
+    """Requests for work a second."""
+    return min(WORK_RATE_MAX, round(load * 1e6 / work_us)) if work_us else WORK_RATE_MAX
+
+
+def counts(said):
+    """The server's line: thread_switches and so on, those that are not zero."""
+    line = next(line for line in said.splitlines() if line.startswith("server: "))
+    words = line.split()[1:]
+    found = dict(zip(words[::2], map(int, words[1::2])))
+    names = ("thread_switches", "handoffs_explicit", "handoffs_implicit", "handoffs_time", "fallbacks", "overruns", "full")
+    return {name: found.get(name, 0) for name in names}
+
+
+class Trace:
+    """Round trips from the lines of a trace. The server answers each asker's questions in order, or (work that was handed
+    off) not: what all together have waited is the same."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.waiting = {name: {} for name in ASKERS.values()}
+        self.trips = {name: [] for name in ASKERS.values()}
+        self.in_time = 0
+
+    def read(self, lines):
+        for line in lines:
+            words = line.split()
+            if len(words) > 8 and words[-3] == "0800":
+                self.see(float(words[0]), words[1], words[2], words[-2])
+        return self.result()
+
+    def see(self, at, host, event, header):
+        """A frame of which this is the IP header."""
+        identifier, source = header[8:12], header[24:32]
+        if host in self.waiting and event == "sent":
+            self.waiting[host][identifier] = at
+        elif host in self.waiting and event == "arrived" and self.waiting[host]:
+            oldest = next(iter(self.waiting[host]))
+            self.trips[host].append((at - self.waiting[host].pop(oldest)) * 1e6)
+            self.in_time += host == "patient" and at <= self.seconds
+        elif host == "server" and event == "lost":
+            self.waiting[ASKERS[source]].pop(identifier, None)
+
+    def result(self):
+        shorts, works = sorted(self.trips["hasty"]), self.trips["patient"]
+        return {
+            "shorts": len(shorts), "works": len(works), "unanswered": sum(map(len, self.waiting.values())),
+            "worked_per_s": self.in_time / self.seconds,
+            "short_p50_us": round(quantile(shorts, 0.5), 3), "short_p99_us": round(quantile(shorts, 0.99), 3),
+            "short_mean_us": round(mean(shorts), 3), "work_mean_us": round(mean(works), 3),
+            "all_mean_us": round(mean(shorts + works), 3),
+        }
+
+
+def quantile(ordered, part):
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
+
+
+def mean(values):
+    return sum(values) / len(values) if values else 0.0
