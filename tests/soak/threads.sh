@@ -32,11 +32,11 @@ done
 calls() {
 	local name=$1
 	shift
-	run 100 "$build/chantest" --set chan.deadline=60s --rounds 100 --channels 8 --handoff none,both "$@" --json "$work/calls.json"
+	run 100 "$build/chantest" --set chan.deadline=60s --rounds 50 --channels 8 --handoff none,both "$@" --json "$work/calls.json"
 	if [ "$status" -ne 0 ]; then
 		fail "$name" "status $status: $(grep -hE 'SUMMARY|chantest:' "$work/err" | sort | uniq -c)"
 	else
-		document "$name" "$work/calls.json" 'all(r["rounds"] == 100 and r["lost"] == 0 and r["bad"] == 0 for r in runs) and len(runs) >= 3'
+		document "$name" "$work/calls.json" 'all(r["rounds"] == 50 and r["lost"] == 0 and r["bad"] == 0 for r in runs) and len(runs) >= 3'
 	fi
 }
 
