@@ -98,7 +98,7 @@ draw_run_dot(const char *format, int from, int to)
 	int status, error;
 	pid_t child;
 
-	snprintf(option, sizeof(option), "-T%s", format);
+	snprintf(option, sizeof(option), "-T%.*s", DRAW_FORMAT, format);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
