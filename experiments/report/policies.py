@@ -12,6 +12,7 @@ PLACES_QUICK = PLACES[::2]
 BUDGETS = (5, 10, 20, 50, 100, 200, 500)
 BUDGETS_QUICK = (10, 50, 200)
 SWITCH_US = 6.5  # of the costs `modern`
+TOO_MUCH_US = (20, 100)
 KINDS = {"equal": {"work_us": 50}, "unequal": {"work_us": 50, "tail": 8}}
 WAYS = {
     "in the driver": {"policy": "none"},
@@ -264,7 +265,7 @@ def places_of_work(section, sweep):
     found = dict(zip(points, sweep.of(list(points.values()), 0.8, 0.84)))
     section.data["places"] = found
     section.table(
-        "A budget of 20 us and 100 us of work, in a hundred requests", ("the work is", "handed off", "overruns", "short, 99 %, us"),
+        "A budget of 20 us and 100 us of work; of a hundred requests", ("the work is", "handed off", "overruns", "short, 99 %, us"),
         [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}" for key in ("handoffs_time", "overruns")),
           labs.spread(of(runs, "short_p99_us"))) for name, runs in found.items()],
     )
@@ -277,8 +278,8 @@ def places_of_work(section, sweep):
 
 
 def overload(section, sweep):
-    points = [dict(way, work_us=work, load=1.5) for work in (10, 100) for way in WAYS.values()]
-    names = [(work, name) for work in (10, 100) for name in WAYS]
+    points = [dict(way, work_us=work, load=1.5, ms=100) for work in TOO_MUCH_US for way in WAYS.values()]
+    names = [(work, name) for work in TOO_MUCH_US for name in WAYS]
     found = section.data["overload"] = [
         {"work_us": work, "way": name, "runs": runs} for (work, name), runs in zip(names, sweep.of(points, 0.84, 0.92))
     ]
@@ -289,7 +290,7 @@ def overload(section, sweep):
           *(labs.spread({k: v / 1000 for k, v in of(row["runs"], key).items()}, 2) for key in ("short_p50_us", "short_p99_us")))
          for row in found],
     )
-    for work in (10, 100):
+    for work in TOO_MUCH_US:
         rates = {row["way"]: of(row["runs"], "worked_per_s") for row in found if row["work_us"] == work}
         least = min(rate["low"] for name, rate in rates.items() if name != "regular mode")
         section.check(

@@ -12,7 +12,7 @@ import time
 sys.dont_write_bytecode = True
 import lab as labs
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers")
 
 
 def progress_of(name, number, count):
