@@ -89,8 +89,8 @@ def break_even(section, sweep):
         at = [crossing(list(zip(works(lab), seed))) for seed in zip(*costs)]
         rows.append({
             "load": load, "shorts": shorts, "works_us": works(lab), "costs_us": costs, "break_even_us": at,
-            "short_p50_us": {policy: [of(f, "short_p50_us") for f in found[i::2]] for i, policy in enumerate(("none", "explicit"))},
-            "short_p99_us": {policy: [of(f, "short_p99_us") for f in found[i::2]] for i, policy in enumerate(("none", "explicit"))},
+            **{key: {policy: [of(runs, key) for runs in found[i::2]] for i, policy in enumerate(("none", "explicit"))}
+               for key in ("short_p50_us", "short_p99_us")},
         })
     tell_break_even(section, rows)
 
@@ -114,14 +114,14 @@ def tell_break_even(section, rows):
         rule = rule_us(row["shorts"])
         section.check(
             None not in at and rule / 2 < min(at) and max(at) < 2 * rule,
-            f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us of "
-            f"work; the rule says {rule:.0f}, within a factor of two.",
+            f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us "
+            f"of work; the rule says {rule:.0f}, within a factor of two.",
         )
         slow, quick = (row["short_p99_us"][policy][-1] for policy in ("none", "explicit"))
         section.check(
             slow["low"] > 10 * quick["high"],
-            f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more if "
-            f"the driver carries all, and {labs.spread(quick)} if it hands off.",
+            f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more "
+            f"if the driver carries all, and {labs.spread(quick)} if it hands off.",
         )
 
 
@@ -179,7 +179,9 @@ def budgets(section, sweep):
         "Budgets, in microseconds: short questions, and the average of all requests",
         ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
     )
-    section.plot("The average request waits, by budget, if it is looked at within the work", lambda axes: plot_budgets(axes, rows))
+    section.plot(
+        "What the average request waits, by budget, if that is looked at within the work", lambda axes: plot_budgets(axes, rows)
+    )
     judge_budgets(section, rows)
 
 
@@ -232,8 +234,8 @@ def judge_budgets(section, rows):
     good = [budget for budget, wait in line if wait["median"] < 2 * best["median"]]
     section.check(
         max(good) >= 4 * min(good),
-        f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even of "
-        f"handing off is {rule_us(20000):.0f}.",
+        f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even "
+        f"of handing off is {rule_us(20000):.0f}.",
     )
     late = waits(rows, "unequal", "time", False)
     section.check(
@@ -265,8 +267,10 @@ def places_of_work(section, sweep):
     found = dict(zip(points, sweep.of(list(points.values()), 0.8, 0.84)))
     section.data["places"] = found
     section.table(
-        "A budget of 20 us and 100 us of work; of a hundred requests", ("the work is", "handed off", "overruns", "short, 99 %, us"),
-        [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}" for key in ("handoffs_time", "overruns")),
+        "A budget of 20 us and 100 us of work; of a hundred requests",
+        ("the work is", "handed off", "overruns", "short, 99 %, us"),
+        [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}"
+                  for key in ("handoffs_time", "overruns")),
           labs.spread(of(runs, "short_p99_us"))) for name, runs in found.items()],
     )
     runs = found["after it"]
@@ -312,7 +316,8 @@ def waiting(section, sweep):
         "Requests that wait 100 us, as for a disk, and then are 50 us of work; load 50 %, microseconds",
         ("policy", "short, median", "short, 99 %", "a request, average", "switches each"),
         [(name, *(labs.spread(of(runs, key)) for key in ("short_p50_us", "short_p99_us", "work_mean_us")),
-          f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}") for name, runs in found.items()],
+          f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}")
+         for name, runs in found.items()],
     )
     thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
     section.check(

@@ -1,4 +1,4 @@
-"""real.py - whether this machine agrees with the simulator on when to hand off: two hosts over virtio, at some points of a sweep."""
+"""real.py - whether this machine agrees with the simulator on when to hand off: two hosts over virtio, three points."""
 import json
 import os
 import signal
@@ -43,7 +43,8 @@ def measure(lab, graph, point, number):
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         server = start(lab, cores[-1], graph, number, "--set", f"vwork.up={work_us}us")
         try:
-            asks = [f"{name}.{what}" for name in ("work", "short")[:1 + beside] for what in ("peer=10.77.0.2", "rounds=100000000")]
+            asks = [f"{name}.{what}" for name in ("work", "short")[:1 + beside]
+                    for what in ("peer=10.77.0.2", "rounds=100000000")]
             client = start(lab, cores[0], sweeps.GRAPH, number, "--end", "client", "--json", file.name,
                            *(word for ask in asks for word in ("--set", ask)))
             time.sleep(seconds)
@@ -60,9 +61,10 @@ def compare(section, lab):
     repeats = lab.rounds(labs.REPEATS, 2)
     with sweeps.Sweep(lab) as sweep:
         for point in POINTS:
-            runs = [[measure(lab, graph, point, f"{point[0]}-{turn}-{i}") for i, graph in enumerate((sweeps.GRAPH, sweep.marked))]
-                    for turn in range(repeats)]
-            rows.append({"work_us": point[0], "beside": point[1], "none": [pair[0] for pair in runs], "explicit": [pair[1] for pair in runs]})
+            runs = [[measure(lab, graph, point, f"{point[0]}-{turn}-{i}")
+                     for i, graph in enumerate((sweeps.GRAPH, sweep.marked))] for turn in range(repeats)]
+            none, explicit = zip(*runs)
+            rows.append({"work_us": point[0], "beside": point[1], "none": none, "explicit": explicit})
     tell(section, rows)
     return rows
 
@@ -92,6 +94,6 @@ def tell(section, rows):
         ratio, saves = ratios(row), row["beside"]
         section.check(
             ratio["low"] > 1 if saves else ratio["high"] < 1,
-            f"On this machine, {row['work_us']} us of work, {'short questions' if saves else 'nobody'} beside: with a handoff "
-            f"{labs.spread(ratio, 2)} of the answers without. As on virtual time, handing off {'saves' if saves else 'costs'}.",
+            f"On this machine, {row['work_us']} us of work, {'short questions' if saves else 'nobody'} beside: with a "
+            f"handoff {labs.spread(ratio, 2)} of the answers without. As on virtual time, handing off {'saves' if saves else 'costs'}.",
         )

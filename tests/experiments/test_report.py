@@ -120,7 +120,7 @@ def table_of(out, name, head):
     for file in sorted(os.listdir(out)):
         if file.startswith(name + "-") and file.endswith(".csv"):
             rows = list(csv.reader(read(out, file).splitlines()))
-            if rows[0][0] == head:
+            if rows[0][:2] == head:
                 return rows[1:]
     return []
 
@@ -128,13 +128,14 @@ def table_of(out, name, head):
 def check_policies(out):
     """The break-evens, and what requests wait with each budget, from each seed's figures."""
     data = json.loads(read(out, "policies.json"))["data"]
-    table = table_of(out, "policies", "load, short questions a second")
+    table = table_of(out, "policies", ["load, short questions a second", "break-even"])
     tell(len(table) == len(data["break_even"]) >= 3, "policies: a break-even for each load", str(table))
     for row, cells in zip(data["break_even"], table):
         at = [comes_to_nothing(row["works_us"], seed) for seed in zip(*row["costs_us"])]
         wanted = [f"{row['load']:.0%}, {row['shorts']}", spread(at, 0), f"{(13 / row['shorts'] * 1e6) ** 0.5:.0f}"]
         tell(len(at) == 6 and cells == wanted, f"policies: break-even at {cells[0]}", f"{cells}, not {wanted}")
-    table = table_of(out, "policies", "work, policy")
+    table = table_of(out, "policies", ["work, policy", "short, median"])
+    tell(len(table) == len(data["budgets"]), "policies: what each budget does", str(len(table)))
     for row, cells in zip(data["budgets"], table):
         wanted = spread([run["all_mean_us"] for run in row["runs"]])
         tell(len(row["runs"]) == 6 and cells[3] == wanted, f"policies: {cells[0]}", f"{cells}, not {wanted}")
