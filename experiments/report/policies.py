@@ -139,6 +139,7 @@ def plot_costs(axes, rows):
                           color=line[0].get_color(), alpha=0.2, linewidth=0)
     axes.axhline(0, color="#222222", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlim(left=0)
     axes.set_yscale("symlog", linthresh=10)
     axes.set_xlabel("work for each request, us")
     axes.set_ylabel("us")
@@ -151,6 +152,7 @@ def plot_short(axes, rows):
             axes.plot(row["works_us"], [p["median"] for p in row["short_p99_us"][policy]], style, color=f"C{number}",
                       label=f"load {row['load']:.0%}, " + ("in the driver" if policy == "none" else "handed off"))
     axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlim(left=0)
     axes.set_yscale("log")
     axes.set_xlabel("work for each request, us")
     axes.set_ylabel("us")
