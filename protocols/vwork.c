@@ -145,9 +145,7 @@ static const struct xk_setting vwork_settings[] = {
 	{ "checkpoints", XK_SETTING_UINT, offsetof(struct vwork, checkpoints), NULL,
 	  "so often within the work the time budget is looked at", 0, VWORK_CHECKPOINTS_MAX },
 	{ "tail", XK_SETTING_UINT, offsetof(struct vwork, tail), NULL,
-	  "work is drawn, its mean as said: half of all have the least, twice as much is half as frequent, so many "
-	  "times",
-	  0, VWORK_TAIL_MAX },
+	  "work is unequal: twice as much is half as frequent, so many times; the mean is as said", 0, VWORK_TAIL_MAX },
 	{ "wait", XK_SETTING_TIME, offsetof(struct vwork, wait_ns), NULL,
 	  "what goes up waits so long before its work: no processor is needed for that", 0, VWORK_TIME_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },

@@ -12,6 +12,7 @@ PLACES_QUICK = PLACES[::2]
 BUDGETS = (5, 10, 20, 50, 100, 200, 500)
 BUDGETS_QUICK = (10, 50, 200)
 SWITCH_US = 6.5  # of the costs `modern`
+TOO_MUCH_US = (20, 100)
 KINDS = {"equal": {"work_us": 50}, "unequal": {"work_us": 50, "tail": 8}}
 WAYS = {
     "in the driver": {"policy": "none"},
@@ -88,8 +89,8 @@ def break_even(section, sweep):
         at = [crossing(list(zip(works(lab), seed))) for seed in zip(*costs)]
         rows.append({
             "load": load, "shorts": shorts, "works_us": works(lab), "costs_us": costs, "break_even_us": at,
-            "short_p50_us": {policy: [of(f, "short_p50_us") for f in found[i::2]] for i, policy in enumerate(("none", "explicit"))},
-            "short_p99_us": {policy: [of(f, "short_p99_us") for f in found[i::2]] for i, policy in enumerate(("none", "explicit"))},
+            **{key: {policy: [of(runs, key) for runs in found[i::2]] for i, policy in enumerate(("none", "explicit"))}
+               for key in ("short_p50_us", "short_p99_us")},
         })
     tell_break_even(section, rows)
 
@@ -113,14 +114,14 @@ def tell_break_even(section, rows):
         rule = rule_us(row["shorts"])
         section.check(
             None not in at and rule / 2 < min(at) and max(at) < 2 * rule,
-            f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us of "
-            f"work; the rule says {rule:.0f}, within a factor of two.",
+            f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us "
+            f"of work; the rule says {rule:.0f}, within a factor of two.",
         )
         slow, quick = (row["short_p99_us"][policy][-1] for policy in ("none", "explicit"))
         section.check(
             slow["low"] > 10 * quick["high"],
-            f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more if "
-            f"the driver carries all, and {labs.spread(quick)} if it hands off.",
+            f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more "
+            f"if the driver carries all, and {labs.spread(quick)} if it hands off.",
         )
 
 
@@ -138,6 +139,7 @@ def plot_costs(axes, rows):
                           color=line[0].get_color(), alpha=0.2, linewidth=0)
     axes.axhline(0, color="#222222", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlim(left=0)
     axes.set_yscale("symlog", linthresh=10)
     axes.set_xlabel("work for each request, us")
     axes.set_ylabel("us")
@@ -150,6 +152,7 @@ def plot_short(axes, rows):
             axes.plot(row["works_us"], [p["median"] for p in row["short_p99_us"][policy]], style, color=f"C{number}",
                       label=f"load {row['load']:.0%}, " + ("in the driver" if policy == "none" else "handed off"))
     axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlim(left=0)
     axes.set_yscale("log")
     axes.set_xlabel("work for each request, us")
     axes.set_ylabel("us")
@@ -178,7 +181,9 @@ def budgets(section, sweep):
         "Budgets, in microseconds: short questions, and the average of all requests",
         ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
     )
-    section.plot("The average request waits, by budget, if it is looked at within the work", lambda axes: plot_budgets(axes, rows))
+    section.plot(
+        "What the average request waits, by budget, if that is looked at within the work", lambda axes: plot_budgets(axes, rows)
+    )
     judge_budgets(section, rows)
 
 
@@ -231,8 +236,8 @@ def judge_budgets(section, rows):
     good = [budget for budget, wait in line if wait["median"] < 2 * best["median"]]
     section.check(
         max(good) >= 4 * min(good),
-        f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even of "
-        f"handing off is {rule_us(20000):.0f}.",
+        f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even "
+        f"of handing off is {rule_us(20000):.0f}.",
     )
     late = waits(rows, "unequal", "time", False)
     section.check(
@@ -264,8 +269,10 @@ def places_of_work(section, sweep):
     found = dict(zip(points, sweep.of(list(points.values()), 0.8, 0.84)))
     section.data["places"] = found
     section.table(
-        "A budget of 20 us and 100 us of work, in a hundred requests", ("the work is", "handed off", "overruns", "short, 99 %, us"),
-        [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}" for key in ("handoffs_time", "overruns")),
+        "A budget of 20 us and 100 us of work; of a hundred requests",
+        ("the work is", "handed off", "overruns", "short, 99 %, us"),
+        [(name, *(f"{100 * sum(r[key] for r in runs) / sum(r['works'] for r in runs):.0f}"
+                  for key in ("handoffs_time", "overruns")),
           labs.spread(of(runs, "short_p99_us"))) for name, runs in found.items()],
     )
     runs = found["after it"]
@@ -277,8 +284,8 @@ def places_of_work(section, sweep):
 
 
 def overload(section, sweep):
-    points = [dict(way, work_us=work, load=1.5) for work in (10, 100) for way in WAYS.values()]
-    names = [(work, name) for work in (10, 100) for name in WAYS]
+    points = [dict(way, work_us=work, load=1.5, ms=100) for work in TOO_MUCH_US for way in WAYS.values()]
+    names = [(work, name) for work in TOO_MUCH_US for name in WAYS]
     found = section.data["overload"] = [
         {"work_us": work, "way": name, "runs": runs} for (work, name), runs in zip(names, sweep.of(points, 0.84, 0.92))
     ]
@@ -289,7 +296,7 @@ def overload(section, sweep):
           *(labs.spread({k: v / 1000 for k, v in of(row["runs"], key).items()}, 2) for key in ("short_p50_us", "short_p99_us")))
          for row in found],
     )
-    for work in (10, 100):
+    for work in TOO_MUCH_US:
         rates = {row["way"]: of(row["runs"], "worked_per_s") for row in found if row["work_us"] == work}
         least = min(rate["low"] for name, rate in rates.items() if name != "regular mode")
         section.check(
@@ -311,7 +318,8 @@ def waiting(section, sweep):
         "Requests that wait 100 us, as for a disk, and then are 50 us of work; load 50 %, microseconds",
         ("policy", "short, median", "short, 99 %", "a request, average", "switches each"),
         [(name, *(labs.spread(of(runs, key)) for key in ("short_p50_us", "short_p99_us", "work_mean_us")),
-          f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}") for name, runs in found.items()],
+          f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}")
+         for name, runs in found.items()],
     )
     thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
     section.check(

@@ -13,7 +13,7 @@ import time
 sys.dont_write_bytecode = True
 import lab as labs
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "anatomy")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
 
 
 def progress_of(name, number, count):

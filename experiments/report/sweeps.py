@@ -47,13 +47,15 @@ class Sweep:
         return [found[i * each:(i + 1) * each] for i in range(len(points))]
 
     def settings(self, policy="none", work_us=0, load=0.5, shorts=20000, budget_us=None, resume=None, tail=0, checkpoints=0,
-                 wait_us=0, after=False):
-        """The options of xk run. load: the share of the processor that the work takes; after: behind the last crossing."""
+                 wait_us=0, after=False, ms=None):
+        """The options of xk run, and for how long is asked. load: the share of the processor that the work takes; after:
+        behind the last crossing."""
         rate = work_rate(work_us, load)
-        ms = min(200, 1000 * self.lab.rounds(8000, 2000) // (rate + shorts))
+        ms = ms or min(200, 1000 * self.lab.rounds(8000, 2000) // (rate + shorts))
         values = {
             "patient.traffic.rate": rate, "hasty.traffic.rate": shorts,
-            f"server.vwork.{'down' if after else 'up'}": f"{work_us}us", "server.vwork.tail": tail, "server.vwork.checkpoints": checkpoints,
+            f"server.vwork.{'down' if after else 'up'}": f"{work_us}us",
+            "server.vwork.tail": tail, "server.vwork.checkpoints": checkpoints,
             "server.vwork.wait": f"{wait_us}us",
         }
         for host in ASKERS.values():

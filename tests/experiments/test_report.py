@@ -8,6 +8,7 @@ Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 import csv
 import html.parser
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -20,7 +21,7 @@ sys.dont_write_bytecode = True
 import checks
 from checks import tell
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "anatomy")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
 VOID = {"meta", "br"}
 
 
@@ -121,6 +122,43 @@ def check_anatomy(out):
           "eth, down", "port, down, and the end of the driver's turn"], "anatomy: udptest's layers in their order", str(names))
 
 
+def spread(values, digits=1):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def comes_to_nothing(works, costs):
+    """Where what a handoff costs, by factors of the work, first comes down to nothing."""
+    i = next(i for i in range(len(costs) - 1) if costs[i] > 0 >= costs[i + 1])
+    part = costs[i] / (costs[i] - costs[i + 1])
+    return part * works[i + 1] if works[i] == 0 else math.exp((1 - part) * math.log(works[i]) + part * math.log(works[i + 1]))
+
+
+def table_of(out, name, head):
+    """The rows of the experiment's table that begins so."""
+    for file in sorted(os.listdir(out)):
+        if file.startswith(name + "-") and file.endswith(".csv"):
+            rows = list(csv.reader(read(out, file).splitlines()))
+            if rows[0][:2] == head:
+                return rows[1:]
+    return []
+
+
+def check_policies(out):
+    """The break-evens, and what requests wait with each budget, from each seed's figures."""
+    data = json.loads(read(out, "policies.json"))["data"]
+    table = table_of(out, "policies", ["load, short questions a second", "break-even"])
+    tell(len(table) == len(data["break_even"]) >= 3, "policies: a break-even for each load", str(table))
+    for row, cells in zip(data["break_even"], table):
+        at = [comes_to_nothing(row["works_us"], seed) for seed in zip(*row["costs_us"])]
+        wanted = [f"{row['load']:.0%}, {row['shorts']}", spread(at, 0), f"{(13 / row['shorts'] * 1e6) ** 0.5:.0f}"]
+        tell(len(at) == 6 and cells == wanted, f"policies: break-even at {cells[0]}", f"{cells}, not {wanted}")
+    table = table_of(out, "policies", ["work, policy", "short, median"])
+    tell(len(table) == len(data["budgets"]), "policies: what each budget does", str(len(table)))
+    for row, cells in zip(data["budgets"], table):
+        wanted = spread([run["all_mean_us"] for run in row["runs"]])
+        tell(len(row["runs"]) == 6 and cells[3] == wanted, f"policies: {cells[0]}", f"{cells}, not {wanted}")
+
+
 def check_refused(build):
     with tempfile.TemporaryDirectory() as out:
         status, output = report(out, build, "--only", "rpc,nothing")
@@ -143,6 +181,7 @@ def main():
             check_tables(out, text)
             check_figures(out)
             check_anatomy(out)
+            check_policies(out)
     check_refused(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")
     return 1 if checks.failures else 0
