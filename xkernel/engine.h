@@ -42,7 +42,7 @@ xk_wheel_is_due(const struct xk_wheel *wheel, uint64_t now_ns)
 {
 	uint64_t next_ns = xk_wheel_next_ns(wheel);
 
-	return next_ns <= now_ns && next_ns != UINT64_MAX;
+	return xk_unlikely(next_ns <= now_ns) && next_ns != UINT64_MAX;
 }
 
 /*
