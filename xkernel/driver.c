@@ -133,7 +133,7 @@ driver_fire(struct xk_shepherd *self)
 	xk_shepherd_is_out(self);
 	xk_wheel_fired(wheel, event);
 	if (xk_on_driver(self))
-		driver->events_due = xk_wheel_next_ns(wheel) <= driver->now_ns;
+		driver->events_due = xk_wheel_is_due(wheel, driver->now_ns);
 	return true;
 }
 
@@ -425,7 +425,7 @@ driver_turn(struct xk_driver *driver)
 	driver_poll_control(driver);
 	worked = driver_take(driver, kernel, mode);
 	if (driver_serves_wheel(driver) && mode == XK_IPP)
-		driver->events_due = xk_wheel_next_ns(kernel->wheel) <= driver->now_ns;
+		driver->events_due = xk_wheel_is_due(kernel->wheel, driver->now_ns);
 	if (xk_likely(driver->count > 0))
 		driver->busy_ns = driver->now_ns;
 	else

@@ -36,6 +36,15 @@ xk_wheel_next_ns(const struct xk_wheel *wheel)
 	return atomic_load_explicit(&((const struct xk_wheel_front *)wheel)->next_ns, memory_order_seq_cst);
 }
 
+/* Whether something may be due. Not if nothing is scheduled, even at the end of time. */
+static inline bool
+xk_wheel_is_due(const struct xk_wheel *wheel, uint64_t now_ns)
+{
+	uint64_t next_ns = xk_wheel_next_ns(wheel);
+
+	return xk_unlikely(next_ns <= now_ns) && next_ns != UINT64_MAX;
+}
+
 /*
  * One event that is due at now_us, now FIRING; NULL: none. Afterwards xk_wheel_next_ns says when to ask again.
  * What is scheduled after a take is due at now_us + 1 at the earliest: a handler cannot prolong the turn.

@@ -130,7 +130,7 @@ event_next_us(const struct xk_wheel *wheel)
 static uint64_t
 event_ns(uint64_t us)
 {
-	return us < UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
+	return us <= UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
 }
 
 static uint64_t

@@ -120,7 +120,7 @@ kernel_wait_for_event(struct xk_kernel *kernel)
 	uint64_t now_us = xk_kernel_now_us(kernel), delay_us;
 	struct timespec until;
 
-	if (next_ns / 1000 <= now_us)
+	if (next_ns != UINT64_MAX && next_ns / 1000 <= now_us)
 		return;
 	if (kernel->platform->threads != NULL) {
 		kernel_wait_for_token(kernel, next_ns);
