@@ -334,7 +334,7 @@ killings() {
 	stand ipp --mode ipp --threads 2
 	stand regular --mode regular --threads 2
 	start_changing
-	while [ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ]; do
+	while :; do
 		for slot in "${slots[@]}"; do
 			exchange "$slot"
 			look "$slot" "${standing[$slot]}"
@@ -343,6 +343,7 @@ killings() {
 		keep_changing
 		look changing-server "$changing_server"
 		look changing-client "$changing_client"
+		[ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ] || break # a busy machine may take so long for the first
 	done
 	stop_changing
 	for slot in "${slots[@]}"; do
