@@ -82,7 +82,8 @@ def per_second(runs, key):
 def tell(section, rows):
     section.text(
         "The same server on this machine, over virtio. A client always waits for one request for work and for one short question, "
-        "or for the work alone. Drivers are adaptive, since waking one that sleeps takes longer than a handoff, and hides it."
+        "or for the work alone. Drivers are adaptive, since to wake one that sleeps takes longer than a handoff: with drivers that "
+        "only sleep, short work came back sooner with one."
     )
     section.table(
         "On this machine, over virtio: answers a second",
