@@ -130,14 +130,13 @@ def path_of(program):
 def measure(lab, program, number):
     """(sleeping, polling, {graph: measured round trips in nanoseconds}): what is compared takes turns."""
     sleeping, polling = stamps.Pool(path_of(program), "interrupt"), stamps.Pool(path_of(program), "poll")
-    repeats, rounds = lab.rounds(labs.REPEATS, 2), lab.rounds(3000, 300)
+    rounds = lab.rounds(3000, 300)
     documents = []
-    for turn in range(repeats):
-        lab.progress((number + turn / repeats) / len(PROGRAMS))
+    for turn in range(labs.REPEATS):
+        lab.progress((number + turn / labs.REPEATS) / len(PROGRAMS))
         documents.append(stamps.plain(lab, program, "interrupt", rounds))
         sleeping.run(lab, program, rounds)
-        if turn < lab.rounds(repeats, 1):
-            polling.run(lab, program, rounds // 3)
+        polling.run(lab, program, rounds // 3)
     return Anatomy(sleeping), Anatomy(polling), documents
 
 

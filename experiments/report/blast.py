@@ -29,6 +29,6 @@ def run(lab):
         was = 1 - published.TABLE8["ipp", "none"][place] / published.TABLE8["regular", "-"][place]
         section.check(
             saved["low"] > 0,
-            f"{size} bytes: {labs.spread(saved)} us of a round trip are saved, {part:.0%} of it (published {was:.0%}).",
+            f"{labs.bytes_of(size)}: {labs.spread(saved)} us of a round trip are saved, {part:.0%} of it (published {was:.0%}).",
         )
     return section

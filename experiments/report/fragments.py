@@ -27,7 +27,12 @@ def run(lab):
         "what is whole."
     )
     trips.times(section, found, "Table 4: round trips in microseconds", ROWS, published.SIZES, published.TABLE4)
-    section.picture("Where messages leave the driver", "udptest.dot", {("udptest", "udp"): "handoff: once a datagram"})
+    whole = ("ipp", "server", 1, published.SIZES[-1])
+    section.picture(
+        f"Where messages of {labs.bytes_of(published.SIZES[-1])} leave the driver, handed off by the server: once a datagram, "
+        "whatever its fragments", "udptest.dot",
+        {("udptest", "udp"): trips.handed(found, whole), ("eth", "port"): trips.frames(found, whole)},
+    )
     trips.plot_saved(section, found, ROWS, published.SIZES)
     judge(section, found)
     return section
@@ -40,7 +45,7 @@ def judge(section, found):
         was = trips.was_saved(published.TABLE4, published.SIZES, size, ("regular", "-"), ("ipp", "none"))
         section.check(
             saved["low"] > 0,
-            f"{size} bytes: IPP without a handoff saves {labs.spread(saved)} us of a round trip (published {was}).",
+            f"{labs.bytes_of(size)}: IPP without a handoff saves {labs.spread(saved)} us of a round trip (published {was}).",
         )
     first, last = (
         found.saved_us(("regular", "-", 1, size), ("ipp", "none", 1, size))["median"]

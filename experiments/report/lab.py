@@ -38,6 +38,14 @@ class Lab:
                 raise Failed(f"{' '.join(command)}: {done.stderr.strip()[-400:]}")
             return json.load(file)
 
+    def run_told(self, program, *arguments):
+        """The document of a program that writes it to its standard output."""
+        command = [os.path.join(self.build, program), *arguments, "--json"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(command)}: {done.stderr.strip()[-400:]}")
+        return json.loads(done.stdout)
+
     def bench(self, what, *arguments):
         return self.run("xk", "bench", what, *arguments)
 
@@ -72,6 +80,10 @@ def of_key(run):
     return run["mode"], handoff, run["threads"], run["size"]
 
 
+def told_key(mode, handoff, threads, size):
+    return f"{mode}{'' if handoff == '-' else ', handoff ' + handoff}, threads {threads}, {bytes_of(size)}"
+
+
 class Trips:
     """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
 
@@ -88,7 +100,7 @@ class Trips:
         for key, runs in self.runs.items():
             lost = sum(run["lost"] for run in runs)
             if lost:
-                yield f"{' '.join(map(str, key))} bytes: {lost} messages were lost"
+                yield f"{told_key(*key)}: {lost} messages were lost"
         lines = [document["machine"]["cache_line_ns"] for document in self.documents]
         pairs = [line for line in lines if line["before"] and line["after"]]
         for line in pairs:
@@ -118,6 +130,10 @@ class Trips:
 # ---- what an experiment has to say ----
 
 
+def bytes_of(size):
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
 def spread(value, digits=1):
     """'12.3 (12.1 to 12.6)'"""
     return f"{value['median']:.{digits}f} ({value['low']:.{digits}f} to {value['high']:.{digits}f})"
@@ -145,7 +161,7 @@ class Section:
         self.parts.append(("plot", title, draw))
 
     def picture(self, title, graph, labels):
-        """The picture of a graph, {(upper, lower): words} on its edges."""
+        """The picture of a graph, {(upper, lower): (words, whether they are stressed)} on its edges."""
         self.parts.append(("graph", title, graph, labels))
 
     def check(self, agrees, words):

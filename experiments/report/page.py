@@ -21,6 +21,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5em; border-top: 1px solid #ccc;
 table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
 th, td { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; }
+table.machine td { text-align: left; white-space: normal; }
 tr.published td { color: #888; }
 ul.checks { list-style: none; padding-left: 0; } ul.checks li { padding-left: 2.2em; text-indent: -2.2em; }
 .yes { color: #17692c; font-weight: bold; } .no { color: #a31515; font-weight: bold; }
@@ -58,9 +59,10 @@ def picture(title, graph, labels, lab):
         with open(source, encoding="utf-8") as file:
             text = file.read()
         names = {name: node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", text, re.M)}
-        for (upper, lower), words in labels.items():
+        for (upper, lower), (words, marked) in labels.items():
             edge = f"{names[upper]} -> {names[lower]} ["
-            text = text.replace(edge, f'{edge}label="  {words}", fontcolor="#c03030", color="#c03030", penwidth=2, ')
+            look = 'fontcolor="#c03030", color="#c03030", penwidth=2, ' if marked else ""
+            text = text.replace(edge, f'{edge}label="  {words}", {look}')
         svg = subprocess.run(["dot", "-Tsvg"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
     return f"<figure><figcaption>{html.escape(title)}</figcaption>{inline(svg)}</figure>"
 
@@ -73,6 +75,11 @@ def table(title, head, rows):
         kind = ' class="published"' if "published" in row[0] else ""
         lines.append(f"<tr{kind}>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>")
     return "\n".join(lines + ["</table>"])
+
+
+def write_json(path, document):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
 
 
 def write_csv(path, head, rows):
@@ -106,16 +113,12 @@ def section_html(section, lab, out):
     return "\n".join(lines + ["<p>What agrees:</p>", checks(section.checks)])
 
 
-def machine_html(sections, lab):
-    machines = [s.data["machine"] for s in sections if "machine" in s.data]
-    if not machines:
-        return ""
-    machine = next((m for m in machines if m["cache_line_ns"]["before"]), machines[0])
-    line = machine["cache_line_ns"]
+def machine_html(lab):
+    rows = "".join(f"<tr><td>{html.escape(what)}</td><td>{html.escape(value)}</td></tr>" for what, value in lab.machine.told())
     return (
-        f"<p>Made on: {html.escape(machine['processor'])}, {html.escape(machine['system'])}, cores {html.escape(lab.cores)} of "
-        f"{machine['cores']}. A cache line goes from one core to the other and back in {line['before']} ns: every figure "
-        "across cores moves with that, so compare shapes and ratios with the published ones, not microseconds.</p>"
+        f'<table class="machine"><caption>Made on</caption>{rows}</table>'
+        "<p>Every figure across processors moves with the time that a cache line takes, so compare shapes and ratios with the "
+        "published ones, not microseconds.</p>"
         "<p>What is compared was measured in turn, in short blocks of one run, and each run was made six times. A figure is "
         "the median of the six; in brackets are the lowest and the highest, between which the true median lies with 95 % "
         "confidence.</p>"
@@ -131,15 +134,15 @@ def disturbances(lab):
 
 def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
+    write_json(os.path.join(out, "machine.json"), lab.machine.data())
     for section in sections:
         document = {"title": section.title, "question": section.question, "data": section.data, "checks": section.checks}
-        with open(os.path.join(out, section.name + ".json"), "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1)
+        write_json(os.path.join(out, section.name + ".json"), document)
     body = "\n".join(section_html(section, lab, out) for section in sections)
     links = "".join(f'<a href="#{s.name}">{html.escape(s.title)}</a>' for s in sections)
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
         file.write(
             f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>Interrupt protocol processing</title>'
             f"<style>{STYLE}</style>\n<h1>What interrupt protocol processing saves on this machine</h1>\n<nav>{links}</nav>"
-            f"{machine_html(sections, lab)}{disturbances(lab)}\n{body}\n</html>\n"
+            f"{machine_html(lab)}{disturbances(lab)}\n{body}\n</html>\n"
         )

@@ -41,10 +41,10 @@ def run(lab):
         f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with six seeds. What each of all requests, "
         "long and short, has waited for its answer on the average is what policies are compared by."
     )
-    section.picture("The server", sweeps.GRAPH, {("vwork", "udp"): "explicit: handed off here"})
     with sweeps.Sweep(lab) as sweep:
         break_even(section, sweep)
         budgets(section, sweep)
+        picture(section)
         places_of_work(section, sweep)
         overload(section, sweep)
         waiting(section, sweep)
@@ -54,6 +54,14 @@ def run(lab):
 
 def of(results, key):
     return labs.interval([result[key] for result in results])
+
+
+def picture(section):
+    """The server whose work is equal, handed off at the marked edge, with the counts of its runs."""
+    row = next(row for row in section.data["budgets"] if row["kind"] == "equal" and row["policy"] == "explicit")
+    handed, works = (sum(run[key] for run in row["runs"]) for key in ("handoffs_explicit", "works"))
+    section.picture("The server, where a request for work leaves the driver at a marked edge", sweeps.GRAPH,
+                    {("vwork", "udp"): (f"{handed} handoffs for {works} requests", True)})
 
 
 # ---- in the driver, or by a thread ----

@@ -58,7 +58,7 @@ def measure(lab, graph, point, number):
 def compare(section, lab):
     """Carries on and hands off in turn; what all together are answered decides."""
     rows = []
-    repeats = lab.rounds(labs.REPEATS, 2)
+    repeats = labs.REPEATS
     with sweeps.Sweep(lab) as sweep:
         for point in POINTS:
             runs = [[measure(lab, graph, point, f"{point[0]}-{turn}-{i}")

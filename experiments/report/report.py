@@ -12,6 +12,7 @@ import time
 
 sys.dont_write_bytecode = True
 import lab as labs
+import machine as machines
 
 NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
 
@@ -29,7 +30,8 @@ def measure(lab, names):
     for number, name in enumerate(names):
         started = time.monotonic()
         lab.progress = progress_of(name, number, len(names))
-        sections.append(__import__(name).run(lab))
+        with lab.machine.watched(name):
+            sections.append(__import__(name).run(lab))
         print(f"{chr(13) if sys.stderr.isatty() else ''}report: {name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     return sections
 
@@ -56,7 +58,10 @@ def main():
     try:
         os.makedirs(options.out, exist_ok=True)
         lab = labs.Lab(options.build, options.cores, options.quick, None)
+        lab.machine = machines.Machine(lab)
+        lab.machine.take_floor()
         sections = measure(lab, names)
+        lab.machine.take_floor()
         import page
         page.write(sections, lab, options.out)
     except (labs.Failed, OSError, ImportError) as why:

@@ -29,7 +29,10 @@ def run(lab):
         "In 1994 a reply had to wake the client's thread, so that one handoff was left: the row without any is missing there. "
         "Here the blocked caller is a parked stack, which the driver itself goes on with."
     )
-    section.picture("Who carries a reply: nobody but the driver", "chantest.dot", {("chantest", "chan"): "resumed by the driver"})
+    counted = published.RPC_SIZES[0]
+    for handoff, who in (("client", "a thread"), ("none", "nobody but the driver")):
+        section.picture(f"Who carries a reply of {labs.bytes_of(counted)} to the caller: {who}", "chantest.dot",
+                        {("chantest", "chan"): trips.handed(found, ("ipp", handoff, 1, counted))})
     trips.plot_saved(section, found, ROWS, published.RPC_SIZES)
     judge(section, found)
     return section
@@ -41,13 +44,13 @@ def judge(section, found):
         saved = found.saved_us(("regular", "-", 1, size), ("ipp", "client", 1, size))
         section.check(
             saved["low"] > 0,
-            f"{size} bytes: IPP with a handoff at the client saves {labs.spread(saved)} us of a round trip "
+            f"{labs.bytes_of(size)}: IPP with a handoff at the client saves {labs.spread(saved)} us of a round trip "
             f"(published {trips.was_saved(published.TABLE3, sizes, size, ('regular', '-'), ('ipp', 'client'))}).",
         )
     for size in sizes:
         saved = found.saved_us(("ipp", "client", 1, size), ("ipp", "none", 1, size))
         section.check(
-            saved["low"] > 0, f"{size} bytes: that the driver resumes the caller saves another {labs.spread(saved)} us."
+            saved["low"] > 0, f"{labs.bytes_of(size)}: that the driver resumes the caller saves another {labs.spread(saved)} us."
         )
     per_call = found.per_message(("ipp", "none", 1, sizes[0]), "context_switches")
     section.check(

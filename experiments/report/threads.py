@@ -47,16 +47,16 @@ def switches(section, found):
     ]
     section.table(
         "Table 5: context switches of the server's threads for each datagram",
-        ("input threads", *(f"{size} bytes" for size in published.SIZES)), rows,
+        ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows,
     )
     for size, fragments in zip(published.SIZES, (1, 1, 2, 3)):
         one = per_datagram(found, 1, size)
-        section.check(abs(one - 1) < 0.1, f"{size} bytes, one thread: {one:.2f} switches a datagram, whatever its fragments.")
+        section.check(abs(one - 1) < 0.1, f"{labs.bytes_of(size)}, one thread: {one:.2f} switches a datagram, whatever its fragments.")
         if fragments > 1:
             many = per_datagram(found, 8, size)
             section.check(
                 one < many <= fragments + 0.1,
-                f"{size} bytes, eight threads: {many:.2f} switches a datagram of {fragments} fragments.",
+                f"{labs.bytes_of(size)}, eight threads: {many:.2f} switches a datagram of {fragments} fragments.",
             )
 
 
@@ -69,7 +69,7 @@ def times(section, found):
     ]
     section.table(
         "Table 6: round trips in regular mode, in microseconds",
-        ("input threads", *(f"{size} bytes" for size in published.SIZES)), rows,
+        ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows,
     )
 
 
@@ -81,13 +81,13 @@ def compared(section, regular, ipp):
                      *(labs.spread(found.median_us(mode, handoff, threads, size)) for size in published.SIZES)))
         rows.append(("published", *map(str, was)))
     section.table(
-        "Table 7: round trips in microseconds", ("mode, threads", *(f"{size} bytes" for size in published.SIZES)), rows
+        "Table 7: round trips in microseconds", ("mode, threads", *(labs.bytes_of(size) for size in published.SIZES)), rows
     )
     for size in published.SIZES:
         one, three = (ipp.median_us("ipp", "none", threads, size) for threads in (1, 3))
         section.check(
             one["low"] <= three["high"] and three["low"] <= one["high"],
-            f"{size} bytes: IPP does not mind threads that it does not use ({labs.spread(one)} us with one, "
+            f"{labs.bytes_of(size)}: IPP does not mind threads that it does not use ({labs.spread(one)} us with one, "
             f"{labs.spread(three)} us with three).",
         )
 
@@ -109,7 +109,7 @@ def paced(lab, section):
     cells = document["tables"]["5"]
     section.table(
         "Table 5 on virtual time: context switches for 10000 messages (published)",
-        ("input threads", *(f"{size} bytes" for size in published.SIZES)),
+        ("input threads", *(labs.bytes_of(size) for size in published.SIZES)),
         [(row, *(f"{c['switches']} ({c['published']})" for c in cells if c["row"] == row))
          for row in dict.fromkeys(c["row"] for c in cells)],
     )

@@ -20,7 +20,20 @@ def times(section, found, title, rows, sizes, was):
             body.append(("published", *map(str, was[mode, handoff])))
         else:
             body.append(("published", *("-" for _ in sizes)))
-    section.table(title, ("", *(f"{size} byte{'s' if size > 1 else ''}" for size in sizes)), body)
+    section.table(title, ("", *(labs.bytes_of(size) for size in sizes)), body)
+
+
+def handed(found, key):
+    """What was handed off in a run's rounds, at both ends together: (words, whether there was anything)."""
+    runs = found.runs[key]
+    handoffs, rounds = (sum(counts) for counts in zip(*((sum(run["handoffs"].values()), run["rounds"]) for run in runs)))
+    return f"{handoffs or 'no'} handoffs in {rounds} round trips", handoffs > 0
+
+
+def frames(found, key):
+    """Frames that arrived at both ends, as words on an edge: nothing that is handed off."""
+    runs = found.runs[key]
+    return f"{sum(run['fragments'] for run in runs)} frames arrived", False
 
 
 def was_saved(table, sizes, size, slower, faster):
@@ -41,7 +54,7 @@ def plot_saved(section, found, rows, sizes):
             error = [[s["median"] - s["low"] for s in saved], [s["high"] - s["median"] for s in saved]]
             places = [place + (i - (len(others) - 1) / 2) * width for place in range(len(sizes))]
             axes.bar(places, middle, width, yerr=error, capsize=3, label=rows[key])
-        axes.set_xticks(range(len(sizes)), [f"{size} bytes" for size in sizes])
+        axes.set_xticks(range(len(sizes)), [labs.bytes_of(size) for size in sizes])
         axes.set_ylabel("microseconds saved of a round trip")
         axes.axhline(0, color="black", linewidth=0.5)
         axes.legend()

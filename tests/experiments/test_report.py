@@ -69,12 +69,39 @@ def check_page(out):
     tell(all(name in page.ids for name in NAMES), "every experiment has its section", str(page.ids))
     tell(all(f"Table {number}" in text for number in range(1, 9)), "tables 1 to 8 are there")
     tell(page.svgs >= 6, "pictures are in the page", str(page.svgs))
-    tell("handoff: once a datagram" in text, "a picture says where messages leave the driver")
+    check_counts(out, text)
     for name in NAMES:
         document = json.loads(read(out, name + ".json"))
         missing = [c["text"] for c in document["checks"] if c["text"] not in text]
         tell(document["checks"] and not missing, f"{name}: what was found is on the page", str(missing))
     return page, text
+
+
+def check_counts(out, text):
+    """What is written on the edges of pictures, from the measurements."""
+    for name, size, wanted in (("rpc", 1, {"client": 1, "none": 0}), ("fragments", 4000, {"server": 1})):
+        runs = [run for runs in json.loads(read(out, name + ".json"))["data"]["repetitions"] for run in runs
+                if run["mode"] == "ipp" and run["size"] == size]
+        for handoff, each in wanted.items():
+            mine = [run for run in runs if run["handoff"] == handoff]
+            rounds = sum(run["rounds"] for run in mine)
+            count = sum(run["handoffs"][kind] for run in mine for kind in ("explicit", "implicit", "time"))
+            words = f"{count or 'no'} handoffs in {rounds} round trips"
+            tell(words in text and each * rounds <= count <= each * 1.1 * rounds, f"{name}: a picture has its handoffs ({handoff})",
+                 f"{count} in {rounds}")
+
+
+def check_machine(out, text):
+    """What the page says of the machine, and whether others used it."""
+    data = json.loads(read(out, "machine.json"))
+    about = data["doctor"]["machine"]
+    missing = [words for words in (about["processor"], about["system"], data["doctor"]["checks"]["DPDK"]["text"].split()[1])
+               if words not in text]
+    floors = [floor["rtt_ns"]["p50"] for floor in data["floors"]]
+    tell(not missing and len(floors) == 2 and f"{min(floors)} to {max(floors)} ns" in text,
+         "the page says what it was made on", f"{missing} {floors}")
+    tell(sorted(data["experiments"]) == sorted(NAMES) and ("This run was disturbed" in text) == bool(data["disturbed"]),
+         "and whether others used it", str(data["disturbed"]))
 
 
 def check_tables(out, text):
@@ -181,6 +208,7 @@ def main():
             check_tables(out, text)
             check_figures(out)
             check_anatomy(out)
+            check_machine(out, text)
             check_policies(out)
     check_refused(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")

@@ -1,0 +1,73 @@
+"""machine.py - what the experiments ran on, and whether they had it for themselves."""
+import contextlib
+import os
+import resource
+import time
+
+OTHERS_PERCENT = 10  # of a processor, used by other programs meanwhile: more is told
+FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
+FLOOR_ROUNDS = 20000
+
+
+class Machine:
+    """The machine's facts, and what is watched while it is used."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.doctor = lab.run("xk", "doctor")
+        self.floors = []
+        self.sections = {}
+
+    def take_floor(self):
+        """A message there and back with nothing but DPDK, polling; and a cache line, before and after."""
+        run = self.lab.run_told(FLOOR, "--cores", self.lab.cores, "--rounds", str(FLOOR_ROUNDS))
+        self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
+
+    @contextlib.contextmanager
+    def watched(self, name):
+        """What other programs use of the processors while an experiment is made."""
+        busy, ours, started = busy_s(), ours_s(), time.monotonic()
+        yield
+        lasted = time.monotonic() - started
+        others = max(0.0, 100 * (busy_s() - busy - (ours_s() - ours)) / lasted)
+        self.sections[name] = {"seconds": lasted, "others_percent": others}
+        if others > OTHERS_PERCENT:
+            self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
+
+    def told(self):
+        """(what, value) for the page."""
+        machine = self.doctor["machine"]
+        checks = {name: check["text"] for name, check in self.doctor["checks"].items()}
+        lines = [floor["cache_line_ns"][when] for floor in self.floors for when in ("before", "after")]
+        bare = [floor["rtt_ns"]["p50"] for floor in self.floors]
+        others = [section["others_percent"] for section in self.sections.values()]
+        return [
+            ("processor", f"{machine['processor']}; cores {self.lab.cores} of {machine['cores']}"),
+            ("system", machine["system"]),
+            ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
+            ("processors that have nothing to do", checks["idle cores"]),
+            ("how drivers wait", "asleep until an event descriptor is written to, unless an experiment says that they poll"),
+            ("a cache line, to the other core and back", f"{low_high(lines)} ns"),
+            ("a message there and back with nothing but DPDK, polling", f"{low_high(bare)} ns"),
+            ("other programs, meanwhile", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
+        ]
+
+    def data(self):
+        return {"doctor": self.doctor, "floors": self.floors, "experiments": self.sections, "disturbed": self.lab.disturbed}
+
+
+def low_high(values):
+    return f"{min(values)} to {max(values)}"
+
+
+def busy_s():
+    """Processor time of everybody, by the system's count; and what the machine below has taken for others."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, interrupt, soft, stolen = map(int, file.readline().split()[1:9])
+    return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def ours_s():
+    """Processor time of this program and of all that it has started, as far as they have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
