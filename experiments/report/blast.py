@@ -13,7 +13,7 @@ def run(lab):
     graph = os.path.join(os.path.dirname(os.path.abspath(__file__)), "blast.dot")
     found = lab.trips(
         "udptest", "--graph", graph, "--size", trips.comma(published.BLAST_SIZES), "--mode", "regular,ipp", "--handoff",
-        "none", "--rounds", str(lab.rounds(5000, 300)),
+        "none", "--rounds", str(lab.rounds(5000, 1000)),
     )
     section.data = trips.data(found)
     section.text(

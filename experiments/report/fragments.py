@@ -18,7 +18,7 @@ def run(lab):
     )
     found = lab.trips(
         "udptest", "--size", trips.comma(published.SIZES), "--mode", "regular,ipp", "--handoff", "client,server,none",
-        "--rounds", str(lab.rounds(5000, 300)),
+        "--rounds", str(lab.rounds(5000, 1000)),
     )
     section.data = trips.data(found)
     section.text(

@@ -17,7 +17,7 @@ def run(lab):
     )
     found = lab.trips(
         "chantest", "--size", trips.comma(published.RPC_SIZES), "--mode", "regular,ipp", "--handoff", "client,none",
-        "--rounds", str(lab.rounds(5000, 300)),
+        "--rounds", str(lab.rounds(5000, 1000)),
     )
     section.data = trips.data(found)
     section.text(

@@ -21,12 +21,13 @@ pair() {
 
 # ---- pairs -----------------------------------------------------------------------------------------------------------
 
-# Where nothing hands off the driver does everything at the server, and resumes who calls at the client: what other threads
-# switch there is to begin the callers, once in each block of at least 50 rounds.
+# Where nothing hands off the driver does everything at the server, and resumes who calls at the client: a switch of another
+# thread is to begin the callers, once in each block, or a timer's, on a busy machine. A handoff would be one for each call.
 # Of long replies on many channels some wait for room in the device, and go on by a thread.
-several='(r["mode"] == "regular" or r["handoff"] != "none" or r["size"] > 1 or r["context_switches"]["server"] == 0)'
+several='(r["mode"] == "regular" or r["handoff"] != "none" or r["size"] > 1 or
+	4 * r["context_switches"]["server"] < r["rounds"])'
 none='(r["mode"] == "regular" or r["handoff"] != "none" or
-	r["context_switches"]["server"] == 0 and r["context_switches"]["client"] <= 4)'
+	4 * max(r["context_switches"]["server"], r["context_switches"]["client"]) < r["rounds"])'
 one=0,1
 [ "$(nproc)" -ge 2 ] || one=0,0
 
