@@ -120,6 +120,9 @@ def run(lab):
     section.picture("Stamps on the edges of udptest", path_of("udptest"), {})
     for program, (sleeping, polling, document) in found.items():
         judge(section, program, sleeping, polling, document)
+    section.answer = " ".join(
+        answer(program, groups_of(sleeping, polling)) for program, (sleeping, polling, _) in found.items()
+    )
     return section
 
 
@@ -214,6 +217,13 @@ def bars(axes, found):
     axes.invert_yaxis()
     axes.set_xlabel("microseconds of a round trip")
     axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+
+
+def answer(program, sums):
+    total = sum(sums.values())
+    woken, protocols = sums["Wake-up"] + sums["Doorbell"], sums["Protocols, up"] + sums["Protocols, down"] + sums["Application"]
+    return (f"{program}: {woken / 1000:.1f} of {total / 1000:.1f} us to ring and to be woken; all protocols at both ends, "
+            f"{protocols / 1000:.1f}.")
 
 
 def judge(section, program, sleeping, polling, documents):

@@ -36,6 +36,7 @@ def run(lab):
         "Round trips in microseconds, and processor time of both ends",
         ("interval, driver", "median", "99 %", "processor time", "switches for each ping"), [told(row) for row in rows],
     )
+    answer(section, rows)
     section.plot("Latency and its price", lambda axes: plot(axes, rows))
     judge(section, rows)
     return section
@@ -78,6 +79,14 @@ def measure(lab, driver, interval_us):
         "processor_percent": (after[0] - before[0]) / lasted / 1e7,
         "switches": (after[1] - before[1]) / (lasted * 1e6 / interval_us),
     }
+
+
+def answer(section, rows):
+    asleep, polling = ({key: of(row, key)["median"] for key in ("p50_us", "processor_percent")} for row in rows[:len(DRIVERS):2])
+    section.answer = (
+        f"{polling['p50_us']:.1f} us a round trip instead of {asleep['p50_us']:.1f}, for {polling['processor_percent']:.0f} % of a "
+        f"processor instead of {asleep['processor_percent']:.0f} (a ping each {interval_text(rows[0])})."
+    )
 
 
 def of(row, key):

@@ -146,6 +146,7 @@ class Section:
         self.name = name
         self.title = title
         self.question = question
+        self.answer = ""  # a sentence or two, for the page's beginning
         self.parts = []  # ("text", words), ("table", title, head, rows), ("plot", draw), ("graph", file, labels)
         self.checks = []
         self.data = {}
@@ -165,8 +166,15 @@ class Section:
         self.parts.append(("graph", title, graph, labels))
 
     def check(self, agrees, words):
-        """Whether the run agrees with what was published, in words."""
-        self.checks.append({"agrees": bool(agrees), "text": words})
+        """Whether the run agrees with what was published or promised, in words; None: it cannot tell."""
+        self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words})
+
+    def check_saved(self, saved, words):
+        """Whether something is saved: not clear if repetitions do not agree on it."""
+        self.check(None if saved["low"] <= 0 < saved["high"] else saved["low"] > 0, words)
+
+
+VERDICTS = {True: "yes", False: "NO", None: "unclear"}
 
 
 def fail(words):

@@ -14,6 +14,17 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "report"
 from matplotlib.figure import Figure
 
+import lab as labs
+
+INTRO = """
+<p>A message arrives, and a thread is asleep that wants it. Usually the driver wakes a thread, which carries the message up
+through the protocols: <b>regular</b> mode, a context switch for each message. In <b>interrupt protocol processing</b> (IPP) the
+driver itself carries it up, and gives it to a thread (a <b>handoff</b>) only where it must: at an edge of the graph that is
+marked so, when a protocol has to wait, or when it has kept the driver for too long (a <b>budget</b>). What does that save, and
+when is it a mistake? M. Björkman asked it in 1994 ("Interrupt Protocol Processing in the x-kernel"); these are his tables,
+made on this machine, and what he left open. Where a section says <b>published</b>, it means his figures.</p>
+"""
+
 STYLE = """
 body { font: 16px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5em; border-top: 1px solid #ccc; padding-top: 1em; }
@@ -23,11 +34,13 @@ th, td { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; 
 th:first-child, td:first-child { text-align: left; white-space: normal; }
 table.machine td { text-align: left; white-space: normal; }
 tr.published td { color: #888; }
-ul.checks { list-style: none; padding-left: 0; } ul.checks li { padding-left: 2.2em; text-indent: -2.2em; }
-.yes { color: #17692c; font-weight: bold; } .no { color: #a31515; font-weight: bold; }
-figure { margin: 1.5em 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-weight: bold; }
+ul.checks { list-style: none; padding-left: 0; } ul.checks li { padding-left: 5em; text-indent: -5em; }
+ul.checks span { display: inline-block; width: 5em; text-indent: 0; font-weight: bold; }
+.yes { color: #17692c; } .no { color: #a31515; } .unclear { color: #8a6100; }
+figure { margin: 1.5em 0; } figure.graph { display: inline-block; vertical-align: top; width: 49%; }
+figure svg { max-width: 100%; height: auto; } figcaption { font-weight: bold; }
 .disturbed { background: #fff3cd; padding: .5em 1em; }
-nav a { margin-right: 1em; }
+dt { font-weight: bold; margin-top: .6em; } dd { margin-left: 1.5em; }
 """
 
 
@@ -64,7 +77,7 @@ def picture(title, graph, labels, lab):
             look = 'fontcolor="#c03030", color="#c03030", penwidth=2, ' if marked else ""
             text = text.replace(edge, f'{edge}label="  {words}", {look}')
         svg = subprocess.run(["dot", "-Tsvg"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return f"<figure><figcaption>{html.escape(title)}</figcaption>{inline(svg)}</figure>"
+    return f'<figure class="graph"><figcaption>{html.escape(title)}</figcaption>{inline(svg)}</figure>'
 
 
 def table(title, head, rows):
@@ -89,7 +102,7 @@ def write_csv(path, head, rows):
 
 def checks(found):
     items = [
-        f'<li><span class="{"yes" if check["agrees"] else "no"}">{"yes" if check["agrees"] else "NO"}</span> '
+        f'<li><span class="{labs.VERDICTS[check["agrees"]].lower()}">{labs.VERDICTS[check["agrees"]]}</span> '
         f"{html.escape(check['text'])}</li>"
         for check in found
     ]
@@ -110,7 +123,15 @@ def section_html(section, lab, out):
             lines.append(plot(*what, out, name + ".svg"))
         else:
             lines.append(picture(*what, lab))
-    return "\n".join(lines + ["<p>What agrees:</p>", checks(section.checks)])
+    return "\n".join(lines + ["<p>What agrees with what was published, or is expected here:</p>", checks(section.checks)])
+
+
+def answers(sections):
+    """The page in short: each question, and what was found."""
+    items = "".join(
+        f'<dt><a href="#{s.name}">{html.escape(s.question)}</a></dt><dd>{html.escape(s.answer)}</dd>' for s in sections
+    )
+    return f"<dl>{items}</dl>"
 
 
 def machine_html(lab):
@@ -129,20 +150,20 @@ def disturbances(lab):
     if not lab.disturbed:
         return ""
     items = "".join(f"<li>{html.escape(text)}</li>" for text in dict.fromkeys(lab.disturbed))
-    return f'<div class="disturbed"><p>This run was disturbed:</p><ul>{items}</ul></div>'
+    words = "This run was disturbed; what is unclear or disagrees may come of it:"
+    return f'<div class="disturbed"><p>{words}</p><ul>{items}</ul></div>'
 
 
 def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
     write_json(os.path.join(out, "machine.json"), lab.machine.data())
     for section in sections:
-        document = {"title": section.title, "question": section.question, "data": section.data, "checks": section.checks}
+        document = {key: getattr(section, key) for key in ("title", "question", "answer", "data", "checks")}
         write_json(os.path.join(out, section.name + ".json"), document)
     body = "\n".join(section_html(section, lab, out) for section in sections)
-    links = "".join(f'<a href="#{s.name}">{html.escape(s.title)}</a>' for s in sections)
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
         file.write(
             f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>Interrupt protocol processing</title>'
-            f"<style>{STYLE}</style>\n<h1>What interrupt protocol processing saves on this machine</h1>\n<nav>{links}</nav>"
-            f"{machine_html(lab)}{disturbances(lab)}\n{body}\n</html>\n"
+            f"<style>{STYLE}</style>\n<h1>What interrupt protocol processing saves on this machine</h1>\n{INTRO}"
+            f"{answers(sections)}{disturbances(lab)}{machine_html(lab)}\n{body}\n</html>\n"
         )

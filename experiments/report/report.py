@@ -38,9 +38,9 @@ def measure(lab, names):
 
 def tell(sections):
     for section in sections:
-        print(f"\n{section.title}\n")
+        print(f"\n{section.title}: {section.answer}\n")
         for check in section.checks:
-            print(f"  {'yes' if check['agrees'] else 'NO '} {check['text']}")
+            print(f"  {labs.VERDICTS[check['agrees']]:7} {check['text']}")
 
 
 def main():
