@@ -61,7 +61,10 @@ def low_high(values):
 
 
 def busy_s():
-    """Processor time of everybody, by the system's count; and what the machine below has taken for others."""
+    """
+    Processor time of everybody, by the system's count, which samples (who often sleeps for a moment is counted for less than it
+    was); and what the machine below has taken for others.
+    """
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, interrupt, soft, stolen = map(int, file.readline().split()[1:9])
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")

@@ -6,9 +6,33 @@ def comma(numbers):
     return ",".join(map(str, numbers))
 
 
+APART = "a core for each host"
+TOGETHER = "both hosts on one core"
+
+
+def one_core(lab):
+    core = lab.cores.split(",", maxsplit=1)[0]
+    return f"{core},{core}"
+
+
+def measure(lab, program, *arguments):
+    """(apart, together): the same on two cores and on one."""
+    apart = lab.trips(program, *arguments)
+    return apart, lab.trips(program, *arguments, cores=one_core(lab))
+
+
 def data(found):
     """What the run has measured, for its JSON: every repetition."""
     return {"machine": found.machine, "repetitions": [document["runs"] for document in found.documents]}
+
+
+def both_data(apart, together):
+    return data(apart) | {"together": data(together)["repetitions"]}
+
+
+def both_times(section, apart, together, table, *arguments):
+    times(section, apart, f"{table}: round trips in microseconds, {APART}", *arguments)
+    times(section, together, f"{table}: round trips in microseconds, {TOGETHER}", *arguments)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -59,4 +83,4 @@ def plot_saved(section, found, rows, sizes):
         axes.axhline(0, color="black", linewidth=0.5)
         axes.legend()
 
-    section.plot(f"What is saved, compared with {rows[first].lower()}; lines are 95 % intervals", draw)
+    section.plot(f"What is saved, compared with {rows[first].lower()}, {TOGETHER}; lines are 95 % intervals", draw)
