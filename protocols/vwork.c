@@ -9,7 +9,8 @@
  * Control:      the protocol below answers
  * Settings:     up, down: for each message; up_kb, down_kb: for each 1,000 bytes of it, in proportion (1us is a
  *               nanosecond a byte); checkpoints: so often, evenly within the work, a message that has used up its
- *               time budget leaves the driver; tail: how unequal messages are; wait: what goes up waits before its work
+ *               time budget leaves the driver; tail: how unequal messages are; seed: what they are drawn from; wait: what
+ *               goes up waits before its work
  * Drops:        would_wait (it may not wait: implicit=fail, no stack left, the host ends)
  * Counters:     worked_up, worked_down (messages)
  * Not done:     calls (RPC)
@@ -24,7 +25,7 @@ struct vwork {
 	struct xk_virtual virtual;
 	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
 	uint64_t checkpoints, tail, wait_ns;
-	uint64_t seed;          /* of a tail */
+	uint64_t seed;          /* of a tail; 0 until init: drawn */
 	_Atomic uint64_t drawn; /* messages whose share was drawn */
 };
 
@@ -38,7 +39,7 @@ vwork_init(struct xk_protocol *self)
 {
 	struct vwork *vwork = xk_container_of(self, struct vwork, virtual.protocol);
 
-	if (vwork->tail != 0)
+	if (vwork->tail != 0 && vwork->seed == 0)
 		vwork->seed = xk_random(self);
 	return xk_virtual_init(self, &vwork_session_ops);
 }
@@ -146,6 +147,7 @@ static const struct xk_setting vwork_settings[] = {
 	  "so often within the work the time budget is looked at", 0, VWORK_CHECKPOINTS_MAX },
 	{ "tail", XK_SETTING_UINT, offsetof(struct vwork, tail), NULL,
 	  "work is unequal: twice as much is half as frequent, so many times; the mean is as said", 0, VWORK_TAIL_MAX },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vwork, seed), "0", "what a tail is drawn from; 0: at random", 0, 0 },
 	{ "wait", XK_SETTING_TIME, offsetof(struct vwork, wait_ns), NULL,
 	  "what goes up waits so long before its work: no processor is needed for that", 0, VWORK_TIME_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },

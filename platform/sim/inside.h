@@ -21,7 +21,6 @@ struct memory_platform {
 	struct memory_kept *kept; /* NULL: nothing is kept */
 	struct memory_kept own_kept;
 	_Atomic uint64_t virtual_ns;
-	_Atomic uint64_t drawn; /* random numbers, on a virtual clock */
 	uint64_t until_ns;
 	void (*idle)(void *context);
 	void *idle_context;

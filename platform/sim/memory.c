@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "platform/sim/inside.h"
-#include "xkernel/chance.h"
 
 enum {
 	MEMORY_CLOCK_SPAN_NS = 5 * 1000 * 1000 /* the processor's counter is compared with the system's clock so long */
@@ -132,29 +131,7 @@ memory_work(struct xk_platform *platform, uint64_t work_ns)
 
 /* ---- the platform ---- */
 
-/* On a virtual clock everything is the same in each run, chance too. */
-static uint64_t
-memory_random(struct xk_platform *platform)
-{
-	struct xk_chance chance;
-
-	xk_chance_init(&chance, 0, atomic_fetch_add_explicit(&memory_of(platform)->drawn, 1, memory_order_relaxed));
-	return xk_chance_next(&chance);
-}
-
-static const struct xk_platform_ops memory_virtual_ops = {
-	.now_ns = memory_now_ns,
-	.buffer_new = memory_buffer_new,
-	.buffer_view = memory_buffer_view,
-	.buffer_free = memory_buffer_free,
-	.buffers_out = memory_buffers_out,
-	.sleep = memory_sleep,
-	.wake = memory_wake,
-	.work = memory_work,
-	.random = memory_random,
-};
-
-static const struct xk_platform_ops memory_real_ops = {
+static const struct xk_platform_ops memory_platform_ops = {
 	.now_ns = memory_now_ns,
 	.buffer_new = memory_buffer_new,
 	.buffer_view = memory_buffer_view,
@@ -188,7 +165,7 @@ memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock)
 {
 	pthread_condattr_t attributes;
 
-	self->platform.ops = clock == XK_MEMORY_VIRTUAL ? &memory_virtual_ops : &memory_real_ops;
+	self->platform.ops = &memory_platform_ops;
 	self->clock = clock;
 	self->platform.virtual_time = clock == XK_MEMORY_VIRTUAL;
 	self->until_ns = UINT64_MAX;

@@ -14,7 +14,7 @@
 #include "xkernel/platform.h"
 
 enum xk_memory_clock {
-	XK_MEMORY_VIRTUAL, /* begins at 0; xk_random draws the same numbers each time */
+	XK_MEMORY_VIRTUAL, /* begins at 0 */
 	XK_MEMORY_REAL,    /* CLOCK_MONOTONIC */
 };
 
