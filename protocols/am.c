@@ -327,6 +327,7 @@ const struct xk_protocol_type xk_type_am = {
 	.name = "am",
 	.help = "Active Messages: each says which handler is to run for it, and the driver runs it.",
 	.ops = &am_ops,
+	.session_ops = &am_session_ops,
 	.size = sizeof(struct am),
 	.offers = XK_ASYNC,
 	.lowers = am_lowers,

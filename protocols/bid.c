@@ -412,6 +412,7 @@ const struct xk_protocol_type xk_type_bid = {
 	.name = "bid",
 	.help = "Messages between boots of hosts: nothing of a former boot, or of one not confirmed, gets through.",
 	.ops = &bid_ops,
+	.session_ops = &bid_session_ops,
 	.size = sizeof(struct bid),
 	.offers = XK_ASYNC,
 	.lowers = bid_lowers,

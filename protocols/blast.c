@@ -485,6 +485,7 @@ const struct xk_protocol_type xk_type_blast = {
 	.help = "Messages of up to 64 frames; what is missing of one is sent again for a while. Persistent, not "
 		"reliable.",
 	.ops = &blast_ops,
+	.session_ops = &blast_session_ops,
 	.size = sizeof(struct blast),
 	.offers = XK_ASYNC,
 	.lowers = blast_lowers,

@@ -423,6 +423,7 @@ const struct xk_protocol_type xk_type_eth = {
 	.name = "eth",
 	.help = "Ethernet: frames between stations of one link.",
 	.ops = &eth_ops,
+	.session_ops = &eth_session_ops,
 	.size = sizeof(struct eth),
 	.offers = XK_ASYNC,
 	.lowers = eth_lowers,

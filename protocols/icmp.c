@@ -634,6 +634,7 @@ const struct xk_protocol_type xk_type_icmp = {
 	.name = "icmp",
 	.help = "Echoes, and errors: what hosts tell each other about datagrams that did not get through.",
 	.ops = &icmp_ops,
+	.session_ops = &icmp_session_ops,
 	.size = sizeof(struct icmp),
 	.offers = XK_ASYNC,
 	.lowers = icmp_lowers,

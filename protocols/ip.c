@@ -546,6 +546,7 @@ const struct xk_protocol_type xk_type_ip = {
 	.name = "ip",
 	.help = "IPv4 datagrams of up to 65,515 bytes between hosts: routes, fragmentation, reassembly.",
 	.ops = &ip_ops,
+	.session_ops = &ip_session_ops,
 	.size = sizeof(struct ip),
 	.offers = XK_ASYNC,
 	.lowers = ip_lowers,

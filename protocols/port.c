@@ -128,6 +128,7 @@ const struct xk_protocol_type xk_type_port = {
 	.name = "port",
 	.help = "A port of the platform: frames as they come and go on a device, or on a link in memory.",
 	.ops = &port_ops,
+	.session_ops = &port_session_ops,
 	.size = sizeof(struct port),
 	.offers = XK_ASYNC,
 	.flags = XK_PORT | XK_ONE_UPPER,

@@ -511,6 +511,7 @@ const struct xk_protocol_type xk_type_select = {
 	.name = "select",
 	.help = "Procedures by number: which of them a call is for, and errors carried back.",
 	.ops = &select_ops,
+	.session_ops = &select_session_ops,
 	.size = sizeof(struct select),
 	.offers = XK_RPC,
 	.lowers = select_lowers,

@@ -478,6 +478,7 @@ const struct xk_protocol_type xk_type_stopwait = {
 	.name = "stopwait",
 	.help = "Reliable, ordered messages between ports, one at a time: each is sent again until it is acknowledged.",
 	.ops = &stopwait_ops,
+	.session_ops = &stopwait_session_ops,
 	.size = sizeof(struct stopwait),
 	.offers = XK_ASYNC,
 	.lowers = stopwait_lowers,

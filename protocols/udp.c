@@ -650,6 +650,7 @@ const struct xk_protocol_type xk_type_udp = {
 	.name = "udp",
 	.help = "Unreliable datagrams between ports, with a checksum.",
 	.ops = &udp_ops,
+	.session_ops = &udp_session_ops,
 	.size = sizeof(struct udp),
 	.offers = XK_ASYNC,
 	.lowers = udp_lowers,

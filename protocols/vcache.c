@@ -413,6 +413,7 @@ const struct xk_protocol_type xk_type_vcache = {
 	.help = "Keeps sessions for a time after they were closed, for whoever opens them again. No header; for any "
 		"edge.",
 	.ops = &vcache_ops,
+	.session_ops = &vcache_session_ops,
 	.size = sizeof(struct vcache),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,

@@ -265,6 +265,7 @@ const struct xk_protocol_type xk_type_vchan = {
 	.name = "vchan",
 	.help = "Many calls at a time on one session, by a pool of channels. No header.",
 	.ops = &vchan_ops,
+	.session_ops = &vchan_session_ops,
 	.size = sizeof(struct vchan),
 	.offers = XK_RPC,
 	.flags = XK_VIRTUAL | XK_LENDS,

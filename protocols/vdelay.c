@@ -140,6 +140,7 @@ const struct xk_protocol_type xk_type_vdelay = {
 	.name = "vdelay",
 	.help = "Delays what crosses it, in order or with jitter that reorders. No header; for any edge.",
 	.ops = &vdelay_ops,
+	.session_ops = &vdelay_session_ops,
 	.size = sizeof(struct vdelay),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,

@@ -340,6 +340,7 @@ const struct xk_protocol_type xk_type_vdrop = {
 	.name = "vdrop",
 	.help = "Loses, duplicates, reorders and corrupts what crosses it, by chance. No header; for any edge.",
 	.ops = &vdrop_ops,
+	.session_ops = &vdrop_session_ops,
 	.size = sizeof(struct vdrop),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,

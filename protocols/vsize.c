@@ -562,6 +562,7 @@ const struct xk_protocol_type xk_type_vsize = {
 	.help = "Sends each message by the first of its lowers that takes it in one piece, the rest by the last. No "
 		"header.",
 	.ops = &vsize_ops,
+	.session_ops = &vsize_session_ops,
 	.size = sizeof(struct vsize),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL | XK_REPEATS,

@@ -452,6 +452,7 @@ const struct xk_protocol_type xk_type_vstamp = {
 	.name = "vstamp",
 	.help = "Notes when messages and calls cross it and, on a port, what its driver does. No header; for any edge.",
 	.ops = &vstamp_ops,
+	.session_ops = &vstamp_session_ops,
 	.size = sizeof(struct vstamp),
 	.offers = XK_ASYNC | XK_RPC,
 	.flags = XK_VIRTUAL,

@@ -178,6 +178,7 @@ const struct xk_protocol_type xk_type_vtap = {
 	.name = "vtap",
 	.help = "Shows what crosses it to the host's capture (--pcap), and counts it. No header; for any edge.",
 	.ops = &vtap_ops,
+	.session_ops = &vtap_session_ops,
 	.size = sizeof(struct vtap),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,

@@ -160,6 +160,7 @@ const struct xk_protocol_type xk_type_vwork = {
 	.name = "vwork",
 	.help = "Computes for each message that crosses it. No header; for any edge.",
 	.ops = &vwork_ops,
+	.session_ops = &vwork_session_ops,
 	.size = sizeof(struct vwork),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graphs/graph.h"
+#include "tools/program.h"
 
 /* ---- graphs ---- */
 
@@ -12,7 +13,7 @@
 static struct xk_graph *
 bench_load(const struct bench_graph *g, struct xk_graph_errors *errors)
 {
-	struct xk_graph *graph = xk_graph_read(g->file, errors);
+	struct xk_graph *graph = program_graph_read(g->file, errors);
 	bool good = graph != NULL;
 
 	if (good && g->address != NULL && xk_graph_node_find(graph, "vnet") >= 0)
@@ -21,7 +22,7 @@ bench_load(const struct bench_graph *g, struct xk_graph_errors *errors)
 		good = xk_graph_set(graph, g->policy, errors) == 0;
 	for (unsigned i = 0; good && i < g->sets->count; i++)
 		good = xk_graph_set(graph, g->sets->text[i], errors) == 0;
-	if (good && xk_graph_check(graph, xk_protocol_types, errors) == 0)
+	if (good && program_graph_check(graph, false, errors) == 0)
 		return graph;
 	xk_graph_free(graph);
 	return NULL;

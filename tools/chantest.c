@@ -7,6 +7,7 @@
  */
 #include "protocols/chantest.h"
 
+#include "tools/program.h"
 #include "tools/roundtrip.h"
 
 static const struct options_option chantest_options[] = {
@@ -87,7 +88,7 @@ static const struct roundtrip_test chantest_test = {
 };
 
 int
-main(int argc, char **argv)
+chantest_main(int argc, char **argv)
 {
 	return roundtrip_main(&chantest_test, argc, argv);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "graphs/graph.h"
+#include "tools/program.h"
 
 enum { HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
 
@@ -243,10 +244,10 @@ host_load(struct host *host, const struct host_options *options)
 	int result = -EINVAL;
 
 	*host = (struct host){ .options = *options };
-	host->graph = xk_graph_read(options->graph, &errors);
+	host->graph = program_graph_read(options->graph, &errors);
 	if (host->graph != NULL) {
 		result = host_set_all(host, &errors);
-		if (xk_graph_check(host->graph, xk_protocol_types, &errors) != 0)
+		if (program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
 			result = -EINVAL;
 	}
 	xk_graph_errors_print(&errors, stderr);

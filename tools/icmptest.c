@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tools/icmptest.h"
+#include "tools/program.h"
 
 enum { ICMPTEST_STILL_S = 30 /* beyond interval and timeout, without an event: the engine stands still */ };
 
@@ -322,7 +323,7 @@ icmptest_close(struct icmptest_job *job)
 }
 
 int
-main(int argc, char **argv)
+icmptest_main(int argc, char **argv)
 {
 	struct icmptest_options options = {
 		.common = HOST_COMMON_INITIAL,

@@ -6,6 +6,7 @@
  */
 #include "protocols/udptest.h"
 
+#include "tools/program.h"
 #include "tools/roundtrip.h"
 
 static const struct options_option udptest_options[] = {
@@ -67,7 +68,7 @@ static const struct roundtrip_test udptest_test = {
 };
 
 int
-main(int argc, char **argv)
+udptest_main(int argc, char **argv)
 {
 	return roundtrip_main(&udptest_test, argc, argv);
 }

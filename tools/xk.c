@@ -15,6 +15,7 @@ static const struct {
 } xk_words[] = {
 	{ "check", xk_check_main, "whether a graph file can be composed, and if not, why" },
 	{ "draw", xk_draw_main, "a picture of a graph file" },
+	{ "compile", xk_compile_main, "a program of a graph file, in which the graph is fixed" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
 	{ "run", xk_run_main, "a host that stands on its link, or a network of hosts in the simulator" },
 	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },
@@ -43,7 +44,7 @@ xk_finish(int status)
 }
 
 int
-main(int argc, char **argv)
+xk_main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 

@@ -2,7 +2,11 @@
 #ifndef XK_TOOL_H
 #define XK_TOOL_H
 
+/* All of it; argv[1] is the word. */
+int xk_main(int argc, char **argv);
+
 int xk_check_main(int argc, char **argv);
+int xk_compile_main(int argc, char **argv);
 int xk_doctor_main(int argc, char **argv);
 int xk_draw_main(int argc, char **argv);
 int xk_protocols_main(int argc, char **argv);

@@ -140,8 +140,8 @@ xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *
 		kernel_free_protocol(protocol);
 		return NULL;
 	}
-	while (*at != NULL)
-		at = &(*at)->next;
+	for (; *at != NULL; at = &(*at)->next)
+		protocol->index++;
 	*at = protocol;
 	return protocol;
 }
@@ -158,6 +158,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	if (edge == NULL)
 		return NULL;
 	edge->upper = upper;
+	edge->upper_index = upper->index;
 	edge->demux = upper->ops->demux;
 	edge->lower = lower;
 	edge->role = role;

@@ -91,6 +91,7 @@ enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
 struct xk_protocol {
 	const struct xk_protocol_ops *ops;
 	const struct xk_protocol_type *type;
+	unsigned index; /* in the kernel, from 0, lowers before uppers */
 	struct xk_kernel *kernel;
 	const char *name;        /* of the instance */
 	struct xk_edge **lowers; /* in the order of the type's roles; of a repeated group, group by group */
@@ -122,6 +123,7 @@ enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TI
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
 	_Atomic unsigned watch; /* enum xk_watch; 0: crossing costs nothing */
+	unsigned upper_index; /* upper's: who it is, in a compiled graph */
 	struct xk_protocol *upper, *lower;
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
 	const char *role;

@@ -48,6 +48,8 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 
 	xk_assert(up != NULL && size >= sizeof(*s));
 	xk_assert(hlp_receive->ops->demux != NULL || hlp_receive->ops->call_demux != NULL);
+	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL ||
+		  (self->type->flags & XK_SESSIONS_DIFFER) != 0);
 	size = (size + 63) & ~(size_t)63;
 	s = aligned_alloc(64, size);
 	if (s == NULL)

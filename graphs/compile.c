@@ -1,0 +1,502 @@
+/*
+ * compile.c - a checked graph as C: the crossings of each node, then the protocols' files; see compiled.h.
+ *
+ * Nothing of a graph file's names and values reaches the C but as numbers, as names of types, which are the library's own,
+ * and in strings whose every odd byte is escaped.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graphs/compiled.h"
+
+enum { COMPILE_NEIGHBOURS = 4 /* that a crossing tells apart; with more of them it asks the session */ };
+
+/*
+ * A copy is a protocol's files in the C, for one node or for all nodes of its type. It is known by its first node; what is
+ * said of copies below is said of that one.
+ */
+struct compile {
+	const struct xk_graph *graph;
+	const struct xk_graph_source *source;
+	FILE *stream;
+	struct xk_graph_errors *errors;
+	unsigned *position; /* of each node: its number in the C */
+	unsigned *copy;     /* of each node */
+};
+
+/* The copies that a copy's sessions may lead to. */
+struct compile_set {
+	unsigned copies[COMPILE_NEIGHBOURS + 1];
+	unsigned count; /* more than COMPILE_NEIGHBOURS: too many to tell apart */
+	bool lent;      /* some of them by way of a protocol that lends sessions */
+};
+
+static const struct xk_protocol_type *
+compile_type(const struct compile *c, unsigned node)
+{
+	return c->graph->nodes[node].type;
+}
+
+/* ---- strings ---- */
+
+static void
+compile_string_byte(FILE *stream, unsigned char byte)
+{
+	if (byte == '\n')
+		fputs("\\n\"\n\t\"", stream);
+	else if (byte == '"' || byte == '\\')
+		fprintf(stream, "\\%c", byte);
+	else if (byte == '?' || !isprint(byte))
+		fprintf(stream, "\\%03o", byte);
+	else
+		fputc(byte, stream);
+}
+
+static void
+compile_string(FILE *stream, const char *text, size_t size)
+{
+	fputc('"', stream);
+	for (size_t i = 0; i < size; i++)
+		compile_string_byte(stream, (unsigned char)text[i]);
+	fputc('"', stream);
+}
+
+/* What may stand in a comment; the rest becomes _. */
+static void
+compile_word(FILE *stream, const char *text)
+{
+	for (; *text != '\0'; text++)
+		fputc(isalnum((unsigned char)*text) || strchr("_-.", *text) != NULL ? *text : '_', stream);
+}
+
+static const char *
+compile_base(const char *file)
+{
+	const char *slash = strrchr(file, '/');
+
+	return slash == NULL ? file : slash + 1;
+}
+
+/* ---- who stands on whom ---- */
+
+static void
+compile_add(const struct compile *c, struct compile_set *set, unsigned node)
+{
+	for (unsigned i = 0; i < set->count; i++)
+		if (set->copies[i] == c->copy[node])
+			return;
+	if (set->count <= COMPILE_NEIGHBOURS)
+		set->copies[set->count++] = c->copy[node];
+}
+
+/* A protocol that lends is passed by: its uppers stand on its lowers themselves, too. */
+static void
+compile_add_uppers(const struct compile *c, unsigned node, struct compile_set *set)
+{
+	for (unsigned i = 0; i < c->graph->edge_count; i++) {
+		const struct xk_graph_edge *edge = &c->graph->edges[i];
+
+		if (edge->lower != node)
+			continue;
+		compile_add(c, set, edge->upper);
+		if (compile_type(c, edge->upper)->flags & XK_LENDS) {
+			set->lent = true;
+			compile_add_uppers(c, edge->upper, set);
+		}
+	}
+}
+
+/* Not of an edge whose lower is only asked. */
+static bool
+compile_carries(const struct xk_graph_edge *edge)
+{
+	return (edge->role->needs & (XK_ASYNC | XK_RPC)) != 0;
+}
+
+static void
+compile_add_lowers(const struct compile *c, unsigned node, struct compile_set *set)
+{
+	for (unsigned i = 0; i < c->graph->edge_count; i++) {
+		const struct xk_graph_edge *edge = &c->graph->edges[i];
+
+		if (edge->upper != node || !compile_carries(edge))
+			continue;
+		compile_add(c, set, edge->lower);
+		if (compile_type(c, edge->lower)->flags & XK_LENDS) {
+			set->lent = true;
+			compile_add_lowers(c, edge->lower, set);
+		}
+	}
+}
+
+/* Of all nodes of a copy together. */
+static struct compile_set
+compile_neighbours(const struct compile *c, unsigned copy,
+		   void (*add)(const struct compile *c, unsigned node, struct compile_set *set))
+{
+	struct compile_set set = { .count = 0 };
+
+	for (unsigned i = 0; i < c->graph->node_count; i++)
+		if (c->copy[i] == copy)
+			add(c, i, &set);
+	return set;
+}
+
+static bool
+compile_edge_is_marked(const struct compile *c, const struct xk_graph_edge *edge)
+{
+	return edge->handoff == XK_GRAPH_EXPLICIT ||
+	       (edge->handoff != XK_GRAPH_NEVER && (edge->budget.budget_ns != 0 || c->graph->budget.budget_ns != 0));
+}
+
+/* Whether the file marks an edge that leads to a copy, or, of what is lent, any edge at all. */
+static bool
+compile_is_marked(const struct compile *c, const struct compile_set *uppers, unsigned copy)
+{
+	for (unsigned i = 0; i < c->graph->edge_count; i++)
+		if ((uppers->lent || c->copy[c->graph->edges[i].lower] == copy) &&
+		    compile_edge_is_marked(c, &c->graph->edges[i]))
+			return true;
+	return false;
+}
+
+/* ---- a copy's crossings ---- */
+
+/* "if (it is one of the nodes of copy)", where there are others. */
+static void
+compile_if(const struct compile *c, unsigned copy)
+{
+	const char *before = "\tif (";
+
+	for (unsigned i = 0; i < c->graph->node_count; i++) {
+		unsigned node = c->graph->order[i];
+
+		if (c->copy[node] != copy)
+			continue;
+		fprintf(c->stream, "%ss->up->upper_index == %u", before, i);
+		before = " || ";
+	}
+	fputs(")\n\t", c->stream);
+}
+
+/* The way up: a protocol's demux, or its call_demux. */
+static void
+compile_way_up(const struct compile *c, unsigned copy, const struct compile_set *uppers, bool call)
+{
+	unsigned known = 0;
+
+	if (call)
+		fprintf(c->stream,
+			"static inline int\nxk_way_call_up_%u(struct xk_session *s, struct xk_msg *m, struct xk_msg "
+			"**reply)\n{\n",
+			c->position[copy]);
+	else
+		fprintf(c->stream, "static inline void\nxk_way_up_%u(struct xk_session *s, struct xk_msg *m)\n{\n",
+			c->position[copy]);
+	for (unsigned i = 0; i < uppers->count && uppers->count <= COMPILE_NEIGHBOURS; i++) {
+		const struct xk_protocol_type *type = compile_type(c, uppers->copies[i]);
+
+		if (call ? type->ops->call_demux == NULL : type->ops->demux == NULL)
+			continue;
+		known++;
+		if (uppers->count > 1)
+			compile_if(c, uppers->copies[i]);
+		fprintf(c->stream, "\treturn xk_type_%s.ops->%s(xk_hlp_receive(s), s, m%s);\n", type->name,
+			call ? "call_demux" : "demux", call ? ", reply" : "");
+	}
+	if (known == 0 || uppers->count > 1)
+		fputs(call ? "\treturn xk_call_demux(s, m, reply);\n" : "\txk_demux(s, m);\n", c->stream);
+	fputs("}\n", c->stream);
+}
+
+static void
+compile_up(const struct compile *c, unsigned copy)
+{
+	struct compile_set uppers = compile_neighbours(c, copy, compile_add_uppers);
+	bool marked = compile_is_marked(c, &uppers, copy);
+
+	compile_way_up(c, copy, &uppers, false);
+	fprintf(c->stream, "XK_CROSS_UP(%u, %d)\n", c->position[copy], marked);
+	compile_way_up(c, copy, &uppers, true);
+	fprintf(c->stream, "XK_CROSS_CALL_UP(%u, %d)\n", c->position[copy], marked);
+}
+
+/* Whose sessions a copy's sessions stand on, if all are known to be of one copy; NULL: they have to be asked. */
+static const struct xk_protocol_type *
+compile_only_lower(const struct compile *c, unsigned copy)
+{
+	struct compile_set lowers = compile_neighbours(c, copy, compile_add_lowers);
+
+	return lowers.count == 1 && !lowers.lent ? compile_type(c, lowers.copies[0]) : NULL;
+}
+
+/* The ways down: push, call and call_async, of the lower's sessions. */
+static void
+compile_down(const struct compile *c, unsigned copy)
+{
+	const struct xk_protocol_type *type = compile_only_lower(c, copy);
+	const struct xk_session_ops *ops = type == NULL ? NULL : type->session_ops;
+	const struct {
+		bool known;
+		const char *macro;
+	} ways[] = {
+		{ ops != NULL && ops->push != NULL, "XK_DOWN" },
+		{ ops != NULL && ops->call != NULL, "XK_CALL" },
+		{ ops != NULL && ops->call_async != NULL, "XK_CALL_ASYNC" },
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways); i++) {
+		if (ways[i].known)
+			fprintf(c->stream, "%s_TO(%u, xk_type_%s.session_ops, %d)\n", ways[i].macro, c->position[copy],
+				type->name, (type->flags & XK_SESSIONS_DIFFER) != 0);
+		else
+			fprintf(c->stream, "%s_ASKED(%u)\n", ways[i].macro, c->position[copy]);
+	}
+}
+
+static bool
+compile_is_ordered(const struct compile *c, unsigned copy)
+{
+	for (unsigned i = 0; i < c->graph->node_count; i++)
+		if (c->copy[i] == copy && c->graph->nodes[i].policy.order_session)
+			return true;
+	return false;
+}
+
+/* What a pop does to a copy's own sessions. */
+static void
+compile_pop(const struct compile *c, unsigned copy)
+{
+	const struct xk_protocol_type *type = compile_type(c, copy);
+	const struct xk_session_ops *ops = type->session_ops;
+	bool differ = (type->flags & XK_SESSIONS_DIFFER) != 0;
+	unsigned at = c->position[copy];
+
+	if (ops != NULL && ops->pop == xk_pop_through)
+		fprintf(c->stream, "XK_POP_THROUGH(%u, %d)\n", at, compile_is_ordered(c, copy) || differ);
+	else if (ops != NULL && ops->pop != NULL && !differ)
+		fprintf(c->stream, "XK_POP_BY(%u, xk_type_%s.session_ops)\n", at, type->name);
+	else
+		fprintf(c->stream, "XK_POP_ASKED(%u)\n", at);
+	if (ops != NULL && ops->call_pop != NULL && !differ)
+		fprintf(c->stream, "XK_CALL_POP_BY(%u, xk_type_%s.session_ops)\n", at, type->name);
+	else
+		fprintf(c->stream, "XK_CALL_POP_ASKED(%u)\n", at);
+	if (type->flags & XK_VIRTUAL)
+		fprintf(c->stream, "XK_VIRTUAL_DEMUX(%u)\n", at);
+}
+
+static void
+compile_crossings(const struct compile *c, unsigned copy)
+{
+	fputs("\n/*", c->stream);
+	for (unsigned i = 0; i < c->graph->node_count; i++) {
+		if (c->copy[c->graph->order[i]] != copy)
+			continue;
+		fprintf(c->stream, " %u: ", i);
+		compile_word(c->stream, c->graph->nodes[c->graph->order[i]].name);
+	}
+	fputs(" */\n\n", c->stream);
+	compile_up(c, copy);
+	compile_down(c, copy);
+	compile_pop(c, copy);
+}
+
+/* ---- the protocols' files ---- */
+
+static int
+compile_is_part(const char *file, const char *type)
+{
+	size_t len = strlen(type), file_len = strlen(file);
+
+	return strncmp(file, type, len) == 0 && file_len > len + 2 && strcmp(file + file_len - 2, ".c") == 0 &&
+	       file[len] == '_';
+}
+
+static int
+compile_by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* NAME_*.c: what a protocol has been divided into. */
+static unsigned
+compile_list_parts(const char *directory, const char *type, char ***parts)
+{
+	DIR *d = opendir(directory);
+	struct dirent *entry;
+	unsigned count = 0;
+
+	*parts = NULL;
+	while (d != NULL && (entry = readdir(d)) != NULL) {
+		char **more;
+
+		if (!compile_is_part(entry->d_name, type))
+			continue;
+		more = realloc(*parts, (count + 1) * sizeof(*more));
+		if (more == NULL)
+			break;
+		*parts = more;
+		more[count] = strdup(entry->d_name);
+		count += more[count] != NULL;
+	}
+	if (d != NULL)
+		closedir(d);
+	if (count > 1)
+		qsort(*parts, count, sizeof(**parts), compile_by_name);
+	return count;
+}
+
+/* The type's files, once: for the first node that has it. */
+static int
+compile_include(const struct compile *c, unsigned node)
+{
+	const char *type = compile_type(c, node)->name;
+	char path[4096], **parts;
+	unsigned count;
+
+	snprintf(path, sizeof(path), "%s/protocols/%s.c", c->source->tree, type);
+	if (access(path, R_OK) != 0) {
+		xk_graph_errors_add(c->errors, c->graph->file, c->graph->nodes[node].line,
+				    "%s cannot be compiled: there is no %s", type, path);
+		return -EINVAL;
+	}
+	snprintf(path, sizeof(path), "%s/protocols", c->source->tree);
+	count = compile_list_parts(path, type, &parts);
+	fprintf(c->stream, "\n#undef XK_NODE\n#define XK_NODE %u\n#undef xk_virtual_demux\n", c->position[node]);
+	if (compile_type(c, node)->flags & XK_VIRTUAL)
+		fprintf(c->stream, "#define xk_virtual_demux xk_virtual_demux_%u\n", c->position[node]);
+	fprintf(c->stream, "#include \"protocols/%s.c\"\n", type);
+	for (unsigned i = 0; i < count; i++) {
+		fprintf(c->stream, "#include \"protocols/%s\"\n", parts[i]);
+		free(parts[i]);
+	}
+	free(parts);
+	return 0;
+}
+
+/* One copy for each type: that of the first node that has it. */
+static void
+compile_make_copies(struct compile *c)
+{
+	for (unsigned i = 0; i < c->graph->node_count; i++) {
+		unsigned node = c->graph->order[i], first = 0;
+
+		c->position[node] = i;
+		while (compile_type(c, c->graph->order[first]) != compile_type(c, node))
+			first++;
+		c->copy[node] = c->graph->order[first];
+	}
+}
+
+/* ---- the whole ---- */
+
+static void
+compile_head(const struct compile *c)
+{
+	const struct xk_graph *graph = c->graph;
+
+	fputs("/*\n * ", c->stream);
+	compile_word(c->stream, compile_base(graph->file));
+	fputs(", compiled by xk compile:\n *\n", c->stream);
+	for (unsigned i = graph->node_count; i-- > 0;) {
+		const struct xk_graph_node *node = &graph->nodes[graph->order[i]];
+
+		fprintf(c->stream, " *  %3u ", i);
+		compile_word(c->stream, node->name);
+		for (unsigned j = 0; j < node->lower_count; j++) {
+			const struct xk_graph_edge *edge = &graph->edges[node->lowers[j]];
+
+			fputs(j == 0 ? " -> " : ", ", c->stream);
+			compile_word(c->stream, graph->nodes[edge->lower].name);
+			if (edge->handoff == XK_GRAPH_EXPLICIT)
+				fputs(" (handed off)", c->stream);
+		}
+		fputc('\n', c->stream);
+	}
+	fputs(" */\n#include \"xkernel/compiled.h\"\n\n#include \"graphs/compiled.h\"\n", c->stream);
+}
+
+static void
+compile_externs(const struct compile *c)
+{
+	fputc('\n', c->stream);
+	for (unsigned i = 0; i < c->graph->node_count; i++)
+		if (c->copy[c->graph->order[i]] == c->graph->order[i])
+			fprintf(c->stream, "extern const struct xk_protocol_type xk_type_%s;\n",
+				compile_type(c, c->graph->order[i])->name);
+}
+
+static void
+compile_types(const struct compile *c, const char *declaration)
+{
+	fprintf(c->stream, "%s = {\n", declaration);
+	for (unsigned i = 0; i < c->graph->node_count; i++)
+		fprintf(c->stream, "\t&xk_type_%s,\n", compile_type(c, c->graph->order[i])->name);
+	fputs("};\n", c->stream);
+}
+
+static void
+compile_names(const struct compile *c)
+{
+	fputs("static const char *const xk_compiled_names[] = {\n", c->stream);
+	for (unsigned i = 0; i < c->graph->node_count; i++) {
+		const char *name = c->graph->nodes[c->graph->order[i]].name;
+
+		fputc('\t', c->stream);
+		compile_string(c->stream, name, strlen(name));
+		fputs(",\n", c->stream);
+	}
+	fputs("};\n", c->stream);
+}
+
+static void
+compile_tables(const struct compile *c)
+{
+	fputs("\n/* ---- what the program takes ---- */\n\n#if !XK_WATCHED\n", c->stream);
+	compile_types(c, "XK_COMPILED_OUT const struct xk_protocol_type *const xk_compiled_plain[]");
+	fputs("#else\nextern const struct xk_protocol_type *const xk_compiled_plain[];\n\n", c->stream);
+	compile_types(c, "static const struct xk_protocol_type *const xk_compiled_watched[]");
+	compile_names(c);
+	fputs("static const struct xk_graph_compiled xk_compiled_graph = {\n\t.file = ", c->stream);
+	compile_string(c->stream, c->graph->file, strlen(c->graph->file));
+	fputs(",\n\t.text =\n\t", c->stream);
+	compile_string(c->stream, c->source->text, c->source->size);
+	fprintf(c->stream,
+		",\n\t.size = %zu,\n\t.node_count = %u,\n\t.names = xk_compiled_names,\n"
+		"\t.plain = xk_compiled_plain,\n\t.watched = xk_compiled_watched,\n};\n"
+		"XK_COMPILED_OUT const struct xk_graph_compiled *const program_graph = &xk_compiled_graph;\n#endif\n",
+		c->source->size, c->graph->node_count);
+}
+
+int
+xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_source *source, FILE *stream,
+		 struct xk_graph_errors *errors)
+{
+	struct compile c = { .graph = graph, .source = source, .stream = stream, .errors = errors };
+	int status = 0;
+
+	xk_assert(graph->checked);
+	c.position = calloc(graph->node_count + 1, sizeof(*c.position));
+	c.copy = calloc(graph->node_count + 1, sizeof(*c.copy));
+	xk_assert(c.position != NULL && c.copy != NULL);
+	compile_make_copies(&c);
+	compile_head(&c);
+	compile_externs(&c);
+	fputs("\n/* ---- who calls whom ---- */\n", stream);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		if (c.copy[graph->order[i]] == graph->order[i])
+			compile_crossings(&c, graph->order[i]);
+	fputs("\n/* ---- the protocols ---- */\n\n#include \"xkernel/compiled_verbs.h\"\n", stream);
+	for (unsigned i = 0; i < graph->node_count && status == 0; i++)
+		if (c.copy[graph->order[i]] == graph->order[i])
+			status = compile_include(&c, graph->order[i]);
+	compile_tables(&c);
+	free(c.position);
+	free(c.copy);
+	return status == 0 && ferror(stream) ? -EIO : status;
+}

@@ -1,0 +1,58 @@
+/* compiled.c - a graph that is compiled into the program takes its types on; see compiled.h. */
+#include "graphs/compiled.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "xkernel/trace.h"
+
+/* Whether graph is the one that was compiled: the same nodes of the same types, in the same order. */
+static bool
+compiled_is_of(const struct xk_graph_compiled *compiled, const struct xk_graph *graph)
+{
+	if (graph->node_count != compiled->node_count)
+		return false;
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_graph_node *node = &graph->nodes[graph->order[i]];
+
+		if (strcmp(node->name, compiled->names[i]) != 0 ||
+		    strcmp(node->type->name, compiled->plain[i]->name) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Whether a crossing of graph has to look at what it had not to look at in the graph that was compiled. */
+static bool
+compiled_is_changed(const struct xk_graph *graph, const struct xk_graph *file)
+{
+	if ((graph->budget.budget_ns != 0) != (file->budget.budget_ns != 0))
+		return true;
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_graph_policy *policy = &graph->nodes[i].policy;
+
+		if (policy->trace_level >= XK_TRACE_MESSAGES ||
+		    policy->order_session != file->nodes[i].policy.order_session)
+			return true;
+	}
+	return false;
+}
+
+int
+xk_graph_specialise(struct xk_graph *graph, const struct xk_graph_compiled *compiled, bool watched)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_graph *file = xk_graph_read_text(compiled->file, compiled->text, compiled->size, &errors);
+	int status = -EINVAL;
+
+	xk_assert(graph->checked);
+	if (file != NULL && xk_graph_check(file, xk_protocol_types, &errors) == 0 && compiled_is_of(compiled, graph)) {
+		watched = watched || compiled_is_changed(graph, file);
+		for (unsigned i = 0; i < graph->node_count; i++)
+			graph->nodes[graph->order[i]].type = watched ? compiled->watched[i] : compiled->plain[i];
+		status = 0;
+	}
+	xk_graph_errors_clear(&errors);
+	xk_graph_free(file);
+	return status;
+}

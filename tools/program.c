@@ -1,0 +1,51 @@
+/*
+ * program.c - main of a compiled graph's program: all that can be done with a graph, each by its word. A word may also be
+ * the name that the program is called by, which is how it starts itself.
+ */
+#include "tools/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/options.h"
+#include "tools/xk.h"
+#include "tools/xk_bench.h"
+#include "xkernel/base.h"
+
+static const struct {
+	const char *word;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} program_words[] = {
+	{ "udptest", udptest_main, "measures round trips of messages between two hosts" },
+	{ "chantest", chantest_main, "measures calls between two hosts" },
+	{ "icmptest", icmptest_main, "pings a host" },
+	{ "run", xk_run_main, "a host that stands on its link" },
+	{ "bench", xk_bench_main, "times the graph in one process" },
+};
+
+static void
+program_help(FILE *stream)
+{
+	fprintf(stream, "usage: PROGRAM WORD ...\n\n%s, compiled: what stands on what is fixed.\n\n",
+		program_graph->file);
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
+		fprintf(stream, "  %-12s %s\n", program_words[i].word, program_words[i].help);
+	fprintf(stream, "\nPROGRAM WORD --help says more; --graph means nothing here.\n");
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *slash = strrchr(argv[0], '/'), *called = slash == NULL ? argv[0] : slash + 1;
+	const char *word = argc > 1 ? argv[1] : "";
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++) {
+		if (strcmp(called, program_words[i].word) == 0)
+			return program_words[i].run(argc, argv);
+		if (strcmp(word, program_words[i].word) == 0)
+			return program_words[i].run(argc - 1, argv + 1);
+	}
+	program_help(strcmp(word, "--help") == 0 ? stdout : stderr);
+	return strcmp(word, "--help") == 0 ? OPTIONS_SUCCESS : OPTIONS_MISUSE;
+}

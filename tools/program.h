@@ -1,0 +1,25 @@
+/*
+ * program.h - programs that have a main each, and together are what a compiled graph's program can do (program.c).
+ */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include "graphs/compiled.h"
+
+/* The graph that the program was made of; NULL: it reads graph files. */
+extern const struct xk_graph_compiled *const program_graph;
+
+int udptest_main(int argc, char **argv);
+int chantest_main(int argc, char **argv);
+int icmptest_main(int argc, char **argv);
+
+/*
+ * Reads the graph file, or the one that the program was made of, of which file is then only the name in messages. As
+ * xk_graph_read.
+ */
+struct xk_graph *program_graph_read(const char *file, struct xk_graph_errors *errors);
+
+/* As xk_graph_check; then a program's own graph takes its compiled types on. */
+int program_graph_check(struct xk_graph *graph, bool watched, struct xk_graph_errors *errors);
+
+#endif
