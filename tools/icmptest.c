@@ -100,9 +100,9 @@ icmptest_complete(struct icmptest_options *options, const struct options_texts *
 	if ((*link)->simulated)
 		return options_misuse(&icmptest_program,
 				      "simulated hosts ping in a network: xk run NETWORK --link sim");
-	if (options->graph == NULL)
-		options->graph = host_graph_path("icmptest.dot", options->path, sizeof(options->path));
-	return 0;
+	options->graph = program_graph_file(&icmptest_program, options->graph,
+					    host_graph_path("icmptest.dot", options->path, sizeof(options->path)));
+	return options->graph == NULL ? OPTIONS_MISUSE : 0;
 }
 
 static struct host_options

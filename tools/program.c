@@ -12,6 +12,10 @@
 #include "tools/xk_bench.h"
 #include "xkernel/base.h"
 
+enum { PROGRAM_ARGUMENTS = 256 };
+
+static int program_run(int argc, char **argv);
+
 static const struct {
 	const char *word;
 	int (*run)(int argc, char **argv);
@@ -20,7 +24,7 @@ static const struct {
 	{ "udptest", udptest_main, "measures round trips of messages between two hosts" },
 	{ "chantest", chantest_main, "measures calls between two hosts" },
 	{ "icmptest", icmptest_main, "pings a host" },
-	{ "run", xk_run_main, "a host that stands on its link" },
+	{ "run", program_run, "a host that stands on its link" },
 	{ "bench", xk_bench_main, "times the graph in one process" },
 };
 
@@ -31,7 +35,21 @@ program_help(FILE *stream)
 		program_graph->file);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
 		fprintf(stream, "  %-12s %s\n", program_words[i].word, program_words[i].help);
-	fprintf(stream, "\nPROGRAM WORD --help says more; --graph means nothing here.\n");
+	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
+}
+
+/* `run`, without the graph that it would be told. */
+static int
+program_run(int argc, char **argv)
+{
+	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], (char *)program_graph->file };
+
+	if (argc > PROGRAM_ARGUMENTS) {
+		fprintf(stderr, "run: too many arguments\n");
+		return OPTIONS_MISUSE;
+	}
+	memcpy(&arguments[2], &argv[1], (size_t)argc * sizeof(*argv));
+	return xk_run_main(argc + 1, arguments);
 }
 
 int

@@ -5,6 +5,7 @@
 #define PROGRAM_H
 
 #include "graphs/compiled.h"
+#include "tools/options.h"
 
 /* The graph that the program was made of; NULL: it reads graph files. */
 extern const struct xk_graph_compiled *const program_graph;
@@ -12,6 +13,12 @@ extern const struct xk_graph_compiled *const program_graph;
 int udptest_main(int argc, char **argv);
 int chantest_main(int argc, char **argv);
 int icmptest_main(int argc, char **argv);
+
+/*
+ * The graph file that is meant: the one given, or if that is NULL the usual one. A program that was made of a graph has that
+ * alone. NULL: another was given; that is misuse, and has been told.
+ */
+const char *program_graph_file(const struct options_program *program, const char *given, const char *usual);
 
 /*
  * Reads the graph file, or the one that the program was made of, of which file is then only the name in messages. As

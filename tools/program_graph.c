@@ -2,6 +2,18 @@
 #include "tools/program.h"
 
 #include <errno.h>
+#include <string.h>
+
+const char *
+program_graph_file(const struct options_program *program, const char *given, const char *usual)
+{
+	if (program_graph == NULL)
+		return given == NULL ? usual : given;
+	if (given == NULL || strcmp(given, program_graph->file) == 0)
+		return program_graph->file;
+	options_misuse(program, "this program was made of %s, and knows no other graph", program_graph->file);
+	return NULL;
+}
 
 struct xk_graph *
 program_graph_read(const char *file, struct xk_graph_errors *errors)

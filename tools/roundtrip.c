@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/compile.h"
+#include "tools/program.h"
 #include "tools/roundtrip.h"
 
 enum {
@@ -390,6 +392,10 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 	status = roundtrip_complete(&options, &link);
 	if (status != 0)
 		return status;
+	if (options.compiled && program_graph == NULL) {
+		compile_exec(options.graph, test->program->name, NULL, argc, argv);
+		return OPTIONS_FAILURE;
+	}
 	if (options.control != ROUNDTRIP_NO_CONTROL && options.end != NULL)
 		return roundtrip_serve_pair(&options, link);
 	signals = pair_signals();

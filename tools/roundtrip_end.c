@@ -323,6 +323,16 @@ roundtrip_stacks(const struct roundtrip_options *options)
 	return most <= ROUNDTRIP_STACKS / 4 ? 0 : 2 * (unsigned)most + ROUNDTRIP_STACKS;
 }
 
+/* Whether edges will be marked that the graph file does not mark. */
+static bool
+roundtrip_marks(const struct roundtrip_options *options)
+{
+	for (unsigned i = 0; i < options->handoffs.count; i++)
+		if (options->handoffs.value[i] != PAIR_HANDOFF_NONE && options->handoffs.value[i] != PAIR_HANDOFF_GRAPH)
+			return true;
+	return false;
+}
+
 struct host_options
 roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link, unsigned which)
 {
@@ -344,6 +354,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.cores = &options->cores.value[which * options->common.drivers],
 		.yields = roundtrip_shares_cores(&options->cores),
 		.trace = options->common.trace,
+		.watched = roundtrip_marks(options),
 		.pcap = options->common.pcap,
 		.seed = options->seed,
 		.preset = options->preset,

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "platform/sim/sim.h"
+#include "tools/program.h"
 #include "tools/roundtrip.h"
 
 enum { ROUNDTRIP_ROUNDS_MAX = 1000000000 };
@@ -86,7 +87,7 @@ const struct options_option roundtrip_common_options[] = {
 	{ .name = "compiled",
 	  .kind = OPTIONS_FLAG,
 	  .offset = ROUNDTRIP_AT(compiled),
-	  .help = "the graph compiled (not available in this build)" },
+	  .help = "the graph compiled into the program: takes some seconds first" },
 	{ .name = "control", .kind = OPTIONS_NUMBER, .offset = ROUNDTRIP_AT(control), .min = 1, .max = INT32_MAX },
 	{ .name = "end", .kind = OPTIONS_TEXT, .offset = ROUNDTRIP_AT(end) },
 	{ .name = NULL },
@@ -189,15 +190,16 @@ roundtrip_complete(struct roundtrip_options *options, const struct host_link **l
 {
 	bool alone = options->server || options->client != NULL;
 
-	if (options->compiled)
-		return options_misuse(options->test->program, "--compiled is not available in this build");
 	if (!roundtrip_check_ends(options) || !roundtrip_check_cores(options) ||
 	    host_common_complete(options->test->program, &options->common, alone, link) != 0)
 		return OPTIONS_MISUSE;
 	if (!roundtrip_check_simulated(options, *link))
 		return OPTIONS_MISUSE;
+	options->graph =
+		program_graph_file(options->test->program, options->graph,
+				   host_graph_path(options->test->graph, options->path, sizeof(options->path)));
 	if (options->graph == NULL)
-		options->graph = host_graph_path(options->test->graph, options->path, sizeof(options->path));
+		return OPTIONS_MISUSE;
 	if (options->server)
 		roundtrip_default(&options->modes, 1, XK_IPP, 0);
 	roundtrip_default(&options->modes, 2, XK_REGULAR, XK_IPP);

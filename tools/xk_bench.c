@@ -16,9 +16,11 @@
 #include "platform/sim/memory.h"
 #include "protocols/udptest.h"
 #include "tools/bench.h"
+#include "tools/compile.h"
 #include "tools/echo_rig.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "tools/program.h"
 #include "xkernel/kernel.h"
 
 enum { BENCH_MTU = 1500 };
@@ -30,6 +32,7 @@ enum { BENCH_MTU = 1500 };
 
 struct bench_options {
 	const char *graph;
+	bool compiled;
 	uint64_t size, rounds, sessions, burst;
 	bool neighbours, alone;
 	const char *json;
@@ -46,6 +49,8 @@ struct bench {
 };
 
 static const struct options_option bench_options[] = {
+	{ "compiled", OPTIONS_FLAG, offsetof(struct bench_options, compiled), NULL,
+	  "the graph compiled into the program: takes some seconds first", 0, 0, NULL },
 	{ "graph", OPTIONS_TEXT, offsetof(struct bench_options, graph), "FILE", "the graph (graphs/udptest.dot)", 0, 0,
 	  NULL },
 	{ "size", OPTIONS_NUMBER, offsetof(struct bench_options, size), "N", "message bytes (1)", 1,
@@ -254,9 +259,7 @@ bench_echo(struct bench *bench)
 static int
 bench_echo_main(int argc, char **argv)
 {
-	struct bench_options o = {
-		.graph = "graphs/udptest.dot", .size = 1, .rounds = 1000000, .sessions = 1, .burst = 1
-	};
+	struct bench_options o = { .size = 1, .rounds = 1000000, .sessions = 1, .burst = 1 };
 	struct options_texts operands;
 	struct bench *bench;
 	bool good;
@@ -265,6 +268,13 @@ bench_echo_main(int argc, char **argv)
 	status = options_parse(&bench_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
+	o.graph = program_graph_file(&bench_program, o.graph, "graphs/udptest.dot");
+	if (o.graph == NULL)
+		return OPTIONS_MISUSE;
+	if (o.compiled && program_graph == NULL) {
+		compile_exec(o.graph, "bench", "echo", argc, argv);
+		return OPTIONS_FAILURE;
+	}
 	bench = calloc(1, sizeof(*bench));
 	xk_assert(bench != NULL);
 	bench->options = &o;

@@ -18,8 +18,10 @@
 #include "platform/sim/memory.h"
 #include "protocols/chantest.h"
 #include "tools/bench.h"
+#include "tools/compile.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "tools/program.h"
 #include "tools/xk_bench.h"
 #include "xkernel/fiber.h"
 #include "xkernel/kernel.h"
@@ -42,6 +44,7 @@ enum {
 
 struct call_options {
 	const char *graph;
+	bool compiled;
 	uint64_t size, rounds;
 	bool async, alone;
 	const char *json;
@@ -74,6 +77,8 @@ struct call_bench {
 };
 
 static const struct options_option call_table[] = {
+	{ "compiled", OPTIONS_FLAG, offsetof(struct call_options, compiled), NULL,
+	  "the graph compiled into the program: takes some seconds first", 0, 0, NULL },
 	{ "graph", OPTIONS_TEXT, offsetof(struct call_options, graph), "FILE", "the graph (graphs/chantest.dot)", 0, 0,
 	  NULL },
 	{ "size", OPTIONS_NUMBER, offsetof(struct call_options, size), "N", "message bytes (1)", 0, XK_CHANTEST_MAX,
@@ -516,7 +521,7 @@ call_bench(struct call_bench *bench)
 int
 xk_bench_call_main(int argc, char **argv)
 {
-	struct call_options o = { .graph = "graphs/chantest.dot", .size = 1, .rounds = 200000 };
+	struct call_options o = { .size = 1, .rounds = 200000 };
 	struct options_texts operands;
 	struct call_bench *bench;
 	bool good;
@@ -525,6 +530,13 @@ xk_bench_call_main(int argc, char **argv)
 	status = options_parse(&call_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
+	o.graph = program_graph_file(&call_program, o.graph, "graphs/chantest.dot");
+	if (o.graph == NULL)
+		return OPTIONS_MISUSE;
+	if (o.compiled && program_graph == NULL) {
+		compile_exec(o.graph, "bench", "call", argc, argv);
+		return OPTIONS_FAILURE;
+	}
 	bench = calloc(1, sizeof(*bench));
 	xk_assert(bench != NULL);
 	bench->options = &o;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graphs/graph.h"
+#include "tools/program.h"
 #include "tools/xk.h"
 #include "tools/xk_run.h"
 
@@ -99,6 +100,7 @@ xk_run_main(int argc, char **argv)
 	};
 	struct options_texts operands;
 	const char *link;
+	bool is_network;
 	int status;
 
 	options.common.link = NULL;
@@ -106,9 +108,10 @@ xk_run_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	link = options.common.link;
-	if (link == NULL && !xk_graph_file_is_network(operands.text[0]))
+	is_network = program_graph == NULL && xk_graph_file_is_network(operands.text[0]);
+	if (link == NULL && !is_network)
 		options.common.link = "virtio";
-	if ((link != NULL && strcmp(link, "sim") == 0) || xk_graph_file_is_network(operands.text[0]))
+	if ((link != NULL && strcmp(link, "sim") == 0) || is_network)
 		return run_network_checked(&options, operands.text[0]);
 	return run_host_checked(&options, operands.text[0]);
 }

@@ -1,0 +1,370 @@
+/*
+ * compile.c - a program of a graph file: the graph as C (graphs/compile.c), of which the system's compiler makes a program with
+ * the protocols' files and the library. Where those are is known of the build that the program stands in, or of the place that
+ * it was installed to. No shell sees a name. See compile.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/compile.h"
+
+#include "graphs/compiled.h"
+#include "tools/compile_config.h"
+
+enum { COMPILE_ARGUMENTS = 512, COMPILE_PATH = PATH_MAX, COMPILE_FLAGS = 32768, COMPILE_VARIANTS = 2 };
+
+/* Where things are. */
+struct compile_place {
+	char tree[COMPILE_PATH];      /* xkernel/ and protocols/ */
+	char libraries[COMPILE_PATH]; /* the static ones */
+};
+
+/* One run of the compilation: a directory of its own, which goes with it. */
+struct compile_work {
+	struct compile_place place;
+	char directory[64], c[96], objects[COMPILE_VARIANTS][96];
+};
+
+/* ---- where things are ---- */
+
+static bool
+compile_is_there(const char *format, const char *directory)
+{
+	char path[COMPILE_PATH];
+
+	return snprintf(path, sizeof(path), format, directory) < (int)sizeof(path) && access(path, R_OK) == 0;
+}
+
+static bool
+compile_find_place(struct compile_place *place)
+{
+	char exe[COMPILE_PATH], *directory;
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (len <= 0)
+		return false;
+	exe[len] = '\0';
+	directory = dirname(exe);
+	if (compile_is_there("%s/libxkernel-programs.a", directory)) {
+		snprintf(place->libraries, sizeof(place->libraries), "%s", directory);
+		snprintf(place->tree, sizeof(place->tree), "%s", COMPILE_TREE);
+	} else {
+		snprintf(place->libraries, sizeof(place->libraries), "%.3000s/../%s", directory, COMPILE_LIBDIR);
+		snprintf(place->tree, sizeof(place->tree), "%.3000s/../%s", directory, COMPILE_SOURCES);
+	}
+	if (compile_is_there("%s/xkernel/compiled.h", place->tree) &&
+	    compile_is_there("%s/libxkernel-programs.a", place->libraries))
+		return true;
+	fprintf(stderr, "compile: the sources and libraries of this xk are not there: %s, %s\n", place->tree,
+		place->libraries);
+	return false;
+}
+
+/* ---- commands ---- */
+
+struct compile_command {
+	char *arguments[COMPILE_ARGUMENTS + 1];
+	unsigned count;
+};
+
+static void
+compile_argument(struct compile_command *command, const char *argument)
+{
+	if (command->count < COMPILE_ARGUMENTS)
+		command->arguments[command->count++] = (char *)argument;
+}
+
+/* The words of text, which is divided by that. */
+static void
+compile_words(struct compile_command *command, char *text)
+{
+	char *rest, *word = strtok_r(text, " \n", &rest);
+
+	for (; word != NULL; word = strtok_r(NULL, " \n", &rest))
+		compile_argument(command, word);
+}
+
+static pid_t
+compile_begin(struct compile_command *command, int output)
+{
+	posix_spawn_file_actions_t actions;
+	pid_t child = -1;
+	int error;
+
+	command->arguments[command->count] = NULL;
+	posix_spawn_file_actions_init(&actions);
+	if (output >= 0)
+		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+	error = posix_spawnp(&child, command->arguments[0], &actions, NULL, command->arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (error == 0)
+		return child;
+	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(error));
+	return -1;
+}
+
+static bool
+compile_end(pid_t child)
+{
+	int status;
+
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool
+compile_run(struct compile_command *command)
+{
+	return compile_end(compile_begin(command, -1));
+}
+
+/* What pkg-config says of the libraries that ours need. */
+static bool
+compile_ask_libraries(char *text, size_t size)
+{
+	struct compile_command command = { .count = 0 };
+	static char packages[] = COMPILE_PACKAGES;
+	FILE *answer = tmpfile();
+	size_t len = 0;
+	bool good;
+
+	compile_argument(&command, "pkg-config");
+	compile_argument(&command, "--libs");
+	compile_words(&command, packages);
+	good = answer != NULL && compile_end(compile_begin(&command, fileno(answer)));
+	if (good) {
+		rewind(answer);
+		len = fread(text, 1, size - 1, answer);
+	}
+	if (answer != NULL)
+		fclose(answer);
+	text[len] = '\0';
+	return good && len < size - 1;
+}
+
+/* ---- the steps ---- */
+
+static pid_t
+compile_begin_variant(const struct compile_work *work, unsigned watched)
+{
+	struct compile_command command = { .count = 0 };
+	char flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
+
+	snprintf(include, sizeof(include), "-I%s", work->place.tree);
+	compile_argument(&command, COMPILE_CC);
+	compile_words(&command, flags);
+	compile_argument(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0");
+	compile_argument(&command, include);
+	compile_argument(&command, "-c");
+	compile_argument(&command, work->c);
+	compile_argument(&command, "-o");
+	compile_argument(&command, work->objects[watched]);
+	return compile_begin(&command, -1);
+}
+
+/* What is only the unit's own must not meet the library's. */
+static bool
+compile_localise(const struct compile_work *work, unsigned watched)
+{
+	struct compile_command command = { .count = 0 };
+
+	compile_argument(&command, "objcopy");
+	compile_argument(&command,
+			 watched ? "--keep-global-symbol=program_graph" : "--keep-global-symbol=xk_compiled_plain");
+	compile_argument(&command, work->objects[watched]);
+	return compile_run(&command);
+}
+
+/* Both variants at the same time. */
+static bool
+compile_objects(const struct compile_work *work)
+{
+	pid_t children[COMPILE_VARIANTS];
+	bool good = true;
+
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
+		children[i] = compile_begin_variant(work, i);
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
+		good = compile_end(children[i]) && good;
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
+		good = good && compile_localise(work, i);
+	return good;
+}
+
+static bool
+compile_link(const struct compile_work *work, const char *output)
+{
+	struct compile_command command = { .count = 0 };
+	static char others[COMPILE_FLAGS], ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
+	char directory[COMPILE_PATH + 2];
+
+	if (!compile_ask_libraries(others, sizeof(others))) {
+		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
+		return false;
+	}
+	snprintf(directory, sizeof(directory), "-L%s", work->place.libraries);
+	compile_argument(&command, COMPILE_CC);
+	compile_words(&command, flags);
+	compile_argument(&command, "-o");
+	compile_argument(&command, output);
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
+		compile_argument(&command, work->objects[i]);
+	compile_argument(&command, directory);
+	compile_words(&command, ours);
+	compile_argument(&command, "-Wl,--as-needed");
+	compile_words(&command, others);
+	return compile_run(&command);
+}
+
+/* ---- the graph ---- */
+
+/* The file's text, which has been read once already. */
+static char *
+compile_text(const char *file, size_t *size)
+{
+	FILE *stream = fopen(file, "re");
+	char *text = malloc(XK_GRAPH_FILE_MAX + 1);
+
+	*size = stream == NULL || text == NULL ? 0 : fread(text, 1, XK_GRAPH_FILE_MAX, stream);
+	if (stream != NULL)
+		fclose(stream);
+	if (*size != 0)
+		return text;
+	fprintf(stderr, "compile: %s cannot be read\n", file);
+	free(text);
+	return NULL;
+}
+
+static bool
+compile_emit(const struct xk_graph *graph, const struct xk_graph_source *source, const char *file)
+{
+	FILE *stream = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+	struct xk_graph_errors errors = { .list = NULL };
+	bool good = stream != NULL && xk_graph_compile(graph, source, stream, &errors) == 0;
+
+	if (stream != NULL && stream != stdout)
+		good = fclose(stream) == 0 && good;
+	if (!good && errors.count == 0)
+		fprintf(stderr, "compile: %s cannot be written: %s\n", file, strerror(errno));
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return good;
+}
+
+static struct xk_graph *
+compile_load(const char *file)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_graph *graph = xk_graph_load(file, NULL, 0, xk_protocol_types, &errors);
+
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return graph;
+}
+
+/* ---- all of it ---- */
+
+static bool
+compile_begin_work(struct compile_work *work)
+{
+	snprintf(work->directory, sizeof(work->directory), "/tmp/xk-compile-XXXXXX");
+	if (mkdtemp(work->directory) == NULL) {
+		fprintf(stderr, "compile: %s: %s\n", work->directory, strerror(errno));
+		return false;
+	}
+	snprintf(work->c, sizeof(work->c), "%s/graph.c", work->directory);
+	snprintf(work->objects[0], sizeof(work->objects[0]), "%s/plain.o", work->directory);
+	snprintf(work->objects[1], sizeof(work->objects[1]), "%s/watched.o", work->directory);
+	return true;
+}
+
+static void
+compile_end_work(const struct compile_work *work)
+{
+	unlink(work->c);
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
+		unlink(work->objects[i]);
+	rmdir(work->directory);
+}
+
+static bool
+compile_graph(const struct xk_graph *graph, const struct xk_graph_source *source, struct compile_work *work,
+	      const char *output, const char *emit)
+{
+	bool good;
+
+	if (emit != NULL && !compile_emit(graph, source, emit))
+		return false;
+	if (output == NULL)
+		return true;
+	if (!compile_begin_work(work))
+		return false;
+	good = compile_emit(graph, source, work->c) && compile_objects(work) && compile_link(work, output);
+	compile_end_work(work);
+	return good;
+}
+
+bool
+compile_make(const char *file, const char *output, const char *emit)
+{
+	struct compile_work work;
+	struct xk_graph_source source = { .tree = work.place.tree };
+	struct xk_graph *graph = compile_load(file);
+	bool good;
+
+	if (graph == NULL)
+		return false;
+	source.text = compile_text(file, &source.size);
+	good = source.text != NULL && compile_find_place(&work.place) &&
+	       compile_graph(graph, &source, &work, output, emit);
+	free((char *)source.text);
+	xk_graph_free(graph);
+	return good;
+}
+
+/* An open program of the graph file, which has no name any more; -1: there is none. */
+static int
+compile_open(const char *file)
+{
+	char path[] = "/tmp/xk-compiled-XXXXXX";
+	int made = mkstemp(path), program = -1;
+
+	if (made < 0) {
+		fprintf(stderr, "compile: %s: %s\n", path, strerror(errno));
+		return -1;
+	}
+	close(made);
+	if (compile_make(file, path, NULL))
+		program = open(path, O_RDONLY | O_CLOEXEC);
+	unlink(path);
+	return program;
+}
+
+void
+compile_exec(const char *file, const char *word, const char *what, int argc, char **argv)
+{
+	struct compile_command command = { .count = 0 };
+	int program = compile_open(file);
+
+	if (program < 0)
+		return;
+	compile_argument(&command, word);
+	if (what != NULL)
+		compile_argument(&command, what);
+	for (int i = 1; i < argc; i++)
+		compile_argument(&command, argv[i]);
+	command.arguments[command.count] = NULL;
+	fflush(NULL);
+	fexecve(program, command.arguments, environ);
+	fprintf(stderr, "compile: the program cannot be run: %s\n", strerror(errno));
+	close(program);
+}
