@@ -213,12 +213,39 @@ compile_way_up(const struct compile *c, unsigned copy, const struct compile_set 
 	fputs("}\n", c->stream);
 }
 
+/* How many edges that carry messages lead to a copy. */
+static unsigned
+compile_load(const struct compile *c, unsigned copy)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < c->graph->edge_count; i++)
+		count += c->copy[c->graph->edges[i].lower] == copy && compile_carries(&c->graph->edges[i]);
+	return count;
+}
+
+/* What most stands on is asked for first: whoever only resolves addresses has seldom a message. */
+static void
+compile_sort(const struct compile *c, struct compile_set *set)
+{
+	for (unsigned i = 0; i < set->count; i++) {
+		for (unsigned j = i; j > 0 && compile_load(c, set->copies[j]) > compile_load(c, set->copies[j - 1]);
+		     j--) {
+			unsigned copy = set->copies[j];
+
+			set->copies[j] = set->copies[j - 1];
+			set->copies[j - 1] = copy;
+		}
+	}
+}
+
 static void
 compile_up(const struct compile *c, unsigned copy)
 {
 	struct compile_set uppers = compile_neighbours(c, copy, compile_add_uppers);
 	bool marked = compile_is_marked(c, &uppers, copy);
 
+	compile_sort(c, &uppers);
 	compile_way_up(c, copy, &uppers, false);
 	fprintf(c->stream, "XK_CROSS_UP(%u, %d)\n", c->position[copy], marked);
 	compile_way_up(c, copy, &uppers, true);

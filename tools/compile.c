@@ -225,6 +225,29 @@ compile_link(const struct compile_work *work, const char *output)
 	return compile_run(&command);
 }
 
+static bool
+compile_is_object(const char *output)
+{
+	size_t len = strlen(output);
+
+	return len > 2 && strcmp(output + len - 2, ".o") == 0;
+}
+
+/* Both variants as one object. */
+static bool
+compile_join(const struct compile_work *work, const char *output)
+{
+	struct compile_command command = { .count = 0 };
+
+	compile_argument(&command, "ld");
+	compile_argument(&command, "-r");
+	compile_argument(&command, "-o");
+	compile_argument(&command, output);
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
+		compile_argument(&command, work->objects[i]);
+	return compile_run(&command);
+}
+
 /* ---- the graph ---- */
 
 /* The file's text, which has been read once already. */
@@ -308,7 +331,8 @@ compile_graph(const struct xk_graph *graph, const struct xk_graph_source *source
 		return true;
 	if (!compile_begin_work(work))
 		return false;
-	good = compile_emit(graph, source, work->c) && compile_objects(work) && compile_link(work, output);
+	good = compile_emit(graph, source, work->c) && compile_objects(work) &&
+	       (compile_is_object(output) ? compile_join(work, output) : compile_link(work, output));
 	compile_end_work(work);
 	return good;
 }

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Makes a program of the graph file, and writes the C that it is made of; either may be NULL. emit is a file, or - for standard
+ * Makes a program of the graph file (or, if output is called NAME.o, an object that defines program_graph, tools/program.h), and
+ * writes the C that it is made of; either may be NULL. emit is a file, or - for standard
  * output.
  */
 bool compile_make(const char *file, const char *output, const char *emit);

@@ -2,8 +2,6 @@
 #include "tools/program.h"
 #include "tools/xk.h"
 
-const struct xk_graph_compiled *const program_graph = NULL;
-
 int
 main(int argc, char **argv)
 {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graphs/compiled.h"
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "tests/random.h"
@@ -21,6 +22,7 @@ struct host_port {
 
 struct host {
 	struct xk_platform *platform;
+	struct host_plan plan;
 	struct xk_platform_ops ops; /* the platform's, but for its chance */
 	uint64_t random;
 	struct xk_kernel *kernel;
@@ -147,6 +149,7 @@ host_compose(struct host *host, const struct host_plan *plan, struct xk_graph *g
 		if (xk_graph_set(graph, plan->sets[i], errors) != 0)
 			return false;
 	if (!host_add_ports(host, graph, plan->mtu, errors) || xk_graph_check(graph, xk_protocol_types, errors) != 0 ||
+	    (plan->compiled != NULL && xk_graph_specialise(graph, plan->compiled, plan->watched) != 0) ||
 	    xk_graph_build(graph, host->kernel, errors) != 0)
 		return false;
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
@@ -207,6 +210,7 @@ host_new(const struct host_plan *plan, char *why, size_t why_size)
 
 	if (host == NULL)
 		abort();
+	host->plan = *plan;
 	host->last = &host->first;
 	host->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	if (host->platform == NULL)
@@ -279,6 +283,8 @@ host_inject(struct host *host, unsigned port, const uint8_t *bytes, size_t len)
 
 	if (m == NULL)
 		abort();
+	if (host->plan.saw != NULL)
+		host->plan.saw(host->plan.context, &host->plan, host_now_ns(host), port, bytes, len);
 	memcpy(m->data, bytes, len);
 	host->ports[port].arriving = m;
 	host_run_until(host, host_now_ns(host), false);
@@ -350,6 +356,29 @@ host_each_drop(const struct host *host, void (*see)(void *context, const char *n
 			if (count > 0)
 				see(context, name, count);
 		}
+	}
+}
+
+static void
+host_see(const struct xk_protocol *p, const char *what, uint64_t count,
+	 void (*see)(void *context, const char *name, uint64_t count), void *context)
+{
+	char name[XK_GRAPH_NAME_MAX + 64];
+
+	snprintf(name, sizeof(name), "%s.%s", p->name, what);
+	see(context, name, count);
+}
+
+void
+host_each_count(const struct host *host, void (*see)(void *context, const char *name, uint64_t count), void *context)
+{
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next) {
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+			host_see(p, xk_drop_name(p->type, i), atomic_load_explicit(&p->drops[i], memory_order_relaxed),
+				 see, context);
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+			host_see(p, p->type->counters[i], atomic_load_explicit(&p->counters[i], memory_order_relaxed),
+				 see, context);
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct host;
+struct xk_graph_compiled;
 
 /* What a host has sent. */
 struct sent {
@@ -27,6 +28,12 @@ struct host_plan {
 	const char *sets[HOST_SETS]; /* node.attribute=value */
 	unsigned set_count;
 	uint32_t mtu;
+	const struct xk_graph_compiled *compiled; /* what `graph` has become; NULL: table-driven */
+	bool watched;                             /* ... and which of its types */
+	/* Told of each frame before it arrives; NULL: nobody. */
+	void (*saw)(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned port, const uint8_t *bytes,
+		    size_t len);
+	void *context;
 };
 
 /* The host, booted at time 0. NULL: why says what is wrong. */
@@ -54,6 +61,10 @@ bool host_count(const struct host *host, const char *name, uint64_t *count);
 /* Calls see for each reason for which something was dropped. */
 void host_each_drop(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
 		    void *context);
+
+/* The same for every counter and drop reason of all protocols, whatever it counted. */
+void host_each_count(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
+		     void *context);
 
 /* Bytes of all frames that it has sent. */
 uint64_t host_bytes_sent(const struct host *host);

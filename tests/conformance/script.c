@@ -390,8 +390,10 @@ end_script(struct script *s)
 	return s->detail[0] == '\0' || script_fail_detail(s);
 }
 
-bool
-script_run(const char *file, char *text, const char *const *folders, char *why)
+/* prepare: NULL, or told of the plan of a host before it is made. */
+static bool
+run_text(const char *file, char *text, const char *const *folders,
+	 void (*prepare)(void *context, struct host_plan *plan), void *context, char *why)
 {
 	struct script *s = calloc(1, sizeof(*s));
 	bool good;
@@ -401,6 +403,8 @@ script_run(const char *file, char *text, const char *const *folders, char *why)
 	s->file = file;
 	s->folders = folders;
 	s->why = why;
+	s->prepare = prepare;
+	s->context = context;
 	good = read_lines(s, file, text) && run_lines(s, 0, s->line_count) && end_script(s);
 	if (s->host != NULL && !host_free(s->host) && good)
 		good = script_fail(s, "the host has not given back every buffer in the end");
@@ -412,15 +416,28 @@ script_run(const char *file, char *text, const char *const *folders, char *why)
 }
 
 bool
-script_run_file(const char *file, const char *const *folders, char *why)
+script_run(const char *file, char *text, const char *const *folders, char *why)
+{
+	return run_text(file, text, folders, NULL, NULL, why);
+}
+
+bool
+script_run_prepared(const char *file, const char *const *folders,
+		    void (*prepare)(void *context, struct host_plan *plan), void *context, char *why)
 {
 	char *text = read_file(file);
 	bool good = text != NULL;
 
 	if (good)
-		good = script_run(file, text, folders, why);
+		good = run_text(file, text, folders, prepare, context, why);
 	else
 		snprintf(why, SCRIPT_WHY, "%s: cannot be read, or is empty", file);
 	free(text);
 	return good;
+}
+
+bool
+script_run_file(const char *file, const char *const *folders, char *why)
+{
+	return script_run_prepared(file, folders, NULL, NULL, why);
 }

@@ -87,6 +87,8 @@ script_begin(struct script *s)
 		return true;
 	if (s->plan.graph == NULL)
 		return script_fail(s, "a script begins with: host ADDRESS/BITS graph FILE");
+	if (s->prepare != NULL)
+		s->prepare(s->context, &s->plan);
 	s->host = host_new(&s->plan, s->detail, sizeof(s->detail));
 	if (s->host == NULL)
 		return script_fail_detail(s);

@@ -52,6 +52,8 @@ struct script {
 
 	struct host *host;
 	struct host_plan plan;
+	void (*prepare)(void *context, struct host_plan *plan); /* NULL: nothing */
+	void *context;
 	char graph[TEXT_MAX], sets[HOST_SETS][TEXT_MAX];
 	struct names names;
 	struct let lets[LETS_MAX];
