@@ -22,6 +22,7 @@ enum {
 	DRIVER_STUCK_NS = 50 * 1000,     /* a full device is tried again after this */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
+#define DRIVER_NOT_BUSY UINT64_MAX
 
 void
 xk_driver_wake(struct xk_driver *driver)
@@ -371,6 +372,8 @@ driver_give_way(struct xk_driver *driver)
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
+	if (atomic_load_explicit(&driver->halted, memory_order_relaxed))
+		return;
 	if (!driver_polls(driver))
 		driver_sleep(driver);
 	else if (driver_is_in_the_way(driver))
@@ -430,6 +433,24 @@ driver_turn(struct xk_driver *driver)
 		driver->busy_ns = driver->now_ns;
 	else
 		driver_turn_without(driver, worked);
+}
+
+void
+xk_driver_begin_turn(struct xk_driver *driver)
+{
+	/* Of the turns before, what they did must not be taken for this one's, on a clock that stands. */
+	driver->busy_ns = DRIVER_NOT_BUSY;
+	driver_turn(driver);
+}
+
+uint64_t
+xk_driver_next_ns(struct xk_driver *driver)
+{
+	bool spins = driver->poll_until_ns > driver->now_ns;
+
+	if (driver->busy_ns != DRIVER_NOT_BUSY || spins || driver_runnable(driver) > 0)
+		return 0;
+	return driver_deadline(driver);
 }
 
 /* The rest of the burst. False: self has left the driver, and this is the business of whoever is the driver now. */

@@ -11,8 +11,9 @@ enum { KERNEL_QUIET_TRIES = 20000 /* of XK_KERNEL_NAP_NS each: two seconds */ };
 
 /* ---- drivers ---- */
 
+/* turn: for one, and the driver is halted; otherwise until it is. */
 static void
-kernel_drive(struct xk_driver *driver)
+kernel_drive(struct xk_driver *driver, bool turn)
 {
 	struct xk_runner *runner = &driver->runner;
 	struct xk_shepherd *first;
@@ -23,6 +24,8 @@ kernel_drive(struct xk_driver *driver)
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_acquire(port);
 	xk_epoch_enter(&runner->shepherd);
+	if (turn)
+		xk_driver_begin_turn(driver);
 	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
 	xk_epoch_leave(&runner->shepherd);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
@@ -35,7 +38,7 @@ kernel_drive(struct xk_driver *driver)
 static void
 kernel_driver_thread(struct xk_runner *runner)
 {
-	kernel_drive(xk_container_of(runner, struct xk_driver, runner));
+	kernel_drive(xk_container_of(runner, struct xk_driver, runner), false);
 }
 
 /* From first on; ends those that run. */
@@ -77,8 +80,21 @@ xk_kernel_run(struct xk_kernel *kernel)
 	xk_assert(!kernel->started && kernel->mode == XK_IPP);
 	result = kernel_start_drivers(kernel->driver.next_driver);
 	xk_assert(result == 0);
-	kernel_drive(&kernel->driver);
+	kernel_drive(&kernel->driver, false);
 	kernel_end_drivers(&kernel->driver);
+}
+
+uint64_t
+xk_kernel_turn(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
+	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
+	atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+	kernel_drive(driver, true);
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	return xk_driver_next_ns(driver);
 }
 
 void
@@ -243,7 +259,7 @@ xk_kernel_unwind(struct xk_kernel *kernel)
 	while (!kernel_is_quiet(kernel)) {
 		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
 			atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
-			kernel_drive(driver);
+			kernel_drive(driver, false);
 		}
 	}
 }
