@@ -16,7 +16,7 @@ compose_count(const struct xk_protocol_type *const *types)
 	return count;
 }
 
-/* The program's own types, which are found first, and those that were built in. NULL: no memory. */
+/* Those that were built in, then the program's own, which count where the names are the same. NULL: no memory. */
 static const struct xk_protocol_type **
 compose_types(const struct xk_protocol_type *const *own)
 {
@@ -25,10 +25,10 @@ compose_types(const struct xk_protocol_type *const *own)
 
 	if (types == NULL)
 		return NULL;
-	for (unsigned i = 0; i < own_count; i++)
-		types[i] = own[i];
 	for (unsigned i = 0; i < count; i++)
-		types[own_count + i] = xk_protocol_types[i];
+		types[i] = xk_protocol_types[i];
+	for (unsigned i = 0; i < own_count; i++)
+		types[count + i] = own[i];
 	return types;
 }
 

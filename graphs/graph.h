@@ -154,8 +154,8 @@ struct xk_graph *xk_graph_read_text(const char *file, const char *text, size_t s
 int xk_graph_set(struct xk_graph *graph, const char *text, struct xk_graph_errors *errors);
 
 /*
- * Checks graph against types (NULL ends them; they must outlive the graph) and fills in what the structs above say.
- * 0; -EINVAL: refused, and errors say why.
+ * Checks graph against types (NULL ends them; of one name the last counts; they must outlive the graph) and fills in
+ * what the structs above say. 0; -EINVAL: refused, and errors say why.
  */
 int xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
@@ -174,7 +174,7 @@ struct xk_graph_source {
 	const char *file;        /* is read; of text, its name in errors, which may be NULL */
 	const char *text;        /* the graph itself; NULL: it is in the file */
 	const char *const *sets; /* as xk_graph_set takes them; NULL ends them, or stands for none */
-	/* The program's own, found before those that were built in; they outlive the kernel. As sets. */
+	/* The program's own, besides those that were built in and before them; they outlive the kernel. As sets. */
 	const struct xk_protocol_type *const *types;
 };
 

@@ -86,10 +86,10 @@ TEST(a_file_becomes_a_host)
 
 TEST(what_is_wrong_is_told_with_the_name_that_was_given)
 {
-	check_refused((struct xk_graph_source){ .text = "digraph g {\nnobody -> port; }" }, -EINVAL,
-		      "graph:2: unknown protocol \"nobody\"\n");
-	check_refused((struct xk_graph_source){ .file = "mine", .text = "digraph g {\nnobody -> port; }" }, -EINVAL,
-		      "mine:2: unknown protocol \"nobody\"\n");
+	check_refused((struct xk_graph_source){ .text = "digraph g {\nport; port -> port; }" }, -EINVAL,
+		      "graph:2: port has an edge to itself\n");
+	check_refused((struct xk_graph_source){ .file = "mine", .text = "digraph g {\nport; port -> port; }" }, -EINVAL,
+		      "mine:2: port has an edge to itself\n");
 	check_refused((struct xk_graph_source){ .file = "/nowhere/mine" }, -EINVAL,
 		      "/nowhere/mine: cannot be read: No such file or directory\n");
 }
@@ -164,7 +164,7 @@ TEST(a_graph_may_name_the_programs_own_protocols)
 	composed_end(&c);
 }
 
-TEST(the_programs_own_are_found_before_those_that_were_built_in)
+TEST(the_programs_own_come_before_those_that_were_built_in)
 {
 	static const struct xk_protocol_type *const own[] = { &own_udptest, NULL };
 	struct composed c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed, .types = own });
