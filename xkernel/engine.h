@@ -128,9 +128,10 @@ struct xk_runner {
 	struct xk_shepherd shepherd;      /* what it is when it runs on its own stack */
 	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
-	pthread_t thread;      /* the operating system's */
-	void *name;            /* a platform's own */
-	_Atomic int tid;       /* 0: not running, or a platform's own */
+	pthread_t thread; /* the operating system's */
+	void *name;       /* a platform's own */
+	_Atomic int tid;  /* 0: not running, or not counted, or a platform's own */
+	bool uncounted;   /* the program's thread, for one turn: asking for its switches would cost more than that */
 	struct xk_token token; /* an idle pool thread waits here, */
 	struct xk_work given;  /* for this; nothing: it is to look for itself */
 	struct xk_runner *idle_next;

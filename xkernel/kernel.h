@@ -116,7 +116,7 @@ void xk_kernel_run(struct xk_kernel *kernel);
  *
  * One thread at a time, no shepherd; a kernel of mode XK_IPP that was not started, has one driver and stands on a platform
  * without threads of its own. There is no pool: what leaves the driver goes on in one of the next turns. So nothing that
- * may wait for an answer (xk_open) is called by this thread itself: xk_thread_start.
+ * may wait for an answer (xk_open) is called by this thread itself: xk_thread_start. Its context switches are not counted.
  */
 uint64_t xk_kernel_turn(struct xk_kernel *kernel);
 

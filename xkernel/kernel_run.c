@@ -92,7 +92,9 @@ xk_kernel_turn(struct xk_kernel *kernel)
 	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
 	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
 	atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+	driver->runner.uncounted = true;
 	kernel_drive(driver, true);
+	driver->runner.uncounted = false;
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
 	return xk_driver_next_ns(driver);
 }
