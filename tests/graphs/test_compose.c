@@ -86,10 +86,17 @@ TEST(a_file_becomes_a_host)
 
 TEST(what_is_wrong_is_told_with_the_name_that_was_given)
 {
-	check_refused((struct xk_graph_source){ .text = "digraph g {\nport; port -> port; }" }, -EINVAL,
-		      "graph:2: port has an edge to itself\n");
-	check_refused((struct xk_graph_source){ .file = "mine", .text = "digraph g {\nport; port -> port; }" }, -EINVAL,
-		      "mine:2: port has an edge to itself\n");
+	static const char text[] = "digraph g {\nport -> nobody; }";
+	static const char what[] = ":2: unknown protocol \"nobody\"";
+	struct composed c = composed((struct xk_graph_source){ .text = text });
+
+	CHECK_EQ(c.result, -EINVAL);
+	CHECK(strncmp(c.said, "graph", 5) == 0 && strncmp(c.said + 5, what, strlen(what)) == 0);
+	composed_end(&c);
+	c = composed((struct xk_graph_source){ .file = "mine", .text = text });
+	CHECK_EQ(c.result, -EINVAL);
+	CHECK(strncmp(c.said, "mine", 4) == 0 && strncmp(c.said + 4, what, strlen(what)) == 0);
+	composed_end(&c);
 	check_refused((struct xk_graph_source){ .file = "/nowhere/mine" }, -EINVAL,
 		      "/nowhere/mine: cannot be read: No such file or directory\n");
 }
