@@ -336,15 +336,23 @@ driver_polls(const struct xk_driver *driver)
 	}
 }
 
+/* Now and then, and in a single turn, which ends with what it has then. */
+__attribute__((noinline)) static void
+driver_serve_control(struct xk_driver *driver)
+{
+	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
+	if (driver->takes_turn)
+		atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+	if (driver->platform->ops->poll_control != NULL)
+		driver->platform->ops->poll_control(driver->platform);
+}
+
 /* What a sleep would serve too; a driver that is never idle serves it as well. */
 static void
 driver_poll_control(struct xk_driver *driver)
 {
-	if (driver->now_ns < driver->control_ns)
-		return;
-	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
-	if (driver->platform->ops->poll_control != NULL)
-		driver->platform->ops->poll_control(driver->platform);
+	if (xk_unlikely(driver->now_ns >= driver->control_ns))
+		driver_serve_control(driver);
 }
 
 /* Others poll on this core, or threads of the kernel, which may have the same one, have something to do. */
@@ -436,11 +444,12 @@ driver_turn(struct xk_driver *driver)
 }
 
 void
-xk_driver_begin_turn(struct xk_driver *driver)
+xk_driver_take_turn(struct xk_driver *driver)
 {
+	driver->takes_turn = true;
+	driver->control_ns = 0;
 	/* Of the turns before, what they did must not be taken for this one's, on a clock that stands. */
 	driver->busy_ns = DRIVER_NOT_BUSY;
-	driver_turn(driver);
 }
 
 uint64_t

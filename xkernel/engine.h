@@ -382,6 +382,7 @@ struct xk_driver {
 	_Atomic bool halted;
 	_Atomic bool paused, has_paused; /* takes no frames: reconfiguration */
 	bool started;                    /* on a thread of its own */
+	bool takes_turn;                 /* one, and is halted by it */
 	bool events_due;
 	unsigned index;
 	struct xk_kernel *kernel;
@@ -408,10 +409,10 @@ struct xk_driver {
 /* The driver's life on a detachable stack; returns when self has left the driver, or the driver is halted. */
 void xk_driver_loop(struct xk_shepherd *self);
 /*
- * For a driver that is halted before it has begun: takes what one turn is to carry, which the loop carries then. When it
- * has: when there is something to do next; 0: now. Driver.
+ * For a driver that has not begun: it will take one turn, and be halted by it. When it has: when there is something to do
+ * next; 0: now. Driver.
  */
-void xk_driver_begin_turn(struct xk_driver *driver);
+void xk_driver_take_turn(struct xk_driver *driver);
 uint64_t xk_driver_next_ns(struct xk_driver *driver);
 /* Ends the driver's sleep, if it sleeps. Any context. */
 void xk_driver_wake(struct xk_driver *driver);

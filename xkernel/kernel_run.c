@@ -11,9 +11,8 @@ enum { KERNEL_QUIET_TRIES = 20000 /* of XK_KERNEL_NAP_NS each: two seconds */ };
 
 /* ---- drivers ---- */
 
-/* turn: for one, and the driver is halted; otherwise until it is. */
 static void
-kernel_drive(struct xk_driver *driver, bool turn)
+kernel_drive(struct xk_driver *driver)
 {
 	struct xk_runner *runner = &driver->runner;
 	struct xk_shepherd *first;
@@ -24,8 +23,6 @@ kernel_drive(struct xk_driver *driver, bool turn)
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_acquire(port);
 	xk_epoch_enter(&runner->shepherd);
-	if (turn)
-		xk_driver_begin_turn(driver);
 	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
 	xk_epoch_leave(&runner->shepherd);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
@@ -38,7 +35,7 @@ kernel_drive(struct xk_driver *driver, bool turn)
 static void
 kernel_driver_thread(struct xk_runner *runner)
 {
-	kernel_drive(xk_container_of(runner, struct xk_driver, runner), false);
+	kernel_drive(xk_container_of(runner, struct xk_driver, runner));
 }
 
 /* From first on; ends those that run. */
@@ -80,7 +77,7 @@ xk_kernel_run(struct xk_kernel *kernel)
 	xk_assert(!kernel->started && kernel->mode == XK_IPP);
 	result = kernel_start_drivers(kernel->driver.next_driver);
 	xk_assert(result == 0);
-	kernel_drive(&kernel->driver, false);
+	kernel_drive(&kernel->driver);
 	kernel_end_drivers(&kernel->driver);
 }
 
@@ -91,10 +88,10 @@ xk_kernel_turn(struct xk_kernel *kernel)
 
 	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
 	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
-	atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+	xk_driver_take_turn(driver);
 	driver->runner.uncounted = true;
-	kernel_drive(driver, true);
-	driver->runner.uncounted = false;
+	kernel_drive(driver);
+	driver->runner.uncounted = driver->takes_turn = false;
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
 	return xk_driver_next_ns(driver);
 }
@@ -261,7 +258,7 @@ xk_kernel_unwind(struct xk_kernel *kernel)
 	while (!kernel_is_quiet(kernel)) {
 		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
 			atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
-			kernel_drive(driver, false);
+			kernel_drive(driver);
 		}
 	}
 }
