@@ -253,11 +253,9 @@ xk_graph_free(struct xk_graph *graph)
 }
 
 struct xk_graph *
-xk_graph_load(const char *file, const char *const *sets, unsigned set_count,
-	      const struct xk_protocol_type *const *types, struct xk_graph_errors *errors)
+xk_graph_finish(struct xk_graph *graph, const char *const *sets, unsigned set_count,
+		const struct xk_protocol_type *const *types, struct xk_graph_errors *errors)
 {
-	struct xk_graph *graph = xk_graph_read(file, errors);
-
 	if (graph == NULL)
 		return NULL;
 	for (unsigned i = 0; i < set_count; i++)
@@ -266,4 +264,11 @@ xk_graph_load(const char *file, const char *const *sets, unsigned set_count,
 		return graph;
 	xk_graph_free(graph);
 	return NULL;
+}
+
+struct xk_graph *
+xk_graph_load(const char *file, const char *const *sets, unsigned set_count,
+	      const struct xk_protocol_type *const *types, struct xk_graph_errors *errors)
+{
+	return xk_graph_finish(xk_graph_read(file, errors), sets, set_count, types, errors);
 }

@@ -1,7 +1,7 @@
 /*
  * graph.h - graph files: a DOT digraph is read, checked against the protocols that were built in, and composed.
  *
- * A program says
+ * A program that wants a host says xk_graph_compose; one that looks at the graph itself says
  *
  *	struct xk_graph_errors errors = { 0 };
  *	struct xk_graph *graph = xk_graph_load(file, sets, set_count, xk_protocol_types, &errors);
@@ -154,8 +154,8 @@ struct xk_graph *xk_graph_read_text(const char *file, const char *text, size_t s
 int xk_graph_set(struct xk_graph *graph, const char *text, struct xk_graph_errors *errors);
 
 /*
- * Checks graph against types (NULL ends them; they must outlive the graph) and fills in what the structs above say.
- * 0; -EINVAL: refused, and errors say why.
+ * Checks graph against types (NULL ends them; of one name the last counts; they must outlive the graph) and fills in
+ * what the structs above say. 0; -EINVAL: refused, and errors say why.
  */
 int xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
@@ -169,6 +169,22 @@ struct xk_graph *xk_graph_load(const char *file, const char *const *sets, unsign
  */
 int xk_graph_build(const struct xk_graph *graph, struct xk_kernel *kernel, struct xk_graph_errors *errors);
 
+/* What a kernel is composed of, for a program that does not look at the graph itself. */
+struct xk_graph_source {
+	const char *file;        /* is read; of text, its name in errors, which may be NULL */
+	const char *text;        /* the graph itself; NULL: it is in the file */
+	const char *const *sets; /* as xk_graph_set takes them; NULL ends them, or stands for none */
+	/* The program's own, besides those that were built in and before them; they outlive the kernel. As sets. */
+	const struct xk_protocol_type *const *types;
+};
+
+/*
+ * All in one: reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports. What was wrong goes to
+ * stream, a line each (NULL: nowhere). 0; -EINVAL: refused; -ENOMEM; or what a protocol's init returned. After an error the
+ * kernel is good for nothing but xk_kernel_free.
+ */
+int xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream);
+
 /* Writes a checked graph as DOT, for drawing: handoffs, budgets and policies can be seen, text is escaped. */
 void xk_graph_draw(const struct xk_graph *graph, FILE *stream);
 
@@ -181,6 +197,10 @@ void xk_graph_free(struct xk_graph *graph);
 struct xk_graph *xk_graph_read_kind(const char *file, enum xk_graph_kind kind, struct xk_graph_errors *errors);
 struct xk_graph *xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
 					 struct xk_graph_errors *errors);
+
+/* The rest of xk_graph_load: takes graph (NULL is let through), and frees it if it is refused. */
+struct xk_graph *xk_graph_finish(struct xk_graph *graph, const char *const *sets, unsigned set_count,
+				 const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
 /* Whether file begins as an undirected graph; false also if it cannot be read. */
 bool xk_graph_file_is_network(const char *file);

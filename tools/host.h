@@ -86,7 +86,10 @@ struct host {
 /* Whether every --set has the form node.attribute=value; if not, says so. */
 bool host_sets_are_good(const struct options_program *program, const struct options_texts *sets);
 
-/* Where `file` of graphs/ is: below the working directory, else beside the program's directory. Returns path. */
+/*
+ * Where `file` of graphs/ is: below the working directory, else beside the program's directory, as it was built or as it
+ * was installed. Returns path.
+ */
 const char *host_graph_path(const char *file, char *path, size_t size);
 
 /*

@@ -53,6 +53,7 @@ host_sets_are_good(const struct options_program *program, const struct options_t
 const char *
 host_graph_path(const char *file, char *path, size_t size)
 {
+	static const char *const places[] = { "graphs", "share/xkernel/graphs" };
 	char exe[HOST_PATH / 2], beside[HOST_PATH];
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
@@ -60,9 +61,14 @@ host_graph_path(const char *file, char *path, size_t size)
 	if (access(path, R_OK) == 0 || len <= 0)
 		return path;
 	exe[len] = '\0';
-	snprintf(beside, sizeof(beside), "%s/../graphs/%s", dirname(exe), file);
-	if (access(beside, R_OK) == 0)
-		snprintf(path, size, "%s", beside);
+	dirname(exe);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(places); i++) {
+		snprintf(beside, sizeof(beside), "%s/../%s/%s", exe, places[i], file);
+		if (access(beside, R_OK) == 0) {
+			snprintf(path, size, "%s", beside);
+			break;
+		}
+	}
 	return path;
 }
 

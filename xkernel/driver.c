@@ -22,6 +22,7 @@ enum {
 	DRIVER_STUCK_NS = 50 * 1000,     /* a full device is tried again after this */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
+#define DRIVER_NOT_BUSY UINT64_MAX
 
 void
 xk_driver_wake(struct xk_driver *driver)
@@ -335,15 +336,23 @@ driver_polls(const struct xk_driver *driver)
 	}
 }
 
+/* Now and then, and in a single turn, which ends with what it has then. */
+__attribute__((noinline)) static void
+driver_serve_control(struct xk_driver *driver)
+{
+	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
+	if (driver->takes_turn)
+		atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+	if (driver->platform->ops->poll_control != NULL)
+		driver->platform->ops->poll_control(driver->platform);
+}
+
 /* What a sleep would serve too; a driver that is never idle serves it as well. */
 static void
 driver_poll_control(struct xk_driver *driver)
 {
-	if (driver->now_ns < driver->control_ns)
-		return;
-	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
-	if (driver->platform->ops->poll_control != NULL)
-		driver->platform->ops->poll_control(driver->platform);
+	if (xk_unlikely(driver->now_ns >= driver->control_ns))
+		driver_serve_control(driver);
 }
 
 /* Others poll on this core, or threads of the kernel, which may have the same one, have something to do. */
@@ -371,6 +380,8 @@ driver_give_way(struct xk_driver *driver)
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
+	if (atomic_load_explicit(&driver->halted, memory_order_relaxed))
+		return;
 	if (!driver_polls(driver))
 		driver_sleep(driver);
 	else if (driver_is_in_the_way(driver))
@@ -430,6 +441,25 @@ driver_turn(struct xk_driver *driver)
 		driver->busy_ns = driver->now_ns;
 	else
 		driver_turn_without(driver, worked);
+}
+
+void
+xk_driver_take_turn(struct xk_driver *driver)
+{
+	driver->takes_turn = true;
+	driver->control_ns = 0;
+	/* Of the turns before, what they did must not be taken for this one's, on a clock that stands. */
+	driver->busy_ns = DRIVER_NOT_BUSY;
+}
+
+uint64_t
+xk_driver_next_ns(struct xk_driver *driver)
+{
+	bool spins = driver->poll_until_ns > driver->now_ns;
+
+	if (driver->busy_ns != DRIVER_NOT_BUSY || spins || driver_runnable(driver) > 0)
+		return 0;
+	return driver_deadline(driver);
 }
 
 /* The rest of the burst. False: self has left the driver, and this is the business of whoever is the driver now. */

@@ -128,9 +128,10 @@ struct xk_runner {
 	struct xk_shepherd shepherd;      /* what it is when it runs on its own stack */
 	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
-	pthread_t thread;      /* the operating system's */
-	void *name;            /* a platform's own */
-	_Atomic int tid;       /* 0: not running, or a platform's own */
+	pthread_t thread; /* the operating system's */
+	void *name;       /* a platform's own */
+	_Atomic int tid;  /* 0: not running, or not counted, or a platform's own */
+	bool uncounted;   /* the program's thread, for one turn: asking for its switches would cost more than that */
 	struct xk_token token; /* an idle pool thread waits here, */
 	struct xk_work given;  /* for this; nothing: it is to look for itself */
 	struct xk_runner *idle_next;
@@ -381,6 +382,7 @@ struct xk_driver {
 	_Atomic bool halted;
 	_Atomic bool paused, has_paused; /* takes no frames: reconfiguration */
 	bool started;                    /* on a thread of its own */
+	bool takes_turn;                 /* one, and is halted by it */
 	bool events_due;
 	unsigned index;
 	struct xk_kernel *kernel;
@@ -406,6 +408,12 @@ struct xk_driver {
 
 /* The driver's life on a detachable stack; returns when self has left the driver, or the driver is halted. */
 void xk_driver_loop(struct xk_shepherd *self);
+/*
+ * For a driver that has not begun: it will take one turn, and be halted by it. When it has: when there is something to do
+ * next; 0: now. Driver.
+ */
+void xk_driver_take_turn(struct xk_driver *driver);
+uint64_t xk_driver_next_ns(struct xk_driver *driver);
 /* Ends the driver's sleep, if it sleeps. Any context. */
 void xk_driver_wake(struct xk_driver *driver);
 /* Queues a shepherd for its driver to resume. Any context. */

@@ -3,8 +3,9 @@
  *
  * For programs; protocols do not include it. The life of a kernel: xk_kernel_new, xk_kernel_add_port, protocols and
  * edges (graphs/graph.h does that from a file), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver
- * thread of its own) or xk_kernel_run (the caller is the driver), xk_kernel_free. All state hangs off the kernel:
- * one process may hold several.
+ * thread of its own), xk_kernel_run (the caller is the driver) or xk_kernel_turn (now and then), and in the end
+ * xk_kernel_free. All state hangs off the kernel: one process may hold several. For other people's programs, with
+ * examples: docs/embedding.md.
  *
  * A kernel may have several drivers, each with a core, a queue of each device and detachable stacks of its own
  * (xk_kernel_add_driver); graph, pool and events are shared.
@@ -106,6 +107,18 @@ void xk_kernel_stop(struct xk_kernel *kernel);
  * time has come to its end). Of several it becomes the first; the others run on threads meanwhile.
  */
 void xk_kernel_run(struct xk_kernel *kernel);
+
+/*
+ * For programs with a loop of their own: the caller is the driver for one turn (at most XK_BURST frames that have arrived,
+ * shepherds that can go on, due events; what they send is sent), and never sleeps. When there is something to do next, by
+ * the platform's clock: 0, now, as far as can be known; UINT64_MAX: not before a frame arrives or other code of the
+ * program asks for something.
+ *
+ * One thread at a time, no shepherd; a kernel of mode XK_IPP that was not started, has one driver and stands on a platform
+ * without threads of its own. There is no pool: what leaves the driver goes on in one of the next turns. So nothing that
+ * may wait for an answer (xk_open) is called by this thread itself: xk_thread_start. Its context switches are not counted.
+ */
+uint64_t xk_kernel_turn(struct xk_kernel *kernel);
 
 /* Asks the drivers to leave xk_kernel_run soon. Any context. */
 void xk_kernel_halt(struct xk_kernel *kernel);

@@ -81,6 +81,21 @@ xk_kernel_run(struct xk_kernel *kernel)
 	kernel_end_drivers(&kernel->driver);
 }
 
+uint64_t
+xk_kernel_turn(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
+	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
+	xk_driver_take_turn(driver);
+	driver->runner.uncounted = true;
+	kernel_drive(driver);
+	driver->runner.uncounted = driver->takes_turn = false;
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	return xk_driver_next_ns(driver);
+}
+
 void
 xk_kernel_halt(struct xk_kernel *kernel)
 {

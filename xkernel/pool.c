@@ -96,8 +96,22 @@ xk_runner_begin(struct xk_runner *runner)
 	runner_pin(driver);
 	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
 		platform->ops->thread_begin(platform);
+	if (runner->uncounted)
+		return;
 	atomic_store_explicit(&runner->switches_before, xk_runner_switches(runner), memory_order_relaxed);
 	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
+}
+
+static void
+runner_end_switches(struct xk_runner *runner)
+{
+	_Atomic uint64_t *switches = &runner->kernel->ended_switches;
+
+	if (runner->uncounted)
+		return;
+	if (runner->kind == XK_RUN_DRIVER)
+		switches = &runner_driver(runner)->ended_switches;
+	atomic_fetch_add_explicit(switches, xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
 }
 
 /* Of one that will be forgotten. */
@@ -114,14 +128,11 @@ runner_end_counts(const struct xk_runner *runner)
 void
 xk_runner_end(struct xk_runner *runner)
 {
-	struct xk_kernel *kernel = runner->kernel;
-	struct xk_driver *driver = runner_driver(runner);
-	struct xk_platform *platform = driver->platform;
-	_Atomic uint64_t *switches = runner->kind == XK_RUN_DRIVER ? &driver->ended_switches : &kernel->ended_switches;
+	struct xk_platform *platform = runner_driver(runner)->platform;
 
 	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
 		platform->ops->thread_end(platform);
-	atomic_fetch_add_explicit(switches, xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
+	runner_end_switches(runner);
 	if (runner->kind != XK_RUN_DRIVER)
 		runner_end_counts(runner);
 	atomic_store_explicit(&runner->tid, 0, memory_order_release);

@@ -70,6 +70,22 @@ struct xk_port *xk_memory_port_new(struct xk_platform *platform, const char *nam
 /* A frame arrives at port. Takes m, whatever it returns. False: the queue was full, the frame is lost. */
 bool xk_memory_inject(struct xk_port *port, struct xk_msg *m);
 
+/*
+ * The same of a copy of len bytes, which begin with the Ethernet header. 0; -EMSGSIZE: longer than XK_MSG_MAX; -ENOBUFS: no
+ * buffer is left, or the queue is full.
+ */
+int xk_memory_inject_bytes(struct xk_port *port, const void *bytes, size_t len);
+
+/* What is told of a transmitted frame: its len bytes, from the Ethernet header on, which are there until it returns. */
+typedef void xk_memory_sent(void *context, const uint8_t *bytes, size_t len);
+
+/*
+ * From now on sent(context, ...) is told of every frame that port transmits, and none waits to be taken. It is called by
+ * whoever transmits, a driver or another thread of the kernel, for one frame of a port at a time; it must not wait, nor
+ * call the kernel; it may inject, into this port too. Set-up.
+ */
+void xk_memory_on_sent(struct xk_port *port, xk_memory_sent *sent, void *context);
+
 /* The oldest frame that port has transmitted and nobody has taken; the caller's. NULL: none. */
 struct xk_msg *xk_memory_take(struct xk_port *port);
 

@@ -1,6 +1,6 @@
 /*
- * port.c - ports that are queues, wires between two of them or between the lanes of two devices, and loops through two
- * functions.
+ * port.c - ports that are queues, or a queue and a function, wires between two of them or between the lanes of two
+ * devices, and loops through two functions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ struct memory_port {
 	unsigned side, lane;      /* where on the wire this is */
 	xk_memory_receive *receive;
 	xk_memory_transmit *transmit;
+	xk_memory_sent *sent_to; /* NULL: what is sent waits */
 	void *context;
 	char name[];
 };
@@ -169,6 +170,35 @@ memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned 
 	return taken;
 }
 
+/* Without a buffer to put the pieces of a frame together in, the ring is full. */
+static bool
+memory_port_tell_one(struct memory_port *self, const struct xk_msg *m)
+{
+	struct xk_msg *whole;
+
+	if (m->next == NULL) {
+		self->sent_to(self->context, m->data, m->len);
+		return true;
+	}
+	whole = xk_memory_frame(self->port.platform, xk_msg_len(m));
+	if (whole == NULL)
+		return false;
+	xk_msg_copy_out(m, 0, whole->data, whole->len);
+	self->sent_to(self->context, whole->data, whole->len);
+	xk_msg_free(whole);
+	return true;
+}
+
+static unsigned
+memory_port_tell(struct memory_port *self, struct xk_msg **frames, unsigned count)
+{
+	unsigned told = 0;
+
+	while (told < count && memory_port_tell_one(self, frames[told]))
+		xk_msg_free(frames[told++]);
+	return told;
+}
+
 static unsigned
 memory_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
@@ -176,6 +206,8 @@ memory_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned coun
 
 	if (self->wire != NULL)
 		return memory_wire_transmit(self, frames, count);
+	if (self->sent_to != NULL)
+		return memory_port_tell(self, frames, count);
 	return memory_port_keep(self, frames, count);
 }
 
@@ -285,6 +317,30 @@ xk_memory_inject(struct xk_port *port, struct xk_msg *m)
 		return true;
 	xk_msg_free(m);
 	return false;
+}
+
+int
+xk_memory_inject_bytes(struct xk_port *port, const void *bytes, size_t len)
+{
+	struct xk_msg *m;
+
+	if (len > XK_MSG_MAX)
+		return -EMSGSIZE;
+	m = xk_memory_frame(port->platform, len);
+	if (m == NULL)
+		return -ENOBUFS;
+	memcpy(m->data, bytes, len);
+	return xk_memory_inject(port, m) ? 0 : -ENOBUFS;
+}
+
+void
+xk_memory_on_sent(struct xk_port *port, xk_memory_sent *sent, void *context)
+{
+	struct memory_port *self = memory_port_of(port);
+
+	xk_assert(self->wire == NULL);
+	self->sent_to = sent;
+	self->context = context;
 }
 
 struct xk_msg *

@@ -1,4 +1,5 @@
 /* test_memory.c - the platform in memory: its buffers, its clocks, its ports. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -496,6 +497,102 @@ TEST(the_ends_of_a_port_can_be_functions)
 	CHECK_EQ(receive(port, &frame, 1), 0);
 	CHECK_EQ(loop.calls, 4);
 	xk_msg_free(frame);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+/* ---- a port that tells what it sends ---- */
+
+struct told {
+	unsigned count;
+	size_t len;
+	uint8_t bytes[4096];
+	struct xk_port *port; /* what is told is injected here; NULL: it is not */
+};
+
+static void
+tell(void *context, const uint8_t *bytes, size_t len)
+{
+	struct told *told = context;
+
+	told->count++;
+	told->len = len;
+	REQUIRE(len <= sizeof(told->bytes));
+	memcpy(told->bytes, bytes, len);
+	if (told->port != NULL)
+		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
+}
+
+TEST(a_function_is_told_of_each_frame)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "port");
+	struct told told = { .count = 0 };
+
+	xk_memory_on_sent(port, tell, &told);
+	CHECK(transmit(port, text(platform, "one")));
+	CHECK(told.len == 3 && memcmp(told.bytes, "one", 3) == 0);
+	CHECK(transmit(port, text(platform, "three")));
+	CHECK(told.len == 5 && memcmp(told.bytes, "three", 5) == 0);
+	CHECK_EQ(told.count, 2);
+	CHECK(xk_memory_take(port) == NULL);
+	CHECK_EQ(out(platform), 0);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(it_is_told_of_a_frame_in_one_piece)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "port");
+	struct told told = { .count = 0 };
+	struct xk_msg *m = text(platform, "payload"), *other = xk_msg_reference(m);
+
+	xk_memory_on_sent(port, tell, &told);
+	memcpy(xk_msg_push(&m, 7), "header ", 7);
+	REQUIRE(m->next != NULL);
+	/* without a buffer for the whole the ring is full */
+	xk_memory_platform_limit(platform, out(platform));
+	CHECK_EQ(port->ops->transmit(port, &m, 1), 0);
+	CHECK_EQ(told.count, 0);
+	xk_memory_platform_limit(platform, out(platform) + 1);
+	CHECK(transmit(port, m));
+	CHECK(told.len == 14 && memcmp(told.bytes, "header payload", 14) == 0);
+	xk_msg_free(other);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(who_is_told_may_inject)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "port");
+	struct told told = { .port = port };
+	struct xk_msg *m;
+
+	xk_memory_on_sent(port, tell, &told);
+	CHECK(transmit(port, text(platform, "again")));
+	REQUIRE(receive(port, &m, 1) == 1);
+	CHECK(is_text(m, "again"));
+	xk_msg_free(m);
+	port->ops->close(port);
+	platform_end(platform);
+}
+
+TEST(bytes_that_cannot_be_injected_are_refused_by_name)
+{
+	static const uint8_t many[XK_MSG_MAX + 1];
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *port = port_new(platform, "port");
+
+	CHECK_EQ(xk_memory_inject_bytes(port, many, sizeof(many)), -EMSGSIZE);
+	xk_memory_platform_limit(platform, 0);
+	CHECK_EQ(xk_memory_inject_bytes(port, many, 60), -ENOBUFS);
+	xk_memory_platform_limit(platform, XK_MEMORY_QUEUE + 1);
+	for (unsigned i = 0; i < XK_MEMORY_QUEUE; i++)
+		CHECK_EQ(xk_memory_inject_bytes(port, many, 60), 0);
+	CHECK_EQ(xk_memory_inject_bytes(port, many, 60), -ENOBUFS);
+	CHECK_EQ(out(platform), XK_MEMORY_QUEUE);
 	port->ops->close(port);
 	platform_end(platform);
 }

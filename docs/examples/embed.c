@@ -1,0 +1,49 @@
+/*
+ * embed.c - a host in somebody else's program: its frames come from here and go to here.
+ *
+ *     cc embed.c -o embed $(pkg-config --cflags --libs xkernel)
+ */
+#include <stdio.h>
+
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "xkernel/kernel.h"
+
+static const char graph[] = "digraph echo { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;"
+			    "arp -> eth; eth -> port; vnet [address=\"10.0.0.2/24\"]; }";
+
+/* From 10.0.0.1, UDP port 4000, to udptest at 10.0.0.2, which sends back what comes to port 2001. */
+static const uint8_t hello[] = "\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0"
+			       "\x45\0\0\x21\0\0\0\0\x40\x11\x66\xca\x0a\0\0\x01\x0a\0\0\x02"
+			       "\x0f\xa0\x07\xd1\0\x0d\0\0hello";
+
+enum { HEADERS = 14 + 20 + 8 };
+
+static void
+sent(void *context, const uint8_t *bytes, size_t len)
+{
+	(void)context;
+	printf("%zu bytes came out: %.*s\n", len, len > HEADERS ? (int)len - HEADERS : 0,
+	       (const char *)bytes + HEADERS);
+}
+
+int
+main(void)
+{
+	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	struct xk_port *port = xk_memory_port_new(platform, "port", 0x020000000002, 1500);
+	struct xk_kernel_config config = { .name = "echo", .platform = platform, .mode = XK_IPP, .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_graph_source source = { .text = graph };
+
+	xk_memory_on_sent(port, sent, NULL);
+	xk_kernel_add_port(kernel, port);
+	if (xk_graph_compose(&source, kernel, stderr) != 0)
+		return 1;
+	xk_memory_inject_bytes(port, hello, sizeof(hello) - 1);
+	while (xk_kernel_turn(kernel) == 0)
+		continue;
+	xk_kernel_free(kernel);
+	xk_memory_platform_free(platform);
+	return 0;
+}

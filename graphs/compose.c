@@ -1,0 +1,85 @@
+/* compose.c - from a graph, in a file or as text, to a kernel's protocols, initialised; see graph.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/graph.h"
+#include "xkernel/kernel.h"
+
+static unsigned
+compose_count(const struct xk_protocol_type *const *types)
+{
+	unsigned count = 0;
+
+	while (types != NULL && types[count] != NULL)
+		count++;
+	return count;
+}
+
+/* Those that were built in, then the program's own, which count where the names are the same. NULL: no memory. */
+static const struct xk_protocol_type **
+compose_types(const struct xk_protocol_type *const *own)
+{
+	unsigned own_count = compose_count(own), count = compose_count(xk_protocol_types);
+	const struct xk_protocol_type **types = calloc(own_count + count + 1, sizeof(*types));
+
+	if (types == NULL)
+		return NULL;
+	for (unsigned i = 0; i < count; i++)
+		types[i] = xk_protocol_types[i];
+	for (unsigned i = 0; i < own_count; i++)
+		types[count + i] = own[i];
+	return types;
+}
+
+/* Read, set and checked; NULL: refused. */
+static struct xk_graph *
+compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
+	     struct xk_graph_errors *errors)
+{
+	unsigned set_count = 0;
+	struct xk_graph *graph;
+
+	while (source->sets != NULL && source->sets[set_count] != NULL)
+		set_count++;
+	if (source->text == NULL)
+		return xk_graph_load(file, source->sets, set_count, types, errors);
+	graph = xk_graph_read_text(file, source->text, strlen(source->text), errors);
+	return xk_graph_finish(graph, source->sets, set_count, types, errors);
+}
+
+static int
+compose_init(const char *file, struct xk_kernel *kernel, struct xk_graph_errors *errors)
+{
+	struct xk_protocol *failed = NULL;
+	int result = xk_kernel_init(kernel, &failed);
+
+	if (result != 0)
+		xk_graph_errors_add(errors, file, 0, "%s cannot be initialised: %s",
+				    failed == NULL ? "the graph" : failed->name, strerror(-result));
+	return result;
+}
+
+int
+xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream)
+{
+	const struct xk_protocol_type **types = compose_types(source->types);
+	const char *file = source->file == NULL ? "graph" : source->file;
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_graph *graph;
+	int result = -EINVAL;
+
+	if (types == NULL)
+		return -ENOMEM;
+	graph = compose_load(source, file, types, &errors);
+	if (graph != NULL)
+		result = xk_graph_build(graph, kernel, &errors);
+	if (graph != NULL && result == 0)
+		result = compose_init(file, kernel, &errors);
+	if (stream != NULL)
+		xk_graph_errors_print(&errors, stream);
+	xk_graph_errors_clear(&errors);
+	xk_graph_free(graph);
+	free(types);
+	return result;
+}

@@ -1,0 +1,147 @@
+/* test_turn.c - kernels of programs that have a loop of their own: xk_kernel_turn. */
+#include "tests/xkernel/toy.h"
+
+/* Turns until there is nothing to do now; what xk_kernel_turn says then. */
+static uint64_t
+host_turns(struct host *h)
+{
+	uint64_t next_ns = 0;
+
+	for (unsigned i = 0; i < 1000 && next_ns == 0; i++)
+		next_ns = xk_kernel_turn(h->kernel);
+	CHECK(next_ns != 0);
+	host_collect(h);
+	return next_ns;
+}
+
+static struct host *
+host_by_turns(void)
+{
+	struct host *h = host_virtual();
+
+	host_init(h);
+	return h;
+}
+
+TEST(a_turn_carries_what_has_arrived_and_then_there_is_nothing_to_do)
+{
+	struct host *h = host_by_turns();
+
+	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
+	send_one(h, OP_ECHO);
+	send_one(h, OP_ECHO);
+	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
+	CHECK_EQ(host_collect(h), 2);
+	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
+	CHECK_EQ(host_stats(h).turns, 3);
+	host_free(h);
+}
+
+TEST(a_turn_carries_a_burst_and_no_more)
+{
+	struct host *h = host_by_turns();
+
+	for (unsigned i = 0; i < XK_BURST + 1; i++)
+		send_one(h, OP_ECHO);
+	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
+	CHECK_EQ(host_collect(h), XK_BURST);
+	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
+	CHECK_EQ(host_collect(h), XK_BURST + 1);
+	host_free(h);
+}
+
+TEST(a_turn_says_when_the_next_event_is_due)
+{
+	struct host *h = host_by_turns();
+	uint64_t next_ns;
+
+	send_one(h, OP_TIMEOUT);
+	next_ns = host_turns(h);
+	CHECK(next_ns >= 500000 && next_ns <= 502000);
+	CHECK_EQ(h->received, 0);
+	xk_memory_advance(h->platform, next_ns - 1000);
+	CHECK_EQ(host_turns(h), next_ns);
+	CHECK_EQ(h->received, 0);
+	xk_memory_advance(h->platform, 1000);
+	CHECK(host_turns(h) == UINT64_MAX);
+	CHECK_EQ(h->received, 1);
+	host_free(h);
+}
+
+TEST(what_leaves_the_driver_goes_on_in_another_turn)
+{
+	struct host *h = host_by_turns();
+
+	for (unsigned i = 0; i < 3; i++)
+		send_one(h, OP_HANDOFF);
+	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
+	CHECK(host_turns(h) == UINT64_MAX);
+	CHECK_EQ(h->received, 3);
+	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT], 3);
+	host_free(h);
+}
+
+static void
+waits_and_counts(void *argument)
+{
+	struct host *h = argument;
+
+	if (xk_semaphore_wait(&h->top->semaphore, XK_FOREVER) == 0)
+		h->top->counted++;
+}
+
+TEST(application_code_waits_while_turns_go_by)
+{
+	struct host *h = host_by_turns();
+
+	CHECK_EQ(xk_thread_start(h->kernel, "waits", waits_and_counts, h), 0);
+	CHECK(host_turns(h) == UINT64_MAX);
+	CHECK_EQ(h->top->counted, 0);
+	send_one(h, OP_SIGNAL);
+	CHECK(host_turns(h) == UINT64_MAX);
+	CHECK_EQ(h->top->counted, 1);
+	host_free(h);
+}
+
+TEST(who_spins_for_something_is_to_be_called_again_at_once)
+{
+	struct host *h = host_by_turns();
+
+	h->top->protocol.implicit = XK_IMPLICIT_SPIN;
+	h->top->protocol.spin_ns = 20000;
+	send_one(h, OP_WAIT);
+	for (unsigned i = 0; i < 10; i++)
+		CHECK_EQ(xk_kernel_turn(h->kernel), 0);
+	xk_memory_advance(h->platform, 20000);
+	CHECK(host_turns(h) == UINT64_MAX);
+	send_one(h, OP_SIGNAL);
+	CHECK(host_turns(h) == UINT64_MAX);
+	CHECK_EQ(h->received, 1);
+	host_free(h);
+}
+
+TEST(a_turn_does_not_sleep_whatever_the_policy)
+{
+	for (unsigned policy = XK_DRIVER_POLL; policy <= XK_DRIVER_ADAPTIVE; policy++) {
+		struct host *h = host_new(XK_IPP, (enum xk_driver_policy)policy, 0, 0);
+
+		host_init(h);
+		CHECK(host_turns(h) == UINT64_MAX);
+		send_one(h, OP_ECHO);
+		CHECK(host_turns(h) == UINT64_MAX);
+		CHECK_EQ(h->received, 1);
+		CHECK_EQ(host_stats(h).sleeps, 0);
+		host_free(h);
+	}
+}
+
+TEST(what_still_waits_ends_with_the_kernel)
+{
+	struct host *h = host_by_turns();
+
+	send_one(h, OP_WAIT);
+	CHECK(host_turns(h) == UINT64_MAX);
+	CHECK_EQ(atomic_load(&h->top->handled), 0);
+	send_one(h, OP_ECHO); /* and this was never looked at */
+	host_free(h);
+}
