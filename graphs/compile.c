@@ -21,7 +21,7 @@ enum { COMPILE_NEIGHBOURS = 4 /* that a crossing tells apart; with more of them 
  */
 struct compile {
 	const struct xk_graph *graph;
-	const struct xk_graph_source *source;
+	const struct xk_graph_c_source *source;
 	FILE *stream;
 	struct xk_graph_errors *errors;
 	unsigned *position; /* of each node: its number in the C */
@@ -501,7 +501,7 @@ compile_tables(const struct compile *c)
 }
 
 int
-xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_source *source, FILE *stream,
+xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_c_source *source, FILE *stream,
 		 struct xk_graph_errors *errors)
 {
 	struct compile c = { .graph = graph, .source = source, .stream = stream, .errors = errors };

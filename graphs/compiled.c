@@ -22,6 +22,14 @@ compiled_is_of(const struct xk_graph_compiled *compiled, const struct xk_graph *
 	return true;
 }
 
+static bool
+compiled_is_done(const struct xk_graph_compiled *compiled, const struct xk_graph *graph)
+{
+	const struct xk_protocol_type *first = graph->nodes[graph->order[0]].type;
+
+	return first == compiled->plain[0] || first == compiled->watched[0];
+}
+
 /* Whether a crossing of graph has to look at what it had not to look at in the graph that was compiled. */
 static bool
 compiled_is_changed(const struct xk_graph *graph, const struct xk_graph *file)
@@ -42,11 +50,16 @@ int
 xk_graph_specialise(struct xk_graph *graph, const struct xk_graph_compiled *compiled, bool watched)
 {
 	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *file = xk_graph_read_text(compiled->file, compiled->text, compiled->size, &errors);
+	struct xk_graph *file;
 	int status = -EINVAL;
 
 	xk_assert(graph->checked);
-	if (file != NULL && xk_graph_check(file, xk_protocol_types, &errors) == 0 && compiled_is_of(compiled, graph)) {
+	if (!compiled_is_of(compiled, graph))
+		return -EINVAL;
+	if (compiled_is_done(compiled, graph))
+		return 0;
+	file = xk_graph_read_text(compiled->file, compiled->text, compiled->size, &errors);
+	if (file != NULL && xk_graph_check(file, xk_protocol_types, &errors) == 0) {
 		watched = watched || compiled_is_changed(graph, file);
 		for (unsigned i = 0; i < graph->node_count; i++)
 			graph->nodes[graph->order[i]].type = watched ? compiled->watched[i] : compiled->plain[i];

@@ -21,7 +21,7 @@ struct xk_graph_compiled {
 };
 
 /* What `xk compile` needs besides a checked graph. */
-struct xk_graph_source {
+struct xk_graph_c_source {
 	const char *text; /* of the graph file */
 	size_t size;
 	const char *tree; /* the directory that has xkernel/ and protocols/ */
@@ -31,7 +31,7 @@ struct xk_graph_source {
  * Writes a checked graph of protocols as C. 0; -EINVAL: a protocol's files are not in the tree, and errors say which; -EIO:
  * stream could not be written.
  */
-int xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_source *source, FILE *stream,
+int xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_c_source *source, FILE *stream,
 		     struct xk_graph_errors *errors);
 
 /*

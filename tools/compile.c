@@ -268,7 +268,7 @@ compile_text(const char *file, size_t *size)
 }
 
 static bool
-compile_emit(const struct xk_graph *graph, const struct xk_graph_source *source, const char *file)
+compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *source, const char *file)
 {
 	FILE *stream = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
 	struct xk_graph_errors errors = { .list = NULL };
@@ -320,7 +320,7 @@ compile_end_work(const struct compile_work *work)
 }
 
 static bool
-compile_graph(const struct xk_graph *graph, const struct xk_graph_source *source, struct compile_work *work,
+compile_graph(const struct xk_graph *graph, const struct xk_graph_c_source *source, struct compile_work *work,
 	      const char *output, const char *emit)
 {
 	bool good;
@@ -341,7 +341,7 @@ bool
 compile_make(const char *file, const char *output, const char *emit)
 {
 	struct compile_work work;
-	struct xk_graph_source source = { .tree = work.place.tree };
+	struct xk_graph_c_source source = { .tree = work.place.tree };
 	struct xk_graph *graph = compile_load(file);
 	bool good;
 

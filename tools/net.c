@@ -7,6 +7,7 @@
 
 #include "tools/net_capture.h"
 #include "tools/options.h"
+#include "tools/program.h"
 #include "xkernel/trace.h"
 
 enum { NET_WHY = 160, NET_TEXT = 32 };
@@ -123,7 +124,10 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
 	unsigned ports = 0;
-	int error = xk_graph_build(host->topology->checked, kernel, &errors);
+	int error;
+
+	program_graph_adopt(host->topology->checked, net->traces);
+	error = xk_graph_build(host->topology->checked, kernel, &errors);
 
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);

@@ -24,7 +24,7 @@ static const struct {
 	{ "udptest", udptest_main, "measures round trips of messages between two hosts" },
 	{ "chantest", chantest_main, "measures calls between two hosts" },
 	{ "icmptest", icmptest_main, "pings a host" },
-	{ "run", program_run, "a host that stands on its link" },
+	{ "run", program_run, "a host that stands on its link; or a network file, with --link sim" },
 	{ "bench", xk_bench_main, "times the graph in one process" },
 };
 
@@ -38,12 +38,14 @@ program_help(FILE *stream)
 	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
 }
 
-/* `run`, without the graph that it would be told. */
+/* `run`, without the graph that it would be told; or of a network file, some of whose hosts may have the graph. */
 static int
 program_run(int argc, char **argv)
 {
 	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], (char *)program_graph->file };
 
+	if (argc > 1 && argv[1][0] != '-')
+		return xk_run_main(argc, argv);
 	if (argc > PROGRAM_ARGUMENTS) {
 		fprintf(stderr, "run: too many arguments\n");
 		return OPTIONS_MISUSE;
@@ -58,12 +60,16 @@ main(int argc, char **argv)
 	const char *slash = strrchr(argv[0], '/'), *called = slash == NULL ? argv[0] : slash + 1;
 	const char *word = argc > 1 ? argv[1] : "";
 
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++) {
-		if (strcmp(called, program_words[i].word) == 0)
-			return program_words[i].run(argc, argv);
+	if (strcmp(word, "--help") == 0) {
+		program_help(stdout);
+		return OPTIONS_SUCCESS;
+	}
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
 		if (strcmp(word, program_words[i].word) == 0)
 			return program_words[i].run(argc - 1, argv + 1);
-	}
-	program_help(strcmp(word, "--help") == 0 ? stdout : stderr);
-	return strcmp(word, "--help") == 0 ? OPTIONS_SUCCESS : OPTIONS_MISUSE;
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
+		if (strcmp(called, program_words[i].word) == 0)
+			return program_words[i].run(argc, argv);
+	program_help(stderr);
+	return OPTIONS_MISUSE;
 }

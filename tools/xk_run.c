@@ -108,7 +108,8 @@ xk_run_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	link = options.common.link;
-	is_network = program_graph == NULL && xk_graph_file_is_network(operands.text[0]);
+	is_network = (program_graph == NULL || strcmp(operands.text[0], program_graph->file) != 0) &&
+		     xk_graph_file_is_network(operands.text[0]);
 	if (link == NULL && !is_network)
 		options.common.link = "virtio";
 	if ((link != NULL && strcmp(link, "sim") == 0) || is_network)

@@ -1,5 +1,5 @@
 /*
- * differ.c SCRIPT... - whether the compiled graph that this program is linked with does what the graph file does. Of each packet
+ * differ.c ROUNDS SCRIPT... - whether the compiled graph that this program is linked with does what the graph file does. Of each packet
  * script whose host has that graph:
  * - it is run with compiled hosts, of both kinds of types: what it expects must come;
  * - its frames are fed, as they are and changed by chance (bits flipped, cut, lengthened, doubled, out of order, checksums put
@@ -17,7 +17,7 @@
 #include "tests/conformance/script.h"
 #include "tests/random.h"
 
-enum { DIFFER_HOSTS = 3, DIFFER_FRAMES = 4096, DIFFER_ROUNDS = 20, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
+enum { DIFFER_HOSTS = 3, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
 
 #define DIFFER_AFTER_NS UINT64_C(200000000000) /* when everything has timed out */
 
@@ -318,19 +318,19 @@ main(int argc, char **argv)
 {
 	static const char *const folders[] = { DIFFER_ROOT "/tests/conformance", DIFFER_ROOT "/graphs", NULL };
 	static struct recording r;
-	unsigned scripts = 0, frames = 0;
+	unsigned scripts = 0, frames = 0, rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
 	uint64_t total = 0;
 
 	r.frames = calloc(DIFFER_FRAMES, sizeof(*r.frames));
-	for (int i = 1; i < argc && r.frames != NULL; i++) {
+	for (int i = 2; i < argc && r.frames != NULL; i++) {
 		r.count = 0;
 		if (!run(argv[i], &r, folders))
 			return 1;
 		if (!r.is_ours)
 			continue;
 		scripts++;
-		frames += r.count * (DIFFER_ROUNDS + 1);
-		for (unsigned round = 0; round <= DIFFER_ROUNDS; round++)
+		frames += r.count * (rounds + 1);
+		for (unsigned round = 0; round <= rounds; round++)
 			if (!compare(argv[i], &r, round, &total))
 				return 1;
 	}
