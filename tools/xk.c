@@ -17,6 +17,7 @@ static const struct {
 	{ "draw", xk_draw_main, "a picture of a graph file" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
 	{ "run", xk_run_main, "a host that stands on its link, or a network of hosts in the simulator" },
+	{ "stats", xk_stats_main, "what a host that runs has counted, in the terminal or as JSON" },
 	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },
 	{ "bench", xk_bench_main, "times a graph in one process" },
 };

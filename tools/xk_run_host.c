@@ -7,7 +7,10 @@
 #include "tools/host_alone.h"
 #include "tools/json.h"
 #include "tools/machine.h"
+#include "tools/stats_server.h"
 #include "tools/xk_run.h"
+
+enum { RUN_WHY = 400 };
 
 /* Where nothing is set, an end of its own link has the addresses and names that udptest gives to this end. */
 static struct host_options
@@ -63,11 +66,24 @@ run_host_tell(const struct run_options *options, struct host *host, FILE *out)
 	return OPTIONS_FAILURE;
 }
 
+/* A host that cannot offer its counts stands all the same. */
+static struct stats_server *
+run_host_offer_stats(struct host *host)
+{
+	struct stats_server *server;
+	char why[RUN_WHY];
+
+	if (stats_server_start(host, &server, why, sizeof(why)) != 0)
+		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
+	return server;
+}
+
 int
 run_host_main(const struct run_options *options, const char *file, const struct host_link *link)
 {
 	struct host_options settings = run_host_options(options, file, link);
 	struct host host = { .port_count = 0 };
+	struct stats_server *stats = NULL;
 	int signals = pair_signals(), status, closed;
 	FILE *out;
 
@@ -77,8 +93,10 @@ run_host_main(const struct run_options *options, const char *file, const struct 
 	if (status == 0)
 		status = host_start(&host);
 	if (status == 0) {
+		stats = run_host_offer_stats(&host);
 		host_print_standing(&host);
 		host_await_signal(signals);
+		stats_server_stop(stats);
 		status = run_host_tell(options, &host, out);
 	}
 	host_close_json(out);
