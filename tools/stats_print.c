@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { PRINT_NAME = 28, PRINT_EDGE = 2 * 64 + 8 };
+enum { PRINT_NAME = 24, PRINT_EDGE = 2 * 64 + 8 };
 
 static double
 print_seconds(const struct stats *now, const struct stats *before)
@@ -23,16 +23,16 @@ static void
 print_ns(FILE *out, const struct stats_way *way)
 {
 	if (way->timed == 0)
-		fprintf(out, " %8s", "-");
+		fprintf(out, " %7s", "-");
 	else
-		fprintf(out, " %8.0f", (double)way->ns / (double)way->timed);
+		fprintf(out, " %7.0f", (double)way->ns / (double)way->timed);
 }
 
 static void
 print_ways(FILE *out, const struct stats_way now[STATS_WAYS], const struct stats_way before[STATS_WAYS], double seconds)
 {
 	for (unsigned i = 0; i < STATS_WAYS; i++)
-		fprintf(out, " %10.0f %12" PRIu64, print_rate(now[i].messages, before[i].messages, seconds),
+		fprintf(out, " %9.0f %11" PRIu64, print_rate(now[i].messages, before[i].messages, seconds),
 			now[i].messages);
 	for (unsigned i = 0; i < STATS_WAYS; i++)
 		print_ns(out, &now[i]);
@@ -42,7 +42,7 @@ static void
 print_handoffs(FILE *out, const uint64_t handoffs[STATS_REASONS])
 {
 	for (unsigned i = 0; i < STATS_REASONS; i++)
-		fprintf(out, " %9" PRIu64, handoffs[i]);
+		fprintf(out, " %8" PRIu64, handoffs[i]);
 }
 
 static void
@@ -50,7 +50,7 @@ print_nodes(FILE *out, const struct stats *now, const struct stats *before, doub
 {
 	double all_ns = stats_all_busy_ns(now);
 
-	fprintf(out, "%-*s %10s %12s %10s %12s %8s %8s %9s %9s %9s %6s %9s\n", PRINT_NAME, "protocol", "up/s", "up",
+	fprintf(out, "%-*s %9s %11s %9s %11s %7s %7s %8s %8s %8s %6s %8s\n", PRINT_NAME, "protocol", "up/s", "up",
 		"down/s", "down", "ns up", "ns down", "explicit", "implicit", "time", "share", "drops");
 	for (unsigned i = now->node_count; i-- > 0;) {
 		const struct stats_node *node = &now->nodes[i];
@@ -65,7 +65,7 @@ print_nodes(FILE *out, const struct stats *now, const struct stats *before, doub
 			fprintf(out, " %5.1f%%", 100 * sum.busy_ns / all_ns);
 		else
 			fprintf(out, " %6s", "-");
-		fprintf(out, " %9" PRIu64 "\n", node->dropped);
+		fprintf(out, " %8" PRIu64 "\n", node->dropped);
 	}
 }
 
@@ -75,7 +75,7 @@ print_edges(FILE *out, const struct stats *now, const struct stats *before, doub
 	static const struct stats_edge none;
 	char name[PRINT_EDGE];
 
-	fprintf(out, "\n%-*s %10s %12s %10s %12s %8s %8s %9s %9s %9s\n", PRINT_NAME, "edge", "up/s", "up", "down/s",
+	fprintf(out, "\n%-*s %9s %11s %9s %11s %7s %7s %8s %8s %8s\n", PRINT_NAME, "edge", "up/s", "up", "down/s",
 		"down", "ns up", "ns down", "explicit", "implicit", "time");
 	for (unsigned i = now->edge_count; i-- > 0;) {
 		const struct stats_edge *edge = &now->edges[i];
@@ -105,10 +105,10 @@ print_counts(FILE *out, const char *title, const struct stats *now, const struct
 			if (c->number == 0)
 				continue;
 			if (title != NULL)
-				fprintf(out, "\n%-*s %10s %12s\n", PRINT_NAME, title, "/s", "all");
+				fprintf(out, "\n%-*s %9s %11s\n", PRINT_NAME, title, "/s", "all");
 			title = NULL;
 			snprintf(name, sizeof(name), "%.63s.%.63s", node->name, c->key);
-			fprintf(out, "%-*s %10.0f %12" PRIu64 "\n", PRINT_NAME, name,
+			fprintf(out, "%-*s %9.0f %11" PRIu64 "\n", PRINT_NAME, name,
 				print_rate(c->number, count, seconds), c->number);
 		}
 	}
@@ -134,7 +134,7 @@ print_drivers(FILE *out, const struct stats *now, const struct stats *before, do
 
 	fprintf(out, "\n%-*s", PRINT_NAME, "driver");
 	for (size_t k = 0; k < sizeof(rated) / sizeof(rated[0]); k++)
-		fprintf(out, " %8s/s %12s", rated[k], rated[k]);
+		fprintf(out, " %7s/s %11s", rated[k], rated[k]);
 	for (size_t k = 0; k < sizeof(totals) / sizeof(totals[0]); k++)
 		fprintf(out, " %9s", totals[k]);
 	putc('\n', out);
@@ -144,7 +144,7 @@ print_drivers(FILE *out, const struct stats *now, const struct stats *before, do
 			uint64_t count = stats_count_of(now->drivers[i], rated[k]);
 			uint64_t was = i < before->driver_count ? stats_count_of(before->drivers[i], rated[k]) : 0;
 
-			fprintf(out, " %10.0f %12" PRIu64, print_rate(count, was, seconds), count);
+			fprintf(out, " %9.0f %11" PRIu64, print_rate(count, was, seconds), count);
 		}
 		for (size_t k = 0; k < sizeof(totals) / sizeof(totals[0]); k++)
 			fprintf(out, " %9" PRIu64, stats_count_of(now->drivers[i], totals[k]));
