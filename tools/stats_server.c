@@ -75,11 +75,11 @@ server_wake(struct stats_server *server)
 void
 stats_server_count(struct stats_server *server, unsigned seconds)
 {
-	uint64_t until_ns = server_now_ns() + seconds * SERVER_SECOND;
-	uint64_t before_ns = atomic_load(&server->count_until_ns);
+	uint64_t until_ns = server_now_ns() + seconds * SERVER_SECOND, before_ns;
 
-	if (seconds == 0)
+	if (server == NULL || seconds == 0)
 		return;
+	before_ns = atomic_load(&server->count_until_ns);
 	while (before_ns < until_ns)
 		if (atomic_compare_exchange_weak(&server->count_until_ns, &before_ns, until_ns))
 			break;

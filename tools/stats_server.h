@@ -23,7 +23,7 @@ void stats_server_stop(struct stats_server *server);
 /* The host's name, for `xk stats`. */
 const char *stats_server_name(const struct stats_server *server);
 
-/* Edges are counted for this many seconds from now on, or as long as they are anyway. Any thread. */
+/* Edges are counted for this many seconds from now on, or as long as they are anyway. NULL is let through. Any thread. */
 void stats_server_count(struct stats_server *server, unsigned seconds);
 
 struct stats_about {

@@ -10,7 +10,7 @@
 #include "tools/stats_server.h"
 #include "tools/xk_run.h"
 
-enum { RUN_WHY = 400 };
+enum { RUN_WHY = 400, RUN_TELEMETRY_S = 30 };
 
 /* Where nothing is set, an end of its own link has the addresses and names that udptest gives to this end. */
 static struct host_options
@@ -36,6 +36,7 @@ run_host_options(const struct run_options *options, const char *file, const stru
 		.yields = options->common.drivers > 1,
 		.trace = options->common.trace,
 		.pcap = options->common.pcap,
+		.telemetry = options->telemetry,
 	};
 }
 
@@ -78,12 +79,36 @@ run_host_offer_stats(struct host *host)
 	return server;
 }
 
+/* DPDK's clients look now and then: what they see next time has been counted. */
+static void
+run_host_asked(void *server)
+{
+	stats_server_count(server, RUN_TELEMETRY_S);
+}
+
+/* From its start to the signal that ends it. 0, or the status to exit with. */
+static int
+run_host_stand(const struct run_options *options, struct host *host, int signals)
+{
+	struct stats_server *stats = run_host_offer_stats(host);
+	int status = 0;
+
+	if (options->telemetry)
+		status = host_begin_telemetry(host, run_host_asked, stats);
+	if (status == 0) {
+		host_print_standing(host);
+		host_await_signal(signals);
+	}
+	host_end_telemetry(host);
+	stats_server_stop(stats);
+	return status;
+}
+
 int
 run_host_main(const struct run_options *options, const char *file, const struct host_link *link)
 {
 	struct host_options settings = run_host_options(options, file, link);
 	struct host host = { .port_count = 0 };
-	struct stats_server *stats = NULL;
 	int signals = pair_signals(), status, closed;
 	FILE *out;
 
@@ -93,11 +118,9 @@ run_host_main(const struct run_options *options, const char *file, const struct 
 	if (status == 0)
 		status = host_start(&host);
 	if (status == 0) {
-		stats = run_host_offer_stats(&host);
-		host_print_standing(&host);
-		host_await_signal(signals);
-		stats_server_stop(stats);
-		status = run_host_tell(options, &host, out);
+		status = run_host_stand(options, &host, signals);
+		if (status == 0)
+			status = run_host_tell(options, &host, out);
 	}
 	host_close_json(out);
 	closed = host_close(&host);
