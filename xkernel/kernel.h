@@ -127,7 +127,7 @@ enum xk_mode xk_kernel_mode(const struct xk_kernel *kernel);
 void xk_kernel_rewatch(struct xk_kernel *kernel);
 
 /*
- * What crosses edges is counted and timed from now on (struct xk_edge, counts), or no more: costs some tens of
+ * What crosses edges is counted and timed from now on (struct xk_edge, counts), or no more: costs some
  * nanoseconds a crossing while it is wanted, and nothing otherwise. After init; any context.
  */
 void xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted);
