@@ -96,8 +96,38 @@ draw_name(FILE *stream, const struct xk_graph_node *node)
 	fputs("</td></tr>", stream);
 }
 
+/* ---- notes ---- */
+
 static void
-draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
+draw_note_begin(struct xk_graph_note *note)
+{
+	*note = (struct xk_graph_note){ .heat = -1 };
+}
+
+static void
+draw_note_rows(FILE *stream, const struct xk_graph_note *note)
+{
+	for (unsigned i = 0; i < XK_GRAPH_NOTE_ROWS && note->rows[i][0] != '\0'; i++) {
+		draw_row_begin(stream, DRAW_INK);
+		draw_text(stream, note->rows[i], XK_GRAPH_NOTE);
+		draw_row_end(stream);
+	}
+}
+
+/* Between white and a warm red on which ink can still be read. */
+static void
+draw_heat(double heat, char colour[8])
+{
+	static const double coldest[3] = { 255, 253, 247 }, hottest[3] = { 240, 106, 61 };
+	unsigned mixed[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		mixed[i] = (unsigned)(coldest[i] + (hottest[i] - coldest[i]) * (heat < 1 ? heat : 1)) & 0xff;
+	snprintf(colour, 8, "#%02x%02x%02x", mixed[0], mixed[1], mixed[2]);
+}
+
+static void
+draw_node(FILE *stream, const struct xk_graph *graph, unsigned index, const struct xk_graph_notes *notes)
 {
 	const struct xk_graph_node *node = &graph->nodes[index];
 	unsigned flags = node->type->flags;
@@ -105,7 +135,16 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
 			   : flags & XK_VIRTUAL            ? DRAW_FILL_VIRTUAL
 			   : !draw_has_upper(graph, index) ? DRAW_FILL_TOP
 							   : DRAW_FILL;
+	struct xk_graph_note note;
+	char colour[8];
 
+	draw_note_begin(&note);
+	if (notes != NULL)
+		notes->node(notes, node->name, &note);
+	if (note.heat >= 0) {
+		draw_heat(note.heat, colour);
+		fill = colour;
+	}
 	fprintf(stream, "\tn%u [fillcolor=\"%s\", style=\"%s\", label=<" DRAW_TABLE, index, fill,
 		flags & XK_VIRTUAL ? "filled,rounded,dashed"
 		: flags & XK_PORT  ? "filled"
@@ -113,6 +152,7 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index)
 	draw_name(stream, node);
 	draw_policy(stream, &node->policy, &graph->policy);
 	draw_settings(stream, node);
+	draw_note_rows(stream, &note);
 	fputs("</table>>];\n", stream);
 }
 
@@ -163,9 +203,16 @@ draw_has_rows(const struct xk_graph *graph, const struct xk_graph_edge *edge)
 }
 
 static void
-draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge *edge)
+draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge *edge,
+	  const struct xk_graph_notes *notes)
 {
 	bool control = edge->role->needs == XK_CONTROL;
+	struct xk_graph_note note;
+
+	draw_note_begin(&note);
+	if (notes != NULL)
+		notes->edge(notes, graph->nodes[edge->upper].name, graph->nodes[edge->lower].name, edge->role->name,
+			    &note);
 
 	fprintf(stream, "\tn%u -> n%u [", edge->upper, edge->lower);
 	if (edge->handoff == XK_GRAPH_EXPLICIT)
@@ -175,9 +222,10 @@ draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge
 	/* No messages go there. */
 	if (control)
 		fputs("style=dotted, arrowhead=open, ", stream);
-	if (draw_has_rows(graph, edge)) {
+	if (draw_has_rows(graph, edge) || note.rows[0][0] != '\0') {
 		fputs("label=<<table border=\"0\" cellspacing=\"2\" cellpadding=\"2\">", stream);
 		draw_edge_rows(stream, graph, edge);
+		draw_note_rows(stream, &note);
 		fputs("</table>>", stream);
 	}
 	fputs("];\n", stream);
@@ -187,9 +235,10 @@ draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge
 
 /* The file's name, and what holds for every message and node. */
 static void
-draw_title(FILE *stream, const struct xk_graph *graph)
+draw_title(FILE *stream, const struct xk_graph *graph, const struct xk_graph_notes *notes)
 {
 	static const struct xk_graph_policy usual = { .implicit = XK_IMPLICIT_HANDOFF };
+	struct xk_graph_note note;
 
 	fputs("\tlabel=<" DRAW_TABLE "<tr><td><b>", stream);
 	draw_text(stream, draw_base_name(graph->file), 2 * DRAW_VALUE_MAX);
@@ -200,11 +249,21 @@ draw_title(FILE *stream, const struct xk_graph *graph)
 		fputs("</b></font></td></tr>", stream);
 	}
 	draw_policy(stream, &graph->policy, &usual);
+	draw_note_begin(&note);
+	if (notes != NULL)
+		notes->title(notes, &note);
+	draw_note_rows(stream, &note);
 	fputs("</table>>;\n", stream);
 }
 
 void
 xk_graph_draw(const struct xk_graph *graph, FILE *stream)
+{
+	xk_graph_draw_noted(graph, NULL, stream);
+}
+
+void
+xk_graph_draw_noted(const struct xk_graph *graph, const struct xk_graph_notes *notes, FILE *stream)
 {
 	xk_assert(graph->checked);
 	fprintf(stream,
@@ -215,11 +274,11 @@ xk_graph_draw(const struct xk_graph *graph, FILE *stream)
 		"penwidth=1.2, margin=\"0.14,0.05\", width=1.1];\n"
 		"\tedge [fontname=\"Helvetica\", fontsize=10, color=\"%s\", penwidth=1.3, arrowsize=0.8];\n",
 		DRAW_INK, DRAW_INK, DRAW_LINE, DRAW_LINE);
-	draw_title(stream, graph);
+	draw_title(stream, graph, notes);
 	for (unsigned i = 0; i < graph->node_count; i++)
-		draw_node(stream, graph, i);
+		draw_node(stream, graph, i, notes);
 	for (unsigned i = 0; i < graph->node_count; i++)
 		for (unsigned k = 0; k < graph->nodes[i].lower_count; k++)
-			draw_edge(stream, graph, &graph->edges[graph->nodes[i].lowers[k]]);
+			draw_edge(stream, graph, &graph->edges[graph->nodes[i].lowers[k]], notes);
 	fputs("}\n", stream);
 }

@@ -34,6 +34,8 @@ enum {
 	XK_GRAPH_NESTING_MAX = 64,     /* of subgraphs */
 	XK_GRAPH_NAME_MAX = 63,        /* of a node */
 	XK_GRAPH_ERRORS_MAX = 100,     /* kept; the others are only counted */
+	XK_GRAPH_NOTE = 96,            /* of a note's row, with its end */
+	XK_GRAPH_NOTE_ROWS = 6,
 };
 
 /* ---- what was wrong ---- */
@@ -187,6 +189,23 @@ int xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *ker
 
 /* Writes a checked graph as DOT, for drawing: handoffs, budgets and policies can be seen, text is escaped. */
 void xk_graph_draw(const struct xk_graph *graph, FILE *stream);
+
+/* What a picture shows besides of a node or an edge. */
+struct xk_graph_note {
+	char rows[XK_GRAPH_NOTE_ROWS][XK_GRAPH_NOTE]; /* text; the first that is empty ends them */
+	double heat;                                  /* 0 to 1: the node's colour; below 0: the usual one */
+};
+
+/* Gives the notes; what it is not about has no rows and a heat below 0 when it is asked. */
+struct xk_graph_notes {
+	void (*title)(const struct xk_graph_notes *self, struct xk_graph_note *note);
+	void (*node)(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note);
+	void (*edge)(const struct xk_graph_notes *self, const char *upper, const char *lower, const char *role,
+		     struct xk_graph_note *note);
+};
+
+/* The same with notes. */
+void xk_graph_draw_noted(const struct xk_graph *graph, const struct xk_graph_notes *notes, FILE *stream);
 
 /* NULL is let through. */
 void xk_graph_free(struct xk_graph *graph);

@@ -56,6 +56,7 @@ struct host_options {
 	const uint64_t *cores; /* of each driver; NULL: core is that of all */
 	bool yields, trace;
 	bool watched; /* edges will be marked that the graph file does not mark */
+	bool telemetry; /* DPDK's own is started */
 	const char
 		*pcap; /* what crosses its ports and taps goes into this file (a pair's: FILE.client); NULL: nowhere */
 	/* of --link sim */
@@ -109,6 +110,13 @@ int host_open(struct host *host, const struct host_options *options);
 int host_open_both(struct host hosts[2], const struct host_options options[2]);
 
 int host_start(struct host *host);
+
+/*
+ * Of a host with options.telemetry, on DPDK, that has started: DPDK answers for it, and tells asked(context) of each question,
+ * by a thread of its own. 0, or OPTIONS_FAILURE and a sentence. host_end_telemetry before the host ends, in any case.
+ */
+int host_begin_telemetry(struct host *host, void (*asked)(void *context), void *context);
+void host_end_telemetry(struct host *host);
 
 /*
  * Whether the file of options->pcap can be written, which is empty then; for who starts hosts in other processes. 0, or

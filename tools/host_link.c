@@ -224,6 +224,7 @@ host_start_dpdk(struct host *host)
 		.core = host->options.cores == NULL ? host->options.core : (int)host->options.cores[0],
 		.buffers = XK_DPDK_BUFFERS + further * HOST_DRIVER_BUFFERS,
 		.memory_mb = host->options.link->in_process ? HOST_TWO_MB + further * HOST_DRIVER_MB : 0,
+		.telemetry = host->options.telemetry,
 	};
 	char why[XK_DPDK_WHY] = "", name[NETNS_NAME];
 
@@ -242,6 +243,21 @@ void
 host_stop_dpdk(struct xk_platform *platform)
 {
 	xk_dpdk_stop(platform);
+}
+
+int
+host_begin_telemetry(struct host *host, void (*asked)(void *context), void *context)
+{
+	int error = xk_dpdk_telemetry_begin(host->kernel, asked, context);
+
+	return error == 0 ? 0 : host_fail(host, "DPDK's telemetry", strerror(-error));
+}
+
+void
+host_end_telemetry(struct host *host)
+{
+	if (host->kernel != NULL)
+		xk_dpdk_telemetry_end(host->kernel);
 }
 
 static bool
@@ -371,6 +387,17 @@ host_start_dpdk(struct host *host)
 
 void
 host_stop_dpdk(struct xk_platform *platform)
+{
+}
+
+int
+host_begin_telemetry(struct host *host, void (*asked)(void *context), void *context)
+{
+	return host_fail(host, "DPDK's telemetry", "not in this build");
+}
+
+void
+host_end_telemetry(struct host *host)
 {
 }
 

@@ -18,6 +18,7 @@ static const struct {
 	{ "compile", xk_compile_main, "a program of a graph file, in which the graph is fixed" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
 	{ "run", xk_run_main, "a host that stands on its link, or a network of hosts in the simulator" },
+	{ "stats", xk_stats_main, "what a host that runs has counted, in the terminal or as JSON" },
 	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },
 	{ "bench", xk_bench_main, "times a graph in one process" },
 };

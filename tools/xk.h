@@ -11,5 +11,6 @@ int xk_doctor_main(int argc, char **argv);
 int xk_draw_main(int argc, char **argv);
 int xk_protocols_main(int argc, char **argv);
 int xk_run_main(int argc, char **argv);
+int xk_stats_main(int argc, char **argv);
 
 #endif

@@ -14,14 +14,16 @@
 
 #include "tools/net_settings.h"
 #include "tools/options.h"
+#include "tools/stats_client.h"
+#include "tools/stats_draw.h"
 #include "tools/xk.h"
 
 struct draw_options {
 	struct options_texts sets;
-	const char *output;
+	const char *output, *stats;
 };
 
-enum { DRAW_FORMAT = 8 };
+enum { DRAW_FORMAT = 8, DRAW_LOOK_NS = 1000000000 };
 
 static const char draw_formats[][DRAW_FORMAT] = { "svg", "png", "pdf", "dot" };
 
@@ -31,6 +33,13 @@ static const struct options_option draw_options[] = {
 	  .offset = offsetof(struct draw_options, output),
 	  .argument = "FILE",
 	  .help = "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given" },
+	{ .name = "stats",
+	  .kind = OPTIONS_TEXT,
+	  .offset = offsetof(struct draw_options, stats),
+	  .argument = "HOST|FILE",
+	  .help = "of a graph: with what a host has counted that runs it (xk stats),\n"
+		  "looked at for a second; or with what NAME.json says, which\n"
+		  "`xk stats --json` has written" },
 	{ .name = "set",
 	  .kind = OPTIONS_TEXT_ANY,
 	  .offset = offsetof(struct draw_options, sets),
@@ -41,11 +50,13 @@ static const struct options_option draw_options[] = {
 
 static const struct options_program draw_program = {
 	.name = "xk draw",
-	.usage = "GRAPH -o FILE [--set NODE.ATTRIBUTE=VALUE]...",
+	.usage = "GRAPH -o FILE [--stats HOST|FILE] [--set NODE.ATTRIBUTE=VALUE]...",
 	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they\n"
 		 "join two hosts; the hosts of a count are one box. In the picture of a graph messages arrive at\n"
 		 "the bottom; a dashed frame is a virtual protocol, which has no header; a dotted edge is asked and\n"
-		 "carries no messages; red is an explicit handoff, amber a budget.\n"
+		 "carries no messages; red is an explicit handoff, amber a budget. With --stats a protocol is the "
+		 "warmer the more of the\n"
+		 "time is spent in it.\n"
 		 "Exit status 1: the graph is refused, or FILE cannot be written.",
 	.options = draw_options,
 	.operands_min = 1,
@@ -56,6 +67,7 @@ static const struct options_program draw_program = {
 struct draw_what {
 	struct xk_graph *graph;
 	struct xk_topology *net;
+	struct stats *stats; /* beside the graph; NULL: not asked for */
 };
 
 static void
@@ -64,7 +76,7 @@ draw_write(const struct draw_what *what, FILE *stream)
 	if (what->net != NULL)
 		xk_topology_draw(what->net, stream);
 	else
-		xk_graph_draw(what->graph, stream);
+		stats_draw(what->graph, what->stats, stream);
 }
 
 static int
@@ -160,6 +172,55 @@ draw_picture(const struct draw_what *what, const char *file)
 	return strcmp(format, "dot") == 0 ? draw_dot(what, file) : draw_laid_out(what, format, file);
 }
 
+/* ---- what a host has counted ---- */
+
+static int
+draw_fail(const char *why)
+{
+	fprintf(stderr, "xk draw: %s\n", why);
+	return OPTIONS_FAILURE;
+}
+
+static bool
+draw_is_file(const char *from)
+{
+	size_t len = strlen(from);
+
+	return strchr(from, '/') != NULL || (len > 5 && strcmp(from + len - 5, ".json") == 0);
+}
+
+/* The document of the host that is meant. 0 or -errno, and why. */
+static int
+draw_ask(const char *wanted, char **text, size_t *len, char *why, size_t size)
+{
+	struct stats_hosts hosts;
+	const char *name;
+	int error = stats_list(&hosts, why, size);
+
+	if (error == 0)
+		error = stats_choose(&hosts, wanted, &name, why, size);
+	return error == 0 ? stats_gather(name, DRAW_LOOK_NS, text, len, why, size) : error;
+}
+
+/* 0; otherwise what is wrong has been told. */
+static int
+draw_get_stats(const char *from, struct stats **stats)
+{
+	char why[STATS_WHY], *text;
+	const char *wrong;
+	size_t len;
+	int error = draw_is_file(from) ? stats_load(from, &text, &len, why, sizeof(why))
+				       : draw_ask(from, &text, &len, why, sizeof(why));
+
+	if (error != 0)
+		return draw_fail(why);
+	*stats = stats_read(text, len, &wrong);
+	if (*stats != NULL)
+		return 0;
+	snprintf(why, sizeof(why), "--stats %.200s: %s", from, wrong);
+	return draw_fail(why);
+}
+
 /* -o becomes the option of the table, where names are long. */
 static void
 draw_spell_out(int argc, char **argv, char *option)
@@ -175,7 +236,7 @@ xk_draw_main(int argc, char **argv)
 	struct draw_options o = { 0 };
 	struct xk_graph_errors errors = { 0 };
 	struct options_texts operands;
-	struct draw_what what = { NULL, NULL };
+	struct draw_what what = { NULL, NULL, NULL };
 	char output[] = "--output";
 	int status;
 
@@ -188,12 +249,19 @@ xk_draw_main(int argc, char **argv)
 	if (draw_format(o.output) == NULL)
 		return options_misuse(&draw_program, "%s: a picture is NAME.svg, NAME.png, NAME.pdf or NAME.dot",
 				      o.output);
+	if (o.stats != NULL && xk_topology_is_one(operands.text[0]))
+		return options_misuse(&draw_program, "--stats is of a graph, and %s is a network", operands.text[0]);
 	if (xk_topology_is_one(operands.text[0]))
 		what.net = net_load(operands.text[0], o.sets.text, o.sets.count, &errors);
 	else
 		what.graph = xk_graph_load(operands.text[0], o.sets.text, o.sets.count, xk_protocol_types, &errors);
 	xk_graph_errors_print(&errors, stderr);
-	status = what.net != NULL || what.graph != NULL ? draw_picture(&what, o.output) : OPTIONS_FAILURE;
+	status = what.net != NULL || what.graph != NULL ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	if (status == OPTIONS_SUCCESS && o.stats != NULL)
+		status = draw_get_stats(o.stats, &what.stats);
+	if (status == OPTIONS_SUCCESS)
+		status = draw_picture(&what, o.output);
+	stats_free(what.stats);
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(what.graph);
 	xk_topology_free(what.net);

@@ -34,6 +34,10 @@ static const struct options_option run_options[] = {
 	  .argument = "T",
 	  .help = "of a network: how much virtual time passes: 500ms, 10s (1s)" },
 	{ .name = "quiet", .kind = OPTIONS_FLAG, .offset = RUN_AT(quiet), .help = "of a network: do not print frames" },
+	{ .name = "telemetry",
+	  .kind = OPTIONS_FLAG,
+	  .offset = RUN_AT(telemetry),
+	  .help = "of a host: dpdk-telemetry.py can ask it, too (/xkernel/...)" },
 	{ .name = NULL },
 };
 
@@ -65,12 +69,12 @@ run_network_checked(struct run_options *options, const char *file)
 		return options_misuse(&run_program, "networks run in the simulator: --link sim");
 	if (!xk_time_parse(options->until, &options->until_ns))
 		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", options->until);
-	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS ||
+	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || options->telemetry ||
 	    common->driver != HOST_DRIVER_ABSENT || common->drivers != 1)
-		return options_misuse(
-			&run_program,
-			"--mode, --threads, --cores, --driver, --drivers and --end are of a host: set what there is "
-			"in the network file, or --set HOST.mode=regular");
+		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --drivers, --end and "
+						    "--telemetry are of a host: set what "
+						    "there is "
+						    "in the network file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
 	return run_network_main(options, file);

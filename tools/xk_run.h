@@ -10,7 +10,7 @@ struct run_options {
 	const char *until;
 	uint64_t until_ns, seed;
 	unsigned end; /* which end of its links the host is: PAIR_CLIENT, PAIR_SERVER; PAIR_ENDS: not given */
-	bool quiet;
+	bool quiet, telemetry;
 };
 
 extern const struct options_program run_program;

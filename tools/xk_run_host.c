@@ -7,7 +7,10 @@
 #include "tools/host_alone.h"
 #include "tools/json.h"
 #include "tools/machine.h"
+#include "tools/stats_server.h"
 #include "tools/xk_run.h"
+
+enum { RUN_WHY = 400, RUN_TELEMETRY_S = 30 };
 
 /* Where nothing is set, an end of its own link has the addresses and names that udptest gives to this end. */
 static struct host_options
@@ -20,6 +23,7 @@ run_host_options(const struct run_options *options, const char *file, const stru
 		.name = "host",
 		.end = options->end,
 		.graph = file,
+		.watched = true, /* xk stats may ask at any time */
 		.sets = &options->common.sets,
 		.link = link,
 		.link_name = options->common.link,
@@ -33,6 +37,7 @@ run_host_options(const struct run_options *options, const char *file, const stru
 		.yields = options->common.drivers > 1,
 		.trace = options->common.trace,
 		.pcap = options->common.pcap,
+		.telemetry = options->telemetry,
 	};
 }
 
@@ -63,6 +68,43 @@ run_host_tell(const struct run_options *options, struct host *host, FILE *out)
 	return OPTIONS_FAILURE;
 }
 
+/* A host that cannot offer its counts stands all the same. */
+static struct stats_server *
+run_host_offer_stats(struct host *host)
+{
+	struct stats_server *server;
+	char why[RUN_WHY];
+
+	if (stats_server_start(host, &server, why, sizeof(why)) != 0)
+		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
+	return server;
+}
+
+/* DPDK's clients look now and then: what they see next time has been counted. */
+static void
+run_host_asked(void *server)
+{
+	stats_server_count(server, RUN_TELEMETRY_S);
+}
+
+/* From its start to the signal that ends it. 0, or the status to exit with. */
+static int
+run_host_stand(const struct run_options *options, struct host *host, int signals)
+{
+	struct stats_server *stats = run_host_offer_stats(host);
+	int status = 0;
+
+	if (options->telemetry)
+		status = host_begin_telemetry(host, run_host_asked, stats);
+	if (status == 0) {
+		host_print_standing(host);
+		host_await_signal(signals);
+	}
+	host_end_telemetry(host);
+	stats_server_stop(stats);
+	return status;
+}
+
 int
 run_host_main(const struct run_options *options, const char *file, const struct host_link *link)
 {
@@ -77,9 +119,9 @@ run_host_main(const struct run_options *options, const char *file, const struct 
 	if (status == 0)
 		status = host_start(&host);
 	if (status == 0) {
-		host_print_standing(&host);
-		host_await_signal(signals);
-		status = run_host_tell(options, &host, out);
+		status = run_host_stand(options, &host, signals);
+		if (status == 0)
+			status = run_host_tell(options, &host, out);
 	}
 	host_close_json(out);
 	closed = host_close(&host);

@@ -39,9 +39,9 @@ xk_is_marked(const struct xk_session *s)
 }
 
 static inline bool
-xk_is_traced(const struct xk_session *s)
+xk_is_marked_down(const struct xk_session *s)
 {
-	return (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE) != 0;
+	return (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN) != 0;
 }
 
 /* What every pop notes, as xk_pop_on. */
@@ -99,21 +99,15 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 /* ---- a node's crossings ---- */
 
 /*
- * XK_CROSS_UP(node, marked) defines xk_demux as it is from `node`; xk_way_up_NODE(s, m) is the way on. Where an edge may be
- * marked it is there twice, so that the usual one saves nothing for the other.
+ * XK_CROSS_UP(node, marked) defines xk_demux as it is from `node`; xk_way_up_NODE(s, m) is the way on. Where an edge is marked
+ * it is the library's.
  */
 #define XK_CROSS_UP(node, marked)                                                                                      \
-	__attribute__((noinline, cold, unused)) static void xk_up_watched_##node(struct xk_session *s,                 \
-										 struct xk_msg *m)                     \
-	{                                                                                                              \
-		xk_cross_up(s, m);                                                                                     \
-		xk_way_up_##node(s, m);                                                                                \
-	}                                                                                                              \
 	static inline void xk_up_##node(struct xk_session *s, struct xk_msg *m)                                        \
 	{                                                                                                              \
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
 		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
-			xk_up_watched_##node(s, m);                                                                    \
+			xk_demux_watched(s, m);                                                                        \
 		else                                                                                                   \
 			xk_way_up_##node(s, m);                                                                        \
 	}
@@ -130,10 +124,10 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 
 /*
  * xk_push, xk_call and xk_call_async as they are from `node`, to sessions whose operations are `to` (if some `differ`, those
- * that do are asked). Of the marks, only a trace says anything of what goes down; that is the library's part.
+ * that do are asked). Not all marks are of what goes down; what they ask for is the library's part.
  */
 #define XK_IS_ASKED(s, to, differ)                                                                                     \
-	((XK_WATCHED && xk_unlikely(xk_is_traced(s))) || ((differ) && xk_unlikely((s)->ops != (to))))
+	((XK_WATCHED && xk_unlikely(xk_is_marked_down(s))) || ((differ) && xk_unlikely((s)->ops != (to))))
 
 #define XK_DOWN_TO(node, to, differ)                                                                                   \
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \

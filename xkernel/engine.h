@@ -87,6 +87,13 @@ struct xk_waiter {
 
 enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION };
 
+/* How what a shepherd does is timed: its own thread's. */
+struct xk_meter {
+	_Atomic uint64_t *ns; /* where what passes is added; NULL: it is not timed */
+	uint64_t since_ns;
+	unsigned depth; /* crossings that are counted and have not returned */
+};
+
 struct xk_shepherd {
 	struct xk_shepherd_head head;
 	struct xk_runner *runner; /* the thread that runs it now; NULL: it is parked or on its way */
@@ -105,6 +112,7 @@ struct xk_shepherd {
 	void (*application)(void *argument);
 	void *argument;
 	unsigned number; /* for traces: "stack 3" */
+	struct xk_meter meter;
 };
 
 /* For a thread of the pool: a shepherd that has left the driver, or a message that has arrived; or neither. */
@@ -216,9 +224,29 @@ struct xk_order {
 	struct xk_semaphore turn;
 };
 
-/* A message crosses an edge that is watched; upwards the shepherd may be handed off on the way. */
-void xk_cross_up(struct xk_session *s, struct xk_msg *m);
-void xk_cross_down(struct xk_session *s, struct xk_msg *m);
+/* ---- counting and timing what crosses edges (meter.c) ---- */
+
+enum { XK_METER_EACH = 13 /* a prime: what comes at regular intervals is not always timed, or never */ };
+
+/* Where a shepherd was before it crossed; lies on its stack. */
+struct xk_meter_left {
+	struct xk_shepherd *self; /* NULL: nothing to return from */
+	_Atomic uint64_t *ns;
+};
+
+/* A message crosses edge; xk_meter_leave when the call that it crosses by has returned. Any context. */
+void xk_meter_enter(struct xk_edge *edge, enum xk_direction direction, struct xk_meter_left *left);
+void xk_meter_leave(const struct xk_meter_left *left);
+/* self, which is timed, is about to wait or to leave its thread; or goes on. */
+void xk_meter_stop(struct xk_shepherd *self);
+void xk_meter_go(struct xk_shepherd *self);
+
+/*
+ * A message crosses an edge that is watched; upwards the shepherd may be handed off on the way. When the call that it
+ * crosses by has returned: xk_meter_leave(left).
+ */
+void xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
+void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 
 /* One line of trace for a message that crosses edge (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);

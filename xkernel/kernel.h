@@ -139,6 +139,12 @@ enum xk_mode xk_kernel_mode(const struct xk_kernel *kernel);
  */
 void xk_kernel_rewatch(struct xk_kernel *kernel);
 
+/*
+ * What crosses edges is counted and timed from now on (struct xk_edge, counts), or no more: costs some
+ * nanoseconds a crossing while it is wanted, and nothing otherwise. After init; any context.
+ */
+void xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted);
+
 /* Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. */
 void xk_kernel_free(struct xk_kernel *kernel);
 

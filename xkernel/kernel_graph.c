@@ -184,14 +184,30 @@ kernel_is_budgeted(const struct xk_kernel *kernel, const struct xk_edge *edge)
 static bool
 kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
 {
-	unsigned watch = atomic_load_explicit(&edge->watch, memory_order_relaxed) & XK_WATCH_EXPLICIT;
+	unsigned watch = 0;
 
 	if (kernel_is_budgeted(kernel, edge))
 		watch |= XK_WATCH_BUDGET;
 	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
 		watch |= XK_WATCH_TRACE;
-	atomic_store_explicit(&edge->watch, watch, memory_order_relaxed);
+	/* The other bits are others' to change, even now. */
+	atomic_fetch_or_explicit(&edge->watch, watch, memory_order_relaxed);
+	atomic_fetch_and_explicit(&edge->watch, watch | ~(unsigned)(XK_WATCH_BUDGET | XK_WATCH_TRACE),
+				  memory_order_relaxed);
 	return watch & XK_WATCH_BUDGET;
+}
+
+void
+xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
+{
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			if (wanted)
+				atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_COUNT, memory_order_relaxed);
+			else
+				atomic_fetch_and_explicit(&p->lowers[i]->watch, ~(unsigned)XK_WATCH_COUNT,
+							  memory_order_relaxed);
+		}
 }
 
 void

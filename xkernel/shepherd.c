@@ -227,6 +227,20 @@ shepherd_is_over(struct xk_shepherd *self)
 	return xk_clock(self->kernel, self->runner) - self->started_ns > allowed_ns;
 }
 
+/* self is not timed until somebody goes on with it. */
+static void
+shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
+		     void *argument)
+{
+	bool is_timed = self->meter.ns != NULL;
+
+	if (xk_unlikely(is_timed))
+		xk_meter_stop(self);
+	xk_shepherd_switch(self->runner, self, other, false, after, argument);
+	if (xk_unlikely(is_timed))
+		xk_meter_go(self);
+}
+
 /* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
 static void
 shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
@@ -241,7 +255,7 @@ shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void 
 	if (platform->ops->stack_switched != NULL)
 		platform->ops->stack_switched(platform);
 	xk_epoch_take_along(self);
-	xk_shepherd_switch(self->runner, self, other, false, after, argument);
+	shepherd_switch_away(self, other, after, argument);
 }
 
 static void
@@ -318,6 +332,8 @@ shepherd_keep_holds(struct xk_shepherd *self)
 void
 xk_shepherd_block(struct xk_shepherd *self)
 {
+	if (xk_unlikely(self->meter.ns != NULL))
+		xk_meter_stop(self);
 	shepherd_keep_holds(self);
 	xk_epoch_leave(self);
 }
@@ -326,6 +342,8 @@ void
 xk_shepherd_unblock(struct xk_shepherd *self)
 {
 	xk_epoch_enter(self);
+	if (xk_unlikely(self->meter.ns != NULL))
+		xk_meter_go(self);
 }
 
 bool
@@ -337,7 +355,7 @@ xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runne
 	if (!xk_on_driver(self)) {
 		shepherd_keep_holds(self);
 		xk_tally(&driver->parks);
-		xk_shepherd_switch(self->runner, self, NULL, false, after, argument);
+		shepherd_switch_away(self, NULL, after, argument);
 		return true;
 	}
 	other = xk_shepherd_take(driver);
@@ -449,7 +467,7 @@ shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 }
 
 void
-xk_cross_up(struct xk_session *s, struct xk_msg *m)
+xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
 {
 	struct xk_edge *edge = s->up;
 	unsigned watch = atomic_load_explicit(&edge->watch, memory_order_relaxed);
@@ -458,10 +476,19 @@ xk_cross_up(struct xk_session *s, struct xk_msg *m)
 		shepherd_cross(xk_self(), edge, watch);
 	if (watch & XK_WATCH_TRACE)
 		xk_trace_crossing(edge, m, true);
+	left->self = NULL;
+	if (watch & XK_WATCH_COUNT)
+		xk_meter_enter(edge, XK_UPWARD, left);
 }
 
 void
-xk_cross_down(struct xk_session *s, struct xk_msg *m)
+xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
 {
-	xk_trace_crossing(s->up, m, false);
+	unsigned watch = atomic_load_explicit(&s->up->watch, memory_order_relaxed);
+
+	if (watch & XK_WATCH_TRACE)
+		xk_trace_crossing(s->up, m, false);
+	left->self = NULL;
+	if (watch & XK_WATCH_COUNT)
+		xk_meter_enter(s->up, XK_DOWNWARD, left);
 }

@@ -108,16 +108,23 @@ void
 xk_demux_watched(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);
+	struct xk_meter_left left;
 
-	xk_cross_up(s, m);
+	xk_cross_up(s, m, &left);
 	hlp->ops->demux(hlp, s, m);
+	xk_meter_leave(&left);
 }
 
 int
 xk_push_watched(struct xk_session *s, struct xk_msg *m)
 {
-	xk_cross_down(s, m);
-	return s->ops->push(s, m);
+	struct xk_meter_left left;
+	int result;
+
+	xk_cross_down(s, m, &left);
+	result = s->ops->push(s, m);
+	xk_meter_leave(&left);
+	return result;
 }
 
 int
@@ -130,28 +137,54 @@ xk_push_again(struct xk_session *s, struct xk_msg *m)
 	return s->ops->push(s, m);
 }
 
+/* Apart, so that the usual way saves no registers. */
+__attribute__((noinline)) static int
+upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct xk_meter_left left;
+	int result;
+
+	xk_cross_down(s, m, &left);
+	result = s->ops->call(s, m, reply);
+	xk_meter_leave(&left);
+	return result;
+}
+
 int
 xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	*reply = NULL;
-	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE)
-		xk_cross_down(s, m);
 	if (s->ops->call == NULL) {
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
+	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN)
+		return upi_call_watched(s, m, reply);
 	return s->ops->call(s, m, reply);
+}
+
+/* As upi_call_watched. */
+__attribute__((noinline)) static int
+upi_call_async_watched(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
+{
+	struct xk_meter_left left;
+	int result;
+
+	xk_cross_down(s, m, &left);
+	result = s->ops->call_async(s, m, call);
+	xk_meter_leave(&left);
+	return result;
 }
 
 int
 xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
-	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE)
-		xk_cross_down(s, m);
 	if (s->ops->call_async == NULL) {
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
+	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN)
+		return upi_call_async_watched(s, m, call);
 	return s->ops->call_async(s, m, call);
 }
 
@@ -159,12 +192,16 @@ int
 xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);
+	struct xk_meter_left left;
+	int result = -EOPNOTSUPP;
 
-	xk_cross_up(s, m);
+	xk_cross_up(s, m, &left);
 	if (hlp->ops->call_demux != NULL)
-		return hlp->ops->call_demux(hlp, s, m, reply);
-	xk_drop(hlp, m, XK_DROP_UNEXPECTED);
-	return -EOPNOTSUPP;
+		result = hlp->ops->call_demux(hlp, s, m, reply);
+	else
+		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
+	xk_meter_leave(&left);
+	return result;
 }
 
 static int

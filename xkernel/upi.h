@@ -116,9 +116,20 @@ enum xk_watch {
 	XK_WATCH_EXPLICIT = 1 << 0, /* hand off here */
 	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
 	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
+	XK_WATCH_COUNT = 1 << 3,    /* count and time what crosses */
+	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT,
 };
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
+
+enum xk_direction { XK_UPWARD, XK_DOWNWARD, XK_DIRECTIONS };
+
+/* What has crossed an edge one way while that was counted (xk_kernel_count_edges in kernel.h). */
+struct xk_edge_count {
+	_Atomic uint64_t messages;
+	_Atomic uint64_t timed; /* of them: those that were timed */
+	_Atomic uint64_t ns;    /* these spent so long in the protocol they came to, without what that called */
+};
 
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
@@ -133,6 +144,7 @@ struct xk_edge {
 	bool has_number;
 	uint32_t number; /* number=N */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
+	struct xk_edge_count counts[XK_DIRECTIONS];
 	uint64_t credit_ns[]; /* has accumulated: each driver's own */
 };
 
@@ -220,7 +232,7 @@ void xk_close(struct xk_session *s);
 /* ---- messages ---- */
 
 /*
- * The slow halves of xk_demux and xk_push, on an edge that is watched: trace, budget, explicit handoff. They are all that
+ * The slow halves of xk_demux and xk_push, on an edge that is watched: trace, count, budget, explicit handoff. They are all that
  * is left to do there, so that the fast halves save no registers. Not for callers.
  */
 void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
@@ -289,7 +301,7 @@ static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
-	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE))
+	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN))
 		return xk_push_watched(s, m);
 	return s->ops->push(s, m);
 }

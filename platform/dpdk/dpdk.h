@@ -20,6 +20,7 @@
 #include "xkernel/platform.h"
 
 struct event_base;
+struct xk_kernel;
 
 enum {
 	XK_DPDK_WHY = 512,             /* a `why` of this size holds every message */
@@ -44,6 +45,7 @@ struct xk_dpdk_config {
 	unsigned memory_mb; /* of DPDK, for all platforms of the process; 0: enough for two like this */
 	enum xk_dpdk_hugepages hugepages;
 	bool verbose;                 /* DPDK's own log goes to standard error */
+	bool telemetry;               /* DPDK answers dpdk-telemetry.py: xk_dpdk_telemetry_begin */
 	const char *pci[XK_DPDK_PCI]; /* addresses of PCI devices that ports will be opened on; needs huge pages */
 };
 
@@ -83,6 +85,18 @@ bool xk_dpdk_has_driver(const char *name);
  * waiting for its server.
  */
 struct event_base *xk_dpdk_event_base(struct xk_platform *platform);
+
+/* ---- DPDK's telemetry ---- */
+
+/*
+ * Of a process that was started with `telemetry`: /xkernel/protocols, /xkernel/protocol, /xkernel/edges and
+ * /xkernel/drivers are about kernel from now on. asked(context) is told of each question before it is answered, by
+ * DPDK's thread. 0; -EBUSY: they are about another; or what DPDK says.
+ */
+int xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*asked)(void *context), void *context);
+
+/* They are about none, and nobody asks kernel any more. Before it is freed; does nothing if they are not about it. */
+void xk_dpdk_telemetry_end(struct xk_kernel *kernel);
 
 /* ---- links ---- */
 

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -35,6 +36,7 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	bool is_started, hugepages;
+	char directory[PATH_MAX];  /* DPDK's, which was not there before; "": there was one */
 	char pci[XK_DPDK_PCI][16]; /* the devices that it was told of */
 	struct clock clock;
 	pthread_mutex_t log_lock;
@@ -197,8 +199,41 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 	return 0;
 }
 
+/* ---- DPDK's telemetry: a socket in DPDK's run-time directory, which DPDK removes at the end, but for the directory ---- */
+
+/* Where it is, as DPDK finds it. */
+static void
+dpdk_eal_find_directory(char *path, size_t size)
+{
+	const char *given = getenv("XDG_RUNTIME_DIR");
+	const char *directory = getuid() == 0 ? "/var/run" : given != NULL ? given : "/tmp";
+
+	snprintf(path, size, "%s/dpdk/rte", directory);
+}
+
+/* Goes if it is empty, and so does the one that it is in. */
+static void
+dpdk_eal_remove_directory(void)
+{
+	char *slash = strrchr(dpdk_eal.directory, '/');
+
+	if (slash == NULL || rmdir(dpdk_eal.directory) != 0)
+		return;
+	*slash = '\0';
+	rmdir(dpdk_eal.directory);
+}
+
+/* Before DPDK starts: what is to happen at the end happens after what DPDK does then. */
+static void
+dpdk_eal_prepare_telemetry(void)
+{
+	dpdk_eal_find_directory(dpdk_eal.directory, sizeof(dpdk_eal.directory));
+	if (access(dpdk_eal.directory, F_OK) == 0 || atexit(dpdk_eal_remove_directory) != 0)
+		dpdk_eal.directory[0] = '\0';
+}
+
 static int
-dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages)
+dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages, bool telemetry)
 {
 	const char *pci = dpdk_eal.pci[0][0] != '\0' ? NULL : "--no-pci";
 	static char arguments[DPDK_EAL_ARGUMENTS][1024]; /* DPDK keeps pointers to them */
@@ -207,7 +242,7 @@ dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages)
 	int argc = 0;
 	const char *given[] = { "xkernel",
 				pci,
-				"--no-telemetry",
+				telemetry ? "--telemetry" : "--no-telemetry",
 				"--log-level=error",
 				"-m",
 				memory,
@@ -263,8 +298,10 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	}
 	dpdk_eal_lcores(lcores, sizeof(lcores), allowed, config->core);
 	error = dpdk_eal_log_open(config->verbose);
+	if (config->telemetry)
+		dpdk_eal_prepare_telemetry();
 	if (error == 0)
-		error = dpdk_eal_init(lcores, memory_mb, dpdk_eal.hugepages);
+		error = dpdk_eal_init(lcores, memory_mb, dpdk_eal.hugepages, config->telemetry);
 	if (error == 0)
 		error = dpdk_buffer_register();
 	if (error == 0) {

@@ -36,7 +36,7 @@ from checks import tell
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
 # Of xk run, what is for a host on a real link alone.
-HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--end"}
+HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--end", "--telemetry"}
 # A file of the example and what it is in the reader's tree; a program of the reader's and what it is in the build.
 EXAMPLE_FILES = {
     "protocols/asp.c": "docs/examples/asp.c",
@@ -295,7 +295,7 @@ def check_tables(directory):
     for program in ("udptest", "chantest", "xk bench echo"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
     check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
-    for program in ("xk doctor", "xk run", "icmptest"):
+    for program in ("xk doctor", "xk run", "xk stats", "icmptest"):
         check_names("docs/hosts.md", f"option of {program}", options_of(directory, program) - {"--help"})
     path = "docs/simulator.md"
     check_names(path, "option of xk run", options_of(directory, "xk run") - HOST_OPTIONS)

@@ -42,6 +42,65 @@ TEST(a_picture_is_dot_with_every_node_and_edge)
 	free(picture);
 }
 
+/* ---- notes ---- */
+
+static void
+note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
+{
+	(void)self;
+	strcpy(note->rows[0], "of <today>");
+}
+
+static void
+note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note)
+{
+	(void)self;
+	if (strcmp(name, "eth") == 0) {
+		strcpy(note->rows[0], "hot & busy");
+		strcpy(note->rows[1], "second row");
+		note->heat = 1;
+	} else if (strcmp(name, "ip") == 0) {
+		note->heat = 0;
+	}
+}
+
+static void
+note_edge(const struct xk_graph_notes *self, const char *upper, const char *lower, const char *role,
+	  struct xk_graph_note *note)
+{
+	(void)self;
+	if (strcmp(upper, "ip") == 0 && strcmp(lower, "vnet") == 0)
+		snprintf(note->rows[0], sizeof(note->rows[0]), "role %s", role);
+}
+
+TEST(notes_are_rows_and_heat_is_a_colour)
+{
+	static const struct xk_graph_notes notes = { note_title, note_node, note_edge };
+	struct xk_graph *graph = types_good("digraph g { udptest -> udp; " TYPES_LOWER "}");
+	char *picture = NULL, *plain = drawn("digraph g { udptest -> udp; " TYPES_LOWER "}");
+	size_t len = 0;
+	FILE *stream = open_memstream(&picture, &len);
+	Agraph_t *g;
+
+	REQUIRE(stream != NULL);
+	xk_graph_draw_noted(graph, &notes, stream);
+	fclose(stream);
+	CHECK(strstr(picture, "of &#60;today&#62;") != NULL);
+	CHECK(strstr(picture, "hot &#38; busy") != NULL);
+	CHECK(strstr(picture, "second row") != NULL);
+	CHECK(strstr(picture, "fillcolor=\"#f06a3d\"") != NULL);
+	CHECK(strstr(picture, "fillcolor=\"#fffdf7\"") != NULL);
+	CHECK(strstr(picture, ">role ") != NULL);
+	CHECK(strstr(plain, "#f06a3d") == NULL && strstr(plain, "role ") == NULL);
+	g = agmemread(picture);
+	REQUIRE(g != NULL);
+	CHECK_EQ(agnnodes(g), 7);
+	agclose(g);
+	free(picture);
+	free(plain);
+	xk_graph_free(graph);
+}
+
 TEST(marks_and_policies_are_shown)
 {
 	CHECK(shows("digraph g { eth -> port [handoff=explicit] }", "<b>handoff</b>"));

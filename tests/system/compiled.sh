@@ -11,10 +11,10 @@ mapfile -t scripts < <(find tests/conformance -name '*.packets' | sort)
 programs=$work/programs
 mkdir "$programs"
 
-# compile GRAPH OUTPUT
+# compile XK GRAPH OUTPUT
 compile() {
-	run 120 "$xk" compile "$1" -o "$2"
-	[ "$status" -eq 0 ] || fail "$1 is compiled" "status $status: $(cat "$work/err")"
+	run 120 "$1" compile "$2" -o "$3"
+	[ "$status" -eq 0 ] || fail "$2 is compiled" "status $status: $(cat "$work/err")"
 }
 
 # prints NAME PATTERN COMMAND...: succeeds, and prints something like PATTERN.
@@ -31,14 +31,23 @@ prints() {
 fast=$root/build
 [ -x "$fast/xk" ] || fast=$build
 
-# link DIRECTORY OUTPUT OBJECT...: with differ.c, and the library of a build.
+# library BUILD: $work/BUILD.a has differ.c and the scripts' language.
+library() {
+	local objects=$work/objects-${1##*/}
+	mkdir "$objects"
+	# shellcheck disable=SC2046 # lists of options
+	(cd "$objects" && printf '%s\n' "$root/tests/compiled/differ.c" "$root"/tests/conformance/*.c | grep -v /test_ |
+		xargs -n 4 -P 2 cc -O1 -g -w -DDIFFER_ROOT="\"$root\"" -I"$root" -c \
+			$(PKG_CONFIG_PATH=$1/meson-uninstalled pkg-config --cflags xkernel) && ar rc "$objects.a" ./*.o)
+}
+
+# link BUILD OUTPUT OBJECT...
 link() {
-	local library=$1 output=$2
+	local build=$1 output=$2
 	shift 2
 	# shellcheck disable=SC2046 # lists of options
-	cc -O1 -g -w -DDIFFER_ROOT="\"$root\"" -I"$root" -o "$output" tests/compiled/differ.c \
-		$(ls tests/conformance/*.c | grep -v /test_) "$@" \
-		$(PKG_CONFIG_PATH=$library/meson-uninstalled pkg-config --cflags --libs xkernel)
+	cc -g -o "$output" "$@" -Wl,--whole-archive "$work/objects-${build##*/}.a" -Wl,--no-whole-archive \
+		$(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel)
 }
 
 # differs BUILD GRAPH ROUNDS
@@ -50,12 +59,14 @@ differs() {
 	prints "$2: frame by frame" 'no difference' "$name" "$3" "${scripts[@]}"
 }
 
-differs "$fast" graphs/udptest.dot 5
-differs "$fast" graphs/host.dot 10
-differs "$fast" graphs/chantest.dot 10
-differs "$fast" tests/conformance/udp-over-bid.dot 5
-differs "$fast" tests/conformance/udp-over-blast.dot 5
-differs "$build" graphs/udptest-multihomed.dot 5
+check "the test is compiled" "see above" library "$fast"
+[ "$fast" = "$build" ] || check "... with sanitizers, too" "see above" library "$build"
+differs "$fast" graphs/udptest.dot 2
+differs "$fast" graphs/host.dot 4
+differs "$fast" graphs/chantest.dot 4
+differs "$fast" tests/conformance/udp-over-bid.dot 2
+differs "$fast" tests/conformance/udp-over-blast.dot 2
+differs "$fast" graphs/udptest-multihomed.dot 4
 differs "$build" graphs/router.dot 10
 
 # It can be seen: a compiled graph whose UDP believes every checksum.
@@ -78,9 +89,12 @@ check "... and told" "$(cat "$work/out")" grep -q 'compiled' "$work/out"
 
 # ---- whole networks, and pairs -------------------------------------------------------------------------------------------
 
-for graph in udptest stopwait chantest chantest-full traffic; do
-	compile graphs/$graph.dot "$programs/$graph"
+# Sanitized, or the others', which are made sooner.
+for graph in udptest stopwait chantest; do
+	compile "$xk" graphs/$graph.dot "$programs/$graph"
 done
+compile "$fast/xk" graphs/chantest-full.dot "$programs/chantest-full"
+compile "$fast/xk" graphs/traffic.dot "$programs/traffic"
 
 # How long a cache line took is no part of what is compared.
 document() {
@@ -132,7 +146,7 @@ all="--link sim --mode regular,ipp --handoff none,client,server,both --rounds 20
 # ---- programs ------------------------------------------------------------------------------------------------------------
 
 prints "a program tells what it can do" 'udptest.dot, compiled' "$programs/udptest" --help
-expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$programs/udptest" udptest --graph graphs/chantest.dot
+expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$programs/udptest" udptest --graph graphs/udptest-two.dot
 expect "... and no other word" 2 'usage' "$programs/traffic" walk
 prints "a pair of processes" 'Round trips over virtio' "$programs/udptest" udptest --rounds 100
 prints "... of a program called udptest" 'Round trips over virtio' "$programs/udptest" --rounds 100
@@ -150,7 +164,8 @@ expect "a network is no graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/n
 expect "no place for the program" 1 '' "$xk" compile graphs/udptest.dot -o /nowhere/program
 expect "no place for the C" 1 'cannot be written' "$xk" compile graphs/udptest.dot --emit-c /nowhere/graph.c
 
-evil="$work/evil*\\/ \"; abort(); ??) \$(touch hurt) \`touch hurt\`.dot"
+evil="$work/evil* \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ */.dot"
+evil="$work/evil* \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ * .dot"
 sed 's/udptest -> udp;/udptest -> udp; udp [label="*\/ \\"; int main(void) { abort(); } \/* ??\/\\n %s #error"];/' graphs/udptest.dot >"$evil"
 printf '// */ #error "\\" ??/\n#include "/etc/passwd"\n' >>"$evil"
 expect "a hostile file is a graph" 0 '' "$xk" check "$evil"

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""stats.py WHAT ARGUMENT... - clients of a host's counts that no program here is: hostile ones, a terminal, DPDK's own.
+
+    ask SOCKET SECONDS         the document, on standard output
+    hostile SOCKET             asks for what there is not, and hangs about; fails if the host stops answering others
+    terminal COMMAND...        runs it in a terminal for a while, then ctrl-C; what it wrote, on standard output
+    telemetry PID REQUEST...   what DPDK's telemetry of the process answers, a line each
+"""
+import glob
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import sys
+import time
+
+
+def connect(path):
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(10)
+    client.connect(path)
+    return client
+
+
+def answer(client, request):
+    """All that comes; b'' if the host has hung up."""
+    parts = []
+    try:
+        client.sendall(request)
+        while part := client.recv(65536):
+            parts.append(part)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    client.close()
+    return b"".join(parts)
+
+
+def ask(path, seconds):
+    document = json.loads(answer(connect(path), b"stats %d\n" % seconds))
+    assert document["program"] == "xk run"
+    return document
+
+
+def hostile(path):
+    for request in (b"\n", b"stats\n", b"stats -1\n", b"stats 61\n", b"stats 100\n", b"stats 1 2\n", b"STATS 1\n",
+                    b"stats 0x1\n", b"stats \0\n", b"stats 1", b"\0" * 31, b"stats " + b"9" * 1000 + b"\n",
+                    b"x" * 100000, b"\xff\xfe\n", b"stats 1\nstats 1\n", b"GET / HTTP/1.0\r\n\r\n"):
+        client = connect(path)
+        if b"\n" not in request and len(request) < 31:
+            client.sendall(request)  # says no more, and hangs up
+            client.close()
+            continue
+        assert answer(client, request) == b"", request
+    ask(path, 0)
+    # As many as there is room for, and more, that say nothing, or do not read: they are hung up on in time.
+    idle = [connect(path) for _ in range(10)]
+    for client in idle[5:]:
+        client.sendall(b"stats 1\n")
+    begun = time.monotonic()
+    ask(path, 0)
+    assert time.monotonic() - begun < 9, "it has let them hang about"
+    for client in idle:
+        client.close()
+    # One byte at a time is a request, too.
+    client = connect(path)
+    for byte in b"stats 0":
+        client.sendall(bytes([byte]))
+        time.sleep(0.01)
+    assert json.loads(answer(client, b"\n"))["program"] == "xk run"
+
+
+def terminal(command):
+    child, terminal_fd = pty.fork()
+    if child == 0:
+        os.execvp(command[0], command)
+    written, until = b"", time.monotonic() + 20
+    while written.count(b"\033[H") < 2 and time.monotonic() < until:
+        if select.select([terminal_fd], [], [], 0.1)[0]:
+            written += os.read(terminal_fd, 65536)
+    os.kill(child, signal.SIGINT)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    sys.stdout.write(written.decode(errors="replace"))
+
+
+def telemetry(pid, requests):
+    directory = "/var/run" if os.getuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
+    for path in glob.glob(directory + "/dpdk/*/dpdk_telemetry.v2*"):
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        client.settimeout(10)
+        try:
+            client.connect(path)
+        except OSError:
+            continue
+        if json.loads(client.recv(1024))["pid"] != pid:
+            continue
+        for request in requests:
+            client.send(request.encode())
+            print(json.dumps(json.loads(client.recv(1 << 16))[request.split(",")[0]]))
+        return
+    sys.exit("the process offers none")
+
+
+if sys.argv[1] == "ask":
+    print(json.dumps(ask(sys.argv[2], int(sys.argv[3]))))
+elif sys.argv[1] == "hostile":
+    hostile(sys.argv[2])
+elif sys.argv[1] == "terminal":
+    terminal(sys.argv[2:])
+else:
+    telemetry(int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,191 @@
+#!/bin/bash
+# stats.sh BUILD - `xk stats` of hosts that run, `xk draw --stats`, and DPDK's telemetry: what is told is what happened,
+# several ask at once, strangers and killed hosts do no harm, and nothing is counted that nobody asks for.
+. "$(dirname "$0")/common.sh"
+xk=$build/xk
+icmptest=$build/icmptest
+echoes=graphs/icmptest.dot
+clients=$root/tests/system/stats.py
+
+# stand NAME GRAPH [OPTION]...: a host that stands, as $standing; its words are in $work/NAME.err.
+stand() {
+	local name=$1
+	shift
+	spawn "$name" "$xk" run "$@"
+	standing=$pid
+	within 20 says "$name.err" 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
+}
+
+# ended NAME PID: it ends well when it is asked to.
+ended() {
+	kill -TERM "$2"
+	await_end "$2" 20
+	check "$1" "status $status" [ "$status" -eq 0 ]
+}
+
+socket_of() {
+	echo "$XDG_RUNTIME_DIR/xkstats-$1.sock"
+}
+
+# look NAME HOST SECONDS: the document of HOST goes into $work/NAME.json.
+look() {
+	python3 "$clients" ask "$(socket_of "$2")" "$3" >"$work/$1.json" || fail "look $1" "no answer"
+}
+
+# both NAME A B EXPRESSION: of the documents a and b.
+both() {
+	check "$1" "not so" python3 -c 'import json, sys
+a, b = (json.load(open(sys.argv[1] + "/" + name + ".json")) for name in sys.argv[2:4])
+def up(d, upper, lower):
+    return next(e["up"]["messages"] for e in d["edges"] if (e["upper"], e["lower"]) == (upper, lower))
+way = (("ip", "vnet"), ("vnet", "eth"), ("eth", "port"))
+def frames(d):
+    return sum(driver["frames"] for driver in d["drivers"])
+sys.exit(0 if eval(sys.argv[4]) else 1)' "$work" "$2" "$3" "$4"
+}
+
+# ---- no host, and which there are ------------------------------------------------------------------------------------
+
+expect "no host runs" 1 'no host runs here' "$xk" stats
+expect "... which --list can tell too" 0 '' "$xk" stats --list
+expect "a host that is not there" 1 'no host runs here' "$xk" stats nobody
+expect "no interval" 2 'is no time from 100ms to 50s' "$xk" stats --interval 1ms
+expect "--list stands alone" 2 'stands alone' "$xk" stats --list udptest
+expect "two hosts" 2 'one argument too many' "$xk" stats a b
+expect "--telemetry is of hosts" 2 'are of a host' "$xk" run graphs/net/pair-ethernet10.dot --link sim --telemetry
+expect "--help" 0 '' "$xk" stats --help
+
+stand virtio $echoes
+first=$standing
+host=icmptest-$first
+run 20 "$xk" stats --once --interval 200ms
+check "the only host needs no name" "$(cat "$work/err")" grep -q "^$host: $echoes on virtio, driver interrupt, mode ipp" "$work/out"
+
+cp graphs/udptest.dot "$work/"$'te\033st;.dot'
+stand memif "$work/"$'te\033st;.dot' --link memif --mode regular --set port.dev=other
+second=$standing
+run 20 "$xk" stats
+check "several are listed" "$(cat "$work/out" "$work/err")" [ "$(grep -c -e "^$host  *$first  virtio" -e " $second  memif  *poll  *regular" "$work/out")" -eq 2 ]
+check "... by plain names" "$(cat -v "$work/out")" grep -q "^te_st_-$second " "$work/out"
+expect "... and one must be chosen" 1 '2 hosts may be meant' "$xk" stats --json -
+run 20 "$xk" stats "$second" --once --interval 100ms
+check "a process's number is a name" "$(cat "$work/err")" grep -q 'mode regular' "$work/out"
+expect "another name is none" 1 'no host is called none' "$xk" stats none
+
+# ---- what is counted ---------------------------------------------------------------------------------------------------
+
+is_over() {
+	look counting "$host" 0
+	look counted "$host" 0
+	cmp -s <(grep -o '"counted_ns": [0-9]*' "$work/counting.json") <(grep -o '"counted_ns": [0-9]*' "$work/counted.json")
+}
+spawn pings "$icmptest" 10.77.0.2 --count 0 --interval 1ms --quiet
+pings=$pid
+await_traffic "$pings" || fail traffic "there is none"
+check "counting ends when nobody asks any more" "it does not" within 20 is_over
+look before "$host" 0
+sleep 0.3
+look unasked "$host" 0
+both "nothing crosses edges that nobody asks about" before unasked \
+	'frames(b) > frames(a) > 0 and b["counted_ns"] == a["counted_ns"] and up(b, "eth", "port") == up(a, "eth", "port")'
+run 20 "$xk" stats icmp --json "$work/asked.json" --interval 500ms
+check "--json" "$(cat "$work/err")" [ "$status" -eq 0 ]
+both "messages are counted and timed while somebody asks" unasked asked \
+	'(frames(b) > frames(a) and b["counted_ns"] >= a["counted_ns"] + 500000000
+	and max(up(b, *edge) for edge in way) - min(up(b, *edge) for edge in way) < 50 < up(b, "ip", "vnet")
+	and all(e["up"]["timed"] > 0 and e["up"]["ns"] > 0 for e in b["edges"] if (e["upper"], e["lower"]) in way))'
+document "... with what is counted always" "$work/asked.json" '(d["host"] == "'"$host"'" and d["pid"] == '"$first"'
+	and [p["counters"]["requests"] for p in d["protocols"] if p["name"] == "icmp"][0] > 0
+	and len(d["drivers"]) == 1 and {"turns", "sleeps", "overruns", "fallbacks"} <= set(d["drivers"][0])
+	and d["ports"][0]["frames_in"] > 0)'
+within 20 is_over
+look over "$host" 0
+sleep 0.3
+look later "$host" 0
+both "... and no longer" over later '(frames(b) > frames(a) and a["counted_ns"] == b["counted_ns"] > 0
+	and up(a, "eth", "port") == up(b, "eth", "port"))'
+
+# Two at once, at different paces.
+spawn slow "$xk" stats "$host" --interval 400ms
+slow=$pid
+spawn fast "$xk" stats "$host" --interval 100ms
+fast=$pid
+shown_often() {
+	[ "$(grep -c '^eth -> port .*[1-9]' "$work/$1.out")" -ge 5 ]
+}
+check "two look at once" "$(tail -n 3 "$work/fast.out" "$work/fast.err")" within 20 shown_often fast
+check "... both" "$(tail -n 3 "$work/slow.out" "$work/slow.err")" within 20 shown_often slow
+kill -INT "$slow" "$fast" 2>/dev/null
+kill -TERM "$slow" "$fast" 2>/dev/null
+check "plain text where there is no terminal" "escapes" [ "$(grep -c $'\033' "$work/fast.out")" -eq 0 ]
+timeout 40 python3 "$clients" terminal "$xk" stats "$host" --interval 100ms >"$work/out" 2>&1
+check "a terminal is refreshed" "$(tail -n 3 "$work/out")" grep -q $'^\033\\[H\033\\[2J'"$host" "$work/out"
+
+# ---- strangers -----------------------------------------------------------------------------------------------------------
+
+check "only the user may connect" "$(stat -c %a "$(socket_of "$host")")" [ "$(stat -c %a "$(socket_of "$host")")" = 600 ]
+timeout 60 python3 "$clients" hostile "$(socket_of "$host")" 2>"$work/hostile.err"
+check "hostile requests" "$(tail -n 3 "$work/hostile.err")" [ $? -eq 0 ]
+check "... do not disturb the host" "it has gone" runs "$first"
+check "... nor its traffic" "it has gone" runs "$pings"
+
+# ---- pictures --------------------------------------------------------------------------------------------------------------
+
+run 30 "$xk" draw $echoes --stats "$host" -o "$work/live.dot"
+check "a picture of a host that runs" "$(cat "$work/err")" grep -q '% of the time' "$work/live.dot"
+run 30 "$xk" draw $echoes --stats "$work/asked.json" -o "$work/saved.svg"
+check "... of its document" "$(cat "$work/err")" grep -q '% of the time' "$work/saved.svg"
+expect "no picture of a network" 2 'is of a graph' "$xk" draw graphs/net/pair-ethernet10.dot --stats "$host" -o "$work/x.dot"
+expect "... of no host" 1 'no host is called nobody' "$xk" draw $echoes --stats nobody -o "$work/x.dot"
+expect "... of no file" 1 'none.json cannot be read' "$xk" draw $echoes --stats "$work/none.json" -o "$work/x.dot"
+echo '{"protocols": [' >"$work/broken.json"
+expect "... of a broken document" 1 'is missing' "$xk" draw $echoes --stats "$work/broken.json" -o "$work/x.dot"
+echo '{"program": "udptest", "runs": []}' >"$work/other.json"
+expect "... of another document" 1 'it is not what' "$xk" draw $echoes --stats "$work/other.json" -o "$work/x.dot"
+expect "--json into nowhere" 1 'cannot be written' "$xk" stats "$host" --interval 100ms --json /nowhere/file
+
+# ---- ends ------------------------------------------------------------------------------------------------------------------
+
+kill -INT "$pings"
+await_end "$pings" 20
+check "pings have gone on all the time" "status $status: $(tail -n 3 "$work/pings.err")" [ "$status" -eq 0 ]
+ended "a host ends while it offers its counts" "$second"
+check "... and takes its socket along" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "te_st_-$second")" ]
+spawn watcher "$xk" stats "$host" --interval 100ms
+watcher=$pid
+within 20 shown_often watcher || says watcher.out 'edge' || fail watcher "it shows nothing"
+kill -KILL "$first"
+wait "$first" 2>/dev/null
+await_end "$watcher" 20
+check "who watches a host that is killed is told" "status $status: $(cat "$work/watcher.err")" [ "$status" -eq 1 ]
+check "a killed host leaves its socket" "it has gone" [ -S "$(socket_of "$host")" ]
+expect "... and is no host" 1 'no host runs here' "$xk" stats
+stand third $echoes
+third=$standing
+check "... until the next one comes" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "$host")" ]
+check "a host offers nothing to DPDK's clients unless it is told to" "$(cat "$work/out")" \
+	bash -c '! python3 "$1" telemetry "$2" /xkernel/protocols >/dev/null 2>&1' x "$clients" "$third"
+ended "it ends" "$third"
+
+# ---- DPDK's telemetry --------------------------------------------------------------------------------------------------------
+
+left_before=$(ls -d /var/run/dpdk/rte 2>/dev/null)
+stand asked $echoes --telemetry
+asked=$standing
+run 40 "$icmptest" 10.77.0.2 --count 20 --interval 2ms --quiet
+timeout 30 python3 "$clients" telemetry "$asked" /xkernel/protocols /xkernel/protocol,icmp /xkernel/edges \
+	/xkernel/edges,9999 /xkernel/drivers /xkernel/protocol,nobody /xkernel/protocol "/xkernel/edges,%s%n-1" \
+	>"$work/first" 2>"$work/telemetry.err"
+run 40 "$icmptest" 10.77.0.2 --count 20 --interval 2ms --quiet
+timeout 30 python3 "$clients" telemetry "$asked" /xkernel/edges >"$work/second" 2>>"$work/telemetry.err"
+check "DPDK's clients are answered" "$(cat "$work/telemetry.err" "$work/first")" python3 -c 'import json, sys
+first, second = ([json.loads(line) for line in open(name)] for name in sys.argv[1:])
+protocols, icmp, edges, none, drivers, nobody, nameless, strange = first
+assert protocols[0] == "port" and "icmp" in protocols
+assert icmp["counters/requests"] == 20 and icmp["drops/short"] == 0 and icmp["name"] == "icmp"
+assert edges["eth/port/port"]["up"] == 0 and none in (None, {}) and nobody is None and nameless is None
+assert drivers["0"]["frames"] >= 20
+assert second[0]["eth/port/port"]["up"] >= 20 and second[0]["eth/port/port"]["up_ns"] > 0' "$work/first" "$work/second"
+ended "a host that DPDK's clients have asked ends" "$asked"
+check "... and leaves no directory that was not there" "$(ls -d /var/run/dpdk/rte)" \
+	[ "$left_before" = "$(ls -d /var/run/dpdk/rte 2>/dev/null)" ]

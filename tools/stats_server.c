@@ -1,0 +1,430 @@
+/* stats_server.c - see stats_server.h. One question and one answer for each who connects, in bounded room and time. */
+#define _GNU_SOURCE
+#include "tools/stats_server.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/stats.h"
+
+enum {
+	SERVER_CLIENTS = 8,
+	SERVER_BACKLOG = 8,
+	SERVER_GRAPH = 32,         /* of its name, in the host's */
+	SERVER_PATIENCE_MS = 2000, /* from the connection to the answer's last byte */
+	SERVER_NAP_MS = 100,       /* where nobody can be let in */
+};
+
+#define SERVER_SECOND UINT64_C(1000000000)
+#define SERVER_NEW ".new"
+
+static_assert(sizeof(SERVER_NEW) <= sizeof(STATS_SUFFIX), "one name fits where the other does");
+
+struct server_client {
+	int fd; /* -1: none */
+	uint64_t until_ns;
+	char request[STATS_REQUEST];
+	size_t asked; /* bytes of the request */
+	char *answer; /* NULL: not yet */
+	size_t len, sent;
+};
+
+struct stats_server {
+	struct host *host;
+	pthread_t thread;
+	int listen_fd, wake_fd;
+	char name[STATS_NAME];
+	struct sockaddr_un address;
+	_Atomic bool ends;
+	_Atomic uint64_t count_until_ns; /* edges are counted up to then */
+	uint64_t counting_since_ns;      /* 0: they are not */
+	uint64_t counted_ns;             /* before that */
+	struct server_client clients[SERVER_CLIENTS];
+};
+
+static uint64_t
+server_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SERVER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* ---- counting ---- */
+
+static void
+server_wake(struct stats_server *server)
+{
+	uint64_t one = 1;
+	ssize_t written = write(server->wake_fd, &one, sizeof(one));
+
+	(void)written; /* it is full: the thread is awake */
+}
+
+void
+stats_server_count(struct stats_server *server, unsigned seconds)
+{
+	uint64_t until_ns = server_now_ns() + seconds * SERVER_SECOND, before_ns;
+
+	if (server == NULL || seconds == 0)
+		return;
+	before_ns = atomic_load(&server->count_until_ns);
+	while (before_ns < until_ns)
+		if (atomic_compare_exchange_weak(&server->count_until_ns, &before_ns, until_ns))
+			break;
+	server_wake(server);
+}
+
+/* Others may have set the edges' marks anew meanwhile, so that they are set each time. */
+static void
+server_follow_counting(struct stats_server *server, uint64_t now_ns)
+{
+	bool wanted = now_ns < atomic_load(&server->count_until_ns);
+
+	if (!wanted && server->counting_since_ns == 0)
+		return;
+	xk_kernel_count_edges(server->host->kernel, wanted);
+	if (wanted && server->counting_since_ns == 0)
+		server->counting_since_ns = now_ns;
+	if (wanted)
+		return;
+	server->counted_ns += now_ns - server->counting_since_ns;
+	server->counting_since_ns = 0;
+}
+
+/* ---- a client ---- */
+
+static void
+server_drop(struct server_client *client)
+{
+	close(client->fd);
+	free(client->answer);
+	*client = (struct server_client){ .fd = -1 };
+}
+
+/* "stats N\n", whole. False: it is something else. */
+static bool
+server_understands(const char *request, unsigned *seconds)
+{
+	int end = 0;
+
+	return sscanf(request, "stats %2u\n%n", seconds, &end) == 1 && end > 0 && request[end] == '\0' &&
+	       request[end - 1] == '\n' && *seconds <= STATS_SECONDS_MAX;
+}
+
+/* False: there is none. */
+static bool
+server_answer(struct stats_server *server, struct server_client *client, uint64_t now_ns)
+{
+	struct stats_about about = { .name = server->name, .now_ns = now_ns, .counted_ns = server->counted_ns };
+	FILE *out;
+	bool told;
+
+	if (server->counting_since_ns != 0)
+		about.counted_ns += now_ns - server->counting_since_ns;
+	out = open_memstream(&client->answer, &client->len);
+	if (out == NULL)
+		return false;
+	told = stats_tell(server->host, &about, out);
+	return fclose(out) == 0 && told && client->len <= STATS_DOCUMENT;
+}
+
+/* False: the client has gone, or asks for nothing that there is. */
+static bool
+server_hear(struct stats_server *server, struct server_client *client, uint64_t now_ns)
+{
+	size_t room = sizeof(client->request) - 1 - client->asked;
+	ssize_t got = recv(client->fd, client->request + client->asked, room, 0);
+	unsigned seconds;
+
+	if (got <= 0)
+		return got < 0 && (errno == EAGAIN || errno == EINTR);
+	client->asked += (size_t)got;
+	if (memchr(client->request, '\n', client->asked) == NULL)
+		return client->asked < sizeof(client->request) - 1;
+	if (!server_understands(client->request, &seconds))
+		return false;
+	stats_server_count(server, seconds);
+	server_follow_counting(server, now_ns);
+	return server_answer(server, client, now_ns);
+}
+
+/* False: it has all, or has gone. */
+static bool
+server_send(struct server_client *client)
+{
+	ssize_t sent = send(client->fd, client->answer + client->sent, client->len - client->sent, MSG_NOSIGNAL);
+
+	if (sent < 0)
+		return errno == EAGAIN || errno == EINTR;
+	client->sent += (size_t)sent;
+	return client->sent < client->len;
+}
+
+static void
+server_serve(struct stats_server *server, struct server_client *client, uint64_t now_ns)
+{
+	bool stays = now_ns < client->until_ns;
+
+	if (stays && client->answer == NULL)
+		stays = server_hear(server, client, now_ns);
+	if (stays && client->answer != NULL)
+		stays = server_send(client);
+	if (!stays)
+		server_drop(client);
+}
+
+static struct server_client *
+server_free_client(struct stats_server *server)
+{
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
+		if (server->clients[i].fd < 0)
+			return &server->clients[i];
+	return NULL;
+}
+
+static void
+server_accept(struct stats_server *server, uint64_t now_ns)
+{
+	struct server_client *client = server_free_client(server);
+	int fd;
+
+	if (client == NULL)
+		return;
+	fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) {
+		poll(NULL, 0, errno == EAGAIN ? 0 : SERVER_NAP_MS);
+		return;
+	}
+	client->fd = fd;
+	client->until_ns = now_ns + SERVER_PATIENCE_MS * (SERVER_SECOND / 1000);
+}
+
+/* ---- the thread ---- */
+
+/* How long there is nothing to do unless somebody asks: -1: for ever. */
+static int
+server_rest_ms(const struct stats_server *server, uint64_t now_ns)
+{
+	uint64_t until_ns = UINT64_MAX;
+
+	if (server->counting_since_ns != 0)
+		until_ns = atomic_load(&server->count_until_ns);
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
+		if (server->clients[i].fd >= 0 && server->clients[i].until_ns < until_ns)
+			until_ns = server->clients[i].until_ns;
+	if (until_ns == UINT64_MAX)
+		return -1;
+	return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
+}
+
+static void
+server_poll(struct stats_server *server)
+{
+	struct pollfd polls[2 + SERVER_CLIENTS];
+	uint64_t now_ns = server_now_ns(), woken;
+
+	polls[0] = (struct pollfd){ .fd = server->wake_fd, .events = POLLIN };
+	polls[1] =
+		(struct pollfd){ .fd = server_free_client(server) == NULL ? -1 : server->listen_fd, .events = POLLIN };
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
+		polls[2 + i] = (struct pollfd){ .fd = server->clients[i].fd,
+						.events = server->clients[i].answer == NULL ? POLLIN : POLLOUT };
+	if (poll(polls, XK_ARRAY_LENGTH(polls), server_rest_ms(server, now_ns)) < 0)
+		return;
+	now_ns = server_now_ns();
+	if (polls[0].revents != 0 && read(server->wake_fd, &woken, sizeof(woken)) < 0)
+		return;
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
+		if (polls[2 + i].fd >= 0 && (polls[2 + i].revents != 0 || now_ns >= server->clients[i].until_ns))
+			server_serve(server, &server->clients[i], now_ns);
+	if (polls[1].revents != 0)
+		server_accept(server, now_ns);
+	server_follow_counting(server, now_ns);
+}
+
+static void *
+server_main(void *argument)
+{
+	struct stats_server *server = argument;
+
+	while (!atomic_load(&server->ends))
+		server_poll(server);
+	return NULL;
+}
+
+/* ---- its beginning and end ---- */
+
+/* Whether nobody is behind a host's socket any more: who has one by that name has listened before. */
+static bool
+server_is_left(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+
+	if (fd < 0)
+		return false;
+	error = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
+	close(fd);
+	return error == ECONNREFUSED;
+}
+
+static void
+server_sweep(const char *directory)
+{
+	DIR *entries = opendir(directory);
+	struct dirent *entry;
+	struct sockaddr_un address;
+	char name[STATS_NAME];
+
+	if (entries == NULL)
+		return;
+	while ((entry = readdir(entries)) != NULL)
+		if (stats_name_of(entry->d_name, name) && stats_address(directory, name, &address) &&
+		    server_is_left(&address))
+			unlink(address.sun_path);
+	closedir(entries);
+}
+
+/* "udptest-4711" */
+static void
+server_make_name(struct stats_server *server)
+{
+	const char *graph = server->host->options.graph, *slash = strrchr(graph, '/');
+	char text[SERVER_GRAPH], *dot;
+
+	snprintf(text, sizeof(text), "%s", slash == NULL ? graph : slash + 1);
+	dot = strrchr(text, '.');
+	if (dot != NULL && dot != text)
+		*dot = '\0';
+	for (char *p = text; *p != '\0'; p++)
+		if (!stats_is_name((const char[]){ *p, '\0' }))
+			*p = '_';
+	snprintf(server->name, sizeof(server->name), "%s-%ld", text[0] == '\0' ? "graph" : text, (long)getpid());
+}
+
+/* Only this user may connect. The socket gets its name when it can be connected to. */
+static int
+server_listen(struct stats_server *server)
+{
+	struct sockaddr_un address = server->address;
+	int error;
+
+	memcpy(strrchr(address.sun_path, '.'), SERVER_NEW, sizeof(SERVER_NEW));
+	server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (server->listen_fd < 0)
+		return -errno;
+	unlink(address.sun_path);
+	if (bind(server->listen_fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+		return -errno;
+	if (chmod(address.sun_path, 0600) == 0 && listen(server->listen_fd, SERVER_BACKLOG) == 0 &&
+	    rename(address.sun_path, server->address.sun_path) == 0)
+		return 0;
+	error = -errno;
+	unlink(address.sun_path);
+	return error;
+}
+
+static int
+server_open(struct stats_server *server, char *why, size_t size)
+{
+	char directory[STATS_PATH];
+	int error = stats_directory(directory, sizeof(directory), true, why, size);
+
+	if (error != 0)
+		return error;
+	server_make_name(server);
+	if (!stats_address(directory, server->name, &server->address)) {
+		snprintf(why, size, "the path of a socket in %s is too long", directory);
+		return -ENAMETOOLONG;
+	}
+	server_sweep(directory);
+	error = server_listen(server);
+	if (error != 0)
+		snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-error));
+	return error;
+}
+
+/* Signals are other threads' to hear. */
+static int
+server_start_thread(struct stats_server *server)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&server->thread, NULL, server_main, server);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -error;
+}
+
+static void
+server_free(struct stats_server *server)
+{
+	if (server->listen_fd >= 0)
+		close(server->listen_fd);
+	if (server->wake_fd >= 0)
+		close(server->wake_fd);
+	free(server);
+}
+
+int
+stats_server_start(struct host *host, struct stats_server **result, char *why, size_t size)
+{
+	struct stats_server *server = calloc(1, sizeof(*server));
+	int error;
+
+	*result = NULL;
+	snprintf(why, size, "%s", strerror(ENOMEM));
+	if (server == NULL)
+		return -ENOMEM;
+	server->host = host;
+	server->listen_fd = -1;
+	server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
+		server->clients[i].fd = -1;
+	error = server->wake_fd < 0 ? -errno : server_open(server, why, size);
+	if (error == 0) {
+		error = server_start_thread(server);
+		if (error != 0)
+			unlink(server->address.sun_path);
+	}
+	if (error == 0)
+		*result = server;
+	else
+		server_free(server);
+	return error;
+}
+
+void
+stats_server_stop(struct stats_server *server)
+{
+	if (server == NULL)
+		return;
+	atomic_store(&server->ends, true);
+	server_wake(server);
+	pthread_join(server->thread, NULL);
+	unlink(server->address.sun_path);
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
+		if (server->clients[i].fd >= 0)
+			server_drop(&server->clients[i]);
+	xk_kernel_count_edges(server->host->kernel, false);
+	server_free(server);
+}
+
+const char *
+stats_server_name(const struct stats_server *server)
+{
+	return server->name;
+}
