@@ -4,9 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Unless the program is linked with a compiled graph, which has another. */
-__attribute__((weak)) const struct xk_graph_compiled *const program_graph = NULL;
-
 const char *
 program_graph_file(const struct options_program *program, const char *given, const char *usual)
 {

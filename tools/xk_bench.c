@@ -202,6 +202,7 @@ bench_write_json(const void *context, FILE *out)
 	json_object(&json, NULL);
 	json_string(&json, "program", "xk bench echo");
 	json_string(&json, "graph", o->graph);
+	json_bool(&json, "compiled", program_graph != NULL);
 	json_uint(&json, "size", o->size);
 	json_uint(&json, "sessions", o->sessions);
 	json_uint(&json, "rounds", o->rounds);

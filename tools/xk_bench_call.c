@@ -472,6 +472,7 @@ call_write_json(const void *context, FILE *out)
 	json_object(&json, NULL);
 	json_string(&json, "program", "xk bench call");
 	json_string(&json, "graph", o->graph);
+	json_bool(&json, "compiled", program_graph != NULL);
 	json_uint(&json, "size", o->size);
 	json_uint(&json, "rounds", o->rounds);
 	json_string(&json, "caller", o->alone ? "alone" : o->async ? "told" : "waits");

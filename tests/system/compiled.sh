@@ -96,9 +96,26 @@ done
 compile "$fast/xk" graphs/chantest-full.dot "$programs/chantest-full"
 compile "$fast/xk" graphs/traffic.dot "$programs/traffic"
 
-# How long a cache line took is no part of what is compared.
+# A mutant that sends nothing: programs do use what was compiled into them.
+sed -i '/^udp_push(/,/^}/s/return xk_push(session->lls, m);/return xk_msg_free(m), 0;/' "$work/tree/protocols/udp.c"
+for watched in 0 1; do
+	check "another mutant is compiled ($watched)" "see above" cc -std=gnu11 -O1 -w -DXK_WATCHED=$watched -I"$work/tree" -c \
+		"$work/mutant.c" -o "$work/mutant$watched.o"
+done
+objcopy --keep-global-symbol=xk_compiled_plain "$work/mutant0.o"
+objcopy --keep-global-symbol=program_graph "$work/mutant1.o"
+# shellcheck disable=SC2046 # a list
+check "... and made a program" "see above" cc -o "$work/mute" "$work/mutant0.o" "$work/mutant1.o" -Wl,--start-group \
+	"$fast/libxkernel-programs.a" "$fast/libxkernel-dpdk.a" "$fast/libxkernel.a" -Wl,--end-group -lrte_net_ring -lrte_net_vhost -lm \
+	-pthread -Wl,--as-needed $(pkg-config --libs libcgraph libdpdk libevent)
+for options in "" "--trace"; do
+	# shellcheck disable=SC2086 # options
+	expect "... that loses everything $options" 1 'lost|no echo|nobody' "$work/mute" udptest --link sim --rounds 3 --mode ipp $options
+done
+
+# How long a cache line took, and what program it was, is no part of what is compared.
 document() {
-	grep -vE '"(before|after)": ' "$1"
+	grep -vE '"(before|after|sanitized|compiled)": ' "$1"
 }
 
 # same NAME PROGRAM WORD ARGUMENT...: the compiled program prints, says and reports what the table-driven one does.
@@ -164,8 +181,8 @@ expect "a network is no graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/n
 expect "no place for the program" 1 '' "$xk" compile graphs/udptest.dot -o /nowhere/program
 expect "no place for the C" 1 'cannot be written' "$xk" compile graphs/udptest.dot --emit-c /nowhere/graph.c
 
-evil="$work/evil* \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ */.dot"
-evil="$work/evil* \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ * .dot"
+mkdir "$work/evil*"
+evil="$work/evil*/ \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ * .dot"
 sed 's/udptest -> udp;/udptest -> udp; udp [label="*\/ \\"; int main(void) { abort(); } \/* ??\/\\n %s #error"];/' graphs/udptest.dot >"$evil"
 printf '// */ #error "\\" ??/\n#include "/etc/passwd"\n' >>"$evil"
 expect "a hostile file is a graph" 0 '' "$xk" check "$evil"
