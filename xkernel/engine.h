@@ -219,6 +219,12 @@ struct xk_order {
 void xk_cross_up(struct xk_session *s, struct xk_msg *m);
 void xk_cross_down(struct xk_session *s, struct xk_msg *m);
 
+/* What crosses edge from now on is led as edge->watch says, which has changed. Any context; never waits. */
+void xk_edge_rewatch(struct xk_edge *edge);
+/* What sessions of edge with these operations have in common. NULL: no memory. Any context; never waits. */
+struct xk_session_kind *xk_edge_kind(struct xk_edge *edge, const struct xk_session_ops *ops);
+void xk_edge_free(struct xk_edge *edge);
+
 /* One line of trace for a message that crosses edge (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
 /* One line of trace from the kernel itself. */

@@ -100,7 +100,7 @@ kernel_free_protocol(struct xk_protocol *protocol)
 		if (setting->type == XK_SETTING_STRING)
 			free(*(char **)((char *)protocol + setting->offset));
 	for (unsigned i = 0; i < protocol->lower_count; i++)
-		free(protocol->lowers[i]);
+		xk_edge_free(protocol->lowers[i]);
 	free(protocol->lowers);
 	free((void *)protocol->drops);
 	free((void *)protocol->counters);
@@ -158,7 +158,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	if (edge == NULL)
 		return NULL;
 	edge->upper = upper;
-	edge->demux = upper->ops->demux;
+	atomic_init(&edge->demux, upper->ops->demux);
 	edge->lower = lower;
 	edge->role = role;
 	lowers[upper->lower_count++] = edge;
@@ -190,6 +190,7 @@ kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
 	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
 		watch |= XK_WATCH_TRACE;
 	atomic_store_explicit(&edge->watch, watch, memory_order_relaxed);
+	xk_edge_rewatch(edge);
 	return watch & XK_WATCH_BUDGET;
 }
 

@@ -105,12 +105,10 @@ xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, c
 }
 
 void
-xk_demux_watched(struct xk_session *s, struct xk_msg *m)
+xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_protocol *hlp = xk_hlp_receive(s);
-
-	xk_cross_up(s, m);
-	hlp->ops->demux(hlp, s, m);
+	xk_cross_up(lls, m);
+	self->ops->demux(self, lls, m);
 }
 
 int

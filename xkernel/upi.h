@@ -112,18 +112,22 @@ struct xk_protocol {
 };
 
 enum xk_watch {
-	XK_WATCH_EXPLICIT = 1 << 0, /* hand off here */
-	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
-	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
+	XK_WATCH_EXPLICIT = 1 << 0,     /* hand off here */
+	XK_WATCH_BUDGET = 1 << 1,       /* compare the clock with the budget here */
+	XK_WATCH_TRACE = 1 << 2,        /* print what crosses */
+	XK_WATCH_DOWN = XK_WATCH_TRACE, /* what is watched on the way down too */
 };
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
 
+typedef void (*xk_demux_function)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
-	_Atomic unsigned watch; /* enum xk_watch; 0: crossing costs nothing */
+	_Atomic unsigned watch; /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
 	struct xk_protocol *upper, *lower;
-	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
+	_Atomic xk_demux_function demux;         /* upper's; xk_demux_watched where something is watched */
+	_Atomic(struct xk_session_kind *) kinds; /* of the sessions that messages cross it by */
 	const char *role;
 	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
 	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
@@ -132,6 +136,13 @@ struct xk_edge {
 	uint32_t number; /* number=N */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 	uint64_t credit_ns[]; /* has accumulated: each driver's own */
+};
+
+/* What the sessions of one edge with the same operations have in common: where their pushes lead now. */
+struct xk_session_kind {
+	int (*_Atomic push)(struct xk_session *s, struct xk_msg *m); /* ops' own; xk_push_watched */
+	const struct xk_session_ops *ops;
+	struct xk_session_kind *next; /* of the edge */
 };
 
 /* What xk_pop has to do for a session besides handing the message to the protocol above. */
@@ -146,7 +157,7 @@ enum xk_pops {
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding; /* in map */
-	const struct xk_session_ops *ops;
+	struct xk_session_kind *kind;
 	struct xk_edge *up;     /* the edge to hlp_receive */
 	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
 	_Atomic(struct xk_session *) hls; /* for a virtual protocol above: its session on this one alone */
@@ -154,13 +165,14 @@ struct xk_session {
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds: upi_session.c */
 	bool cached;                              /* passively opened and kept while idle; under cache_lock */
 	bool closing; /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
+	const struct xk_session_ops *ops;
 	struct xk_protocol *protocol; /* whose session it is */
 	struct xk_protocol *hlp_type;
-	struct xk_map *map;
 	struct xk_order *order; /* order=session: who is popping, in order; NULL: not asked for */
 	union {                 /* first the one, then the other */
 		struct {
 			struct xk_session *cache_next, *cache_previous;
+			struct xk_map *map; /* it is bound in; NULL: in none */
 		};
 		struct xk_retired retired;
 	};
@@ -217,11 +229,8 @@ void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
-/*
- * The slow halves of xk_demux and xk_push, on an edge that is watched: trace, budget, explicit handoff. They are all that
- * is left to do there, so that the fast halves save no registers. Not for callers.
- */
-void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
+/* What stands in for demux and push on an edge that is watched: trace, budget, explicit handoff. Not for callers. */
+void xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 int xk_push_watched(struct xk_session *s, struct xk_msg *m);
 /* The half of xk_pop for a session with a pop of its own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
@@ -235,10 +244,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 	struct xk_edge *edge = s->up;
 
 	xk_debug_assert(xk_locks_held() == 0);
-	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
-		xk_demux_watched(s, m);
-	else
-		edge->demux(edge->upper, s, m);
+	atomic_load_explicit(&edge->demux, memory_order_relaxed)(edge->upper, s, m);
 }
 
 /* The half of xk_pop that has only to hand m on. Nothing is left to do then, so the stack bears no trace of s. Not for callers. */
@@ -287,9 +293,7 @@ static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
-	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_TRACE))
-		return xk_push_watched(s, m);
-	return s->ops->push(s, m);
+	return atomic_load_explicit(&s->kind->push, memory_order_relaxed)(s, m);
 }
 
 /*
