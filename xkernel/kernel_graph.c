@@ -92,6 +92,33 @@ kernel_count_names(const char *const *names)
 }
 
 static void
+kernel_free_counts(struct xk_protocol *protocol)
+{
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= protocol->kernel->driver_count; lane++)
+		free((void *)protocol->counts[lane]);
+	free((void *)protocol->counts);
+}
+
+/* Where there are several drivers, what they count lies in lines of the cache of their own. */
+static bool
+kernel_make_counts(struct xk_protocol *protocol)
+{
+	unsigned drivers = protocol->kernel->driver_count;
+	size_t size = (kernel_count_names(protocol->type->counters) + 1) * sizeof(protocol->counts[0][0]);
+
+	if (drivers > 1)
+		size = (size + 63) & ~(size_t)63;
+	protocol->counts = calloc(drivers + 1, sizeof(protocol->counts[0]));
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= drivers; lane++) {
+		protocol->counts[lane] = aligned_alloc(drivers > 1 ? 64 : sizeof(protocol->counts[0][0]), size);
+		if (protocol->counts[lane] == NULL)
+			return false;
+		memset((void *)protocol->counts[lane], 0, size);
+	}
+	return protocol->counts != NULL;
+}
+
+static void
 kernel_free_protocol(struct xk_protocol *protocol)
 {
 	const struct xk_setting *setting = protocol->type->settings;
@@ -103,7 +130,7 @@ kernel_free_protocol(struct xk_protocol *protocol)
 		xk_edge_free(protocol->lowers[i]);
 	free(protocol->lowers);
 	free((void *)protocol->drops);
-	free((void *)protocol->counters);
+	kernel_free_counts(protocol);
 	free((void *)protocol->name);
 	free(protocol);
 }
@@ -134,8 +161,7 @@ xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *
 	protocol->session_max = type->session_max;
 	protocol->name = strdup(name);
 	protocol->drops = calloc(xk_drop_count(type), sizeof(*protocol->drops));
-	protocol->counters = calloc(kernel_count_names(type->counters) + 1, sizeof(*protocol->counters));
-	if (protocol->name == NULL || protocol->drops == NULL || protocol->counters == NULL ||
+	if (protocol->name == NULL || protocol->drops == NULL || !kernel_make_counts(protocol) ||
 	    !kernel_set_initial(protocol)) {
 		kernel_free_protocol(protocol);
 		return NULL;

@@ -235,6 +235,24 @@ xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 	xk_msg_free(m);
 }
 
+/* ---- counters ---- */
+
+uint64_t
+xk_counter(const struct xk_protocol *self, unsigned counter)
+{
+	uint64_t sum = 0;
+
+	for (unsigned lane = 0; lane <= self->kernel->driver_count; lane++)
+		sum += atomic_load_explicit(&self->counts[lane][counter], memory_order_relaxed);
+	return sum;
+}
+
+void
+xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value)
+{
+	atomic_store_explicit(&self->counts[0][counter], value, memory_order_relaxed);
+}
+
 /* ---- asking ---- */
 
 int

@@ -102,8 +102,8 @@ struct xk_protocol {
 	enum xk_resume resume;
 	bool order_session;
 	uint64_t spin_ns;
-	_Atomic uint64_t *drops;    /* by reason */
-	_Atomic uint64_t *counters; /* by the type's list */
+	_Atomic uint64_t *drops;   /* by reason */
+	_Atomic uint64_t **counts; /* by lane, then by the type's list: xk_count, xk_counter */
 	/* passively opened sessions, oldest first */
 	_Atomic uint32_t cache_lock;
 	unsigned cache_count;
@@ -352,12 +352,28 @@ unsigned xk_drop_count(const struct xk_protocol_type *type);
 /* Ends m: counts and traces the reason, frees. Takes m. Any context; never waits. */
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
-/* Counts one of the type's own events (index in its `counters`). Any context; an atomic addition. */
+/*
+ * Counts one of the type's own events (index in its `counters`). Any context. Each driver has a lane of its own, which nobody
+ * else changes; only whoever is in no driver needs an atomic addition.
+ */
 static inline void
 xk_count(struct xk_protocol *self, unsigned counter)
 {
-	atomic_fetch_add_explicit(&self->counters[counter], 1, memory_order_relaxed);
+	const struct xk_shepherd_head *head = xk_self_head();
+	unsigned lane = xk_likely(head != NULL) ? head->lane : 0;
+	_Atomic uint64_t *count = &self->counts[lane][counter];
+
+	if (xk_likely(lane != 0))
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 }
+
+/* How often that was counted. Any context. */
+uint64_t xk_counter(const struct xk_protocol *self, unsigned counter);
+/* For a counter that is no count: what it shows from now on. Any context. */
+void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* ---- asking ---- */
 
