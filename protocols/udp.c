@@ -585,19 +585,26 @@ udp_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 	xk_pop(&s->session, lls, m, NULL);
 }
 
+/* Whether m, whose header h is still on it, is a short datagram of s in one piece, and nothing is wrong with it. */
+static inline bool
+udp_is_usual(const struct udp_session *s, const struct xk_msg *m, struct udp_header h)
+{
+	const uint8_t *payload = m->data + XK_UDP_HEADER_LEN;
+	size_t len = (size_t)m->len - XK_UDP_HEADER_LEN;
+
+	return h.length == m->len && m->next == NULL &&
+	       (udp_is_good_unseen(h, m) || udp_sums_up(h, xk_sum_short(payload, len), s->pop_sum));
+}
+
 /* Usually one more of the session that had the last: that way, of a short one, has no call, and saves no registers. */
 static void
 udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	size_t len = (size_t)m->len - XK_UDP_HEADER_LEN;
+	if (xk_likely((size_t)m->len - XK_UDP_HEADER_LEN < XK_SUM_SHORT)) {
+		struct xk_key key = udp_key(xk_get32(m->data + UDP_SOURCE), lls);
+		struct udp_session *s = xk_map_resolved_last(&((struct udp *)self)->sessions, key);
 
-	if (xk_likely(len < XK_SUM_SHORT && m->next == NULL)) {
-		struct udp_header h = udp_header_load(m->data);
-		struct udp_session *s = xk_map_resolved_last(&((struct udp *)self)->sessions, udp_key(h.ports, lls));
-
-		if (xk_likely(s != NULL && h.length == m->len &&
-			      (udp_is_good_unseen(h, m) ||
-			       udp_sums_up(h, xk_sum_short(m->data + XK_UDP_HEADER_LEN, len), s->pop_sum)))) {
+		if (xk_likely(s != NULL) && xk_likely(udp_is_usual(s, m, udp_header_load(m->data)))) {
 			xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
 			xk_pop(&s->session, lls, m, NULL);
 			return;
