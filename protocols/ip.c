@@ -114,7 +114,7 @@ static void
 ip_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 
 	(void)event;
 	xk_lock(&ip->lock);
@@ -122,7 +122,8 @@ ip_tick(struct xk_event *event, void *argument)
 	if (ip->ticking)
 		ip_schedule_tick(ip);
 	xk_unlock(&ip->lock);
-	ip_drop_discarded(ip, &discarded);
+	if (xk_unlikely(discarded.some))
+		ip_drop_discarded(ip, &discarded);
 }
 
 /* Which addresses are ours. */
@@ -346,7 +347,7 @@ ip_undelivered(struct ip *ip, const struct ip_header *h, struct xk_msg *m, unsig
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 {
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
 	unsigned why = ip_check_fragment(ip, h);
@@ -364,7 +365,8 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 		ip_schedule_tick(ip);
 	}
 	xk_unlock(&ip->lock);
-	ip_drop_discarded(ip, &discarded);
+	if (xk_unlikely(discarded.some))
+		ip_drop_discarded(ip, &discarded);
 	if (m == NULL)
 		return NULL;
 	xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
