@@ -129,6 +129,27 @@ echo_table() {
 	against_one
 }
 
+# of_size BYTES: rows of the one function and the graph for messages of that size, each against a rig that is as large.
+of_size() {
+	for run in 1 2 3 4 5; do
+		note "fused.$1" "$build/experiments/floors/fused" --json --size "$1"
+		note "graph.$1" "$build/xk" bench echo --json - --size "$1"
+	done
+	per_round "$build/experiments/floors/fused" --json --size "$1" >"$scratch/fused.$1.instructions"
+	per_round "$build/xk" bench echo --json - --size "$1" >"$scratch/graph.$1.instructions"
+	rig_instructions=$(per_round "$build/xk" bench echo --alone --size "$1")
+	row "fused.$1" "one function, $1 bytes"
+	row "graph.$1" "the graph, $1 bytes" "$net_ns" "$net"
+}
+
+size_table() {
+	echo "Longer messages: in one frame, and in three fragments each way."
+	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
+	rounds=$(((rounds + 4) / 5))
+	of_size 1472
+	of_size 4000
+}
+
 # The bare echo and udptest in turn, so that both see the machine in the same states.
 wire_table() {
 	for run in 1 2 3 4 5; do
@@ -190,6 +211,8 @@ call_table() {
 }
 
 echo_table
+echo
+size_table
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table
