@@ -437,7 +437,7 @@ blasttest_own_finished(void *argument, const struct xk_blasttest_result *result)
 {
 	struct blasttest *t = argument;
 
-	atomic_store_explicit(&t->protocol.counters[BLASTTEST_WHOLE_THERE], result->whole, memory_order_relaxed);
+	xk_counter_set(&t->protocol, BLASTTEST_WHOLE_THERE, result->whole);
 	round_trips_tell(&t->trips, &t->protocol, BLASTTEST_RTT_MIN);
 	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu sent, %llu answered, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->sent,

@@ -382,7 +382,7 @@ chantest_own_finished(void *argument, const struct xk_chantest_result *result)
 	struct chantest *t = argument;
 	const struct round_trips *trips = &t->trips;
 
-	atomic_store_explicit(&t->protocol.counters[CHANTEST_ROUNDS], result->rounds, memory_order_relaxed);
+	xk_counter_set(&t->protocol, CHANTEST_ROUNDS, result->rounds);
 	round_trips_tell(trips, &t->protocol, CHANTEST_RTT_MIN);
 	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu rounds, %llu failed, rtt %llu to %llu, mean %llu ns",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,

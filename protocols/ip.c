@@ -114,7 +114,7 @@ static void
 ip_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 
 	(void)event;
 	xk_lock(&ip->lock);
@@ -122,7 +122,8 @@ ip_tick(struct xk_event *event, void *argument)
 	if (ip->ticking)
 		ip_schedule_tick(ip);
 	xk_unlock(&ip->lock);
-	ip_drop_discarded(ip, &discarded);
+	if (xk_unlikely(discarded.some))
+		ip_drop_discarded(ip, &discarded);
 }
 
 /* Which addresses are ours. */
@@ -225,7 +226,7 @@ ip_init(struct xk_protocol *self)
 
 /* ---- down ---- */
 
-static inline int
+static int
 ip_send(struct ip_session *s, struct xk_msg *m, uint16_t id, uint16_t fragment)
 {
 	size_t length = xk_msg_len(m) + IP_HEADER_LEN;
@@ -267,23 +268,33 @@ ip_push_fragments(struct ip_session *s, struct xk_msg *m, uint32_t whole_max)
 	return ip_send(s, m, id, offset);
 }
 
+/* A message longer than whole_max. */
+__attribute__((noinline)) static int
+ip_push_long(struct ip_session *s, struct xk_msg *m, uint32_t whole_max)
+{
+	if (xk_msg_len(m) <= XK_IP_MAX_PACKET)
+		return ip_push_fragments(s, m, whole_max);
+	xk_drop(s->session.protocol, m, IP_DROP_TOO_BIG);
+	return -EMSGSIZE;
+}
+
 static int
 ip_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct ip_session *s = (struct ip_session *)session;
 	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
+	size_t length = xk_msg_len(m) + IP_HEADER_LEN;
 	uint16_t id;
 
-	if (xk_unlikely(xk_msg_len(m) > whole_max)) {
-		if (xk_msg_len(m) <= XK_IP_MAX_PACKET)
-			return ip_push_fragments(s, m, whole_max);
-		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
-		return -EMSGSIZE;
-	}
+	if (xk_unlikely(xk_msg_len(m) > whole_max))
+		return ip_push_long(s, m, whole_max);
+	if (xk_unlikely(!xk_msg_has_room(m, IP_HEADER_LEN)))
+		return xk_push_again(session, m);
 	/* two shepherds may get the same number: only what is fragmented is put together by it */
 	id = atomic_load_explicit(&s->id, memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
-	return ip_send(s, m, id, s->whole_flags);
+	ip_header_store(xk_msg_push_in_place(m, IP_HEADER_LEN), s->header, s->sum, length, id, s->whole_flags);
+	return xk_push(session->lls, m);
 }
 
 /* ---- up ---- */
@@ -336,7 +347,7 @@ ip_undelivered(struct ip *ip, const struct ip_header *h, struct xk_msg *m, unsig
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 {
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
 	unsigned why = ip_check_fragment(ip, h);
@@ -354,7 +365,8 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 		ip_schedule_tick(ip);
 	}
 	xk_unlock(&ip->lock);
-	ip_drop_discarded(ip, &discarded);
+	if (xk_unlikely(discarded.some))
+		ip_drop_discarded(ip, &discarded);
 	if (m == NULL)
 		return NULL;
 	xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
@@ -371,8 +383,9 @@ ip_check_to_all(const struct ip *ip, const struct ip_header *h)
 	return ip_kind(ip, h->destination, &index) == XK_VNET_MINE ? IP_DROP_LINK_BROADCAST : 0;
 }
 
-static void
-ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Any datagram. */
+__attribute__((noinline)) static void
+ip_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct ip *ip = (struct ip *)self;
 	struct xk_session *s;
@@ -397,6 +410,33 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		ip_undelivered(ip, &h, m, why);
 	else
 		xk_pop(s, lls, m, NULL);
+}
+
+/* Whether m is whole, in one piece, for this host alone, and nothing is wrong with its header, which has no options. */
+static inline bool
+ip_is_usual(const struct xk_msg *m, size_t length, const struct ip_header *h)
+{
+	return m->data[IP_VERSION] == IP_VERSION_4_NO_OPTIONS && ip_header_fits(length, m->len) &&
+	       (m->flags & XK_MSG_TO_ALL) == 0 && !ip_header_is_special(h) && ip_header_is_intact(m->data, m);
+}
+
+/* Usually one more such datagram of the session that had the last: that way has no call, and saves no registers. */
+static void
+ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	if (xk_likely(m->len >= IP_HEADER_LEN + IP_QUOTED && m->next == NULL)) {
+		struct ip_header h = ip_header_load(m->data);
+		size_t length = xk_get16(m->data + IP_LENGTH);
+		struct xk_session *s = xk_map_resolved_last(&((struct ip *)self)->sessions,
+							    ip_key(h.protocol, h.source, h.destination, NULL));
+
+		if (xk_likely(s != NULL && s->lls == lls && ip_is_usual(m, length, &h))) {
+			xk_msg_cut_in_place(m, IP_HEADER_LEN, length);
+			xk_pop(s, lls, m, NULL);
+			return;
+		}
+	}
+	ip_demux_any(self, lls, m);
 }
 
 /* ---- asking ---- */

@@ -94,6 +94,32 @@ ip_header_peek(struct xk_msg **m, size_t len)
 	return (*m)->data;
 }
 
+/* Whether a datagram of `length` bytes can be in `len` bytes. */
+static inline bool
+ip_header_fits(size_t length, size_t len)
+{
+	return length >= IP_HEADER_LEN && length <= len;
+}
+
+/* Whether m's header, at p, is what was sent. */
+static inline bool
+ip_header_is_intact(const uint8_t *p, const struct xk_msg *m)
+{
+	return (m->flags & XK_MSG_IP_SUM_GOOD) != 0 || xk_sum_is_intact(ip_header_sum(p));
+}
+
+static inline struct ip_header
+ip_header_load(const uint8_t *p)
+{
+	uint64_t addresses = xk_get64(p + IP_SOURCE); /* in one word, as the key has them */
+
+	return (struct ip_header){ .source = (uint32_t)(addresses >> 32),
+				   .destination = (uint32_t)addresses,
+				   .id = xk_get16(p + IP_ID),
+				   .fragment = xk_get16(p + IP_FRAGMENT),
+				   .protocol = p[IP_PROTOCOL] };
+}
+
 /*
  * Checks and takes off the header, and what the link has padded. 0; the reason to drop *m; or IP_HAS_OPTIONS: *m is as it
  * was, and nothing of it but the first byte has been looked at.
@@ -102,7 +128,6 @@ static inline unsigned
 ip_header_pop(struct ip_header *h, struct xk_msg **m)
 {
 	const uint8_t *p = ip_header_peek(m, IP_HEADER_LEN);
-	uint64_t addresses;
 	size_t length;
 
 	if (xk_unlikely(p == NULL))
@@ -110,16 +135,11 @@ ip_header_pop(struct ip_header *h, struct xk_msg **m)
 	if (xk_unlikely(p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS))
 		return ip_header_why(p[IP_VERSION]);
 	length = xk_get16(p + IP_LENGTH);
-	if (xk_unlikely(length < IP_HEADER_LEN || length > xk_msg_len(*m)))
+	if (xk_unlikely(!ip_header_fits(length, xk_msg_len(*m))))
 		return IP_DROP_BAD_LENGTH;
-	if (((*m)->flags & XK_MSG_IP_SUM_GOOD) == 0 && xk_unlikely(!xk_sum_is_intact(ip_header_sum(p))))
+	if (xk_unlikely(!ip_header_is_intact(p, *m)))
 		return IP_DROP_BAD_CHECKSUM;
-	h->id = xk_get16(p + IP_ID);
-	h->fragment = xk_get16(p + IP_FRAGMENT);
-	h->protocol = p[IP_PROTOCOL];
-	addresses = xk_get64(p + IP_SOURCE); /* in one word, as the key has them */
-	h->source = (uint32_t)(addresses >> 32);
-	h->destination = (uint32_t)addresses;
+	*h = ip_header_load(p);
 	xk_msg_truncate(*m, length);
 	xk_msg_pop(m, IP_HEADER_LEN);
 	return 0;

@@ -65,6 +65,7 @@ ip_reassembly_discard(struct ip_reassembly_discarded *discarded, struct xk_msg *
 {
 	m->link = discarded->first[reason];
 	discarded->first[reason] = m;
+	discarded->some = true;
 }
 
 /* Takes the first piece off d; returns its message. */

@@ -60,6 +60,7 @@ struct ip_reassembly_limits {
 /* Messages to be given back, by reason, linked by their link. Begins zeroed; calls add to it. */
 struct ip_reassembly_discarded {
 	struct xk_msg *first[IP_REASSEMBLY_REASONS];
+	bool some; /* there are any */
 };
 
 struct ip_reassembly_piece {

@@ -32,9 +32,9 @@ round_trips_mean_ns(const struct round_trips *trips)
 static inline void
 round_trips_tell(const struct round_trips *trips, struct xk_protocol *p, unsigned first)
 {
-	atomic_store_explicit(&p->counters[first], trips->min_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->counters[first + 1], round_trips_mean_ns(trips), memory_order_relaxed);
-	atomic_store_explicit(&p->counters[first + 2], trips->max_ns, memory_order_relaxed);
+	xk_counter_set(p, first, trips->min_ns);
+	xk_counter_set(p, first + 1, round_trips_mean_ns(trips));
+	xk_counter_set(p, first + 2, trips->max_ns);
 }
 
 #endif

@@ -489,7 +489,7 @@ traffic_init(struct xk_protocol *self)
 static uint64_t
 traffic_counter(const struct traffic *t, enum traffic_counter counter)
 {
-	return atomic_load_explicit(&t->protocol.counters[counter], memory_order_relaxed);
+	return xk_counter(&t->protocol, counter);
 }
 
 void

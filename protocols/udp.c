@@ -69,6 +69,15 @@ udp_destination(struct udp_header h)
 	return (uint16_t)h.ports;
 }
 
+static inline struct udp_header
+udp_header_load(const uint8_t *p)
+{
+	return (struct udp_header){ .ports = xk_get32(p + UDP_SOURCE),
+				    .length = xk_get16(p + UDP_LENGTH),
+				    .checksum = xk_get16(p + UDP_CHECKSUM),
+				    .sum = xk_sum_load32(p) + xk_sum_load32(p + 4) };
+}
+
 /* Checks and takes off the header, and what does not belong to the datagram. 0, or the reason to drop *m. */
 static inline unsigned
 udp_header_pop(struct udp_header *h, struct xk_msg **m)
@@ -77,10 +86,7 @@ udp_header_pop(struct udp_header *h, struct xk_msg **m)
 
 	if (xk_unlikely(p == NULL))
 		return xk_msg_len(*m) < XK_UDP_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->ports = xk_get32(p + UDP_SOURCE);
-	h->length = xk_get16(p + UDP_LENGTH);
-	h->checksum = xk_get16(p + UDP_CHECKSUM);
-	h->sum = (uint64_t)xk_sum_load32(p) + xk_sum_load32(p + 4);
+	*h = udp_header_load(p);
 	if (xk_unlikely(h->length < XK_UDP_HEADER_LEN || h->length > xk_msg_len(*m)))
 		return UDP_DROP_BAD_LENGTH;
 	if (xk_unlikely(h->length < xk_msg_len(*m)))
@@ -107,13 +113,25 @@ udp_sum_of_length(size_t length)
 	return __builtin_bswap16((uint16_t)length);
 }
 
+/* Whether m need not be summed up. */
+static inline bool
+udp_is_good_unseen(struct udp_header h, const struct xk_msg *m)
+{
+	return h.checksum == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0;
+}
+
+/* Whether the header, and the payload that sums up to payload_sum, are what was sent. */
+static inline bool
+udp_sums_up(struct udp_header h, uint64_t payload_sum, uint64_t pseudo_sum)
+{
+	return xk_sum_is_intact(pseudo_sum + udp_sum_of_length(h.length) + h.sum + payload_sum);
+}
+
 /* Whether the header and payload m are what was sent. */
 static inline bool
 udp_is_intact(struct udp_header h, const struct xk_msg *m, uint64_t pseudo_sum)
 {
-	if (h.checksum == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
-		return true;
-	return xk_sum_is_intact(pseudo_sum + udp_sum_of_length(h.length) + h.sum + xk_msg_sum(m));
+	return udp_is_good_unseen(h, m) || udp_sums_up(h, xk_msg_sum(m), pseudo_sum);
 }
 
 /* ---- state ---- */
@@ -131,6 +149,7 @@ struct udp_session {
 	struct xk_session session;
 	uint16_t local, remote;
 	bool checksum;
+	uint32_t short_end;   /* messages shorter than this may be pushed, and we compute their checksum */
 	uint32_t max_packet;  /* longest message */
 	uint32_t offload_max; /* longest message that the port computes the checksum of */
 	uint8_t ports[4];     /* as in the header of what is sent */
@@ -243,6 +262,7 @@ udp_ask_lengths(struct udp_session *s, struct xk_session *lls)
 		s->offload_max = 0;
 	else
 		s->offload_max = whole_max - XK_UDP_HEADER_LEN;
+	s->short_end = s->checksum && s->offload_max == 0 && s->max_packet >= XK_SUM_SHORT ? XK_SUM_SHORT : 0;
 	return 0;
 }
 
@@ -269,6 +289,7 @@ udp_session_new(struct udp *udp, struct xk_protocol *hlp_receive, struct xk_prot
 		xk_close(lls);
 		return -ENOMEM;
 	}
+	s->checksum = udp->checksum;
 	err = udp_ask_hosts(lls, &hosts);
 	if (err == 0)
 		err = udp_ask_lengths(s, lls);
@@ -276,7 +297,6 @@ udp_session_new(struct udp *udp, struct xk_protocol *hlp_receive, struct xk_prot
 		xk_close(&s->session);
 		return err;
 	}
-	s->checksum = udp->checksum;
 	s->push_sum = udp_pseudo_sum((uint32_t)hosts.local, (uint32_t)hosts.remote);
 	s->pop_sum = udp_pop_sum(&hosts);
 	*session = s;
@@ -440,8 +460,17 @@ udp_checksum_field(const struct udp_session *s, const struct xk_msg *payload)
 	return udp_checksum(s, xk_msg_sum(payload), length);
 }
 
-static int
-udp_push(struct xk_session *session, struct xk_msg *m)
+static inline void
+udp_header_store(uint8_t *p, const struct udp_session *s, size_t length, uint16_t checksum)
+{
+	memcpy(p, s->ports, sizeof(s->ports));
+	xk_put16(p + UDP_LENGTH, (uint16_t)length);
+	xk_checksum_store(p + UDP_CHECKSUM, checksum);
+}
+
+/* Any message. */
+__attribute__((noinline)) static int
+udp_push_any(struct xk_session *session, struct xk_msg *m)
 {
 	struct udp_session *s = (struct udp_session *)session;
 	size_t length = xk_msg_len(m) + XK_UDP_HEADER_LEN;
@@ -458,9 +487,22 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
 	}
-	memcpy(p, s->ports, sizeof(s->ports));
-	xk_put16(p + UDP_LENGTH, (uint16_t)length);
-	xk_checksum_store(p + UDP_CHECKSUM, checksum);
+	udp_header_store(p, s, length, checksum);
+	return xk_push(session->lls, m);
+}
+
+/* A short message with room in front of it: that way has no call, and saves no registers. */
+static int
+udp_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct udp_session *s = (struct udp_session *)session;
+	size_t length = xk_msg_len(m) + XK_UDP_HEADER_LEN;
+	uint16_t checksum;
+
+	if (xk_unlikely(xk_msg_len(m) >= s->short_end || m->next != NULL || !xk_msg_has_room(m, XK_UDP_HEADER_LEN)))
+		return udp_push_any(session, m);
+	checksum = udp_checksum(s, xk_sum_short(m->data, m->len), length);
+	udp_header_store(xk_msg_push_in_place(m, XK_UDP_HEADER_LEN), s, length, checksum);
 	return xk_push(session->lls, m);
 }
 
@@ -526,8 +568,9 @@ udp_find_session(struct udp *udp, struct xk_session *lls, struct udp_header h, c
 	return udp_is_intact(h, m, s->pop_sum) ? 0 : UDP_DROP_BAD_CHECKSUM;
 }
 
-static void
-udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Any datagram. */
+__attribute__((noinline)) static void
+udp_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct udp_session *s;
 	struct udp_header h;
@@ -540,6 +583,34 @@ udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	xk_pop(&s->session, lls, m, NULL);
+}
+
+/* Whether m, whose header h is still on it, is a short datagram of s in one piece, and nothing is wrong with it. */
+static inline bool
+udp_is_usual(const struct udp_session *s, const struct xk_msg *m, struct udp_header h)
+{
+	const uint8_t *payload = m->data + XK_UDP_HEADER_LEN;
+	size_t len = (size_t)m->len - XK_UDP_HEADER_LEN;
+
+	return h.length == m->len && m->next == NULL &&
+	       (udp_is_good_unseen(h, m) || udp_sums_up(h, xk_sum_short(payload, len), s->pop_sum));
+}
+
+/* Usually one more of the session that had the last: that way, of a short one, has no call, and saves no registers. */
+static void
+udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	if (xk_likely((size_t)m->len - XK_UDP_HEADER_LEN < XK_SUM_SHORT)) {
+		struct xk_key key = udp_key(xk_get32(m->data + UDP_SOURCE), lls);
+		struct udp_session *s = xk_map_resolved_last(&((struct udp *)self)->sessions, key);
+
+		if (xk_likely(s != NULL) && xk_likely(udp_is_usual(s, m, udp_header_load(m->data)))) {
+			xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
+			xk_pop(&s->session, lls, m, NULL);
+			return;
+		}
+	}
+	udp_demux_any(self, lls, m);
 }
 
 /* ---- asking ---- */

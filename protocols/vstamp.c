@@ -90,7 +90,7 @@ vstamp_now_ns(const struct vstamp *vstamp)
 static inline void
 vstamp_put(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
 {
-	_Atomic uint64_t *stamps = &vstamp->virtual.protocol.counters[VSTAMP_COUNT_STAMPS];
+	_Atomic uint64_t *stamps = &vstamp->virtual.protocol.counts[0][VSTAMP_COUNT_STAMPS];
 	uint64_t number = atomic_fetch_add_explicit(stamps, 1, memory_order_relaxed);
 
 	atomic_store_explicit(&vstamp->ring[number & (vstamp->records - 1)], now_ns << VSTAMP_WHAT_BITS | what,
@@ -119,14 +119,14 @@ vstamp_measure(struct vstamp *vstamp)
 	for (uint64_t i = 0; i < vstamp->records; i++)
 		vstamp_put(vstamp, VSTAMP_UP, vstamp_now_ns(vstamp));
 	vstamp->cost_ns = vstamp_now_ns(vstamp) - begun_ns;
-	atomic_store_explicit(&vstamp->virtual.protocol.counters[VSTAMP_COUNT_STAMPS], 0, memory_order_relaxed);
+	xk_counter_set(&vstamp->virtual.protocol, VSTAMP_COUNT_STAMPS, 0);
 }
 
 static void
 vstamp_write(struct vstamp *vstamp)
 {
 	struct xk_protocol *self = &vstamp->virtual.protocol;
-	uint64_t count = atomic_load_explicit(&self->counters[VSTAMP_COUNT_STAMPS], memory_order_relaxed);
+	uint64_t count = xk_counter(self, VSTAMP_COUNT_STAMPS);
 	uint64_t kept = count < vstamp->records ? count : vstamp->records;
 
 	fprintf(vstamp->stream, "%s: %llu of %llu stamps; %llu cost %llu ns\n", self->name, (unsigned long long)kept,

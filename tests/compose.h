@@ -37,7 +37,7 @@ compose_count_of(const struct xk_protocol *p, const char *name)
 {
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		if (strcmp(p->type->counters[i], name) == 0)
-			return (long)atomic_load_explicit(&p->counters[i], memory_order_relaxed);
+			return (long)xk_counter(p, i);
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
 		if (strcmp(xk_drop_name(p->type, i), name) == 0)
 			return (long)atomic_load_explicit(&p->drops[i], memory_order_relaxed);

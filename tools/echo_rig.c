@@ -33,7 +33,7 @@ echo_rig_init(struct echo_rig *rig, const struct echo_end *server, uint32_t size
 	rig->batch_end = rig->counted_from;
 	rig->batch_count = 0;
 	rig->made = rig->checked = 0;
-	rig->pending_count = rig->pending_first = rig->silent = 0;
+	rig->pending_count = rig->pending_first = rig->silent = rig->piece = 0;
 	rig->done = false;
 	rig->wrong = NULL;
 }
@@ -62,23 +62,57 @@ rig_next_peer(struct echo_rig *rig)
 	return (uint32_t)((rig->random >> 32) * rig->sessions >> 32);
 }
 
-/* The buffer of the echo before, if nobody else has it; otherwise a fresh one. NULL: none is left. */
-static struct xk_msg *
-rig_frame(struct echo_rig *rig)
+/* The buffer of the echo before, if nobody else has it; otherwise a fresh one: for len bytes. NULL: none is left. */
+static inline struct xk_msg *
+rig_frame(struct echo_rig *rig, uint32_t len)
 {
 	struct xk_msg *m = rig->spares;
 
 	if (xk_unlikely(m == NULL))
-		return xk_msg_new(rig->platform, rig->frames.len);
+		return xk_msg_new(rig->platform, len);
 	rig->spares = m->link;
 	if (xk_unlikely(m->next != NULL || !xk_msg_is_writable(m))) {
 		xk_msg_free(m);
-		return xk_msg_new(rig->platform, rig->frames.len);
+		return xk_msg_new(rig->platform, len);
 	}
 	m->data = m->floor + XK_MSG_HEADROOM;
-	m->len = m->total = rig->frames.len;
+	m->len = m->total = len;
 	m->flags = 0;
 	return m;
+}
+
+/* The pieces of one request. How many; 0: no buffer was left. */
+__attribute__((noinline)) static unsigned
+rig_make_pieces(struct echo_rig *rig, struct xk_msg **frames)
+{
+	uint32_t peer = rig_next_peer(rig);
+
+	for (uint32_t i = 0; i < rig->frames.pieces; i++) {
+		frames[i] = rig_frame(rig, echo_frame_piece_len(&rig->frames, i));
+		if (frames[i] == NULL) {
+			while (i-- > 0)
+				xk_msg_free(frames[i]);
+			rig_finish(rig, "no buffer was left");
+			return 0;
+		}
+		echo_frame_write_piece(&rig->frames, peer, i, (uint16_t)rig->made, frames[i]->data);
+	}
+	rig->made++;
+	rig->pending[rig->pending_count++] = peer;
+	return rig->frames.pieces;
+}
+
+__attribute__((noinline)) static unsigned
+rig_receive_pieces(struct echo_rig *rig, struct xk_msg **frames, unsigned max)
+{
+	unsigned count = 0, made = 1;
+
+	while (made > 0 && rig->pending_count < rig->burst && rig->made < rig->end &&
+	       max - count >= rig->frames.pieces) {
+		made = rig_make_pieces(rig, frames + count);
+		count += made;
+	}
+	return count;
 }
 
 unsigned
@@ -94,8 +128,10 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 	}
 	rig->silent = 0;
 	rig->pending_first = 0;
+	if (xk_unlikely(rig->frames.pieces > 1))
+		return rig_receive_pieces(rig, frames, max);
 	for (; count < max && count < rig->burst && rig->made < rig->end; count++) {
-		struct xk_msg *m = rig_frame(rig);
+		struct xk_msg *m = rig_frame(rig, rig->frames.len);
 		uint32_t peer = rig_next_peer(rig);
 
 		if (m == NULL) {
@@ -179,13 +215,57 @@ rig_take(struct echo_rig *rig, const struct xk_msg *m)
 		rig_end_batch(rig);
 }
 
+/* What is wrong with the next piece of a peer's echo. */
+static const char *
+rig_check_piece(struct echo_rig *rig, uint32_t peer, const struct xk_msg *m)
+{
+	uint8_t bytes[sizeof(rig->frames.template)];
+	size_t checked = xk_msg_len(m);
+
+	if (rig->alone)
+		return NULL;
+	if (rig->checked >= rig->sessions && checked > ECHO_FRAME_HEADERS)
+		checked = ECHO_FRAME_HEADERS;
+	if (xk_msg_len(m) != echo_frame_piece_len(&rig->frames, rig->piece))
+		return "the length of a piece";
+	xk_msg_copy_first(m, bytes, checked);
+	if (rig->checked < rig->sessions)
+		return echo_frame_check_piece(&rig->frames, peer, rig->piece, bytes, checked, &rig->sum);
+	return echo_frame_is_piece(&rig->frames, peer, rig->piece, bytes, xk_msg_len(m)) ? NULL : "a piece's header";
+}
+
+/* As rig_take, of a message that comes in pieces. */
+__attribute__((noinline)) static void
+rig_take_piece(struct echo_rig *rig, const struct xk_msg *m)
+{
+	const char *wrong;
+
+	if (rig->pending_count == 0) {
+		rig_finish(rig, "a frame came that no request had asked for");
+		return;
+	}
+	wrong = rig_check_piece(rig, rig->pending[rig->pending_first], m);
+	if (wrong != NULL)
+		rig_finish(rig, wrong);
+	if (++rig->piece < rig->frames.pieces)
+		return;
+	rig->piece = 0;
+	rig->pending_first++;
+	rig->pending_count--;
+	if (++rig->checked == rig->batch_end)
+		rig_end_batch(rig);
+}
+
 unsigned
 echo_rig_transmit(void *context, struct xk_msg **frames, unsigned count)
 {
 	struct echo_rig *rig = context;
 
 	for (unsigned i = 0; i < count; i++) {
-		rig_take(rig, frames[i]);
+		if (xk_likely(rig->frames.pieces == 1))
+			rig_take(rig, frames[i]);
+		else
+			rig_take_piece(rig, frames[i]);
 		frames[i]->link = rig->spares;
 		rig->spares = frames[i];
 	}

@@ -3,7 +3,8 @@
  * echoes, and times them in batches. What is measured lies between its two functions.
  *
  * At first one request of every peer, in order, each echo checked to the last bit; then a warm-up, and then the rounds
- * that count, of peers chosen uniformly at random, each echo checked for its length, addresses and ports.
+ * that count, of peers chosen uniformly at random, each echo checked for its length, addresses and ports. A message in
+ * pieces is one request, and its echo the same pieces in their order.
  */
 #ifndef ECHO_RIG_H
 #define ECHO_RIG_H
@@ -16,11 +17,11 @@ enum { ECHO_RIG_BATCHES = 512, ECHO_RIG_BURST = 32, ECHO_RIG_WARM_UP = 4096 };
 struct echo_rig {
 	/* the caller's */
 	struct xk_platform *platform;
-	uint32_t sessions;               /* how many peers: 1 to ECHO_FRAME_MAX_PEERS */
-	uint32_t burst;                  /* requests at a time: 1 to ECHO_RIG_BURST */
-	uint64_t rounds;                 /* that count; at least 1 */
-	bool neighbours;                 /* each peer has a link address of its own */
-	bool alone;                      /* nothing is there that would echo: requests come back as they are */
+	uint32_t sessions; /* how many peers: 1 to ECHO_FRAME_MAX_PEERS */
+	uint32_t burst;    /* requests at a time: 1 to ECHO_RIG_BURST; fewer where their pieces are as many */
+	uint64_t rounds;   /* that count; at least 1 */
+	bool neighbours;   /* each peer has a link address of its own */
+	bool alone;        /* nothing is there that would echo: requests come back as they are */
 	void (*counting)(void *context); /* the rounds that count begin; may be NULL */
 	void (*finished)(void *context); /* all rounds are over, or something is wrong; may be NULL */
 	void *context;
@@ -37,6 +38,8 @@ struct echo_rig {
 	uint64_t counted_from, end;
 	uint32_t pending[ECHO_RIG_BURST]; /* the peers whose echoes are awaited, oldest first */
 	uint32_t pending_count, pending_first;
+	uint32_t piece;        /* of the oldest of them: what comes next */
+	uint64_t sum;          /* ... of those that have come */
 	struct xk_msg *spares; /* buffers of echoes, for the next requests; freed at the end */
 	uint32_t silent;       /* times asked for requests since an echo came */
 	uint64_t batch, batch_end, batch_began_ns;
@@ -44,7 +47,7 @@ struct echo_rig {
 	double batches[ECHO_RIG_BATCHES]; /* nanoseconds per round */
 };
 
-/* Prepares a run; what is the caller's has been filled in. size: message bytes, at most ECHO_FRAME_MAX_SIZE. */
+/* Prepares a run; what is the caller's has been filled in. size: message bytes, at most ECHO_FRAME_MAX_MESSAGE. */
 void echo_rig_init(struct echo_rig *rig, const struct echo_end *server, uint32_t size);
 
 /* As xk_port_ops.receive and transmit; context is the rig. Takes every frame. */

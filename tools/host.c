@@ -285,7 +285,7 @@ host_counter(const struct xk_protocol *protocol, const char *name)
 
 	for (unsigned i = 0; names != NULL && names[i] != NULL; i++)
 		if (strcmp(names[i], name) == 0)
-			return atomic_load_explicit(&protocol->counters[i], memory_order_relaxed);
+			return xk_counter(protocol, i);
 	return 0;
 }
 
@@ -298,7 +298,7 @@ host_each_counter(const struct host *host, void (*tell)(void *argument, const ch
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 			snprintf(name, sizeof(name), "%.30s.%.30s", p->name, p->type->counters[i]);
-			tell(argument, name, atomic_load_explicit(&p->counters[i], memory_order_relaxed));
+			tell(argument, name, xk_counter(p, i));
 		}
 }
 

@@ -54,7 +54,7 @@ static const struct options_option bench_options[] = {
 	{ "graph", OPTIONS_TEXT, offsetof(struct bench_options, graph), "FILE", "the graph (graphs/udptest.dot)", 0, 0,
 	  NULL },
 	{ "size", OPTIONS_NUMBER, offsetof(struct bench_options, size), "N", "message bytes (1)", 1,
-	  ECHO_FRAME_MAX_SIZE, NULL },
+	  ECHO_FRAME_MAX_MESSAGE, NULL },
 	{ "rounds", OPTIONS_NUMBER, offsetof(struct bench_options, rounds), "N", "echoes that count (1000000)", 1,
 	  UINT32_MAX, NULL },
 	{ "sessions", OPTIONS_NUMBER, offsetof(struct bench_options, sessions), "N",

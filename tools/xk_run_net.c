@@ -105,7 +105,7 @@ run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name,
 	for (struct xk_protocol *p = first; p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, p->type->counters[i]);
-			tell(to, name, p->counters[i]);
+			tell(to, name, xk_counter(p, i));
 		}
 		for (unsigned i = 1; i < xk_drop_count(p->type); i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, xk_drop_name(p->type, i));

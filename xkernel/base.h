@@ -14,6 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef XK_DEBUG
+#include "xkernel/counted.h"
+#endif
+
 #define xk_likely(x) __builtin_expect(!!(x), 1)
 #define xk_unlikely(x) __builtin_expect(!!(x), 0)
 

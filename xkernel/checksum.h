@@ -26,6 +26,18 @@ xk_sum_load32(const uint8_t *p)
 /* The sum of the len bytes at p, len a multiple of 16 (checksum.c: apart, so that it does not swell what is short). */
 uint64_t xk_sum_long(uint64_t sum, const uint8_t *p, size_t len);
 
+enum { XK_SUM_SHORT = 8 };
+
+/* The sum of len < XK_SUM_SHORT bytes at p, of which as many in front of p may be read: those of a header, say. */
+static inline uint64_t
+xk_sum_short(const uint8_t *p, size_t len)
+{
+	uint64_t last;
+
+	memcpy(&last, p + len - XK_SUM_SHORT, sizeof(last));
+	return last >> 8 * (XK_SUM_SHORT - 1 - len) >> 8; /* in two: all of its 64 bits, where len is 0 */
+}
+
 /* Adds len bytes at p; an odd last byte counts as if a zero followed. Any context. */
 static inline uint64_t
 xk_sum(uint64_t sum, const uint8_t *p, size_t len)

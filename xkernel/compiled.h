@@ -107,7 +107,7 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	{                                                                                                              \
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
 		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
-			xk_demux_watched(s, m);                                                                        \
+			xk_demux_watched(xk_hlp_receive(s), s, m);                                                     \
 		else                                                                                                   \
 			xk_way_up_##node(s, m);                                                                        \
 	}
@@ -127,7 +127,7 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
  * that do are asked). Not all marks are of what goes down; what they ask for is the library's part.
  */
 #define XK_IS_ASKED(s, to, differ)                                                                                     \
-	((XK_WATCHED && xk_unlikely(xk_is_marked_down(s))) || ((differ) && xk_unlikely((s)->ops != (to))))
+	((XK_WATCHED && xk_unlikely(xk_is_marked_down(s))) || ((differ) && xk_unlikely((s)->kind->ops != (to))))
 
 #define XK_DOWN_TO(node, to, differ)                                                                                   \
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \

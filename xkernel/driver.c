@@ -408,10 +408,20 @@ driver_is_done(struct xk_driver *driver)
 	       (!atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed) || driver_runnable(driver) == 0);
 }
 
+/* Looks once a turn, whose events are over. */
+static inline void
+driver_look_at_wheel(struct xk_driver *driver, const struct xk_kernel *kernel)
+{
+	if (driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
+		driver->events_due = true;
+}
+
 /* A turn without a message that is the driver's to carry. */
 __attribute__((noinline)) static void
 driver_turn_without(struct xk_driver *driver, bool worked)
 {
+	if (driver->kernel->mode == XK_IPP)
+		driver_look_at_wheel(driver, driver->kernel);
 	if (!worked && atomic_load_explicit(&driver->paused, memory_order_acquire))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver->resumes_left = driver_runnable(driver);
@@ -427,20 +437,20 @@ static void
 driver_turn(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
-	enum xk_mode mode = kernel->mode;
 	bool worked;
 
 	driver_end_turn(driver, kernel);
 	xk_bump(&driver->turns, 1);
 	driver->now_ns = kernel->platform->ops->now_ns(kernel->platform); /* counted by the turn */
 	driver_poll_control(driver);
-	worked = driver_take(driver, kernel, mode);
-	if (driver_serves_wheel(driver) && mode == XK_IPP)
-		driver->events_due = xk_wheel_is_due(kernel->wheel, driver->now_ns);
-	if (xk_likely(driver->count > 0))
-		driver->busy_ns = driver->now_ns;
-	else
+	worked = driver_take(driver, kernel, kernel->mode);
+	if (xk_unlikely(driver->count == 0)) {
 		driver_turn_without(driver, worked);
+		return;
+	}
+	driver->busy_ns = driver->now_ns;
+	driver_look_at_wheel(driver,
+			     kernel); /* IPP: in regular mode the pool carries messages, and others fire events */
 }
 
 void

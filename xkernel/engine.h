@@ -131,6 +131,7 @@ struct xk_runner {
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
+	_Atomic uint64_t atomics;                            /* read-modify-writes; debug builds: counted.h */
 
 	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */
 	struct xk_shepherd shepherd;      /* what it is when it runs on its own stack */
@@ -247,6 +248,12 @@ void xk_meter_go(struct xk_shepherd *self);
  */
 void xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
+
+/* What crosses edge from now on is led as edge->watch says, which has changed. Any context; never waits. */
+void xk_edge_rewatch(struct xk_edge *edge);
+/* What sessions of edge with these operations have in common. NULL: no memory. Any context; never waits. */
+struct xk_session_kind *xk_edge_kind(struct xk_edge *edge, const struct xk_session_ops *ops);
+void xk_edge_free(struct xk_edge *edge);
 
 /* One line of trace for a message that crosses edge (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);

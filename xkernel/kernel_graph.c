@@ -92,6 +92,33 @@ kernel_count_names(const char *const *names)
 }
 
 static void
+kernel_free_counts(struct xk_protocol *protocol)
+{
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= protocol->kernel->driver_count; lane++)
+		free((void *)protocol->counts[lane]);
+	free((void *)protocol->counts);
+}
+
+/* Where there are several drivers, what they count lies in lines of the cache of their own. */
+static bool
+kernel_make_counts(struct xk_protocol *protocol)
+{
+	unsigned drivers = protocol->kernel->driver_count;
+	size_t size = (kernel_count_names(protocol->type->counters) + 1) * sizeof(protocol->counts[0][0]);
+
+	if (drivers > 1)
+		size = (size + 63) & ~(size_t)63;
+	protocol->counts = calloc(drivers + 1, sizeof(protocol->counts[0]));
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= drivers; lane++) {
+		protocol->counts[lane] = aligned_alloc(drivers > 1 ? 64 : sizeof(protocol->counts[0][0]), size);
+		if (protocol->counts[lane] == NULL)
+			return false;
+		memset((void *)protocol->counts[lane], 0, size);
+	}
+	return protocol->counts != NULL;
+}
+
+static void
 kernel_free_protocol(struct xk_protocol *protocol)
 {
 	const struct xk_setting *setting = protocol->type->settings;
@@ -100,10 +127,10 @@ kernel_free_protocol(struct xk_protocol *protocol)
 		if (setting->type == XK_SETTING_STRING)
 			free(*(char **)((char *)protocol + setting->offset));
 	for (unsigned i = 0; i < protocol->lower_count; i++)
-		free(protocol->lowers[i]);
+		xk_edge_free(protocol->lowers[i]);
 	free(protocol->lowers);
 	free((void *)protocol->drops);
-	free((void *)protocol->counters);
+	kernel_free_counts(protocol);
 	free((void *)protocol->name);
 	free(protocol);
 }
@@ -134,8 +161,7 @@ xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *
 	protocol->session_max = type->session_max;
 	protocol->name = strdup(name);
 	protocol->drops = calloc(xk_drop_count(type), sizeof(*protocol->drops));
-	protocol->counters = calloc(kernel_count_names(type->counters) + 1, sizeof(*protocol->counters));
-	if (protocol->name == NULL || protocol->drops == NULL || protocol->counters == NULL ||
+	if (protocol->name == NULL || protocol->drops == NULL || !kernel_make_counts(protocol) ||
 	    !kernel_set_initial(protocol)) {
 		kernel_free_protocol(protocol);
 		return NULL;
@@ -159,7 +185,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 		return NULL;
 	edge->upper = upper;
 	edge->upper_index = upper->index;
-	edge->demux = upper->ops->demux;
+	atomic_init(&edge->demux, upper->ops->demux);
 	edge->lower = lower;
 	edge->role = role;
 	lowers[upper->lower_count++] = edge;
@@ -191,9 +217,10 @@ kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
 	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
 		watch |= XK_WATCH_TRACE;
 	/* The other bits are others' to change, even now. */
-	atomic_fetch_or_explicit(&edge->watch, watch, memory_order_relaxed);
+	atomic_fetch_or_explicit(&edge->watch, watch, memory_order_seq_cst);
 	atomic_fetch_and_explicit(&edge->watch, watch | ~(unsigned)(XK_WATCH_BUDGET | XK_WATCH_TRACE),
-				  memory_order_relaxed);
+				  memory_order_seq_cst);
+	xk_edge_rewatch(edge);
 	return watch & XK_WATCH_BUDGET;
 }
 
@@ -203,10 +230,11 @@ xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			if (wanted)
-				atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_COUNT, memory_order_relaxed);
+				atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_COUNT, memory_order_seq_cst);
 			else
 				atomic_fetch_and_explicit(&p->lowers[i]->watch, ~(unsigned)XK_WATCH_COUNT,
-							  memory_order_relaxed);
+							  memory_order_seq_cst);
+			xk_edge_rewatch(p->lowers[i]);
 		}
 }
 

@@ -160,6 +160,14 @@ xk_msg_pop_in_place(struct xk_msg *m, size_t len)
 	m->total -= (uint32_t)len;
 }
 
+/* Of m, which is one segment of at least `end` bytes, takes off the first `len` of them, and what follows the end. */
+static inline void
+xk_msg_cut_in_place(struct xk_msg *m, size_t len, size_t end)
+{
+	m->data += len;
+	m->len = m->total = (uint32_t)(end - len);
+}
+
 /*
  * Takes the first len bytes off *m and returns them, to read until the message's next change or its end.
  * NULL: the message is shorter than len (or no buffer to pull up into); *m is unchanged in length.

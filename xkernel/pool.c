@@ -85,6 +85,7 @@ xk_runner_begin(struct xk_runner *runner)
 
 	runner->shepherd.kernel = runner->kernel;
 	runner->shepherd.runner = runner;
+	runner->shepherd.head.lane = runner->kind == XK_RUN_DRIVER ? driver->index + 1 : 0;
 	if (runner->shepherd.driver == NULL)
 		runner->shepherd.driver = driver;
 	if (platform->threads != NULL)

@@ -89,6 +89,7 @@ struct xk_shepherd_head {
 	struct xk_session *popped; /* what it carries was popped through this one last; NULL: none */
 	struct xk_session
 		*kept; /* ... when it parked last: a reference, until what it carries ends or it parks again */
+	unsigned lane; /* while it runs: 1 + the index of the driver that runs it; 0: something else does */
 };
 
 static inline struct xk_shepherd_head *

@@ -74,7 +74,7 @@ reached_print_protocol(FILE *stream, const struct xk_protocol *protocol)
 	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
 		reached_print(stream, type->name, xk_drop_name(type, i), protocol->drops[i]);
 	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
-		reached_print(stream, type->name, type->counters[i], protocol->counters[i]);
+		reached_print(stream, type->name, type->counters[i], xk_counter(protocol, i));
 }
 
 static void

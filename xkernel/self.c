@@ -17,6 +17,17 @@ xk_self(void)
 
 #endif
 
+#ifdef XK_DEBUG
+__attribute__((noinline)) void
+xk_count_atomic(void)
+{
+	const struct xk_shepherd *self = xk_self();
+
+	if (self != NULL)
+		xk_bump(&self->runner->atomics, 1);
+}
+#endif
+
 __attribute__((noinline)) void
 xk_self_set(struct xk_shepherd *shepherd)
 {

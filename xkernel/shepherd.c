@@ -180,8 +180,10 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	xk_bump(&runner->stack_switches, 1);
 	runner->after = after;
 	runner->after_argument = argument;
-	if (to != NULL)
+	if (to != NULL) {
 		to->runner = runner;
+		to->head.lane = runner->shepherd.head.lane;
+	}
 	xk_self_set(to == NULL ? &runner->shepherd : to);
 	if (ends)
 		xk_context_leave(old, new);

@@ -105,13 +105,12 @@ xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, c
 }
 
 void
-xk_demux_watched(struct xk_session *s, struct xk_msg *m)
+xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_protocol *hlp = xk_hlp_receive(s);
 	struct xk_meter_left left;
 
-	xk_cross_up(s, m, &left);
-	hlp->ops->demux(hlp, s, m);
+	xk_cross_up(lls, m, &left);
+	self->ops->demux(self, lls, m);
 	xk_meter_leave(&left);
 }
 
@@ -272,6 +271,24 @@ xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 	xk_trace(self, XK_TRACE_ERRORS, "#%u dropped: %s (%zu bytes)", m->id, xk_drop_name(self->type, reason),
 		 xk_msg_len(m));
 	xk_msg_free(m);
+}
+
+/* ---- counters ---- */
+
+uint64_t
+xk_counter(const struct xk_protocol *self, unsigned counter)
+{
+	uint64_t sum = 0;
+
+	for (unsigned lane = 0; lane <= self->kernel->driver_count; lane++)
+		sum += atomic_load_explicit(&self->counts[lane][counter], memory_order_relaxed);
+	return sum;
+}
+
+void
+xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value)
+{
+	atomic_store_explicit(&self->counts[0][counter], value, memory_order_relaxed);
 }
 
 /* ---- asking ---- */

@@ -103,8 +103,8 @@ struct xk_protocol {
 	enum xk_resume resume;
 	bool order_session;
 	uint64_t spin_ns;
-	_Atomic uint64_t *drops;    /* by reason */
-	_Atomic uint64_t *counters; /* by the type's list */
+	_Atomic uint64_t *drops;   /* by reason */
+	_Atomic uint64_t **counts; /* by lane, then by the type's list: xk_count, xk_counter */
 	/* passively opened sessions, oldest first */
 	_Atomic uint32_t cache_lock;
 	unsigned cache_count;
@@ -117,7 +117,7 @@ enum xk_watch {
 	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
 	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
 	XK_WATCH_COUNT = 1 << 3,    /* count and time what crosses */
-	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT,
+	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT, /* what is watched on the way down too */
 };
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
@@ -131,12 +131,15 @@ struct xk_edge_count {
 	_Atomic uint64_t ns;    /* these spent so long in the protocol they came to, without what that called */
 };
 
+typedef void (*xk_demux_function)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
-	_Atomic unsigned watch; /* enum xk_watch; 0: crossing costs nothing */
-	unsigned upper_index; /* upper's: who it is, in a compiled graph */
+	_Atomic unsigned watch; /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
+	unsigned upper_index;   /* upper's: who it is, in a compiled graph */
 	struct xk_protocol *upper, *lower;
-	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
+	_Atomic xk_demux_function demux;         /* upper's; xk_demux_watched where something is watched */
+	_Atomic(struct xk_session_kind *) kinds; /* of the sessions that messages cross it by */
 	const char *role;
 	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
 	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
@@ -146,6 +149,13 @@ struct xk_edge {
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 	struct xk_edge_count counts[XK_DIRECTIONS];
 	uint64_t credit_ns[]; /* has accumulated: each driver's own */
+};
+
+/* What the sessions of one edge with the same operations have in common: where their pushes lead now. */
+struct xk_session_kind {
+	int (*_Atomic push)(struct xk_session *s, struct xk_msg *m); /* ops' own; xk_push_watched */
+	const struct xk_session_ops *ops;
+	struct xk_session_kind *next; /* of the edge */
 };
 
 /* What xk_pop has to do for a session besides handing the message to the protocol above. */
@@ -160,7 +170,7 @@ enum xk_pops {
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding; /* in map */
-	const struct xk_session_ops *ops;
+	struct xk_session_kind *kind;
 	struct xk_edge *up;     /* the edge to hlp_receive */
 	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
 	_Atomic(struct xk_session *) hls; /* for a virtual protocol above: its session on this one alone */
@@ -168,13 +178,14 @@ struct xk_session {
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds: upi_session.c */
 	bool cached;                              /* passively opened and kept while idle; under cache_lock */
 	bool closing; /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
+	const struct xk_session_ops *ops;
 	struct xk_protocol *protocol; /* whose session it is */
 	struct xk_protocol *hlp_type;
-	struct xk_map *map;
 	struct xk_order *order; /* order=session: who is popping, in order; NULL: not asked for */
 	union {                 /* first the one, then the other */
 		struct {
 			struct xk_session *cache_next, *cache_previous;
+			struct xk_map *map; /* it is bound in; NULL: in none */
 		};
 		struct xk_retired retired;
 	};
@@ -231,11 +242,8 @@ void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
-/*
- * The slow halves of xk_demux and xk_push, on an edge that is watched: trace, count, budget, explicit handoff. They are all that
- * is left to do there, so that the fast halves save no registers. Not for callers.
- */
-void xk_demux_watched(struct xk_session *s, struct xk_msg *m);
+/* What stands in for demux and push on an edge that is watched: trace, count, budget, explicit handoff. Not for callers. */
+void xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 int xk_push_watched(struct xk_session *s, struct xk_msg *m);
 /* The half of xk_pop for a session with a pop of its own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
@@ -249,10 +257,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 	struct xk_edge *edge = s->up;
 
 	xk_debug_assert(xk_locks_held() == 0);
-	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0))
-		xk_demux_watched(s, m);
-	else
-		edge->demux(edge->upper, s, m);
+	atomic_load_explicit(&edge->demux, memory_order_relaxed)(edge->upper, s, m);
 }
 
 /* The half of xk_pop that has only to hand m on. Nothing is left to do then, so the stack bears no trace of s. Not for callers. */
@@ -301,9 +306,7 @@ static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
-	if (xk_unlikely(atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN))
-		return xk_push_watched(s, m);
-	return s->ops->push(s, m);
+	return atomic_load_explicit(&s->kind->push, memory_order_relaxed)(s, m);
 }
 
 /*
@@ -362,12 +365,28 @@ unsigned xk_drop_count(const struct xk_protocol_type *type);
 /* Ends m: counts and traces the reason, frees. Takes m. Any context; never waits. */
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
-/* Counts one of the type's own events (index in its `counters`). Any context; an atomic addition. */
+/*
+ * Counts one of the type's own events (index in its `counters`). Any context. Each driver has a lane of its own, which nobody
+ * else changes; only whoever is in no driver needs an atomic addition.
+ */
 static inline void
 xk_count(struct xk_protocol *self, unsigned counter)
 {
-	atomic_fetch_add_explicit(&self->counters[counter], 1, memory_order_relaxed);
+	const struct xk_shepherd_head *head = xk_self_head();
+	unsigned lane = xk_likely(head != NULL) ? head->lane : 0;
+	_Atomic uint64_t *count = &self->counts[lane][counter];
+
+	if (xk_likely(lane != 0))
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 }
+
+/* How often that was counted. Any context. */
+uint64_t xk_counter(const struct xk_protocol *self, unsigned counter);
+/* For a counter that is no count: what it shows from now on. Any context. */
+void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* ---- asking ---- */
 

@@ -44,6 +44,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 	       struct xk_protocol *hlp_type, struct xk_session *lls)
 {
 	struct xk_edge *up = upi_edge(hlp_receive, self);
+	struct xk_session_kind *kind;
 	struct xk_session *s;
 
 	xk_assert(up != NULL && size >= sizeof(*s));
@@ -51,11 +52,13 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL ||
 		  (self->type->flags & XK_SESSIONS_DIFFER) != 0);
 	size = (size + 63) & ~(size_t)63;
-	s = aligned_alloc(64, size);
+	kind = xk_edge_kind(up, ops);
+	s = kind == NULL ? NULL : aligned_alloc(64, size);
 	if (s == NULL)
 		return NULL;
 	memset(s, 0, size);
 	s->ops = ops;
+	s->kind = kind;
 	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
 	s->up = up;
 	s->protocol = self;

@@ -200,26 +200,28 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- up ---- */
 
-/* Usually a session stands on lls; not where it was closed and the one below was not. */
-static struct xk_session *
-virtual_find_session(struct xk_virtual *virtual, struct xk_session *lls)
+/* Where no session stands on lls: it was closed, and the one below was not. Takes m. */
+__attribute__((noinline)) static void
+virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_session *s = virtual_standing_on(lls);
+	struct xk_virtual *virtual = virtual_of(self);
+	struct xk_session *s = NULL;
 
-	if (xk_likely(s != NULL))
-		return s;
-	if (virtual_accept(virtual, lls) != 0)
-		return NULL;
-	return xk_map_resolve(&virtual->active, virtual_active_key(lls));
+	if (virtual_accept(virtual, lls) == 0)
+		s = xk_map_resolve(&virtual->active, virtual_active_key(lls));
+	if (s == NULL)
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	else
+		xk_pop(s, lls, m, NULL);
 }
 
 void
 xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_session *s = virtual_find_session(virtual_of(self), lls);
+	struct xk_session *s = virtual_standing_on(lls);
 
-	if (xk_unlikely(s == NULL))
-		xk_drop(self, m, XK_DROP_NO_SESSION);
-	else
+	if (xk_likely(s != NULL))
 		xk_pop(s, lls, m, NULL);
+	else
+		virtual_demux_accepted(self, lls, m);
 }

@@ -332,7 +332,7 @@ crowd_counter(const struct crowd *crowd, const char *protocol, const char *name)
 
 	for (unsigned i = 0; p != NULL && p->type->counters[i] != NULL; i++)
 		if (strcmp(p->type->counters[i], name) == 0)
-			return p->counters[i];
+			return xk_counter(p, i);
 	return 0;
 }
 
@@ -343,9 +343,9 @@ crowd_tell_counts(const struct crowd *crowd)
 	printf("\nThe server has counted:\n");
 	for (const struct xk_protocol *p = xk_kernel_first(crowd->kernel); p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-			if (p->counters[i] != 0)
+			if (xk_counter(p, i) != 0)
 				printf("  %s.%s %" PRIu64 "\n", p->name, p->type->counters[i],
-				       (uint64_t)p->counters[i]);
+				       (uint64_t)xk_counter(p, i));
 		for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(p->type); i++) {
 			if (p->drops[i] != 0)
 				printf("  %s.%s %" PRIu64 " (dropped)\n", p->name, xk_drop_name(p->type, i),

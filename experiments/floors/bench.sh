@@ -74,6 +74,23 @@ against_one() {
 	echo "    against one session: $(ratio "$net_ns" "$one_ns") of the time, $(ratio "$net" "$one") of the instructions"
 }
 
+# down_in_null ROUNDS: instructions on the way down through ten layers of null, in so many rounds.
+down_in_null() {
+	valgrind --tool=callgrind --callgrind-out-file="$scratch/layers" "$build/xk" bench echo \
+		--graph experiments/floors/null10.dot --rounds "$1" >"$scratch/collected" 2>&1 || die "failed under callgrind"
+	callgrind_annotate --threshold=100 "$scratch/layers" | sed -n 's/^ *\([0-9,]*\) .*:null_push.*/\1/p' |
+		tr -d , | awk '{ sum += $1 } END { print sum }'
+}
+
+# Of the row that was printed last: what one of its ten layers takes, both ways and each of them.
+for_each_layer() {
+	both=$(awk -v a="$net" -v b="$one" 'BEGIN { printf "%.1f", (a - b) / 10 }')
+	few=$(down_in_null 20000)
+	many=$(down_in_null 40000)
+	awk -v both="$both" -v down="$((many - few))" 'BEGIN { down /= 200000
+		printf "    each of them: %.1f instructions on the way up, %.1f on the way down\n", both - down, down }'
+}
+
 echo_table() {
 	for run in 1 2 3; do
 		note fused "$build/experiments/floors/fused" --json
@@ -82,6 +99,7 @@ echo_table() {
 		done
 		note neighbours "$build/xk" bench echo --json - --sessions 4096 --neighbours
 		note burst "$build/xk" bench echo --json - --burst 32
+		note layers "$build/xk" bench echo --json - --graph experiments/floors/null10.dot
 	done
 	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
 	for sessions in 1 4096 65536; do
@@ -89,6 +107,7 @@ echo_table() {
 	done
 	per_round "$build/xk" bench echo --json - --sessions 4096 --neighbours >"$scratch/neighbours.instructions"
 	per_round "$build/xk" bench echo --json - --burst 32 >"$scratch/burst.instructions"
+	per_round "$build/xk" bench echo --json - --graph experiments/floors/null10.dot >"$scratch/layers.instructions"
 	rig_instructions=$(per_round "$build/xk" bench echo --alone)
 
 	echo "UDP echo of 1 byte in one process, per echo. \`rig' is the benchmark's own: making and checking frames."
@@ -100,12 +119,35 @@ echo_table() {
 	one_ns=$net_ns
 	one=$net
 	row burst '  32 frames a turn' "$floor_ns" "$floor"
+	row layers '  ten layers of null more' "$floor_ns" "$floor"
+	for_each_layer
 	for sessions in 4096 65536; do
 		row "graph$sessions" "  $sessions sessions" "$floor_ns" "$floor"
 		against_one
 	done
 	row neighbours '  4096, each its own link' "$floor_ns" "$floor"
 	against_one
+}
+
+# of_size BYTES: rows of the one function and the graph for messages of that size, each against a rig that is as large.
+of_size() {
+	for run in 1 2 3 4 5; do
+		note "fused.$1" "$build/experiments/floors/fused" --json --size "$1"
+		note "graph.$1" "$build/xk" bench echo --json - --size "$1"
+	done
+	per_round "$build/experiments/floors/fused" --json --size "$1" >"$scratch/fused.$1.instructions"
+	per_round "$build/xk" bench echo --json - --size "$1" >"$scratch/graph.$1.instructions"
+	rig_instructions=$(per_round "$build/xk" bench echo --alone --size "$1")
+	row "fused.$1" "one function, $1 bytes"
+	row "graph.$1" "the graph, $1 bytes" "$net_ns" "$net"
+}
+
+size_table() {
+	echo "Longer messages: in one frame, and in three fragments each way."
+	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
+	rounds=$(((rounds + 4) / 5))
+	of_size 1472
+	of_size 4000
 }
 
 # The bare echo and udptest in turn, so that both see the machine in the same states.
@@ -169,6 +211,8 @@ call_table() {
 }
 
 echo_table
+echo
+size_table
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table

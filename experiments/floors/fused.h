@@ -17,6 +17,12 @@ struct fused_host {
 	uint16_t id; /* of the last datagram sent */
 };
 
+/*
+ * The same of a datagram in so many pieces, which lie in their order in frames of one segment: its echo has the same pieces.
+ * It checks of each what reassembly checks, and that nothing is missing; it does not wait for any.
+ */
+bool fused_echo_pieces(struct fused_host *host, struct xk_msg *const *pieces, unsigned count);
+
 /* Turns the frame m, in one segment, into its echo. False: a check failed; m may then be cut but not written to. */
 bool fused_echo(struct fused_host *host, struct xk_msg *m);
 

@@ -19,7 +19,7 @@ struct fused_options {
 
 static const struct options_option fused_options[] = {
 	{ "size", OPTIONS_NUMBER, offsetof(struct fused_options, size), "N", "message bytes (1)", 1,
-	  ECHO_FRAME_MAX_SIZE, NULL },
+	  ECHO_FRAME_MAX_MESSAGE, NULL },
 	{ "rounds", OPTIONS_NUMBER, offsetof(struct fused_options, rounds), "N", "echoes that count (1000000)", 1,
 	  UINT32_MAX, NULL },
 	{ "sessions", OPTIONS_NUMBER, offsetof(struct fused_options, sessions), "N", "peers (1)", 1,
@@ -48,8 +48,9 @@ fused_run(struct echo_rig *rig, struct fused_host *host)
 	while (!rig->done) {
 		unsigned count = echo_rig_receive(rig, frames, ECHO_RIG_BURST);
 
-		for (unsigned i = 0; i < count && !rig->alone; i++)
-			if (!fused_echo(host, frames[i]))
+		for (unsigned i = 0; i < count && !rig->alone; i += rig->frames.pieces)
+			if (rig->frames.pieces == 1 ? !fused_echo(host, frames[i])
+						    : !fused_echo_pieces(host, frames + i, rig->frames.pieces))
 				rig->wrong = "refused by fused_echo";
 		echo_rig_transmit(rig, frames, count);
 	}

@@ -323,7 +323,7 @@ host_count_of(const struct xk_protocol *p, const char *name, uint64_t *count)
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 		if (strcmp(p->type->counters[i], name) != 0)
 			continue;
-		*count = atomic_load_explicit(&p->counters[i], memory_order_relaxed);
+		*count = xk_counter(p, i);
 		return true;
 	}
 	return false;

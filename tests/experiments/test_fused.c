@@ -173,3 +173,120 @@ TEST(a_rig_counts_its_rounds)
 	free(rig);
 	bench_free(b);
 }
+
+/* ---- pieces ---- */
+
+/* A message that needs so many pieces has a byte in the last. */
+static const uint32_t sizes_in_pieces[] = { 1473, 2952, 2953, 4000, ECHO_FRAME_MAX_MESSAGE };
+
+static void
+bench_request_pieces(struct bench *b, uint32_t peer, struct xk_msg **m)
+{
+	for (uint32_t i = 0; i < b->frames.pieces; i++) {
+		m[i] = xk_memory_frame(b->platform, echo_frame_piece_len(&b->frames, i));
+		REQUIRE(m[i] != NULL);
+		echo_frame_write_piece(&b->frames, peer, i, 0x1234, m[i]->data);
+	}
+}
+
+/* What is wrong with all pieces of an echo. */
+static const char *
+bench_check_pieces(struct bench *b, uint32_t peer, struct xk_msg *const *m)
+{
+	const char *wrong = NULL;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < b->frames.pieces && wrong == NULL; i++)
+		wrong = echo_frame_check_piece(&b->frames, peer, i, m[i]->data, xk_msg_len(m[i]), &sum);
+	return wrong;
+}
+
+static void
+bench_free_pieces(struct bench *b, struct xk_msg *const *m)
+{
+	for (uint32_t i = 0; i < b->frames.pieces; i++)
+		xk_msg_free(m[i]);
+}
+
+TEST(messages_in_pieces_are_echoed)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(sizes_in_pieces); i++) {
+		struct bench *b = bench_new(sizes_in_pieces[i]);
+		struct xk_msg *m[ECHO_FRAME_MAX_PIECES], *swapped[ECHO_FRAME_MAX_PIECES];
+
+		CHECK_EQ(b->frames.pieces, i < 2 ? 2 : 3);
+		bench_request_pieces(b, 70000, m);
+		CHECK(bench_check_pieces(b, 70000, m) != NULL);
+		memcpy(swapped, m, sizeof(m));
+		swapped[0] = m[1];
+		swapped[1] = m[0];
+		CHECK(!fused_echo_pieces(&b->host, swapped, b->frames.pieces));
+		CHECK(!fused_echo_pieces(&b->host, m, b->frames.pieces - 1));
+		CHECK(fused_echo_pieces(&b->host, m, b->frames.pieces));
+		CHECK(bench_check_pieces(b, 70000, m) == NULL);
+		CHECK(bench_check_pieces(b, 70001, m) != NULL);
+		bench_free_pieces(b, m);
+		bench_free(b);
+	}
+}
+
+/* Of every piece; of its identification as of the rest, as the others have another. */
+TEST(every_wrong_bit_of_a_piece_is_refused)
+{
+	struct bench *b = bench_new(1480);
+
+	for (uint32_t piece = 0; piece < 2; piece++)
+		for (uint32_t bit = 0; bit < 8 * echo_frame_piece_len(&b->frames, piece); bit++) {
+			struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
+
+			bench_request_pieces(b, 5, m);
+			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			CHECK(!fused_echo_pieces(&b->host, m, 2));
+			bench_free_pieces(b, m);
+		}
+	bench_free(b);
+}
+
+TEST(a_wrong_bit_in_a_pieces_echo_is_seen)
+{
+	struct bench *b = bench_new(1480);
+	struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
+
+	bench_request_pieces(b, 5, m);
+	REQUIRE(fused_echo_pieces(&b->host, m, 2));
+	for (uint32_t piece = 0; piece < 2; piece++)
+		for (uint32_t bit = 0; bit < 8 * echo_frame_piece_len(&b->frames, piece); bit++) {
+			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			CHECK(bench_check_pieces(b, 5, m) != NULL);
+			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+	CHECK(bench_check_pieces(b, 5, m) == NULL);
+	bench_free_pieces(b, m);
+	bench_free(b);
+}
+
+TEST(a_rig_takes_pieces)
+{
+	struct bench *b = bench_new(4000);
+	struct echo_rig *rig = calloc(1, sizeof(*rig));
+	struct xk_msg *frames[ECHO_RIG_BURST];
+
+	REQUIRE(rig != NULL);
+	*rig = (struct echo_rig){ .platform = b->platform, .sessions = 9, .burst = ECHO_RIG_BURST, .rounds = 100 };
+	echo_rig_init(rig, &server, 4000);
+	while (!rig->done) {
+		unsigned count = echo_rig_receive(rig, frames, ECHO_RIG_BURST);
+
+		CHECK(count > 0 && count % 3 == 0);
+		for (unsigned i = 0; i < count; i += 3)
+			CHECK(fused_echo_pieces(&b->host, frames + i, 3));
+		echo_rig_transmit(rig, frames, count);
+	}
+	CHECK(rig->wrong == NULL);
+	echo_rig_init(rig, &server, 4000);
+	REQUIRE(echo_rig_receive(rig, frames, 3) == 3);
+	CHECK_EQ(echo_rig_transmit(rig, frames, 3), 3);
+	CHECK(rig->done && rig->wrong != NULL);
+	free(rig);
+	bench_free(b);
+}

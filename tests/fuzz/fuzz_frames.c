@@ -110,7 +110,7 @@ struct frames {
 	struct slot slots[FUZZ_SLOTS];
 	uint32_t baseline; /* references on the port's session */
 	bool serves, limited;
-	_Atomic uint64_t *endings[FRAMES_ENDINGS], *reassembled_now, *unsent;
+	const _Atomic uint64_t *endings[FRAMES_ENDINGS];
 	unsigned ending_count;
 	uint64_t done, reassembled; /* frames_done, and datagrams put together, before the record */
 	const uint8_t *at;
@@ -256,14 +256,29 @@ frames_check_sent(const struct xk_msg *m)
 
 /* ---- what must hold ---- */
 
-static _Atomic uint64_t *
+static unsigned
 frames_counter(const struct xk_protocol *p, const char *name)
 {
 	unsigned i = 0;
 
 	while (strcmp(p->type->counters[i], name) != 0)
 		i++;
-	return &p->counters[i];
+	return i;
+}
+
+static void
+frames_add_ending(struct frames *f, const _Atomic uint64_t *count)
+{
+	FUZZ_CHECK(f->ending_count < FRAMES_ENDINGS);
+	f->endings[f->ending_count++] = count;
+}
+
+/* Of all lanes: there is one driver. */
+static void
+frames_add_ending_counter(struct frames *f, const struct xk_protocol *p, const char *name)
+{
+	frames_add_ending(f, &p->counts[0][frames_counter(p, name)]);
+	frames_add_ending(f, &p->counts[1][frames_counter(p, name)]);
 }
 
 /* Whether what is on its way down is dropped for this reason; or what waits for ARP. */
@@ -286,22 +301,17 @@ frames_is_of_sending(const struct frames *f, const struct xk_protocol *p, const 
 static void
 frames_find_endings(struct frames *f)
 {
-	_Atomic uint64_t *const counters[] = {
-		frames_counter(f->arp, "requests_in"), frames_counter(f->arp, "replies_in"),
-		frames_counter(f->arp, "others"),      frames_counter(f->udptest, "messages"),
-		frames_counter(f->user, "delivered"),  frames_counter(f->station, "delivered"),
-	};
-
-	memcpy(f->endings, counters, sizeof(counters));
-	f->ending_count = XK_ARRAY_LENGTH(counters);
-	f->reassembled_now = frames_counter(&f->ip->protocol, "reassembled");
-	f->unsent = frames_counter(f->udptest, "unsent");
+	f->ending_count = 0;
+	frames_add_ending_counter(f, f->arp, "requests_in");
+	frames_add_ending_counter(f, f->arp, "replies_in");
+	frames_add_ending_counter(f, f->arp, "others");
+	frames_add_ending_counter(f, f->udptest, "messages");
+	frames_add_ending_counter(f, f->user, "delivered");
+	frames_add_ending_counter(f, f->station, "delivered");
 	for (struct xk_protocol *p = xk_kernel_first(f->kernel); p != NULL; p = p->next)
 		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-			if (!frames_is_of_sending(f, p, xk_drop_name(p->type, i))) {
-				FUZZ_CHECK(f->ending_count < FRAMES_ENDINGS);
-				f->endings[f->ending_count++] = &p->drops[i];
-			}
+			if (!frames_is_of_sending(f, p, xk_drop_name(p->type, i)))
+				frames_add_ending(f, &p->drops[i]);
 }
 
 /* Frames that have ended, or wait in the reassembler. */
@@ -319,7 +329,8 @@ frames_done(const struct frames *f)
 static void
 frames_check_conserved(struct frames *f, bool frame)
 {
-	uint64_t done = frames_done(f), reassembled = atomic_load_explicit(f->reassembled_now, memory_order_relaxed);
+	uint64_t done = frames_done(f);
+	uint64_t reassembled = xk_counter(&f->ip->protocol, frames_counter(&f->ip->protocol, "reassembled"));
 	int64_t more = (int64_t)(done - f->done);
 
 	if (reassembled == f->reassembled) {
@@ -347,7 +358,7 @@ frames_check_bounds(const struct frames *f)
 	FUZZ_CHECK(f->ip->reassembly.fragments <= FRAMES_IP_FRAGMENTS);
 	FUZZ_CHECK(f->platform->ops->buffers_out(f->platform) <=
 		   2 * f->ip->reassembly.fragments + 2 * FRAMES_ARP_ENTRIES * FRAMES_ARP_QUEUE);
-	FUZZ_CHECK(f->limited || atomic_load_explicit(f->unsent, memory_order_relaxed) == 0);
+	FUZZ_CHECK(f->limited || xk_counter(f->udptest, frames_counter(f->udptest, "unsent")) == 0);
 }
 
 static void

@@ -523,7 +523,7 @@ hosts_counter(const struct xk_protocol *p, const char *name)
 {
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		if (strcmp(p->type->counters[i], name) == 0)
-			return p->counters[i];
+			return xk_counter(p, i);
 	return 0;
 }
 

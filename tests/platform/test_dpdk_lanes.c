@@ -533,7 +533,7 @@ traffic_is_done(struct wide *w)
 {
 	const struct xk_protocol *traffic = xk_kernel_find(w->kernel, "traffic");
 
-	return atomic_load(&traffic->counters[TRAFFIC_RECEIVED]) >= MESSAGES;
+	return xk_counter(traffic, TRAFFIC_RECEIVED) >= MESSAGES;
 }
 
 static void

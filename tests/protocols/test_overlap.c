@@ -203,7 +203,7 @@ static struct xk_msg *
 bench_add(struct bench *b, const struct fragment *f)
 {
 	struct ip_reassembly_fragment fragment = { PEER, HOST, f->start, 1, 17, f->more };
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 	uint8_t bytes[BYTES];
 	struct xk_msg *m;
 
@@ -221,7 +221,7 @@ static void
 bench_time_out(struct bench *b)
 {
 	for (unsigned i = 0; i <= IP_REASSEMBLY_TICKS; i++) {
-		struct ip_reassembly_discarded discarded = { { NULL } };
+		struct ip_reassembly_discarded discarded = { .some = false };
 
 		ip_reassembly_tick(&b->table, &discarded);
 		collect_discarded(&discarded, b->discarded);

@@ -42,7 +42,7 @@ bench_free(struct bench *b)
 static struct xk_msg *
 bench_add(struct bench *b, const struct ip_reassembly_fragment *fragment, const uint8_t *bytes, size_t len)
 {
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 	struct xk_msg *m = xk_msg_from(b->platform, bytes, len);
 
 	REQUIRE(m != NULL);
@@ -54,7 +54,7 @@ bench_add(struct bench *b, const struct ip_reassembly_fragment *fragment, const 
 static bool
 bench_tick(struct bench *b)
 {
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 	bool more = ip_reassembly_tick(&b->table, &discarded);
 
 	collect_discarded(&discarded, b->count);
@@ -216,7 +216,7 @@ TEST(the_same_range_with_other_bytes_is_no_duplicate)
 TEST(a_duplicate_in_other_segments_is_one)
 {
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
-	struct ip_reassembly_discarded discarded = { { NULL } };
+	struct ip_reassembly_discarded discarded = { .some = false };
 	struct bench *b = bench_new(&usual);
 	struct xk_msg *m, *front;
 

@@ -26,7 +26,7 @@ talkers_compose(struct talkers *t, unsigned i, const char *promise, const char *
 static uint64_t
 talkers_counter(struct talkers *t, unsigned i, enum traffic_counter which)
 {
-	return atomic_load_explicit(&t->traffics[i]->counters[which], memory_order_relaxed);
+	return xk_counter(t->traffics[i], which);
 }
 
 /* All has come, or where it may be lost, been sent. */

@@ -517,14 +517,17 @@ TEST(every_truncation_is_noticed)
 	rig_free(r);
 }
 
-/* Before a session exists, and after; a stranger whose datagram is not intact opens none. */
+/* Before a session exists, and after, short or not; a stranger whose datagram is not intact opens none. */
 static void
 check_flipped_bits(struct rig *r)
 {
+	static const char payload[] = "twenty-three bytes of it";
 	uint8_t bytes[64];
-	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
 
-	rig_inject_flips(r, bytes, len, len * 8);
+	for (size_t len = 3; len <= 23; len += 20) {
+		build(bytes, FAR_PORT, PORT, payload, len);
+		rig_inject_flips(r, bytes, 8 + len, (8 + len) * 8);
+	}
 	rig_expect_nothing_delivered(r);
 }
 
@@ -540,7 +543,7 @@ TEST(every_flipped_bit_is_noticed)
 	check_flipped_bits(r);
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_counter(r, "bad_checksum") > 100);
-	CHECK_EQ(rig_drops(r), 2 * 11 * 8);
+	CHECK_EQ(rig_drops(r), 2 * (11 + 31) * 8);
 	rig_free(r);
 }
 

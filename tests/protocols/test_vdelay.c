@@ -292,7 +292,7 @@ delays_have_ended(struct threads *t)
 {
 	struct delays *d = xk_container_of(t, struct delays, threads);
 	unsigned in = threads_frames_in(t), echoed = atomic_load(&t->echo->delivered);
-	unsigned copies = (unsigned)atomic_load(&d->vdrop->counters[0]);
+	unsigned copies = (unsigned)xk_counter(d->vdrop, 0);
 	unsigned ended = drops_of(d->eth) + drops_of(d->vdrop) + drops_of(d->vdelay);
 
 	return in == FRAMES && echoed > 0 && in + copies == t->taken + ended;
@@ -337,7 +337,7 @@ check_delays(enum xk_mode mode)
 	threads_feed(&d.threads);
 	xk_kernel_stop(d.threads.kernel);
 	CHECK(delays_have_ended(&d.threads));
-	CHECK(atomic_load(&d.vdrop->counters[1]) > 0 && atomic_load(&d.vdelay->counters[0]) > 0);
+	CHECK(xk_counter(d.vdrop, 1) > 0 && xk_counter(d.vdelay, 0) > 0);
 	threads_end(&d.threads);
 }
 
@@ -360,9 +360,9 @@ TEST(vdelay_gives_back_what_still_waits_at_the_end)
 	delays_begin(&d, XK_IPP, "60s");
 	for (unsigned i = 0; i < 100; i++)
 		delays_inject(&d.threads, i);
-	for (unsigned naps = 0; atomic_load(&d.vdelay->counters[0]) < 50 && naps < THREADS_NAPS; naps++)
+	for (unsigned naps = 0; xk_counter(d.vdelay, 0) < 50 && naps < THREADS_NAPS; naps++)
 		nanosleep(&nap, NULL);
-	CHECK(atomic_load(&d.vdelay->counters[0]) >= 50);
+	CHECK(xk_counter(d.vdelay, 0) >= 50);
 	CHECK_EQ(atomic_load(&d.threads.echo->delivered), 0);
 	threads_end(&d.threads);
 }

@@ -177,7 +177,7 @@ check_moves(enum xk_mode mode)
 	t->is_done = is_closed;
 	threads_feed(t);
 	xk_kernel_stop(t->kernel);
-	moved = (long)atomic_load(&vnet->counters[1]);
+	moved = (long)xk_counter(vnet, 1);
 	CHECK_STR(vnet->type->counters[1], "moved");
 	CHECK(moved > 0);
 	CHECK(atomic_load(&moving.pushed) > 0 && atomic_load(&t->echo->opens) > 0);

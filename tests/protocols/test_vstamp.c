@@ -391,7 +391,7 @@ is_done(struct threads *t)
 static uint64_t
 stamps_of(const struct xk_protocol *vstamp)
 {
-	return atomic_load(&vstamp->counters[0]);
+	return xk_counter(vstamp, 0);
 }
 
 /* The driver and threads stamp at once, on a ring that they go round often. */

@@ -18,7 +18,7 @@ run_counter(const struct xk_protocol *p, const char *name)
 {
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		if (strcmp(p->type->counters[i], name) == 0)
-			return p->counters[i];
+			return xk_counter(p, i);
 	return 0;
 }
 
@@ -133,8 +133,8 @@ run_write_counts(struct net_host *host, FILE *file)
 	for (struct xk_protocol *p = kernel == NULL ? NULL : xk_kernel_first(kernel); p != NULL; p = p->next) {
 		fprintf(file, "%s.%s:", host->topology->name, p->name);
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-			if (p->counters[i] != 0)
-				fprintf(file, " %s %llu", p->type->counters[i], (unsigned long long)p->counters[i]);
+			if (xk_counter(p, i) != 0)
+				fprintf(file, " %s %llu", p->type->counters[i], (unsigned long long)xk_counter(p, i));
 		for (unsigned i = 1; i < xk_drop_count(p->type); i++)
 			if (p->drops[i] != 0)
 				fprintf(file, " dropped.%s %llu", xk_drop_name(p->type, i),

@@ -53,6 +53,35 @@ TEST(every_length_and_alignment_agrees_with_the_naive_sum)
 	}
 }
 
+/* As many carries as there can be: a message of the greatest length, all ones. */
+TEST(long_sums_lose_no_carry)
+{
+	enum { LENGTH = 1 << 20 };
+	uint8_t *bytes = malloc(LENGTH);
+
+	REQUIRE(bytes != NULL);
+	memset(bytes, 0xff, LENGTH);
+	CHECK_EQ(xk_sum(0, bytes, LENGTH), (uint64_t)LENGTH / 4 * 0xffffffff);
+	CHECK_EQ(xk_sum(1, bytes, 1008), 252 * UINT64_C(0xffffffff) + 1);
+	for (size_t i = 0; i < LENGTH; i++)
+		bytes[i] = (uint8_t)(i * 151 >> 3);
+	for (size_t len = 1; len < 4200; len += 61)
+		CHECK_EQ(stored(xk_sum(0, bytes, len)), naive_checksum(bytes, len));
+	free(bytes);
+}
+
+TEST(short_sums_agree_whatever_stands_before)
+{
+	for (size_t len = 0; len < XK_SUM_SHORT; len++) {
+		uint8_t bytes[XK_SUM_SHORT + XK_SUM_SHORT];
+
+		memset(bytes, 0xa5, XK_SUM_SHORT);
+		for (size_t i = 0; i < len; i++)
+			bytes[XK_SUM_SHORT + i] = (uint8_t)(0xff - 3 * i);
+		CHECK_EQ(stored(xk_sum_short(bytes + XK_SUM_SHORT, len)), naive_checksum(bytes + XK_SUM_SHORT, len));
+	}
+}
+
 TEST(sums_of_even_pieces_add_up)
 {
 	uint8_t bytes[40];

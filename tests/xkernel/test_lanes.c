@@ -196,7 +196,7 @@ wired_is_done(struct many *h)
 {
 	const struct xk_protocol *traffic = xk_kernel_find(h->kernel, "traffic");
 
-	return atomic_load(&traffic->counters[TRAFFIC_RECEIVED]) >= WIRED_MESSAGES;
+	return xk_counter(traffic, TRAFFIC_RECEIVED) >= WIRED_MESSAGES;
 }
 
 static void

@@ -1,0 +1,49 @@
+/*
+ * null.c - does nothing to what crosses it: a virtual protocol, for any edge of a graph. What a layer costs is seen with
+ * it, and what the least is that a layer has to be.
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ * Not done:     calls (RPC)
+ * Graph:        udptest -> null -> udp, or any other edge
+ */
+#include "xkernel/virtual.h"
+
+static int
+null_push(struct xk_session *s, struct xk_msg *m)
+{
+	return xk_push(s->lls, m);
+}
+
+static const struct xk_session_ops null_session_ops = {
+	.push = null_push,
+	.pop = xk_pop_through,
+	.close = xk_virtual_session_close,
+};
+
+static int
+null_init(struct xk_protocol *self)
+{
+	return xk_virtual_init(self, &null_session_ops);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_protocol_ops null_ops = { .init = null_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+
+static const struct xk_role null_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },
+	{ NULL, 0, NULL, NULL },
+};
+
+const struct xk_protocol_type xk_type_null = {
+	.name = "null",
+	.help = "Does nothing to what crosses it. No header; for any edge.",
+	.ops = &null_ops,
+	.session_ops = &null_session_ops,
+	.size = sizeof(struct xk_virtual),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = null_lowers,
+	.session_max = 256,
+};

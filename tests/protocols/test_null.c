@@ -1,0 +1,166 @@
+/* test_null.c - what crosses null goes on as it was, through as many layers as there are. */
+#include "tests/rig.h"
+#include "xkernel/engine.h"
+#include "xkernel/trace.h"
+
+#define TEN                                                                                                            \
+	"wire:; null: wire; null2: null; null3: null2; null4: null3; null5: null4; null6: null5; null7: null6; "       \
+	"null8: null7; null9: null8; null10: null9; user: null10"
+
+static const struct xk_participants nobody = { .remote.depth = 0 };
+
+static void
+crosses_both_ways(struct rig *r)
+{
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_wire_remote(r), 5);
+	CHECK_EQ(rig_push(r, s, "0102 | 03"), 0);
+	rig_expect_sent(r, "010203");
+	CHECK_EQ(rig_push(r, s, ""), 0);
+	rig_expect_sent(r, "");
+	rig_inject(r, "0405");
+	rig_expect_delivered(r, "0405");
+	CHECK(rig_delivered_on(r) == s);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_drops(r), 0);
+}
+
+TEST(null_changes_nothing)
+{
+	struct rig *r = rig_new("null");
+
+	crosses_both_ways(r);
+	rig_free(r);
+}
+
+TEST(ten_nulls_change_nothing)
+{
+	struct rig *r = rig_new_graph(TEN);
+
+	crosses_both_ways(r);
+	rig_free(r);
+}
+
+/* A frame opens a session of each layer, and the topmost is announced; with their room taken the oldest go. */
+TEST(ten_nulls_are_opened_passively)
+{
+	struct rig *r = rig_new_graph(TEN);
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_delivered_on(r) == rig_announced(r));
+	rig_inject(r, "02");
+	rig_expect_delivered(r, "02");
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_protocol(r, "null10")->cache_count, 1);
+	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_protocol(r, "null")->cache_count, 0);
+	rig_inject(r, "03");
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(null_passes_failures_on)
+{
+	struct rig *r = rig_new("null");
+	struct xk_session *s = rig_open(r, rig_to(5));
+
+	REQUIRE(s != NULL);
+	rig_fail_sending(r, -EMSGSIZE);
+	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
+	rig_wire_refuse(r, -ENETUNREACH);
+	CHECK(rig_open(r, rig_to(6)) == NULL);
+	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_free(r);
+}
+
+static uint64_t
+explicit_handoffs(struct rig *r)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(rig_kernel(r), &stats);
+	return stats.handoffs[XK_HANDOFF_EXPLICIT];
+}
+
+/* What crosses the edges of a stack of them is watched as on any others. */
+static void
+prepare_explicit(struct rig *r)
+{
+	struct xk_edge *edge = rig_protocol(r, "null5")->lowers[0];
+
+	atomic_store(&edge->watch, XK_WATCH_EXPLICIT);
+}
+
+TEST(an_edge_between_nulls_hands_off)
+{
+	struct rig *r = rig_new_prepared(TEN, prepare_explicit);
+
+	REQUIRE(rig_open(r, rig_to(5)) != NULL);
+	rig_inject(r, "01");
+	rig_expect_delivered(r, "01");
+	CHECK_EQ(explicit_handoffs(r), 1);
+	rig_free(r);
+}
+
+/* ... and what is watched may change while sessions cross it. */
+TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more)
+{
+	struct rig *r = rig_new_graph(TEN);
+	struct xk_edge *edge = rig_protocol(r, "null5")->lowers[0];
+	struct xk_session *s = rig_open(r, rig_to(5)), *crossing = s;
+
+	REQUIRE(s != NULL);
+	for (unsigned i = 10; i > 4; i--)
+		crossing = crossing->lls;
+	REQUIRE(crossing->up == edge);
+	for (unsigned i = 1; i <= 3; i++) {
+		atomic_store(&edge->watch, XK_WATCH_EXPLICIT | XK_WATCH_TRACE);
+		xk_edge_rewatch(edge);
+		CHECK(atomic_load(&crossing->kind->push) == xk_push_watched);
+		CHECK(atomic_load(&edge->demux) == xk_demux_watched);
+		rig_inject(r, "01");
+		rig_expect_delivered(r, "01");
+		CHECK_EQ(rig_push(r, s, "02"), 0);
+		rig_expect_sent(r, "02");
+		CHECK_EQ(explicit_handoffs(r), i);
+		atomic_store(&edge->watch, 0);
+		xk_edge_rewatch(edge);
+		CHECK(atomic_load(&crossing->kind->push) == crossing->ops->push);
+		rig_inject(r, "03");
+		rig_expect_delivered(r, "03");
+		CHECK_EQ(rig_push(r, s, "04"), 0);
+		rig_expect_sent(r, "04");
+		CHECK_EQ(explicit_handoffs(r), i);
+	}
+	rig_free(r);
+}
+
+static void
+prepare_traced(struct rig *r)
+{
+	atomic_store(&rig_protocol(r, "null5")->lowers[0]->watch, XK_WATCH_EXPLICIT);
+	rig_protocol(r, "null5")->trace_level = XK_TRACE_MESSAGES;
+}
+
+/* All of one kind. */
+TEST(sessions_that_are_opened_on_a_watched_edge_are_watched)
+{
+	struct rig *r = rig_new_prepared(TEN, prepare_traced);
+	struct xk_session *s = rig_open(r, rig_to(5)), *another = rig_open(r, rig_to(6));
+
+	REQUIRE(s != NULL && another != NULL);
+	for (unsigned i = 10; i > 4; i--) {
+		s = s->lls;
+		another = another->lls;
+	}
+	CHECK(s != another && s->kind == another->kind);
+	CHECK(atomic_load(&s->kind->push) == xk_push_watched);
+	CHECK(atomic_load(&s->lls->kind->push) != xk_push_watched);
+	rig_free(r);
+}

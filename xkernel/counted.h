@@ -1,0 +1,44 @@
+/*
+ * counted.h - debug builds: every atomic read-modify-write is counted for the thread that does it, so that a test can say of a
+ * way that it has none. Of base.h's; it redefines what stdatomic.h defines, for all that is compiled with XK_DEBUG.
+ */
+#ifndef XK_COUNTED_H
+#define XK_COUNTED_H
+
+#include <stdatomic.h>
+
+/* The thread of the running shepherd does one; foreign threads' are not counted. Any context. */
+void xk_count_atomic(void);
+
+#undef atomic_exchange_explicit
+#undef atomic_fetch_add_explicit
+#undef atomic_fetch_sub_explicit
+#undef atomic_fetch_or_explicit
+#undef atomic_fetch_and_explicit
+#undef atomic_compare_exchange_strong_explicit
+#undef atomic_compare_exchange_weak_explicit
+
+#if defined(__clang__)
+#define XK_COUNTED(operation) __c11_atomic_##operation
+#define XK_COUNTED_EXCHANGE __c11_atomic_exchange
+#define XK_COUNTED_SWAP(object, expected, value, is_weak, success, failure)                                            \
+	(is_weak ? __c11_atomic_compare_exchange_weak(object, expected, value, success, failure)                       \
+		 : __c11_atomic_compare_exchange_strong(object, expected, value, success, failure))
+#else
+#define XK_COUNTED(operation) __atomic_##operation
+#define XK_COUNTED_EXCHANGE __atomic_exchange_n
+#define XK_COUNTED_SWAP(object, expected, value, is_weak, success, failure)                                            \
+	__atomic_compare_exchange_n(object, expected, value, is_weak, success, failure)
+#endif
+
+#define atomic_exchange_explicit(object, value, order) (xk_count_atomic(), XK_COUNTED_EXCHANGE(object, value, order))
+#define atomic_fetch_add_explicit(object, value, order) (xk_count_atomic(), XK_COUNTED(fetch_add)(object, value, order))
+#define atomic_fetch_sub_explicit(object, value, order) (xk_count_atomic(), XK_COUNTED(fetch_sub)(object, value, order))
+#define atomic_fetch_or_explicit(object, value, order) (xk_count_atomic(), XK_COUNTED(fetch_or)(object, value, order))
+#define atomic_fetch_and_explicit(object, value, order) (xk_count_atomic(), XK_COUNTED(fetch_and)(object, value, order))
+#define atomic_compare_exchange_strong_explicit(object, expected, value, success, failure)                             \
+	(xk_count_atomic(), XK_COUNTED_SWAP(object, expected, value, 0, success, failure))
+#define atomic_compare_exchange_weak_explicit(object, expected, value, success, failure)                               \
+	(xk_count_atomic(), XK_COUNTED_SWAP(object, expected, value, 1, success, failure))
+
+#endif
