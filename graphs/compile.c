@@ -278,8 +278,8 @@ compile_down(const struct compile *c, unsigned copy)
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways); i++) {
 		if (ways[i].known)
-			fprintf(c->stream, "%s_TO(%u, xk_type_%s.session_ops, %d)\n", ways[i].macro, c->position[copy],
-				type->name, (type->flags & XK_SESSIONS_DIFFER) != 0);
+			fprintf(c->stream, "%s_TO(%u, xk_type_%s.session_ops)\n", ways[i].macro, c->position[copy],
+				type->name);
 		else
 			fprintf(c->stream, "%s_ASKED(%u)\n", ways[i].macro, c->position[copy]);
 	}
@@ -300,16 +300,15 @@ compile_pop(const struct compile *c, unsigned copy)
 {
 	const struct xk_protocol_type *type = compile_type(c, copy);
 	const struct xk_session_ops *ops = type->session_ops;
-	bool differ = (type->flags & XK_SESSIONS_DIFFER) != 0;
 	unsigned at = c->position[copy];
 
 	if (ops != NULL && ops->pop == xk_pop_through)
-		fprintf(c->stream, "XK_POP_THROUGH(%u, %d)\n", at, compile_is_ordered(c, copy) || differ);
-	else if (ops != NULL && ops->pop != NULL && !differ)
+		fprintf(c->stream, "XK_POP_THROUGH(%u, %d)\n", at, compile_is_ordered(c, copy));
+	else if (ops != NULL && ops->pop != NULL)
 		fprintf(c->stream, "XK_POP_BY(%u, xk_type_%s.session_ops)\n", at, type->name);
 	else
 		fprintf(c->stream, "XK_POP_ASKED(%u)\n", at);
-	if (ops != NULL && ops->call_pop != NULL && !differ)
+	if (ops != NULL && ops->call_pop != NULL)
 		fprintf(c->stream, "XK_CALL_POP_BY(%u, xk_type_%s.session_ops)\n", at, type->name);
 	else
 		fprintf(c->stream, "XK_CALL_POP_ASKED(%u)\n", at);

@@ -357,36 +357,6 @@ vnet_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- down ---- */
 
-/* Something has changed since s was opened. Apart, so that a push without that saves no registers. */
-__attribute__((noinline)) static int
-vnet_push_watched(struct xk_session *s, struct xk_msg *m)
-{
-	struct vnet_session *vs = vnet_session_of(s);
-	struct xk_session *moved;
-	bool is_stale;
-	int status;
-
-	xk_lock(&vs->lock);
-	is_stale = vs->is_stale;
-	xk_unlock(&vs->lock);
-	if (is_stale)
-		vnet_follow_ask(vnet_of(s->protocol), vs);
-	moved = vnet_follow_take(vs);
-	if (moved == NULL)
-		return xk_push(s->lls, m);
-	status = xk_push(moved, m);
-	xk_close(moved);
-	return status;
-}
-
-static int
-vnet_push(struct xk_session *s, struct xk_msg *m)
-{
-	if (xk_unlikely(atomic_load_explicit(&s->binding.watched, memory_order_relaxed)))
-		return vnet_push_watched(s, m);
-	return xk_push(s->lls, m);
-}
-
 /* ARP has found the link address. Without a session of the link the message ends here. */
 static void
 vnet_send(const struct xk_arp_output *output, uint64_t link)
@@ -429,6 +399,41 @@ vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
 	};
 
 	return xk_arp_output(vnet_resolver(vnet, vs->interface), &output);
+}
+
+/*
+ * Something has changed since s was opened, or its neighbour is only asked for now. Apart, so that a push without that saves no
+ * registers.
+ */
+__attribute__((noinline)) static int
+vnet_push_watched(struct xk_session *s, struct xk_msg *m)
+{
+	struct vnet_session *vs = vnet_session_of(s);
+	struct xk_session *moved;
+	bool is_stale;
+	int status;
+
+	if (s->lls == NULL)
+		return vnet_lazy_push(s, m);
+	xk_lock(&vs->lock);
+	is_stale = vs->is_stale;
+	xk_unlock(&vs->lock);
+	if (is_stale)
+		vnet_follow_ask(vnet_of(s->protocol), vs);
+	moved = vnet_follow_take(vs);
+	if (moved == NULL)
+		return xk_push(s->lls, m);
+	status = xk_push(moved, m);
+	xk_close(moved);
+	return status;
+}
+
+static int
+vnet_push(struct xk_session *s, struct xk_msg *m)
+{
+	if (xk_unlikely(atomic_load_explicit(&s->binding.watched, memory_order_relaxed)))
+		return vnet_push_watched(s, m);
+	return xk_push(s->lls, m);
 }
 
 /* ---- up ---- */
@@ -551,12 +556,6 @@ const struct xk_session_ops vnet_session_ops = {
 	.get_participants = vnet_get_participants,
 };
 
-const struct xk_session_ops vnet_lazy_ops = {
-	.push = vnet_lazy_push,
-	.control = vnet_session_control,
-	.get_participants = vnet_get_participants,
-};
-
 static const struct xk_protocol_ops vnet_ops = {
 	.init = vnet_init,
 	.fini = vnet_fini,
@@ -594,7 +593,7 @@ const struct xk_protocol_type xk_type_vnet = {
 	.session_ops = &vnet_session_ops,
 	.size = sizeof(struct vnet),
 	.offers = XK_ASYNC,
-	.flags = XK_VIRTUAL | XK_REPEATS | XK_SESSIONS_DIFFER,
+	.flags = XK_VIRTUAL | XK_REPEATS,
 	.lowers = vnet_lowers,
 	.settings = vnet_settings,
 	.counters = vnet_counters,

@@ -87,7 +87,7 @@ vnet_is_enabled(struct vnet *vnet, const struct xk_protocol *hlp_type)
 }
 
 /* Of vnet.c. */
-extern const struct xk_session_ops vnet_session_ops, vnet_lazy_ops;
+extern const struct xk_session_ops vnet_session_ops;
 
 /* ---- vnet_session.c ---- */
 

@@ -197,13 +197,14 @@ int
 vnet_session_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       unsigned interface, uint32_t host, struct xk_session **session)
 {
-	struct xk_session *s = xk_session_new(&vnet->protocol, &vnet_lazy_ops, sizeof(struct vnet_session), hlp_receive,
-					      hlp_type, NULL);
+	struct xk_session *s = xk_session_new(&vnet->protocol, &vnet_session_ops, sizeof(struct vnet_session),
+					      hlp_receive, hlp_type, NULL);
 
 	if (s == NULL)
 		return -ENOMEM;
 	vnet_session_of(s)->interface = interface;
 	vnet_set_host(vnet_session_of(s), host);
+	atomic_store_explicit(&s->binding.watched, true, memory_order_relaxed);
 	*session = s;
 	return 0;
 }
@@ -212,6 +213,8 @@ vnet_session_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struc
 void
 vnet_session_close(struct xk_session *s)
 {
+	if (s->lls == NULL) /* lazy: nobody knows of it */
+		return;
 	vnet_session_remove(vnet_of(s->protocol), vnet_session_of(s));
 	vnet_follow_end(s);
 }

@@ -28,7 +28,7 @@ tell_protocol(struct json *json, struct xk_protocol *p)
 	json_close(json);
 	json_object(json, "counters");
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-		json_uint(json, p->type->counters[i], tell_load(&p->counters[i]));
+		json_uint(json, p->type->counters[i], xk_counter(p, i));
 	json_close(json);
 	json_close(json);
 }

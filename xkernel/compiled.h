@@ -14,6 +14,8 @@
 #ifndef XK_COMPILED_H
 #define XK_COMPILED_H
 
+#define XK_COMPILED
+
 #include "xkernel/capture.h"
 #include "xkernel/chance.h"
 #include "xkernel/checksum.h"
@@ -123,28 +125,26 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	}
 
 /*
- * xk_push, xk_call and xk_call_async as they are from `node`, to sessions whose operations are `to` (if some `differ`, those
- * that do are asked). Not all marks are of what goes down; what they ask for is the library's part.
+ * xk_push, xk_call and xk_call_async as they are from `node`, to sessions whose operations are `to`. Not all marks are of what goes down; what they ask for is the library's part.
  */
-#define XK_IS_ASKED(s, to, differ)                                                                                     \
-	((XK_WATCHED && xk_unlikely(xk_is_marked_down(s))) || ((differ) && xk_unlikely((s)->kind->ops != (to))))
+#define XK_IS_ASKED(s) (XK_WATCHED && xk_unlikely(xk_is_marked_down(s)))
 
-#define XK_DOWN_TO(node, to, differ)                                                                                   \
+#define XK_DOWN_TO(node, to)                                                                                           \
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \
 	{                                                                                                              \
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
-		return XK_IS_ASKED(s, to, differ) ? xk_push(s, m) : (to)->push(s, m);                                  \
+		return XK_IS_ASKED(s) ? xk_push(s, m) : (to)->push(s, m);                                              \
 	}
-#define XK_CALL_TO(node, to, differ)                                                                                   \
+#define XK_CALL_TO(node, to)                                                                                           \
 	static inline int xk_call_##node(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)                \
 	{                                                                                                              \
 		*reply = NULL;                                                                                         \
-		return XK_IS_ASKED(s, to, differ) ? xk_call(s, m, reply) : (to)->call(s, m, reply);                    \
+		return XK_IS_ASKED(s) ? xk_call(s, m, reply) : (to)->call(s, m, reply);                                \
 	}
-#define XK_CALL_ASYNC_TO(node, to, differ)                                                                             \
+#define XK_CALL_ASYNC_TO(node, to)                                                                                     \
 	static inline int xk_call_async_##node(struct xk_session *s, struct xk_msg *m, struct xk_call *call)           \
 	{                                                                                                              \
-		return XK_IS_ASKED(s, to, differ) ? xk_call_async(s, m, call) : (to)->call_async(s, m, call);          \
+		return XK_IS_ASKED(s) ? xk_call_async(s, m, call) : (to)->call_async(s, m, call);                      \
 	}
 #define XK_DOWN_ASKED(node)                                                                                            \
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \
@@ -233,6 +233,13 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 		else                                                                                                   \
 			xk_pop_##node(s, lls, m, NULL);                                                                \
 	}
+
+/* xk_port_transmit where the usual case can be seen. */
+static inline int
+xk_port_transmit_seen(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
+{
+	return xk_likely(xk_transmit_collect(port, m)) ? 0 : xk_port_transmit(port, owner, m, full);
+}
 
 /* What the unit has for others. */
 #define XK_COMPILED_OUT __attribute__((externally_visible))

@@ -523,6 +523,20 @@ xk_bump(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
+/* m goes at the end of the turn. False: this is not the driver of port's lane, or its batch is full. */
+static inline bool
+xk_transmit_collect(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+	struct xk_shepherd *self = xk_self();
+
+	if (xk_unlikely(self == NULL || self->runner != transmit->runner ||
+			transmit->count == XK_ARRAY_LENGTH(transmit->batch)))
+		return false;
+	transmit->batch[transmit->count++] = m;
+	return true;
+}
+
 /* Gives m, which arrived on port, to the graph. A shepherd. */
 static inline void
 xk_deliver(struct xk_port *port, struct xk_msg *m)

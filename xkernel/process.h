@@ -33,6 +33,16 @@ struct xk_shepherd;
 extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
 
 /*
+ * A compiled graph (compiled.h) is protocols alone: each activation of their functions is one shepherd's, wherever that goes
+ * on, so that one look is enough for it.
+ */
+#ifdef XK_COMPILED
+#define XK_SELF_ASM __asm__
+#else
+#define XK_SELF_ASM __asm__ volatile
+#endif
+
+/*
  * The code of a shepherd may go on on another thread after any switch, and compilers keep addresses of thread-locals in
  * registers: here they see no thread-local, and ask anew each time.
  */
@@ -41,7 +51,7 @@ xk_self(void)
 {
 	struct xk_shepherd *self;
 
-	__asm__ volatile("movq xk_self_running@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(self));
+	XK_SELF_ASM("movq xk_self_running@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(self));
 	return self;
 }
 

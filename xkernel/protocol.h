@@ -65,14 +65,13 @@ enum xk_protocol_flags {
 	 * so that marks on the edges below it would mean nothing.
 	 */
 	XK_LENDS = 1 << 4,
-	XK_SESSIONS_DIFFER = 1 << 5, /* not all sessions have the type's session_ops */
 };
 
 struct xk_protocol_type {
 	const char *name;
 	const char *help; /* a sentence or two, for `xk protocols` */
 	const struct xk_protocol_ops *ops;
-	/* What its sessions do, or (XK_SESSIONS_DIFFER) most of them; NULL: they are of several kinds, or there are none. */
+	/* What all its sessions do; NULL: they are of several kinds, or there are none. */
 	const struct xk_session_ops *session_ops;
 	size_t size;                  /* of an instance; its struct begins with struct xk_protocol */
 	unsigned offers;              /* enum xk_realm */

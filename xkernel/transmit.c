@@ -277,13 +277,7 @@ transmit_or_drop(struct xk_port *port, struct xk_protocol *owner, struct xk_msg 
 int
 xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
 {
-	struct xk_transmit *transmit = port->transmit;
-	struct xk_shepherd *self = xk_self();
-
-	if (xk_unlikely(self == NULL || self->runner != transmit->runner || transmit_is_full(transmit)))
-		return transmit_or_drop(port, owner, m, full);
-	transmit->batch[transmit->count++] = m;
-	return 0;
+	return xk_likely(xk_transmit_collect(port, m)) ? 0 : transmit_or_drop(port, owner, m, full);
 }
 
 void

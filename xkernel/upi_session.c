@@ -49,8 +49,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_
 
 	xk_assert(up != NULL && size >= sizeof(*s));
 	xk_assert(hlp_receive->ops->demux != NULL || hlp_receive->ops->call_demux != NULL);
-	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL ||
-		  (self->type->flags & XK_SESSIONS_DIFFER) != 0);
+	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL);
 	size = (size + 63) & ~(size_t)63;
 	kind = xk_edge_kind(up, ops);
 	s = kind == NULL ? NULL : aligned_alloc(64, size);

@@ -73,7 +73,7 @@ telemetry_protocol(struct xk_kernel *kernel, const char *params, struct rte_tel_
 					  telemetry_load(&p->drops[i]));
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 		rte_tel_data_add_dict_u64(answer, telemetry_key(key, "%s%s%s", "counters/", p->type->counters[i], ""),
-					  telemetry_load(&p->counters[i]));
+					  xk_counter(p, i));
 	return 0;
 }
 

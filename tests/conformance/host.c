@@ -377,8 +377,7 @@ host_each_count(const struct host *host, void (*see)(void *context, const char *
 			host_see(p, xk_drop_name(p->type, i), atomic_load_explicit(&p->drops[i], memory_order_relaxed),
 				 see, context);
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-			host_see(p, p->type->counters[i], atomic_load_explicit(&p->counters[i], memory_order_relaxed),
-				 see, context);
+			host_see(p, p->type->counters[i], xk_counter(p, i), see, context);
 	}
 }
 
