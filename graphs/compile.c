@@ -11,9 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graphs/compile_names.h"
 #include "graphs/compiled.h"
+#include "xkernel/virtual.h"
 
-enum { COMPILE_NEIGHBOURS = 4 /* that a crossing tells apart; with more of them it asks the session */ };
+enum {
+	COMPILE_NEIGHBOURS = 4, /* that a crossing tells apart; with more of them it asks the session */
+	COMPILE_COPIES = 64,    /* besides one for each type; more nodes share that */
+	COMPILE_TEXT = 1 << 20, /* of a protocol's file */
+	COMPILE_PATH = 4096,
+	COMPILE_SYMBOL = 128,
+};
 
 /*
  * A copy is a protocol's files in the C, for one node or for all nodes of its type. It is known by its first node; what is
@@ -39,6 +47,30 @@ static const struct xk_protocol_type *
 compile_type(const struct compile *c, unsigned node)
 {
 	return c->graph->nodes[node].type;
+}
+
+/* The first node of a type, from below. */
+static unsigned
+compile_first_of(const struct compile *c, const struct xk_protocol_type *type)
+{
+	unsigned i = 0;
+
+	while (compile_type(c, c->graph->order[i]) != type)
+		i++;
+	return c->graph->order[i];
+}
+
+/* What a copy's type is called in the C. */
+static const char *
+compile_symbol(const struct compile *c, unsigned copy, char symbol[COMPILE_SYMBOL])
+{
+	const struct xk_protocol_type *type = compile_type(c, copy);
+
+	if (copy == compile_first_of(c, type))
+		snprintf(symbol, COMPILE_SYMBOL, "xk_type_%.100s", type->name);
+	else
+		snprintf(symbol, COMPILE_SYMBOL, "xk_type_%.100s__%u", type->name, c->position[copy]);
+	return symbol;
 }
 
 /* ---- strings ---- */
@@ -187,6 +219,7 @@ compile_if(const struct compile *c, unsigned copy)
 static void
 compile_way_up(const struct compile *c, unsigned copy, const struct compile_set *uppers, bool call)
 {
+	char symbol[COMPILE_SYMBOL];
 	unsigned known = 0;
 
 	if (call)
@@ -205,8 +238,9 @@ compile_way_up(const struct compile *c, unsigned copy, const struct compile_set 
 		known++;
 		if (uppers->count > 1)
 			compile_if(c, uppers->copies[i]);
-		fprintf(c->stream, "\treturn xk_type_%s.ops->%s(xk_hlp_receive(s), s, m%s);\n", type->name,
-			call ? "call_demux" : "demux", call ? ", reply" : "");
+		fprintf(c->stream, "\treturn %s.ops->%s(xk_hlp_receive(s), s, m%s);\n",
+			compile_symbol(c, uppers->copies[i], symbol), call ? "call_demux" : "demux",
+			call ? ", reply" : "");
 	}
 	if (known == 0 || uppers->count > 1)
 		fputs(call ? "\treturn xk_call_demux(s, m, reply);\n" : "\txk_demux(s, m);\n", c->stream);
@@ -252,21 +286,21 @@ compile_up(const struct compile *c, unsigned copy)
 	fprintf(c->stream, "XK_CROSS_CALL_UP(%u, %d)\n", c->position[copy], marked);
 }
 
-/* Whose sessions a copy's sessions stand on, if all are known to be of one copy; NULL: they have to be asked. */
-static const struct xk_protocol_type *
+/* The copy on whose sessions all of a copy's stand, or -1: they have to be asked. */
+static int
 compile_only_lower(const struct compile *c, unsigned copy)
 {
 	struct compile_set lowers = compile_neighbours(c, copy, compile_add_lowers);
 
-	return lowers.count == 1 && !lowers.lent ? compile_type(c, lowers.copies[0]) : NULL;
+	return lowers.count == 1 && !lowers.lent ? (int)lowers.copies[0] : -1;
 }
 
 /* The ways down: push, call and call_async, of the lower's sessions. */
 static void
 compile_down(const struct compile *c, unsigned copy)
 {
-	const struct xk_protocol_type *type = compile_only_lower(c, copy);
-	const struct xk_session_ops *ops = type == NULL ? NULL : type->session_ops;
+	int lower = compile_only_lower(c, copy);
+	const struct xk_session_ops *ops = lower < 0 ? NULL : compile_type(c, (unsigned)lower)->session_ops;
 	const struct {
 		bool known;
 		const char *macro;
@@ -275,11 +309,12 @@ compile_down(const struct compile *c, unsigned copy)
 		{ ops != NULL && ops->call != NULL, "XK_CALL" },
 		{ ops != NULL && ops->call_async != NULL, "XK_CALL_ASYNC" },
 	};
+	char symbol[COMPILE_SYMBOL];
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways); i++) {
 		if (ways[i].known)
-			fprintf(c->stream, "%s_TO(%u, xk_type_%s.session_ops)\n", ways[i].macro, c->position[copy],
-				type->name);
+			fprintf(c->stream, "%s_TO(%u, %s.session_ops)\n", ways[i].macro, c->position[copy],
+				compile_symbol(c, (unsigned)lower, symbol));
 		else
 			fprintf(c->stream, "%s_ASKED(%u)\n", ways[i].macro, c->position[copy]);
 	}
@@ -294,6 +329,22 @@ compile_is_ordered(const struct compile *c, unsigned copy)
 	return false;
 }
 
+/*
+ * Whether all that a copy's sessions hand on comes to a virtual protocol whose demux notes, where it has to stop, by whom it came:
+ * then they need not.
+ */
+static bool
+compile_is_noted_above(const struct compile *c, unsigned copy)
+{
+	struct compile_set uppers = compile_neighbours(c, copy, compile_add_uppers);
+	const struct xk_protocol_type *upper =
+		uppers.count == 1 && !uppers.lent ? compile_type(c, uppers.copies[0]) : NULL;
+
+	return upper != NULL && upper->ops->demux == xk_virtual_demux && upper->session_ops != NULL &&
+	       upper->session_ops->pop == xk_pop_through && !compile_is_ordered(c, uppers.copies[0]) &&
+	       !compile_is_marked(c, &uppers, copy);
+}
+
 /* What a pop does to a copy's own sessions. */
 static void
 compile_pop(const struct compile *c, unsigned copy)
@@ -301,15 +352,18 @@ compile_pop(const struct compile *c, unsigned copy)
 	const struct xk_protocol_type *type = compile_type(c, copy);
 	const struct xk_session_ops *ops = type->session_ops;
 	unsigned at = c->position[copy];
+	char symbol[COMPILE_SYMBOL];
 
+	compile_symbol(c, copy, symbol);
 	if (ops != NULL && ops->pop == xk_pop_through)
-		fprintf(c->stream, "XK_POP_THROUGH(%u, %d)\n", at, compile_is_ordered(c, copy));
+		fprintf(c->stream, "XK_POP_THROUGH(%u, %d, %d)\n", at, compile_is_ordered(c, copy),
+			compile_is_noted_above(c, copy));
 	else if (ops != NULL && ops->pop != NULL)
-		fprintf(c->stream, "XK_POP_BY(%u, xk_type_%s.session_ops)\n", at, type->name);
+		fprintf(c->stream, "XK_POP_BY(%u, %s.session_ops)\n", at, symbol);
 	else
 		fprintf(c->stream, "XK_POP_ASKED(%u)\n", at);
 	if (ops != NULL && ops->call_pop != NULL)
-		fprintf(c->stream, "XK_CALL_POP_BY(%u, xk_type_%s.session_ops)\n", at, type->name);
+		fprintf(c->stream, "XK_CALL_POP_BY(%u, %s.session_ops)\n", at, symbol);
 	else
 		fprintf(c->stream, "XK_CALL_POP_ASKED(%u)\n", at);
 	if (type->flags & XK_VIRTUAL)
@@ -377,45 +431,105 @@ compile_list_parts(const char *directory, const char *type, char ***parts)
 	return count;
 }
 
-/* The type's files, once: for the first node that has it. */
-static int
-compile_include(const struct compile *c, unsigned node)
+/* The text of protocols/TYPE.c, the caller's. NULL: it is not in the tree. */
+static char *
+compile_read(const struct compile *c, const char *type)
 {
-	const char *type = compile_type(c, node)->name;
-	char path[4096], **parts;
-	unsigned count;
+	char path[COMPILE_PATH], *text;
+	FILE *stream;
+	size_t size;
 
 	snprintf(path, sizeof(path), "%s/protocols/%s.c", c->source->tree, type);
-	if (access(path, R_OK) != 0) {
-		xk_graph_errors_add(c->errors, c->graph->file, c->graph->nodes[node].line,
-				    "%s cannot be compiled: there is no %s", type, path);
-		return -EINVAL;
-	}
+	stream = fopen(path, "re");
+	if (stream == NULL)
+		return NULL;
+	text = malloc(COMPILE_TEXT + 1);
+	xk_assert(text != NULL);
+	size = fread(text, 1, COMPILE_TEXT, stream);
+	text[size] = '\0';
+	fclose(stream);
+	return text;
+}
+
+/* The files of a copy, which is not the first of its type if it has names of its own. */
+static void
+compile_include_files(const struct compile *c, unsigned copy, const struct compile_names *names)
+{
+	const char *type = compile_type(c, copy)->name;
+	char path[COMPILE_PATH], **parts;
+	unsigned count;
+
 	snprintf(path, sizeof(path), "%s/protocols", c->source->tree);
 	count = compile_list_parts(path, type, &parts);
-	fprintf(c->stream, "\n#undef XK_NODE\n#define XK_NODE %u\n#undef xk_virtual_demux\n", c->position[node]);
-	if (compile_type(c, node)->flags & XK_VIRTUAL)
-		fprintf(c->stream, "#define xk_virtual_demux xk_virtual_demux_%u\n", c->position[node]);
+	fprintf(c->stream, "\n#undef XK_NODE\n#define XK_NODE %u\n#undef xk_virtual_demux\n", c->position[copy]);
+	if (compile_type(c, copy)->flags & XK_VIRTUAL)
+		fprintf(c->stream, "#define xk_virtual_demux xk_virtual_demux_%u\n", c->position[copy]);
+	compile_names_begin(names, c->position[copy], c->stream);
 	fprintf(c->stream, "#include \"protocols/%s.c\"\n", type);
+	compile_names_end(names, c->stream);
 	for (unsigned i = 0; i < count; i++) {
 		fprintf(c->stream, "#include \"protocols/%s\"\n", parts[i]);
 		free(parts[i]);
 	}
 	free(parts);
+}
+
+static int
+compile_include(const struct compile *c, unsigned copy)
+{
+	const struct xk_protocol_type *type = compile_type(c, copy);
+	struct compile_names names = { .count = 0 };
+	char *text = compile_read(c, type->name);
+
+	if (text == NULL) {
+		xk_graph_errors_add(c->errors, c->graph->file, c->graph->nodes[copy].line,
+				    "%s cannot be compiled: there is no protocols/%s.c in %s", type->name, type->name,
+				    c->source->tree);
+		return -EINVAL;
+	}
+	if (copy != compile_first_of(c, type))
+		compile_names_find(&names, text, type->name);
+	compile_include_files(c, copy, &names);
+	compile_names_clear(&names);
+	free(text);
 	return 0;
 }
 
-/* One copy for each type: that of the first node that has it. */
+/* Whether nodes of a type can have copies of their own: its one file shares no names with others. */
+static bool
+compile_is_alone(const struct compile *c, const struct xk_protocol_type *type)
+{
+	struct compile_names names = { .count = 0 };
+	char path[COMPILE_PATH], **parts, *text = compile_read(c, type->name);
+	unsigned count;
+	bool alone;
+
+	snprintf(path, sizeof(path), "%s/protocols", c->source->tree);
+	count = compile_list_parts(path, type->name, &parts);
+	alone = text != NULL && count == 0 && compile_names_find(&names, text, type->name);
+	for (unsigned i = 0; i < count; i++)
+		free(parts[i]);
+	free(parts);
+	compile_names_clear(&names);
+	free(text);
+	return alone;
+}
+
+/* One copy for each type, or, where that can be, for each node. */
 static void
 compile_make_copies(struct compile *c)
 {
+	unsigned copies = 0;
+
 	for (unsigned i = 0; i < c->graph->node_count; i++) {
-		unsigned node = c->graph->order[i], first = 0;
+		unsigned node = c->graph->order[i], first = compile_first_of(c, compile_type(c, node));
 
 		c->position[node] = i;
-		while (compile_type(c, c->graph->order[first]) != compile_type(c, node))
-			first++;
-		c->copy[node] = c->graph->order[first];
+		c->copy[node] = first;
+		if (node != first && copies < COMPILE_COPIES && compile_is_alone(c, compile_type(c, node))) {
+			c->copy[node] = node;
+			copies++;
+		}
 	}
 }
 
@@ -450,19 +564,23 @@ compile_head(const struct compile *c)
 static void
 compile_externs(const struct compile *c)
 {
+	char symbol[COMPILE_SYMBOL];
+
 	fputc('\n', c->stream);
 	for (unsigned i = 0; i < c->graph->node_count; i++)
 		if (c->copy[c->graph->order[i]] == c->graph->order[i])
-			fprintf(c->stream, "extern const struct xk_protocol_type xk_type_%s;\n",
-				compile_type(c, c->graph->order[i])->name);
+			fprintf(c->stream, "extern const struct xk_protocol_type %s;\n",
+				compile_symbol(c, c->graph->order[i], symbol));
 }
 
 static void
 compile_types(const struct compile *c, const char *declaration)
 {
+	char symbol[COMPILE_SYMBOL];
+
 	fprintf(c->stream, "%s = {\n", declaration);
 	for (unsigned i = 0; i < c->graph->node_count; i++)
-		fprintf(c->stream, "\t&xk_type_%s,\n", compile_type(c, c->graph->order[i])->name);
+		fprintf(c->stream, "\t&%s,\n", compile_symbol(c, c->copy[c->graph->order[i]], symbol));
 	fputs("};\n", c->stream);
 }
 

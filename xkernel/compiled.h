@@ -48,10 +48,16 @@ xk_is_marked_down(const struct xk_session *s)
 
 /* What every pop notes, as xk_pop_on. */
 static inline void
-xk_note_pop(struct xk_session *s)
+xk_note_used(struct xk_session *s)
 {
 	xk_debug_assert(xk_locks_held() == 0);
 	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+}
+
+static inline void
+xk_note_pop(struct xk_session *s)
+{
+	xk_note_used(s);
 	xk_self_head()->popped = s;
 }
 
@@ -164,16 +170,19 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 
 /*
  * xk_pop and xk_pop_past of a node's own sessions: they have nothing to do but to hand on (unless some are `asked`), or what
- * `own` says.
+ * `own` says. noted: the protocol above notes by whom a message came, as soon as that matters.
  */
-#define XK_POP_THROUGH(node, asked)                                                                                    \
+#define XK_POP_THROUGH(node, asked, noted)                                                                             \
 	static inline void xk_pop_past_##node(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)          \
 	{                                                                                                              \
 		if ((XK_WATCHED || (asked)) && xk_unlikely(s->binding.pops & XK_POPS_IN_ORDER)) {                      \
 			xk_pop_within(s, lls, m, NULL);                                                                \
 			return;                                                                                        \
 		}                                                                                                      \
-		xk_note_pop(s);                                                                                        \
+		if (XK_WATCHED || !(noted))                                                                            \
+			xk_note_pop(s);                                                                                \
+		else                                                                                                   \
+			xk_note_used(s);                                                                               \
 		xk_up_##node(s, m);                                                                                    \
 	}                                                                                                              \
 	static inline void xk_pop_##node(struct xk_session *s, struct xk_session *lls, struct xk_msg *m,               \
@@ -221,17 +230,22 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 		return xk_call_pop(s, lls, m, hdr, reply);                                                             \
 	}
 
-/* xk_virtual_demux as it is at `node`; where no session stands on lls yet, it is the library's. */
+/*
+ * xk_virtual_demux as it is at `node`; where no session stands on lls yet, it is the library's. Who is self is not asked on the
+ * usual way.
+ */
 #define XK_VIRTUAL_DEMUX(node)                                                                                         \
 	__attribute__((unused)) static void xk_virtual_demux_##node(struct xk_protocol *self, struct xk_session *lls,  \
 								    struct xk_msg *m)                                  \
 	{                                                                                                              \
 		struct xk_session *s = atomic_load_explicit(&lls->hls, memory_order_acquire);                          \
                                                                                                                        \
-		if (xk_unlikely(s == NULL))                                                                            \
-			xk_virtual_demux(self, lls, m);                                                                \
-		else                                                                                                   \
+		if (xk_likely(s != NULL)) {                                                                            \
 			xk_pop_##node(s, lls, m, NULL);                                                                \
+			return;                                                                                        \
+		}                                                                                                      \
+		xk_self_head()->popped = lls;                                                                          \
+		xk_virtual_demux(xk_hlp_receive(lls), lls, m);                                                         \
 	}
 
 /* xk_port_transmit where the usual case can be seen. */

@@ -92,6 +92,10 @@ for_each_layer() {
 }
 
 echo_table() {
+	for graph in graphs/udptest.dot experiments/floors/null10.dot; do
+		name=${graph##*/}
+		"$build/xk" compile "$graph" -o "$scratch/${name%.dot}" || die "$graph is not compiled"
+	done
 	for run in 1 2 3; do
 		note fused "$build/experiments/floors/fused" --json
 		for sessions in 1 4096 65536; do
@@ -100,8 +104,12 @@ echo_table() {
 		note neighbours "$build/xk" bench echo --json - --sessions 4096 --neighbours
 		note burst "$build/xk" bench echo --json - --burst 32
 		note layers "$build/xk" bench echo --json - --graph experiments/floors/null10.dot
+		note compiled "$scratch/udptest" bench echo --json -
+		note layers_compiled "$scratch/null10" bench echo --json -
 	done
 	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
+	per_round "$scratch/udptest" bench echo >"$scratch/compiled.instructions"
+	per_round "$scratch/null10" bench echo >"$scratch/layers_compiled.instructions"
 	for sessions in 1 4096 65536; do
 		per_round "$build/xk" bench echo --json - --sessions "$sessions" >"$scratch/graph$sessions.instructions"
 	done
@@ -118,6 +126,8 @@ echo_table() {
 	row graph1 'the graph' "$floor_ns" "$floor"
 	one_ns=$net_ns
 	one=$net
+	row compiled '  compiled' "$floor_ns" "$floor"
+	row layers_compiled '  ... and ten layers of null' "$floor_ns" "$floor"
 	row burst '  32 frames a turn' "$floor_ns" "$floor"
 	row layers '  ten layers of null more' "$floor_ns" "$floor"
 	for_each_layer
@@ -134,12 +144,17 @@ of_size() {
 	for run in 1 2 3 4 5; do
 		note "fused.$1" "$build/experiments/floors/fused" --json --size "$1"
 		note "graph.$1" "$build/xk" bench echo --json - --size "$1"
+		note "compiled.$1" "$scratch/udptest" bench echo --json - --size "$1"
 	done
 	per_round "$build/experiments/floors/fused" --json --size "$1" >"$scratch/fused.$1.instructions"
 	per_round "$build/xk" bench echo --json - --size "$1" >"$scratch/graph.$1.instructions"
+	per_round "$scratch/udptest" bench echo --size "$1" >"$scratch/compiled.$1.instructions"
 	rig_instructions=$(per_round "$build/xk" bench echo --alone --size "$1")
 	row "fused.$1" "one function, $1 bytes"
-	row "graph.$1" "the graph, $1 bytes" "$net_ns" "$net"
+	floor_ns=$net_ns
+	floor=$net
+	row "graph.$1" "the graph, $1 bytes" "$floor_ns" "$floor"
+	row "compiled.$1" "  compiled" "$floor_ns" "$floor"
 }
 
 size_table() {

@@ -95,6 +95,7 @@ for graph in udptest stopwait chantest; do
 done
 compile "$fast/xk" graphs/chantest-full.dot "$programs/chantest-full"
 compile "$fast/xk" graphs/traffic.dot "$programs/traffic"
+compile "$fast/xk" experiments/floors/null10.dot "$programs/null10"
 
 # A mutant that sends nothing: programs do use what was compiled into them.
 sed -i '/^udp_push(/,/^}/s/return xk_push(session->lls, m);/return xk_msg_free(m), 0;/' "$work/tree/protocols/udp.c"
@@ -156,6 +157,7 @@ all="--link sim --mode regular,ipp --handoff none,client,server,both --rounds 20
 	same "a pair, traced" "$programs/udptest" udptest --link sim --rounds 3 --size 4000 --trace
 	same "a pair with a budget" "$programs/udptest" udptest --link sim --rounds 20 --mode ipp --size 4000 --set graph.budget=200us
 	same "a pair, in order" "$programs/udptest" udptest $all --set udp.order=session
+	same "ten layers of one type, all policies" "$programs/null10" udptest --graph experiments/floors/null10.dot $all --size 1,4000
 	same "callers, all policies" "$programs/chantest" chantest $all --size 1,4000 --channels 1,4
 	same "callers over the whole stack" "$programs/chantest-full" chantest --graph graphs/chantest-full.dot $all --size 1,9000
 }
