@@ -340,7 +340,7 @@ compile_graph(const struct xk_graph *graph, const struct xk_graph_c_source *sour
 bool
 compile_make(const char *file, const char *output, const char *emit)
 {
-	struct compile_work work;
+	struct compile_work work = { .directory = "" };
 	struct xk_graph_c_source source = { .tree = work.place.tree };
 	struct xk_graph *graph = compile_load(file);
 	bool good;

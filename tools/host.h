@@ -55,7 +55,7 @@ struct host_options {
 	int core;              /* of the first driver; -1: any */
 	const uint64_t *cores; /* of each driver; NULL: core is that of all */
 	bool yields, trace;
-	bool watched; /* edges will be marked that the graph file does not mark */
+	bool watched;   /* edges will be marked that the graph file does not mark */
 	bool telemetry; /* DPDK's own is started */
 	const char
 		*pcap; /* what crosses its ports and taps goes into this file (a pair's: FILE.client); NULL: nowhere */

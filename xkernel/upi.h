@@ -113,10 +113,10 @@ struct xk_protocol {
 };
 
 enum xk_watch {
-	XK_WATCH_EXPLICIT = 1 << 0, /* hand off here */
-	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
-	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
-	XK_WATCH_COUNT = 1 << 3,    /* count and time what crosses */
+	XK_WATCH_EXPLICIT = 1 << 0,                      /* hand off here */
+	XK_WATCH_BUDGET = 1 << 1,                        /* compare the clock with the budget here */
+	XK_WATCH_TRACE = 1 << 2,                         /* print what crosses */
+	XK_WATCH_COUNT = 1 << 3,                         /* count and time what crosses */
 	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT, /* what is watched on the way down too */
 };
 
