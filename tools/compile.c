@@ -355,21 +355,22 @@ compile_make(const char *file, const char *output, const char *emit)
 	return good;
 }
 
-/* An open program of the graph file, which has no name any more; -1: there is none. */
+/* An open program of the graph file, which has no name any more; -1: there is none. It was made where nobody else may write. */
 static int
 compile_open(const char *file)
 {
-	char path[] = "/tmp/xk-compiled-XXXXXX";
-	int made = mkstemp(path), program = -1;
+	char directory[] = "/tmp/xk-compiled-XXXXXX", path[sizeof(directory) + 16];
+	int program = -1;
 
-	if (made < 0) {
-		fprintf(stderr, "compile: %s: %s\n", path, strerror(errno));
+	if (mkdtemp(directory) == NULL) {
+		fprintf(stderr, "compile: %s: %s\n", directory, strerror(errno));
 		return -1;
 	}
-	close(made);
+	snprintf(path, sizeof(path), "%s/program", directory);
 	if (compile_make(file, path, NULL))
 		program = open(path, O_RDONLY | O_CLOEXEC);
 	unlink(path);
+	rmdir(directory);
 	return program;
 }
 
