@@ -225,9 +225,28 @@ call_table() {
 	done
 }
 
+# call_row LABEL COMMAND...: instructions of a call whose caller waits, and whose caller is told, without the benchmark's own.
+call_row() {
+	label=$1
+	shift
+	printf '%-26s %8d %8d\n' "$label" "$(($(per_round "$@" bench call) - call_rig))" \
+		"$(($(per_round "$@" bench call --async) - call_rig))"
+}
+
+call_instructions() {
+	"$build/xk" compile graphs/chantest.dot -o "$scratch/chantest-compiled" || die "graphs/chantest.dot is not compiled"
+	call_rig=$(per_round "$build/xk" bench call --async --alone)
+	echo "Instructions of a call of 1 byte and its reply through two hosts, without the benchmark's own ($call_rig)"
+	printf '%-26s %8s %8s\n' '' 'waits' 'is told'
+	call_row 'the graph' "$build/xk"
+	call_row '  compiled' "$scratch/chantest-compiled"
+}
+
 echo_table
 echo
 size_table
+echo
+call_instructions
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table
