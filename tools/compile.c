@@ -21,7 +21,13 @@
 #include "graphs/compiled.h"
 #include "tools/compile_config.h"
 
-enum { COMPILE_ARGUMENTS = 512, COMPILE_PATH = PATH_MAX, COMPILE_FLAGS = 32768, COMPILE_VARIANTS = 2 };
+enum {
+	COMPILE_TEMPORARY = 256,
+	COMPILE_ARGUMENTS = 512,
+	COMPILE_PATH = PATH_MAX,
+	COMPILE_FLAGS = 32768,
+	COMPILE_VARIANTS = 2
+};
 
 /* Where things are. */
 struct compile_place {
@@ -32,7 +38,7 @@ struct compile_place {
 /* One run of the compilation: a directory of its own, which goes with it. */
 struct compile_work {
 	struct compile_place place;
-	char directory[64], c[96], objects[COMPILE_VARIANTS][96];
+	char directory[COMPILE_TEMPORARY], c[COMPILE_TEMPORARY + 16], objects[COMPILE_VARIANTS][COMPILE_TEMPORARY + 16];
 };
 
 /* ---- where things are ---- */
@@ -296,14 +302,26 @@ compile_load(const char *file)
 
 /* ---- all of it ---- */
 
+/* One that nobody else may write to, where the environment says that such things are. */
+static bool
+compile_make_directory(char directory[COMPILE_TEMPORARY])
+{
+	const char *parent = getenv("TMPDIR");
+
+	if (parent == NULL || parent[0] == '\0')
+		parent = "/tmp";
+	if (snprintf(directory, COMPILE_TEMPORARY, "%s/xk-compile-XXXXXX", parent) < COMPILE_TEMPORARY &&
+	    mkdtemp(directory) != NULL)
+		return true;
+	fprintf(stderr, "compile: no directory can be made in %s: %s\n", parent, strerror(errno));
+	return false;
+}
+
 static bool
 compile_begin_work(struct compile_work *work)
 {
-	snprintf(work->directory, sizeof(work->directory), "/tmp/xk-compile-XXXXXX");
-	if (mkdtemp(work->directory) == NULL) {
-		fprintf(stderr, "compile: %s: %s\n", work->directory, strerror(errno));
+	if (!compile_make_directory(work->directory))
 		return false;
-	}
 	snprintf(work->c, sizeof(work->c), "%s/graph.c", work->directory);
 	snprintf(work->objects[0], sizeof(work->objects[0]), "%s/plain.o", work->directory);
 	snprintf(work->objects[1], sizeof(work->objects[1]), "%s/watched.o", work->directory);
@@ -359,13 +377,11 @@ compile_make(const char *file, const char *output, const char *emit)
 static int
 compile_open(const char *file)
 {
-	char directory[] = "/tmp/xk-compiled-XXXXXX", path[sizeof(directory) + 16];
+	char directory[COMPILE_TEMPORARY], path[sizeof(directory) + 16];
 	int program = -1;
 
-	if (mkdtemp(directory) == NULL) {
-		fprintf(stderr, "compile: %s: %s\n", directory, strerror(errno));
+	if (!compile_make_directory(directory))
 		return -1;
-	}
 	snprintf(path, sizeof(path), "%s/program", directory);
 	if (compile_make(file, path, NULL))
 		program = open(path, O_RDONLY | O_CLOEXEC);

@@ -13,7 +13,7 @@ def run(lab):
     graph = os.path.join(os.path.dirname(os.path.abspath(__file__)), "blast.dot")
     apart, found = trips.measure(
         lab, "udptest", "--graph", graph, "--size", trips.comma(published.BLAST_SIZES), "--mode", "regular,ipp", "--handoff",
-        "none", "--rounds", str(lab.rounds(5000, 500)),
+        "none", "--rounds", str(lab.rounds(5000, 200)),
     )
     section.data = trips.both_data(apart, found)
     section.text(

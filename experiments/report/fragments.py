@@ -19,7 +19,7 @@ def run(lab):
     found, together = trips.measure(
         lab,
         "udptest", "--size", trips.comma(published.SIZES), "--mode", "regular,ipp", "--handoff", "client,server,none",
-        "--rounds", str(lab.rounds(5000, 500)),
+        "--rounds", str(lab.rounds(5000, 200)),
     )
     section.data = trips.both_data(found, together)
     section.text(

@@ -9,7 +9,8 @@ xk=$build/xk
 chantest=$build/chantest
 mapfile -t scripts < <(find tests/conformance -name '*.packets' | sort)
 programs=$work/programs
-mkdir "$programs"
+mkdir "$programs" "$work/tmp"
+export TMPDIR=$work/tmp
 
 # compile XK GRAPH OUTPUT
 compile() {
@@ -76,7 +77,7 @@ mkdir "$work/tree/graphs"
 cp graphs/*.h "$work/tree/graphs"
 sed -i 's/return udp_is_intact(h, m, s->pop_sum) ? 0 : UDP_DROP_BAD_CHECKSUM;/return 0;/' "$work/tree/protocols/udp.c"
 check "a mutant is made" "its line is not there any more" bash -c '! cmp -s "$1" "$2"' cmp protocols/udp.c "$work/tree/protocols/udp.c"
-expect "the C of a graph" 0 '' "$xk" compile graphs/udptest.dot --emit-c "$work/mutant.c"
+expect "the C of a graph" 0 '' "$fast/xk" compile graphs/udptest.dot --emit-c "$work/mutant.c"
 for watched in 0 1; do
 	check "the mutant is compiled ($watched)" "see above" cc -std=gnu11 -O1 -w -DXK_WATCHED=$watched -I"$work/tree" -c \
 		"$work/mutant.c" -o "$work/mutant$watched.o"
@@ -90,9 +91,9 @@ check "... and told" "$(cat "$work/out")" grep -q 'compiled' "$work/out"
 # ---- whole networks, and pairs -------------------------------------------------------------------------------------------
 
 # Sanitized, or the others', which are made sooner.
-for graph in udptest stopwait chantest; do
-	compile "$xk" graphs/$graph.dot "$programs/$graph"
-done
+compile "$xk" graphs/chantest.dot "$programs/chantest"
+compile "$fast/xk" graphs/udptest.dot "$programs/udptest"
+compile "$fast/xk" graphs/stopwait.dot "$programs/stopwait"
 compile "$fast/xk" graphs/chantest-full.dot "$programs/chantest-full"
 compile "$fast/xk" graphs/traffic.dot "$programs/traffic"
 compile "$fast/xk" experiments/floors/null10.dot "$programs/null10"
@@ -125,8 +126,8 @@ same() {
 	shift 3
 	for which in table compiled; do
 		case $which,$word in
-		table,run) run 120 "$xk" run "$@" --json "$work/$which.json" ;;
-		table,*) run 120 "$build/$word" "$@" --json "$work/$which.json" ;;
+		table,run) run 120 "$fast/xk" run "$@" --json "$work/$which.json" ;;
+		table,*) run 120 "$fast/$word" "$@" --json "$work/$which.json" ;;
 		*) run 120 "$program" "$word" "$@" --json "$work/$which.json" ;;
 		esac
 		[ "$status" -eq 0 ] || fail "$name: $which" "status $status: $(tail -n 3 "$work/err")"
@@ -169,18 +170,18 @@ expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$programs/
 expect "... and no other word" 2 'usage' "$programs/traffic" walk
 prints "a pair of processes" 'Round trips over virtio' "$programs/udptest" udptest --rounds 100
 prints "... of a program called udptest" 'Round trips over virtio' "$programs/udptest" --rounds 100
-prints "udptest compiles its own graph" 'Round trips over virtio' "$udptest" --compiled --rounds 100 --size 1,4000 --handoff none,both
+prints "udptest compiles its own graph" 'Round trips over virtio' "$fast/udptest" --compiled --rounds 100 --size 1,4000 --handoff none,both
 prints "chantest, too" 'Round trips over virtio' "$chantest" --compiled --rounds 50 --mode ipp --handoff none
-prints "the echo" 'ns for the graph' "$xk" bench echo --compiled --rounds 1000
-prints "the call" 'ns a call' "$xk" bench call --compiled --rounds 1000
-check "nothing is left behind" "$(ls -d /tmp/xk-compile* 2>/dev/null)" bash -c '! ls -d /tmp/xk-compile* 2>/dev/null'
+prints "the echo" 'ns for the graph' "$fast/xk" bench echo --compiled --rounds 1000
+prints "the call" 'ns a call' "$fast/xk" bench call --compiled --rounds 1000
+check "nothing is left behind" "$(ls "$TMPDIR")" test -z "$(ls "$TMPDIR")"
 
 # ---- what is refused, and hostile files ------------------------------------------------------------------------------------
 
 expect "no output" 2 'what to make' "$xk" compile graphs/udptest.dot
 expect "no graph" 1 'nowhere.dot' "$xk" compile nowhere.dot -o "$work/none"
 expect "a network is no graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/none"
-expect "no place for the program" 1 '' "$xk" compile graphs/udptest.dot -o /nowhere/program
+expect "no place for the program" 1 '' "$fast/xk" compile graphs/udptest.dot -o /nowhere/program
 expect "no place for the C" 1 'cannot be written' "$xk" compile graphs/udptest.dot --emit-c /nowhere/graph.c
 
 mkdir "$work/evil*"
@@ -188,7 +189,7 @@ evil="$work/evil*/ \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ * .dot"
 sed 's/udptest -> udp;/udptest -> udp; udp [label="*\/ \\"; int main(void) { abort(); } \/* ??\/\\n %s #error"];/' graphs/udptest.dot >"$evil"
 printf '// */ #error "\\" ??/\n#include "/etc/passwd"\n' >>"$evil"
 expect "a hostile file is a graph" 0 '' "$xk" check "$evil"
-limit=60 expect "... and is compiled" 0 '' "$xk" compile "$evil" -o "$work/evil program"
+limit=60 expect "... and is compiled" 0 '' "$fast/xk" compile "$evil" -o "$work/evil program"
 prints "... and runs" 'Round trips' "$work/evil program" udptest --link ring --rounds 10
 check "... and has said nothing" "it has" test ! -e hurt
 for name in 'a"b' 'a b' 'a;b' 'a*/b' '1;abort()'; do
