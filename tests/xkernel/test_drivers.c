@@ -445,6 +445,8 @@ TEST(a_full_input_queue_stops_all_drivers_and_lets_all_of_them_go_on)
 	many_start(h);
 	for (unsigned round = 0; round < 5; round++) {
 		many_send(h, round % LANES, OP_WAIT, 1);
+		for (unsigned tries = 0; tries < 600000 && atomic_load(&h->kernel->pool.blocked) == 0; tries++)
+			host_nap(); /* until the thread waits: it would make room */
 		for (unsigned i = 0; i < FRAMES; i++)
 			for (unsigned lane = 0; lane < LANES; lane++)
 				many_send(h, lane, OP_ECHO, 1);
