@@ -78,7 +78,7 @@ against_one() {
 down_in_null() {
 	valgrind --tool=callgrind --callgrind-out-file="$scratch/layers" "$build/xk" bench echo \
 		--graph experiments/floors/null10.dot --rounds "$1" >"$scratch/collected" 2>&1 || die "failed under callgrind"
-	callgrind_annotate --threshold=100 "$scratch/layers" | sed -n 's/^ *\([0-9,]*\) .*:null_push.*/\1/p' |
+	callgrind_annotate --auto=no --threshold=100 "$scratch/layers" | sed -n 's/^ *\([0-9,]*\) .*:null_push.*/\1/p' |
 		tr -d , | awk '{ sum += $1 } END { print sum }'
 }
 
