@@ -245,6 +245,14 @@ options_operands(const struct options_program *program, int argc, char **argv, s
 	return OPTIONS_WRONG;
 }
 
+void
+options_spell_out(int argc, char **argv, const char *letter, char *option)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], letter) == 0)
+			argv[i] = option;
+}
+
 enum options_result
 options_parse(const struct options_program *program, int argc, char **argv, void *into, struct options_texts *operands)
 {

@@ -73,6 +73,12 @@ enum options_result { OPTIONS_GO = -1, OPTIONS_HELPED = OPTIONS_SUCCESS, OPTIONS
 enum options_result options_parse(const struct options_program *program, int argc, char **argv, void *into,
 				  struct options_texts *operands);
 
+/*
+ * For an option that people know by a letter: each argument that is `letter` ("-o") becomes `option` ("--output", which outlives
+ * argv). Before options_parse.
+ */
+void options_spell_out(int argc, char **argv, const char *letter, char *option);
+
 /* "NAME: sentence" and how to get help, on standard error. Returns OPTIONS_MISUSE, to be returned by main. */
 __attribute__((format(printf, 2, 3))) int options_misuse(const struct options_program *program, const char *format,
 							 ...);

@@ -1,7 +1,4 @@
 /* xk_compile.c - xk compile GRAPH -o PROGRAM; compile.c does it. */
-#include <stdio.h>
-#include <string.h>
-
 #include "tools/compile.h"
 #include "tools/options.h"
 #include "tools/xk.h"
@@ -35,15 +32,6 @@ static const struct options_program compile_program = {
 	.operands_max = 1,
 };
 
-/* -o becomes the option of the table, where names are long. */
-static void
-compile_spell_out(int argc, char **argv, char *option)
-{
-	for (int i = 1; i < argc; i++)
-		if (strcmp(argv[i], "-o") == 0)
-			argv[i] = option;
-}
-
 int
 xk_compile_main(int argc, char **argv)
 {
@@ -52,7 +40,7 @@ xk_compile_main(int argc, char **argv)
 	char output[] = "--output";
 	int status;
 
-	compile_spell_out(argc, argv, output);
+	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&compile_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;

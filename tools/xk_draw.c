@@ -221,15 +221,6 @@ draw_get_stats(const char *from, struct stats **stats)
 	return draw_fail(why);
 }
 
-/* -o becomes the option of the table, where names are long. */
-static void
-draw_spell_out(int argc, char **argv, char *option)
-{
-	for (int i = 1; i < argc; i++)
-		if (strcmp(argv[i], "-o") == 0)
-			argv[i] = option;
-}
-
 int
 xk_draw_main(int argc, char **argv)
 {
@@ -240,7 +231,7 @@ xk_draw_main(int argc, char **argv)
 	char output[] = "--output";
 	int status;
 
-	draw_spell_out(argc, argv, output);
+	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&draw_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;

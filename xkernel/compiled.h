@@ -252,7 +252,7 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 static inline int
 xk_port_transmit_seen(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
 {
-	return xk_likely(xk_transmit_collect(port, m)) ? 0 : xk_port_transmit(port, owner, m, full);
+	return xk_likely(xk_transmit_add(port, m)) ? 0 : xk_port_transmit(port, owner, m, full);
 }
 
 /* What the unit has for others. */

@@ -525,7 +525,7 @@ xk_bump(_Atomic uint64_t *counter, uint64_t by)
 
 /* m goes at the end of the turn. False: this is not the driver of port's lane, or its batch is full. */
 static inline bool
-xk_transmit_collect(struct xk_port *port, struct xk_msg *m)
+xk_transmit_add(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_transmit *transmit = port->transmit;
 	struct xk_shepherd *self = xk_self();

@@ -277,7 +277,7 @@ transmit_or_drop(struct xk_port *port, struct xk_protocol *owner, struct xk_msg 
 int
 xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
 {
-	return xk_likely(xk_transmit_collect(port, m)) ? 0 : transmit_or_drop(port, owner, m, full);
+	return xk_likely(xk_transmit_add(port, m)) ? 0 : transmit_or_drop(port, owner, m, full);
 }
 
 void

@@ -52,14 +52,7 @@ static int
 slow_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	struct xk_session *lls;
-	int result = xk_open(self, hlp_type, xk_lower(self, 0), participants, &lls);
-
-	if (result != 0)
-		return result;
-	*session = xk_session_new(self, &slow_session_ops, sizeof(**session), hlp_receive, hlp_type, lls);
-	lls->hls = *session;
-	return 0;
+	return toy_open_on(&slow_session_ops, self, hlp_receive, hlp_type, participants, session);
 }
 
 static void

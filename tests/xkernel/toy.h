@@ -170,18 +170,26 @@ middle_push(struct xk_session *s, struct xk_msg *m)
 
 static const struct xk_session_ops middle_session_ops = { .push = middle_push, .pop = xk_pop_through };
 
+/* The open of such a one, whose session has these operations. */
 static inline int
-middle_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	    struct xk_participants *participants, struct xk_session **session)
+toy_open_on(const struct xk_session_ops *ops, struct xk_protocol *self, struct xk_protocol *hlp_receive,
+	    struct xk_protocol *hlp_type, struct xk_participants *participants, struct xk_session **session)
 {
 	struct xk_session *lls;
 	int result = xk_open(self, hlp_type, xk_lower(self, 0), participants, &lls);
 
 	if (result != 0)
 		return result;
-	*session = xk_session_new(self, &middle_session_ops, sizeof(**session), hlp_receive, hlp_type, lls);
+	*session = xk_session_new(self, ops, sizeof(**session), hlp_receive, hlp_type, lls);
 	lls->hls = *session;
 	return 0;
+}
+
+static inline int
+middle_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	    struct xk_participants *participants, struct xk_session **session)
+{
+	return toy_open_on(&middle_session_ops, self, hlp_receive, hlp_type, participants, session);
 }
 
 static inline void

@@ -1,0 +1,229 @@
+/* test_chan_numbers.c - what channels and their calls are numbered by: wrapping, used again, resting. */
+#include "tests/protocols/chan_rig.h"
+
+enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG };
+
+TEST(chan_sequence_numbers_wrap)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+
+	((struct chan_end *)s)->sequence = UINT32_MAX - 1;
+	for (uint32_t i = 0; i < 4; i++) {
+		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		answer(r, expect(r, REQUEST, UINT32_MAX + i, "x"), CHAN_USER_MSG, 0, "");
+		CHECK_EQ(c.done, 1);
+	}
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_closed_channels_are_used_again_with_their_sequences)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER), *other;
+	struct calling c;
+	struct frame f, g;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, 1, "x");
+	answer(r, f, CHAN_USER_MSG, 0, "");
+	other = open_channel(r, SERVER);
+	CHECK_EQ(call_async(r, &c, other, "x"), 0);
+	g = expect(r, REQUEST, 1, "x");
+	CHECK(g.h.channel != f.h.channel);
+	answer(r, g, CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	rig_advance_ms(r, 1000);
+	s = open_channel(r, SERVER + 1); /* another host's are others */
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	g = expect(r, REQUEST, 1, "x");
+	CHECK(g.h.channel != f.h.channel);
+	answer(r, g, CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	g = expect(r, REQUEST, 2, "x");
+	CHECK_EQ(g.h.channel, f.h.channel);
+	answer(r, g, CHAN_USER_MSG, 0, "");
+	close_channel(r, s);
+	close_channel(r, other);
+	chan_rig_end(r);
+}
+
+static uint32_t
+channel_of(const struct xk_session *s)
+{
+	return ((const struct chan_end *)s)->channel;
+}
+
+/* Its request must bear this sequence number. */
+static void
+call_and_answer(struct rig *r, struct xk_session *s, uint32_t sequence)
+{
+	struct calling c;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	answer(r, expect(r, REQUEST, sequence, "x"), CHAN_USER_MSG, 0, "");
+	CHECK_EQ(c.status, 0);
+}
+
+/* A call that its caller has given up; the request. */
+static struct frame
+call_in_vain(struct rig *r, struct xk_session *s, uint32_t sequence)
+{
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	f = expect(r, REQUEST, sequence, "x");
+	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
+	CHECK_EQ(c.status, -ECANCELED);
+	return f;
+}
+
+TEST(chan_closed_channels_are_used_again_at_once)
+{
+	enum { CHANNELS = 3 };
+	struct rig *r = chan_rig("");
+	struct xk_session *s[CHANNELS];
+	uint32_t first = 0;
+
+	for (uint32_t block = 0; block < 3; block++) {
+		for (unsigned i = 0; i < CHANNELS; i++) {
+			s[i] = open_channel(r, SERVER);
+			if (block == 0 && i == 0)
+				first = channel_of(s[0]);
+			CHECK(channel_of(s[i]) - first < CHANNELS);
+			call_and_answer(r, s[i], block + 1);
+		}
+		for (unsigned i = 0; i < CHANNELS; i++)
+			close_channel(r, s[i]);
+	}
+	chan_rig_end(r);
+}
+
+TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+
+	CHECK(xk_duplicate(s));
+	call_and_answer(r, s, 1);
+	close_channel(r, s);
+	call_and_answer(r, s, 2);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_channel_that_is_closed_during_its_call_still_ends_it)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	close_channel(r, s);
+	f = expect(r, REQUEST, 1, "x");
+	rig_advance_ms(r, 201);
+	expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
+	answer(r, f, CHAN_USER_MSG, 0, "reply");
+	CHECK_EQ(c.done, 1);
+	CHECK_STR(c.reply, "reply");
+	rig_advance_ms(r, 1000);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(channel_of(s), f.h.channel);
+	call_and_answer(r, s, 2);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotten_it)
+{
+	struct rig *r = chan_rig("chan.lifetime=50s");
+	struct xk_session *s = open_channel(r, SERVER), *other;
+	uint32_t channel = call_in_vain(r, s, 1).h.channel, clean;
+
+	close_channel(r, s);
+	rig_advance_ms(r, 49900);
+	other = open_channel(r, SERVER);
+	clean = channel_of(other);
+	CHECK(clean != channel);
+	call_and_answer(r, other, 1);
+	close_channel(r, other);
+	rig_advance_ms(r, 200);
+	other = open_channel(r, SERVER); /* rather than what was in doubt */
+	CHECK_EQ(channel_of(other), clean);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(channel_of(s), channel);
+	call_and_answer(r, s, 2);
+	close_channel(r, s);
+	close_channel(r, other);
+	chan_rig_end(r);
+}
+
+TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_done_with_it)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct frame f = call_in_vain(r, s, 1);
+
+	answer(r, f, CHAN_USER_MSG, 0, ""); /* too late */
+	CHECK_EQ(rig_counter(r, "unasked"), 1);
+	close_channel(r, s);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(channel_of(s), f.h.channel);
+	call_in_vain(r, s, 2);
+	call_and_answer(r, s, 3); /* so the one before is over, too */
+	close_channel(r, s);
+	s = open_channel(r, SERVER);
+	CHECK_EQ(channel_of(s), f.h.channel);
+	call_and_answer(r, s, 4);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
+TEST(chan_numbers_that_rest_leave_room_for_others)
+{
+	struct rig *r = chan_rig("chan.idle=2");
+	struct xk_session *s[3];
+	uint32_t channel;
+
+	for (unsigned i = 0; i < 3; i++) {
+		s[i] = open_channel(r, SERVER);
+		call_in_vain(r, s[i], 1);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		close_channel(r, s[i]);
+	s[0] = open_channel(r, SERVER);
+	channel = channel_of(s[0]);
+	call_and_answer(r, s[0], 1);
+	close_channel(r, s[0]);
+	s[0] = open_channel(r, SERVER);
+	CHECK_EQ(channel_of(s[0]), channel);
+	close_channel(r, s[0]);
+	chan_rig_end(r);
+}
+
+TEST(chan_number_that_is_not_kept_is_not_used_again)
+{
+	struct rig *r = chan_rig("chan.idle=1");
+	struct xk_session *s[2] = { open_channel(r, SERVER), open_channel(r, SERVER) };
+	uint32_t was[2], is;
+
+	for (unsigned i = 0; i < 2; i++) {
+		was[i] = ((struct chan_end *)s[i])->channel;
+		close_channel(r, s[i]);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		s[i] = open_channel(r, SERVER);
+		is = ((struct chan_end *)s[i])->channel;
+		CHECK_EQ(is == was[0], i == 0);
+		CHECK(is != was[1]);
+	}
+	close_channel(r, s[0]);
+	close_channel(r, s[1]);
+	chan_rig_end(r);
+}
