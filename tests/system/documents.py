@@ -63,7 +63,7 @@ def wrong_in_run(r, rounds, has_budget):
 
 # What is said again, by a machine that is busy elsewhere, is dropped by these names; and what is said first by a new client.
 AGAIN = {"chan.duplicate", "chan.stale", "chan.unasked", "chan.no_session", "chan.too_soon", "chan.busy", "blast.duplicate",
-         "blast.nack_early", "blast.nack_unknown", "bid.unconfirmed", "bidctl.unasked"}
+         "blast.unknown", "blast.gave_up", "blast.nack_early", "blast.nack_unknown", "bid.unconfirmed", "bidctl.unasked"}
 KEYS = {"mode", "handoff", "threads", "size", "channels", "rounds", "elapsed_ns", "rtt_ns", "messages", "fragments",
         "driver_switches", "context_switches", "process_switches", "handoffs", "fallbacks", "drops", "lost"}
 
