@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # run.sh LONG - every test, on what ./run test has built; LONG=1 adds valgrind and the long forms of the others.
 # From the checkout's root. The last line is `N passed, N failed`: CUnit's tests, and one for each other check.
 set -u
@@ -76,27 +76,34 @@ judge_cunit() {
 	fi
 }
 
-# The one that was begun last is waited for, and judged.
+# What runs, by process: how it is judged, and its name.
+declare -A running=()
+
+# One that runs is waited for, and judged.
 settle() {
-	[ -n "$begun" ] || return 0
-	wait "$begun_pid"
-	"judge_$begun_kind" "$begun"
-	begun=
+	local ended kind name
+	wait -n -p ended "${!running[@]}"
+	read -r kind name <<<"${running[$ended]}"
+	unset "running[$ended]"
+	"judge_$kind" "$name"
 }
 
-# begin KIND NAME COMMAND...: it runs from now on, beside the one before it, which is judged first.
+# begin KIND NAME COMMAND...: it runs from now on, beside another one.
 begin() {
-	kind=$1
+	local kind=$1
 	shift
+	while [ "${#running[@]}" -ge 2 ]; do
+		settle
+	done
 	logged "$@" &
-	pid=$!
-	settle
-	begun=$1
-	begun_kind=$kind
-	begun_pid=$pid
+	running[$!]="$kind $1"
 }
 
-begun=
+settle_all() {
+	while [ "${#running[@]}" -gt 0 ]; do
+		settle
+	done
+}
 
 # check NAME COMMAND...
 check() {
@@ -240,12 +247,12 @@ if [ "$long" -ne 0 ]; then
 fi
 for script in tests/system/*.sh; do
 	[ -x "$script" ] || continue
-	limit=$((long ? 3600 : 300)) check "system $(basename "$script" .sh)" "$script" build/sanitize
+	limit=$((long ? 3600 : 600)) check "system $(basename "$script" .sh)" "$script" build/sanitize
 done
 
-settle
+settle_all
 check "counters" tests/counters.py build/sanitize/xk "$XK_COUNTERS_FILE"
-settle
+settle_all
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
