@@ -66,12 +66,15 @@ xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel,
 	const struct xk_protocol_type **types = compose_types(source->types);
 	const char *file = source->file == NULL ? "graph" : source->file;
 	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *graph;
+	struct xk_graph *graph = NULL;
 	int result = -EINVAL;
 
 	if (types == NULL)
 		return -ENOMEM;
-	graph = compose_load(source, file, types, &errors);
+	if (xk_kernel_first(kernel) != NULL)
+		xk_graph_errors_add(&errors, file, 0, "comes second: the kernel is composed already");
+	else
+		graph = compose_load(source, file, types, &errors);
 	if (graph != NULL)
 		result = xk_graph_build(graph, kernel, &errors);
 	if (graph != NULL && result == 0)

@@ -181,9 +181,9 @@ struct xk_graph_source {
 };
 
 /*
- * All in one: reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports. What was wrong goes to
- * stream, a line each (NULL: nowhere). 0; -EINVAL: refused; -ENOMEM; or what a protocol's init returned. After an error the
- * kernel is good for nothing but xk_kernel_free.
+ * All in one: reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. What was
+ * wrong goes to stream, a line each (NULL: nowhere). 0; -EINVAL: refused; -ENOMEM; or what a protocol's init returned. After
+ * an error the kernel is good for nothing but xk_kernel_free; one that has been composed already stays as it is.
  */
 int xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream);
 

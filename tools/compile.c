@@ -8,12 +8,14 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/compile.h"
@@ -26,7 +28,8 @@ enum {
 	COMPILE_ARGUMENTS = 512,
 	COMPILE_PATH = PATH_MAX,
 	COMPILE_FLAGS = 32768,
-	COMPILE_VARIANTS = 2
+	COMPILE_VARIANTS = 2,
+	COMPILE_NAP_MS = 5 /* between two looks at what runs */
 };
 
 /* Where things are. */
@@ -76,6 +79,48 @@ compile_find_place(struct compile_place *place)
 	return false;
 }
 
+/* ---- signals ---- */
+
+/* Those that end a program; not what whoever started it has told it to ignore. */
+static void
+compile_signals(sigset_t *set)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action;
+
+	sigemptyset(set);
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(ends); i++)
+		if (sigaction(ends[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(set, ends[i]);
+}
+
+/* They wait, until compile_release, for what has been made on the way to be gone; what runs is told of them. */
+static void
+compile_hold(sigset_t *before)
+{
+	sigset_t set;
+
+	compile_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, before);
+}
+
+static void
+compile_release(const sigset_t *before)
+{
+	sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+static bool
+compile_is_to_end(void)
+{
+	sigset_t set, pending;
+
+	compile_signals(&set);
+	sigpending(&pending);
+	sigandset(&pending, &pending, &set);
+	return !sigisemptyset(&pending);
+}
+
 /* ---- commands ---- */
 
 struct compile_command {
@@ -100,6 +145,23 @@ compile_words(struct compile_command *command, char *text)
 		compile_argument(command, word);
 }
 
+/* Whoever is started holds no signals. */
+static int
+compile_spawn(pid_t *child, char **arguments, const posix_spawn_file_actions_t *actions)
+{
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int error;
+
+	sigemptyset(&none);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	error = posix_spawnp(child, arguments[0], actions, &attributes, arguments, environ);
+	posix_spawnattr_destroy(&attributes);
+	return error;
+}
+
 static pid_t
 compile_begin(struct compile_command *command, int output)
 {
@@ -107,11 +169,13 @@ compile_begin(struct compile_command *command, int output)
 	pid_t child = -1;
 	int error;
 
+	if (compile_is_to_end())
+		return -1;
 	command->arguments[command->count] = NULL;
 	posix_spawn_file_actions_init(&actions);
 	if (output >= 0)
 		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-	error = posix_spawnp(&child, command->arguments[0], &actions, NULL, command->arguments, environ);
+	error = compile_spawn(&child, command->arguments, &actions);
 	posix_spawn_file_actions_destroy(&actions);
 	if (error == 0)
 		return child;
@@ -122,9 +186,18 @@ compile_begin(struct compile_command *command, int output)
 static bool
 compile_end(pid_t child)
 {
+	struct timespec nap = { .tv_nsec = COMPILE_NAP_MS * 1000000 };
+	pid_t ended;
 	int status;
 
-	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (child <= 0)
+		return false;
+	while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
+		if (compile_is_to_end())
+			kill(child, SIGTERM);
+		nanosleep(&nap, NULL);
+	}
+	return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 static bool
@@ -138,7 +211,7 @@ static bool
 compile_ask_libraries(char *text, size_t size)
 {
 	struct compile_command command = { .count = 0 };
-	static char packages[] = COMPILE_PACKAGES;
+	char packages[] = COMPILE_PACKAGES;
 	FILE *answer = tmpfile();
 	size_t len = 0;
 	bool good;
@@ -163,10 +236,10 @@ static pid_t
 compile_begin_variant(const struct compile_work *work, unsigned watched)
 {
 	struct compile_command command = { .count = 0 };
-	char flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
+	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
 
 	snprintf(include, sizeof(include), "-I%s", work->place.tree);
-	compile_argument(&command, COMPILE_CC);
+	compile_words(&command, compiler);
 	compile_words(&command, flags);
 	compile_argument(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0");
 	compile_argument(&command, include);
@@ -210,7 +283,8 @@ static bool
 compile_link(const struct compile_work *work, const char *output)
 {
 	struct compile_command command = { .count = 0 };
-	static char others[COMPILE_FLAGS], ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
+	static char others[COMPILE_FLAGS];
+	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
 	char directory[COMPILE_PATH + 2];
 
 	if (!compile_ask_libraries(others, sizeof(others))) {
@@ -218,7 +292,7 @@ compile_link(const struct compile_work *work, const char *output)
 		return false;
 	}
 	snprintf(directory, sizeof(directory), "-L%s", work->place.libraries);
-	compile_argument(&command, COMPILE_CC);
+	compile_words(&command, compiler);
 	compile_words(&command, flags);
 	compile_argument(&command, "-o");
 	compile_argument(&command, output);
@@ -310,6 +384,7 @@ compile_make_directory(char directory[COMPILE_TEMPORARY])
 
 	if (parent == NULL || parent[0] == '\0')
 		parent = "/tmp";
+	errno = ENAMETOOLONG;
 	if (snprintf(directory, COMPILE_TEMPORARY, "%s/xk-compile-XXXXXX", parent) < COMPILE_TEMPORARY &&
 	    mkdtemp(directory) != NULL)
 		return true;
@@ -355,8 +430,8 @@ compile_graph(const struct xk_graph *graph, const struct xk_graph_c_source *sour
 	return good;
 }
 
-bool
-compile_make(const char *file, const char *output, const char *emit)
+static bool
+compile_file(const char *file, const char *output, const char *emit)
 {
 	struct compile_work work = { .directory = "" };
 	struct xk_graph_c_source source = { .tree = work.place.tree };
@@ -373,6 +448,18 @@ compile_make(const char *file, const char *output, const char *emit)
 	return good;
 }
 
+bool
+compile_make(const char *file, const char *output, const char *emit)
+{
+	sigset_t before;
+	bool good;
+
+	compile_hold(&before);
+	good = compile_file(file, output, emit);
+	compile_release(&before);
+	return good;
+}
+
 /* An open program of the graph file, which has no name any more; -1: there is none. It was made where nobody else may write. */
 static int
 compile_open(const char *file)
@@ -383,7 +470,7 @@ compile_open(const char *file)
 	if (!compile_make_directory(directory))
 		return -1;
 	snprintf(path, sizeof(path), "%s/program", directory);
-	if (compile_make(file, path, NULL))
+	if (compile_file(file, path, NULL))
 		program = open(path, O_RDONLY | O_CLOEXEC);
 	unlink(path);
 	rmdir(directory);
@@ -394,8 +481,12 @@ void
 compile_exec(const char *file, const char *word, const char *what, int argc, char **argv)
 {
 	struct compile_command command = { .count = 0 };
-	int program = compile_open(file);
+	sigset_t before;
+	int program;
 
+	compile_hold(&before);
+	program = compile_open(file);
+	compile_release(&before);
 	if (program < 0)
 		return;
 	compile_argument(&command, word);

@@ -68,9 +68,7 @@ host_await_signal(int signals)
 	(void)got;
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
+	pair_signal_set(&set);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -10,13 +10,13 @@
 struct json;
 
 /*
- * As host_open, which may take long (a client waits for its server); SIGINT and SIGTERM, which pair_signals has turned
- * into `signals`, end the program meanwhile.
+ * As host_open, which may take long (a client waits for its server); the signals that pair_signals has turned
+ * into `signals` end the program meanwhile.
  */
 int host_open_alone(struct host *host, const struct host_options *options, int signals);
 
 /*
- * Returns when SIGINT or SIGTERM has come. From then on they do what they do by themselves: the next one ends the
+ * Returns when one of them has come. From then on they do what they do by themselves: the next one ends the
  * process, however long it takes to end in peace.
  */
 void host_await_signal(int signals);

@@ -33,7 +33,10 @@ host_companion_stand(const struct host_options *options, int ready, int stop)
 	return status != 0 ? status : closed;
 }
 
-/* It dies with its parent whatever it is doing; the check is for a parent that was gone before. ctrl-C is for the parent. */
+/*
+ * It dies with its parent whatever it is doing; the check is for a parent that was gone before. What ends a whole group of
+ * processes, such as ctrl-C, is for the parent.
+ */
 __attribute__((noreturn)) static void
 host_companion_main(const struct host_options *options, const int ready[2], const int stop[2], pid_t parent)
 {
@@ -43,6 +46,8 @@ host_companion_main(const struct host_options *options, const int ready[2], cons
 	if (getppid() != parent)
 		_exit(OPTIONS_FAILURE);
 	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	close(ready[0]);

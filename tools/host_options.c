@@ -89,6 +89,8 @@ host_common_complete(const struct options_program *program, struct host_common *
 
 	if (!host_sets_are_good(program, &common->sets))
 		return OPTIONS_MISUSE;
+	if (common->pcap != NULL && common->pcap[0] == '\0')
+		return options_misuse(program, "--pcap: a file's name is missing");
 	if (host_link_find(program, common->link, driver, link) != 0)
 		return OPTIONS_MISUSE;
 	if (common->drivers > (*link)->drivers && (*link)->simulated)

@@ -87,7 +87,7 @@ icmptest_complete(struct icmptest_options *options, const struct options_texts *
 {
 	bool alone = operands->count > 0;
 
-	if (alone && !xk_host_parse(operands->text[0], &options->host))
+	if (alone && (!xk_host_parse(operands->text[0], &options->host) || options->host == 0))
 		return options_misuse(&icmptest_program, "\"%s\" is not an address like 10.77.0.2", operands->text[0]);
 	if (!icmptest_time("interval", options->interval, &options->interval_ns) ||
 	    !icmptest_time("timeout", options->timeout, &options->timeout_ns) ||

@@ -1,9 +1,10 @@
 /* main.c - main of a program that reads graph files: PROGRAM_MAIN is its own. */
+#include "tools/output.h"
 #include "tools/program.h"
 #include "tools/xk.h"
 
 int
 main(int argc, char **argv)
 {
-	return PROGRAM_MAIN(argc, argv);
+	return output_finish(PROGRAM_MAIN(argc, argv));
 }

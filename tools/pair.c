@@ -43,14 +43,24 @@ struct pair_answer {
 
 /* ---- signals ---- */
 
+void
+pair_signal_set(sigset_t *set)
+{
+	struct sigaction action;
+
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	if (sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+}
+
 int
 pair_signals(void)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
+	pair_signal_set(&set);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
 		return -1;
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

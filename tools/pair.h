@@ -10,6 +10,7 @@
 #ifndef PAIR_H
 #define PAIR_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,7 +85,7 @@ struct pair_end {
 
 struct pair {
 	const char *program; /* in messages */
-	int signals;         /* descriptor that becomes readable on SIGINT and SIGTERM */
+	int signals;         /* descriptor that becomes readable when the program is to end */
 	bool in_one_process; /* both ends' process_switches are one count */
 	struct pair_end ends[PAIR_ENDS];
 };
@@ -92,10 +93,10 @@ struct pair {
 /* "client", "server". */
 extern const char *const pair_end_names[PAIR_ENDS];
 
-/*
- * Blocks SIGINT and SIGTERM and returns a descriptor on which they can be read, or -1. Before any thread is made, so
- * that all inherit it.
- */
+/* The signals that end a program in peace: SIGINT, SIGTERM and, unless it was started to outlive its terminal, SIGHUP. */
+void pair_signal_set(sigset_t *set);
+
+/* Blocks them and returns a descriptor on which they can be read, or -1. Before any thread is made, so that all inherit it. */
 int pair_signals(void);
 
 /* A pair without ends. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/xk.h"
 #include "tools/xk_bench.h"
 #include "xkernel/base.h"
@@ -54,8 +55,8 @@ program_run(int argc, char **argv)
 	return xk_run_main(argc + 1, arguments);
 }
 
-int
-main(int argc, char **argv)
+static int
+program_main(int argc, char **argv)
 {
 	const char *slash = strrchr(argv[0], '/'), *called = slash == NULL ? argv[0] : slash + 1;
 	const char *word = argc > 1 ? argv[1] : "";
@@ -72,4 +73,10 @@ main(int argc, char **argv)
 			return program_words[i].run(argc, argv);
 	program_help(stderr);
 	return OPTIONS_MISUSE;
+}
+
+int
+main(int argc, char **argv)
+{
+	return output_finish(program_main(argc, argv));
 }

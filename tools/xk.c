@@ -32,18 +32,6 @@ xk_help(FILE *stream)
 	fprintf(stream, "\nxk WORD --help says more.\n");
 }
 
-/* What was printed must have got there: a full disk is a failure. */
-static int
-xk_finish(int status)
-{
-	bool failed = ferror(stdout);
-
-	if (fflush(stdout) == 0 && !failed)
-		return status;
-	fprintf(stderr, "xk: standard output cannot be written\n");
-	return status == OPTIONS_SUCCESS ? OPTIONS_FAILURE : status;
-}
-
 int
 xk_main(int argc, char **argv)
 {
@@ -51,10 +39,10 @@ xk_main(int argc, char **argv)
 
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(xk_words); i++)
 		if (strcmp(word, xk_words[i].word) == 0)
-			return xk_finish(xk_words[i].run(argc - 1, argv + 1));
+			return xk_words[i].run(argc - 1, argv + 1);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0) {
 		xk_help(stdout);
-		return xk_finish(OPTIONS_SUCCESS);
+		return OPTIONS_SUCCESS;
 	}
 	if (argc > 1)
 		fprintf(stderr, "xk: there is no word \"%s\"\n", word);

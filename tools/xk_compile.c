@@ -1,6 +1,7 @@
 /* xk_compile.c - xk compile GRAPH -o PROGRAM; compile.c does it. */
 #include "tools/compile.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/xk.h"
 
 struct compile_options {
@@ -46,5 +47,8 @@ xk_compile_main(int argc, char **argv)
 		return status;
 	if (o.output == NULL && o.emit == NULL)
 		return options_misuse(&compile_program, "-o PROGRAM or --emit-c FILE says what to make");
+	if ((o.output != NULL && output_is_input(compile_program.name, o.output, operands.text[0])) ||
+	    (o.emit != NULL && output_is_input(compile_program.name, o.emit, operands.text[0])))
+		return OPTIONS_FAILURE;
 	return compile_make(operands.text[0], o.output, o.emit) ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

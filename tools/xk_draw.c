@@ -14,6 +14,7 @@
 
 #include "tools/net_settings.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/stats_client.h"
 #include "tools/stats_draw.h"
 #include "tools/xk.h"
@@ -240,6 +241,9 @@ xk_draw_main(int argc, char **argv)
 	if (draw_format(o.output) == NULL)
 		return options_misuse(&draw_program, "%s: a picture is NAME.svg, NAME.png, NAME.pdf or NAME.dot",
 				      o.output);
+	if (output_is_input(draw_program.name, o.output, operands.text[0]) ||
+	    (o.stats != NULL && output_is_input(draw_program.name, o.output, o.stats)))
+		return OPTIONS_FAILURE;
 	if (o.stats != NULL && xk_topology_is_one(operands.text[0]))
 		return options_misuse(&draw_program, "--stats is of a graph, and %s is a network", operands.text[0]);
 	if (xk_topology_is_one(operands.text[0]))

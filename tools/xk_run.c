@@ -44,8 +44,8 @@ static const struct options_option run_options[] = {
 const struct options_program run_program = {
 	.name = "xk run",
 	.usage = "GRAPH|NETWORK [OPTION]...",
-	.about = "Of a graph file (digraph): a host with these protocols, which stands on its link until SIGINT or\n"
-		 "SIGTERM, and then tells what it has counted. A second signal ends it at once.\n\n"
+	.about = "Of a graph file (digraph): a host with these protocols, which stands on its link until SIGINT,\n"
+		 "SIGTERM or SIGHUP, and then tells what it has counted. A second signal ends it at once.\n\n"
 		 "Of a network file (graph), with --link sim: its hosts and links in the simulator, on virtual time.\n"
 		 "Each frame, boot and crash is a line on standard output; what was counted, and a hash of all that\n"
 		 "happened, come at the end on standard error. Settings there are of a host or link, of a host's\n"

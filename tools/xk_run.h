@@ -18,7 +18,7 @@ extern const struct options_program run_program;
 /* xk_run_net.c: a network file in the simulator. The status to exit with. */
 int run_network_main(const struct run_options *options, const char *file);
 
-/* xk_run_host.c: one host, which stands on `link` until SIGINT or SIGTERM. The status to exit with. */
+/* xk_run_host.c: one host, which stands on `link` until a signal comes (pair_signals). The status to exit with. */
 int run_host_main(const struct run_options *options, const char *file, const struct host_link *link);
 
 #endif

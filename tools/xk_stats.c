@@ -80,25 +80,32 @@ stats_rest(const struct stats_options *o)
 		;
 }
 
-/* NULL: a sentence was printed. */
+/* Takes text. NULL: a sentence was printed. */
 static struct stats *
-stats_look(const char *name, unsigned seconds)
+stats_understand(const char *name, char *text, size_t len)
 {
-	char why[STATS_WHY], *text;
-	struct stats *stats;
+	char why[STATS_WHY];
 	const char *wrong;
-	size_t len;
+	struct stats *stats = stats_read(text, len, &wrong);
 
-	if (stats_ask(name, seconds, &text, &len, why, sizeof(why)) != 0) {
-		stats_fail(why);
-		return NULL;
-	}
-	stats = stats_read(text, len, &wrong);
 	if (stats == NULL) {
 		snprintf(why, sizeof(why), "%s: %s", name, wrong);
 		stats_fail(why);
 	}
 	return stats;
+}
+
+/* NULL: a sentence was printed. */
+static struct stats *
+stats_look(const char *name, unsigned seconds)
+{
+	char why[STATS_WHY], *text;
+	size_t len;
+
+	if (stats_ask(name, seconds, &text, &len, why, sizeof(why)) == 0)
+		return stats_understand(name, text, len);
+	stats_fail(why);
+	return NULL;
 }
 
 /* ---- what is to be done ---- */
@@ -164,6 +171,23 @@ stats_write(const char *file, const char *text, size_t len)
 	return written ? OPTIONS_SUCCESS : stats_fail(why);
 }
 
+/* Whether it is one, and whole: the host may have ended while it told. Otherwise a sentence was printed. */
+static bool
+stats_is_document(const char *name, const char *text, size_t len)
+{
+	char *copy = malloc(len + 1);
+	struct stats *stats;
+
+	if (copy == NULL) {
+		stats_fail("no memory");
+		return false;
+	}
+	memcpy(copy, text, len + 1);
+	stats = stats_understand(name, copy, len);
+	stats_free(stats);
+	return stats != NULL;
+}
+
 /* Of the whole document, as it came: what is no such document is refused. */
 static int
 stats_save(const struct stats_options *o, const char *name)
@@ -174,7 +198,7 @@ stats_save(const struct stats_options *o, const char *name)
 
 	if (stats_gather(name, o->interval_ns, &text, &len, why, sizeof(why)) != 0)
 		stats_fail(why);
-	else
+	else if (stats_is_document(name, text, len))
 		status = stats_write(o->json, text, len);
 	free(text);
 	return status;

@@ -21,8 +21,7 @@ static void
 kernel_configure(struct xk_kernel *kernel, const struct xk_kernel_config *config)
 {
 	kernel->config = *config;
-	if (kernel->config.name == NULL)
-		kernel->config.name = "kernel";
+	kernel->config.name = strdup(config->name == NULL ? "kernel" : config->name);
 	if (kernel->config.threads == 0)
 		kernel->config.threads = 1;
 	if (kernel->config.stacks == 0)
@@ -69,8 +68,8 @@ xk_kernel_new(const struct xk_kernel_config *config)
 	memset(kernel, 0, sizeof(*kernel));
 	kernel_configure(kernel, config);
 	kernel_init_lists(kernel);
-	if (xk_pool_prepare(&kernel->pool, kernel->mode, 1) != 0 || xk_events_init(kernel) != 0 ||
-	    xk_stacks_init(&kernel->driver) != 0) {
+	if (kernel->config.name == NULL || xk_pool_prepare(&kernel->pool, kernel->mode, 1) != 0 ||
+	    xk_events_init(kernel) != 0 || xk_stacks_init(&kernel->driver) != 0) {
 		xk_kernel_free(kernel);
 		return NULL;
 	}
@@ -167,5 +166,6 @@ xk_kernel_free(struct xk_kernel *kernel)
 	kernel_free_drivers(kernel);
 	xk_pool_fini(&kernel->pool);
 	xk_events_fini(kernel);
+	free((void *)kernel->config.name);
 	free(kernel);
 }

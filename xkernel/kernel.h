@@ -47,7 +47,7 @@ struct xk_kernel_config {
 	struct xk_capture *capture; /* where protocols show what passes them (capture.h); NULL: nowhere */
 };
 
-/* A host without protocols. config is copied. NULL: no memory, or an impossible config. Main thread. */
+/* A host without protocols. config and its name are copied. NULL: no memory, or an impossible config. Main thread. */
 struct xk_kernel *xk_kernel_new(const struct xk_kernel_config *config);
 
 /*

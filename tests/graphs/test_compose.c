@@ -117,6 +117,21 @@ TEST(a_protocol_that_cannot_be_initialised_is_named)
 		      "graph: port cannot be initialised: No such device\n");
 }
 
+TEST(a_kernel_is_composed_once)
+{
+	struct xk_graph_source source = { .text = COMPOSE_ECHO, .sets = addressed };
+	struct composed c = composed(source);
+	struct xk_protocol *first = xk_kernel_first(c.kernel);
+	FILE *stream = fmemopen(c.said, sizeof(c.said), "w");
+
+	REQUIRE(c.result == 0 && stream != NULL);
+	CHECK_EQ(xk_graph_compose(&source, c.kernel, stream), -EINVAL);
+	fclose(stream);
+	CHECK_STR(c.said, "graph: comes second: the kernel is composed already\n");
+	CHECK(xk_kernel_first(c.kernel) == first);
+	composed_end(&c);
+}
+
 TEST(nobody_need_be_told)
 {
 	struct xk_graph_source source = { .text = "digraph g { nobody -> port; }" };

@@ -184,6 +184,14 @@ expect "a network is no graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/n
 expect "no place for the program" 1 '' "$fast/xk" compile graphs/udptest.dot -o /nowhere/program
 expect "no place for the C" 1 'cannot be written' "$xk" compile graphs/udptest.dot --emit-c /nowhere/graph.c
 
+cp graphs/udptest.dot "$work/mine.dot"
+expect "a program in its graph's place" 1 'would be written over' "$xk" compile "$work/mine.dot" -o "$work/mine.dot"
+ln -s mine.dot "$work/link.dot"
+expect "C in its place" 1 'would be written over' "$xk" compile "$work/mine.dot" --emit-c "$work/link.dot"
+check "a graph file is not lost" "it is" cmp -s graphs/udptest.dot "$work/mine.dot"
+TMPDIR=$work/$(printf 'x%.0s' {1..300}) expect "a temporary directory of a long name" 1 'File name too long' \
+	"$xk" compile graphs/udptest.dot -o "$work/none"
+
 mkdir "$work/evil*"
 evil="$work/evil*/ \"; abort(); ??) \$(touch hurt) \`touch hurt\` \\ * .dot"
 sed 's/udptest -> udp;/udptest -> udp; udp [label="*\/ \\"; int main(void) { abort(); } \/* ??\/\\n %s #error"];/' graphs/udptest.dot >"$evil"
@@ -202,3 +210,40 @@ for name in 'a"b' 'a b' 'a;b' 'a*/b' '1;abort()'; do
 		ok "a node called $name is refused"
 	fi
 done
+
+# ---- interrupted ---------------------------------------------------------------------------------------------------------
+
+# A compiler that does not come to an end, whatever this build's is called.
+mkdir "$work/hang"
+printf '#!/bin/sh\necho >>"%s"\nexec sleep 100\n' "$work/hanging" >"$work/hang/cc"
+chmod +x "$work/hang/cc"
+for name in gcc clang clang-14 ccache objcopy; do
+	ln -s cc "$work/hang/$name"
+done
+
+# interrupted NAME COMMAND...
+interrupted() {
+	local name=$1
+	shift
+	rm -f "$work/hanging"
+	spawn interrupted env PATH="$work/hang:$PATH" "$@"
+	check "$name: its compiler runs" "$(cat "$work/interrupted.err")" within 60 test -s "$work/hanging"
+	kill -TERM "$pid"
+	await_end "$pid" 20
+	check "$name: it ends" "status $status: $(cat "$work/interrupted.err")" test "$status" -eq 143
+	check "$name: it leaves nothing behind" "$(ls "$TMPDIR")" test -z "$(ls "$TMPDIR")"
+}
+
+interrupted "xk compile" "$xk" compile graphs/udptest.dot -o "$work/none"
+interrupted "udptest --compiled" "$udptest" --compiled --rounds 10
+# Not by a signal that it was told to ignore.
+rm -f "$work/hanging"
+spawn deaf env PATH="$work/hang:$PATH" bash -c 'trap "" HUP; exec "$@"' bash "$xk" compile graphs/udptest.dot -o "$work/none"
+check "xk compile that ignores a signal: its compiler runs" "$(cat "$work/deaf.err")" within 60 test -s "$work/hanging"
+kill -HUP "$pid"
+sleep 0.3
+check "... and goes on" "it has ended" runs "$pid"
+kill -TERM "$pid"
+await_end "$pid" 20
+check "... to its end" "status $status" test "$status" -eq 143
+check "... and leaves nothing behind" "$(ls "$TMPDIR")" test -z "$(ls "$TMPDIR")"

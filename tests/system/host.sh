@@ -145,6 +145,31 @@ done
 exec 9>&-
 rm -f "$XDG_RUNTIME_DIR"/*.sock
 
+# A terminal that is closed ends a host in peace, unless it was started to outlive that.
+spawn hung env --default-signal=HUP "$xk" run $echoes
+within 20 says hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
+kill -HUP "$pid"
+await_end "$pid" 20
+check "SIGHUP ends a host in peace" "status $status: $(cat "$work/hung.err")" [ "$status" -eq 0 ]
+check "... and it takes its sockets along" "$(ls "$XDG_RUNTIME_DIR")" [ -z "$(ls "$XDG_RUNTIME_DIR")" ]
+# shellcheck disable=SC2016 # for the inner shell
+spawn deaf bash -c 'trap "" HUP; exec "$@"' deaf "$xk" run $echoes
+deaf=$pid
+within 20 says deaf.err 'stands at' || fail nohup "no host: $(cat "$work/deaf.err")"
+kill -HUP "$deaf"
+sleep 0.3
+check "... not one that nohup has started" "it has ended" runs "$deaf"
+kill -TERM "$deaf"
+await_end "$deaf" 20
+check "... which SIGTERM ends" "status $status" [ "$status" -eq 0 ]
+for signal in TERM HUP; do
+	spawn group setsid env --default-signal=HUP "$icmptest" --count 0 --interval 1ms --quiet
+	await_traffic "$pid" || fail "SIG$signal" "there is no traffic"
+	kill -$signal -- "-$pid"
+	await_end "$pid" 20
+	check "SIG$signal to icmptest and the host it started" "status $status: $(tail -n 3 "$work/group.err")" [ "$status" -eq 0 ]
+done
+
 # The host that answers dies; or icmptest itself.
 children() {
 	[ -n "$(children_of "$endless")" ]

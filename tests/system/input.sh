@@ -41,6 +41,7 @@ misuse 'not an address' --client 10.77.0
 misuse 'not an address' --client 10.77.0.256
 misuse 'not an address' --client localhost
 misuse 'one --mode' --server --mode regular,ipp
+misuse "a file's name is missing" --pcap ''
 misuse 'not of the form node.attribute=value' --set nonsense
 misuse 'not of the form node.attribute=value' --set server:vnet.address
 misuse 'more than' --size 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63,64,65
@@ -93,6 +94,9 @@ graph lower 'vnet .*lacks its lower resolver' 'digraph x { udptest -> udp; udp -
 graph portless 'has no port' 'digraph x { udptest -> udp; udp -> ip; }'
 graph budget 'budget' 'digraph x { graph [budget="soon"]; udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth;
 	vnet -> arp; arp -> eth; eth -> port; }'
+cp graphs/udptest.dot "$work/drawn.dot"
+expect "a picture in the graph's place" 1 'would be written over' "$xk" draw "$work/drawn.dot" -o "$work/../${work##*/}/drawn.dot"
+check "a graph file is not lost" "it is" cmp -s graphs/udptest.dot "$work/drawn.dot"
 sed '/udptest -> udp/d' graphs/udptest.dot >"$work/without.dot"
 expect "a picture of no kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptest.dot -o "$work/picture.gif"
 check "a picture of no kind" "it is there" test ! -e "$work/picture.gif"
@@ -152,6 +156,13 @@ network 1 '--pcap /dev/full cannot be written: No space left' --pcap /dev/full
 network 1 '--json .*/none/x cannot be written' --json "$work/none/x"
 network 1 '--pcap .*/none/x cannot be written' --pcap "$work/none/x"
 # shellcheck disable=SC2016 # for the inner shell
+for program in "udptest --link ring --rounds 10" "chantest --link ring --rounds 10" \
+	"icmptest --link ring --count 1" "udptest --help"; do
+	# shellcheck disable=SC2016,SC2086 # for the shell that is called; a command
+	expect "${program%% *} onto a full disk" 1 'standard output cannot be written' \
+		bash -c '"$0" "$@" >/dev/full' "$build/"$program
+done
+expect "nobody's address" 2 'not an address' "$build/icmptest" 0.0.0.0
 expect "xk run onto a full disk" 1 'standard output cannot be written' \
 	bash -c 'exec "$@" >/dev/full' full "$xk" run "$work/net.dot" --link sim
 # shellcheck disable=SC2016

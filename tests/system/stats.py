@@ -4,6 +4,7 @@
     ask SOCKET SECONDS         the document, on standard output
     hostile SOCKET             asks for what there is not, and hangs about; fails if the host stops answering others
     terminal COMMAND...        runs it in a terminal for a while, then ctrl-C; what it wrote, on standard output
+    half SOCKET DOCUMENT       is a host itself, which ends in the middle of its answers; until it is killed
     telemetry PID REQUEST...   what DPDK's telemetry of the process answers, a line each
 """
 import glob
@@ -84,6 +85,22 @@ def terminal(command):
     sys.stdout.write(written.decode(errors="replace"))
 
 
+def half(path, document):
+    with open(document, "rb") as file:
+        told = file.read()
+    host = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    host.bind(path)
+    host.listen(8)
+    while True:
+        client = host.accept()[0]
+        try:
+            client.recv(32)
+            client.sendall(told[:len(told) // 2])
+        except OSError:
+            pass
+        client.close()
+
+
 def telemetry(pid, requests):
     directory = "/var/run" if os.getuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
     for path in glob.glob(directory + "/dpdk/*/dpdk_telemetry.v2*"):
@@ -106,6 +123,8 @@ if sys.argv[1] == "ask":
     print(json.dumps(ask(sys.argv[2], int(sys.argv[3]))))
 elif sys.argv[1] == "hostile":
     hostile(sys.argv[2])
+elif sys.argv[1] == "half":
+    half(*sys.argv[2:])
 elif sys.argv[1] == "terminal":
     terminal(sys.argv[2:])
 else:

@@ -129,6 +129,20 @@ check "hostile requests" "$(tail -n 3 "$work/hostile.err")" [ $? -eq 0 ]
 check "... do not disturb the host" "it has gone" runs "$first"
 check "... nor its traffic" "it has gone" runs "$pings"
 
+# A host that ends while it tells.
+spawn half python3 "$clients" half "$(socket_of half-1)" "$work/asked.json"
+half=$pid
+within 20 test -S "$(socket_of half-1)"
+for words in "--json $work/half.json" --once "--json -"; do
+	# shellcheck disable=SC2086 # two words
+	expect "half a document ($words)" 1 'half-1: ' "$xk" stats half-1 --interval 100ms $words
+	check "... is none" "it is" test ! -s "$work/out" -a ! -e "$work/half.json"
+done
+expect "half a document (draw)" 1 'half-1: ' "$xk" draw $echoes --stats half-1 -o "$work/half.dot"
+kill -KILL "$half"
+wait "$half" 2>/dev/null
+rm -f "$(socket_of half-1)"
+
 # ---- pictures --------------------------------------------------------------------------------------------------------------
 
 run 30 "$xk" draw $echoes --stats "$host" -o "$work/live.dot"

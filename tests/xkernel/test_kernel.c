@@ -3,6 +3,7 @@
  * in one process. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine.h"
@@ -253,6 +254,20 @@ TEST(stopping_at_any_moment_ends)
 }
 
 /* ---- one process, several hosts; no threads at all ---- */
+
+TEST(a_kernel_keeps_its_name_whatever_becomes_of_the_config)
+{
+	char name[] = "client";
+	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_kernel_config config = { .name = name, .platform = platform, .mode = XK_IPP, .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+
+	REQUIRE(kernel != NULL);
+	strcpy(name, "other");
+	CHECK_STR(kernel->config.name, "client");
+	xk_kernel_free(kernel);
+	xk_memory_platform_free(platform);
+}
 
 TEST(several_kernels_share_a_process)
 {
