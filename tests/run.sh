@@ -195,7 +195,9 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz conformance' $fixed_addresses
-	cunit "sanitized docs/examples/test_asp" $fixed_addresses build/sanitize/tests/test_example
+	for example in asp seq; do
+		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"
+	done
 	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
 	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
 	check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build

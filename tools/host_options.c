@@ -32,7 +32,8 @@ const struct options_option host_common_options[] = {
 	  .kind = OPTIONS_TEXT_ANY,
 	  .offset = HOST_AT(sets),
 	  .argument = "NODE.ATTR=VALUE",
-	  .help = "a setting, at both ends; client:NODE... or server:NODE... at one" },
+	  .help = "a setting of the graph; client:NODE... or server:NODE... is for one\n"
+		  "of two hosts" },
 	{ .name = "link",
 	  .kind = OPTIONS_TEXT,
 	  .offset = HOST_AT(link),

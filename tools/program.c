@@ -21,13 +21,23 @@ static const struct {
 	const char *word;
 	int (*run)(int argc, char **argv);
 	const char *help;
+	bool is_protocol; /* it measures with the one of its name */
 } program_words[] = {
-	{ "udptest", udptest_main, "measures round trips of messages between two hosts" },
-	{ "chantest", chantest_main, "measures calls between two hosts" },
-	{ "icmptest", icmptest_main, "pings a host" },
-	{ "run", program_run, "a host that stands on its link; or a network file, with --link sim" },
-	{ "bench", xk_bench_main, "times the graph in one process" },
+	{ "udptest", udptest_main, "measures round trips of messages between two hosts", true },
+	{ "chantest", chantest_main, "measures calls between two hosts", true },
+	{ "icmptest", icmptest_main, "pings a host", true },
+	{ "run", program_run, "a host that stands on its link; or a network file, with --link sim", false },
+	{ "bench", xk_bench_main, "times the graph in one process", false },
 };
+
+static bool
+program_has(const char *protocol)
+{
+	for (unsigned i = 0; i < program_graph->node_count; i++)
+		if (strcmp(program_graph->plain[i]->name, protocol) == 0)
+			return true;
+	return false;
+}
 
 static void
 program_help(FILE *stream)
@@ -35,7 +45,8 @@ program_help(FILE *stream)
 	fprintf(stream, "usage: PROGRAM WORD ...\n\n%s, compiled: what stands on what is fixed.\n\n",
 		program_graph->file);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
-		fprintf(stream, "  %-12s %s\n", program_words[i].word, program_words[i].help);
+		if (!program_words[i].is_protocol || program_has(program_words[i].word))
+			fprintf(stream, "  %-12s %s\n", program_words[i].word, program_words[i].help);
 	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
 }
 

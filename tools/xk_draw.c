@@ -55,9 +55,8 @@ static const struct options_program draw_program = {
 	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they\n"
 		 "join two hosts; the hosts of a count are one box. In the picture of a graph messages arrive at\n"
 		 "the bottom; a dashed frame is a virtual protocol, which has no header; a dotted edge is asked and\n"
-		 "carries no messages; red is an explicit handoff, amber a budget. With --stats a protocol is the "
-		 "warmer the more of the\n"
-		 "time is spent in it.\n"
+		 "carries no messages; red is an explicit handoff, amber a budget. With --stats a protocol is the\n"
+		 "warmer the more of the time is spent in it.\n"
 		 "Exit status 1: the graph is refused, or FILE cannot be written.",
 	.options = draw_options,
 	.operands_min = 1,

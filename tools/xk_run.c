@@ -8,6 +8,7 @@
 #include "tools/xk.h"
 #include "tools/xk_run.h"
 
+#define RUN_SEED_ABSENT UINT64_MAX
 #define RUN_AT(member) offsetof(struct run_options, member)
 
 static const char *const run_ends[] = { "client", "server", NULL }; /* by PAIR_CLIENT and PAIR_SERVER */
@@ -25,7 +26,7 @@ static const struct options_option run_options[] = {
 	  .kind = OPTIONS_NUMBER,
 	  .offset = RUN_AT(seed),
 	  .argument = "S",
-	  .max = UINT64_MAX,
+	  .max = RUN_SEED_ABSENT - 1,
 	  .help = "of a network: what happens by chance; the same seed gives the\n"
 		  "same run (1)" },
 	{ .name = "until",
@@ -65,6 +66,8 @@ run_network_checked(struct run_options *options, const char *file)
 
 	if (options->until == NULL)
 		options->until = "1s";
+	if (options->seed == RUN_SEED_ABSENT)
+		options->seed = 1;
 	if (common->link == NULL || strcmp(common->link, "sim") != 0)
 		return options_misuse(&run_program, "networks run in the simulator: --link sim");
 	if (!xk_time_parse(options->until, &options->until_ns))
@@ -85,9 +88,9 @@ run_host_checked(struct run_options *options, const char *file)
 {
 	const struct host_link *link;
 
-	if (options->until != NULL || options->quiet)
-		return options_misuse(&run_program, "--until and --quiet are of network files, and %s is a graph",
-				      file);
+	if (options->until != NULL || options->quiet || options->seed != RUN_SEED_ABSENT)
+		return options_misuse(&run_program,
+				      "--until, --quiet and --seed are of network files, and %s is a graph", file);
 	if (host_common_complete(&run_program, &options->common, true, &link) != 0 ||
 	    host_single_complete(&run_program, &options->single, options->common.drivers) != 0)
 		return OPTIONS_MISUSE;
@@ -100,7 +103,7 @@ int
 xk_run_main(int argc, char **argv)
 {
 	struct run_options options = {
-		.common = HOST_COMMON_INITIAL, .single = HOST_SINGLE_INITIAL, .seed = 1, .end = PAIR_ENDS
+		.common = HOST_COMMON_INITIAL, .single = HOST_SINGLE_INITIAL, .seed = RUN_SEED_ABSENT, .end = PAIR_ENDS
 	};
 	struct options_texts operands;
 	const char *link;

@@ -16,7 +16,8 @@ What stands on a line of its own before a fenced block says what is checked of i
 Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md and docs/tutorial.md as
 if the steps of the first had been taken. Besides, links lead to files and headings, paths in backquotes are there,
 docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of the programs they are about, the first and
-last every JSON key, and docs/simulator.md and docs/links.md every setting of hosts and links. Where numbers vary, only
+last every JSON key, docs/simulator.md and docs/links.md every setting of hosts and links, and docs/protocols.md leads to
+every protocol. Where numbers vary, only
 the form is compared: what is written there is to be pasted from a run. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
 import json
@@ -40,15 +41,17 @@ HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--en
 # A file of the example and what it is in the reader's tree; a program of the reader's and what it is in the build.
 EXAMPLE_FILES = {
     "protocols/asp.c": "docs/examples/asp.c",
+    "protocols/seq.c": "docs/examples/seq.c",
     "tests/protocols/test_asp.c": "docs/examples/test_asp.c",
     "graphs/asptest.dot": "docs/examples/asptest.dot",
+    "graphs/seqtest.dot": "docs/examples/seqtest.dot",
 }
 EXAMPLE_PROGRAMS = {
     "xk": "tests/xk_example",
     "udptest": "tests/udptest_example",
-    "debug/tests/test_asp": "tests/test_example",
+    "debug/tests/test_asp": "tests/example_test_asp",
 }
-LIMIT_S = 30
+LIMIT_S = 120
 
 
 def read(path):
@@ -87,7 +90,9 @@ def scratch(directory, build, example):
         for name in os.listdir(source):
             os.symlink(os.path.join(source, name), os.path.join(directory, folder, name))
     if example:
-        os.symlink(os.path.join(ROOT, "docs/examples/asptest.dot"), os.path.join(directory, "graphs/asptest.dot"))
+        for name, source in EXAMPLE_FILES.items():
+            if name.startswith("graphs/"):
+                os.symlink(os.path.join(ROOT, source), os.path.join(directory, name))
         debug = os.path.join(directory, "build/debug")
         if os.path.lexists(debug):
             os.remove(debug)
@@ -278,6 +283,12 @@ def check_names(path, what, names):
     tell(names and names <= named_in(path), f"{path} names every {what}", " ".join(sorted(names - named_in(path))))
 
 
+def check_overview(path, protocols):
+    """The table at the beginning leads to every protocol's heading."""
+    missing = [name for name in sorted(protocols) if f"[{name}](#{name})" not in read(path)]
+    tell(protocols and not missing, f"{path} leads to every protocol", " ".join(missing))
+
+
 def options_of(directory, program):
     return set(re.findall(r"^  (--[\w\-]+)", run(directory, f"build/{program} --help")[1], flags=re.M))
 
@@ -292,12 +303,14 @@ def settings_in(path):
 
 
 def check_tables(directory):
-    for program in ("udptest", "chantest", "xk bench echo"):
+    for program in ("udptest", "chantest", "xk bench echo", "xk bench call", "xk bench handoff"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
     check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
     for program in ("xk doctor", "xk run", "xk stats", "icmptest"):
         check_names("docs/hosts.md", f"option of {program}", options_of(directory, program) - {"--help"})
+    check_overview("docs/protocols.md", set(re.findall(r"^\w+", run(directory, "build/xk protocols")[1], flags=re.M)))
     path = "docs/simulator.md"
+    check_names(path, "option of xk bench sim", options_of(directory, "xk bench sim") - {"--help"})
     check_names(path, "option of xk run", options_of(directory, "xk run") - HOST_OPTIONS)
     found = keys_of(directory, "build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet --json -")
     check_names(path, "JSON key", {name for name in found if "." not in name} - {"client", "server", "cable"})

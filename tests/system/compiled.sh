@@ -70,6 +70,16 @@ differs "$fast" tests/conformance/udp-over-blast.dot 2
 differs "$fast" graphs/udptest-multihomed.dot 4
 differs "$build" graphs/router.dot 10
 
+# embed: the example of docs/compiling.md, with the object that is there already.
+embed() {
+	# shellcheck disable=SC2046 # lists of options
+	cc -std=c11 -Wall -Wextra -Werror -o "$work/embed" docs/examples/embed_compiled.c "$work/differ-graphs-udptest.dot.o" \
+		$(PKG_CONFIG_PATH=$fast/meson-uninstalled pkg-config --cflags --libs xkernel)
+}
+
+check "a program of one's own is linked with a graph" "see above" embed
+prints "... and is its host" '^47 bytes came out: hello$' "$work/embed"
+
 # It can be seen: a compiled graph whose UDP believes every checksum.
 mkdir "$work/tree"
 cp -r xkernel protocols "$work/tree"
@@ -166,6 +176,8 @@ all="--link sim --mode regular,ipp --handoff none,client,server,both --rounds 20
 # ---- programs ------------------------------------------------------------------------------------------------------------
 
 prints "a program tells what it can do" 'udptest.dot, compiled' "$programs/udptest" --help
+check "... with this graph, and nothing else" "$(cat "$work/out")" bash -c '! grep -E "^  (chantest|icmptest) " "$1"' grep "$work/out"
+check "... whose own program is among it" "$(cat "$work/out")" grep -q '^  udptest ' "$work/out"
 expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$programs/udptest" udptest --graph graphs/udptest-two.dot
 expect "... and no other word" 2 'usage' "$programs/traffic" walk
 prints "a pair of processes" 'Round trips over virtio' "$programs/udptest" udptest --rounds 100

@@ -1,0 +1,128 @@
+/*
+ * seq.c - numbers messages, and counts at the other end what is missing: the smallest example of the documentation.
+ *
+ * Header:       4 bytes: how many messages this session had sent before
+ * Participants: those of the protocol below
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET
+ * Drops:        short, no_buffer
+ * Counters:     missing (numbers that were passed over), late (messages whose number had been passed over)
+ * Not done:     anything about what is missing
+ * Graph:        udptest -> seq -> udp
+ */
+#include "xkernel/bytes.h"
+#include "xkernel/virtual.h"
+
+/* A stranger's number may be any: what it makes us do is bounded. */
+enum { SEQ_HEADER_LEN = 4, SEQ_COUNTED_MAX = 64 };
+
+enum seq_counter { SEQ_MISSING, SEQ_LATE };
+
+struct seq_session {
+	struct xk_session session; /* first */
+	_Atomic uint32_t next, expected;
+};
+
+/* ---- down ---- */
+
+static int
+seq_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct seq_session *s = (struct seq_session *)session;
+	uint8_t *p = xk_msg_push(&m, SEQ_HEADER_LEN);
+
+	if (p == NULL) {
+		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	xk_put32(p, atomic_fetch_add(&s->next, 1));
+	return xk_push(session->lls, m);
+}
+
+/* ---- up ---- */
+
+/* Driver and threads may be here at once: the highest number counts. How far this one is ahead; below 0: it is late. */
+static int32_t
+seq_ahead(struct seq_session *s, uint32_t number)
+{
+	uint32_t expected = atomic_load(&s->expected);
+	int32_t ahead;
+
+	do
+		ahead = (int32_t)(number - expected);
+	while (ahead >= 0 && !atomic_compare_exchange_weak(&s->expected, &expected, number + 1));
+	return ahead;
+}
+
+static void
+seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	const uint8_t *p = xk_msg_pop(&m, SEQ_HEADER_LEN);
+	int32_t ahead;
+
+	if (p == NULL) {
+		xk_drop(session->protocol, m, xk_msg_len(m) < SEQ_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER);
+		return;
+	}
+	ahead = seq_ahead((struct seq_session *)session, xk_get32(p));
+	if (ahead < 0)
+		xk_count(session->protocol, SEQ_LATE);
+	for (int32_t i = 0; i < ahead && i < SEQ_COUNTED_MAX; i++)
+		xk_count(session->protocol, SEQ_MISSING);
+	xk_demux(session, m);
+}
+
+/* ---- asking ---- */
+
+static int
+seq_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	uint32_t answer;
+	int err;
+
+	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
+		return -ENOTSUP; /* the session below is asked */
+	err = xk_control(session->lls, op, &answer, sizeof(answer));
+	if (err < 0)
+		return err;
+	if (answer < SEQ_HEADER_LEN)
+		return -EMSGSIZE;
+	answer -= SEQ_HEADER_LEN;
+	return xk_answer(buffer, len, &answer, sizeof(answer));
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops seq_session_ops = {
+	.push = seq_push,
+	.pop = seq_pop,
+	.close = xk_virtual_session_close,
+	.control = seq_control,
+};
+
+static int
+seq_init(struct xk_protocol *self)
+{
+	((struct xk_virtual *)self)->session_size = sizeof(struct seq_session);
+	return xk_virtual_init(self, &seq_session_ops);
+}
+
+static const struct xk_protocol_ops seq_ops = { .init = seq_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+
+static const struct xk_role seq_lowers[] = {
+	{ "transport", XK_ASYNC, "udp", "carries the messages" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const char *const seq_counters[] = { "missing", "late", NULL };
+
+const struct xk_protocol_type xk_type_seq = {
+	.name = "seq",
+	.help = "Numbers messages, and counts what is missing: the smallest example of the documentation.",
+	.ops = &seq_ops,
+	.session_ops = &seq_session_ops,
+	.size = sizeof(struct xk_virtual),
+	.offers = XK_ASYNC,
+	.lowers = seq_lowers,
+	.counters = seq_counters,
+	.session_max = 256,
+};
