@@ -101,7 +101,7 @@ udptest=$work/programs/udptest
 expect "a program is made" 0 '' "$fast/xk" compile graphs/udptest.dot -o "$udptest"
 prints "a program tells what it can do" 'udptest.dot, compiled' "$udptest" --help
 expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$udptest" udptest --graph graphs/udptest-two.dot
-expect "... and no other word" 2 'usage' "$udptest" walk
+expect "... and no other word" 2 'usage' "$work/mute" walk
 prints "a pair of processes" 'Round trips over virtio' "$udptest" udptest --rounds 100
 prints "... of a program called udptest" 'Round trips over virtio' "$udptest" --rounds 100
 prints "udptest compiles its own graph" 'Round trips over virtio' "$fast/udptest" --compiled --rounds 100 --size 1,4000 --handoff none,both

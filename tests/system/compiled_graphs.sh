@@ -83,7 +83,7 @@ settings() {
 # network GRAPH LINKS SETTINGS: two hosts in regular mode and two in ipp on as many links; the first two send over the last.
 network() {
 	local i far=${3//10.9.0./10.9.$(($2 - 1)).}
-	printf 'graph n {\n\tgraph [protocols="%s"];\n' "$(basename "$1")"
+	printf 'graph n {\n\tgraph [protocols="%s", costs=decstation];\n' "$(basename "$1")"
 	printf '\tregular [count=2, mode=regular, threads=2, set="%s"];\n\tipp [count=2, set="%s"];\n' "$far" "$3"
 	for ((i = 0; i < $2; i++)); do
 		printf '\tlan%d [link=ethernet10, network="10.9.%d.0/24", loss="3%%", duplicate="3%%", reorder="4%%", ' "$i" "$i"
@@ -92,17 +92,21 @@ network() {
 	printf '}\n'
 }
 
-# make_network GRAPH: $work/net-NAME.dot, with as many links as the graph has ports. Their number in $links; 0: none will do.
+# make_network GRAPH: $work/net-NAME.dot, with as many links as the graph has ports. Their number in $links; 0: none will do,
+# and $why says so.
 make_network() {
 	local file=$work/net-${1##*/} given
+	links=0
+	why="nothing is known to begin messages in it: add its protocol to sources, or a network with it to between"
 	given=$(settings "$1")
+	[ -n "$given" ] || return
 	for links in 1 2 3; do
 		network "$1" "$links" "$given" >"$file"
 		run 30 "$fast/xk" check "$file"
-		[ "$status" -ne 0 ] || break
+		[ "$status" -ne 0 ] || return
 	done
-	[ "$status" -eq 0 ] || links=0
-	[ -n "$given" ] || links=0
+	links=0
+	why="it needs another network: add that to between ($(tail -n 1 "$work/err"))"
 }
 
 # same_network NAME NETWORK NAMES UNTIL TRACED_UNTIL: hosts whose names begin so, a list for Python, are compiled, and hear.
@@ -151,8 +155,7 @@ try_graph() {
 	fi
 	make_network "$1"
 	if [ "$links" -eq 0 ]; then
-		fail "$1 is run" "nothing is known to begin messages in it, or it has more than 3 ports: add its protocol to \
-sources, or a network with it to between ($(tail -n 1 "$work/err"))"
+		fail "$1 is run" "$why"
 		return
 	fi
 	same_network "$name" "$work/net-$name.dot" "('regular', 'ipp')" 1s 100ms
