@@ -9,4 +9,4 @@ fast=$root/build
 [ -x "$fast/xk" ] || fast=$build
 
 # The compiler is asked for little speed, which takes most of its time. Where it matters what people get, this is empty.
-export XK_CFLAGS='-Og -g0'
+export XK_CFLAGS='-O0 -g0'
