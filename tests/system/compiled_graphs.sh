@@ -46,6 +46,7 @@ comparable() {
 # same NAME PROGRAM WORD ARGUMENT...: the compiled program prints, says and reports what the table-driven one does.
 same() {
 	local name=$1 program=$2 word=$3 which
+	rm -f "$work"/{table,compiled}.*
 	shift 3
 	for which in table compiled; do
 		case $which,$word in
