@@ -6,9 +6,9 @@
 
 #include "xkernel/trace.h"
 
-/* Whether graph is the one that was compiled: the same nodes of the same types, in the same order. */
+/* Whether graph has the nodes of the one that was compiled, of the same types, in the same order. */
 static bool
-compiled_is_of(const struct xk_graph_compiled *compiled, const struct xk_graph *graph)
+compiled_has_nodes(const struct xk_graph_compiled *compiled, const struct xk_graph *graph)
 {
 	if (graph->node_count != compiled->node_count)
 		return false;
@@ -17,6 +17,21 @@ compiled_is_of(const struct xk_graph_compiled *compiled, const struct xk_graph *
 
 		if (strcmp(node->name, compiled->names[i]) != 0 ||
 		    strcmp(node->type->name, compiled->plain[i]->name) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Whether, in two graphs of the same nodes, the same stand on the same. */
+static bool
+compiled_has_edges(const struct xk_graph *graph, const struct xk_graph *file)
+{
+	if (graph->edge_count != file->edge_count)
+		return false;
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		const struct xk_graph_edge *a = &graph->edges[i], *b = &file->edges[i];
+
+		if (a->upper != b->upper || a->lower != b->lower || strcmp(a->role->name, b->role->name) != 0)
 			return false;
 	}
 	return true;
@@ -36,6 +51,12 @@ compiled_is_changed(const struct xk_graph *graph, const struct xk_graph *file)
 {
 	if ((graph->budget.budget_ns != 0) != (file->budget.budget_ns != 0))
 		return true;
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		const struct xk_graph_edge *a = &graph->edges[i], *b = &file->edges[i];
+
+		if (a->handoff != b->handoff || (a->budget.budget_ns != 0) != (b->budget.budget_ns != 0))
+			return true;
+	}
 	for (unsigned i = 0; i < graph->node_count; i++) {
 		const struct xk_graph_policy *policy = &graph->nodes[i].policy;
 
@@ -54,12 +75,12 @@ xk_graph_specialise(struct xk_graph *graph, const struct xk_graph_compiled *comp
 	int status = -EINVAL;
 
 	xk_assert(graph->checked);
-	if (!compiled_is_of(compiled, graph))
+	if (!compiled_has_nodes(compiled, graph))
 		return -EINVAL;
 	if (compiled_is_done(compiled, graph))
 		return 0;
 	file = xk_graph_read_text(compiled->file, compiled->text, compiled->size, &errors);
-	if (file != NULL && xk_graph_check(file, xk_protocol_types, &errors) == 0) {
+	if (file != NULL && xk_graph_check(file, xk_protocol_types, &errors) == 0 && compiled_has_edges(graph, file)) {
 		watched = watched || compiled_is_changed(graph, file);
 		for (unsigned i = 0; i < graph->node_count; i++)
 			graph->nodes[graph->order[i]].type = watched ? compiled->watched[i] : compiled->plain[i];

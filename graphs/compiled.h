@@ -36,8 +36,8 @@ int xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_c_sourc
 
 /*
  * Gives a checked graph the compiled types; it was read of compiled->text (xk_graph_read_text), whatever has been set since.
- * watched: something will mark edges later (a trace, a handoff). What has been set counts as well: where that changes marks
- * or an order, the types are the watched ones. -EINVAL: it is another graph.
+ * watched: something will mark edges later (a trace, a handoff). What has been set counts as well, and what another file of
+ * the same nodes and edges says: where marks or an order differ, the types are the watched ones. -EINVAL: it is another graph.
  */
 int xk_graph_specialise(struct xk_graph *graph, const struct xk_graph_compiled *compiled, bool watched);
 

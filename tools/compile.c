@@ -126,6 +126,7 @@ compile_is_to_end(void)
 struct compile_command {
 	char *arguments[COMPILE_ARGUMENTS + 1];
 	unsigned count;
+	bool is_long; /* more of them than there is room for */
 };
 
 static void
@@ -133,6 +134,8 @@ compile_argument(struct compile_command *command, const char *argument)
 {
 	if (command->count < COMPILE_ARGUMENTS)
 		command->arguments[command->count++] = (char *)argument;
+	else
+		command->is_long = true;
 }
 
 /* The words of text, which is divided by that. */
@@ -162,6 +165,16 @@ compile_spawn(pid_t *child, char **arguments, const posix_spawn_file_actions_t *
 	return error;
 }
 
+/* Ends the arguments, if they are all there. */
+static bool
+compile_is_whole(struct compile_command *command)
+{
+	command->arguments[command->count] = NULL;
+	if (command->is_long)
+		fprintf(stderr, "compile: %s has too many arguments\n", command->arguments[0]);
+	return !command->is_long;
+}
+
 static pid_t
 compile_begin(struct compile_command *command, int output)
 {
@@ -169,9 +182,8 @@ compile_begin(struct compile_command *command, int output)
 	pid_t child = -1;
 	int error;
 
-	if (compile_is_to_end())
+	if (compile_is_to_end() || !compile_is_whole(command))
 		return -1;
-	command->arguments[command->count] = NULL;
 	posix_spawn_file_actions_init(&actions);
 	if (output >= 0)
 		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
@@ -232,15 +244,29 @@ compile_ask_libraries(char *text, size_t size)
 
 /* ---- the steps ---- */
 
+/* The build's options, then those of XK_CFLAGS, of which text becomes the words. */
+static void
+compile_add_flags(struct compile_command *command, char *build, char text[COMPILE_FLAGS])
+{
+	const char *given = getenv("XK_CFLAGS");
+
+	compile_words(command, build);
+	if (given == NULL)
+		return;
+	if (snprintf(text, COMPILE_FLAGS, "%s", given) >= COMPILE_FLAGS)
+		command->is_long = true;
+	compile_words(command, text);
+}
+
 static pid_t
 compile_begin_variant(const struct compile_work *work, unsigned watched)
 {
 	struct compile_command command = { .count = 0 };
-	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
+	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, given[COMPILE_FLAGS], include[COMPILE_PATH + 2];
 
 	snprintf(include, sizeof(include), "-I%s", work->place.tree);
 	compile_words(&command, compiler);
-	compile_words(&command, flags);
+	compile_add_flags(&command, flags, given);
 	compile_argument(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0");
 	compile_argument(&command, include);
 	compile_argument(&command, "-c");
@@ -283,8 +309,8 @@ static bool
 compile_link(const struct compile_work *work, const char *output)
 {
 	struct compile_command command = { .count = 0 };
-	static char others[COMPILE_FLAGS];
 	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
+	char others[COMPILE_FLAGS], given[COMPILE_FLAGS];
 	char directory[COMPILE_PATH + 2];
 
 	if (!compile_ask_libraries(others, sizeof(others))) {
@@ -293,7 +319,7 @@ compile_link(const struct compile_work *work, const char *output)
 	}
 	snprintf(directory, sizeof(directory), "-L%s", work->place.libraries);
 	compile_words(&command, compiler);
-	compile_words(&command, flags);
+	compile_add_flags(&command, flags, given);
 	compile_argument(&command, "-o");
 	compile_argument(&command, output);
 	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
@@ -494,9 +520,10 @@ compile_exec(const char *file, const char *word, const char *what, int argc, cha
 		compile_argument(&command, what);
 	for (int i = 1; i < argc; i++)
 		compile_argument(&command, argv[i]);
-	command.arguments[command.count] = NULL;
 	fflush(NULL);
-	fexecve(program, command.arguments, environ);
-	fprintf(stderr, "compile: the program cannot be run: %s\n", strerror(errno));
+	if (compile_is_whole(&command)) {
+		fexecve(program, command.arguments, environ);
+		fprintf(stderr, "compile: the program cannot be run: %s\n", strerror(errno));
+	}
 	close(program);
 }

@@ -126,7 +126,7 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	unsigned ports = 0;
 	int error;
 
-	program_graph_adopt(host->topology->checked, net->traces);
+	host->compiled = program_graph_adopt(host->topology->checked, net->traces);
 	error = xk_graph_build(host->topology->checked, kernel, &errors);
 
 	xk_graph_errors_print(&errors, stderr);

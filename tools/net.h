@@ -25,6 +25,7 @@ struct net_host {
 	struct xk_sim_host *sim;
 	struct xk_capture *capture; /* of its taps; NULL: nobody captures */
 	bool healed;                /* it does not crash any more */
+	bool compiled;              /* its graph is the one that the program was made of */
 };
 
 struct net {

@@ -29,7 +29,7 @@ struct xk_graph *program_graph_read(const char *file, struct xk_graph_errors *er
 /* As xk_graph_check; then a program's own graph takes its compiled types on. */
 int program_graph_check(struct xk_graph *graph, bool watched, struct xk_graph_errors *errors);
 
-/* A checked graph takes the program's own types on if it is the program's own. */
-void program_graph_adopt(struct xk_graph *graph, bool watched);
+/* A checked graph takes the program's own types on if it is the program's own; whether it is. */
+bool program_graph_adopt(struct xk_graph *graph, bool watched);
 
 #endif

@@ -23,11 +23,10 @@ program_graph_read(const char *file, struct xk_graph_errors *errors)
 	return xk_graph_read_text(program_graph->file, program_graph->text, program_graph->size, errors);
 }
 
-void
+bool
 program_graph_adopt(struct xk_graph *graph, bool watched)
 {
-	if (program_graph != NULL)
-		xk_graph_specialise(graph, program_graph, watched);
+	return program_graph != NULL && xk_graph_specialise(graph, program_graph, watched) == 0;
 }
 
 int

@@ -173,7 +173,7 @@ run_summary(const struct run *run)
 }
 
 static void
-run_json_body(const struct run *run, struct json *json)
+run_json_body(struct run *run, struct json *json)
 {
 	struct xk_sim *sim = run->net.sim;
 	char hash[20];
@@ -190,6 +190,7 @@ run_json_body(const struct run *run, struct json *json)
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
 		json_object(json, xk_sim_host_name(host));
 		json_bool(json, "up", xk_sim_is_up(host));
+		json_bool(json, "compiled", net_host_find(&run->net, xk_sim_host_name(host))->compiled);
 		run_tell_host(host, run_tell_json, json);
 		json_close(json);
 	}
@@ -205,7 +206,7 @@ run_json_body(const struct run *run, struct json *json)
 }
 
 static int
-run_json(const struct run *run)
+run_json(struct run *run)
 {
 	const char *file = run->options->common.json;
 	bool is_stdout = file != NULL && strcmp(file, "-") == 0, good;

@@ -1,22 +1,12 @@
 #!/bin/bash
-# compiled.sh BUILD - xk compile: compiled graphs do what graph files do. Frame by frame beside one another (compiled/differ.c:
-# the packet scripts' frames, as they are and changed by chance); whole networks and pairs in the simulator, in both modes, with
-# every policy, traced or not: what is sent, counted, traced and reported is the same to the byte. And that a hostile graph file
-# cannot say anything in C.
+# compiled.sh BUILD - xk compile: what compiled graphs do to frames, beside what graph files do (compiled/differ.c: the packet
+# scripts' frames, as they are and changed by chance; compiled_graphs.sh has whole networks); what the programs can do besides;
+# that both tests see a compiled graph that is wrong; and that a hostile graph file cannot say anything in C.
 . "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/compiling.sh"
 
 xk=$build/xk
-chantest=$build/chantest
 mapfile -t scripts < <(find tests/conformance -name '*.packets' | sort)
-programs=$work/programs
-mkdir "$programs" "$work/tmp"
-export TMPDIR=$work/tmp
-
-# compile XK GRAPH OUTPUT
-compile() {
-	run 120 "$1" compile "$2" -o "$3"
-	[ "$status" -eq 0 ] || fail "$2 is compiled" "status $status: $(cat "$work/err")"
-}
 
 # prints NAME PATTERN COMMAND...: succeeds, and prints something like PATTERN.
 prints() {
@@ -27,10 +17,6 @@ prints() {
 }
 
 # ---- frame by frame ------------------------------------------------------------------------------------------------------
-
-# Many frames: with the build that people use, if it is there, and a little with this one.
-fast=$root/build
-[ -x "$fast/xk" ] || fast=$build
 
 # library BUILD: $work/BUILD.a has differ.c and the scripts' language.
 library() {
@@ -53,7 +39,7 @@ link() {
 
 # differs BUILD GRAPH ROUNDS
 differs() {
-	local name=$work/differ-${2//\//-}
+	local name=$work/differ-${2##*/}
 	run 120 "$1/xk" compile "$2" -o "$name.o"
 	check "$2 is compiled" "$(cat "$work/err")" test "$status" -eq 0
 	check "$2 is linked with its test" "see above" link "$1" "$name" "$name.o"
@@ -62,13 +48,16 @@ differs() {
 
 check "the test is compiled" "see above" library "$fast"
 [ "$fast" = "$build" ] || check "... with sanitizers, too" "see above" library "$build"
-differs "$fast" graphs/udptest.dot 2
-differs "$fast" graphs/host.dot 4
-differs "$fast" graphs/chantest.dot 4
-differs "$fast" tests/conformance/udp-over-bid.dot 2
-differs "$fast" tests/conformance/udp-over-blast.dot 2
-differs "$fast" graphs/udptest-multihomed.dot 4
-differs "$build" graphs/router.dot 10
+# Every graph that a script has a host of; what most of them have, as people compile it.
+for name in $(sed -n 's/^host .* graph \([^ ]*\).*/\1/p' "${scripts[@]}" | sort -u); do
+	graph=graphs/$name
+	[ -e "$graph" ] || graph=tests/conformance/$name
+	case $name in
+	udptest.dot) XK_CFLAGS='' differs "$fast" "$graph" 2 ;;
+	router.dot) differs "$build" "$graph" 4 ;;
+	*) differs "$fast" "$graph" 4 ;;
+	esac
+done
 
 # embed: the example of docs/compiling.md, with the object that is there already.
 embed() {
@@ -98,16 +87,6 @@ check "... and is linked" "see above" link "$fast" "$work/mutant" "$work/mutant0
 limit=120 expect "its difference is found" 1 '' "$work/mutant" 2 "${scripts[@]}"
 check "... and told" "$(cat "$work/out")" grep -q 'compiled' "$work/out"
 
-# ---- whole networks, and pairs -------------------------------------------------------------------------------------------
-
-# Sanitized, or the others', which are made sooner.
-compile "$xk" graphs/chantest.dot "$programs/chantest"
-compile "$fast/xk" graphs/udptest.dot "$programs/udptest"
-compile "$fast/xk" graphs/stopwait.dot "$programs/stopwait"
-compile "$fast/xk" graphs/chantest-full.dot "$programs/chantest-full"
-compile "$fast/xk" graphs/traffic.dot "$programs/traffic"
-compile "$fast/xk" experiments/floors/null10.dot "$programs/null10"
-
 # A mutant that sends nothing: programs do use what was compiled into them.
 sed -i '/^udp_push(/,/^}/s/return xk_push(session->lls, m);/return xk_msg_free(m), 0;/' "$work/tree/protocols/udp.c"
 for watched in 0 1; do
@@ -125,65 +104,20 @@ for options in "" "--trace"; do
 	expect "... that loses everything $options" 1 'lost|no echo|nobody' "$work/mute" udptest --link sim --rounds 3 --mode ipp $options
 done
 
-# How long a cache line took, and what program it was, is no part of what is compared.
-document() {
-	grep -vE '"(before|after|sanitized|compiled)": ' "$1"
-}
-
-# same NAME PROGRAM WORD ARGUMENT...: the compiled program prints, says and reports what the table-driven one does.
-same() {
-	local name=$1 program=$2 word=$3 which
-	shift 3
-	for which in table compiled; do
-		case $which,$word in
-		table,run) run 120 "$fast/xk" run "$@" --json "$work/$which.json" ;;
-		table,*) run 120 "$fast/$word" "$@" --json "$work/$which.json" ;;
-		*) run 120 "$program" "$word" "$@" --json "$work/$which.json" ;;
-		esac
-		[ "$status" -eq 0 ] || fail "$name: $which" "status $status: $(tail -n 3 "$work/err")"
-		cp "$work/out" "$work/$which.out"
-		cp "$work/err" "$work/$which.err"
-		document "$work/$which.json" >"$work/$which.document"
-	done
-	for which in out err document; do
-		if ! cmp -s "$work/table.$which" "$work/compiled.$which"; then
-			fail "$name" "$which: $(diff "$work/table.$which" "$work/compiled.$which" | head -n 6)"
-			return
-		fi
-	done
-	ok "$name"
-}
-
-same "a network that loses, with reboots" "$programs/stopwait" run graphs/net/bad.dot --link sim --seed 7 --until 2s
-same "... traced" "$programs/stopwait" run graphs/net/bad.dot --link sim --seed 9 --until 100ms --trace
-same "a network of udptest" "$programs/udptest" run graphs/net/lan.dot --link sim --until 200ms
-same "calls through a router" "$programs/chantest-full" run graphs/net/calls.dot --link sim --seed 3 --until 500ms
-same "... in regular mode" "$programs/chantest-full" run graphs/net/calls.dot --link sim --seed 4 --until 500ms \
-	--set graph.mode=regular
-same "... traced" "$programs/chantest-full" run graphs/net/calls.dot --link sim --seed 5 --until 50ms --trace
-all="--link sim --mode regular,ipp --handoff none,client,server,both --rounds 20"
-# shellcheck disable=SC2086 # lists of options
-{
-	same "a pair, all policies" "$programs/udptest" udptest $all --size 1,4000 --threads 1,3
-	same "a pair, traced" "$programs/udptest" udptest --link sim --rounds 3 --size 4000 --trace
-	same "a pair with a budget" "$programs/udptest" udptest --link sim --rounds 20 --mode ipp --size 4000 --set graph.budget=200us
-	same "a pair, in order" "$programs/udptest" udptest $all --set udp.order=session
-	same "ten layers of one type, all policies" "$programs/null10" udptest --graph experiments/floors/null10.dot $all --size 1,4000
-	same "callers, all policies" "$programs/chantest" chantest $all --size 1,4000 --channels 1,4
-	same "callers over the whole stack" "$programs/chantest-full" chantest --graph graphs/chantest-full.dot $all --size 1,9000
-}
-
 # ---- programs ------------------------------------------------------------------------------------------------------------
 
-prints "a program tells what it can do" 'udptest.dot, compiled' "$programs/udptest" --help
+mkdir "$work/programs"
+made=$work/programs/udptest
+expect "a program is made" 0 '' "$fast/xk" compile graphs/udptest.dot -o "$made"
+prints "a program tells what it can do" 'udptest.dot, compiled' "$made" --help
 check "... with this graph, and nothing else" "$(cat "$work/out")" bash -c '! grep -E "^  (chantest|icmptest) " "$1"' grep "$work/out"
 check "... whose own program is among it" "$(cat "$work/out")" grep -q '^  udptest ' "$work/out"
-expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$programs/udptest" udptest --graph graphs/udptest-two.dot
-expect "... and no other word" 2 'usage' "$programs/traffic" walk
-prints "a pair of processes" 'Round trips over virtio' "$programs/udptest" udptest --rounds 100
-prints "... of a program called udptest" 'Round trips over virtio' "$programs/udptest" --rounds 100
+expect "... and knows no other graph" 2 'made of graphs/udptest.dot' "$made" udptest --graph graphs/udptest-two.dot
+expect "... and no other word" 2 'usage' "$work/mute" walk
+prints "a pair of processes" 'Round trips over virtio' "$made" udptest --rounds 100
+prints "... of a program called udptest" 'Round trips over virtio' "$made" --rounds 100
 prints "udptest compiles its own graph" 'Round trips over virtio' "$fast/udptest" --compiled --rounds 100 --size 1,4000 --handoff none,both
-prints "chantest, too" 'Round trips over virtio' "$chantest" --compiled --rounds 50 --mode ipp --handoff none
+prints "chantest, too" 'Round trips over virtio' "$fast/chantest" --compiled --rounds 50 --mode ipp --handoff none
 prints "the echo" 'ns for the graph' "$fast/xk" bench echo --compiled --rounds 1000
 prints "the call" 'ns a call' "$fast/xk" bench call --compiled --rounds 1000
 check "nothing is left behind" "$(ls "$TMPDIR")" test -z "$(ls "$TMPDIR")"
@@ -194,6 +128,11 @@ expect "no output" 2 'what to make' "$xk" compile graphs/udptest.dot
 expect "no graph" 1 'nowhere.dot' "$xk" compile nowhere.dot -o "$work/none"
 expect "a network is no graph" 1 '' "$xk" compile graphs/net/lan.dot -o "$work/none"
 expect "no place for the program" 1 '' "$fast/xk" compile graphs/udptest.dot -o /nowhere/program
+XK_CFLAGS=--no-such-option expect "what XK_CFLAGS has is asked of the compiler" 1 'no-such-option' "$fast/xk" compile graphs/udptest.dot \
+	-o "$work/none"
+XK_CFLAGS=$(printf -- '-O0 %.0s' {1..600}) expect "... but no more than there is room for" 1 'too many' "$fast/xk" compile \
+	graphs/udptest.dot -o "$work/none"
+check "... and nothing is made" "it is" test ! -e "$work/none"
 expect "no place for the C" 1 'cannot be written' "$xk" compile graphs/udptest.dot --emit-c /nowhere/graph.c
 
 cp graphs/udptest.dot "$work/mine.dot"
