@@ -20,6 +20,9 @@ struct xk_graph_compiled {
 	const struct xk_protocol_type *const *plain, *const *watched;
 };
 
+/* The graph that `xk compile` has made the program of, or the object NAME.o in it; NULL: a program that reads graph files. */
+extern const struct xk_graph_compiled *const program_graph;
+
 /* What `xk compile` needs besides a checked graph. */
 struct xk_graph_c_source {
 	const char *text; /* of the graph file */

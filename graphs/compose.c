@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/graph.h"
+#include "graphs/compiled.h"
 #include "xkernel/kernel.h"
 
 static unsigned
@@ -32,20 +32,46 @@ compose_types(const struct xk_protocol_type *const *own)
 	return types;
 }
 
+/* The graph with the types that were compiled; nothing marks its edges later. */
+static struct xk_graph *
+compose_specialise(struct xk_graph *graph, const struct xk_graph_compiled *compiled)
+{
+	if (graph != NULL && xk_graph_specialise(graph, compiled, false) != 0) {
+		xk_graph_free(graph);
+		return NULL;
+	}
+	return graph;
+}
+
 /* Read, set and checked; NULL: refused. */
 static struct xk_graph *
 compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
 	     struct xk_graph_errors *errors)
 {
+	const struct xk_graph_compiled *compiled = source->compiled;
 	unsigned set_count = 0;
 	struct xk_graph *graph;
 
 	while (source->sets != NULL && source->sets[set_count] != NULL)
 		set_count++;
+	if (compiled != NULL) {
+		graph = xk_graph_read_text(file, compiled->text, compiled->size, errors);
+		graph = xk_graph_finish(graph, source->sets, set_count, xk_protocol_types, errors);
+		return compose_specialise(graph, compiled);
+	}
 	if (source->text == NULL)
 		return xk_graph_load(file, source->sets, set_count, types, errors);
 	graph = xk_graph_read_text(file, source->text, strlen(source->text), errors);
 	return xk_graph_finish(graph, source->sets, set_count, types, errors);
+}
+
+/* The graph's name in errors. */
+static const char *
+compose_name(const struct xk_graph_source *source)
+{
+	if (source->compiled != NULL)
+		return source->compiled->file;
+	return source->file == NULL ? "graph" : source->file;
 }
 
 static int
@@ -64,7 +90,7 @@ int
 xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream)
 {
 	const struct xk_protocol_type **types = compose_types(source->types);
-	const char *file = source->file == NULL ? "graph" : source->file;
+	const char *file = compose_name(source);
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_graph *graph = NULL;
 	int result = -EINVAL;

@@ -178,6 +178,11 @@ struct xk_graph_source {
 	const char *const *sets; /* as xk_graph_set takes them; NULL ends them, or stands for none */
 	/* The program's own, besides those that were built in and before them; they outlive the kernel. As sets. */
 	const struct xk_protocol_type *const *types;
+	/*
+	 * In place of file, text and types: a graph that is compiled into the program (compiled.h). Edges that are marked after
+	 * it is composed may not be looked at: who marks some does what xk_graph_compose does, with xk_graph_specialise.
+	 */
+	const struct xk_graph_compiled *compiled;
 };
 
 /*

@@ -7,9 +7,6 @@
 #include "graphs/compiled.h"
 #include "tools/options.h"
 
-/* The graph that the program was made of; NULL: it reads graph files. */
-extern const struct xk_graph_compiled *const program_graph;
-
 int udptest_main(int argc, char **argv);
 int chantest_main(int argc, char **argv);
 int icmptest_main(int argc, char **argv);

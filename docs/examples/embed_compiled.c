@@ -4,15 +4,11 @@
  *     xk compile graphs/udptest.dot -o graph.o
  *     cc embed_compiled.c graph.o -o embed_compiled $(pkg-config --cflags --libs xkernel)
  */
-#include <errno.h>
 #include <stdio.h>
 
 #include "graphs/compiled.h"
 #include "platform/sim/memory.h"
 #include "xkernel/kernel.h"
-
-/* In graph.o. */
-extern const struct xk_graph_compiled *const program_graph;
 
 /* From 10.0.0.1, UDP port 4000, to udptest at 10.0.0.2, which sends back what comes to port 2001. */
 static const uint8_t hello[] = "\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0"
@@ -29,29 +25,6 @@ sent(void *context, const uint8_t *bytes, size_t len)
 	       (const char *)bytes + HEADERS);
 }
 
-/* What xk_graph_compose does of a file. 0 or -errno. */
-static int
-compose(struct xk_kernel *kernel)
-{
-	const struct xk_graph_compiled *compiled = program_graph;
-	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *graph = xk_graph_read_text(compiled->file, compiled->text, compiled->size, &errors);
-	struct xk_protocol *failed;
-	int result = -EINVAL;
-
-	if (graph != NULL && xk_graph_set(graph, "vnet.address=10.0.0.2/24", &errors) == 0 &&
-	    xk_graph_check(graph, xk_protocol_types, &errors) == 0)
-		result = xk_graph_specialise(graph, compiled, false);
-	if (result == 0)
-		result = xk_graph_build(graph, kernel, &errors);
-	if (result == 0)
-		result = xk_kernel_init(kernel, &failed);
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	xk_graph_free(graph);
-	return result;
-}
-
 int
 main(void)
 {
@@ -59,10 +32,12 @@ main(void)
 	struct xk_port *port = xk_memory_port_new(platform, "port", 0x020000000002, 1500);
 	struct xk_kernel_config config = { .name = "echo", .platform = platform, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
+	const char *const sets[] = { "vnet.address=10.0.0.2/24", NULL };
+	struct xk_graph_source source = { .compiled = program_graph, .sets = sets };
 
 	xk_memory_on_sent(port, sent, NULL);
 	xk_kernel_add_port(kernel, port);
-	if (compose(kernel) != 0)
+	if (xk_graph_compose(&source, kernel, stderr) != 0)
 		return 1;
 	xk_memory_inject_bytes(port, hello, sizeof(hello) - 1);
 	while (xk_kernel_turn(kernel) == 0)

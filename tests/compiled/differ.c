@@ -21,8 +21,6 @@ enum { DIFFER_HOSTS = 3, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT =
 
 #define DIFFER_AFTER_NS UINT64_C(200000000000) /* when everything has timed out */
 
-extern const struct xk_graph_compiled *const program_graph;
-
 static const char *const differ_kinds[DIFFER_HOSTS] = { "table-driven", "compiled", "compiled, watched" };
 
 struct frame {
