@@ -62,7 +62,7 @@ done
 # embed: the example of docs/compiling.md, with the object that is there already.
 embed() {
 	# shellcheck disable=SC2046 # lists of options
-	cc -std=c11 -Wall -Wextra -Werror -o "$work/embed" docs/examples/embed_compiled.c "$work/differ-graphs-udptest.dot.o" \
+	cc -std=c11 -Wall -Wextra -Werror -o "$work/embed" docs/examples/embed_compiled.c "$work/differ-udptest.dot.o" \
 		$(PKG_CONFIG_PATH=$fast/meson-uninstalled pkg-config --cflags --libs xkernel)
 }
 
