@@ -2,9 +2,9 @@
  * driver.c - the driver: takes frames from the ports and carries them (IPP) or gives them to the pool (regular).
  *
  * A turn is: at most XK_BURST frames, then the shepherds that are runnable after them (or become so later: in the next turn,
- * so that they cannot prolong this one), then due events; at
- * its end what was pushed is sent, and what nobody reads any more is released. With nothing to do the driver polls on
- * or sleeps, by policy. Where the input queue is full it takes no frames, so that overload drops early, in the device.
+ * so that they cannot prolong this one), then due events; at its end what was pushed is sent, and what nobody reads any more
+ * is released. With nothing to do the driver polls on or sleeps, by policy. Where the input queue is full it takes no frames,
+ * so that overload drops early, in the device.
  *
  * The loop runs on a detachable stack, and any of the calls that carry something may return on another thread, the
  * stack having left the driver meanwhile: after each the loop looks whose it is. All state is in struct xk_driver. A
@@ -20,6 +20,7 @@
 enum {
 	DRIVER_CONTROL_NS = 1000 * 1000, /* while polling, signals and control are looked at this often */
 	DRIVER_STUCK_NS = 50 * 1000,     /* a full device is tried again after this */
+	DRIVER_FRESH_NS = 100 * 1000,    /* while messages come, how old the clock's last reading may be, about */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 #define DRIVER_NOT_BUSY UINT64_MAX
@@ -408,11 +409,24 @@ driver_is_done(struct xk_driver *driver)
 	       (!atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed) || driver_runnable(driver) == 0);
 }
 
-/* Looks once a turn, whose events are over. */
-static inline void
-driver_look_at_wheel(struct xk_driver *driver, const struct xk_kernel *kernel)
+/*
+ * Reading the clock takes as long as a protocol takes for a message, or two. While every turn has messages it is read after as
+ * many as were quick together before: twice as many each time, up to what one turn may carry, and one when they took longer.
+ * What the clock decides is looked at: control, and in IPP mode events (in regular mode others fire them).
+ */
+static void
+driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 {
-	if (driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
+	uint64_t before_ns = driver->now_ns;
+
+	driver->now_ns = xk_clock(kernel, &driver->runner);
+	if (driver->now_ns - before_ns >= DRIVER_FRESH_NS || kernel->platform->virtual_time)
+		driver->carries = 1;
+	else if (driver->carries < XK_BURST)
+		driver->carries *= 2;
+	driver->fresh = driver->carries;
+	driver_poll_control(driver);
+	if (kernel->mode == XK_IPP && driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
 		driver->events_due = true;
 }
 
@@ -420,8 +434,11 @@ driver_look_at_wheel(struct xk_driver *driver, const struct xk_kernel *kernel)
 __attribute__((noinline)) static void
 driver_turn_without(struct xk_driver *driver, bool worked)
 {
-	if (driver->kernel->mode == XK_IPP)
-		driver_look_at_wheel(driver, driver->kernel);
+	if (driver->fresh < driver->carries) {
+		driver_read_clock(driver, driver->kernel);
+		driver->busy_ns = driver->now_ns;
+	}
+	driver->fresh = 0;
 	if (!worked && atomic_load_explicit(&driver->paused, memory_order_acquire))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver->resumes_left = driver_runnable(driver);
@@ -441,22 +458,22 @@ driver_turn(struct xk_driver *driver)
 
 	driver_end_turn(driver, kernel);
 	xk_bump(&driver->turns, 1);
-	driver->now_ns = kernel->platform->ops->now_ns(kernel->platform); /* counted by the turn */
-	driver_poll_control(driver);
+	if (driver->fresh <= 0)
+		driver_read_clock(driver, kernel);
 	worked = driver_take(driver, kernel, kernel->mode);
 	if (xk_unlikely(driver->count == 0)) {
 		driver_turn_without(driver, worked);
 		return;
 	}
+	driver->fresh -= (int)driver->count;
 	driver->busy_ns = driver->now_ns;
-	driver_look_at_wheel(driver,
-			     kernel); /* IPP: in regular mode the pool carries messages, and others fire events */
 }
 
 void
 xk_driver_take_turn(struct xk_driver *driver)
 {
 	driver->takes_turn = true;
+	driver->fresh = 0; /* the clock is read */
 	driver->control_ns = 0;
 	/* Of the turns before, what they did must not be taken for this one's, on a clock that stands. */
 	driver->busy_ns = DRIVER_NOT_BUSY;

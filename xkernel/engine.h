@@ -409,7 +409,7 @@ struct xk_driver {
 	unsigned next, count;              /* of the burst */
 	unsigned resumes_left;             /* of the shepherds that are this turn's to resume */
 	_Atomic unsigned runnable;
-	uint64_t now_ns;        /* this turn's clock */
+	uint64_t now_ns;        /* the clock, as it was read last */
 	uint64_t busy_ns;       /* when it last had something to do: adaptive */
 	uint64_t poll_until_ns; /* somebody spins on a reply until then */
 	uint64_t control_ns;    /* poll_control is next due */
@@ -419,6 +419,8 @@ struct xk_driver {
 	bool started;                    /* on a thread of its own */
 	bool takes_turn;                 /* one, and is halted by it */
 	bool events_due;
+	int carries; /* so many messages between two looks at the clock */
+	int fresh;   /* and so many are left of them */
 	unsigned index;
 	struct xk_kernel *kernel;
 	struct xk_platform *platform;             /* which it sleeps on */

@@ -33,25 +33,20 @@ struct xk_shepherd;
 extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
 
 /*
- * A compiled graph (compiled.h) is protocols alone: each activation of their functions is one shepherd's, wherever that goes
- * on, so that one look is enough for it.
- */
-#ifdef XK_COMPILED
-#define XK_SELF_ASM __asm__
-#else
-#define XK_SELF_ASM __asm__ volatile
-#endif
-
-/*
  * The code of a shepherd may go on on another thread after any switch, and compilers keep addresses of thread-locals in
- * registers: here they see no thread-local, and ask anew each time.
+ * registers: here they see no thread-local, and ask anew each time. A compiled graph (compiled.h) is a program's own, and protocols
+ * alone: each activation of their functions is one shepherd's, wherever that goes on, so that one look is enough for it.
  */
 static inline struct xk_shepherd *
 xk_self(void)
 {
 	struct xk_shepherd *self;
 
-	XK_SELF_ASM("movq xk_self_running@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(self));
+#ifdef XK_COMPILED
+	__asm__("movq %%fs:xk_self_running@tpoff, %0" : "=r"(self));
+#else
+	__asm__ volatile("movq xk_self_running@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(self));
+#endif
 	return self;
 }
 

@@ -45,7 +45,6 @@ stats_add_driver(struct xk_kernel_stats *stats, struct xk_driver *driver)
 	stats_add_runner(stats, &driver->runner);
 	stats->driver_switches += stats_load(&driver->ended_switches) + stats_switches_of(&driver->runner);
 	stats->turns += stats_load(&driver->turns);
-	stats->clock_reads += stats_load(&driver->turns); /* one in each */
 	stats->frames += stats_frames(driver);
 	stats->sleeps += stats_load(&driver->sleeps);
 	stats->overruns += stats_load(&driver->overruns);

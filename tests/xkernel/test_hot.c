@@ -1,7 +1,7 @@
 /*
  * test_hot.c - what an echo does not do, from the port through the whole graph and back: a message that stays in its driver
  * takes no atomic read-modify-write (counted in debug builds: counted.h), no lock, no other stack, and the driver reads the
- * clock once a turn.
+ * clock at most once a turn.
  */
 #include "platform/sim/memory.h"
 #include "protocols/udptest.h"
@@ -92,7 +92,7 @@ check(uint32_t size, uint32_t burst, uint32_t sessions)
 	CHECK_EQ(h.atomics_after - h.atomics_before, 0);
 	CHECK_EQ(h.after.locks - h.before.locks, 0);
 	CHECK_EQ(h.after.stack_switches - h.before.stack_switches, 0);
-	CHECK_EQ(h.after.clock_reads - h.before.clock_reads, h.after.turns - h.before.turns);
+	CHECK(h.after.clock_reads - h.before.clock_reads <= h.after.turns - h.before.turns);
 }
 
 TEST(an_echo_takes_no_atomic_operation_and_one_look_at_the_clock)
