@@ -109,20 +109,6 @@ malformed:
 	return NULL;
 }
 
-/*
- * What another core has written last is asked for before it is needed. The first of a burst is needed at once, the others
- * while those before them are taken.
- */
-static inline void
-dpdk_port_expect(struct rte_mbuf *const *mbufs, unsigned count)
-{
-	for (unsigned i = 1; i < count; i++) {
-		rte_prefetch0(mbufs[i]);
-		rte_prefetch0(rte_mbuf_to_priv(mbufs[i]));
-		rte_prefetch0((const char *)rte_mbuf_to_priv(mbufs[i]) + RTE_CACHE_LINE_SIZE);
-	}
-}
-
 static unsigned
 dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
@@ -134,11 +120,10 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 		return 0;
 	count = rte_eth_rx_burst(self->id, self->queue, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
 	dpdk_port_leave(self);
-	dpdk_port_expect(mbufs, count);
 	for (unsigned i = 0; i < count; i++) {
 		frames[taken] = dpdk_port_take(self, mbufs[i]);
 		if (xk_likely(frames[taken] != NULL))
-			rte_prefetch0(frames[taken++]->data);
+			taken++;
 	}
 	return taken;
 }
