@@ -8,7 +8,6 @@
 #include "tools/xk.h"
 #include "tools/xk_run.h"
 
-#define RUN_SEED_ABSENT UINT64_MAX
 #define RUN_AT(member) offsetof(struct run_options, member)
 
 static const char *const run_ends[] = { "client", "server", NULL }; /* by PAIR_CLIENT and PAIR_SERVER */
@@ -23,10 +22,10 @@ static const struct options_option run_options[] = {
 		  "(server); what is not set it has at 10.77.0.1 as client,\n"
 		  "at 10.77.0.2 as server" },
 	{ .name = "seed",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = RUN_AT(seed),
+	  .kind = OPTIONS_NUMBERS, /* so that it is seen whether it is given */
+	  .offset = RUN_AT(seeds),
 	  .argument = "S",
-	  .max = RUN_SEED_ABSENT - 1,
+	  .max = UINT64_MAX,
 	  .help = "of a network: what happens by chance; the same seed gives the\n"
 		  "same run (1)" },
 	{ .name = "until",
@@ -66,8 +65,9 @@ run_network_checked(struct run_options *options, const char *file)
 
 	if (options->until == NULL)
 		options->until = "1s";
-	if (options->seed == RUN_SEED_ABSENT)
-		options->seed = 1;
+	if (options->seeds.count > 1)
+		return options_misuse(&run_program, "--seed takes one");
+	options->seed = options->seeds.count == 0 ? 1 : options->seeds.value[0];
 	if (common->link == NULL || strcmp(common->link, "sim") != 0)
 		return options_misuse(&run_program, "networks run in the simulator: --link sim");
 	if (!xk_time_parse(options->until, &options->until_ns))
@@ -88,7 +88,7 @@ run_host_checked(struct run_options *options, const char *file)
 {
 	const struct host_link *link;
 
-	if (options->until != NULL || options->quiet || options->seed != RUN_SEED_ABSENT)
+	if (options->until != NULL || options->quiet || options->seeds.count > 0)
 		return options_misuse(&run_program,
 				      "--until, --quiet and --seed are of network files, and %s is a graph", file);
 	if (host_common_complete(&run_program, &options->common, true, &link) != 0 ||
@@ -102,9 +102,7 @@ run_host_checked(struct run_options *options, const char *file)
 int
 xk_run_main(int argc, char **argv)
 {
-	struct run_options options = {
-		.common = HOST_COMMON_INITIAL, .single = HOST_SINGLE_INITIAL, .seed = RUN_SEED_ABSENT, .end = PAIR_ENDS
-	};
+	struct run_options options = { .common = HOST_COMMON_INITIAL, .single = HOST_SINGLE_INITIAL, .end = PAIR_ENDS };
 	struct options_texts operands;
 	const char *link;
 	bool is_network;

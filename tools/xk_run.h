@@ -8,6 +8,7 @@ struct run_options {
 	struct host_common common;
 	struct host_single single;
 	const char *until;
+	struct options_numbers seeds; /* as given: none or one */
 	uint64_t until_ns, seed;
 	unsigned end; /* which end of its links the host is: PAIR_CLIENT, PAIR_SERVER; PAIR_ENDS: not given */
 	bool quiet, telemetry;

@@ -136,7 +136,8 @@ expect "xk run of random bytes" 1 "^$work/random.dot:[0-9]+: " "$xk" run "$work/
 network 2 '"soon" is no time' --until soon
 network 2 '"-1s" is no time' --until -1s
 network 2 '"-1" is not a number' --seed -1
-network 2 '"18446744073709551615" is not a number' --seed 18446744073709551615
+network 2 '"18446744073709551616" is not a number' --seed 18446744073709551616
+network 2 'takes one' --seed 1,2
 expect "xk run --json - without --quiet" 2 'needs --quiet' "$xk" run "$work/net.dot" --link sim --json -
 network 1 'no node|nowhere' --set nowhere.loss=1%
 network 1 '"101%"' --set lan.loss=101%
@@ -150,7 +151,7 @@ network 1 'a wire: it joins two hosts, and not 3' --set lan.kind=wire
 network 1 'a1: it cannot be booted' --set graph.traffic.peers=nobody
 network 0 'hash' --until 0s
 network 0 'until 18446744073.000000 s' --until 18446744073s --set graph.traffic.count=5 --set lan.loss=0%
-network 0 'hash' --seed 18446744073709551614
+network 0 'hash' --seed 18446744073709551615
 network 1 '--json /dev/full cannot be written: No space left' --json /dev/full
 network 1 '--pcap /dev/full cannot be written: No space left' --pcap /dev/full
 network 1 '--json .*/none/x cannot be written' --json "$work/none/x"
