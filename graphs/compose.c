@@ -32,37 +32,34 @@ compose_types(const struct xk_protocol_type *const *own)
 	return types;
 }
 
-/* The graph with the types that were compiled; nothing marks its edges later. */
+/* NULL: it cannot be read. */
 static struct xk_graph *
-compose_specialise(struct xk_graph *graph, const struct xk_graph_compiled *compiled)
+compose_read(const struct xk_graph_source *source, const char *file, struct xk_graph_errors *errors)
 {
-	if (graph != NULL && xk_graph_specialise(graph, compiled, false) != 0) {
-		xk_graph_free(graph);
-		return NULL;
-	}
-	return graph;
+	if (source->compiled != NULL)
+		return xk_graph_read_text(file, source->compiled->text, source->compiled->size, errors);
+	if (source->text != NULL)
+		return xk_graph_read_text(file, source->text, strlen(source->text), errors);
+	return xk_graph_read(file, errors);
 }
 
-/* Read, set and checked; NULL: refused. */
+/* Read, set and checked; one that is compiled takes its types on. NULL: refused. */
 static struct xk_graph *
 compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
 	     struct xk_graph_errors *errors)
 {
-	const struct xk_graph_compiled *compiled = source->compiled;
+	struct xk_graph *graph = compose_read(source, file, errors);
 	unsigned set_count = 0;
-	struct xk_graph *graph;
 
 	while (source->sets != NULL && source->sets[set_count] != NULL)
 		set_count++;
-	if (compiled != NULL) {
-		graph = xk_graph_read_text(file, compiled->text, compiled->size, errors);
-		graph = xk_graph_finish(graph, source->sets, set_count, xk_protocol_types, errors);
-		return compose_specialise(graph, compiled);
+	graph = xk_graph_finish(graph, source->sets, set_count, types, errors);
+	if (graph != NULL && source->compiled != NULL && xk_graph_specialise(graph, source->compiled, false) != 0) {
+		xk_graph_errors_add(errors, file, 0, "is not the graph that was compiled");
+		xk_graph_free(graph);
+		return NULL;
 	}
-	if (source->text == NULL)
-		return xk_graph_load(file, source->sets, set_count, types, errors);
-	graph = xk_graph_read_text(file, source->text, strlen(source->text), errors);
-	return xk_graph_finish(graph, source->sets, set_count, types, errors);
+	return graph;
 }
 
 /* The graph's name in errors. */
@@ -89,7 +86,7 @@ compose_init(const char *file, struct xk_kernel *kernel, struct xk_graph_errors 
 int
 xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream)
 {
-	const struct xk_protocol_type **types = compose_types(source->types);
+	const struct xk_protocol_type **types = compose_types(source->compiled == NULL ? source->types : NULL);
 	const char *file = compose_name(source);
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_graph *graph = NULL;
