@@ -421,10 +421,10 @@ driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 
 	driver->now_ns = xk_clock(kernel, &driver->runner);
 	if (driver->now_ns - before_ns >= DRIVER_FRESH_NS || kernel->platform->virtual_time)
-		driver->carries = 1;
-	else if (driver->carries < XK_BURST)
-		driver->carries *= 2;
-	driver->fresh = driver->carries;
+		driver->clock_interval = 1;
+	else if (driver->clock_interval < XK_BURST)
+		driver->clock_interval *= 2;
+	driver->clock_left = driver->clock_interval;
 	driver_poll_control(driver);
 	if (kernel->mode == XK_IPP && driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
 		driver->events_due = true;
@@ -434,11 +434,11 @@ driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 __attribute__((noinline)) static void
 driver_turn_without(struct xk_driver *driver, bool worked)
 {
-	if (driver->fresh < driver->carries) {
+	if (driver->clock_left < driver->clock_interval) {
 		driver_read_clock(driver, driver->kernel);
 		driver->busy_ns = driver->now_ns;
 	}
-	driver->fresh = 0;
+	driver->clock_left = 0;
 	if (!worked && atomic_load_explicit(&driver->paused, memory_order_acquire))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
 	driver->resumes_left = driver_runnable(driver);
@@ -458,14 +458,14 @@ driver_turn(struct xk_driver *driver)
 
 	driver_end_turn(driver, kernel);
 	xk_bump(&driver->turns, 1);
-	if (driver->fresh <= 0)
+	if (driver->clock_left <= 0)
 		driver_read_clock(driver, kernel);
 	worked = driver_take(driver, kernel, kernel->mode);
 	if (xk_unlikely(driver->count == 0)) {
 		driver_turn_without(driver, worked);
 		return;
 	}
-	driver->fresh -= (int)driver->count;
+	driver->clock_left -= (int)driver->count;
 	driver->busy_ns = driver->now_ns;
 }
 
@@ -473,7 +473,7 @@ void
 xk_driver_take_turn(struct xk_driver *driver)
 {
 	driver->takes_turn = true;
-	driver->fresh = 0; /* the clock is read */
+	driver->clock_left = 0; /* the clock is read */
 	driver->control_ns = 0;
 	/* Of the turns before, what they did must not be taken for this one's, on a clock that stands. */
 	driver->busy_ns = DRIVER_NOT_BUSY;

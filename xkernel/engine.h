@@ -419,8 +419,8 @@ struct xk_driver {
 	bool started;                    /* on a thread of its own */
 	bool takes_turn;                 /* one, and is halted by it */
 	bool events_due;
-	int carries; /* so many messages between two looks at the clock */
-	int fresh;   /* and so many are left of them */
+	int clock_interval; /* messages between two readings of the clock */
+	int clock_left;     /* of them, before the next one */
 	unsigned index;
 	struct xk_kernel *kernel;
 	struct xk_platform *platform;             /* which it sleeps on */

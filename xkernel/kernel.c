@@ -40,7 +40,7 @@ kernel_init_driver(struct xk_kernel *kernel, struct xk_driver *driver, struct xk
 	driver->index = kernel->driver_count++;
 	driver->core = core;
 	driver->run_last = &driver->run_first;
-	driver->carries = 1;
+	driver->clock_interval = 1;
 	driver->runner.kernel = kernel;
 	driver->runner.kind = XK_RUN_DRIVER;
 	driver->runner.shepherd.driver = driver;
