@@ -1,7 +1,7 @@
 /*
  * seq.c - numbers messages, and counts at the other end what is missing: the smallest example of the documentation.
  *
- * Header:       4 bytes: how many messages this session had sent before
+ * Header:       4 bytes: a number, which counts the messages of one sender to one receiver from 0
  * Participants: those of the protocol below
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET
  * Drops:        short, no_buffer

@@ -91,11 +91,30 @@ for_each_layer() {
 		printf "    each of them: %.1f instructions on the way up, %.1f on the way down\n", both - down, down }'
 }
 
+# compile GRAPH NAME: makes $scratch/NAME, and notes the seconds that it took.
+compile() {
+	began=$(date +%s%N)
+	"$build/xk" compile "$1" -o "$scratch/$2" || die "$1 is not compiled"
+	awk -v name="$1" -v ns=$(($(date +%s%N) - began)) 'BEGIN { printf "%s %.1f s\n", name, ns / 1e9 }' >>"$scratch/seconds"
+}
+
+# null10.dot with ten layers more below the others.
+twenty_layers() {
+	awk '/null1 -> udp/ {
+		print "\tnull1 [protocol=null]; null1 -> more10;"
+		for (i = 10; i > 0; i--) {
+			below = i > 1 ? sprintf("more%d", i - 1) : "udp"
+			printf "\tmore%d [protocol=null]; more%d -> %s;\n", i, i, below
+		}
+		next
+	} { print }' experiments/floors/null10.dot
+}
+
 echo_table() {
-	for graph in graphs/udptest.dot experiments/floors/null10.dot; do
-		name=${graph##*/}
-		"$build/xk" compile "$graph" -o "$scratch/${name%.dot}" || die "$graph is not compiled"
-	done
+	compile graphs/udptest.dot udptest
+	compile experiments/floors/null10.dot null10
+	twenty_layers >"$scratch/null20.dot"
+	"$build/xk" compile "$scratch/null20.dot" -o "$scratch/null20" || die "twenty layers are not compiled"
 	for run in 1 2 3; do
 		note fused "$build/experiments/floors/fused" --json
 		for sessions in 1 4096 65536; do
@@ -128,6 +147,8 @@ echo_table() {
 	one=$net
 	row compiled '  compiled' "$floor_ns" "$floor"
 	row layers_compiled '  ... and ten layers of null' "$floor_ns" "$floor"
+	awk -v few="$instructions" -v many="$(per_round "$scratch/null20" bench echo)" \
+		'BEGIN { printf "    each of ten more: %.1f instructions, up and down together\n", (many - few) / 10 }'
 	row burst '  32 frames a turn' "$floor_ns" "$floor"
 	row layers '  ten layers of null more' "$floor_ns" "$floor"
 	for_each_layer
@@ -234,7 +255,7 @@ call_row() {
 }
 
 call_instructions() {
-	"$build/xk" compile graphs/chantest.dot -o "$scratch/chantest-compiled" || die "graphs/chantest.dot is not compiled"
+	compile graphs/chantest.dot chantest-compiled
 	call_rig=$(per_round "$build/xk" bench call --async --alone)
 	echo "Instructions of a call of 1 byte and its reply through two hosts, without the benchmark's own ($call_rig)"
 	printf '%-26s %8s %8s\n' '' 'waits' 'is told'
@@ -247,6 +268,9 @@ echo
 size_table
 echo
 call_instructions
+echo
+compile graphs/chantest-full.dot chantest-full
+echo "Compiling takes: $(paste -s -d, "$scratch/seconds" | sed 's/,/, /g')"
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table
