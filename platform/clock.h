@@ -1,7 +1,7 @@
 /*
- * clock.h - nanoseconds from the processor's counter, its rate measured against CLOCK_MONOTONIC; for platforms on real
+ * clock.h - nanoseconds from the processor's counter, its rate measured against CLOCK_MONOTONIC_RAW; for platforms on real
  * time. A reading costs about 10 ns where CLOCK_MONOTONIC costs 22. Where the counter is not steady, CLOCK_MONOTONIC
- * is read instead.
+ * is read instead. The rate is not measured against CLOCK_MONOTONIC: NTP may slew that by 500 ppm while it is measured.
  */
 #ifndef XK_CLOCK_H
 #define XK_CLOCK_H
@@ -12,7 +12,7 @@
 #include <x86intrin.h>
 #endif
 
-/* Both clocks at one moment. */
+/* The counter and CLOCK_MONOTONIC_RAW at one moment. */
 struct clock_pair {
 	uint64_t ticks, ns;
 };
