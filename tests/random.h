@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* The next of the numbers that follow state, which is not 0. */
 static inline uint64_t
@@ -20,12 +19,12 @@ next_random(uint64_t *state)
 	return *state;
 }
 
-/* Another seed each time, which is printed; XK_TEST_SEED in the environment sets it. */
+/* Prints and returns the seed of a test: XK_TEST_SEED from the environment, or else always the same, so that runs can be compared. */
 static inline unsigned
 seed_of(const char *test)
 {
 	const char *given = getenv("XK_TEST_SEED");
-	unsigned seed = given == NULL ? (unsigned)time(NULL) : (unsigned)strtoul(given, NULL, 10);
+	unsigned seed = given == NULL ? 1 : (unsigned)strtoul(given, NULL, 10);
 
 	printf("\n  %s: seed %u ", test, seed);
 	return seed;
