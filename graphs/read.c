@@ -65,7 +65,7 @@ read_error_line(const char *message)
 	return line == NULL ? 0 : (unsigned)strtoul(line + strlen(" line "), NULL, 10);
 }
 
-/* What libcgraph would print. The scan has stopped at what it calls an error, so this is rare. */
+/* Adds what libcgraph would print. Rare: the scan has stopped at syntax errors, but for a third port after a name. */
 static void
 read_cgraph_error(struct scan *scan)
 {
@@ -78,19 +78,6 @@ read_cgraph_error(struct scan *scan)
 	free(message);
 }
 
-/* text and a line's end: a comment that none ends would go on in what libcgraph is given next. */
-static char *
-read_lines(const char *text)
-{
-	size_t len = strlen(text);
-	char *lines = malloc(len + 2);
-
-	xk_assert(lines != NULL);
-	memcpy(lines, text, len);
-	memcpy(lines + len, "\n", 2);
-	return lines;
-}
-
 /* NULL: it cannot be read. */
 static Agraph_t *
 read_cgraph(struct scan *scan, const char *text)
@@ -98,15 +85,13 @@ read_cgraph(struct scan *scan, const char *text)
 	char name[] = "DOT";
 	agerrlevel_t level;
 	Agraph_t *g;
-	char *lines = read_lines(text);
 
 	/* Kept in libcgraph (for aglasterr) instead of printed. Line and file name live on from the last file. */
 	level = agseterr(AGMAX);
 	agreseterrors();
 	agsetfile(name);
 	agreadline(1);
-	g = agmemread(lines);
-	free(lines);
+	g = agmemread(text);
 	if (g == NULL)
 		read_cgraph_error(scan);
 	agsetfile(NULL);

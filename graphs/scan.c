@@ -422,7 +422,7 @@ scan_named(struct scan_state *state)
 		scan_nodes(state, node);
 }
 
-static void scan_body(struct scan_state *state);
+static char *scan_body(struct scan_state *state);
 
 static void
 scan_subgraph(struct scan_state *state)
@@ -446,10 +446,12 @@ scan_subgraph(struct scan_state *state)
 		scan_syntax(state, "a statement");
 }
 
-/* { statements } */
-static void
+/* { statements }. Returns where the text goes on. */
+static char *
 scan_body(struct scan_state *state)
 {
+	char *end;
+
 	if (!scan_accept(state, '{'))
 		scan_syntax(state, "{");
 	while (state->token != '}' && state->token != SCAN_END) {
@@ -463,8 +465,10 @@ scan_body(struct scan_state *state)
 			scan_syntax(state, "a statement or }");
 		scan_accept(state, ';');
 	}
+	end = state->next;
 	if (!scan_accept(state, '}'))
 		scan_syntax(state, "}");
+	return end;
 }
 
 /* Looks at the first word. */
@@ -497,6 +501,7 @@ static void
 scan_file(struct scan_state *state)
 {
 	bool html;
+	char *end;
 
 	scan_begin(state);
 	if (state->token == SCAN_END)
@@ -507,11 +512,12 @@ scan_file(struct scan_state *state)
 	scan_kind(state);
 	if (scan_is_id(state))
 		free(scan_id(state, &html, "a name"));
-	scan_body(state);
+	end = scan_body(state);
 	if (state->token == SCAN_STRICT || state->token == SCAN_DIGRAPH || state->token == SCAN_GRAPH)
 		scan_fail(state, state->token_line, "a second graph begins here: a file holds one");
 	else if (state->token != SCAN_END)
 		scan_syntax(state, "the end of the file after the graph");
+	*end = '\0';
 }
 
 void

@@ -184,6 +184,13 @@ TEST(ports_on_nodes_are_refused)
 	types_refuse_with("digraph g {\na:p; }", "g:2: node a has the port \"p\"");
 }
 
+/* DOT allows two ports after a name. */
+TEST(what_only_libcgraph_finds_is_said_with_its_line)
+{
+	types_refuse_with("digraph g {\n\na:p:q:r -> b }",
+			  "g:3: libcgraph cannot read this: DOT: syntax error in line 3 near ':'\n");
+}
+
 TEST(several_nodes_at_an_end_of_an_edge_are_refused)
 {
 	types_refuse_with("digraph g {\na -> { b c } }", "g:2: several nodes in braces at the end of an edge");
