@@ -167,6 +167,28 @@ TEST(blasttest_takes_an_answer_once)
 	rig_free(r);
 }
 
+TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits)
+{
+	struct rig *r = new_rig("");
+	struct told told;
+	struct xk_blasttest_run run = run_of(&told, 1, 1);
+	uint8_t bytes[SIZE];
+
+	CHECK_EQ(start(r, &run), 0);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), SIZE);
+	xk_put32(bytes, 2);
+	xk_put64(bytes + 8, xk_get64(bytes + 8) + 1);
+	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
+	CHECK_EQ(rig_counter(r, "late"), 1);
+	CHECK_EQ(rig_counter(r, "answered"), 0);
+	CHECK_EQ(told.finished, 0);
+	xk_put64(bytes + 8, xk_get64(bytes + 8) - 1);
+	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.answered, 1);
+	rig_free(r);
+}
+
 TEST(blasttest_takes_what_it_cannot_send_for_lost)
 {
 	struct rig *r = new_rig("");

@@ -325,3 +325,27 @@ TEST(freeing_a_kernel_that_was_run_unwinds_what_waits)
 	CHECK_EQ(host_stats(h).stacks_parked, 5);
 	host_free(h); /* finds no message left */
 }
+
+static void
+application_that_is_counted(void *argument)
+{
+	++*(unsigned *)argument;
+}
+
+TEST(a_kernel_that_was_run_keeps_a_stack_for_its_driver)
+{
+	struct host *h = host_virtual();
+	unsigned started, ran = 0;
+
+	host_init(h);
+	host_run(h);
+	for (unsigned runs = 1; runs <= 2; runs++) {
+		for (started = 0; started < 100; started++)
+			if (xk_thread_start(h->kernel, "application", application_that_is_counted, &ran) != 0)
+				break;
+		CHECK_EQ(started, 7); /* of eight */
+		host_run(h);
+		CHECK_EQ(ran, runs * 7);
+	}
+	host_free(h);
+}

@@ -364,6 +364,25 @@ TEST(split_cuts_at_every_place_and_copies_nothing)
 	platform_end(platform);
 }
 
+TEST(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace)
+{
+	static const uint16_t marks = XK_MSG_TICKETED | XK_MSG_FROM_BOOT | XK_MSG_UDP_SUM_GOOD | XK_MSG_TO_ALL;
+	struct xk_platform *platform = platform_new();
+
+	for (unsigned traced = 0; traced <= XK_MSG_TRACED; traced += XK_MSG_TRACED) {
+		struct xk_msg *m = patterned(platform, 10), *front;
+
+		m->flags = (uint16_t)(marks | traced);
+		front = xk_msg_split(&m, 0);
+		REQUIRE(front != NULL);
+		CHECK_EQ(front->flags, traced);
+		CHECK_EQ(m->flags, marks | traced);
+		xk_msg_free(front);
+		xk_msg_free(m);
+	}
+	platform_end(platform);
+}
+
 TEST(split_without_a_buffer_leaves_the_message_unchanged)
 {
 	struct xk_platform *platform = platform_new();
