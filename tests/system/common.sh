@@ -237,7 +237,7 @@ finish() {
 	for file in "$work"/*.err; do
 		[ ! -e "$file" ] || is_clean "$file" || fail "clean: ${file##*/}" "see above"
 	done
-	left=$(find "$XDG_RUNTIME_DIR" -mindepth 1 2>/dev/null)
+	left=$(find "$XDG_RUNTIME_DIR" -mindepth 1 -name ccache-tmp -prune -o -mindepth 1 -print 2>/dev/null)
 	[ -z "$left" ] || fail nothing_left "$left"
 	rm -rf "$work"
 	[ "$failures" -eq 0 ] || exit 1
