@@ -54,6 +54,18 @@ scan_syntax(struct scan_state *state, const char *expected)
 
 /* ---- tokens ---- */
 
+/* strndup, where it is known that there is no NUL before: AddressSanitizer would look for one as far as the text goes. */
+static char *
+scan_copy(const char *from, size_t len)
+{
+	char *copy = malloc(len + 1);
+
+	xk_assert(copy != NULL);
+	memcpy(copy, from, len);
+	copy[len] = '\0';
+	return copy;
+}
+
 bool
 scan_at(const struct scan_state *state, const char *text)
 {
@@ -169,8 +181,7 @@ scan_html(struct scan_state *state)
 	} while (nest != 0 && state->next < state->end);
 	if (nest != 0)
 		scan_fail(state, line, "this HTML-like string is not closed by >");
-	state->text = strndup(from, (size_t)(state->next - from) - (nest == 0));
-	xk_assert(state->text != NULL);
+	state->text = scan_copy(from, (size_t)(state->next - from) - (nest == 0));
 }
 
 static bool
@@ -207,8 +218,7 @@ scan_word(struct scan_state *state)
 
 	while (to < state->end && scan_is_name(*to))
 		to++;
-	state->text = strndup(from, (size_t)(to - from));
-	xk_assert(state->text != NULL);
+	state->text = scan_copy(from, (size_t)(to - from));
 	state->next += to - from;
 	state->token = SCAN_NAME;
 	if (number > from && to > number)
