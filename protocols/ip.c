@@ -14,8 +14,8 @@
  *               to the host that they came from.
  * Fragments:    a datagram longer than the session below takes is sent in fragments, without copying. Arriving ones
  *               are put together in any order (ip_reassembly.h has the rules) and go up once, on the shepherd that
- *               brought the last of them. Each fragment that waits pins a buffer of up to XK_MSG_SEGMENT bytes:
- *               size the pool for reassembly_fragments.
+ *               brought the last of them. Each fragment that waits pins its whole buffer: size the
+ *               pool for reassembly_bytes.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that what a fragment's peer must tell apart never repeats within 32,768 datagrams.
  * Forwarding:   only with `forward`: ip_forward.c has the rules.
@@ -25,8 +25,7 @@
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; XK_IP_GET_DESTINATION,
  *               XK_IP_SET_ERRORS, XK_IP_REFUSE, XK_IP_FAULT (ip.h); from below XK_VNET_UNSENT
  * Settings:     ttl; routes, gateway; seed (of identifications); reassembly_timeout, reassembly_datagrams,
- *               reassembly_fragments, reassembly_source_datagrams, reassembly_source_fragments,
- *               reassembly_datagram_fragments; forward; pmtu, pmtu_timeout, pmtu_entries, pmtu_min
+ *               reassembly_bytes, reassembly_source_datagrams, reassembly_source_bytes; forward; pmtu, pmtu_timeout, pmtu_entries, pmtu_min
  * Drops:        bad_version, bad_header (a length below 20), bad_options (malformed), bad_length, bad_checksum, bad_flags,
  *               bad_source (our own address, a broadcast, a multicast, 0/8), martian (127/8), not_mine, link_broadcast
  *               (for us alone, but sent to everybody on the link), too_big (pushed), unsent (the rest of a datagram, after
@@ -170,9 +169,8 @@ ip_make_routes(struct ip *ip)
 static int
 ip_make_reassembly(struct ip *ip)
 {
-	struct ip_reassembly_limits limits = { (uint32_t)ip->datagrams, (uint32_t)ip->fragments,
-					       (uint32_t)ip->source_datagrams, (uint32_t)ip->source_fragments,
-					       (uint32_t)ip->datagram_fragments };
+	struct ip_reassembly_limits limits = { (uint32_t)ip->datagrams, (uint32_t)ip->bytes,
+					       (uint32_t)ip->source_datagrams, (uint32_t)ip->source_bytes };
 
 	return ip_reassembly_init(&ip->reassembly, &limits);
 }
@@ -560,14 +558,15 @@ static const struct xk_setting ip_settings[] = {
 	  UINT64_C(3600000000000) },
 	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, datagrams), "64",
 	  "datagrams being put together, at most", 1, 1024 },
-	{ "reassembly_fragments", XK_SETTING_UINT, offsetof(struct ip, fragments), "1024",
-	  "fragments waiting in all; each may pin a buffer of 2 KiB", 1, 65536 },
+	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, bytes), "2097152",
+	  "bytes of buffers that hold waiting fragments, in all; a fragment counts with its whole buffer (2 KiB and "
+	  "more)",
+	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
 	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, source_datagrams), "16",
 	  "datagrams being put together from one host", 1, 1024 },
-	{ "reassembly_source_fragments", XK_SETTING_UINT, offsetof(struct ip, source_fragments), "256",
-	  "fragments waiting from one host", 1, 65536 },
-	{ "reassembly_datagram_fragments", XK_SETTING_UINT, offsetof(struct ip, datagram_fragments), "72",
-	  "fragments of one datagram (65,535 bytes through 1,500 are 45; 576 by 8 bytes 70)", 1, 8192 },
+	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, source_bytes), "524288",
+	  "the same of one host; the longest datagram in pieces of 576 bytes takes 258,944", IP_REASSEMBLY_BYTES_MIN,
+	  1 << 30 },
 	{ "forward", XK_SETTING_BOOL, offsetof(struct ip, forward), "no",
 	  "whether datagrams for others are passed on, as a router does", 0, 0 },
 	{ "pmtu", XK_SETTING_BOOL, offsetof(struct ip, pmtu), "no",

@@ -22,7 +22,7 @@ struct ip {
 	uint32_t gateway;
 	uint64_t seed;
 	uint64_t timeout_ns;
-	uint64_t datagrams, fragments, source_datagrams, source_fragments, datagram_fragments;
+	uint64_t datagrams, bytes, source_datagrams, source_bytes; /* of reassembly */
 	bool forward, pmtu;
 	uint64_t pmtu_timeout_ns, pmtu_entries, pmtu_min;
 

@@ -11,6 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the bytes of buffers that m holds; at least one usual buffer, which bounds the number of pieces. */
+static uint32_t
+ip_reassembly_pinned(const struct xk_msg *m)
+{
+	size_t pinned = 0;
+
+	for (; m != NULL; m = m->next)
+		pinned += (size_t)(m->ceiling - m->floor);
+	return pinned < IP_REASSEMBLY_BUFFER ? IP_REASSEMBLY_BUFFER : (uint32_t)pinned;
+}
+
 int
 ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limits *limits)
 {
@@ -18,7 +29,7 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 	table->limits = *limits;
 	/* Not cleared: what was never used costs no memory. */
 	table->all_datagrams = reallocarray(NULL, limits->datagrams, sizeof(*table->all_datagrams));
-	table->all_pieces = reallocarray(NULL, limits->fragments, sizeof(*table->all_pieces));
+	table->all_pieces = reallocarray(NULL, limits->bytes / IP_REASSEMBLY_BUFFER, sizeof(*table->all_pieces));
 	if (table->all_datagrams == NULL || table->all_pieces == NULL) {
 		ip_reassembly_fini(table);
 		return -ENOMEM;
@@ -78,8 +89,9 @@ ip_reassembly_take(struct ip_reassembly *table, struct ip_reassembly_datagram *d
 	d->first = piece->next;
 	if (d->first == NULL)
 		d->last = NULL;
-	d->fragments--;
 	d->bytes -= piece->end - piece->start;
+	d->pinned -= piece->pinned;
+	table->pinned -= piece->pinned;
 	table->fragments--;
 	piece->next = table->free_pieces;
 	table->free_pieces = piece;
@@ -113,7 +125,7 @@ ip_reassembly_remove(struct ip_reassembly *table, struct ip_reassembly_datagram 
 
 /* What one source has in the table. */
 struct ip_reassembly_share {
-	uint32_t datagrams, fragments;
+	uint32_t datagrams, pinned;
 };
 
 static struct ip_reassembly_share
@@ -125,21 +137,21 @@ ip_reassembly_share_of(const struct ip_reassembly *table, uint32_t source)
 		if (d->source != source)
 			continue;
 		share.datagrams++;
-		share.fragments += d->fragments;
+		share.pinned += d->pinned;
 	}
 	return share;
 }
 
 /*
- * Evicts the oldest datagram of the source (NULL: of any) that has at least `fragments`, but not `keep`.
+ * Evicts the oldest datagram of the source (NULL: of any) that holds at least `pinned` bytes of buffers, but not `keep`.
  * False: there is none.
  */
 static bool
-ip_reassembly_evict(struct ip_reassembly *table, const uint32_t *source, uint32_t fragments,
+ip_reassembly_evict(struct ip_reassembly *table, const uint32_t *source, uint32_t pinned,
 		    const struct ip_reassembly_datagram *keep, struct ip_reassembly_discarded *discarded)
 {
 	for (struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger) {
-		if (d == keep || d->fragments < fragments || (source != NULL && d->source != *source))
+		if (d == keep || d->pinned < pinned || (source != NULL && d->source != *source))
 			continue;
 		ip_reassembly_discard_pieces(table, d, IP_REASSEMBLY_EVICTED, discarded);
 		ip_reassembly_remove(table, d);
@@ -188,20 +200,18 @@ ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_frag
 	return d;
 }
 
-/* Makes room for one more fragment of d. False: d has its share already, or nothing else is left to go. */
+/* Makes room for `pinned` bytes more of d. False: no other datagram is left to go. */
 static bool
-ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_datagram *d,
+ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_datagram *d, uint32_t pinned,
 			struct ip_reassembly_discarded *discarded)
 {
 	const struct ip_reassembly_limits *limits = &table->limits;
 
-	if (d->fragments >= limits->datagram_fragments)
-		return false;
-	while (table->fragments >= limits->source_fragments &&
-	       ip_reassembly_share_of(table, d->source).fragments >= limits->source_fragments)
+	while (table->pinned + pinned > limits->source_bytes &&
+	       ip_reassembly_share_of(table, d->source).pinned + pinned > limits->source_bytes)
 		if (!ip_reassembly_evict(table, &d->source, 1, d, discarded))
 			return false;
-	while (table->fragments >= limits->fragments)
+	while (table->pinned + pinned > limits->bytes)
 		if (!ip_reassembly_evict(table, NULL, 1, d, discarded))
 			return false;
 	return true;
@@ -265,16 +275,17 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 
 static void
 ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d, struct ip_reassembly_piece **at,
-		     uint32_t start, uint32_t end, struct xk_msg *m)
+		     uint32_t start, uint32_t end, uint32_t pinned, struct xk_msg *m)
 {
 	struct ip_reassembly_piece *piece = ip_reassembly_piece_take(table);
 
-	*piece = (struct ip_reassembly_piece){ *at, m, start, end };
+	*piece = (struct ip_reassembly_piece){ *at, m, start, end, pinned };
 	*at = piece;
 	if (piece->next == NULL)
 		d->last = piece;
-	d->fragments++;
 	d->bytes += end - start;
+	d->pinned += pinned;
+	table->pinned += pinned;
 	table->fragments++;
 }
 
@@ -318,17 +329,17 @@ ip_reassembly_add_to(struct ip_reassembly *table, struct ip_reassembly_datagram 
 		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
 		     struct ip_reassembly_discarded *discarded)
 {
-	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m);
+	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
 	struct ip_reassembly_piece **at;
 	enum ip_reassembly_reason reason;
 
 	if (d->refused)
 		return IP_REASSEMBLY_REFUSED;
 	reason = ip_reassembly_place(d, start, end, fragment->more, m, &at);
-	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d, discarded))
+	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d, pinned, discarded))
 		reason = IP_REASSEMBLY_TOO_MANY;
 	if (reason == IP_REASSEMBLY_REASONS) {
-		ip_reassembly_insert(table, d, at, start, end, m);
+		ip_reassembly_insert(table, d, at, start, end, pinned, m);
 		if (!fragment->more)
 			d->end = end;
 	} else if (reason != IP_REASSEMBLY_DUPLICATE) {

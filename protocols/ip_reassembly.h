@@ -12,8 +12,9 @@
  *   data beyond the end refuse the whole datagram (as RFC 5722 does for IPv6): what was collected goes, and what
  *   comes later goes too, until the datagram's time is up.
  * - The time begins with the first fragment and is never extended (RFC 1122, 3.3.2).
- * - Datagrams and fragments are bounded, in all and per source, fragments per datagram besides; the oldest datagram
- *   makes room. Fragments are what is counted, not bytes: each may pin a whole buffer, however short it is.
+ * - Datagrams and memory are bounded, in all and per source; the oldest datagram makes room. A datagram that needs more
+ *   than its source's share by itself is refused. Memory is the whole length of every buffer that a fragment lies in,
+ *   however short the fragment is.
  */
 #ifndef XK_IP_REASSEMBLY_H
 #define XK_IP_REASSEMBLY_H
@@ -21,16 +22,18 @@
 #include "xkernel/msg.h"
 
 enum {
-	IP_REASSEMBLY_TICKS = 16,   /* ticks of a datagram's time; it gets at most one tick more */
-	IP_REASSEMBLY_MAX = 65515,  /* payload of the longest datagram */
-	IP_REASSEMBLY_FIRST_MIN = 8 /* what the first fragment must hold */
+	IP_REASSEMBLY_TICKS = 16,    /* ticks of a datagram's time; it gets at most one tick more */
+	IP_REASSEMBLY_MAX = 65515,   /* payload of the longest datagram */
+	IP_REASSEMBLY_FIRST_MIN = 8, /* what the first fragment must hold */
+	IP_REASSEMBLY_BUFFER = XK_MSG_HEADROOM + XK_MSG_SEGMENT, /* the least that a fragment counts */
+	IP_REASSEMBLY_BYTES_MIN = 2 * IP_REASSEMBLY_BUFFER,      /* a datagram of two fragments */
 };
 
 enum ip_reassembly_reason {
 	IP_REASSEMBLY_DUPLICATE,
 	IP_REASSEMBLY_OVERLAP,      /* refuses the datagram */
 	IP_REASSEMBLY_INCONSISTENT, /* two ends, or data beyond the end: refuses the datagram */
-	IP_REASSEMBLY_TOO_MANY,     /* fragments of one datagram: refuses it */
+	IP_REASSEMBLY_TOO_MANY,     /* fragments, of one datagram, for its source's memory: refuses it */
 	IP_REASSEMBLY_REFUSED,      /* its datagram has been refused before */
 	IP_REASSEMBLY_BAD_FRAGMENT, /* empty, or neither last nor a multiple of 8 */
 	IP_REASSEMBLY_TOO_LONG,     /* ends beyond the longest datagram */
@@ -50,11 +53,8 @@ struct ip_reassembly_fragment {
 };
 
 struct ip_reassembly_limits {
-	uint32_t datagrams;          /* in the table */
-	uint32_t fragments;          /* in the table */
-	uint32_t source_datagrams;   /* of one source address */
-	uint32_t source_fragments;   /* of one source address */
-	uint32_t datagram_fragments; /* of one datagram */
+	uint32_t datagrams, bytes;               /* in the table; bytes of buffers */
+	uint32_t source_datagrams, source_bytes; /* of one source address */
 };
 
 /* Messages to be given back, by reason, linked by their link. Begins zeroed; calls add to it. */
@@ -67,6 +67,7 @@ struct ip_reassembly_piece {
 	struct ip_reassembly_piece *next;
 	struct xk_msg *m;
 	uint32_t start, end;
+	uint32_t pinned; /* bytes of buffers */
 };
 
 struct ip_reassembly_datagram {
@@ -76,16 +77,16 @@ struct ip_reassembly_datagram {
 	uint16_t id;
 	uint8_t protocol;
 	bool refused;
-	uint32_t fragments; /* pieces */
-	uint32_t bytes;     /* in them */
-	uint32_t end;       /* of the datagram; 0: the last fragment has not come */
-	uint32_t born;      /* tick */
+	uint32_t bytes;  /* in the pieces */
+	uint32_t pinned; /* bytes of their buffers */
+	uint32_t end;    /* of the datagram; 0: the last fragment has not come */
+	uint32_t born;   /* tick */
 };
 
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
 	struct ip_reassembly_datagram *oldest, *youngest;
-	uint32_t datagrams, fragments; /* in the table */
+	uint32_t datagrams, fragments, pinned; /* in the table; bytes of buffers */
 	uint32_t tick;
 	struct ip_reassembly_datagram *free_datagrams; /* by younger */
 	struct ip_reassembly_piece *free_pieces;

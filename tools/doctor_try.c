@@ -113,7 +113,7 @@ doctor_run(const char *graph, const char *link, enum xk_driver_policy driver)
 /* ---- what a trial leaves behind ---- */
 
 /* Directories that DPDK and the platform make for sockets, inner ones first. */
-enum { DOCTOR_PLACES = 5, DOCTOR_PATH = 256 };
+enum { DOCTOR_PLACES = 6, DOCTOR_PATH = 256 };
 
 struct doctor_places {
 	char path[DOCTOR_PLACES][DOCTOR_PATH];
@@ -132,6 +132,7 @@ doctor_remember(struct doctor_places *places)
 	snprintf(places->path[2], DOCTOR_PATH, "%.200s/dpdk", directory);
 	snprintf(places->path[3], DOCTOR_PATH, "/var/run/dpdk/rte");
 	snprintf(places->path[4], DOCTOR_PATH, "/var/run/dpdk");
+	snprintf(places->path[5], DOCTOR_PATH, "/run/xk");
 	for (unsigned i = 0; i < DOCTOR_PLACES; i++)
 		places->were_there[i] = access(places->path[i], F_OK) == 0;
 }

@@ -1,7 +1,7 @@
 /*
  * stats.h - where hosts that run offer their counts, and what is asked there.
  *
- * A host listens at a socket of its own in the user's run-time directory ($XDG_RUNTIME_DIR, otherwise /tmp/xk-UID):
+ * A host listens at a socket of its own in the user's run-time directory (platform/private.h):
  * xkstats-NAME.sock. Who connects writes a line, "stats SECONDS", and reads a JSON document until its end (stats_tell.c
  * writes it, stats_read.c reads it). Messages and times at edges are counted from then on for so many seconds; with 0
  * nothing changes.
@@ -24,9 +24,6 @@ enum {
 
 #define STATS_PREFIX "xkstats-"
 #define STATS_SUFFIX ".sock"
-
-/* The directory of the sockets; make: it is made if it is missing. 0 or -errno, and why. */
-int stats_directory(char *path, size_t size, bool make, char *why, size_t why_size);
 
 /* Whether name may be a host's: letters, digits, '_', '-', '.'; not too long. */
 bool stats_is_name(const char *name);

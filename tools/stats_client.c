@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/private.h"
+
 enum { CLIENT_PATIENCE_S = 5, CLIENT_CHUNK = 64 * 1024 };
 
 #define CLIENT_SECOND_NS UINT64_C(1000000000)
@@ -79,7 +81,7 @@ stats_ask(const char *name, unsigned seconds, char **text, size_t *len, char *wh
 {
 	char directory[STATS_PATH];
 	struct sockaddr_un address;
-	int error = stats_directory(directory, sizeof(directory), false, why, size), fd;
+	int error = private_directory(directory, sizeof(directory), false, why, size), fd;
 
 	*text = NULL;
 	if (error != 0)
@@ -158,7 +160,7 @@ int
 stats_list(struct stats_hosts *hosts, char *why, size_t size)
 {
 	char directory[STATS_PATH], *name;
-	int error = stats_directory(directory, sizeof(directory), false, why, size);
+	int error = private_directory(directory, sizeof(directory), false, why, size);
 	struct dirent *entry;
 	DIR *entries;
 

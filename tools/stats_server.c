@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/private.h"
 #include "tools/stats.h"
 
 enum {
@@ -339,7 +340,7 @@ static int
 server_open(struct stats_server *server, char *why, size_t size)
 {
 	char directory[STATS_PATH];
-	int error = stats_directory(directory, sizeof(directory), true, why, size);
+	int error = private_directory(directory, sizeof(directory), true, why, size);
 
 	if (error != 0)
 		return error;

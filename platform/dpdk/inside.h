@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <rte_mbuf.h>
+#include <sys/types.h>
 
 #include "platform/clock.h"
 #include "platform/dpdk/dpdk.h"
@@ -330,8 +331,21 @@ bool dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms);
 
 void dpdk_socket_free(struct dpdk_device *device);
 
-/* The one process that has `what` may go on: a descriptor to keep, or -errno (-EADDRINUSE: another has it). */
+/*
+ * Claims `what` for this process, until it ends or gives it back: a descriptor to keep, or -errno (-EADDRINUSE: another
+ * process of this user has it). No other user can take it.
+ */
 int dpdk_claim(const char *what);
+
+/* Gives a claim back; -1: there is none. */
+void dpdk_unclaim(int fd);
+
+/*
+ * Between these two the sockets that DPDK makes can be connected to by this user alone, whatever the umask is. The second
+ * takes what the first returns.
+ */
+mode_t dpdk_socket_shut(void);
+void dpdk_socket_reopen(mode_t mask);
 
 /* ---- interface.c: a network interface of the kernel's ---- */
 

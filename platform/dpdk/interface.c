@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -236,12 +237,16 @@ dpdk_interface_is_name(const char *name)
 	return name[0] != '\0' && strlen(name) < IFNAMSIZ && strpbrk(name, "/:,= \t\n[]\"") == NULL;
 }
 
+/* Interfaces of one name in several network namespaces are several. */
 static int
 dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 {
+	struct stat space = { .st_ino = 0 };
 	char what[64];
 
-	snprintf(what, sizeof(what), "interface-%s", self->name);
+	if (stat("/proc/thread-self/ns/net", &space) != 0)
+		space.st_ino = 0;
+	snprintf(what, sizeof(what), "interface-%llu-%s", (unsigned long long)space.st_ino, self->name);
 	self->claim_fd = dpdk_claim(what);
 	if (self->claim_fd >= 0)
 		return 0;
@@ -289,7 +294,6 @@ dpdk_interface_free(struct dpdk_device *device)
 		close(self->netlink_fd);
 	if (self->ioctl_fd >= 0)
 		close(self->ioctl_fd);
-	if (self->claim_fd >= 0)
-		close(self->claim_fd);
+	dpdk_unclaim(self->claim_fd);
 	free(self);
 }

@@ -180,6 +180,7 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	struct dpdk_device *device = port->device;
 	struct dpdk_socket *self;
 	int error = dpdk_socket_new(device, config->device, SOCK_SEQPACKET, why, size);
+	mode_t mask;
 
 	if (error == 0)
 		error = dpdk_memif_make_whole(device->state, why, size);
@@ -196,7 +197,10 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	if (error != 0)
 		return error;
 	self->owns_path = true;
-	return dpdk_memif_plug(port, "server", why, size);
+	mask = dpdk_socket_shut();
+	error = dpdk_memif_plug(port, "server", why, size);
+	dpdk_socket_reopen(mask);
+	return error;
 }
 
 const struct dpdk_link dpdk_link_memif = {

@@ -1,11 +1,17 @@
 /*
  * socket.c - two processes meet at a socket in the file system, which the server's device owns.
  *
- * A name that no other process has, and that goes with its process however that ends, is each end's claim to the
- * socket: an abstract socket. So a second server is refused, a second client waits for the first to go, and a socket
- * left by a server that was killed is known to be nobody's. By another such name a server tells how many lanes it has.
+ * Each end claims the socket, so that a second server is refused, a second client waits for the first to go, and a socket
+ * left by a server that was killed is known to be nobody's. By another claim a server tells how many lanes it has.
+ *
+ * A claim is a lock on a byte of a file, which goes with its process however that ends. The file lies in a directory of
+ * this user's alone: names that everybody can take, such as those of abstract sockets, would let any user keep root's
+ * host from starting.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,47 +22,14 @@
 #include <unistd.h>
 
 #include "platform/dpdk/inside.h"
+#include "platform/private.h"
 
 enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100, DPDK_SOCKET_CLAIM = 64 };
+enum { DPDK_CLAIMS_PATH = DPDK_SOCKET_PATH + 16 };
 
 static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)->sun_path), "a path fits an address");
 
 /* ---- where the ends meet ---- */
-
-/* Whether path is a directory of this user's, where no other can write. */
-static bool
-dpdk_socket_is_private(const char *path)
-{
-	struct stat status;
-
-	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-	       (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-/* The user's run-time directory, or one of that purpose in /tmp. */
-static int
-dpdk_socket_directory(char *path, size_t path_size, char *why, size_t size)
-{
-	const char *given = getenv("XDG_RUNTIME_DIR");
-
-	if (given != NULL && given[0] == '/' && strlen(given) < path_size && dpdk_socket_is_private(given) &&
-	    access(given, W_OK | X_OK) == 0) {
-		strcpy(path, given);
-		return 0;
-	}
-	snprintf(path, path_size, "/tmp/xk-%u", (unsigned)geteuid());
-	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-		snprintf(why, size,
-			 "no directory for sockets: %s cannot be made (%s); set XDG_RUNTIME_DIR, or give a path", path,
-			 strerror(errno));
-		return -EACCES;
-	}
-	if (dpdk_socket_is_private(path))
-		return 0;
-	snprintf(why, size, "no directory for sockets: %s is not a directory of yours alone; remove it, or give a path",
-		 path);
-	return -EACCES;
-}
 
 /* DPDK's arguments are separated by these. */
 static bool
@@ -68,7 +41,7 @@ dpdk_socket_is_plain(const char *socket)
 int
 xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size)
 {
-	char directory[PATH_MAX];
+	char directory[PATH_MAX], reason[XK_DPDK_WHY / 2];
 	int error, len;
 
 	if (socket == NULL || !dpdk_socket_is_plain(socket)) {
@@ -78,9 +51,13 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 	if (strchr(socket, '/') != NULL) {
 		len = snprintf(path, path_size, "%s", socket);
 	} else {
-		error = dpdk_socket_directory(directory, sizeof(directory), why, size);
-		if (error != 0)
+		error = private_directory(directory, sizeof(directory), true, reason, sizeof(reason));
+		if (error != 0) {
+			snprintf(why, size,
+				 "no directory for sockets: %s; set XDG_RUNTIME_DIR, remove it, or give a path",
+				 reason);
 			return error;
+		}
 		len = snprintf(path, path_size, "%s/xk-%s.sock", directory, socket);
 	}
 	if (len <= DPDK_SOCKET_PATH_MAX && (size_t)len < path_size)
@@ -101,40 +78,94 @@ dpdk_socket_make(int type, const char *path, struct sockaddr_un *address)
 	return socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 }
 
-/* The address becomes that of the abstract socket that stands for `what`; its length. */
-static socklen_t
-dpdk_claim_address(struct sockaddr_un *address, const char *what)
+/* The file of claims. 0 or -errno. */
+static int
+dpdk_claims_path(char path[DPDK_CLAIMS_PATH])
 {
-	snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "xk-%s", what);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address->sun_path + 1));
+	char directory[DPDK_SOCKET_PATH], why[XK_DPDK_WHY];
+	int error = private_fixed_directory(directory, sizeof(directory), why, sizeof(why));
+
+	snprintf(path, DPDK_CLAIMS_PATH, "%s/claims", directory);
+	return error;
+}
+
+/* A descriptor or -errno. */
+static int
+dpdk_claims_open(int flags)
+{
+	char path[DPDK_CLAIMS_PATH];
+	int error = dpdk_claims_path(path), fd = -1;
+
+	if (error == 0)
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	return error != 0 ? error : fd < 0 ? -errno : fd;
+}
+
+/* The lock that stands for `what`. */
+static struct flock
+dpdk_claim_of(const char *what)
+{
+	return (struct flock){ .l_type = F_WRLCK, .l_start = (off_t)(dpdk_hash(what) >> 2), .l_len = 1 };
+}
+
+/* Returns whether a process has the claim. Whoever is removing the file has a lock on all of it, and claims nothing. */
+static bool
+dpdk_claim_is_held(int fd, struct flock claim)
+{
+	return fcntl(fd, F_OFD_GETLK, &claim) == 0 && claim.l_type != F_UNLCK && claim.l_len == 1;
+}
+
+/* 0 or -errno; -EAGAIN: the file is being removed, so the next one is to be tried. */
+static int
+dpdk_claim_take(int fd, struct flock claim)
+{
+	struct stat status;
+
+	if (fcntl(fd, F_OFD_SETLK, &claim) == 0)
+		return fstat(fd, &status) == 0 && status.st_nlink > 0 ? 0 : -EAGAIN;
+	if (errno != EAGAIN && errno != EACCES)
+		return -errno;
+	return dpdk_claim_is_held(fd, claim) ? -EADDRINUSE : -EAGAIN;
 }
 
 int
 dpdk_claim(const char *what)
 {
-	struct sockaddr_un address;
-	int fd = dpdk_socket_make(SOCK_DGRAM, "", &address), error;
+	int fd, error;
+
+	do {
+		fd = dpdk_claims_open(O_CREAT);
+		error = fd < 0 ? fd : dpdk_claim_take(fd, dpdk_claim_of(what));
+		if (error != 0 && fd >= 0)
+			close(fd);
+	} while (error == -EAGAIN);
+	return error == 0 ? fd : error;
+}
+
+/* The last one removes the file. */
+void
+dpdk_unclaim(int fd)
+{
+	struct flock all = { .l_type = F_WRLCK };
+	char path[DPDK_CLAIMS_PATH];
 
 	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, dpdk_claim_address(&address, what)) == 0)
-		return fd;
-	error = -errno;
+		return;
+	if (fcntl(fd, F_OFD_SETLK, &all) == 0 && dpdk_claims_path(path) == 0)
+		unlink(path);
 	close(fd);
-	return error;
 }
 
 /* Whether a process has `what`. */
 static bool
 dpdk_is_claimed(const char *what)
 {
-	struct sockaddr_un address;
-	int fd = dpdk_socket_make(SOCK_DGRAM, "", &address);
+	int fd = dpdk_claims_open(0);
 	bool claimed;
 
 	if (fd < 0)
 		return false;
-	claimed = connect(fd, (struct sockaddr *)&address, dpdk_claim_address(&address, what)) == 0;
+	claimed = dpdk_claim_is_held(fd, dpdk_claim_of(what));
 	close(fd);
 	return claimed;
 }
@@ -219,6 +250,23 @@ dpdk_socket_look_closely(const struct dpdk_socket *self)
 }
 
 /* ---- the server ---- */
+
+/* The umask is the process's. */
+static pthread_mutex_t dpdk_socket_umask = PTHREAD_MUTEX_INITIALIZER;
+
+mode_t
+dpdk_socket_shut(void)
+{
+	pthread_mutex_lock(&dpdk_socket_umask);
+	return umask(S_IXUSR | S_IRWXG | S_IRWXO);
+}
+
+void
+dpdk_socket_reopen(mode_t mask)
+{
+	umask(mask);
+	pthread_mutex_unlock(&dpdk_socket_umask);
+}
 
 /* Removes a socket that a killed server has left at path; anything else there is a reason to refuse. */
 static int
@@ -380,9 +428,7 @@ dpdk_socket_free(struct dpdk_device *device)
 		return;
 	if (self->owns_path)
 		unlink(self->path);
-	if (self->claim_fd >= 0)
-		close(self->claim_fd);
-	if (self->lanes_fd >= 0)
-		close(self->lanes_fd);
+	dpdk_unclaim(self->claim_fd);
+	dpdk_unclaim(self->lanes_fd);
 	free(self);
 }

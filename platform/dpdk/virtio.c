@@ -117,13 +117,18 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 	struct dpdk_socket *self = device->state;
 	char arguments[DPDK_VIRTIO_ARGUMENTS];
 	int error = dpdk_socket_serve(device, why, size);
+	mode_t mask;
 
 	if (error != 0)
 		return error;
 	dpdk_device_name(device, dpdk_virtio_server);
 	snprintf(arguments, sizeof(arguments), "iface=%s,queues=%u", self->path, device->port_count);
+	mask = dpdk_socket_shut();
 	error = dpdk_device_plug(device, arguments, "DPDK makes no vhost device", why, size);
-	return error == 0 ? dpdk_device_start(device, why, size) : error;
+	if (error == 0)
+		error = dpdk_device_start(device, why, size);
+	dpdk_socket_reopen(mask);
+	return error;
 }
 
 /* ---- the client ---- */

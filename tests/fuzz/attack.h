@@ -15,18 +15,17 @@ enum {
 	OTHER = 0x0a4d0220,
 	LONGEST = 65515,
 	DATAGRAMS = 16, /* the settings of graph() */
-	FRAGMENTS = 64,
+	FRAGMENTS = 64, /* in whole buffers */
 	SOURCE_DATAGRAMS = 4,
-	SOURCE_FRAGMENTS = 48,
-	DATAGRAM_FRAGMENTS = 46,
+	SOURCE_FRAGMENTS = 46,
 };
 
 static struct rig *
 graph(void)
 {
 	return rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16; ip: vnet;"
-			     "ip.reassembly_datagrams=16; ip.reassembly_fragments=64; ip.reassembly_source_datagrams=4;"
-			     "ip.reassembly_source_fragments=48; ip.reassembly_datagram_fragments=46;"
+			     "ip.reassembly_datagrams=16; ip.reassembly_bytes=139264; ip.reassembly_source_datagrams=4;"
+			     "ip.reassembly_source_bytes=100096;"
 			     "ip.reassembly_timeout=2s; ip.sessions=4; udp: ip; udp.sessions=4; udptest: udp");
 }
 

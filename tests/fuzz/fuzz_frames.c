@@ -25,7 +25,7 @@
 
 enum {
 	FRAMES_IP_FRAGMENTS = 24,
-	FRAMES_IP_DATAGRAM_FRAGMENTS = 8,
+	FRAMES_IP_DATAGRAM_FRAGMENTS = 12,
 	FRAMES_ARP_ENTRIES = 4,
 	FRAMES_ARP_QUEUE = 4,
 	FRAMES_SESSIONS = 3,
@@ -41,8 +41,7 @@ enum {
 	"station -> vnet [number=\"0x3000\"];"                                                                         \
 	"udp [sessions=3, seed=1%s]; vnet [sessions=3, address=\"10.77.0.2/24\"%s]; eth [sessions=3%s];"               \
 	"ip [sessions=3, seed=2, gateway=\"10.77.0.16\", reassembly_timeout=\"2s\", reassembly_datagrams=6,"           \
-	"reassembly_fragments=24, reassembly_source_datagrams=3, reassembly_source_fragments=12,"                      \
-	"reassembly_datagram_fragments=8%s];"                                                                          \
+	"reassembly_bytes=52224, reassembly_source_datagrams=3, reassembly_source_bytes=26112%s];"                     \
 	"arp [entries=4, age=\"3s\", timeout=\"100ms\", tries=2] }"
 
 /* ---- the uppers: one on udp, one on vnet ---- */

@@ -242,10 +242,10 @@ TEST(small_fragments_apart_from_each_other)
 
 	for (uint32_t i = 0; i < 2000; i++) {
 		zeros(r, PEER, (uint16_t)(i / 1000), 65504 - i % 1000 * 16, 8, true);
-		CHECK(table(r)->fragments <= DATAGRAM_FRAGMENTS);
+		CHECK(table(r)->fragments <= SOURCE_FRAGMENTS);
 	}
-	CHECK_EQ(rig_counter_of(r, "ip", "too_many"), 2 * (DATAGRAM_FRAGMENTS + 1));
-	CHECK_EQ(rig_counter_of(r, "ip", "refused_datagram"), 2 * (1000 - DATAGRAM_FRAGMENTS - 1));
+	CHECK_EQ(rig_counter_of(r, "ip", "too_many"), 2 * (SOURCE_FRAGMENTS + 1));
+	CHECK_EQ(rig_counter_of(r, "ip", "refused_datagram"), 2 * (1000 - SOURCE_FRAGMENTS - 1));
 	end(r);
 }
 

@@ -184,7 +184,7 @@ struct bench {
 static void
 bench_begin(struct bench *b)
 {
-	static const struct ip_reassembly_limits limits = { 64, 1024, 16, 256, 64 };
+	static const struct ip_reassembly_limits limits = { 64, 4 << 20, 16, 1 << 20 };
 
 	b->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	REQUIRE(b->platform != NULL);

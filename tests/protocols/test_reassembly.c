@@ -8,8 +8,10 @@
 
 enum { HOST = 0x0a4d0001, PEER = 0x0a4d0002 };
 
-static const struct ip_reassembly_limits usual = { 64, 1024, 16, 256, 64 };
-static const struct ip_reassembly_limits wide = { 64, 65536, 64, 65536, 8192 };
+enum { BUFFER = IP_REASSEMBLY_BUFFER, USUAL_FRAGMENTS = 256 };
+
+static const struct ip_reassembly_limits usual = { 64, 1024 * BUFFER, 16, USUAL_FRAGMENTS *BUFFER };
+static const struct ip_reassembly_limits wide = { 64, 65536 * BUFFER, 64, 65536 * BUFFER };
 
 /* A reassembler, its discarded messages counted, and the buffers of it all. */
 struct bench {
@@ -558,10 +560,10 @@ TEST(endless_small_fragments_of_one_datagram_refuse_it)
 {
 	struct bench *b = bench_new(&usual);
 
-	for (uint32_t i = 0; i < 2 * usual.datagram_fragments; i++)
+	for (uint32_t i = 0; i < 2 * USUAL_FRAGMENTS; i++)
 		add_part(b, 1, i * 8, i * 8 + 8, true);
-	CHECK_EQ(b->count[IP_REASSEMBLY_TOO_MANY], usual.datagram_fragments + 1);
-	CHECK_EQ(b->count[IP_REASSEMBLY_REFUSED], usual.datagram_fragments - 1);
+	CHECK_EQ(b->count[IP_REASSEMBLY_TOO_MANY], USUAL_FRAGMENTS + 1);
+	CHECK_EQ(b->count[IP_REASSEMBLY_REFUSED], USUAL_FRAGMENTS - 1);
 	CHECK_EQ(b->table.fragments, 0);
 	bench_free(b);
 }
@@ -589,12 +591,30 @@ TEST(one_sources_fragments_are_bounded)
 	struct bench *b = bench_new(&usual);
 
 	for (unsigned i = 0; i < 10; i++) {
-		for (uint32_t j = 0; j < usual.datagram_fragments; j++) {
+		for (uint32_t j = 0; j < USUAL_FRAGMENTS / 4; j++) {
 			add_part(b, (uint16_t)i, j * 16, j * 16 + 8, true);
-			CHECK(b->table.fragments <= usual.source_fragments);
+			CHECK(b->table.pinned <= usual.source_bytes);
+			CHECK_EQ(b->table.pinned, b->table.fragments * BUFFER);
 		}
 	}
-	CHECK_EQ(b->table.datagrams, usual.source_fragments / usual.datagram_fragments);
+	CHECK_EQ(b->table.datagrams, 4);
+	bench_free(b);
+}
+
+/* A message of several segments holds a buffer for each. */
+TEST(every_buffer_of_a_fragment_counts)
+{
+	static const struct ip_reassembly_limits few = { 64, 64 * BUFFER, 16, 4 * BUFFER };
+	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
+	struct bench *b = bench_new(&few);
+
+	fill_original();
+	CHECK(bench_add(b, &fragment, original, 3 * XK_MSG_SEGMENT) == NULL);
+	CHECK_EQ(b->table.pinned, 3 * BUFFER);
+	add_part(b, 1, 3 * XK_MSG_SEGMENT, 3 * XK_MSG_SEGMENT + 8, true);
+	add_part(b, 1, 3 * XK_MSG_SEGMENT + 16, 3 * XK_MSG_SEGMENT + 24, true);
+	CHECK_EQ(b->count[IP_REASSEMBLY_TOO_MANY], 3);
+	CHECK_EQ(b->table.pinned, 0);
 	bench_free(b);
 }
 
@@ -616,7 +636,7 @@ TEST(all_sources_together_are_bounded_and_the_oldest_goes)
 
 TEST(fragments_in_all_are_bounded)
 {
-	static const struct ip_reassembly_limits few = { 64, 10, 64, 64, 64 };
+	static const struct ip_reassembly_limits few = { 64, 10 * BUFFER, 64, 64 * BUFFER };
 	struct bench *b = bench_new(&few);
 
 	for (unsigned i = 0; i < 5; i++) {
@@ -636,7 +656,7 @@ TEST(fragments_in_all_are_bounded)
 /* A fragment in front, the table full, and an eviction: what is being added to stays. */
 TEST(eviction_leaves_the_datagram_that_grows)
 {
-	static const struct ip_reassembly_limits few = { 2, 2, 2, 2, 2 };
+	static const struct ip_reassembly_limits few = { 2, 2 * BUFFER, 2, 2 * BUFFER };
 	struct bench *b = bench_new(&few);
 
 	add_part(b, 1, 8, 12, false);

@@ -48,7 +48,7 @@ enum {
 	"digraph stress { edge [%s]; udptest -> udp; opener -> udp; udp -> ip -> vnet -> eth; vnet -> arp -> eth;"     \
 	"eth -> port; udp [sessions=4, seed=1%s]; vnet [sessions=4, address=\"10.77.0.2/24\"]; eth [sessions=4];"      \
 	"ip [sessions=4, seed=2, reassembly_timeout=\"200ms\", reassembly_datagrams=64,"                               \
-	"reassembly_fragments=160];"                                                                                   \
+	"reassembly_bytes=348160];"                                                                                    \
 	"arp [entries=8, age=\"30ms\", timeout=\"10ms\", tries=2] }"
 
 struct frame {

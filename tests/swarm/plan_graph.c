@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "protocols/ip_reassembly.h"
+
 enum { PLAN_PATIENCE = 40 };
 
 /* The attributes of a node; each begins with ", ". */
@@ -36,6 +38,7 @@ plan_write_arp(struct plan_maker *maker)
 static void
 plan_write_ip(struct plan_maker *maker)
 {
+	const unsigned buffer = IP_REASSEMBLY_BUFFER;
 	uint64_t fragments = plan_between(maker, 1, 8) * maker->fragments;
 
 	plan_write_time(maker, "reassembly_timeout", maker->reassembly_ns);
@@ -46,9 +49,9 @@ plan_write_ip(struct plan_maker *maker)
 	if (plan_one_in(maker, 4))
 		plan_write(maker, ", reassembly_source_datagrams=%u", (unsigned)plan_between(maker, 1, 4));
 	if (plan_one_in(maker, 4))
-		plan_write(maker, ", reassembly_fragments=%u", (unsigned)(fragments + 2 * maker->fragments));
+		plan_write(maker, ", reassembly_bytes=%u", (unsigned)(fragments + 2 * maker->fragments) * buffer);
 	if (plan_one_in(maker, 4))
-		plan_write(maker, ", reassembly_datagram_fragments=%u", (unsigned)maker->fragments + 1);
+		plan_write(maker, ", reassembly_source_bytes=%u", (unsigned)(maker->fragments + 1) * buffer);
 	plan_write_sessions(maker);
 }
 

@@ -1,0 +1,58 @@
+/* private.c - see private.h. */
+#include "platform/private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Returns whether path is a directory of this user's, where no other can write and this process can. */
+static bool
+private_is(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+	       (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(path, W_OK | X_OK) == 0;
+}
+
+static int
+private_make(const char *path, bool make, char *why, size_t size)
+{
+	int error = make && mkdir(path, 0700) != 0 && errno != EEXIST ? -errno : 0;
+
+	if (error != 0) {
+		snprintf(why, size, "%s cannot be made (%s)", path, strerror(-error));
+		return error;
+	}
+	if (private_is(path))
+		return 0;
+	error = access(path, F_OK) != 0 ? -errno : -EACCES;
+	if (error == -ENOENT)
+		snprintf(why, size, "%s: %s", path, strerror(ENOENT));
+	else
+		snprintf(why, size, "%s is not a directory of yours alone", path);
+	return error;
+}
+
+int
+private_directory(char *path, size_t size, bool make, char *why, size_t why_size)
+{
+	const char *given = getenv("XDG_RUNTIME_DIR");
+
+	if (given != NULL && given[0] == '/' && strlen(given) < size && private_is(given)) {
+		strcpy(path, given);
+		return 0;
+	}
+	snprintf(path, size, "/tmp/xk-%u", (unsigned)geteuid());
+	return private_make(path, make, why, why_size);
+}
+
+int
+private_fixed_directory(char *path, size_t size, char *why, size_t why_size)
+{
+	snprintf(path, size, geteuid() == 0 ? "/run/xk" : "/tmp/xk-%u", (unsigned)geteuid());
+	return private_make(path, true, why, why_size) == 0 ? 0 : private_directory(path, size, true, why, why_size);
+}

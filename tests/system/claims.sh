@@ -1,0 +1,96 @@
+#!/bin/bash
+# claims.sh BUILD - other users: they cannot take the names that a host claims before it starts, and cannot connect to the
+# sockets where it waits for its peer, whatever the umask is.
+. "$(dirname "$0")/common.sh"
+
+if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
+	ok "other users (not tried: not root)"
+	exit 0
+fi
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+open=$work/open
+mkdir -m 755 "$open"
+
+# Takes, as another user, the abstract names that stand for an interface or for an end of a socket, and keeps them.
+spawn taker "${nobody[@]}" /usr/bin/python3 -c '
+import socket, sys, time
+def number(text):
+    value = 0xcbf29ce484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001b3 % (1 << 64)
+    return "%016x" % value
+names = ["xk-interface-lo"]
+for path in sys.argv[1:]:
+    names += ["xk-%s-%s" % (end, number(path)) for end in ("server", "client", "lanes-1")]
+kept = []
+for name in names:
+    kept.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    kept[-1].bind("\0" + name)
+print("taken", flush=True)
+time.sleep(600)' "$open/virtio.sock" "$open/memif.sock"
+within 20 says taker.out taken || fail taker "$(cat "$work/taker.err")"
+
+# Tries to connect all the time, as another user, and says so when it could.
+spawn stranger "${nobody[@]}" /usr/bin/python3 -c '
+import socket, sys, time
+kinds = {sys.argv[1]: socket.SOCK_STREAM, sys.argv[2]: socket.SOCK_SEQPACKET}
+print("tries", flush=True)
+while True:
+    for path, kind in kinds.items():
+        try:
+            with socket.socket(socket.AF_UNIX, kind) as stranger:
+                stranger.connect(path)
+            print("connected to", path, flush=True)
+        except OSError:
+            pass
+        time.sleep(0.001)' "$open/virtio.sock" "$open/memif.sock"
+within 20 says stranger.out tries || fail stranger "$(cat "$work/stranger.err")"
+
+umask 0
+for link in virtio memif; do
+	spawn "$link" "$udptest" --server --link $link --set "port.dev=$open/$link.sock"
+	server=$pid
+	within 20 says $link.err 'serving at'
+	check "$link: a server whose name another user has taken" "$(tail -n 3 "$work/$link.err")" says $link.err 'serving at'
+	check "$link: only this user may connect" "$(stat -c %a "$open/$link.sock")" \
+		[ "$(stat -c %a "$open/$link.sock" 2>/dev/null)" = 600 ]
+	spawn "second-$link" "$udptest" --server --link $link --set "port.dev=$open/$link.sock"
+	await_end "$pid" 20
+	check "$link: a second server is refused" "status $status" \
+		says "second-$link.err" "another server has $open/$link.sock"
+	expect "$link: a client" 0 '' "$udptest" --client 10.77.0.2 --link $link --rounds 10 --set "port.dev=$open/$link.sock"
+	kill -TERM "$server"
+	await_end "$server" 20
+	check "$link: it ends" "status $status" [ "$status" -eq 0 ]
+done
+umask 022
+check "nobody else has connected at any time" "$(cat "$work/stranger.out")" [ "$(wc -l <"$work/stranger.out")" -eq 1 ]
+
+# On an interface of the kernel's.
+spawn interface "$udptest" --server --link af_packet --set port.dev=lo
+server=$pid
+within 20 says interface.err 'serving at|needs CAP_NET_RAW' || true
+if says interface.err 'needs CAP_NET_RAW'; then
+	ok "an interface (not tried: no right to packet sockets)"
+else
+	check "an interface whose name another user has taken" "$(tail -n 3 "$work/interface.err")" \
+		says interface.err 'serving at'
+	expect "... has one host, whatever its environment" 1 'another program of this kind stands on lo' \
+		env -u XDG_RUNTIME_DIR "$udptest" --server --link af_packet --set port.dev=lo
+	if unshare -n true 2>/dev/null; then
+		spawn elsewhere unshare -n sh -c 'ip link set lo up && exec "$@"' sh \
+			"$udptest" --server --link af_packet --set port.dev=lo
+		elsewhere=$pid
+		check "... in each network namespace" "$(tail -n 3 "$work/elsewhere.err")" \
+			within 20 says elsewhere.err 'serving at'
+		kill -TERM "$elsewhere"
+		await_end "$elsewhere" 20
+	fi
+	kill -KILL "$server"
+	wait "$server" 2>/dev/null
+	spawn again "$udptest" --server --link af_packet --set port.dev=lo
+	server=$pid
+	check "... and another when it was killed" "$(tail -n 3 "$work/again.err")" within 20 says again.err 'serving at'
+	kill -TERM "$server"
+	await_end "$server" 20
+fi
