@@ -42,6 +42,10 @@
  *               Karn, 1987), handler included; then after twice that, and so on. What does not fit one packet is asked for
  *               first, by a header alone, as is a server that has said it has the request. A server sends a reply again
  *               likewise, `retries` times, until the next request or an explicit ack says that it has arrived.
+ * Amplification: A timer repeats a message three times at most, then sends headers alone; the other end says if it misses the
+ *               message. Timers and questions together repeat one eight times at most, and repeats to a host are at most
+ *               three times the bytes sent to it for the first time in the same minute: whoever acknowledges nothing gets
+ *               four times its replies. A question beyond that is answered by an ack.
  * Differs:      from the original, which had no deadlines, no limit of retries, no wrap of sequence numbers, no bounds of what
  *               a server remembers, and timers of seconds: a server that has replied answers a request that comes again with
  *               the reply at once, so that a lost one need not wait for the server's timer; a client goes on asking a server
@@ -63,7 +67,7 @@
  *               returned an error), repeated (replies), rejected (requests), abandoned and suppressed (replies that nobody wants:
  *               a newer request has come; the client is no more), unsaved (replies that were not kept: too many), given_up
  *               (replies that nobody acknowledged), forgotten (channels); of both acked and asked (explicit acks and negative
- *               ones that were sent)
+ *               ones that were sent), withheld (messages that were asked for, but sent too often already)
  * Boots:        Messages may wait between CHAN and BID, for a thread, say, while another boot is told of. So each request and
  *               reply goes down with the boot that it is for, and a request that finds no channel comes up with the one that
  *               it is from, which must be the one that BIDCTL has told of last (XK_MSG_FOR_BOOT, XK_MSG_FROM_BOOT).
@@ -309,6 +313,15 @@ chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns)
 	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
 
 	return now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS);
+}
+
+bool
+chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
+{
+	if (e->repeats >= most || !chan_peer_may_repeat(e->peer, e->copy.len + CHAN_HEADER_LEN, now_ns))
+		return false;
+	e->repeats++;
+	return true;
 }
 
 static uint64_t
@@ -635,7 +648,7 @@ static const struct xk_setting chan_settings[] = {
 	{ "silence", XK_SETTING_TIME, offsetof(struct chan, silence_ns), "20s",
 	  "after this without any answer a call is given up", 1000, CHAN_HOUR_NS },
 	{ "retries", XK_SETTING_UINT, offsetof(struct chan, retries), "8",
-	  "how often a reply is sent again before it is given up", 0, 1000 },
+	  "how often a server asks whether a reply has arrived before it is given up", 0, 1000 },
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct chan, lifetime_ns), "120s",
 	  "how long a server remembers a channel that it hears nothing of; at least twice silence", 1000,
 	  24 * CHAN_HOUR_NS },
@@ -655,10 +668,10 @@ static const struct xk_setting chan_settings[] = {
 static const char *const chan_drops[] = { "bad_length", "bad_flags", "stale",  "duplicate", "busy",     "unasked",
 					  "too_many",   "too_big",   "closed", "old_boot",  "too_soon", NULL };
 
-static const char *const chan_counters[] = {
-	"called", "retransmitted", "probed",    "timed_out",  "reset",   "executed", "failed",    "repeated", "acked",
-	"asked",  "rejected",      "abandoned", "suppressed", "unsaved", "given_up", "forgotten", NULL
-};
+static const char *const chan_counters[] = { "called",    "retransmitted", "probed",     "timed_out", "reset",
+					     "executed",  "failed",        "repeated",   "acked",     "asked",
+					     "rejected",  "abandoned",     "suppressed", "unsaved",   "given_up",
+					     "forgotten", "withheld",      NULL };
 
 const struct xk_protocol_type xk_type_chan = {
 	.name = "chan",

@@ -117,9 +117,8 @@ chan_client_take(struct chan_client *c, const struct xk_msg *m, struct xk_call *
 		return -EBUSY;
 	if (xk_unlikely(!chan_copy_take(&e->copy, m)))
 		return -ENOBUFS;
-	e->tries = 0;
 	c->heard_ns = now_ns;
-	chan_end_is_sent(e, now_ns);
+	chan_end_is_new(e, now_ns);
 	e->due_ns = now_ns + e->timeout_ns;
 	c->begun_ns = now_ns;
 	c->ends_ns = now_ns + c->deadline_ns;
@@ -229,7 +228,8 @@ static struct xk_msg *
 chan_client_retry(struct chan_client *c, uint64_t now_ns, unsigned *flags, unsigned *age)
 {
 	struct xk_protocol *self = c->end.session.protocol;
-	bool probes = c->acked || c->end.copy.len > c->end.opt_packet || chan_end_is_being_sent(&c->end, now_ns);
+	bool probes = c->acked || c->end.copy.len > c->end.opt_packet || chan_end_is_being_sent(&c->end, now_ns) ||
+		      !chan_end_may_repeat(&c->end, CHAN_UNASKED_MAX, now_ns);
 
 	chan_end_back_off(&c->end, now_ns);
 	if (c->acked)
@@ -344,6 +344,10 @@ chan_client_hear(struct chan_client *c, const struct chan_header *h, uint64_t no
 		return 0;
 	if (chan_end_is_too_soon(e, now_ns))
 		return CHAN_TOO_SOON;
+	if (!chan_end_may_repeat(e, CHAN_REPEATS_MAX, now_ns)) {
+		xk_count(e->session.protocol, CHAN_WITHHELD);
+		return 0;
+	}
 	c->acked = false;
 	e->tries++; /* what comes now does not say how long a round trip is */
 	e->due_ns = now_ns + e->timeout_ns;

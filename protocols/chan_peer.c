@@ -14,6 +14,8 @@
 #include "protocols/chan_private.h"
 #include "xkernel/trace.h"
 
+#define CHAN_MINUTE_NS UINT64_C(60000000000)
+
 static struct xk_key
 chan_peer_key(uint32_t host)
 {
@@ -31,6 +33,7 @@ chan_peer_new(struct chan *chan, uint32_t host)
 		return NULL;
 	peer->chan = chan;
 	peer->host = host;
+	peer->minute_ns = xk_now_ns(&chan->protocol);
 	peer->idle_last = &peer->idle;
 	if (xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
 		free(peer);
@@ -265,6 +268,27 @@ chan_peer_unsave(struct chan_peer *peer, uint64_t cost)
 {
 	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&peer->chan->saved, cost, memory_order_relaxed);
+}
+
+/* ---- how much is sent again ---- */
+
+bool
+chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
+{
+	uint64_t first = atomic_load_explicit(&peer->first, memory_order_relaxed);
+	bool may;
+
+	if (!xk_lock_try(&peer->chan->lock))
+		return false;
+	if (now_ns - peer->minute_ns >= CHAN_MINUTE_NS) {
+		peer->minute_ns = now_ns;
+		peer->first_before = first - (bytes < first ? bytes : first);
+		peer->repeated = 0;
+	}
+	may = peer->repeated + bytes <= CHAN_REPEATED_BYTES * (first - peer->first_before);
+	peer->repeated += may ? bytes : 0;
+	xk_unlock(&peer->chan->lock);
+	return may;
 }
 
 /* ---- what BIDCTL tells ---- */

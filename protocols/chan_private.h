@@ -44,6 +44,7 @@ enum chan_counter {
 	CHAN_UNSAVED,
 	CHAN_GIVEN_UP,
 	CHAN_FORGOTTEN,
+	CHAN_WITHHELD,
 };
 
 enum chan_flags {
@@ -59,6 +60,9 @@ enum {
 	CHAN_SHORT = 64,         /* messages up to this are copied to be kept; longer ones are shared */
 	CHAN_STATUS_MAX = 4095,  /* error numbers are less */
 	CHAN_MAY_WAIT = 1 << 16, /* not in the header: chan_send may wait for room below */
+	CHAN_UNASKED_MAX = 3,    /* repeats of a message after which the timer only asks */
+	CHAN_REPEATS_MAX = 8,    /* repeats of a message, whoever asks for it */
+	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
 };
 
 struct chan_header {
@@ -105,6 +109,9 @@ struct chan_peer {
 	unsigned server_count;
 	struct chan_idle *idle, **idle_last; /* those that rest come last, in the order in which they were closed */
 	_Atomic uint64_t saved;              /* bytes of buffers of long replies */
+	_Atomic uint64_t first;              /* bytes of messages sent for the first time */
+	/* under the chan's lock: the current minute of repeats, when it began, and what `first` was then */
+	uint64_t repeated, minute_ns, first_before;
 };
 
 /* A message that may have to be sent again. */
@@ -131,7 +138,8 @@ struct chan_end {
 	bool asked;    /* it was asked for since it was sent, while somebody below was at it */
 	uint32_t sequence;
 	uint32_t max_packet, opt_packet;
-	unsigned tries;           /* how often the message was sent again */
+	unsigned tries;           /* time-outs and, at a client, negative acks of this message */
+	unsigned repeats;         /* how often the message itself was sent again */
 	uint32_t srtt_us, dev_us; /* of the round trip: smoothed, and its mean deviation; 0: not measured */
 	uint64_t timeout_ns;      /* after which it is sent again; twice that the next time */
 	uint64_t due_ns;          /* when */
@@ -320,12 +328,32 @@ bool chan_end_may_wait(struct chan_end *e, uint64_t now_ns);
  */
 bool chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns);
 
+/*
+ * Whether the message may be sent again, which then counts as done: `most` times at most, and out of what all messages to
+ * that host have earned. False: a header alone may go instead. The lock is held.
+ */
+bool chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);
+
 /* The message goes down once more, or for the first time. The lock is held. */
 static inline void
 chan_end_is_sent(struct chan_end *e, uint64_t now_ns)
 {
 	e->sent_ns = now_ns;
 	e->asked = false;
+}
+
+/* The message in copy is another one, which goes down for the first time. The lock is held. */
+static inline void
+chan_end_is_new(struct chan_end *e, uint64_t now_ns)
+{
+	_Atomic uint64_t *first = &e->peer->first;
+
+	e->tries = 0;
+	e->repeats = 0;
+	chan_end_is_sent(e, now_ns);
+	/* two at a time may lose one of the sums: that host is sent less */
+	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
+			      memory_order_relaxed);
 }
 
 /* The round trip took so long. The lock is held. */
@@ -365,6 +393,12 @@ void chan_peer_leave(struct chan_end *e, bool is_server);
 /* Counts a long reply that would be kept, and costs so much. False: there are too many. */
 bool chan_peer_save(struct chan_peer *peer, uint64_t cost);
 void chan_peer_unsave(struct chan_peer *peer, uint64_t cost);
+
+/*
+ * Counts so many bytes that would be sent again. False: in a minute there are at most three times those that were sent for
+ * the first time. Never waits, and says false where it would have to.
+ */
+bool chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns);
 
 void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
 		       const struct xk_bidctl_peer *changed);

@@ -99,8 +99,7 @@ chan_server_conclude(struct chan_server *s, const struct xk_msg *reply, uint64_t
 	if (!chan_server_keep(s, reply))
 		return CHAN_UNSAVED;
 	e->state = CHAN_REPLIED;
-	e->tries = 0;
-	chan_end_is_sent(e, now_ns);
+	chan_end_is_new(e, now_ns);
 	e->due_ns = now_ns + e->timeout_ns;
 	chan_end_wake(e, e->due_ns, now_ns);
 	return 0;
@@ -193,7 +192,10 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, ui
 		return CHAN_ANSWER_ACK;
 	if (chan_end_is_too_soon(e, now_ns))
 		return CHAN_ANSWER_LATER;
-	return CHAN_ANSWER_REPLY;
+	if (chan_end_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
+		return CHAN_ANSWER_REPLY;
+	xk_count(e->session.protocol, CHAN_WITHHELD);
+	return CHAN_ANSWER_ACK;
 }
 
 /* A newer request, or the question whether it is here. */
@@ -332,13 +334,15 @@ static struct xk_msg *
 chan_server_retry(struct chan_server *s, uint64_t now_ns, struct xk_ticket *ticket, unsigned *flags)
 {
 	struct chan_end *e = &s->end;
-	bool bare = e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns);
+	bool bare;
 
 	if (e->tries == chan_of(e)->retries) {
 		xk_count(e->session.protocol, CHAN_GIVEN_UP);
 		chan_server_is_acked(s, ticket);
 		return NULL;
 	}
+	bare = e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
+	       !chan_end_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
 	chan_end_back_off(e, now_ns);
 	*flags = CHAN_ACK_REQUESTED | (bare ? 0 : chan_server_flags(s));
 	return chan_server_repeat(s, bare);

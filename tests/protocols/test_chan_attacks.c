@@ -209,6 +209,101 @@ TEST(chan_flood_of_questions_draws_a_reply_now_and_then)
 	chan_rig_end(r);
 }
 
+/* How many frames that carry the message were sent; the others are headers alone. */
+static unsigned
+full_ones(struct rig *r, size_t len)
+{
+	unsigned count = 0;
+
+	for (struct frame f = take(r); f.h.flags != 0xffff; f = take(r))
+		count += f.len == len;
+	return count;
+}
+
+TEST(chan_reply_that_nobody_acknowledges_is_sent_four_times_at_most)
+{
+	struct rig *r = server_new("");
+
+	ask(r, REQUEST, 5, "hello");
+	rig_advance_ms(r, 60000);
+	CHECK_EQ(rig_counter(r, "repeated"), 8); /* with the questions */
+	CHECK_EQ(rig_counter(r, "given_up"), 1);
+	CHECK_EQ(full_ones(r, 5), 4);
+	chan_rig_end(r);
+}
+
+TEST(chan_questions_draw_a_reply_three_times_more_and_then_an_ack)
+{
+	static const unsigned questions[] = { CHAN_NEGATIVE_ACK, PROBE, AGAIN };
+	struct rig *r = server_new("chan.timeout=20s;chan.timeout_max=20s"); /* no timer of its own */
+
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t sequence = 5 + i;
+
+		ask(r, REQUEST, sequence, "hello");
+		for (unsigned k = 0; k < 200; k++) {
+			rig_advance_ms(r, 6);
+			ask(r, questions[i], sequence, questions[i] == AGAIN ? "hello" : "");
+		}
+		CHECK_EQ(full_ones(r, 5), 4);
+		CHECK_EQ(rig_counter(r, "withheld"), 197 * (i + 1));
+	}
+	CHECK_EQ(executed(r), 3);
+	ask(r, 0, 8, "");
+	chan_rig_end(r);
+}
+
+/* Whose other replies arrived has more to spend on one that does not. */
+TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not)
+{
+	struct rig *r = server_new("");
+
+	for (uint32_t i = 5; i < 25; i++)
+		ask(r, REQUEST, i, "hello");
+	rig_forget(r);
+	for (unsigned k = 0; k < 100; k++) {
+		rig_advance_ms(r, 6);
+		ask(r, CHAN_NEGATIVE_ACK, 24, "");
+	}
+	CHECK_EQ(full_ones(r, 5), 8);
+	ask(r, 0, 25, "");
+	rig_advance_ms(r, 61000); /* nothing is left of that a minute later */
+	ask(r, REQUEST, 25, "hello");
+	rig_forget(r);
+	for (unsigned k = 0; k < 20; k++) {
+		rig_advance_ms(r, 6);
+		ask(r, CHAN_NEGATIVE_ACK, 25, "");
+	}
+	CHECK_EQ(full_ones(r, 5), 3);
+	ask(r, 0, 26, "");
+	chan_rig_end(r);
+}
+
+TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks)
+{
+	struct rig *r = chan_rig("");
+	struct xk_session *s = open_channel(r, SERVER);
+	struct calling c;
+	struct frame f;
+
+	CHECK_EQ(call_async(r, &c, s, "hello"), 0);
+	f = expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "hello");
+	for (unsigned i = 0; i < 200; i++) {
+		rig_advance_ms(r, 6);
+		answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
+	}
+	CHECK_EQ(full_ones(r, 5), 3);
+	rig_advance_ms(r, 30000); /* to nobody */
+	CHECK_EQ(c.status, -ETIMEDOUT);
+	CHECK_EQ(full_ones(r, 5), 0);
+	CHECK_EQ(call_async(r, &c, s, "hello"), 0);
+	rig_advance_ms(r, 30000);
+	CHECK_EQ(full_ones(r, 5), 4);
+	CHECK(rig_counter(r, "probed") > 5);
+	close_channel(r, s);
+	chan_rig_end(r);
+}
+
 TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
 {
 	struct rig *r = chan_rig("");

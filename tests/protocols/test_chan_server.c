@@ -204,6 +204,29 @@ TEST(chan_sequence_numbers_of_requests_wrap)
 	chan_rig_end(r);
 }
 
+/* ---- the usual request, which goes a quick way ---- */
+
+TEST(chan_usual_request_of_a_length_that_lies_is_dropped)
+{
+	struct rig *r = server_new("");
+	uint8_t bytes[CHAN_HEADER_LEN + 32] = { 0 };
+	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
+
+	ask(r, REQUEST, 5, "x");
+	expect(r, CHAN_USER_MSG, 5, "x");
+	for (uint32_t more = 1; more <= CHAN_HEADER_LEN + 8; more++) {
+		h.sequence++;
+		frame_bytes(bytes, h, "four", 4);
+		xk_put32(bytes + 16, 4 + more);
+		rig_inject_bytes(r, bytes, CHAN_HEADER_LEN + 4);
+		CHECK_EQ(rig_counter(r, "bad_length"), more);
+	}
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(caller_in(r)->executed, 1);
+	ask(r, 0, 6, "");
+	chan_rig_end(r);
+}
+
 /* ---- a newer request while one is executed ---- */
 
 TEST(chan_newer_request_waits_for_the_handler_and_the_old_reply_is_suppressed)

@@ -260,6 +260,22 @@ TEST(a_pool_ends_with_the_boot_of_its_host)
 	rig_free(r);
 }
 
+TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel)
+{
+	struct rig *r = rig_new("vchan channels=1");
+	struct xk_session *s = open_pool(r);
+
+	rig_call(r, s, "01");
+	rig_call(r, s, "02"); /* waits */
+	rig_expect_sent(r, "01");
+	rig_end_call(r, -ECONNRESET, NULL);
+	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	CHECK_EQ(rig_counter(r, "opened"), 1); /* nothing to the host that is there now */
+	rig_expect_nothing_sent(r);
+	rig_close(r, s);
+	rig_free(r);
+}
+
 TEST(a_channel_that_is_closed_below_ends_the_pool)
 {
 	struct rig *r = rig_new("vchan opened=2");
