@@ -461,7 +461,7 @@ static const struct xk_setting blast_settings[] = {
 	  UINT64_C(4000000000) },
 	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms", "... and at most, as after a NACK", 1000,
 	  UINT64_C(4000000000) },
-	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "5", "in a row, that bring nothing, before a message is given up",
+	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12", "in a row, that bring nothing, before a message is given up",
 	  1, 30 },
 	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "that fragments are missing of", 1, 65536 },
 	{ "fragments", XK_SETTING_UINT, BLAST_AT(fragment_max), "4096",

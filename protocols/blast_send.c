@@ -95,14 +95,18 @@ blast_send_find(const struct blast *blast, uint64_t sequence)
 	return copy;
 }
 
-/* How long a copy on s is kept after its last frame: longer than it takes until the peer asks for what it misses. */
+/*
+ * How long a copy is kept after its last frame: longer than it takes until the peer asks for what it misses. A peer that has
+ * asked before asks ever later where frames are lost.
+ */
 static uint64_t
-blast_send_keep_ns(const struct blast_session *s)
+blast_send_keep_ns(const struct blast_copy *copy)
 {
+	const struct blast_session *s = copy->session;
 	const struct blast *blast = blast_of(s);
 	uint64_t keep_ns = 8 * (s->answer.mean_ns + 4 * (uint64_t)s->answer.deviation_ns);
 
-	if (s->answer.mean_ns == 0 || keep_ns > blast->keep_ns)
+	if (copy->early_ns != 0 || s->answer.mean_ns == 0 || keep_ns > blast->keep_ns)
 		return blast->keep_ns;
 	return keep_ns < blast->keep_ns / BLAST_KEEP_PARTS ? blast->keep_ns / BLAST_KEEP_PARTS : keep_ns;
 }
@@ -111,7 +115,7 @@ blast_send_keep_ns(const struct blast_session *s)
 static void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	uint64_t due_ns = now_ns + blast_send_keep_ns(copy->session), last_ns = copy->born_ns + blast->give_up_ns;
+	uint64_t due_ns = now_ns + blast_send_keep_ns(copy), last_ns = copy->born_ns + blast->give_up_ns;
 
 	copy->last_ns = now_ns;
 	blast_list_remove(&copy->due.link);

@@ -258,6 +258,26 @@ TEST(blast_keeps_messages_as_long_as_nacks_have_taken)
 	rig_free(r);
 }
 
+/* Where frames are lost the peer asks ever later. */
+TEST(blast_keeps_a_message_that_was_asked_for_in_full)
+{
+	struct rig *r = new_rig("keep=800ms");
+	struct xk_session *s = open_to(r, HOST);
+
+	for (unsigned i = 0; i < 20; i++) {
+		uint32_t sequence = push_message(r, s);
+
+		rig_advance_ms(r, 2);
+		nack(r, sequence, 3);
+		expect(r, BLAST_RETRANSMIT, 2);
+		rig_advance_ms(r, 799);
+		CHECK_EQ(rig_counter(r, "expired"), i);
+		rig_advance_ms(r, 1);
+	}
+	CHECK_EQ(rig_counter(r, "expired"), 20);
+	rig_free(r);
+}
+
 /* ---- tickets ---- */
 
 struct pushing {
