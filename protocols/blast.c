@@ -37,8 +37,9 @@
  *               pushed too_big, no_slot
  * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
  *               protocol below would not take); released (by ticket), expired (copies)
- * Differs:      from the original, in which the first numbers of two boots were the same, sender's and receiver's times
- *               were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to release a copy
+ * Differs:      from the original, in which one row of numbers, the same in each boot, served all peers, sender's and
+ *               receiver's times were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to
+ *               release a copy
  * Not done:     a NACK at once when the last fragment comes after a hole
  * Graph:        blast -> vnet, blast -> ip
  */

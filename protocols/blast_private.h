@@ -122,7 +122,6 @@ struct blast {
 	struct xk_lock lock; /* over what follows, and over what sessions, copies and partials say is under it */
 	struct xk_event event;
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
-	uint32_t sequence; /* of the next long message */
 	struct blast_link copies;
 	struct blast_copy **buckets; /* of the copies, by sequence */
 	uint32_t bucket_mask;
@@ -138,6 +137,7 @@ struct blast_session {
 	_Atomic bool known;        /* an upper has spoken to the peer: it is no stranger */
 	struct xk_semaphore slots; /* as in struct blast, the peer's share */
 	/* under the lock */
+	uint32_t sequence;                /* of the next long message; 0: there was none */
 	struct blast_estimate answer;     /* from the last frame to its NACK, at the sender */
 	struct blast_estimate spacing;    /* from one fragment to the next */
 	struct blast_estimate round_trip; /* from a NACK to what it brings */

@@ -122,17 +122,31 @@ blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 	blast_due_add(blast, &blast->copies, &copy->due, due_ns < last_ns ? due_ns : last_ns);
 }
 
-/* Gives copy its number and a place, with a reference. 0 is the number of short messages. */
+/*
+ * A number for the next message of s that no copy has. The first one is random: from the numbers of its own messages nobody can
+ * tell those of another peer's. 0 is the number of short messages.
+ */
+static uint32_t
+blast_send_number(struct blast *blast, struct blast_session *s)
+{
+	uint32_t number;
+
+	while (s->sequence == 0)
+		s->sequence = (uint32_t)xk_random(&blast->protocol);
+	do {
+		number = s->sequence;
+		s->sequence = number == UINT32_MAX ? 1 : number + 1;
+	} while (blast_send_find(blast, number) != NULL);
+	return number;
+}
+
+/* Gives copy its number and a place, with a reference. */
 static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
 	struct blast_copy **bucket;
 
-	if (blast->sequence == 0)
-		blast->sequence = 1;
-	while (blast_send_find(blast, blast->sequence) != NULL)
-		blast->sequence = blast->sequence == UINT32_MAX ? 1 : blast->sequence + 1;
-	copy->sequence = blast->sequence++;
+	copy->sequence = blast_send_number(blast, copy->session);
 	bucket = blast_send_bucket(blast, copy->sequence);
 	copy->next = *bucket;
 	*bucket = copy;
@@ -444,7 +458,6 @@ blast_send_init(struct blast *blast)
 	if (blast->buckets == NULL)
 		return -ENOMEM;
 	blast_list_init(&blast->copies);
-	blast->sequence = (uint32_t)xk_random(&blast->protocol);
 	xk_semaphore_init(&blast->slots, &blast->protocol, (unsigned)blast->outstanding);
 	return 0;
 }

@@ -513,17 +513,27 @@ TEST(blast_counts_what_cannot_be_sent_again)
 TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept)
 {
 	struct rig *r = new_rig("");
-	struct blast *blast = (struct blast *)rig_protocol(r, "blast");
 	struct xk_session *s = open_to(r, HOST);
+	struct blast_session *session = (struct blast_session *)s;
 
-	blast->sequence = UINT32_MAX;
+	session->sequence = UINT32_MAX;
 	CHECK_EQ(push_message(r, s), UINT32_MAX);
 	CHECK_EQ(push_message(r, s), 1);
 	CHECK_EQ(push_message(r, s), 2);
-	blast->sequence = UINT32_MAX; /* once around */
+	session->sequence = UINT32_MAX; /* once around */
 	CHECK_EQ(push_message(r, s), 3);
 	nack(r, UINT32_MAX, 3);
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 2), UINT32_MAX);
+	end(r);
+}
+
+/* Who has a message of its own knows nothing of the number of another peer's. */
+TEST(blast_numbers_of_one_peer_do_not_tell_those_of_another)
+{
+	struct rig *r = new_rig("");
+	uint32_t mine = push_message(r, open_to(r, HOST)), others = push_message(r, open_to(r, OTHER));
+
+	CHECK(others - mine + 1000 > 2000);
 	end(r);
 }
 
