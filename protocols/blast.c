@@ -17,7 +17,8 @@
  * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
  *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
  *                                 may be shorter
- *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment
+ *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment, but in all
+ *                                 for no more than three times the message, and sixteen times a fragment
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
  *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
  *               (`outstanding`, of one session `outstanding_peer`); a push that finds none free waits as the graph's
@@ -33,10 +34,12 @@
  *               peer_messages, peer_fragments
  * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
  *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
- *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early; of what is
- *               pushed too_big, no_slot
+ *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too soon
+ *               after another, or misses only what another has named), nack_spent (what it misses was sent again as often
+ *               as may be); of what is pushed too_big, no_slot
  * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
- *               protocol below would not take); released (by ticket), expired (copies)
+ *               protocol below would not take), withheld (fragments that were asked for too often); released (by ticket),
+ *               expired (copies)
  * Differs:      from the original, in which one row of numbers, the same in each boot, served all peers, sender's and
  *               receiver's times were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to
  *               release a copy
@@ -476,10 +479,11 @@ static const struct xk_setting blast_settings[] = {
 static const char *const blast_drops[] = { "bad_width",  "bad_op",       "bad_count",    "bad_mask",
 					   "bad_length", "inconsistent", "duplicate",    "unknown",
 					   "evicted",    "gave_up",      "nack_unknown", "nack_strange",
-					   "nack_early", "too_big",      "no_slot",      NULL };
+					   "nack_early", "nack_spent",   "too_big",      "no_slot",
+					   NULL };
 
 static const char *const blast_counters[] = { "long_out", "long_in", "nacks_out", "nacks_in", "retransmitted",
-					      "released", "expired", "unsent",    NULL };
+					      "released", "expired", "unsent",    "withheld", NULL };
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",

@@ -23,6 +23,7 @@ enum blast_drop {
 	BLAST_NACK_UNKNOWN,
 	BLAST_NACK_STRANGE,
 	BLAST_NACK_EARLY,
+	BLAST_NACK_SPENT,
 	BLAST_TOO_BIG,
 	BLAST_NO_SLOT,
 };
@@ -36,6 +37,7 @@ enum blast_counter {
 	BLAST_RELEASED,
 	BLAST_EXPIRED,
 	BLAST_UNSENT,
+	BLAST_WITHHELD,
 };
 
 enum blast_op { BLAST_SEND = 1, BLAST_NACK, BLAST_RETRANSMIT };
@@ -45,6 +47,8 @@ enum {
 	BLAST_FRAGMENTS = 64,                              /* of a message: the bits of the mask */
 	BLAST_FRAGMENT_MAX = XK_MSG_MAX / BLAST_FRAGMENTS, /* bytes; so no message is too long */
 	BLAST_FINISHED = 16,                               /* messages of a session that are remembered */
+	BLAST_AGAIN = 3,           /* times its own size that is sent again of a message, at most */
+	BLAST_FRAGMENT_AGAIN = 16, /* times that one fragment is, at most */
 };
 
 struct blast_header {
@@ -106,6 +110,12 @@ struct blast_estimate {
 	uint32_t mean_ns, deviation_ns; /* mean 0: nothing was measured yet */
 };
 
+/* ---- what may be sent again; frames count besides, because each has headers below ---- */
+
+struct blast_credit {
+	uint64_t bytes, frames;
+};
+
 /* ---- state ---- */
 
 struct blast {
@@ -153,6 +163,9 @@ struct blast_copy {
 	struct blast_copy *next;             /* in its bucket; under the lock */
 	struct blast_session *session;       /* with a reference */
 	uint64_t born_ns, last_ns, early_ns; /* under the lock: first and last frame; NACKs before that come too soon */
+	uint64_t arrived;                    /* under the lock: the fragments that NACKs have named */
+	struct blast_credit left;            /* under the lock: what may still be sent again */
+	uint8_t again[BLAST_FRAGMENTS];      /* under the lock: how often each fragment was */
 	uint32_t sequence;
 	unsigned count;
 	bool listed;                 /* under the lock: in list and bucket, which is one of the references */

@@ -70,6 +70,7 @@ blast_copy_new(struct blast_session *s, struct xk_msg *m)
 	}
 	copy->session = s;
 	copy->count = count;
+	copy->left = (struct blast_credit){ BLAST_AGAIN * xk_msg_len(m), BLAST_AGAIN * count };
 	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
 	if (blast_copy_cut(copy, m))
 		return copy;
@@ -332,24 +333,61 @@ blast_send_is_asked(const struct blast_copy *copy, struct xk_session *lls, const
 	       blast_send_same_peer(lls, copy->session->session.lls);
 }
 
-/*
- * Which fragments are sent again for a NACK that says that those of mask are there. One that comes soon after another is a
- * duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing.
- * 0: it is too early, or the copy's time is over.
- */
+/* Whether fragment i, of len bytes, may be sent once more, which counts. */
+static bool
+blast_send_pays(struct blast_copy *copy, unsigned i, size_t len)
+{
+	struct blast_credit *left = &copy->left;
+
+	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len)
+		return false;
+	copy->again[i]++;
+	left->frames--;
+	left->bytes -= len;
+	return true;
+}
+
+/* Which of the missing fragments may be sent once more, which counts. */
 static uint64_t
-blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns)
+blast_send_afford(struct blast *blast, struct blast_copy *copy, uint64_t missing)
+{
+	uint64_t afforded = 0;
+
+	for (unsigned i = 0; i < copy->count; i++) {
+		if ((missing >> i & 1) == 0)
+			continue;
+		if (blast_send_pays(copy, i, xk_msg_len(copy->fragments[i])))
+			afforded |= UINT64_C(1) << i;
+		else
+			xk_count(&blast->protocol, BLAST_WITHHELD);
+	}
+	return afforded;
+}
+
+/*
+ * Which fragments are sent again (*again) for a NACK that says that those of mask are there. One that comes soon after another
+ * is a duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing, nor is
+ * what an earlier NACK has named. 0, or the reason to drop the NACK.
+ */
+static unsigned
+blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns, uint64_t *again)
 {
 	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed);
 	uint64_t all = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
 
 	if (!copy->listed || now_ns < copy->early_ns)
-		return 0;
+		return BLAST_NACK_EARLY;
+	copy->arrived |= mask;
+	if ((all & ~copy->arrived) == 0)
+		return BLAST_NACK_EARLY;
+	*again = blast_send_afford(blast, copy, all & ~copy->arrived);
+	if (*again == 0)
+		return BLAST_NACK_SPENT;
 	if (sent == copy->count)
 		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
 	copy->early_ns = now_ns + blast->nack_min_ns / 2;
 	blast_send_keep(blast, copy, now_ns);
-	return all & ~mask;
+	return 0;
 }
 
 static void
@@ -369,18 +407,19 @@ blast_send_missing(struct blast *blast, struct blast_copy *copy, uint64_t missin
 static void
 blast_send_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *m, uint64_t mask)
 {
-	uint64_t missing, now_ns = xk_now_ns(&blast->protocol);
+	uint64_t again = 0, now_ns = xk_now_ns(&blast->protocol);
+	unsigned why;
 
 	xk_lock(&blast->lock);
-	missing = blast_send_obey(blast, copy, mask, now_ns);
+	why = blast_send_obey(blast, copy, mask, now_ns, &again);
 	xk_unlock(&blast->lock);
-	if (missing == 0) {
-		xk_drop(&blast->protocol, m, BLAST_NACK_EARLY);
+	if (why != 0) {
+		xk_drop(&blast->protocol, m, why);
 		return;
 	}
 	xk_msg_free(m);
 	xk_count(&blast->protocol, BLAST_NACKS_IN);
-	blast_send_missing(blast, copy, missing);
+	blast_send_missing(blast, copy, again);
 }
 
 void

@@ -196,6 +196,84 @@ TEST(blast_takes_nacks_from_the_peer_alone)
 	end(r);
 }
 
+TEST(blast_nack_never_unsays_a_fragment)
+{
+	struct rig *r = new_rig("");
+	uint32_t sequence = push_message(r, open_to(r, HOST));
+
+	nack(r, sequence, 3);
+	expect(r, BLAST_RETRANSMIT, 2);
+	rig_advance_ms(r, 1);
+	nack(r, sequence, 1); /* the second is there, another NACK has said */
+	expect(r, BLAST_RETRANSMIT, 2);
+	rig_advance_ms(r, 1);
+	nack(r, sequence, 4);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "nack_early"), 1);
+	end(r);
+}
+
+/* Sends NACKs for the message of sequence, as soon as they may come. How many frames, and bytes of the message, are sent again. */
+static unsigned
+ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t mask, size_t *bytes)
+{
+	struct frame f = nack_of(sequence, fragments, mask);
+	unsigned frames = 0;
+
+	*bytes = 0;
+	for (unsigned i = 0; i < 200; i++) {
+		inject(r, &f);
+		for (; rig_sent(r) > 0; frames++)
+			*bytes += sent(r).len;
+		rig_advance_ms(r, 1);
+	}
+	return frames;
+}
+
+TEST(blast_sends_three_times_a_message_again_and_no_more)
+{
+	struct rig *r = new_rig("");
+	struct xk_session *s = open_to(r, HOST);
+	size_t bytes;
+	uint32_t sequence;
+
+	CHECK_EQ(rig_push_pattern(r, s, 640), 0);
+	sequence = sent(r).sequence;
+	rig_forget(r);
+	CHECK_EQ(ask_without_end(r, sequence, 64, 1, &bytes), 3 * 64);
+	CHECK_EQ(bytes, 3 * 640);
+	CHECK(rig_counter(r, "nack_spent") > 100);
+	CHECK(rig_counter(r, "withheld") > 100);
+	CHECK_EQ(rig_counter(r, "nacks_in") + rig_counter(r, "nack_spent"), 200);
+	end(r);
+}
+
+TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more)
+{
+	struct rig *r = new_rig("");
+	struct xk_session *s = open_to(r, HOST);
+	uint64_t all_but_one = UINT64_MAX << 1;
+	size_t bytes;
+	uint32_t sequence;
+
+	CHECK_EQ(rig_push_pattern(r, s, 640), 0);
+	sequence = sent(r).sequence;
+	rig_forget(r);
+	CHECK_EQ(ask_without_end(r, sequence, 64, all_but_one, &bytes), 16);
+	end(r);
+}
+
+/* Frames have headers below, so that their number counts as well as their bytes. */
+TEST(blast_sends_three_times_the_frames_again_and_no_more)
+{
+	struct rig *r = new_rig("");
+	size_t bytes;
+	uint32_t sequence = push_message(r, open_to(r, HOST));
+
+	CHECK_EQ(ask_without_end(r, sequence, 3, 3, &bytes), 9); /* of five bytes */
+	end(r);
+}
+
 /* Where a session below does not know its peer's host, link addresses are compared. */
 TEST(blast_knows_the_peer_by_its_link_address)
 {
