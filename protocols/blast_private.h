@@ -24,6 +24,7 @@ enum blast_drop {
 	BLAST_NACK_STRANGE,
 	BLAST_NACK_EARLY,
 	BLAST_NACK_SPENT,
+	BLAST_NACK_PACED,
 	BLAST_TOO_BIG,
 	BLAST_NO_SLOT,
 };
@@ -49,6 +50,7 @@ enum {
 	BLAST_FINISHED = 16,                               /* messages of a session that are remembered */
 	BLAST_AGAIN = 3,           /* times its own size that is sent again of a message, at most */
 	BLAST_FRAGMENT_AGAIN = 16, /* times that one fragment is, at most */
+	BLAST_NACK_BYTES = 64,     /* of a frame, for each NACK that a stranger draws with it */
 };
 
 struct blast_header {
@@ -118,6 +120,18 @@ struct blast_credit {
 
 /* ---- state ---- */
 
+/*
+ * A confirmed host: an upper has opened a session to it, or it has named the number of a message that went to it. The others'
+ * addresses may be forged: they are all one, `strangers`.
+ */
+struct blast_peer {
+	struct xk_binding binding;
+	struct xk_retired retired;
+	/* under the lock */
+	unsigned references; /* of sessions */
+	uint64_t paid_ns;    /* up to when what was sent again has used up its pace */
+};
+
 struct blast {
 	struct xk_protocol protocol; /* first */
 	/* settings */
@@ -125,8 +139,10 @@ struct blast {
 	uint64_t nack_ns, nack_min_ns, nack_max_ns, nacks;
 	uint64_t message_max, fragment_max, peer_message_max, peer_fragment_max;
 
-	struct xk_map sessions;    /* session below, number of the protocol above */
-	struct xk_map enables;     /* number: struct xk_enable */
+	struct xk_map sessions; /* session below, number of the protocol above */
+	struct xk_map enables;  /* number: struct xk_enable */
+	struct xk_map peers;    /* those that are confirmed; changes under the lock */
+	struct blast_peer strangers;
 	struct xk_semaphore slots; /* for messages that are kept */
 
 	struct xk_lock lock; /* over what follows, and over what sessions, copies and partials say is under it */
@@ -141,11 +157,11 @@ struct blast {
 };
 
 struct blast_session {
-	struct xk_session session; /* first */
-	uint32_t number;           /* of the protocol above */
-	uint32_t fragment_size;    /* the most bytes of a message in one frame */
-	_Atomic bool known;        /* an upper has spoken to the peer: it is no stranger */
-	struct xk_semaphore slots; /* as in struct blast, the peer's share */
+	struct xk_session session;         /* first */
+	uint32_t number;                   /* of the protocol above */
+	uint32_t fragment_size;            /* the most bytes of a message in one frame */
+	_Atomic(struct blast_peer *) peer; /* changes once, under the lock: from `strangers` */
+	struct xk_semaphore slots;         /* as in struct blast, the peer's share */
 	/* under the lock */
 	uint32_t sequence;                /* of the next long message; 0: there was none */
 	struct blast_estimate answer;     /* from the last frame to its NACK, at the sender */
@@ -186,7 +202,7 @@ struct blast_partial {
 	uint32_t length, last_length; /* of all fragments but the last, and of that; 0: not known */
 	unsigned count, received;
 	unsigned silences; /* times that nothing new has come, in a row */
-	unsigned credit;   /* NACKs that a stranger has paid for with frames */
+	unsigned credit;   /* NACKs that a stranger has paid for with frames as long as they are */
 	struct xk_msg *fragments[];
 };
 
@@ -233,6 +249,18 @@ int blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
 		      struct xk_participants *participants);
 int blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       struct xk_participants *participants);
+
+/* As struct xk_session_ops says. */
+void blast_session_close(struct xk_session *session);
+
+/* The peer of s is no stranger. */
+void blast_session_confirm(struct blast_session *s);
+
+static inline bool
+blast_session_is_confirmed(const struct blast_session *s)
+{
+	return atomic_load_explicit(&s->peer, memory_order_relaxed) != &blast_of(s)->strangers;
+}
 
 /* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. Never waits. */
 unsigned blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,

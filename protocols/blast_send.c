@@ -333,33 +333,63 @@ blast_send_is_asked(const struct blast_copy *copy, struct xk_session *lls, const
 	       blast_send_same_peer(lls, copy->session->session.lls);
 }
 
-/* Whether fragment i, of len bytes, may be sent once more, which counts. */
-static bool
-blast_send_pays(struct blast_copy *copy, unsigned i, size_t len)
+/* The time in which the fragments of one message may be sent again to the peer of s: what its NACKs take, if that is known. */
+static uint64_t
+blast_send_window_ns(const struct blast_session *s)
 {
-	struct blast_credit *left = &copy->left;
+	const struct blast *blast = blast_of(s);
+	uint64_t window_ns = blast_estimate_bound(blast, &s->answer, blast->nack_ns);
 
-	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len)
+	return window_ns < blast->nack_ns ? window_ns : blast->nack_ns;
+}
+
+/* Takes the time of a fragment from the pace of the peer of s. False: too much was sent again to it just now. */
+static bool
+blast_send_is_in_pace(struct blast_session *s, uint64_t now_ns)
+{
+	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
+	uint64_t window_ns = blast_send_window_ns(s), spacing_ns = window_ns / BLAST_FRAGMENTS;
+
+	if (peer->paid_ns < now_ns)
+		peer->paid_ns = now_ns;
+	if (peer->paid_ns + spacing_ns > now_ns + window_ns)
 		return false;
-	copy->again[i]++;
-	left->frames--;
-	left->bytes -= len;
+	peer->paid_ns += spacing_ns;
 	return true;
 }
 
-/* Which of the missing fragments may be sent once more, which counts. */
+/* Counts that fragment i is sent again at now_ns. 0, or the reason why it must not. */
+static unsigned
+blast_send_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
+{
+	struct blast_credit *left = &copy->left;
+	size_t len = xk_msg_len(copy->fragments[i]);
+
+	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len)
+		return BLAST_NACK_SPENT;
+	if (!blast_send_is_in_pace(copy->session, now_ns))
+		return BLAST_NACK_PACED;
+	copy->again[i]++;
+	left->frames--;
+	left->bytes -= len;
+	return 0;
+}
+
+/* Which of the missing fragments are sent again at now_ns, which counts. *why: the reason why not all. */
 static uint64_t
-blast_send_afford(struct blast *blast, struct blast_copy *copy, uint64_t missing)
+blast_send_afford(struct blast_copy *copy, uint64_t missing, uint64_t now_ns, unsigned *why)
 {
 	uint64_t afforded = 0;
 
-	for (unsigned i = 0; i < copy->count; i++) {
-		if ((missing >> i & 1) == 0)
-			continue;
-		if (blast_send_pays(copy, i, xk_msg_len(copy->fragments[i])))
+	for (uint64_t left = missing; left != 0; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(left), reason = blast_send_pay(copy, i, now_ns);
+
+		if (reason == 0) {
 			afforded |= UINT64_C(1) << i;
-		else
-			xk_count(&blast->protocol, BLAST_WITHHELD);
+		} else {
+			*why = reason;
+			xk_count(copy->session->session.protocol, BLAST_WITHHELD);
+		}
 	}
 	return afforded;
 }
@@ -374,17 +404,18 @@ blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uin
 {
 	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed);
 	uint64_t all = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
+	unsigned why = BLAST_NACK_EARLY;
 
 	if (!copy->listed || now_ns < copy->early_ns)
 		return BLAST_NACK_EARLY;
 	copy->arrived |= mask;
 	if ((all & ~copy->arrived) == 0)
 		return BLAST_NACK_EARLY;
-	*again = blast_send_afford(blast, copy, all & ~copy->arrived);
-	if (*again == 0)
-		return BLAST_NACK_SPENT;
 	if (sent == copy->count)
 		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+	*again = blast_send_afford(copy, all & ~copy->arrived, now_ns, &why);
+	if (*again == 0)
+		return why;
 	copy->early_ns = now_ns + blast->nack_min_ns / 2;
 	blast_send_keep(blast, copy, now_ns);
 	return 0;
@@ -431,10 +462,12 @@ blast_send_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, 
 		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
 		return;
 	}
-	if (blast_send_is_asked(copy, lls, h))
+	if (blast_send_is_asked(copy, lls, h)) {
+		blast_session_confirm(copy->session);
 		blast_send_answer(blast, copy, m, h->mask);
-	else
+	} else {
 		xk_drop(&blast->protocol, m, BLAST_NACK_STRANGE);
+	}
 	blast_copy_release(copy);
 }
 

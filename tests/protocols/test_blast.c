@@ -274,6 +274,57 @@ TEST(blast_sends_three_times_the_frames_again_and_no_more)
 	end(r);
 }
 
+/* How many fragments a NACK draws that has the first alone, of a message of 64 of protocol `number`. */
+static unsigned
+draw_of(struct rig *r, uint32_t sequence, uint32_t number)
+{
+	struct frame f = nack_of(sequence, 64, 1);
+	unsigned drawn;
+
+	f.protocol = number;
+	inject(r, &f);
+	drawn = rig_sent(r);
+	rig_forget(r);
+	return drawn;
+}
+
+static uint32_t
+push_64(struct rig *r, struct xk_session *s)
+{
+	uint32_t sequence;
+
+	CHECK_EQ(rig_push_pattern(r, s, 640), 0);
+	sequence = sent(r).sequence;
+	rig_forget(r);
+	return sequence;
+}
+
+TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_it)
+{
+	struct rig *r = rig_new_graph("wire:; blast: wire; user: blast#1; user2: blast#2; blast.nack_min=20ms");
+	uint32_t first, second, third, other;
+
+	shorten(r);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	first = push_64(r, open_to(r, HOST));
+	second = push_64(r, open_to(r, HOST));
+	rig_user(r, "user2");
+	third = push_64(r, open_to(r, HOST));
+	other = push_64(r, open_to(r, OTHER));
+	CHECK_EQ(draw_of(r, other, 2), 63);
+	rig_wire_peer(r, HOST);
+	CHECK_EQ(draw_of(r, first, 1), 63);
+	CHECK_EQ(draw_of(r, third, 2), 1);
+	CHECK_EQ(draw_of(r, second, 1), 0);
+	CHECK_EQ(rig_counter(r, "nack_paced"), 1);
+	CHECK_EQ(rig_counter(r, "withheld"), 62 + 63);
+	rig_advance_ms(r, 10);
+	CHECK_EQ(draw_of(r, second, 1), 32); /* half of the time that NACKs take */
+	rig_advance_ms(r, 20);
+	CHECK_EQ(draw_of(r, second, 1), 63);
+	end(r);
+}
+
 /* Where a session below does not know its peer's host, link addresses are compared. */
 TEST(blast_knows_the_peer_by_its_link_address)
 {
