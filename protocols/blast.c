@@ -17,7 +17,8 @@
  * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
  *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
  *                                 may be shorter
- *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment
+ *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment, but in all
+ *                                 for no more than three times the message, and sixteen times a fragment
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
  *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
  *               (`outstanding`, of one session `outstanding_peer`); a push that finds none free waits as the graph's
@@ -33,12 +34,15 @@
  *               peer_messages, peer_fragments
  * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
  *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
- *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early; of what is
- *               pushed too_big, no_slot
+ *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too soon
+ *               after another, or misses only what another has named), nack_spent (what it misses was sent again as often
+ *               as may be), nack_paced (so much was sent again to its host just now); of what is pushed too_big, no_slot
  * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
- *               protocol below would not take); released (by ticket), expired (copies)
- * Differs:      from the original, in which the first numbers of two boots were the same, sender's and receiver's times
- *               were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to release a copy
+ *               protocol below would not take), withheld (fragments that were asked for too often); released (by ticket),
+ *               expired (copies)
+ * Differs:      from the original, in which one row of numbers, the same in each boot, served all peers, sender's and
+ *               receiver's times were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to
+ *               release a copy
  * Not done:     a NACK at once when the last fragment comes after a hole
  * Graph:        blast -> vnet, blast -> ip
  */
@@ -253,6 +257,14 @@ blast_tick(struct xk_event *event, void *argument)
 /* ---- init and fini ---- */
 
 static void
+blast_fini_maps(struct blast *blast)
+{
+	xk_map_fini(&blast->peers);
+	xk_enable_fini(&blast->enables);
+	xk_map_fini(&blast->sessions);
+}
+
+static void
 blast_fini(struct xk_protocol *self)
 {
 	struct blast *blast = (struct blast *)self;
@@ -260,20 +272,26 @@ blast_fini(struct xk_protocol *self)
 	xk_event_cancel(&blast->event);
 	blast_receive_fini(blast);
 	blast_send_fini(blast);
-	xk_enable_fini(&blast->enables);
-	xk_map_fini(&blast->sessions);
+	blast_fini_maps(blast);
 }
 
 static int
 blast_init_maps(struct blast *blast)
 {
-	int err = xk_map_init(&blast->sessions, blast->protocol.kernel, 16);
+	struct xk_kernel *kernel = blast->protocol.kernel;
+	int err = xk_map_init(&blast->sessions, kernel, 16);
 
 	if (err != 0)
 		return err;
-	err = xk_map_init(&blast->enables, blast->protocol.kernel, 8);
+	err = xk_map_init(&blast->enables, kernel, 8);
 	if (err != 0)
-		xk_map_fini(&blast->sessions);
+		goto fail_sessions;
+	err = xk_map_init(&blast->peers, kernel, 16);
+	if (err == 0)
+		return 0;
+	xk_enable_fini(&blast->enables);
+fail_sessions:
+	xk_map_fini(&blast->sessions);
 	return err;
 }
 
@@ -293,10 +311,8 @@ blast_init(struct xk_protocol *self)
 	blast->event_ns = UINT64_MAX;
 	blast_receive_init(blast);
 	err = blast_send_init(blast);
-	if (err != 0) {
-		xk_enable_fini(&blast->enables);
-		xk_map_fini(&blast->sessions);
-	}
+	if (err != 0)
+		blast_fini_maps(blast);
 	return err;
 }
 
@@ -309,8 +325,6 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 	size_t len = xk_msg_len(m);
 	uint8_t *p;
 
-	if (!atomic_load_explicit(&s->known, memory_order_relaxed))
-		atomic_store_explicit(&s->known, true, memory_order_relaxed);
 	if (xk_unlikely(len > s->fragment_size))
 		return blast_send(s, m);
 	if (xk_unlikely(!xk_msg_has_room(m, BLAST_HEADER_LEN)))
@@ -421,6 +435,7 @@ blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 const struct xk_session_ops blast_session_ops = {
 	.push = blast_push,
 	.pop = blast_pop,
+	.close = blast_session_close,
 	.control = blast_session_control,
 };
 
@@ -461,7 +476,7 @@ static const struct xk_setting blast_settings[] = {
 	  UINT64_C(4000000000) },
 	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms", "... and at most, as after a NACK", 1000,
 	  UINT64_C(4000000000) },
-	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "5", "in a row, that bring nothing, before a message is given up",
+	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12", "in a row, that bring nothing, before a message is given up",
 	  1, 30 },
 	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "that fragments are missing of", 1, 65536 },
 	{ "fragments", XK_SETTING_UINT, BLAST_AT(fragment_max), "4096",
@@ -472,13 +487,13 @@ static const struct xk_setting blast_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const blast_drops[] = { "bad_width",  "bad_op",       "bad_count",    "bad_mask",
-					   "bad_length", "inconsistent", "duplicate",    "unknown",
-					   "evicted",    "gave_up",      "nack_unknown", "nack_strange",
-					   "nack_early", "too_big",      "no_slot",      NULL };
+static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_count",  "bad_mask",   "bad_length",
+					   "inconsistent", "duplicate",    "unknown",    "evicted",    "gave_up",
+					   "nack_unknown", "nack_strange", "nack_early", "nack_spent", "nack_paced",
+					   "too_big",      "no_slot",      NULL };
 
 static const char *const blast_counters[] = { "long_out", "long_in", "nacks_out", "nacks_in", "retransmitted",
-					      "released", "expired", "unsent",    NULL };
+					      "released", "expired", "unsent",    "withheld", NULL };
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",

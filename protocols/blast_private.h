@@ -23,6 +23,8 @@ enum blast_drop {
 	BLAST_NACK_UNKNOWN,
 	BLAST_NACK_STRANGE,
 	BLAST_NACK_EARLY,
+	BLAST_NACK_SPENT,
+	BLAST_NACK_PACED,
 	BLAST_TOO_BIG,
 	BLAST_NO_SLOT,
 };
@@ -36,6 +38,7 @@ enum blast_counter {
 	BLAST_RELEASED,
 	BLAST_EXPIRED,
 	BLAST_UNSENT,
+	BLAST_WITHHELD,
 };
 
 enum blast_op { BLAST_SEND = 1, BLAST_NACK, BLAST_RETRANSMIT };
@@ -45,6 +48,9 @@ enum {
 	BLAST_FRAGMENTS = 64,                              /* of a message: the bits of the mask */
 	BLAST_FRAGMENT_MAX = XK_MSG_MAX / BLAST_FRAGMENTS, /* bytes; so no message is too long */
 	BLAST_FINISHED = 16,                               /* messages of a session that are remembered */
+	BLAST_AGAIN = 3,           /* times its own size that is sent again of a message, at most */
+	BLAST_FRAGMENT_AGAIN = 16, /* times that one fragment is, at most */
+	BLAST_NACK_BYTES = 64,     /* of a frame, for each NACK that a stranger draws with it */
 };
 
 struct blast_header {
@@ -106,7 +112,25 @@ struct blast_estimate {
 	uint32_t mean_ns, deviation_ns; /* mean 0: nothing was measured yet */
 };
 
+/* ---- what may be sent again; frames count besides, because each has headers below ---- */
+
+struct blast_credit {
+	uint64_t bytes, frames;
+};
+
 /* ---- state ---- */
+
+/*
+ * A confirmed host: an upper has opened a session to it, or it has named the number of a message that went to it. The others'
+ * addresses may be forged: they are all one, `strangers`.
+ */
+struct blast_peer {
+	struct xk_binding binding;
+	struct xk_retired retired;
+	/* under the lock */
+	unsigned references; /* of sessions */
+	uint64_t paid_ns;    /* up to when what was sent again has used up its pace */
+};
 
 struct blast {
 	struct xk_protocol protocol; /* first */
@@ -115,14 +139,15 @@ struct blast {
 	uint64_t nack_ns, nack_min_ns, nack_max_ns, nacks;
 	uint64_t message_max, fragment_max, peer_message_max, peer_fragment_max;
 
-	struct xk_map sessions;    /* session below, number of the protocol above */
-	struct xk_map enables;     /* number: struct xk_enable */
+	struct xk_map sessions; /* session below, number of the protocol above */
+	struct xk_map enables;  /* number: struct xk_enable */
+	struct xk_map peers;    /* those that are confirmed; changes under the lock */
+	struct blast_peer strangers;
 	struct xk_semaphore slots; /* for messages that are kept */
 
 	struct xk_lock lock; /* over what follows, and over what sessions, copies and partials say is under it */
 	struct xk_event event;
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
-	uint32_t sequence; /* of the next long message */
 	struct blast_link copies;
 	struct blast_copy **buckets; /* of the copies, by sequence */
 	uint32_t bucket_mask;
@@ -132,12 +157,13 @@ struct blast {
 };
 
 struct blast_session {
-	struct xk_session session; /* first */
-	uint32_t number;           /* of the protocol above */
-	uint32_t fragment_size;    /* the most bytes of a message in one frame */
-	_Atomic bool known;        /* an upper has spoken to the peer: it is no stranger */
-	struct xk_semaphore slots; /* as in struct blast, the peer's share */
+	struct xk_session session;         /* first */
+	uint32_t number;                   /* of the protocol above */
+	uint32_t fragment_size;            /* the most bytes of a message in one frame */
+	_Atomic(struct blast_peer *) peer; /* changes once, under the lock: from `strangers` */
+	struct xk_semaphore slots;         /* as in struct blast, the peer's share */
 	/* under the lock */
+	uint32_t sequence;                /* of the next long message; 0: there was none */
 	struct blast_estimate answer;     /* from the last frame to its NACK, at the sender */
 	struct blast_estimate spacing;    /* from one fragment to the next */
 	struct blast_estimate round_trip; /* from a NACK to what it brings */
@@ -153,6 +179,9 @@ struct blast_copy {
 	struct blast_copy *next;             /* in its bucket; under the lock */
 	struct blast_session *session;       /* with a reference */
 	uint64_t born_ns, last_ns, early_ns; /* under the lock: first and last frame; NACKs before that come too soon */
+	uint64_t arrived;                    /* under the lock: the fragments that NACKs have named */
+	struct blast_credit left;            /* under the lock: what may still be sent again */
+	uint8_t again[BLAST_FRAGMENTS];      /* under the lock: how often each fragment was */
 	uint32_t sequence;
 	unsigned count;
 	bool listed;                 /* under the lock: in list and bucket, which is one of the references */
@@ -173,7 +202,7 @@ struct blast_partial {
 	uint32_t length, last_length; /* of all fragments but the last, and of that; 0: not known */
 	unsigned count, received;
 	unsigned silences; /* times that nothing new has come, in a row */
-	unsigned credit;   /* NACKs that a stranger has paid for with frames */
+	unsigned credit;   /* NACKs that a stranger has paid for with frames as long as they are */
 	struct xk_msg *fragments[];
 };
 
@@ -220,6 +249,18 @@ int blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
 		      struct xk_participants *participants);
 int blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       struct xk_participants *participants);
+
+/* As struct xk_session_ops says. */
+void blast_session_close(struct xk_session *session);
+
+/* The peer of s is no stranger. */
+void blast_session_confirm(struct blast_session *s);
+
+static inline bool
+blast_session_is_confirmed(const struct blast_session *s)
+{
+	return atomic_load_explicit(&s->peer, memory_order_relaxed) != &blast_of(s)->strangers;
+}
 
 /* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. Never waits. */
 unsigned blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,

@@ -6,7 +6,7 @@
  * after a NACK, for longer than what NACKs bring takes (`round_trip`), twice as long after each that has brought nothing.
  * After `nacks` such silences in a row the message is given up.
  *
- * A stranger, whom no upper has spoken to, draws no more NACKs for a message than it has sent frames of it.
+ * A stranger, whose address may be forged (blast_private.h), draws no more bytes of NACKs for a message than it has sent of it.
  */
 #include <stdlib.h>
 
@@ -178,7 +178,7 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	partial->received++;
 	s->fragment_count++;
 	blast_of(s)->fragment_count++;
-	partial->credit++;
+	partial->credit += 1 + h->length / BLAST_NACK_BYTES;
 	partial->silences = 0;
 	partial->last_ns = now_ns;
 	blast_list_remove(&partial->due.link);
@@ -312,8 +312,7 @@ blast_receive_miss(struct blast *blast, struct blast_partial *partial, uint64_t 
 	partial->nacked_ns = 0;
 	blast_list_remove(&partial->due.link);
 	blast_receive_wait(blast, partial, now_ns);
-	if ((partial->credit == 0 && !atomic_load_explicit(&s->known, memory_order_relaxed)) ||
-	    !xk_duplicate(&s->session))
+	if ((partial->credit == 0 && !blast_session_is_confirmed(s)) || !xk_duplicate(&s->session))
 		return NULL;
 	partial->credit -= partial->credit > 0;
 	partial->nacked_ns = now_ns;

@@ -70,6 +70,7 @@ blast_copy_new(struct blast_session *s, struct xk_msg *m)
 	}
 	copy->session = s;
 	copy->count = count;
+	copy->left = (struct blast_credit){ BLAST_AGAIN * xk_msg_len(m), BLAST_AGAIN * count };
 	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
 	if (blast_copy_cut(copy, m))
 		return copy;
@@ -95,14 +96,18 @@ blast_send_find(const struct blast *blast, uint64_t sequence)
 	return copy;
 }
 
-/* How long a copy on s is kept after its last frame: longer than it takes until the peer asks for what it misses. */
+/*
+ * How long a copy is kept after its last frame: longer than it takes until the peer asks for what it misses. A peer that has
+ * asked before asks ever later where frames are lost.
+ */
 static uint64_t
-blast_send_keep_ns(const struct blast_session *s)
+blast_send_keep_ns(const struct blast_copy *copy)
 {
+	const struct blast_session *s = copy->session;
 	const struct blast *blast = blast_of(s);
 	uint64_t keep_ns = 8 * (s->answer.mean_ns + 4 * (uint64_t)s->answer.deviation_ns);
 
-	if (s->answer.mean_ns == 0 || keep_ns > blast->keep_ns)
+	if (copy->early_ns != 0 || s->answer.mean_ns == 0 || keep_ns > blast->keep_ns)
 		return blast->keep_ns;
 	return keep_ns < blast->keep_ns / BLAST_KEEP_PARTS ? blast->keep_ns / BLAST_KEEP_PARTS : keep_ns;
 }
@@ -111,24 +116,38 @@ blast_send_keep_ns(const struct blast_session *s)
 static void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	uint64_t due_ns = now_ns + blast_send_keep_ns(copy->session), last_ns = copy->born_ns + blast->give_up_ns;
+	uint64_t due_ns = now_ns + blast_send_keep_ns(copy), last_ns = copy->born_ns + blast->give_up_ns;
 
 	copy->last_ns = now_ns;
 	blast_list_remove(&copy->due.link);
 	blast_due_add(blast, &blast->copies, &copy->due, due_ns < last_ns ? due_ns : last_ns);
 }
 
-/* Gives copy its number and a place, with a reference. 0 is the number of short messages. */
+/*
+ * A number for the next message of s that no copy has. The first one is random: from the numbers of its own messages nobody can
+ * tell those of another peer's. 0 is the number of short messages.
+ */
+static uint32_t
+blast_send_number(struct blast *blast, struct blast_session *s)
+{
+	uint32_t number;
+
+	while (s->sequence == 0)
+		s->sequence = (uint32_t)xk_random(&blast->protocol);
+	do {
+		number = s->sequence;
+		s->sequence = number == UINT32_MAX ? 1 : number + 1;
+	} while (blast_send_find(blast, number) != NULL);
+	return number;
+}
+
+/* Gives copy its number and a place, with a reference. */
 static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
 	struct blast_copy **bucket;
 
-	if (blast->sequence == 0)
-		blast->sequence = 1;
-	while (blast_send_find(blast, blast->sequence) != NULL)
-		blast->sequence = blast->sequence == UINT32_MAX ? 1 : blast->sequence + 1;
-	copy->sequence = blast->sequence++;
+	copy->sequence = blast_send_number(blast, copy->session);
 	bucket = blast_send_bucket(blast, copy->sequence);
 	copy->next = *bucket;
 	*bucket = copy;
@@ -314,24 +333,92 @@ blast_send_is_asked(const struct blast_copy *copy, struct xk_session *lls, const
 	       blast_send_same_peer(lls, copy->session->session.lls);
 }
 
-/*
- * Which fragments are sent again for a NACK that says that those of mask are there. One that comes soon after another is a
- * duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing.
- * 0: it is too early, or the copy's time is over.
- */
+/* The time in which the fragments of one message may be sent again to the peer of s: what its NACKs take, if that is known. */
 static uint64_t
-blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns)
+blast_send_window_ns(const struct blast_session *s)
+{
+	const struct blast *blast = blast_of(s);
+	uint64_t window_ns = blast_estimate_bound(blast, &s->answer, blast->nack_ns);
+
+	return window_ns < blast->nack_ns ? window_ns : blast->nack_ns;
+}
+
+/* Takes the time of a fragment from the pace of the peer of s. False: too much was sent again to it just now. */
+static bool
+blast_send_is_in_pace(struct blast_session *s, uint64_t now_ns)
+{
+	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
+	uint64_t window_ns = blast_send_window_ns(s), spacing_ns = window_ns / BLAST_FRAGMENTS;
+
+	if (peer->paid_ns < now_ns)
+		peer->paid_ns = now_ns;
+	if (peer->paid_ns + spacing_ns > now_ns + window_ns)
+		return false;
+	peer->paid_ns += spacing_ns;
+	return true;
+}
+
+/* Counts that fragment i is sent again at now_ns. 0, or the reason why it must not. */
+static unsigned
+blast_send_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
+{
+	struct blast_credit *left = &copy->left;
+	size_t len = xk_msg_len(copy->fragments[i]);
+
+	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len)
+		return BLAST_NACK_SPENT;
+	if (!blast_send_is_in_pace(copy->session, now_ns))
+		return BLAST_NACK_PACED;
+	copy->again[i]++;
+	left->frames--;
+	left->bytes -= len;
+	return 0;
+}
+
+/* Which of the missing fragments are sent again at now_ns, which counts. *why: the reason why not all. */
+static uint64_t
+blast_send_afford(struct blast_copy *copy, uint64_t missing, uint64_t now_ns, unsigned *why)
+{
+	uint64_t afforded = 0;
+
+	for (uint64_t left = missing; left != 0; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(left), reason = blast_send_pay(copy, i, now_ns);
+
+		if (reason == 0) {
+			afforded |= UINT64_C(1) << i;
+		} else {
+			*why = reason;
+			xk_count(copy->session->session.protocol, BLAST_WITHHELD);
+		}
+	}
+	return afforded;
+}
+
+/*
+ * Which fragments are sent again (*again) for a NACK that says that those of mask are there. One that comes soon after another
+ * is a duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing, nor is
+ * what an earlier NACK has named. 0, or the reason to drop the NACK.
+ */
+static unsigned
+blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns, uint64_t *again)
 {
 	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed);
 	uint64_t all = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
+	unsigned why = BLAST_NACK_EARLY;
 
 	if (!copy->listed || now_ns < copy->early_ns)
-		return 0;
+		return BLAST_NACK_EARLY;
+	copy->arrived |= mask;
+	if ((all & ~copy->arrived) == 0)
+		return BLAST_NACK_EARLY;
 	if (sent == copy->count)
 		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+	*again = blast_send_afford(copy, all & ~copy->arrived, now_ns, &why);
+	if (*again == 0)
+		return why;
 	copy->early_ns = now_ns + blast->nack_min_ns / 2;
 	blast_send_keep(blast, copy, now_ns);
-	return all & ~mask;
+	return 0;
 }
 
 static void
@@ -351,18 +438,19 @@ blast_send_missing(struct blast *blast, struct blast_copy *copy, uint64_t missin
 static void
 blast_send_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *m, uint64_t mask)
 {
-	uint64_t missing, now_ns = xk_now_ns(&blast->protocol);
+	uint64_t again = 0, now_ns = xk_now_ns(&blast->protocol);
+	unsigned why;
 
 	xk_lock(&blast->lock);
-	missing = blast_send_obey(blast, copy, mask, now_ns);
+	why = blast_send_obey(blast, copy, mask, now_ns, &again);
 	xk_unlock(&blast->lock);
-	if (missing == 0) {
-		xk_drop(&blast->protocol, m, BLAST_NACK_EARLY);
+	if (why != 0) {
+		xk_drop(&blast->protocol, m, why);
 		return;
 	}
 	xk_msg_free(m);
 	xk_count(&blast->protocol, BLAST_NACKS_IN);
-	blast_send_missing(blast, copy, missing);
+	blast_send_missing(blast, copy, again);
 }
 
 void
@@ -374,10 +462,12 @@ blast_send_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, 
 		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
 		return;
 	}
-	if (blast_send_is_asked(copy, lls, h))
+	if (blast_send_is_asked(copy, lls, h)) {
+		blast_session_confirm(copy->session);
 		blast_send_answer(blast, copy, m, h->mask);
-	else
+	} else {
 		xk_drop(&blast->protocol, m, BLAST_NACK_STRANGE);
+	}
 	blast_copy_release(copy);
 }
 
@@ -440,7 +530,6 @@ blast_send_init(struct blast *blast)
 	if (blast->buckets == NULL)
 		return -ENOMEM;
 	blast_list_init(&blast->copies);
-	blast->sequence = (uint32_t)xk_random(&blast->protocol);
 	xk_semaphore_init(&blast->slots, &blast->protocol, (unsigned)blast->outstanding);
 	return 0;
 }

@@ -2,8 +2,90 @@
  * blast_session.c - how sessions of BLAST come to be: opened from above, or by a stranger's message; see blast.c.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "protocols/blast_private.h"
+
+/* ---- peers ---- */
+
+/*
+ * Whom lls is with: its station, by which VNET knows a neighbour that it hears as well as one that was opened; or else its
+ * host.
+ */
+static struct xk_key
+blast_peer_key(struct xk_session *lls)
+{
+	uint64_t peer;
+
+	if (xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer)) == sizeof(peer))
+		return (struct xk_key){ peer, XK_GET_PEER_LINK };
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
+		return (struct xk_key){ peer, XK_GET_PEER_HOST };
+	return (struct xk_key){ (uintptr_t)lls, 0 };
+}
+
+/* A confirmed peer, without references. NULL: no memory. The lock is held. */
+static struct blast_peer *
+blast_peer_new(struct blast *blast, struct xk_key key)
+{
+	struct blast_peer *peer = calloc(1, sizeof(*peer));
+
+	if (peer == NULL)
+		return NULL;
+	if (xk_map_bind(&blast->peers, &peer->binding, key, peer) == 0)
+		return peer;
+	free(peer);
+	return NULL;
+}
+
+static void
+blast_peer_free(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct blast_peer, retired));
+}
+
+/* Ends s being a stranger's, if its peer is confirmed; `confirms`: it is from now on. */
+static void
+blast_session_join(struct blast_session *s, bool confirms)
+{
+	struct blast *blast = blast_of(s);
+	struct xk_key key = blast_peer_key(s->session.lls);
+	struct blast_peer *peer;
+
+	xk_lock(&blast->lock);
+	peer = blast_session_is_confirmed(s) ? NULL : xk_map_resolve(&blast->peers, key);
+	if (peer == NULL && confirms && !blast_session_is_confirmed(s))
+		peer = blast_peer_new(blast, key);
+	if (peer != NULL) {
+		peer->references++;
+		atomic_store_explicit(&s->peer, peer, memory_order_release);
+	}
+	xk_unlock(&blast->lock);
+}
+
+void
+blast_session_confirm(struct blast_session *s)
+{
+	if (!blast_session_is_confirmed(s))
+		blast_session_join(s, true);
+}
+
+void
+blast_session_close(struct xk_session *session)
+{
+	struct blast_session *s = (struct blast_session *)session;
+	struct blast *blast = blast_of(s);
+	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
+
+	if (peer == &blast->strangers)
+		return;
+	xk_lock(&blast->lock);
+	if (--peer->references == 0) {
+		xk_map_unbind(&blast->peers, &peer->binding);
+		xk_retire(blast->protocol.kernel, &peer->retired, blast_peer_free);
+	}
+	xk_unlock(&blast->lock);
+}
 
 /* ---- sessions ---- */
 
@@ -47,6 +129,8 @@ blast_session_new(struct blast *blast, struct xk_protocol *hlp_receive, struct x
 	s->number = number;
 	blast_list_init(&s->partials);
 	xk_semaphore_init(&s->slots, self, (unsigned)blast->outstanding_peer);
+	atomic_store_explicit(&s->peer, &blast->strangers, memory_order_relaxed);
+	blast_session_join(s, false);
 	err = blast_ask_fragment_size(lls, &s->fragment_size);
 	if (err == 0)
 		err = xk_session_bind(&s->session, &blast->sessions, blast_key(lls, number));
@@ -94,7 +178,7 @@ blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	if (err == 0)
 		err = blast_session_get(blast, hlp_receive, hlp_type, lls, number, session);
 	if (err == 0)
-		atomic_store_explicit(&((struct blast_session *)*session)->known, true, memory_order_relaxed);
+		blast_session_confirm((struct blast_session *)*session);
 	return err;
 }
 

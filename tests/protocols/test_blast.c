@@ -196,6 +196,135 @@ TEST(blast_takes_nacks_from_the_peer_alone)
 	end(r);
 }
 
+TEST(blast_nack_never_unsays_a_fragment)
+{
+	struct rig *r = new_rig("");
+	uint32_t sequence = push_message(r, open_to(r, HOST));
+
+	nack(r, sequence, 3);
+	expect(r, BLAST_RETRANSMIT, 2);
+	rig_advance_ms(r, 1);
+	nack(r, sequence, 1); /* the second is there, another NACK has said */
+	expect(r, BLAST_RETRANSMIT, 2);
+	rig_advance_ms(r, 1);
+	nack(r, sequence, 4);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "nack_early"), 1);
+	end(r);
+}
+
+/* Sends NACKs for the message of sequence, as soon as they may come. How many frames, and bytes of the message, are sent again. */
+static unsigned
+ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t mask, size_t *bytes)
+{
+	struct frame f = nack_of(sequence, fragments, mask);
+	unsigned frames = 0;
+
+	*bytes = 0;
+	for (unsigned i = 0; i < 200; i++) {
+		inject(r, &f);
+		for (; rig_sent(r) > 0; frames++)
+			*bytes += sent(r).len;
+		rig_advance_ms(r, 1);
+	}
+	return frames;
+}
+
+TEST(blast_sends_three_times_a_message_again_and_no_more)
+{
+	struct rig *r = new_rig("");
+	struct xk_session *s = open_to(r, HOST);
+	size_t bytes;
+	uint32_t sequence;
+
+	CHECK_EQ(rig_push_pattern(r, s, 640), 0);
+	sequence = sent(r).sequence;
+	rig_forget(r);
+	CHECK_EQ(ask_without_end(r, sequence, 64, 1, &bytes), 3 * 64);
+	CHECK_EQ(bytes, 3 * 640);
+	CHECK(rig_counter(r, "nack_spent") > 100);
+	CHECK(rig_counter(r, "withheld") > 100);
+	CHECK_EQ(rig_counter(r, "nacks_in") + rig_counter(r, "nack_spent"), 200);
+	end(r);
+}
+
+TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more)
+{
+	struct rig *r = new_rig("");
+	struct xk_session *s = open_to(r, HOST);
+	uint64_t all_but_one = UINT64_MAX << 1;
+	size_t bytes;
+	uint32_t sequence;
+
+	CHECK_EQ(rig_push_pattern(r, s, 640), 0);
+	sequence = sent(r).sequence;
+	rig_forget(r);
+	CHECK_EQ(ask_without_end(r, sequence, 64, all_but_one, &bytes), 16);
+	end(r);
+}
+
+/* Frames have headers below, so that their number counts as well as their bytes. */
+TEST(blast_sends_three_times_the_frames_again_and_no_more)
+{
+	struct rig *r = new_rig("");
+	size_t bytes;
+	uint32_t sequence = push_message(r, open_to(r, HOST));
+
+	CHECK_EQ(ask_without_end(r, sequence, 3, 3, &bytes), 9); /* of five bytes */
+	end(r);
+}
+
+/* How many fragments a NACK draws that has the first alone, of a message of 64 of protocol `number`. */
+static unsigned
+draw_of(struct rig *r, uint32_t sequence, uint32_t number)
+{
+	struct frame f = nack_of(sequence, 64, 1);
+	unsigned drawn;
+
+	f.protocol = number;
+	inject(r, &f);
+	drawn = rig_sent(r);
+	rig_forget(r);
+	return drawn;
+}
+
+static uint32_t
+push_64(struct rig *r, struct xk_session *s)
+{
+	uint32_t sequence;
+
+	CHECK_EQ(rig_push_pattern(r, s, 640), 0);
+	sequence = sent(r).sequence;
+	rig_forget(r);
+	return sequence;
+}
+
+TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_it)
+{
+	struct rig *r = rig_new_graph("wire:; blast: wire; user: blast#1; user2: blast#2; blast.nack_min=20ms");
+	uint32_t first, second, third, other;
+
+	shorten(r);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	first = push_64(r, open_to(r, HOST));
+	second = push_64(r, open_to(r, HOST));
+	rig_user(r, "user2");
+	third = push_64(r, open_to(r, HOST));
+	other = push_64(r, open_to(r, OTHER));
+	CHECK_EQ(draw_of(r, other, 2), 63);
+	rig_wire_peer(r, HOST);
+	CHECK_EQ(draw_of(r, first, 1), 63);
+	CHECK_EQ(draw_of(r, third, 2), 1);
+	CHECK_EQ(draw_of(r, second, 1), 0);
+	CHECK_EQ(rig_counter(r, "nack_paced"), 1);
+	CHECK_EQ(rig_counter(r, "withheld"), 62 + 63);
+	rig_advance_ms(r, 10);
+	CHECK_EQ(draw_of(r, second, 1), 32); /* half of the time that NACKs take */
+	rig_advance_ms(r, 20);
+	CHECK_EQ(draw_of(r, second, 1), 63);
+	end(r);
+}
+
 /* Where a session below does not know its peer's host, link addresses are compared. */
 TEST(blast_knows_the_peer_by_its_link_address)
 {
@@ -255,6 +384,26 @@ TEST(blast_keeps_messages_as_long_as_nacks_have_taken)
 	CHECK_EQ(rig_counter(r, "expired"), 20);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "expired"), 21);
+	rig_free(r);
+}
+
+/* Where frames are lost the peer asks ever later. */
+TEST(blast_keeps_a_message_that_was_asked_for_in_full)
+{
+	struct rig *r = new_rig("keep=800ms");
+	struct xk_session *s = open_to(r, HOST);
+
+	for (unsigned i = 0; i < 20; i++) {
+		uint32_t sequence = push_message(r, s);
+
+		rig_advance_ms(r, 2);
+		nack(r, sequence, 3);
+		expect(r, BLAST_RETRANSMIT, 2);
+		rig_advance_ms(r, 799);
+		CHECK_EQ(rig_counter(r, "expired"), i);
+		rig_advance_ms(r, 1);
+	}
+	CHECK_EQ(rig_counter(r, "expired"), 20);
 	rig_free(r);
 }
 
@@ -493,17 +642,27 @@ TEST(blast_counts_what_cannot_be_sent_again)
 TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept)
 {
 	struct rig *r = new_rig("");
-	struct blast *blast = (struct blast *)rig_protocol(r, "blast");
 	struct xk_session *s = open_to(r, HOST);
+	struct blast_session *session = (struct blast_session *)s;
 
-	blast->sequence = UINT32_MAX;
+	session->sequence = UINT32_MAX;
 	CHECK_EQ(push_message(r, s), UINT32_MAX);
 	CHECK_EQ(push_message(r, s), 1);
 	CHECK_EQ(push_message(r, s), 2);
-	blast->sequence = UINT32_MAX; /* once around */
+	session->sequence = UINT32_MAX; /* once around */
 	CHECK_EQ(push_message(r, s), 3);
 	nack(r, UINT32_MAX, 3);
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 2), UINT32_MAX);
+	end(r);
+}
+
+/* Who has a message of its own knows nothing of the number of another peer's. */
+TEST(blast_numbers_of_one_peer_do_not_tell_those_of_another)
+{
+	struct rig *r = new_rig("");
+	uint32_t mine = push_message(r, open_to(r, HOST)), others = push_message(r, open_to(r, OTHER));
+
+	CHECK(others - mine + 1000 > 2000);
 	end(r);
 }
 

@@ -9,15 +9,13 @@
 
 enum { FIRST = 1, SECOND = 2, THIRD = 4 };
 
-/* A server on which the peer has been spoken to, so that it is no stranger. */
+/* A server where somebody has opened a session to the peer, so that it is no stranger. */
 static struct rig *
 new_known(const char *settings)
 {
 	struct rig *r = new_server(settings);
 
-	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
-	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
-	rig_forget(r);
+	open_to(r, HOST);
 	return r;
 }
 
@@ -262,6 +260,53 @@ TEST(blast_stranger_draws_one_nack_with_a_frame)
 	for (unsigned i = 0; i < 10; i++)
 		rig_advance_ms(r, 300);
 	CHECK_EQ(rig_sent(r), 2);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* A frame is no longer than its NACKs together, with the headers below. */
+TEST(blast_stranger_draws_a_nack_with_each_64_bytes)
+{
+	struct rig *r = new_server("");
+	struct frame f = fragment(7, BLAST_SEND, 0);
+
+	f.length = (uint32_t)(f.len = 5 * 64 - 1);
+	inject(r, &f);
+	for (unsigned i = 0; i < 20; i++)
+		rig_advance_ms(r, 300);
+	CHECK_EQ(rig_counter(r, "nacks_out"), 5);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* Its address may be another's, who then gets what it asks for. */
+TEST(blast_host_that_was_answered_is_still_a_stranger)
+{
+	struct rig *r = new_server("");
+
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+	rig_forget(r);
+	hear(r, 7, BLAST_SEND, 0);
+	for (unsigned i = 0; i < 20; i++)
+		rig_advance_ms(r, 300);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed)
+{
+	struct rig *r = new_server("");
+
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	rig_forget(r);
+	nack(r, push_message(r, rig_announced(r)), FIRST | SECOND);
+	expect(r, BLAST_RETRANSMIT, 2);
+	hear(r, 7, BLAST_SEND, 0);
+	for (unsigned i = 0; i < 20; i++)
+		rig_advance_ms(r, 300);
+	CHECK_EQ(rig_sent(r), 12);
 	rig_forget(r);
 	rig_free(r);
 }
