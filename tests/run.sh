@@ -175,17 +175,14 @@ cross_stack() {
 		qemu-aarch64 build/logs/tests/test_stack_aarch64
 }
 
-# Seeds give the same runs with and without sanitizers: the hash of all of them.
-swarm_hash() {
-	"$@" --seeds 1-100 | grep '^hash of all runs'
-}
-
-swarm_alike() {
-	plain=$(swarm_hash build/release/tests/swarm/swarm) || return
+# All is well with sanitizers, too, and each seed gives the same run as without: the hash of all of them.
+swarm_sanitized() {
+	seeds=1-$((long ? 1000 : 150))
 	# shellcheck disable=SC2086 # a command and its option, or nothing
-	sanitized=$(swarm_hash $fixed_addresses build/sanitize/tests/swarm/swarm) || return
-	printf '%s\n%s\n' "$plain" "$sanitized"
-	[ "$plain" = "$sanitized" ]
+	$fixed_addresses build/sanitize/tests/swarm/swarm --seeds "$seeds" | tee "$logs/swarm.txt"
+	[ "${PIPESTATUS[0]}" -eq 0 ] || return
+	build/release/tests/swarm/swarm --seeds "$seeds" | grep '^hash of all runs' >"$logs/swarm_hash.txt" &&
+		grep -xFf "$logs/swarm_hash.txt" "$logs/swarm.txt"
 }
 
 # A simulated world does the same on the other architecture, frame by frame.
@@ -242,10 +239,8 @@ if [ "$long" -ne 0 ]; then
 fi
 check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm mutants" build/release/tests/swarm/swarm_mutants --mutants --seeds 1-2000
-# shellcheck disable=SC2086 # a command and its option, or nothing
-check "swarm sanitized" $fixed_addresses build/sanitize/tests/swarm/swarm --seeds "1-$((long ? 1000 : 150))"
+check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "swarm list" tests/swarm/test_mutants.py build/release
-check "swarm alike" "$0" "$long" --only swarm_alike
 if [ "$long" -ne 0 ]; then
 	# What AddressSanitizer does not see: the use of what was never written.
 	# One thread runs at a time: on one core, where who waits for another gives it away.
