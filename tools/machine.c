@@ -26,7 +26,7 @@
 #endif
 
 /* With sanitizers times mean nothing: nobody need wait for them, least of all where others run on both cores. */
-enum { MACHINE_BATCHES = MACHINE_SANITIZED ? 3 : 41, MACHINE_TRIPS = 1000, MACHINE_PATIENCE = 1000000 };
+enum { MACHINE_BATCHES = 41, MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000, MACHINE_PATIENCE = 1000000 };
 
 /* What "key : value" of a /proc file says; "unknown" if it says nothing. */
 static void
