@@ -141,10 +141,10 @@ roundtrip_progress(const struct roundtrip_job *job, const struct roundtrip_run *
 		return;
 	for (unsigned i = 0; i < job->run_count; i++)
 		done += job->runs[i].rounds;
-	fprintf(stderr, "\r\033[K%s: %3.0f %%  %" PRIu32 " bytes, %s", job->options->test->program->name,
+	dprintf(STDERR_FILENO, "\r\033[K%s: %3.0f %%  %" PRIu32 " bytes, %s", job->options->test->program->name,
 		100.0 * (double)done / (double)all, run->size, host_modes[run->setup.mode]);
 	if (done == all)
-		fprintf(stderr, "\r\033[K");
+		dprintf(STDERR_FILENO, "\r\033[K");
 }
 
 /* All configurations of one size and number of channels: a block of each, over and over. */

@@ -62,6 +62,7 @@ static int
 run_network_checked(struct run_options *options, const char *file)
 {
 	const struct host_common *common = &options->common;
+	int status;
 
 	if (options->until == NULL)
 		options->until = "1s";
@@ -80,7 +81,8 @@ run_network_checked(struct run_options *options, const char *file)
 						    "in the network file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
-	return run_network_main(options, file);
+	status = host_common_take_output(&run_program, &options->common);
+	return status != 0 ? status : run_network_main(options, file);
 }
 
 static int
