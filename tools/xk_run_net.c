@@ -237,7 +237,7 @@ struct run_stop {
 	unsigned steps;
 };
 
-enum { RUN_LOOK_EVERY = 1 << 14 };
+enum { RUN_LOOK_EVERY = 1 << 10 };
 
 static bool
 run_goes_on(void *context)
