@@ -114,6 +114,21 @@ done
 # shellcheck disable=SC2086
 expect "... is told" 1 '/.x1b.31m.none: cannot be read' "$xk" check "$work/${escape}[31m.none"
 
+# The counts of a network: a column for each host, and the rows that are asked for.
+pair=graphs/net/pair-ethernet10.dot
+run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1
+check "xk run prints a table" "$(cat "$work/err")" grep -Eq '^ +client +server$' "$work/err"
+check "... with a row for each count" "$(cat "$work/err")" grep -Eq '^udptest.messages +1 +1$' "$work/err"
+check "... and one of links" "$(cat "$work/err")" grep -Eq '^delivered +4$' "$work/err"
+run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1 --show udptest,link
+check "--show chooses" "$(cat "$work/err")" grep -Eq '^udptest.rounds +1 +0$' "$work/err"
+check "... by node" "$(cat "$work/err")" [ "$(grep -Ec '^(arp|frames_in|boots)' "$work/err")" -eq 0 ]
+check "... and the links" "$(cat "$work/err")" grep -Eq '^sent +4$' "$work/err"
+expect "--show of no node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
+expect "--show is of networks" 2 'are of network files' "$xk" run graphs/udptest.dot --show udptest
+run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet
+check "a host that is down" "$(cat "$work/err")" grep -Eq '\(down\)' "$work/err"
+
 # `-` is standard output, which then has nothing else.
 run 30 "$xk" draw graphs/udptest.dot -o -
 check "draw -o -" "$(cat "$work/err")" grep -q '^<svg' "$work/out"
