@@ -11,6 +11,7 @@ enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOS
 
 struct host_common {
 	const char *link, *json, *pcap;
+	char pcap_descriptor[24]; /* what --pcap - becomes */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
 	uint64_t drivers; /* of each host */
@@ -49,6 +50,12 @@ extern const char *const host_drivers[]; /* by enum xk_driver_policy; NULL ends 
  */
 int host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
 			 const struct host_link **link);
+
+/*
+ * With --pcap - the capture has standard output for itself: what is printed there goes to standard error from now on. 0, or
+ * OPTIONS_MISUSE and a sentence.
+ */
+int host_common_take_output(const struct options_program *program, struct host_common *common);
 
 /* Whether any of these was given. */
 bool host_single_is_given(const struct host_single *single);

@@ -6,5 +6,6 @@
 int
 main(int argc, char **argv)
 {
+	output_begin();
 	return output_finish(PROGRAM_MAIN(argc, argv));
 }

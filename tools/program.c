@@ -89,5 +89,6 @@ program_main(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+	output_begin();
 	return output_finish(program_main(argc, argv));
 }

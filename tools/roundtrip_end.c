@@ -104,7 +104,7 @@ struct roundtrip_watch {
 	bool stopped;
 };
 
-enum { ROUNDTRIP_LOOK_EVERY = 1 << 16 /* steps of the world, for the descriptor `stop` */ };
+enum { ROUNDTRIP_LOOK_EVERY = 1 << 10 /* steps of the world, for the descriptor `stop` */ };
 
 static bool
 roundtrip_goes_on(void *context)

@@ -87,6 +87,36 @@ for signal in INT TERM; do
 	check "SIG$signal of a pair: no process is left" "$pair_client, $pair_server" within 20 none_left
 done
 
+# What was measured until then is told, and that it is not all. Two configurations in turn: both have their blocks.
+for program in udptest chantest; do
+	for seconds in 1 4 16 64; do
+		run $((seconds + 20)) timeout -s INT $seconds "$build/$program" --link sim --rounds 1000000000 --json "$work/cut.json"
+		[ "$status" -eq 1 ] && grep -q '^ .* ipp ' "$work/out" && break
+	done
+	check "$program, cut short: what was measured is told" "status $status: $(cat "$work/out" "$work/err")" \
+		grep -q '^What IPP saved' "$work/out"
+	check "$program, cut short: so is that it is not all" "$(head -n 3 "$work/out")" \
+		grep -Eq '^CUT SHORT by a signal: [1-9][0-9]* of 2000000000 round trips' "$work/out"
+	document "$program, cut short: JSON" "$work/cut.json" \
+		'd["cut_short"] is True and len(d["runs"]) == 2 and all(0 < r["rounds"] < 1000000000 for r in d["runs"])'
+done
+start_pair --json "$work/cut.json"
+kill -INT "$pair"
+ended "a pair that is cut short" "$pair" 20 1 pair.out '^CUT SHORT by a signal: [0-9]+ of 1000000000 round trips'
+document "a pair that is cut short: JSON" "$work/cut.json" 'd["cut_short"] is True and len(d["runs"]) <= 1'
+run 30 "$udptest" --link sim --rounds 100 --json "$work/whole.json"
+document "a run that is whole says so" "$work/whole.json" 'd["cut_short"] is False'
+
+# ---- what IPP lost ------------------------------------------------------------------------------------------------------
+
+lost='^  1 byte, 1 channel, 1 thread, handoff both: 99 % took up to [0-9.]+ us instead of [0-9.]+; [0-9]+ a second instead of'
+run 30 "$build/chantest" --link sim --costs modern,stack_switch=50us --handoff both --rounds 200
+check "what IPP lost is a warning" "$(cat "$work/out")" grep -Eq "$lost" "$work/out"
+check "... below what it saved" "$(cat "$work/out")" \
+	[ "$(grep -n '^Warning: IPP lost' "$work/out" | cut -d: -f1)" -gt "$(grep -n '^What IPP saved' "$work/out" | cut -d: -f1)" ]
+run 30 "$build/chantest" --link sim --rounds 200
+check "no warning where it lost nothing" "$(cat "$work/out")" bash -c '! grep -q Warning "$1"' x "$work/out"
+
 # ---- a lone client without a server -------------------------------------------------------------------------------------
 
 since=$(milliseconds)
