@@ -59,7 +59,7 @@
  * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
  *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; XK_CHAN_... (chan.h); the session below answers the others
- * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, peer_channels, saved,
+ * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, hosts, peer_channels, saved,
  *               peer_saved, idle
  * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
  *               while it runs; a second call on a channel), unasked (a reply to no call that waits), too_many (channels of
@@ -660,6 +660,8 @@ static const struct xk_setting chan_settings[] = {
 	  24 * CHAN_HOUR_NS },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536",
 	  "channels of a server, in equal shares if need be", 1, 1 << 30 },
+	{ "hosts", XK_SETTING_UINT, offsetof(struct chan, hosts), "2048",
+	  "clients of one channel each that are as many as there may be; less than bidctl.peers", 1, 1 << 30 },
 	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
 	  1 << 30 },
 	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "8m",

@@ -152,7 +152,7 @@ chan_peer_unlink(struct chan_end *e, bool is_server)
 		chan_share_add(e->peer, -1);
 }
 
-/* An end that comes to a host's, what is known of the host, and the end that has made room for it, if one had to. */
+/* An end that comes to a host's, what is known of the host, and the ends that have made room for it, if any had to. */
 struct chan_joining {
 	bool is_server;
 	uint64_t host, station, boot;
@@ -173,8 +173,7 @@ chan_peer_admit(struct chan_peer *peer, const struct chan_end *e, struct chan_jo
 		return -EALREADY;
 	if (memory == NULL && peer->holder.ends + peer->holder.memories >= chan->peer_channels)
 		return -ENOBUFS;
-	if (chan->holders.ends >= chan->channels)
-		err = chan_share_evict(peer, &joining->evicted);
+	err = chan_share_admit(peer, &joining->evicted);
 	if (err == 0 && memory != NULL)
 		chan_share_drop(peer, memory);
 	return err;

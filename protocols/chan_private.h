@@ -78,8 +78,9 @@ struct chan_holder {
 	struct chan_holder *below;      /* the first */
 	struct chan_holder *next, **at; /* among those below the same one */
 	struct chan_holder *most; /* of those below, the one that had the most channels, most_was; NULL: not known */
-	unsigned most_was;
+	uint64_t most_was;
 	unsigned ends, memories; /* channels that are held, and that are remembered */
+	unsigned hosts;          /* that hold any */
 	/* of a station or network */
 	struct xk_binding binding;
 	struct xk_retired retired;
@@ -95,7 +96,7 @@ struct chan {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	uint64_t timeout_ns, timeout_min_ns, timeout_max_ns, deadline_ns, silence_ns, lifetime_ns;
-	uint64_t retries, channels, peer_channels, saved_max, peer_saved_max, idle_max;
+	uint64_t retries, channels, hosts, peer_channels, saved_max, peer_saved_max, idle_max;
 
 	struct xk_map ends;    /* chan_key: struct chan_end */
 	struct xk_map enables; /* number: struct xk_enable */
@@ -476,10 +477,11 @@ void chan_share_leave(struct chan_peer *peer);
 void chan_share_add(struct chan_peer *peer, int ends);
 
 /*
- * Makes room for a channel of peer: *evicted is an end that is out of its list, and disabled, with a reference; chan_server_disable
- * does the rest without the lock. 0; -ENOBUFS: nobody has more than its share, or nothing that may go; -ENOMEM.
+ * Makes room for a channel of peer, where there is none: *evicted are ends that are out of their lists, and disabled, each with
+ * a reference; chan_server_disable does the rest without the lock. 0; -ENOBUFS: nobody has more than its share, or nothing
+ * that may go; -ENOMEM.
  */
-int chan_share_evict(struct chan_peer *peer, struct chan_end **evicted);
+int chan_share_admit(struct chan_peer *peer, struct chan_end **evicted);
 
 /* What is remembered of the channel of e, which is not among its host's ends. NULL: nothing. */
 struct chan_memory *chan_share_recall(const struct chan_peer *peer, const struct chan_end *e);

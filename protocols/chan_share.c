@@ -5,7 +5,9 @@
  * While there is room everybody takes what they want. When `channels` are in use, a new one takes the place of another: from
  * the top of the tree down it is one of the holder with the most, if that keeps as many as the newcomer's holder at that level
  * then has, or else of the newcomer's own holder, by the same rule one level below. So 64 addresses of one machine are one station, a station of a
- * router is divided among the networks behind it, and those who stay below an equal share lose nothing.
+ * router is divided among the networks behind it, and those who stay below an equal share lose nothing. A host costs
+ * channels / hosts - 1 channels besides those that it has: BID and BIDCTL know it for their sake, and their tables, which can
+ * tell nobody that they are full, must not be so before this one is.
  *
  * The channel that goes is the oldest of its host with nothing to do; if there is none, the oldest whose reply nobody has
  * acknowledged. One whose handler runs never goes. What stays is its number and sequence, 16 bytes for `lifetime`, so that
@@ -116,44 +118,61 @@ chan_share_leave(struct chan_peer *peer)
 	peer->memory_max = 0;
 }
 
-/* Channels, and those that are remembered, come and go. */
-static void
-chan_share_count(struct chan_holder *holder, int ends, int memories)
+/* What a host costs besides its channels, in channels: `hosts` with one channel each are as many as there may be. */
+static uint64_t
+chan_share_of_host(const struct chan *chan)
 {
-	for (; holder != NULL; holder = holder->above) {
-		struct chan_holder *above = holder->above;
+	return chan->channels > chan->hosts ? chan->channels / chan->hosts - 1 : 0;
+}
 
-		holder->ends += (unsigned)ends;
-		holder->memories += (unsigned)memories;
-		if (ends > 0 && above != NULL && above->most != NULL && holder->ends > above->most->ends) {
-			above->most = holder;
-			above->most_was = holder->ends;
-		}
-	}
+/* What holder has, in channels. */
+static uint64_t
+chan_share_held(const struct chan *chan, const struct chan_holder *holder)
+{
+	return holder->ends + holder->hosts * chan_share_of_host(chan);
+}
+
+/* What a channel of peer would cost. */
+static uint64_t
+chan_share_needed(const struct chan_peer *peer)
+{
+	return 1 + (peer->holder.ends == 0 ? chan_share_of_host(peer->chan) : 0);
 }
 
 void
 chan_share_add(struct chan_peer *peer, int ends)
 {
-	chan_share_count(&peer->holder, ends, 0);
+	int hosts = peer->holder.ends == 0 ? 1 : ends < 0 && peer->holder.ends == 1 ? -1 : 0;
+
+	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above) {
+		struct chan_holder *above = h->above;
+
+		h->ends += (unsigned)ends;
+		h->hosts += (unsigned)hosts;
+		if (ends > 0 && above != NULL && above->most != NULL &&
+		    chan_share_held(peer->chan, h) > chan_share_held(peer->chan, above->most)) {
+			above->most = h;
+			above->most_was = chan_share_held(peer->chan, h);
+		}
+	}
 }
 
 /*
- * The holder right below `above` that has the most channels, or an eighth less; NULL: none has any. They are compared anew
- * only when that one has lost an eighth, so that room for one channel costs little among thousands of holders.
+ * The holder right below `above` that has the most, or an eighth less; NULL: none has any. They are compared anew only when
+ * that one has lost an eighth, so that room for one channel costs little among thousands of holders.
  */
 static struct chan_holder *
-chan_share_most(struct chan_holder *above)
+chan_share_most(const struct chan *chan, struct chan_holder *above)
 {
 	struct chan_holder *most = above->most;
 
-	if (most == NULL || most->ends < above->most_was - above->most_was / 8) {
+	if (most == NULL || chan_share_held(chan, most) < above->most_was - above->most_was / 8) {
 		most = above->below;
 		for (struct chan_holder *h = most; h != NULL; h = h->next)
-			if (h->ends > most->ends)
+			if (chan_share_held(chan, h) > chan_share_held(chan, most))
 				most = h;
 		above->most = most;
-		above->most_was = most == NULL ? 0 : most->ends;
+		above->most_was = most == NULL ? 0 : chan_share_held(chan, most);
 	}
 	return most != NULL && most->ends > 0 ? most : NULL;
 }
@@ -162,16 +181,19 @@ chan_share_most(struct chan_holder *above)
 static struct chan_peer *
 chan_share_find(const struct chan_peer *peer)
 {
+	const struct chan *chan = peer->chan;
+	uint64_t needed = chan_share_needed(peer);
 	const struct chan_holder *mine[CHAN_LEVELS] = { peer->holder.above->above, peer->holder.above, &peer->holder };
 	struct chan_holder *holder = &peer->chan->holders;
 	bool is_mine = true;
 
 	for (unsigned level = 0; level < CHAN_LEVELS; level++) {
-		struct chan_holder *most = chan_share_most(holder);
+		struct chan_holder *most = chan_share_most(chan, holder);
 
 		if (most == NULL)
 			return NULL;
-		if (is_mine && mine[level]->ends + mine[level]->memories + 1 >= most->ends)
+		if (is_mine &&
+		    chan_share_held(chan, mine[level]) + mine[level]->memories + needed >= chan_share_held(chan, most))
 			most = (struct chan_holder *)mine[level];
 		is_mine &= most == mine[level];
 		holder = most;
@@ -180,6 +202,13 @@ chan_share_find(const struct chan_peer *peer)
 }
 
 /* ---- what is remembered; the lock is held ---- */
+
+static void
+chan_share_count(struct chan_peer *peer, int memories)
+{
+	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above)
+		h->memories += (unsigned)memories;
+}
 
 static uint32_t
 chan_share_ms(const struct chan *chan)
@@ -214,7 +243,7 @@ chan_share_remember(struct chan_peer *peer, const struct chan_end *e)
 	peer->memories[peer->holder.memories] =
 		(struct chan_memory){ e->number, e->channel, e->sequence,
 				      chan_share_ms(chan) + (uint32_t)(chan->lifetime_ns / 1000000) };
-	chan_share_count(&peer->holder, 0, 1);
+	chan_share_count(peer, 1);
 	if (!chan->forgetting)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
 	chan->forgetting = true;
@@ -224,7 +253,7 @@ void
 chan_share_drop(struct chan_peer *peer, struct chan_memory *memory)
 {
 	*memory = peer->memories[peer->holder.memories - 1];
-	chan_share_count(&peer->holder, 0, -1);
+	chan_share_count(peer, -1);
 	if (peer->holder.memories > 0)
 		return;
 	free(peer->memories);
@@ -317,7 +346,8 @@ chan_share_choose(struct chan_peer *peer)
 	return NULL;
 }
 
-int
+/* One channel makes room for peer's: *evicted, which is linked before the others. 0 or -errno. */
+static int
 chan_share_evict(struct chan_peer *peer, struct chan_end **evicted)
 {
 	struct chan_peer *loser = chan_share_find(peer);
@@ -330,8 +360,19 @@ chan_share_evict(struct chan_peer *peer, struct chan_end **evicted)
 	chan_share_remember(loser, e);
 	xk_unlock(&e->lock);
 	chan_peer_unlink(e, true);
-	e->next = NULL;
 	xk_count(&peer->chan->protocol, CHAN_EVICTED);
+	e->next = *evicted;
 	*evicted = e;
 	return 0;
+}
+
+int
+chan_share_admit(struct chan_peer *peer, struct chan_end **evicted)
+{
+	const struct chan *chan = peer->chan;
+	int err = 0;
+
+	while (err == 0 && chan_share_held(chan, &chan->holders) + chan_share_needed(peer) > chan->channels)
+		err = chan_share_evict(peer, evicted);
+	return err;
 }
