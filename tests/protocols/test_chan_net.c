@@ -17,15 +17,15 @@
 enum {
 	HOSTS = 3,
 	CALLERS = 4, /* of each host; every other one does not wait in xk_call */
-	CALLS_MAX = 40000,
+	CALLS_MAX = 80000,
 	ADDRESS = 0x0a4d0001,
 	STAMP_LEN = 8,
 	ID_LEN = 8,
 	LATE_MS = 2,
 	HEAL_MS = 8000,
 	SETTLE_MS = 14000,
-	STOP_MS = 17000,
-	END_MS = 40000,
+	STOP_MS = 26000, /* by then everybody has chosen everybody, also where a call takes half a second */
+	END_MS = 49000,
 	ERRORS = 256,
 };
 
