@@ -281,14 +281,16 @@ TEST(bidctl_knows_so_many_hosts_and_no_more)
 	stage_close(&s);
 }
 
-/* A stranger has been asked, and answers. */
+/* A stranger asks, is asked back, and answers. */
 static void
 answers(struct stage *s, uint32_t host)
 {
-	struct packet p = response(s, BOOT_C, heard_asks(s, host, BOOT_C));
+	struct packet p = { QUERY, host, BOOT_C, 0, 7, 0 };
+	uint8_t bytes[LEN] = { 0 };
 
-	p.host = host;
 	inject(s, p);
+	CHECK_EQ(rig_take_sent(s->r, bytes, sizeof(bytes)), LEN);
+	inject(s, (struct packet){ RESPONSE, host, BOOT_C, xk_get64(bytes + 8), 0, xk_get64(bytes + 24) });
 }
 
 TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one)
