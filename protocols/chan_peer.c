@@ -175,7 +175,7 @@ chan_peer_admit(struct chan_peer *peer, const struct chan_end *e, struct chan_jo
 		return -ENOBUFS;
 	err = chan_share_admit(peer, &joining->evicted);
 	if (err == 0 && memory != NULL)
-		chan_share_drop(peer, memory);
+		chan_share_drop(peer, chan_share_recall(peer, e)); /* which may lie elsewhere now */
 	return err;
 }
 

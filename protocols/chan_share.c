@@ -4,15 +4,16 @@
  * Holders form a tree: stations (link addresses), the networks of 256 addresses behind each, and the hosts in each of them.
  * While there is room everybody takes what they want. When `channels` are in use, a new one takes the place of another: from
  * the top of the tree down it is one of the holder with the most, if that keeps as many as the newcomer's holder at that level
- * then has, or else of the newcomer's own holder, by the same rule one level below. So 64 addresses of one machine are one station, a station of a
- * router is divided among the networks behind it, and those who stay below an equal share lose nothing. A host costs
- * channels / hosts - 1 channels besides those that it has: BID and BIDCTL know it for their sake, and their tables, which can
- * tell nobody that they are full, must not be so before this one is.
+ * then has, or else of the newcomer's own holder, by the same rule one level below; in the end, of the newcomer itself. So 64
+ * addresses of one machine are one station, a station of a router is divided among the networks behind it, and those who stay
+ * below an equal share lose nothing to others. A host costs channels / hosts - 1 channels besides those that it has: BID and
+ * BIDCTL know it for their sake, and their tables, which can tell nobody that they are full, must not be so before this one is.
  *
- * The channel that goes is the oldest of its host with nothing to do; if there is none, the oldest whose reply nobody has
- * acknowledged. One whose handler runs never goes. What stays is its number and sequence, 16 bytes for `lifetime`, so that
- * nothing runs twice. It counts as a channel of its holders when they want another: whoever opens one channel after the
- * other gets no more than whoever keeps them. Among n holders with equal shares, channels * ln n are remembered at most.
+ * The channel that goes is the oldest of its host with nothing to do; if there is none, and it is another host's, the oldest
+ * whose reply nobody has acknowledged. One whose handler runs never goes. What stays is its number and sequence, 16 bytes for
+ * `lifetime`, so that nothing runs twice. It counts as a channel of its holders when they want another: whoever opens one
+ * channel after the other gets no more than whoever keeps them. Among n holders with equal shares, channels * ln n are
+ * remembered at most, and of those who made room for themselves half of the bound.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,10 +21,11 @@
 #include "protocols/chan_private.h"
 
 enum {
-	CHAN_LEVELS = 3,      /* station, network, host */
-	CHAN_NETWORK = 8,     /* bits of a host's address that its network does not have */
-	CHAN_LOOKED_AT = 32,  /* channels of a host of which one may go */
-	CHAN_MEMORIES = 8,    /* times `channels`: what is remembered */
+	CHAN_LEVELS = 3,     /* station, network, host */
+	CHAN_NETWORK = 8,    /* bits of a host's address that its network does not have */
+	CHAN_LOOKED_AT = 32, /* channels of a host of which one may go */
+	CHAN_MEMORIES =
+		16, /* times `channels`: what is remembered; of those who made room for themselves, half as much */
 	CHAN_MEMORIES_MIN = 4 /* of a host, to begin with */
 };
 
@@ -216,14 +218,14 @@ chan_share_ms(const struct chan *chan)
 	return (uint32_t)(xk_now_ns(&chan->protocol) / 1000000);
 }
 
-/* Room for one more. 0; -ENOBUFS: so much is remembered already; -ENOMEM. */
+/* Room for one more. 0; -ENOBUFS: so much (times `channels`) is remembered already; -ENOMEM. */
 static int
-chan_share_make_room(struct chan_peer *peer)
+chan_share_make_room(struct chan_peer *peer, unsigned most)
 {
 	unsigned max = peer->memory_max != 0 ? 2 * peer->memory_max : CHAN_MEMORIES_MIN;
 	struct chan_memory *memories;
 
-	if (peer->chan->holders.memories >= CHAN_MEMORIES * peer->chan->channels)
+	if (peer->chan->holders.memories >= most * peer->chan->channels)
 		return -ENOBUFS;
 	if (peer->holder.memories < peer->memory_max)
 		return 0;
@@ -330,11 +332,11 @@ chan_share_pass_over(struct chan_peer *peer)
 
 /* The channel of peer that is to go, with a reference and its lock. NULL: none of those that were looked at may. */
 static struct chan_end *
-chan_share_choose(struct chan_peer *peer)
+chan_share_choose(struct chan_peer *peer, bool any)
 {
 	unsigned count = peer->holder.ends < CHAN_LOOKED_AT ? peer->holder.ends : CHAN_LOOKED_AT;
 
-	for (unsigned pass = 0; pass < 2; pass++) {
+	for (unsigned pass = 0; pass <= any; pass++) {
 		struct chan_end *e = peer->servers.first;
 
 		for (unsigned i = 0; i < count; i++, e = e->next)
@@ -350,9 +352,9 @@ chan_share_choose(struct chan_peer *peer)
 static int
 chan_share_evict(struct chan_peer *peer, struct chan_end **evicted)
 {
-	struct chan_peer *loser = chan_share_find(peer);
-	int err = loser == NULL ? -ENOBUFS : chan_share_make_room(loser);
-	struct chan_end *e = err == 0 ? chan_share_choose(loser) : NULL;
+	struct chan_peer *other = chan_share_find(peer), *loser = other != NULL ? other : peer;
+	int err = chan_share_make_room(loser, other != NULL ? CHAN_MEMORIES : CHAN_MEMORIES / 2);
+	struct chan_end *e = err == 0 ? chan_share_choose(loser, other != NULL) : NULL;
 
 	if (e == NULL)
 		return err != 0 ? err : -ENOBUFS;

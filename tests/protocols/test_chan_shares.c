@@ -120,11 +120,18 @@ TEST(chan_host_leaves_channels_to_others_of_its_network)
 	from(r, 0x204e4, NEAR);
 	CHECK_EQ(call_on(r, 0, 8), 8);
 	from(r, 0x204e4, NEAR + 1);
-	CHECK_EQ(call_on(r, 0, 8), 4); /* its share; the rest is refused */
+	CHECK_EQ(call_on(r, 0, 8), 8); /* half of them in the place of its own */
 	CHECK_EQ(channels_of(r, NEAR), 4);
 	CHECK_EQ(channels_of(r, NEAR + 1), 4);
-	CHECK_EQ(rig_counter(r, "too_many"), 4);
-	CHECK_EQ(rig_counter(r, "evicted"), 4);
+	CHECK_EQ(rig_counter(r, "evicted"), 8);
+	for (uint32_t i = 100; i < 104; i++) { /* none is idle any more */
+		say(r, i, REQUEST, 1);
+		expect(r, CHAN_USER_MSG, 1, "x");
+	}
+	CHECK_EQ(call_on(r, 104, 1), 0);
+	CHECK_EQ(rig_counter(r, "too_many"), 1);
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
 	chan_rig_end(r);
 }
 
@@ -144,7 +151,7 @@ TEST(chan_shares_become_equal_whoever_comes_first)
 	chan_rig_end(r);
 }
 
-/* What it was refused, and what it lost, counts as its own for a while. */
+/* What it lost, to others or to itself, counts as its own for a while. */
 TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
 {
 	struct rig *r = server_new("chan.channels=8");
@@ -154,7 +161,8 @@ TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 4), 4);
 	from(r, 1, NEAR);
-	CHECK_EQ(call_on(r, 100, 50), 0);
+	CHECK_EQ(call_on(r, 100, 50), 50);
+	CHECK_EQ(channels_of(r, NEAR), 4);
 	CHECK_EQ(channels_of(r, OTHER), 4);
 	rig_advance_ms(r, 110000);
 	rig_forget(r);
@@ -344,14 +352,17 @@ TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
 {
 	struct rig *r = server_new("chan.channels=2");
 
-	for (uint32_t i = 0; i < 17; i++) {
-		from(r, 1, NEAR);
-		CHECK_EQ(call_on(r, 10 * i, 2), i == 0 ? 2 : 1);
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	CHECK_EQ(call_on(r, 100, 40), 16); /* in the place of its own */
+	for (uint32_t i = 0; i < 20; i++) {
 		from(r, 2, OTHER);
 		CHECK_EQ(call_on(r, 0, 1), i < 16);
 		tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1 + i);
+		from(r, 1, NEAR);
+		CHECK_EQ(call_on(r, 1000 + i, 1), i < 16);
 	}
-	CHECK_EQ(chan_in(r)->holders.memories, 16);
+	CHECK_EQ(chan_in(r)->holders.memories, 32);
 	chan_rig_end(r);
 	r = server_new("chan.channels=4;chan.peer_channels=4");
 	from(r, 1, NEAR);
