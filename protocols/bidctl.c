@@ -36,7 +36,8 @@
  *               host is unreachable, or lost. A host is asked once in an `interval` at most, whatever strangers say of it.
  * Strangers:    who was never heard of before, and has not answered, has a place in a table of fixed size (`strangers`),
  *               no timer, and a part in a common `stranger_rate`. Only hosts that have answered, or are being opened, take
- *               memory: `peers` of them at most, 144 bytes each.
+ *               memory: `peers` of them at most, 144 bytes each. A new one takes the place of one that nobody uses, chosen at
+ *               random, so that of those who answered and went away nobody is kept for a newcomer's harm.
  * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
  * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host it must be the
  *               same one; over VNET it is believed when it has been confirmed, since the question goes to whom ARP knows. So an
@@ -49,7 +50,7 @@
  *               message may be under way, so that nothing of a forgotten host is left), broadcast, broadcast_wait
  * Drops:        bad_checksum, bad_flags (or tags that they cannot have), bad_boot (none), bad_host (no single host, this one,
  *               or not the one below knows), stale (an answer to a former boot of this host), unasked (an answer to no
- *               question, or a second one), full (a stranger's answer: there are as many as `peers`)
+ *               question, or a second one), full (a stranger's answer: as many as `peers` are used)
  * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
  *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
  *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent,

@@ -7,7 +7,10 @@
 
 #include "protocols/bidctl_private.h"
 
-enum { BIDCTL_BUCKETS_MAX = 1 << 16 };
+enum {
+	BIDCTL_BUCKETS_MAX = 1 << 16,
+	BIDCTL_LOOKED_AT = 64, /* places of the table, of which one may be given up */
+};
 
 /* ---- tables ---- */
 
@@ -86,12 +89,39 @@ bidctl_peer_new(struct bidctl *b, uint32_t host)
 	return peer;
 }
 
+/* Nobody uses it or waits for it, and its timer is not about to forget it. */
+static bool
+bidctl_peer_may_go(const struct bidctl_peer *peer, uint64_t now_ns)
+{
+	return peer->uses == 0 && peer->holds == 0 && peer->waiters == NULL && !peer->asking && peer->due_ns > now_ns;
+}
+
+/*
+ * A host that nobody uses, of some from a random place on, is forgotten before its time: by its timer, at once. Those who
+ * hold most of the table lose most. False: all that were looked at are in use.
+ */
+static bool
+bidctl_peer_make_room(struct bidctl *b)
+{
+	uint32_t from = (uint32_t)xk_random(&b->protocol);
+	uint64_t now_ns = xk_now_ns(&b->protocol);
+
+	for (uint32_t i = 0; i < BIDCTL_LOOKED_AT; i++)
+		for (struct bidctl_peer *p = b->buckets[(from + i) & b->bucket_mask]; p != NULL; p = p->next)
+			if (bidctl_peer_may_go(p, now_ns)) {
+				p->suspected = false;
+				bidctl_peer_schedule(p, 0);
+				return true;
+			}
+	return false;
+}
+
 struct bidctl_peer *
 bidctl_peer_get(struct bidctl *b, uint32_t host)
 {
 	struct bidctl_peer *peer = bidctl_peer_find(b, host);
 
-	if (peer == NULL && b->peer_count < b->peer_max)
+	if (peer == NULL && (b->peer_count < b->peer_max || bidctl_peer_make_room(b)))
 		peer = bidctl_peer_new(b, host);
 	if (peer == NULL)
 		xk_count(&b->protocol, BIDCTL_TOO_MANY);

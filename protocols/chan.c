@@ -1,7 +1,7 @@
 /*
  * chan.c - request and reply, at most once, over anything that carries messages to known incarnations of hosts (BID). Here is
  * the header, and whom a message is for; the two ends of a channel are in chan_client.c and chan_server.c, where their
- * state machines are drawn, and what is known of a host in chan_peer.c.
+ * state machines are drawn, what is known of a host in chan_peer.c, and whose a server's channels are in chan_share.c.
  *
  * Promise:      A call ends once: with the reply of the server's handler to this call, or with an error, by its deadline. Within
  *               one boot of client and server the handler runs for it at most once, whatever is lost, repeated, reordered or
@@ -30,6 +30,8 @@
  *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`: it is what knows
  *               which calls were run. A request that says that its call is older than half of that makes no session, and is
  *               answered with an error: it may have been run, whatever `silence` its client has been given.
+ *               When `channels` are in use, a client that has more than its share loses one to a client that has less; its
+ *               number and sequence are remembered for `lifetime`. Nobody over its share to take one from: refused.
  * Calls:        xk_call parks its shepherd, xk_call_async tells done; both are the same machine. A handler is call_demux above,
  *               on the shepherd that brought the request. An error that it returns is the caller's, too; what could be
  *               taken for one of CHAN's own reaches it as -EREMOTEIO.
@@ -57,7 +59,7 @@
  * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
  *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; XK_CHAN_... (chan.h); the session below answers the others
- * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, peer_channels, saved,
+ * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, hosts, peer_channels, saved,
  *               peer_saved, idle
  * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
  *               while it runs; a second call on a channel), unasked (a reply to no call that waits), too_many (channels of
@@ -67,7 +69,8 @@
  *               returned an error), repeated (replies), rejected (requests), abandoned and suppressed (replies that nobody wants:
  *               a newer request has come; the client is no more), unsaved (replies that were not kept: too many), given_up
  *               (replies that nobody acknowledged), forgotten (channels); of both acked and asked (explicit acks and negative
- *               ones that were sent), withheld (messages that were asked for, but sent too often already)
+ *               ones that were sent), withheld (messages that were asked for, but sent too often already); of a server
+ *               evicted (channels that made room for another client's)
  * Boots:        Messages may wait between CHAN and BID, for a thread, say, while another boot is told of. So each request and
  *               reply goes down with the boot that it is for, and a request that finds no channel comes up with the one that
  *               it is from, which must be the one that BIDCTL has told of last (XK_MSG_FOR_BOOT, XK_MSG_FROM_BOOT).
@@ -414,7 +417,7 @@ chan_end_push(struct xk_session *session, struct xk_msg *m)
 static int
 chan_init_maps(struct chan *chan)
 {
-	struct xk_map *maps[] = { &chan->ends, &chan->enables, &chan->peers };
+	struct xk_map *maps[] = { &chan->ends, &chan->enables, &chan->peers, &chan->groups };
 	int err = 0;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(maps) && err == 0; i++) {
@@ -431,6 +434,7 @@ chan_fini_maps(struct chan *chan)
 	xk_enable_fini(&chan->enables);
 	chan_peer_fini(chan);
 	xk_map_fini(&chan->peers);
+	xk_map_fini(&chan->groups);
 	xk_map_fini(&chan->ends);
 }
 
@@ -442,7 +446,7 @@ chan_forget(struct chan_end *e)
 		xk_session_release(&e->session);
 }
 
-struct chan_ends {
+struct chan_gathered {
 	struct chan_end **list; /* NULL: they are only counted */
 	size_t count;
 };
@@ -450,7 +454,7 @@ struct chan_ends {
 static void
 chan_gather(void *object, void *context)
 {
-	struct chan_ends *ends = context;
+	struct chan_gathered *ends = context;
 
 	if (ends->list != NULL)
 		ends->list[ends->count] = object;
@@ -474,7 +478,7 @@ chan_compare(const void *a, const void *b)
 static void
 chan_forget_all(struct chan *chan)
 {
-	struct chan_ends ends = { .list = NULL };
+	struct chan_gathered ends = { .list = NULL };
 
 	xk_map_for_each(&chan->ends, chan_gather, &ends);
 	ends.list = calloc(ends.count + 1, sizeof(struct chan_end *));
@@ -493,6 +497,7 @@ chan_fini(struct xk_protocol *self)
 {
 	struct chan *chan = (struct chan *)self;
 
+	xk_event_cancel(&chan->forget);
 	chan_forget_all(chan);
 	chan_fini_maps(chan);
 }
@@ -511,6 +516,7 @@ chan_init(struct xk_protocol *self)
 	if (err != 0)
 		return err;
 	xk_lock_init(&chan->lock, self);
+	xk_event_init(&chan->forget, self->kernel, chan_share_expire, chan);
 	chan->next_channel = (uint32_t)xk_random(self);
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
@@ -652,8 +658,10 @@ static const struct xk_setting chan_settings[] = {
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct chan, lifetime_ns), "120s",
 	  "how long a server remembers a channel that it hears nothing of; at least twice silence", 1000,
 	  24 * CHAN_HOUR_NS },
-	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536", "channels a server remembers", 1,
-	  1 << 30 },
+	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536",
+	  "channels of a server, in equal shares if need be", 1, 1 << 30 },
+	{ "hosts", XK_SETTING_UINT, offsetof(struct chan, hosts), "2048",
+	  "clients of one channel each that are as many as there may be; less than bidctl.peers", 1, 1 << 30 },
 	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
 	  1 << 30 },
 	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "8m",
@@ -671,7 +679,7 @@ static const char *const chan_drops[] = { "bad_length", "bad_flags", "stale",  "
 static const char *const chan_counters[] = { "called",    "retransmitted", "probed",     "timed_out", "reset",
 					     "executed",  "failed",        "repeated",   "acked",     "asked",
 					     "rejected",  "abandoned",     "suppressed", "unsaved",   "given_up",
-					     "forgotten", "withheld",      NULL };
+					     "forgotten", "withheld",      "evicted",    NULL };
 
 const struct xk_protocol_type xk_type_chan = {
 	.name = "chan",

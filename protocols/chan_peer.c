@@ -35,6 +35,8 @@ chan_peer_new(struct chan *chan, uint32_t host)
 	peer->host = host;
 	peer->minute_ns = xk_now_ns(&chan->protocol);
 	peer->idle_last = &peer->idle;
+	peer->clients.last = &peer->clients.first;
+	peer->servers.last = &peer->servers.first;
 	if (xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
 		free(peer);
 		return NULL;
@@ -48,12 +50,12 @@ chan_peer_release(struct xk_retired *retired)
 	free(xk_container_of(retired, struct chan_peer, retired));
 }
 
-/* Nothing is known of a peer without ends and numbers. */
-static void
+void
 chan_peer_free_unused(struct chan_peer *peer)
 {
-	if (peer->references > 0 || peer->idle != NULL)
+	if (peer->references > 0 || peer->idle != NULL || peer->holder.memories > 0)
 		return;
+	chan_share_leave(peer);
 	xk_map_unbind(&peer->chan->peers, &peer->binding);
 	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
 }
@@ -135,53 +137,91 @@ chan_peer_forget_numbers(struct chan_peer *peer)
 static void
 chan_peer_link(struct chan_peer *peer, struct chan_end *e, bool is_server)
 {
-	struct chan_end **list = is_server ? &peer->servers : &peer->clients;
-
 	e->peer = peer;
 	peer->references++;
-	e->next = *list;
-	e->at = list;
-	if (e->next != NULL)
-		e->next->at = &e->next;
-	*list = e;
-	peer->server_count += is_server;
-	peer->chan->server_count += is_server;
+	chan_ends_add(is_server ? &peer->servers : &peer->clients, e);
+	if (is_server)
+		chan_share_add(peer, 1);
+}
+
+void
+chan_peer_unlink(struct chan_end *e, bool is_server)
+{
+	chan_ends_remove(is_server ? &e->peer->servers : &e->peer->clients, e);
+	if (is_server)
+		chan_share_add(e->peer, -1);
+}
+
+/* An end that comes to a host's, what is known of the host, and the ends that have made room for it, if any had to. */
+struct chan_joining {
+	bool is_server;
+	uint64_t host, station, boot;
+	struct chan_end *evicted;
+};
+
+/* Room for a server's end of peer. 0, or as chan_peer_join. The lock is held. */
+static int
+chan_peer_admit(struct chan_peer *peer, const struct chan_end *e, struct chan_joining *joining)
+{
+	const struct chan *chan = peer->chan;
+	struct chan_memory *memory = chan_share_recall(peer, e);
+	int err = chan_share_join(peer, joining->station);
+
+	if (err != 0)
+		return err;
+	if (memory != NULL && (int32_t)(e->sequence + 1 - memory->sequence) <= 0)
+		return -EALREADY;
+	if (memory == NULL && peer->holder.ends + peer->holder.memories >= chan->peer_channels)
+		return -ENOBUFS;
+	err = chan_share_admit(peer, &joining->evicted);
+	if (err == 0 && memory != NULL)
+		chan_share_drop(peer, chan_share_recall(peer, e)); /* which may lie elsewhere now */
+	return err;
 }
 
 /* The lock is held. */
-static void
-chan_peer_unlink(struct chan_end *e, bool is_server)
-{
-	*e->at = e->next;
-	if (e->next != NULL)
-		e->next->at = e->at;
-	e->at = NULL;
-	e->peer->server_count -= is_server;
-	e->peer->chan->server_count -= is_server;
-}
-
-/* `boot` is what BIDCTL says now. The lock is held. */
 static int
-chan_peer_join_host(struct chan *chan, struct chan_end *e, uint32_t host, uint64_t boot, bool is_server)
+chan_peer_join_host(struct chan *chan, struct chan_end *e, struct chan_joining *joining)
 {
-	struct chan_peer *peer;
+	uint32_t host = (uint32_t)joining->host;
+	struct chan_peer *peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
+	int err = 0;
 
-	if (is_server && chan->server_count >= chan->channels)
-		return -ENOBUFS;
-	peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
 	if (peer == NULL)
 		peer = chan_peer_new(chan, host);
 	if (peer == NULL)
 		return -ENOMEM;
+	if (joining->is_server)
+		err = chan_peer_admit(peer, e, joining);
+	if (err != 0) {
+		chan_peer_free_unused(peer);
+		return err;
+	}
 	if (peer->boot == 0)
-		peer->boot = boot;
-	if (is_server && peer->server_count >= chan->peer_channels)
-		return -ENOBUFS;
-	if (!is_server)
+		peer->boot = joining->boot;
+	if (!joining->is_server)
 		chan_peer_number(peer, e);
-	e->boot = boot != 0 ? boot : peer->boot;
-	chan_peer_link(peer, e, is_server);
+	e->boot = joining->boot != 0 ? joining->boot : peer->boot;
+	chan_peer_link(peer, e, joining->is_server);
 	return 0;
+}
+
+/* Those that are out of their lists, each with a reference, end. */
+static void
+chan_peer_disable(struct chan_end *clients, struct chan_end *servers)
+{
+	struct chan_end *e;
+
+	while ((e = clients) != NULL) {
+		clients = e->next;
+		chan_client_disable((struct chan_client *)e);
+		xk_session_release(&e->session);
+	}
+	while ((e = servers) != NULL) {
+		servers = e->next;
+		chan_server_disable((struct chan_server *)e);
+		xk_session_release(&e->session);
+	}
 }
 
 static uint64_t
@@ -203,21 +243,25 @@ int
 chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot)
 {
 	struct chan *chan = chan_of(e);
-	uint64_t host, known, changes;
-	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &host, sizeof(host));
+	struct chan_joining joining = { .is_server = is_server };
+	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &joining.host, sizeof(joining.host));
+	uint64_t *known = &joining.boot, changes;
 	bool holds = false;
 
+	if (is_server && xk_control(e->session.lls, XK_GET_PEER_LINK, &joining.station, sizeof(joining.station)) < 0)
+		joining.station = 0;
 	while (err >= 0 && !holds) {
 		changes = chan_peer_changes(chan);
-		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)host, &known);
-		if (boot != 0 && boot != known)
+		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)joining.host, known);
+		if (boot != 0 && boot != *known)
 			return -ESTALE;
 		xk_lock(&chan->lock);
 		holds = chan->changes == changes;
 		if (holds)
-			err = chan_peer_join_host(chan, e, (uint32_t)host, known, is_server);
+			err = chan_peer_join_host(chan, e, &joining);
 		xk_unlock(&chan->lock);
 	}
+	chan_peer_disable(NULL, joining.evicted);
 	return err < 0 ? err : 0;
 }
 
@@ -295,35 +339,19 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 
 /* All ends of a list, out of it, each with a reference; those that are being closed are left to it. The lock is held. */
 static struct chan_end *
-chan_peer_take(struct chan_end **list, bool is_server)
+chan_peer_take(struct chan_ends *ends, bool is_server)
 {
-	struct chan_end *taken = NULL, *e;
+	struct chan_end *taken = NULL, **last = &taken, *e;
 
-	while ((e = *list) != NULL) {
+	while ((e = ends->first) != NULL) {
 		chan_peer_unlink(e, is_server);
 		if (!xk_duplicate(&e->session))
 			continue;
-		e->next = taken;
-		taken = e;
+		e->next = NULL;
+		*last = e;
+		last = &e->next;
 	}
 	return taken;
-}
-
-static void
-chan_peer_disable(struct chan_end *clients, struct chan_end *servers)
-{
-	struct chan_end *e;
-
-	while ((e = clients) != NULL) {
-		clients = e->next;
-		chan_client_disable((struct chan_client *)e);
-		xk_session_release(&e->session);
-	}
-	while ((e = servers) != NULL) {
-		servers = e->next;
-		chan_server_disable((struct chan_server *)e);
-		xk_session_release(&e->session);
-	}
 }
 
 void
@@ -346,6 +374,7 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 		if (is_void) {
 			servers = chan_peer_take(&peer->servers, true);
 			chan_peer_forget_numbers(peer);
+			chan_share_forget(peer);
 		}
 		if (changed->boot != 0)
 			peer->boot = changed->boot;
@@ -363,6 +392,7 @@ chan_peer_forget(void *object, void *context)
 	struct chan_peer *peer = object;
 
 	chan_peer_forget_numbers(peer);
+	chan_share_forget(peer);
 	chan_peer_free_unused(peer);
 }
 

@@ -1,6 +1,6 @@
 /*
  * chan_private.h - the state of CHAN, shared by chan.c (the header, and which end is meant), chan_peer.c (what is known of a
- * host), chan_client.c and chan_server.c (the two ends of a channel).
+ * host), chan_share.c (whose a server's channels are), chan_client.c and chan_server.c (the two ends of a channel).
  */
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
@@ -45,6 +45,7 @@ enum chan_counter {
 	CHAN_GIVEN_UP,
 	CHAN_FORGOTTEN,
 	CHAN_WITHHELD,
+	CHAN_EVICTED,
 };
 
 enum chan_flags {
@@ -71,23 +72,47 @@ struct chan_header {
 	uint16_t flags, status; /* status: an error, or of a request its age */
 };
 
+/* Whoever holds channels of a server: the root of a tree, a station, a network, a host (chan_share.c). */
+struct chan_holder {
+	struct chan_holder *above;      /* NULL: the root, or a host that has had none */
+	struct chan_holder *below;      /* the first */
+	struct chan_holder *next, **at; /* among those below the same one */
+	struct chan_holder *most; /* of those below, the one that had the most channels, most_was; NULL: not known */
+	uint64_t most_was;
+	unsigned ends, memories; /* channels that are held, and that are remembered */
+	unsigned hosts;          /* that hold any */
+	/* of a station or network */
+	struct xk_binding binding;
+	struct xk_retired retired;
+};
+
+/* A channel that made room for another one: no request up to sequence is run. */
+struct chan_memory {
+	uint32_t number, channel, sequence;
+	uint32_t until_ms;
+};
+
 struct chan {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	uint64_t timeout_ns, timeout_min_ns, timeout_max_ns, deadline_ns, silence_ns, lifetime_ns;
-	uint64_t retries, channels, peer_channels, saved_max, peer_saved_max, idle_max;
+	uint64_t retries, channels, hosts, peer_channels, saved_max, peer_saved_max, idle_max;
 
 	struct xk_map ends;    /* chan_key: struct chan_end */
 	struct xk_map enables; /* number: struct xk_enable */
 	struct xk_bidctl_watcher watcher;
 	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 
-	struct xk_lock lock; /* over what follows, and over what peers have in lists */
-	struct xk_map peers; /* host: struct chan_peer */
+	struct xk_lock lock;        /* over what follows, and over what peers have in lists */
+	struct xk_map peers;        /* host: struct chan_peer */
+	struct xk_map groups;       /* which one, and of which holder: struct chan_holder, a station or network */
+	struct chan_holder holders; /* the root */
+	struct xk_event forget;     /* looks for what is remembered no more */
+	bool forgetting;            /* it is pending */
 	uint32_t next_channel;
 	uint64_t
 		changes; /* that BIDCTL has told of: before and after a question to it, to know whether the answer holds */
-	unsigned server_count, idle_count;
+	unsigned idle_count;
 };
 
 /* The number of a channel that nobody has open, what its next call goes on from, and before when it is not used again. */
@@ -95,6 +120,11 @@ struct chan_idle {
 	struct chan_idle *next;
 	uint32_t number, channel, sequence;
 	uint64_t rests_ns; /* 0: its last call was answered, and the server has done with it */
+};
+
+/* Ends, the oldest first. */
+struct chan_ends {
+	struct chan_end *first, **last;
 };
 
 /* A host. */
@@ -105,8 +135,10 @@ struct chan_peer {
 	uint32_t host;
 	unsigned references; /* ends that point here */
 	uint64_t boot;       /* that all of this is of; 0: not known */
-	struct chan_end *clients, *servers;
-	unsigned server_count;
+	struct chan_ends clients, servers;
+	struct chan_holder holder;
+	struct chan_memory *memories; /* as many as the holder says, of memory_max; any order */
+	unsigned memory_max;
 	struct chan_idle *idle, **idle_last; /* those that rest come last, in the order in which they were closed */
 	_Atomic uint64_t saved;              /* bytes of buffers of long replies */
 	_Atomic uint64_t first;              /* bytes of messages sent for the first time */
@@ -236,6 +268,28 @@ static inline uint64_t
 chan_age_ns(uint16_t age)
 {
 	return ((uint64_t)(age & CHAN_AGE_MAX) << (age >> CHAN_AGE_BITS)) * 1000;
+}
+
+/* ---- lists of ends; the chan's lock is held ---- */
+
+static inline void
+chan_ends_add(struct chan_ends *ends, struct chan_end *e)
+{
+	e->next = NULL;
+	e->at = ends->last;
+	*e->at = e;
+	ends->last = &e->next;
+}
+
+static inline void
+chan_ends_remove(struct chan_ends *ends, struct chan_end *e)
+{
+	*e->at = e->next;
+	if (e->next != NULL)
+		e->next->at = e->at;
+	else
+		ends->last = e->at;
+	e->at = NULL;
 }
 
 /* ---- copies ---- */
@@ -382,10 +436,17 @@ int chan_end_push(struct xk_session *session, struct xk_msg *m);
 
 /*
  * Puts e among the ends of its host, the one that its session below speaks with. A client's end gets a channel that is
- * idle, with its sequence number, or else a new one; a server's is for a request of the peer's boot `boot` (0: not known).
- * 0; -ENOBUFS: there are too many servers' ends; -ESTALE: that boot is over; -errno.
+ * idle, with its sequence number, or else a new one; a server's is for a request of the peer's boot `boot` (0: not known),
+ * the one after e's sequence, and may take the place of another. 0; -ENOBUFS: there are too many servers' ends; -ESTALE: that
+ * boot is over; -EALREADY: the request may have been run; -errno.
  */
 int chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot);
+
+/* Takes e out of the list of its host's ends. The chan's lock is held. */
+void chan_peer_unlink(struct chan_end *e, bool is_server);
+
+/* Frees the peer if nothing is known of it. The chan's lock is held. */
+void chan_peer_free_unused(struct chan_peer *peer);
 
 /* Takes e out; the number of a client's channel is kept, and rests if the server may still be at its last call. */
 void chan_peer_leave(struct chan_end *e, bool is_server);
@@ -403,6 +464,36 @@ bool chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_n
 void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
 		       const struct xk_bidctl_peer *changed);
 void chan_peer_fini(struct chan *chan);
+
+/* ---- chan_share.c; the chan's lock is held ---- */
+
+/* The peer may have channels now, behind that station (0: not known); what it was behind before counts. 0 or -ENOMEM. */
+int chan_share_join(struct chan_peer *peer, uint64_t station);
+
+/* The peer has none any more, and nothing is remembered of it. */
+void chan_share_leave(struct chan_peer *peer);
+
+/* The peer has one channel more, or less (ends -1). */
+void chan_share_add(struct chan_peer *peer, int ends);
+
+/*
+ * Makes room for a channel of peer, where there is none: *evicted are ends that are out of their lists, and disabled, each with
+ * a reference; chan_server_disable does the rest without the lock. 0; -ENOBUFS: nobody has more than its share, or nothing
+ * that may go; -ENOMEM.
+ */
+int chan_share_admit(struct chan_peer *peer, struct chan_end **evicted);
+
+/* What is remembered of the channel of e, which is not among its host's ends. NULL: nothing. */
+struct chan_memory *chan_share_recall(const struct chan_peer *peer, const struct chan_end *e);
+
+/* It need not be remembered any more. */
+void chan_share_drop(struct chan_peer *peer, struct chan_memory *memory);
+
+/* Nor need anything of that host. */
+void chan_share_forget(struct chan_peer *peer);
+
+/* The timer of what is remembered; the lock is not held. */
+void chan_share_expire(struct xk_event *event, void *argument);
 
 /* ---- chan_client.c ---- */
 

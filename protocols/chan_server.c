@@ -479,10 +479,11 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	}
 	xk_close(&s->end.session);
 	/* what is left is want of memory, or a session below of which nothing can be made */
-	return err == -ENOBUFS  ? CHAN_TOO_MANY
-	       : err == -EEXIST ? CHAN_DUPLICATE
-	       : err == -ESTALE ? CHAN_OLD_BOOT
-				: XK_DROP_NO_MEMORY;
+	return err == -ENOBUFS    ? CHAN_TOO_MANY
+	       : err == -EEXIST   ? CHAN_DUPLICATE
+	       : err == -ESTALE   ? CHAN_OLD_BOOT
+	       : err == -EALREADY ? CHAN_STALE
+				  : XK_DROP_NO_MEMORY;
 }
 
 /* The hlp is told, and the timer gets the caller's reference. 0, or the reason to drop the request. */
@@ -530,6 +531,8 @@ chan_server_open(struct chan *chan, struct xk_session *lls, const struct xk_msg 
 	}
 	if (enable != NULL && is_request && xk_duplicate(lls)) {
 		why = chan_server_new(chan, enable, lls, m, h, &s);
+		if (why == CHAN_STALE)
+			chan_answer(&chan->protocol, lls, h, h->sequence, CHAN_ERROR, ETIMEDOUT);
 		if (why == 0)
 			why = chan_server_begin(s);
 		if (why == 0)

@@ -256,7 +256,7 @@ crowd_set_up(struct xk_graph *graph, const struct crowd_options *o, struct xk_gr
 		unsigned factor; /* for each client */
 	} rooms[] = {
 		{ "eth.sessions", 3 },  { "vnet.sessions", 2 }, { "blast.sessions", 1 }, { "bid.sessions", 1 },
-		{ "chan.channels", 2 }, { "bidctl.peers", 1 },  { "arp.entries", 1 },
+		{ "chan.channels", 2 }, { "chan.hosts", 1 },    { "bidctl.peers", 1 },   { "arp.entries", 1 },
 	};
 	char text[64];
 

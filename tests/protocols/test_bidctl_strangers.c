@@ -269,6 +269,7 @@ TEST(bidctl_knows_so_many_hosts_and_no_more)
 	p = response(&s, BOOT_C, heard_asks(&s, OTHER, BOOT_C));
 	p.host = OTHER;
 	meet(&s, BOOT_A);
+	CHECK_EQ(use(&s, HOST), 0);
 	inject(&s, p);
 	CHECK_EQ(counted(&s, "full"), 1);
 	CHECK(confirm(&s, &c, OTHER));
@@ -277,6 +278,41 @@ TEST(bidctl_knows_so_many_hosts_and_no_more)
 	CHECK_EQ(counted(&s, "too_many"), 3);
 	expect_told(&s, "");
 	CHECK_EQ(heard(&s, HOST, BOOT_A), 0);
+	stage_close(&s);
+}
+
+/* A stranger asks, is asked back, and answers. */
+static void
+answers(struct stage *s, uint32_t host)
+{
+	struct packet p = { QUERY, host, BOOT_C, 0, 7, 0 };
+	uint8_t bytes[LEN] = { 0 };
+
+	inject(s, p);
+	CHECK_EQ(rig_take_sent(s->r, bytes, sizeof(bytes)), LEN);
+	inject(s, (struct packet){ RESPONSE, host, BOOT_C, xk_get64(bytes + 8), 0, xk_get64(bytes + 24) });
+}
+
+TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one)
+{
+	enum { PEERS = 64 };
+	struct stage s;
+
+	stage_open(&s, "bidctl.peers=64;");
+	meet(&s, BOOT_A);
+	CHECK_EQ(use(&s, HOST), 0);
+	for (uint32_t i = 0; i < 4 * PEERS; i++) {
+		answers(&s, 0x0b000000 + i);
+		CHECK_EQ(heard(&s, 0x0b000000 + i, BOOT_C), 0);
+		CHECK(peers(&s) <= PEERS + 1);
+		s.told[0] = '\0';
+		rig_advance_ms(s.r, 2);
+		CHECK(peers(&s) <= PEERS);
+	}
+	CHECK_EQ(counted(&s, "forgotten"), 3 * PEERS + 1);
+	CHECK_EQ(counted(&s, "full"), 0);
+	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* which is used */
+	s.told[0] = '\0';
 	stage_close(&s);
 }
 

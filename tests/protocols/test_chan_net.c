@@ -17,15 +17,15 @@
 enum {
 	HOSTS = 3,
 	CALLERS = 4, /* of each host; every other one does not wait in xk_call */
-	CALLS_MAX = 40000,
+	CALLS_MAX = 80000,
 	ADDRESS = 0x0a4d0001,
 	STAMP_LEN = 8,
 	ID_LEN = 8,
 	LATE_MS = 2,
 	HEAL_MS = 8000,
 	SETTLE_MS = 14000,
-	STOP_MS = 17000,
-	END_MS = 40000,
+	STOP_MS = 26000, /* by then everybody has chosen everybody, also where a call takes half a second */
+	END_MS = 49000,
 	ERRORS = 256,
 };
 
@@ -370,6 +370,9 @@ static const char short_path[] = "chan -> bid -> blast -> vnet; bidctl -> vnet;"
 static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150ms\", reorder=yes];"
 				"chan -> vdelay -> bid -> blast -> vnet; bidctl -> vnet;";
 
+/* Two clients for each server, and fewer channels than they want: one makes room for the other. */
+static const char crowded_path[] = "chan [channels=3]; chan -> bid -> blast -> vnet; bidctl -> vnet;";
+
 static const char full_path[] =
 	"chan -> bid -> vsize -> vmux; vsize -> blast -> vmux -> vnet; vmux -> ip -> vnet; bidctl -> vmux;";
 
@@ -618,6 +621,12 @@ TEST(calls_that_wait_above_bid_reach_no_other_boot)
 {
 	for (uint64_t seed = 1; seed <= runs(6); seed++)
 		world_run(3000000 + seed, late_path, seed % 2 == 0 ? 5000 : 60, true);
+}
+
+TEST(calls_are_run_at_most_once_where_channels_are_few)
+{
+	for (uint64_t seed = 1; seed <= runs(6); seed++)
+		world_run(5000000 + seed, crowded_path, seed % 2 == 0 ? 5000 : 60, seed % 3 != 0);
 }
 
 TEST(calls_by_several_ways_are_run_at_most_once_whoever_crashes)

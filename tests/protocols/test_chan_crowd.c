@@ -1,0 +1,129 @@
+/*
+ * test_chan_crowd.c - a machine with thousands of addresses, all of which are confirmed and call, against a client that is
+ * new: CHAN over BID and BIDCTL, on fake wires.
+ */
+#include "tests/protocols/chan_rig.h"
+
+enum {
+	ADDRESSES = 4200,
+	CROWD = 0x0a640001,
+	BID_LEN = 24,
+	BIDCTL_LEN = 40,
+	QUERY = 1,
+	RESPONSE = 2,
+	ON_BID = 102,
+};
+
+/* The fake user alone: BIDCTL is real. */
+static void
+crowd_prepare(struct rig *r)
+{
+	struct xk_kernel *kernel = rig_kernel(r);
+	struct xk_protocol *user = xk_kernel_add_protocol(kernel, &caller_type, "caller");
+	struct xk_edge *edge;
+
+	REQUIRE(user != NULL);
+	edge = xk_kernel_add_edge(kernel, user, rig_protocol(r, "chan"), "");
+	REQUIRE(edge != NULL);
+	edge->has_number = true;
+	edge->number = NUMBER;
+}
+
+static struct rig *
+crowd_rig(void)
+{
+	struct rig *r = rig_new_prepared("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; bidctl.keepalive=0s;"
+					 "bidctl.stranger_rate=1000000; bid: wire bidctl; chan: bid bidctl",
+					 crowd_prepare);
+	uint64_t host = SERVER;
+
+	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	CHECK_EQ(serve(r, true), 0);
+	return r;
+}
+
+static void
+say_bidctl(struct rig *r, uint32_t host, unsigned flags, uint64_t to, uint64_t request, uint64_t reply)
+{
+	uint8_t bytes[BIDCTL_LEN] = { 0 };
+
+	xk_put16(bytes, (uint16_t)flags);
+	xk_put32(bytes + 4, host);
+	xk_put64(bytes + 8, BOOT);
+	xk_put64(bytes + 16, to);
+	xk_put64(bytes + 24, request);
+	xk_put64(bytes + 32, reply);
+	xk_checksum_store(bytes + 2, xk_checksum_finish(xk_sum(0, bytes, sizeof(bytes))));
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+}
+
+/* host asks, is asked back, and answers. The boot id that it is told. */
+static uint64_t
+meet(struct rig *r, uint32_t host)
+{
+	uint8_t bytes[BIDCTL_LEN] = { 0 };
+	uint64_t own, tag;
+
+	rig_wire(r, "wire2");
+	rig_wire_peer(r, host);
+	say_bidctl(r, host, QUERY, 0, 7, 0);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), BIDCTL_LEN);
+	own = xk_get64(bytes + 8);
+	tag = xk_get64(bytes + 24);
+	CHECK(tag != 0);
+	say_bidctl(r, host, RESPONSE, own, 0, tag);
+	rig_wire(r, "wire");
+	rig_wire_peer(r, host);
+	return own;
+}
+
+static void
+say_chan(struct rig *r, uint32_t host, uint64_t own, unsigned flags, uint32_t sequence)
+{
+	struct chan_header h = { CHANNEL, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 };
+	uint8_t bytes[BID_LEN + CHAN_HEADER_LEN + 1];
+	size_t len = frame_bytes(bytes + BID_LEN, h, "x", flags & CHAN_USER_MSG ? 1 : 0);
+
+	xk_put32(bytes, ON_BID);
+	xk_put32(bytes + 4, host);
+	xk_put64(bytes + 8, BOOT);
+	xk_put64(bytes + 16, own);
+	rig_inject_bytes(r, bytes, BID_LEN + len);
+}
+
+/* A call of host, which acknowledges the reply: the flags of what it was answered; 0xffff: nothing. */
+static unsigned
+call_by(struct rig *r, uint64_t station, uint32_t host)
+{
+	uint8_t bytes[BID_LEN + CHAN_HEADER_LEN + 1] = { 0 };
+	uint64_t own;
+	long len;
+
+	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	own = meet(r, host);
+	say_chan(r, host, own, CHAN_USER_MSG, 1);
+	len = rig_take_sent(r, bytes, sizeof(bytes));
+	rig_forget(r);
+	if (len < BID_LEN + CHAN_HEADER_LEN || xk_get32(bytes) != ON_BID)
+		return 0xffff;
+	say_chan(r, host, own, 0, 2);
+	return xk_get16(bytes + BID_LEN + 4);
+}
+
+TEST(chan_client_is_answered_beside_thousands_of_addresses_that_have_called)
+{
+	struct rig *r = crowd_rig();
+	unsigned refused = 0;
+
+	for (uint32_t i = 0; i < ADDRESSES; i++) {
+		unsigned flags = call_by(r, 0xa77ac4, CROWD + i);
+
+		CHECK(flags == CHAN_USER_MSG || flags == CHAN_ERROR);
+		refused += flags != CHAN_USER_MSG;
+	}
+	for (uint32_t i = 0; i < 100; i++)
+		CHECK_EQ(call_by(r, 0xbeef + i, 0x0a500001 + (i << 8)), CHAN_USER_MSG);
+	CHECK_EQ(rig_counter_of(r, "bidctl", "full"), 0);
+	CHECK(refused < ADDRESSES);
+	chan_rig_end(r);
+}

@@ -1,0 +1,378 @@
+/*
+ * test_chan_shares.c - a server's channels when all are in use: whose make room for whose, what is remembered of them, so
+ * that nothing runs twice, and what becomes of the memory.
+ */
+#include "tests/protocols/chan_rig.h"
+
+enum {
+	REQUEST = CHAN_USER_MSG,
+	AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED,
+	NEAR = 0x0a4d0100,  /* hosts of one network */
+	OTHER = 0x0a4e0100, /* ... of another one */
+};
+
+static struct rig *
+server_new(const char *settings)
+{
+	struct rig *r = chan_rig(settings);
+
+	CHECK_EQ(serve(r, true), 0);
+	return r;
+}
+
+static struct chan *
+chan_in(struct rig *r)
+{
+	return (struct chan *)rig_protocol(r, "chan");
+}
+
+static unsigned
+channels_of(struct rig *r, uint32_t host)
+{
+	const struct chan_peer *peer = xk_map_resolve(&chan_in(r)->peers, (struct xk_key){ host, 0 });
+
+	return peer == NULL ? 0 : peer->holder.ends;
+}
+
+static unsigned
+in_use(struct rig *r)
+{
+	return chan_in(r)->holders.ends;
+}
+
+/* What comes up from now on is of that host, behind that station. */
+static void
+from(struct rig *r, uint64_t station, uint32_t host)
+{
+	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	rig_wire_peer(r, host);
+}
+
+static void
+say(struct rig *r, uint32_t channel, unsigned flags, uint32_t sequence)
+{
+	inject(r, (struct chan_header){ channel, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 },
+	       flags & CHAN_USER_MSG ? "x" : "");
+}
+
+/* Calls on so many new channels, and acknowledges the replies. How many were run; the others must be refused, by name. */
+static unsigned
+call_on(struct rig *r, uint32_t first, unsigned count)
+{
+	unsigned good = 0;
+
+	for (uint32_t i = first; i < first + count; i++) {
+		struct frame f;
+
+		say(r, i, REQUEST, 1);
+		f = take(r);
+		good += f.h.flags == CHAN_USER_MSG;
+		if (f.h.flags != CHAN_USER_MSG) {
+			CHECK_EQ(f.h.flags, CHAN_ERROR);
+			CHECK_EQ(f.h.status, ECONNREFUSED);
+			continue;
+		}
+		say(r, i, 0, 2);
+	}
+	rig_expect_nothing_sent(r);
+	return good;
+}
+
+/* ---- shares ---- */
+
+TEST(chan_addresses_of_one_machine_leave_channels_to_others)
+{
+	struct rig *r = server_new("chan.channels=256;chan.peer_channels=4");
+
+	for (uint32_t i = 0; i < 64; i++) {
+		from(r, 0xa77ac4, NEAR + i);
+		CHECK_EQ(call_on(r, 0, 4), 4);
+	}
+	CHECK_EQ(in_use(r), 256);
+	from(r, 0xbeef, NEAR + 100); /* of the same network */
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	from(r, 0xcafe, OTHER);
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	CHECK_EQ(in_use(r), 256);
+	CHECK_EQ(rig_counter(r, "evicted"), 8);
+	CHECK_EQ(rig_counter(r, "too_many"), 0);
+	chan_rig_end(r);
+}
+
+TEST(chan_network_behind_a_router_leaves_channels_to_others_behind_it)
+{
+	struct rig *r = server_new("chan.channels=64;chan.peer_channels=4");
+
+	for (uint32_t i = 0; i < 16; i++) {
+		from(r, 0x204e4, NEAR + i);
+		CHECK_EQ(call_on(r, 0, 4), 4);
+	}
+	from(r, 0x204e4, OTHER);
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	CHECK_EQ(channels_of(r, OTHER), 4);
+	chan_rig_end(r);
+}
+
+TEST(chan_host_leaves_channels_to_others_of_its_network)
+{
+	struct rig *r = server_new("chan.channels=8");
+
+	from(r, 0x204e4, NEAR);
+	CHECK_EQ(call_on(r, 0, 8), 8);
+	from(r, 0x204e4, NEAR + 1);
+	CHECK_EQ(call_on(r, 0, 8), 8); /* half of them in the place of its own */
+	CHECK_EQ(channels_of(r, NEAR), 4);
+	CHECK_EQ(channels_of(r, NEAR + 1), 4);
+	CHECK_EQ(rig_counter(r, "evicted"), 8);
+	for (uint32_t i = 100; i < 104; i++) { /* none is idle any more */
+		say(r, i, REQUEST, 1);
+		expect(r, CHAN_USER_MSG, 1, "x");
+	}
+	CHECK_EQ(call_on(r, 104, 1), 0);
+	CHECK_EQ(rig_counter(r, "too_many"), 1);
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
+	chan_rig_end(r);
+}
+
+TEST(chan_shares_become_equal_whoever_comes_first)
+{
+	struct rig *r = server_new("chan.channels=60");
+
+	for (uint32_t i = 0; i < 4; i++) {
+		from(r, 0x57a7 + i, NEAR + i);
+		call_on(r, 0, 60);
+	}
+	for (uint32_t i = 0; i < 4; i++) {
+		CHECK(channels_of(r, NEAR + i) >= 14);
+		CHECK(channels_of(r, NEAR + i) <= 17);
+	}
+	CHECK_EQ(in_use(r), 60);
+	chan_rig_end(r);
+}
+
+/* What it lost, to others or to itself, counts as its own for a while. */
+TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
+{
+	struct rig *r = server_new("chan.channels=8");
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 8), 8);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 100, 50), 50);
+	CHECK_EQ(channels_of(r, NEAR), 4);
+	CHECK_EQ(channels_of(r, OTHER), 4);
+	rig_advance_ms(r, 110000);
+	rig_forget(r);
+	CHECK_EQ(in_use(r), 8);
+	rig_advance_ms(r, 60000); /* nobody has been heard of */
+	CHECK_EQ(in_use(r), 0);
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 100, 8), 8);
+	chan_rig_end(r);
+}
+
+/* 8 stations, 4 networks behind each, 16 hosts in each network: two channels for each. */
+TEST(chan_hundreds_of_hosts_get_equal_shares)
+{
+	struct rig *r = server_new("chan.channels=1024");
+	unsigned least = 1024, most = 0;
+
+	for (uint32_t i = 0; i < 512; i++) {
+		from(r, 0x57a7 + i % 8, NEAR + (i % 32 << 8) + i / 32);
+		call_on(r, 0, 8);
+	}
+	for (uint32_t i = 0; i < 512; i++) {
+		unsigned ends = channels_of(r, NEAR + (i % 32 << 8) + i / 32);
+
+		least = ends < least ? ends : least;
+		most = ends > most ? ends : most;
+	}
+	CHECK_EQ(in_use(r), 1024);
+	CHECK(least >= 1);
+	CHECK(most <= 4);
+	chan_rig_end(r);
+}
+
+/* ---- which channel goes ---- */
+
+TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged)
+{
+	struct rig *r = server_new("chan.channels=3");
+	struct xk_session *first;
+
+	from(r, 1, NEAR);
+	say(r, 0, REQUEST, 1); /* never acknowledged */
+	expect(r, CHAN_USER_MSG, 1, "x");
+	CHECK_EQ(call_on(r, 1, 2), 2);
+	first = rig_wire_session(r);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 1), 1);
+	CHECK(xk_map_resolve(&chan_in(r)->ends, chan_key(first, NUMBER, 0, true)) != NULL);
+	CHECK(xk_map_resolve(&chan_in(r)->ends, chan_key(first, NUMBER, 1, true)) == NULL);
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
+	chan_rig_end(r);
+}
+
+TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out)
+{
+	struct rig *r = server_new("chan.channels=4");
+
+	from(r, 1, NEAR);
+	caller_in(r)->reply_len = 100;
+	for (uint32_t i = 0; i < 4; i++) {
+		say(r, i, REQUEST, 1);
+		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
+	}
+	CHECK_EQ(chan_in(r)->saved, 4 * XK_MSG_SEGMENT);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	CHECK_EQ(chan_in(r)->saved, 2 * XK_MSG_SEGMENT); /* the buffers have come back */
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
+	chan_rig_end(r);
+}
+
+TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
+{
+	struct rig *r = server_new("chan.channels=2");
+
+	caller_in(r)->waits = true;
+	from(r, 1, NEAR);
+	say(r, 0, REQUEST, 1);
+	caller_in(r)->running = 0;
+	say(r, 1, REQUEST, 1);
+	from(r, 2, OTHER);
+	say(r, 0, REQUEST, 1);
+	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ECONNREFUSED);
+	CHECK_EQ(rig_counter(r, "too_many"), 1);
+	CHECK_EQ(rig_counter(r, "evicted"), 0);
+	caller_in(r)->running = 1;
+	go(r);
+	caller_in(r)->running = 1;
+	go(r);
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
+	chan_rig_end(r); /* nothing is left of the attempt */
+}
+
+/* ---- what is remembered ---- */
+
+TEST(chan_call_of_a_channel_that_made_room_is_not_run_again)
+{
+	struct rig *r = server_new("chan.channels=2");
+
+	from(r, 1, NEAR);
+	for (uint32_t i = 0; i < 2; i++) {
+		say(r, i, REQUEST, 7);
+		expect(r, CHAN_USER_MSG, 7, "x");
+		say(r, i, 0, 8);
+	}
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 1), 1);
+	CHECK_EQ(caller_in(r)->executed, 3);
+	from(r, 1, NEAR); /* by another session below: the one before may be gone */
+	say(r, 0, REQUEST, 7);
+	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT); /* it was run, or may have been */
+	say(r, 0, AGAIN, 6);
+	CHECK_EQ(expect(r, CHAN_ERROR, 6, "").h.status, ETIMEDOUT);
+	CHECK_EQ(rig_counter(r, "stale"), 2);
+	CHECK_EQ(caller_in(r)->executed, 3);
+	rig_advance_ms(r, 119000);
+	say(r, 0, REQUEST, 7);
+	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT);
+	chan_rig_end(r);
+}
+
+TEST(chan_next_call_of_a_channel_that_made_room_is_run)
+{
+	struct rig *r = server_new("chan.channels=2;chan.peer_channels=2");
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 1), 1);
+	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
+	from(r, 1, NEAR);
+	say(r, 0, REQUEST, 1);
+	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
+	say(r, 0, REQUEST, 2);
+	expect(r, CHAN_USER_MSG, 2, "x");
+	say(r, 0, REQUEST, 1);
+	say(r, 0, REQUEST, 2);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(caller_in(r)->executed, 4);
+	CHECK_EQ(chan_in(r)->holders.memories, 0);
+	say(r, 0, 0, 3);
+	chan_rig_end(r);
+}
+
+TEST(chan_what_is_remembered_goes_after_lifetime)
+{
+	struct rig *r = server_new("chan.channels=4");
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	CHECK_EQ(chan_in(r)->holders.memories, 2);
+	rig_advance_ms(r, 119000);
+	CHECK_EQ(chan_in(r)->holders.memories, 2);
+	rig_advance_ms(r, 32000);
+	CHECK_EQ(chan_in(r)->holders.memories, 0);
+	rig_advance_ms(r, 120000);
+	CHECK_EQ(xk_map_count(&chan_in(r)->peers), 0);
+	CHECK_EQ(xk_map_count(&chan_in(r)->groups), 0);
+	CHECK(chan_in(r)->holders.below == NULL);
+	rig_free(r);
+}
+
+TEST(chan_what_is_remembered_is_void_with_the_clients_boot)
+{
+	struct rig *r = server_new("chan.channels=2");
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 1), 1);
+	CHECK_EQ(chan_in(r)->holders.memories, 1);
+	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may come back */
+	CHECK_EQ(chan_in(r)->holders.memories, 1);
+	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT + 1);
+	CHECK_EQ(chan_in(r)->holders.memories, 0);
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 1), 1); /* the new boot's own */
+	chan_rig_end(r);
+}
+
+TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
+{
+	struct rig *r = server_new("chan.channels=2");
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	CHECK_EQ(call_on(r, 100, 40), 16); /* in the place of its own */
+	for (uint32_t i = 0; i < 20; i++) {
+		from(r, 2, OTHER);
+		CHECK_EQ(call_on(r, 0, 1), i < 16);
+		tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1 + i);
+		from(r, 1, NEAR);
+		CHECK_EQ(call_on(r, 1000 + i, 1), i < 16);
+	}
+	CHECK_EQ(chan_in(r)->holders.memories, 32);
+	chan_rig_end(r);
+	r = server_new("chan.channels=4;chan.peer_channels=4");
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room for two */
+	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT);
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 100, 2), 0);
+	CHECK_EQ(rig_counter(r, "too_many"), 2);
+	chan_rig_end(r);
+}
