@@ -464,7 +464,8 @@ static const struct xk_number_of blast_numbers[] = {
 static const struct xk_setting blast_settings[] = {
 	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
 	  "long messages that are kept for peers that may ask for them", 1, 65536 },
-	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32", "... of one session", 1, 65536 },
+	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
+	  "... for one of them; hosts that are not confirmed are one together", 1, 65536 },
 	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
 	  1000000, UINT64_C(60000000000) },
 	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",
@@ -492,8 +493,9 @@ static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_
 					   "nack_unknown", "nack_strange", "nack_early", "nack_spent", "nack_paced",
 					   "too_big",      "no_slot",      NULL };
 
-static const char *const blast_counters[] = { "long_out", "long_in", "nacks_out", "nacks_in", "retransmitted",
-					      "released", "expired", "unsent",    "withheld", NULL };
+static const char *const blast_counters[] = { "long_out",      "long_in",   "nacks_out", "nacks_in",
+					      "retransmitted", "released",  "expired",   "unsent",
+					      "withheld",      "displaced", "unkept",    NULL };
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",
