@@ -27,6 +27,7 @@ enum blast_drop {
 	BLAST_NACK_PACED,
 	BLAST_TOO_BIG,
 	BLAST_NO_SLOT,
+	BLAST_REPEAT_SPENT,
 };
 
 enum blast_counter {
@@ -120,6 +121,11 @@ struct blast_credit {
 	uint64_t bytes, frames;
 };
 
+/* What was sent in half a minute: for the first time, and again. */
+struct blast_half {
+	struct blast_credit first, again;
+};
+
 /* ---- state ---- */
 
 /*
@@ -170,6 +176,8 @@ struct blast_session {
 	_Atomic(struct blast_peer *) peer; /* changes once, under the lock: from `strangers` */
 	/* under the lock */
 	uint32_t sequence;                /* of the next long message; 0: there was none */
+	struct blast_half halves[2];      /* this half of a minute, and the one before */
+	uint64_t half_ns;                 /* when this one began */
 	struct blast_estimate answer;     /* from the last frame to its NACK, at the sender */
 	struct blast_estimate spacing;    /* from one fragment to the next */
 	struct blast_estimate round_trip; /* from a NACK to what it brings */

@@ -15,6 +15,9 @@
 
 enum { BLAST_BUCKETS_MAX = 4096 };
 
+/* Half of the time in which a peer is sent no more again than in proportion to what it is sent. */
+#define BLAST_HALF_NS UINT64_C(30000000000)
+
 /* How much of `keep` is left at least where answers come fast: one part of so many. */
 enum { BLAST_KEEP_PARTS = 16 };
 
@@ -181,6 +184,46 @@ blast_send_unlist(struct blast *blast, struct blast_copy *copy)
 	return true;
 }
 
+/* ---- the last minute; the lock is held ---- */
+
+/* Begins the next half at now_ns, if this one is over. */
+static void
+blast_minute_turn(struct blast_session *s, uint64_t now_ns)
+{
+	uint64_t age_ns = now_ns - s->half_ns;
+
+	if (age_ns < BLAST_HALF_NS)
+		return;
+	s->halves[1] = age_ns < 2 * BLAST_HALF_NS ? s->halves[0] : (struct blast_half){ .first = { 0, 0 } };
+	s->halves[0] = (struct blast_half){ .first = { 0, 0 } };
+	s->half_ns = now_ns;
+}
+
+static bool
+blast_minute_is_new(const struct blast_session *s)
+{
+	return s->halves[0].first.frames + s->halves[1].first.frames == 0;
+}
+
+/* Whether so much more may be sent again: with it that is three times what was sent for the first time, at most. */
+static bool
+blast_minute_allows(const struct blast_session *s, uint64_t bytes, uint64_t frames)
+{
+	const struct blast_half *half = s->halves;
+
+	return half[0].again.bytes + half[1].again.bytes + bytes <=
+		       BLAST_AGAIN * (half[0].first.bytes + half[1].first.bytes) &&
+	       half[0].again.frames + half[1].again.frames + frames <=
+		       BLAST_AGAIN * (half[0].first.frames + half[1].first.frames);
+}
+
+static void
+blast_minute_add(struct blast_credit *sum, uint64_t bytes, uint64_t frames)
+{
+	sum->bytes += bytes;
+	sum->frames += frames;
+}
+
 /* ---- frames ---- */
 
 /* Fragment i goes down. 0 or -errno. */
@@ -334,18 +377,48 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	return no_wait ? 0 : err;
 }
 
+/*
+ * Whether a message of len bytes may be sent, which counts: one that was pushed before is one that is sent again, unless nothing
+ * was sent to this peer lately: it may have moved.
+ */
+static bool
+blast_send_may(struct blast_session *s, const struct xk_ticket *ticket, size_t len)
+{
+	struct blast *blast = blast_of(s);
+	uint64_t frames = (len + s->fragment_size - 1) / s->fragment_size, now_ns = xk_now_ns(&blast->protocol);
+	bool again = ticket != NULL && ticket->again, may;
+
+	xk_lock(&blast->lock);
+	blast_minute_turn(s, now_ns);
+	again = again && !blast_minute_is_new(s);
+	may = !again || blast_minute_allows(s, len, frames);
+	if (may)
+		blast_minute_add(again ? &s->halves[0].again : &s->halves[0].first, len, frames);
+	xk_unlock(&blast->lock);
+	return may;
+}
+
 int
 blast_send(struct blast_session *s, struct xk_msg *m)
 {
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
-	bool too_big = xk_msg_len(m) > (size_t)s->fragment_size * BLAST_FRAGMENTS;
+	size_t len = xk_msg_len(m);
 	struct blast_peer *holder = NULL;
-	int err = too_big ? -EMSGSIZE : blast_send_take_slot(s, ticket, &holder);
 	struct blast_copy *copy;
+	unsigned why = 0;
+	int err = -ENOBUFS;
 
-	if (err != 0) {
-		xk_drop(&blast->protocol, m, too_big ? BLAST_TOO_BIG : BLAST_NO_SLOT);
+	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
+		why = BLAST_TOO_BIG;
+		err = -EMSGSIZE;
+	} else if (!blast_send_may(s, ticket, len)) {
+		why = BLAST_REPEAT_SPENT;
+	} else if ((err = blast_send_take_slot(s, ticket, &holder)) != 0) {
+		why = BLAST_NO_SLOT;
+	}
+	if (why != 0) {
+		xk_drop(&blast->protocol, m, why);
 		return err == -EAGAIN ? -ENOBUFS : err;
 	}
 	copy = blast_copy_new(s, m, holder);
@@ -432,13 +505,16 @@ blast_send_is_in_pace(struct blast_session *s, uint64_t now_ns)
 static unsigned
 blast_send_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
 {
+	struct blast_session *s = copy->session;
 	struct blast_credit *left = &copy->left;
 	size_t len = xk_msg_len(copy->fragments[i]);
 
-	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len)
+	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len ||
+	    !blast_minute_allows(s, len, 1))
 		return BLAST_NACK_SPENT;
-	if (!blast_send_is_in_pace(copy->session, now_ns))
+	if (!blast_send_is_in_pace(s, now_ns))
 		return BLAST_NACK_PACED;
+	blast_minute_add(&s->halves[0].again, len, 1);
 	copy->again[i]++;
 	left->frames--;
 	left->bytes -= len;
@@ -483,6 +559,7 @@ blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uin
 		return BLAST_NACK_EARLY;
 	if (sent == copy->count)
 		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+	blast_minute_turn(copy->session, now_ns);
 	*again = blast_send_afford(copy, all & ~copy->arrived, now_ns, &why);
 	if (*again == 0)
 		return why;

@@ -59,6 +59,7 @@ enum {
 	CHAN_SHORT = 64,         /* messages up to this are copied to be kept; longer ones are shared */
 	CHAN_STATUS_MAX = 4095,  /* error numbers are less */
 	CHAN_MAY_WAIT = 1 << 16, /* not in the header: chan_send may wait for room below */
+	CHAN_AGAIN = 1 << 17,    /* ... and this was sent before */
 };
 
 struct chan_header {

@@ -456,6 +456,82 @@ TEST(blast_frees_a_message_early_by_its_ticket)
 	rig_free(r);
 }
 
+/* Pushes 64 fragments, perhaps again. What xk_push returned. */
+struct repeating {
+	struct rig *rig;
+	struct xk_session *session;
+	bool again;
+	int status;
+	uint32_t sequence;
+};
+
+static void
+push_repeated(void *argument)
+{
+	struct repeating *p = argument;
+	struct xk_ticket ticket = { .no_wait = true, .again = p->again };
+	struct xk_msg *m = xk_msg_new(rig_platform(p->rig), 640);
+
+	REQUIRE(m != NULL);
+	memset(m->data, 0, m->len);
+	xk_ticket_put(m, &ticket);
+	p->status = xk_push(p->session, m);
+	if (ticket.keeper != NULL)
+		xk_session_release(ticket.keeper);
+}
+
+static int
+repeat(struct rig *r, struct repeating *p, bool again)
+{
+	p->rig = r;
+	p->again = again;
+	REQUIRE(rig_do(r, push_repeated, p));
+	if (p->status == 0)
+		p->sequence = sent(r).sequence;
+	CHECK_EQ(rig_sent(r), p->status == 0 ? 63 : 0);
+	rig_forget(r);
+	return p->status;
+}
+
+TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
+{
+	struct rig *r = new_rig("");
+	struct repeating p = { .session = open_to(r, HOST) };
+
+	CHECK_EQ(repeat(r, &p, false), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "repeat_spent"), 1);
+	CHECK_EQ(draw_of(r, p.sequence, NUMBER), 0);
+	CHECK_EQ(rig_counter(r, "nack_spent"), 1);
+	CHECK_EQ(repeat(r, &p, false), 0); /* pays for three more */
+	rig_advance_ms(r, 20);
+	CHECK_EQ(draw_of(r, p.sequence, NUMBER), 63);
+	CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	end(r);
+}
+
+/* It may have gone elsewhere before: the peer has moved. */
+TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
+{
+	struct rig *r = new_rig("");
+	struct repeating p = { .session = open_to(r, HOST) };
+
+	for (unsigned i = 0; i < 4; i++)
+		CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	for (unsigned s = 0; s < 30; s++)
+		rig_advance_ms(r, 1000);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS); /* less than a minute ago */
+	for (unsigned s = 0; s < 60; s++)
+		rig_advance_ms(r, 1000);
+	CHECK_EQ(repeat(r, &p, true), 0);
+	end(r);
+}
+
 TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 {
 	struct rig *r = new_rig("");

@@ -63,6 +63,18 @@ request(struct shares *w, unsigned station, uint32_t channel, uint32_t sequence)
 	come_from(w, station, bytes, BLAST_HEADER_LEN + len);
 }
 
+/* A bare NEGATIVE_ACK: the station lacks the reply. */
+static void
+ask_again(struct shares *w, unsigned station, uint32_t channel, uint32_t sequence)
+{
+	struct chan_header h = { channel, NUMBER, sequence, CHAN_FROM_CLIENT | CHAN_NEGATIVE_ACK, 0 };
+	uint8_t bytes[BLAST_HEADER_LEN + CHAN_HEADER_LEN];
+	size_t len = frame_bytes(bytes + BLAST_HEADER_LEN, h, "", 0);
+
+	blast_header(bytes, 0, (uint32_t)len, 0, BLAST_SEND, 0);
+	come_from(w, station, bytes, BLAST_HEADER_LEN + len);
+}
+
 /* How many fragments of a long message were sent, whose number that is. */
 static unsigned
 fragments(struct shares *w, uint32_t *sequence)
@@ -122,6 +134,33 @@ TEST(blast_long_replies_of_one_client_are_whole_while_others_never_acknowledge_t
 	CHECK_EQ(caller_in(w.r)->executed, w.called + w.asked);
 	CHECK_EQ(rig_counter_of(w.r, "blast", "no_slot"), 0);
 	CHECK(rig_counter_of(w.r, "blast", "displaced") > 0);
+	rig_advance_ms(w.r, 60000);
+	rig_forget(w.r);
+	chan_rig_end(w.r);
+}
+
+/* By CHAN, whole, and by BLAST, in fragments. */
+TEST(blast_and_chan_together_send_three_times_a_long_reply_again_and_no_more)
+{
+	struct shares w = { .r = rig_new_prepared("wire:; blast: wire; chan: blast", chan_rig_prepare) };
+	uint8_t nack[BLAST_HEADER_LEN];
+	uint32_t sequence = 0;
+	unsigned sent;
+
+	CHECK_EQ(serve(w.r, true), 0);
+	caller_in(w.r)->reply_len = REPLY;
+	request(&w, 0, CHANNEL, 1);
+	sent = fragments(&w, &sequence);
+	CHECK_EQ(sent, FRAGMENTS);
+	for (unsigned i = 0; i < 10000; i++) {
+		blast_header(nack, sequence, 0, FRAGMENTS, BLAST_NACK, 1 + i / 500 % 2);
+		come_from(&w, 0, nack, sizeof(nack));
+		ask_again(&w, 0, CHANNEL, 1);
+		rig_advance_ms(w.r, 5);
+		sent += fragments(&w, &sequence);
+	}
+	CHECK(sent > 2 * FRAGMENTS);
+	CHECK(sent <= 4 * FRAGMENTS);
 	rig_advance_ms(w.r, 60000);
 	rig_forget(w.r);
 	chan_rig_end(w.r);
