@@ -61,11 +61,19 @@ blast_copy_cut(struct blast_copy *copy, struct xk_msg *m)
 	return true;
 }
 
+/* How many fragments a message of len bytes has. */
+static unsigned
+blast_copy_frames(const struct blast_session *s, size_t len)
+{
+	return (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
+}
+
 /* A copy of m on s, in a slot of holder (NULL: in none); with one reference. Takes m. NULL: nothing was left for it. */
 static struct blast_copy *
 blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *holder)
 {
-	unsigned count = (unsigned)((xk_msg_len(m) + s->fragment_size - 1) / s->fragment_size);
+	size_t len = xk_msg_len(m);
+	unsigned count = blast_copy_frames(s, len);
 	struct blast_copy *copy = calloc(1, sizeof(*copy) + count * sizeof(copy->fragments[0]));
 
 	if (copy == NULL || !xk_duplicate(&s->session)) {
@@ -77,7 +85,7 @@ blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *hol
 	copy->session = s;
 	copy->holder = holder;
 	copy->count = count;
-	copy->left = (struct blast_credit){ BLAST_AGAIN * xk_msg_len(m), BLAST_AGAIN * count };
+	copy->left = (struct blast_credit){ BLAST_AGAIN * len, BLAST_AGAIN * count };
 	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
 	if (blast_copy_cut(copy, m))
 		return copy;
@@ -285,13 +293,17 @@ blast_send_forget(struct blast *blast, struct blast_copy *copy)
 
 /* Sends copy, whose reference the caller has, and keeps it if it has a slot. 0 or -errno. */
 static int
-blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket)
+blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket, bool is_first)
 {
+	struct blast_session *s = copy->session;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	int err;
 
 	xk_lock(&blast->lock);
-	copy->sequence = blast_send_number(blast, copy->session);
+	copy->sequence = blast_send_number(blast, s);
+	blast_minute_turn(s, now_ns);
+	if (is_first) /* the copy has what may be sent again of it */
+		blast_minute_add(&s->halves[0].first, copy->left.bytes / BLAST_AGAIN, copy->count);
 	if (copy->holder != NULL)
 		blast_send_list(blast, copy, now_ns);
 	xk_unlock(&blast->lock);
@@ -377,25 +389,50 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	return no_wait ? 0 : err;
 }
 
-/*
- * Whether a message of len bytes may be sent, which counts: one that was pushed before is one that is sent again, unless nothing
- * was sent to this peer lately: it may have moved.
- */
-static bool
-blast_send_may(struct blast_session *s, const struct xk_ticket *ticket, size_t len)
+/* Sends m, which is not too long, and for the first time unless it is counted as sent again. Takes m; as xk_push. */
+static int
+blast_send_message(struct blast_session *s, struct xk_msg *m, struct xk_ticket *ticket, bool is_first)
 {
 	struct blast *blast = blast_of(s);
-	uint64_t frames = (len + s->fragment_size - 1) / s->fragment_size, now_ns = xk_now_ns(&blast->protocol);
-	bool again = ticket != NULL && ticket->again, may;
+	struct blast_peer *holder;
+	struct blast_copy *copy;
+	int err = blast_send_take_slot(s, ticket, &holder);
+
+	if (err != 0) {
+		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
+		return err == -EAGAIN ? -ENOBUFS : err;
+	}
+	copy = blast_copy_new(s, m, holder);
+	if (copy == NULL)
+		return -ENOBUFS;
+	err = blast_send_copy(blast, copy, ticket, is_first);
+	blast_copy_release(copy);
+	if (err == 0)
+		xk_count(&blast->protocol, BLAST_LONG_OUT);
+	return err;
+}
+
+/*
+ * Counts a message of len bytes that was pushed before as sent again. 0; -EAGAIN: it is the first one to this peer lately, which
+ * may have moved; -ENOBUFS: too much was sent again.
+ */
+static int
+blast_send_count_again(struct blast_session *s, size_t len)
+{
+	struct blast *blast = blast_of(s);
+	uint64_t frames = blast_copy_frames(s, len), now_ns = xk_now_ns(&blast->protocol);
+	int err = 0;
 
 	xk_lock(&blast->lock);
 	blast_minute_turn(s, now_ns);
-	again = again && !blast_minute_is_new(s);
-	may = !again || blast_minute_allows(s, len, frames);
-	if (may)
-		blast_minute_add(again ? &s->halves[0].again : &s->halves[0].first, len, frames);
+	if (blast_minute_is_new(s))
+		err = -EAGAIN;
+	else if (!blast_minute_allows(s, len, frames))
+		err = -ENOBUFS;
+	else
+		blast_minute_add(&s->halves[0].again, len, frames);
 	xk_unlock(&blast->lock);
-	return may;
+	return err;
 }
 
 int
@@ -404,31 +441,19 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
 	size_t len = xk_msg_len(m);
-	struct blast_peer *holder = NULL;
-	struct blast_copy *copy;
-	unsigned why = 0;
-	int err = -ENOBUFS;
+	int err = -EAGAIN;
 
 	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
-		why = BLAST_TOO_BIG;
-		err = -EMSGSIZE;
-	} else if (!blast_send_may(s, ticket, len)) {
-		why = BLAST_REPEAT_SPENT;
-	} else if ((err = blast_send_take_slot(s, ticket, &holder)) != 0) {
-		why = BLAST_NO_SLOT;
+		xk_drop(&blast->protocol, m, BLAST_TOO_BIG);
+		return -EMSGSIZE;
 	}
-	if (why != 0) {
-		xk_drop(&blast->protocol, m, why);
-		return err == -EAGAIN ? -ENOBUFS : err;
+	if (ticket != NULL && ticket->again)
+		err = blast_send_count_again(s, len);
+	if (err == -ENOBUFS) {
+		xk_drop(&blast->protocol, m, BLAST_REPEAT_SPENT);
+		return err;
 	}
-	copy = blast_copy_new(s, m, holder);
-	if (copy == NULL)
-		return -ENOBUFS;
-	err = blast_send_copy(blast, copy, ticket);
-	blast_copy_release(copy);
-	if (err == 0)
-		xk_count(&blast->protocol, BLAST_LONG_OUT);
-	return err;
+	return blast_send_message(s, m, ticket, err != 0);
 }
 
 /* ---- NACKs ---- */
