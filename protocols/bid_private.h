@@ -55,7 +55,6 @@ struct bid {
 
 	struct xk_map sessions; /* flow: bid_session */
 	struct xk_map enables;  /* number of the protocol above: struct xk_enable */
-	uint64_t own;           /* this boot's id */
 	struct xk_bidctl_watcher watcher;
 	uint64_t seed;       /* of where a host's limit is */
 	struct xk_lock lock; /* over what follows */
@@ -67,6 +66,7 @@ struct bid {
 struct bid_session {
 	struct xk_session session; /* first */
 	uint64_t flow;             /* in what arrives */
+	uint64_t own;              /* this boot's id, as the peer knows it */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
 	/* Brought the latest good message, and has been checked; NULL: none. There is a reference on it unless it is lls. */
 	_Atomic(struct xk_session *) heard;

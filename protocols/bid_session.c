@@ -104,7 +104,8 @@ bid_session_new(struct bid *bid, struct xk_protocol *hlp_receive, struct xk_prot
 	(*session)->own_host = (uint32_t)own_host;
 	xk_put32((*session)->header, (uint32_t)(flow >> 32));
 	xk_put32((*session)->header + 4, (uint32_t)own_host);
-	xk_put64((*session)->header + BID_SOURCE, bid->own);
+	(*session)->own = xk_bidctl_own(bid_bidctl(bid), (uint32_t)flow);
+	xk_put64((*session)->header + BID_SOURCE, (*session)->own);
 	return 0;
 }
 

@@ -5,9 +5,13 @@
  *
  * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
  *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
- * Boot ids:     64 bits, drawn at each boot, never 0. Where the host counts its boots (xk_boots) the upper 24 bits are that
- *               count and the rest is random; else all are random. No clock has a part in it: two boots within a tick of
- *               one, or after one was set back, differ like any other two.
+ * Boot ids:     64 bits, never 0: a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot.
+ *               So a host that is told one does not know what others are told, and cannot speak for them even where addresses
+ *               can be forged.
+ *               Where the host counts its boots (xk_boots) the upper 24 bits are that count, the same for all, so that no two
+ *               boots have one id; 40 bits are the hash. No clock has a part in it: two boots within a tick of one, or
+ *               after one was set back, differ like any other two. What is said to everybody bears the id of host 0, which
+ *               is nobody's: it makes those who hear it ask.
  * Spec:         our own, after x-kernel 3.2's; a 40-byte header and nothing behind it:
  *
  *                0            2             4                    8
@@ -285,6 +289,13 @@ bidctl_unuse(struct bidctl *b, uint32_t host)
 }
 
 static int
+bidctl_get_own(const struct bidctl *b, struct xk_bidctl_peer *peer)
+{
+	peer->boot = bidctl_own(b, peer->host);
+	return 0;
+}
+
+static int
 bidctl_watch(struct bidctl *b, struct xk_bidctl_watcher *watcher)
 {
 	watcher->next = b->watchers;
@@ -299,7 +310,7 @@ bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_BIDCTL_GET_OWN:
-		return xk_answer(buffer, len, &b->own, sizeof(b->own));
+		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_get_own(b, buffer);
 	case XK_BIDCTL_CONFIRM:
 		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_confirm(b, buffer);
 	case XK_BIDCTL_HEARD:
@@ -316,17 +327,6 @@ bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 }
 
 /* ---- life ---- */
-
-/* Where boots are counted no two (of 2^24) can draw the same. */
-static uint64_t
-bidctl_draw_boot(const struct xk_protocol *self)
-{
-	uint64_t boot = xk_random(self), boots = xk_boots(self);
-
-	if (boots != 0)
-		boot = boots << 40 | boot >> 24;
-	return boot != 0 ? boot : 1;
-}
 
 /* The first thing that is done: everybody is told. */
 static void
@@ -354,7 +354,7 @@ bidctl_init(struct xk_protocol *self)
 
 	if (b->timeout_max_ns < b->timeout_ns)
 		return -EINVAL;
-	b->own = bidctl_draw_boot(self);
+	b->secret = xk_random(self);
 	bidctl_tag_init(b);
 	xk_lock_init(&b->lock, self);
 	xk_event_init(&b->boot, self->kernel, bidctl_boot, b);

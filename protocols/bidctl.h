@@ -2,8 +2,9 @@
  * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, and what it tells; bidctl.c has
  * the protocol.
  *
- * A boot id is 64 bits, never 0, and never the same for two boots of any host. An id that a message bears is a hint; only
- * BIDCTL's own answer to a question of its own confirms one.
+ * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host an id of its own,
+ * from which the others do not follow. An id that a message bears is a hint; only BIDCTL's own answer to a question of its
+ * own confirms one.
  */
 #ifndef XK_BIDCTL_H
 #define XK_BIDCTL_H
@@ -11,7 +12,7 @@
 #include "xkernel/protocol.h"
 
 enum xk_bidctl_control {
-	XK_BIDCTL_GET_OWN = 700, /* uint64_t: this boot's id */
+	XK_BIDCTL_GET_OWN = 700, /* struct xk_bidctl_peer: host in, boot out */
 	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
 	XK_BIDCTL_HEARD,         /* struct xk_bidctl_peer; boot 0: whichever is confirmed, which it is then set to */
 	XK_BIDCTL_USE,           /* uint32_t: a host */
@@ -51,14 +52,14 @@ struct xk_bidctl_watcher {
 	struct xk_bidctl_watcher *next; /* BIDCTL's */
 };
 
-/* This boot's id. Any context. */
+/* The id of this boot that host is told. Host 0: one that everybody may know; it is no host's. Any context. */
 static inline uint64_t
-xk_bidctl_own(struct xk_protocol *bidctl)
+xk_bidctl_own(struct xk_protocol *bidctl, uint32_t host)
 {
-	uint64_t boot = 0;
+	struct xk_bidctl_peer peer = { host, 0 };
 
-	xk_control_protocol(bidctl, XK_BIDCTL_GET_OWN, &boot, sizeof(boot));
-	return boot;
+	xk_control_protocol(bidctl, XK_BIDCTL_GET_OWN, &peer, sizeof(peer));
+	return peer.boot;
 }
 
 /* watcher is told of every change from now on. init only. */

@@ -142,7 +142,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 	struct bidctl_peer *peer;
 	unsigned why = BIDCTL_STALE;
 
-	if (h->destination != b->own)
+	if (h->destination != bidctl_own(b, h->host))
 		return why;
 	xk_lock(&b->lock);
 	peer = bidctl_answered(b, h, &why);

@@ -1,7 +1,7 @@
 /*
  * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c (the
- * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (tags that need
- * not be remembered).
+ * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (boot ids, and
+ * tags that need not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H
@@ -115,12 +115,12 @@ struct bidctl {
 	uint64_t timeout_ns, timeout_max_ns, interval_ns, keepalive_ns, lifetime_ns, broadcast_wait_ns;
 	bool broadcast;
 
-	uint64_t own; /* this boot's id */
+	uint64_t secret; /* of this boot; in all ids that it tells */
 	struct xk_event boot;
 	struct xk_bidctl_watcher *watchers; /* who came last is first; does not change after init */
 	xk_event_handler *timeout;          /* of peers */
 	uint64_t seed;                      /* of the hash: strangers choose the hosts */
-	uint64_t key[2];                    /* of tags that are not remembered */
+	uint64_t key[2];                    /* of this boot's ids, and of tags that are not remembered */
 
 	struct xk_lock lock; /* over what follows */
 	struct bidctl_peer **buckets;
@@ -202,6 +202,8 @@ bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
 
 /* Draws the key. */
 void bidctl_tag_init(struct bidctl *b);
+/* The id of this boot that host is told (0: everybody); never 0. */
+uint64_t bidctl_own(const struct bidctl *b, uint32_t host);
 /* The tag of a question to host, which says that it is this boot; never 0. */
 uint64_t bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot);
 /* Whether host was asked with that tag, not long ago, when it had said that it is this boot. */

@@ -145,7 +145,6 @@ enum { STRANGERS = 6, FRAME_MAX = 200, ETHERNET_MIN = 60 };
 struct strangers {
 	struct rig *r;
 	uint64_t random;
-	uint64_t own;
 	size_t in[STRANGERS], out[STRANGERS]; /* bytes, as they are on a wire */
 };
 
@@ -192,7 +191,7 @@ send_as(struct strangers *s, unsigned i, uint8_t *frame, unsigned number, size_t
 static uint64_t
 some_boot(struct strangers *s)
 {
-	const uint64_t boots[] = { BOOT_A, BOOT_B, s->own, 0 };
+	const uint64_t boots[] = { BOOT_A, BOOT_B, xk_bidctl_own(rig_protocol(s->r, "bidctl"), HOST), 0 };
 
 	return boots[draw(s, 4)];
 }
@@ -230,7 +229,7 @@ send_message(struct strangers *s, unsigned i)
 	xk_put32(p + 24, 102);
 	xk_put32(p + 28, HOST + i);
 	xk_put64(p + 32, some_boot(s));
-	xk_put64(p + 40, draw(s, 3) == 0 ? some_boot(s) : s->own);
+	xk_put64(p + 40, draw(s, 3) == 0 ? some_boot(s) : xk_bidctl_own(rig_protocol(s->r, "bidctl"), HOST + i));
 	xk_put16(p + 52, 3);
 	send_as(s, i, frame, 0x3001, 24 + len);
 }
@@ -241,7 +240,6 @@ run_strangers(uint64_t seed)
 	struct strangers s = { .r = rig_new_graph(WHOLE_GRAPH) };
 
 	s.random = seed;
-	s.own = xk_bidctl_own(rig_protocol(s.r, "bidctl"));
 	for (unsigned n = 0; n < 3000; n++) {
 		unsigned i = draw(&s, STRANGERS);
 		char request[256];
