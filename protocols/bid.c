@@ -26,12 +26,14 @@
  * Boots:        What comes up bears the boot that it is from (XK_MSG_FROM_BOOT), since it may wait on its way until there is
  *               another one; what goes down may bear the one that it is for (XK_MSG_FOR_BOOT), and goes to no other.
  * Answers:      what was opened sends where it was opened to; what a message has caused, down the session below that brought
- *               the latest good message. Where that one knows its peer's host, messages must bear the same.
+ *               the latest good message. Where that one knows its peer's host, messages must bear the same; where it knows a
+ *               station only, that must be the one that the host answers BIDCTL from.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
  * Settings:     interval (between answers to one host, however much comes from it)
  * Drops:        bad_boot (0), bad_host (no single host, or not the one that the session below knows), old_destination (meant
  *               for a former boot of this host; answered), unconfirmed, empty (an answer: BIDCTL has been asked if need be;
- *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over)
+ *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over), elsewhere (from
+ *               another station than its host answers from: BIDCTL asks)
  * Counters:     answers, limited (answers not sent), moved (sessions that answer by another session below), told (sessions
  *               whose peer's boot has changed)
  * Differs:      from x-kernel 3.2: ids of 64 bits in a byte order, the host in the header (what is below may know a link
@@ -140,7 +142,7 @@ bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 		return -ECONNRESET;
 	}
 	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(bid_of(self)), (uint32_t)s->flow, &boot) == 0)
-		bid_is_confirmed(bid_of(self), s, boot);
+		bid_confirm(bid_of(self), s, boot, NULL);
 	xk_drop(self, m, BID_UNKNOWN_PEER);
 	return -EHOSTUNREACH;
 }
@@ -262,7 +264,7 @@ bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, c
 	}
 	if (!empty)
 		return bid_find(bid, lls, h, session);
-	return xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+	return xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
 }
 
 /* Up to s, with what BID knows of who has sent m. */
@@ -409,9 +411,8 @@ static const struct xk_setting bid_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const bid_drops[] = { "bad_boot",    "bad_host", "old_destination",
-					 "unconfirmed", "empty",    "unknown_peer",
-					 "over",        NULL };
+static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
+					 "unknown_peer", "over",     "elsewhere",       NULL };
 
 static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
 

@@ -24,7 +24,7 @@
  *
  *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
  * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
- *               is answered, without any memory of who asked, by one message of the same length, back where it came from.
+ *               is answered, without any memory of who asked, by one message of the same length.
  *               Of an asker that is no peer, or was known by another boot, the answer asks in turn, so that he is known
  *               before his first message comes:
  *
@@ -40,13 +40,16 @@
  *               host is unreachable, or lost. A host is asked once in an `interval` at most, whatever strangers say of it.
  * Strangers:    who was never heard of before, and has not answered, has a place in a table of fixed size (`strangers`),
  *               no timer, and a part in a common `stranger_rate`. Only hosts that have answered, or are being opened, take
- *               memory: `peers` of them at most, 144 bytes each.
+ *               memory: `peers` of them at most, 152 bytes each.
  * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
  * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host it must be the
- *               same one; over VNET it is believed when it has been confirmed, since the question goes to whom ARP knows. So an
- *               answer to a stranger is a question, too, only where it goes there (XK_VNET_LEADS_TO). If ARP does not know
- *               him it has to, first, and both are sent where he is, as one of the questions to strangers; if it knows
- *               him elsewhere, the answer goes where the question came from, and the question where he is.
+ *               same one. Over VNET, which knows a station only, whatever is sent to a host goes to the station that ARP knows
+ *               (XK_VNET_LEADS_TO), never to one that only speaks for it: that one would learn the host's boot ids. If a message
+ *               has come from another station, ARP asks for the host anew (XK_VNET_DOUBT), so that one that has moved is found.
+ *               Such answers count as questions to strangers, and are limited with them.
+ * Ways:         a peer is where its latest answer came from: the answer's tag shows that whoever is there gets what is sent
+ *               to the host. What comes from another station is not the peer's (xk_bidctl_heard), and makes us ask; an answer
+ *               from there changes that. By IP no station is known, and boot ids alone decide.
  * Telling:      uppers first (bidctl.h), by the shepherd that brought the answer, without the lock; what is confirmed
  *               meanwhile of the same host is told when it is done.
  * Settings:     peers, strangers, stranger_rate, timeout, timeout_max, retries, interval, keepalive, lifetime (longer than a
@@ -247,21 +250,6 @@ bidctl_confirm(struct bidctl *b, struct xk_bidctl_peer *wanted)
 }
 
 static int
-bidctl_ask(struct bidctl *b, struct xk_bidctl_peer *heard)
-{
-	struct bidctl_question question = { .tag = 0 };
-	int status;
-
-	if (!bidctl_is_host(heard->host))
-		return -EINVAL;
-	xk_lock(&b->lock);
-	status = bidctl_heard(b, heard, &question);
-	xk_unlock(&b->lock);
-	bidctl_send_question(b, &question);
-	return status;
-}
-
-static int
 bidctl_use(struct bidctl *b, uint32_t host)
 {
 	struct bidctl_peer *peer;
@@ -314,7 +302,7 @@ bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	case XK_BIDCTL_CONFIRM:
 		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_confirm(b, buffer);
 	case XK_BIDCTL_HEARD:
-		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_ask(b, buffer);
+		return len < sizeof(struct xk_bidctl_heard) ? -EMSGSIZE : bidctl_hear(b, buffer);
 	case XK_BIDCTL_USE:
 		return len < sizeof(uint32_t) ? -EMSGSIZE : bidctl_use(b, *(const uint32_t *)buffer);
 	case XK_BIDCTL_UNUSE:

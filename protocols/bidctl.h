@@ -14,7 +14,7 @@
 enum xk_bidctl_control {
 	XK_BIDCTL_GET_OWN = 700, /* struct xk_bidctl_peer: host in, boot out */
 	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
-	XK_BIDCTL_HEARD,         /* struct xk_bidctl_peer; boot 0: whichever is confirmed, which it is then set to */
+	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: whichever is confirmed, which it is then set to */
 	XK_BIDCTL_USE,           /* uint32_t: a host */
 	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
 	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */
@@ -23,6 +23,12 @@ enum xk_bidctl_control {
 struct xk_bidctl_peer {
 	uint32_t host;
 	uint64_t boot; /* 0: none is known */
+};
+
+/* Of a message. */
+struct xk_bidctl_heard {
+	struct xk_bidctl_peer peer; /* whom it says that it is from */
+	struct xk_session *lls;     /* what has brought it; NULL: nothing */
 };
 
 enum xk_bidctl_change {
@@ -84,15 +90,18 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * A message from host bore the boot id. 0: it is the one that is confirmed, and all watchers have been told; -EINPROGRESS:
- * it is not, and BIDCTL is asking the host, or has asked so lately, or so many others, that it does not. Who is asked for
- * the first time takes no memory until he answers. Any shepherd; never waits.
+ * A message from host, which lls has brought, bore the boot id. Returns
+ *	0		it is the confirmed one, all watchers have been told, and it comes from where the host answered last
+ *	-EREMCHG	it is the confirmed one, but comes from elsewhere
+ *	-EINPROGRESS	it is not the confirmed one
+ * In the last two cases BIDCTL is asking the host, or has asked so lately, or so many others, that it does not. A host that is
+ * asked for the first time takes no memory before its answer. Any shepherd; never waits.
  */
 static inline int
-xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
+xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)
 {
-	struct xk_bidctl_peer peer = { host, boot };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &peer, sizeof(peer));
+	struct xk_bidctl_heard heard = { { host, boot }, lls };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &heard, sizeof(heard));
 
 	return status < 0 ? status : 0;
 }
@@ -101,10 +110,10 @@ xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
-	struct xk_bidctl_peer peer = { host, 0 };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &peer, sizeof(peer));
+	struct xk_bidctl_heard heard = { { host, 0 }, NULL };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &heard, sizeof(heard));
 
-	*boot = peer.boot;
+	*boot = heard.peer.boot;
 	return status < 0 ? status : 0;
 }
 

@@ -105,19 +105,18 @@ bidctl_send_to(struct bidctl *b, struct xk_participants participants, uint32_t t
 void
 bidctl_send_question(struct bidctl *b, const struct bidctl_question *question)
 {
-	struct bidctl_header h = { .flags = BIDCTL_QUERY, .destination = question->boot, .request = question->tag };
+	struct bidctl_header h = { .destination = question->boot,
+				   .request = question->tag,
+				   .reply = question->answers };
 	struct xk_participants participants = { .local = { 1, { XK_VNET_LAZY } } };
 
-	if (question->tag == 0)
+	h.flags = (h.request != 0 ? BIDCTL_QUERY : 0) | (h.reply != 0 ? BIDCTL_RESPONSE : 0);
+	if (h.flags == 0)
 		return;
-	if (question->answers != 0) {
-		h.flags |= BIDCTL_RESPONSE;
-		h.reply = question->answers;
+	if (h.flags == (BIDCTL_QUERY | BIDCTL_RESPONSE))
 		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
-	}
 	xk_participant_push(&participants.remote, question->host);
-	bidctl_send_to(b, participants, question->host, &h,
-		       question->answers != 0 ? BIDCTL_RESPONSES_OUT : BIDCTL_QUERIES_OUT);
+	bidctl_send_to(b, participants, question->host, &h, h.reply != 0 ? BIDCTL_RESPONSES_OUT : BIDCTL_QUERIES_OUT);
 }
 
 void

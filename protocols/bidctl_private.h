@@ -80,6 +80,7 @@ struct bidctl_peer {
 	bool telling;   /* a shepherd is telling the watchers, and goes on until told is boot */
 	bool pending;   /* the timer is pending, or its handler is about to look */
 	uint64_t told;  /* the boot id that all watchers know; 0: none */
+	uint64_t way;   /* by which it answered last (bidctl_way); 0: not known, or by its address */
 	uint64_t asked_ns;
 	uint64_t due_ns;
 	struct xk_event timer;
@@ -100,7 +101,7 @@ struct bidctl_stranger {
 	uint64_t asked_ns;
 };
 
-/* What is to be asked when the lock is no longer held; tag 0: nothing. */
+/* What is to be asked (tag 0: nothing) and answered elsewhere than where it came from, when the lock is no longer held. */
 struct bidctl_question {
 	uint32_t host;
 	uint64_t boot; /* that the host is known by */
@@ -147,7 +148,7 @@ bidctl_is_host(uint32_t host)
 
 /* Takes the header off *m, and checks it. 0, or the reason to drop *m. */
 unsigned bidctl_header_pop(struct bidctl_header *h, struct xk_msg **m);
-/* Sends the question, unless it is none. */
+/* Sends the question, the answer or both in one message to where the host is, unless it is neither. */
 void bidctl_send_question(struct bidctl *b, const struct bidctl_question *question);
 /* Answers the question `asked` down lls, where it came from. tag 0: the answer asks nothing. */
 void bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag);
@@ -156,8 +157,8 @@ void bidctl_send_broadcast(struct bidctl *b);
 
 /* ---- bidctl_hear.c ---- */
 
-/* As xk_bidctl_heard and xk_bidctl_known; the lock is held. */
-int bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, struct bidctl_question *question);
+/* As xk_bidctl_heard and xk_bidctl_known; the lock is not held. */
+int bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard);
 /* As struct xk_protocol_ops says; the lock is not held. */
 void bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 

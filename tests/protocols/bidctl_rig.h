@@ -199,7 +199,7 @@ do_heard(void *argument)
 {
 	struct confirming *c = argument;
 
-	c->status = xk_bidctl_heard(c->stage->bidctl, c->host, c->boot);
+	c->status = xk_bidctl_heard(c->stage->bidctl, c->host, c->boot, NULL);
 }
 
 static inline int
