@@ -40,7 +40,11 @@
  *               host is unreachable, or lost. A host is asked once in an `interval` at most, whatever strangers say of it.
  * Strangers:    who was never heard of before, and has not answered, has a place in a table of fixed size (`strangers`),
  *               no timer, and a part in a common `stranger_rate`. Only hosts that have answered, or are being opened, take
- *               memory: `peers` of them at most, 152 bytes each.
+ *               memory: `peers` of them at most, 184 bytes each.
+ * Ended boots:  a boot that another one has followed is not confirmed again for `lifetime`, so that nobody need remember what
+ *               it had asked for. 4 of each host are remembered, and up to 1,024 as long as those of all hosts are fewer than
+ *               16,384; a host that ends more is as if it did not answer until the oldest is forgotten. That takes 16 bytes
+ *               for each, and keeps a host that is lost known that long, since its boot may have ended.
  * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
  * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host it must be the
  *               same one. Over VNET, which knows a station only, whatever is sent to a host goes to the station that ARP knows
@@ -56,7 +60,8 @@
  *               message may be under way, so that nothing of a forgotten host is left), broadcast, broadcast_wait
  * Drops:        bad_checksum, bad_flags (or tags that they cannot have), bad_boot (none), bad_host (no single host, this one,
  *               or not the one below knows), stale (an answer to a former boot of this host), unasked (an answer to no
- *               question, or a second one), full (a stranger's answer: there are as many as `peers`)
+ *               question, or a second one), full (a stranger's answer: there are as many as `peers`), ended (an answer as a boot that has ended),
+ *               rebooting (an answer as one boot more than can be remembered)
  * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
  *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
  *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent,
@@ -126,6 +131,8 @@ bidctl_give_up(struct bidctl_peer *peer)
 
 	peer->asking = false;
 	xk_count(&b->protocol, peer->boot != 0 ? BIDCTL_LOSSES : BIDCTL_UNREACHABLE);
+	if (peer->boot != 0)
+		peer->lost_ns = xk_now_ns(&b->protocol);
 	peer->boot = 0;
 	bidctl_tell(peer);
 }
@@ -139,8 +146,10 @@ bidctl_look(struct bidctl_peer *peer, struct bidctl_question *question)
 	if (peer->suspected) {
 		bidctl_peer_ask(peer, question);
 	} else if (peer->uses == 0) {
-		if (peer->boot != 0)
+		if (peer->boot != 0) {
 			xk_count(&b->protocol, BIDCTL_FORGOTTEN);
+			peer->last = 0;
+		}
 		peer->boot = 0;
 		bidctl_tell(peer);
 	} else if (b->keepalive_ns != 0 && peer->boot != 0) {
@@ -167,16 +176,22 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_question *question)
 	}
 }
 
-/* Of whom nothing is known, and nobody wants to know anything, goes; or a little later, if a shepherd is still at it. */
+/*
+ * A peer of which nothing is known, and nobody wants to know anything, goes; later if a boot of it has ended lately, or a
+ * shepherd is still at it.
+ */
 static void
 bidctl_end(struct bidctl_peer *peer)
 {
+	uint64_t remembers_ns;
+
 	if (peer->pending || peer->uses != 0 || peer->asking || peer->boot != 0 || peer->told != 0)
 		return;
-	if (peer->holds == 0 && peer->waiters == NULL)
+	remembers_ns = bidctl_peer_remembers(peer);
+	if (remembers_ns == 0 && peer->holds == 0 && peer->waiters == NULL)
 		bidctl_peer_forget(peer);
 	else
-		bidctl_peer_schedule(peer, peer->bidctl->timeout_ns);
+		bidctl_peer_schedule(peer, remembers_ns != 0 ? remembers_ns : peer->bidctl->timeout_ns);
 }
 
 static void
@@ -398,8 +413,8 @@ static const struct xk_setting bidctl_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",
-					    "stale",        "unasked",   "full",     NULL };
+static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",
+					    "unasked",      "full",      "ended",    "rebooting", NULL };
 
 static const char *const bidctl_counters[] = {
 	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",

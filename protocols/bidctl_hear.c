@@ -197,9 +197,10 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 		return why;
 	xk_lock(&b->lock);
 	peer = bidctl_answered(b, h, &why);
-	if (peer != NULL) {
+	if (peer != NULL)
+		why = bidctl_peer_become(peer, h->source);
+	if (why == 0) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
-		why = 0;
 		bidctl_confirmed(peer, lls, way, h);
 	}
 	xk_unlock(&b->lock);

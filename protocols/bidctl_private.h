@@ -17,6 +17,8 @@ enum bidctl_drop {
 	BIDCTL_STALE,
 	BIDCTL_UNASKED,
 	BIDCTL_FULL,
+	BIDCTL_ENDED,
+	BIDCTL_REBOOTING,
 };
 
 enum bidctl_counter {
@@ -44,6 +46,10 @@ enum {
 	BIDCTL_WAYS = 4, /* places that a stranger's host may have */
 	BIDCTL_NS_PER_S = 1000000000,
 	BIDCTL_BURST_NS = 100000000, /* what strangers are asked in this time may be asked at once */
+	/* boots that have ended, which are remembered: of one host in any case, of one at most, and of all at most */
+	BIDCTL_ENDED_FEW = 4,
+	BIDCTL_ENDED_MAX = 1024,
+	BIDCTL_ENDED_ALL = 16384,
 };
 
 enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
@@ -64,6 +70,12 @@ struct bidctl_waiter {
 	uint64_t boot;
 };
 
+/* A boot of a host that was confirmed, and that another one has followed. */
+struct bidctl_ended {
+	uint64_t boot;
+	uint64_t until_ns; /* it is not confirmed again before */
+};
+
 /*
  * A host that somebody here has opened, or has had a message of, and that has answered, or is being asked. Its timer's
  * handler alone takes it out of the table and gives it back, when nobody else is at it (holds).
@@ -81,6 +93,10 @@ struct bidctl_peer {
 	bool pending;   /* the timer is pending, or its handler is about to look */
 	uint64_t told;  /* the boot id that all watchers know; 0: none */
 	uint64_t way;   /* by which it answered last (bidctl_way); 0: not known, or by its address */
+	uint64_t last;  /* the boot id that was confirmed last, also of a host that was lost since; 0: none */
+	uint64_t lost_ns;
+	struct bidctl_ended *ended; /* oldest first */
+	uint32_t ended_count, ended_room;
 	uint64_t asked_ns;
 	uint64_t due_ns;
 	struct xk_event timer;
@@ -126,7 +142,7 @@ struct bidctl {
 	struct xk_lock lock; /* over what follows */
 	struct bidctl_peer **buckets;
 	uint32_t bucket_mask, way_mask;
-	uint64_t peer_count;
+	uint64_t peer_count, ended_count;
 	struct bidctl_stranger *strangers; /* sets of BIDCTL_WAYS */
 	uint64_t strangers_ns;             /* until when the questions asked so far have used up their rate */
 };
@@ -193,6 +209,11 @@ void bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_question *question)
 void bidctl_peer_ask_again(struct bidctl_peer *peer, struct bidctl_question *question);
 /* Who waits gets the boot id that is told, or hears that there is none. */
 void bidctl_peer_wake(struct bidctl_peer *peer);
+
+/* Whether the peer may be confirmed as this boot now, which is remembered as its last. 0, or why not. */
+unsigned bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot);
+/* How long the peer must be remembered though nobody uses it, since a boot of it has ended or may have; 0: no more. */
+uint64_t bidctl_peer_remembers(struct bidctl_peer *peer);
 
 /* The host, which is no peer, has sent a message: *question may be something. */
 void bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_question *question);

@@ -349,3 +349,26 @@ TEST(a_station_that_speaks_for_another_draws_few_questions)
 	CHECK_EQ(counted(&s, "bid", "elsewhere"), 1000);
 	stage_close(&s);
 }
+
+/* ---- a boot that is over ---- */
+
+/* What was delivered once of a boot is not delivered again when the host answers as that boot once more. */
+TEST(nothing_of_a_boot_that_is_over_gets_through_when_its_host_answers_so)
+{
+	struct stage s;
+
+	stage_open(&s);
+	send_message(&s, A, BOOT_B, s.told, "new");
+	answer_control(&s, A, A, BOOT_B);
+	send_message(&s, A, BOOT_B, s.told, "new");
+	expect_text(&s, "new");
+	rig_advance_ms(s.r, 10);
+	send_message(&s, A, BOOT_A, s.told, "hello");
+	answer_control(&s, A, A, BOOT_A);
+	CHECK_EQ(counted(&s, "bidctl", "ended"), 1);
+	send_message(&s, A, BOOT_A, s.told, "hello");
+	rig_expect_nothing_delivered(s.r);
+	send_message(&s, A, BOOT_B, s.told, "still");
+	expect_text(&s, "still");
+	stage_close(&s);
+}
