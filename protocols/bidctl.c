@@ -24,9 +24,8 @@
  *
  *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
  * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
- *               is answered, without any memory of who asked, by one message of the same length.
- *               Of an asker that is no peer, or was known by another boot, the answer asks in turn, so that he is known
- *               before his first message comes:
+ *               is answered, without any memory of its sender, by one message of the same length. An asker that is no peer, or
+ *               was known by another boot, is asked in turn by the answer, so that it is known before its first message comes:
  *
  *               QUERY (tag a) -> RESPONSE (a) and QUERY (tag b), in one message -> RESPONSE (b)
  *
@@ -60,8 +59,8 @@
  *               message may be under way, so that nothing of a forgotten host is left), broadcast, broadcast_wait
  * Drops:        bad_checksum, bad_flags (or tags that they cannot have), bad_boot (none), bad_host (no single host, this one,
  *               or not the one below knows), stale (an answer to a former boot of this host), unasked (an answer to no
- *               question, or a second one), full (a stranger's answer: there are as many as `peers`), ended (an answer as a boot that has ended),
- *               rebooting (an answer as one boot more than can be remembered)
+ *               question, or a second one), full (a stranger's answer: there are as many as `peers`), ended (an answer as a
+ *               boot that has ended), rebooting (an answer as one boot more than can be remembered)
  * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
  *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
  *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent,

@@ -67,8 +67,10 @@ bidctl_header_store(uint8_t *p, const struct bidctl_header *h)
 
 /* ---- sending; the lock is not held ---- */
 
-/* Sends h, as this boot of this host, to host `to` (0: to everybody). What is lost here is asked for again, like what is
- * lost on its way. */
+/*
+ * Sends h, as this boot of this host, to host `to` (0: to everybody). What is lost here is asked for again, like what is lost
+ * on its way.
+ */
 static void
 bidctl_send(struct bidctl *b, struct xk_session *lls, uint32_t to, struct bidctl_header *h, enum bidctl_counter counter)
 {
