@@ -71,20 +71,29 @@ rpc_find(uint8_t *frame, size_t len)
 
 /* ---- memory ---- */
 
+/* Which peer has this link address; somebody else: the first. */
+static unsigned
+rpc_peer(const uint8_t *link)
+{
+	uint64_t peer = xk_get48(link) - FUZZ_PEER_LINK;
+
+	return peer < FUZZ_PEERS ? (unsigned)peer : 0;
+}
+
 void
 fuzz_rpc_remember(struct fuzz_rpc_memory *memory, const uint8_t *frame, size_t len)
 {
 	struct rpc_parts parts = rpc_find((uint8_t *)frame, len);
 
 	if (parts.bidctl != NULL) {
-		memory->boot = xk_get64(parts.bidctl + 8);
+		memory->boots[rpc_peer(frame)] = xk_get64(parts.bidctl + 8);
 		if (xk_get16(parts.bidctl) & BIDCTL_QUERY)
 			memory->tag = xk_get64(parts.bidctl + 24);
 	}
 	if (parts.blast != NULL && xk_get32(parts.blast + 4) != 0)
 		memory->blast_sequence = xk_get32(parts.blast + 4);
 	if (parts.bid != NULL)
-		memory->boot = xk_get64(parts.bid + 8);
+		memory->boots[rpc_peer(frame)] = xk_get64(parts.bid + 8);
 	if (parts.chan != NULL) {
 		memory->channel = xk_get32(parts.chan);
 		memory->sequence = xk_get32(parts.chan + 12);
@@ -111,14 +120,14 @@ fuzz_rpc_recall(const struct fuzz_rpc_memory *memory, uint8_t *frame, size_t len
 	struct rpc_parts parts = rpc_find(frame, len);
 
 	if (parts.bidctl != NULL && xk_get16(parts.bidctl + 2) == 0) {
-		recall64(parts.bidctl + 16, memory->boot);
+		recall64(parts.bidctl + 16, memory->boots[rpc_peer(frame + 6)]);
 		recall64(parts.bidctl + 32, memory->tag);
 		xk_checksum_store(parts.bidctl + 2, xk_checksum_finish(xk_sum(0, parts.bidctl, BIDCTL_LEN)));
 	}
 	if (parts.blast != NULL)
 		recall32(parts.blast + 4, memory->blast_sequence);
 	if (parts.bid != NULL)
-		recall64(parts.bid + 16, memory->boot);
+		recall64(parts.bid + 16, memory->boots[rpc_peer(frame + 6)]);
 	if (parts.chan != NULL) {
 		recall32(parts.chan, memory->channel);
 		recall32(parts.chan + 12, memory->sequence);
