@@ -70,9 +70,8 @@ enum {
 	SIEGE_FRAME = 1514,
 	SIEGE_HOSTS = 1 << 15, /* places of the meter */
 	SIEGE_SEEN = 1 << 20,
-	SIEGE_HEARD = 8192,
 	SIEGE_PEERS = 4200,
-	SIEGE_IDS = 1 << 18,
+	SIEGE_IDS = 1 << 19,
 	SIEGE_USERS = 4,
 	SIEGE_SHORT = 16, /* bytes of a call: its number, how long its reply is to be */
 	SIEGE_LONG = 20000,
@@ -128,12 +127,11 @@ struct siege {
 	struct xk_port *ports[SIEGE_STATIONS];
 	const char *settings; /* of the server's graph */
 	bool stops;           /* the client makes no more calls */
+	uint64_t works_us;    /* what a handler of the client's calls waits for */
 
 	/* the enemy */
 	struct siege_peer peers[SIEGE_PEERS];
 	unsigned peer_count;
-	struct siege_frame heard[SIEGE_HEARD];
-	unsigned heard_first, heard_count;
 	void (*hear)(struct siege *s, const struct siege_frame *f); /* what arrives at the enemy's stations */
 	void (*tick)(struct siege *s);                              /* the attack */
 	uint64_t every_ns, until_ns;
@@ -299,18 +297,11 @@ static inline void
 siege_see(void *context, const struct xk_sim_record *record)
 {
 	struct siege *s = context;
-	struct siege_frame *f = &s->heard[(s->heard_first + s->heard_count) % SIEGE_HEARD];
 
 	if (record->event == XK_SIM_SENT && record->host == s->enemy)
 		siege_meter_in(s, record->frame, record->len);
 	if (record->event == XK_SIM_SENT && record->host == s->server)
 		siege_meter_out(s, record->frame, record->len);
-	if (record->event != XK_SIM_ARRIVED || record->host != s->enemy || s->heard_count == SIEGE_HEARD)
-		return;
-	memcpy(f->bytes, record->frame, record->len);
-	f->len = record->len;
-	f->station = record->device;
-	s->heard_count++;
 }
 
 /* ---- the server's half of a party ---- */
@@ -347,6 +338,8 @@ siege_serve(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 	xk_msg_free(m);
 	s->ran_twice += s->ran[asked.id] != 0;
 	s->ran[asked.id] = 1;
+	if (s->works_us != 0 && xk_delay(self, s->works_us) != 0)
+		return -EINTR;
 	*reply = siege_reply(party, asked.id, asked.len);
 	return *reply == NULL ? -ENOBUFS : 0;
 }
@@ -533,12 +526,14 @@ siege_boot_enemy(void *context, struct xk_sim_host *host)
 static inline struct xk_sim_host *
 siege_add(struct siege *s, const char *name, bool is_enemy)
 {
-	struct xk_sim_host *host =
-		xk_sim_host_new(s->sim, &(struct xk_sim_host_config){ .name = name,
-								      .boot = is_enemy ? siege_boot_enemy : siege_boot,
-								      .costs = xk_sim_costs_find("modern")->costs,
-								      .context = s });
+	struct xk_sim_host_config config = { .name = name, .boot = siege_boot, .context = s };
+	struct xk_sim_host *host;
 
+	if (is_enemy)
+		config.boot = siege_boot_enemy;
+	else
+		config.costs = xk_sim_costs_find("modern")->costs;
+	host = xk_sim_host_new(s->sim, &config);
 	REQUIRE(host != NULL);
 	return host;
 }
@@ -555,6 +550,7 @@ siege_new(const char *settings)
 	s->settings = settings;
 	s->sim = xk_sim_new(7);
 	REQUIRE(s->sim != NULL);
+	lan.rate = 1000000000;
 	lan.latency_ns = 20 * SIEGE_US;
 	s->lan = xk_sim_link_new(s->sim, "lan", &lan);
 	s->server = siege_add(s, "server", false);
@@ -825,23 +821,24 @@ siege_is_for(const struct siege_peer *peer, const struct siege_frame *f, const u
 	return !(xk_get16(p) & SIEGE_RESPONSE) || xk_get64(p + 32) == SIEGE_TAG(peer->host);
 }
 
-/* The server asks a host that the enemy plays, or answers it. */
+/* The server or the client asks a host that the enemy plays, or answers it. */
 static inline void
 siege_answer_bidctl(struct siege *s, const struct siege_frame *f, size_t at)
 {
 	const uint8_t *p = f->bytes + at;
+	uint32_t from = xk_get32(p + 4);
 
 	for (unsigned i = 0; f->len >= at + 40 && i < s->peer_count; i++) {
 		struct siege_peer *peer = &s->peers[i];
 
-		if (!siege_is_for(peer, f, p, at != SIEGE_ETH_LEN) || xk_get32(p + 4) != SIEGE_SERVER)
+		if (!siege_is_for(peer, f, p, at != SIEGE_ETH_LEN))
 			continue;
-		if (xk_get16(p) & SIEGE_RESPONSE)
+		if (from == SIEGE_SERVER && (xk_get16(p) & SIEGE_RESPONSE))
 			peer->server_boot = xk_get64(p + 8);
 		if (!(xk_get16(p) & SIEGE_QUERY))
 			continue;
-		siege_flow(s, peer->host)->confirmed = true;
-		siege_send_bidctl(s, peer, SIEGE_SERVER, SIEGE_RESPONSE, xk_get64(p + 8), 0, xk_get64(p + 24));
+		siege_flow(s, peer->host)->confirmed |= from == SIEGE_SERVER;
+		siege_send_bidctl(s, peer, from, SIEGE_RESPONSE, xk_get64(p + 8), 0, xk_get64(p + 24));
 	}
 }
 
@@ -859,16 +856,30 @@ siege_hear(struct siege *s, const struct siege_frame *f)
 		s->hear(s, f);
 }
 
+/* Takes what has come to a station. */
+static inline void
+siege_listen(struct siege *s, unsigned station)
+{
+	struct xk_msg *frames[XK_BURST];
+	unsigned count;
+
+	while ((count = s->ports[station]->ops->receive(s->ports[station], frames, XK_BURST)) > 0)
+		for (unsigned i = 0; i < count; i++) {
+			struct siege_frame f = { .len = xk_msg_len(frames[i]), .station = station };
+
+			REQUIRE(xk_msg_copy_out(frames[i], 0, f.bytes, f.len));
+			siege_hear(s, &f);
+			xk_msg_free(frames[i]);
+		}
+}
+
 static inline void
 siege_tick(void *context)
 {
 	struct siege *s = context;
 
-	while (s->heard_count > 0) {
-		siege_hear(s, &s->heard[s->heard_first]);
-		s->heard_first = (s->heard_first + 1) % SIEGE_HEARD;
-		s->heard_count--;
-	}
+	for (unsigned i = 0; i < SIEGE_STATIONS; i++)
+		siege_listen(s, i);
 	if (s->tick != NULL && xk_sim_now_ns(s->sim) < s->until_ns) {
 		s->tick(s);
 		s->ticks++;

@@ -1,0 +1,216 @@
+/*
+ * test_beside_attacks.c - an honest client beside each attack on the protocols of calls: all its calls are answered, short and
+ * long, by CHAN and by SELECT, by a client that comes with the attack and by one that comes when it is at its height. The
+ * worst latency is printed, on the virtual clock.
+ */
+#include "tests/protocols/siege.h"
+
+/* What an attack keeps in siege.data. */
+enum { SEQUENCE, COUNT, CLIENT_BOOT, CHANNEL, CALL, STOLEN };
+
+static struct siege_peer *
+introduce(struct siege *s, uint32_t host, unsigned station)
+{
+	struct siege_peer *peer = siege_play(s, host, station, 0xe000 + host);
+
+	siege_introduce(s, peer);
+	return peer;
+}
+
+/* ---- nothing, for comparison ---- */
+
+static void
+begin_nothing(struct siege *s)
+{
+	introduce(s, SIEGE_ENEMY, 0);
+}
+
+static void
+tick_nothing(struct siege *s)
+{
+	(void)s;
+}
+
+/* ---- 1: NACKs ---- */
+
+static void
+hear_blast(struct siege *s, const struct siege_frame *f)
+{
+	size_t at;
+
+	if (siege_above(f->bytes, f->len, &at) != SIEGE_BLAST || f->bytes[at + 14] != SIEGE_SEND)
+		return;
+	s->data[SEQUENCE] = xk_get32(f->bytes + at + 4);
+	s->data[COUNT] = xk_get16(f->bytes + at + 12);
+}
+
+static void
+begin_nacks(struct siege *s)
+{
+	introduce(s, SIEGE_ENEMY, 0);
+	introduce(s, SIEGE_FAR, SIEGE_BY_ROUTER);
+}
+
+static void
+tick_nacks(struct siege *s)
+{
+	struct siege_peer *peer = &s->peers[s->ticks / 400 % 2];
+
+	if (s->ticks % 400 == 0)
+		siege_send_request(s, peer, (uint32_t)s->ticks, 0, 5, ++s->ids, 64000);
+	siege_send_nack(s, peer, (uint32_t)s->data[SEQUENCE], (unsigned)s->data[COUNT]);
+}
+
+/* ---- 1 and 3: in the client's name, over IP and from other stations of the link ---- */
+
+/* The client, as its boot id is known, at the enemy's station or by its router. */
+static struct siege_peer
+false_client(const struct siege *s, bool on_ip)
+{
+	return (struct siege_peer){ .host = SIEGE_CLIENT,
+				    .station = on_ip ? SIEGE_BY_ROUTER : (unsigned)(s->ticks % SIEGE_BY_ROUTER),
+				    .boot = s->data[CLIENT_BOOT],
+				    .server_boot = s->peers[0].server_boot,
+				    .on_ip = on_ip };
+}
+
+/* A station that has seen nothing says that the client has booted, over and over. */
+static void
+tick_false_boots(struct siege *s)
+{
+	struct siege_peer from = false_client(s, s->ticks % 2 == 0);
+	struct siege_frame f;
+
+	from.boot = 0xb007 + s->ticks;
+	siege_send_bidctl(s, &from, SIEGE_SERVER, s->ticks % 3 == 0 ? 4 : SIEGE_QUERY, 0,
+			  s->ticks % 3 == 0 ? 0 : 1 + s->ticks, 0);
+	siege_from(&f, &from, SIEGE_BID);
+	siege_put_bid(&f, &from);
+	siege_put_chan(&f, (uint32_t)s->ticks, SIEGE_FROM_CLIENT | SIEGE_USER_MSG, 5, 0);
+	siege_send(s, &f);
+}
+
+/* ---- 3: requests of hosts that there are not ---- */
+
+static void
+tick_forged(struct siege *s)
+{
+	struct siege_peer from = { .host = SIEGE_FAR + (uint32_t)(s->ticks % 1024),
+				   .station = SIEGE_BY_ROUTER,
+				   .boot = 0xb007,
+				   .server_boot = s->peers[0].server_boot,
+				   .on_ip = true };
+
+	siege_send_request(s, &from, (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
+}
+
+/* ---- 5: replies again ---- */
+
+static void
+tick_never_acknowledges(struct siege *s)
+{
+	if (s->ticks % 20 == 0)
+		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 20), 0, 5, ++s->ids, SIEGE_LONG);
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 20), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+}
+
+/* ---- the client beside them ---- */
+
+struct attack {
+	void (*begin)(struct siege *s);
+	void (*tick)(struct siege *s);
+	void (*hear)(struct siege *s, const struct siege_frame *f);
+	uint64_t every_ns;
+	unsigned variant;
+	uint64_t works_us;
+};
+
+static void
+boot_client(void *context)
+{
+	struct siege *s = context;
+
+	CHECK_EQ(xk_sim_boot(s->client), 0);
+}
+
+static void
+judge(struct siege *s)
+{
+	struct siege_party *party = (struct siege_party *)xk_kernel_find(xk_sim_kernel(s->client), "party");
+
+	printf("%u short calls, worst %.3f ms; %u long ones, worst %.3f ms ", s->calls[0],
+	       (double)s->worst_ns[0] / (double)SIEGE_MS, s->calls[1], (double)s->worst_ns[1] / (double)SIEGE_MS);
+	if (s->failed != 0)
+		fprintf(stderr, "\n%u calls failed, the last with error %u\n", s->failed, s->last_error);
+	CHECK_EQ(s->failed, 0);
+	CHECK_EQ(s->forged, 0);
+	CHECK_EQ(s->ran_twice, 0);
+	CHECK_EQ(s->data[STOLEN], 0);
+	CHECK(s->worst_ns[0] < SIEGE_S && s->worst_ns[1] < SIEGE_S);
+	CHECK(s->calls[0] > 100 && s->calls[1] > 50);
+	for (unsigned i = 0; i < SIEGE_USERS; i++)
+		CHECK(party->users[i].ended);
+}
+
+/* The client comes so long after the attack has begun, and calls for 5 seconds. */
+static void
+try_beside(const struct attack *attack, uint64_t client_ns)
+{
+	struct siege *s = siege_new("");
+
+	s->ids = 2;
+	s->variant = attack->variant;
+	s->hear = attack->hear;
+	s->works_us = attack->works_us;
+	attack->begin(s);
+	siege_attack(s, NULL, attack->every_ns, 0);
+	siege_run(s, SIEGE_S);
+	siege_attack(s, attack->tick, attack->every_ns, client_ns + 5 * SIEGE_S);
+	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + client_ns, boot_client, s) == 0);
+	siege_run(s, client_ns + 5 * SIEGE_S);
+	s->stops = true;
+	siege_run(s, 20 * SIEGE_S);
+	judge(s);
+	siege_free(s);
+}
+
+TEST(calls_beside_nothing)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_nothing, .every_ns = SIEGE_MS };
+
+	try_beside(&attack, 0);
+}
+
+TEST(calls_beside_nacks)
+{
+	const struct attack attack = {
+		.begin = begin_nacks, .tick = tick_nacks, .hear = hear_blast, .every_ns = SIEGE_MS / 2
+	};
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_news_of_false_boots)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_false_boots, .every_ns = SIEGE_MS };
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_requests_of_hosts_that_there_are_not)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_forged, .every_ns = SIEGE_MS / 4 };
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_replies_that_are_asked_for_again)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_never_acknowledges, .every_ns = SIEGE_MS };
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
