@@ -1,12 +1,13 @@
 /*
  * fuzz_calls.c - two hosts that call each other through the RPC suite, with a hostile wire between them: a script says of each
- * frame whether it gets through, is lost, comes twice, later, again, cut, damaged or from another station of its host, and when a
- * host falls silent, or crashes and boots.
+ * frame whether it gets through, is lost, comes twice, later, again, cut, damaged or from another station of its host,
+ * and when a host falls silent, or crashes and boots.
  *
  * The script's first byte chooses (enum calls_choice); then each byte is the fate of one frame (enum calls_fate; its upper four
  * bits are an argument). When it is over everything gets through. Then these must hold: every call has ended once; each
- * reply is that of its call; no call was run by another procedure, twice, nor by a later boot of its host than was there when it was made (unless
- * frames were damaged: nothing here has a checksum over its contents); nobody waits, and no buffer is left.
+ * reply is that of its call; no call was run by another procedure, twice, nor by a later boot of its host than was there
+ * when it was made (unless frames were damaged: nothing here has a checksum over its contents); nobody waits, and no
+ * buffer is left.
  */
 #include <errno.h>
 #include <pthread.h>
