@@ -318,3 +318,144 @@ TEST(am_sends_little_to_hosts_that_are_merely_claimed)
 {
 	try_strangers(tick_am, 4);
 }
+
+/* ---- what is sent again, to hosts that are confirmed ---- */
+
+/* The enemy's calls: a new one on a channel of its own every so many ticks, as long as the attack lasts. */
+static void
+call_now_and_then(struct siege *s, uint64_t ticks, uint64_t len)
+{
+	if (s->ticks % ticks == 0)
+		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / ticks), 0, 5, ++s->ids, len);
+}
+
+/* Lengths of replies: in a header's company, in one frame, in several, in 64. */
+static uint64_t
+reply_len(const struct siege *s)
+{
+	static const uint64_t lens[] = { 16, 1000, 20000, 64000 };
+
+	return lens[s->variant % XK_ARRAY_LENGTH(lens)];
+}
+
+/* Never acknowledges. */
+static void
+tick_silent(struct siege *s)
+{
+	call_now_and_then(s, 200, reply_len(s));
+}
+
+/* Asks for the reply to its latest call with every tick. */
+static void
+tick_negative_acks(struct siege *s)
+{
+	call_now_and_then(s, 1000, reply_len(s));
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+}
+
+static void
+tick_questions(struct siege *s)
+{
+	call_now_and_then(s, 1000, reply_len(s));
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_FROM_CLIENT | SIEGE_ACK_REQUESTED, 5);
+}
+
+/* Makes its latest call again with every tick. */
+static void
+tick_duplicates(struct siege *s)
+{
+	call_now_and_then(s, 1000, reply_len(s));
+	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
+}
+
+/* Remembers the latest long message that the enemy is sent. */
+static void
+hear_blast(struct siege *s, const struct siege_frame *f)
+{
+	size_t at;
+
+	if (siege_above(f->bytes, f->len, &at) != SIEGE_BLAST || f->bytes[at + 14] != SIEGE_SEND)
+		return;
+	s->data[0] = xk_get32(f->bytes + at + 4);
+	s->data[1] = xk_get16(f->bytes + at + 12);
+}
+
+/* Says with every tick that of the latest long reply hardly anything has come. */
+static void
+tick_nacks(struct siege *s)
+{
+	call_now_and_then(s, 2000, reply_len(s));
+	if (s->data[0] != 0)
+		siege_send_nack(s, &s->peers[0], (uint32_t)s->data[0], (unsigned)s->data[1]);
+}
+
+/* All of these at a time. */
+static void
+tick_everything(struct siege *s)
+{
+	tick_nacks(s);
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 2000), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 2000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
+}
+
+/* A minute of it, and then silence, from a neighbour or, by the router, from a host elsewhere. */
+static void
+try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned variant, uint32_t host, unsigned station)
+{
+	struct siege *s = siege_new("");
+	const struct siege_flow *flow;
+
+	s->variant = variant;
+	s->hear = hear_blast;
+	siege_introduce(s, siege_play(s, host, station, 0xe1));
+	siege_attack(s, NULL, every_ns, 0);
+	siege_run(s, SIEGE_S);
+	siege_attack(s, tick, every_ns, 60 * SIEGE_S);
+	siege_run(s, 60 * SIEGE_S);
+	s->every_ns = SIEGE_S;
+	siege_run(s, 200 * SIEGE_S);
+	flow = siege_flow(s, host);
+	CHECK(flow->confirmed && flow->first > 0);
+	CHECK_EQ(flow->again_over, 0);
+	printf("%" PRIu64 ".%02" PRIu64 " ", flow->again / flow->first, 100 * flow->again / flow->first % 100);
+	siege_free(s);
+}
+
+static void
+try_again(void (*tick)(struct siege *s), uint64_t every_ns, unsigned first_variant)
+{
+	for (unsigned i = first_variant; i < 4; i++) {
+		try_again_from(tick, every_ns, i, SIEGE_ENEMY, 0);
+		try_again_from(tick, every_ns, i, SIEGE_FAR, SIEGE_BY_ROUTER);
+	}
+}
+
+TEST(replies_that_nobody_acknowledges_are_sent_again_few_times)
+{
+	try_again(tick_silent, SIEGE_MS, 0);
+}
+
+TEST(negative_acks_draw_a_reply_few_times)
+{
+	try_again(tick_negative_acks, SIEGE_MS, 0);
+}
+
+TEST(questions_draw_a_reply_few_times)
+{
+	try_again(tick_questions, SIEGE_MS, 0);
+}
+
+TEST(duplicates_draw_a_reply_few_times)
+{
+	try_again(tick_duplicates, SIEGE_MS, 0);
+}
+
+TEST(nacks_draw_fragments_few_times)
+{
+	try_again(tick_nacks, SIEGE_MS / 2, 2);
+}
+
+TEST(all_ways_to_ask_again_together_draw_a_reply_few_times)
+{
+	try_again(tick_everything, SIEGE_MS / 2, 0);
+}

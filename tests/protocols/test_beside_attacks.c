@@ -5,6 +5,12 @@
  */
 #include "tests/protocols/siege.h"
 
+enum { HELD = 64, ANSWERING = 4096 };
+
+/* Channels of calls in the client's name, and where those of calls in the enemy's own name begin. */
+enum { FORGED = 0x7000, FORGED_COUNT = 512 };
+#define OWN UINT32_C(0xf0000000)
+
 /* What an attack keeps in siege.data. */
 enum { SEQUENCE, COUNT, CLIENT_BOOT, CHANNEL, CALL, STOLEN };
 
@@ -63,6 +69,33 @@ tick_nacks(struct siege *s)
 
 /* ---- 1 and 3: in the client's name, over IP and from other stations of the link ---- */
 
+/* What the client says when it is asked, and the calls in its name that come to the wrong station. */
+static void
+hear_client(struct siege *s, const struct siege_frame *f)
+{
+	const uint8_t *p = f->bytes;
+	size_t at;
+	unsigned type = siege_above(p, f->len, &at);
+	uint32_t channel;
+
+	hear_blast(s, f);
+	if (type == SIEGE_BIDCTL && xk_get32(p + at + 4) == SIEGE_CLIENT)
+		s->data[CLIENT_BOOT] = xk_get64(p + at + 8);
+	if (type == SIEGE_BLAST)
+		at += SIEGE_BLAST_LEN;
+	if ((type != SIEGE_BID && type != SIEGE_BLAST) || f->len < at + SIEGE_BID_LEN + SIEGE_CHAN_LEN ||
+	    !(xk_get16(p + at + SIEGE_BID_LEN + 4) & SIEGE_USER_MSG))
+		return;
+	channel = xk_get32(p + at + SIEGE_BID_LEN);
+	if (channel >= OWN)
+		return;
+	s->data[STOLEN]++;
+	if (channel < FORGED || channel >= FORGED + FORGED_COUNT) {
+		s->data[CHANNEL] = channel;
+		s->data[CALL] = xk_get32(p + at + SIEGE_BID_LEN + 12);
+	}
+}
+
 /* The client, as its boot id is known, at the enemy's station or by its router. */
 static struct siege_peer
 false_client(const struct siege *s, bool on_ip)
@@ -72,6 +105,39 @@ false_client(const struct siege *s, bool on_ip)
 				    .boot = s->data[CLIENT_BOOT],
 				    .server_boot = s->peers[0].server_boot,
 				    .on_ip = on_ip };
+}
+
+/* Calls in the client's name, some on channels that replies were stolen of, and NACKs for what these calls draw. */
+static void
+tick_in_clients_name(struct siege *s, bool on_ip)
+{
+	struct siege_peer from = false_client(s, on_ip);
+
+	if (s->ticks % 100 == 0)
+		siege_send_bidctl(s, &s->peers[0], SIEGE_CLIENT, SIEGE_QUERY, 0, 1 + s->ticks, 0);
+	if (from.boot == 0)
+		return;
+	if (s->ticks % 10 == 0)
+		siege_send_request(s, &from, FORGED + (uint32_t)(s->ticks / 10 % FORGED_COUNT), 0, (uint32_t)s->ticks,
+				   ++s->ids, s->variant == 0 ? 16 : 20000);
+	if (s->data[CHANNEL] != 0)
+		siege_send_request(s, &from, (uint32_t)s->data[CHANNEL], 0, (uint32_t)++s->data[CALL], ++s->ids, 16);
+	for (uint32_t i = 0; i < 8; i++)
+		siege_send_nack(s, &from, (uint32_t)s->data[SEQUENCE] + i, 15);
+	if (s->ticks % 400 == 0)
+		siege_send_request(s, &s->peers[0], OWN + (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
+}
+
+static void
+tick_by_ip(struct siege *s)
+{
+	tick_in_clients_name(s, true);
+}
+
+static void
+tick_by_link(struct siege *s)
+{
+	tick_in_clients_name(s, false);
 }
 
 /* A station that has seen nothing says that the client has booted, over and over. */
@@ -90,6 +156,22 @@ tick_false_boots(struct siege *s)
 	siege_send(s, &f);
 }
 
+/* ---- 2: long replies that nobody acknowledges ---- */
+
+static void
+begin_three(struct siege *s)
+{
+	for (unsigned i = 0; i < 3; i++)
+		introduce(s, SIEGE_ENEMY + i, i);
+}
+
+/* 200 a second, as short as a message of two fragments: it is BLAST's copies that are to be held. */
+static void
+tick_long_replies(struct siege *s)
+{
+	siege_send_request(s, &s->peers[s->ticks % 3], (uint32_t)s->ticks, 0, 5, ++s->ids, 2000);
+}
+
 /* ---- 3: requests of hosts that there are not ---- */
 
 static void
@@ -104,6 +186,34 @@ tick_forged(struct siege *s)
 	siege_send_request(s, &from, (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
 }
 
+/* ---- 4: tables ---- */
+
+static void
+begin_held(struct siege *s)
+{
+	for (uint32_t i = 0; i < HELD; i++)
+		introduce(s, SIEGE_SERVER + 0x40 + i, 0);
+}
+
+/* So many channels as a client may have, of all the addresses of one machine. */
+static void
+tick_channels(struct siege *s)
+{
+	for (unsigned i = 0; i < 4; i++, s->data[CHANNEL]++)
+		siege_send_request(s, &s->peers[s->data[CHANNEL] % HELD], (uint32_t)(s->data[CHANNEL] / HELD % 1024), 0,
+				   5, ++s->ids, 16);
+}
+
+/* Hosts that answer, and do no more. */
+static void
+tick_answering(struct siege *s)
+{
+	if (s->peer_count < ANSWERING + 2)
+		introduce(s, SIEGE_FAR + s->peer_count, SIEGE_BY_ROUTER);
+	else
+		siege_introduce(s, &s->peers[s->ticks % s->peer_count]);
+}
+
 /* ---- 5: replies again ---- */
 
 static void
@@ -112,6 +222,20 @@ tick_never_acknowledges(struct siege *s)
 	if (s->ticks % 20 == 0)
 		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 20), 0, 5, ++s->ids, SIEGE_LONG);
 	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 20), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+}
+
+/* ---- 6: a boot that comes back ---- */
+
+static void
+tick_boots(struct siege *s)
+{
+	struct siege_peer *peer = &s->peers[0];
+
+	peer->boot = s->ticks / 100 % 2 == 0 ? 0xa : 0xb;
+	if (s->ticks % 100 == 0)
+		siege_introduce(s, peer);
+	if (s->ticks % 100 >= 10 && peer->boot == 0xa)
+		siege_send_request(s, peer, 1, 0, 5, 1, 16);
 }
 
 /* ---- the client beside them ---- */
@@ -191,9 +315,39 @@ TEST(calls_beside_nacks)
 	try_beside(&attack, 5 * SIEGE_S);
 }
 
+TEST(calls_beside_calls_and_nacks_in_the_clients_name_over_ip)
+{
+	const struct attack attack = {
+		.begin = begin_nothing, .tick = tick_by_ip, .hear = hear_client, .every_ns = SIEGE_MS, .variant = 1
+	};
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_calls_in_the_clients_name_from_other_stations)
+{
+	const struct attack attack = {
+		.begin = begin_nothing, .tick = tick_by_link, .hear = hear_client, .every_ns = SIEGE_MS, .works_us = 500
+	};
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
 TEST(calls_beside_news_of_false_boots)
 {
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_false_boots, .every_ns = SIEGE_MS };
+	const struct attack attack = {
+		.begin = begin_nothing, .tick = tick_false_boots, .hear = hear_client, .every_ns = SIEGE_MS
+	};
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_long_replies_that_nobody_acknowledges)
+{
+	const struct attack attack = { .begin = begin_three, .tick = tick_long_replies, .every_ns = 5 * SIEGE_MS };
 
 	try_beside(&attack, 0);
 	try_beside(&attack, 5 * SIEGE_S);
@@ -207,9 +361,33 @@ TEST(calls_beside_requests_of_hosts_that_there_are_not)
 	try_beside(&attack, 5 * SIEGE_S);
 }
 
+TEST(calls_beside_one_machine_that_takes_all_channels)
+{
+	const struct attack attack = { .begin = begin_held, .tick = tick_channels, .every_ns = SIEGE_MS / 4 };
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_thousands_of_hosts_that_answer)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_answering, .every_ns = SIEGE_MS };
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
 TEST(calls_beside_replies_that_are_asked_for_again)
 {
 	const struct attack attack = { .begin = begin_nothing, .tick = tick_never_acknowledges, .every_ns = SIEGE_MS };
+
+	try_beside(&attack, 0);
+	try_beside(&attack, 5 * SIEGE_S);
+}
+
+TEST(calls_beside_a_boot_that_comes_back)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_boots, .every_ns = SIEGE_MS };
 
 	try_beside(&attack, 0);
 	try_beside(&attack, 5 * SIEGE_S);
