@@ -125,9 +125,8 @@ struct siege {
 	struct xk_sim_link *lan;
 	struct xk_sim_host *server, *client, *enemy;
 	struct xk_port *ports[SIEGE_STATIONS];
-	const char *settings; /* of the server's graph */
-	bool stops;           /* the client makes no more calls */
-	uint64_t works_us;    /* what a handler of the client's calls waits for */
+	bool stops;        /* the client makes no more calls */
+	uint64_t works_us; /* what a handler of the client's calls waits for */
 
 	/* the enemy */
 	struct siege_peer peers[SIEGE_PEERS];
@@ -470,7 +469,7 @@ static const char siege_graph[] =
 	"digraph siege { party -> chan [number=77]; party -> select -> chan; party -> am -> vmux; chan -> bid; "
 	"chan -> bidctl; bid -> vsize; bid -> bidctl; vsize -> vmux; vsize -> blast; blast -> vmux; bidctl -> vmux;"
 	"vmux -> vnet; vmux -> ip; icmp -> ip; udp -> ip; udptest -> udp; ip -> vnet; vnet -> eth; vnet -> arp; "
-	"arp -> eth; eth -> port; ip [gateway=\"10.77.0.254\"]; vnet [address=\"10.77.0.%u/24\"]; %s }";
+	"arp -> eth; eth -> port; ip [gateway=\"10.77.0.254\"]; vnet [address=\"10.77.0.%u/24\"] }";
 
 static inline struct xk_kernel *
 siege_boot(void *context, struct xk_sim_host *host)
@@ -491,7 +490,7 @@ siege_boot(void *context, struct xk_sim_host *host)
 
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	snprintf(text, sizeof(text), siege_graph, is_server ? 1 : 2, is_server ? s->settings : "");
+	snprintf(text, sizeof(text), siege_graph, is_server ? 1 : 2);
 	compose(kernel, &siege_type, text);
 	party = (struct siege_party *)xk_kernel_find(kernel, "party");
 	party->siege = s;
@@ -538,19 +537,19 @@ siege_add(struct siege *s, const char *name, bool is_enemy)
 	return host;
 }
 
-/* A siege whose server has these settings, as statements of a graph. The client is down. */
+/* A siege on a link that loses so many frames of a thousand. The client is down. */
 static inline struct siege *
-siege_new(const char *settings)
+siege_new(unsigned loss)
 {
 	static const char *const devices[SIEGE_STATIONS] = { "a", "b", "c", "d" };
 	struct siege *s = calloc(1, sizeof(*s));
 	struct sim_link_config lan = sim_link_preset_find("rack10g")->config;
 
 	REQUIRE(s != NULL);
-	s->settings = settings;
 	s->sim = xk_sim_new(7);
 	REQUIRE(s->sim != NULL);
 	lan.rate = 1000000000;
+	lan.loss = SIM_ALWAYS / 1000 * loss;
 	lan.latency_ns = 20 * SIEGE_US;
 	s->lan = xk_sim_link_new(s->sim, "lan", &lan);
 	s->server = siege_add(s, "server", false);
