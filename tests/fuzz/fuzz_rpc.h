@@ -9,6 +9,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
+enum { FUZZ_PROCEDURE = 5, FUZZ_PROCEDURES = 2 }; /* the first procedure that a host serves by SELECT, and how many */
+
 enum { FUZZ_RPC_MAX = 128 }; /* bytes of what fuzz_rpc_make writes */
 
 /* What a host has said last; its boot id, to each peer another. */
