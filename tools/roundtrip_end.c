@@ -341,6 +341,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.name = pair_end_names[which],
 		.end = which,
 		.paired = !options->server && options->client == NULL,
+		.watch = options->watch,
 		.graph = options->graph,
 		.sets = &options->common.sets,
 		.link = link,

@@ -80,6 +80,8 @@ run_network_checked(struct run_options *options, const char *file)
 						    "in the network file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
+	if (host_common_watchdog(&run_program, &options->common) != 0)
+		return OPTIONS_MISUSE;
 	return run_network_main(options, file);
 }
 

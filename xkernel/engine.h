@@ -131,6 +131,7 @@ struct xk_runner {
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
+	_Atomic uint64_t carried;                            /* messages, shepherds and events; a driver counts turns */
 	_Atomic uint64_t atomics;                            /* read-modify-writes; debug builds: counted.h */
 
 	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */

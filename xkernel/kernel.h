@@ -179,6 +179,13 @@ void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
  */
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
 
+/*
+ * Calls see(context, tid, progress) for each driver, and for each thread that carries messages or fires events for them:
+ * progress changes with every turn, message and event. For a watchdog; any thread but these. see must not wait for them.
+ */
+void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress),
+			   void *context);
+
 /* The counts of struct xk_kernel_stats (uint64_t each) by name; a name NULL ends them. */
 struct xk_kernel_count {
 	const char *name;

@@ -85,9 +85,12 @@ xk_sim_boot(struct xk_sim_host *host)
 {
 	xk_assert(host->kernel == NULL && host->sim->running == NULL);
 	host->boots++;
+	sim_count_step(host->sim);
 	host_record(host, XK_SIM_BOOTED);
 	sim_processor_init(&host->processor);
+	atomic_store_explicit(&host->sim->booting, host->name, memory_order_relaxed);
 	host->kernel = host->config.boot == NULL ? NULL : host->config.boot(host->config.context, host);
+	atomic_store_explicit(&host->sim->booting, NULL, memory_order_relaxed);
 	if (host->kernel == NULL)
 		return -EIO;
 	return 0;
@@ -101,6 +104,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	xk_assert(host->sim->running == NULL);
 	if (host->kernel == NULL)
 		return 0;
+	sim_count_step(host->sim);
 	host_record(host, XK_SIM_CRASHED);
 	sim_processor_freeze(host);
 	xk_kernel_stop(host->kernel);
