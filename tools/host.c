@@ -154,6 +154,8 @@ host_compose(struct host *host)
 	error = xk_kernel_init(host->kernel, &failed);
 	if (error != 0)
 		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-error));
+	if (host->options.trace)
+		xk_kernel_watch_owners(host->kernel);
 	return 0;
 }
 

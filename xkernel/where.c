@@ -170,6 +170,25 @@ where_find_in_types(struct where_frame *frame)
 	}
 }
 
+/* Fills frames in. The index of the innermost that is a protocol's; where->count: none is. */
+static unsigned
+where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, struct where_frame *frames)
+{
+	unsigned at = where->count;
+
+	for (unsigned i = where->count; i-- > 0;) {
+		frames[i] = (struct where_frame){ .type = NULL };
+		frames[i].known = xk_symbol_find(symbols, where->frames[i], &frames[i].symbol);
+		if (frames[i].known && where->kernel != NULL)
+			where_find_in_kernel(where->kernel, &frames[i]);
+		else if (frames[i].known)
+			where_find_in_types(&frames[i]);
+		if (frames[i].type != NULL)
+			at = i;
+	}
+	return at;
+}
+
 /* ---- the answer ---- */
 
 /* Name of the instance, if it is told from others of its type by the last crossing, or is the only one; else the type's. */
@@ -198,6 +217,48 @@ where_print_edge(const struct xk_protocol *from, const struct xk_protocol *to, F
 	fprintf(out, ", crossing \"%s\" -> \"%s\" upward", from->name, to->name);
 }
 
+static const struct xk_protocol *
+where_first(const struct xk_kernel *kernel, const struct xk_protocol_type *type)
+{
+	const struct xk_protocol *p = kernel == NULL ? NULL : kernel->protocols;
+
+	while (p != NULL && p->type != type)
+		p = p->next;
+	return p;
+}
+
+/* Prints what lies between upper and lower: its function may have ended in the call of the next one. Whether there is a way. */
+static bool
+where_print_between(const struct xk_protocol *upper, const struct xk_protocol *lower, FILE *out)
+{
+	for (unsigned i = 0; i < upper->lower_count; i++) {
+		const struct xk_protocol *next = upper->lowers[i]->lower;
+
+		if (next == lower)
+			return true;
+		if (where_print_between(next, lower, NULL)) {
+			if (out != NULL) {
+				fprintf(out, " -> \"%s\"", next->name);
+				where_print_between(next, lower, out);
+			}
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+where_print_from(const struct xk_where *where, const struct xk_protocol_type *from, const struct xk_protocol_type *to,
+		 FILE *out)
+{
+	const struct xk_protocol *upper = where_first(where->kernel, from), *lower = where_first(where->kernel, to);
+
+	fprintf(out, ", crossing \"%s\"", where_name(where, from));
+	if (upper != NULL && lower != NULL)
+		where_print_between(upper, lower, out);
+	fprintf(out, " -> \"%s\"", where_name(where, to));
+}
+
 /* The way by which the message, or the call, came to the protocol of frames[at]. */
 static void
 where_print_crossing(const struct xk_where *where, const struct where_frame *frames, unsigned at, FILE *out)
@@ -217,11 +278,18 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 	else if (verb != NULL && !verb->down && where->under != NULL && where->below->type == type)
 		where_print_edge(where->under, where->below, out);
 	else if (from != NULL)
-		fprintf(out, ", crossing \"%s\" -> \"%s\"", where_name(where, from), where_name(where, type));
+		where_print_from(where, from, type, out);
 	if (verb != NULL)
 		fprintf(out, ", in its operation %s", verb->name);
 	else if (from == NULL && where->load == XK_LOAD_EVENT)
 		fprintf(out, ", in an event of its own");
+}
+
+/* What stands between protocols where edges are watched is the same everywhere. */
+static bool
+where_is_crossing(const char *name)
+{
+	return strcmp(name, "xk_demux_watched") == 0 || strcmp(name, "xk_push_watched") == 0;
 }
 
 static void
@@ -232,7 +300,7 @@ where_print_functions(const struct xk_where *where, const struct where_frame *fr
 	for (unsigned i = first; i < where->count && shown < WHERE_SHOWN; i++) {
 		size_t len = frames[i].known ? strcspn(frames[i].symbol.name, ".") : 0;
 
-		if (len > 0)
+		if (len > 0 && !where_is_crossing(frames[i].symbol.name))
 			fprintf(out, "%s%.*s", shown++ == 0 ? " (" : " < ", (int)len, frames[i].symbol.name);
 	}
 	if (shown > 0)
@@ -243,18 +311,9 @@ void
 xk_where_print(const struct xk_where *where, const char *verb, FILE *out)
 {
 	struct xk_symbols *symbols = xk_symbols_new();
-	struct where_frame frames[XK_WHERE_FRAMES] = { { .known = false } };
-	unsigned at = where->count;
+	struct where_frame frames[XK_WHERE_FRAMES];
+	unsigned at = where_find_all(where, symbols, frames);
 
-	for (unsigned i = where->count; i-- > 0;) {
-		frames[i].known = xk_symbol_find(symbols, where->frames[i], &frames[i].symbol);
-		if (frames[i].known && where->kernel != NULL)
-			where_find_in_kernel(where->kernel, &frames[i]);
-		else if (frames[i].known)
-			where_find_in_types(&frames[i]);
-		if (frames[i].type != NULL)
-			at = i;
-	}
 	if (where->kernel != NULL)
 		fprintf(out, "host \"%s\", ", where->kernel->config.name);
 	if (at < where->count) {
@@ -266,6 +325,17 @@ xk_where_print(const struct xk_where *where, const char *verb, FILE *out)
 	} else {
 		fprintf(out, "no protocol that is known %s", verb);
 	}
-	where_print_functions(where, frames, at < where->count ? at : 0, out);
+	where_print_functions(where, frames, at, out);
+	xk_symbols_free(symbols);
+}
+
+/* The first protocol's function and those that have called it; what lies within tells nothing about a mistake. */
+void
+xk_where_print_functions(const struct xk_where *where, FILE *out)
+{
+	struct xk_symbols *symbols = xk_symbols_new();
+	struct where_frame frames[XK_WHERE_FRAMES];
+
+	where_print_functions(where, frames, where_find_all(where, symbols, frames), out);
 	xk_symbols_free(symbols);
 }

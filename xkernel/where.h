@@ -34,4 +34,7 @@ void xk_where_note(struct xk_where *where);
  */
 void xk_where_print(const struct xk_where *where, const char *verb, FILE *out);
 
+/* Prints only the functions: " (asp_find < asp_demux < ...)", nothing where they have no names. As xk_where_print. */
+void xk_where_print_functions(const struct xk_where *where, FILE *out);
+
 #endif

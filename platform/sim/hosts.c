@@ -27,6 +27,7 @@ static const struct xk_platform_ops host_platform_ops = {
 	.buffer_view = memory_buffer_view,
 	.buffer_free = memory_buffer_free,
 	.buffers_out = memory_buffers_out,
+	.each_out = memory_each_out,
 	.sleep = sim_platform_sleep,
 	.wake = sim_platform_wake,
 	.random = host_random,
@@ -113,7 +114,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	xk_assert(host->processor.threads == NULL);
 	left = memory_buffers_out(&host->memory.platform);
 	/* What was lost is told once: it must not count against the next boot. */
-	atomic_store_explicit(&host->memory.out, 0, memory_order_relaxed);
+	memory_forget_out(&host->memory);
 	return left;
 }
 

@@ -133,6 +133,13 @@ static const struct xk_role mistake_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
+/* One mistake is made before anything runs. */
+#ifdef MISTAKE_UNENDED
+static const char *const mistake_drops[] = { "late", "early" };
+#else
+static const char *const mistake_drops[] = { "late", "early", NULL };
+#endif
+
 static const struct xk_setting mistake_settings[] = {
 	{ "makes", XK_SETTING_STRING, offsetof(struct mistake, makes), "none", "the mistake", 0, 0 },
 	{ "at", XK_SETTING_UINT, offsetof(struct mistake, at), "5", "the message", 1, 1000000 },
@@ -149,5 +156,6 @@ const struct xk_protocol_type xk_type_mistake = {
 	.flags = XK_VIRTUAL,
 	.lowers = mistake_lowers,
 	.settings = mistake_settings,
+	.drops = mistake_drops,
 	.session_max = 256,
 };
