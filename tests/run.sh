@@ -218,6 +218,7 @@ check "threads udptest" tests/soak/threads.sh build/tsan
 if [ "$long" -ne 0 ]; then
 	limit=1800 check "soak, simulated" build/release/tests/soak tests/soak/network.dot 100 1
 fi
+check "mistakes" tests/mistakes/run.sh build/release
 check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm mutants" build/release/tests/swarm/swarm_mutants --mutants --seeds 1-2000
 # shellcheck disable=SC2086 # a command and its option, or nothing
