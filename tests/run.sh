@@ -240,6 +240,7 @@ check "threads udptest" tests/soak/threads.sh build/tsan
 if [ "$long" -ne 0 ]; then
 	check "soak, simulated" build/release/tests/soak tests/soak/network.dot 100 1
 fi
+check "mistakes" tests/mistakes/run.sh build/release
 check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm mutants" build/release/tests/swarm/swarm_mutants --mutants --seeds 1-2000
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized

@@ -55,6 +55,12 @@ const struct options_option host_common_options[] = {
 	  .help = "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
 		  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
 		  "output, and what is printed goes to standard error" },
+	{ .name = "watchdog",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(watchdog),
+	  .argument = "T",
+	  .help = "tell which protocol has computed for so long without getting on;\n"
+		  "that ends a simulated run; 0: never tell (5s)" },
 	{ .name = NULL },
 };
 
@@ -105,12 +111,23 @@ host_common_take_output(const struct options_program *program, struct host_commo
 }
 
 int
+host_common_watchdog(const struct options_program *program, struct host_common *common)
+{
+	common->watchdog_ns = 0;
+	if (strcmp(common->watchdog, "0") == 0 ||
+	    (xk_time_parse(common->watchdog, &common->watchdog_ns) && common->watchdog_ns > 0))
+		return 0;
+	return options_misuse(program, "--watchdog: \"%s\" is neither a time such as 500ms or 5s, nor 0",
+			      common->watchdog);
+}
+
+int
 host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
 		     const struct host_link **link)
 {
 	int driver = common->driver == HOST_DRIVER_ABSENT ? -1 : (int)common->driver;
 
-	if (!host_sets_are_good(program, &common->sets))
+	if (!host_sets_are_good(program, &common->sets) || host_common_watchdog(program, common) != 0)
 		return OPTIONS_MISUSE;
 	if (common->pcap != NULL && common->pcap[0] == '\0')
 		return options_misuse(program, "--pcap: a file's name is missing");

@@ -14,6 +14,7 @@
 #include "tools/compile.h"
 #include "tools/program.h"
 #include "tools/roundtrip.h"
+#include "tools/watch.h"
 
 enum {
 	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless they were too long */
@@ -251,6 +252,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 {
 	struct host_options server = roundtrip_host_options(options, link, PAIR_SERVER);
 	struct roundtrip_job job;
+	struct watch *watch;
 	struct host host;
 	int status = host_load(&host, &server);
 	uint32_t address = host.address;
@@ -262,6 +264,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 		status = roundtrip_check_captures(options, link);
 	if (status != 0)
 		return status;
+	watch = watch_new(options->test->program->name, &signals, 0); /* there is no thread while the network is made */
 	status = roundtrip_begin(&job, options, signals);
 	job.server = address;
 	if (status == 0) {
@@ -271,6 +274,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	if (status == 0)
 		status = roundtrip_measure(&job);
 	roundtrip_end_job(&job);
+	watch_free(watch);
 	host_sweep("pair");
 	return status;
 }
@@ -400,14 +404,23 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 		compile_exec(options.graph, test->program->name, NULL, argc, argv);
 		return OPTIONS_FAILURE;
 	}
-	if (options.control != ROUNDTRIP_NO_CONTROL && options.end != NULL)
-		return roundtrip_serve_pair(&options, link);
+	if (options.control != ROUNDTRIP_NO_CONTROL && options.end != NULL) {
+		signals = -1;
+		options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
+		status = roundtrip_serve_pair(&options, link);
+		watch_free(options.watch);
+		return status;
+	}
 	signals = pair_signals();
+	if (!options.server && options.client == NULL && !link->in_process)
+		return roundtrip_run_pair(&options, link, argc, argv, signals);
+	options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
 	if (options.server)
-		return roundtrip_run_server(&options, link, signals);
-	if (options.client != NULL)
-		return roundtrip_run_client(&options, link, signals);
-	if (link->in_process)
-		return roundtrip_run_here(&options, link, signals);
-	return roundtrip_run_pair(&options, link, argc, argv, signals);
+		status = roundtrip_run_server(&options, link, signals);
+	else if (options.client != NULL)
+		status = roundtrip_run_client(&options, link, signals);
+	else
+		status = roundtrip_run_here(&options, link, signals);
+	watch_free(options.watch);
+	return status;
 }

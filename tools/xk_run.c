@@ -87,6 +87,8 @@ run_network_checked(struct run_options *options, const char *file)
 						    "in the network file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
+	if (host_common_watchdog(&run_program, &options->common) != 0)
+		return OPTIONS_MISUSE;
 	status = host_common_take_output(&run_program, &options->common);
 	return status != 0 ? status : run_network_main(options, file);
 }

@@ -12,11 +12,13 @@
 #include "tools/net.h"
 #include "tools/net_capture.h"
 #include "tools/pair.h"
+#include "tools/watch.h"
 #include "tools/xk_run.h"
 
 struct run {
 	const struct run_options *options;
 	struct net net;
+	int signals;
 };
 
 /* ---- watching ---- */
@@ -282,7 +284,7 @@ run_goes_on(void *context)
 static int
 run_network(struct run *run, uint64_t until_ns)
 {
-	struct run_stop stop = { .signals = pair_signals() };
+	struct run_stop stop = { .signals = run->signals };
 	int status = 0, told;
 
 	if (!run->options->quiet || run->options->common.pcap != NULL)
@@ -303,14 +305,19 @@ run_network(struct run *run, uint64_t until_ns)
 int
 run_network_main(const struct run_options *options, const char *file)
 {
-	struct run run = { .options = options };
+	struct run run = { .options = options, .signals = pair_signals() };
+	struct watch *watch = watch_new(run_program.name, &run.signals, options->common.watchdog_ns);
 	int status, closed;
 
 	status = net_read(&run.net, run_program.name, file, options->common.sets.text, options->common.sets.count);
 	if (status == 0)
 		status = net_open(&run.net, options->seed, stdout, options->common.trace);
-	if (status == 0)
+	if (status == 0) {
+		watch_world(watch, run.net.sim);
 		status = run_network(&run, options->until_ns);
+		watch_forget(watch, run.net.sim);
+	}
 	closed = net_close(&run.net);
+	watch_free(watch);
 	return status == 0 ? closed : status;
 }
