@@ -91,31 +91,47 @@ bidctl_peer_new(struct bidctl *b, uint32_t host)
 	return peer;
 }
 
-/* Nobody uses it or waits for it, and its timer is not about to forget it. */
+/* Returns whether nobody uses the peer or waits for it, and its timer is not about to forget it. */
 static bool
 bidctl_peer_may_go(const struct bidctl_peer *peer, uint64_t now_ns)
 {
 	return peer->uses == 0 && peer->holds == 0 && peer->waiters == NULL && !peer->asking && peer->due_ns > now_ns;
 }
 
-/*
- * A host that nobody uses, of some from a random place on, is forgotten before its time: by its timer, at once. Those who
- * hold most of the table lose most. False: all that were looked at are in use.
- */
-static bool
-bidctl_peer_make_room(struct bidctl *b)
+/* Returns a peer that may go, of some from a random place on: if possible one without boots that have ended. NULL: none may. */
+static struct bidctl_peer *
+bidctl_peer_choose(struct bidctl *b)
 {
 	uint32_t from = (uint32_t)xk_random(&b->protocol);
 	uint64_t now_ns = xk_now_ns(&b->protocol);
+	struct bidctl_peer *chosen = NULL;
 
 	for (uint32_t i = 0; i < BIDCTL_LOOKED_AT; i++)
-		for (struct bidctl_peer *p = b->buckets[(from + i) & b->bucket_mask]; p != NULL; p = p->next)
-			if (bidctl_peer_may_go(p, now_ns)) {
-				p->suspected = false;
-				bidctl_peer_schedule(p, 0);
-				return true;
-			}
-	return false;
+		for (struct bidctl_peer *p = b->buckets[(from + i) & b->bucket_mask]; p != NULL; p = p->next) {
+			if (!bidctl_peer_may_go(p, now_ns))
+				continue;
+			if (p->ended_count == 0)
+				return p;
+			if (chosen == NULL)
+				chosen = p;
+		}
+	return chosen;
+}
+
+/* Makes a peer's timer forget it now, with the boots that have ended. False: none may go. */
+static bool
+bidctl_peer_make_room(struct bidctl *b)
+{
+	struct bidctl_peer *peer = bidctl_peer_choose(b);
+
+	if (peer == NULL)
+		return false;
+	peer->suspected = false;
+	peer->last = 0;
+	b->ended_count -= peer->ended_count;
+	peer->ended_count = 0;
+	bidctl_peer_schedule(peer, 0);
+	return true;
 }
 
 struct bidctl_peer *

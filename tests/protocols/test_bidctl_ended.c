@@ -131,3 +131,38 @@ TEST(bidctl_remembers_so_many_boots_and_no_more)
 	xk_unlock(&b->lock);
 	stage_close(&s);
 }
+
+/* A host's answer, as this boot, to a question that is asked because of a message. */
+static void
+another_answers(struct stage *s, uint32_t host, uint64_t boot)
+{
+	rig_advance_ms(s->r, 2);
+	inject(s, response_of(s, host, boot, heard_asks(s, host, boot)));
+	s->told[0] = '\0';
+}
+
+/* Otherwise hosts that boot once more would keep newcomers out, or take memory without bound. */
+TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does)
+{
+	enum { PEERS = 16, HOSTS = 3 * PEERS };
+	struct stage s;
+	struct bidctl *b;
+
+	stage_open(&s, "bidctl.peers=16; bidctl.interval=1ms;");
+	b = (struct bidctl *)s.bidctl;
+	for (uint32_t i = 0; i < HOSTS; i++) {
+		another_answers(&s, HOST + i, BOOT_A);
+		another_answers(&s, HOST + i, BOOT_B);
+		CHECK_EQ(heard(&s, HOST + i, BOOT_B), 0);
+		rig_advance_ms(s.r, 2);
+		CHECK(peers(&s) <= PEERS);
+		CHECK(b->ended_count <= PEERS);
+	}
+	another_answers(&s, OTHER + HOSTS, BOOT_A); /* has no boot that has ended, so it goes first */
+	another_answers(&s, OTHER + HOSTS + 1, BOOT_A);
+	rig_advance_ms(s.r, 2);
+	CHECK(heard(&s, OTHER + HOSTS, BOOT_A) != 0);
+	CHECK_EQ(heard(&s, OTHER + HOSTS + 1, BOOT_A), 0);
+	CHECK_EQ(counted(&s, "full"), 0);
+	stage_close(&s);
+}
