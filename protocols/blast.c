@@ -1,7 +1,7 @@
 /*
  * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
  * that are missing. Here are the header, time and the way of short messages; the halves of the way of long ones are in
- * blast_send.c and blast_receive.c, how sessions come to be is in blast_session.c.
+ * blast_send.c, with blast_again.c, and blast_receive.c, how sessions come to be is in blast_session.c.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
  *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
@@ -356,7 +356,7 @@ blast_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 	unsigned why = blast_header_pop(&h, &m);
 
 	if (why == 0 && h.op == BLAST_NACK) {
-		blast_send_again(blast, lls, m, &h);
+		blast_again(blast, lls, m, &h);
 		return;
 	}
 	if (why == 0)

@@ -1,6 +1,7 @@
 /*
  * blast_private.h - the state of BLAST, shared by blast.c (the header, time, short messages), blast_session.c (how sessions
- * come to be), blast_send.c (long messages that are kept for the peer) and blast_receive.c (those that are put together).
+ * come to be), blast_send.c (long messages that are kept for the peer), blast_again.c (what is sent again of them) and blast_receive.c
+ * (those that are put together).
  */
 #ifndef XK_BLAST_PRIVATE_H
 #define XK_BLAST_PRIVATE_H
@@ -298,14 +299,37 @@ void blast_send_fini(struct blast *blast);
 /* Sends a message that is longer than a fragment, and keeps it. Takes m; as xk_push. */
 int blast_send(struct blast_session *s, struct xk_msg *m);
 
-/* A NACK came up lls. Takes m. */
-void blast_send_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h);
-
 /* Nobody will ask for the message number of s again. */
 void blast_send_release(struct blast_session *s, uint64_t number);
 
 /* Ends the first copy if its time is over at now_ns. False: it is not, or there is none. */
 bool blast_send_expire(struct blast *blast, uint64_t now_ns);
+
+/* The copy that has this number. NULL: there is none. The lock is held. */
+struct blast_copy *blast_send_find(const struct blast *blast, uint64_t sequence);
+
+/* The last frame of a copy that is listed went at now_ns. The lock is held. */
+void blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns);
+
+/* Fragment i goes down. 0 or -errno. */
+int blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op);
+
+/* Gives one reference back. No lock is held. */
+void blast_copy_release(struct blast_copy *copy);
+
+/* ---- blast_again.c ---- */
+
+/* Counts what is sent on s for the first time at now_ns. The lock is held. */
+void blast_again_count_first(struct blast_session *s, uint64_t bytes, unsigned frames, uint64_t now_ns);
+
+/*
+ * Counts a message that was pushed before as sent again. 0; -EAGAIN: it is the first one to this peer lately, which
+ * may have moved; -ENOBUFS: too much was sent again.
+ */
+int blast_again_count(struct blast_session *s, size_t len, unsigned frames);
+
+/* A NACK came up lls. Takes m. */
+void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h);
 
 /* ---- blast_receive.c ---- */
 

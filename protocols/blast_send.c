@@ -2,9 +2,6 @@
  * blast_send.c - BLAST's sending half: a message longer than a frame is cut into fragments, and kept for a while in case the
  * peer asks for some of them again. blast.c has the protocol.
  *
- * A copy is found by its sequence number alone, since the peer's NACK may come up another session than the message went
- * down (VNET has one for each direction). Who sends the NACK is therefore compared with whom the message went to.
- *
  * A copy has references: one of the list, one of whoever is sending it. Its slot is free again when the last of them is gone,
  * and so is the memory.
  */
@@ -14,9 +11,6 @@
 #include "protocols/blast_private.h"
 
 enum { BLAST_BUCKETS_MAX = 4096 };
-
-/* Half of the time in which a peer is sent no more again than in proportion to what it is sent. */
-#define BLAST_HALF_NS UINT64_C(30000000000)
 
 /* How much of `keep` is left at least where answers come fast: one part of so many. */
 enum { BLAST_KEEP_PARTS = 16 };
@@ -33,8 +27,7 @@ blast_send_free_slot(struct blast *blast, struct blast_peer *holder)
 	xk_semaphore_signal(&blast->slots);
 }
 
-/* Gives one reference back. No lock is held. */
-static void
+void
 blast_copy_release(struct blast_copy *copy)
 {
 	if (atomic_fetch_sub_explicit(&copy->references, 1, memory_order_acq_rel) != 1)
@@ -101,7 +94,7 @@ blast_send_bucket(const struct blast *blast, uint32_t sequence)
 	return &blast->buckets[sequence & blast->bucket_mask];
 }
 
-static struct blast_copy *
+struct blast_copy *
 blast_send_find(const struct blast *blast, uint64_t sequence)
 {
 	struct blast_copy *copy = *blast_send_bucket(blast, (uint32_t)sequence);
@@ -128,7 +121,7 @@ blast_send_keep_ns(const struct blast_copy *copy)
 }
 
 /* The last frame of a copy that is listed went at now_ns. */
-static void
+void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
 	uint64_t due_ns = now_ns + blast_send_keep_ns(copy), last_ns = copy->born_ns + blast->give_up_ns;
@@ -192,50 +185,10 @@ blast_send_unlist(struct blast *blast, struct blast_copy *copy)
 	return true;
 }
 
-/* ---- the last minute; the lock is held ---- */
-
-/* Begins the next half at now_ns, if this one is over. */
-static void
-blast_minute_turn(struct blast_session *s, uint64_t now_ns)
-{
-	uint64_t age_ns = now_ns - s->half_ns;
-
-	if (age_ns < BLAST_HALF_NS)
-		return;
-	s->halves[1] = age_ns < 2 * BLAST_HALF_NS ? s->halves[0] : (struct blast_half){ .first = { 0, 0 } };
-	s->halves[0] = (struct blast_half){ .first = { 0, 0 } };
-	s->half_ns = now_ns;
-}
-
-static bool
-blast_minute_is_new(const struct blast_session *s)
-{
-	return s->halves[0].first.frames + s->halves[1].first.frames == 0;
-}
-
-/* Whether so much more may be sent again: with it that is three times what was sent for the first time, at most. */
-static bool
-blast_minute_allows(const struct blast_session *s, uint64_t bytes, uint64_t frames)
-{
-	const struct blast_half *half = s->halves;
-
-	return half[0].again.bytes + half[1].again.bytes + bytes <=
-		       BLAST_AGAIN * (half[0].first.bytes + half[1].first.bytes) &&
-	       half[0].again.frames + half[1].again.frames + frames <=
-		       BLAST_AGAIN * (half[0].first.frames + half[1].first.frames);
-}
-
-static void
-blast_minute_add(struct blast_credit *sum, uint64_t bytes, uint64_t frames)
-{
-	sum->bytes += bytes;
-	sum->frames += frames;
-}
-
 /* ---- frames ---- */
 
 /* Fragment i goes down. 0 or -errno. */
-static int
+int
 blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 {
 	struct blast_session *s = copy->session;
@@ -301,9 +254,8 @@ blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *
 
 	xk_lock(&blast->lock);
 	copy->sequence = blast_send_number(blast, s);
-	blast_minute_turn(s, now_ns);
 	if (is_first) /* the copy has what may be sent again of it */
-		blast_minute_add(&s->halves[0].first, copy->left.bytes / BLAST_AGAIN, copy->count);
+		blast_again_count_first(s, copy->left.bytes / BLAST_AGAIN, copy->count, now_ns);
 	if (copy->holder != NULL)
 		blast_send_list(blast, copy, now_ns);
 	xk_unlock(&blast->lock);
@@ -412,29 +364,6 @@ blast_send_message(struct blast_session *s, struct xk_msg *m, struct xk_ticket *
 	return err;
 }
 
-/*
- * Counts a message of len bytes that was pushed before as sent again. 0; -EAGAIN: it is the first one to this peer lately, which
- * may have moved; -ENOBUFS: too much was sent again.
- */
-static int
-blast_send_count_again(struct blast_session *s, size_t len)
-{
-	struct blast *blast = blast_of(s);
-	uint64_t frames = blast_copy_frames(s, len), now_ns = xk_now_ns(&blast->protocol);
-	int err = 0;
-
-	xk_lock(&blast->lock);
-	blast_minute_turn(s, now_ns);
-	if (blast_minute_is_new(s))
-		err = -EAGAIN;
-	else if (!blast_minute_allows(s, len, frames))
-		err = -ENOBUFS;
-	else
-		blast_minute_add(&s->halves[0].again, len, frames);
-	xk_unlock(&blast->lock);
-	return err;
-}
-
 int
 blast_send(struct blast_session *s, struct xk_msg *m)
 {
@@ -448,199 +377,12 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 		return -EMSGSIZE;
 	}
 	if (ticket != NULL && ticket->again)
-		err = blast_send_count_again(s, len);
+		err = blast_again_count(s, len, blast_copy_frames(s, len));
 	if (err == -ENOBUFS) {
 		xk_drop(&blast->protocol, m, BLAST_REPEAT_SPENT);
 		return err;
 	}
 	return blast_send_message(s, m, ticket, err != 0);
-}
-
-/* ---- NACKs ---- */
-
-/* The copy that a NACK asks for, with a reference. NULL: there is none. */
-static struct blast_copy *
-blast_send_take(struct blast *blast, uint32_t sequence)
-{
-	struct blast_copy *copy;
-
-	xk_lock(&blast->lock);
-	copy = blast_send_find(blast, sequence);
-	if (copy != NULL)
-		atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
-	xk_unlock(&blast->lock);
-	return copy;
-}
-
-/* Whether two sessions below give the same answer about their peer. -1: one of them gives none. */
-static int
-blast_send_agree(struct xk_session *a, struct xk_session *b, int op)
-{
-	uint64_t of_a, of_b;
-
-	if (xk_control(a, op, &of_a, sizeof(of_a)) != sizeof(of_a) ||
-	    xk_control(b, op, &of_b, sizeof(of_b)) != sizeof(of_b))
-		return -1;
-	return of_a == of_b;
-}
-
-/* Whether two sessions below are with the same peer, by its host or, where one knows no host, its link address. */
-static bool
-blast_send_same_peer(struct xk_session *a, struct xk_session *b)
-{
-	int agree = a == b ? 1 : blast_send_agree(a, b, XK_GET_PEER_HOST);
-
-	return (agree >= 0 ? agree : blast_send_agree(a, b, XK_GET_PEER_LINK)) == 1;
-}
-
-/* Whether a NACK that came up lls is from the peer of copy, about such a message. */
-static bool
-blast_send_is_asked(const struct blast_copy *copy, struct xk_session *lls, const struct blast_header *h)
-{
-	return h->protocol == copy->session->number && h->fragments == copy->count &&
-	       blast_send_same_peer(lls, copy->session->session.lls);
-}
-
-/* The time in which the fragments of one message may be sent again to the peer of s: what its NACKs take, if that is known. */
-static uint64_t
-blast_send_window_ns(const struct blast_session *s)
-{
-	const struct blast *blast = blast_of(s);
-	uint64_t window_ns = blast_estimate_bound(blast, &s->answer, blast->nack_ns);
-
-	return window_ns < blast->nack_ns ? window_ns : blast->nack_ns;
-}
-
-/* Takes the time of a fragment from the pace of the peer of s. False: too much was sent again to it just now. */
-static bool
-blast_send_is_in_pace(struct blast_session *s, uint64_t now_ns)
-{
-	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
-	uint64_t window_ns = blast_send_window_ns(s), spacing_ns = window_ns / BLAST_FRAGMENTS;
-
-	if (peer->paid_ns < now_ns)
-		peer->paid_ns = now_ns;
-	if (peer->paid_ns + spacing_ns > now_ns + window_ns)
-		return false;
-	peer->paid_ns += spacing_ns;
-	return true;
-}
-
-/* Counts that fragment i is sent again at now_ns. 0, or the reason why it must not. */
-static unsigned
-blast_send_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
-{
-	struct blast_session *s = copy->session;
-	struct blast_credit *left = &copy->left;
-	size_t len = xk_msg_len(copy->fragments[i]);
-
-	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len ||
-	    !blast_minute_allows(s, len, 1))
-		return BLAST_NACK_SPENT;
-	if (!blast_send_is_in_pace(s, now_ns))
-		return BLAST_NACK_PACED;
-	blast_minute_add(&s->halves[0].again, len, 1);
-	copy->again[i]++;
-	left->frames--;
-	left->bytes -= len;
-	return 0;
-}
-
-/* Which of the missing fragments are sent again at now_ns, which counts. *why: the reason why not all. */
-static uint64_t
-blast_send_afford(struct blast_copy *copy, uint64_t missing, uint64_t now_ns, unsigned *why)
-{
-	uint64_t afforded = 0;
-
-	for (uint64_t left = missing; left != 0; left &= left - 1) {
-		unsigned i = (unsigned)__builtin_ctzll(left), reason = blast_send_pay(copy, i, now_ns);
-
-		if (reason == 0) {
-			afforded |= UINT64_C(1) << i;
-		} else {
-			*why = reason;
-			xk_count(copy->session->session.protocol, BLAST_WITHHELD);
-		}
-	}
-	return afforded;
-}
-
-/*
- * Which fragments are sent again (*again) for a NACK that says that those of mask are there. One that comes soon after another
- * is a duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing, nor is
- * what an earlier NACK has named. 0, or the reason to drop the NACK.
- */
-static unsigned
-blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns, uint64_t *again)
-{
-	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed);
-	uint64_t all = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
-	unsigned why = BLAST_NACK_EARLY;
-
-	if (!copy->listed || now_ns < copy->early_ns)
-		return BLAST_NACK_EARLY;
-	copy->arrived |= mask;
-	if ((all & ~copy->arrived) == 0)
-		return BLAST_NACK_EARLY;
-	if (sent == copy->count)
-		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
-	blast_minute_turn(copy->session, now_ns);
-	*again = blast_send_afford(copy, all & ~copy->arrived, now_ns, &why);
-	if (*again == 0)
-		return why;
-	copy->early_ns = now_ns + blast->nack_min_ns / 2;
-	blast_send_keep(blast, copy, now_ns);
-	return 0;
-}
-
-static void
-blast_send_missing(struct blast *blast, struct blast_copy *copy, uint64_t missing)
-{
-	for (unsigned i = 0; i < copy->count; i++) {
-		if ((missing >> i & 1) == 0)
-			continue;
-		if (blast_send_fragment(copy, i, BLAST_RETRANSMIT) == 0)
-			xk_count(&blast->protocol, BLAST_RETRANSMITTED);
-		else
-			xk_count(&blast->protocol, BLAST_UNSENT);
-	}
-}
-
-/* The peer of copy says what it has. Takes m. */
-static void
-blast_send_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *m, uint64_t mask)
-{
-	uint64_t again = 0, now_ns = xk_now_ns(&blast->protocol);
-	unsigned why;
-
-	xk_lock(&blast->lock);
-	why = blast_send_obey(blast, copy, mask, now_ns, &again);
-	xk_unlock(&blast->lock);
-	if (why != 0) {
-		xk_drop(&blast->protocol, m, why);
-		return;
-	}
-	xk_msg_free(m);
-	xk_count(&blast->protocol, BLAST_NACKS_IN);
-	blast_send_missing(blast, copy, again);
-}
-
-void
-blast_send_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h)
-{
-	struct blast_copy *copy = blast_send_take(blast, h->sequence);
-
-	if (copy == NULL) {
-		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
-		return;
-	}
-	if (blast_send_is_asked(copy, lls, h)) {
-		blast_session_confirm(copy->session);
-		blast_send_answer(blast, copy, m, h->mask);
-	} else {
-		xk_drop(&blast->protocol, m, BLAST_NACK_STRANGE);
-	}
-	blast_copy_release(copy);
 }
 
 /* ---- the end of a copy ---- */
