@@ -35,9 +35,9 @@ bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
 
 /* Host, of which lls has brought a message, is about to be sent something: ARP finds out where it is now. */
 static void
-bidctl_doubt(struct xk_session *lls, uint64_t way, uint64_t host)
+bidctl_doubt(struct xk_session *lls, uint64_t host)
 {
-	if (way != 0)
+	if (lls != NULL)
 		xk_control(lls, XK_VNET_DOUBT, &host, sizeof(host));
 }
 
@@ -83,31 +83,35 @@ bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard)
 	status = bidctl_heard(b, &heard->peer, way, &question);
 	xk_unlock(&b->lock);
 	if (question.tag != 0)
-		bidctl_doubt(heard->lls, way, question.host);
+		bidctl_doubt(heard->lls, question.host);
 	bidctl_send_question(b, &question);
 	return status;
 }
 
 /* ---- questions ---- */
 
-/* Whether what goes down lls goes to nobody but host. */
-static bool
+/*
+ * Whether what goes down lls goes to nobody but host: as XK_VNET_LEADS_TO, also of the session below IP's, which answers where
+ * frames came from.
+ */
+static int
 bidctl_leads_to(struct xk_session *lls, uint64_t host)
 {
+	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
 	uint64_t peer;
 
-	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
-		return peer == host;
-	return xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host)) == 1;
+	if (leads_to != -ENOTSUP)
+		return leads_to;
+	return xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer) && peer == host;
 }
 
 /*
- * A host asks: it may be one that we know by another boot or elsewhere, or not at all, and have to ask in turn, by *question;
- * its tag alone is set of a host that is no peer, where the answer goes there. Nobody is remembered for asking. False: the
+ * A host asks: it may be one that we know by another boot or elsewhere, or not at all, and have to ask in turn, by *question.
+ * Its tag alone is set of a host that is no peer, where the answer goes there, or by IP's route to no neighbour. Nobody is remembered for asking. False: the
  * host is not to be answered, since strangers elsewhere have been sent so much.
  */
 static bool
-bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way, bool leads_to,
+bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way, int leads_to,
 		  struct bidctl_question *question)
 {
 	struct xk_bidctl_peer heard = { h->host, h->source };
@@ -115,7 +119,7 @@ bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way,
 
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
-	if (peer == NULL && leads_to)
+	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
 		question->tag = bidctl_tag_make(b, h->host, h->source);
 	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
 		bidctl_heard(b, &heard, way, question);
@@ -132,14 +136,15 @@ bidctl_hear_question(struct bidctl *b, struct xk_session *lls, const struct bidc
 		     struct bidctl_question *question)
 {
 	uint64_t way = bidctl_way(lls);
-	bool leads_to = bidctl_leads_to(lls, h->host), answers = bidctl_hear_query(b, h, way, leads_to, question);
+	int leads_to = bidctl_leads_to(lls, h->host);
+	bool answers = bidctl_hear_query(b, h, way, leads_to, question);
 
-	if (leads_to) {
+	if (leads_to > 0) {
 		bidctl_answer(b, lls, h, question->tag);
 		question->tag = 0;
 	} else if (answers) {
 		if (question->tag != 0)
-			bidctl_doubt(lls, way, h->host);
+			bidctl_doubt(lls, h->host);
 		*question = (struct bidctl_question){ h->host, h->source, question->tag, h->request };
 	}
 }

@@ -473,7 +473,7 @@ vnet_answer_link(struct vnet_session *vs, void *buffer, size_t len)
 	return xk_answer(buffer, len, &link, sizeof(link));
 }
 
-/* Whether messages pushed on s go where ARP knows host: 1 or 0; -ENOENT: a neighbour, of whom it knows nothing. */
+/* Whether messages pushed on s go where ARP knows host: as XK_VNET_LEADS_TO. */
 static int
 vnet_leads_to(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
 {
@@ -484,7 +484,7 @@ vnet_leads_to(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
 
 	if (s->lls == NULL || *host > UINT32_MAX ||
 	    xk_vnet_kind(&vnet->interfaces[interface], 1, (uint32_t)*host, &(unsigned){ 0 }) != XK_VNET_ON_LINK)
-		return 0;
+		return -ENETUNREACH;
 	status = xk_arp_lookup(vnet_resolver(vnet, interface), (uint32_t)*host, &link);
 	return status != 0 ? status : link == vnet_follow_link(vs);
 }

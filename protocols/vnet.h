@@ -25,7 +25,7 @@ enum xk_vnet_control {
 	XK_VNET_UNSENT,
 	/*
 	 * Session: uint64_t, a host. 1: what is pushed here goes to the link address that ARP knows that neighbour by now; 0:
-	 * it does not, or that is no neighbour; -ENOENT: ARP knows none. Never waits.
+	 * it does not; -ENOENT: ARP knows none; -ENETUNREACH: it is no neighbour here. Never waits.
 	 */
 	XK_VNET_LEADS_TO,
 	/*
