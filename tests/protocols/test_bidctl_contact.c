@@ -188,6 +188,7 @@ TEST(bidctl_asks_back_and_has_no_room)
 	p = (struct packet){ RESPONSE, OTHER, BOOT_C, s.own, 0, sent(&s).request };
 	inject(&s, p);
 	s.told[0] = '\0';
+	CHECK_EQ(use(&s, OTHER), 0);
 	inject(&s, response(&s, BOOT_A, tag));
 	CHECK_EQ(counted(&s, "full"), 1);
 	expect_told(&s, "");
