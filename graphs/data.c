@@ -77,19 +77,19 @@ xk_graph_errors_add(struct xk_graph_errors *errors, const char *file, unsigned l
 	free(what);
 }
 
-/* What a file says may hold anything; a terminal is to get lines of text. */
-static void
-data_print_text(const char *text, FILE *stream)
+void
+xk_graph_print_plain(const char *text, size_t len, bool lines, FILE *stream)
 {
-	for (; *text != '\0'; text++) {
-		unsigned char c = (unsigned char)*text;
+	for (const char *end = text + len; text < end; text++) {
+		unsigned char c = (unsigned char)*text, next = text + 1 < end ? (unsigned char)text[1] : 0;
 
-		if (c < ' ' || c == 0x7f)
+		if ((c < ' ' && !(lines && c == '\n')) || c == 0x7f)
 			fprintf(stream, "\\x%02x", c);
+		else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+			fprintf(stream, "\\x%02x", *(const unsigned char *)++text);
 		else
 			putc(c, stream);
 	}
-	putc('\n', stream);
 }
 
 void
@@ -103,10 +103,12 @@ xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream)
 		for (unsigned i = 0; i < errors->count; i++) {
 			const struct xk_graph_error *error = &errors->list[i];
 
-			if (error->line == line)
-				data_print_text(error->text, stream);
-			else if (error->line > line && error->line < next)
+			if (error->line == line) {
+				xk_graph_print_plain(error->text, strlen(error->text), false, stream);
+				putc('\n', stream);
+			} else if (error->line > line && error->line < next) {
 				next = error->line;
+			}
 		}
 	}
 	if (errors->more != 0)

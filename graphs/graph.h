@@ -56,6 +56,12 @@ struct xk_graph_errors {
 __attribute__((format(printf, 4, 5))) void xk_graph_errors_add(struct xk_graph_errors *errors, const char *file,
 							       unsigned line, const char *format, ...);
 
+/*
+ * Prints text that may hold anything, such as a file's name: control characters (but not newlines, with lines) as \xHH, so
+ * that a terminal does not obey them.
+ */
+void xk_graph_print_plain(const char *text, size_t len, bool lines, FILE *stream);
+
 /* Prints the errors, a line each, in the order of their lines. */
 void xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream);
 

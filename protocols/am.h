@@ -29,8 +29,12 @@ enum xk_am_control {
 
 /* What a handler that is run for a request may say. At first: nothing, which AM acknowledges. */
 struct xk_am_reply {
-	unsigned number;  /* the handler that is to run where the request came from */
-	struct xk_msg *m; /* AM's, once the handler has returned; NULL: no reply */
+	unsigned number; /* the handler that is to run where the request came from */
+	/*
+	 * AM's, once the handler has returned; NULL: no reply. Unless BID is below AM, no longer than three times the request,
+	 * with 20 bytes of header on either.
+	 */
+	struct xk_msg *m;
 };
 
 struct xk_am_handler {

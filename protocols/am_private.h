@@ -18,11 +18,15 @@ enum am_drop {
 	AM_QUEUE_FULL,
 	AM_BAD_REQUEST,
 	AM_CLOSED,
+	AM_TOO_LONG,
 };
 
 enum am_counter { AM_REQUESTS, AM_REPLIES, AM_ACKS, AM_ACKED, AM_UNSENT, AM_LOST, AM_LEFT };
 
-enum { AM_OUTSTANDING_MAX = 64 };
+enum {
+	AM_OUTSTANDING_MAX = 64,
+	AM_REPLY_TIMES = 3, /* a reply's length to its request's, headers included, unless BID is below */
+};
 
 struct am {
 	struct xk_protocol protocol;

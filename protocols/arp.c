@@ -4,7 +4,7 @@
  * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
  * Participants: none; ARP is asked by control
  * Control:      (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
- *               link address), follow (be told of changes); the link answers the others
+ *               link address), follow (be told of changes), doubt (ask anew); the link answers the others
  * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
  *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
  *               longest makes room, but never what is being waited for.
@@ -410,6 +410,25 @@ arp_output(struct arp *arp, const struct xk_arp_output *output)
 	return why != XK_DROP_NONE ? -ENOBUFS : 0;
 }
 
+static int
+arp_doubt(struct arp *arp, const struct xk_arp_binding *binding)
+{
+	struct arp_entry *e;
+	uint32_t own;
+	bool asks;
+
+	xk_lock(&arp->lock);
+	own = arp->network.host;
+	e = arp_table_find(arp, binding->host);
+	asks = e != NULL && arp_table_is_known(arp, e) && e->link != binding->link;
+	if (asks)
+		arp_table_ask(arp, e);
+	xk_unlock(&arp->lock);
+	if (asks)
+		arp_send_request(arp, own, binding->host, 0);
+	return 0;
+}
+
 /* ---- arriving packets ---- */
 
 /* Whether the packet says the same sender as the frame that lls has brought. No lock is held. */
@@ -586,6 +605,8 @@ arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 		return len < sizeof(struct xk_arp_output) ? -EMSGSIZE : arp_output(arp, buffer);
 	case XK_ARP_FOLLOW:
 		return len < sizeof(struct xk_arp_following) ? -EMSGSIZE : arp_follow(arp, buffer);
+	case XK_ARP_DOUBT:
+		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_doubt(arp, buffer);
 	case XK_ARP_SET_FOLLOWER:
 		return len < sizeof(struct xk_arp_follower) ? -EMSGSIZE : arp_set_follower(arp, buffer);
 	default:

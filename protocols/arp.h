@@ -14,6 +14,7 @@ enum xk_arp_control {
 	XK_ARP_OUTPUT,            /* struct xk_arp_output */
 	XK_ARP_FOLLOW,            /* struct xk_arp_following; never waits */
 	XK_ARP_SET_FOLLOWER,      /* struct xk_arp_follower; before the kernel runs */
+	XK_ARP_DOUBT,             /* struct xk_arp_binding; never waits */
 };
 
 struct xk_arp_binding {
@@ -103,6 +104,18 @@ xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
 	int status = xk_control_protocol(arp, XK_ARP_FOLLOW, &following, sizeof(following));
 
 	return status < 0 ? status : 0;
+}
+
+/*
+ * Frames of host come from the station `link` (0: from no station of this link). If host is known by another link address
+ * everybody is asked for it anew, and messages for it wait for the answer. Any shepherd; never waits for an answer.
+ */
+static inline void
+xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)
+{
+	struct xk_arp_binding binding = { host, link };
+
+	xk_control_protocol(arp, XK_ARP_DOUBT, &binding, sizeof(binding));
 }
 
 /*

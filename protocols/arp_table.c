@@ -308,7 +308,7 @@ arp_table_expire(struct arp *arp, struct arp_entry *e)
 	return true;
 }
 
-static void
+void
 arp_table_ask(struct arp *arp, struct arp_entry *e)
 {
 	arp_table_set_state(arp, e, ARP_ASKING);

@@ -15,7 +15,8 @@
  *               +--------------------+--------------------+----------------------------------------+
  *               | destination's boot id (8 bytes, 0: not known)                                     ...
  *
- *               A message without a payload is an answer to one that was meant for a former boot: it shows who is there now.
+ *               A message without a payload is an answer to one that was meant for a former boot. It bears the id that
+ *               everybody may know, since anybody may have sent that one, and makes its receiver ask who is there now.
  * Participants: the remote stack's top is the peer's host. Enabling names nobody.
  * Sessions:     one per (host, protocol above), for whoever opens it. open asks BIDCTL for the host's boot id, and may wait
  *               for that. A stranger's message makes one when BIDCTL has confirmed him; until then they are dropped
@@ -25,12 +26,14 @@
  * Boots:        What comes up bears the boot that it is from (XK_MSG_FROM_BOOT), since it may wait on its way until there is
  *               another one; what goes down may bear the one that it is for (XK_MSG_FOR_BOOT), and goes to no other.
  * Answers:      what was opened sends where it was opened to; what a message has caused, down the session below that brought
- *               the latest good message. Where that one knows its peer's host, messages must bear the same.
+ *               the latest good message. Where that one knows its peer's host, messages must bear the same; where it knows a
+ *               station only, that must be the one that the host answers BIDCTL from.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
  * Settings:     interval (between answers to one host, however much comes from it)
  * Drops:        bad_boot (0), bad_host (no single host, or not the one that the session below knows), old_destination (meant
  *               for a former boot of this host; answered), unconfirmed, empty (an answer: BIDCTL has been asked if need be;
- *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over)
+ *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over), elsewhere (from
+ *               another station than its host answers from: BIDCTL asks)
  * Counters:     answers, limited (answers not sent), moved (sessions that answer by another session below), told (sessions
  *               whose peer's boot has changed)
  * Differs:      from x-kernel 3.2: ids of 64 bits in a byte order, the host in the header (what is below may know a link
@@ -102,7 +105,6 @@ bid_init(struct xk_protocol *self)
 	}
 	xk_lock_init(&bid->lock, self);
 	bid->seed = xk_random(self) | 1;
-	bid->own = xk_bidctl_own(bid_bidctl(bid));
 	bid->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = bid_changed };
 	err = xk_open_enable(self, self, xk_lower(self, BID_TRANSPORT), &anybody);
 	if (err != 0)
@@ -140,7 +142,7 @@ bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 		return -ECONNRESET;
 	}
 	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(bid_of(self)), (uint32_t)s->flow, &boot) == 0)
-		bid_is_confirmed(bid_of(self), s, boot);
+		bid_confirm(bid_of(self), s, boot, NULL);
 	xk_drop(self, m, BID_UNKNOWN_PEER);
 	return -EHOSTUNREACH;
 }
@@ -202,11 +204,11 @@ bid_may_answer(struct bid *bid, uint32_t host)
 	return may;
 }
 
-/* Tells the sender of h, who means a former boot of this host, who is here now: an answer as long as its header. */
+/* Tells the sender of h, which means a former boot of this host, that there is another: an answer as long as its header. */
 static void
 bid_answer(struct bid *bid, struct xk_session *lls, const struct bid_header *h)
 {
-	struct bid_header answer = { .source = bid->own, .destination = h->source };
+	struct bid_header answer = { .source = xk_bidctl_own(bid_bidctl(bid), 0), .destination = h->source };
 	struct xk_msg *m;
 	uint64_t host;
 
@@ -237,7 +239,14 @@ bid_is_known(struct bid *bid, const struct bid_header *h)
 	       xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32))) != NULL;
 }
 
-/* All but an ordinary message of a session: 0 and the session, or the reason to drop m. */
+/* The id of this boot that h must be for; s is the session of its flow, if there is one. */
+static uint64_t
+bid_own(struct bid *bid, const struct bid_session *s, const struct bid_header *h)
+{
+	return s != NULL ? s->own : xk_bidctl_own(bid_bidctl(bid), bid_host(h));
+}
+
+/* All but an ordinary message of *session (NULL: there is none): 0 and the session, or the reason to drop m. */
 __attribute__((noinline)) static unsigned
 bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, const struct xk_msg *m,
 	  struct bid_session **session)
@@ -248,14 +257,14 @@ bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, c
 		return BID_BAD_HOST;
 	if (!bid_is_known(bid, h))
 		return XK_DROP_NO_SESSION;
-	if (h->destination != bid->own) {
+	if (h->destination != bid_own(bid, *session, h)) {
 		if (!empty)
 			bid_answer(bid, lls, h);
 		return BID_OLD_DESTINATION;
 	}
 	if (!empty)
 		return bid_find(bid, lls, h, session);
-	return xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+	return xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
 }
 
 /* Up to s, with what BID knows of who has sent m. */
@@ -278,7 +287,7 @@ bid_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 
 	if (xk_likely(why == 0)) {
 		s = xk_map_resolve(&bid->sessions, bid_key(h.flow));
-		if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.destination != bid->own ||
+		if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.destination != s->own ||
 				lls != bid_heard(s) || xk_msg_len(m) == 0))
 			why = bid_judge(bid, lls, &h, m, &s);
 	}
@@ -302,7 +311,7 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (xk_likely(m->len >= BID_HEADER_LEN && xk_msg_len(m) > BID_HEADER_LEN)) {
 		bid_header_load(&h, m->data);
 		s = xk_map_resolved_last(&bid->sessions, bid_key(h.flow));
-		if (xk_likely(s != NULL && h.source == bid_peer(s) && h.source != 0 && h.destination == bid->own &&
+		if (xk_likely(s != NULL && h.source == bid_peer(s) && h.source != 0 && h.destination == s->own &&
 			      lls == bid_heard(s))) {
 			xk_msg_pop_in_place(m, BID_HEADER_LEN);
 			bid_pop(s, lls, m, &h);
@@ -402,9 +411,8 @@ static const struct xk_setting bid_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const bid_drops[] = { "bad_boot",    "bad_host", "old_destination",
-					 "unconfirmed", "empty",    "unknown_peer",
-					 "over",        NULL };
+static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
+					 "unknown_peer", "over",     "elsewhere",       NULL };
 
 static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
 

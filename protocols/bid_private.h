@@ -15,6 +15,7 @@ enum bid_drop {
 	BID_EMPTY,
 	BID_UNKNOWN_PEER,
 	BID_OVER,
+	BID_ELSEWHERE,
 };
 
 enum bid_counter { BID_ANSWERS, BID_LIMITED, BID_MOVED, BID_TOLD };
@@ -55,7 +56,6 @@ struct bid {
 
 	struct xk_map sessions; /* flow: bid_session */
 	struct xk_map enables;  /* number of the protocol above: struct xk_enable */
-	uint64_t own;           /* this boot's id */
 	struct xk_bidctl_watcher watcher;
 	uint64_t seed;       /* of where a host's limit is */
 	struct xk_lock lock; /* over what follows */
@@ -67,8 +67,9 @@ struct bid {
 struct bid_session {
 	struct xk_session session; /* first */
 	uint64_t flow;             /* in what arrives */
+	uint64_t own;              /* this boot's id, as the peer knows it */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
-	/* Brought the latest good message, and has been checked; NULL: none. There is a reference on it unless it is lls. */
+	/* Brought the latest good message, from where the host has answered; NULL: none. There is a reference on it unless it is lls. */
 	_Atomic(struct xk_session *) heard;
 	uint8_t header[BID_DESTINATION]; /* as it is sent; the destination follows */
 	uint32_t own_host;
@@ -131,9 +132,10 @@ void bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change 
 
 /*
  * Whether a message of the session's host may go up that bears this boot id: BIDCTL says now that it is the one that all
- * were told of. Never waits.
+ * were told of, and that the host is where lls (NULL: nothing) has brought the message from. 0, or the reason to drop it.
+ * Never waits.
  */
-bool bid_is_confirmed(struct bid *bid, struct bid_session *s, uint64_t boot);
+unsigned bid_confirm(struct bid *bid, struct bid_session *s, uint64_t boot, struct xk_session *lls);
 
 /*
  * The session of h, whose boots are right and which a new session below has brought, or of a stranger: then it is made. It

@@ -44,23 +44,34 @@ bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change chang
 	}
 }
 
+/* What BIDCTL says of a message of host. 0, or the reason to drop it. */
+static unsigned
+bid_ask(struct bid *bid, uint32_t host, uint64_t boot, struct xk_session *lls)
+{
+	int status = xk_bidctl_heard(bid_bidctl(bid), host, boot, lls);
+
+	return status == 0 ? 0 : status == -EREMCHG ? BID_ELSEWHERE : BID_UNCONFIRMED;
+}
+
 /*
  * BIDCTL is asked again when the session knows the id, since a change in between was told to the session first.
  */
-bool
-bid_is_confirmed(struct bid *bid, struct bid_session *s, uint64_t boot)
+unsigned
+bid_confirm(struct bid *bid, struct bid_session *s, uint64_t boot, struct xk_session *lls)
 {
 	uint32_t host = (uint32_t)s->flow;
+	unsigned why;
 
-	if (bid_peer(s) == boot)
-		return true;
-	if (xk_bidctl_heard(bid_bidctl(bid), host, boot) != 0)
-		return false;
+	if (bid_peer(s) == boot && (lls == NULL || lls == bid_heard(s)))
+		return 0;
+	why = bid_ask(bid, host, boot, lls);
+	if (why != 0 || bid_peer(s) == boot)
+		return why;
 	bid_set_peer(bid, s, boot);
-	if (xk_bidctl_heard(bid_bidctl(bid), host, boot) == 0)
-		return true;
-	atomic_compare_exchange_strong_explicit(&s->peer, &boot, 0, memory_order_relaxed, memory_order_relaxed);
-	return false;
+	why = bid_ask(bid, host, boot, NULL);
+	if (why != 0)
+		atomic_compare_exchange_strong_explicit(&s->peer, &boot, 0, memory_order_relaxed, memory_order_relaxed);
+	return why;
 }
 
 /* ---- sessions ---- */
@@ -104,7 +115,8 @@ bid_session_new(struct bid *bid, struct xk_protocol *hlp_receive, struct xk_prot
 	(*session)->own_host = (uint32_t)own_host;
 	xk_put32((*session)->header, (uint32_t)(flow >> 32));
 	xk_put32((*session)->header + 4, (uint32_t)own_host);
-	xk_put64((*session)->header + BID_SOURCE, bid->own);
+	(*session)->own = xk_bidctl_own(bid_bidctl(bid), (uint32_t)flow);
+	xk_put64((*session)->header + BID_SOURCE, (*session)->own);
 	return 0;
 }
 
@@ -146,7 +158,7 @@ bid_session_confirm(struct bid *bid, struct bid_session *s)
 
 	if (bid_peer(s) == 0)
 		err = xk_bidctl_confirm(bid_bidctl(bid), (uint32_t)s->flow, &boot);
-	if (err != 0 || bid_peer(s) != 0 || bid_is_confirmed(bid, s, boot))
+	if (err != 0 || bid_peer(s) != 0 || bid_confirm(bid, s, boot, NULL) == 0)
 		return err;
 	return -EAGAIN; /* it has rebooted again */
 }
@@ -289,16 +301,19 @@ bid_open_passively(struct bid *bid, struct xk_session *lls, const struct bid_hea
 {
 	const struct xk_enable *enable = xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32)));
 	struct bid_session *s;
+	unsigned why = BID_UNCONFIRMED;
 
 	if (enable == NULL || !xk_duplicate(lls) ||
 	    bid_session_new(bid, enable->hlp_receive, enable->hlp_type, lls, h->flow, &s) != 0)
 		return XK_DROP_NO_SESSION;
 	s->passive = true;
 	atomic_init(&s->heard, lls);
-	if (bid_session_publish(bid, s) != 0 || !bid_is_confirmed(bid, s, h->source)) {
+	if (bid_session_publish(bid, s) == 0)
+		why = bid_confirm(bid, s, h->source, NULL);
+	if (why != 0) {
 		xk_close(&s->session);
 		*session = xk_map_resolve(&bid->sessions, bid_key(h->flow)); /* another shepherd's, if there is one */
-		return *session != NULL ? 0 : BID_UNCONFIRMED;
+		return *session != NULL ? 0 : why;
 	}
 	if (xk_session_announce(&s->session) != 0)
 		return XK_DROP_REFUSED;
@@ -312,14 +327,14 @@ bid_find(struct bid *bid, struct xk_session *lls, const struct bid_header *h, st
 	unsigned why = 0;
 
 	*session = xk_map_resolve(&bid->sessions, bid_key(h->flow));
-	if (*session == NULL && xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source) != 0)
-		return BID_UNCONFIRMED;
 	if (*session == NULL)
+		why = bid_ask(bid, bid_host(h), h->source, lls);
+	if (*session == NULL && why == 0)
 		why = bid_open_passively(bid, lls, h, session);
+	if (why == 0)
+		why = bid_confirm(bid, *session, h->source, lls);
 	if (why != 0)
 		return why;
-	if (!bid_is_confirmed(bid, *session, h->source))
-		return BID_UNCONFIRMED;
 	if (bid_heard(*session) != lls)
 		bid_session_hear(bid, *session, lls);
 	return 0;

@@ -5,9 +5,13 @@
  *
  * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
  *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
- * Boot ids:     64 bits, drawn at each boot, never 0. Where the host counts its boots (xk_boots) the upper 24 bits are that
- *               count and the rest is random; else all are random. No clock has a part in it: two boots within a tick of
- *               one, or after one was set back, differ like any other two.
+ * Boot ids:     64 bits, never 0: a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot.
+ *               So a host that is told one does not know what others are told, and cannot speak for them even where addresses
+ *               can be forged.
+ *               Where the host counts its boots (xk_boots) the upper 24 bits are that count, the same for all, so that no two
+ *               boots have one id; 40 bits are the hash. No clock has a part in it: two boots within a tick of one, or
+ *               after one was set back, differ like any other two. What is said to everybody bears the id of host 0, which
+ *               is nobody's: it makes those who hear it ask.
  * Spec:         our own, after x-kernel 3.2's; a 40-byte header and nothing behind it:
  *
  *                0            2             4                    8
@@ -20,9 +24,8 @@
  *
  *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
  * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
- *               is answered, without any memory of who asked, by one message of the same length, back where it came from.
- *               Of an asker that is no peer, or was known by another boot, the answer asks in turn, so that he is known
- *               before his first message comes:
+ *               is answered, without any memory of its sender, by one message of the same length. An asker that is no peer, or
+ *               was known by another boot, is asked in turn by the answer, so that it is known before its first message comes:
  *
  *               QUERY (tag a) -> RESPONSE (a) and QUERY (tag b), in one message -> RESPONSE (b)
  *
@@ -36,21 +39,30 @@
  *               host is unreachable, or lost. A host is asked once in an `interval` at most, whatever strangers say of it.
  * Strangers:    who was never heard of before, and has not answered, has a place in a table of fixed size (`strangers`),
  *               no timer, and a part in a common `stranger_rate`. Only hosts that have answered, or are being opened, take
- *               memory: `peers` of them at most, 144 bytes each. A new one takes the place of one that nobody uses, chosen at
- *               random, so that of those who answered and went away nobody is kept for a newcomer's harm.
+ *               memory: `peers` of them at most, 184 bytes each. When there are so many, a new one takes the place of one that
+ *               nobody uses, chosen at random: whoever holds most of the table loses most.
+ * Ended boots:  a boot that another one has followed is not confirmed again for `lifetime`, so that nobody need remember what
+ *               it had asked for. 4 of each host are remembered, and up to 1,024 as long as those of all hosts are fewer than
+ *               16,384; a host that ends more is as if it did not answer until the oldest is forgotten. That takes 16 bytes
+ *               for each, and keeps a host that is lost known that long, since its boot may have ended. Such a host makes
+ *               room for a new one only if no other does.
  * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
  * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host it must be the
- *               same one; over VNET it is believed when it has been confirmed, since the question goes to whom ARP knows. So an
- *               answer to a stranger is a question, too, only where it goes there (XK_VNET_LEADS_TO). If ARP does not know
- *               him it has to, first, and both are sent where he is, as one of the questions to strangers; if it knows
- *               him elsewhere, the answer goes where the question came from, and the question where he is.
+ *               same one. Over VNET, which knows a station only, whatever is sent to a host goes to the station that ARP knows
+ *               (XK_VNET_LEADS_TO), never to one that only speaks for it: that one would learn the host's boot ids. If a message
+ *               has come from another station, ARP asks for the host anew (XK_VNET_DOUBT), so that one that has moved is found.
+ *               Such answers count as questions to strangers, and are limited with them.
+ * Ways:         a peer is where its latest answer came from: the answer's tag shows that whoever is there gets what is sent
+ *               to the host. What comes from another station is not the peer's (xk_bidctl_heard), and makes us ask; an answer
+ *               from there changes that. By IP no station is known, and boot ids alone decide.
  * Telling:      uppers first (bidctl.h), by the shepherd that brought the answer, without the lock; what is confirmed
  *               meanwhile of the same host is told when it is done.
  * Settings:     peers, strangers, stranger_rate, timeout, timeout_max, retries, interval, keepalive, lifetime (longer than a
  *               message may be under way, so that nothing of a forgotten host is left), broadcast, broadcast_wait
  * Drops:        bad_checksum, bad_flags (or tags that they cannot have), bad_boot (none), bad_host (no single host, this one,
  *               or not the one below knows), stale (an answer to a former boot of this host), unasked (an answer to no
- *               question, or a second one), full (a stranger's answer: as many as `peers` are used)
+ *               question, or a second one), full (a stranger's answer: as many as `peers` are used), ended (an answer as a
+ *               boot that has ended), rebooting (an answer as one boot more than can be remembered)
  * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
  *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
  *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent,
@@ -120,6 +132,8 @@ bidctl_give_up(struct bidctl_peer *peer)
 
 	peer->asking = false;
 	xk_count(&b->protocol, peer->boot != 0 ? BIDCTL_LOSSES : BIDCTL_UNREACHABLE);
+	if (peer->boot != 0)
+		peer->lost_ns = xk_now_ns(&b->protocol);
 	peer->boot = 0;
 	bidctl_tell(peer);
 }
@@ -133,8 +147,10 @@ bidctl_look(struct bidctl_peer *peer, struct bidctl_question *question)
 	if (peer->suspected) {
 		bidctl_peer_ask(peer, question);
 	} else if (peer->uses == 0) {
-		if (peer->boot != 0)
+		if (peer->boot != 0) {
 			xk_count(&b->protocol, BIDCTL_FORGOTTEN);
+			peer->last = 0;
+		}
 		peer->boot = 0;
 		bidctl_tell(peer);
 	} else if (b->keepalive_ns != 0 && peer->boot != 0) {
@@ -161,16 +177,22 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_question *question)
 	}
 }
 
-/* Of whom nothing is known, and nobody wants to know anything, goes; or a little later, if a shepherd is still at it. */
+/*
+ * A peer of which nothing is known, and nobody wants to know anything, goes; later if a boot of it has ended lately, or a
+ * shepherd is still at it.
+ */
 static void
 bidctl_end(struct bidctl_peer *peer)
 {
+	uint64_t remembers_ns;
+
 	if (peer->pending || peer->uses != 0 || peer->asking || peer->boot != 0 || peer->told != 0)
 		return;
-	if (peer->holds == 0 && peer->waiters == NULL)
+	remembers_ns = bidctl_peer_remembers(peer);
+	if (remembers_ns == 0 && peer->holds == 0 && peer->waiters == NULL)
 		bidctl_peer_forget(peer);
 	else
-		bidctl_peer_schedule(peer, peer->bidctl->timeout_ns);
+		bidctl_peer_schedule(peer, remembers_ns != 0 ? remembers_ns : peer->bidctl->timeout_ns);
 }
 
 static void
@@ -244,21 +266,6 @@ bidctl_confirm(struct bidctl *b, struct xk_bidctl_peer *wanted)
 }
 
 static int
-bidctl_ask(struct bidctl *b, struct xk_bidctl_peer *heard)
-{
-	struct bidctl_question question = { .tag = 0 };
-	int status;
-
-	if (!bidctl_is_host(heard->host))
-		return -EINVAL;
-	xk_lock(&b->lock);
-	status = bidctl_heard(b, heard, &question);
-	xk_unlock(&b->lock);
-	bidctl_send_question(b, &question);
-	return status;
-}
-
-static int
 bidctl_use(struct bidctl *b, uint32_t host)
 {
 	struct bidctl_peer *peer;
@@ -286,6 +293,13 @@ bidctl_unuse(struct bidctl *b, uint32_t host)
 }
 
 static int
+bidctl_get_own(const struct bidctl *b, struct xk_bidctl_peer *peer)
+{
+	peer->boot = bidctl_own(b, peer->host);
+	return 0;
+}
+
+static int
 bidctl_watch(struct bidctl *b, struct xk_bidctl_watcher *watcher)
 {
 	watcher->next = b->watchers;
@@ -300,11 +314,11 @@ bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_BIDCTL_GET_OWN:
-		return xk_answer(buffer, len, &b->own, sizeof(b->own));
+		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_get_own(b, buffer);
 	case XK_BIDCTL_CONFIRM:
 		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_confirm(b, buffer);
 	case XK_BIDCTL_HEARD:
-		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_ask(b, buffer);
+		return len < sizeof(struct xk_bidctl_heard) ? -EMSGSIZE : bidctl_hear(b, buffer);
 	case XK_BIDCTL_USE:
 		return len < sizeof(uint32_t) ? -EMSGSIZE : bidctl_use(b, *(const uint32_t *)buffer);
 	case XK_BIDCTL_UNUSE:
@@ -317,17 +331,6 @@ bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 }
 
 /* ---- life ---- */
-
-/* Where boots are counted no two (of 2^24) can draw the same. */
-static uint64_t
-bidctl_draw_boot(const struct xk_protocol *self)
-{
-	uint64_t boot = xk_random(self), boots = xk_boots(self);
-
-	if (boots != 0)
-		boot = boots << 40 | boot >> 24;
-	return boot != 0 ? boot : 1;
-}
 
 /* The first thing that is done: everybody is told. */
 static void
@@ -355,7 +358,7 @@ bidctl_init(struct xk_protocol *self)
 
 	if (b->timeout_max_ns < b->timeout_ns)
 		return -EINVAL;
-	b->own = bidctl_draw_boot(self);
+	b->secret = xk_random(self);
 	bidctl_tag_init(b);
 	xk_lock_init(&b->lock, self);
 	xk_event_init(&b->boot, self->kernel, bidctl_boot, b);
@@ -411,8 +414,8 @@ static const struct xk_setting bidctl_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",
-					    "stale",        "unasked",   "full",     NULL };
+static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",
+					    "unasked",      "full",      "ended",    "rebooting", NULL };
 
 static const char *const bidctl_counters[] = {
 	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",

@@ -2,8 +2,9 @@
  * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, and what it tells; bidctl.c has
  * the protocol.
  *
- * A boot id is 64 bits, never 0, and never the same for two boots of any host. An id that a message bears is a hint; only
- * BIDCTL's own answer to a question of its own confirms one.
+ * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host an id of its own,
+ * from which the others do not follow. An id that a message bears is a hint; only BIDCTL's own answer to a question of its
+ * own confirms one.
  */
 #ifndef XK_BIDCTL_H
 #define XK_BIDCTL_H
@@ -11,9 +12,9 @@
 #include "xkernel/protocol.h"
 
 enum xk_bidctl_control {
-	XK_BIDCTL_GET_OWN = 700, /* uint64_t: this boot's id */
+	XK_BIDCTL_GET_OWN = 700, /* struct xk_bidctl_peer: host in, boot out */
 	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
-	XK_BIDCTL_HEARD,         /* struct xk_bidctl_peer; boot 0: whichever is confirmed, which it is then set to */
+	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: whichever is confirmed, which it is then set to */
 	XK_BIDCTL_USE,           /* uint32_t: a host */
 	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
 	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */
@@ -22,6 +23,12 @@ enum xk_bidctl_control {
 struct xk_bidctl_peer {
 	uint32_t host;
 	uint64_t boot; /* 0: none is known */
+};
+
+/* Of a message. */
+struct xk_bidctl_heard {
+	struct xk_bidctl_peer peer; /* whom it says that it is from */
+	struct xk_session *lls;     /* what has brought it; NULL: nothing */
 };
 
 enum xk_bidctl_change {
@@ -51,14 +58,14 @@ struct xk_bidctl_watcher {
 	struct xk_bidctl_watcher *next; /* BIDCTL's */
 };
 
-/* This boot's id. Any context. */
+/* The id of this boot that host is told. Host 0: one that everybody may know; it is no host's. Any context. */
 static inline uint64_t
-xk_bidctl_own(struct xk_protocol *bidctl)
+xk_bidctl_own(struct xk_protocol *bidctl, uint32_t host)
 {
-	uint64_t boot = 0;
+	struct xk_bidctl_peer peer = { host, 0 };
 
-	xk_control_protocol(bidctl, XK_BIDCTL_GET_OWN, &boot, sizeof(boot));
-	return boot;
+	xk_control_protocol(bidctl, XK_BIDCTL_GET_OWN, &peer, sizeof(peer));
+	return peer.boot;
 }
 
 /* watcher is told of every change from now on. init only. */
@@ -83,15 +90,18 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * A message from host bore the boot id. 0: it is the one that is confirmed, and all watchers have been told; -EINPROGRESS:
- * it is not, and BIDCTL is asking the host, or has asked so lately, or so many others, that it does not. Who is asked for
- * the first time takes no memory until he answers. Any shepherd; never waits.
+ * A message from host, which lls has brought, bore the boot id. Returns
+ *	0		it is the confirmed one, all watchers have been told, and it comes from where the host answered last
+ *	-EREMCHG	it is the confirmed one, but comes from elsewhere
+ *	-EINPROGRESS	it is not the confirmed one
+ * In the last two cases BIDCTL is asking the host, or has asked so lately, or so many others, that it does not. A host that is
+ * asked for the first time takes no memory before its answer. Any shepherd; never waits.
  */
 static inline int
-xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
+xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)
 {
-	struct xk_bidctl_peer peer = { host, boot };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &peer, sizeof(peer));
+	struct xk_bidctl_heard heard = { { host, boot }, lls };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &heard, sizeof(heard));
 
 	return status < 0 ? status : 0;
 }
@@ -100,10 +110,10 @@ xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot)
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
-	struct xk_bidctl_peer peer = { host, 0 };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &peer, sizeof(peer));
+	struct xk_bidctl_heard heard = { { host, 0 }, NULL };
+	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &heard, sizeof(heard));
 
-	*boot = peer.boot;
+	*boot = heard.peer.boot;
 	return status < 0 ? status : 0;
 }
 

@@ -7,92 +7,141 @@
 #include "protocols/bidctl_private.h"
 #include "protocols/vnet.h"
 
+/* ---- ways ---- */
+
+/*
+ * Which station, by which interface, lls brings messages of: not 0. 0: lls knows its host, by address (IP) or by following
+ * ARP, or it knows neither. Then only boot ids tell who speaks.
+ */
+static uint64_t
+bidctl_way(struct xk_session *lls)
+{
+	struct xk_vnet_interface interface = { .index = 0 };
+	uint64_t host, link;
+
+	if (lls == NULL || xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) ||
+	    xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) != sizeof(link))
+		return 0;
+	xk_control(lls, XK_VNET_GET_INTERFACE, &interface, sizeof(interface));
+	return link | ((uint64_t)interface.index + 1) << 48;
+}
+
+/* Whether what comes this way may be the peer's. */
+static bool
+bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
+{
+	return way == peer->way || way == 0 || peer->way == 0;
+}
+
+/* Host, of which lls has brought a message, is about to be sent something: ARP finds out where it is now. */
+static void
+bidctl_doubt(struct xk_session *lls, uint64_t way, uint64_t host)
+{
+	if (way != 0)
+		xk_control(lls, XK_VNET_DOUBT, &host, sizeof(host));
+}
+
 /* ---- what a message says of its sender ---- */
 
-int
-bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, struct bidctl_question *question)
+/* As xk_bidctl_heard; the lock is held. */
+static int
+bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, uint64_t way, struct bidctl_question *question)
 {
 	struct bidctl_peer *peer = bidctl_peer_find(b, heard->host);
+	int status = -EINPROGRESS;
 
 	if (peer == NULL) {
 		bidctl_stranger_heard(b, heard->host, question);
-		return -EINPROGRESS;
+		return status;
 	}
 	if (peer->told != 0 && peer->told == peer->boot && !peer->telling &&
 	    (heard->boot == 0 || heard->boot == peer->told)) {
 		heard->boot = peer->told;
-		return 0;
+		if (bidctl_is_way(peer, way))
+			return 0;
+		status = -EREMCHG;
 	}
 	if (peer->asking)
-		return -EINPROGRESS;
+		return status;
 	if (xk_now_ns(&b->protocol) - peer->asked_ns < b->interval_ns)
 		xk_count(&b->protocol, BIDCTL_LIMITED);
 	else
 		bidctl_peer_ask(peer, question);
-	return -EINPROGRESS;
+	return status;
+}
+
+int
+bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard)
+{
+	struct bidctl_question question = { .tag = 0 };
+	uint64_t way = bidctl_way(heard->lls);
+	int status;
+
+	if (!bidctl_is_host(heard->peer.host))
+		return -EINVAL;
+	xk_lock(&b->lock);
+	status = bidctl_heard(b, &heard->peer, way, &question);
+	xk_unlock(&b->lock);
+	if (question.tag != 0)
+		bidctl_doubt(heard->lls, way, question.host);
+	bidctl_send_question(b, &question);
+	return status;
 }
 
 /* ---- questions ---- */
 
-/* Whether what goes down lls goes to nobody but host: 1 or 0; -ENOENT: nobody knows yet where the host is. */
-static int
+/* Whether what goes down lls goes to nobody but host. */
+static bool
 bidctl_leads_to(struct xk_session *lls, uint64_t host)
 {
 	uint64_t peer;
 
 	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
 		return peer == host;
-	return xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
-}
-
-/* What is to be asked in turn goes with the answer, unless the answer goes to somebody else. The tag that it gets, or 0. */
-static uint64_t
-bidctl_join(const struct bidctl_header *h, int leads_to, struct bidctl_question *question)
-{
-	uint64_t tag = question->tag;
-
-	if (tag != 0 && leads_to == -ENOENT) {
-		question->boot = h->source;
-		question->answers = h->request;
-	}
-	if (leads_to <= 0)
-		return 0;
-	question->tag = 0;
-	return tag;
+	return xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host)) == 1;
 }
 
 /*
- * A host asks: it may be one that we know by another boot, or not at all, and have to ask in turn; by *question, or with
- * the tag that is returned (0: not) where the answer goes. Nobody is remembered for asking.
+ * A host asks: it may be one that we know by another boot or elsewhere, or not at all, and have to ask in turn, by *question;
+ * its tag alone is set of a host that is no peer, where the answer goes there. Nobody is remembered for asking. False: the
+ * host is not to be answered, since strangers elsewhere have been sent so much.
  */
-static uint64_t
-bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,
+static bool
+bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way, bool leads_to,
 		  struct bidctl_question *question)
 {
 	struct xk_bidctl_peer heard = { h->host, h->source };
-	int leads_to = bidctl_leads_to(lls, h->host);
 	struct bidctl_peer *peer;
 
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
-	if (peer != NULL && peer->boot != h->source)
-		bidctl_heard(b, &heard, question);
-	if (peer == NULL && leads_to <= 0)
-		bidctl_stranger_heard(b, h->host, question);
+	if (peer == NULL && leads_to)
+		question->tag = bidctl_tag_make(b, h->host, h->source);
+	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
+		bidctl_heard(b, &heard, way, question);
 	xk_unlock(&b->lock);
-	return peer == NULL && leads_to > 0 ? bidctl_tag_make(b, h->host, h->source)
-					    : bidctl_join(h, leads_to, question);
+	return peer != NULL || question->tag != 0;
 }
 
-/* The answer is sent where the question came from, unless what is asked in turn is an answer, too, and goes its own way. */
+/*
+ * The answer, and what is asked in turn, go to the host in one message: where the question came from if that leads to the
+ * host alone, otherwise where the host is. So no station gets the boot id that is meant for a host elsewhere.
+ */
 static void
 bidctl_hear_question(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,
 		     struct bidctl_question *question)
 {
-	uint64_t tag = bidctl_hear_query(b, lls, h, question);
+	uint64_t way = bidctl_way(lls);
+	bool leads_to = bidctl_leads_to(lls, h->host), answers = bidctl_hear_query(b, h, way, leads_to, question);
 
-	if (question->answers == 0)
-		bidctl_answer(b, lls, h, tag);
+	if (leads_to) {
+		bidctl_answer(b, lls, h, question->tag);
+		question->tag = 0;
+	} else if (answers) {
+		if (question->tag != 0)
+			bidctl_doubt(lls, way, h->host);
+		*question = (struct bidctl_question){ h->host, h->source, question->tag, h->request };
+	}
 }
 
 /* ---- answers ---- */
@@ -118,12 +167,13 @@ bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
 
 /* What the peer has answered counts from now on, and is told; a question in it is answered first, so that it knows us. */
 static void
-bidctl_confirmed(struct bidctl_peer *peer, struct xk_session *lls, const struct bidctl_header *h)
+bidctl_confirmed(struct bidctl_peer *peer, struct xk_session *lls, uint64_t way, const struct bidctl_header *h)
 {
 	struct bidctl *b = peer->bidctl;
 
 	peer->asking = false;
 	peer->boot = h->source;
+	peer->way = way;
 	bidctl_peer_rest(peer);
 	if ((h->flags & BIDCTL_QUERY) != 0) {
 		peer->holds++;
@@ -139,17 +189,19 @@ bidctl_confirmed(struct bidctl_peer *peer, struct xk_session *lls, const struct 
 static unsigned
 bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
+	uint64_t way = bidctl_way(lls);
 	struct bidctl_peer *peer;
 	unsigned why = BIDCTL_STALE;
 
-	if (h->destination != b->own)
+	if (h->destination != bidctl_own(b, h->host))
 		return why;
 	xk_lock(&b->lock);
 	peer = bidctl_answered(b, h, &why);
-	if (peer != NULL) {
+	if (peer != NULL)
+		why = bidctl_peer_become(peer, h->source);
+	if (why == 0) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
-		why = 0;
-		bidctl_confirmed(peer, lls, h);
+		bidctl_confirmed(peer, lls, way, h);
 	}
 	xk_unlock(&b->lock);
 	return why;

@@ -67,9 +67,12 @@ bidctl_header_store(uint8_t *p, const struct bidctl_header *h)
 
 /* ---- sending; the lock is not held ---- */
 
-/* Sends h, as this boot of this host. What is lost here is asked for again, like what is lost on its way. */
+/*
+ * Sends h, as this boot of this host, to host `to` (0: to everybody). What is lost here is asked for again, like what is lost
+ * on its way.
+ */
 static void
-bidctl_send(struct bidctl *b, struct xk_session *lls, struct bidctl_header *h, enum bidctl_counter counter)
+bidctl_send(struct bidctl *b, struct xk_session *lls, uint32_t to, struct bidctl_header *h, enum bidctl_counter counter)
 {
 	struct xk_msg *m = xk_msg_new(xk_platform_of(&b->protocol), BIDCTL_HEADER_LEN);
 	uint64_t host;
@@ -80,14 +83,14 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, struct bidctl_header *h, e
 		return;
 	}
 	h->host = (uint32_t)host;
-	h->source = b->own;
+	h->source = bidctl_own(b, to);
 	bidctl_header_store(m->data, h);
 	xk_count(&b->protocol, xk_push(lls, m) == 0 ? counter : BIDCTL_UNSENT);
 }
 
-/* Opens a session to host and sends h there. Only where participants say so it may wait. */
+/* Opens a session to participants and sends h there, to host `to`. Only where participants say so it may wait. */
 static void
-bidctl_send_to(struct bidctl *b, struct xk_participants participants, struct bidctl_header *h,
+bidctl_send_to(struct bidctl *b, struct xk_participants participants, uint32_t to, struct bidctl_header *h,
 	       enum bidctl_counter counter)
 {
 	struct xk_protocol *self = &b->protocol;
@@ -97,25 +100,25 @@ bidctl_send_to(struct bidctl *b, struct xk_participants participants, struct bid
 		xk_count(self, BIDCTL_UNSENT);
 		return;
 	}
-	bidctl_send(b, lls, h, counter);
+	bidctl_send(b, lls, to, h, counter);
 	xk_close(lls);
 }
 
 void
 bidctl_send_question(struct bidctl *b, const struct bidctl_question *question)
 {
-	struct bidctl_header h = { .flags = BIDCTL_QUERY, .destination = question->boot, .request = question->tag };
+	struct bidctl_header h = { .destination = question->boot,
+				   .request = question->tag,
+				   .reply = question->answers };
 	struct xk_participants participants = { .local = { 1, { XK_VNET_LAZY } } };
 
-	if (question->tag == 0)
+	h.flags = (h.request != 0 ? BIDCTL_QUERY : 0) | (h.reply != 0 ? BIDCTL_RESPONSE : 0);
+	if (h.flags == 0)
 		return;
-	if (question->answers != 0) {
-		h.flags |= BIDCTL_RESPONSE;
-		h.reply = question->answers;
+	if (h.flags == (BIDCTL_QUERY | BIDCTL_RESPONSE))
 		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
-	}
 	xk_participant_push(&participants.remote, question->host);
-	bidctl_send_to(b, participants, &h, question->answers != 0 ? BIDCTL_RESPONSES_OUT : BIDCTL_QUERIES_OUT);
+	bidctl_send_to(b, participants, question->host, &h, h.reply != 0 ? BIDCTL_RESPONSES_OUT : BIDCTL_QUERIES_OUT);
 }
 
 void
@@ -129,7 +132,7 @@ bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_head
 		h.flags |= BIDCTL_QUERY;
 		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
 	}
-	bidctl_send(b, lls, &h, BIDCTL_RESPONSES_OUT);
+	bidctl_send(b, lls, asked->host, &h, BIDCTL_RESPONSES_OUT);
 }
 
 void
@@ -138,5 +141,5 @@ bidctl_send_broadcast(struct bidctl *b)
 	struct bidctl_header h = { .flags = BIDCTL_BCAST };
 	struct xk_participants everybody = { .remote = { 1, { UINT32_MAX } } };
 
-	bidctl_send_to(b, everybody, &h, BIDCTL_BROADCASTS_OUT);
+	bidctl_send_to(b, everybody, 0, &h, BIDCTL_BROADCASTS_OUT);
 }

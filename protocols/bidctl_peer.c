@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "protocols/bidctl_private.h"
 
@@ -48,6 +49,7 @@ bidctl_peer_fini(struct bidctl *b)
 		for (; peer != NULL; peer = next) {
 			next = peer->next;
 			xk_event_cancel(&peer->timer);
+			free(peer->ended);
 			free(peer);
 		}
 	}
@@ -131,7 +133,10 @@ bidctl_peer_get(struct bidctl *b, uint32_t host)
 static void
 bidctl_peer_free(struct xk_retired *retired)
 {
-	free(xk_container_of(retired, struct bidctl_peer, retired));
+	struct bidctl_peer *peer = xk_container_of(retired, struct bidctl_peer, retired);
+
+	free(peer->ended);
+	free(peer);
 }
 
 void
@@ -218,6 +223,83 @@ bidctl_peer_wake(struct bidctl_peer *peer)
 		waiter->status = peer->told != 0 ? 0 : -EHOSTUNREACH;
 		xk_semaphore_signal(&waiter->semaphore);
 	}
+}
+
+/* ---- boots that have ended ---- */
+
+/* Those that ended long ago are forgotten. */
+static void
+bidctl_peer_trim(struct bidctl_peer *peer)
+{
+	uint64_t now_ns = xk_now_ns(&peer->bidctl->protocol);
+	uint32_t old = 0;
+
+	while (old < peer->ended_count && peer->ended[old].until_ns <= now_ns)
+		old++;
+	if (old == 0)
+		return;
+	peer->bidctl->ended_count -= old;
+	peer->ended_count -= old;
+	memmove(peer->ended, peer->ended + old, peer->ended_count * sizeof(*peer->ended));
+	if (peer->ended_count > 0)
+		return;
+	free(peer->ended);
+	peer->ended = NULL;
+	peer->ended_room = 0;
+}
+
+/* Whether there is room for one boot more that has ended. */
+static bool
+bidctl_peer_has_room(struct bidctl_peer *peer)
+{
+	uint32_t room = peer->ended_room == 0 ? BIDCTL_ENDED_FEW : 2 * peer->ended_room;
+	struct bidctl_ended *ended;
+
+	if (peer->ended_count >= BIDCTL_ENDED_FEW &&
+	    (peer->ended_count >= BIDCTL_ENDED_MAX || peer->bidctl->ended_count >= BIDCTL_ENDED_ALL))
+		return false;
+	if (peer->ended_count < peer->ended_room)
+		return true;
+	ended = reallocarray(peer->ended, room, sizeof(*ended));
+	if (ended == NULL)
+		return false;
+	peer->ended = ended;
+	peer->ended_room = room;
+	return true;
+}
+
+unsigned
+bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot)
+{
+	struct bidctl *b = peer->bidctl;
+
+	if (boot == peer->last)
+		return 0;
+	bidctl_peer_trim(peer);
+	for (uint32_t i = 0; i < peer->ended_count; i++)
+		if (peer->ended[i].boot == boot)
+			return BIDCTL_ENDED;
+	if (peer->last != 0 && !bidctl_peer_has_room(peer))
+		return BIDCTL_REBOOTING;
+	if (peer->last != 0) {
+		peer->ended[peer->ended_count++] =
+			(struct bidctl_ended){ peer->last, xk_now_ns(&b->protocol) + b->lifetime_ns };
+		b->ended_count++;
+	}
+	peer->last = boot;
+	return 0;
+}
+
+uint64_t
+bidctl_peer_remembers(struct bidctl_peer *peer)
+{
+	const struct bidctl *b = peer->bidctl;
+	uint64_t now_ns = xk_now_ns(&b->protocol), until_ns = peer->last != 0 ? peer->lost_ns + b->lifetime_ns : 0;
+
+	bidctl_peer_trim(peer);
+	if (peer->ended_count > 0 && peer->ended[peer->ended_count - 1].until_ns > until_ns)
+		until_ns = peer->ended[peer->ended_count - 1].until_ns;
+	return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
 /* ---- strangers ---- */

@@ -1,7 +1,7 @@
 /*
  * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c (the
- * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (tags that need
- * not be remembered).
+ * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (boot ids, and
+ * tags that need not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H
@@ -17,6 +17,8 @@ enum bidctl_drop {
 	BIDCTL_STALE,
 	BIDCTL_UNASKED,
 	BIDCTL_FULL,
+	BIDCTL_ENDED,
+	BIDCTL_REBOOTING,
 };
 
 enum bidctl_counter {
@@ -44,6 +46,10 @@ enum {
 	BIDCTL_WAYS = 4, /* places that a stranger's host may have */
 	BIDCTL_NS_PER_S = 1000000000,
 	BIDCTL_BURST_NS = 100000000, /* what strangers are asked in this time may be asked at once */
+	/* boots that have ended, which are remembered: of one host in any case, of one at most, and of all at most */
+	BIDCTL_ENDED_FEW = 4,
+	BIDCTL_ENDED_MAX = 1024,
+	BIDCTL_ENDED_ALL = 16384,
 };
 
 enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
@@ -64,6 +70,12 @@ struct bidctl_waiter {
 	uint64_t boot;
 };
 
+/* A boot of a host that was confirmed, and that another one has followed. */
+struct bidctl_ended {
+	uint64_t boot;
+	uint64_t until_ns; /* it is not confirmed again before */
+};
+
 /*
  * A host that somebody here has opened, or has had a message of, and that has answered, or is being asked. Its timer's
  * handler alone takes it out of the table and gives it back, when nobody else is at it (holds).
@@ -80,6 +92,11 @@ struct bidctl_peer {
 	bool telling;   /* a shepherd is telling the watchers, and goes on until told is boot */
 	bool pending;   /* the timer is pending, or its handler is about to look */
 	uint64_t told;  /* the boot id that all watchers know; 0: none */
+	uint64_t way;   /* by which it answered last (bidctl_way); 0: not known, or by its address */
+	uint64_t last;  /* the boot id that was confirmed last, also of a host that was lost since; 0: none */
+	uint64_t lost_ns;
+	struct bidctl_ended *ended; /* oldest first */
+	uint32_t ended_count, ended_room;
 	uint64_t asked_ns;
 	uint64_t due_ns;
 	struct xk_event timer;
@@ -100,7 +117,7 @@ struct bidctl_stranger {
 	uint64_t asked_ns;
 };
 
-/* What is to be asked when the lock is no longer held; tag 0: nothing. */
+/* What is to be asked (tag 0: nothing) and answered elsewhere than where it came from, when the lock is no longer held. */
 struct bidctl_question {
 	uint32_t host;
 	uint64_t boot; /* that the host is known by */
@@ -115,17 +132,17 @@ struct bidctl {
 	uint64_t timeout_ns, timeout_max_ns, interval_ns, keepalive_ns, lifetime_ns, broadcast_wait_ns;
 	bool broadcast;
 
-	uint64_t own; /* this boot's id */
+	uint64_t secret; /* of this boot; in all ids that it tells */
 	struct xk_event boot;
 	struct xk_bidctl_watcher *watchers; /* who came last is first; does not change after init */
 	xk_event_handler *timeout;          /* of peers */
 	uint64_t seed;                      /* of the hash: strangers choose the hosts */
-	uint64_t key[2];                    /* of tags that are not remembered */
+	uint64_t key[2];                    /* of this boot's ids, and of tags that are not remembered */
 
 	struct xk_lock lock; /* over what follows */
 	struct bidctl_peer **buckets;
 	uint32_t bucket_mask, way_mask;
-	uint64_t peer_count;
+	uint64_t peer_count, ended_count;
 	struct bidctl_stranger *strangers; /* sets of BIDCTL_WAYS */
 	uint64_t strangers_ns;             /* until when the questions asked so far have used up their rate */
 };
@@ -147,7 +164,7 @@ bidctl_is_host(uint32_t host)
 
 /* Takes the header off *m, and checks it. 0, or the reason to drop *m. */
 unsigned bidctl_header_pop(struct bidctl_header *h, struct xk_msg **m);
-/* Sends the question, unless it is none. */
+/* Sends the question, the answer or both in one message to where the host is, unless it is neither. */
 void bidctl_send_question(struct bidctl *b, const struct bidctl_question *question);
 /* Answers the question `asked` down lls, where it came from. tag 0: the answer asks nothing. */
 void bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag);
@@ -156,8 +173,8 @@ void bidctl_send_broadcast(struct bidctl *b);
 
 /* ---- bidctl_hear.c ---- */
 
-/* As xk_bidctl_heard and xk_bidctl_known; the lock is held. */
-int bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, struct bidctl_question *question);
+/* As xk_bidctl_heard and xk_bidctl_known; the lock is not held. */
+int bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard);
 /* As struct xk_protocol_ops says; the lock is not held. */
 void bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
@@ -193,6 +210,11 @@ void bidctl_peer_ask_again(struct bidctl_peer *peer, struct bidctl_question *que
 /* Who waits gets the boot id that is told, or hears that there is none. */
 void bidctl_peer_wake(struct bidctl_peer *peer);
 
+/* Whether the peer may be confirmed as this boot now, which is remembered as its last. 0, or why not. */
+unsigned bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot);
+/* How long the peer must be remembered though nobody uses it, since a boot of it has ended or may have; 0: no more. */
+uint64_t bidctl_peer_remembers(struct bidctl_peer *peer);
+
 /* The host, which is no peer, has sent a message: *question may be something. */
 void bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_question *question);
 /* It answers. False: it was not asked with that tag. Otherwise it is a stranger no more. */
@@ -202,6 +224,8 @@ bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
 
 /* Draws the key. */
 void bidctl_tag_init(struct bidctl *b);
+/* The id of this boot that host is told (0: everybody); never 0. */
+uint64_t bidctl_own(const struct bidctl *b, uint32_t host);
 /* The tag of a question to host, which says that it is this boot; never 0. */
 uint64_t bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot);
 /* Whether host was asked with that tag, not long ago, when it had said that it is this boot. */

@@ -1,5 +1,6 @@
 /*
- * bidctl_tag.c - tags that BIDCTL need not remember: those of the questions to hosts that have asked; see bidctl.c.
+ * bidctl_tag.c - what BIDCTL computes with a key instead of remembering it: the boot id that each host is told, and the tags
+ * of questions to hosts that have asked; see bidctl.c.
  *
  * Such a tag is a keyed hash of whom it asks, of the boot that the question is about, and of the time: what SYN cookies are to
  * TCP (Bernstein, 1996). It is good for that host's answer with that boot, once or more often, for one to two periods. So
@@ -52,6 +53,19 @@ bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second)
 	for (unsigned i = 0; i < 4; i++)
 		bidctl_tag_round(v);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* ---- boot ids ---- */
+
+/* A tag would be a hash of the same two words only if its asker had guessed the secret for its boot. */
+uint64_t
+bidctl_own(const struct bidctl *b, uint32_t host)
+{
+	uint64_t id = bidctl_tag_hash(b->key, host, b->secret), boots = xk_boots(&b->protocol);
+
+	if (boots != 0)
+		id = boots << 40 | id >> 24;
+	return id != 0 ? id : 1;
 }
 
 /* ---- tags ---- */

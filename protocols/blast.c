@@ -21,9 +21,18 @@
  *                                 for no more than three times the message, and sixteen times a fragment
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
  *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
- *               (`outstanding`, of one session `outstanding_peer`); a push that finds none free waits as the graph's
- *               `implicit` says, or fails with -ENOBUFS, as does one whose ticket says so.
+ *               (`outstanding`, for one peer `outstanding_peer`). A push that finds none free waits as the graph's
+ *               `implicit` says, or fails with -ENOBUFS. One whose ticket says that it may not wait ends the oldest copy
+ *               of the peer that has most of them, or its own peer's oldest; if nothing is free even so, the message is
+ *               sent once and not kept.
+ * Again:        of a message at most three times its bytes and frames, and no fragment more than 16 times. All sessions
+ *               with a peer share a pace: 64 fragments at once, then 64 in the time that its NACKs take, at most `nack`.
+ *               With what is pushed again (ticket.h), a session sends again in a minute at most three times what it
+ *               sends for the first time.
  * Receiver:     blast_receive.c. What it remembers is bounded in all and per session; the oldest message makes room.
+ * Strangers:    all hosts that are not confirmed, whose addresses may be forged, are one peer together. A host is confirmed
+ *               when an upper opens a session to it, and when it sends a NACK with the number of a message that went to it.
+ *               A stranger draws a NACK with each 64 bytes of a fragment, and with a shorter one.
  * Participants: the protocol below's
  * Sessions:     one per (session below, protocol above); opening one again by the same hlps gives the same. A stranger's
  *               message makes one if somebody has enabled its protocol. Where the protocol below has a session for each
@@ -36,10 +45,11 @@
  *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
  *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too soon
  *               after another, or misses only what another has named), nack_spent (what it misses was sent again as often
- *               as may be), nack_paced (so much was sent again to its host just now); of what is pushed too_big, no_slot
+ *               as may be), nack_paced (so much was sent again to its host just now); of what is pushed too_big, no_slot,
+ *               repeat_spent (it was pushed before, and too much was sent again)
  * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
- *               protocol below would not take), withheld (fragments that were asked for too often); released (by ticket),
- *               expired (copies)
+ *               protocol below would not take), withheld (fragments that were asked for too often or too fast); released
+ *               (by ticket), expired, displaced (copies: by another message); unkept (messages that were sent once)
  * Differs:      from the original, in which one row of numbers, the same in each boot, served all peers, sender's and
  *               receiver's times were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to
  *               release a copy
@@ -464,7 +474,8 @@ static const struct xk_number_of blast_numbers[] = {
 static const struct xk_setting blast_settings[] = {
 	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
 	  "long messages that are kept for peers that may ask for them", 1, 65536 },
-	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32", "... of one session", 1, 65536 },
+	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
+	  "... for one of them; hosts that are not confirmed are one together", 1, 65536 },
 	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
 	  1000000, UINT64_C(60000000000) },
 	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",
@@ -487,13 +498,14 @@ static const struct xk_setting blast_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_count",  "bad_mask",   "bad_length",
-					   "inconsistent", "duplicate",    "unknown",    "evicted",    "gave_up",
-					   "nack_unknown", "nack_strange", "nack_early", "nack_spent", "nack_paced",
-					   "too_big",      "no_slot",      NULL };
+static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_count",    "bad_mask",   "bad_length",
+					   "inconsistent", "duplicate",    "unknown",      "evicted",    "gave_up",
+					   "nack_unknown", "nack_strange", "nack_early",   "nack_spent", "nack_paced",
+					   "too_big",      "no_slot",      "repeat_spent", NULL };
 
-static const char *const blast_counters[] = { "long_out", "long_in", "nacks_out", "nacks_in", "retransmitted",
-					      "released", "expired", "unsent",    "withheld", NULL };
+static const char *const blast_counters[] = { "long_out",      "long_in",   "nacks_out", "nacks_in",
+					      "retransmitted", "released",  "expired",   "unsent",
+					      "withheld",      "displaced", "unkept",    NULL };
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",

@@ -27,6 +27,7 @@ enum blast_drop {
 	BLAST_NACK_PACED,
 	BLAST_TOO_BIG,
 	BLAST_NO_SLOT,
+	BLAST_REPEAT_SPENT,
 };
 
 enum blast_counter {
@@ -39,6 +40,8 @@ enum blast_counter {
 	BLAST_EXPIRED,
 	BLAST_UNSENT,
 	BLAST_WITHHELD,
+	BLAST_DISPLACED,
+	BLAST_UNKEPT,
 };
 
 enum blast_op { BLAST_SEND = 1, BLAST_NACK, BLAST_RETRANSMIT };
@@ -118,6 +121,11 @@ struct blast_credit {
 	uint64_t bytes, frames;
 };
 
+/* What was sent in half a minute: for the first time, and again. */
+struct blast_half {
+	struct blast_credit first, again;
+};
+
 /* ---- state ---- */
 
 /*
@@ -127,9 +135,13 @@ struct blast_credit {
 struct blast_peer {
 	struct xk_binding binding;
 	struct xk_retired retired;
+	struct xk_semaphore slots; /* as in struct blast, its share */
 	/* under the lock */
-	unsigned references; /* of sessions */
-	uint64_t paid_ns;    /* up to when what was sent again has used up its pace */
+	unsigned references;      /* of sessions */
+	struct blast_link holder; /* in the protocol's holders, while it has copies */
+	struct blast_link copies; /* oldest first */
+	unsigned copy_count;
+	uint64_t paid_ns; /* up to when what was sent again has used up its pace */
 };
 
 struct blast {
@@ -147,8 +159,9 @@ struct blast {
 
 	struct xk_lock lock; /* over what follows, and over what sessions, copies and partials say is under it */
 	struct xk_event event;
-	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
-	struct blast_link copies;
+	uint64_t event_ns;           /* when the event is due; UINT64_MAX: never */
+	struct blast_link copies;    /* by what is due */
+	struct blast_link holders;   /* peers that have copies */
 	struct blast_copy **buckets; /* of the copies, by sequence */
 	uint32_t bucket_mask;
 	struct blast_link partials; /* by what is due */
@@ -161,9 +174,10 @@ struct blast_session {
 	uint32_t number;                   /* of the protocol above */
 	uint32_t fragment_size;            /* the most bytes of a message in one frame */
 	_Atomic(struct blast_peer *) peer; /* changes once, under the lock: from `strangers` */
-	struct xk_semaphore slots;         /* as in struct blast, the peer's share */
 	/* under the lock */
 	uint32_t sequence;                /* of the next long message; 0: there was none */
+	struct blast_half halves[2];      /* this half of a minute, and the one before */
+	uint64_t half_ns;                 /* when this one began */
 	struct blast_estimate answer;     /* from the last frame to its NACK, at the sender */
 	struct blast_estimate spacing;    /* from one fragment to the next */
 	struct blast_estimate round_trip; /* from a NACK to what it brings */
@@ -178,6 +192,8 @@ struct blast_copy {
 	struct blast_due due;                /* under the lock; listed in the protocol's copies */
 	struct blast_copy *next;             /* in its bucket; under the lock */
 	struct blast_session *session;       /* with a reference */
+	struct blast_peer *holder;           /* whose slot it has; NULL: none, so that it is never listed */
+	struct blast_link age;               /* in the holder's copies; under the lock */
 	uint64_t born_ns, last_ns, early_ns; /* under the lock: first and last frame; NACKs before that come too soon */
 	uint64_t arrived;                    /* under the lock: the fragments that NACKs have named */
 	struct blast_credit left;            /* under the lock: what may still be sent again */
@@ -261,6 +277,8 @@ blast_session_is_confirmed(const struct blast_session *s)
 {
 	return atomic_load_explicit(&s->peer, memory_order_relaxed) != &blast_of(s)->strangers;
 }
+
+void blast_peer_init(struct blast *blast, struct blast_peer *peer);
 
 /* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. Never waits. */
 unsigned blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,

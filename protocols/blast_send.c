@@ -5,8 +5,8 @@
  * A copy is found by its sequence number alone, since the peer's NACK may come up another session than the message went
  * down (VNET has one for each direction). Who sends the NACK is therefore compared with whom the message went to.
  *
- * A copy has references: one of the list, one of whoever is sending it. The slot that a push has waited for is free again
- * when the last of them is gone, and so is the memory.
+ * A copy has references: one of the list, one of whoever is sending it. Its slot is free again when the last of them is gone,
+ * and so is the memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,16 +15,22 @@
 
 enum { BLAST_BUCKETS_MAX = 4096 };
 
+/* Half of the time in which a peer is sent no more again than in proportion to what it is sent. */
+#define BLAST_HALF_NS UINT64_C(30000000000)
+
 /* How much of `keep` is left at least where answers come fast: one part of so many. */
 enum { BLAST_KEEP_PARTS = 16 };
 
 /* ---- copies ---- */
 
+/* holder NULL: there is none. */
 static void
-blast_send_free_slot(struct blast_session *s)
+blast_send_free_slot(struct blast *blast, struct blast_peer *holder)
 {
-	xk_semaphore_signal(&s->slots);
-	xk_semaphore_signal(&blast_of(s)->slots);
+	if (holder == NULL)
+		return;
+	xk_semaphore_signal(&holder->slots);
+	xk_semaphore_signal(&blast->slots);
 }
 
 /* Gives one reference back. No lock is held. */
@@ -35,7 +41,7 @@ blast_copy_release(struct blast_copy *copy)
 		return;
 	for (unsigned i = 0; i < copy->count; i++)
 		xk_msg_free(copy->fragments[i]);
-	blast_send_free_slot(copy->session);
+	blast_send_free_slot(blast_of(copy->session), copy->holder);
 	xk_session_release(&copy->session->session);
 	free(copy);
 }
@@ -55,22 +61,31 @@ blast_copy_cut(struct blast_copy *copy, struct xk_msg *m)
 	return true;
 }
 
-/* A copy of m on s, in whose slot it is; with one reference. Takes m. NULL: nothing was left for it. */
-static struct blast_copy *
-blast_copy_new(struct blast_session *s, struct xk_msg *m)
+/* How many fragments a message of len bytes has. */
+static unsigned
+blast_copy_frames(const struct blast_session *s, size_t len)
 {
-	unsigned count = (unsigned)((xk_msg_len(m) + s->fragment_size - 1) / s->fragment_size);
+	return (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
+}
+
+/* A copy of m on s, in a slot of holder (NULL: in none); with one reference. Takes m. NULL: nothing was left for it. */
+static struct blast_copy *
+blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *holder)
+{
+	size_t len = xk_msg_len(m);
+	unsigned count = blast_copy_frames(s, len);
 	struct blast_copy *copy = calloc(1, sizeof(*copy) + count * sizeof(copy->fragments[0]));
 
 	if (copy == NULL || !xk_duplicate(&s->session)) {
 		xk_drop(s->session.protocol, m, copy == NULL ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION);
-		blast_send_free_slot(s);
+		blast_send_free_slot(blast_of(s), holder);
 		free(copy);
 		return NULL;
 	}
 	copy->session = s;
+	copy->holder = holder;
 	copy->count = count;
-	copy->left = (struct blast_credit){ BLAST_AGAIN * xk_msg_len(m), BLAST_AGAIN * count };
+	copy->left = (struct blast_credit){ BLAST_AGAIN * len, BLAST_AGAIN * count };
 	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
 	if (blast_copy_cut(copy, m))
 		return copy;
@@ -141,16 +156,17 @@ blast_send_number(struct blast *blast, struct blast_session *s)
 	return number;
 }
 
-/* Gives copy its number and a place, with a reference. */
+/* Gives copy, which has a number and a holder, a place, with a reference. */
 static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	struct blast_copy **bucket;
+	struct blast_copy **bucket = blast_send_bucket(blast, copy->sequence);
 
-	copy->sequence = blast_send_number(blast, copy->session);
-	bucket = blast_send_bucket(blast, copy->sequence);
 	copy->next = *bucket;
 	*bucket = copy;
+	if (copy->holder->copy_count++ == 0)
+		blast_list_append(&blast->holders, &copy->holder->holder);
+	blast_list_append(&copy->holder->copies, &copy->age);
 	copy->listed = true;
 	atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
 	copy->born_ns = copy->last_ns = now_ns;
@@ -169,8 +185,51 @@ blast_send_unlist(struct blast *blast, struct blast_copy *copy)
 		at = &(*at)->next;
 	*at = copy->next;
 	blast_list_remove(&copy->due.link);
+	blast_list_remove(&copy->age);
+	if (--copy->holder->copy_count == 0)
+		blast_list_remove(&copy->holder->holder);
 	copy->listed = false;
 	return true;
+}
+
+/* ---- the last minute; the lock is held ---- */
+
+/* Begins the next half at now_ns, if this one is over. */
+static void
+blast_minute_turn(struct blast_session *s, uint64_t now_ns)
+{
+	uint64_t age_ns = now_ns - s->half_ns;
+
+	if (age_ns < BLAST_HALF_NS)
+		return;
+	s->halves[1] = age_ns < 2 * BLAST_HALF_NS ? s->halves[0] : (struct blast_half){ .first = { 0, 0 } };
+	s->halves[0] = (struct blast_half){ .first = { 0, 0 } };
+	s->half_ns = now_ns;
+}
+
+static bool
+blast_minute_is_new(const struct blast_session *s)
+{
+	return s->halves[0].first.frames + s->halves[1].first.frames == 0;
+}
+
+/* Whether so much more may be sent again: with it that is three times what was sent for the first time, at most. */
+static bool
+blast_minute_allows(const struct blast_session *s, uint64_t bytes, uint64_t frames)
+{
+	const struct blast_half *half = s->halves;
+
+	return half[0].again.bytes + half[1].again.bytes + bytes <=
+		       BLAST_AGAIN * (half[0].first.bytes + half[1].first.bytes) &&
+	       half[0].again.frames + half[1].again.frames + frames <=
+		       BLAST_AGAIN * (half[0].first.frames + half[1].first.frames);
+}
+
+static void
+blast_minute_add(struct blast_credit *sum, uint64_t bytes, uint64_t frames)
+{
+	sum->bytes += bytes;
+	sum->frames += frames;
 }
 
 /* ---- frames ---- */
@@ -196,7 +255,7 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 }
 
 /*
- * All fragments of copy, which is listed, for the first time. If one does not go, the peer will ask for it, unless that is
+ * All fragments of copy for the first time. If one does not go, the peer will ask for it, unless that is
  * the first. 0, or -errno: nothing was sent.
  */
 static int
@@ -232,36 +291,147 @@ blast_send_forget(struct blast *blast, struct blast_copy *copy)
 		blast_copy_release(copy);
 }
 
-/* Sends and keeps copy, whose reference the caller has. 0 or -errno. */
+/* Sends copy, whose reference the caller has, and keeps it if it has a slot. 0 or -errno. */
 static int
-blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket)
+blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket, bool is_first)
 {
+	struct blast_session *s = copy->session;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	int err;
 
 	xk_lock(&blast->lock);
-	blast_send_list(blast, copy, now_ns);
+	copy->sequence = blast_send_number(blast, s);
+	blast_minute_turn(s, now_ns);
+	if (is_first) /* the copy has what may be sent again of it */
+		blast_minute_add(&s->halves[0].first, copy->left.bytes / BLAST_AGAIN, copy->count);
+	if (copy->holder != NULL)
+		blast_send_list(blast, copy, now_ns);
 	xk_unlock(&blast->lock);
 	err = blast_send_all(blast, copy);
 	if (err != 0)
 		blast_send_forget(blast, copy);
+	else if (copy->holder == NULL)
+		xk_count(&blast->protocol, BLAST_UNKEPT);
 	else if (ticket != NULL)
 		xk_ticket_fill(ticket, &copy->session->session, copy->sequence, blast->keep_ns / 1000);
 	return err;
 }
 
-/* Waits, if ticket lets it, for a slot of the peer's share, and one of all. 0 or -errno. */
+/* ---- slots ---- */
+
+/* Waits for a slot of the peer's share, and one of all. 0 or -errno. */
 static int
-blast_send_wait(struct blast_session *s, const struct xk_ticket *ticket)
+blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_us)
 {
-	uint64_t timeout_us = ticket != NULL && ticket->no_wait ? 0 : XK_FOREVER;
-	int err = xk_semaphore_wait(&s->slots, timeout_us);
+	int err = xk_semaphore_wait(&peer->slots, timeout_us);
 
 	if (err != 0)
 		return err;
-	err = xk_semaphore_wait(&blast_of(s)->slots, timeout_us);
+	err = xk_semaphore_wait(&blast->slots, timeout_us);
 	if (err != 0)
-		xk_semaphore_signal(&s->slots);
+		xk_semaphore_signal(&peer->slots);
+	return err;
+}
+
+/* Who loses a copy when peer wants a slot: who has most of them, or else peer itself. The lock is held. */
+static struct blast_peer *
+blast_send_loser(const struct blast *blast, struct blast_peer *peer)
+{
+	struct blast_peer *loser = peer;
+
+	if (peer->copy_count >= blast->outstanding_peer)
+		return peer;
+	for (struct blast_link *link = blast->holders.next; link != &blast->holders; link = link->next) {
+		struct blast_peer *holder = xk_container_of(link, struct blast_peer, holder);
+
+		if (holder->copy_count > loser->copy_count)
+			loser = holder;
+	}
+	return loser;
+}
+
+/* Ends the oldest copy of who loses one for peer. False: there is none. */
+static bool
+blast_send_displace(struct blast *blast, struct blast_peer *peer)
+{
+	struct blast_copy *copy = NULL;
+	struct blast_peer *loser;
+
+	xk_lock(&blast->lock);
+	loser = blast_send_loser(blast, peer);
+	if (loser->copy_count > 0) {
+		copy = xk_container_of(loser->copies.next, struct blast_copy, age);
+		blast_send_unlist(blast, copy);
+	}
+	xk_unlock(&blast->lock);
+	if (copy == NULL)
+		return false;
+	xk_count(&blast->protocol, BLAST_DISPLACED);
+	blast_copy_release(copy);
+	return true;
+}
+
+/*
+ * A slot of the peer of s (*holder). A push that may not wait takes it from another message, or does without (NULL): whoever
+ * waits for one comes first. 0 or -errno.
+ */
+static int
+blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, struct blast_peer **holder)
+{
+	struct blast *blast = blast_of(s);
+	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_acquire);
+	bool no_wait = ticket != NULL && ticket->no_wait;
+	int err = blast_send_wait(blast, peer, no_wait ? 0 : XK_FOREVER);
+
+	if (err != 0 && no_wait && blast_send_displace(blast, peer))
+		err = blast_send_wait(blast, peer, 0);
+	*holder = err == 0 ? peer : NULL;
+	return no_wait ? 0 : err;
+}
+
+/* Sends m, which is not too long, and for the first time unless it is counted as sent again. Takes m; as xk_push. */
+static int
+blast_send_message(struct blast_session *s, struct xk_msg *m, struct xk_ticket *ticket, bool is_first)
+{
+	struct blast *blast = blast_of(s);
+	struct blast_peer *holder;
+	struct blast_copy *copy;
+	int err = blast_send_take_slot(s, ticket, &holder);
+
+	if (err != 0) {
+		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
+		return err == -EAGAIN ? -ENOBUFS : err;
+	}
+	copy = blast_copy_new(s, m, holder);
+	if (copy == NULL)
+		return -ENOBUFS;
+	err = blast_send_copy(blast, copy, ticket, is_first);
+	blast_copy_release(copy);
+	if (err == 0)
+		xk_count(&blast->protocol, BLAST_LONG_OUT);
+	return err;
+}
+
+/*
+ * Counts a message of len bytes that was pushed before as sent again. 0; -EAGAIN: it is the first one to this peer lately, which
+ * may have moved; -ENOBUFS: too much was sent again.
+ */
+static int
+blast_send_count_again(struct blast_session *s, size_t len)
+{
+	struct blast *blast = blast_of(s);
+	uint64_t frames = blast_copy_frames(s, len), now_ns = xk_now_ns(&blast->protocol);
+	int err = 0;
+
+	xk_lock(&blast->lock);
+	blast_minute_turn(s, now_ns);
+	if (blast_minute_is_new(s))
+		err = -EAGAIN;
+	else if (!blast_minute_allows(s, len, frames))
+		err = -ENOBUFS;
+	else
+		blast_minute_add(&s->halves[0].again, len, frames);
+	xk_unlock(&blast->lock);
 	return err;
 }
 
@@ -270,22 +440,20 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 {
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
-	bool too_big = xk_msg_len(m) > (size_t)s->fragment_size * BLAST_FRAGMENTS;
-	int err = too_big ? -EMSGSIZE : blast_send_wait(s, ticket);
-	struct blast_copy *copy;
+	size_t len = xk_msg_len(m);
+	int err = -EAGAIN;
 
-	if (err != 0) {
-		xk_drop(&blast->protocol, m, too_big ? BLAST_TOO_BIG : BLAST_NO_SLOT);
-		return err == -EAGAIN ? -ENOBUFS : err;
+	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
+		xk_drop(&blast->protocol, m, BLAST_TOO_BIG);
+		return -EMSGSIZE;
 	}
-	copy = blast_copy_new(s, m);
-	if (copy == NULL)
-		return -ENOBUFS;
-	err = blast_send_copy(blast, copy, ticket);
-	blast_copy_release(copy);
-	if (err == 0)
-		xk_count(&blast->protocol, BLAST_LONG_OUT);
-	return err;
+	if (ticket != NULL && ticket->again)
+		err = blast_send_count_again(s, len);
+	if (err == -ENOBUFS) {
+		xk_drop(&blast->protocol, m, BLAST_REPEAT_SPENT);
+		return err;
+	}
+	return blast_send_message(s, m, ticket, err != 0);
 }
 
 /* ---- NACKs ---- */
@@ -362,13 +530,16 @@ blast_send_is_in_pace(struct blast_session *s, uint64_t now_ns)
 static unsigned
 blast_send_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
 {
+	struct blast_session *s = copy->session;
 	struct blast_credit *left = &copy->left;
 	size_t len = xk_msg_len(copy->fragments[i]);
 
-	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len)
+	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < len ||
+	    !blast_minute_allows(s, len, 1))
 		return BLAST_NACK_SPENT;
-	if (!blast_send_is_in_pace(copy->session, now_ns))
+	if (!blast_send_is_in_pace(s, now_ns))
 		return BLAST_NACK_PACED;
+	blast_minute_add(&s->halves[0].again, len, 1);
 	copy->again[i]++;
 	left->frames--;
 	left->bytes -= len;
@@ -413,6 +584,7 @@ blast_send_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uin
 		return BLAST_NACK_EARLY;
 	if (sent == copy->count)
 		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+	blast_minute_turn(copy->session, now_ns);
 	*again = blast_send_afford(copy, all & ~copy->arrived, now_ns, &why);
 	if (*again == 0)
 		return why;
@@ -530,6 +702,8 @@ blast_send_init(struct blast *blast)
 	if (blast->buckets == NULL)
 		return -ENOMEM;
 	blast_list_init(&blast->copies);
+	blast_list_init(&blast->holders);
+	blast_peer_init(blast, &blast->strangers);
 	xk_semaphore_init(&blast->slots, &blast->protocol, (unsigned)blast->outstanding);
 	return 0;
 }

@@ -8,6 +8,13 @@
 
 /* ---- peers ---- */
 
+void
+blast_peer_init(struct blast *blast, struct blast_peer *peer)
+{
+	xk_semaphore_init(&peer->slots, &blast->protocol, (unsigned)blast->outstanding_peer);
+	blast_list_init(&peer->copies);
+}
+
 /*
  * Whom lls is with: its station, by which VNET knows a neighbour that it hears as well as one that was opened; or else its
  * host.
@@ -32,6 +39,7 @@ blast_peer_new(struct blast *blast, struct xk_key key)
 
 	if (peer == NULL)
 		return NULL;
+	blast_peer_init(blast, peer);
 	if (xk_map_bind(&blast->peers, &peer->binding, key, peer) == 0)
 		return peer;
 	free(peer);
@@ -128,7 +136,6 @@ blast_session_new(struct blast *blast, struct xk_protocol *hlp_receive, struct x
 	}
 	s->number = number;
 	blast_list_init(&s->partials);
-	xk_semaphore_init(&s->slots, self, (unsigned)blast->outstanding_peer);
 	atomic_store_explicit(&s->peer, &blast->strangers, memory_order_relaxed);
 	blast_session_join(s, false);
 	err = blast_ask_fragment_size(lls, &s->fragment_size);

@@ -200,7 +200,7 @@ __attribute__((noinline)) static void
 chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
 	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
-	struct xk_ticket ticket = { .keeper = NULL, .no_wait = !(flags & CHAN_MAY_WAIT) };
+	struct xk_ticket ticket = { .keeper = NULL, .no_wait = !(flags & CHAN_MAY_WAIT), .again = flags & CHAN_AGAIN };
 	size_t length = xk_msg_len(m);
 	uint8_t *p = xk_msg_push(&m, CHAN_HEADER_LEN);
 

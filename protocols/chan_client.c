@@ -68,6 +68,7 @@ chan_client_tell(struct chan_client *c, struct chan_ended *ended)
 	if (ended->copy != NULL)
 		xk_msg_free(ended->copy);
 	xk_ticket_release(&ended->ticket);
+	xk_msg_disown(ended->reply);
 	if (ended->call != NULL)
 		ended->call->done(ended->call, ended->status, ended->reply);
 	else
@@ -273,7 +274,7 @@ chan_client_expire(struct xk_event *event, void *argument)
 		chan_end_wake_again(e, e->due_ns < c->ends_ns ? e->due_ns : c->ends_ns, now_ns);
 	xk_unlock(&e->lock);
 	if (m != NULL)
-		chan_send(e, m, sequence, flags, age);
+		chan_send(e, m, sequence, flags | CHAN_AGAIN, age);
 	if (ends) {
 		xk_count(self, CHAN_TIMED_OUT);
 		chan_client_tell(c, &ended);
@@ -374,7 +375,7 @@ chan_client_pop_word(struct chan_client *c, struct xk_session *lls, struct xk_ms
 	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
 		chan_answer(self, lls, h, h->sequence + !waits, waits ? CHAN_NEGATIVE_ACK : 0, 0);
 	if (request != NULL)
-		chan_send(e, request, h->sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG, age);
+		chan_send(e, request, h->sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG | CHAN_AGAIN, age);
 	if (why == 0)
 		xk_msg_free(m);
 	else

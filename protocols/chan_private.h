@@ -61,6 +61,7 @@ enum {
 	CHAN_SHORT = 64,         /* messages up to this are copied to be kept; longer ones are shared */
 	CHAN_STATUS_MAX = 4095,  /* error numbers are less */
 	CHAN_MAY_WAIT = 1 << 16, /* not in the header: chan_send may wait for room below */
+	CHAN_AGAIN = 1 << 17,    /* ... and this was sent before */
 	CHAN_UNASKED_MAX = 3,    /* repeats of a message after which the timer only asks */
 	CHAN_REPEATS_MAX = 8,    /* repeats of a message, whoever asks for it */
 	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */

@@ -320,7 +320,7 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	chan_server_answer(s, lls, h, verdict);
 	if (again != NULL)
-		chan_send(&s->end, again, h->sequence, flags, status);
+		chan_send(&s->end, again, h->sequence, flags | CHAN_AGAIN, status);
 	if (why != 0)
 		xk_drop(session->protocol, m, why);
 	else
@@ -393,7 +393,7 @@ chan_server_expire(struct xk_event *event, void *argument)
 	xk_unlock(&e->lock);
 	xk_ticket_release(&ticket);
 	if (m != NULL)
-		chan_send(e, m, sequence, flags, status);
+		chan_send(e, m, sequence, flags | CHAN_AGAIN, status);
 	if (forgets) {
 		xk_count(e->session.protocol, CHAN_FORGOTTEN);
 		chan_server_leave(s);

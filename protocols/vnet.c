@@ -490,6 +490,19 @@ vnet_leads_to(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
 }
 
 static int
+vnet_doubt(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
+{
+	struct vnet_session *vs = vnet_session_of(s);
+	unsigned interface;
+
+	if (*host <= UINT32_MAX &&
+	    xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)*host, &interface) == XK_VNET_ON_LINK)
+		xk_arp_doubt(vnet_resolver(vnet, interface), (uint32_t)*host,
+			     interface == vs->interface ? vnet_follow_link(vs) : 0);
+	return 0;
+}
+
+static int
 vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
 	struct vnet *vnet = vnet_of(s->protocol);
@@ -502,6 +515,8 @@ vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_follow_opened(vnet, s, buffer);
 	case XK_VNET_LEADS_TO:
 		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_leads_to(vnet, s, buffer);
+	case XK_VNET_DOUBT:
+		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_doubt(vnet, s, buffer);
 	case XK_VNET_GET_INTERFACE:
 		return xk_answer(buffer, len, interface, sizeof(*interface));
 	case XK_GET_PEER_LINK:

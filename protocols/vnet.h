@@ -28,6 +28,11 @@ enum xk_vnet_control {
 	 * it does not, or that is no neighbour; -ENOENT: ARP knows none. Never waits.
 	 */
 	XK_VNET_LEADS_TO,
+	/*
+	 * Session: uint64_t, a host, of which a message has come up here. If that is a neighbour that ARP knows elsewhere, ARP
+	 * asks for it anew. 0. Never waits.
+	 */
+	XK_VNET_DOUBT,
 };
 
 enum {

@@ -10,6 +10,7 @@
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "tools/capture.h"
+#include "tools/watch.h"
 #include "xkernel/trace.h"
 
 enum {
@@ -153,6 +154,8 @@ host_compose(struct host *host)
 	error = xk_kernel_init(host->kernel, &failed);
 	if (error != 0)
 		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-error));
+	if (host->options.trace)
+		xk_kernel_watch_owners(host->kernel);
 	return 0;
 }
 
@@ -200,6 +203,8 @@ host_start(struct host *host)
 	if (error != 0)
 		return host_fail(host, "the driver cannot be started", strerror(-error));
 	host->started = true;
+	if (host->world == NULL)
+		watch_kernel(host->options.watch, host->kernel);
 	return 0;
 }
 
@@ -221,6 +226,7 @@ host_end(struct host *host)
 	host->ended = true;
 	if (host->started)
 		xk_kernel_stop(host->kernel);
+	watch_forget(host->options.watch, host->kernel);
 	if (host->kernel != NULL)
 		xk_kernel_free(host->kernel);
 	else

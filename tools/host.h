@@ -15,6 +15,7 @@
 #include "xkernel/kernel.h"
 
 struct capture;
+struct watch;
 struct xk_graph;
 
 enum { HOST_PORTS = 4, HOST_PATH = 4096, HOST_DRIVERS_MAX = 16 };
@@ -55,8 +56,9 @@ struct host_options {
 	int core;              /* of the first driver; -1: any */
 	const uint64_t *cores; /* of each driver; NULL: core is that of all */
 	bool yields, trace;
-	bool watched;   /* edges will be marked that the graph file does not mark */
-	bool telemetry; /* DPDK's own is started */
+	struct watch *watch; /* of the program; NULL: nobody watches */
+	bool watched;        /* edges will be marked that the graph file does not mark */
+	bool telemetry;      /* DPDK's own is started */
 	const char
 		*pcap; /* what crosses its ports and taps goes into this file (a pair's: FILE.client); NULL: nowhere */
 	/* of --link sim */

@@ -59,17 +59,12 @@ host_await_signal(int signals)
 {
 	struct pollfd polls = { .fd = signals, .events = POLLIN };
 	char info[128]; /* struct signalfd_siginfo, to be taken away */
-	sigset_t set;
 	ssize_t got;
 
 	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
 		;
 	got = read(signals, info, sizeof(info));
 	(void)got;
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	pair_signal_set(&set);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* ---- what it is ---- */

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "tools/machine.h"
+#include "tools/output.h"
+#include "tools/pcapng.h"
 
 const char *const host_modes[] = { "regular", "ipp", NULL };
 const char *const host_drivers[] = { "poll", "interrupt", "adaptive", NULL };
@@ -51,7 +53,14 @@ const struct options_option host_common_options[] = {
 	  .offset = HOST_AT(pcap),
 	  .argument = "FILE",
 	  .help = "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
-		  "of two hosts: FILE.client and FILE.server" },
+		  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
+		  "output, and what is printed goes to standard error" },
+	{ .name = "watchdog",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(watchdog),
+	  .argument = "T",
+	  .help = "tell which protocol has computed for so long without getting on;\n"
+		  "that ends a simulated run; 0: never tell (5s)" },
 	{ .name = NULL },
 };
 
@@ -83,12 +92,42 @@ const struct options_option host_single_options[] = {
 };
 
 int
+host_common_take_output(const struct options_program *program, struct host_common *common)
+{
+	int fd;
+
+	if (common->pcap == NULL || strcmp(common->pcap, "-") != 0)
+		return 0;
+	if (common->json != NULL && strcmp(common->json, "-") == 0)
+		return options_misuse(program, "--json - and --pcap -: there is one standard output");
+	fd = output_take();
+	if (fd < 0) {
+		fprintf(stderr, "%s: --pcap -: %s\n", program->name, strerror(errno));
+		return OPTIONS_FAILURE;
+	}
+	snprintf(common->pcap_descriptor, sizeof(common->pcap_descriptor), PCAPNG_DESCRIPTOR "%d", fd);
+	common->pcap = common->pcap_descriptor;
+	return 0;
+}
+
+int
+host_common_watchdog(const struct options_program *program, struct host_common *common)
+{
+	common->watchdog_ns = 0;
+	if (strcmp(common->watchdog, "0") == 0 ||
+	    (xk_time_parse(common->watchdog, &common->watchdog_ns) && common->watchdog_ns > 0))
+		return 0;
+	return options_misuse(program, "--watchdog: \"%s\" is neither a time such as 500ms or 5s, nor 0",
+			      common->watchdog);
+}
+
+int
 host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
 		     const struct host_link **link)
 {
 	int driver = common->driver == HOST_DRIVER_ABSENT ? -1 : (int)common->driver;
 
-	if (!host_sets_are_good(program, &common->sets))
+	if (!host_sets_are_good(program, &common->sets) || host_common_watchdog(program, common) != 0)
 		return OPTIONS_MISUSE;
 	if (common->pcap != NULL && common->pcap[0] == '\0')
 		return options_misuse(program, "--pcap: a file's name is missing");
@@ -103,12 +142,14 @@ host_common_complete(const struct options_program *program, struct host_common *
 		return options_misuse(program,
 				      "--link %s has at most %u queues, so that a host on it has no more drivers",
 				      common->link, (*link)->drivers);
+	if (!alone && common->pcap != NULL && strcmp(common->pcap, "-") == 0)
+		return options_misuse(program, "--pcap -: each end writes a file, and there is one standard output");
 	if (alone && (*link)->in_process)
 		return options_misuse(program, "--link %s joins hosts of one process: there is no lone end",
 				      common->link);
 	if (common->driver == HOST_DRIVER_ABSENT)
 		common->driver = (*link)->can_sleep ? XK_DRIVER_INTERRUPT : XK_DRIVER_POLL;
-	return 0;
+	return host_common_take_output(program, common);
 }
 
 bool

@@ -10,19 +10,21 @@
 enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOST_CORES_MAX = 1023 };
 
 struct host_common {
-	const char *link, *json, *pcap;
+	const char *link, *json, *pcap, *watchdog;
+	char pcap_descriptor[24]; /* what --pcap - becomes */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
 	uint64_t drivers; /* of each host */
 	bool trace;
+	uint64_t watchdog_ns; /* of `watchdog`; 0: none */
 };
 
 #define HOST_COMMON_INITIAL                                                                                            \
 	{                                                                                                              \
-		.link = "virtio", .driver = HOST_DRIVER_ABSENT, .drivers = 1                                           \
+		.link = "virtio", .driver = HOST_DRIVER_ABSENT, .drivers = 1, .watchdog = "5s",                        \
 	}
 
-/* For a struct host_common: --driver, --drivers, --set, --link, --trace, --json, --pcap. */
+/* For a struct host_common: --driver, --drivers, --set, --link, --trace, --json, --pcap, --watchdog. */
 extern const struct options_option host_common_options[];
 
 /* Of a program that makes one host, in its own process. */
@@ -49,6 +51,15 @@ extern const char *const host_drivers[]; /* by enum xk_driver_policy; NULL ends 
  */
 int host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
 			 const struct host_link **link);
+
+/*
+ * With --pcap - the capture has standard output for itself: what is printed there goes to standard error from now on. 0, or
+ * OPTIONS_MISUSE and a sentence.
+ */
+int host_common_take_output(const struct options_program *program, struct host_common *common);
+
+/* Reads --watchdog. 0, or OPTIONS_MISUSE and a sentence. */
+int host_common_watchdog(const struct options_program *program, struct host_common *common);
 
 /* Whether any of these was given. */
 bool host_single_is_given(const struct host_single *single);

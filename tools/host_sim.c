@@ -9,6 +9,7 @@
 #include "platform/sim/sim.h"
 #include "tools/capture.h"
 #include "tools/host_private.h"
+#include "tools/watch.h"
 
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
 
@@ -92,6 +93,7 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 		free(world);
 		return host_fail(&hosts[0], "the simulated world", strerror(ENOMEM));
 	}
+	watch_world(options[0].watch, world->sim);
 	world->users = 2;
 	hosts[0].world = hosts[1].world = world;
 	if (status == 0)
@@ -111,6 +113,7 @@ host_world_close(struct host *host)
 	world->captures[--world->users] = host->capture;
 	if (world->users > 0)
 		return 0;
+	watch_forget(host->options.watch, world->sim);
 	left = xk_sim_free(world->sim);
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		status |= capture_close(world->captures[i]);

@@ -14,6 +14,7 @@
 
 #include "tools/icmptest.h"
 #include "tools/program.h"
+#include "tools/watch.h"
 
 enum { ICMPTEST_STILL_S = 30 /* beyond interval and timeout, without an event: the engine stands still */ };
 
@@ -273,6 +274,15 @@ icmptest_ping(struct icmptest_job *job)
 	return job->result.received > 0 && job->result.corrupt == 0 ? 0 : OPTIONS_FAILURE;
 }
 
+/* When no process is forked any more, and no network made. */
+static void
+icmptest_watch(struct icmptest_job *job, struct host_options options[PAIR_ENDS])
+{
+	job->watch = watch_new(icmptest_program.name, &job->signals, job->options->common.watchdog_ns);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		options[i].watch = job->watch;
+}
+
 /* The host that asks, and where none was named the one that answers. 0, or the status to exit with. */
 static int
 icmptest_open(struct icmptest_job *job)
@@ -287,6 +297,8 @@ icmptest_open(struct icmptest_job *job)
 		snprintf(meeting, sizeof(meeting), "icmptest-%ld-", (long)getpid());
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		options[i] = icmptest_host_options(o, job->link, i, meeting);
+	if (o->host != 0 || job->link->in_process)
+		icmptest_watch(job, options);
 	if (o->host != 0)
 		return host_open_alone(&job->host, &options[PAIR_CLIENT], job->signals);
 	if (job->link->in_process) {
@@ -304,6 +316,7 @@ icmptest_open(struct icmptest_job *job)
 	host_sweep("icmptest");
 	if (status == 0)
 		status = host_companion_start(&job->companion, &options[PAIR_SERVER], job->signals);
+	icmptest_watch(job, options);
 	return status != 0 ? status : host_open_alone(&job->host, &options[PAIR_CLIENT], job->signals);
 }
 
@@ -359,5 +372,6 @@ icmptest_main(int argc, char **argv)
 	if (status == 0)
 		status = icmptest_ping(&job);
 	closed = icmptest_close(&job);
+	watch_free(job.watch);
 	return status != 0 ? status : closed;
 }

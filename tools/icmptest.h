@@ -37,6 +37,7 @@ struct icmptest_job {
 	struct host host, server; /* server: on links that join hosts of one process */
 	struct host_companion companion;
 	int signals, woken;
+	struct watch *watch;
 	uint32_t to;
 	FILE *out, *json; /* out: where people read */
 	struct icmptest_events *events;

@@ -139,6 +139,8 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 			p->trace_level = XK_TRACE_MESSAGES;
 	}
 	error = xk_kernel_init(kernel, &failed);
+	if (error == 0 && !host->compiled)
+		xk_kernel_watch_owners(kernel);
 	if (error != 0)
 		fprintf(stderr, "%s: %s: %s: %s\n", net->program, host->topology->name,
 			failed == NULL ? "the graph" : failed->name, strerror(-error));

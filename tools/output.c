@@ -3,10 +3,48 @@
 #include "tools/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "graphs/graph.h"
 #include "tools/options.h"
+
+static ssize_t
+output_write_plain(void *raw, const char *text, size_t len)
+{
+	xk_graph_print_plain(text, len, true, raw);
+	return fflush(raw) == 0 ? (ssize_t)len : 0;
+}
+
+void
+output_begin(void)
+{
+	FILE *plain = fopencookie(stderr, "w", (cookie_io_functions_t){ .write = output_write_plain });
+
+	if (plain == NULL)
+		return;
+	/* A message is written in one piece. */
+	setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
+	setvbuf(plain, NULL, _IONBF, 0);
+	stderr = plain;
+}
+
+int
+output_take(void)
+{
+	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	return fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? -1 : fd;
+}
+
+void
+output_print_name(const char *name)
+{
+	xk_graph_print_plain(name, strlen(name), false, stdout);
+}
 
 int
 output_finish(int status)
@@ -24,8 +62,8 @@ output_is_input(const char *program, const char *output, const char *input)
 {
 	struct stat of_output, of_input;
 
-	if (stat(output, &of_output) != 0 || stat(input, &of_input) != 0 || of_output.st_dev != of_input.st_dev ||
-	    of_output.st_ino != of_input.st_ino)
+	if (strcmp(output, "-") == 0 || stat(output, &of_output) != 0 || stat(input, &of_input) != 0 ||
+	    of_output.st_dev != of_input.st_dev || of_output.st_ino != of_input.st_ino)
 		return false;
 	fprintf(stderr, "%s: %s is what is read: it would be written over\n", program, output);
 	return true;

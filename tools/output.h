@@ -5,6 +5,21 @@
 #include <stdbool.h>
 
 /*
+ * The first step of main: from now on control characters on stderr are printed as \xHH, whatever a message quotes (names of
+ * files, values of options); see xk_graph_print_plain.
+ */
+void output_begin(void);
+
+/* Prints a name on standard output, in the same way. */
+void output_print_name(const char *name);
+
+/*
+ * Gives standard output away: returns its descriptor, or -1 and errno. What is printed there goes to standard error from
+ * now on.
+ */
+int output_take(void);
+
+/*
  * The last step of main, which returns its value: what was printed must have got there. status; where standard output cannot
  * be written, as on a full disk, that is told, and success becomes OPTIONS_FAILURE.
  */

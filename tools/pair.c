@@ -183,6 +183,7 @@ pair_interrupted(struct pair *pair)
 		return false;
 	fprintf(stderr, "%s: stopped by signal %u (%s)\n", pair->program, info.ssi_signo,
 		strsignal((int)info.ssi_signo));
+	pair->interrupted = true;
 	return true;
 }
 

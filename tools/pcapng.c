@@ -156,6 +156,16 @@ pcapng_section(struct pcapng *capture, const char *program)
 	pcapng_end(capture, len);
 }
 
+static FILE *
+pcapng_stream(const char *path)
+{
+	int fd, end = 0;
+
+	if (sscanf(path, PCAPNG_DESCRIPTOR "%d%n", &fd, &end) == 1 && path[end] == '\0')
+		return fdopen(fd, "wb");
+	return fopen(path, "wbe");
+}
+
 struct pcapng *
 pcapng_open(const char *path, const char *program)
 {
@@ -164,7 +174,7 @@ pcapng_open(const char *path, const char *program)
 	if (capture == NULL)
 		return NULL;
 	memset(capture, 0, offsetof(struct pcapng, buffer));
-	capture->out = fopen(path, "wbe");
+	capture->out = pcapng_stream(path);
 	if (capture->out == NULL) {
 		int error = errno;
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/lists.h"
 #include "tools/options.h"
 #include "tools/output.h"
 #include "tools/xk.h"
@@ -89,5 +90,8 @@ program_main(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+	output_begin();
+	if (!lists_are_good(argv[0]))
+		return OPTIONS_FAILURE;
 	return output_finish(program_main(argc, argv));
 }

@@ -14,10 +14,12 @@
 #include "tools/compile.h"
 #include "tools/program.h"
 #include "tools/roundtrip.h"
+#include "tools/watch.h"
 
 enum {
-	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, at most */
+	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless they were too long */
 	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
+	ROUNDTRIP_BLOCK_MAX = 5000,
 	ROUNDTRIP_WARM_UP = 100,
 	ROUNDTRIP_NO_CONTROL = 0,
 };
@@ -141,10 +143,10 @@ roundtrip_progress(const struct roundtrip_job *job, const struct roundtrip_run *
 		return;
 	for (unsigned i = 0; i < job->run_count; i++)
 		done += job->runs[i].rounds;
-	fprintf(stderr, "\r\033[K%s: %3.0f %%  %" PRIu32 " bytes, %s", job->options->test->program->name,
+	dprintf(STDERR_FILENO, "\r\033[K%s: %3.0f %%  %" PRIu32 " bytes, %s", job->options->test->program->name,
 		100.0 * (double)done / (double)all, run->size, host_modes[run->setup.mode]);
 	if (done == all)
-		fprintf(stderr, "\r\033[K");
+		dprintf(STDERR_FILENO, "\r\033[K");
 }
 
 /* All configurations of one size and number of channels: a block of each, over and over. */
@@ -155,9 +157,11 @@ roundtrip_compare(struct roundtrip_job *job, struct roundtrip_run *runs)
 	int status = 0;
 
 	blocks = blocks < 1 ? 1 : blocks > ROUNDTRIP_BLOCKS ? ROUNDTRIP_BLOCKS : blocks;
-	for (uint64_t block = 0; block < blocks; block++)
+	if (rounds / blocks > ROUNDTRIP_BLOCK_MAX)
+		blocks = rounds / ROUNDTRIP_BLOCK_MAX;
+	for (uint64_t block = 0; block < blocks && status == 0; block++)
 		for (unsigned i = 0; i < job->per_size && status == 0; i++) {
-			uint64_t until = rounds * (block + 1) / blocks;
+			uint64_t until = block + 1 == blocks ? rounds : rounds / blocks * (block + 1);
 
 			status = roundtrip_block(job, &runs[i], until - runs[i].rounds);
 			roundtrip_progress(job, &runs[i]);
@@ -187,16 +191,17 @@ roundtrip_line_ns(const struct roundtrip_job *job)
 	return machine_cache_line_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[o->common.drivers]);
 }
 
-/* The ends are ready: measures, ends them, tells. */
+/* The ends are ready: measures, ends them, tells. What a signal cuts short is told as far as it went. */
 static int
 roundtrip_measure(struct roundtrip_job *job)
 {
 	int status = roundtrip_compare_all(job), ended, written;
 
-	if (status != 0)
+	if (status != 0 && !job->pair.interrupted)
 		return status;
-	ended = pair_stop(&job->pair, true);
-	job->machine.line_ns[1] = roundtrip_line_ns(job);
+	ended = status == 0 ? pair_stop(&job->pair, true) : status;
+	if (status == 0)
+		job->machine.line_ns[1] = roundtrip_line_ns(job);
 	roundtrip_print(job);
 	written = roundtrip_json(job);
 	return ended != 0 ? ended : written;
@@ -247,6 +252,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 {
 	struct host_options server = roundtrip_host_options(options, link, PAIR_SERVER);
 	struct roundtrip_job job;
+	struct watch *watch;
 	struct host host;
 	int status = host_load(&host, &server);
 	uint32_t address = host.address;
@@ -258,6 +264,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 		status = roundtrip_check_captures(options, link);
 	if (status != 0)
 		return status;
+	watch = watch_new(options->test->program->name, &signals, 0); /* there is no thread while the network is made */
 	status = roundtrip_begin(&job, options, signals);
 	job.server = address;
 	if (status == 0) {
@@ -267,6 +274,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	if (status == 0)
 		status = roundtrip_measure(&job);
 	roundtrip_end_job(&job);
+	watch_free(watch);
 	host_sweep("pair");
 	return status;
 }
@@ -396,14 +404,23 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 		compile_exec(options.graph, test->program->name, NULL, argc, argv);
 		return OPTIONS_FAILURE;
 	}
-	if (options.control != ROUNDTRIP_NO_CONTROL && options.end != NULL)
-		return roundtrip_serve_pair(&options, link);
+	if (options.control != ROUNDTRIP_NO_CONTROL && options.end != NULL) {
+		signals = -1;
+		options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
+		status = roundtrip_serve_pair(&options, link);
+		watch_free(options.watch);
+		return status;
+	}
 	signals = pair_signals();
+	if (!options.server && options.client == NULL && !link->in_process)
+		return roundtrip_run_pair(&options, link, argc, argv, signals);
+	options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
 	if (options.server)
-		return roundtrip_run_server(&options, link, signals);
-	if (options.client != NULL)
-		return roundtrip_run_client(&options, link, signals);
-	if (link->in_process)
-		return roundtrip_run_here(&options, link, signals);
-	return roundtrip_run_pair(&options, link, argc, argv, signals);
+		status = roundtrip_run_server(&options, link, signals);
+	else if (options.client != NULL)
+		status = roundtrip_run_client(&options, link, signals);
+	else
+		status = roundtrip_run_here(&options, link, signals);
+	watch_free(options.watch);
+	return status;
 }

@@ -55,6 +55,7 @@ struct roundtrip_options {
 	struct options_numbers modes, handoffs, threads, cores, sizes, channels;
 	uint64_t rounds, control, seed;
 	bool server, compiled;
+	struct watch *watch;
 	char path[HOST_PATH]; /* of the graph where none is given */
 };
 

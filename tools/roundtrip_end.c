@@ -104,7 +104,7 @@ struct roundtrip_watch {
 	bool stopped;
 };
 
-enum { ROUNDTRIP_LOOK_EVERY = 1 << 16 /* steps of the world, for the descriptor `stop` */ };
+enum { ROUNDTRIP_LOOK_EVERY = 1 << 10 /* steps of the world, for the descriptor `stop` */ };
 
 static bool
 roundtrip_goes_on(void *context)
@@ -218,6 +218,14 @@ roundtrip_set_resume(struct roundtrip_end *end, const enum xk_resume *resume)
 		p->resume = resume != NULL ? *resume : end->marks.resume[i];
 }
 
+/* Whether messages leave the driver at edge; what else is watched there stays. */
+static void
+roundtrip_mark(struct xk_edge *edge, unsigned mark)
+{
+	atomic_fetch_and_explicit(&edge->watch, ~(unsigned)XK_WATCH_EXPLICIT, memory_order_relaxed);
+	atomic_fetch_or_explicit(&edge->watch, mark, memory_order_relaxed);
+}
+
 void
 roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 {
@@ -226,12 +234,12 @@ roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 	enum xk_resume resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
 	struct xk_edge *edge = end->test->lowers[0];
 
-	atomic_store_explicit(&edge->watch, leaves ? XK_WATCH_EXPLICIT : 0, memory_order_relaxed);
+	roundtrip_mark(edge, leaves ? XK_WATCH_EXPLICIT : 0);
 	edge->never = !leaves;
 	edge->budget_ns = 0;
 	roundtrip_set_resume(end, handoff == PAIR_HANDOFF_GRAPH ? NULL : &resume);
 	if (handoff == PAIR_HANDOFF_GRAPH) {
-		atomic_store_explicit(&edge->watch, end->marks.explicit_mark, memory_order_relaxed);
+		roundtrip_mark(edge, end->marks.explicit_mark);
 		edge->never = end->marks.never;
 		edge->budget_ns = end->marks.budget_ns;
 	}
@@ -341,6 +349,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.name = pair_end_names[which],
 		.end = which,
 		.paired = !options->server && options->client == NULL,
+		.watch = options->watch,
 		.graph = options->graph,
 		.sets = &options->common.sets,
 		.link = link,

@@ -119,9 +119,11 @@ roundtrip_json(struct roundtrip_job *job)
 	if (job->json == NULL)
 		return 0;
 	roundtrip_json_begin(job, &json);
+	json_bool(&json, "cut_short", job->pair.interrupted);
 	json_array(&json, "runs");
 	for (unsigned i = 0; i < job->run_count; i++)
-		roundtrip_json_run(job, &json, &job->runs[i]);
+		if (job->runs[i].rounds > 0)
+			roundtrip_json_run(job, &json, &job->runs[i]);
 	json_close(&json);
 	return roundtrip_json_end(job, &json);
 }
@@ -185,6 +187,12 @@ roundtrip_us(const struct roundtrip_run *run, double percent)
 	return (double)histogram_percentile(&run->rtt, percent) / 1000.0;
 }
 
+static double
+roundtrip_rate(const struct roundtrip_run *run)
+{
+	return run->elapsed_ns == 0 ? 0 : 1e9 * (double)run->rounds / (double)run->elapsed_ns;
+}
+
 static const char *
 roundtrip_handoff_text(const struct roundtrip_run *run)
 {
@@ -231,7 +239,7 @@ roundtrip_print_run(const struct roundtrip_job *job, const struct roundtrip_run 
 		run->setup.threads, roundtrip_handoff_text(run), roundtrip_us(run, 50), roundtrip_us(run, 90),
 		roundtrip_us(run, 99), roundtrip_switches(run), run->lost);
 	if (job->options->test->has_channels)
-		fprintf(out, " %10.0f", run->elapsed_ns == 0 ? 0 : 1e9 * (double)run->rounds / (double)run->elapsed_ns);
+		fprintf(out, " %10.0f", roundtrip_rate(run));
 	fputc('\n', out);
 }
 
@@ -248,7 +256,8 @@ roundtrip_print_runs(const struct roundtrip_job *job, FILE *out)
 		has_channels ? "channels " : "", 10 - (int)strlen(message), "", message,
 		has_channels ? "   a second" : "");
 	for (unsigned i = 0; i < job->run_count; i++)
-		roundtrip_print_run(job, &job->runs[i], out);
+		if (job->runs[i].rounds > 0)
+			roundtrip_print_run(job, &job->runs[i], out);
 }
 
 /* The regular run that an IPP run is compared with: same size, channels and number of threads. */
@@ -263,6 +272,12 @@ roundtrip_regular_of(const struct roundtrip_job *job, const struct roundtrip_run
 			return other;
 	}
 	return NULL;
+}
+
+static bool
+roundtrip_is_compared(const struct roundtrip_run *run, const struct roundtrip_run *regular)
+{
+	return run->setup.mode == XK_IPP && regular != NULL && run->rounds > 0 && regular->rounds > 0;
 }
 
 static void
@@ -280,6 +295,59 @@ roundtrip_print_saving(const struct roundtrip_job *job, const struct roundtrip_r
 		100.0 * saved_us / roundtrip_us(regular, 50), switches);
 }
 
+/* By as much as the table of runs shows. */
+static bool
+roundtrip_is_later(const struct roundtrip_run *run, const struct roundtrip_run *regular)
+{
+	return roundtrip_us(run, 99) - roundtrip_us(regular, 99) >= 0.01;
+}
+
+static bool
+roundtrip_is_slower(const struct roundtrip_job *job, const struct roundtrip_run *run,
+		    const struct roundtrip_run *regular)
+{
+	return job->options->test->has_channels && roundtrip_rate(regular) - roundtrip_rate(run) >= 1;
+}
+
+static void
+roundtrip_print_loss(const struct roundtrip_job *job, const struct roundtrip_run *run,
+		     const struct roundtrip_run *regular, FILE *out)
+{
+	bool is_later = roundtrip_is_later(run, regular);
+
+	fprintf(out, "  %" PRIu32 " byte%s, ", run->size, run->size == 1 ? "" : "s");
+	if (job->options->test->has_channels)
+		fprintf(out, "%" PRIu32 " channel%s, ", run->channels, run->channels == 1 ? "" : "s");
+	fprintf(out, "%" PRIu32 " thread%s, handoff %s:", run->setup.threads, run->setup.threads == 1 ? "" : "s",
+		roundtrip_handoff_text(run));
+	if (is_later)
+		fprintf(out, " 99 %% took up to %.2f us instead of %.2f", roundtrip_us(run, 99),
+			roundtrip_us(regular, 99));
+	if (roundtrip_is_slower(job, run, regular))
+		fprintf(out, "%s %.0f a second instead of %.0f", is_later ? ";" : "", roundtrip_rate(run),
+			roundtrip_rate(regular));
+	fputc('\n', out);
+}
+
+/* What is saved at the median may be lost elsewhere. */
+static void
+roundtrip_print_losses(const struct roundtrip_job *job, FILE *out)
+{
+	bool begun = false;
+
+	for (unsigned i = 0; i < job->run_count; i++) {
+		const struct roundtrip_run *run = &job->runs[i], *regular = roundtrip_regular_of(job, run);
+
+		if (!roundtrip_is_compared(run, regular) ||
+		    (!roundtrip_is_later(run, regular) && !roundtrip_is_slower(job, run, regular)))
+			continue;
+		if (!begun)
+			fprintf(out, "\nWarning: IPP lost at the 99 %% or in the rate:\n");
+		begun = true;
+		roundtrip_print_loss(job, run, regular, out);
+	}
+}
+
 static void
 roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 {
@@ -289,7 +357,7 @@ roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 	for (unsigned i = 0; i < job->run_count; i++) {
 		const struct roundtrip_run *run = &job->runs[i], *regular = roundtrip_regular_of(job, run);
 
-		if (run->setup.mode != XK_IPP || regular == NULL)
+		if (!roundtrip_is_compared(run, regular))
 			continue;
 		if (!begun)
 			fprintf(out,
@@ -300,6 +368,7 @@ roundtrip_print_savings(const struct roundtrip_job *job, FILE *out)
 		begun = true;
 		roundtrip_print_saving(job, run, regular, out);
 	}
+	roundtrip_print_losses(job, out);
 	if (begun)
 		fprintf(out,
 			"\nA round trip is two %ss: the request goes up the server's graph, its %s up the client's.\n"
@@ -321,11 +390,32 @@ roundtrip_print_machine(const struct roundtrip_job *job, FILE *out)
 			machine->line_ns[0], machine->line_ns[1]);
 }
 
+static uint64_t
+roundtrip_done(const struct roundtrip_job *job)
+{
+	uint64_t done = 0;
+
+	for (unsigned i = 0; i < job->run_count; i++)
+		done += job->runs[i].rounds;
+	return done;
+}
+
+static void
+roundtrip_print_cut(const struct roundtrip_job *job, FILE *out)
+{
+	fprintf(out, "CUT SHORT by a signal: %" PRIu64 " of %" PRIu64 " round trips were measured.\n\n",
+		roundtrip_done(job), job->run_count * job->options->rounds);
+}
+
 void
 roundtrip_print(const struct roundtrip_job *job)
 {
 	FILE *out = job->json == stdout ? stderr : stdout;
 
+	if (job->pair.interrupted)
+		roundtrip_print_cut(job, out);
+	if (roundtrip_done(job) == 0)
+		return;
 	roundtrip_print_runs(job, out);
 	roundtrip_print_savings(job, out);
 	roundtrip_print_machine(job, out);

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "graphs/graph.h"
+
 enum { PRINT_NAME = 24, PRINT_EDGE = 2 * 64 + 8 };
 
 static double
@@ -157,8 +159,9 @@ stats_print(const struct stats *now, const struct stats *before, FILE *out)
 {
 	double seconds = print_seconds(now, before);
 
-	fprintf(out, "%.63s: %.200s on %.63s, driver %.20s, mode %.20s\n", now->host, now->graph, now->link,
-		now->driver, now->mode);
+	fprintf(out, "%.63s: ", now->host);
+	xk_graph_print_plain(now->graph, strlen(now->graph), false, out);
+	fprintf(out, " on %.63s, driver %.20s, mode %.20s\n", now->link, now->driver, now->mode);
 	fprintf(out, "rates of the last %.1f s; edges have been counted for %.1f s, while somebody asked\n\n", seconds,
 		(double)now->counted_ns / 1e9);
 	print_nodes(out, now, before, seconds);

@@ -19,11 +19,11 @@
 #include "tools/stats.h"
 
 enum {
-	SERVER_CLIENTS = 8,
-	SERVER_BACKLOG = 8,
+	SERVER_CLIENTS = 16,
+	SERVER_BACKLOG = 256,      /* let in at the next turn */
 	SERVER_GRAPH = 32,         /* of its name, in the host's */
 	SERVER_PATIENCE_MS = 2000, /* from the connection to the answer's last byte */
-	SERVER_NAP_MS = 100,       /* where nobody can be let in */
+	SERVER_NAP_MS = 100,       /* when nobody can be let in, for want of descriptors */
 };
 
 #define SERVER_SECOND UINT64_C(1000000000)
@@ -186,30 +186,48 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 		server_drop(client);
 }
 
-static struct server_client *
-server_free_client(struct stats_server *server)
+/* Whether a gives way to b: free ones do, then those that have asked for nothing yet, then the oldest. */
+static bool
+server_gives_way(const struct server_client *a, const struct server_client *b)
 {
-	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
-		if (server->clients[i].fd < 0)
-			return &server->clients[i];
-	return NULL;
+	if ((a->fd < 0) != (b->fd < 0))
+		return a->fd < 0;
+	if ((a->answer == NULL) != (b->answer == NULL))
+		return a->answer == NULL;
+	return a->until_ns < b->until_ns;
 }
 
+/* A free place. Those who connect and say nothing do not keep others waiting. */
+static struct server_client *
+server_make_room(struct stats_server *server)
+{
+	struct server_client *place = &server->clients[0];
+
+	for (unsigned i = 1; i < SERVER_CLIENTS; i++)
+		if (server_gives_way(&server->clients[i], place))
+			place = &server->clients[i];
+	if (place->fd >= 0)
+		server_drop(place);
+	return place;
+}
+
+/* Lets in those that wait, and serves each at once, since its request has mostly come. */
 static void
 server_accept(struct stats_server *server, uint64_t now_ns)
 {
-	struct server_client *client = server_free_client(server);
-	int fd;
+	for (unsigned i = 0; i < SERVER_BACKLOG; i++) {
+		struct server_client *client;
+		int fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (client == NULL)
-		return;
-	fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0) {
-		poll(NULL, 0, errno == EAGAIN ? 0 : SERVER_NAP_MS);
-		return;
+		if (fd < 0) {
+			poll(NULL, 0, errno == EAGAIN ? 0 : SERVER_NAP_MS);
+			return;
+		}
+		client = server_make_room(server);
+		client->fd = fd;
+		client->until_ns = now_ns + SERVER_PATIENCE_MS * (SERVER_SECOND / 1000);
+		server_serve(server, client, now_ns);
 	}
-	client->fd = fd;
-	client->until_ns = now_ns + SERVER_PATIENCE_MS * (SERVER_SECOND / 1000);
 }
 
 /* ---- the thread ---- */
@@ -237,8 +255,7 @@ server_poll(struct stats_server *server)
 	uint64_t now_ns = server_now_ns(), woken;
 
 	polls[0] = (struct pollfd){ .fd = server->wake_fd, .events = POLLIN };
-	polls[1] =
-		(struct pollfd){ .fd = server_free_client(server) == NULL ? -1 : server->listen_fd, .events = POLLIN };
+	polls[1] = (struct pollfd){ .fd = server->listen_fd, .events = POLLIN };
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
 		polls[2 + i] = (struct pollfd){ .fd = server->clients[i].fd,
 						.events = server->clients[i].answer == NULL ? POLLIN : POLLOUT };

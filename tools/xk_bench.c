@@ -7,6 +7,7 @@
  * under callgrind: with two numbers of --rounds, the difference of instructions is what the rounds between cost.
  */
 #include "tools/xk_bench.h"
+#include "tools/output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -227,9 +228,10 @@ bench_tell(const void *context)
 	const struct bench *bench = context;
 	const struct bench_options *o = bench->options;
 
-	printf("%s, %" PRIu64 " byte%s, %" PRIu64 " session%s: %.1f ns an echo (median of batches), of which %.1f ns\n"
+	output_print_name(o->graph);
+	printf(", %" PRIu64 " byte%s, %" PRIu64 " session%s: %.1f ns an echo (median of batches), of which %.1f ns\n"
 	       "making and checking frames: %.1f ns for the graph.\n",
-	       o->graph, o->size, o->size == 1 ? "" : "s", o->sessions, o->sessions == 1 ? "" : "s", bench->echo_ns,
+	       o->size, o->size == 1 ? "" : "s", o->sessions, o->sessions == 1 ? "" : "s", bench->echo_ns,
 	       bench->rig_ns, bench->echo_ns - bench->rig_ns);
 	printf("Per echo: %.3f turns of the driver, %.3f clock reads, %.3f stack switches, %.3f locks.\n",
 	       bench_per_echo(bench, bench->before.turns, bench->after.turns),

@@ -21,6 +21,7 @@
 #include "tools/compile.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/program.h"
 #include "tools/xk_bench.h"
 #include "xkernel/fiber.h"
@@ -495,8 +496,9 @@ call_tell(const void *context)
 		printf("The benchmark alone: %.1f ns a call (median of batches).\n", bench->call_ns);
 		return;
 	}
-	printf("%s, %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n", o->graph,
-	       o->size, o->size == 1 ? "" : "s", o->async ? "is told" : "waits", bench->call_ns);
+	output_print_name(o->graph);
+	printf(", %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n", o->size,
+	       o->size == 1 ? "" : "s", o->async ? "is told" : "waits", bench->call_ns);
 	printf("Per call:");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(call_counts); i++)
 		printf("%s %s %.3f", i == 0 ? "" : ",", call_counts[i].name, call_per_call(bench, &call_counts[i]));

@@ -3,6 +3,7 @@
 
 #include "tools/net_settings.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/xk.h"
 
 struct check_options {
@@ -35,8 +36,10 @@ check_graph(const char *file, const struct options_texts *sets, struct xk_graph_
 	struct xk_graph *graph = xk_graph_load(file, sets->text, sets->count, xk_protocol_types, errors);
 	bool good = graph != NULL;
 
-	if (good)
-		printf("%s: ok, %u protocols\n", file, graph->node_count);
+	if (good) {
+		output_print_name(file);
+		printf(": ok, %u protocols\n", graph->node_count);
+	}
 	xk_graph_free(graph);
 	return good;
 }
@@ -47,9 +50,11 @@ check_network(const char *file, const struct options_texts *sets, struct xk_grap
 	struct xk_topology *net = net_load(file, sets->text, sets->count, errors);
 	bool good = net != NULL;
 
-	if (good)
-		printf("%s: ok, %u host%s, %u link%s\n", file, net->host_count, net->host_count == 1 ? "" : "s",
+	if (good) {
+		output_print_name(file);
+		printf(": ok, %u host%s, %u link%s\n", net->host_count, net->host_count == 1 ? "" : "s",
 		       net->link_count, net->link_count == 1 ? "" : "s");
+	}
 	xk_topology_free(net);
 	return good;
 }

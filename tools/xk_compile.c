@@ -1,4 +1,6 @@
 /* xk_compile.c - xk compile GRAPH -o PROGRAM; compile.c does it. */
+#include <string.h>
+
 #include "tools/compile.h"
 #include "tools/options.h"
 #include "tools/output.h"
@@ -47,6 +49,9 @@ xk_compile_main(int argc, char **argv)
 		return status;
 	if (o.output == NULL && o.emit == NULL)
 		return options_misuse(&compile_program, "-o PROGRAM or --emit-c FILE says what to make");
+	if (o.output != NULL && strcmp(o.output, "-") == 0)
+		return options_misuse(&compile_program,
+				      "-o -: a program is no output for a terminal or pipe: name a file");
 	if ((o.output != NULL && output_is_input(compile_program.name, o.output, operands.text[0])) ||
 	    (o.emit != NULL && output_is_input(compile_program.name, o.emit, operands.text[0])))
 		return OPTIONS_FAILURE;

@@ -33,7 +33,8 @@ static const struct options_option draw_options[] = {
 	  .kind = OPTIONS_TEXT,
 	  .offset = offsetof(struct draw_options, output),
 	  .argument = "FILE",
-	  .help = "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given" },
+	  .help = "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
+		  "- is standard output, as SVG" },
 	{ .name = "stats",
 	  .kind = OPTIONS_TEXT,
 	  .offset = offsetof(struct draw_options, stats),
@@ -70,6 +71,12 @@ struct draw_what {
 	struct stats *stats; /* beside the graph; NULL: not asked for */
 };
 
+static bool
+draw_is_stdout(const char *file)
+{
+	return strcmp(file, "-") == 0;
+}
+
 static void
 draw_write(const struct draw_what *what, FILE *stream)
 {
@@ -89,14 +96,14 @@ draw_cannot_write(const char *file)
 static int
 draw_dot(const struct draw_what *what, const char *file)
 {
-	FILE *stream = fopen(file, "we");
+	FILE *stream = draw_is_stdout(file) ? stdout : fopen(file, "we");
 	bool written;
 
 	if (stream == NULL)
 		return draw_cannot_write(file);
 	draw_write(what, stream);
-	written = !ferror(stream);
-	if (fclose(stream) == 0 && written)
+	written = fflush(stream) == 0 && !ferror(stream);
+	if ((stream == stdout || fclose(stream) == 0) && written)
 		return OPTIONS_SUCCESS;
 	return draw_cannot_write(file);
 }
@@ -142,7 +149,7 @@ draw_laid_out(const struct draw_what *what, const char *format, const char *file
 		fclose(source);
 		return draw_cannot_write("a temporary file");
 	}
-	output = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	output = draw_is_stdout(file) ? dup(STDOUT_FILENO) : open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	status = output < 0 ? draw_cannot_write(file) : draw_run_dot(format, fileno(source), output);
 	if (output >= 0 && close(output) != 0 && status == OPTIONS_SUCCESS)
 		status = draw_cannot_write(file);

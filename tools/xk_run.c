@@ -34,6 +34,12 @@ static const struct options_option run_options[] = {
 	  .argument = "T",
 	  .help = "of a network: how much virtual time passes: 500ms, 10s (1s)" },
 	{ .name = "quiet", .kind = OPTIONS_FLAG, .offset = RUN_AT(quiet), .help = "of a network: do not print frames" },
+	{ .name = "show",
+	  .kind = OPTIONS_TEXT,
+	  .offset = RUN_AT(show),
+	  .argument = "NODE,...",
+	  .help = "of a network: print the counts of these protocols only; `host`\n"
+		  "stands for the hosts' own, `link` for the links'" },
 	{ .name = "telemetry",
 	  .kind = OPTIONS_FLAG,
 	  .offset = RUN_AT(telemetry),
@@ -62,6 +68,7 @@ static int
 run_network_checked(struct run_options *options, const char *file)
 {
 	const struct host_common *common = &options->common;
+	int status;
 
 	if (options->until == NULL)
 		options->until = "1s";
@@ -80,7 +87,10 @@ run_network_checked(struct run_options *options, const char *file)
 						    "in the network file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
-	return run_network_main(options, file);
+	if (host_common_watchdog(&run_program, &options->common) != 0)
+		return OPTIONS_MISUSE;
+	status = host_common_take_output(&run_program, &options->common);
+	return status != 0 ? status : run_network_main(options, file);
 }
 
 static int
@@ -88,9 +98,10 @@ run_host_checked(struct run_options *options, const char *file)
 {
 	const struct host_link *link;
 
-	if (options->until != NULL || options->quiet || options->seeds.count > 0)
+	if (options->until != NULL || options->quiet || options->seeds.count > 0 || options->show != NULL)
 		return options_misuse(&run_program,
-				      "--until, --quiet and --seed are of network files, and %s is a graph", file);
+				      "--until, --quiet, --seed and --show are of network files, and %s is a graph",
+				      file);
 	if (host_common_complete(&run_program, &options->common, true, &link) != 0 ||
 	    host_single_complete(&run_program, &options->single, options->common.drivers) != 0)
 		return OPTIONS_MISUSE;

@@ -7,7 +7,7 @@
 struct run_options {
 	struct host_common common;
 	struct host_single single;
-	const char *until;
+	const char *until, *show;
 	struct options_numbers seeds; /* as given: none or one */
 	uint64_t until_ns, seed;
 	unsigned end; /* which end of its links the host is: PAIR_CLIENT, PAIR_SERVER; PAIR_ENDS: not given */
@@ -18,6 +18,43 @@ extern const struct options_program run_program;
 
 /* xk_run_net.c: a network file in the simulator. The status to exit with. */
 int run_network_main(const struct run_options *options, const char *file);
+
+/*
+ * xk_run_table.c: what was counted of several things (hosts, links), a column for each and a row for each count. Rows
+ * keep the order in which each column has them.
+ */
+struct run_table {
+	struct run_row *rows;
+	unsigned row_count, row_room, columns;
+	unsigned column, next_row; /* where run_table_tell puts a count */
+	bool no_memory;
+};
+
+struct run_row {
+	char *name;
+	uint64_t *counts; /* by column; RUN_ABSENT: the column has no such count */
+};
+
+#define RUN_ABSENT UINT64_MAX
+
+void run_table_begin(struct run_table *table, unsigned columns);
+void run_table_end(struct run_table *table);
+
+/* What is told from now on is of this column. */
+void run_table_column(struct run_table *table, unsigned column);
+
+/* Adds a count to the column of the struct run_table at `to`. */
+void run_table_tell(void *to, const char *name, uint64_t count);
+
+/*
+ * Prints the rows that are not zero everywhere and, unless show is NULL, whose node (in front of the dot; `own` where there
+ * is none) is among those in show. heads are the columns' names.
+ */
+void run_table_print(const struct run_table *table, const char *const *heads, const char *own, const char *show,
+		     FILE *out);
+
+/* Whether `word`, of len bytes, is the node of some row. */
+bool run_table_has(const struct run_table *table, const char *word, size_t len);
 
 /* xk_run_host.c: one host, which stands on `link` until a signal comes (pair_signals). The status to exit with. */
 int run_host_main(const struct run_options *options, const char *file, const struct host_link *link);

@@ -8,13 +8,14 @@
 #include "tools/json.h"
 #include "tools/machine.h"
 #include "tools/stats_server.h"
+#include "tools/watch.h"
 #include "tools/xk_run.h"
 
 enum { RUN_WHY = 400, RUN_TELEMETRY_S = 30 };
 
 /* Where nothing is set, an end of its own link has the addresses and names that udptest gives to this end. */
 static struct host_options
-run_host_options(const struct run_options *options, const char *file, const struct host_link *link)
+run_host_options(const struct run_options *options, const char *file, const struct host_link *link, struct watch *watch)
 {
 	const struct host_single *single = &options->single;
 
@@ -23,6 +24,7 @@ run_host_options(const struct run_options *options, const char *file, const stru
 		.name = "host",
 		.end = options->end,
 		.graph = file,
+		.watch = watch,
 		.watched = true, /* xk stats may ask at any time */
 		.sets = &options->common.sets,
 		.link = link,
@@ -108,9 +110,10 @@ run_host_stand(const struct run_options *options, struct host *host, int signals
 int
 run_host_main(const struct run_options *options, const char *file, const struct host_link *link)
 {
-	struct host_options settings = run_host_options(options, file, link);
-	struct host host = { .port_count = 0 };
 	int signals = pair_signals(), status, closed;
+	struct watch *watch = watch_new(run_program.name, &signals, options->common.watchdog_ns);
+	struct host_options settings = run_host_options(options, file, link, watch);
+	struct host host = { .port_count = 0 };
 	FILE *out;
 
 	status = host_open_json(run_program.name, options->common.json, &out);
@@ -125,5 +128,6 @@ run_host_main(const struct run_options *options, const char *file, const struct 
 	}
 	host_close_json(out);
 	closed = host_close(&host);
+	watch_free(watch);
 	return status != 0 ? status : closed;
 }

@@ -12,11 +12,13 @@
 #include "tools/net.h"
 #include "tools/net_capture.h"
 #include "tools/pair.h"
+#include "tools/watch.h"
 #include "tools/xk_run.h"
 
 struct run {
 	const struct run_options *options;
 	struct net net;
+	int signals;
 };
 
 /* ---- watching ---- */
@@ -134,42 +136,73 @@ run_tell_link(const struct xk_sim_link *link, void (*tell)(void *to, const char 
 }
 
 static void
-run_tell_text(void *to, const char *name, uint64_t count)
-{
-	if (count != 0)
-		fprintf(to, " %s %" PRIu64, name, count);
-}
-
-static void
 run_tell_json(void *to, const char *name, uint64_t count)
 {
 	json_uint(to, name, count);
 }
 
-enum { RUN_HOSTS_SHOWN = 20 };
+enum { RUN_COLUMNS = 20 };
 
-static void
+/* A table of the hosts, and one of the links; of the first ones. False: --show names what there is not. */
+static bool
+run_summary_tables(const struct run *run, struct run_table *hosts, struct run_table *links)
+{
+	const char *show = run->options->show, *heads[RUN_COLUMNS];
+	char names[RUN_COLUMNS][XK_GRAPH_NAME_MAX + 8];
+	struct xk_sim *sim = run->net.sim;
+	unsigned count = 0, link_count = 0;
+
+	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
+		if (count++ >= RUN_COLUMNS)
+			continue;
+		snprintf(names[count - 1], sizeof(names[0]), "%s%s", xk_sim_host_name(host),
+			 xk_sim_is_up(host) ? "" : " (down)");
+		heads[count - 1] = names[count - 1];
+		run_table_column(hosts, count - 1);
+		run_tell_host(host, run_table_tell, hosts);
+	}
+	hosts->columns = count < RUN_COLUMNS ? count : RUN_COLUMNS;
+	run_table_print(hosts, heads, "host", show, stderr);
+	if (count > RUN_COLUMNS)
+		fprintf(stderr, "... and %u more hosts (--json has them)\n", count - RUN_COLUMNS);
+	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
+		if (link_count++ >= RUN_COLUMNS)
+			continue;
+		heads[link_count - 1] = xk_sim_link_name(link);
+		run_table_column(links, link_count - 1);
+		run_tell_link(link, run_table_tell, links);
+	}
+	links->columns = link_count < RUN_COLUMNS ? link_count : RUN_COLUMNS;
+	run_table_print(links, heads, "link", show, stderr);
+	if (link_count > RUN_COLUMNS)
+		fprintf(stderr, "... and %u more links (--json has them)\n", link_count - RUN_COLUMNS);
+	for (size_t len; show != NULL && *show != '\0'; show += len + (show[len] == ',')) {
+		len = strcspn(show, ",");
+		if (run_table_has(hosts, show, len) || (len == 4 && memcmp(show, "host", 4) == 0) ||
+		    (len == 4 && memcmp(show, "link", 4) == 0))
+			continue;
+		fprintf(stderr, "xk run: --show: no host that is up has a node \"%.*s\"\n", (int)len, show);
+		return false;
+	}
+	return !hosts->no_memory && !links->no_memory;
+}
+
+static int
 run_summary(const struct run *run)
 {
 	struct xk_sim *sim = run->net.sim;
-	unsigned hosts = 0;
+	struct run_table hosts, links;
+	bool good;
 
-	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host))
-		if (hosts++ < RUN_HOSTS_SHOWN) {
-			fprintf(stderr, "%s:%s", xk_sim_host_name(host), xk_sim_is_up(host) ? "" : " down");
-			run_tell_host(host, run_tell_text, stderr);
-			fputc('\n', stderr);
-		}
-	if (hosts > RUN_HOSTS_SHOWN)
-		fprintf(stderr, "... and %u more hosts (--json has them)\n", hosts - RUN_HOSTS_SHOWN);
-	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
-		fprintf(stderr, "%s:", xk_sim_link_name(link));
-		run_tell_link(link, run_tell_text, stderr);
-		fputc('\n', stderr);
-	}
+	run_table_begin(&hosts, RUN_COLUMNS);
+	run_table_begin(&links, RUN_COLUMNS);
+	good = run_summary_tables(run, &hosts, &links);
+	run_table_end(&hosts);
+	run_table_end(&links);
 	fprintf(stderr, "seed %" PRIu64 ", until %" PRIu64 ".%06" PRIu64 " s, hash %016" PRIx64 "\n",
 		run->options->seed, xk_sim_now_ns(sim) / 1000000000, xk_sim_now_ns(sim) / 1000 % 1000000,
 		xk_sim_hash(sim));
+	return good ? 0 : OPTIONS_FAILURE;
 }
 
 static void
@@ -237,7 +270,7 @@ struct run_stop {
 	unsigned steps;
 };
 
-enum { RUN_LOOK_EVERY = 1 << 14 };
+enum { RUN_LOOK_EVERY = 1 << 10 };
 
 static bool
 run_goes_on(void *context)
@@ -251,8 +284,8 @@ run_goes_on(void *context)
 static int
 run_network(struct run *run, uint64_t until_ns)
 {
-	struct run_stop stop = { .signals = pair_signals() };
-	int status = 0;
+	struct run_stop stop = { .signals = run->signals };
+	int status = 0, told;
 
 	if (!run->options->quiet || run->options->common.pcap != NULL)
 		xk_sim_watch(run->net.sim, run_see, run);
@@ -261,8 +294,9 @@ run_network(struct run *run, uint64_t until_ns)
 	if (status == 0) {
 		xk_sim_run_while(run->net.sim, until_ns, run_goes_on, &stop);
 		fflush(stdout);
-		run_summary(run);
-		status = run_json(run);
+		status = run_summary(run);
+		told = run_json(run);
+		status = status != 0 ? status : told;
 	}
 	xk_sim_watch(run->net.sim, NULL, NULL);
 	return status;
@@ -271,14 +305,19 @@ run_network(struct run *run, uint64_t until_ns)
 int
 run_network_main(const struct run_options *options, const char *file)
 {
-	struct run run = { .options = options };
+	struct run run = { .options = options, .signals = pair_signals() };
+	struct watch *watch = watch_new(run_program.name, &run.signals, options->common.watchdog_ns);
 	int status, closed;
 
 	status = net_read(&run.net, run_program.name, file, options->common.sets.text, options->common.sets.count);
 	if (status == 0)
 		status = net_open(&run.net, options->seed, stdout, options->common.trace);
-	if (status == 0)
+	if (status == 0) {
+		watch_world(watch, run.net.sim);
 		status = run_network(&run, options->until_ns);
+		watch_forget(watch, run.net.sim);
+	}
 	closed = net_close(&run.net);
+	watch_free(watch);
 	return status == 0 ? closed : status;
 }

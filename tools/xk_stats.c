@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/stats_client.h"
 #include "tools/stats_print.h"
 #include "tools/xk.h"
@@ -123,8 +124,10 @@ stats_show_list(const struct stats_hosts *hosts)
 			status = OPTIONS_FAILURE;
 			continue;
 		}
-		printf("%-40s %8" PRIu64 "  %-9.40s %-9.40s %-7.40s  %.400s\n", hosts->names[i], stats->pid,
-		       stats->link, stats->driver, stats->mode, stats->graph);
+		printf("%-40s %8" PRIu64 "  %-9.40s %-9.40s %-7.40s  ", hosts->names[i], stats->pid, stats->link,
+		       stats->driver, stats->mode);
+		output_print_name(stats->graph);
+		putchar('\n');
 		stats_free(stats);
 	}
 	return status;

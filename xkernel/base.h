@@ -24,6 +24,20 @@
 /* The object of type TYPE whose MEMBER is at POINTER. */
 #define xk_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
+/* The address of this place in the program, for messages about mistakes; 0: unknown. One instruction. */
+__attribute__((always_inline)) static inline uintptr_t
+xk_here(void)
+{
+	uintptr_t here = 0;
+
+#if defined(__x86_64__)
+	__asm__("leaq 0(%%rip), %0" : "=r"(here));
+#elif defined(__aarch64__)
+	__asm__("adr %0, ." : "=r"(here));
+#endif
+	return here;
+}
+
 #define XK_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Prints what failed and where, then aborts. Never returns. Any context. */

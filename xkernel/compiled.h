@@ -116,8 +116,10 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
 		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
 			xk_demux_watched(xk_hlp_receive(s), s, m);                                                     \
-		else                                                                                                   \
+		else {                                                                                                 \
+			xk_debug_cross_up(s, m);                                                                       \
 			xk_way_up_##node(s, m);                                                                        \
+		}                                                                                                      \
 	}
 
 /* The same of xk_call_demux. */
@@ -127,7 +129,8 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 		*reply = NULL;                                                                                         \
 		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
 			return xk_call_demux_watched(s, m, reply);                                                     \
-		return xk_way_call_up_##node(s, m, reply);                                                             \
+		xk_debug_cross_up(s, m);                                                                               \
+		return xk_debug_reply(xk_way_call_up_##node(s, m, reply), reply);                                      \
 	}
 
 /*
@@ -139,18 +142,27 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \
 	{                                                                                                              \
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
-		return XK_IS_ASKED(s) ? xk_push(s, m) : (to)->push(s, m);                                              \
+		if (XK_IS_ASKED(s))                                                                                    \
+			return xk_push(s, m);                                                                          \
+		xk_debug_cross_down(s, m);                                                                             \
+		return (to)->push(s, m);                                                                               \
 	}
 #define XK_CALL_TO(node, to)                                                                                           \
 	static inline int xk_call_##node(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)                \
 	{                                                                                                              \
 		*reply = NULL;                                                                                         \
-		return XK_IS_ASKED(s) ? xk_call(s, m, reply) : (to)->call(s, m, reply);                                \
+		if (XK_IS_ASKED(s))                                                                                    \
+			return xk_call(s, m, reply);                                                                   \
+		xk_debug_cross_down(s, m);                                                                             \
+		return xk_debug_reply((to)->call(s, m, reply), reply);                                                 \
 	}
 #define XK_CALL_ASYNC_TO(node, to)                                                                                     \
 	static inline int xk_call_async_##node(struct xk_session *s, struct xk_msg *m, struct xk_call *call)           \
 	{                                                                                                              \
-		return XK_IS_ASKED(s) ? xk_call_async(s, m, call) : (to)->call_async(s, m, call);                      \
+		if (XK_IS_ASKED(s))                                                                                    \
+			return xk_call_async(s, m, call);                                                              \
+		xk_debug_cross_down(s, m);                                                                             \
+		return (to)->call_async(s, m, call);                                                                   \
 	}
 #define XK_DOWN_ASKED(node)                                                                                            \
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \

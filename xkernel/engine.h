@@ -131,6 +131,7 @@ struct xk_runner {
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
+	_Atomic uint64_t carried;                            /* messages, shepherds and events; a driver counts turns */
 	_Atomic uint64_t atomics;                            /* read-modify-writes; debug builds: counted.h */
 
 	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */
@@ -344,6 +345,11 @@ void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
 void xk_runner_begin(struct xk_runner *runner);
 void xk_runner_end(struct xk_runner *runner);
 
+/* ---- whose a message is (owner.c) ---- */
+
+/* Names each protocol of kernel that has messages, on standard error. When everything else has been given back. */
+void xk_owner_tell_lost(struct xk_kernel *kernel);
+
 /* ---- transmit (transmit.c) ---- */
 
 /* A port's way out. Whoever holds it may call the port's transmit; the port's driver holds it while it is awake. */
@@ -476,6 +482,7 @@ struct xk_kernel {
 	struct xk_driver driver; /* the first, which also serves the wheel; the others by next_driver */
 	unsigned driver_count;
 	bool started;                   /* drivers run on threads of their own */
+	bool watches_owners;            /* a message that somebody else has is refused at crossings */
 	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */
 
 	struct xk_kernel_config config;

@@ -145,7 +145,17 @@ void xk_kernel_rewatch(struct xk_kernel *kernel);
  */
 void xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted);
 
-/* Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. */
+/*
+ * From now on each message knows which protocol has it, and a protocol that hands on what is not its own is named (msg.h,
+ * xk_msg_cross). Costs some nanoseconds a crossing. Debug builds look for messages that were given up without being
+ * asked. After init, and before the kernel runs.
+ */
+void xk_kernel_watch_owners(struct xk_kernel *kernel);
+
+/*
+ * Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. Protocols that
+ * have not given back their messages are named on standard error, where owners were watched and the platform knows what is out.
+ */
 void xk_kernel_free(struct xk_kernel *kernel);
 
 /* Counts since the kernel was made; taken at any time, exact when nothing runs. */
@@ -178,6 +188,13 @@ void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
  * threads) is 0.
  */
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
+
+/*
+ * Calls see(context, tid, progress) for each driver, and for each thread that carries messages or fires events for them:
+ * progress changes with every turn, message and event. For a watchdog; any thread but these. see must not wait for them.
+ */
+void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress),
+			   void *context);
 
 /* The counts of struct xk_kernel_stats (uint64_t each) by name; a name NULL ends them. */
 struct xk_kernel_count {

@@ -239,6 +239,19 @@ xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
 }
 
 void
+xk_kernel_watch_owners(struct xk_kernel *kernel)
+{
+	kernel->watches_owners = true;
+#ifndef XK_DEBUG /* which looks at each crossing itself */
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_OWNER, memory_order_seq_cst);
+			xk_edge_rewatch(p->lowers[i]);
+		}
+#endif
+}
+
+void
 xk_kernel_rewatch(struct xk_kernel *kernel)
 {
 	bool budgeted = false, traced = false;
@@ -322,6 +335,7 @@ xk_kernel_free_graph(struct xk_kernel *kernel)
 
 	kernel_free_ports(kernel);
 	kernel_free_devices(kernel);
+	xk_owner_tell_lost(kernel);
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = next) {
 		next = p->next;
 		kernel_free_protocol(p);

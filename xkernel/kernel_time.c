@@ -93,6 +93,7 @@ kernel_fire(struct xk_runner *runner)
 	while (kernel->mode == XK_REGULAR && kernel->events == runner &&
 	       (event = xk_wheel_take(kernel->wheel, xk_kernel_now_us(kernel))) != NULL) {
 		self->load = XK_LOAD_EVENT;
+		xk_bump(&runner->carried, 1);
 		xk_epoch_enter(self);
 		event->handler(event, event->argument);
 		xk_shepherd_is_out(self);

@@ -39,10 +39,32 @@ msg_is_sound(const struct xk_msg *m)
 	return total == m->total && last == m->tail;
 }
 
+/* The ways of a message that was given up lead here: it has no bytes, and more than one user or none. */
+static void
+msg_must_live(const struct xk_msg *m, const char *what)
+{
+	if (xk_unlikely(xk_msg_is_given_up(m)))
+		xk_msg_misused(m, what);
+}
+
+/* `to` has been where `from` was. */
+static void
+msg_carry_way(struct xk_msg *to, const struct xk_msg *from)
+{
+	(void)to;
+	(void)from;
+#ifdef XK_DEBUG
+	memcpy(to->way, from->way, sizeof(to->way));
+	to->crossings = from->crossings;
+#endif
+}
+
 /* What the first segment `from` knows of its message, `to` knows from now on. */
 static void
 msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 {
+	to->owner = from->owner;
+	msg_carry_way(to, from);
 	to->total = from->total;
 	to->tail = from->tail;
 	to->id = from->id;
@@ -107,6 +129,7 @@ xk_msg_reference(const struct xk_msg *m)
 {
 	struct xk_msg *other = NULL;
 
+	msg_must_live(m, "copies");
 	xk_debug_assert(msg_is_sound(m));
 	for (const struct xk_msg *s = m; s != NULL; s = s->next) {
 		struct xk_msg *view = s->platform->ops->buffer_view(s->platform, s);
@@ -118,17 +141,19 @@ xk_msg_reference(const struct xk_msg *m)
 		view->id = m->id;
 		view->flags = m->flags & (uint16_t)~XK_MSG_TICKETED;
 		view->boot = m->boot;
+		msg_carry_way(view, m);
 		msg_append(&other, view);
 	}
 	return other;
 }
 
 void
-xk_msg_free(struct xk_msg *m)
+xk_msg_free_here(struct xk_msg *m, uintptr_t here)
 {
 	while (m != NULL) {
 		struct xk_msg *next = m->next;
 
+		m->given_up_at = here;
 		msg_segment_free(m);
 		m = next;
 	}
@@ -141,6 +166,7 @@ xk_msg_push_segment(struct xk_msg **m, size_t len)
 	struct xk_msg *fresh;
 
 	xk_assert(len <= XK_MSG_HEADROOM);
+	msg_must_live(head, "puts a header on");
 	xk_debug_assert(msg_is_sound(head));
 	fresh = msg_segment_new(head->platform);
 	if (fresh == NULL)
@@ -236,6 +262,7 @@ xk_msg_pull_up(struct xk_msg **m, size_t len)
 	struct xk_msg *head;
 	size_t missing;
 
+	msg_must_live(*m, "takes a header off");
 	xk_debug_assert(msg_is_sound(*m));
 	if ((*m)->total < len)
 		return NULL;
@@ -325,6 +352,7 @@ xk_msg_split(struct xk_msg **m, size_t len)
 	struct xk_msg *front = *m, *last = front, *rest;
 	size_t left = len;
 
+	msg_must_live(front, "splits");
 	xk_assert(len <= front->total);
 	xk_debug_assert(msg_is_sound(front));
 	if (len == 0)

@@ -24,11 +24,13 @@
 #include "xkernel/checksum.h"
 
 struct xk_platform;
+struct xk_protocol;
 
 enum {
 	XK_MSG_HEADROOM = 128, /* what a new message has in front of it for headers */
 	XK_MSG_SEGMENT = 2048, /* payload bytes of a fresh segment, at least */
 	XK_MSG_MAX = 1 << 20,  /* no message is longer; keeps every length far from wrapping */
+	XK_MSG_WAY = 8,        /* debug builds: protocols that a message remembers */
 };
 
 enum xk_msg_flags {
@@ -42,21 +44,58 @@ enum xk_msg_flags {
 };
 
 struct xk_msg {
-	uint8_t *data;                /* first byte of this segment */
-	uint32_t len;                 /* bytes of this segment */
-	uint32_t total;               /* bytes of the message; valid in its first segment */
-	struct xk_msg *next;          /* next segment, or NULL */
-	struct xk_msg *tail;          /* last segment; valid in the first */
-	_Atomic uint16_t *references; /* how many segments view this buffer */
-	uint8_t *floor;               /* the buffer's first byte: pushes in place stop here */
-	uint8_t *ceiling;             /* one past the buffer's last byte */
-	struct xk_platform *platform; /* whose buffer it is */
-	struct xk_msg *link;          /* for the owner: queues of messages */
-	uint32_t id;                  /* number for traces; valid in the first segment */
-	uint16_t flags;               /* enum xk_msg_flags; valid in the first segment */
-	struct xk_ticket *ticket;     /* valid in the first segment, and only if XK_MSG_TICKETED */
-	uint64_t boot;                /* valid in the first segment, and only if a flag says so */
+	uint8_t *data;                   /* first byte of this segment */
+	uint32_t len;                    /* bytes of this segment */
+	uint32_t total;                  /* bytes of the message; valid in its first segment */
+	struct xk_msg *next;             /* next segment, or NULL */
+	struct xk_msg *tail;             /* last segment; valid in the first */
+	_Atomic uint16_t *references;    /* how many segments view this buffer */
+	uint8_t *floor;                  /* the buffer's first byte: pushes in place stop here */
+	uint8_t *ceiling;                /* one past the buffer's last byte */
+	struct xk_platform *platform;    /* whose buffer it is */
+	struct xk_msg *link;             /* for the owner: queues of messages */
+	uint32_t id;                     /* number for traces; valid in the first segment */
+	uint16_t flags;                  /* enum xk_msg_flags; valid in the first segment */
+	struct xk_ticket *ticket;        /* valid in the first segment, and only if XK_MSG_TICKETED */
+	uint64_t boot;                   /* valid in the first segment, and only if a flag says so */
+	const struct xk_protocol *owner; /* who has or had it last; NULL: unknown (owner.c) */
+	uintptr_t given_up_at;           /* where in the program it was freed, if it was */
+#ifdef XK_DEBUG
+	const struct xk_protocol *way[XK_MSG_WAY]; /* its owners so far, the last ones; a ring */
+	unsigned crossings;
+#endif
 };
+
+/*
+ * Whether m was given back already. A mistake to ask, but for who finds mistakes: its memory may belong to others by now.
+ * Platforms keep a count of zero, and a length of zero, in what was given back, as long as they can.
+ */
+static inline bool
+xk_msg_is_given_up(const struct xk_msg *m)
+{
+	return atomic_load_explicit(m->references, memory_order_relaxed) == 0;
+}
+
+/*
+ * Prints that somebody does `what` ("gives up") with m, which was given up already, and aborts: who, in which function, and
+ * who had it last. Never returns. Any context.
+ */
+__attribute__((noreturn, cold)) void xk_msg_misused(const struct xk_msg *m, const char *what);
+
+/* m, which may be NULL, goes to whoever gets it without crossing an edge: as a reply. */
+static inline void
+xk_msg_disown(struct xk_msg *m)
+{
+	if (m != NULL)
+		m->owner = NULL;
+}
+
+/*
+ * `from` hands m to `to`, upward or downward: notes that, unless it is not from's to give; then prints who gives away what is
+ * whose, and aborts. Asked at each crossing in debug builds, and where owners are watched (xk_kernel_watch_owners); only then it matters
+ * who has a message that was not given up.
+ */
+void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up);
 
 /* The boot of the peer that m, which came up, is known to be from; 0: it is not known. */
 static inline uint64_t
@@ -90,8 +129,15 @@ struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size
  */
 struct xk_msg *xk_msg_reference(const struct xk_msg *m);
 
+/* As xk_msg_free, which stands at the address `here`. */
+void xk_msg_free_here(struct xk_msg *m, uintptr_t here);
+
 /* Gives all segments back. NULL is let through. Takes m. */
-void xk_msg_free(struct xk_msg *m);
+static inline void
+xk_msg_free(struct xk_msg *m)
+{
+	xk_msg_free_here(m, xk_here());
+}
 
 /* The slow halves of the three inline functions below; not for callers. */
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);

@@ -342,6 +342,7 @@ pool_carry(struct xk_runner *runner, const struct xk_work *work)
 static void
 pool_do(struct xk_runner *runner, const struct xk_work *work)
 {
+	xk_bump(&runner->carried, 1);
 	if (work->shepherd != NULL)
 		pool_go_on_with(runner, work->shepherd);
 	else

@@ -478,6 +478,8 @@ xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
 		shepherd_cross(xk_self(), edge, watch);
 	if (watch & XK_WATCH_TRACE)
 		xk_trace_crossing(edge, m, true);
+	if (watch & XK_WATCH_OWNER)
+		xk_msg_cross(m, s->protocol, edge->upper, true);
 	left->self = NULL;
 	if (watch & XK_WATCH_COUNT)
 		xk_meter_enter(edge, XK_UPWARD, left);
@@ -490,6 +492,8 @@ xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left
 
 	if (watch & XK_WATCH_TRACE)
 		xk_trace_crossing(s->up, m, false);
+	if (watch & XK_WATCH_OWNER)
+		xk_msg_cross(m, s->up->upper, s->protocol, false);
 	left->self = NULL;
 	if (watch & XK_WATCH_COUNT)
 		xk_meter_enter(s->up, XK_DOWNWARD, left);

@@ -102,3 +102,31 @@ xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned index, struct xk_kerne
 	memset(stats, 0, sizeof(*stats));
 	stats_add_driver(stats, driver);
 }
+
+/* ---- who gets on ---- */
+
+static void
+stats_see(struct xk_runner *runner, uint64_t progress, void (*see)(void *context, int tid, uint64_t progress),
+	  void *context)
+{
+	int tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
+
+	if (tid != 0)
+		see(context, tid, progress);
+}
+
+void
+xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress), void *context)
+{
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
+		stats_see(&driver->runner, atomic_load_explicit(&driver->turns, memory_order_relaxed), see, context);
+	pthread_mutex_lock(&kernel->pool.runners_mutex);
+	for (struct xk_runner *runner = kernel->pool.runners; runner != NULL; runner = runner->all_next)
+		stats_see(runner, atomic_load_explicit(&runner->carried, memory_order_relaxed), see, context);
+	pthread_mutex_unlock(&kernel->pool.runners_mutex);
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->events != NULL)
+		stats_see(kernel->events, atomic_load_explicit(&kernel->events->carried, memory_order_relaxed), see,
+			  context);
+	pthread_mutex_unlock(&kernel->events_mutex);
+}

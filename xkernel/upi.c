@@ -146,6 +146,8 @@ upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	xk_cross_down(s, m, &left);
 	result = s->ops->call(s, m, reply);
 	xk_meter_leave(&left);
+	if (result == 0)
+		xk_msg_disown(*reply);
 	return result;
 }
 
@@ -153,13 +155,14 @@ int
 xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	*reply = NULL;
+	xk_debug_cross_down(s, m);
 	if (s->ops->call == NULL) {
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
 	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN)
 		return upi_call_watched(s, m, reply);
-	return s->ops->call(s, m, reply);
+	return xk_debug_reply(s->ops->call(s, m, reply), reply);
 }
 
 /* As upi_call_watched. */
@@ -178,6 +181,7 @@ upi_call_async_watched(struct xk_session *s, struct xk_msg *m, struct xk_call *c
 int
 xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
+	xk_debug_cross_down(s, m);
 	if (s->ops->call_async == NULL) {
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
@@ -200,6 +204,8 @@ xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **re
 	else
 		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
 	xk_meter_leave(&left);
+	if (result == 0)
+		xk_msg_disown(*reply);
 	return result;
 }
 
@@ -270,6 +276,8 @@ xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 	xk_tally(&self->drops[reason]);
 	xk_trace(self, XK_TRACE_ERRORS, "#%u dropped: %s (%zu bytes)", m->id, xk_drop_name(self->type, reason),
 		 xk_msg_len(m));
+	if (!xk_msg_is_given_up(m))
+		m->owner = self;
 	xk_msg_free(m);
 }
 

@@ -113,11 +113,13 @@ struct xk_protocol {
 };
 
 enum xk_watch {
-	XK_WATCH_EXPLICIT = 1 << 0,                      /* hand off here */
-	XK_WATCH_BUDGET = 1 << 1,                        /* compare the clock with the budget here */
-	XK_WATCH_TRACE = 1 << 2,                         /* print what crosses */
-	XK_WATCH_COUNT = 1 << 3,                         /* count and time what crosses */
-	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT, /* what is watched on the way down too */
+	XK_WATCH_EXPLICIT = 1 << 0, /* hand off here */
+	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
+	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
+	XK_WATCH_COUNT = 1 << 3,    /* count and time what crosses */
+	XK_WATCH_OWNER = 1 << 4,    /* note who has what crosses */
+	/* what is watched on the way down too */
+	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER,
 };
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
@@ -198,6 +200,39 @@ xk_hlp_receive(const struct xk_session *s)
 	return s->up->upper;
 }
 
+/* m crosses upward or downward by s: debug builds look whose it is. */
+static inline void
+xk_debug_cross_up(struct xk_session *s, struct xk_msg *m)
+{
+	(void)s;
+	(void)m;
+#ifdef XK_DEBUG
+	xk_msg_cross(m, s->protocol, s->up->upper, true);
+#endif
+}
+
+static inline void
+xk_debug_cross_down(struct xk_session *s, struct xk_msg *m)
+{
+	(void)s;
+	(void)m;
+#ifdef XK_DEBUG
+	xk_msg_cross(m, s->up->upper, s->protocol, false);
+#endif
+}
+
+/* result is returned, with what was replied. */
+static inline int
+xk_debug_reply(int result, struct xk_msg **reply)
+{
+	(void)reply;
+#ifdef XK_DEBUG
+	if (result == 0)
+		xk_msg_disown(*reply);
+#endif
+	return result;
+}
+
 /* ---- opening and closing ---- */
 
 /*
@@ -257,6 +292,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 	struct xk_edge *edge = s->up;
 
 	xk_debug_assert(xk_locks_held() == 0);
+	xk_debug_cross_up(s, m);
 	atomic_load_explicit(&edge->demux, memory_order_relaxed)(edge->upper, s, m);
 }
 
@@ -306,6 +342,7 @@ static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
+	xk_debug_cross_down(s, m);
 	return atomic_load_explicit(&s->kind->push, memory_order_relaxed)(s, m);
 }
 
@@ -335,9 +372,10 @@ xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	struct xk_protocol *hlp = edge->upper;
 
 	*reply = NULL;
+	xk_debug_cross_up(s, m);
 	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0 || hlp->ops->call_demux == NULL))
 		return xk_call_demux_watched(s, m, reply);
-	return hlp->ops->call_demux(hlp, s, m, reply);
+	return xk_debug_reply(hlp->ops->call_demux(hlp, s, m, reply), reply);
 }
 
 int xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply);

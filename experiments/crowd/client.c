@@ -77,7 +77,7 @@ client_send_bidctl(const struct clients *clients, struct client_frame *frame, ui
 	xk_put16(p, (uint16_t)flags);
 	xk_put32(p + 4, CLIENT_HOST + i);
 	xk_put64(p + 8, clients->list[i].boot);
-	xk_put64(p + 16, flags == CLIENT_RESPONSE ? clients->server_boot : 0);
+	xk_put64(p + 16, flags == CLIENT_RESPONSE ? clients->list[i].server_boot : 0);
 	xk_put64(p + (flags == CLIENT_RESPONSE ? 32 : 24), tag);
 	xk_checksum_store(p + 2, xk_checksum_finish(xk_sum(0, p, CLIENT_BIDCTL_LEN)));
 }
@@ -113,7 +113,7 @@ client_send_chan(const struct clients *clients, struct client_frame *frame, uint
 	xk_put32(p, CLIENT_BID_CHAN);
 	xk_put32(p + 4, CLIENT_HOST + i);
 	xk_put64(p + 8, client->boot);
-	xk_put64(p + 16, clients->server_boot);
+	xk_put64(p + 16, client->server_boot);
 	p += CLIENT_BID_LEN;
 	xk_put32(p, client->channel);
 	xk_put16(p + 4, (uint16_t)flags);
@@ -156,14 +156,14 @@ client_hear_arp(struct clients *clients, const uint8_t *p, uint32_t i, struct cl
 static bool
 client_knows_bidctl(struct clients *clients, const uint8_t *p, uint32_t i)
 {
-	const struct client *client = &clients->list[i];
+	struct client *client = &clients->list[i];
 	bool answers = (xk_get16(p) & CLIENT_RESPONSE) != 0;
 
 	if (!xk_sum_is_intact(xk_sum(0, p, CLIENT_BIDCTL_LEN)) || xk_get32(p + 4) != CLIENT_SERVER_HOST)
 		return false;
-	if (clients->server_boot == 0)
-		clients->server_boot = xk_get64(p + 8);
-	return xk_get64(p + 8) == clients->server_boot &&
+	if (client->server_boot == 0)
+		client->server_boot = xk_get64(p + 8);
+	return xk_get64(p + 8) == client->server_boot &&
 	       (!answers || (client->state == CLIENT_ASKS && xk_get64(p + 16) == client->boot &&
 			     xk_get64(p + 32) == client_tag(client)));
 }
@@ -195,7 +195,7 @@ client_knows_reply(const struct clients *clients, const uint8_t *bytes, size_t l
 	uint8_t payload[CLIENT_PAYLOAD];
 
 	if (len < CLIENT_CALL_LEN || xk_get32(bid) != CLIENT_BID_CHAN || xk_get32(bid + 4) != CLIENT_SERVER_HOST ||
-	    xk_get64(bid + 8) != clients->server_boot || xk_get64(bid + 16) != client->boot)
+	    xk_get64(bid + 8) != client->server_boot || xk_get64(bid + 16) != client->boot)
 		return false;
 	if ((xk_get16(chan + 4) | CLIENT_USER_MSG | CLIENT_ACK_REQUESTED) != (CLIENT_USER_MSG | CLIENT_ACK_REQUESTED) ||
 	    xk_get32(chan) != client->channel)

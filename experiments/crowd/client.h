@@ -33,6 +33,7 @@ enum client_state {
 
 struct client {
 	uint64_t boot;
+	uint64_t server_boot; /* as the server tells this client; 0: not known */
 	uint32_t channel, sequence;
 	uint32_t calls_left;
 	uint8_t state;
@@ -46,7 +47,6 @@ struct client_frame {
 struct clients {
 	struct client *list;
 	uint32_t count, calls; /* of each */
-	uint64_t server_boot;  /* 0: not known */
 	/* what has happened */
 	uint64_t calls_made, replies, repeated, acked;
 	uint64_t wrong; /* frames that no client may get */

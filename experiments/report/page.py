@@ -147,11 +147,12 @@ def machine_html(lab):
 
 
 def disturbances(lab):
+    cut = f'<div class="disturbed"><p>Cut short: {html.escape(lab.cut_short)}.</p></div>' if lab.cut_short else ""
     if not lab.disturbed:
-        return ""
+        return cut
     items = "".join(f"<li>{html.escape(text)}</li>" for text in dict.fromkeys(lab.disturbed))
     words = "This run was disturbed; what is unclear or disagrees may come of it:"
-    return f'<div class="disturbed"><p>{words}</p><ul>{items}</ul></div>'
+    return f'{cut}<div class="disturbed"><p>{words}</p><ul>{items}</ul></div>'
 
 
 def write(sections, lab, out):

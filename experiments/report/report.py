@@ -26,17 +26,25 @@ def progress_of(name, number, count):
 
 
 def measure(lab, names):
+    """The sections of all experiments, or of those that were made before ctrl-C."""
     sections = []
-    for number, name in enumerate(names):
-        started = time.monotonic()
-        lab.progress = progress_of(name, number, len(names))
-        with lab.machine.watched(name):
-            sections.append(__import__(name).run(lab))
-        print(f"{chr(13) if sys.stderr.isatty() else ''}report: {name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+    try:
+        for number, name in enumerate(names):
+            started = time.monotonic()
+            lab.progress = progress_of(name, number, len(names))
+            with lab.machine.watched(name):
+                sections.append(__import__(name).run(lab))
+            print(f"{chr(13) if sys.stderr.isatty() else ''}report: {name}, {number + 1} of {len(names)}: "
+                  f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        lab.machine.take_floor()
+    except KeyboardInterrupt:
+        lab.cut_short = f"{len(sections)} of {len(names)} experiments were made"
     return sections
 
 
-def tell(sections):
+def tell(sections, lab):
+    if lab.cut_short:
+        print(f"CUT SHORT: {lab.cut_short}.")
     for section in sections:
         print(f"\n{section.title}: {section.answer}\n")
         for check in section.checks:
@@ -61,14 +69,17 @@ def main():
         lab.machine = machines.Machine(lab)
         lab.machine.take_floor()
         sections = measure(lab, names)
-        lab.machine.take_floor()
+        if not sections:
+            return labs.fail(f"interrupted: {lab.cut_short}")
         import page
         page.write(sections, lab, options.out)
     except (labs.Failed, OSError, ImportError) as why:
         return labs.fail(why)
-    tell(sections)
+    except KeyboardInterrupt:
+        return labs.fail("interrupted before anything was measured")
+    tell(sections, lab)
     print(f"\n{os.path.join(options.out, 'index.html')}")
-    return 0
+    return 1 if lab.cut_short else 0
 
 
 sys.exit(main())

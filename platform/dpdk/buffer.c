@@ -180,12 +180,19 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	return dpdk_buffer_show(platform, m, segment->data, segment->len);
 }
 
+/* What a segment counts by that was given back: the mbuf's own count says 1 then. */
+static const _Atomic uint16_t dpdk_given_up = 0;
+
 void
 dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 {
 	struct rte_mbuf *m;
 
 	(void)platform;
+	if (xk_unlikely(xk_msg_is_given_up(segment)))
+		xk_msg_misused(segment, "gives up");
+	segment->references = (_Atomic uint16_t *)(uintptr_t)&dpdk_given_up;
+	segment->len = segment->total = 0;
 	dpdk_give(dpdk_buffer_of(segment)); /* with what was done to it through this view, the last or not */
 	m = rte_pktmbuf_prefree_seg(dpdk_buffer_of(segment));
 	if (m == NULL)

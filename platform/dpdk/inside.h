@@ -99,7 +99,12 @@ dpdk_take(const struct rte_mbuf *m)
 /* ---- buffer.c ---- */
 
 /* An mbuf's private area: the segment that views it. */
-enum { DPDK_BUFFER_PRIVATE = 128, DPDK_BUFFER_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT };
+#ifdef XK_DEBUG
+enum { DPDK_BUFFER_PRIVATE = 192 };
+#else
+enum { DPDK_BUFFER_PRIVATE = 128 };
+#endif
+enum { DPDK_BUFFER_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT };
 
 static_assert(sizeof(struct xk_msg) <= DPDK_BUFFER_PRIVATE, "the segment lies in the mbuf's private area");
 static_assert(RTE_PKTMBUF_HEADROOM == XK_MSG_HEADROOM, "drivers leave the headroom that messages rely on");
@@ -138,6 +143,10 @@ dpdk_buffer_show(struct xk_platform *platform, struct rte_mbuf *m, uint8_t *data
 	segment->link = NULL;
 	segment->id = 0;
 	segment->flags = 0;
+	segment->owner = NULL;
+#ifdef XK_DEBUG
+	segment->crossings = 0;
+#endif
 	return segment;
 }
 

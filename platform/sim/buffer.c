@@ -2,7 +2,9 @@
  * buffer.c - buffers from malloc.
  *
  * A block is a buffer with the descriptor of its first view; further views are descriptors of their own. The block goes
- * with the last view, whichever that is. Under the address sanitizer the first descriptor, once given back, and a
+ * with the last view, whichever that is. What was given back is marked (xk_msg_is_given_up), and keeps the mark until it is
+ * used again or the system has it; and it is known what is out, where that costs messages nothing or the build is for
+ * finding mistakes. Under the address sanitizer the first descriptor, once given back, and a
  * fence in front of the bytes are poisoned, so that the block is as closely watched as several mallocs would be.
  */
 #include <stdlib.h>
@@ -29,15 +31,111 @@ enum {
 	MEMORY_REFERENCES = UINT16_MAX - 255, /* views of one block, at most */
 };
 
-/* references comes first: it is what every view knows of its block. */
+/* What malloc overwrites first comes first. */
 struct memory_block {
-	_Atomic uint16_t references;
-	struct xk_msg segment;
 	struct memory_block *next_free;
 	size_t room;
+	struct memory_out out;
+	_Atomic uint16_t references; /* what every view knows of its block */
+	struct xk_msg segment;
 	uint8_t fence[MEMORY_FENCE];
 	uint8_t bytes[];
 };
+
+/* A view that is not its block's first. */
+struct memory_view {
+	struct memory_out out;
+	struct xk_msg segment;
+};
+
+/* What a segment counts by that was given back before its block. */
+static const _Atomic uint16_t memory_given_up = 0;
+
+/* ---- what is out ---- */
+
+#ifdef XK_DEBUG
+enum { MEMORY_LISTS_ALL = true };
+#else
+enum { MEMORY_LISTS_ALL = false };
+#endif
+
+/* Where what has been allocated is listed, whether or not it is out; NULL: nowhere. */
+static struct memory_out **
+memory_list(struct memory_platform *self)
+{
+	if (self->kept != NULL)
+		return &self->kept->all;
+	return MEMORY_LISTS_ALL ? &self->own_kept.all : NULL;
+}
+
+static void
+memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_msg *segment)
+{
+	struct memory_out **first = memory_list(self);
+
+	*out = (struct memory_out){ .segment = segment };
+	if (first == NULL)
+		return;
+	if (self->kept == NULL)
+		pthread_mutex_lock(&self->list_lock);
+	out->next = *first;
+	out->at = first;
+	if (out->next != NULL)
+		out->next->at = &out->next;
+	*first = out;
+	if (self->kept == NULL)
+		pthread_mutex_unlock(&self->list_lock);
+}
+
+static void
+memory_list_remove(struct memory_platform *self, struct memory_out *out)
+{
+	if (out->at == NULL)
+		return;
+	if (self->kept == NULL)
+		pthread_mutex_lock(&self->list_lock);
+	*out->at = out->next;
+	if (out->next != NULL)
+		out->next->at = out->at;
+	if (self->kept == NULL)
+		pthread_mutex_unlock(&self->list_lock);
+}
+
+/* out's segment, if it is one of platform's that has not been given back; else NULL. */
+static struct xk_msg *
+memory_out_of(const struct xk_platform *platform, const struct memory_out *out)
+{
+	struct xk_msg *segment = out->segment;
+
+	if (segment == NULL || segment->platform != platform || xk_msg_is_given_up(segment))
+		return NULL;
+	return segment;
+}
+
+void
+memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment), void *context)
+{
+	struct memory_out **first = memory_list(memory_of(platform));
+
+	for (struct memory_out *out = first == NULL ? NULL : *first; out != NULL; out = out->next)
+		if (memory_out_of(platform, out) != NULL)
+			see(context, out->segment);
+}
+
+void
+memory_forget_out(struct memory_platform *self)
+{
+	struct memory_out **first = memory_list(self);
+
+	if (atomic_load_explicit(&self->out, memory_order_relaxed) == 0)
+		return;
+	for (struct memory_out *out = first == NULL ? NULL : *first; out != NULL; out = out->next)
+		if (memory_out_of(&self->platform, out) != NULL)
+			out->segment->platform = NULL;
+	atomic_store_explicit(&self->out, 0, memory_order_relaxed);
+}
+
+/* ---- counting ---- */
 
 /* One more segment is out. False: the limit does not allow it. */
 static bool
@@ -82,7 +180,6 @@ memory_block_alloc(struct memory_platform *self, size_t room)
 
 	if (block != NULL && room <= MEMORY_ROOM) {
 		self->kept->blocks = block->next_free;
-		memory_unpoison(&block->segment, sizeof(block->segment));
 		block->segment.platform = &self->platform;
 		return block;
 	}
@@ -96,11 +193,22 @@ memory_block_alloc(struct memory_platform *self, size_t room)
 	block->segment.floor = block->bytes;
 	block->segment.ceiling = block->bytes + room;
 	block->segment.platform = &self->platform;
+	block->segment.len = block->segment.total = 0;
+	memory_list_add(self, &block->out, &block->segment);
 	memory_poison(block->fence, sizeof(block->fence));
 	return block;
 }
 
-/* The first view of a fresh buffer of so many bytes. */
+static void
+memory_reset_debug(struct xk_msg *segment)
+{
+	(void)segment;
+#ifdef XK_DEBUG
+	segment->crossings = 0;
+#endif
+}
+
+/* The first view of a fresh buffer of so many bytes; its length is 0 since it was given back, or allocated. */
 static struct xk_msg *
 memory_block_new(struct memory_platform *self, size_t room)
 {
@@ -117,13 +225,13 @@ memory_block_new(struct memory_platform *self, size_t room)
 	atomic_store_explicit(&block->references, 1, memory_order_relaxed);
 	segment = &block->segment;
 	segment->data = segment->floor + XK_MSG_HEADROOM;
-	segment->len = 0;
-	segment->total = 0;
+	memory_reset_debug(segment);
 	segment->next = NULL;
 	segment->tail = segment;
 	segment->link = NULL;
 	segment->id = 0;
 	segment->flags = 0;
+	segment->owner = NULL;
 	return segment;
 }
 
@@ -136,12 +244,18 @@ memory_buffer_new(struct xk_platform *platform)
 static struct xk_msg *
 memory_view_alloc(struct memory_platform *self)
 {
-	struct xk_msg *view = self->kept == NULL ? NULL : self->kept->views;
+	struct xk_msg *segment = self->kept == NULL ? NULL : self->kept->views;
+	struct memory_view *view;
 
+	if (segment != NULL) {
+		self->kept->views = segment->link;
+		return segment;
+	}
+	view = malloc(sizeof(*view));
 	if (view == NULL)
-		return malloc(sizeof(*view));
-	self->kept->views = view->link;
-	return view;
+		return NULL;
+	memory_list_add(self, &view->out, &view->segment);
+	return &view->segment;
 }
 
 struct xk_msg *
@@ -172,29 +286,57 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	return view;
 }
 
-/* Ends a descriptor; the buffer's bytes may have other views. */
 static void
-memory_segment_end(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
+memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 {
-	if (segment == &block->segment) {
-		memory_poison(segment, sizeof(*segment));
-	} else if (self->kept != NULL) {
+	struct memory_view *view = xk_container_of(segment, struct memory_view, segment);
+
+	segment->len = segment->total = 0;
+	segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
+	if (self->kept != NULL) {
 		segment->link = self->kept->views;
 		self->kept->views = segment;
-	} else {
-		free(segment);
+		return;
 	}
+	memory_list_remove(self, &view->out);
+	free(view);
 }
 
+/* No view is left: its first one lies as it did when it was new. */
 static void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {
+	atomic_store_explicit(&block->references, 0, memory_order_relaxed);
 	if (self->kept != NULL && block->room == MEMORY_ROOM) {
 		block->next_free = self->kept->blocks;
 		self->kept->blocks = block;
 	} else {
+		memory_list_remove(self, &block->out);
 		free(block);
 	}
+}
+
+/* As memory_buffer_free, of a buffer with other views; or of a segment that was given back before. */
+__attribute__((noinline)) static void
+memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
+{
+	if (xk_msg_is_given_up(segment))
+		xk_msg_misused(segment, "gives up");
+	if (segment == &block->segment) {
+		segment->len = segment->total = 0;
+		segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
+		block->out.segment = NULL;
+		memory_poison(segment, sizeof(*segment));
+	} else {
+		memory_view_free(self, segment);
+	}
+	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == 1) {
+		memory_unpoison(&block->segment, sizeof(block->segment));
+		block->segment.references = &block->references;
+		block->out.segment = &block->segment;
+		memory_block_free(self, block);
+	}
+	memory_count_down(self);
 }
 
 void
@@ -203,10 +345,13 @@ memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 	struct memory_platform *self = memory_of(platform);
 	struct memory_block *block = memory_block_of(segment);
 
-	memory_segment_end(self, block, segment);
-	if (atomic_load_explicit(&block->references, memory_order_acquire) == 1 ||
-	    atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == 1)
-		memory_block_free(self, block);
+	if (xk_unlikely(segment != &block->segment ||
+			atomic_load_explicit(&block->references, memory_order_acquire) != 1)) {
+		memory_buffer_free_view(self, block, segment);
+		return;
+	}
+	segment->len = segment->total = 0;
+	memory_block_free(self, block);
 	memory_count_down(self);
 }
 
@@ -243,6 +388,6 @@ memory_buffer_free_kept(struct memory_kept *kept)
 		struct xk_msg *view = kept->views;
 
 		kept->views = view->link;
-		free(view);
+		free(xk_container_of(view, struct memory_view, segment));
 	}
 }

@@ -27,6 +27,7 @@ static const struct xk_platform_ops host_platform_ops = {
 	.buffer_view = memory_buffer_view,
 	.buffer_free = memory_buffer_free,
 	.buffers_out = memory_buffers_out,
+	.each_out = memory_each_out,
 	.sleep = sim_platform_sleep,
 	.wake = sim_platform_wake,
 	.random = host_random,
@@ -85,9 +86,12 @@ xk_sim_boot(struct xk_sim_host *host)
 {
 	xk_assert(host->kernel == NULL && host->sim->running == NULL);
 	host->boots++;
+	sim_count_step(host->sim);
 	host_record(host, XK_SIM_BOOTED);
 	sim_processor_init(&host->processor);
+	atomic_store_explicit(&host->sim->booting, host->name, memory_order_relaxed);
 	host->kernel = host->config.boot == NULL ? NULL : host->config.boot(host->config.context, host);
+	atomic_store_explicit(&host->sim->booting, NULL, memory_order_relaxed);
 	if (host->kernel == NULL)
 		return -EIO;
 	return 0;
@@ -101,6 +105,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	xk_assert(host->sim->running == NULL);
 	if (host->kernel == NULL)
 		return 0;
+	sim_count_step(host->sim);
 	host_record(host, XK_SIM_CRASHED);
 	sim_processor_freeze(host);
 	xk_kernel_stop(host->kernel);
@@ -109,7 +114,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	xk_assert(host->processor.threads == NULL);
 	left = memory_buffers_out(&host->memory.platform);
 	/* What was lost is told once: it must not count against the next boot. */
-	atomic_store_explicit(&host->memory.out, 0, memory_order_relaxed);
+	memory_forget_out(&host->memory);
 	return left;
 }
 

@@ -7,10 +7,17 @@
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
 
+/* A segment that was allocated, in the list of its platform or of those that share what they keep. */
+struct memory_out {
+	struct memory_out *next, **at; /* at NULL: it is in no list */
+	struct xk_msg *segment;
+};
+
 /* What was given back and is kept for reuse, of one platform or of several that one thread runs. */
 struct memory_kept {
 	struct memory_block *blocks;
-	struct xk_msg *views; /* by link */
+	struct xk_msg *views;   /* by link */
+	struct memory_out *all; /* the same, and what is out */
 };
 
 struct memory_platform {
@@ -24,7 +31,8 @@ struct memory_platform {
 	uint64_t until_ns;
 	void (*idle)(void *context);
 	void *idle_context;
-	pthread_mutex_t lock; /* over woken */
+	pthread_mutex_t list_lock; /* over own_kept.all, where nothing is kept */
+	pthread_mutex_t lock;      /* over woken */
 	pthread_cond_t changed;
 	bool woken;
 };
@@ -50,6 +58,11 @@ struct xk_msg *memory_buffer_new(struct xk_platform *platform);
 struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
 void memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned memory_buffers_out(struct xk_platform *platform);
+void memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
+		     void *context);
+
+/* What is out is nobody's any more, and will not come back. */
+void memory_forget_out(struct memory_platform *self);
 
 void memory_buffer_free_kept(struct memory_kept *kept);
 

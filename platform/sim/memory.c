@@ -137,6 +137,7 @@ static const struct xk_platform_ops memory_platform_ops = {
 	.buffer_view = memory_buffer_view,
 	.buffer_free = memory_buffer_free,
 	.buffers_out = memory_buffers_out,
+	.each_out = memory_each_out,
 	.sleep = memory_sleep,
 	.wake = memory_wake,
 	.work = memory_work,
@@ -155,6 +156,7 @@ static const struct xk_platform_ops memory_bench_ops = {
 	.buffer_view = memory_buffer_view,
 	.buffer_free = memory_buffer_free,
 	.buffers_out = memory_buffers_out,
+	.each_out = memory_each_out,
 	.sleep = memory_sleep,
 	.wake = memory_wake,
 	.work = memory_work,
@@ -171,6 +173,7 @@ memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock)
 	self->until_ns = UINT64_MAX;
 	atomic_init(&self->limit, UINT_MAX);
 	pthread_mutex_init(&self->lock, NULL);
+	pthread_mutex_init(&self->list_lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&self->changed, &attributes);
@@ -183,6 +186,7 @@ memory_platform_fini(struct memory_platform *self)
 	memory_buffer_free_kept(&self->own_kept);
 	pthread_cond_destroy(&self->changed);
 	pthread_mutex_destroy(&self->lock);
+	pthread_mutex_destroy(&self->list_lock);
 }
 
 struct xk_platform *

@@ -230,6 +230,7 @@ thread_pay(struct sim_thread *thread)
 		host->counts.busy_ns += thread->owed_ns;
 		thread->owed_ns = 0;
 		sim->now_ns = until_ns;
+		sim_count_step(sim);
 		return;
 	}
 	processor_put_back(processor, thread);

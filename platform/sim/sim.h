@@ -42,6 +42,15 @@ unsigned xk_sim_free(struct xk_sim *sim);
 
 uint64_t xk_sim_now_ns(const struct xk_sim *sim);
 
+/*
+ * How far the world has come, as a count of what it has done: it changes unless a single host computes for ever. Any
+ * thread, while the world is there.
+ */
+uint64_t xk_sim_steps(const struct xk_sim *sim);
+
+/* The host that is being booted; NULL: none is. As xk_sim_steps. */
+const char *xk_sim_booting(const struct xk_sim *sim);
+
 /* A number derived from the world's seed, for whoever else needs one; calls with the same purpose repeat it. */
 uint64_t xk_sim_seed(const struct xk_sim *sim, const char *purpose);
 

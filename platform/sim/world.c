@@ -58,6 +58,7 @@ sim_step(struct xk_sim *sim)
 	struct xk_sim_host *host = sim->ready_first;
 	struct sim_timer *timer;
 
+	sim_count_step(sim);
 	if (host != NULL) {
 		sim->ready_first = host->ready_next;
 		if (sim->ready_first == NULL)
@@ -95,6 +96,18 @@ void
 xk_sim_run(struct xk_sim *sim, uint64_t until_ns)
 {
 	xk_sim_run_while(sim, until_ns, NULL, NULL);
+}
+
+uint64_t
+xk_sim_steps(const struct xk_sim *sim)
+{
+	return atomic_load_explicit(&sim->steps, memory_order_relaxed);
+}
+
+const char *
+xk_sim_booting(const struct xk_sim *sim)
+{
+	return atomic_load_explicit(&sim->booting, memory_order_relaxed);
 }
 
 uint64_t

@@ -63,6 +63,8 @@ struct xk_sim {
 	struct xk_context own;                         /* of the thread that runs the world */
 	struct sim_thread *running;                    /* NULL: no thread of a host, the world itself */
 	bool stepping;
+	_Atomic uint64_t steps;
+	const char *_Atomic booting; /* the host's name; NULL: none is */
 	struct xk_sim_host *hosts, **hosts_last;
 	unsigned host_count;
 	struct xk_sim_link *links, **links_last;
@@ -87,6 +89,14 @@ struct sim_timer *sim_timer_first(struct xk_sim *sim);
 
 /* Whether nothing at all happens until at_ns (included), and the world runs so far: time may be passed at once. */
 bool sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns);
+
+/* The world gets on. */
+static inline void
+sim_count_step(struct xk_sim *sim)
+{
+	atomic_store_explicit(&sim->steps, atomic_load_explicit(&sim->steps, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
 
 void sim_record(struct xk_sim *sim, const struct xk_sim_record *record);
 

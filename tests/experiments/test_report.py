@@ -10,6 +10,7 @@ import html.parser
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -204,6 +205,24 @@ def check_refused(build):
         tell(status == 1 and "/proc/nowhere" in output and "Traceback" not in output, "a place that cannot be", output)
 
 
+def check_cut_short(build):
+    """Ctrl-C in the second experiment: the first is told, and that it is not all."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, os.path.join(ROOT, "experiments", "report", "report.py"), build, out, "--quick",
+                   "--only", "handoff,rpc"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+            told = job.stderr.readline()
+            job.send_signal(signal.SIGINT)
+            output, errors = job.communicate()
+        words = "1 of 2 experiments were made"
+        tell(told.startswith("report: handoff, 1 of 2: "), "how far it is", told)
+        tell(job.returncode == 1 and f"CUT SHORT: {words}" in output and "Traceback" not in errors,
+             "a report that is cut short", f"{job.returncode} {output} {errors}")
+        text = "".join(Page(read(out, "index.html")).words)
+        tell(words in text and os.path.exists(os.path.join(out, "handoff.json")), "... has what was measured", text[-300:])
+        tell(json.loads(read(out, "machine.json"))["cut_short"] is True, "... and is marked")
+
+
 def main():
     if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "udptest")):
         print("usage: tests/experiments/test_report.py BUILD", file=sys.stderr)
@@ -219,6 +238,7 @@ def main():
             check_machine(out, text)
             check_policies(out)
     check_refused(sys.argv[1])
+    check_cut_short(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")
     return 1 if checks.failures else 0
 

@@ -67,7 +67,8 @@ enum {
 	FUZZ_SLOTS = 4,
 	FUZZ_FRAME_MAX = 2047,
 	FUZZ_SCRIPT_MAX = 1 << 16,
-	FUZZ_CALLS_GRAPH = 14, /* of fuzz_hosts' graphs, the first of two of calls */
+	FUZZ_CALLS_GRAPH = 14,  /* of fuzz_hosts' graphs, the first of two of calls */
+	FUZZ_SELECT_GRAPH = 31, /* the one of calls by number */
 };
 
 #define FUZZ_LINK UINT64_C(0x020000000001)

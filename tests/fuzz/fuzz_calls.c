@@ -1,11 +1,13 @@
 /*
  * fuzz_calls.c - two hosts that call each other through the RPC suite, with a hostile wire between them: a script says of each
- * frame whether it gets through, is lost, comes twice, later, again, cut or damaged, and when a host crashes and boots.
+ * frame whether it gets through, is lost, comes twice, later, again, cut, damaged or from another station of its host,
+ * and when a host falls silent, or crashes and boots.
  *
  * The script's first byte chooses (enum calls_choice); then each byte is the fate of one frame (enum calls_fate; its upper four
  * bits are an argument). When it is over everything gets through. Then these must hold: every call has ended once; each
- * reply is that of its call; no call was run twice, nor by a later boot of its host than was there when it was made (unless
- * frames were damaged: nothing here has a checksum over its contents); nobody waits, and no buffer is left.
+ * reply is that of its call; no call was run by another procedure, twice, nor by a later boot of its host than was there
+ * when it was made (unless frames were damaged: nothing here has a checksum over its contents); nobody waits, and no
+ * buffer is left.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,10 +29,13 @@ enum calls_choice {
 	CALLS_LONG = 1 << 3,   /* messages of several frames */
 	CALLS_BOTH = 1 << 4,   /* both hosts call */
 	CALLS_LATE = 1 << 5,   /* messages wait above BID */
+	CALLS_SELECT = 1 << 6, /* calls go to procedures, by SELECT over a VCHAN of channels */
 };
 
 enum calls_fate {
-	/* 0 to 7: it gets through */
+	/* 0 to 5: it gets through */
+	CALLS_ELSEWHERE = 6, /* it comes from another of its host's stations: argument */
+	CALLS_MUTE,          /* nothing that its host says gets through for up to 2^11 ms: argument */
 	CALLS_LOST = 8,
 	CALLS_TWICE,
 	CALLS_LATER, /* behind those that come in the next ms */
@@ -49,6 +54,9 @@ enum {
 	CALLS_QUEUE = 256,
 	CALLS_KEPT = 16,
 	CALLS_CRASHES = 6,
+	CALLS_STATIONS = 4,  /* of a host; byte 4 of a link address says which */
+	CALLS_PROCEDURE = 5, /* the first of two; nobody serves the one after them */
+	CALLS_PROCEDURES = 2,
 	CALLS_FRAME_MAX = 1514,
 	CALLS_LONG_LEN = 4000,
 	CALLS_SCRIPT_MS = 4000, /* it is over then at the latest */
@@ -63,7 +71,7 @@ struct calls;
 
 /* A call, from when it was made. */
 struct call {
-	unsigned from, to, runs, ends;
+	unsigned from, to, procedure, runs, ends;
 	uint64_t from_boot, to_boot;
 };
 
@@ -93,7 +101,8 @@ struct calls {
 	struct place places[CALLS_HOSTS];
 	unsigned choices, crashes;
 	uint64_t boot_at_ns[CALLS_HOSTS]; /* 0: it is up */
-	struct frame queue[CALLS_QUEUE];  /* those that were sent and are on their way */
+	uint64_t mute_until_ns[CALLS_HOSTS];
+	struct frame queue[CALLS_QUEUE]; /* those that were sent and are on their way */
 	unsigned queued;
 	struct frame kept[CALLS_KEPT];
 	unsigned kept_next;
@@ -139,6 +148,18 @@ caller_message(struct caller *caller, size_t len, uint32_t number)
 	return m;
 }
 
+/* The procedure that is called; 0: there are none. */
+static unsigned
+caller_procedure(struct xk_session *lls)
+{
+	struct xk_participants who;
+
+	if (strcmp(lls->protocol->type->name, "select") != 0)
+		return 0;
+	FUZZ_CHECK(xk_get_participants(lls, &who) == 0);
+	return (unsigned)xk_participant_pop(&who.local);
+}
+
 static int
 caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -153,6 +174,7 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 	if (!known)
 		return -EINVAL;
 	if (!calls_is_damaged(c)) {
+		FUZZ_CHECK(c->calls[number].procedure == caller_procedure(lls));
 		FUZZ_CHECK(c->calls[number].to == caller->host);
 		FUZZ_CHECK(c->calls[number].runs == 0);
 		FUZZ_CHECK(calls_boots(c, caller->host) <= c->calls[number].to_boot);
@@ -185,7 +207,7 @@ caller_judge(struct calls *c, struct call *call, int status, struct xk_msg *repl
 }
 
 static int
-caller_call(struct caller *caller, struct xk_session *s)
+caller_call(struct caller *caller, struct xk_session *s, unsigned procedure)
 {
 	struct calls *c = caller->calls;
 	struct call *call = &c->calls[c->count];
@@ -196,7 +218,7 @@ caller_call(struct caller *caller, struct xk_session *s)
 
 	if (c->count == CALLS_MAX)
 		return -ECANCELED;
-	*call = (struct call){ caller->host, to, 0, 0, calls_boots(c, caller->host), calls_boots(c, to) };
+	*call = (struct call){ caller->host, to, procedure, 0, 0, calls_boots(c, caller->host), calls_boots(c, to) };
 	status = xk_call(s, caller_message(caller, len, c->count++), &reply);
 	caller_judge(c, call, status, reply);
 	return status;
@@ -211,14 +233,19 @@ caller_live(void *argument)
 
 	for (unsigned i = 0; i < CALLS_EACH && status != -ECANCELED; i++) {
 		struct xk_participants participants = { .remote = { 1, { CALLS_HOST + 1 - caller->host } } };
+		unsigned procedure = 0;
 		struct xk_session *s;
 
+		if (caller->calls->choices & CALLS_SELECT) {
+			procedure = CALLS_PROCEDURE + (caller->users + i) % (CALLS_PROCEDURES + 1);
+			xk_participant_push(&participants.remote, procedure);
+		}
 		status = xk_open(self, self, xk_lower(self, 0), &participants, &s);
 		if (status != 0)
 			continue;
-		status = caller_call(caller, s);
+		status = caller_call(caller, s, procedure);
 		if (status == 0)
-			status = caller_call(caller, s);
+			status = caller_call(caller, s, procedure);
 		xk_close(s);
 	}
 	caller->users--;
@@ -227,9 +254,17 @@ caller_live(void *argument)
 static int
 caller_init(struct xk_protocol *self)
 {
-	struct xk_participants anybody = { .remote.depth = 0 };
+	bool selects = strcmp(xk_lower(self, 0)->type->name, "select") == 0;
+	int err = 0;
 
-	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	for (unsigned i = 0; i < (selects ? CALLS_PROCEDURES : 1) && err == 0; i++) {
+		struct xk_participants enabled = { .remote.depth = 0 };
+
+		if (selects)
+			xk_participant_push(&enabled.local, CALLS_PROCEDURE + i);
+		err = xk_open_enable(self, self, xk_lower(self, 0), &enabled);
+	}
+	return err;
 }
 
 static const struct xk_role caller_lowers[] = {
@@ -255,7 +290,7 @@ static const struct xk_protocol_type caller_type = {
 	"deadline=\"900ms\", lifetime=\"1s\", retries=4]; bidctl [timeout=\"20ms\", timeout_max=\"80ms\", "            \
 	"interval=\"5ms\", keepalive=\"300ms\", lifetime=\"2s\", broadcast_wait=\"20ms\"]; bid [interval=\"5ms\"];"    \
 	"blast [nack=\"5ms\", nack_max=\"40ms\", keep=\"200ms\", give_up=\"800ms\"];"                                  \
-	"arp [timeout=\"20ms\", tries=4]; vnet [address=\"10.77.0.%u/24\"]; caller -> chan [number=77]; %s "           \
+	"arp [timeout=\"20ms\", tries=4]; vnet [address=\"10.77.0.%u/24\"]; %s %s "                                    \
 	"chan -> bidctl; bid -> bidctl; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }"
 
 /* By CALLS_FULL and CALLS_LATE. */
@@ -269,21 +304,27 @@ static const char *const calls_paths[4] = {
 	"vsize -> blast -> vmux -> vnet; vmux -> ip -> vnet; bidctl -> vmux;",
 };
 
-/* Made once for each host and path. */
+/* By CALLS_SELECT. Fewer channels than users, so that callers wait. */
+static const char *const calls_uppers[2] = {
+	"caller -> chan [number=77];",
+	"vchan [channels=1, wait=\"300ms\"]; caller -> select -> vchan -> chan;",
+};
+
+/* Made once for each host, path and what is above it. */
 static const struct xk_graph *
-calls_graph(unsigned host, unsigned path)
+calls_graph(unsigned host, unsigned path, unsigned upper)
 {
-	static struct xk_graph *graphs[CALLS_HOSTS][XK_ARRAY_LENGTH(calls_paths)];
+	static struct xk_graph *graphs[CALLS_HOSTS][XK_ARRAY_LENGTH(calls_paths)][XK_ARRAY_LENGTH(calls_uppers)];
 	const struct xk_protocol_type *types[128] = { &caller_type };
 	struct xk_graph_errors errors = { 0 };
-	struct xk_graph **graph = &graphs[host][path];
+	struct xk_graph **graph = &graphs[host][path][upper];
 	char text[2048];
 
 	if (*graph != NULL)
 		return *graph;
 	for (unsigned i = 0; xk_protocol_types[i] != NULL && i < XK_ARRAY_LENGTH(types) - 2; i++)
 		types[i + 1] = xk_protocol_types[i];
-	snprintf(text, sizeof(text), CALLS_GRAPH, host + 1, calls_paths[path]);
+	snprintf(text, sizeof(text), CALLS_GRAPH, host + 1, calls_uppers[upper], calls_paths[path]);
 	*graph = xk_graph_read_text("calls", text, strlen(text), &errors);
 	if (*graph == NULL || xk_graph_check(*graph, types, &errors) != 0)
 		xk_graph_errors_print(&errors, stderr);
@@ -318,7 +359,8 @@ calls_boot(void *context, struct xk_sim_host *host)
 	kernel = xk_kernel_new(&config);
 	FUZZ_CHECK(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	FUZZ_CHECK(xk_graph_build(calls_graph(place->host, path), kernel, &errors) == 0);
+	FUZZ_CHECK(xk_graph_build(calls_graph(place->host, path, (c->choices & CALLS_SELECT) != 0), kernel, &errors) ==
+		   0);
 	caller = (struct caller *)xk_kernel_find(kernel, "caller");
 	caller->calls = c;
 	caller->host = place->host;
@@ -363,6 +405,7 @@ calls_see(void *context, const struct xk_sim_record *record)
 	c->queued++;
 }
 
+/* Also what is for another station of the host comes to the one that it has here. */
 static void
 calls_pass(struct calls *c, const struct frame *frame)
 {
@@ -372,6 +415,8 @@ calls_pass(struct calls *c, const struct frame *frame)
 	FUZZ_CHECK(m != NULL);
 	if (frame->len > 0)
 		memcpy(m->data, frame->bytes, frame->len);
+	if (frame->len >= 6 && !(frame->bytes[0] & 1))
+		m->data[4] = 0;
 	if (port->ops->transmit(port, &m, 1) == 0)
 		xk_msg_free(m);
 }
@@ -434,6 +479,13 @@ calls_decide(struct calls *c, struct frame *frame)
 	case CALLS_WRONG:
 		calls_damage(c, frame, fate, argument);
 		return false;
+	case CALLS_ELSEWHERE:
+		if (frame->len >= 12)
+			frame->bytes[10] = (uint8_t)(argument % CALLS_STATIONS);
+		break;
+	case CALLS_MUTE:
+		c->mute_until_ns[frame->from] = xk_sim_now_ns(c->sim) + (CALLS_MS << (argument % 12));
+		break;
 	case CALLS_AGAIN:
 		calls_pass(c, &c->kept[argument]);
 		break;
@@ -463,7 +515,7 @@ calls_carry(struct calls *c)
 	for (unsigned i = 0; i < count; i++) {
 		struct frame frame = c->queue[i];
 
-		if (calls_decide(c, &frame))
+		if (xk_sim_now_ns(c->sim) >= c->mute_until_ns[frame.from] && calls_decide(c, &frame))
 			c->queue[later++] = frame;
 	}
 	memmove(&c->queue[later], &c->queue[count], (c->queued - count) * sizeof(c->queue[0]));
@@ -529,6 +581,7 @@ calls_live(struct calls *c)
 		calls_carry(c);
 	}
 	c->left = 0;
+	memset(c->mute_until_ns, 0, sizeof(c->mute_until_ns));
 	calls_boot_again(c, true);
 	end_ns = xk_sim_now_ns(c->sim) + CALLS_END_MS * CALLS_MS;
 	while (xk_sim_now_ns(c->sim) < end_ns) {

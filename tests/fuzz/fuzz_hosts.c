@@ -21,6 +21,7 @@
 #include "platform/sim/sim.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_payload.h"
+#include "tests/fuzz/fuzz_procedures.h"
 #include "xkernel/bytes.h"
 #include "xkernel/kernel.h"
 
@@ -115,6 +116,8 @@ static const struct {
 	{ "chan", "channels=4" },
 	{ "chan", "peer_channels=2" },
 	{ "chan", "peer_saved=5000" },
+	{ "vchan", "channels=2" },
+	{ "vchan", "wait=100ms" },
 	{ "chantest", "peer=10.77.0.16" },
 	{ "chantest", "rounds=8" },
 	{ "chantest", "channels=2" },
@@ -233,8 +236,13 @@ hosts_set_node(struct hosts_texts *sets, const struct xk_graph_node *node, unsig
 static struct xk_graph *
 hosts_load(const char *file, const struct hosts_texts *sets)
 {
+	const struct xk_protocol_type *types[128] = { &fuzz_procedures_type };
 	struct xk_graph_errors errors = { 0 };
-	struct xk_graph *graph = xk_graph_load(file, sets->list, sets->count, xk_protocol_types, &errors);
+	struct xk_graph *graph;
+
+	for (unsigned i = 0; xk_protocol_types[i] != NULL && i < XK_ARRAY_LENGTH(types) - 2; i++)
+		types[i + 1] = xk_protocol_types[i];
+	graph = xk_graph_load(file, sets->list, sets->count, types, &errors);
 
 	if (graph == NULL)
 		xk_graph_errors_print(&errors, stderr);
@@ -272,9 +280,10 @@ hosts_is_known(const char *path)
 struct hosts_graphs {
 	struct hosts_graph graph[HOSTS_GRAPHS];
 	unsigned count;
+	struct hosts_graph select; /* FUZZ_SELECT_GRAPH */
 };
 
-/* Those of graphs/, from the checkout's root; read once. */
+/* Those of graphs/, and the one of procedures, from the checkout's root; read once. */
 static const struct hosts_graphs *
 hosts_all_graphs(void)
 {
@@ -296,6 +305,8 @@ hosts_all_graphs(void)
 		hosts_graph_load(&all.graph[all.count++], found.gl_pathv[i]);
 	}
 	globfree(&found);
+	FUZZ_CHECK(all.count <= FUZZ_SELECT_GRAPH);
+	hosts_graph_load(&all.select, "tests/fuzz/procedures.dot");
 	return &all;
 }
 
@@ -333,6 +344,7 @@ hosts_boot(void *context, struct xk_sim_host *host)
 	FUZZ_CHECK(xk_graph_build(h->graph->graph, kernel, &errors) == 0);
 	FUZZ_CHECK(xk_kernel_init(kernel, &failed) == 0);
 	FUZZ_CHECK(xk_kernel_start(kernel) == 0);
+	fuzz_procedures_start(kernel);
 	return kernel;
 }
 
@@ -587,6 +599,7 @@ hosts_end(struct hosts *h)
 	xk_sim_host_counts(h->host, &counts);
 	FUZZ_CHECK(counts.full == 0 && (h->limited || counts.no_buffer == 0));
 	hosts_check_conserved(h, xk_sim_kernel(h->host));
+	fuzz_procedures_check(xk_sim_kernel(h->host));
 	FUZZ_CHECK(xk_sim_free(h->sim) == 0);
 }
 
@@ -598,7 +611,9 @@ hosts_main(void *argument)
 	const struct hosts_graphs *graphs = hosts_all_graphs();
 
 	h->choices = hosts_u8(h);
-	h->graph = &graphs->graph[(h->choices >> HOSTS_GRAPH_SHIFT) % graphs->count];
+	h->graph = h->choices >> HOSTS_GRAPH_SHIFT == FUZZ_SELECT_GRAPH
+			   ? &graphs->select
+			   : &graphs->graph[(h->choices >> HOSTS_GRAPH_SHIFT) % graphs->count];
 	hosts_begin(h);
 	for (unsigned i = 0; i < HOSTS_RECORDS && h->left > 0; i++)
 		hosts_record(h);

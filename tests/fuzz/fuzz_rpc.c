@@ -10,7 +10,7 @@ enum { ETH_LEN = 14, IP_LEN = 20, BLAST_LEN = 24, BID_LEN = 24, BIDCTL_LEN = 40,
 
 /* Numbers of the protocols, on the link and on IP. */
 enum { BLAST_TYPE = 0x3001, BID_TYPE = 0x3005, BIDCTL_TYPE = 0x3006, BLAST_IP = 101, BID_IP = 204, BIDCTL_IP = 205 };
-enum { CHAN_ON_BID = 102, CHANTEST_ON_CHAN = 1, PEER_BOOT = 0x1000 };
+enum { CHAN_ON_BID = 102, CHANTEST_ON_CHAN = 1, SELECT_ON_CHAN = 2, SELECT_LEN = 8, PEER_BOOT = 0x1000 };
 
 enum { BLAST_SEND = 1, BLAST_NACK, BLAST_RETRANSMIT };
 enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE, BIDCTL_BCAST = 4 };
@@ -71,20 +71,29 @@ rpc_find(uint8_t *frame, size_t len)
 
 /* ---- memory ---- */
 
+/* Which peer has this link address; somebody else: the first. */
+static unsigned
+rpc_peer(const uint8_t *link)
+{
+	uint64_t peer = xk_get48(link) - FUZZ_PEER_LINK;
+
+	return peer < FUZZ_PEERS ? (unsigned)peer : 0;
+}
+
 void
 fuzz_rpc_remember(struct fuzz_rpc_memory *memory, const uint8_t *frame, size_t len)
 {
 	struct rpc_parts parts = rpc_find((uint8_t *)frame, len);
 
 	if (parts.bidctl != NULL) {
-		memory->boot = xk_get64(parts.bidctl + 8);
+		memory->boots[rpc_peer(frame)] = xk_get64(parts.bidctl + 8);
 		if (xk_get16(parts.bidctl) & BIDCTL_QUERY)
 			memory->tag = xk_get64(parts.bidctl + 24);
 	}
 	if (parts.blast != NULL && xk_get32(parts.blast + 4) != 0)
 		memory->blast_sequence = xk_get32(parts.blast + 4);
 	if (parts.bid != NULL)
-		memory->boot = xk_get64(parts.bid + 8);
+		memory->boots[rpc_peer(frame)] = xk_get64(parts.bid + 8);
 	if (parts.chan != NULL) {
 		memory->channel = xk_get32(parts.chan);
 		memory->sequence = xk_get32(parts.chan + 12);
@@ -111,14 +120,14 @@ fuzz_rpc_recall(const struct fuzz_rpc_memory *memory, uint8_t *frame, size_t len
 	struct rpc_parts parts = rpc_find(frame, len);
 
 	if (parts.bidctl != NULL && xk_get16(parts.bidctl + 2) == 0) {
-		recall64(parts.bidctl + 16, memory->boot);
+		recall64(parts.bidctl + 16, memory->boots[rpc_peer(frame + 6)]);
 		recall64(parts.bidctl + 32, memory->tag);
 		xk_checksum_store(parts.bidctl + 2, xk_checksum_finish(xk_sum(0, parts.bidctl, BIDCTL_LEN)));
 	}
 	if (parts.blast != NULL)
 		recall32(parts.blast + 4, memory->blast_sequence);
 	if (parts.bid != NULL)
-		recall64(parts.bid + 16, memory->boot);
+		recall64(parts.bid + 16, memory->boots[rpc_peer(frame + 6)]);
 	if (parts.chan != NULL) {
 		recall32(parts.chan, memory->channel);
 		recall32(parts.chan + 12, memory->sequence);
@@ -166,17 +175,32 @@ fuzz_rpc_make_response(uint8_t *payload, unsigned peer, unsigned *type)
 	return make_bidctl(payload, peer, BIDCTL_RESPONSE, 0);
 }
 
-/* Any of CHAN's messages; few channels and sequence numbers, so that they meet. */
+/* A header of SELECT, in a call or a reply; seldom cut. Its length. */
+static size_t
+make_select(uint8_t *p, uint64_t *random, bool is_call)
+{
+	static const uint16_t statuses[] = { 1, 1, 1, 2, 3, 4, 256 + 110, 5, 5000 };
+
+	xk_put32(p, FUZZ_PROCEDURE + draw(random, FUZZ_PROCEDURES + 1));
+	xk_put32(p + 4, is_call ? (uint32_t)mostly(random, 0, draw(random, 5))
+				: statuses[draw(random, XK_ARRAY_LENGTH(statuses))]);
+	return chance(random, 24) ? draw(random, SELECT_LEN) : SELECT_LEN;
+}
+
+/* Any of CHAN's messages; few channels and sequence numbers, so that they meet. Every third is of SELECT. */
 static size_t
 make_chan(uint8_t *p, uint64_t *random, unsigned flags)
 {
+	bool selects = chance(random, 3);
 	size_t len = flags & USER_MSG && !(flags & 16) ? draw(random, 24) : 0;
 
-	memset(p, 0, CHAN_LEN + len);
+	memset(p, 0, CHAN_LEN + SELECT_LEN + len);
+	if (selects && flags & USER_MSG)
+		len += make_select(p + CHAN_LEN, random, (flags & FROM_CLIENT) != 0);
 	xk_put32(p, (flags & FROM_CLIENT) && !chance(random, 8) ? draw(random, 3) : UINT32_MAX);
 	xk_put16(p + 4, (uint16_t)flags);
 	xk_put16(p + 6, (uint16_t)(flags & 16 || chance(random, 16) ? draw(random, 0x1100) : 0));
-	xk_put32(p + 8, (uint32_t)mostly(random, CHANTEST_ON_CHAN, 2));
+	xk_put32(p + 8, (uint32_t)mostly(random, selects ? SELECT_ON_CHAN : CHANTEST_ON_CHAN, 3));
 	xk_put32(p + 12, (flags & FROM_CLIENT) && !chance(random, 6) ? 5 + draw(random, 4) : UINT32_MAX);
 	xk_put32(p + 16, (uint32_t)mostly(random, len, draw(random, 64)));
 	return CHAN_LEN + len;

@@ -9,11 +9,13 @@
 
 #include "tests/fuzz/fuzz.h"
 
+enum { FUZZ_PROCEDURE = 5, FUZZ_PROCEDURES = 2 }; /* the first procedure that a host serves by SELECT, and how many */
+
 enum { FUZZ_RPC_MAX = 128 }; /* bytes of what fuzz_rpc_make writes */
 
-/* What a host has said last. */
+/* What a host has said last; its boot id, to each peer another. */
 struct fuzz_rpc_memory {
-	uint64_t boot, tag;
+	uint64_t boots[FUZZ_PEERS], tag;
 	uint32_t channel, sequence, blast_sequence;
 };
 

@@ -315,7 +315,8 @@ put_rpc_message(struct traffic *t, unsigned peer, const uint8_t *payload, size_t
 	uint8_t frame[14 + 20 + FUZZ_RPC_MAX] = { 0 }, *p = frame + 14;
 	size_t header = type < 256 ? 20 : 0;
 
-	store_eth(frame, FUZZ_LINK, peer, type < 256 ? 0x0800 : type);
+	/* a peer may have several stations, or another station its address */
+	store_eth(frame, FUZZ_LINK, chance(t, 8) ? draw(t, FUZZ_PEERS) : peer, type < 256 ? 0x0800 : type);
 	if (type < 256) {
 		p[0] = 0x45;
 		xk_put16(p + 2, (uint16_t)(20 + len));
@@ -356,6 +357,8 @@ put_rpc_meeting(struct traffic *t, unsigned peer)
 	len = fuzz_rpc_make_request(payload, peer, &t->random, &type);
 	put_rpc_message(t, peer, payload, len, type);
 	put_record(t, FUZZ_TIME, 0, NULL, 0);
+	if (chance(t, 8))
+		return; /* its answer never comes */
 	len = fuzz_rpc_make_response(payload, peer, &type);
 	put_rpc_message(t, peer, payload, len, type);
 	for (unsigned i = 1 + draw(t, 4); i > 0; i--) {
@@ -513,11 +516,12 @@ size_t
 fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed)
 {
 	struct traffic t = { script, 0, max, seed };
-	unsigned count = 1 + draw(&t, 80);
+	unsigned count = 1 + draw(&t, 80), graph;
 
 	if (max == 0)
 		return 0;
-	script[t.len++] = (uint8_t)(draw(&t, 8) | (FUZZ_CALLS_GRAPH + draw(&t, 2)) << 3);
+	graph = chance(&t, 3) ? FUZZ_SELECT_GRAPH : FUZZ_CALLS_GRAPH + draw(&t, 2);
+	script[t.len++] = (uint8_t)(draw(&t, 8) | graph << 3);
 	put_rpc_meeting(&t, 0); /* whom the host itself calls */
 	while (count-- > 0) {
 		if (chance(&t, 12))

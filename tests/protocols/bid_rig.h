@@ -45,7 +45,7 @@ stage_open(struct stage *s, bool enabled)
 			     "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"
 			     "bid: wire bidctl; user: bid#0x3000");
 	rig_answer(s->r, XK_GET_MY_HOST, &host, sizeof(host));
-	s->own = xk_bidctl_own(rig_protocol(s->r, "bidctl"));
+	s->own = xk_bidctl_own(rig_protocol(s->r, "bidctl"), HOST);
 	s->watcher = (struct xk_bidctl_watcher){ .protocol = rig_protocol(s->r, "user"), .changed = stage_changed };
 	xk_bidctl_watch(rig_protocol(s->r, "bidctl"), &s->watcher);
 	rig_wire_peer(s->r, HOST);
@@ -127,7 +127,7 @@ sent(struct stage *s, char *payload)
 	memcpy(payload, bytes + LEN, sizeof(bytes) - LEN);
 	p = (struct packet){ xk_get32(bytes), xk_get32(bytes + 4), xk_get64(bytes + 8), xk_get64(bytes + 16), payload };
 	CHECK_EQ(p.host, ME);
-	CHECK_EQ(p.source, s->own);
+	CHECK_EQ(p.source, len == LEN ? xk_bidctl_own(rig_protocol(s->r, "bidctl"), 0) : s->own);
 	CHECK_EQ(p.number, NUMBER);
 	return p;
 }

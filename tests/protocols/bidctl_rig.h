@@ -26,7 +26,8 @@ struct watching {
 struct stage {
 	struct rig *r;
 	struct xk_protocol *bidctl;
-	uint64_t own;
+	uint64_t own;  /* this boot's id, as HOST is told */
+	uint32_t with; /* the host of the latest message in, or the one asked about */
 	struct watching lower, upper;
 	char told[512];                     /* "upper:first:a lower:first:a " */
 	void (*meanwhile)(struct stage *s); /* while `upper` is being told */
@@ -65,7 +66,8 @@ stage_open(struct stage *s, const char *settings)
 		 settings);
 	s->r = rig_new_graph(graph);
 	s->bidctl = rig_protocol(s->r, "bidctl");
-	s->own = xk_bidctl_own(s->bidctl);
+	s->own = xk_bidctl_own(s->bidctl, HOST);
+	s->with = HOST;
 	rig_answer(s->r, XK_GET_MY_HOST, &host, sizeof(host));
 	rig_wire_peer(s->r, HOST);
 	stage_watch(s, &s->lower, "lower");
@@ -112,6 +114,7 @@ inject(struct stage *s, struct packet p)
 	uint8_t bytes[LEN];
 
 	packet_store(&p, bytes);
+	s->with = p.host;
 	rig_wire_peer(s->r, p.host);
 	rig_inject_bytes(s->r, bytes, LEN);
 }
@@ -130,7 +133,7 @@ sent(struct stage *s)
 	p = (struct packet){ xk_get16(bytes),      xk_get32(bytes + 4),  xk_get64(bytes + 8),
 			     xk_get64(bytes + 16), xk_get64(bytes + 24), xk_get64(bytes + 32) };
 	CHECK_EQ(p.host, ME);
-	CHECK_EQ(p.source, s->own);
+	CHECK_EQ(p.source, xk_bidctl_own(s->bidctl, p.flags == BCAST ? 0 : s->with));
 	return p;
 }
 
@@ -148,9 +151,15 @@ expect_query(struct stage *s)
 }
 
 static inline struct packet
+response_of(const struct stage *s, uint32_t host, uint64_t boot, uint64_t tag)
+{
+	return (struct packet){ RESPONSE, host, boot, xk_bidctl_own(s->bidctl, host), 0, tag };
+}
+
+static inline struct packet
 response(const struct stage *s, uint64_t boot, uint64_t tag)
 {
-	return (struct packet){ RESPONSE, HOST, boot, s->own, 0, tag };
+	return response_of(s, HOST, boot, tag);
 }
 
 static inline struct packet
@@ -181,6 +190,7 @@ static inline bool
 confirm(struct stage *s, struct confirming *c, uint32_t host)
 {
 	*c = (struct confirming){ .stage = s, .host = host, .status = -EINPROGRESS };
+	s->with = host;
 	return rig_do(s->r, do_confirm, c);
 }
 
@@ -189,7 +199,7 @@ do_heard(void *argument)
 {
 	struct confirming *c = argument;
 
-	c->status = xk_bidctl_heard(c->stage->bidctl, c->host, c->boot);
+	c->status = xk_bidctl_heard(c->stage->bidctl, c->host, c->boot, NULL);
 }
 
 static inline int
@@ -197,6 +207,7 @@ heard(struct stage *s, uint32_t host, uint64_t boot)
 {
 	struct confirming c = { s, host, boot, 1 };
 
+	s->with = host;
 	CHECK(rig_do(s->r, do_heard, &c));
 	return c.status;
 }

@@ -14,7 +14,7 @@ static struct {
 	size_t len;
 	bool replies, had_reply;
 	unsigned reply_number;
-	const char *reply;
+	size_t longer; /* what a reply is to have more than its request */
 	struct rig *r;
 } seen;
 
@@ -23,6 +23,12 @@ note(struct xk_msg *m, struct xk_am_reply *reply)
 {
 	seen.len = xk_msg_len(m);
 	seen.had_reply = reply != NULL;
+	if (seen.longer != 0) {
+		uint8_t *p = xk_msg_push(&m, seen.longer);
+
+		REQUIRE(p != NULL);
+		memset(p, 0xee, seen.longer);
+	}
 	if (reply != NULL && seen.replies)
 		*reply = (struct xk_am_reply){ seen.reply_number, m };
 	else
@@ -123,6 +129,53 @@ TEST(a_handler_replies_by_another)
 	rig_inject(r, "01 00 0003 01 | 020304 00000002 1112131415161718 | c3 | c4");
 	rig_expect_sent(r, "02 00 00ff 01020304 00000002 1112131415161718 c3c4");
 	CHECK_EQ(rig_counter(r, "acked"), 0);
+	rig_free(r);
+}
+
+/* Headers of 20 bytes included: three times 24 are 72. */
+TEST(a_reply_that_is_long_for_its_request_is_not_sent)
+{
+	struct rig *r = am_rig("am");
+	uint8_t sent[128];
+
+	seen.replies = true;
+	seen.longer = 48;
+	rig_inject(r, "01 00 0003 01020304 00000004 1112131415161718 c3c4c5c6");
+	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 72);
+	CHECK_EQ(rig_counter(r, "too_long"), 0);
+	seen.longer = 49;
+	rig_inject(r, "01 00 0003 01020305 00000004 1112131415161718 c3c4c5c6");
+	rig_expect_sent(r, "03 00 0000 01020305 00000000 1112131415161718");
+	CHECK_EQ(rig_counter(r, "too_long"), 1);
+	CHECK_EQ(rig_counter(r, "acked"), 1);
+	rig_free(r);
+}
+
+static void
+do_request_confirmed(void *argument)
+{
+	static const uint8_t request[20] = { 1, 0, 0, ADD };
+	struct xk_msg *m = xk_msg_from(rig_platform(argument), request, sizeof(request));
+
+	REQUIRE(m != NULL);
+	m->flags |= XK_MSG_FROM_BOOT;
+	m->boot = 1;
+	xk_demux(rig_wire_session(argument), m);
+}
+
+TEST(a_reply_to_a_host_that_is_confirmed_may_be_long)
+{
+	struct rig *r = am_rig("am");
+	uint8_t sent[128];
+
+	seen.replies = true;
+	seen.longer = 100;
+	rig_inject(r, "01 00 0003 01020304 00000000 1112131415161718"); /* opens the session below */
+	CHECK_EQ(rig_counter(r, "too_long"), 1);
+	rig_forget(r);
+	CHECK(rig_do(r, do_request_confirmed, r));
+	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 120);
+	CHECK_EQ(rig_counter(r, "too_long"), 1);
 	rig_free(r);
 }
 

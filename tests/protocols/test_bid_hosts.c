@@ -135,11 +135,11 @@ TEST(boots_within_a_tick_of_a_clock_are_told_apart)
 
 	world_open(&world, "bid.dot", QUICK, "", "crash=\"500000us,500002us\", boot=\"500001us,500003us\"", GOOD);
 	xk_sim_run(world.net.sim, 400 * MS);
-	boots[0] = xk_bidctl_own(world_find(&world, "b", "bidctl"));
+	boots[0] = xk_bidctl_own(world_find(&world, "b", "bidctl"), 0x0a010001);
 	xk_sim_run(world.net.sim, 500001 * 1000);
-	boots[1] = xk_bidctl_own(world_find(&world, "b", "bidctl"));
+	boots[1] = xk_bidctl_own(world_find(&world, "b", "bidctl"), 0x0a010001);
 	xk_sim_run(world.net.sim, 500003 * 1000);
-	boots[2] = xk_bidctl_own(world_find(&world, "b", "bidctl"));
+	boots[2] = xk_bidctl_own(world_find(&world, "b", "bidctl"), 0x0a010001);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(boots[i] >> 40, i + 1); /* a host that counts its boots cannot draw one twice */
 	xk_sim_run(world.net.sim, 1000 * MS);

@@ -20,8 +20,8 @@ enum {
 };
 
 struct talk {
-	struct threads t; /* first */
-	uint64_t own;
+	struct threads t;    /* first */
+	uint64_t own[PEERS]; /* as each is told */
 	uint64_t boots[PEERS];
 	unsigned injected;
 };
@@ -117,7 +117,7 @@ talk_round(struct talk *talk, unsigned i)
 		talk_control(talk, peer, 4, 0, 0, 0);
 	if (i % 61 == 0)
 		talk_control(talk, peer, 1, 0, i + 1, 0);
-	talk_say(talk, peer, i % 53 == 0 ? 1 : talk->own);
+	talk_say(talk, peer, i % 53 == 0 ? 1 : talk->own[peer]);
 }
 
 static void
@@ -178,9 +178,10 @@ check_talk(enum xk_mode mode)
 	bid = talk_build(&talk);
 	threads_start(&talk.t, bid);
 	bidctl = xk_kernel_find(talk.t.kernel, "bidctl");
-	talk.own = xk_bidctl_own(bidctl);
-	for (unsigned i = 0; i < PEERS; i++)
+	for (unsigned i = 0; i < PEERS; i++) {
+		talk.own[i] = xk_bidctl_own(bidctl, FIRST + i);
 		talk_resolve(&talk, i, 1);
+	}
 	threads_start_openers(&talk.t, FIRST, PEERS);
 	talk_feed(&talk);
 	xk_kernel_stop(talk.t.kernel);

@@ -282,7 +282,7 @@ reboot_meanwhile(struct stage *s)
 	struct bidctl *b = (struct bidctl *)s->bidctl;
 
 	s->meanwhile = NULL;
-	CHECK_EQ(xk_bidctl_heard(s->bidctl, HOST, BOOT_B), -EINPROGRESS); /* not all know it yet */
+	CHECK_EQ(xk_bidctl_heard(s->bidctl, HOST, BOOT_B, NULL), -EINPROGRESS); /* not all know it yet */
 	xk_lock(&b->lock);
 	bidctl_peer_find(b, HOST)->boot = BOOT_C;
 	xk_unlock(&b->lock);
@@ -317,7 +317,7 @@ TEST(bidctl_tells_everybody_when_it_boots)
 	struct packet p;
 
 	s.bidctl = rig_protocol(s.r, "bidctl");
-	s.own = xk_bidctl_own(s.bidctl);
+	s.own = xk_bidctl_own(s.bidctl, HOST);
 	rig_advance_ms(s.r, 1);
 	CHECK_EQ(rig_wire_remote(s.r), UINT32_MAX);
 	p = sent(&s);
@@ -465,6 +465,25 @@ TEST(bidctl_draws_another_id_for_each_boot)
 			CHECK(ids[k] != ids[i]);
 		stage_close(&s);
 	}
+}
+
+/* Of what one host is told nothing follows for another. */
+TEST(bidctl_tells_each_host_another_id)
+{
+	enum { HOSTS = 64 };
+	unsigned ones = 0;
+	struct stage s;
+
+	stage_open(&s, "");
+	for (uint32_t i = 0; i < HOSTS; i++) {
+		uint64_t id = xk_bidctl_own(s.bidctl, HOST + i);
+
+		CHECK_EQ(id, xk_bidctl_own(s.bidctl, HOST + i));
+		ones += (unsigned)__builtin_popcountll(id ^ s.own);
+	}
+	CHECK(ones > 28 * HOSTS && ones < 36 * HOSTS);
+	CHECK(xk_bidctl_own(s.bidctl, 0) != s.own);
+	stage_close(&s);
 }
 
 TEST(bidctl_refuses_impossible_settings)

@@ -80,9 +80,7 @@ TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot)
 	for (unsigned i = 0; i < 64; i++)
 		inject(&s, response(&s, BOOT_A, tag ^ UINT64_C(1) << i));
 	inject(&s, response(&s, BOOT_B, tag));
-	p = response(&s, BOOT_A, tag);
-	p.host = OTHER;
-	inject(&s, p);
+	inject(&s, response_of(&s, OTHER, BOOT_A, tag));
 	CHECK_EQ(counted(&s, "unasked"), 66);
 	p = response(&s, BOOT_A, tag);
 	p.destination ^= 1;
@@ -185,8 +183,7 @@ TEST(bidctl_asks_back_and_has_no_room)
 	p = query(BOOT_C, 7);
 	p.host = OTHER;
 	inject(&s, p);
-	p = (struct packet){ RESPONSE, OTHER, BOOT_C, s.own, 0, sent(&s).request };
-	inject(&s, p);
+	inject(&s, response_of(&s, OTHER, BOOT_C, sent(&s).request));
 	s.told[0] = '\0';
 	CHECK_EQ(use(&s, OTHER), 0);
 	inject(&s, response(&s, BOOT_A, tag));

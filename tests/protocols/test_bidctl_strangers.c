@@ -145,17 +145,13 @@ TEST(bidctl_believes_no_answer_for_another)
 {
 	struct stage s;
 	struct confirming c;
-	struct packet p;
 	uint64_t tag;
 
 	tag = stage_open_asking(&s, "", &c);
-	p = response(&s, BOOT_A, tag);
-	p.host = OTHER;
-	inject(&s, p);
+	inject(&s, response_of(&s, OTHER, BOOT_A, tag));
 	CHECK_EQ(counted(&s, "unasked"), 1);
 	expect_told(&s, "");
-	p.host = HOST;
-	inject(&s, p);
+	inject(&s, response(&s, BOOT_A, tag));
 	CHECK_EQ(c.status, 0);
 	stage_close(&s);
 }
@@ -266,8 +262,7 @@ TEST(bidctl_knows_so_many_hosts_and_no_more)
 	struct packet p;
 
 	stage_open(&s, "bidctl.peers=1;");
-	p = response(&s, BOOT_C, heard_asks(&s, OTHER, BOOT_C));
-	p.host = OTHER;
+	p = response_of(&s, OTHER, BOOT_C, heard_asks(&s, OTHER, BOOT_C));
 	meet(&s, BOOT_A);
 	CHECK_EQ(use(&s, HOST), 0);
 	inject(&s, p);
@@ -358,7 +353,7 @@ TEST(bidctl_knows_a_hundred_thousand_hosts)
 	CHECK_EQ(peers(&s), 100000);
 	CHECK_EQ(use(&s, HOST), -ENOBUFS);
 	printf("%zu bytes a peer, %zu a stranger ...", sizeof(struct bidctl_peer), sizeof(struct bidctl_stranger));
-	CHECK(sizeof(struct bidctl_peer) <= 144);
+	CHECK(sizeof(struct bidctl_peer) <= 184);
 	crowd.uses = false;
 	CHECK(rig_do(s.r, do_use_crowd, &crowd));
 	rig_advance_ms(s.r, 1100);
@@ -385,13 +380,9 @@ TEST(bidctl_survives_what_strangers_make_up)
 		   "bidctl.peers=3; bidctl.lifetime=2s; bidctl.keepalive=1s; bidctl.retries=1; bidctl.interval=1ms;");
 	for (unsigned i = 0; i < 6000; i++) {
 		uint64_t host = draw(&state, 5), other = draw(&state, 8) == 0 ? draw(&state, 5) : host;
-		struct packet p = { (unsigned)draw(&state, 6),
-				    HOST + (uint32_t)host,
-				    boots[draw(&state, 4)],
-				    draw(&state, 8) == 0 ? boots[draw(&state, 4)] : s.own,
-				    0,
-				    0 };
+		struct packet p = { (unsigned)draw(&state, 6), HOST + (uint32_t)host, boots[draw(&state, 4)], 0, 0, 0 };
 
+		p.destination = draw(&state, 8) == 0 ? boots[draw(&state, 4)] : xk_bidctl_own(s.bidctl, p.host);
 		if (p.flags & QUERY)
 			p.request = tags[draw(&state, 5)];
 		if (p.flags & RESPONSE)

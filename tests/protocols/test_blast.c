@@ -456,6 +456,82 @@ TEST(blast_frees_a_message_early_by_its_ticket)
 	rig_free(r);
 }
 
+/* Pushes 64 fragments, perhaps again. What xk_push returned. */
+struct repeating {
+	struct rig *rig;
+	struct xk_session *session;
+	bool again;
+	int status;
+	uint32_t sequence;
+};
+
+static void
+push_repeated(void *argument)
+{
+	struct repeating *p = argument;
+	struct xk_ticket ticket = { .no_wait = true, .again = p->again };
+	struct xk_msg *m = xk_msg_new(rig_platform(p->rig), 640);
+
+	REQUIRE(m != NULL);
+	memset(m->data, 0, m->len);
+	xk_ticket_put(m, &ticket);
+	p->status = xk_push(p->session, m);
+	if (ticket.keeper != NULL)
+		xk_session_release(ticket.keeper);
+}
+
+static int
+repeat(struct rig *r, struct repeating *p, bool again)
+{
+	p->rig = r;
+	p->again = again;
+	REQUIRE(rig_do(r, push_repeated, p));
+	if (p->status == 0)
+		p->sequence = sent(r).sequence;
+	CHECK_EQ(rig_sent(r), p->status == 0 ? 63 : 0);
+	rig_forget(r);
+	return p->status;
+}
+
+TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
+{
+	struct rig *r = new_rig("");
+	struct repeating p = { .session = open_to(r, HOST) };
+
+	CHECK_EQ(repeat(r, &p, false), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "repeat_spent"), 1);
+	CHECK_EQ(draw_of(r, p.sequence, NUMBER), 0);
+	CHECK_EQ(rig_counter(r, "nack_spent"), 1);
+	CHECK_EQ(repeat(r, &p, false), 0); /* pays for three more */
+	rig_advance_ms(r, 20);
+	CHECK_EQ(draw_of(r, p.sequence, NUMBER), 63);
+	CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	end(r);
+}
+
+/* It may have gone elsewhere before: the peer has moved. */
+TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
+{
+	struct rig *r = new_rig("");
+	struct repeating p = { .session = open_to(r, HOST) };
+
+	for (unsigned i = 0; i < 4; i++)
+		CHECK_EQ(repeat(r, &p, true), 0);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	for (unsigned s = 0; s < 30; s++)
+		rig_advance_ms(r, 1000);
+	CHECK_EQ(repeat(r, &p, true), -ENOBUFS); /* less than a minute ago */
+	for (unsigned s = 0; s < 60; s++)
+		rig_advance_ms(r, 1000);
+	CHECK_EQ(repeat(r, &p, true), 0);
+	end(r);
+}
+
 TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 {
 	struct rig *r = new_rig("");
@@ -545,6 +621,122 @@ TEST(blast_peer_has_a_share_of_what_is_kept)
 	CHECK_EQ(rig_counter(r, "expired"), 3);
 	push_message(r, other); /* what failed has taken nobody's share */
 	push_message(r, other);
+	end(r);
+}
+
+/* A push that may not wait, and the copy that it leaves. */
+static uint32_t
+push_at_once(struct rig *r, struct xk_session *s)
+{
+	struct pushing p = { r, s, { .no_wait = true }, message, -1 };
+	uint32_t sequence;
+
+	REQUIRE(rig_do(r, push_ticketed, &p));
+	CHECK_EQ(p.status, 0);
+	if (p.ticket.keeper != NULL)
+		xk_session_release(p.ticket.keeper);
+	sequence = expect(r, BLAST_SEND, 0);
+	rig_forget(r);
+	return sequence;
+}
+
+/* Whether the message of sequence, to host, is kept. */
+static bool
+is_kept(struct rig *r, uint64_t host, uint32_t sequence)
+{
+	bool kept;
+
+	rig_wire_peer(r, host);
+	nack(r, sequence, 3);
+	kept = rig_sent(r) == 1;
+	rig_forget(r);
+	return kept;
+}
+
+TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most)
+{
+	struct rig *r = new_server("outstanding=4 outstanding_peer=4");
+	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
+	uint32_t host[3], others[2];
+
+	others[0] = push_at_once(r, other);
+	for (unsigned i = 0; i < 3; i++)
+		host[i] = push_at_once(r, s);
+	CHECK_EQ(rig_counter(r, "displaced"), 0);
+	others[1] = push_at_once(r, other);
+	CHECK_EQ(rig_counter(r, "displaced"), 1);
+	CHECK(!is_kept(r, HOST, host[0]));
+	CHECK(is_kept(r, HOST, host[1]) && is_kept(r, HOST, host[2]));
+	CHECK(is_kept(r, OTHER, others[0]) && is_kept(r, OTHER, others[1]));
+	rig_advance_ms(r, 1);
+	push_at_once(r, s); /* both have two */
+	CHECK(!is_kept(r, HOST, host[1]));
+	CHECK(is_kept(r, OTHER, others[0]) && is_kept(r, OTHER, others[1]));
+	CHECK_EQ(rig_counter(r, "displaced"), 2);
+	CHECK_EQ(rig_counter(r, "unkept"), 0);
+	end(r);
+}
+
+TEST(blast_host_that_has_its_share_loses_its_oldest_copy)
+{
+	struct rig *r = new_server("outstanding=4 outstanding_peer=2");
+	struct xk_session *s = open_to(r, HOST);
+	uint32_t host[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		host[i] = push_at_once(r, s);
+	CHECK_EQ(rig_counter(r, "displaced"), 1);
+	CHECK(!is_kept(r, HOST, host[0]));
+	CHECK(is_kept(r, HOST, host[1]) && is_kept(r, HOST, host[2]));
+	end(r);
+}
+
+/* A stranger's session, which one of its messages has caused. */
+static struct xk_session *
+stranger(struct rig *r, uint64_t host)
+{
+	rig_wire_peer(r, host);
+	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
+	rig_forget(r);
+	return rig_announced(r);
+}
+
+TEST(blast_strangers_have_one_share_together)
+{
+	struct rig *r = new_server("outstanding=8 outstanding_peer=2");
+	uint32_t host = push_at_once(r, open_to(r, HOST)), first, last = 0;
+
+	first = push_at_once(r, stranger(r, STRANGER));
+	for (unsigned i = 1; i < 10; i++)
+		last = push_at_once(r, stranger(r, STRANGER + i));
+	CHECK_EQ(rig_counter(r, "displaced"), 8);
+	CHECK(!is_kept(r, STRANGER, first));
+	CHECK(is_kept(r, HOST, host));
+	CHECK(is_kept(r, STRANGER + 9, last)); /* which confirms it: the next one counts for itself */
+	rig_wire_peer(r, STRANGER + 9);
+	last = push_at_once(r, stranger(r, STRANGER + 9));
+	CHECK_EQ(rig_counter(r, "displaced"), 8);
+	CHECK(is_kept(r, STRANGER + 9, last));
+	end(r);
+}
+
+/* Whoever waits for a slot gets the next one that is free. */
+TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
+{
+	struct rig *r = new_server("outstanding=1");
+	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
+	struct pushing waits = { r, other, { .keeper = NULL }, "0123456789x", -1 };
+	uint32_t unkept;
+
+	push_at_once(r, s);
+	CHECK(!rig_do(r, push_ticketed, &waits));
+	unkept = push_at_once(r, s);
+	CHECK_EQ(waits.status, 0);
+	CHECK(waits.ticket.keeper != NULL);
+	CHECK_EQ(rig_counter(r, "unkept"), 1);
+	CHECK_EQ(rig_counter(r, "no_slot"), 0);
+	CHECK(!is_kept(r, HOST, unkept));
+	REQUIRE(rig_do(r, release, &waits));
 	end(r);
 }
 

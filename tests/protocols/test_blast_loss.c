@@ -28,7 +28,7 @@ boot(void *context, struct xk_sim_host *host)
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
 	if (place->host == 0)
-		snprintf(run, sizeof(run), "to=\"10.77.0.2\", count=%u, size=%u, timeout=\"8s\"", MESSAGES,
+		snprintf(run, sizeof(run), "to=\"10.77.0.2\", count=%d, size=%d, timeout=\"8s\"", MESSAGES,
 			 FRAGMENTS * FRAGMENT);
 	snprintf(text, sizeof(text),
 		 "digraph loss { vnet [address=\"10.77.0.%u/24\"]; blasttest [%s];"

@@ -371,8 +371,8 @@ TEST(chan_replies_that_find_no_room_below_hold_nobody_up)
 		inject_through_blast(r, h, "x");
 	CHECK_EQ(executed(r), 4);
 	CHECK_EQ(parked(r), 0); /* nobody waits until the peer says that it has the first */
-	CHECK_EQ(rig_counter_of(r, "blast", "no_slot"), 3);
-	CHECK_EQ(rig_sent(r), 2);
+	CHECK_EQ(rig_counter_of(r, "blast", "displaced"), 3);
+	CHECK_EQ(rig_sent(r), 4 * 2);
 	rig_forget(r);
 	rig_advance_ms(r, 5000);
 	rig_forget(r);
@@ -394,8 +394,8 @@ TEST(chan_calls_that_may_not_wait_do_not)
 	CHECK_EQ(call_async_long(r, &c, s, 2000), 0);
 	CHECK_EQ(call_async_long(r, &d, other, 2000), 0); /* on whatever shepherd */
 	CHECK_EQ(parked(r), 0);
-	CHECK_EQ(rig_counter_of(r, "blast", "no_slot"), 1);
-	CHECK_EQ(c.done + d.done, 0); /* it will be asked for */
+	CHECK_EQ(rig_counter_of(r, "blast", "displaced"), 1);
+	CHECK_EQ(c.done + d.done, 0);
 	rig_advance_ms(r, 60000);
 	CHECK_EQ(c.status, -ETIMEDOUT);
 	CHECK_EQ(d.status, -ETIMEDOUT);

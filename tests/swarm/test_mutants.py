@@ -4,9 +4,8 @@ directory with tests.
 
   - a list that is wrong is refused, and the mutant named
   - with none chosen a copy is the source: the same instructions, and the protocols' tests pass
-  - every mutant changes instructions
-  - those that networks do not show are seen by the tests that they name
-  - gcc and clang have nothing to say against the copies
+  - mutants that networks do not show are seen by the tests that they name
+  - clang has nothing to say against the copies (gcc has compiled them, as part of the build)
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -120,7 +119,7 @@ def each(function, arguments):
 
 
 def check_none(copies, scratch):
-    """The copies with none chosen; what they are compiled to, by file."""
+    """The copies with none chosen."""
     def both(name):
         output = os.path.join(scratch, name + ".o")
         return (instructions([], os.path.join(ROOT, "protocols", name), ROOT, output),
@@ -129,40 +128,17 @@ def check_none(copies, scratch):
     pairs = dict(zip(copies, each(both, [(name,) for name in copies])))
     for name, (source, copy) in pairs.items():
         tell(source is not None and source == copy, f"{name} with no mutant chosen is the source")
-    return {name: copy for name, (_, copy) in pairs.items()}
 
 
-def mutants():
-    """(number, name, the first file it has a place in) of each in the list."""
-    entries = re.split(r"^\[(\w+)\]$", read(LIST), flags=re.M)[1:]
-    return [(index // 2 + 1, entries[index], re.search(r"^file: *(.*\S)", entries[index + 1], flags=re.M)[1])
-            for index in range(0, len(entries), 2)]
-
-
-def check_each(copies, scratch, unchanged):
-    def changes(number, name, file):
-        base = os.path.basename(file)
-        users = [base] if base in copies else [copy for copy in copies if copy.startswith(base.split("_")[0])]
-        output = os.path.join(scratch, name + ".o")
-        return any(instructions([f"-DXK_MUTANT={number}"], os.path.join(scratch, "protocols", user), scratch,
-                                output) not in (unchanged[user], None) for user in users)
-
-    every = mutants()
-    for (_, name, file), good in zip(every, each(changes, every)):
-        tell(good, f"{name} changes {file}")
-    tell(not changes(0, "none", every[0][2]), "no mutant changes nothing")
-
-
-def check_compilers(copies, scratch):
-    for compiler in ("gcc", "clang-14"):
-        if shutil.which(compiler) is None:
-            print(f"SKIPPED: {compiler} is not installed")
-            continue
-        jobs = [(compiler, ["-O2"], os.path.join(scratch, "protocols", name), scratch,
-                 os.path.join(scratch, name + ".o")) for name in copies]
-        done = each(compiled, jobs)
-        said = "".join(one.stdout for one in done)
-        tell(all(one.returncode == 0 for one in done) and not said, f"{compiler} compiles the copies", said)
+def check_clang(copies, scratch):
+    if shutil.which("clang-14") is None:
+        print("SKIPPED: clang-14 is not installed")
+        return
+    jobs = [("clang-14", ["-O2"], os.path.join(scratch, "protocols", name), scratch,
+             os.path.join(scratch, name + ".o")) for name in copies]
+    done = each(compiled, jobs)
+    said = "".join(one.stdout for one in done)
+    tell(all(one.returncode == 0 for one in done) and not said, "clang-14 compiles the copies", said)
 
 
 def check_seen(build):
@@ -210,9 +186,8 @@ def main():
         done = run([MUTATE, "--list", LIST, "--root", ROOT, "--out", os.path.join(scratch, "protocols"),
                     *(f"protocols/{name}" for name in copied)])
         tell(done.returncode == 0 and sources, "the protocols are copied", done.stdout)
-        unchanged = check_none(sources, scratch)
-        check_each(sources, scratch, unchanged)
-        check_compilers(sources, scratch)
+        check_none(sources, scratch)
+        check_clang(sources, scratch)
     check_tests(build)
     return checks.failures != 0
 

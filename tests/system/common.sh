@@ -196,7 +196,7 @@ run() {
 expect() {
 	local name=$1 wanted=$2 pattern=$3
 	shift 3
-	run "${limit:-30}" "$@"
+	run "${limit:-60}" "$@"
 	if [ "$status" -ne "$wanted" ]; then
 		fail "$name" "status $status instead of $wanted: $(tail -n 3 "$work/err")"
 	elif [ -n "$pattern" ] && ! grep -qE -- "$pattern" "$work/err"; then

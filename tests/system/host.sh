@@ -188,7 +188,7 @@ within 20 children || fail "kill -9 of icmptest" "there is no other host"
 companion=$(children_of "$endless")
 await_traffic "$endless"
 kill -KILL "$endless"
-check "kill -9 of icmptest: the host it started dies with it" "$companion" within 5 gone "$companion"
+check "kill -9 of icmptest: the host it started dies with it" "$companion" within 20 gone "$companion"
 wait "$endless" 2>/dev/null
 pings "the next start" --count 3
 check "... removes what a killed one left" "$(ls "$XDG_RUNTIME_DIR")" \

@@ -102,6 +102,50 @@ expect "a picture of no kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptes
 check "a picture of no kind" "it is there" test ! -e "$work/picture.gif"
 expect "a picture as PNG" 0 '' "$xk" draw graphs/udptest.dot -o "$work/picture.png"
 check "a picture as PNG" "it is none" grep -qa '^.PNG' "$work/picture.png"
+# What a terminal would obey is printed as text, whoever quotes it.
+escape=$'\033'
+cp graphs/udptest.dot "$work/${escape}[31m.dot"
+for command in "$xk check" "$xk run --until 1s" "$xk run --link sim" "$xk bench echo --rounds 10 --graph" "$udptest --client 1.2.3 --graph"; do
+	# shellcheck disable=SC2086 # a command and its words
+	run 30 $command "$work/${escape}[31m.dot"
+	check "$command: a name with an escape character" "$(cat -v "$work/out" "$work/err")" \
+		[ "$(cat "$work/out" "$work/err" | grep -c "$escape")" -eq 0 ]
+done
+# shellcheck disable=SC2086
+expect "... is told" 1 '/.x1b.31m.none: cannot be read' "$xk" check "$work/${escape}[31m.none"
+
+# The counts of a network: a column for each host, and the rows that are asked for.
+pair=graphs/net/pair-ethernet10.dot
+run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1
+check "xk run prints a table" "$(cat "$work/err")" grep -Eq '^ +client +server$' "$work/err"
+check "... with a row for each count" "$(cat "$work/err")" grep -Eq '^udptest.messages +1 +1$' "$work/err"
+check "... and one of links" "$(cat "$work/err")" grep -Eq '^delivered +4$' "$work/err"
+run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1 --show udptest,link
+check "--show chooses" "$(cat "$work/err")" grep -Eq '^udptest.rounds +1 +0$' "$work/err"
+check "... by node" "$(cat "$work/err")" [ "$(grep -Ec '^(arp|frames_in|boots)' "$work/err")" -eq 0 ]
+check "... and the links" "$(cat "$work/err")" grep -Eq '^sent +4$' "$work/err"
+expect "--show of no node" 1 'has a node "nobody"' "$xk" run $pair --link sim --quiet --show udptest,nobody
+expect "--show is of networks" 2 'are of network files' "$xk" run graphs/udptest.dot --show udptest
+run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet
+check "a host that is down" "$(cat "$work/err")" grep -Eq '\(down\)' "$work/err"
+
+# `-` is standard output, which then has nothing else.
+run 30 "$xk" draw graphs/udptest.dot -o -
+check "draw -o -" "$(cat "$work/err")" grep -q '^<svg' "$work/out"
+check "... makes no file" "it does" test ! -e -
+run 30 "$xk" run graphs/net/pair-ethernet10.dot --link sim --until 10ms --pcap -
+check "run NETWORK --pcap -" "$(cat "$work/err")" [ "$(head -c 4 "$work/out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
+check "... prints frames elsewhere" "it does not" grep -q ' sent ' "$work/err"
+spawn capture "$xk" run graphs/udptest.dot --pcap -
+within 20 says capture.err 'stands at'
+kill -TERM "$pid"
+await_end "$pid" 20
+check "run GRAPH --pcap -" "$(cat "$work/capture.err")" [ "$(head -c 4 "$work/capture.out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
+check "... and nothing else" "there is text" [ "$(grep -ca 'counted\|frames_' "$work/capture.out")" -eq 0 ]
+expect "a pair --pcap -" 2 'there is one standard output' "$udptest" --rounds 10 --pcap -
+expect "--json - --pcap -" 2 'there is one standard output' "$xk" run graphs/udptest.dot --json - --pcap -
+expect "compile -o -" 2 'name a file' "$xk" compile graphs/udptest.dot -o -
+check "no file is called -" "one is" test ! -e -
 expect "a graph without udptest" 1 'no udptest in' "$udptest" --rounds 5 --graph "$work/without.dot"
 head -c 100000 /dev/urandom >"$work/random.dot"
 expect "a graph of random bytes" 1 "^$work/random.dot:[0-9]+: " "$udptest" --graph "$work/random.dot"

@@ -61,13 +61,13 @@ for end in client server; do
 	kill -KILL "${!victim}"
 	since=$(milliseconds)
 	ended "kill -9 of a pair's $end" "$pair" 10 1 pair.err "the $end died: signal 9"
-	took "kill -9 of a pair's $end" "$since" 0 2000
-	check "kill -9 of a pair's $end: no process is left" "$pair_client, $pair_server" within 2 none_left
+	took "kill -9 of a pair's $end" "$since" 0 8000
+	check "kill -9 of a pair's $end: no process is left" "$pair_client, $pair_server" within 20 none_left
 done
 
 start_pair
 kill -KILL "$pair"
-check "kill -9 of the parent: its children die with it" "$pair_client, $pair_server" within 5 none_left
+check "kill -9 of the parent: its children die with it" "$pair_client, $pair_server" within 20 none_left
 wait "$pair" 2>/dev/null
 # Its server may have seen it go, and have removed the socket, before the signal came.
 left=$XDG_RUNTIME_DIR/xk-pair-$pair-port.sock
@@ -83,9 +83,39 @@ for signal in INT TERM; do
 	kill -$signal "$pair"
 	since=$(milliseconds)
 	ended "SIG$signal of a pair" "$pair" 10 1 pair.err "stopped by signal"
-	took "SIG$signal of a pair" "$since" 0 2000
-	check "SIG$signal of a pair: no process is left" "$pair_client, $pair_server" within 2 none_left
+	took "SIG$signal of a pair" "$since" 0 8000
+	check "SIG$signal of a pair: no process is left" "$pair_client, $pair_server" within 20 none_left
 done
+
+# What was measured until then is told, and that it is not all. Two configurations in turn: both have their blocks.
+for program in udptest chantest; do
+	for seconds in 1 4 16 64; do
+		run $((seconds + 20)) timeout -s INT $seconds "$build/$program" --link sim --rounds 1000000000 --json "$work/cut.json"
+		[ "$status" -eq 1 ] && grep -q '^ .* ipp ' "$work/out" && break
+	done
+	check "$program, cut short: what was measured is told" "status $status: $(cat "$work/out" "$work/err")" \
+		grep -q '^What IPP saved' "$work/out"
+	check "$program, cut short: so is that it is not all" "$(head -n 3 "$work/out")" \
+		grep -Eq '^CUT SHORT by a signal: [1-9][0-9]* of 2000000000 round trips' "$work/out"
+	document "$program, cut short: JSON" "$work/cut.json" \
+		'd["cut_short"] is True and len(d["runs"]) == 2 and all(0 < r["rounds"] < 1000000000 for r in d["runs"])'
+done
+start_pair --json "$work/cut.json"
+kill -INT "$pair"
+ended "a pair that is cut short" "$pair" 20 1 pair.out '^CUT SHORT by a signal: [0-9]+ of 1000000000 round trips'
+document "a pair that is cut short: JSON" "$work/cut.json" 'd["cut_short"] is True and len(d["runs"]) <= 1'
+run 30 "$udptest" --link sim --rounds 100 --json "$work/whole.json"
+document "a run that is whole says so" "$work/whole.json" 'd["cut_short"] is False'
+
+# ---- what IPP lost ------------------------------------------------------------------------------------------------------
+
+lost='^  1 byte, 1 channel, 1 thread, handoff both: 99 % took up to [0-9.]+ us instead of [0-9.]+; [0-9]+ a second instead of'
+run 30 "$build/chantest" --link sim --costs modern,stack_switch=50us --handoff both --rounds 200
+check "what IPP lost is a warning" "$(cat "$work/out")" grep -Eq "$lost" "$work/out"
+check "... below what it saved" "$(cat "$work/out")" \
+	[ "$(grep -n '^Warning: IPP lost' "$work/out" | cut -d: -f1)" -gt "$(grep -n '^What IPP saved' "$work/out" | cut -d: -f1)" ]
+run 30 "$build/chantest" --link sim --rounds 200
+check "no warning where it lost nothing" "$(cat "$work/out")" bash -c '! grep -q Warning "$1"' x "$work/out"
 
 # ---- a lone client without a server -------------------------------------------------------------------------------------
 
@@ -96,9 +126,9 @@ sleep 1
 spawn lone2 "${client[@]}"
 sleep 1
 kill -TERM "$pid"
-ended "SIGTERM of a client that waits for its server" "$pid" 5 1
-ended "a client without a server gives up" "$lone" 20 1 lone.err "no server on $socket .*: start the server, or name its socket"
-took "a client without a server gives up" "$since" 9500 14000
+ended "SIGTERM of a client that waits for its server" "$pid" 20 1
+ended "a client without a server gives up" "$lone" 60 1 lone.err "no server on $socket .*: start the server, or name its socket"
+took "a client without a server gives up" "$since" 9500 60000
 
 # The client may be there first.
 spawn early "${client[@]}" --rounds 100
@@ -144,7 +174,7 @@ sleep 2
 kill -CONT "$server"
 ended "SIGSTOP of the server: the client goes on when it does" "$patient" 90 0 patient.err "a message was lost: no echo within 2.. ms; going on"
 document "SIGSTOP of the server: what was lost is counted, every round is done" "$work/patient.json" \
-	'3 <= runs[0]["lost"] <= 11 and runs[0]["rounds"] == 20000 and runs[0]["bad"] == 0'
+	'3 <= runs[0]["lost"] <= 200 and runs[0]["rounds"] == 20000 and runs[0]["bad"] == 0'
 served "SIGSTOP of the server: the next client"
 
 # ---- a server ends ----------------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ import time
 
 def connect(path):
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    client.settimeout(10)
     client.connect(path)
+    client.settimeout(10)
     return client
 
 
@@ -44,6 +44,25 @@ def ask(path, seconds):
     return document
 
 
+def crowd(path, count):
+    clients, poll, parent = {}, select.poll(), os.getppid()
+    while os.getppid() == parent:
+        while len(clients) < count:
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            client.setblocking(False)
+            try:
+                client.connect(path)
+            except OSError:
+                client.close()
+                break
+            clients[client.fileno()] = client
+            poll.register(client, select.POLLIN)
+        for fd, _ in poll.poll(1):
+            poll.unregister(fd)
+            clients.pop(fd).close()
+    os._exit(0)
+
+
 def hostile(path):
     for request in (b"\n", b"stats\n", b"stats -1\n", b"stats 61\n", b"stats 100\n", b"stats 1 2\n", b"STATS 1\n",
                     b"stats 0x1\n", b"stats \0\n", b"stats 1", b"\0" * 31, b"stats " + b"9" * 1000 + b"\n",
@@ -64,6 +83,18 @@ def hostile(path):
     assert time.monotonic() - begun < 9, "it has let them hang about"
     for client in idle:
         client.close()
+    # A crowd that connects, says nothing, and comes back whenever it is hung up on: others are answered meanwhile.
+    silent = os.fork()
+    if silent == 0:
+        crowd(path, 200)
+    begun = time.monotonic()
+    try:
+        for _ in range(20):
+            ask(path, 0)
+        assert time.monotonic() - begun < 20, "silent clients delay the others"
+    finally:
+        os.kill(silent, signal.SIGKILL)
+        os.waitpid(silent, 0)
     # One byte at a time is a request, too.
     client = connect(path)
     for byte in b"stats 0":

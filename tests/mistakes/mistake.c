@@ -1,0 +1,161 @@
+/*
+ * mistake.c - does nothing to what crosses it, but for one message: with that it makes the mistake that `makes` names, as
+ * somebody's first protocol might. tests/mistakes/run.py looks at what the program says then.
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ */
+#include <string.h>
+
+#include "xkernel/event.h"
+#include "xkernel/virtual.h"
+
+struct mistake {
+	struct xk_virtual virtual; /* first */
+	const char *makes;
+	uint64_t at; /* the how-manieth message */
+	_Atomic uint64_t ups, downs;
+	struct xk_event event;
+	struct xk_session *session;
+	struct xk_msg *kept;
+	volatile uint64_t spun;
+};
+
+static struct mistake *
+mistake_of(const struct xk_session *s)
+{
+	return (struct mistake *)s->protocol;
+}
+
+/* Whether it is time to make the mistake called name. */
+static bool
+mistake_makes(const struct mistake *self, const char *name, uint64_t count)
+{
+	return count == self->at && strcmp(self->makes, name) == 0;
+}
+
+__attribute__((noinline)) static void
+mistake_spin(struct mistake *self)
+{
+	while (self->spun < UINT64_MAX)
+		self->spun++;
+}
+
+static void
+mistake_push_kept(struct xk_event *event, void *argument)
+{
+	struct mistake *self = argument;
+
+	(void)event;
+	if (strcmp(self->makes, "loop_event") == 0)
+		mistake_spin(self);
+	else
+		xk_push(self->session->lls, self->kept);
+}
+
+static void
+mistake_keep(struct mistake *self, struct xk_session *s, struct xk_msg *m)
+{
+	self->session = s;
+	self->kept = m;
+	xk_event_schedule(&self->event, 1000);
+}
+
+static int
+mistake_push(struct xk_session *s, struct xk_msg *m)
+{
+	struct mistake *self = mistake_of(s);
+	uint64_t count = ++self->downs;
+
+	if (mistake_makes(self, "loop_push", count))
+		mistake_spin(self);
+	if (mistake_makes(self, "freed_and_pushed", count))
+		xk_msg_free(m);
+	if (mistake_makes(self, "dropped_and_pushed", count))
+		xk_drop(&self->virtual.protocol, m, XK_DROP_REFUSED);
+	if (mistake_makes(self, "kept_and_pushed", count) || mistake_makes(self, "loop_event", count))
+		mistake_keep(self, s, m);
+	if (mistake_makes(self, "kept_and_freed", count)) {
+		mistake_keep(self, s, m);
+		xk_msg_free(m);
+		return 0;
+	}
+	return xk_push(s->lls, m);
+}
+
+static void
+mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct mistake *self = mistake_of(s);
+	uint64_t count = ++self->ups;
+
+	(void)lls;
+	(void)hdr;
+	if (mistake_makes(self, "loop_pop", count))
+		mistake_spin(self);
+	if (mistake_makes(self, "never_freed", count))
+		return;
+	if (mistake_makes(self, "freed_twice", count)) {
+		xk_msg_free(m);
+		xk_msg_free(m);
+		return;
+	}
+	if (mistake_makes(self, "freed_and_delivered", count))
+		xk_msg_free(m);
+	if (mistake_makes(self, "delivered_twice", count))
+		xk_demux(s, m);
+	xk_demux(s, m);
+}
+
+static const struct xk_session_ops mistake_session_ops = {
+	.push = mistake_push,
+	.pop = mistake_pop,
+	.close = xk_virtual_session_close,
+};
+
+static int
+mistake_init(struct xk_protocol *protocol)
+{
+	struct mistake *self = (struct mistake *)protocol;
+
+	xk_event_init(&self->event, protocol->kernel, mistake_push_kept, self);
+	if (mistake_makes(self, "loop_init", self->at))
+		mistake_spin(self);
+	return xk_virtual_init(protocol, &mistake_session_ops);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+
+static const struct xk_role mistake_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },
+	{ NULL, 0, NULL, NULL },
+};
+
+/* One mistake is made before anything runs. */
+#ifdef MISTAKE_UNENDED
+static const char *const mistake_drops[] = { "late", "early" };
+#else
+static const char *const mistake_drops[] = { "late", "early", NULL };
+#endif
+
+static const struct xk_setting mistake_settings[] = {
+	{ "makes", XK_SETTING_STRING, offsetof(struct mistake, makes), "none", "the mistake", 0, 0 },
+	{ "at", XK_SETTING_UINT, offsetof(struct mistake, at), "5", "the message", 1, 1000000 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+const struct xk_protocol_type xk_type_mistake = {
+	.name = "mistake",
+	.help = "Makes one of the mistakes that first protocols make.",
+	.ops = &mistake_ops,
+	.session_ops = &mistake_session_ops,
+	.size = sizeof(struct mistake),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = mistake_lowers,
+	.settings = mistake_settings,
+	.drops = mistake_drops,
+	.session_max = 256,
+};

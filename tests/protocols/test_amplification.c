@@ -1,0 +1,461 @@
+/*
+ * test_amplification.c - what a host sends because of others' frames, measured on the wire: to a host whose address a frame
+ * merely claims, at most three times the bytes that claimed it; to anybody, at most three times as many bytes again as for
+ * the first time.
+ */
+#include "tests/protocols/siege.h"
+
+enum { SOURCES = 16, ARP_LEN = 42, ARP_TRIES = 3 };
+
+/* ---- sources that nobody has confirmed ---- */
+
+/* A host far away that the frame only claims to be from; another one with every tick. */
+static struct siege_peer
+stranger(const struct siege *s)
+{
+	return (struct siege_peer){ .host = SIEGE_FAR + (uint32_t)(s->ticks / 7 % SOURCES),
+				    .station = SIEGE_BY_ROUTER,
+				    .boot = 0xb007 + s->ticks,
+				    .on_ip = true };
+}
+
+/* The same on the link: a neighbour that there may be, at a station that is not its own. */
+static struct siege_peer
+neighbour(const struct siege *s)
+{
+	return (struct siege_peer){ .host = SIEGE_SERVER + 0x40 + (uint32_t)(s->ticks / 7 % SOURCES),
+				    .station = (unsigned)(s->ticks % SIEGE_BY_ROUTER),
+				    .boot = 0xb007 + s->ticks };
+}
+
+static struct siege_peer
+somebody(const struct siege *s)
+{
+	return s->ticks % 2 == 0 ? stranger(s) : neighbour(s);
+}
+
+/* A datagram's header from a stranger. */
+static void
+begin_datagram(const struct siege *s, struct siege_frame *f, unsigned protocol)
+{
+	siege_frame_begin(f, SIEGE_LINK + 1, SIEGE_BY_ROUTER, SIEGE_IP);
+	siege_put_ip(f, stranger(s).host, SIEGE_SERVER, protocol);
+}
+
+static void
+tick_arp(struct siege *s)
+{
+	struct siege_peer from = neighbour(s);
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_frame_begin(&f, UINT64_C(0xffffffffffff), from.station, SIEGE_ARP);
+	p = siege_put(&f, 28);
+	xk_put64(p, UINT64_C(0x0001080006040001));
+	xk_put48(p + 8, SIEGE_LINK + 0xa0 + from.station);
+	xk_put32(p + 14, from.host);
+	xk_put32(p + 24, SIEGE_SERVER);
+	siege_send(s, &f);
+}
+
+/* Echoes, and what ICMP does not answer. */
+static void
+tick_icmp(struct siege *s)
+{
+	static const uint8_t types[] = { 8, 8, 13, 3 };
+	size_t len = s->variant == 0 ? 8 : 40;
+	struct siege_frame f;
+	uint8_t *p;
+
+	begin_datagram(s, &f, SIEGE_IP_ICMP);
+	p = siege_put(&f, len);
+	p[0] = types[s->variant];
+	xk_checksum_store(p + 2, xk_checksum_finish(xk_sum(0, p, len)));
+	siege_send(s, &f);
+}
+
+/* Protocols that nobody has, and first fragments of what never becomes whole. */
+static void
+tick_ip(struct siege *s)
+{
+	struct siege_frame f;
+
+	begin_datagram(s, &f, s->variant == 0 ? 250 : SIEGE_IP_UDP);
+	if (s->variant != 0) {
+		xk_put16(f.bytes + SIEGE_ETH_LEN + 4, (uint16_t)s->ticks);
+		xk_put16(f.bytes + SIEGE_ETH_LEN + 6, 0x2000);
+		siege_put(&f, 8);
+	}
+	siege_send(s, &f);
+}
+
+static void
+tick_udp(struct siege *s)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	begin_datagram(s, &f, SIEGE_IP_UDP);
+	p = siege_put(&f, 8);
+	xk_put16(p, 9);
+	xk_put16(p + 2, (uint16_t)(1000 + s->ticks % 100));
+	xk_put16(p + 4, 8);
+	siege_send(s, &f);
+}
+
+/* Fragments of messages that never become whole, NACKs for what was never sent, and short messages for nobody. */
+static void
+tick_blast(struct siege *s)
+{
+	struct siege_peer from = somebody(s);
+	uint32_t sequence = (uint32_t)s->ticks + 1;
+	struct siege_frame f;
+
+	siege_from(&f, &from, SIEGE_BLAST);
+	switch (s->variant) {
+	case 0:
+		siege_put_blast(&f, sequence, 1, 64, SIEGE_SEND, 1);
+		siege_put(&f, 1);
+		break;
+	case 1:
+		siege_put_blast(&f, sequence - 2, 1, 64, SIEGE_RETRANSMIT, UINT64_C(1) << s->ticks % 64);
+		siege_put(&f, 1);
+		break;
+	case 2:
+		siege_put_blast(&f, (uint32_t)(s->ticks * 0x9e3779b1), 0, 64, SIEGE_NACK, 1);
+		break;
+	default:
+		siege_put_blast(&f, 0, 0, 0, SIEGE_SEND, 0);
+		break;
+	}
+	siege_send(s, &f);
+}
+
+/* Messages for this boot of the server, a former one, and any; with a payload and without. */
+static void
+tick_bid(struct siege *s)
+{
+	struct siege_peer from = somebody(s);
+	struct siege_frame f;
+
+	from.server_boot = s->variant / 2 == 0 ? s->peers[0].server_boot : s->variant / 2 - 1;
+	siege_from(&f, &from, SIEGE_BID);
+	siege_put_bid(&f, &from);
+	siege_put(&f, s->variant % 2);
+	siege_send(s, &f);
+}
+
+/* Questions, answers to none, and news of boots. */
+static void
+tick_bidctl(struct siege *s)
+{
+	static const unsigned flags[] = { SIEGE_QUERY, SIEGE_RESPONSE, SIEGE_QUERY | SIEGE_RESPONSE, 4 };
+	unsigned chosen = flags[s->variant];
+	struct siege_peer from = somebody(s);
+
+	siege_send_bidctl(s, &from, SIEGE_SERVER, chosen, chosen & SIEGE_RESPONSE ? s->peers[0].server_boot : 0,
+			  chosen & SIEGE_QUERY ? 1 + s->ticks : 0, chosen & SIEGE_RESPONSE ? 1 + s->ticks : 0);
+}
+
+/* Requests for long replies, questions and negative acknowledgements, for the boot that the server has told the enemy. */
+static void
+tick_chan(struct siege *s)
+{
+	struct siege_peer from = somebody(s);
+
+	from.server_boot = s->variant / 2 == 0 ? s->peers[0].server_boot : 0;
+	if (s->variant % 2 == 0)
+		siege_send_request(s, &from, (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
+	else
+		siege_send_chan(s, &from, (uint32_t)s->ticks, SIEGE_FROM_CLIENT | SIEGE_ACK_REQUESTED, 5);
+}
+
+/* The same for procedures that there are, and are not. */
+static void
+tick_select(struct siege *s)
+{
+	struct siege_peer from = somebody(s);
+	struct siege_frame f;
+
+	from.server_boot = s->variant / 2 == 0 ? s->peers[0].server_boot : 0;
+	siege_from(&f, &from, SIEGE_BID);
+	siege_put_bid(&f, &from);
+	siege_put_chan(&f, (uint32_t)s->ticks, SIEGE_FROM_CLIENT | SIEGE_USER_MSG, 5, 24);
+	xk_put32(f.bytes + f.len - 12, SIEGE_SELECT);
+	siege_put32s(&f, SIEGE_PROCEDURE + s->variant % 2, 0);
+	siege_put(&f, 16);
+	siege_send(s, &f);
+}
+
+/* Requests whose handler replies with 1,400 bytes, or not at all, and for a handler that there is not. */
+static void
+tick_am(struct siege *s)
+{
+	struct siege_peer from = somebody(s);
+	uint32_t len = s->variant == 0 ? 1400 : 0;
+	struct siege_frame f;
+
+	siege_from(&f, &from, SIEGE_AM);
+	siege_put32s(&f, 1U << 24 | (SIEGE_HANDLER + s->variant / 2), (uint32_t)s->ticks);
+	siege_put32s(&f, sizeof(len), 0);
+	xk_put32(siege_put(&f, 4), 1);
+	memcpy(siege_put(&f, sizeof(len)), &len, sizeof(len));
+	siege_send(s, &f);
+}
+
+/* ---- what the meter says ---- */
+
+/* The most that any host was sent, in thousandths of what claimed to be from it. ARP has a rate of its own. */
+static uint64_t
+judge_claimed(const struct siege *s, uint64_t for_ns)
+{
+	uint64_t in = 0, worst = 0;
+
+	for (unsigned i = 0; i < SIEGE_HOSTS; i++) {
+		const struct siege_flow *flow = &s->flows[i];
+
+		if (flow->in == 0 || flow->confirmed)
+			continue;
+		in += flow->in;
+		if (1000 * flow->out / flow->in > worst)
+			worst = 1000 * flow->out / flow->in;
+		CHECK_EQ(flow->over, 0);
+	}
+	CHECK(in > 0);
+	CHECK(s->arp_out <= s->arp_in + SOURCES * ARP_LEN * (for_ns / (SIEGE_S / 2) + ARP_TRIES));
+	return worst;
+}
+
+/*
+ * Strangers' frames, so far apart, then silence until nothing of them is left. One host of the enemy's own has been
+ * confirmed before, so that the enemy knows a boot id of the server's.
+ */
+static uint64_t
+try_strangers_at(void (*tick)(struct siege *s), unsigned variant, uint64_t every_ns, uint64_t for_ns)
+{
+	struct siege *s = siege_new(0);
+	uint64_t worst;
+
+	s->variant = variant;
+	siege_introduce(s, siege_play(s, SIEGE_ENEMY, 0, 0xe1));
+	siege_attack(s, NULL, SIEGE_MS, 0);
+	siege_run(s, SIEGE_S);
+	CHECK(s->peers[0].server_boot != 0);
+	s->peers[0].is_silent = true;
+	siege_attack(s, tick, every_ns, for_ns);
+	siege_run(s, for_ns);
+	s->every_ns = SIEGE_S;
+	siege_run(s, 200 * SIEGE_S);
+	worst = judge_claimed(s, for_ns);
+	siege_free(s);
+	return worst;
+}
+
+/* As a flood, and slowly enough that no limit of a rate is reached. */
+static void
+try_strangers(void (*tick)(struct siege *s), unsigned variants)
+{
+	for (unsigned i = 0; i < variants; i++) {
+		uint64_t flood = try_strangers_at(tick, i, SIEGE_MS, 10 * SIEGE_S);
+		uint64_t slow = try_strangers_at(tick, i, 400 * SIEGE_MS, 400 * SIEGE_S);
+		uint64_t worst = flood > slow ? flood : slow;
+
+		printf("%" PRIu64 ".%03" PRIu64 " ", worst / 1000, worst % 1000);
+	}
+}
+
+TEST(arp_sends_no_more_than_it_is_asked)
+{
+	struct siege *s = siege_new(0);
+
+	siege_attack(s, tick_arp, SIEGE_MS, 20 * SIEGE_S);
+	siege_run(s, 30 * SIEGE_S);
+	CHECK(s->arp_in > 0 && s->arp_out > 0 && s->arp_out <= s->arp_in);
+	siege_free(s);
+}
+
+TEST(icmp_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_icmp, 4);
+}
+
+TEST(ip_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_ip, 2);
+}
+
+TEST(faults_of_udp_send_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_udp, 1);
+}
+
+TEST(blast_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_blast, 4);
+}
+
+TEST(bid_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_bid, 6);
+}
+
+TEST(bidctl_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_bidctl, 4);
+}
+
+TEST(chan_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_chan, 4);
+}
+
+TEST(select_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_select, 4);
+}
+
+TEST(am_sends_little_to_hosts_that_are_merely_claimed)
+{
+	try_strangers(tick_am, 4);
+}
+
+/* ---- what is sent again, to hosts that are confirmed ---- */
+
+/* The enemy's calls: a new one on a channel of its own every so many ticks, as long as the attack lasts. */
+static void
+call_now_and_then(struct siege *s, uint64_t ticks, uint64_t len)
+{
+	if (s->ticks % ticks == 0)
+		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / ticks), 0, 5, ++s->ids, len);
+}
+
+/* Lengths of replies: in a header's company, in one frame, in several, in 64. */
+static uint64_t
+reply_len(const struct siege *s)
+{
+	static const uint64_t lens[] = { 16, 1000, 20000, 64000 };
+
+	return lens[s->variant % XK_ARRAY_LENGTH(lens)];
+}
+
+/* Never acknowledges. */
+static void
+tick_silent(struct siege *s)
+{
+	call_now_and_then(s, 200, reply_len(s));
+}
+
+/* Asks for the reply to its latest call with every tick. */
+static void
+tick_negative_acks(struct siege *s)
+{
+	call_now_and_then(s, 1000, reply_len(s));
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+}
+
+static void
+tick_questions(struct siege *s)
+{
+	call_now_and_then(s, 1000, reply_len(s));
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_FROM_CLIENT | SIEGE_ACK_REQUESTED, 5);
+}
+
+/* Makes its latest call again with every tick. */
+static void
+tick_duplicates(struct siege *s)
+{
+	call_now_and_then(s, 1000, reply_len(s));
+	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
+}
+
+/* Remembers the latest long message that the enemy is sent. */
+static void
+hear_blast(struct siege *s, const struct siege_frame *f)
+{
+	size_t at;
+
+	if (siege_above(f->bytes, f->len, &at) != SIEGE_BLAST || f->bytes[at + 14] != SIEGE_SEND)
+		return;
+	s->data[0] = xk_get32(f->bytes + at + 4);
+	s->data[1] = xk_get16(f->bytes + at + 12);
+}
+
+/* Says with every tick that of the latest long reply hardly anything has come. */
+static void
+tick_nacks(struct siege *s)
+{
+	call_now_and_then(s, 2000, reply_len(s));
+	if (s->data[0] != 0)
+		siege_send_nack(s, &s->peers[0], (uint32_t)s->data[0], (unsigned)s->data[1]);
+}
+
+/* All of these at a time. */
+static void
+tick_everything(struct siege *s)
+{
+	tick_nacks(s);
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 2000), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 2000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
+}
+
+/* Some of it, and then silence, from a neighbour or, by the router, from a host elsewhere. */
+static void
+try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned variant, uint32_t host, unsigned station)
+{
+	struct siege *s = siege_new(0);
+	const struct siege_flow *flow;
+
+	s->variant = variant;
+	s->hear = hear_blast;
+	siege_introduce(s, siege_play(s, host, station, 0xe1));
+	siege_attack(s, NULL, every_ns, 0);
+	siege_run(s, SIEGE_S);
+	siege_attack(s, tick, every_ns, 20 * SIEGE_S);
+	siege_run(s, 20 * SIEGE_S);
+	s->every_ns = SIEGE_S;
+	siege_run(s, 200 * SIEGE_S);
+	flow = siege_flow(s, host);
+	CHECK(flow->confirmed && flow->first > 0);
+	CHECK_EQ(flow->again_over, 0);
+	printf("%" PRIu64 ".%02" PRIu64 " ", flow->again / flow->first, 100 * flow->again / flow->first % 100);
+	siege_free(s);
+}
+
+static void
+try_again(void (*tick)(struct siege *s), uint64_t every_ns, unsigned first_variant)
+{
+	for (unsigned i = first_variant; i < 4; i++) {
+		try_again_from(tick, every_ns, i, SIEGE_ENEMY, 0);
+		try_again_from(tick, every_ns, i, SIEGE_FAR, SIEGE_BY_ROUTER);
+	}
+}
+
+TEST(replies_that_nobody_acknowledges_are_sent_again_few_times)
+{
+	try_again(tick_silent, SIEGE_MS, 0);
+}
+
+TEST(negative_acks_draw_a_reply_few_times)
+{
+	try_again(tick_negative_acks, SIEGE_MS, 0);
+}
+
+TEST(questions_draw_a_reply_few_times)
+{
+	try_again(tick_questions, SIEGE_MS, 0);
+}
+
+TEST(duplicates_draw_a_reply_few_times)
+{
+	try_again(tick_duplicates, SIEGE_MS, 0);
+}
+
+TEST(nacks_draw_fragments_few_times)
+{
+	try_again(tick_nacks, SIEGE_MS / 2, 2);
+}
+
+TEST(all_ways_to_ask_again_together_draw_a_reply_few_times)
+{
+	try_again(tick_everything, SIEGE_MS / 2, 0);
+}

@@ -1,0 +1,462 @@
+/*
+ * test_beside_attacks.c - an honest client beside each attack on the protocols of calls: all its calls are answered, short and
+ * long, by CHAN and by SELECT, by a client that comes with the attack and by one that comes when it is at its height. The
+ * worst latency is printed, on the virtual clock.
+ */
+#include "tests/protocols/siege.h"
+
+enum { HELD = 64, ANSWERING = 4096 };
+
+/* Channels of calls in the client's name, and where those of calls in the enemy's own name begin. */
+enum { FORGED = 0x7000, FORGED_COUNT = 512 };
+#define OWN UINT32_C(0xf0000000)
+
+/* What an attack keeps in siege.data. */
+enum { SEQUENCE, COUNT, CLIENT_BOOT, CHANNEL, CALL, STOLEN };
+
+static struct siege_peer *
+introduce(struct siege *s, uint32_t host, unsigned station)
+{
+	struct siege_peer *peer = siege_play(s, host, station, 0xe000 + host);
+
+	siege_introduce(s, peer);
+	return peer;
+}
+
+/* ---- nothing, for comparison ---- */
+
+static void
+begin_nothing(struct siege *s)
+{
+	introduce(s, SIEGE_ENEMY, 0);
+}
+
+static void
+tick_nothing(struct siege *s)
+{
+	(void)s;
+}
+
+/* ---- 1: NACKs ---- */
+
+static void
+hear_blast(struct siege *s, const struct siege_frame *f)
+{
+	size_t at;
+
+	if (siege_above(f->bytes, f->len, &at) != SIEGE_BLAST || f->bytes[at + 14] != SIEGE_SEND)
+		return;
+	s->data[SEQUENCE] = xk_get32(f->bytes + at + 4);
+	s->data[COUNT] = xk_get16(f->bytes + at + 12);
+}
+
+static void
+begin_nacks(struct siege *s)
+{
+	introduce(s, SIEGE_ENEMY, 0);
+	introduce(s, SIEGE_FAR, SIEGE_BY_ROUTER);
+}
+
+static void
+tick_nacks(struct siege *s)
+{
+	struct siege_peer *peer = &s->peers[s->ticks / 400 % 2];
+
+	if (s->ticks % 400 == 0)
+		siege_send_request(s, peer, (uint32_t)s->ticks, 0, 5, ++s->ids, 64000);
+	siege_send_nack(s, peer, (uint32_t)s->data[SEQUENCE], (unsigned)s->data[COUNT]);
+}
+
+/* Fragments of strangers' messages that never become whole. */
+static void
+tick_fragments(struct siege *s)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		struct siege_peer from = { .host = SIEGE_FAR + (uint32_t)((s->ticks * 16 + i) % ANSWERING),
+					   .station = SIEGE_BY_ROUTER,
+					   .on_ip = true };
+		struct siege_frame f;
+
+		siege_from(&f, &from, SIEGE_BLAST);
+		siege_put_blast(&f, (uint32_t)s->ticks + 1, 1, 64, SIEGE_SEND, 1);
+		siege_put(&f, 1);
+		siege_send(s, &f);
+	}
+}
+
+/* ---- 1 and 3: in the client's name, over IP and from other stations of the link ---- */
+
+/* What the client says when it is asked, and the calls in its name that come to the wrong station. */
+static void
+hear_client(struct siege *s, const struct siege_frame *f)
+{
+	const uint8_t *p = f->bytes;
+	size_t at;
+	unsigned type = siege_above(p, f->len, &at);
+	uint32_t channel;
+
+	hear_blast(s, f);
+	if (type == SIEGE_BIDCTL && xk_get32(p + at + 4) == SIEGE_CLIENT)
+		s->data[CLIENT_BOOT] = xk_get64(p + at + 8);
+	if (type == SIEGE_BLAST)
+		at += SIEGE_BLAST_LEN;
+	if ((type != SIEGE_BID && type != SIEGE_BLAST) || f->len < at + SIEGE_BID_LEN + SIEGE_CHAN_LEN ||
+	    !(xk_get16(p + at + SIEGE_BID_LEN + 4) & SIEGE_USER_MSG))
+		return;
+	channel = xk_get32(p + at + SIEGE_BID_LEN);
+	if (channel >= OWN)
+		return;
+	s->data[STOLEN]++;
+	if (channel < FORGED || channel >= FORGED + FORGED_COUNT) {
+		s->data[CHANNEL] = channel;
+		s->data[CALL] = xk_get32(p + at + SIEGE_BID_LEN + 12);
+	}
+}
+
+/* The client, as its boot id is known, at the enemy's station or by its router. */
+static struct siege_peer
+false_client(const struct siege *s, bool on_ip)
+{
+	return (struct siege_peer){ .host = SIEGE_CLIENT,
+				    .station = on_ip ? SIEGE_BY_ROUTER : (unsigned)(s->ticks % SIEGE_BY_ROUTER),
+				    .boot = s->data[CLIENT_BOOT],
+				    .server_boot = s->peers[0].server_boot,
+				    .on_ip = on_ip };
+}
+
+/* Calls in the client's name, some on channels that replies were stolen of, and NACKs for what these calls draw. */
+static void
+tick_in_clients_name(struct siege *s, bool on_ip)
+{
+	struct siege_peer from = false_client(s, on_ip);
+
+	if (s->ticks % 100 == 0)
+		siege_send_bidctl(s, &s->peers[0], SIEGE_CLIENT, SIEGE_QUERY, 0, 1 + s->ticks, 0);
+	if (from.boot == 0)
+		return;
+	if (s->ticks % 10 == 0)
+		siege_send_request(s, &from, FORGED + (uint32_t)(s->ticks / 10 % FORGED_COUNT), 0, (uint32_t)s->ticks,
+				   ++s->ids, s->variant == 0 ? 16 : 20000);
+	if (s->data[CHANNEL] != 0)
+		siege_send_request(s, &from, (uint32_t)s->data[CHANNEL], 0, (uint32_t)++s->data[CALL], ++s->ids, 16);
+	for (uint32_t i = 0; i < 8; i++)
+		siege_send_nack(s, &from, (uint32_t)s->data[SEQUENCE] + i, 15);
+	if (s->ticks % 400 == 0)
+		siege_send_request(s, &s->peers[0], OWN + (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
+}
+
+static void
+tick_by_ip(struct siege *s)
+{
+	tick_in_clients_name(s, true);
+}
+
+static void
+tick_by_link(struct siege *s)
+{
+	tick_in_clients_name(s, false);
+}
+
+/* A station that has seen nothing says that the client has booted, over and over. */
+static void
+tick_false_boots(struct siege *s)
+{
+	struct siege_peer from = false_client(s, s->ticks % 2 == 0);
+	struct siege_frame f;
+
+	from.boot = 0xb007 + s->ticks;
+	siege_send_bidctl(s, &from, SIEGE_SERVER, s->ticks % 3 == 0 ? 4 : SIEGE_QUERY, 0,
+			  s->ticks % 3 == 0 ? 0 : 1 + s->ticks, 0);
+	siege_from(&f, &from, SIEGE_BID);
+	siege_put_bid(&f, &from);
+	siege_put_chan(&f, (uint32_t)s->ticks, SIEGE_FROM_CLIENT | SIEGE_USER_MSG, 5, 0);
+	siege_send(s, &f);
+}
+
+/* ---- 2: long replies that nobody acknowledges ---- */
+
+static void
+begin_three(struct siege *s)
+{
+	for (unsigned i = 0; i < 3; i++)
+		introduce(s, SIEGE_ENEMY + i, i);
+}
+
+/* 200 a second, as short as a message of two fragments: it is BLAST's copies that are to be held. */
+static void
+tick_long_replies(struct siege *s)
+{
+	siege_send_request(s, &s->peers[s->ticks % 3], (uint32_t)s->ticks, 0, 5, ++s->ids, 2000);
+}
+
+/* So many addresses of one machine, */
+static void
+begin_held(struct siege *s)
+{
+	for (uint32_t i = 0; i < HELD; i++)
+		introduce(s, SIEGE_SERVER + 0x40 + i, 0);
+}
+
+/* ... and of hosts elsewhere, each in a network of its own. */
+static void
+begin_far(struct siege *s)
+{
+	for (uint32_t i = 0; i < HELD; i++)
+		introduce(s, SIEGE_FAR + i * 256, SIEGE_BY_ROUTER);
+}
+
+/* A call of the next of those hosts; when each has made one, on another channel. */
+static void
+call_of_next(struct siege *s, uint64_t len)
+{
+	siege_send_request(s, &s->peers[s->data[CHANNEL] % HELD], (uint32_t)(s->data[CHANNEL] / HELD % 1024), 0, 5,
+			   ++s->ids, len);
+	s->data[CHANNEL]++;
+}
+
+static void
+tick_many_long_replies(struct siege *s)
+{
+	call_of_next(s, s->variant == 0 ? 2000 : SIEGE_LONG);
+}
+
+/* ---- 3: requests of hosts that there are not ---- */
+
+static void
+tick_forged(struct siege *s)
+{
+	struct siege_peer from = { .host = SIEGE_FAR + (uint32_t)(s->ticks % 1024),
+				   .station = SIEGE_BY_ROUTER,
+				   .boot = 0xb007,
+				   .server_boot = s->peers[0].server_boot,
+				   .on_ip = true };
+
+	siege_send_request(s, &from, (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
+}
+
+/* ---- 4: tables ---- */
+
+/* So many channels as a client may have, of all the addresses of one machine. */
+static void
+tick_channels(struct siege *s)
+{
+	for (unsigned i = 0; i < 4; i++)
+		call_of_next(s, 16);
+}
+
+/* Hosts that answer, and do no more. */
+static void
+tick_answering(struct siege *s)
+{
+	if (s->peer_count < ANSWERING + 2)
+		introduce(s, SIEGE_FAR + s->peer_count, SIEGE_BY_ROUTER);
+	else
+		siege_introduce(s, &s->peers[s->ticks % s->peer_count]);
+}
+
+/* ---- 5: replies again ---- */
+
+static void
+tick_never_acknowledges(struct siege *s)
+{
+	if (s->ticks % 20 == 0)
+		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 20), 0, 5, ++s->ids, SIEGE_LONG);
+	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 20), SIEGE_FROM_CLIENT | SIEGE_NEGATIVE_ACK, 5);
+}
+
+/* ---- 6: a boot that comes back ---- */
+
+static void
+tick_boots(struct siege *s)
+{
+	struct siege_peer *peer = &s->peers[0];
+
+	peer->boot = s->ticks / 100 % 2 == 0 ? 0xa : 0xb;
+	if (s->ticks % 100 == 0)
+		siege_introduce(s, peer);
+	if (s->ticks % 100 >= 10 && peer->boot == 0xa)
+		siege_send_request(s, peer, 1, 0, 5, 1, 16);
+}
+
+/* ---- the client beside them ---- */
+
+struct attack {
+	void (*begin)(struct siege *s);
+	void (*tick)(struct siege *s);
+	void (*hear)(struct siege *s, const struct siege_frame *f);
+	uint64_t every_ns;
+	unsigned variant;
+	uint64_t works_us;
+};
+
+static void
+boot_client(void *context)
+{
+	struct siege *s = context;
+
+	CHECK_EQ(xk_sim_boot(s->client), 0);
+}
+
+static void
+judge(struct siege *s, bool is_lossy)
+{
+	struct siege_party *party = (struct siege_party *)xk_kernel_find(xk_sim_kernel(s->client), "party");
+
+	printf("\n    %u short calls, worst %.3f ms; %u long ones, worst %.3f ms ", s->calls[0],
+	       (double)s->worst_ns[0] / (double)SIEGE_MS, s->calls[1], (double)s->worst_ns[1] / (double)SIEGE_MS);
+	if (s->failed != 0)
+		fprintf(stderr, "\n%u calls failed, the last with error %u\n", s->failed, s->last_error);
+	CHECK_EQ(s->failed, 0);
+	CHECK_EQ(s->forged, 0);
+	CHECK_EQ(s->ran_twice, 0);
+	CHECK_EQ(s->data[STOLEN], 0);
+	CHECK(is_lossy || (s->worst_ns[0] < SIEGE_S && s->worst_ns[1] < SIEGE_S));
+	CHECK(s->calls[0] > 100 && s->calls[1] > 50);
+	for (unsigned i = 0; i < SIEGE_USERS; i++)
+		CHECK(party->users[i].ended);
+}
+
+/* The client comes so long after the attack has begun, and calls for 5 seconds, while so many frames of a thousand are lost. */
+static void
+try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
+{
+	struct siege *s = siege_new(loss);
+
+	s->ids = 2;
+	s->variant = attack->variant;
+	s->hear = attack->hear;
+	s->works_us = attack->works_us;
+	attack->begin(s);
+	siege_attack(s, NULL, attack->every_ns, 0);
+	siege_run(s, SIEGE_S);
+	siege_attack(s, attack->tick, attack->every_ns, client_ns + 5 * SIEGE_S);
+	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + client_ns, boot_client, s) == 0);
+	siege_run(s, client_ns + 5 * SIEGE_S);
+	s->stops = true;
+	siege_run(s, 20 * SIEGE_S);
+	judge(s, loss > 0);
+	siege_free(s);
+}
+
+static void
+try_beside(const struct attack *attack)
+{
+	try_with(attack, 0, 0);
+	try_with(attack, 5 * SIEGE_S, 0);
+	try_with(attack, 5 * SIEGE_S, 10);
+}
+
+TEST(calls_beside_nothing)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_nothing, .every_ns = SIEGE_MS };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_nacks)
+{
+	const struct attack attack = {
+		.begin = begin_nacks, .tick = tick_nacks, .hear = hear_blast, .every_ns = SIEGE_MS / 2
+	};
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_fragments_of_strangers)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_fragments, .every_ns = SIEGE_MS / 2 };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_calls_and_nacks_in_the_clients_name_over_ip)
+{
+	const struct attack attack = {
+		.begin = begin_nothing, .tick = tick_by_ip, .hear = hear_client, .every_ns = SIEGE_MS, .variant = 1
+	};
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_calls_in_the_clients_name_from_other_stations)
+{
+	const struct attack attack = {
+		.begin = begin_nothing, .tick = tick_by_link, .hear = hear_client, .every_ns = SIEGE_MS, .works_us = 500
+	};
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_news_of_false_boots)
+{
+	const struct attack attack = {
+		.begin = begin_nothing, .tick = tick_false_boots, .hear = hear_client, .every_ns = SIEGE_MS
+	};
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_long_replies_that_nobody_acknowledges)
+{
+	const struct attack attack = { .begin = begin_three, .tick = tick_long_replies, .every_ns = 5 * SIEGE_MS };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_long_replies_to_many_addresses_of_one_machine)
+{
+	struct attack attack = { .begin = begin_held, .tick = tick_many_long_replies, .every_ns = SIEGE_MS };
+
+	for (; attack.variant < 2; attack.variant++)
+		try_beside(&attack);
+}
+
+TEST(calls_beside_long_replies_to_many_networks)
+{
+	struct attack attack = { .begin = begin_far, .tick = tick_many_long_replies, .every_ns = SIEGE_MS };
+
+	for (; attack.variant < 2; attack.variant++)
+		try_beside(&attack);
+}
+
+TEST(calls_beside_requests_of_hosts_that_there_are_not)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_forged, .every_ns = SIEGE_MS / 4 };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_one_machine_that_takes_all_channels)
+{
+	const struct attack attack = { .begin = begin_held, .tick = tick_channels, .every_ns = SIEGE_MS / 4 };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_networks_that_take_all_channels)
+{
+	const struct attack attack = { .begin = begin_far, .tick = tick_channels, .every_ns = SIEGE_MS / 4 };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_thousands_of_hosts_that_answer)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_answering, .every_ns = SIEGE_MS };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_replies_that_are_asked_for_again)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_never_acknowledges, .every_ns = SIEGE_MS };
+
+	try_beside(&attack);
+}
+
+TEST(calls_beside_a_boot_that_comes_back)
+{
+	const struct attack attack = { .begin = begin_nothing, .tick = tick_boots, .every_ns = SIEGE_MS };
+
+	try_beside(&attack);
+}

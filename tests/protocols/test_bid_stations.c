@@ -1,0 +1,374 @@
+/*
+ * test_bid_stations.c - BID and BIDCTL on a link where stations speak for hosts that they are not: what such a station learns,
+ * what it gets through, and what a host that has really moved loses.
+ */
+#include <errno.h>
+
+#include "tests/rig.h"
+#include "xkernel/bytes.h"
+
+#define A UINT64_C(0x0200000000aa)
+#define B UINT64_C(0x0200000000bb)
+#define LIAR UINT64_C(0x0200000000cc)
+#define ME UINT64_C(0x020000000001)
+#define EVERYBODY UINT64_C(0xffffffffffff)
+
+#define BOOT_A UINT64_C(0xa000000000000001)
+#define BOOT_B UINT64_C(0xb000000000000002)
+
+enum { MY_HOST = 0x0a4d0001, HOST = 0x0a4d0002, OTHER = 0x0a4d0003, NUMBER = 0x3000 };
+enum { ETH_LEN = 14, ARP_LEN = 28, BIDCTL_LEN = 40, BID_LEN = 24, FRAME_MAX = 128 };
+enum { ARP = 0x0806, BID = 0x3005, BIDCTL = 0x3006 };
+enum { QUERY = 1, RESPONSE = 2 };
+
+#define GRAPH                                                                                                          \
+	"port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; bidctl: vnet; bidctl.broadcast=no;"     \
+	"bidctl.keepalive=0s; bidctl.interval=1ms; bid: vnet bidctl; user: bid#0x3000"
+
+struct stage {
+	struct rig *r;
+	uint64_t told; /* the boot id of this host that HOST was told */
+};
+
+/* ---- frames ---- */
+
+struct control {
+	unsigned flags;
+	uint32_t host;
+	uint64_t source, destination, request, reply;
+};
+
+static size_t
+frame_begin(uint8_t *frame, uint64_t from, unsigned type)
+{
+	memset(frame, 0, FRAME_MAX);
+	xk_put48(frame, ME);
+	xk_put48(frame + 6, from);
+	xk_put16(frame + 12, (uint16_t)type);
+	return ETH_LEN;
+}
+
+static void
+send_arp(struct stage *s, unsigned operation, uint64_t from, uint32_t host)
+{
+	uint8_t frame[FRAME_MAX], *p = frame + frame_begin(frame, from, ARP);
+
+	xk_put16(p, 1);
+	xk_put16(p + 2, 0x0800);
+	p[4] = 6;
+	p[5] = 4;
+	xk_put16(p + 6, (uint16_t)operation);
+	xk_put48(p + 8, from);
+	xk_put32(p + 14, host);
+	xk_put32(p + 24, MY_HOST);
+	rig_inject_bytes(s->r, frame, ETH_LEN + ARP_LEN);
+}
+
+static void
+send_control(struct stage *s, uint64_t from, struct control c)
+{
+	uint8_t frame[FRAME_MAX], *p = frame + frame_begin(frame, from, BIDCTL);
+
+	xk_put16(p, (uint16_t)c.flags);
+	xk_put32(p + 4, c.host);
+	xk_put64(p + 8, c.source);
+	xk_put64(p + 16, c.destination);
+	xk_put64(p + 24, c.request);
+	xk_put64(p + 32, c.reply);
+	xk_checksum_store(p + 2, xk_checksum_finish(xk_sum(0, p, BIDCTL_LEN)));
+	rig_inject_bytes(s->r, frame, ETH_LEN + BIDCTL_LEN);
+}
+
+/* HOST's message, from that station. */
+static void
+send_message(struct stage *s, uint64_t from, uint64_t boot, uint64_t destination, const char *text)
+{
+	uint8_t frame[FRAME_MAX], *p = frame + frame_begin(frame, from, BID);
+
+	xk_put32(p, NUMBER);
+	xk_put32(p + 4, HOST);
+	xk_put64(p + 8, boot);
+	xk_put64(p + 16, destination);
+	memcpy(p + BID_LEN, text, strlen(text));
+	rig_inject_bytes(s->r, frame, ETH_LEN + BID_LEN + strlen(text));
+}
+
+/* The next frame that was sent, which is of this type. The station that it went to; 0: there is none. */
+static uint64_t
+take(struct stage *s, unsigned type, uint8_t *frame)
+{
+	memset(frame, 0, FRAME_MAX);
+	if (rig_sent(s->r) == 0)
+		return 0;
+	CHECK(rig_take_sent(s->r, frame, FRAME_MAX) > ETH_LEN);
+	CHECK_EQ(xk_get16(frame + 12), type);
+	return xk_get48(frame);
+}
+
+/* BIDCTL has sent a message to that station alone; what. */
+static struct control
+taken_control(struct stage *s, uint64_t to)
+{
+	uint8_t frame[FRAME_MAX], *p = frame + ETH_LEN;
+
+	CHECK_EQ(take(s, BIDCTL, frame), to);
+	return (struct control){ xk_get16(p),      xk_get32(p + 4),  xk_get64(p + 8),
+				 xk_get64(p + 16), xk_get64(p + 24), xk_get64(p + 32) };
+}
+
+/* ARP has asked everybody where HOST is, and that station answers. */
+static void
+answer_arp(struct stage *s, uint64_t from)
+{
+	uint8_t frame[FRAME_MAX];
+
+	CHECK_EQ(take(s, ARP, frame), EVERYBODY);
+	CHECK_EQ(xk_get32(frame + ETH_LEN + 24), HOST);
+	send_arp(s, 2, from, HOST);
+}
+
+/* BIDCTL has asked HOST at the station `to`, which answers as this boot; so does `from`. */
+static void
+answer_control(struct stage *s, uint64_t to, uint64_t from, uint64_t boot)
+{
+	struct control c = taken_control(s, to);
+
+	CHECK_EQ(c.flags & QUERY, QUERY);
+	send_control(s, from, (struct control){ RESPONSE, HOST, boot, c.source, 0, c.request });
+}
+
+static void
+expect_text(struct stage *s, const char *text)
+{
+	char bytes[64];
+	long len = rig_take_delivered(s->r, bytes, sizeof(bytes) - 1);
+
+	bytes[len < 0 ? 0 : len] = '\0';
+	CHECK_STR(len < 0 ? "nothing" : bytes, text);
+}
+
+/* What is pushed on the session of HOST goes to that station. */
+static void
+expect_replies_go_to(struct stage *s, uint64_t to)
+{
+	uint8_t frame[FRAME_MAX];
+
+	CHECK_EQ(rig_push(s->r, rig_announced(s->r), "77"), 0);
+	CHECK_EQ(take(s, BID, frame), to);
+	rig_expect_nothing_sent(s->r);
+}
+
+static long
+counted(struct stage *s, const char *instance, const char *name)
+{
+	return rig_counter_of(s->r, instance, name);
+}
+
+/* ---- the stage ---- */
+
+/* HOST asks who is here, from A, where ARP knows it, and is known from then on. */
+static void
+meet(struct stage *s, uint64_t boot)
+{
+	struct control c;
+
+	send_arp(s, 1, A, HOST);
+	rig_forget(s->r);
+	send_control(s, A, (struct control){ QUERY, HOST, boot, 0, 7, 0 });
+	c = taken_control(s, A);
+	CHECK_EQ(c.flags, QUERY | RESPONSE);
+	s->told = c.source;
+	send_control(s, A, (struct control){ RESPONSE, HOST, boot, s->told, 0, c.request });
+	rig_expect_nothing_sent(s->r);
+}
+
+static void
+stage_open(struct stage *s)
+{
+	struct xk_participants nobody = { .remote.depth = 0 };
+
+	s->r = rig_new_graph(GRAPH);
+	CHECK_EQ(rig_open_enable(s->r, nobody), 0);
+	meet(s, BOOT_A);
+	send_message(s, A, BOOT_A, s->told, "hello");
+	expect_text(s, "hello");
+	rig_advance_ms(s->r, 10);
+}
+
+static void
+stage_close(struct stage *s)
+{
+	rig_forget(s->r);
+	rig_free(s->r);
+}
+
+/* ---- who speaks for another ---- */
+
+/* Even one that knows both boot ids. The host that it speaks for is heard all the time. */
+TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere)
+{
+	struct stage s;
+
+	stage_open(&s);
+	send_message(&s, LIAR, BOOT_A, s.told, "forged");
+	rig_expect_nothing_delivered(s.r);
+	CHECK_EQ(counted(&s, "bid", "elsewhere"), 1);
+	send_message(&s, A, BOOT_A, s.told, "mine");
+	expect_text(&s, "mine");
+	answer_arp(&s, A);
+	answer_control(&s, A, A, BOOT_A);
+	rig_expect_nothing_sent(s.r);
+	send_message(&s, LIAR, BOOT_A, s.told, "forged");
+	rig_expect_nothing_delivered(s.r);
+	rig_forget(s.r);
+	send_message(&s, A, BOOT_A, s.told, "mine");
+	expect_text(&s, "mine");
+	expect_replies_go_to(&s, A);
+	CHECK_EQ(counted(&s, "bid", "moved"), 0);
+	CHECK_EQ(counted(&s, "bidctl", "reboots"), 0);
+	stage_close(&s);
+}
+
+/* Nor does it open a session, when the host is known but has none. */
+TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
+{
+	struct xk_participants nobody = { .remote.depth = 0 };
+	struct stage s = { .r = rig_new_graph(GRAPH) };
+
+	CHECK_EQ(rig_open_enable(s.r, nobody), 0);
+	meet(&s, BOOT_A);
+	rig_advance_ms(s.r, 10);
+	send_message(&s, LIAR, BOOT_A, s.told, "forged");
+	rig_expect_nothing_delivered(s.r);
+	CHECK_EQ(rig_open_dones(s.r), 0);
+	stage_close(&s);
+}
+
+/* It asks as the host: the answer goes to the host. */
+TEST(a_station_is_not_told_what_a_host_elsewhere_is_told)
+{
+	struct stage s;
+	struct control c;
+
+	stage_open(&s);
+	send_control(&s, LIAR, (struct control){ QUERY, HOST, BOOT_B, 0, 7, 0 });
+	answer_arp(&s, A);
+	c = taken_control(&s, A);
+	CHECK_EQ(c.flags, QUERY | RESPONSE);
+	CHECK_EQ(c.reply, 7);
+	rig_expect_nothing_sent(s.r);
+	send_control(&s, LIAR, (struct control){ QUERY, HOST, BOOT_A, 0, 8, 0 });
+	while (rig_sent(s.r) > 0)
+		CHECK_EQ(taken_control(&s, A).source, s.told);
+	stage_close(&s);
+}
+
+/* As itself it is told another one, and so it is by what BID says to whoever means a former boot. */
+TEST(a_host_tells_each_host_another_boot)
+{
+	uint8_t frame[FRAME_MAX];
+	struct stage s;
+	struct control c;
+
+	stage_open(&s);
+	send_arp(&s, 1, LIAR, OTHER);
+	rig_forget(s.r);
+	send_control(&s, LIAR, (struct control){ QUERY, OTHER, BOOT_B, 0, 7, 0 });
+	c = taken_control(&s, LIAR);
+	CHECK(c.source != s.told);
+	send_message(&s, A, BOOT_A, c.source, "forged");
+	rig_expect_nothing_delivered(s.r);
+	CHECK_EQ(counted(&s, "bid", "old_destination"), 1);
+	CHECK_EQ(take(&s, BID, frame), A);
+	CHECK(xk_get64(frame + ETH_LEN + 8) != s.told);
+	stage_close(&s);
+}
+
+/* ---- a host that moves ---- */
+
+/* It announces nothing: its first message makes ARP ask. No time passes until the next one gets through. */
+TEST(a_host_that_moves_loses_one_message)
+{
+	struct stage s;
+
+	stage_open(&s);
+	send_message(&s, B, BOOT_A, s.told, "lost");
+	rig_expect_nothing_delivered(s.r);
+	answer_arp(&s, B);
+	answer_control(&s, B, B, BOOT_A);
+	send_message(&s, B, BOOT_A, s.told, "found");
+	expect_text(&s, "found");
+	CHECK_EQ(counted(&s, "bid", "moved"), 1);
+	expect_replies_go_to(&s, B);
+	stage_close(&s);
+}
+
+/* The question goes to the one, the answer comes from the other: whoever sends there has seen the question. */
+TEST(a_host_may_send_from_another_station_than_it_is_reached_at)
+{
+	struct stage s;
+
+	stage_open(&s);
+	send_message(&s, B, BOOT_A, s.told, "lost");
+	answer_arp(&s, A);
+	answer_control(&s, A, B, BOOT_A);
+	send_message(&s, B, BOOT_A, s.told, "found");
+	expect_text(&s, "found");
+	stage_close(&s);
+}
+
+/* It asks before it sends: the answer is a question, too, so that nothing is lost. */
+TEST(a_host_that_asks_from_its_new_place_loses_nothing)
+{
+	struct stage s;
+	struct control c;
+
+	stage_open(&s);
+	send_arp(&s, 1, B, HOST);
+	rig_forget(s.r);
+	send_control(&s, B, (struct control){ QUERY, HOST, BOOT_A, 0, 9, 0 });
+	c = taken_control(&s, B);
+	CHECK_EQ(c.flags, QUERY | RESPONSE);
+	send_control(&s, B, (struct control){ RESPONSE, HOST, BOOT_A, s.told, 0, c.request });
+	send_message(&s, B, BOOT_A, s.told, "found");
+	expect_text(&s, "found");
+	stage_close(&s);
+}
+
+/* A host that is asked for once in an interval draws no more than that from ARP. */
+TEST(a_station_that_speaks_for_another_draws_few_questions)
+{
+	struct stage s;
+
+	stage_open(&s);
+	for (unsigned i = 0; i < 1000; i++)
+		send_message(&s, LIAR, BOOT_A, s.told, "forged");
+	answer_arp(&s, A);
+	answer_control(&s, A, A, BOOT_A);
+	rig_expect_nothing_sent(s.r);
+	CHECK_EQ(counted(&s, "bid", "elsewhere"), 1000);
+	stage_close(&s);
+}
+
+/* ---- a boot that is over ---- */
+
+/* What was delivered once of a boot is not delivered again when the host answers as that boot once more. */
+TEST(nothing_of_a_boot_that_is_over_gets_through_when_its_host_answers_so)
+{
+	struct stage s;
+
+	stage_open(&s);
+	send_message(&s, A, BOOT_B, s.told, "new");
+	answer_control(&s, A, A, BOOT_B);
+	send_message(&s, A, BOOT_B, s.told, "new");
+	expect_text(&s, "new");
+	rig_advance_ms(s.r, 10);
+	send_message(&s, A, BOOT_A, s.told, "hello");
+	answer_control(&s, A, A, BOOT_A);
+	CHECK_EQ(counted(&s, "bidctl", "ended"), 1);
+	send_message(&s, A, BOOT_A, s.told, "hello");
+	rig_expect_nothing_delivered(s.r);
+	send_message(&s, A, BOOT_B, s.told, "still");
+	expect_text(&s, "still");
+	stage_close(&s);
+}

@@ -1,0 +1,133 @@
+/* test_bidctl_ended.c - boots that have ended: BIDCTL does not confirm them again as long as anything of them may be left. */
+#include "tests/protocols/bidctl_rig.h"
+
+/* The host answers a question as this boot; made to be asked by a message that bears `strange`. */
+static void
+answers(struct stage *s, uint64_t strange, uint64_t boot)
+{
+	rig_advance_ms(s->r, 1);
+	inject(s, response(s, boot, heard_asks(s, HOST, strange)));
+}
+
+TEST(bidctl_confirms_no_boot_again_that_has_ended)
+{
+	struct stage s;
+
+	stage_open(&s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;");
+	meet(&s, BOOT_A);
+	CHECK_EQ(use(&s, HOST), 0);
+	answers(&s, BOOT_B, BOOT_B);
+	expect_told(&s, "upper:reboot:b lower:reboot:b ");
+	answers(&s, BOOT_A, BOOT_A);
+	CHECK_EQ(counted(&s, "ended"), 1);
+	expect_told(&s, "");
+	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
+	rig_advance_ms(s.r, 9900); /* it has not answered */
+	expect_told(&s, "upper:lost:0 lower:lost:0 ");
+	answers(&s, BOOT_A, BOOT_A);
+	CHECK_EQ(counted(&s, "ended"), 2);
+	rig_advance_ms(s.r, 200);
+	answers(&s, BOOT_A, BOOT_A);
+	expect_told(&s, "upper:first:a lower:first:a ");
+	unuse(&s, HOST);
+	stage_close(&s);
+}
+
+/* Nobody uses it: it is remembered since its boot may have ended, and as long as it may have. */
+TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost)
+{
+	struct stage s;
+	struct confirming c;
+
+	stage_open(&s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;");
+	meet(&s, BOOT_A);
+	rig_advance_ms(s.r, 1);
+	heard_asks(&s, HOST, BOOT_B);
+	rig_advance_ms(s.r, 300);
+	expect_told(&s, "upper:lost:0 lower:lost:0 ");
+	CHECK_EQ(peers(&s), 1);
+	CHECK(!confirm(&s, &c, HOST));
+	inject(&s, response(&s, BOOT_B, expect_query(&s)));
+	expect_told(&s, "upper:first:b lower:first:b ");
+	answers(&s, BOOT_A, BOOT_A);
+	CHECK_EQ(counted(&s, "ended"), 1);
+	rig_advance_ms(s.r, 30000);
+	CHECK_EQ(peers(&s), 0);
+	stage_close(&s);
+}
+
+/* It may come back as what it was. */
+TEST(bidctl_finds_a_host_that_was_lost_by_the_same_boot)
+{
+	struct stage s;
+
+	stage_open(&s, "bidctl.interval=1ms; bidctl.retries=0;");
+	meet(&s, BOOT_A);
+	rig_advance_ms(s.r, 1);
+	heard_asks(&s, HOST, BOOT_B);
+	rig_advance_ms(s.r, 300);
+	expect_told(&s, "upper:lost:0 lower:lost:0 ");
+	answers(&s, BOOT_A, BOOT_A);
+	expect_told(&s, "upper:first:a lower:first:a ");
+	stage_close(&s);
+}
+
+TEST(bidctl_lets_a_change_wait_that_it_could_not_remember)
+{
+	struct stage s;
+
+	stage_open(&s, "bidctl.lifetime=60s; bidctl.interval=1ms; bidctl.retries=0;");
+	meet(&s, BOOT_A);
+	CHECK_EQ(use(&s, HOST), 0);
+	for (unsigned i = 1; i <= BIDCTL_ENDED_MAX; i++) {
+		answers(&s, BOOT_A + i, BOOT_A + i);
+		s.told[0] = '\0';
+	}
+	CHECK_EQ(counted(&s, "reboots"), BIDCTL_ENDED_MAX);
+	answers(&s, BOOT_B, BOOT_B);
+	CHECK_EQ(counted(&s, "rebooting"), 1);
+	CHECK_EQ(heard(&s, HOST, BOOT_A + BIDCTL_ENDED_MAX), 0);
+	expect_told(&s, "");
+	rig_advance_ms(s.r, 59000);
+	answers(&s, BOOT_B, BOOT_B);
+	expect_told(&s, "upper:lost:0 lower:lost:0 upper:first:b lower:first:b ");
+	answers(&s, BOOT_A, BOOT_A + BIDCTL_ENDED_MAX);
+	CHECK_EQ(counted(&s, "ended"), 1);
+	unuse(&s, HOST);
+	stage_close(&s);
+}
+
+/* Hosts that boot all the time do not keep others from it. */
+TEST(bidctl_remembers_so_many_boots_and_no_more)
+{
+	struct stage s;
+	struct bidctl *b;
+	uint64_t boot = 0;
+
+	stage_open(&s, "bidctl.lifetime=10s;");
+	b = (struct bidctl *)s.bidctl;
+	xk_lock(&b->lock);
+	for (uint32_t i = 0; i < BIDCTL_ENDED_ALL / BIDCTL_ENDED_MAX; i++) {
+		struct bidctl_peer *peer = bidctl_peer_get(b, HOST + i);
+
+		for (unsigned k = 0; k < BIDCTL_ENDED_MAX + 2; k++)
+			bidctl_peer_become(peer, ++boot);
+		CHECK_EQ(peer->ended_count, BIDCTL_ENDED_MAX);
+	}
+	CHECK_EQ(b->ended_count, BIDCTL_ENDED_ALL);
+	for (unsigned i = 0; i <= BIDCTL_ENDED_FEW; i++)
+		CHECK_EQ(bidctl_peer_become(bidctl_peer_get(b, HOST - 1), ++boot), 0);
+	CHECK_EQ(bidctl_peer_become(bidctl_peer_get(b, HOST - 1), ++boot), BIDCTL_REBOOTING);
+	xk_unlock(&b->lock);
+	rig_advance_ms(s.r, 10000);
+	xk_lock(&b->lock);
+	for (uint32_t i = 0; i < BIDCTL_ENDED_ALL / BIDCTL_ENDED_MAX; i++) {
+		struct bidctl_peer *peer = bidctl_peer_find(b, HOST + i);
+
+		CHECK_EQ(bidctl_peer_remembers(peer), 0);
+		CHECK(peer->ended == NULL);
+	}
+	CHECK_EQ(b->ended_count, BIDCTL_ENDED_FEW);
+	xk_unlock(&b->lock);
+	stage_close(&s);
+}

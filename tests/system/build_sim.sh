@@ -1,0 +1,48 @@
+#!/bin/bash
+# build_sim.sh BUILD - ./run build --sim, in a copy of the tree that belongs to a user without rights: it builds what the
+# tutorial wants, installs nothing, and says what is missing.
+. "$(dirname "$0")/common.sh"
+tree=$work/tree
+bin=$work/bin
+
+# What would install packages, or become root, notes that it was asked.
+mkdir "$tree" "$bin"
+for tool in apt-get dpkg-query sudo; do
+	printf '#!/bin/sh\necho %s >>%s\nexit 1\n' "$tool" "$work/asked" >"$bin/$tool"
+done
+chmod 755 "$bin"/*
+tar -c --exclude=./build --exclude=./build-debug --exclude=./report --exclude=./.git . | tar -x -C "$tree"
+: >"$work/asked"
+chmod 666 "$work/asked"
+nobody=(env)
+if [ "$(id -u)" -eq 0 ]; then
+	chown -R 65534:65534 "$tree"
+	nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups env)
+fi
+nobody+=(-C "$tree" -i "PATH=$bin:$PATH" "HOME=$tree" CCACHE_DISABLE=1)
+
+# ---- what is missing is named --------------------------------------------------------------------------------------------
+
+mkdir "$work/bare"
+for tool in sh env dirname flock awk id tr head sed cat; do
+	ln -s "$(command -v "$tool")" "$work/bare/$tool"
+done
+expect "a bare system" 1 'missing: a C compiler .cc. [(]package gcc of Debian, gcc of Fedora, gcc of Arch[)]' \
+	"${nobody[@]}" "PATH=$work/bare" ./run build --sim
+for said in 'missing: meson' 'missing: ninja [(]package ninja-build of Debian' 'missing: dot of graphviz' \
+	'missing: pkg-config [(].*pkgconf-pkg-config of Fedora, pkgconf of Arch' \
+	'missing: libcgraph of graphviz, with its header [(]package libgraphviz-dev of Debian, graphviz-devel of Fedora' \
+	'apt-get install gcc meson ninja-build graphviz pkg-config libgraphviz-dev .*dnf install .*pacman -S'; do
+	check "a bare system: $said" "$(cat "$work/err")" grep -qE "$said" "$work/err"
+done
+
+# ---- it builds, and what it has built runs -------------------------------------------------------------------------------
+
+limit=540 expect "run build --sim as a user without rights" 0 'built, without DPDK: build/xk' \
+	"${nobody[@]}" CFLAGS=-O0 ./run build --sim
+expect "a network of the simulator" 0 'hash [0-9a-f]{16}' \
+	"${nobody[@]}" build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet
+expect "udptest of the simulator" 0 '' "${nobody[@]}" build/udptest --link sim --rounds 10
+expect "chantest of the simulator" 0 '' "${nobody[@]}" build/chantest --link sim --rounds 10
+expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" CFLAGS=-O0 ./run build --sim
+check "nobody was asked for packages or rights" "$(cat "$work/asked")" [ ! -s "$work/asked" ]

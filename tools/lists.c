@@ -1,0 +1,48 @@
+/* lists.c - see lists.h. */
+#include "tools/lists.h"
+
+#include <stdio.h>
+
+#include "xkernel/protocol.h"
+#include "xkernel/symbols.h"
+
+/* Whether the array that list points into has a NULL from there on; true if it is not known. */
+static bool
+lists_ends(const struct xk_symbols *symbols, const char *const *list)
+{
+	struct xk_symbol array;
+	size_t length;
+
+	if (list == NULL || !xk_symbol_find(symbols, (uintptr_t)list, &array))
+		return true;
+	length = (array.start + array.size - (uintptr_t)list) / sizeof(*list);
+	while (length > 0 && list[length - 1] != NULL)
+		length--;
+	return length > 0;
+}
+
+static bool
+lists_check(const struct xk_symbols *symbols, const char *program, const char *type, const char *name,
+	    const char *const *list)
+{
+	if (lists_ends(symbols, list))
+		return true;
+	fprintf(stderr, "%s: protocol \"%s\": its list `%s` does not end with NULL\n", program, type, name);
+	return false;
+}
+
+bool
+lists_are_good(const char *program)
+{
+	struct xk_symbols *symbols = xk_symbols_new();
+	bool good = true;
+
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++) {
+		const struct xk_protocol_type *type = xk_protocol_types[i];
+
+		good &= lists_check(symbols, program, type->name, "drops", type->drops);
+		good &= lists_check(symbols, program, type->name, "counters", type->counters);
+	}
+	xk_symbols_free(symbols);
+	return good;
+}
