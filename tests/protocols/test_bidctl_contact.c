@@ -185,6 +185,7 @@ TEST(bidctl_asks_back_and_has_no_room)
 	inject(&s, p);
 	inject(&s, response_of(&s, OTHER, BOOT_C, sent(&s).request));
 	s.told[0] = '\0';
+	CHECK_EQ(use(&s, OTHER), 0);
 	inject(&s, response(&s, BOOT_A, tag));
 	CHECK_EQ(counted(&s, "full"), 1);
 	expect_told(&s, "");
