@@ -68,7 +68,6 @@ chan_client_tell(struct chan_client *c, struct chan_ended *ended)
 	if (ended->copy != NULL)
 		xk_msg_free(ended->copy);
 	xk_ticket_release(&ended->ticket);
-	xk_msg_disown(ended->reply);
 	if (ended->call != NULL)
 		ended->call->done(ended->call, ended->status, ended->reply);
 	else

@@ -37,7 +37,7 @@ enum chan_verdict {
 
 /* ---- the reply that is kept; the lock is held ---- */
 
-static void
+static inline void
 chan_server_forget_copy(struct chan_server *s)
 {
 	struct chan_end *e = &s->end;

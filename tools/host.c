@@ -10,6 +10,7 @@
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "tools/capture.h"
+#include "tools/program.h"
 #include "tools/watch.h"
 #include "xkernel/trace.h"
 
@@ -18,6 +19,13 @@ enum {
 	HOST_WHY = 512,
 	HOST_TEXT = 256,
 };
+
+/* Debug builds look at every crossing anyway. */
+#ifdef XK_DEBUG
+enum { HOST_WATCHES_OWNERS = true };
+#else
+enum { HOST_WATCHES_OWNERS = false };
+#endif
 
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
 
@@ -154,7 +162,7 @@ host_compose(struct host *host)
 	error = xk_kernel_init(host->kernel, &failed);
 	if (error != 0)
 		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-error));
-	if (host->options.trace)
+	if (host->options.trace || (HOST_WATCHES_OWNERS && program_graph == NULL))
 		xk_kernel_watch_owners(host->kernel);
 	return 0;
 }

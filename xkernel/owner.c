@@ -121,6 +121,13 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 
 /* ---- at a crossing ---- */
 
+/* Replies come back without crossing an edge. */
+static bool
+owner_may_be_replied(const struct xk_protocol *owner, const struct xk_kernel *kernel)
+{
+	return owner_in(kernel, owner) != NULL && owner->type->offers & XK_RPC;
+}
+
 /*
  * Whether m is not from's. What ports deliver has come from outside, perhaps from another host of this process; and what another
  * host's shepherd pushes was that host's before.
@@ -132,7 +139,7 @@ owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
 
 	if (m->owner == NULL || m->owner == from || !from->kernel->watches_owners || from->type->flags & XK_PORT)
 		return false;
-	return self == NULL || self->kernel == from->kernel;
+	return (self == NULL || self->kernel == from->kernel) && !owner_may_be_replied(m->owner, from->kernel);
 }
 
 void
