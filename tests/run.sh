@@ -37,7 +37,7 @@ limit_of() {
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
 	'docs' | 'swarm'* | 'system compiled'* | 'system package') echo $((long ? 3600 : 600)) ;;
 	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '*) echo 300 ;;
-	*) echo $((long ? 600 : 60)) ;;
+	*) echo $((long ? 600 : 120)) ;;
 	esac
 }
 
