@@ -490,7 +490,7 @@ siege_boot(void *context, struct xk_sim_host *host)
 
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	snprintf(text, sizeof(text), siege_graph, is_server ? 1 : 2);
+	snprintf(text, sizeof(text), siege_graph, is_server ? 1U : 2U);
 	compose(kernel, &siege_type, text);
 	party = (struct siege_party *)xk_kernel_find(kernel, "party");
 	party->siege = s;
