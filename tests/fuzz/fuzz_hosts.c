@@ -240,7 +240,7 @@ hosts_load(const char *file, const struct hosts_texts *sets)
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph;
 
-	for (unsigned i = 0; xk_protocol_types[i] != NULL && i < XK_ARRAY_LENGTH(types) - 2; i++)
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(types) - 2 && xk_protocol_types[i] != NULL; i++)
 		types[i + 1] = xk_protocol_types[i];
 	graph = xk_graph_load(file, sets->list, sets->count, types, &errors);
 

@@ -144,10 +144,10 @@ struct siege {
 	uint64_t arp_in, arp_out;
 
 	/* calls */
-	uint64_t ids;               /* of calls, given so far */
-	uint8_t ran[SIEGE_IDS];     /* by number: how often */
-	uint64_t words;             /* of replies: none is the same as another */
-	unsigned ran_twice, forged; /* replies that no handler made */
+	uint64_t ids;                 /* of calls, given so far */
+	uint8_t ran[SIEGE_IDS];       /* by number: it was run, or must not be */
+	uint64_t words;               /* of replies: none is the same as another */
+	unsigned wrongly_run, forged; /* replies that no handler made */
 	unsigned calls[2], failed, last_error;
 	uint64_t worst_ns[2];
 };
@@ -335,7 +335,7 @@ siege_serve(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 		return -EINVAL;
 	}
 	xk_msg_free(m);
-	s->ran_twice += s->ran[asked.id] != 0;
+	s->wrongly_run += s->ran[asked.id] != 0;
 	s->ran[asked.id] = 1;
 	if (s->works_us != 0 && xk_delay(self, s->works_us) != 0)
 		return -EINTR;
@@ -490,7 +490,7 @@ siege_boot(void *context, struct xk_sim_host *host)
 
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	snprintf(text, sizeof(text), siege_graph, is_server ? 1 : 2);
+	snprintf(text, sizeof(text), siege_graph, is_server ? 1U : 2U);
 	compose(kernel, &siege_type, text);
 	party = (struct siege_party *)xk_kernel_find(kernel, "party");
 	party->siege = s;
