@@ -294,15 +294,24 @@ chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
 	return false;
 }
 
+/*
+ * A network has at most as much as is free. So n networks that never acknowledge leave a part in n + 1 to all others, and
+ * one whose hosts acknowledge gets what it needs of it.
+ */
 bool
 chan_peer_save(struct chan_peer *peer, uint64_t cost)
 {
 	struct chan *chan = peer->chan;
+	struct chan_holder *network = peer->holder.above;
+	uint64_t saved = atomic_load_explicit(&chan->saved, memory_order_relaxed);
 
 	if (!chan_peer_add(&peer->saved, cost, chan->peer_saved_max))
 		return false;
-	if (chan_peer_add(&chan->saved, cost, chan->saved_max))
-		return true;
+	if (saved < chan->saved_max && chan_peer_add(&network->saved, cost, chan->saved_max - saved)) {
+		if (chan_peer_add(&chan->saved, cost, chan->saved_max))
+			return true;
+		atomic_fetch_sub_explicit(&network->saved, cost, memory_order_relaxed);
+	}
 	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
 	return false;
 }
@@ -311,6 +320,7 @@ void
 chan_peer_unsave(struct chan_peer *peer, uint64_t cost)
 {
 	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->holder.above->saved, cost, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&peer->chan->saved, cost, memory_order_relaxed);
 }
 

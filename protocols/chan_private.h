@@ -82,6 +82,7 @@ struct chan_holder {
 	uint64_t most_was;
 	unsigned ends, memories; /* channels that are held, and that are remembered */
 	unsigned hosts;          /* that hold any */
+	_Atomic uint64_t saved;  /* of a network: bytes of buffers of long replies */
 	/* of a station or network */
 	struct xk_binding binding;
 	struct xk_retired retired;

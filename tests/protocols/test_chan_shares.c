@@ -376,3 +376,33 @@ TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
 	CHECK_EQ(rig_counter(r, "too_many"), 2);
 	chan_rig_end(r);
 }
+
+/* ---- replies that are kept ---- */
+
+TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
+{
+	struct rig *r = server_new("chan.saved=20480"); /* ten buffers */
+
+	caller_in(r)->reply_len = 100;
+	for (uint32_t i = 0; i < 8; i++) { /* as many hosts of one machine */
+		from(r, 1, NEAR + i);
+		say(r, i, REQUEST, 1);
+		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
+	}
+	CHECK_EQ(chan_in(r)->saved, 5 * XK_MSG_SEGMENT);
+	CHECK_EQ(rig_counter(r, "unsaved"), 3);
+	from(r, 2, OTHER);
+	for (uint32_t i = 0; i < 4; i++) {
+		say(r, i, REQUEST, 1);
+		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
+	}
+	CHECK_EQ(chan_in(r)->saved, 8 * XK_MSG_SEGMENT);
+	CHECK_EQ(rig_counter(r, "unsaved"), 4);
+	for (uint32_t i = 0; i < 4; i++)
+		say(r, i, 0, 2); /* acknowledged */
+	CHECK_EQ(chan_in(r)->saved, 5 * XK_MSG_SEGMENT);
+	rig_advance_ms(r, 60000);
+	rig_forget(r);
+	CHECK_EQ(chan_in(r)->saved, 0);
+	chan_rig_end(r);
+}
