@@ -313,6 +313,18 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	return NULL;
 }
 
+/* What is left of the program, such as a write to a full pipe, ends by any signal. */
+static void
+watch_give_back_signals(void)
+{
+	sigset_t set;
+
+	pair_signal_set(&set);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 void
 watch_free(struct watch *watch)
 {
@@ -324,8 +336,10 @@ watch_free(struct watch *watch)
 		continue;
 	pthread_join(watch->thread, NULL);
 	close(watch->stop);
-	if (watch->to >= 0)
+	if (watch->to >= 0) {
 		close(watch->to);
+		watch_give_back_signals();
+	}
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch);
 }

@@ -23,7 +23,7 @@ struct xk_sim;
  */
 struct watch *watch_new(const char *program, int *signals, uint64_t limit_ns);
 
-/* Ends the thread. NULL is let through. *signals stays open, for nobody. */
+/* Ends the thread. NULL is let through. *signals stays open, for nobody: from now on a signal ends the program. */
 void watch_free(struct watch *watch);
 
 /* From now on the threads of kernel, or the calling thread as the one that runs sim, are watched. watch may be NULL. */
