@@ -65,5 +65,6 @@ clock_calibrate(struct clock *clock, const struct clock_pair *earlier, uint64_t 
 	clock->start_ns = now.ns;
 	clock->has_counter = clock_is_steady() && now.ticks > earlier->ticks;
 	if (clock->has_counter)
-		clock->scale = ((now.ns - earlier->ns) << 32) / (now.ticks - earlier->ticks);
+		clock->scale =
+			(uint64_t)(((unsigned __int128)(now.ns - earlier->ns) << 32) / (now.ticks - earlier->ticks));
 }

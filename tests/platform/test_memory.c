@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "platform/clock.h"
 #include "platform/sim/memory.h"
 #include "tests/test.h"
 
@@ -697,4 +698,19 @@ TEST(threads_share_a_buffer_and_none_is_lost)
 		CHECK(good != NULL);
 	}
 	platform_end(platform);
+}
+
+/* ---- the clock ---- */
+
+/* A busy machine takes so long to start. */
+TEST(a_clock_may_be_calibrated_over_ten_seconds)
+{
+	struct clock_pair now, earlier;
+	struct clock clock = { .scale = 0 };
+
+	clock_read(&now);
+	earlier = (struct clock_pair){ now.ticks - UINT64_C(20000000000), now.ns - UINT64_C(10000000000) };
+	clock_calibrate(&clock, &earlier, 1);
+	if (clock.has_counter) /* half a nanosecond a tick, and what has passed since */
+		CHECK(clock.scale >= UINT64_C(1) << 30 && clock.scale <= UINT64_C(3) << 30);
 }

@@ -100,7 +100,7 @@ expect "an installed xk checks an installed graph" 0 '' "$prefix/bin/xk" check "
 expect "... and simulates an installed network" 0 'hash' "$prefix/bin/xk" run \
 	"$prefix/share/xkernel/graphs/net/pair-ethernet10.dot" --link sim --quiet --until 10ms
 
-limit=120 expect "an installed xk compiles an installed graph" 0 '' "$prefix/bin/xk" compile \
+limit=300 expect "an installed xk compiles an installed graph" 0 '' "$prefix/bin/xk" compile \
 	"$prefix/share/xkernel/graphs/udptest.dot" -o "$work/compiled"
 expect "... into a program that runs" 0 '' "$work/compiled" bench echo --rounds 1000
 
