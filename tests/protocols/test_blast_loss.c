@@ -51,7 +51,7 @@ lose_half(uint64_t seed)
 {
 	struct sim_link_config config = sim_link_preset_find("hub100")->config;
 	struct xk_sim *sim = xk_sim_new(seed);
-	struct xk_sim_link *lan;
+	struct xk_sim_link *lan = NULL;
 	struct xk_sim_host *hosts[2];
 	struct place places[2] = { { seed, 0 }, { seed, 1 } };
 	struct outcome outcome;
