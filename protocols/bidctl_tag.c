@@ -57,7 +57,7 @@ bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second)
 
 /* ---- boot ids ---- */
 
-/* A tag would be a hash of the same two words only if its asker had guessed the secret for its boot. */
+/* An id equals a tag only if the asker has guessed the secret and used it as its boot id. */
 uint64_t
 bidctl_own(const struct bidctl *b, uint32_t host)
 {
