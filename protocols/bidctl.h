@@ -25,7 +25,7 @@ struct xk_bidctl_peer {
 	uint64_t boot; /* 0: none is known */
 };
 
-/* Where a message says that it is from, and what brought it. */
+/* A message that was heard: the boot that it names, and the session that brought it. */
 struct xk_bidctl_heard {
 	struct xk_bidctl_peer peer; /* the host and boot that it names */
 	struct xk_session *lls;     /* the session that brought it; NULL: do not check where it came from */

@@ -1,7 +1,7 @@
 /*
- * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c (the
- * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (boot ids, and
- * tags that need not be remembered).
+ * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c
+ * (the header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c
+ * (boot ids, and tags that need not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H

@@ -476,7 +476,7 @@ static const struct xk_setting blast_settings[] = {
 	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
 	  "long messages that are kept for peers that may ask for them", 1, 65536 },
 	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
-	  "... for one of them; hosts that are not confirmed are one together", 1, 65536 },
+	  "... for one of them; hosts that are not confirmed share one such limit", 1, 65536 },
 	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
 	  1000000, UINT64_C(60000000000) },
 	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",

@@ -320,7 +320,7 @@ void blast_copy_release(struct blast_copy *copy);
 
 /* ---- blast_again.c ---- */
 
-/* Counts what is sent on s for the first time at now_ns. The lock is held. */
+/* Counts bytes and frames that are sent on s for the first time at now_ns. The lock is held. */
 void blast_again_count_first(struct blast_session *s, uint64_t bytes, unsigned frames, uint64_t now_ns);
 
 /*

@@ -95,7 +95,8 @@ for_each_layer() {
 compile() {
 	began=$(date +%s%N)
 	"$build/xk" compile "$1" -o "$scratch/$2" || die "$1 is not compiled"
-	awk -v name="$1" -v ns=$(($(date +%s%N) - began)) 'BEGIN { printf "%s %.1f s\n", name, ns / 1e9 }' >>"$scratch/seconds"
+	awk -v name="$1" -v ns=$(($(date +%s%N) - began)) \
+		'BEGIN { printf "%s %.1f s\n", name, ns / 1e9 }' >>"$scratch/seconds"
 }
 
 # Prints null10.dot with ten more layers below its own.
