@@ -14,7 +14,7 @@
 enum xk_bidctl_control {
 	XK_BIDCTL_GET_OWN = 700, /* struct xk_bidctl_peer: host in, boot out */
 	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
-	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: whichever is confirmed, which it is then set to */
+	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: any, and it is set to the confirmed one */
 	XK_BIDCTL_USE,           /* uint32_t: a host */
 	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
 	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */

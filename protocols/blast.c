@@ -44,7 +44,7 @@
  * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
  *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
  *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too
- *               soon after another, or naming nothing that is still missing), nack_spent (what is missing was sent
+ *               soon after another, or missing only what earlier ones have named), nack_spent (what is missing was sent
  *               again as often as allowed), nack_paced (too much was sent again to its host just now); of what is
  *               pushed too_big, no_slot, repeat_spent (it was pushed before, and too much was sent again)
  * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the

@@ -336,6 +336,7 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 		return false;
 	if (now_ns - peer->minute_ns >= CHAN_MINUTE_NS) {
 		peer->minute_ns = now_ns;
+		/* this message, which may have been sent before the minute began, counts as sent in it */
 		peer->first_before = first - (bytes < first ? bytes : first);
 		peer->repeated = 0;
 	}
