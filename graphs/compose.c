@@ -32,7 +32,7 @@ compose_types(const struct xk_protocol_type *const *own)
 	return types;
 }
 
-/* NULL: it cannot be read. */
+/* Reads the graph of source. NULL: it cannot be read. */
 static struct xk_graph *
 compose_read(const struct xk_graph_source *source, const char *file, struct xk_graph_errors *errors)
 {
@@ -43,7 +43,7 @@ compose_read(const struct xk_graph_source *source, const char *file, struct xk_g
 	return xk_graph_read(file, errors);
 }
 
-/* Read, set and checked; one that is compiled takes its types on. NULL: refused. */
+/* Reads, sets and checks the graph. A compiled one takes its types on. NULL: it is refused. */
 static struct xk_graph *
 compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
 	     struct xk_graph_errors *errors)

@@ -57,8 +57,8 @@ __attribute__((format(printf, 4, 5))) void xk_graph_errors_add(struct xk_graph_e
 							       unsigned line, const char *format, ...);
 
 /*
- * Prints text that may hold anything, such as a file's name: control characters (but not newlines, with lines) as \xHH, so
- * that a terminal does not obey them.
+ * Prints text that may hold anything, such as a file's name. Control characters are printed as \xHH, so that a terminal
+ * does not obey them; newlines are kept if `lines` is set.
  */
 void xk_graph_print_plain(const char *text, size_t len, bool lines, FILE *stream);
 

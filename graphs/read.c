@@ -65,7 +65,7 @@ read_error_line(const char *message)
 	return line == NULL ? 0 : (unsigned)strtoul(line + strlen(" line "), NULL, 10);
 }
 
-/* Adds what libcgraph would print. Rare: the scan has stopped at syntax errors, but for a third port after a name. */
+/* Adds what libcgraph would print. This is rare: the scan has found all syntax errors but a third port after a name. */
 static void
 read_cgraph_error(struct scan *scan)
 {

@@ -41,8 +41,8 @@ struct scan {
 
 /*
  * Scans text (size bytes and a NUL after them) of file, which is to hold a graph of this kind. Lines that begin with #
- * are blanked: to libcgraph they could name another file and line. Text after the graph is cut off: libcgraph would read
- * it before the next file.
+ * are blanked: to libcgraph they could name another file and line. Text after the graph is cut off: libcgraph would
+ * read it before the next file.
  */
 void scan_text(struct scan *scan, const char *file, enum xk_graph_kind kind, char *text, size_t size,
 	       struct xk_graph_errors *errors);

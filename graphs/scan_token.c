@@ -54,7 +54,10 @@ scan_syntax(struct scan_state *state, const char *expected)
 
 /* ---- tokens ---- */
 
-/* strndup, where it is known that there is no NUL before: AddressSanitizer would look for one as far as the text goes. */
+/*
+ * As strndup, for text without a NUL in len bytes. AddressSanitizer's strndup would look for one to the end of the
+ * text.
+ */
 static char *
 scan_copy(const char *from, size_t len)
 {

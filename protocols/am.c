@@ -14,8 +14,8 @@
  *               kind: REQUEST 1, REPLY 2, ACK 3 (handler 0, no arguments). length is that of the arguments.
  * Exchange:     Each REQUEST is answered by one message with its session and sequence: the REPLY of its handler, or an ACK if
  *               that does not reply or there is no such handler. A request to everybody is not answered, nor run.
- *               A reply that is more than three times as long as its request, headers included, is not sent: an ACK is.
- *               Over BID, which has confirmed the host that requests, it may have any length.
+ *               A reply more than three times as long as its request, headers included, is replaced by an ACK. Over
+ *               BID, which has confirmed the requesting host, a reply may have any length.
  * Promise:      None but that of the protocol below: what is lost is not sent again, what comes twice is run twice (a reply
  *               only once). Over something reliable it is reliable.
  * Flow:         At most `outstanding` requests of a session are unanswered; `queue` others wait; more are refused. A request
@@ -35,8 +35,8 @@
  * Settings:     outstanding, queue, timeout
  * Drops:        short, no_buffer; bad_kind, bad_length, bad_handler (no such number anywhere, or in an ACK); to_all; no_handler
  *               (nobody has registered it here); no_session (an answer to nobody's session); stale (an answer to no request that is
- *               unanswered); too_long (a reply: see Exchange); of what is pushed queue_full, bad_request (shorter than a
- *               number, or no such one), closed (the session has gone before it could be sent)
+ *               unanswered); too_long (a reply: see Exchange); of what is pushed queue_full, bad_request (shorter than
+ *               a number, or no such one), closed (the session has gone before it could be sent)
  * Counters:     requests, replies (handlers run for them), acks (got), acked (sent), unsent (answers that there was no buffer
  *               for, or that the protocol below refused), lost, left (the driver, for either reason)
  * Not done:     sending again; telling who requested that an answer was lost, or that there is no such handler
@@ -170,8 +170,8 @@ am_answer(struct xk_protocol *self, struct xk_session *lls, const struct am_head
 }
 
 /*
- * How long a reply to the request m may be. An address that the request merely claims is not sent much more than it took
- * to claim it; a boot that BID has confirmed is sent anything.
+ * Returns the greatest length of a reply to the request m. The request only claims its source address, so that address
+ * must not be sent much more than the request took. A boot that BID has confirmed may be sent anything.
  */
 static size_t
 am_longest_reply(const struct xk_msg *m)

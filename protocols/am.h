@@ -31,8 +31,8 @@ enum xk_am_control {
 struct xk_am_reply {
 	unsigned number; /* the handler that is to run where the request came from */
 	/*
-	 * AM's, once the handler has returned; NULL: no reply. Unless BID is below AM, no longer than three times the request,
-	 * with 20 bytes of header on either.
+	 * AM's, once the handler has returned; NULL: no reply. Unless BID is below AM, AM drops a reply (too_long) that
+	 * is more than three times as long as its request, counting 20 bytes of header for each.
 	 */
 	struct xk_msg *m;
 };

@@ -25,7 +25,7 @@ enum am_counter { AM_REQUESTS, AM_REPLIES, AM_ACKS, AM_ACKED, AM_UNSENT, AM_LOST
 
 enum {
 	AM_OUTSTANDING_MAX = 64,
-	AM_REPLY_TIMES = 3, /* a reply's length to its request's, headers included, unless BID is below */
+	AM_REPLY_TIMES = 3, /* a reply is at most this many times its request; not over BID */
 };
 
 struct am {

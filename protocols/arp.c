@@ -4,7 +4,7 @@
  * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
  * Participants: none; ARP is asked by control
  * Control:      (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
- *               link address), follow (be told of changes), doubt (ask anew); the link answers the others
+ *               link address), follow (be told of changes), doubt (ask again); the link answers the others
  * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
  *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
  *               longest makes room, but never what is being waited for.

@@ -107,8 +107,9 @@ xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
 }
 
 /*
- * Frames of host come from the station `link` (0: from no station of this link). If host is known by another link address
- * everybody is asked for it anew, and messages for it wait for the answer. Any shepherd; never waits for an answer.
+ * Reports that frames of host come from the station `link` (0: from no station of this link). If ARP knows host by
+ * another link address, it broadcasts a new request, and messages for host wait for the answer. Any shepherd; never
+ * waits.
  */
 static inline void
 xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)

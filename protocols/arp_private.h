@@ -143,7 +143,7 @@ void arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct
 unsigned arp_table_wait(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output,
 			struct xk_msg **oldest);
 
-/* e is ASKING from now on; the caller sends the request. */
+/* Sets e to ASKING; the caller sends the request. The lock is held. */
 void arp_table_ask(struct arp *arp, struct arp_entry *e);
 
 /* e, which is ASKING from now on, is asked for by its timer, at the link address that it had, if any. */

@@ -15,8 +15,9 @@
  *               +--------------------+--------------------+----------------------------------------+
  *               | destination's boot id (8 bytes, 0: not known)                                     ...
  *
- *               A message without a payload is an answer to one that was meant for a former boot. It bears the id that
- *               everybody may know, since anybody may have sent that one, and makes its receiver ask who is there now.
+ *               A message without a payload answers one that was meant for a former boot. It bears the public id of
+ *               this boot, since the message that it answers may be forged, and makes its receiver ask BIDCTL for the
+ *               confirmed one.
  * Participants: the remote stack's top is the peer's host. Enabling names nobody.
  * Sessions:     one per (host, protocol above), for whoever opens it. open asks BIDCTL for the host's boot id, and may wait
  *               for that. A stranger's message makes one when BIDCTL has confirmed him; until then they are dropped
@@ -26,14 +27,14 @@
  * Boots:        What comes up bears the boot that it is from (XK_MSG_FROM_BOOT), since it may wait on its way until there is
  *               another one; what goes down may bear the one that it is for (XK_MSG_FOR_BOOT), and goes to no other.
  * Answers:      what was opened sends where it was opened to; what a message has caused, down the session below that brought
- *               the latest good message. Where that one knows its peer's host, messages must bear the same; where it knows a
- *               station only, that must be the one that the host answers BIDCTL from.
+ *               the latest good message. Where that one knows its peer's host, messages must bear the same. Where it
+ *               knows only a station, that must be the station from which the host answers BIDCTL.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
  * Settings:     interval (between answers to one host, however much comes from it)
  * Drops:        bad_boot (0), bad_host (no single host, or not the one that the session below knows), old_destination (meant
  *               for a former boot of this host; answered), unconfirmed, empty (an answer: BIDCTL has been asked if need be;
- *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over), elsewhere (from
- *               another station than its host answers from: BIDCTL asks)
+ *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over),
+ *               elsewhere (from another station than its host answers from: BIDCTL asks)
  * Counters:     answers, limited (answers not sent), moved (sessions that answer by another session below), told (sessions
  *               whose peer's boot has changed)
  * Differs:      from x-kernel 3.2: ids of 64 bits in a byte order, the host in the header (what is below may know a link
@@ -204,7 +205,10 @@ bid_may_answer(struct bid *bid, uint32_t host)
 	return may;
 }
 
-/* Tells the sender of h, which means a former boot of this host, that there is another: an answer as long as its header. */
+/*
+ * Tells the sender of h, which names a former boot of this host, that there is a newer one. The answer is no longer
+ * than the header of h.
+ */
 static void
 bid_answer(struct bid *bid, struct xk_session *lls, const struct bid_header *h)
 {
@@ -239,14 +243,17 @@ bid_is_known(struct bid *bid, const struct bid_header *h)
 	       xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32))) != NULL;
 }
 
-/* The id of this boot that h must be for; s is the session of its flow, if there is one. */
+/* Returns the id of this boot that h must name; s is the session of its flow, or NULL. */
 static uint64_t
 bid_own(struct bid *bid, const struct bid_session *s, const struct bid_header *h)
 {
 	return s != NULL ? s->own : xk_bidctl_own(bid_bidctl(bid), bid_host(h));
 }
 
-/* All but an ordinary message of *session (NULL: there is none): 0 and the session, or the reason to drop m. */
+/*
+ * Judges all but ordinary messages; *session is the session of h, or NULL. Returns 0 and the session, or the reason to
+ * drop m.
+ */
 __attribute__((noinline)) static unsigned
 bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, const struct xk_msg *m,
 	  struct bid_session **session)

@@ -69,7 +69,10 @@ struct bid_session {
 	uint64_t flow;             /* in what arrives */
 	uint64_t own;              /* this boot's id, as the peer knows it */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
-	/* Brought the latest good message, from where the host has answered; NULL: none. There is a reference on it unless it is lls. */
+	/*
+	 * Brought the latest good message, from where the host has answered; NULL: none. It is referenced unless it is
+	 * lls.
+	 */
 	_Atomic(struct xk_session *) heard;
 	uint8_t header[BID_DESTINATION]; /* as it is sent; the destination follows */
 	uint32_t own_host;
@@ -131,9 +134,9 @@ void bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change 
 		 const struct xk_bidctl_peer *peer);
 
 /*
- * Whether a message of the session's host may go up that bears this boot id: BIDCTL says now that it is the one that all
- * were told of, and that the host is where lls (NULL: nothing) has brought the message from. 0, or the reason to drop it.
- * Never waits.
+ * Checks whether a message of the session's host that bears this boot id may go up: BIDCTL must confirm now that this
+ * is the boot that all watchers were told of, and that the host is where lls (NULL: do not check) has brought the
+ * message from. Returns 0, or the reason to drop the message. Never waits.
  */
 unsigned bid_confirm(struct bid *bid, struct bid_session *s, uint64_t boot, struct xk_session *lls);
 

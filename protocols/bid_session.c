@@ -44,7 +44,7 @@ bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change chang
 	}
 }
 
-/* What BIDCTL says of a message of host. 0, or the reason to drop it. */
+/* Asks BIDCTL about a message of host. Returns 0, or the reason to drop it. */
 static unsigned
 bid_ask(struct bid *bid, uint32_t host, uint64_t boot, struct xk_session *lls)
 {

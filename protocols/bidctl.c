@@ -5,13 +5,12 @@
  *
  * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
  *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
- * Boot ids:     64 bits, never 0: a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot.
- *               So a host that is told one does not know what others are told, and cannot speak for them even where addresses
- *               can be forged.
- *               Where the host counts its boots (xk_boots) the upper 24 bits are that count, the same for all, so that no two
- *               boots have one id; 40 bits are the hash. No clock has a part in it: two boots within a tick of one, or
- *               after one was set back, differ like any other two. What is said to everybody bears the id of host 0, which
- *               is nobody's: it makes those who hear it ask.
+ * Boot ids:     64 bits, never 0: a keyed hash of a secret and of the host that is told; key and secret are drawn at
+ *               each boot. A host that is told one id cannot derive the ids that others are told, so it cannot speak
+ *               for them even where addresses can be forged. Where the host counts its boots (xk_boots), the upper 24
+ *               bits are that count, the same for all, and 40 bits are the hash: no two boots have one id. No clock has
+ *               a part in it: two boots within a tick of one, or after one was set back, differ like any other two.
+ *               Broadcasts bear the id of host 0, which is nobody's: it only makes their receivers ask.
  * Spec:         our own, after x-kernel 3.2's; a 40-byte header and nothing behind it:
  *
  *                0            2             4                    8
@@ -24,8 +23,9 @@
  *
  *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
  * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
- *               is answered, without any memory of its sender, by one message of the same length. An asker that is no peer, or
- *               was known by another boot, is asked in turn by the answer, so that it is known before its first message comes:
+ *               is answered, without any memory of its sender, by one message of the same length. If the asker is no
+ *               peer, or was known by another boot, the answer is a question, too: the asker is known before its first
+ *               message comes.
  *
  *               QUERY (tag a) -> RESPONSE (a) and QUERY (tag b), in one message -> RESPONSE (b)
  *
@@ -39,29 +39,29 @@
  *               host is unreachable, or lost. A host is asked once in an `interval` at most, whatever strangers say of it.
  * Strangers:    who was never heard of before, and has not answered, has a place in a table of fixed size (`strangers`),
  *               no timer, and a part in a common `stranger_rate`. Only hosts that have answered, or are being opened, take
- *               memory: `peers` of them at most, 184 bytes each. When there are so many, a new one takes the place of one that
- *               nobody uses, chosen at random: whoever holds most of the table loses most.
- * Ended boots:  a boot that another one has followed is not confirmed again for `lifetime`, so that nobody need remember what
- *               it had asked for. 4 of each host are remembered, and up to 1,024 as long as those of all hosts are fewer than
- *               16,384; a host that ends more is as if it did not answer until the oldest is forgotten. That takes 16 bytes
- *               for each, and keeps a host that is lost known that long, since its boot may have ended. Such a host makes
- *               room for a new one only if no other does.
+ *               memory: `peers` of them at most, 184 bytes each. When the table is full, a new peer replaces an unused
+ *               one, chosen at random: whoever holds most of the table loses most.
+ * Ended boots:  a boot that another one has followed is not confirmed again for `lifetime`, so that nobody need
+ *               remember its requests. 4 ended boots of each host are remembered, and up to 1,024 while all hosts
+ *               together have fewer than 16,384. Answers of a host with more are dropped until its oldest is forgotten.
+ *               Each takes 16 bytes. A lost host is remembered as long, since its boot may have ended. A host with
+ *               ended boots makes room for a new one only if no other can.
  * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
- * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host it must be the
- *               same one. Over VNET, which knows a station only, whatever is sent to a host goes to the station that ARP knows
- *               (XK_VNET_LEADS_TO), never to one that only speaks for it: that one would learn the host's boot ids. If a message
- *               has come from another station, ARP asks for the host anew (XK_VNET_DOUBT), so that one that has moved is found.
- *               Such answers count as questions to strangers, and are limited with them.
- * Ways:         a peer is where its latest answer came from: the answer's tag shows that whoever is there gets what is sent
- *               to the host. What comes from another station is not the peer's (xk_bidctl_heard), and makes us ask; an answer
- *               from there changes that. By IP no station is known, and boot ids alone decide.
+ * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host, it must be
+ *               the same one. VNET knows only a station: whatever is sent to a host goes to the station that ARP knows
+ *               (XK_VNET_LEADS_TO), never to another that speaks for the host, because that one would learn the host's
+ *               boot ids. If a message came from another station, ARP asks for the host again (XK_VNET_DOUBT), which
+ *               finds a host that has moved. Such answers count as questions to strangers, and are limited with them.
+ * Ways:         a peer is where its latest answer came from: the answer's tag shows that this station gets what is sent
+ *               to the host. A message from another station does not count as the peer's (xk_bidctl_heard), and makes
+ *               us ask; an answer from there moves the peer. Over IP no station is known, and boot ids alone decide.
  * Telling:      uppers first (bidctl.h), by the shepherd that brought the answer, without the lock; what is confirmed
  *               meanwhile of the same host is told when it is done.
  * Settings:     peers, strangers, stranger_rate, timeout, timeout_max, retries, interval, keepalive, lifetime (longer than a
  *               message may be under way, so that nothing of a forgotten host is left), broadcast, broadcast_wait
  * Drops:        bad_checksum, bad_flags (or tags that they cannot have), bad_boot (none), bad_host (no single host, this one,
  *               or not the one below knows), stale (an answer to a former boot of this host), unasked (an answer to no
- *               question, or a second one), full (a stranger's answer: as many as `peers` are used), ended (an answer as a
+ *               question, or a second one), full (a stranger's answer: all `peers` are in use), ended (an answer as a
  *               boot that has ended), rebooting (an answer as one boot more than can be remembered)
  * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
  *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
@@ -178,8 +178,8 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_question *question)
 }
 
 /*
- * A peer of which nothing is known, and nobody wants to know anything, goes; later if a boot of it has ended lately, or a
- * shepherd is still at it.
+ * Removes a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots has ended
+ * lately, or a shepherd is still using it.
  */
 static void
 bidctl_end(struct bidctl_peer *peer)

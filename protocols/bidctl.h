@@ -2,9 +2,9 @@
  * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, and what it tells; bidctl.c has
  * the protocol.
  *
- * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host an id of its own,
- * from which the others do not follow. An id that a message bears is a hint; only BIDCTL's own answer to a question of its
- * own confirms one.
+ * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host a different
+ * id, from which the other ids cannot be derived. An id in a message is a hint; only an answer to BIDCTL's own question
+ * confirms one.
  */
 #ifndef XK_BIDCTL_H
 #define XK_BIDCTL_H
@@ -14,7 +14,7 @@
 enum xk_bidctl_control {
 	XK_BIDCTL_GET_OWN = 700, /* struct xk_bidctl_peer: host in, boot out */
 	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
-	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: whichever is confirmed, which it is then set to */
+	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: any, and it is set to the confirmed one */
 	XK_BIDCTL_USE,           /* uint32_t: a host */
 	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
 	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */
@@ -25,10 +25,10 @@ struct xk_bidctl_peer {
 	uint64_t boot; /* 0: none is known */
 };
 
-/* Of a message. */
+/* A message that was heard: the boot that it names, and the session that brought it. */
 struct xk_bidctl_heard {
-	struct xk_bidctl_peer peer; /* whom it says that it is from */
-	struct xk_session *lls;     /* what has brought it; NULL: nothing */
+	struct xk_bidctl_peer peer; /* the host and boot that it names */
+	struct xk_session *lls;     /* the session that brought it; NULL: do not check where it came from */
 };
 
 enum xk_bidctl_change {
@@ -58,7 +58,7 @@ struct xk_bidctl_watcher {
 	struct xk_bidctl_watcher *next; /* BIDCTL's */
 };
 
-/* The id of this boot that host is told. Host 0: one that everybody may know; it is no host's. Any context. */
+/* Returns the id of this boot that host is told. Host 0 is nobody: its id is public. Any context. */
 static inline uint64_t
 xk_bidctl_own(struct xk_protocol *bidctl, uint32_t host)
 {
@@ -90,12 +90,14 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * A message from host, which lls has brought, bore the boot id. Returns
- *	0		it is the confirmed one, all watchers have been told, and it comes from where the host answered last
- *	-EREMCHG	it is the confirmed one, but comes from elsewhere
- *	-EINPROGRESS	it is not the confirmed one
- * In the last two cases BIDCTL is asking the host, or has asked so lately, or so many others, that it does not. A host that is
- * asked for the first time takes no memory before its answer. Any shepherd; never waits.
+ * Reports a message from host that bears the boot id and that lls has brought (NULL: do not check where it came from).
+ * Returns
+ *	0		it is the confirmed boot, all watchers have been told, and host answered last from there
+ *	-EREMCHG	it is the confirmed boot, but the message comes from elsewhere
+ *	-EINPROGRESS	it is not the confirmed boot
+ *	-EINVAL		host is no single host
+ * After -EREMCHG and -EINPROGRESS a question is under way, or was suppressed by a rate limit. A host costs no memory
+ * before its first answer. Any shepherd; never waits.
  */
 static inline int
 xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)

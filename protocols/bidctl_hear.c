@@ -10,8 +10,8 @@
 /* ---- ways ---- */
 
 /*
- * Which station, by which interface, lls brings messages of: not 0. 0: lls knows its host, by address (IP) or by following
- * ARP, or it knows neither. Then only boot ids tell who speaks.
+ * Returns the station and interface that lls brings messages from. 0: lls knows its host, by address (IP) or by
+ * following ARP, or it knows neither; then only boot ids tell hosts apart.
  */
 static uint64_t
 bidctl_way(struct xk_session *lls)
@@ -26,14 +26,14 @@ bidctl_way(struct xk_session *lls)
 	return link | ((uint64_t)interface.index + 1) << 48;
 }
 
-/* Whether what comes this way may be the peer's. */
+/* Returns whether a message that came this way may be the peer's. */
 static bool
 bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
 {
 	return way == peer->way || way == 0 || peer->way == 0;
 }
 
-/* Host, of which lls has brought a message, is about to be sent something: ARP finds out where it is now. */
+/* Makes ARP look for host, of which lls has brought a message, before something is sent to it. */
 static void
 bidctl_doubt(struct xk_session *lls, uint64_t host)
 {
@@ -43,7 +43,7 @@ bidctl_doubt(struct xk_session *lls, uint64_t host)
 
 /* ---- what a message says of its sender ---- */
 
-/* As xk_bidctl_heard; the lock is held. */
+/* As xk_bidctl_heard, for a message that came this way. The lock is held. */
 static int
 bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, uint64_t way, struct bidctl_question *question)
 {
@@ -91,8 +91,8 @@ bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard)
 /* ---- questions ---- */
 
 /*
- * Whether what goes down lls goes to nobody but host: as XK_VNET_LEADS_TO, also of the session below IP's, which answers where
- * frames came from.
+ * Returns whether a message pushed on lls goes to host alone: as XK_VNET_LEADS_TO. Over IP the VNET session below
+ * answers, for the station that frames came from.
  */
 static int
 bidctl_leads_to(struct xk_session *lls, uint64_t host)
@@ -106,9 +106,9 @@ bidctl_leads_to(struct xk_session *lls, uint64_t host)
 }
 
 /*
- * A host asks: it may be one that we know by another boot or elsewhere, or not at all, and have to ask in turn, by *question.
- * Its tag alone is set of a host that is no peer, where the answer goes there, or by IP's route to no neighbour. Nobody is remembered for asking. False: the
- * host is not to be answered, since strangers elsewhere have been sent so much.
+ * A host asks. Sets *question if it has to be asked in turn: it is unknown, or known by another boot or elsewhere. For
+ * a host that is no peer, only the tag is set if the answer leads to the host, or goes by IP to no neighbour: an asker
+ * takes no memory. Returns false if the host must not be answered, because the limit for strangers is used up.
  */
 static bool
 bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way, int leads_to,
@@ -128,8 +128,8 @@ bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way,
 }
 
 /*
- * The answer, and what is asked in turn, go to the host in one message: where the question came from if that leads to the
- * host alone, otherwise where the host is. So no station gets the boot id that is meant for a host elsewhere.
+ * Sends the answer and the question in turn in one message. It goes where the question came from if that leads to the
+ * host alone, and otherwise where the host is: no station gets a boot id that is meant for a host elsewhere.
  */
 static void
 bidctl_hear_question(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h,

@@ -68,8 +68,8 @@ bidctl_header_store(uint8_t *p, const struct bidctl_header *h)
 /* ---- sending; the lock is not held ---- */
 
 /*
- * Sends h, as this boot of this host, to host `to` (0: to everybody). What is lost here is asked for again, like what is lost
- * on its way.
+ * Sends h, as this boot of this host, to host `to` (0: to everybody). A message lost here is asked for again, like one
+ * lost on the way.
  */
 static void
 bidctl_send(struct bidctl *b, struct xk_session *lls, uint32_t to, struct bidctl_header *h, enum bidctl_counter counter)
@@ -88,7 +88,7 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, uint32_t to, struct bidctl
 	xk_count(&b->protocol, xk_push(lls, m) == 0 ? counter : BIDCTL_UNSENT);
 }
 
-/* Opens a session to participants and sends h there, to host `to`. Only where participants say so it may wait. */
+/* Opens a session to participants and sends h on it, to host `to`. Waits only if participants allow it. */
 static void
 bidctl_send_to(struct bidctl *b, struct xk_participants participants, uint32_t to, struct bidctl_header *h,
 	       enum bidctl_counter counter)

@@ -10,7 +10,7 @@
 
 enum {
 	BIDCTL_BUCKETS_MAX = 1 << 16,
-	BIDCTL_LOOKED_AT = 64, /* places of the table, of which one may be given up */
+	BIDCTL_LOOKED_AT = 64, /* buckets in which a peer to be replaced is looked for */
 };
 
 /* ---- tables ---- */
@@ -98,7 +98,7 @@ bidctl_peer_may_go(const struct bidctl_peer *peer, uint64_t now_ns)
 	return peer->uses == 0 && peer->holds == 0 && peer->waiters == NULL && !peer->asking && peer->due_ns > now_ns;
 }
 
-/* Returns a peer that may go, of some from a random place on: if possible one without boots that have ended. NULL: none may. */
+/* Returns a peer that may go, looking from a random bucket on; if possible, one without ended boots. NULL: none may. */
 static struct bidctl_peer *
 bidctl_peer_choose(struct bidctl *b)
 {
@@ -118,7 +118,7 @@ bidctl_peer_choose(struct bidctl *b)
 	return chosen;
 }
 
-/* Makes a peer's timer forget it now, with the boots that have ended. False: none may go. */
+/* Makes the timer of some peer forget it now, ended boots included. False: none may go. */
 static bool
 bidctl_peer_make_room(struct bidctl *b)
 {
@@ -243,7 +243,7 @@ bidctl_peer_wake(struct bidctl_peer *peer)
 
 /* ---- boots that have ended ---- */
 
-/* Those that ended long ago are forgotten. */
+/* Forgets the boots that ended at least `lifetime` ago. */
 static void
 bidctl_peer_trim(struct bidctl_peer *peer)
 {
@@ -264,7 +264,7 @@ bidctl_peer_trim(struct bidctl_peer *peer)
 	peer->ended_room = 0;
 }
 
-/* Whether there is room for one boot more that has ended. */
+/* Makes room for one more ended boot. False: there are too many, or there is no memory. */
 static bool
 bidctl_peer_has_room(struct bidctl_peer *peer)
 {

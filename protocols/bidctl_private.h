@@ -1,7 +1,7 @@
 /*
- * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c (the
- * header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (boot ids, and
- * tags that need not be remembered).
+ * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c
+ * (the header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c
+ * (boot ids, and tags that need not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H
@@ -46,7 +46,7 @@ enum {
 	BIDCTL_WAYS = 4, /* places that a stranger's host may have */
 	BIDCTL_NS_PER_S = 1000000000,
 	BIDCTL_BURST_NS = 100000000, /* what strangers are asked in this time may be asked at once */
-	/* boots that have ended, which are remembered: of one host in any case, of one at most, and of all at most */
+	/* ended boots that are remembered: of each host in any case, of one host at most, and of all hosts at most */
 	BIDCTL_ENDED_FEW = 4,
 	BIDCTL_ENDED_MAX = 1024,
 	BIDCTL_ENDED_ALL = 16384,
@@ -70,10 +70,10 @@ struct bidctl_waiter {
 	uint64_t boot;
 };
 
-/* A boot of a host that was confirmed, and that another one has followed. */
+/* A confirmed boot of a host that another one has followed. */
 struct bidctl_ended {
 	uint64_t boot;
-	uint64_t until_ns; /* it is not confirmed again before */
+	uint64_t until_ns; /* when it may be confirmed again */
 };
 
 /*
@@ -92,8 +92,8 @@ struct bidctl_peer {
 	bool telling;   /* a shepherd is telling the watchers, and goes on until told is boot */
 	bool pending;   /* the timer is pending, or its handler is about to look */
 	uint64_t told;  /* the boot id that all watchers know; 0: none */
-	uint64_t way;   /* by which it answered last (bidctl_way); 0: not known, or by its address */
-	uint64_t last;  /* the boot id that was confirmed last, also of a host that was lost since; 0: none */
+	uint64_t way;   /* by which its latest answer came (bidctl_way); 0: only its address is known */
+	uint64_t last;  /* the boot id that was confirmed last, kept when the host is lost; 0: none */
 	uint64_t lost_ns;
 	struct bidctl_ended *ended; /* oldest first */
 	uint32_t ended_count, ended_room;
@@ -117,7 +117,10 @@ struct bidctl_stranger {
 	uint64_t asked_ns;
 };
 
-/* What is to be asked (tag 0: nothing) and answered elsewhere than where it came from, when the lock is no longer held. */
+/*
+ * A message to be sent when the lock is no longer held: a question (tag 0: none), an answer to another way than the
+ * question's (answers 0: none), or both.
+ */
 struct bidctl_question {
 	uint32_t host;
 	uint64_t boot; /* that the host is known by */
@@ -132,12 +135,12 @@ struct bidctl {
 	uint64_t timeout_ns, timeout_max_ns, interval_ns, keepalive_ns, lifetime_ns, broadcast_wait_ns;
 	bool broadcast;
 
-	uint64_t secret; /* of this boot; in all ids that it tells */
+	uint64_t secret; /* drawn at boot; hashed into all ids that this boot tells */
 	struct xk_event boot;
 	struct xk_bidctl_watcher *watchers; /* who came last is first; does not change after init */
 	xk_event_handler *timeout;          /* of peers */
 	uint64_t seed;                      /* of the hash: strangers choose the hosts */
-	uint64_t key[2];                    /* of this boot's ids, and of tags that are not remembered */
+	uint64_t key[2];                    /* drawn at boot, for its ids and for tags that are not remembered */
 
 	struct xk_lock lock; /* over what follows */
 	struct bidctl_peer **buckets;
@@ -164,7 +167,7 @@ bidctl_is_host(uint32_t host)
 
 /* Takes the header off *m, and checks it. 0, or the reason to drop *m. */
 unsigned bidctl_header_pop(struct bidctl_header *h, struct xk_msg **m);
-/* Sends the question, the answer or both in one message to where the host is, unless it is neither. */
+/* Sends the question, the answer or both, in one message, to where the host is. Does nothing if it is neither. */
 void bidctl_send_question(struct bidctl *b, const struct bidctl_question *question);
 /* Answers the question `asked` down lls, where it came from. tag 0: the answer asks nothing. */
 void bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag);
@@ -210,9 +213,15 @@ void bidctl_peer_ask_again(struct bidctl_peer *peer, struct bidctl_question *que
 /* Who waits gets the boot id that is told, or hears that there is none. */
 void bidctl_peer_wake(struct bidctl_peer *peer);
 
-/* Whether the peer may be confirmed as this boot now, which is remembered as its last. 0, or why not. */
+/*
+ * Makes boot the peer's last one. Returns 0, or BIDCTL_ENDED or BIDCTL_REBOOTING if it must not be confirmed now. The
+ * lock is held.
+ */
 unsigned bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot);
-/* How long the peer must be remembered though nobody uses it, since a boot of it has ended or may have; 0: no more. */
+/*
+ * Returns how many ns an unused peer must still be remembered because a boot of it has ended, or may have. The lock is
+ * held.
+ */
 uint64_t bidctl_peer_remembers(struct bidctl_peer *peer);
 
 /* The host, which is no peer, has sent a message: *question may be something. */
@@ -224,7 +233,7 @@ bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
 
 /* Draws the key. */
 void bidctl_tag_init(struct bidctl *b);
-/* The id of this boot that host is told (0: everybody); never 0. */
+/* Returns the id of this boot that host is told (0: the public one); never 0. */
 uint64_t bidctl_own(const struct bidctl *b, uint32_t host);
 /* The tag of a question to host, which says that it is this boot; never 0. */
 uint64_t bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot);

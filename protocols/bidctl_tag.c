@@ -1,6 +1,6 @@
 /*
- * bidctl_tag.c - what BIDCTL computes with a key instead of remembering it: the boot id that each host is told, and the tags
- * of questions to hosts that have asked; see bidctl.c.
+ * bidctl_tag.c - what BIDCTL computes with a key instead of remembering it: the boot id that each host is told, and the
+ * tags of questions to hosts that have asked; see bidctl.c.
  *
  * Such a tag is a keyed hash of whom it asks, of the boot that the question is about, and of the time: what SYN cookies are to
  * TCP (Bernstein, 1996). It is good for that host's answer with that boot, once or more often, for one to two periods. So
@@ -57,7 +57,7 @@ bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second)
 
 /* ---- boot ids ---- */
 
-/* A tag would be a hash of the same two words only if its asker had guessed the secret for its boot. */
+/* An id equals a tag only if the asker has guessed the secret and used it as its boot id. */
 uint64_t
 bidctl_own(const struct bidctl *b, uint32_t host)
 {

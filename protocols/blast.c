@@ -1,7 +1,7 @@
 /*
  * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
  * that are missing. Here are the header, time and the way of short messages; the halves of the way of long ones are in
- * blast_send.c, with blast_again.c, and blast_receive.c, how sessions come to be is in blast_session.c.
+ * blast_send.c (with blast_again.c) and blast_receive.c, how sessions come to be is in blast_session.c.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
  *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
@@ -17,22 +17,22 @@
  * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
  *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
  *                                 may be shorter
- *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment, but in all
- *                                 for no more than three times the message, and sixteen times a fragment
+ *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment, within
+ *                                 the limits below (Again)
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
  *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
  *               (`outstanding`, for one peer `outstanding_peer`). A push that finds none free waits as the graph's
- *               `implicit` says, or fails with -ENOBUFS. One whose ticket says that it may not wait ends the oldest copy
- *               of the peer that has most of them, or its own peer's oldest; if nothing is free even so, the message is
- *               sent once and not kept.
- * Again:        of a message at most three times its bytes and frames, and no fragment more than 16 times. All sessions
- *               with a peer share a pace: 64 fragments at once, then 64 in the time that its NACKs take, at most `nack`.
- *               With what is pushed again (ticket.h), a session sends again in a minute at most three times what it
- *               sends for the first time.
+ *               `implicit` says, or fails with -ENOBUFS. A push whose ticket does not let it wait ends the oldest copy
+ *               of the peer with the most copies, or of its own peer. If that frees no slot, the message is sent once
+ *               and not kept.
+ * Again:        a message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
+ *               times. All sessions with a peer share a pace: a burst of 64 fragments, then 64 per usual delay of its
+ *               NACKs (at most `nack`). What a session sends again in a minute, messages pushed again (ticket.h)
+ *               included, is at most three times what it sends for the first time.
  * Receiver:     blast_receive.c. What it remembers is bounded in all and per session; the oldest message makes room.
- * Strangers:    all hosts that are not confirmed, whose addresses may be forged, are one peer together. A host is confirmed
- *               when an upper opens a session to it, and when it sends a NACK with the number of a message that went to it.
- *               A stranger draws a NACK with each 64 bytes of a fragment, and with a shorter one.
+ * Strangers:    hosts that are not confirmed share one peer's limits, since their addresses may be forged. A host is
+ *               confirmed when an upper opens a session to it, and when it sends a NACK with the number of a message
+ *               that went to it. A stranger's fragment draws at most one NACK, and one more for each 64 bytes in it.
  * Participants: the protocol below's
  * Sessions:     one per (session below, protocol above); opening one again by the same hlps gives the same. A stranger's
  *               message makes one if somebody has enabled its protocol. Where the protocol below has a session for each
@@ -43,16 +43,17 @@
  *               peer_messages, peer_fragments
  * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
  *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
- *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too soon
- *               after another, or misses only what another has named), nack_spent (what it misses was sent again as often
- *               as may be), nack_paced (so much was sent again to its host just now); of what is pushed too_big, no_slot,
- *               repeat_spent (it was pushed before, and too much was sent again)
+ *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too
+ *               soon after another, or missing only what earlier ones have named), nack_spent (what is missing was sent
+ *               again as often as allowed), nack_paced (too much was sent again to its host just now); of what is
+ *               pushed too_big, no_slot, repeat_spent (it was pushed before, and too much was sent again)
  * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
- *               protocol below would not take), withheld (fragments that were asked for too often or too fast); released
- *               (by ticket), expired, displaced (copies: by another message); unkept (messages that were sent once)
- * Differs:      from the original, in which one row of numbers, the same in each boot, served all peers, sender's and
- *               receiver's times were fixed, strangers' fragments were kept without bound, and CHAN had to find BLAST to
- *               release a copy
+ *               protocol below would not take), withheld (fragments that were asked for too often or too fast);
+ *               released (by ticket), expired, displaced (copies: by another message); unkept (messages that were sent
+ *               once)
+ * Differs:      from the original, in which all peers shared one sequence of numbers, the same in each boot, the times
+ *               of sender and receiver were fixed, strangers' fragments were kept without bound, and CHAN had to find
+ *               BLAST to release a copy
  * Not done:     a NACK at once when the last fragment comes after a hole
  * Graph:        blast -> vnet, blast -> ip
  */
@@ -475,7 +476,7 @@ static const struct xk_setting blast_settings[] = {
 	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
 	  "long messages that are kept for peers that may ask for them", 1, 65536 },
 	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
-	  "... for one of them; hosts that are not confirmed are one together", 1, 65536 },
+	  "... for one of them; hosts that are not confirmed share one such limit", 1, 65536 },
 	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
 	  1000000, UINT64_C(60000000000) },
 	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",

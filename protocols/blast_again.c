@@ -1,20 +1,21 @@
 /*
- * blast_again.c - what BLAST sends again: the fragments that NACKs ask for, and how much of them and of what is pushed again.
- * blast.c has the protocol.
+ * blast_again.c - what BLAST sends again: it answers NACKs, and bounds what they and pushes of the same message make it
+ * send. blast.c has the protocol.
  *
  * A copy is found by its sequence number alone, since the peer's NACK may come up another session than the message went
- * down (VNET has one for each direction). Who sends the NACK is therefore compared with whom the message went to.
+ * down (VNET has one for each direction). The sender of the NACK is therefore compared with the host that the message
+ * went to.
  */
 #include <errno.h>
 
 #include "protocols/blast_private.h"
 
-/* Half of the time in which a peer is sent no more again than in proportion to what it is sent. */
+/* What a session sends again is bounded over the current and the last half minute. */
 #define BLAST_HALF_NS UINT64_C(30000000000)
 
 /* ---- the last minute; the lock is held ---- */
 
-/* Begins the next half at now_ns, if this one is over. */
+/* Begins the next half minute at now_ns, if the current one is over. */
 static void
 blast_again_turn(struct blast_session *s, uint64_t now_ns)
 {
@@ -33,7 +34,7 @@ blast_again_is_new(const struct blast_session *s)
 	return s->halves[0].first.frames + s->halves[1].first.frames == 0;
 }
 
-/* Whether so much more may be sent again: with it that is three times what was sent for the first time, at most. */
+/* Returns whether so much more may be sent again: the sum is at most three times what was sent for the first time. */
 static bool
 blast_again_allows(const struct blast_session *s, uint64_t bytes, uint64_t frames)
 {
@@ -82,7 +83,7 @@ blast_again_count(struct blast_session *s, size_t len, unsigned frames)
 
 /* ---- NACKs ---- */
 
-/* The copy that a NACK asks for, with a reference. NULL: there is none. */
+/* Returns the copy that a NACK asks for, with a reference. NULL: there is none. */
 static struct blast_copy *
 blast_again_take(struct blast *blast, uint32_t sequence)
 {
@@ -96,7 +97,7 @@ blast_again_take(struct blast *blast, uint32_t sequence)
 	return copy;
 }
 
-/* Whether two sessions below give the same answer about their peer. -1: one of them gives none. */
+/* Returns whether two sessions below give the same answer about their peer. -1: one of them gives none. */
 static int
 blast_again_agree(struct xk_session *a, struct xk_session *b, int op)
 {
@@ -108,7 +109,7 @@ blast_again_agree(struct xk_session *a, struct xk_session *b, int op)
 	return of_a == of_b;
 }
 
-/* Whether two sessions below are with the same peer, by its host or, where one knows no host, its link address. */
+/* Returns whether two sessions below have the same peer, by its host or, where one knows no host, its link address. */
 static bool
 blast_again_same_peer(struct xk_session *a, struct xk_session *b)
 {
@@ -117,7 +118,7 @@ blast_again_same_peer(struct xk_session *a, struct xk_session *b)
 	return (agree >= 0 ? agree : blast_again_agree(a, b, XK_GET_PEER_LINK)) == 1;
 }
 
-/* Whether a NACK that came up lls is from the peer of copy, about such a message. */
+/* Returns whether a NACK that came up lls is from the peer of copy, and about such a message. */
 static bool
 blast_again_is_asked(const struct blast_copy *copy, struct xk_session *lls, const struct blast_header *h)
 {
@@ -125,7 +126,10 @@ blast_again_is_asked(const struct blast_copy *copy, struct xk_session *lls, cons
 	       blast_again_same_peer(lls, copy->session->session.lls);
 }
 
-/* The time in which the fragments of one message may be sent again to the peer of s: what its NACKs take, if that is known. */
+/*
+ * Returns the time in which 64 fragments may be sent again to the peer of s: what its NACKs usually take, at most
+ * `nack`.
+ */
 static uint64_t
 blast_again_window_ns(const struct blast_session *s)
 {
@@ -135,7 +139,9 @@ blast_again_window_ns(const struct blast_session *s)
 	return window_ns < blast->nack_ns ? window_ns : blast->nack_ns;
 }
 
-/* Takes the time of a fragment from the pace of the peer of s. False: too much was sent again to it just now. */
+/*
+ * Takes one fragment from the pace of the peer of s. False: too much was sent again to it just now. The lock is held.
+ */
 static bool
 blast_again_is_in_pace(struct blast_session *s, uint64_t now_ns)
 {
@@ -150,7 +156,7 @@ blast_again_is_in_pace(struct blast_session *s, uint64_t now_ns)
 	return true;
 }
 
-/* Counts that fragment i is sent again at now_ns. 0, or the reason why it must not. */
+/* Counts fragment i as sent again at now_ns. Returns 0, or the reason why it must not be sent. */
 static unsigned
 blast_again_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
 {
@@ -170,7 +176,10 @@ blast_again_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
 	return 0;
 }
 
-/* Which of the missing fragments are sent again at now_ns, which counts. *why: the reason why not all. */
+/*
+ * Returns which of the missing fragments may be sent again at now_ns, and counts them as sent. *why: the reason if not
+ * all may.
+ */
 static uint64_t
 blast_again_afford(struct blast_copy *copy, uint64_t missing, uint64_t now_ns, unsigned *why)
 {
@@ -190,9 +199,10 @@ blast_again_afford(struct blast_copy *copy, uint64_t missing, uint64_t now_ns, u
 }
 
 /*
- * Which fragments are sent again (*again) for a NACK that says that those of mask are there. One that comes soon after another
- * is a duplicate of it, or was sent before what that one has brought could arrive. What has not gone yet is not missing, nor is
- * what an earlier NACK has named. 0, or the reason to drop the NACK.
+ * Sets *again to the fragments to be sent again for a NACK whose mask names those that have arrived. A NACK that comes
+ * soon after another is a duplicate of it, or was sent before the fragments sent again could arrive. Fragments that
+ * have not been sent yet, or that an earlier NACK has named, are not missing. Returns 0, or the reason to drop the
+ * NACK.
  */
 static unsigned
 blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns, uint64_t *again)
@@ -230,7 +240,7 @@ blast_again_missing(struct blast *blast, struct blast_copy *copy, uint64_t missi
 	}
 }
 
-/* The peer of copy says what it has. Takes m. */
+/* Handles a NACK from the peer of copy. Takes m. */
 static void
 blast_again_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *m, uint64_t mask)
 {

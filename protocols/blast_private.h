@@ -1,7 +1,7 @@
 /*
  * blast_private.h - the state of BLAST, shared by blast.c (the header, time, short messages), blast_session.c (how sessions
- * come to be), blast_send.c (long messages that are kept for the peer), blast_again.c (what is sent again of them) and blast_receive.c
- * (those that are put together).
+ * come to be), blast_send.c (long messages that are kept for the peer), blast_again.c (what is sent again of them) and
+ * blast_receive.c (those that are put together).
  */
 #ifndef XK_BLAST_PRIVATE_H
 #define XK_BLAST_PRIVATE_H
@@ -52,9 +52,9 @@ enum {
 	BLAST_FRAGMENTS = 64,                              /* of a message: the bits of the mask */
 	BLAST_FRAGMENT_MAX = XK_MSG_MAX / BLAST_FRAGMENTS, /* bytes; so no message is too long */
 	BLAST_FINISHED = 16,                               /* messages of a session that are remembered */
-	BLAST_AGAIN = 3,           /* times its own size that is sent again of a message, at most */
-	BLAST_FRAGMENT_AGAIN = 16, /* times that one fragment is, at most */
-	BLAST_NACK_BYTES = 64,     /* of a frame, for each NACK that a stranger draws with it */
+	BLAST_AGAIN = 3,                                   /* a message is sent again at most so many times over */
+	BLAST_FRAGMENT_AGAIN = 16,                         /* and each fragment at most so often */
+	BLAST_NACK_BYTES = 64,                             /* bytes of a stranger's fragment that allow one NACK more */
 };
 
 struct blast_header {
@@ -116,13 +116,14 @@ struct blast_estimate {
 	uint32_t mean_ns, deviation_ns; /* mean 0: nothing was measured yet */
 };
 
-/* ---- what may be sent again; frames count besides, because each has headers below ---- */
+/* ---- what may be sent again ---- */
 
+/* Bytes alone would not do: each frame has headers of the protocols below. */
 struct blast_credit {
 	uint64_t bytes, frames;
 };
 
-/* What was sent in half a minute: for the first time, and again. */
+/* What was sent in half a minute, for the first time and again. */
 struct blast_half {
 	struct blast_credit first, again;
 };
@@ -130,19 +131,19 @@ struct blast_half {
 /* ---- state ---- */
 
 /*
- * A confirmed host: an upper has opened a session to it, or it has named the number of a message that went to it. The others'
- * addresses may be forged: they are all one, `strangers`.
+ * A confirmed host: an upper has opened a session to it, or it has named the number of a message that went to it. All
+ * other hosts share `strangers`, since their addresses may be forged.
  */
 struct blast_peer {
 	struct xk_binding binding;
 	struct xk_retired retired;
-	struct xk_semaphore slots; /* as in struct blast, its share */
+	struct xk_semaphore slots; /* its share of those in struct blast */
 	/* under the lock */
 	unsigned references;      /* of sessions */
 	struct blast_link holder; /* in the protocol's holders, while it has copies */
 	struct blast_link copies; /* oldest first */
 	unsigned copy_count;
-	uint64_t paid_ns; /* up to when what was sent again has used up its pace */
+	uint64_t paid_ns; /* until when its pace is used up by what was sent again */
 };
 
 struct blast {
@@ -154,7 +155,7 @@ struct blast {
 
 	struct xk_map sessions; /* session below, number of the protocol above */
 	struct xk_map enables;  /* number: struct xk_enable */
-	struct xk_map peers;    /* those that are confirmed; changes under the lock */
+	struct xk_map peers;    /* confirmed ones; changes under the lock */
 	struct blast_peer strangers;
 	struct xk_semaphore slots; /* for messages that are kept */
 
@@ -174,11 +175,11 @@ struct blast_session {
 	struct xk_session session;         /* first */
 	uint32_t number;                   /* of the protocol above */
 	uint32_t fragment_size;            /* the most bytes of a message in one frame */
-	_Atomic(struct blast_peer *) peer; /* changes once, under the lock: from `strangers` */
+	_Atomic(struct blast_peer *) peer; /* changes at most once, under the lock, from `strangers` */
 	/* under the lock */
-	uint32_t sequence;                /* of the next long message; 0: there was none */
-	struct blast_half halves[2];      /* this half of a minute, and the one before */
-	uint64_t half_ns;                 /* when this one began */
+	uint32_t sequence;                /* of the next long message; 0: no number was drawn yet */
+	struct blast_half halves[2];      /* the current half minute, and the one before */
+	uint64_t half_ns;                 /* when the current one began */
 	struct blast_estimate answer;     /* from the last frame to its NACK, at the sender */
 	struct blast_estimate spacing;    /* from one fragment to the next */
 	struct blast_estimate round_trip; /* from a NACK to what it brings */
@@ -193,12 +194,12 @@ struct blast_copy {
 	struct blast_due due;                /* under the lock; listed in the protocol's copies */
 	struct blast_copy *next;             /* in its bucket; under the lock */
 	struct blast_session *session;       /* with a reference */
-	struct blast_peer *holder;           /* whose slot it has; NULL: none, so that it is never listed */
+	struct blast_peer *holder;           /* whose slot it has; NULL: none, and it is never listed */
 	struct blast_link age;               /* in the holder's copies; under the lock */
 	uint64_t born_ns, last_ns, early_ns; /* under the lock: first and last frame; NACKs before that come too soon */
 	uint64_t arrived;                    /* under the lock: the fragments that NACKs have named */
 	struct blast_credit left;            /* under the lock: what may still be sent again */
-	uint8_t again[BLAST_FRAGMENTS];      /* under the lock: how often each fragment was */
+	uint8_t again[BLAST_FRAGMENTS];      /* under the lock: how often each fragment was sent again */
 	uint32_t sequence;
 	unsigned count;
 	bool listed;                 /* under the lock: in list and bucket, which is one of the references */
@@ -219,7 +220,7 @@ struct blast_partial {
 	uint32_t length, last_length; /* of all fragments but the last, and of that; 0: not known */
 	unsigned count, received;
 	unsigned silences; /* times that nothing new has come, in a row */
-	unsigned credit;   /* NACKs that a stranger has paid for with frames as long as they are */
+	unsigned credit;   /* NACKs that a stranger has paid for with the bytes it sent */
 	struct xk_msg *fragments[];
 };
 
@@ -270,7 +271,7 @@ int blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive
 /* As struct xk_session_ops says. */
 void blast_session_close(struct xk_session *session);
 
-/* The peer of s is no stranger. */
+/* Confirms the peer of s. Without memory it stays a stranger. No lock is held. */
 void blast_session_confirm(struct blast_session *s);
 
 static inline bool
@@ -305,13 +306,13 @@ void blast_send_release(struct blast_session *s, uint64_t number);
 /* Ends the first copy if its time is over at now_ns. False: it is not, or there is none. */
 bool blast_send_expire(struct blast *blast, uint64_t now_ns);
 
-/* The copy that has this number. NULL: there is none. The lock is held. */
+/* Returns the copy with this number. NULL: there is none. The lock is held. */
 struct blast_copy *blast_send_find(const struct blast *blast, uint64_t sequence);
 
-/* The last frame of a copy that is listed went at now_ns. The lock is held. */
+/* Notes that the last frame of a listed copy went at now_ns. The lock is held. */
 void blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns);
 
-/* Fragment i goes down. 0 or -errno. */
+/* Sends fragment i. Returns 0 or -errno. No lock is held. */
 int blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op);
 
 /* Gives one reference back. No lock is held. */
@@ -319,16 +320,17 @@ void blast_copy_release(struct blast_copy *copy);
 
 /* ---- blast_again.c ---- */
 
-/* Counts what is sent on s for the first time at now_ns. The lock is held. */
+/* Counts bytes and frames that are sent on s for the first time at now_ns. The lock is held. */
 void blast_again_count_first(struct blast_session *s, uint64_t bytes, unsigned frames, uint64_t now_ns);
 
 /*
- * Counts a message that was pushed before as sent again. 0; -EAGAIN: it is the first one to this peer lately, which
- * may have moved; -ENOBUFS: too much was sent again.
+ * Counts a message that was pushed before as sent again. Returns 0; -EAGAIN if this session has lately sent nothing for
+ * the first time (its peer may have moved here), so that the message must count as new; or -ENOBUFS if too much was
+ * sent again. No lock is held.
  */
 int blast_again_count(struct blast_session *s, size_t len, unsigned frames);
 
-/* A NACK came up lls. Takes m. */
+/* Handles the NACK m, whose header was h, that came up lls. Takes m. */
 void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h);
 
 /* ---- blast_receive.c ---- */

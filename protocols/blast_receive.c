@@ -6,7 +6,8 @@
  * after a NACK, for longer than what NACKs bring takes (`round_trip`), twice as long after each that has brought nothing.
  * After `nacks` such silences in a row the message is given up.
  *
- * A stranger, whose address may be forged (blast_private.h), draws no more bytes of NACKs for a message than it has sent of it.
+ * A stranger, whose address may be forged (blast_private.h), draws about as many bytes of NACKs as it has sent of a
+ * message.
  */
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * blast_send.c - BLAST's sending half: a message longer than a frame is cut into fragments, and kept for a while in case the
  * peer asks for some of them again. blast.c has the protocol.
  *
- * A copy has references: one of the list, one of whoever is sending it. Its slot is free again when the last of them is gone,
- * and so is the memory.
+ * A copy has one reference of the list, and one of each shepherd that is sending it. Its slot and its memory become
+ * free when the last of them is gone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { BLAST_KEEP_PARTS = 16 };
 
 /* ---- copies ---- */
 
-/* holder NULL: there is none. */
+/* Frees a slot of holder; NULL: there is none. */
 static void
 blast_send_free_slot(struct blast *blast, struct blast_peer *holder)
 {
@@ -54,14 +54,17 @@ blast_copy_cut(struct blast_copy *copy, struct xk_msg *m)
 	return true;
 }
 
-/* How many fragments a message of len bytes has. */
+/* Returns how many fragments a message of len bytes has. */
 static unsigned
 blast_copy_frames(const struct blast_session *s, size_t len)
 {
 	return (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
 }
 
-/* A copy of m on s, in a slot of holder (NULL: in none); with one reference. Takes m. NULL: nothing was left for it. */
+/*
+ * Returns a copy of m on s, in a slot of holder (NULL: in none), with one reference. Takes m. NULL: there was no memory
+ * for it, or s is being closed.
+ */
 static struct blast_copy *
 blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *holder)
 {
@@ -105,8 +108,8 @@ blast_send_find(const struct blast *blast, uint64_t sequence)
 }
 
 /*
- * How long a copy is kept after its last frame: longer than it takes until the peer asks for what it misses. A peer that has
- * asked before asks ever later where frames are lost.
+ * Returns how long a copy is kept after its last frame: longer than the peer's next NACK takes. After one NACK the
+ * peer's next ones come later and later where frames are lost, so the copy is kept for the whole of `keep`.
  */
 static uint64_t
 blast_send_keep_ns(const struct blast_copy *copy)
@@ -132,8 +135,8 @@ blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 }
 
 /*
- * A number for the next message of s that no copy has. The first one is random: from the numbers of its own messages nobody can
- * tell those of another peer's. 0 is the number of short messages.
+ * Draws a number for the next message of s that no other copy has. The first one is random, so that a peer cannot tell
+ * the numbers of others' messages from those of its own. 0 is the number of short messages. The lock is held.
  */
 static uint32_t
 blast_send_number(struct blast *blast, struct blast_session *s)
@@ -149,7 +152,7 @@ blast_send_number(struct blast *blast, struct blast_session *s)
 	return number;
 }
 
-/* Gives copy, which has a number and a holder, a place, with a reference. */
+/* Lists copy, which has a number and a holder, with a reference. The lock is held. */
 static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
@@ -187,7 +190,7 @@ blast_send_unlist(struct blast *blast, struct blast_copy *copy)
 
 /* ---- frames ---- */
 
-/* Fragment i goes down. 0 or -errno. */
+/* Sends fragment i. Returns 0 or -errno. */
 int
 blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 {
@@ -208,8 +211,8 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 }
 
 /*
- * All fragments of copy for the first time. If one does not go, the peer will ask for it, unless that is
- * the first. 0, or -errno: nothing was sent.
+ * Sends all fragments of copy for the first time. If one but the first cannot be sent, the peer will ask for it.
+ * Returns 0, or -errno if nothing was sent.
  */
 static int
 blast_send_all(struct blast *blast, struct blast_copy *copy)
@@ -244,7 +247,7 @@ blast_send_forget(struct blast *blast, struct blast_copy *copy)
 		blast_copy_release(copy);
 }
 
-/* Sends copy, whose reference the caller has, and keeps it if it has a slot. 0 or -errno. */
+/* Sends copy, of which the caller has a reference, and keeps it if it has a slot. Returns 0 or -errno. */
 static int
 blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket, bool is_first)
 {
@@ -254,7 +257,7 @@ blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *
 
 	xk_lock(&blast->lock);
 	copy->sequence = blast_send_number(blast, s);
-	if (is_first) /* the copy has what may be sent again of it */
+	if (is_first) /* copy->left is BLAST_AGAIN times the message's length */
 		blast_again_count_first(s, copy->left.bytes / BLAST_AGAIN, copy->count, now_ns);
 	if (copy->holder != NULL)
 		blast_send_list(blast, copy, now_ns);
@@ -271,7 +274,7 @@ blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *
 
 /* ---- slots ---- */
 
-/* Waits for a slot of the peer's share, and one of all. 0 or -errno. */
+/* Waits for a slot of the peer's share, and one of all. Returns 0 or -errno. */
 static int
 blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_us)
 {
@@ -285,7 +288,10 @@ blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_u
 	return err;
 }
 
-/* Who loses a copy when peer wants a slot: who has most of them, or else peer itself. The lock is held. */
+/*
+ * Returns the peer that loses a copy when `peer` wants a slot: the one with the most copies, or else `peer` itself. The
+ * lock is held.
+ */
 static struct blast_peer *
 blast_send_loser(const struct blast *blast, struct blast_peer *peer)
 {
@@ -302,7 +308,7 @@ blast_send_loser(const struct blast *blast, struct blast_peer *peer)
 	return loser;
 }
 
-/* Ends the oldest copy of who loses one for peer. False: there is none. */
+/* Ends the oldest copy of the peer that must make room for `peer`. False: it has none. */
 static bool
 blast_send_displace(struct blast *blast, struct blast_peer *peer)
 {
@@ -324,8 +330,8 @@ blast_send_displace(struct blast *blast, struct blast_peer *peer)
 }
 
 /*
- * A slot of the peer of s (*holder). A push that may not wait takes it from another message, or does without (NULL): whoever
- * waits for one comes first. 0 or -errno.
+ * Takes a slot of the peer of s (*holder). A push that may not wait displaces another copy, or does without a slot
+ * (*holder NULL) if a waiting push got the freed one. Returns 0 or -errno.
  */
 static int
 blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, struct blast_peer **holder)
@@ -341,7 +347,7 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	return no_wait ? 0 : err;
 }
 
-/* Sends m, which is not too long, and for the first time unless it is counted as sent again. Takes m; as xk_push. */
+/* Sends m, which is not too long. is_first: it was not counted as sent again. Takes m; as xk_push. */
 static int
 blast_send_message(struct blast_session *s, struct xk_msg *m, struct xk_ticket *ticket, bool is_first)
 {
@@ -370,7 +376,7 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
 	size_t len = xk_msg_len(m);
-	int err = -EAGAIN;
+	int err = -EAGAIN; /* as blast_again_count: a new message */
 
 	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
 		xk_drop(&blast->protocol, m, BLAST_TOO_BIG);

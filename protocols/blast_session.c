@@ -16,8 +16,8 @@ blast_peer_init(struct blast *blast, struct blast_peer *peer)
 }
 
 /*
- * Whom lls is with: its station, by which VNET knows a neighbour that it hears as well as one that was opened; or else its
- * host.
+ * Returns the key of the peer of lls: its station, which is the same for a neighbour that VNET hears and one that was
+ * opened, or else its host.
  */
 static struct xk_key
 blast_peer_key(struct xk_session *lls)
@@ -31,7 +31,7 @@ blast_peer_key(struct xk_session *lls)
 	return (struct xk_key){ (uintptr_t)lls, 0 };
 }
 
-/* A confirmed peer, without references. NULL: no memory. The lock is held. */
+/* Returns a new confirmed peer without references. NULL: no memory. The lock is held. */
 static struct blast_peer *
 blast_peer_new(struct blast *blast, struct xk_key key)
 {
@@ -52,7 +52,7 @@ blast_peer_free(struct xk_retired *retired)
 	free(xk_container_of(retired, struct blast_peer, retired));
 }
 
-/* Ends s being a stranger's, if its peer is confirmed; `confirms`: it is from now on. */
+/* Moves s from the strangers to its peer if that is confirmed, or confirms it first (`confirms`). */
 static void
 blast_session_join(struct blast_session *s, bool confirms)
 {

@@ -1,7 +1,7 @@
 /*
  * chan.c - request and reply, at most once, over anything that carries messages to known incarnations of hosts (BID). Here is
  * the header, and whom a message is for; the two ends of a channel are in chan_client.c and chan_server.c, where their
- * state machines are drawn, what is known of a host in chan_peer.c, and whose a server's channels are in chan_share.c.
+ * state machines are drawn, what is known of a host in chan_peer.c, and how clients share channels in chan_share.c.
  *
  * Promise:      A call ends once: with the reply of the server's handler to this call, or with an error, by its deadline. Within
  *               one boot of client and server the handler runs for it at most once, whatever is lost, repeated, reordered or
@@ -30,8 +30,9 @@
  *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`: it is what knows
  *               which calls were run. A request that says that its call is older than half of that makes no session, and is
  *               answered with an error: it may have been run, whatever `silence` its client has been given.
- *               When `channels` are in use, a client that has more than its share loses one to a client that has less; its
- *               number and sequence are remembered for `lifetime`. Nobody over its share to take one from: refused.
+ *               When `channels` are in use, a client with more than its share loses one to a client with less; the
+ *               number and sequence of that channel are remembered for `lifetime`. If no client has more than its
+ *               share, the new channel takes the place of an idle one of its own client, or is refused.
  * Calls:        xk_call parks its shepherd, xk_call_async tells done; both are the same machine. A handler is call_demux above,
  *               on the shepherd that brought the request. An error that it returns is the caller's, too; what could be
  *               taken for one of CHAN's own reaches it as -EREMOTEIO.
@@ -44,10 +45,10 @@
  *               Karn, 1987), handler included; then after twice that, and so on. What does not fit one packet is asked for
  *               first, by a header alone, as is a server that has said it has the request. A server sends a reply again
  *               likewise, `retries` times, until the next request or an explicit ack says that it has arrived.
- * Amplification: A timer repeats a message three times at most, then sends headers alone; the other end says if it misses the
- *               message. Timers and questions together repeat one eight times at most, and repeats to a host are at most
- *               three times the bytes sent to it for the first time in the same minute: whoever acknowledges nothing gets
- *               four times its replies. A question beyond that is answered by an ack.
+ * Amplification: A timer repeats a message three times at most, and then sends headers alone; the other end answers if
+ *               it lacks the message. Timers and questions together repeat a message eight times at most. In each
+ *               minute, repeats to a host are at most three times the bytes sent to it for the first time: a client
+ *               that acknowledges nothing gets four times its replies. Questions beyond that are answered by an ack.
  * Differs:      from the original, which had no deadlines, no limit of retries, no wrap of sequence numbers, no bounds of what
  *               a server remembers, and timers of seconds: a server that has replied answers a request that comes again with
  *               the reply at once, so that a lost one need not wait for the server's timer; a client goes on asking a server
@@ -59,8 +60,8 @@
  * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
  *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; XK_CHAN_... (chan.h); the session below answers the others
- * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, hosts, peer_channels, saved,
- *               peer_saved, idle
+ * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, hosts,
+ *               peer_channels, saved, peer_saved, idle
  * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
  *               while it runs; a second call on a channel), unasked (a reply to no call that waits), too_many (channels of
  *               servers), old_boot (a request of a boot of the client that is over), too_soon (a question after what was sent
@@ -659,9 +660,9 @@ static const struct xk_setting chan_settings[] = {
 	  "how long a server remembers a channel that it hears nothing of; at least twice silence", 1000,
 	  24 * CHAN_HOUR_NS },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536",
-	  "channels of a server, in equal shares if need be", 1, 1 << 30 },
+	  "channels of a server, in equal shares when all are in use", 1, 1 << 30 },
 	{ "hosts", XK_SETTING_UINT, offsetof(struct chan, hosts), "2048",
-	  "clients of one channel each that are as many as there may be; less than bidctl.peers", 1, 1 << 30 },
+	  "clients that take all channels with one channel each; less than bidctl.peers", 1, 1 << 30 },
 	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
 	  1 << 30 },
 	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "8m",

@@ -152,14 +152,14 @@ chan_peer_unlink(struct chan_end *e, bool is_server)
 		chan_share_add(e->peer, -1);
 }
 
-/* An end that comes to a host's, what is known of the host, and the ends that have made room for it, if any had to. */
+/* An end that joins its host: what is known of the host, and the ends that were evicted for it. */
 struct chan_joining {
 	bool is_server;
 	uint64_t host, station, boot;
 	struct chan_end *evicted;
 };
 
-/* Room for a server's end of peer. 0, or as chan_peer_join. The lock is held. */
+/* Makes room for e, a server's end of peer. Returns as chan_peer_join. The lock is held. */
 static int
 chan_peer_admit(struct chan_peer *peer, const struct chan_end *e, struct chan_joining *joining)
 {
@@ -206,7 +206,7 @@ chan_peer_join_host(struct chan *chan, struct chan_end *e, struct chan_joining *
 	return 0;
 }
 
-/* Those that are out of their lists, each with a reference, end. */
+/* Disables ends that are out of their lists, and gives back the reference on each. */
 static void
 chan_peer_disable(struct chan_end *clients, struct chan_end *servers)
 {
@@ -295,8 +295,8 @@ chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
 }
 
 /*
- * A network has at most as much as is free. So n networks that never acknowledge leave a part in n + 1 to all others, and
- * one whose hosts acknowledge gets what it needs of it.
+ * A network may use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1 to
+ * all others, while a network whose hosts acknowledge gets what it needs of that.
  */
 bool
 chan_peer_save(struct chan_peer *peer, uint64_t cost)
@@ -336,6 +336,7 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 		return false;
 	if (now_ns - peer->minute_ns >= CHAN_MINUTE_NS) {
 		peer->minute_ns = now_ns;
+		/* this message, which may have been sent before the minute began, counts as sent in it */
 		peer->first_before = first - (bytes < first ? bytes : first);
 		peer->repeated = 0;
 	}

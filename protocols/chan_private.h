@@ -1,6 +1,7 @@
 /*
- * chan_private.h - the state of CHAN, shared by chan.c (the header, and which end is meant), chan_peer.c (what is known of a
- * host), chan_share.c (whose a server's channels are), chan_client.c and chan_server.c (the two ends of a channel).
+ * chan_private.h - the state of CHAN, shared by chan.c (the header, and which end is meant), chan_peer.c (what is known
+ * of a host), chan_share.c (how clients share a server's channels), chan_client.c and chan_server.c (the two ends of a
+ * channel).
  */
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
@@ -61,9 +62,9 @@ enum {
 	CHAN_SHORT = 64,         /* messages up to this are copied to be kept; longer ones are shared */
 	CHAN_STATUS_MAX = 4095,  /* error numbers are less */
 	CHAN_MAY_WAIT = 1 << 16, /* not in the header: chan_send may wait for room below */
-	CHAN_AGAIN = 1 << 17,    /* ... and this was sent before */
-	CHAN_UNASKED_MAX = 3,    /* repeats of a message after which the timer only asks */
-	CHAN_REPEATS_MAX = 8,    /* repeats of a message, whoever asks for it */
+	CHAN_AGAIN = 1 << 17,    /* not in the header: the message was sent before */
+	CHAN_UNASKED_MAX = 3,    /* repeats of a message before the timer only asks */
+	CHAN_REPEATS_MAX = 8,    /* repeats of a message, by timers and questions together */
 	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
 };
 
@@ -73,22 +74,22 @@ struct chan_header {
 	uint16_t flags, status; /* status: an error, or of a request its age */
 };
 
-/* Whoever holds channels of a server: the root of a tree, a station, a network, a host (chan_share.c). */
+/* A node in the tree of those who hold a server's channels: the root, a station, a network or a host (chan_share.c). */
 struct chan_holder {
-	struct chan_holder *above;      /* NULL: the root, or a host that has had none */
-	struct chan_holder *below;      /* the first */
-	struct chan_holder *next, **at; /* among those below the same one */
-	struct chan_holder *most; /* of those below, the one that had the most channels, most_was; NULL: not known */
+	struct chan_holder *above;      /* NULL: the root, or a host that is not in the tree */
+	struct chan_holder *below;      /* the first child */
+	struct chan_holder *next, **at; /* among its siblings */
+	struct chan_holder *most;       /* the child that had the most, which was most_was; NULL: not known */
 	uint64_t most_was;
-	unsigned ends, memories; /* channels that are held, and that are remembered */
-	unsigned hosts;          /* that hold any */
-	_Atomic uint64_t saved;  /* of a network: bytes of buffers of long replies */
+	unsigned ends, memories; /* channels held, and channels remembered */
+	unsigned hosts;          /* hosts that hold any */
+	_Atomic uint64_t saved;  /* of a network: bytes of buffers of its long replies */
 	/* of a station or network */
 	struct xk_binding binding;
 	struct xk_retired retired;
 };
 
-/* A channel that made room for another one: no request up to sequence is run. */
+/* A channel that made room for another one: no request up to `sequence` is run again. */
 struct chan_memory {
 	uint32_t number, channel, sequence;
 	uint32_t until_ms;
@@ -107,10 +108,10 @@ struct chan {
 
 	struct xk_lock lock;        /* over what follows, and over what peers have in lists */
 	struct xk_map peers;        /* host: struct chan_peer */
-	struct xk_map groups;       /* which one, and of which holder: struct chan_holder, a station or network */
+	struct xk_map groups;       /* address and parent: struct chan_holder, a station or network */
 	struct chan_holder holders; /* the root */
-	struct xk_event forget;     /* looks for what is remembered no more */
-	bool forgetting;            /* it is pending */
+	struct xk_event forget;     /* drops what need not be remembered any more */
+	bool forgetting;            /* that event is pending */
 	uint32_t next_channel;
 	uint64_t
 		changes; /* that BIDCTL has told of: before and after a question to it, to know whether the answer holds */
@@ -124,7 +125,7 @@ struct chan_idle {
 	uint64_t rests_ns; /* 0: its last call was answered, and the server has done with it */
 };
 
-/* Ends, the oldest first. */
+/* A list of ends, oldest first. */
 struct chan_ends {
 	struct chan_end *first, **last;
 };
@@ -139,12 +140,12 @@ struct chan_peer {
 	uint64_t boot;       /* that all of this is of; 0: not known */
 	struct chan_ends clients, servers;
 	struct chan_holder holder;
-	struct chan_memory *memories; /* as many as the holder says, of memory_max; any order */
+	struct chan_memory *memories; /* holder.memories of them, in any order; room for memory_max */
 	unsigned memory_max;
 	struct chan_idle *idle, **idle_last; /* those that rest come last, in the order in which they were closed */
 	_Atomic uint64_t saved;              /* bytes of buffers of long replies */
 	_Atomic uint64_t first;              /* bytes of messages sent for the first time */
-	/* under the chan's lock: the current minute of repeats, when it began, and what `first` was then */
+	/* under the chan's lock: bytes repeated in this minute, when it began, and `first` at that time */
 	uint64_t repeated, minute_ns, first_before;
 };
 
@@ -385,8 +386,8 @@ bool chan_end_may_wait(struct chan_end *e, uint64_t now_ns);
 bool chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns);
 
 /*
- * Whether the message may be sent again, which then counts as done: `most` times at most, and out of what all messages to
- * that host have earned. False: a header alone may go instead. The lock is held.
+ * Returns whether the message may be sent again, and counts it as sent: at most `most` times, and within what is
+ * allowed for its host. False: a header alone may be sent instead. The lock is held; never waits.
  */
 bool chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);
 
@@ -398,7 +399,7 @@ chan_end_is_sent(struct chan_end *e, uint64_t now_ns)
 	e->asked = false;
 }
 
-/* The message in copy is another one, which goes down for the first time. The lock is held. */
+/* Notes that copy has a new message, which is sent for the first time. The lock is held. */
 static inline void
 chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 {
@@ -407,7 +408,7 @@ chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 	e->tries = 0;
 	e->repeats = 0;
 	chan_end_is_sent(e, now_ns);
-	/* two at a time may lose one of the sums: that host is sent less */
+	/* not a read-modify-write: of two additions at a time one may be lost, and then less is repeated */
 	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
 			      memory_order_relaxed);
 }
@@ -438,16 +439,16 @@ int chan_end_push(struct xk_session *session, struct xk_msg *m);
 
 /*
  * Puts e among the ends of its host, the one that its session below speaks with. A client's end gets a channel that is
- * idle, with its sequence number, or else a new one; a server's is for a request of the peer's boot `boot` (0: not known),
- * the one after e's sequence, and may take the place of another. 0; -ENOBUFS: there are too many servers' ends; -ESTALE: that
- * boot is over; -EALREADY: the request may have been run; -errno.
+ * idle, with its sequence number, or else a new one. A server's end is for the request after e's sequence, of the
+ * peer's boot `boot` (0: not known), and may take the place of another one. Returns 0; -ENOBUFS: there are too many
+ * servers' ends; -ESTALE: that boot is over; -EALREADY: the request may have been run; or -errno.
  */
 int chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot);
 
-/* Takes e out of the list of its host's ends. The chan's lock is held. */
+/* Takes e out of the list of its host's ends, which must contain it. The chan's lock is held. */
 void chan_peer_unlink(struct chan_end *e, bool is_server);
 
-/* Frees the peer if nothing is known of it. The chan's lock is held. */
+/* Frees the peer if it has no ends and nothing is remembered of it. The chan's lock is held. */
 void chan_peer_free_unused(struct chan_peer *peer);
 
 /* Takes e out; the number of a client's channel is kept, and rests if the server may still be at its last call. */
@@ -458,8 +459,8 @@ bool chan_peer_save(struct chan_peer *peer, uint64_t cost);
 void chan_peer_unsave(struct chan_peer *peer, uint64_t cost);
 
 /*
- * Counts so many bytes that would be sent again. False: in a minute there are at most three times those that were sent for
- * the first time. Never waits, and says false where it would have to.
+ * Counts so many bytes as sent again to the peer. False: they must not be, since in a minute they are at most three
+ * times the bytes sent for the first time. Never waits: returns false also if the chan's lock is taken.
  */
 bool chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns);
 
@@ -469,32 +470,32 @@ void chan_peer_fini(struct chan *chan);
 
 /* ---- chan_share.c; the chan's lock is held ---- */
 
-/* The peer may have channels now, behind that station (0: not known); what it was behind before counts. 0 or -ENOMEM. */
+/* Gives the peer its place in the tree, behind that station (0: not known), unless it has one. Returns 0 or -ENOMEM. */
 int chan_share_join(struct chan_peer *peer, uint64_t station);
 
-/* The peer has none any more, and nothing is remembered of it. */
+/* Takes the peer, which has no channels and no memories, out of the tree. */
 void chan_share_leave(struct chan_peer *peer);
 
-/* The peer has one channel more, or less (ends -1). */
+/* Counts one channel more of the peer (ends 1), or one less (ends -1). */
 void chan_share_add(struct chan_peer *peer, int ends);
 
 /*
- * Makes room for a channel of peer, where there is none: *evicted are ends that are out of their lists, and disabled, each with
- * a reference; chan_server_disable does the rest without the lock. 0; -ENOBUFS: nobody has more than its share, or nothing
- * that may go; -ENOMEM.
+ * Makes room for a channel of peer, unless there is some. *evicted lists ends that were disabled and taken out of their
+ * lists, each with a reference, also after an error; the caller passes them to chan_server_disable without the lock,
+ * and releases them. Returns 0; -ENOBUFS: nobody has more than its share, or nothing may go; or -ENOMEM.
  */
 int chan_share_admit(struct chan_peer *peer, struct chan_end **evicted);
 
-/* What is remembered of the channel of e, which is not among its host's ends. NULL: nothing. */
+/* Returns what is remembered of the channel of e, which is not among its host's ends. NULL: nothing. */
 struct chan_memory *chan_share_recall(const struct chan_peer *peer, const struct chan_end *e);
 
-/* It need not be remembered any more. */
+/* Forgets a memory of the peer; pointers to others become invalid. */
 void chan_share_drop(struct chan_peer *peer, struct chan_memory *memory);
 
-/* Nor need anything of that host. */
+/* Forgets all memories of the peer. */
 void chan_share_forget(struct chan_peer *peer);
 
-/* The timer of what is remembered; the lock is not held. */
+/* Handles the timer of what is remembered. The lock is not held. */
 void chan_share_expire(struct xk_event *event, void *argument);
 
 /* ---- chan_client.c ---- */

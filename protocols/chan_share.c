@@ -1,19 +1,20 @@
 /*
- * chan_share.c - whose a server's channels are: shares, and what is remembered of a channel that made room for another.
+ * chan_share.c - how clients share a server's channels, and what is remembered of a channel that made room for another.
  *
- * Holders form a tree: stations (link addresses), the networks of 256 addresses behind each, and the hosts in each of them.
- * While there is room everybody takes what they want. When `channels` are in use, a new one takes the place of another: from
- * the top of the tree down it is one of the holder with the most, if that keeps as many as the newcomer's holder at that level
- * then has, or else of the newcomer's own holder, by the same rule one level below; in the end, of the newcomer itself. So 64
- * addresses of one machine are one station, a station of a router is divided among the networks behind it, and those who stay
- * below an equal share lose nothing to others. A host costs channels / hosts - 1 channels besides those that it has: BID and
- * BIDCTL know it for their sake, and their tables, which can tell nobody that they are full, must not be so before this one is.
+ * Holders form a tree: stations (link addresses), the networks of 256 addresses behind each, and the hosts in each of
+ * them. While there is room, everybody gets what they ask for. When `channels` are in use, a new one takes the place of
+ * another. From the top of the tree down, it comes from the holder with the most, if that then still has as many as the
+ * newcomer's holder at that level; otherwise from the newcomer's own holder, by the same rule one level below, and in
+ * the end from the newcomer itself. So 64 addresses of one machine are one station, a router's station is divided among
+ * the networks behind it, and a host below an equal share loses nothing to others. A host also costs channels / hosts -
+ * 1 channels besides those that it has. BID and BIDCTL remember each host for CHAN's sake, and cannot tell anybody that
+ * their tables are full, so this table must fill first.
  *
- * The channel that goes is the oldest of its host with nothing to do; if there is none, and it is another host's, the oldest
- * whose reply nobody has acknowledged. One whose handler runs never goes. What stays is its number and sequence, 16 bytes for
- * `lifetime`, so that nothing runs twice. It counts as a channel of its holders when they want another: whoever opens one
- * channel after the other gets no more than whoever keeps them. Among n holders with equal shares, channels * ln n are
- * remembered at most, and of those who made room for themselves half of the bound.
+ * The channel that goes is the oldest idle one of its host. If there is none, and the host is another one than the
+ * newcomer, it is the oldest whose reply is not acknowledged. A channel whose handler runs never goes. Its number and
+ * sequence remain, 16 bytes for `lifetime`, so that nothing runs twice. Each counts as a channel of its holders when
+ * they want another, so opening one channel after the other gains nothing over keeping them. Among n holders with equal
+ * shares, at most channels * ln n are remembered; hosts that made room for themselves have half of the bound.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,12 +22,11 @@
 #include "protocols/chan_private.h"
 
 enum {
-	CHAN_LEVELS = 3,     /* station, network, host */
-	CHAN_NETWORK = 8,    /* bits of a host's address that its network does not have */
-	CHAN_LOOKED_AT = 32, /* channels of a host of which one may go */
-	CHAN_MEMORIES =
-		16, /* times `channels`: what is remembered; of those who made room for themselves, half as much */
-	CHAN_MEMORIES_MIN = 4 /* of a host, to begin with */
+	CHAN_LEVELS = 3,      /* station, network, host */
+	CHAN_NETWORK = 8,     /* low bits of an address, which number the hosts of a network */
+	CHAN_LOOKED_AT = 32,  /* channels of a host that are tried for eviction */
+	CHAN_MEMORIES = 16,   /* times `channels`: bound of what is remembered; half when a host evicts its own */
+	CHAN_MEMORIES_MIN = 4 /* room for memories of a host, to begin with */
 };
 
 /* ---- holders; the lock is held ---- */
@@ -52,7 +52,7 @@ chan_holder_detach(struct chan_holder *holder)
 		holder->above->most = NULL;
 }
 
-/* The station or network `key` below `above`. NULL: no memory. */
+/* Returns the station or network `key` below `above`, new if need be. NULL: no memory. */
 static struct chan_holder *
 chan_holder_get(struct chan *chan, struct chan_holder *above, uint64_t key)
 {
@@ -76,7 +76,7 @@ chan_holder_release(struct xk_retired *retired)
 	free(xk_container_of(retired, struct chan_holder, retired));
 }
 
-/* A station or network with nobody in it goes, and so may the one above. */
+/* Removes a station or network with nobody in it, and then perhaps the one above. */
 static void
 chan_holder_free_unused(struct chan *chan, struct chan_holder *holder)
 {
@@ -115,26 +115,26 @@ chan_share_leave(struct chan_peer *peer)
 	chan_holder_detach(&peer->holder);
 	chan_holder_free_unused(peer->chan, peer->holder.above);
 	peer->holder.above = NULL;
-	free(peer->memories); /* there may be room in which nothing was remembered */
+	free(peer->memories); /* room without memories, if an eviction failed */
 	peer->memories = NULL;
 	peer->memory_max = 0;
 }
 
-/* What a host costs besides its channels, in channels: `hosts` with one channel each are as many as there may be. */
+/* Returns what a host costs besides its channels, in channels: `hosts` hosts with one channel each fill the table. */
 static uint64_t
 chan_share_of_host(const struct chan *chan)
 {
 	return chan->channels > chan->hosts ? chan->channels / chan->hosts - 1 : 0;
 }
 
-/* What holder has, in channels. */
+/* Returns what holder has, in channels. */
 static uint64_t
 chan_share_held(const struct chan *chan, const struct chan_holder *holder)
 {
 	return holder->ends + holder->hosts * chan_share_of_host(chan);
 }
 
-/* What a channel of peer would cost. */
+/* Returns what one more channel of peer costs, in channels. */
 static uint64_t
 chan_share_needed(const struct chan_peer *peer)
 {
@@ -160,8 +160,8 @@ chan_share_add(struct chan_peer *peer, int ends)
 }
 
 /*
- * The holder right below `above` that has the most, or an eighth less; NULL: none has any. They are compared anew only when
- * that one has lost an eighth, so that room for one channel costs little among thousands of holders.
+ * Returns the holder right below `above` that has the most, or an eighth less; NULL: none has any. They are compared
+ * again only when that one has lost an eighth, so that finding room is cheap among thousands of holders.
  */
 static struct chan_holder *
 chan_share_most(const struct chan *chan, struct chan_holder *above)
@@ -179,13 +179,16 @@ chan_share_most(const struct chan *chan, struct chan_holder *above)
 	return most != NULL && most->ends > 0 ? most : NULL;
 }
 
-/* The host that is to make room for a channel of peer. NULL: nobody has more than its share, but for peer itself. */
+/*
+ * Returns the host that must make room for a channel of peer. NULL: peer itself, since nobody else has more than its
+ * share.
+ */
 static struct chan_peer *
-chan_share_find(const struct chan_peer *peer)
+chan_share_find(struct chan_peer *peer)
 {
 	const struct chan *chan = peer->chan;
 	uint64_t needed = chan_share_needed(peer);
-	const struct chan_holder *mine[CHAN_LEVELS] = { peer->holder.above->above, peer->holder.above, &peer->holder };
+	struct chan_holder *mine[CHAN_LEVELS] = { peer->holder.above->above, peer->holder.above, &peer->holder };
 	struct chan_holder *holder = &peer->chan->holders;
 	bool is_mine = true;
 
@@ -196,7 +199,7 @@ chan_share_find(const struct chan_peer *peer)
 			return NULL;
 		if (is_mine &&
 		    chan_share_held(chan, mine[level]) + mine[level]->memories + needed >= chan_share_held(chan, most))
-			most = (struct chan_holder *)mine[level];
+			most = mine[level];
 		is_mine &= most == mine[level];
 		holder = most;
 	}
@@ -218,7 +221,7 @@ chan_share_ms(const struct chan *chan)
 	return (uint32_t)(xk_now_ns(&chan->protocol) / 1000000);
 }
 
-/* Room for one more. 0; -ENOBUFS: so much (times `channels`) is remembered already; -ENOMEM. */
+/* Makes room for one memory more. Returns 0; -ENOBUFS: `most` times `channels` are remembered already; or -ENOMEM. */
 static int
 chan_share_make_room(struct chan_peer *peer, unsigned most)
 {
@@ -308,7 +311,10 @@ chan_share_expire(struct xk_event *event, void *argument)
 
 /* ---- making room ---- */
 
-/* Whether e, whose lock is free and then held, may go: with nothing to do, or (any) with a reply that is not acknowledged. */
+/*
+ * Returns whether e may go: it is idle or, with `any`, has a reply that is not acknowledged. If so, e is locked and
+ * referenced.
+ */
 static bool
 chan_share_may_go(struct chan_end *e, bool any)
 {
@@ -320,7 +326,7 @@ chan_share_may_go(struct chan_end *e, bool any)
 	return false;
 }
 
-/* The oldest channel of peer goes to the end of those that may be taken. */
+/* Moves the oldest channel of peer to the end of its list, where it is tried last. */
 static void
 chan_share_pass_over(struct chan_peer *peer)
 {
@@ -330,7 +336,7 @@ chan_share_pass_over(struct chan_peer *peer)
 	chan_ends_add(&peer->servers, e);
 }
 
-/* The channel of peer that is to go, with a reference and its lock. NULL: none of those that were looked at may. */
+/* Returns the channel of peer that is to go, locked and referenced. NULL: none of those that were tried may. */
 static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
@@ -348,7 +354,7 @@ chan_share_choose(struct chan_peer *peer, bool any)
 	return NULL;
 }
 
-/* One channel makes room for peer's: *evicted, which is linked before the others. 0 or -errno. */
+/* Evicts one channel to make room for peer's, and puts it in front of *evicted. Returns 0 or -errno. */
 static int
 chan_share_evict(struct chan_peer *peer, struct chan_end **evicted)
 {

@@ -14,8 +14,8 @@
  *               to the host that they came from.
  * Fragments:    a datagram longer than the session below takes is sent in fragments, without copying. Arriving ones
  *               are put together in any order (ip_reassembly.h has the rules) and go up once, on the shepherd that
- *               brought the last of them. Each fragment that waits pins its whole buffer: size the
- *               pool for reassembly_bytes.
+ *               brought the last of them. A fragment that waits holds its whole buffer: size the pool for
+ *               reassembly_bytes.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that what a fragment's peer must tell apart never repeats within 32,768 datagrams.
  * Forwarding:   only with `forward`: ip_forward.c has the rules.
@@ -25,7 +25,8 @@
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; XK_IP_GET_DESTINATION,
  *               XK_IP_SET_ERRORS, XK_IP_REFUSE, XK_IP_FAULT (ip.h); from below XK_VNET_UNSENT
  * Settings:     ttl; routes, gateway; seed (of identifications); reassembly_timeout, reassembly_datagrams,
- *               reassembly_bytes, reassembly_source_datagrams, reassembly_source_bytes; forward; pmtu, pmtu_timeout, pmtu_entries, pmtu_min
+ *               reassembly_bytes, reassembly_source_datagrams, reassembly_source_bytes; forward; pmtu, pmtu_timeout,
+ *               pmtu_entries, pmtu_min
  * Drops:        bad_version, bad_header (a length below 20), bad_options (malformed), bad_length, bad_checksum, bad_flags,
  *               bad_source (our own address, a broadcast, a multicast, 0/8), martian (127/8), not_mine, link_broadcast
  *               (for us alone, but sent to everybody on the link), too_big (pushed), unsent (the rest of a datagram, after

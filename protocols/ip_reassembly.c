@@ -143,7 +143,7 @@ ip_reassembly_share_of(const struct ip_reassembly *table, uint32_t source)
 }
 
 /*
- * Evicts the oldest datagram of the source (NULL: of any) that holds at least `pinned` bytes of buffers, but not `keep`.
+ * Evicts the oldest datagram of the source (NULL: of any) that holds at least `pinned` bytes of buffers; never `keep`.
  * False: there is none.
  */
 static bool
@@ -200,7 +200,7 @@ ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_frag
 	return d;
 }
 
-/* Makes room for `pinned` bytes more of d. False: no other datagram is left to go. */
+/* Makes room for `pinned` bytes more of d. False: evicting all other datagrams would not be enough. */
 static bool
 ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_datagram *d, uint32_t pinned,
 			struct ip_reassembly_discarded *discarded)

@@ -25,7 +25,7 @@ enum {
 	IP_REASSEMBLY_TICKS = 16,    /* ticks of a datagram's time; it gets at most one tick more */
 	IP_REASSEMBLY_MAX = 65515,   /* payload of the longest datagram */
 	IP_REASSEMBLY_FIRST_MIN = 8, /* what the first fragment must hold */
-	IP_REASSEMBLY_BUFFER = XK_MSG_HEADROOM + XK_MSG_SEGMENT, /* the least that a fragment counts */
+	IP_REASSEMBLY_BUFFER = XK_MSG_HEADROOM + XK_MSG_SEGMENT, /* a fragment counts at least so many bytes */
 	IP_REASSEMBLY_BYTES_MIN = 2 * IP_REASSEMBLY_BUFFER,      /* a datagram of two fragments */
 };
 
@@ -33,7 +33,7 @@ enum ip_reassembly_reason {
 	IP_REASSEMBLY_DUPLICATE,
 	IP_REASSEMBLY_OVERLAP,      /* refuses the datagram */
 	IP_REASSEMBLY_INCONSISTENT, /* two ends, or data beyond the end: refuses the datagram */
-	IP_REASSEMBLY_TOO_MANY,     /* fragments, of one datagram, for its source's memory: refuses it */
+	IP_REASSEMBLY_TOO_MANY,     /* fragments of one datagram for the share of its source: refuses it */
 	IP_REASSEMBLY_REFUSED,      /* its datagram has been refused before */
 	IP_REASSEMBLY_BAD_FRAGMENT, /* empty, or neither last nor a multiple of 8 */
 	IP_REASSEMBLY_TOO_LONG,     /* ends beyond the longest datagram */

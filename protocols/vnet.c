@@ -473,7 +473,7 @@ vnet_answer_link(struct vnet_session *vs, void *buffer, size_t len)
 	return xk_answer(buffer, len, &link, sizeof(link));
 }
 
-/* Whether messages pushed on s go where ARP knows host: as XK_VNET_LEADS_TO. */
+/* Answers XK_VNET_LEADS_TO: whether messages pushed on s go where ARP knows host. */
 static int
 vnet_leads_to(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
 {

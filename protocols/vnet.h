@@ -24,13 +24,14 @@ enum xk_vnet_control {
 	 */
 	XK_VNET_UNSENT,
 	/*
-	 * Session: uint64_t, a host. 1: what is pushed here goes to the link address that ARP knows that neighbour by now; 0:
-	 * it does not; -ENOENT: ARP knows none; -ENETUNREACH: it is no neighbour here. Never waits.
+	 * Session: uint64_t, a host. Returns 1: what is pushed here goes to the link address that ARP has for that
+	 * neighbour; 0: it goes elsewhere; -ENOENT: ARP has none; -ENETUNREACH: the host is no neighbour on this
+	 * interface. Never waits.
 	 */
 	XK_VNET_LEADS_TO,
 	/*
-	 * Session: uint64_t, a host, of which a message has come up here. If that is a neighbour that ARP knows elsewhere, ARP
-	 * asks for it anew. 0. Never waits.
+	 * Session: uint64_t, a host, of which a message has come up here. If it is a neighbour that ARP knows by
+	 * another link address, ARP asks for it again. Returns 0. Never waits.
 	 */
 	XK_VNET_DOUBT,
 };

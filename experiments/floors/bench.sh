@@ -91,14 +91,15 @@ for_each_layer() {
 		printf "    each of them: %.1f instructions on the way up, %.1f on the way down\n", both - down, down }'
 }
 
-# compile GRAPH NAME: makes $scratch/NAME, and notes the seconds that it took.
+# compile GRAPH NAME: makes $scratch/NAME, and notes how many seconds that took.
 compile() {
 	began=$(date +%s%N)
 	"$build/xk" compile "$1" -o "$scratch/$2" || die "$1 is not compiled"
-	awk -v name="$1" -v ns=$(($(date +%s%N) - began)) 'BEGIN { printf "%s %.1f s\n", name, ns / 1e9 }' >>"$scratch/seconds"
+	awk -v name="$1" -v ns=$(($(date +%s%N) - began)) \
+		'BEGIN { printf "%s %.1f s\n", name, ns / 1e9 }' >>"$scratch/seconds"
 }
 
-# null10.dot with ten layers more below the others.
+# Prints null10.dot with ten more layers below its own.
 twenty_layers() {
 	awk '/null1 -> udp/ {
 		print "\tnull1 [protocol=null]; null1 -> more10;"

@@ -22,7 +22,7 @@ class Lab:
         self.quick = quick
         self.progress = progress
         self.disturbed = []
-        self.cut_short = ""  # what was made before ctrl-C; empty: everything
+        self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
     def rounds(self, whole, quick):
         return quick if self.quick else whole

@@ -27,7 +27,7 @@ class Machine:
     def watched(self, name):
         """What other programs use of the processors while an experiment is made."""
         busy, ours, started = busy_s(), ours_s(), time.monotonic()
-        yield  # an experiment that is interrupted is not told
+        yield  # raises if the experiment is interrupted: nothing is noted then
         lasted = time.monotonic() - started
         others = max(0.0, 100 * (busy_s() - busy - (ours_s() - ours)) / lasted)
         self.sections[name] = {"seconds": lasted, "others_percent": others}
@@ -53,8 +53,8 @@ class Machine:
         ]
 
     def data(self):
-        return {"doctor": self.doctor, "floors": self.floors, "experiments": self.sections, "disturbed": self.lab.disturbed,
-                "cut_short": bool(self.lab.cut_short)}
+        return {"doctor": self.doctor, "floors": self.floors, "experiments": self.sections,
+                "disturbed": self.lab.disturbed, "cut_short": bool(self.lab.cut_short)}
 
 
 def low_high(values):

@@ -26,7 +26,7 @@ def progress_of(name, number, count):
 
 
 def measure(lab, names):
-    """The sections of all experiments, or of those that were made before ctrl-C."""
+    """Returns the sections of all experiments, or of those that were done before ctrl-C."""
     sections = []
     try:
         for number, name in enumerate(names):
