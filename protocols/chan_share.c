@@ -342,7 +342,7 @@ chan_share_choose(struct chan_peer *peer, bool any)
 {
 	unsigned count = peer->holder.ends < CHAN_LOOKED_AT ? peer->holder.ends : CHAN_LOOKED_AT;
 
-	for (unsigned pass = 0; pass <= any; pass++) {
+	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
 		struct chan_end *e = peer->servers.first;
 
 		for (unsigned i = 0; i < count; i++, e = e->next)

@@ -73,7 +73,7 @@ class Sweep:
     def run(self, point, seed):
         chosen, ms = self.settings(**point)
         command = [os.path.join(self.lab.build, "xk"), "run", NETWORK, "--link", "sim", "--seed", str(seed),
-                   "--until", f"{ms + DRAIN_MS}ms"]
+                   "--until", f"{ms + DRAIN_MS}ms", "--show", "server"]
         for setting in chosen:
             command += ["--set", setting]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -90,10 +90,11 @@ def work_rate(work_us, load):
 
 
 def counts(said):
-    """The server's line: thread_switches and so on, those that are not zero."""
-    line = next(line for line in said.splitlines() if line.startswith("server: "))
-    words = line.split()[1:]
-    found = dict(zip(words[::2], map(int, words[1::2])))
+    """The server's table: thread_switches and so on, those that are not zero."""
+    rows = [line.split() for line in said.splitlines()]
+    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    if "frames_in" not in found:
+        raise labs.Failed(f"xk run tells no counts of the server: {said.strip()[-400:]}")
     names = ("thread_switches", "handoffs_explicit", "handoffs_implicit", "handoffs_time", "fallbacks", "overruns", "full")
     return {name: found.get(name, 0) for name in names}
 

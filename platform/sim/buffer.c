@@ -90,11 +90,12 @@ memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_
 static void
 memory_list_remove(struct memory_platform *self, struct memory_out *out)
 {
-	if (out->at == NULL)
+	if (memory_list(self) == NULL)
 		return;
 	if (self->kept == NULL)
 		pthread_mutex_lock(&self->list_lock);
-	*out->at = out->next;
+	if (out->at != NULL)
+		*out->at = out->next;
 	if (out->next != NULL)
 		out->next->at = out->at;
 	if (self->kept == NULL)

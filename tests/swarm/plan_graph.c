@@ -38,7 +38,8 @@ plan_write_arp(struct plan_maker *maker)
 static void
 plan_write_ip(struct plan_maker *maker)
 {
-	const unsigned buffer = IP_REASSEMBLY_BUFFER;
+	/* what a fragment's frame with its link header holds */
+	uint64_t buffers = (maker->mtu + 64 + XK_MSG_SEGMENT - 1) / XK_MSG_SEGMENT * IP_REASSEMBLY_BUFFER;
 	uint64_t fragments = plan_between(maker, 1, 8) * maker->fragments;
 
 	plan_write_time(maker, "reassembly_timeout", maker->reassembly_ns);
@@ -49,9 +50,9 @@ plan_write_ip(struct plan_maker *maker)
 	if (plan_one_in(maker, 4))
 		plan_write(maker, ", reassembly_source_datagrams=%u", (unsigned)plan_between(maker, 1, 4));
 	if (plan_one_in(maker, 4))
-		plan_write(maker, ", reassembly_bytes=%u", (unsigned)(fragments + 2 * maker->fragments) * buffer);
+		plan_write(maker, ", reassembly_bytes=%u", (unsigned)((fragments + 2 * maker->fragments) * buffers));
 	if (plan_one_in(maker, 4))
-		plan_write(maker, ", reassembly_source_bytes=%u", (unsigned)(maker->fragments + 1) * buffer);
+		plan_write(maker, ", reassembly_source_bytes=%u", (unsigned)((maker->fragments + 1) * buffers));
 	plan_write_sessions(maker);
 }
 

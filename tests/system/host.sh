@@ -203,9 +203,9 @@ refused() {
 }
 refused 2 'an argument is missing' xk run
 refused 2 'one argument too many' xk run $echoes more
-refused 2 '--until, --quiet and --seed are of network files' xk run $echoes --until 1s
-refused 2 '--until, --quiet and --seed are of network files' xk run $echoes --quiet
-refused 2 '--until, --quiet and --seed are of network files' xk run $echoes --seed 1
+refused 2 '--until, --quiet, --seed and --show are of network files' xk run $echoes --until 1s
+refused 2 '--until, --quiet, --seed and --show are of network files' xk run $echoes --quiet
+refused 2 '--until, --quiet, --seed and --show are of network files' xk run $echoes --seed 1
 refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --mode ipp
 refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --driver poll
 refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --end client
