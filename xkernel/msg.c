@@ -39,7 +39,7 @@ msg_is_sound(const struct xk_msg *m)
 	return total == m->total && last == m->tail;
 }
 
-/* The ways of a message that was given up lead here: it has no bytes, and more than one user or none. */
+/* Checked on slow paths only: a freed message has no bytes and a reference count of 0, so every use of it takes one. */
 static void
 msg_must_live(const struct xk_msg *m, const char *what)
 {
@@ -47,7 +47,7 @@ msg_must_live(const struct xk_msg *m, const char *what)
 		xk_msg_misused(m, what);
 }
 
-/* `to` has been where `from` was. */
+/* Copies the record of crossings. */
 static void
 msg_carry_way(struct xk_msg *to, const struct xk_msg *from)
 {
