@@ -702,7 +702,7 @@ TEST(threads_share_a_buffer_and_none_is_lost)
 
 /* ---- the clock ---- */
 
-/* A busy machine takes so long to start. */
+/* On a busy machine, a program may take that long to start. */
 TEST(a_clock_may_be_calibrated_over_ten_seconds)
 {
 	struct clock_pair now, earlier;

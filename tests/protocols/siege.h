@@ -652,10 +652,7 @@ siege_send(struct siege *s, struct siege_frame *f)
 		xk_msg_free(m);
 }
 
-/*
- * Begins a frame from peer to the host `to`, up to the header of the protocol `type`; with an IP header if peer is on
- * IP.
- */
+/* Begins a frame from peer to the host `to`, up to the header of `type`; with an IP header if peer is on IP. */
 static inline void
 siege_from_to(struct siege_frame *f, const struct siege_peer *peer, uint32_t to, unsigned type)
 {
@@ -909,10 +906,7 @@ siege_tick(void *context)
 	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + s->every_ns, siege_tick, s) == 0);
 }
 
-/*
- * From now on the enemy hears, answers and calls tick every every_ns; tick for for_ns only. Later calls change the
- * attack.
- */
+/* From now on the enemy hears, answers, and calls tick every every_ns; tick for for_ns only. May be called again. */
 static inline void
 siege_attack(struct siege *s, void (*tick)(struct siege *s), uint64_t every_ns, uint64_t for_ns)
 {

@@ -205,9 +205,7 @@ tick_am(struct siege *s)
 
 /* ---- the judgement ---- */
 
-/*
- * Checks all unconfirmed hosts. Returns the worst ratio of out to in, in thousandths. ARP has a rate limit of its own.
- */
+/* Checks all unconfirmed hosts; ARP has a limit of its own. Returns the worst ratio of out to in, in thousandths. */
 static uint64_t
 judge_claimed(const struct siege *s, uint64_t for_ns)
 {
@@ -370,7 +368,7 @@ tick_duplicates(struct siege *s)
 	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
 }
 
-/* NACKs all but the first fragment of the latest long reply, with each tick. */
+/* Reports with each tick that only the first fragment of the latest long reply has arrived. */
 static void
 tick_nacks(struct siege *s)
 {

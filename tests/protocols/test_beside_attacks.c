@@ -315,9 +315,7 @@ judge(struct siege *s, bool is_lossy)
 		CHECK(party->users[i].ended);
 }
 
-/*
- * Boots the client client_ns after the attack begins, and lets it call for 3 s. The link loses `loss` of 1,000 frames.
- */
+/* Boots the client client_ns after the attack begins; it calls for 3 s. The link loses `loss` of 1,000 frames. */
 static void
 try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# build_sim.sh BUILD - ./run build --sim, in a copy of the tree that belongs to a user without rights: it builds what the
-# tutorial wants, installs nothing, and says what is missing.
+# build_sim.sh BUILD - ./run build --sim, in a copy of the tree that belongs to a user without rights: it builds what
+# the tutorial wants, installs nothing, and says what is missing.
 . "$(dirname "$0")/common.sh"
 tree=$work/tree
 bin=$work/bin

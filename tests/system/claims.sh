@@ -1,6 +1,6 @@
 #!/bin/bash
-# claims.sh BUILD - other users: they cannot take the names that a host claims before it starts, and cannot connect to the
-# sockets where it waits for its peer, whatever the umask is.
+# claims.sh BUILD - other users: they cannot take the names that a host claims before it starts, and cannot connect to
+# the sockets where it waits for its peer, whatever the umask is.
 . "$(dirname "$0")/common.sh"
 
 if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then

@@ -1,6 +1,6 @@
 #!/bin/bash
-# watchdog.sh BUILD - a protocol that computes for ever: it is named, with its host and how the message came to it; and a
-# second signal ends whatever program it is in.
+# watchdog.sh BUILD - a protocol that computes for ever: it is named, with its host and how the message came to it; and
+# a second signal ends whatever program it is in.
 . "$(dirname "$0")/common.sh"
 xk=$build/tests/xk_mistake
 udptest=$build/tests/udptest_mistake

@@ -151,7 +151,7 @@ clock_reads(struct hot *h, uint64_t message_ns)
 	return h->after.clock_reads - h->before.clock_reads;
 }
 
-/* As seldom as a full burst would let it, where messages are quick; each turn, where they are not; never after much longer. */
+/* Once per full burst if messages are quick, each turn if they are slow, and never much later than needed. */
 TEST(the_clock_is_read_as_often_as_messages_take_time)
 {
 	static struct hot h;
