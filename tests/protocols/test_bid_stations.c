@@ -127,7 +127,7 @@ answer_arp(struct stage *s, uint64_t from)
 	send_arp(s, 2, from, HOST);
 }
 
-/* BIDCTL has asked HOST at the station `to`, which answers as this boot; so does `from`. */
+/* Checks that BIDCTL has asked HOST at the station `to`, and answers from the station `from` as this boot. */
 static void
 answer_control(struct stage *s, uint64_t to, uint64_t from, uint64_t boot)
 {
@@ -263,7 +263,7 @@ TEST(a_station_is_not_told_what_a_host_elsewhere_is_told)
 	stage_close(&s);
 }
 
-/* As itself it is told another one, and so it is by what BID says to whoever means a former boot. */
+/* OTHER is told another id than HOST, by BIDCTL, and by BID's answer to a message for a former boot. */
 TEST(a_host_tells_each_host_another_boot)
 {
 	uint8_t frame[FRAME_MAX];
@@ -303,7 +303,7 @@ TEST(a_host_that_moves_loses_one_message)
 	stage_close(&s);
 }
 
-/* The question goes to the one, the answer comes from the other: whoever sends there has seen the question. */
+/* The query goes to one station, the answer comes from the other: its sender must have seen the query. */
 TEST(a_host_may_send_from_another_station_than_it_is_reached_at)
 {
 	struct stage s;
@@ -335,7 +335,7 @@ TEST(a_host_that_asks_from_its_new_place_loses_nothing)
 	stage_close(&s);
 }
 
-/* A host that is asked for once in an interval draws no more than that from ARP. */
+/* A thousand forged messages draw one query of ARP and one of BIDCTL. */
 TEST(a_station_that_speaks_for_another_draws_few_questions)
 {
 	struct stage s;
