@@ -58,7 +58,7 @@ struct xk_msg {
 	uint16_t flags;                  /* enum xk_msg_flags; valid in the first segment */
 	struct xk_ticket *ticket;        /* valid in the first segment, and only if XK_MSG_TICKETED */
 	uint64_t boot;                   /* valid in the first segment, and only if a flag says so */
-	const struct xk_protocol *owner; /* current or last owner; NULL: unknown (owner.c) */
+	const struct xk_protocol *owner; /* current or last owner (owner.c); NULL: unknown, or not the first segment */
 	uintptr_t given_up_at;           /* code address of the call that freed it last */
 #ifdef XK_DEBUG
 	const struct xk_protocol *way[XK_MSG_WAY]; /* its latest owners; a ring */
