@@ -64,8 +64,8 @@ owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 	owner_print_place(m);
 	owner_print_way(kernel, m);
 #ifndef XK_DEBUG
-	fprintf(stderr, "\n    (with --trace, and where xk run simulates a network, it is known who has a message; "
-			"./run build --debug makes a build that tells its whole way)");
+	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, know the owners of messages; "
+			"./run build --debug makes programs that print a message's whole way)");
 #endif
 	fputc('\n', stderr);
 	fflush(stdout);

@@ -329,7 +329,7 @@ xk_where_print(const struct xk_where *where, const char *verb, FILE *out)
 		fprintf(out, "protocol \"%s\" or what it calls %s, crossing \"%s\" -> \"%s\" upward",
 			where->above->name, verb, where->below->name, where->above->name);
 	} else {
-		fprintf(out, "no protocol that is known %s", verb);
+		fprintf(out, "no known protocol %s", verb);
 	}
 	where_print_functions(where, frames, at, out);
 	xk_symbols_free(symbols);

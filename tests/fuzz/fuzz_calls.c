@@ -310,7 +310,7 @@ static const char *const calls_uppers[2] = {
 	"vchan [channels=1, wait=\"300ms\"]; caller -> select -> vchan -> chan;",
 };
 
-/* Made once for each host, path and what is above it. */
+/* One graph per host, path and upper protocol; read once. */
 static const struct xk_graph *
 calls_graph(unsigned host, unsigned path, unsigned upper)
 {
@@ -405,7 +405,7 @@ calls_see(void *context, const struct xk_sim_record *record)
 	c->queued++;
 }
 
-/* Also what is for another station of the host comes to the one that it has here. */
+/* Frames for any station of a host reach the one that it has here. */
 static void
 calls_pass(struct calls *c, const struct frame *frame)
 {

@@ -383,7 +383,7 @@ TEST(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace)
 	platform_end(platform);
 }
 
-/* So a joined message counts once, and what is split off belongs to the owner of the whole. */
+/* So a joined message counts once, and both parts of a split one belong to its owner. */
 TEST(only_the_first_segment_has_an_owner)
 {
 	struct xk_platform *platform = platform_new();
