@@ -1,7 +1,7 @@
 /*
- * clock.h - nanoseconds from the processor's counter, its rate measured against CLOCK_MONOTONIC_RAW; for platforms on real
- * time. A reading costs about 10 ns where CLOCK_MONOTONIC costs 22. Where the counter is not steady, CLOCK_MONOTONIC
- * is read instead. The rate is not measured against CLOCK_MONOTONIC: NTP may slew that by 500 ppm while it is measured.
+ * clock.h - nanoseconds from the processor's counter, its rate measured against CLOCK_MONOTONIC_RAW; for platforms on
+ * real time. A reading costs about 10 ns where CLOCK_MONOTONIC costs 22. Where the counter is not steady,
+ * CLOCK_MONOTONIC is read instead. It is no reference for the rate: NTP may slew it by 500 ppm meanwhile.
  */
 #ifndef XK_CLOCK_H
 #define XK_CLOCK_H
@@ -12,7 +12,7 @@
 #include <x86intrin.h>
 #endif
 
-/* The counter and CLOCK_MONOTONIC_RAW at one moment. */
+/* The counter and CLOCK_MONOTONIC_RAW at the same moment. */
 struct clock_pair {
 	uint64_t ticks, ns;
 };

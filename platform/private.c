@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Returns whether path is a directory of this user's, where no other can write and this process can. */
+/* Returns whether path is a directory of this user that this process can write to and no other user can. */
 static bool
 private_is(const char *path)
 {
@@ -18,6 +18,7 @@ private_is(const char *path)
 	       (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(path, W_OK | X_OK) == 0;
 }
 
+/* Checks path, and makes it first if `make` is set. Returns 0, or -errno with the reason in why. */
 static int
 private_make(const char *path, bool make, char *why, size_t size)
 {

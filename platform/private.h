@@ -1,4 +1,4 @@
-/* private.h - directories where only this user can make files: for the sockets that hosts meet and are asked at. */
+/* private.h - directories where only this user can create files: for sockets between processes and for claims. */
 #ifndef XK_PRIVATE_H
 #define XK_PRIVATE_H
 
@@ -6,15 +6,15 @@
 #include <stddef.h>
 
 /*
- * Finds the user's run-time directory: the one that $XDG_RUNTIME_DIR names or, where that is missing or not private,
- * /tmp/xk-UID, which is made on demand. 0 or -errno and why.
+ * Finds the user's run-time directory: $XDG_RUNTIME_DIR or, if that is missing or not private, /tmp/xk-UID. If `make`
+ * is set, makes the latter when it is missing. Returns 0, or -errno with the reason in why. Any thread.
  */
 int private_directory(char *path, size_t size, bool make, char *why, size_t why_size);
 
 /*
- * Finds the directory that all processes of this user share, whatever their environment: /run/xk for root, whose name
- * nobody else can take, /tmp/xk-UID for others. Where that cannot be had, falls back to private_directory. 0 or -errno
- * and why.
+ * Finds the directory that all processes of this user share, whatever their environment, and makes it if it is missing:
+ * /run/xk for root, since no other user can take that name, and /tmp/xk-UID for others. Falls back to private_directory
+ * if that fails. Returns 0, or -errno with the reason in why. Any thread.
  */
 int private_fixed_directory(char *path, size_t size, char *why, size_t why_size);
 

@@ -19,7 +19,7 @@ next_random(uint64_t *state)
 	return *state;
 }
 
-/* Prints and returns the seed of a test: XK_TEST_SEED from the environment, or else always the same, so that runs can be compared. */
+/* Prints and returns the seed of a test: XK_TEST_SEED, or else 1, so that runs can be compared. */
 static inline unsigned
 seed_of(const char *test)
 {

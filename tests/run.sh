@@ -30,7 +30,7 @@ log_of() {
 
 # ---- two tests at a time -------------------------------------------------------------------------------------------------
 
-# How many seconds the test called $1 may take: ten times what it usually takes, or more, since machines may be busy.
+# limit_of NAME: prints the test's time limit in seconds: ten times the usual time or more, since machines may be busy.
 limit_of() {
 	case $1 in
 	'valgrind '* | soak*) echo 1800 ;;
@@ -41,7 +41,7 @@ limit_of() {
 	esac
 }
 
-# logged NAME COMMAND...: what it writes goes to NAME's log, its status and how many seconds it took to the log's .status.
+# logged NAME COMMAND...: runs it; its output goes to NAME's log, its status and seconds to the log's .status.
 logged() {
 	local started=$SECONDS
 	log=$(log_of "$1")
@@ -51,7 +51,7 @@ logged() {
 	echo "$? $((SECONDS - started))" >"$log.status"
 }
 
-# status_of NAME STATUS: in words.
+# status_of NAME STATUS: prints the status in words.
 status_of() {
 	case $2 in
 	124 | 137) echo "status $2: not done after $(limit_of "$1") s" ;;
@@ -175,7 +175,7 @@ cross_stack() {
 		qemu-aarch64 build/logs/tests/test_stack_aarch64
 }
 
-# All is well with sanitizers, too, and each seed gives the same run as without: the hash of all of them.
+# Passes with sanitizers too, and each seed gives the same run as without them: the hash of all runs is the same.
 swarm_sanitized() {
 	seeds=1-$((long ? 1000 : 150))
 	# shellcheck disable=SC2086 # a command and its option, or nothing
@@ -225,7 +225,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	# The others stand on a rig, which has no second thread.
 	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/protocols/test_*.c); do
 		name=$(basename "$source" .c)
-		# 65,537 requests on a rig take longer than all the rest.
+		# Its other tests need no threads, and one sends 65,537 requests: longer than all the rest.
 		part=
 		[ "$name" != test_icmptest ] || part=hosts_ping_each_other
 		cunit "threads protocols/$name" $fixed_addresses build/tsan/tests/$name $part

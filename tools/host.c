@@ -20,7 +20,7 @@ enum {
 	HOST_TEXT = 256,
 };
 
-/* Debug builds look at every crossing anyway. */
+/* Debug builds check every crossing anyway. */
 #ifdef XK_DEBUG
 enum { HOST_WATCHES_OWNERS = true };
 #else

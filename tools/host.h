@@ -56,7 +56,7 @@ struct host_options {
 	int core;              /* of the first driver; -1: any */
 	const uint64_t *cores; /* of each driver; NULL: core is that of all */
 	bool yields, trace;
-	struct watch *watch; /* of the program; NULL: nobody watches */
+	struct watch *watch; /* the program's watchdog; NULL: none */
 	bool watched;        /* edges will be marked that the graph file does not mark */
 	bool telemetry;      /* DPDK's own is started */
 	const char

@@ -15,7 +15,7 @@ struct json;
  */
 int host_open_alone(struct host *host, const struct host_options *options, int signals);
 
-/* Returns when one of them has come. The next one ends the process, however long it takes to end in peace (watch.h). */
+/* Waits for the first signal. The second one ends the process at once, even while it shuts down (watch.h). */
 void host_await_signal(int signals);
 
 /* Calls tell for each address that the host has: "10.77.0.2/24". */

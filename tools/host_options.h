@@ -16,7 +16,7 @@ struct host_common {
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
 	uint64_t drivers; /* of each host */
 	bool trace;
-	uint64_t watchdog_ns; /* of `watchdog`; 0: none */
+	uint64_t watchdog_ns; /* `watchdog`, parsed; 0: none */
 };
 
 #define HOST_COMMON_INITIAL                                                                                            \
@@ -53,12 +53,12 @@ int host_common_complete(const struct options_program *program, struct host_comm
 			 const struct host_link **link);
 
 /*
- * With --pcap - the capture has standard output for itself: what is printed there goes to standard error from now on. 0, or
- * OPTIONS_MISUSE and a sentence.
+ * With --pcap -, gives standard output to the capture: from now on, other output goes to standard error. Returns 0, or
+ * the status to exit with, having printed a sentence.
  */
 int host_common_take_output(const struct options_program *program, struct host_common *common);
 
-/* Reads --watchdog. 0, or OPTIONS_MISUSE and a sentence. */
+/* Parses --watchdog. Returns 0, or OPTIONS_MISUSE with a sentence printed. */
 int host_common_watchdog(const struct options_program *program, struct host_common *common);
 
 /* Whether any of these was given. */

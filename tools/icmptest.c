@@ -274,7 +274,10 @@ icmptest_ping(struct icmptest_job *job)
 	return job->result.received > 0 && job->result.corrupt == 0 ? 0 : OPTIONS_FAILURE;
 }
 
-/* When no process is forked any more, and no network made. */
+/*
+ * Starts the watchdog: after the last fork and after the network is made, which must not have another thread beside
+ * them.
+ */
 static void
 icmptest_watch(struct icmptest_job *job, struct host_options options[PAIR_ENDS])
 {

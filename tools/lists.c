@@ -6,7 +6,7 @@
 #include "xkernel/protocol.h"
 #include "xkernel/symbols.h"
 
-/* Whether the array that list points into has a NULL from there on; true if it is not known. */
+/* Returns whether the array that contains list has a NULL at list or after it; true if the array is unknown. */
 static bool
 lists_ends(const struct xk_symbols *symbols, const char *const *list)
 {

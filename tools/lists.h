@@ -1,6 +1,6 @@
 /*
- * lists.h - a look at the lists that protocols declare, for the start of a program: one whose NULL is missing would be read on
- * into whatever lies behind it.
+ * lists.h - checks the lists that protocols declare, when a program starts: without its NULL, a list would be read
+ * beyond its end.
  */
 #ifndef LISTS_H
 #define LISTS_H
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Whether the lists `drops` and `counters` of every protocol that was built in end, as far as their lengths can be known: they are
- * the sizes that the program's table of symbols gives to the arrays. What is wrong is printed on standard error.
+ * Returns whether the lists `drops` and `counters` of every built-in protocol end with NULL. The lengths of the arrays
+ * are those in the program's symbol table; a list whose length is unknown passes. Names bad lists on standard error.
  */
 bool lists_are_good(const char *program);
 

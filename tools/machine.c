@@ -25,7 +25,7 @@
 #define MACHINE_SANITIZED false
 #endif
 
-/* With sanitizers times mean nothing: nobody need wait for them, least of all where others run on both cores. */
+/* With sanitizers the times mean nothing, so a short measurement is enough. */
 enum { MACHINE_BATCHES = 41, MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000, MACHINE_PATIENCE = 1000000 };
 
 /* What "key : value" of a /proc file says; "unknown" if it says nothing. */

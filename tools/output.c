@@ -26,7 +26,7 @@ output_begin(void)
 
 	if (plain == NULL)
 		return;
-	/* A message is written in one piece. */
+	/* Each message is written in one piece. */
 	setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
 	setvbuf(plain, NULL, _IONBF, 0);
 	stderr = plain;

@@ -5,17 +5,17 @@
 #include <stdbool.h>
 
 /*
- * The first step of main: from now on control characters on stderr are printed as \xHH, whatever a message quotes (names of
- * files, values of options); see xk_graph_print_plain.
+ * The first step of main: from now on, control characters in text for stderr are printed as \xHH, since messages quote
+ * names of files and values of options; see xk_graph_print_plain. Without memory stderr stays as it is.
  */
 void output_begin(void);
 
-/* Prints a name on standard output, in the same way. */
+/* Prints a name on standard output in the same way. */
 void output_print_name(const char *name);
 
 /*
- * Gives standard output away: returns its descriptor, or -1 and errno. What is printed there goes to standard error from
- * now on.
+ * Gives standard output away: returns a descriptor for it, which the caller closes, or -1 and errno. From now on, what
+ * is printed on standard output goes to standard error.
  */
 int output_take(void);
 

@@ -87,7 +87,7 @@ struct pair {
 	const char *program; /* in messages */
 	int signals;         /* descriptor that becomes readable when the program is to end */
 	bool in_one_process; /* both ends' process_switches are one count */
-	bool interrupted;    /* by a signal, which has been told */
+	bool interrupted;    /* by a signal, which has been reported */
 	struct pair_end ends[PAIR_ENDS];
 };
 

@@ -34,7 +34,7 @@ enum {
 /* Creates path, or empties it. program: what made the capture. Texts are UTF-8. NULL: errno says why. */
 struct pcapng *pcapng_open(const char *path, const char *program);
 
-/* A path that begins so, with a number behind it, is an open descriptor, which is closed with the capture. */
+/* A path PCAPNG_DESCRIPTOR "N" stands for the open descriptor N. It is closed with the capture. */
 #define PCAPNG_DESCRIPTOR "/dev/fd/"
 
 /* A device called name ("host.device"), at any time before its first frame. Its number, counted from 0. */

@@ -17,7 +17,7 @@
 #include "tools/watch.h"
 
 enum {
-	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless they were too long */
+	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless blocks would be too long */
 	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
 	ROUNDTRIP_BLOCK_MAX = 5000,
 	ROUNDTRIP_WARM_UP = 100,
@@ -191,7 +191,7 @@ roundtrip_line_ns(const struct roundtrip_job *job)
 	return machine_cache_line_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[o->common.drivers]);
 }
 
-/* The ends are ready: measures, ends them, tells. What a signal cuts short is told as far as it went. */
+/* The ends are ready: measures, ends them, reports. If a signal interrupts it, reports what was measured. */
 static int
 roundtrip_measure(struct roundtrip_job *job)
 {
@@ -264,7 +264,8 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 		status = roundtrip_check_captures(options, link);
 	if (status != 0)
 		return status;
-	watch = watch_new(options->test->program->name, &signals, 0); /* there is no thread while the network is made */
+	/* After the network is made, which must not have another thread beside it. */
+	watch = watch_new(options->test->program->name, &signals, 0);
 	status = roundtrip_begin(&job, options, signals);
 	job.server = address;
 	if (status == 0) {

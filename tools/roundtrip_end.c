@@ -218,7 +218,7 @@ roundtrip_set_resume(struct roundtrip_end *end, const enum xk_resume *resume)
 		p->resume = resume != NULL ? *resume : end->marks.resume[i];
 }
 
-/* Whether messages leave the driver at edge; what else is watched there stays. */
+/* Sets whether messages leave the driver at edge. Its other watches stay. */
 static void
 roundtrip_mark(struct xk_edge *edge, unsigned mark)
 {

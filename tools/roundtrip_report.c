@@ -295,7 +295,7 @@ roundtrip_print_saving(const struct roundtrip_job *job, const struct roundtrip_r
 		100.0 * saved_us / roundtrip_us(regular, 50), switches);
 }
 
-/* By as much as the table of runs shows. */
+/* Returns whether run's 99th percentile is worse, by what the table of runs can show. */
 static bool
 roundtrip_is_later(const struct roundtrip_run *run, const struct roundtrip_run *regular)
 {
@@ -329,7 +329,7 @@ roundtrip_print_loss(const struct roundtrip_job *job, const struct roundtrip_run
 	fputc('\n', out);
 }
 
-/* What is saved at the median may be lost elsewhere. */
+/* Warns of IPP runs that were worse than regular ones in the 99th percentile or the rate. */
 static void
 roundtrip_print_losses(const struct roundtrip_job *job, FILE *out)
 {

@@ -20,10 +20,10 @@
 
 enum {
 	SERVER_CLIENTS = 16,
-	SERVER_BACKLOG = 256,      /* let in at the next turn */
+	SERVER_BACKLOG = 256,      /* accepted in the next turn */
 	SERVER_GRAPH = 32,         /* of its name, in the host's */
 	SERVER_PATIENCE_MS = 2000, /* from the connection to the answer's last byte */
-	SERVER_NAP_MS = 100,       /* when nobody can be let in, for want of descriptors */
+	SERVER_NAP_MS = 100,       /* pause when accept fails, for want of descriptors */
 };
 
 #define SERVER_SECOND UINT64_C(1000000000)
@@ -186,7 +186,7 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 		server_drop(client);
 }
 
-/* Whether a gives way to b: free ones do, then those that have asked for nothing yet, then the oldest. */
+/* Returns whether a is reused before b: free places first, then clients without a request, then the oldest. */
 static bool
 server_gives_way(const struct server_client *a, const struct server_client *b)
 {
@@ -197,7 +197,7 @@ server_gives_way(const struct server_client *a, const struct server_client *b)
 	return a->until_ns < b->until_ns;
 }
 
-/* A free place. Those who connect and say nothing do not keep others waiting. */
+/* Returns a free place, if need be by hanging up on a client: silent clients must not keep others waiting. */
 static struct server_client *
 server_make_room(struct stats_server *server)
 {
@@ -211,7 +211,7 @@ server_make_room(struct stats_server *server)
 	return place;
 }
 
-/* Lets in those that wait, and serves each at once, since its request has mostly come. */
+/* Accepts all waiting clients, and serves each at once: its request has usually arrived. */
 static void
 server_accept(struct stats_server *server, uint64_t now_ns)
 {

@@ -24,14 +24,14 @@
 #include "xkernel/where.h"
 
 enum {
-	WATCH_LOOKS = 5,        /* so often within the limit, */
-	WATCH_LOOK_MS = 1000,   /* and at least once in so long */
-	WATCH_ANSWER_MS = 2000, /* a thread that is asked where it is answers within this, or never */
-	WATCH_THREADS = 1024,   /* of all hosts; others are not watched */
+	WATCH_LOOKS = 5,        /* checks within the limit, at least */
+	WATCH_LOOK_MS = 1000,   /* between two checks, at most */
+	WATCH_ANSWER_MS = 2000, /* time for a thread to say where it is */
+	WATCH_THREADS = 1024,   /* of all hosts; more are not watched */
 	WATCH_HOSTS = 2,
 };
 
-/* A thread, and how far it was. */
+/* A thread, and its progress at the last check. */
 struct watch_thread {
 	int tid;
 	uint64_t progress, since_ns;
@@ -41,8 +41,8 @@ struct watch_thread {
 struct watch {
 	const char *program;
 	uint64_t limit_ns;
-	int from, to; /* where signals come from, and where the first one is told */
-	int stop;     /* an event descriptor: the thread is to end */
+	int from, to; /* descriptors: where signals come from, where the first one goes; -1: none */
+	int stop;     /* an event descriptor that ends the thread */
 	bool signalled;
 	pthread_t thread;
 	pthread_mutex_t mutex; /* over the rest */
@@ -60,14 +60,14 @@ struct watch_question {
 	sem_t answered;
 };
 
-/* Free for programs, and for nothing else in this one. */
+/* A real-time signal that nothing else in these programs uses. */
 static int
 watch_signal(void)
 {
 	return SIGRTMIN + 5;
 }
 
-/* On the thread that is asked, in the middle of whatever it does. */
+/* Runs on the thread that is asked, as a signal handler. */
 static void
 watch_answer(int signal, siginfo_t *info, void *context)
 {
@@ -91,10 +91,10 @@ watch_take_answers(void)
 
 	sigemptyset(&action.sa_mask);
 	sigaction(watch_signal(), &action, NULL);
-	xk_where_note(&where); /* what the unwinder loads, it loads now */
+	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
 }
 
-/* False: it has not answered. The question then stays with the thread, which may answer later. */
+/* Asks a thread where it is. False: no answer; the question must stay, since the thread may answer later. */
 static bool
 watch_ask(int tid, struct watch_question *question)
 {
@@ -116,7 +116,7 @@ watch_ask(int tid, struct watch_question *question)
 
 /* ---- the watchdog ---- */
 
-/* How long a thread of this process has been on a processor: what pthread_getcpuclockid makes of a thread. */
+/* Returns the processor time of a thread of this process. The clock is that of pthread_getcpuclockid. */
 static uint64_t
 watch_computed_ns(int tid)
 {
@@ -140,7 +140,7 @@ watch_find(struct watch *watch, int tid)
 	return &watch->threads[watch->thread_count++];
 }
 
-/* What was printed so far is not lost, unless the thread that computes is printing. */
+/* Flushes stdout first, unless the thread that computes holds its lock. */
 static void
 watch_end_program(void)
 {
@@ -174,7 +174,7 @@ watch_tell(struct watch *watch, int tid)
 		watch_end_program();
 }
 
-/* progress: a count that goes on while the thread does. */
+/* progress: a count that changes while the thread makes progress. */
 static void
 watch_look_at(void *context, int tid, uint64_t progress)
 {
@@ -230,7 +230,7 @@ watch_die(int signo)
 	_exit(128 + signo);
 }
 
-/* The first signal is for the program, which may not get to it. */
+/* The first signal goes to the program. The second ends the program, which may not have got to the first. */
 static void
 watch_take_signal(struct watch *watch)
 {
@@ -267,14 +267,12 @@ watch_main(void *argument)
 	return NULL;
 }
 
-/* *signals becomes the reading end of a pipe; a program that is not told of signals keeps its -1. */
+/* Makes *signals the reading end of a pipe; -1 stays. */
 static bool
 watch_make_pipe(struct watch *watch, int *signals)
 {
 	int ends[2];
 
-	watch->from = *signals;
-	watch->to = -1;
 	if (*signals < 0)
 		return true;
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -282,6 +280,21 @@ watch_make_pipe(struct watch *watch, int *signals)
 	*signals = ends[0];
 	watch->to = ends[1];
 	return true;
+}
+
+/* Undoes what watch_new has made, but for the thread. */
+static void
+watch_undo(struct watch *watch, int *signals)
+{
+	if (watch->to >= 0) {
+		close(watch->to);
+		close(*signals);
+		*signals = watch->from;
+	}
+	if (watch->stop >= 0)
+		close(watch->stop);
+	pthread_mutex_destroy(&watch->mutex);
+	free(watch);
 }
 
 struct watch *
@@ -295,10 +308,12 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 		return NULL;
 	watch->program = program;
 	watch->limit_ns = limit_ns;
+	watch->from = *signals;
+	watch->to = -1;
 	watch->stop = eventfd(0, EFD_CLOEXEC);
 	pthread_mutex_init(&watch->mutex, NULL);
 	if (watch->stop < 0 || !watch_make_pipe(watch, signals)) {
-		free(watch);
+		watch_undo(watch, signals);
 		return NULL;
 	}
 	watch_take_answers();
@@ -309,11 +324,11 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	if (error == 0)
 		return watch;
 	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(error));
-	free(watch);
+	watch_undo(watch, signals);
 	return NULL;
 }
 
-/* What is left of the program, such as a write to a full pipe, ends by any signal. */
+/* Any signal ends the rest of the program, which may for instance write to a full pipe. */
 static void
 watch_give_back_signals(void)
 {

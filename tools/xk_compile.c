@@ -51,7 +51,7 @@ xk_compile_main(int argc, char **argv)
 		return options_misuse(&compile_program, "-o PROGRAM or --emit-c FILE says what to make");
 	if (o.output != NULL && strcmp(o.output, "-") == 0)
 		return options_misuse(&compile_program,
-				      "-o -: a program is no output for a terminal or pipe: name a file");
+				      "-o -: a program cannot be written to standard output: name a file");
 	if ((o.output != NULL && output_is_input(compile_program.name, o.output, operands.text[0])) ||
 	    (o.emit != NULL && output_is_input(compile_program.name, o.emit, operands.text[0])))
 		return OPTIONS_FAILURE;

@@ -22,7 +22,7 @@ static const struct options_option run_options[] = {
 		  "(server); what is not set it has at 10.77.0.1 as client,\n"
 		  "at 10.77.0.2 as server" },
 	{ .name = "seed",
-	  .kind = OPTIONS_NUMBERS, /* so that it is seen whether it is given */
+	  .kind = OPTIONS_NUMBERS, /* a list is empty if the option is absent */
 	  .offset = RUN_AT(seeds),
 	  .argument = "S",
 	  .max = UINT64_MAX,

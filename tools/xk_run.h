@@ -20,8 +20,8 @@ extern const struct options_program run_program;
 int run_network_main(const struct run_options *options, const char *file);
 
 /*
- * xk_run_table.c: what was counted of several things (hosts, links), a column for each and a row for each count. Rows
- * keep the order in which each column has them.
+ * xk_run_table.c: a table of counts, with a column for each host or link and a row for each count. Rows keep the order
+ * that the counts have in each column.
  */
 struct run_table {
 	struct run_row *rows;
@@ -37,23 +37,25 @@ struct run_row {
 
 #define RUN_ABSENT UINT64_MAX
 
+/* Makes an empty table of so many columns. run_table_end frees what it holds. */
 void run_table_begin(struct run_table *table, unsigned columns);
 void run_table_end(struct run_table *table);
 
-/* What is told from now on is of this column. */
+/* Chooses the column for the counts that run_table_tell adds from now on. */
 void run_table_column(struct run_table *table, unsigned column);
 
-/* Adds a count to the column of the struct run_table at `to`. */
+/* Adds a count to the struct run_table at `to`. Without memory it sets no_memory instead. */
 void run_table_tell(void *to, const char *name, uint64_t count);
 
 /*
- * Prints the rows that are not zero everywhere and, unless show is NULL, whose node (in front of the dot; `own` where there
- * is none) is among those in show. heads are the columns' names.
+ * Prints the rows that are not zero everywhere. heads are the columns' names. Unless show is NULL, prints only rows
+ * whose node is in the list "NODE,NODE..." show. A row's node is what precedes the dot in its name, or `own` without a
+ * dot.
  */
 void run_table_print(const struct run_table *table, const char *const *heads, const char *own, const char *show,
 		     FILE *out);
 
-/* Whether `word`, of len bytes, is the node of some row. */
+/* Returns whether `word`, of len bytes, is the node of some row. */
 bool run_table_has(const struct run_table *table, const char *word, size_t len);
 
 /* xk_run_host.c: one host, which stands on `link` until a signal comes (pair_signals). The status to exit with. */

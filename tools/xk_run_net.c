@@ -143,8 +143,23 @@ run_tell_json(void *to, const char *name, uint64_t count)
 
 enum { RUN_COLUMNS = 20 };
 
-/* A table of the hosts, and one of the links; of the first ones. False: --show names what there is not. */
+/* Returns whether all nodes that --show names exist. */
 static bool
+run_show_is_known(const char *show, const struct run_table *hosts)
+{
+	for (size_t len; show != NULL && *show != '\0'; show += len + (show[len] == ',')) {
+		len = strcspn(show, ",");
+		if (run_table_has(hosts, show, len) || (len == 4 && memcmp(show, "host", 4) == 0) ||
+		    (len == 4 && memcmp(show, "link", 4) == 0))
+			continue;
+		fprintf(stderr, "xk run: --show: no host that is up has a node \"%.*s\"\n", (int)len, show);
+		return false;
+	}
+	return true;
+}
+
+/* Prints a table of the first RUN_COLUMNS hosts, and one of the first links. */
+static void
 run_summary_tables(const struct run *run, struct run_table *hosts, struct run_table *links)
 {
 	const char *show = run->options->show, *heads[RUN_COLUMNS];
@@ -176,15 +191,6 @@ run_summary_tables(const struct run *run, struct run_table *hosts, struct run_ta
 	run_table_print(links, heads, "link", show, stderr);
 	if (link_count > RUN_COLUMNS)
 		fprintf(stderr, "... and %u more links (--json has them)\n", link_count - RUN_COLUMNS);
-	for (size_t len; show != NULL && *show != '\0'; show += len + (show[len] == ',')) {
-		len = strcspn(show, ",");
-		if (run_table_has(hosts, show, len) || (len == 4 && memcmp(show, "host", 4) == 0) ||
-		    (len == 4 && memcmp(show, "link", 4) == 0))
-			continue;
-		fprintf(stderr, "xk run: --show: no host that is up has a node \"%.*s\"\n", (int)len, show);
-		return false;
-	}
-	return !hosts->no_memory && !links->no_memory;
 }
 
 static int
@@ -196,7 +202,12 @@ run_summary(const struct run *run)
 
 	run_table_begin(&hosts, RUN_COLUMNS);
 	run_table_begin(&links, RUN_COLUMNS);
-	good = run_summary_tables(run, &hosts, &links);
+	run_summary_tables(run, &hosts, &links);
+	good = !hosts.no_memory && !links.no_memory;
+	if (!good)
+		fprintf(stderr, "xk run: %s\n", strerror(ENOMEM));
+	else
+		good = run_show_is_known(run->options->show, &hosts);
 	run_table_end(&hosts);
 	run_table_end(&links);
 	fprintf(stderr, "seed %" PRIu64 ", until %" PRIu64 ".%06" PRIu64 " s, hash %016" PRIx64 "\n",

@@ -24,7 +24,7 @@
 /* The object of type TYPE whose MEMBER is at POINTER. */
 #define xk_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
-/* The address of this place in the program, for messages about mistakes; 0: unknown. One instruction. */
+/* Returns the address of its caller's code, for error messages; 0: unknown. One instruction. */
 __attribute__((always_inline)) static inline uintptr_t
 xk_here(void)
 {

@@ -131,8 +131,8 @@ struct xk_runner {
 	void (*after)(struct xk_runner *runner, void *argument); /* to do after the next switch, off the old stack */
 	void *after_argument;
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
-	_Atomic uint64_t carried;                            /* messages, shepherds and events; a driver counts turns */
-	_Atomic uint64_t atomics;                            /* read-modify-writes; debug builds: counted.h */
+	_Atomic uint64_t carried; /* messages, shepherds and events; drivers count turns instead */
+	_Atomic uint64_t atomics; /* read-modify-writes; debug builds: counted.h */
 
 	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */
 	struct xk_shepherd shepherd;      /* what it is when it runs on its own stack */
@@ -345,9 +345,9 @@ void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
 void xk_runner_begin(struct xk_runner *runner);
 void xk_runner_end(struct xk_runner *runner);
 
-/* ---- whose a message is (owner.c) ---- */
+/* ---- owners of messages (owner.c) ---- */
 
-/* Names each protocol of kernel that has messages, on standard error. When everything else has been given back. */
+/* Names on standard error each protocol of kernel that still holds messages. Call it after all else is freed. */
 void xk_owner_tell_lost(struct xk_kernel *kernel);
 
 /* ---- transmit (transmit.c) ---- */
@@ -425,8 +425,8 @@ struct xk_driver {
 	bool started;                    /* on a thread of its own */
 	bool takes_turn;                 /* one, and is halted by it */
 	bool events_due;
-	int clock_interval; /* messages between two readings of the clock */
-	int clock_left;     /* of them, before the next one */
+	int clock_interval; /* messages between two clock readings */
+	int clock_left;     /* messages until the next reading */
 	unsigned index;
 	struct xk_kernel *kernel;
 	struct xk_platform *platform;             /* which it sleeps on */
@@ -482,7 +482,7 @@ struct xk_kernel {
 	struct xk_driver driver; /* the first, which also serves the wheel; the others by next_driver */
 	unsigned driver_count;
 	bool started;                   /* drivers run on threads of their own */
-	bool watches_owners;            /* a message that somebody else has is refused at crossings */
+	bool watches_owners;            /* crossings abort if the sender does not own the message */
 	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */
 
 	struct xk_kernel_config config;

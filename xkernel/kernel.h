@@ -146,15 +146,15 @@ void xk_kernel_rewatch(struct xk_kernel *kernel);
 void xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted);
 
 /*
- * From now on each message knows which protocol has it, and a protocol that hands on what is not its own is named (msg.h,
- * xk_msg_cross). Costs some nanoseconds a crossing. Debug builds look for messages that were given up without being
- * asked. After init, and before the kernel runs.
+ * Tracks the owner of each message: a protocol that hands on a message it does not own is named, and the program aborts
+ * (xk_msg_cross in msg.h). Costs a few nanoseconds per crossing. Debug builds detect the use of freed messages even
+ * without this. Call it after xk_kernel_init and before the kernel runs.
  */
 void xk_kernel_watch_owners(struct xk_kernel *kernel);
 
 /*
- * Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. Protocols that
- * have not given back their messages are named on standard error, where owners were watched and the platform knows what is out.
+ * Closes all that is left, in the order of the graph, and frees the kernel with its ports. Not the platform. Names
+ * protocols that still hold messages on standard error, if owners were tracked and the platform offers each_out.
  */
 void xk_kernel_free(struct xk_kernel *kernel);
 
@@ -190,8 +190,9 @@ void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
 
 /*
- * Calls see(context, tid, progress) for each driver, and for each thread that carries messages or fires events for them:
- * progress changes with every turn, message and event. For a watchdog; any thread but these. see must not wait for them.
+ * Calls see(context, tid, progress) for each driver, each thread of the pool and the event thread. progress changes
+ * with every turn, message or event. For watchdogs. Any thread but these. see runs with mutexes held that these threads
+ * may need, so it must not wait for their progress.
  */
 void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress),
 			   void *context);

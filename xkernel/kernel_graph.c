@@ -242,7 +242,7 @@ void
 xk_kernel_watch_owners(struct xk_kernel *kernel)
 {
 	kernel->watches_owners = true;
-#ifndef XK_DEBUG /* which looks at each crossing itself */
+#ifndef XK_DEBUG /* debug builds check each crossing anyway */
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_OWNER, memory_order_seq_cst);

@@ -39,7 +39,7 @@ msg_is_sound(const struct xk_msg *m)
 	return total == m->total && last == m->tail;
 }
 
-/* The ways of a message that was given up lead here: it has no bytes, and more than one user or none. */
+/* Checked on slow paths only: a freed message has no bytes and a reference count of 0, so every use of it takes one. */
 static void
 msg_must_live(const struct xk_msg *m, const char *what)
 {
@@ -47,7 +47,7 @@ msg_must_live(const struct xk_msg *m, const char *what)
 		xk_msg_misused(m, what);
 }
 
-/* `to` has been where `from` was. */
+/* Copies the record of crossings. */
 static void
 msg_carry_way(struct xk_msg *to, const struct xk_msg *from)
 {
@@ -175,6 +175,7 @@ xk_msg_push_segment(struct xk_msg **m, size_t len)
 	fresh->data -= len; /* into the headroom, and what is left of it is for the headers of lower layers */
 	fresh->len = (uint32_t)len;
 	fresh->total += (uint32_t)len;
+	head->owner = NULL;
 	fresh->next = head;
 	if (head->len == 0) {
 		fresh->next = head->next;
@@ -252,6 +253,7 @@ msg_lead(struct xk_msg *head, size_t len)
 		return NULL;
 	}
 	msg_carry_over(fresh, head);
+	head->owner = NULL;
 	fresh->next = head;
 	return fresh;
 }
@@ -363,6 +365,8 @@ xk_msg_split(struct xk_msg **m, size_t len)
 	if (rest == NULL)
 		return NULL;
 	front->flags &= XK_MSG_TRACED;
+	rest->owner = front->owner;
+	msg_carry_way(rest, front);
 	rest->id = front->id;
 	rest->flags = front->flags;
 	rest->total = front->total - (uint32_t)len;
@@ -385,6 +389,7 @@ xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 		xk_msg_free(b);
 		return;
 	}
+	b->owner = NULL;
 	a->tail->next = b;
 	a->tail = b->tail;
 	a->total += b->total;

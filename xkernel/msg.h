@@ -30,7 +30,7 @@ enum {
 	XK_MSG_HEADROOM = 128, /* what a new message has in front of it for headers */
 	XK_MSG_SEGMENT = 2048, /* payload bytes of a fresh segment, at least */
 	XK_MSG_MAX = 1 << 20,  /* no message is longer; keeps every length far from wrapping */
-	XK_MSG_WAY = 8,        /* debug builds: protocols that a message remembers */
+	XK_MSG_WAY = 8,        /* debug builds: crossings that a message remembers */
 };
 
 enum xk_msg_flags {
@@ -58,17 +58,17 @@ struct xk_msg {
 	uint16_t flags;                  /* enum xk_msg_flags; valid in the first segment */
 	struct xk_ticket *ticket;        /* valid in the first segment, and only if XK_MSG_TICKETED */
 	uint64_t boot;                   /* valid in the first segment, and only if a flag says so */
-	const struct xk_protocol *owner; /* who has or had it last; NULL: unknown (owner.c) */
-	uintptr_t given_up_at;           /* where in the program it was freed, if it was */
+	const struct xk_protocol *owner; /* current or last owner (owner.c); NULL: unknown, or not the first segment */
+	uintptr_t given_up_at;           /* code address of the call that freed it last */
 #ifdef XK_DEBUG
-	const struct xk_protocol *way[XK_MSG_WAY]; /* its owners so far, the last ones; a ring */
+	const struct xk_protocol *way[XK_MSG_WAY]; /* its latest owners; a ring */
 	unsigned crossings;
 #endif
 };
 
 /*
- * Whether m was given back already. A mistake to ask, but for who finds mistakes: its memory may belong to others by now.
- * Platforms keep a count of zero, and a length of zero, in what was given back, as long as they can.
+ * Returns whether m has been freed. Only for the detection of mistakes: the memory may have another user by now.
+ * Platforms keep a reference count of 0 and a length of 0 in freed segments as long as they can.
  */
 static inline bool
 xk_msg_is_given_up(const struct xk_msg *m)
@@ -77,12 +77,12 @@ xk_msg_is_given_up(const struct xk_msg *m)
 }
 
 /*
- * Prints that somebody does `what` ("gives up") with m, which was given up already, and aborts: who, in which function, and
- * who had it last. Never returns. Any context.
+ * Reports that m was used ("gives up", "splits": see `what`) after it was freed, and aborts. Names the protocol, its
+ * function and the last owner. Never returns. Any context.
  */
 __attribute__((noreturn, cold)) void xk_msg_misused(const struct xk_msg *m, const char *what);
 
-/* m, which may be NULL, goes to whoever gets it without crossing an edge: as a reply. */
+/* Clears the owner of m, which may be NULL: replies reach their next owner without crossing an edge. */
 static inline void
 xk_msg_disown(struct xk_msg *m)
 {
@@ -91,9 +91,9 @@ xk_msg_disown(struct xk_msg *m)
 }
 
 /*
- * `from` hands m to `to`, upward or downward: notes that, unless it is not from's to give; then prints who gives away what is
- * whose, and aborts. Asked at each crossing in debug builds, and where owners are watched (xk_kernel_watch_owners); only then it matters
- * who has a message that was not given up.
+ * Records that `from` hands m to `to`, upward or downward. Names the protocols and aborts if m has been freed, or if
+ * owners are tracked (xk_kernel_watch_owners) and `from` does not own m. Debug builds call it at each crossing, others
+ * only where owners are tracked.
  */
 void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up);
 
@@ -129,7 +129,7 @@ struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size
  */
 struct xk_msg *xk_msg_reference(const struct xk_msg *m);
 
-/* As xk_msg_free, which stands at the address `here`. */
+/* As xk_msg_free; `here` is the code address of the call, for error messages. */
 void xk_msg_free_here(struct xk_msg *m, uintptr_t here);
 
 /* Gives all segments back. NULL is let through. Takes m. */

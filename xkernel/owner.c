@@ -1,10 +1,10 @@
 /*
- * owner.c - mistakes with messages, told so that their author finds them: who handed on what was not his own any more, and who
- * has kept what nobody will free.
+ * owner.c - reports of mistakes with messages: a protocol that uses a message which it has handed on or freed, and one
+ * that never frees a message.
  *
- * Nothing of it is on the way of messages: what was given up has a count and a length of zero, which send whoever uses it
- * down the slow half of what he does (msg.c, the platforms' buffer_free). Who has a message is noted only where edges are
- * watched for it; debug builds watch all of them.
+ * None of this is on the fast path. A freed message has a reference count of 0 and a length of 0, so that any use of it
+ * takes a slow path, where it is checked (msg.c, buffer_free of the platforms). Owners are recorded only at edges that
+ * are watched for it; debug builds watch all edges.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "xkernel/symbols.h"
 #include "xkernel/where.h"
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
-/* The protocol that `owner` points at, if it is one of kernel's: what a message remembers may be gone. */
+/* Returns owner if it is a protocol of kernel, else NULL: the pointer in a message may be stale. */
 static const struct xk_protocol *
 owner_in(const struct xk_kernel *kernel, const struct xk_protocol *owner)
 {
@@ -27,7 +27,7 @@ owner_in(const struct xk_kernel *kernel, const struct xk_protocol *owner)
 	return p;
 }
 
-/* Debug builds: the protocols that it was handed to. */
+/* Prints the protocols that m was handed to. Debug builds only. */
 static void
 owner_print_way(const struct xk_kernel *kernel, const struct xk_msg *m)
 {
@@ -45,7 +45,7 @@ owner_print_way(const struct xk_kernel *kernel, const struct xk_msg *m)
 #endif
 }
 
-/* Where it was freed; of what is freed twice, where that was done last. */
+/* Prints where m was freed; if it was freed twice, the place of the second time. */
 static void
 owner_print_place(const struct xk_msg *m)
 {
@@ -57,15 +57,15 @@ owner_print_place(const struct xk_msg *m)
 	xk_symbols_free(symbols);
 }
 
-/* As what the debug build says besides, where this is none. */
-static void
+/* Ends a report: prints where m was freed and where it has been, or how to find out, and aborts. */
+__attribute__((noreturn)) static void
 owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 {
 	owner_print_place(m);
 	owner_print_way(kernel, m);
 #ifndef XK_DEBUG
-	fprintf(stderr, "\n    (with --trace, and where xk run simulates a network, it is known who has a message; "
-			"./run build --debug makes a build that tells its whole way)");
+	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, know the owners of messages; "
+			"./run build --debug makes programs that print a message's whole way)");
 #endif
 	fputc('\n', stderr);
 	fflush(stdout);
@@ -83,7 +83,7 @@ xk_msg_misused(const struct xk_msg *m, const char *what)
 	owner = owner_in(where.kernel, m->owner);
 	fprintf(stderr, "a message is not its user's: ");
 	if (owner != NULL) {
-		/* Nobody has been handed it since, or that would have been refused. */
+		/* The last owner is the culprit: a later crossing would have been refused. */
 		fprintf(stderr, "host \"%s\", protocol \"%s\" %s a message that it has given up already",
 			where.kernel->config.name, owner->name, what);
 		xk_where_print_functions(&where, stderr);
@@ -92,10 +92,9 @@ xk_msg_misused(const struct xk_msg *m, const char *what)
 		xk_where_print(&where, verb, stderr);
 	}
 	owner_end(where.kernel, m);
-	abort();
 }
 
-/* `from` hands to `to` what is not its own. */
+/* Reports that `from` hands m, which it does not own, to `to`. */
 __attribute__((noreturn, cold, noinline)) static void
 owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up)
 {
@@ -116,12 +115,11 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 		fprintf(stderr, "that was given up already");
 	xk_where_print_functions(&where, stderr);
 	owner_end(from->kernel, m);
-	abort();
 }
 
 /* ---- at a crossing ---- */
 
-/* Replies come back without crossing an edge. */
+/* Returns whether m may have come from its recorded owner as a reply: replies cross no edge. */
 static bool
 owner_may_be_replied(const struct xk_protocol *owner, const struct xk_kernel *kernel)
 {
@@ -129,8 +127,8 @@ owner_may_be_replied(const struct xk_protocol *owner, const struct xk_kernel *ke
 }
 
 /*
- * Whether m is not from's. What ports deliver has come from outside, perhaps from another host of this process; and what another
- * host's shepherd pushes was that host's before.
+ * Returns whether m belongs to another protocol than `from`. Not checked: messages that ports deliver, which may come
+ * from another host of this process; and pushes by a shepherd of another host, which owned the message before.
  */
 static bool
 owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
@@ -153,7 +151,7 @@ xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_p
 #endif
 }
 
-/* ---- what was never given back ---- */
+/* ---- messages that were never freed ---- */
 
 struct owner_lost {
 	const struct xk_protocol *protocol;

@@ -24,8 +24,8 @@ struct xk_platform_ops {
 
 	/*
 	 * A fresh segment: its own buffer with one reference, data == floor + XK_MSG_HEADROOM, ceiling - data >=
-	 * XK_MSG_SEGMENT, len, total, next, link, id, flags, owner zero, tail itself. NULL: none left. Any context; never
-	 * waits.
+	 * XK_MSG_SEGMENT, len, total, next, link, id, flags, owner zero, tail itself. NULL: none left. Any context;
+	 * never waits.
 	 */
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
@@ -36,16 +36,15 @@ struct xk_platform_ops {
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
 	/*
-	 * Gives one segment back; its buffer goes with the last reference. What is given back has, as long as its memory is
-	 * not used for anything else, a length of 0 and a count of 0 references: see xk_msg_is_given_up. Any context;
-	 * never waits.
+	 * Gives one segment back; its buffer goes with the last reference. A freed segment keeps a length of 0 and a
+	 * reference count of 0 until its memory is reused: see xk_msg_is_given_up. Any context; never waits.
 	 */
 	void (*buffer_free)(struct xk_platform *platform, struct xk_msg *segment);
 
 	/* How many segments are out, for leak checks. Main thread, when nothing runs. */
 	unsigned (*buffers_out)(struct xk_platform *platform);
 
-	/* Calls see for each of them. NULL: the platform does not know which they are. As buffers_out. */
+	/* Calls see for each segment that is out. NULL: the platform keeps no list of them. As buffers_out. */
 	void (*each_out)(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 			 void *context);
 

@@ -219,8 +219,8 @@ xk_context_prepare(struct xk_context *context, void (*entry)(void *argument), vo
 
 #ifdef XK_CONTEXT_ASAN
 /*
- * Asks AddressSanitizer where the calling thread's own stack lies: it tells a fiber that begins what it came from. Asking the
- * system is slow: for the first thread it reads all of /proc/self/maps.
+ * Finds the calling thread's own stack. AddressSanitizer knows it: a fiber that begins is told where it came from.
+ * Asking the system would be slow: for the first thread it reads all of /proc/self/maps.
  */
 STACK_UNTOLD static void
 stack_find_own(struct xk_context *context)

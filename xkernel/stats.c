@@ -103,7 +103,7 @@ xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned index, struct xk_kerne
 	stats_add_driver(stats, driver);
 }
 
-/* ---- who gets on ---- */
+/* ---- progress of threads ---- */
 
 static void
 stats_see(struct xk_runner *runner, uint64_t progress, void (*see)(void *context, int tid, uint64_t progress),

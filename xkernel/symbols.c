@@ -18,10 +18,10 @@ struct xk_symbols {
 	size_t count;
 	const char *names;
 	size_t names_size;
-	uintptr_t moved; /* where the program was loaded, less where it was linked for */
+	uintptr_t moved; /* load address minus link address */
 };
 
-/* The executable comes first. */
+/* Called for the executable first; ends the iteration. */
 static int
 symbols_note_moved(struct dl_phdr_info *info, size_t size, void *moved)
 {
@@ -30,7 +30,7 @@ symbols_note_moved(struct dl_phdr_info *info, size_t size, void *moved)
 	return 1;
 }
 
-/* Section number `index`, if all of it lies in the file. */
+/* Returns section number `index`; NULL: it does not lie in the file. */
 static const ElfW(Shdr) * symbols_section(const struct xk_symbols *symbols, unsigned index)
 {
 	const ElfW(Ehdr) *header = (const void *)symbols->image;
@@ -99,7 +99,7 @@ xk_symbols_free(struct xk_symbols *symbols)
 	free(symbols);
 }
 
-/* Static symbols follow the name of their file. */
+/* Static symbols follow the symbol of their source file. */
 bool
 xk_symbol_find(const struct xk_symbols *symbols, uintptr_t address, struct xk_symbol *symbol)
 {

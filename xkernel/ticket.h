@@ -5,8 +5,9 @@
  * (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers: action at a distance.)
  *
  * It also says whether the push may wait for room to keep a copy. Who sends again by itself in any case, and is not the
- * caller's own shepherd but one that a message has brought, must not: others' messages would wait behind it. And it says
- * whether the message was pushed before: the keeper, which sends again by itself as well, bounds both together.
+ * caller's own shepherd but one that a message has brought, must not: others' messages would wait behind it.
+ *
+ * `again` tells the keeper that the message was pushed before. The keeper retransmits too, and limits both together.
  *
  *     struct xk_ticket ticket = { .keeper = NULL };
  *     xk_ticket_put(m, &ticket);
@@ -24,8 +25,8 @@ struct xk_ticket {
 	struct xk_session *keeper; /* keeps a copy; the ticket has a reference on it. NULL: nobody does */
 	uint64_t number;           /* of the copy, there */
 	uint64_t keeps_us;         /* how long the keeper goes on trying by itself, about; 0: it does not */
-	bool no_wait;              /* where there is no room for a copy another's makes room, or none is kept */
-	bool again;                /* the same bytes were pushed before */
+	bool no_wait;              /* if there is no room for a copy, replace another one or keep none */
+	bool again;                /* a retransmission: the same bytes were pushed before */
 };
 
 /* m, which is about to be pushed, bears the ticket (which outlives the push) until somebody takes it. */

@@ -117,7 +117,7 @@ enum xk_watch {
 	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
 	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
 	XK_WATCH_COUNT = 1 << 3,    /* count and time what crosses */
-	XK_WATCH_OWNER = 1 << 4,    /* note who has what crosses */
+	XK_WATCH_OWNER = 1 << 4,    /* track the owner of what crosses */
 	/* what is watched on the way down too */
 	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER,
 };
@@ -200,7 +200,7 @@ xk_hlp_receive(const struct xk_session *s)
 	return s->up->upper;
 }
 
-/* m crosses upward or downward by s: debug builds look whose it is. */
+/* Debug builds: check that m, which crosses upward or downward by s, belongs to the protocol that hands it on. */
 static inline void
 xk_debug_cross_up(struct xk_session *s, struct xk_msg *m)
 {
@@ -221,7 +221,7 @@ xk_debug_cross_down(struct xk_session *s, struct xk_msg *m)
 #endif
 }
 
-/* result is returned, with what was replied. */
+/* Returns result. Debug builds clear the owner of the reply. */
 static inline int
 xk_debug_reply(int result, struct xk_msg **reply)
 {

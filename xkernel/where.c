@@ -1,8 +1,8 @@
 /*
  * where.c - see where.h.
  *
- * A function belongs to a protocol if it is one of its operations, or is called as the protocol's functions are: with the
- * type's name and an underscore in front, in a file whose name begins with the type's.
+ * A function belongs to a protocol if it is one of its operations, or if its name says so: it begins with the type's
+ * name and an underscore, and the name of its file begins with the type's name.
  */
 #include "xkernel/where.h"
 
@@ -13,7 +13,7 @@
 #include "xkernel/protocol.h"
 #include "xkernel/symbols.h"
 
-enum { WHERE_SHOWN = 8 /* functions in a line */ };
+enum { WHERE_SHOWN = 8 /* functions in a report, at most */ };
 
 /* ---- noting ---- */
 
@@ -26,7 +26,7 @@ where_note_frame(struct _Unwind_Context *context, void *argument)
 
 	if (address == 0 || where->count == XK_WHERE_FRAMES)
 		return _URC_END_OF_STACK;
-	/* A call may be its function's last instruction, and what follows another function's first. */
+	/* A call may be the last instruction of its function: the return address then lies in the next function. */
 	where->frames[where->count++] = before ? address : address - 1;
 	return _URC_NO_REASON;
 }
@@ -51,7 +51,7 @@ xk_where_note(struct xk_where *where)
 	_Unwind_Backtrace(where_note_frame, where);
 }
 
-/* ---- whose function ---- */
+/* ---- which protocol a function belongs to ---- */
 
 struct where_verb {
 	const char *name;
@@ -85,7 +85,7 @@ static const struct where_verb where_session_verbs[] = {
 	{ .name = NULL },
 };
 
-/* The operation that begins at this address, or NULL. */
+/* Returns the operation that begins at `start`, or NULL. */
 static const struct where_verb *
 where_verb_in(const struct where_verb *verbs, const void *ops, uintptr_t start)
 {
@@ -103,7 +103,7 @@ where_verb_of_type(const struct xk_protocol_type *type, uintptr_t start)
 	return verb != NULL ? verb : where_verb_in(where_session_verbs, type->session_ops, start);
 }
 
-/* Sessions' operations are known to the edges that they are used by. */
+/* The operations of p's sessions are listed at the edges above p. */
 static const struct where_verb *
 where_verb_of(const struct xk_protocol *p, uintptr_t start)
 {
@@ -130,13 +130,13 @@ where_is_called_as(const struct xk_symbol *symbol, const char *type)
 	return symbol->file == NULL || strncmp(symbol->file, type, len) == 0;
 }
 
-/* ---- what a frame is ---- */
+/* ---- frames of the stack ---- */
 
 struct where_frame {
 	struct xk_symbol symbol;
 	bool known;
-	const struct xk_protocol_type *type; /* NULL: no protocol's */
-	const struct where_verb *verb;       /* NULL: no operation, but one of those that they call */
+	const struct xk_protocol_type *type; /* NULL: of no protocol */
+	const struct where_verb *verb;       /* NULL: a helper, not an operation */
 };
 
 static void
@@ -170,7 +170,7 @@ where_find_in_types(struct where_frame *frame)
 	}
 }
 
-/* Fills frames in. The index of the innermost that is a protocol's; where->count: none is. */
+/* Fills in frames. Returns the index of the innermost one that belongs to a protocol; where->count: none does. */
 static unsigned
 where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, struct where_frame *frames)
 {
@@ -189,9 +189,12 @@ where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, s
 	return at;
 }
 
-/* ---- the answer ---- */
+/* ---- printing ---- */
 
-/* Name of the instance, if it is told from others of its type by the last crossing, or is the only one; else the type's. */
+/*
+ * Returns the instance's name if the last crossing identifies it, or if it is the only one of its type; else the type's
+ * name.
+ */
 static const char *
 where_name(const struct xk_where *where, const struct xk_protocol_type *type)
 {
@@ -227,7 +230,10 @@ where_first(const struct xk_kernel *kernel, const struct xk_protocol_type *type)
 	return p;
 }
 
-/* Prints what lies between upper and lower: its function may have ended in the call of the next one. Whether there is a way. */
+/*
+ * Prints the protocols between upper and lower: tail calls have removed them from the stack. Returns whether there is a
+ * way from upper to lower. out may be NULL.
+ */
 static bool
 where_print_between(const struct xk_protocol *upper, const struct xk_protocol *lower, FILE *out)
 {
@@ -259,14 +265,14 @@ where_print_from(const struct xk_where *where, const struct xk_protocol_type *fr
 	fprintf(out, " -> \"%s\"", where_name(where, to));
 }
 
-/* The way by which the message, or the call, came to the protocol of frames[at]. */
+/* Prints the crossing by which the message or call came to the protocol of frames[at], and the operation. */
 static void
 where_print_crossing(const struct xk_where *where, const struct where_frame *frames, unsigned at, FILE *out)
 {
 	const struct xk_protocol_type *type = frames[at].type, *from = NULL;
 	const struct where_verb *verb = NULL;
 
-	/* Outwards from there: its own operation, and the protocol that has called it. */
+	/* Outwards from there: the protocol's own operation, then the protocol that called it. */
 	for (; at < where->count && from == NULL; at++) {
 		if (frames[at].type == type && verb == NULL)
 			verb = frames[at].verb;
@@ -285,7 +291,7 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 		fprintf(out, ", in an event of its own");
 }
 
-/* What stands between protocols where edges are watched is the same everywhere. */
+/* Returns whether name is one of the library's functions between protocols, which would only lengthen reports. */
 static bool
 where_is_crossing(const char *name)
 {
@@ -323,13 +329,13 @@ xk_where_print(const struct xk_where *where, const char *verb, FILE *out)
 		fprintf(out, "protocol \"%s\" or what it calls %s, crossing \"%s\" -> \"%s\" upward",
 			where->above->name, verb, where->below->name, where->above->name);
 	} else {
-		fprintf(out, "no protocol that is known %s", verb);
+		fprintf(out, "no known protocol %s", verb);
 	}
 	where_print_functions(where, frames, at, out);
 	xk_symbols_free(symbols);
 }
 
-/* The first protocol's function and those that have called it; what lies within tells nothing about a mistake. */
+/* Begins with the innermost function of a protocol: the library's functions below it tell nothing about the mistake. */
 void
 xk_where_print_functions(const struct xk_where *where, FILE *out)
 {

@@ -1,8 +1,8 @@
 /*
- * where.h - where a shepherd is: the host, the protocol and the crossing by which it came there, for messages about mistakes.
+ * where.h - where a shepherd is, for error messages: the host, the protocol, and the crossing by which it came there.
  *
- * Nothing of it is kept on the way of messages. The sessions that a shepherd is in are known to the engine; which
- * protocol's code it executes is read off its stack, by the functions' names (symbols.h).
+ * Costs nothing on the path of messages. The engine knows the sessions that a shepherd is in; the protocol whose code
+ * it executes is found on its stack, by the names of functions (symbols.h).
  */
 #ifndef XK_WHERE_H
 #define XK_WHERE_H
@@ -18,23 +18,23 @@ enum { XK_WHERE_FRAMES = 40 };
 
 struct xk_where {
 	struct xk_kernel *kernel; /* NULL: the thread is no shepherd */
-	/* of the last crossing upward; NULL: none. under: what the session that was popped stands on */
+	/* protocols of the last crossing upward; under: the one below `below`. NULL: none */
 	const struct xk_protocol *under, *below, *above;
 	unsigned load; /* enum xk_load */
 	unsigned count;
-	uintptr_t frames[XK_WHERE_FRAMES]; /* innermost first: addresses within the calling instructions */
+	uintptr_t frames[XK_WHERE_FRAMES]; /* innermost first: addresses within the call instructions */
 };
 
-/* Notes where the calling thread is. For signal handlers too. */
+/* Records where the calling thread is. May be called in signal handlers. */
 void xk_where_note(struct xk_where *where);
 
 /*
- * Prints it to out, in one line that goes on from "NAME: ": `host "b", protocol "asp" (handed a message by ip) ...; in asp_find <
- * asp_demux < ...`. verb says what it does ("computes"). While the kernel lives. Not for signal handlers.
+ * Prints where, without a newline, as the rest of a line: `host "b", protocol "asp" VERB, crossing "ip" -> "asp"
+ * upward, in its operation demux (asp_find < asp_demux < ...)`. The kernel must still exist. Not for signal handlers.
  */
 void xk_where_print(const struct xk_where *where, const char *verb, FILE *out);
 
-/* Prints only the functions: " (asp_find < asp_demux < ...)", nothing where they have no names. As xk_where_print. */
+/* Prints only the functions: " (asp_find < asp_demux < ...)"; nothing if none has a name. As xk_where_print. */
 void xk_where_print_functions(const struct xk_where *where, FILE *out);
 
 #endif

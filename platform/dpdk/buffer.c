@@ -180,7 +180,7 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	return dpdk_buffer_show(platform, m, segment->data, segment->len);
 }
 
-/* What a segment counts by that was given back: the mbuf's own count says 1 then. */
+/* Reference count of freed segments; the count in a freed mbuf is 1. */
 static const _Atomic uint16_t dpdk_given_up = 0;
 
 void

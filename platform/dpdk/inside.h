@@ -341,20 +341,20 @@ bool dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms);
 void dpdk_socket_free(struct dpdk_device *device);
 
 /*
- * Claims `what` for this process, until it ends or gives it back: a descriptor to keep, or -errno (-EADDRINUSE: another
- * process of this user has it). No other user can take it.
+ * Claims `what` for this process until it ends or calls dpdk_unclaim. Other users cannot take the claim. Returns a
+ * descriptor to keep, or -errno (-EADDRINUSE: another process of this user has it).
  */
 int dpdk_claim(const char *what);
 
-/* Gives a claim back; -1: there is none. */
+/* Gives back the claim of dpdk_claim and closes fd. -1: does nothing. */
 void dpdk_unclaim(int fd);
 
 /*
- * Between these two the sockets that DPDK makes can be connected to by this user alone, whatever the umask is. The second
- * takes what the first returns.
+ * Between these two calls, only this user can connect to sockets that DPDK makes, whatever the umask is. The first
+ * returns the old umask, for the second to restore. Other threads that call the first wait.
  */
-mode_t dpdk_socket_shut(void);
-void dpdk_socket_reopen(mode_t mask);
+mode_t dpdk_umask_private(void);
+void dpdk_umask_restore(mode_t mask);
 
 /* ---- interface.c: a network interface of the kernel's ---- */
 

@@ -237,7 +237,7 @@ dpdk_interface_is_name(const char *name)
 	return name[0] != '\0' && strlen(name) < IFNAMSIZ && strpbrk(name, "/:,= \t\n[]\"") == NULL;
 }
 
-/* Interfaces of one name in several network namespaces are several. */
+/* The claim includes the network namespace: each may have an interface of this name. */
 static int
 dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 {

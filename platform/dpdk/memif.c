@@ -197,9 +197,9 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	if (error != 0)
 		return error;
 	self->owns_path = true;
-	mask = dpdk_socket_shut();
+	mask = dpdk_umask_private();
 	error = dpdk_memif_plug(port, "server", why, size);
-	dpdk_socket_reopen(mask);
+	dpdk_umask_restore(mask);
 	return error;
 }
 

@@ -1,12 +1,12 @@
 /*
  * socket.c - two processes meet at a socket in the file system, which the server's device owns.
  *
- * Each end claims the socket, so that a second server is refused, a second client waits for the first to go, and a socket
- * left by a server that was killed is known to be nobody's. By another claim a server tells how many lanes it has.
+ * Each end claims the socket: a second server is refused, a second client waits until the first one is gone, and a
+ * socket that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
  *
- * A claim is a lock on a byte of a file, which goes with its process however that ends. The file lies in a directory of
- * this user's alone: names that everybody can take, such as those of abstract sockets, would let any user keep root's
- * host from starting.
+ * A claim is a lock on one byte of a file. The system drops it when the process ends, however it ends. The file lies in
+ * a directory that only this user can write to: if claims were names that anyone can take, such as abstract sockets,
+ * any user could keep root's host from starting.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -78,7 +78,7 @@ dpdk_socket_make(int type, const char *path, struct sockaddr_un *address)
 	return socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 }
 
-/* The file of claims. 0 or -errno. */
+/* Writes the path of the file of claims, and makes its directory if needed. Returns 0 or -errno. */
 static int
 dpdk_claims_path(char path[DPDK_CLAIMS_PATH])
 {
@@ -89,7 +89,7 @@ dpdk_claims_path(char path[DPDK_CLAIMS_PATH])
 	return error;
 }
 
-/* A descriptor or -errno. */
+/* Opens the file of claims. Returns a descriptor or -errno. */
 static int
 dpdk_claims_open(int flags)
 {
@@ -101,21 +101,21 @@ dpdk_claims_open(int flags)
 	return error != 0 ? error : fd < 0 ? -errno : fd;
 }
 
-/* The lock that stands for `what`. */
+/* Returns the lock that stands for `what`: a byte chosen by its hash. */
 static struct flock
 dpdk_claim_of(const char *what)
 {
 	return (struct flock){ .l_type = F_WRLCK, .l_start = (off_t)(dpdk_hash(what) >> 2), .l_len = 1 };
 }
 
-/* Returns whether a process has the claim. Whoever is removing the file has a lock on all of it, and claims nothing. */
+/* Returns whether a process has the claim. A process that removes the file locks all of it; that is no claim. */
 static bool
 dpdk_claim_is_held(int fd, struct flock claim)
 {
 	return fcntl(fd, F_OFD_GETLK, &claim) == 0 && claim.l_type != F_UNLCK && claim.l_len == 1;
 }
 
-/* 0 or -errno; -EAGAIN: the file is being removed, so the next one is to be tried. */
+/* Takes the claim. Returns 0 or -errno; -EAGAIN: the file is being removed, so open it again. */
 static int
 dpdk_claim_take(int fd, struct flock claim)
 {
@@ -142,7 +142,7 @@ dpdk_claim(const char *what)
 	return error == 0 ? fd : error;
 }
 
-/* The last one removes the file. */
+/* Removes the file with the last claim. */
 void
 dpdk_unclaim(int fd)
 {
@@ -251,21 +251,21 @@ dpdk_socket_look_closely(const struct dpdk_socket *self)
 
 /* ---- the server ---- */
 
-/* The umask is the process's. */
-static pthread_mutex_t dpdk_socket_umask = PTHREAD_MUTEX_INITIALIZER;
+/* The umask belongs to the process, so one thread changes it at a time. */
+static pthread_mutex_t dpdk_umask_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 mode_t
-dpdk_socket_shut(void)
+dpdk_umask_private(void)
 {
-	pthread_mutex_lock(&dpdk_socket_umask);
+	pthread_mutex_lock(&dpdk_umask_mutex);
 	return umask(S_IXUSR | S_IRWXG | S_IRWXO);
 }
 
 void
-dpdk_socket_reopen(mode_t mask)
+dpdk_umask_restore(mode_t mask)
 {
 	umask(mask);
-	pthread_mutex_unlock(&dpdk_socket_umask);
+	pthread_mutex_unlock(&dpdk_umask_mutex);
 }
 
 /* Removes a socket that a killed server has left at path; anything else there is a reason to refuse. */

@@ -123,11 +123,11 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 		return error;
 	dpdk_device_name(device, dpdk_virtio_server);
 	snprintf(arguments, sizeof(arguments), "iface=%s,queues=%u", self->path, device->port_count);
-	mask = dpdk_socket_shut();
+	mask = dpdk_umask_private();
 	error = dpdk_device_plug(device, arguments, "DPDK makes no vhost device", why, size);
 	if (error == 0)
 		error = dpdk_device_start(device, why, size);
-	dpdk_socket_reopen(mask);
+	dpdk_umask_restore(mask);
 	return error;
 }
 

@@ -2,9 +2,10 @@
  * buffer.c - buffers from malloc.
  *
  * A block is a buffer with the descriptor of its first view; further views are descriptors of their own. The block goes
- * with the last view, whichever that is. What was given back is marked (xk_msg_is_given_up), and keeps the mark until it is
- * used again or the system has it; and it is known what is out, where that costs messages nothing or the build is for
- * finding mistakes. Under the address sanitizer the first descriptor, once given back, and a
+ * with the last view, whichever that is.
+ *
+ * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed where
+ * that costs messages nothing, and in debug builds. Under the address sanitizer the first descriptor, once freed, and a
  * fence in front of the bytes are poisoned, so that the block is as closely watched as several mallocs would be.
  */
 #include <stdlib.h>
@@ -31,27 +32,27 @@ enum {
 	MEMORY_REFERENCES = UINT16_MAX - 255, /* views of one block, at most */
 };
 
-/* What malloc overwrites first comes first. */
+/* The members that free() may overwrite come first, so that the mark of a freed block survives for a while. */
 struct memory_block {
 	struct memory_block *next_free;
 	size_t room;
 	struct memory_out out;
-	_Atomic uint16_t references; /* what every view knows of its block */
+	_Atomic uint16_t references; /* every view points here */
 	struct xk_msg segment;
 	uint8_t fence[MEMORY_FENCE];
 	uint8_t bytes[];
 };
 
-/* A view that is not its block's first. */
+/* A further view of a block. */
 struct memory_view {
 	struct memory_out out;
 	struct xk_msg segment;
 };
 
-/* What a segment counts by that was given back before its block. */
+/* Reference count of freed segments whose block has other views. */
 static const _Atomic uint16_t memory_given_up = 0;
 
-/* ---- what is out ---- */
+/* ---- the list of segments ---- */
 
 #ifdef XK_DEBUG
 enum { MEMORY_LISTS_ALL = true };
@@ -59,7 +60,7 @@ enum { MEMORY_LISTS_ALL = true };
 enum { MEMORY_LISTS_ALL = false };
 #endif
 
-/* Where what has been allocated is listed, whether or not it is out; NULL: nowhere. */
+/* Returns the list of all allocated segments, whether or not they are out; NULL: they are not listed. */
 static struct memory_out **
 memory_list(struct memory_platform *self)
 {
@@ -102,7 +103,7 @@ memory_list_remove(struct memory_platform *self, struct memory_out *out)
 		pthread_mutex_unlock(&self->list_lock);
 }
 
-/* out's segment, if it is one of platform's that has not been given back; else NULL. */
+/* Returns out's segment if it is out and belongs to platform, else NULL. */
 static struct xk_msg *
 memory_out_of(const struct xk_platform *platform, const struct memory_out *out)
 {
@@ -209,7 +210,9 @@ memory_reset_debug(struct xk_msg *segment)
 #endif
 }
 
-/* The first view of a fresh buffer of so many bytes; its length is 0 since it was given back, or allocated. */
+/*
+ * Returns the first view of a fresh buffer of `room` bytes. Its length is 0 already, since it was freed or allocated.
+ */
 static struct xk_msg *
 memory_block_new(struct memory_platform *self, size_t room)
 {
@@ -303,7 +306,7 @@ memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 	free(view);
 }
 
-/* No view is left: its first one lies as it did when it was new. */
+/* Frees a block that has no view left. Its first descriptor is in the state that it had when new. */
 static void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {
@@ -317,7 +320,7 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 	}
 }
 
-/* As memory_buffer_free, of a buffer with other views; or of a segment that was given back before. */
+/* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
 __attribute__((noinline)) static void
 memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
 {

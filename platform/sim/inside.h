@@ -7,9 +7,9 @@
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
 
-/* A segment that was allocated, in the list of its platform or of those that share what they keep. */
+/* An allocated segment, in the list of its platform, or of the platforms that share a struct memory_kept. */
 struct memory_out {
-	struct memory_out *next, **at; /* at NULL: it is in no list */
+	struct memory_out *next, **at; /* at == NULL: in no list */
 	struct xk_msg *segment;
 };
 
@@ -17,7 +17,7 @@ struct memory_out {
 struct memory_kept {
 	struct memory_block *blocks;
 	struct xk_msg *views;   /* by link */
-	struct memory_out *all; /* the same, and what is out */
+	struct memory_out *all; /* these and the segments that are out */
 };
 
 struct memory_platform {
@@ -31,7 +31,7 @@ struct memory_platform {
 	uint64_t until_ns;
 	void (*idle)(void *context);
 	void *idle_context;
-	pthread_mutex_t list_lock; /* over own_kept.all, where nothing is kept */
+	pthread_mutex_t list_lock; /* over own_kept.all, if kept is NULL */
 	pthread_mutex_t lock;      /* over woken */
 	pthread_cond_t changed;
 	bool woken;
@@ -61,7 +61,7 @@ unsigned memory_buffers_out(struct xk_platform *platform);
 void memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 		     void *context);
 
-/* What is out is nobody's any more, and will not come back. */
+/* Forgets the segments that are out: their owner has crashed and will not free them. */
 void memory_forget_out(struct memory_platform *self);
 
 void memory_buffer_free_kept(struct memory_kept *kept);

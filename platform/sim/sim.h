@@ -43,12 +43,12 @@ unsigned xk_sim_free(struct xk_sim *sim);
 uint64_t xk_sim_now_ns(const struct xk_sim *sim);
 
 /*
- * How far the world has come, as a count of what it has done: it changes unless a single host computes for ever. Any
- * thread, while the world is there.
+ * Returns the number of steps that the world has taken, for watchdogs: it stands still only while a host computes. Any
+ * thread, while the world exists.
  */
 uint64_t xk_sim_steps(const struct xk_sim *sim);
 
-/* The host that is being booted; NULL: none is. As xk_sim_steps. */
+/* Returns the name of the host that is being booted, or NULL. As xk_sim_steps. */
 const char *xk_sim_booting(const struct xk_sim *sim);
 
 /* A number derived from the world's seed, for whoever else needs one; calls with the same purpose repeat it. */

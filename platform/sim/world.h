@@ -64,7 +64,7 @@ struct xk_sim {
 	struct sim_thread *running;                    /* NULL: no thread of a host, the world itself */
 	bool stepping;
 	_Atomic uint64_t steps;
-	const char *_Atomic booting; /* the host's name; NULL: none is */
+	const char *_Atomic booting; /* name of the host that is being booted, or NULL */
 	struct xk_sim_host *hosts, **hosts_last;
 	unsigned host_count;
 	struct xk_sim_link *links, **links_last;
@@ -90,7 +90,7 @@ struct sim_timer *sim_timer_first(struct xk_sim *sim);
 /* Whether nothing at all happens until at_ns (included), and the world runs so far: time may be passed at once. */
 bool sim_is_quiet_until(struct xk_sim *sim, uint64_t at_ns);
 
-/* The world gets on. */
+/* Counts a step of the world. Only the thread that runs the world writes the count. */
 static inline void
 sim_count_step(struct xk_sim *sim)
 {

@@ -3,11 +3,11 @@
  * frame whether it gets through, is lost, comes twice, later, again, cut, damaged or from another station of its host,
  * and when a host falls silent, or crashes and boots.
  *
- * The script's first byte chooses (enum calls_choice); then each byte is the fate of one frame (enum calls_fate; its upper four
- * bits are an argument). When it is over everything gets through. Then these must hold: every call has ended once; each
- * reply is that of its call; no call was run by another procedure, twice, nor by a later boot of its host than was there
- * when it was made (unless frames were damaged: nothing here has a checksum over its contents); nobody waits, and no
- * buffer is left.
+ * The script's first byte chooses (enum calls_choice); then each byte is the fate of one frame (enum calls_fate; its
+ * upper four bits are an argument). When it is over everything gets through. Then these must hold: every call has ended
+ * once; each reply is that of its call; no call was run by another procedure, run twice, or run by a later boot of its
+ * host than was there when it was made (unless frames were damaged: nothing here has a checksum over its contents);
+ * nobody waits, and no buffer is left.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,13 +29,13 @@ enum calls_choice {
 	CALLS_LONG = 1 << 3,   /* messages of several frames */
 	CALLS_BOTH = 1 << 4,   /* both hosts call */
 	CALLS_LATE = 1 << 5,   /* messages wait above BID */
-	CALLS_SELECT = 1 << 6, /* calls go to procedures, by SELECT over a VCHAN of channels */
+	CALLS_SELECT = 1 << 6, /* calls go to procedures, through SELECT over VCHAN */
 };
 
 enum calls_fate {
 	/* 0 to 5: it gets through */
-	CALLS_ELSEWHERE = 6, /* it comes from another of its host's stations: argument */
-	CALLS_MUTE,          /* nothing that its host says gets through for up to 2^11 ms: argument */
+	CALLS_ELSEWHERE = 6, /* it comes from another station of its host: argument */
+	CALLS_MUTE,          /* nothing from its host gets through for up to 2^11 ms: argument */
 	CALLS_LOST = 8,
 	CALLS_TWICE,
 	CALLS_LATER, /* behind those that come in the next ms */
@@ -310,7 +310,7 @@ static const char *const calls_uppers[2] = {
 	"vchan [channels=1, wait=\"300ms\"]; caller -> select -> vchan -> chan;",
 };
 
-/* Made once for each host, path and what is above it. */
+/* One graph per host, path and upper protocol; read once. */
 static const struct xk_graph *
 calls_graph(unsigned host, unsigned path, unsigned upper)
 {
@@ -405,7 +405,7 @@ calls_see(void *context, const struct xk_sim_record *record)
 	c->queued++;
 }
 
-/* Also what is for another station of the host comes to the one that it has here. */
+/* Frames for any station of a host reach the one that it has here. */
 static void
 calls_pass(struct calls *c, const struct frame *frame)
 {

@@ -283,7 +283,7 @@ struct hosts_graphs {
 	struct hosts_graph select; /* FUZZ_SELECT_GRAPH */
 };
 
-/* Those of graphs/, and the one of procedures, from the checkout's root; read once. */
+/* The graphs of graphs/, and that of procedures; read once, from the checkout's root. */
 static const struct hosts_graphs *
 hosts_all_graphs(void)
 {

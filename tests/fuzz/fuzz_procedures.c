@@ -13,7 +13,7 @@ struct procedures {
 	unsigned users; /* that have not ended */
 };
 
-/* The first procedure sends back what comes, the second waits first. */
+/* Both procedures return the request; the second waits first. */
 static int
 procedures_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {

@@ -1,6 +1,6 @@
 /*
- * fuzz_procedures.h - what stands above SELECT in fuzz_hosts: two procedures that are served, and users that call those of a
- * peer, which may never answer.
+ * fuzz_procedures.h - the protocol above SELECT in fuzz_hosts: it serves two procedures, and has users that call those
+ * of a peer, which may never answer.
  */
 #ifndef FUZZ_PROCEDURES_H
 #define FUZZ_PROCEDURES_H
@@ -9,10 +9,10 @@
 
 extern const struct xk_protocol_type fuzz_procedures_type;
 
-/* Starts the users of kernel, which runs, if it has procedures. */
+/* Starts the users, if the kernel has the protocol. The kernel must run. */
 void fuzz_procedures_start(struct xk_kernel *kernel);
 
-/* Ends the process unless every call of those users has ended. */
+/* Ends the process unless all users have ended, and so all calls. */
 void fuzz_procedures_check(struct xk_kernel *kernel);
 
 #endif

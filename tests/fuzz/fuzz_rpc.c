@@ -71,7 +71,7 @@ rpc_find(uint8_t *frame, size_t len)
 
 /* ---- memory ---- */
 
-/* Which peer has this link address; somebody else: the first. */
+/* Returns the peer that has this link address; the first if none has. */
 static unsigned
 rpc_peer(const uint8_t *link)
 {
@@ -175,7 +175,7 @@ fuzz_rpc_make_response(uint8_t *payload, unsigned peer, unsigned *type)
 	return make_bidctl(payload, peer, BIDCTL_RESPONSE, 0);
 }
 
-/* A header of SELECT, in a call or a reply; seldom cut. Its length. */
+/* Makes a header of SELECT, of a call or a reply; seldom cut. Returns its length. */
 static size_t
 make_select(uint8_t *p, uint64_t *random, bool is_call)
 {

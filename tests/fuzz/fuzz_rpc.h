@@ -13,7 +13,7 @@ enum { FUZZ_PROCEDURE = 5, FUZZ_PROCEDURES = 2 }; /* the first procedure that a 
 
 enum { FUZZ_RPC_MAX = 128 }; /* bytes of what fuzz_rpc_make writes */
 
-/* What a host has said last; its boot id, to each peer another. */
+/* What a host has said last. It has another boot id for each peer. */
 struct fuzz_rpc_memory {
 	uint64_t boots[FUZZ_PEERS], tag;
 	uint32_t channel, sequence, blast_sequence;

@@ -315,7 +315,7 @@ put_rpc_message(struct traffic *t, unsigned peer, const uint8_t *payload, size_t
 	uint8_t frame[14 + 20 + FUZZ_RPC_MAX] = { 0 }, *p = frame + 14;
 	size_t header = type < 256 ? 20 : 0;
 
-	/* a peer may have several stations, or another station its address */
+	/* a peer may have several stations, or another station may claim its address */
 	store_eth(frame, FUZZ_LINK, chance(t, 8) ? draw(t, FUZZ_PEERS) : peer, type < 256 ? 0x0800 : type);
 	if (type < 256) {
 		p[0] = 0x45;

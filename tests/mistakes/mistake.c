@@ -1,6 +1,6 @@
 /*
- * mistake.c - does nothing to what crosses it, but for one message: with that it makes the mistake that `makes` names, as
- * somebody's first protocol might. tests/mistakes/run.py looks at what the program says then.
+ * mistake.c - passes on what crosses it, except for one message: with that it makes the mistake that `makes` names, as
+ * somebody's first protocol might. tests/mistakes/run.sh checks how the programs report it.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
@@ -13,7 +13,7 @@
 struct mistake {
 	struct xk_virtual virtual; /* first */
 	const char *makes;
-	uint64_t at; /* the how-manieth message */
+	uint64_t at; /* the number of that message, from 1 */
 	_Atomic uint64_t ups, downs;
 	struct xk_event event;
 	struct xk_session *session;
@@ -27,7 +27,7 @@ mistake_of(const struct xk_session *s)
 	return (struct mistake *)s->protocol;
 }
 
-/* Whether it is time to make the mistake called name. */
+/* Returns whether to make the mistake called name now. */
 static bool
 mistake_makes(const struct mistake *self, const char *name, uint64_t count)
 {
@@ -133,7 +133,7 @@ static const struct xk_role mistake_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-/* One mistake is made before anything runs. */
+/* This mistake is found before anything runs. */
 #ifdef MISTAKE_UNENDED
 static const char *const mistake_drops[] = { "late", "early" };
 #else

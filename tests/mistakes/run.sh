@@ -1,13 +1,13 @@
 #!/bin/bash
-# run.sh BUILD - what first protocols do wrong with messages: each mistake names its protocol, in a build without sanitizers
-# (with them, they tell first).
+# run.sh BUILD - mistakes of first protocols with messages: each report names the protocol. In a build without
+# sanitizers, which would report first.
 . "$(dirname "$0")/../system/common.sh"
 xk=$build/tests/xk_mistake
 udptest=$build/tests/udptest_mistake
 net=tests/mistakes/net.dot
 graph=tests/mistakes/mistake.dot
 
-# made MISTAKE PATTERN: by the server, in a network of the simulator and, traced, under udptest.
+# made MISTAKE PATTERN: the server makes it, in a simulated network and in udptest with --trace.
 made() {
 	local how="host \"server\", protocol \"mistake\" $2"
 	expect "$1 in xk run" 134 "$how" "$xk" run "$net" --link sim --quiet --set "server.mistake.makes=$1"
@@ -16,13 +16,13 @@ made() {
 		--set "server:mistake.makes=$1"
 }
 
-# untraced MISTAKE PATTERN: in udptest, which does not know who has a message.
+# untraced MISTAKE PATTERN: in udptest, which does not track owners.
 untraced() {
 	expect "$1 in udptest" 134 "$2" "$udptest" --graph "$graph" --link sim --mode ipp --rounds 20 \
 		--set "server:mistake.makes=$1"
 }
 
-# lost COMMAND...: messages that are never freed are told by name, and in the end by number.
+# lost COMMAND...: messages that are never freed are reported with their protocol, and counted at the end.
 lost() {
 	local said
 	said=$(timeout 60 "$@" 2>&1)

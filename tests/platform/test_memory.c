@@ -702,7 +702,7 @@ TEST(threads_share_a_buffer_and_none_is_lost)
 
 /* ---- the clock ---- */
 
-/* A busy machine takes so long to start. */
+/* On a busy machine, a program may take that long to start. */
 TEST(a_clock_may_be_calibrated_over_ten_seconds)
 {
 	struct clock_pair now, earlier;
@@ -711,6 +711,6 @@ TEST(a_clock_may_be_calibrated_over_ten_seconds)
 	clock_read(&now);
 	earlier = (struct clock_pair){ now.ticks - UINT64_C(20000000000), now.ns - UINT64_C(10000000000) };
 	clock_calibrate(&clock, &earlier, 1);
-	if (clock.has_counter) /* half a nanosecond a tick, and what has passed since */
+	if (clock.has_counter) /* half a nanosecond per tick, plus the time since clock_read */
 		CHECK(clock.scale >= UINT64_C(1) << 30 && clock.scale <= UINT64_C(3) << 30);
 }

@@ -26,8 +26,8 @@ struct watching {
 struct stage {
 	struct rig *r;
 	struct xk_protocol *bidctl;
-	uint64_t own;  /* this boot's id, as HOST is told */
-	uint32_t with; /* the host of the latest message in, or the one asked about */
+	uint64_t own;  /* this boot's id, as told to HOST */
+	uint32_t with; /* the host of the latest message in, or of the latest request to confirm */
 	struct watching lower, upper;
 	char told[512];                     /* "upper:first:a lower:first:a " */
 	void (*meanwhile)(struct stage *s); /* while `upper` is being told */

@@ -1,10 +1,13 @@
 /*
- * siege.h - for tests of attacks: a server, an honest client and an enemy on one simulated link. The enemy sends frames of its
- * own making from four stations, the last of which is the server's router, and hears what comes to them. A meter on
- * the wire counts what each host was sent, and how much of that had been sent before.
+ * siege.h - for tests of attacks: a server, an honest client and an enemy on one simulated link.
  *
- * The server and the client have the whole graph of calls, and ICMP, UDP and Active Messages beside it. The client makes
- * short and long calls, by CHAN and by SELECT, from its boot until it is told to stop, and judges each reply.
+ * The enemy sends frames of its own making from four stations, and hears what comes to them. The last station is the
+ * server's router. A meter on the wire counts the bytes that each host was sent, and how many of them repeated earlier
+ * ones.
+ *
+ * The server and the client have the whole graph of calls, with ICMP, UDP and Active Messages beside it. The client
+ * makes short and long calls, through CHAN and through SELECT, from its boot until it is told to stop, and checks each
+ * reply.
  */
 #ifndef TESTS_SIEGE_H
 #define TESTS_SIEGE_H
@@ -24,7 +27,7 @@
 #define SIEGE_MS UINT64_C(1000000)
 #define SIEGE_S UINT64_C(1000000000)
 
-/* Hosts. Those of the enemy's first three stations are neighbours; others of the enemy's are behind its router. */
+/* Hosts. The enemy's hosts at its first three stations are neighbours; the others are behind its router. */
 enum {
 	SIEGE_SERVER = 0x0a4d0001,
 	SIEGE_CLIENT = 0x0a4d0002,
@@ -35,12 +38,12 @@ enum {
 
 enum { SIEGE_STATIONS = 4, SIEGE_BY_ROUTER = SIEGE_STATIONS - 1 };
 
-/* The tag of the enemy's question in the name of a host. */
+/* The tag of the query that the enemy sends as `host`. */
 #define SIEGE_TAG(host) (UINT64_C(0x7a67) << 32 | (host))
 
-#define SIEGE_LINK UINT64_C(0x020000000000) /* and the host's number, or 0xa0 and the enemy's station */
+#define SIEGE_LINK UINT64_C(0x020000000000) /* plus the host's number, or plus 0xa0 and the enemy's station */
 
-/* Numbers of protocols, on the link and on IP, and above. */
+/* Numbers of protocols: on the link, on IP, and above. */
 enum {
 	SIEGE_IP = 0x0800,
 	SIEGE_ARP = 0x0806,
@@ -68,44 +71,44 @@ enum { SIEGE_FROM_CLIENT = 1, SIEGE_USER_MSG = 2, SIEGE_ACK_REQUESTED = 4, SIEGE
 
 enum {
 	SIEGE_FRAME = 1514,
-	SIEGE_HOSTS = 1 << 15, /* places of the meter */
+	SIEGE_HOSTS = 1 << 15, /* slots of the meter */
 	SIEGE_SEEN = 1 << 20,
 	SIEGE_PEERS = 4200,
 	SIEGE_IDS = 1 << 19,
 	SIEGE_USERS = 4,
-	SIEGE_SHORT = 16, /* bytes of a call: its number, how long its reply is to be */
+	SIEGE_SHORT = 16, /* bytes of a call: its number and the length of its reply */
 	SIEGE_LONG = 20000,
-	SIEGE_TIMES = 3, /* of the bytes that claimed a host, or were sent it for the first time */
+	SIEGE_TIMES = 3, /* limit of what is sent, as a multiple of what was received, or was sent first */
 };
 
 struct siege_frame {
 	uint8_t bytes[SIEGE_FRAME];
 	size_t len;
-	unsigned station; /* that heard it, or sends it */
+	unsigned station; /* that heard it or sends it */
 };
 
 /* ---- the meter ---- */
 
-/* What the meter knows of one host. Bytes are those of frames, without padding. */
+/* The meter's counts for one host, in bytes of frames without padding. */
 struct siege_flow {
-	uint32_t host; /* 0: a free place */
+	uint32_t host; /* 0: a free slot */
 	bool confirmed;
 	uint64_t in;           /* in frames that claimed to be from it */
 	uint64_t out;          /* in frames for it */
-	uint64_t first, again; /* of these, what carried payload: for the first time, and not */
-	uint64_t over;         /* the most that out was above SIEGE_TIMES * in while it was not confirmed */
-	uint64_t again_over;   /* the most that again was above SIEGE_TIMES * first */
+	uint64_t first, again; /* of these, with payload: new, and repeated */
+	uint64_t over;         /* the maximum of out - SIEGE_TIMES * in, before the host was confirmed */
+	uint64_t again_over;   /* the maximum of again - SIEGE_TIMES * first */
 };
 
 /* ---- the siege ---- */
 
-/* A host that the enemy plays: it answers BIDCTL's questions, and whoever asks for its station. */
+/* A host that the enemy plays: it answers BIDCTL's and ARP's questions. */
 struct siege_peer {
 	uint32_t host;
 	unsigned station;
-	uint64_t boot, server_boot; /* server_boot: as the server has told this host; 0: not yet */
+	uint64_t boot, server_boot; /* server_boot: the server's, as told to this host; 0: not yet */
 	bool on_ip;
-	bool is_silent; /* nothing is answered */
+	bool is_silent; /* answers nothing */
 };
 
 struct siege_user {
@@ -126,17 +129,19 @@ struct siege {
 	struct xk_sim_host *server, *client, *enemy;
 	struct xk_port *ports[SIEGE_STATIONS];
 	bool stops;        /* the client makes no more calls */
-	uint64_t works_us; /* what a handler of the client's calls waits for */
+	uint64_t works_us; /* how long the handler of a call waits */
 
 	/* the enemy */
 	struct siege_peer peers[SIEGE_PEERS];
 	unsigned peer_count;
-	void (*hear)(struct siege *s, const struct siege_frame *f); /* what arrives at the enemy's stations */
+	uint32_t blast_sequence; /* of the latest BLAST message that the enemy was sent; 0: none, or a short one */
+	unsigned blast_count;    /* its fragments */
+	void (*hear)(struct siege *s, const struct siege_frame *f); /* takes each frame at the enemy's stations */
 	void (*tick)(struct siege *s);                              /* the attack */
 	uint64_t every_ns, until_ns;
 	uint64_t ticks;
 	unsigned variant; /* of the attack */
-	uint64_t data[8]; /* the attack's */
+	uint64_t data[8]; /* for the attack's use */
 
 	/* the meter */
 	struct siege_flow flows[SIEGE_HOSTS];
@@ -144,10 +149,10 @@ struct siege {
 	uint64_t arp_in, arp_out;
 
 	/* calls */
-	uint64_t ids;                 /* of calls, given so far */
-	uint8_t ran[SIEGE_IDS];       /* by number: it was run, or must not be */
-	uint64_t words;               /* of replies: none is the same as another */
-	unsigned wrongly_run, forged; /* replies that no handler made */
+	uint64_t ids;                 /* the latest number of a call */
+	uint8_t ran[SIEGE_IDS];       /* by number: was run, or must not be */
+	uint64_t words;               /* makes the bytes of each reply unique */
+	unsigned wrongly_run, forged; /* forged: replies that no handler made */
 	unsigned calls[2], failed, last_error;
 	uint64_t worst_ns[2];
 };
@@ -163,7 +168,7 @@ siege_flow(struct siege *s, uint32_t host)
 	return &s->flows[at];
 }
 
-/* The host whose link address this is. */
+/* Returns the host that has this link address. */
 static inline uint32_t
 siege_host_of(uint64_t link)
 {
@@ -174,7 +179,7 @@ siege_host_of(uint64_t link)
 	return number >= 0xa0 ? SIEGE_ENEMY + number - 0xa0 : SIEGE_SERVER - 1 + number;
 }
 
-/* The protocol above the link or IP, as the link numbers it, and where it begins. */
+/* Returns the protocol above the link or IP, as the link numbers it, and the offset of its header. */
 static inline unsigned
 siege_above(const uint8_t *frame, size_t len, size_t *at)
 {
@@ -198,7 +203,7 @@ siege_above(const uint8_t *frame, size_t len, size_t *at)
 	}
 }
 
-/* The host that a frame's headers name behind the link's, or IP's; 0: none. */
+/* Returns the host that the headers above the link or IP name as the sender; 0: none. */
 static inline uint32_t
 siege_host_inside(const uint8_t *frame, size_t len)
 {
@@ -228,7 +233,7 @@ siege_meter_in(struct siege *s, const uint8_t *frame, size_t len)
 		siege_flow(s, inside)->in += len;
 }
 
-/* A number for the payload of a frame, without what differs when it is sent again; 0: none. */
+/* Returns a hash of a frame's payload, without the fields that change in a retransmission; 0: no payload. */
 static inline uint64_t
 siege_content(const uint8_t *frame, size_t len)
 {
@@ -256,7 +261,7 @@ siege_content(const uint8_t *frame, size_t len)
 	return hash == 0 ? 1 : hash;
 }
 
-/* Whether a frame has the payload of one before it. */
+/* Returns whether this payload was sent before, and remembers it. */
 static inline bool
 siege_is_again(struct siege *s, uint64_t content)
 {
@@ -305,7 +310,7 @@ siege_see(void *context, const struct xk_sim_record *record)
 
 /* ---- the server's half of a party ---- */
 
-/* The first bytes are the call's number; the others are of no other reply. NULL: no buffer. */
+/* Makes a reply: the call's number, then bytes that no other reply has. NULL: no buffer. */
 static inline struct xk_msg *
 siege_reply(struct siege_party *party, uint64_t id, size_t len)
 {
@@ -343,7 +348,7 @@ siege_serve(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 	return *reply == NULL ? -ENOBUFS : 0;
 }
 
-/* A handler of Active Messages, which replies with so many bytes as the request says. */
+/* A handler of Active Messages: replies with as many bytes as the request says. */
 static inline void
 siege_handle(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
 {
@@ -403,7 +408,7 @@ siege_open(struct siege_user *user)
 	return session;
 }
 
-/* Calls, short by the first two users and long by the others; every few calls on another channel. */
+/* Makes calls: short ones for the first two users, long ones for the others. Changes the channel every 16 calls. */
 static inline void
 siege_live(void *argument)
 {
@@ -503,7 +508,7 @@ siege_boot(void *context, struct xk_sim_host *host)
 	return kernel;
 }
 
-/* The enemy has no protocols: only ports, to be sent through by hand. */
+/* The enemy has no protocols, only ports. */
 static inline struct xk_kernel *
 siege_boot_enemy(void *context, struct xk_sim_host *host)
 {
@@ -537,7 +542,7 @@ siege_add(struct siege *s, const char *name, bool is_enemy)
 	return host;
 }
 
-/* A siege on a link that loses so many frames of a thousand. The client is down. */
+/* Makes a siege. The link loses `loss` frames of a thousand. The client is down at first. */
 static inline struct siege *
 siege_new(unsigned loss)
 {
@@ -579,7 +584,7 @@ siege_free(struct siege *s)
 
 /* ---- the enemy's frames ---- */
 
-/* A frame for the link address `to` from a station, with that station's address or another. */
+/* Begins a frame from a station to the link address `to`. */
 static inline void
 siege_frame_begin(struct siege_frame *f, uint64_t to, unsigned station, unsigned type)
 {
@@ -628,7 +633,7 @@ siege_put_ip(struct siege_frame *f, uint32_t from, uint32_t to, unsigned protoco
 	xk_put32(p + 16, to);
 }
 
-/* Sends f; IP's length and checksum are put right. */
+/* Sends f, with IP's length and checksum filled in. */
 static inline void
 siege_send(struct siege *s, struct siege_frame *f)
 {
@@ -647,7 +652,7 @@ siege_send(struct siege *s, struct siege_frame *f)
 		xk_msg_free(m);
 }
 
-/* A frame from peer to the host `to`, up to where the protocol of this number on the link, or on IP, begins. */
+/* Begins a frame from peer to the host `to`, up to the header of `type`; with an IP header if peer is on IP. */
 static inline void
 siege_from_to(struct siege_frame *f, const struct siege_peer *peer, uint32_t to, unsigned type)
 {
@@ -719,7 +724,7 @@ siege_send_bidctl(struct siege *s, const struct siege_peer *peer, uint32_t to, u
 	siege_send(s, &f);
 }
 
-/* A message of CHAN's without a payload. */
+/* Sends a CHAN message without payload. */
 static inline void
 siege_send_chan(struct siege *s, const struct siege_peer *peer, uint32_t channel, unsigned flags, uint32_t sequence)
 {
@@ -731,7 +736,7 @@ siege_send_chan(struct siege *s, const struct siege_peer *peer, uint32_t channel
 	siege_send(s, &f);
 }
 
-/* A call, number id, that asks for a reply of len bytes. */
+/* Sends the call number id, which asks for a reply of len bytes. */
 static inline void
 siege_send_request(struct siege *s, const struct siege_peer *peer, uint32_t channel, unsigned flags, uint32_t sequence,
 		   uint64_t id, uint64_t len)
@@ -746,7 +751,7 @@ siege_send_request(struct siege *s, const struct siege_peer *peer, uint32_t chan
 	siege_send(s, &f);
 }
 
-/* Says that only the first fragment of a message has arrived. */
+/* Sends a NACK: of this message, only the first fragment has arrived. */
 static inline void
 siege_send_nack(struct siege *s, const struct siege_peer *peer, uint32_t sequence, unsigned count)
 {
@@ -759,7 +764,7 @@ siege_send_nack(struct siege *s, const struct siege_peer *peer, uint32_t sequenc
 
 /* ---- what the enemy does by itself ---- */
 
-/* A host that the enemy plays from now on, at one of its stations, over VNET or IP. */
+/* Adds a host that the enemy plays, at one of its stations. Over IP if it is behind the router, else over VNET. */
 static inline struct siege_peer *
 siege_play(struct siege *s, uint32_t host, unsigned station, uint64_t boot)
 {
@@ -771,7 +776,7 @@ siege_play(struct siege *s, uint32_t host, unsigned station, uint64_t boot)
 	return peer;
 }
 
-/* Introduces peer to the server, which asks in turn; the answer makes it a host that is confirmed. */
+/* Introduces peer to the server, which asks back; the answer confirms peer. */
 static inline void
 siege_introduce(struct siege *s, const struct siege_peer *peer)
 {
@@ -809,7 +814,10 @@ siege_answer_arp(struct siege *s, const struct siege_frame *asked)
 	siege_send(s, &f);
 }
 
-/* Whether the message of BIDCTL at p, in a frame that came to peer's station, is for peer. Neighbours share a station. */
+/*
+ * Returns whether the BIDCTL message at p is for peer. f came to peer's station, which neighbours may share: a response
+ * is told apart by its tag.
+ */
 static inline bool
 siege_is_for(const struct siege_peer *peer, const struct siege_frame *f, const uint8_t *p, bool on_ip)
 {
@@ -820,7 +828,7 @@ siege_is_for(const struct siege_peer *peer, const struct siege_frame *f, const u
 	return !(xk_get16(p) & SIEGE_RESPONSE) || xk_get64(p + 32) == SIEGE_TAG(peer->host);
 }
 
-/* The server or the client asks a host that the enemy plays, or answers it. */
+/* Takes a BIDCTL message for a host that the enemy plays: learns the server's boot id, and answers queries. */
 static inline void
 siege_answer_bidctl(struct siege *s, const struct siege_frame *f, size_t at)
 {
@@ -841,6 +849,16 @@ siege_answer_bidctl(struct siege *s, const struct siege_frame *f, size_t at)
 	}
 }
 
+/* Remembers the BLAST message that f is a fragment of. */
+static inline void
+siege_note_blast(struct siege *s, const struct siege_frame *f, size_t at)
+{
+	if (f->bytes[at + 14] != SIEGE_SEND)
+		return;
+	s->blast_sequence = xk_get32(f->bytes + at + 4);
+	s->blast_count = xk_get16(f->bytes + at + 12);
+}
+
 static inline void
 siege_hear(struct siege *s, const struct siege_frame *f)
 {
@@ -851,11 +869,13 @@ siege_hear(struct siege *s, const struct siege_frame *f)
 		siege_answer_arp(s, f);
 	if (type == SIEGE_BIDCTL)
 		siege_answer_bidctl(s, f, at);
+	if (type == SIEGE_BLAST)
+		siege_note_blast(s, f, at);
 	if (s->hear != NULL)
 		s->hear(s, f);
 }
 
-/* Takes what has come to a station. */
+/* Takes the frames that have arrived at a station. */
 static inline void
 siege_listen(struct siege *s, unsigned station)
 {
@@ -886,7 +906,7 @@ siege_tick(void *context)
 	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + s->every_ns, siege_tick, s) == 0);
 }
 
-/* The enemy hears, answers, and calls tick, every so many nanoseconds from now on. The first call begins its day. */
+/* From now on the enemy hears, answers, and calls tick every every_ns; tick for for_ns only. May be called again. */
 static inline void
 siege_attack(struct siege *s, void (*tick)(struct siege *s), uint64_t every_ns, uint64_t for_ns)
 {

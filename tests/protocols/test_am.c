@@ -14,7 +14,7 @@ static struct {
 	size_t len;
 	bool replies, had_reply;
 	unsigned reply_number;
-	size_t longer; /* what a reply is to have more than its request */
+	size_t longer; /* bytes by which a reply exceeds its request */
 	struct rig *r;
 } seen;
 
@@ -132,7 +132,7 @@ TEST(a_handler_replies_by_another)
 	rig_free(r);
 }
 
-/* Headers of 20 bytes included: three times 24 are 72. */
+/* The limit includes headers of 20 bytes: three times 24 is 72. */
 TEST(a_reply_that_is_long_for_its_request_is_not_sent)
 {
 	struct rig *r = am_rig("am");

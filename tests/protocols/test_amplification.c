@@ -1,15 +1,15 @@
 /*
- * test_amplification.c - what a host sends because of others' frames, measured on the wire: to a host whose address a frame
- * merely claims, at most three times the bytes that claimed it; to anybody, at most three times as many bytes again as for
- * the first time.
+ * test_amplification.c - the traffic that others' frames draw from a host, measured on the wire. A host whose address a
+ * frame merely claims is sent at most three times the bytes that claimed it. Any host is sent at most three times as
+ * many repeated bytes as new ones.
  */
 #include "tests/protocols/siege.h"
 
 enum { SOURCES = 16, ARP_LEN = 42, ARP_TRIES = 3 };
 
-/* ---- sources that nobody has confirmed ---- */
+/* ---- unconfirmed sources ---- */
 
-/* A host far away that the frame only claims to be from; another one with every tick. */
+/* Returns a distant host to forge a frame from; a new boot with each tick, and a new host every 7 ticks. */
 static struct siege_peer
 stranger(const struct siege *s)
 {
@@ -19,7 +19,7 @@ stranger(const struct siege *s)
 				    .on_ip = true };
 }
 
-/* The same on the link: a neighbour that there may be, at a station that is not its own. */
+/* The same on the link: a possible neighbour, at a station that is not its own. */
 static struct siege_peer
 neighbour(const struct siege *s)
 {
@@ -34,7 +34,7 @@ somebody(const struct siege *s)
 	return s->ticks % 2 == 0 ? stranger(s) : neighbour(s);
 }
 
-/* A datagram's header from a stranger. */
+/* Begins a datagram from a stranger. */
 static void
 begin_datagram(const struct siege *s, struct siege_frame *f, unsigned protocol)
 {
@@ -58,7 +58,7 @@ tick_arp(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Echoes, and what ICMP does not answer. */
+/* Echo requests, and types that ICMP does not answer. */
 static void
 tick_icmp(struct siege *s)
 {
@@ -74,7 +74,7 @@ tick_icmp(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Protocols that nobody has, and first fragments of what never becomes whole. */
+/* Unknown protocols, and first fragments of datagrams that are never completed. */
 static void
 tick_ip(struct siege *s)
 {
@@ -103,7 +103,7 @@ tick_udp(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Fragments of messages that never become whole, NACKs for what was never sent, and short messages for nobody. */
+/* Fragments of messages that are never completed, NACKs for messages that were never sent, and empty short messages. */
 static void
 tick_blast(struct siege *s)
 {
@@ -131,7 +131,7 @@ tick_blast(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Messages for this boot of the server, a former one, and any; with a payload and without. */
+/* Messages for the server's boot, a former one, and any; with and without a payload. */
 static void
 tick_bid(struct siege *s)
 {
@@ -145,7 +145,7 @@ tick_bid(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Questions, answers to none, and news of boots. */
+/* Queries, unsolicited responses, and announcements of boots. */
 static void
 tick_bidctl(struct siege *s)
 {
@@ -157,7 +157,7 @@ tick_bidctl(struct siege *s)
 			  chosen & SIEGE_QUERY ? 1 + s->ticks : 0, chosen & SIEGE_RESPONSE ? 1 + s->ticks : 0);
 }
 
-/* Requests for long replies, questions and negative acknowledgements, for the boot that the server has told the enemy. */
+/* Requests for long replies, and bare questions; for the server's boot, and for none. */
 static void
 tick_chan(struct siege *s)
 {
@@ -170,7 +170,7 @@ tick_chan(struct siege *s)
 		siege_send_chan(s, &from, (uint32_t)s->ticks, SIEGE_FROM_CLIENT | SIEGE_ACK_REQUESTED, 5);
 }
 
-/* The same for procedures that there are, and are not. */
+/* Requests for a procedure that exists, and for one that does not. */
 static void
 tick_select(struct siege *s)
 {
@@ -187,7 +187,7 @@ tick_select(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Requests whose handler replies with 1,400 bytes, or not at all, and for a handler that there is not. */
+/* Requests whose handler replies with 1,400 bytes or not at all, and for a handler that does not exist. */
 static void
 tick_am(struct siege *s)
 {
@@ -203,9 +203,9 @@ tick_am(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* ---- what the meter says ---- */
+/* ---- the judgement ---- */
 
-/* The most that any host was sent, in thousandths of what claimed to be from it. ARP has a rate of its own. */
+/* Checks all unconfirmed hosts; ARP has a limit of its own. Returns the worst ratio of out to in, in thousandths. */
 static uint64_t
 judge_claimed(const struct siege *s, uint64_t for_ns)
 {
@@ -227,8 +227,8 @@ judge_claimed(const struct siege *s, uint64_t for_ns)
 }
 
 /*
- * Strangers' frames, so far apart, then silence until nothing of them is left. One host of the enemy's own has been
- * confirmed before, so that the enemy knows a boot id of the server's.
+ * Sends strangers' frames every every_ns, then nothing until all their state is gone. One host of the enemy is
+ * confirmed first, so that the enemy knows a boot id of the server.
  */
 static uint64_t
 try_strangers_at(void (*tick)(struct siege *s), unsigned variant, uint64_t every_ns, uint64_t for_ns)
@@ -251,7 +251,7 @@ try_strangers_at(void (*tick)(struct siege *s), unsigned variant, uint64_t every
 	return worst;
 }
 
-/* As a flood, and slowly enough that no limit of a rate is reached. */
+/* Tries a flood, and a rate so low that no rate limit applies. */
 static void
 try_strangers(void (*tick)(struct siege *s), unsigned variants)
 {
@@ -319,9 +319,9 @@ TEST(am_sends_little_to_hosts_that_are_merely_claimed)
 	try_strangers(tick_am, 4);
 }
 
-/* ---- what is sent again, to hosts that are confirmed ---- */
+/* ---- retransmissions to confirmed hosts ---- */
 
-/* The enemy's calls: a new one on a channel of its own every so many ticks, as long as the attack lasts. */
+/* Makes a call every so many ticks, each on a channel of its own. */
 static void
 call_now_and_then(struct siege *s, uint64_t ticks, uint64_t len)
 {
@@ -329,7 +329,7 @@ call_now_and_then(struct siege *s, uint64_t ticks, uint64_t len)
 		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / ticks), 0, 5, ++s->ids, len);
 }
 
-/* Lengths of replies: in a header's company, in one frame, in several, in 64. */
+/* Replies of 16 bytes, almost a frame, several frames, and BLAST's longest. */
 static uint64_t
 reply_len(const struct siege *s)
 {
@@ -345,7 +345,7 @@ tick_silent(struct siege *s)
 	call_now_and_then(s, 200, reply_len(s));
 }
 
-/* Asks for the reply to its latest call with every tick. */
+/* Asks for the reply to its latest call, with each tick. */
 static void
 tick_negative_acks(struct siege *s)
 {
@@ -360,7 +360,7 @@ tick_questions(struct siege *s)
 	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_FROM_CLIENT | SIEGE_ACK_REQUESTED, 5);
 }
 
-/* Makes its latest call again with every tick. */
+/* Repeats its latest call with each tick. */
 static void
 tick_duplicates(struct siege *s)
 {
@@ -368,28 +368,16 @@ tick_duplicates(struct siege *s)
 	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
 }
 
-/* Remembers the latest long message that the enemy is sent. */
-static void
-hear_blast(struct siege *s, const struct siege_frame *f)
-{
-	size_t at;
-
-	if (siege_above(f->bytes, f->len, &at) != SIEGE_BLAST || f->bytes[at + 14] != SIEGE_SEND)
-		return;
-	s->data[0] = xk_get32(f->bytes + at + 4);
-	s->data[1] = xk_get16(f->bytes + at + 12);
-}
-
-/* Says with every tick that of the latest long reply hardly anything has come. */
+/* Reports with each tick that only the first fragment of the latest long reply has arrived. */
 static void
 tick_nacks(struct siege *s)
 {
 	call_now_and_then(s, 2000, reply_len(s));
-	if (s->data[0] != 0)
-		siege_send_nack(s, &s->peers[0], (uint32_t)s->data[0], (unsigned)s->data[1]);
+	if (s->blast_sequence != 0)
+		siege_send_nack(s, &s->peers[0], s->blast_sequence, s->blast_count);
 }
 
-/* All of these at a time. */
+/* All of these at once. */
 static void
 tick_everything(struct siege *s)
 {
@@ -398,7 +386,7 @@ tick_everything(struct siege *s)
 	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 2000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
 }
 
-/* Some of it, and then silence, from a neighbour or, by the router, from a host elsewhere. */
+/* Attacks for 20 s, then falls silent; as a neighbour or, through the router, as a host elsewhere. */
 static void
 try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned variant, uint32_t host, unsigned station)
 {
@@ -406,7 +394,6 @@ try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned varian
 	const struct siege_flow *flow;
 
 	s->variant = variant;
-	s->hear = hear_blast;
 	siege_introduce(s, siege_play(s, host, station, 0xe1));
 	siege_attack(s, NULL, every_ns, 0);
 	siege_run(s, SIEGE_S);

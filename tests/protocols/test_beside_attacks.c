@@ -1,18 +1,18 @@
 /*
- * test_beside_attacks.c - an honest client beside each attack on the protocols of calls: all its calls are answered, short and
- * long, by CHAN and by SELECT, by a client that comes with the attack and by one that comes when it is at its height. The
- * worst latency is printed, on the virtual clock.
+ * test_beside_attacks.c - an honest client beside each attack on the protocols of calls. All its calls, short and long,
+ * through CHAN and through SELECT, must be answered, whether it boots with the attack or at its height. Prints the
+ * worst latency, on the virtual clock.
  */
 #include "tests/protocols/siege.h"
 
 enum { HELD = 64, ANSWERING = 4096 };
 
-/* Channels of calls in the client's name, and where those of calls in the enemy's own name begin. */
+/* Channels of calls in the client's name; those of calls in the enemy's own name begin at OWN. */
 enum { FORGED = 0x7000, FORGED_COUNT = 512 };
 #define OWN UINT32_C(0xf0000000)
 
 /* What an attack keeps in siege.data. */
-enum { SEQUENCE, COUNT, CLIENT_BOOT, CHANNEL, CALL, STOLEN };
+enum { CLIENT_BOOT, CHANNEL, CALL, STOLEN };
 
 static struct siege_peer *
 introduce(struct siege *s, uint32_t host, unsigned station)
@@ -23,7 +23,7 @@ introduce(struct siege *s, uint32_t host, unsigned station)
 	return peer;
 }
 
-/* ---- nothing, for comparison ---- */
+/* ---- no attack, for comparison ---- */
 
 static void
 begin_nothing(struct siege *s)
@@ -40,17 +40,6 @@ tick_nothing(struct siege *s)
 /* ---- 1: NACKs ---- */
 
 static void
-hear_blast(struct siege *s, const struct siege_frame *f)
-{
-	size_t at;
-
-	if (siege_above(f->bytes, f->len, &at) != SIEGE_BLAST || f->bytes[at + 14] != SIEGE_SEND)
-		return;
-	s->data[SEQUENCE] = xk_get32(f->bytes + at + 4);
-	s->data[COUNT] = xk_get16(f->bytes + at + 12);
-}
-
-static void
 begin_nacks(struct siege *s)
 {
 	introduce(s, SIEGE_ENEMY, 0);
@@ -64,10 +53,10 @@ tick_nacks(struct siege *s)
 
 	if (s->ticks % 400 == 0)
 		siege_send_request(s, peer, (uint32_t)s->ticks, 0, 5, ++s->ids, 64000);
-	siege_send_nack(s, peer, (uint32_t)s->data[SEQUENCE], (unsigned)s->data[COUNT]);
+	siege_send_nack(s, peer, s->blast_sequence, s->blast_count);
 }
 
-/* Fragments of strangers' messages that never become whole. */
+/* Fragments of strangers' messages that are never completed. */
 static void
 tick_fragments(struct siege *s)
 {
@@ -86,7 +75,7 @@ tick_fragments(struct siege *s)
 
 /* ---- 1 and 3: in the client's name, over IP and from other stations of the link ---- */
 
-/* What the client says when it is asked, and the calls in its name that come to the wrong station. */
+/* Learns the client's boot id, and counts calls and replies that reach the wrong station. */
 static void
 hear_client(struct siege *s, const struct siege_frame *f)
 {
@@ -95,7 +84,6 @@ hear_client(struct siege *s, const struct siege_frame *f)
 	unsigned type = siege_above(p, f->len, &at);
 	uint32_t channel;
 
-	hear_blast(s, f);
 	if (type == SIEGE_BIDCTL && xk_get32(p + at + 4) == SIEGE_CLIENT)
 		s->data[CLIENT_BOOT] = xk_get64(p + at + 8);
 	if (type == SIEGE_BLAST && (xk_get32(p + at + 4) == 0 || xk_get64(p + at + 16) == 1))
@@ -115,7 +103,7 @@ hear_client(struct siege *s, const struct siege_frame *f)
 	}
 }
 
-/* The client, as its boot id is known, at the enemy's station or by its router. */
+/* Returns the client with its learned boot id, at a station of the enemy's or behind its router. */
 static struct siege_peer
 false_client(const struct siege *s, bool on_ip)
 {
@@ -126,7 +114,7 @@ false_client(const struct siege *s, bool on_ip)
 				    .on_ip = on_ip };
 }
 
-/* A call that must not be run. */
+/* Sends a call that must not be run. */
 static void
 send_forged(struct siege *s, const struct siege_peer *from, uint32_t channel, uint32_t sequence, uint64_t len)
 {
@@ -134,7 +122,7 @@ send_forged(struct siege *s, const struct siege_peer *from, uint32_t channel, ui
 	siege_send_request(s, from, channel, 0, sequence, s->ids, len);
 }
 
-/* Calls in the client's name, some on channels that replies were stolen of, and NACKs for what these calls draw. */
+/* Calls in the client's name, some on channels of stolen replies; and NACKs for the replies that these calls draw. */
 static void
 tick_in_clients_name(struct siege *s, bool on_ip)
 {
@@ -150,7 +138,7 @@ tick_in_clients_name(struct siege *s, bool on_ip)
 	if (s->data[CHANNEL] != 0)
 		send_forged(s, &from, (uint32_t)s->data[CHANNEL], (uint32_t)++s->data[CALL], 16);
 	for (uint32_t i = 0; i < 8; i++)
-		siege_send_nack(s, &from, (uint32_t)s->data[SEQUENCE] + i, 15);
+		siege_send_nack(s, &from, s->blast_sequence + i, 15);
 	if (s->ticks % 400 == 0)
 		siege_send_request(s, &s->peers[0], OWN + (uint32_t)s->ticks, 0, 5, ++s->ids, SIEGE_LONG);
 }
@@ -167,7 +155,7 @@ tick_by_link(struct siege *s)
 	tick_in_clients_name(s, false);
 }
 
-/* A station that has seen nothing says that the client has booted, over and over. */
+/* A station announces boots of the client, over and over, without having seen its traffic. */
 static void
 tick_false_boots(struct siege *s)
 {
@@ -192,14 +180,14 @@ begin_three(struct siege *s)
 		introduce(s, SIEGE_ENEMY + i, i);
 }
 
-/* 200 a second, as short as a message of two fragments: it is BLAST's copies that are to be held. */
+/* 200 per second, of two fragments each: the fewest that BLAST keeps copies of. */
 static void
 tick_long_replies(struct siege *s)
 {
 	siege_send_request(s, &s->peers[s->ticks % 3], (uint32_t)s->ticks, 0, 5, ++s->ids, 2000);
 }
 
-/* So many addresses of one machine, */
+/* HELD addresses of one machine. */
 static void
 begin_held(struct siege *s)
 {
@@ -207,7 +195,7 @@ begin_held(struct siege *s)
 		introduce(s, SIEGE_SERVER + 0x40 + i, 0);
 }
 
-/* ... and of hosts elsewhere, each in a network of its own. */
+/* HELD hosts elsewhere, each in a network of its own. */
 static void
 begin_far(struct siege *s)
 {
@@ -215,7 +203,7 @@ begin_far(struct siege *s)
 		introduce(s, SIEGE_FAR + i * 256, SIEGE_BY_ROUTER);
 }
 
-/* A call of the next of those hosts; when each has made one, on another channel. */
+/* Calls as the next of these hosts. Changes the channel after each round. */
 static void
 call_of_next(struct siege *s, uint64_t len)
 {
@@ -230,7 +218,7 @@ tick_many_long_replies(struct siege *s)
 	call_of_next(s, s->variant == 0 ? 2000 : SIEGE_LONG);
 }
 
-/* ---- 3: requests of hosts that there are not ---- */
+/* ---- 3: requests of hosts that do not exist ---- */
 
 static void
 tick_forged(struct siege *s)
@@ -246,7 +234,7 @@ tick_forged(struct siege *s)
 
 /* ---- 4: tables ---- */
 
-/* So many channels as a client may have, of all the addresses of one machine. */
+/* Takes as many channels as a client may have, with each of the HELD hosts. */
 static void
 tick_channels(struct siege *s)
 {
@@ -254,7 +242,7 @@ tick_channels(struct siege *s)
 		call_of_next(s, 16);
 }
 
-/* Hosts that answer, and do no more. */
+/* Hosts that answer, but never call. */
 static void
 tick_answering(struct siege *s)
 {
@@ -265,7 +253,7 @@ tick_answering(struct siege *s)
 			siege_introduce(s, &s->peers[(s->ticks * 4 + i) % s->peer_count]);
 }
 
-/* ---- 5: replies again ---- */
+/* ---- 5: repeated replies ---- */
 
 static void
 tick_never_acknowledges(struct siege *s)
@@ -327,7 +315,7 @@ judge(struct siege *s, bool is_lossy)
 		CHECK(party->users[i].ended);
 }
 
-/* The client comes so long after the attack has begun, and calls for 3 seconds, while so many frames of a thousand are lost. */
+/* Boots the client client_ns after the attack begins; it calls for 3 s. The link loses `loss` of 1,000 frames. */
 static void
 try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 {
@@ -366,9 +354,7 @@ TEST(calls_beside_nothing)
 
 TEST(calls_beside_nacks)
 {
-	const struct attack attack = {
-		.begin = begin_nacks, .tick = tick_nacks, .hear = hear_blast, .every_ns = SIEGE_MS / 2
-	};
+	const struct attack attack = { .begin = begin_nacks, .tick = tick_nacks, .every_ns = SIEGE_MS / 2 };
 
 	try_beside(&attack);
 }

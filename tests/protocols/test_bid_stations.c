@@ -1,6 +1,6 @@
 /*
- * test_bid_stations.c - BID and BIDCTL on a link where stations speak for hosts that they are not: what such a station learns,
- * what it gets through, and what a host that has really moved loses.
+ * test_bid_stations.c - BID and BIDCTL on a link where stations impersonate hosts: what such a station learns and gets
+ * through, and what a host loses that has really moved.
  */
 #include <errno.h>
 
@@ -27,7 +27,7 @@ enum { QUERY = 1, RESPONSE = 2 };
 
 struct stage {
 	struct rig *r;
-	uint64_t told; /* the boot id of this host that HOST was told */
+	uint64_t told; /* this host's boot id, as told to HOST */
 };
 
 /* ---- frames ---- */
@@ -79,7 +79,7 @@ send_control(struct stage *s, uint64_t from, struct control c)
 	rig_inject_bytes(s->r, frame, ETH_LEN + BIDCTL_LEN);
 }
 
-/* HOST's message, from that station. */
+/* Injects a message of HOST from a station. */
 static void
 send_message(struct stage *s, uint64_t from, uint64_t boot, uint64_t destination, const char *text)
 {
@@ -93,7 +93,7 @@ send_message(struct stage *s, uint64_t from, uint64_t boot, uint64_t destination
 	rig_inject_bytes(s->r, frame, ETH_LEN + BID_LEN + strlen(text));
 }
 
-/* The next frame that was sent, which is of this type. The station that it went to; 0: there is none. */
+/* Takes the next frame sent, which must be of this type. Returns the station that it went to; 0: no frame. */
 static uint64_t
 take(struct stage *s, unsigned type, uint8_t *frame)
 {
@@ -105,7 +105,7 @@ take(struct stage *s, unsigned type, uint8_t *frame)
 	return xk_get48(frame);
 }
 
-/* BIDCTL has sent a message to that station alone; what. */
+/* Checks that BIDCTL has sent a message to that station alone, and returns it. */
 static struct control
 taken_control(struct stage *s, uint64_t to)
 {
@@ -116,7 +116,7 @@ taken_control(struct stage *s, uint64_t to)
 				 xk_get64(p + 16), xk_get64(p + 24), xk_get64(p + 32) };
 }
 
-/* ARP has asked everybody where HOST is, and that station answers. */
+/* Checks that ARP has asked everybody for HOST, and answers from a station. */
 static void
 answer_arp(struct stage *s, uint64_t from)
 {
@@ -127,7 +127,7 @@ answer_arp(struct stage *s, uint64_t from)
 	send_arp(s, 2, from, HOST);
 }
 
-/* BIDCTL has asked HOST at the station `to`, which answers as this boot; so does `from`. */
+/* Checks that BIDCTL has asked HOST at the station `to`, and answers from the station `from` as this boot. */
 static void
 answer_control(struct stage *s, uint64_t to, uint64_t from, uint64_t boot)
 {
@@ -147,7 +147,7 @@ expect_text(struct stage *s, const char *text)
 	CHECK_STR(len < 0 ? "nothing" : bytes, text);
 }
 
-/* What is pushed on the session of HOST goes to that station. */
+/* Checks that a push on the session of HOST goes to that station. */
 static void
 expect_replies_go_to(struct stage *s, uint64_t to)
 {
@@ -166,7 +166,7 @@ counted(struct stage *s, const char *instance, const char *name)
 
 /* ---- the stage ---- */
 
-/* HOST asks who is here, from A, where ARP knows it, and is known from then on. */
+/* HOST queries from A, where ARP knows it, and is confirmed from then on. */
 static void
 meet(struct stage *s, uint64_t boot)
 {
@@ -202,9 +202,9 @@ stage_close(struct stage *s)
 	rig_free(s->r);
 }
 
-/* ---- who speaks for another ---- */
+/* ---- impersonation ---- */
 
-/* Even one that knows both boot ids. The host that it speaks for is heard all the time. */
+/* Not even if it knows both boot ids. The host itself is heard all the time. */
 TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere)
 {
 	struct stage s;
@@ -229,7 +229,7 @@ TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere)
 	stage_close(&s);
 }
 
-/* Nor does it open a session, when the host is known but has none. */
+/* This host knows the other one, but has no session with it. */
 TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
 {
 	struct xk_participants nobody = { .remote.depth = 0 };
@@ -244,7 +244,7 @@ TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
 	stage_close(&s);
 }
 
-/* It asks as the host: the answer goes to the host. */
+/* It queries in the host's name: the answer goes to the host. */
 TEST(a_station_is_not_told_what_a_host_elsewhere_is_told)
 {
 	struct stage s;
@@ -263,7 +263,7 @@ TEST(a_station_is_not_told_what_a_host_elsewhere_is_told)
 	stage_close(&s);
 }
 
-/* As itself it is told another one, and so it is by what BID says to whoever means a former boot. */
+/* OTHER is told another id than HOST, by BIDCTL, and by BID's answer to a message for a former boot. */
 TEST(a_host_tells_each_host_another_boot)
 {
 	uint8_t frame[FRAME_MAX];
@@ -286,7 +286,7 @@ TEST(a_host_tells_each_host_another_boot)
 
 /* ---- a host that moves ---- */
 
-/* It announces nothing: its first message makes ARP ask. No time passes until the next one gets through. */
+/* It announces nothing: its first message makes ARP query. No time passes until the next one gets through. */
 TEST(a_host_that_moves_loses_one_message)
 {
 	struct stage s;
@@ -303,7 +303,7 @@ TEST(a_host_that_moves_loses_one_message)
 	stage_close(&s);
 }
 
-/* The question goes to the one, the answer comes from the other: whoever sends there has seen the question. */
+/* The query goes to one station, the answer comes from the other: its sender must have seen the query. */
 TEST(a_host_may_send_from_another_station_than_it_is_reached_at)
 {
 	struct stage s;
@@ -317,7 +317,7 @@ TEST(a_host_may_send_from_another_station_than_it_is_reached_at)
 	stage_close(&s);
 }
 
-/* It asks before it sends: the answer is a question, too, so that nothing is lost. */
+/* It queries before it sends. The answer is a query too, so nothing is lost. */
 TEST(a_host_that_asks_from_its_new_place_loses_nothing)
 {
 	struct stage s;
@@ -335,7 +335,7 @@ TEST(a_host_that_asks_from_its_new_place_loses_nothing)
 	stage_close(&s);
 }
 
-/* A host that is asked for once in an interval draws no more than that from ARP. */
+/* A thousand forged messages draw one query of ARP and one of BIDCTL. */
 TEST(a_station_that_speaks_for_another_draws_few_questions)
 {
 	struct stage s;
@@ -350,9 +350,9 @@ TEST(a_station_that_speaks_for_another_draws_few_questions)
 	stage_close(&s);
 }
 
-/* ---- a boot that is over ---- */
+/* ---- a boot that has ended ---- */
 
-/* What was delivered once of a boot is not delivered again when the host answers as that boot once more. */
+/* Messages of a boot are not delivered again when the host answers as that boot once more. */
 TEST(nothing_of_a_boot_that_is_over_gets_through_when_its_host_answers_so)
 {
 	struct stage s;

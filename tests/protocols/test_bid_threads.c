@@ -21,7 +21,7 @@ enum {
 
 struct talk {
 	struct threads t;    /* first */
-	uint64_t own[PEERS]; /* as each is told */
+	uint64_t own[PEERS]; /* as told to each */
 	uint64_t boots[PEERS];
 	unsigned injected;
 };

@@ -467,7 +467,7 @@ TEST(bidctl_draws_another_id_for_each_boot)
 	}
 }
 
-/* Of what one host is told nothing follows for another. */
+/* The id told to one host reveals nothing about another's. */
 TEST(bidctl_tells_each_host_another_id)
 {
 	enum { HOSTS = 64 };

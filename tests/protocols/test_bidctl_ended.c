@@ -1,4 +1,4 @@
-/* test_bidctl_ended.c - boots that have ended: BIDCTL does not confirm them again as long as anything of them may be left. */
+/* test_bidctl_ended.c - ended boots: BIDCTL does not confirm one again as long as messages of it may be under way. */
 #include "tests/protocols/bidctl_rig.h"
 
 /* The host answers a question as this boot; made to be asked by a message that bears `strange`. */
@@ -97,7 +97,7 @@ TEST(bidctl_lets_a_change_wait_that_it_could_not_remember)
 	stage_close(&s);
 }
 
-/* Hosts that boot all the time do not keep others from it. */
+/* Hosts that boot all the time do not use up the memory of others. */
 TEST(bidctl_remembers_so_many_boots_and_no_more)
 {
 	struct stage s;
@@ -141,7 +141,7 @@ another_answers(struct stage *s, uint32_t host, uint64_t boot)
 	s->told[0] = '\0';
 }
 
-/* Otherwise hosts that boot once more would keep newcomers out, or take memory without bound. */
+/* Otherwise hosts that reboot would keep newcomers out, or take memory without bound. */
 TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does)
 {
 	enum { PEERS = 16, HOSTS = 3 * PEERS };
@@ -158,7 +158,7 @@ TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does)
 		CHECK(peers(&s) <= PEERS);
 		CHECK(b->ended_count <= PEERS);
 	}
-	another_answers(&s, OTHER + HOSTS, BOOT_A); /* has no boot that has ended, so it goes first */
+	another_answers(&s, OTHER + HOSTS, BOOT_A); /* has no ended boot, so it goes first */
 	another_answers(&s, OTHER + HOSTS + 1, BOOT_A);
 	rig_advance_ms(s.r, 2);
 	CHECK_EQ(heard(&s, OTHER + HOSTS + 1, BOOT_A), 0);

@@ -76,7 +76,7 @@ TEST(bidctl_asks_back_where_arp_says_the_host_is)
 	rig_free(r);
 }
 
-/* Another station asks as the peer: only the peer is sent anything, where it says that it is. */
+/* Another station asks as the peer: all frames go to the peer, where ARP finds it. */
 TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host)
 {
 	struct rig *r = rig_new_graph(BIDCTL_GRAPH);
@@ -87,7 +87,7 @@ TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host)
 	p.source = BOOT_B;
 	inject_frame(r, STATION_OTHER, p);
 	rig_expect_sent(r, MY_REQUEST);
-	inject_frame(r, STATION_OTHER, p); /* so soon nobody is asked again, nor answered */
+	inject_frame(r, STATION_OTHER, p); /* too soon: neither asked again nor answered */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "limited"), 1);
 	rig_inject(r, PEER_REPLY);

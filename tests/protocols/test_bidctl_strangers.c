@@ -306,7 +306,7 @@ TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one)
 	}
 	CHECK_EQ(counted(&s, "forgotten"), 3 * PEERS + 1);
 	CHECK_EQ(counted(&s, "full"), 0);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* which is used */
+	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* it is in use */
 	s.told[0] = '\0';
 	stage_close(&s);
 }

@@ -204,7 +204,7 @@ TEST(blast_nack_never_unsays_a_fragment)
 	nack(r, sequence, 3);
 	expect(r, BLAST_RETRANSMIT, 2);
 	rig_advance_ms(r, 1);
-	nack(r, sequence, 1); /* the second is there, another NACK has said */
+	nack(r, sequence, 1); /* an earlier NACK has reported the second */
 	expect(r, BLAST_RETRANSMIT, 2);
 	rig_advance_ms(r, 1);
 	nack(r, sequence, 4);
@@ -213,7 +213,10 @@ TEST(blast_nack_never_unsays_a_fragment)
 	end(r);
 }
 
-/* Sends NACKs for the message of sequence, as soon as they may come. How many frames, and bytes of the message, are sent again. */
+/*
+ * Sends 200 NACKs for a message, as fast as they are accepted. Returns the number of frames that they draw, and the
+ * bytes of the message in these frames.
+ */
 static unsigned
 ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t mask, size_t *bytes)
 {
@@ -263,7 +266,7 @@ TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more)
 	end(r);
 }
 
-/* Frames have headers below, so that their number counts as well as their bytes. */
+/* Frames have headers below BLAST, so their number is limited as well as their bytes. */
 TEST(blast_sends_three_times_the_frames_again_and_no_more)
 {
 	struct rig *r = new_rig("");
@@ -274,7 +277,7 @@ TEST(blast_sends_three_times_the_frames_again_and_no_more)
 	end(r);
 }
 
-/* How many fragments a NACK draws that has the first alone, of a message of 64 of protocol `number`. */
+/* Returns how many fragments a NACK draws that reports only the first of 64. `number`: the protocol above. */
 static unsigned
 draw_of(struct rig *r, uint32_t sequence, uint32_t number)
 {
@@ -319,7 +322,7 @@ TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_i
 	CHECK_EQ(rig_counter(r, "nack_paced"), 1);
 	CHECK_EQ(rig_counter(r, "withheld"), 62 + 63);
 	rig_advance_ms(r, 10);
-	CHECK_EQ(draw_of(r, second, 1), 32); /* half of the time that NACKs take */
+	CHECK_EQ(draw_of(r, second, 1), 32); /* after half of nack_min */
 	rig_advance_ms(r, 20);
 	CHECK_EQ(draw_of(r, second, 1), 63);
 	end(r);
@@ -387,7 +390,7 @@ TEST(blast_keeps_messages_as_long_as_nacks_have_taken)
 	rig_free(r);
 }
 
-/* Where frames are lost the peer asks ever later. */
+/* If frames are lost the peer asks later and later. */
 TEST(blast_keeps_a_message_that_was_asked_for_in_full)
 {
 	struct rig *r = new_rig("keep=800ms");
@@ -456,7 +459,7 @@ TEST(blast_frees_a_message_early_by_its_ticket)
 	rig_free(r);
 }
 
-/* Pushes 64 fragments, perhaps again. What xk_push returned. */
+/* A push of 64 fragments, perhaps a repetition; status: the result of xk_push. */
 struct repeating {
 	struct rig *rig;
 	struct xk_session *session;
@@ -514,7 +517,7 @@ TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
 	end(r);
 }
 
-/* It may have gone elsewhere before: the peer has moved. */
+/* It may have gone to another station before: the peer has moved. */
 TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
 {
 	struct rig *r = new_rig("");
@@ -624,7 +627,7 @@ TEST(blast_peer_has_a_share_of_what_is_kept)
 	end(r);
 }
 
-/* A push that may not wait, and the copy that it leaves. */
+/* Pushes without waiting. Returns the sequence number. */
 static uint32_t
 push_at_once(struct rig *r, struct xk_session *s)
 {
@@ -640,7 +643,7 @@ push_at_once(struct rig *r, struct xk_session *s)
 	return sequence;
 }
 
-/* Whether the message of sequence, to host, is kept. */
+/* Returns whether the message of this sequence number to host is kept. */
 static bool
 is_kept(struct rig *r, uint64_t host, uint32_t sequence)
 {
@@ -691,7 +694,7 @@ TEST(blast_host_that_has_its_share_loses_its_oldest_copy)
 	end(r);
 }
 
-/* A stranger's session, which one of its messages has caused. */
+/* Returns the session that a stranger's message has caused. */
 static struct xk_session *
 stranger(struct rig *r, uint64_t host)
 {
@@ -712,7 +715,7 @@ TEST(blast_strangers_have_one_share_together)
 	CHECK_EQ(rig_counter(r, "displaced"), 8);
 	CHECK(!is_kept(r, STRANGER, first));
 	CHECK(is_kept(r, HOST, host));
-	CHECK(is_kept(r, STRANGER + 9, last)); /* which confirms it: the next one counts for itself */
+	CHECK(is_kept(r, STRANGER + 9, last)); /* this confirms the host: it now has a share of its own */
 	rig_wire_peer(r, STRANGER + 9);
 	last = push_at_once(r, stranger(r, STRANGER + 9));
 	CHECK_EQ(rig_counter(r, "displaced"), 8);
@@ -720,7 +723,7 @@ TEST(blast_strangers_have_one_share_together)
 	end(r);
 }
 
-/* Whoever waits for a slot gets the next one that is free. */
+/* The push that waits gets the next free slot. */
 TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
 {
 	struct rig *r = new_server("outstanding=1");
@@ -848,7 +851,7 @@ TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept)
 	end(r);
 }
 
-/* Who has a message of its own knows nothing of the number of another peer's. */
+/* A peer cannot guess the number of a message to another peer from its own. */
 TEST(blast_numbers_of_one_peer_do_not_tell_those_of_another)
 {
 	struct rig *r = new_rig("");

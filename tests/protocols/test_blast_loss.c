@@ -45,7 +45,7 @@ struct outcome {
 	long whole, again;
 };
 
-/* One world: how many messages came whole, and how many fragments were sent again. */
+/* Runs one world. Returns how many messages arrived whole, and how many fragments were retransmitted. */
 static struct outcome
 lose_half(uint64_t seed)
 {

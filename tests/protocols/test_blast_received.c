@@ -9,7 +9,7 @@
 
 enum { FIRST = 1, SECOND = 2, THIRD = 4 };
 
-/* A server where somebody has opened a session to the peer, so that it is no stranger. */
+/* A server with a session to the peer, which is therefore no stranger. */
 static struct rig *
 new_known(const char *settings)
 {
@@ -264,7 +264,7 @@ TEST(blast_stranger_draws_one_nack_with_a_frame)
 	rig_free(r);
 }
 
-/* A frame is no longer than its NACKs together, with the headers below. */
+/* A frame is at least as long as the NACKs that it draws, with the headers below. */
 TEST(blast_stranger_draws_a_nack_with_each_64_bytes)
 {
 	struct rig *r = new_server("");
@@ -279,7 +279,7 @@ TEST(blast_stranger_draws_a_nack_with_each_64_bytes)
 	rig_free(r);
 }
 
-/* Its address may be another's, who then gets what it asks for. */
+/* The address may be forged: the answers go to its owner. */
 TEST(blast_host_that_was_answered_is_still_a_stranger)
 {
 	struct rig *r = new_server("");

@@ -1,13 +1,13 @@
 /*
- * test_blast_shares.c - CHAN over BLAST, which keeps few long messages: clients that never acknowledge a reply, beside one whose
- * frames are lost now and then.
+ * test_blast_shares.c - CHAN over BLAST, which keeps few long messages: clients that never acknowledge a reply, beside
+ * one that loses a frame now and then.
  */
 #include "protocols/blast_private.h"
 #include "tests/protocols/chan_rig.h"
 
 enum {
 	STATIONS = 3,
-	CALL_MS = 5, /* between two calls of theirs */
+	CALL_MS = 5, /* between two of their calls */
 	HONEST_MS = 100,
 	LOSS_MS = 20, /* until the honest client asks for a fragment that was lost */
 	SECONDS = 5,
@@ -23,7 +23,7 @@ struct shares {
 	unsigned called, asked;
 };
 
-/* The next message from a station. */
+/* Injects the next message from a station. */
 static void
 come_from(struct shares *w, unsigned station, const uint8_t *bytes, size_t len)
 {
@@ -75,7 +75,7 @@ ask_again(struct shares *w, unsigned station, uint32_t channel, uint32_t sequenc
 	come_from(w, station, bytes, BLAST_HEADER_LEN + len);
 }
 
-/* How many fragments of a long message were sent, whose number that is. */
+/* Returns how many fragments of a long message were sent, and its sequence number. */
 static unsigned
 fragments(struct shares *w, uint32_t *sequence)
 {
@@ -92,7 +92,7 @@ fragments(struct shares *w, uint32_t *sequence)
 	return count;
 }
 
-/* Some of the stations' calls, each on a channel of its own: no request acknowledges a reply. */
+/* Makes calls from the stations, each on a channel of its own, so that no request acknowledges a reply. */
 static void
 flood(struct shares *w, unsigned ms)
 {
@@ -104,7 +104,7 @@ flood(struct shares *w, unsigned ms)
 	rig_forget(w->r);
 }
 
-/* A call of the honest client, whose second fragment of the reply is lost. */
+/* Makes a call of the honest client; the second fragment of the reply is lost. */
 static void
 call_honestly(struct shares *w)
 {
@@ -126,7 +126,7 @@ TEST(blast_long_replies_of_one_client_are_whole_while_others_never_acknowledge_t
 
 	CHECK_EQ(serve(w.r, true), 0);
 	caller_in(w.r)->reply_len = REPLY;
-	flood(&w, 500); /* which takes all that is kept */
+	flood(&w, 500); /* takes all copies */
 	for (unsigned ms = 0; ms < 1000 * SECONDS; ms += HONEST_MS) {
 		call_honestly(&w);
 		flood(&w, HONEST_MS - LOSS_MS);
@@ -139,7 +139,7 @@ TEST(blast_long_replies_of_one_client_are_whole_while_others_never_acknowledge_t
 	chan_rig_end(w.r);
 }
 
-/* By CHAN, whole, and by BLAST, in fragments. */
+/* CHAN repeats it whole, BLAST in fragments. */
 TEST(blast_and_chan_together_send_three_times_a_long_reply_again_and_no_more)
 {
 	struct shares w = { .r = rig_new_prepared("wire:; blast: wire; chan: blast", chan_rig_prepare) };

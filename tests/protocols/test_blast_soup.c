@@ -15,7 +15,7 @@ struct soup {
 	uint64_t random;
 	struct xk_session *to; /* HOST */
 	uint32_t last;         /* sequence that was sent to it */
-	uint32_t whole;        /* messages that HOST sent whole */
+	uint32_t whole;        /* complete messages of HOST */
 	uint64_t injected, nacks;
 };
 
@@ -95,7 +95,7 @@ inject_anything(struct soup *soup)
 	CHECK(rig_sent(soup->r) - before <= 2); /* at most what is missing of three */
 }
 
-/* A message of HOST that nothing is wrong with. Chance alone completes one too rarely. */
+/* Sends a correct message of HOST: chance alone completes one too rarely. */
 static void
 inject_whole(struct soup *soup)
 {

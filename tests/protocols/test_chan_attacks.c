@@ -209,7 +209,7 @@ TEST(chan_flood_of_questions_draws_a_reply_now_and_then)
 	chan_rig_end(r);
 }
 
-/* How many frames that carry the message were sent; the others are headers alone. */
+/* Returns how many frames with the message were sent; the others are bare headers. */
 static unsigned
 full_ones(struct rig *r, size_t len)
 {
@@ -226,7 +226,7 @@ TEST(chan_reply_that_nobody_acknowledges_is_sent_four_times_at_most)
 
 	ask(r, REQUEST, 5, "hello");
 	rig_advance_ms(r, 60000);
-	CHECK_EQ(rig_counter(r, "repeated"), 8); /* with the questions */
+	CHECK_EQ(rig_counter(r, "repeated"), 8); /* including the questions */
 	CHECK_EQ(rig_counter(r, "given_up"), 1);
 	CHECK_EQ(full_ones(r, 5), 4);
 	chan_rig_end(r);
@@ -253,7 +253,7 @@ TEST(chan_questions_draw_a_reply_three_times_more_and_then_an_ack)
 	chan_rig_end(r);
 }
 
-/* Whose other replies arrived has more to spend on one that does not. */
+/* A client whose other replies arrived may have more repetitions of one that does not. */
 TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not)
 {
 	struct rig *r = server_new("");

@@ -432,7 +432,7 @@ TEST(chan_retransmits_after_twice_as_long_each_time)
 		if (i < 3)
 			expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
 		else
-			expect(r, CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED, 1, ""); /* whoever has not got it says so */
+			expect(r, CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED, 1, ""); /* a server that lacks it says so */
 	}
 	answer(r, f, CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);

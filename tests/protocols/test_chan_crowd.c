@@ -1,6 +1,6 @@
 /*
- * test_chan_crowd.c - a machine with thousands of addresses, all of which are confirmed and call, against a client that is
- * new: CHAN over BID and BIDCTL, on fake wires.
+ * test_chan_crowd.c - a machine with thousands of addresses, all of them confirmed and calling, beside a new client:
+ * CHAN over BID and BIDCTL, on fake wires.
  */
 #include "tests/protocols/chan_rig.h"
 
@@ -14,7 +14,7 @@ enum {
 	ON_BID = 102,
 };
 
-/* The fake user alone: BIDCTL is real. */
+/* Only the user is fake: BIDCTL is real. */
 static void
 crowd_prepare(struct rig *r)
 {
@@ -57,7 +57,7 @@ say_bidctl(struct rig *r, uint32_t host, unsigned flags, uint64_t to, uint64_t r
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 }
 
-/* host asks, is asked back, and answers. The boot id that it is told. */
+/* Confirms host: it asks, is asked back, and answers. Returns the boot id that it is told. */
 static uint64_t
 meet(struct rig *r, uint32_t host)
 {
@@ -91,7 +91,7 @@ say_chan(struct rig *r, uint32_t host, uint64_t own, unsigned flags, uint32_t se
 	rig_inject_bytes(r, bytes, BID_LEN + len);
 }
 
-/* A call of host, which acknowledges the reply: the flags of what it was answered; 0xffff: nothing. */
+/* Makes a call of host and acknowledges the reply. Returns the flags of the answer; 0xffff: there was none. */
 static unsigned
 call_by(struct rig *r, uint64_t station, uint32_t host)
 {

@@ -24,7 +24,7 @@ enum {
 	LATE_MS = 2,
 	HEAL_MS = 8000,
 	SETTLE_MS = 14000,
-	STOP_MS = 26000, /* by then everybody has chosen everybody, also where a call takes half a second */
+	STOP_MS = 26000, /* by then each client has chosen each server, even if a call takes half a second */
 	END_MS = 49000,
 	ERRORS = 256,
 };
@@ -370,7 +370,7 @@ static const char short_path[] = "chan -> bid -> blast -> vnet; bidctl -> vnet;"
 static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150ms\", reorder=yes];"
 				"chan -> vdelay -> bid -> blast -> vnet; bidctl -> vnet;";
 
-/* Two clients for each server, and fewer channels than they want: one makes room for the other. */
+/* Two clients per server, and fewer channels than they want: each makes room for the other. */
 static const char crowded_path[] = "chan [channels=3]; chan -> bid -> blast -> vnet; bidctl -> vnet;";
 
 static const char full_path[] =

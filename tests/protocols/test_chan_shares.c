@@ -1,6 +1,6 @@
 /*
- * test_chan_shares.c - a server's channels when all are in use: whose make room for whose, what is remembered of them, so
- * that nothing runs twice, and what becomes of the memory.
+ * test_chan_shares.c - a server's channels when all are in use: which one makes room for which newcomer, what is
+ * remembered of it so that nothing runs twice, and what becomes of the memory.
  */
 #include "tests/protocols/chan_rig.h"
 
@@ -40,7 +40,7 @@ in_use(struct rig *r)
 	return chan_in(r)->holders.ends;
 }
 
-/* What comes up from now on is of that host, behind that station. */
+/* From now on messages come from that host, behind that station. */
 static void
 from(struct rig *r, uint64_t station, uint32_t host)
 {
@@ -55,7 +55,10 @@ say(struct rig *r, uint32_t channel, unsigned flags, uint32_t sequence)
 	       flags & CHAN_USER_MSG ? "x" : "");
 }
 
-/* Calls on so many new channels, and acknowledges the replies. How many were run; the others must be refused, by name. */
+/*
+ * Calls on so many new channels, and acknowledges the replies. Returns how many calls were run; the others must be
+ * refused by name.
+ */
 static unsigned
 call_on(struct rig *r, uint32_t first, unsigned count)
 {
@@ -120,7 +123,7 @@ TEST(chan_host_leaves_channels_to_others_of_its_network)
 	from(r, 0x204e4, NEAR);
 	CHECK_EQ(call_on(r, 0, 8), 8);
 	from(r, 0x204e4, NEAR + 1);
-	CHECK_EQ(call_on(r, 0, 8), 8); /* half of them in the place of its own */
+	CHECK_EQ(call_on(r, 0, 8), 8); /* half of them replace its own */
 	CHECK_EQ(channels_of(r, NEAR), 4);
 	CHECK_EQ(channels_of(r, NEAR + 1), 4);
 	CHECK_EQ(rig_counter(r, "evicted"), 8);
@@ -151,7 +154,7 @@ TEST(chan_shares_become_equal_whoever_comes_first)
 	chan_rig_end(r);
 }
 
-/* What it lost, to others or to itself, counts as its own for a while. */
+/* Channels that it lost, to others or to itself, count as its own for a while. */
 TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
 {
 	struct rig *r = server_new("chan.channels=8");
@@ -167,7 +170,7 @@ TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
 	rig_advance_ms(r, 110000);
 	rig_forget(r);
 	CHECK_EQ(in_use(r), 8);
-	rig_advance_ms(r, 60000); /* nobody has been heard of */
+	rig_advance_ms(r, 60000); /* in silence */
 	CHECK_EQ(in_use(r), 0);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 8), 8);
@@ -259,7 +262,7 @@ TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
 	chan_rig_end(r); /* nothing is left of the attempt */
 }
 
-/* ---- what is remembered ---- */
+/* ---- remembered calls ---- */
 
 TEST(chan_call_of_a_channel_that_made_room_is_not_run_again)
 {
@@ -274,7 +277,7 @@ TEST(chan_call_of_a_channel_that_made_room_is_not_run_again)
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 1), 1);
 	CHECK_EQ(caller_in(r)->executed, 3);
-	from(r, 1, NEAR); /* by another session below: the one before may be gone */
+	from(r, 1, NEAR); /* through another session below: the former one may be gone */
 	say(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT); /* it was run, or may have been */
 	say(r, 0, AGAIN, 6);
@@ -377,7 +380,7 @@ TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
 	chan_rig_end(r);
 }
 
-/* ---- replies that are kept ---- */
+/* ---- kept replies ---- */
 
 TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
 {

@@ -309,7 +309,7 @@ TEST(a_longest_datagram_makes_it_there)
 	rig_free(r);
 }
 
-/* The shortest datagram that every host must take (RFC 791, 3.2) is 576 bytes: links may cut the longest to that. */
+/* Every host must accept datagrams of 576 bytes (RFC 791, 3.2), so links may cut the longest into those. */
 TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes)
 {
 	struct rig *r = ip_rig();

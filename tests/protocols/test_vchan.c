@@ -270,7 +270,7 @@ TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel)
 	rig_expect_sent(r, "01");
 	rig_end_call(r, -ECONNRESET, NULL);
 	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
-	CHECK_EQ(rig_counter(r, "opened"), 1); /* nothing to the host that is there now */
+	CHECK_EQ(rig_counter(r, "opened"), 1); /* none to the present host */
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
 	rig_free(r);

@@ -1,11 +1,11 @@
 #!/bin/bash
-# build_sim.sh BUILD - ./run build --sim, in a copy of the tree that belongs to a user without rights: it builds what the
-# tutorial wants, installs nothing, and says what is missing.
+# build_sim.sh BUILD - ./run build --sim as an unprivileged user, in a copy of the tree: it builds what the tutorial
+# needs, installs nothing, and reports what is missing.
 . "$(dirname "$0")/common.sh"
 tree=$work/tree
 bin=$work/bin
 
-# What would install packages, or become root, notes that it was asked.
+# Replaces the tools that install packages or become root by ones that record their use.
 mkdir "$tree" "$bin"
 for tool in apt-get dpkg-query sudo; do
 	printf '#!/bin/sh\necho %s >>%s\nexit 1\n' "$tool" "$work/asked" >"$bin/$tool"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# claims.sh BUILD - other users: they cannot take the names that a host claims before it starts, and cannot connect to the
-# sockets where it waits for its peer, whatever the umask is.
+# claims.sh BUILD - other users cannot take a host's claims before it starts, and cannot connect to the sockets where it
+# waits for its peer, whatever the umask is.
 . "$(dirname "$0")/common.sh"
 
 if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
@@ -11,7 +11,7 @@ nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 open=$work/open
 mkdir -m 755 "$open"
 
-# Takes, as another user, the abstract names that stand for an interface or for an end of a socket, and keeps them.
+# As another user, takes the abstract socket names for an interface and for the ends of the sockets, and keeps them.
 spawn taker "${nobody[@]}" /usr/bin/python3 -c '
 import socket, sys, time
 def number(text):
@@ -30,7 +30,7 @@ print("taken", flush=True)
 time.sleep(600)' "$open/virtio.sock" "$open/memif.sock"
 within 20 says taker.out taken || fail taker "$(cat "$work/taker.err")"
 
-# Tries to connect all the time, as another user, and says so when it could.
+# As another user, tries to connect all the time, and reports each success.
 spawn stranger "${nobody[@]}" /usr/bin/python3 -c '
 import socket, sys, time
 kinds = {sys.argv[1]: socket.SOCK_STREAM, sys.argv[2]: socket.SOCK_SEQPACKET}
@@ -66,7 +66,7 @@ done
 umask 022
 check "nobody else has connected at any time" "$(cat "$work/stranger.out")" [ "$(wc -l <"$work/stranger.out")" -eq 1 ]
 
-# On an interface of the kernel's.
+# The same for a network interface.
 spawn interface "$udptest" --server --link af_packet --set port.dev=lo
 server=$pid
 within 20 says interface.err 'serving at|needs CAP_NET_RAW' || true

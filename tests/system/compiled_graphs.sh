@@ -167,7 +167,7 @@ try_graph() {
 
 # Network files look for graphs beside them.
 cp graphs/*.dot "$work"
-# A mark above a protocol that lends the sessions of its lowers; few enough stand on those that all are called by name.
+# A mark above a protocol that lends out its lowers' sessions. So few protocols stand on these that calls are direct.
 lent=$work/lent.dot
 sed -e '/vsize ->/d; s/bid -> vsize;/bid -> blast;/; s/blast -> vmux;/blast -> vmux [handoff=explicit];/' \
 	graphs/chantest-full.dot >"$lent"

@@ -102,7 +102,7 @@ expect "a picture of no kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptes
 check "a picture of no kind" "it is there" test ! -e "$work/picture.gif"
 expect "a picture as PNG" 0 '' "$xk" draw graphs/udptest.dot -o "$work/picture.png"
 check "a picture as PNG" "it is none" grep -qa '^.PNG' "$work/picture.png"
-# What a terminal would obey is printed as text, whoever quotes it.
+# Control characters, which a terminal would obey, are printed as text in every message.
 escape=$'\033'
 cp graphs/udptest.dot "$work/${escape}[31m.dot"
 for command in "$xk check" "$xk run --until 1s" "$xk run --link sim" "$xk bench echo --rounds 10 --graph" "$udptest --client 1.2.3 --graph"; do
@@ -114,7 +114,7 @@ done
 # shellcheck disable=SC2086
 expect "... is told" 1 '/.x1b.31m.none: cannot be read' "$xk" check "$work/${escape}[31m.none"
 
-# The counts of a network: a column for each host, and the rows that are asked for.
+# The counts of a network: a column for each host, and the rows that --show selects.
 pair=graphs/net/pair-ethernet10.dot
 run 30 "$xk" run $pair --link sim --quiet --set client.udptest.rounds=1
 check "xk run prints a table" "$(cat "$work/err")" grep -Eq '^ +client +server$' "$work/err"
@@ -129,7 +129,7 @@ expect "--show is of networks" 2 'are of network files' "$xk" run graphs/udptest
 run 60 "$xk" run graphs/net/crash.dot --link sim --until 2500ms --quiet
 check "a host that is down" "$(cat "$work/err")" grep -Eq '\(down\)' "$work/err"
 
-# `-` is standard output, which then has nothing else.
+# `-` is standard output, which then carries nothing else.
 run 30 "$xk" draw graphs/udptest.dot -o -
 check "draw -o -" "$(cat "$work/err")" grep -q '^<svg' "$work/out"
 check "... makes no file" "it does" test ! -e -

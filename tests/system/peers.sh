@@ -87,7 +87,7 @@ for signal in INT TERM; do
 	check "SIG$signal of a pair: no process is left" "$pair_client, $pair_server" within 20 none_left
 done
 
-# What was measured until then is told, and that it is not all. Two configurations in turn: both have their blocks.
+# An interrupted run reports what it measured, and that it is incomplete. Both configurations have had their turns.
 for program in udptest chantest; do
 	for seconds in 1 4 16 64; do
 		run $((seconds + 20)) timeout -s INT $seconds "$build/$program" --link sim --rounds 1000000000 --json "$work/cut.json"

@@ -83,7 +83,7 @@ def hostile(path):
     assert time.monotonic() - begun < 9, "it has let them hang about"
     for client in idle:
         client.close()
-    # A crowd that connects, says nothing, and comes back whenever it is hung up on: others are answered meanwhile.
+    # Others are answered beside a crowd that connects, stays silent, and reconnects whenever it is hung up on.
     silent = os.fork()
     if silent == 0:
         crowd(path, 200)

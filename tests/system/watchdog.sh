@@ -1,6 +1,6 @@
 #!/bin/bash
-# watchdog.sh BUILD - a protocol that computes for ever: it is named, with its host and how the message came to it; and a
-# second signal ends whatever program it is in.
+# watchdog.sh BUILD - a protocol that computes for ever is reported, with its host and the way of the message to it. A
+# second signal ends any program.
 . "$(dirname "$0")/common.sh"
 xk=$build/tests/xk_mistake
 udptest=$build/tests/udptest_mistake
@@ -9,7 +9,7 @@ graph=tests/mistakes/mistake.dot
 
 # ---- it is named, and a simulated run ends -----------------------------------------------------------------------------
 
-# named MISTAKE PATTERN: in the simulator, made by the server.
+# named MISTAKE PATTERN: the server makes it, in the simulator.
 named() {
 	expect "$1 in the simulator" 1 "$2" "$xk" run "$net" --link sim --quiet --watchdog 200ms --set "server.mistake.makes=$1"
 }
@@ -24,7 +24,7 @@ expect "a --watchdog that is no time" 2 '--watchdog: "soon" is neither a time' "
 
 # ---- a second signal ends any program ----------------------------------------------------------------------------------
 
-# It has computed for a second: what it was started for it has done by then.
+# Whether it has computed for a second: by then it is in the loop.
 computes() {
 	local fields
 	read -r -a fields <<<"$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null)"
@@ -47,7 +47,7 @@ ended() {
 }
 
 for signal in HUP:129 INT:130 TERM:143; do
-	# What a shell starts in the background ignores SIGINT.
+	# Background processes of a shell ignore SIGINT.
 	spawn net env --default-signal=INT "$xk" run "$net" --link sim --quiet --watchdog 0 --set server.mistake.makes=loop_pop
 	within 60 computes
 	ended "xk run in the simulator" "${signal%:*}" "${signal#*:}"

@@ -20,9 +20,9 @@ struct hot {
 	struct echo_rig rig;
 	struct xk_kernel_stats before, after;
 	uint64_t atomics_before, atomics_after;
-	struct xk_platform_ops ops;   /* the platform's, with a clock that goes on by message_ns with each frame */
+	struct xk_platform_ops ops;   /* the platform's, with a clock that each frame advances by message_ns */
 	uint64_t message_ns;          /* 0: the machine's clock */
-	uint64_t clock_ns, oldest_ns; /* oldest: how old the driver's reading of it was at most when it took a frame */
+	uint64_t clock_ns, oldest_ns; /* oldest: maximum age of the driver's clock reading when it took a frame */
 };
 
 static uint64_t
@@ -141,7 +141,7 @@ TEST(nor_do_bursts_of_many_peers)
 	check(1472, 32, 16);
 }
 
-/* Echoes that take message_ns each, one in each turn: how often the clock was read. */
+/* Runs echoes that take message_ns each, one per turn. Returns the number of clock readings. */
 static uint64_t
 clock_reads(struct hot *h, uint64_t message_ns)
 {
@@ -151,7 +151,7 @@ clock_reads(struct hot *h, uint64_t message_ns)
 	return h->after.clock_reads - h->before.clock_reads;
 }
 
-/* As seldom as a full burst would let it, where messages are quick; each turn, where they are not; never after much longer. */
+/* Once per full burst if messages are quick, each turn if they are slow, and never much later than needed. */
 TEST(the_clock_is_read_as_often_as_messages_take_time)
 {
 	static struct hot h;

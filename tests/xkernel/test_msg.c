@@ -383,6 +383,25 @@ TEST(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace)
 	platform_end(platform);
 }
 
+/* So a joined message counts once, and both parts of a split one belong to its owner. */
+TEST(only_the_first_segment_has_an_owner)
+{
+	struct xk_platform *platform = platform_new();
+	struct xk_msg *m = patterned(platform, 10), *last = patterned(platform, 10), *front;
+	const struct xk_protocol *upper = (const void *)&front, *lower = (const void *)&last;
+
+	m->owner = upper;
+	last->owner = lower;
+	xk_msg_join(m, last);
+	CHECK(m->owner == upper && m->next == last && last->owner == NULL);
+	front = xk_msg_split(&m, 10);
+	REQUIRE(front != NULL);
+	CHECK(m == last && m->owner == upper && front->owner == upper);
+	xk_msg_free(front);
+	xk_msg_free(m);
+	platform_end(platform);
+}
+
 TEST(split_without_a_buffer_leaves_the_message_unchanged)
 {
 	struct xk_platform *platform = platform_new();
