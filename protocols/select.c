@@ -34,6 +34,8 @@ struct select {
 	struct xk_protocol protocol;
 	struct xk_map active;  /* (session below, procedure): a session of who is called */
 	struct xk_map passive; /* procedure: struct xk_enable */
+	struct xk_lock lock;   /* of what follows */
+	struct select_call *calls;
 };
 
 struct select_session {
@@ -42,9 +44,10 @@ struct select_session {
 	bool serves;
 };
 
-/* A call without waiting. */
+/* A call without waiting, in SELECT's list. */
 struct select_call {
 	struct xk_call call;
+	struct select_call *next, **at;
 	struct xk_call *users;
 	struct select_session *session; /* with a reference on it */
 };
@@ -159,9 +162,23 @@ select_passive_key(uint32_t procedure)
 	return (struct xk_key){ procedure, 0 };
 }
 
+/* Those who called without waiting are not told when the kernel ends, and neither is SELECT. */
+static void
+select_forget_calls(struct select *select)
+{
+	while (select->calls != NULL) {
+		struct select_call *c = select->calls;
+
+		select->calls = c->next;
+		xk_session_release(&c->session->session);
+		free(c);
+	}
+}
+
 static void
 select_fini(struct xk_protocol *self)
 {
+	select_forget_calls(select_of(self));
 	xk_enable_fini(&select_of(self)->passive);
 	xk_map_fini(&select_of(self)->active);
 }
@@ -176,6 +193,7 @@ select_init(struct xk_protocol *self)
 
 	if (status != 0)
 		return status;
+	xk_lock_init(&select->lock, self);
 	status = xk_map_init(&select->passive, self->kernel, 16);
 	if (status != 0) {
 		xk_map_fini(&select->active);
@@ -417,13 +435,36 @@ select_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 }
 
 static void
+select_list(struct select *select, struct select_call *c)
+{
+	xk_lock(&select->lock);
+	c->next = select->calls;
+	c->at = &select->calls;
+	if (c->next != NULL)
+		c->next->at = &c->next;
+	select->calls = c;
+	xk_unlock(&select->lock);
+}
+
+static void
+select_unlist(struct select *select, struct select_call *c)
+{
+	xk_lock(&select->lock);
+	*c->at = c->next;
+	if (c->next != NULL)
+		c->next->at = c->at;
+	xk_unlock(&select->lock);
+	free(c);
+}
+
+static void
 select_done(struct xk_call *call, int status, struct xk_msg *reply)
 {
 	struct select_call *c = xk_container_of(call, struct select_call, call);
 	struct select_session *ss = c->session;
 	struct xk_call *users = c->users;
 
-	free(c);
+	select_unlist(select_of(ss->session.protocol), c);
 	if (status == 0)
 		status = select_open_reply(ss, &reply);
 	users->done(users, status, reply);
@@ -443,11 +484,12 @@ select_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 		return -ENOMEM;
 	}
 	*c = (struct select_call){ .call.done = select_done, .users = call, .session = ss };
+	select_list(select_of(s->protocol), c);
 	status = select_prepare(ss, &m);
 	if (status == 0)
 		status = xk_call_async(s->lls, m, &c->call);
 	if (status != 0) {
-		free(c);
+		select_unlist(select_of(s->protocol), c);
 		xk_session_release(s);
 	}
 	return status;

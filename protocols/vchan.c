@@ -164,6 +164,44 @@ vchan_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	return status;
 }
 
+static void
+vchan_list(struct vchan *vchan, struct vchan_channel *channel)
+{
+	xk_lock(&vchan->lock);
+	channel->next = vchan->called;
+	channel->at = &vchan->called;
+	if (channel->next != NULL)
+		channel->next->at = &channel->next;
+	vchan->called = channel;
+	xk_unlock(&vchan->lock);
+}
+
+static void
+vchan_unlist(struct vchan *vchan, struct vchan_channel *channel)
+{
+	xk_lock(&vchan->lock);
+	*channel->at = channel->next;
+	if (channel->next != NULL)
+		channel->next->at = channel->at;
+	xk_unlock(&vchan->lock);
+}
+
+/* Those who called without waiting are not told when the kernel ends, and neither is VCHAN. */
+static void
+vchan_fini(struct xk_protocol *self)
+{
+	struct vchan *vchan = xk_container_of(self, struct vchan, protocol);
+
+	while (vchan->called != NULL) {
+		struct vchan_channel *channel = vchan->called;
+		struct vchan_pool *pool = channel->pool;
+
+		vchan->called = channel->next;
+		vchan_release(pool, channel, 0);
+		xk_session_release(&pool->session);
+	}
+}
+
 /* The channel is free again before its user is told, who may want to call again. */
 static void
 vchan_done(struct xk_call *call, int status, struct xk_msg *reply)
@@ -172,6 +210,7 @@ vchan_done(struct xk_call *call, int status, struct xk_msg *reply)
 	struct vchan_pool *pool = channel->pool;
 	struct xk_call *users = channel->users;
 
+	vchan_unlist(vchan_of(pool), channel);
 	vchan_release(pool, channel, status);
 	users->done(users, status, reply);
 	xk_session_release(&pool->session);
@@ -196,8 +235,10 @@ vchan_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 	vchan_set_deadline(pool, channel);
 	channel->users = call;
 	channel->call.done = vchan_done;
+	vchan_list(vchan_of(pool), channel);
 	status = xk_call_async(channel->session, m, &channel->call);
 	if (status != 0) {
+		vchan_unlist(vchan_of(pool), channel);
 		vchan_release(pool, channel, status);
 		xk_session_release(s);
 	}
@@ -236,6 +277,7 @@ static const struct xk_session_ops vchan_session_ops = {
 
 static const struct xk_protocol_ops vchan_ops = {
 	.init = vchan_init,
+	.fini = vchan_fini,
 	.open = vchan_open,
 	.open_enable = vchan_open_enable,
 	.open_disable = vchan_open_disable,

@@ -18,11 +18,13 @@ struct vchan {
 	uint64_t seed;
 	struct xk_lock lock; /* of what follows; before that of a pool */
 	struct vchan_pool *buckets[VCHAN_BUCKETS];
+	struct vchan_channel *called; /* those with calls without waiting */
 };
 
 struct vchan_channel {
 	struct vchan_pool *pool;
-	struct vchan_channel *next; /* idle: in the list */
+	struct vchan_channel *next; /* idle, or called without waiting: in the list */
+	struct vchan_channel **at;  /* called without waiting: what points to it */
 	struct xk_session *session;
 	uint64_t deadline_ns;  /* that it was told; 0: nothing */
 	struct xk_call call;   /* while a call without waiting is under way ... */

@@ -2,7 +2,8 @@
  * test_chan_net.c - simulated networks of hosts that call each other through CHAN, BID, BIDCTL and BLAST, while frames are
  * lost, repeated, late, and hosts crash and boot. Each call is in a journal that outlives all hosts: it must be run at
  * most once, by no later boot of its server than was there when it was made, and must end once, by its deadline, with its
- * own reply or an error. Then the network heals, and calls must get through between all of them.
+ * own reply or an error. Then the network heals, and calls must get through between all of them. With SELECT above CHAN a
+ * call must be run as the procedure that it names, and who calls a procedure that nobody serves must be told so.
  */
 #include <stdlib.h>
 
@@ -27,13 +28,20 @@ enum {
 	STOP_MS = 26000, /* by then each client has chosen each server, even if a call takes half a second */
 	END_MS = 49000,
 	ERRORS = 256,
+	PROCEDURES = 3, /* that each host serves; nobody serves the one after them */
+	DEADLINE_MIN_MS = 200,
+	DEADLINE_MS = 2200,
+	POOL_WAIT_MS = 500,
 };
+
+/* What callers call through. */
+enum over { OVER_CHAN, OVER_SELECT, OVER_POOL };
 
 /* A call, from when it was made. */
 struct entry {
 	struct xk_call call; /* first */
 	struct user *user;
-	unsigned from, to;
+	unsigned from, to, procedure;
 	uint64_t from_boot, to_boot; /* how often the hosts had been booted */
 	uint64_t begun_ns, deadline_ns;
 	unsigned runs, ends;
@@ -61,6 +69,7 @@ struct world {
 	struct xk_sim_host *hosts[HOSTS];
 	struct xk_sim_link *lan;
 	enum xk_mode mode;
+	enum over over;
 	const char *policy, *path;
 	uint64_t seed;
 	uint32_t size_max;
@@ -69,7 +78,7 @@ struct world {
 	bool stopped;
 	unsigned good[HOSTS][HOSTS], before[HOSTS][HOSTS];
 	unsigned errors[ERRORS];
-	unsigned ran;
+	unsigned ran, misplaced;
 };
 
 struct place {
@@ -109,9 +118,18 @@ is_intact(const struct xk_msg *m, uint64_t id, size_t skip)
 	return true;
 }
 
+/* Whether a call is run as the procedure that it names. */
+static bool
+is_in_place(const struct entry *e, struct xk_session *lls)
+{
+	struct xk_participants who = { .local.depth = 0 };
+
+	return xk_get_participants(lls, &who) == 0 && xk_participant_pop(&who.local) == e->procedure;
+}
+
 /* Judges a call that is run. NULL: it is none. */
 static struct entry *
-judge_run(struct world *w, unsigned host, const struct xk_msg *m)
+judge_run(struct world *w, unsigned host, struct xk_session *lls, const struct xk_msg *m)
 {
 	struct entry *e;
 	uint64_t id;
@@ -124,6 +142,7 @@ judge_run(struct world *w, unsigned host, const struct xk_msg *m)
 	CHECK_EQ(xk_msg_len(m), e->size);
 	CHECK(is_intact(m, id, ID_LEN));
 	CHECK_EQ(e->to, host);
+	w->misplaced += w->over != OVER_CHAN && !is_in_place(e, lls);
 	CHECK_EQ(e->runs, 0);
 	CHECK(boots_of(w, host) <= e->to_boot);
 	e->runs++;
@@ -146,6 +165,17 @@ judge_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
 	xk_msg_free(reply);
 }
 
+/* Handlers that fail return -ENOSYS. SELECT makes -EREMOTEIO of it: its own -ENOSYS is that of a procedure nobody serves. */
+static void
+judge_error(const struct world *w, const struct entry *e, int status)
+{
+	if (status == (w->over == OVER_CHAN ? -ENOSYS : -EREMOTEIO))
+		CHECK_EQ(e->runs, 1);
+	else if (status == -ENOSYS)
+		CHECK_EQ(e->procedure, PROCEDURES);
+	CHECK(status != -EBADMSG);
+}
+
 static void
 judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 {
@@ -158,8 +188,7 @@ judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 	if (took_ns > e->deadline_ns + LATE_MS * MS)
 		CHECK_EQ(took_ns, e->deadline_ns);
 	w->errors[-status < ERRORS ? -status : ERRORS - 1]++;
-	if (status == -ENOSYS)
-		CHECK_EQ(e->runs, 1);
+	judge_error(w, e, status);
 	if (reply != NULL)
 		judge_reply(e, reply, id);
 	if (status == 0)
@@ -176,9 +205,15 @@ caller_told(struct xk_call *call, int status, struct xk_msg *reply)
 	xk_semaphore_signal(&user->told);
 }
 
-/* An entry for a call that is about to be made. */
+/* A session, and what it is to. */
+struct called {
+	unsigned to, procedure;
+	struct xk_session *session;
+};
+
+/* An entry for a call that is about to be made. Those of a pool share the deadline that was set last. */
 static struct entry *
-caller_enter(struct user *user, unsigned to, struct xk_session *s, uint64_t deadline_ns)
+caller_enter(struct user *user, const struct called *called, uint64_t deadline_ns)
 {
 	struct world *w = user->caller->world;
 	struct entry *e;
@@ -188,13 +223,14 @@ caller_enter(struct user *user, unsigned to, struct xk_session *s, uint64_t dead
 	*e = (struct entry){ .call.done = caller_told,
 			     .user = user,
 			     .from = user->caller->host,
-			     .to = to,
+			     .to = called->to,
+			     .procedure = called->procedure,
 			     .from_boot = boots_of(w, user->caller->host),
-			     .to_boot = boots_of(w, to),
+			     .to_boot = boots_of(w, called->to),
 			     .begun_ns = xk_sim_now_ns(w->sim),
-			     .deadline_ns = deadline_ns,
+			     .deadline_ns = w->over == OVER_POOL ? (DEADLINE_MS + POOL_WAIT_MS) * MS : deadline_ns,
 			     .size = (uint32_t)(ID_LEN + xk_random(&user->caller->protocol) % w->size_max) };
-	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	CHECK_EQ(xk_control(called->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
 	return e;
 }
 
@@ -215,19 +251,20 @@ caller_message(const struct user *user, const struct entry *e)
 
 /* What came of a call; -ECANCELED: the host is being stopped. */
 static int
-caller_call(struct user *user, unsigned to, struct xk_session *s)
+caller_call(struct user *user, const struct called *called)
 {
 	struct xk_protocol *self = &user->caller->protocol;
-	struct entry *e = caller_enter(user, to, s, (200 + xk_random(self) % 2000) * MS);
+	uint64_t deadline_ms = DEADLINE_MIN_MS + xk_random(self) % (DEADLINE_MS - DEADLINE_MIN_MS);
+	struct entry *e = caller_enter(user, called, deadline_ms * MS);
 	struct xk_msg *reply;
 	int status;
 
 	if (user->number % 2 == 0) {
-		status = xk_call(s, caller_message(user, e), &reply);
+		status = xk_call(called->session, caller_message(user, e), &reply);
 		judge_end(user->caller->world, e, status, reply);
 		return status;
 	}
-	status = xk_call_async(s, caller_message(user, e), &e->call);
+	status = xk_call_async(called->session, caller_message(user, e), &e->call);
 	if (status != 0) {
 		judge_end(user->caller->world, e, status, NULL);
 		return status;
@@ -238,14 +275,14 @@ caller_call(struct user *user, unsigned to, struct xk_session *s)
 
 /* Some calls on a channel. 0; -ECANCELED. */
 static int
-caller_use(struct user *user, unsigned to, struct xk_session *s)
+caller_use(struct user *user, const struct called *called)
 {
 	struct xk_protocol *self = &user->caller->protocol;
 	uint64_t calls = 1 + xk_random(self) % 12;
 	int status = 0;
 
 	while (calls-- > 0 && status != -ECONNRESET && !user->caller->world->stopped) {
-		status = caller_call(user, to, s);
+		status = caller_call(user, called);
 		if (status == -ECANCELED)
 			return status;
 		if (xk_random(self) % 2 == 0 && xk_delay(self, xk_random(self) % 60000) != 0)
@@ -254,14 +291,19 @@ caller_use(struct user *user, unsigned to, struct xk_session *s)
 	return 0;
 }
 
-/* NULL: it cannot be. */
-static struct xk_session *
-caller_open(struct caller *c, unsigned to)
+/* Another host, chosen at random. False: it cannot be called. */
+static bool
+caller_open(struct caller *c, struct called *called)
 {
-	struct xk_participants participants = { .remote = { 1, { ADDRESS + to } } };
-	struct xk_session *s;
+	struct xk_participants participants;
 
-	return xk_open(&c->protocol, &c->protocol, xk_lower(&c->protocol, 0), &participants, &s) == 0 ? s : NULL;
+	*called = (struct called){ .to = (c->host + 1 + (unsigned)(xk_random(&c->protocol) % (HOSTS - 1))) % HOSTS };
+	participants = (struct xk_participants){ .remote = { 1, { ADDRESS + called->to } } };
+	if (c->world->over != OVER_CHAN) {
+		called->procedure = (unsigned)(xk_random(&c->protocol) % (PROCEDURES + 1));
+		CHECK(xk_participant_push(&participants.remote, called->procedure));
+	}
+	return xk_open(&c->protocol, &c->protocol, xk_lower(&c->protocol, 0), &participants, &called->session) == 0;
 }
 
 static void
@@ -272,11 +314,11 @@ caller_live(void *argument)
 	int status = 0;
 
 	while (status != -ECANCELED && !user->caller->world->stopped) {
-		unsigned to = (user->caller->host + 1 + (unsigned)(xk_random(self) % (HOSTS - 1))) % HOSTS;
-		struct xk_session *s = caller_open(user->caller, to);
+		struct called called;
+		bool opened = caller_open(user->caller, &called);
 
-		status = s == NULL ? 0 : caller_use(user, to, s);
-		xk_close(s);
+		status = opened ? caller_use(user, &called) : 0;
+		xk_close(called.session);
 		if (status != -ECANCELED && xk_delay(self, 1000 + xk_random(self) % 50000) != 0)
 			status = -ECANCELED;
 	}
@@ -290,20 +332,19 @@ static void
 caller_nest(struct caller *c)
 {
 	struct user user = { .caller = c };
-	unsigned to = (c->host + 1 + (unsigned)(xk_random(&c->protocol) % (HOSTS - 1))) % HOSTS;
-	struct xk_session *s = caller_open(c, to);
+	struct called called;
 
-	if (s == NULL)
+	if (!caller_open(c, &called))
 		return;
-	caller_call(&user, to, s);
-	xk_close(s);
+	caller_call(&user, &called);
+	xk_close(called.session);
 }
 
 static int
 caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct caller *c = xk_container_of(self, struct caller, protocol);
-	struct entry *e = judge_run(c->world, c->host, m);
+	struct entry *e = judge_run(c->world, c->host, lls, m);
 	uint64_t chance = xk_random(self), stamp;
 	uint8_t *p;
 
@@ -330,12 +371,20 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 	return 0;
 }
 
+/* CHAN takes no procedure. */
 static int
 caller_init(struct xk_protocol *self)
 {
+	unsigned procedures = strcmp(xk_lower(self, 0)->type->name, "select") == 0 ? PROCEDURES : 0;
 	struct xk_participants anybody = { .remote.depth = 0 };
+	int err = procedures > 0 ? 0 : xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 
-	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	for (unsigned i = 0; i < procedures && err == 0; i++) {
+		struct xk_participants procedure = { .local = { 1, { i } } };
+
+		err = xk_open_enable(self, self, xk_lower(self, 0), &procedure);
+	}
+	return err;
 }
 
 static const struct xk_role caller_lowers[] = {
@@ -361,8 +410,14 @@ static const char caller_graph[] =
 	"bidctl [timeout=\"20ms\", timeout_max=\"80ms\", interval=\"20ms\", keepalive=\"500ms\", lifetime=\"10s\", "
 	"broadcast_wait=\"100ms\"]; bid [interval=\"10ms\"];"
 	"vnet [address=\"10.77.0.%u/24\"]; arp [timeout=\"30ms\", tries=4];"
-	"caller -> chan [number=77]; %s chan -> bidctl; bid -> bidctl; vnet -> eth; vnet -> arp; arp -> eth; eth -> "
+	"%s %s chan -> bidctl; bid -> bidctl; vnet -> eth; vnet -> arp; arp -> eth; eth -> "
 	"port }";
+
+static const char *const overs[] = {
+	[OVER_CHAN] = "caller -> chan [number=77];",
+	[OVER_SELECT] = "caller -> select -> chan;",
+	[OVER_POOL] = "vchan [channels=3, wait=\"500ms\"]; caller -> select -> vchan -> chan;",
+};
 
 static const char short_path[] = "chan -> bid -> blast -> vnet; bidctl -> vnet;";
 
@@ -391,13 +446,13 @@ types_with_caller(void)
 }
 
 static void
-build(struct xk_kernel *kernel, const char *policy, const char *path, unsigned host)
+build(struct xk_kernel *kernel, const struct world *w, unsigned host)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph;
 	char text[2048];
 
-	snprintf(text, sizeof(text), caller_graph, policy, host + 1, path);
+	snprintf(text, sizeof(text), caller_graph, w->policy, host + 1, overs[w->over], w->path);
 	graph = xk_graph_read_text("caller", text, strlen(text), &errors);
 	if (graph == NULL || xk_graph_check(graph, types_with_caller(), &errors) != 0 ||
 	    xk_graph_build(graph, kernel, &errors) != 0)
@@ -423,7 +478,7 @@ boot(void *context, struct xk_sim_host *host)
 
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	build(kernel, w->policy, w->path, place->host);
+	build(kernel, w, place->host);
 	c = (struct caller *)xk_kernel_find(kernel, "caller");
 	c->world = w;
 	c->host = place->host;
@@ -567,10 +622,11 @@ world_live(struct world *w, uint64_t seed, bool crashes)
 }
 
 static uint64_t
-world_run(uint64_t seed, const char *path, uint32_t size_max, bool crashes)
+world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bool crashes)
 {
 	struct world w = { .mode = crashes && seed % 3 == 0 ? XK_REGULAR : XK_IPP,
 			   .policy = seed % 2 == 0 ? "resume=driver" : "resume=thread",
+			   .over = over,
 			   .path = path,
 			   .seed = seed,
 			   .size_max = size_max };
@@ -580,6 +636,8 @@ world_run(uint64_t seed, const char *path, uint32_t size_max, bool crashes)
 	for (unsigned i = 0; i < HOSTS * HOSTS; i++)
 		good += w.good[i / HOSTS][i % HOSTS];
 	CHECK(good > 0 && w.ran >= good);
+	CHECK_EQ(w.misplaced, 0);
+	CHECK(over == OVER_CHAN || (w.errors[ENOSYS] > 0 && w.errors[EREMOTEIO] > 0));
 	if (CU_get_number_of_failures() != failures)
 		fprintf(stderr, "seed %llu: %u calls, %u run, %u replies, %u timed out, %u reset, %u refused\n",
 			(unsigned long long)seed, w.count, w.ran, good, w.errors[ETIMEDOUT], w.errors[ECONNRESET],
@@ -602,35 +660,42 @@ runs(uint64_t some)
 TEST(calls_are_run_at_most_once_whatever_the_network_does)
 {
 	for (uint64_t seed = 1; seed <= runs(8); seed++)
-		world_run(seed, short_path, 60, false);
+		world_run(seed, OVER_CHAN, short_path, 60, false);
 }
 
 TEST(calls_are_run_at_most_once_whoever_crashes)
 {
 	for (uint64_t seed = 1; seed <= runs(12); seed++)
-		world_run(1000000 + seed, short_path, 60, true);
+		world_run(1000000 + seed, OVER_CHAN, short_path, 60, true);
 }
 
 TEST(long_calls_are_run_at_most_once_whoever_crashes)
 {
 	for (uint64_t seed = 1; seed <= runs(8); seed++)
-		world_run(2000000 + seed, short_path, 5000, true);
+		world_run(2000000 + seed, OVER_CHAN, short_path, 5000, true);
 }
 
 TEST(calls_that_wait_above_bid_reach_no_other_boot)
 {
 	for (uint64_t seed = 1; seed <= runs(6); seed++)
-		world_run(3000000 + seed, late_path, seed % 2 == 0 ? 5000 : 60, true);
+		world_run(3000000 + seed, OVER_CHAN, late_path, seed % 2 == 0 ? 5000 : 60, true);
 }
 
 TEST(calls_are_run_at_most_once_where_channels_are_few)
 {
 	for (uint64_t seed = 1; seed <= runs(6); seed++)
-		world_run(5000000 + seed, crowded_path, seed % 2 == 0 ? 5000 : 60, seed % 3 != 0);
+		world_run(5000000 + seed, OVER_CHAN, crowded_path, seed % 2 == 0 ? 5000 : 60, seed % 3 != 0);
 }
 
 TEST(calls_by_several_ways_are_run_at_most_once_whoever_crashes)
 {
 	for (uint64_t seed = 1; seed <= runs(4); seed++)
-		world_run(4000000 + seed, full_path, seed % 2 == 0 ? 5000 : 60, true);
+		world_run(4000000 + seed, OVER_CHAN, full_path, seed % 2 == 0 ? 5000 : 60, true);
+}
+
+TEST(procedures_are_run_at_most_once_whoever_crashes)
+{
+	for (uint64_t seed = 1; seed <= runs(6); seed++)
+		world_run(6000000 + seed, seed % 2 == 0 ? OVER_SELECT : OVER_POOL, short_path,
+			  seed % 3 == 0 ? 5000 : 60, seed % 4 != 0);
 }
