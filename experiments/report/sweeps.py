@@ -73,7 +73,7 @@ class Sweep:
     def run(self, point, seed):
         chosen, ms = self.settings(**point)
         command = [os.path.join(self.lab.build, "xk"), "run", NETWORK, "--link", "sim", "--seed", str(seed),
-                   "--until", f"{ms + DRAIN_MS}ms", "--show", "server"]
+                   "--until", f"{ms + DRAIN_MS}ms", "--show", "host"]
         for setting in chosen:
             command += ["--set", setting]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -90,11 +90,13 @@ def work_rate(work_us, load):
 
 
 def counts(said):
-    """The server's table: thread_switches and so on, those that are not zero."""
+    """The server's column: thread_switches and so on; a row of zeros is left out."""
     rows = [line.split() for line in said.splitlines()]
-    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-    if "frames_in" not in found:
+    heads = next((row for row in rows if "server" in row), None)
+    if heads is None:
         raise labs.Failed(f"xk run tells no counts of the server: {said.strip()[-400:]}")
+    column = 1 + heads.index("server")
+    found = {row[0]: int(row[column]) for row in rows if len(row) == 1 + len(heads) and row[column].isdigit()}
     names = ("thread_switches", "handoffs_explicit", "handoffs_implicit", "handoffs_time", "fallbacks", "overruns", "full")
     return {name: found.get(name, 0) for name in names}
 
