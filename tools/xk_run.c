@@ -97,14 +97,17 @@ static int
 run_host_checked(struct run_options *options, const char *file)
 {
 	const struct host_link *link;
+	int status;
 
 	if (options->until != NULL || options->quiet || options->seeds.count > 0 || options->show != NULL)
 		return options_misuse(&run_program,
 				      "--until, --quiet, --seed and --show are of network files, and %s is a graph",
 				      file);
-	if (host_common_complete(&run_program, &options->common, true, &link) != 0 ||
-	    host_single_complete(&run_program, &options->single, options->common.drivers) != 0)
-		return OPTIONS_MISUSE;
+	status = host_common_complete(&run_program, &options->common, true, &link);
+	if (status == 0)
+		status = host_single_complete(&run_program, &options->single, options->common.drivers);
+	if (status != 0)
+		return status;
 	if (options->end == PAIR_ENDS)
 		options->end = PAIR_SERVER;
 	return run_host_main(options, file, link);
