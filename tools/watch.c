@@ -29,6 +29,7 @@ enum {
 	WATCH_ANSWER_MS = 2000, /* time for a thread to say where it is */
 	WATCH_THREADS = 1024,   /* of all hosts; more are not watched */
 	WATCH_HOSTS = 2,
+	WATCH_ONE_SIGNAL_NS = 100000000, /* within this, a signal is the one that came before */
 };
 
 /* A thread, and its progress at the last check. */
@@ -41,9 +42,9 @@ struct watch_thread {
 struct watch {
 	const char *program;
 	uint64_t limit_ns;
-	int from, to; /* descriptors: where signals come from, where the first one goes; -1: none */
-	int stop;     /* an event descriptor that ends the thread */
-	bool signalled;
+	int from, to;          /* descriptors: where signals come from, where the first one goes; -1: none */
+	int stop;              /* an event descriptor that ends the thread */
+	uint64_t signalled_ns; /* when the first signal came; 0: none has */
 	pthread_t thread;
 	pthread_mutex_t mutex; /* over the rest */
 	struct xk_kernel *kernels[WATCH_HOSTS];
@@ -230,18 +231,27 @@ watch_die(int signo)
 	_exit(128 + signo);
 }
 
-/* The first signal goes to the program. The second ends the program, which may not have got to the first. */
+/*
+ * The first signal goes to the program. The second ends the program, which may not have got to the first. timeout(1) and
+ * some shells send a signal to a process and then to its group: what comes that soon is the same one.
+ */
 static void
 watch_take_signal(struct watch *watch)
 {
 	struct signalfd_siginfo info;
+	struct timespec now;
 	ssize_t written = 0;
+	uint64_t now_ns;
 
 	if (read(watch->from, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (watch->signalled)
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	if (watch->signalled_ns != 0 && now_ns - watch->signalled_ns < WATCH_ONE_SIGNAL_NS)
+		return;
+	if (watch->signalled_ns != 0)
 		watch_die((int)info.ssi_signo);
-	watch->signalled = true;
+	watch->signalled_ns = now_ns;
 	while (written >= 0 && written != sizeof(info))
 		written = write(watch->to, &info, sizeof(info));
 }

@@ -1,6 +1,6 @@
 /*
  * watch.h - a thread that watches its program: it reports threads that compute without progress, and makes a second
- * signal end the program at once, whatever it is doing.
+ * signal end the program at once, whatever it is doing. Signals within 100 ms are one.
  *
  * Progress is measured by counts that are kept anyway: a driver's turns, messages and events of a thread of the pool,
  * the steps of a simulated world. Time is the thread's processor time, so neither a busy machine nor a stopped program

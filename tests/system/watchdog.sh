@@ -40,6 +40,7 @@ ended() {
 	local name=$1 signal=$2
 	kill -s "$signal" "$pid"
 	within 20 heard
+	sleep 0.5 # two at once are one
 	check "$name: the first SIG$signal does not end it" "it did" runs "$pid"
 	kill -s "$signal" "$pid"
 	await_end "$pid" 20
