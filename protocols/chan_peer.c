@@ -100,10 +100,9 @@ chan_peer_number(struct chan_peer *peer, struct chan_end *e)
  * room for others.
  */
 static void
-chan_peer_keep_number(struct chan_peer *peer, const struct chan_end *e)
+chan_peer_keep_number(struct chan_peer *peer, const struct chan_end *e, bool rests)
 {
 	struct chan *chan = peer->chan;
-	bool rests = chan_client_is_in_doubt((const struct chan_client *)e);
 	uint64_t most = rests ? chan->idle_max / 2 : chan->idle_max;
 	struct chan_idle *idle = chan->idle_count < most ? malloc(sizeof(*idle)) : NULL;
 	struct chan_idle **at = rests ? peer->idle_last : &peer->idle;
@@ -269,14 +268,18 @@ void
 chan_peer_leave(struct chan_end *e, bool is_server)
 {
 	struct chan *chan = chan_of(e);
+	bool rests;
 
 	if (e->peer == NULL)
 		return;
+	xk_lock(&e->lock); /* a late reply may be looking at it */
+	rests = !is_server && chan_client_is_in_doubt((const struct chan_client *)e);
+	xk_unlock(&e->lock);
 	xk_lock(&chan->lock);
 	if (e->at != NULL) {
 		chan_peer_unlink(e, is_server);
 		if (!is_server && !e->disabled && e->session.map != NULL)
-			chan_peer_keep_number(e->peer, e);
+			chan_peer_keep_number(e->peer, e, rests);
 	}
 	e->peer->references--;
 	chan_peer_free_unused(e->peer);

@@ -503,7 +503,7 @@ void chan_share_expire(struct xk_event *event, void *argument);
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
 
-/* The server may still be at the last call, or may yet get it. The lock is held, or nobody else has the end any more. */
+/* The server may still be at the last call, or may yet get it. The lock is held. */
 static inline bool
 chan_client_is_in_doubt(const struct chan_client *c)
 {
