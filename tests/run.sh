@@ -28,12 +28,13 @@ log_of() {
 	printf '%s' "$logs/$(printf '%s' "$1" | tr ' /' '__').log"
 }
 
-# ---- two tests at a time -------------------------------------------------------------------------------------------------
+# ---- several tests at a time -------------------------------------------------------------------------------------------------
 
 # limit_of NAME: prints the test's time limit in seconds: ten times the usual time or more, since machines may be busy.
 limit_of() {
 	case $1 in
 	'valgrind '* | soak*) echo 1800 ;;
+	'mutation score') echo 7200 ;;
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
 	'docs' | 'swarm'* | 'system compiled'* | 'system package') echo $((long ? 3600 : 600)) ;;
 	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '*) echo 300 ;;
@@ -110,11 +111,14 @@ settle() {
 	"judge_$kind" "$name"
 }
 
-# begin KIND NAME COMMAND...: it runs from now on, beside another one.
+# One test more than there are cores: many wait for a link or a clock.
+jobs=$(($(nproc) + 1))
+
+# begin KIND NAME COMMAND...: it runs from now on, beside others.
 begin() {
 	local kind=$1
 	shift
-	while [ "${#running[@]}" -ge 2 ]; do
+	while [ "${#running[@]}" -ge "$jobs" ]; do
 		settle
 	done
 	logged "$@" &
@@ -160,11 +164,14 @@ format() {
 		xargs -0 clang-format --dry-run -Werror
 }
 
-# What gcc does not see. tests/cppcheck.txt says what is left alone, and why.
+# What gcc does not see, in release and in debug builds. tests/cppcheck.txt says what is left alone, and why.
 cpp_check() {
-	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
-		--suppressions-list=tests/cppcheck.txt --library=posix -j 2 -I . --template=gcc \
-		xkernel protocols platform graphs tools experiments docs
+	for build in -U -D; do
+		cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
+			--suppressions-list=tests/cppcheck.txt --library=posix -j 2 -I . --template=gcc \
+			${build}XK_DEBUG -DXK_HAVE_DPDK -D__x86_64__ -D__GNUC__=12 \
+			xkernel protocols platform graphs tools experiments docs || return
+	done
 }
 
 # The stack switch of the other architecture. CUnit is not there for it: tests/cross/ has what test.h needs of it.
@@ -207,20 +214,26 @@ mkdir -p "$logs"
 # Where hosts of debug builds note which of their counters were not zero; looked at in the end.
 export XK_COUNTERS_FILE="$PWD/$logs/counters"
 
+# Those that take long begin first.
+check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
+# shellcheck disable=SC2086 # a command and its option, or nothing
+check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
+for script in tests/system/*.sh; do
+	[ -x "$script" ] || continue
+	check "system $(basename "$script" .sh)" "$script" build/sanitize
+done
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
 cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 check "aarch64 replay" "$0" "$long" --only cross_replay
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
+	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
+	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build/sanitize --seconds 0.05 --loads 50,100,200
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz conformance' $fixed_addresses
 	for example in asp seq; do
 		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"
 	done
-	check "docs" $fixed_addresses tests/docs/run.sh build/sanitize
-	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
-	check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
-	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build/sanitize --seconds 0.05 --loads 50,100,200
 	unit threads build/tsan 'xkernel tools' $fixed_addresses
 	# The others stand on a rig, which has no second thread.
 	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/protocols/test_*.c); do
@@ -242,9 +255,12 @@ if [ "$long" -ne 0 ]; then
 fi
 check "mistakes" tests/mistakes/run.sh build/release
 check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
-check "swarm mutants" build/release/tests/swarm/swarm_mutants --mutants --seeds 1-2000
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized
-check "swarm list" tests/swarm/test_mutants.py build/release
+check "mutation" tests/mutation/test_mutate.py
+check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
+if [ "$long" -ne 0 ]; then
+	check "mutation score" tests/mutation/score.py build/mutants 3600
+fi
 if [ "$long" -ne 0 ]; then
 	# What AddressSanitizer does not see: the use of what was never written.
 	# One thread runs at a time: on one core, where who waits for another gives it away.
@@ -268,11 +284,6 @@ if [ "$long" -ne 0 ]; then
 	check "valgrind udptest" $memcheck build/plain/udptest --link memory --cores "$core,$core" --rounds 20 --size 1,4000 \
 		--threads 2 --handoff none,both --set udptest.timeout=20s
 fi
-for script in tests/system/*.sh; do
-	[ -x "$script" ] || continue
-	check "system $(basename "$script" .sh)" "$script" build/sanitize
-done
-
 settle_all
 check "counters" tests/counters.py build/sanitize/xk "$XK_COUNTERS_FILE"
 settle_all

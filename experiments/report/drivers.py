@@ -60,7 +60,7 @@ def read(path):
 
 def measure(lab, driver, interval_us):
     """Pings until it is enough; what is used up is counted from when they are under way."""
-    seconds = lab.rounds(SECONDS, SECONDS / 2)
+    seconds = lab.rounds(SECONDS, SECONDS / 4)
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         command = [os.path.join(lab.build, "icmptest"), "--driver", driver, "--interval", f"{interval_us}us", "--count", "0",
                    "--timeout", "300ms", "--quiet", "--json", file.name]

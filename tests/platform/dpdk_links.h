@@ -157,7 +157,7 @@ role_rage(struct host *h)
 static inline int
 role_beg(const char *link, const char *device, const char *word)
 {
-	struct host h;
+	static struct host h; /* not lost when the process ends here */
 
 	if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0 || host_start(&h) != 0)
 		return 6;
@@ -169,7 +169,7 @@ role_beg(const char *link, const char *device, const char *word)
 static inline int
 role_run(const char *what, const char *link, const char *device, const char *end, const char *how)
 {
-	struct host h;
+	static struct host h; /* not lost when the process ends here */
 
 	if (strcmp(what, "beg") == 0)
 		return role_beg(link, device, how);

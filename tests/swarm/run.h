@@ -6,7 +6,7 @@
 
 #include "tests/swarm/plan.h"
 
-/* What was wrong, by kind; the words are those of mutate.py's SEEN, and some more. */
+/* What was wrong, by kind. */
 enum run_verdict {
 	RUN_GOOD,
 	RUN_CORRUPT,

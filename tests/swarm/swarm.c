@@ -20,12 +20,13 @@
 #include "tools/options.h"
 #include "xkernel/protocol.h"
 #ifdef XK_MUTANTS
-#include "tests/swarm/mutants.h"
+#include "tests/mutation/mutants.h"
 #endif
 
 enum {
 	SWARM_FAILURES_MAX = 10, /* then the batch ends */
-	SWARM_REAL_TIME = 30,    /* seconds that a run may take */
+	SWARM_REAL_TIME = 30,    /* seconds that a run may take ... */
+	SWARM_MUTANT_TIME = 5,   /* ... of a mutant, many of which never end */
 	SWARM_BATCH = 200,       /* runs from which on every kind of fault must have happened */
 };
 
@@ -112,7 +113,7 @@ swarm_run(struct swarm *swarm, uint64_t seed, bool keeps)
 
 	xk_assert(plan != NULL);
 	shared->seed = seed;
-	alarm(SWARM_REAL_TIME);
+	alarm(swarm->options.mutants ? SWARM_MUTANT_TIME : SWARM_REAL_TIME);
 	plan_make(plan, seed, swarm->scenario);
 	if (swarm->options.verbose)
 		plan_print(plan);
@@ -331,40 +332,42 @@ swarm_batch(struct swarm *swarm)
 
 #ifdef XK_MUTANTS
 
-/* Whether a scenario has what the mutant is in: a file of protocols/ that is no protocol's of its own is in all. */
+/* Whether a plan's scenario has what the mutants are in: a file of protocols/ that is no protocol's of its own is in all. */
 static bool
-swarm_concerns(const struct mutants_entry *mutant, const struct plan_scenario *scenario)
+swarm_concerns(const struct mutants_scenario *mutants, const struct plan_scenario *scenario)
 {
 	static const char *const own[] = { "udp", "stopwait", "bid", "bidctl", "blast" };
-	char file[64];
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
-		size_t len = (size_t)snprintf(file, sizeof(file), "protocols/%s", own[i]);
+		size_t len = strlen(own[i]);
 
-		if (strncmp(mutant->files, file, len) == 0 && strchr("._", mutant->files[len]) != NULL &&
+		if (strncmp(mutants->files, own[i], len) == 0 && strchr("._", mutants->files[len]) != NULL &&
 		    !plan_has(scenario, own[i]))
 			return false;
 	}
 	return true;
 }
 
+/* Runs each seed with each of the mutants, until one is seen. */
 static void
-swarm_run_mutant(struct swarm *swarm, const struct mutants_entry *mutant)
+swarm_run_mutants(struct swarm *swarm, const struct mutants_scenario *mutants)
 {
-	xk_assert(mutants_select(mutant->name));
-	for (uint64_t seed = swarm->first; seed <= swarm->last && !swarm->shared->failed; seed++) {
+	for (uint64_t seed = swarm->first; seed <= swarm->last; seed++) {
 		const struct plan_scenario *scenario = swarm->scenario;
 
 		if (scenario == NULL)
 			scenario = plan_of_seed(seed);
-		if (swarm_concerns(mutant, scenario))
+		for (unsigned i = 0; mutants->numbers[i] != 0 && swarm_concerns(mutants, scenario); i++) {
+			xk_mutant = mutants->numbers[i];
 			swarm_run(swarm, seed, false);
+			if (swarm->shared->failed)
+				return;
+		}
 	}
 }
 
-/* Whether the mutant was found. */
 static bool
-swarm_find_mutant(struct swarm *swarm, const struct mutants_entry *mutant)
+swarm_finds(struct swarm *swarm, const struct mutants_scenario *mutants)
 {
 	struct swarm_shared *shared = swarm->shared;
 	double begin = swarm_now();
@@ -374,15 +377,14 @@ swarm_find_mutant(struct swarm *swarm, const struct mutants_entry *mutant)
 	swarm_begin(swarm);
 	child = swarm_fork(true);
 	if (child == 0) {
-		swarm_run_mutant(swarm, mutant);
+		swarm_run_mutants(swarm, mutants);
 		_exit(0);
 	}
 	swarm_wait(swarm, child);
 	if (!shared->failed)
-		printf("NOT FOUND %s: %s (seen: %s; needs: %s)\n", mutant->name, mutant->defect, mutant->seen,
-		       mutant->needs);
+		printf("NOT FOUND %s: %s\n", mutants->name, mutants_table[mutants->numbers[0]]);
 	else
-		printf("found %s: seed %" PRIu64 ", %" PRIu64 " runs, %.1f s: %s: %s\n", mutant->name, shared->seed,
+		printf("found %s: seed %" PRIu64 ", %" PRIu64 " runs, %.1f s: %s: %s\n", mutants->name, shared->seed,
 		       shared->tally.runs - runs + (shared->result.verdict == RUN_CAUGHT), swarm_now() - begin,
 		       run_verdict_names[shared->result.verdict], shared->result.why);
 	return shared->failed;
@@ -394,12 +396,11 @@ swarm_find_mutants(struct swarm *swarm)
 	double begin = swarm_now();
 	unsigned found = 0, count = 0;
 
-	for (const struct mutants_entry *mutant = &mutants_table[1]; mutant->name != NULL; mutant++) {
-		if (swarm->options.mutant != NULL ? strcmp(swarm->options.mutant, mutant->name) != 0
-						  : mutant->tests[0] != '\0')
+	for (const struct mutants_scenario *mutants = mutants_scenarios; mutants->name != NULL; mutants++) {
+		if (swarm->options.mutant != NULL && strcmp(swarm->options.mutant, mutants->name) != 0)
 			continue;
 		count++;
-		found += swarm_find_mutant(swarm, mutant);
+		found += swarm_finds(swarm, mutants);
 	}
 	printf("%u of %u mutants found; %.1f s\n", found, count, swarm_now() - begin);
 	return found == count ? OPTIONS_SUCCESS : OPTIONS_FAILURE;

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""score.py TREE SECONDS - how many of the mutants of a tree (mutate.py tree) the tests see; TREE/build is built.
+
+Runs, for each mutant of the sample, the programs of tests until one fails or does not end: those whose names are likest
+to the mutant's file first. Tests that fail without any mutant are left out, and told. Prints each survivor, which is a
+test that is missing or a change that changes nothing, and the share that was seen; exits 1 if that is below BAR. Begins
+no mutant after SECONDS.
+"""
+import concurrent.futures
+import glob
+import os
+import subprocess
+import sys
+import time
+
+BAR = 0.75
+LIMIT_S = 60
+
+
+def fails(program, number, limit):
+    """Whether a test sees mutant `number`, and how long that took."""
+    environment = {**os.environ, "XK_MUTANT": str(number), "XK_TEST_LONG": "0"}
+    started = time.monotonic()
+    try:
+        done = subprocess.run([program], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, timeout=limit, check=False)
+        return done.returncode != 0, time.monotonic() - started
+    except subprocess.TimeoutExpired:
+        return True, limit
+
+
+def likeness(program, file):
+    """The number of letters that the names of a test and of a source begin with alike."""
+    test, source = os.path.basename(program)[len("test_"):], os.path.splitext(os.path.basename(file))[0]
+    return len(os.path.commonprefix([test, source]))
+
+
+def mutants_of(tree):
+    """The table's texts, by number from 1."""
+    with open(os.path.join(tree, "tests/mutation/mutant_table.c"), encoding="utf-8") as file:
+        lines = file.read().split("mutants_table[]")[1].split("\n};")[0].split("\n")
+    texts = [line.strip()[1:-2].replace('\\"', '"') for line in lines if line.startswith('\t"')]
+    return list(enumerate(texts))[1:]
+
+
+class Tests:
+    def __init__(self, tree):
+        self.programs = sorted(path for path in glob.glob(os.path.join(tree, "build/tests/test_*"))
+                               if os.path.isfile(path) and os.access(path, os.X_OK))
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = dict(zip(self.programs, pool.map(lambda path: fails(path, 0, LIMIT_S), self.programs)))
+        for path, (failed, _) in found.items():
+            if failed:
+                print(f"left out, since it fails without any mutant: {os.path.basename(path)}")
+        self.seconds = {path: seconds for path, (failed, seconds) in found.items() if not failed}
+
+    def see(self, number, file):
+        """The test that sees this mutant of file, or None."""
+        order = sorted(self.seconds, key=lambda path: (-min(likeness(path, file), 4), self.seconds[path]))
+        return next((path for path in order if fails(path, number, 5 + 10 * self.seconds[path])[0]), None)
+
+
+def main():
+    if len(sys.argv) != 3:
+        print("usage: score.py TREE SECONDS", file=sys.stderr)
+        return 2
+    mutants = mutants_of(sys.argv[1])
+    tests = Tests(sys.argv[1])
+    until = time.monotonic() + float(sys.argv[2])
+    tried = survivors = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        seen = pool.map(lambda one: time.monotonic() < until and (tests.see(one[0], one[1].split(":")[0]) or ""), mutants)
+        for (number, text), test in zip(mutants, seen):
+            tried += test is not False
+            if test == "":
+                survivors += 1
+                print(f"survives: {number}: {text}", flush=True)
+    print(f"{tried - survivors} of {tried} mutants are seen: {(tried - survivors) / max(tried, 1):.1%}")
+    return 0 if tried and (tried - survivors) / tried >= BAR else 1
+
+
+sys.exit(main())

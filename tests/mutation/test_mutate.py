@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""test_mutate.py - whether mutate.py finds the mutants that there are, and makes copies that act as they should.
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
+MUTATE = os.path.join(HERE, "mutate.py")
+SOURCE = """
+#include <stdio.h>
+#define EACH(i, n) for (int i = 0; i < n; i++)
+struct xk_key {
+	unsigned a, b;
+};
+static unsigned swapped;
+
+static int /* a comment: if (x < y) */
+between(int x, int low, int high)
+{
+	const char *text = "if (x < low)";
+
+	if (x < low || (x > high && text))
+		return 0;
+	return 1;
+}
+
+static struct xk_key
+key(unsigned a, unsigned b)
+{
+	return (struct xk_key){ a << 8 | b, 7 };
+}
+
+int
+main(void)
+{
+	int sum = 0;
+	struct xk_key k;
+
+	EACH(i, 10)
+		if (between(i, 3, 6))
+			sum += i; /* 3 + 4 + 5 + 6 */
+		else
+			swapped++;
+	k = key(1, 2);
+	switch (sum) {
+	case 18:
+		sum--;
+		break;
+	default:
+		break;
+	}
+	printf("%d %u %u", sum, k.a, k.b);
+	return 0;
+}
+"""
+BUILD = "xkernel_sources = []\n"
+# FUNCTION: OPERATOR: BEFORE -> AFTER, and what the program then prints
+WANTED = {
+    "between: true: x < low -> true": "0 258 7",
+    "between: false: x < low -> false": "21 258 7",
+    "between: relation: < -> <=": "15 258 7",
+    "between: relation: > -> >=": "12 258 7",
+    "between: logic: || -> &&": "45 258 7",
+    "between: false: x > high -> false": "42 258 7",
+    "between: number: 1 -> 2": "17 258 7",
+    "key: zero: a << 8 -> 0": "17 2 7",
+    "key: zero: b -> 0": "17 256 7",
+    "key: zero: 7 -> 0": "17 258 0",
+    "key: number: 8 -> 9": "17 514 7",
+    "main: delete: sum += i -> nothing": "0 258 7",
+    "main: plus: += -> -=": "-18 258 7",
+    "main: delete: sum -- -> nothing": "18 258 7",
+    "main: true: between ( i , 3 , 6 ) -> true": "45 258 7",
+    "main: number: 0 -> 1": "19 258 7",
+}
+SCENARIOS = """# two, one of which names two mutants
+sum_wrong | f.c | delete | sum
+key_short | f.* | zero | a<<8
+"""
+
+
+def run(*command, **more):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **more)
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def tree(directory, *options):
+    return run(MUTATE, "tree", "--root", os.path.join(directory, "in"), "--out", os.path.join(directory, "out"), *options,
+               "f.c")
+
+
+def build(directory):
+    out = os.path.join(directory, "out")
+    return run("cc", "-w", "-I", out, "-I", ROOT, "-o", os.path.join(directory, "f"), os.path.join(out, "f.c"),
+               os.path.join(out, "tests/mutation/mutant_table.c"), os.path.join(HERE, "mutants.c"))
+
+
+def printed(directory, mutant):
+    return run(os.path.join(directory, "f"), env={**os.environ, "XK_MUTANT": mutant}).stdout
+
+
+def check_operators(directory):
+    done = run(MUTATE, "list", "--root", os.path.join(directory, "in"), "f.c")
+    lines = done.stdout.splitlines()
+    tell(done.returncode == 0 and len(lines) > 25, "mutants are listed", done.stdout)
+    tell(not any("comment" in line or '"if' in line.split(" -> ")[0] for line in lines), "comments and texts are none")
+    done = tree(directory, "--sample", "1000")
+    made = build(directory)
+    tell(done.returncode == 0 and made.returncode == 0, "a copy with all of them is C", done.stdout + made.stdout)
+    tell(printed(directory, "0") == "17 258 7", "it is the source while none is chosen", printed(directory, "0"))
+    table = [line.split(": ", 1)[1] for line in read(os.path.join(directory, "out/tests/mutation/mutant_table.c"))
+             .replace('\\"', '"').splitlines() if line.startswith('\t"f.c:')]
+    for wanted, text in WANTED.items():
+        number = next((i + 1 for i, line in enumerate(table) if line.startswith(wanted + ": ")), None)
+        tell(number is not None and printed(directory, str(number)) == text, wanted,
+             f"{number}: {number and printed(directory, str(number))}")
+    tell(read(os.path.join(directory, "out/f.c")).count("\n") == SOURCE.count("\n") + 2, "lines keep their numbers")
+
+
+def check_scenarios(directory):
+    scenarios = os.path.join(directory, "scenarios.txt")
+    write(scenarios, SCENARIOS)
+    done = tree(directory, "--scenarios", scenarios)
+    made = build(directory)
+    tell(done.returncode == 0 and made.returncode == 0, "scenarios choose their mutants", done.stdout + made.stdout)
+    tell(printed(directory, "sum_wrong") == "0 258 7" and printed(directory, "key_short") == "17 0 7",
+         "and are chosen by name", printed(directory, "key_short"))
+    tell("there is no mutant 'nobody'" in printed(directory, "nobody"), "a name that is none is refused")
+    for what, line, said in (("a scenario that names nothing", "gone | f.c | delete | nobody", "there is no such mutant"),
+                             ("a line that is none", "gone | f.c", "not NAME | FILES | OPERATOR | CODE")):
+        write(scenarios, line + "\n")
+        done = tree(directory, "--scenarios", scenarios)
+        tell(done.returncode == 1 and said in done.stdout and ":1:" in done.stdout, what, done.stdout)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        write(os.path.join(directory, "in/f.c"), SOURCE)
+        write(os.path.join(directory, "in/xkernel/meson.build"), BUILD)
+        check_operators(directory)
+        check_scenarios(directory)
+    return checks.failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
