@@ -150,23 +150,6 @@ struct check_numbers {
 	unsigned count;
 };
 
-static bool
-check_table_number(const struct xk_protocol_type *lower, const struct xk_protocol_type *upper, uint32_t *number)
-{
-	for (const struct xk_number_of *of = lower->numbers; of->type != NULL; of++)
-		if (strcmp(of->type, upper->name) == 0) {
-			*number = of->number;
-			return true;
-		}
-	return false;
-}
-
-static uint32_t
-check_number_max(const struct xk_protocol_type *type)
-{
-	return type->number_max == 0 ? UINT32_MAX : type->number_max;
-}
-
 /* Whether edge, of an upper with a header of its own, gives this upper a number on the lower; tells what is wrong. */
 static bool
 check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *number)
@@ -177,7 +160,7 @@ check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *numbe
 
 	numbers->used[index] = true;
 	if (!edge->has_number) {
-		if (check_table_number(lower->type, upper->type, number))
+		if (xk_number_find(upper->type, lower->type, number))
 			return true;
 		/* A number= that was written and is ill-typed has been told. */
 		if (xk_graph_attribute_find(&edge->attributes, "number") == NULL)
@@ -188,11 +171,11 @@ check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *numbe
 		return false;
 	}
 	*number = edge->number;
-	if (edge->number <= check_number_max(lower->type))
+	if (edge->number <= lower->type->number_max)
 		return true;
 	attributes_refuse(numbers->check, xk_graph_attribute_find(&edge->attributes, "number")->line,
 			  "number %u of %s is too large: %s (%s) has numbers up to %u", edge->number, upper->name,
-			  lower->name, lower->type->name, check_number_max(lower->type));
+			  lower->name, lower->type->name, lower->type->number_max);
 	return false;
 }
 
@@ -274,7 +257,7 @@ check_numbers_on(struct check_numbers *numbers, unsigned node)
 	const struct xk_graph *graph = numbers->check->graph;
 	const struct xk_protocol_type *type = graph->nodes[node].type;
 
-	if (type == NULL || type->numbers == NULL || (type->flags & XK_VIRTUAL))
+	if (type == NULL || type->number_max == 0 || (type->flags & XK_VIRTUAL))
 		return;
 	numbers->lower = node;
 	numbers->count = 0;

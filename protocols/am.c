@@ -342,6 +342,10 @@ static const char *const am_drops[] = {
 };
 static const char *const am_counters[] = { "requests", "replies", "acks", "acked", "unsent", "lost", "left", NULL };
 
+static const struct xk_number_on am_numbers[] = {
+	{ "bid", 206 }, { "blast", 0x3007 }, { "eth", 0x3007 }, { "ip", 206 }, { NULL, 0 }
+};
+
 const struct xk_protocol_type xk_type_am = {
 	.name = "am",
 	.help = "Active Messages: each says which handler is to run for it, and the driver runs it.",
@@ -350,6 +354,7 @@ const struct xk_protocol_type xk_type_am = {
 	.size = sizeof(struct am),
 	.offers = XK_ASYNC,
 	.lowers = am_lowers,
+	.numbers = am_numbers,
 	.settings = am_settings,
 	.drops = am_drops,
 	.counters = am_counters,

@@ -647,6 +647,8 @@ static const char *const arp_counters[] = {
 	"replaced",    "unreachable", "polls",  "moved",        "lost",        NULL,
 };
 
+static const struct xk_number_on arp_numbers[] = { { "eth", 0x0806 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_arp = {
 	.name = "arp",
 	.help = "Address resolution: the link addresses of neighbours, asked for and answered.",
@@ -654,6 +656,7 @@ const struct xk_protocol_type xk_type_arp = {
 	.size = sizeof(struct arp),
 	.offers = XK_CONTROL,
 	.lowers = arp_lowers,
+	.numbers = arp_numbers,
 	.settings = arp_settings,
 	.drops = arp_drops,
 	.counters = arp_counters,

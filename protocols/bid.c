@@ -408,10 +408,6 @@ static const struct xk_role bid_lowers[] = {
 };
 
 /* As on IP, where they are there. */
-static const struct xk_number_of bid_numbers[] = {
-	{ "udp", 17 }, { "chan", 102 }, { "am", 206 }, { "stopwait", 253 }, { NULL, 0 },
-};
-
 static const struct xk_setting bid_settings[] = {
 	{ "interval", XK_SETTING_TIME, offsetof(struct bid, interval_ns), "100ms",
 	  "a host that means a former boot of this one is told so at most once in this", 1000, UINT64_C(60000000000) },
@@ -422,6 +418,8 @@ static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destin
 					 "unknown_peer", "over",     "elsewhere",       NULL };
 
 static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
+
+static const struct xk_number_on bid_numbers[] = { { "blast", 0x3005 }, { "eth", 0x3005 }, { "ip", 204 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_bid = {
 	.name = "bid",

@@ -424,6 +424,8 @@ static const char *const bidctl_counters[] = {
 	NULL,
 };
 
+static const struct xk_number_on bidctl_numbers[] = { { "eth", 0x3006 }, { "ip", 205 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_bidctl = {
 	.name = "bidctl",
 	.help = "Boot-id agreement: which boot of a host is there now, asked for and confirmed.",
@@ -431,6 +433,7 @@ const struct xk_protocol_type xk_type_bidctl = {
 	.size = sizeof(struct bidctl),
 	.offers = XK_CONTROL,
 	.lowers = bidctl_lowers,
+	.numbers = bidctl_numbers,
 	.settings = bidctl_settings,
 	.drops = bidctl_drops,
 	.counters = bidctl_counters,

@@ -465,11 +465,6 @@ static const struct xk_role blast_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-static const struct xk_number_of blast_numbers[] = {
-	{ "vsize", 0x3002 }, { "chan", 0x3003 }, { "blasttest", 0x3004 },
-	{ "bid", 0x3005 },   { "am", 0x3007 },   { NULL, 0 },
-};
-
 #define BLAST_AT(member) offsetof(struct blast, member)
 
 static const struct xk_setting blast_settings[] = {
@@ -507,6 +502,8 @@ static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_
 static const char *const blast_counters[] = { "long_out",      "long_in",   "nacks_out", "nacks_in",
 					      "retransmitted", "released",  "expired",   "unsent",
 					      "withheld",      "displaced", "unkept",    NULL };
+
+static const struct xk_number_on blast_numbers[] = { { "eth", 0x3001 }, { "ip", 101 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",

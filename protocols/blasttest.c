@@ -561,12 +561,15 @@ static const struct xk_protocol_ops blasttest_ops = {
 	.demux = blasttest_demux,
 };
 
+static const struct xk_number_on blasttest_numbers[] = { { "blast", 0x3004 }, { "eth", 0x3004 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_blasttest = {
 	.name = "blasttest",
 	.help = "Sends messages, and answers with how many have come whole.",
 	.ops = &blasttest_ops,
 	.size = sizeof(struct blasttest),
 	.lowers = blasttest_lowers,
+	.numbers = blasttest_numbers,
 	.settings = blasttest_settings,
 	.drops = blasttest_drops,
 	.counters = blasttest_counters,

@@ -637,8 +637,6 @@ static const struct xk_role chan_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-static const struct xk_number_of chan_numbers[] = { { "chantest", 1 }, { "select", 2 }, { NULL, 0 } };
-
 #define CHAN_HOUR_NS UINT64_C(3600000000000)
 
 static const struct xk_setting chan_settings[] = {
@@ -682,6 +680,10 @@ static const char *const chan_counters[] = { "called",    "retransmitted", "prob
 					     "executed",  "failed",        "repeated",   "acked",     "asked",
 					     "rejected",  "abandoned",     "suppressed", "unsaved",   "given_up",
 					     "forgotten", "withheld",      "evicted",    NULL };
+
+static const struct xk_number_on chan_numbers[] = {
+	{ "bid", 102 }, { "blast", 0x3003 }, { "eth", 0x3003 }, { "ip", 102 }, { NULL, 0 }
+};
 
 const struct xk_protocol_type xk_type_chan = {
 	.name = "chan",

@@ -499,12 +499,15 @@ static const struct xk_protocol_ops chantest_ops = {
 	.call_demux = chantest_call_demux,
 };
 
+static const struct xk_number_on chantest_numbers[] = { { "chan", 1 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_chantest = {
 	.name = "chantest",
 	.help = "Replies to every request with what it was, and as a client measures how long that takes.",
 	.ops = &chantest_ops,
 	.size = sizeof(struct chantest),
 	.lowers = chantest_lowers,
+	.numbers = chantest_numbers,
 	.settings = chantest_settings,
 	.counters = chantest_counters,
 };

@@ -410,12 +410,6 @@ static const struct xk_role eth_lowers[] = {
 };
 
 /* 0x3000 and up: the x-kernel's own protocols; the others are assigned. */
-static const struct xk_number_of eth_numbers[] = {
-	{ "ip", 0x0800 },    { "arp", 0x0806 },    { "rarp", 0x8035 }, { "ethtest", 0x3000 },
-	{ "blast", 0x3001 }, { "vsize", 0x3002 },  { "chan", 0x3003 }, { "blasttest", 0x3004 },
-	{ "bid", 0x3005 },   { "bidctl", 0x3006 }, { "am", 0x3007 },   { NULL, 0 },
-};
-
 static const char *const eth_drops[] = { "not_mine", "bad_type", "bad_source", NULL };
 static const char *const eth_counters[] = { "to_self", NULL };
 
@@ -427,7 +421,6 @@ const struct xk_protocol_type xk_type_eth = {
 	.size = sizeof(struct eth),
 	.offers = XK_ASYNC,
 	.lowers = eth_lowers,
-	.numbers = eth_numbers,
 	.number_max = ETH_TYPE_MAX,
 	.drops = eth_drops,
 	.counters = eth_counters,

@@ -630,6 +630,8 @@ static const struct xk_setting icmp_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
+static const struct xk_number_on icmp_numbers[] = { { "ip", 1 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_icmp = {
 	.name = "icmp",
 	.help = "Echoes, and errors: what hosts tell each other about datagrams that did not get through.",
@@ -638,6 +640,7 @@ const struct xk_protocol_type xk_type_icmp = {
 	.size = sizeof(struct icmp),
 	.offers = XK_ASYNC,
 	.lowers = icmp_lowers,
+	.numbers = icmp_numbers,
 	.settings = icmp_settings,
 	.drops = icmp_drops,
 	.counters = icmp_counters,

@@ -542,11 +542,6 @@ static const struct xk_role ip_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-static const struct xk_number_of ip_numbers[] = {
-	{ "icmp", 1 },    { "tcp", 6 },   { "udp", 17 },     { "iptest", 100 }, { "blast", 101 }, { "chan", 102 },
-	{ "vsize", 203 }, { "bid", 204 }, { "bidctl", 205 }, { "am", 206 },     { NULL, 0 },
-};
-
 static const struct xk_setting ip_settings[] = {
 	{ "ttl", XK_SETTING_UINT, offsetof(struct ip, ttl), "64", "time to live of datagrams sent", 1, 255 },
 	{ "routes", XK_SETTING_STRING, offsetof(struct ip, routes_text), NULL,
@@ -581,6 +576,8 @@ static const struct xk_setting ip_settings[] = {
 	  "less than this is not believed of a path: it is taken for this", IP_MTU_MIN, 65535 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
+
+static const struct xk_number_on ip_numbers[] = { { "eth", 0x0800 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_ip = {
 	.name = "ip",

@@ -549,6 +549,8 @@ static const struct xk_role select_lowers[] = {
 static const char *const select_drops[] = { "bad_status", "bad_reply", NULL };
 static const char *const select_counters[] = { "called", "served", "failed", NULL };
 
+static const struct xk_number_on select_numbers[] = { { "chan", 2 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_select = {
 	.name = "select",
 	.help = "Procedures by number: which of them a call is for, and errors carried back.",
@@ -557,6 +559,7 @@ const struct xk_protocol_type xk_type_select = {
 	.size = sizeof(struct select),
 	.offers = XK_RPC,
 	.lowers = select_lowers,
+	.numbers = select_numbers,
 	.drops = select_drops,
 	.counters = select_counters,
 	.session_max = 1024,

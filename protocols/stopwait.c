@@ -474,6 +474,8 @@ static const char *const stopwait_drops[] = { "bad_length",   "bad_checksum", "b
 
 static const char *const stopwait_counters[] = { "called", "accepted", "retransmitted", "gone", NULL };
 
+static const struct xk_number_on stopwait_numbers[] = { { "bid", 253 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_stopwait = {
 	.name = "stopwait",
 	.help = "Reliable, ordered messages between ports, one at a time: each is sent again until it is acknowledged.",
@@ -482,6 +484,7 @@ const struct xk_protocol_type xk_type_stopwait = {
 	.size = sizeof(struct stopwait),
 	.offers = XK_ASYNC,
 	.lowers = stopwait_lowers,
+	.numbers = stopwait_numbers,
 	.settings = stopwait_settings,
 	.drops = stopwait_drops,
 	.counters = stopwait_counters,

@@ -445,6 +445,8 @@ static const struct xk_setting udp_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
+static const struct xk_number_on udp_numbers[] = { { "ip", 17 }, { "bid", 17 }, { NULL, 0 } };
+
 const struct xk_protocol_type xk_type_udp = {
 	.name = "udp",
 	.help = "Unreliable datagrams between ports, with a checksum.",
@@ -453,6 +455,7 @@ const struct xk_protocol_type xk_type_udp = {
 	.size = sizeof(struct udp),
 	.offers = XK_ASYNC,
 	.lowers = udp_lowers,
+	.numbers = udp_numbers,
 	.settings = udp_settings,
 	.drops = udp_drops,
 	.session_max = 8192,

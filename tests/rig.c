@@ -119,7 +119,7 @@ rig_number(struct rig *r, const struct xk_protocol *lower)
 {
 	unsigned n = r->number_count++;
 
-	return lower->type->numbers != NULL && lower->type->number_max < RIG_NUMBER ? RIG_SMALL_NUMBER - n
+	return lower->type->number_max != 0 && lower->type->number_max < RIG_NUMBER ? RIG_SMALL_NUMBER - n
 										    : RIG_NUMBER + n;
 }
 

@@ -92,16 +92,14 @@ protocols_print_roles(const struct xk_protocol_type *type)
 static void
 protocols_print_numbers(const struct xk_protocol_type *type)
 {
-	const struct xk_number_of *of = type->numbers;
+	uint32_t number;
 
-	if (of == NULL)
+	if (type->number_max == 0)
 		return;
-	printf("\nnumbers of its uppers (others: number=N on the edge");
-	if (type->number_max != 0)
-		printf(", at most %" PRIu32, type->number_max);
-	printf(")\n");
-	for (; of->type != NULL; of++)
-		printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", of->type, of->number, of->number);
+	printf("\nnumbers of its uppers (others: number=N on the edge, at most %" PRIu32 ")\n", type->number_max);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
+		if (xk_number_find(*upper, type, &number))
+			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
 }
 
 static void

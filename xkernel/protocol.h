@@ -1,6 +1,6 @@
 /*
- * protocol.h - how a protocol declares itself: roles of its lowers, numbers it gives its uppers, settings, names of
- * drop reasons and counters. `xk protocols NAME` prints the declaration; the graph checker obeys it.
+ * protocol.h - how a protocol declares itself: roles of its lowers, its numbers on them, settings, names of drop reasons
+ * and counters. `xk protocols NAME` prints the declaration; the graph checker obeys it.
  */
 #ifndef XK_PROTOCOL_H
 #define XK_PROTOCOL_H
@@ -21,9 +21,9 @@ struct xk_role {
 	const char *help;
 };
 
-/* The number an upper of this type has on this protocol; `number=N` on the edge overrides. */
-struct xk_number_of {
-	const char *type; /* NULL ends the list */
+/* This protocol's number on lowers of a type; `number=N` on the edge overrides. */
+struct xk_number_on {
+	const char *lower; /* NULL ends the list */
 	uint32_t number;
 };
 
@@ -73,13 +73,12 @@ struct xk_protocol_type {
 	const struct xk_protocol_ops *ops;
 	/* What all its sessions do; NULL: they are of several kinds, or there are none. */
 	const struct xk_session_ops *session_ops;
-	size_t size;                  /* of an instance; its struct begins with struct xk_protocol */
-	unsigned offers;              /* enum xk_realm */
-	unsigned flags;               /* enum xk_protocol_flags */
-	const struct xk_role *lowers; /* NULL: none */
-	/* numbers != NULL: uppers need a number here, unique, at most number_max */
-	const struct xk_number_of *numbers;
-	uint32_t number_max;
+	size_t size;                        /* of an instance; its struct begins with struct xk_protocol */
+	unsigned offers;                    /* enum xk_realm */
+	unsigned flags;                     /* enum xk_protocol_flags */
+	const struct xk_role *lowers;       /* NULL: none */
+	const struct xk_number_on *numbers; /* its own on its lowers; NULL: none */
+	uint32_t number_max;                /* uppers need a number here, unique, at most this; 0: none */
 	const struct xk_setting *settings;
 	const char *const *drops;    /* names from XK_DROP_OWN on; NULL ends the list */
 	const char *const *counters; /* names; NULL ends the list */
@@ -91,6 +90,9 @@ extern const struct xk_protocol_type *const xk_protocol_types[];
 
 /* The type called name, or NULL. */
 const struct xk_protocol_type *xk_protocol_type_find(const char *name);
+
+/* Stores the number that upper declares for lowers of the type lower. False: it declares none. */
+bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protocol_type *lower, uint32_t *number);
 
 /*
  * Parses text as a setting's value into the instance (its struct begins at instance). strings are duplicated onto the

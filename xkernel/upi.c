@@ -353,6 +353,18 @@ upi_leads_to(const struct xk_edge *edge, const struct xk_protocol *lower)
 	return false;
 }
 
+bool
+xk_number_find(const struct xk_protocol_type *upper, const struct xk_protocol_type *lower, uint32_t *number)
+{
+	for (const struct xk_number_on *on = upper->numbers; on != NULL && on->lower != NULL; on++) {
+		if (strcmp(on->lower, lower->name) == 0) {
+			*number = on->number;
+			return true;
+		}
+	}
+	return false;
+}
+
 int
 xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number)
 {
@@ -364,13 +376,5 @@ xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, ui
 			return 0;
 		}
 	}
-	if (self->type->numbers == NULL)
-		return -ENOENT;
-	for (const struct xk_number_of *of = self->type->numbers; of->type != NULL; of++) {
-		if (strcmp(of->type, hlp_type->type->name) == 0) {
-			*number = of->number;
-			return 0;
-		}
-	}
-	return -ENOENT;
+	return xk_number_find(hlp_type->type, self->type, number) ? 0 : -ENOENT;
 }

@@ -10,7 +10,7 @@
  * Drops:        bad_length, too_big
  * Counters:     opened (sessions that a stranger's message has opened)
  * Not done:     checksum; refusing an active open from a port that another protocol has enabled
- * Graph:        asp -> ip [number=253]
+ * Graph:        asp -> ip
  */
 #include <errno.h>
 #include <string.h>
@@ -386,6 +386,8 @@ static const struct xk_role asp_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
+static const struct xk_number_on asp_numbers[] = { { "ip", 253 }, { NULL, 0 } };
+
 static const char *const asp_drops[] = { "bad_length", "too_big", NULL };
 static const char *const asp_counters[] = { "opened", NULL };
 
@@ -396,6 +398,7 @@ const struct xk_protocol_type xk_type_asp = {
 	.size = sizeof(struct asp),
 	.offers = XK_ASYNC,
 	.lowers = asp_lowers,
+	.numbers = asp_numbers,
 	.drops = asp_drops,
 	.counters = asp_counters,
 	.session_max = 256,

@@ -38,8 +38,9 @@ static const struct xk_role types_chan_roles[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_of types_eth_numbers[] = { { "ip", 0x0800 }, { "arp", 0x0806 }, { .type = NULL } };
-static const struct xk_number_of types_ip_numbers[] = { { "udp", 17 }, { .type = NULL } };
+static const struct xk_number_on types_ip_numbers[] = { { "eth", 0x0800 }, { .lower = NULL } };
+static const struct xk_number_on types_arp_numbers[] = { { "eth", 0x0806 }, { .lower = NULL } };
+static const struct xk_number_on types_udp_numbers[] = { { "ip", 17 }, { .lower = NULL } };
 
 static const struct xk_setting types_port_settings[] = {
 	{ "dev", XK_SETTING_STRING, TYPES_SETTING(text), "", "the device", 0, 0 },
@@ -64,13 +65,13 @@ static const struct xk_setting types_vnet_settings[] = {
 								   __VA_ARGS__ }
 
 TYPES_TYPE(port, .offers = XK_ASYNC, .flags = XK_PORT | XK_ONE_UPPER, .settings = types_port_settings);
-TYPES_TYPE(eth, .offers = XK_ASYNC, .lowers = types_port_role, .numbers = types_eth_numbers, .number_max = 0xffff);
-TYPES_TYPE(arp, .offers = XK_CONTROL, .lowers = types_network_role);
+TYPES_TYPE(eth, .offers = XK_ASYNC, .lowers = types_port_role, .number_max = 0xffff);
+TYPES_TYPE(arp, .offers = XK_CONTROL, .lowers = types_network_role, .numbers = types_arp_numbers);
 TYPES_TYPE(vnet, .offers = XK_ASYNC, .flags = XK_VIRTUAL | XK_REPEATS, .lowers = types_vnet_roles,
 	   .settings = types_vnet_settings, .session_max = 256);
 TYPES_TYPE(vtap, .offers = XK_ASYNC, .flags = XK_VIRTUAL, .lowers = types_network_role);
 TYPES_TYPE(ip, .offers = XK_ASYNC, .lowers = types_network_role, .numbers = types_ip_numbers, .number_max = 255);
-TYPES_TYPE(udp, .offers = XK_ASYNC, .lowers = types_network_role, .session_max = 8192);
+TYPES_TYPE(udp, .offers = XK_ASYNC, .lowers = types_network_role, .numbers = types_udp_numbers, .session_max = 8192);
 TYPES_TYPE(udptest, .lowers = types_network_role, .settings = types_udptest_settings);
 TYPES_TYPE(chan, .offers = XK_RPC, .lowers = types_chan_roles);
 TYPES_TYPE(bidctl, .offers = XK_ASYNC | XK_CONTROL, .lowers = types_network_role);
