@@ -2,9 +2,10 @@
  * arp.c - the link addresses of neighbours: what arrives, and what is asked. arp_table.c has what is known.
  *
  * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
- * Participants: none; ARP is asked by control
- * Control:      (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
- *               link address), follow (be told of changes), doubt (ask again); the link answers the others
+ * Participants: none; VNET calls it (arp.h)
+ * Calls:        (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
+ *               link address), follow (be told of changes), doubt (ask again)
+ * Control:      the link answers
  * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
  *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
  *               longest makes room, but never what is being waited for.
@@ -274,23 +275,24 @@ arp_wait(struct arp *arp, struct arp_entry *e, uint32_t own, bool asks)
 }
 
 static int
-arp_resolve(struct arp *arp, struct xk_arp_binding *binding)
+arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
+	struct arp *arp = arp_of(self);
 	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
 	struct arp_entry *e;
 	bool asks;
 	int status = -EHOSTUNREACH;
 
 	xk_lock(&arp->lock);
-	if (!arp_may_ask(arp, binding->host))
+	if (!arp_may_ask(arp, host))
 		goto out;
 	status = -ENOBUFS;
-	e = arp_table_get(arp, binding->host, &asks, &queue);
+	e = arp_table_get(arp, host, &asks, &queue);
 	if (e == NULL)
 		goto out;
 	status = e->state == ARP_KNOWN ? 0 : arp_wait(arp, e, arp->network.host, asks);
 	if (status == 0)
-		binding->link = e->link;
+		*link = e->link;
 out:
 	xk_unlock(&arp->lock);
 	arp_drop_queue(arp, &queue);
@@ -298,16 +300,17 @@ out:
 }
 
 static int
-arp_lookup(struct arp *arp, struct xk_arp_binding *binding)
+arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
+	struct arp *arp = arp_of(self);
 	struct arp_entry *e;
 	int status = -ENOENT;
 
 	xk_lock(&arp->lock);
-	e = arp_table_find(arp, binding->host);
+	e = arp_table_find(arp, host);
 	if (e != NULL && arp_table_is_known(arp, e)) {
 		arp_table_use(arp, e);
-		binding->link = e->link;
+		*link = e->link;
 		status = 0;
 	}
 	xk_unlock(&arp->lock);
@@ -316,20 +319,19 @@ arp_lookup(struct arp *arp, struct xk_arp_binding *binding)
 
 /* The entry of the host that is followed, ASKING from now on if need be. 0 or -errno. */
 static int
-arp_follow_entry(struct arp *arp, const struct xk_arp_following *following, struct arp_queue *replaced,
-		 struct arp_entry **entry)
+arp_follow_entry(struct arp *arp, uint32_t host, bool may_ask, struct arp_queue *replaced, struct arp_entry **entry)
 {
-	struct arp_entry *e = arp_table_find(arp, following->host);
+	struct arp_entry *e = arp_table_find(arp, host);
 	bool asks;
 
 	*entry = e;
 	if (e != NULL && (e->state == ARP_ASKING || arp_table_is_known(arp, e)))
 		return 0;
-	if (!following->asks)
+	if (!may_ask)
 		return -ENOENT;
-	if (!arp_may_ask(arp, following->host))
+	if (!arp_may_ask(arp, host))
 		return -EHOSTUNREACH;
-	e = arp_table_get(arp, following->host, &asks, replaced);
+	e = arp_table_get(arp, host, &asks, replaced);
 	if (e == NULL)
 		return -ENOBUFS;
 	arp_table_poll(e);
@@ -338,19 +340,20 @@ arp_follow_entry(struct arp *arp, const struct xk_arp_following *following, stru
 }
 
 static int
-arp_follow(struct arp *arp, struct xk_arp_following *following)
+arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 {
+	struct arp *arp = arp_of(self);
 	struct arp_queue replaced = ARP_QUEUE_INITIALIZER(replaced);
 	struct arp_entry *e;
 	int status;
 
 	xk_lock(&arp->lock);
-	status = arp_follow_entry(arp, following, &replaced, &e);
+	status = arp_follow_entry(arp, host, asks, &replaced, &e);
 	if (status == 0) {
 		arp_table_use(arp, e);
-		arp_table_follow(arp, e, following->asks && e->link != following->link);
-		following->link = e->link;
-		if (following->asks && (e->state != ARP_KNOWN || e->is_to_tell))
+		arp_table_follow(arp, e, asks && e->link != *link);
+		*link = e->link;
+		if (asks && (e->state != ARP_KNOWN || e->is_to_tell))
 			status = -EINPROGRESS;
 		else if (e->state != ARP_KNOWN)
 			status = -ENOENT;
@@ -385,8 +388,9 @@ arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uin
 }
 
 static int
-arp_output(struct arp *arp, const struct xk_arp_output *output)
+arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 {
+	struct arp *arp = arp_of(self);
 	struct arp_queue replaced = ARP_QUEUE_INITIALIZER(replaced);
 	struct xk_msg *oldest;
 	uint64_t link;
@@ -410,23 +414,23 @@ arp_output(struct arp *arp, const struct xk_arp_output *output)
 	return why != XK_DROP_NONE ? -ENOBUFS : 0;
 }
 
-static int
-arp_doubt(struct arp *arp, const struct xk_arp_binding *binding)
+static void
+arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 {
+	struct arp *arp = arp_of(self);
 	struct arp_entry *e;
 	uint32_t own;
 	bool asks;
 
 	xk_lock(&arp->lock);
 	own = arp->network.host;
-	e = arp_table_find(arp, binding->host);
-	asks = e != NULL && arp_table_is_known(arp, e) && e->link != binding->link;
+	e = arp_table_find(arp, host);
+	asks = e != NULL && arp_table_is_known(arp, e) && e->link != link;
 	if (asks)
 		arp_table_ask(arp, e);
 	xk_unlock(&arp->lock);
 	if (asks)
-		arp_send_request(arp, own, binding->host, 0);
-	return 0;
+		arp_send_request(arp, own, host, 0);
 }
 
 /* ---- arriving packets ---- */
@@ -572,8 +576,10 @@ arp_init(struct xk_protocol *self)
 }
 
 static int
-arp_set_address(struct arp *arp, const struct xk_network *network)
+arp_set_address(struct xk_protocol *self, const struct xk_network *network)
 {
+	struct arp *arp = arp_of(self);
+
 	if (network->bits > 32 || network->host == 0)
 		return -EINVAL;
 	xk_lock(&arp->lock);
@@ -582,43 +588,26 @@ arp_set_address(struct arp *arp, const struct xk_network *network)
 	return 0;
 }
 
-static int
-arp_set_follower(struct arp *arp, const struct xk_arp_follower *follower)
+static void
+arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *follower)
 {
-	arp->follower = *follower;
-	return 0;
+	arp_of(self)->follower = *follower;
 }
 
-static int
-arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
-	struct arp *arp = arp_of(self);
-
-	switch (op) {
-	case XK_ARP_SET_ADDRESS:
-		return len < sizeof(struct xk_network) ? -EMSGSIZE : arp_set_address(arp, buffer);
-	case XK_ARP_RESOLVE:
-		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_resolve(arp, buffer);
-	case XK_ARP_LOOKUP:
-		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_lookup(arp, buffer);
-	case XK_ARP_OUTPUT:
-		return len < sizeof(struct xk_arp_output) ? -EMSGSIZE : arp_output(arp, buffer);
-	case XK_ARP_FOLLOW:
-		return len < sizeof(struct xk_arp_following) ? -EMSGSIZE : arp_follow(arp, buffer);
-	case XK_ARP_DOUBT:
-		return len < sizeof(struct xk_arp_binding) ? -EMSGSIZE : arp_doubt(arp, buffer);
-	case XK_ARP_SET_FOLLOWER:
-		return len < sizeof(struct xk_arp_follower) ? -EMSGSIZE : arp_set_follower(arp, buffer);
-	default:
-		return -ENOTSUP;
-	}
-}
+static const struct xk_arp_ops arp_neighbour_ops = {
+	.set_address = arp_set_address,
+	.set_follower = arp_set_follower,
+	.resolve = arp_resolve,
+	.lookup = arp_lookup,
+	.follow = arp_follow,
+	.doubt = arp_doubt,
+	.output = arp_output,
+};
 
 static const struct xk_protocol_ops arp_ops = {
 	.init = arp_init,
 	.fini = arp_fini,
 	.demux = arp_demux,
-	.control = arp_control,
 };
 
 static const struct xk_role arp_lowers[] = {
@@ -660,4 +649,5 @@ const struct xk_protocol_type xk_type_arp = {
 	.settings = arp_settings,
 	.drops = arp_drops,
 	.counters = arp_counters,
+	.neighbour_ops = &arp_neighbour_ops,
 };

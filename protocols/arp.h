@@ -1,32 +1,11 @@
 /*
- * arp.h - what can be asked of ARP, by control on the protocol: the link address of a host on the same link. VNET asks;
- * arp.c has the rest.
+ * arp.h - what can be asked of ARP, or of a protocol that stands in for it: the link address of a host on the same link.
+ * VNET asks; arp.c has the rest.
  */
 #ifndef ARP_H
 #define ARP_H
 
 #include "xkernel/protocol.h"
-
-enum xk_arp_control {
-	XK_ARP_SET_ADDRESS = 200, /* struct xk_network: this host's address, which requests are answered for */
-	XK_ARP_RESOLVE,           /* struct xk_arp_binding: host in, link out; may wait */
-	XK_ARP_LOOKUP,            /* struct xk_arp_binding: host in, link out; never waits */
-	XK_ARP_OUTPUT,            /* struct xk_arp_output */
-	XK_ARP_FOLLOW,            /* struct xk_arp_following; never waits */
-	XK_ARP_SET_FOLLOWER,      /* struct xk_arp_follower; before the kernel runs */
-	XK_ARP_DOUBT,             /* struct xk_arp_binding; never waits */
-};
-
-struct xk_arp_binding {
-	uint32_t host;
-	uint64_t link;
-};
-
-struct xk_arp_following {
-	uint32_t host;
-	bool asks;
-	uint64_t link; /* in: the one in use; out: the one that is known */
-};
 
 /*
  * Who sends to hosts for longer than a message, one for each ARP. changed: of a host that is followed another link
@@ -51,6 +30,37 @@ struct xk_arp_output {
 	unsigned interface;
 };
 
+/* What the functions below call: neighbour_ops of the type. */
+struct xk_arp_ops {
+	int (*set_address)(struct xk_protocol *self, const struct xk_network *network);
+	void (*set_follower)(struct xk_protocol *self, const struct xk_arp_follower *follower);
+	int (*resolve)(struct xk_protocol *self, uint32_t host, uint64_t *link);
+	int (*lookup)(struct xk_protocol *self, uint32_t host, uint64_t *link);
+	int (*follow)(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks);
+	void (*doubt)(struct xk_protocol *self, uint32_t host, uint64_t link);
+	int (*output)(struct xk_protocol *self, const struct xk_arp_output *output);
+};
+
+static inline const struct xk_arp_ops *
+xk_arp_ops(const struct xk_protocol *arp)
+{
+	return arp->type->neighbour_ops;
+}
+
+/* Sets this host's address, which requests are answered for. 0 or -EINVAL. Any context. */
+static inline int
+xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network)
+{
+	return xk_arp_ops(arp)->set_address(arp, network);
+}
+
+/* follower is copied, and told from now on. init only. */
+static inline void
+xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follower)
+{
+	xk_arp_ops(arp)->set_follower(arp, follower);
+}
+
 /*
  * The link address of host. Asks the link and waits where it is not known: a shepherd, holding no lock. 0;
  * -EHOSTUNREACH: nobody answered, or no neighbour has such an address; -ENOBUFS: too many hosts are being asked for; or
@@ -59,22 +69,14 @@ struct xk_arp_output {
 static inline int
 xk_arp_resolve(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 {
-	struct xk_arp_binding binding = { host, 0 };
-	int status = xk_control_protocol(arp, XK_ARP_RESOLVE, &binding, sizeof(binding));
-
-	*link = binding.link;
-	return status < 0 ? status : 0;
+	return xk_arp_ops(arp)->resolve(arp, host, link);
 }
 
 /* The link address of host if it is known now. 0 or -ENOENT. Any shepherd; never waits for an answer. */
 static inline int
 xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 {
-	struct xk_arp_binding binding = { host, 0 };
-	int status = xk_control_protocol(arp, XK_ARP_LOOKUP, &binding, sizeof(binding));
-
-	*link = binding.link;
-	return status < 0 ? status : 0;
+	return xk_arp_ops(arp)->lookup(arp, host, link);
 }
 
 /*
@@ -85,11 +87,7 @@ xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 static inline int
 xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 {
-	struct xk_arp_following following = { host, false, *link };
-	int status = xk_control_protocol(arp, XK_ARP_FOLLOW, &following, sizeof(following));
-
-	*link = following.link;
-	return status < 0 ? status : 0;
+	return xk_arp_ops(arp)->follow(arp, host, link, false);
 }
 
 /*
@@ -100,10 +98,7 @@ xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 static inline int
 xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
 {
-	struct xk_arp_following following = { host, true, link };
-	int status = xk_control_protocol(arp, XK_ARP_FOLLOW, &following, sizeof(following));
-
-	return status < 0 ? status : 0;
+	return xk_arp_ops(arp)->follow(arp, host, &link, true);
 }
 
 /*
@@ -114,9 +109,7 @@ xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
 static inline void
 xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)
 {
-	struct xk_arp_binding binding = { host, link };
-
-	xk_control_protocol(arp, XK_ARP_DOUBT, &binding, sizeof(binding));
+	xk_arp_ops(arp)->doubt(arp, host, link);
 }
 
 /*
@@ -125,11 +118,9 @@ xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)
  * on failure. Never waits for an answer. 0 or -ENOBUFS.
  */
 static inline int
-xk_arp_output(struct xk_protocol *arp, struct xk_arp_output *output)
+xk_arp_output(struct xk_protocol *arp, const struct xk_arp_output *output)
 {
-	int status = xk_control_protocol(arp, XK_ARP_OUTPUT, output, sizeof(*output));
-
-	return status < 0 ? status : 0;
+	return xk_arp_ops(arp)->output(arp, output);
 }
 
 #endif

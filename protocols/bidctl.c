@@ -46,7 +46,7 @@
  *               together have fewer than 16,384. Answers of a host with more are dropped until its oldest is forgotten.
  *               Each takes 16 bytes. A lost host is remembered as long, since its boot may have ended. A host with
  *               ended boots makes room for a new one only if no other can.
- * Participants: none; BIDCTL is asked by control. Below: hosts, opened lazily (vnet.h), so that asking never waits
+ * Participants: none; BID and CHAN call it (bidctl.h). Below: hosts, opened lazily (vnet.h), so that asking never waits
  * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host, it must be
  *               the same one. VNET knows only a station: whatever is sent to a host goes to the station that ARP knows
  *               (XK_VNET_LEADS_TO), never to another that speaks for the host, because that one would learn the host's
@@ -243,31 +243,33 @@ bidctl_wait(struct bidctl_peer *peer, const struct bidctl_question *question, ui
 }
 
 static int
-bidctl_confirm(struct bidctl *b, struct xk_bidctl_peer *wanted)
+bidctl_confirm(struct xk_protocol *self, uint32_t host, uint64_t *boot)
 {
+	struct bidctl *b = bidctl_of(self);
 	struct bidctl_question question = { .tag = 0 };
 	struct bidctl_peer *peer;
 	int status = -ENOBUFS;
 
-	if (!bidctl_is_host(wanted->host))
+	if (!bidctl_is_host(host))
 		return -EINVAL;
 	xk_lock(&b->lock);
-	peer = bidctl_peer_get(b, wanted->host);
+	peer = bidctl_peer_get(b, host);
 	if (peer != NULL && peer->told != 0 && !peer->telling) {
-		wanted->boot = peer->told;
+		*boot = peer->told;
 		status = 0;
 	} else if (peer != NULL) {
 		if (peer->boot == 0 && !peer->asking)
 			bidctl_peer_ask(peer, &question);
-		status = bidctl_wait(peer, &question, &wanted->boot);
+		status = bidctl_wait(peer, &question, boot);
 	}
 	xk_unlock(&b->lock);
 	return status;
 }
 
 static int
-bidctl_use(struct bidctl *b, uint32_t host)
+bidctl_use(struct xk_protocol *self, uint32_t host)
 {
+	struct bidctl *b = bidctl_of(self);
 	struct bidctl_peer *peer;
 
 	xk_lock(&b->lock);
@@ -278,9 +280,10 @@ bidctl_use(struct bidctl *b, uint32_t host)
 	return peer != NULL ? 0 : -ENOBUFS;
 }
 
-static int
-bidctl_unuse(struct bidctl *b, uint32_t host)
+static void
+bidctl_unuse(struct xk_protocol *self, uint32_t host)
 {
+	struct bidctl *b = bidctl_of(self);
 	struct bidctl_peer *peer;
 
 	xk_lock(&b->lock);
@@ -289,46 +292,31 @@ bidctl_unuse(struct bidctl *b, uint32_t host)
 	if (--peer->uses == 0 && !peer->asking && !peer->suspected)
 		bidctl_peer_rest(peer);
 	xk_unlock(&b->lock);
-	return 0;
 }
 
-static int
-bidctl_get_own(const struct bidctl *b, struct xk_bidctl_peer *peer)
+static uint64_t
+bidctl_tell_own(struct xk_protocol *self, uint32_t host)
 {
-	peer->boot = bidctl_own(b, peer->host);
-	return 0;
+	return bidctl_own(bidctl_of(self), host);
 }
 
-static int
-bidctl_watch(struct bidctl *b, struct xk_bidctl_watcher *watcher)
-{
-	watcher->next = b->watchers;
-	b->watchers = watcher;
-	return 0;
-}
-
-static int
-bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+static void
+bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 {
 	struct bidctl *b = bidctl_of(self);
 
-	switch (op) {
-	case XK_BIDCTL_GET_OWN:
-		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_get_own(b, buffer);
-	case XK_BIDCTL_CONFIRM:
-		return len < sizeof(struct xk_bidctl_peer) ? -EMSGSIZE : bidctl_confirm(b, buffer);
-	case XK_BIDCTL_HEARD:
-		return len < sizeof(struct xk_bidctl_heard) ? -EMSGSIZE : bidctl_hear(b, buffer);
-	case XK_BIDCTL_USE:
-		return len < sizeof(uint32_t) ? -EMSGSIZE : bidctl_use(b, *(const uint32_t *)buffer);
-	case XK_BIDCTL_UNUSE:
-		return len < sizeof(uint32_t) ? -EMSGSIZE : bidctl_unuse(b, *(const uint32_t *)buffer);
-	case XK_BIDCTL_WATCH:
-		return len < sizeof(void *) ? -EMSGSIZE : bidctl_watch(b, *(struct xk_bidctl_watcher **)buffer);
-	default:
-		return -ENOTSUP;
-	}
+	watcher->next = b->watchers;
+	b->watchers = watcher;
 }
+
+static const struct xk_bidctl_ops bidctl_neighbour_ops = {
+	.own = bidctl_tell_own,
+	.watch = bidctl_watch,
+	.confirm = bidctl_confirm,
+	.heard = bidctl_hear,
+	.use = bidctl_use,
+	.unuse = bidctl_unuse,
+};
 
 /* ---- life ---- */
 
@@ -378,7 +366,6 @@ static const struct xk_protocol_ops bidctl_ops = {
 	.init = bidctl_init,
 	.fini = bidctl_fini,
 	.demux = bidctl_demux,
-	.control = bidctl_control,
 };
 
 static const struct xk_role bidctl_lowers[] = {
@@ -437,4 +424,5 @@ const struct xk_protocol_type xk_type_bidctl = {
 	.settings = bidctl_settings,
 	.drops = bidctl_drops,
 	.counters = bidctl_counters,
+	.neighbour_ops = &bidctl_neighbour_ops,
 };

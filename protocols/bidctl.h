@@ -1,6 +1,6 @@
 /*
- * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, and what it tells; bidctl.c has
- * the protocol.
+ * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, or to a protocol that stands in
+ * for it, and what it tells; bidctl.c has the protocol.
  *
  * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host a different
  * id, from which the other ids cannot be derived. An id in a message is a hint; only an answer to BIDCTL's own question
@@ -11,24 +11,9 @@
 
 #include "xkernel/protocol.h"
 
-enum xk_bidctl_control {
-	XK_BIDCTL_GET_OWN = 700, /* struct xk_bidctl_peer: host in, boot out */
-	XK_BIDCTL_CONFIRM,       /* struct xk_bidctl_peer; may wait */
-	XK_BIDCTL_HEARD,         /* struct xk_bidctl_heard; boot 0: any, and it is set to the confirmed one */
-	XK_BIDCTL_USE,           /* uint32_t: a host */
-	XK_BIDCTL_UNUSE,         /* uint32_t: a host */
-	XK_BIDCTL_WATCH,         /* struct xk_bidctl_watcher * */
-};
-
 struct xk_bidctl_peer {
 	uint32_t host;
 	uint64_t boot; /* 0: none is known */
-};
-
-/* A message that was heard: the boot that it names, and the session that brought it. */
-struct xk_bidctl_heard {
-	struct xk_bidctl_peer peer; /* the host and boot that it names */
-	struct xk_session *lls;     /* the session that brought it; NULL: do not check where it came from */
 };
 
 enum xk_bidctl_change {
@@ -58,21 +43,34 @@ struct xk_bidctl_watcher {
 	struct xk_bidctl_watcher *next; /* BIDCTL's */
 };
 
+/* What the functions below call: neighbour_ops of the type. */
+struct xk_bidctl_ops {
+	uint64_t (*own)(struct xk_protocol *self, uint32_t host);
+	void (*watch)(struct xk_protocol *self, struct xk_bidctl_watcher *watcher);
+	int (*confirm)(struct xk_protocol *self, uint32_t host, uint64_t *boot);
+	int (*heard)(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls);
+	int (*use)(struct xk_protocol *self, uint32_t host);
+	void (*unuse)(struct xk_protocol *self, uint32_t host);
+};
+
+static inline const struct xk_bidctl_ops *
+xk_bidctl_ops(const struct xk_protocol *bidctl)
+{
+	return bidctl->type->neighbour_ops;
+}
+
 /* Returns the id of this boot that host is told. Host 0 is nobody: its id is public. Any context. */
 static inline uint64_t
 xk_bidctl_own(struct xk_protocol *bidctl, uint32_t host)
 {
-	struct xk_bidctl_peer peer = { host, 0 };
-
-	xk_control_protocol(bidctl, XK_BIDCTL_GET_OWN, &peer, sizeof(peer));
-	return peer.boot;
+	return xk_bidctl_ops(bidctl)->own(bidctl, host);
 }
 
 /* watcher is told of every change from now on. init only. */
 static inline void
 xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
 {
-	xk_control_protocol(bidctl, XK_BIDCTL_WATCH, &watcher, sizeof(watcher));
+	xk_bidctl_ops(bidctl)->watch(bidctl, watcher);
 }
 
 /*
@@ -82,11 +80,7 @@ xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
 static inline int
 xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
-	struct xk_bidctl_peer peer = { host, 0 };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_CONFIRM, &peer, sizeof(peer));
-
-	*boot = peer.boot;
-	return status < 0 ? status : 0;
+	return xk_bidctl_ops(bidctl)->confirm(bidctl, host, boot);
 }
 
 /*
@@ -102,21 +96,15 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 static inline int
 xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)
 {
-	struct xk_bidctl_heard heard = { { host, boot }, lls };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &heard, sizeof(heard));
-
-	return status < 0 ? status : 0;
+	return xk_bidctl_ops(bidctl)->heard(bidctl, host, &boot, lls);
 }
 
 /* The boot id of host, if it is confirmed and all watchers have been told; otherwise as xk_bidctl_heard. */
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
-	struct xk_bidctl_heard heard = { { host, 0 }, NULL };
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_HEARD, &heard, sizeof(heard));
-
-	*boot = heard.peer.boot;
-	return status < 0 ? status : 0;
+	*boot = 0;
+	return xk_bidctl_ops(bidctl)->heard(bidctl, host, boot, NULL);
 }
 
 /*
@@ -126,15 +114,13 @@ xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 static inline int
 xk_bidctl_use(struct xk_protocol *bidctl, uint32_t host)
 {
-	int status = xk_control_protocol(bidctl, XK_BIDCTL_USE, &host, sizeof(host));
-
-	return status < 0 ? status : 0;
+	return xk_bidctl_ops(bidctl)->use(bidctl, host);
 }
 
 static inline void
 xk_bidctl_unuse(struct xk_protocol *bidctl, uint32_t host)
 {
-	xk_control_protocol(bidctl, XK_BIDCTL_UNUSE, &host, sizeof(host));
+	xk_bidctl_ops(bidctl)->unuse(bidctl, host);
 }
 
 #endif

@@ -43,20 +43,19 @@ bidctl_doubt(struct xk_session *lls, uint64_t host)
 
 /* ---- what a message says of its sender ---- */
 
-/* As xk_bidctl_heard, for a message that came this way. The lock is held. */
+/* As bidctl_hear, for a message that came this way. The lock is held. */
 static int
-bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, uint64_t way, struct bidctl_question *question)
+bidctl_heard(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, struct bidctl_question *question)
 {
-	struct bidctl_peer *peer = bidctl_peer_find(b, heard->host);
+	struct bidctl_peer *peer = bidctl_peer_find(b, host);
 	int status = -EINPROGRESS;
 
 	if (peer == NULL) {
-		bidctl_stranger_heard(b, heard->host, question);
+		bidctl_stranger_heard(b, host, question);
 		return status;
 	}
-	if (peer->told != 0 && peer->told == peer->boot && !peer->telling &&
-	    (heard->boot == 0 || heard->boot == peer->told)) {
-		heard->boot = peer->told;
+	if (peer->told != 0 && peer->told == peer->boot && !peer->telling && (*boot == 0 || *boot == peer->told)) {
+		*boot = peer->told;
 		if (bidctl_is_way(peer, way))
 			return 0;
 		status = -EREMCHG;
@@ -71,19 +70,20 @@ bidctl_heard(struct bidctl *b, struct xk_bidctl_peer *heard, uint64_t way, struc
 }
 
 int
-bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard)
+bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
 {
+	struct bidctl *b = bidctl_of(self);
 	struct bidctl_question question = { .tag = 0 };
-	uint64_t way = bidctl_way(heard->lls);
+	uint64_t way = bidctl_way(lls);
 	int status;
 
-	if (!bidctl_is_host(heard->peer.host))
+	if (!bidctl_is_host(host))
 		return -EINVAL;
 	xk_lock(&b->lock);
-	status = bidctl_heard(b, &heard->peer, way, &question);
+	status = bidctl_heard(b, host, boot, way, &question);
 	xk_unlock(&b->lock);
 	if (question.tag != 0)
-		bidctl_doubt(heard->lls, question.host);
+		bidctl_doubt(lls, question.host);
 	bidctl_send_question(b, &question);
 	return status;
 }
@@ -114,7 +114,7 @@ static bool
 bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way, int leads_to,
 		  struct bidctl_question *question)
 {
-	struct xk_bidctl_peer heard = { h->host, h->source };
+	uint64_t boot = h->source;
 	struct bidctl_peer *peer;
 
 	xk_lock(&b->lock);
@@ -122,7 +122,7 @@ bidctl_hear_query(struct bidctl *b, const struct bidctl_header *h, uint64_t way,
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
 		question->tag = bidctl_tag_make(b, h->host, h->source);
 	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
-		bidctl_heard(b, &heard, way, question);
+		bidctl_heard(b, h->host, &boot, way, question);
 	xk_unlock(&b->lock);
 	return peer != NULL || question->tag != 0;
 }

@@ -176,8 +176,8 @@ void bidctl_send_broadcast(struct bidctl *b);
 
 /* ---- bidctl_hear.c ---- */
 
-/* As xk_bidctl_heard and xk_bidctl_known; the lock is not held. */
-int bidctl_hear(struct bidctl *b, struct xk_bidctl_heard *heard);
+/* xk_bidctl_heard; where *boot is 0, xk_bidctl_known. The lock is not held. */
+int bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls);
 /* As struct xk_protocol_ops says; the lock is not held. */
 void bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 

@@ -81,11 +81,8 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 		.index = index,
 	};
 	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
-	status = xk_control_protocol(vnet_resolver(vnet, index), XK_ARP_SET_ADDRESS, network, sizeof(*network));
-	if (status >= 0)
-		status = xk_control_protocol(vnet_resolver(vnet, index), XK_ARP_SET_FOLLOWER, &follower,
-					     sizeof(follower));
-	return status < 0 ? status : 0;
+	xk_arp_set_follower(vnet_resolver(vnet, index), &follower);
+	return xk_arp_set_address(vnet_resolver(vnet, index), network);
 }
 
 static void

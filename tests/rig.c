@@ -30,6 +30,7 @@ static const struct xk_protocol_type rig_source_type = {
 static const struct xk_protocol_type *
 rig_type_new(struct rig *r, const char *name, const struct xk_protocol_ops *ops, size_t size, unsigned session_max)
 {
+	const struct xk_protocol_type *real = xk_protocol_type_find(name);
 	struct rig_type *t = rig_alloc(sizeof(*t));
 
 	REQUIRE(r->type_count < RIG_FAKES);
@@ -41,6 +42,7 @@ rig_type_new(struct rig *r, const char *name, const struct xk_protocol_ops *ops,
 		.ops = ops,
 		.size = size,
 		.offers = XK_ASYNC | XK_RPC | XK_CONTROL,
+		.numbers = real == NULL ? NULL : real->numbers,
 		.session_max = session_max,
 	};
 	return &t->type;

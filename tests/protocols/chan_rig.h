@@ -21,21 +21,28 @@ struct fake_bidctl {
 	uint64_t boot; /* of every host */
 };
 
+static inline void
+fake_bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
+{
+	xk_container_of(self, struct fake_bidctl, protocol)->watcher = watcher;
+}
+
 static inline int
-fake_bidctl_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+fake_bidctl_heard(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
 {
 	struct fake_bidctl *b = xk_container_of(self, struct fake_bidctl, protocol);
 
-	if (op == XK_BIDCTL_WATCH)
-		memcpy(&b->watcher, buffer, len);
-	if (op == XK_BIDCTL_HEARD && b->boot == 0)
+	(void)host;
+	(void)lls;
+	if (b->boot == 0)
 		return -EINPROGRESS;
-	if (op == XK_BIDCTL_HEARD)
-		((struct xk_bidctl_peer *)buffer)->boot = b->boot;
-	return op == XK_BIDCTL_WATCH || op == XK_BIDCTL_HEARD ? 0 : -ENOTSUP;
+	*boot = b->boot;
+	return 0;
 }
 
-static const struct xk_protocol_ops fake_bidctl_ops = { .control = fake_bidctl_control };
+static const struct xk_protocol_ops fake_bidctl_ops = { .init = NULL };
+static const struct xk_bidctl_ops fake_bidctl_neighbour_ops = { .watch = fake_bidctl_watch,
+								.heard = fake_bidctl_heard };
 
 static const struct xk_protocol_type fake_bidctl_type = {
 	.name = "bidctl",
@@ -43,6 +50,7 @@ static const struct xk_protocol_type fake_bidctl_type = {
 	.ops = &fake_bidctl_ops,
 	.size = sizeof(struct fake_bidctl),
 	.offers = XK_CONTROL,
+	.neighbour_ops = &fake_bidctl_neighbour_ops,
 };
 
 /* ---- the fake user ---- */

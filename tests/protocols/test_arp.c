@@ -38,7 +38,7 @@ arp_rig(const char *settings)
 
 	snprintf(graph, sizeof(graph), GRAPH "; %s", settings);
 	r = rig_new_graph(graph);
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "arp"), XK_ARP_SET_ADDRESS, &network, sizeof(network)), 0);
+	CHECK_EQ(xk_arp_set_address(rig_protocol(r, "arp"), &network), 0);
 	return r;
 }
 
@@ -381,7 +381,7 @@ TEST(arp_tells_of_changes_who_follows)
 			       .arp = rig_protocol(r, "arp"),
 			       .host = PEER_NUMBER };
 
-	CHECK_EQ(xk_control_protocol(f.arp, XK_ARP_SET_FOLLOWER, &f.follower, sizeof(f.follower)), 0);
+	xk_arp_set_follower(f.arp, &f.follower);
 	follow_as(r, &f, false, 0, -ENOENT);
 	rig_expect_nothing_sent(r);
 	follow_as(r, &f, true, 0, -EINPROGRESS);
@@ -616,19 +616,15 @@ TEST(arp_goes_on_without_buffers)
 	rig_free(r);
 }
 
-TEST(arp_refuses_control_with_too_small_a_buffer)
+TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
 {
 	struct rig *r = arp_rig("");
 	struct xk_protocol *arp = rig_protocol(r, "arp");
-	struct xk_network nowhere = { 0, 24 };
+	const struct xk_network nowhere = { 0, 24 }, narrow = { 0x0a4d0002, 33 };
 	uint32_t packet;
 
-	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_ADDRESS, &packet, sizeof(packet)), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(arp, XK_ARP_RESOLVE, &packet, sizeof(packet)), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(arp, XK_ARP_FOLLOW, &packet, sizeof(packet)), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_FOLLOWER, &packet, sizeof(packet)), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(arp, XK_ARP_LOOKUP, &packet, sizeof(packet)), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(arp, XK_ARP_SET_ADDRESS, &nowhere, sizeof(nowhere)), -EINVAL);
+	CHECK_EQ(xk_arp_set_address(arp, &nowhere), -EINVAL);
+	CHECK_EQ(xk_arp_set_address(arp, &narrow), -EINVAL);
 	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
 	rig_free(r);
 }

@@ -287,8 +287,9 @@ reply(struct rig *r, const char *text)
 
 TEST(chantest_knows_a_reply_that_is_wrong)
 {
-	struct rig *r = rig_new_graph("wire:; wire2:; chan: wire wire2; chantest: chan; chantest.peer=10.77.0.2;"
-				      "chantest.rounds=3; chantest.size=10");
+	struct rig *r =
+		rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; chan: wire bidctl; chantest: chan;"
+			      "chantest.peer=10.77.0.2; chantest.rounds=3; chantest.size=10");
 
 	rig_advance_ms(r, 0);
 	reply(r, "0123456789");

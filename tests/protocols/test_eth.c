@@ -272,7 +272,7 @@ TEST(eth_refuses_to_talk_to_itself)
 	rig_free(r);
 }
 
-TEST(eth_knows_uppers_by_the_names_of_their_types)
+TEST(eth_takes_the_numbers_that_uppers_declare)
 {
 	struct rig *r = rig_new_graph("wire:; eth: wire; user/ip: eth; user2/nameless: eth");
 	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));

@@ -35,12 +35,15 @@ echo_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 static const struct xk_protocol_ops echo_ops = { .demux = echo_demux };
 
+static const struct xk_number_on echo_numbers[] = { { "eth", 0x0800 }, { NULL, 0 } };
+
 static const struct xk_protocol_type echo_type = {
 	.name = "ip",
 	.help = "Sends back what it is sent.",
 	.ops = &echo_ops,
 	.size = sizeof(struct echo),
 	.offers = XK_ASYNC,
+	.numbers = echo_numbers,
 };
 
 struct threads {
