@@ -1,5 +1,25 @@
 /* test_msg.c - the Message tool, operation by operation. */
 #include "tests/xkernel/msg_chains.h"
+#include "xkernel/ticket.h"
+
+/* Marks that a message keeps whatever segment comes to be its first. */
+static struct xk_ticket ticket;
+
+static void
+mark(struct xk_msg *m)
+{
+	m->id = 9;
+	m->flags = XK_MSG_TRACED | XK_MSG_FROM_BOOT;
+	m->boot = 77;
+	xk_ticket_put(m, &ticket);
+}
+
+static bool
+is_marked(const struct xk_msg *m)
+{
+	return m->id == 9 && m->flags == (XK_MSG_TRACED | XK_MSG_FROM_BOOT | XK_MSG_TICKETED) && m->boot == 77 &&
+	       m->ticket == &ticket;
+}
 
 /* ---- new, from, free, reference ---- */
 
@@ -146,17 +166,15 @@ TEST(push_on_a_shared_message_leaves_the_shared_bytes_alone)
 	platform_end(platform);
 }
 
-TEST(push_of_a_whole_headroom_on_a_shared_message_keeps_number_and_flags)
+TEST(push_of_a_whole_headroom_on_a_shared_message_keeps_its_marks)
 {
 	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *other;
 
-	m->id = 9;
-	m->flags = XK_MSG_TRACED;
+	mark(m);
 	other = xk_msg_reference(m);
 	REQUIRE(xk_msg_push(&m, XK_MSG_HEADROOM) != NULL);
-	CHECK_EQ(m->id, 9);
-	CHECK_EQ(m->flags, XK_MSG_TRACED);
+	CHECK(is_marked(m));
 	CHECK(m->data == m->floor);
 	CHECK(m->tail == m->next);
 	xk_msg_free(other);
@@ -221,8 +239,10 @@ TEST(a_header_that_straddles_is_pulled_up_at_every_place)
 
 	for (size_t len = 0; len <= 12; len++) {
 		struct xk_msg *m = CHAIN(platform, 1, 2, 3, 1, 5);
-		const uint8_t *p = xk_msg_peek(&m, len);
+		const uint8_t *p;
 
+		mark(m);
+		p = xk_msg_peek(&m, len);
 		REQUIRE(p != NULL);
 		for (size_t i = 0; i < len; i++)
 			CHECK_EQ(p[i], pattern(i));
@@ -232,6 +252,7 @@ TEST(a_header_that_straddles_is_pulled_up_at_every_place)
 		for (size_t i = 0; i < len; i++)
 			CHECK_EQ(p[i], pattern(i));
 		CHECK(holds_pattern(m, len, 12 - len));
+		CHECK(is_marked(m));
 		CHECK_EQ(out(platform), segments(m));
 		xk_msg_free(m);
 	}
@@ -306,16 +327,14 @@ TEST(empty_segments_are_given_back_as_they_are_passed)
 	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 3, 3, 3);
 
-	m->id = 5;
-	m->flags = XK_MSG_TRACED;
+	mark(m);
 	CHECK(xk_msg_pop(&m, 3) != NULL);
 	CHECK(xk_msg_pop(&m, 3) != NULL);
 	CHECK_EQ(out(platform), 2);
 	CHECK(xk_msg_peek(&m, 1) != NULL);
 	CHECK(xk_msg_peek(&m, 3) == m->data);
 	CHECK_EQ(out(platform), 1);
-	CHECK_EQ(m->id, 5);
-	CHECK_EQ(m->flags, XK_MSG_TRACED);
+	CHECK(is_marked(m));
 	CHECK(holds_pattern(m, 6, 3));
 	xk_msg_free(m);
 	platform_end(platform);
