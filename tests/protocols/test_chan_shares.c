@@ -313,6 +313,27 @@ TEST(chan_next_call_of_a_channel_that_made_room_is_run)
 	chan_rig_end(r);
 }
 
+TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back)
+{
+	struct rig *r = server_new("chan.channels=4");
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, 4), 4);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, 2), 2);
+	CHECK_EQ(chan_in(r)->holders.memories, 2);
+	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
+	from(r, 1, NEAR);
+	say(r, 0, REQUEST, 2);
+	expect(r, CHAN_USER_MSG, 2, "x");
+	say(r, 0, 0, 3);
+	CHECK_EQ(chan_in(r)->holders.memories, 1);
+	say(r, 1, REQUEST, 1);
+	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
+	CHECK_EQ(caller_in(r)->executed, 7);
+	chan_rig_end(r);
+}
+
 TEST(chan_what_is_remembered_goes_after_lifetime)
 {
 	struct rig *r = server_new("chan.channels=4");
