@@ -36,6 +36,7 @@ limit_of() {
 	'valgrind '* | soak*) echo 1800 ;;
 	'mutation score') echo 7200 ;;
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
+	'experiments report') echo 1800 ;;
 	'docs' | 'swarm'* | 'system compiled'* | 'system package') echo $((long ? 3600 : 600)) ;;
 	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '*) echo 300 ;;
 	*) echo $((long ? 600 : 120)) ;;
