@@ -28,7 +28,7 @@ log_of() {
 	printf '%s' "$logs/$(printf '%s' "$1" | tr ' /' '__').log"
 }
 
-# ---- several tests at a time -------------------------------------------------------------------------------------------------
+# ---- several tests at a time ---------------------------------------------------------------------------------------------
 
 # limit_of NAME: prints the test's time limit in seconds: ten times the usual time or more, since machines may be busy.
 limit_of() {
