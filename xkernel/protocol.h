@@ -83,8 +83,8 @@ struct xk_protocol_type {
 	const char *const *drops;    /* names from XK_DROP_OWN on; NULL ends the list */
 	const char *const *counters; /* names; NULL ends the list */
 	unsigned session_max;        /* default of the setting `sessions`; 0: keeps no passive sessions */
-	const void *
-		neighbour_ops; /* what uppers that know this type call directly, a struct of its header; NULL: nothing */
+	/* What uppers that know this type call directly, a struct that its header declares; NULL: nothing. */
+	const void *neighbour_ops;
 };
 
 /* Every protocol that was built in, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
