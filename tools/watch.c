@@ -152,25 +152,32 @@ watch_end_program(void)
 	_exit(OPTIONS_FAILURE);
 }
 
+/* The line goes out in one piece: others may print meanwhile. */
 static void
 watch_tell(struct watch *watch, int tid)
 {
 	struct watch_question *question = calloc(1, sizeof(*question));
-	char verb[64];
+	char verb[64], *text = NULL;
+	size_t len;
+	FILE *line;
 
-	if (question == NULL || sem_init(&question->answered, 0, 0) != 0)
+	if (question == NULL || sem_init(&question->answered, 0, 0) != 0 ||
+	    (line = open_memstream(&text, &len)) == NULL)
 		return;
 	snprintf(verb, sizeof(verb), "has computed for %.3g s", (double)watch->limit_ns / 1e9);
-	fprintf(stderr, "%s: watchdog: ", watch->program);
+	fprintf(line, "%s: watchdog: ", watch->program);
 	if (watch->sim != NULL && xk_sim_booting(watch->sim) != NULL)
-		fprintf(stderr, "host \"%s\" boots: ", xk_sim_booting(watch->sim));
+		fprintf(line, "host \"%s\" boots: ", xk_sim_booting(watch->sim));
 	if (watch_ask(tid, question)) {
-		xk_where_print(&question->where, verb, stderr);
+		xk_where_print(&question->where, verb, line);
 		free(question);
 	} else {
-		fprintf(stderr, "a thread %s and does not say where", verb);
+		fprintf(line, "a thread %s and does not say where", verb);
 	}
-	fprintf(stderr, "%s\n", watch->sim != NULL ? "; nothing else can go on in the simulator" : "");
+	fprintf(line, "%s\n", watch->sim != NULL ? "; nothing else can go on in the simulator" : "");
+	if (fclose(line) == 0)
+		fputs(text, stderr);
+	free(text);
 	if (watch->sim != NULL)
 		watch_end_program();
 }

@@ -93,7 +93,7 @@ extern const struct xk_protocol_type *const xk_protocol_types[];
 /* The type called name, or NULL. */
 const struct xk_protocol_type *xk_protocol_type_find(const char *name);
 
-/* Stores the number that upper declares for lowers of the type lower. False: it declares none. */
+/* Stores the number that upper declares for lowers of the type lower. False: it declares none. Any context. */
 bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protocol_type *lower, uint32_t *number);
 
 /*

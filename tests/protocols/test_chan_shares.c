@@ -81,6 +81,19 @@ call_on(struct rig *r, uint32_t first, unsigned count)
 	return good;
 }
 
+/* A server on which NEAR has called on `near` new channels, and then OTHER on `other`. */
+static struct rig *
+server_shared(const char *settings, unsigned near, unsigned other)
+{
+	struct rig *r = server_new(settings);
+
+	from(r, 1, NEAR);
+	CHECK_EQ(call_on(r, 0, near), near);
+	from(r, 2, OTHER);
+	CHECK_EQ(call_on(r, 0, other), other);
+	return r;
+}
+
 /* ---- shares ---- */
 
 TEST(chan_addresses_of_one_machine_leave_channels_to_others)
@@ -157,12 +170,8 @@ TEST(chan_shares_become_equal_whoever_comes_first)
 /* Channels that it lost, to others or to itself, count as its own for a while. */
 TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
 {
-	struct rig *r = server_new("chan.channels=8");
+	struct rig *r = server_shared("chan.channels=8", 8, 4);
 
-	from(r, 1, NEAR);
-	CHECK_EQ(call_on(r, 0, 8), 8);
-	from(r, 2, OTHER);
-	CHECK_EQ(call_on(r, 0, 4), 4);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 50), 50);
 	CHECK_EQ(channels_of(r, NEAR), 4);
@@ -292,12 +301,8 @@ TEST(chan_call_of_a_channel_that_made_room_is_not_run_again)
 
 TEST(chan_next_call_of_a_channel_that_made_room_is_run)
 {
-	struct rig *r = server_new("chan.channels=2;chan.peer_channels=2");
+	struct rig *r = server_shared("chan.channels=2;chan.peer_channels=2", 2, 1);
 
-	from(r, 1, NEAR);
-	CHECK_EQ(call_on(r, 0, 2), 2);
-	from(r, 2, OTHER);
-	CHECK_EQ(call_on(r, 0, 1), 1);
 	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 1);
@@ -315,12 +320,8 @@ TEST(chan_next_call_of_a_channel_that_made_room_is_run)
 
 TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back)
 {
-	struct rig *r = server_new("chan.channels=4");
+	struct rig *r = server_shared("chan.channels=4", 4, 2);
 
-	from(r, 1, NEAR);
-	CHECK_EQ(call_on(r, 0, 4), 4);
-	from(r, 2, OTHER);
-	CHECK_EQ(call_on(r, 0, 2), 2);
 	CHECK_EQ(chan_in(r)->holders.memories, 2);
 	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
 	from(r, 1, NEAR);
@@ -336,12 +337,8 @@ TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back)
 
 TEST(chan_what_is_remembered_goes_after_lifetime)
 {
-	struct rig *r = server_new("chan.channels=4");
+	struct rig *r = server_shared("chan.channels=4", 4, 2);
 
-	from(r, 1, NEAR);
-	CHECK_EQ(call_on(r, 0, 4), 4);
-	from(r, 2, OTHER);
-	CHECK_EQ(call_on(r, 0, 2), 2);
 	CHECK_EQ(chan_in(r)->holders.memories, 2);
 	rig_advance_ms(r, 119000);
 	CHECK_EQ(chan_in(r)->holders.memories, 2);
@@ -356,12 +353,8 @@ TEST(chan_what_is_remembered_goes_after_lifetime)
 
 TEST(chan_what_is_remembered_is_void_with_the_clients_boot)
 {
-	struct rig *r = server_new("chan.channels=2");
+	struct rig *r = server_shared("chan.channels=2", 2, 1);
 
-	from(r, 1, NEAR);
-	CHECK_EQ(call_on(r, 0, 2), 2);
-	from(r, 2, OTHER);
-	CHECK_EQ(call_on(r, 0, 1), 1);
 	CHECK_EQ(chan_in(r)->holders.memories, 1);
 	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may come back */
 	CHECK_EQ(chan_in(r)->holders.memories, 1);

@@ -59,7 +59,7 @@ done
 for mode in ipp regular; do
 	spawn "$mode" "$udptest" --graph "$graph" --link memory --mode "$mode" --rounds 100 --watchdog 200ms \
 		--set server:mistake.makes=loop_pop --set udptest.timeout=60s
-	within 60 grep -q 'watchdog: .*upward' "$work/$mode.err" # it is printed in pieces
+	within 60 grep -q watchdog "$work/$mode.err"
 	check "udptest in mode $mode: it is named" "$(tail -n 2 "$work/$mode.err")" \
 		grep -q 'udptest: watchdog: host "server", protocol "mistake" has computed for 0.2 s, crossing "udp" -> "mistake" upward' \
 		"$work/$mode.err"
