@@ -37,7 +37,8 @@ enum {
 	BARE_BURST = 32,
 	BARE_START_MS = 10000, /* how long the server may take */
 	BARE_WARM_UP = 10000,
-	BARE_TRIES = 100, /* requests without an echo, a tenth of a second each */
+	BARE_TRIES = 100,    /* requests without an echo, a tenth of a second each */
+	BARE_PATIENCE = 100, /* tenths of a second that an echo may take afterwards */
 };
 
 #define BARE_CLIENT_LINK UINT64_C(0x020000000101)
@@ -215,11 +216,11 @@ bare_request(const struct bare_port *port, const struct echo_frames *frames)
 	return m;
 }
 
-/* Sends m and polls for its echo. NULL: none came within a tenth of a second, or it is not what was sent. */
+/* Sends m and polls for its echo. NULL: none came within that many tenths of a second, or it is not what was sent. */
 static struct rte_mbuf *
-bare_exchange(const struct bare_port *port, struct rte_mbuf *m, uint32_t len)
+bare_exchange(const struct bare_port *port, struct rte_mbuf *m, uint32_t len, unsigned tenths)
 {
-	uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 10;
+	uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 10 * tenths;
 	struct rte_mbuf *echo;
 
 	if (rte_eth_tx_burst(port->id, 0, &m, 1) != 1) {
@@ -245,7 +246,7 @@ bare_first(const struct bare_port *port, const struct echo_frames *frames)
 	struct rte_mbuf *m = NULL;
 
 	for (unsigned i = 0; i < BARE_TRIES && m == NULL; i++)
-		m = bare_exchange(port, bare_request(port, frames), frames->len);
+		m = bare_exchange(port, bare_request(port, frames), frames->len, 1);
 	return m;
 }
 
@@ -269,7 +270,7 @@ bare_trips(const struct bare_port *port, const struct echo_frames *frames, uint3
 		uint64_t now;
 
 		bare_swap(m);
-		m = bare_exchange(port, m, frames->len);
+		m = bare_exchange(port, m, frames->len, BARE_PATIENCE);
 		now = rte_rdtsc();
 		if (i >= BARE_WARM_UP)
 			ticks[i - BARE_WARM_UP] = now - before > UINT32_MAX ? UINT32_MAX : (uint32_t)(now - before);

@@ -163,7 +163,7 @@ kill -TERM "$deaf"
 await_end "$deaf" 20
 check "... which SIGTERM ends" "status $status" [ "$status" -eq 0 ]
 for signal in TERM HUP; do
-	spawn group setsid env --default-signal=HUP "$icmptest" --count 0 --interval 1ms --quiet
+	spawn group setsid env --default-signal=HUP "$icmptest" --count 0 --interval 1ms --timeout 3s --quiet
 	await_traffic "$pid" || fail "SIG$signal" "there is no traffic"
 	kill -$signal -- "-$pid"
 	await_end "$pid" 20
