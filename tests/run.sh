@@ -39,7 +39,7 @@ limit_of() {
 	'experiments report') echo 1800 ;;
 	'docs' | 'swarm'* | 'system compiled'* | 'system package') echo $((long ? 3600 : 600)) ;;
 	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '*) echo 300 ;;
-	*) echo $((long ? 600 : 120)) ;;
+	*) echo $((long ? 1200 : 400)) ;;
 	esac
 }
 
