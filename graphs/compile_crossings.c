@@ -191,9 +191,8 @@ compile_calls_up(const struct compile *c, const struct compile_set *uppers, bool
 		known++;
 		if (uppers->count > 1)
 			compile_if(c, uppers->copies[i]);
-		fprintf(c->stream, "\treturn %s.ops->%s(xk_hlp_receive(s), s, m%s);\n",
-			compile_symbol(c, uppers->copies[i], symbol), call ? "call_demux" : "demux",
-			call ? ", reply" : "");
+		fprintf(c->stream, "\treturn xk_%s_into(&%s, s, m%s);\n", call ? "call_demux" : "demux",
+			compile_symbol(c, uppers->copies[i], symbol), call ? ", reply" : "");
 	}
 	return known;
 }

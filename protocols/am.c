@@ -33,8 +33,8 @@
  *               run for it.
  * Control:      XK_AM_REGISTER, XK_AM_GET_... (am.h), XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; below they answer the others
  * Settings:     outstanding, queue, timeout
- * Drops:        short, no_buffer; bad_kind, bad_length, bad_handler (no such number anywhere, or in an ACK); to_all; no_handler
- *               (nobody has registered it here); no_session (an answer to nobody's session); stale (an answer to no request that is
+ * Drops:        bad_kind, bad_length, bad_handler (no such number anywhere, or in an ACK); to_all; no_handler (nobody has
+ *               registered it here); no_session (an answer to nobody's session); stale (an answer to no request that is
  *               unanswered); too_long (a reply: see Exchange); of what is pushed queue_full, bad_request (shorter than
  *               a number, or no such one), closed (the session has gone before it could be sent)
  * Counters:     requests, replies (handlers run for them), acks (got), acked (sent), unsent (answers that there was no buffer
@@ -48,25 +48,37 @@
 
 /* ---- the header ---- */
 
-/* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
-static unsigned
-am_header_pop(struct am_header *h, struct xk_msg **m)
-{
-	const uint8_t *p = xk_msg_pop(m, AM_HEADER_LEN);
-	uint32_t length;
+static const struct xk_field_value am_kinds[] = {
+	{ AM_REQUEST, "REQUEST" }, { AM_REPLY, "REPLY" }, { AM_ACK, "ACK" }, { 0, NULL }
+};
 
-	if (p == NULL)
-		return xk_msg_len(*m) < AM_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+static const struct xk_field am_fields[] = {
+	{ .name = "kind", .bits = 8, .kind = XK_VARIES, .values = am_kinds },
+	{ .name = "zero", .bits = 8, .kind = XK_FIXED },
+	{ .name = "handler", .bits = 16, .kind = XK_VARIES, .help = "number, below 256" },
+	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
+	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
+	{ .name = "session", .bits = 64, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the requester's" },
+	{ .name = NULL },
+};
+
+/* Takes the header off m, checks it, and cuts off what is not the message's. 0, or the reason to drop m. */
+static unsigned
+am_header_pop(struct am_header *h, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	uint32_t length = xk_get32(p + AM_AT_LENGTH);
+
 	*h = (struct am_header){ p[AM_AT_KIND], xk_get16(p + AM_AT_HANDLER), xk_get32(p + AM_AT_SEQUENCE),
 				 xk_get64(p + AM_AT_SESSION) };
-	length = xk_get32(p + AM_AT_LENGTH);
+	xk_msg_pop_in_place(m, AM_HEADER_LEN);
 	if (h->kind < AM_REQUEST || h->kind > AM_ACK || p[AM_AT_ZERO] != 0)
 		return AM_BAD_KIND;
-	if (length > xk_msg_len(*m) || (h->kind == AM_ACK && length != 0))
+	if (length > xk_msg_len(m) || (h->kind == AM_ACK && length != 0))
 		return AM_BAD_LENGTH;
 	if (h->handler >= (h->kind == AM_ACK ? 1 : XK_AM_HANDLERS))
 		return AM_BAD_HANDLER;
-	xk_msg_truncate(*m, length);
+	xk_msg_truncate(m, length);
 	return 0;
 }
 
@@ -101,22 +113,15 @@ am_forget(void *object, void *context)
 static void
 am_fini(struct xk_protocol *self)
 {
-	xk_map_for_each(&am_of(self)->active, am_forget, NULL);
-	xk_map_fini(&am_of(self)->active);
+	xk_map_for_each(&self->table.sessions, am_forget, NULL);
 }
 
 static int
 am_init(struct xk_protocol *self)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int status = xk_map_init(&am_of(self)->active, self->kernel, 16);
 
-	if (status != 0)
-		return status;
-	status = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (status != 0)
-		am_fini(self);
-	return status;
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
 /* ---- what arrives ---- */
@@ -222,15 +227,14 @@ am_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 static void
 am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	bool to_all = m->flags & XK_MSG_TO_ALL;
 	struct xk_session *s = NULL;
 	struct am_header h;
-	unsigned why = am_header_pop(&h, &m);
+	unsigned why = am_header_pop(&h, m);
 
-	if (why == 0 && to_all)
+	if (why == 0 && (m->flags & XK_MSG_TO_ALL) != 0)
 		why = AM_TO_ALL;
 	if (why == 0 && h.kind != AM_REQUEST) {
-		s = xk_map_resolve(&am_of(self)->active, am_key(h.session));
+		s = xk_table_find(self, am_key(h.session));
 		why = s == NULL ? XK_DROP_NO_SESSION : 0;
 	}
 	if (why != 0)
@@ -306,7 +310,9 @@ am_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 
 /* ---- tables ---- */
 
-const struct xk_session_ops am_session_ops = {
+static const struct xk_session_ops am_session_ops = {
+	.size = sizeof(struct am_session),
+	.setup = am_setup,
 	.push = am_push,
 	.pop = am_pop,
 	.close = am_close,
@@ -351,6 +357,8 @@ const struct xk_protocol_type xk_type_am = {
 	.help = "Active Messages: each says which handler is to run for it, and the driver runs it.",
 	.ops = &am_ops,
 	.session_ops = &am_session_ops,
+	.header = AM_HEADER_LEN,
+	.fields = am_fields,
 	.size = sizeof(struct am),
 	.offers = XK_ASYNC,
 	.lowers = am_lowers,

@@ -31,7 +31,6 @@ enum {
 struct am {
 	struct xk_protocol protocol;
 	uint64_t outstanding, queue, timeout_ns;
-	struct xk_map active; /* number: struct am_session */
 	struct xk_am_handler handlers[XK_AM_HANDLERS];
 };
 
@@ -52,7 +51,7 @@ struct am_session {
 	unsigned unanswered;
 	struct xk_msg *first, **last; /* requests that wait, headers in front */
 	unsigned waiting;
-	struct am_request requests[]; /* as many as may be unanswered */
+	struct am_request requests[AM_OUTSTANDING_MAX]; /* as many as may be unanswered are in use */
 };
 
 static inline struct am *
@@ -96,8 +95,6 @@ struct am_header {
 
 /* ---- am.c ---- */
 
-extern const struct xk_session_ops am_session_ops;
-
 /* Puts the header h before *m. False: no buffer, and *m is unchanged. */
 bool am_header_push(struct xk_msg **m, const struct am_header *h);
 
@@ -106,6 +103,7 @@ bool am_header_push(struct xk_msg **m, const struct am_header *h);
 /* As struct xk_protocol_ops and xk_session_ops say. am_open may wait. */
 int am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	    struct xk_participants *participants, struct xk_session **session);
+int am_setup(struct xk_session *s, const void *how);
 void am_close(struct xk_session *s);
 int am_push(struct xk_session *s, struct xk_msg *m);
 

@@ -190,47 +190,34 @@ am_expire(struct xk_event *event, void *argument)
 
 /* ---- sessions ---- */
 
-/* A session on lls, in no map yet. Takes lls, unless there is no memory: then NULL. */
-static struct am_session *
-am_session_new(struct am *am, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_session *lls)
+/* how: the header of the first request. */
+int
+am_setup(struct xk_session *s, const void *how)
 {
-	size_t size = sizeof(struct am_session) + am->outstanding * sizeof(struct am_request);
-	struct xk_session *s = xk_session_new(&am->protocol, &am_session_ops, size, hlp_receive, hlp_type, lls);
-	struct am_session *as;
+	struct am_session *as = am_session_of(s);
+	const struct am_header *first = how;
 
-	if (s == NULL)
-		return NULL;
-	as = am_session_of(s);
-	xk_event_init(&as->timer, am->protocol.kernel, am_expire, as);
-	xk_lock_init(&as->lock, &am->protocol);
-	as->sequence = (uint32_t)xk_random(&am->protocol);
+	xk_event_init(&as->timer, s->protocol->kernel, am_expire, as);
+	xk_lock_init(&as->lock, s->protocol);
+	as->number = first->session;
+	as->sequence = first->sequence;
 	as->last = &as->first;
-	return as;
+	return 0;
 }
 
 int
 am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	struct xk_participants *participants, struct xk_session **session)
 {
-	struct am *am = am_of(self);
-	struct am_session *as;
+	struct am_header first = { .kind = AM_REQUEST };
 	struct xk_session *lls;
 	int status = xk_open(self, self, xk_lower(self, 0), participants, &lls);
 
 	if (status != 0)
 		return status;
-	as = am_session_new(am, hlp_receive, hlp_type, lls);
-	if (as == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	as->number = xk_random(self);
-	status = xk_session_bind(&as->session, &am->active, am_key(as->number));
-	if (status != 0)
-		xk_close(&as->session);
-	else
-		*session = &as->session;
-	return status;
+	first.sequence = (uint32_t)xk_random(self);
+	first.session = xk_random(self);
+	return xk_table_add(self, am_key(first.session), hlp_receive, hlp_type, lls, &first, session);
 }
 
 /* Nothing of the session is under way any more, but in fini. */

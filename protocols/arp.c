@@ -1,7 +1,7 @@
 /*
- * arp.c - the link addresses of neighbours: what arrives, and what is asked. arp_table.c has what is known.
+ * arp.c - the link addresses of neighbours: packets and questions. arp_table.c has the table of hosts.
  *
- * Spec:         RFC 826, for IPv4 over Ethernet; 28 bytes
+ * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
  * Calls:        (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
  *               link address), follow (be told of changes), doubt (ask again)
@@ -9,19 +9,20 @@
  * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
  *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
  *               longest makes room, but never what is being waited for.
- * Following:    who sends to a host for long is told when its link address changes, and when it has become too old or was
- *               lost. Then it asks again as soon as it uses it: the host itself at the address it had, and if that does
- *               not answer everybody (RFC 1122, 2.3.2.1). What nobody uses is not asked for. An address that changes
+ * Following:    a sender that uses a host for long is told when its link address changes, becomes too old or is lost.
+ *               With its next use it asks again: the host itself at the address it had, and if that does not answer,
+ *               everybody (RFC 1122, 2.3.2.1). Addresses that nobody uses are not asked for. An address that changes
  *               unasked is believed only as long as asking takes, so that a wrong one does not last.
  * Settings:     entries (with fewer than there are hosts in use at a time, every other use asks again), queue, age,
  *               timeout, tries
  * Drops:        bad_hardware, bad_protocol, bad_length, bad_operation (a field's value), bad_sender (not who sent the
  *               frame), bad_address (no host of this network), conflict (somebody else claims our address; traced),
- *               unasked (a reply), queue_full (the oldest of too many that wait for a host; or too many wait in all), unresolved (nobody answered),
- *               table_full (everything in the table is being asked for)
+ *               unasked (a reply), queue_full (the oldest of too many that wait for a host; or too many wait in all),
+ *               unresolved (nobody answered), table_full (everything in the table is being asked for)
  * Counters:     requests_in, replies_in, others (requests for others), requests_out, replies_out, learned (entries made
- *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer); of hosts that are followed polls
- *               (requests to one station), moved (to another link address), lost (did not answer)
+ *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer); of
+ *               hosts that are followed polls (requests to one station), moved (to another link address), lost (did not
+ *               answer)
  * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
  */
@@ -35,6 +36,8 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
+/* ---- packets ---- */
+
 enum {
 	ARP_HARDWARE = 0,
 	ARP_PROTOCOL = 2,
@@ -46,9 +49,31 @@ enum {
 	ARP_TARGET_LINK = 18,
 	ARP_TARGET_HOST = 24,
 	ARP_PACKET_LEN = 28,
+
+	ARP_ETHERNET = 1,
+	ARP_IPV4 = 0x0800,
+	ARP_LINK_LEN = 6,
+	ARP_HOST_LEN = 4,
+	ARP_REQUEST = 1,
+	ARP_REPLY = 2,
 };
 
-enum { ARP_ETHERNET = 1, ARP_IPV4 = 0x0800, ARP_REQUEST = 1, ARP_REPLY = 2 };
+static const struct xk_field_value arp_operations[] = { { ARP_REQUEST, "request" },
+							{ ARP_REPLY, "reply" },
+							{ 0, NULL } };
+
+static const struct xk_field arp_fields[] = {
+	{ .name = "hardware", .bits = 16, .kind = XK_FIXED, .usual = ARP_ETHERNET, .help = "Ethernet" },
+	{ .name = "protocol", .bits = 16, .kind = XK_FIXED, .print = XK_PRINT_HEX, .usual = ARP_IPV4, .help = "IPv4" },
+	{ .name = "hardware_length", .bits = 8, .kind = XK_FIXED, .usual = ARP_LINK_LEN },
+	{ .name = "protocol_length", .bits = 8, .kind = XK_FIXED, .usual = ARP_HOST_LEN },
+	{ .name = "operation", .bits = 16, .values = arp_operations },
+	{ .name = "sender_link", .bits = 48, .kind = XK_FIXED, .print = XK_PRINT_LINK, .help = "the frame's source" },
+	{ .name = "sender_host", .bits = 32, .print = XK_PRINT_HOST, .help = "0: a probe" },
+	{ .name = "target_link", .bits = 48, .print = XK_PRINT_LINK, .help = "not looked at" },
+	{ .name = "target_host", .bits = 32, .print = XK_PRINT_HOST },
+	{ .name = NULL },
+};
 
 struct arp_packet {
 	uint32_t operation;
@@ -62,21 +87,15 @@ arp_of(struct xk_protocol *self)
 	return xk_container_of(self, struct arp, protocol);
 }
 
-/* ---- packets ---- */
-
-/* Takes the packet off and checks each field by itself. 0, or the reason to drop *m. */
+/* Loads the packet at p and checks each field by itself. 0, or the reason to drop it. */
 static unsigned
-arp_packet_pop(struct arp_packet *packet, struct xk_msg **m)
+arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 {
-	const uint8_t *p = xk_msg_pop(m, ARP_PACKET_LEN);
-
-	if (p == NULL)
-		return xk_msg_len(*m) < ARP_PACKET_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
 	if (xk_get16(p + ARP_HARDWARE) != ARP_ETHERNET)
 		return ARP_DROP_BAD_HARDWARE;
 	if (xk_get16(p + ARP_PROTOCOL) != ARP_IPV4)
 		return ARP_DROP_BAD_PROTOCOL;
-	if (p[ARP_HARDWARE_LEN] != 6 || p[ARP_PROTOCOL_LEN] != 4)
+	if (p[ARP_HARDWARE_LEN] != ARP_LINK_LEN || p[ARP_PROTOCOL_LEN] != ARP_HOST_LEN)
 		return ARP_DROP_BAD_LENGTH;
 	packet->operation = xk_get16(p + ARP_OPERATION);
 	if (packet->operation != ARP_REQUEST && packet->operation != ARP_REPLY)
@@ -108,8 +127,8 @@ arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
 		return NULL;
 	xk_put16(m->data + ARP_HARDWARE, ARP_ETHERNET);
 	xk_put16(m->data + ARP_PROTOCOL, ARP_IPV4);
-	m->data[ARP_HARDWARE_LEN] = 6;
-	m->data[ARP_PROTOCOL_LEN] = 4;
+	m->data[ARP_HARDWARE_LEN] = ARP_LINK_LEN;
+	m->data[ARP_PROTOCOL_LEN] = ARP_HOST_LEN;
 	xk_put16(m->data + ARP_OPERATION, (uint16_t)packet->operation);
 	xk_put48(m->data + ARP_SENDER_LINK, packet->sender_link);
 	xk_put32(m->data + ARP_SENDER_HOST, packet->sender_host);
@@ -118,7 +137,7 @@ arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
 	return m;
 }
 
-/* The session of the link to one station, with the caller's reference; NULL: none. */
+/* Opens the link's session to one station, with a reference for the caller. NULL: none. */
 static struct xk_session *
 arp_open_link(struct arp *arp, uint64_t link)
 {
@@ -130,7 +149,7 @@ arp_open_link(struct arp *arp, uint64_t link)
 	return xk_open(self, self, xk_lower(self, 0), &participants, &lls) == 0 ? lls : NULL;
 }
 
-/* A request to everybody, or to the station `link` alone. Without a buffer nothing is sent: the timer tries again. */
+/* Sends a request to everybody, or to the station `link` alone; not without a buffer: the timer tries again. */
 static void
 arp_send_request(struct arp *arp, uint32_t own, uint32_t host, uint64_t link)
 {
@@ -147,7 +166,7 @@ arp_send_request(struct arp *arp, uint32_t own, uint32_t host, uint64_t link)
 	xk_close(one);
 }
 
-/* Takes request, the message that lls has brought. */
+/* Answers request, which came up lls. Takes it. */
 static void
 arp_send_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet *asked, struct xk_msg *request)
 {
@@ -171,9 +190,9 @@ arp_may_ask(const struct arp *arp, uint32_t host)
 	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
 }
 
-/* ---- what waits; the lock is not held ---- */
+/* ---- queues of messages; the lock is not held ---- */
 
-/* The next that has waited in queue, to be freed; NULL: none. */
+/* Takes the first message off queue, for the caller to free. NULL: none. */
 static struct arp_waiting *
 arp_queue_take(struct arp_queue *queue)
 {
@@ -218,7 +237,7 @@ arp_drop_queue(struct arp *arp, struct arp_queue *queue)
 	arp_tell_follower(arp, queue);
 }
 
-/* Nobody has answered in time: ask again, or give up. Or what was known has become too old. */
+/* Nobody has answered in time: asks again, or gives up. Or the address has become too old. */
 static void
 arp_timeout(struct xk_event *event, void *argument)
 {
@@ -317,7 +336,7 @@ arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 	return status;
 }
 
-/* The entry of the host that is followed, ASKING from now on if need be. 0 or -errno. */
+/* Finds the entry of the host that is followed, and asks for it if need be and may_ask. 0 or -errno. */
 static int
 arp_follow_entry(struct arp *arp, uint32_t host, bool may_ask, struct arp_queue *replaced, struct arp_entry **entry)
 {
@@ -364,8 +383,8 @@ arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 }
 
 /*
- * Queues output, or says that it can be sent to *link now (0), or why it must be dropped (a reason). *oldest: what must
- * be dropped for it, or NULL.
+ * Queues output, unless it can be sent to *link now (0: it cannot). *oldest: a message that must be dropped for it, or
+ * NULL. Returns 0, or the reason to drop output itself.
  */
 static unsigned
 arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uint64_t *link, struct arp_queue *replaced,
@@ -435,7 +454,7 @@ arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 
 /* ---- arriving packets ---- */
 
-/* Whether the packet says the same sender as the frame that lls has brought. No lock is held. */
+/* Whether the packet names the same sender as its frame, which came up lls. No lock is held. */
 static bool
 arp_is_from_sender(struct xk_session *lls, const struct arp_packet *packet)
 {
@@ -444,7 +463,7 @@ arp_is_from_sender(struct xk_session *lls, const struct arp_packet *packet)
 	return xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) > 0 && link == packet->sender_link;
 }
 
-/* What only this host's address can tell of a packet. 0, or the reason to drop it. */
+/* Checks the sender's host against this host's network. 0, or the reason to drop the packet. */
 static unsigned
 arp_check_host(const struct xk_network *network, const struct arp_packet *packet)
 {
@@ -455,7 +474,7 @@ arp_check_host(const struct xk_network *network, const struct arp_packet *packet
 	return arp_is_neighbour(network, packet->sender_host) ? XK_DROP_NONE : ARP_DROP_BAD_ADDRESS;
 }
 
-/* RFC 826's merge, and no more than that unless this host was asked for. 0, or the reason to drop the packet. */
+/* RFC 826's merge; a new entry only if this host is asked for. 0, or the reason to drop the packet. */
 static unsigned
 arp_merge(struct arp *arp, const struct arp_packet *packet, bool mine, struct arp_queue *queue)
 {
@@ -474,7 +493,7 @@ arp_merge(struct arp *arp, const struct arp_packet *packet, bool mine, struct ar
 	return XK_DROP_NONE;
 }
 
-/* Without an address of its own this host learns and answers nothing. 0, or the reason to drop the packet. */
+/* Learns from a packet, unless this host has no address of its own. 0, or the reason to drop the packet. */
 static unsigned
 arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_queue *queue)
 {
@@ -487,7 +506,7 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	return why != XK_DROP_NONE ? why : arp_merge(arp, packet, *mine, queue);
 }
 
-/* The packet is good: m is all that is left of it. Takes m. */
+/* Ends a good packet, whose padding m is, with a reply if it asks for this host. Takes m. */
 static void
 arp_reply_or_end(struct arp *arp, struct xk_session *lls, const struct arp_packet *packet, bool mine, struct xk_msg *m)
 {
@@ -507,8 +526,9 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
 	struct arp_packet packet;
 	bool mine = false;
-	unsigned why = arp_packet_pop(&packet, &m);
+	unsigned why = arp_packet_load(&packet, m->data);
 
+	xk_msg_pop_in_place(m, ARP_PACKET_LEN);
 	if (why == XK_DROP_NONE && !arp_is_from_sender(lls, &packet))
 		why = ARP_DROP_BAD_SENDER;
 	if (why == XK_DROP_NONE) {
@@ -642,6 +662,8 @@ const struct xk_protocol_type xk_type_arp = {
 	.name = "arp",
 	.help = "Address resolution: the link addresses of neighbours, asked for and answered.",
 	.ops = &arp_ops,
+	.header = ARP_PACKET_LEN,
+	.fields = arp_fields,
 	.size = sizeof(struct arp),
 	.offers = XK_CONTROL,
 	.lowers = arp_lowers,

@@ -1,5 +1,5 @@
 /*
- * arp_private.h - the state of ARP, shared by arp.c (packets and questions) and arp_table.c (what is known).
+ * arp_private.h - the state of ARP, shared by arp.c (packets and questions) and arp_table.c (the table of hosts).
  */
 #ifndef XK_ARP_PRIVATE_H
 #define XK_ARP_PRIVATE_H
@@ -10,7 +10,10 @@
 #include "xkernel/event.h"
 #include "xkernel/upi.h"
 
-enum { ARP_QUEUES = 4 /* messages that wait, per entry of the table: in all of them together */, ARP_NS_PER_US = 1000 };
+enum {
+	ARP_QUEUES = 4, /* messages that wait in all, per entry of the table */
+	ARP_NS_PER_US = 1000,
+};
 
 enum {
 	ARP_COUNT_REQUESTS_IN,
@@ -47,11 +50,11 @@ enum arp_state {
 	ARP_FAILED, /* not in the table; those who waited are still leaving */
 };
 
-/* Messages that were waiting for one host, and what else is left to do when the lock is no longer held. */
+/* Messages that wait for one host, and the host that the follower must be told of when the lock is no longer held. */
 struct arp_queue {
 	STAILQ_HEAD(arp_queue_waiting, arp_waiting) waiting;
 	unsigned count;
-	uint32_t changed; /* the host that the follower must be told of; 0: none */
+	uint32_t changed; /* 0: none */
 };
 
 #define ARP_QUEUE_INITIALIZER(queue)                                                                                   \
@@ -64,7 +67,7 @@ struct arp_waiting {
 	struct xk_arp_output output;
 };
 
-/* Entries are made once, by init: a timer or a waiter that comes late finds one in another state, never none. */
+/* Entries stay until fini: a timer or a waiter that comes late finds one in another state, never none. */
 struct arp_entry {
 	struct arp_entry *next; /* in its bucket */
 	TAILQ_ENTRY(arp_entry) by_use;
@@ -78,7 +81,7 @@ struct arp_entry {
 	bool is_doubted;              /* link came unasked in place of another: until expires_ns, whoever confirms it */
 	unsigned tries;
 	unsigned waiters; /* they keep the entry from being replaced */
-	uint64_t round;   /* which asking this is: who waits for an older one has failed */
+	uint64_t round;   /* counts askings: those who wait for an older one have failed */
 	struct xk_semaphore answered;
 	struct xk_event timer;
 	struct arp_queue queue;
@@ -90,7 +93,7 @@ struct arp {
 	uint64_t link;
 	struct xk_session *broadcast;
 	struct xk_arp_follower follower; /* changed is NULL: nobody */
-	struct xk_lock lock;             /* over all that follows */
+	struct xk_lock lock;             /* protects what follows */
 	struct xk_network network;
 	struct arp_entry *entries;
 	struct arp_entry **buckets;
@@ -106,10 +109,10 @@ struct arp {
 
 /* ---- arp_table.c; all but init and fini with arp->lock held, so none of them waits, sends or drops ---- */
 
-/* An empty table of arp->entry_count entries; timeout is their timers' handler. 0 or -ENOMEM: arp_table_fini then. */
+/* Makes an empty table of arp->entry_count entries, whose timers call timeout. 0, or -ENOMEM: call arp_table_fini. */
 int arp_table_init(struct arp *arp, xk_event_handler *timeout);
 
-/* Frees the table and the messages that wait in it. When nothing runs. */
+/* Frees the table and the messages that wait in it. Nothing runs any more. */
 void arp_table_fini(struct arp *arp);
 
 /* The entry of host, ASKING or KNOWN (perhaps too old: arp_table_is_known), or NULL. */
@@ -118,44 +121,44 @@ struct arp_entry *arp_table_find(struct arp *arp, uint32_t host);
 /* Whether e's link address is believed now. */
 bool arp_table_is_known(struct arp *arp, const struct arp_entry *e);
 
-/* e is of use now: others make room first. */
+/* Notes that e is used: others make room first. */
 void arp_table_use(struct arp *arp, struct arp_entry *e);
 
 /*
- * The entry of host, ASKING or KNOWN; *asks: the caller must send the request when the lock is no longer held. *queue:
- * what waited in an entry that was replaced. NULL: the table is full of what is being waited for.
+ * Finds or makes the entry of host, ASKING or KNOWN. *asks: the caller must send the request when the lock is no longer
+ * held. *queue: the messages that waited in an entry that was replaced. NULL: none can be replaced.
  */
 struct arp_entry *arp_table_get(struct arp *arp, uint32_t host, bool *asks, struct arp_queue *queue);
 
 /*
- * An entry for a stranger's host, which has none: it does not replace what this host asks for. arp_table_learn follows.
- * *queue is what waited in the one it replaces. NULL: none may be replaced.
+ * Makes an entry for a stranger's host, which has none; it does not replace a host that this one asks for.
+ * arp_table_learn follows. *queue: the messages that waited in an entry that was replaced. NULL: none may be replaced.
  */
 struct arp_entry *arp_table_add(struct arp *arp, uint32_t host, struct arp_queue *queue);
 
-/* e has become known or is confirmed. *queue: what waited for that, to be sent. */
+/* Makes e known, or confirms it. *queue: the messages that have waited for that, to be sent. */
 void arp_table_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_queue *queue);
 
 /*
- * output waits in e, which is ASKING. *oldest: a message that makes room for it, to be dropped, or NULL. 0, or the reason
- * to drop output itself.
+ * Queues output in e, which is ASKING. *oldest: a message that makes room for it, to be dropped, or NULL. 0, or the
+ * reason to drop output itself.
  */
 unsigned arp_table_wait(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output,
 			struct xk_msg **oldest);
 
-/* Sets e to ASKING; the caller sends the request. The lock is held. */
+/* Sets e to ASKING; the caller sends the request. */
 void arp_table_ask(struct arp *arp, struct arp_entry *e);
 
-/* e, which is ASKING from now on, is asked for by its timer, at the link address that it had, if any. */
+/* Lets the timer of e, which has just become ASKING, send the request: to the link address that it had, if any. */
 void arp_table_poll(struct arp_entry *e);
 
-/* e, ASKING or KNOWN, is followed until its host has been told of; that is at once by its timer, if it is KNOWN and now. */
+/* Follows e, ASKING or KNOWN, until the follower is told of its host: at once, by the timer, if it is KNOWN and now. */
 void arp_table_follow(struct arp *arp, struct arp_entry *e, bool now);
 
-/* The timer of e, which is KNOWN: whether its host is to be told of. It may be a late one, of what e was before. */
+/* For the timer of e, which is KNOWN, perhaps a late one of an earlier host's: whether the follower is to be told. */
 bool arp_table_expire(struct arp *arp, struct arp_entry *e);
 
-/* e, which is ASKING, gets no answer. *queue: what waited for one, to be dropped. */
+/* Ends the asking for e without an answer. *queue: the messages that have waited for one, to be dropped. */
 void arp_table_give_up(struct arp *arp, struct arp_entry *e, struct arp_queue *queue);
 
 #endif

@@ -49,69 +49,39 @@
 
 /* ---- the header ---- */
 
-static inline void
-bid_header_load(struct bid_header *h, const uint8_t *p)
+struct bid_header {
+	uint64_t flow, source, destination;
+};
+
+static inline struct bid_header
+bid_header_load(const uint8_t *p)
 {
-	h->flow = xk_get64(p + BID_FLOW);
-	h->source = xk_get64(p + BID_SOURCE);
-	h->destination = xk_get64(p + BID_DESTINATION);
+	return (struct bid_header){ xk_get64(p + BID_FLOW), xk_get64(p + BID_SOURCE), xk_get64(p + BID_DESTINATION) };
 }
 
-/* Takes the header off *m, and checks it by itself. 0, or the reason to drop *m. */
-static inline unsigned
-bid_header_pop(struct bid_header *h, struct xk_msg **m)
-{
-	const uint8_t *p = xk_msg_pop(m, BID_HEADER_LEN);
+static const struct xk_field bid_fields[] = {
+	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "above" },
+	{ .name = "source_host", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
+	{ .name = "source_boot", .bits = 64, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "confirmed by BIDCTL" },
+	{ .name = "destination_boot", .bits = 64, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "0: not known" },
+	{ .name = NULL },
+};
 
-	if (xk_unlikely(p == NULL))
-		return xk_msg_len(*m) < BID_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	bid_header_load(h, p);
-	if (xk_unlikely(h->source == 0))
-		return BID_BAD_BOOT;
-	return xk_likely(bid_is_host(bid_host(h))) ? 0 : BID_BAD_HOST;
-}
-
-static inline void
-bid_header_store(uint8_t *p, const struct bid_header *h)
-{
-	xk_put64(p + BID_FLOW, h->flow);
-	xk_put64(p + BID_SOURCE, h->source);
-	xk_put64(p + BID_DESTINATION, h->destination);
-}
-
-/* ---- init and fini ---- */
-
-static void
-bid_fini(struct xk_protocol *self)
-{
-	struct bid *bid = bid_of(self);
-
-	xk_enable_fini(&bid->enables);
-	xk_map_fini(&bid->sessions);
-}
+/* ---- init ---- */
 
 static int
 bid_init(struct xk_protocol *self)
 {
-	struct bid *bid = bid_of(self);
+	struct bid *bid = (struct bid *)self;
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int err = xk_map_init(&bid->sessions, self->kernel, 16);
+	int err;
 
-	if (err != 0)
-		return err;
-	err = xk_map_init(&bid->enables, self->kernel, 8);
-	if (err != 0) {
-		xk_map_fini(&bid->sessions);
-		return err;
-	}
 	xk_lock_init(&bid->lock, self);
 	bid->seed = xk_random(self) | 1;
 	bid->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = bid_changed };
 	err = xk_open_enable(self, self, xk_lower(self, BID_TRANSPORT), &anybody);
-	if (err != 0)
-		bid_fini(self);
-	else
-		xk_bidctl_watch(bid_bidctl(bid), &bid->watcher);
+	if (err == 0)
+		xk_bidctl_watch(bid_bidctl(self), &bid->watcher);
 	return err;
 }
 
@@ -128,7 +98,7 @@ bid_is_over(const struct xk_msg *m, uint64_t peer)
  * A message that is not sent: it is empty, for a boot that is over, or the peer's is not known. Takes m. A foreign thread
  * does not ask.
  */
-__attribute__((noinline)) static int
+XK_APART static int
 bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 {
 	struct xk_protocol *self = s->session.protocol;
@@ -142,14 +112,14 @@ bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 		xk_drop(self, m, BID_OVER);
 		return -ECONNRESET;
 	}
-	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(bid_of(self)), (uint32_t)s->flow, &boot) == 0)
-		bid_confirm(bid_of(self), s, boot, NULL);
+	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(self), bid_host(s->flow), &boot) == 0)
+		bid_confirm(s, boot, NULL);
 	xk_drop(self, m, BID_UNKNOWN_PEER);
 	return -EHOSTUNREACH;
 }
 
-/* Down the session that brought the latest good message. Apart, so that a push without that saves no registers. */
-__attribute__((noinline)) static int
+/* Down the session that brought the latest good message. */
+XK_APART static int
 bid_push_moved(struct bid_session *s, struct xk_msg *m)
 {
 	struct xk_session *lls;
@@ -170,17 +140,16 @@ bid_push_moved(struct bid_session *s, struct xk_msg *m)
 static int
 bid_push(struct xk_session *session, struct xk_msg *m)
 {
-	struct bid_session *s = bid_session_of(session);
+	struct bid_session *s = (struct bid_session *)session;
 	uint64_t peer = bid_peer(s);
-	uint8_t *p;
 
 	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || bid_is_over(m, peer)))
 		return bid_refuse(s, peer, m);
-	if (xk_unlikely(!xk_msg_has_room(m, BID_HEADER_LEN)))
-		return xk_push_again(session, m);
-	p = xk_msg_push_in_place(m, BID_HEADER_LEN);
-	memcpy(p, s->header, sizeof(s->header));
-	xk_put64(p + BID_DESTINATION, peer);
+	m = xk_push_header(session, m, BID_HEADER_LEN);
+	if (xk_unlikely(m == NULL))
+		return -ENOBUFS;
+	memcpy(m->data, s->header, sizeof(s->header));
+	xk_put64(m->data + BID_DESTINATION, peer);
 	if (xk_unlikely(atomic_load_explicit(&session->binding.watched, memory_order_relaxed)))
 		return bid_push_moved(s, m);
 	return xk_push(session->lls, m);
@@ -210,180 +179,113 @@ bid_may_answer(struct bid *bid, uint32_t host)
  * than the header of h.
  */
 static void
-bid_answer(struct bid *bid, struct xk_session *lls, const struct bid_header *h)
+bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
 {
-	struct bid_header answer = { .source = xk_bidctl_own(bid_bidctl(bid), 0), .destination = h->source };
 	struct xk_msg *m;
 	uint64_t host;
 
-	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host) || !bid_may_answer(bid, bid_host(h)))
+	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host) ||
+	    !bid_may_answer((struct bid *)self, bid_host(h->flow)))
 		return;
-	m = xk_msg_new(xk_platform_of(&bid->protocol), BID_HEADER_LEN);
+	m = xk_msg_new(xk_platform_of(self), BID_HEADER_LEN);
 	if (m == NULL)
 		return;
-	answer.flow = bid_flow((uint32_t)(h->flow >> 32), (uint32_t)host);
-	bid_header_store(m->data, &answer);
+	xk_put64(m->data + BID_FLOW, bid_flow(bid_number(h->flow), (uint32_t)host));
+	xk_put64(m->data + BID_SOURCE, xk_bidctl_own(bid_bidctl(self), 0));
+	xk_put64(m->data + BID_DESTINATION, h->source);
 	xk_push(lls, m);
 }
 
-/* Whether h may come from whom lls brings messages of. */
-static bool
-bid_is_from_sender(struct xk_session *lls, const struct bid_header *h)
+/* Returns 0 if a message of s (NULL: a stranger's), which lls has brought, is meant for this boot; or why to drop it. */
+static unsigned
+bid_check(struct xk_protocol *self, const struct bid_session *s, struct xk_session *lls, const struct bid_header *h,
+	  bool empty)
 {
-	uint64_t host;
+	struct xk_protocol *bidctl = bid_bidctl(self);
+	uint32_t host = bid_host(h->flow);
+	uint64_t sender;
 
-	return xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) != sizeof(host) || host == bid_host(h);
-}
-
-/* Whether anybody here wants messages of this flow. */
-static bool
-bid_is_known(struct bid *bid, const struct bid_header *h)
-{
-	return xk_map_resolve(&bid->sessions, bid_key(h->flow)) != NULL ||
-	       xk_map_resolve(&bid->enables, bid_enable_key((uint32_t)(h->flow >> 32))) != NULL;
-}
-
-/* Returns the id of this boot that h must name; s is the session of its flow, or NULL. */
-static uint64_t
-bid_own(struct bid *bid, const struct bid_session *s, const struct bid_header *h)
-{
-	return s != NULL ? s->own : xk_bidctl_own(bid_bidctl(bid), bid_host(h));
-}
-
-/*
- * Judges all but ordinary messages; *session is the session of h, or NULL. Returns 0 and the session, or the reason to
- * drop m.
- */
-__attribute__((noinline)) static unsigned
-bid_judge(struct bid *bid, struct xk_session *lls, const struct bid_header *h, const struct xk_msg *m,
-	  struct bid_session **session)
-{
-	bool empty = xk_msg_len(m) == 0;
-
-	if (!bid_is_from_sender(lls, h))
+	if (h->source == 0)
+		return BID_BAD_BOOT;
+	if (!bid_is_host(host) ||
+	    (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
 		return BID_BAD_HOST;
-	if (!bid_is_known(bid, h))
+	if (s == NULL && xk_table_enabled(self, xk_table_number_key(bid_number(h->flow))) == NULL)
 		return XK_DROP_NO_SESSION;
-	if (h->destination != bid_own(bid, *session, h)) {
+	if (h->destination != (s != NULL ? s->own : xk_bidctl_own(bidctl, host))) {
 		if (!empty)
-			bid_answer(bid, lls, h);
+			bid_answer(self, lls, h);
 		return BID_OLD_DESTINATION;
 	}
 	if (!empty)
-		return bid_find(bid, lls, h, session);
-	return xk_bidctl_heard(bid_bidctl(bid), bid_host(h), h->source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+		return 0;
+	return xk_bidctl_heard(bidctl, host, h->source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
 }
 
-/* Up to s, with what BID knows of who has sent m. */
-static inline void
-bid_pop(struct bid_session *s, struct xk_session *lls, struct xk_msg *m, const struct bid_header *h)
+/*
+ * Judges message m, in front of which its header lies, and which is a stranger's (s is NULL), from or for another boot than
+ * s knows, by another way, or empty. Returns the session that it is for; NULL: m was dropped.
+ */
+XK_APART static struct bid_session *
+bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *lls, struct xk_msg *m)
 {
-	m->boot = h->source;
+	struct bid_header h = bid_header_load(m->data - BID_HEADER_LEN);
+	unsigned why = bid_check(self, s, lls, &h, xk_msg_len(m) == 0);
+
+	if (why == 0)
+		why = bid_find(self, lls, h.flow, h.source, &s);
+	if (why == 0)
+		return s;
+	xk_drop(self, m, why);
+	return NULL;
+}
+
+/* The header is loaded after the session was looked for: kept meanwhile, it would cost saved registers. */
+static void
+bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(xk_get64(m->data + BID_FLOW)));
+	struct bid_header h = bid_header_load(m->data);
+
+	xk_msg_pop_in_place(m, BID_HEADER_LEN);
+	if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.source == 0 || h.destination != s->own ||
+			lls != bid_heard(s) || xk_msg_len(m) == 0) &&
+	    (s = bid_judge(self, s, lls, m)) == NULL)
+		return;
+	m->boot = xk_get64(m->data - BID_HEADER_LEN + BID_SOURCE);
 	m->flags |= XK_MSG_FROM_BOOT;
 	xk_pop(&s->session, lls, m, NULL);
 }
 
-/* Any message. */
-__attribute__((noinline)) static void
-bid_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct bid *bid = bid_of(self);
-	struct bid_session *s;
-	struct bid_header h;
-	unsigned why = bid_header_pop(&h, &m);
-
-	if (xk_likely(why == 0)) {
-		s = xk_map_resolve(&bid->sessions, bid_key(h.flow));
-		if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.destination != s->own ||
-				lls != bid_heard(s) || xk_msg_len(m) == 0))
-			why = bid_judge(bid, lls, &h, m, &s);
-	}
-	if (why == 0)
-		bid_pop(s, lls, m, &h);
-	else
-		xk_drop(self, m, why);
-}
-
-/*
- * Usually one more message of the session that had the last, from the same boot to this one: that way has no call, and saves
- * no registers. The session's host has been checked.
- */
-static void
-bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct bid *bid = bid_of(self);
-	struct bid_session *s;
-	struct bid_header h;
-
-	if (xk_likely(m->len >= BID_HEADER_LEN && xk_msg_len(m) > BID_HEADER_LEN)) {
-		bid_header_load(&h, m->data);
-		s = xk_map_resolved_last(&bid->sessions, bid_key(h.flow));
-		if (xk_likely(s != NULL && h.source == bid_peer(s) && h.source != 0 && h.destination == s->own &&
-			      lls == bid_heard(s))) {
-			xk_msg_pop_in_place(m, BID_HEADER_LEN);
-			bid_pop(s, lls, m, &h);
-			return;
-		}
-	}
-	bid_demux_any(self, lls, m);
-}
-
 /* ---- asking ---- */
-
-/* How much of the length that a session or protocol below says is left for a message; as struct xk_protocol_ops says. */
-static int
-bid_answer_length(int got, uint32_t below, void *buffer, size_t len)
-{
-	if (got < 0)
-		return got;
-	if (below < BID_HEADER_LEN)
-		return -EMSGSIZE;
-	below -= BID_HEADER_LEN;
-	return xk_answer(buffer, len, &below, sizeof(below));
-}
 
 static int
 bid_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	const struct bid_session *s = bid_session_of(session);
-	uint64_t host = op == XK_GET_PEER_HOST ? (uint32_t)s->flow : s->own_host;
-	uint32_t below = 0;
-	int got;
+	const struct bid_session *s = (const struct bid_session *)session;
+	uint64_t host = op == XK_GET_PEER_HOST ? bid_host(s->flow) : s->own_host;
 
-	if (op == XK_GET_PEER_HOST || op == XK_GET_MY_HOST)
-		return xk_answer(buffer, len, &host, sizeof(host));
-	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
+	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST)
 		return -ENOTSUP;
-	got = xk_control(session->lls, op, &below, sizeof(below));
-	return bid_answer_length(got, below, buffer, len);
-}
-
-static int
-bid_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
-	uint32_t below = 0;
-	int got;
-
-	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
-		return -ENOTSUP;
-	got = xk_control_protocol(xk_lower(self, BID_TRANSPORT), op, &below, sizeof(below));
-	return bid_answer_length(got, below, buffer, len);
+	return xk_answer(buffer, len, &host, sizeof(host));
 }
 
 /* Hosts take the place of what the session below has put there. */
 static int
 bid_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
-	const struct bid_session *s = bid_session_of(session);
+	const struct bid_session *s = (const struct bid_session *)session;
 
 	*participants =
-		(struct xk_participants){ .remote = { 1, { (uint32_t)s->flow } }, .local = { 1, { s->own_host } } };
+		(struct xk_participants){ .remote = { 1, { bid_host(s->flow) } }, .local = { 1, { s->own_host } } };
 	return 0;
 }
 
 /* ---- tables ---- */
 
-const struct xk_session_ops bid_session_ops = {
+static const struct xk_session_ops bid_session_ops = {
+	.size = sizeof(struct bid_session),
+	.setup = bid_setup,
 	.push = bid_push,
 	.pop = xk_pop_through,
 	.close = bid_close,
@@ -393,12 +295,8 @@ const struct xk_session_ops bid_session_ops = {
 
 static const struct xk_protocol_ops bid_ops = {
 	.init = bid_init,
-	.fini = bid_fini,
 	.open = bid_open,
-	.open_enable = bid_open_enable,
-	.open_disable = bid_open_disable,
 	.demux = bid_demux,
-	.control = bid_control,
 };
 
 static const struct xk_role bid_lowers[] = {
@@ -426,6 +324,8 @@ const struct xk_protocol_type xk_type_bid = {
 	.help = "Messages between boots of hosts: nothing of a former boot, or of one not confirmed, gets through.",
 	.ops = &bid_ops,
 	.session_ops = &bid_session_ops,
+	.header = BID_HEADER_LEN,
+	.fields = bid_fields,
 	.size = sizeof(struct bid),
 	.offers = XK_ASYNC,
 	.lowers = bid_lowers,

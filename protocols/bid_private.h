@@ -26,21 +26,29 @@ enum { BID_UPPERS = 16, BID_ANSWERED = 256 };
 
 enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
 
-struct bid_header {
-	uint64_t flow; /* protocol above << 32 | source host, as the key has them */
-	uint64_t source, destination;
-};
-
-static inline uint32_t
-bid_host(const struct bid_header *h)
-{
-	return (uint32_t)h->flow;
-}
-
+/* A flow is what messages bear, and the key: the number of the protocol above, and the source host. */
 static inline uint64_t
 bid_flow(uint32_t number, uint32_t host)
 {
 	return (uint64_t)number << 32 | host;
+}
+
+static inline uint32_t
+bid_number(uint64_t flow)
+{
+	return (uint32_t)(flow >> 32);
+}
+
+static inline uint32_t
+bid_host(uint64_t flow)
+{
+	return (uint32_t)flow;
+}
+
+static inline struct xk_key
+bid_key(uint64_t flow)
+{
+	return (struct xk_key){ flow, 0 };
 }
 
 /* Whether it may be a single host's address. */
@@ -54,13 +62,11 @@ struct bid {
 	struct xk_protocol protocol; /* first */
 	uint64_t interval_ns;        /* setting */
 
-	struct xk_map sessions; /* flow: bid_session */
-	struct xk_map enables;  /* number of the protocol above: struct xk_enable */
 	struct xk_bidctl_watcher watcher;
-	uint64_t seed;       /* of where a host's limit is */
-	struct xk_lock lock; /* over what follows */
-	uint32_t uppers[BID_UPPERS];
-	unsigned upper_count;               /* does not shrink */
+	uint64_t seed;                      /* of where a host's limit is */
+	struct xk_lock lock;                /* over changes of what follows */
+	uint32_t uppers[BID_UPPERS];        /* numbers of the protocols above that have had sessions */
+	_Atomic unsigned upper_count;       /* does not shrink */
 	uint64_t answered_ns[BID_ANSWERED]; /* when, and 1; 0: never. Hosts that share a place share the limit */
 };
 
@@ -81,34 +87,10 @@ struct bid_session {
 	bool closed;
 };
 
-static inline struct bid *
-bid_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct bid, protocol);
-}
-
-static inline struct bid_session *
-bid_session_of(struct xk_session *s)
-{
-	return xk_container_of(s, struct bid_session, session);
-}
-
-static inline struct xk_key
-bid_key(uint64_t flow)
-{
-	return (struct xk_key){ flow, 0 };
-}
-
-static inline struct xk_key
-bid_enable_key(uint32_t number)
-{
-	return (struct xk_key){ number, 0 };
-}
-
 static inline struct xk_protocol *
-bid_bidctl(struct bid *bid)
+bid_bidctl(const struct xk_protocol *self)
 {
-	return xk_lower(&bid->protocol, BID_BIDCTL);
+	return xk_lower(self, BID_BIDCTL);
 }
 
 static inline uint64_t
@@ -123,10 +105,6 @@ bid_heard(const struct bid_session *s)
 	return atomic_load_explicit(&s->heard, memory_order_acquire);
 }
 
-/* ---- bid.c ---- */
-
-extern const struct xk_session_ops bid_session_ops;
-
 /* ---- bid_session.c: shepherds, which hold no lock ---- */
 
 /* BIDCTL tells of a change; a watcher's. */
@@ -138,21 +116,19 @@ void bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change 
  * is the boot that all watchers were told of, and that the host is where lls (NULL: do not check) has brought the
  * message from. Returns 0, or the reason to drop the message. Never waits.
  */
-unsigned bid_confirm(struct bid *bid, struct bid_session *s, uint64_t boot, struct xk_session *lls);
+unsigned bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls);
 
 /*
- * The session of h, whose boots are right and which a new session below has brought, or of a stranger: then it is made. It
- * is valid as long as what a map resolves. 0, or the reason to drop the message. Never waits.
+ * Sets *session, which is that of flow or (NULL) a stranger's, to be made, for a message of this boot that a new session
+ * below has brought. It is valid as long as what a map resolves. 0, or the reason to drop the message. Never waits.
  */
-unsigned bid_find(struct bid *bid, struct xk_session *lls, const struct bid_header *h, struct bid_session **session);
+unsigned bid_find(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint64_t boot,
+		  struct bid_session **session);
 
 /* As struct xk_protocol_ops and xk_session_ops say. bid_open may wait. */
+int bid_setup(struct xk_session *session, const void *how);
+void bid_close(struct xk_session *session);
 int bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	     struct xk_participants *participants, struct xk_session **session);
-int bid_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		    struct xk_participants *participants);
-int bid_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		     struct xk_participants *participants);
-void bid_close(struct xk_session *session);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * bidctl.c - which boot of a host is there now: asks hosts for their boot ids, and tells the protocols above of first
- * contacts, reboots and losses. bidctl_message.c has the header, bidctl_hear.c what messages lead to, bidctl_peer.c what is
- * known of which host, bidctl_tag.c the tags of questions that nobody remembers; bidctl.h is how it is asked.
+ * contacts, reboots and losses. bidctl_message.c has the messages and what they lead to, bidctl_peer.c what is known of
+ * which host, bidctl_tag.c the tags of questions that nobody remembers; bidctl.h is how it is asked.
  *
  * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
  *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
@@ -294,12 +294,6 @@ bidctl_unuse(struct xk_protocol *self, uint32_t host)
 	xk_unlock(&b->lock);
 }
 
-static uint64_t
-bidctl_tell_own(struct xk_protocol *self, uint32_t host)
-{
-	return bidctl_own(bidctl_of(self), host);
-}
-
 static void
 bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 {
@@ -310,7 +304,7 @@ bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 }
 
 static const struct xk_bidctl_ops bidctl_neighbour_ops = {
-	.own = bidctl_tell_own,
+	.own = bidctl_own,
 	.watch = bidctl_watch,
 	.confirm = bidctl_confirm,
 	.heard = bidctl_hear,
@@ -417,6 +411,8 @@ const struct xk_protocol_type xk_type_bidctl = {
 	.name = "bidctl",
 	.help = "Boot-id agreement: which boot of a host is there now, asked for and confirmed.",
 	.ops = &bidctl_ops,
+	.header = BIDCTL_HEADER_LEN,
+	.fields = bidctl_fields,
 	.size = sizeof(struct bidctl),
 	.offers = XK_CONTROL,
 	.lowers = bidctl_lowers,

@@ -1,7 +1,7 @@
 /*
  * bidctl_private.h - the state of BIDCTL, shared by bidctl.c (telling, time, questions from above), bidctl_message.c
- * (the header, sending), bidctl_hear.c (what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c
- * (boot ids, and tags that need not be remembered).
+ * (what is sent, what arrives), bidctl_peer.c (what is known of which host) and bidctl_tag.c (boot ids, and tags that
+ * need not be remembered).
  */
 #ifndef XK_BIDCTL_PRIVATE_H
 #define XK_BIDCTL_PRIVATE_H
@@ -54,12 +54,7 @@ enum {
 
 enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
 
-struct bidctl_header {
-	unsigned flags;
-	uint32_t host;
-	uint64_t source, destination; /* boot ids */
-	uint64_t request, reply;      /* tags */
-};
+enum { BIDCTL_HEADER_LEN = 40 };
 
 /* A shepherd that waits for a host's boot id. On its stack; the lock is held while it is woken, and when it goes. */
 struct bidctl_waiter {
@@ -165,20 +160,15 @@ bidctl_is_host(uint32_t host)
 
 /* ---- bidctl_message.c; the lock is not held ---- */
 
-/* Takes the header off *m, and checks it. 0, or the reason to drop *m. */
-unsigned bidctl_header_pop(struct bidctl_header *h, struct xk_msg **m);
+extern const struct xk_field bidctl_fields[];
+
 /* Sends the question, the answer or both, in one message, to where the host is. Does nothing if it is neither. */
 void bidctl_send_question(struct bidctl *b, const struct bidctl_question *question);
-/* Answers the question `asked` down lls, where it came from. tag 0: the answer asks nothing. */
-void bidctl_answer(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *asked, uint64_t tag);
 /* Says to everybody that this host has booted. */
 void bidctl_send_broadcast(struct bidctl *b);
-
-/* ---- bidctl_hear.c ---- */
-
-/* xk_bidctl_heard; where *boot is 0, xk_bidctl_known. The lock is not held. */
+/* xk_bidctl_heard; where *boot is 0, xk_bidctl_known. */
 int bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls);
-/* As struct xk_protocol_ops says; the lock is not held. */
+/* As struct xk_protocol_ops says. */
 void bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 /* ---- bidctl.c ---- */
@@ -233,8 +223,8 @@ bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
 
 /* Draws the key. */
 void bidctl_tag_init(struct bidctl *b);
-/* Returns the id of this boot that host is told (0: the public one); never 0. */
-uint64_t bidctl_own(const struct bidctl *b, uint32_t host);
+/* xk_bidctl_own. */
+uint64_t bidctl_own(struct xk_protocol *self, uint32_t host);
 /* The tag of a question to host, which says that it is this boot; never 0. */
 uint64_t bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot);
 /* Whether host was asked with that tag, not long ago, when it had said that it is this boot. */

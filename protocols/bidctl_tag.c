@@ -59,9 +59,10 @@ bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second)
 
 /* An id equals a tag only if the asker has guessed the secret and used it as its boot id. */
 uint64_t
-bidctl_own(const struct bidctl *b, uint32_t host)
+bidctl_own(struct xk_protocol *self, uint32_t host)
 {
-	uint64_t id = bidctl_tag_hash(b->key, host, b->secret), boots = xk_boots(&b->protocol);
+	const struct bidctl *b = bidctl_of(self);
+	uint64_t id = bidctl_tag_hash(b->key, host, b->secret), boots = xk_boots(self);
 
 	if (boots != 0)
 		id = boots << 40 | id >> 24;

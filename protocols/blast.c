@@ -1,7 +1,7 @@
 /*
  * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
- * that are missing. Here are the header, time and the way of short messages; the halves of the way of long ones are in
- * blast_send.c (with blast_again.c) and blast_receive.c, how sessions come to be is in blast_session.c.
+ * that are missing. This file has the header, time and short messages. Long messages are sent by blast_send.c (again by
+ * blast_again.c) and received by blast_receive.c; sessions are made in blast_session.c.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
  *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
@@ -79,7 +79,41 @@ static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last
 /* Fragments, op and width of a short message, side by side as in the header. */
 enum { BLAST_SHORT = BLAST_SEND << 8 | BLAST_FRAGMENTS };
 
-/* Of a long message, whether the mask says what its op needs. */
+static const struct xk_field_value blast_ops_named[] = {
+	{ BLAST_SEND, "send" }, { BLAST_NACK, "nack" }, { BLAST_RETRANSMIT, "retransmit" }, { 0, NULL }
+};
+
+static const struct xk_field blast_fields[] = {
+	{ .name = "protocol",
+	  .bits = 32,
+	  .kind = XK_NAMES_SESSION,
+	  .print = XK_PRINT_HEX,
+	  .is_upper = true,
+	  .help = "the protocol above" },
+	{ .name = "sequence", .bits = 32, .is_part = true, .help = "of a long message; 0: a short one" },
+	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
+	{ .name = "fragments", .bits = 16, .help = "of a long message" },
+	{ .name = "op", .bits = 8, .values = blast_ops_named },
+	{ .name = "width", .bits = 8, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask" },
+	{ .name = "mask",
+	  .bits = 64,
+	  .print = XK_PRINT_HEX,
+	  .help = "which fragment this is; of a NACK, which have arrived" },
+	{ .name = NULL },
+};
+
+struct blast_header
+blast_header_load(const uint8_t *p)
+{
+	return (struct blast_header){ .protocol = xk_get32(p + BLAST_PROTOCOL),
+				      .sequence = xk_get32(p + BLAST_SEQUENCE),
+				      .length = xk_get32(p + BLAST_LENGTH),
+				      .fragments = xk_get16(p + BLAST_COUNT),
+				      .op = p[BLAST_OP],
+				      .mask = xk_get64(p + BLAST_MASK) };
+}
+
+/* Whether the mask of a long message's header says what its op needs. */
 static bool
 blast_header_mask_is_good(const struct blast_header *h)
 {
@@ -90,65 +124,51 @@ blast_header_mask_is_good(const struct blast_header *h)
 	return h->op == BLAST_NACK ? h->mask != all : (h->mask & (h->mask - 1)) == 0;
 }
 
-/* The fields of a header of a long message by themselves. 0, or why no honest sender has made it. */
-static unsigned
-blast_header_check_long(const struct blast_header *h)
+/* Returns why no honest sender made the header at p, which is not that of a short message. 0: it is good. */
+XK_APART static unsigned
+blast_header_check(const uint8_t *p)
 {
-	if (h->fragments < 2 || h->fragments > BLAST_FRAGMENTS)
-		return BLAST_BAD_COUNT;
-	if (!blast_header_mask_is_good(h))
-		return BLAST_BAD_MASK;
-	if (h->op == BLAST_NACK)
-		return h->length != 0 ? BLAST_BAD_LENGTH : 0;
-	return h->length == 0 || h->length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
-}
+	struct blast_header h = blast_header_load(p);
 
-/* The same for any header. */
-static unsigned
-blast_header_check(const struct blast_header *h, unsigned width)
-{
-	if (width != BLAST_FRAGMENTS)
+	if (p[BLAST_WIDTH] != BLAST_FRAGMENTS)
 		return BLAST_BAD_WIDTH;
-	if (h->op < BLAST_SEND || h->op > BLAST_RETRANSMIT || (h->sequence == 0 && h->op != BLAST_SEND))
+	if (h.op < BLAST_SEND || h.op > BLAST_RETRANSMIT || (h.sequence == 0 && h.op != BLAST_SEND))
 		return BLAST_BAD_OP;
-	if (h->sequence != 0)
-		return blast_header_check_long(h);
-	return h->fragments != 0 ? BLAST_BAD_COUNT : h->mask != 0 ? BLAST_BAD_MASK : 0;
+	if (h.sequence == 0)
+		return h.fragments != 0 ? BLAST_BAD_COUNT : BLAST_BAD_MASK;
+	if (h.fragments < 2 || h.fragments > BLAST_FRAGMENTS)
+		return BLAST_BAD_COUNT;
+	if (!blast_header_mask_is_good(&h))
+		return BLAST_BAD_MASK;
+	if (h.op == BLAST_NACK)
+		return h.length != 0 ? BLAST_BAD_LENGTH : 0;
+	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
-/* Whether the header at p is that of a short message of length bytes: then there is nothing more to check. */
+/* Whether the header at p is that of a short message. Then only its length remains to be checked. */
 static inline bool
-blast_header_is_short(const uint8_t *p, size_t length)
+blast_header_is_short(const uint8_t *p)
 {
-	return xk_get32(p + BLAST_LENGTH) == length && xk_get32(p + BLAST_COUNT) == BLAST_SHORT &&
-	       xk_get32(p + BLAST_SEQUENCE) == 0 && xk_get64(p + BLAST_MASK) == 0;
+	return xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
+	       xk_get64(p + BLAST_MASK) == 0;
 }
 
-/* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
+/* Checks the header of m and takes it off; cuts off what follows the payload. Returns 0, or the reason to drop m. */
 static inline unsigned
-blast_header_pop(struct blast_header *h, struct xk_msg **m)
+blast_header_pop(struct xk_msg *m)
 {
-	const uint8_t *p = xk_msg_pop(m, BLAST_HEADER_LEN);
-	uint64_t kind; /* length, fragments, op, width */
-	unsigned why;
+	const uint8_t *p = m->data;
+	size_t length = xk_get32(p + BLAST_LENGTH);
+	unsigned why = xk_likely(blast_header_is_short(p)) ? 0 : blast_header_check(p);
 
-	if (xk_unlikely(p == NULL))
-		return xk_msg_len(*m) < BLAST_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->protocol = xk_get32(p + BLAST_PROTOCOL);
-	h->sequence = xk_get32(p + BLAST_SEQUENCE);
-	kind = xk_get64(p + BLAST_LENGTH);
-	h->length = (uint32_t)(kind >> 32);
-	h->fragments = kind >> 16 & UINT16_MAX;
-	h->op = kind >> 8 & UINT8_MAX;
-	h->mask = xk_get64(p + BLAST_MASK);
-	if (xk_unlikely(h->sequence != 0 || h->mask != 0 || (uint32_t)kind != BLAST_SHORT)) {
-		why = blast_header_check(h, kind & UINT8_MAX);
-		if (why != 0)
-			return why;
+	if (xk_unlikely(why != 0))
+		return why;
+	xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
+	if (xk_unlikely(length != xk_msg_len(m))) {
+		if (length > xk_msg_len(m))
+			return BLAST_BAD_LENGTH;
+		xk_msg_truncate(m, length);
 	}
-	if (xk_unlikely(h->length > xk_msg_len(*m)))
-		return BLAST_BAD_LENGTH;
-	xk_msg_truncate(*m, h->length);
 	return 0;
 }
 
@@ -162,14 +182,6 @@ blast_header_store(uint8_t *p, const struct blast_header *h)
 	p[BLAST_OP] = (uint8_t)h->op;
 	p[BLAST_WIDTH] = BLAST_FRAGMENTS;
 	xk_put64(p + BLAST_MASK, h->mask);
-}
-
-static inline void
-blast_header_store_short(uint8_t *p, uint32_t protocol, size_t length)
-{
-	xk_put64(p + BLAST_PROTOCOL, (uint64_t)protocol << 32);
-	xk_put64(p + BLAST_LENGTH, (uint64_t)length << 32 | BLAST_SHORT);
-	xk_put64(p + BLAST_MASK, 0);
 }
 
 bool
@@ -268,14 +280,6 @@ blast_tick(struct xk_event *event, void *argument)
 /* ---- init and fini ---- */
 
 static void
-blast_fini_maps(struct blast *blast)
-{
-	xk_map_fini(&blast->peers);
-	xk_enable_fini(&blast->enables);
-	xk_map_fini(&blast->sessions);
-}
-
-static void
 blast_fini(struct xk_protocol *self)
 {
 	struct blast *blast = (struct blast *)self;
@@ -283,27 +287,7 @@ blast_fini(struct xk_protocol *self)
 	xk_event_cancel(&blast->event);
 	blast_receive_fini(blast);
 	blast_send_fini(blast);
-	blast_fini_maps(blast);
-}
-
-static int
-blast_init_maps(struct blast *blast)
-{
-	struct xk_kernel *kernel = blast->protocol.kernel;
-	int err = xk_map_init(&blast->sessions, kernel, 16);
-
-	if (err != 0)
-		return err;
-	err = xk_map_init(&blast->enables, kernel, 8);
-	if (err != 0)
-		goto fail_sessions;
-	err = xk_map_init(&blast->peers, kernel, 16);
-	if (err == 0)
-		return 0;
-	xk_enable_fini(&blast->enables);
-fail_sessions:
-	xk_map_fini(&blast->sessions);
-	return err;
+	xk_map_fini(&blast->peers);
 }
 
 static int
@@ -314,7 +298,7 @@ blast_init(struct xk_protocol *self)
 
 	if (blast->nack_min_ns > blast->nack_max_ns || blast->keep_ns <= blast->nack_max_ns)
 		return -EINVAL;
-	err = blast_init_maps(blast);
+	err = xk_map_init(&blast->peers, self->kernel, 16);
 	if (err != 0)
 		return err;
 	xk_lock_init(&blast->lock, self);
@@ -323,7 +307,7 @@ blast_init(struct xk_protocol *self)
 	blast_receive_init(blast);
 	err = blast_send_init(blast);
 	if (err != 0)
-		blast_fini_maps(blast);
+		xk_map_fini(&blast->peers);
 	return err;
 }
 
@@ -333,62 +317,58 @@ static int
 blast_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct blast_session *s = (struct blast_session *)session;
-	size_t len = xk_msg_len(m);
-	uint8_t *p;
 
-	if (xk_unlikely(len > s->fragment_size))
+	if (xk_unlikely(xk_msg_len(m) > s->fragment_size))
 		return blast_send(s, m);
-	if (xk_unlikely(!xk_msg_has_room(m, BLAST_HEADER_LEN)))
-		return xk_push_again(session, m);
-	p = xk_msg_push_in_place(m, BLAST_HEADER_LEN);
-	blast_header_store_short(p, s->number, len);
+	m = xk_push_header(session, m, BLAST_HEADER_LEN);
+	if (xk_unlikely(m == NULL))
+		return -ENOBUFS;
+	blast_header_store(m->data, &(struct blast_header){ .protocol = s->number,
+							    .length = (uint32_t)xk_msg_len(m) - BLAST_HEADER_LEN,
+							    .op = BLAST_SEND });
 	return xk_push(session->lls, m);
 }
 
 /* ---- up ---- */
 
-/* Any message. */
-__attribute__((noinline)) static void
-blast_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Returns a session for the stranger's message m, in front of which its header lies. NULL: m was dropped. */
+XK_APART static struct xk_session *
+blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct blast *blast = (struct blast *)self;
-	struct blast_session *s = NULL;
-	struct blast_header h;
-	unsigned why = blast_header_pop(&h, &m);
+	struct blast_header h = blast_header_load(m->data - BLAST_HEADER_LEN);
 
-	if (why == 0 && h.op == BLAST_NACK) {
-		blast_again(blast, lls, m, &h);
-		return;
-	}
-	if (why == 0)
-		s = xk_map_resolve(&blast->sessions, blast_key(lls, h.protocol));
-	if (why == 0 && s == NULL)
-		why = h.op == BLAST_SEND ? blast_open_passively(blast, lls, &h, &s) : BLAST_UNKNOWN;
-	if (why != 0)
-		xk_drop(self, m, why);
-	else
-		xk_pop(&s->session, lls, m, h.sequence == 0 ? NULL : &h);
+	if (h.op == BLAST_SEND)
+		return xk_table_accept(self, blast_key(lls, h.protocol), xk_table_number_key(h.protocol), lls,
+				       &h.protocol, m);
+	xk_drop(self, m, BLAST_UNKNOWN);
+	return NULL;
 }
 
-/* Usually one more short message of the session that had the last: that way has no call, and saves no registers. */
 static void
 blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct blast *blast = (struct blast *)self;
-	struct blast_session *s;
+	const uint8_t *p = m->data;
+	struct xk_session *s;
+	unsigned why = blast_header_pop(m);
 
-	if (xk_likely(m->len >= BLAST_HEADER_LEN && blast_header_is_short(m->data, xk_msg_len(m) - BLAST_HEADER_LEN))) {
-		s = xk_map_resolved_last(&blast->sessions, blast_key(lls, xk_get32(m->data + BLAST_PROTOCOL)));
-		if (xk_likely(s != NULL)) {
-			xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
-			xk_pop_past(&s->session, lls, m);
-			return;
-		}
+	if (xk_unlikely(why != 0)) {
+		xk_drop(self, m, why);
+		return;
 	}
-	blast_demux_any(self, lls, m);
+	if (xk_unlikely(p[BLAST_OP] == BLAST_NACK)) {
+		blast_again((struct blast *)self, lls, m, p);
+		return;
+	}
+	s = xk_table_find(self, blast_key(lls, xk_get32(p + BLAST_PROTOCOL)));
+	if (xk_unlikely(s == NULL) && (s = blast_accept(self, lls, m)) == NULL)
+		return;
+	if (xk_likely(xk_get32(p + BLAST_SEQUENCE) == 0))
+		xk_pop_past(s, lls, m);
+	else
+		xk_pop(s, lls, m, p);
 }
 
-/* hdr is NULL for a short message. */
+/* hdr is the header of a fragment; NULL: m is a short message. */
 static void
 blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -443,7 +423,9 @@ blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 /* ---- tables ---- */
 
-const struct xk_session_ops blast_session_ops = {
+static const struct xk_session_ops blast_session_ops = {
+	.size = sizeof(struct blast_session),
+	.setup = blast_session_setup,
 	.push = blast_push,
 	.pop = blast_pop,
 	.close = blast_session_close,
@@ -511,6 +493,8 @@ const struct xk_protocol_type xk_type_blast = {
 		"reliable.",
 	.ops = &blast_ops,
 	.session_ops = &blast_session_ops,
+	.header = BLAST_HEADER_LEN,
+	.fields = blast_fields,
 	.size = sizeof(struct blast),
 	.offers = XK_ASYNC,
 	.lowers = blast_lowers,

@@ -83,20 +83,6 @@ blast_again_count(struct blast_session *s, size_t len, unsigned frames)
 
 /* ---- NACKs ---- */
 
-/* Returns the copy that a NACK asks for, with a reference. NULL: there is none. */
-static struct blast_copy *
-blast_again_take(struct blast *blast, uint32_t sequence)
-{
-	struct blast_copy *copy;
-
-	xk_lock(&blast->lock);
-	copy = blast_send_find(blast, sequence);
-	if (copy != NULL)
-		atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
-	xk_unlock(&blast->lock);
-	return copy;
-}
-
 /* Returns whether two sessions below give the same answer about their peer. -1: one of them gives none. */
 static int
 blast_again_agree(struct xk_session *a, struct xk_session *b, int op)
@@ -227,20 +213,7 @@ blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, ui
 	return 0;
 }
 
-static void
-blast_again_missing(struct blast *blast, struct blast_copy *copy, uint64_t missing)
-{
-	for (unsigned i = 0; i < copy->count; i++) {
-		if ((missing >> i & 1) == 0)
-			continue;
-		if (blast_send_fragment(copy, i, BLAST_RETRANSMIT) == 0)
-			xk_count(&blast->protocol, BLAST_RETRANSMITTED);
-		else
-			xk_count(&blast->protocol, BLAST_UNSENT);
-	}
-}
-
-/* Handles a NACK from the peer of copy. Takes m. */
+/* Handles a NACK from the peer of copy, whose mask names the fragments that have arrived. Takes m. */
 static void
 blast_again_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *m, uint64_t mask)
 {
@@ -256,21 +229,31 @@ blast_again_answer(struct blast *blast, struct blast_copy *copy, struct xk_msg *
 	}
 	xk_msg_free(m);
 	xk_count(&blast->protocol, BLAST_NACKS_IN);
-	blast_again_missing(blast, copy, again);
+	for (; again != 0; again &= again - 1) {
+		int err = blast_send_fragment(copy, (unsigned)__builtin_ctzll(again), BLAST_RETRANSMIT);
+
+		xk_count(&blast->protocol, err == 0 ? BLAST_RETRANSMITTED : BLAST_UNSENT);
+	}
 }
 
 void
-blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h)
+blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
 {
-	struct blast_copy *copy = blast_again_take(blast, h->sequence);
+	struct blast_header h = blast_header_load(p);
+	struct blast_copy *copy;
 
+	xk_lock(&blast->lock);
+	copy = blast_send_find(blast, h.sequence);
+	if (copy != NULL)
+		atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
+	xk_unlock(&blast->lock);
 	if (copy == NULL) {
 		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
 		return;
 	}
-	if (blast_again_is_asked(copy, lls, h)) {
+	if (blast_again_is_asked(copy, lls, &h)) {
 		blast_session_confirm(copy->session);
-		blast_again_answer(blast, copy, m, h->mask);
+		blast_again_answer(blast, copy, m, h.mask);
 	} else {
 		xk_drop(&blast->protocol, m, BLAST_NACK_STRANGE);
 	}

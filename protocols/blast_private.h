@@ -1,7 +1,7 @@
 /*
- * blast_private.h - the state of BLAST, shared by blast.c (the header, time, short messages), blast_session.c (how sessions
- * come to be), blast_send.c (long messages that are kept for the peer), blast_again.c (what is sent again of them) and
- * blast_receive.c (those that are put together).
+ * blast_private.h - the state of BLAST, shared by blast.c (the header, time, short messages), blast_session.c (sessions
+ * and peers), blast_send.c (long messages, kept for the peer), blast_again.c (what is sent again of them) and
+ * blast_receive.c (fragments become messages).
  */
 #ifndef XK_BLAST_PRIVATE_H
 #define XK_BLAST_PRIVATE_H
@@ -153,9 +153,7 @@ struct blast {
 	uint64_t nack_ns, nack_min_ns, nack_max_ns, nacks;
 	uint64_t message_max, fragment_max, peer_message_max, peer_fragment_max;
 
-	struct xk_map sessions; /* session below, number of the protocol above */
-	struct xk_map enables;  /* number: struct xk_enable */
-	struct xk_map peers;    /* confirmed ones; changes under the lock */
+	struct xk_map peers; /* confirmed ones; changes under the lock */
 	struct blast_peer strangers;
 	struct xk_semaphore slots; /* for messages that are kept */
 
@@ -236,15 +234,10 @@ blast_key(const struct xk_session *lls, uint32_t number)
 	return (struct xk_key){ (uintptr_t)lls, number };
 }
 
-static inline struct xk_key
-blast_enable_key(uint32_t number)
-{
-	return (struct xk_key){ number, 0 };
-}
-
 /* ---- blast.c ---- */
 
-extern const struct xk_session_ops blast_session_ops;
+/* The fields of the header at p. */
+struct blast_header blast_header_load(const uint8_t *p);
 
 /* Puts the header h before *m. False: there was no buffer. */
 bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
@@ -268,7 +261,8 @@ int blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
 int blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       struct xk_participants *participants);
 
-/* As struct xk_session_ops says. */
+/* As struct xk_session_ops says. *number is a uint32_t: of the protocol above. */
+int blast_session_setup(struct xk_session *session, const void *number);
 void blast_session_close(struct xk_session *session);
 
 /* Confirms the peer of s. Without memory it stays a stranger. No lock is held. */
@@ -281,10 +275,6 @@ blast_session_is_confirmed(const struct blast_session *s)
 }
 
 void blast_peer_init(struct blast *blast, struct blast_peer *peer);
-
-/* A session for the stranger who has sent h up lls. 0, or the reason to drop the message. Never waits. */
-unsigned blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,
-			      struct blast_session **session);
 
 /*
  * What a frame holds of a message, where the protocol below has answered `got` to how long a packet may be, and said
@@ -330,16 +320,16 @@ void blast_again_count_first(struct blast_session *s, uint64_t bytes, unsigned f
  */
 int blast_again_count(struct blast_session *s, size_t len, unsigned frames);
 
-/* Handles the NACK m, whose header was h, that came up lls. Takes m. */
-void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h);
+/* Handles the NACK m, whose header is at p, that came up lls. Takes m. */
+void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const uint8_t *p);
 
 /* ---- blast_receive.c ---- */
 
 void blast_receive_init(struct blast *blast);
 void blast_receive_fini(struct blast *blast);
 
-/* A fragment of a long message. Takes m. */
-void blast_receive(struct blast_session *s, struct xk_msg *m, const struct blast_header *h);
+/* Adds the fragment m, whose header is at p, to its message. Takes m. */
+void blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p);
 
 /* Asks for what is missing of the first message, or gives it up, if that is due at now_ns. False: it is not. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);

@@ -259,15 +259,16 @@ blast_receive_join(struct blast_partial *partial)
 }
 
 void
-blast_receive(struct blast_session *s, struct xk_msg *m, const struct blast_header *h)
+blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 {
 	struct blast *blast = blast_of(s);
+	struct blast_header h = blast_header_load(p);
 	struct blast_partial *whole = NULL, *out = NULL, *partial;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	unsigned why;
 
 	xk_lock(&blast->lock);
-	why = blast_receive_add(s, m, h, now_ns, &whole, &out);
+	why = blast_receive_add(s, m, &h, now_ns, &whole, &out);
 	xk_unlock(&blast->lock);
 	while ((partial = out) != NULL) {
 		out = partial->next;

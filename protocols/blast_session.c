@@ -108,65 +108,21 @@ blast_fragment_size(int got, uint32_t below, uint32_t *size)
 	return 0;
 }
 
-/* The longest message that the protocol below does not divide, or where it cannot say, that it carries. 0 or -errno. */
-static int
-blast_ask_fragment_size(struct xk_session *lls, uint32_t *size)
+int
+blast_session_setup(struct xk_session *session, const void *number)
 {
+	struct blast_session *s = (struct blast_session *)session;
 	uint32_t below = 0;
-	int got = xk_control(lls, XK_GET_OPT_PACKET, &below, sizeof(below));
+	int got;
 
-	if (got < 0)
-		got = xk_control(lls, XK_GET_MAX_PACKET, &below, sizeof(below));
-	return blast_fragment_size(got, below, size);
-}
-
-/* A session over lls, bound. Takes lls, also on failure. 0 or -errno; -EEXIST: somebody was faster. */
-static int
-blast_session_new(struct blast *blast, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_session *lls, uint32_t number, struct blast_session **session)
-{
-	struct xk_protocol *self = &blast->protocol;
-	struct blast_session *s = (struct blast_session *)xk_session_new(self, &blast_session_ops, sizeof(*s),
-									 hlp_receive, hlp_type, lls);
-	int err;
-
-	if (s == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	s->number = number;
+	s->number = *(const uint32_t *)number;
 	blast_list_init(&s->partials);
-	atomic_store_explicit(&s->peer, &blast->strangers, memory_order_relaxed);
+	atomic_store_explicit(&s->peer, &blast_of(s)->strangers, memory_order_relaxed);
 	blast_session_join(s, false);
-	err = blast_ask_fragment_size(lls, &s->fragment_size);
-	if (err == 0)
-		err = xk_session_bind(&s->session, &blast->sessions, blast_key(lls, number));
-	if (err != 0)
-		xk_close(&s->session);
-	else
-		*session = s;
-	return err;
-}
-
-/* What hlps get that open over lls: the session that is there, or a new one. Takes lls. 0 or -errno. */
-static int
-blast_session_get(struct blast *blast, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_session *lls, uint32_t number, struct xk_session **session)
-{
-	struct xk_key key = blast_key(lls, number);
-	struct blast_session *s;
-	int err = xk_session_share(&blast->sessions, key, hlp_receive, hlp_type, session);
-
-	if (err != -ENOENT) {
-		xk_close(lls);
-		return err;
-	}
-	err = blast_session_new(blast, hlp_receive, hlp_type, lls, number, &s);
-	if (err == 0)
-		*session = &s->session;
-	else if (err == -EEXIST)
-		err = xk_session_share(&blast->sessions, key, hlp_receive, hlp_type, session);
-	return err == -ENOENT ? -EAGAIN : err;
+	got = xk_control(session->lls, XK_GET_OPT_PACKET, &below, sizeof(below));
+	if (got < 0)
+		got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+	return blast_fragment_size(got, below, &s->fragment_size);
 }
 
 /* ---- opening ---- */
@@ -175,7 +131,6 @@ int
 blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	   struct xk_participants *participants, struct xk_session **session)
 {
-	struct blast *blast = (struct blast *)self;
 	struct xk_session *lls;
 	uint32_t number;
 	int err = xk_number(self, hlp_type, &number);
@@ -183,7 +138,7 @@ blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	if (err == 0)
 		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
 	if (err == 0)
-		err = blast_session_get(blast, hlp_receive, hlp_type, lls, number, session);
+		err = xk_table_open(self, blast_key(lls, number), hlp_receive, hlp_type, lls, &number, session);
 	if (err == 0)
 		blast_session_confirm((struct blast_session *)*session);
 	return err;
@@ -194,63 +149,21 @@ int
 blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants)
 {
-	struct blast *blast = (struct blast *)self;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
+	int err = xk_table_enable(self, hlp_receive, hlp_type, participants);
 
-	if (err == 0)
-		err = xk_enable_add(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
 	if (err != 0)
 		return err;
 	err = xk_open_enable(self, self, xk_lower(self, 0), participants);
 	if (err != 0)
-		xk_enable_remove(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
+		xk_table_disable(self, hlp_receive, hlp_type, participants);
 	return err;
-}
-
-/* Whether somebody is still willing to have the session. */
-static bool
-blast_is_wanted(struct xk_session *session, void *context)
-{
-	struct blast *blast = context;
-	uint32_t number = ((struct blast_session *)session)->number;
-
-	return xk_map_resolve(&blast->enables, blast_enable_key(number)) != NULL;
 }
 
 int
 blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		   struct xk_participants *participants)
 {
-	struct blast *blast = (struct blast *)self;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
+	int err = xk_table_disable(self, hlp_receive, hlp_type, participants);
 
-	if (err == 0)
-		err = xk_enable_remove(&blast->enables, blast_enable_key(number), hlp_receive, hlp_type);
-	if (err != 0)
-		return err;
-	xk_session_uncache(self, blast_is_wanted, blast);
-	return xk_open_disable(self, self, xk_lower(self, 0), participants);
-}
-
-/* ---- strangers ---- */
-
-unsigned
-blast_open_passively(struct blast *blast, struct xk_session *lls, const struct blast_header *h,
-		     struct blast_session **session)
-{
-	const struct xk_enable *enable = xk_map_resolve(&blast->enables, blast_enable_key(h->protocol));
-	int err;
-
-	if (enable == NULL || !xk_duplicate(lls))
-		return XK_DROP_NO_SESSION;
-	err = blast_session_new(blast, enable->hlp_receive, enable->hlp_type, lls, h->protocol, session);
-	if (err == -EEXIST) { /* another shepherd's, if it is left */
-		*session = xk_map_resolve(&blast->sessions, blast_key(lls, h->protocol));
-		return *session != NULL ? 0 : XK_DROP_NO_SESSION;
-	}
-	if (err != 0)
-		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
-	return xk_session_announce(&(*session)->session) != 0 ? XK_DROP_REFUSED : 0;
+	return err != 0 ? err : xk_open_disable(self, self, xk_lower(self, 0), participants);
 }

@@ -110,6 +110,20 @@ enum {
 
 static_assert(BLASTTEST_AT_COUNT + 4 == XK_BLASTTEST_MIN, "the header ends with its last field");
 
+static const struct xk_field_value blasttest_kinds[] = { { BLASTTEST_MESSAGE, "message" },
+							 { BLASTTEST_ANSWER, "answer" },
+							 { 0, NULL } };
+
+static const struct xk_field blasttest_fields[] = {
+	{ .name = "kind", .bits = 32, .values = blasttest_kinds },
+	{ .name = "number", .bits = 32 },
+	{ .name = "run", .bits = 64, .print = XK_PRINT_HEX },
+	{ .name = "count",
+	  .bits = 32,
+	  .help = "bytes of a message; of an answer, messages of the run that came whole" },
+	{ .name = NULL },
+};
+
 static void
 blasttest_header_store(uint8_t *p, const struct blasttest_header *h)
 {
@@ -119,21 +133,19 @@ blasttest_header_store(uint8_t *p, const struct blasttest_header *h)
 	xk_put32(p + BLASTTEST_AT_COUNT, h->count);
 }
 
-/* 0, or the reason to drop *m. */
+/* 0, or the reason to drop m. */
 static unsigned
-blasttest_header_load(struct blasttest_header *h, struct xk_msg **m)
+blasttest_header_load(struct blasttest_header *h, const struct xk_msg *m)
 {
-	const uint8_t *p = xk_msg_peek(m, XK_BLASTTEST_MIN);
+	const uint8_t *p = m->data;
 
-	if (p == NULL)
-		return xk_msg_len(*m) < XK_BLASTTEST_MIN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
 	h->kind = xk_get32(p + BLASTTEST_AT_KIND);
 	h->number = xk_get32(p + BLASTTEST_AT_NUMBER);
 	h->run = xk_get64(p + BLASTTEST_AT_RUN);
 	h->count = xk_get32(p + BLASTTEST_AT_COUNT);
 	if (h->kind == BLASTTEST_MESSAGE)
 		return 0;
-	return h->kind == BLASTTEST_ANSWER && xk_msg_len(*m) == XK_BLASTTEST_MIN ? 0 : BLASTTEST_BAD;
+	return h->kind == BLASTTEST_ANSWER && xk_msg_len(m) == XK_BLASTTEST_MIN ? 0 : BLASTTEST_BAD;
 }
 
 /* Byte i of a message. No period, so that a fragment in the wrong place, or of another message, is seen. */
@@ -493,7 +505,7 @@ static void
 blasttest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct blasttest_header h;
-	unsigned why = blasttest_header_load(&h, &m);
+	unsigned why = blasttest_header_load(&h, m);
 
 	if (why == 0)
 		why = blasttest_receive(blasttest_of(self), lls, m, &h);
@@ -567,6 +579,8 @@ const struct xk_protocol_type xk_type_blasttest = {
 	.name = "blasttest",
 	.help = "Sends messages, and answers with how many have come whole.",
 	.ops = &blasttest_ops,
+	.header = XK_BLASTTEST_MIN,
+	.fields = blasttest_fields,
 	.size = sizeof(struct blasttest),
 	.lowers = blasttest_lowers,
 	.numbers = blasttest_numbers,

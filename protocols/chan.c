@@ -27,9 +27,10 @@
  *               whose request also acknowledges the reply that the server still keeps. A number whose last call was given up
  *               keeps the promise likewise, but its next call might wait for the handler of that one: it rests for `lifetime`,
  *               unless the reply comes before it is closed. A server's session appears with
- *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`: it is what knows
- *               which calls were run. A request that says that its call is older than half of that makes no session, and is
- *               answered with an error: it may have been run, whatever `silence` its client has been given.
+ *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`, even when nobody
+ *               is willing to serve any more: it is what knows which calls were run. A request that says that its call is
+ *               older than half of that makes no session, and is answered with an error: it may have been run, whatever
+ *               `silence` its client has been given.
  *               When `channels` are in use, a client with more than its share loses one to a client with less; the
  *               number and sequence of that channel are remembered for `lifetime`. If no client has more than its
  *               share, the new channel takes the place of an idle one of its own client, or is refused.
@@ -59,7 +60,7 @@
  *               not: it is lost then, and sent again.
  * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
  *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; XK_CHAN_... (chan.h); the session below answers the others
+ * Control:      XK_CHAN_... (chan.h); the session below answers the others
  * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, hosts,
  *               peer_channels, saved, peer_saved, idle
  * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
@@ -87,11 +88,8 @@
 /* ---- the header ---- */
 
 enum {
-	CHAN_AT_CHANNEL = 0,
-	CHAN_AT_FLAGS = 4,
-	CHAN_AT_STATUS = 6,
-	CHAN_AT_NUMBER = 8,
-	CHAN_AT_SEQUENCE = 12,
+	CHAN_AT_CHANNEL = 0, /* and flags, and status */
+	CHAN_AT_NUMBER = 8,  /* and sequence */
 	CHAN_AT_LENGTH = 16,
 };
 
@@ -109,56 +107,53 @@ enum { CHAN_PACKETS = 8 }; /* go in the time in which one may be asked for again
 	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_NEGATIVE_ACK) | UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_USER_MSG) |   \
 	 UINT32_C(1) << (CHAN_FROM_CLIENT | CHAN_USER_MSG | CHAN_ACK_REQUESTED))
 
-static inline void
-chan_header_load(struct chan_header *h, const uint8_t *p)
+static const struct xk_field_value chan_flag_names[] = {
+	{ CHAN_ERROR >> 1, "error" },
+	{ CHAN_NEGATIVE_ACK >> 1, "negative_ack" },
+	{ CHAN_ACK_REQUESTED >> 1, "ack_requested" },
+	{ CHAN_USER_MSG >> 1, "user_msg" },
+	{ 0, NULL },
+};
+
+static const struct xk_field chan_fields[] = {
+	{ .name = "channel", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX },
+	{ .name = "reserved", .bits = 11, .kind = XK_FIXED },
+	{ .name = "flags", .bits = 4, .kind = XK_VARIES, .is_bits = true, .values = chan_flag_names },
+	{ .name = "from_client", .bits = 1, .kind = XK_NAMES_SESSION },
+	{ .name = "status", .bits = 16, .kind = XK_VARIES, .help = "an error; of a request that comes again, its age" },
+	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "the protocol above" },
+	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
+	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
+	{ .name = NULL },
+};
+
+/*
+ * Takes the header off m, cuts off what is not the message's, and checks it. 0, or why no honest sender has made this: the
+ * reason to drop m.
+ */
+static inline unsigned
+chan_header_pop(struct chan_header *h, struct xk_msg *m)
 {
-	uint64_t first = xk_get64(p + CHAN_AT_CHANNEL), second = xk_get64(p + CHAN_AT_NUMBER);
+	uint64_t first = xk_get64(m->data + CHAN_AT_CHANNEL), second = xk_get64(m->data + CHAN_AT_NUMBER);
+	size_t length = xk_get32(m->data + CHAN_AT_LENGTH);
+	bool has_age, is_error;
 
 	h->channel = (uint32_t)(first >> 32);
 	h->flags = (uint16_t)(first >> 16);
 	h->status = (uint16_t)first;
 	h->number = (uint32_t)(second >> 32);
 	h->sequence = (uint32_t)second;
-}
-
-/* Whether the header at p is of a request or a reply of length bytes, and no more: then there is nothing to check. */
-static inline bool
-chan_header_is_plain(const uint8_t *p, size_t length)
-{
-	return (xk_get32(p + CHAN_AT_FLAGS) & ~((uint32_t)CHAN_FROM_CLIENT << 16)) == (uint32_t)CHAN_USER_MSG << 16 &&
-	       xk_get32(p + CHAN_AT_LENGTH) == length;
-}
-
-/* 0, or why no honest sender has made this. */
-static inline unsigned
-chan_header_check(const struct chan_header *h, size_t length)
-{
-	bool is_error = (h->flags & CHAN_ERROR) != 0;
-	bool has_age = (h->flags & (CHAN_FROM_CLIENT | CHAN_USER_MSG)) == (CHAN_FROM_CLIENT | CHAN_USER_MSG);
-
+	if (xk_unlikely(length > xk_msg_len(m) - CHAN_HEADER_LEN))
+		return CHAN_BAD_LENGTH;
+	xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
+	xk_msg_truncate(m, length);
 	if (xk_unlikely(h->flags > 31 || !(CHAN_FLAGS_POSSIBLE >> h->flags & 1)))
 		return CHAN_BAD_FLAGS;
+	is_error = (h->flags & CHAN_ERROR) != 0;
+	has_age = (h->flags & (CHAN_FROM_CLIENT | CHAN_USER_MSG)) == (CHAN_FROM_CLIENT | CHAN_USER_MSG);
 	if (xk_unlikely(!has_age && (is_error != (h->status != 0) || h->status > CHAN_STATUS_MAX)))
 		return CHAN_BAD_FLAGS;
 	return length != 0 && (!(h->flags & CHAN_USER_MSG) || is_error) ? CHAN_BAD_LENGTH : 0;
-}
-
-/* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
-static inline unsigned
-chan_header_pop(struct chan_header *h, struct xk_msg **m)
-{
-	const uint8_t *p = xk_msg_peek(m, CHAN_HEADER_LEN);
-	size_t length;
-
-	if (xk_unlikely(p == NULL))
-		return xk_msg_len(*m) < CHAN_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	chan_header_load(h, p);
-	length = xk_get32(p + CHAN_AT_LENGTH);
-	if (xk_unlikely(length > xk_msg_len(*m) - CHAN_HEADER_LEN))
-		return CHAN_BAD_LENGTH;
-	xk_msg_pop(m, CHAN_HEADER_LEN);
-	xk_msg_truncate(*m, length);
-	return chan_header_check(h, length);
 }
 
 static inline void
@@ -171,50 +166,42 @@ chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
 
 /* ---- sending ---- */
 
-/* The lower's ticket for the message of sequence: kept as long as that is of interest. */
-static void
-chan_keep_ticket(struct chan_end *e, struct xk_ticket *ticket, uint32_t sequence)
-{
-	xk_lock(&e->lock);
-	if (e->copied && e->sequence == sequence) {
-		struct xk_ticket before = e->ticket;
-
-		e->ticket = *ticket;
-		*ticket = before;
-	}
-	xk_unlock(&e->lock);
-	xk_ticket_release(ticket);
-}
-
-/* m goes to the boot that the end is of, and to no other. */
+/* Stores m's header, for which it has room, and names the boot that e is of: m goes to no other. */
 static inline void
-chan_name_boot(const struct chan_end *e, struct xk_msg *m)
+chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
+	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
+
+	chan_header_store(m->data, &h, xk_msg_len(m) - CHAN_HEADER_LEN);
 	if (xk_likely(e->boot != 0)) {
 		m->boot = e->boot;
 		m->flags |= XK_MSG_FOR_BOOT;
 	}
 }
 
-/* With a ticket: it may be kept below. */
-__attribute__((noinline)) static void
+/* What may be kept below goes with a ticket, which is kept here as long as it is of interest. */
+XK_APART static void
 chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
-	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
 	struct xk_ticket ticket = { .keeper = NULL, .no_wait = !(flags & CHAN_MAY_WAIT), .again = flags & CHAN_AGAIN };
-	size_t length = xk_msg_len(m);
-	uint8_t *p = xk_msg_push(&m, CHAN_HEADER_LEN);
 
-	if (xk_unlikely(p == NULL)) {
-		xk_drop(e->session.protocol, m, XK_DROP_NO_BUFFER);
+	m = xk_push_header(&e->session, m, CHAN_HEADER_LEN);
+	if (m == NULL)
 		return;
-	}
-	chan_header_store(p, &h, length);
+	chan_send_prepare(e, m, sequence, flags, status);
 	xk_ticket_put(m, &ticket);
-	chan_name_boot(e, m);
 	xk_push(e->session.lls, m);
-	if (xk_unlikely(ticket.keeper != NULL))
-		chan_keep_ticket(e, &ticket, sequence);
+	if (ticket.keeper == NULL)
+		return;
+	xk_lock(&e->lock);
+	if (e->copied && e->sequence == sequence) {
+		struct xk_ticket before = e->ticket;
+
+		e->ticket = ticket;
+		ticket = before;
+	}
+	xk_unlock(&e->lock);
+	xk_ticket_release(&ticket);
 }
 
 /*
@@ -224,30 +211,13 @@ chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsi
 void
 chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
-	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
-	size_t length = xk_msg_len(m);
-
-	if (xk_unlikely(length > e->opt_packet || !xk_msg_has_room(m, CHAN_HEADER_LEN))) {
+	if (xk_unlikely(xk_msg_len(m) > e->opt_packet || !xk_msg_has_room(m, CHAN_HEADER_LEN))) {
 		chan_send_ticketed(e, m, sequence, flags, status);
 		return;
 	}
-	chan_header_store(xk_msg_push_in_place(m, CHAN_HEADER_LEN), &h, length);
-	chan_name_boot(e, m);
+	xk_msg_push_in_place(m, CHAN_HEADER_LEN);
+	chan_send_prepare(e, m, sequence, flags, status);
 	xk_push(e->session.lls, m);
-}
-
-void
-chan_send_bare(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h)
-{
-	struct xk_msg *m = xk_msg_new(xk_platform_of(self), 0);
-	uint8_t *p = m == NULL ? NULL : xk_msg_push(&m, CHAN_HEADER_LEN);
-
-	if (p == NULL) {
-		xk_msg_free(m);
-		return;
-	}
-	chan_header_store(p, h, 0);
-	xk_push(lls, m);
 }
 
 void
@@ -257,42 +227,37 @@ chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_
 	unsigned direction = ~h->flags & CHAN_FROM_CLIENT;
 	struct chan_header answer = { h->channel, h->number, sequence, (uint16_t)(flags | direction),
 				      (uint16_t)status };
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), CHAN_HEADER_LEN);
 
 	xk_count(self, flags == 0 ? CHAN_ACKED : (flags & CHAN_NEGATIVE_ACK) ? CHAN_ASKED : CHAN_REJECTED);
-	chan_send_bare(self, lls, &answer);
+	if (m == NULL)
+		return;
+	chan_header_store(m->data, &answer, 0);
+	xk_push(lls, m);
 }
 
 /* ---- what both ends do ---- */
 
-/* How much of the length that lls says (XK_GET_MAX_PACKET or XK_GET_OPT_PACKET) is left for a message. 0 or -errno. */
-static int
-chan_ask_length(struct xk_session *lls, int op, uint32_t *length)
-{
-	uint32_t below;
-	int got = xk_control(lls, op, &below, sizeof(below));
-
-	if (got < 0)
-		return got;
-	if (below < CHAN_HEADER_LEN)
-		return -EMSGSIZE;
-	*length = below - CHAN_HEADER_LEN;
-	return 0;
-}
-
 int
-chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number)
+chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uint64_t boot)
 {
-	struct xk_protocol *self = e->session.protocol;
-	int err = chan_ask_length(e->session.lls, XK_GET_MAX_PACKET, &e->max_packet);
+	struct xk_session *s = &e->session;
+	struct xk_protocol *self = s->protocol;
+	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet, sizeof(e->max_packet));
+	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
 
-	e->opt_packet = e->max_packet;
-	if (err == 0 && chan_ask_length(e->session.lls, XK_GET_OPT_PACKET, &e->opt_packet) == -EMSGSIZE)
-		err = -EMSGSIZE;
 	e->number = number;
 	e->timeout_ns = ((struct chan *)self)->timeout_ns;
 	xk_event_init(&e->timer, self->kernel, expire, e);
 	xk_lock_init(&e->lock, self);
-	return err;
+	if (err < 0 || whole == -EMSGSIZE)
+		return err < 0 ? err : whole;
+	if (whole < 0)
+		e->opt_packet = e->max_packet;
+	err = chan_peer_join(e, boot);
+	if (err != 0)
+		return err;
+	return xk_session_bind(s, &self->table.sessions, chan_key(s->lls, number, e->channel, e->is_server));
 }
 
 bool
@@ -391,20 +356,6 @@ chan_end_wake_again(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 		chan_end_schedule(e, at_ns, now_ns);
 }
 
-/* ---- what sessions share ---- */
-
-int
-chan_end_control(struct xk_session *session, int op, void *buffer, size_t len)
-{
-	const struct chan_end *e = (struct chan_end *)session;
-
-	if (op == XK_GET_MAX_PACKET)
-		return xk_answer(buffer, len, &e->max_packet, sizeof(e->max_packet));
-	if (op == XK_GET_OPT_PACKET)
-		return xk_answer(buffer, len, &e->opt_packet, sizeof(e->opt_packet));
-	return -ENOTSUP;
-}
-
 /* Nothing can be said without a reply. */
 int
 chan_end_push(struct xk_session *session, struct xk_msg *m)
@@ -415,40 +366,8 @@ chan_end_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- init and fini ---- */
 
-static int
-chan_init_maps(struct chan *chan)
-{
-	struct xk_map *maps[] = { &chan->ends, &chan->enables, &chan->peers, &chan->groups };
-	int err = 0;
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(maps) && err == 0; i++) {
-		err = xk_map_init(maps[i], chan->protocol.kernel, 16);
-		while (err != 0 && i > 0)
-			xk_map_fini(maps[--i]);
-	}
-	return err;
-}
-
-static void
-chan_fini_maps(struct chan *chan)
-{
-	xk_enable_fini(&chan->enables);
-	chan_peer_fini(chan);
-	xk_map_fini(&chan->peers);
-	xk_map_fini(&chan->groups);
-	xk_map_fini(&chan->ends);
-}
-
-/* An end whose timer was pending: it will not fire any more. */
-static void
-chan_forget(struct chan_end *e)
-{
-	if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&e->session);
-}
-
 struct chan_gathered {
-	struct chan_end **list; /* NULL: they are only counted */
+	struct chan_end **list;
 	size_t count;
 };
 
@@ -457,9 +376,7 @@ chan_gather(void *object, void *context)
 {
 	struct chan_gathered *ends = context;
 
-	if (ends->list != NULL)
-		ends->list[ends->count] = object;
-	ends->count++;
+	ends->list[ends->count++] = object;
 }
 
 static int
@@ -475,21 +392,23 @@ chan_compare(const void *a, const void *b)
 	return 0;
 }
 
-/* In an order that does not come from where they lie in memory, so that a simulated host ends the same way each time. */
+/*
+ * No timer fires any more. In an order that does not come from where the ends lie in memory, so that a simulated host ends the
+ * same way each time.
+ */
 static void
 chan_forget_all(struct chan *chan)
 {
-	struct chan_gathered ends = { .list = NULL };
+	struct xk_map *sessions = &chan->protocol.table.sessions;
+	struct chan_gathered ends = { calloc(xk_map_count(sessions) + 1, sizeof(struct chan_end *)), 0 };
 
-	xk_map_for_each(&chan->ends, chan_gather, &ends);
-	ends.list = calloc(ends.count + 1, sizeof(struct chan_end *));
 	if (ends.list == NULL)
 		return; /* what is leaked here is told by the host that ends */
-	ends.count = 0;
-	xk_map_for_each(&chan->ends, chan_gather, &ends);
+	xk_map_for_each(sessions, chan_gather, &ends);
 	qsort(ends.list, ends.count, sizeof(struct chan_end *), chan_compare);
 	for (size_t i = 0; i < ends.count; i++)
-		chan_forget(ends.list[i]);
+		if (xk_event_cancel(&ends.list[i]->timer) == XK_EVENT_CANCELLED)
+			xk_session_release(&ends.list[i]->session);
 	free(ends.list);
 }
 
@@ -500,7 +419,7 @@ chan_fini(struct xk_protocol *self)
 
 	xk_event_cancel(&chan->forget);
 	chan_forget_all(chan);
-	chan_fini_maps(chan);
+	chan_peer_fini(chan);
 }
 
 static int
@@ -513,15 +432,15 @@ chan_init(struct xk_protocol *self)
 	if (chan->timeout_min_ns > chan->timeout_ns || chan->timeout_ns > chan->timeout_max_ns ||
 	    chan->timeout_max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
 		return -EINVAL;
-	err = chan_init_maps(chan);
-	if (err != 0)
-		return err;
 	xk_lock_init(&chan->lock, self);
 	xk_event_init(&chan->forget, self->kernel, chan_share_expire, chan);
+	err = chan_peer_init(chan);
+	if (err != 0)
+		return err;
 	chan->next_channel = (uint32_t)xk_random(self);
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
-		chan_fini_maps(chan);
+		chan_peer_fini(chan);
 		return err;
 	}
 	chan->watcher.protocol = self;
@@ -530,94 +449,35 @@ chan_init(struct xk_protocol *self)
 	return 0;
 }
 
-/* ---- who is willing ---- */
-
-static int
-chan_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		 struct xk_participants *participants)
-{
-	struct chan *chan = (struct chan *)self;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
-
-	if (err != 0)
-		return err;
-	if (participants->local.depth != 0 || participants->remote.depth != 0)
-		return -EOPNOTSUPP;
-	return xk_enable_add(&chan->enables, chan_enable_key(number), hlp_receive, hlp_type);
-}
-
-/* Sessions stay: they know what was run. */
-static int
-chan_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_participants *participants)
-{
-	struct chan *chan = (struct chan *)self;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
-
-	(void)participants;
-	return err != 0 ? err : xk_enable_remove(&chan->enables, chan_enable_key(number), hlp_receive, hlp_type);
-}
-
 /* ---- up ---- */
 
-/* What came to no end: a new one, or a word that there is none. */
-static void
-chan_demux_unknown(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+/* m came to no end: a new one, or a word that there is none. NULL: m was dropped. */
+XK_APART static struct xk_session *
+chan_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
 {
-	struct xk_protocol *self = &chan->protocol;
-	struct chan_end *e;
-	unsigned why = XK_DROP_NO_SESSION;
-
 	if (h->flags & CHAN_FROM_CLIENT)
-		why = chan_server_open(chan, lls, m, h, &e);
-	else if (h->flags & CHAN_ACK_REQUESTED)
-		chan_answer(self, lls, h, h->sequence + 1, 0, 0); /* nobody waits for that reply any more */
-	if (why == 0)
-		xk_pop(&e->session, lls, m, h);
-	else
-		xk_drop(self, m, why);
+		return chan_server_accept(chan, lls, m, h);
+	if (h->flags & CHAN_ACK_REQUESTED)
+		chan_answer(&chan->protocol, lls, h, h->sequence + 1, 0, 0); /* nobody waits for that reply any more */
+	xk_drop(&chan->protocol, m, XK_DROP_NO_SESSION);
+	return NULL;
 }
 
-/* Any message. */
-__attribute__((noinline)) static void
-chan_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+static void
+chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct chan *chan = (struct chan *)self;
 	struct chan_header h;
-	struct chan_end *e;
-	unsigned why = chan_header_pop(&h, &m);
+	struct xk_session *s;
+	unsigned why = chan_header_pop(&h, m);
 
 	if (xk_unlikely(why != 0)) {
 		xk_drop(self, m, why);
 		return;
 	}
-	e = xk_map_resolve(&chan->ends, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
-	if (xk_likely(e != NULL))
-		xk_pop(&e->session, lls, m, &h);
-	else
-		chan_demux_unknown(chan, lls, m, &h);
-}
-
-/* Usually a request or reply of the end that had the last message: that way has no call, and saves no registers. */
-static void
-chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct chan *chan = (struct chan *)self;
-	struct chan_header h;
-	struct chan_end *e;
-
-	if (xk_likely(m->len >= CHAN_HEADER_LEN && chan_header_is_plain(m->data, xk_msg_len(m) - CHAN_HEADER_LEN))) {
-		chan_header_load(&h, m->data);
-		e = xk_map_resolved_last(&chan->ends, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
-		if (xk_likely(e != NULL)) {
-			xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
-			xk_pop(&e->session, lls, m, &h);
-			return;
-		}
-	}
-	chan_demux_any(self, lls, m);
+	s = xk_table_find(self, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
+	if (xk_unlikely(s == NULL) && (s = chan_accept((struct chan *)self, lls, m, &h)) == NULL)
+		return;
+	xk_pop(s, lls, m, &h);
 }
 
 /* ---- tables ---- */
@@ -626,8 +486,6 @@ static const struct xk_protocol_ops chan_ops = {
 	.init = chan_init,
 	.fini = chan_fini,
 	.open = chan_client_open,
-	.open_enable = chan_open_enable,
-	.open_disable = chan_open_disable,
 	.demux = chan_demux,
 };
 
@@ -689,8 +547,11 @@ const struct xk_protocol_type xk_type_chan = {
 	.name = "chan",
 	.help = "Request and reply, at most once: one call at a time on each of many channels.",
 	.ops = &chan_ops,
+	.header = CHAN_HEADER_LEN,
+	.fields = chan_fields,
 	.size = sizeof(struct chan),
 	.offers = XK_RPC,
+	.flags = XK_TABLE,
 	.lowers = chan_lowers,
 	.numbers = chan_numbers,
 	.number_max = UINT32_MAX,

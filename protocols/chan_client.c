@@ -69,7 +69,7 @@ chan_client_tell(struct chan_client *c, struct chan_ended *ended)
 		xk_msg_free(ended->copy);
 	xk_ticket_release(&ended->ticket);
 	if (ended->call != NULL)
-		ended->call->done(ended->call, ended->status, ended->reply);
+		xk_call_done(ended->call, ended->status, ended->reply);
 	else
 		xk_semaphore_signal(&c->ended);
 }
@@ -424,7 +424,7 @@ chan_client_control(struct xk_session *session, int op, void *buffer, size_t len
 		chan_client_break(c, -ECANCELED, false);
 		return 0;
 	default:
-		return chan_end_control(session, op, buffer, len);
+		return -ENOTSUP;
 	}
 }
 
@@ -454,10 +454,11 @@ chan_client_close(struct xk_session *session)
 
 	xk_msg_free(e->copy.m);
 	xk_ticket_release(&e->ticket);
-	chan_peer_leave(e, false);
+	chan_peer_leave(e);
 }
 
 static const struct xk_session_ops chan_client_session_ops = {
+	.size = sizeof(struct chan_client),
 	.push = chan_end_push,
 	.pop = chan_client_pop,
 	.call = chan_client_call,
@@ -467,45 +468,30 @@ static const struct xk_session_ops chan_client_session_ops = {
 	.control = chan_client_control,
 };
 
-/* A channel over lls, which is taken, also on failure. 0 or -errno. */
-static int
-chan_client_new(struct chan *chan, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		struct xk_session *lls, uint32_t number, struct xk_session **session)
-{
-	struct xk_protocol *self = &chan->protocol;
-	struct chan_client *c = (struct chan_client *)xk_session_new(self, &chan_client_session_ops, sizeof(*c),
-								     hlp_receive, hlp_type, lls);
-	int err;
-
-	if (c == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	xk_semaphore_init(&c->ended, self, 0);
-	c->deadline_ns = chan->deadline_ns;
-	err = chan_end_init(&c->end, chan_client_expire, number);
-	if (err == 0)
-		err = chan_peer_join(&c->end, false, 0);
-	if (err == 0)
-		err = xk_session_bind(&c->end.session, &chan->ends, chan_key(lls, number, c->end.channel, false));
-	if (err != 0)
-		xk_close(&c->end.session);
-	else
-		*session = &c->end.session;
-	return err;
-}
-
 int
 chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_participants *participants, struct xk_session **session)
 {
 	struct xk_session *lls;
+	struct chan_client *c;
 	uint32_t number;
 	int err = xk_number(self, hlp_type, &number);
 
 	if (err == 0)
 		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err == 0)
-		err = chan_client_new((struct chan *)self, hlp_receive, hlp_type, lls, number, session);
+	if (err != 0)
+		return err;
+	c = (struct chan_client *)xk_session_new(self, &chan_client_session_ops, hlp_receive, hlp_type, lls);
+	if (c == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	xk_semaphore_init(&c->ended, self, 0);
+	c->deadline_ns = ((struct chan *)self)->deadline_ns;
+	err = chan_end_init(&c->end, chan_client_expire, number, 0);
+	if (err != 0)
+		xk_close(&c->end.session);
+	else
+		*session = &c->end.session;
 	return err;
 }

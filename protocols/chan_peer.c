@@ -16,6 +16,8 @@
 
 #define CHAN_MINUTE_NS UINT64_C(60000000000)
 
+enum { CHAN_HOSTS = 16 }; /* hosts that are expected; there may be more */
+
 static struct xk_key
 chan_peer_key(uint32_t host)
 {
@@ -134,26 +136,25 @@ chan_peer_forget_numbers(struct chan_peer *peer)
 
 /* The lock is held. */
 static void
-chan_peer_link(struct chan_peer *peer, struct chan_end *e, bool is_server)
+chan_peer_link(struct chan_peer *peer, struct chan_end *e)
 {
 	e->peer = peer;
 	peer->references++;
-	chan_ends_add(is_server ? &peer->servers : &peer->clients, e);
-	if (is_server)
+	chan_ends_add(e->is_server ? &peer->servers : &peer->clients, e);
+	if (e->is_server)
 		chan_share_add(peer, 1);
 }
 
 void
-chan_peer_unlink(struct chan_end *e, bool is_server)
+chan_peer_unlink(struct chan_end *e)
 {
-	chan_ends_remove(is_server ? &e->peer->servers : &e->peer->clients, e);
-	if (is_server)
+	chan_ends_remove(e->is_server ? &e->peer->servers : &e->peer->clients, e);
+	if (e->is_server)
 		chan_share_add(e->peer, -1);
 }
 
 /* An end that joins its host: what is known of the host, and the ends that were evicted for it. */
 struct chan_joining {
-	bool is_server;
 	uint64_t host, station, boot;
 	struct chan_end *evicted;
 };
@@ -190,7 +191,7 @@ chan_peer_join_host(struct chan *chan, struct chan_end *e, struct chan_joining *
 		peer = chan_peer_new(chan, host);
 	if (peer == NULL)
 		return -ENOMEM;
-	if (joining->is_server)
+	if (e->is_server)
 		err = chan_peer_admit(peer, e, joining);
 	if (err != 0) {
 		chan_peer_free_unused(peer);
@@ -198,10 +199,10 @@ chan_peer_join_host(struct chan *chan, struct chan_end *e, struct chan_joining *
 	}
 	if (peer->boot == 0)
 		peer->boot = joining->boot;
-	if (!joining->is_server)
+	if (!e->is_server)
 		chan_peer_number(peer, e);
 	e->boot = joining->boot != 0 ? joining->boot : peer->boot;
-	chan_peer_link(peer, e, joining->is_server);
+	chan_peer_link(peer, e);
 	return 0;
 }
 
@@ -239,15 +240,15 @@ chan_peer_changes(struct chan *chan)
  * like any other end.
  */
 int
-chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot)
+chan_peer_join(struct chan_end *e, uint64_t boot)
 {
 	struct chan *chan = chan_of(e);
-	struct chan_joining joining = { .is_server = is_server };
+	struct chan_joining joining = { .evicted = NULL };
 	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &joining.host, sizeof(joining.host));
 	uint64_t *known = &joining.boot, changes;
 	bool holds = false;
 
-	if (is_server && xk_control(e->session.lls, XK_GET_PEER_LINK, &joining.station, sizeof(joining.station)) < 0)
+	if (e->is_server && xk_control(e->session.lls, XK_GET_PEER_LINK, &joining.station, sizeof(joining.station)) < 0)
 		joining.station = 0;
 	while (err >= 0 && !holds) {
 		changes = chan_peer_changes(chan);
@@ -265,7 +266,7 @@ chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot)
 }
 
 void
-chan_peer_leave(struct chan_end *e, bool is_server)
+chan_peer_leave(struct chan_end *e)
 {
 	struct chan *chan = chan_of(e);
 	bool rests;
@@ -273,12 +274,12 @@ chan_peer_leave(struct chan_end *e, bool is_server)
 	if (e->peer == NULL)
 		return;
 	xk_lock(&e->lock); /* a late reply may be looking at it */
-	rests = !is_server && chan_client_is_in_doubt((const struct chan_client *)e);
+	rests = !e->is_server && chan_client_is_in_doubt((const struct chan_client *)e);
 	xk_unlock(&e->lock);
 	xk_lock(&chan->lock);
 	if (e->at != NULL) {
-		chan_peer_unlink(e, is_server);
-		if (!is_server && !e->disabled && e->session.map != NULL)
+		chan_peer_unlink(e);
+		if (!e->is_server && !e->disabled && e->session.map != NULL)
 			chan_peer_keep_number(e->peer, e, rests);
 	}
 	e->peer->references--;
@@ -353,12 +354,12 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 
 /* All ends of a list, out of it, each with a reference; those that are being closed are left to it. The lock is held. */
 static struct chan_end *
-chan_peer_take(struct chan_ends *ends, bool is_server)
+chan_peer_take(struct chan_ends *ends)
 {
 	struct chan_end *taken = NULL, **last = &taken, *e;
 
 	while ((e = ends->first) != NULL) {
-		chan_peer_unlink(e, is_server);
+		chan_peer_unlink(e);
 		if (!xk_duplicate(&e->session))
 			continue;
 		e->next = NULL;
@@ -384,9 +385,9 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 		is_void = change == XK_BIDCTL_REBOOTED ||
 			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
 		if (is_void || change == XK_BIDCTL_LOST)
-			clients = chan_peer_take(&peer->clients, false);
+			clients = chan_peer_take(&peer->clients);
 		if (is_void) {
-			servers = chan_peer_take(&peer->servers, true);
+			servers = chan_peer_take(&peer->servers);
 			chan_peer_forget_numbers(peer);
 			chan_share_forget(peer);
 		}
@@ -398,7 +399,20 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 	chan_peer_disable(clients, servers);
 }
 
-/* ---- the end ---- */
+/* ---- init and fini ---- */
+
+int
+chan_peer_init(struct chan *chan)
+{
+	int err = xk_map_init(&chan->peers, chan->protocol.kernel, CHAN_HOSTS);
+
+	if (err != 0)
+		return err;
+	err = xk_map_init(&chan->groups, chan->protocol.kernel, CHAN_HOSTS);
+	if (err != 0)
+		xk_map_fini(&chan->peers);
+	return err;
+}
 
 static void
 chan_peer_forget(void *object, void *context)
@@ -414,4 +428,6 @@ void
 chan_peer_fini(struct chan *chan)
 {
 	xk_map_for_each(&chan->peers, chan_peer_forget, NULL);
+	xk_map_fini(&chan->peers);
+	xk_map_fini(&chan->groups);
 }

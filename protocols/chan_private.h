@@ -101,8 +101,6 @@ struct chan {
 	uint64_t timeout_ns, timeout_min_ns, timeout_max_ns, deadline_ns, silence_ns, lifetime_ns;
 	uint64_t retries, channels, hosts, peer_channels, saved_max, peer_saved_max, idle_max;
 
-	struct xk_map ends;    /* chan_key: struct chan_end */
-	struct xk_map enables; /* number: struct xk_enable */
 	struct xk_bidctl_watcher watcher;
 	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 
@@ -113,8 +111,7 @@ struct chan {
 	struct xk_event forget;     /* drops what need not be remembered any more */
 	bool forgetting;            /* that event is pending */
 	uint32_t next_channel;
-	uint64_t
-		changes; /* that BIDCTL has told of: before and after a question to it, to know whether the answer holds */
+	uint64_t changes; /* that BIDCTL has told of: an answer holds if they are the same before and after */
 	unsigned idle_count;
 };
 
@@ -156,12 +153,13 @@ struct chan_copy {
 	uint8_t bytes[CHAN_SHORT];
 };
 
-/* What both ends of a channel have. */
+/* What both ends of a channel have: sessions of two kinds in one table (chan_key). */
 struct chan_end {
 	struct xk_session session; /* first */
 	struct chan_peer *peer;
 	struct chan_end *next, **at; /* in the peer's list; at NULL: in none */
 	uint32_t channel, number;
+	bool is_server;
 	uint64_t boot;         /* of the peer: for which it sends; 0: not known */
 	struct xk_event timer; /* pending, it holds a reference on the session */
 
@@ -222,12 +220,6 @@ static inline struct xk_key
 chan_key(const struct xk_session *lls, uint32_t number, uint32_t channel, bool is_server)
 {
 	return (struct xk_key){ (uintptr_t)lls | is_server, (uint64_t)number << 32 | channel };
-}
-
-static inline struct xk_key
-chan_enable_key(uint32_t number)
-{
-	return (struct xk_key){ number, 0 };
 }
 
 /*
@@ -360,15 +352,15 @@ chan_ticket_take(struct chan_end *e, struct xk_ticket *ticket)
  */
 void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status);
 
-/* Sends what has no contents down lls. */
-void chan_send_bare(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h);
-
-/* Answers h, which has come up lls, about sequence. */
+/* Answers h, which has come up lls, about sequence, by a header alone. */
 void chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
 		 unsigned flags, unsigned status);
 
-/* An end's own part, for a session that was just made. 0 or -errno. */
-int chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number);
+/*
+ * Makes a session that is new an end, puts it among those of its host, and binds it. A server's end says so, and which
+ * channel it is. 0; -EEXIST: somebody was faster; or as chan_peer_join. After an error it can be closed.
+ */
+int chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uint64_t boot);
 
 /* Whoever keeps a copy of the message still tries to send it by itself. The lock is held. */
 bool chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns);
@@ -432,7 +424,6 @@ chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 /* For the timer's handler: it will fire again at at_ns, with a reference of its own. The lock is held. */
 void chan_end_wake_again(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
 
-int chan_end_control(struct xk_session *session, int op, void *buffer, size_t len);
 int chan_end_push(struct xk_session *session, struct xk_msg *m);
 
 /* ---- chan_peer.c ---- */
@@ -443,16 +434,16 @@ int chan_end_push(struct xk_session *session, struct xk_msg *m);
  * peer's boot `boot` (0: not known), and may take the place of another one. Returns 0; -ENOBUFS: there are too many
  * servers' ends; -ESTALE: that boot is over; -EALREADY: the request may have been run; or -errno.
  */
-int chan_peer_join(struct chan_end *e, bool is_server, uint64_t boot);
+int chan_peer_join(struct chan_end *e, uint64_t boot);
 
 /* Takes e out of the list of its host's ends, which must contain it. The chan's lock is held. */
-void chan_peer_unlink(struct chan_end *e, bool is_server);
+void chan_peer_unlink(struct chan_end *e);
 
 /* Frees the peer if it has no ends and nothing is remembered of it. The chan's lock is held. */
 void chan_peer_free_unused(struct chan_peer *peer);
 
 /* Takes e out; the number of a client's channel is kept, and rests if the server may still be at its last call. */
-void chan_peer_leave(struct chan_end *e, bool is_server);
+void chan_peer_leave(struct chan_end *e);
 
 /* Counts a long reply that would be kept, and costs so much. False: there are too many. */
 bool chan_peer_save(struct chan_peer *peer, uint64_t cost);
@@ -466,6 +457,8 @@ bool chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_n
 
 void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
 		       const struct xk_bidctl_peer *changed);
+/* 0 or -errno; and the end of it, when all ends are closed. */
+int chan_peer_init(struct chan *chan);
 void chan_peer_fini(struct chan *chan);
 
 /* ---- chan_share.c; the chan's lock is held ---- */
@@ -516,11 +509,11 @@ void chan_client_disable(struct chan_client *c);
 /* ---- chan_server.c ---- */
 
 /*
- * The end for a request m that has come up lls to a channel without one. 0, or the reason to drop the message; what is to be
- * said of it has been said.
+ * The end for a client's message m, whose header was h, which has come up lls to a channel without one. NULL: m was
+ * dropped, and what is to be said of it has been said.
  */
-unsigned chan_server_open(struct chan *chan, struct xk_session *lls, const struct xk_msg *m,
-			  const struct chan_header *h, struct chan_end **end);
+struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
+				      const struct chan_header *h);
 
 /* The client is another one: nothing of this end survives. A reference is held. */
 void chan_server_disable(struct chan_server *s);

@@ -171,7 +171,7 @@ chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
 static bool
 chan_server_is_enabled(struct chan_server *s)
 {
-	const struct xk_enable *enable = xk_map_resolve(&chan_of(&s->end)->enables, chan_enable_key(s->end.number));
+	const struct xk_enable *enable = xk_table_enabled(s->end.session.protocol, xk_table_number_key(s->end.number));
 
 	return enable != NULL && enable->hlp_receive == xk_hlp_receive(&s->end.session);
 }
@@ -363,7 +363,7 @@ chan_server_next_ns(const struct chan_server *s, uint64_t now_ns)
 static void
 chan_server_leave(struct chan_server *s)
 {
-	xk_map_unbind(&chan_of(&s->end)->ends, &s->end.session.binding);
+	xk_map_unbind(&s->end.session.protocol->table.sessions, &s->end.session.binding);
 }
 
 static void
@@ -441,52 +441,19 @@ chan_server_close(struct xk_session *session)
 	chan_server_forget_copy(s);
 	xk_unlock(&s->end.lock);
 	xk_ticket_release(&ticket);
-	chan_peer_leave(&s->end, true);
+	chan_peer_leave(&s->end);
 }
 
 static const struct xk_session_ops chan_server_session_ops = {
+	.size = sizeof(struct chan_server),
 	.push = chan_end_push,
 	.pop = chan_server_pop,
 	.close = chan_server_close,
-	.control = chan_end_control,
 };
 
 /* ---- a new channel ---- */
 
-/* An end over lls, which is taken, also on failure. 0, or the reason to drop the request. */
-static unsigned
-chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_session *lls, const struct xk_msg *m,
-		const struct chan_header *h, struct chan_server **server)
-{
-	struct chan_server *s = (struct chan_server *)xk_session_new(
-		&chan->protocol, &chan_server_session_ops, sizeof(*s), enable->hlp_receive, enable->hlp_type, lls);
-	int err;
-
-	if (s == NULL) {
-		xk_close(lls);
-		return XK_DROP_NO_MEMORY;
-	}
-	s->end.channel = h->channel;
-	s->end.sequence = h->sequence - 1;
-	err = chan_end_init(&s->end, chan_server_expire, h->number);
-	if (err == 0)
-		err = chan_peer_join(&s->end, true, xk_msg_from_boot(m));
-	if (err == 0)
-		err = xk_session_bind(&s->end.session, &chan->ends, chan_key(lls, h->number, h->channel, true));
-	if (err == 0) {
-		*server = s;
-		return 0;
-	}
-	xk_close(&s->end.session);
-	/* what is left is want of memory, or a session below of which nothing can be made */
-	return err == -ENOBUFS    ? CHAN_TOO_MANY
-	       : err == -EEXIST   ? CHAN_DUPLICATE
-	       : err == -ESTALE   ? CHAN_OLD_BOOT
-	       : err == -EALREADY ? CHAN_STALE
-				  : XK_DROP_NO_MEMORY;
-}
-
-/* The hlp is told, and the timer gets the caller's reference. 0, or the reason to drop the request. */
+/* The hlp is told of s, and the timer gets the caller's reference. 0, or the reason to drop the request. */
 static unsigned
 chan_server_begin(struct chan_server *s)
 {
@@ -508,39 +475,57 @@ chan_server_begin(struct chan_server *s)
 	return 0;
 }
 
-/* Whether the call of a request may have been run by an end that has forgotten it, or was asked to. */
-static bool
-chan_server_may_have_run(const struct chan *chan, const struct chan_header *h)
+/* An end over lls, which is taken, also on failure. 0, or the reason to drop the request. */
+static unsigned
+chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_session *lls, const struct xk_msg *m,
+		const struct chan_header *h, struct chan_server **server)
 {
-	return (h->flags & CHAN_USER_MSG) && chan_age_ns(h->status) > chan->lifetime_ns / 2;
+	struct chan_server *s = (struct chan_server *)xk_session_new(&chan->protocol, &chan_server_session_ops,
+								     enable->hlp_receive, enable->hlp_type, lls);
+	int err;
+
+	if (s == NULL) {
+		xk_close(lls);
+		return XK_DROP_NO_MEMORY;
+	}
+	*server = s;
+	s->end.is_server = true;
+	s->end.channel = h->channel;
+	s->end.sequence = h->sequence - 1;
+	err = chan_end_init(&s->end, chan_server_expire, h->number, xk_msg_from_boot(m));
+	if (err == 0)
+		return chan_server_begin(s);
+	xk_close(&s->end.session);
+	/* what is left is want of memory, or a session below of which nothing can be made */
+	return err == -ENOBUFS    ? CHAN_TOO_MANY
+	       : err == -EEXIST   ? CHAN_DUPLICATE
+	       : err == -ESTALE   ? CHAN_OLD_BOOT
+	       : err == -EALREADY ? CHAN_STALE
+				  : XK_DROP_NO_MEMORY;
 }
 
-/* Nothing is remembered of what is only asked about. */
-unsigned
-chan_server_open(struct chan *chan, struct xk_session *lls, const struct xk_msg *m, const struct chan_header *h,
-		 struct chan_end **end)
+/* Nothing is remembered of what is only asked about, nor of a call that an end may have run, and forgotten. */
+struct xk_session *
+chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
 {
-	const struct xk_enable *enable = xk_map_resolve(&chan->enables, chan_enable_key(h->number));
+	struct xk_protocol *self = &chan->protocol;
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->number));
 	bool is_request = (h->flags & CHAN_USER_MSG) != 0;
-	struct chan_server *s;
 	unsigned why = XK_DROP_NO_SESSION;
+	struct chan_server *s;
 
-	if (chan_server_may_have_run(chan, h)) {
-		chan_answer(&chan->protocol, lls, h, h->sequence, CHAN_ERROR, ETIMEDOUT);
-		return CHAN_STALE;
-	}
-	if (enable != NULL && is_request && xk_duplicate(lls)) {
+	if (is_request && chan_age_ns(h->status) > chan->lifetime_ns / 2)
+		why = CHAN_STALE;
+	else if (is_request && enable != NULL && xk_duplicate(lls))
 		why = chan_server_new(chan, enable, lls, m, h, &s);
-		if (why == CHAN_STALE)
-			chan_answer(&chan->protocol, lls, h, h->sequence, CHAN_ERROR, ETIMEDOUT);
-		if (why == 0)
-			why = chan_server_begin(s);
-		if (why == 0)
-			*end = &s->end;
-	}
-	if (enable != NULL && !is_request && (h->flags & CHAN_ACK_REQUESTED))
-		chan_answer(&chan->protocol, lls, h, h->sequence, CHAN_NEGATIVE_ACK, 0);
+	if (why == 0)
+		return &s->end.session;
+	if (why == CHAN_STALE)
+		chan_answer(self, lls, h, h->sequence, CHAN_ERROR, ETIMEDOUT);
 	else if (enable == NULL ? h->flags != CHAN_FROM_CLIENT : why == CHAN_TOO_MANY || why == XK_DROP_REFUSED)
-		chan_answer(&chan->protocol, lls, h, h->sequence, CHAN_ERROR, ECONNREFUSED);
-	return why;
+		chan_answer(self, lls, h, h->sequence, CHAN_ERROR, ECONNREFUSED);
+	else if (enable != NULL && !is_request && (h->flags & CHAN_ACK_REQUESTED))
+		chan_answer(self, lls, h, h->sequence, CHAN_NEGATIVE_ACK, 0);
+	xk_drop(self, m, why);
+	return NULL;
 }

@@ -367,7 +367,7 @@ chan_share_evict(struct chan_peer *peer, struct chan_end **evicted)
 	e->disabled = true;
 	chan_share_remember(loser, e);
 	xk_unlock(&e->lock);
-	chan_peer_unlink(e, true);
+	chan_peer_unlink(e);
 	xk_count(&peer->chan->protocol, CHAN_EVICTED);
 	e->next = *evicted;
 	*evicted = e;

@@ -1,21 +1,22 @@
 /*
  * icmp.c - echoes, and what hosts tell each other about datagrams that did not get through.
  *
- * Spec:         RFC 792, 1122 (3.2.2), 1191, 1812 (4.3), 6633; 8-byte header
+ * Spec:         RFC 792, 1122 (3.2.2), 1191, 1812 (4.3), 6633; a header of 4 bytes that all types have in common, and 4
+ *               more of echoes and errors
  * Participants: icmp.h
- * Sessions:     one per (identifier, session below), opened by whoever sends echo requests; that may wait (ARP). There is
- *               no passive open: echo requests are answered here.
+ * Sessions:     one per (identifier, session below), opened by whoever sends echo requests; that may wait (ARP).
+ *               Opening one that exists fails with -EADDRINUSE. There is no passive open: echo requests are answered
+ *               here.
  * Echo:         a request is answered with its own bytes, whatever their number, from the address it came to; not one
  *               to a broadcast address (RFC 1122, 3.2.2.6 allows that).
- * Errors sent:  what IP, or a protocol above it by way of IP, reports of a datagram (XK_IP_SET_ERRORS): its header and as
- *               much of the rest as an error of 576 bytes holds (RFC 1812, 4.3.2.3). Never about an ICMP error, a datagram
- *               to a broadcast or multicast address of IP or the link, or a fragment that is not the first (RFC 1122,
- *               3.2.2; what comes from no single host, IP has dropped before); and no more than `rate` allows, after a
- *               burst of `burst` bytes.
- *               A neighbour is asked for where nobody waits (XK_IP_LAZY).
- * Errors got:   given to IP, which finds whose datagram is quoted, and tells that protocol (XK_FAULT). Of our own requests
- *               the protocol above the echo's session is told.
- * Control:      XK_GET_MAX_PACKET; the session below answers the others. From below: XK_FAULT
+ * Errors sent:  about a datagram that IP, or a protocol above it by way of IP, reports (XK_IP_SET_ERRORS). An error
+ *               quotes its header and as much of the rest as 576 bytes hold (RFC 1812, 4.3.2.3). None is sent about an
+ *               ICMP error, a datagram to a broadcast or multicast address of IP or the link, or a fragment that is not
+ *               the first (RFC 1122, 3.2.2; IP has dropped datagrams that come from no single host), and no more than
+ *               `rate` allows, after a burst of `burst` bytes. Sending one never waits (XK_IP_LAZY).
+ * Errors got:   given to IP, which finds whose datagram is quoted, and tells that protocol (XK_FAULT). Of our own
+ *               requests the protocol above the echo's session is told.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Settings:     echo, rate, burst, seed (of the identifiers that are chosen)
  * Drops:        bad_checksum; echo_to_all (a request), echo_off; unsupported (a type that asks for something), unknown
  *               (type or code), ignored (source quench, redirect), bad_quote (what an error quotes is none of ours);
@@ -83,9 +84,9 @@ enum {
 	ICMP_ID = 4,  /* of echoes */
 	ICMP_MTU = 6, /* of XK_FAULT_TOO_BIG (RFC 1191, 4) */
 
-	ICMP_COMMON_LEN = 4, /* what all types have */
-	ICMP_ECHO_LEN = 6,   /* ... and echoes, before the sequence number */
-	ICMP_ERROR_LEN = 8,  /* ... and errors, before the quote */
+	ICMP_COMMON_LEN = 4, /* of all types */
+	ICMP_ECHO_LEN = 6,   /* of echoes, without the sequence number */
+	ICMP_ERROR_LEN = 8,  /* of errors, without the quote */
 
 	ICMP_ECHO_REPLY = 0,
 	ICMP_UNREACHABLE = 3,
@@ -103,11 +104,29 @@ enum {
 	ICMP_NUMBER = 1, /* on IP */
 };
 
+static_assert(ICMP_ECHO_LEN + XK_ICMP_SEQUENCE_LEN == ICMP_ERROR_LEN, "echoes and errors are as long as is gathered");
+
+static const struct xk_field_value icmp_types[] = { { ICMP_ECHO_REPLY, "echo_reply" },
+						    { ICMP_UNREACHABLE, "unreachable" },
+						    { ICMP_SOURCE_QUENCH, "source_quench" },
+						    { ICMP_REDIRECT, "redirect" },
+						    { ICMP_ECHO, "echo" },
+						    { ICMP_TIME_EXCEEDED, "time_exceeded" },
+						    { ICMP_PARAMETER_PROBLEM, "parameter_problem" },
+						    { 0, NULL } };
+
+static const struct xk_field icmp_fields[] = {
+	{ .name = "type", .bits = 8, .values = icmp_types },
+	{ .name = "code", .bits = 8 },
+	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_MESSAGE },
+	{ .name = NULL },
+};
+
 struct icmp_kind {
 	uint8_t type, code;
 };
 
-/* What is sent of each fault. */
+/* The type and code that tell of each fault. */
 static const struct icmp_kind icmp_kinds[] = {
 	[XK_FAULT_NETWORK] = { ICMP_UNREACHABLE, 0 },      [XK_FAULT_HOST] = { ICMP_UNREACHABLE, 1 },
 	[XK_FAULT_PROTOCOL] = { ICMP_UNREACHABLE, 2 },     [XK_FAULT_PORT] = { ICMP_UNREACHABLE, 3 },
@@ -115,7 +134,7 @@ static const struct icmp_kind icmp_kinds[] = {
 	[XK_FAULT_REASSEMBLY] = { ICMP_TIME_EXCEEDED, 1 },
 };
 
-/* What an error means; XK_FAULTS: nothing known. */
+/* The fault that an error tells of; XK_FAULTS: unknown. */
 static enum xk_fault
 icmp_fault_of(uint8_t type, uint8_t code)
 {
@@ -132,7 +151,7 @@ icmp_fault_of(uint8_t type, uint8_t code)
 	return type == ICMP_PARAMETER_PROBLEM && code <= 2 ? XK_FAULT_HEADER : XK_FAULTS;
 }
 
-/* Whether a message of this type asks or answers: no error, of which nothing is ever said. */
+/* Whether a message of this type asks or answers. Others are errors: no error is sent about those. */
 static bool
 icmp_is_query(uint8_t type)
 {
@@ -145,11 +164,10 @@ struct icmp {
 	bool echo;
 	uint64_t rate, burst, seed;
 
-	struct xk_map sessions;
 	_Atomic uint32_t next_id;
-	struct xk_lock lock; /* of what follows */
-	uint64_t credit_ns;  /* saved up; a bit of what is sent takes some */
-	uint64_t filled_ns;  /* when credit was counted last */
+	struct xk_lock lock; /* protects what follows */
+	uint64_t credit_ns;  /* time saved up for errors: each bit sent costs some */
+	uint64_t filled_ns;  /* when credit_ns was brought up to date */
 };
 
 struct icmp_session {
@@ -188,7 +206,7 @@ icmp_may_tell(const struct xk_ip_trouble *trouble, unsigned *why)
 	return false;
 }
 
-/* Takes what an error of len bytes costs from the bucket. False: it is not in there. */
+/* Takes what an error of len bytes costs from the credit. False: there is not so much. */
 static bool
 icmp_take_credit(struct icmp *icmp, size_t len)
 {
@@ -221,7 +239,7 @@ icmp_quote_len(const struct xk_ip_trouble *trouble)
 	return len < ICMP_QUOTE_MAX ? len : ICMP_QUOTE_MAX;
 }
 
-/* Puts the first len bytes of the datagram at p. */
+/* Copies the first len bytes of the datagram to p. */
 static void
 icmp_quote(uint8_t *p, size_t len, const struct xk_ip_trouble *trouble)
 {
@@ -247,7 +265,7 @@ icmp_finish(uint8_t *p, struct icmp_kind kind, uint64_t sum_behind)
 	xk_checksum_store(p + ICMP_CHECKSUM, xk_checksum_finish(xk_sum(0, p, ICMP_COMMON_LEN) + sum_behind));
 }
 
-/* The error about trouble. NULL: no buffer. */
+/* Makes the error about trouble. NULL: no buffer. */
 static struct xk_msg *
 icmp_error_new(struct icmp *icmp, const struct xk_ip_trouble *trouble, size_t quote_len)
 {
@@ -264,7 +282,7 @@ icmp_error_new(struct icmp *icmp, const struct xk_ip_trouble *trouble, size_t qu
 	return m;
 }
 
-/* A session of IP that never waits; 0 or -errno. local 0: whichever address the route says. */
+/* Opens a session of IP that never waits. local 0: the address that the route says. 0 or -errno. */
 static int
 icmp_open_below(struct icmp *icmp, uint32_t remote, uint32_t local, struct xk_session **lls)
 {
@@ -315,7 +333,7 @@ icmp_tell(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
 
 /* ---- errors got ---- */
 
-/* m, its header taken off, quotes a datagram. 0, or the reason to drop it. */
+/* Gives the quote in *m, whose header is off, to IP. 0, or the reason to drop *m. */
 static unsigned
 icmp_receive_error(struct icmp *icmp, struct xk_session *lls, struct xk_msg **m, enum xk_fault what, uint32_t mtu)
 {
@@ -338,23 +356,21 @@ icmp_receive_error(struct icmp *icmp, struct xk_session *lls, struct xk_msg **m,
 static void
 icmp_demux_error(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 {
-	const uint8_t *p = xk_msg_pop(&m, ICMP_ERROR_LEN);
-	enum xk_fault fault;
-	uint32_t mtu;
-	unsigned why = XK_DROP_SHORT;
+	const uint8_t *p = m->data;
+	enum xk_fault fault = icmp_fault_of(p[ICMP_TYPE], p[ICMP_CODE]);
+	uint32_t mtu = fault == XK_FAULT_TOO_BIG ? xk_get16(p + ICMP_MTU) : 0;
+	unsigned why = ICMP_DROP_UNKNOWN;
 
-	if (p != NULL) {
-		fault = icmp_fault_of(p[ICMP_TYPE], p[ICMP_CODE]);
-		mtu = fault == XK_FAULT_TOO_BIG ? xk_get16(p + ICMP_MTU) : 0;
-		why = fault == XK_FAULTS ? (unsigned)ICMP_DROP_UNKNOWN : icmp_receive_error(icmp, lls, &m, fault, mtu);
-	}
+	xk_msg_pop_in_place(m, ICMP_ERROR_LEN);
+	if (fault != XK_FAULTS)
+		why = icmp_receive_error(icmp, lls, &m, fault, mtu);
 	if (why != 0)
 		xk_drop(&icmp->protocol, m, why);
 	else
 		xk_msg_free(m);
 }
 
-/* What became of a request of ours, or of an answer, which nobody above knows of. */
+/* IP reports a fault of a request of ours, or of an answer, which nobody above knows of. 0, or -ENOENT: not ours. */
 static int
 icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 {
@@ -366,7 +382,7 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 	type = report->begin[ICMP_TYPE];
 	if (type != ICMP_ECHO)
 		return type == ICMP_ECHO_REPLY && icmp->echo ? 0 : -ENOENT;
-	s = xk_map_resolve(&icmp->sessions, icmp_key(xk_get16(report->begin + ICMP_ID), report->session));
+	s = xk_table_find(&icmp->protocol, icmp_key(xk_get16(report->begin + ICMP_ID), report->session));
 	if (s == NULL)
 		return -ENOENT;
 	report->begin += ICMP_ECHO_LEN;
@@ -388,15 +404,16 @@ icmp_is_to_us(struct xk_session *lls)
 }
 
 /*
- * Sends m back, whose bytes are intact. Takes m. The first four are taken off and put before it anew; as all of them add
- * up to zero, what they add up to is what the others lack.
+ * Sends the echo request m, which is intact, back. Takes m. Its first four bytes are taken off and put before it anew.
+ * All bytes add up to zero, so the sum of the others is the complement of the sum of these four.
  */
 static void
 icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 {
-	uint64_t sum = (uint16_t)~xk_sum_fold(xk_sum(0, xk_msg_pop(&m, ICMP_COMMON_LEN), ICMP_COMMON_LEN));
+	uint64_t sum = (uint16_t)~xk_sum_fold(xk_sum_load32(m->data));
 	uint8_t *p;
 
+	xk_msg_pop_in_place(m, ICMP_COMMON_LEN);
 	if (!icmp->echo || (m->flags & XK_MSG_TO_ALL) != 0 || !icmp_is_to_us(lls)) {
 		xk_drop(&icmp->protocol, m, icmp->echo ? ICMP_DROP_ECHO_TO_ALL : ICMP_DROP_ECHO_OFF);
 		return;
@@ -411,52 +428,60 @@ icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
+/* Takes m. */
 static void
-icmp_demux_echo(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
+icmp_demux_reply(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	const uint8_t *p = xk_msg_peek(&m, ICMP_ECHO_LEN + XK_ICMP_SEQUENCE_LEN);
-	uint8_t type;
-	struct xk_session *s;
+	struct xk_session *s = xk_table_find(self, icmp_key(xk_get16(m->data + ICMP_ID), lls));
 
-	if (p == NULL) {
-		xk_drop(&icmp->protocol, m, XK_DROP_SHORT);
+	if (s == NULL) {
+		xk_drop(self, m, XK_DROP_NO_SESSION);
 		return;
 	}
-	type = p[ICMP_TYPE];
-	s = xk_map_resolve(&icmp->sessions, icmp_key(xk_get16(p + ICMP_ID), lls));
-	if (type == ICMP_ECHO) {
-		icmp_answer(icmp, lls, m);
-	} else if (s == NULL) {
-		xk_drop(&icmp->protocol, m, XK_DROP_NO_SESSION);
-	} else {
-		xk_msg_pop(&m, ICMP_ECHO_LEN);
-		xk_count(&icmp->protocol, ICMP_REPLIES);
-		xk_pop(s, lls, m, NULL);
-	}
+	xk_msg_pop_in_place(m, ICMP_ECHO_LEN);
+	xk_count(self, ICMP_REPLIES);
+	xk_pop(s, lls, m, NULL);
+}
+
+/* ---- up ---- */
+
+static bool
+icmp_is_error(uint8_t type)
+{
+	return type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM;
+}
+
+/* Checks that m is an echo or an error, intact and with all of its header. 0, or the reason to drop it. */
+static unsigned
+icmp_check(const struct xk_msg *m)
+{
+	uint8_t type = m->data[ICMP_TYPE], code = m->data[ICMP_CODE];
+	uint64_t sum = xk_msg_sum(m);
+
+	if (sum == 0 || !xk_sum_is_intact(sum))
+		return ICMP_DROP_BAD_CHECKSUM;
+	if (icmp_is_error(type) || ((type == ICMP_ECHO || type == ICMP_ECHO_REPLY) && code == 0))
+		return xk_msg_len(m) < ICMP_ERROR_LEN ? XK_DROP_SHORT : XK_DROP_NONE;
+	if (type == ICMP_SOURCE_QUENCH || type == ICMP_REDIRECT)
+		return ICMP_DROP_IGNORED;
+	return icmp_is_query(type) && type != ICMP_ECHO && type != ICMP_ECHO_REPLY ? ICMP_DROP_UNSUPPORTED
+										   : ICMP_DROP_UNKNOWN;
 }
 
 static void
 icmp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct icmp *icmp = (struct icmp *)self;
-	const uint8_t *p = xk_msg_peek(&m, ICMP_COMMON_LEN);
-	uint64_t sum = p == NULL ? 0 : xk_msg_sum(m);
-	uint8_t type = p == NULL ? 0 : p[ICMP_TYPE];
+	unsigned why = icmp_check(m);
+	uint8_t type = m->data[ICMP_TYPE];
 
-	if (p == NULL)
-		xk_drop(self, m, xk_msg_len(m) < ICMP_COMMON_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER);
-	else if (sum == 0 || !xk_sum_is_intact(sum))
-		xk_drop(self, m, ICMP_DROP_BAD_CHECKSUM);
-	else if ((type == ICMP_ECHO || type == ICMP_ECHO_REPLY) && p[ICMP_CODE] == 0)
-		icmp_demux_echo(icmp, lls, m);
-	else if (type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM)
-		icmp_demux_error(icmp, lls, m);
-	else if (type == ICMP_SOURCE_QUENCH || type == ICMP_REDIRECT)
-		xk_drop(self, m, ICMP_DROP_IGNORED);
-	else if (icmp_is_query(type) && type != ICMP_ECHO && type != ICMP_ECHO_REPLY)
-		xk_drop(self, m, ICMP_DROP_UNSUPPORTED);
+	if (why != XK_DROP_NONE)
+		xk_drop(self, m, why);
+	else if (type == ICMP_ECHO)
+		icmp_answer((struct icmp *)self, lls, m);
+	else if (type == ICMP_ECHO_REPLY)
+		icmp_demux_reply(self, lls, m);
 	else
-		xk_drop(self, m, ICMP_DROP_UNKNOWN);
+		icmp_demux_error((struct icmp *)self, lls, m);
 }
 
 /* ---- sessions ---- */
@@ -466,7 +491,6 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct icmp_session *s = (struct icmp_session *)session;
 	uint64_t sum;
-	uint8_t *p;
 
 	if (xk_msg_len(m) < XK_ICMP_SEQUENCE_LEN || xk_msg_len(m) > s->max_packet) {
 		bool is_long = xk_msg_len(m) > s->max_packet;
@@ -475,23 +499,37 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 		return is_long ? -EMSGSIZE : -EINVAL;
 	}
 	sum = xk_msg_sum(m);
-	p = xk_msg_push(&m, ICMP_ECHO_LEN);
-	if (p == NULL) {
-		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
+	m = xk_push_header(session, m, ICMP_ECHO_LEN);
+	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	}
-	xk_put16(p + ICMP_ID, s->id);
-	icmp_finish(p, (struct icmp_kind){ ICMP_ECHO, 0 },
-		    xk_sum(sum, p + ICMP_COMMON_LEN, ICMP_ECHO_LEN - ICMP_COMMON_LEN));
+	xk_put16(m->data + ICMP_ID, s->id);
+	icmp_finish(m->data, (struct icmp_kind){ ICMP_ECHO, 0 }, sum + xk_sum_of16(s->id));
 	return xk_push(session->lls, m);
+}
+
+/* Asks lls for a length and takes the header of echoes from it. 0 or -errno. */
+static int
+icmp_ask_length(struct xk_session *lls, int op, uint32_t *length)
+{
+	int got = xk_control(lls, op, length, sizeof(*length));
+
+	if (got < 0)
+		return got;
+	*length = *length < ICMP_ECHO_LEN ? 0 : *length - ICMP_ECHO_LEN;
+	return 0;
 }
 
 static int
 icmp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	const struct icmp_session *s = (const struct icmp_session *)session;
+	uint32_t length = ((const struct icmp_session *)session)->max_packet;
+	int err = 0;
 
-	return op != XK_GET_MAX_PACKET ? -ENOTSUP : xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
+	if (op == XK_GET_OPT_PACKET)
+		err = icmp_ask_length(session->lls, op, &length);
+	else if (op != XK_GET_MAX_PACKET)
+		err = -ENOTSUP;
+	return err != 0 ? err : xk_answer(buffer, len, &length, sizeof(length));
 }
 
 static int
@@ -500,32 +538,53 @@ icmp_get_participants(struct xk_session *session, struct xk_participants *partic
 	return xk_participant_push(&participants->local, ((struct icmp_session *)session)->id) ? 0 : -E2BIG;
 }
 
+static int
+icmp_setup(struct xk_session *session, const void *how)
+{
+	struct icmp_session *s = (struct icmp_session *)session;
+	const uint16_t *id = how;
+
+	s->id = *id;
+	icmp_ask_length(session->lls, XK_GET_MAX_PACKET, &s->max_packet);
+	return 0;
+}
+
 static const struct xk_session_ops icmp_session_ops = {
+	.size = sizeof(struct icmp_session),
+	.setup = icmp_setup,
 	.push = icmp_push,
 	.pop = xk_pop_through,
 	.control = icmp_session_control,
 	.get_participants = icmp_get_participants,
 };
 
-/* Binds s to id; 0 or -errno. */
+/* Makes a session with id on lls, which stays the caller's. 0 or -errno. */
 static int
-icmp_bind(struct icmp *icmp, struct icmp_session *s, uint16_t id)
+icmp_open_with(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, uint16_t id,
+	       struct xk_session *lls, struct xk_session **session)
 {
 	int err;
 
-	s->id = id;
-	err = xk_session_bind(&s->session, &icmp->sessions, icmp_key(id, s->session.lls));
+	if (!xk_duplicate(lls))
+		return -ENOMEM;
+	err = xk_table_add(self, icmp_key(id, lls), hlp_receive, hlp_type, lls, &id, session);
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* ... to one that nobody has towards this host. */
+/* The same with an identifier that nobody uses towards this host. */
 static int
-icmp_bind_anonymous(struct icmp *icmp, struct icmp_session *s)
+icmp_open_anonymous(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		    struct xk_session *lls, struct xk_session **session)
 {
+	struct icmp *icmp = (struct icmp *)self;
 	int err = -EADDRINUSE;
 
-	for (unsigned tries = 0; err == -EADDRINUSE && tries <= UINT16_MAX; tries++)
-		err = icmp_bind(icmp, s, (uint16_t)atomic_fetch_add_explicit(&icmp->next_id, 1, memory_order_relaxed));
+	for (unsigned tries = 0; err == -EADDRINUSE && tries <= UINT16_MAX; tries++) {
+		uint16_t id = (uint16_t)atomic_fetch_add_explicit(&icmp->next_id, 1, memory_order_relaxed);
+
+		if (xk_table_find(self, icmp_key(id, lls)) == NULL)
+			err = icmp_open_with(self, hlp_receive, hlp_type, id, lls, session);
+	}
 	return err;
 }
 
@@ -533,11 +592,8 @@ static int
 icmp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	struct icmp *icmp = (struct icmp *)self;
 	uint64_t id = xk_participant_pop(&participants->local);
-	struct icmp_session *s;
 	struct xk_session *lls;
-	uint32_t max_packet = 0;
 	int err;
 
 	if (id != XK_ANY && id > UINT16_MAX)
@@ -545,20 +601,20 @@ icmp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
 	if (err != 0)
 		return err;
-	s = (struct icmp_session *)xk_session_new(self, &icmp_session_ops, sizeof(*s), hlp_receive, hlp_type, lls);
-	if (s == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	xk_control(lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
-	s->max_packet = max_packet < ICMP_ECHO_LEN ? 0 : max_packet - ICMP_ECHO_LEN;
-	err = id == XK_ANY ? icmp_bind_anonymous(icmp, s) : icmp_bind(icmp, s, (uint16_t)id);
-	if (err != 0) {
-		xk_close(&s->session);
-		return err;
-	}
-	*session = &s->session;
-	return 0;
+	if (id == XK_ANY)
+		err = icmp_open_anonymous(self, hlp_receive, hlp_type, lls, session);
+	else
+		err = icmp_open_with(self, hlp_receive, hlp_type, (uint16_t)id, lls, session);
+	xk_close(lls);
+	return err;
+}
+
+/* Nobody above may enable anything. */
+static int
+icmp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		 struct xk_key *key)
+{
+	return -EOPNOTSUPP;
 }
 
 /* ---- life and control ---- */
@@ -575,22 +631,14 @@ icmp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	return -ENOTSUP;
 }
 
-static void
-icmp_fini(struct xk_protocol *self)
-{
-	xk_map_fini(&((struct icmp *)self)->sessions);
-}
-
 static int
 icmp_init(struct xk_protocol *self)
 {
 	struct icmp *icmp = (struct icmp *)self;
 	struct xk_ip_errors errors = { self, icmp_tell };
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int err = xk_map_init(&icmp->sessions, self->kernel, 8);
+	int err;
 
-	if (err != 0)
-		return err;
 	xk_lock_init(&icmp->lock, self);
 	icmp->credit_ns = icmp->rate == 0 ? 0 : icmp->burst * 8 * UINT64_C(1000000000) / icmp->rate;
 	icmp->filled_ns = xk_now_ns(self);
@@ -598,21 +646,17 @@ icmp_init(struct xk_protocol *self)
 		icmp->seed = xk_random(self);
 	atomic_store_explicit(&icmp->next_id, (uint32_t)icmp->seed, memory_order_relaxed);
 	err = xk_control_protocol(xk_lower(self, 0), XK_IP_SET_ERRORS, &errors, sizeof(errors));
-	if (err >= 0)
-		err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (err != 0)
-		icmp_fini(self);
-	return err;
+	return err < 0 ? err : xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
 /* ---- tables ---- */
 
 static const struct xk_protocol_ops icmp_ops = {
 	.init = icmp_init,
-	.fini = icmp_fini,
 	.open = icmp_open,
 	.demux = icmp_demux,
 	.control = icmp_control,
+	.passive_key = icmp_passive_key,
 };
 
 static const struct xk_role icmp_lowers[] = {
@@ -637,6 +681,9 @@ const struct xk_protocol_type xk_type_icmp = {
 	.help = "Echoes, and errors: what hosts tell each other about datagrams that did not get through.",
 	.ops = &icmp_ops,
 	.session_ops = &icmp_session_ops,
+	.header = ICMP_COMMON_LEN,
+	.gather = ICMP_ERROR_LEN,
+	.fields = icmp_fields,
 	.size = sizeof(struct icmp),
 	.offers = XK_ASYNC,
 	.lowers = icmp_lowers,

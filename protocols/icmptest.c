@@ -1,18 +1,18 @@
 /*
  * icmptest.c - the test protocol above ICMP: pings. It sends echo requests at an interval and checks every byte of what
- * comes back. A program starts a run (icmptest.h), or it begins by itself if the setting `to` names a host. Echo requests
- * of others are ICMP's to answer: a server is any host with icmp in its graph.
+ * comes back. A program starts a run (icmptest.h), or it begins by itself if the setting `to` names a host. Echo
+ * requests of others are ICMP's to answer: a server is any host with icmp in its graph.
  *
- * One event sends, and finds what is overdue; replies are checked by whoever carries them up. Only opening the session may
- * wait (ARP), and is done by a shepherd of its own; as long as it fails, requests that are due are lost unsent.
+ * One event sends, and finds what is overdue; replies are checked by whoever carries them up. Only opening the session
+ * may wait (ARP), and is done by a shepherd of its own; as long as it fails, requests that are due are lost unsent.
  *
  * Spec:         RFC 792 echo; the data is made of its place, the sequence number and `pattern`
  * Participants: none above; below (remote: host)
  * Control:      the session below answers. From below: XK_FAULT
  * Settings:     to, count, interval, size, timeout, pattern, start
  * Counters:     sent, received, lost, unsent (the protocols below would not take a request; it is sent, and lost),
- *               fault_FAULT (fault.h: what hosts say of a request); of the run that `to` has started, when it has ended:
- *               rtt_min_ns, rtt_mean_ns, rtt_max_ns
+ *               fault_FAULT (fault.h: what hosts say of a request); of the run that `to` has started, when it has
+ *               ended: rtt_min_ns, rtt_mean_ns, rtt_max_ns
  * Drops:        duplicate, late, corrupt (length or a byte); unasked (a reply to no request that is remembered)
  * Graph:        icmptest -> icmp
  */
@@ -503,15 +503,11 @@ icmptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 {
 	struct icmptest *t = icmptest_of(self);
 	uint64_t now_ns = xk_now_ns(self);
-	const uint8_t *p = xk_msg_peek(&m, XK_ICMP_SEQUENCE_LEN);
-	unsigned why = XK_DROP_SHORT;
+	unsigned why;
 
-	(void)lls;
-	if (p != NULL) {
-		xk_lock(&t->lock);
-		why = icmptest_check(t, m, xk_get16(p), now_ns);
-		xk_unlock(&t->lock);
-	}
+	xk_lock(&t->lock);
+	why = icmptest_check(t, m, xk_get16(m->data), now_ns);
+	xk_unlock(&t->lock);
 	if (why != 0)
 		xk_drop(self, m, why);
 	else
@@ -565,6 +561,11 @@ icmptest_fini(struct xk_protocol *self)
 	free(t->requests);
 }
 
+static const struct xk_field icmptest_fields[] = {
+	{ .name = "sequence", .bits = 16, .help = "of the request" },
+	{ .name = NULL },
+};
+
 static const struct xk_role icmptest_lowers[] = {
 	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests, and gives the replies: icmp" },
 	{ .name = NULL },
@@ -596,6 +597,8 @@ const struct xk_protocol_type xk_type_icmptest = {
 	.name = "icmptest",
 	.help = "Pings: sends echo requests, checks every byte of what comes back, and measures how long that takes.",
 	.ops = &icmptest_ops,
+	.header = XK_ICMP_SEQUENCE_LEN,
+	.fields = icmptest_fields,
 	.size = sizeof(struct icmptest),
 	.lowers = icmptest_lowers,
 	.settings = icmptest_settings,

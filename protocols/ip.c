@@ -193,8 +193,6 @@ ip_fini(struct xk_protocol *self)
 	ip_fault_fini(ip);
 	ip_reassembly_fini(&ip->reassembly);
 	ip_routes_fini(&ip->routes);
-	xk_enable_fini(&ip->enables);
-	xk_map_fini(&ip->sessions);
 }
 
 static int
@@ -207,14 +205,6 @@ ip_init(struct xk_protocol *self)
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
 	ip_fault_prepare(ip);
-	err = xk_map_init(&ip->sessions, self->kernel, 16);
-	if (err != 0)
-		return err;
-	err = xk_map_init(&ip->enables, self->kernel, 8);
-	if (err != 0) {
-		xk_map_fini(&ip->sessions);
-		return err;
-	}
 	ip_make_seed(ip);
 	if ((err = ip_ask_interfaces(ip)) != 0 || (err = ip_make_routes(ip)) != 0 ||
 	    (err = ip_make_reassembly(ip)) != 0 || (err = ip_fault_init(ip)) != 0 ||
@@ -225,17 +215,13 @@ ip_init(struct xk_protocol *self)
 
 /* ---- down ---- */
 
-static int
+static inline int
 ip_send(struct ip_session *s, struct xk_msg *m, uint16_t id, uint16_t fragment)
 {
-	size_t length = xk_msg_len(m) + IP_HEADER_LEN;
-	uint8_t *p = xk_msg_push(&m, IP_HEADER_LEN);
-
-	if (xk_unlikely(p == NULL)) {
-		xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
+	m = xk_push_header(&s->session, m, IP_HEADER_LEN);
+	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	}
-	ip_header_store(p, s->header, s->sum, length, id, fragment);
+	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, fragment);
 	return xk_push(s->session.lls, m);
 }
 
@@ -282,34 +268,29 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct ip_session *s = (struct ip_session *)session;
 	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
-	size_t length = xk_msg_len(m) + IP_HEADER_LEN;
 	uint16_t id;
 
 	if (xk_unlikely(xk_msg_len(m) > whole_max))
 		return ip_push_long(s, m, whole_max);
-	if (xk_unlikely(!xk_msg_has_room(m, IP_HEADER_LEN)))
-		return xk_push_again(session, m);
 	/* two shepherds may get the same number: only what is fragmented is put together by it */
 	id = atomic_load_explicit(&s->id, memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
-	ip_header_store(xk_msg_push_in_place(m, IP_HEADER_LEN), s->header, s->sum, length, id, s->whole_flags);
-	return xk_push(session->lls, m);
+	return ip_send(s, m, id, s->whole_flags);
 }
 
 /* ---- up ---- */
 
-/* The session of h; a session's addresses have been checked when it came to be. 0, or the reason to drop. */
-static inline unsigned
-ip_find_session(struct ip *ip, struct xk_session *lls, struct ip_header h, struct xk_session **session)
+/* The session of m, whose header is at p, or NULL: m is gone. A session's addresses were checked when it came to be. */
+static inline struct xk_session *
+ip_find_session(struct ip *ip, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
 {
-	struct xk_session *s = xk_map_resolve(&ip->sessions, ip_key(h.protocol, h.source, h.destination, NULL));
+	struct xk_key key = { xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] };
+	struct xk_session *s = xk_table_find(&ip->protocol, key);
 
 	if (xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
-				     atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed))) {
-		*session = s;
-		return 0;
-	}
-	return ip_session_find(ip, lls, h, s, session);
+				     atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed)))
+		return s;
+	return ip_session_find(ip, lls, m, s);
 }
 
 /* Whether a fragment is worth a place in the table. 0, or the reason to drop it. */
@@ -321,38 +302,39 @@ ip_check_fragment(struct ip *ip, struct ip_header h)
 
 	if ((h.fragment & IP_RESERVED) != 0)
 		return IP_DROP_BAD_FLAGS;
-	if (xk_map_resolve(&ip->sessions, key) != NULL)
+	if (xk_table_find(&ip->protocol, key) != NULL)
 		return 0;
 	why = ip_session_check_addresses(ip, h);
-	if (why == 0 && xk_map_resolve(&ip->enables, ip_enable_key(h.protocol)) == NULL)
+	if (why == 0 && xk_table_enabled(&ip->protocol, xk_table_number_key(h.protocol)) == NULL)
 		why = XK_DROP_NO_SESSION;
 	return why;
 }
 
-/* m, whose header h was fine, cannot be delivered here: goes on to where it belongs, or ends. Takes m. */
-static void
-ip_undelivered(struct ip *ip, const struct ip_header *h, struct xk_msg *m, unsigned why)
+void
+ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
 {
 	if (ip->forward && why == IP_DROP_NOT_MINE) {
 		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
 		return;
 	}
-	if (why == XK_DROP_NO_SESSION && xk_map_resolve(&ip->enables, ip_enable_key(h->protocol)) == NULL)
+	if (why == XK_DROP_NO_SESSION &&
+	    xk_table_enabled(&ip->protocol, xk_table_number_key((m->data - IP_HEADER_LEN)[IP_PROTOCOL])) == NULL)
 		ip_fault_send_of(ip, XK_FAULT_PROTOCOL, m);
 	xk_drop(&ip->protocol, m, why);
 }
 
-/* Takes fragment m. The datagram, if this makes it whole, or NULL. */
-static struct xk_msg *
-ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
+/* Takes fragment m, whose header lies in front. The datagram, if this makes it whole, or NULL. */
+XK_APART static struct xk_msg *
+ip_reassemble(struct ip *ip, struct xk_msg *m)
 {
+	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
 	struct ip_reassembly_discarded discarded = { .some = false };
 	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
 	unsigned why = ip_check_fragment(ip, h);
 
 	if (why != 0) {
-		ip_undelivered(ip, &h, m, why);
+		ip_undelivered(ip, m, why);
 		return NULL;
 	}
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s", h.id,
@@ -374,68 +356,43 @@ ip_reassemble(struct ip *ip, struct ip_header h, struct xk_msg *m)
 }
 
 /* What came to everybody on the link must be for everybody (RFC 1122, 3.3.6). 0, or the reason to drop it. */
-static unsigned
-ip_check_to_all(const struct ip *ip, const struct ip_header *h)
+XK_APART static unsigned
+ip_check_to_all(const struct ip *ip, uint32_t destination)
 {
 	unsigned index;
 
-	return ip_kind(ip, h->destination, &index) == XK_VNET_MINE ? IP_DROP_LINK_BROADCAST : 0;
+	return ip_kind(ip, destination, &index) == XK_VNET_MINE ? IP_DROP_LINK_BROADCAST : 0;
 }
 
-/* Any datagram. */
-__attribute__((noinline)) static void
-ip_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct ip *ip = (struct ip *)self;
-	struct xk_session *s;
-	struct ip_header h;
-	unsigned why = ip_header_pop(&h, &m);
-
-	if (xk_unlikely(why == IP_HAS_OPTIONS)) {
-		why = ip_options_take_off(ip, &h, &m);
-		if (m == NULL)
-			return;
-	}
-	if (xk_unlikely((m->flags & XK_MSG_TO_ALL) != 0) && why == 0)
-		why = ip_check_to_all(ip, &h);
-	if (why == 0 && xk_unlikely(ip_header_is_special(&h))) {
-		m = ip_reassemble(ip, h, m);
-		if (m == NULL)
-			return;
-	}
-	if (xk_likely(why == 0))
-		why = ip_find_session(ip, lls, h, &s);
-	if (xk_unlikely(why != 0))
-		ip_undelivered(ip, &h, m, why);
-	else
-		xk_pop(s, lls, m, NULL);
-}
-
-/* Whether m is whole, in one piece, for this host alone, and nothing is wrong with its header, which has no options. */
-static inline bool
-ip_is_usual(const struct xk_msg *m, size_t length, const struct ip_header *h)
-{
-	return m->data[IP_VERSION] == IP_VERSION_4_NO_OPTIONS && ip_header_fits(length, m->len) &&
-	       (m->flags & XK_MSG_TO_ALL) == 0 && !ip_header_is_special(h) && ip_header_is_intact(m->data, m);
-}
-
-/* Usually one more such datagram of the session that had the last: that way has no call, and saves no registers. */
 static void
 ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	if (xk_likely(m->len >= IP_HEADER_LEN + IP_QUOTED && m->next == NULL)) {
-		struct ip_header h = ip_header_load(m->data);
-		size_t length = xk_get16(m->data + IP_LENGTH);
-		struct xk_session *s = xk_map_resolved_last(&((struct ip *)self)->sessions,
-							    ip_key(h.protocol, h.source, h.destination, NULL));
+	struct ip *ip = (struct ip *)self;
+	const uint8_t *p = m->data;
+	struct xk_session *s;
+	unsigned why = ip_header_pop(m);
 
-		if (xk_likely(s != NULL && s->lls == lls && ip_is_usual(m, length, &h))) {
-			xk_msg_cut_in_place(m, IP_HEADER_LEN, length);
-			xk_pop(s, lls, m, NULL);
-			return;
-		}
+	if (xk_unlikely(why == IP_HAS_OPTIONS)) {
+		m = ip_options_take_off(ip, m);
+		if (m != NULL)
+			ip_demux(self, lls, m);
+		return;
 	}
-	ip_demux_any(self, lls, m);
+	if (xk_unlikely((m->flags & XK_MSG_TO_ALL) != 0) && why == 0)
+		why = ip_check_to_all(ip, xk_get32(p + IP_DESTINATION));
+	if (xk_unlikely(why != 0)) {
+		ip_undelivered(ip, m, why);
+		return;
+	}
+	if (xk_unlikely(ip_header_is_special(p))) {
+		m = ip_reassemble(ip, m);
+		if (m == NULL)
+			return;
+		p = m->data - IP_HEADER_LEN;
+	}
+	s = ip_find_session(ip, lls, m, p);
+	if (xk_likely(s != NULL))
+		xk_pop(s, lls, m, NULL);
 }
 
 /* ---- asking ---- */
@@ -520,7 +477,9 @@ ip_get_participants(struct xk_session *session, struct xk_participants *particip
 
 /* ---- tables ---- */
 
-const struct xk_session_ops ip_session_ops = {
+static const struct xk_session_ops ip_session_ops = {
+	.size = sizeof(struct ip_session),
+	.setup = ip_session_setup,
 	.push = ip_push,
 	.pop = xk_pop_through,
 	.control = ip_session_control,
@@ -531,8 +490,6 @@ static const struct xk_protocol_ops ip_ops = {
 	.init = ip_init,
 	.fini = ip_fini,
 	.open = ip_session_open,
-	.open_enable = ip_session_open_enable,
-	.open_disable = ip_session_open_disable,
 	.demux = ip_demux,
 	.control = ip_control,
 };
@@ -577,6 +534,36 @@ static const struct xk_setting ip_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
+static const struct xk_field_value ip_flag_names[] = {
+	{ 4, "reserved" }, { 2, "dont_fragment" }, { 1, "more" }, { 0, NULL }
+};
+
+static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "TCP" }, { 17, "UDP" }, { 0, NULL } };
+
+static const struct xk_field ip_fields[] = {
+	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
+	{ .name = "header_length",
+	  .bits = 4,
+	  .kind = XK_VARIES,
+	  .usual = 5,
+	  .help = "in words of 4 bytes; above 5: options" },
+	{ .name = "service", .bits = 8, .kind = XK_VARIES, .print = XK_PRINT_HEX, .help = "not looked at" },
+	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
+	{ .name = "identification", .bits = 16, .kind = XK_VARIES, .print = XK_PRINT_HEX },
+	{ .name = "flags", .bits = 3, .kind = XK_VARIES, .is_bits = true, .values = ip_flag_names },
+	{ .name = "offset",
+	  .bits = 13,
+	  .kind = XK_VARIES,
+	  .is_part = true,
+	  .help = "of a fragment, in units of 8 bytes" },
+	{ .name = "ttl", .bits = 8, .kind = XK_VARIES },
+	{ .name = "protocol", .bits = 8, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names },
+	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },
+	{ .name = "source", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
+	{ .name = "destination", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
+	{ .name = NULL },
+};
+
 static const struct xk_number_on ip_numbers[] = { { "eth", 0x0800 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_ip = {
@@ -584,6 +571,9 @@ const struct xk_protocol_type xk_type_ip = {
 	.help = "IPv4 datagrams of up to 65,515 bytes between hosts: routes, fragmentation, reassembly.",
 	.ops = &ip_ops,
 	.session_ops = &ip_session_ops,
+	.header = IP_HEADER_LEN,
+	.gather = IP_HEADER_LEN + IP_QUOTED,
+	.fields = ip_fields,
 	.size = sizeof(struct ip),
 	.offers = XK_ASYNC,
 	.lowers = ip_lowers,

@@ -157,7 +157,7 @@ ip_fault_apply(struct ip *ip, uint32_t host, uint32_t mtu)
 		return;
 	xk_count(&ip->protocol, mtu != 0 ? IP_COUNT_PATH_LOWERED : IP_COUNT_PATH_FORGOTTEN);
 	xk_trace(&ip->protocol, XK_TRACE_EVENTS, "path to %08x takes %u", host, mtu);
-	xk_map_for_each(&ip->sessions, ip_fault_visit, &path);
+	xk_map_for_each(&ip->protocol.table.sessions, ip_fault_visit, &path);
 }
 
 static void
@@ -260,7 +260,7 @@ ip_fault_receive(struct ip *ip, const struct xk_ip_fault *fault)
 
 	if (!ip_fault_parse(&q, fault))
 		return -ENOENT;
-	s = xk_map_resolve(&ip->sessions, ip_key(q.h.protocol, q.h.destination, q.h.source, NULL));
+	s = (struct ip_session *)xk_table_find(&ip->protocol, ip_key(q.h.protocol, q.h.destination, q.h.source, NULL));
 	if (s == NULL)
 		return -ENOENT;
 	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(ip, s, &q, fault->mtu)) == 0)

@@ -80,27 +80,6 @@ ip_header_why(uint8_t first)
 	return (first & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
 }
 
-/*
- * The first len bytes of *m, and in one piece with them those that its sender would know it by, so that they lie in front
- * of what is left when they have been taken off (ip_fault.c). NULL: it is too short, or no buffer.
- */
-static inline const uint8_t *
-ip_header_peek(struct xk_msg **m, size_t len)
-{
-	size_t want = len + IP_QUOTED;
-
-	if (xk_unlikely((*m)->len < want))
-		return xk_msg_peek(m, xk_msg_len(*m) < len ? len : xk_msg_len(*m) < want ? xk_msg_len(*m) : want);
-	return (*m)->data;
-}
-
-/* Whether a datagram of `length` bytes can be in `len` bytes. */
-static inline bool
-ip_header_fits(size_t length, size_t len)
-{
-	return length >= IP_HEADER_LEN && length <= len;
-}
-
 /* Whether m's header, at p, is what was sent. */
 static inline bool
 ip_header_is_intact(const uint8_t *p, const struct xk_msg *m)
@@ -121,35 +100,32 @@ ip_header_load(const uint8_t *p)
 }
 
 /*
- * Checks and takes off the header, and what the link has padded. 0; the reason to drop *m; or IP_HAS_OPTIONS: *m is as it
- * was, and nothing of it but the first byte has been looked at.
+ * Checks and takes off the header of m, which lies in one piece, and what the link has padded. 0: the header lies in front of
+ * m; the reason to drop m; or IP_HAS_OPTIONS: m is as it was, and nothing of it but the first byte has been looked at.
  */
 static inline unsigned
-ip_header_pop(struct ip_header *h, struct xk_msg **m)
+ip_header_pop(struct xk_msg *m)
 {
-	const uint8_t *p = ip_header_peek(m, IP_HEADER_LEN);
-	size_t length;
+	const uint8_t *p = m->data;
+	size_t length = xk_get16(p + IP_LENGTH);
 
-	if (xk_unlikely(p == NULL))
-		return xk_msg_len(*m) < IP_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
 	if (xk_unlikely(p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS))
 		return ip_header_why(p[IP_VERSION]);
-	length = xk_get16(p + IP_LENGTH);
-	if (xk_unlikely(!ip_header_fits(length, xk_msg_len(*m))))
+	if (xk_unlikely(length != xk_msg_len(m)) && (length < IP_HEADER_LEN || length > xk_msg_len(m)))
 		return IP_DROP_BAD_LENGTH;
-	if (xk_unlikely(!ip_header_is_intact(p, *m)))
+	if (xk_unlikely(!ip_header_is_intact(p, m)))
 		return IP_DROP_BAD_CHECKSUM;
-	*h = ip_header_load(p);
-	xk_msg_truncate(*m, length);
-	xk_msg_pop(m, IP_HEADER_LEN);
+	if (xk_unlikely(length != xk_msg_len(m)))
+		xk_msg_truncate(m, length);
+	xk_msg_pop_in_place(m, IP_HEADER_LEN);
 	return 0;
 }
 
-/* Whether h is no whole datagram, or not even a proper one: one test for what is rare. */
+/* Whether the header at p is that of no whole datagram, or not even a proper one: one test for what is rare. */
 static inline bool
-ip_header_is_special(const struct ip_header *h)
+ip_header_is_special(const uint8_t *p)
 {
-	return (h->fragment & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
+	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
 /* What is the same in every header of a session; the rest is zero. */

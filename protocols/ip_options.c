@@ -51,11 +51,13 @@ ip_options_are_malformed(const uint8_t *header, size_t header_len)
 static unsigned
 ip_options_check(struct xk_msg **m, size_t header_len, const uint8_t **header)
 {
-	const uint8_t *p = ip_header_peek(m, header_len);
-	size_t total;
+	size_t len = xk_msg_len(*m), want = header_len + IP_QUOTED, total;
+	const uint8_t *p = xk_msg_peek(m, len < header_len || len > want ? want : len);
 
+	if (len < header_len)
+		return XK_DROP_SHORT;
 	if (p == NULL)
-		return xk_msg_len(*m) < header_len ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+		return XK_DROP_NO_BUFFER;
 	total = xk_get16(p + IP_LENGTH);
 	if (total < header_len || total > xk_msg_len(*m))
 		return IP_DROP_BAD_LENGTH;
@@ -66,11 +68,12 @@ ip_options_check(struct xk_msg **m, size_t header_len, const uint8_t **header)
 	return 0;
 }
 
-/* Puts a header without options in place of the one that *m has. 0, or the reason to drop *m. */
+/* Puts a header without options in place of the one that *m has, and what is quoted behind it. 0, or the reason to drop *m. */
 static unsigned
 ip_options_replace(struct xk_msg **m, const uint8_t *header, size_t header_len)
 {
 	uint8_t base[IP_HEADER_LEN], *p;
+	size_t len;
 
 	memcpy(base, header, sizeof(base));
 	base[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
@@ -82,30 +85,40 @@ ip_options_replace(struct xk_msg **m, const uint8_t *header, size_t header_len)
 	if (p == NULL)
 		return XK_DROP_NO_BUFFER;
 	memcpy(p, base, sizeof(base));
-	return 0;
+	len = xk_msg_len(*m) < IP_HEADER_LEN + IP_QUOTED ? xk_msg_len(*m) : IP_HEADER_LEN + IP_QUOTED;
+	return xk_msg_peek(m, len) == NULL ? XK_DROP_NO_BUFFER : 0;
 }
 
-unsigned
-ip_options_take_off(struct ip *ip, struct ip_header *h, struct xk_msg **m)
+/* Of a datagram for us: takes the options off. 0, or the reason to drop *m. */
+static unsigned
+ip_options_judge(struct xk_msg **m, const uint8_t *header, size_t header_len)
 {
-	size_t header_len = (size_t)((*m)->data[IP_VERSION] & 0xf) * 4;
-	const uint8_t *header = NULL;
-	enum xk_vnet_kind kind;
-	unsigned index, why = ip_options_check(m, header_len, &header);
-
-	if (why != 0)
-		return why;
-	kind = ip_kind(ip, xk_get32(header + IP_DESTINATION), &index);
-	if (ip->forward && kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST) {
-		xk_msg_pop(m, header_len);
-		ip_forward(ip, *m, header, header_len);
-		*m = NULL;
-		return 0;
-	}
 	if (ip_options_are_malformed(header, header_len))
 		return IP_DROP_BAD_OPTIONS;
 	if (ip_options_have_source_route(header, header_len))
 		return IP_DROP_SOURCE_ROUTE;
-	why = ip_options_replace(m, header, header_len);
-	return why != 0 ? why : ip_header_pop(h, m);
+	return ip_options_replace(m, header, header_len);
+}
+
+struct xk_msg *
+ip_options_take_off(struct ip *ip, struct xk_msg *m)
+{
+	size_t header_len = (size_t)(m->data[IP_VERSION] & 0xf) * 4;
+	const uint8_t *header = NULL;
+	enum xk_vnet_kind kind;
+	unsigned index, why = ip_options_check(&m, header_len, &header);
+
+	if (why == 0) {
+		kind = ip_kind(ip, xk_get32(header + IP_DESTINATION), &index);
+		if (ip->forward && kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST) {
+			xk_msg_pop(&m, header_len);
+			ip_forward(ip, m, header, header_len);
+			return NULL;
+		}
+		why = ip_options_judge(&m, header, header_len);
+	}
+	if (why == 0)
+		return m;
+	xk_drop(&ip->protocol, m, why);
+	return NULL;
 }

@@ -30,7 +30,6 @@ struct ip {
 	struct xk_vnet_interface interface[XK_VNET_INTERFACES];
 	unsigned interfaces;
 	struct ip_routes routes;
-	struct xk_map sessions, enables;
 	_Atomic uint16_t fragment_id; /* even */
 
 	struct xk_lock lock; /* of what follows */
@@ -76,12 +75,6 @@ ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_sessio
 	return (struct xk_key){ (uint64_t)remote << 32 | local, (uint64_t)(uintptr_t)lls << 8 | protocol };
 }
 
-static inline struct xk_key
-ip_enable_key(uint8_t protocol)
-{
-	return (struct xk_key){ protocol, 0 };
-}
-
 /* What host is, seen from this host's interfaces (vnet.h). */
 static inline enum xk_vnet_kind
 ip_kind(const struct ip *ip, uint32_t host, unsigned *index)
@@ -89,16 +82,10 @@ ip_kind(const struct ip *ip, uint32_t host, unsigned *index)
 	return xk_vnet_kind(ip->interface, ip->interfaces, host, index);
 }
 
-/* Of ip.c. */
-extern const struct xk_session_ops ip_session_ops;
-
-/* Of ip_session.c: what struct xk_protocol_ops says. */
+/* Of ip_session.c: as struct xk_protocol_ops and struct xk_session_ops say. */
 int ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants, struct xk_session **session);
-int ip_session_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-			   struct xk_participants *participants);
-int ip_session_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-			    struct xk_participants *participants);
+int ip_session_setup(struct xk_session *session, const void *how);
 
 /* The neighbour that datagrams for remote go to, and the interface it is on. 0, -EINVAL or -ENETUNREACH. */
 int ip_session_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index);
@@ -113,11 +100,14 @@ bool ip_session_is_to_all(const struct ip *ip, uint32_t host);
 unsigned ip_session_check_addresses(const struct ip *ip, struct ip_header h);
 
 /*
- * The session of h, which came up lls, opened passively if need be, where `first`, the one found by addresses alone, is
- * missing or has learned another session below. 0, or the reason to drop the datagram.
+ * The session of m, which came up lls, opened passively if need be, where `first`, the one found by addresses alone, is
+ * missing or has learned another session below. The header lies in front of m. NULL: m could not be delivered, and is gone.
  */
-unsigned ip_session_find(struct ip *ip, struct xk_session *lls, struct ip_header h, const struct xk_session *first,
-			 struct xk_session **session);
+struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m,
+				   const struct xk_session *first);
+
+/* m cannot be delivered here: goes on to where it belongs, or ends. If its header was fine, that lies in front. Takes m. */
+void ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why);
 
 /* ---- ip_forward.c ---- */
 
@@ -135,10 +125,10 @@ size_t ip_option_len(const uint8_t *header, size_t header_len, size_t at);
 bool ip_options_have_source_route(const uint8_t *header, size_t header_len);
 
 /*
- * As ip_header_pop for *m, whose header has options, if it is for us. Others' goes on with them, where this host forwards:
- * *m is NULL.
+ * m, whose header has options, without them, and with what is quoted in one piece, if it is for us. NULL: it went on with
+ * them, where this host forwards, or was dropped. Takes m.
  */
-unsigned ip_options_take_off(struct ip *ip, struct ip_header *h, struct xk_msg **m);
+struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 
 /* ---- ip_fault.c ---- */
 

@@ -21,15 +21,7 @@ static const struct xk_session_ops null_session_ops = {
 	.close = xk_virtual_session_close,
 };
 
-static int
-null_init(struct xk_protocol *self)
-{
-	return xk_virtual_init(self, &null_session_ops);
-}
-
-/* ---- tables ---- */
-
-static const struct xk_protocol_ops null_ops = { .init = null_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+static const struct xk_protocol_ops null_ops = { XK_VIRTUAL_OPS };
 
 static const struct xk_role null_lowers[] = {
 	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },
@@ -41,7 +33,7 @@ const struct xk_protocol_type xk_type_null = {
 	.help = "Does nothing to what crosses it. No header; for any edge.",
 	.ops = &null_ops,
 	.session_ops = &null_session_ops,
-	.size = sizeof(struct xk_virtual),
+	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
 	.lowers = null_lowers,

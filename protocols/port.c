@@ -2,8 +2,8 @@
  * port.c - a port of the platform (a DPDK device, one in memory) as the leaf of a graph.
  *
  * Participants: none
- * Control:      XK_GET_MAX_PACKET (the mtu: a frame's payload, without its Ethernet header), XK_GET_OPT_PACKET (the
- *               same), XK_GET_LINK_ADDRESS, XK_GET_OFFLOADS
+ * Control:      XK_GET_MAX_PACKET (the mtu and an Ethernet header), XK_GET_OPT_PACKET (the same), XK_GET_LINK_ADDRESS,
+ *               XK_GET_OFFLOADS
  * Settings:     dev
  * Drops:        too_long (pushed: longer than the mtu and an Ethernet header), tx_full (the device's ring stayed full)
  * Not done:     padding to 60 bytes (virtual links carry short frames; devices that must not, pad themselves), several
@@ -60,7 +60,7 @@ port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 
 	if (port->receiver != NULL)
 		return -EADDRINUSE;
-	s = xk_session_new(self, &port_session_ops, sizeof(*s), hlp_receive, hlp_type, NULL);
+	s = xk_session_new(self, &port_session_ops, hlp_receive, hlp_type, NULL);
 	if (s == NULL)
 		return -ENOMEM;
 	xk_port_listen(port, s);
@@ -91,12 +91,12 @@ static int
 port_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	const struct xk_port *port = port_of(self)->port;
-	uint32_t offloads = port->offloads;
+	uint32_t offloads = port->offloads, longest = port->mtu + PORT_FRAME_HEADER;
 
 	switch (op) {
 	case XK_GET_MAX_PACKET:
 	case XK_GET_OPT_PACKET:
-		return xk_answer(buffer, len, &port->mtu, sizeof(port->mtu));
+		return xk_answer(buffer, len, &longest, sizeof(longest));
 	case XK_GET_OFFLOADS:
 		return xk_answer(buffer, len, &offloads, sizeof(offloads));
 	case XK_GET_LINK_ADDRESS:

@@ -10,12 +10,12 @@
  *               many). Who is called has one per channel and procedure, found by both, kept as `sessions` says, and gone when
  *               the channel is.
  * Errors:       what the protocol below says; -ENOSYS: nobody serves the procedure there; -ECONNREFUSED: who does has refused the
- *               session; -EBADMSG: the reply made no sense. What a handler returned is the caller's error, too; but what
- *               could be taken for the fate of the call itself (-ETIMEDOUT, say, of a call that the handler made) reaches it
- *               as -EREMOTEIO. A handler's failure is a reply: the call has been run, once.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others
- * Drops:        short; of calls no_session (no such procedure), refused, bad_status; of replies bad_reply (of another procedure),
- *               bad_status; no_buffer
+ *               session, or there was no memory for it; -EBADMSG: the reply made no sense. What a handler returned is the
+ *               caller's error, too; but what could be taken for the fate of the call itself (-ETIMEDOUT, say, of a call
+ *               that the handler made) reaches it as -EREMOTEIO. A handler's failure is a reply: the call has been run,
+ *               once.
+ * Drops:        of calls no_session (no such procedure), refused, bad_status; of replies bad_reply (of another procedure),
+ *               bad_status
  * Counters:     called, served (handlers run), failed (of these, those that failed)
  * Not done:     telling users by close_done that their channel is of no use any more (their next call says -ECONNRESET)
  * Graph:        select -> chan; or select -> vchan, vchan -> chan
@@ -32,12 +32,11 @@ enum select_counter { SELECT_CALLED, SELECT_SERVED, SELECT_FAILED_COUNT };
 
 struct select {
 	struct xk_protocol protocol;
-	struct xk_map active;  /* (session below, procedure): a session of who is called */
-	struct xk_map passive; /* procedure: struct xk_enable */
-	struct xk_lock lock;   /* of what follows */
+	struct xk_lock lock; /* of what follows */
 	struct select_call *calls;
 };
 
+/* Only sessions of who is called are in the table: what is opened is the opener's alone. */
 struct select_session {
 	struct xk_session session;
 	uint32_t procedure;
@@ -80,37 +79,44 @@ enum select_status {
 	SELECT_ERRNO_MAX = SELECT_ERRNO + SELECT_ERRORS,
 };
 
+static const struct xk_field_value select_statuses[] = {
+	{ SELECT_CALL, "call" },       { SELECT_OK, "ok" },
+	{ SELECT_FAILED, "failed" },   { SELECT_NO_PROCEDURE, "no_procedure" },
+	{ SELECT_REFUSED, "refused" }, { 0, NULL },
+};
+
+static const struct xk_field select_fields[] = {
+	{ .name = "procedure", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX },
+	{ .name = "status",
+	  .bits = 32,
+	  .kind = XK_VARIES,
+	  .values = select_statuses,
+	  .help = "256 and more: an errno" },
+	{ .name = NULL },
+};
+
 struct select_header {
 	uint32_t procedure, status;
 };
 
-/* Takes the header off *m. 0, or the reason to drop *m. */
-static unsigned
-select_header_pop(struct select_header *h, struct xk_msg **m, bool is_reply)
+/* Takes the header off m and checks it. 0, or the reason to drop m. */
+static inline unsigned
+select_header_pop(struct select_header *h, struct xk_msg *m, bool is_reply)
 {
-	const uint8_t *p = xk_msg_pop(m, SELECT_HEADER_LEN);
-
-	if (p == NULL)
-		return xk_msg_len(*m) < SELECT_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	h->procedure = xk_get32(p + SELECT_AT_PROCEDURE);
-	h->status = xk_get32(p + SELECT_AT_STATUS);
+	h->procedure = xk_get32(m->data + SELECT_AT_PROCEDURE);
+	h->status = xk_get32(m->data + SELECT_AT_STATUS);
+	xk_msg_pop_in_place(m, SELECT_HEADER_LEN);
 	if ((h->status == SELECT_CALL) == is_reply || h->status > SELECT_ERRNO_MAX ||
 	    (h->status > SELECT_REFUSED && h->status <= SELECT_ERRNO))
 		return SELECT_BAD_STATUS;
 	return 0;
 }
 
-/* False: no buffer, and *m is unchanged. */
-static bool
-select_header_push(struct xk_msg **m, uint32_t procedure, uint32_t status)
+static void
+select_header_store(uint8_t *p, uint32_t procedure, uint32_t status)
 {
-	uint8_t *p = xk_msg_push(m, SELECT_HEADER_LEN);
-
-	if (p == NULL)
-		return false;
 	xk_put32(p + SELECT_AT_PROCEDURE, procedure);
 	xk_put32(p + SELECT_AT_STATUS, status);
-	return true;
 }
 
 /* Of a handler that returned err, not 0. */
@@ -150,22 +156,22 @@ select_error_of(uint32_t status)
 
 /* ---- init and fini ---- */
 
-static struct xk_key
-select_active_key(const struct xk_session *lls, uint32_t procedure)
+/* Who calls a procedure that nobody serves is to hear that, so that calls are wanted from the beginning. */
+static int
+select_init(struct xk_protocol *self)
 {
-	return (struct xk_key){ (uintptr_t)lls, procedure };
-}
+	struct xk_participants anybody = { .remote.depth = 0 };
 
-static struct xk_key
-select_passive_key(uint32_t procedure)
-{
-	return (struct xk_key){ procedure, 0 };
+	xk_lock_init(&select_of(self)->lock, self);
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
 /* Those who called without waiting are not told when the kernel ends, and neither is SELECT. */
 static void
-select_forget_calls(struct select *select)
+select_fini(struct xk_protocol *self)
 {
+	struct select *select = select_of(self);
+
 	while (select->calls != NULL) {
 		struct select_call *c = select->calls;
 
@@ -175,51 +181,21 @@ select_forget_calls(struct select *select)
 	}
 }
 
-static void
-select_fini(struct xk_protocol *self)
-{
-	select_forget_calls(select_of(self));
-	xk_enable_fini(&select_of(self)->passive);
-	xk_map_fini(&select_of(self)->active);
-}
-
-/* Who calls a procedure that nobody serves is to hear that, so that calls are wanted from the beginning. */
-static int
-select_init(struct xk_protocol *self)
-{
-	struct select *select = select_of(self);
-	struct xk_participants anybody = { .remote.depth = 0 };
-	int status = xk_map_init(&select->active, self->kernel, self->session_max);
-
-	if (status != 0)
-		return status;
-	xk_lock_init(&select->lock, self);
-	status = xk_map_init(&select->passive, self->kernel, 16);
-	if (status != 0) {
-		xk_map_fini(&select->active);
-		return status;
-	}
-	status = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (status != 0)
-		select_fini(self);
-	return status;
-}
-
 /* ---- sessions ---- */
 
-static const struct xk_session_ops select_session_ops;
-
-/* A session on lls, with the caller's reference. Takes lls, unless there is no memory: then NULL. */
-static struct xk_session *
-select_session_new(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		   struct xk_session *lls, uint32_t procedure)
+static struct xk_key
+select_key(const struct xk_session *lls, uint32_t procedure)
 {
-	struct xk_session *s =
-		xk_session_new(self, &select_session_ops, sizeof(struct select_session), hlp_receive, hlp_type, lls);
+	return (struct xk_key){ (uintptr_t)lls, procedure };
+}
 
-	if (s != NULL)
-		select_session_of(s)->procedure = procedure;
-	return s;
+/* Of who is called. */
+static int
+select_setup(struct xk_session *s, const void *procedure)
+{
+	select_session_of(s)->procedure = *(const uint32_t *)procedure;
+	select_session_of(s)->serves = true;
+	return 0;
 }
 
 static int
@@ -235,17 +211,19 @@ select_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk
 	status = xk_open(self, self, xk_lower(self, 0), participants, &lls);
 	if (status != 0)
 		return status;
-	*session = select_session_new(self, hlp_receive, hlp_type, lls, (uint32_t)procedure);
+	*session = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, lls);
 	if (*session == NULL) {
 		xk_close(lls);
 		return -ENOMEM;
 	}
+	select_session_of(*session)->procedure = (uint32_t)procedure;
 	return 0;
 }
 
-/* A procedure is served for everybody. 0 or -errno. */
+/* A procedure is served for everybody. */
 static int
-select_enable_key_of(struct xk_participants *participants, struct xk_key *key)
+select_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		   struct xk_key *key)
 {
 	uint64_t procedure = xk_participant_pop(&participants->local);
 
@@ -253,41 +231,14 @@ select_enable_key_of(struct xk_participants *participants, struct xk_key *key)
 		return -EINVAL;
 	if (participants->local.depth != 0 || participants->remote.depth != 0)
 		return -EOPNOTSUPP;
-	*key = select_passive_key((uint32_t)procedure);
+	*key = xk_table_number_key((uint32_t)procedure);
 	return 0;
 }
 
-static int
-select_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		   struct xk_participants *participants)
+static struct xk_key
+select_passive_key_of(const struct xk_session *s)
 {
-	struct xk_key key;
-	int status = select_enable_key_of(participants, &key);
-
-	return status != 0 ? status : xk_enable_add(&select_of(self)->passive, key, hlp_receive, hlp_type);
-}
-
-/* Whether somebody still serves the session's procedure. */
-static bool
-select_is_wanted(struct xk_session *s, void *select)
-{
-	struct xk_key key = select_passive_key(select_session_of(s)->procedure);
-
-	return xk_map_resolve(&((struct select *)select)->passive, key) != NULL;
-}
-
-static int
-select_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		    struct xk_participants *participants)
-{
-	struct xk_key key;
-	int status = select_enable_key_of(participants, &key);
-
-	if (status == 0)
-		status = xk_enable_remove(&select_of(self)->passive, key, hlp_receive, hlp_type);
-	if (status == 0)
-		xk_session_uncache(self, select_is_wanted, select_of(self));
-	return status;
+	return xk_table_number_key(((const struct select_session *)s)->procedure);
 }
 
 static bool
@@ -305,43 +256,15 @@ select_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- being called ---- */
 
-/* A session for the first call of a procedure by lls. 0, or the reason to drop the call. */
-static unsigned
-select_accept(struct select *select, struct xk_session *lls, uint32_t procedure, struct xk_session **session)
-{
-	const struct xk_enable *enable = xk_map_resolve(&select->passive, select_passive_key(procedure));
-	struct xk_session *s;
-
-	if (enable == NULL || !xk_duplicate(lls))
-		return XK_DROP_NO_SESSION;
-	s = select_session_new(&select->protocol, enable->hlp_receive, enable->hlp_type, lls, procedure);
-	if (s == NULL) {
-		xk_close(lls);
-		return XK_DROP_NO_SESSION;
-	}
-	select_session_of(s)->serves = true;
-	if (xk_session_bind(s, &select->active, select_active_key(lls, procedure)) != 0) {
-		xk_close(s);
-		return XK_DROP_NO_SESSION;
-	}
-	if (xk_session_announce(s) != 0)
-		return XK_DROP_REFUSED;
-	*session = s;
-	return 0;
-}
-
 /* A reply of nothing but a status. 0 or -ENOBUFS. */
 static int
 select_answer(struct xk_protocol *self, uint32_t procedure, uint32_t status, struct xk_msg **reply)
 {
-	struct xk_msg *m = xk_msg_new(xk_platform_of(self), 0);
-
-	if (m != NULL && !select_header_push(&m, procedure, status)) {
-		xk_msg_free(m);
-		m = NULL;
-	}
-	*reply = m;
-	return m == NULL ? -ENOBUFS : 0;
+	*reply = xk_msg_new(xk_platform_of(self), SELECT_HEADER_LEN);
+	if (*reply == NULL)
+		return -ENOBUFS;
+	select_header_store((*reply)->data, procedure, status);
+	return 0;
 }
 
 static int
@@ -358,32 +281,40 @@ select_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, 
 	}
 	if (*reply == NULL)
 		return select_answer(s->protocol, procedure, SELECT_OK, reply);
-	if (select_header_push(reply, procedure, SELECT_OK))
-		return 0;
-	xk_drop(s->protocol, *reply, XK_DROP_NO_BUFFER);
-	*reply = NULL;
-	return -ENOBUFS;
+	*reply = xk_push_header(s, *reply, SELECT_HEADER_LEN);
+	if (*reply == NULL)
+		return -ENOBUFS;
+	select_header_store((*reply)->data, procedure, SELECT_OK);
+	return 0;
+}
+
+/* The first call of a procedure by lls, whose header lies in front of m. */
+XK_APART static int
+select_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
+{
+	uint32_t procedure = xk_get32(m->data - SELECT_HEADER_LEN + SELECT_AT_PROCEDURE);
+	struct xk_key passive = xk_table_number_key(procedure);
+	struct xk_session *s = xk_table_accept(self, select_key(lls, procedure), passive, lls, &procedure, m);
+
+	if (s != NULL)
+		return xk_call_pop(s, lls, m, NULL, reply);
+	return select_answer(self, procedure,
+			     xk_table_enabled(self, passive) != NULL ? SELECT_REFUSED : SELECT_NO_PROCEDURE, reply);
 }
 
 static int
 select_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
-	struct select *select = select_of(self);
-	struct xk_session *s = NULL;
 	struct select_header h;
-	unsigned why = select_header_pop(&h, &m, false);
+	struct xk_session *s;
+	unsigned why = select_header_pop(&h, m, false);
 
-	if (why != 0) {
+	if (xk_unlikely(why != 0)) {
 		xk_drop(self, m, why);
-		return why == XK_DROP_NO_BUFFER ? -ENOBUFS : -EBADMSG;
+		return -EBADMSG;
 	}
-	s = xk_map_resolve(&select->active, select_active_key(lls, h.procedure));
-	if (s == NULL)
-		why = select_accept(select, lls, h.procedure, &s);
-	if (why == 0)
-		return xk_call_pop(s, lls, m, &h, reply);
-	xk_drop(self, m, why);
-	return select_answer(self, h.procedure, why == XK_DROP_REFUSED ? SELECT_REFUSED : SELECT_NO_PROCEDURE, reply);
+	s = xk_table_find(self, select_key(lls, h.procedure));
+	return xk_likely(s != NULL) ? xk_call_pop(s, lls, m, NULL, reply) : select_accept(self, lls, m, reply);
 }
 
 /* ---- calling ---- */
@@ -394,7 +325,7 @@ select_open_reply(struct select_session *ss, struct xk_msg **reply)
 {
 	struct xk_msg *m = *reply;
 	struct select_header h;
-	unsigned why = select_header_pop(&h, &m, true);
+	unsigned why = select_header_pop(&h, m, true);
 	int status;
 
 	*reply = NULL;
@@ -402,7 +333,7 @@ select_open_reply(struct select_session *ss, struct xk_msg **reply)
 		why = SELECT_BAD_REPLY;
 	if (why != 0) {
 		xk_drop(ss->session.protocol, m, why);
-		return why == XK_DROP_NO_BUFFER ? -ENOBUFS : -EBADMSG;
+		return -EBADMSG;
 	}
 	status = select_error_of(h.status);
 	if (status == 0)
@@ -412,26 +343,27 @@ select_open_reply(struct select_session *ss, struct xk_msg **reply)
 	return status;
 }
 
-/* m with its header. 0; otherwise m is gone. */
-static int
-select_prepare(struct select_session *ss, struct xk_msg **m)
+/* m with its header. NULL: m was dropped. */
+static struct xk_msg *
+select_prepare(struct xk_session *s, struct xk_msg *m)
 {
-	xk_count(ss->session.protocol, SELECT_CALLED);
-	if (select_header_push(m, ss->procedure, SELECT_CALL))
-		return 0;
-	xk_drop(ss->session.protocol, *m, XK_DROP_NO_BUFFER);
-	return -ENOBUFS;
+	xk_count(s->protocol, SELECT_CALLED);
+	m = xk_push_header(s, m, SELECT_HEADER_LEN);
+	if (m != NULL)
+		select_header_store(m->data, select_session_of(s)->procedure, SELECT_CALL);
+	return m;
 }
 
 static int
 select_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
-	struct select_session *ss = select_session_of(s);
-	int status = select_prepare(ss, &m);
+	int status;
 
-	if (status == 0)
-		status = xk_call(s->lls, m, reply);
-	return status != 0 ? status : select_open_reply(ss, reply);
+	m = select_prepare(s, m);
+	if (m == NULL)
+		return -ENOBUFS;
+	status = xk_call(s->lls, m, reply);
+	return status != 0 ? status : select_open_reply(select_session_of(s), reply);
 }
 
 static void
@@ -467,29 +399,32 @@ select_done(struct xk_call *call, int status, struct xk_msg *reply)
 	select_unlist(select_of(ss->session.protocol), c);
 	if (status == 0)
 		status = select_open_reply(ss, &reply);
-	users->done(users, status, reply);
+	xk_call_done(users, status, reply);
 	xk_session_release(&ss->session);
 }
 
 static int
 select_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
-	struct select_session *ss = select_session_of(s);
+	struct select *select = select_of(s->protocol);
 	struct select_call *c = calloc(1, sizeof(*c));
-	int status;
+	int status = -ENOBUFS;
 
 	if (c == NULL || !xk_duplicate(s)) {
 		free(c);
 		xk_drop(s->protocol, m, XK_DROP_NO_SESSION);
 		return -ENOMEM;
 	}
-	*c = (struct select_call){ .call.done = select_done, .users = call, .session = ss };
-	select_list(select_of(s->protocol), c);
-	status = select_prepare(ss, &m);
-	if (status == 0)
+	c->call.done = select_done;
+	c->call.protocol = s->protocol;
+	c->users = call;
+	c->session = select_session_of(s);
+	select_list(select, c);
+	m = select_prepare(s, m);
+	if (m != NULL)
 		status = xk_call_async(s->lls, m, &c->call);
 	if (status != 0) {
-		select_unlist(select_of(s->protocol), c);
+		select_unlist(select, c);
 		xk_session_release(s);
 	}
 	return status;
@@ -498,36 +433,22 @@ select_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 /* ---- asking ---- */
 
 static int
-select_control(struct xk_session *s, int op, void *buffer, size_t len)
-{
-	uint32_t below;
-	int got;
-
-	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
-		return -ENOTSUP;
-	got = xk_control(s->lls, op, &below, sizeof(below));
-	if (got < 0)
-		return got;
-	below -= below < SELECT_HEADER_LEN ? below : SELECT_HEADER_LEN;
-	return xk_answer(buffer, len, &below, sizeof(below));
-}
-
-static int
 select_get_participants(struct xk_session *s, struct xk_participants *participants)
 {
 	const struct select_session *ss = select_session_of(s);
+	struct xk_participant *of = ss->serves ? &participants->local : &participants->remote;
 
-	return xk_participant_push(ss->serves ? &participants->local : &participants->remote, ss->procedure) ? 0
-													     : -E2BIG;
+	return xk_participant_push(of, ss->procedure) ? 0 : -E2BIG;
 }
 
 /* ---- tables ---- */
 
 static const struct xk_session_ops select_session_ops = {
+	.size = sizeof(struct select_session),
+	.setup = select_setup,
 	.call = select_call,
 	.call_async = select_call_async,
 	.call_pop = select_call_pop,
-	.control = select_control,
 	.get_participants = select_get_participants,
 };
 
@@ -535,8 +456,8 @@ static const struct xk_protocol_ops select_ops = {
 	.init = select_init,
 	.fini = select_fini,
 	.open = select_open,
-	.open_enable = select_open_enable,
-	.open_disable = select_open_disable,
+	.passive_key = select_passive_key,
+	.passive_key_of = select_passive_key_of,
 	.close_done = select_close_done,
 	.call_demux = select_call_demux,
 };
@@ -556,6 +477,8 @@ const struct xk_protocol_type xk_type_select = {
 	.help = "Procedures by number: which of them a call is for, and errors carried back.",
 	.ops = &select_ops,
 	.session_ops = &select_session_ops,
+	.header = SELECT_HEADER_LEN,
+	.fields = select_fields,
 	.size = sizeof(struct select),
 	.offers = XK_RPC,
 	.lowers = select_lowers,

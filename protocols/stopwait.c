@@ -63,39 +63,46 @@ enum {
 
 static_assert(STOPWAIT_TO + 8 == STOPWAIT_HEADER_LEN, "the header ends with its last field");
 
-/* 0, or why no honest sender has made this. */
-static unsigned
-stopwait_header_check(const struct stopwait_header *h, size_t payload_len)
-{
-	if (h->kind < STOPWAIT_CALL || h->kind > STOPWAIT_GONE)
-		return STOPWAIT_BAD_KIND;
-	if (h->from == 0 || (h->to == 0) != (h->kind == STOPWAIT_CALL))
-		return STOPWAIT_BAD_KIND;
-	return h->kind != STOPWAIT_DATA && payload_len != 0 ? STOPWAIT_BAD_LENGTH : 0;
-}
+static const struct xk_field_value stopwait_kinds[] = {
+	{ STOPWAIT_CALL, "CALL" }, { STOPWAIT_WELCOME, "WELCOME" }, { STOPWAIT_DATA, "DATA" },
+	{ STOPWAIT_ACK, "ACK" },   { STOPWAIT_GONE, "GONE" },       { 0, NULL },
+};
 
-/* Takes the header off *m, checks it, and cuts off what is not the message's. 0, or the reason to drop *m. */
-static unsigned
-stopwait_header_pop(struct stopwait_header *h, struct xk_msg **m)
-{
-	const uint8_t *p = xk_msg_peek(m, STOPWAIT_HEADER_LEN);
-	size_t length;
+static const struct xk_field stopwait_fields[] = {
+	{ .name = "source", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
+	{ .name = "destination", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
+	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
+	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_MESSAGE },
+	{ .name = "kind", .bits = 16, .kind = XK_VARIES, .values = stopwait_kinds },
+	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
+	{ .name = "from", .bits = 64, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the sender's end" },
+	{ .name = "to", .bits = 64, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the receiver's end" },
+	{ .name = NULL },
+};
 
-	if (p == NULL)
-		return xk_msg_len(*m) < STOPWAIT_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
-	length = xk_get16(p + STOPWAIT_LENGTH);
-	if (length < STOPWAIT_HEADER_LEN || length > xk_msg_len(*m))
+/* Takes the header off m, checks it, and cuts off what is not the message's. 0, or the reason to drop m. */
+static unsigned
+stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	size_t length = xk_get16(p + STOPWAIT_LENGTH);
+
+	if (length < STOPWAIT_HEADER_LEN || length > xk_msg_len(m))
 		return STOPWAIT_BAD_LENGTH;
-	xk_msg_truncate(*m, length);
-	if (!xk_sum_is_intact(xk_msg_sum(*m)))
+	xk_msg_truncate(m, length);
+	if (!xk_sum_is_intact(xk_msg_sum(m)))
 		return STOPWAIT_BAD_CHECKSUM;
 	h->ports = xk_get32(p + STOPWAIT_PORTS);
 	h->kind = xk_get16(p + STOPWAIT_KIND);
 	h->sequence = xk_get32(p + STOPWAIT_SEQUENCE);
 	h->from = xk_get64(p + STOPWAIT_FROM);
 	h->to = xk_get64(p + STOPWAIT_TO);
-	xk_msg_pop(m, STOPWAIT_HEADER_LEN);
-	return stopwait_header_check(h, length - STOPWAIT_HEADER_LEN);
+	xk_msg_pop_in_place(m, STOPWAIT_HEADER_LEN);
+	if (h->kind < STOPWAIT_CALL || h->kind > STOPWAIT_GONE)
+		return STOPWAIT_BAD_KIND;
+	if (h->from == 0 || (h->to == 0) != (h->kind == STOPWAIT_CALL))
+		return STOPWAIT_BAD_KIND;
+	return h->kind != STOPWAIT_DATA && length != STOPWAIT_HEADER_LEN ? STOPWAIT_BAD_LENGTH : 0;
 }
 
 /* Header and payload (NULL: none), which stays the caller's, as a message of their own. NULL: no buffer. */
@@ -417,14 +424,14 @@ stopwait_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *
 static void
 stopwait_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct stopwait_header h = { .from = 0 };
-	struct stopwait_session *s;
-	unsigned why = stopwait_header_pop(&h, &m);
+	struct stopwait_header h;
+	struct xk_session *s;
+	unsigned why = stopwait_header_pop(&h, m);
 
 	if (why == 0)
-		why = stopwait_session_find((struct stopwait *)self, lls, &h, &s);
+		why = stopwait_session_find(self, lls, &h, &s);
 	if (why == 0) {
-		xk_pop(&s->session, lls, m, &h);
+		xk_pop(s, lls, m, &h);
 		return;
 	}
 	xk_drop(self, m, why);
@@ -434,7 +441,9 @@ stopwait_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 
 /* ---- tables ---- */
 
-const struct xk_session_ops stopwait_session_ops = {
+static const struct xk_session_ops stopwait_session_ops = {
+	.size = sizeof(struct stopwait_session),
+	.setup = stopwait_session_setup,
 	.push = stopwait_push,
 	.pop = stopwait_pop,
 	.close = stopwait_session_close,
@@ -446,8 +455,8 @@ static const struct xk_protocol_ops stopwait_ops = {
 	.init = stopwait_session_init,
 	.fini = stopwait_session_fini,
 	.open = stopwait_session_open,
-	.open_enable = stopwait_session_open_enable,
-	.open_disable = stopwait_session_open_disable,
+	.passive_key = stopwait_session_passive_key,
+	.passive_key_of = stopwait_session_passive_key_of,
 	.demux = stopwait_demux,
 };
 
@@ -481,6 +490,8 @@ const struct xk_protocol_type xk_type_stopwait = {
 	.help = "Reliable, ordered messages between ports, one at a time: each is sent again until it is acknowledged.",
 	.ops = &stopwait_ops,
 	.session_ops = &stopwait_session_ops,
+	.header = STOPWAIT_HEADER_LEN,
+	.fields = stopwait_fields,
 	.size = sizeof(struct stopwait),
 	.offers = XK_ASYNC,
 	.lowers = stopwait_lowers,

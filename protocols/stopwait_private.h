@@ -45,9 +45,8 @@ struct stopwait {
 	/* settings */
 	uint64_t queue, retries, timeout_ns, timeout_max_ns;
 
-	struct xk_map sessions; /* (own identifier, ports): how all but a CALL finds its session */
-	struct xk_map callers;  /* (the caller's identifier, ports): the session that a CALL has made */
-	struct xk_map enables;  /* local port: struct xk_enable */
+	/* self->table has sessions by (own identifier, ports): how all but a CALL finds its session */
+	struct xk_map callers; /* (the caller's identifier, ports): the session that a CALL has made */
 	_Atomic uint32_t next_anonymous;
 };
 
@@ -115,7 +114,6 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 
 /* ---- stopwait.c ---- */
 
-extern const struct xk_session_ops stopwait_session_ops;
 xk_event_handler stopwait_expire;
 
 /* ---- stopwait_session.c: what struct xk_protocol_ops and struct xk_session_ops say ---- */
@@ -124,10 +122,10 @@ int stopwait_session_init(struct xk_protocol *self);
 void stopwait_session_fini(struct xk_protocol *self);
 int stopwait_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			  struct xk_participants *participants, struct xk_session **session);
-int stopwait_session_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
-				 struct xk_protocol *hlp_type, struct xk_participants *participants);
-int stopwait_session_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
-				  struct xk_protocol *hlp_type, struct xk_participants *participants);
+int stopwait_session_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type,
+				 struct xk_participants *participants, struct xk_key *key);
+struct xk_key stopwait_session_passive_key_of(const struct xk_session *session);
+int stopwait_session_setup(struct xk_session *session, const void *how);
 void stopwait_session_close(struct xk_session *session);
 int stopwait_session_control(struct xk_session *session, int op, void *buffer, size_t len);
 int stopwait_session_get_participants(struct xk_session *session, struct xk_participants *participants);
@@ -136,7 +134,7 @@ int stopwait_session_get_participants(struct xk_session *session, struct xk_part
  * The end that h, which came up lls, is for; where a stranger calls a port that somebody has enabled, a new one. 0, or the
  * reason to drop the message.
  */
-unsigned stopwait_session_find(struct stopwait *stopwait, struct xk_session *lls, const struct stopwait_header *h,
-			       struct stopwait_session **session);
+unsigned stopwait_session_find(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h,
+			       struct xk_session **session);
 
 #endif

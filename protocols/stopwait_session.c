@@ -18,12 +18,6 @@ stopwait_session_key(uint64_t id, uint32_t ports)
 	return (struct xk_key){ id, ports };
 }
 
-static struct xk_key
-stopwait_session_enable_key(uint16_t local)
-{
-	return (struct xk_key){ local, 0 };
-}
-
 /* ---- init and fini ---- */
 
 /* A session that was waiting for an answer: nobody will wait any more. */
@@ -39,26 +33,8 @@ stopwait_session_forget(void *object, void *context)
 void
 stopwait_session_fini(struct xk_protocol *self)
 {
-	struct stopwait *stopwait = (struct stopwait *)self;
-
-	xk_map_for_each(&stopwait->sessions, stopwait_session_forget, NULL);
-	xk_enable_fini(&stopwait->enables);
-	xk_map_fini(&stopwait->callers);
-	xk_map_fini(&stopwait->sessions);
-}
-
-static int
-stopwait_session_init_maps(struct stopwait *stopwait)
-{
-	struct xk_map *maps[] = { &stopwait->sessions, &stopwait->callers, &stopwait->enables };
-	int err = 0;
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(maps) && err == 0; i++) {
-		err = xk_map_init(maps[i], stopwait->protocol.kernel, 16);
-		while (err != 0 && i > 0)
-			xk_map_fini(maps[--i]);
-	}
-	return err;
+	xk_map_for_each(&self->table.sessions, stopwait_session_forget, NULL);
+	xk_map_fini(&((struct stopwait *)self)->callers);
 }
 
 int
@@ -70,13 +46,13 @@ stopwait_session_init(struct xk_protocol *self)
 
 	if (stopwait->timeout_max_ns < stopwait->timeout_ns)
 		return -EINVAL;
-	err = stopwait_session_init_maps(stopwait);
+	err = xk_map_init(&stopwait->callers, self->kernel, 16);
 	if (err != 0)
 		return err;
 	atomic_store_explicit(&stopwait->next_anonymous, (uint32_t)xk_random(self), memory_order_relaxed);
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0)
-		stopwait_session_fini(self);
+		xk_map_fini(&stopwait->callers);
 	return err;
 }
 
@@ -93,63 +69,47 @@ stopwait_session_draw_id(const struct xk_protocol *self)
 	return id != 0 ? id : 1;
 }
 
-/* Makes s reachable under an identifier that is new. 0 or -errno. */
+/*
+ * Adds a session that messages with the ports of h are for. h.from is the end that has called; 0: the session is an active
+ * one, and its peer not known yet. h.to, its own identifier, is drawn here. Takes lls, also on failure. 0 or -errno.
+ */
 static int
-stopwait_session_bind(struct stopwait *stopwait, struct stopwait_session *s)
+stopwait_session_new(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		     struct xk_session *lls, struct stopwait_header h, struct xk_session **session)
 {
-	int err = -EEXIST;
+	struct xk_key key;
+	unsigned tries = 0;
 
-	for (unsigned tries = 0; err == -EEXIST && tries < 8; tries++) {
-		s->id = stopwait_session_draw_id(&stopwait->protocol);
-		err = xk_session_bind(&s->session, &stopwait->sessions, stopwait_session_key(s->id, s->ports));
-	}
-	return err;
+	do {
+		h.to = stopwait_session_draw_id(self);
+		key = stopwait_session_key(h.to, h.ports);
+	} while (xk_table_find(self, key) != NULL && ++tries < 8);
+	return xk_table_add(self, key, hlp_receive, hlp_type, lls, &h, session);
 }
 
-/* How much of the length that lls says (XK_GET_MAX_PACKET or XK_GET_OPT_PACKET) is left for a message. 0 or -errno. */
-static int
-stopwait_session_ask_length(struct xk_session *lls, int op, uint32_t *length)
+int
+stopwait_session_setup(struct xk_session *session, const void *how)
 {
+	struct stopwait_session *s = (struct stopwait_session *)session;
+	const struct stopwait_header *h = how;
 	uint32_t below;
-	int got = xk_control(lls, op, &below, sizeof(below));
+	int got;
 
+	xk_event_init(&s->timer, session->protocol->kernel, stopwait_expire, s);
+	xk_lock_init(&s->lock, session->protocol);
+	s->id = h->to;
+	s->ports = h->ports;
+	s->peer = h->from;
+	s->passive = h->from != 0;
+	s->known = !s->passive;
+	s->last = &s->first;
+	got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
 	if (got < 0)
 		return got;
 	if (below < STOPWAIT_HEADER_LEN)
 		return -EMSGSIZE;
-	*length = (below < STOPWAIT_LONGEST ? below : STOPWAIT_LONGEST) - STOPWAIT_HEADER_LEN;
+	s->max_packet = (below < STOPWAIT_LONGEST ? below : STOPWAIT_LONGEST) - STOPWAIT_HEADER_LEN;
 	return 0;
-}
-
-/* A session over lls; peer: the end that has called, 0: an active one. Takes lls, also on failure. 0 or -errno. */
-static int
-stopwait_session_new(struct stopwait *stopwait, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		     struct xk_session *lls, uint32_t ports, uint64_t peer, struct stopwait_session **session)
-{
-	struct xk_protocol *self = &stopwait->protocol;
-	struct stopwait_session *s = (struct stopwait_session *)xk_session_new(self, &stopwait_session_ops, sizeof(*s),
-									       hlp_receive, hlp_type, lls);
-	int err;
-
-	if (s == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	xk_event_init(&s->timer, self->kernel, stopwait_expire, s);
-	xk_lock_init(&s->lock, self);
-	s->ports = ports;
-	s->peer = peer;
-	s->passive = peer != 0;
-	s->known = !s->passive;
-	s->last = &s->first;
-	err = stopwait_session_ask_length(lls, XK_GET_MAX_PACKET, &s->max_packet);
-	if (err == 0)
-		err = stopwait_session_bind(stopwait, s);
-	if (err != 0)
-		xk_close(&s->session);
-	else
-		*session = s;
-	return err;
 }
 
 /* ---- opening ---- */
@@ -172,28 +132,26 @@ int
 stopwait_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		      struct xk_participants *participants, struct xk_session **session)
 {
-	struct stopwait *stopwait = (struct stopwait *)self;
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	struct stopwait_session *s;
+	struct stopwait_header h = { .from = 0 };
 	struct xk_session *lls;
 	int err;
 
 	if (local == XK_ANY)
-		local = stopwait_session_anonymous_port(stopwait);
+		local = stopwait_session_anonymous_port((struct stopwait *)self);
 	if (!stopwait_session_is_port(remote) || !stopwait_session_is_port(local))
 		return -EINVAL;
 	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err == 0)
-		err = stopwait_session_new(stopwait, hlp_receive, hlp_type, lls, (uint32_t)(remote << 16 | local), 0,
-					   &s);
-	if (err == 0)
-		*session = &s->session;
-	return err;
+	if (err != 0)
+		return err;
+	h.ports = (uint32_t)(remote << 16 | local);
+	return stopwait_session_new(self, hlp_receive, hlp_type, lls, h, session);
 }
 
-/* What a passive open is remembered by: a port of ours, towards everybody. 0 or -errno. */
-static int
-stopwait_session_enable_key_of(struct xk_participants *participants, struct xk_key *key)
+/* A port of ours is enabled for any host. */
+int
+stopwait_session_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type,
+			     struct xk_participants *participants, struct xk_key *key)
 {
 	uint64_t local = xk_participant_pop(&participants->local);
 
@@ -201,87 +159,63 @@ stopwait_session_enable_key_of(struct xk_participants *participants, struct xk_k
 		return -EINVAL;
 	if (participants->local.depth != 0 || participants->remote.depth != 0)
 		return -EOPNOTSUPP;
-	*key = stopwait_session_enable_key((uint16_t)local);
+	*key = xk_table_number_key((uint32_t)local);
 	return 0;
 }
 
-int
-stopwait_session_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-			     struct xk_participants *participants)
+struct xk_key
+stopwait_session_passive_key_of(const struct xk_session *session)
 {
-	struct xk_key key;
-	int err = stopwait_session_enable_key_of(participants, &key);
-
-	return err != 0 ? err : xk_enable_add(&((struct stopwait *)self)->enables, key, hlp_receive, hlp_type);
-}
-
-/* Whether somebody is still willing to have the session. */
-static bool
-stopwait_session_is_wanted(struct xk_session *session, void *context)
-{
-	struct stopwait *stopwait = context;
-	uint16_t local = (uint16_t)((struct stopwait_session *)session)->ports;
-
-	return xk_map_resolve(&stopwait->enables, stopwait_session_enable_key(local)) != NULL;
-}
-
-int
-stopwait_session_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-			      struct xk_participants *participants)
-{
-	struct stopwait *stopwait = (struct stopwait *)self;
-	struct xk_key key;
-	int err = stopwait_session_enable_key_of(participants, &key);
-
-	if (err == 0)
-		err = xk_enable_remove(&stopwait->enables, key, hlp_receive, hlp_type);
-	if (err == 0)
-		xk_session_uncache(self, stopwait_session_is_wanted, stopwait);
-	return err;
+	return xk_table_number_key((uint16_t)((const struct stopwait_session *)session)->ports);
 }
 
 /* ---- finding ---- */
 
-/* A session for the stranger who has called. 0, or the reason to drop the CALL. */
-static unsigned
-stopwait_session_open_passively(struct stopwait *stopwait, struct xk_session *lls, const struct stopwait_header *h,
-				struct stopwait_session **session)
+/*
+ * A session for the stranger who has called; it is announced with its first message. 0, or the reason to drop the CALL.
+ */
+XK_APART static unsigned
+stopwait_session_accept(struct stopwait *stopwait, struct xk_session *lls, const struct stopwait_header *h,
+			struct xk_session **session)
 {
-	struct xk_key key = stopwait_session_enable_key((uint16_t)h->ports);
-	const struct xk_enable *enable = xk_map_resolve(&stopwait->enables, key);
-	struct stopwait_session *s;
+	struct xk_protocol *self = &stopwait->protocol;
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key((uint16_t)h->ports));
+	struct xk_session *s;
 
 	if (enable == NULL)
 		return XK_DROP_NO_SESSION;
 	/* the cache lets go of those that are idle; who makes us send, and does not answer, is bounded here */
-	if (xk_map_count(&stopwait->callers) / 2 >= stopwait->protocol.session_max)
+	if (xk_map_count(&stopwait->callers) / 2 >= self->session_max)
 		return STOPWAIT_TOO_MANY;
 	if (!xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	if (stopwait_session_new(stopwait, enable->hlp_receive, enable->hlp_type, lls, h->ports, h->from, &s) != 0)
+	if (stopwait_session_new(self, enable->hlp_receive, enable->hlp_type, lls, *h, &s) != 0)
 		return XK_DROP_NO_MEMORY;
-	if (xk_map_bind(&stopwait->callers, &s->caller, stopwait_session_key(h->from, h->ports), s) != 0) {
-		xk_close(&s->session);
+	if (xk_map_bind(&stopwait->callers, &((struct stopwait_session *)s)->caller,
+			stopwait_session_key(h->from, h->ports), s) != 0) {
+		xk_close(s);
 		return XK_DROP_NO_MEMORY; /* or another shepherd has done it meanwhile: the caller tries again */
 	}
-	xk_count(&stopwait->protocol, STOPWAIT_CALLED);
-	xk_session_cache(&s->session);
+	xk_count(self, STOPWAIT_CALLED);
+	xk_session_cache(s);
 	*session = s;
 	return 0;
 }
 
 unsigned
-stopwait_session_find(struct stopwait *stopwait, struct xk_session *lls, const struct stopwait_header *h,
-		      struct stopwait_session **session)
+stopwait_session_find(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h,
+		      struct xk_session **session)
 {
-	if (h->kind == STOPWAIT_CALL)
+	struct stopwait *stopwait = (struct stopwait *)self;
+	bool calls = h->kind == STOPWAIT_CALL;
+
+	if (calls)
 		*session = xk_map_resolve(&stopwait->callers, stopwait_session_key(h->from, h->ports));
 	else
-		*session = xk_map_resolve(&stopwait->sessions, stopwait_session_key(h->to, h->ports));
+		*session = xk_table_find(self, stopwait_session_key(h->to, h->ports));
 	if (*session != NULL)
-		return (*session)->session.lls == lls ? 0 : STOPWAIT_STALE; /* another host says so */
-	return h->kind == STOPWAIT_CALL ? stopwait_session_open_passively(stopwait, lls, h, session)
-					: XK_DROP_NO_SESSION;
+		return (*session)->lls == lls ? 0 : STOPWAIT_STALE; /* another host says so */
+	return calls ? stopwait_session_accept(stopwait, lls, h, session) : XK_DROP_NO_SESSION;
 }
 
 /* ---- closing and asking ---- */
@@ -298,13 +232,9 @@ stopwait_session_close(struct xk_session *session)
 int
 stopwait_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	uint32_t length;
-	int err;
+	const struct stopwait_session *s = (const struct stopwait_session *)session;
 
-	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
-		return -ENOTSUP;
-	err = stopwait_session_ask_length(session->lls, op, &length);
-	return err != 0 ? err : xk_answer(buffer, len, &length, sizeof(length));
+	return op != XK_GET_MAX_PACKET ? -ENOTSUP : xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
 }
 
 int

@@ -43,7 +43,7 @@ struct vcache_entry {
 };
 
 struct vcache {
-	struct xk_virtual virtual;
+	struct xk_protocol protocol;
 	uint64_t time_ns, entries;
 	uint64_t seed;
 	unsigned bucket_mask;
@@ -64,7 +64,7 @@ struct vcache_session {
 static inline struct vcache *
 vcache_of(struct xk_protocol *self)
 {
-	return xk_container_of(self, struct vcache, virtual.protocol);
+	return xk_container_of(self, struct vcache, protocol);
 }
 
 static inline struct vcache_session *
@@ -157,7 +157,7 @@ vcache_free(struct vcache_entry *entry)
 static struct vcache_entry *
 vcache_take_due(struct vcache *vcache)
 {
-	uint64_t now_ns = xk_now_ns(&vcache->virtual.protocol);
+	uint64_t now_ns = xk_now_ns(&vcache->protocol);
 	struct vcache_entry *entry;
 
 	xk_lock(&vcache->lock);
@@ -180,7 +180,7 @@ vcache_expire(struct xk_event *event, void *argument)
 
 	(void)event;
 	while ((entry = vcache_take_due(vcache)) != NULL) {
-		xk_count(&vcache->virtual.protocol, VCACHE_EXPIRED);
+		xk_count(&vcache->protocol, VCACHE_EXPIRED);
 		vcache_free(entry);
 	}
 }
@@ -189,7 +189,7 @@ vcache_expire(struct xk_event *event, void *argument)
 static struct vcache_entry *
 vcache_keep(struct vcache *vcache, struct vcache_entry *entry)
 {
-	uint64_t now_ns = xk_now_ns(&vcache->virtual.protocol);
+	uint64_t now_ns = xk_now_ns(&vcache->protocol);
 	struct vcache_entry *out = NULL;
 
 	entry->due_ns = now_ns + vcache->time_ns;
@@ -201,13 +201,13 @@ vcache_keep(struct vcache *vcache, struct vcache_entry *entry)
 	if (vcache->count >= vcache->entries) {
 		out = vcache->first;
 		vcache_remove(vcache, out);
-		xk_count(&vcache->virtual.protocol, VCACHE_PUSHED_OUT);
+		xk_count(&vcache->protocol, VCACHE_PUSHED_OUT);
 	}
 	vcache_append(vcache, entry);
 	if (vcache->count == 1)
 		vcache_schedule(vcache, now_ns);
 	xk_unlock(&vcache->lock);
-	xk_count(&vcache->virtual.protocol, VCACHE_KEPT);
+	xk_count(&vcache->protocol, VCACHE_KEPT);
 	return out;
 }
 
@@ -227,14 +227,11 @@ vcache_take(struct vcache *vcache, const struct vcache_key *key)
 
 /* ---- init and fini ---- */
 
-static const struct xk_session_ops vcache_session_ops;
-
 static int
 vcache_init(struct xk_protocol *self)
 {
 	struct vcache *vcache = vcache_of(self);
 	unsigned buckets = 1;
-	int status;
 
 	while (buckets < vcache->entries)
 		buckets *= 2;
@@ -245,11 +242,7 @@ vcache_init(struct xk_protocol *self)
 	vcache->seed = xk_random(self);
 	xk_lock_init(&vcache->lock, self);
 	xk_event_init(&vcache->timer, self->kernel, vcache_expire, vcache);
-	vcache->virtual.session_size = sizeof(struct vcache_session);
-	status = xk_virtual_init(self, &vcache_session_ops);
-	if (status != 0)
-		free(vcache->buckets);
-	return status;
+	return 0;
 }
 
 static void
@@ -265,7 +258,6 @@ vcache_fini(struct xk_protocol *self)
 		vcache_free(entry);
 	}
 	free(vcache->buckets);
-	xk_virtual_fini(self);
 }
 
 /* ---- opening and closing ---- */
@@ -280,7 +272,7 @@ vcache_reuse(struct vcache *vcache, struct xk_protocol *hlp_receive, const struc
 
 	if (entry == NULL)
 		return -ENOENT;
-	status = xk_virtual_open_on(&vcache->virtual.protocol, hlp_receive, entry->lls, session);
+	status = xk_virtual_open_on(&vcache->protocol, hlp_receive, entry->lls, session);
 	vcache_free(entry);
 	return status;
 }
@@ -347,7 +339,7 @@ vcache_forget(struct vcache *vcache, const struct xk_session *lls)
 	xk_unlock(&vcache->lock);
 	if (entry == NULL)
 		return;
-	xk_count(&vcache->virtual.protocol, VCACHE_DIED);
+	xk_count(&vcache->protocol, VCACHE_DIED);
 	vcache_free(entry);
 }
 
@@ -377,6 +369,7 @@ vcache_push(struct xk_session *s, struct xk_msg *m)
 /* ---- tables ---- */
 
 static const struct xk_session_ops vcache_session_ops = {
+	.size = sizeof(struct vcache_session),
 	.push = vcache_push,
 	.pop = xk_pop_through,
 	.close = vcache_session_close,

@@ -40,22 +40,20 @@ vchan_init(struct xk_protocol *self)
 
 /* ---- opening ---- */
 
-static const struct xk_session_ops vchan_session_ops;
-
 /* A pool that nobody finds yet. 0 or -errno. May wait. */
 static int
 vchan_make(struct vchan *vchan, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	   const struct xk_participants *participants, struct vchan_pool **made)
 {
-	struct xk_session *s = xk_session_new(&vchan->protocol, &vchan_session_ops, sizeof(struct vchan_pool),
-					      hlp_receive, hlp_type, NULL);
+	struct xk_protocol *self = &vchan->protocol;
+	struct xk_session *s = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, NULL);
 	struct vchan_pool *pool;
 	int status;
 
 	if (s == NULL)
 		return -ENOMEM;
 	pool = vchan_pool_of(s);
-	xk_lock_init(&pool->lock, &vchan->protocol);
+	xk_lock_init(&pool->lock, self);
 	pool->last = &pool->first;
 	pool->participants = *participants;
 	status = vchan_open_first(pool);
@@ -212,7 +210,7 @@ vchan_done(struct xk_call *call, int status, struct xk_msg *reply)
 
 	vchan_unlist(vchan_of(pool), channel);
 	vchan_release(pool, channel, status);
-	users->done(users, status, reply);
+	xk_call_done(users, status, reply);
 	xk_session_release(&pool->session);
 }
 
@@ -269,6 +267,7 @@ vchan_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 /* ---- tables ---- */
 
 static const struct xk_session_ops vchan_session_ops = {
+	.size = sizeof(struct vchan_pool),
 	.call = vchan_call,
 	.call_async = vchan_call_async,
 	.close = vchan_close,

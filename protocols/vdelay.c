@@ -20,7 +20,7 @@ enum { VDELAY_DROP_FULL = XK_DROP_OWN };
 enum { VDELAY_COUNT_DELAYED, VDELAY_COUNT_UNSENT };
 
 struct vdelay {
-	struct xk_virtual virtual;
+	struct xk_protocol protocol;
 	uint64_t delay_ns[XK_WAYS];
 	uint64_t jitter_ns, held, seed;
 	bool reorder;
@@ -32,10 +32,8 @@ struct vdelay {
 static inline struct vdelay *
 vdelay_of(struct xk_protocol *self)
 {
-	return xk_container_of(self, struct vdelay, virtual.protocol);
+	return xk_container_of(self, struct vdelay, protocol);
 }
-
-static const struct xk_session_ops vdelay_session_ops;
 
 static int
 vdelay_init(struct xk_protocol *self)
@@ -48,14 +46,13 @@ vdelay_init(struct xk_protocol *self)
 		xk_chance_init(&vdelay->chances[way], vdelay->seed, way);
 	xk_lock_init(&vdelay->lock, self);
 	xk_later_init(&vdelay->later, self, vdelay->held, !vdelay->reorder, VDELAY_DROP_FULL, VDELAY_COUNT_UNSENT);
-	return xk_virtual_init(self, &vdelay_session_ops);
+	return 0;
 }
 
 static void
 vdelay_fini(struct xk_protocol *self)
 {
 	xk_later_fini(&vdelay_of(self)->later);
-	xk_virtual_fini(self);
 }
 
 /* How long the next message of a direction waits. */

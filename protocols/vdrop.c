@@ -45,7 +45,7 @@ struct vdrop_way {
 };
 
 struct vdrop {
-	struct xk_virtual virtual;
+	struct xk_protocol protocol;
 	uint64_t loss, duplicate, reorder, corrupt;
 	uint64_t burst, reorder_ns, after, held, seed;
 	const char *direction;
@@ -66,7 +66,7 @@ struct vdrop_fate {
 static inline struct vdrop *
 vdrop_of(struct xk_protocol *self)
 {
-	return xk_container_of(self, struct vdrop, virtual.protocol);
+	return xk_container_of(self, struct vdrop, protocol);
 }
 
 /* ---- init and fini ---- */
@@ -79,18 +79,16 @@ vdrop_make_ways(struct vdrop *vdrop)
 	vdrop->ways[XK_WAY_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
 	vdrop->ways[XK_WAY_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
 	if (!vdrop->ways[XK_WAY_UP].faulty && !vdrop->ways[XK_WAY_DOWN].faulty) {
-		xk_trace(&vdrop->virtual.protocol, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"",
+		xk_trace(&vdrop->protocol, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"",
 			 vdrop->direction);
 		return -EINVAL;
 	}
 	if (vdrop->seed == 0)
-		vdrop->seed = xk_random(&vdrop->virtual.protocol);
+		vdrop->seed = xk_random(&vdrop->protocol);
 	for (unsigned way = 0; way < XK_WAYS; way++)
 		xk_chance_init(&vdrop->ways[way].chance, vdrop->seed, way);
 	return 0;
 }
-
-static const struct xk_session_ops vdrop_session_ops;
 
 static int
 vdrop_init(struct xk_protocol *self)
@@ -102,14 +100,13 @@ vdrop_init(struct xk_protocol *self)
 		return status;
 	xk_lock_init(&vdrop->lock, self);
 	xk_later_init(&vdrop->later, self, vdrop->held, false, VDROP_DROP_FULL, VDROP_COUNT_UNSENT);
-	return xk_virtual_init(self, &vdrop_session_ops);
+	return 0;
 }
 
 static void
 vdrop_fini(struct xk_protocol *self)
 {
 	xk_later_fini(&vdrop_of(self)->later);
-	xk_virtual_fini(self);
 }
 
 /* ---- chance; under the lock ---- */
@@ -187,7 +184,7 @@ vdrop_flip(struct xk_msg *m, const struct vdrop_fate *fate)
 static bool
 vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *fate)
 {
-	struct xk_msg *copy = xk_msg_new(xk_platform_of(&vdrop->virtual.protocol), xk_msg_len(*m));
+	struct xk_msg *copy = xk_msg_new(xk_platform_of(&vdrop->protocol), xk_msg_len(*m));
 	size_t at = 0;
 
 	if (copy == NULL)
@@ -199,7 +196,7 @@ vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *f
 	vdrop_flip(copy, fate);
 	xk_msg_free(*m);
 	*m = copy;
-	xk_count(&vdrop->virtual.protocol, VDROP_COUNT_CORRUPTED);
+	xk_count(&vdrop->protocol, VDROP_COUNT_CORRUPTED);
 	return true;
 }
 
@@ -209,10 +206,10 @@ vdrop_duplicate(struct vdrop *vdrop, struct xk_session *s, const struct xk_msg *
 	struct xk_msg *copy = xk_msg_reference(m);
 
 	if (copy == NULL) {
-		xk_count(&vdrop->virtual.protocol, VDROP_COUNT_NOT_DUPLICATED);
+		xk_count(&vdrop->protocol, VDROP_COUNT_NOT_DUPLICATED);
 		return;
 	}
-	xk_count(&vdrop->virtual.protocol, VDROP_COUNT_DUPLICATED);
+	xk_count(&vdrop->protocol, VDROP_COUNT_DUPLICATED);
 	xk_later_hold(&vdrop->later, s, copy, way, delay_ns);
 }
 

@@ -5,25 +5,25 @@
  *               or a broadcast address; the top of the local stack, if any, the address of one of the interfaces. With
  *               XK_VNET_LAZY (vnet.h) the neighbour is asked for when something is pushed. A host on no network here is
  *               -ENETUNREACH: VNET does not route.
- *               A session that a neighbour's frame has caused knows its link address only: what get_participants gives
- *               for the remote is XK_ANY.
- * Sessions:     each holds a reference on a session of the link, which holds none on it. What frames have caused stands
- *               on that session, which knows it (hls), so that a message comes up without a map and without a change; it
- *               answers to where its frames come from, always. It is kept as `sessions` says. What was opened is one per
- *               neighbour, and is told by ARP when the neighbour's link address changes; messages come up it only where
- *               nobody has enabled their type.
- * Following:    (vnet_follow.c) a session whose neighbour has moved keeps the session of the link that it began with, so that a push
- *               under way there is not disturbed, and pushes on another one (`moved`), of which each push takes a
- *               reference: only that costs a lock. When ARP does not believe the address any more, the next push asks
- *               it to make sure, and goes where the last one went meanwhile. So who is silent asks nothing.
+ *               A session that a neighbour's frame has caused knows its link address only: get_participants gives
+ *               XK_ANY for the remote.
+ * Sessions:     each holds a reference on a session of the link, which holds none on it. A session that a frame has
+ *               caused stands on the link's session (virtual.h), so that a message comes up without a map and without a
+ *               change. It always answers to where its frames come from, and is kept as `sessions` says. Opened
+ *               sessions are one per neighbour and upper; ARP tells them when the neighbour's link address changes.
+ *               Messages come up them only where nobody has enabled their type.
+ * Following:    (vnet_follow.c) a session whose neighbour has moved keeps the link's session that it began with, so
+ *               that a push under way there is not disturbed. It pushes on another one (`moved`) and takes a lock and a
+ *               reference for each push. Once ARP doubts an address, the next push triggers a query and still uses the
+ *               old address. Idle sessions send no queries.
  * Control:      XK_VNET_GET_INTERFACES, XK_VNET_GET_INTERFACE (vnet.h), XK_GET_MY_HOST, XK_GET_PEER_HOST (of sessions
  *               that were opened actively); the link answers the others
  * Settings:     address, address2, address3, address4: one per interface
- * Drops:        none of its own; no_session: nobody wants what the neighbour has sent
+ * Drops:        none of its own; no_session: nobody wants the neighbour's message
  * Counters:     to_self (opens to an own address, refused: an outgoing shepherd never turns upward), moved (sessions to
  *               another link address)
- * Faults:       of a message on a lazy session that no link address could be had for, the protocol above is told with
- *               XK_VNET_UNSENT
+ * Faults:       the protocol above is told with XK_VNET_UNSENT if no link address could be had for a message on a lazy
+ *               session
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
@@ -35,12 +35,6 @@
 #include "xkernel/trace.h"
 
 enum { VNET_BUCKETS_MAX = 4096 };
-
-static struct xk_key
-vnet_active_key(const struct xk_session *lls)
-{
-	return (struct xk_key){ (uintptr_t)lls, 0 };
-}
 
 /* ---- init and fini ---- */
 
@@ -88,32 +82,19 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 static void
 vnet_fini(struct xk_protocol *self)
 {
-	struct vnet *vnet = vnet_of(self);
-
-	xk_enable_fini(&vnet->passive);
-	xk_map_fini(&vnet->active);
-	free(vnet->buckets);
+	free(vnet_of(self)->buckets);
 }
 
 static int
-vnet_tables_init(struct vnet *vnet)
+vnet_buckets_init(struct vnet *vnet)
 {
 	unsigned buckets = 1;
-	int status = xk_map_init(&vnet->active, vnet->protocol.kernel, vnet->protocol.session_max);
 
-	if (status != 0)
-		return status;
-	status = xk_map_init(&vnet->passive, vnet->protocol.kernel, 8);
 	while (buckets < vnet->protocol.session_max && buckets < VNET_BUCKETS_MAX)
 		buckets *= 2;
 	vnet->bucket_mask = buckets - 1;
-	vnet->buckets = status == 0 ? calloc(buckets, sizeof(struct vnet_session *)) : NULL;
-	if (vnet->buckets != NULL)
-		return 0;
-	if (status == 0)
-		xk_enable_fini(&vnet->passive);
-	xk_map_fini(&vnet->active);
-	return status != 0 ? status : -ENOMEM;
+	vnet->buckets = calloc(buckets, sizeof(struct vnet_session *));
+	return vnet->buckets != NULL ? 0 : -ENOMEM;
 }
 
 static int
@@ -131,54 +112,12 @@ vnet_init(struct xk_protocol *self)
 	xk_lock_init(&vnet->lock, self);
 	for (unsigned i = 0; i < vnet->interface_count && status == 0; i++)
 		status = vnet_interface_init(vnet, i);
-	return status != 0 ? status : vnet_tables_init(vnet);
+	return status != 0 ? status : vnet_buckets_init(vnet);
 }
 
 /* ---- opening ---- */
 
-/* Which of the interfaces (that of address `local` alone, if it is given) host is reached through. */
-static int
-vnet_choose(struct vnet *vnet, uint64_t host, uint64_t local, unsigned *interface, enum xk_vnet_kind *kind)
-{
-	unsigned first = 0, count = vnet->interface_count;
-
-	if (host == 0 || host > UINT32_MAX)
-		return -EINVAL;
-	if (local != XK_ANY) {
-		while (first < count && vnet->interfaces[first].host != local)
-			first++;
-		if (first == count)
-			return -EADDRNOTAVAIL;
-		count = 1;
-	}
-	*kind = xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, interface);
-	if (*kind != XK_VNET_MINE)
-		*kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, interface);
-	*interface += first;
-	return *kind == XK_VNET_ELSEWHERE ? -ENETUNREACH : *kind == XK_VNET_MINE ? -EADDRNOTAVAIL : 0;
-}
-
-/* A session on lls as a frame causes it: the link address is known, so nothing waits. 0, -EEXIST or -ENOMEM. */
-static int
-vnet_make_on(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_session *lls, unsigned interface,
-	     struct xk_session **session)
-{
-	struct xk_session *s = vnet_session_new(vnet, hlp_receive, lls, interface);
-	int status;
-
-	if (s == NULL)
-		return -ENOMEM;
-	status = xk_session_bind(s, &vnet->active, vnet_active_key(lls));
-	if (status != 0) {
-		xk_close(s);
-		return status;
-	}
-	atomic_store_explicit(&lls->hls, s, memory_order_release);
-	*session = s;
-	return 0;
-}
-
-/* Which interface has address `local`; any: the first. The count of them: none. */
+/* Returns the interface with address `local` (XK_ANY: the first), or the number of interfaces if there is none. */
 static unsigned
 vnet_interface_at(const struct vnet *vnet, uint64_t local)
 {
@@ -189,7 +128,24 @@ vnet_interface_at(const struct vnet *vnet, uint64_t local)
 	return i;
 }
 
-/* The session that a frame from link address `link` has caused, or would. 0 or -errno. */
+/* Chooses the interface that host is reached through; `local`, if given, is that interface's address. 0 or -errno. */
+static int
+vnet_choose(struct vnet *vnet, uint64_t host, uint64_t local, unsigned *interface, enum xk_vnet_kind *kind)
+{
+	unsigned first = vnet_interface_at(vnet, local), count = local == XK_ANY ? vnet->interface_count : 1;
+
+	if (host == 0 || host > UINT32_MAX)
+		return -EINVAL;
+	if (first == vnet->interface_count)
+		return -EADDRNOTAVAIL;
+	*kind = xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, interface);
+	if (*kind != XK_VNET_MINE)
+		*kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, interface);
+	*interface += first;
+	return *kind == XK_VNET_ELSEWHERE ? -ENETUNREACH : *kind == XK_VNET_MINE ? -EADDRNOTAVAIL : 0;
+}
+
+/* Opens the session that a frame from link address `link` has caused, or would cause. 0 or -errno. */
 static int
 vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, uint64_t link,
 		  uint64_t local, struct xk_session **session)
@@ -202,11 +158,7 @@ vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_
 		status = vnet_session_open_link(vnet, interface, hlp_type, link, &lls);
 	if (status != 0)
 		return status;
-	do {
-		status = xk_session_share(&vnet->active, vnet_active_key(lls), hlp_receive, hlp_type, session);
-		if (status == -ENOENT)
-			status = vnet_make_on(vnet, hlp_receive, lls, interface, session);
-	} while (status == -EEXIST);
+	status = xk_virtual_open_on(&vnet->protocol, hlp_receive, lls, session);
 	xk_close(lls);
 	return status;
 }
@@ -241,6 +193,23 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 				 link, session);
 }
 
+/* ---- enabling ---- */
+
+/* Any participants: the type is enabled for all neighbours. */
+static int
+vnet_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		 struct xk_key *key)
+{
+	*key = xk_virtual_passive_key(hlp_type);
+	return 0;
+}
+
+static struct xk_key
+vnet_passive_key_of(const struct xk_session *s)
+{
+	return xk_virtual_passive_key(s->hlp_type);
+}
+
 /* Takes back an open_enable from the first `count` links. */
 static void
 vnet_disable_links(struct vnet *vnet, struct xk_protocol *hlp_type, unsigned count)
@@ -271,21 +240,14 @@ static int
 vnet_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_participants *participants)
 {
-	struct vnet *vnet = vnet_of(self);
-	int status = xk_enable_add(&vnet->passive, vnet_passive_key(hlp_type), hlp_receive, hlp_type);
+	int status = xk_table_enable(self, hlp_receive, hlp_type, participants);
 
 	if (status != 0)
 		return status;
-	status = vnet_enable_links(vnet, hlp_type);
+	status = vnet_enable_links(vnet_of(self), hlp_type);
 	if (status != 0)
-		xk_enable_remove(&vnet->passive, vnet_passive_key(hlp_type), hlp_receive, hlp_type);
+		xk_table_disable(self, hlp_receive, hlp_type, participants);
 	return status;
-}
-
-static bool
-vnet_is_of_another(struct xk_session *s, void *hlp_type)
-{
-	return s->hlp_type != hlp_type;
 }
 
 static int
@@ -293,68 +255,16 @@ vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 		  struct xk_participants *participants)
 {
 	struct vnet *vnet = vnet_of(self);
-	int status = xk_enable_remove(&vnet->passive, vnet_passive_key(hlp_type), hlp_receive, hlp_type);
+	int status = xk_table_disable(self, hlp_receive, hlp_type, participants);
 
-	if (status != 0)
-		return status;
-	if (xk_map_resolve(&vnet->passive, vnet_passive_key(hlp_type)) == NULL)
-		xk_session_uncache(self, vnet_is_of_another, hlp_type);
-	vnet_disable_links(vnet, hlp_type, vnet->interface_count);
-	return 0;
-}
-
-static unsigned
-vnet_interface_of(struct vnet *vnet, const struct xk_protocol *link)
-{
-	unsigned i = 0;
-
-	while (i + 1 < vnet->interface_count && vnet_link(vnet, i) != link)
-		i++;
-	return i;
-}
-
-/* A session on lls, which a frame has caused. 0 or -errno. */
-static int
-vnet_accept(struct vnet *vnet, struct xk_session *lls)
-{
-	const struct xk_enable *enable = xk_map_resolve(&vnet->passive, vnet_passive_key(lls->hlp_type));
-	struct xk_session *s;
-	int status;
-
-	if (enable == NULL)
-		return -ENOENT;
-	status = vnet_make_on(vnet, enable->hlp_receive, lls, vnet_interface_of(vnet, lls->protocol), &s);
-	if (status != 0)
-		return status == -EEXIST ? 0 : status;
-	return xk_session_announce(s);
-}
-
-static int
-vnet_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
-	       struct xk_protocol *hlp_type)
-{
-	return vnet_accept(vnet_of(self), session);
-}
-
-/* hls is read on every message's way while sessions come and go; it is valid as long as what a map resolves. */
-static inline struct xk_session *
-vnet_standing_on(struct xk_session *lls)
-{
-	return atomic_load_explicit(&lls->hls, memory_order_acquire);
-}
-
-static void
-vnet_close_done(struct xk_protocol *self, struct xk_session *session)
-{
-	struct xk_session *s = vnet_standing_on(session);
-
-	if (s != NULL)
-		xk_close_done(s);
+	if (status == 0)
+		vnet_disable_links(vnet, hlp_type, vnet->interface_count);
+	return status;
 }
 
 /* ---- down ---- */
 
-/* ARP has found the link address. Without a session of the link the message ends here. */
+/* Sends a message that has waited for the link address; drops it if the link gives no session. */
 static void
 vnet_send(const struct xk_arp_output *output, uint64_t link)
 {
@@ -369,7 +279,7 @@ vnet_send(const struct xk_arp_output *output, uint64_t link)
 	xk_close(lls);
 }
 
-/* Nobody has answered for the neighbour's address. Not xk_control_protocol: that would ask those below. */
+/* Tells the protocol above alone (xk_control_protocol would ask others, too) that nobody answers for the address. */
 static void
 vnet_unsent(const struct xk_arp_output *output)
 {
@@ -398,11 +308,8 @@ vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
 	return xk_arp_output(vnet_resolver(vnet, vs->interface), &output);
 }
 
-/*
- * Something has changed since s was opened, or its neighbour is only asked for now. Apart, so that a push without that saves no
- * registers.
- */
-__attribute__((noinline)) static int
+/* A push on a session that is lazy, stale or not on lls any more. */
+XK_APART static int
 vnet_push_watched(struct xk_session *s, struct xk_msg *m)
 {
 	struct vnet_session *vs = vnet_session_of(s);
@@ -431,33 +338,6 @@ vnet_push(struct xk_session *s, struct xk_msg *m)
 	if (xk_unlikely(atomic_load_explicit(&s->binding.watched, memory_order_relaxed)))
 		return vnet_push_watched(s, m);
 	return xk_push(s->lls, m);
-}
-
-/* ---- up ---- */
-
-/* No session stands on lls yet, or no more: VNET's session was closed and the link's was not. */
-__attribute__((noinline)) static void
-vnet_demux_new(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct xk_session *s = NULL;
-
-	if (vnet_accept(vnet_of(self), lls) == 0)
-		s = xk_map_resolve(&vnet_of(self)->active, vnet_active_key(lls));
-	if (s == NULL)
-		xk_drop(self, m, XK_DROP_NO_SESSION);
-	else
-		xk_pop(s, lls, m, NULL);
-}
-
-static void
-vnet_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct xk_session *s = vnet_standing_on(lls);
-
-	if (xk_likely(s != NULL))
-		xk_pop(s, lls, m, NULL);
-	else
-		vnet_demux_new(self, lls, m);
 }
 
 /* ---- asking ---- */
@@ -529,7 +409,7 @@ vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 	}
 }
 
-/* The link has put its addresses there; VNET's take their place. */
+/* Replaces the link's addresses by VNET's. */
 static int
 vnet_get_participants(struct xk_session *s, struct xk_participants *participants)
 {
@@ -560,7 +440,9 @@ vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 /* ---- tables ---- */
 
-const struct xk_session_ops vnet_session_ops = {
+static const struct xk_session_ops vnet_session_ops = {
+	.size = sizeof(struct vnet_session),
+	.setup = vnet_session_setup,
 	.push = vnet_push,
 	.pop = xk_pop_through,
 	.close = vnet_session_close,
@@ -574,10 +456,12 @@ static const struct xk_protocol_ops vnet_ops = {
 	.open = vnet_open,
 	.open_enable = vnet_open_enable,
 	.open_disable = vnet_open_disable,
-	.open_done = vnet_open_done,
-	.close_done = vnet_close_done,
-	.demux = vnet_demux,
+	.open_done = xk_virtual_open_done,
+	.close_done = xk_virtual_close_done,
+	.demux = xk_virtual_demux,
 	.control = vnet_control,
+	.passive_key = vnet_passive_key,
+	.passive_key_of = vnet_passive_key_of,
 };
 
 static const struct xk_role vnet_lowers[] = {

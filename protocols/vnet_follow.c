@@ -1,15 +1,15 @@
 /*
- * vnet_follow.c - VNET's sessions go where their neighbour is: what ARP tells of one that has moved; see vnet.c.
+ * vnet_follow.c - lets VNET's sessions follow a neighbour whose link address changes, as ARP tells; see vnet.c.
  *
- * What changes meanwhile (moved, link, is_stale) is under the session's lock; binding.watched says without it whether a
- * push must look. Locks are not held across a call of ARP or of the link.
+ * moved, link and is_stale are under the session's lock; binding.watched tells a push without the lock whether it must
+ * look at them. No lock is held across a call of ARP or of the link.
  */
 #include <errno.h>
 
 #include "protocols/vnet_private.h"
 #include "xkernel/trace.h"
 
-/* So many changes of a neighbour's address may come in between before a session leaves it to its next push. */
+/* A session tries so often to keep up with an address that goes on changing, then leaves that to its next push. */
 enum { VNET_TRIES = 1000 };
 
 /* Under the session's lock. */
@@ -33,8 +33,8 @@ vnet_follow_take(struct vnet_session *vs)
 }
 
 /*
- * s pushes on `to` from now on, which link is the address of; takes the caller's reference. NULL: on lls. stands: messages
- * come up s, too. The other one, to be closed by the caller.
+ * Makes s push on `to` (NULL: on lls), whose address is link, and if `stands`, receive what comes up there. Takes the
+ * caller's reference on `to`; returns what s has pushed on instead of lls, for the caller to close.
  */
 static struct xk_session *
 vnet_replace(struct xk_session *s, struct xk_session *to, uint64_t link, bool stands)
@@ -63,8 +63,8 @@ vnet_follow_end(struct xk_session *s)
 }
 
 /*
- * s goes to another link address. If it stands on lls it does so no more: what else comes from there must not be answered
- * elsewhere. 0 or -errno.
+ * Makes s push to another link address. It leaves lls and the table: whatever else comes from the old address must not
+ * be answered elsewhere. 0 or -errno.
  */
 static int
 vnet_move(struct vnet *vnet, struct xk_session *s, uint64_t link)
@@ -107,7 +107,7 @@ vnet_set_stale(struct vnet_session *vs, bool is_stale)
 	xk_unlock(&vs->lock);
 }
 
-/* Whether s, on which the caller has a reference, goes where ARP says now. Others may be at the same: the last one looks. */
+/* Makes s, on which the caller has a reference, push where ARP says, until that changes no more. False: it failed. */
 static bool
 vnet_follow_now(struct vnet *vnet, struct xk_session *s)
 {

@@ -1,12 +1,13 @@
 /*
- * vnet_private.h - the state of VNET, shared by vnet.c (whom an open, a frame and a push are for), vnet_session.c (how
- * sessions come to be, and which of them is meant) and vnet_follow.c (neighbours whose link address changes).
+ * vnet_private.h - the state of VNET, shared by vnet.c (opening, enabling, pushing, asking), vnet_session.c (how
+ * sessions are made and found by host) and vnet_follow.c (neighbours whose link address changes).
  */
 #ifndef XK_VNET_PRIVATE_H
 #define XK_VNET_PRIVATE_H
 
 #include "protocols/arp.h"
 #include "protocols/vnet.h"
+#include "xkernel/virtual.h"
 
 enum { VNET_FOUND = 16 /* sessions with one host that are looked at together */ };
 
@@ -19,22 +20,20 @@ struct vnet {
 	struct xk_network addresses[XK_VNET_INTERFACES];
 	unsigned interface_count;
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
-	struct xk_map active;  /* the link's session: vnet_session that a frame has caused */
-	struct xk_map passive; /* hlp_type: xk_enable */
-	struct xk_lock lock;   /* of what follows; before that of a session */
+	struct xk_lock lock; /* protects the buckets; taken before a session's lock */
 	unsigned bucket_mask;
-	struct vnet_session **buckets; /* what has been opened, by its host */
+	struct vnet_session **buckets; /* opened sessions, by host: several uppers may have opened the same */
 };
 
-/* binding.watched says that a push must look at what is under the lock. */
+/* The table (xkernel/table.h) has the sessions that frames have caused, the buckets have those that were opened. */
 struct vnet_session {
-	struct xk_session session;
+	struct xk_session session; /* binding.watched: a push must look at moved and is_stale */
 	unsigned interface;        /* index */
-	_Atomic uint64_t host;     /* the neighbour; XK_ANY: a frame has caused it, and nobody has opened it */
+	_Atomic uint64_t host;     /* the neighbour; XK_ANY: a frame has caused the session, and nobody has opened it */
 	struct vnet_session *next; /* in its bucket */
-	struct xk_lock lock;       /* of what follows */
-	struct xk_session *moved;  /* pushes go there, and it has a reference on it; NULL: to lls */
-	uint64_t link;             /* the address of either */
+	struct xk_lock lock;       /* protects what follows */
+	struct xk_session *moved;  /* receives pushes instead of lls; a reference. NULL: lls does */
+	uint64_t link;             /* the link address that pushes go to */
 	bool is_stale;             /* the next push asks for the address */
 };
 
@@ -62,12 +61,6 @@ vnet_set_host(struct vnet_session *vs, uint64_t host)
 	atomic_store_explicit(&vs->host, host, memory_order_relaxed);
 }
 
-static inline struct xk_key
-vnet_passive_key(const struct xk_protocol *hlp_type)
-{
-	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
-}
-
 static inline struct xk_protocol *
 vnet_link(struct vnet *vnet, unsigned interface)
 {
@@ -83,68 +76,63 @@ vnet_resolver(struct vnet *vnet, unsigned interface)
 static inline bool
 vnet_is_enabled(struct vnet *vnet, const struct xk_protocol *hlp_type)
 {
-	return xk_map_resolve(&vnet->passive, vnet_passive_key(hlp_type)) != NULL;
+	return xk_table_enabled(&vnet->protocol, xk_virtual_passive_key(hlp_type)) != NULL;
 }
-
-/* Of vnet.c. */
-extern const struct xk_session_ops vnet_session_ops;
 
 /* ---- vnet_session.c ---- */
 
-/* The session of the link to link address `link`, with the caller's reference. 0 or -errno. */
+/* Opens the link's session to link address `link`, with a reference for the caller. 0 or -errno. */
 int vnet_session_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol *hlp_type, uint64_t link,
 			   struct xk_session **lls);
 
-/* A session on lls (with a reference of its own on it) that nobody finds yet, with the caller's reference, or NULL. */
-struct xk_session *vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_session *lls,
-				    unsigned interface);
-
-/* Messages that come up lls go to s, unless another session stands there; or no more. */
+/* Directs messages that come up lls to s, unless another session stands there. */
 void vnet_session_stand(struct xk_session *s, struct xk_session *lls);
+/* Ends that. */
 void vnet_session_leave(struct xk_session *s, struct xk_session *lls);
 
-/* s becomes that of host, found by it from now on. Under vnet's lock. */
+/* Adds vs to the opened sessions of host. Under vnet's lock. */
 void vnet_session_add(struct vnet *vnet, struct vnet_session *vs, uint64_t host);
 
 /*
- * Live sessions with host, of whatever type, after `skip` others, with a reference of its own on each. How many: VNET_FOUND
- * at most.
+ * Finds the live opened sessions of host, of all types, skipping the first `skip`; takes a reference on each. Returns
+ * how many: at most VNET_FOUND.
  */
 unsigned vnet_session_find_followers(struct vnet *vnet, unsigned interface, uint64_t host, unsigned skip,
 				     struct xk_session **found);
 
-/* The session with host, which is at `link` or was a moment ago, made or with one more reference. 0 or -errno. */
+/* Opens a session to host, which is or was just at `link`: shared with the same hlps, or new. 0 or -errno. */
 int vnet_session_open(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		      unsigned interface, uint64_t host, uint64_t link, struct xk_session **session);
 
-/* The same with XK_VNET_LAZY. 0 or -ENOMEM. */
+/* Makes a session as XK_VNET_LAZY asks for. 0 or -ENOMEM. */
 int vnet_session_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			   unsigned interface, uint32_t host, struct xk_session **session);
 
-/* What struct xk_session_ops says. */
+/* Session operations. how: the index of the interface (unsigned); NULL: the interface of the session below. */
+int vnet_session_setup(struct xk_session *s, const void *how);
 void vnet_session_close(struct xk_session *s);
 
 /* ---- vnet_follow.c ---- */
 
-/* s, on which the caller has a reference, goes where ARP says now, or asks at its next push. */
+/* Lets s, on which the caller has a reference, push to the address that ARP knows, or ask at its next push. */
 void vnet_follow(struct vnet *vnet, struct xk_session *s);
 
-/* ARP knows host by another link address, or does not know it any more. */
+/* ARP calls this when it knows host by another link address, or does not know it any more. */
 void vnet_follow_changed(const struct xk_arp_follower *follower, uint32_t host);
 
-/* An upper has opened s, which a frame has caused, for `host`. 0. */
+/* Answers XK_VNET_FOLLOW: an upper has opened s, which a frame has caused, for `host`. 0. */
 int vnet_follow_opened(struct vnet *vnet, struct xk_session *s, const uint64_t *host);
 
-/* A push has come upon what ARP does not believe any more. Any context. */
+/* Asks ARP for the address of vs, for a push that has found it stale. Any context. */
 void vnet_follow_ask(struct vnet *vnet, struct vnet_session *vs);
 
-/* What s pushes on instead of lls, with the caller's reference; NULL: lls itself. Any context. */
+/* The session that vs pushes on instead of lls, with a reference for the caller; NULL: lls. Any context. */
 struct xk_session *vnet_follow_take(struct vnet_session *vs);
 
-/* The link address that s pushes to. */
+/* The link address that vs pushes to. */
 uint64_t vnet_follow_link(struct vnet_session *vs);
 
-/* s, which is being closed, pushes on lls again and stands nowhere. */
+/* Ends following for s, which is being closed: it pushes on lls again and stands nowhere. */
 void vnet_follow_end(struct xk_session *s);
 
 #endif

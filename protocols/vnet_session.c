@@ -1,11 +1,10 @@
 /*
- * vnet_session.c - how VNET's sessions come to be, and what was opened, by its host; see vnet_private.h.
+ * vnet_session.c - how VNET's sessions are made, and found by host; see vnet_private.h.
  *
- * A session has a reference on one of the link and perhaps stands there: what comes up goes to it without a map. Those
- * that were opened are in a hash table by host besides, under vnet's lock.
+ * A session has a reference on a session of the link and may stand there (hls): then messages come up it without a map.
+ * Opened sessions are also in a hash table by host, under vnet's lock.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "protocols/eth.h"
 #include "protocols/vnet_private.h"
@@ -20,26 +19,43 @@ vnet_session_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol
 	return xk_open(&vnet->protocol, hlp_type, vnet_link(vnet, interface), &participants, lls);
 }
 
-struct xk_session *
-vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_session *lls, unsigned interface)
+/* The interface whose link lls is a session of. */
+static unsigned
+vnet_session_interface_of(const struct vnet *vnet, const struct xk_session *lls)
 {
-	struct vnet_session *vs;
-	struct xk_session *s;
+	unsigned i = 0;
 
-	if (!xk_duplicate(lls))
-		return NULL;
-	s = xk_session_new(&vnet->protocol, &vnet_session_ops, sizeof(struct vnet_session), hlp_receive, lls->hlp_type,
-			   lls);
-	if (s == NULL) {
-		xk_close(lls);
-		return NULL;
-	}
-	vs = vnet_session_of(s);
-	vs->interface = interface;
-	xk_lock_init(&vs->lock, &vnet->protocol);
-	if (xk_control(lls, XK_GET_PEER_LINK, &vs->link, sizeof(vs->link)) < 0)
+	while (i + 1 < vnet->interface_count && vnet->protocol.lowers[i * VNET_ROLES + VNET_LINK] != lls->up)
+		i++;
+	return i;
+}
+
+int
+vnet_session_setup(struct xk_session *s, const void *how)
+{
+	struct vnet_session *vs = vnet_session_of(s);
+	const unsigned *interface = how;
+
+	vs->interface = interface != NULL ? *interface : vnet_session_interface_of(vnet_of(s->protocol), s->lls);
+	xk_lock_init(&vs->lock, s->protocol);
+	if (s->lls == NULL || xk_control(s->lls, XK_GET_PEER_LINK, &vs->link, sizeof(vs->link)) < 0)
 		vs->link = 0;
 	vnet_set_host(vs, XK_ANY);
+	return 0;
+}
+
+/* A new session on lls (NULL: none), in no table. Takes the caller's reference on lls. NULL: no memory. */
+static struct xk_session *
+vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+		 struct xk_session *lls)
+{
+	struct xk_session *s =
+		xk_session_new(&vnet->protocol, vnet->protocol.type->session_ops, hlp_receive, hlp_type, lls);
+
+	if (s == NULL)
+		xk_close(lls);
+	else
+		vnet_session_setup(s, &interface);
 	return s;
 }
 
@@ -59,7 +75,7 @@ vnet_session_leave(struct xk_session *s, struct xk_session *lls)
 	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
 }
 
-/* ---- what was opened, by its host ---- */
+/* ---- opened sessions by host ---- */
 
 static struct vnet_session **
 vnet_session_bucket(struct vnet *vnet, uint64_t host)
@@ -67,7 +83,7 @@ vnet_session_bucket(struct vnet *vnet, uint64_t host)
 	return &vnet->buckets[host * UINT64_C(0x9e3779b97f4a7c15) >> 32 & vnet->bucket_mask];
 }
 
-/* The live session of hlp_type with host, with a reference for the caller. Under the lock. */
+/* Finds the live session of hlp_type with host and takes a reference on it. Under the lock. */
 static struct xk_session *
 vnet_session_find_opened(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_protocol *hlp_type)
 {
@@ -122,9 +138,9 @@ vnet_session_remove(struct vnet *vnet, struct vnet_session *vs)
 	xk_unlock(&vnet->lock);
 }
 
-/* ---- how sessions come to be ---- */
+/* ---- opening ---- */
 
-/* Of what two upper protocols have opened, the caller's reference on s if it is hlp_receive's. 0 or -EADDRINUSE. */
+/* Gives the caller's reference on s to an opener if s is hlp_receive's. 0 or -EADDRINUSE. */
 static int
 vnet_session_share(struct xk_session *s, const struct xk_protocol *hlp_receive, struct xk_session **session)
 {
@@ -136,7 +152,7 @@ vnet_session_share(struct xk_session *s, const struct xk_protocol *hlp_receive, 
 	return 0;
 }
 
-/* s, which has just been made, becomes that of host, unless somebody was faster: as vnet_session_share. Takes s. */
+/* Makes the new session s that of host, or shares that of a shepherd who was faster. Takes s. 0 or -EADDRINUSE. */
 static int
 vnet_session_publish(struct vnet *vnet, struct xk_session *s, uint64_t host, struct xk_session **session)
 {
@@ -157,7 +173,7 @@ vnet_session_publish(struct vnet *vnet, struct xk_session *s, uint64_t host, str
 	return vnet_session_share(other, hlp_receive, session);
 }
 
-/* A session with host, which is at `link`. 0 or -errno. */
+/* Makes a session to host, which is at `link`. 0 or -errno. */
 static int
 vnet_session_make(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
 		  uint64_t host, uint64_t link, struct xk_session **session)
@@ -167,11 +183,12 @@ vnet_session_make(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_
 
 	if (status != 0)
 		return status;
-	s = vnet_session_new(vnet, hlp_receive, lls, interface);
-	if (s != NULL && !vnet_is_enabled(vnet, hlp_type))
+	s = vnet_session_new(vnet, hlp_receive, hlp_type, interface, lls);
+	if (s == NULL)
+		return -ENOMEM;
+	if (!vnet_is_enabled(vnet, hlp_type))
 		vnet_session_stand(s, lls);
-	xk_close(lls);
-	return s == NULL ? -ENOMEM : vnet_session_publish(vnet, s, host, session);
+	return vnet_session_publish(vnet, s, host, session);
 }
 
 int
@@ -197,23 +214,21 @@ int
 vnet_session_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       unsigned interface, uint32_t host, struct xk_session **session)
 {
-	struct xk_session *s = xk_session_new(&vnet->protocol, &vnet_session_ops, sizeof(struct vnet_session),
-					      hlp_receive, hlp_type, NULL);
+	struct xk_session *s = vnet_session_new(vnet, hlp_receive, hlp_type, interface, NULL);
 
 	if (s == NULL)
 		return -ENOMEM;
-	vnet_session_of(s)->interface = interface;
 	vnet_set_host(vnet_session_of(s), host);
 	atomic_store_explicit(&s->binding.watched, true, memory_order_relaxed);
 	*session = s;
 	return 0;
 }
 
-/* Who pushes on a session that is closed meanwhile pushes on lls, which is kept as long. */
+/* A push that is under way meanwhile goes to lls, which stays as long. */
 void
 vnet_session_close(struct xk_session *s)
 {
-	if (s->lls == NULL) /* lazy: nobody knows of it */
+	if (s->lls == NULL) /* a lazy one, which is in no table */
 		return;
 	vnet_session_remove(vnet_of(s->protocol), vnet_session_of(s));
 	vnet_follow_end(s);

@@ -1,52 +1,47 @@
 /*
- * vsize.c - messages by their size: each goes the first of several ways that takes it in one piece, what is too long for
- * all of them the last, which fragments (BLAST). A virtual protocol, without a header.
+ * vsize.c - messages by their size: each goes the first of several ways that takes it in one piece; what is too long
+ * for all of them goes the last, which fragments (BLAST). A virtual protocol, without a header.
  *
  * Participants: those of the protocols below, which must all take the same
  * Ways:         the lowers, in the order of the graph. What a way takes is its setting `cutoff`, `cutoff2`, ... or else
- *               what its session says when it is opened (XK_GET_OPT_PACKET); the last takes the rest. A message that
- *               arrives comes up by any of them.
- * Sessions:     an active open opens all ways. A message of a new peer makes a session on the way by which it came, which
- *               sends by that one whatever it takes. The first message that is too long opens a longer way, to where
- *               that first message came from: to the host by its address if the session below knows it (IP), else to its
- *               link address (VNET). That asks nobody, and never waits: a stranger's message may have caused it.
- *               The session below knows the one that stands on it (hls), so that a message comes up without a map.
- * Enables:      participants are not looked at: all that the same hlp_type has enabled counts together, for one
- *               hlp_receive, on all ways or none.
- * Control:      XK_GET_MAX_PACKET: of the longest way (which is opened for it), XK_GET_OPT_PACKET: of the shortest; what one
- *               packet holds is not a question of what could be sent. The session's first way answers the others.
+ *               what its session says when it is opened (XK_GET_OPT_PACKET); the last takes the rest. A message may
+ *               arrive by any of them.
+ * Sessions:     an active open opens all ways. A message of a new peer makes a session on the way by which it came
+ *               (virtual.h), which sends by that way whatever it takes. The first message that is too long opens a
+ *               longer way, to where that first message came from: to the host by its address if the session below
+ *               knows it (IP), else to its link address (VNET). That asks nobody and never waits, because a stranger's
+ *               message may have caused it. A session stands on all of its ways.
+ * Enables:      as in virtual.h, on all ways or none
+ * Control:      XK_GET_MAX_PACKET: the longest way's, which is opened for it; XK_GET_OPT_PACKET: what the first way
+ *               takes. The session's first way answers the others.
  * Drops:        no_session; no_way (the longer way could not be opened; the push says why)
  * Counters:     long (messages sent by another way than the session's first), opened (ways, after the session was)
- * Not done:     asking again what a way takes, after a change of the path (what is a little too long is fragmented by IP)
+ * Not done:     asking again what a way takes, after a change of the path (what is a little too long is fragmented by
+ *               IP)
  * Graph:        vsize -> vmux; vsize -> blast; blast -> vmux
  */
 #include <errno.h>
 
 #include "protocols/vnet.h"
 #include "xkernel/trace.h"
+#include "xkernel/virtual.h"
 
 enum { VSIZE_NO_WAY = XK_DROP_OWN };
 
 enum vsize_counter { VSIZE_LONG, VSIZE_OPENED };
 
-enum {
-	VSIZE_WAYS = 4,
-	VSIZE_TRIES = 1000, /* so many openers and closers may come in between before an opener gives up */
-};
+enum { VSIZE_WAYS = 4 };
 
 struct vsize {
 	struct xk_protocol protocol;
 	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: as the way says */
-	struct xk_map active;             /* a session below: the session that was made on it */
-	struct xk_map passive;            /* hlp_type: xk_enable */
 };
 
-/* lls is its first way, and the one that it is found by. */
 struct vsize_session {
-	struct xk_session session;
-	uint32_t takes;                                /* lls: messages up to this */
-	uint32_t first;                                /* which way lls is */
-	_Atomic(struct xk_session *) ways[VSIZE_WAYS]; /* NULL: not opened yet; otherwise it has a reference on each */
+	struct xk_session session;                     /* lls is the first way */
+	uint32_t takes;                                /* length of the longest message that lls takes */
+	uint32_t first;                                /* index of lls among the ways */
+	_Atomic(struct xk_session *) ways[VSIZE_WAYS]; /* references; NULL: not opened yet */
 };
 
 static inline struct vsize *
@@ -67,49 +62,18 @@ vsize_get_way(struct vsize_session *vs, unsigned i)
 	return atomic_load_explicit(&vs->ways[i], memory_order_acquire);
 }
 
-static struct xk_key
-vsize_active_key(const struct xk_session *lls)
-{
-	return (struct xk_key){ (uintptr_t)lls, 0 };
-}
-
-static struct xk_key
-vsize_passive_key(const struct xk_protocol *hlp_type)
-{
-	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
-}
-
-/* ---- init and fini ---- */
-
 static int
 vsize_init(struct xk_protocol *self)
 {
-	struct vsize *vsize = vsize_of(self);
-	int status;
-
-	if (self->lower_count > VSIZE_WAYS) {
-		xk_trace(self, XK_TRACE_NONE, "%u ways, at most %d are possible", self->lower_count, VSIZE_WAYS);
-		return -EINVAL;
-	}
-	status = xk_map_init(&vsize->active, self->kernel, self->session_max);
-	if (status != 0)
-		return status;
-	status = xk_map_init(&vsize->passive, self->kernel, 8);
-	if (status != 0)
-		xk_map_fini(&vsize->active);
-	return status;
-}
-
-static void
-vsize_fini(struct xk_protocol *self)
-{
-	xk_enable_fini(&vsize_of(self)->passive);
-	xk_map_fini(&vsize_of(self)->active);
+	if (self->lower_count <= VSIZE_WAYS)
+		return 0;
+	xk_trace(self, XK_TRACE_NONE, "%u ways, at most %d are possible", self->lower_count, VSIZE_WAYS);
+	return -EINVAL;
 }
 
 /* ---- ways ---- */
 
-/* What way i takes in one piece; the last takes everything. */
+/* Returns the length of the longest message that way i takes; the last takes everything. */
 static uint32_t
 vsize_ask_takes(struct vsize *vsize, unsigned i, struct xk_session *way)
 {
@@ -132,7 +96,7 @@ vsize_way_index(const struct xk_protocol *self, const struct xk_session *lls)
 	return i;
 }
 
-/* Gives s way i, if it has none yet. Takes the caller's reference on it. */
+/* Sets way i of vs, unless it has one already. Takes the caller's reference on way. */
 static void
 vsize_set_way(struct vsize_session *vs, unsigned i, struct xk_session *way)
 {
@@ -143,7 +107,7 @@ vsize_set_way(struct vsize_session *vs, unsigned i, struct xk_session *way)
 		xk_close(way);
 }
 
-/* Messages that come up way go to s, unless another session stands there and is not being closed. */
+/* Directs messages that come up way to s, unless another session stands there that is not being closed. */
 static void
 vsize_stand(struct xk_session *s, struct xk_session *way)
 {
@@ -166,51 +130,15 @@ vsize_leave(struct xk_session *s, struct xk_session *way)
 
 /* ---- sessions ---- */
 
-static const struct xk_session_ops vsize_session_ops;
-
-/* A session whose way `first` is lls (with a reference of its own on it), with the caller's. 0, -EEXIST or -ENOMEM. */
 static int
-vsize_session_make(struct vsize *vsize, struct xk_protocol *hlp_receive, struct xk_session *lls, unsigned first,
-		   struct xk_session **session)
+vsize_session_setup(struct xk_session *s, const void *how)
 {
-	struct xk_session *s;
-	int status;
+	struct vsize_session *vs = vsize_session_of(s);
 
-	if (!xk_duplicate(lls))
-		return -ENOMEM;
-	s = xk_session_new(&vsize->protocol, &vsize_session_ops, sizeof(struct vsize_session), hlp_receive,
-			   lls->hlp_type, lls);
-	if (s == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	vsize_session_of(s)->first = first;
-	vsize_session_of(s)->takes = vsize_ask_takes(vsize, first, lls);
-	atomic_init(&vsize_session_of(s)->ways[first], lls);
-	status = xk_session_bind(s, &vsize->active, vsize_active_key(lls));
-	if (status != 0) {
-		xk_close(s);
-		return status;
-	}
-	atomic_store_explicit(&lls->hls, s, memory_order_release);
-	*session = s;
+	vs->first = vsize_way_index(s->protocol, s->lls);
+	vs->takes = vsize_ask_takes(vsize_of(s->protocol), vs->first, s->lls);
+	atomic_init(&vs->ways[vs->first], s->lls);
 	return 0;
-}
-
-/* The session on ways[0], made or (if the same hlps have it) with one more reference; it gets the others. 0 or -errno. */
-static int
-vsize_session_get(struct vsize *vsize, struct xk_protocol *hlp_receive, struct xk_session **ways,
-		  struct xk_session **session)
-{
-	int status = -EEXIST;
-
-	for (unsigned i = 0; i < VSIZE_TRIES && status == -EEXIST; i++) {
-		status = xk_session_share(&vsize->active, vsize_active_key(ways[0]), hlp_receive, ways[0]->hlp_type,
-					  session);
-		if (status == -ENOENT)
-			status = vsize_session_make(vsize, hlp_receive, ways[0], 0, session);
-	}
-	return status == -EEXIST ? -EADDRINUSE : status;
 }
 
 static void
@@ -263,7 +191,7 @@ vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 
 	if (status != 0)
 		return status;
-	status = vsize_session_get(vsize_of(self), hlp_receive, ways, session);
+	status = xk_virtual_open_on(self, hlp_receive, ways[0], session);
 	if (status != 0) {
 		vsize_close_ways(ways, self->lower_count);
 		return status;
@@ -276,7 +204,9 @@ vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	return 0;
 }
 
-/* Takes back what the first `count` ways were told. 0, or what one of them said. */
+/* ---- enabling ---- */
+
+/* Takes back the open_enable from the first `count` ways. 0, or what one of them said. */
 static int
 vsize_disable_ways(struct xk_protocol *self, struct xk_protocol *hlp_type, const struct xk_participants *participants,
 		   unsigned count)
@@ -311,14 +241,14 @@ static int
 vsize_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants)
 {
-	struct xk_map *passive = &vsize_of(self)->passive;
-	int status = xk_enable_add(passive, vsize_passive_key(hlp_type), hlp_receive, hlp_type);
+	struct xk_map *enables = &self->table.enables;
+	int status = xk_enable_add(enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
 
 	if (status != 0)
 		return status;
 	status = vsize_enable_ways(self, hlp_type, participants);
 	if (status != 0)
-		xk_enable_remove(passive, vsize_passive_key(hlp_type), hlp_receive, hlp_type);
+		xk_enable_remove(enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
 	return status;
 }
 
@@ -328,67 +258,31 @@ vsize_is_of_another(struct xk_session *s, void *hlp_type)
 	return s->hlp_type != hlp_type;
 }
 
-/* Only the protocols below know these participants, so that they are asked first. */
+/*
+ * Asks the protocols below first, because only they know these participants. Idle sessions go with each open_enable
+ * that is taken back, also where others remain: which of the enables has caused a session is not known here.
+ */
 static int
 vsize_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		   struct xk_participants *participants)
 {
-	struct xk_map *passive = &vsize_of(self)->passive;
-	const struct xk_enable *enable = xk_map_resolve(passive, vsize_passive_key(hlp_type));
+	const struct xk_enable *enable = xk_table_enabled(self, xk_virtual_passive_key(hlp_type));
 	int status;
 
 	if (enable == NULL || enable->hlp_receive != hlp_receive)
 		return -ENOENT;
 	status = vsize_disable_ways(self, hlp_type, participants, self->lower_count);
 	if (status == 0)
-		status = xk_enable_remove(passive, vsize_passive_key(hlp_type), hlp_receive, hlp_type);
+		status =
+			xk_enable_remove(&self->table.enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
 	if (status == 0)
 		xk_session_uncache(self, vsize_is_of_another, hlp_type);
 	return status;
 }
 
-/* A session on lls, which a message has caused. 0 (perhaps another shepherd's) or -errno. */
-static int
-vsize_accept(struct vsize *vsize, struct xk_session *lls)
-{
-	const struct xk_enable *enable = xk_map_resolve(&vsize->passive, vsize_passive_key(lls->hlp_type));
-	struct xk_session *s;
-	int status;
-
-	if (enable == NULL)
-		return -ENOENT;
-	status = vsize_session_make(vsize, enable->hlp_receive, lls, vsize_way_index(&vsize->protocol, lls), &s);
-	if (status != 0)
-		return status == -EEXIST ? 0 : status;
-	return xk_session_announce(s);
-}
-
-static int
-vsize_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
-		struct xk_protocol *hlp_type)
-{
-	return vsize_accept(vsize_of(self), session);
-}
-
-/* Read on every message's way while sessions come and go; valid as long as what a map resolves. */
-static inline struct xk_session *
-vsize_standing_on(struct xk_session *lls)
-{
-	return atomic_load_explicit(&lls->hls, memory_order_acquire);
-}
-
-static void
-vsize_close_done(struct xk_protocol *self, struct xk_session *session)
-{
-	struct xk_session *s = vsize_standing_on(session);
-
-	if (s != NULL)
-		xk_close_done(s);
-}
-
 /* ---- a longer way, for a session that a message has caused ---- */
 
-/* Where lls sends to, so that an open asks nobody and does not wait. 0 or -errno. */
+/* Names the peer of lls so that an open asks nobody and does not wait. 0 or -errno. */
 static int
 vsize_find_peer(struct xk_session *lls, struct xk_participants *participants)
 {
@@ -425,7 +319,7 @@ vsize_open_way(struct vsize_session *vs, unsigned i)
 	return 0;
 }
 
-/* Way i of s, opened if need be; as long as the caller may use s. 0 or -errno. */
+/* Gives way i of vs, opening it if need be; it stays as long as vs. 0 or -errno. */
 static int
 vsize_need_way(struct vsize_session *vs, unsigned i, struct xk_session **way)
 {
@@ -435,17 +329,17 @@ vsize_need_way(struct vsize_session *vs, unsigned i, struct xk_session **way)
 	if (*way != NULL)
 		return 0;
 	if (!xk_duplicate(&vs->session))
-		return -ECONNRESET; /* who closes it would not see the way */
+		return -ECONNRESET; /* being closed: nobody would close the way */
 	status = vsize_open_way(vs, i);
 	*way = vsize_get_way(vs, i);
 	xk_session_release(&vs->session);
 	return status;
 }
 
-/* ---- down and up ---- */
+/* ---- down ---- */
 
-/* m is too long for the first way. */
-__attribute__((noinline)) static int
+/* A message that is too long for the first way. */
+XK_APART static int
 vsize_push_long(struct vsize_session *vs, struct xk_msg *m)
 {
 	struct xk_protocol *self = vs->session.protocol;
@@ -475,30 +369,6 @@ vsize_push(struct xk_session *s, struct xk_msg *m)
 	return xk_push(s->lls, m);
 }
 
-/* Usually a session stands on lls; not where it was closed and the one below was not. */
-static struct xk_session *
-vsize_find_session(struct vsize *vsize, struct xk_session *lls)
-{
-	struct xk_session *s = vsize_standing_on(lls);
-
-	if (xk_likely(s != NULL))
-		return s;
-	if (vsize_accept(vsize, lls) != 0)
-		return NULL;
-	return vsize_standing_on(lls);
-}
-
-static void
-vsize_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct xk_session *s = vsize_find_session(vsize_of(self), lls);
-
-	if (xk_unlikely(s == NULL))
-		xk_drop(self, m, XK_DROP_NO_SESSION);
-	else
-		xk_pop(s, lls, m, NULL);
-}
-
 /* ---- asking ---- */
 
 static int
@@ -519,6 +389,8 @@ vsize_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 /* ---- tables ---- */
 
 static const struct xk_session_ops vsize_session_ops = {
+	.size = sizeof(struct vsize_session),
+	.setup = vsize_session_setup,
 	.push = vsize_push,
 	.pop = xk_pop_through,
 	.close = vsize_session_close,
@@ -527,13 +399,12 @@ static const struct xk_session_ops vsize_session_ops = {
 
 static const struct xk_protocol_ops vsize_ops = {
 	.init = vsize_init,
-	.fini = vsize_fini,
 	.open = vsize_open,
 	.open_enable = vsize_open_enable,
 	.open_disable = vsize_open_disable,
-	.open_done = vsize_open_done,
-	.close_done = vsize_close_done,
-	.demux = vsize_demux,
+	.open_done = xk_virtual_open_done,
+	.close_done = xk_virtual_close_done,
+	.demux = xk_virtual_demux,
 };
 
 static const struct xk_role vsize_lowers[] = {

@@ -63,7 +63,7 @@ struct vstamp_lane {
 };
 
 struct vstamp {
-	struct xk_virtual virtual;
+	struct xk_protocol protocol;
 	const char *file;
 	uint64_t records;       /* a power of two, once there is a ring */
 	_Atomic uint64_t *ring; /* NULL: there is no file */
@@ -76,7 +76,7 @@ struct vstamp {
 static inline struct vstamp *
 vstamp_of(struct xk_protocol *self)
 {
-	return xk_container_of(self, struct vstamp, virtual.protocol);
+	return xk_container_of(self, struct vstamp, protocol);
 }
 
 /* ---- stamps ---- */
@@ -84,13 +84,13 @@ vstamp_of(struct xk_protocol *self)
 static inline uint64_t
 vstamp_now_ns(const struct vstamp *vstamp)
 {
-	return xk_now_ns(&vstamp->virtual.protocol);
+	return xk_now_ns(&vstamp->protocol);
 }
 
 static inline void
 vstamp_put(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
 {
-	_Atomic uint64_t *stamps = &vstamp->virtual.protocol.counts[0][VSTAMP_COUNT_STAMPS];
+	_Atomic uint64_t *stamps = &vstamp->protocol.counts[0][VSTAMP_COUNT_STAMPS];
 	uint64_t number = atomic_fetch_add_explicit(stamps, 1, memory_order_relaxed);
 
 	atomic_store_explicit(&vstamp->ring[number & (vstamp->records - 1)], now_ns << VSTAMP_WHAT_BITS | what,
@@ -119,13 +119,13 @@ vstamp_measure(struct vstamp *vstamp)
 	for (uint64_t i = 0; i < vstamp->records; i++)
 		vstamp_put(vstamp, VSTAMP_UP, vstamp_now_ns(vstamp));
 	vstamp->cost_ns = vstamp_now_ns(vstamp) - begun_ns;
-	xk_counter_set(&vstamp->virtual.protocol, VSTAMP_COUNT_STAMPS, 0);
+	xk_counter_set(&vstamp->protocol, VSTAMP_COUNT_STAMPS, 0);
 }
 
 static void
 vstamp_write(struct vstamp *vstamp)
 {
-	struct xk_protocol *self = &vstamp->virtual.protocol;
+	struct xk_protocol *self = &vstamp->protocol;
 	uint64_t count = xk_counter(self, VSTAMP_COUNT_STAMPS);
 	uint64_t kept = count < vstamp->records ? count : vstamp->records;
 
@@ -215,7 +215,7 @@ vstamp_port(struct xk_protocol *self)
 static int
 vstamp_watch(struct vstamp *vstamp)
 {
-	struct xk_protocol *self = &vstamp->virtual.protocol;
+	struct xk_protocol *self = &vstamp->protocol;
 	struct xk_port *port = vstamp_port(self);
 
 	if (port == NULL)
@@ -301,8 +301,7 @@ vstamp_begin(struct vstamp *vstamp)
 	vstamp->stream = fopen(vstamp->file, "w");
 	if (vstamp->stream == NULL) {
 		status = -errno;
-		xk_trace(&vstamp->virtual.protocol, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file,
-			 strerror(errno));
+		xk_trace(&vstamp->protocol, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file, strerror(errno));
 		return status;
 	}
 	vstamp->ring = malloc(records * sizeof(*vstamp->ring));
@@ -318,22 +317,13 @@ vstamp_begin(struct vstamp *vstamp)
 	return status;
 }
 
-static const struct xk_session_ops vstamp_session_ops;
-
 static int
 vstamp_init(struct xk_protocol *self)
 {
 	struct vstamp *vstamp = vstamp_of(self);
 	int status = vstamp_check(self);
 
-	if (status == 0)
-		status = xk_virtual_init(self, &vstamp_session_ops);
-	if (status != 0 || vstamp->file[0] == '\0')
-		return status;
-	status = vstamp_begin(vstamp);
-	if (status != 0)
-		xk_virtual_fini(self);
-	return status;
+	return status != 0 || vstamp->file[0] == '\0' ? status : vstamp_begin(vstamp);
 }
 
 static void
@@ -341,7 +331,6 @@ vstamp_fini(struct xk_protocol *self)
 {
 	struct vstamp *vstamp = vstamp_of(self);
 
-	xk_virtual_fini(self);
 	if (vstamp->ring == NULL)
 		return;
 	vstamp_unwatch(vstamp);

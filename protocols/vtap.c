@@ -21,7 +21,7 @@
 #include "xkernel/virtual.h"
 
 struct vtap {
-	struct xk_virtual virtual;
+	struct xk_protocol protocol;
 	const char *linktype;
 	struct xk_capture *capture; /* NULL: there is none */
 	unsigned place;
@@ -34,7 +34,7 @@ static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)X
 static inline struct vtap *
 vtap_of(struct xk_protocol *self)
 {
-	return xk_container_of(self, struct vtap, virtual.protocol);
+	return xk_container_of(self, struct vtap, protocol);
 }
 
 /* ---- what the bytes are ---- */
@@ -92,7 +92,7 @@ vtap_is_under(const struct xk_protocol *lower, const char *name)
 static int
 vtap_find_link(struct vtap *vtap, enum xk_capture_link *link)
 {
-	struct xk_protocol *self = &vtap->virtual.protocol;
+	struct xk_protocol *self = &vtap->protocol;
 
 	if (strcmp(vtap->linktype, "auto") == 0) {
 		*link = vtap_is_on_port(self)       ? XK_CAPTURE_ETHERNET
@@ -111,8 +111,6 @@ vtap_find_link(struct vtap *vtap, enum xk_capture_link *link)
 
 /* ---- messages ---- */
 
-static const struct xk_session_ops vtap_session_ops;
-
 static int
 vtap_init(struct xk_protocol *self)
 {
@@ -125,7 +123,7 @@ vtap_init(struct xk_protocol *self)
 		status = vtap->capture->ops->add(vtap->capture, self->name, link);
 		vtap->place = (unsigned)status;
 	}
-	return status < 0 ? status : xk_virtual_init(self, &vtap_session_ops);
+	return status < 0 ? status : 0;
 }
 
 static int
@@ -159,7 +157,7 @@ static const struct xk_session_ops vtap_session_ops = {
 	.close = xk_virtual_session_close,
 };
 
-static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role vtap_lowers[] = {
 	{ "lower", XK_ASYNC, NULL, "where the messages that are shown come from and go to" },

@@ -22,7 +22,7 @@
 enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN };
 
 struct vwork {
-	struct xk_virtual virtual;
+	struct xk_protocol protocol;
 	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
 	uint64_t checkpoints, tail, wait_ns;
 	uint64_t seed;          /* of a tail; 0 until init: drawn */
@@ -32,16 +32,14 @@ struct vwork {
 /* Counters, by the way that the message goes. */
 static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vwork_counters is in the order of enum xk_way");
 
-static const struct xk_session_ops vwork_session_ops;
-
 static int
 vwork_init(struct xk_protocol *self)
 {
-	struct vwork *vwork = xk_container_of(self, struct vwork, virtual.protocol);
+	struct vwork *vwork = xk_container_of(self, struct vwork, protocol);
 
 	if (vwork->tail != 0 && vwork->seed == 0)
 		vwork->seed = xk_random(self);
-	return xk_virtual_init(self, &vwork_session_ops);
+	return 0;
 }
 
 /*
@@ -72,8 +70,8 @@ vwork_work(struct vwork *vwork, uint64_t total_ns)
 		uint64_t until_ns = total_ns * i / pieces;
 
 		if (i > 1)
-			xk_checkpoint(&vwork->virtual.protocol);
-		xk_work(&vwork->virtual.protocol, until_ns - done_ns);
+			xk_checkpoint(&vwork->protocol);
+		xk_work(&vwork->protocol, until_ns - done_ns);
 		done_ns = until_ns;
 	}
 }
@@ -81,7 +79,7 @@ vwork_work(struct vwork *vwork, uint64_t total_ns)
 static int
 vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
-	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, virtual.protocol);
+	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, protocol);
 	uint64_t mean_ns = vwork->message_ns[way] + xk_msg_len(m) * vwork->kilobyte_ns[way] / 1000;
 
 	if (mean_ns > 0) {
@@ -100,7 +98,7 @@ vwork_push(struct xk_session *s, struct xk_msg *m)
 static void
 vwork_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, virtual.protocol);
+	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, protocol);
 
 	if (vwork->wait_ns != 0 && xk_delay(s->protocol, (vwork->wait_ns + 999) / 1000) != 0)
 		xk_drop(s->protocol, m, VWORK_DROP_WOULD_WAIT);
@@ -116,7 +114,7 @@ static const struct xk_session_ops vwork_session_ops = {
 	.close = xk_virtual_session_close,
 };
 
-static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role vwork_lowers[] = {
 	{ "lower", XK_ASYNC, NULL, "where the messages that cost time come from and go to" },

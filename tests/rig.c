@@ -262,8 +262,7 @@ rig_add_source(struct rig *r)
 	r->wire_port = xk_memory_port_new(r->platform, "source", RIG_LINK, RIG_MTU);
 	REQUIRE(r->wire_port != NULL);
 	xk_kernel_add_port(r->kernel, r->wire_port);
-	r->wire_port->receiver =
-		xk_session_new(source, &rig_source_session_ops, sizeof(struct xk_session), listener, listener, NULL);
+	r->wire_port->receiver = xk_session_new(source, &rig_source_session_ops, listener, listener, NULL);
 	REQUIRE(r->wire_port->receiver != NULL);
 }
 

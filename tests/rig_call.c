@@ -69,7 +69,7 @@ rig_do_end_call(void *argument)
 		return;
 	}
 	free(pending);
-	copy.call->done(copy.call, copy.status, copy.reply);
+	xk_call_done(copy.call, copy.status, copy.reply);
 }
 
 static struct xk_msg *
@@ -143,7 +143,8 @@ rig_call_somehow(struct rig *r, struct xk_session *s, const char *text, bool is_
 	struct rig_calling *calling = &r->calls[r->call_count];
 
 	REQUIRE(r->call_count < RIG_CALLS);
-	*calling = (struct rig_calling){ { rig_call_done }, r, s, rig_message_of(r, text), is_async, -EINPROGRESS };
+	*calling = (struct rig_calling){ { .done = rig_call_done }, r,        s,
+					 rig_message_of(r, text),   is_async, -EINPROGRESS };
 	rig_do(r, rig_do_call, calling);
 	return r->call_count++;
 }

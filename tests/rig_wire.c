@@ -81,6 +81,7 @@ rig_wire_get_participants(struct xk_session *s, struct xk_participants *particip
 }
 
 static const struct xk_session_ops rig_wire_session_ops = {
+	.size = sizeof(struct rig_wire_session),
 	.push = rig_wire_push,
 	.pop = xk_pop_through,
 	.call = rig_wire_call,
@@ -94,8 +95,7 @@ static struct xk_session *
 rig_wire_session_new(struct rig_wire *wire, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     uint64_t remote, uint64_t local)
 {
-	struct xk_session *s = xk_session_new(&wire->fake.protocol, &rig_wire_session_ops,
-					      sizeof(struct rig_wire_session), hlp_receive, hlp_type, NULL);
+	struct xk_session *s = xk_session_new(&wire->fake.protocol, &rig_wire_session_ops, hlp_receive, hlp_type, NULL);
 
 	if (s == NULL)
 		return NULL;

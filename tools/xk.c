@@ -17,6 +17,8 @@ static const struct {
 	{ "draw", xk_draw_main, "a picture of a graph file" },
 	{ "compile", xk_compile_main, "a program of a graph file, in which the graph is fixed" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
+	{ "new", xk_new_main, "begins a protocol: its file, its tests and a graph" },
+	{ "dissectors", xk_dissectors_main, "what Wireshark needs to know of the protocols' headers" },
 	{ "run", xk_run_main, "a host that stands on its link, or a network of hosts in the simulator" },
 	{ "stats", xk_stats_main, "what a host that runs has counted, in the terminal or as JSON" },
 	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },

@@ -9,7 +9,7 @@
 #include "xkernel/protocol.h"
 
 struct protocols_choices {
-	bool counters;
+	bool counters, dictionary;
 };
 
 static const struct options_option protocols_options[] = {
@@ -17,6 +17,10 @@ static const struct options_option protocols_options[] = {
 	  .kind = OPTIONS_FLAG,
 	  .offset = offsetof(struct protocols_choices, counters),
 	  .help = "every count there is, a line each: kernel.NAME, PROTOCOL.NAME" },
+	{ .name = "dictionary",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct protocols_choices, dictionary),
+	  .help = "what stands in headers, as a dictionary for libFuzzer and AFL" },
 	{ .name = NULL },
 };
 
@@ -90,6 +94,29 @@ protocols_print_roles(const struct xk_protocol_type *type)
 }
 
 static void
+protocols_print_field(const struct xk_field *field)
+{
+	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
+	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
+					       "pseudo-header, header and what follows" };
+
+	printf("  %-22s %2u  %s%s%s", field->name, field->bits, kinds[field->kind],
+	       field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
+	printf("%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+	       field->help == NULL ? "" : field->help);
+}
+
+static void
+protocols_print_header(const struct xk_protocol_type *type)
+{
+	if (type->header == 0)
+		return;
+	printf("\nheader (%" PRIu32 " bytes; fields and their bits)\n", type->header);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
+		protocols_print_field(field);
+}
+
+static void
 protocols_print_numbers(const struct xk_protocol_type *type)
 {
 	uint32_t number;
@@ -147,6 +174,7 @@ protocols_print(const struct xk_protocol_type *type)
 {
 	protocols_print_kind(type);
 	protocols_print_roles(type);
+	protocols_print_header(type);
 	protocols_print_numbers(type);
 	protocols_print_settings(type);
 	printf("\ndrops\n ");
@@ -175,10 +203,48 @@ protocols_print_counters(void)
 		protocols_print_counters_of(xk_protocol_types[i]);
 }
 
+/* ---- a dictionary for fuzzers ---- */
+
+static void
+protocols_print_word(const struct xk_field *field, uint64_t value)
+{
+	printf("\"");
+	for (unsigned shift = field->bits; shift > 0; shift -= 8)
+		printf("\\x%02x", (unsigned)(value >> (shift - 8)) & 0xff);
+	printf("\"\n");
+}
+
+/* The values that its declaration names, and the numbers of the protocols above; only of fields of whole bytes. */
+static void
+protocols_print_words(const struct xk_protocol_type *type, const struct xk_field *field)
+{
+	uint32_t number;
+
+	if (field->bits % 8 != 0)
+		return;
+	if (field->usual != 0)
+		protocols_print_word(field, field->usual);
+	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
+		protocols_print_word(field, v->value);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; field->is_upper && *upper != NULL;
+	     upper++)
+		if (xk_number_find(*upper, type, &number))
+			protocols_print_word(field, number);
+}
+
+static void
+protocols_print_dictionary_of(const struct xk_protocol_type *type)
+{
+	if (type->fields != NULL)
+		printf("# %s\n", type->name);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
+		protocols_print_words(type, field);
+}
+
 int
 xk_protocols_main(int argc, char **argv)
 {
-	struct protocols_choices choices = { .counters = false };
+	struct protocols_choices choices = { .counters = false, .dictionary = false };
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
 	int status;
@@ -188,6 +254,11 @@ xk_protocols_main(int argc, char **argv)
 		return status;
 	if (choices.counters && operands.count == 0) {
 		protocols_print_counters();
+		return OPTIONS_SUCCESS;
+	}
+	if (choices.dictionary && operands.count == 0) {
+		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+			protocols_print_dictionary_of(xk_protocol_types[i]);
 		return OPTIONS_SUCCESS;
 	}
 	if (operands.count == 0) {
@@ -202,6 +273,8 @@ xk_protocols_main(int argc, char **argv)
 	}
 	if (choices.counters)
 		protocols_print_counters_of(type);
+	else if (choices.dictionary)
+		protocols_print_dictionary_of(type);
 	else
 		protocols_print(type);
 	return OPTIONS_SUCCESS;

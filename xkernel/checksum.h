@@ -23,6 +23,22 @@ xk_sum_load32(const uint8_t *p)
 	return v;
 }
 
+static inline uint64_t
+xk_sum_load16(const uint8_t *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* A number as it is summed where it lies in network order. */
+static inline uint64_t
+xk_sum_of16(uint16_t number)
+{
+	return __builtin_bswap16(number);
+}
+
 /* The sum of the len bytes at p, len a multiple of 16 (checksum.c: apart, so that it does not swell what is short). */
 uint64_t xk_sum_long(uint64_t sum, const uint8_t *p, size_t len);
 

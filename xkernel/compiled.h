@@ -34,6 +34,30 @@
 
 /* ---- the parts of a crossing ---- */
 
+/* As xk_header_gather, for the protocol above s, whose type is a constant. */
+static inline int
+xk_gather_for(const struct xk_protocol_type *type, struct xk_session *s, struct xk_msg **m)
+{
+	uint32_t want = type->gather > type->header ? type->gather : type->header;
+
+	return xk_likely((*m)->len >= want) ? 0 : xk_header_gather(xk_hlp_receive(s), m);
+}
+
+static inline void
+xk_demux_into(const struct xk_protocol_type *type, struct xk_session *s, struct xk_msg *m)
+{
+	if (xk_gather_for(type, s, &m) == 0)
+		type->ops->demux(xk_hlp_receive(s), s, m);
+}
+
+static inline int
+xk_call_demux_into(const struct xk_protocol_type *type, struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+{
+	int result = xk_gather_for(type, s, &m);
+
+	return result != 0 ? result : type->ops->call_demux(xk_hlp_receive(s), s, m, reply);
+}
+
 static inline bool
 xk_is_marked(const struct xk_session *s)
 {
@@ -114,12 +138,11 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	static inline void xk_up_##node(struct xk_session *s, struct xk_msg *m)                                        \
 	{                                                                                                              \
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
+		xk_debug_cross_up(s, m);                                                                               \
 		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
 			xk_demux_watched(xk_hlp_receive(s), s, m);                                                     \
-		else {                                                                                                 \
-			xk_debug_cross_up(s, m);                                                                       \
+		else                                                                                                   \
 			xk_way_up_##node(s, m);                                                                        \
-		}                                                                                                      \
 	}
 
 /* The same of xk_call_demux. */
@@ -127,9 +150,9 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	static inline int xk_call_up_##node(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)             \
 	{                                                                                                              \
 		*reply = NULL;                                                                                         \
+		xk_debug_cross_up(s, m);                                                                               \
 		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
 			return xk_call_demux_watched(s, m, reply);                                                     \
-		xk_debug_cross_up(s, m);                                                                               \
 		return xk_debug_reply(xk_way_call_up_##node(s, m, reply), reply);                                      \
 	}
 
@@ -154,7 +177,7 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 		if (XK_IS_ASKED(s))                                                                                    \
 			return xk_call(s, m, reply);                                                                   \
 		xk_debug_cross_down(s, m);                                                                             \
-		return xk_debug_reply((to)->call(s, m, reply), reply);                                                 \
+		return xk_reply_gather(xk_hlp_receive(s), xk_debug_reply((to)->call(s, m, reply), reply), reply);      \
 	}
 #define XK_CALL_ASYNC_TO(node, to)                                                                                     \
 	static inline int xk_call_async_##node(struct xk_session *s, struct xk_msg *m, struct xk_call *call)           \

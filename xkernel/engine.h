@@ -256,6 +256,12 @@ void xk_edge_rewatch(struct xk_edge *edge);
 struct xk_session_kind *xk_edge_kind(struct xk_edge *edge, const struct xk_session_ops *ops);
 void xk_edge_free(struct xk_edge *edge);
 
+/* ---- tables (table.c) ---- */
+
+/* Before a protocol's init. 0 or -errno. And after its fini. Main thread. */
+int xk_table_init(struct xk_protocol *self);
+void xk_table_fini(struct xk_protocol *self);
+
 /* One line of trace for a message that crosses edge (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
 /* One line of trace from the kernel itself. */
@@ -482,6 +488,7 @@ struct xk_kernel {
 	struct xk_driver driver; /* the first, which also serves the wheel; the others by next_driver */
 	unsigned driver_count;
 	bool started;                   /* drivers run on threads of their own */
+	_Atomic uint64_t seeds;         /* of what xk_kernel_seed gives */
 	bool watches_owners;            /* crossings abort if the sender does not own the message */
 	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */
 

@@ -54,6 +54,7 @@ kernel_init_lists(struct xk_kernel *kernel)
 	kernel_init_driver(kernel, &kernel->driver, kernel->platform, kernel->config.core);
 	kernel->retired_last = &kernel->retired_first;
 	atomic_init(&kernel->epoch, 1);
+	atomic_init(&kernel->seeds, xk_kernel_random(kernel));
 }
 
 struct xk_kernel *

@@ -186,6 +186,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	edge->upper = upper;
 	edge->upper_index = upper->index;
 	atomic_init(&edge->demux, upper->ops->demux);
+	atomic_init(&edge->gather, xk_header_gathers(upper->type));
 	edge->lower = lower;
 	edge->role = role;
 	lowers[upper->lower_count++] = edge;
@@ -277,6 +278,21 @@ kernel_fini_protocols(struct xk_protocol *protocol, const struct xk_protocol *en
 	xk_session_uncache(protocol, NULL, NULL);
 	if (protocol->ops->fini != NULL)
 		protocol->ops->fini(protocol);
+	xk_table_fini(protocol);
+}
+
+/* 0 or -errno: then nothing is left of it. */
+static int
+kernel_init_protocol(struct xk_protocol *protocol)
+{
+	int status = xk_table_init(protocol);
+
+	if (status != 0 || protocol->ops->init == NULL)
+		return status;
+	status = protocol->ops->init(protocol);
+	if (status != 0)
+		xk_table_fini(protocol);
+	return status;
 }
 
 int
@@ -284,7 +300,7 @@ xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 {
 	xk_kernel_rewatch(kernel);
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
-		int result = p->ops->init == NULL ? 0 : p->ops->init(p);
+		int result = kernel_init_protocol(p);
 
 		if (result == 0)
 			continue;

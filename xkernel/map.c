@@ -144,8 +144,8 @@ xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 		return -ENOMEM;
 	map->kernel = kernel;
 	map->is_shared = kernel != NULL && xk_kernel_drivers(kernel) > 1;
-	map->seed[0] = xk_kernel_random(kernel);
-	map->seed[1] = xk_kernel_random(kernel);
+	map->seed[0] = xk_kernel_seed(kernel);
+	map->seed[1] = xk_kernel_seed(kernel);
 	atomic_init(&map->table, table);
 	atomic_init(&map->count, 0);
 	atomic_init(&map->writer, 0);

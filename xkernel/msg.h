@@ -206,14 +206,6 @@ xk_msg_pop_in_place(struct xk_msg *m, size_t len)
 	m->total -= (uint32_t)len;
 }
 
-/* Of m, which is one segment of at least `end` bytes, takes off the first `len` of them, and what follows the end. */
-static inline void
-xk_msg_cut_in_place(struct xk_msg *m, size_t len, size_t end)
-{
-	m->data += len;
-	m->len = m->total = (uint32_t)(end - len);
-}
-
 /*
  * Takes the first len bytes off *m and returns them, to read until the message's next change or its end.
  * NULL: the message is shorter than len (or no buffer to pull up into); *m is unchanged in length.
@@ -281,7 +273,9 @@ uint64_t xk_msg_sum_segments(const struct xk_msg *m);
 static inline uint64_t
 xk_msg_sum(const struct xk_msg *m)
 {
-	return xk_likely(m->next == NULL) ? xk_sum(0, m->data, m->len) : xk_msg_sum_segments(m);
+	if (m->total < XK_SUM_SHORT && m->next == NULL && m->data - m->floor >= XK_SUM_SHORT)
+		return xk_sum_short(m->data, m->len);
+	return xk_msg_sum_segments(m);
 }
 
 #endif

@@ -64,6 +64,11 @@ uint64_t xk_now_ns(const struct xk_protocol *self);
 uint64_t xk_random(const struct xk_protocol *self);
 /* The same, for what belongs to no protocol; NULL: the system's. */
 uint64_t xk_kernel_random(struct xk_kernel *kernel);
+/*
+ * 64 bits that nobody else knows, for the hash of a table. They are no part of what xk_random gives, so that how many tables
+ * a protocol has changes nothing of what it sends. Any context; never waits.
+ */
+uint64_t xk_kernel_seed(struct xk_kernel *kernel);
 
 /*
  * How often this host has been booted, this time included: the one thing that it remembers over a crash. 0: it cannot

@@ -5,6 +5,8 @@
 #ifndef XK_PROTOCOL_H
 #define XK_PROTOCOL_H
 
+#include "xkernel/header.h"
+#include "xkernel/table.h"
 #include "xkernel/upi.h"
 
 enum xk_realm {
@@ -65,14 +67,17 @@ enum xk_protocol_flags {
 	 * so that marks on the edges below it would mean nothing.
 	 */
 	XK_LENDS = 1 << 4,
+	XK_TABLE = 1 << 5, /* has a table (table.h) although its sessions are of several kinds */
 };
 
 struct xk_protocol_type {
 	const char *name;
 	const char *help; /* a sentence or two, for `xk protocols` */
 	const struct xk_protocol_ops *ops;
-	/* What all its sessions do; NULL: they are of several kinds, or there are none. */
+	/* What all its sessions are; NULL: they are of several kinds, or there are none. */
 	const struct xk_session_ops *session_ops;
+	uint32_t header, gather; /* bytes, as header.h has it; 0: there is no header, and nothing is gathered besides */
+	const struct xk_field *fields;      /* of the header; NULL: there is none */
 	size_t size;                        /* of an instance; its struct begins with struct xk_protocol */
 	unsigned offers;                    /* enum xk_realm */
 	unsigned flags;                     /* enum xk_protocol_flags */

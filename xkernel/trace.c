@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "xkernel/engine.h"
+#include "xkernel/protocol.h"
 
-enum { TRACE_LINE = 400, TRACE_BYTES = 24 };
+enum { TRACE_LINE = 500, TRACE_BYTES = 24, TRACE_HEADER = 64, TRACE_FIELDS = 360 };
 
 static const char *const trace_levels[] = { "none", "errors", "events", "messages" };
 static const char *const trace_reasons[] = { "explicit", "implicit", "time" };
@@ -109,12 +110,25 @@ trace_bytes(const struct xk_msg *m, char *text, size_t room)
 		snprintf(text + used, room - used, " ...");
 }
 
+/* The header that m begins with, that of the upper protocol, field by field; its first bytes, where that one has none. */
+static void
+trace_header(const struct xk_protocol *upper, const struct xk_msg *m, char *text, size_t room)
+{
+	uint8_t bytes[TRACE_HEADER];
+	size_t len = upper->type->header;
+
+	if (upper->type->fields != NULL && len <= sizeof(bytes) && xk_msg_copy_out(m, 0, bytes, len))
+		xk_header_print(upper->type, bytes, len, text, room);
+	else
+		trace_bytes(m, text, room);
+}
+
 void
 xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up)
 {
-	char bytes[TRACE_BYTES * 3 + 8], place[48];
+	char bytes[TRACE_FIELDS], place[48];
 
-	trace_bytes(m, bytes, sizeof(bytes));
+	trace_header(edge->upper, m, bytes, sizeof(bytes));
 	trace_place(place, sizeof(place));
 	xk_trace_kernel(edge->lower->kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, up ? "up" : "down",
 			up ? edge->lower->name : edge->upper->name, up ? edge->upper->name : edge->lower->name,

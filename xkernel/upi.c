@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "xkernel/engine.h"
+#include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 
 /* ---- open and the upcalls ---- */
@@ -26,7 +27,7 @@ xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, st
 	       struct xk_participants *participants)
 {
 	if (llp->ops->open_enable == NULL)
-		return -EOPNOTSUPP;
+		return xk_table_enable(llp, hlp_receive, hlp_type, participants);
 	return llp->ops->open_enable(llp, hlp_receive, hlp_type, participants);
 }
 
@@ -35,7 +36,7 @@ xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, s
 		struct xk_participants *participants)
 {
 	if (llp->ops->open_disable == NULL)
-		return -EOPNOTSUPP;
+		return xk_table_disable(llp, hlp_receive, hlp_type, participants);
 	return llp->ops->open_disable(llp, hlp_receive, hlp_type, participants);
 }
 
@@ -110,8 +111,16 @@ xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	struct xk_meter_left left;
 
 	xk_cross_up(lls, m, &left);
-	self->ops->demux(self, lls, m);
+	if (xk_header_gather(self, &m) == 0)
+		self->ops->demux(self, lls, m);
 	xk_meter_leave(&left);
+}
+
+void
+xk_demux_gathered(struct xk_session *s, struct xk_msg *m)
+{
+	if (xk_header_gather(xk_hlp_receive(s), &m) == 0)
+		atomic_load_explicit(&s->up->demux, memory_order_relaxed)(s->up->upper, s, m);
 }
 
 int
@@ -127,13 +136,14 @@ xk_push_watched(struct xk_session *s, struct xk_msg *m)
 }
 
 int
-xk_push_again(struct xk_session *s, struct xk_msg *m)
+xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 {
-	if (xk_msg_push_segment(&m, 0) == NULL) {
-		xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
-	return s->ops->push(s, m);
+	if (result != 0 || *reply == NULL || xk_likely((*reply)->len >= xk_header_gathers(self->type)))
+		return result;
+	result = xk_header_gather(self, reply);
+	if (result != 0)
+		*reply = NULL;
+	return result;
 }
 
 /* Apart, so that the usual way saves no registers. */
@@ -148,7 +158,7 @@ upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	xk_meter_leave(&left);
 	if (result == 0)
 		xk_msg_disown(*reply);
-	return result;
+	return xk_reply_gather(xk_hlp_receive(s), result, reply);
 }
 
 int
@@ -162,7 +172,7 @@ xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	}
 	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN)
 		return upi_call_watched(s, m, reply);
-	return xk_debug_reply(s->ops->call(s, m, reply), reply);
+	return xk_reply_gather(xk_hlp_receive(s), xk_debug_reply(s->ops->call(s, m, reply), reply), reply);
 }
 
 /* As upi_call_watched. */
@@ -191,6 +201,14 @@ xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 	return s->ops->call_async(s, m, call);
 }
 
+void
+xk_call_done(struct xk_call *call, int status, struct xk_msg *reply)
+{
+	if (call->protocol != NULL)
+		status = xk_reply_gather(call->protocol, status, &reply);
+	call->done(call, status, reply);
+}
+
 int
 xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -199,10 +217,10 @@ xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **re
 	int result = -EOPNOTSUPP;
 
 	xk_cross_up(s, m, &left);
-	if (hlp->ops->call_demux != NULL)
-		result = hlp->ops->call_demux(hlp, s, m, reply);
-	else
+	if (hlp->ops->call_demux == NULL)
 		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
+	else if ((result = xk_header_gather(hlp, &m)) == 0)
+		result = hlp->ops->call_demux(hlp, s, m, reply);
 	xk_meter_leave(&left);
 	if (result == 0)
 		xk_msg_disown(*reply);
@@ -248,6 +266,15 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 }
 
 /* ---- drops ---- */
+
+struct xk_msg *
+xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len)
+{
+	if (xk_msg_push(&m, len) != NULL)
+		return m;
+	xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
+	return NULL;
+}
 
 static const char *const upi_common_drops[XK_DROP_OWN] = {
 	"none", "short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected",
@@ -301,6 +328,22 @@ xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value)
 
 /* ---- asking ---- */
 
+/* What the header of self leaves of a length that is answered below. As control operations return. */
+static int
+upi_less_header(const struct xk_protocol *self, int op, int answered, void *buffer)
+{
+	uint32_t length;
+
+	if (answered < (int)sizeof(length) || (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET))
+		return answered;
+	memcpy(&length, buffer, sizeof(length));
+	if (length < self->type->header)
+		return -EMSGSIZE;
+	length -= self->type->header;
+	memcpy(buffer, &length, sizeof(length));
+	return answered;
+}
+
 int
 xk_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
@@ -308,9 +351,9 @@ xk_control(struct xk_session *s, int op, void *buffer, size_t len)
 
 	if (result != -ENOTSUP)
 		return result;
-	if (s->lls != NULL)
-		return xk_control(s->lls, op, buffer, len);
-	return xk_control_protocol(s->protocol, op, buffer, len);
+	if (s->lls == NULL)
+		return xk_control_protocol(s->protocol, op, buffer, len);
+	return upi_less_header(s->protocol, op, xk_control(s->lls, op, buffer, len), buffer);
 }
 
 int
@@ -320,7 +363,7 @@ xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	if (result != -ENOTSUP || self->lower_count == 0)
 		return result;
-	return xk_control_protocol(xk_lower(self, 0), op, buffer, len);
+	return upi_less_header(self, op, xk_control_protocol(xk_lower(self, 0), op, buffer, len), buffer);
 }
 
 int

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "xkernel/epoch.h"
+#include "xkernel/header.h"
 #include "xkernel/map.h"
 #include "xkernel/msg.h"
 #include "xkernel/participants.h"
@@ -33,14 +34,16 @@ struct xk_protocol_type;
 struct xk_call {
 	/* As xk_call returns. Takes reply (NULL unless status is 0). A shepherd; may hand off; call may be used anew. */
 	void (*done)(struct xk_call *call, int status, struct xk_msg *reply);
+	struct xk_protocol *protocol; /* whose header the reply is to have in one piece; NULL: nobody's */
 };
 
 /* Realms: what may stand on what (protocol.h). push, pop, demux are ASYNC; call, call_pop, call_demux are RPC. */
 
 /*
- * What an instance of a protocol does. An entry that is missing: open and open_enable fail with -EOPNOTSUPP, open_done
- * accepts, control passes the question on (below). Who opens a session below has demux (or call_demux): asserted by
- * xk_session_new, so that the way of every message need not look.
+ * What an instance of a protocol does. An entry that is missing: open fails with -EOPNOTSUPP; open_enable and open_disable
+ * are the table's (table.h), or fail so where there is none; open_done accepts; control passes the question on (below).
+ * Who opens a session below has demux (or call_demux): asserted by xk_session_new, so that the way of every message need
+ * not look. demux and call_demux have the header of the protocol's type in one piece (header.h).
  */
 struct xk_protocol_ops {
 	/*
@@ -62,13 +65,27 @@ struct xk_protocol_ops {
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
 	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
+	/*
+	 * What an open_enable is remembered by, from its participants (consumed). 0 or -errno. Missing: the number of
+	 * hlp_type, and participants may name nobody.
+	 */
+	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+			   struct xk_key *key);
+	/* The passive key that s would be accepted under. Missing: the number of its hlp_type. */
+	struct xk_key (*passive_key_of)(const struct xk_session *s);
 };
 
 /*
- * What a session does. push and pop are there in every session that messages pass through (they are called unseen); a
+ * What a session is and does. push and pop are there in every session that messages pass through (they are called unseen); a
  * missing call, call_async or call_pop fails with -EOPNOTSUPP; without close there is nothing to add.
  */
 struct xk_session_ops {
+	size_t size; /* its struct begins with struct xk_session; 0: there is nothing more */
+	/*
+	 * Makes of a new session, whose own state is zero, what `how` says: what its protocol has given to the table
+	 * (table.h). Nobody finds it yet. 0 or -errno: then it is closed. May not wait. NULL: nothing to do.
+	 */
+	int (*setup)(struct xk_session *s, const void *how);
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 	int (*call)(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
@@ -86,6 +103,11 @@ struct xk_session_ops {
 
 enum xk_implicit { XK_IMPLICIT_HANDOFF, XK_IMPLICIT_SPIN, XK_IMPLICIT_FAIL };
 enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
+
+/* A protocol's sessions and who is willing to have more (table.h). */
+struct xk_table {
+	struct xk_map sessions, enables;
+};
 
 /* An instance in the graph. A protocol's own state begins with one. */
 struct xk_protocol {
@@ -105,6 +127,7 @@ struct xk_protocol {
 	uint64_t spin_ns;
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by the type's list: xk_count, xk_counter */
+	struct xk_table table;
 	/* passively opened sessions, oldest first */
 	_Atomic uint32_t cache_lock;
 	unsigned cache_count;
@@ -137,8 +160,9 @@ typedef void (*xk_demux_function)(struct xk_protocol *self, struct xk_session *l
 
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
-	_Atomic unsigned watch; /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
-	unsigned upper_index;   /* upper's: who it is, in a compiled graph */
+	_Atomic unsigned watch;  /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
+	unsigned upper_index;    /* upper's: who it is, in a compiled graph */
+	_Atomic uint32_t gather; /* bytes that upper wants in one piece; 0: it does, or demux sees to it */
 	struct xk_protocol *upper, *lower;
 	_Atomic xk_demux_function demux;         /* upper's; xk_demux_watched where something is watched */
 	_Atomic(struct xk_session_kind *) kinds; /* of the sessions that messages cross it by */
@@ -283,8 +307,12 @@ int xk_push_watched(struct xk_session *s, struct xk_msg *m);
 /* The half of xk_pop for a session with a pop of its own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
+/* The half of xk_demux for a message whose first segment does not hold the header above. Not for callers. */
+void xk_demux_gathered(struct xk_session *s, struct xk_msg *m);
+
 /*
- * Hands m, which came up session s, to the protocol above. Takes m. A shepherd; may hand off, so hold no lock.
+ * Hands m, which came up session s, to the protocol above, with that one's header in one piece. Takes m. A shepherd; may
+ * hand off, so hold no lock.
  */
 static inline void
 xk_demux(struct xk_session *s, struct xk_msg *m)
@@ -293,6 +321,10 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 
 	xk_debug_assert(xk_locks_held() == 0);
 	xk_debug_cross_up(s, m);
+	if (xk_unlikely(m->len < atomic_load_explicit(&edge->gather, memory_order_relaxed))) {
+		xk_demux_gathered(s, m);
+		return;
+	}
 	atomic_load_explicit(&edge->demux, memory_order_relaxed)(edge->upper, s, m);
 }
 
@@ -347,12 +379,9 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 }
 
 /*
- * For a push whose usual way, that of a message with room for the header in front, is to save no registers: it begins anew
- * with m made so, or drops it. As its last deed; nothing of m has changed before.
+ * Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, which has the header of
+ * hlp_receive in one piece, or -errno.
  */
-int xk_push_again(struct xk_session *s, struct xk_msg *m);
-
-/* Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, or -errno. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
@@ -361,7 +390,16 @@ int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
  */
 int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 
-/* The slow half of xk_call_demux: the edge is watched, or nobody is called. Not for callers. */
+/* For who carries out an asynchronous call: tells its caller, as that has been promised. Takes reply. */
+void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
+
+/*
+ * What a call of self has brought, with the header of self in one piece. As xk_call returns. Not for callers: xk_call and
+ * xk_call_done see to it.
+ */
+int xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply);
+
+/* The slow half of xk_call_demux: the edge is watched, nobody is called, or the header is not there. Not for callers. */
 int xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /* The server's half of xk_call, as xk_demux and xk_pop: takes m; on 0 *reply is the answer, the caller's. */
@@ -373,7 +411,8 @@ xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 
 	*reply = NULL;
 	xk_debug_cross_up(s, m);
-	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0 || hlp->ops->call_demux == NULL))
+	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0 || hlp->ops->call_demux == NULL ||
+			m->len < atomic_load_explicit(&edge->gather, memory_order_relaxed)))
 		return xk_call_demux_watched(s, m, reply);
 	return xk_debug_reply(hlp->ops->call_demux(hlp, s, m, reply), reply);
 }
@@ -443,7 +482,8 @@ enum xk_control_op {
 
 /*
  * Asks or sets; the answer is written to buffer, at most len bytes. A session or protocol that does not know the
- * question passes it to the one below. Bytes written or 0; -ENOTSUP: nobody knew; -EMSGSIZE: len is too small.
+ * question passes it to the one below; of a length that is answered there (XK_GET_MAX_PACKET, XK_GET_OPT_PACKET) its own
+ * header is taken. Bytes written or 0; -ENOTSUP: nobody knew; -EMSGSIZE: len is too small.
  */
 int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
 int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
@@ -463,12 +503,28 @@ int xk_get_participants(struct xk_session *s, struct xk_participants *participan
 
 /* ---- for implementing protocols ---- */
 
+/* The slow half of xk_push_header. Not for callers. */
+struct xk_msg *xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len);
+
 /*
- * A new session of self, size bytes (its struct begins with struct xk_session; the rest is zero), with one reference,
- * the caller's. hlp_receive must have an edge to self, or to a protocol that lends self's sessions (XK_LENDS). Takes the
+ * For push: m with room for the header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, which are to be stored at its data.
+ * NULL: no buffer, and m was dropped. Takes m. Any context; never waits.
+ */
+static inline struct xk_msg *
+xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
+{
+	if (xk_unlikely(!xk_msg_has_room(m, len)))
+		return xk_push_header_segment(s, m, len);
+	xk_msg_push_in_place(m, len);
+	return m;
+}
+
+/*
+ * A new session of self (its own state is zero), in no map, with one reference, the caller's: for a protocol that needs
+ * another table than its own (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's sessions (XK_LENDS). Takes the
  * caller's reference on lls (NULL: none). NULL: no memory; lls is then still the caller's.
  */
-struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_t size,
+struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops,
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 				  struct xk_session *lls);
 
@@ -477,16 +533,6 @@ struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_sess
  * (one that is being closed does not count); -ENOMEM.
  */
 int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
-
-/* The session of key in map, with a reference for the caller. NULL: there is none, or it is being closed. */
-struct xk_session *xk_session_find(struct xk_map *map, struct xk_key key);
-
-/*
- * As xk_session_find, for an open that gives the same hlps the same session. 0; -ENOENT: there is none;
- * -EADDRINUSE: it is other hlps'.
- */
-int xk_session_share(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
-		     struct xk_protocol *hlp_type, struct xk_session **session);
 
 /*
  * For a session that an open_enable caused, bound already: tells its hlp by xk_open_done, then hands the caller's

@@ -40,9 +40,10 @@ static_assert(offsetof(struct xk_session, references) == 64 && sizeof(struct xk_
 	      "a session's own state begins with the third line of the cache");
 
 struct xk_session *
-xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, size_t size, struct xk_protocol *hlp_receive,
+xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struct xk_protocol *hlp_receive,
 	       struct xk_protocol *hlp_type, struct xk_session *lls)
 {
+	size_t size = ops->size == 0 ? sizeof(struct xk_session) : ops->size;
 	struct xk_edge *up = upi_edge(hlp_receive, self);
 	struct xk_session_kind *kind;
 	struct xk_session *s;
@@ -182,30 +183,6 @@ xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 	if (result == 0)
 		s->map = map;
 	return result;
-}
-
-struct xk_session *
-xk_session_find(struct xk_map *map, struct xk_key key)
-{
-	struct xk_session *s = xk_map_resolve(map, key);
-
-	return s != NULL && xk_duplicate(s) ? s : NULL;
-}
-
-int
-xk_session_share(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		 struct xk_session **session)
-{
-	struct xk_session *s = xk_session_find(map, key);
-
-	if (s == NULL)
-		return -ENOENT;
-	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
-		xk_close(s);
-		return -EADDRINUSE;
-	}
-	*session = s;
-	return 0;
 }
 
 /* ---- the cache of passively opened sessions ---- */

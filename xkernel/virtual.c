@@ -6,89 +6,39 @@
 /* So many openers and closers may come in between before an opener gives up. */
 enum { VIRTUAL_TRIES = 1000 };
 
-static inline struct xk_virtual *
-virtual_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct xk_virtual, protocol);
-}
-
 static struct xk_key
 virtual_active_key(const struct xk_session *lls)
 {
 	return (struct xk_key){ (uintptr_t)lls, 0 };
 }
 
-static struct xk_key
-virtual_passive_key(const struct xk_protocol *hlp_type)
-{
-	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
-}
-
-int
-xk_virtual_init(struct xk_protocol *self, const struct xk_session_ops *session_ops)
-{
-	struct xk_virtual *virtual = virtual_of(self);
-	int status = xk_map_init(&virtual->active, self->kernel, self->session_max);
-
-	if (status != 0)
-		return status;
-	virtual->session_ops = session_ops;
-	status = xk_map_init(&virtual->passive, self->kernel, 8);
-	if (status != 0)
-		xk_map_fini(&virtual->active);
-	return status;
-}
-
-void
-xk_virtual_fini(struct xk_protocol *self)
-{
-	xk_enable_fini(&virtual_of(self)->passive);
-	xk_map_fini(&virtual_of(self)->active);
-}
-
 /* ---- sessions ---- */
 
 /* A session on lls (with a reference of its own on it), with the caller's reference. 0, -EEXIST or -ENOMEM. */
 static int
-virtual_session_make(struct xk_virtual *virtual, struct xk_protocol *hlp_receive, struct xk_session *lls,
+virtual_session_make(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
 		     struct xk_session **session)
 {
-	struct xk_session *s;
-	int status;
+	int err = -ENOMEM;
 
-	if (!xk_duplicate(lls))
-		return -ENOMEM;
-	s = xk_session_new(&virtual->protocol, virtual->session_ops,
-			   virtual->session_size != 0 ? virtual->session_size : sizeof(*s), hlp_receive, lls->hlp_type,
-			   lls);
-	if (s == NULL) {
-		xk_close(lls);
-		return -ENOMEM;
-	}
-	status = xk_session_bind(s, &virtual->active, virtual_active_key(lls));
-	if (status != 0) {
-		xk_close(s);
-		return status;
-	}
-	atomic_store_explicit(&lls->hls, s, memory_order_release);
-	*session = s;
-	return 0;
+	if (xk_duplicate(lls))
+		err = xk_table_add(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, lls, NULL, session);
+	if (err == 0)
+		atomic_store_explicit(&lls->hls, *session, memory_order_release);
+	return err;
 }
 
 int
 xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
 		   struct xk_session **session)
 {
-	struct xk_virtual *virtual = virtual_of(self);
-
 	for (unsigned i = 0; i < VIRTUAL_TRIES; i++) {
-		int status = xk_session_share(&virtual->active, virtual_active_key(lls), hlp_receive, lls->hlp_type,
-					      session);
+		int err = xk_table_share(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, session);
 
-		if (status == -ENOENT)
-			status = virtual_session_make(virtual, hlp_receive, lls, session);
-		if (status != -EEXIST)
-			return status;
+		if (err == -ENOENT)
+			err = virtual_session_make(self, hlp_receive, lls, session);
+		if (err != -EEXIST)
+			return err;
 	}
 	return -EADDRINUSE;
 }
@@ -123,14 +73,14 @@ int
 xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       struct xk_participants *participants)
 {
-	struct xk_map *passive = &virtual_of(self)->passive;
-	int status = xk_enable_add(passive, virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+	struct xk_map *passive = &self->table.enables;
+	int status = xk_enable_add(passive, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
 
 	if (status != 0)
 		return status;
 	status = xk_open_enable(self, hlp_type, xk_lower(self, 0), participants);
 	if (status != 0)
-		xk_enable_remove(passive, virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+		xk_enable_remove(passive, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
 	return status;
 }
 
@@ -145,15 +95,15 @@ int
 xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			struct xk_participants *participants)
 {
-	struct xk_map *passive = &virtual_of(self)->passive;
-	const struct xk_enable *enable = xk_map_resolve(passive, virtual_passive_key(hlp_type));
+	struct xk_map *passive = &self->table.enables;
+	const struct xk_enable *enable = xk_table_enabled(self, xk_virtual_passive_key(hlp_type));
 	int status;
 
 	if (enable == NULL || enable->hlp_receive != hlp_receive)
 		return -ENOENT;
 	status = xk_open_disable(self, hlp_type, xk_lower(self, 0), participants);
 	if (status == 0)
-		status = xk_enable_remove(passive, virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+		status = xk_enable_remove(passive, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
 	if (status == 0)
 		xk_session_uncache(self, virtual_is_of_another, hlp_type);
 	return status;
@@ -161,15 +111,15 @@ xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receiv
 
 /* A session on lls, which a message has caused. 0 (perhaps another shepherd's) or -errno. */
 static int
-virtual_accept(struct xk_virtual *virtual, struct xk_session *lls)
+virtual_accept(struct xk_protocol *self, struct xk_session *lls)
 {
-	const struct xk_enable *enable = xk_map_resolve(&virtual->passive, virtual_passive_key(lls->hlp_type));
+	const struct xk_enable *enable = xk_table_enabled(self, xk_virtual_passive_key(lls->hlp_type));
 	struct xk_session *s;
 	int status;
 
 	if (enable == NULL)
 		return -ENOENT;
-	status = virtual_session_make(virtual, enable->hlp_receive, lls, &s);
+	status = virtual_session_make(self, enable->hlp_receive, lls, &s);
 	if (status != 0)
 		return status == -EEXIST ? 0 : status;
 	return xk_session_announce(s);
@@ -179,7 +129,7 @@ int
 xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 		     struct xk_protocol *hlp_type)
 {
-	return virtual_accept(virtual_of(self), session);
+	return virtual_accept(self, session);
 }
 
 /* Read on every message's way while sessions come and go; valid as long as what a map resolves. */
@@ -204,11 +154,10 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 __attribute__((noinline)) static void
 virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_virtual *virtual = virtual_of(self);
 	struct xk_session *s = NULL;
 
-	if (virtual_accept(virtual, lls) == 0)
-		s = xk_map_resolve(&virtual->active, virtual_active_key(lls));
+	if (virtual_accept(self, lls) == 0)
+		s = xk_table_find(self, virtual_active_key(lls));
 	if (s == NULL)
 		xk_drop(self, m, XK_DROP_NO_SESSION);
 	else

@@ -1,22 +1,11 @@
 /*
- * virtual.h - what virtual protocols with one lower have in common: they pass through whatever is opened, enabled and
- * asked, and each session stands on one session below. What is left to the protocol is push and pop.
- *
- *	struct vtap {
- *		struct xk_virtual virtual;
- *		...
- *	};
- *
- *	static int
- *	vtap_init(struct xk_protocol *self)
- *	{
- *		return xk_virtual_init(self, &vtap_session_ops);
- *	}
+ * virtual.h - what virtual protocols have in common: they pass through whatever is opened, enabled and asked (with several
+ * lowers they do that by themselves), and each session stands on one session below. What is left to the protocol is push and pop.
  *
  *	static const struct xk_session_ops vtap_session_ops = {
- *		.push = vtap_push, .pop = vtap_pop, .close = xk_virtual_session_close,
+ *		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop, .close = xk_virtual_session_close,
  *	};
- *	static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+ *	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
  * Sessions:  the session below knows the one that stands on it (hls), so that a message crosses without a map. The
  *            upper session holds a reference on the lower, the lower none on the upper. Those that the protocol below
@@ -29,20 +18,6 @@
 #define XK_VIRTUAL_H
 
 #include "xkernel/protocol.h"
-
-/* A virtual protocol's own state begins with one. */
-struct xk_virtual {
-	struct xk_protocol protocol;
-	const struct xk_session_ops *session_ops;
-	size_t session_size;   /* of sessions with a state of their own, which begins zero; 0: they have none */
-	struct xk_map active;  /* the session below: the session that stands on it */
-	struct xk_map passive; /* hlp_type: xk_enable */
-};
-
-/* For init: sessions will have these operations. 0 or -errno. Main thread. */
-int xk_virtual_init(struct xk_protocol *self, const struct xk_session_ops *session_ops);
-/* For fini, when all sessions are gone. */
-void xk_virtual_fini(struct xk_protocol *self);
 
 /* As the operations of upi.h that they are named after. */
 int xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -57,6 +32,13 @@ void xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 void xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 void xk_virtual_session_close(struct xk_session *s);
 
+/* What an enable of hlp_type is remembered by. */
+static inline struct xk_key
+xk_virtual_passive_key(const struct xk_protocol *hlp_type)
+{
+	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
+}
+
 /*
  * For an open that has the session below already: the session that stands on lls, made (with a reference of its own on
  * lls) or, if the same hlps have it, with one more reference. 0 or -errno.
@@ -64,7 +46,7 @@ void xk_virtual_session_close(struct xk_session *s);
 int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
 		       struct xk_session **session);
 
-/* For struct xk_protocol_ops: all but init and fini. */
+/* For struct xk_protocol_ops: all but init, fini and control. */
 #define XK_VIRTUAL_OPS                                                                                                 \
 	.open = xk_virtual_open, .open_enable = xk_virtual_open_enable, .open_disable = xk_virtual_open_disable,       \
 	.open_done = xk_virtual_open_done, .close_done = xk_virtual_close_done, .demux = xk_virtual_demux

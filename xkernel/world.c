@@ -18,6 +18,20 @@ xk_kernel_random(struct xk_kernel *kernel)
 	return bits;
 }
 
+/* Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014): splitmix64. */
+uint64_t
+xk_kernel_seed(struct xk_kernel *kernel)
+{
+	uint64_t bits;
+
+	if (kernel == NULL)
+		return xk_kernel_random(NULL);
+	bits = atomic_fetch_add_explicit(&kernel->seeds, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
+	bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
+	return bits ^ bits >> 31;
+}
+
 uint64_t
 xk_random(const struct xk_protocol *self)
 {

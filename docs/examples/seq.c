@@ -3,8 +3,6 @@
  *
  * Header:       4 bytes: a number, which counts the messages of one sender to one receiver from 0
  * Participants: those of the protocol below
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET
- * Drops:        short, no_buffer
  * Counters:     missing (numbers that were passed over), late (messages whose number had been passed over)
  * Not done:     anything about what is missing
  * Graph:        udptest -> seq -> udp
@@ -28,13 +26,11 @@ static int
 seq_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct seq_session *s = (struct seq_session *)session;
-	uint8_t *p = xk_msg_push(&m, SEQ_HEADER_LEN);
 
-	if (p == NULL) {
-		xk_drop(session->protocol, m, XK_DROP_NO_BUFFER);
+	m = xk_push_header(session, m, SEQ_HEADER_LEN);
+	if (m == NULL)
 		return -ENOBUFS;
-	}
-	xk_put32(p, atomic_fetch_add(&s->next, 1));
+	xk_put32(m->data, atomic_fetch_add(&s->next, 1));
 	return xk_push(session->lls, m);
 }
 
@@ -56,14 +52,9 @@ seq_ahead(struct seq_session *s, uint32_t number)
 static void
 seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	const uint8_t *p = xk_msg_pop(&m, SEQ_HEADER_LEN);
-	int32_t ahead;
+	int32_t ahead = seq_ahead((struct seq_session *)session, xk_get32(m->data));
 
-	if (p == NULL) {
-		xk_drop(session->protocol, m, xk_msg_len(m) < SEQ_HEADER_LEN ? XK_DROP_SHORT : XK_DROP_NO_BUFFER);
-		return;
-	}
-	ahead = seq_ahead((struct seq_session *)session, xk_get32(p));
+	xk_msg_pop_in_place(m, SEQ_HEADER_LEN);
 	if (ahead < 0)
 		xk_count(session->protocol, SEQ_LATE);
 	for (int32_t i = 0; i < ahead && i < SEQ_COUNTED_MAX; i++)
@@ -71,42 +62,18 @@ seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 	xk_demux(session, m);
 }
 
-/* ---- asking ---- */
-
-static int
-seq_control(struct xk_session *session, int op, void *buffer, size_t len)
-{
-	uint32_t answer;
-	int err;
-
-	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
-		return -ENOTSUP; /* the session below is asked */
-	err = xk_control(session->lls, op, &answer, sizeof(answer));
-	if (err < 0)
-		return err;
-	if (answer < SEQ_HEADER_LEN)
-		return -EMSGSIZE;
-	answer -= SEQ_HEADER_LEN;
-	return xk_answer(buffer, len, &answer, sizeof(answer));
-}
-
 /* ---- tables ---- */
 
 static const struct xk_session_ops seq_session_ops = {
+	.size = sizeof(struct seq_session),
 	.push = seq_push,
 	.pop = seq_pop,
 	.close = xk_virtual_session_close,
-	.control = seq_control,
 };
 
-static int
-seq_init(struct xk_protocol *self)
-{
-	((struct xk_virtual *)self)->session_size = sizeof(struct seq_session);
-	return xk_virtual_init(self, &seq_session_ops);
-}
+static const struct xk_protocol_ops seq_ops = { XK_VIRTUAL_OPS };
 
-static const struct xk_protocol_ops seq_ops = { .init = seq_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+static const struct xk_field seq_fields[] = { { .name = "number", .bits = 32 }, { .name = NULL } };
 
 static const struct xk_role seq_lowers[] = {
 	{ "transport", XK_ASYNC, "udp", "carries the messages" },
@@ -120,7 +87,9 @@ const struct xk_protocol_type xk_type_seq = {
 	.help = "Numbers messages, and counts what is missing: the smallest example of the documentation.",
 	.ops = &seq_ops,
 	.session_ops = &seq_session_ops,
-	.size = sizeof(struct xk_virtual),
+	.header = SEQ_HEADER_LEN,
+	.fields = seq_fields,
+	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
 	.lowers = seq_lowers,
 	.counters = seq_counters,

@@ -604,7 +604,7 @@ frames_end(struct frames *f)
 	frames_run(f, 0, false);
 	xk_kernel_stats(f->kernel, &stats);
 	FUZZ_CHECK(stats.stacks_parked == 0);
-	FUZZ_CHECK(xk_map_count(&f->ip->sessions) == 0);
+	FUZZ_CHECK(xk_map_count(&f->ip->protocol.table.sessions) == 0);
 	FUZZ_CHECK(frames_references(f) == f->baseline);
 	xk_kernel_free(f->kernel);
 	FUZZ_CHECK(f->platform->ops->buffers_out(f->platform) == 0);

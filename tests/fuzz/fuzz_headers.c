@@ -23,6 +23,8 @@
 #include "protocols/udp.c"
 #include "tests/fuzz/fuzz.h"
 
+extern const struct xk_protocol_type xk_type_ip, xk_type_bidctl;
+
 enum headers_which {
 	HEADERS_ETH,
 	HEADERS_ARP,
@@ -38,7 +40,13 @@ enum headers_which {
 	HEADERS_COUNT
 };
 
-enum { HEADERS_CHOICES = 4, HEADERS_MAX = 4096, HEADERS_IP_GOOD = 1 << 0, HEADERS_UDP_GOOD = 1 << 1 };
+enum {
+	HEADERS_CHOICES = 4,
+	HEADERS_MAX = 4096,
+	HEADERS_DROPS = 64,
+	HEADERS_IP_GOOD = 1 << 0,
+	HEADERS_UDP_GOOD = 1 << 1
+};
 
 struct headers {
 	struct xk_platform *platform;
@@ -92,14 +100,31 @@ headers_check_left(const struct headers *h, size_t from, size_t to)
 	FUZZ_CHECK(memcmp(left, h->bytes + from, to - from) == 0);
 }
 
-/* Whether the loader, which says why, agrees with `expected`; false: there was no buffer to find out. */
+/* Whether the message is one to go on with, of which the loader, which says why, and `expected` must say the same. */
 static bool
-headers_agree(const struct headers *h, unsigned why, unsigned expected)
+headers_agree(unsigned why, unsigned expected)
 {
-	if (why == XK_DROP_NO_BUFFER && h->limited)
-		return false;
 	FUZZ_CHECK(why == expected);
 	return why == XK_DROP_NONE;
+}
+
+/* Whether the header of a type is there in one piece, as the framework has it before demux; otherwise the message is gone. */
+static bool
+headers_gather(struct headers *h, const struct xk_protocol_type *type)
+{
+	_Atomic uint64_t drops[HEADERS_DROPS] = { 0 };
+	struct xk_protocol self = { .type = type, .drops = drops };
+	int err = xk_header_gather(&self, &h->m);
+
+	FUZZ_CHECK((err == -EBADMSG) == (h->len < type->header));
+	if (err == 0) {
+		FUZZ_CHECK(h->m->len >= type->header && memcmp(h->m->data, h->bytes, type->header) == 0);
+		return true;
+	}
+	h->m = NULL;
+	FUZZ_CHECK(err == -EBADMSG || (err == -ENOBUFS && h->limited));
+	FUZZ_CHECK(atomic_load(&drops[err == -EBADMSG ? XK_DROP_SHORT : XK_DROP_NO_BUFFER]) == 1);
+	return false;
 }
 
 /* The bytes as 16-bit numbers, summed as RFC 1071 says; 0xffff: what has a checksum is intact. */
@@ -126,10 +151,8 @@ headers_number(const uint8_t *p, unsigned len)
 /* ---- Ethernet ---- */
 
 static unsigned
-headers_eth_expected(const uint8_t *p, size_t len)
+headers_eth_expected(const uint8_t *p)
 {
-	if (len < 14)
-		return XK_DROP_SHORT;
 	if (headers_number(p, 6) != FUZZ_LINK && headers_number(p, 6) != UINT64_C(0xffffffffffff))
 		return ETH_DROP_NOT_MINE;
 	if (headers_number(p + 12, 2) < 0x600)
@@ -144,25 +167,23 @@ headers_eth(struct headers *h)
 {
 	struct eth eth = { .address = FUZZ_LINK };
 	struct eth_header header = { 0 };
-	unsigned why = eth_header_pop(&eth, &header, &h->m);
+	unsigned why = eth_header_pop(&eth, &header, h->m);
 
 	if (why == XK_DROP_NONE)
-		why = eth_header_check(&eth, &header);
-	if (!headers_agree(h, why, headers_eth_expected(h->bytes, h->len)))
+		why = eth_header_check(&eth, header);
+	if (!headers_agree(why, headers_eth_expected(h->bytes)))
 		return;
 	FUZZ_CHECK(header.destination == headers_number(h->bytes, 6));
-	FUZZ_CHECK(eth_source(&header) == headers_number(h->bytes + 6, 6));
-	FUZZ_CHECK(eth_type(&header) == headers_number(h->bytes + 12, 2));
+	FUZZ_CHECK(eth_source(header) == headers_number(h->bytes + 6, 6));
+	FUZZ_CHECK(eth_type(header) == headers_number(h->bytes + 12, 2));
 	headers_check_left(h, 14, h->len);
 }
 
 /* ---- ARP (RFC 826) ---- */
 
 static unsigned
-headers_arp_expected(const uint8_t *p, size_t len)
+headers_arp_expected(const uint8_t *p)
 {
-	if (len < 28)
-		return XK_DROP_SHORT;
 	if (headers_number(p, 2) != 1)
 		return ARP_DROP_BAD_HARDWARE;
 	if (headers_number(p + 2, 2) != 0x0800)
@@ -177,14 +198,13 @@ headers_arp(struct headers *h)
 {
 	struct arp_packet packet;
 
-	if (!headers_agree(h, arp_packet_pop(&packet, &h->m), headers_arp_expected(h->bytes, h->len)))
+	if (!headers_agree(arp_packet_load(&packet, h->m->data), headers_arp_expected(h->bytes)))
 		return;
 	FUZZ_CHECK(packet.operation == h->bytes[7]);
 	FUZZ_CHECK(packet.sender_link == headers_number(h->bytes + 8, 6));
 	FUZZ_CHECK(packet.sender_host == headers_number(h->bytes + 14, 4));
 	FUZZ_CHECK(packet.target_link == headers_number(h->bytes + 18, 6));
 	FUZZ_CHECK(packet.target_host == headers_number(h->bytes + 24, 4));
-	headers_check_left(h, 28, h->len);
 }
 
 /* ---- IP (RFC 791) ---- */
@@ -192,8 +212,6 @@ headers_arp(struct headers *h)
 static unsigned
 headers_ip_expected(const struct headers *h, const uint8_t *p)
 {
-	if (h->len < 20)
-		return XK_DROP_SHORT;
 	if (p[0] >> 4 != 4)
 		return IP_DROP_BAD_VERSION;
 	if (p[0] != 0x45)
@@ -211,12 +229,13 @@ headers_ip(struct headers *h)
 	const uint8_t *p = h->bytes;
 	struct ip_header header;
 
-	if (!headers_agree(h, ip_header_pop(&header, &h->m), headers_ip_expected(h, p)))
+	if (!headers_agree(ip_header_pop(h->m), headers_ip_expected(h, p)))
 		return;
+	header = ip_header_load(h->m->data - IP_HEADER_LEN);
 	FUZZ_CHECK(header.id == headers_number(p + 4, 2) && header.fragment == headers_number(p + 6, 2));
 	FUZZ_CHECK(header.protocol == p[9]);
 	FUZZ_CHECK(header.source == headers_number(p + 12, 4) && header.destination == headers_number(p + 16, 4));
-	FUZZ_CHECK(ip_header_is_special(&header) == ((p[6] & 0xbf) != 0 || p[7] != 0));
+	FUZZ_CHECK(ip_header_is_special(h->m->data - IP_HEADER_LEN) == ((p[6] & 0xbf) != 0 || p[7] != 0));
 	headers_check_left(h, 20, headers_number(p + 2, 2));
 }
 
@@ -225,8 +244,6 @@ headers_ip(struct headers *h)
 static unsigned
 headers_udp_expected(const uint8_t *p, size_t len)
 {
-	if (len < 8)
-		return XK_DROP_SHORT;
 	return headers_number(p + 4, 2) < 8 || headers_number(p + 4, 2) > len ? UDP_DROP_BAD_LENGTH
 									      : (unsigned)XK_DROP_NONE;
 }
@@ -245,17 +262,15 @@ headers_udp_intact(const struct headers *h, size_t length)
 static void
 headers_udp(struct headers *h)
 {
-	struct udp_hosts hosts = { .local = FUZZ_HOST, .remote = FUZZ_PEER_HOST, .destination = FUZZ_HOST };
-	struct udp_header header;
+	struct udp_header header = udp_header_load(h->m->data);
 	size_t length;
 
-	if (!headers_agree(h, udp_header_pop(&header, &h->m), headers_udp_expected(h->bytes, h->len)))
+	if (!headers_agree(udp_header_pop(header, h->m), headers_udp_expected(h->bytes, h->len)))
 		return;
 	length = headers_number(h->bytes + 4, 2);
-	FUZZ_CHECK(udp_source(header) == headers_number(h->bytes, 2));
-	FUZZ_CHECK(udp_destination(header) == headers_number(h->bytes + 2, 2));
+	FUZZ_CHECK(header.ports == headers_number(h->bytes, 4));
 	headers_check_left(h, 8, length);
-	FUZZ_CHECK(udp_is_intact(header, h->m, udp_pop_sum(&hosts)) == headers_udp_intact(h, length));
+	FUZZ_CHECK(udp_is_intact(h->m, udp_pseudo_sum(FUZZ_PEER_HOST, FUZZ_HOST)) == headers_udp_intact(h, length));
 }
 
 /* ---- stopwait ---- */
@@ -265,8 +280,6 @@ headers_stopwait_expected(const uint8_t *p, size_t len)
 {
 	size_t length, kind;
 
-	if (len < 30)
-		return XK_DROP_SHORT;
 	length = headers_number(p + 4, 2);
 	if (length < 30 || length > len)
 		return STOPWAIT_BAD_LENGTH;
@@ -286,7 +299,7 @@ headers_stopwait(struct headers *h)
 	struct stopwait_header header;
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, stopwait_header_pop(&header, &h->m), headers_stopwait_expected(p, h->len)))
+	if (!headers_agree(stopwait_header_pop(&header, h->m), headers_stopwait_expected(p, h->len)))
 		return;
 	FUZZ_CHECK(header.ports == headers_number(p, 4) && header.kind == headers_number(p + 8, 2));
 	FUZZ_CHECK(header.sequence == headers_number(p + 10, 4));
@@ -303,36 +316,23 @@ headers_is_host(const uint8_t *p)
 	return p[0] != 0 && p[0] < 224;
 }
 
-static unsigned
-headers_bid_expected(const uint8_t *p, size_t len)
-{
-	if (len < 24)
-		return XK_DROP_SHORT;
-	if (headers_number(p + 8, 8) == 0)
-		return BID_BAD_BOOT;
-	return headers_is_host(p + 4) ? (unsigned)XK_DROP_NONE : BID_BAD_HOST;
-}
-
 static void
 headers_bid(struct headers *h)
 {
-	struct bid_header header;
+	struct bid_header header = bid_header_load(h->m->data);
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, bid_header_pop(&header, &h->m), headers_bid_expected(p, h->len)))
-		return;
-	FUZZ_CHECK(header.flow >> 32 == headers_number(p, 4) && bid_host(&header) == headers_number(p + 4, 4));
+	FUZZ_CHECK(bid_number(header.flow) == headers_number(p, 4) &&
+		   bid_host(header.flow) == headers_number(p + 4, 4));
+	FUZZ_CHECK(bid_is_host(bid_host(header.flow)) == headers_is_host(p + 4));
 	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
-	headers_check_left(h, 24, h->len);
 }
 
 static unsigned
-headers_bidctl_expected(const uint8_t *p, size_t len)
+headers_bidctl_expected(const uint8_t *p)
 {
 	uint64_t flags;
 
-	if (len < 40)
-		return XK_DROP_SHORT;
 	if (headers_sum(0, p, 40) % 0xffff != 0) /* nothing but zeros has a sum of 0, and no flags */
 		return BIDCTL_BAD_CHECKSUM;
 	flags = headers_number(p, 2);
@@ -347,10 +347,10 @@ headers_bidctl_expected(const uint8_t *p, size_t len)
 static void
 headers_bidctl(struct headers *h)
 {
-	struct bidctl_header header;
+	struct bidctl_header header = bidctl_header_load(h->m->data);
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, bidctl_header_pop(&header, &h->m), headers_bidctl_expected(p, h->len)))
+	if (!headers_agree(bidctl_header_check(&header, h->m->data), headers_bidctl_expected(p)))
 		return;
 	FUZZ_CHECK(header.flags == headers_number(p, 2) && header.host == headers_number(p + 4, 4));
 	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
@@ -386,8 +386,6 @@ headers_chan_expected(const uint8_t *p, size_t len)
 {
 	uint64_t flags, status, length;
 
-	if (len < 20)
-		return XK_DROP_SHORT;
 	flags = headers_number(p + 4, 2);
 	status = headers_number(p + 6, 2);
 	length = headers_number(p + 16, 4);
@@ -406,7 +404,7 @@ headers_chan(struct headers *h)
 	struct chan_header header;
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, chan_header_pop(&header, &h->m), headers_chan_expected(p, h->len)))
+	if (!headers_agree(chan_header_pop(&header, h->m), headers_chan_expected(p, h->len)))
 		return;
 	FUZZ_CHECK(header.channel == headers_number(p, 4) && header.flags == headers_number(p + 4, 2));
 	FUZZ_CHECK(header.status == headers_number(p + 6, 2));
@@ -418,12 +416,10 @@ headers_chan(struct headers *h)
 /* ---- SELECT: of a call, or of a reply ---- */
 
 static unsigned
-headers_select_expected(const uint8_t *p, size_t len, bool is_reply)
+headers_select_expected(const uint8_t *p, bool is_reply)
 {
 	uint64_t status;
 
-	if (len < 8)
-		return XK_DROP_SHORT;
 	status = headers_number(p + 4, 4);
 	if (!is_reply)
 		return status == 0 ? (unsigned)XK_DROP_NONE : SELECT_BAD_STATUS;
@@ -438,8 +434,7 @@ headers_select(struct headers *h)
 	struct select_header header;
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, select_header_pop(&header, &h->m, is_reply),
-			   headers_select_expected(p, h->len, is_reply)))
+	if (!headers_agree(select_header_pop(&header, h->m, is_reply), headers_select_expected(p, is_reply)))
 		return;
 	FUZZ_CHECK(header.procedure == headers_number(p, 4) && header.status == headers_number(p + 4, 4));
 	FUZZ_CHECK(select_error_of(header.status) <= 0);
@@ -454,8 +449,6 @@ headers_am_expected(const uint8_t *p, size_t len)
 {
 	uint64_t length;
 
-	if (len < 20)
-		return XK_DROP_SHORT;
 	if (p[0] < 1 || p[0] > 3 || p[1] != 0)
 		return AM_BAD_KIND;
 	length = headers_number(p + 8, 4);
@@ -470,7 +463,7 @@ headers_am(struct headers *h)
 	struct am_header header;
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, am_header_pop(&header, &h->m), headers_am_expected(p, h->len)))
+	if (!headers_agree(am_header_pop(&header, h->m), headers_am_expected(p, h->len)))
 		return;
 	FUZZ_CHECK(header.kind == p[0] && header.handler == headers_number(p + 2, 2));
 	FUZZ_CHECK(header.sequence == headers_number(p + 4, 4) && header.session == headers_number(p + 12, 8));
@@ -513,8 +506,6 @@ headers_blast_expected(const uint8_t *p, size_t len)
 	size_t fragments;
 	unsigned why;
 
-	if (len < 24)
-		return XK_DROP_SHORT;
 	if (p[15] != 64)
 		return BLAST_BAD_WIDTH;
 	if (p[14] < 1 || p[14] > 3 || (headers_number(p + 4, 4) == 0 && p[14] != BLAST_SEND))
@@ -535,8 +526,9 @@ headers_blast(struct headers *h)
 	struct blast_header header;
 	const uint8_t *p = h->bytes;
 
-	if (!headers_agree(h, blast_header_pop(&header, &h->m), headers_blast_expected(p, h->len)))
+	if (!headers_agree(blast_header_pop(h->m), headers_blast_expected(p, h->len)))
 		return;
+	header = blast_header_load(h->m->data - BLAST_HEADER_LEN);
 	FUZZ_CHECK(header.protocol == headers_number(p, 4) && header.sequence == headers_number(p + 4, 4));
 	FUZZ_CHECK(header.fragments == headers_number(p + 12, 2) && header.mask == headers_number(p + 16, 8));
 	FUZZ_CHECK(header.length == headers_number(p + 8, 4) && header.op == p[14]);
@@ -546,10 +538,23 @@ headers_blast(struct headers *h)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const loaders[HEADERS_COUNT])(struct headers * h) = {
-		headers_eth,    headers_arp,   headers_ip,   headers_udp,    headers_stopwait, headers_bid,
-		headers_bidctl, headers_blast, headers_chan, headers_select, headers_am
+	static const struct {
+		const struct xk_protocol_type *type;
+		void (*load)(struct headers *h);
+	} loaders[HEADERS_COUNT] = {
+		{ &xk_type_eth, headers_eth },
+		{ &xk_type_arp, headers_arp },
+		{ &xk_type_ip, headers_ip },
+		{ &xk_type_udp, headers_udp },
+		{ &xk_type_stopwait, headers_stopwait },
+		{ &xk_type_bid, headers_bid },
+		{ &xk_type_bidctl, headers_bidctl },
+		{ &xk_type_blast, headers_blast },
+		{ &xk_type_chan, headers_chan },
+		{ &xk_type_select, headers_select },
+		{ &xk_type_am, headers_am },
 	};
+	unsigned which;
 	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };
 
 	if (size < HEADERS_CHOICES || h.len > HEADERS_MAX)
@@ -558,7 +563,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(h.platform != NULL);
 	h.known = data[3];
 	headers_make(&h, data[1], data[2], data[3] >> 4);
-	loaders[data[0] % HEADERS_COUNT](&h);
+	which = data[0] % HEADERS_COUNT;
+	if (headers_gather(&h, loaders[which].type))
+		loaders[which].load(&h);
 	xk_msg_free(h.m);
 	FUZZ_CHECK(h.platform->ops->buffers_out(h.platform) == 0);
 	xk_memory_platform_free(h.platform);

@@ -27,8 +27,8 @@ fixed_addresses=
 # options TARGET: what it needs besides.
 options() {
 	case "$1" in
-	frames | hosts) echo "-max_len=16384" ;;
-	calls | headers) echo "-max_len=1024" ;;
+	frames | hosts) echo "-max_len=16384 -dict=$directory/headers.dict" ;;
+	calls | headers) echo "-max_len=1024 -dict=$directory/headers.dict" ;;
 	graph | net) echo "-max_len=3000 -dict=tests/fuzz/graph.dict" ;;
 	settings) echo "-max_len=512 -dict=tests/fuzz/settings.dict" ;;
 	*)
@@ -50,6 +50,10 @@ fuzz() {
 	echo "fuzz: to see it again: $directory/tests/fuzz_$1 $directory/$1-..." >&2
 	return 1
 }
+
+# What protocols declare of their headers.
+[ -x build/xk ] || ./run build
+build/xk protocols --dictionary >"$directory/headers.dict"
 
 # shellcheck disable=SC2086 # a list of words
 [ $# -gt 0 ] || set -- $all

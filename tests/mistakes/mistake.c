@@ -11,7 +11,7 @@
 #include "xkernel/virtual.h"
 
 struct mistake {
-	struct xk_virtual virtual; /* first */
+	struct xk_protocol protocol; /* first */
 	const char *makes;
 	uint64_t at; /* the number of that message, from 1 */
 	_Atomic uint64_t ups, downs;
@@ -72,7 +72,7 @@ mistake_push(struct xk_session *s, struct xk_msg *m)
 	if (mistake_makes(self, "freed_and_pushed", count))
 		xk_msg_free(m);
 	if (mistake_makes(self, "dropped_and_pushed", count))
-		xk_drop(&self->virtual.protocol, m, XK_DROP_REFUSED);
+		xk_drop(&self->protocol, m, XK_DROP_REFUSED);
 	if (mistake_makes(self, "kept_and_pushed", count) || mistake_makes(self, "loop_event", count))
 		mistake_keep(self, s, m);
 	if (mistake_makes(self, "kept_and_freed", count)) {
@@ -121,12 +121,12 @@ mistake_init(struct xk_protocol *protocol)
 	xk_event_init(&self->event, protocol->kernel, mistake_push_kept, self);
 	if (mistake_makes(self, "loop_init", self->at))
 		mistake_spin(self);
-	return xk_virtual_init(protocol, &mistake_session_ops);
+	return 0;
 }
 
 /* ---- tables ---- */
 
-static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, .fini = xk_virtual_fini, XK_VIRTUAL_OPS };
+static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role mistake_lowers[] = {
 	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },

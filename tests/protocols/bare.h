@@ -31,7 +31,7 @@ bare_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	  struct xk_participants *participants, struct xk_session **session)
 {
 	(void)participants;
-	*session = xk_session_new(self, &bare_session_ops, sizeof(**session), hlp_receive, hlp_type, NULL);
+	*session = xk_session_new(self, &bare_session_ops, hlp_receive, hlp_type, NULL);
 	return *session != NULL ? 0 : -ENOMEM;
 }
 

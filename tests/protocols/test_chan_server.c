@@ -680,7 +680,7 @@ TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it)
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	key = chan_key(rig_wire_session(r), NUMBER, CHANNEL, true);
-	e = xk_map_resolve(&chan->ends, key);
+	e = xk_map_resolve(&chan->protocol.table.sessions, key);
 	REQUIRE(e != NULL);
 	xk_ticket_fill(&e->ticket, e->session.lls, 5, 300000); /* as a protocol below does that keeps a copy */
 	ask(r, AGAIN, 5, "x");

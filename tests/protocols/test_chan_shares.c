@@ -222,8 +222,8 @@ TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged)
 	first = rig_wire_session(r);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 1), 1);
-	CHECK(xk_map_resolve(&chan_in(r)->ends, chan_key(first, NUMBER, 0, true)) != NULL);
-	CHECK(xk_map_resolve(&chan_in(r)->ends, chan_key(first, NUMBER, 1, true)) == NULL);
+	CHECK(xk_map_resolve(&chan_in(r)->protocol.table.sessions, chan_key(first, NUMBER, 0, true)) != NULL);
+	CHECK(xk_map_resolve(&chan_in(r)->protocol.table.sessions, chan_key(first, NUMBER, 1, true)) == NULL);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
 	chan_rig_end(r);

@@ -311,7 +311,7 @@ TEST(eth_answers_who_takes_part)
 	CHECK_EQ(address, 0x020000000001);
 	CHECK_EQ(xk_control(s, XK_GET_LINK_ADDRESS, &address, 4), -EMSGSIZE);
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
-	CHECK_EQ(packet, 1500);
+	CHECK_EQ(packet, 1486);
 	CHECK_EQ(xk_get_participants(s, &participants), 0);
 	CHECK_EQ(xk_participant_pop(&participants.remote), PEER_ADDRESS);
 	CHECK_EQ(xk_participant_pop(&participants.local), 0x020000000001);

@@ -75,7 +75,7 @@ TEST(port_answers_what_it_is)
 	uint64_t address = 0;
 
 	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
-	CHECK_EQ(packet, 1500);
+	CHECK_EQ(packet, 1514);
 	CHECK_EQ(xk_control_protocol(port, XK_GET_OFFLOADS, &offloads, sizeof(offloads)), sizeof(offloads));
 	CHECK_EQ(offloads, 0);
 	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address, sizeof(address)), sizeof(address));

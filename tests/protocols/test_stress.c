@@ -575,7 +575,7 @@ stress_end(struct stress *t)
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(layers); i++)
 		xk_session_uncache(xk_kernel_find(t->kernel, layers[i]), NULL, NULL);
-	CHECK_EQ(xk_map_count(&t->ip->sessions), 0);
+	CHECK_EQ(xk_map_count(&t->ip->protocol.table.sessions), 0);
 	CHECK_EQ(atomic_load_explicit(&t->port->receiver->references, memory_order_relaxed), t->baseline);
 	xk_kernel_free(t->kernel);
 	CHECK_EQ(t->platform->ops->buffers_out(t->platform), 0);

@@ -11,7 +11,7 @@ for tool in apt-get dpkg-query sudo; do
 	printf '#!/bin/sh\necho %s >>%s\nexit 1\n' "$tool" "$work/asked" >"$bin/$tool"
 done
 chmod 755 "$bin"/*
-tar -c --exclude=./build --exclude=./build-debug --exclude=./report --exclude=./.git . | tar -x -C "$tree"
+tar -c --exclude=./build --exclude=./build-debug --exclude=./build-with --exclude=./report --exclude=./.git . | tar -x -C "$tree"
 : >"$work/asked"
 chmod 666 "$work/asked"
 nobody=(env)

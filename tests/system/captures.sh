@@ -201,6 +201,30 @@ check "udptest --link sim: the same run, the same bytes" "they differ" eval \
 	'[ -s "$work/sim-first.client" ] && cmp "$work/sim-first.client" "$work/sim-again.client" &&
 	cmp "$work/sim-first.server" "$work/sim-again.server"'
 
+# ---- headers of our own, by the dissectors that xk writes ------------------------------------------------------------------
+
+# dissected FILTER: prints how many frames of the client's capture it lets through.
+dissected() {
+	tshark -X lua_script:"$work/xkernel.lua" -r "$work/calls.client" -Y "$1" 2>>"$work/dissecting" | wc -l
+}
+
+expect "dissectors are written" 0 '' "$xk" dissectors -o "$work/xkernel.lua"
+expect "... with a graph's numbers" 0 '' "$xk" dissectors graphs/chantest.dot
+check "... to standard output" "it is empty" grep -q '^-- numbers as the graph gives them' "$work/out"
+cp graphs/chantest.dot "$work/drawn.dot"
+expect "... not in the graph's place" 1 'would be written over' "$xk" dissectors "$work/drawn.dot" -o "$work/drawn.dot"
+expect "dissectors of no graph" 1 'none.dot' "$xk" dissectors "$work/none.dot"
+if [ -n "$has_tshark" ]; then
+	run 60 "$build/chantest" --link sim --rounds 20 --mode ipp --size 1,4000 --pcap "$work/calls"
+	check "every call and reply is dissected" "$(dissected xk_chan) of $(dissected 'xk_bid && frame.len > 60')" \
+		[ "$(dissected xk_chan)" -eq "$(dissected 'xk_bid && frame.len > 60')" ]
+	check "as many requests as replies" "see above" [ "$(dissected 'xk_chan.from_client == 1 && xk_chan.flags.user_msg == 1')" \
+		-eq "$(dissected 'xk_chan.from_client == 0 && xk_chan.flags.user_msg == 1')" ]
+	check "fragments are no headers" "see above" [ "$(dissected 'xk_blast.sequence != 0 && xk_bid')" -eq 0 ]
+	check "fragments are dissected" "see above" [ "$(dissected 'xk_blast.fragments == 3')" -gt 100 ]
+	check "tshark has no complaint" "$(cat "$work/dissecting")" eval '! grep -qiE "lua|error" "$work/dissecting"'
+fi
+
 # ---- what cannot be written ------------------------------------------------------------------------------------------------
 
 expect "no such directory" 1 '--pcap .*/none/x.client cannot be written: No such' "$udptest" --rounds 10 \

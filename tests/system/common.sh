@@ -206,6 +206,14 @@ expect() {
 	fi
 }
 
+# prints NAME PATTERN COMMAND...: ends well and prints something like PATTERN.
+prints() {
+	local name=$1 pattern=$2
+	shift 2
+	limit=120 expect "$name" 0 '' "$@"
+	check "$name: it prints so" "$(tail -n 3 "$work/out")" grep -qE -- "$pattern" "$work/out"
+}
+
 # runs_are NAME FILE ROUNDS RUNS [EXPRESSION]: a document of udptest's is in order (documents.py).
 runs_are() {
 	python3 "$root/tests/system/documents.py" runs "$@" || failures=$((failures + 1))

@@ -29,7 +29,7 @@ xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(
 
 /* Stands in for the engine's too. */
 uint64_t
-xk_kernel_random(struct xk_kernel *kernel)
+xk_kernel_seed(struct xk_kernel *kernel)
 {
 	static _Atomic uint64_t next = 1;
 

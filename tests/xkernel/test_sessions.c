@@ -97,7 +97,7 @@ probe_session(struct probe *probe, const struct xk_session_ops *ops, struct xk_s
 {
 	struct xk_protocol *top = &probe->host->top->protocol;
 
-	return xk_session_new(probe->middle, ops, sizeof(struct xk_session), top, top, lls);
+	return xk_session_new(probe->middle, ops, top, top, lls);
 }
 
 static struct xk_session *
@@ -105,7 +105,7 @@ probe_below(struct probe *probe)
 {
 	struct xk_protocol *wire = xk_kernel_find(probe->host->kernel, "wire");
 
-	return xk_session_new(wire, &below_ops, sizeof(struct xk_session), probe->middle, probe->middle, NULL);
+	return xk_session_new(wire, &below_ops, probe->middle, probe->middle, NULL);
 }
 
 TEST(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it)

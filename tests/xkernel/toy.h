@@ -62,7 +62,7 @@ wire_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	  struct xk_participants *participants, struct xk_session **session)
 {
 	(void)participants;
-	*session = xk_session_new(self, &wire_session_ops, sizeof(**session), hlp_receive, hlp_type, NULL);
+	*session = xk_session_new(self, &wire_session_ops, hlp_receive, hlp_type, NULL);
 	if (*session == NULL)
 		return -ENOMEM;
 	xk_port_listen(xk_kernel_find_port(self->kernel, "port"), *session);
@@ -180,7 +180,7 @@ toy_open_on(const struct xk_session_ops *ops, struct xk_protocol *self, struct x
 
 	if (result != 0)
 		return result;
-	*session = xk_session_new(self, ops, sizeof(**session), hlp_receive, hlp_type, lls);
+	*session = xk_session_new(self, ops, hlp_receive, hlp_type, lls);
 	lls->hls = *session;
 	return 0;
 }

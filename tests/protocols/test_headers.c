@@ -1,0 +1,504 @@
+/*
+ * test_headers.c - compares what protocols declare of their headers (xkernel/header.h) with what they do: flips each
+ * bit of a message that would be accepted.
+ *
+ * A checksum that covers the bit is made right again. Otherwise it would catch every flip, whatever the field.
+ */
+#include <ctype.h>
+
+#include "protocols/am.h"
+#include "protocols/arp.h"
+#include "protocols/bidctl.h"
+#include "protocols/vnet.h"
+#include "tests/rig.h"
+#include "xkernel/bytes.h"
+#include "xkernel/header.h"
+
+enum { ME = 0x0a4d0001, HOST = 0x0a4d0002, PORT = 7, MESSAGE_MAX = 64 };
+
+/* ---- messages ---- */
+
+struct message {
+	const struct xk_protocol_type *type; /* whose header is flipped */
+	size_t at, len;                      /* where that header begins, and the length of all */
+	size_t checksum_at;                  /* of that header; 0: it has none */
+	enum xk_field_covers covers;         /* the checksum's */
+	uint8_t bytes[MESSAGE_MAX];          /* zero behind the message */
+};
+
+static void
+message_load(struct message *m, const char *type, size_t at, const char *hex)
+{
+	size_t bit = 0;
+
+	*m = (struct message){ .type = xk_protocol_type_find(type), .at = at };
+	REQUIRE(m->type != NULL);
+	for (; *hex != '\0'; hex += *hex == ' ' ? 1 : 2)
+		if (*hex != ' ')
+			REQUIRE(m->len < MESSAGE_MAX - 1 && sscanf(hex, "%2hhx", &m->bytes[m->len++]) == 1);
+	REQUIRE(m->len >= at + m->type->header);
+	for (const struct xk_field *field = m->type->fields; field->name != NULL; bit += field->bits, field++)
+		if (field->kind == XK_CHECKSUM) {
+			m->checksum_at = at + bit / 8;
+			m->covers = field->covers;
+		}
+}
+
+/* Adjusts the checksum to a change of a word that it covers (RFC 1624). */
+static void
+adjust_checksum(struct message *m, uint16_t before, uint16_t after)
+{
+	uint8_t *p = m->bytes + m->checksum_at;
+	uint32_t sum = (uint32_t)(uint16_t)~xk_get16(p) + (uint16_t)~before + after;
+
+	sum = (sum & 0xffff) + (sum >> 16);
+	xk_put16(p, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+}
+
+/* Changes a byte. The checksum stays right, unless it is itself what changes. */
+static void
+change_byte(struct message *m, size_t at, uint8_t byte)
+{
+	size_t word = at - (at - m->at) % 2, end = m->at + m->type->header;
+	uint16_t before = xk_get16(m->bytes + word);
+
+	m->bytes[at] = byte;
+	if (m->checksum_at != 0 && at >= m->at && word != m->checksum_at && (at < end || m->covers != XK_COVERS_HEADER))
+		adjust_checksum(m, before, xk_get16(m->bytes + word));
+}
+
+static void
+change_bytes(struct message *m, size_t at, const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		change_byte(m, at + i, bytes[i]);
+}
+
+/* Flips a bit of field, which begins at bit `begin` of the header. */
+static void
+flip_bit(struct message *m, const struct xk_field *field, size_t begin, size_t bit)
+{
+	size_t at = m->at + bit / 8, cut = 0;
+	uint64_t before = xk_field_load(field, m->bytes + m->at, begin), after;
+
+	change_byte(m, at, m->bytes[at] ^ (uint8_t)(0x80 >> bit % 8));
+	if (field->kind != XK_LENGTH)
+		return;
+	/* What is cut off becomes zero: so the checksum is also that of the rest. A pseudo-header repeats the length. */
+	after = xk_field_load(field, m->bytes + m->at, begin);
+	for (; cut + after < before && m->len - cut > m->at + m->type->header; cut++)
+		change_byte(m, m->len - 1 - cut, 0);
+	if (m->checksum_at != 0 && m->covers == XK_COVERS_PSEUDO)
+		adjust_checksum(m, (uint16_t)before, (uint16_t)after);
+}
+
+/* ---- conversations ---- */
+
+/* A fresh host that would accept the message. */
+struct trial {
+	struct rig *r;
+	struct xk_protocol *protocol;
+	struct message message;
+	struct xk_session *session; /* the message's; NULL: it is not delivered to the user */
+};
+
+struct example {
+	const char *type, *graph, *message;
+	void (*begin)(struct trial *t); /* what else must come before the message; NULL: nothing */
+	uint64_t local;                 /* what the user enables; 0: nothing */
+	size_t at;                      /* where the header begins in the message */
+	size_t sequence_at;             /* the last byte of a number that each message increments; 0: there is none */
+	const char *accepted;           /* counter of accepted messages; NULL: they are delivered to the user */
+};
+
+static size_t am_len; /* of what AM's handler got */
+
+static void
+inject(const struct trial *t)
+{
+	char hex[2 * MESSAGE_MAX + 1] = "";
+
+	for (size_t i = 0; i < t->message.len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", t->message.bytes[i]);
+	if (t->message.type->lowers[0].needs & XK_RPC)
+		rig_inject_call(t->r, NULL, hex);
+	else
+		rig_inject(t->r, hex);
+}
+
+static void
+begin_arp(struct trial *t)
+{
+	struct xk_network network = { ME, 24 };
+
+	CHECK_EQ(xk_arp_set_address(t->protocol, &network), 0);
+}
+
+static void
+begin_icmp(struct trial *t)
+{
+	CHECK(rig_open(t->r, (struct xk_participants){ { 1, { HOST } }, { 1, { 0x1234 } } }) != NULL);
+}
+
+static void
+begin_icmptest(struct trial *t)
+{
+	rig_advance_ms(t->r, 1);
+	rig_inject(t->r, "0000");
+	rig_advance_ms(t->r, 100);
+}
+
+/* The message is the last of three fragments. */
+static void
+begin_blast(struct trial *t)
+{
+	rig_inject(t->r, "00003000 00000008 00000004 0003 01 40 0000000000000001 30313233");
+	rig_inject(t->r, "00003000 00000008 00000004 0003 01 40 0000000000000002 34353637");
+	rig_inject(t->r, "00003000 00000009 00000004 0003 01 40 0000000000000001 30313233");
+	rig_inject(t->r, "00003000 00000009 00000004 0003 01 40 0000000000000002 34353637");
+}
+
+static void
+do_hear(void *argument)
+{
+	CHECK(xk_bidctl_heard(argument, HOST, 1, NULL) != 0);
+}
+
+/* Makes BIDCTL ask HOST, and puts into `answer` what the question says. */
+static void
+ask(struct trial *t, struct message *answer)
+{
+	uint8_t question[40];
+
+	REQUIRE(rig_do(t->r, do_hear, rig_protocol(t->r, "bidctl")));
+	CHECK_EQ(rig_take_sent(t->r, question, sizeof(question)), sizeof(question));
+	change_bytes(answer, 16, question + 8, 8);
+	change_bytes(answer, 32, question + 24, 8);
+	rig_wire(t->r, "wire2");
+}
+
+#define ANSWER "0002 55ad 0a4d0002 a000000000000001 0000000000000000 0000000000000000 0000000000000000"
+
+static void
+begin_bidctl(struct trial *t)
+{
+	ask(t, &t->message);
+}
+
+/* Makes HOST known to BIDCTL. */
+static void
+begin_chan(struct trial *t)
+{
+	struct message answer;
+
+	message_load(&answer, "bidctl", 0, ANSWER);
+	ask(t, &answer);
+	rig_inject_bytes(t->r, answer.bytes, answer.len);
+	rig_wire(t->r, "wire");
+}
+
+static void
+begin_bid(struct trial *t)
+{
+	uint8_t own[8];
+
+	begin_chan(t);
+	xk_put64(own, xk_bidctl_own(rig_protocol(t->r, "bidctl"), HOST));
+	change_bytes(&t->message, 16, own, sizeof(own));
+}
+
+static void
+am_handle(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
+{
+	(void)argument;
+	(void)lls;
+	(void)reply;
+	am_len = xk_msg_len(m);
+	xk_msg_free(m);
+}
+
+/* The message answers the second of two requests. */
+static void
+begin_am(struct trial *t)
+{
+	static const struct xk_am_handler handler = { .run = am_handle };
+	struct xk_session *s = rig_open(t->r, rig_to(HOST));
+	uint8_t request[20];
+
+	REQUIRE(s != NULL && xk_am_register(t->protocol, 4, &handler) == 0);
+	for (unsigned i = 0; i < 2; i++) {
+		if (i > 0)
+			inject(t);
+		CHECK_EQ(rig_push(t->r, s, "0004"), 0);
+		CHECK_EQ(rig_take_sent(t->r, request, sizeof(request)), sizeof(request));
+		change_bytes(&t->message, 4, request + 4, 4);
+		change_bytes(&t->message, 12, request + 12, 8);
+	}
+}
+
+static void
+begin_stopwait(struct trial *t)
+{
+	uint8_t welcome[30];
+
+	rig_inject(t->r, "2345 0007 001e dc8a 0001 00000000 000000000000000a 0000000000000000");
+	CHECK_EQ(rig_take_sent(t->r, welcome, sizeof(welcome)), sizeof(welcome));
+	change_bytes(&t->message, 22, welcome + 14, 8);
+}
+
+#define BOOTS "wire2:; bidctl: wire2; bidctl.broadcast=no; bidctl.keepalive=0s; "
+#define PING "icmptest.to=10.77.0.2; icmptest.size=0; icmptest.count=2; icmptest.interval=100ms"
+
+static const struct example examples[] = {
+	{ "am", "wire:; am: wire; user: am", "02 00 0004 00000000 00000005 0000000000000000 c3c4c5c6c7",
+	  .begin = begin_am, .accepted = "replies" },
+	{ "arp", "port:; eth: port; arp: eth",
+	  "ffffffffffff 0200000000aa 0806 0001 0800 06 04 0001 0200000000aa 0a4d0002 000000000000 0a4d0001",
+	  .begin = begin_arp, .at = 14, .accepted = "replies_out" },
+	{ "bid", BOOTS "wire:; bid: wire bidctl; user: bid#0x3000",
+	  "00003000 0a4d0002 a000000000000001 0000000000000000 c3c4c5", .begin = begin_bid, .local = XK_ANY },
+	{ "bidctl", BOOTS, ANSWER, .begin = begin_bidctl, .accepted = "first_contacts" },
+	{ "blast", "wire:; blast: wire; user: blast",
+	  "00003000 00000000 00000005 0000 01 40 0000000000000000 c3c4c5c6c7", .local = XK_ANY },
+	{ "blast", "wire:; blast: wire; user: blast", "00003000 00000009 00000003 0003 01 40 0000000000000004 38393a",
+	  .begin = begin_blast, .local = XK_ANY, .sequence_at = 7 },
+	{ "blasttest", "wire:; blasttest: wire", "00000001 00000001 1112131415161718 00000014", .accepted = "whole" },
+	{ "chan", BOOTS "wire:; chan: wire bidctl; user: chan#7",
+	  "00001234 0003 0000 00000007 00000006 00000005 c3c4c5c6c7", .begin = begin_chan, .local = XK_ANY,
+	  .sequence_at = 15 },
+	{ "eth", "port:; eth: port; user: eth", "020000000001 0200000000aa 3000 c3c4c5", .local = XK_ANY },
+	{ "icmp", "wire:; ip: wire; icmp: ip; user: icmp",
+	  "4500 0021 0007 0000 4001 6639 0a4d0002 0a4d0001 0000 8830 1234 0001 aabbccddee", .begin = begin_icmp,
+	  .at = 20 },
+	{ "icmptest", "wire:; icmptest: wire; " PING, "0001", .begin = begin_icmptest, .accepted = "received" },
+	{ "ip", "wire:; ip: wire; user: ip#17", "4500 0019 0007 0000 4011 6631 0a4d0002 0a4d0001 aabbccddee",
+	  .local = XK_ANY },
+	{ "select", "wire:; select: wire; user: select", "00000007 00000000 c3c4c5", .local = PORT },
+	{ "stopwait", "wire:; stopwait: wire; user: stopwait",
+	  "2345 0007 0023 e6f2 0003 00000001 000000000000000a 0000000000000000 6f6e652121", .begin = begin_stopwait,
+	  .local = PORT, .sequence_at = 13 },
+	{ "udp", "wire:; udp: wire; user: udp", "0009 0007 000d 858d aabbccddee", .local = PORT },
+};
+
+static void
+prepare(struct rig *r)
+{
+	static const struct xk_vnet_interface interface = { ME, 0xffffff00, ME | 0xff, .max_packet = 1500 };
+	static const char *const wires[] = { "wire2", "wire" };
+	static const uint64_t me = ME;
+
+	rig_answer(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
+	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wires); i++)
+		if (xk_kernel_find(rig_kernel(r), wires[i]) != NULL) {
+			rig_wire(r, wires[i]);
+			rig_wire_peer(r, HOST);
+		}
+}
+
+/* Makes the host and the session, if the message is to have one: that of a message before it. */
+static void
+trial_begin(struct trial *t, const struct example *example)
+{
+	struct xk_participants enabled = { .local = { example->local != XK_ANY, { example->local } } };
+	struct message next;
+
+	*t = (struct trial){ .r = rig_new_prepared(example->graph, prepare) };
+	t->protocol = rig_protocol(t->r, example->type);
+	message_load(&t->message, example->type, example->at, example->message);
+	if (example->local != 0)
+		CHECK_EQ(rig_open_enable(t->r, enabled), 0);
+	if (example->begin != NULL)
+		example->begin(t);
+	if (example->accepted == NULL) {
+		next = t->message;
+		if (example->sequence_at != 0)
+			change_byte(&t->message, example->sequence_at, next.bytes[example->sequence_at] - 1);
+		inject(t);
+		t->message = next;
+		rig_expect_delivered(t->r, "*");
+		t->session = rig_delivered_on(t->r);
+	}
+	rig_forget(t->r);
+}
+
+/* Ends the trial when all timers have run out. */
+static void
+trial_end(struct trial *t)
+{
+	rig_advance_ms(t->r, 600000);
+	rig_forget(t->r);
+	rig_free(t->r);
+}
+
+/* ---- flipping ---- */
+
+/* What became of a message. */
+struct outcome {
+	bool is_accepted, is_same; /* is_same: by the session of the conversation */
+	size_t len;                /* of what was delivered */
+	const char *drop;          /* why the protocol itself has dropped anything; NULL: it has not */
+};
+
+/* Sends the message of a trial that has begun well: nothing was dropped before. */
+static struct outcome
+trial_send(struct trial *t, const struct example *example)
+{
+	long before = example->accepted == NULL ? 0 : rig_counter_of(t->r, example->type, example->accepted), len;
+	struct outcome o = { .drop = NULL };
+	uint8_t bytes[MESSAGE_MAX];
+
+	inject(t);
+	for (unsigned i = 1; i < xk_drop_count(t->protocol->type); i++)
+		if (t->protocol->drops[i] != 0)
+			o.drop = xk_drop_name(t->protocol->type, i);
+	if (example->accepted == NULL) {
+		len = rig_take_delivered(t->r, bytes, sizeof(bytes));
+		o.is_accepted = len >= 0;
+		o.is_same = o.is_accepted && rig_delivered_on(t->r) == t->session;
+		o.len = (size_t)len;
+	} else {
+		o.is_accepted = o.is_same = rig_counter_of(t->r, example->type, example->accepted) != before;
+		o.len = am_len;
+	}
+	rig_forget(t->r);
+	return o;
+}
+
+/* len: of what is delivered of the message as it is. */
+static bool
+is_as_declared(const struct xk_field *field, const struct outcome *o, size_t len)
+{
+	switch (field->kind) {
+	case XK_FIXED:
+	case XK_CHECKSUM:
+		return !o->is_accepted && o->drop != NULL;
+	case XK_NAMES_SESSION:
+		return !o->is_same;
+	case XK_LENGTH:
+		return o->is_accepted ? o->is_same && o->len < len : o->drop != NULL;
+	default:
+		return true;
+	}
+}
+
+static void
+try_bit(const struct example *example, const struct xk_field *field, size_t begin, size_t bit, size_t len)
+{
+	struct message intact;
+	struct outcome o;
+	struct trial t;
+
+	trial_begin(&t, example);
+	intact = t.message;
+	flip_bit(&t.message, field, begin, bit);
+	o = trial_send(&t, example);
+	if (!is_as_declared(field, &o, len))
+		fprintf(stderr, "\n%s: %s, a field of kind %u, with bit %zu flipped: %s%s%s\n", example->type,
+			field->name, field->kind, bit - begin,
+			!o.is_accepted ? "not accepted"
+			: o.is_same    ? "accepted"
+				       : "another session's",
+			o.drop != NULL ? ", dropped: " : "", o.drop != NULL ? o.drop : "");
+	CHECK(is_as_declared(field, &o, len));
+	t.message = intact;
+	if (field->kind != XK_VARIES && !o.is_same) /* the bit alone was wrong */
+		CHECK(trial_send(&t, example).is_same);
+	trial_end(&t);
+}
+
+/* Checks that what is declared of a field's value is true of a message that is accepted. */
+static void
+check_value(const struct message *m, const struct xk_field *field, size_t begin)
+{
+	const uint8_t *p = m->bytes + m->at;
+	size_t all = m->len - m->at, header = m->type->header;
+	size_t covered = field->covers == XK_COVERS_HEADER    ? header
+			 : field->covers == XK_COVERS_PAYLOAD ? all - header
+							      : all;
+
+	if (field->usual != 0)
+		CHECK_EQ(xk_field_load(field, p, begin), field->usual);
+	if (field->kind == XK_LENGTH)
+		CHECK_EQ(xk_field_load(field, p, begin), covered);
+	if (field->kind == XK_CHECKSUM && field->covers != XK_COVERS_PSEUDO)
+		CHECK(xk_sum_is_intact(xk_sum(0, p, covered)));
+}
+
+static void
+try_all_bits(const struct example *example)
+{
+	struct outcome o;
+	struct trial t;
+	size_t begin = 0;
+
+	trial_begin(&t, example);
+	o = trial_send(&t, example);
+	CHECK(o.is_same && o.drop == NULL);
+	for (const struct xk_field *field = t.message.type->fields; field->name != NULL;
+	     begin += field->bits, field++) {
+		check_value(&t.message, field, begin);
+		for (size_t bit = begin; bit < begin + field->bits; bit++)
+			try_bit(example, field, begin, bit, o.len);
+	}
+	trial_end(&t);
+}
+
+TEST(a_flipped_bit_does_what_its_field_says)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(examples); i++)
+		try_all_bits(&examples[i]);
+}
+
+/* ---- declarations ---- */
+
+/* Whether a name consists of lower-case words, with one '_' between them. */
+static bool
+is_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 0 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == len &&
+	       islower((unsigned char)name[0]) && strstr(name, "__") == NULL && name[len - 1] != '_';
+}
+
+static void
+check_field(const struct xk_protocol_type *type, const struct xk_field *field)
+{
+	CHECK(field->bits >= 1 && field->bits <= 64);
+	CHECK(is_name(field->name));
+	for (const struct xk_field *other = type->fields; other != field; other++)
+		CHECK(strcmp(other->name, field->name) != 0);
+	CHECK_EQ(field->covers != XK_COVERS_NOTHING, field->kind == XK_LENGTH || field->kind == XK_CHECKSUM);
+}
+
+/* Whether there is an example of type, or nothing to be shown. */
+static bool
+has_example(const struct xk_protocol_type *type)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(examples); i++)
+		if (strcmp(examples[i].type, type->name) == 0)
+			return true;
+	return type->fields == NULL;
+}
+
+TEST(declarations_are_well_formed)
+{
+	for (const struct xk_protocol_type *const *type = xk_protocol_types; *type != NULL; type++) {
+		const struct xk_field *field = (*type)->fields;
+		unsigned bits = 0, uppers = 0, checksums = 0;
+
+		if (!has_example(*type))
+			fprintf(stderr, "\n%s has no example\n", (*type)->name);
+		CHECK(has_example(*type));
+		for (; field != NULL && field->name != NULL; field++) {
+			check_field(*type, field);
+			bits += field->bits;
+			uppers += field->is_upper;
+			checksums += field->kind == XK_CHECKSUM;
+		}
+		CHECK(uppers <= 1 && checksums <= 1);
+		if ((*type)->fields != NULL) /* without a header there are no fields */
+			CHECK(bits != 0 && bits == (*type)->header * 8);
+	}
+}

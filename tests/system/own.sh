@@ -1,0 +1,32 @@
+#!/bin/bash
+# own.sh BUILD - a protocol outside the tree: `xk new` begins it, `./run build --with` builds, tests and runs it, and no file of the tree
+# changes.
+. "$(dirname "$0")/common.sh"
+
+xk=$build/xk
+own=$work/own
+
+prints "a protocol is begun" 'next: ./run build --with' "$xk" new pong -o "$own"
+prints "a layer is begun" 'tock/tocktest.dot' "$xk" new tock --layer -o "$work/tock"
+check "they are called what they are to be called" "$(cat "$own"/* "$work/tock"/*)" eval \
+	'! grep -qwE "asp|seq|ASP|SEQ|(asp|seq|ASP|SEQ)_.*" "$own"/* "$work/tock"/*'
+expect "nothing is written over" 1 'pong.c cannot be written: File exists' "$xk" new pong -o "$own"
+expect "a name that is taken" 1 'there is a protocol udp already' "$xk" new udp -o "$own"
+for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
+	expect "no name: $name" 2 'a name is' "$xk" new "$name" -o "$own"
+done
+expect "no place" 1 'cannot be written' "$xk" new pong -o "$work/none/own"
+
+cp "$work"/tock/* "$own"
+before=$(git status --porcelain 2>/dev/null)
+limit=400 expect "they are built" 0 '' ./run build --with "$own"
+check "... and their tests are run" "$(cat "$work/err")" eval 'says err "passed: .*/test_pong.c" && says err "passed: .*/test_tock.c"'
+check "no file of the tree has changed" "$(git status --porcelain 2>/dev/null)" [ "$(git status --porcelain 2>/dev/null)" = "$before" ]
+for name in pong tock; do
+	prints "$name is known" "^$name: " build-with/xk protocols $name
+	prints "$name runs" ' 0$' build-with/udptest --graph "$own/${name}test.dot" --link sim --rounds 20 --mode ipp --size 100
+done
+sed -i 's/h.length > xk_msg_len(m)/false/' "$own/pong.c"
+limit=400 expect "a mistake in one is found by its tests" 1 'failed: .*with_test_pong' ./run build --with "$own"
+expect "no such directory" 1 'is no directory' ./run build --with "$work/none"
+expect "no directory" 2 'unknown: build --with' ./run build --with

@@ -1,0 +1,129 @@
+/* header.c - see header.h. */
+#include "xkernel/header.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "xkernel/protocol.h"
+
+uint32_t
+xk_header_gathers(const struct xk_protocol_type *type)
+{
+	return type->gather > type->header ? type->gather : type->header;
+}
+
+int
+xk_header_gather(struct xk_protocol *self, struct xk_msg **m)
+{
+	size_t want = xk_header_gathers(self->type), len = xk_msg_len(*m);
+
+	if (xk_unlikely(len < self->type->header)) {
+		xk_drop(self, *m, XK_DROP_SHORT);
+		return -EBADMSG;
+	}
+	if (xk_unlikely(xk_msg_peek(m, want < len ? want : len) == NULL)) {
+		xk_drop(self, *m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	return 0;
+}
+
+/* ---- printing ---- */
+
+uint64_t
+xk_field_load(const struct xk_field *field, const uint8_t *p, size_t at)
+{
+	uint64_t value = 0;
+
+	for (size_t bit = at; bit < at + field->bits; bit++)
+		value = value << 1 | (p[bit / 8] >> (7 - bit % 8) & 1);
+	return value;
+}
+
+/* A text that grows as long as there is room. */
+struct header_text {
+	char *at;
+	size_t room;
+};
+
+__attribute__((format(printf, 2, 3))) static void
+header_add(struct header_text *text, const char *format, ...)
+{
+	va_list arguments;
+	int len;
+
+	va_start(arguments, format);
+	len = vsnprintf(text->at, text->room, format, arguments);
+	va_end(arguments);
+	if (len < 0 || (size_t)len >= text->room)
+		len = text->room == 0 ? 0 : (int)text->room - 1;
+	text->at += len;
+	text->room -= (size_t)len;
+}
+
+static const char *
+header_value_name(const struct xk_field *field, uint64_t value)
+{
+	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
+		if (v->value == value)
+			return v->name;
+	return NULL;
+}
+
+static void
+header_add_bits(struct header_text *text, const struct xk_field *field, uint64_t value)
+{
+	const char *before = " ";
+
+	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++) {
+		if ((value & v->value) == 0)
+			continue;
+		header_add(text, "%s%s", before, v->name);
+		value &= ~v->value;
+		before = "|";
+	}
+	if (value != 0 || *before == ' ')
+		header_add(text, "%s%#" PRIx64, before, value);
+}
+
+static void
+header_add_field(struct header_text *text, const struct xk_field *field, uint64_t value)
+{
+	const char *name = field->is_bits ? NULL : header_value_name(field, value);
+	char host[16];
+
+	header_add(text, "%s", field->name);
+	if (field->is_bits)
+		header_add_bits(text, field, value);
+	else if (name != NULL)
+		header_add(text, " %s", name);
+	else if (field->print == XK_PRINT_HOST)
+		header_add(text, " %s", xk_host_print((uint32_t)value, host));
+	else if (field->print == XK_PRINT_LINK)
+		header_add(text, " %012" PRIx64, value);
+	else if (field->print == XK_PRINT_HEX)
+		header_add(text, " %0*" PRIx64, (int)(field->bits + 3) / 4, value);
+	else
+		header_add(text, " %" PRIu64, value);
+}
+
+char *
+xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t len, char *text, size_t room)
+{
+	struct header_text to = { text, room };
+	size_t at = 0;
+
+	if (room > 0)
+		text[0] = '\0';
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
+		if (at + field->bits > len * 8)
+			break;
+		if (at > 0)
+			header_add(&to, ", ");
+		header_add_field(&to, field, xk_field_load(field, p, at));
+		at += field->bits;
+	}
+	return text;
+}

@@ -1,0 +1,201 @@
+/* table.c - see table.h. */
+#include "xkernel/table.h"
+
+#include <errno.h>
+
+#include "xkernel/engine.h"
+#include "xkernel/protocol.h"
+
+/* So many openers and closers may come in between before an opener gives up. */
+enum { TABLE_TRIES = 1000, TABLE_SESSIONS = 16, TABLE_ENABLES = 8 };
+
+/* ---- init and fini ---- */
+
+static bool
+table_is_used(const struct xk_protocol *self)
+{
+	const struct xk_protocol_type *type = self->type;
+
+	return (type->session_ops != NULL && (type->flags & XK_PORT) == 0) || (type->flags & XK_TABLE) != 0;
+}
+
+int
+xk_table_init(struct xk_protocol *self)
+{
+	int err;
+
+	if (!table_is_used(self))
+		return 0;
+	err = xk_map_init(&self->table.sessions, self->kernel, TABLE_SESSIONS);
+	if (err != 0)
+		return err;
+	err = xk_map_init(&self->table.enables, self->kernel, TABLE_ENABLES);
+	if (err != 0)
+		xk_map_fini(&self->table.sessions);
+	return err;
+}
+
+void
+xk_table_fini(struct xk_protocol *self)
+{
+	if (!table_is_used(self))
+		return;
+	xk_enable_fini(&self->table.enables);
+	xk_map_fini(&self->table.sessions);
+}
+
+/* ---- sessions ---- */
+
+int
+xk_table_add(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	     struct xk_session *lls, const void *how, struct xk_session **session)
+{
+	struct xk_session *s = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, lls);
+	int err = 0;
+
+	if (s == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	if (s->ops->setup != NULL)
+		err = s->ops->setup(s, how);
+	if (err == 0)
+		err = xk_session_bind(s, &self->table.sessions, key);
+	if (err != 0)
+		xk_close(s);
+	else
+		*session = s;
+	return err;
+}
+
+int
+xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
+	       struct xk_protocol *hlp_type, struct xk_session **session)
+{
+	struct xk_session *s = xk_table_find(self, key);
+
+	if (s == NULL || !xk_duplicate(s))
+		return -ENOENT;
+	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
+		xk_close(s);
+		return -EADDRINUSE;
+	}
+	*session = s;
+	return 0;
+}
+
+/* Takes lls only at the end: it is needed as long as others come in between. */
+int
+xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
+	      struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session)
+{
+	int err = -EEXIST;
+
+	for (unsigned i = 0; i < TABLE_TRIES && err == -EEXIST; i++) {
+		err = xk_table_share(self, key, hlp_receive, hlp_type, session);
+		if (err != -ENOENT)
+			break;
+		if (lls != NULL && !xk_duplicate(lls))
+			err = -ENOMEM;
+		else
+			err = xk_table_add(self, key, hlp_receive, hlp_type, lls, how, session);
+	}
+	xk_close(lls);
+	return err == -EEXIST ? -EADDRINUSE : err;
+}
+
+/* 0 and the session, or the reason to drop the message. */
+static unsigned
+table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
+	     const void *how, struct xk_session **session)
+{
+	const struct xk_enable *enable = xk_table_enabled(self, passive_key);
+	int err;
+
+	if (enable == NULL || !xk_duplicate(lls))
+		return XK_DROP_NO_SESSION;
+	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, how, session);
+	if (err == -EEXIST) {
+		*session = xk_table_find(self, key);
+		return *session != NULL ? XK_DROP_NONE : XK_DROP_NO_SESSION;
+	}
+	if (err != 0)
+		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
+	return xk_session_announce(*session) == 0 ? XK_DROP_NONE : XK_DROP_REFUSED;
+}
+
+struct xk_session *
+xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
+		const void *how, struct xk_msg *m)
+{
+	struct xk_session *s;
+	unsigned why = table_accept(self, key, passive_key, lls, how, &s);
+
+	if (why == XK_DROP_NONE)
+		return s;
+	xk_drop(self, m, why);
+	return NULL;
+}
+
+/* ---- who is willing ---- */
+
+static int
+table_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		  struct xk_key *key)
+{
+	uint32_t number;
+	int err;
+
+	if (self->ops->passive_key != NULL)
+		return self->ops->passive_key(self, hlp_type, participants, key);
+	err = xk_number(self, hlp_type, &number);
+	if (err != 0)
+		return err;
+	if (xk_participant_pop(&participants->remote) != XK_ANY || xk_participant_pop(&participants->local) != XK_ANY)
+		return -EOPNOTSUPP;
+	*key = xk_table_number_key(number);
+	return 0;
+}
+
+int
+xk_table_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		struct xk_participants *participants)
+{
+	struct xk_key key;
+	int err;
+
+	if (!table_is_used(self))
+		return -EOPNOTSUPP;
+	err = table_passive_key(self, hlp_type, participants, &key);
+	return err != 0 ? err : xk_enable_add(&self->table.enables, key, hlp_receive, hlp_type);
+}
+
+/* Whether somebody is still willing to have s. */
+static bool
+table_is_wanted(struct xk_session *s, void *context)
+{
+	struct xk_protocol *self = context;
+	uint32_t number;
+
+	if (self->ops->passive_key_of != NULL)
+		return xk_table_enabled(self, self->ops->passive_key_of(s)) != NULL;
+	return xk_number(self, s->hlp_type, &number) == 0 &&
+	       xk_table_enabled(self, xk_table_number_key(number)) != NULL;
+}
+
+int
+xk_table_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_participants *participants)
+{
+	struct xk_key key;
+	int err;
+
+	if (!table_is_used(self))
+		return -EOPNOTSUPP;
+	err = table_passive_key(self, hlp_type, participants, &key);
+	if (err == 0)
+		err = xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
+	if (err == 0)
+		xk_session_uncache(self, table_is_wanted, self);
+	return err;
+}
