@@ -51,6 +51,14 @@ private_directory(char *path, size_t size, bool make, char *why, size_t why_size
 	return private_make(path, make, why, why_size);
 }
 
+void
+private_dpdk_directory(char *path, size_t size)
+{
+	const char *given = getenv("XDG_RUNTIME_DIR");
+
+	snprintf(path, size, "%s/dpdk/rte", getuid() == 0 ? "/var/run" : given != NULL ? given : "/tmp");
+}
+
 int
 private_fixed_directory(char *path, size_t size, char *why, size_t why_size)
 {

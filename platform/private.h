@@ -18,4 +18,7 @@ int private_directory(char *path, size_t size, bool make, char *why, size_t why_
  */
 int private_fixed_directory(char *path, size_t size, char *why, size_t why_size);
 
+/* Finds the directory of DPDK's own sockets, where DPDK does. It may be missing. Any thread. */
+void private_dpdk_directory(char *path, size_t size);
+
 #endif

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/private.h"
 #include "protocols/udptest.h"
 #include "tools/doctor.h"
 #include "tools/host_companion.h"
@@ -113,7 +114,7 @@ doctor_run(const char *graph, const char *link, enum xk_driver_policy driver)
 /* ---- what a trial leaves behind ---- */
 
 /* Directories that DPDK and the platform make for sockets, inner ones first. */
-enum { DOCTOR_PLACES = 6, DOCTOR_PATH = 256 };
+enum { DOCTOR_PLACES = 4, DOCTOR_PATH = 256 };
 
 struct doctor_places {
 	char path[DOCTOR_PLACES][DOCTOR_PATH];
@@ -123,16 +124,11 @@ struct doctor_places {
 static void
 doctor_remember(struct doctor_places *places)
 {
-	const char *directory = getenv("XDG_RUNTIME_DIR");
-
-	if (directory == NULL)
-		directory = "/nowhere";
 	snprintf(places->path[0], DOCTOR_PATH, "/tmp/xk-%lu", (unsigned long)getuid());
-	snprintf(places->path[1], DOCTOR_PATH, "%.200s/dpdk/rte", directory);
-	snprintf(places->path[2], DOCTOR_PATH, "%.200s/dpdk", directory);
-	snprintf(places->path[3], DOCTOR_PATH, "/var/run/dpdk/rte");
-	snprintf(places->path[4], DOCTOR_PATH, "/var/run/dpdk");
-	snprintf(places->path[5], DOCTOR_PATH, "/run/xk");
+	private_dpdk_directory(places->path[1], DOCTOR_PATH);
+	snprintf(places->path[2], DOCTOR_PATH, "%.*s", (int)(strlen(places->path[1]) - strlen("/rte")),
+		 places->path[1]);
+	snprintf(places->path[3], DOCTOR_PATH, "/run/xk");
 	for (unsigned i = 0; i < DOCTOR_PLACES; i++)
 		places->were_there[i] = access(places->path[i], F_OK) == 0;
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "platform/dpdk/inside.h"
+#include "platform/private.h"
 
 enum { EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000 }; /* DPDK takes that long to start anyway */
 
@@ -201,16 +202,6 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 
 /* ---- DPDK's telemetry: a socket in DPDK's run-time directory, which DPDK removes at the end, but for the directory ---- */
 
-/* Where it is, as DPDK finds it. */
-static void
-dpdk_eal_find_directory(char *path, size_t size)
-{
-	const char *given = getenv("XDG_RUNTIME_DIR");
-	const char *directory = getuid() == 0 ? "/var/run" : given != NULL ? given : "/tmp";
-
-	snprintf(path, size, "%s/dpdk/rte", directory);
-}
-
 /* Goes if it is empty, and so does the one that it is in. */
 static void
 dpdk_eal_remove_directory(void)
@@ -227,7 +218,7 @@ dpdk_eal_remove_directory(void)
 static void
 dpdk_eal_prepare_telemetry(void)
 {
-	dpdk_eal_find_directory(dpdk_eal.directory, sizeof(dpdk_eal.directory));
+	private_dpdk_directory(dpdk_eal.directory, sizeof(dpdk_eal.directory));
 	if (access(dpdk_eal.directory, F_OK) == 0 || atexit(dpdk_eal_remove_directory) != 0)
 		dpdk_eal.directory[0] = '\0';
 }
