@@ -50,6 +50,8 @@ json_quote(FILE *out, const char *text)
 			fputs("\\t", out);
 		else if (*p < 0x20 || *p == 0x7f)
 			fprintf(out, "\\u%04x", *p);
+		else if (*p == 0xc2 && p[1] < 0xa0) /* to a terminal these are control characters, too */
+			fprintf(out, "\\u%04x", p[1]);
 		else
 			fwrite(p, 1, len, out);
 		p += len == 0 ? 1 : len;

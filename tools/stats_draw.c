@@ -5,10 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "xkernel/base.h"
+
 struct draw_notes {
 	struct xk_graph_notes notes;
-	const struct stats *stats;
-	double all_ns;
+	const json_t *stats;
 };
 
 /* A row of note, which begins empty. */
@@ -43,100 +44,132 @@ note_count(uint64_t count, char text[32])
 	return text;
 }
 
-static void
-note_handoffs(struct xk_graph_note *note, const uint64_t handoffs[STATS_REASONS])
+/* A count in an object in value; what is not there, or is no count, is 0. */
+static uint64_t
+note_get(const json_t *value, const char *object, const char *key)
 {
-	static const char *const names[STATS_REASONS] = { "explicit", "implicit", "time" };
+	json_int_t count = json_integer_value(json_object_get(json_object_get(value, object), key));
+
+	return count < 0 ? 0 : (uint64_t)count;
+}
+
+static const char *
+note_string(const json_t *value, const char *key)
+{
+	const char *string = json_string_value(json_object_get(value, key));
+
+	return string == NULL ? "" : string;
+}
+
+static void
+note_handoffs(struct xk_graph_note *note, const json_t *value)
+{
+	static const char *const names[] = { "explicit", "implicit", "time" };
 	char text[XK_GRAPH_NOTE] = "", count[32];
 	size_t len = 0;
 
-	for (unsigned i = 0; i < STATS_REASONS; i++)
-		if (handoffs[i] != 0)
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(names); i++)
+		if (note_get(value, "handoffs", names[i]) != 0)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s %s", len == 0 ? "" : ", ",
-						note_count(handoffs[i], count), names[i]);
+						note_count(note_get(value, "handoffs", names[i]), count), names[i]);
 	if (len > 0)
 		note_add(note, "handoffs: %s", text);
 }
 
 static void
-note_time(struct xk_graph_note *note, const struct stats_way ways[STATS_WAYS])
+note_time(struct xk_graph_note *note, const json_t *value)
 {
-	static const char *const names[STATS_WAYS] = { "up", "down" };
+	static const char *const ways[] = { "up", "down" };
 	char text[XK_GRAPH_NOTE] = "";
 	size_t len = 0;
 
-	for (unsigned i = 0; i < STATS_WAYS; i++)
-		if (ways[i].timed != 0)
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways); i++)
+		if (note_get(value, ways[i], "timed") != 0)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.0f ns %s", len == 0 ? "" : ", ",
-						(double)ways[i].ns / (double)ways[i].timed, names[i]);
+						(double)note_get(value, ways[i], "ns") /
+							(double)note_get(value, ways[i], "timed"),
+						ways[i]);
 	if (len > 0)
 		note_add(note, "%s", text);
 }
 
 static void
-note_ways(struct xk_graph_note *note, const struct stats_way ways[STATS_WAYS])
+note_ways(struct xk_graph_note *note, const json_t *value)
 {
-	char up[32], down[32];
+	uint64_t up = note_get(value, "up", "messages"), down = note_get(value, "down", "messages");
+	char text[2][32];
 
-	if (ways[STATS_UP].messages + ways[STATS_DOWN].messages != 0)
-		note_add(note, "%s up, %s down", note_count(ways[STATS_UP].messages, up),
-			 note_count(ways[STATS_DOWN].messages, down));
+	if (up != 0 || down != 0)
+		note_add(note, "%s up, %s down", note_count(up, text[0]), note_count(down, text[1]));
+}
+
+static void
+note_drops(struct xk_graph_note *note, const json_t *node)
+{
+	json_t *drops = json_object_get(node, "drops"), *drop;
+	uint64_t dropped = 0;
+	const char *name;
+	char count[32];
+
+	json_object_foreach(drops, name, drop) dropped += note_get(node, "drops", name);
+	if (dropped != 0)
+		note_add(note, "%s dropped", note_count(dropped, count));
 }
 
 static void
 note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note)
 {
-	const struct draw_notes *draw = (const struct draw_notes *)self;
-	const struct stats_node *node = stats_find_node(draw->stats, name);
-	struct stats_sum sum;
-	char count[32];
+	const json_t *nodes = json_object_get(((const struct draw_notes *)self)->stats, "protocols");
+	const json_t *node = NULL, *share;
 
-	if (node == NULL)
-		return;
-	stats_sum_node(draw->stats, name, &sum);
-	if (draw->all_ns > 0) {
-		note->heat = sum.busy_ns / draw->all_ns;
-		note_add(note, "%.1f %% of the time", 100 * note->heat);
+	for (size_t i = 0; i < json_array_size(nodes) && node == NULL; i++)
+		if (strcmp(note_string(json_array_get(nodes, i), "name"), name) == 0)
+			node = json_array_get(nodes, i);
+	share = json_object_get(node, "share");
+	if (json_is_number(share)) {
+		note_add(note, "%.1f %% of the time", 100 * json_number_value(share));
 		/* Among many protocols each has little: the eye is helped. */
-		note->heat = sqrt(note->heat);
+		note->heat = sqrt(fmin(fmax(json_number_value(share), 0), 1));
 	}
-	note_time(note, sum.ways);
-	note_ways(note, sum.ways);
-	note_handoffs(note, sum.handoffs);
-	if (node->dropped != 0)
-		note_add(note, "%s dropped", note_count(node->dropped, count));
+	note_time(note, node);
+	note_ways(note, node);
+	note_handoffs(note, node);
+	note_drops(note, node);
 }
 
 static void
 note_edge(const struct xk_graph_notes *self, const char *upper, const char *lower, const char *role,
 	  struct xk_graph_note *note)
 {
-	const struct stats *stats = ((const struct draw_notes *)self)->stats;
-	const struct stats_edge *edge = stats_find_edge(stats, upper, lower, role);
+	const json_t *edges = json_object_get(((const struct draw_notes *)self)->stats, "edges"), *edge;
 
-	if (edge == NULL)
+	for (size_t i = 0; i < json_array_size(edges); i++) {
+		edge = json_array_get(edges, i);
+		if (strcmp(note_string(edge, "upper"), upper) != 0 || strcmp(note_string(edge, "lower"), lower) != 0 ||
+		    strcmp(note_string(edge, "role"), role) != 0)
+			continue;
+		note_ways(note, edge);
+		note_time(note, edge);
+		note_handoffs(note, edge);
 		return;
-	note_ways(note, edge->ways);
-	note_time(note, edge->ways);
-	note_handoffs(note, edge->handoffs);
+	}
 }
 
 static void
 note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
 {
-	const struct stats *stats = ((const struct draw_notes *)self)->stats;
+	const json_t *stats = ((const struct draw_notes *)self)->stats;
 
-	note_add(note, "%.60s: mode %.10s, driver %.10s", stats->host, stats->mode, stats->driver);
+	note_add(note, "%.60s: mode %.10s, driver %.10s", note_string(stats, "host"), note_string(stats, "mode"),
+		 note_string(stats, "driver"));
 	note_add(note, "messages and times of %.1f s, drops and handoffs of all its time",
-		 (double)stats->counted_ns / 1e9);
+		 json_number_value(json_object_get(stats, "counted_ns")) / 1e9);
 }
 
 void
-stats_draw(const struct xk_graph *graph, const struct stats *stats, FILE *stream)
+stats_draw(const struct xk_graph *graph, const json_t *stats, FILE *stream)
 {
-	struct draw_notes draw = { { note_title, note_node, note_edge }, stats, 0 };
+	struct draw_notes draw = { { note_title, note_node, note_edge }, stats };
 
-	if (stats != NULL)
-		draw.all_ns = stats_all_busy_ns(stats);
 	xk_graph_draw_noted(graph, stats == NULL ? NULL : &draw.notes, stream);
 }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "tools/stats_server.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,20 +21,42 @@ enum {
 	SERVER_CLIENTS = 16,
 	SERVER_BACKLOG = 256,      /* accepted in the next turn */
 	SERVER_GRAPH = 32,         /* of its name, in the host's */
-	SERVER_PATIENCE_MS = 2000, /* from the connection to the answer's last byte */
+	SERVER_PATIENCE_MS = 2000, /* for a request, and for an answer to be read */
+	SERVER_MORE_S = 2,         /* edges are counted beyond a period */
 	SERVER_NAP_MS = 100,       /* pause when accept fails, for want of descriptors */
 };
 
 #define SERVER_SECOND UINT64_C(1000000000)
+#define SERVER_MS UINT64_C(1000000)
 #define SERVER_NEW ".new"
 
 static_assert(sizeof(SERVER_NEW) <= sizeof(STATS_SUFFIX), "one name fits where the other does");
 
+/* What may be asked (stats.h). */
+struct server_form {
+	const char *word;
+	bool (*tell)(const struct host *host, const struct stats_about *about, FILE *out);
+	unsigned max;  /* the largest number behind the word */
+	bool is_timed; /* the number is a period in milliseconds; otherwise seconds to count for */
+	bool looks_twice;
+};
+
+static const struct server_form server_forms[] = {
+	{ "stats", stats_tell_document, STATS_SECONDS_MAX, false, false },
+	{ "json", stats_tell_document, STATS_PERIOD_MAX, true, false },
+	{ "text", stats_tell_tables, STATS_PERIOD_MAX, true, true },
+	{ "line", stats_tell_line, STATS_PERIOD_MAX, true, false },
+};
+
 struct server_client {
-	int fd; /* -1: none */
-	uint64_t until_ns;
+	int fd;            /* -1: none */
+	uint64_t number;   /* of the connection */
+	uint64_t until_ns; /* it is hung up on */
+	uint64_t due_ns;   /* of the answer */
 	char request[STATS_REQUEST];
-	size_t asked; /* bytes of the request */
+	size_t asked;                   /* bytes of the request */
+	const struct server_form *form; /* NULL: not asked yet */
+	struct stats_before before;
 	char *answer; /* NULL: not yet */
 	size_t len, sent;
 };
@@ -50,6 +71,7 @@ struct stats_server {
 	_Atomic uint64_t count_until_ns; /* edges are counted up to then */
 	uint64_t counting_since_ns;      /* 0: they are not */
 	uint64_t counted_ns;             /* before that */
+	uint64_t accepted;               /* connections */
 	struct server_client clients[SERVER_CLIENTS];
 };
 
@@ -111,34 +133,48 @@ server_drop(struct server_client *client)
 {
 	close(client->fd);
 	free(client->answer);
+	free(client->before.counts);
 	*client = (struct server_client){ .fd = -1 };
 }
 
-/* "stats N\n", whole. False: it is something else. */
-static bool
-server_understands(const char *request, unsigned *seconds)
+/* "WORD N\n", whole. Returns its form, or NULL: it is something else. */
+static const struct server_form *
+server_understand(const char *request, unsigned *number)
 {
+	char word[STATS_REQUEST];
 	int end = 0;
 
-	return sscanf(request, "stats %2u\n%n", seconds, &end) == 1 && end > 0 && request[end] == '\0' &&
-	       request[end - 1] == '\n' && *seconds <= STATS_SECONDS_MAX;
+	if (sscanf(request, "%31s %5u\n%n", word, number, &end) != 2 || end == 0 || request[end] != '\0' ||
+	    request[end - 1] != '\n')
+		return NULL;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(server_forms); i++)
+		if (strcmp(word, server_forms[i].word) == 0 && *number <= server_forms[i].max)
+			return &server_forms[i];
+	return NULL;
 }
 
-/* False: there is none. */
+/* Makes the answer; for the first of two looks only client->before is kept of it. False: there is none. */
 static bool
 server_answer(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
-	struct stats_about about = { .name = server->name, .now_ns = now_ns, .counted_ns = server->counted_ns };
-	FILE *out;
-	bool told;
+	struct stats_about about = { server->name, now_ns, server->counted_ns, &client->before };
+	bool is_first = client->form->looks_twice && client->before.at_ns == 0, told;
+	FILE *out = open_memstream(&client->answer, &client->len);
 
-	if (server->counting_since_ns != 0)
-		about.counted_ns += now_ns - server->counting_since_ns;
-	out = open_memstream(&client->answer, &client->len);
 	if (out == NULL)
 		return false;
-	told = stats_tell(server->host, &about, out);
-	return fclose(out) == 0 && told && client->len <= STATS_DOCUMENT;
+	if (server->counting_since_ns != 0)
+		about.counted_ns += now_ns - server->counting_since_ns;
+	told = client->form->tell(server->host, &about, out);
+	if (client->form->is_timed)
+		putc('\0', out);
+	if (fclose(out) != 0 || !told || client->len > STATS_DOCUMENT)
+		return false;
+	if (is_first) {
+		free(client->answer);
+		client->answer = NULL;
+	}
+	return true;
 }
 
 /* False: the client has gone, or asks for nothing that there is. */
@@ -147,18 +183,25 @@ server_hear(struct stats_server *server, struct server_client *client, uint64_t 
 {
 	size_t room = sizeof(client->request) - 1 - client->asked;
 	ssize_t got = recv(client->fd, client->request + client->asked, room, 0);
-	unsigned seconds;
+	unsigned number, period_ms;
 
 	if (got <= 0)
 		return got < 0 && (errno == EAGAIN || errno == EINTR);
 	client->asked += (size_t)got;
 	if (memchr(client->request, '\n', client->asked) == NULL)
 		return client->asked < sizeof(client->request) - 1;
-	if (!server_understands(client->request, &seconds))
+	client->form = server_understand(client->request, &number);
+	if (client->form == NULL)
 		return false;
-	stats_server_count(server, seconds);
+	period_ms = client->form->is_timed ? number : 0;
+	client->due_ns = now_ns + period_ms * SERVER_MS;
+	client->until_ns = client->due_ns + SERVER_PATIENCE_MS * SERVER_MS;
+	if (!client->form->is_timed)
+		stats_server_count(server, number);
+	else if (period_ms != 0)
+		stats_server_count(server, (period_ms + 999) / 1000 + SERVER_MORE_S);
 	server_follow_counting(server, now_ns);
-	return server_answer(server, client, now_ns);
+	return !client->form->looks_twice || server_answer(server, client, now_ns);
 }
 
 /* False: it has all, or has gone. */
@@ -178,8 +221,10 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 {
 	bool stays = now_ns < client->until_ns;
 
-	if (stays && client->answer == NULL)
+	if (stays && client->form == NULL)
 		stays = server_hear(server, client, now_ns);
+	if (stays && client->form != NULL && client->answer == NULL && now_ns >= client->due_ns)
+		stays = server_answer(server, client, now_ns);
 	if (stays && client->answer != NULL)
 		stays = server_send(client);
 	if (!stays)
@@ -192,9 +237,9 @@ server_gives_way(const struct server_client *a, const struct server_client *b)
 {
 	if ((a->fd < 0) != (b->fd < 0))
 		return a->fd < 0;
-	if ((a->answer == NULL) != (b->answer == NULL))
-		return a->answer == NULL;
-	return a->until_ns < b->until_ns;
+	if ((a->form == NULL) != (b->form == NULL))
+		return a->form == NULL;
+	return a->number < b->number;
 }
 
 /* Returns a free place, if need be by hanging up on a client: silent clients must not keep others waiting. */
@@ -225,12 +270,20 @@ server_accept(struct stats_server *server, uint64_t now_ns)
 		}
 		client = server_make_room(server);
 		client->fd = fd;
-		client->until_ns = now_ns + SERVER_PATIENCE_MS * (SERVER_SECOND / 1000);
+		client->number = server->accepted++;
+		client->until_ns = now_ns + SERVER_PATIENCE_MS * SERVER_MS;
 		server_serve(server, client, now_ns);
 	}
 }
 
 /* ---- the thread ---- */
+
+/* When a client is served next, whatever it does. */
+static uint64_t
+server_next_ns(const struct server_client *client)
+{
+	return client->form != NULL && client->answer == NULL ? client->due_ns : client->until_ns;
+}
 
 /* How long there is nothing to do unless somebody asks: -1: for ever. */
 static int
@@ -241,11 +294,18 @@ server_rest_ms(const struct stats_server *server, uint64_t now_ns)
 	if (server->counting_since_ns != 0)
 		until_ns = atomic_load(&server->count_until_ns);
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
-		if (server->clients[i].fd >= 0 && server->clients[i].until_ns < until_ns)
-			until_ns = server->clients[i].until_ns;
+		if (server->clients[i].fd >= 0 && server_next_ns(&server->clients[i]) < until_ns)
+			until_ns = server_next_ns(&server->clients[i]);
 	if (until_ns == UINT64_MAX)
 		return -1;
-	return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
+	return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / SERVER_MS + 1);
+}
+
+/* A client that waits for its answer may only hang up. */
+static short
+server_events(const struct server_client *client)
+{
+	return client->form == NULL ? POLLIN : client->answer != NULL ? POLLOUT : 0;
 }
 
 static void
@@ -257,16 +317,20 @@ server_poll(struct stats_server *server)
 	polls[0] = (struct pollfd){ .fd = server->wake_fd, .events = POLLIN };
 	polls[1] = (struct pollfd){ .fd = server->listen_fd, .events = POLLIN };
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
-		polls[2 + i] = (struct pollfd){ .fd = server->clients[i].fd,
-						.events = server->clients[i].answer == NULL ? POLLIN : POLLOUT };
+		polls[2 + i] = (struct pollfd){ server->clients[i].fd, server_events(&server->clients[i]), 0 };
 	if (poll(polls, XK_ARRAY_LENGTH(polls), server_rest_ms(server, now_ns)) < 0)
 		return;
 	now_ns = server_now_ns();
 	if (polls[0].revents != 0 && read(server->wake_fd, &woken, sizeof(woken)) < 0)
 		return;
-	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
-		if (polls[2 + i].fd >= 0 && (polls[2 + i].revents != 0 || now_ns >= server->clients[i].until_ns))
-			server_serve(server, &server->clients[i], now_ns);
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++) {
+		struct server_client *client = &server->clients[i];
+
+		if (client->form != NULL && (polls[2 + i].revents & (POLLHUP | POLLERR)) != 0)
+			server_drop(client);
+		else if (client->fd >= 0 && (polls[2 + i].revents != 0 || now_ns >= server_next_ns(client)))
+			server_serve(server, client, now_ns);
+	}
 	if (polls[1].revents != 0)
 		server_accept(server, now_ns);
 	server_follow_counting(server, now_ns);
@@ -283,36 +347,6 @@ server_main(void *argument)
 }
 
 /* ---- its beginning and end ---- */
-
-/* Whether nobody is behind a host's socket any more: who has one by that name has listened before. */
-static bool
-server_is_left(const struct sockaddr_un *address)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
-
-	if (fd < 0)
-		return false;
-	error = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
-	close(fd);
-	return error == ECONNREFUSED;
-}
-
-static void
-server_sweep(const char *directory)
-{
-	DIR *entries = opendir(directory);
-	struct dirent *entry;
-	struct sockaddr_un address;
-	char name[STATS_NAME];
-
-	if (entries == NULL)
-		return;
-	while ((entry = readdir(entries)) != NULL)
-		if (stats_name_of(entry->d_name, name) && stats_address(directory, name, &address) &&
-		    server_is_left(&address))
-			unlink(address.sun_path);
-	closedir(entries);
-}
 
 /* "udptest-4711" */
 static void
@@ -356,17 +390,15 @@ server_listen(struct stats_server *server)
 static int
 server_open(struct stats_server *server, char *why, size_t size)
 {
-	char directory[STATS_PATH];
-	int error = private_directory(directory, sizeof(directory), true, why, size);
+	struct stats_hosts others;
+	int error;
 
+	server_make_name(server);
+	error = stats_address(server->name, true, &server->address, why, size);
+	if (error == 0)
+		error = stats_list(&others, why, size); /* removes what killed hosts have left */
 	if (error != 0)
 		return error;
-	server_make_name(server);
-	if (!stats_address(directory, server->name, &server->address)) {
-		snprintf(why, size, "the path of a socket in %s is too long", directory);
-		return -ENAMETOOLONG;
-	}
-	server_sweep(directory);
 	error = server_listen(server);
 	if (error != 0)
 		snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-error));

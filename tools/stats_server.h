@@ -26,13 +26,26 @@ const char *stats_server_name(const struct stats_server *server);
 /* Edges are counted for this many seconds from now on, or as long as they are anyway. NULL is let through. Any thread. */
 void stats_server_count(struct stats_server *server, unsigned seconds);
 
+/* Counts at the first of two looks, in the order of the tables. Zero before it; counts is for free. */
+struct stats_before {
+	uint64_t *counts;
+	size_t count;
+	uint64_t at_ns;
+};
+
 struct stats_about {
 	const char *name;
 	uint64_t now_ns;     /* a clock that begins anywhere */
 	uint64_t counted_ns; /* for so long edges have been counted */
+	struct stats_before *before;
 };
 
-/* Writes the document. False: it could not be written. Any thread, while the host runs. */
-bool stats_tell(const struct host *host, const struct stats_about *about, FILE *out);
+/*
+ * Write what a host tells (stats_tell.c): the document; tables, with rates since the look that about->before holds, which
+ * holds this one then; a row for a list. False: no memory, or out has failed. Any thread, while the host runs.
+ */
+bool stats_tell_document(const struct host *host, const struct stats_about *about, FILE *out);
+bool stats_tell_tables(const struct host *host, const struct stats_about *about, FILE *out);
+bool stats_tell_line(const struct host *host, const struct stats_about *about, FILE *out);
 
 #endif

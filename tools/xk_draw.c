@@ -15,7 +15,7 @@
 #include "tools/net_settings.h"
 #include "tools/options.h"
 #include "tools/output.h"
-#include "tools/stats_client.h"
+#include "tools/stats.h"
 #include "tools/stats_draw.h"
 #include "tools/xk.h"
 
@@ -24,7 +24,7 @@ struct draw_options {
 	const char *output, *stats;
 };
 
-enum { DRAW_FORMAT = 8, DRAW_LOOK_NS = 1000000000 };
+enum { DRAW_FORMAT = 8, DRAW_LOOK_MS = 1000 };
 
 static const char draw_formats[][DRAW_FORMAT] = { "svg", "png", "pdf", "dot" };
 
@@ -68,7 +68,7 @@ static const struct options_program draw_program = {
 struct draw_what {
 	struct xk_graph *graph;
 	struct xk_topology *net;
-	struct stats *stats; /* beside the graph; NULL: not asked for */
+	json_t *stats; /* beside the graph; NULL: not asked for */
 };
 
 static bool
@@ -196,35 +196,47 @@ draw_is_file(const char *from)
 	return strchr(from, '/') != NULL || (len > 5 && strcmp(from + len - 5, ".json") == 0);
 }
 
-/* The document of the host that is meant. 0 or -errno, and why. */
-static int
-draw_ask(const char *wanted, char **text, size_t *len, char *why, size_t size)
+/* Reads the document of the host that is meant. NULL, and why. */
+static json_t *
+draw_ask(const char *wanted, char *why, size_t size)
 {
 	struct stats_hosts hosts;
+	json_t *stats = NULL;
+	json_error_t error;
 	const char *name;
-	int error = stats_list(&hosts, why, size);
+	char *text;
 
-	if (error == 0)
-		error = stats_choose(&hosts, wanted, &name, why, size);
-	return error == 0 ? stats_gather(name, DRAW_LOOK_NS, text, len, why, size) : error;
+	if (stats_list(&hosts, why, size) != 0 || stats_choose(&hosts, wanted, &name, why, size) != 0 ||
+	    stats_ask(name, "json", DRAW_LOOK_MS, &text, why, size) != 0)
+		return NULL;
+	stats = json_loads(text, 0, &error);
+	snprintf(why, size, "%s: %s", name, error.text);
+	free(text);
+	return stats;
+}
+
+static json_t *
+draw_load(const char *file, char *why, size_t size)
+{
+	json_error_t error;
+	json_t *stats = json_load_file(file, 0, &error);
+
+	snprintf(why, size, "--stats %.200s cannot be read: %s", file, error.text);
+	return stats;
 }
 
 /* 0; otherwise what is wrong has been told. */
 static int
-draw_get_stats(const char *from, struct stats **stats)
+draw_get_stats(const char *from, json_t **stats)
 {
-	char why[STATS_WHY], *text;
-	const char *wrong;
-	size_t len;
-	int error = draw_is_file(from) ? stats_load(from, &text, &len, why, sizeof(why))
-				       : draw_ask(from, &text, &len, why, sizeof(why));
+	char why[STATS_WHY];
 
-	if (error != 0)
+	*stats = draw_is_file(from) ? draw_load(from, why, sizeof(why)) : draw_ask(from, why, sizeof(why));
+	if (*stats == NULL)
 		return draw_fail(why);
-	*stats = stats_read(text, len, &wrong);
-	if (*stats != NULL)
+	if (json_is_array(json_object_get(*stats, "protocols")))
 		return 0;
-	snprintf(why, sizeof(why), "--stats %.200s: %s", from, wrong);
+	snprintf(why, sizeof(why), "--stats %.200s: it is not what `xk stats --json` writes", from);
 	return draw_fail(why);
 }
 
@@ -262,7 +274,7 @@ xk_draw_main(int argc, char **argv)
 		status = draw_get_stats(o.stats, &what.stats);
 	if (status == OPTIONS_SUCCESS)
 		status = draw_picture(&what, o.output);
-	stats_free(what.stats);
+	json_decref(what.stats);
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(what.graph);
 	xk_topology_free(what.net);

@@ -1,16 +1,13 @@
 /* xk_stats.c - xk stats: what a host that runs has counted, in a terminal or as a document. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "graphs/graph.h"
 #include "tools/options.h"
-#include "tools/output.h"
-#include "tools/stats_client.h"
-#include "tools/stats_print.h"
+#include "tools/stats.h"
 #include "tools/xk.h"
 #include "xkernel/protocol.h"
 
@@ -21,10 +18,8 @@ struct stats_options {
 };
 
 #define STATS_AT(member) offsetof(struct stats_options, member)
-#define STATS_SECOND UINT64_C(1000000000)
+#define STATS_MS UINT64_C(1000000)
 #define STATS_CLEAR "\033[H\033[2J"
-
-enum { STATS_MORE = 2 /* seconds that edges are counted beyond the interval */ };
 
 static const struct options_option stats_options[] = {
 	{ .name = "interval",
@@ -63,53 +58,25 @@ stats_fail(const char *why)
 	return OPTIONS_FAILURE;
 }
 
-/* ---- asking ---- */
-
-static unsigned
-stats_seconds(const struct stats_options *o)
-{
-	return (unsigned)((o->interval_ns + STATS_SECOND - 1) / STATS_SECOND) + STATS_MORE;
-}
-
-static void
-stats_rest(const struct stats_options *o)
-{
-	struct timespec rest = { .tv_sec = (time_t)(o->interval_ns / STATS_SECOND),
-				 .tv_nsec = (long)(o->interval_ns % STATS_SECOND) };
-
-	while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
-		;
-}
-
-/* Takes text. NULL: a sentence was printed. */
-static struct stats *
-stats_understand(const char *name, char *text, size_t len)
-{
-	char why[STATS_WHY];
-	const char *wrong;
-	struct stats *stats = stats_read(text, len, &wrong);
-
-	if (stats == NULL) {
-		snprintf(why, sizeof(why), "%s: %s", name, wrong);
-		stats_fail(why);
-	}
-	return stats;
-}
-
-/* NULL: a sentence was printed. */
-static struct stats *
-stats_look(const char *name, unsigned seconds)
+/* Asks the host, and waits for the answer. NULL: a sentence was printed. */
+static char *
+stats_get(const char *name, const char *form, uint64_t interval_ns)
 {
 	char why[STATS_WHY], *text;
-	size_t len;
 
-	if (stats_ask(name, seconds, &text, &len, why, sizeof(why)) == 0)
-		return stats_understand(name, text, len);
-	stats_fail(why);
-	return NULL;
+	if (stats_ask(name, form, (unsigned)(interval_ns / STATS_MS), &text, why, sizeof(why)) != 0)
+		stats_fail(why);
+	return text;
 }
 
-/* ---- what is to be done ---- */
+/* Takes text, and prints it; control characters, which a terminal would obey, as \xHH. False: it was not written. */
+static bool
+stats_put(char *text, FILE *out)
+{
+	xk_graph_print_plain(text, strlen(text), true, out);
+	free(text);
+	return fflush(out) == 0 && !ferror(out);
+}
 
 static int
 stats_show_list(const struct stats_hosts *hosts)
@@ -118,17 +85,10 @@ stats_show_list(const struct stats_hosts *hosts)
 
 	printf("%-40s %8s  %-9s %-9s %-7s  %s\n", "host", "process", "link", "driver", "mode", "graph");
 	for (unsigned i = 0; i < hosts->count; i++) {
-		struct stats *stats = stats_look(hosts->names[i], 0);
+		char *line = stats_get(hosts->names[i], "line", 0);
 
-		if (stats == NULL) {
+		if (line == NULL || !stats_put(line, stdout))
 			status = OPTIONS_FAILURE;
-			continue;
-		}
-		printf("%-40s %8" PRIu64 "  %-9.40s %-9.40s %-7.40s  ", hosts->names[i], stats->pid, stats->link,
-		       stats->driver, stats->mode);
-		output_print_name(stats->graph);
-		putchar('\n');
-		stats_free(stats);
 	}
 	return status;
 }
@@ -136,82 +96,47 @@ stats_show_list(const struct stats_hosts *hosts)
 static int
 stats_show(const struct stats_options *o, const char *name)
 {
-	struct stats *before = stats_look(name, stats_seconds(o)), *now;
-	bool clears = isatty(STDOUT_FILENO) && !o->once, goes_on = before != NULL;
-	int status = before == NULL ? OPTIONS_FAILURE : OPTIONS_SUCCESS;
+	bool clears = isatty(STDOUT_FILENO) && !o->once, goes_on;
+	char *text;
 
-	while (goes_on) {
-		stats_rest(o);
-		now = stats_look(name, stats_seconds(o));
-		if (now == NULL) {
-			status = OPTIONS_FAILURE;
-			break;
-		}
+	do {
+		text = stats_get(name, "text", o->interval_ns);
+		if (text == NULL)
+			return OPTIONS_FAILURE;
 		fputs(clears ? STATS_CLEAR : "", stdout);
-		stats_print(now, before, stdout);
+		goes_on = stats_put(text, stdout) && !o->once;
 		fputs(clears || o->once ? "" : "\n", stdout);
-		goes_on = fflush(stdout) == 0 && !o->once;
-		stats_free(before);
-		before = now;
-	}
-	stats_free(before);
-	return status;
+	} while (goes_on);
+	return OPTIONS_SUCCESS;
 }
 
-static int
-stats_write(const char *file, const char *text, size_t len)
-{
-	FILE *out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
-	char why[STATS_WHY];
-	bool written = out != NULL && fwrite(text, 1, len, out) == len && fflush(out) == 0;
-
-	if (!written)
-		snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", file, strerror(errno));
-	if (out != NULL && out != stdout && fclose(out) != 0 && written) {
-		snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", file, strerror(errno));
-		written = false;
-	}
-	return written ? OPTIONS_SUCCESS : stats_fail(why);
-}
-
-/* Whether it is one, and whole: the host may have ended while it told. Otherwise a sentence was printed. */
-static bool
-stats_is_document(const char *name, const char *text, size_t len)
-{
-	char *copy = malloc(len + 1);
-	struct stats *stats;
-
-	if (copy == NULL) {
-		stats_fail("no memory");
-		return false;
-	}
-	memcpy(copy, text, len + 1);
-	stats = stats_understand(name, copy, len);
-	stats_free(stats);
-	return stats != NULL;
-}
-
-/* Of the whole document, as it came: what is no such document is refused. */
+/* The file is made when all has been told. */
 static int
 stats_save(const struct stats_options *o, const char *name)
 {
-	char why[STATS_WHY], *text = NULL;
-	size_t len = 0;
-	int status = OPTIONS_FAILURE;
+	char why[STATS_WHY], *text = stats_get(name, "json", o->interval_ns);
+	FILE *out;
+	bool written;
 
-	if (stats_gather(name, o->interval_ns, &text, &len, why, sizeof(why)) != 0)
-		stats_fail(why);
-	else if (stats_is_document(name, text, len))
-		status = stats_write(o->json, text, len);
-	free(text);
-	return status;
+	if (text == NULL)
+		return OPTIONS_FAILURE;
+	out = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
+	if (out == NULL)
+		free(text);
+	written = out != NULL && stats_put(text, out);
+	if (out != NULL && out != stdout)
+		written = fclose(out) == 0 && written;
+	if (written)
+		return OPTIONS_SUCCESS;
+	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, strerror(errno));
+	return stats_fail(why);
 }
 
 static int
 stats_complete(struct stats_options *o, bool has_host)
 {
-	if (!xk_time_parse(o->interval, &o->interval_ns) || o->interval_ns < STATS_SECOND / 10 ||
-	    o->interval_ns > 50 * STATS_SECOND)
+	if (!xk_time_parse(o->interval, &o->interval_ns) || o->interval_ns < 100 * STATS_MS ||
+	    o->interval_ns > STATS_PERIOD_MAX * STATS_MS)
 		return options_misuse(&stats_program, "--interval: \"%s\" is no time from 100ms to 50s", o->interval);
 	if (o->list && (o->once || o->json != NULL || has_host))
 		return options_misuse(&stats_program, "--list stands alone");

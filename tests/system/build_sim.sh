@@ -32,7 +32,8 @@ expect "a bare system" 1 'missing: a C compiler .cc. [(]package gcc of Debian, g
 for said in 'missing: meson' 'missing: ninja [(]package ninja-build of Debian' 'missing: dot of graphviz' \
 	'missing: pkg-config [(].*pkgconf-pkg-config of Fedora, pkgconf of Arch' \
 	'missing: libcgraph of graphviz, with its header [(]package libgraphviz-dev of Debian, graphviz-devel of Fedora' \
-	'apt-get install gcc meson ninja-build graphviz pkg-config libgraphviz-dev .*dnf install .*pacman -S'; do
+	'missing: jansson, with its header [(]package libjansson-dev of Debian, jansson-devel of Fedora' \
+	'apt-get install gcc meson ninja-build graphviz pkg-config libgraphviz-dev libjansson-dev .*dnf install .*pacman -S'; do
 	check "a bare system: $said" "$(cat "$work/err")" grep -qE "$said" "$work/err"
 done
 

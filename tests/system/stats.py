@@ -4,7 +4,7 @@
     ask SOCKET SECONDS         the document, on standard output
     hostile SOCKET             asks for what there is not, and hangs about; fails if the host stops answering others
     terminal COMMAND...        runs it in a terminal for a while, then ctrl-C; what it wrote, on standard output
-    half SOCKET DOCUMENT       is a host itself, which ends in the middle of its answers; until it is killed
+    tell SOCKET FILE           is a host itself, which tells everybody what is in the file; until it is killed
     telemetry PID REQUEST...   what DPDK's telemetry of the process answers, a line each
 """
 import glob
@@ -29,7 +29,8 @@ def answer(client, request):
     """All that comes; b'' if the host has hung up."""
     parts = []
     try:
-        client.sendall(request)
+        if request:
+            client.sendall(request)
         while part := client.recv(65536):
             parts.append(part)
     except (BrokenPipeError, ConnectionResetError):
@@ -66,7 +67,8 @@ def crowd(path, count):
 def hostile(path):
     for request in (b"\n", b"stats\n", b"stats -1\n", b"stats 61\n", b"stats 100\n", b"stats 1 2\n", b"STATS 1\n",
                     b"stats 0x1\n", b"stats \0\n", b"stats 1", b"\0" * 31, b"stats " + b"9" * 1000 + b"\n",
-                    b"x" * 100000, b"\xff\xfe\n", b"stats 1\nstats 1\n", b"GET / HTTP/1.0\r\n\r\n"):
+                    b"x" * 100000, b"\xff\xfe\n", b"stats 1\nstats 1\n", b"GET / HTTP/1.0\r\n\r\n",
+                    b"text 50001\n", b"json -1\n", b"text\n", b"text 1 2\n", b"lines 1\n"):
         client = connect(path)
         if b"\n" not in request and len(request) < 31:
             client.sendall(request)  # says no more, and hangs up
@@ -83,6 +85,15 @@ def hostile(path):
     assert time.monotonic() - begun < 9, "it has let them hang about"
     for client in idle:
         client.close()
+    # Clients that hang up while they wait, and one that only has nothing more to say.
+    for _ in range(20):
+        client = connect(path)
+        client.sendall(b"text 5000\n")
+        client.close()
+    client = connect(path)
+    client.sendall(b"text 200\n")
+    client.shutdown(socket.SHUT_WR)
+    assert answer(client, b"").endswith(b"\0")
     # Others are answered beside a crowd that connects, stays silent, and reconnects whenever it is hung up on.
     silent = os.fork()
     if silent == 0:
@@ -91,6 +102,7 @@ def hostile(path):
     try:
         for _ in range(20):
             ask(path, 0)
+            assert answer(connect(path), b"text 100\n").endswith(b"\0"), "a client that waits is hung up on"
         assert time.monotonic() - begun < 20, "silent clients delay the others"
     finally:
         os.kill(silent, signal.SIGKILL)
@@ -116,8 +128,8 @@ def terminal(command):
     sys.stdout.write(written.decode(errors="replace"))
 
 
-def half(path, document):
-    with open(document, "rb") as file:
+def tell(path, name):
+    with open(name, "rb") as file:
         told = file.read()
     host = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     host.bind(path)
@@ -126,7 +138,7 @@ def half(path, document):
         client = host.accept()[0]
         try:
             client.recv(32)
-            client.sendall(told[:len(told) // 2])
+            client.sendall(told)
         except OSError:
             pass
         client.close()
@@ -154,8 +166,8 @@ if sys.argv[1] == "ask":
     print(json.dumps(ask(sys.argv[2], int(sys.argv[3]))))
 elif sys.argv[1] == "hostile":
     hostile(sys.argv[2])
-elif sys.argv[1] == "half":
-    half(*sys.argv[2:])
+elif sys.argv[1] == "tell":
+    tell(*sys.argv[2:])
 elif sys.argv[1] == "terminal":
     terminal(sys.argv[2:])
 else:

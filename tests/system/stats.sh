@@ -125,23 +125,34 @@ check "a terminal is refreshed" "$(tail -n 3 "$work/out")" grep -q $'^\033\\[H\0
 
 check "only the user may connect" "$(stat -c %a "$(socket_of "$host")")" [ "$(stat -c %a "$(socket_of "$host")")" = 600 ]
 timeout 60 python3 "$clients" hostile "$(socket_of "$host")" 2>"$work/hostile.err"
-check "hostile requests" "$(tail -n 3 "$work/hostile.err")" [ $? -eq 0 ]
+status=$?
+check "hostile requests" "$(tail -n 3 "$work/hostile.err")" [ $status -eq 0 ]
 check "... do not disturb the host" "it has gone" runs "$first"
 check "... nor its traffic" "it has gone" runs "$pings"
 
-# A host that ends while it tells.
-spawn half python3 "$clients" half "$(socket_of half-1)" "$work/asked.json"
-half=$pid
-within 20 test -S "$(socket_of half-1)"
+# A host that ends while it tells; others that tell what a terminal would obey, and too much.
+head -c 1000 "$work/asked.json" >"$work/half.told"
+printf 'a\033[2Jb\302\233c\n\0' >"$work/escapes.told"
+head -c 30000000 /dev/zero >"$work/endless.told"
+tellers=()
+for name in half escapes endless; do
+	spawn "$name" python3 "$clients" tell "$(socket_of "$name-1")" "$work/$name.told"
+	tellers+=("$pid")
+	within 20 test -S "$(socket_of "$name-1")"
+done
+run 20 "$xk" stats escapes --once --interval 100ms
+check "control characters are shown" "$(cat -v "$work/out")" grep -qF 'a\x1b[2Jb\x9bc' "$work/out"
+expect "an answer without end" 1 'endless-1: Message too long' "$xk" stats endless --once --interval 100ms
 for words in "--json $work/half.json" --once "--json -"; do
 	# shellcheck disable=SC2086 # two words
 	expect "half a document ($words)" 1 'half-1: ' "$xk" stats half-1 --interval 100ms $words
 	check "... is none" "it is" test ! -s "$work/out" -a ! -e "$work/half.json"
 done
 expect "half a document (draw)" 1 'half-1: ' "$xk" draw $echoes --stats half-1 -o "$work/half.dot"
-kill -KILL "$half"
-wait "$half" 2>/dev/null
-rm -f "$(socket_of half-1)"
+kill -KILL "${tellers[@]}"
+wait "${tellers[@]}" 2>/dev/null
+expect "who has gone is not listed" 0 '' "$xk" stats --list
+check "... and leaves no socket" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of half-1)" ]
 
 # ---- pictures --------------------------------------------------------------------------------------------------------------
 
@@ -153,7 +164,7 @@ expect "no picture of a network" 2 'is of a graph' "$xk" draw graphs/net/pair-et
 expect "... of no host" 1 'no host is called nobody' "$xk" draw $echoes --stats nobody -o "$work/x.dot"
 expect "... of no file" 1 'none.json cannot be read' "$xk" draw $echoes --stats "$work/none.json" -o "$work/x.dot"
 echo '{"protocols": [' >"$work/broken.json"
-expect "... of a broken document" 1 'is missing' "$xk" draw $echoes --stats "$work/broken.json" -o "$work/x.dot"
+expect "... of a broken document" 1 'broken.json cannot be read: ' "$xk" draw $echoes --stats "$work/broken.json" -o "$work/x.dot"
 echo '{"program": "udptest", "runs": []}' >"$work/other.json"
 expect "... of another document" 1 'it is not what' "$xk" draw $echoes --stats "$work/other.json" -o "$work/x.dot"
 expect "--json into nowhere" 1 'cannot be written' "$xk" stats "$host" --interval 100ms --json /nowhere/file
@@ -173,10 +184,10 @@ wait "$first" 2>/dev/null
 await_end "$watcher" 20
 check "who watches a host that is killed is told" "status $status: $(cat "$work/watcher.err")" [ "$status" -eq 1 ]
 check "a killed host leaves its socket" "it has gone" [ -S "$(socket_of "$host")" ]
-expect "... and is no host" 1 'no host runs here' "$xk" stats
 stand third $echoes
 third=$standing
 check "... until the next one comes" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "$host")" ]
+expect "... and is no host" 1 "no host is called $host" "$xk" stats "$host"
 check "a host offers nothing to DPDK's clients unless it is told to" "$(cat "$work/out")" \
 	bash -c '! python3 "$1" telemetry "$2" /xkernel/protocols >/dev/null 2>&1' x "$clients" "$third"
 ended "it ends" "$third"

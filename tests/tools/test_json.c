@@ -48,8 +48,8 @@ TEST(nested_values_get_their_commas)
 TEST(strings_are_escaped)
 {
 	doc_begin();
-	json_string(&doc.json, NULL, "a\"b\\c\nd\te\x01\x7f");
-	doc_is("\"a\\\"b\\\\c\\nd\\te\\u0001\\u007f\"\n");
+	json_string(&doc.json, NULL, "a\"b\\c\nd\te\x01\x7f\xc2\x9b");
+	doc_is("\"a\\\"b\\\\c\\nd\\te\\u0001\\u007f\\u009b\"\n");
 }
 
 TEST(utf8_passes_and_other_bytes_are_replaced)

@@ -1,0 +1,273 @@
+/* test_stats.c - what a host tells, as tables and as a document, and pictures of a document, a stranger's too. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/random.h"
+#include "tests/test.h"
+#include "tools/host.h"
+#include "tools/stats.h"
+#include "tools/stats_draw.h"
+#include "tools/stats_server.h"
+
+static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
+				 "arp -> eth; eth -> port; }\n";
+
+/* A host that stands and is silent: what it counts is what tests say. */
+static struct host_pair {
+	struct host hosts[2];
+	struct stats_before before;
+	char path[64];
+} pair;
+
+static void
+pair_begin(void)
+{
+	static const struct options_program program = { .name = "test" };
+	static const struct options_texts none = { .count = 0 };
+	struct host_options options[2];
+	FILE *file;
+
+	snprintf(pair.path, sizeof(pair.path), "/tmp/test_stats-%ld.dot", (long)getpid());
+	file = fopen(pair.path, "w");
+	REQUIRE(file != NULL);
+	fputs(graph_text, file);
+	fclose(file);
+	for (unsigned i = 0; i < 2; i++) {
+		options[i] = (struct host_options){
+			.program = "test",
+			.name = pair_end_names[i],
+			.end = i,
+			.graph = pair.path,
+			.sets = &none,
+			.meeting = "",
+			.mode = XK_IPP,
+			.driver = XK_DRIVER_INTERRUPT,
+			.threads = 1,
+			.core = -1,
+		};
+		REQUIRE(host_link_find(&program, "memory", -1, &options[i].link) == 0);
+	}
+	REQUIRE(host_open_both(pair.hosts, options) == 0);
+}
+
+static void
+pair_end(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		CHECK_EQ(host_close(&pair.hosts[i]), 0);
+	unlink(pair.path);
+	free(pair.before.counts);
+	pair.before = (struct stats_before){ .at_ns = 0 };
+}
+
+static struct xk_protocol *
+protocol_called(const char *name)
+{
+	struct xk_protocol *p = xk_kernel_first(pair.hosts[0].kernel);
+
+	while (p != NULL && strcmp(p->name, name) != 0)
+		p = p->next;
+	REQUIRE(p != NULL);
+	return p;
+}
+
+static void
+count(struct xk_edge *edge, unsigned way, uint64_t messages, uint64_t timed, uint64_t ns)
+{
+	atomic_store(&edge->counts[way].messages, messages);
+	atomic_store(&edge->counts[way].timed, timed);
+	atomic_store(&edge->counts[way].ns, ns);
+}
+
+/* Above and below ip; eth has dropped five. */
+static void
+count_some(void)
+{
+	struct xk_edge *above = protocol_called("udp")->lowers[0], *below = protocol_called("ip")->lowers[0];
+
+	count(below, XK_UPWARD, 100, 10, 500);
+	count(below, XK_DOWNWARD, 50, 5, 100);
+	count(above, XK_UPWARD, 90, 9, 90);
+	count(above, XK_DOWNWARD, 50, 5, 200);
+	atomic_store(&below->handoffs[0], 4);
+	atomic_store(&below->handoffs[2], 6);
+	atomic_store(&above->handoffs[1], 1);
+	atomic_store(&protocol_called("eth")->drops[1], 2);
+	atomic_store(&protocol_called("eth")->drops[2], 3);
+}
+
+static char *
+told(bool (*tell)(const struct host *host, const struct stats_about *about, FILE *out), uint64_t now_ns)
+{
+	struct stats_about about = { "h-1", now_ns, 1500000000, &pair.before };
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	REQUIRE(out != NULL);
+	CHECK(tell(&pair.hosts[0], &about, out));
+	fclose(out);
+	return text;
+}
+
+TEST(tables_have_rates_and_totals)
+{
+	struct xk_edge *edge;
+	char *text;
+
+	pair_begin();
+	count_some();
+	edge = protocol_called("ip")->lowers[0];
+	count(edge, XK_UPWARD, 40, 10, 500);
+	free(told(stats_tell_tables, 3000000000));
+	count(edge, XK_UPWARD, 100, 10, 500);
+	text = told(stats_tell_tables, 5000000000);
+	CHECK(strncmp(text, "h-1: /tmp/test_stats-", 21) == 0);
+	CHECK(strstr(text, ".dot on memory, driver interrupt, mode ipp\n") != NULL);
+	CHECK(strstr(text, "rates of the last 2.0 s; edges have been counted for 1.5 s") != NULL);
+	CHECK(strstr(text, "ip -> vnet                      30         100         0          50      50      20") !=
+	      NULL);
+	CHECK(strstr(text, "\nip                              30         100         0          50      50      40"
+			   "        4        0        6  78.7%        0\n") != NULL);
+	CHECK(strstr(text, "\neth.short                        0           2\n") != NULL);
+	CHECK(strstr(text, "\ndriver ") != NULL);
+	free(text);
+	/* Counts that began anew have no rates. */
+	count(edge, XK_UPWARD, 10, 10, 500);
+	text = told(stats_tell_tables, 6000000000);
+	CHECK(strstr(text, "ip -> vnet                       0          10") != NULL);
+	free(text);
+	pair_end();
+}
+
+TEST(names_stay_in_their_row)
+{
+	char *text;
+
+	pair_begin();
+	count_some();
+	((char *)protocol_called("udp")->name)[1] = '\n';
+	text = told(stats_tell_tables, 5000000000);
+	CHECK(strstr(text, "\nu?p -> ip ") != NULL);
+	free(text);
+	pair_end();
+}
+
+TEST(a_node_is_the_sum_of_the_edges_by_which_messages_come)
+{
+	json_t *document, *node = NULL;
+	size_t i;
+	char *text;
+	int messages, down_ns, handoffs;
+	double share;
+
+	pair_begin();
+	count_some();
+	text = told(stats_tell_document, 5000000000);
+	document = json_loads(text, 0, NULL);
+	REQUIRE(document != NULL);
+	json_array_foreach(json_object_get(document, "protocols"), i,
+			   node) if (strcmp(json_string_value(json_object_get(node, "name")), "ip") == 0) break;
+	REQUIRE(json_unpack(node, "{s:{s:i}, s:{s:i}, s:{s:i}, s:f}", "up", "messages", &messages, "down", "ns",
+			    &down_ns, "handoffs", "time", &handoffs, "share", &share) == 0);
+	CHECK_EQ(messages, 100);
+	CHECK_EQ(down_ns, 200);
+	CHECK_EQ(handoffs, 6);
+	CHECK(fabs(share - 7000.0 / 8900) < 1e-5);
+	json_decref(document);
+	free(text);
+	pair_end();
+}
+
+TEST(a_row_of_a_list_is_one_line)
+{
+	char *text;
+
+	pair_begin();
+	text = told(stats_tell_line, 1);
+	CHECK(strncmp(text, "h-1   ", 6) == 0);
+	CHECK(strchr(text, '\n') == text + strlen(text) - 1);
+	free(text);
+	pair_end();
+}
+
+/* A document of which bytes are changed, as JSON or not: what is JSON can be drawn. */
+TEST(hostile_documents_can_be_drawn)
+{
+	static const char bytes[] = "{}[]\",:0nt-.";
+	unsigned drawn = 0, noted = 0;
+	uint64_t random = 1;
+	char *text;
+
+	pair_begin();
+	count_some();
+	text = told(stats_tell_document, 5000000000);
+	for (unsigned i = 0; i < 2000; i++) {
+		char *copy = strdup(text), *picture = NULL;
+		size_t len;
+		json_t *stats;
+		FILE *out;
+
+		for (unsigned k = 0; k < i % 4; k++)
+			copy[next_random(&random) % strlen(text)] = bytes[next_random(&random) % (sizeof(bytes) - 1)];
+		stats = json_loads(copy, 0, NULL);
+		free(copy);
+		if (stats == NULL)
+			continue;
+		out = open_memstream(&picture, &len);
+		stats_draw(pair.hosts[0].graph, stats, out);
+		fclose(out);
+		drawn++;
+		noted += strstr(picture, "78.7 % of the time") != NULL;
+		free(picture);
+		json_decref(stats);
+	}
+	CHECK(drawn > 600 && noted > 500);
+	free(text);
+	pair_end();
+}
+
+TEST(names_of_hosts_are_bounded_and_plain)
+{
+	char name[STATS_NAME], longest[200] = "xkstats-", why[STATS_WHY], want[108];
+	struct sockaddr_un address;
+
+	CHECK(stats_name_of("xkstats-udptest-17.sock", name));
+	CHECK_STR(name, "udptest-17");
+	CHECK(!stats_name_of("xkstats-.sock", name));
+	CHECK(!stats_name_of("xkstats-a.sockx", name));
+	CHECK(!stats_name_of("xk-a.sock", name));
+	CHECK(!stats_name_of("xkstats-a\033[2J.sock", name));
+	CHECK(!stats_is_name("../../etc/x"));
+	setenv("XDG_RUNTIME_DIR", "/nowhere", 1);
+	snprintf(want, sizeof(want), "/tmp/xk-%u/xkstats-a.sock", (unsigned)geteuid());
+	CHECK_EQ(stats_address("a", true, &address, why, sizeof(why)), 0);
+	CHECK_STR(address.sun_path, want);
+	memset(longest + 8, 'a', 100);
+	CHECK(stats_address(longest, false, &address, why, sizeof(why)) < 0);
+	strcat(longest, ".sock");
+	CHECK(!stats_name_of(longest, name));
+}
+
+TEST(a_host_is_meant_by_what_is_its_alone)
+{
+	struct stats_hosts hosts = { 3, { "chantest-18", "udptest-17", "udptest-170" } };
+	const char *name = "";
+	char why[STATS_WHY];
+
+	CHECK_EQ(stats_choose(&hosts, "chan", &name, why, sizeof(why)), 0);
+	CHECK_STR(name, "chantest-18");
+	CHECK_EQ(stats_choose(&hosts, "170", &name, why, sizeof(why)), 0);
+	CHECK_STR(name, "udptest-170");
+	CHECK_EQ(stats_choose(&hosts, "udptest-17", &name, why, sizeof(why)), 0);
+	CHECK_STR(name, "udptest-17");
+	CHECK(stats_choose(&hosts, "udptest", &name, why, sizeof(why)) < 0);
+	CHECK_STR(why, "2 hosts may be meant: `xk stats --list` lists them");
+	CHECK(stats_choose(&hosts, "tcp", &name, why, sizeof(why)) < 0);
+	CHECK(stats_choose(&hosts, NULL, &name, why, sizeof(why)) < 0);
+	hosts.count = 1;
+	CHECK_EQ(stats_choose(&hosts, NULL, &name, why, sizeof(why)), 0);
+	CHECK_STR(name, "chantest-18");
+}
