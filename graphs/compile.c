@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "graphs/compile_inside.h"
 #include "graphs/compile_names.h"
@@ -130,14 +131,43 @@ compile_add_parts(struct compile_parts *parts, DIR *directory, const char *type)
 	}
 }
 
+/*
+ * Where the file of a type is, from the tree: in protocols itself, or in one of its folders. False: in none.
+ */
+static bool
+compile_find(const struct compile *c, const char *type, char place[COMPILE_PATH])
+{
+	char path[COMPILE_PATH];
+	const struct dirent *entry = NULL;
+	DIR *directory;
+
+	snprintf(place, COMPILE_PATH, "protocols");
+	snprintf(path, sizeof(path), "%s/%s/%s.c", c->source->tree, place, type);
+	if (access(path, R_OK) == 0)
+		return true;
+	snprintf(path, sizeof(path), "%s/protocols", c->source->tree);
+	directory = opendir(path);
+	while (directory != NULL && (entry = readdir(directory)) != NULL) {
+		snprintf(place, COMPILE_PATH, "protocols/%s", entry->d_name);
+		snprintf(path, sizeof(path), "%s/%s/%s.c", c->source->tree, place, type);
+		if (entry->d_name[0] != '.' && access(path, R_OK) == 0)
+			break;
+	}
+	if (directory != NULL)
+		closedir(directory);
+	return entry != NULL;
+}
+
 static struct compile_parts
 compile_list_parts(const struct compile *c, const char *type)
 {
 	struct compile_parts parts = { .list = NULL };
-	char path[COMPILE_PATH];
+	char place[COMPILE_PATH], path[2 * COMPILE_PATH];
 	DIR *directory;
 
-	snprintf(path, sizeof(path), "%s/protocols", c->source->tree);
+	if (!compile_find(c, type, place))
+		return parts;
+	snprintf(path, sizeof(path), "%s/%s", c->source->tree, place);
 	directory = opendir(path);
 	if (directory == NULL)
 		return parts;
@@ -156,15 +186,17 @@ compile_clear_parts(struct compile_parts *parts)
 	free(parts->list);
 }
 
-/* The text of protocols/TYPE.c, the caller's. NULL: it is not in the tree. */
+/* The text of a type's file, the caller's. NULL: it is not in the tree. */
 static char *
 compile_read(const struct compile *c, const char *type)
 {
-	char path[COMPILE_PATH], *text;
+	char place[COMPILE_PATH], path[2 * COMPILE_PATH], *text;
 	FILE *stream;
 	size_t size;
 
-	snprintf(path, sizeof(path), "%s/protocols/%s.c", c->source->tree, type);
+	if (!compile_find(c, type, place))
+		return NULL;
+	snprintf(path, sizeof(path), "%s/%s/%s.c", c->source->tree, place, type);
 	stream = fopen(path, "re");
 	if (stream == NULL)
 		return NULL;
@@ -182,15 +214,17 @@ compile_include_files(const struct compile *c, unsigned copy, const struct compi
 {
 	const char *type = compile_type(c, copy)->name;
 	struct compile_parts parts = compile_list_parts(c, type);
+	char place[COMPILE_PATH];
 
+	compile_find(c, type, place);
 	fprintf(c->stream, "\n#undef XK_NODE\n#define XK_NODE %u\n#undef xk_virtual_demux\n", c->position[copy]);
 	if (compile_type(c, copy)->flags & XK_VIRTUAL)
 		fprintf(c->stream, "#define xk_virtual_demux xk_virtual_demux_%u\n", c->position[copy]);
 	compile_names_begin(names, c->position[copy], c->stream);
-	fprintf(c->stream, "#include \"protocols/%s.c\"\n", type);
+	fprintf(c->stream, "#include \"%s/%s.c\"\n", place, type);
 	compile_names_end(names, c->stream);
 	for (unsigned i = 0; i < parts.count; i++)
-		fprintf(c->stream, "#include \"protocols/%s\"\n", parts.list[i]);
+		fprintf(c->stream, "#include \"%s/%s\"\n", place, parts.list[i]);
 	compile_clear_parts(&parts);
 }
 

@@ -31,7 +31,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 #include "xkernel/platform.h"

@@ -29,7 +29,8 @@ def listed(xk):
 def sources(protocol):
     """The text of a protocol and of the files that it was divided into."""
     return "".join(open(path, encoding="utf-8").read() for path in
-                   glob.glob(f"protocols/{protocol}.c") + glob.glob(f"protocols/{protocol}_*.[ch]"))
+                   glob.glob(f"protocols/**/{protocol}.c", recursive=True) +
+                   glob.glob(f"protocols/**/{protocol}_*.[ch]", recursive=True))
 
 
 def is_wanted(name):

@@ -179,7 +179,7 @@ cpp_check() {
 cross_stack() {
 	aarch64-linux-gnu-gcc -std=gnu11 -O2 -g -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
 		-fstack-clash-protection -I . -I tests/cross -o build/logs/tests/test_stack_aarch64 \
-		tests/xkernel/test_stack.c tests/test_main.c xkernel/stack.c xkernel/switch_aarch64.S xkernel/base.c &&
+		tests/xkernel/test_stack.c tests/test_main.c xkernel/engine/stack.c xkernel/engine/switch_aarch64.S xkernel/base.c &&
 		qemu-aarch64 build/logs/tests/test_stack_aarch64
 }
 
@@ -198,7 +198,7 @@ cross_replay() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
 	aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
 		-fno-strict-aliasing -fstack-clash-protection -I . -o build/logs/tests/replay_aarch64 tests/cross/replay.c \
-		xkernel/*.c xkernel/switch_aarch64.S protocols/*.c platform/sim/*.c platform/clock.c platform/lane.c &&
+		xkernel/*.c xkernel/engine/*.c xkernel/engine/switch_aarch64.S protocols/*.c protocols/*/*.c platform/sim/*.c platform/clock.c platform/lane.c &&
 		qemu-aarch64 build/logs/tests/replay_aarch64 >build/logs/tests/replay_there &&
 		$fixed_addresses build/sanitize/tests/replay >build/logs/tests/replay_here &&
 		diff build/logs/tests/replay_here build/logs/tests/replay_there && cat build/logs/tests/replay_here

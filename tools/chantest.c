@@ -5,7 +5,7 @@
  * As udptest it starts both ends as processes and alternates what it compares; roundtrip.c has that. Of a call the
  * request goes up the server's graph, and the caller is resumed with the reply: by a thread, or by the driver itself.
  */
-#include "protocols/chantest.h"
+#include "protocols/test/chantest.h"
 
 #include "tools/program.h"
 #include "tools/roundtrip.h"

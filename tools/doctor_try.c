@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "platform/private.h"
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 #include "tools/doctor.h"
 #include "tools/host_companion.h"
 

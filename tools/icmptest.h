@@ -2,7 +2,7 @@
 #ifndef ICMPTEST_H
 #define ICMPTEST_H
 
-#include "protocols/icmptest.h"
+#include "protocols/test/icmptest.h"
 #include "tools/histogram.h"
 #include "tools/host_alone.h"
 #include "tools/host_companion.h"

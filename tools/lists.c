@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
+#include "xkernel/engine/symbols.h"
 #include "xkernel/protocol.h"
-#include "xkernel/symbols.h"
 
 /* Returns whether the array that contains list has a NULL at list or after it; true if the array is unknown. */
 static bool

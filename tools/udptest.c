@@ -4,7 +4,7 @@
  * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so
  * that whatever the machine does meanwhile happens to all of them; roundtrip.c has that.
  */
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 
 #include "tools/program.h"
 #include "tools/roundtrip.h"

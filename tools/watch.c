@@ -20,8 +20,8 @@
 #include "platform/sim/sim.h"
 #include "tools/options.h"
 #include "tools/pair.h"
+#include "xkernel/engine/where.h"
 #include "xkernel/kernel.h"
-#include "xkernel/where.h"
 
 enum {
 	WATCH_LOOKS = 5,        /* checks within the limit, at least */

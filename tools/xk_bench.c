@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 #include "tools/bench.h"
 #include "tools/compile.h"
 #include "tools/echo_rig.h"

@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/chantest.h"
+#include "protocols/test/chantest.h"
 #include "tools/bench.h"
 #include "tools/compile.h"
 #include "tools/json.h"
@@ -24,7 +24,7 @@
 #include "tools/output.h"
 #include "tools/program.h"
 #include "tools/xk_bench.h"
-#include "xkernel/fiber.h"
+#include "xkernel/engine/fiber.h"
 #include "xkernel/kernel.h"
 
 enum {

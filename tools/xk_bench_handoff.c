@@ -25,8 +25,8 @@
 #include "tools/options.h"
 #include "tools/switches.h"
 #include "tools/xk_bench.h"
+#include "xkernel/engine/stack.h"
 #include "xkernel/kernel.h"
-#include "xkernel/stack.h"
 
 enum {
 	HANDOFF_WARM = 50,        /* messages of each block that do not count */

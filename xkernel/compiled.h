@@ -19,7 +19,7 @@
 #include "xkernel/capture.h"
 #include "xkernel/chance.h"
 #include "xkernel/checksum.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/event.h"
 #include "xkernel/fault.h"
 #include "xkernel/later.h"

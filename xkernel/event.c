@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 enum {
 	EVENT_BITS = 5,

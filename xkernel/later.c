@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 struct xk_later_message {
 	struct xk_event event;

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
 /* So many openers and closers may come in between before an opener gives up. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
 enum { TRACE_LINE = 500, TRACE_BYTES = 24, TRACE_HEADER = 64, TRACE_FIELDS = 360 };

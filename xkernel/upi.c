@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 

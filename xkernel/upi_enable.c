@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 /* Adds `by` to a count that is not 0. What it was; 0: the enable is being taken away. */
 static unsigned

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/trace.h"
 
 #define UPI_DEAD (1u << 31)

@@ -9,7 +9,7 @@
 
 #include "platform/clock.h"
 #include "platform/dpdk/dpdk.h"
-#include "xkernel/stack.h"
+#include "xkernel/engine/stack.h"
 
 #ifdef XK_CONTEXT_TSAN
 #include <sanitizer/tsan_interface.h>

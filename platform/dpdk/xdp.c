@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "platform/dpdk/inside.h"
-#include "xkernel/stack.h"
+#include "xkernel/engine/stack.h"
 
 enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DPDK_XDP_PAUSE_US = 50000 };
 

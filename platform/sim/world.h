@@ -5,7 +5,7 @@
 #include "platform/sim/inside.h"
 #include "platform/sim/random.h"
 #include "platform/sim/sim.h"
-#include "xkernel/fiber.h"
+#include "xkernel/engine/fiber.h"
 
 enum {
 	SIM_DEVICES_MAX = 4,     /* of a host */

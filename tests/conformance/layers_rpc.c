@@ -1,6 +1,6 @@
 /*
  * layers_rpc.c - the headers of BLAST, BIDCTL, BID and CHAN, field by field, as layers.c has the others; from what
- * protocols/blast.c, bidctl.c, bid.c and chan.c promise at their tops.
+ * protocols/blast/blast.c, bidctl.c, bid.c and chan.c promise at their tops.
  */
 #include "tests/conformance/layers_private.h"
 

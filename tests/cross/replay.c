@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "platform/sim/sim.h"
-#include "protocols/traffic.h"
+#include "protocols/test/traffic.h"
 
 #define MS UINT64_C(1000000)
 

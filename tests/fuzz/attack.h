@@ -5,8 +5,8 @@
 #ifndef TESTS_FUZZ_ATTACK_H
 #define TESTS_FUZZ_ATTACK_H
 
-#include "protocols/ip_private.h"
-#include "protocols/udptest.h"
+#include "protocols/ip/ip_private.h"
+#include "protocols/test/udptest.h"
 #include "tests/rig.h"
 
 enum {

@@ -18,7 +18,7 @@
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "platform/sim/sim.h"
-#include "protocols/chan.h"
+#include "protocols/chan/chan.h"
 #include "tests/fuzz/fuzz.h"
 #include "xkernel/kernel.h"
 

@@ -18,8 +18,8 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
-#include "protocols/ip_private.h"
-#include "protocols/udptest.h"
+#include "protocols/ip/ip_private.h"
+#include "protocols/test/udptest.h"
 #include "tests/fuzz/fuzz.h"
 #include "xkernel/kernel.h"
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "protocols/stopwait_private.h"
-#include "protocols/traffic_private.h"
+#include "protocols/stopwait/stopwait_private.h"
+#include "protocols/test/traffic_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/arp_private.h"
-#include "protocols/ip_private.h"
-#include "protocols/traffic_private.h"
+#include "protocols/arp/arp_private.h"
+#include "protocols/ip/ip_private.h"
+#include "protocols/test/traffic_private.h"
 #include "tests/rig.h"
 #include "tests/test.h"
 #include "xkernel/map.h"

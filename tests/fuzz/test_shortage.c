@@ -10,7 +10,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
-#include "protocols/arp.h"
+#include "protocols/arp/arp.h"
 #include "tests/fuzz/attack.h"
 
 /* ---- memory that is short ---- */

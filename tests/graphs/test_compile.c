@@ -39,7 +39,7 @@ TEST(compile_calls_by_name_where_one_can_be_meant)
 	CHECK(strstr(c, "\treturn xk_demux_into(&xk_type_udp, s, m);\n") != NULL);
 	CHECK(strstr(c, "XK_DOWN_TO(5, xk_type_ip.session_ops)\n") != NULL);
 	CHECK(strstr(c, "XK_CROSS_UP(5, 0)\n") != NULL);
-	CHECK(strstr(c, "#include \"protocols/ip_reassembly.c\"\n") != NULL);
+	CHECK(strstr(c, "#include \"protocols/ip/ip_reassembly.c\"\n") != NULL);
 	free(c);
 }
 

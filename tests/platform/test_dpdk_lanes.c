@@ -16,8 +16,8 @@
 
 #include "graphs/graph.h"
 #include "platform/lane.h"
-#include "protocols/traffic.h"
-#include "protocols/traffic_private.h"
+#include "protocols/test/traffic.h"
+#include "protocols/test/traffic_private.h"
 #include "tests/platform/dpdk_host.h"
 #include "tools/echo_frame.h"
 #include "xkernel/kernel.h"

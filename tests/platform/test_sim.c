@@ -9,7 +9,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/sim.h"
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 #include "tests/test.h"
 
 #define MS UINT64_C(1000000)

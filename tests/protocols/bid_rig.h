@@ -5,7 +5,7 @@
 #ifndef TESTS_BID_RIG_H
 #define TESTS_BID_RIG_H
 
-#include "protocols/bidctl.h"
+#include "protocols/bid/bidctl.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_BIDCTL_RIG_H
 #define TESTS_BIDCTL_RIG_H
 
-#include "protocols/bidctl_private.h"
+#include "protocols/bid/bidctl_private.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_BLAST_PEER_H
 #define TESTS_BLAST_PEER_H
 
-#include "protocols/blast_private.h"
+#include "protocols/blast/blast_private.h"
 
 #include "tests/rig.h"
 #include "xkernel/bytes.h"

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "protocols/bidctl.h"
-#include "protocols/chan_private.h"
+#include "protocols/bid/bidctl.h"
+#include "protocols/chan/chan_private.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 

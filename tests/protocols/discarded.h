@@ -2,7 +2,7 @@
 #ifndef TESTS_DISCARDED_H
 #define TESTS_DISCARDED_H
 
-#include "protocols/ip_reassembly.h"
+#include "protocols/ip/ip_reassembly.h"
 
 /* Frees what was discarded, and counts it by its reasons. */
 static inline void

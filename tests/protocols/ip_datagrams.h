@@ -5,7 +5,7 @@
 #ifndef TESTS_IP_DATAGRAMS_H
 #define TESTS_IP_DATAGRAMS_H
 
-#include "protocols/vnet.h"
+#include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"

@@ -4,7 +4,7 @@
 #ifndef TESTS_STOPWAIT_PEER_H
 #define TESTS_STOPWAIT_PEER_H
 
-#include "protocols/stopwait_private.h"
+#include "protocols/stopwait/stopwait_private.h"
 
 #include "tests/rig.h"
 #include "xkernel/bytes.h"

@@ -1,7 +1,7 @@
 /* test_am.c - Active Messages: handlers run where the message says, answers make room, and hostile messages do nothing. */
 #include <limits.h>
 
-#include "protocols/am.h"
+#include "protocols/am/am.h"
 #include "tests/protocols/bare.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "protocols/arp.h"
+#include "protocols/arp/arp.h"
 #include "tests/rig.h"
 
 #define GRAPH "port:; eth: port; arp: eth"

@@ -2,8 +2,8 @@
  * test_bid_hosts.c - BID and BIDCTL on simulated hosts that crash and are booted again while old messages are still on
  * their way, over VNET and over IP.
  */
-#include "protocols/bidctl.h"
-#include "protocols/traffic.h"
+#include "protocols/bid/bidctl.h"
+#include "protocols/test/traffic.h"
 #include "tests/compose.h"
 #include "tools/net.h"
 

@@ -2,7 +2,7 @@
  * test_bid_threads.c - BID and BIDCTL under threads: hosts speak, reboot and answer, while shepherds of this one open, push
  * and close. Of the network 10.77.0.0/24 this host is 10.77.0.2.
  */
-#include "protocols/bidctl.h"
+#include "protocols/bid/bidctl.h"
 #include "tests/compose.h"
 #include "tests/protocols/threads.h"
 #include "xkernel/bytes.h"

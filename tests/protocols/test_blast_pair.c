@@ -2,7 +2,7 @@
  * test_blast_pair.c - two hosts of threads that send long messages to each other through whole graphs, which lose, repeat and
  * reorder fragments: BLAST and its tickets under real concurrency, over VNET and over IP.
  */
-#include "protocols/blasttest.h"
+#include "protocols/test/blasttest.h"
 #include "tests/protocols/pair.h"
 
 enum { MESSAGES = 200, SIZE = 12000 };

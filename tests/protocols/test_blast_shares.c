@@ -2,7 +2,7 @@
  * test_blast_shares.c - CHAN over BLAST, which keeps few long messages: clients that never acknowledge a reply, beside
  * one that loses a frame now and then.
  */
-#include "protocols/blast_private.h"
+#include "protocols/blast/blast_private.h"
 #include "tests/protocols/chan_rig.h"
 
 enum {

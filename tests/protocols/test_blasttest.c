@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "protocols/blasttest.h"
+#include "protocols/test/blasttest.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 

@@ -9,7 +9,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/sim.h"
-#include "protocols/chan.h"
+#include "protocols/chan/chan.h"
 #include "tests/random.h"
 #include "tests/test.h"
 

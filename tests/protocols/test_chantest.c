@@ -1,7 +1,7 @@
 /* test_chantest.c - chantest over whole graphs: two hosts of threads, and simulated ones that crash. */
 #include "platform/sim/sim.h"
-#include "protocols/chan_private.h"
-#include "protocols/chantest.h"
+#include "protocols/chan/chan_private.h"
+#include "protocols/test/chantest.h"
 #include "tests/protocols/pair.h"
 #include "tests/rig.h"
 

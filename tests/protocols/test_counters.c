@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "protocols/icmptest.h"
-#include "protocols/udptest.h"
+#include "protocols/test/icmptest.h"
+#include "protocols/test/udptest.h"
 #include "tests/protocols/ip_datagrams.h"
 #include "xkernel/fault.h"
 

@@ -2,7 +2,7 @@
  * test_enemies.c - what an enemy on the wire tries against arp, ip, icmp and udp, and may not get: to be believed for
  * long, to push out whom we know, to have us send elsewhere, or to learn what is not said.
  */
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "protocols/udp.h"
 #include "tests/protocols/ip_router.h"
 #include "tests/random.h"

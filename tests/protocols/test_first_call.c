@@ -2,7 +2,7 @@
  * test_first_call.c - the first call of a client that its server does not know, and the first ones after either has been
  * booted again, are not dropped while BIDCTL asks: nothing waits for a time-out.
  */
-#include "protocols/bidctl.h"
+#include "protocols/bid/bidctl.h"
 #include "tests/compose.h"
 #include "tools/net.h"
 

@@ -6,10 +6,10 @@
  */
 #include <ctype.h>
 
-#include "protocols/am.h"
-#include "protocols/arp.h"
-#include "protocols/bidctl.h"
-#include "protocols/vnet.h"
+#include "protocols/am/am.h"
+#include "protocols/arp/arp.h"
+#include "protocols/bid/bidctl.h"
+#include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 #include "xkernel/header.h"

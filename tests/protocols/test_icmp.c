@@ -1,5 +1,5 @@
 /* test_icmp.c - ICMP over IP: echoes, of others and our own, and what is no message (icmp_rig.h). */
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
 #include "tests/random.h"
 

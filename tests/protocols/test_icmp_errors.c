@@ -1,7 +1,7 @@
 /*
  * test_icmp_errors.c - ICMP over IP: what its errors are sent for, to whom, with what, and how many of them (icmp_rig.h).
  */
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
 
 /* d, injected, is told to its sender with this type and code. */

@@ -1,7 +1,7 @@
 /*
  * test_icmp_told.c - ICMP over IP: errors that others send, which of them are believed, and what paths take (icmp_rig.h).
  */
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
 #include "tests/random.h"
 

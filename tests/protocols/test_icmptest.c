@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "protocols/icmptest.h"
+#include "protocols/test/icmptest.h"
 #include "tests/protocols/pair.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"

@@ -1,7 +1,7 @@
 /* test_ip.c - datagrams through IP, sessions that are opened, and those that strangers' datagrams open. */
 #include <errno.h>
 
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "tests/protocols/ip_datagrams.h"
 
 /* Our address on a second link. */

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "tests/protocols/ip_datagrams.h"
 
 /* Takes one delivered message. False: it is not the pattern's first len bytes. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "platform/sim/sim.h"
-#include "protocols/chan.h"
+#include "protocols/chan/chan.h"
 #include "tests/compose.h"
 #include "tests/rig.h"
 #include "xkernel/process.h"

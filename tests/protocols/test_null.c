@@ -1,6 +1,6 @@
 /* test_null.c - what crosses null goes on as it was, through as many layers as there are. */
 #include "tests/rig.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/trace.h"
 
 #define TEN                                                                                                            \

@@ -6,8 +6,8 @@
  */
 #include <pthread.h>
 
-#include "protocols/am.h"
-#include "protocols/chan_private.h"
+#include "protocols/am/am.h"
+#include "protocols/chan/chan_private.h"
 #include "tests/protocols/pair.h"
 
 enum {

@@ -15,8 +15,8 @@
 #include <time.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/ip_private.h"
-#include "protocols/udptest.h"
+#include "protocols/ip/ip_private.h"
+#include "protocols/test/udptest.h"
 #include "tests/compose.h"
 
 #ifdef __SANITIZE_THREAD__

@@ -1,5 +1,5 @@
 /* test_traffic_pair.c - two hosts of threads that send to each other through whole graphs. */
-#include "protocols/traffic_private.h"
+#include "protocols/test/traffic_private.h"
 #include "tests/protocols/pair.h"
 
 enum { MESSAGES = 300 };

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/ip.h"
+#include "protocols/ip/ip.h"
 #include "protocols/udp.h"
-#include "protocols/vnet.h"
+#include "protocols/virtual/vnet.h"
 #include "tests/random.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 #include "tests/rig.h"
 
 #define SERVER "wire:; udptest: wire"

@@ -1,7 +1,7 @@
 /* test_vchan.c - many calls on one session: who gets a channel, who waits, and what happens when the host is another one. */
 #include <errno.h>
 
-#include "protocols/chan.h"
+#include "protocols/chan/chan.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 

@@ -1,7 +1,7 @@
 /* test_vnet_station.c - XK_VNET_STATION: VNET's sessions to a link address, which ask nobody and never wait. */
 #include <errno.h>
 
-#include "protocols/vnet.h"
+#include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 
 static const struct xk_participants nobody = { .remote.depth = 0 };

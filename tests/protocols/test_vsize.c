@@ -1,7 +1,7 @@
 /* test_vsize.c - each message goes the first way that takes it, and comes up by any. */
 #include <errno.h>
 
-#include "protocols/vnet.h"
+#include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 

@@ -6,7 +6,7 @@
 #include "tests/protocols/threads.h"
 #include "tests/rig.h"
 #include "xkernel/capture.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 enum { LINES_MAX = 64 };
 

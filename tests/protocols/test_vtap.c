@@ -1,7 +1,7 @@
 /* test_vtap.c - what crosses a vtap goes on unchanged, is counted, and is shown to the host's capture. */
 #include "tests/rig.h"
 #include "xkernel/capture.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 enum { SHOWN_MAX = 8, SHOWN_BYTES = 64 };
 

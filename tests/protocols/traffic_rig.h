@@ -2,7 +2,7 @@
 #ifndef TESTS_TRAFFIC_RIG_H
 #define TESTS_TRAFFIC_RIG_H
 
-#include "protocols/traffic_private.h"
+#include "protocols/test/traffic_private.h"
 #include "tests/rig.h"
 
 enum { HERE = 0x0a4d0001, THERE = 0x0a4d0002, HERE_TOO = 0x0a4e0001, LEN = 4096, BOOT = 0x77 };

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "protocols/vnet.h"
+#include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 
 #define BELOW "port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/24"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "protocols/traffic.h"
+#include "protocols/test/traffic.h"
 #include "tests/random.h"
 #include "tools/net.h"
 #include "tools/options.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "protocols/ip_reassembly.h"
+#include "protocols/ip/ip_reassembly.h"
 
 enum { PLAN_PATIENCE = 40 };
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_RUN_PRIVATE_H
 #define TESTS_RUN_PRIVATE_H
 
-#include "protocols/traffic.h"
+#include "protocols/test/traffic.h"
 #include "tests/swarm/run.h"
 #include "tools/net.h"
 #include "tools/pcapng.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 #include "tests/test.h"
 #include "tools/host.h"
 #ifdef XK_HAVE_DPDK

@@ -1,7 +1,7 @@
 /* test_net.c - from a network file to a world: hosts with their graphs and addresses, crashes, boots, healing. */
 #include <stdlib.h>
 
-#include "protocols/traffic.h"
+#include "protocols/test/traffic.h"
 #include "tests/test.h"
 #include "tools/net.h"
 #include "tools/options.h"

@@ -6,7 +6,7 @@
 #define TESTS_MANY_H
 
 #include "tests/xkernel/toy.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 enum { MANY_MAX = 3, MANY_MTU = 1500 };
 

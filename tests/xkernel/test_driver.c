@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "tests/xkernel/toy.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 /* ---- the driver's fairness ---- */
 

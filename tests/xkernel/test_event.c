@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/test.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 /* ---- the wheel's lock, with a door: what another thread could do each time it is given up ---- */
 

@@ -1,12 +1,12 @@
 /* test_fiber.c - fibers: turns, rest on whatever stack runs, who xk_self is, and their end at rest. */
-#include "xkernel/fiber.h"
+#include "xkernel/engine/fiber.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "tests/test.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 enum { STACK_SIZE = 256 * 1024, MANY = 200, TURNS = 50 };
 

@@ -4,10 +4,10 @@
  * clock at most once a turn.
  */
 #include "platform/sim/memory.h"
-#include "protocols/udptest.h"
+#include "protocols/test/udptest.h"
 #include "tests/compose.h"
 #include "tools/echo_rig.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 #define GRAPH                                                                                                          \
 	"digraph hot { udptest -> udp; udp -> ip; ip -> vnet; vnet [address=\"10.0.0.2/8\"];"                          \

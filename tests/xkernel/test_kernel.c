@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/xkernel/toy.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 /* ---- counts ---- */
 

@@ -3,8 +3,8 @@
  * chooses lanes.
  */
 #include "graphs/graph.h"
-#include "protocols/traffic.h"
-#include "protocols/traffic_private.h"
+#include "protocols/test/traffic.h"
+#include "protocols/test/traffic_private.h"
 #include "tests/xkernel/many.h"
 #include "tools/echo_frame.h"
 

@@ -3,7 +3,7 @@
  * with threads, handoffs and a bit that comes and goes, complete.
  */
 #include "tests/xkernel/toy.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 enum { SLOW_UP = 2000, SLOW_BACK = 500, SLOW_DOWN = 3000, SLOW_RETURN = 1000, SLOW_CALL = 7000, SLOW_ASYNC = 6000 };
 enum { HIGH_WORK = 10000, HIGH_MORE = 5000, HIGH_CALLED = 4000 };

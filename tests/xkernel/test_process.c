@@ -3,7 +3,7 @@
  * for them. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include "tests/xkernel/toy.h"
-#include "xkernel/engine.h"
+#include "xkernel/engine/engine.h"
 
 /* ---- event handlers that wait ---- */
 

@@ -1,5 +1,5 @@
 /* test_stack.c - detachable stacks: the switch, prepare and abandon, other threads, the guard page. */
-#include "xkernel/stack.h"
+#include "xkernel/engine/stack.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,0 +1,507 @@
+/*
+ * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
+ * that are missing. This file has the header, time and short messages. Long messages are sent by blast_send.c (again by
+ * blast_again.c) and received by blast_receive.c; sessions are made in blast_session.c.
+ *
+ * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
+ *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
+ * Spec:         the x-kernel's BLAST with the mask of 64 bits (O'Malley and Peterson 1992); 24-byte header:
+ *
+ *                0             4             8             12          14    15     16
+ *               +-------------+-------------+-------------+-----------+-----+------+---------------+
+ *               | protocol    | sequence    | length      | fragments | op  | 64   | mask (8)      |
+ *               +-------------+-------------+-------------+-----------+-----+------+---------------+
+ *
+ *               protocol is the number of the protocol above, the same on both hosts; length counts what follows the
+ *               header. The byte with the width of the mask was padding: hosts with another mask are told apart by it.
+ * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
+ *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
+ *                                 may be shorter
+ *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment, within
+ *                                 the limits below (Again)
+ * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
+ *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
+ *               (`outstanding`, for one peer `outstanding_peer`). A push that finds none free waits as the graph's
+ *               `implicit` says, or fails with -ENOBUFS. A push whose ticket does not let it wait ends the oldest copy
+ *               of the peer with the most copies, or of its own peer. If that frees no slot, the message is sent once
+ *               and not kept.
+ * Again:        a message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
+ *               times. All sessions with a peer share a pace: a burst of 64 fragments, then 64 per usual delay of its
+ *               NACKs (at most `nack`). What a session sends again in a minute, messages pushed again (ticket.h)
+ *               included, is at most three times what it sends for the first time.
+ * Receiver:     blast_receive.c. What it remembers is bounded in all and per session; the oldest message makes room.
+ * Strangers:    hosts that are not confirmed share one peer's limits, since their addresses may be forged. A host is
+ *               confirmed when an upper opens a session to it, and when it sends a NACK with the number of a message
+ *               that went to it. A stranger's fragment draws at most one NACK, and one more for each 64 bytes in it.
+ * Participants: the protocol below's
+ * Sessions:     one per (session below, protocol above); opening one again by the same hlps gives the same. A stranger's
+ *               message makes one if somebody has enabled its protocol. Where the protocol below has a session for each
+ *               direction (VNET), a protocol that has enabled hears its peers on the passive one.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET (what goes as a short message), XK_RELEASE (ticket.h); the session
+ *               below answers the others
+ * Settings:     outstanding, outstanding_peer, keep, give_up; nack, nack_min, nack_max, nacks; messages, fragments,
+ *               peer_messages, peer_fragments
+ * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
+ *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
+ *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too
+ *               soon after another, or missing only what earlier ones have named), nack_spent (what is missing was sent
+ *               again as often as allowed), nack_paced (too much was sent again to its host just now); of what is
+ *               pushed too_big, no_slot, repeat_spent (it was pushed before, and too much was sent again)
+ * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
+ *               protocol below would not take), withheld (fragments that were asked for too often or too fast);
+ *               released (by ticket), expired, displaced (copies: by another message); unkept (messages that were sent
+ *               once)
+ * Differs:      from the original, in which all peers shared one sequence of numbers, the same in each boot, the times
+ *               of sender and receiver were fixed, strangers' fragments were kept without bound, and CHAN had to find
+ *               BLAST to release a copy
+ * Not done:     a NACK at once when the last fragment comes after a hole
+ * Graph:        blast -> vnet, blast -> ip
+ */
+#include <errno.h>
+
+#include "protocols/blast/blast_private.h"
+#include "xkernel/bytes.h"
+
+/* ---- the header ---- */
+
+enum {
+	BLAST_PROTOCOL = 0,
+	BLAST_SEQUENCE = 4,
+	BLAST_LENGTH = 8,
+	BLAST_COUNT = 12,
+	BLAST_OP = 14,
+	BLAST_WIDTH = 15,
+	BLAST_MASK = 16,
+};
+
+static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
+
+/* Fragments, op and width of a short message, side by side as in the header. */
+enum { BLAST_SHORT = BLAST_SEND << 8 | BLAST_FRAGMENTS };
+
+static const struct xk_field_value blast_ops_named[] = {
+	{ BLAST_SEND, "send" }, { BLAST_NACK, "nack" }, { BLAST_RETRANSMIT, "retransmit" }, { 0, NULL }
+};
+
+static const struct xk_field blast_fields[] = {
+	{ .name = "protocol",
+	  .bits = 32,
+	  .kind = XK_NAMES_SESSION,
+	  .print = XK_PRINT_HEX,
+	  .is_upper = true,
+	  .help = "the protocol above" },
+	{ .name = "sequence", .bits = 32, .is_part = true, .help = "of a long message; 0: a short one" },
+	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
+	{ .name = "fragments", .bits = 16, .help = "of a long message" },
+	{ .name = "op", .bits = 8, .values = blast_ops_named },
+	{ .name = "width", .bits = 8, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask" },
+	{ .name = "mask",
+	  .bits = 64,
+	  .print = XK_PRINT_HEX,
+	  .help = "which fragment this is; of a NACK, which have arrived" },
+	{ .name = NULL },
+};
+
+struct blast_header
+blast_header_load(const uint8_t *p)
+{
+	return (struct blast_header){ .protocol = xk_get32(p + BLAST_PROTOCOL),
+				      .sequence = xk_get32(p + BLAST_SEQUENCE),
+				      .length = xk_get32(p + BLAST_LENGTH),
+				      .fragments = xk_get16(p + BLAST_COUNT),
+				      .op = p[BLAST_OP],
+				      .mask = xk_get64(p + BLAST_MASK) };
+}
+
+/* Whether the mask of a long message's header says what its op needs. */
+static bool
+blast_header_mask_is_good(const struct blast_header *h)
+{
+	uint64_t all = UINT64_MAX >> (BLAST_FRAGMENTS - h->fragments);
+
+	if (h->mask == 0 || (h->mask & ~all) != 0)
+		return false;
+	return h->op == BLAST_NACK ? h->mask != all : (h->mask & (h->mask - 1)) == 0;
+}
+
+/* Returns why no honest sender made the header at p, which is not that of a short message. 0: it is good. */
+XK_APART static unsigned
+blast_header_check(const uint8_t *p)
+{
+	struct blast_header h = blast_header_load(p);
+
+	if (p[BLAST_WIDTH] != BLAST_FRAGMENTS)
+		return BLAST_BAD_WIDTH;
+	if (h.op < BLAST_SEND || h.op > BLAST_RETRANSMIT || (h.sequence == 0 && h.op != BLAST_SEND))
+		return BLAST_BAD_OP;
+	if (h.sequence == 0)
+		return h.fragments != 0 ? BLAST_BAD_COUNT : BLAST_BAD_MASK;
+	if (h.fragments < 2 || h.fragments > BLAST_FRAGMENTS)
+		return BLAST_BAD_COUNT;
+	if (!blast_header_mask_is_good(&h))
+		return BLAST_BAD_MASK;
+	if (h.op == BLAST_NACK)
+		return h.length != 0 ? BLAST_BAD_LENGTH : 0;
+	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
+}
+
+/* Whether the header at p is that of a short message. Then only its length remains to be checked. */
+static inline bool
+blast_header_is_short(const uint8_t *p)
+{
+	return xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
+	       xk_get64(p + BLAST_MASK) == 0;
+}
+
+/* Checks the header of m and takes it off; cuts off what follows the payload. Returns 0, or the reason to drop m. */
+static inline unsigned
+blast_header_pop(struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	size_t length = xk_get32(p + BLAST_LENGTH);
+	unsigned why = xk_likely(blast_header_is_short(p)) ? 0 : blast_header_check(p);
+
+	if (xk_unlikely(why != 0))
+		return why;
+	xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
+	if (xk_unlikely(length != xk_msg_len(m))) {
+		if (length > xk_msg_len(m))
+			return BLAST_BAD_LENGTH;
+		xk_msg_truncate(m, length);
+	}
+	return 0;
+}
+
+static inline void
+blast_header_store(uint8_t *p, const struct blast_header *h)
+{
+	xk_put32(p + BLAST_PROTOCOL, h->protocol);
+	xk_put32(p + BLAST_SEQUENCE, h->sequence);
+	xk_put32(p + BLAST_LENGTH, h->length);
+	xk_put16(p + BLAST_COUNT, (uint16_t)h->fragments);
+	p[BLAST_OP] = (uint8_t)h->op;
+	p[BLAST_WIDTH] = BLAST_FRAGMENTS;
+	xk_put64(p + BLAST_MASK, h->mask);
+}
+
+bool
+blast_header_push(const struct blast_header *h, struct xk_msg **m)
+{
+	uint8_t *p = xk_msg_push(m, BLAST_HEADER_LEN);
+
+	if (p != NULL)
+		blast_header_store(p, h);
+	return p != NULL;
+}
+
+/* ---- time; the lock is held where it is not said otherwise ---- */
+
+void
+blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns)
+{
+	int64_t sample = (int64_t)(sample_ns < blast->nack_max_ns ? sample_ns : blast->nack_max_ns);
+	int64_t error = sample - estimate->mean_ns;
+	int64_t deviation = estimate->deviation_ns;
+
+	if (estimate->mean_ns == 0) {
+		estimate->mean_ns = sample == 0 ? 1 : (uint32_t)sample;
+		estimate->deviation_ns = estimate->mean_ns / 2;
+		return;
+	}
+	estimate->mean_ns = (uint32_t)(estimate->mean_ns + error / 8);
+	estimate->mean_ns += estimate->mean_ns == 0;
+	estimate->deviation_ns = (uint32_t)(deviation + ((error < 0 ? -error : error) - deviation) / 4);
+}
+
+uint64_t
+blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns)
+{
+	uint64_t bound_ns = estimate->mean_ns + 4 * (uint64_t)estimate->deviation_ns;
+
+	if (estimate->mean_ns == 0)
+		bound_ns = first_ns;
+	if (bound_ns < blast->nack_min_ns)
+		return blast->nack_min_ns;
+	return bound_ns < blast->nack_max_ns ? bound_ns : blast->nack_max_ns;
+}
+
+/* Sees to it that the event comes at at_ns, or before. */
+static void
+blast_schedule(struct blast *blast, uint64_t at_ns)
+{
+	uint64_t now_ns;
+
+	if (at_ns >= blast->event_ns)
+		return;
+	now_ns = xk_now_ns(&blast->protocol);
+	blast->event_ns = at_ns;
+	xk_event_schedule(&blast->event, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
+}
+
+void
+blast_due_add(struct blast *blast, struct blast_link *head, struct blast_due *due, uint64_t at_ns)
+{
+	struct blast_link *after = head->previous;
+
+	due->at_ns = at_ns;
+	while (after != head && xk_container_of(after, struct blast_due, link)->at_ns > at_ns)
+		after = after->previous;
+	blast_list_insert_after(after, &due->link);
+	blast_schedule(blast, at_ns);
+}
+
+static void
+blast_schedule_first(struct blast *blast, const struct blast_link *head)
+{
+	if (!blast_list_is_empty(head))
+		blast_schedule(blast, xk_container_of(head->next, struct blast_due, link)->at_ns);
+}
+
+/* The event: what is due now. Not under the lock. */
+static void
+blast_tick(struct xk_event *event, void *argument)
+{
+	struct blast *blast = argument;
+	uint64_t now_ns = xk_now_ns(&blast->protocol);
+
+	xk_lock(&blast->lock);
+	blast->event_ns = UINT64_MAX;
+	xk_unlock(&blast->lock);
+	while (blast_send_expire(blast, now_ns))
+		;
+	while (blast_receive_expire(blast, now_ns))
+		;
+	xk_lock(&blast->lock);
+	blast_schedule_first(blast, &blast->copies);
+	blast_schedule_first(blast, &blast->partials);
+	xk_unlock(&blast->lock);
+}
+
+/* ---- init and fini ---- */
+
+static void
+blast_fini(struct xk_protocol *self)
+{
+	struct blast *blast = (struct blast *)self;
+
+	xk_event_cancel(&blast->event);
+	blast_receive_fini(blast);
+	blast_send_fini(blast);
+	xk_map_fini(&blast->peers);
+}
+
+static int
+blast_init(struct xk_protocol *self)
+{
+	struct blast *blast = (struct blast *)self;
+	int err;
+
+	if (blast->nack_min_ns > blast->nack_max_ns || blast->keep_ns <= blast->nack_max_ns)
+		return -EINVAL;
+	err = xk_map_init(&blast->peers, self->kernel, 16);
+	if (err != 0)
+		return err;
+	xk_lock_init(&blast->lock, self);
+	xk_event_init(&blast->event, self->kernel, blast_tick, blast);
+	blast->event_ns = UINT64_MAX;
+	blast_receive_init(blast);
+	err = blast_send_init(blast);
+	if (err != 0)
+		xk_map_fini(&blast->peers);
+	return err;
+}
+
+/* ---- down ---- */
+
+static int
+blast_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct blast_session *s = (struct blast_session *)session;
+
+	if (xk_unlikely(xk_msg_len(m) > s->fragment_size))
+		return blast_send(s, m);
+	m = xk_push_header(session, m, BLAST_HEADER_LEN);
+	if (xk_unlikely(m == NULL))
+		return -ENOBUFS;
+	blast_header_store(m->data, &(struct blast_header){ .protocol = s->number,
+							    .length = (uint32_t)xk_msg_len(m) - BLAST_HEADER_LEN,
+							    .op = BLAST_SEND });
+	return xk_push(session->lls, m);
+}
+
+/* ---- up ---- */
+
+/* Returns a session for the stranger's message m, in front of which its header lies. NULL: m was dropped. */
+XK_APART static struct xk_session *
+blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct blast_header h = blast_header_load(m->data - BLAST_HEADER_LEN);
+
+	if (h.op == BLAST_SEND)
+		return xk_table_accept(self, blast_key(lls, h.protocol), xk_table_number_key(h.protocol), lls,
+				       &h.protocol, m);
+	xk_drop(self, m, BLAST_UNKNOWN);
+	return NULL;
+}
+
+static void
+blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	struct xk_session *s;
+	unsigned why = blast_header_pop(m);
+
+	if (xk_unlikely(why != 0)) {
+		xk_drop(self, m, why);
+		return;
+	}
+	if (xk_unlikely(p[BLAST_OP] == BLAST_NACK)) {
+		blast_again((struct blast *)self, lls, m, p);
+		return;
+	}
+	s = xk_table_find(self, blast_key(lls, xk_get32(p + BLAST_PROTOCOL)));
+	if (xk_unlikely(s == NULL) && (s = blast_accept(self, lls, m)) == NULL)
+		return;
+	if (xk_likely(xk_get32(p + BLAST_SEQUENCE) == 0))
+		xk_pop_past(s, lls, m);
+	else
+		xk_pop(s, lls, m, p);
+}
+
+/* hdr is the header of a fragment; NULL: m is a short message. */
+static void
+blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	if (xk_likely(hdr == NULL))
+		xk_demux(session, m);
+	else
+		blast_receive((struct blast_session *)session, m, hdr);
+}
+
+/* ---- asking ---- */
+
+/* How long messages may be that go in fragments of at most `size` bytes. As control operations return. */
+static int
+blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
+{
+	uint32_t longest = size * BLAST_FRAGMENTS;
+
+	return xk_answer(buffer, len, op == XK_GET_MAX_PACKET ? &longest : &size, sizeof(size));
+}
+
+static int
+blast_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	struct blast_session *s = (struct blast_session *)session;
+	uint64_t number;
+
+	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
+		return blast_answer_size(s->fragment_size, op, buffer, len);
+	if (op != XK_RELEASE)
+		return -ENOTSUP;
+	if (len < sizeof(number))
+		return -EMSGSIZE;
+	memcpy(&number, buffer, sizeof(number));
+	blast_send_release(s, number);
+	return 0;
+}
+
+static int
+blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	uint32_t below = 0, size = 0;
+	int got;
+
+	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
+		return -ENOTSUP;
+	got = xk_control_protocol(xk_lower(self, 0), XK_GET_OPT_PACKET, &below, sizeof(below));
+	if (got < 0)
+		got = xk_control_protocol(xk_lower(self, 0), XK_GET_MAX_PACKET, &below, sizeof(below));
+	got = blast_fragment_size(got, below, &size);
+	return got != 0 ? got : blast_answer_size(size, op, buffer, len);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops blast_session_ops = {
+	.size = sizeof(struct blast_session),
+	.setup = blast_session_setup,
+	.push = blast_push,
+	.pop = blast_pop,
+	.close = blast_session_close,
+	.control = blast_session_control,
+};
+
+static const struct xk_protocol_ops blast_ops = {
+	.init = blast_init,
+	.fini = blast_fini,
+	.open = blast_open,
+	.open_enable = blast_open_enable,
+	.open_disable = blast_open_disable,
+	.demux = blast_demux,
+	.control = blast_control,
+};
+
+static const struct xk_role blast_lowers[] = {
+	{ "network", XK_ASYNC, NULL, "carries frames to hosts: vnet, ip, vmux" },
+	{ NULL, 0, NULL, NULL },
+};
+
+#define BLAST_AT(member) offsetof(struct blast, member)
+
+static const struct xk_setting blast_settings[] = {
+	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
+	  "long messages that are kept for peers that may ask for them", 1, 65536 },
+	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
+	  "... for one of them; hosts that are not confirmed share one such limit", 1, 65536 },
+	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
+	  1000000, UINT64_C(60000000000) },
+	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",
+	  "how long a message is kept in all, at both ends, however often it is asked for", 1000000,
+	  UINT64_C(600000000000) },
+	{ "nack", XK_SETTING_TIME, BLAST_AT(nack_ns), "20ms",
+	  "after this without a fragment one is missing, until their spacing is known", 1000, UINT64_C(4000000000) },
+	{ "nack_min", XK_SETTING_TIME, BLAST_AT(nack_min_ns), "1ms", "... once it is, at least", 1000,
+	  UINT64_C(4000000000) },
+	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms", "... and at most, as after a NACK", 1000,
+	  UINT64_C(4000000000) },
+	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12", "in a row, that bring nothing, before a message is given up",
+	  1, 30 },
+	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "that fragments are missing of", 1, 65536 },
+	{ "fragments", XK_SETTING_UINT, BLAST_AT(fragment_max), "4096",
+	  "of them that wait; each may keep a buffer of 2 KiB, however short it is", BLAST_FRAGMENTS, 1048576 },
+	{ "peer_messages", XK_SETTING_UINT, BLAST_AT(peer_message_max), "32", "messages of one session", 1, 65536 },
+	{ "peer_fragments", XK_SETTING_UINT, BLAST_AT(peer_fragment_max), "512", "fragments of one session",
+	  BLAST_FRAGMENTS, 1048576 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_count",    "bad_mask",   "bad_length",
+					   "inconsistent", "duplicate",    "unknown",      "evicted",    "gave_up",
+					   "nack_unknown", "nack_strange", "nack_early",   "nack_spent", "nack_paced",
+					   "too_big",      "no_slot",      "repeat_spent", NULL };
+
+static const char *const blast_counters[] = { "long_out",      "long_in",   "nacks_out", "nacks_in",
+					      "retransmitted", "released",  "expired",   "unsent",
+					      "withheld",      "displaced", "unkept",    NULL };
+
+static const struct xk_number_on blast_numbers[] = { { "eth", 0x3001 }, { "ip", 101 }, { NULL, 0 } };
+
+const struct xk_protocol_type xk_type_blast = {
+	.name = "blast",
+	.help = "Messages of up to 64 frames; what is missing of one is sent again for a while. Persistent, not "
+		"reliable.",
+	.ops = &blast_ops,
+	.session_ops = &blast_session_ops,
+	.header = BLAST_HEADER_LEN,
+	.fields = blast_fields,
+	.size = sizeof(struct blast),
+	.offers = XK_ASYNC,
+	.lowers = blast_lowers,
+	.numbers = blast_numbers,
+	.number_max = UINT32_MAX,
+	.settings = blast_settings,
+	.drops = blast_drops,
+	.counters = blast_counters,
+	.session_max = 1024,
+};

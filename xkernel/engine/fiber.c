@@ -1,0 +1,55 @@
+/*
+ * fiber.c - stacks that take turns on one thread.
+ */
+#include "xkernel/engine/fiber.h"
+
+#include "xkernel/engine/engine.h"
+
+int
+xk_fiber_init(struct xk_fiber *fiber, size_t size, void (*body)(void *argument), void *argument)
+{
+	*fiber = (struct xk_fiber){ .self = NULL };
+	if (xk_context_map(&fiber->stack, size) != 0)
+		return -ENOMEM;
+	xk_context_prepare(&fiber->stack, body, argument);
+	fiber->resting = fiber->stack;
+	return 0;
+}
+
+void
+xk_fiber_fini(struct xk_fiber *fiber)
+{
+	fiber->stack.fake = fiber->resting.fake;
+	xk_context_unmap(&fiber->stack);
+}
+
+void
+xk_fiber_run(struct xk_fiber *fiber, struct xk_context *from)
+{
+	xk_debug_assert(xk_self() == NULL);
+	fiber->to = from;
+	xk_self_set(fiber->self);
+	xk_context_switch(from, &fiber->resting);
+}
+
+void
+xk_fiber_rest(struct xk_fiber *fiber)
+{
+	struct xk_shepherd *self = xk_self();
+	const struct xk_context *running = self != NULL && self->detachable ? &self->context : &fiber->stack;
+
+	fiber->resting.bottom = running->bottom;
+	fiber->resting.size = running->size;
+	fiber->resting.fiber = running->fiber;
+	fiber->self = self;
+	xk_self_set(NULL);
+	xk_context_switch(&fiber->resting, fiber->to);
+}
+
+void
+xk_fiber_adopt(const struct xk_fiber *fiber, struct xk_context *context)
+{
+	*context = (struct xk_context){ .bottom = fiber->stack.bottom,
+					.size = fiber->stack.size,
+					.fiber = fiber->stack.fiber };
+}

@@ -1,0 +1,374 @@
+/*
+ * kernel_graph.c - what a kernel is filled with: ports, protocols and the edges between them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/engine/kernel_private.h"
+#include "xkernel/trace.h"
+
+/* ---- ports ---- */
+
+struct xk_port *
+xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
+{
+	for (struct xk_port *port = kernel->ports; port != NULL; port = port->next)
+		if (strcmp(port->name, name) == 0)
+			return port;
+	return NULL;
+}
+
+/* Makes port the lane of its driver in the device that has its name. */
+static void
+kernel_add_lane(struct xk_kernel *kernel, struct xk_port *port)
+{
+	struct xk_port *sibling = xk_kernel_find_port(kernel, port->name);
+	struct xk_device *device;
+
+	if (sibling != NULL) {
+		device = xk_container_of(sibling->lanes, struct xk_device, lanes);
+	} else {
+		device = calloc(1, sizeof(*device));
+		xk_assert(device != NULL);
+		device->next = kernel->devices;
+		kernel->devices = device;
+	}
+	xk_assert(device->lanes[port->driver] == NULL);
+	device->lanes[port->driver] = port;
+	port->lanes = device->lanes;
+}
+
+static void
+kernel_give_port(struct xk_driver *driver, struct xk_port *port)
+{
+	struct xk_port **at = &driver->ports;
+
+	port->transmit->driver = driver;
+	port->transmit->runner = &driver->runner;
+	while (*at != NULL)
+		at = &(*at)->beside;
+	*at = port;
+	port->around = driver->ports;
+	if (driver->port != NULL)
+		driver->port->around = port;
+	driver->port = port;
+}
+
+void
+xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
+{
+	struct xk_driver *driver = xk_kernel_driver(kernel, port->driver);
+	struct xk_port **at = &kernel->ports;
+
+	xk_assert(driver != NULL);
+	port->transmit = calloc(1, sizeof(*port->transmit));
+	xk_assert(port->transmit != NULL);
+	kernel_add_lane(kernel, port);
+	kernel_give_port(driver, port);
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = port;
+}
+
+void
+xk_port_listen(struct xk_port *port, struct xk_session *session)
+{
+	for (unsigned i = 0; i < XK_DRIVERS; i++)
+		if (port->lanes[i] != NULL)
+			port->lanes[i]->receiver = session;
+}
+
+/* ---- protocols and edges ---- */
+
+static unsigned
+kernel_count_names(const char *const *names)
+{
+	unsigned count = 0;
+
+	while (names != NULL && names[count] != NULL)
+		count++;
+	return count;
+}
+
+static void
+kernel_free_counts(struct xk_protocol *protocol)
+{
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= protocol->kernel->driver_count; lane++)
+		free((void *)protocol->counts[lane]);
+	free((void *)protocol->counts);
+}
+
+/* Where there are several drivers, what they count lies in lines of the cache of their own. */
+static bool
+kernel_make_counts(struct xk_protocol *protocol)
+{
+	unsigned drivers = protocol->kernel->driver_count;
+	size_t size = (kernel_count_names(protocol->type->counters) + 1) * sizeof(protocol->counts[0][0]);
+
+	if (drivers > 1)
+		size = (size + 63) & ~(size_t)63;
+	protocol->counts = calloc(drivers + 1, sizeof(protocol->counts[0]));
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= drivers; lane++) {
+		protocol->counts[lane] = aligned_alloc(drivers > 1 ? 64 : sizeof(protocol->counts[0][0]), size);
+		if (protocol->counts[lane] == NULL)
+			return false;
+		memset((void *)protocol->counts[lane], 0, size);
+	}
+	return protocol->counts != NULL;
+}
+
+static void
+kernel_free_protocol(struct xk_protocol *protocol)
+{
+	const struct xk_setting *setting = protocol->type->settings;
+
+	for (; setting != NULL && setting->name != NULL; setting++)
+		if (setting->type == XK_SETTING_STRING)
+			free(*(char **)((char *)protocol + setting->offset));
+	for (unsigned i = 0; i < protocol->lower_count; i++)
+		xk_edge_free(protocol->lowers[i]);
+	free(protocol->lowers);
+	free((void *)protocol->drops);
+	kernel_free_counts(protocol);
+	free((void *)protocol->name);
+	free(protocol);
+}
+
+static bool
+kernel_set_initial(struct xk_protocol *protocol)
+{
+	const struct xk_setting *setting = protocol->type->settings;
+	char why[128];
+
+	for (; setting != NULL && setting->name != NULL; setting++)
+		if (setting->initial != NULL &&
+		    xk_setting_parse(setting, setting->initial, protocol, why, sizeof(why)) != 0)
+			return false;
+	return true;
+}
+
+struct xk_protocol *
+xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *type, const char *name)
+{
+	struct xk_protocol *protocol = calloc(1, type->size), **at = &kernel->protocols;
+
+	if (protocol == NULL)
+		return NULL;
+	protocol->type = type;
+	protocol->ops = type->ops;
+	protocol->kernel = kernel;
+	protocol->session_max = type->session_max;
+	protocol->name = strdup(name);
+	protocol->drops = calloc(xk_drop_count(type), sizeof(*protocol->drops));
+	if (protocol->name == NULL || protocol->drops == NULL || !kernel_make_counts(protocol) ||
+	    !kernel_set_initial(protocol)) {
+		kernel_free_protocol(protocol);
+		return NULL;
+	}
+	for (; *at != NULL; at = &(*at)->next)
+		protocol->index++;
+	*at = protocol;
+	return protocol;
+}
+
+struct xk_edge *
+xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct xk_protocol *lower, const char *role)
+{
+	struct xk_edge **lowers = realloc(upper->lowers, (upper->lower_count + 1) * sizeof(*lowers)), *edge;
+
+	if (lowers == NULL)
+		return NULL;
+	upper->lowers = lowers;
+	edge = calloc(1, sizeof(*edge) + kernel->driver_count * sizeof(edge->credit_ns[0]));
+	if (edge == NULL)
+		return NULL;
+	edge->upper = upper;
+	edge->upper_index = upper->index;
+	atomic_init(&edge->demux, upper->ops->demux);
+	atomic_init(&edge->gather, xk_header_gathers(upper->type));
+	edge->lower = lower;
+	edge->role = role;
+	lowers[upper->lower_count++] = edge;
+	return edge;
+}
+
+/* ---- what to watch ---- */
+
+void
+xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry)
+{
+	kernel->budget_ns = budget_ns;
+	kernel->carry_ns = budget_ns * carry;
+}
+
+static bool
+kernel_is_budgeted(const struct xk_kernel *kernel, const struct xk_edge *edge)
+{
+	return !edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0);
+}
+
+static bool
+kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
+{
+	unsigned watch = 0;
+
+	if (kernel_is_budgeted(kernel, edge))
+		watch |= XK_WATCH_BUDGET;
+	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
+		watch |= XK_WATCH_TRACE;
+	/* The other bits are others' to change, even now. */
+	atomic_fetch_or_explicit(&edge->watch, watch, memory_order_seq_cst);
+	atomic_fetch_and_explicit(&edge->watch, watch | ~(unsigned)(XK_WATCH_BUDGET | XK_WATCH_TRACE),
+				  memory_order_seq_cst);
+	xk_edge_rewatch(edge);
+	return watch & XK_WATCH_BUDGET;
+}
+
+void
+xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
+{
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			if (wanted)
+				atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_COUNT, memory_order_seq_cst);
+			else
+				atomic_fetch_and_explicit(&p->lowers[i]->watch, ~(unsigned)XK_WATCH_COUNT,
+							  memory_order_seq_cst);
+			xk_edge_rewatch(p->lowers[i]);
+		}
+}
+
+void
+xk_kernel_watch_owners(struct xk_kernel *kernel)
+{
+	kernel->watches_owners = true;
+#ifndef XK_DEBUG /* debug builds check each crossing anyway */
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_OWNER, memory_order_seq_cst);
+			xk_edge_rewatch(p->lowers[i]);
+		}
+#endif
+}
+
+void
+xk_kernel_rewatch(struct xk_kernel *kernel)
+{
+	bool budgeted = false, traced = false;
+
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		traced = traced || p->trace_level >= XK_TRACE_MESSAGES;
+		for (unsigned i = 0; i < p->lower_count; i++)
+			budgeted = kernel_watch_edge(kernel, p->lowers[i]) || budgeted;
+	}
+	atomic_store_explicit(&kernel->budgeted, budgeted, memory_order_relaxed);
+	atomic_store_explicit(&kernel->traced, traced, memory_order_relaxed);
+}
+
+/* ---- its life, and looking things up ---- */
+
+/* Gives back what the protocols up to (not with) end have taken: uppers first. */
+static void
+kernel_fini_protocols(struct xk_protocol *protocol, const struct xk_protocol *end)
+{
+	if (protocol == NULL || protocol == end)
+		return;
+	kernel_fini_protocols(protocol->next, end);
+	xk_session_uncache(protocol, NULL, NULL);
+	if (protocol->ops->fini != NULL)
+		protocol->ops->fini(protocol);
+	xk_table_fini(protocol);
+}
+
+/* 0 or -errno: then nothing is left of it. */
+static int
+kernel_init_protocol(struct xk_protocol *protocol)
+{
+	int status = xk_table_init(protocol);
+
+	if (status != 0 || protocol->ops->init == NULL)
+		return status;
+	status = protocol->ops->init(protocol);
+	if (status != 0)
+		xk_table_fini(protocol);
+	return status;
+}
+
+int
+xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
+{
+	xk_kernel_rewatch(kernel);
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		int result = kernel_init_protocol(p);
+
+		if (result == 0)
+			continue;
+		*failed = p;
+		kernel_fini_protocols(kernel->protocols, p);
+		xk_epoch_drain(kernel);
+		kernel->initialised = NULL;
+		return result;
+	}
+	kernel->initialised = kernel->protocols;
+	return 0;
+}
+
+void
+xk_kernel_fini_protocols(struct xk_kernel *kernel)
+{
+	kernel_fini_protocols(kernel->initialised, NULL);
+}
+
+static void
+kernel_free_ports(struct xk_kernel *kernel)
+{
+	struct xk_port *next;
+
+	for (struct xk_port *port = kernel->ports; port != NULL; port = next) {
+		next = port->next;
+		xk_transmit_free(port);
+		free(port->transmit);
+		port->ops->close(port);
+	}
+}
+
+static void
+kernel_free_devices(struct xk_kernel *kernel)
+{
+	struct xk_device *next;
+
+	for (struct xk_device *device = kernel->devices; device != NULL; device = next) {
+		next = device->next;
+		free(device);
+	}
+}
+
+void
+xk_kernel_free_graph(struct xk_kernel *kernel)
+{
+	struct xk_protocol *next;
+
+	kernel_free_ports(kernel);
+	kernel_free_devices(kernel);
+	xk_owner_tell_lost(kernel);
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = next) {
+		next = p->next;
+		kernel_free_protocol(p);
+	}
+}
+
+struct xk_protocol *
+xk_kernel_first(struct xk_kernel *kernel)
+{
+	return kernel->protocols;
+}
+
+struct xk_protocol *
+xk_kernel_find(struct xk_kernel *kernel, const char *name)
+{
+	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		if (strcmp(p->name, name) == 0)
+			return p;
+	return NULL;
+}

@@ -1,0 +1,341 @@
+/*
+ * kernel_run.c - a host at work: its drivers started or run, reconfigured and stopped, and application code beside them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "xkernel/engine/kernel_private.h"
+#include "xkernel/trace.h"
+
+enum { KERNEL_QUIET_TRIES = 20000 /* of XK_KERNEL_NAP_NS each: two seconds */ };
+
+/* ---- drivers ---- */
+
+static void
+kernel_drive(struct xk_driver *driver)
+{
+	struct xk_runner *runner = &driver->runner;
+	struct xk_shepherd *first;
+
+	xk_runner_begin(runner);
+	first = xk_shepherd_take(driver);
+	xk_assert(first != NULL);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_acquire(port);
+	xk_epoch_enter(&runner->shepherd);
+	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
+	xk_epoch_leave(&runner->shepherd);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	}
+	xk_runner_end(runner);
+}
+
+static void
+kernel_driver_thread(struct xk_runner *runner)
+{
+	kernel_drive(xk_container_of(runner, struct xk_driver, runner));
+}
+
+/* From first on; ends those that run. */
+static void
+kernel_end_drivers(struct xk_driver *first)
+{
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
+		xk_driver_wake(driver);
+	}
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		if (driver->started)
+			xk_runner_join(&driver->runner);
+		driver->started = false;
+		atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	}
+}
+
+/* From first on, on threads of their own. 0 or -EAGAIN: none runs. */
+static int
+kernel_start_drivers(struct xk_driver *first)
+{
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		driver->started = true;
+		if (xk_runner_start(driver->kernel, &driver->runner, XK_RUN_DRIVER, false, kernel_driver_thread) == 0)
+			continue;
+		driver->started = false;
+		kernel_end_drivers(first);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+void
+xk_kernel_run(struct xk_kernel *kernel)
+{
+	int result;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP);
+	result = kernel_start_drivers(kernel->driver.next_driver);
+	xk_assert(result == 0);
+	kernel_drive(&kernel->driver);
+	kernel_end_drivers(&kernel->driver);
+}
+
+uint64_t
+xk_kernel_turn(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
+	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
+	xk_driver_take_turn(driver);
+	driver->runner.uncounted = true;
+	kernel_drive(driver);
+	driver->runner.uncounted = driver->takes_turn = false;
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	return xk_driver_next_ns(driver);
+}
+
+void
+xk_kernel_halt(struct xk_kernel *kernel)
+{
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
+		xk_driver_wake(driver);
+	}
+}
+
+/* Whether the drivers take frames. */
+static void
+kernel_pause(struct xk_kernel *kernel, bool paused)
+{
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->has_paused, false, memory_order_relaxed);
+		atomic_store_explicit(&driver->paused, paused, memory_order_release);
+	}
+}
+
+/* ---- starting, reconfiguring and stopping ---- */
+
+int
+xk_kernel_start(struct xk_kernel *kernel)
+{
+	kernel_pause(kernel, false);
+	atomic_store_explicit(&kernel->stopping, false, memory_order_relaxed);
+	kernel->started = true;
+	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
+		goto fail;
+	kernel->events_end = false;
+	if (xk_events_need(kernel) != 0)
+		goto fail;
+	if (kernel_start_drivers(&kernel->driver) != 0)
+		goto fail_events;
+	return 0;
+
+fail_events:
+	xk_events_end(kernel);
+fail:
+	xk_pool_resize(kernel, 0);
+	kernel->started = false;
+	return -EAGAIN;
+}
+
+/*
+ * Waits until nothing is queued or under way (parked shepherds only if parked_too). False: two seconds were not enough.
+ */
+static bool
+kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
+{
+	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+		/* Who goes from parked to busy is among the waiters until it runs: they are looked at first. */
+		bool waited_for = parked_too && xk_waiters_left(kernel);
+		bool quiet = !waited_for && atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0;
+
+		if (quiet && parked_too)
+			quiet = atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0 &&
+				atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0;
+		if (quiet)
+			return true;
+		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
+	}
+	return false;
+}
+
+static bool
+kernel_has_paused(struct xk_kernel *kernel)
+{
+	bool all = true;
+
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		if (atomic_load_explicit(&driver->has_paused, memory_order_acquire))
+			continue;
+		xk_driver_wake(driver);
+		all = false;
+	}
+	return all;
+}
+
+/* Waits until the drivers take no more frames and have nothing else to do. */
+static bool
+kernel_wait_paused(struct xk_kernel *kernel)
+{
+	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+		if (kernel_has_paused(kernel))
+			return kernel_wait_quiet(kernel, false);
+		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
+	}
+	return false;
+}
+
+enum xk_mode
+xk_kernel_mode(const struct xk_kernel *kernel)
+{
+	return kernel->mode;
+}
+
+/* Drivers that sleep do not listen to their ports: they are woken whether or not anything else has come up. */
+static void
+kernel_go_on(struct xk_kernel *kernel)
+{
+	kernel_pause(kernel, false);
+	if (kernel->started)
+		xk_events_nudge(kernel);
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
+		driver->platform->ops->wake(driver->platform);
+	}
+}
+
+int
+xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads)
+{
+	int result = -EBUSY;
+
+	kernel_pause(kernel, true);
+	if (xk_pool_prepare(&kernel->pool, mode, kernel->driver_count) != 0) {
+		result = -ENOMEM;
+	} else if (!kernel->started || kernel_wait_paused(kernel)) {
+		kernel->mode = mode;
+		kernel->config.threads = threads == 0 ? 1 : threads;
+		result = kernel->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
+		if (kernel->started && result == 0)
+			result = xk_events_need(kernel);
+	}
+	kernel_go_on(kernel);
+	return result;
+}
+
+void
+xk_kernel_stop(struct xk_kernel *kernel)
+{
+	if (!kernel->started)
+		return;
+	kernel_pause(kernel, true);
+	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
+	xk_waiters_cancel(kernel);
+	while (!kernel_wait_quiet(kernel, true))
+		xk_trace_kernel(kernel, "stopping: shepherds are still under way");
+	xk_events_end(kernel);
+	kernel_end_drivers(&kernel->driver);
+	xk_pool_resize(kernel, 0);
+	kernel->started = false;
+}
+
+static bool
+kernel_is_quiet(struct xk_kernel *kernel)
+{
+	return atomic_load_explicit(&kernel->busy, memory_order_relaxed) == 0 &&
+	       atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0;
+}
+
+void
+xk_kernel_unwind(struct xk_kernel *kernel)
+{
+	if (kernel_is_quiet(kernel))
+		return;
+	kernel_pause(kernel, true);
+	xk_waiters_cancel(kernel);
+	while (!kernel_is_quiet(kernel)) {
+		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+			atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+			kernel_drive(driver);
+		}
+	}
+}
+
+/* ---- application code ---- */
+
+struct kernel_application {
+	struct xk_runner runner;
+	void (*fn)(void *argument);
+	void *argument;
+};
+
+static void
+kernel_application_thread(struct xk_runner *runner)
+{
+	struct kernel_application *application = xk_container_of(runner, struct kernel_application, runner);
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd *self = &runner->shepherd;
+
+	xk_runner_begin(runner);
+	self->load = XK_LOAD_APPLICATION;
+	xk_epoch_enter(self);
+	application->fn(application->argument);
+	xk_shepherd_is_out(self);
+	xk_epoch_leave(self);
+	xk_runner_end(runner);
+	free(application);
+	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
+}
+
+static int
+kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argument)
+{
+	struct xk_kernel *kernel = driver->kernel;
+	struct kernel_application *application = calloc(1, sizeof(*application));
+
+	if (application == NULL)
+		return -EAGAIN;
+	application->fn = fn;
+	application->argument = argument;
+	application->runner.shepherd.driver = driver;
+	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
+	if (xk_runner_start(kernel, &application->runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
+		return 0;
+	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
+	free(application);
+	return -EAGAIN;
+}
+
+/* A stack of driver or, if it has none left, of another. */
+static struct xk_shepherd *
+kernel_take_spare(struct xk_kernel *kernel, struct xk_driver *driver)
+{
+	struct xk_shepherd *shepherd = xk_shepherd_take_spare(driver);
+
+	for (driver = &kernel->driver; shepherd == NULL && driver != NULL; driver = driver->next_driver)
+		shepherd = xk_shepherd_take_spare(driver);
+	return shepherd;
+}
+
+int
+xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument)
+{
+	unsigned turn = atomic_fetch_add_explicit(&kernel->next_to_start, 1, memory_order_relaxed);
+	struct xk_driver *driver = xk_kernel_driver(kernel, turn % kernel->driver_count);
+	struct xk_shepherd *shepherd;
+
+	(void)name;
+	if (kernel->mode == XK_REGULAR)
+		return kernel_start_on_thread(driver, fn, argument);
+	shepherd = kernel_take_spare(kernel, driver);
+	if (shepherd == NULL)
+		return -EAGAIN;
+	shepherd->application = fn;
+	shepherd->argument = argument;
+	shepherd->load = XK_LOAD_APPLICATION;
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	xk_pool_run(kernel, shepherd);
+	return 0;
+}

@@ -1,0 +1,223 @@
+/*
+ * kernel_time.c - the clock, and who runs event handlers: the first driver in IPP mode, a thread in regular mode. Where a
+ * handler waits, another thread takes over.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "xkernel/engine/kernel_private.h"
+
+enum { KERNEL_EVENT_THREADS = 64 /* handlers that wait at once, in regular mode */ };
+
+int
+xk_events_init(struct xk_kernel *kernel)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&kernel->events_mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&kernel->events_condition, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	xk_token_init(&kernel->events_token);
+	kernel->wheel = xk_wheel_new(xk_kernel_now_us(kernel));
+	return kernel->wheel == NULL ? -ENOMEM : 0;
+}
+
+void
+xk_events_fini(struct xk_kernel *kernel)
+{
+	xk_wheel_free(kernel->wheel);
+	xk_token_fini(&kernel->events_token);
+	pthread_cond_destroy(&kernel->events_condition);
+	pthread_mutex_destroy(&kernel->events_mutex);
+}
+
+/* ---- the clock ---- */
+
+struct xk_wheel *
+xk_kernel_wheel(struct xk_kernel *kernel)
+{
+	return kernel->wheel;
+}
+
+uint64_t
+xk_kernel_now_us(struct xk_kernel *kernel)
+{
+	return kernel->platform->ops->now_ns(kernel->platform) / 1000;
+}
+
+uint64_t
+xk_now_ns(const struct xk_protocol *self)
+{
+	struct xk_platform *platform = self->kernel->platform;
+
+	return platform->ops->now_ns(platform);
+}
+
+/* ---- who runs event handlers ---- */
+
+void
+xk_events_nudge(struct xk_kernel *kernel)
+{
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_kicked = true;
+	pthread_cond_signal(&kernel->events_condition);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	if (kernel->platform->threads != NULL)
+		xk_token_post(kernel, &kernel->events_token);
+}
+
+void
+xk_kernel_kick(struct xk_kernel *kernel)
+{
+	if (kernel->mode == XK_IPP) {
+		xk_driver_wake(&kernel->driver);
+		return;
+	}
+	xk_events_nudge(kernel);
+}
+
+/*
+ * The event thread of regular mode: runs what is due, one handler after the other, until another thread has taken over
+ * because a handler waited.
+ */
+static void
+kernel_fire(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd *self = &runner->shepherd;
+	struct xk_event *event;
+
+	while (kernel->mode == XK_REGULAR && kernel->events == runner &&
+	       (event = xk_wheel_take(kernel->wheel, xk_kernel_now_us(kernel))) != NULL) {
+		self->load = XK_LOAD_EVENT;
+		xk_bump(&runner->carried, 1);
+		xk_epoch_enter(self);
+		event->handler(event, event->argument);
+		xk_shepherd_is_out(self);
+		xk_wheel_fired(kernel->wheel, event);
+		xk_epoch_leave(self);
+	}
+}
+
+/* As kernel_wait_for_event, for a platform's own threads, which do not wait under a mutex. */
+static void
+kernel_wait_for_token(struct xk_kernel *kernel, uint64_t next_ns)
+{
+	struct xk_platform *platform = kernel->platform;
+
+	pthread_mutex_unlock(&kernel->events_mutex);
+	platform->threads->wait(platform, &kernel->events_token, next_ns);
+	pthread_mutex_lock(&kernel->events_mutex);
+}
+
+/* Under the mutex: waits until something is due or kicked. */
+static void
+kernel_wait_for_event(struct xk_kernel *kernel)
+{
+	uint64_t next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
+	uint64_t now_us = xk_kernel_now_us(kernel), delay_us;
+	struct timespec until;
+
+	if (next_ns != UINT64_MAX && next_ns / 1000 <= now_us)
+		return;
+	if (kernel->platform->threads != NULL) {
+		kernel_wait_for_token(kernel, next_ns);
+		return;
+	}
+	if (next_ns == UINT64_MAX) {
+		pthread_cond_wait(&kernel->events_condition, &kernel->events_mutex);
+		return;
+	}
+	delay_us = next_ns / 1000 - now_us;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(delay_us / 1000000);
+	until.tv_nsec += (long)(delay_us % 1000000) * 1000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_cond_timedwait(&kernel->events_condition, &kernel->events_mutex, &until);
+}
+
+static void
+kernel_events_thread(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+
+	xk_runner_begin(runner);
+	pthread_mutex_lock(&kernel->events_mutex);
+	while (kernel->events == runner && !kernel->events_end) {
+		kernel->events_kicked = false;
+		pthread_mutex_unlock(&kernel->events_mutex);
+		kernel_fire(runner);
+		pthread_mutex_lock(&kernel->events_mutex);
+		if (kernel->events == runner && !kernel->events_kicked && !kernel->events_end)
+			kernel_wait_for_event(kernel);
+	}
+	if (kernel->events == runner)
+		kernel->events = NULL;
+	pthread_mutex_unlock(&kernel->events_mutex);
+	xk_runner_end(runner);
+	free(runner);
+	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_release);
+}
+
+/* Under the mutex: a thread that watches the time from now on. 0 or -EAGAIN. */
+static int
+kernel_start_events(struct xk_kernel *kernel)
+{
+	struct xk_runner *before = kernel->events, *runner;
+
+	if (kernel->event_threads >= KERNEL_EVENT_THREADS)
+		return -EAGAIN;
+	runner = calloc(1, sizeof(*runner));
+	if (runner == NULL)
+		return -EAGAIN;
+	runner->number = atomic_fetch_add_explicit(&kernel->event_threads, 1, memory_order_relaxed) + 1;
+	kernel->events = runner;
+	if (xk_runner_start(kernel, runner, XK_RUN_EVENTS, true, kernel_events_thread) == 0)
+		return 0;
+	kernel->events = before;
+	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_relaxed);
+	free(runner);
+	return -EAGAIN;
+}
+
+int
+xk_events_need(struct xk_kernel *kernel)
+{
+	int result = 0;
+
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->mode == XK_REGULAR && kernel->events == NULL)
+		result = kernel_start_events(kernel);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	return result;
+}
+
+int
+xk_events_stand_in(struct xk_shepherd *self)
+{
+	struct xk_kernel *kernel = self->kernel;
+	int result = 0;
+
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->events == self->runner && !kernel->events_end)
+		result = kernel_start_events(kernel);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	return result;
+}
+
+void
+xk_events_end(struct xk_kernel *kernel)
+{
+	pthread_mutex_lock(&kernel->events_mutex);
+	kernel->events_end = true;
+	pthread_mutex_unlock(&kernel->events_mutex);
+	xk_events_nudge(kernel);
+	while (atomic_load_explicit(&kernel->event_threads, memory_order_acquire) > 0)
+		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
+}

@@ -1,0 +1,64 @@
+/*
+ * meter.c - messages counted and timed as they cross edges, while somebody asks for it (xk_kernel_count_edges).
+ *
+ * Time is exclusive: a shepherd is in one protocol at a time, the one that it has crossed into last and not returned
+ * from, and what passes counts at the edge and the way by which it came in. Clock reads cost more than all the rest, so
+ * one of XK_METER_EACH outermost crossings is timed, with all that follows from it.
+ */
+#include "xkernel/engine/engine.h"
+
+/* What has passed counts where self was; what passes from now on counts at ns (NULL: nowhere). */
+static void
+meter_turn(struct xk_shepherd *self, _Atomic uint64_t *ns)
+{
+	struct xk_meter *meter = &self->meter;
+	uint64_t now_ns = xk_clock(self->kernel, self->runner);
+
+	if (meter->ns != NULL && now_ns > meter->since_ns)
+		atomic_fetch_add_explicit(meter->ns, now_ns - meter->since_ns, memory_order_relaxed);
+	meter->ns = ns;
+	meter->since_ns = now_ns;
+}
+
+void
+xk_meter_enter(struct xk_edge *edge, enum xk_direction direction, struct xk_meter_left *left)
+{
+	struct xk_edge_count *count = &edge->counts[direction];
+	uint64_t before = atomic_fetch_add_explicit(&count->messages, 1, memory_order_relaxed);
+	struct xk_shepherd *self = xk_self();
+	bool is_timed;
+
+	*left = (struct xk_meter_left){ self, NULL };
+	if (self == NULL)
+		return;
+	left->ns = self->meter.ns;
+	is_timed = self->meter.depth++ == 0 ? before % XK_METER_EACH == 0 : left->ns != NULL;
+	if (!is_timed)
+		return;
+	xk_tally(&count->timed);
+	meter_turn(self, &count->ns);
+}
+
+void
+xk_meter_leave(const struct xk_meter_left *left)
+{
+	struct xk_shepherd *self = left->self;
+
+	if (self == NULL)
+		return;
+	self->meter.depth--;
+	if (self->meter.ns != NULL)
+		meter_turn(self, left->ns);
+}
+
+void
+xk_meter_stop(struct xk_shepherd *self)
+{
+	meter_turn(self, self->meter.ns);
+}
+
+void
+xk_meter_go(struct xk_shepherd *self)
+{
+	self->meter.since_ns = xk_clock(self->kernel, self->runner);
+}

@@ -1,0 +1,206 @@
+/*
+ * owner.c - reports of mistakes with messages: a protocol that uses a message which it has handed on or freed, and one
+ * that never frees a message.
+ *
+ * None of this is on the fast path. A freed message has a reference count of 0 and a length of 0, so that any use of it
+ * takes a slow path, where it is checked (msg.c, buffer_free of the platforms). Owners are recorded only at edges that
+ * are watched for it; debug builds watch all edges.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xkernel/engine/engine.h"
+#include "xkernel/engine/symbols.h"
+#include "xkernel/engine/where.h"
+#include "xkernel/protocol.h"
+
+/* ---- reports ---- */
+
+/* Returns owner if it is a protocol of kernel, else NULL: the pointer in a message may be stale. */
+static const struct xk_protocol *
+owner_in(const struct xk_kernel *kernel, const struct xk_protocol *owner)
+{
+	const struct xk_protocol *p = kernel == NULL ? NULL : kernel->protocols;
+
+	while (p != NULL && p != owner)
+		p = p->next;
+	return p;
+}
+
+/* Prints the protocols that m was handed to. Debug builds only. */
+static void
+owner_print_way(const struct xk_kernel *kernel, const struct xk_msg *m)
+{
+	(void)kernel;
+	(void)m;
+#ifdef XK_DEBUG
+	unsigned first = m->crossings > XK_MSG_WAY ? m->crossings - XK_MSG_WAY : 0;
+
+	for (unsigned i = first; i < m->crossings; i++) {
+		const struct xk_protocol *p = owner_in(kernel, m->way[i % XK_MSG_WAY]);
+
+		fprintf(stderr, "%s%s", i == first ? "\n    it was handed to: " : ", ",
+			p == NULL ? "another host" : p->name);
+	}
+#endif
+}
+
+/* Prints where m was freed; if it was freed twice, the place of the second time. */
+static void
+owner_print_place(const struct xk_msg *m)
+{
+	struct xk_symbols *symbols = xk_symbols_new();
+	struct xk_symbol symbol;
+
+	if (xk_msg_is_given_up(m) && m->given_up_at != 0 && xk_symbol_find(symbols, m->given_up_at, &symbol))
+		fprintf(stderr, "; it was freed in %.*s", (int)strcspn(symbol.name, "."), symbol.name);
+	xk_symbols_free(symbols);
+}
+
+/* Ends a report: prints where m was freed and where it has been, or how to find out, and aborts. */
+__attribute__((noreturn)) static void
+owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
+{
+	owner_print_place(m);
+	owner_print_way(kernel, m);
+#ifndef XK_DEBUG
+	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, know the owners of messages; "
+			"./run build --debug makes programs that print a message's whole way)");
+#endif
+	fputc('\n', stderr);
+	fflush(stdout);
+	abort();
+}
+
+void
+xk_msg_misused(const struct xk_msg *m, const char *what)
+{
+	const struct xk_protocol *owner;
+	struct xk_where where;
+	char verb[128];
+
+	xk_where_note(&where);
+	owner = owner_in(where.kernel, m->owner);
+	fprintf(stderr, "a message is not its user's: ");
+	if (owner != NULL) {
+		/* The last owner is the culprit: a later crossing would have been refused. */
+		fprintf(stderr, "host \"%s\", protocol \"%s\" %s a message that it has given up already",
+			where.kernel->config.name, owner->name, what);
+		xk_where_print_functions(&where, stderr);
+	} else {
+		snprintf(verb, sizeof(verb), "%s a message that was given up already", what);
+		xk_where_print(&where, verb, stderr);
+	}
+	owner_end(where.kernel, m);
+}
+
+/* Reports that `from` hands m, which it does not own, to `to`. */
+__attribute__((noreturn, cold, noinline)) static void
+owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up)
+{
+	const struct xk_protocol *owner = owner_in(from->kernel, m->owner);
+	struct xk_where where;
+
+	xk_where_note(&where);
+	fprintf(stderr, "a message is not its user's: host \"%s\", protocol \"%s\" %s \"%s\" a message ",
+		from->kernel->config.name, from->name, up ? "delivers to" : "pushes to", to->name);
+	if (!xk_msg_is_given_up(m))
+		fprintf(stderr, "that it gave away before: %s%s%s has it", owner == NULL ? "" : "\"",
+			owner == NULL ? "another host" : owner->name, owner == NULL ? "" : "\"");
+	else if (owner == from)
+		fprintf(stderr, "that it has freed or dropped itself");
+	else if (owner != NULL)
+		fprintf(stderr, "that it gave away before: \"%s\" had it last, and has given it up", owner->name);
+	else
+		fprintf(stderr, "that was given up already");
+	xk_where_print_functions(&where, stderr);
+	owner_end(from->kernel, m);
+}
+
+/* ---- at a crossing ---- */
+
+/* Returns whether m may have come from its recorded owner as a reply: replies cross no edge. */
+static bool
+owner_may_be_replied(const struct xk_protocol *owner, const struct xk_kernel *kernel)
+{
+	return owner_in(kernel, owner) != NULL && owner->type->offers & XK_RPC;
+}
+
+/*
+ * Returns whether m belongs to another protocol than `from`. Not checked: messages that ports deliver, which may come
+ * from another host of this process; and pushes by a shepherd of another host, which owned the message before.
+ */
+static bool
+owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
+{
+	const struct xk_shepherd *self = xk_self();
+
+	if (m->owner == NULL || m->owner == from || !from->kernel->watches_owners || from->type->flags & XK_PORT)
+		return false;
+	return (self == NULL || self->kernel == from->kernel) && !owner_may_be_replied(m->owner, from->kernel);
+}
+
+void
+xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up)
+{
+	if (xk_unlikely(xk_msg_is_given_up(m)) || xk_unlikely(owner_is_other(m, from)))
+		owner_refuse(m, from, to, up);
+	m->owner = to;
+#ifdef XK_DEBUG
+	m->way[m->crossings++ % XK_MSG_WAY] = to;
+#endif
+}
+
+/* ---- messages that were never freed ---- */
+
+struct owner_lost {
+	const struct xk_protocol *protocol;
+	const struct xk_msg *first;
+	unsigned count;
+};
+
+static void
+owner_see_lost(void *context, const struct xk_msg *segment)
+{
+	struct owner_lost *lost = context;
+
+	if (segment->owner != lost->protocol)
+		return;
+	if (lost->count++ == 0)
+		lost->first = segment;
+}
+
+static void
+owner_tell_lost_of(const struct owner_lost *lost)
+{
+	const struct xk_protocol *p = lost->protocol;
+	uint8_t bytes[16];
+	size_t len = lost->first->len < sizeof(bytes) ? lost->first->len : sizeof(bytes);
+
+	fprintf(stderr,
+		"host \"%s\", protocol \"%s\" was handed %u message%s that it has neither passed on nor freed, one of "
+		"%u bytes [",
+		p->kernel->config.name, p->name, lost->count, lost->count == 1 ? "" : "s", lost->first->total);
+	memcpy(bytes, lost->first->data, len);
+	for (size_t i = 0; i < len; i++)
+		fprintf(stderr, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
+	fprintf(stderr, "%s]", lost->first->len > len ? " ..." : "");
+	owner_print_way(p->kernel, lost->first);
+	fputc('\n', stderr);
+}
+
+void
+xk_owner_tell_lost(struct xk_kernel *kernel)
+{
+	struct xk_platform *platform = kernel->platform;
+
+	if (platform->ops->each_out == NULL || platform->ops->buffers_out(platform) == 0)
+		return;
+	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		struct owner_lost lost = { .protocol = p };
+
+		platform->ops->each_out(platform, owner_see_lost, &lost);
+		if (lost.count > 0)
+			owner_tell_lost_of(&lost);
+	}
+}

@@ -1,0 +1,472 @@
+/*
+ * pool.c - the threads behind the driver. In regular mode they are the input threads and carry each message from the
+ * start; in IPP mode they go on with shepherds that have left the driver. Both kinds of work may be there at once while
+ * the mode changes.
+ *
+ * Work goes to a thread that waits, which is woken for it; where none waits it is queued, and a thread that has finished
+ * takes it without a switch (Björkman 1994, 4.2).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "xkernel/engine/engine.h"
+
+/* ---- threads ---- */
+
+/* Where a runner's core is and, if it is a driver, on what it sleeps: threads of the pool go to the drivers in turn. */
+static struct xk_driver *
+runner_driver(const struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_driver *driver = &kernel->driver;
+
+	if (runner->kind == XK_RUN_DRIVER)
+		return xk_container_of(runner, struct xk_driver, runner);
+	if (runner->kind != XK_RUN_POOL)
+		return driver;
+	for (unsigned i = (runner->number - 1) % kernel->driver_count; i > 0; i--)
+		driver = driver->next_driver;
+	return driver;
+}
+
+static void
+runner_pin(const struct xk_driver *driver)
+{
+	cpu_set_t set;
+
+	if (driver->core < 0 || driver->platform->threads != NULL)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)driver->core, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void
+runner_list(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+
+	xk_spin_lock(&kernel->shepherds_lock);
+	runner->shepherd.all_next = kernel->shepherds;
+	kernel->shepherds = &runner->shepherd;
+	xk_spin_unlock(&kernel->shepherds_lock);
+}
+
+static void
+runner_unlist(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd **at = &kernel->shepherds;
+
+	xk_spin_lock(&kernel->shepherds_lock);
+	while (*at != &runner->shepherd)
+		at = &(*at)->all_next;
+	*at = runner->shepherd.all_next;
+	xk_spin_unlock(&kernel->shepherds_lock);
+}
+
+/* A thread of the kernel's own; the one that has called xk_kernel_run is its program's. */
+static bool
+runner_is_ours(const struct xk_runner *runner)
+{
+	return runner->kind != XK_RUN_DRIVER || runner_driver(runner)->started;
+}
+
+void
+xk_runner_begin(struct xk_runner *runner)
+{
+	struct xk_driver *driver = runner_driver(runner);
+	struct xk_platform *platform = driver->platform;
+
+	runner->shepherd.kernel = runner->kernel;
+	runner->shepherd.runner = runner;
+	runner->shepherd.head.lane = runner->kind == XK_RUN_DRIVER ? driver->index + 1 : 0;
+	if (runner->shepherd.driver == NULL)
+		runner->shepherd.driver = driver;
+	if (platform->threads != NULL)
+		platform->threads->adopt(platform, &runner->own);
+	else
+		xk_context_adopt(&runner->own);
+	runner_list(runner);
+	xk_self_set(&runner->shepherd);
+	runner_pin(driver);
+	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
+		platform->ops->thread_begin(platform);
+	if (runner->uncounted)
+		return;
+	atomic_store_explicit(&runner->switches_before, xk_runner_switches(runner), memory_order_relaxed);
+	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
+}
+
+static void
+runner_end_switches(struct xk_runner *runner)
+{
+	_Atomic uint64_t *switches = &runner->kernel->ended_switches;
+
+	if (runner->uncounted)
+		return;
+	if (runner->kind == XK_RUN_DRIVER)
+		switches = &runner_driver(runner)->ended_switches;
+	atomic_fetch_add_explicit(switches, xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
+}
+
+/* Of one that will be forgotten. */
+static void
+runner_end_counts(const struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+
+	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
+}
+
+void
+xk_runner_end(struct xk_runner *runner)
+{
+	struct xk_platform *platform = runner_driver(runner)->platform;
+
+	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
+		platform->ops->thread_end(platform);
+	runner_end_switches(runner);
+	if (runner->kind != XK_RUN_DRIVER)
+		runner_end_counts(runner);
+	atomic_store_explicit(&runner->tid, 0, memory_order_release);
+	xk_self_set(NULL);
+	runner_unlist(runner);
+	xk_context_disown(&runner->own);
+}
+
+/* ---- the queue ---- */
+
+void
+xk_pool_init(struct xk_pool *pool)
+{
+	pool->run_last = &pool->run_first;
+	pthread_mutex_init(&pool->runners_mutex, NULL);
+}
+
+int
+xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers)
+{
+	/* Of what each driver has seen room for, the others may have used all but a slot. */
+	unsigned slots = XK_INPUT_QUEUE + (drivers - 1) * XK_BURST;
+	struct xk_work *inputs;
+
+	if (mode != XK_REGULAR || pool->input_slots >= slots)
+		return 0;
+	inputs = calloc(slots, sizeof(*inputs));
+	if (inputs == NULL)
+		return -ENOMEM;
+	xk_assert(pool->input_count == 0);
+	free(pool->inputs);
+	pool->inputs = inputs;
+	pool->input_slots = slots;
+	pool->input_first = 0;
+	return 0;
+}
+
+void
+xk_pool_fini(struct xk_pool *pool)
+{
+	free(pool->inputs);
+	pthread_mutex_destroy(&pool->runners_mutex);
+}
+
+/* Under the lock: an idle thread, now in the list *picked (by idle_next), or NULL. */
+static struct xk_runner *
+pool_pick_idle(struct xk_pool *pool, struct xk_runner **picked)
+{
+	struct xk_runner *runner = pool->idle;
+
+	if (runner == NULL)
+		return NULL;
+	pool->idle = runner->idle_next;
+	runner->idle_next = *picked;
+	*picked = runner;
+	return runner;
+}
+
+static void
+pool_wake(struct xk_kernel *kernel, struct xk_runner *picked)
+{
+	while (picked != NULL) {
+		struct xk_runner *next = picked->idle_next;
+
+		xk_token_post(kernel, &picked->token);
+		picked = next;
+	}
+}
+
+unsigned
+xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver)
+{
+	uint32_t bit = UINT32_C(1) << driver->index;
+	unsigned room;
+
+	xk_spin_lock(&pool->lock);
+	room = pool->input_count < XK_INPUT_QUEUE ? XK_INPUT_QUEUE - pool->input_count : 0;
+	pool->want_room = room == 0 ? pool->want_room | bit : pool->want_room & ~bit;
+	xk_spin_unlock(&pool->lock);
+	return room;
+}
+
+/* The index after `by` others in the ring. */
+static unsigned
+pool_input_after(const struct xk_pool *pool, unsigned by)
+{
+	unsigned index = pool->input_first + by;
+
+	return index < pool->input_slots ? index : index - pool->input_slots;
+}
+
+/* Under the lock: to a thread that waits, or to the end of the queue. */
+static void
+pool_put_message(struct xk_pool *pool, const struct xk_work *work, struct xk_runner **picked)
+{
+	struct xk_runner *runner = pool_pick_idle(pool, picked);
+
+	if (runner != NULL) {
+		runner->given = *work;
+		return;
+	}
+	xk_assert(pool->input_count < pool->input_slots);
+	pool->inputs[pool_input_after(pool, pool->input_count++)] = *work;
+	atomic_fetch_add_explicit(&pool->queued, 1, memory_order_relaxed);
+}
+
+void
+xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *picked = NULL;
+
+	atomic_fetch_add_explicit(&kernel->busy, count, memory_order_relaxed);
+	xk_spin_lock(&pool->lock);
+	for (unsigned i = 0; i < count; i++)
+		pool_put_message(pool, &(struct xk_work){ .m = burst[i], .port = port }, &picked);
+	xk_spin_unlock(&pool->lock);
+	pool_wake(kernel, picked);
+}
+
+void
+xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *picked = NULL, *runner;
+	bool served;
+
+	shepherd->next = NULL;
+	xk_spin_lock(&pool->lock);
+	served = pool->threads > 0;
+	runner = pool_pick_idle(pool, &picked);
+	if (runner != NULL) {
+		runner->given.shepherd = shepherd;
+	} else if (served) {
+		*pool->run_last = shepherd;
+		pool->run_last = &shepherd->next;
+		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
+	}
+	xk_spin_unlock(&pool->lock);
+	pool_wake(kernel, picked);
+	if (!served)
+		xk_driver_run(shepherd);
+}
+
+/* Under the lock. */
+static struct xk_shepherd *
+pool_take_shepherd(struct xk_pool *pool)
+{
+	struct xk_shepherd *shepherd = pool->run_first;
+
+	if (shepherd == NULL)
+		return NULL;
+	pool->run_first = shepherd->next;
+	if (pool->run_first == NULL)
+		pool->run_last = &pool->run_first;
+	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
+	return shepherd;
+}
+
+/* Under the lock. *kick: the drivers that wait for the room that this has made. */
+static struct xk_work
+pool_take_message(struct xk_pool *pool, uint32_t *kick)
+{
+	struct xk_work work;
+
+	if (pool->input_count == 0)
+		return (struct xk_work){ .m = NULL };
+	work = pool->inputs[pool->input_first];
+	pool->input_first = pool_input_after(pool, 1);
+	pool->input_count--;
+	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
+	if (pool->want_room != 0 && pool->input_count <= XK_INPUT_QUEUE / 2) {
+		*kick = pool->want_room;
+		pool->want_room = 0;
+	}
+	return work;
+}
+
+static void
+pool_kick(struct xk_kernel *kernel, uint32_t kick)
+{
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
+		if (kick & UINT32_C(1) << driver->index)
+			xk_driver_wake(driver);
+}
+
+static void
+pool_go_on_with(struct xk_runner *runner, struct xk_shepherd *shepherd)
+{
+	if (atomic_load_explicit(&shepherd->epoch, memory_order_relaxed) == 0)
+		xk_epoch_enter(shepherd);
+	xk_shepherd_switch(runner, NULL, shepherd, false, NULL, NULL);
+}
+
+static void
+pool_carry(struct xk_runner *runner, const struct xk_work *work)
+{
+	runner->shepherd.driver = work->port->transmit->driver;
+	xk_epoch_enter(&runner->shepherd);
+	xk_deliver(work->port, work->m);
+	xk_shepherd_is_out(&runner->shepherd);
+	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
+	xk_epoch_leave(&runner->shepherd);
+}
+
+static void
+pool_do(struct xk_runner *runner, const struct xk_work *work)
+{
+	xk_bump(&runner->carried, 1);
+	if (work->shepherd != NULL)
+		pool_go_on_with(runner, work->shepherd);
+	else
+		pool_carry(runner, work);
+	atomic_fetch_sub_explicit(&runner->kernel->busy, 1, memory_order_release);
+}
+
+/* Waits until it is woken for something. Its work, or nothing. */
+static struct xk_work
+pool_wait(struct xk_runner *runner)
+{
+	struct xk_work work;
+
+	xk_token_wait(runner->kernel, &runner->token);
+	work = runner->given;
+	runner->given = (struct xk_work){ .m = NULL };
+	return work;
+}
+
+/* One piece of work, or a wait for it. False: the thread is to end. */
+static bool
+pool_work(struct xk_runner *runner)
+{
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_work work = { .m = NULL };
+	uint32_t kick = 0;
+	bool found, ends;
+
+	xk_spin_lock(&pool->lock);
+	work.shepherd = pool_take_shepherd(pool);
+	if (work.shepherd == NULL)
+		work = pool_take_message(pool, &kick);
+	found = work.shepherd != NULL || work.m != NULL;
+	ends = pool->ends;
+	if (!found && !ends) {
+		runner->idle_next = pool->idle;
+		pool->idle = runner;
+	}
+	xk_spin_unlock(&pool->lock);
+
+	if (kick != 0)
+		pool_kick(kernel, kick);
+	if (!found && ends)
+		return false;
+	if (!found)
+		work = pool_wait(runner);
+	if (work.shepherd != NULL || work.m != NULL)
+		pool_do(runner, &work);
+	return true;
+}
+
+static void
+pool_thread(struct xk_runner *runner)
+{
+	xk_runner_begin(runner);
+	while (pool_work(runner))
+		continue;
+	xk_runner_end(runner);
+}
+
+static void
+pool_end_threads(struct xk_kernel *kernel)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *picked = NULL, *next;
+
+	xk_spin_lock(&pool->lock);
+	pool->ends = true;
+	while (pool_pick_idle(pool, &picked) != NULL)
+		continue;
+	xk_spin_unlock(&pool->lock);
+	pool_wake(kernel, picked);
+	for (struct xk_runner *runner = pool->runners; runner != NULL; runner = runner->all_next)
+		xk_runner_join(runner);
+	pthread_mutex_lock(&pool->runners_mutex);
+	next = pool->runners;
+	pool->runners = NULL;
+	pthread_mutex_unlock(&pool->runners_mutex);
+	xk_spin_lock(&pool->lock);
+	pool->threads = 0;
+	pool->ends = false;
+	xk_spin_unlock(&pool->lock);
+	while (next != NULL) {
+		struct xk_runner *runner = next;
+
+		next = runner->all_next;
+		xk_token_fini(&runner->token);
+		free(runner);
+	}
+}
+
+static int
+pool_add_thread(struct xk_kernel *kernel)
+{
+	struct xk_pool *pool = &kernel->pool;
+	struct xk_runner *runner = calloc(1, sizeof(*runner));
+
+	if (runner == NULL)
+		return -EAGAIN;
+	xk_token_init(&runner->token);
+	runner->number = pool->threads + 1;
+	if (xk_runner_start(kernel, runner, XK_RUN_POOL, false, pool_thread) != 0) {
+		xk_token_fini(&runner->token);
+		free(runner);
+		return -EAGAIN;
+	}
+	pthread_mutex_lock(&pool->runners_mutex);
+	runner->all_next = pool->runners;
+	pool->runners = runner;
+	pthread_mutex_unlock(&pool->runners_mutex);
+	xk_spin_lock(&pool->lock);
+	pool->threads++;
+	xk_spin_unlock(&pool->lock);
+	return 0;
+}
+
+int
+xk_pool_resize(struct xk_kernel *kernel, unsigned count)
+{
+	if (kernel->pool.threads > count)
+		pool_end_threads(kernel);
+	while (kernel->pool.threads < count)
+		if (pool_add_thread(kernel) != 0)
+			return -EAGAIN;
+	return 0;
+}

@@ -1,0 +1,443 @@
+/*
+ * semaphore.c - waiting: parked stacks and blocked threads on one queue, time-outs, and short mutual exclusion.
+ *
+ * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park); the semaphore is looked at again
+ * then, under its lock, so that a signal in between is not lost. The time-out is an event; it is scheduled before the
+ * waiter is queued, since the waiter may be gone right after, and it finds the waiter not queued yet, queued, or
+ * already answered. The wait does not return before the event has finished with the waiter.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "xkernel/engine/engine.h"
+
+void
+xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, unsigned count)
+{
+	atomic_init(&semaphore->lock, 0);
+	atomic_init(&semaphore->count, count);
+	semaphore->first = NULL;
+	semaphore->last = &semaphore->first;
+	semaphore->owner = owner;
+}
+
+static uint32_t
+semaphore_count(const struct xk_semaphore *semaphore)
+{
+	return atomic_load_explicit(&semaphore->count, memory_order_relaxed);
+}
+
+/* Takes one, if there is one. Under the semaphore's lock. */
+static bool
+semaphore_take(struct xk_semaphore *semaphore)
+{
+	uint32_t count = semaphore_count(semaphore);
+
+	if (count == 0)
+		return false;
+	atomic_store_explicit(&semaphore->count, count - 1, memory_order_relaxed);
+	return true;
+}
+
+/* Under the semaphore's lock. */
+static void
+semaphore_queue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
+{
+	waiter->next = NULL;
+	waiter->queued = true;
+	*semaphore->last = waiter;
+	semaphore->last = &waiter->next;
+}
+
+/* Under the semaphore's lock. */
+static void
+semaphore_unqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
+{
+	struct xk_waiter **at = &semaphore->first;
+
+	while (*at != waiter)
+		at = &(*at)->next;
+	*at = waiter->next;
+	if (semaphore->last == &waiter->next)
+		semaphore->last = at;
+	waiter->queued = false;
+}
+
+/* The waiter is off its queue and its result is known. Afterwards it may be gone. */
+static void
+waiter_wake(struct xk_waiter *waiter)
+{
+	struct xk_protocol *owner = waiter->semaphore->owner;
+	struct xk_kernel *kernel = owner->kernel;
+	bool by_driver = owner->resume == XK_RESUME_DRIVER;
+
+	if (waiter->shepherd == NULL) {
+		if (waiter->is_application)
+			atomic_fetch_sub_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
+		xk_token_post(kernel, waiter->token);
+		return;
+	}
+	if (!by_driver && waiter->spin_until_ns != 0)
+		by_driver = kernel->platform->ops->now_ns(kernel->platform) < waiter->spin_until_ns;
+	xk_shepherd_resume(waiter->shepherd, by_driver);
+}
+
+static void
+semaphore_time_out(struct xk_event *event, void *argument)
+{
+	struct xk_waiter *waiter = argument;
+	struct xk_semaphore *semaphore = waiter->semaphore;
+	bool found;
+
+	(void)event;
+	xk_spin_lock(&semaphore->lock);
+	found = waiter->queued;
+	if (found) {
+		semaphore_unqueue(semaphore, waiter);
+		waiter->result = -ETIMEDOUT;
+	} else {
+		waiter->late = true;
+	}
+	xk_spin_unlock(&semaphore->lock);
+	if (found)
+		waiter_wake(waiter);
+}
+
+/* Queues the waiter, unless there is no need to wait any more. True: it is queued (and may be gone by now). */
+static bool
+semaphore_enqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
+{
+	bool queued = false;
+
+	xk_spin_lock(&semaphore->lock);
+	if (semaphore_take(semaphore)) {
+		waiter->result = 0;
+	} else if (waiter->late) {
+		waiter->result = -ETIMEDOUT;
+	} else if (atomic_load_explicit(&semaphore->owner->kernel->stopping, memory_order_seq_cst)) {
+		waiter->result = -ECANCELED;
+	} else {
+		semaphore_queue(semaphore, waiter);
+		queued = true;
+	}
+	xk_spin_unlock(&semaphore->lock);
+	return queued;
+}
+
+/* All but the time-out, which most do without. */
+static void
+waiter_init(struct xk_waiter *waiter, struct xk_semaphore *semaphore)
+{
+	waiter->next = NULL;
+	waiter->semaphore = semaphore;
+	waiter->shepherd = NULL;
+	waiter->token = NULL;
+	waiter->spin_until_ns = 0;
+	waiter->result = 0;
+	waiter->is_application = waiter->queued = waiter->late = false;
+}
+
+static void
+waiter_list(struct xk_kernel *kernel, struct xk_waiter *waiter)
+{
+	xk_spin_lock(&kernel->waiters_lock);
+	waiter->all_next = kernel->waiters;
+	waiter->all_at = &kernel->waiters;
+	if (waiter->all_next != NULL)
+		waiter->all_next->all_at = &waiter->all_next;
+	kernel->waiters = waiter;
+	xk_spin_unlock(&kernel->waiters_lock);
+}
+
+static void
+waiter_unlist(struct xk_kernel *kernel, struct xk_waiter *waiter)
+{
+	xk_spin_lock(&kernel->waiters_lock);
+	*waiter->all_at = waiter->all_next;
+	if (waiter->all_next != NULL)
+		waiter->all_next->all_at = waiter->all_at;
+	xk_spin_unlock(&kernel->waiters_lock);
+}
+
+bool
+xk_waiters_left(struct xk_kernel *kernel)
+{
+	bool left;
+
+	xk_spin_lock(&kernel->waiters_lock);
+	left = kernel->waiters != NULL;
+	xk_spin_unlock(&kernel->waiters_lock);
+	return left;
+}
+
+void
+xk_waiters_cancel(struct xk_kernel *kernel)
+{
+	xk_spin_lock(&kernel->waiters_lock);
+	for (struct xk_waiter *waiter = kernel->waiters, *next; waiter != NULL; waiter = next) {
+		struct xk_semaphore *semaphore = waiter->semaphore;
+		bool found;
+
+		next = waiter->all_next;
+		xk_spin_lock(&semaphore->lock);
+		found = waiter->queued;
+		if (found) {
+			semaphore_unqueue(semaphore, waiter);
+			waiter->result = -ECANCELED;
+		}
+		xk_spin_unlock(&semaphore->lock);
+		if (found)
+			waiter_wake(waiter);
+	}
+	xk_spin_unlock(&kernel->waiters_lock);
+}
+
+/* After the shepherd has left its stack. */
+static void
+semaphore_parked(struct xk_runner *runner, void *argument)
+{
+	struct xk_waiter *waiter = argument;
+	struct xk_shepherd *shepherd = waiter->shepherd;
+
+	xk_epoch_leave(shepherd);
+	atomic_fetch_add_explicit(&runner->kernel->parked, 1, memory_order_relaxed);
+	if (!semaphore_enqueue(waiter->semaphore, waiter))
+		waiter_wake(waiter);
+}
+
+static int
+semaphore_park(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct xk_waiter *waiter)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_protocol *owner = semaphore->owner;
+	bool budgeted = atomic_load_explicit(&kernel->budgeted, memory_order_relaxed);
+	uint64_t parked_ns = 0;
+
+	waiter->shepherd = self;
+	if (owner->implicit == XK_IMPLICIT_SPIN && xk_on_driver(self)) {
+		waiter->spin_until_ns = xk_clock(kernel, self->runner) + owner->spin_ns;
+		self->driver->poll_until_ns = waiter->spin_until_ns;
+	}
+	if (budgeted)
+		parked_ns = xk_clock(kernel, self->runner);
+	if (!xk_shepherd_park(self, semaphore_parked, waiter))
+		return -ENOBUFS;
+	if (budgeted)
+		self->started_ns += xk_clock(kernel, self->runner) - parked_ns;
+	self->charged |= !xk_on_driver(self);
+	return waiter->result;
+}
+
+/* A thread's own shepherd, or a foreign thread: blocks. */
+static int
+semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct xk_waiter *waiter)
+{
+	struct xk_kernel *kernel = semaphore->owner->kernel;
+	bool input = self != NULL && self->runner->kind == XK_RUN_POOL;
+	struct xk_token token;
+
+	xk_token_init(&token);
+	waiter->token = &token;
+	if (self == NULL)
+		xk_tally(&kernel->foreign_waits);
+	else
+		xk_shepherd_block(self);
+	if (input)
+		atomic_fetch_add_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
+	waiter->is_application = self != NULL && self->runner->kind == XK_RUN_APPLICATION;
+	if (waiter->is_application)
+		atomic_fetch_add_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
+	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
+		xk_tally(&self->driver->no_stack);
+		waiter->result = -ENOBUFS;
+	} else if (semaphore_enqueue(semaphore, waiter)) {
+		xk_token_wait(kernel, &token);
+	} else if (waiter->is_application) {
+		atomic_fetch_sub_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
+	}
+	if (input)
+		atomic_fetch_sub_explicit(&kernel->pool.blocked, 1, memory_order_relaxed);
+	if (self != NULL)
+		xk_shepherd_unblock(self);
+	xk_token_fini(&token);
+	return waiter->result;
+}
+
+static int
+semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
+{
+	struct xk_shepherd *self = xk_self();
+	struct xk_kernel *kernel = semaphore->owner->kernel;
+	struct xk_waiter waiter;
+	bool parks = self != NULL && self->detachable;
+	int result;
+
+	xk_assert(self == NULL || self->locks == 0);
+	if (atomic_load_explicit(&kernel->stopping, memory_order_seq_cst))
+		return -ECANCELED;
+	if (parks && xk_on_driver(self) && semaphore->owner->implicit == XK_IMPLICIT_FAIL)
+		return -EAGAIN;
+	waiter_init(&waiter, semaphore);
+	waiter_list(kernel, &waiter);
+	if (timeout_us != XK_FOREVER) {
+		xk_event_init(&waiter.timeout, kernel, semaphore_time_out, &waiter);
+		xk_event_schedule(&waiter.timeout, timeout_us);
+	}
+	if (parks)
+		result = semaphore_park(self, semaphore, &waiter);
+	else
+		result = semaphore_block(self, semaphore, &waiter);
+	while (timeout_us != XK_FOREVER && xk_event_cancel(&waiter.timeout) == XK_EVENT_RUNNING)
+		sched_yield();
+	waiter_unlist(kernel, &waiter);
+	return result;
+}
+
+int
+xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
+{
+	bool taken = semaphore_count(semaphore) > 0;
+
+	if (taken) {
+		xk_spin_lock(&semaphore->lock);
+		taken = semaphore_take(semaphore);
+		xk_spin_unlock(&semaphore->lock);
+	}
+	if (taken)
+		return 0;
+	return timeout_us == 0 ? -EAGAIN : semaphore_wait(semaphore, timeout_us);
+}
+
+void
+xk_semaphore_signal(struct xk_semaphore *semaphore)
+{
+	struct xk_waiter *waiter;
+
+	xk_spin_lock(&semaphore->lock);
+	waiter = semaphore->first;
+	if (waiter == NULL) {
+		atomic_store_explicit(&semaphore->count, semaphore_count(semaphore) + 1, memory_order_relaxed);
+	} else {
+		semaphore_unqueue(semaphore, waiter);
+		waiter->result = 0;
+	}
+	xk_spin_unlock(&semaphore->lock);
+	if (waiter != NULL)
+		waiter_wake(waiter);
+}
+
+int
+xk_delay(struct xk_protocol *owner, uint64_t delay_us)
+{
+	struct xk_semaphore never;
+	int result;
+
+	xk_semaphore_init(&never, owner, 0);
+	result = xk_semaphore_wait(&never, delay_us == 0 ? 1 : delay_us);
+	return result == -ETIMEDOUT ? 0 : result;
+}
+
+/* ---- locks ---- */
+
+enum {
+	LOCK_SPINS = 200, /* how often the driver tries before it hands off: about a microsecond */
+	LOCK_YIELD_EVERY = 64,
+};
+
+unsigned
+xk_locks_held(void)
+{
+	struct xk_shepherd *self = xk_self();
+
+	return self == NULL ? 0 : self->locks;
+}
+
+void
+xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner)
+{
+	atomic_init(&lock->held, 0);
+	lock->owner = owner;
+}
+
+static inline void
+lock_count(struct xk_shepherd *self)
+{
+	if (xk_unlikely(self == NULL))
+		return;
+	self->locks++;
+	xk_bump(&self->runner->locks, 1);
+}
+
+static bool
+lock_take(struct xk_lock *lock)
+{
+	return atomic_load_explicit(&lock->held, memory_order_relaxed) == 0 &&
+	       atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0;
+}
+
+bool
+xk_lock_try(struct xk_lock *lock)
+{
+	if (!lock_take(lock))
+		return false;
+	lock_count(xk_self());
+	return true;
+}
+
+/* The driver spins as long as the graph says, at least a moment. */
+static bool
+lock_spin(struct xk_lock *lock, struct xk_shepherd *self)
+{
+	struct xk_kernel *kernel = lock->owner->kernel;
+	uint64_t until_ns = 0;
+
+	for (unsigned i = 0; i < LOCK_SPINS; i++)
+		if (lock_take(lock))
+			return true;
+	if (lock->owner->implicit != XK_IMPLICIT_SPIN)
+		return false;
+	until_ns = xk_clock(kernel, self->runner) + lock->owner->spin_ns;
+	do {
+		if (lock_take(lock))
+			return true;
+	} while (xk_clock(kernel, self->runner) < until_ns);
+	return false;
+}
+
+/* Somebody has it. Apart, so that taking a free one saves no registers. */
+__attribute__((noinline)) static void
+lock_wait(struct xk_lock *lock)
+{
+	struct xk_shepherd *self = xk_self();
+
+	if (self != NULL && self->detachable && xk_on_driver(self) && self->locks == 0) {
+		if (lock_spin(lock, self)) {
+			lock_count(self);
+			return;
+		}
+		xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL);
+	}
+	for (unsigned tries = 1; !lock_take(lock); tries++)
+		if (tries % LOCK_YIELD_EVERY == 0)
+			sched_yield();
+	lock_count(self);
+}
+
+void
+xk_lock(struct xk_lock *lock)
+{
+	if (xk_likely(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0))
+		lock_count(xk_self());
+	else
+		lock_wait(lock);
+}
+
+void
+xk_unlock(struct xk_lock *lock)
+{
+	struct xk_shepherd *self = xk_self();
+
+	if (xk_likely(self != NULL))
+		self->locks--;
+	atomic_store_explicit(&lock->held, 0, memory_order_release);
+}

@@ -1,0 +1,500 @@
+/*
+ * shepherd.c - detachable stacks at work: taking and giving, switching, handing off, parking, resuming.
+ *
+ * The rule on which all of this stands: a stack becomes visible to whoever may go on with it only after the thread
+ * has switched off it. So every switch may carry an action, which the code that is switched to performs first.
+ *
+ * A shepherd's stack begins with shepherd_main. While it is the driver's, shepherd_main runs the driver's loop, and a
+ * message is carried from there. When the shepherd has left the driver, the message's end unwinds into the same loop,
+ * which sees that the stack is no longer the driver's and returns; shepherd_main then gives the stack back. When the
+ * driver itself resumes a parked shepherd, the stack it was on is given up and the resumed one, once unwound, is the
+ * driver's stack again. No state of the driver's lies on a stack, so it makes no difference which one it is.
+ */
+#include <stdlib.h>
+
+#include "xkernel/engine/engine.h"
+
+#if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
+enum { SHEPHERD_STACK = 512 * 1024 };
+#else
+enum { SHEPHERD_STACK = 128 * 1024 };
+#endif
+
+/* Performs what the switch to this stack was to be followed by. */
+static void
+shepherd_arrive(void)
+{
+	struct xk_runner *runner = xk_self()->runner;
+	void (*after)(struct xk_runner *, void *) = runner->after;
+
+	runner->after = NULL;
+	if (after != NULL)
+		after(runner, runner->after_argument);
+}
+
+static void
+shepherd_main(void *argument)
+{
+	struct xk_shepherd *self = argument;
+
+	shepherd_arrive();
+	if (self->application != NULL)
+		self->application(self->argument);
+	self->application = NULL;
+	xk_shepherd_is_out(self);
+	xk_assert(self->locks == 0);
+	if (xk_on_driver(self))
+		xk_driver_loop(self);
+	xk_shepherd_end(self);
+}
+
+static struct xk_shepherd *
+shepherd_new(struct xk_driver *driver)
+{
+	struct xk_shepherd *shepherd = calloc(1, sizeof(*shepherd));
+
+	if (shepherd == NULL)
+		return NULL;
+	if (xk_context_map(&shepherd->context, SHEPHERD_STACK) != 0) {
+		free(shepherd);
+		return NULL;
+	}
+	shepherd->kernel = driver->kernel;
+	shepherd->driver = driver;
+	shepherd->detachable = true;
+	return shepherd;
+}
+
+int
+xk_stacks_init(struct xk_driver *driver)
+{
+	struct xk_kernel *kernel = driver->kernel;
+	unsigned count = kernel->config.stacks;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct xk_shepherd *shepherd = shepherd_new(driver);
+
+		if (shepherd == NULL)
+			return -1;
+		shepherd->number = driver->index * count + count - i;
+		shepherd->all_next = kernel->shepherds;
+		kernel->shepherds = shepherd;
+		shepherd->next = driver->stacks_free;
+		driver->stacks_free = shepherd;
+	}
+	return 0;
+}
+
+void
+xk_stacks_fini(struct xk_kernel *kernel)
+{
+	struct xk_shepherd *next;
+
+	for (struct xk_shepherd *s = kernel->shepherds; s != NULL; s = next) {
+		next = s->all_next;
+		if (!s->detachable)
+			continue;
+		xk_context_unmap(&s->context);
+		free(s);
+	}
+	kernel->shepherds = NULL;
+}
+
+/* Takes the first of the driver's free ones off their list. spare: not the one that it will begin with. */
+static struct xk_shepherd *
+shepherd_take_free(struct xk_driver *driver, bool spare)
+{
+	struct xk_shepherd *shepherd;
+
+	xk_spin_lock(&driver->stacks_lock);
+	shepherd = driver->stacks_free;
+	if (shepherd != NULL && spare && !driver->has_stack && shepherd->next == NULL)
+		shepherd = NULL;
+	if (shepherd != NULL) {
+		driver->stacks_free = shepherd->next;
+		driver->has_stack |= !spare;
+	}
+	xk_spin_unlock(&driver->stacks_lock);
+	return shepherd;
+}
+
+static struct xk_shepherd *
+shepherd_prepare(struct xk_shepherd *shepherd)
+{
+	if (shepherd == NULL)
+		return NULL;
+	shepherd->head.holds = NULL;
+	shepherd->head.popped = NULL;
+	shepherd->charged = false;
+	shepherd->in_loop = false;
+	shepherd->load = XK_LOAD_MESSAGE;
+	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
+	return shepherd;
+}
+
+struct xk_shepherd *
+xk_shepherd_take(struct xk_driver *driver)
+{
+	struct xk_shepherd *shepherd = shepherd_take_free(driver, false);
+
+	if (shepherd == NULL || !shepherd->in_loop)
+		return shepherd_prepare(shepherd);
+	shepherd->in_loop = false;
+	return shepherd;
+}
+
+struct xk_shepherd *
+xk_shepherd_take_spare(struct xk_driver *driver)
+{
+	return shepherd_prepare(shepherd_take_free(driver, true));
+}
+
+static void
+shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
+{
+	struct xk_driver *driver = shepherd->driver;
+
+	xk_epoch_leave(shepherd);
+	shepherd->runner = NULL;
+	xk_spin_lock(&driver->stacks_lock);
+	shepherd->next = driver->stacks_free;
+	driver->stacks_free = shepherd;
+	if (driver_ends)
+		driver->has_stack = false;
+	xk_spin_unlock(&driver->stacks_lock);
+}
+
+void
+xk_shepherd_give(struct xk_shepherd *shepherd)
+{
+	shepherd_give(shepherd, false);
+}
+
+void
+xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
+		   void (*after)(struct xk_runner *runner, void *argument), void *argument)
+{
+	struct xk_context *old = from == NULL ? &runner->own : &from->context;
+	struct xk_context *new = to == NULL ? &runner->own : &to->context;
+
+	xk_bump(&runner->stack_switches, 1);
+	runner->after = after;
+	runner->after_argument = argument;
+	if (to != NULL) {
+		to->runner = runner;
+		to->head.lane = runner->shepherd.head.lane;
+	}
+	xk_self_set(to == NULL ? &runner->shepherd : to);
+	if (ends)
+		xk_context_leave(old, new);
+	else
+		xk_context_switch(old, new);
+	shepherd_arrive();
+}
+
+bool
+xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns)
+{
+	uint64_t allowed_ns = budget_ns + *credit_ns;
+
+	if (spent_ns > allowed_ns) {
+		*credit_ns = 0;
+		return false;
+	}
+	*credit_ns = allowed_ns - spent_ns < carry_ns ? allowed_ns - spent_ns : carry_ns;
+	return true;
+}
+
+void
+xk_shepherd_charge(struct xk_shepherd *self, bool caught)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_driver *driver = self->driver;
+	uint64_t spent_ns;
+
+	if (kernel->budget_ns == 0 || self->load != XK_LOAD_MESSAGE || self->charged || !xk_on_driver(self))
+		return;
+	self->charged = true;
+	spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
+	if (!xk_budget_spend(kernel->budget_ns, kernel->carry_ns, &driver->credit_ns, spent_ns) && !caught)
+		xk_bump(&driver->overruns, 1);
+}
+
+/* Whether this message has used up the graph's budget and what has been saved up, in its driver. */
+static bool
+shepherd_is_over(struct xk_shepherd *self)
+{
+	uint64_t allowed_ns = self->kernel->budget_ns + self->driver->credit_ns;
+
+	return xk_clock(self->kernel, self->runner) - self->started_ns > allowed_ns;
+}
+
+/* self is not timed until somebody goes on with it. */
+static void
+shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
+		     void *argument)
+{
+	bool is_timed = self->meter.ns != NULL;
+
+	if (xk_unlikely(is_timed))
+		xk_meter_stop(self);
+	xk_shepherd_switch(self->runner, self, other, false, after, argument);
+	if (xk_unlikely(is_timed))
+		xk_meter_go(self);
+}
+
+/* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
+static void
+shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
+		      void *argument)
+{
+	struct xk_driver *driver = self->driver;
+	struct xk_platform *platform = driver->platform;
+
+	xk_assert(self->locks == 0);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_flush(port);
+	if (platform->ops->stack_switched != NULL)
+		platform->ops->stack_switched(platform);
+	xk_epoch_take_along(self);
+	shepherd_switch_away(self, other, after, argument);
+}
+
+static void
+shepherd_publish(struct xk_runner *runner, void *argument)
+{
+	xk_pool_run(runner->kernel, argument);
+}
+
+/* Whether the next message of the session that self is in may pass it: nowhere on its way is a turn to wait for. */
+static bool
+shepherd_may_be_overtaken(const struct xk_shepherd *self)
+{
+	for (const struct xk_hold *hold = self->head.holds; hold != NULL; hold = hold->below)
+		if (hold->session->order != NULL)
+			return false;
+	return self->head.popped != NULL;
+}
+
+/* Counts and traces. Without an edge of its own, what has happened counts at the one above the session it was in. */
+static void
+shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	struct xk_driver *driver = self->driver;
+
+	if (edge == NULL && self->head.popped != NULL)
+		edge = self->head.popped->up;
+	xk_tally(&driver->handoffs[reason]);
+	if (edge != NULL)
+		xk_tally(&edge->handoffs[reason]);
+	if (self->load != XK_LOAD_MESSAGE)
+		xk_tally(&driver->handoffs_event);
+	else if (shepherd_may_be_overtaken(self))
+		xk_tally(&driver->overtaken);
+	if (xk_unlikely(atomic_load_explicit(&self->kernel->traced, memory_order_relaxed)))
+		xk_trace_handoff(self, reason, edge);
+}
+
+bool
+xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+{
+	struct xk_shepherd *other = xk_shepherd_take(self->driver);
+
+	if (other == NULL) {
+		xk_tally(&self->driver->fallbacks);
+		return false;
+	}
+	atomic_fetch_add_explicit(&self->kernel->busy, 1, memory_order_relaxed);
+	xk_shepherd_charge(self, reason == XK_HANDOFF_TIME);
+	shepherd_leave_driver(self, other, shepherd_publish, self);
+	shepherd_count(self, reason, edge);
+	return true;
+}
+
+/*
+ * A message that parks may come back to the driver with what is left of its budget; where nothing is left, that is
+ * settled now.
+ */
+static void
+shepherd_charge_if_over(struct xk_shepherd *self)
+{
+	if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged && shepherd_is_over(self))
+		xk_shepherd_charge(self, false);
+}
+
+/* What a parked shepherd is popping through must outlive the epochs it no longer takes part in. */
+static void
+shepherd_keep_holds(struct xk_shepherd *self)
+{
+	for (struct xk_hold *hold = self->head.holds; hold != NULL && !hold->referenced; hold = hold->below)
+		xk_hold_keep(hold);
+	xk_kept_renew(&self->head);
+}
+
+void
+xk_shepherd_block(struct xk_shepherd *self)
+{
+	if (xk_unlikely(self->meter.ns != NULL))
+		xk_meter_stop(self);
+	shepherd_keep_holds(self);
+	xk_epoch_leave(self);
+}
+
+void
+xk_shepherd_unblock(struct xk_shepherd *self)
+{
+	xk_epoch_enter(self);
+	if (xk_unlikely(self->meter.ns != NULL))
+		xk_meter_go(self);
+}
+
+bool
+xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
+{
+	struct xk_driver *driver = self->driver;
+	struct xk_shepherd *other;
+
+	if (!xk_on_driver(self)) {
+		shepherd_keep_holds(self);
+		xk_tally(&driver->parks);
+		shepherd_switch_away(self, NULL, after, argument);
+		return true;
+	}
+	other = xk_shepherd_take(driver);
+	if (other == NULL) {
+		xk_tally(&driver->no_stack);
+		return false;
+	}
+	shepherd_charge_if_over(self);
+	shepherd_keep_holds(self);
+	xk_tally(&driver->parks);
+	shepherd_leave_driver(self, other, after, argument);
+	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	return true;
+}
+
+void
+xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
+{
+	struct xk_kernel *kernel = shepherd->kernel;
+
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&kernel->parked, 1, memory_order_relaxed);
+	if (by_driver) {
+		xk_tally(&shepherd->driver->resumes_driver);
+		xk_driver_run(shepherd);
+	} else {
+		xk_tally(&shepherd->driver->resumes_thread);
+		xk_pool_run(kernel, shepherd);
+	}
+}
+
+/* A stack that unwinds in the driver's thread to that thread's own is the last one of the driver. */
+static void
+shepherd_give_after(struct xk_runner *runner, void *argument)
+{
+	shepherd_give(argument, runner->kind == XK_RUN_DRIVER);
+}
+
+void
+xk_shepherd_end(struct xk_shepherd *self)
+{
+	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
+	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
+	xk_assert(!"a stack that has been given back was gone on with");
+}
+
+bool
+xk_handoff(struct xk_protocol *self)
+{
+	struct xk_shepherd *shepherd = xk_self();
+
+	if (shepherd == NULL || !xk_on_driver(shepherd) || self->kernel->mode != XK_IPP)
+		return false;
+	return xk_shepherd_handoff(shepherd, XK_HANDOFF_EXPLICIT, NULL);
+}
+
+/* Application code that has resolved nothing which it still uses. */
+static void
+shepherd_pass(struct xk_shepherd *self)
+{
+	xk_kept_renew(&self->head);
+	if (!xk_on_driver(self))
+		xk_epoch_enter(self);
+	else
+		xk_epoch_pass(&self->driver->runner.shepherd);
+}
+
+void
+xk_checkpoint(struct xk_protocol *self)
+{
+	struct xk_kernel *kernel = self->kernel;
+	struct xk_shepherd *shepherd = xk_self();
+
+	if (shepherd == NULL)
+		return;
+	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL)
+		shepherd_pass(shepherd);
+	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->charged || shepherd->load != XK_LOAD_MESSAGE)
+		return;
+	if (shepherd_is_over(shepherd))
+		xk_shepherd_handoff(shepherd, XK_HANDOFF_TIME, NULL);
+}
+
+/* The half of crossing a watched edge that may hand off. */
+static void
+shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
+{
+	struct xk_kernel *kernel = self->kernel;
+	uint64_t spent_ns;
+	bool over;
+
+	if (!xk_on_driver(self) || kernel->mode != XK_IPP)
+		return;
+	if (watch & XK_WATCH_EXPLICIT) {
+		xk_shepherd_handoff(self, XK_HANDOFF_EXPLICIT, edge);
+		return;
+	}
+	if (!(watch & XK_WATCH_BUDGET) || self->charged || self->load != XK_LOAD_MESSAGE)
+		return;
+	if (edge->budget_ns != 0) {
+		spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
+		over = !xk_budget_spend(edge->budget_ns, edge->carry_ns, &edge->credit_ns[self->driver->index],
+					spent_ns);
+	} else {
+		over = shepherd_is_over(self);
+	}
+	if (over)
+		xk_shepherd_handoff(self, XK_HANDOFF_TIME, edge);
+}
+
+void
+xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
+{
+	struct xk_edge *edge = s->up;
+	unsigned watch = atomic_load_explicit(&edge->watch, memory_order_relaxed);
+
+	if (watch & (XK_WATCH_EXPLICIT | XK_WATCH_BUDGET))
+		shepherd_cross(xk_self(), edge, watch);
+	if (watch & XK_WATCH_TRACE)
+		xk_trace_crossing(edge, m, true);
+	if (watch & XK_WATCH_OWNER)
+		xk_msg_cross(m, s->protocol, edge->upper, true);
+	left->self = NULL;
+	if (watch & XK_WATCH_COUNT)
+		xk_meter_enter(edge, XK_UPWARD, left);
+}
+
+void
+xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
+{
+	unsigned watch = atomic_load_explicit(&s->up->watch, memory_order_relaxed);
+
+	if (watch & XK_WATCH_TRACE)
+		xk_trace_crossing(s->up, m, false);
+	if (watch & XK_WATCH_OWNER)
+		xk_msg_cross(m, s->up->upper, s->protocol, false);
+	left->self = NULL;
+	if (watch & XK_WATCH_COUNT)
+		xk_meter_enter(s->up, XK_DOWNWARD, left);
+}

@@ -1,0 +1,28 @@
+/* spin.c - short locks. Who holds one does a bounded few things; who waits for one gives the core away soon. */
+#include <sched.h>
+
+#include "xkernel/engine/engine.h"
+
+enum { SPIN_TRIES = 64 };
+
+/* Apart, so that taking a free one saves no registers. */
+__attribute__((noinline)) static void
+spin_wait(_Atomic uint32_t *lock)
+{
+	for (unsigned tries = 1; atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0; tries++)
+		if (tries % SPIN_TRIES == 0)
+			sched_yield();
+}
+
+void
+xk_spin_lock(_Atomic uint32_t *lock)
+{
+	if (xk_unlikely(atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0))
+		spin_wait(lock);
+}
+
+void
+xk_spin_unlock(_Atomic uint32_t *lock)
+{
+	atomic_store_explicit(lock, 0, memory_order_release);
+}

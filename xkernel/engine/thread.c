@@ -1,0 +1,143 @@
+/*
+ * thread.c - threads and what they wait on: the operating system's, or the platform's own (struct xk_thread_ops).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "xkernel/engine/engine.h"
+
+static void
+thread_own(void *argument)
+{
+	struct xk_runner *runner = argument;
+
+	runner->body(runner);
+}
+
+static void *
+thread_system(void *argument)
+{
+	thread_own(argument);
+	return NULL;
+}
+
+int
+xk_runner_start(struct xk_kernel *kernel, struct xk_runner *runner, enum xk_runner_kind kind, bool detached,
+		void (*body)(struct xk_runner *runner))
+{
+	struct xk_platform *platform = kernel->platform;
+	pthread_attr_t attributes;
+	int result;
+
+	runner->kernel = kernel;
+	runner->kind = kind;
+	runner->body = body;
+	if (platform->threads != NULL)
+		return platform->threads->start(platform, thread_own, runner, kind == XK_RUN_DRIVER, detached,
+						&runner->name);
+	pthread_attr_init(&attributes);
+	if (detached)
+		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	result = pthread_create(&runner->thread, &attributes, thread_system, runner);
+	pthread_attr_destroy(&attributes);
+	return result == 0 ? 0 : -EAGAIN;
+}
+
+void
+xk_runner_join(struct xk_runner *runner)
+{
+	struct xk_platform *platform = runner->kernel->platform;
+
+	if (platform->threads != NULL)
+		platform->threads->join(platform, runner->name);
+	else
+		pthread_join(runner->thread, NULL);
+}
+
+/* The system's count of a thread's voluntary switches; of the calling thread it is had more cheaply. */
+static uint64_t
+thread_switches(int tid)
+{
+	unsigned long long switches = 0;
+	struct rusage usage;
+	char line[128];
+	FILE *status;
+
+	if (tid == 0 || tid == (int)gettid())
+		return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
+	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
+	status = fopen(line, "r");
+	if (status == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), status) != NULL)
+		if (sscanf(line, "voluntary_ctxt_switches: %llu", &switches) == 1)
+			break;
+	fclose(status);
+	return switches;
+}
+
+uint64_t
+xk_runner_switches(const struct xk_runner *runner)
+{
+	struct xk_platform *platform = runner->kernel->platform;
+
+	if (platform->threads != NULL)
+		return runner->name == NULL ? 0 : platform->threads->switches(platform, runner->name);
+	return thread_switches(atomic_load_explicit(&runner->tid, memory_order_acquire));
+}
+
+/* ---- tokens ---- */
+
+void
+xk_token_init(struct xk_token *token)
+{
+	sem_init(&token->semaphore, 0, 0);
+	token->posted = 0;
+	token->waiter = NULL;
+}
+
+void
+xk_token_fini(struct xk_token *token)
+{
+	sem_destroy(&token->semaphore);
+}
+
+void
+xk_token_wait(struct xk_kernel *kernel, struct xk_token *token)
+{
+	struct xk_platform *platform = kernel->platform;
+
+	if (platform->threads != NULL) {
+		platform->threads->wait(platform, token, UINT64_MAX);
+		return;
+	}
+	while (sem_wait(&token->semaphore) != 0)
+		continue;
+}
+
+void
+xk_token_post(struct xk_kernel *kernel, struct xk_token *token)
+{
+	struct xk_platform *platform = kernel->platform;
+
+	if (platform->threads != NULL)
+		platform->threads->post(platform, token);
+	else
+		sem_post(&token->semaphore);
+}
+
+void
+xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns)
+{
+	struct xk_platform *platform = kernel->platform;
+	struct timespec nap = { .tv_sec = (time_t)(nap_ns / 1000000000), .tv_nsec = (long)(nap_ns % 1000000000) };
+
+	if (platform->threads != NULL)
+		platform->threads->nap(platform, nap_ns);
+	else
+		nanosleep(&nap, NULL);
+}

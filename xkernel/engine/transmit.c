@@ -1,0 +1,299 @@
+/*
+ * transmit.c - frames on their way out. A driver collects what is pushed in its context and rings once per turn, without
+ * atomics, since it holds the transmit of its own lanes as long as it is awake. Everybody else, a driver that has no lane
+ * of the device included, puts frames on a bounded ring and then, if nobody holds transmit, drains it; who holds it looks
+ * at the ring again after letting go, so that no frame is left behind. Frames that a full device did not take are tried
+ * again by the lane's driver, which is woken for it.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "xkernel/engine/engine.h"
+
+enum {
+	TRANSMIT_THREAD_NAP_NS = 50 * 1000, /* and twice that the next time */
+	TRANSMIT_THREAD_TRIES = 8,          /* 13 ms in all */
+};
+
+static bool
+transmit_try_hold(struct xk_transmit *transmit)
+{
+	return atomic_exchange_explicit(&transmit->held, 1, memory_order_seq_cst) == 0;
+}
+
+static bool
+transmit_is_wanted(struct xk_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->wanted, memory_order_seq_cst);
+}
+
+/* For who is not the driver that holds it when it is awake: that one goes first, or it would wait as long as others push. */
+static bool
+transmit_try_help(struct xk_transmit *transmit)
+{
+	return !transmit_is_wanted(transmit) && transmit_try_hold(transmit);
+}
+
+/* Whether frames are waiting on the ring. */
+static bool
+transmit_is_behind(struct xk_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0;
+}
+
+/* Sends what fits of batch; the rest moves to its front. */
+static inline void
+transmit_send_batch(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+	unsigned sent = port->ops->transmit(port, transmit->batch, transmit->count);
+
+	xk_debug_assert(sent <= transmit->count);
+	xk_bump(&port->frames_out, sent);
+	transmit->count -= sent;
+	for (unsigned i = 0; xk_unlikely(i < transmit->count); i++)
+		transmit->batch[i] = transmit->batch[sent + i];
+}
+
+/* Moves frames from the ring to the end of batch, as many as fit. Holding transmit. */
+__attribute__((noinline)) static void
+transmit_collect(struct xk_transmit *transmit)
+{
+	xk_spin_lock(&transmit->lock);
+	while (transmit->count < XK_ARRAY_LENGTH(transmit->batch) &&
+	       atomic_load_explicit(&transmit->queued, memory_order_relaxed) > 0) {
+		transmit->batch[transmit->count++] = transmit->ring[transmit->first];
+		transmit->first = (transmit->first + 1) % XK_TRANSMIT_QUEUE;
+		atomic_fetch_sub_explicit(&transmit->queued, 1, memory_order_seq_cst);
+	}
+	xk_spin_unlock(&transmit->lock);
+}
+
+/* What others have queued goes, too. Apart, so that sending the driver's own saves few registers. */
+__attribute__((noinline)) static void
+transmit_send_queued(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	do {
+		transmit_collect(transmit);
+		if (transmit->count == 0)
+			return;
+		transmit_send_batch(port);
+		/* a device that has not taken all is full: next time */
+	} while (transmit_is_behind(transmit) && transmit->count == 0 && !transmit_is_wanted(transmit));
+}
+
+void
+xk_transmit_send(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (xk_unlikely(transmit_is_behind(transmit))) {
+		transmit_send_queued(port);
+		return;
+	}
+	transmit_send_batch(port);
+	if (xk_unlikely(transmit_is_behind(transmit) && transmit->count == 0 && !transmit_is_wanted(transmit)))
+		transmit_send_queued(port);
+}
+
+void
+xk_transmit_acquire(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (transmit_try_hold(transmit))
+		return;
+	atomic_store_explicit(&transmit->wanted, true, memory_order_seq_cst);
+	while (!transmit_try_hold(transmit))
+		sched_yield();
+	atomic_store_explicit(&transmit->wanted, false, memory_order_seq_cst);
+}
+
+void
+xk_transmit_release(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+	bool stuck;
+
+	do {
+		stuck = transmit->count > 0;
+		atomic_store_explicit(&transmit->stuck, stuck, memory_order_relaxed);
+		atomic_store_explicit(&transmit->held, 0, memory_order_seq_cst);
+		if (stuck || !transmit_is_behind(transmit) || !transmit_try_help(transmit))
+			break;
+		xk_transmit_flush(port);
+	} while (true);
+	if (stuck)
+		xk_driver_wake(transmit->driver);
+}
+
+static bool
+transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
+{
+	unsigned queued;
+	bool room;
+
+	xk_spin_lock(&transmit->lock);
+	queued = atomic_load_explicit(&transmit->queued, memory_order_relaxed);
+	room = queued < XK_TRANSMIT_QUEUE;
+	if (room) {
+		transmit->ring[(transmit->first + queued) % XK_TRANSMIT_QUEUE] = m;
+		atomic_store_explicit(&transmit->queued, queued + 1, memory_order_seq_cst);
+	}
+	xk_spin_unlock(&transmit->lock);
+	return room;
+}
+
+/* What is on the ring goes now, or when whoever holds transmit comes by. */
+static void
+transmit_ring(struct xk_port *port)
+{
+	if (transmit_try_help(port->transmit)) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	} else {
+		xk_driver_wake(port->transmit->driver);
+	}
+}
+
+/* Not in a driver: through the ring. */
+static int
+transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	for (unsigned tries = 0; !transmit_enqueue(transmit, m); tries++) {
+		if (owner->implicit == XK_IMPLICIT_FAIL || tries == TRANSMIT_THREAD_TRIES)
+			return -ENOBUFS;
+		if (transmit_try_help(transmit)) {
+			xk_transmit_flush(port);
+			xk_transmit_release(port);
+		}
+		if (atomic_load_explicit(&transmit->queued, memory_order_relaxed) == XK_TRANSMIT_QUEUE)
+			xk_thread_nap(owner->kernel, (uint64_t)TRANSMIT_THREAD_NAP_NS << tries);
+	}
+	transmit_ring(port);
+	return 0;
+}
+
+static bool
+transmit_is_full(const struct xk_transmit *transmit)
+{
+	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
+}
+
+/* Rings for a while, until there is room. Driver. */
+static void
+transmit_spin(struct xk_port *port, struct xk_protocol *owner, struct xk_shepherd *self)
+{
+	uint64_t until_ns = xk_clock(owner->kernel, self->runner) + owner->spin_ns;
+
+	do
+		transmit_send_batch(port);
+	while (transmit_is_full(port->transmit) && xk_clock(owner->kernel, self->runner) < until_ns);
+}
+
+/*
+ * The driver's batch is full even after ringing: what it carries leaves it, to wait on a thread. In a kernel without
+ * threads it comes back to the driver when that has tried once more.
+ */
+static int
+transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time)
+		transmit_spin(port, owner, self);
+	if (transmit_is_full(transmit) && owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 &&
+	    owner->kernel->mode == XK_IPP && xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) &&
+	    !xk_on_driver(self))
+		return transmit_queue(port, owner, m);
+	if (transmit_is_full(transmit))
+		return -ENOBUFS;
+	transmit->batch[transmit->count++] = m;
+	return 0;
+}
+
+/* In a driver that has no lane of the device: through another's ring, and where that is full, on a thread. */
+static int
+transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
+{
+	if (!transmit_enqueue(port->transmit, m)) {
+		transmit_ring(port);
+		if (owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 && owner->kernel->mode == XK_IPP &&
+		    xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self))
+			return transmit_queue(port, owner, m);
+		if (!transmit_enqueue(port->transmit, m))
+			return -ENOBUFS;
+	}
+	transmit_ring(port);
+	return 0;
+}
+
+static struct xk_port *
+transmit_lane(struct xk_port *port, const struct xk_shepherd *self)
+{
+	struct xk_port *lane = port->lanes[self == NULL ? 0 : self->driver->index];
+
+	return lane == NULL ? port : lane;
+}
+
+/* Not in the driver that has the port's transmit, or its batch is full. On failure m is still the caller's. */
+static int
+transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+	struct xk_shepherd *self = xk_self();
+
+	if (self == NULL || self->runner != transmit->runner) {
+		port = transmit_lane(port, self);
+		transmit = port->transmit;
+		if (self == NULL || !xk_on_driver(self))
+			return transmit_queue(port, owner, m);
+		if (self->runner != transmit->runner)
+			return transmit_beside(port, owner, m, self);
+	}
+	if (transmit_is_full(transmit)) {
+		transmit_send_batch(port);
+		if (transmit_is_full(transmit))
+			return transmit_full(port, owner, m, self);
+	}
+	transmit->batch[transmit->count++] = m;
+	return 0;
+}
+
+__attribute__((noinline)) static int
+transmit_or_drop(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
+{
+	int status = transmit_otherwise(port, owner, m);
+
+	if (status != 0)
+		xk_drop(owner, m, full);
+	return status;
+}
+
+int
+xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
+{
+	return xk_likely(xk_transmit_add(port, m)) ? 0 : transmit_or_drop(port, owner, m, full);
+}
+
+void
+xk_transmit_free(struct xk_port *port)
+{
+	struct xk_transmit *transmit = port->transmit;
+	unsigned unsent = 0;
+
+	do {
+		unsent += transmit->count;
+		for (unsigned i = 0; i < transmit->count; i++)
+			xk_msg_free(transmit->batch[i]);
+		transmit->count = 0;
+		transmit_collect(transmit);
+	} while (transmit->count > 0);
+	if (unsent > 0)
+		xk_trace_kernel(transmit->driver->kernel, "%s: %u frames were not sent before the end: unsent",
+				port->name, unsent);
+}
