@@ -12,8 +12,7 @@
  *	xk_graph_free(graph);
  *
  * xk_graph_load is read, set and check in one. All that can be found wrong is collected, each as "file:line: what"
- * with the names concerned. The language is described in docs/graphs.md. Everything here is for the main thread:
- * libcgraph, which reads the file, keeps global state.
+ * with the names concerned. The language is described in docs/graphs.md.
  */
 #ifndef XK_GRAPH_H
 #define XK_GRAPH_H
@@ -247,8 +246,8 @@ void xk_graph_attributes_clear(struct xk_graph_attributes *attributes);
 int xk_graph_node_find(const struct xk_graph *graph, const char *name);
 
 /*
- * list with room for one more after its first count of size bytes each, the new one zero. Like libcgraph, which has no
- * answer to exhausted memory either, the process ends then; what a graph takes is bounded by the size of its file.
+ * list with room for one more after its first count of size bytes each, the new one zero. The process
+ * ends where memory is exhausted; what a graph takes is bounded by the size of its file.
  */
 void *xk_graph_grow(void *list, unsigned count, size_t size);
 char *xk_graph_copy(const char *text);

@@ -1,7 +1,6 @@
 /*
- * read.c - a graph file becomes a struct xk_graph: libcgraph reads it, the scan (scan.h) says where everything stands.
+ * read.c - a graph file becomes a struct xk_graph: the scan (scan.h) reads it, and what it has found is sorted here.
  */
-#include <cgraph.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,73 +53,7 @@ read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 	return NULL;
 }
 
-/* ---- libcgraph ---- */
-
-/* The line in "file: syntax error in line 3 near 'x'"; 0: none. */
-static unsigned
-read_error_line(const char *message)
-{
-	const char *line = message == NULL ? NULL : strstr(message, " line ");
-
-	return line == NULL ? 0 : (unsigned)strtoul(line + strlen(" line "), NULL, 10);
-}
-
-/* Adds what libcgraph would print. This is rare: the scan has found all syntax errors but a third port after a name. */
-static void
-read_cgraph_error(struct scan *scan)
-{
-	char *message = agerrors() != 0 ? aglasterr() : NULL;
-
-	if (message != NULL)
-		message[strcspn(message, "\n")] = '\0';
-	xk_graph_errors_add(scan->errors, scan->file, read_error_line(message), "libcgraph cannot read this: %s",
-			    message == NULL ? "no message" : message);
-	free(message);
-}
-
-/* NULL: it cannot be read. */
-static Agraph_t *
-read_cgraph(struct scan *scan, const char *text)
-{
-	char name[] = "DOT";
-	agerrlevel_t level;
-	Agraph_t *g;
-
-	/* Kept in libcgraph (for aglasterr) instead of printed. Line and file name live on from the last file. */
-	level = agseterr(AGMAX);
-	agreseterrors();
-	agsetfile(name);
-	agreadline(1);
-	g = agmemread(text);
-	if (g == NULL)
-		read_cgraph_error(scan);
-	agsetfile(NULL);
-	agseterr(level);
-	return g;
-}
-
-/* ---- from libcgraph's graph to ours ---- */
-
-/*
- * The attributes of a libcgraph object that were written on it, or as a default (libcgraph has a value, perhaps empty,
- * of every attribute for every object).
- */
-static void
-read_attributes(Agraph_t *g, void *object, int kind, const struct xk_graph_attributes *written,
-		const struct xk_graph_attributes *defaults, struct xk_graph_attributes *into)
-{
-	for (Agsym_t *symbol = agnxtattr(g, kind, NULL); symbol != NULL; symbol = agnxtattr(g, kind, symbol)) {
-		const struct xk_graph_attribute *where = xk_graph_attribute_find(written, symbol->name);
-
-		if (where == NULL && defaults != NULL)
-			where = xk_graph_attribute_find(defaults, symbol->name);
-		if (where != NULL) {
-			char *value = agxget(object, symbol);
-
-			xk_graph_attribute_add(into, symbol->name, value, where->line)->html = where->html;
-		}
-	}
-}
+/* ---- the order ---- */
 
 static int
 read_compare_nodes(const void *a, const void *b)
@@ -128,188 +61,80 @@ read_compare_nodes(const void *a, const void *b)
 	return strcmp(((const struct xk_graph_node *)a)->name, ((const struct xk_graph_node *)b)->name);
 }
 
-static void
-read_nodes(struct xk_graph *graph, Agraph_t *g, const struct scan *scan)
-{
-	for (Agnode_t *n = agfstnode(g); n != NULL; n = agnxtnode(g, n)) {
-		int found = scan_node_find(scan, agnameof(n));
-		const struct scan_node *where;
-		struct xk_graph_node *node;
-
-		xk_assert(found >= 0);
-		where = &scan->nodes[found];
-		graph->nodes = xk_graph_grow(graph->nodes, graph->node_count, sizeof(*graph->nodes));
-		node = &graph->nodes[graph->node_count++];
-		node->name = xk_graph_copy(agnameof(n));
-		node->line = where->line;
-		node->sequence = (unsigned)found;
-		read_attributes(g, n, AGNODE, &where->attributes, &scan->node_defaults, &node->attributes);
-	}
-	if (graph->node_count > 0)
-		qsort(graph->nodes, graph->node_count, sizeof(*graph->nodes), read_compare_nodes);
-}
-
 static int
 read_compare_edges(const void *a, const void *b)
 {
-	unsigned left = AGSEQ(*(Agedge_t *const *)a), right = AGSEQ(*(Agedge_t *const *)b);
+	const struct xk_graph_edge *left = a, *right = b;
 
-	return (left > right) - (left < right);
+	if (left->upper != right->upper)
+		return left->upper < right->upper ? -1 : 1;
+	return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-/* The edges that leave n, in the order of their sequence: libcgraph does not return them so. */
-static Agedge_t **
-read_sorted_edges(Agraph_t *g, Agnode_t *n, unsigned *count)
-{
-	Agedge_t **list = NULL;
-
-	*count = 0;
-	for (Agedge_t *e = agfstout(g, n); e != NULL; e = agnxtout(g, e)) {
-		list = xk_graph_grow(list, *count, sizeof(*list));
-		list[(*count)++] = e;
-	}
-	if (list != NULL)
-		qsort(list, *count, sizeof(*list), read_compare_edges);
-	return list;
-}
-
-/* Where the next edge upper -> lower stands that is not taken yet. */
-static const struct scan_edge *
-read_find_edge(const struct scan *scan, bool *taken, const char *upper, const char *lower)
-{
-	int u = scan_node_find(scan, upper), l = scan_node_find(scan, lower);
-
-	for (unsigned i = 0; i < scan->edge_count; i++)
-		if (!taken[i] && (int)scan->edges[i].upper == u && (int)scan->edges[i].lower == l) {
-			taken[i] = true;
-			return &scan->edges[i];
-		}
-	return NULL;
-}
-
-/* An edge that libcgraph has and the scan has not seen: the two read names differently. */
+/* From the order in which nodes and edges are written to the one of struct xk_graph. */
 static void
-read_edge_unseen(struct xk_graph *graph, const struct xk_graph_edge *edge, const struct scan *scan)
+read_sort(struct xk_graph *graph)
 {
-	xk_graph_errors_add(scan->errors, scan->file, graph->nodes[edge->upper].line,
-			    "the edge from %s to %s cannot be found again: write every name in one way",
-			    graph->nodes[edge->upper].name, graph->nodes[edge->lower].name);
-	graph->refused = true;
-}
+	unsigned *place = calloc(graph->node_count + 1, sizeof(*place));
 
-static void
-read_edge(struct xk_graph *graph, Agraph_t *g, Agedge_t *e, const struct scan *scan, bool *taken)
-{
-	const struct scan_edge *where = read_find_edge(scan, taken, agnameof(agtail(e)), agnameof(aghead(e)));
-	struct xk_graph_edge *edge;
-
-	graph->edges = xk_graph_grow(graph->edges, graph->edge_count, sizeof(*graph->edges));
-	edge = &graph->edges[graph->edge_count++];
-	edge->upper = (unsigned)xk_graph_node_find(graph, agnameof(agtail(e)));
-	edge->lower = (unsigned)xk_graph_node_find(graph, agnameof(aghead(e)));
-	if (where == NULL) {
-		read_edge_unseen(graph, edge, scan);
-		return;
+	xk_assert(place != NULL);
+	if (graph->node_count > 0)
+		qsort(graph->nodes, graph->node_count, sizeof(*graph->nodes), read_compare_nodes);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		place[graph->nodes[i].sequence] = i;
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		graph->edges[i].upper = place[graph->edges[i].upper];
+		graph->edges[i].lower = place[graph->edges[i].lower];
 	}
-	edge->line = where->line;
-	edge->sequence = (unsigned)(where - scan->edges);
-	read_attributes(g, e, AGEDGE, &where->attributes, &scan->edge_defaults, &edge->attributes);
+	if (graph->edge_count > 0)
+		qsort(graph->edges, graph->edge_count, sizeof(*graph->edges), read_compare_edges);
+	free(place);
 }
 
-static void
-read_edges(struct xk_graph *graph, Agraph_t *g, const struct scan *scan)
-{
-	bool *taken = calloc(scan->edge_count + 1, sizeof(*taken));
+/* ---- a graph ---- */
 
-	xk_assert(taken != NULL);
-	for (unsigned i = 0; i < graph->node_count; i++) {
-		unsigned count;
-		Agedge_t **list = read_sorted_edges(g, agnode(g, graph->nodes[i].name, 0), &count);
-
-		for (unsigned k = 0; k < count; k++)
-			read_edge(graph, g, list[k], scan, taken);
-		free(list);
-	}
-	free(taken);
-}
-
-/* The graph that libcgraph and the scan agree on. */
-static struct xk_graph *
-read_convert(Agraph_t *g, const struct scan *scan)
-{
-	struct xk_graph *graph = calloc(1, sizeof(*graph));
-
-	xk_assert(graph != NULL);
-	graph->file = xk_graph_copy(scan->file);
-	graph->kind = scan->kind;
-	graph->line = scan->line;
-	graph->refused = scan->wrong;
-	read_attributes(g, g, AGRAPH, &scan->attributes, NULL, &graph->attributes);
-	read_nodes(graph, g, scan);
-	read_edges(graph, g, scan);
-	return graph;
-}
-
+/* Whether text can be looked at: it is not too long, and holds no NUL. */
 static bool
-read_knows_nodes(Agraph_t *g, const struct scan *scan)
+read_is_text(const char *file, const char *text, size_t size, struct xk_graph_errors *errors)
 {
-	for (Agnode_t *n = agfstnode(g); n != NULL; n = agnxtnode(g, n))
-		if (scan_node_find(scan, agnameof(n)) < 0)
-			return false;
-	return true;
-}
+	const char *nul;
+	unsigned line = 1;
 
-/* Both must have seen the same, or lines would be wrong and bounds not kept. */
-static bool
-read_agree(Agraph_t *g, const struct scan *scan)
-{
-	bool directed = scan->kind == XK_GRAPH_PROTOCOLS;
-
-	if (!agisdirected(g) == !directed && agnnodes(g) == (int)scan->node_count &&
-	    agnedges(g) == (int)scan->edge_count && read_knows_nodes(g, scan))
+	if (size > XK_GRAPH_FILE_MAX) {
+		xk_graph_errors_add(errors, file, 0, "is longer than %d bytes", XK_GRAPH_FILE_MAX);
+		return false;
+	}
+	nul = memchr(text, '\0', size);
+	if (nul == NULL)
 		return true;
-	/* What was refused may be why. */
-	if (!scan->wrong)
-		xk_graph_errors_add(scan->errors, scan->file, scan->line,
-				    "libcgraph finds %d nodes and %d edges where %u and %u are written", agnnodes(g),
-				    agnedges(g), scan->node_count, scan->edge_count);
+	for (const char *p = text; p < nul; p++)
+		line += *p == '\n';
+	xk_graph_errors_add(errors, file, line, "a NUL byte: this is no text");
 	return false;
-}
-
-static struct xk_graph *
-read_scanned(struct scan *scan, const char *text)
-{
-	Agraph_t *g = read_cgraph(scan, text);
-	struct xk_graph *graph = NULL;
-
-	if (g == NULL)
-		return NULL;
-	if (read_agree(g, scan))
-		graph = read_convert(g, scan);
-	agclose(g);
-	return graph;
 }
 
 struct xk_graph *
 xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
 			struct xk_graph_errors *errors)
 {
-	struct xk_graph *graph = NULL;
-	struct scan scan;
+	struct xk_graph *graph;
 	char *copy;
 
-	if (size > XK_GRAPH_FILE_MAX) {
-		xk_graph_errors_add(errors, file, 0, "is longer than %d bytes", XK_GRAPH_FILE_MAX);
+	if (!read_is_text(file, text, size, errors))
 		return NULL;
-	}
+	graph = calloc(1, sizeof(*graph));
 	copy = malloc(size + 1);
-	xk_assert(copy != NULL);
+	xk_assert(graph != NULL && copy != NULL);
 	memcpy(copy, text, size);
 	copy[size] = '\0';
-	scan_text(&scan, file, kind, copy, size, errors);
-	if (!scan.failed)
-		graph = read_scanned(&scan, copy);
-	scan_clear(&scan);
+	graph->file = xk_graph_copy(file);
+	graph->kind = kind;
+	if (scan_text(graph, copy, size, errors)) {
+		read_sort(graph);
+	} else {
+		xk_graph_free(graph);
+		graph = NULL;
+	}
 	free(copy);
 	return graph;
 }

@@ -1,11 +1,12 @@
 /*
- * scan.c - a recursive descent through the DOT language, for lines; see scan.h.
+ * scan.c - a recursive descent through the DOT language; see scan.h.
  * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/grammar.y of graphviz for what it leaves open.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graphs/attributes.h"
+#include "graphs/scan.h"
 #include "graphs/scan_token.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
 static bool
 scan_is_directed(const struct scan_state *state)
 {
-	return state->scan->kind == XK_GRAPH_PROTOCOLS;
+	return state->graph->kind == XK_GRAPH_PROTOCOLS;
 }
 
 /* What joins nodes. */
@@ -46,15 +47,6 @@ scan_wrong_join(struct scan_state *state, unsigned line)
 
 /* ---- nodes and edges ---- */
 
-int
-scan_node_find(const struct scan *scan, const char *name)
-{
-	for (unsigned i = 0; i < scan->node_count; i++)
-		if (strcmp(scan->nodes[i].name, name) == 0)
-			return (int)i;
-	return -1;
-}
-
 /* Names stand in traces, JSON, --set and pictures. */
 static void
 scan_check_name(struct scan_state *state, const char *name, bool html, unsigned line)
@@ -74,20 +66,23 @@ scan_check_name(struct scan_state *state, const char *name, bool html, unsigned 
 static int
 scan_node(struct scan_state *state, const char *name, bool html, unsigned line)
 {
-	struct scan *scan = state->scan;
-	int index = scan_node_find(scan, name);
+	struct xk_graph *graph = state->graph;
+	struct xk_graph_node *node;
 
-	if (index >= 0)
-		return index;
-	if (scan->node_count == XK_GRAPH_NODES_MAX) {
+	for (unsigned i = 0; i < graph->node_count; i++)
+		if (strcmp(graph->nodes[i].name, name) == 0)
+			return (int)i;
+	if (graph->node_count == XK_GRAPH_NODES_MAX) {
 		scan_fail(state, line, "more than %d nodes", XK_GRAPH_NODES_MAX);
 		return -1;
 	}
 	scan_check_name(state, name, html, line);
-	scan->nodes = xk_graph_grow(scan->nodes, scan->node_count, sizeof(*scan->nodes));
-	scan->nodes[scan->node_count].name = xk_graph_copy(name);
-	scan->nodes[scan->node_count].line = line;
-	return (int)scan->node_count++;
+	graph->nodes = xk_graph_grow(graph->nodes, graph->node_count, sizeof(*graph->nodes));
+	node = &graph->nodes[graph->node_count];
+	node->name = xk_graph_copy(name);
+	node->line = line;
+	node->sequence = graph->node_count++;
+	return (int)node->sequence;
 }
 
 /* Takes what is left of a node after its name, and refuses a port there. -1: the scan ends. */
@@ -102,7 +97,7 @@ scan_node_rest(struct scan_state *state, const char *name, bool html, unsigned l
 		if (port == NULL)
 			return -1;
 		scan_refuse(state, line, "node %s has the port \"%.40s\": edges join whole %s; write it without",
-			    state->scan->nodes[node].name, port, scan_is_directed(state) ? "protocols" : "nodes");
+			    state->graph->nodes[node].name, port, scan_is_directed(state) ? "protocols" : "nodes");
 		free(port);
 	}
 	return node;
@@ -122,7 +117,7 @@ scan_node_id(struct scan_state *state, const char *expected)
 }
 
 static bool
-scan_is_between(const struct scan_state *state, const struct scan_edge *edge, unsigned upper, unsigned lower)
+scan_is_between(const struct scan_state *state, const struct xk_graph_edge *edge, unsigned upper, unsigned lower)
 {
 	if (edge->upper == upper && edge->lower == lower)
 		return true;
@@ -133,27 +128,28 @@ scan_is_between(const struct scan_state *state, const struct scan_edge *edge, un
 static int
 scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned line)
 {
-	struct scan *scan = state->scan;
-	struct scan_edge *edge;
+	struct xk_graph *graph = state->graph;
+	struct xk_graph_edge *edge;
 
-	for (unsigned i = 0; scan->strict && i < scan->edge_count; i++)
-		if (scan_is_between(state, &scan->edges[i], upper, lower))
+	for (unsigned i = 0; state->strict && i < graph->edge_count; i++)
+		if (scan_is_between(state, &graph->edges[i], upper, lower))
 			return (int)i;
-	if (scan->edge_count == XK_GRAPH_EDGES_MAX) {
+	if (graph->edge_count == XK_GRAPH_EDGES_MAX) {
 		scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
 		return -1;
 	}
-	scan->edges = xk_graph_grow(scan->edges, scan->edge_count, sizeof(*scan->edges));
-	edge = &scan->edges[scan->edge_count];
+	graph->edges = xk_graph_grow(graph->edges, graph->edge_count, sizeof(*graph->edges));
+	edge = &graph->edges[graph->edge_count];
 	edge->upper = upper;
 	edge->lower = lower;
 	edge->line = line;
-	return (int)scan->edge_count++;
+	edge->sequence = graph->edge_count++;
+	return (int)edge->sequence;
 }
 
 /* ---- attributes ---- */
 
-/* libcgraph keeps a value of every attribute for every node: their number is bounded. */
+/* Lists of attributes are searched from their beginnings: their lengths are bounded. */
 static void
 scan_count_name(struct scan_state *state, const char *name, unsigned line)
 {
@@ -166,7 +162,7 @@ scan_count_name(struct scan_state *state, const char *name, unsigned line)
 		state->names[state->attribute_names++] = xk_graph_copy(name);
 }
 
-/* Records that a has been written in `into`. The order of statements must not count, so there is one value at most. */
+/* Adds a to `into`. The order of statements must not count, so there is one value at most. */
 static void
 scan_attribute(struct scan_state *state, struct xk_graph_attributes *into, const struct xk_graph_attribute *a,
 	       const char *of)
@@ -239,7 +235,7 @@ scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const str
 	state->applied += list->count;
 	if (state->applied > SCAN_APPLIED_MAX)
 		scan_fail(state, state->line, "more than %d attributes", SCAN_APPLIED_MAX);
-	for (unsigned i = 0; i < list->count && !state->scan->failed; i++)
+	for (unsigned i = 0; i < list->count && !state->failed; i++)
 		scan_attribute(state, into, &list->list[i], of);
 }
 
@@ -264,21 +260,13 @@ static void
 scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes *list)
 {
 	if (state->depth == 0) {
-		scan_apply(state, &state->scan->attributes, list, "the graph");
+		scan_apply(state, &state->graph->attributes, list, "the graph");
 		return;
 	}
 	for (unsigned i = 0; i < list->count; i++)
 		if (scan_is_meant(state, list->list[i].name))
 			scan_refuse(state, list->list[i].line,
 				    "%.80s in a subgraph: a subgraph only groups what is drawn", list->list[i].name);
-}
-
-/* libcgraph keeps it for itself: edges of one key are one edge to it. */
-static void
-scan_refuse_key(struct scan_state *state, unsigned line, const struct xk_graph_attributes *list)
-{
-	if (xk_graph_attribute_find(list, "key") != NULL)
-		scan_refuse(state, line, "unknown attribute \"key\" of an edge");
 }
 
 static void
@@ -297,14 +285,12 @@ scan_default(struct scan_state *state)
 	struct xk_graph_attributes list = { 0 };
 	unsigned which = state->token, line = state->token_line;
 	const char *what = which == SCAN_NODE ? "node" : "edge";
-	struct scan *scan = state->scan;
+	const struct xk_graph *graph = state->graph;
 
 	scan_next(state);
 	if (state->token != '[')
 		scan_syntax(state, "[");
 	scan_list(state, &list);
-	if (which == SCAN_EDGE)
-		scan_refuse_key(state, line, &list);
 	if (which != SCAN_GRAPH)
 		scan_refuse_long(state, &list);
 	if (which == SCAN_GRAPH)
@@ -312,13 +298,13 @@ scan_default(struct scan_state *state)
 	else if (state->depth > 0)
 		scan_refuse(state, line, "\"%s [...]\" in a subgraph: write it before the first node of the graph",
 			    what);
-	else if (scan->node_count > 0)
+	else if (graph->node_count > 0)
 		scan_refuse(state, line, "\"%s [...]\" after the first node, %s in line %u: write it before", what,
-			    scan->nodes[0].name, scan->nodes[0].line);
+			    graph->nodes[0].name, graph->nodes[0].line);
 	else if (which == SCAN_NODE)
-		scan_apply(state, &scan->node_defaults, &list, "nodes");
+		scan_apply(state, &state->node_defaults, &list, "nodes");
 	else
-		scan_apply(state, &scan->edge_defaults, &list, "edges");
+		scan_apply(state, &state->edge_defaults, &list, "edges");
 	xk_graph_attributes_clear(&list);
 }
 
@@ -361,13 +347,12 @@ scan_edges(struct scan_state *state, int upper, unsigned line)
 	unsigned count = scan_chain(state, upper, line, &chain);
 
 	scan_list(state, &list);
-	scan_refuse_key(state, line, &list);
-	for (unsigned i = 0; i < count && !state->scan->failed; i++) {
-		struct scan_edge *edge = &state->scan->edges[chain[i]];
+	for (unsigned i = 0; i < count && !state->failed; i++) {
+		struct xk_graph_edge *edge = &state->graph->edges[chain[i]];
 		char of[256];
 
-		snprintf(of, sizeof(of), "the edge %s %s %s", state->scan->nodes[edge->upper].name,
-			 scan_join_text(state), state->scan->nodes[edge->lower].name);
+		snprintf(of, sizeof(of), "the edge %s %s %s", state->graph->nodes[edge->upper].name,
+			 scan_join_text(state), state->graph->nodes[edge->lower].name);
 		scan_apply(state, &edge->attributes, &list, of);
 	}
 	free(chain);
@@ -390,8 +375,8 @@ scan_nodes(struct scan_state *state, int node)
 	if (state->token == SCAN_ARROW || state->token == SCAN_LINE)
 		scan_fail(state, state->token_line, "several nodes at the end of an edge: write one edge for each");
 	scan_list(state, &list);
-	for (unsigned i = 0; i < count && !state->scan->failed; i++)
-		scan_apply(state, &state->scan->nodes[nodes[i]].attributes, &list, state->scan->nodes[nodes[i]].name);
+	for (unsigned i = 0; i < count && !state->failed; i++)
+		scan_apply(state, &state->graph->nodes[nodes[i]].attributes, &list, state->graph->nodes[nodes[i]].name);
 	free(nodes);
 	xk_graph_attributes_clear(&list);
 }
@@ -422,7 +407,7 @@ scan_named(struct scan_state *state)
 		scan_nodes(state, node);
 }
 
-static char *scan_body(struct scan_state *state);
+static void scan_body(struct scan_state *state);
 
 static void
 scan_subgraph(struct scan_state *state)
@@ -446,12 +431,10 @@ scan_subgraph(struct scan_state *state)
 		scan_syntax(state, "a statement");
 }
 
-/* { statements }. Returns where the text goes on. */
-static char *
+/* { statements } */
+static void
 scan_body(struct scan_state *state)
 {
-	char *end;
-
 	if (!scan_accept(state, '{'))
 		scan_syntax(state, "{");
 	while (state->token != '}' && state->token != SCAN_END) {
@@ -465,20 +448,8 @@ scan_body(struct scan_state *state)
 			scan_syntax(state, "a statement or }");
 		scan_accept(state, ';');
 	}
-	end = state->next;
 	if (!scan_accept(state, '}'))
 		scan_syntax(state, "}");
-	return end;
-}
-
-/* Looks at the first word. */
-static void
-scan_begin(struct scan_state *state)
-{
-	/* A byte order mark, which not every libcgraph knows. */
-	if (scan_at(state, "\xEF\xBB\xBF"))
-		memset(state->next, ' ', 3);
-	scan_next(state);
 }
 
 /* Takes `digraph` or `graph`, whichever is wanted. */
@@ -501,75 +472,84 @@ static void
 scan_file(struct scan_state *state)
 {
 	bool html;
-	char *end;
 
-	scan_begin(state);
 	if (state->token == SCAN_END)
 		scan_fail(state, 1, "there is no graph in this file: expected %s NAME { ... }",
 			  scan_is_directed(state) ? "digraph" : "graph");
-	state->scan->strict = scan_accept(state, SCAN_STRICT);
-	state->scan->line = state->token_line;
+	state->strict = scan_accept(state, SCAN_STRICT);
+	state->graph->line = state->token_line;
 	scan_kind(state);
 	if (scan_is_id(state))
 		free(scan_id(state, &html, "a name"));
-	end = scan_body(state);
+	scan_body(state);
 	if (state->token == SCAN_STRICT || state->token == SCAN_DIGRAPH || state->token == SCAN_GRAPH)
 		scan_fail(state, state->token_line, "a second graph begins here: a file holds one");
 	else if (state->token != SCAN_END)
 		scan_syntax(state, "the end of the file after the graph");
-	*end = '\0';
 }
 
-void
-scan_text(struct scan *scan, const char *file, enum xk_graph_kind kind, char *text, size_t size,
-	  struct xk_graph_errors *errors)
+/* Gives `into` the defaults that it has no value of its own for. */
+static void
+scan_add_defaults(struct scan_state *state, struct xk_graph_attributes *into,
+		  const struct xk_graph_attributes *defaults)
 {
-	struct scan_state state = { .scan = scan, .next = text, .end = text + size, .line = 1, .line_start = true };
-	const char *nul = memchr(text, '\0', size);
+	for (unsigned i = 0; i < defaults->count && !state->failed; i++) {
+		struct xk_graph_attributes one = { &defaults->list[i], 1 };
 
-	memset(scan, 0, sizeof(*scan));
-	scan->file = file;
-	scan->kind = kind;
-	scan->errors = errors;
-	for (const char *p = text; nul != NULL && p < nul; p++)
-		state.line += *p == '\n';
-	if (nul != NULL)
-		scan_fail(&state, state.line, "a NUL byte: this is no text");
-	else
-		scan_file(&state);
-	for (unsigned i = 0; i < state.attribute_names; i++)
-		free(state.names[i]);
-	free(state.text);
+		if (xk_graph_attribute_find(into, one.list->name) == NULL)
+			scan_apply(state, into, &one, "");
+	}
+}
+
+/* Looks at the first word of text. */
+static void
+scan_begin(struct scan_state *state, struct xk_graph *graph, const char *text, size_t size,
+	   struct xk_graph_errors *errors)
+{
+	*state = (struct scan_state){ .graph = graph, .errors = errors, .next = text, .end = text + size, .line = 1 };
+	if (scan_at(state, "\xEF\xBB\xBF"))
+		state->next += 3;
+	scan_next(state);
+}
+
+static void
+scan_end(struct scan_state *state)
+{
+	for (unsigned i = 0; i < state->attribute_names; i++)
+		free(state->names[i]);
+	free(state->text);
+	xk_graph_attributes_clear(&state->node_defaults);
+	xk_graph_attributes_clear(&state->edge_defaults);
 }
 
 bool
-scan_is_network(char *text, size_t size)
+scan_text(struct xk_graph *graph, const char *text, size_t size, struct xk_graph_errors *errors)
 {
-	struct xk_graph_errors errors = { 0 };
-	struct scan scan = { .file = "", .errors = &errors };
-	struct scan_state state = { .scan = &scan, .next = text, .end = text + size, .line = 1, .line_start = true };
-	bool is_network;
+	struct scan_state state;
 
-	scan_begin(&state);
-	scan_accept(&state, SCAN_STRICT);
-	is_network = state.token == SCAN_GRAPH;
-	free(state.text);
-	xk_graph_errors_clear(&errors);
-	return is_network;
+	scan_begin(&state, graph, text, size, errors);
+	scan_file(&state);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		scan_add_defaults(&state, &graph->nodes[i].attributes, &state.node_defaults);
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		scan_add_defaults(&state, &graph->edges[i].attributes, &state.edge_defaults);
+	scan_end(&state);
+	return !state.failed;
 }
 
-void
-scan_clear(struct scan *scan)
+bool
+scan_is_network(const char *text, size_t size)
 {
-	for (unsigned i = 0; i < scan->node_count; i++) {
-		free(scan->nodes[i].name);
-		xk_graph_attributes_clear(&scan->nodes[i].attributes);
-	}
-	for (unsigned i = 0; i < scan->edge_count; i++)
-		xk_graph_attributes_clear(&scan->edges[i].attributes);
-	free(scan->nodes);
-	free(scan->edges);
-	xk_graph_attributes_clear(&scan->attributes);
-	xk_graph_attributes_clear(&scan->node_defaults);
-	xk_graph_attributes_clear(&scan->edge_defaults);
+	struct xk_graph_errors errors = { 0 };
+	char none[] = "";
+	struct xk_graph graph = { .file = none };
+	struct scan_state state;
+	bool is_network;
+
+	scan_begin(&state, &graph, text, size, &errors);
+	scan_accept(&state, SCAN_STRICT);
+	is_network = state.token == SCAN_GRAPH;
+	scan_end(&state);
+	xk_graph_errors_clear(&errors);
+	return is_network;
 }

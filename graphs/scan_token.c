@@ -1,5 +1,5 @@
 /*
- * scan_token.c - a lexer for the DOT language that counts lines; see scan_token.h.
+ * scan_token.c - a lexer for the DOT language; see scan_token.h.
  * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/scan.l of graphviz for what it leaves open.
  */
 #include "graphs/scan_token.h"
@@ -23,15 +23,15 @@ scan_refuse(struct scan_state *state, unsigned line, const char *format, ...)
 	va_start(arguments, format);
 	what = xk_graph_format(format, arguments);
 	va_end(arguments);
-	xk_graph_errors_add(state->scan->errors, state->scan->file, line, "%s", what);
-	state->scan->wrong = true;
+	xk_graph_errors_add(state->errors, state->graph->file, line, "%s", what);
+	state->graph->refused = true;
 	free(what);
 }
 
 void
 scan_stop(struct scan_state *state)
 {
-	state->scan->failed = true;
+	state->failed = true;
 	state->next = state->end;
 	state->token = SCAN_END;
 }
@@ -81,11 +81,8 @@ scan_at(const struct scan_state *state, const char *text)
 static char
 scan_take(struct scan_state *state)
 {
-	char c = *state->next++;
-
-	state->line_start = c == '\n' || (c == '\r' && *state->next != '\n');
-	state->line += state->line_start;
-	return c;
+	state->line += *state->next == '\n';
+	return *state->next++;
 }
 
 static void
@@ -100,15 +97,13 @@ scan_comment(struct scan_state *state)
 		scan_fail(state, line, "this comment is not closed by */");
 	else
 		state->next += 2;
-	state->line_start = false;
 }
 
 static void
-scan_rest_of_line(struct scan_state *state, bool blank)
+scan_rest_of_line(struct scan_state *state)
 {
-	for (; state->next < state->end && *state->next != '\n' && *state->next != '\r'; state->next++)
-		if (blank)
-			*state->next = ' ';
+	while (state->next < state->end && *state->next != '\n')
+		state->next++;
 }
 
 static void
@@ -117,10 +112,8 @@ scan_space(struct scan_state *state)
 	while (state->next < state->end) {
 		if (scan_at(state, "/*"))
 			scan_comment(state);
-		else if (scan_at(state, "//"))
-			scan_rest_of_line(state, false);
-		else if (*state->next == '#')
-			scan_rest_of_line(state, state->line_start);
+		else if (scan_at(state, "//") || *state->next == '#')
+			scan_rest_of_line(state);
 		else if (strchr(" \t\r\n", *state->next) != NULL)
 			scan_take(state);
 		else
@@ -139,7 +132,7 @@ scan_string_room(const struct scan_state *state)
 	return (size_t)(p - state->next) + 1;
 }
 
-/* "...", with libcgraph's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
+/* "...", with DOT's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
 static void
 scan_string(struct scan_state *state)
 {
@@ -153,9 +146,9 @@ scan_string(struct scan_state *state)
 
 		if (c == '\\' && state->next < state->end && *state->next == '"') {
 			c = scan_take(state);
-		} else if (c == '\\' && (*state->next == '\n' || *state->next == '\r')) {
-			if (scan_take(state) == '\r' && *state->next == '\n')
-				scan_take(state);
+		} else if (c == '\\' && (scan_at(state, "\n") || scan_at(state, "\r\n"))) {
+			while (scan_take(state) != '\n')
+				;
 			continue;
 		} else if (c == '\\' && *state->next == '\\') {
 			*to++ = scan_take(state);
@@ -245,7 +238,6 @@ scan_next(struct scan_state *state)
 		state->token = SCAN_END;
 		return;
 	}
-	state->line_start = false;
 	if (scan_at(state, "->") || scan_at(state, "--")) {
 		state->token = state->next[1] == '>' ? SCAN_ARROW : SCAN_LINE;
 		state->next += 2;
@@ -260,7 +252,7 @@ scan_next(struct scan_state *state)
 	} else {
 		state->token = (unsigned char)scan_take(state);
 	}
-	if (state->scan->failed)
+	if (state->failed)
 		state->token = SCAN_END;
 }
 

@@ -5,7 +5,7 @@
 #ifndef XK_SCAN_TOKEN_H
 #define XK_SCAN_TOKEN_H
 
-#include "graphs/scan.h"
+#include "graphs/graph.h"
 
 enum scan_token {
 	SCAN_END = 256, /* others are characters */
@@ -24,16 +24,19 @@ enum scan_token {
 
 /* Where the scan stands. */
 struct scan_state {
-	struct scan *scan;
-	char *next, *end; /* what is not read yet */
-	bool line_start;
+	struct xk_graph *graph; /* what is read; in the order in which it is written */
+	struct xk_graph_errors *errors;
+	struct xk_graph_attributes node_defaults, edge_defaults;
+	bool strict;
+	bool failed;            /* no graph can be made of the file */
+	const char *next, *end; /* what is not read yet; a NUL follows */
 	unsigned line;
 	unsigned token; /* enum scan_token: the one looked at */
 	unsigned token_line;
 	char *text; /* of the token, malloc'ed */
 	unsigned depth;
 	unsigned joined;  /* strings by + */
-	unsigned applied; /* attributes to objects, the same ones again too */
+	unsigned applied; /* attributes to objects, the same ones again and defaults too */
 	unsigned attribute_names;
 	char *names[XK_GRAPH_ATTRIBUTES_MAX];
 };
@@ -48,7 +51,7 @@ void scan_stop(struct scan_state *state);
 /* Refuses and stops; after the first time it only stops, since what follows an error is not worth telling. */
 #define scan_fail(state, line, ...)                                                                                    \
 	do {                                                                                                           \
-		if (!(state)->scan->failed)                                                                            \
+		if (!(state)->failed)                                                                                  \
 			scan_refuse((state), (line), __VA_ARGS__);                                                     \
 		scan_stop(state);                                                                                      \
 	} while (0)

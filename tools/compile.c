@@ -310,10 +310,10 @@ compile_link(const struct compile_work *work, const char *output)
 {
 	struct compile_command command = { .count = 0 };
 	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
-	char others[COMPILE_FLAGS], given[COMPILE_FLAGS];
+	char others[COMPILE_FLAGS] = "", given[COMPILE_FLAGS];
 	char directory[COMPILE_PATH + 2];
 
-	if (!compile_ask_libraries(others, sizeof(others))) {
+	if (COMPILE_PACKAGES[0] != '\0' && !compile_ask_libraries(others, sizeof(others))) {
 		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
 		return false;
 	}

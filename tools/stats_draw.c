@@ -1,11 +1,18 @@
 /* stats_draw.c - see stats_draw.h. */
 #include "tools/stats_draw.h"
 
+#ifdef HAVE_JANSSON
+
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "tools/stats.h"
 #include "xkernel/base.h"
+
+enum { SEEN_MS = 1000 };
 
 struct draw_notes {
 	struct xk_graph_notes notes;
@@ -166,10 +173,92 @@ note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
 		 json_number_value(json_object_get(stats, "counted_ns")) / 1e9);
 }
 
-void
-stats_draw(const struct xk_graph *graph, const json_t *stats, FILE *stream)
-{
-	struct draw_notes draw = { { note_title, note_node, note_edge }, stats };
+/* ---- from a host, or a file ---- */
 
-	xk_graph_draw_noted(graph, stats == NULL ? NULL : &draw.notes, stream);
+static bool
+seen_is_file(const char *from)
+{
+	size_t len = strlen(from);
+
+	return strchr(from, '/') != NULL || (len > 5 && strcmp(from + len - 5, ".json") == 0);
 }
+
+/* Reads the document of the host that is meant. NULL, and why. */
+static json_t *
+seen_ask(const char *wanted, char *why, size_t size)
+{
+	struct stats_hosts hosts;
+	json_t *stats = NULL;
+	json_error_t error;
+	const char *name;
+	char *text;
+
+	if (stats_list(&hosts, why, size) != 0 || stats_choose(&hosts, wanted, &name, why, size) != 0 ||
+	    stats_ask(name, "json", SEEN_MS, &text, why, size) != 0)
+		return NULL;
+	stats = json_loads(text, 0, &error);
+	snprintf(why, size, "%s: %s", name, error.text);
+	free(text);
+	return stats;
+}
+
+static json_t *
+seen_load(const char *file, char *why, size_t size)
+{
+	json_error_t error;
+	json_t *stats = json_load_file(file, 0, &error);
+
+	snprintf(why, size, "--stats %.200s cannot be read: %s", file, error.text);
+	return stats;
+}
+
+struct stats_seen *
+stats_seen_get(const char *from, char *why, size_t size)
+{
+	json_t *stats = seen_is_file(from) ? seen_load(from, why, size) : seen_ask(from, why, size);
+
+	if (stats == NULL || json_is_array(json_object_get(stats, "protocols")))
+		return (struct stats_seen *)stats;
+	json_decref(stats);
+	snprintf(why, size, "--stats %.200s: it is not what `xk stats --json` writes", from);
+	return NULL;
+}
+
+void
+stats_seen_free(struct stats_seen *seen)
+{
+	json_decref((json_t *)seen);
+}
+
+void
+stats_draw(const struct xk_graph *graph, const struct stats_seen *seen, FILE *stream)
+{
+	struct draw_notes draw = { { note_title, note_node, note_edge }, (const json_t *)seen };
+
+	xk_graph_draw_noted(graph, seen == NULL ? NULL : &draw.notes, stream);
+}
+
+#else /* !HAVE_JANSSON */
+
+struct stats_seen *
+stats_seen_get(const char *from, char *why, size_t size)
+{
+	(void)from;
+	snprintf(why, size, "--stats needs jansson, and this build has none");
+	return NULL;
+}
+
+void
+stats_seen_free(struct stats_seen *seen)
+{
+	(void)seen;
+}
+
+void
+stats_draw(const struct xk_graph *graph, const struct stats_seen *seen, FILE *stream)
+{
+	(void)seen;
+	xk_graph_draw_noted(graph, NULL, stream);
+}
+
+#endif

@@ -24,7 +24,7 @@ struct draw_options {
 	const char *output, *stats;
 };
 
-enum { DRAW_FORMAT = 8, DRAW_LOOK_MS = 1000 };
+enum { DRAW_FORMAT = 8 };
 
 static const char draw_formats[][DRAW_FORMAT] = { "svg", "png", "pdf", "dot" };
 
@@ -68,7 +68,7 @@ static const struct options_program draw_program = {
 struct draw_what {
 	struct xk_graph *graph;
 	struct xk_topology *net;
-	json_t *stats; /* beside the graph; NULL: not asked for */
+	struct stats_seen *seen; /* beside the graph; NULL: not asked for */
 };
 
 static bool
@@ -83,7 +83,7 @@ draw_write(const struct draw_what *what, FILE *stream)
 	if (what->net != NULL)
 		xk_topology_draw(what->net, stream);
 	else
-		stats_draw(what->graph, what->stats, stream);
+		stats_draw(what->graph, what->seen, stream);
 }
 
 static int
@@ -188,58 +188,6 @@ draw_fail(const char *why)
 	return OPTIONS_FAILURE;
 }
 
-static bool
-draw_is_file(const char *from)
-{
-	size_t len = strlen(from);
-
-	return strchr(from, '/') != NULL || (len > 5 && strcmp(from + len - 5, ".json") == 0);
-}
-
-/* Reads the document of the host that is meant. NULL, and why. */
-static json_t *
-draw_ask(const char *wanted, char *why, size_t size)
-{
-	struct stats_hosts hosts;
-	json_t *stats = NULL;
-	json_error_t error;
-	const char *name;
-	char *text;
-
-	if (stats_list(&hosts, why, size) != 0 || stats_choose(&hosts, wanted, &name, why, size) != 0 ||
-	    stats_ask(name, "json", DRAW_LOOK_MS, &text, why, size) != 0)
-		return NULL;
-	stats = json_loads(text, 0, &error);
-	snprintf(why, size, "%s: %s", name, error.text);
-	free(text);
-	return stats;
-}
-
-static json_t *
-draw_load(const char *file, char *why, size_t size)
-{
-	json_error_t error;
-	json_t *stats = json_load_file(file, 0, &error);
-
-	snprintf(why, size, "--stats %.200s cannot be read: %s", file, error.text);
-	return stats;
-}
-
-/* 0; otherwise what is wrong has been told. */
-static int
-draw_get_stats(const char *from, json_t **stats)
-{
-	char why[STATS_WHY];
-
-	*stats = draw_is_file(from) ? draw_load(from, why, sizeof(why)) : draw_ask(from, why, sizeof(why));
-	if (*stats == NULL)
-		return draw_fail(why);
-	if (json_is_array(json_object_get(*stats, "protocols")))
-		return 0;
-	snprintf(why, sizeof(why), "--stats %.200s: it is not what `xk stats --json` writes", from);
-	return draw_fail(why);
-}
-
 int
 xk_draw_main(int argc, char **argv)
 {
@@ -247,7 +195,7 @@ xk_draw_main(int argc, char **argv)
 	struct xk_graph_errors errors = { 0 };
 	struct options_texts operands;
 	struct draw_what what = { NULL, NULL, NULL };
-	char output[] = "--output";
+	char output[] = "--output", why[STATS_WHY];
 	int status;
 
 	options_spell_out(argc, argv, "-o", output);
@@ -271,10 +219,12 @@ xk_draw_main(int argc, char **argv)
 	xk_graph_errors_print(&errors, stderr);
 	status = what.net != NULL || what.graph != NULL ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 	if (status == OPTIONS_SUCCESS && o.stats != NULL)
-		status = draw_get_stats(o.stats, &what.stats);
+		what.seen = stats_seen_get(o.stats, why, sizeof(why));
+	if (status == OPTIONS_SUCCESS && o.stats != NULL && what.seen == NULL)
+		status = draw_fail(why);
 	if (status == OPTIONS_SUCCESS)
 		status = draw_picture(&what, o.output);
-	json_decref(what.stats);
+	stats_seen_free(what.seen);
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(what.graph);
 	xk_topology_free(what.net);

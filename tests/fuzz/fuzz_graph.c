@@ -2,8 +2,8 @@
  * fuzz_graph.c - hostile graph files and --set options: reader, checker, drawing, and the kernel that is composed.
  *
  * An input is a graph file and --set options (fuzz_text.h). These must hold: a graph is refused if and only if something was found wrong, each error says what and stands in the order
- * of its line; what is accepted has its lowers before its uppers, can be drawn as a graph file that libcgraph reads,
- * and can be composed.
+ * of its line; what is read libcgraph reads alike (graphs/oracle.h); what is accepted has its lowers before its uppers, can be
+ * drawn as a graph file, and can be composed.
  */
 #include "platform/sim/memory.h"
 #include "tests/fuzz/fuzz_text.h"
@@ -92,8 +92,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *end = data + size, *sets = size == 0 ? end : fuzz_find_set(data, end);
 	const char *text = size == 0 ? "" : (const char *)data;
 	struct xk_graph *graph = xk_graph_read_text("fuzz", text, (size_t)(sets - data), &errors);
-	bool good = graph != NULL && graph_set(graph, sets, end, &errors);
+	bool good = graph != NULL;
 
+	FUZZ_CHECK(!good || graph->refused || oracle_agrees(graph, text, (size_t)(sets - data)));
+	good = good && graph_set(graph, sets, end, &errors);
 	if (graph != NULL)
 		good &= xk_graph_check(graph, xk_protocol_types, &errors) == 0;
 	FUZZ_CHECK(good == (errors.count == 0));

@@ -2,8 +2,8 @@
  * fuzz_net.c - hostile network files: their reader and checker, the graphs they name, what hosts and links are set to.
  *
  * An input is a network file and --set options (fuzz_text.h). What must hold: it
- * is refused if and only if something was found wrong; what is accepted can be drawn as a graph that reads again, and all
- * that a world would be made of makes sense.
+ * is refused if and only if something was found wrong; what is read libcgraph reads alike (graphs/oracle.h); what is accepted
+ * can be drawn as a graph that reads again, and all that a world would be made of makes sense.
  */
 #include "tests/fuzz/fuzz_text.h"
 #include "tools/net_settings.h"
@@ -61,6 +61,17 @@ net_take_sets(struct net_sets *sets, const uint8_t *at, const uint8_t *end)
 	}
 }
 
+static void
+net_ask_oracle(const char *text, size_t size)
+{
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = xk_graph_read_text_kind("fuzz", text, size, XK_GRAPH_NETWORK, &errors);
+
+	FUZZ_CHECK(graph == NULL || graph->refused || oracle_agrees(graph, text, size));
+	xk_graph_free(graph);
+	xk_graph_errors_clear(&errors);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -70,6 +81,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xk_topology *net;
 	struct net_sets sets;
 
+	net_ask_oracle(text, (size_t)(cut - data));
 	net_take_sets(&sets, cut, end);
 	net = xk_topology_load_text("graphs/net/fuzz.dot", text, (size_t)(cut - data), sets.list, sets.count,
 				    &net_types, &errors);

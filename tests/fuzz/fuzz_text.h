@@ -12,6 +12,7 @@
 
 #include "graphs/graph.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/graphs/oracle.h"
 
 enum { FUZZ_SET = 1, FUZZ_SETS = 8, FUZZ_SET_MAX = 256 };
 
@@ -79,6 +80,7 @@ fuzz_read_drawn(struct fuzz_print *print, enum xk_graph_kind kind)
 		fwrite(print->text, 1, print->len, stderr);
 	}
 	FUZZ_CHECK(graph != NULL);
+	FUZZ_CHECK(graph->refused || oracle_agrees(graph, print->text, print->len));
 	xk_graph_errors_clear(&errors);
 	free(print->text);
 	return graph;

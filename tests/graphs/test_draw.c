@@ -1,6 +1,5 @@
 /* test_draw.c - a graph's picture, as DOT: it can be read again, shows what counts, and escapes what a file says. */
-#include <cgraph.h>
-
+#include "tests/graphs/oracle.h"
 #include "tests/graphs/types.h"
 
 static char *
@@ -33,12 +32,8 @@ shows(const char *text, const char *part)
 TEST(a_picture_is_dot_with_every_node_and_edge)
 {
 	char *picture = drawn("digraph g { udptest -> udp; " TYPES_LOWER "}");
-	Agraph_t *g = agmemread(picture);
 
-	REQUIRE(g != NULL);
-	CHECK_EQ(agnnodes(g), 7);
-	CHECK_EQ(agnedges(g), 7);
-	agclose(g);
+	CHECK(oracle_counts(picture, XK_GRAPH_PROTOCOLS, 7, 7));
 	free(picture);
 }
 
@@ -80,7 +75,6 @@ TEST(notes_are_rows_and_heat_is_a_colour)
 	char *picture = NULL, *plain = drawn("digraph g { udptest -> udp; " TYPES_LOWER "}");
 	size_t len = 0;
 	FILE *stream = open_memstream(&picture, &len);
-	Agraph_t *g;
 
 	REQUIRE(stream != NULL);
 	xk_graph_draw_noted(graph, &notes, stream);
@@ -92,10 +86,7 @@ TEST(notes_are_rows_and_heat_is_a_colour)
 	CHECK(strstr(picture, "fillcolor=\"#fffdf7\"") != NULL);
 	CHECK(strstr(picture, ">role ") != NULL);
 	CHECK(strstr(plain, "#f06a3d") == NULL && strstr(plain, "role ") == NULL);
-	g = agmemread(picture);
-	REQUIRE(g != NULL);
-	CHECK_EQ(agnnodes(g), 7);
-	agclose(g);
+	CHECK(oracle_counts(picture, XK_GRAPH_PROTOCOLS, 7, 7));
 	free(picture);
 	free(plain);
 	xk_graph_free(graph);
@@ -120,12 +111,9 @@ TEST(marks_and_policies_are_shown)
 TEST(what_a_file_says_is_escaped)
 {
 	char *picture = drawn("digraph g { eth -> port; port [dev=\"<b>\\\"x\\\"&amp;\\\\]\n\\xff\xff\xc3\xa4\"] }");
-	Agraph_t *g = agmemread(picture);
 
 	CHECK(strstr(picture, "&#60;b&#62;&#34;x&#34;&#38;amp;&#92;&#92;&#93;?&#92;xff?\xc3\xa4<") != NULL);
-	CHECK(g != NULL);
-	if (g != NULL)
-		agclose(g);
+	CHECK(oracle_counts(picture, XK_GRAPH_PROTOCOLS, 2, 1));
 	free(picture);
 }
 

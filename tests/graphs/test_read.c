@@ -91,7 +91,7 @@ TEST(the_whole_dot_language_is_read)
 	}
 }
 
-TEST(strings_mean_what_libcgraph_says)
+TEST(strings_mean_what_dot_says)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = read_text("digraph g { a [x=\"q\\\"\\\\\\n\" + \"r\", y=<b>, z=\"\"] }", &errors);
@@ -182,13 +182,7 @@ TEST(ports_on_nodes_are_refused)
 	types_refuse_with("digraph g {\na:p -> b:q:n }", "g:2: node a has the port \"p\"");
 	types_refuse_with("digraph g {\na:p -> b:q:n }", "g:2: node b has the port \"n\"");
 	types_refuse_with("digraph g {\na:p; }", "g:2: node a has the port \"p\"");
-}
-
-/* DOT allows two ports after a name. */
-TEST(what_only_libcgraph_finds_is_said_with_its_line)
-{
-	types_refuse_with("digraph g {\n\na:p:q:r -> b }",
-			  "g:3: libcgraph cannot read this: DOT: syntax error in line 3 near ':'\n");
+	types_refuse_with("digraph g {\n\na:p:q:r -> b }", "g:3: node a has the port \"r\"");
 }
 
 TEST(several_nodes_at_an_end_of_an_edge_are_refused)
@@ -228,12 +222,13 @@ TEST(names_that_are_no_names_are_refused)
 			  "has 65 characters");
 }
 
+/* In DOT, edges of one key are one edge. */
 TEST(keys_which_merge_edges_are_refused)
 {
-	types_refuse("digraph g {\neth -> port [key=x] }", "g:2: unknown attribute \"key\" of an edge\n");
-	types_refuse("digraph g {\nedge [key=x] eth -> port }", "g:2: unknown attribute \"key\" of an edge\n");
+	types_refuse("digraph g {\neth -> port [key=x] }", "g:2: unknown attribute \"key\" of eth -> port\n");
+	types_refuse("digraph g {\nedge [key=x] eth -> port }", "g:2: unknown attribute \"key\" of eth -> port\n");
 	types_refuse_with("digraph g {\na -> b [key=x]; a -> b [key=x] }",
-			  "g:2: unknown attribute \"key\" of an edge\n");
+			  "g:2: unknown attribute \"key\" of a -> b\n");
 }
 
 TEST(a_nul_byte_is_refused_with_its_line)
@@ -292,6 +287,9 @@ TEST(what_a_file_may_hold_is_bounded)
 	refuse_repeated("digraph g {", " ", 1 << 20, "}", "is longer than 1048576 bytes");
 	refuse_repeated("strict digraph g {", "a->b[p=1 q=1 r=1 s=1 t=1 u=1]", 17000, "}",
 			"more than 100000 attributes");
+	refuse_repeated("digraph g { edge [b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1 r=1 s=1 t=1 "
+			"u=1 v=1 w=1 x=1 y=1 z=1 A=1]",
+			"a->b;", 4000, "}", "more than 100000 attributes");
 }
 
 TEST(many_errors_are_counted_and_not_kept)
@@ -447,11 +445,6 @@ TEST(damaged_files_are_refused_or_read_and_nothing_else)
 			size = draw_random(&state) % size;
 		graph = types_load(copy, size, &errors);
 		CHECK((graph == NULL) == (errors.count != 0));
-		for (unsigned k = 0; k < errors.count; k++)
-			if (strstr(errors.list[k].text, "libcgraph") != NULL) {
-				fprintf(stderr, "\nround %u: %s\n%.*s\n", i, errors.list[k].text, (int)size, copy);
-				CHECK(false);
-			}
 		xk_graph_free(graph);
 		xk_graph_errors_clear(&errors);
 	}

@@ -90,7 +90,7 @@ objcopy --keep-global-symbol=program_graph "$work/mutant1.o"
 # shellcheck disable=SC2046 # a list
 check "... and made a program" "see above" cc -o "$work/mute" "$work/mutant0.o" "$work/mutant1.o" -Wl,--start-group \
 	"$fast/libxkernel-programs.a" "$fast/libxkernel-dpdk.a" "$fast/libxkernel.a" -Wl,--end-group -lrte_net_ring -lrte_net_vhost -lm \
-	-pthread -Wl,--as-needed $(pkg-config --libs libcgraph libdpdk libevent)
+	-pthread -Wl,--as-needed $(pkg-config --libs libdpdk libevent)
 for options in "" "--trace"; do
 	# shellcheck disable=SC2086 # options
 	expect "... that loses everything $options" 1 'lost|no echo|nobody' "$work/mute" udptest --link sim --rounds 3 --mode ipp $options
