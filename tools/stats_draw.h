@@ -6,7 +6,7 @@
 
 #include "graphs/graph.h"
 
-/* A host's document. */
+/* A host's document: a json_t of jansson. */
 struct stats_seen;
 
 /*

@@ -217,7 +217,7 @@ TEST(hostile_documents_can_be_drawn)
 		if (stats == NULL)
 			continue;
 		out = open_memstream(&picture, &len);
-		stats_draw(pair.hosts[0].graph, stats, out);
+		stats_draw(pair.hosts[0].graph, (const struct stats_seen *)stats, out);
 		fclose(out);
 		drawn++;
 		noted += strstr(picture, "78.7 % of the time") != NULL;
