@@ -77,7 +77,7 @@ xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *
 	if (s == NULL || !xk_duplicate(s))
 		return -ENOENT;
 	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
-		xk_close(s);
+		xk_session_release(s); /* no hlp is done with it */
 		return -EADDRINUSE;
 	}
 	*session = s;

@@ -16,10 +16,15 @@ int
 xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 	struct xk_participants *participants, struct xk_session **session)
 {
+	int status;
+
 	*session = NULL;
 	if (llp->ops->open == NULL)
 		return -EOPNOTSUPP;
-	return llp->ops->open(llp, hlp_receive, hlp_type, participants, session);
+	status = llp->ops->open(llp, hlp_receive, hlp_type, participants, session);
+	if (status != 0)
+		*session = NULL;
+	return status;
 }
 
 int
@@ -119,8 +124,11 @@ xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 void
 xk_demux_gathered(struct xk_session *s, struct xk_msg *m)
 {
-	if (xk_header_gather(xk_hlp_receive(s), &m) == 0)
-		atomic_load_explicit(&s->up->demux, memory_order_relaxed)(s->up->upper, s, m);
+	xk_demux_function demux = atomic_load_explicit(&s->up->demux, memory_order_relaxed);
+
+	/* where something is watched, what is too short is seen to cross before it is dropped */
+	if (demux == xk_demux_watched || xk_header_gather(xk_hlp_receive(s), &m) == 0)
+		demux(s->up->upper, s, m);
 }
 
 int
@@ -138,12 +146,14 @@ xk_push_watched(struct xk_session *s, struct xk_msg *m)
 int
 xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 {
-	if (result != 0 || *reply == NULL || xk_likely((*reply)->len >= xk_header_gathers(self->type)))
+	if (result != 0 || (*reply != NULL && xk_likely((*reply)->len >= xk_header_gathers(self->type))))
 		return result;
-	result = xk_header_gather(self, reply);
-	if (result != 0)
-		*reply = NULL;
-	return result;
+	if (*reply == NULL)
+		return self->type->header == 0 ? 0 : -EBADMSG;
+	if (xk_header_gather(self, reply) == 0)
+		return 0;
+	*reply = NULL;
+	return -EBADMSG; /* whatever was missing: the call was run */
 }
 
 /* Apart, so that the usual way saves no registers. */

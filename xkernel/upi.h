@@ -160,9 +160,9 @@ typedef void (*xk_demux_function)(struct xk_protocol *self, struct xk_session *l
 
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
-	_Atomic unsigned watch;  /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
-	unsigned upper_index;    /* upper's: who it is, in a compiled graph */
-	_Atomic uint32_t gather; /* bytes that upper wants in one piece; 0: it does, or demux sees to it */
+	_Atomic unsigned watch; /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
+	unsigned upper_index;   /* upper's: who it is, in a compiled graph */
+	uint32_t gather;        /* bytes that upper wants in one piece; never changes */
 	struct xk_protocol *upper, *lower;
 	_Atomic xk_demux_function demux;         /* upper's; xk_demux_watched where something is watched */
 	_Atomic(struct xk_session_kind *) kinds; /* of the sessions that messages cross it by */
@@ -321,7 +321,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 
 	xk_debug_assert(xk_locks_held() == 0);
 	xk_debug_cross_up(s, m);
-	if (xk_unlikely(m->len < atomic_load_explicit(&edge->gather, memory_order_relaxed))) {
+	if (xk_unlikely(m->len < edge->gather)) {
 		xk_demux_gathered(s, m);
 		return;
 	}
@@ -412,7 +412,7 @@ xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	*reply = NULL;
 	xk_debug_cross_up(s, m);
 	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0 || hlp->ops->call_demux == NULL ||
-			m->len < atomic_load_explicit(&edge->gather, memory_order_relaxed)))
+			m->len < edge->gather))
 		return xk_call_demux_watched(s, m, reply);
 	return xk_debug_reply(hlp->ops->call_demux(hlp, s, m, reply), reply);
 }

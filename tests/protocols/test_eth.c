@@ -53,6 +53,22 @@ TEST(eth_drops_what_is_shorter_than_a_header)
 	rig_free(r);
 }
 
+/* A driver may be between what it asks of the edge and the call: so what is asked for never changes. */
+TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not)
+{
+	struct rig *r = rig_new("eth");
+	struct xk_protocol *eth = rig_protocol(r, "eth");
+
+	for (unsigned i = 1; i <= 4; i++) {
+		xk_kernel_count_edges(eth->kernel, i % 2 != 0);
+		CHECK_EQ(eth->lowers[0]->gather, XK_ETH_HEADER_LEN);
+		rig_inject_prefixes(r, FROM_PEER);
+		CHECK_EQ(rig_counter(r, "short"), i * XK_ETH_HEADER_LEN);
+	}
+	CHECK_EQ(atomic_load(&eth->lowers[0]->counts[XK_UPWARD].messages), 2 * XK_ETH_HEADER_LEN);
+	rig_free(r);
+}
+
 TEST(eth_drops_frames_for_others)
 {
 	struct rig *r = rig_new("eth");

@@ -303,7 +303,7 @@ TEST(select_drops_for_want_of_a_buffer)
 	rig_call(r, s, "");
 	rig_limit_buffers(r, 3);
 	rig_end_call(r, 0, "0000 | 0102 0000 | 0001");
-	CHECK_EQ(rig_called(r, 0), -ENOBUFS);
+	CHECK_EQ(rig_called(r, 0), -EBADMSG);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 2);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_forget(r);

@@ -12,8 +12,6 @@ edge_lead(struct xk_edge *edge, unsigned watch)
 {
 	xk_demux_function demux = watch != 0 ? xk_demux_watched : edge->upper->ops->demux;
 
-	atomic_store_explicit(&edge->gather, watch != 0 ? 0 : xk_header_gathers(edge->upper->type),
-			      memory_order_relaxed);
 	atomic_store_explicit(&edge->demux, demux, memory_order_relaxed);
 	for (struct xk_session_kind *kind = atomic_load_explicit(&edge->kinds, memory_order_acquire); kind != NULL;
 	     kind = kind->next)

@@ -186,7 +186,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	edge->upper = upper;
 	edge->upper_index = upper->index;
 	atomic_init(&edge->demux, upper->ops->demux);
-	atomic_init(&edge->gather, xk_header_gathers(upper->type));
+	edge->gather = xk_header_gathers(upper->type);
 	edge->lower = lower;
 	edge->role = role;
 	lowers[upper->lower_count++] = edge;
