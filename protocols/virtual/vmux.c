@@ -1,93 +1,70 @@
 /*
- * vmux.c - the first of several ways to a host that leads there, chosen when a session is opened: the link itself where the
- * host is a neighbour, IP elsewhere. A virtual protocol, without a header, and without any part in messages.
+ * vmux.c - chooses, when a session is opened, the first of several ways that leads to the host: the link itself where
+ * the host is a neighbour, IP elsewhere. A virtual protocol, without a header.
  *
  * Participants: those of the protocols below, which must all take the same
- * Sessions:     are those of the protocol below that took them: VMUX lends them (XK_LENDS), and has none. Messages cross one
- *               edge, that from the upper to VMUX, whichever way they come; its marks count, and there are none below. So a
- *               message costs nothing here: no call, no session, no map.
- * Opening:      each lower is asked in the order of the graph. One that says that the host is not on any network of its own
- *               (-ENETUNREACH, -EOPNOTSUPP) is passed over; what any other says is the answer. In the original every failure
- *               was passed over; but a neighbour that does not answer ARP is asked for in vain a second time through IP, and
- *               an address that is somebody's already must not become another's.
+ * Sessions:     those of the protocol below that has opened them: VMUX lends them (XK_LENDS), and has none. Messages
+ *               cross one edge, that from the upper to VMUX, whichever way they come; its marks count, and there are
+ *               none below. So a message costs nothing here: no call, no session, no map.
+ * Opening:      asks each lower in the order of the graph. -ENETUNREACH and -EOPNOTSUPP say that the host is on no
+ *               network of that lower's, and the next is asked; any other answer is the result. The original passed
+ *               over every failure; but a neighbour that does not answer ARP would be asked for a second time through
+ *               IP, and an address that is taken must not become another's.
  * Enabling:     all lowers, or none: messages come up by any of them.
  * Control:      of the protocol, the first lower answers; of sessions, VMUX is not asked
- * Drops:        none
- * Counters:     first, later (sessions opened by the first lower, by another), nowhere (no lower led there)
  * Not done:     another way when the one that was chosen does not lead there any more: open anew
  * Graph:        vmux -> vnet; vmux -> ip
  */
 #include <errno.h>
 
-#include "xkernel/protocol.h"
+#include "protocols/virtual/lowers.h"
 
-enum vmux_counter { VMUX_FIRST, VMUX_LATER, VMUX_NOWHERE };
+enum vmux_counter {
+	VMUX_FIRST,   /* sessions opened by the first lower */
+	VMUX_LATER,   /* ... by another */
+	VMUX_NOWHERE, /* opens that no lower led anywhere */
+};
 
-/* ---- opening ---- */
+static const char *const vmux_counters[] = { "first", "later", "nowhere", NULL };
+
+/* ---- opening and enabling ---- */
 
 static bool
-vmux_passes_over(int status)
+vmux_passes_over(int err)
 {
-	return status == -ENETUNREACH || status == -EOPNOTSUPP;
+	return err == -ENETUNREACH || err == -EOPNOTSUPP;
 }
 
 static int
 vmux_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	int status = -ENETUNREACH;
+	int err = -ENETUNREACH;
 
-	for (unsigned i = 0; i < self->lower_count && vmux_passes_over(status); i++) {
+	for (unsigned i = 0; i < self->lower_count && vmux_passes_over(err); i++) {
 		struct xk_participants copy = *participants;
 
-		status = xk_open(hlp_receive, hlp_type, xk_lower(self, i), &copy, session);
-		if (status == 0)
+		err = xk_open(hlp_receive, hlp_type, xk_lower(self, i), &copy, session);
+		if (err == 0)
 			xk_count(self, i == 0 ? VMUX_FIRST : VMUX_LATER);
 	}
-	if (vmux_passes_over(status))
+	if (vmux_passes_over(err))
 		xk_count(self, VMUX_NOWHERE);
-	return status;
-}
-
-/* ---- enabling ---- */
-
-/* Takes back what the first `count` lowers were told. 0, or what one of them said. */
-static int
-vmux_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	     const struct xk_participants *participants, unsigned count)
-{
-	int status = 0;
-
-	for (unsigned i = 0; i < count; i++) {
-		struct xk_participants copy = *participants;
-		int answer = xk_open_disable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
-
-		status = status == 0 ? answer : status;
-	}
-	return status;
+	return err;
 }
 
 static int
 vmux_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_participants *participants)
 {
-	for (unsigned i = 0; i < self->lower_count; i++) {
-		struct xk_participants copy = *participants;
-		int status = xk_open_enable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
-
-		if (status != 0) {
-			vmux_disable(self, hlp_receive, hlp_type, participants, i);
-			return status;
-		}
-	}
-	return 0;
+	return xk_enable_lowers(self, 1, hlp_receive, hlp_type, participants);
 }
 
 static int
 vmux_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants)
 {
-	return vmux_disable(self, hlp_receive, hlp_type, participants, self->lower_count);
+	return xk_disable_lowers(self, 1, self->lower_count, hlp_receive, hlp_type, participants);
 }
 
 /* ---- tables ---- */
@@ -102,8 +79,6 @@ static const struct xk_role vmux_lowers[] = {
 	{ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to one is taken" },
 	{ NULL, 0, NULL, NULL },
 };
-
-static const char *const vmux_counters[] = { "first", "later", "nowhere", NULL };
 
 const struct xk_protocol_type xk_type_vmux = {
 	.name = "vmux",

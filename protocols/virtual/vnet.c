@@ -1,40 +1,336 @@
 /*
  * vnet.c - hosts by their IPv4 addresses, over one link or several: a virtual protocol, without a header.
  *
- * Participants: (remote, local); the top of the remote stack is a neighbour's IPv4 address, the one the frame goes to,
- *               or a broadcast address; the top of the local stack, if any, the address of one of the interfaces. With
- *               XK_VNET_LAZY (vnet.h) the neighbour is asked for when something is pushed. A host on no network here is
- *               -ENETUNREACH: VNET does not route.
- *               A session that a neighbour's frame has caused knows its link address only: get_participants gives
- *               XK_ANY for the remote.
- * Sessions:     each holds a reference on a session of the link, which holds none on it. A session that a frame has
- *               caused stands on the link's session (virtual.h), so that a message comes up without a map and without a
- *               change. It always answers to where its frames come from, and is kept as `sessions` says. Opened
- *               sessions are one per neighbour and upper; ARP tells them when the neighbour's link address changes.
- *               Messages come up them only where nobody has enabled their type.
- * Following:    (vnet_follow.c) a session whose neighbour has moved keeps the link's session that it began with, so
- *               that a push under way there is not disturbed. It pushes on another one (`moved`) and takes a lock and a
- *               reference for each push. Once ARP doubts an address, the next push triggers a query and still uses the
- *               old address. Idle sessions send no queries.
- * Control:      XK_VNET_GET_INTERFACES, XK_VNET_GET_INTERFACE (vnet.h), XK_GET_MY_HOST, XK_GET_PEER_HOST (of sessions
- *               that were opened actively); the link answers the others
- * Settings:     address, address2, address3, address4: one per interface
- * Drops:        none of its own; no_session: nobody wants the neighbour's message
- * Counters:     to_self (opens to an own address, refused: an outgoing shepherd never turns upward), moved (sessions to
- *               another link address)
- * Faults:       the protocol above is told with XK_VNET_UNSENT if no link address could be had for a message on a lazy
- *               session
+ * Participants: (remote, local). The top of the remote stack is a neighbour's IPv4 address or a broadcast address, the
+ *               top of the local stack, if any, the address of an interface; vnet.h has XK_VNET_LAZY and
+ *               XK_VNET_STATION. A host on none of the networks is -ENETUNREACH: VNET does not route.
+ * Sessions:     A session that a frame has caused stands on the link's session (virtual.h), so that a message comes up
+ *               without a map. It always answers the station that its frames come from, and its host is not known:
+ *               get_participants gives XK_ANY. Opened sessions are one per neighbour and upper. Messages come up them
+ *               only where nobody has enabled their type.
+ * Following:    ARP tells opened sessions when their neighbour's link address changes. Such a session keeps the link's
+ *               session that it began with, so that a push under way there is not disturbed, and pushes on another one
+ *               (`moved`), with a lock and a reference for each push. Once ARP doubts an address, the next push
+ *               triggers a query and still uses the old address. Idle sessions send no queries.
+ * Faults:       XK_VNET_UNSENT tells the protocol above that no link address was found for a message on a lazy session.
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
+#include "protocols/virtual/vnet.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "protocols/arp/arp.h"
 #include "protocols/eth.h"
-#include "protocols/virtual/vnet_private.h"
+#include "protocols/virtual/lowers.h"
 #include "xkernel/trace.h"
+#include "xkernel/virtual.h"
 
-enum { VNET_BUCKETS_MAX = 4096 };
+enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
+
+enum {
+	VNET_BUCKETS_MAX = 4096,
+	VNET_FOUND = 16,   /* sessions with one host that are moved together */
+	VNET_TRIES = 1000, /* to keep up with an address that goes on changing, before that is left to the next push */
+};
+
+enum vnet_counter {
+	VNET_TO_SELF, /* opens to an own address, refused: an outgoing shepherd never turns upward */
+	VNET_MOVED,   /* sessions, to another link address */
+};
+
+static const char *const vnet_counters[] = { "to_self", "moved", NULL };
+
+struct vnet {
+	struct xk_protocol protocol;
+	struct xk_network addresses[XK_VNET_INTERFACES];
+	unsigned interface_count;
+	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	struct xk_lock lock; /* protects the buckets; taken before a session's lock */
+	unsigned bucket_mask;
+	struct vnet_session **buckets; /* opened sessions, by host: several uppers may have opened the same */
+};
+
+/* The table (xkernel/table.h) has the sessions that frames have caused, the buckets have those that were opened. */
+struct vnet_session {
+	struct xk_session session; /* binding.watched: a push must look at moved and is_stale */
+	unsigned interface;        /* index */
+	_Atomic uint64_t host;     /* the neighbour; XK_ANY: a frame has caused the session, and nobody has opened it */
+	struct vnet_session *next; /* in its bucket */
+	struct xk_lock lock;       /* protects what follows; link and is_stale are read without it */
+	struct xk_session *moved;  /* receives pushes instead of lls; a reference. NULL: lls does */
+	_Atomic uint64_t link;     /* the link address that pushes go to */
+	_Atomic bool is_stale;     /* the next push asks for the address */
+};
+
+static inline struct xk_protocol *
+vnet_link(const struct vnet *vnet, unsigned interface)
+{
+	return xk_lower(&vnet->protocol, interface * VNET_ROLES + VNET_LINK);
+}
+
+static inline struct xk_protocol *
+vnet_resolver(const struct vnet *vnet, unsigned interface)
+{
+	return xk_lower(&vnet->protocol, interface * VNET_ROLES + VNET_RESOLVER);
+}
+
+static bool
+vnet_is_enabled(struct vnet *vnet, const struct xk_protocol *hlp_type)
+{
+	return xk_table_enabled(&vnet->protocol, xk_virtual_passive_key(hlp_type)) != NULL;
+}
+
+static bool
+vnet_is_neighbour(const struct vnet *vnet, unsigned interface, uint64_t host)
+{
+	unsigned index;
+
+	return host <= UINT32_MAX &&
+	       xk_vnet_kind(&vnet->interfaces[interface], 1, (uint32_t)host, &index) == XK_VNET_ON_LINK;
+}
+
+/* ---- sessions ---- */
+
+/* Opens the link's session to link address `link`, with a reference for the caller. 0 or -errno. */
+static int
+vnet_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol *hlp_type, uint64_t link,
+	       struct xk_session **lls)
+{
+	struct xk_participants participants = { .remote.depth = 0 };
+
+	xk_participant_push(&participants.remote, link);
+	return xk_open(&vnet->protocol, hlp_type, vnet_link(vnet, interface), &participants, lls);
+}
+
+/* how: the index of the interface (unsigned); NULL: that of the session below. */
+static int
+vnet_setup(struct xk_session *session, const void *how)
+{
+	struct vnet_session *s = (struct vnet_session *)session;
+	const struct vnet *vnet = (const struct vnet *)session->protocol;
+	uint64_t link = 0;
+
+	if (how != NULL)
+		s->interface = *(const unsigned *)how;
+	else
+		while (s->interface + 1 < vnet->interface_count &&
+		       vnet->protocol.lowers[s->interface * VNET_ROLES + VNET_LINK] != session->lls->up)
+			s->interface++;
+	xk_lock_init(&s->lock, session->protocol);
+	if (session->lls != NULL && xk_control(session->lls, XK_GET_PEER_LINK, &link, sizeof(link)) < 0)
+		link = 0;
+	s->link = link;
+	s->host = XK_ANY;
+	return 0;
+}
+
+/* A new session on lls (NULL: none), in no table. Takes the caller's reference on lls. NULL: no memory. */
+static struct xk_session *
+vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+		 struct xk_session *lls)
+{
+	struct xk_session *s =
+		xk_session_new(&vnet->protocol, vnet->protocol.type->session_ops, hlp_receive, hlp_type, lls);
+
+	if (s == NULL)
+		xk_close(lls);
+	else
+		vnet_setup(s, &interface);
+	return s;
+}
+
+/* Directs messages that come up lls to s, unless another session stands there. */
+static void
+vnet_session_stand(struct xk_session *s, struct xk_session *lls)
+{
+	struct xk_session *expected = NULL;
+
+	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, s, memory_order_release, memory_order_relaxed);
+}
+
+/* Ends that. */
+static void
+vnet_session_leave(struct xk_session *s, struct xk_session *lls)
+{
+	struct xk_session *expected = s;
+
+	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
+}
+
+/* Under the session's lock. */
+static void
+vnet_set_watched(struct vnet_session *s)
+{
+	atomic_store_explicit(&s->session.binding.watched, s->moved != NULL || s->is_stale, memory_order_relaxed);
+}
+
+static void
+vnet_set_stale(struct vnet_session *s, bool is_stale)
+{
+	xk_lock(&s->lock);
+	s->is_stale = is_stale;
+	vnet_set_watched(s);
+	xk_unlock(&s->lock);
+}
+
+/*
+ * Makes s push on `to` (NULL: on lls), whose address is link, and if `stands`, receive what comes up there. Takes the
+ * caller's reference on `to`; returns what s has pushed on instead of lls, for the caller to close.
+ */
+static struct xk_session *
+vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool stands)
+{
+	struct xk_session *session = &s->session, *before;
+
+	xk_lock(&s->lock);
+	before = s->moved;
+	vnet_session_leave(session, session->lls);
+	if (before != NULL)
+		vnet_session_leave(session, before);
+	if (stands)
+		vnet_session_stand(session, to != NULL ? to : session->lls);
+	s->moved = to;
+	s->link = link;
+	vnet_set_watched(s);
+	xk_unlock(&s->lock);
+	return before;
+}
+
+static struct vnet_session **
+vnet_bucket(struct vnet *vnet, uint64_t host)
+{
+	return &vnet->buckets[host * UINT64_C(0x9e3779b97f4a7c15) >> 32 & vnet->bucket_mask];
+}
+
+/* Adds s to the opened sessions of host. Under vnet's lock. */
+static void
+vnet_add(struct vnet *vnet, struct vnet_session *s, uint64_t host)
+{
+	struct vnet_session **bucket = vnet_bucket(vnet, host);
+
+	s->host = host;
+	s->next = *bucket;
+	*bucket = s;
+}
+
+/* A push that is under way meanwhile goes to lls, which stays as long. */
+static void
+vnet_close(struct xk_session *session)
+{
+	struct vnet_session *s = (struct vnet_session *)session;
+	struct vnet *vnet = (struct vnet *)session->protocol;
+
+	if (session->lls == NULL) /* a lazy one, which is in no table */
+		return;
+	xk_lock(&vnet->lock);
+	if (s->host != XK_ANY) {
+		struct vnet_session **at = vnet_bucket(vnet, s->host);
+
+		while (*at != s)
+			at = &(*at)->next;
+		*at = s->next;
+	}
+	xk_unlock(&vnet->lock);
+	xk_close(vnet_replace(s, NULL, 0, false));
+}
+
+/* ---- following a neighbour; no lock is held across a call of ARP or of the link ---- */
+
+/*
+ * Makes s push to another link address. It leaves lls and the table: whatever else comes from the old address must not
+ * be answered elsewhere. 0 or -errno.
+ */
+static int
+vnet_move(struct vnet *vnet, struct vnet_session *s, uint64_t link)
+{
+	struct xk_session *session = &s->session, *lls;
+	int err = vnet_open_link(vnet, s->interface, session->hlp_type, link, &lls);
+
+	if (err != 0)
+		return err;
+	if (session->map != NULL)
+		xk_map_unbind(session->map, &session->binding);
+	if (lls == session->lls) {
+		xk_close(lls);
+		lls = NULL;
+	}
+	xk_close(vnet_replace(s, lls, link, !vnet_is_enabled(vnet, session->hlp_type)));
+	xk_count(&vnet->protocol, VNET_MOVED);
+	xk_trace(&vnet->protocol, XK_TRACE_EVENTS, "%08x is at %012llx now", (uint32_t)s->host,
+		 (unsigned long long)link);
+	return 0;
+}
+
+/* Makes s, on which the caller has a reference, push to the address that ARP knows, or ask at its next push. */
+static void
+vnet_follow(struct vnet *vnet, struct vnet_session *s)
+{
+	for (unsigned i = 0; i < VNET_TRIES; i++) {
+		uint64_t link = s->link, known = link;
+
+		if (xk_arp_follow(vnet_resolver(vnet, s->interface), (uint32_t)s->host, &known) != 0)
+			break;
+		if (known == link)
+			return;
+		if (vnet_move(vnet, s, known) != 0)
+			break;
+	}
+	vnet_set_stale(s, true);
+}
+
+/*
+ * Finds the live opened sessions of host, of all types, skipping the first `skip`; takes a reference on each. Returns
+ * how many: at most VNET_FOUND.
+ */
+static unsigned
+vnet_find_followers(struct vnet *vnet, unsigned interface, uint64_t host, unsigned skip, struct vnet_session **found)
+{
+	unsigned count = 0;
+
+	xk_lock(&vnet->lock);
+	for (struct vnet_session *s = *vnet_bucket(vnet, host); s != NULL && count < VNET_FOUND; s = s->next) {
+		if (s->host != host || s->interface != interface)
+			continue;
+		if (skip > 0)
+			skip--;
+		else if (xk_duplicate(&s->session))
+			found[count++] = s;
+	}
+	xk_unlock(&vnet->lock);
+	return count;
+}
+
+/* ARP knows host by another link address, or does not know it any more. */
+static void
+vnet_changed(const struct xk_arp_follower *follower, uint32_t host)
+{
+	struct vnet *vnet = (struct vnet *)follower->protocol;
+	struct vnet_session *found[VNET_FOUND];
+	unsigned count, done = 0;
+
+	do {
+		count = vnet_find_followers(vnet, follower->interface, host, done, found);
+		for (unsigned i = 0; i < count; i++) {
+			vnet_follow(vnet, found[i]);
+			xk_session_release(&found[i]->session);
+		}
+		done += count;
+	} while (count == VNET_FOUND);
+}
+
+/* Asks ARP where the neighbour of s is. Any context. */
+static void
+vnet_ask(struct vnet *vnet, struct vnet_session *s)
+{
+	int err;
+
+	vnet_set_stale(s, false);
+	err = xk_arp_ask(vnet_resolver(vnet, s->interface), (uint32_t)s->host, s->link);
+	if (err != 0 && err != -EINPROGRESS)
+		vnet_set_stale(s, true);
+}
 
 /* ---- init and fini ---- */
 
@@ -54,17 +350,17 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 {
 	struct xk_network *network = &vnet->addresses[index];
 	struct xk_vnet_interface *interface = &vnet->interfaces[index];
-	struct xk_arp_follower follower = { &vnet->protocol, index, vnet_follow_changed };
+	struct xk_arp_follower follower = { &vnet->protocol, index, vnet_changed };
 	uint32_t max_packet, offloads;
-	int status;
+	int err;
 
 	if (!vnet_is_host_address(network)) {
 		xk_trace(&vnet->protocol, XK_TRACE_NONE, "interface %u has no address, or one of no host", index + 1);
 		return -EADDRNOTAVAIL;
 	}
-	status = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
-	if (status < 0)
-		return status;
+	err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	if (err < 0)
+		return err;
 	if (xk_control_protocol(vnet_link(vnet, index), XK_GET_OFFLOADS, &offloads, sizeof(offloads)) < 0)
 		offloads = 0;
 	*interface = (struct xk_vnet_interface){
@@ -79,43 +375,106 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	return xk_arp_set_address(vnet_resolver(vnet, index), network);
 }
 
-static void
-vnet_fini(struct xk_protocol *self)
-{
-	free(vnet_of(self)->buckets);
-}
-
-static int
-vnet_buckets_init(struct vnet *vnet)
-{
-	unsigned buckets = 1;
-
-	while (buckets < vnet->protocol.session_max && buckets < VNET_BUCKETS_MAX)
-		buckets *= 2;
-	vnet->bucket_mask = buckets - 1;
-	vnet->buckets = calloc(buckets, sizeof(struct vnet_session *));
-	return vnet->buckets != NULL ? 0 : -ENOMEM;
-}
-
 static int
 vnet_init(struct xk_protocol *self)
 {
-	struct vnet *vnet = vnet_of(self);
-	int status = 0;
+	struct vnet *vnet = (struct vnet *)self;
+	unsigned buckets = 1;
 
 	vnet->interface_count = self->lower_count / VNET_ROLES;
-	if (vnet->interface_count == 0 || vnet->interface_count > XK_VNET_INTERFACES) {
+	if (vnet->interface_count > XK_VNET_INTERFACES) {
 		xk_trace(self, XK_TRACE_NONE, "%u interfaces, at most %d are possible", vnet->interface_count,
 			 XK_VNET_INTERFACES);
 		return -EINVAL;
 	}
 	xk_lock_init(&vnet->lock, self);
-	for (unsigned i = 0; i < vnet->interface_count && status == 0; i++)
-		status = vnet_interface_init(vnet, i);
-	return status != 0 ? status : vnet_buckets_init(vnet);
+	for (unsigned i = 0; i < vnet->interface_count; i++) {
+		int err = vnet_interface_init(vnet, i);
+
+		if (err != 0)
+			return err;
+	}
+	while (buckets < self->session_max && buckets < VNET_BUCKETS_MAX)
+		buckets *= 2;
+	vnet->bucket_mask = buckets - 1;
+	vnet->buckets = calloc(buckets, sizeof(*vnet->buckets));
+	return vnet->buckets != NULL ? 0 : -ENOMEM;
+}
+
+static void
+vnet_fini(struct xk_protocol *self)
+{
+	free(((struct vnet *)self)->buckets);
 }
 
 /* ---- opening ---- */
+
+/* The live opened session of hlp_type with host, with a reference for the caller; or NULL. Under vnet's lock. */
+static struct vnet_session *
+vnet_find_opened(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_protocol *hlp_type)
+{
+	for (struct vnet_session *s = *vnet_bucket(vnet, host); s != NULL; s = s->next)
+		if (s->host == host && s->interface == interface && s->session.hlp_type == hlp_type &&
+		    xk_duplicate(&s->session))
+			return s;
+	return NULL;
+}
+
+/* Opens a session to host, which is or was just at `link`: shared with the same hlps, or new. 0 or -errno. */
+static int
+vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+	       uint64_t host, uint64_t link, struct xk_session **session)
+{
+	struct xk_session *lls, *new;
+	struct vnet_session *s;
+	int err;
+
+	xk_lock(&vnet->lock);
+	s = vnet_find_opened(vnet, interface, host, hlp_type);
+	xk_unlock(&vnet->lock);
+	if (s == NULL) {
+		err = vnet_open_link(vnet, interface, hlp_type, link, &lls);
+		if (err != 0)
+			return err;
+		new = vnet_session_new(vnet, hlp_receive, hlp_type, interface, lls);
+		if (new == NULL)
+			return -ENOMEM;
+		if (!vnet_is_enabled(vnet, hlp_type))
+			vnet_session_stand(new, lls);
+		xk_lock(&vnet->lock);
+		s = vnet_find_opened(vnet, interface, host, hlp_type);
+		if (s == NULL) {
+			s = (struct vnet_session *)new;
+			vnet_add(vnet, s, host);
+		}
+		xk_unlock(&vnet->lock);
+		if (&s->session != new) /* another shepherd was faster */
+			xk_close(new);
+	}
+	if (xk_hlp_receive(&s->session) != hlp_receive) {
+		xk_close(&s->session);
+		return -EADDRINUSE;
+	}
+	if (link != XK_ETH_BROADCAST)
+		vnet_follow(vnet, s);
+	*session = &s->session;
+	return 0;
+}
+
+/* Makes a session as XK_VNET_LAZY asks for. 0 or -ENOMEM. */
+static int
+vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+	       uint64_t host, struct xk_session **session)
+{
+	struct xk_session *s = vnet_session_new(vnet, hlp_receive, hlp_type, interface, NULL);
+
+	if (s == NULL)
+		return -ENOMEM;
+	((struct vnet_session *)s)->host = host;
+	atomic_store_explicit(&s->binding.watched, true, memory_order_relaxed);
+	*session = s;
+	return 0;
+}
 
 /* Returns the interface with address `local` (XK_ANY: the first), or the number of interfaces if there is none. */
 static unsigned
@@ -126,6 +485,24 @@ vnet_interface_at(const struct vnet *vnet, uint64_t local)
 	while (i < vnet->interface_count && local != XK_ANY && vnet->interfaces[i].host != local)
 		i++;
 	return i;
+}
+
+/* Opens the session that a frame from link address `link` has caused, or would cause. 0 or -errno. */
+static int
+vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, uint64_t link,
+		  uint64_t local, struct xk_session **session)
+{
+	unsigned interface = vnet_interface_at(vnet, local);
+	struct xk_session *lls;
+	int err = -EADDRNOTAVAIL;
+
+	if (interface < vnet->interface_count)
+		err = vnet_open_link(vnet, interface, hlp_type, link, &lls);
+	if (err != 0)
+		return err;
+	err = xk_virtual_open_on(&vnet->protocol, hlp_receive, lls, session);
+	xk_close(lls);
+	return err;
 }
 
 /* Chooses the interface that host is reached through; `local`, if given, is that interface's address. 0 or -errno. */
@@ -139,58 +516,42 @@ vnet_choose(struct vnet *vnet, uint64_t host, uint64_t local, unsigned *interfac
 	if (first == vnet->interface_count)
 		return -EADDRNOTAVAIL;
 	*kind = xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, interface);
-	if (*kind != XK_VNET_MINE)
-		*kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, interface);
+	if (*kind == XK_VNET_MINE) {
+		xk_count(&vnet->protocol, VNET_TO_SELF);
+		return -EADDRNOTAVAIL;
+	}
+	*kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, interface);
 	*interface += first;
-	return *kind == XK_VNET_ELSEWHERE ? -ENETUNREACH : *kind == XK_VNET_MINE ? -EADDRNOTAVAIL : 0;
-}
-
-/* Opens the session that a frame from link address `link` has caused, or would cause. 0 or -errno. */
-static int
-vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, uint64_t link,
-		  uint64_t local, struct xk_session **session)
-{
-	unsigned interface = vnet_interface_at(vnet, local);
-	struct xk_session *lls;
-	int status = -EADDRNOTAVAIL;
-
-	if (interface < vnet->interface_count)
-		status = vnet_session_open_link(vnet, interface, hlp_type, link, &lls);
-	if (status != 0)
-		return status;
-	status = xk_virtual_open_on(&vnet->protocol, hlp_receive, lls, session);
-	xk_close(lls);
-	return status;
+	return *kind == XK_VNET_ELSEWHERE ? -ENETUNREACH : 0;
 }
 
 static int
 vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	struct vnet *vnet = vnet_of(self);
+	struct vnet *vnet = (struct vnet *)self;
 	uint64_t host = xk_participant_pop(&participants->remote);
 	uint64_t local = xk_participant_pop(&participants->local);
+	bool is_lazy = local == XK_VNET_LAZY;
 	uint64_t link = XK_ETH_BROADCAST;
-	enum xk_vnet_kind kind = XK_VNET_ELSEWHERE;
+	enum xk_vnet_kind kind;
 	unsigned interface = 0;
-	bool lazy = local == XK_VNET_LAZY;
-	int status;
+	int err;
 
 	if (host != XK_ANY && (host & XK_VNET_STATION))
 		return vnet_open_station(vnet, hlp_receive, hlp_type, host & ~XK_VNET_STATION, local, session);
-	status = vnet_choose(vnet, host, lazy ? xk_participant_pop(&participants->local) : local, &interface, &kind);
-	if (kind == XK_VNET_MINE)
-		xk_count(self, VNET_COUNT_TO_SELF);
-	if (status != 0)
-		return status;
-	if (kind == XK_VNET_ON_LINK && lazy)
-		return vnet_session_open_lazy(vnet, hlp_receive, hlp_type, interface, (uint32_t)host, session);
-	if (kind == XK_VNET_ON_LINK)
-		status = xk_arp_resolve(vnet_resolver(vnet, interface), (uint32_t)host, &link);
-	if (status != 0)
-		return status;
-	return vnet_session_open(vnet, hlp_receive, hlp_type, interface, kind == XK_VNET_BROADCAST ? UINT32_MAX : host,
-				 link, session);
+	if (is_lazy)
+		local = xk_participant_pop(&participants->local);
+	err = vnet_choose(vnet, host, local, &interface, &kind);
+	if (err != 0)
+		return err;
+	if (kind == XK_VNET_BROADCAST)
+		host = UINT32_MAX;
+	else if (is_lazy)
+		return vnet_open_lazy(vnet, hlp_receive, hlp_type, interface, host, session);
+	else
+		err = xk_arp_resolve(vnet_resolver(vnet, interface), (uint32_t)host, &link);
+	return err != 0 ? err : vnet_open_host(vnet, hlp_receive, hlp_type, interface, host, link, session);
 }
 
 /* ---- enabling ---- */
@@ -210,56 +571,31 @@ vnet_passive_key_of(const struct xk_session *s)
 	return xk_virtual_passive_key(s->hlp_type);
 }
 
-/* Takes back an open_enable from the first `count` links. */
-static void
-vnet_disable_links(struct vnet *vnet, struct xk_protocol *hlp_type, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++) {
-		struct xk_participants anybody = { .remote.depth = 0 };
-
-		xk_open_disable(&vnet->protocol, hlp_type, vnet_link(vnet, i), &anybody);
-	}
-}
-
-static int
-vnet_enable_links(struct vnet *vnet, struct xk_protocol *hlp_type)
-{
-	for (unsigned i = 0; i < vnet->interface_count; i++) {
-		struct xk_participants anybody = { .remote.depth = 0 };
-		int status = xk_open_enable(&vnet->protocol, hlp_type, vnet_link(vnet, i), &anybody);
-
-		if (status != 0) {
-			vnet_disable_links(vnet, hlp_type, i);
-			return status;
-		}
-	}
-	return 0;
-}
-
 static int
 vnet_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_participants *participants)
 {
-	int status = xk_table_enable(self, hlp_receive, hlp_type, participants);
+	struct xk_participants anybody = { .remote.depth = 0 };
+	int err = xk_table_enable(self, hlp_receive, hlp_type, participants);
 
-	if (status != 0)
-		return status;
-	status = vnet_enable_links(vnet_of(self), hlp_type);
-	if (status != 0)
+	if (err != 0)
+		return err;
+	err = xk_enable_lowers(self, VNET_ROLES, self, hlp_type, &anybody);
+	if (err != 0)
 		xk_table_disable(self, hlp_receive, hlp_type, participants);
-	return status;
+	return err;
 }
 
 static int
 vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants)
 {
-	struct vnet *vnet = vnet_of(self);
-	int status = xk_table_disable(self, hlp_receive, hlp_type, participants);
+	struct xk_participants anybody = { .remote.depth = 0 };
+	int err = xk_table_disable(self, hlp_receive, hlp_type, participants);
 
-	if (status == 0)
-		vnet_disable_links(vnet, hlp_type, vnet->interface_count);
-	return status;
+	if (err == 0)
+		xk_disable_lowers(self, VNET_ROLES, self->lower_count, self, hlp_type, &anybody);
+	return err;
 }
 
 /* ---- down ---- */
@@ -268,10 +604,10 @@ vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 static void
 vnet_send(const struct xk_arp_output *output, uint64_t link)
 {
-	struct vnet *vnet = vnet_of(output->owner);
+	struct vnet *vnet = (struct vnet *)output->owner;
 	struct xk_session *lls;
 
-	if (vnet_session_open_link(vnet, output->interface, output->hlp_type, link, &lls) != 0) {
+	if (vnet_open_link(vnet, output->interface, output->hlp_type, link, &lls) != 0) {
 		xk_drop(output->owner, output->m, XK_DROP_NO_SESSION);
 		return;
 	}
@@ -290,142 +626,146 @@ vnet_unsent(const struct xk_arp_output *output)
 }
 
 static int
-vnet_lazy_push(struct xk_session *s, struct xk_msg *m)
+vnet_push_lazy(struct vnet_session *s, struct xk_msg *m)
 {
-	struct vnet *vnet = vnet_of(s->protocol);
-	struct vnet_session *vs = vnet_session_of(s);
+	struct xk_protocol *self = s->session.protocol;
 	struct xk_arp_output output = {
-		.host = (uint32_t)vnet_host(vs),
+		.host = (uint32_t)s->host,
 		.m = m,
 		.send = vnet_send,
 		.unsent = vnet_unsent,
-		.owner = s->protocol,
-		.hlp_receive = xk_hlp_receive(s),
-		.hlp_type = s->hlp_type,
-		.interface = vs->interface,
+		.owner = self,
+		.hlp_receive = xk_hlp_receive(&s->session),
+		.hlp_type = s->session.hlp_type,
+		.interface = s->interface,
 	};
 
-	return xk_arp_output(vnet_resolver(vnet, vs->interface), &output);
+	return xk_arp_output(vnet_resolver((struct vnet *)self, s->interface), &output);
 }
 
 /* A push on a session that is lazy, stale or not on lls any more. */
 XK_APART static int
-vnet_push_watched(struct xk_session *s, struct xk_msg *m)
+vnet_push_watched(struct vnet_session *s, struct xk_msg *m)
 {
-	struct vnet_session *vs = vnet_session_of(s);
 	struct xk_session *moved;
-	bool is_stale;
 	int status;
 
-	if (s->lls == NULL)
-		return vnet_lazy_push(s, m);
-	xk_lock(&vs->lock);
-	is_stale = vs->is_stale;
-	xk_unlock(&vs->lock);
-	if (is_stale)
-		vnet_follow_ask(vnet_of(s->protocol), vs);
-	moved = vnet_follow_take(vs);
+	if (s->session.lls == NULL)
+		return vnet_push_lazy(s, m);
+	if (s->is_stale)
+		vnet_ask((struct vnet *)s->session.protocol, s);
+	xk_lock(&s->lock);
+	moved = s->moved;
+	if (moved != NULL && !xk_duplicate(moved))
+		moved = NULL;
+	xk_unlock(&s->lock);
 	if (moved == NULL)
-		return xk_push(s->lls, m);
+		return xk_push(s->session.lls, m);
 	status = xk_push(moved, m);
 	xk_close(moved);
 	return status;
 }
 
 static int
-vnet_push(struct xk_session *s, struct xk_msg *m)
+vnet_push(struct xk_session *session, struct xk_msg *m)
 {
-	if (xk_unlikely(atomic_load_explicit(&s->binding.watched, memory_order_relaxed)))
-		return vnet_push_watched(s, m);
-	return xk_push(s->lls, m);
+	if (xk_unlikely(atomic_load_explicit(&session->binding.watched, memory_order_relaxed)))
+		return vnet_push_watched((struct vnet_session *)session, m);
+	return xk_push(session->lls, m);
 }
 
 /* ---- asking ---- */
 
+/* Answers XK_VNET_FOLLOW: an upper has opened s, which a frame has caused, for host. */
 static int
-vnet_answer_link(struct vnet_session *vs, void *buffer, size_t len)
+vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
-	uint64_t link = vnet_follow_link(vs);
+	bool follows;
 
-	return xk_answer(buffer, len, &link, sizeof(link));
+	if (s->session.lls == NULL || !vnet_is_neighbour(vnet, s->interface, host))
+		return 0;
+	xk_lock(&vnet->lock);
+	follows = s->host == XK_ANY;
+	if (follows)
+		vnet_add(vnet, s, host);
+	xk_unlock(&vnet->lock);
+	if (follows)
+		vnet_ask(vnet, s);
+	return 0;
 }
 
 /* Answers XK_VNET_LEADS_TO: whether messages pushed on s go where ARP knows host. */
 static int
-vnet_leads_to(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
+vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
-	struct vnet_session *vs = vnet_session_of(s);
-	unsigned interface = vs->interface;
 	uint64_t link;
-	int status;
+	int err;
 
-	if (s->lls == NULL || *host > UINT32_MAX ||
-	    xk_vnet_kind(&vnet->interfaces[interface], 1, (uint32_t)*host, &(unsigned){ 0 }) != XK_VNET_ON_LINK)
+	if (s->session.lls == NULL || !vnet_is_neighbour(vnet, s->interface, host))
 		return -ENETUNREACH;
-	status = xk_arp_lookup(vnet_resolver(vnet, interface), (uint32_t)*host, &link);
-	return status != 0 ? status : link == vnet_follow_link(vs);
+	err = xk_arp_lookup(vnet_resolver(vnet, s->interface), (uint32_t)host, &link);
+	return err != 0 ? err : link == s->link;
 }
 
+/* Answers XK_VNET_DOUBT: host may be a neighbour on another interface, too. */
 static int
-vnet_doubt(struct vnet *vnet, struct xk_session *s, const uint64_t *host)
+vnet_doubt(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
-	struct vnet_session *vs = vnet_session_of(s);
 	unsigned interface;
 
-	if (*host <= UINT32_MAX &&
-	    xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)*host, &interface) == XK_VNET_ON_LINK)
-		xk_arp_doubt(vnet_resolver(vnet, interface), (uint32_t)*host,
-			     interface == vs->interface ? vnet_follow_link(vs) : 0);
+	if (host <= UINT32_MAX &&
+	    xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &interface) == XK_VNET_ON_LINK)
+		xk_arp_doubt(vnet_resolver(vnet, interface), (uint32_t)host, interface == s->interface ? s->link : 0);
 	return 0;
 }
 
 static int
-vnet_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+vnet_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	struct vnet *vnet = vnet_of(s->protocol);
-	struct vnet_session *vs = vnet_session_of(s);
-	const struct xk_vnet_interface *interface = &vnet->interfaces[vs->interface];
-	uint64_t host = interface->host, peer = vnet_host(vs);
+	struct vnet_session *s = (struct vnet_session *)session;
+	struct vnet *vnet = (struct vnet *)session->protocol;
+	const struct xk_vnet_interface *interface = &vnet->interfaces[s->interface];
+	uint64_t mine = interface->host, peer = s->host, link = s->link;
 
 	switch (op) {
 	case XK_VNET_FOLLOW:
-		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_follow_opened(vnet, s, buffer);
+		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_follow_opened(vnet, s, *(uint64_t *)buffer);
 	case XK_VNET_LEADS_TO:
-		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_leads_to(vnet, s, buffer);
+		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_leads_to(vnet, s, *(uint64_t *)buffer);
 	case XK_VNET_DOUBT:
-		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_doubt(vnet, s, buffer);
+		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_doubt(vnet, s, *(uint64_t *)buffer);
 	case XK_VNET_GET_INTERFACE:
 		return xk_answer(buffer, len, interface, sizeof(*interface));
 	case XK_GET_PEER_LINK:
-		return s->lls == NULL ? -ENOTSUP : vnet_answer_link(vs, buffer, len);
+		return session->lls == NULL ? -ENOTSUP : xk_answer(buffer, len, &link, sizeof(link));
 	case XK_GET_MY_HOST:
-		return xk_answer(buffer, len, &host, sizeof(host));
+		return xk_answer(buffer, len, &mine, sizeof(mine));
 	case XK_GET_PEER_HOST:
 		return peer == XK_ANY ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
 	default:
-		if (s->lls != NULL)
+		if (session->lls != NULL)
 			return -ENOTSUP;
-		return xk_control_protocol(vnet_link(vnet, vs->interface), op, buffer, len);
+		return xk_control_protocol(vnet_link(vnet, s->interface), op, buffer, len);
 	}
 }
 
 /* Replaces the link's addresses by VNET's. */
 static int
-vnet_get_participants(struct xk_session *s, struct xk_participants *participants)
+vnet_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
-	struct vnet_session *vs = vnet_session_of(s);
+	struct vnet_session *s = (struct vnet_session *)session;
 
 	xk_participant_pop(&participants->remote);
 	xk_participant_pop(&participants->local);
-	xk_participant_push(&participants->remote, vnet_host(vs));
-	xk_participant_push(&participants->local, vnet_of(s->protocol)->interfaces[vs->interface].host);
+	xk_participant_push(&participants->remote, s->host);
+	xk_participant_push(&participants->local, ((struct vnet *)session->protocol)->interfaces[s->interface].host);
 	return 0;
 }
 
 static int
 vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	struct vnet *vnet = vnet_of(self);
+	const struct vnet *vnet = (const struct vnet *)self;
 	uint64_t host = vnet->interfaces[0].host;
 
 	switch (op) {
@@ -442,10 +782,10 @@ vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 static const struct xk_session_ops vnet_session_ops = {
 	.size = sizeof(struct vnet_session),
-	.setup = vnet_session_setup,
+	.setup = vnet_setup,
 	.push = vnet_push,
 	.pop = xk_pop_through,
-	.close = vnet_session_close,
+	.close = vnet_close,
 	.control = vnet_session_control,
 	.get_participants = vnet_get_participants,
 };
@@ -479,8 +819,6 @@ static const struct xk_setting vnet_settings[] = {
 	{ "address4", XK_SETTING_NETWORK, VNET_ADDRESS(3), NULL, "... on the fourth link", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const vnet_counters[] = { "to_self", "moved", NULL };
 
 const struct xk_protocol_type xk_type_vnet = {
 	.name = "vnet",

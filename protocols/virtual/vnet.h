@@ -1,8 +1,11 @@
 /*
- * vnet.h - what can be asked of VNET: its interfaces, and which host is where. vnet.c has the rest.
+ * vnet.h - what VNET takes as participants, and what it can be asked: its interfaces, and which host is where.
  *
  * Participants: the top of the remote stack is the IPv4 host that the frame goes to (a neighbour, or a broadcast
- *               address); the top of the local stack is the address of the interface, or missing
+ *               address); the top of the local stack is the address of the interface, or missing.
+ * Link address: an opened session sends to the address that ARP knows, and follows when that changes; it does not
+ *               follow what frames say. A session that a frame has caused answers where that frame came from, and never
+ *               follows: if the neighbour sends from elsewhere, that is another session.
  */
 #ifndef VNET_H
 #define VNET_H
@@ -13,25 +16,26 @@ enum xk_vnet_control {
 	XK_VNET_GET_INTERFACES = 300, /* protocol: struct xk_vnet_interface[], at most XK_VNET_INTERFACES */
 	XK_VNET_GET_INTERFACE,        /* session: struct xk_vnet_interface, the one it sends through */
 	/*
-	 * Session: uint64_t, a neighbour. A session that a frame has caused was opened by an upper for that neighbour: it
-	 * follows that one's link address from now on, as if it had been opened so, and whatever else comes from its old one
-	 * gets a session of its own. Nothing happens to other sessions, or if it does follow one already. Never waits.
+	 * Session: uint64_t, a neighbour. An upper has opened this session, which a frame has caused, for that
+	 * neighbour: from now on it follows the neighbour's link address like an opened one, and other frames from
+	 * its old address get a session of their own. Other sessions, and one that follows already, stay as they are.
+	 * Never waits.
 	 */
 	XK_VNET_FOLLOW,
 	/*
-	 * Of the protocol above, called by VNET: struct xk_msg, as it was pushed on a lazy session, for which the neighbour's
-	 * link address could not be had. It stays VNET's, and is dropped afterwards.
+	 * Protocol above, asked by VNET: struct xk_msg, as it was pushed on a lazy session; no link address was found
+	 * for its neighbour. VNET keeps the message, and drops it afterwards.
 	 */
 	XK_VNET_UNSENT,
 	/*
-	 * Session: uint64_t, a host. Returns 1: what is pushed here goes to the link address that ARP has for that
-	 * neighbour; 0: it goes elsewhere; -ENOENT: ARP has none; -ENETUNREACH: the host is no neighbour on this
+	 * Session: uint64_t, a host. Returns 1 if what is pushed here goes to the link address that ARP has for that
+	 * neighbour, 0 if it goes elsewhere, -ENOENT if ARP has none, -ENETUNREACH if the host is no neighbour on this
 	 * interface. Never waits.
 	 */
 	XK_VNET_LEADS_TO,
 	/*
-	 * Session: uint64_t, a host, of which a message has come up here. If it is a neighbour that ARP knows by
-	 * another link address, ARP asks for it again. Returns 0. Never waits.
+	 * Session: uint64_t, a host that a message has come from on this session. If ARP knows that neighbour by
+	 * another link address, it queries again. Returns 0. Never waits.
 	 */
 	XK_VNET_DOUBT,
 };
@@ -41,24 +45,18 @@ enum {
 };
 
 /*
- * Pushed above the local address (or alone) when opening: the session does not ask for the link address when it is
- * opened but when it is used, so that open never waits. For what a stranger's frame starts (forwarding, errors).
- * Messages wait in ARP, few per host. Such a session only sends: what the neighbour sends comes up an ordinary one.
+ * Pushed above the local address (or alone) when opening: the session asks for the link address when it is used, so
+ * that open never waits. For what a stranger's frame starts (forwarding, errors). Few messages per host wait in ARP.
+ * Such a session only sends: what the neighbour sends comes up an ordinary one.
  */
 #define XK_VNET_LAZY (UINT64_C(1) << 32)
 
 /*
- * In place of the remote host, with a link address below it: the session that a frame from there has caused, or would. It
- * answers there; it asks nobody, never waits and never follows. The local address says which interface, if there are
- * several. For what has to go where a message came from, by another session than that one's.
+ * Added to a link address, in place of the remote host: the session that a frame from there has caused, or would cause.
+ * It answers there, sends no query, never waits and never follows. The local address chooses among several interfaces.
+ * For answers that must go where a message came from, by another session than the one it came up.
  */
 #define XK_VNET_STATION (UINT64_C(1) << 48)
-
-/*
- * Whose link address: a session that was opened goes to the one that ARP knows, and follows when that changes; it does not
- * follow what frames say. One that a frame has caused answers where that frame came from, and never follows: if the
- * neighbour sends from elsewhere, that is another session.
- */
 
 /* In the machine's byte order. */
 struct xk_vnet_interface {
@@ -78,8 +76,8 @@ enum xk_vnet_kind {
 };
 
 /*
- * What host is, seen from `count` interfaces (from XK_VNET_GET_INTERFACES, asked once); *index is the interface unless
- * it is elsewhere. 255.255.255.255 is everybody on the first one. Any context.
+ * Returns what host is, seen from `count` interfaces (of XK_VNET_GET_INTERFACES), and sets *index to its interface
+ * unless it is elsewhere. 255.255.255.255 is everybody on the first interface. Any context.
  */
 static inline enum xk_vnet_kind
 xk_vnet_kind(const struct xk_vnet_interface *interfaces, unsigned count, uint32_t host, unsigned *index)

@@ -1,0 +1,43 @@
+/* lowers.h - enabling on several lowers, all or none, for virtual protocols whose messages come up by any of them. */
+#ifndef XK_LOWERS_H
+#define XK_LOWERS_H
+
+#include "xkernel/protocol.h"
+
+/*
+ * Takes an open_enable back from the first of each `step` lowers, before `end`; each gets a copy of the participants.
+ * Returns 0, or what the first lower that refused says.
+ */
+static inline int
+xk_disable_lowers(struct xk_protocol *self, unsigned step, unsigned end, struct xk_protocol *hlp_receive,
+		  struct xk_protocol *hlp_type, const struct xk_participants *participants)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < end; i += step) {
+		struct xk_participants copy = *participants;
+		int answer = xk_open_disable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
+
+		err = err == 0 ? answer : err;
+	}
+	return err;
+}
+
+/* Enables on the first of each `step` lowers; each gets a copy of the participants. Returns 0, or -errno: on none. */
+static inline int
+xk_enable_lowers(struct xk_protocol *self, unsigned step, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 const struct xk_participants *participants)
+{
+	for (unsigned i = 0; i < self->lower_count; i += step) {
+		struct xk_participants copy = *participants;
+		int err = xk_open_enable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
+
+		if (err != 0) {
+			xk_disable_lowers(self, step, i, hlp_receive, hlp_type, participants);
+			return err;
+		}
+	}
+	return 0;
+}
+
+#endif
