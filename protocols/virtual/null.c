@@ -1,6 +1,6 @@
 /*
- * null.c - does nothing to what crosses it: a virtual protocol, for any edge of a graph. What a layer costs is seen with
- * it, and what the least is that a layer has to be.
+ * null.c - does nothing to what crosses it: a virtual protocol, for any edge of a graph. It shows what a layer costs,
+ * and the least that a layer consists of.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers

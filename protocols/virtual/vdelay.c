@@ -1,23 +1,25 @@
 /*
  * vdelay.c - delays what crosses it: a virtual protocol, for any edge of a graph.
  *
- * A delayed message is carried on by a shepherd of its own, an event's; whoever brought it goes on at once.
+ * An event's shepherd carries a delayed message on; the shepherd that brought it goes on at once.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Settings:     up, down: the delay in each direction, 0 for none; jitter: up to so much more, drawn for each message
- *               of a direction that has a delay; reorder: whether jitter lets messages overtake; seed; held
- * Drops:        full (`held` others wait already)
- * Counters:     delayed; unsent (the protocol below has refused a message; who pushed it does not hear of that)
- * Not done:     calls (RPC); a rate (that is a link's: platform/sim)
+ * Not done:     calls (RPC); a rate (which links have: platform/sim)
  * Graph:        ip -> vdelay -> vnet, or any other edge
  */
 #include "xkernel/chance.h"
 #include "xkernel/later.h"
 
-enum { VDELAY_DROP_FULL = XK_DROP_OWN };
+enum { VDELAY_DROP_FULL = XK_DROP_OWN /* `held` others wait already */ };
 
-enum { VDELAY_COUNT_DELAYED, VDELAY_COUNT_UNSENT };
+enum {
+	VDELAY_COUNT_DELAYED,
+	VDELAY_COUNT_UNSENT, /* the protocol below refused a message; its sender is not told */
+};
+
+static const char *const vdelay_drops[] = { "full", NULL };
+static const char *const vdelay_counters[] = { "delayed", "unsent", NULL };
 
 struct vdelay {
 	struct xk_protocol protocol;
@@ -29,16 +31,10 @@ struct vdelay {
 	struct xk_later later;
 };
 
-static inline struct vdelay *
-vdelay_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct vdelay, protocol);
-}
-
 static int
 vdelay_init(struct xk_protocol *self)
 {
-	struct vdelay *vdelay = vdelay_of(self);
+	struct vdelay *vdelay = (struct vdelay *)self;
 
 	if (vdelay->seed == 0 && vdelay->jitter_ns != 0)
 		vdelay->seed = xk_random(self);
@@ -52,32 +48,24 @@ vdelay_init(struct xk_protocol *self)
 static void
 vdelay_fini(struct xk_protocol *self)
 {
-	xk_later_fini(&vdelay_of(self)->later);
-}
-
-/* How long the next message of a direction waits. */
-static uint64_t
-vdelay_draw_ns(struct vdelay *vdelay, enum xk_way way)
-{
-	uint64_t more_ns;
-
-	if (vdelay->jitter_ns == 0)
-		return vdelay->delay_ns[way];
-	xk_lock(&vdelay->lock);
-	more_ns = xk_chance_below(&vdelay->chances[way], vdelay->jitter_ns + 1);
-	xk_unlock(&vdelay->lock);
-	return vdelay->delay_ns[way] + more_ns;
+	xk_later_fini(&((struct vdelay *)self)->later);
 }
 
 static int
 vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
-	struct vdelay *vdelay = vdelay_of(s->protocol);
+	struct vdelay *vdelay = (struct vdelay *)s->protocol;
+	uint64_t delay_ns = vdelay->delay_ns[way];
 	int status;
 
-	if (vdelay->delay_ns[way] == 0)
+	if (delay_ns == 0)
 		return xk_virtual_pass(s, m, way);
-	status = xk_later_hold(&vdelay->later, s, m, way, vdelay_draw_ns(vdelay, way));
+	if (vdelay->jitter_ns != 0) {
+		xk_lock(&vdelay->lock);
+		delay_ns += xk_chance_below(&vdelay->chances[way], vdelay->jitter_ns + 1);
+		xk_unlock(&vdelay->lock);
+	}
+	status = xk_later_hold(&vdelay->later, s, m, way, delay_ns);
 	if (status == 0)
 		xk_count(s->protocol, VDELAY_COUNT_DELAYED);
 	return status;
@@ -89,7 +77,7 @@ vdelay_push(struct xk_session *s, struct xk_msg *m)
 	return vdelay_carry(s, m, XK_WAY_DOWN);
 }
 
-/* hdr: NULL, or m has waited (later.h). */
+/* hdr: not NULL if m has waited (later.h). */
 static void
 vdelay_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -129,9 +117,6 @@ static const struct xk_setting vdelay_settings[] = {
 	{ "seed", XK_SETTING_UINT, offsetof(struct vdelay, seed), NULL, "what jitter begins with; 0: at random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const vdelay_drops[] = { "full", NULL };
-static const char *const vdelay_counters[] = { "delayed", "unsent", NULL };
 
 const struct xk_protocol_type xk_type_vdelay = {
 	.name = "vdelay",

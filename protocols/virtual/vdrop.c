@@ -4,15 +4,12 @@
  * Participants: those of the protocol below
  * Control:      XK_GET_OFFLOADS: none where it corrupts what is sent, since the port would sum up the corrupt bytes;
  *               the protocol below answers the others
- * Settings:     loss, duplicate, reorder, corrupt: how probable each is, for each message, drawn in this order from
- *               `seed` and, in each direction, from a stream of its own; burst, reorder_time, direction, after, held
- * Faults:       a lost message takes up to burst - 1 of those behind it along, of the same direction. A copy, or a
- *               message that is reordered, goes on by itself, up to reorder_time later. A corrupt message has at least
- *               one bit flipped, and none outside of 15 consecutive ones: an Internet checksum sees that. Of a message
- *               that is duplicated and corrupted one stays good.
- * Drops:        lost (a fault), full (`held` others wait already), no_buffer (for the corrupt bytes)
- * Counters:     duplicated, reordered, corrupted: faults; not_duplicated (no buffer for it); unsent (the protocol
- *               below has refused a message that was late; who pushed it does not hear of that)
+ * Faults:       The probabilities `loss`, `duplicate`, `reorder` and `corrupt` are drawn for each message in this
+ *               order, from `seed`; each direction has a stream of its own. A lost message takes up to burst - 1 of
+ *               those behind it along, of the same direction. A copy, or a message that is reordered, goes on by
+ *               itself, up to reorder_time later. A corrupt message has at least one bit flipped, and none outside of
+ *               15 consecutive ones: an Internet checksum detects that. Of a message that is duplicated and
+ *               corrupted, one stays good.
  * Not done:     calls (RPC)
  * Graph:        udp -> vdrop -> ip, or any other edge
  */
@@ -23,14 +20,22 @@
 #include "xkernel/later.h"
 #include "xkernel/trace.h"
 
-enum { VDROP_DROP_LOST = XK_DROP_OWN, VDROP_DROP_FULL };
+enum {
+	VDROP_DROP_LOST = XK_DROP_OWN, /* a fault */
+	VDROP_DROP_FULL,               /* `held` others wait already */
+};
 
 enum {
 	VDROP_COUNT_DUPLICATED,
 	VDROP_COUNT_REORDERED,
 	VDROP_COUNT_CORRUPTED,
-	VDROP_COUNT_NOT_DUPLICATED,
-	VDROP_COUNT_UNSENT
+	VDROP_COUNT_NOT_DUPLICATED, /* no buffer for the copy */
+	VDROP_COUNT_UNSENT,         /* the protocol below refused a late message; its sender is not told */
+};
+
+static const char *const vdrop_drops[] = { "lost", "full", NULL };
+static const char *const vdrop_counters[] = {
+	"duplicated", "reordered", "corrupted", "not_duplicated", "unsent", NULL
 };
 
 /* Bits from the first to the last that is flipped, and the bytes they may lie in. */
@@ -54,50 +59,33 @@ struct vdrop {
 	struct xk_later later;
 };
 
-/* What becomes of a message. */
+/* What happens to a message. */
 struct vdrop_fate {
 	bool lost, corrupt;
-	uint64_t copy_ns; /* a copy comes so much later; 0: there is none */
-	uint64_t late_ns; /* the message itself is so late */
-	size_t offset;    /* where these are flipped, some of them perhaps behind the end */
+	uint64_t copy_ns; /* delay of a copy; 0: there is none */
+	uint64_t late_ns; /* delay of the message itself */
+	size_t offset;    /* of the bytes that flip is applied to; some may lie behind the end */
 	uint8_t flip[VDROP_BYTES];
 };
-
-static inline struct vdrop *
-vdrop_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct vdrop, protocol);
-}
 
 /* ---- init and fini ---- */
 
 static int
-vdrop_make_ways(struct vdrop *vdrop)
+vdrop_init(struct xk_protocol *self)
 {
+	struct vdrop *vdrop = (struct vdrop *)self;
 	bool both = strcmp(vdrop->direction, "both") == 0;
 
 	vdrop->ways[XK_WAY_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
 	vdrop->ways[XK_WAY_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
 	if (!vdrop->ways[XK_WAY_UP].faulty && !vdrop->ways[XK_WAY_DOWN].faulty) {
-		xk_trace(&vdrop->protocol, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"",
-			 vdrop->direction);
+		xk_trace(self, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"", vdrop->direction);
 		return -EINVAL;
 	}
 	if (vdrop->seed == 0)
-		vdrop->seed = xk_random(&vdrop->protocol);
+		vdrop->seed = xk_random(self);
 	for (unsigned way = 0; way < XK_WAYS; way++)
 		xk_chance_init(&vdrop->ways[way].chance, vdrop->seed, way);
-	return 0;
-}
-
-static int
-vdrop_init(struct xk_protocol *self)
-{
-	struct vdrop *vdrop = vdrop_of(self);
-	int status = vdrop_make_ways(vdrop);
-
-	if (status != 0)
-		return status;
 	xk_lock_init(&vdrop->lock, self);
 	xk_later_init(&vdrop->later, self, vdrop->held, false, VDROP_DROP_FULL, VDROP_COUNT_UNSENT);
 	return 0;
@@ -106,7 +94,7 @@ vdrop_init(struct xk_protocol *self)
 static void
 vdrop_fini(struct xk_protocol *self)
 {
-	xk_later_fini(&vdrop_of(self)->later);
+	xk_later_fini(&((struct vdrop *)self)->later);
 }
 
 /* ---- chance; under the lock ---- */
@@ -125,7 +113,7 @@ vdrop_draw_loss(const struct vdrop *vdrop, struct vdrop_way *way)
 	return true;
 }
 
-/* Of up to VDROP_BITS bits from anywhere on, the first for certain. */
+/* Draws up to VDROP_BITS bits to flip, from anywhere on; the first is always flipped. */
 static void
 vdrop_draw_flip(struct vdrop_way *way, size_t len, struct vdrop_fate *fate)
 {
@@ -169,18 +157,7 @@ vdrop_draw(const struct vdrop *vdrop, struct vdrop_way *way, size_t len)
 
 /* ---- faults ---- */
 
-static void
-vdrop_flip(struct xk_msg *m, const struct vdrop_fate *fate)
-{
-	size_t at = 0;
-
-	for (struct xk_msg *segment = m; segment != NULL; at += segment->len, segment = segment->next)
-		for (unsigned i = 0; i < VDROP_BYTES; i++)
-			if (fate->offset + i >= at && fate->offset + i < at + segment->len)
-				segment->data[fate->offset + i - at] ^= fate->flip[i];
-}
-
-/* A corrupt copy of *m takes its place; whatever a port has verified is to be verified anew. False: no buffer. */
+/* Replaces *m by a corrupt copy, which no port has verified. False: no buffer. */
 static bool
 vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *fate)
 {
@@ -189,11 +166,14 @@ vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *f
 
 	if (copy == NULL)
 		return false;
-	for (struct xk_msg *segment = copy; segment != NULL; at += segment->len, segment = segment->next)
+	for (struct xk_msg *segment = copy; segment != NULL; at += segment->len, segment = segment->next) {
 		xk_msg_copy_out(*m, at, segment->data, segment->len);
+		for (unsigned i = 0; i < VDROP_BYTES; i++)
+			if (fate->offset + i >= at && fate->offset + i < at + segment->len)
+				segment->data[fate->offset + i - at] ^= fate->flip[i];
+	}
 	copy->id = (*m)->id;
 	copy->flags = (*m)->flags & XK_MSG_TRACED;
-	vdrop_flip(copy, fate);
 	xk_msg_free(*m);
 	*m = copy;
 	xk_count(&vdrop->protocol, VDROP_COUNT_CORRUPTED);
@@ -214,42 +194,34 @@ vdrop_duplicate(struct vdrop *vdrop, struct xk_session *s, const struct xk_msg *
 }
 
 static int
-vdrop_suffer(struct xk_session *s, struct xk_msg *m, enum xk_way way, const struct vdrop_fate *fate)
-{
-	struct xk_protocol *self = s->protocol;
-	struct vdrop *vdrop = vdrop_of(self);
-	int status;
-
-	if (fate->lost) {
-		xk_drop(self, m, VDROP_DROP_LOST);
-		return 0; /* as on a wire: the sender does not know */
-	}
-	if (fate->copy_ns != 0)
-		vdrop_duplicate(vdrop, s, m, way, fate->copy_ns);
-	if (fate->corrupt && !vdrop_corrupt(vdrop, &m, fate)) {
-		xk_drop(self, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
-	if (fate->late_ns == 0)
-		return xk_virtual_pass(s, m, way);
-	status = xk_later_hold(&vdrop->later, s, m, way, fate->late_ns);
-	if (status == 0)
-		xk_count(self, VDROP_COUNT_REORDERED);
-	return status;
-}
-
-static int
 vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
-	struct vdrop *vdrop = vdrop_of(s->protocol);
+	struct xk_protocol *self = s->protocol;
+	struct vdrop *vdrop = (struct vdrop *)self;
 	struct vdrop_fate fate;
+	int status;
 
 	if (!vdrop->ways[way].faulty)
 		return xk_virtual_pass(s, m, way);
 	xk_lock(&vdrop->lock);
 	fate = vdrop_draw(vdrop, &vdrop->ways[way], xk_msg_len(m));
 	xk_unlock(&vdrop->lock);
-	return vdrop_suffer(s, m, way, &fate);
+	if (fate.lost) {
+		xk_drop(self, m, VDROP_DROP_LOST);
+		return 0; /* as on a wire: the sender does not know */
+	}
+	if (fate.copy_ns != 0)
+		vdrop_duplicate(vdrop, s, m, way, fate.copy_ns);
+	if (fate.corrupt && !vdrop_corrupt(vdrop, &m, &fate)) {
+		xk_drop(self, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	if (fate.late_ns == 0)
+		return xk_virtual_pass(s, m, way);
+	status = xk_later_hold(&vdrop->later, s, m, way, fate.late_ns);
+	if (status == 0)
+		xk_count(self, VDROP_COUNT_REORDERED);
+	return status;
 }
 
 static int
@@ -258,7 +230,7 @@ vdrop_push(struct xk_session *s, struct xk_msg *m)
 	return vdrop_carry(s, m, XK_WAY_DOWN);
 }
 
-/* hdr: NULL, or m has been late (later.h). */
+/* hdr: not NULL if m has been late (later.h). */
 static void
 vdrop_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -273,7 +245,7 @@ vdrop_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const 
 static int
 vdrop_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	const struct vdrop *vdrop = vdrop_of(self);
+	const struct vdrop *vdrop = (const struct vdrop *)self;
 	uint32_t none = 0;
 
 	if (op != XK_GET_OFFLOADS || vdrop->corrupt == 0 || !vdrop->ways[XK_WAY_DOWN].faulty)
@@ -326,11 +298,6 @@ static const struct xk_setting vdrop_settings[] = {
 	  "messages that are late at the same time, at most", 1, 65536 },
 	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "what chance begins with; 0: at random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
-};
-
-static const char *const vdrop_drops[] = { "lost", "full", NULL };
-static const char *const vdrop_counters[] = {
-	"duplicated", "reordered", "corrupted", "not_duplicated", "unsent", NULL
 };
 
 const struct xk_protocol_type xk_type_vdrop = {

@@ -1,24 +1,22 @@
 /*
- * vstamp.c - notes when messages cross it, so that the time of a round trip can be divided: a virtual protocol, for any
- * edge of a graph, calls included.
+ * vstamp.c - notes when messages cross it, so that the time of a round trip can be divided: a virtual protocol, for
+ * any edge of a graph, calls included.
  *
- * Each message or call that crosses is a stamp: the platform's clock, and the way. On a port the lanes' operations and
- * their drivers' sleep are stamped as well, before and after: they are put in place of the port's and the platform's own
- * as long as the graph stands, so that who has no vstamp pays nothing. The last `records` stamps are kept, and written to
- * `file` when the graph goes: a line with what there is, then a line for each, oldest first, as "NANOSECONDS WHAT".
+ * A stamp is the platform's clock when a message or call crosses, and the direction. On a port, the operations of its
+ * lanes and their drivers' sleep are stamped as well, before and after: while the graph stands, VSTAMP replaces the
+ * port's and the platform's operations by its own, so that hosts without a vstamp pay nothing. The last `records`
+ * stamps are kept, and written to `file` when the graph goes: a line with their number, then a line for each, oldest
+ * first, as "NANOSECONDS WHAT".
  *
- *	up, down            a message, a call or its reply crosses
- *	receive, received   the driver asks the device; it has got frames (of visits in vain there is nothing)
- *	transmit, sent      frames are given to the device; it has taken them, and rung where somebody sleeps
- *	sleep, wake         the driver goes to sleep; it has been woken
+ * 	up, down            a message, a call or its reply crosses
+ * 	receive, received   the driver asks the device; it has got frames (visits in vain leave no stamp)
+ * 	transmit, sent      frames are given to the device; it has taken them, and rung where somebody sleeps
+ * 	sleep, wake         the driver goes to sleep; it has been woken
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Settings:     file (without one stamps are counted only, and nothing is stamped but what crosses), records
- * Drops:        none of its own
- * Counters:     stamps
- * Not done:     replies to calls that do not wait (they go to their caller directly); what the driver of a host with a
- *               capture does; platforms of several ports: of their sleep the first vstamp tells
+ * Not done:     replies to calls that do not wait (they go to their caller directly); what the driver of a host with
+ *               a capture does; platforms of several ports: the first vstamp alone stamps their sleep
  * Graph:        udp -> vstamp -> ip, or any other edge
  */
 #include <errno.h>
@@ -73,22 +71,10 @@ struct vstamp {
 	unsigned lane_count;
 };
 
-static inline struct vstamp *
-vstamp_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct vstamp, protocol);
-}
-
 /* ---- stamps ---- */
 
-static inline uint64_t
-vstamp_now_ns(const struct vstamp *vstamp)
-{
-	return xk_now_ns(&vstamp->protocol);
-}
-
 static inline void
-vstamp_put(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
+vstamp_put_at(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
 {
 	_Atomic uint64_t *stamps = &vstamp->protocol.counts[0][VSTAMP_COUNT_STAMPS];
 	uint64_t number = atomic_fetch_add_explicit(stamps, 1, memory_order_relaxed);
@@ -98,27 +84,33 @@ vstamp_put(struct vstamp *vstamp, enum vstamp_what what, uint64_t now_ns)
 }
 
 static inline void
+vstamp_put(struct vstamp *vstamp, enum vstamp_what what)
+{
+	vstamp_put_at(vstamp, what, xk_now_ns(&vstamp->protocol));
+}
+
+static inline void
 vstamp_cross(struct xk_session *s, enum vstamp_what what)
 {
-	struct vstamp *vstamp = vstamp_of(s->protocol);
+	struct vstamp *vstamp = (struct vstamp *)s->protocol;
 
 	if (xk_unlikely(vstamp->ring == NULL))
 		xk_count(s->protocol, VSTAMP_COUNT_STAMPS);
 	else
-		vstamp_put(vstamp, what, vstamp_now_ns(vstamp));
+		vstamp_put(vstamp, what);
 }
 
-/* What a stamp costs; all of the ring's memory is there afterwards, and nothing in it. */
+/* Measures the cost of stamps. Afterwards the ring is empty, and all of its memory is present. */
 static void
 vstamp_measure(struct vstamp *vstamp)
 {
 	uint64_t begun_ns;
 
 	memset(vstamp->ring, 0, vstamp->records * sizeof(*vstamp->ring));
-	begun_ns = vstamp_now_ns(vstamp);
+	begun_ns = xk_now_ns(&vstamp->protocol);
 	for (uint64_t i = 0; i < vstamp->records; i++)
-		vstamp_put(vstamp, VSTAMP_UP, vstamp_now_ns(vstamp));
-	vstamp->cost_ns = vstamp_now_ns(vstamp) - begun_ns;
+		vstamp_put(vstamp, VSTAMP_UP);
+	vstamp->cost_ns = xk_now_ns(&vstamp->protocol) - begun_ns;
 	xk_counter_set(&vstamp->protocol, VSTAMP_COUNT_STAMPS, 0);
 }
 
@@ -145,12 +137,12 @@ static unsigned
 vstamp_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
 	struct vstamp_lane *lane = xk_container_of(port->ops, struct vstamp_lane, port_ops);
-	uint64_t begun_ns = vstamp_now_ns(lane->vstamp);
+	uint64_t begun_ns = xk_now_ns(&lane->vstamp->protocol);
 	unsigned count = lane->port_was->receive(port, frames, max);
 
 	if (count > 0) {
-		vstamp_put(lane->vstamp, VSTAMP_RECEIVE, begun_ns);
-		vstamp_put(lane->vstamp, VSTAMP_RECEIVED, vstamp_now_ns(lane->vstamp));
+		vstamp_put_at(lane->vstamp, VSTAMP_RECEIVE, begun_ns);
+		vstamp_put(lane->vstamp, VSTAMP_RECEIVED);
 	}
 	return count;
 }
@@ -161,9 +153,9 @@ vstamp_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 	struct vstamp_lane *lane = xk_container_of(port->ops, struct vstamp_lane, port_ops);
 	unsigned taken;
 
-	vstamp_put(lane->vstamp, VSTAMP_TRANSMIT, vstamp_now_ns(lane->vstamp));
+	vstamp_put(lane->vstamp, VSTAMP_TRANSMIT);
 	taken = lane->port_was->transmit(port, frames, count);
-	vstamp_put(lane->vstamp, VSTAMP_SENT, vstamp_now_ns(lane->vstamp));
+	vstamp_put(lane->vstamp, VSTAMP_SENT);
 	return taken;
 }
 
@@ -172,9 +164,9 @@ vstamp_sleep(struct xk_platform *platform, uint64_t deadline_ns)
 {
 	struct vstamp_lane *lane = xk_container_of(platform->ops, struct vstamp_lane, platform_ops);
 
-	vstamp_put(lane->vstamp, VSTAMP_SLEEP, vstamp_now_ns(lane->vstamp));
+	vstamp_put(lane->vstamp, VSTAMP_SLEEP);
 	lane->platform_was->sleep(platform, deadline_ns);
-	vstamp_put(lane->vstamp, VSTAMP_WAKE, vstamp_now_ns(lane->vstamp));
+	vstamp_put(lane->vstamp, VSTAMP_WAKE);
 }
 
 static void
@@ -195,7 +187,7 @@ vstamp_watch_lane(struct vstamp *vstamp, struct xk_port *port)
 	port->platform->ops = &lane->platform_ops;
 }
 
-/* The port that the protocol below stands on; NULL: that is no port. */
+/* The port that the protocol below is; NULL: it is none. */
 static struct xk_port *
 vstamp_port(struct xk_protocol *self)
 {
@@ -211,7 +203,7 @@ vstamp_port(struct xk_protocol *self)
 	return xk_kernel_find_port(self->kernel, *(char *const *)((const char *)lower + setting->offset));
 }
 
-/* Before any driver runs. A capture has put operations of its own in place of a port's, and looks for them there. 0 or -ENOMEM. */
+/* Before any driver runs. A capture replaces a port's operations, too, and looks for its own there. 0 or -ENOMEM. */
 static int
 vstamp_watch(struct vstamp *vstamp)
 {
@@ -247,18 +239,9 @@ vstamp_unwatch(struct vstamp *vstamp)
 	free(vstamp->lanes);
 }
 
-/* ---- what calls and what pushes ---- */
+/* ---- init and fini ---- */
 
-/* The first below that is of another type. */
-static const struct xk_protocol *
-vstamp_lower(const struct xk_protocol *self)
-{
-	const struct xk_protocol *lower = xk_lower(self, 0);
-
-	return lower->type == self->type ? vstamp_lower(lower) : lower;
-}
-
-/* What upper asks of the lower in this place. */
+/* Returns what upper asks of the lower in this place. */
 static unsigned
 vstamp_needs(const struct xk_protocol *upper, unsigned place)
 {
@@ -270,12 +253,14 @@ vstamp_needs(const struct xk_protocol *upper, unsigned place)
 	return count == 0 ? 0 : roles[place % count].needs;
 }
 
-/* The checker cannot know what a vstamp offers. 0 or -EINVAL. */
+/* The checker cannot know what a vstamp offers: what the first lower of another type does. 0 or -EINVAL. */
 static int
 vstamp_check(struct xk_protocol *self)
 {
-	const struct xk_protocol *lower = vstamp_lower(self);
+	const struct xk_protocol *lower = xk_lower(self, 0);
 
+	while (lower->type == self->type)
+		lower = xk_lower(lower, 0);
 	for (const struct xk_protocol *p = xk_kernel_first(self->kernel); p != NULL; p = p->next)
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			if (p->lowers[i]->lower != self || (vstamp_needs(p, i) & ~lower->type->offers) == 0)
@@ -286,50 +271,41 @@ vstamp_check(struct xk_protocol *self)
 	return 0;
 }
 
-/* ---- beginning and end ---- */
-
-/* 0 or -errno. */
 static int
-vstamp_begin(struct vstamp *vstamp)
+vstamp_init(struct xk_protocol *self)
 {
+	struct vstamp *vstamp = (struct vstamp *)self;
 	uint64_t records = 1;
-	int status;
+	int err = vstamp_check(self);
 
+	if (err != 0 || vstamp->file[0] == '\0')
+		return err;
 	while (records < vstamp->records)
 		records *= 2;
 	vstamp->records = records;
 	vstamp->stream = fopen(vstamp->file, "w");
 	if (vstamp->stream == NULL) {
-		status = -errno;
-		xk_trace(&vstamp->protocol, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file, strerror(errno));
-		return status;
+		err = -errno;
+		xk_trace(self, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file, strerror(errno));
+		return err;
 	}
 	vstamp->ring = malloc(records * sizeof(*vstamp->ring));
-	status = vstamp->ring == NULL ? -ENOMEM : 0;
-	if (status == 0) {
+	err = -ENOMEM;
+	if (vstamp->ring != NULL) {
 		vstamp_measure(vstamp);
-		status = vstamp_watch(vstamp);
+		err = vstamp_watch(vstamp);
 	}
-	if (status != 0) {
+	if (err != 0) {
 		free(vstamp->ring);
 		fclose(vstamp->stream);
 	}
-	return status;
-}
-
-static int
-vstamp_init(struct xk_protocol *self)
-{
-	struct vstamp *vstamp = vstamp_of(self);
-	int status = vstamp_check(self);
-
-	return status != 0 || vstamp->file[0] == '\0' ? status : vstamp_begin(vstamp);
+	return err;
 }
 
 static void
 vstamp_fini(struct xk_protocol *self)
 {
-	struct vstamp *vstamp = vstamp_of(self);
+	struct vstamp *vstamp = (struct vstamp *)self;
 
 	if (vstamp->ring == NULL)
 		return;

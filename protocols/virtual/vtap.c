@@ -1,15 +1,14 @@
 /*
  * vtap.c - shows what crosses it to the host's capture: a virtual protocol, for any edge of a graph.
  *
- * Everything that crosses, up and down, is in the capture (`--pcap`) as an interface of its own that is named after the
- * node. Without a capture it only counts. Messages go on unchanged.
+ * Messages of both directions are in the capture (`--pcap`), as an interface that is named after the node. Without a
+ * capture they are only counted. They go on unchanged.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Settings:     linktype: what readers of the capture take the bytes for. auto: ethernet on a port, ip where all that
- *               stands on it is ip, both seen through other virtual protocols; user0 (unknown bytes) elsewhere
- * Counters:     up, down (messages)
- * Not done:     calls (RPC); names for what other protocols' bytes are
+ * Link type:    `linktype` is what readers of the capture take the bytes for. auto: ethernet on a port, ip where all
+ *               that stands on it is ip, both seen through other virtual protocols; user0 (unknown bytes) elsewhere
+ * Not done:     calls (RPC); names for other protocols' bytes
  * Graph:        ip -> vtap -> vnet, or any other edge
  */
 #include <errno.h>
@@ -30,12 +29,6 @@ struct vtap {
 /* Counters, and ways of a capture, by the way that the message goes. */
 static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vtap_counters is in the order of enum xk_way");
 static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)XK_CAPTURE_DOWN, "they are the same");
-
-static inline struct vtap *
-vtap_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct vtap, protocol);
-}
 
 /* ---- what the bytes are ---- */
 
@@ -88,48 +81,43 @@ vtap_is_under(const struct xk_protocol *lower, const char *name)
 	return found;
 }
 
-/* The link type that the setting names, or the graph shows. 0 or -EINVAL. */
 static int
-vtap_find_link(struct vtap *vtap, enum xk_capture_link *link)
+vtap_init(struct xk_protocol *self)
 {
-	struct xk_protocol *self = &vtap->protocol;
+	struct vtap *vtap = (struct vtap *)self;
+	enum xk_capture_link link;
+	int place;
 
 	if (strcmp(vtap->linktype, "auto") == 0) {
-		*link = vtap_is_on_port(self)       ? XK_CAPTURE_ETHERNET
-			: vtap_is_under(self, "ip") ? XK_CAPTURE_IPV4
-						    : XK_CAPTURE_USER0;
-		return 0;
-	}
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(vtap_linktypes); i++)
-		if (strcmp(vtap->linktype, vtap_linktypes[i].name) == 0) {
-			*link = vtap_linktypes[i].link;
-			return 0;
+		link = vtap_is_on_port(self)       ? XK_CAPTURE_ETHERNET
+		       : vtap_is_under(self, "ip") ? XK_CAPTURE_IPV4
+						   : XK_CAPTURE_USER0;
+	} else {
+		unsigned i = 0;
+
+		while (i < XK_ARRAY_LENGTH(vtap_linktypes) && strcmp(vtap->linktype, vtap_linktypes[i].name) != 0)
+			i++;
+		if (i == XK_ARRAY_LENGTH(vtap_linktypes)) {
+			xk_trace(self, XK_TRACE_NONE, "linktype \"%s\" is none of auto, ethernet, ip, raw, user0",
+				 vtap->linktype);
+			return -EINVAL;
 		}
-	xk_trace(self, XK_TRACE_NONE, "linktype \"%s\" is none of auto, ethernet, ip, raw, user0", vtap->linktype);
-	return -EINVAL;
+		link = vtap_linktypes[i].link;
+	}
+	vtap->capture = xk_capture_of(self);
+	if (vtap->capture == NULL)
+		return 0;
+	place = vtap->capture->ops->add(vtap->capture, self->name, link);
+	vtap->place = (unsigned)place;
+	return place < 0 ? place : 0;
 }
 
 /* ---- messages ---- */
 
 static int
-vtap_init(struct xk_protocol *self)
-{
-	struct vtap *vtap = vtap_of(self);
-	enum xk_capture_link link;
-	int status = vtap_find_link(vtap, &link);
-
-	vtap->capture = xk_capture_of(self);
-	if (status == 0 && vtap->capture != NULL) {
-		status = vtap->capture->ops->add(vtap->capture, self->name, link);
-		vtap->place = (unsigned)status;
-	}
-	return status < 0 ? status : 0;
-}
-
-static int
 vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
-	struct vtap *vtap = vtap_of(s->protocol);
+	struct vtap *vtap = (struct vtap *)s->protocol;
 
 	xk_count(s->protocol, way);
 	if (vtap->capture != NULL)

@@ -1,25 +1,19 @@
 /*
- * vwork.c - computes for each message that crosses it, as a protocol that costs so much would: a virtual protocol,
- * for any edge of a graph.
+ * vwork.c - computes for each message that crosses it, as a protocol of that cost would: a virtual protocol, for any
+ * edge of a graph.
  *
  * The shepherd that carries the message does the work before the message goes on. In the simulator that is virtual
  * time; elsewhere the processor is kept busy.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Settings:     up, down: for each message; up_kb, down_kb: for each 1,000 bytes of it, in proportion (1us is a
- *               nanosecond a byte); checkpoints: so often, evenly within the work, a message that has used up its
- *               time budget leaves the driver; tail: how unequal messages are; seed: what they are drawn from; wait: what
- *               goes up waits before its work
- * Drops:        would_wait (it may not wait: implicit=fail, no stack left, the host ends)
- * Counters:     worked_up, worked_down (messages)
  * Not done:     calls (RPC)
  * Graph:        udptest -> vwork -> udp, or any other edge
  */
 #include "xkernel/chance.h"
 #include "xkernel/virtual.h"
 
-enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN };
+enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN /* it may not wait: implicit=fail, no stack is left, the host ends */ };
 
 struct vwork {
 	struct xk_protocol protocol;
@@ -35,7 +29,7 @@ static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vwork_counters is in the orde
 static int
 vwork_init(struct xk_protocol *self)
 {
-	struct vwork *vwork = xk_container_of(self, struct vwork, protocol);
+	struct vwork *vwork = (struct vwork *)self;
 
 	if (vwork->tail != 0 && vwork->seed == 0)
 		vwork->seed = xk_random(self);
@@ -43,8 +37,9 @@ vwork_init(struct xk_protocol *self)
 }
 
 /*
- * What the next message has to do, where the mean is mean_ns. Half of all have the least, and what is twice as much is half
- * as frequent, `tail` times: each doubling adds as much to the mean, and the last stands for all that would follow.
+ * Draws the next message's work, mean_ns on average. Half of all messages have the least work, and each doubling of
+ * it is half as frequent, `tail` times. So each doubling adds as much to the mean; the last stands for all that would
+ * follow.
  */
 static uint64_t
 vwork_draw_ns(struct vwork *vwork, uint64_t mean_ns)
@@ -60,30 +55,23 @@ vwork_draw_ns(struct vwork *vwork, uint64_t mean_ns)
 	return (mean_ns * 2 / (vwork->tail + 2)) << doublings;
 }
 
-/* Works for total_ns in pieces, a checkpoint after each but the last. */
-static void
-vwork_work(struct vwork *vwork, uint64_t total_ns)
-{
-	uint64_t pieces = vwork->checkpoints + 1, done_ns = 0;
-
-	for (uint64_t i = 1; i <= pieces; i++) {
-		uint64_t until_ns = total_ns * i / pieces;
-
-		if (i > 1)
-			xk_checkpoint(&vwork->protocol);
-		xk_work(&vwork->protocol, until_ns - done_ns);
-		done_ns = until_ns;
-	}
-}
-
 static int
 vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
-	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, protocol);
+	struct vwork *vwork = (struct vwork *)s->protocol;
 	uint64_t mean_ns = vwork->message_ns[way] + xk_msg_len(m) * vwork->kilobyte_ns[way] / 1000;
 
 	if (mean_ns > 0) {
-		vwork_work(vwork, vwork_draw_ns(vwork, mean_ns));
+		uint64_t total_ns = vwork_draw_ns(vwork, mean_ns), pieces = vwork->checkpoints + 1, done_ns = 0;
+
+		for (uint64_t i = 1; i <= pieces; i++) {
+			uint64_t until_ns = total_ns * i / pieces;
+
+			if (i > 1)
+				xk_checkpoint(s->protocol);
+			xk_work(s->protocol, until_ns - done_ns);
+			done_ns = until_ns;
+		}
 		xk_count(s->protocol, way);
 	}
 	return xk_virtual_pass(s, m, way);
@@ -98,7 +86,7 @@ vwork_push(struct xk_session *s, struct xk_msg *m)
 static void
 vwork_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	struct vwork *vwork = xk_container_of(s->protocol, struct vwork, protocol);
+	struct vwork *vwork = (struct vwork *)s->protocol;
 
 	if (vwork->wait_ns != 0 && xk_delay(s->protocol, (vwork->wait_ns + 999) / 1000) != 0)
 		xk_drop(s->protocol, m, VWORK_DROP_WOULD_WAIT);
@@ -125,12 +113,12 @@ static const struct xk_role vwork_lowers[] = {
 
 enum { VWORK_CHECKPOINTS_MAX = 1000, VWORK_TAIL_MAX = 10 };
 
-/* So many times the mean is the most that is drawn. */
+/* The most that is drawn, as a multiple of the mean. */
 #define VWORK_STRETCH ((UINT64_C(2) << VWORK_TAIL_MAX) / (VWORK_TAIL_MAX + 2) + 1)
 
-static_assert(VWORK_TIME_MAX * XK_MSG_MAX <= UINT64_MAX / 2, "no product with a length overflows");
+static_assert(VWORK_TIME_MAX * XK_MSG_MAX <= UINT64_MAX / 2, "a product with a length overflows");
 static_assert(VWORK_TIME_MAX * (XK_MSG_MAX / 1000 + 2) * VWORK_STRETCH <= UINT64_MAX / 2 / (VWORK_CHECKPOINTS_MAX + 1),
-	      "nor one with a number of pieces");
+	      "a product with a number of pieces overflows");
 
 static const struct xk_setting vwork_settings[] = {
 	{ "up", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_WAY_UP]), NULL, "work for a message that goes up",
