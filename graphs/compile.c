@@ -307,7 +307,7 @@ compile_head(const struct compile *c)
 		}
 		fputc('\n', c->stream);
 	}
-	fputs(" */\n#include \"xkernel/compiled.h\"\n\n#include \"graphs/compiled.h\"\n", c->stream);
+	fputs(" */\n#include \"graphs/generated.h\"\n\n#include \"graphs/compiled.h\"\n", c->stream);
 }
 
 static void
@@ -379,7 +379,7 @@ compile_copies(const struct compile *c)
 	for (unsigned i = 0; i < graph->node_count; i++)
 		if (compile_begins_copy(c, graph->order[i]))
 			compile_crossings(c, graph->order[i]);
-	fputs("\n/* ---- the protocols ---- */\n\n#include \"xkernel/compiled_verbs.h\"\n", c->stream);
+	fputs("\n/* ---- the protocols ---- */\n\n#include \"graphs/generated_verbs.h\"\n", c->stream);
 	for (unsigned i = 0; i < graph->node_count && status == 0; i++)
 		if (compile_begins_copy(c, graph->order[i]))
 			status = compile_include(c, graph->order[i]);

@@ -1,7 +1,7 @@
 /*
  * compiled.h - graphs as C: what `xk compile` writes, and how a program takes on a graph that was compiled into it.
  *
- * The C is one translation unit that contains the protocols' own files (xkernel/compiled.h says how they come to call one
+ * The C is one translation unit that contains the protocols' own files (graphs/generated.h says how they come to call one
  * another directly). What it defines for others is an xk_graph_compiled: the graph file's text, which is read again at the
  * start as any graph file is, and the types that its nodes are of.
  */

@@ -71,7 +71,7 @@ compile_find_place(struct compile_place *place)
 		snprintf(place->libraries, sizeof(place->libraries), "%.3000s/../%s", directory, COMPILE_LIBDIR);
 		snprintf(place->tree, sizeof(place->tree), "%.3000s/../%s", directory, COMPILE_SOURCES);
 	}
-	if (compile_is_there("%s/xkernel/compiled.h", place->tree) &&
+	if (compile_is_there("%s/graphs/generated.h", place->tree) &&
 	    compile_is_there("%s/libxkernel-programs.a", place->libraries))
 		return true;
 	fprintf(stderr, "compile: the sources and libraries of this xk are not there: %s, %s\n", place->tree,
