@@ -1,18 +1,20 @@
 /*
- * compiled.h - for the C of a compiled graph (`xk compile`), and nothing else: the verbs of upi.h where it is known who
- * stands on whom.
+ * generated.h - for the C of a compiled graph (`xk compile`), and nothing else: the verbs of upi.h where it is known
+ * who stands on whom.
  *
- * A compiled graph is one translation unit: this header, then the crossings of each node, then the protocols' own files,
- * unchanged. In a protocol's file XK_NODE is the number of its node, and the verbs are macros that lead to that node's
- * crossings, which call the neighbour by name: `xk_type_udp.ops->demux` is a constant that the compiler sees through. Where
- * a neighbour is not known (a protocol that lends sessions, sessions of several kinds), a verb is what it always is.
+ * A compiled graph is one translation unit: this header, then the crossings of each node, then the protocols' own
+ *                                           files,
+ * unchanged. In a protocol's file XK_NODE is the number of its node, and the verbs are macros that lead to that
+ * node's crossings, which call the neighbour by name: `xk_type_udp.ops->demux` is a constant that the compiler sees
+ * through. Where a neighbour is not known (a protocol that lends sessions, sessions of several kinds), a verb is what
+ * it always is.
  *
- * The unit is compiled twice. With XK_WATCHED every crossing looks at its edge's marks, as ever; without, only edges that the
- * graph file marks (XK_MARKED), and what nobody has marked costs nothing. A host takes the second if nothing that it was told
- * (a trace, a handoff, a budget) asks for the first.
+ * The unit is compiled twice. With XK_WATCHED every crossing looks at its edge's marks, as ever; without, only edges
+ * that the graph file marks (XK_MARKED), and what nobody has marked costs nothing. A host takes the second if nothing
+ * that it was told (a trace, a handoff, a budget) asks for the first.
  */
-#ifndef XK_COMPILED_H
-#define XK_COMPILED_H
+#ifndef XK_GENERATED_H
+#define XK_GENERATED_H
 
 #define XK_COMPILED
 
@@ -131,8 +133,8 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 /* ---- a node's crossings ---- */
 
 /*
- * XK_CROSS_UP(node, marked) defines xk_demux as it is from `node`; xk_way_up_NODE(s, m) is the way on. Where an edge is marked
- * it is the library's.
+ * XK_CROSS_UP(node, marked) defines xk_demux as it is from `node`; xk_way_up_NODE(s, m) is the way on. Where an edge
+ * is marked it is the library's.
  */
 #define XK_CROSS_UP(node, marked)                                                                                      \
 	static inline void xk_up_##node(struct xk_session *s, struct xk_msg *m)                                        \
@@ -157,7 +159,8 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	}
 
 /*
- * xk_push, xk_call and xk_call_async as they are from `node`, to sessions whose operations are `to`. Not all marks are of what goes down; what they ask for is the library's part.
+ * xk_push, xk_call and xk_call_async as they are from `node`, to sessions whose operations are `to`. Not all marks
+ * are of what goes down; what they ask for is the library's part.
  */
 #define XK_IS_ASKED(s) (XK_WATCHED && xk_unlikely(xk_is_marked_down(s)))
 
@@ -204,8 +207,8 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	}
 
 /*
- * xk_pop and xk_pop_past of a node's own sessions: they have nothing to do but to hand on (unless some are `asked`), or what
- * `own` says. noted: the protocol above notes by whom a message came, as soon as that matters.
+ * xk_pop and xk_pop_past of a node's own sessions: they have nothing to do but to hand on (unless some are `asked`),
+ * or what `own` says. noted: the protocol above notes by whom a message came, as soon as that matters.
  */
 #define XK_POP_THROUGH(node, asked, noted)                                                                             \
 	static inline void xk_pop_past_##node(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)          \
@@ -266,8 +269,8 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	}
 
 /*
- * xk_virtual_demux as it is at `node`; where no session stands on lls yet, it is the library's. Who is self is not asked on the
- * usual way.
+ * xk_virtual_demux as it is at `node`; where no session stands on lls yet, it is the library's. Who is self is not
+ * asked on the usual way.
  */
 #define XK_VIRTUAL_DEMUX(node)                                                                                         \
 	__attribute__((unused)) static void xk_virtual_demux_##node(struct xk_protocol *self, struct xk_session *lls,  \

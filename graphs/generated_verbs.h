@@ -1,8 +1,8 @@
 /*
- * compiled_verbs.h - within a compiled graph (compiled.h): from here on the verbs are those of the node XK_NODE.
+ * generated_verbs.h - within a compiled graph (generated.h): from here on the verbs are those of the node XK_NODE.
  */
-#ifndef XK_COMPILED_VERBS_H
-#define XK_COMPILED_VERBS_H
+#ifndef XK_GENERATED_VERBS_H
+#define XK_GENERATED_VERBS_H
 
 #define xk_demux(s, m) XK_PASTE(xk_up_, XK_NODE)(s, m)
 #define xk_push(s, m) XK_PASTE(xk_down_, XK_NODE)(s, m)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/topology_inside.h"
+#include "graphs/topology_private.h"
 
 __attribute__((format(printf, 4, 5))) void
 xk_topology_refuse(const struct xk_topology *topology, struct xk_graph_errors *errors, unsigned line,

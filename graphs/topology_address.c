@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/topology_inside.h"
+#include "graphs/topology_private.h"
 
 /* A network that hosts get addresses from. */
 struct topology_pool {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "graphs/topology_inside.h"
+#include "graphs/topology_private.h"
 
 /* ---- the text of `set` ---- */
 

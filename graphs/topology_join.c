@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/topology_inside.h"
+#include "graphs/topology_private.h"
 
 enum { TOPOLOGY_EDGE_NAME = 2 * XK_GRAPH_NAME_MAX + 8 };
 

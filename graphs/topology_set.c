@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/topology_inside.h"
+#include "graphs/topology_private.h"
 
 /* "name.rest=value", taken apart: rest may be "attribute" or, of a host's graph, "node.attribute". */
 struct topology_set {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/compile_names.h"
 #include "graphs/compiled.h"
+#include "graphs/generate_private.h"
 #include "tests/test.h"
 
 #define TREE TEST_ROOT
@@ -94,18 +94,18 @@ TEST(compile_escapes_what_a_file_says)
 
 TEST(compile_finds_the_names_of_a_file)
 {
-	struct compile_names names = { .count = 0 };
+	struct generate_names names = { .count = 0 };
 
-	CHECK(compile_names_find(&names,
-				 "#define vtap_max 3\nstruct vtap { int vtap_x; }; enum { VTAP_A = 0x1vtap_ };\n"
-				 "xk_type_vtap, xk_type_vtapper, nvtap_x, vtapper, vtap_x",
-				 "vtap"));
+	CHECK(generate_names_find(&names,
+				  "#define vtap_max 3\nstruct vtap { int vtap_x; }; enum { VTAP_A = 0x1vtap_ };\n"
+				  "xk_type_vtap, xk_type_vtapper, nvtap_x, vtapper, vtap_x",
+				  "vtap"));
 	CHECK_EQ(names.count, 4);
 	CHECK(names.count == 4 && strcmp(names.list[0], "vtap") == 0 && strcmp(names.list[1], "vtap_x") == 0 &&
 	      strcmp(names.list[2], "VTAP_A") == 0 && strcmp(names.list[3], "xk_type_vtap") == 0);
-	compile_names_clear(&names);
-	CHECK(!compile_names_find(&names, "#include \"protocols/udp.h\"\nint vtap_x;", "vtap"));
-	compile_names_clear(&names);
+	generate_names_clear(&names);
+	CHECK(!generate_names_find(&names, "#include \"protocols/udp.h\"\nint vtap_x;", "vtap"));
+	generate_names_clear(&names);
 }
 
 TEST(compile_refuses_a_protocol_that_is_not_in_the_tree)

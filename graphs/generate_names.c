@@ -1,10 +1,10 @@
-/* compile_names.c - see compile_names.h. */
-#include "graphs/compile_names.h"
-
+/* generate_names.c - the names that a protocol's file has to itself; see generate_private.h. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "graphs/generate_private.h"
 
 enum { NAMES_LONGEST = 128 };
 
@@ -14,7 +14,7 @@ names_is_part(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Whether a name of len bytes is the file's own. */
+/* Whether a name of len bytes is the own one of a type's file. */
 static bool
 names_is_own(const char *name, size_t len, const char *type)
 {
@@ -28,32 +28,18 @@ names_is_own(const char *name, size_t len, const char *type)
 	return len == type_len ? strncmp(name, type, type_len) == 0 : name[type_len] == '_';
 }
 
-static bool
-names_has(const struct compile_names *names, const char *name, size_t len)
+static void
+names_add(struct generate_names *names, const char *name, size_t len)
 {
 	for (unsigned i = 0; i < names->count; i++)
 		if (strlen(names->list[i]) == len && strncmp(names->list[i], name, len) == 0)
-			return true;
-	return false;
+			return;
+	names->list = xk_graph_grow(names->list, names->count, sizeof(*names->list));
+	names->list[names->count] = strndup(name, len);
+	xk_assert(names->list[names->count++] != NULL);
 }
 
-static void
-names_add(struct compile_names *names, const char *name, size_t len)
-{
-	char **more;
-
-	if (names_has(names, name, len))
-		return;
-	more = realloc(names->list, (names->count + 1) * sizeof(*more));
-	if (more == NULL)
-		abort();
-	names->list = more;
-	more[names->count] = strndup(name, len);
-	if (more[names->count++] == NULL)
-		abort();
-}
-
-/* What a macro is called is left alone: it is the same each time. */
+/* Whether name is being defined as a macro, which is the same in each copy. */
 static bool
 names_is_macro(const char *text, const char *name)
 {
@@ -64,7 +50,7 @@ names_is_macro(const char *text, const char *name)
 }
 
 bool
-compile_names_find(struct compile_names *names, const char *text, const char *type)
+generate_names_find(struct generate_names *names, const char *text, const char *type)
 {
 	const char *at = text;
 
@@ -84,23 +70,23 @@ compile_names_find(struct compile_names *names, const char *text, const char *ty
 }
 
 void
-compile_names_clear(struct compile_names *names)
+generate_names_clear(struct generate_names *names)
 {
 	for (unsigned i = 0; i < names->count; i++)
 		free(names->list[i]);
 	free(names->list);
-	*names = (struct compile_names){ .count = 0 };
+	*names = (struct generate_names){ .count = 0 };
 }
 
 void
-compile_names_begin(const struct compile_names *names, unsigned number, FILE *stream)
+generate_names_begin(const struct generate_names *names, unsigned number, FILE *stream)
 {
 	for (unsigned i = 0; i < names->count; i++)
 		fprintf(stream, "#define %s %s__%u\n", names->list[i], names->list[i], number);
 }
 
 void
-compile_names_end(const struct compile_names *names, FILE *stream)
+generate_names_end(const struct generate_names *names, FILE *stream)
 {
 	for (unsigned i = 0; i < names->count; i++)
 		fprintf(stream, "#undef %s\n", names->list[i]);

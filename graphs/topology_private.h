@@ -1,6 +1,6 @@
-/* topology_inside.h - what the files that load a network share. Not for others. */
-#ifndef XK_TOPOLOGY_INSIDE_H
-#define XK_TOPOLOGY_INSIDE_H
+/* topology_private.h - what the files that load a network share. Not for others. */
+#ifndef XK_TOPOLOGY_PRIVATE_H
+#define XK_TOPOLOGY_PRIVATE_H
 
 #include "graphs/attributes.h"
 #include "graphs/topology.h"
