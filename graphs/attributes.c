@@ -1,10 +1,9 @@
 /*
- * attributes.c - what is written on the graph, its nodes and its edges: the graph language's own attributes, the
- * settings that a node's protocol declares, and graphviz's drawing attributes, which are let through and ignored.
+ * attributes.c - the attributes of a graph, its nodes and its edges: the graph language's own, the settings that a
+ * node's protocol declares, and graphviz's drawing attributes, which are let through and ignored.
  */
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +18,10 @@ enum {
 /* Of times, so that a carried budget stays a number of nanoseconds. */
 #define ATTRIBUTES_TIME_MAX (60 * UINT64_C(1000000000))
 
-/* What an attribute stands on; what the place has not is NULL. */
+/* What an attribute stands on, and where its value goes; NULL: the place has no such value. */
 struct attributes_target {
 	struct attributes_check *check;
+	enum attributes_where where;
 	const char *of; /* in errors: "the graph", "udp", "udp -> ip" */
 	struct xk_graph_policy *policy;
 	struct xk_graph_budget *budget;
@@ -29,12 +29,9 @@ struct attributes_target {
 	const struct xk_protocol_type *type;
 };
 
-/* Sets what attribute a says. Returns what was expected when the value is wrong, NULL when it is right. */
-typedef const char *attributes_parse(struct attributes_target *target, const char *value);
-
 /*
- * graphviz's attributes, from its documentation; they draw. Of subgraphs and clusters too, which the scan does not keep
- * apart from the graph's.
+ * graphviz's drawing attributes, from its documentation. The graph's include those of subgraphs and clusters, which the
+ * scan does not keep apart.
  */
 static const struct {
 	unsigned where;
@@ -64,20 +61,6 @@ static const struct {
 	  "penwidth pos samehead sametail showboxes style tailURL tail_lp tailclip tailhref taillabel tailport "
 	  "tailtarget tailtooltip target tooltip weight xlabel xlp " },
 };
-
-void
-attributes_refuse(struct attributes_check *check, unsigned line, const char *format, ...)
-{
-	va_list arguments;
-	char *what;
-
-	va_start(arguments, format);
-	what = xk_graph_format(format, arguments);
-	va_end(arguments);
-	xk_graph_errors_add(check->errors, line == 0 ? "--set" : check->graph->file, line, "%s", what);
-	check->graph->refused = true;
-	free(what);
-}
 
 /* ---- did you mean ---- */
 
@@ -110,22 +93,35 @@ attributes_distance(const char *a, const char *b)
 	return rows[(i - 1) % 3][len];
 }
 
-const char *
-attributes_suggest(const char *name, const char *const *candidates)
+void
+attributes_consider(struct attributes_guess *guess, const char *candidate)
 {
-	unsigned best = strlen(name) < 3 ? (unsigned)strlen(name) : strlen(name) == 3 ? 3 : 4;
-	const char *found = NULL;
+	size_t len = strlen(guess->name);
+	unsigned distance = attributes_distance(guess->name, candidate);
 
-	/* More than half of the word is another word. */
-	for (; *candidates != NULL; candidates++) {
-		unsigned distance = attributes_distance(name, *candidates);
-
-		if (distance < best && distance * 2 <= strlen(*candidates) + 1) {
-			best = distance;
-			found = *candidates;
-		}
+	if (guess->found == NULL)
+		guess->distance = len < 4 ? (unsigned)len : 4;
+	/* A word of which more than half differs is another word. */
+	if (distance < guess->distance && distance * 2 <= strlen(candidate) + 1) {
+		guess->distance = distance;
+		guess->found = candidate;
 	}
-	return found;
+}
+
+void
+attributes_consider_settings(struct attributes_guess *guess, const struct xk_setting *settings)
+{
+	for (const struct xk_setting *s = settings; s != NULL && s->name != NULL; s++)
+		attributes_consider(guess, s->name);
+}
+
+const char *
+attributes_guessed(struct attributes_guess *guess)
+{
+	if (guess->found == NULL)
+		return "";
+	snprintf(guess->text, sizeof(guess->text), " (did you mean \"%s\"?)", guess->found);
+	return guess->text;
 }
 
 /* ---- values ---- */
@@ -158,142 +154,111 @@ attributes_spin(const char *value, uint64_t *ns)
 	return xk_time_parse(text, ns) && *ns > 0 && *ns <= ATTRIBUTES_TIME_MAX;
 }
 
-static const char *
-attributes_implicit(struct attributes_target *target, const char *value)
-{
-	struct xk_graph_policy *policy = target->policy;
-
-	policy->spin_ns = 0;
-	if (strcmp(value, "handoff") == 0)
-		policy->implicit = XK_IMPLICIT_HANDOFF;
-	else if (strcmp(value, "fail") == 0)
-		policy->implicit = XK_IMPLICIT_FAIL;
-	else if (attributes_spin(value, &policy->spin_ns))
-		policy->implicit = XK_IMPLICIT_SPIN;
-	else
-		return "handoff, \"spin(TIME)\" with a time like 20us, or fail";
-	return NULL;
-}
-
-static const char *
-attributes_resume(struct attributes_target *target, const char *value)
-{
-	if (strcmp(value, "thread") == 0)
-		target->policy->resume = XK_RESUME_THREAD;
-	else if (strcmp(value, "driver") == 0)
-		target->policy->resume = XK_RESUME_DRIVER;
-	else
-		return "thread or driver";
-	return NULL;
-}
-
-static const char *
-attributes_trace(struct attributes_target *target, const char *value)
-{
-	int level = xk_trace_level(value);
-
-	if (level < 0)
-		return "none, errors, events or messages";
-	target->policy->trace_level = level;
-	return NULL;
-}
-
-static const char *
-attributes_order(struct attributes_target *target, const char *value)
-{
-	if (strcmp(value, "session") != 0)
-		return "session";
-	target->policy->order_session = true;
-	return NULL;
-}
-
-static const char *
-attributes_sessions(struct attributes_target *target, const char *value)
-{
-	uint64_t number;
-
-	if (target->type->session_max == 0)
-		return "no such attribute here: this protocol keeps no passively opened sessions";
-	if (!attributes_number(value, ATTRIBUTES_SESSIONS_MAX, &number) || number == 0)
-		return "a number from 1 to 1048576";
-	target->policy->session_max = (unsigned)number;
-	return NULL;
-}
-
-static const char *
-attributes_budget(struct attributes_target *target, const char *value)
-{
-	uint64_t ns;
-
-	if (!xk_time_parse(value, &ns) || ns == 0 || ns > ATTRIBUTES_TIME_MAX)
-		return "a time above zero, like \"20us\", and at most 60s";
-	target->budget->budget_ns = ns;
-	return NULL;
-}
-
-static const char *
-attributes_carry(struct attributes_target *target, const char *value)
-{
-	uint64_t number;
-
-	if (!attributes_number(value, ATTRIBUTES_CARRY_MAX, &number))
-		return "a number from 0 to 256";
-	target->budget->carry = (unsigned)number;
-	return NULL;
-}
-
-static const char *
-attributes_handoff(struct attributes_target *target, const char *value)
-{
-	if (strcmp(value, "explicit") == 0)
-		target->edge->handoff = XK_GRAPH_EXPLICIT;
-	else if (strcmp(value, "never") == 0)
-		target->edge->handoff = XK_GRAPH_NEVER;
-	else
-		return "explicit or never";
-	return NULL;
-}
-
-static const char *
-attributes_edge_number(struct attributes_target *target, const char *value)
-{
-	uint64_t number;
-
-	if (!attributes_number(value, UINT32_MAX, &number))
-		return "a number, like 17 or \"0x0806\"";
-	target->edge->has_number = true;
-	target->edge->number = (uint32_t)number;
-	return NULL;
-}
-
-/* Looked at before (protocol) or later (role), by check.c. */
-static const char *
-attributes_elsewhere(struct attributes_target *target, const char *value)
-{
-	(void)target;
-	(void)value;
-	return NULL;
-}
+enum attributes_name {
+	ATTRIBUTES_BUDGET,
+	ATTRIBUTES_CARRY,
+	ATTRIBUTES_HANDOFF,
+	ATTRIBUTES_IMPLICIT,
+	ATTRIBUTES_NUMBER,
+	ATTRIBUTES_ORDER,
+	ATTRIBUTES_PROTOCOL,
+	ATTRIBUTES_RESUME,
+	ATTRIBUTES_ROLE,
+	ATTRIBUTES_SESSIONS,
+	ATTRIBUTES_TRACE,
+};
 
 static const struct {
 	const char *name;
 	unsigned where; /* enum attributes_where */
-	attributes_parse *parse;
 } attributes_own[] = {
-	{ "budget", ATTRIBUTES_GRAPH | ATTRIBUTES_EDGE, attributes_budget },
-	{ "carry", ATTRIBUTES_GRAPH | ATTRIBUTES_EDGE, attributes_carry },
-	{ "handoff", ATTRIBUTES_EDGE, attributes_handoff },
-	{ "implicit", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE, attributes_implicit },
-	{ "number", ATTRIBUTES_EDGE, attributes_edge_number },
-	{ "order", ATTRIBUTES_NODE, attributes_order },
-	{ "protocol", ATTRIBUTES_NODE, attributes_elsewhere },
-	{ "resume", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE, attributes_resume },
-	{ "role", ATTRIBUTES_EDGE, attributes_elsewhere },
-	{ "sessions", ATTRIBUTES_NODE, attributes_sessions },
-	{ "trace", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE, attributes_trace },
+	[ATTRIBUTES_BUDGET] = { "budget", ATTRIBUTES_GRAPH | ATTRIBUTES_EDGE },
+	[ATTRIBUTES_CARRY] = { "carry", ATTRIBUTES_GRAPH | ATTRIBUTES_EDGE },
+	[ATTRIBUTES_HANDOFF] = { "handoff", ATTRIBUTES_EDGE },
+	[ATTRIBUTES_IMPLICIT] = { "implicit", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE },
+	[ATTRIBUTES_NUMBER] = { "number", ATTRIBUTES_EDGE },
+	[ATTRIBUTES_ORDER] = { "order", ATTRIBUTES_NODE },
+	[ATTRIBUTES_PROTOCOL] = { "protocol", ATTRIBUTES_NODE },
+	[ATTRIBUTES_RESUME] = { "resume", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE },
+	[ATTRIBUTES_ROLE] = { "role", ATTRIBUTES_EDGE },
+	[ATTRIBUTES_SESSIONS] = { "sessions", ATTRIBUTES_NODE },
+	[ATTRIBUTES_TRACE] = { "trace", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE },
 };
 
-enum { ATTRIBUTES_OWN = sizeof(attributes_own) / sizeof(attributes_own[0]), ATTRIBUTES_CANDIDATES = 64 };
+/* Sets what an own attribute says. Returns what was expected when the value is wrong, NULL when it is right. */
+static const char *
+attributes_parse(struct attributes_target *target, enum attributes_name name, const char *value)
+{
+	struct xk_graph_policy *policy = target->policy;
+	uint64_t number;
+
+	switch (name) {
+	case ATTRIBUTES_BUDGET:
+		if (!xk_time_parse(value, &number) || number == 0 || number > ATTRIBUTES_TIME_MAX)
+			return "a time above zero, like \"20us\", and at most 60s";
+		target->budget->budget_ns = number;
+		break;
+	case ATTRIBUTES_CARRY:
+		if (!attributes_number(value, ATTRIBUTES_CARRY_MAX, &number))
+			return "a number from 0 to 256";
+		target->budget->carry = (unsigned)number;
+		break;
+	case ATTRIBUTES_HANDOFF:
+		if (strcmp(value, "explicit") == 0)
+			target->edge->handoff = XK_GRAPH_EXPLICIT;
+		else if (strcmp(value, "never") == 0)
+			target->edge->handoff = XK_GRAPH_NEVER;
+		else
+			return "explicit or never";
+		break;
+	case ATTRIBUTES_IMPLICIT:
+		policy->spin_ns = 0;
+		if (strcmp(value, "handoff") == 0)
+			policy->implicit = XK_IMPLICIT_HANDOFF;
+		else if (strcmp(value, "fail") == 0)
+			policy->implicit = XK_IMPLICIT_FAIL;
+		else if (attributes_spin(value, &policy->spin_ns))
+			policy->implicit = XK_IMPLICIT_SPIN;
+		else
+			return "handoff, \"spin(TIME)\" with a time like 20us, or fail";
+		break;
+	case ATTRIBUTES_NUMBER:
+		if (!attributes_number(value, UINT32_MAX, &number))
+			return "a number, like 17 or \"0x0806\"";
+		target->edge->has_number = true;
+		target->edge->number = (uint32_t)number;
+		break;
+	case ATTRIBUTES_ORDER:
+		if (strcmp(value, "session") != 0)
+			return "session";
+		policy->order_session = true;
+		break;
+	case ATTRIBUTES_RESUME:
+		if (strcmp(value, "thread") == 0)
+			policy->resume = XK_RESUME_THREAD;
+		else if (strcmp(value, "driver") == 0)
+			policy->resume = XK_RESUME_DRIVER;
+		else
+			return "thread or driver";
+		break;
+	case ATTRIBUTES_SESSIONS:
+		if (target->type->session_max == 0)
+			return "no such attribute here: this protocol keeps no passively opened sessions";
+		if (!attributes_number(value, ATTRIBUTES_SESSIONS_MAX, &number) || number == 0)
+			return "a number from 1 to 1048576";
+		policy->session_max = (unsigned)number;
+		break;
+	case ATTRIBUTES_TRACE:
+		if (xk_trace_level(value) < 0)
+			return "none, errors, events or messages";
+		policy->trace_level = xk_trace_level(value);
+		break;
+	case ATTRIBUTES_PROTOCOL: /* check.c has looked at it before, ... */
+	case ATTRIBUTES_ROLE:     /* ... and does so later */
+		break;
+	}
+	return NULL;
+}
 
 /* ---- one attribute ---- */
 
@@ -321,7 +286,6 @@ attributes_ill_typed(struct attributes_check *check, const char *of, const struc
 	attributes_refuse(check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, of, a->value, expected);
 }
 
-/* Parses the value into a place of its own. */
 void
 attributes_check_setting(struct attributes_check *check, const char *of, const struct xk_setting *setting,
 			 const struct xk_graph_attribute *a)
@@ -353,21 +317,6 @@ attributes_find_setting(const struct xk_setting *settings, const char *name)
 	return NULL;
 }
 
-/* What is known here, for attributes_suggest. */
-static void
-attributes_candidates(const struct attributes_target *target, unsigned where, const char **list)
-{
-	const struct xk_setting *s = target->type == NULL ? NULL : target->type->settings;
-	unsigned count = 0;
-
-	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
-		if (attributes_own[i].where & where)
-			list[count++] = attributes_own[i].name;
-	for (; s != NULL && s->name != NULL && count < ATTRIBUTES_CANDIDATES - 1; s++)
-		list[count++] = s->name;
-	list[count] = NULL;
-}
-
 static const char *
 attributes_place(unsigned where)
 {
@@ -379,61 +328,52 @@ attributes_place(unsigned where)
 }
 
 static void
-attributes_unknown(struct attributes_target *target, unsigned where, const struct xk_graph_attribute *a)
+attributes_unknown(struct attributes_target *target, const struct xk_graph_attribute *a)
 {
-	const char *candidates[ATTRIBUTES_CANDIDATES], *meant;
+	struct attributes_guess guess = { .name = a->name };
 
-	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
-		if (strcmp(attributes_own[i].name, a->name) == 0) {
-			attributes_refuse(target->check, a->line, "%s is no attribute of %s: it belongs on %s", a->name,
-					  attributes_place(where), attributes_place(attributes_own[i].where));
-			return;
-		}
-	attributes_candidates(target, where, candidates);
-	meant = attributes_suggest(a->name, candidates);
-	attributes_refuse(target->check, a->line, "unknown attribute \"%.80s\" of %s%s%s%s", a->name, target->of,
-			  meant != NULL ? " (did you mean \"" : "", meant != NULL ? meant : "",
-			  meant != NULL ? "\"?)" : "");
-}
-
-static bool
-attributes_check_own(struct attributes_target *target, unsigned where, const struct xk_graph_attribute *a)
-{
-	for (size_t i = 0; i < ATTRIBUTES_OWN; i++)
-		if ((attributes_own[i].where & where) && strcmp(attributes_own[i].name, a->name) == 0) {
-			const char *expected = a->html ? "a value that is no HTML-like string"
-						       : attributes_own[i].parse(target, a->value);
-
-			if (expected != NULL)
-				attributes_ill_typed(target->check, target->of, a, expected);
-			return true;
-		}
-	return false;
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(attributes_own); i++)
+		if (attributes_own[i].where & target->where)
+			attributes_consider(&guess, attributes_own[i].name);
+	attributes_consider_settings(&guess, target->type == NULL ? NULL : target->type->settings);
+	attributes_refuse(target->check, a->line, "unknown attribute \"%.80s\" of %s%s", a->name, target->of,
+			  attributes_guessed(&guess));
 }
 
 static void
-attributes_check_list(struct attributes_target *target, unsigned where, const struct xk_graph_attributes *attributes)
+attributes_check_one(struct attributes_target *target, const struct xk_graph_attribute *a)
 {
-	for (unsigned i = 0; i < attributes->count; i++) {
-		const struct xk_graph_attribute *a = &attributes->list[i];
-		const struct xk_setting *setting =
-			target->type == NULL ? NULL : attributes_find_setting(target->type->settings, a->name);
+	const struct xk_setting *settings = target->type == NULL ? NULL : target->type->settings;
+	const struct xk_setting *setting = attributes_find_setting(settings, a->name);
+	size_t own = 0;
 
-		if (attributes_check_own(target, where, a))
-			continue;
-		if (setting != NULL)
-			attributes_check_setting(target->check, target->of, setting, a);
-		else if (!attributes_draws(where, a->name))
-			attributes_unknown(target, where, a);
+	while (own < XK_ARRAY_LENGTH(attributes_own) && strcmp(attributes_own[own].name, a->name) != 0)
+		own++;
+	if (own < XK_ARRAY_LENGTH(attributes_own) && (attributes_own[own].where & target->where)) {
+		const char *expected = a->html ? "a value that is no HTML-like string"
+					       : attributes_parse(target, (enum attributes_name)own, a->value);
+
+		if (expected != NULL)
+			attributes_ill_typed(target->check, target->of, a, expected);
+	} else if (setting != NULL) {
+		attributes_check_setting(target->check, target->of, setting, a);
+	} else if (attributes_draws(target->where, a->name)) {
+		return;
+	} else if (own < XK_ARRAY_LENGTH(attributes_own)) {
+		attributes_refuse(target->check, a->line, "%s is no attribute of %s: it belongs on %s", a->name,
+				  attributes_place(target->where), attributes_place(attributes_own[own].where));
+	} else {
+		attributes_unknown(target, a);
 	}
 }
 
-/* A carry without a budget would be without effect. */
 static void
-attributes_check_carry(struct attributes_target *target, const struct xk_graph_attributes *attributes)
+attributes_check_all(struct attributes_target *target, const struct xk_graph_attributes *attributes)
 {
 	const struct xk_graph_attribute *carry = xk_graph_attribute_find(attributes, "carry");
 
+	for (unsigned i = 0; i < attributes->count; i++)
+		attributes_check_one(target, &attributes->list[i]);
 	if (carry != NULL && xk_graph_attribute_find(attributes, "budget") == NULL)
 		attributes_refuse(target->check, carry->line,
 				  "carry of %s is without effect: it has no budget of its own", target->of);
@@ -445,30 +385,27 @@ void
 attributes_check_graph(struct attributes_check *check)
 {
 	struct xk_graph *graph = check->graph;
-	struct attributes_target target = {
-		.check = check,
-		.of = "the graph",
-		.policy = &graph->policy,
-		.budget = &graph->budget,
-	};
+	struct attributes_target target = { .check = check,
+					    .where = ATTRIBUTES_GRAPH,
+					    .of = "the graph",
+					    .policy = &graph->policy,
+					    .budget = &graph->budget };
 
 	memset(&graph->policy, 0, sizeof(graph->policy));
 	memset(&graph->budget, 0, sizeof(graph->budget));
-	attributes_check_list(&target, ATTRIBUTES_GRAPH, &graph->attributes);
-	attributes_check_carry(&target, &graph->attributes);
+	attributes_check_all(&target, &graph->attributes);
 }
 
 void
 attributes_check_node(struct attributes_check *check, struct xk_graph_node *node)
 {
 	struct attributes_target target = {
-		.check = check, .of = node->name, .policy = &node->policy, .type = node->type
+		.check = check, .where = ATTRIBUTES_NODE, .of = node->name, .policy = &node->policy, .type = node->type
 	};
 
 	node->policy = check->graph->policy;
-	/* What the attributes mean depends on the type. */
-	if (node->type != NULL)
-		attributes_check_list(&target, ATTRIBUTES_NODE, &node->attributes);
+	if (node->type != NULL) /* otherwise nothing is known of its attributes */
+		attributes_check_all(&target, &node->attributes);
 }
 
 void
@@ -476,18 +413,17 @@ attributes_check_edge(struct attributes_check *check, struct xk_graph_edge *edge
 {
 	struct xk_graph *graph = check->graph;
 	char of[256];
-	struct attributes_target target = { .check = check, .of = of, .budget = &edge->budget, .edge = edge };
+	struct attributes_target target = {
+		.check = check, .where = ATTRIBUTES_EDGE, .of = of, .budget = &edge->budget, .edge = edge
+	};
 
 	snprintf(of, sizeof(of), "%s -> %s", graph->nodes[edge->upper].name, graph->nodes[edge->lower].name);
 	edge->handoff = XK_GRAPH_AS_POLICY;
 	edge->has_number = false;
 	edge->number = 0;
 	memset(&edge->budget, 0, sizeof(edge->budget));
-	attributes_check_list(&target, ATTRIBUTES_EDGE, &edge->attributes);
-	attributes_check_carry(&target, &edge->attributes);
+	attributes_check_all(&target, &edge->attributes);
 	if (edge->handoff == XK_GRAPH_NEVER && edge->budget.budget_ns != 0)
 		attributes_refuse(check, edge->line,
-				  "%s has handoff=never and a budget: the one forbids what the other "
-				  "asks for",
-				  of);
+				  "%s has handoff=never and a budget: the one forbids what the other asks for", of);
 }

@@ -1,4 +1,4 @@
-/* attributes.h - checking what is written on the graph, its nodes and its edges. For check.c. */
+/* attributes.h - checking what is written on a graph, its nodes and its edges. For the files of graphs/. */
 #ifndef XK_GRAPH_ATTRIBUTES_H
 #define XK_GRAPH_ATTRIBUTES_H
 
@@ -15,8 +15,7 @@ struct attributes_check {
 enum attributes_where { ATTRIBUTES_GRAPH = 1 << 0, ATTRIBUTES_NODE = 1 << 1, ATTRIBUTES_EDGE = 1 << 2 };
 
 /* Adds an error at line (0: from --set), and refuses the graph. */
-__attribute__((format(printf, 3, 4))) void attributes_refuse(struct attributes_check *check, unsigned line,
-							     const char *format, ...);
+#define attributes_refuse(check, line, ...) xk_graph_refuse((check)->graph, (check)->errors, (line), __VA_ARGS__)
 
 /* Graph first (nodes begin with its policy), then nodes once their type is known, then edges. */
 void attributes_check_graph(struct attributes_check *check);
@@ -33,7 +32,22 @@ const struct xk_setting *attributes_find_setting(const struct xk_setting *settin
 void attributes_check_setting(struct attributes_check *check, const char *of, const struct xk_setting *setting,
 			      const struct xk_graph_attribute *a);
 
-/* The candidate (NULL ends them) that name is probably meant to be, a few letters differing; or NULL. */
-const char *attributes_suggest(const char *name, const char *const *candidates);
+/* ---- did you mean ---- */
+
+/* What an unknown name is probably meant to be. Begins as { .name = the name }. */
+struct attributes_guess {
+	const char *name;
+	const char *found; /* NULL: nothing is near */
+	unsigned distance;
+	char text[96];
+};
+
+/* Takes candidate as the guess if it is nearer than the last one: a few letters differ. */
+void attributes_consider(struct attributes_guess *guess, const char *candidate);
+/* The same with the names of settings, which may be NULL. */
+void attributes_consider_settings(struct attributes_guess *guess, const struct xk_setting *settings);
+
+/* Returns " (did you mean "NAME"?)", or nothing. Valid as long as guess. */
+const char *attributes_guessed(struct attributes_guess *guess);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * check.c - whether a graph can be composed: types, attributes, cycles, roles, realms, numbers, ports; and the order in
- * which to build it. Everything that can be found is reported; what follows from an error already told is not.
+ * which to build it. Reports every error that it can find, and none that only follows from another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,43 +11,31 @@
 /* ---- types ---- */
 
 static void
-check_unknown_type(struct attributes_check *check, unsigned line, const char *node, const char *type)
-{
-	unsigned count = 0;
-	const char **names, *meant;
-
-	while (check->types[count] != NULL)
-		count++;
-	names = calloc(count + 1, sizeof(*names));
-	xk_assert(names != NULL);
-	for (unsigned i = 0; i < count; i++)
-		names[i] = check->types[i]->name;
-	meant = attributes_suggest(type, names);
-	free(names);
-	if (meant != NULL)
-		attributes_refuse(check, line, "unknown protocol \"%.80s\" (did you mean \"%s\"?)", type, meant);
-	else if (strcmp(node, type) == 0)
-		attributes_refuse(check, line,
-				  "unknown protocol \"%.80s\" (`xk protocols` lists them; [protocol=NAME] "
-				  "gives a node a type that is not its name)",
-				  type);
-	else
-		attributes_refuse(check, line, "unknown protocol \"%.80s\" of node %s (`xk protocols` lists them)",
-				  type, node);
-}
-
-static void
 check_type(struct attributes_check *check, struct xk_graph_node *node)
 {
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, "protocol");
 	const char *name = a == NULL ? node->name : a->value;
+	unsigned line = a == NULL ? node->line : a->line;
+	struct attributes_guess guess = { .name = name };
 
 	node->type = NULL;
 	for (unsigned i = 0; check->types[i] != NULL; i++)
 		if (strcmp(check->types[i]->name, name) == 0)
 			node->type = check->types[i];
-	if (node->type == NULL)
-		check_unknown_type(check, a == NULL ? node->line : a->line, node->name, name);
+		else
+			attributes_consider(&guess, check->types[i]->name);
+	if (node->type != NULL)
+		return;
+	if (guess.found != NULL)
+		attributes_refuse(check, line, "unknown protocol \"%.80s\"%s", name, attributes_guessed(&guess));
+	else if (strcmp(node->name, name) == 0)
+		attributes_refuse(check, line,
+				  "unknown protocol \"%.80s\" (`xk protocols` lists them; [protocol=NAME] gives a node "
+				  "a type that is not its name)",
+				  name);
+	else
+		attributes_refuse(check, line, "unknown protocol \"%.80s\" of node %s (`xk protocols` lists them)",
+				  name, node->name);
 }
 
 /* ---- cycles ---- */
@@ -58,7 +46,6 @@ struct check_walk {
 	struct attributes_check *check;
 	uint8_t *colour;     /* enum check_colour, by node */
 	unsigned *path, len; /* the nodes above the one looked at, and it */
-
 	bool cyclic;
 };
 
@@ -150,7 +137,9 @@ struct check_numbers {
 	unsigned count;
 };
 
-/* Whether edge, of an upper with a header of its own, gives this upper a number on the lower; tells what is wrong. */
+/*
+ * Finds the number on the lower of edge's upper, which has a header of its own. False: it has none, which is refused.
+ */
 static bool
 check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *number)
 {
@@ -162,7 +151,7 @@ check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *numbe
 	if (!edge->has_number) {
 		if (xk_number_find(upper->type, lower->type, number))
 			return true;
-		/* A number= that was written and is ill-typed has been told. */
+		/* an ill-typed number= has been reported */
 		if (xk_graph_attribute_find(&edge->attributes, "number") == NULL)
 			attributes_refuse(numbers->check, edge->line,
 					  "%s (%s) has no number on %s (%s): write number=N on the edge %s -> %s",
@@ -180,11 +169,23 @@ check_edge_number(struct check_numbers *numbers, unsigned index, uint32_t *numbe
 }
 
 static void
-check_same_number(struct check_numbers *numbers, const struct xk_graph_edge *a, const struct xk_graph_edge *b,
-		  uint32_t number)
+check_claim_number(struct check_numbers *numbers, const struct xk_graph_edge *edge, uint32_t number)
 {
-	const struct xk_graph_edge *later = check_later(a, b), *earlier = later == a ? b : a;
+	const struct xk_graph_edge *other, *later, *earlier;
+	unsigned i = 0;
 
+	while (i < numbers->count && numbers->claims[i].number != number)
+		i++;
+	if (i == numbers->count) {
+		numbers->claims = xk_graph_grow(numbers->claims, numbers->count++, sizeof(*numbers->claims));
+		numbers->claims[i] = (struct check_claim){ number, edge };
+		return;
+	}
+	other = numbers->claims[i].edge;
+	if (other->upper == edge->upper)
+		return;
+	later = check_later(edge, other);
+	earlier = later == edge ? other : edge;
 	attributes_refuse(numbers->check, later->line,
 			  "%s and %s (line %u) both have number %u (0x%04x) on %s: write another number=N on the edge "
 			  "of one of them",
@@ -192,23 +193,7 @@ check_same_number(struct check_numbers *numbers, const struct xk_graph_edge *a, 
 			  earlier->line, number, number, check_name(numbers->check, numbers->lower));
 }
 
-static void
-check_claim_number(struct check_numbers *numbers, const struct xk_graph_edge *edge, uint32_t number)
-{
-	for (unsigned i = 0; i < numbers->count; i++) {
-		const struct check_claim *other = &numbers->claims[i];
-
-		if (other->number != number)
-			continue;
-		if (other->edge->upper != edge->upper)
-			check_same_number(numbers, edge, other->edge, number);
-		return;
-	}
-	numbers->claims = xk_graph_grow(numbers->claims, numbers->count, sizeof(*numbers->claims));
-	numbers->claims[numbers->count++] = (struct check_claim){ number, edge };
-}
-
-/* Every upper that stands on node, through virtual protocols too, claims its number on numbers->lower. */
+/* Claims the numbers on numbers->lower of the uppers that stand on node, through virtual protocols, too. */
 static void
 check_claims_above(struct check_numbers *numbers, unsigned node)
 {
@@ -231,40 +216,23 @@ check_claims_above(struct check_numbers *numbers, unsigned node)
 	}
 }
 
-/* number= must be somebody's number. */
+/* Refuses a number= that is nobody's number. */
 static void
 check_unused_number(struct attributes_check *check, const struct xk_graph_edge *edge)
 {
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(&edge->attributes, "number");
-	const struct xk_graph_node *upper = &check->graph->nodes[edge->upper],
-				   *lower = &check->graph->nodes[edge->lower];
+	const struct xk_graph_node *upper = &check->graph->nodes[edge->upper];
+	const struct xk_graph_node *lower = &check->graph->nodes[edge->lower];
 
 	if (!edge->has_number || upper->type == NULL || lower->type == NULL || edge->role == NULL)
 		return;
 	if (upper->type->flags & XK_VIRTUAL)
 		attributes_refuse(check, a->line,
-				  "number of %s -> %s: %s is virtual and has no number; the protocols "
-				  "above it have",
+				  "number of %s -> %s: %s is virtual and has no number; the protocols above it have",
 				  upper->name, lower->name, upper->name);
 	else
 		attributes_refuse(check, a->line, "number of %s -> %s: %s (%s) does not number its uppers", upper->name,
 				  lower->name, lower->name, lower->type->name);
-}
-
-static void
-check_numbers_on(struct check_numbers *numbers, unsigned node)
-{
-	const struct xk_graph *graph = numbers->check->graph;
-	const struct xk_protocol_type *type = graph->nodes[node].type;
-
-	if (type == NULL || type->number_max == 0 || (type->flags & XK_VIRTUAL))
-		return;
-	numbers->lower = node;
-	numbers->count = 0;
-	memset(numbers->seen, 0, graph->edge_count * sizeof(*numbers->seen));
-	check_claims_above(numbers, node);
-	free(numbers->claims);
-	numbers->claims = NULL;
 }
 
 static void
@@ -276,8 +244,18 @@ check_all_numbers(struct attributes_check *check)
 	numbers.seen = calloc(graph->edge_count + 1, sizeof(*numbers.seen));
 	numbers.used = calloc(graph->edge_count + 1, sizeof(*numbers.used));
 	xk_assert(numbers.seen != NULL && numbers.used != NULL);
-	for (unsigned i = 0; i < graph->node_count; i++)
-		check_numbers_on(&numbers, i);
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_protocol_type *type = graph->nodes[i].type;
+
+		if (type == NULL || type->number_max == 0 || (type->flags & XK_VIRTUAL))
+			continue;
+		numbers.lower = i;
+		numbers.claims = NULL;
+		numbers.count = 0;
+		memset(numbers.seen, 0, graph->edge_count * sizeof(*numbers.seen));
+		check_claims_above(&numbers, i);
+		free(numbers.claims);
+	}
 	for (unsigned i = 0; i < graph->edge_count; i++)
 		if (!numbers.used[i])
 			check_unused_number(check, &graph->edges[i]);
@@ -287,7 +265,7 @@ check_all_numbers(struct attributes_check *check)
 
 /* ---- marks ---- */
 
-/* Messages cross the edge above a protocol that lends its lowers' sessions, and none below it. */
+/* Refuses marks on an edge below a protocol that lends its lowers' sessions: messages only cross the edge above it. */
 static void
 check_marks(struct attributes_check *check, const struct xk_graph_edge *edge)
 {
@@ -340,23 +318,6 @@ check_order(struct xk_graph *graph, const unsigned *first_edge)
 }
 
 static void
-check_objects(struct attributes_check *check)
-{
-	struct xk_graph *graph = check->graph;
-
-	attributes_check_graph(check);
-	for (unsigned i = 0; i < graph->node_count; i++) {
-		check_type(check, &graph->nodes[i]);
-		attributes_check_node(check, &graph->nodes[i]);
-	}
-	for (unsigned i = 0; i < graph->edge_count; i++) {
-		graph->edges[i].role = NULL;
-		attributes_check_edge(check, &graph->edges[i]);
-		check_marks(check, &graph->edges[i]);
-	}
-}
-
-static void
 check_port(struct attributes_check *check)
 {
 	bool unknown = false;
@@ -368,26 +329,10 @@ check_port(struct attributes_check *check)
 		if (type != NULL && (type->flags & XK_PORT))
 			return;
 	}
-	/* What is unknown may have been meant as the port. */
+	/* an unknown type may have been meant as the port */
 	if (!unknown)
 		attributes_refuse(check, check->graph->line,
-				  "this graph has no port: its lowest protocol needs one, "
-				  "like eth -> port");
-}
-
-static void
-check_structure(struct attributes_check *check, const unsigned *first_edge)
-{
-	struct xk_graph *graph = check->graph;
-	bool cyclic = check_cycles(check, first_edge);
-
-	for (unsigned i = 0; i < graph->node_count; i++)
-		check_roles(check, &graph->nodes[i], first_edge);
-	for (unsigned i = 0; i < graph->node_count; i++)
-		check_one_upper(check, i);
-	check_port(check);
-	if (!cyclic)
-		check_all_numbers(check);
+				  "this graph has no port: its lowest protocol needs one, like eth -> port");
 }
 
 int
@@ -395,9 +340,26 @@ xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *typ
 {
 	struct attributes_check check = { graph, types, errors };
 	unsigned *first_edge = check_first_edges(graph);
+	bool cyclic;
 
-	check_objects(&check);
-	check_structure(&check, first_edge);
+	attributes_check_graph(&check);
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		check_type(&check, &graph->nodes[i]);
+		attributes_check_node(&check, &graph->nodes[i]);
+	}
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		graph->edges[i].role = NULL;
+		attributes_check_edge(&check, &graph->edges[i]);
+		check_marks(&check, &graph->edges[i]);
+	}
+	cyclic = check_cycles(&check, first_edge);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		check_roles(&check, &graph->nodes[i], first_edge);
+	for (unsigned i = 0; i < graph->node_count; i++)
+		check_one_upper(&check, i);
+	check_port(&check);
+	if (!cyclic)
+		check_all_numbers(&check);
 	if (!graph->refused)
 		check_order(graph, first_edge);
 	graph->checked = !graph->refused;

@@ -1,12 +1,10 @@
-/*
- * check_roles.c - see check_roles.h. docs/graphs.md says how edges without role= are placed.
- */
+/* check_roles.c - see check_roles.h. docs/graphs.md says how edges without role= are placed. */
 #include "graphs/check_roles.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One node, and which of its edges takes which place: role by role, group by group. */
+/* A node's edges, and the places that they take: role by role, group by group. */
 struct check_places {
 	struct attributes_check *check;
 	struct xk_graph_node *node;
@@ -45,7 +43,7 @@ check_list_roles(const struct xk_protocol_type *type, char *text, size_t size)
 		(places)->wrong = true;                                                                                \
 	} while (0)
 
-/* The next edge with role=NAME to be placed: by the lower's name, so that the order of statements does not count. */
+/* Finds the next edge with role=NAME to place, by the lower's name: the order of statements does not count. Or -1. */
 static int
 check_next_named(const struct check_places *places, const char *role, const bool *placed)
 {
@@ -146,18 +144,6 @@ check_place_others(struct check_places *places, const bool *placed)
 	}
 }
 
-static void
-check_place_edges(struct check_places *places)
-{
-	bool *placed = calloc(places->edge_count + 1, sizeof(*placed));
-
-	xk_assert(placed != NULL);
-	for (unsigned role = 0; role < places->roles; role++)
-		check_place_named(places, role, placed);
-	check_place_others(places, placed);
-	free(placed);
-}
-
 /* "async", "RPC", "control" */
 static const char *
 check_list_realms(unsigned realms, char *text, size_t size)
@@ -175,56 +161,36 @@ check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
 	return role->type == NULL || strcmp(role->type, type->name) == 0;
 }
 
-enum { CHECK_HINT = 160 };
-
-/* Which other role is for protocols of the lower's type, if one is. */
-static const char *
-check_hint(const struct check_places *places, const struct xk_graph_node *lower, char hint[CHECK_HINT])
-{
-	const struct xk_role *other = places->node->type->lowers;
-
-	while (other->name != NULL && (other->type == NULL || !check_fits(other, lower->type)))
-		other++;
-	hint[0] = '\0';
-	if (other->name != NULL)
-		snprintf(hint, CHECK_HINT, "; as its %s write [role=%s], or change the order of the edges", other->name,
-			 other->name);
-	return hint;
-}
-
-static void
-check_wrong_type(struct check_places *places, const struct xk_role *role, const struct xk_graph_edge *edge)
-{
-	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
-	char hint[CHECK_HINT];
-
-	check_places_refuse(places, edge->line, "%s -> %s: the %s of %s must be of type %s, and %s is of type %s%s",
-			    places->node->name, lower->name, role->name, places->node->name, role->type, lower->name,
-			    lower->type->name, check_hint(places, lower, hint));
-}
-
-/* The lower in a place must be what its role asks for. */
+/* Refuses a lower that is not what its role asks for. */
 static void
 check_lower(struct check_places *places, const struct xk_role *role, struct xk_graph_edge *edge)
 {
-	const struct xk_graph_node *lower = &places->check->graph->nodes[edge->lower];
-	char needs[64], offers[64], hint[CHECK_HINT];
+	const struct xk_graph_node *node = places->node, *lower = &places->check->graph->nodes[edge->lower];
+	const struct xk_role *other = node->type->lowers;
+	char needs[64], offers[64], hint[160] = "";
 
 	edge->role = role;
 	if (lower->type == NULL)
 		return;
-	if (!check_fits(role, lower->type)) {
-		check_wrong_type(places, role, edge);
-	} else if (role->needs & ~lower->type->offers) {
+	while (other->name != NULL && (other->type == NULL || !check_fits(other, lower->type)))
+		other++;
+	if (other->name != NULL)
+		snprintf(hint, sizeof(hint), "; as its %s write [role=%s], or change the order of the edges",
+			 other->name, other->name);
+	if (!check_fits(role, lower->type))
+		check_places_refuse(places, edge->line,
+				    "%s -> %s: the %s of %s must be of type %s, and %s is of type %s%s", node->name,
+				    lower->name, role->name, node->name, role->type, lower->name, lower->type->name,
+				    hint);
+	else if (role->needs & ~lower->type->offers)
 		check_places_refuse(places, edge->line, "%s -> %s: %s needs%s of its %s, and %s (%s) offers%s%s",
-				    places->node->name, lower->name, places->node->name,
+				    node->name, lower->name, node->name,
 				    check_list_realms(role->needs, needs, sizeof(needs)), role->name, lower->name,
 				    lower->type->name, check_list_realms(lower->type->offers, offers, sizeof(offers)),
-				    check_hint(places, lower, hint));
-	}
+				    hint);
 }
 
-/* Two groups of a repeated role may not have the same lower. */
+/* Refuses the same lower in two groups of a repeated role. */
 static void
 check_parallel(struct check_places *places, unsigned place)
 {
@@ -257,36 +223,12 @@ check_missing(struct check_places *places, unsigned place)
 			    role->help == NULL ? "" : ")", places->node->name, role->type == NULL ? "..." : role->type);
 }
 
-static void
-check_fill_places(struct check_places *places)
-{
-	struct xk_graph_node *node = places->node;
-	unsigned count = places->groups * places->roles;
-
-	places->edge_at = calloc(count + 1, sizeof(*places->edge_at));
-	node->lowers = calloc(count + 1, sizeof(*node->lowers));
-	xk_assert(places->edge_at != NULL && node->lowers != NULL);
-	for (unsigned i = 0; i < count; i++)
-		places->edge_at[i] = -1;
-	check_place_edges(places);
-	for (unsigned i = 0; i < count; i++) {
-		if (places->edge_at[i] < 0 && !places->wrong)
-			check_missing(places, i);
-		if (places->edge_at[i] < 0)
-			continue;
-		check_lower(places, &node->type->lowers[i % places->roles], &places->edges[places->edge_at[i]]);
-		check_parallel(places, i);
-		node->lowers[node->lower_count++] =
-			(unsigned)(&places->edges[places->edge_at[i]] - places->check->graph->edges);
-	}
-	free(places->edge_at);
-}
-
 void
 check_roles(struct attributes_check *check, struct xk_graph_node *node, const unsigned *first_edge)
 {
-	unsigned index = (unsigned)(node - check->graph->nodes);
-	struct check_places places = { .check = check, .node = node };
+	unsigned index = (unsigned)(node - check->graph->nodes), count;
+	struct check_places places = { .check = check, .node = node, .groups = 1 };
+	bool *placed;
 
 	free(node->lowers);
 	node->lowers = NULL;
@@ -297,10 +239,29 @@ check_roles(struct attributes_check *check, struct xk_graph_node *node, const un
 	if (places.edge_count > 0) /* otherwise the graph may have no edges at all, and no list of them */
 		places.edges = &check->graph->edges[first_edge[index]];
 	places.roles = check_count_roles(node->type);
-	places.groups = 1;
 	if ((node->type->flags & XK_REPEATS) && places.roles > 0 && places.edge_count > places.roles)
 		places.groups = (places.edge_count + places.roles - 1) / places.roles;
-	check_fill_places(&places);
+	count = places.groups * places.roles;
+	places.edge_at = calloc(count + 1, sizeof(*places.edge_at));
+	node->lowers = calloc(count + 1, sizeof(*node->lowers));
+	placed = calloc(places.edge_count + 1, sizeof(*placed));
+	xk_assert(places.edge_at != NULL && node->lowers != NULL && placed != NULL);
+	for (unsigned i = 0; i < count; i++)
+		places.edge_at[i] = -1;
+	for (unsigned role = 0; role < places.roles; role++)
+		check_place_named(&places, role, placed);
+	check_place_others(&places, placed);
+	for (unsigned i = 0; i < count; i++) {
+		if (places.edge_at[i] < 0 && !places.wrong)
+			check_missing(&places, i);
+		if (places.edge_at[i] < 0)
+			continue;
+		check_lower(&places, &node->type->lowers[i % places.roles], &places.edges[places.edge_at[i]]);
+		check_parallel(&places, i);
+		node->lowers[node->lower_count++] = first_edge[index] + (unsigned)places.edge_at[i];
+	}
+	free(placed);
+	free(places.edge_at);
 }
 
 void

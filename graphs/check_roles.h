@@ -1,12 +1,12 @@
-/* check_roles.h - which edge of a node is which of its lowers, and whether that lower will do. For check.c. */
+/* check_roles.h - which role each edge of a node has, and whether its lower suits that role. For check.c. */
 #ifndef XK_CHECK_ROLES_H
 #define XK_CHECK_ROLES_H
 
 #include "graphs/attributes.h"
 
 /*
- * Gives each edge of node its role, and lists them in node->lowers. first_edge: by node, where its edges begin in the
- * graph's list; one more at the end. What is wrong is refused.
+ * Gives each edge of node its role, and lists the edges in node->lowers. Refuses lowers that are missing, too many or
+ * unsuitable. first_edge: by node, where its edges begin in the graph's list; one more at the end.
  */
 void check_roles(struct attributes_check *check, struct xk_graph_node *node, const unsigned *first_edge);
 
@@ -19,7 +19,7 @@ check_name(const struct attributes_check *check, unsigned node)
 	return check->graph->nodes[node].name;
 }
 
-/* Of two edges that cannot both be: the one that is written later. */
+/* Returns the edge that is written later. */
 static inline const struct xk_graph_edge *
 check_later(const struct xk_graph_edge *a, const struct xk_graph_edge *b)
 {

@@ -44,37 +44,49 @@ xk_graph_format(const char *format, va_list arguments)
 	return text;
 }
 
-/* "file:line: what" */
-static char *
-data_place(const char *file, unsigned line, const char *what)
+void
+xk_graph_errors_add_list(struct xk_graph_errors *errors, const char *file, unsigned line, const char *format,
+			 va_list arguments)
 {
-	size_t len = strlen(file) + strlen(what) + 16;
-	char *text = malloc(len);
+	char *what, *text;
+	size_t len;
 
+	if (errors->count == XK_GRAPH_ERRORS_MAX) {
+		errors->more++;
+		return;
+	}
+	what = xk_graph_format(format, arguments);
+	len = strlen(file) + strlen(what) + 16;
+	text = malloc(len);
 	xk_assert(text != NULL);
 	if (line != 0)
 		snprintf(text, len, "%s:%u: %s", file, line, what);
 	else
 		snprintf(text, len, "%s: %s", file, what);
-	return text;
+	free(what);
+	errors->list = xk_graph_grow(errors->list, errors->count, sizeof(*errors->list));
+	errors->list[errors->count++] = (struct xk_graph_error){ line, text };
 }
 
 void
 xk_graph_errors_add(struct xk_graph_errors *errors, const char *file, unsigned line, const char *format, ...)
 {
 	va_list arguments;
-	char *what;
 
-	if (errors->count == XK_GRAPH_ERRORS_MAX) {
-		errors->more++;
-		return;
-	}
 	va_start(arguments, format);
-	what = xk_graph_format(format, arguments);
+	xk_graph_errors_add_list(errors, file, line, format, arguments);
 	va_end(arguments);
-	errors->list = xk_graph_grow(errors->list, errors->count, sizeof(*errors->list));
-	errors->list[errors->count++] = (struct xk_graph_error){ line, data_place(file, line, what) };
-	free(what);
+}
+
+void
+xk_graph_refuse(struct xk_graph *graph, struct xk_graph_errors *errors, unsigned line, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	xk_graph_errors_add_list(errors, line == 0 ? "--set" : graph->file, line, format, arguments);
+	va_end(arguments);
+	graph->refused = true;
 }
 
 void
@@ -147,6 +159,21 @@ xk_graph_attribute_add(struct xk_graph_attributes *attributes, const char *name,
 }
 
 void
+xk_graph_attribute_put(struct xk_graph_attributes *attributes, const char *name, const char *value, unsigned line)
+{
+	struct xk_graph_attribute *attribute = xk_graph_attribute_find(attributes, name);
+
+	if (attribute == NULL) {
+		xk_graph_attribute_add(attributes, name, value, line);
+		return;
+	}
+	free(attribute->value);
+	attribute->value = xk_graph_copy(value);
+	attribute->line = line;
+	attribute->html = false;
+}
+
+void
 xk_graph_attributes_clear(struct xk_graph_attributes *attributes)
 {
 	for (unsigned i = 0; i < attributes->count; i++) {
@@ -176,62 +203,36 @@ xk_graph_node_find(const struct xk_graph *graph, const char *name)
 	return -1;
 }
 
-/* Where --set "node.attribute=..." points to, NULL: nowhere. text is cut at the dot. */
-static struct xk_graph_attributes *
-data_set_target(struct xk_graph *graph, char *text, char **name)
-{
-	char *dot = strrchr(text, '.');
-	int node;
-
-	if (dot == NULL || dot == text || dot[1] == '\0')
-		return NULL;
-	*dot = '\0';
-	*name = dot + 1;
-	node = xk_graph_node_find(graph, text);
-	if (node >= 0)
-		return &graph->nodes[node].attributes;
-	return strcmp(text, "graph") == 0 ? &graph->attributes : NULL;
-}
-
-static void
-data_set_error(struct xk_graph *graph, const char *text, const char *node, const char *name,
-	       struct xk_graph_errors *errors)
-{
-	if (name == NULL)
-		xk_graph_errors_add(errors, "--set", 0, "\"%s\" is not of the form node.attribute=value", text);
-	else
-		xk_graph_errors_add(errors, "--set", 0, "%s: %s has no node \"%s\"", text, graph->file, node);
-	graph->refused = true;
-}
-
 int
 xk_graph_set(struct xk_graph *graph, const char *text, struct xk_graph_errors *errors)
 {
+	char *node = xk_graph_copy(text), *value = strchr(node, '='), *name = NULL;
 	struct xk_graph_attributes *target = NULL;
-	struct xk_graph_attribute *attribute;
-	char *copy = xk_graph_copy(text), *name = NULL, *value = strchr(copy, '=');
 
 	if (value != NULL) {
 		*value++ = '\0';
-		target = data_set_target(graph, copy, &name);
+		name = strrchr(node, '.');
 	}
-	if (target == NULL) {
-		data_set_error(graph, text, copy, name, errors);
-		free(copy);
-		return -EINVAL;
-	}
-	attribute = xk_graph_attribute_find(target, name);
-	if (attribute == NULL) {
-		xk_graph_attribute_add(target, name, value, 0);
+	if (name == NULL || name == node || name[1] == '\0') {
+		xk_graph_refuse(graph, errors, 0, "\"%s\" is not of the form node.attribute=value", text);
 	} else {
-		free(attribute->value);
-		attribute->value = xk_graph_copy(value);
-		attribute->line = 0;
-		attribute->html = false;
+		int index;
+
+		*name++ = '\0';
+		index = xk_graph_node_find(graph, node);
+		if (index >= 0)
+			target = &graph->nodes[index].attributes;
+		else if (strcmp(node, "graph") == 0)
+			target = &graph->attributes;
+		else
+			xk_graph_refuse(graph, errors, 0, "%s: %s has no node \"%s\"", text, graph->file, node);
 	}
-	graph->checked = false;
-	free(copy);
-	return 0;
+	if (target != NULL) {
+		xk_graph_attribute_put(target, name, value, 0);
+		graph->checked = false;
+	}
+	free(node);
+	return target != NULL ? 0 : -EINVAL;
 }
 
 void

@@ -55,6 +55,11 @@ struct xk_graph_errors {
 __attribute__((format(printf, 4, 5))) void xk_graph_errors_add(struct xk_graph_errors *errors, const char *file,
 							       unsigned line, const char *format, ...);
 
+/* The same, with the arguments as vprintf takes them. */
+__attribute__((format(printf, 4, 0))) void xk_graph_errors_add_list(struct xk_graph_errors *errors, const char *file,
+								    unsigned line, const char *format,
+								    va_list arguments);
+
 /*
  * Prints text that may hold anything, such as a file's name. Control characters are printed as \xHH, so that a terminal
  * does not obey them; newlines are kept if `lines` is set.
@@ -234,12 +239,18 @@ struct xk_graph *xk_graph_finish(struct xk_graph *graph, const char *const *sets
 /* Whether file begins as an undirected graph; false also if it cannot be read. */
 bool xk_graph_file_is_network(const char *file);
 
+/* Adds an error about a line of graph (0: about --set), and refuses the graph. */
+__attribute__((format(printf, 4, 5))) void xk_graph_refuse(struct xk_graph *graph, struct xk_graph_errors *errors,
+							   unsigned line, const char *format, ...);
+
 /* The attribute called name, or NULL. */
 struct xk_graph_attribute *xk_graph_attribute_find(const struct xk_graph_attributes *attributes, const char *name);
 
 /* Sets attribute name (of no other in the list) to a copy of value. Returns it; valid until the next is added. */
 struct xk_graph_attribute *xk_graph_attribute_add(struct xk_graph_attributes *attributes, const char *name,
 						  const char *value, unsigned line);
+/* Sets attribute name to a copy of value, in place of what there is. */
+void xk_graph_attribute_put(struct xk_graph_attributes *attributes, const char *name, const char *value, unsigned line);
 void xk_graph_attributes_clear(struct xk_graph_attributes *attributes);
 
 /* The index of the node called name, or -1. */

@@ -1,32 +1,18 @@
-/*
- * read.c - a graph file becomes a struct xk_graph: the scan (scan.h) reads it, and what it has found is sorted here.
- */
+/* read.c - reads a graph file into a struct xk_graph: scans it (scan_private.h), and sorts what the scan has found. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "graphs/graph.h"
-#include "graphs/scan.h"
+#include "graphs/scan_private.h"
 
 /* ---- the file ---- */
 
-/* At most XK_GRAPH_FILE_MAX bytes of stream and one more; a NUL follows. */
-static char *
-read_all(FILE *stream, size_t *size)
-{
-	size_t room = XK_GRAPH_FILE_MAX + 1;
-	char *text = malloc(room + 1);
-
-	xk_assert(text != NULL);
-	*size = fread(text, 1, room, stream);
-	text[*size] = '\0';
-	return text;
-}
-
+/* Reads at most XK_GRAPH_FILE_MAX bytes of file and one more; a NUL follows. NULL: errors say why. */
 static char *
 read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 {
+	size_t room = XK_GRAPH_FILE_MAX + 1;
 	FILE *stream = fopen(file, "re");
 	struct stat status;
 	char *text;
@@ -42,15 +28,17 @@ read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 		fclose(stream);
 		return NULL;
 	}
-	text = read_all(stream, size);
-	if (!ferror(stream)) {
-		fclose(stream);
-		return text;
+	text = malloc(room + 1);
+	xk_assert(text != NULL);
+	*size = fread(text, 1, room, stream);
+	text[*size] = '\0';
+	if (ferror(stream)) {
+		xk_graph_errors_add(errors, file, 0, "cannot be read: %s", strerror(errno));
+		free(text);
+		text = NULL;
 	}
-	xk_graph_errors_add(errors, file, 0, "cannot be read: %s", strerror(errno));
 	fclose(stream);
-	free(text);
-	return NULL;
+	return text;
 }
 
 /* ---- the order ---- */
@@ -71,7 +59,7 @@ read_compare_edges(const void *a, const void *b)
 	return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-/* From the order in which nodes and edges are written to the one of struct xk_graph. */
+/* Sorts nodes and edges from the order in which they are written to that of struct xk_graph. */
 static void
 read_sort(struct xk_graph *graph)
 {
@@ -93,35 +81,25 @@ read_sort(struct xk_graph *graph)
 
 /* ---- a graph ---- */
 
-/* Whether text can be looked at: it is not too long, and holds no NUL. */
-static bool
-read_is_text(const char *file, const char *text, size_t size, struct xk_graph_errors *errors)
-{
-	const char *nul;
-	unsigned line = 1;
-
-	if (size > XK_GRAPH_FILE_MAX) {
-		xk_graph_errors_add(errors, file, 0, "is longer than %d bytes", XK_GRAPH_FILE_MAX);
-		return false;
-	}
-	nul = memchr(text, '\0', size);
-	if (nul == NULL)
-		return true;
-	for (const char *p = text; p < nul; p++)
-		line += *p == '\n';
-	xk_graph_errors_add(errors, file, line, "a NUL byte: this is no text");
-	return false;
-}
-
 struct xk_graph *
 xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
 			struct xk_graph_errors *errors)
 {
+	const char *nul = memchr(text, '\0', size);
 	struct xk_graph *graph;
+	unsigned line = 1;
 	char *copy;
 
-	if (!read_is_text(file, text, size, errors))
+	if (size > XK_GRAPH_FILE_MAX) {
+		xk_graph_errors_add(errors, file, 0, "is longer than %d bytes", XK_GRAPH_FILE_MAX);
 		return NULL;
+	}
+	if (nul != NULL) {
+		for (const char *p = text; p < nul; p++)
+			line += *p == '\n';
+		xk_graph_errors_add(errors, file, line, "a NUL byte: this is no text");
+		return NULL;
+	}
 	graph = calloc(1, sizeof(*graph));
 	copy = malloc(size + 1);
 	xk_assert(graph != NULL && copy != NULL);

@@ -1,13 +1,12 @@
 /*
- * scan.c - a recursive descent through the DOT language; see scan.h.
+ * scan.c - a recursive descent through the DOT language; see scan_private.h.
  * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/grammar.y of graphviz for what it leaves open.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graphs/attributes.h"
-#include "graphs/scan.h"
-#include "graphs/scan_token.h"
+#include "graphs/scan_private.h"
 
 enum {
 	SCAN_APPLIED_MAX = 100000,
@@ -33,16 +32,6 @@ static const char *
 scan_join_text(const struct scan_state *state)
 {
 	return scan_is_directed(state) ? "->" : "--";
-}
-
-/* Refuses an edge of the other kind. */
-static void
-scan_wrong_join(struct scan_state *state, unsigned line)
-{
-	if (scan_is_directed(state))
-		scan_fail(state, line, "-- joins nodes of an undirected graph: edges are written upper -> lower");
-	else
-		scan_fail(state, line, "-> joins nodes of a digraph: the edges of a network are written host -- link");
 }
 
 /* ---- nodes and edges ---- */
@@ -149,19 +138,6 @@ scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned lin
 
 /* ---- attributes ---- */
 
-/* Lists of attributes are searched from their beginnings: their lengths are bounded. */
-static void
-scan_count_name(struct scan_state *state, const char *name, unsigned line)
-{
-	for (unsigned i = 0; i < state->attribute_names; i++)
-		if (strcmp(state->names[i], name) == 0)
-			return;
-	if (state->attribute_names == XK_GRAPH_ATTRIBUTES_MAX)
-		scan_fail(state, line, "more than %d different attributes", XK_GRAPH_ATTRIBUTES_MAX);
-	else
-		state->names[state->attribute_names++] = xk_graph_copy(name);
-}
-
 /* Adds a to `into`. The order of statements must not count, so there is one value at most. */
 static void
 scan_attribute(struct scan_state *state, struct xk_graph_attributes *into, const struct xk_graph_attribute *a,
@@ -181,25 +157,21 @@ static bool
 scan_value(struct scan_state *state, char *name, unsigned line, struct xk_graph_attributes *list)
 {
 	struct xk_graph_attribute attribute = { name, NULL, line, false };
+	unsigned i = 0;
 
-	scan_count_name(state, name, line);
+	/* Lists of attributes are searched from their beginnings: their lengths are bounded. */
+	while (i < state->attribute_names && strcmp(state->names[i], name) != 0)
+		i++;
+	if (i == XK_GRAPH_ATTRIBUTES_MAX)
+		scan_fail(state, line, "more than %d different attributes", XK_GRAPH_ATTRIBUTES_MAX);
+	else if (i == state->attribute_names)
+		state->names[state->attribute_names++] = xk_graph_copy(name);
 	attribute.value = scan_id(state, &attribute.html, "a value");
 	if (attribute.value == NULL)
 		return false;
 	scan_attribute(state, list, &attribute, "this statement");
 	free(attribute.value);
 	return true;
-}
-
-/* Where an attribute's name should be. */
-static void
-scan_refuse_keyword(struct scan_state *state)
-{
-	if (state->token == SCAN_GRAPH || state->token == SCAN_NODE || state->token == SCAN_EDGE)
-		scan_fail(state, state->token_line,
-			  "\"%s\" is a word of DOT itself and no attribute's name (a host of a network names its "
-			  "graph file with protocols=\"FILE\")",
-			  state->text);
 }
 
 /* Takes [a=b, c=d; e=f] [...]... into list, as written. */
@@ -212,9 +184,12 @@ scan_list(struct scan_state *state, struct xk_graph_attributes *list)
 			bool html;
 			char *name;
 
-			scan_refuse_keyword(state);
+			if (state->token == SCAN_GRAPH || state->token == SCAN_NODE || state->token == SCAN_EDGE)
+				scan_fail(state, line,
+					  "\"%s\" is a word of DOT itself and no attribute's name (a host of a network "
+					  "names its graph file with protocols=\"FILE\")",
+					  state->text);
 			name = scan_id(state, &html, "an attribute's name or ]");
-
 			if (name != NULL && state->token != '=')
 				scan_syntax(state, "= and a value after an attribute's name");
 			else if (name != NULL)
@@ -269,15 +244,6 @@ scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes
 				    "%.80s in a subgraph: a subgraph only groups what is drawn", list->list[i].name);
 }
 
-static void
-scan_refuse_long(struct scan_state *state, const struct xk_graph_attributes *list)
-{
-	for (unsigned i = 0; i < list->count; i++)
-		if (strlen(list->list[i].value) > SCAN_DEFAULT_MAX)
-			scan_fail(state, list->list[i].line, "a default of %.80s longer than %d bytes",
-				  list->list[i].name, SCAN_DEFAULT_MAX);
-}
-
 /* graph [...], node [...], edge [...] */
 static void
 scan_default(struct scan_state *state)
@@ -291,8 +257,10 @@ scan_default(struct scan_state *state)
 	if (state->token != '[')
 		scan_syntax(state, "[");
 	scan_list(state, &list);
-	if (which != SCAN_GRAPH)
-		scan_refuse_long(state, &list);
+	for (unsigned i = 0; i < list.count && which != SCAN_GRAPH; i++)
+		if (strlen(list.list[i].value) > SCAN_DEFAULT_MAX)
+			scan_fail(state, list.list[i].line, "a default of %.80s longer than %d bytes",
+				  list.list[i].name, SCAN_DEFAULT_MAX);
 	if (which == SCAN_GRAPH)
 		scan_graph_attributes(state, &list);
 	else if (state->depth > 0)
@@ -401,8 +369,10 @@ scan_named(struct scan_state *state)
 	free(name);
 	if (node >= 0 && state->token == scan_join_token(state))
 		scan_edges(state, node, line);
-	else if (node >= 0 && (state->token == SCAN_ARROW || state->token == SCAN_LINE))
-		scan_wrong_join(state, line);
+	else if (node >= 0 && state->token == SCAN_LINE)
+		scan_fail(state, line, "-- joins nodes of an undirected graph: edges are written upper -> lower");
+	else if (node >= 0 && state->token == SCAN_ARROW)
+		scan_fail(state, line, "-> joins nodes of a digraph: the edges of a network are written host -- link");
 	else if (node >= 0)
 		scan_nodes(state, node);
 }
@@ -452,22 +422,6 @@ scan_body(struct scan_state *state)
 		scan_syntax(state, "}");
 }
 
-/* Takes `digraph` or `graph`, whichever is wanted. */
-static void
-scan_kind(struct scan_state *state)
-{
-	if (scan_is_directed(state) && state->token == SCAN_GRAPH)
-		scan_fail(state, state->token_line,
-			  "this graph is undirected, as networks of hosts are: a protocol graph is written "
-			  "digraph NAME { upper -> lower }");
-	else if (!scan_is_directed(state) && state->token == SCAN_DIGRAPH)
-		scan_fail(state, state->token_line,
-			  "this graph is directed, as protocol graphs are: a network of hosts is written "
-			  "graph NAME { host -- link }");
-	else if (!scan_accept(state, scan_is_directed(state) ? SCAN_DIGRAPH : SCAN_GRAPH))
-		scan_syntax(state, scan_is_directed(state) ? "digraph" : "graph");
-}
-
 static void
 scan_file(struct scan_state *state)
 {
@@ -478,7 +432,16 @@ scan_file(struct scan_state *state)
 			  scan_is_directed(state) ? "digraph" : "graph");
 	state->strict = scan_accept(state, SCAN_STRICT);
 	state->graph->line = state->token_line;
-	scan_kind(state);
+	if (scan_is_directed(state) && state->token == SCAN_GRAPH)
+		scan_fail(state, state->token_line,
+			  "this graph is undirected, as networks of hosts are: a protocol graph is written "
+			  "digraph NAME { upper -> lower }");
+	else if (!scan_is_directed(state) && state->token == SCAN_DIGRAPH)
+		scan_fail(state, state->token_line,
+			  "this graph is directed, as protocol graphs are: a network of hosts is written "
+			  "graph NAME { host -- link }");
+	else if (!scan_accept(state, scan_is_directed(state) ? SCAN_DIGRAPH : SCAN_GRAPH))
+		scan_syntax(state, scan_is_directed(state) ? "digraph" : "graph");
 	if (scan_is_id(state))
 		free(scan_id(state, &html, "a name"));
 	scan_body(state);

@@ -1,11 +1,10 @@
 /*
- * scan_token.c - a lexer for the DOT language; see scan_token.h.
+ * scan_token.c - a lexer for the DOT language; see scan_private.h.
  * Spec: https://graphviz.org/doc/info/lang.html, and lib/cgraph/scan.l of graphviz for what it leaves open.
  */
-#include "graphs/scan_token.h"
+#include "graphs/scan_private.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,20 +12,6 @@
 enum { SCAN_JOINED_MAX = 256 };
 
 /* ---- errors ---- */
-
-__attribute__((format(printf, 3, 4))) void
-scan_refuse(struct scan_state *state, unsigned line, const char *format, ...)
-{
-	va_list arguments;
-	char *what;
-
-	va_start(arguments, format);
-	what = xk_graph_format(format, arguments);
-	va_end(arguments);
-	xk_graph_errors_add(state->errors, state->graph->file, line, "%s", what);
-	state->graph->refused = true;
-	free(what);
-}
 
 void
 scan_stop(struct scan_state *state)
@@ -86,59 +71,41 @@ scan_take(struct scan_state *state)
 }
 
 static void
-scan_comment(struct scan_state *state)
-{
-	unsigned line = state->line;
-
-	state->next += 2;
-	while (state->next < state->end && !scan_at(state, "*/"))
-		scan_take(state);
-	if (state->next == state->end)
-		scan_fail(state, line, "this comment is not closed by */");
-	else
-		state->next += 2;
-}
-
-static void
-scan_rest_of_line(struct scan_state *state)
-{
-	while (state->next < state->end && *state->next != '\n')
-		state->next++;
-}
-
-static void
 scan_space(struct scan_state *state)
 {
 	while (state->next < state->end) {
-		if (scan_at(state, "/*"))
-			scan_comment(state);
-		else if (scan_at(state, "//") || *state->next == '#')
-			scan_rest_of_line(state);
-		else if (strchr(" \t\r\n", *state->next) != NULL)
+		unsigned line = state->line;
+
+		if (scan_at(state, "/*")) {
+			state->next += 2;
+			while (state->next < state->end && !scan_at(state, "*/"))
+				scan_take(state);
+			if (state->next == state->end)
+				scan_fail(state, line, "this comment is not closed by */");
+			else
+				state->next += 2;
+		} else if (scan_at(state, "//") || *state->next == '#') {
+			while (state->next < state->end && *state->next != '\n')
+				state->next++;
+		} else if (strchr(" \t\r\n", *state->next) != NULL) {
 			scan_take(state);
-		else
+		} else {
 			return;
+		}
 	}
-}
-
-/* Bytes that the string which begins here has, at most. */
-static size_t
-scan_string_room(const struct scan_state *state)
-{
-	const char *p = state->next + 1;
-
-	while (p < state->end && *p != '"')
-		p += *p == '\\' && p + 1 < state->end ? 2 : 1;
-	return (size_t)(p - state->next) + 1;
 }
 
 /* "...", with DOT's escapes: \" is a quote, \ before the end of a line is nothing, every other \ stays. */
 static void
 scan_string(struct scan_state *state)
 {
-	char *to = malloc(scan_string_room(state)), *from = to;
+	const char *end = state->next + 1;
 	unsigned line = state->line;
+	char *to;
 
+	while (end < state->end && *end != '"')
+		end += *end == '\\' && end + 1 < state->end ? 2 : 1;
+	to = state->text = malloc((size_t)(end - state->next) + 1); /* what it has at most */
 	xk_assert(to != NULL);
 	state->next++;
 	while (state->next < state->end && *state->next != '"') {
@@ -160,7 +127,6 @@ scan_string(struct scan_state *state)
 		scan_fail(state, line, "this string is not closed by \"");
 	else
 		state->next++;
-	state->text = from;
 }
 
 static void
@@ -219,9 +185,7 @@ scan_word(struct scan_state *state)
 	state->token = SCAN_NAME;
 	if (number > from && to > number)
 		scan_fail(state, state->token_line,
-			  "\"%.40s\" begins like a number and does not end like one: "
-			  "write it in quotes",
-			  state->text);
+			  "\"%.40s\" begins like a number and does not end like one: write it in quotes", state->text);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(words); i++)
 		if (strcasecmp(state->text, words[i].word) == 0)
 			state->token = words[i].token;
@@ -262,17 +226,6 @@ scan_is_id(const struct scan_state *state)
 	return state->token == SCAN_NAME || state->token == SCAN_STRING || state->token == SCAN_HTML;
 }
 
-static char *
-scan_join(char *first, const char *second)
-{
-	size_t len = strlen(first), more = strlen(second) + 1;
-
-	first = realloc(first, len + more);
-	xk_assert(first != NULL);
-	memcpy(first + len, second, more);
-	return first;
-}
-
 char *
 scan_id(struct scan_state *state, bool *html, const char *expected)
 {
@@ -296,7 +249,9 @@ scan_id(struct scan_state *state, bool *html, const char *expected)
 			free(id);
 			return NULL;
 		}
-		id = scan_join(id, state->text);
+		id = realloc(id, strlen(id) + strlen(state->text) + 1);
+		xk_assert(id != NULL);
+		strcat(id, state->text);
 		scan_next(state);
 	}
 	return id;

@@ -1,4 +1,4 @@
-/* topology.c - a network file becomes a struct xk_topology: read, set, checked, and given back. See topology.h. */
+/* topology.c - loads a network file: reads, sets and checks it; and frees it. See topology.h. */
 #include "graphs/topology.h"
 
 #include <stdlib.h>
@@ -6,19 +6,149 @@
 
 #include "graphs/topology_private.h"
 
-__attribute__((format(printf, 4, 5))) void
+void
 xk_topology_refuse(const struct xk_topology *topology, struct xk_graph_errors *errors, unsigned line,
 		   const char *format, ...)
 {
 	va_list arguments;
-	char *what;
 
 	va_start(arguments, format);
-	what = xk_graph_format(format, arguments);
+	xk_graph_errors_add_list(errors, line == 0 ? "--set" : topology->file, line, format, arguments);
 	va_end(arguments);
-	xk_graph_errors_add(errors, line == 0 ? "--set" : topology->file, line, "%s", what);
-	free(what);
 }
+
+/* ---- --set ---- */
+
+/* "name.rest=value", divided: rest is "attribute" or, of a host's graph, "node.attribute". */
+struct topology_set {
+	char *copy;
+	const char *name, *rest, *value;
+};
+
+/*
+ * Divides text, of the form name.rest=value, at the last dot but `skip`: names may have dots. False: there are no
+ * more.
+ */
+static bool
+topology_set_divide(struct topology_set *set, const char *text, unsigned skip)
+{
+	size_t len = strcspn(text, "=");
+
+	memcpy(set->copy, text, len);
+	set->copy[len] = '\0';
+	set->value = set->copy + len + 1;
+	for (char *dot = set->copy + len; dot > set->copy; dot--)
+		if (*dot == '.' && skip-- == 0) {
+			*dot = '\0';
+			set->name = set->copy;
+			set->rest = dot + 1;
+			return true;
+		}
+	return false;
+}
+
+static bool
+topology_set_is_for_graph(const struct topology_set *set)
+{
+	return strchr(set->rest, '.') != NULL;
+}
+
+/* Sets what is written in the file, before it is checked. False: set->name is not written. */
+static bool
+topology_set_written(struct topology_load *load, const struct topology_set *set)
+{
+	struct xk_graph *written = topology_written(load);
+	int node = xk_graph_node_find(written, set->name);
+	bool is_all = node < 0 && strcmp(set->name, "graph") == 0;
+	struct xk_graph_attributes *into;
+
+	if (node < 0 && !is_all)
+		return false;
+	if (topology_set_is_for_graph(set))
+		into = is_all ? &load->given : &load->nodes[node].given;
+	else
+		into = is_all ? &written->attributes : &written->nodes[node].attributes;
+	xk_graph_attribute_put(into, set->rest, set->value, 0);
+	return true;
+}
+
+static void
+topology_set_host(struct topology_load *load, struct xk_topology_host *host, const struct topology_set *set)
+{
+	struct xk_graph_attribute a = { (char *)(uintptr_t)set->rest, (char *)(uintptr_t)set->value, 0, false };
+	bool is_for_graph = topology_set_is_for_graph(set);
+
+	if (!is_for_graph && topology_setting(load, TOPOLOGY_HOST, set->rest) == NULL) {
+		attributes_refuse(&load->check, 0, "%.80s cannot be set for %s alone, but for %s", set->rest,
+				  host->name, topology_written(load)->nodes[host->written].name);
+		return;
+	}
+	if (!host->part->is_single)
+		host->part = topology_part_copy(load, host->part);
+	if (!is_for_graph)
+		topology_check_attribute(load, TOPOLOGY_HOST, host->name, &a);
+	xk_graph_attribute_put(is_for_graph ? &host->part->given : &host->part->settings, set->rest, set->value, 0);
+}
+
+static void
+topology_set_link(struct topology_load *load, struct xk_topology_link *link, const struct topology_set *set)
+{
+	struct xk_graph_attribute a = { (char *)(uintptr_t)set->rest, (char *)(uintptr_t)set->value, 0, false };
+
+	if (strcmp(set->rest, "link") == 0) {
+		topology_check_attribute(load, TOPOLOGY_WIRE, link->name, &a);
+		free(link->preset);
+		link->preset = xk_graph_copy(set->value);
+	} else if (topology_setting(load, TOPOLOGY_WIRE, set->rest) != NULL) {
+		topology_check_attribute(load, TOPOLOGY_WIRE, link->name, &a);
+		xk_graph_attribute_put(&link->settings, set->rest, set->value, 0);
+	} else {
+		attributes_refuse(&load->check, 0, "%.80s cannot be set for the link %s", set->rest, link->name);
+	}
+}
+
+/* Sets what the file stands for: a host of a `count`, a link that is an edge. False: none is called set->name. */
+static bool
+topology_set_made(struct topology_load *load, const struct topology_set *set)
+{
+	struct xk_topology *topology = load->topology;
+
+	for (unsigned i = 0; i < topology->host_count; i++)
+		if (strcmp(topology->hosts[i].name, set->name) == 0) {
+			topology_set_host(load, &topology->hosts[i], set);
+			return true;
+		}
+	for (unsigned i = 0; i < topology->link_count; i++)
+		if (strcmp(topology->links[i].name, set->name) == 0) {
+			topology_set_link(load, &topology->links[i], set);
+			return true;
+		}
+	return false;
+}
+
+/* Calls `apply` with text as it can be divided, until that returns true. Returns whether it did. */
+static bool
+topology_set(struct topology_load *load, const char *text,
+	     bool (*apply)(struct topology_load *load, const struct topology_set *set))
+{
+	struct topology_set set = { .copy = xk_graph_copy(text) };
+	bool done = false;
+
+	for (unsigned skip = 0; !done && topology_set_divide(&set, text, skip); skip++)
+		done = apply(load, &set);
+	free(set.copy);
+	return done;
+}
+
+static bool
+topology_set_is_good(const char *text)
+{
+	const char *dot = strchr(text, '.'), *equals = strchr(text, '=');
+
+	return equals != NULL && dot != NULL && dot != text && dot + 1 < equals && equals[-1] != '.';
+}
+
+/* ---- loading ---- */
 
 static void
 topology_check(struct topology_load *load, const char *const *sets, unsigned set_count)
@@ -26,47 +156,51 @@ topology_check(struct topology_load *load, const char *const *sets, unsigned set
 	bool *done = calloc(set_count + 1, sizeof(*done));
 
 	xk_assert(done != NULL);
-	for (unsigned i = 0; i < set_count; i++)
-		done[i] = topology_set_written(load, sets[i]);
+	for (unsigned i = 0; i < set_count; i++) {
+		done[i] = !topology_set_is_good(sets[i]);
+		if (done[i])
+			attributes_refuse(&load->check, 0, "\"%.80s\" is not of the form node.attribute=value",
+					  sets[i]);
+		else
+			done[i] = topology_set(load, sets[i], topology_set_written);
+	}
 	topology_classify(load);
 	if (topology_make(load)) {
 		for (unsigned i = 0; i < set_count; i++)
-			if (!done[i])
-				topology_set_made(load, sets[i]);
+			if (!done[i] && !topology_set(load, sets[i], topology_set_made))
+				attributes_refuse(&load->check, 0, "%.80s: %s has no host or link \"%.*s\"", sets[i],
+						  load->topology->file, (int)(strcspn(sets[i], ".") & 63), sets[i]);
 		topology_check_graphs(load);
 		topology_number(load);
 	}
 	free(done);
 }
 
-static void
-topology_load_clear(struct topology_load *load)
-{
-	for (unsigned i = 0; i < topology_written(load)->node_count; i++)
-		xk_graph_attributes_clear(&load->nodes[i].given);
-	xk_graph_attributes_clear(&load->file_given);
-	xk_graph_attributes_clear(&load->given);
-	free(load->nodes);
-	free(load->node_order);
-	free(load->edge_order);
-}
-
-/* Takes written. */
+/* Takes written (NULL is let through). */
 static struct xk_topology *
 topology_from(struct xk_graph *written, const char *const *sets, unsigned set_count,
 	      const struct xk_topology_types *types, struct xk_graph_errors *errors)
 {
-	struct topology_load load = { .check = { written, types->protocols, errors }, .types = types };
-	struct xk_topology *topology = calloc(1, sizeof(*topology));
+	struct topology_load load = { .types = types };
+	struct xk_topology *topology;
 
-	xk_assert(topology != NULL);
+	if (written == NULL)
+		return NULL;
+	topology = calloc(1, sizeof(*topology));
+	load.nodes = calloc(written->node_count + 1, sizeof(*load.nodes));
+	xk_assert(topology != NULL && load.nodes != NULL);
 	topology->file = xk_graph_copy(written->file);
 	topology->written = written;
 	load.topology = topology;
-	load.nodes = calloc(written->node_count + 1, sizeof(*load.nodes));
-	xk_assert(load.nodes != NULL);
+	load.check = (struct attributes_check){ written, types->protocols, errors };
 	topology_check(&load, sets, set_count);
-	topology_load_clear(&load);
+	for (unsigned i = 0; i < written->node_count; i++)
+		xk_graph_attributes_clear(&load.nodes[i].given);
+	xk_graph_attributes_clear(&load.file_given);
+	xk_graph_attributes_clear(&load.given);
+	free(load.nodes);
+	free(load.node_order);
+	free(load.edge_order);
 	if (!written->refused)
 		return topology;
 	xk_topology_free(topology);
@@ -77,18 +211,15 @@ struct xk_topology *
 xk_topology_load(const char *file, const char *const *sets, unsigned set_count, const struct xk_topology_types *types,
 		 struct xk_graph_errors *errors)
 {
-	struct xk_graph *written = xk_graph_read_kind(file, XK_GRAPH_NETWORK, errors);
-
-	return written == NULL ? NULL : topology_from(written, sets, set_count, types, errors);
+	return topology_from(xk_graph_read_kind(file, XK_GRAPH_NETWORK, errors), sets, set_count, types, errors);
 }
 
 struct xk_topology *
 xk_topology_load_text(const char *file, const char *text, size_t size, const char *const *sets, unsigned set_count,
 		      const struct xk_topology_types *types, struct xk_graph_errors *errors)
 {
-	struct xk_graph *written = xk_graph_read_text_kind(file, text, size, XK_GRAPH_NETWORK, errors);
-
-	return written == NULL ? NULL : topology_from(written, sets, set_count, types, errors);
+	return topology_from(xk_graph_read_text_kind(file, text, size, XK_GRAPH_NETWORK, errors), sets, set_count,
+			     types, errors);
 }
 
 bool
@@ -97,16 +228,7 @@ xk_topology_is_one(const char *file)
 	return xk_graph_file_is_network(file);
 }
 
-/* ---- giving back ---- */
-
-static void
-topology_host_free(struct xk_topology_host *host)
-{
-	for (unsigned i = 0; i < host->device_count; i++)
-		free(host->devices[i].name);
-	free(host->devices);
-	free(host->name);
-}
+/* ---- freeing ---- */
 
 static void
 topology_part_free(struct xk_topology_part *part)
@@ -127,8 +249,14 @@ xk_topology_free(struct xk_topology *topology)
 {
 	if (topology == NULL)
 		return;
-	for (unsigned i = 0; i < topology->host_count; i++)
-		topology_host_free(&topology->hosts[i]);
+	for (unsigned i = 0; i < topology->host_count; i++) {
+		struct xk_topology_host *host = &topology->hosts[i];
+
+		for (unsigned k = 0; k < host->device_count; k++)
+			free(host->devices[k].name);
+		free(host->devices);
+		free(host->name);
+	}
 	for (unsigned i = 0; i < topology->link_count; i++) {
 		free(topology->links[i].name);
 		free(topology->links[i].preset);

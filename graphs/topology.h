@@ -64,8 +64,8 @@ struct xk_topology_host {
 	/* Those that host_settings know, each name once: the host's own, else the graph's, which are for all hosts. */
 	const struct xk_graph_attributes *settings;
 	/*
-	 * The host's graph with its sets, checked, to be built from as often as needed. Hosts with the same graph and sets
-	 * share it: what is set in it besides (an address) must be set for each of them.
+	 * The host's graph with its sets, checked, to be built from as often as needed. Hosts with the same graph and
+	 * sets share it: what is set in it besides (an address) must be set for each of them.
 	 */
 	struct xk_graph *checked;
 	struct xk_topology_device *devices; /* in the order of the file */

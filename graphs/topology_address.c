@@ -1,6 +1,6 @@
 /*
- * topology_address.c - the addresses of a network's hosts: each device has the next of its link's network, in the order
- * of the file, where the file does not say which.
+ * topology_address.c - the addresses of a network's hosts: a device gets the next address of its link's network, in the
+ * order of the file, unless the file says which.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,29 +11,23 @@
 struct topology_pool {
 	struct xk_network network;
 	unsigned line;
-	uint64_t next, end; /* addresses from the network's first on; end is none any more */
+	uint64_t next, end; /* numbers in the network: of the next device, and after the last */
 	bool told;          /* that it is too small */
 };
 
 /* ---- numbers ---- */
 
-/* The network that is written there, NULL: none. */
-static const struct xk_graph_attribute *
-topology_network(const struct xk_graph_attributes *attributes, struct xk_network *network)
-{
-	return topology_value(attributes, "network", network) ? xk_graph_attribute_find(attributes, "network") : NULL;
-}
-
-/* The link's network, or the graph's. */
+/* The link's network, or the graph's. Returns where it is written; NULL: there is none. */
 static const struct xk_graph_attribute *
 topology_link_network(const struct topology_load *load, const struct xk_topology_link *link, struct xk_network *network)
 {
 	const struct xk_graph *written = topology_written(load);
-	const struct xk_graph_attributes *own =
+	const struct xk_graph_attributes *of =
 		link->is_edge ? &written->edges[link->written].attributes : &written->nodes[link->written].attributes;
-	const struct xk_graph_attribute *a = topology_network(own, network);
 
-	return a != NULL ? a : topology_network(&written->attributes, network);
+	if (!topology_value(of, "network", network))
+		of = &written->attributes;
+	return topology_value(of, "network", network) ? xk_graph_attribute_find(of, "network") : NULL;
 }
 
 static struct topology_pool
@@ -47,7 +41,7 @@ topology_pool_of(const struct xk_network *network, unsigned line)
 	return (struct topology_pool){ .network = *network, .line = line, .next = 1, .end = size - 1 };
 }
 
-/* By link: an index in pools, or -1. Links of one network share its pool. */
+/* Returns, by link, an index in pools, or -1. Links of one network share its pool. */
 static int *
 topology_find_pools(const struct topology_load *load, struct topology_pool **pools)
 {
@@ -76,46 +70,19 @@ topology_find_pools(const struct topology_load *load, struct topology_pool **poo
 }
 
 static void
-topology_too_small(struct topology_load *load, struct topology_pool *pool)
+topology_number_device(struct topology_load *load, struct xk_topology_device *device, struct topology_pool *pool)
 {
 	char text[16];
 
-	if (!pool->told)
+	if (pool->next < pool->end) {
+		device->host = pool->network.host + (uint32_t)pool->next++;
+		device->bits = pool->network.bits;
+	} else if (!pool->told) {
 		attributes_refuse(&load->check, pool->line, "network %s/%u has addresses for %llu devices, too few",
 				  xk_host_print(pool->network.host, text), pool->network.bits,
 				  (unsigned long long)(pool->end - (pool->network.bits < 31)));
-	pool->told = true;
-}
-
-static void
-topology_number_device(struct topology_load *load, struct xk_topology_device *device, struct topology_pool *pool)
-{
-	if (device->host != 0)
-		return;
-	if (pool->next == pool->end) {
-		topology_too_small(load, pool);
-		return;
+		pool->told = true;
 	}
-	device->host = pool->network.host + (uint32_t)pool->next++;
-	device->bits = pool->network.bits;
-}
-
-static void
-topology_number_all(struct topology_load *load)
-{
-	struct xk_topology *topology = load->topology;
-	struct topology_pool *pools = NULL;
-	int *by_link = topology_find_pools(load, &pools);
-
-	for (unsigned i = 0; i < topology->host_count; i++)
-		for (unsigned k = 0; k < topology->hosts[i].device_count; k++) {
-			struct xk_topology_device *device = &topology->hosts[i].devices[k];
-
-			if (by_link[device->link] >= 0)
-				topology_number_device(load, device, &pools[by_link[device->link]]);
-		}
-	free(by_link);
-	free(pools);
 }
 
 /* ---- no address twice ---- */
@@ -158,7 +125,7 @@ topology_refuse_claim(struct topology_load *load, const struct topology_claim *a
 			  b->host->name, text);
 }
 
-/* Link addresses on one link, or host addresses on all. */
+/* Refuses link addresses that occur twice on one link, or host addresses that occur twice at all. */
 static void
 topology_check_claims(struct topology_load *load, bool is_link_address)
 {
@@ -187,7 +154,19 @@ topology_check_claims(struct topology_load *load, bool is_link_address)
 void
 topology_number(struct topology_load *load)
 {
-	topology_number_all(load);
+	struct xk_topology *topology = load->topology;
+	struct topology_pool *pools = NULL;
+	int *by_link = topology_find_pools(load, &pools);
+
+	for (unsigned i = 0; i < topology->host_count; i++)
+		for (unsigned k = 0; k < topology->hosts[i].device_count; k++) {
+			struct xk_topology_device *device = &topology->hosts[i].devices[k];
+
+			if (device->host == 0 && by_link[device->link] >= 0)
+				topology_number_device(load, device, &pools[by_link[device->link]]);
+		}
+	free(by_link);
+	free(pools);
 	topology_check_claims(load, false);
 	topology_check_claims(load, true);
 }

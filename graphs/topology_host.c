@@ -11,43 +11,28 @@
 
 /* ---- the text of `set` ---- */
 
-static void
-topology_parse_set(struct topology_load *load, const char *of, const struct xk_graph_attribute *a, char *set,
-		   struct xk_graph_attributes *into)
-{
-	char *equals = strchr(set, '='), *dot;
-
-	if (equals != NULL)
-		*equals = '\0';
-	dot = strrchr(set, '.');
-	if (equals == NULL || dot == NULL || dot == set || dot[1] == '\0')
-		attributes_refuse(&load->check, a->line,
-				  "set of %s holds \"%.80s\", which is not of the form "
-				  "node.attribute=value",
-				  of, set);
-	else
-		topology_put(into, set, equals + 1, a->line);
-}
-
 void
 topology_parse_sets(struct topology_load *load, const char *of, const struct xk_graph_attributes *attributes,
 		    struct xk_graph_attributes *into)
 {
-	static const char separators[] = " \t\r\n;";
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(attributes, "set");
-	char *copy, *next;
+	char *copy, *rest = NULL;
 
 	if (a == NULL || a->html || strlen(a->value) > XK_TOPOLOGY_SET_MAX)
 		return;
 	copy = xk_graph_copy(a->value);
-	for (next = copy + strspn(copy, separators); *next != '\0';) {
-		char *set = next;
+	for (char *set = strtok_r(copy, " \t\r\n;", &rest); set != NULL; set = strtok_r(NULL, " \t\r\n;", &rest)) {
+		char *equals = strchr(set, '='), *dot;
 
-		next += strcspn(next, separators);
-		if (*next != '\0')
-			*next++ = '\0';
-		next += strspn(next, separators);
-		topology_parse_set(load, of, a, set, into);
+		if (equals != NULL)
+			*equals = '\0';
+		dot = strrchr(set, '.');
+		if (equals == NULL || dot == NULL || dot == set || dot[1] == '\0')
+			attributes_refuse(&load->check, a->line,
+					  "set of %s holds \"%.80s\", which is not of the form node.attribute=value",
+					  of, set);
+		else
+			xk_graph_attribute_put(into, set, equals + 1, a->line);
 	}
 	free(copy);
 }
@@ -62,28 +47,28 @@ topology_is_file(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* directory (its first len bytes, with a slash at the end) and what follows. */
+/* Returns three texts as one, malloc'ed; of the first, its first len bytes. */
 static char *
-topology_path(const char *directory, size_t len, const char *above, const char *file)
+topology_join_text(const char *first, size_t len, const char *second, const char *third)
 {
-	size_t size = len + strlen(above) + strlen(file) + 1;
-	char *path = malloc(size);
+	size_t size = len + strlen(second) + strlen(third) + 1;
+	char *text = malloc(size);
 
-	xk_assert(path != NULL);
-	snprintf(path, size, "%.*s%s%s", (int)len, directory, above, file);
-	return path;
+	xk_assert(text != NULL);
+	snprintf(text, size, "%.*s%s%s", (int)len, first, second, third);
+	return text;
 }
 
-/* NULL: it is nowhere. */
+/* Finds file beside the network file, in the directory above it, or as given. NULL: it is nowhere. */
 static char *
 topology_find_graph(const struct topology_load *load, const char *file)
 {
+	static const char *const above[] = { "", "../" };
 	const char *network = load->topology->file, *slash = strrchr(network, '/');
 	size_t len = slash == NULL ? 0 : (size_t)(slash - network) + 1;
-	static const char *const above[] = { "", "../" };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(above) && file[0] != '/'; i++) {
-		char *path = topology_path(network, len, above[i], file);
+		char *path = topology_join_text(network, len, above[i], file);
 
 		if (topology_is_file(path))
 			return path;
@@ -161,37 +146,24 @@ topology_part_copy(struct topology_load *load, const struct xk_topology_part *pa
 	return copy;
 }
 
-/* "node.attribute=value" again, as a kernel's --set is written. */
+/* ---- the graphs ---- */
+
+/* Writes the sets as a kernel's --set has them, "node.attribute=value", and the hash of graph and sets (FNV-1a). */
 static void
 topology_part_write(struct xk_topology_part *part)
 {
 	part->sets = calloc(part->given.count + 1, sizeof(*part->sets));
 	xk_assert(part->sets != NULL);
+	part->hash = UINT64_C(0xcbf29ce484222325);
+	for (const char *p = part->graph; p != NULL && *p != '\0'; p++)
+		part->hash = (part->hash ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
 	for (unsigned i = 0; i < part->given.count; i++) {
 		const struct xk_graph_attribute *a = &part->given.list[i];
 
-		part->sets[i] = topology_path(a->name, strlen(a->name), "=", a->value);
+		part->sets[i] = topology_join_text(a->name, strlen(a->name), "=", a->value);
+		for (const char *p = part->sets[i]; *p != '\0'; p++)
+			part->hash = (part->hash ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
 	}
-}
-
-/* ---- the graphs ---- */
-
-static uint64_t
-topology_hash(uint64_t hash, const char *text)
-{
-	/* FNV-1a, the NUL too. */
-	do
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	while (*text++ != '\0');
-	return hash;
-}
-
-static void
-topology_part_hash(struct xk_topology_part *part)
-{
-	part->hash = topology_hash(UINT64_C(0xcbf29ce484222325), part->graph);
-	for (unsigned i = 0; i < part->given.count; i++)
-		part->hash = topology_hash(part->hash, part->sets[i]);
 }
 
 static bool
@@ -205,7 +177,7 @@ topology_is_same(const struct xk_topology_part *a, const struct xk_topology_part
 	return true;
 }
 
-/* Which of the file's sets an error is about: it names node and attribute. */
+/* Returns the line of the file's set that an error is about: the error names node and attribute. */
 static unsigned
 topology_set_line(const struct xk_topology_part *part, const char *what)
 {
@@ -226,7 +198,7 @@ topology_set_line(const struct xk_topology_part *part, const char *what)
 	return line;
 }
 
-/* Errors in values that the file's `set` has given are told where that stands: those from index `from` on. */
+/* Moves errors in values of the file's `set`, from index `from` on, to the line where that is written. */
 static void
 topology_place_errors(struct topology_load *load, const struct xk_topology_part *part, unsigned from)
 {
@@ -260,7 +232,7 @@ topology_apply_sets(struct topology_load *load, const struct xk_topology_part *p
 	return taken;
 }
 
-/* The part's graph, checked; NULL: refused. */
+/* Returns the part's graph, checked; NULL: refused. */
 static struct xk_graph *
 topology_load_graph(struct topology_load *load, struct xk_topology_part *part)
 {
@@ -287,16 +259,12 @@ topology_load_graph(struct topology_load *load, struct xk_topology_part *part)
 static void
 topology_check_graph(struct topology_load *load, struct xk_topology_part *part)
 {
-	const struct xk_topology_part *other = load->topology->parts;
-
-	topology_part_hash(part);
-	for (; other != part; other = other->next) {
-		if (other->graph == NULL ||
-		    !(topology_is_same(other, part) || (other->is_bad && strcmp(other->graph, part->graph) == 0)))
-			continue;
-		part->checked = other->checked;
-		return;
-	}
+	for (const struct xk_topology_part *other = load->topology->parts; other != part; other = other->next)
+		if (other->graph != NULL &&
+		    (topology_is_same(other, part) || (other->is_bad && strcmp(other->graph, part->graph) == 0))) {
+			part->checked = other->checked;
+			return;
+		}
 	part->checked = topology_load_graph(load, part);
 	part->is_owner = true;
 	if (part->checked == NULL)
@@ -309,19 +277,10 @@ topology_check_graph(struct topology_load *load, struct xk_topology_part *part)
 struct topology_ports {
 	struct topology_load *load;
 	const struct xk_topology_host *host;
-	unsigned next;                             /* the device that the next port stands on if it has no dev= */
+	unsigned next;                             /* the device that the next port without dev= stands on */
 	const char *used[XK_TOPOLOGY_DEVICES_MAX]; /* by device, the port that stands on it */
 	bool wrong;
 };
-
-static int
-topology_find_device(const struct xk_topology_host *host, const char *name)
-{
-	for (unsigned i = 0; i < host->device_count; i++)
-		if (strcmp(host->devices[i].name, name) == 0)
-			return (int)i;
-	return -1;
-}
 
 #define topology_refuse_port(ports, ...)                                                                               \
 	do {                                                                                                           \
@@ -329,49 +288,38 @@ topology_find_device(const struct xk_topology_host *host, const char *name)
 		(ports)->wrong = true;                                                                                 \
 	} while (0)
 
-/* The device that port node stands on: what dev= says, else the next. -1: there is none such. */
-static int
-topology_port_device(struct topology_ports *ports, const struct xk_graph_node *node)
-{
-	const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, "dev");
-	const struct xk_topology_host *host = ports->host;
-	int device = a == NULL ? (int)ports->next++ : topology_find_device(host, a->value);
-
-	if (a != NULL && device < 0)
-		topology_refuse_port(ports, "host %s has no device \"%.80s\", which %s in its graph stands on",
-				     host->name, a->value, node->name);
-	if (a != NULL || device < (int)host->device_count)
-		return device;
-	topology_refuse_port(ports, "host %s has %u device%s, and none for %s in its graph: give it one more link",
-			     host->name, host->device_count, host->device_count == 1 ? "" : "s", node->name);
-	return -1;
-}
-
+/* Puts port node on the device that its dev= names, else on the next. */
 static void
 topology_check_port(struct topology_ports *ports, const struct xk_graph_node *node)
 {
-	int device = topology_port_device(ports, node);
+	const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, "dev");
+	const struct xk_topology_host *host = ports->host;
+	unsigned device = 0;
 
-	if (device < 0)
-		return;
-	if (ports->used[device] != NULL)
-		topology_refuse_port(ports, "%s and %s in the graph of host %s both stand on the device \"%.80s\"",
-				     ports->used[device], node->name, ports->host->name,
-				     ports->host->devices[device].name);
-	ports->used[device] = node->name;
-}
-
-static bool
-topology_says_dev(const struct xk_graph_node *node)
-{
-	const struct xk_setting *setting = attributes_find_setting(node->type->settings, "dev");
-
-	return setting != NULL && setting->type == XK_SETTING_STRING;
+	if (a == NULL)
+		device = ports->next++;
+	else
+		while (device < host->device_count && strcmp(host->devices[device].name, a->value) != 0)
+			device++;
+	if (device >= host->device_count && a != NULL) {
+		topology_refuse_port(ports, "host %s has no device \"%.80s\", which %s in its graph stands on",
+				     host->name, a->value, node->name);
+	} else if (device >= host->device_count) {
+		topology_refuse_port(ports,
+				     "host %s has %u device%s, and none for %s in its graph: give it one more link",
+				     host->name, host->device_count, host->device_count == 1 ? "" : "s", node->name);
+	} else {
+		if (ports->used[device] != NULL)
+			topology_refuse_port(ports,
+					     "%s and %s in the graph of host %s both stand on the device \"%.80s\"",
+					     ports->used[device], node->name, host->name, host->devices[device].name);
+		ports->used[device] = node->name;
+	}
 }
 
 #define TOPOLOGY_TWO_PORTS "; a host on two links needs a graph with two ports, such as udptest-multihomed.dot"
 
-/* In the order in which they are built. Ports of a type without `dev` are not known to stand on anything. */
+/* Ports in the order in which they are built. Those of a type without `dev` are not known to stand on anything. */
 static void
 topology_check_devices(struct topology_load *load, const struct xk_topology_host *host)
 {
@@ -380,10 +328,11 @@ topology_check_devices(struct topology_load *load, const struct xk_topology_host
 
 	for (unsigned i = 0; i < graph->node_count; i++) {
 		const struct xk_graph_node *node = &graph->nodes[graph->order[i]];
+		const struct xk_setting *dev = attributes_find_setting(node->type->settings, "dev");
 
 		if (!(node->type->flags & XK_PORT))
 			continue;
-		if (!topology_says_dev(node))
+		if (dev == NULL || dev->type != XK_SETTING_STRING)
 			return;
 		topology_check_port(&ports, node);
 	}

@@ -7,18 +7,6 @@
 
 #include "graphs/topology_private.h"
 
-enum { TOPOLOGY_EDGE_NAME = 2 * XK_GRAPH_NAME_MAX + 8 };
-
-/* "a -- b", in errors. */
-static const char *
-topology_edge_text(const struct topology_load *load, const struct xk_graph_edge *edge, char *text)
-{
-	const struct xk_graph_node *nodes = topology_written(load)->nodes;
-
-	snprintf(text, TOPOLOGY_EDGE_NAME, "%s -- %s", nodes[edge->upper].name, nodes[edge->lower].name);
-	return text;
-}
-
 static bool
 topology_is_link(const struct topology_load *load, unsigned node)
 {
@@ -44,72 +32,41 @@ topology_classify_node(struct topology_load *load, unsigned index)
 	node->count = (unsigned)count;
 }
 
-/* One address cannot be several hosts'. */
+/* Refuses one address for several hosts. */
 static void
-topology_check_one(struct topology_load *load, const struct xk_graph_edge *edge, const char *name)
+topology_check_one(struct topology_load *load, const struct xk_graph_edge *edge, const char *of, const char *name)
 {
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(&edge->attributes, name);
 	unsigned host = topology_is_link(load, edge->upper) ? edge->lower : edge->upper;
-	char text[TOPOLOGY_EDGE_NAME];
 
 	if (a != NULL && load->nodes[host].count > 1)
-		attributes_refuse(&load->check, a->line, "%s of %s: %s is %u hosts, and this is one address", name,
-				  topology_edge_text(load, edge, text), topology_written(load)->nodes[host].name,
-				  load->nodes[host].count);
-}
-
-static void
-topology_check_wire(struct topology_load *load, const struct xk_graph_edge *edge, const char *of)
-{
-	char list[512] = "";
-	size_t used = 0;
-
-	topology_check_attributes(load, TOPOLOGY_WIRE, of, &edge->attributes);
-	if (xk_graph_attribute_find(&edge->attributes, "link") != NULL)
-		return;
-	for (const char *const *p = load->types->presets; *p != NULL && used < sizeof(list); p++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
-					 p == load->types->presets ? "" : ", ", *p);
-	attributes_refuse(&load->check, edge->line,
-			  "%s joins two hosts: say what link it is with [link=PRESET], one of %s", of, list);
+		attributes_refuse(&load->check, a->line, "%s of %s: %s is %u hosts, and this is one address", name, of,
+				  topology_written(load)->nodes[host].name, load->nodes[host].count);
 }
 
 static void
 topology_classify_edge(struct topology_load *load, const struct xk_graph_edge *edge)
 {
 	bool upper = topology_is_link(load, edge->upper), lower = topology_is_link(load, edge->lower);
-	char of[TOPOLOGY_EDGE_NAME];
+	const struct xk_graph_node *nodes = topology_written(load)->nodes;
+	char of[2 * XK_GRAPH_NAME_MAX + 8], list[512];
 
-	topology_edge_text(load, edge, of);
+	snprintf(of, sizeof(of), "%s -- %s", nodes[edge->upper].name, nodes[edge->lower].name);
 	if (edge->upper == edge->lower) {
-		attributes_refuse(&load->check, edge->line, "%s joins %s to itself", of,
-				  topology_written(load)->nodes[edge->upper].name);
+		attributes_refuse(&load->check, edge->line, "%s joins %s to itself", of, nodes[edge->upper].name);
 	} else if (upper && lower) {
 		attributes_refuse(&load->check, edge->line, "%s joins two links: a link joins hosts", of);
 	} else if (upper || lower) {
 		topology_check_attributes(load, TOPOLOGY_DEVICE, of, &edge->attributes);
-		topology_check_one(load, edge, "address");
-		topology_check_one(load, edge, "host");
+		topology_check_one(load, edge, of, "address");
+		topology_check_one(load, edge, of, "host");
 	} else {
-		topology_check_wire(load, edge, of);
+		topology_check_attributes(load, TOPOLOGY_WIRE, of, &edge->attributes);
+		if (xk_graph_attribute_find(&edge->attributes, "link") == NULL)
+			attributes_refuse(&load->check, edge->line,
+					  "%s joins two hosts: say what link it is with [link=PRESET], one of %s", of,
+					  topology_list_presets(load, list, sizeof(list)));
 	}
-}
-
-/* The indices of count objects of size bytes in the order of their sequence numbers. */
-static unsigned *
-topology_order(const void *list, unsigned count, size_t size, size_t offset)
-{
-	unsigned *order = calloc(count + 1, sizeof(*order));
-
-	xk_assert(order != NULL);
-	for (unsigned i = 0; i < count; i++) {
-		unsigned sequence;
-
-		memcpy(&sequence, (const char *)list + i * size + offset, sizeof(sequence));
-		xk_assert(sequence < count);
-		order[sequence] = i;
-	}
-	return order;
 }
 
 void
@@ -117,10 +74,13 @@ topology_classify(struct topology_load *load)
 {
 	struct xk_graph *written = topology_written(load);
 
-	load->node_order = topology_order(written->nodes, written->node_count, sizeof(*written->nodes),
-					  offsetof(struct xk_graph_node, sequence));
-	load->edge_order = topology_order(written->edges, written->edge_count, sizeof(*written->edges),
-					  offsetof(struct xk_graph_edge, sequence));
+	load->node_order = calloc(written->node_count + 1, sizeof(*load->node_order));
+	load->edge_order = calloc(written->edge_count + 1, sizeof(*load->edge_order));
+	xk_assert(load->node_order != NULL && load->edge_order != NULL);
+	for (unsigned i = 0; i < written->node_count; i++)
+		load->node_order[written->nodes[i].sequence] = i;
+	for (unsigned i = 0; i < written->edge_count; i++)
+		load->edge_order[written->edges[i].sequence] = i;
 	topology_check_attributes(load, TOPOLOGY_GRAPH, "the graph", &written->attributes);
 	topology_parse_sets(load, "the graph", &written->attributes, &load->file_given);
 	for (unsigned i = 0; i < written->node_count; i++)
@@ -216,36 +176,16 @@ topology_make_links(struct topology_load *load)
 
 /* ---- devices ---- */
 
-static void
-topology_name_device(struct xk_topology_device *device, const struct xk_graph_attribute *dev, unsigned index)
-{
-	char name[16] = "port";
-
-	if (index > 0)
-		snprintf(name, sizeof(name), "port%u", index + 1);
-	device->name = xk_graph_copy(dev != NULL ? dev->value : name);
-}
-
-static void
-topology_check_device_name(struct topology_load *load, const struct xk_topology_host *host)
-{
-	const struct xk_topology_device *device = &host->devices[host->device_count - 1];
-
-	for (unsigned i = 0; i + 1 < host->device_count; i++)
-		if (strcmp(host->devices[i].name, device->name) == 0)
-			attributes_refuse(&load->check, device->line,
-					  "host %s has two devices \"%.80s\": give one another name with [dev=NAME]",
-					  host->name, device->name);
-}
-
 /* Puts the next device of host on link. False: it has as many as it may have. */
 static bool
 topology_make_device(struct topology_load *load, struct xk_topology_host *host, unsigned link,
 		     const struct xk_graph_edge *edge)
 {
+	const struct xk_graph_attribute *dev = xk_graph_attribute_find(&edge->attributes, "dev");
 	struct xk_network network = { 0, 0 };
 	struct xk_topology_device *device;
 	unsigned index = host->device_count;
+	char name[16] = "port";
 
 	if (index == XK_TOPOLOGY_DEVICES_MAX) {
 		attributes_refuse(&load->check, edge->line, "host %s has more than %d devices", host->name,
@@ -257,7 +197,9 @@ topology_make_device(struct topology_load *load, struct xk_topology_host *host, 
 	device->link = link;
 	device->line = edge->line;
 	load->topology->links[link].device_count++;
-	topology_name_device(device, xk_graph_attribute_find(&edge->attributes, "dev"), index);
+	if (index > 0)
+		snprintf(name, sizeof(name), "port%u", index + 1);
+	device->name = xk_graph_copy(dev != NULL ? dev->value : name);
 	/* Locally administered: 02:00:00:00:00:01 is the first of the first host. */
 	if (!topology_value(&edge->attributes, "address", &device->address))
 		device->address = UINT64_C(0x020000000000) | (uint64_t)index << 24 | (host->number + 1);
@@ -265,71 +207,52 @@ topology_make_device(struct topology_load *load, struct xk_topology_host *host, 
 		device->host = network.host;
 		device->bits = network.bits;
 	}
-	topology_check_device_name(load, host);
+	for (unsigned i = 0; i < index; i++)
+		if (strcmp(host->devices[i].name, device->name) == 0)
+			attributes_refuse(&load->check, device->line,
+					  "host %s has two devices \"%.80s\": give one another name with [dev=NAME]",
+					  host->name, device->name);
 	return true;
 }
 
-static void
-topology_join_link(struct topology_load *load, const struct xk_graph_edge *edge)
+/*
+ * Makes a link of edge for two hosts: "a--b", and "a--b-2" for the next between the same. False: a host has too many.
+ */
+static bool
+topology_make_wire(struct topology_load *load, struct xk_topology_host *a, struct xk_topology_host *b,
+		   const struct xk_graph_edge *edge)
 {
-	bool upper = topology_is_link(load, edge->upper);
-	const struct topology_node *hosts = &load->nodes[upper ? edge->lower : edge->upper];
-	unsigned link = load->nodes[upper ? edge->upper : edge->lower].first;
+	char name[2 * XK_GRAPH_NAME_MAX + 32];
+	unsigned link, number = 1;
 
-	for (unsigned i = 0; i < hosts->count; i++)
-		if (!topology_make_device(load, &load->topology->hosts[hosts->first + i], link, edge))
-			return;
-}
-
-/* "a--b", and "a--b-2" for the next between the same hosts. */
-static void
-topology_name_wire(const struct topology_load *load, const struct xk_topology_host *a, const struct xk_topology_host *b,
-		   char *name, size_t size)
-{
-	unsigned number = 1;
-
-	snprintf(name, size, "%s--%s", a->name, b->name);
+	snprintf(name, sizeof(name), "%s--%s", a->name, b->name);
 	for (unsigned i = 0; i < a->device_count; i++)
 		if (strcmp(load->topology->links[a->devices[i].link].name, name) == 0)
-			snprintf(name, size, "%s--%s-%u", a->name, b->name, ++number);
-}
-
-/* False: one of them has as many devices as it may have. */
-static bool
-topology_make_wire(struct topology_load *load, unsigned a, unsigned b, const struct xk_graph_edge *edge)
-{
-	struct xk_topology_host *hosts = load->topology->hosts;
-	char name[2 * XK_GRAPH_NAME_MAX + 32];
-	unsigned link;
-
-	topology_name_wire(load, &hosts[a], &hosts[b], name, sizeof(name));
+			snprintf(name, sizeof(name), "%s--%s-%u", a->name, b->name, ++number);
 	link = topology_make_link(load, name, edge->line, &edge->attributes);
 	load->topology->links[link].is_edge = true;
 	load->topology->links[link].written = (unsigned)(edge - topology_written(load)->edges);
-	return topology_make_device(load, &hosts[a], link, edge) && topology_make_device(load, &hosts[b], link, edge);
+	return topology_make_device(load, a, link, edge) && topology_make_device(load, b, link, edge);
 }
 
-static void
-topology_join_hosts(struct topology_load *load, const struct xk_graph_edge *edge)
-{
-	const struct topology_node *upper = &load->nodes[edge->upper], *lower = &load->nodes[edge->lower];
-
-	for (unsigned i = 0; i < upper->count; i++)
-		for (unsigned k = 0; k < lower->count; k++)
-			if (!topology_make_wire(load, upper->first + i, lower->first + k, edge))
-				return;
-}
-
+/* Joins hosts to a link, or to one another; any other edge was refused. */
 static void
 topology_join(struct topology_load *load, const struct xk_graph_edge *edge)
 {
-	bool upper = topology_is_link(load, edge->upper), lower = topology_is_link(load, edge->lower);
+	const struct topology_node *a = &load->nodes[edge->upper], *b = &load->nodes[edge->lower];
+	struct xk_topology_host *hosts = load->topology->hosts;
+	bool good = edge->upper != edge->lower && (a->where == TOPOLOGY_HOST || b->where == TOPOLOGY_HOST);
 
-	/* What is neither was refused. */
-	if (upper != lower)
-		topology_join_link(load, edge);
-	else if (!upper && edge->upper != edge->lower)
-		topology_join_hosts(load, edge);
+	if (a->where == TOPOLOGY_LINK) {
+		a = b;
+		b = &load->nodes[edge->upper];
+	}
+	for (unsigned i = 0; i < a->count && good; i++) {
+		if (b->where == TOPOLOGY_LINK)
+			good = topology_make_device(load, &hosts[a->first + i], b->first, edge);
+		for (unsigned k = 0; k < b->count && b->where == TOPOLOGY_HOST && good; k++)
+			good = topology_make_wire(load, &hosts[a->first + i], &hosts[b->first + k], edge);
+	}
 }
 
 /* ---- all of it ---- */

@@ -1,4 +1,4 @@
-/* topology_private.h - what the files that load a network share. Not for others. */
+/* topology_private.h - what the files that load a network share. */
 #ifndef XK_TOPOLOGY_PRIVATE_H
 #define XK_TOPOLOGY_PRIVATE_H
 
@@ -66,7 +66,7 @@ void topology_check_attributes(struct topology_load *load, enum topology_where w
 const struct xk_setting *topology_setting(const struct topology_load *load, enum topology_where where,
 					  const char *name);
 
-/* Checks a single setting, as topology_check_attributes. */
+/* The same of a single attribute. */
 void topology_check_attribute(struct topology_load *load, enum topology_where where, const char *of,
 			      const struct xk_graph_attribute *a);
 
@@ -80,16 +80,8 @@ void topology_merge(struct xk_graph_attributes *into, const struct xk_graph_attr
 void topology_merge_settings(const struct topology_load *load, enum topology_where where,
 			     struct xk_graph_attributes *into, const struct xk_graph_attributes *attributes);
 
-/* Sets one, in place of what there is. */
-void topology_put(struct xk_graph_attributes *into, const char *name, const char *value, unsigned line);
-
-/* ---- topology_set.c ---- */
-
-/* --set for what is written in the file: before it is checked. Returns whether text was for that. */
-bool topology_set_written(struct topology_load *load, const char *text);
-
-/* --set for what the file stands for: hosts of a `count`, links that are edges. */
-void topology_set_made(struct topology_load *load, const char *text);
+/* Writes the presets as "ethernet10, fddi, ..." into text, and returns text. */
+const char *topology_list_presets(const struct topology_load *load, char *text, size_t size);
 
 /* ---- topology_host.c ---- */
 
