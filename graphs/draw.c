@@ -5,10 +5,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/draw_text.h"
+#include "graphs/draw_private.h"
 #include "graphs/graph.h"
 
-/* ---- times ---- */
+/* ---- text ---- */
+
+/* Returns the length of the UTF-8 character at p; 0: it is none. */
+static unsigned
+draw_character(const unsigned char *p)
+{
+	unsigned len = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 ? 3 : 2;
+
+	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2))
+		return 0;
+	for (unsigned i = 1; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+void
+draw_text(FILE *stream, const char *text, unsigned max)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	for (unsigned count = 0; *p != '\0' && count < max; count++) {
+		unsigned len = draw_character(p);
+
+		if (len == 1 && strchr("&<>\"'\\[]{}", *p) != NULL)
+			fprintf(stream, "&#%u;", *p);
+		else if (len == 0 || *p < ' ' || *p == 0x7f)
+			putc('?', stream);
+		else
+			fwrite(p, 1, len, stream);
+		p += len == 0 ? 1 : len;
+	}
+	if (*p != '\0')
+		fputs("&#8230;", stream);
+}
+
+void
+draw_row_begin(FILE *stream, const char *colour)
+{
+	fprintf(stream, "<tr><td><font point-size=\"10\" color=\"%s\">", colour);
+}
+
+void
+draw_row_end(FILE *stream)
+{
+	fputs("</font></td></tr>", stream);
+}
+
+void
+draw_row(FILE *stream, const char *colour, const char *text)
+{
+	draw_row_begin(stream, colour);
+	draw_text(stream, text, DRAW_VALUE_MAX);
+	draw_row_end(stream);
+}
+
+void
+draw_row_setting(FILE *stream, const char *name, const char *value)
+{
+	draw_row_begin(stream, DRAW_FAINT);
+	draw_text(stream, name, DRAW_VALUE_MAX);
+	fputs(" = ", stream);
+	draw_text(stream, value, DRAW_VALUE_MAX);
+	draw_row_end(stream);
+}
+
+const char *
+draw_base_name(const char *file)
+{
+	const char *slash = strrchr(file, '/');
+
+	return slash == NULL ? file : slash + 1;
+}
 
 static void
 draw_time(FILE *stream, uint64_t ns)
@@ -26,40 +98,23 @@ draw_time(FILE *stream, uint64_t ns)
 
 /* ---- nodes ---- */
 
-static bool
-draw_has_upper(const struct xk_graph *graph, unsigned node)
-{
-	for (unsigned i = 0; i < graph->edge_count; i++)
-		if (graph->edges[i].lower == node)
-			return true;
-	return false;
-}
-
-static void
-draw_implicit(FILE *stream, const struct xk_graph_policy *policy)
-{
-	if (policy->implicit == XK_IMPLICIT_SPIN) {
-		fputs("would wait: spins ", stream);
-		draw_time(stream, policy->spin_ns);
-	} else {
-		fputs(policy->implicit == XK_IMPLICIT_FAIL ? "would wait: fails" : "would wait: hands off", stream);
-	}
-}
-
-/* Where the node differs from the graph, which is told in the title. */
+/* Writes where the node differs from the graph, whose policy is in the title. */
 static void
 draw_policy(FILE *stream, const struct xk_graph_policy *policy, const struct xk_graph_policy *usual)
 {
 	if (policy->implicit != usual->implicit || policy->spin_ns != usual->spin_ns) {
 		draw_row_begin(stream, DRAW_RED);
-		draw_implicit(stream, policy);
+		fputs(policy->implicit == XK_IMPLICIT_SPIN   ? "would wait: spins "
+		      : policy->implicit == XK_IMPLICIT_FAIL ? "would wait: fails"
+							     : "would wait: hands off",
+		      stream);
+		if (policy->implicit == XK_IMPLICIT_SPIN)
+			draw_time(stream, policy->spin_ns);
 		draw_row_end(stream);
 	}
-	if (policy->resume != usual->resume) {
-		draw_row_begin(stream, DRAW_GREEN);
-		fprintf(stream, "resumed by %s", policy->resume == XK_RESUME_DRIVER ? "the driver" : "a thread");
-		draw_row_end(stream);
-	}
+	if (policy->resume != usual->resume)
+		draw_row(stream, DRAW_GREEN,
+			 policy->resume == XK_RESUME_DRIVER ? "resumed by the driver" : "resumed by a thread");
 	if (policy->order_session)
 		draw_row(stream, DRAW_BLUE, "sessions in order");
 }
@@ -83,28 +138,6 @@ draw_settings(FILE *stream, const struct xk_graph_node *node)
 }
 
 static void
-draw_name(FILE *stream, const struct xk_graph_node *node)
-{
-	fputs("<tr><td><b>", stream);
-	draw_text(stream, node->name, XK_GRAPH_NAME_MAX);
-	fputs("</b>", stream);
-	if (strcmp(node->name, node->type->name) != 0) {
-		fprintf(stream, "<font color=\"%s\"> : ", DRAW_FAINT);
-		draw_text(stream, node->type->name, XK_GRAPH_NAME_MAX);
-		fputs("</font>", stream);
-	}
-	fputs("</td></tr>", stream);
-}
-
-/* ---- notes ---- */
-
-static void
-draw_note_begin(struct xk_graph_note *note)
-{
-	*note = (struct xk_graph_note){ .heat = -1 };
-}
-
-static void
 draw_note_rows(FILE *stream, const struct xk_graph_note *note)
 {
 	for (unsigned i = 0; i < XK_GRAPH_NOTE_ROWS && note->rows[i][0] != '\0'; i++) {
@@ -114,42 +147,52 @@ draw_note_rows(FILE *stream, const struct xk_graph_note *note)
 	}
 }
 
-/* Between white and a warm red on which ink can still be read. */
-static void
-draw_heat(double heat, char colour[8])
+static bool
+draw_is_top(const struct xk_graph *graph, unsigned node)
 {
-	static const double coldest[3] = { 255, 253, 247 }, hottest[3] = { 240, 106, 61 };
-	unsigned mixed[3];
-
-	for (unsigned i = 0; i < 3; i++)
-		mixed[i] = (unsigned)(coldest[i] + (hottest[i] - coldest[i]) * (heat < 1 ? heat : 1)) & 0xff;
-	snprintf(colour, 8, "#%02x%02x%02x", mixed[0], mixed[1], mixed[2]);
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		if (graph->edges[i].lower == node)
+			return false;
+	return true;
 }
 
 static void
 draw_node(FILE *stream, const struct xk_graph *graph, unsigned index, const struct xk_graph_notes *notes)
 {
+	/* from white to a warm red on which ink can still be read */
+	static const double coldest[3] = { 255, 253, 247 }, hottest[3] = { 240, 106, 61 };
 	const struct xk_graph_node *node = &graph->nodes[index];
-	unsigned flags = node->type->flags;
-	const char *fill = flags & XK_PORT                 ? DRAW_FILL_PORT
-			   : flags & XK_VIRTUAL            ? DRAW_FILL_VIRTUAL
-			   : !draw_has_upper(graph, index) ? DRAW_FILL_TOP
-							   : DRAW_FILL;
-	struct xk_graph_note note;
+	unsigned flags = node->type->flags, mixed[3];
+	struct xk_graph_note note = { .heat = -1 };
 	char colour[8];
+	const char *fill = flags & XK_PORT             ? DRAW_FILL_PORT
+			   : flags & XK_VIRTUAL        ? DRAW_FILL_VIRTUAL
+			   : draw_is_top(graph, index) ? DRAW_FILL_TOP
+						       : DRAW_FILL;
 
-	draw_note_begin(&note);
 	if (notes != NULL)
 		notes->node(notes, node->name, &note);
 	if (note.heat >= 0) {
-		draw_heat(note.heat, colour);
+		for (unsigned i = 0; i < 3; i++)
+			mixed[i] =
+				(unsigned)(coldest[i] + (hottest[i] - coldest[i]) * (note.heat < 1 ? note.heat : 1)) &
+				0xff;
+		snprintf(colour, sizeof(colour), "#%02x%02x%02x", mixed[0], mixed[1], mixed[2]);
 		fill = colour;
 	}
 	fprintf(stream, "\tn%u [fillcolor=\"%s\", style=\"%s\", label=<" DRAW_TABLE, index, fill,
 		flags & XK_VIRTUAL ? "filled,rounded,dashed"
 		: flags & XK_PORT  ? "filled"
 				   : "filled,rounded");
-	draw_name(stream, node);
+	fputs("<tr><td><b>", stream);
+	draw_text(stream, node->name, XK_GRAPH_NAME_MAX);
+	fputs("</b>", stream);
+	if (strcmp(node->name, node->type->name) != 0) {
+		fprintf(stream, "<font color=\"%s\"> : ", DRAW_FAINT);
+		draw_text(stream, node->type->name, XK_GRAPH_NAME_MAX);
+		fputs("</font>", stream);
+	}
+	fputs("</td></tr>", stream);
 	draw_policy(stream, &node->policy, &graph->policy);
 	draw_settings(stream, node);
 	draw_note_rows(stream, &note);
@@ -158,7 +201,7 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index, const stru
 
 /* ---- edges ---- */
 
-/* Where a type has several roles, the picture says which lower is which. */
+/* Whether the picture says which lower is which: the type has several roles. */
 static bool
 draw_names_role(const struct xk_graph_node *upper)
 {
@@ -195,34 +238,25 @@ draw_edge_rows(FILE *stream, const struct xk_graph *graph, const struct xk_graph
 		fprintf(stream, "<tr><td><font color=\"%s\">number %u</font></td></tr>", DRAW_FAINT, edge->number);
 }
 
-static bool
-draw_has_rows(const struct xk_graph *graph, const struct xk_graph_edge *edge)
-{
-	return edge->handoff != XK_GRAPH_AS_POLICY || edge->budget.budget_ns != 0 || edge->has_number ||
-	       draw_names_role(&graph->nodes[edge->upper]);
-}
-
 static void
 draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge *edge,
 	  const struct xk_graph_notes *notes)
 {
-	bool control = edge->role->needs == XK_CONTROL;
-	struct xk_graph_note note;
+	bool has_rows = edge->handoff != XK_GRAPH_AS_POLICY || edge->budget.budget_ns != 0 || edge->has_number ||
+			draw_names_role(&graph->nodes[edge->upper]);
+	struct xk_graph_note note = { .heat = -1 };
 
-	draw_note_begin(&note);
 	if (notes != NULL)
 		notes->edge(notes, graph->nodes[edge->upper].name, graph->nodes[edge->lower].name, edge->role->name,
 			    &note);
-
 	fprintf(stream, "\tn%u -> n%u [", edge->upper, edge->lower);
 	if (edge->handoff == XK_GRAPH_EXPLICIT)
 		fprintf(stream, "color=\"%s\", penwidth=2.6, ", DRAW_RED);
 	else if (edge->budget.budget_ns != 0)
 		fprintf(stream, "color=\"%s\", penwidth=2.0, ", DRAW_AMBER);
-	/* No messages go there. */
-	if (control)
+	if (edge->role->needs == XK_CONTROL) /* no messages cross it */
 		fputs("style=dotted, arrowhead=open, ", stream);
-	if (draw_has_rows(graph, edge) || note.rows[0][0] != '\0') {
+	if (has_rows || note.rows[0][0] != '\0') {
 		fputs("label=<<table border=\"0\" cellspacing=\"2\" cellpadding=\"2\">", stream);
 		draw_edge_rows(stream, graph, edge);
 		draw_note_rows(stream, &note);
@@ -233,12 +267,12 @@ draw_edge(FILE *stream, const struct xk_graph *graph, const struct xk_graph_edge
 
 /* ---- the whole ---- */
 
-/* The file's name, and what holds for every message and node. */
+/* Writes the file's name, and what holds for every message and node. */
 static void
 draw_title(FILE *stream, const struct xk_graph *graph, const struct xk_graph_notes *notes)
 {
 	static const struct xk_graph_policy usual = { .implicit = XK_IMPLICIT_HANDOFF };
-	struct xk_graph_note note;
+	struct xk_graph_note note = { .heat = -1 };
 
 	fputs("\tlabel=<" DRAW_TABLE "<tr><td><b>", stream);
 	draw_text(stream, draw_base_name(graph->file), 2 * DRAW_VALUE_MAX);
@@ -249,7 +283,6 @@ draw_title(FILE *stream, const struct xk_graph *graph, const struct xk_graph_not
 		fputs("</b></font></td></tr>", stream);
 	}
 	draw_policy(stream, &graph->policy, &usual);
-	draw_note_begin(&note);
 	if (notes != NULL)
 		notes->title(notes, &note);
 	draw_note_rows(stream, &note);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/draw_text.h"
+#include "graphs/draw_private.h"
 #include "graphs/topology.h"
 
 enum { TOPOLOGY_ROWS_MAX = 8 };
@@ -13,19 +13,19 @@ enum { TOPOLOGY_ROWS_MAX = 8 };
 struct topology_picture {
 	const struct xk_topology *topology;
 	FILE *stream;
-	bool *drawn;    /* by edge of the file: a link of its own that is in the picture */
-	unsigned *side; /* by link: how many hosts have been put beside it */
+	bool *drawn;    /* by edge of the file: whether its link is in the picture */
+	unsigned *side; /* by link: the number of hosts beside it */
 };
 
 /* ---- rows ---- */
 
 static void
-topology_rows_left(FILE *stream, unsigned count, unsigned max)
+topology_draw_more(FILE *stream, unsigned count)
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), "and %u more", count - max);
-	if (count > max)
+	snprintf(text, sizeof(text), "and %u more", count - TOPOLOGY_ROWS_MAX);
+	if (count > TOPOLOGY_ROWS_MAX)
 		draw_row(stream, DRAW_FAINT, text);
 }
 
@@ -34,20 +34,12 @@ topology_draw_settings(FILE *stream, const struct xk_graph_attributes *settings)
 {
 	for (unsigned i = 0; i < settings->count && i < TOPOLOGY_ROWS_MAX; i++)
 		draw_row_setting(stream, settings->list[i].name, settings->list[i].value);
-	topology_rows_left(stream, settings->count, TOPOLOGY_ROWS_MAX);
-}
-
-static void
-topology_draw_sets(FILE *stream, const struct xk_topology_host *host)
-{
-	for (unsigned i = 0; i < host->set_count && i < TOPOLOGY_ROWS_MAX; i++)
-		draw_row(stream, DRAW_FAINT, host->sets[i]);
-	topology_rows_left(stream, host->set_count, TOPOLOGY_ROWS_MAX);
+	topology_draw_more(stream, settings->count);
 }
 
 /* ---- hosts ---- */
 
-/* How many hosts, from this one on, are of one node. */
+/* Returns how many hosts, from this one on, are of one node. */
 static unsigned
 topology_count_hosts(const struct xk_topology *topology, const struct xk_topology_host *host)
 {
@@ -58,7 +50,7 @@ topology_count_hosts(const struct xk_topology *topology, const struct xk_topolog
 	return count;
 }
 
-/* Of device n of count hosts: the address, or the first and the last. */
+/* Writes the address of device n of count hosts, or the first and the last. */
 static void
 topology_draw_address(FILE *stream, const struct xk_topology_host *host, unsigned count, unsigned n)
 {
@@ -95,7 +87,9 @@ topology_draw_host(const struct topology_picture *picture, const struct xk_topol
 	for (unsigned i = 0; i < host->device_count; i++)
 		topology_draw_address(stream, host, count, i);
 	topology_draw_settings(stream, host->settings);
-	topology_draw_sets(stream, host);
+	for (unsigned i = 0; i < host->set_count && i < TOPOLOGY_ROWS_MAX; i++)
+		draw_row(stream, DRAW_FAINT, host->sets[i]);
+	topology_draw_more(stream, host->set_count);
 	fputs("</table>>];\n", stream);
 }
 
@@ -118,7 +112,7 @@ topology_draw_link(const struct topology_picture *picture, unsigned index)
 	fputs("</table>>];\n", stream);
 }
 
-/* The box of the hosts that host is one of. */
+/* Returns the first of the hosts that are one box with host. */
 static unsigned
 topology_box(const struct xk_topology *topology, unsigned host)
 {
@@ -127,7 +121,7 @@ topology_box(const struct xk_topology *topology, unsigned host)
 	return host;
 }
 
-/* The first host on link that is not in the box of `from`. */
+/* Returns the box of the first host on link that is not in the box `from`. */
 static unsigned
 topology_other_end(const struct xk_topology *topology, unsigned link, unsigned from)
 {
@@ -154,7 +148,7 @@ topology_draw_wire(const struct topology_picture *picture, unsigned from, unsign
 	fputs("</table>>];\n", stream);
 }
 
-/* Hosts stand on both sides of a link in turn, so that a link with many is no long column. */
+/* Puts hosts on both sides of a link in turn, so that a link with many is no long column. */
 static void
 topology_draw_devices(const struct topology_picture *picture, const struct xk_topology_host *host)
 {
@@ -194,28 +188,6 @@ topology_draw_head(const struct topology_picture *picture)
 	fputs("</table>>;\n", stream);
 }
 
-static void
-topology_draw_all(const struct topology_picture *picture)
-{
-	const struct xk_topology *topology = picture->topology;
-
-	topology_draw_head(picture);
-	for (unsigned i = 0; i < topology->link_count; i++)
-		if (!topology->links[i].is_edge)
-			topology_draw_link(picture, i);
-	for (unsigned i = 0; i < topology->host_count;) {
-		unsigned count = topology_count_hosts(topology, &topology->hosts[i]);
-
-		topology_draw_host(picture, &topology->hosts[i], count);
-		i += count;
-	}
-	for (unsigned i = 0; i < topology->host_count;) {
-		topology_draw_devices(picture, &topology->hosts[i]);
-		i += topology_count_hosts(topology, &topology->hosts[i]);
-	}
-	fputs("}\n", picture->stream);
-}
-
 void
 xk_topology_draw(const struct xk_topology *topology, FILE *stream)
 {
@@ -224,7 +196,17 @@ xk_topology_draw(const struct xk_topology *topology, FILE *stream)
 	picture.drawn = calloc(topology->written->edge_count + 1, sizeof(*picture.drawn));
 	picture.side = calloc(topology->link_count + 1, sizeof(*picture.side));
 	xk_assert(picture.drawn != NULL && picture.side != NULL);
-	topology_draw_all(&picture);
+	topology_draw_head(&picture);
+	for (unsigned i = 0; i < topology->link_count; i++)
+		if (!topology->links[i].is_edge)
+			topology_draw_link(&picture, i);
+	for (unsigned i = 0, count; i < topology->host_count; i += count) {
+		count = topology_count_hosts(topology, &topology->hosts[i]);
+		topology_draw_host(&picture, &topology->hosts[i], count);
+	}
+	for (unsigned i = 0; i < topology->host_count; i += topology_count_hosts(topology, &topology->hosts[i]))
+		topology_draw_devices(&picture, &topology->hosts[i]);
+	fputs("}\n", stream);
 	free(picture.drawn);
 	free(picture.side);
 }

@@ -1,10 +1,10 @@
-/* draw_text.h - text, rows and colours of pictures; for draw.c and topology_draw.c. */
-#ifndef XK_DRAW_TEXT_H
-#define XK_DRAW_TEXT_H
+/* draw_private.h - text, rows and colours of pictures; draw.c has them, for topology_draw.c as well. */
+#ifndef XK_DRAW_PRIVATE_H
+#define XK_DRAW_PRIVATE_H
 
 #include <stdio.h>
 
-/* Ink on white; red and amber are for what changes who runs the message. */
+/* Ink on white; red and amber mark where a message changes hands. */
 #define DRAW_INK "#1f2933"
 #define DRAW_FAINT "#6b7785"
 #define DRAW_LINE "#8794a3"
@@ -23,8 +23,8 @@
 enum { DRAW_VALUE_MAX = 40 };
 
 /*
- * Writes text for an HTML-like label: what XML reserves is escaped, what is no text is a question mark, and after max
- * characters it is cut.
+ * Writes text for an HTML-like label: escapes XML's reserved characters, replaces bytes that are no text by question
+ * marks, and cuts after max characters.
  */
 void draw_text(FILE *stream, const char *text, unsigned max);
 
@@ -34,7 +34,7 @@ void draw_row_end(FILE *stream);
 void draw_row(FILE *stream, const char *colour, const char *text);
 void draw_row_setting(FILE *stream, const char *name, const char *value);
 
-/* What follows the last slash of file. */
+/* Returns what follows the last slash of file. */
 const char *draw_base_name(const char *file);
 
 #endif
