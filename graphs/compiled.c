@@ -1,4 +1,4 @@
-/* compiled.c - a graph that is compiled into the program takes its types on; see compiled.h. */
+/* compiled.c - gives a graph the types that were compiled into the program for it; see compiled.h. */
 #include "graphs/compiled.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 
 #include "xkernel/trace.h"
 
-/* Whether graph has the nodes of the one that was compiled, of the same types, in the same order. */
+/* Whether graph has the nodes that were compiled, of the same types, in the same order. */
 static bool
 compiled_has_nodes(const struct xk_graph_compiled *compiled, const struct xk_graph *graph)
 {
@@ -22,7 +22,7 @@ compiled_has_nodes(const struct xk_graph_compiled *compiled, const struct xk_gra
 	return true;
 }
 
-/* Whether, in two graphs of the same nodes, the same stand on the same. */
+/* Whether two graphs of the same nodes have the same edges. */
 static bool
 compiled_has_edges(const struct xk_graph *graph, const struct xk_graph *file)
 {
@@ -37,15 +37,7 @@ compiled_has_edges(const struct xk_graph *graph, const struct xk_graph *file)
 	return true;
 }
 
-static bool
-compiled_is_done(const struct xk_graph_compiled *compiled, const struct xk_graph *graph)
-{
-	const struct xk_protocol_type *first = graph->nodes[graph->order[0]].type;
-
-	return first == compiled->plain[0] || first == compiled->watched[0];
-}
-
-/* Whether a crossing of graph has to look at what it had not to look at in the graph that was compiled. */
+/* Whether a crossing of graph must look at marks or an order that the compiled file does not have there. */
 static bool
 compiled_is_changed(const struct xk_graph *graph, const struct xk_graph *file)
 {
@@ -71,22 +63,24 @@ int
 xk_graph_specialise(struct xk_graph *graph, const struct xk_graph_compiled *compiled, bool watched)
 {
 	struct xk_graph_errors errors = { .list = NULL };
+	const struct xk_protocol_type *first;
 	struct xk_graph *file;
-	int status = -EINVAL;
+	int err = -EINVAL;
 
 	xk_assert(graph->checked);
 	if (!compiled_has_nodes(compiled, graph))
 		return -EINVAL;
-	if (compiled_is_done(compiled, graph))
+	first = graph->nodes[graph->order[0]].type;
+	if (first == compiled->plain[0] || first == compiled->watched[0]) /* it has them already */
 		return 0;
 	file = xk_graph_read_text(compiled->file, compiled->text, compiled->size, &errors);
 	if (file != NULL && xk_graph_check(file, xk_protocol_types, &errors) == 0 && compiled_has_edges(graph, file)) {
 		watched = watched || compiled_is_changed(graph, file);
 		for (unsigned i = 0; i < graph->node_count; i++)
 			graph->nodes[graph->order[i]].type = watched ? compiled->watched[i] : compiled->plain[i];
-		status = 0;
+		err = 0;
 	}
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(file);
-	return status;
+	return err;
 }

@@ -1,10 +1,92 @@
-/* compose.c - from a graph, in a file or as text, to a kernel's protocols, initialised; see graph.h. */
+/* compose.c - from a graph, in a file or as text, to a kernel's protocols; see graph.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graphs/compiled.h"
 #include "xkernel/kernel.h"
+
+/* ---- a checked graph ---- */
+
+/* Sets the node's attributes that are settings of its type. */
+static int
+compose_settings(const struct xk_graph *graph, const struct xk_graph_node *node, struct xk_protocol *protocol,
+		 struct xk_graph_errors *errors)
+{
+	const struct xk_setting *setting = node->type->settings;
+
+	for (; setting != NULL && setting->name != NULL; setting++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, setting->name);
+		char why[160] = "another value";
+		int err = a == NULL ? 0 : xk_setting_parse(setting, a->value, protocol, why, sizeof(why));
+
+		if (err == 0)
+			continue;
+		xk_graph_errors_add(errors, a->line == 0 ? "--set" : graph->file, a->line, "%s of %s is \"%.80s\": %s",
+				    a->name, node->name, a->value, why);
+		return err;
+	}
+	return 0;
+}
+
+/* made: the protocols of the nodes that were built before, by index. 0 or -errno. */
+static int
+compose_node(const struct xk_graph *graph, unsigned index, struct xk_kernel *kernel, struct xk_protocol **made,
+	     struct xk_graph_errors *errors)
+{
+	const struct xk_graph_node *node = &graph->nodes[index];
+	const struct xk_graph_policy *policy = &node->policy;
+	struct xk_protocol *protocol = xk_kernel_add_protocol(kernel, node->type, node->name);
+	int err;
+
+	made[index] = protocol;
+	if (protocol == NULL)
+		return -ENOMEM;
+	protocol->implicit = policy->implicit;
+	protocol->spin_ns = policy->spin_ns;
+	protocol->resume = policy->resume;
+	protocol->trace_level = policy->trace_level;
+	protocol->order_session = policy->order_session;
+	if (policy->session_max != 0)
+		protocol->session_max = policy->session_max;
+	err = compose_settings(graph, node, protocol, errors);
+	if (err != 0)
+		return err;
+	for (unsigned i = 0; i < node->lower_count; i++) {
+		const struct xk_graph_edge *from = &graph->edges[node->lowers[i]];
+		struct xk_edge *edge = xk_kernel_add_edge(kernel, protocol, made[from->lower], from->role->name);
+
+		if (edge == NULL)
+			return -ENOMEM;
+		if (from->handoff == XK_GRAPH_EXPLICIT)
+			atomic_fetch_or_explicit(&edge->watch, XK_WATCH_EXPLICIT, memory_order_relaxed);
+		edge->never = from->handoff == XK_GRAPH_NEVER;
+		edge->budget_ns = from->budget.budget_ns;
+		edge->carry_ns = from->budget.budget_ns * from->budget.carry;
+		edge->has_number = from->has_number;
+		edge->number = from->number;
+	}
+	return 0;
+}
+
+int
+xk_graph_build(const struct xk_graph *graph, struct xk_kernel *kernel, struct xk_graph_errors *errors)
+{
+	struct xk_protocol **made = calloc(graph->node_count + 1, sizeof(*made));
+	int err = made == NULL ? -ENOMEM : 0;
+
+	xk_assert(graph->checked);
+	for (unsigned i = 0; i < graph->node_count && err == 0; i++)
+		err = compose_node(graph, graph->order[i], kernel, made, errors);
+	if (err == -ENOMEM)
+		xk_graph_errors_add(errors, graph->file, 0, "cannot be composed: no memory");
+	else if (err == 0)
+		xk_kernel_set_budget(kernel, graph->budget.budget_ns, graph->budget.carry);
+	free(made);
+	return err;
+}
+
+/* ---- all in one ---- */
 
 static unsigned
 compose_count(const struct xk_protocol_type *const *types)
@@ -16,7 +98,7 @@ compose_count(const struct xk_protocol_type *const *types)
 	return count;
 }
 
-/* Those that were built in, then the program's own, which count where the names are the same. NULL: no memory. */
+/* The built-in types, then the program's own, which count where the names are the same. NULL: no memory. */
 static const struct xk_protocol_type **
 compose_types(const struct xk_protocol_type *const *own)
 {
@@ -32,29 +114,25 @@ compose_types(const struct xk_protocol_type *const *own)
 	return types;
 }
 
-/* Reads the graph of source. NULL: it cannot be read. */
-static struct xk_graph *
-compose_read(const struct xk_graph_source *source, const char *file, struct xk_graph_errors *errors)
-{
-	if (source->compiled != NULL)
-		return xk_graph_read_text(file, source->compiled->text, source->compiled->size, errors);
-	if (source->text != NULL)
-		return xk_graph_read_text(file, source->text, strlen(source->text), errors);
-	return xk_graph_read(file, errors);
-}
-
-/* Reads, sets and checks the graph. A compiled one takes its types on. NULL: it is refused. */
+/* Reads, sets and checks the graph; a compiled one gets its types. NULL: it is refused. */
 static struct xk_graph *
 compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
 	     struct xk_graph_errors *errors)
 {
-	struct xk_graph *graph = compose_read(source, file, errors);
+	const struct xk_graph_compiled *compiled = source->compiled;
+	struct xk_graph *graph;
 	unsigned set_count = 0;
 
+	if (compiled != NULL)
+		graph = xk_graph_read_text(file, compiled->text, compiled->size, errors);
+	else if (source->text != NULL)
+		graph = xk_graph_read_text(file, source->text, strlen(source->text), errors);
+	else
+		graph = xk_graph_read(file, errors);
 	while (source->sets != NULL && source->sets[set_count] != NULL)
 		set_count++;
 	graph = xk_graph_finish(graph, source->sets, set_count, types, errors);
-	if (graph != NULL && source->compiled != NULL && xk_graph_specialise(graph, source->compiled, false) != 0) {
+	if (graph != NULL && compiled != NULL && xk_graph_specialise(graph, compiled, false) != 0) {
 		xk_graph_errors_add(errors, file, 0, "is not the graph that was compiled");
 		xk_graph_free(graph);
 		return NULL;
@@ -62,35 +140,17 @@ compose_load(const struct xk_graph_source *source, const char *file, const struc
 	return graph;
 }
 
-/* The graph's name in errors. */
-static const char *
-compose_name(const struct xk_graph_source *source)
-{
-	if (source->compiled != NULL)
-		return source->compiled->file;
-	return source->file == NULL ? "graph" : source->file;
-}
-
-static int
-compose_init(const char *file, struct xk_kernel *kernel, struct xk_graph_errors *errors)
-{
-	struct xk_protocol *failed = NULL;
-	int result = xk_kernel_init(kernel, &failed);
-
-	if (result != 0)
-		xk_graph_errors_add(errors, file, 0, "%s cannot be initialised: %s",
-				    failed == NULL ? "the graph" : failed->name, strerror(-result));
-	return result;
-}
-
 int
 xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream)
 {
 	const struct xk_protocol_type **types = compose_types(source->compiled == NULL ? source->types : NULL);
-	const char *file = compose_name(source);
+	const char *file = source->compiled != NULL ? source->compiled->file
+			   : source->file != NULL   ? source->file
+						    : "graph";
 	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_protocol *failed = NULL;
 	struct xk_graph *graph = NULL;
-	int result = -EINVAL;
+	int err = -EINVAL;
 
 	if (types == NULL)
 		return -ENOMEM;
@@ -99,13 +159,17 @@ xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel,
 	else
 		graph = compose_load(source, file, types, &errors);
 	if (graph != NULL)
-		result = xk_graph_build(graph, kernel, &errors);
-	if (graph != NULL && result == 0)
-		result = compose_init(file, kernel, &errors);
+		err = xk_graph_build(graph, kernel, &errors);
+	if (graph != NULL && err == 0) {
+		err = xk_kernel_init(kernel, &failed);
+		if (err != 0)
+			xk_graph_errors_add(&errors, file, 0, "%s cannot be initialised: %s",
+					    failed == NULL ? "the graph" : failed->name, strerror(-err));
+	}
 	if (stream != NULL)
 		xk_graph_errors_print(&errors, stream);
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(graph);
 	free(types);
-	return result;
+	return err;
 }
