@@ -1,7 +1,7 @@
 /*
- * graph.h - graph files: a DOT digraph is read, checked against the protocols that were built in, and composed.
+ * graph.h - graph files: reads a DOT digraph, checks it against the built-in protocols, and composes them.
  *
- * A program that wants a host says xk_graph_compose; one that looks at the graph itself says
+ * A program that wants a host calls xk_graph_compose. One that looks at the graph itself does
  *
  *	struct xk_graph_errors errors = { 0 };
  *	struct xk_graph *graph = xk_graph_load(file, sets, set_count, xk_protocol_types, &errors);
@@ -11,8 +11,8 @@
  *	xk_graph_errors_clear(&errors);
  *	xk_graph_free(graph);
  *
- * xk_graph_load is read, set and check in one. All that can be found wrong is collected, each as "file:line: what"
- * with the names concerned. The language is described in docs/graphs.md.
+ * xk_graph_load reads, sets and checks. Every error that can be found is collected, as "file:line: what" with the names
+ * concerned. docs/graphs.md describes the language.
  */
 #ifndef XK_GRAPH_H
 #define XK_GRAPH_H
@@ -24,7 +24,7 @@
 
 struct xk_kernel;
 
-/* What a file may hold; more is refused. */
+/* Limits; a file that exceeds one is refused. */
 enum {
 	XK_GRAPH_FILE_MAX = 1 << 20,
 	XK_GRAPH_NODES_MAX = 1000,
@@ -33,11 +33,11 @@ enum {
 	XK_GRAPH_NESTING_MAX = 64,     /* of subgraphs */
 	XK_GRAPH_NAME_MAX = 63,        /* of a node */
 	XK_GRAPH_ERRORS_MAX = 100,     /* kept; the others are only counted */
-	XK_GRAPH_NOTE = 96,            /* of a note's row, with its end */
+	XK_GRAPH_NOTE = 96,            /* bytes of a note's row, with its NUL */
 	XK_GRAPH_NOTE_ROWS = 6,
 };
 
-/* ---- what was wrong ---- */
+/* ---- errors ---- */
 
 struct xk_graph_error {
 	unsigned line;
@@ -47,29 +47,29 @@ struct xk_graph_error {
 /* All zero at first. */
 struct xk_graph_errors {
 	struct xk_graph_error *list;
-	unsigned count; /* of those in list */
-	unsigned more;  /* that were not kept */
+	unsigned count; /* in list */
+	unsigned more;  /* not kept */
 };
 
-/* Adds one error; line 0: none is known, or none exists. */
+/* Adds an error; line 0: the line is not known, or there is none. */
 __attribute__((format(printf, 4, 5))) void xk_graph_errors_add(struct xk_graph_errors *errors, const char *file,
 							       unsigned line, const char *format, ...);
 
-/* The same, with the arguments as vprintf takes them. */
+/* The same with a va_list. */
 __attribute__((format(printf, 4, 0))) void xk_graph_errors_add_list(struct xk_graph_errors *errors, const char *file,
 								    unsigned line, const char *format,
 								    va_list arguments);
 
 /*
- * Prints text that may hold anything, such as a file's name. Control characters are printed as \xHH, so that a terminal
- * does not obey them; newlines are kept if `lines` is set.
+ * Prints untrusted text, such as a file's name: control characters as \xHH, so that a terminal does not obey them.
+ * Newlines are kept if `lines` is set.
  */
 void xk_graph_print_plain(const char *text, size_t len, bool lines, FILE *stream);
 
-/* Prints the errors, a line each, in the order of their lines. */
+/* Prints the errors, one a line, in the order of their lines. */
 void xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream);
 
-/* Frees them; errors can be used again. */
+/* Frees the errors; the struct can be used again. */
 void xk_graph_errors_clear(struct xk_graph_errors *errors);
 
 /* ---- a graph, as data ---- */
@@ -85,7 +85,7 @@ struct xk_graph_attributes {
 	unsigned count;
 };
 
-/* Of a node; the graph's are where a node's begin. */
+/* Of a node; those of the graph are the nodes' defaults. */
 struct xk_graph_policy {
 	enum xk_implicit implicit;
 	uint64_t spin_ns; /* of XK_IMPLICIT_SPIN */
@@ -151,67 +151,68 @@ struct xk_graph {
 };
 
 /*
- * Reads file. NULL: there is no graph in it, and errors say why. A graph may come back although errors were found
- * (graph->refused), so that xk_graph_check can find the others; it refuses such a graph in any case.
+ * Reads file. NULL: there is no graph in it, and errors say why. A graph may be returned although errors were found
+ * (graph->refused), so that xk_graph_check can find more; it refuses such a graph in any case.
  */
 struct xk_graph *xk_graph_read(const char *file, struct xk_graph_errors *errors);
 
-/* As xk_graph_read, of size bytes of text (not changed); file is the name in errors. */
+/* As xk_graph_read, from size bytes of text; file is the name in errors. */
 struct xk_graph *xk_graph_read_text(const char *file, const char *text, size_t size, struct xk_graph_errors *errors);
 
 /*
- * "node.attribute=value" as a command line's --set gives it, "graph.attribute=value" for the graph. Before
- * xk_graph_check, which looks at the value. 0; -EINVAL: not of this form, or no such node.
+ * Sets an attribute as a command line's --set does: "node.attribute=value", "graph.attribute=value" for the graph. To
+ * be called before xk_graph_check, which looks at the value. 0; -EINVAL: not of this form, or no such node.
  */
 int xk_graph_set(struct xk_graph *graph, const char *text, struct xk_graph_errors *errors);
 
 /*
- * Checks graph against types (NULL ends them; of one name the last counts; they must outlive the graph) and fills in
- * what the structs above say. 0; -EINVAL: refused, and errors say why.
+ * Checks graph against types and fills in the fields that come from xk_graph_check. NULL ends the types; of one name
+ * the last counts; they must outlive the graph. 0; -EINVAL: refused, and errors say why.
  */
 int xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
-/* Read, set and check. NULL: refused, and errors say why. */
+/* Reads, sets and checks. NULL: refused, and errors say why. */
 struct xk_graph *xk_graph_load(const char *file, const char *const *sets, unsigned set_count,
 			       const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
 /*
- * Composes the kernel's protocols as a checked graph says; the caller goes on with xk_kernel_init. 0; -ENOMEM or
- * -EINVAL: errors say why, and the kernel is good for nothing but xk_kernel_free.
+ * Composes the kernel's protocols as a checked graph says; the caller continues with xk_kernel_init. 0; -ENOMEM or
+ * -EINVAL: errors say why, and nothing but xk_kernel_free may be done with the kernel.
  */
 int xk_graph_build(const struct xk_graph *graph, struct xk_kernel *kernel, struct xk_graph_errors *errors);
 
 /* What a kernel is composed of, for a program that does not look at the graph itself. */
 struct xk_graph_source {
-	const char *file;        /* is read; of text, its name in errors, which may be NULL */
+	const char *file;        /* the graph file; with text, its name in errors, or NULL */
 	const char *text;        /* the graph itself; NULL: it is in the file */
-	const char *const *sets; /* as xk_graph_set takes them; NULL ends them, or stands for none */
-	/* The program's own, besides those that were built in and before them; they outlive the kernel. As sets. */
+	const char *const *sets; /* for xk_graph_set; NULL ends them, or stands for none */
+	/* The program's own types, preferred to built-in ones; they outlive the kernel. Ended as sets. */
 	const struct xk_protocol_type *const *types;
 	/*
-	 * In place of file, text and types: a graph that is compiled into the program (compiled.h). Edges that are marked after
-	 * it is composed may not be looked at: who marks some does what xk_graph_compose does, with xk_graph_specialise.
+	 * In place of file, text and types: a graph that is compiled into the program (compiled.h). Marks that are
+	 * set on its edges later may have no effect: a program that sets some calls xk_graph_specialise and
+	 * xk_graph_build itself.
 	 */
 	const struct xk_graph_compiled *compiled;
 };
 
 /*
- * All in one: reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. What was
- * wrong goes to stream, a line each (NULL: nowhere). 0; -EINVAL: refused; -ENOMEM; or what a protocol's init returned. After
- * an error the kernel is good for nothing but xk_kernel_free; one that has been composed already stays as it is.
+ * Reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. Prints
+ * errors to stream, one a line (NULL: nowhere). 0; -EINVAL: refused; -ENOMEM; or what a protocol's init returned.
+ * After an error nothing but xk_kernel_free may be done with the kernel; one that was composed before stays as it is.
  */
 int xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream);
 
-/* Writes a checked graph as DOT, for drawing: handoffs, budgets and policies can be seen, text is escaped. */
+/* Writes a checked graph as DOT, for drawing, with handoffs, budgets and policies; text is escaped. */
 void xk_graph_draw(const struct xk_graph *graph, FILE *stream);
 
-/* What a picture shows besides of a node or an edge. */
+/* What a picture also shows of a node or an edge. */
 struct xk_graph_note {
-	char rows[XK_GRAPH_NOTE_ROWS][XK_GRAPH_NOTE]; /* text; the first that is empty ends them */
+	char rows[XK_GRAPH_NOTE_ROWS][XK_GRAPH_NOTE]; /* text; an empty row ends them */
 	double heat;                                  /* 0 to 1: the node's colour; below 0: the usual one */
 };
 
-/* Gives the notes; what it is not about has no rows and a heat below 0 when it is asked. */
+/* Fills in the notes. When asked, a note has no rows and a heat below 0: then nothing more is shown. */
 struct xk_graph_notes {
 	void (*title)(const struct xk_graph_notes *self, struct xk_graph_note *note);
 	void (*node)(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note);
@@ -222,17 +223,17 @@ struct xk_graph_notes {
 /* The same with notes. */
 void xk_graph_draw_noted(const struct xk_graph *graph, const struct xk_graph_notes *notes, FILE *stream);
 
-/* NULL is let through. */
+/* Frees graph, which may be NULL. */
 void xk_graph_free(struct xk_graph *graph);
 
 /* ---- for the files of graphs/ ---- */
 
-/* As xk_graph_read and xk_graph_read_text, of either kind. */
+/* As xk_graph_read and xk_graph_read_text, for either kind. */
 struct xk_graph *xk_graph_read_kind(const char *file, enum xk_graph_kind kind, struct xk_graph_errors *errors);
 struct xk_graph *xk_graph_read_text_kind(const char *file, const char *text, size_t size, enum xk_graph_kind kind,
 					 struct xk_graph_errors *errors);
 
-/* The rest of xk_graph_load: takes graph (NULL is let through), and frees it if it is refused. */
+/* The rest of xk_graph_load: takes graph, which may be NULL, and frees it if it is refused. */
 struct xk_graph *xk_graph_finish(struct xk_graph *graph, const char *const *sets, unsigned set_count,
 				 const struct xk_protocol_type *const *types, struct xk_graph_errors *errors);
 
@@ -243,22 +244,22 @@ bool xk_graph_file_is_network(const char *file);
 __attribute__((format(printf, 4, 5))) void xk_graph_refuse(struct xk_graph *graph, struct xk_graph_errors *errors,
 							   unsigned line, const char *format, ...);
 
-/* The attribute called name, or NULL. */
+/* Returns the attribute called name, or NULL. */
 struct xk_graph_attribute *xk_graph_attribute_find(const struct xk_graph_attributes *attributes, const char *name);
 
-/* Sets attribute name (of no other in the list) to a copy of value. Returns it; valid until the next is added. */
+/* Adds attribute name, which is not in the list, with a copy of value. Returns it; valid until the next is added. */
 struct xk_graph_attribute *xk_graph_attribute_add(struct xk_graph_attributes *attributes, const char *name,
 						  const char *value, unsigned line);
-/* Sets attribute name to a copy of value, in place of what there is. */
+/* Sets attribute name to a copy of value, in place of any value that it has. */
 void xk_graph_attribute_put(struct xk_graph_attributes *attributes, const char *name, const char *value, unsigned line);
 void xk_graph_attributes_clear(struct xk_graph_attributes *attributes);
 
-/* The index of the node called name, or -1. */
+/* Returns the index of the node called name, or -1. */
 int xk_graph_node_find(const struct xk_graph *graph, const char *name);
 
 /*
- * list with room for one more after its first count of size bytes each, the new one zero. The process
- * ends where memory is exhausted; what a graph takes is bounded by the size of its file.
+ * Returns list with room for one more element of size bytes, which is zero, after its first count. The process ends if
+ * memory is exhausted; a graph's memory is bounded by the size of its file.
  */
 void *xk_graph_grow(void *list, unsigned count, size_t size);
 char *xk_graph_copy(const char *text);

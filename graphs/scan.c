@@ -21,22 +21,16 @@ scan_is_directed(const struct scan_state *state)
 	return state->graph->kind == XK_GRAPH_PROTOCOLS;
 }
 
-/* What joins nodes. */
+/* Returns the token that joins nodes. */
 static unsigned
 scan_join_token(const struct scan_state *state)
 {
 	return scan_is_directed(state) ? SCAN_ARROW : SCAN_LINE;
 }
 
-static const char *
-scan_join_text(const struct scan_state *state)
-{
-	return scan_is_directed(state) ? "->" : "--";
-}
-
 /* ---- nodes and edges ---- */
 
-/* Names stand in traces, JSON, --set and pictures. */
+/* Refuses names that would not do in traces, JSON, --set and pictures. */
 static void
 scan_check_name(struct scan_state *state, const char *name, bool html, unsigned line)
 {
@@ -51,7 +45,7 @@ scan_check_name(struct scan_state *state, const char *name, bool html, unsigned 
 		scan_refuse(state, line, "the node's name \"%s\" holds more than letters, digits and _ - .", name);
 }
 
-/* The node of an ID that was taken; adds it. */
+/* Finds the node called name, or adds it. -1: too many. */
 static int
 scan_node(struct scan_state *state, const char *name, bool html, unsigned line)
 {
@@ -74,7 +68,7 @@ scan_node(struct scan_state *state, const char *name, bool html, unsigned line)
 	return (int)node->sequence;
 }
 
-/* Takes what is left of a node after its name, and refuses a port there. -1: the scan ends. */
+/* Finds the node called name, or adds it, and refuses a port behind it. -1: the scan ends. */
 static int
 scan_node_rest(struct scan_state *state, const char *name, bool html, unsigned line)
 {
@@ -105,14 +99,6 @@ scan_node_id(struct scan_state *state, const char *expected)
 	return node;
 }
 
-static bool
-scan_is_between(const struct scan_state *state, const struct xk_graph_edge *edge, unsigned upper, unsigned lower)
-{
-	if (edge->upper == upper && edge->lower == lower)
-		return true;
-	return !scan_is_directed(state) && edge->upper == lower && edge->lower == upper;
-}
-
 /* Adds the edge, or finds it: in a strict graph there is one for each pair. -1: too many. */
 static int
 scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned line)
@@ -120,9 +106,12 @@ scan_edge(struct scan_state *state, unsigned upper, unsigned lower, unsigned lin
 	struct xk_graph *graph = state->graph;
 	struct xk_graph_edge *edge;
 
-	for (unsigned i = 0; state->strict && i < graph->edge_count; i++)
-		if (scan_is_between(state, &graph->edges[i], upper, lower))
+	for (unsigned i = 0; state->strict && i < graph->edge_count; i++) {
+		edge = &graph->edges[i];
+		if ((edge->upper == upper && edge->lower == lower) ||
+		    (!scan_is_directed(state) && edge->upper == lower && edge->lower == upper))
 			return (int)i;
+	}
 	if (graph->edge_count == XK_GRAPH_EDGES_MAX) {
 		scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
 		return -1;
@@ -157,15 +146,14 @@ static bool
 scan_value(struct scan_state *state, char *name, unsigned line, struct xk_graph_attributes *list)
 {
 	struct xk_graph_attribute attribute = { name, NULL, line, false };
-	unsigned i = 0;
 
 	/* Lists of attributes are searched from their beginnings: their lengths are bounded. */
-	while (i < state->attribute_names && strcmp(state->names[i], name) != 0)
-		i++;
-	if (i == XK_GRAPH_ATTRIBUTES_MAX)
-		scan_fail(state, line, "more than %d different attributes", XK_GRAPH_ATTRIBUTES_MAX);
-	else if (i == state->attribute_names)
-		state->names[state->attribute_names++] = xk_graph_copy(name);
+	if (xk_graph_attribute_find(&state->names, name) == NULL) {
+		if (state->names.count == XK_GRAPH_ATTRIBUTES_MAX)
+			scan_fail(state, line, "more than %d different attributes", XK_GRAPH_ATTRIBUTES_MAX);
+		else
+			xk_graph_attribute_add(&state->names, name, "", line);
+	}
 	attribute.value = scan_id(state, &attribute.html, "a value");
 	if (attribute.value == NULL)
 		return false;
@@ -216,7 +204,7 @@ scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const str
 
 /* ---- statements ---- */
 
-/* Whether an attribute would mean something on a graph of this kind, and is not of a subgraph's picture. */
+/* Whether an attribute of a graph of this kind does more than to draw. */
 static bool
 scan_is_meant(const struct scan_state *state, const char *name)
 {
@@ -230,7 +218,7 @@ scan_is_meant(const struct scan_state *state, const char *name)
 	return false;
 }
 
-/* The graph's attributes; in a subgraph, which only groups what is drawn, they are no attributes of the graph. */
+/* Takes attributes of the graph. Those of a subgraph, which only groups what is drawn, are not the graph's. */
 static void
 scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes *list)
 {
@@ -244,7 +232,7 @@ scan_graph_attributes(struct scan_state *state, const struct xk_graph_attributes
 				    "%.80s in a subgraph: a subgraph only groups what is drawn", list->list[i].name);
 }
 
-/* graph [...], node [...], edge [...] */
+/* Takes graph [...], node [...] or edge [...]. */
 static void
 scan_default(struct scan_state *state)
 {
@@ -276,58 +264,48 @@ scan_default(struct scan_state *state)
 	xk_graph_attributes_clear(&list);
 }
 
-/* The rest of A -> B -> C (A -- B -- C), from the first arrow on. Returns how many edges, their indices in *chain. */
-static unsigned
-scan_chain(struct scan_state *state, int upper, unsigned line, int **chain)
+/* Takes the rest of A -> B -> C [...] (A -- B -- C), from the first arrow on. */
+static void
+scan_edges(struct scan_state *state, int upper, unsigned line)
 {
+	struct xk_graph_attributes list = { 0 };
 	unsigned count = 0;
+	int *edges = NULL;
 
 	while (scan_accept(state, scan_join_token(state))) {
 		unsigned lower_line = state->token_line;
-		int lower, edge;
+		int lower;
 
 		if (count == XK_GRAPH_EDGES_MAX)
 			scan_fail(state, line, "more than %d edges", XK_GRAPH_EDGES_MAX);
-
 		if (state->token == '{' || state->token == SCAN_SUBGRAPH)
 			scan_fail(state, lower_line,
-				  "several nodes in braces at the end of an edge: write one edge for "
-				  "each, so that their order is clear");
+				  "several nodes in braces at the end of an edge: write one edge for each, so that "
+				  "their order is clear");
 		lower = scan_node_id(state, scan_is_directed(state) ? "a node after ->" : "a node after --");
 		if (lower < 0)
 			break;
 		if (state->token == ',')
 			scan_fail(state, lower_line, "several nodes at the end of an edge: write one edge for each");
-		edge = scan_edge(state, (unsigned)upper, (unsigned)lower, line);
-		*chain = xk_graph_grow(*chain, count, sizeof(**chain));
-		(*chain)[count++] = edge;
+		edges = xk_graph_grow(edges, count, sizeof(*edges));
+		edges[count++] = scan_edge(state, (unsigned)upper, (unsigned)lower, line);
 		upper = lower;
 		line = lower_line;
 	}
-	return count;
-}
-
-static void
-scan_edges(struct scan_state *state, int upper, unsigned line)
-{
-	struct xk_graph_attributes list = { 0 };
-	int *chain = NULL;
-	unsigned count = scan_chain(state, upper, line, &chain);
-
 	scan_list(state, &list);
 	for (unsigned i = 0; i < count && !state->failed; i++) {
-		struct xk_graph_edge *edge = &state->graph->edges[chain[i]];
+		struct xk_graph_edge *edge = &state->graph->edges[edges[i]];
 		char of[256];
 
 		snprintf(of, sizeof(of), "the edge %s %s %s", state->graph->nodes[edge->upper].name,
-			 scan_join_text(state), state->graph->nodes[edge->lower].name);
+			 scan_is_directed(state) ? "->" : "--", state->graph->nodes[edge->lower].name);
 		scan_apply(state, &edge->attributes, &list, of);
 	}
-	free(chain);
+	free(edges);
 	xk_graph_attributes_clear(&list);
 }
 
-/* The rest of A, B, C [...], after the first name. */
+/* Takes the rest of A, B, C [...], after the first name. */
 static void
 scan_nodes(struct scan_state *state, int node)
 {
@@ -349,7 +327,7 @@ scan_nodes(struct scan_state *state, int node)
 	xk_graph_attributes_clear(&list);
 }
 
-/* A statement that begins with an ID: an attribute of the graph, nodes, or edges. */
+/* Takes a statement that begins with an ID: an attribute of the graph, nodes, or edges. */
 static void
 scan_named(struct scan_state *state)
 {
@@ -401,7 +379,7 @@ scan_subgraph(struct scan_state *state)
 		scan_syntax(state, "a statement");
 }
 
-/* { statements } */
+/* Takes { statements }. */
 static void
 scan_body(struct scan_state *state)
 {
@@ -451,7 +429,7 @@ scan_file(struct scan_state *state)
 		scan_syntax(state, "the end of the file after the graph");
 }
 
-/* Gives `into` the defaults that it has no value of its own for. */
+/* Adds the defaults that `into` has no value of its own for. */
 static void
 scan_add_defaults(struct scan_state *state, struct xk_graph_attributes *into,
 		  const struct xk_graph_attributes *defaults)
@@ -464,7 +442,7 @@ scan_add_defaults(struct scan_state *state, struct xk_graph_attributes *into,
 	}
 }
 
-/* Looks at the first word of text. */
+/* Begins a scan at the first token of text. */
 static void
 scan_begin(struct scan_state *state, struct xk_graph *graph, const char *text, size_t size,
 	   struct xk_graph_errors *errors)
@@ -478,9 +456,8 @@ scan_begin(struct scan_state *state, struct xk_graph *graph, const char *text, s
 static void
 scan_end(struct scan_state *state)
 {
-	for (unsigned i = 0; i < state->attribute_names; i++)
-		free(state->names[i]);
 	free(state->text);
+	xk_graph_attributes_clear(&state->names);
 	xk_graph_attributes_clear(&state->node_defaults);
 	xk_graph_attributes_clear(&state->edge_defaults);
 }

@@ -35,10 +35,9 @@ struct scan_state {
 	unsigned token_line;
 	char *text; /* of the token, malloc'ed; NULL: it has none, or scan_id has given it away */
 	unsigned depth;
-	unsigned joined;  /* strings, by + */
-	unsigned applied; /* attributes to objects, repeated ones and defaults too */
-	unsigned attribute_names;
-	char *names[XK_GRAPH_ATTRIBUTES_MAX];
+	unsigned joined;                  /* strings, by + */
+	unsigned applied;                 /* attributes to objects, repeated ones and defaults too */
+	struct xk_graph_attributes names; /* of attributes, each once; values are of no interest */
 };
 
 /* ---- scan.c ---- */
