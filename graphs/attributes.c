@@ -11,11 +11,11 @@
 #include "xkernel/trace.h"
 
 enum {
-	ATTRIBUTES_CARRY_MAX = 256, /* what a device buffers: the peak that carrying budgets over allows for */
+	ATTRIBUTES_CARRY_MAX = 256, /* frames that a device buffers: the peak that carried budgets allow for */
 	ATTRIBUTES_SESSIONS_MAX = 1 << 20,
 };
 
-/* Of times, so that a carried budget stays a number of nanoseconds. */
+/* The longest time, so that a carried budget does not overflow. */
 #define ATTRIBUTES_TIME_MAX (60 * UINT64_C(1000000000))
 
 /* What an attribute stands on, and where its value goes; NULL: the place has no such value. */
@@ -66,11 +66,11 @@ static const struct {
 
 enum { ATTRIBUTES_WORD_MAX = 32 };
 
-/* How many letters must be changed, added, left out or swapped with their neighbour to make b of a. */
+/* Returns the number of letters to change, add, leave out or swap with their neighbour to turn a into b. */
 static unsigned
 attributes_distance(const char *a, const char *b)
 {
-	unsigned rows[3][ATTRIBUTES_WORD_MAX + 1]; /* of three beginnings of a, in turn: to each beginning of b */
+	unsigned rows[3][ATTRIBUTES_WORD_MAX + 1]; /* distances of three prefixes of a, in turn, to each prefix of b */
 	size_t len = strlen(b), i;
 
 	if (strlen(a) > ATTRIBUTES_WORD_MAX || len > ATTRIBUTES_WORD_MAX)
@@ -126,7 +126,7 @@ attributes_guessed(struct attributes_guess *guess)
 
 /* ---- values ---- */
 
-/* Decimal or 0x..., at most max. */
+/* Parses a decimal number or 0x..., at most max. */
 static bool
 attributes_number(const char *value, uint64_t max, uint64_t *number)
 {
@@ -140,7 +140,7 @@ attributes_number(const char *value, uint64_t max, uint64_t *number)
 	return errno == 0 && *end == '\0' && *number <= max;
 }
 
-/* "spin(20us)" */
+/* Parses "spin(20us)". */
 static bool
 attributes_spin(const char *value, uint64_t *ns)
 {
@@ -298,7 +298,7 @@ attributes_check_setting(struct attributes_check *check, const char *of, const s
 	struct xk_setting there = *setting;
 	char why[160] = "another value";
 
-	/* Any text is a string, and xk_setting_parse would make a copy of it. */
+	/* any text is a string, and xk_setting_parse would copy it */
 	if (a->html)
 		attributes_ill_typed(check, of, a, "a value that is no HTML-like string");
 	if (a->html || setting->type == XK_SETTING_STRING)

@@ -17,7 +17,7 @@ enum attributes_where { ATTRIBUTES_GRAPH = 1 << 0, ATTRIBUTES_NODE = 1 << 1, ATT
 /* Adds an error at line (0: from --set), and refuses the graph. */
 #define attributes_refuse(check, line, ...) xk_graph_refuse((check)->graph, (check)->errors, (line), __VA_ARGS__)
 
-/* Graph first (nodes begin with its policy), then nodes once their type is known, then edges. */
+/* Check the graph first (nodes begin with its policy), then nodes, whose types are known, then edges. */
 void attributes_check_graph(struct attributes_check *check);
 void attributes_check_node(struct attributes_check *check, struct xk_graph_node *node);
 void attributes_check_edge(struct attributes_check *check, struct xk_graph_edge *edge);
@@ -25,7 +25,7 @@ void attributes_check_edge(struct attributes_check *check, struct xk_graph_edge 
 /* Whether name is a drawing attribute of graphviz there. */
 bool attributes_draws(enum attributes_where where, const char *name);
 
-/* The setting called name, or NULL; settings may be NULL. */
+/* Returns the setting called name, or NULL; settings may be NULL. */
 const struct xk_setting *attributes_find_setting(const struct xk_setting *settings, const char *name);
 
 /* Refuses a, the value of a setting, if it is not what the setting takes. of: what it stands on, in errors. */
@@ -34,7 +34,7 @@ void attributes_check_setting(struct attributes_check *check, const char *of, co
 
 /* ---- did you mean ---- */
 
-/* What an unknown name is probably meant to be. Begins as { .name = the name }. */
+/* The known name that an unknown one is probably meant to be. Begins as { .name = the unknown one }. */
 struct attributes_guess {
 	const char *name;
 	const char *found; /* NULL: nothing is near */

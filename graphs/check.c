@@ -45,7 +45,7 @@ enum check_colour { CHECK_UNSEEN, CHECK_ON_PATH, CHECK_DONE };
 struct check_walk {
 	struct attributes_check *check;
 	uint8_t *colour;     /* enum check_colour, by node */
-	unsigned *path, len; /* the nodes above the one looked at, and it */
+	unsigned *path, len; /* the current node and those above it */
 	bool cyclic;
 };
 
@@ -68,7 +68,7 @@ check_report_cycle(struct check_walk *walk, const struct xk_graph_edge *edge)
 	walk->cyclic = true;
 }
 
-/* Depth first; at most XK_GRAPH_NODES_MAX deep. Edges are sorted by their uppers. */
+/* Walks depth first, at most XK_GRAPH_NODES_MAX deep. Edges are sorted by their uppers. */
 static void
 check_walk_node(struct check_walk *walk, unsigned node, const unsigned *first_edge)
 {
@@ -88,7 +88,7 @@ check_walk_node(struct check_walk *walk, unsigned node, const unsigned *first_ed
 	walk->colour[node] = CHECK_DONE;
 }
 
-/* Where the edges of each node begin in the graph's list; one more entry at the end. */
+/* Returns where the edges of each node begin in the graph's list, with one more entry at the end. */
 static unsigned *
 check_first_edges(const struct xk_graph *graph)
 {
@@ -122,7 +122,7 @@ check_cycles(struct attributes_check *check, const unsigned *first_edge)
 
 /* ---- numbers ---- */
 
-/* A number on the lower looked at, and the edge by which its upper has it. */
+/* A number on the current lower, and the edge by which its upper has it. */
 struct check_claim {
 	uint32_t number;
 	const struct xk_graph_edge *edge;
@@ -132,7 +132,7 @@ struct check_numbers {
 	struct attributes_check *check;
 	unsigned lower;
 	bool *seen; /* by edge, for this lower */
-	bool *used; /* by edge: its number is somebody's */
+	bool *used; /* by edge: its number is an upper's */
 	struct check_claim *claims;
 	unsigned count;
 };
@@ -204,7 +204,7 @@ check_claims_above(struct check_numbers *numbers, unsigned node)
 		const struct xk_protocol_type *upper = graph->nodes[edge->upper].type;
 		uint32_t number;
 
-		/* No messages cross an edge that only asks. */
+		/* no messages cross an edge that only asks */
 		if (edge->lower != node || numbers->seen[i] || upper == NULL || edge->role == NULL ||
 		    edge->role->needs == XK_CONTROL)
 			continue;
@@ -216,7 +216,7 @@ check_claims_above(struct check_numbers *numbers, unsigned node)
 	}
 }
 
-/* Refuses a number= that is nobody's number. */
+/* Refuses a number= without effect. */
 static void
 check_unused_number(struct attributes_check *check, const struct xk_graph_edge *edge)
 {
@@ -286,7 +286,7 @@ check_marks(struct attributes_check *check, const struct xk_graph_edge *edge)
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- the whole ---- */
 
 static bool
 check_is_next(const struct xk_graph *graph, unsigned node, const unsigned *first_edge, const bool *placed)
@@ -297,7 +297,7 @@ check_is_next(const struct xk_graph *graph, unsigned node, const unsigned *first
 	return !placed[node];
 }
 
-/* Lowers before uppers; of those that could come next, the first by name. */
+/* Orders lowers before uppers; of the nodes that could come next, the first by name. */
 static void
 check_order(struct xk_graph *graph, const unsigned *first_edge)
 {

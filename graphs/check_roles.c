@@ -25,7 +25,7 @@ check_count_roles(const struct xk_protocol_type *type)
 	return count;
 }
 
-/* "link, resolver" */
+/* Writes "link, resolver" into text, and returns text. */
 static const char *
 check_list_roles(const struct xk_protocol_type *type, char *text, size_t size)
 {
@@ -120,7 +120,7 @@ check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge
 				    check_list_roles(places->node->type, list, sizeof(list)));
 }
 
-/* Role-less edges take the places that are left, in the order in which they are written. */
+/* Gives role-less edges the places that are left, in the order in which they are written. */
 static void
 check_place_others(struct check_places *places, const bool *placed)
 {
@@ -144,7 +144,7 @@ check_place_others(struct check_places *places, const bool *placed)
 	}
 }
 
-/* "async", "RPC", "control" */
+/* Writes " push and demux, calls (RPC), control" into text, and returns text; " nothing" for no realm. */
 static const char *
 check_list_realms(unsigned realms, char *text, size_t size)
 {

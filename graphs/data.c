@@ -1,4 +1,4 @@
-/* data.c - a graph as data: errors, attributes, nodes by name, and giving it all back. */
+/* data.c - a graph as data: errors, attributes, nodes by name, --set. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 void *
 xk_graph_grow(void *list, unsigned count, size_t size)
 {
-	/* Full when count is a power of two: the list doubles. */
+	/* the list is full when count is a power of two, and doubles */
 	if ((count & (count - 1)) == 0) {
 		list = realloc(list, (count == 0 ? 1 : (size_t)count * 2) * size);
 		xk_assert(list != NULL);
@@ -109,7 +109,7 @@ xk_graph_errors_print(const struct xk_graph_errors *errors, FILE *stream)
 {
 	unsigned line = 0, next;
 
-	/* Few and once: by the smallest line that is not printed yet, and as they were found within a line. */
+	/* by the smallest line that is not printed yet, and within a line as they were found: errors are few */
 	for (bool first = true; first || line != UINT32_MAX; line = next, first = false) {
 		next = UINT32_MAX;
 		for (unsigned i = 0; i < errors->count; i++) {

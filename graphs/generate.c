@@ -2,9 +2,9 @@
  * generate.c - writes a checked graph as C: the crossings of each node (generate_crossings.c), then the protocols'
  * files; see compiled.h.
  *
- * A graph file is not trusted: of its names and values nothing reaches the C but numbers, names of types, which are
- *                              the
- * library's own, and strings whose every odd byte is escaped.
+ * A graph file is not trusted: of its names and values, only numbers, names of types (the library's own) and strings
+ *                              with
+ * every odd byte escaped reach the C.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -21,7 +21,7 @@ enum {
 	GENERATE_PATH = 4096,
 };
 
-/* The first node of a type, from below. */
+/* Returns the first node of a type, lowers first. */
 static unsigned
 generate_first_of(const struct generate *g, const struct xk_protocol_type *type)
 {
@@ -81,7 +81,7 @@ generate_word(FILE *stream, const char *text)
 
 /* ---- the protocols' files ---- */
 
-/* A type's file, and the parts that the protocol has been divided into. */
+/* A type's file, and the other parts of its protocol. */
 struct generate_files {
 	char place[GENERATE_PATH]; /* their folder, from the tree */
 	char *text;                /* NULL: the file is not in the tree */
@@ -89,7 +89,7 @@ struct generate_files {
 	unsigned part_count;
 };
 
-/* Whether the file of a type is in a folder of the tree; its path. */
+/* Whether the file of a type is in a folder of the tree; writes its path. */
 static bool
 generate_is_in(const struct generate *g, const char *place, const char *type, char path[GENERATE_PATH])
 {
@@ -97,7 +97,7 @@ generate_is_in(const struct generate *g, const char *place, const char *type, ch
 	       access(path, R_OK) == 0;
 }
 
-/* The entries of a folder of the tree in the order of their names; how many, or -1. */
+/* Lists the entries of a folder of the tree in the order of their names. Returns how many; or -1. */
 static int
 generate_list(const struct generate *g, const char *place, struct dirent ***entries)
 {
@@ -249,7 +249,7 @@ generate_make_copies(struct generate *g)
 	}
 }
 
-/* ---- what stands around them ---- */
+/* ---- the frame ---- */
 
 static void
 generate_head(const struct generate *g)
@@ -351,7 +351,7 @@ xk_graph_compile(const struct xk_graph *graph, const struct xk_graph_c_source *s
 	generate_make_copies(&g);
 	generate_head(&g);
 	generate_externs(&g);
-	/* Crossings first: the protocols' files are made of them. */
+	/* crossings first: the protocols' files use them */
 	fputs("\n/* ---- who calls whom ---- */\n", stream);
 	for (unsigned i = 0; i < graph->node_count; i++)
 		if (generate_begins_copy(&g, graph->order[i]))

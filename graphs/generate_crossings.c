@@ -1,11 +1,11 @@
 /*
- * generate_crossings.c - the crossings of a compiled graph: what the graph says of who stands on whom is written as
- * calls by name. See generate_private.h.
+ * generate_crossings.c - writes the crossings of a compiled graph: where the graph says which protocols a session may
+ * lead to, they are called by name. See generate_private.h.
  */
 #include "graphs/generate_private.h"
 #include "xkernel/virtual.h"
 
-/* A crossing tells so many neighbours apart; with more of them it asks the session. */
+/* Neighbours that a crossing tells apart; with more of them it asks the session. */
 enum { GENERATE_NEIGHBOURS = 4 };
 
 /* The copies that a copy's sessions may lead to. */
@@ -17,7 +17,7 @@ struct generate_set {
 
 /* ---- what is asked of the graph ---- */
 
-/* Whether messages cross edge: its lower is not only asked. */
+/* Whether messages cross edge; otherwise its lower is only asked. */
 static bool
 generate_carries(const struct xk_graph_edge *edge)
 {
@@ -68,7 +68,7 @@ generate_edge_is_marked(const struct generate *g, const struct xk_graph_edge *ed
 	       (edge->handoff != XK_GRAPH_NEVER && (edge->budget.budget_ns != 0 || g->graph->budget.budget_ns != 0));
 }
 
-/* Whether the file marks an edge that leads to a copy, or, of what is lent, any edge at all. */
+/* Whether the file marks an edge that leads to a copy; any edge at all, if sessions are lent. */
 static bool
 generate_is_marked(const struct generate *g, const struct generate_set *uppers, unsigned copy)
 {
@@ -79,7 +79,7 @@ generate_is_marked(const struct generate *g, const struct generate_set *uppers, 
 	return false;
 }
 
-/* How many edges that carry messages lead to a copy. */
+/* Returns the number of edges to a copy that carry messages. */
 static unsigned
 generate_load(const struct generate *g, unsigned copy)
 {

@@ -14,7 +14,7 @@ names_is_part(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Whether a name of len bytes is the own one of a type's file. */
+/* Whether a name of len bytes is one that the file of a type has to itself. */
 static bool
 names_is_own(const char *name, size_t len, const char *type)
 {

@@ -25,10 +25,7 @@ struct topology_set {
 	const char *name, *rest, *value;
 };
 
-/*
- * Divides text, of the form name.rest=value, at the last dot but `skip`: names may have dots. False: there are no
- * more.
- */
+/* Divides "name.rest=value" at the last dot but `skip`: names may have dots. False: there are no more. */
 static bool
 topology_set_divide(struct topology_set *set, const char *text, unsigned skip)
 {
@@ -53,7 +50,7 @@ topology_set_is_for_graph(const struct topology_set *set)
 	return strchr(set->rest, '.') != NULL;
 }
 
-/* Sets what is written in the file, before it is checked. False: set->name is not written. */
+/* Sets a node or the graph, before it is checked. False: the file has no set->name. */
 static bool
 topology_set_written(struct topology_load *load, const struct topology_set *set)
 {
@@ -107,7 +104,7 @@ topology_set_link(struct topology_load *load, struct xk_topology_link *link, con
 	}
 }
 
-/* Sets what the file stands for: a host of a `count`, a link that is an edge. False: none is called set->name. */
+/* Sets a host of a `count`, or a link that is an edge. False: none is called set->name. */
 static bool
 topology_set_made(struct topology_load *load, const struct topology_set *set)
 {
@@ -126,7 +123,7 @@ topology_set_made(struct topology_load *load, const struct topology_set *set)
 	return false;
 }
 
-/* Calls `apply` with text as it can be divided, until that returns true. Returns whether it did. */
+/* Calls `apply` with each way to divide text, until it returns true. Returns whether it did. */
 static bool
 topology_set(struct topology_load *load, const char *text,
 	     bool (*apply)(struct topology_load *load, const struct topology_set *set))
@@ -176,7 +173,7 @@ topology_check(struct topology_load *load, const char *const *sets, unsigned set
 	free(done);
 }
 
-/* Takes written (NULL is let through). */
+/* Takes written, which may be NULL. */
 static struct xk_topology *
 topology_from(struct xk_graph *written, const char *const *sets, unsigned set_count,
 	      const struct xk_topology_types *types, struct xk_graph_errors *errors)

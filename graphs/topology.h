@@ -11,10 +11,9 @@
  *		server -- client [link=wide, latency="30ms"];   // links of their own, for two hosts each
  *	}
  *
- * Read and checked like graph files, with all that is wrong as "file:line: what". What a host and a link may be set to
- * is not known here: the caller says so with tables of settings, finds their values in `settings` as text that these
- * tables take, and looks itself at what a table cannot say. The language is described in docs/simulator.md.
- * Everything here is for the main thread.
+ * They are read and checked like graph files, with errors as "file:line: what". The caller's tables say what hosts and
+ * links may be set to. It finds the values in `settings`, as text that the tables accept, and checks for itself what
+ * a table cannot express. docs/simulator.md describes the language. Everything here is for the main thread.
  */
 #ifndef XK_TOPOLOGY_H
 #define XK_TOPOLOGY_H
@@ -28,18 +27,18 @@ enum {
 	XK_TOPOLOGY_SET_MAX = 4096,    /* ... of `set`, and of a graph's file name */
 };
 
-/* A link: a node with the attribute `link`, or an edge between two hosts. Those of nodes come first. */
+/* A link: a node with the attribute `link`, or an edge between two hosts. Nodes come first. */
 struct xk_topology_link {
 	char *name; /* of the node; "a--b" of an edge, "a--b-2" of the second between the same hosts */
 	unsigned line;
 	bool is_edge;
 	unsigned written;                    /* the node's or the edge's index in topology->written */
 	char *preset;                        /* the value of `link` */
-	struct xk_graph_attributes settings; /* those that link_settings know; each name once */
-	unsigned device_count;               /* that stand on it */
+	struct xk_graph_attributes settings; /* those in link_settings; each name once */
+	unsigned device_count;               /* on it */
 };
 
-/* A host's device. The ports of its graph stand on them in their order, except for those whose `dev` names one. */
+/* A host's device. The ports of its graph stand on its devices in order, except for ports whose `dev` names one. */
 struct xk_topology_device {
 	unsigned link; /* index */
 	unsigned line;
@@ -52,7 +51,7 @@ struct xk_topology_device {
 
 struct xk_topology_part;
 
-/* What is const here belongs to the topology, and hosts of one node share it. */
+/* The const members belong to the topology; hosts of one node share them. */
 struct xk_topology_host {
 	char *name; /* with `count`: the node's, followed by 1, 2, ... */
 	unsigned line;
@@ -61,11 +60,11 @@ struct xk_topology_host {
 	const char *graph; /* `protocols`, as found: beside the network file, in the directory above it, or as given */
 	const char *const *sets; /* "node.attribute=value", of no attribute twice */
 	unsigned set_count;
-	/* Those that host_settings know, each name once: the host's own, else the graph's, which are for all hosts. */
+	/* Those in host_settings, each name once: the host's own, else the graph's, which are for all hosts. */
 	const struct xk_graph_attributes *settings;
 	/*
-	 * The host's graph with its sets, checked, to be built from as often as needed. Hosts with the same graph and
-	 * sets share it: what is set in it besides (an address) must be set for each of them.
+	 * The host's graph with its sets, checked, to build from as often as needed. Hosts with the same graph and sets
+	 * share it: anything else that is set in it (an address) must be set for each of them.
 	 */
 	struct xk_graph *checked;
 	struct xk_topology_device *devices; /* in the order of the file */
@@ -83,7 +82,7 @@ struct xk_topology {
 	struct xk_topology_part *parts;
 };
 
-/* What hosts and links may be set to besides what this file says. They outlive the topology. */
+/* What hosts and links may be set to, besides the attributes of this file. Outlives the topology. */
 struct xk_topology_types {
 	const struct xk_setting *link_settings, *host_settings;
 	const char *const *presets; /* the values of `link`; NULL ends them */
@@ -91,15 +90,15 @@ struct xk_topology_types {
 };
 
 /*
- * Reads, sets and checks; every host's graph is loaded and checked too. sets: "node.attribute=value" for hosts and
- * links (one host of a `count`, and an edge by its link's name, as well), "graph.attribute=value" for the network;
- * "host.protocol.attribute=value" is for that host's graph, "graph.protocol.attribute=value" for every host's.
+ * Reads, sets and checks; loads and checks every host's graph, too. A set is "node.attribute=value" for a host or a
+ * link (also for one host of a `count`, and for an edge by its link's name), "graph.attribute=value" for the network,
+ * "host.protocol.attribute=value" for that host's graph, or "graph.protocol.attribute=value" for every host's graph.
  * NULL: refused, and errors say why.
  */
 struct xk_topology *xk_topology_load(const char *file, const char *const *sets, unsigned set_count,
 				     const struct xk_topology_types *types, struct xk_graph_errors *errors);
 
-/* As xk_topology_load, of size bytes of text; file is the name in errors, and where graphs are looked for. */
+/* As xk_topology_load, from size bytes of text; file is the name in errors, and graphs are looked for beside it. */
 struct xk_topology *xk_topology_load_text(const char *file, const char *text, size_t size, const char *const *sets,
 					  unsigned set_count, const struct xk_topology_types *types,
 					  struct xk_graph_errors *errors);
@@ -108,8 +107,8 @@ struct xk_topology *xk_topology_load_text(const char *file, const char *text, si
 bool xk_topology_is_one(const char *file);
 
 /*
- * Adds an error about an attribute of the topology, like "mode of server is ...", where it was written (the command
- * line's --set as well). For callers that look at values.
+ * Adds an error about an attribute of the topology, like "mode of server is ...", at the line where it is written (0:
+ * by --set). For callers that check values.
  */
 __attribute__((format(printf, 4, 5))) void xk_topology_refuse(const struct xk_topology *topology,
 							      struct xk_graph_errors *errors, unsigned line,
@@ -118,7 +117,7 @@ __attribute__((format(printf, 4, 5))) void xk_topology_refuse(const struct xk_to
 /* Writes topology as DOT, for drawing. */
 void xk_topology_draw(const struct xk_topology *topology, FILE *stream);
 
-/* NULL is let through. */
+/* Frees topology, which may be NULL. */
 void xk_topology_free(struct xk_topology *topology);
 
 #endif

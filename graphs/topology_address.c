@@ -7,12 +7,12 @@
 
 #include "graphs/topology_private.h"
 
-/* A network that hosts get addresses from. */
+/* A network, from which hosts get addresses. */
 struct topology_pool {
 	struct xk_network network;
 	unsigned line;
 	uint64_t next, end; /* numbers in the network: of the next device, and after the last */
-	bool told;          /* that it is too small */
+	bool told;          /* an error says that it is too small */
 };
 
 /* ---- numbers ---- */
@@ -35,7 +35,7 @@ topology_pool_of(const struct xk_network *network, unsigned line)
 {
 	uint64_t size = UINT64_C(1) << (32 - network->bits);
 
-	/* All ones and all zeroes are no hosts, except where a network is too small to do without them. */
+	/* all ones and all zeroes are no hosts, except in a network that is too small to do without them */
 	if (network->bits >= 31)
 		return (struct topology_pool){ .network = *network, .line = line, .next = 0, .end = size };
 	return (struct topology_pool){ .network = *network, .line = line, .next = 1, .end = size - 1 };
@@ -87,10 +87,10 @@ topology_number_device(struct topology_load *load, struct xk_topology_device *de
 
 /* ---- no address twice ---- */
 
-/* A device with a number that no other may have. */
+/* A number that only one device may have. */
 struct topology_claim {
 	uint64_t number;
-	unsigned link; /* 0 where the number counts on all links */
+	unsigned link; /* 0: the number must be unique on all links */
 	const struct xk_topology_host *host;
 	const struct xk_topology_device *device;
 };

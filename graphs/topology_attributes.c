@@ -35,7 +35,7 @@ topology_find_own(const char *name)
 	return NULL;
 }
 
-/* The caller's settings, in one of its tables. */
+/* Returns the caller's table of settings for a place. */
 static const struct xk_setting *
 topology_settings(const struct topology_load *load, enum topology_where where)
 {
@@ -127,7 +127,7 @@ topology_check_preset(struct topology_load *load, const char *of, const struct x
 			  attributes_guessed(&guess), topology_list_presets(load, list, sizeof(list)));
 }
 
-/* Refuses a network that hosts cannot have addresses of, or, of a host, an address that no host can have. */
+/* Refuses a network that hosts cannot be in or, if is_host, an address that no host can have. */
 static void
 topology_check_address(struct topology_load *load, const char *of, const struct xk_graph_attribute *a,
 		       const struct xk_network *network, bool is_host)
@@ -148,7 +148,7 @@ topology_check_address(struct topology_load *load, const char *of, const struct 
 				  a->value, xk_host_print(network->host & ~rest, text), network->bits);
 }
 
-/* Checks of an own attribute what its type does not say. */
+/* Checks what the type of an own attribute does not say. */
 static void
 topology_check_own(struct topology_load *load, const char *of, const struct xk_graph_attribute *a)
 {

@@ -1,6 +1,6 @@
 /*
- * topology_host.c - the graphs of a network's hosts: found, set and checked, each with one list of sets only once; and
- * whether their ports are the host's devices.
+ * topology_host.c - finds, sets and checks the graphs of a network's hosts, each with one list of sets only once, and
+ * checks that their ports are the hosts' devices.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ topology_is_file(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* Returns three texts as one, malloc'ed; of the first, its first len bytes. */
+/* Returns the first len bytes of `first`, `second` and `third` as one text, malloc'ed. */
 static char *
 topology_join_text(const char *first, size_t len, const char *second, const char *third)
 {
@@ -148,7 +148,7 @@ topology_part_copy(struct topology_load *load, const struct xk_topology_part *pa
 
 /* ---- the graphs ---- */
 
-/* Writes the sets as a kernel's --set has them, "node.attribute=value", and the hash of graph and sets (FNV-1a). */
+/* Writes the sets as "node.attribute=value", and computes the hash of graph and sets (FNV-1a). */
 static void
 topology_part_write(struct xk_topology_part *part)
 {
@@ -319,7 +319,7 @@ topology_check_port(struct topology_ports *ports, const struct xk_graph_node *no
 
 #define TOPOLOGY_TWO_PORTS "; a host on two links needs a graph with two ports, such as udptest-multihomed.dot"
 
-/* Ports in the order in which they are built. Those of a type without `dev` are not known to stand on anything. */
+/* Checks ports in the order in which they are built; of a type without `dev`, it is not known what ports stand on. */
 static void
 topology_check_devices(struct topology_load *load, const struct xk_topology_host *host)
 {

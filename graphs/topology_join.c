@@ -1,6 +1,6 @@
 /*
- * topology_join.c - what a network file stands for: `count` hosts of a node, links of nodes and of edges between hosts,
- * and a device wherever an edge joins a host to a link.
+ * topology_join.c - makes of a network file the hosts of each node (`count`), links of nodes and of edges between
+ * hosts, and a device wherever an edge joins a host to a link.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ topology_is_link(const struct topology_load *load, unsigned node)
 	return load->nodes[node].where == TOPOLOGY_LINK;
 }
 
-/* ---- what is what ---- */
+/* ---- kinds of nodes and edges ---- */
 
 static void
 topology_classify_node(struct topology_load *load, unsigned index)
@@ -140,7 +140,7 @@ topology_make_hosts(struct topology_load *load)
 
 /* ---- links ---- */
 
-/* attributes have a `link`, or were refused. Returns the link's index. */
+/* Adds a link. Its attributes have a `link`, or were refused. Returns its index. */
 static unsigned
 topology_make_link(struct topology_load *load, const char *name, unsigned line,
 		   const struct xk_graph_attributes *attributes)
@@ -285,7 +285,7 @@ topology_compare_names(const void *a, const void *b)
 	return strcmp(((const struct topology_name *)a)->name, ((const struct topology_name *)b)->name);
 }
 
-/* Traces and --set tell hosts and links by their names. */
+/* Refuses equal names: traces and --set identify hosts and links by them. */
 static void
 topology_check_names(struct topology_load *load)
 {

@@ -5,7 +5,7 @@
 #include "graphs/attributes.h"
 #include "graphs/topology.h"
 
-/* What an attribute may stand on. */
+/* Where an attribute may stand. */
 enum topology_where {
 	TOPOLOGY_GRAPH = 1 << 0,
 	TOPOLOGY_HOST = 1 << 1,
@@ -14,19 +14,19 @@ enum topology_where {
 	TOPOLOGY_WIRE = 1 << 4,   /* an edge that is a link */
 };
 
-/* What hosts of one node share; a host that --set changes alone has one for itself. */
+/* What the hosts of one node share; a host that --set changes alone has its own. */
 struct xk_topology_part {
 	struct xk_topology_part *next;
-	unsigned line;                       /* where the graph is named; 0: by --set */
+	unsigned line;                       /* of `protocols`; 0: from --set */
 	char *graph;                         /* NULL: refused */
 	struct xk_graph_attributes given;    /* its sets, by "node.attribute"; line 0: from --set */
-	const char **sets;                   /* the same as text */
+	const char **sets;                   /* the same, as text */
 	struct xk_graph_attributes settings; /* the graph's defaults with the host's own */
 	uint64_t hash;                       /* of graph and given */
 	struct xk_graph *checked;            /* NULL: refused */
 	bool is_owner;                       /* of checked */
-	bool is_single;                      /* one host's, by --set */
-	bool is_bad;                         /* the graph itself, whatever the sets */
+	bool is_single;                      /* one host's own, by --set */
+	bool is_bad;                         /* the graph itself is refused, whatever the sets */
 };
 
 /* A node of the file. */
@@ -35,7 +35,7 @@ struct topology_node {
 	unsigned first, count;     /* its hosts; or its link, and 1 */
 	bool counted;              /* `count` is written */
 	struct xk_topology_part *part;
-	struct xk_graph_attributes given; /* what --set says of its graph */
+	struct xk_graph_attributes given; /* sets from --set for its graph */
 };
 
 /* A load under way. */
@@ -46,8 +46,8 @@ struct topology_load {
 	struct topology_node *nodes;           /* as topology->written->nodes */
 	unsigned *node_order;                  /* indices in the order of the file */
 	unsigned *edge_order;                  /* ... of edges */
-	struct xk_graph_attributes file_given; /* what the file says of every host's graph */
-	struct xk_graph_attributes given;      /* what --set says */
+	struct xk_graph_attributes file_given; /* sets in the file for every host's graph */
+	struct xk_graph_attributes given;      /* ... from --set */
 };
 
 static inline struct xk_graph *
@@ -58,11 +58,11 @@ topology_written(const struct topology_load *load)
 
 /* ---- topology_attributes.c ---- */
 
-/* Refuses what may not be written on object, which is called `of` in errors. */
+/* Refuses attributes that may not stand there. of: what they stand on, in errors. */
 void topology_check_attributes(struct topology_load *load, enum topology_where where, const char *of,
 			       const struct xk_graph_attributes *attributes);
 
-/* Whether name is a setting there, of types' tables. */
+/* Returns the setting called name in types' table for that place, or NULL. */
 const struct xk_setting *topology_setting(const struct topology_load *load, enum topology_where where,
 					  const char *name);
 
@@ -70,13 +70,13 @@ const struct xk_setting *topology_setting(const struct topology_load *load, enum
 void topology_check_attribute(struct topology_load *load, enum topology_where where, const char *of,
 			      const struct xk_graph_attribute *a);
 
-/* Parses the value of an attribute that was checked into place. False: it is not there, or was refused. */
+/* Parses the value of an attribute, checked before, into place. False: there is none, or it was refused. */
 bool topology_value(const struct xk_graph_attributes *attributes, const char *name, void *place);
 
-/* Copies attributes, in place of those of the same names. */
+/* Copies attributes; they replace those of the same names. */
 void topology_merge(struct xk_graph_attributes *into, const struct xk_graph_attributes *attributes);
 
-/* The same of those that are settings of types' tables. */
+/* The same for settings of types' tables only. */
 void topology_merge_settings(const struct topology_load *load, enum topology_where where,
 			     struct xk_graph_attributes *into, const struct xk_graph_attributes *attributes);
 
@@ -85,14 +85,14 @@ const char *topology_list_presets(const struct topology_load *load, char *text, 
 
 /* ---- topology_host.c ---- */
 
-/* Takes "node.attribute=value ..." apart. of: what it is written on. */
+/* Parses the attribute `set`, "node.attribute=value ...", of `of` into `into`. */
 void topology_parse_sets(struct topology_load *load, const char *of, const struct xk_graph_attributes *attributes,
 			 struct xk_graph_attributes *into);
 
-/* The part of a host node, from its attributes, the graph's and --set; in topology->parts. */
+/* Adds the part of a host node to topology->parts, from its attributes, the graph's and --set. */
 struct xk_topology_part *topology_part_new(struct topology_load *load, const struct xk_graph_node *node);
 
-/* A copy for a host alone. */
+/* Adds a copy of part, for a host alone. */
 struct xk_topology_part *topology_part_copy(struct topology_load *load, const struct xk_topology_part *part);
 
 /* Loads every part's graph, and refuses hosts whose devices are not their graph's ports. */
@@ -100,10 +100,10 @@ void topology_check_graphs(struct topology_load *load);
 
 /* ---- topology_join.c ---- */
 
-/* Says of every node and edge what it is, and checks its attributes. */
+/* Finds out what every node and edge is, and checks its attributes. */
 void topology_classify(struct topology_load *load);
 
-/* Hosts, links and devices. False: too many. */
+/* Makes hosts, links and devices. False: too many. */
 bool topology_make(struct topology_load *load);
 
 /* ---- topology_address.c ---- */
