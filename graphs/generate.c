@@ -7,11 +7,10 @@
  * every odd byte escaped reach the C.
  */
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "graphs/generate_private.h"
 
@@ -81,107 +80,65 @@ generate_word(FILE *stream, const char *text)
 
 /* ---- the protocols' files ---- */
 
-/* A type's file, and the other parts of its protocol. */
+/* A type's file, and the other parts of its protocol, NAME_*.c, in the order of their names. */
 struct generate_files {
-	char place[GENERATE_PATH]; /* their folder, from the tree */
-	char *text;                /* NULL: the file is not in the tree */
-	char **parts;              /* NAME_*.c, in the order of their names */
-	unsigned part_count;
+	glob_t file, parts;
+	char *text; /* NULL: the file is not in the tree */
 };
 
-/* Whether the file of a type is in a folder of the tree; writes its path. */
-static bool
-generate_is_in(const struct generate *g, const char *place, const char *type, char path[GENERATE_PATH])
-{
-	return snprintf(path, GENERATE_PATH, "%s/%s/%s.c", g->source->tree, place, type) < GENERATE_PATH &&
-	       access(path, R_OK) == 0;
-}
-
-/* Lists the entries of a folder of the tree in the order of their names. Returns how many; or -1. */
-static int
-generate_list(const struct generate *g, const char *place, struct dirent ***entries)
-{
-	char path[GENERATE_PATH];
-
-	if (snprintf(path, sizeof(path), "%s/%s", g->source->tree, place) >= (int)sizeof(path))
-		return -1;
-	return scandir(path, entries, NULL, alphasort);
-}
-
+/* Adds the files of the tree that match pattern, in the order of their names. */
 static void
-generate_list_free(struct dirent **entries, int count)
+generate_match(const struct generate *g, const char *pattern, int flags, glob_t *files)
 {
-	for (int i = 0; i < count; i++)
-		free(entries[i]);
-	if (count >= 0)
-		free(entries);
-}
+	char text[GENERATE_PATH];
+	size_t used = 0;
 
-/* Finds the file in protocols/ or in one of its folders. False: it is nowhere. */
-static bool
-generate_find(const struct generate *g, const char *type, struct generate_files *files, char path[GENERATE_PATH])
-{
-	struct dirent **folders;
-	bool found;
-	int count;
-
-	snprintf(files->place, sizeof(files->place), "protocols");
-	if (generate_is_in(g, files->place, type, path))
-		return true;
-	found = false;
-	count = generate_list(g, "protocols", &folders);
-	for (int i = 0; i < count && !found; i++) {
-		snprintf(files->place, sizeof(files->place), "protocols/%s", folders[i]->d_name);
-		found = folders[i]->d_name[0] != '.' && generate_is_in(g, files->place, type, path);
+	for (const char *p = g->source->tree; *p != '\0' && used < sizeof(text) - 2; p++) {
+		if (strchr("*?[\\", *p) != NULL)
+			text[used++] = '\\';
+		text[used++] = *p;
 	}
-	generate_list_free(folders, count);
-	return found;
+	snprintf(text + used, sizeof(text) - used, "/%s", pattern);
+	glob(text, flags, NULL, files);
 }
 
-static void
-generate_read_parts(const struct generate *g, const char *type, struct generate_files *files)
+/* Returns the path from the tree of a file that was found. */
+static const char *
+generate_path(const struct generate *g, const glob_t *files, size_t index)
 {
-	size_t len = strlen(type);
-	struct dirent **entries;
-	int count = generate_list(g, files->place, &entries);
-
-	for (int i = 0; i < count; i++) {
-		const char *name = entries[i]->d_name;
-		size_t name_len = strlen(name);
-
-		if (strncmp(name, type, len) != 0 || name[len] != '_' || strcmp(name + name_len - 2, ".c") != 0)
-			continue;
-		files->parts = xk_graph_grow(files->parts, files->part_count, sizeof(*files->parts));
-		files->parts[files->part_count++] = xk_graph_copy(name);
-	}
-	generate_list_free(entries, count);
+	return files->gl_pathv[index] + strlen(g->source->tree) + 1;
 }
 
+/* Finds the files in protocols/ or in one of its folders. */
 static void
 generate_read(const struct generate *g, const char *type, struct generate_files *files)
 {
-	char path[GENERATE_PATH];
+	char pattern[GENERATE_PATH];
+	const char *path;
 	FILE *stream;
 
-	*files = (struct generate_files){ .text = NULL };
-	if (!generate_find(g, type, files, path))
-		return;
-	stream = fopen(path, "re");
+	memset(files, 0, sizeof(*files));
+	snprintf(pattern, sizeof(pattern), "protocols/%s.c", type);
+	generate_match(g, pattern, 0, &files->file);
+	snprintf(pattern, sizeof(pattern), "protocols/*/%s.c", type);
+	generate_match(g, pattern, GLOB_APPEND, &files->file);
+	stream = files->file.gl_pathc > 0 ? fopen(files->file.gl_pathv[0], "re") : NULL;
 	if (stream == NULL)
 		return;
 	files->text = malloc(GENERATE_TEXT + 1);
 	xk_assert(files->text != NULL);
 	files->text[fread(files->text, 1, GENERATE_TEXT, stream)] = '\0';
 	fclose(stream);
-	generate_read_parts(g, type, files);
+	path = generate_path(g, &files->file, 0);
+	snprintf(pattern, sizeof(pattern), "%.*s_*.c", (int)strlen(path) - 2, path);
+	generate_match(g, pattern, 0, &files->parts);
 }
 
 static void
 generate_files_free(struct generate_files *files)
 {
-	for (unsigned i = 0; i < files->part_count; i++)
-		free(files->parts[i]);
-	free(files->parts);
+	globfree(&files->file);
+	globfree(&files->parts);
 	free(files->text);
 }
 
@@ -199,6 +156,7 @@ generate_include(const struct generate *g, unsigned copy)
 		xk_graph_errors_add(g->errors, g->graph->file, g->graph->nodes[copy].line,
 				    "%s cannot be compiled: there is no protocols/%s.c in %s", type->name, type->name,
 				    g->source->tree);
+		generate_files_free(&files);
 		return -EINVAL;
 	}
 	fprintf(g->stream, "\n#undef XK_NODE\n#define XK_NODE %u\n#undef xk_virtual_demux\n", position);
@@ -207,10 +165,10 @@ generate_include(const struct generate *g, unsigned copy)
 	if (copy != generate_first_of(g, type))
 		generate_names_find(&names, files.text, type->name);
 	generate_names_begin(&names, position, g->stream);
-	fprintf(g->stream, "#include \"%s/%s.c\"\n", files.place, type->name);
+	fprintf(g->stream, "#include \"%s\"\n", generate_path(g, &files.file, 0));
 	generate_names_end(&names, g->stream);
-	for (unsigned i = 0; i < files.part_count; i++)
-		fprintf(g->stream, "#include \"%s/%s\"\n", files.place, files.parts[i]);
+	for (size_t i = 0; i < files.parts.gl_pathc; i++)
+		fprintf(g->stream, "#include \"%s\"\n", generate_path(g, &files.parts, i));
 	generate_names_clear(&names);
 	generate_files_free(&files);
 	return 0;
@@ -225,7 +183,7 @@ generate_is_alone(const struct generate *g, const struct xk_protocol_type *type)
 	bool alone;
 
 	generate_read(g, type->name, &files);
-	alone = files.text != NULL && files.part_count == 0 && generate_names_find(&names, files.text, type->name);
+	alone = files.text != NULL && files.parts.gl_pathc == 0 && generate_names_find(&names, files.text, type->name);
 	generate_names_clear(&names);
 	generate_files_free(&files);
 	return alone;
