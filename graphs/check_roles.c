@@ -86,20 +86,6 @@ check_place_named(struct check_places *places, unsigned role, bool *placed)
 }
 
 static void
-check_unknown_role(struct check_places *places, const struct xk_graph_attribute *a)
-{
-	char list[256];
-
-	if (places->roles == 0)
-		check_places_refuse(places, a->line, "role \"%.80s\" on an edge from %s, which takes no lowers",
-				    a->value, places->node->name);
-	else
-		check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, but %s",
-				    places->node->name, a->value,
-				    check_list_roles(places->node->type, list, sizeof(list)));
-}
-
-static void
 check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge)
 {
 	const char *lower = check_name(places->check, edge->lower), *name = places->node->name;
@@ -124,7 +110,9 @@ check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge
 static void
 check_place_others(struct check_places *places, const bool *placed)
 {
+	const struct xk_graph_node *node = places->node;
 	unsigned place = 0, places_count = places->groups * places->roles;
+	char list[256];
 
 	for (unsigned i = 0; i < places->edge_count; i++) {
 		const struct xk_graph_attribute *a = xk_graph_attribute_find(&places->edges[i].attributes, "role");
@@ -132,7 +120,14 @@ check_place_others(struct check_places *places, const bool *placed)
 		if (placed[i])
 			continue;
 		if (a != NULL) {
-			check_unknown_role(places, a);
+			if (places->roles == 0)
+				check_places_refuse(places, a->line,
+						    "role \"%.80s\" on an edge from %s, which takes no lowers",
+						    a->value, node->name);
+			else
+				check_places_refuse(places, a->line, "%s has no role \"%.80s\" for its lowers, but %s",
+						    node->name, a->value,
+						    check_list_roles(node->type, list, sizeof(list)));
 			continue;
 		}
 		while (place < places_count && places->edge_at[place] >= 0)

@@ -91,44 +91,34 @@ topology_part_add(struct topology_load *load)
 	return part;
 }
 
-static void
-topology_part_graph(struct topology_load *load, struct xk_topology_part *part, const struct xk_graph_node *node)
+struct xk_topology_part *
+topology_part_new(struct topology_load *load, const struct xk_graph_node *node)
 {
+	const struct xk_graph *written = topology_written(load);
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, "protocols");
+	struct xk_topology_part *part = topology_part_add(load);
 
 	if (a == NULL)
-		a = xk_graph_attribute_find(&topology_written(load)->attributes, "protocols");
+		a = xk_graph_attribute_find(&written->attributes, "protocols");
 	if (a == NULL) {
 		attributes_refuse(&load->check, node->line,
 				  "host %s has no graph file: write protocols=\"FILE.dot\" on it, or link=PRESET if "
 				  "it is a link (this is an undirected graph, of hosts and links)",
 				  node->name);
-		return;
+	} else if (!a->html && strlen(a->value) <= XK_TOPOLOGY_SET_MAX) {
+		part->graph = topology_find_graph(load, a->value);
+		if (part->graph == NULL)
+			attributes_refuse(&load->check, a->line,
+					  "protocols of %s is \"%.80s\": there is no such file beside %s, in the "
+					  "directory above it, or here",
+					  node->name, a->value, load->topology->file);
 	}
-	part->line = a->line;
-	if (a->html || strlen(a->value) > XK_TOPOLOGY_SET_MAX)
-		return;
-	part->graph = topology_find_graph(load, a->value);
-	if (part->graph == NULL)
-		attributes_refuse(
-			&load->check, a->line,
-			"protocols of %s is \"%.80s\": there is no such file beside %s, in the directory above "
-			"it, or here",
-			node->name, a->value, load->topology->file);
-}
-
-struct xk_topology_part *
-topology_part_new(struct topology_load *load, const struct xk_graph_node *node)
-{
-	struct xk_topology_part *part = topology_part_add(load);
-	unsigned index = (unsigned)(node - topology_written(load)->nodes);
-
-	topology_part_graph(load, part, node);
+	part->line = a != NULL ? a->line : 0;
 	topology_merge(&part->given, &load->file_given);
 	topology_parse_sets(load, node->name, &node->attributes, &part->given);
 	topology_merge(&part->given, &load->given);
-	topology_merge(&part->given, &load->nodes[index].given);
-	topology_merge_settings(load, TOPOLOGY_GRAPH, &part->settings, &topology_written(load)->attributes);
+	topology_merge(&part->given, &load->nodes[node - written->nodes].given);
+	topology_merge_settings(load, TOPOLOGY_GRAPH, &part->settings, &written->attributes);
 	topology_merge_settings(load, TOPOLOGY_HOST, &part->settings, &node->attributes);
 	return part;
 }
@@ -256,19 +246,18 @@ topology_load_graph(struct topology_load *load, struct xk_topology_part *part)
 	return NULL;
 }
 
-static void
-topology_check_graph(struct topology_load *load, struct xk_topology_part *part)
+/*
+ * Finds another part with the same graph and sets, or whose graph is refused whatever the sets. NULL: none before
+ * part.
+ */
+static const struct xk_topology_part *
+topology_find_same(const struct topology_load *load, const struct xk_topology_part *part)
 {
 	for (const struct xk_topology_part *other = load->topology->parts; other != part; other = other->next)
 		if (other->graph != NULL &&
-		    (topology_is_same(other, part) || (other->is_bad && strcmp(other->graph, part->graph) == 0))) {
-			part->checked = other->checked;
-			return;
-		}
-	part->checked = topology_load_graph(load, part);
-	part->is_owner = true;
-	if (part->checked == NULL)
-		topology_written(load)->refused = true;
+		    (topology_is_same(other, part) || (other->is_bad && strcmp(other->graph, part->graph) == 0)))
+			return other;
+	return NULL;
 }
 
 /* ---- ports and devices ---- */
@@ -350,9 +339,16 @@ topology_check_graphs(struct topology_load *load)
 	struct xk_topology *topology = load->topology;
 
 	for (struct xk_topology_part *part = topology->parts; part != NULL; part = part->next) {
+		const struct xk_topology_part *same;
+
 		topology_part_write(part);
-		if (part->graph != NULL)
-			topology_check_graph(load, part);
+		if (part->graph == NULL)
+			continue;
+		same = topology_find_same(load, part);
+		part->is_owner = same == NULL;
+		part->checked = same != NULL ? same->checked : topology_load_graph(load, part);
+		if (part->checked == NULL)
+			topology_written(load)->refused = true;
 	}
 	for (unsigned i = 0; i < topology->host_count; i++) {
 		struct xk_topology_host *host = &topology->hosts[i];
