@@ -33,7 +33,7 @@ enum vcache_counter {
 
 static const char *const vcache_counters[] = { "opened", "reused", "kept", "expired", "pushed_out", "died", NULL };
 
-/* What an open asks for. */
+/* The hlps and participants of an open. */
 struct vcache_key {
 	const struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_participants participants;
@@ -65,7 +65,7 @@ struct vcache {
 struct vcache_session {
 	struct xk_session session;
 	bool opened;       /* actively, with this key; under the lock until it is closed */
-	_Atomic bool dead; /* of no use to anybody else */
+	_Atomic bool dead; /* of no use to a later open */
 	struct vcache_key key;
 };
 
@@ -145,10 +145,7 @@ vcache_expire(struct xk_event *event, void *argument)
 	}
 }
 
-/*
- * Keeps entry, unless its key has one. Returns the entry that goes instead (perhaps it), for the caller to free; or
- * NULL.
- */
+/* Keeps entry, unless its key has one. Returns an entry for the caller to free, one pushed out or this one; or NULL. */
 static struct vcache_entry *
 vcache_keep(struct vcache *vcache, struct vcache_entry *entry)
 {
@@ -267,7 +264,7 @@ vcache_close(struct xk_session *session)
 		vcache_free(entry);
 }
 
-/* What is kept of a session that the peer has closed goes. */
+/* Forgets what is kept of a session that the peer has closed. */
 static void
 vcache_close_done(struct xk_protocol *self, struct xk_session *session)
 {

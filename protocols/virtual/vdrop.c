@@ -38,7 +38,7 @@ static const char *const vdrop_counters[] = {
 	"duplicated", "reordered", "corrupted", "not_duplicated", "unsent", NULL
 };
 
-/* Bits from the first to the last that is flipped, and the bytes they may lie in. */
+/* The distance of flipped bits, first to last, and the bytes that they may lie in. */
 enum { VDROP_BITS = 15, VDROP_BYTES = 3 };
 
 /* One direction. */

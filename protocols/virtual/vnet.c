@@ -32,12 +32,12 @@ enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
 enum {
 	VNET_BUCKETS_MAX = 4096,
 	VNET_FOUND = 16,   /* sessions with one host that are moved together */
-	VNET_TRIES = 1000, /* to keep up with an address that goes on changing, before that is left to the next push */
+	VNET_TRIES = 1000, /* to follow an address that keeps changing; then the next push asks */
 };
 
 enum vnet_counter {
 	VNET_TO_SELF, /* opens to an own address, refused: an outgoing shepherd never turns upward */
-	VNET_MOVED,   /* sessions, to another link address */
+	VNET_MOVED,   /* sessions that moved to another link address */
 };
 
 static const char *const vnet_counters[] = { "to_self", "moved", NULL };
@@ -126,7 +126,7 @@ vnet_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-/* A new session on lls (NULL: none), in no table. Takes the caller's reference on lls. NULL: no memory. */
+/* Makes a session on lls (NULL: none), in no table. Takes the caller's reference on lls. NULL: no memory. */
 static struct xk_session *
 vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
 		 struct xk_session *lls)
@@ -150,7 +150,7 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, s, memory_order_release, memory_order_relaxed);
 }
 
-/* Ends that. */
+/* Ends that for s. */
 static void
 vnet_session_leave(struct xk_session *s, struct xk_session *lls)
 {
@@ -159,7 +159,7 @@ vnet_session_leave(struct xk_session *s, struct xk_session *lls)
 	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
 }
 
-/* Under the session's lock. */
+/* Tells pushes, which take no lock, whether to look at moved and is_stale. Under the session's lock. */
 static void
 vnet_set_watched(struct vnet_session *s)
 {
@@ -215,7 +215,7 @@ vnet_add(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 	*bucket = s;
 }
 
-/* A push that is under way meanwhile goes to lls, which stays as long. */
+/* A concurrent push goes to lls, which stays until the push has ended. */
 static void
 vnet_close(struct xk_session *session)
 {
@@ -302,7 +302,7 @@ vnet_find_followers(struct vnet *vnet, unsigned interface, uint64_t host, unsign
 	return count;
 }
 
-/* ARP knows host by another link address, or does not know it any more. */
+/* Called by ARP when host has another link address, or its address is not known any more. */
 static void
 vnet_changed(const struct xk_arp_follower *follower, uint32_t host)
 {
@@ -409,7 +409,7 @@ vnet_fini(struct xk_protocol *self)
 
 /* ---- opening ---- */
 
-/* The live opened session of hlp_type with host, with a reference for the caller; or NULL. Under vnet's lock. */
+/* Finds the live opened session of hlp_type with host, and takes a reference on it. Or NULL. Under vnet's lock. */
 static struct vnet_session *
 vnet_find_opened(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_protocol *hlp_type)
 {
@@ -556,7 +556,7 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 
 /* ---- enabling ---- */
 
-/* Any participants: the type is enabled for all neighbours. */
+/* Enables for all neighbours, whatever the participants. */
 static int
 vnet_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 		 struct xk_key *key)
@@ -615,7 +615,7 @@ vnet_send(const struct xk_arp_output *output, uint64_t link)
 	xk_close(lls);
 }
 
-/* Tells the protocol above alone (xk_control_protocol would ask others, too) that nobody answers for the address. */
+/* Tells the protocol above that nobody answers for the address; xk_control_protocol would ask others, too. */
 static void
 vnet_unsent(const struct xk_arp_output *output)
 {
@@ -643,7 +643,7 @@ vnet_push_lazy(struct vnet_session *s, struct xk_msg *m)
 	return xk_arp_output(vnet_resolver((struct vnet *)self, s->interface), &output);
 }
 
-/* A push on a session that is lazy, stale or not on lls any more. */
+/* Pushes on a session that is lazy, stale or has moved off lls. */
 XK_APART static int
 vnet_push_watched(struct vnet_session *s, struct xk_msg *m)
 {

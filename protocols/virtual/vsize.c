@@ -38,7 +38,7 @@ enum { VSIZE_WAYS = 4 };
 
 struct vsize {
 	struct xk_protocol protocol;
-	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: as the way says */
+	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: what the way answers */
 };
 
 struct vsize_session {
@@ -259,7 +259,7 @@ vsize_need_way(struct vsize_session *s, unsigned i, struct xk_session **way)
 
 /* ---- down ---- */
 
-/* A message that is too long for the first way. */
+/* Sends a message that is too long for the first way. */
 XK_APART static int
 vsize_push_long(struct vsize_session *s, struct xk_msg *m)
 {

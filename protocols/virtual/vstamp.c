@@ -39,7 +39,7 @@ enum vstamp_what {
 	VSTAMP_WAKE,
 };
 
-/* A stamp is a word: these bits say what, the others when. */
+/* A stamp is a word: the low bits are enum vstamp_what, the others the time in ns. */
 enum { VSTAMP_WHAT_BITS = 3, VSTAMP_WHAT_MASK = (1 << VSTAMP_WHAT_BITS) - 1 };
 
 static_assert(XK_WAY_UP == (int)VSTAMP_UP && XK_WAY_DOWN == (int)VSTAMP_DOWN, "ways are stamps");
@@ -49,7 +49,7 @@ static const char *const vstamp_words[] = { "up", "down", "receive", "received",
 
 enum { VSTAMP_COUNT_STAMPS };
 
-/* A lane of the port below, with operations that stamp; its driver's platform has them, too, if sleeps is set. */
+/* A lane of the port below, with operations that stamp; `sleeps`: so has its driver's platform. */
 struct vstamp_lane {
 	struct xk_port *port;
 	bool sleeps;
@@ -187,7 +187,7 @@ vstamp_watch_lane(struct vstamp *vstamp, struct xk_port *port)
 	port->platform->ops = &lane->platform_ops;
 }
 
-/* The port that the protocol below is; NULL: it is none. */
+/* Returns the port that the protocol below is; NULL: it is none. */
 static struct xk_port *
 vstamp_port(struct xk_protocol *self)
 {
@@ -203,7 +203,10 @@ vstamp_port(struct xk_protocol *self)
 	return xk_kernel_find_port(self->kernel, *(char *const *)((const char *)lower + setting->offset));
 }
 
-/* Before any driver runs. A capture replaces a port's operations, too, and looks for its own there. 0 or -ENOMEM. */
+/*
+ * Begins to stamp what drivers do; none runs yet. Not beside a capture, which looks for its own operations. 0 or
+ * -ENOMEM.
+ */
 static int
 vstamp_watch(struct vstamp *vstamp)
 {
@@ -225,7 +228,7 @@ vstamp_watch(struct vstamp *vstamp)
 	return 0;
 }
 
-/* When no driver runs any more. */
+/* Ends that; no driver runs any more. */
 static void
 vstamp_unwatch(struct vstamp *vstamp)
 {
@@ -352,7 +355,7 @@ vstamp_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 	return xk_call_async(s->lls, m, call);
 }
 
-/* As for messages: a session stands on lls, unless it was closed and lls was not. */
+/* As xk_virtual_demux: a session stands on lls, unless it was closed and lls was not. */
 static int
 vstamp_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
