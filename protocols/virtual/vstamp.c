@@ -67,7 +67,7 @@ struct vstamp {
 	_Atomic uint64_t *ring; /* NULL: there is no file */
 	FILE *stream;
 	uint64_t cost_ns; /* of `records` stamps */
-	struct vstamp_lane *lanes;
+	struct vstamp_lane lanes[XK_DRIVERS];
 	unsigned lane_count;
 };
 
@@ -203,29 +203,20 @@ vstamp_port(struct xk_protocol *self)
 	return xk_kernel_find_port(self->kernel, *(char *const *)((const char *)lower + setting->offset));
 }
 
-/*
- * Begins to stamp what drivers do; none runs yet. Not beside a capture, which looks for its own operations. 0 or
- * -ENOMEM.
- */
-static int
+/* Begins to stamp what drivers do; none runs yet. Not beside a capture, which looks for its own operations. */
+static void
 vstamp_watch(struct vstamp *vstamp)
 {
 	struct xk_protocol *self = &vstamp->protocol;
 	struct xk_port *port = vstamp_port(self);
 
-	if (port == NULL)
-		return 0;
-	if (xk_capture_of(self) != NULL) {
+	if (port != NULL && xk_capture_of(self) != NULL) {
 		xk_trace(self, XK_TRACE_NONE, "there is a capture: what the driver does is not stamped");
-		return 0;
+		return;
 	}
-	vstamp->lanes = calloc(XK_DRIVERS, sizeof(*vstamp->lanes));
-	if (vstamp->lanes == NULL)
-		return -ENOMEM;
-	for (unsigned i = 0; i < XK_DRIVERS; i++)
+	for (unsigned i = 0; i < XK_DRIVERS && port != NULL; i++)
 		if (port->lanes[i] != NULL)
 			vstamp_watch_lane(vstamp, port->lanes[i]);
-	return 0;
 }
 
 /* Ends that; no driver runs any more. */
@@ -239,7 +230,6 @@ vstamp_unwatch(struct vstamp *vstamp)
 		if (lane->sleeps)
 			lane->port->platform->ops = lane->platform_was;
 	}
-	free(vstamp->lanes);
 }
 
 /* ---- init and fini ---- */
@@ -293,16 +283,13 @@ vstamp_init(struct xk_protocol *self)
 		return err;
 	}
 	vstamp->ring = malloc(records * sizeof(*vstamp->ring));
-	err = -ENOMEM;
-	if (vstamp->ring != NULL) {
-		vstamp_measure(vstamp);
-		err = vstamp_watch(vstamp);
-	}
-	if (err != 0) {
-		free(vstamp->ring);
+	if (vstamp->ring == NULL) {
 		fclose(vstamp->stream);
+		return -ENOMEM;
 	}
-	return err;
+	vstamp_measure(vstamp);
+	vstamp_watch(vstamp);
+	return 0;
 }
 
 static void
