@@ -59,7 +59,7 @@ compose_node(const struct xk_graph *graph, unsigned index, struct xk_kernel *ker
 		if (edge == NULL)
 			return -ENOMEM;
 		if (from->handoff == XK_GRAPH_EXPLICIT)
-			atomic_fetch_or_explicit(&edge->watch, XK_WATCH_EXPLICIT, memory_order_relaxed);
+			xk_edge_watch(edge, XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 		edge->never = from->handoff == XK_GRAPH_NEVER;
 		edge->budget_ns = from->budget.budget_ns;
 		edge->carry_ns = from->budget.budget_ns * from->budget.carry;

@@ -147,7 +147,7 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 {
 	struct xk_session *expected = NULL;
 
-	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, s, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&lls->above, &expected, s, memory_order_release, memory_order_relaxed);
 }
 
 /* Ends that for s. */
@@ -156,7 +156,8 @@ vnet_session_leave(struct xk_session *s, struct xk_session *lls)
 {
 	struct xk_session *expected = s;
 
-	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&lls->above, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
 }
 
 /* Tells pushes, which take no lock, whether to look at moved and is_stale. Under the session's lock. */

@@ -1,5 +1,5 @@
 /*
- * vnet.h - what VNET takes as participants, and what it can be asked: its interfaces, and which host is where.
+ * vnet.h - the participants of VNET, and its interfaces. protocols/control.h has what VNET can be asked.
  *
  * Participants: the top of the remote stack is the IPv4 host that the frame goes to (a neighbour, or a broadcast
  *               address); the top of the local stack is the address of the interface, or missing.
@@ -10,35 +10,8 @@
 #ifndef VNET_H
 #define VNET_H
 
+#include "protocols/control.h"
 #include "xkernel/protocol.h"
-
-enum xk_vnet_control {
-	XK_VNET_GET_INTERFACES = 300, /* protocol: struct xk_vnet_interface[], at most XK_VNET_INTERFACES */
-	XK_VNET_GET_INTERFACE,        /* session: struct xk_vnet_interface, the one it sends through */
-	/*
-	 * Session: uint64_t, a neighbour. An upper has opened this session, which a frame has caused, for that
-	 * neighbour: from now on it follows the neighbour's link address like an opened one, and other frames from
-	 * its old address get a session of their own. Other sessions, and one that follows already, stay as they are.
-	 * Never waits.
-	 */
-	XK_VNET_FOLLOW,
-	/*
-	 * Protocol above, asked by VNET: struct xk_msg, as it was pushed on a lazy session; no link address was found
-	 * for its neighbour. VNET keeps the message, and drops it afterwards.
-	 */
-	XK_VNET_UNSENT,
-	/*
-	 * Session: uint64_t, a host. Returns 1 if what is pushed here goes to the link address that ARP has for that
-	 * neighbour, 0 if it goes elsewhere, -ENOENT if ARP has none, -ENETUNREACH if the host is no neighbour on this
-	 * interface. Never waits.
-	 */
-	XK_VNET_LEADS_TO,
-	/*
-	 * Session: uint64_t, a host that a message has come from on this session. If ARP knows that neighbour by
-	 * another link address, it queries again. Returns 0. Never waits.
-	 */
-	XK_VNET_DOUBT,
-};
 
 enum {
 	XK_VNET_INTERFACES = 4, /* at most */

@@ -83,13 +83,13 @@ vsize_ask_takes(const struct xk_protocol *self, unsigned i, struct xk_session *w
 static void
 vsize_stand(struct xk_session *s, struct xk_session *way)
 {
-	struct xk_session *other = atomic_load_explicit(&way->hls, memory_order_acquire);
+	struct xk_session *other = atomic_load_explicit(&way->above, memory_order_acquire);
 
 	if (other != NULL && xk_duplicate(other)) {
 		xk_session_release(other);
 		return;
 	}
-	atomic_compare_exchange_strong_explicit(&way->hls, &other, s, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&way->above, &other, s, memory_order_release, memory_order_relaxed);
 }
 
 static void
@@ -97,7 +97,8 @@ vsize_leave(struct xk_session *s, struct xk_session *way)
 {
 	struct xk_session *expected = s;
 
-	atomic_compare_exchange_strong_explicit(&way->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&way->above, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
 }
 
 /* Sets way i of s, unless there is one already, and stands on it. Takes the caller's reference on way. */
@@ -264,7 +265,7 @@ XK_APART static int
 vsize_push_long(struct vsize_session *s, struct xk_msg *m)
 {
 	struct xk_protocol *self = s->session.protocol;
-	struct xk_session *way = NULL;
+	struct xk_session *way = vsize_way(s, s->first);
 	int err = 0;
 
 	for (unsigned i = s->first + 1; i < self->lower_count; i++) {
