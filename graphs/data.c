@@ -48,7 +48,8 @@ void
 xk_graph_errors_add_list(struct xk_graph_errors *errors, const char *file, unsigned line, const char *format,
 			 va_list arguments)
 {
-	char *what, *text;
+	struct xk_graph_error *error;
+	char *what;
 	size_t len;
 
 	if (errors->count == XK_GRAPH_ERRORS_MAX) {
@@ -57,15 +58,16 @@ xk_graph_errors_add_list(struct xk_graph_errors *errors, const char *file, unsig
 	}
 	what = xk_graph_format(format, arguments);
 	len = strlen(file) + strlen(what) + 16;
-	text = malloc(len);
-	xk_assert(text != NULL);
-	if (line != 0)
-		snprintf(text, len, "%s:%u: %s", file, line, what);
-	else
-		snprintf(text, len, "%s: %s", file, what);
-	free(what);
 	errors->list = xk_graph_grow(errors->list, errors->count, sizeof(*errors->list));
-	errors->list[errors->count++] = (struct xk_graph_error){ line, text };
+	error = &errors->list[errors->count++];
+	error->line = line;
+	error->text = malloc(len);
+	xk_assert(error->text != NULL);
+	if (line != 0)
+		snprintf(error->text, len, "%s:%u: %s", file, line, what);
+	else
+		snprintf(error->text, len, "%s: %s", file, what);
+	free(what);
 }
 
 void

@@ -49,6 +49,7 @@ struct vcache_entry {
 };
 
 LIST_HEAD(vcache_bucket, vcache_entry);
+TAILQ_HEAD(vcache_entries, vcache_entry);
 
 struct vcache {
 	struct xk_protocol protocol;
@@ -58,7 +59,7 @@ struct vcache {
 	struct xk_event timer; /* pending while there are entries */
 	struct xk_lock lock;   /* protects what follows */
 	struct vcache_bucket *buckets;
-	TAILQ_HEAD(, vcache_entry) oldest; /* in the order of their closing */
+	struct vcache_entries oldest; /* in the order of their closing */
 	unsigned count;
 };
 
