@@ -1,19 +1,20 @@
 /*
- * blasttest.c - the test protocol above BLAST: a client sends messages of a size; the server checks every byte of each, and
- * answers with how many have come whole. Every instance is a server. A program makes it a client (blasttest.h), or the
- * setting `to` does.
+ * blasttest.c - the test protocol above BLAST: a client sends messages of a size; the server checks every byte of
+ * each, and answers with how many have come whole. Every instance is a server. A program makes it a client
+ * (blasttest.h), or the setting `to` does.
  *
- * The client of messages.c waits for answers, or in BLAST, which keeps only so many messages. An answer releases BLAST's
- * copy of its message (ticket.h).
+ * The client of messages.c waits for answers, or in BLAST, which keeps only so many messages. An answer releases
+ * BLAST's copy of its message (ticket.h).
  *
- * Spec:         our own; 20 bytes: kind 4 (1 message, 2 answer), number 4, run 8, then 4 that are the message's size or, in
- *               an answer, how many messages of the run have come whole. Messages go on with bytes that follow from it.
+ * Spec:         our own; 20 bytes: kind 4 (1 message, 2 answer), number 4, run 8, then 4 that are the message's size
+ *               or, in an answer, how many messages of the run have come whole. Messages go on with bytes that follow
+ *               from it.
  * Participants: none above; below (remote: host)
  * Control:      the session below answers
- * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that is not awaited);
- *               no_session (messages while serve=no)
- * Counters:     whole counts the messages that have come here; what is unsent (the protocols below would not take it) is
- *               sent, and lost; whole_there and rtt_... describe the run that `to` has started
+ * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that is not
+ *               awaited); no_session (messages while serve=no)
+ * Counters:     whole counts the messages that have come here; what is unsent (the protocols below would not take it)
+ *               is sent, and lost; whole_there and rtt_... describe the run that `to` has started
  * Graph:        blasttest -> blast
  */
 #include "protocols/test/blasttest.h"

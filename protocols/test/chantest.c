@@ -1,20 +1,20 @@
 /*
  * chantest.c - the test protocol above CHAN: a server that sends every request back as its reply, and a client that
- * measures how long that takes. Each instance is a server. A program makes it a client (chantest.h), or the setting `peer`
- * does: then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
+ * measures how long that takes. Each instance is a server. A program makes it a client (chantest.h), or the setting
+ * `peer` does: then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
  *
- * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A round
- * trip lasts from the call to its reply; the check of the reply comes after it.
+ * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A
+ * round trip lasts from the call to its reply; the check of the reply comes after it.
  *
- * Spec:         the x-kernel's test/chantest.c; a message is its number (as many of 8 bytes as fit, lowest first), then a
- *               pattern that depends on the position alone
+ * Spec:         the x-kernel's test/chantest.c; a message is its number (as many of 8 bytes as fit, lowest first),
+ *               then a pattern that depends on the position alone
  * Participants: none above; below (remote: host)
- * Failures:     A call that fails is counted, and the next one made. A channel whose server was rebooted is opened again.
- *               A run fails when the server has been silent for `silence`.
- *               With trace=events each served request is traced with its number: give each host's calls other numbers
- *               (`first`) to see whether one was run twice.
- * Counters:     messages counts requests served here and replies of all runs; failed, bad and reopened are as in struct
- *               xk_chantest_result, of all runs; rounds and rtt_... describe the run that `peer` has started
+ * Failures:     A call that fails is counted, and the next one made. A channel whose server was rebooted is opened
+ *               again. A run fails when the server has been silent for `silence`. With trace=events each served
+ *               request is traced with its number: give each host's calls other numbers (`first`) to see whether one
+ *               was run twice.
+ * Counters:     messages counts requests served here and replies of all runs; failed, bad and reopened are as in
+ *               struct xk_chantest_result, of all runs; rounds and rtt_... describe the run that `peer` has started
  * Not done:     several runs in one instance at once
  * Graph:        chantest -> chan
  */

@@ -14,8 +14,8 @@ extern const struct xk_protocol_type xk_type_chantest;
 struct xk_chantest_result {
 	/*
 	 * 0; -ETIMEDOUT: the server was silent for too long; -EMSGSIZE: messages of this size cannot be sent by this
-	 * graph; -ECANCELED: the kernel was stopped; -EAGAIN: there are not so many shepherds; or what opening a channel
-	 * said last.
+	 * graph; -ECANCELED: the kernel was stopped; -EAGAIN: there are not so many shepherds; or what opening a
+	 * channel said last.
 	 */
 	int error;
 	uint64_t rounds;     /* replies that came back right, warm-up not counted */
@@ -26,9 +26,9 @@ struct xk_chantest_result {
 };
 
 /*
- * A run: `channels` shepherds, each of which calls on a channel of its own, one call after the other, until `rounds` replies
- * have come in all. The callbacks are called by those shepherds: they must not wait and not call chantest. All of them get
- * `argument`; record and failed are never called after finished, nor two of them at once.
+ * A run: `channels` shepherds, each of which calls on a channel of its own, one call after the other, until `rounds`
+ * replies have come in all. The callbacks are called by those shepherds: they must not wait and not call chantest.
+ * All of them get `argument`; record and failed are never called after finished, nor two of them at once.
  */
 struct xk_chantest_run {
 	uint32_t host;                                              /* the server */

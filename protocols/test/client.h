@@ -58,8 +58,8 @@ void client_report(struct xk_protocol *self, int err, struct client_count some, 
 bool client_may_retry(int err);
 
 /*
- * Opens a session of self to a port of host (0: to the host itself). Retries for patience_ns while the peer is not there.
- * A shepherd; may wait. Returns 0 or -errno.
+ * Opens a session of self to a port of host (0: to the host itself). Retries for patience_ns while the peer is not
+ * there. A shepherd; may wait. Returns 0 or -errno.
  */
 int client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t patience_ns, struct xk_session **s);
 
@@ -123,8 +123,8 @@ client_is_intact(const struct client *c, const struct xk_msg *m, uint32_t size)
 }
 
 /*
- * Returns a request with this number, or NULL: no buffer. Reuses `old`, an intact answer or NULL, if nobody else sees its
- * buffer. Takes old.
+ * Returns a request with this number, or NULL: no buffer. Reuses `old`, an intact answer or NULL, if nobody else sees
+ * its buffer. Takes old.
  */
 static inline struct xk_msg *
 client_request(struct client *c, struct xk_msg *old, uint32_t size, uint64_t number)

@@ -1,16 +1,16 @@
 /*
- * icmptest.c - the test protocol above ICMP: pings. It sends echo requests at an interval and checks every byte of what
- * comes back. A program starts a run (icmptest.h), or the setting `to` does. Echo requests of others are ICMP's to answer:
- * a server is any host with icmp in its graph.
+ * icmptest.c - the test protocol above ICMP: pings. It sends echo requests at an interval and checks every byte of
+ * what comes back. A program starts a run (icmptest.h), or the setting `to` does. Echo requests of others are ICMP's
+ * to answer: a server is any host with icmp in its graph.
  *
- * Replies are checked by whoever carries them up; the client of messages.c sends. While the host cannot be reached, requests
- * that are due are lost unsent.
+ * Replies are checked by whoever carries them up; the client of messages.c sends. While the host cannot be reached,
+ * requests that are due are lost unsent.
  *
  * Spec:         RFC 792 echo; the data is made of its place, the sequence number and `pattern`
  * Participants: none above; below (remote: host)
  * Control:      the session below answers. From below: XK_FAULT
- * Counters:     what is unsent (the protocols below would not take it) is sent, and lost; fault_... counts what hosts say
- *               of requests; rtt_... describe the run that `to` has started
+ * Counters:     what is unsent (the protocols below would not take it) is sent, and lost; fault_... counts what hosts
+ *               say of requests; rtt_... describe the run that `to` has started
  * Drops:        duplicate, late, corrupt (length or a byte); unasked (a reply to no request that is remembered)
  * Graph:        icmptest -> icmp
  */

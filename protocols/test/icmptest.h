@@ -43,9 +43,9 @@ struct xk_icmptest_result {
 };
 
 /*
- * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. The callbacks
- * are called by whoever carries the message or the event (the driver too): they must not wait and not call icmptest. All
- * of them get `argument`; happened is never called after finished, nor two of them at once.
+ * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. The
+ * callbacks are called by whoever carries the message or the event (the driver too): they must not wait and not call
+ * icmptest. All of them get `argument`; happened is never called after finished, nor two of them at once.
  */
 struct xk_icmptest_run {
 	uint32_t host;

@@ -109,8 +109,8 @@ messages_lose(struct messages *t, uint64_t now_ns, struct xk_ticket *ticket)
 }
 
 /*
- * Gives up all messages that are overdue. Returns in how many nanoseconds there is something to do: 0: a message is to be
- * sent; MESSAGES_OVER: the run is over. A message is not sent before next_ns.
+ * Gives up all messages that are overdue. Returns in how many nanoseconds there is something to do: 0: a message is
+ * to be sent; MESSAGES_OVER: the run is over. A message is not sent before next_ns.
  */
 static uint64_t
 messages_look(struct messages *t, uint64_t next_ns)

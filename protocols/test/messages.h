@@ -1,8 +1,8 @@
 /*
  * messages.h - the client of messages that are answered one by one, for icmptest and blasttest.
  *
- * A run is `count` messages, numbered from 0. A message is answered, or lost after its time-out; the run is over when each
- * of them is one or the other. A shepherd of the client's own sends, because opening and pushing may wait.
+ * A run is `count` messages, numbered from 0. A message is answered, or lost after its time-out; the run is over when
+ * each of them is one or the other. A shepherd of the client's own sends, because opening and pushing may wait.
  */
 #ifndef XK_TEST_MESSAGES_H
 #define XK_TEST_MESSAGES_H
@@ -69,8 +69,8 @@ int messages_init(struct messages *t, const struct messages_kind *kind);
 void messages_fini(struct messages *t);
 
 /*
- * Begins a run after delay_ns. Any thread, also before the kernel runs; the lock is held, so that callers prepare what is
- * theirs. Returns 0, or -EBUSY: a run is under way.
+ * Begins a run after delay_ns. Any thread, also before the kernel runs; the lock is held, so that callers prepare
+ * what is theirs. Returns 0, or -EBUSY: a run is under way.
  */
 int messages_begin(struct messages *t, const struct messages_run *run, uint64_t delay_ns);
 
@@ -100,8 +100,8 @@ messages_ticket(struct messages_slot *slot)
 }
 
 /*
- * The bytes of m from `begin` on: those from i on of a sequence without a period, so that a piece of a message in the wrong
- * place is seen. Another salt makes another sequence.
+ * The bytes of m from `begin` on: those from i on of a sequence without a period, so that a piece of a message in the
+ * wrong place is seen. Another salt makes another sequence.
  */
 void messages_fill(struct xk_msg *m, uint32_t begin, uint32_t i, uint8_t salt);
 bool messages_is_filled(const struct xk_msg *m, uint32_t begin, uint32_t i, uint8_t salt);

@@ -1,14 +1,14 @@
 /*
- * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures how long
- * that takes. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does: then one run
- * of `rounds` begins after `start`, and its end is traced (level events) and counted.
+ * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures how
+ * long that takes. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does:
+ * then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
  *
- * The client sends its next request from the demux of the echo before it, so a round trip is the graph twice up and twice
- * down and nothing else: no thread waits. A round trip lasts from one request to the next and includes the check of the
- * echo; the clock is read once for each.
+ * The client sends its next request from the demux of the echo before it, so a round trip is the graph twice up and
+ * twice down and nothing else: no thread waits. A round trip lasts from one request to the next and includes the
+ * check of the echo; the clock is read once for each.
  *
- * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first), then
- *               a pattern that depends on the position alone
+ * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first),
+ *               then a pattern that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      the session below answers. From below: XK_FAULT
  * Counters:     messages counts requests and echoes; rounds and rtt_... describe the run that `peer` has started
@@ -79,8 +79,8 @@ udptest_finish(struct udptest *u, int err)
 }
 
 /*
- * Gives the turn to the echo of the next request, then sends that request: the echo may be here before the push returns.
- * The watchdog finds what cannot be sent, as it finds what is lost.
+ * Gives the turn to the echo of the next request, then sends that request: the echo may be here before the push
+ * returns. The watchdog finds what cannot be sent, as it finds what is lost.
  */
 static void
 udptest_send(struct udptest *u, struct xk_msg *old, uint64_t now_ns)
