@@ -1,9 +1,10 @@
 /*
- * traffic.h - what a program can ask of a traffic instance: what it has sent, what has come, and what was wrong with it.
+ * traffic.h - what a program can ask of a traffic instance: what it has sent, what has come, and what was wrong with
+ * it.
  *
- * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Streams are numbered for
- * each address that they go to. Everything here is for when
- * nothing of the kernel runs: in a simulated world, between its steps.
+ * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Streams are numbered
+ * for each address that they go to. Everything here is for when nothing of the kernel runs: in a simulated world,
+ * between its steps.
  */
 #ifndef XK_TRAFFIC_H
 #define XK_TRAFFIC_H

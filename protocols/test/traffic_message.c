@@ -1,11 +1,12 @@
 /*
- * traffic_message.c - what a message of traffic looks like: a header with its own hash, and bytes that follow from that hash,
- * so that each of them can be checked.
+ * traffic_message.c - what a message of traffic looks like: a header with its own hash, and bytes that follow from
+ * that hash, so that each of them can be checked.
  *
- *	 0  magic     4  length        8  incarnation (8 bytes)
- *	16  source   20  destination  24  stream      28  position
- *	32  the hash of what is before it (8 bytes)
- *	40  words in the machine's order: the hash, and each a constant more than the one before; the last may be cut
+ *          0  magic     4  length        8  incarnation (8 bytes)
+ *         16  source   20  destination  24  stream      28  position
+ *         32  the hash of what is before it (8 bytes)
+ *         40  words in the machine's order: the hash, and each a constant more than the one before; the last may be
+ * cut
  */
 #include <string.h>
 
