@@ -213,7 +213,7 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 		xk_drop(s->session.protocol, stopwait_dequeue(s), why);
 }
 
-/* Returns what the peer has to answer next: the call, or the message under way. NULL: no buffer, the timer tries again. */
+/* Returns what the peer is to answer: the call, or the message under way. NULL: no buffer; it is said again later. */
 static struct xk_msg *
 stopwait_say(struct stopwait_session *s)
 {
@@ -484,7 +484,7 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 
 /* ---- receiving ---- */
 
-/* Judges whether DATA comes next, and is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
+/* Judges DATA; what comes next is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
 stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 {

@@ -21,7 +21,7 @@
 
 #include <errno.h>
 
-#include "protocols/test/messages.h"
+#include "protocols/test/messages_private.h"
 #include "xkernel/bytes.h"
 
 enum blasttest_drop { BLASTTEST_BAD = XK_DROP_OWN, BLASTTEST_CORRUPT, BLASTTEST_LATE };

@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "protocols/test/client.h"
+#include "protocols/test/client_private.h"
 #include "xkernel/trace.h"
 
 enum chantest_counter {
@@ -115,12 +115,13 @@ chantest_note_reply(struct chantest *t, bool is_right, uint64_t begun_ns, uint64
 	xk_unlock(&t->lock);
 }
 
-/* Makes one call. Returns 0 with the reply in *m, in place of the one before (NULL if it is wrong), or -errno with NULL. */
+/* Makes one call. Takes *m, the last reply. Returns 0 with the next one in *m (NULL if it is wrong), or -errno. */
 static int
 chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 {
 	uint64_t number = atomic_fetch_add_explicit(&t->number, 1, memory_order_relaxed), begun_ns, now_ns;
-	struct xk_msg *request = client_request(&t->client, *m, t->run.size, number);
+	uint32_t size = t->run.size;
+	struct xk_msg *request = client_request(&t->client, *m, size, number);
 	const uint8_t *p;
 	bool is_right;
 	int err = -ENOBUFS;
@@ -134,9 +135,8 @@ chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 		chantest_note_failure(t, err, begun_ns, now_ns);
 		return err;
 	}
-	p = xk_msg_peek(m, client_number_len(t->run.size));
-	is_right =
-		p != NULL && client_number_is(p, t->run.size, number) && client_is_intact(&t->client, *m, t->run.size);
+	p = xk_msg_peek(m, client_number_len(size));
+	is_right = p != NULL && client_number_is(p, size, number) && client_is_intact(&t->client, *m, size);
 	chantest_note_reply(t, is_right, begun_ns, now_ns);
 	if (!is_right) {
 		xk_msg_free(*m);
@@ -155,7 +155,7 @@ chantest_use(struct chantest *t, struct xk_session *s)
 	while (err != -ECONNRESET && err != -ECANCELED && chantest_goes_on(t)) {
 		err = chantest_call(t, s, &m);
 		/* a call that has timed out has taken its time already */
-		if (err != -ETIMEDOUT && client_may_retry(err) &&
+		if (err != 0 && err != -ETIMEDOUT && client_may_retry(err) &&
 		    xk_delay(&t->client.protocol, CLIENT_RETRY_US) == -ECANCELED)
 			err = -ECANCELED;
 	}
@@ -251,12 +251,6 @@ xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *ru
 }
 
 static void
-chantest_own_record(void *argument, uint64_t rtt_ns)
-{
-	client_trips_add(&((struct client *)argument)->trips, rtt_ns);
-}
-
-static void
 chantest_own_finished(void *argument, const struct xk_chantest_result *result)
 {
 	struct client *c = argument;
@@ -276,7 +270,7 @@ chantest_start_by_itself(struct xk_event *event, void *argument)
 		.size = (uint32_t)c->size,
 		.channels = (unsigned)((struct chantest *)c)->channels,
 		.rounds = c->rounds,
-		.record = chantest_own_record,
+		.record = client_record,
 		.finished = chantest_own_finished,
 		.argument = c,
 	};
@@ -312,7 +306,7 @@ chantest_fini(struct xk_protocol *self)
 static void
 chantest_tell(struct xk_protocol *self, struct xk_msg **m)
 {
-	size_t len = client_number_len(xk_msg_len(*m));
+	size_t len = client_number_len((uint32_t)xk_msg_len(*m));
 	const uint8_t *p = xk_msg_peek(m, len);
 	uint64_t number = 0;
 

@@ -1,7 +1,7 @@
 /*
- * client.c - what the clients of the test protocols share, as client.h has it.
+ * client.c - what the clients of the test protocols share, as client_private.h has it.
  */
-#include "protocols/test/client.h"
+#include "protocols/test/client_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,6 +76,12 @@ client_check_size(struct xk_session *s, uint32_t size, uint32_t size_max, uint32
 	if (xk_control(s, XK_GET_MAX_PACKET, max_packet, sizeof(*max_packet)) != sizeof(*max_packet))
 		*max_packet = size_max;
 	return size <= *max_packet ? 0 : -EMSGSIZE;
+}
+
+void
+client_record(void *argument, uint64_t rtt_ns)
+{
+	client_trips_add(&((struct client *)argument)->trips, rtt_ns);
 }
 
 struct xk_msg *

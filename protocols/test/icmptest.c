@@ -19,7 +19,7 @@
 #include <errno.h>
 
 #include "protocols/icmp.h"
-#include "protocols/test/messages.h"
+#include "protocols/test/messages_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 

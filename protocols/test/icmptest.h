@@ -14,13 +14,13 @@ enum {
 extern const struct xk_protocol_type xk_type_icmptest;
 
 enum xk_icmptest_kind {
-	XK_ICMPTEST_REPLY,     /* the first of a request, every byte right */
+	XK_ICMPTEST_REPLY,     /* the first to a request, every byte right */
 	XK_ICMPTEST_DUPLICATE, /* another, right as well */
-	XK_ICMPTEST_LATE,      /* the first, right as well, after its time was over: the request counts as lost */
+	XK_ICMPTEST_LATE,      /* the first, right as well, but after the time-out: the request counts as lost */
 	XK_ICMPTEST_CORRUPT,   /* its length or a byte is wrong */
-	XK_ICMPTEST_LOST,      /* there was none in time */
-	XK_ICMPTEST_FAULT,  /* a host says that the request will not arrive; it counts as lost when its time is over */
-	XK_ICMPTEST_UNSENT, /* the protocols below would not take the request; it counts as lost, too */
+	XK_ICMPTEST_LOST,      /* no reply in time */
+	XK_ICMPTEST_FAULT,     /* a host says that the request will not arrive; it is lost after the time-out */
+	XK_ICMPTEST_UNSENT,    /* the protocols below refused the request; it is lost after the time-out, too */
 };
 
 /* What happened to a request. */

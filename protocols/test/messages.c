@@ -1,8 +1,8 @@
 /*
  * messages.c - the client of messages that are answered one by one: it sends them at an interval or as a window allows,
- * and finds those whose time is over. messages.h has the terms.
+ * and finds those whose time is over. messages_private.h has the terms.
  */
-#include "protocols/test/messages.h"
+#include "protocols/test/messages_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ messages_answer(struct messages *t, struct messages_slot *slot, uint64_t rtt_ns)
 
 /* ---- the client's shepherd ---- */
 
-/* Gives up the oldest message if it is overdue. Returns whether it was; then *ticket is to be released. The lock is held. */
+/* Gives up the oldest message and stores its ticket, if it is overdue. Returns whether it was. The lock is held. */
 static bool
 messages_lose(struct messages *t, uint64_t now_ns, struct xk_ticket *ticket)
 {
@@ -147,7 +147,7 @@ messages_open(struct messages *t)
 	return err != 0 ? err : client_check_size(t->session, t->run.len, 0, &max_packet);
 }
 
-/* Sends the next message, which nobody takes if there is no session. */
+/* Sends the next message. Without a session it is unsent. */
 static void
 messages_send(struct messages *t)
 {
@@ -181,18 +181,6 @@ messages_send(struct messages *t)
 	xk_ticket_release(&ticket);
 }
 
-/* Ends the run. */
-static void
-messages_finish(struct messages *t, int err)
-{
-	xk_close(t->session);
-	t->session = NULL;
-	xk_lock(&t->lock);
-	t->running = false;
-	t->kind->finished(t, err);
-	xk_unlock(&t->lock);
-}
-
 static void
 messages_client(void *argument)
 {
@@ -215,15 +203,21 @@ messages_client(void *argument)
 		} else {
 			uint64_t now_ns = xk_now_ns(&t->protocol);
 
-			/* a message that is late is not made up for */
+			/* lost time is not made up for */
 			next_ns = next_ns + t->run.interval_ns > now_ns ? next_ns + t->run.interval_ns : now_ns;
 			tried = false;
 			messages_send(t);
 		}
 	}
-	messages_finish(t, err);
+	xk_close(t->session);
+	t->session = NULL;
+	xk_lock(&t->lock);
+	t->running = false;
+	t->kind->finished(t, err);
+	xk_unlock(&t->lock);
 }
 
+/* Starts the client; without a shepherd for it, tries again later. */
 static void
 messages_start_client(struct xk_event *event, void *argument)
 {

@@ -21,7 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "protocols/test/client.h"
+#include "protocols/test/client_private.h"
 #include "xkernel/fault.h"
 #include "xkernel/trace.h"
 
@@ -239,12 +239,6 @@ xk_udptest_close(struct xk_protocol *udptest)
 }
 
 static void
-udptest_own_record(void *argument, uint64_t rtt_ns)
-{
-	client_trips_add(&((struct client *)argument)->trips, rtt_ns);
-}
-
-static void
 udptest_own_finished(void *argument, const struct xk_udptest_result *result)
 {
 	struct client *c = argument;
@@ -264,7 +258,7 @@ udptest_start_by_itself(struct xk_event *event, void *argument)
 		.port = (uint16_t)((struct udptest *)c)->port,
 		.size = (uint32_t)c->size,
 		.rounds = c->rounds,
-		.record = udptest_own_record,
+		.record = client_record,
 		.finished = udptest_own_finished,
 		.argument = c,
 	};

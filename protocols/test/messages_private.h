@@ -1,13 +1,13 @@
 /*
- * messages.h - the client of messages that are answered one by one, for icmptest and blasttest.
+ * messages_private.h - the client of messages that are answered one by one, for icmptest and blasttest.
  *
  * A run is `count` messages, numbered from 0. A message is answered, or lost after its time-out; the run is over when
  * each of them is one or the other. A shepherd of the client's own sends, because opening and pushing may wait.
  */
-#ifndef XK_TEST_MESSAGES_H
-#define XK_TEST_MESSAGES_H
+#ifndef XK_MESSAGES_PRIVATE_H
+#define XK_MESSAGES_PRIVATE_H
 
-#include "protocols/test/client.h"
+#include "protocols/test/client_private.h"
 #include "xkernel/ticket.h"
 
 struct messages;
@@ -57,8 +57,8 @@ struct messages {
 	struct xk_lock lock;         /* over what follows */
 	bool running, stopping;
 	struct messages_run run;
-	uint64_t sent, answered, lost,
-		unsent;  /* sent = answered + lost when it is over; the unsent are sent, and lost */
+	/* sent = answered + lost when the run is over; the unsent are sent, and lost */
+	uint64_t sent, answered, lost, unsent;
 	uint64_t oldest; /* message that waits; the next one to send if none does */
 	struct client_trips trips;
 	struct messages_slot *slots; /* by number modulo kind->slots */
@@ -74,19 +74,19 @@ void messages_fini(struct messages *t);
  */
 int messages_begin(struct messages *t, const struct messages_run *run, uint64_t delay_ns);
 
-/* Ends the run when what was sent is answered or lost. Any thread; never waits. */
+/* Ends the run when all that was sent is answered or lost. Any thread; never waits. */
 void messages_stop(struct messages *t);
 
 /*
- * Stores the number of the youngest message that was sent whose number is `low` under mask. Returns its slot, or NULL:
- * none such is remembered. The lock is held.
+ * Finds the youngest message whose number ends in `low`, as far as mask shows it. Returns its slot and stores its whole
+ * number, or returns NULL: no such message is remembered. The lock is held.
  */
 struct messages_slot *messages_find(struct messages *t, uint32_t low, uint32_t mask, uint64_t *number);
 
 /* Counts the answer to the message of slot, which waits. The lock is held. */
 void messages_answer(struct messages *t, struct messages_slot *slot, uint64_t rtt_ns);
 
-/* Takes the ticket out of slot, for its message is answered or lost; release it without the lock. The lock is held. */
+/* Takes the ticket of a message that is answered or lost, to be released without the lock. The lock is held. */
 static inline struct xk_ticket
 messages_ticket(struct messages_slot *slot)
 {
@@ -100,10 +100,11 @@ messages_ticket(struct messages_slot *slot)
 }
 
 /*
- * The bytes of m from `begin` on: those from i on of a sequence without a period, so that a piece of a message in the
- * wrong place is seen. Another salt makes another sequence.
+ * Fills m from byte `begin` on with a sequence from its place i on. The sequence has no period, so that a piece of a
+ * message in the wrong place is seen; another salt makes another sequence.
  */
 void messages_fill(struct xk_msg *m, uint32_t begin, uint32_t i, uint8_t salt);
+/* Returns whether m is filled like that. */
 bool messages_is_filled(const struct xk_msg *m, uint32_t begin, uint32_t i, uint8_t salt);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * client.h - what the clients of udptest, icmptest, blasttest and chantest share: the way to the server, messages that
- * can be checked byte by byte, and how long round trips take.
+ * client_private.h - what the clients of udptest, icmptest, blasttest and chantest share: the way to the server,
+ * messages that can be checked byte by byte, and how long round trips take.
  */
-#ifndef XK_TEST_CLIENT_H
-#define XK_TEST_CLIENT_H
+#ifndef XK_CLIENT_PRIVATE_H
+#define XK_CLIENT_PRIVATE_H
 
 #include <string.h>
 
@@ -84,18 +84,21 @@ int client_init(struct client *c, size_t size_max, xk_event_handler *starter);
 /* Stores in *max_packet how much s carries (size_max if unknown). Returns 0, or -EMSGSIZE if size is more. */
 int client_check_size(struct xk_session *s, uint32_t size, uint32_t size_max, uint32_t *max_packet);
 
+/* The callback `record` of the run that begins by itself; argument is its struct client. */
+void client_record(void *argument, uint64_t rtt_ns);
+
 /* Returns a message of the pattern, or NULL: no buffer. */
 struct xk_msg *client_pattern_message(struct client *c, uint32_t size);
 
 /* Returns how many bytes of a number, the lowest first, a message of this size begins with. */
 static inline unsigned
-client_number_len(size_t size)
+client_number_len(uint32_t size)
 {
-	return size < CLIENT_NUMBER_LEN ? (unsigned)size : CLIENT_NUMBER_LEN;
+	return size < CLIENT_NUMBER_LEN ? size : CLIENT_NUMBER_LEN;
 }
 
 static inline bool
-client_number_is(const uint8_t *p, size_t size, uint64_t number)
+client_number_is(const uint8_t *p, uint32_t size, uint64_t number)
 {
 	for (unsigned i = 0; i < client_number_len(size); i++)
 		if (p[i] != (uint8_t)(number >> (8 * i)))
