@@ -122,6 +122,8 @@ icmptest_finished(struct messages *messages, int err)
 	struct icmptest *t = (struct icmptest *)messages;
 	struct xk_icmptest_result *result = &t->result;
 
+	if (t->run.finished == NULL && err == -ECANCELED)
+		return; /* there is nobody to tell */
 	if (t->run.finished == NULL) {
 		client_report(&messages->protocol, err, (struct client_count){ messages->sent, "sent" },
 			      (struct client_count){ messages->answered, "received" }, &messages->trips,

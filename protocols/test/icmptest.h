@@ -35,7 +35,7 @@ struct xk_icmptest_event {
 };
 
 struct xk_icmptest_result {
-	int error; /* 0; or why there was no run: what opening the session said (-ENETUNREACH, ...), -EMSGSIZE */
+	int error; /* 0; -EMSGSIZE; -ECANCELED: the kernel was stopped; or that of opening the session */
 	/* sent = received + lost, when it is over; unsent are among the sent, and lost */
 	uint64_t sent, received, lost, unsent, duplicates, late, corrupt;
 	uint64_t faults[XK_FAULTS];
@@ -43,9 +43,9 @@ struct xk_icmptest_result {
 };
 
 /*
- * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. The
- * callbacks are called by whoever carries the message or the event (the driver too): they must not wait and not call
- * icmptest. All of them get `argument`; happened is never called after finished, nor two of them at once.
+ * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. Whoever
+ * carries a message (the driver too), and the client's shepherd, call the callbacks: they must not wait, nor call
+ * icmptest. All of them get `argument`; they are never called at once, nor happened after finished.
  */
 struct xk_icmptest_run {
 	uint32_t host;
@@ -59,14 +59,14 @@ struct xk_icmptest_run {
 };
 
 /*
- * Starts a run; any thread, also before the kernel runs; never waits. 0; -EBUSY: a run is under way; -EINVAL: an
- * impossible run; -ENOMEM.
+ * Starts a run. Any thread, also before the kernel runs; never waits. Returns 0; -EBUSY: a run is under way; -EINVAL:
+ * an impossible run.
  */
 int xk_icmptest_start(struct xk_protocol *icmptest, const struct xk_icmptest_run *run);
 
 /*
- * No more requests from now on: the run ends when those that were sent have their replies, or their time is over. Any
- * thread; never waits.
+ * Sends no more requests: the run ends when those that were sent have their replies, or their time is over. Any thread;
+ * never waits.
  */
 void xk_icmptest_stop(struct xk_protocol *icmptest);
 
