@@ -3,8 +3,8 @@
  * what comes back. A program starts a run (icmptest.h), or the setting `to` does. Echo requests of others are ICMP's
  * to answer: a server is any host with icmp in its graph.
  *
- * Replies are checked by whoever carries them up; the client of messages.c sends. While the host cannot be reached,
- * requests that are due are lost unsent.
+ * Whoever carries a reply up checks it; the client of messages.c sends. While the host cannot be reached, requests that
+ * are due are lost unsent.
  *
  * Spec:         RFC 792 echo; the data is made of its place, the sequence number and `pattern`
  * Participants: none above; below (remote: host)
@@ -122,8 +122,6 @@ icmptest_finished(struct messages *messages, int err)
 	struct icmptest *t = (struct icmptest *)messages;
 	struct xk_icmptest_result *result = &t->result;
 
-	if (t->run.finished == NULL && err == -ECANCELED)
-		return; /* there is nobody to tell */
 	if (t->run.finished == NULL) {
 		client_report(&messages->protocol, err, (struct client_count){ messages->sent, "sent" },
 			      (struct client_count){ messages->answered, "received" }, &messages->trips,
@@ -143,6 +141,7 @@ icmptest_finished(struct messages *messages, int err)
 
 static const struct messages_kind icmptest_kind = {
 	.slots = XK_ICMPTEST_WINDOW,
+	.has_interval = true,
 	.counters = ICMPTEST_SENT,
 	.message = icmptest_message,
 	.missed = icmptest_missed,

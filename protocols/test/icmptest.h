@@ -35,7 +35,7 @@ struct xk_icmptest_event {
 };
 
 struct xk_icmptest_result {
-	int error; /* 0; -EMSGSIZE; -ECANCELED: the kernel was stopped; or that of opening the session */
+	int error; /* 0; -EMSGSIZE; or that of opening the session (-ENETUNREACH, ...) */
 	/* sent = received + lost, when it is over; unsent are among the sent, and lost */
 	uint64_t sent, received, lost, unsent, duplicates, late, corrupt;
 	uint64_t faults[XK_FAULTS];
@@ -44,8 +44,8 @@ struct xk_icmptest_result {
 
 /*
  * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. Whoever
- * carries a message (the driver too), and the client's shepherd, call the callbacks: they must not wait, nor call
- * icmptest. All of them get `argument`; they are never called at once, nor happened after finished.
+ * carries the message or the event (the driver too) calls the callbacks: they must not wait, nor call icmptest. All of
+ * them get `argument`; they are never called at once, nor happened after finished.
  */
 struct xk_icmptest_run {
 	uint32_t host;

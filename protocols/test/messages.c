@@ -9,7 +9,7 @@
 
 enum { MESSAGES_SENT_COUNT, MESSAGES_ANSWERED_COUNT, MESSAGES_LOST_COUNT, MESSAGES_UNSENT_COUNT };
 
-#define MESSAGES_OVER UINT64_MAX
+enum messages_step { MESSAGES_WAIT, MESSAGES_SEND, MESSAGES_END };
 
 static struct messages_slot *
 messages_slot_of(struct messages *t, uint64_t number)
@@ -62,19 +62,20 @@ messages_find(struct messages *t, uint32_t low, uint32_t mask, uint64_t *number)
 	return messages_slot_of(t, *number);
 }
 
-/* Returns whether no more messages will be sent. */
-static bool
-messages_are_sent(const struct messages *t)
+/* Returns when a message is to be sent or given up; UINT64_MAX: the run is over. */
+static uint64_t
+messages_due_ns(struct messages *t)
 {
-	return t->stopping || t->sent == t->run.count;
-}
+	bool all_sent = t->stopping || t->sent == t->run.count;
+	uint64_t due_ns = UINT64_MAX;
 
-/* Moves `oldest` on to the first message that waits. */
-static void
-messages_advance(struct messages *t)
-{
 	while (t->oldest < t->sent && messages_slot_of(t, t->oldest)->state != MESSAGES_WAITING)
 		t->oldest++;
+	if (t->oldest < t->sent)
+		due_ns = messages_slot_of(t, t->oldest)->sent_ns + t->run.timeout_ns;
+	if (!all_sent && t->sent - t->oldest < t->run.window && t->next_ns < due_ns)
+		due_ns = t->next_ns;
+	return due_ns;
 }
 
 void
@@ -84,80 +85,86 @@ messages_answer(struct messages *t, struct messages_slot *slot, uint64_t rtt_ns)
 	t->answered++;
 	client_trips_add(&t->trips, rtt_ns);
 	messages_count(t, MESSAGES_ANSWERED_COUNT);
-	messages_advance(t);
-	if (t->run.interval_ns == 0 || (t->oldest == t->sent && messages_are_sent(t)))
+	if (!t->kind->has_interval)
 		xk_semaphore_signal(&t->answers);
+	else if (!t->busy && messages_due_ns(t) == UINT64_MAX)
+		xk_event_schedule(&t->event, 0);
 }
 
-/* ---- the client's shepherd ---- */
+/* ---- the client: whoever is busy ---- */
 
-/* Gives up the oldest message and stores its ticket, if it is overdue. Returns whether it was. The lock is held. */
-static bool
-messages_lose(struct messages *t, uint64_t now_ns, struct xk_ticket *ticket)
+/* Is no longer busy, and at an interval lets the event fire when something is due. The lock is held. */
+static void
+messages_rest(struct messages *t)
 {
-	struct messages_slot *slot = messages_slot_of(t, t->oldest);
+	uint64_t due_ns = messages_due_ns(t), now_ns = xk_now_ns(&t->protocol);
 
-	if (t->oldest == t->sent || now_ns < slot->sent_ns + t->run.timeout_ns)
-		return false;
-	slot->state = MESSAGES_LOST;
-	*ticket = messages_ticket(slot);
-	t->lost++;
-	messages_count(t, MESSAGES_LOST_COUNT);
-	if (t->kind->missed != NULL)
-		t->kind->missed(t, t->oldest, true);
-	return true;
+	t->busy = false;
+	if (t->kind->has_interval)
+		xk_event_schedule(&t->event,
+				  due_ns == UINT64_MAX || due_ns <= now_ns ? 0 : xk_us_of_ns(due_ns - now_ns));
 }
 
 /*
- * Gives up all messages that are overdue. Returns in how many nanoseconds there is something to do: 0: a message is
- * to be sent; MESSAGES_OVER: the run is over. A message is not sent before next_ns.
+ * Gives up all messages that are overdue. Returns what is due now: the caller is then busy with it. Or returns
+ * MESSAGES_WAIT: nothing is due for *wait_ns, or somebody else is busy.
  */
-static uint64_t
-messages_look(struct messages *t, uint64_t next_ns)
+static enum messages_step
+messages_look(struct messages *t, uint64_t *wait_ns)
 {
-	uint64_t now_ns = xk_now_ns(&t->protocol), due_ns;
-	bool lost;
+	uint64_t now_ns = xk_now_ns(&t->protocol);
 
-	do {
+	for (;;) {
+		enum messages_step step = MESSAGES_WAIT;
 		struct xk_ticket ticket = { .keeper = NULL };
+		struct messages_slot *slot;
+		uint64_t due_ns;
 
-		due_ns = UINT64_MAX;
 		xk_lock(&t->lock);
-		messages_advance(t);
-		lost = messages_lose(t, now_ns, &ticket);
-		if (t->oldest < t->sent)
-			due_ns = messages_slot_of(t, t->oldest)->sent_ns + t->run.timeout_ns;
-		if (!messages_are_sent(t) && t->sent - t->oldest < t->run.window && next_ns < due_ns)
-			due_ns = next_ns;
+		due_ns = messages_due_ns(t);
+		*wait_ns = due_ns - now_ns;
+		slot = messages_slot_of(t, t->oldest);
+		if (!t->running || t->busy) {
+			xk_unlock(&t->lock);
+			return MESSAGES_WAIT;
+		}
+		if (t->oldest < t->sent && now_ns >= slot->sent_ns + t->run.timeout_ns) {
+			slot->state = MESSAGES_LOST;
+			ticket = messages_ticket(slot);
+			t->lost++;
+			messages_count(t, MESSAGES_LOST_COUNT);
+			if (t->kind->missed != NULL)
+				t->kind->missed(t, t->oldest, true);
+			xk_unlock(&t->lock);
+			xk_ticket_release(&ticket);
+			continue;
+		}
+		if (due_ns == UINT64_MAX)
+			step = MESSAGES_END;
+		else if (due_ns <= now_ns)
+			step = MESSAGES_SEND;
+		else
+			messages_rest(t);
+		t->busy = step != MESSAGES_WAIT;
 		xk_unlock(&t->lock);
-		xk_ticket_release(&ticket);
-	} while (lost);
-	if (due_ns == UINT64_MAX)
-		return MESSAGES_OVER;
-	return due_ns > now_ns ? due_ns - now_ns : 0;
+		return step;
+	}
 }
 
-/* Opens the session, and checks that it carries the run's messages. 0 or -errno. */
-static int
-messages_open(struct messages *t)
-{
-	int err = client_open(&t->protocol, t->run.host, 0, 0, &t->session);
-	uint32_t max_packet;
-
-	return err != 0 ? err : client_check_size(t->session, t->run.len, 0, &max_packet);
-}
-
-/* Sends the next message. Without a session it is unsent. */
+/* Sends the next message; without a session it is unsent. */
 static void
 messages_send(struct messages *t)
 {
-	uint64_t number = t->sent;
+	uint64_t number = t->sent, now_ns = xk_now_ns(&t->protocol);
 	struct xk_msg *m = t->kind->message(t, number);
 	struct messages_slot *slot = messages_slot_of(t, number);
 	struct xk_ticket ticket = { .keeper = NULL };
 	int status = -ENOBUFS;
 
 	xk_lock(&t->lock);
+	t->tried = false;
+	/* lost time is not made up for */
+	t->next_ns = t->next_ns + t->run.interval_ns > now_ns ? t->next_ns + t->run.interval_ns : now_ns;
 	*slot = (struct messages_slot){ .sent_ns = xk_now_ns(&t->protocol), .pushing = true };
 	t->sent++;
 	xk_unlock(&t->lock);
@@ -177,53 +184,73 @@ messages_send(struct messages *t)
 	t->unsent += status != 0;
 	if (status != 0 && t->kind->missed != NULL)
 		t->kind->missed(t, number, false);
+	messages_rest(t);
 	xk_unlock(&t->lock);
 	xk_ticket_release(&ticket);
 }
 
 static void
-messages_client(void *argument)
+messages_finish(struct messages *t, int err)
 {
-	struct messages *t = argument;
-	uint64_t next_ns = xk_now_ns(&t->protocol), wait_ns;
-	bool tried = false; /* to open the session, for the message that is due */
-	int err = 0;
-
-	while (err == 0 && (wait_ns = messages_look(t, next_ns)) != MESSAGES_OVER) {
-		if (wait_ns > 0) {
-			err = xk_semaphore_wait(&t->answers, xk_us_of_ns(wait_ns));
-			if (err == -ETIMEDOUT)
-				err = 0;
-		} else if (t->session == NULL && !tried) {
-			err = messages_open(t);
-			tried = true;
-			/* at an interval, one message is lost for each attempt that fails */
-			if (t->run.interval_ns != 0 && client_may_retry(err))
-				err = 0;
-		} else {
-			uint64_t now_ns = xk_now_ns(&t->protocol);
-
-			/* lost time is not made up for */
-			next_ns = next_ns + t->run.interval_ns > now_ns ? next_ns + t->run.interval_ns : now_ns;
-			tried = false;
-			messages_send(t);
-		}
-	}
 	xk_close(t->session);
 	t->session = NULL;
 	xk_lock(&t->lock);
+	t->busy = false;
 	t->running = false;
 	t->kind->finished(t, err);
 	xk_unlock(&t->lock);
 }
 
-/* Starts the client; without a shepherd for it, tries again later. */
+/* Opens the session; then sends until the run is over, or at an interval leaves that to the event. A shepherd. */
 static void
-messages_start_client(struct xk_event *event, void *argument)
+messages_client(void *argument)
 {
 	struct messages *t = argument;
+	enum messages_step step;
+	uint32_t max_packet;
+	uint64_t wait_ns;
+	int err = client_open(&t->protocol, t->run.host, 0, 0, &t->session);
 
-	if (xk_thread_start(t->protocol.kernel, t->protocol.name, messages_client, t) != 0)
+	if (err == 0)
+		err = client_check_size(t->session, t->run.len, 0, &max_packet);
+	if (t->kind->has_interval && (err == 0 || client_may_retry(err))) {
+		xk_lock(&t->lock);
+		t->tried = true;
+		messages_rest(t);
+		xk_unlock(&t->lock);
+		return;
+	}
+	while (err == 0 && (step = messages_look(t, &wait_ns)) != MESSAGES_END) {
+		if (step == MESSAGES_SEND)
+			messages_send(t);
+		else
+			err = xk_semaphore_wait(&t->answers, xk_us_of_ns(wait_ns));
+		if (err == -ETIMEDOUT)
+			err = 0;
+	}
+	messages_finish(t, err);
+}
+
+/* Does what is due at an interval; without one, starts the client's shepherd. */
+static void
+messages_pulse(struct xk_event *event, void *argument)
+{
+	struct messages *t = argument;
+	enum messages_step step = MESSAGES_SEND;
+	uint64_t wait_ns;
+
+	if (t->kind->has_interval)
+		step = messages_look(t, &wait_ns);
+	if (step == MESSAGES_END)
+		messages_finish(t, 0);
+	if (step != MESSAGES_SEND)
+		return;
+	if (t->session == NULL && !t->tried &&
+	    xk_thread_start(t->protocol.kernel, t->protocol.name, messages_client, t) == 0)
+		return;
+	if (t->kind->has_interval)
+		messages_send(t);
+	else
 		xk_event_schedule(event, CLIENT_RETRY_US);
 }
 
@@ -236,7 +263,8 @@ messages_begin(struct messages *t, const struct messages_run *run, uint64_t dela
 		return -EBUSY;
 	t->run = *run;
 	t->running = true;
-	t->stopping = false;
+	t->stopping = t->tried = false;
+	t->next_ns = xk_now_ns(&t->protocol) + delay_ns;
 	t->sent = t->answered = t->lost = t->unsent = t->oldest = 0;
 	t->trips = (struct client_trips){ .count = 0 };
 	xk_event_schedule(&t->event, delay_ns / 1000);
@@ -248,7 +276,8 @@ messages_stop(struct messages *t)
 {
 	xk_lock(&t->lock);
 	t->stopping = true;
-	xk_semaphore_signal(&t->answers);
+	if (t->running && !t->busy)
+		messages_rest(t);
 	xk_unlock(&t->lock);
 }
 
@@ -261,7 +290,7 @@ messages_init(struct messages *t, const struct messages_kind *kind)
 		return -ENOMEM;
 	xk_lock_init(&t->lock, &t->protocol);
 	xk_semaphore_init(&t->answers, &t->protocol, 0);
-	xk_event_init(&t->event, t->protocol.kernel, messages_start_client, t);
+	xk_event_init(&t->event, t->protocol.kernel, messages_pulse, t);
 	return 0;
 }
 

@@ -2,7 +2,8 @@
  * messages_private.h - the client of messages that are answered one by one, for icmptest and blasttest.
  *
  * A run is `count` messages, numbered from 0. A message is answered, or lost after its time-out; the run is over when
- * each of them is one or the other. A shepherd of the client's own sends, because opening and pushing may wait.
+ * each of them is one or the other. At an interval an event sends, in the driver if it can; as a window allows, a
+ * shepherd of the client's own does, because a push may wait. Opening the session is a shepherd's in either case.
  */
 #ifndef XK_MESSAGES_PRIVATE_H
 #define XK_MESSAGES_PRIVATE_H
@@ -25,6 +26,7 @@ struct messages_slot {
 /* What a test protocol adds. */
 struct messages_kind {
 	unsigned slots;    /* messages that are remembered */
+	bool has_interval; /* an event sends at the run's interval; otherwise a shepherd does, as the window allows */
 	bool has_tickets;  /* on its messages */
 	unsigned counters; /* the first of four that follow one another: sent, answered, lost, unsent */
 	/* Returns message `number`, of t->run.len bytes, or NULL: no buffer. The lock is not held. */
@@ -39,7 +41,7 @@ struct messages_run {
 	uint32_t host, len;   /* len: bytes of what is pushed */
 	uint64_t count;       /* UINT64_MAX: until messages_stop */
 	uint64_t window;      /* messages under way, 1 to the kind's slots */
-	uint64_t interval_ns; /* from one message to the next; 0: as the window allows */
+	uint64_t interval_ns; /* from one message to the next */
 	uint64_t timeout_ns;
 };
 
@@ -51,15 +53,18 @@ struct messages {
 	uint64_t count, size, timeout_ns, start_ns;
 
 	const struct messages_kind *kind;
-	struct xk_event event;       /* starts the client */
-	struct xk_semaphore answers; /* wakes the client */
-	struct xk_session *session;  /* the client's; NULL: not open */
+	struct xk_event event;       /* begins the run; at an interval, sends */
+	struct xk_semaphore answers; /* without an interval, wakes the client's shepherd */
+	struct xk_session *session;  /* of whoever is busy; NULL: not open */
 	struct xk_lock lock;         /* over what follows */
 	bool running, stopping;
+	bool busy;        /* somebody sends, opens the session or ends the run */
+	bool tried;       /* to open the session, for the message that is due */
+	uint64_t next_ns; /* when the next message is due */
 	struct messages_run run;
 	/* sent = answered + lost when the run is over; the unsent are sent, and lost */
 	uint64_t sent, answered, lost, unsent;
-	uint64_t oldest; /* message that waits; the next one to send if none does */
+	uint64_t oldest; /* message that waits, or if none does the next one to send */
 	struct client_trips trips;
 	struct messages_slot *slots; /* by number modulo kind->slots */
 };
