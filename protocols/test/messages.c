@@ -62,7 +62,7 @@ messages_find(struct messages *t, uint32_t low, uint32_t mask, uint64_t *number)
 	return messages_slot_of(t, *number);
 }
 
-/* Returns when a message is to be sent or given up; UINT64_MAX: the run is over. */
+/* Moves `oldest` on. Returns when a message is to be sent or given up; UINT64_MAX: the run is over. */
 static uint64_t
 messages_due_ns(struct messages *t)
 {
@@ -119,35 +119,32 @@ messages_look(struct messages *t, uint64_t *wait_ns)
 		struct xk_ticket ticket = { .keeper = NULL };
 		struct messages_slot *slot;
 		uint64_t due_ns;
+		bool lost;
 
 		xk_lock(&t->lock);
 		due_ns = messages_due_ns(t);
-		*wait_ns = due_ns - now_ns;
 		slot = messages_slot_of(t, t->oldest);
+		lost = t->oldest < t->sent && now_ns >= slot->sent_ns + t->run.timeout_ns;
 		if (!t->running || t->busy) {
-			xk_unlock(&t->lock);
-			return MESSAGES_WAIT;
-		}
-		if (t->oldest < t->sent && now_ns >= slot->sent_ns + t->run.timeout_ns) {
+			lost = false;
+		} else if (lost) {
 			slot->state = MESSAGES_LOST;
 			ticket = messages_ticket(slot);
 			t->lost++;
 			messages_count(t, MESSAGES_LOST_COUNT);
 			if (t->kind->missed != NULL)
 				t->kind->missed(t, t->oldest, true);
-			xk_unlock(&t->lock);
-			xk_ticket_release(&ticket);
-			continue;
-		}
-		if (due_ns == UINT64_MAX)
-			step = MESSAGES_END;
-		else if (due_ns <= now_ns)
-			step = MESSAGES_SEND;
-		else
+		} else if (due_ns > now_ns && due_ns != UINT64_MAX) {
 			messages_rest(t);
-		t->busy = step != MESSAGES_WAIT;
+		} else {
+			step = due_ns == UINT64_MAX ? MESSAGES_END : MESSAGES_SEND;
+			t->busy = true;
+		}
 		xk_unlock(&t->lock);
-		return step;
+		xk_ticket_release(&ticket);
+		*wait_ns = due_ns - now_ns;
+		if (!lost)
+			return step;
 	}
 }
 
