@@ -3,8 +3,8 @@
  * what comes back. A program starts a run (icmptest.h), or the setting `to` does. Echo requests of others are ICMP's
  * to answer: a server is any host with icmp in its graph.
  *
- * Whoever carries a reply up checks it; the client of messages.c sends. While the host cannot be reached, requests that
- * are due are lost unsent.
+ * The shepherd that brings a reply checks it; the client of messages.c sends. While the host cannot be reached, requests
+ * that are due are lost unsent.
  *
  * Spec:         RFC 792 echo; the data is made of its place, the sequence number and `pattern`
  * Participants: none above; below (remote: host)
