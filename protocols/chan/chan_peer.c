@@ -1,22 +1,226 @@
 /*
- * chan_peer.c - what CHAN knows of another host: which ends of channels speak with it, and the numbers of the channels that
- * were closed. That, and what servers' ends remember, holds for one boot of the host; BIDCTL says when it is void.
+ * chan_peer.c - what CHAN knows of other hosts: their ends of channels, channels that are closed or were evicted, and
+ * what was sent again. All of it belongs to one boot of the host. When BIDCTL reports that the host
  *
- *     rebooted       clients' ends fail their calls, and are of no use any more; servers' ends are forgotten at once, and
- *                    what a handler of theirs still replies is suppressed; numbers are forgotten
- *     lost           clients' ends fail; servers' ends and numbers stay, since the host may be alive, and may even have
- *                    requests under way that were run
- *     first contact  nothing, if it is still the boot that was lost; otherwise as rebooted
+ *     rebooted       clients' ends fail their calls and are of no more use; the rest is forgotten, and the replies of
+ *                    handlers that still run are suppressed
+ *     is lost        clients' ends fail; the rest stays, since the host may be alive, with requests under way that were run
+ *     is met         nothing happens if it is the boot that was lost; otherwise as rebooted
+ *
+ * Clients share a server's channels by a tree of holders: stations (link addresses), the networks of 256 addresses
+ * behind each, and the hosts in each of them. When `channels` are in use, a new one evicts another. From the top of the
+ * tree down, that comes from the holder with the most, if it then still has as many as the newcomer's holder at that
+ * level; otherwise from the newcomer's own holder, by the same rule one level below, and in the end from the newcomer
+ * itself. So 64 addresses of one machine are one station, and a host below an equal share loses nothing to others. A
+ * host also costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell
+ * anybody that their tables are full, so this table must fill first.
+ *
+ * The oldest idle channel of its host goes first; then, if the newcomer is another host, the oldest whose reply is not
+ * acknowledged; one whose handler runs never. Its number and sequence are remembered for `lifetime`, so that nothing runs
+ * twice. Each counts as a channel when its holders want another, so opening channels one after the other gains nothing.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "protocols/chan/chan_private.h"
-#include "xkernel/trace.h"
 
 #define CHAN_MINUTE_NS UINT64_C(60000000000)
 
-enum { CHAN_HOSTS = 16 }; /* hosts that are expected; there may be more */
+enum {
+	CHAN_LEVELS = 3,         /* station, network, host */
+	CHAN_NETWORK_BITS = 8,   /* low bits of an address, which number the hosts of a network */
+	CHAN_LOOKED_AT = 32,     /* channels of a host that are tried for eviction */
+	CHAN_MEMORIES = 16,      /* bound of memories, times `channels`; half when a host evicts its own */
+	CHAN_PASTS_MIN = 4,      /* initial room of a list of past channels */
+	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
+};
+
+/* ---- lists of past channels; the lock is held ---- */
+
+/* Returns whether there is room for one more. */
+static bool
+chan_pasts_reserve(struct chan_pasts *pasts)
+{
+	unsigned room = pasts->room != 0 ? 2 * pasts->room : CHAN_PASTS_MIN;
+	struct chan_past *list;
+
+	if (pasts->count < pasts->room)
+		return true;
+	list = realloc(pasts->list, room * sizeof(*list));
+	if (list == NULL)
+		return false;
+	pasts->list = list;
+	pasts->room = room;
+	return true;
+}
+
+static void
+chan_pasts_add(struct chan_pasts *pasts, const struct chan_end *e, uint64_t until_ns)
+{
+	pasts->list[pasts->count++] = (struct chan_past){ e->number, e->channel, e->sequence, until_ns };
+}
+
+/* Removes `count` of the list from *first on. */
+static void
+chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned count)
+{
+	pasts->count -= count;
+	memmove(first, first + count, (size_t)(pasts->list + pasts->count - first) * sizeof(*first));
+	if (pasts->count > 0)
+		return;
+	free(pasts->list);
+	*pasts = (struct chan_pasts){ .list = NULL };
+}
+
+/* ---- holders; the lock is held ---- */
+
+/* Returns the holder of key, of `size` bytes, new if there is none. NULL: no memory. */
+static struct chan_holder *
+chan_holder_get(struct chan *chan, struct xk_key key, size_t size)
+{
+	struct chan_holder *holder = xk_map_resolve(&chan->peers, key);
+
+	if (holder != NULL)
+		return holder;
+	holder = calloc(1, size);
+	if (holder == NULL || xk_map_bind(&chan->peers, &holder->binding, key, holder) != 0) {
+		free(holder);
+		return NULL;
+	}
+	return holder;
+}
+
+static void
+chan_holder_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct chan_holder, retired));
+}
+
+/* Frees a holder, and those above it that have nobody below any more. */
+static void
+chan_holder_free(struct chan *chan, struct chan_holder *holder)
+{
+	do {
+		struct chan_holder *above = holder->above;
+
+		if (above != NULL) {
+			LIST_REMOVE(holder, beside);
+			if (above->most == holder)
+				above->most = NULL;
+		}
+		xk_map_unbind(&chan->peers, &holder->binding);
+		xk_retire(chan->protocol.kernel, &holder->retired, chan_holder_release);
+		holder = above;
+	} while (holder != NULL && holder != &chan->holders && LIST_EMPTY(&holder->below));
+}
+
+static void
+chan_holder_attach(struct chan_holder *holder, struct chan_holder *above)
+{
+	if (holder->above == NULL)
+		LIST_INSERT_HEAD(&above->below, holder, beside);
+	holder->above = above;
+}
+
+/* Gives the peer its place in the tree, behind that station, unless it has one. Returns 0 or -ENOMEM. */
+static int
+chan_holder_join(struct chan_peer *peer, uint64_t station)
+{
+	struct chan *chan = peer->chan;
+	const uint64_t addresses[] = { station, peer->host >> CHAN_NETWORK_BITS };
+	struct chan_holder *above = &chan->holders;
+
+	if (peer->holder.above != NULL)
+		return 0;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(addresses); i++) {
+		struct xk_key key = { addresses[i], (uintptr_t)above };
+		struct chan_holder *group = chan_holder_get(chan, key, sizeof(*group));
+
+		if (group == NULL) {
+			if (above != &chan->holders && LIST_EMPTY(&above->below))
+				chan_holder_free(chan, above);
+			return -ENOMEM;
+		}
+		chan_holder_attach(group, above);
+		above = group;
+	}
+	chan_holder_attach(&peer->holder, above);
+	return 0;
+}
+
+/* Returns what a host costs besides its channels, in channels: `hosts` hosts with one channel each fill the table. */
+static uint64_t
+chan_cost_of_host(const struct chan *chan)
+{
+	return chan->channels > chan->hosts ? chan->channels / chan->hosts - 1 : 0;
+}
+
+static uint64_t
+chan_held(const struct chan *chan, const struct chan_holder *holder)
+{
+	return holder->ends + holder->hosts * chan_cost_of_host(chan);
+}
+
+/* Returns what one more channel of peer costs, in channels. */
+static uint64_t
+chan_needed(const struct chan_peer *peer)
+{
+	return 1 + (peer->holder.ends == 0 ? chan_cost_of_host(peer->chan) : 0);
+}
+
+/* Counts one channel more of the peer (1) or one less (-1). */
+static void
+chan_count_end(struct chan_peer *peer, int ends)
+{
+	int hosts = peer->holder.ends == 0 ? 1 : ends < 0 && peer->holder.ends == 1 ? -1 : 0;
+
+	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above) {
+		struct chan_holder *above = h->above;
+
+		h->ends += (unsigned)ends;
+		h->hosts += (unsigned)hosts;
+		if (ends > 0 && above != NULL && above->most != NULL &&
+		    chan_held(peer->chan, h) > chan_held(peer->chan, above->most)) {
+			above->most = h;
+			above->most_was = chan_held(peer->chan, h);
+		}
+	}
+}
+
+/* ---- memories of evicted channels; the lock is held ---- */
+
+static void
+chan_memory_add(struct chan_peer *peer, const struct chan_end *e)
+{
+	struct chan *chan = peer->chan;
+
+	if (chan->holders.memories == 0)
+		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
+	chan_pasts_add(&peer->evicted, e, xk_now_ns(&chan->protocol) + chan->lifetime_ns);
+	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above)
+		h->memories++;
+}
+
+static void
+chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count)
+{
+	if (count == 0)
+		return;
+	chan_pasts_remove(&peer->evicted, first, count);
+	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above)
+		h->memories -= count;
+}
+
+/* Returns what is remembered of the channel of e, a new end. NULL: nothing. */
+static struct chan_past *
+chan_memory_find(const struct chan_peer *peer, const struct chan_end *e)
+{
+	for (unsigned i = 0; i < peer->evicted.count; i++)
+		if (peer->evicted.list[i].channel == e->channel && peer->evicted.list[i].number == e->number)
+			return &peer->evicted.list[i];
+	return NULL;
+}
+
+/* ---- peers come and go; the lock is held ---- */
 
 static struct xk_key
 chan_peer_key(uint32_t host)
@@ -24,278 +228,311 @@ chan_peer_key(uint32_t host)
 	return (struct xk_key){ host, 0 };
 }
 
-/* ---- peers come and go; the lock is held ---- */
-
+/* Returns the peer for a host, new if there is none. NULL: no memory. */
 static struct chan_peer *
-chan_peer_new(struct chan *chan, uint32_t host)
+chan_peer_get(struct chan *chan, uint32_t host)
 {
-	struct chan_peer *peer = calloc(1, sizeof(*peer));
+	struct chan_peer *peer = (struct chan_peer *)chan_holder_get(chan, chan_peer_key(host), sizeof(*peer));
 
-	if (peer == NULL)
-		return NULL;
-	peer->chan = chan;
-	peer->host = host;
-	peer->minute_ns = xk_now_ns(&chan->protocol);
-	peer->idle_last = &peer->idle;
-	peer->clients.last = &peer->clients.first;
-	peer->servers.last = &peer->servers.first;
-	if (xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
-		free(peer);
-		return NULL;
+	if (peer != NULL && peer->chan == NULL) {
+		peer->chan = chan;
+		peer->host = host;
+		peer->minute_ns = xk_now_ns(&chan->protocol);
+		TAILQ_INIT(&peer->ends[false]);
+		TAILQ_INIT(&peer->ends[true]);
 	}
 	return peer;
 }
 
+/* Frees the peer if it has no ends and nothing is remembered of it. */
 static void
-chan_peer_release(struct xk_retired *retired)
-{
-	free(xk_container_of(retired, struct chan_peer, retired));
-}
-
-void
 chan_peer_free_unused(struct chan_peer *peer)
 {
-	if (peer->references > 0 || peer->idle != NULL || peer->holder.memories > 0)
+	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
-	chan_share_leave(peer);
-	xk_map_unbind(&peer->chan->peers, &peer->binding);
-	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
+	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
+	chan_holder_free(peer->chan, &peer->holder);
 }
 
-/* ---- numbers; the lock is held ---- */
-
-/* Where the number of an idle channel of that protocol is that may be used. NULL: there is none. */
-static struct chan_idle **
-chan_peer_find_number(struct chan_peer *peer, uint32_t number)
-{
-	struct chan_idle **at = &peer->idle;
-	uint64_t now_ns = xk_now_ns(&peer->chan->protocol);
-
-	while (*at != NULL && (*at)->number != number && (*at)->rests_ns <= now_ns)
-		at = &(*at)->next;
-	return *at != NULL && (*at)->rests_ns <= now_ns ? at : NULL;
-}
-
-/* A channel for the end of a client: an idle one of its protocol, or else a new one. */
+/* Forgets which channels are closed or were evicted. */
 static void
-chan_peer_number(struct chan_peer *peer, struct chan_end *e)
+chan_peer_forget(struct chan_peer *peer)
+{
+	peer->chan->idle_count -= peer->idle.count;
+	chan_memory_drop(peer, peer->evicted.list, peer->evicted.count);
+	if (peer->idle.count > 0)
+		chan_pasts_remove(&peer->idle, peer->idle.list, peer->idle.count);
+}
+
+static void
+chan_peer_unlink(struct chan_end *e)
+{
+	TAILQ_REMOVE(&e->peer->ends[e->is_server], e, beside);
+	e->listed = false;
+	if (e->is_server)
+		chan_count_end(e->peer, -1);
+}
+
+/* Moves all ends of a list to *taken, each with a reference. Those that are being closed are only taken out. */
+static void
+chan_peer_take(struct chan_ends *ends, struct chan_ends *taken)
+{
+	struct chan_end *e;
+
+	while ((e = TAILQ_FIRST(ends)) != NULL) {
+		chan_peer_unlink(e);
+		if (xk_duplicate(&e->session))
+			TAILQ_INSERT_TAIL(taken, e, beside);
+	}
+}
+
+/* Disables ends that were taken, and releases them. The lock is not held. */
+static void
+chan_peer_disable(struct chan_ends *taken)
+{
+	struct chan_end *e;
+
+	while ((e = TAILQ_FIRST(taken)) != NULL) {
+		TAILQ_REMOVE(taken, e, beside);
+		if (e->is_server)
+			chan_server_disable((struct chan_server *)e);
+		else
+			chan_client_disable((struct chan_client *)e);
+		xk_session_release(&e->session);
+	}
+}
+
+/* ---- shares of a server's channels; the lock is held ---- */
+
+/*
+ * Returns the holder right below `above` that has the most, or an eighth less. NULL: none has any. Holders are compared
+ * again only when that one has lost an eighth, so that finding room is cheap among thousands.
+ */
+static struct chan_holder *
+chan_share_most(const struct chan *chan, struct chan_holder *above)
+{
+	struct chan_holder *most = above->most, *h;
+
+	if (most == NULL || chan_held(chan, most) < above->most_was - above->most_was / 8) {
+		most = LIST_FIRST(&above->below);
+		LIST_FOREACH(h, &above->below, beside)
+		if (chan_held(chan, h) > chan_held(chan, most))
+			most = h;
+		above->most = most;
+		above->most_was = most == NULL ? 0 : chan_held(chan, most);
+	}
+	return most != NULL && most->ends > 0 ? most : NULL;
+}
+
+/* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
+static struct chan_peer *
+chan_share_loser(struct chan_peer *peer)
 {
 	struct chan *chan = peer->chan;
-	struct chan_idle **at = chan_peer_find_number(peer, e->number), *idle;
+	struct chan_holder *mine[CHAN_LEVELS] = { peer->holder.above->above, peer->holder.above, &peer->holder };
+	struct chan_holder *holder = &chan->holders;
+	uint64_t needed = chan_needed(peer);
+	bool is_mine = true;
 
-	if (at == NULL) {
-		e->channel = chan->next_channel++;
-		return;
+	for (unsigned level = 0; level < CHAN_LEVELS; level++) {
+		struct chan_holder *most = chan_share_most(chan, holder);
+
+		if (most == NULL)
+			return peer;
+		if (is_mine && chan_held(chan, mine[level]) + mine[level]->memories + needed >= chan_held(chan, most))
+			most = mine[level];
+		is_mine &= most == mine[level];
+		holder = most;
 	}
-	idle = *at;
-	e->channel = idle->channel;
-	e->sequence = idle->sequence;
-	*at = idle->next;
-	if (idle->next == NULL)
-		peer->idle_last = at;
-	chan->idle_count--;
-	free(idle);
+	return (struct chan_peer *)holder;
+}
+
+/* Returns the channel of peer that goes, locked and referenced. NULL: none. any: its reply need not be acknowledged. */
+static struct chan_end *
+chan_share_choose(struct chan_peer *peer, bool any)
+{
+	struct chan_ends *ends = &peer->ends[true];
+	unsigned count = peer->holder.ends < CHAN_LOOKED_AT ? peer->holder.ends : CHAN_LOOKED_AT;
+	struct chan_end *e;
+
+	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
+		e = TAILQ_FIRST(ends);
+		for (unsigned i = 0; i < count; i++, e = TAILQ_NEXT(e, beside)) {
+			if (!xk_lock_try(&e->lock))
+				continue;
+			if (!e->disabled && (e->state == CHAN_IDLE || (pass == 1 && e->state == CHAN_SENT)) &&
+			    xk_duplicate(&e->session))
+				return e;
+			xk_unlock(&e->lock);
+		}
+	}
+	for (unsigned i = 0; i < count; i++) { /* try others first the next time */
+		e = TAILQ_FIRST(ends);
+		TAILQ_REMOVE(ends, e, beside);
+		TAILQ_INSERT_TAIL(ends, e, beside);
+	}
+	return NULL;
+}
+
+/* Evicts one channel to make room for one of peer. Returns 0 or -errno. */
+static int
+chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
+{
+	struct chan *chan = peer->chan;
+	struct chan_peer *loser = chan_share_loser(peer);
+	unsigned most = loser == peer ? CHAN_MEMORIES / 2 : CHAN_MEMORIES;
+	struct chan_end *e;
+
+	if (chan->holders.memories >= most * chan->channels)
+		return -ENOBUFS;
+	if (!chan_pasts_reserve(&loser->evicted))
+		return -ENOMEM;
+	e = chan_share_choose(loser, loser != peer);
+	if (e == NULL)
+		return -ENOBUFS;
+	e->disabled = true;
+	chan_memory_add(loser, e);
+	xk_unlock(&e->lock);
+	chan_peer_unlink(e);
+	TAILQ_INSERT_HEAD(evicted, e, beside);
+	xk_count(&chan->protocol, CHAN_EVICTED);
+	return 0;
 }
 
 /*
- * A number that is not kept is not used again, so that it does not matter what servers remember of it. Those that rest leave
- * room for others.
+ * Makes room for e, a server's end, among those of peer, which is behind that station (0: unknown). Returns as
+ * chan_peer_join. Ends that were evicted, also before an error, are for the caller to disable.
  */
-static void
-chan_peer_keep_number(struct chan_peer *peer, const struct chan_end *e, bool rests)
-{
-	struct chan *chan = peer->chan;
-	uint64_t most = rests ? chan->idle_max / 2 : chan->idle_max;
-	struct chan_idle *idle = chan->idle_count < most ? malloc(sizeof(*idle)) : NULL;
-	struct chan_idle **at = rests ? peer->idle_last : &peer->idle;
-
-	if (idle == NULL)
-		return;
-	*idle = (struct chan_idle){ *at, e->number, e->channel, e->sequence,
-				    rests ? xk_now_ns(&chan->protocol) + chan->lifetime_ns : 0 };
-	*at = idle;
-	if (idle->next == NULL)
-		peer->idle_last = &idle->next;
-	chan->idle_count++;
-}
-
-static void
-chan_peer_forget_numbers(struct chan_peer *peer)
-{
-	struct chan_idle *idle;
-
-	while ((idle = peer->idle) != NULL) {
-		peer->idle = idle->next;
-		peer->chan->idle_count--;
-		free(idle);
-	}
-	peer->idle_last = &peer->idle;
-}
-
-/* ---- ends ---- */
-
-/* The lock is held. */
-static void
-chan_peer_link(struct chan_peer *peer, struct chan_end *e)
-{
-	e->peer = peer;
-	peer->references++;
-	chan_ends_add(e->is_server ? &peer->servers : &peer->clients, e);
-	if (e->is_server)
-		chan_share_add(peer, 1);
-}
-
-void
-chan_peer_unlink(struct chan_end *e)
-{
-	chan_ends_remove(e->is_server ? &e->peer->servers : &e->peer->clients, e);
-	if (e->is_server)
-		chan_share_add(e->peer, -1);
-}
-
-/* An end that joins its host: what is known of the host, and the ends that were evicted for it. */
-struct chan_joining {
-	uint64_t host, station, boot;
-	struct chan_end *evicted;
-};
-
-/* Makes room for e, a server's end of peer. Returns as chan_peer_join. The lock is held. */
 static int
-chan_peer_admit(struct chan_peer *peer, const struct chan_end *e, struct chan_joining *joining)
+chan_share_admit(struct chan_peer *peer, const struct chan_end *e, uint64_t station, struct chan_ends *evicted)
 {
 	const struct chan *chan = peer->chan;
-	struct chan_memory *memory = chan_share_recall(peer, e);
-	int err = chan_share_join(peer, joining->station);
+	struct chan_past *memory = chan_memory_find(peer, e);
+	int err = chan_holder_join(peer, station);
 
 	if (err != 0)
 		return err;
 	if (memory != NULL && (int32_t)(e->sequence + 1 - memory->sequence) <= 0)
 		return -EALREADY;
-	if (memory == NULL && peer->holder.ends + peer->holder.memories >= chan->peer_channels)
+	if (memory == NULL && peer->holder.ends + peer->evicted.count >= chan->peer_channels)
 		return -ENOBUFS;
-	err = chan_share_admit(peer, &joining->evicted);
+	while (err == 0 && chan_held(chan, &chan->holders) + chan_needed(peer) > chan->channels)
+		err = chan_share_evict(peer, evicted);
 	if (err == 0 && memory != NULL)
-		chan_share_drop(peer, chan_share_recall(peer, e)); /* which may lie elsewhere now */
+		chan_memory_drop(peer, chan_memory_find(peer, e), 1); /* an eviction may have moved it */
 	return err;
 }
 
-/* The lock is held. */
-static int
-chan_peer_join_host(struct chan *chan, struct chan_end *e, struct chan_joining *joining)
-{
-	uint32_t host = (uint32_t)joining->host;
-	struct chan_peer *peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
-	int err = 0;
+/* ---- ends ---- */
 
-	if (peer == NULL)
-		peer = chan_peer_new(chan, host);
-	if (peer == NULL)
-		return -ENOMEM;
-	if (e->is_server)
-		err = chan_peer_admit(peer, e, joining);
-	if (err != 0) {
-		chan_peer_free_unused(peer);
-		return err;
-	}
-	if (peer->boot == 0)
-		peer->boot = joining->boot;
-	if (!e->is_server)
-		chan_peer_number(peer, e);
-	e->boot = joining->boot != 0 ? joining->boot : peer->boot;
-	chan_peer_link(peer, e);
-	return 0;
-}
-
-/* Disables ends that are out of their lists, and gives back the reference on each. */
+/* Gives a client's end a channel: an idle one of its protocol, or a new one. The lock is held. */
 static void
-chan_peer_disable(struct chan_end *clients, struct chan_end *servers)
+chan_peer_number(struct chan_peer *peer, struct chan_end *e)
 {
-	struct chan_end *e;
+	struct chan *chan = peer->chan;
+	struct chan_past *found = NULL;
+	uint64_t now_ns = xk_now_ns(&chan->protocol);
 
-	while ((e = clients) != NULL) {
-		clients = e->next;
-		chan_client_disable((struct chan_client *)e);
-		xk_session_release(&e->session);
+	/* the one closed last, or the oldest of those that had to rest */
+	for (unsigned i = peer->idle.count; i-- > 0 && (found == NULL || found->until_ns != 0);) {
+		struct chan_past *idle = &peer->idle.list[i];
+
+		if (idle->number == e->number && idle->until_ns <= now_ns)
+			found = idle;
 	}
-	while ((e = servers) != NULL) {
-		servers = e->next;
-		chan_server_disable((struct chan_server *)e);
-		xk_session_release(&e->session);
+	if (found == NULL) {
+		e->channel = chan->next_channel++;
+		return;
 	}
+	e->channel = found->channel;
+	e->sequence = found->sequence;
+	chan_pasts_remove(&peer->idle, found, 1);
+	chan->idle_count--;
 }
 
-static uint64_t
-chan_peer_changes(struct chan *chan)
-{
-	uint64_t changes;
-
-	xk_lock(&chan->lock);
-	changes = chan->changes;
-	xk_unlock(&chan->lock);
-	return changes;
-}
-
-/*
- * BIDCTL is asked without the lock, so once more if it has told of something meanwhile. What it tells of later voids e
- * like any other end.
- */
 int
 chan_peer_join(struct chan_end *e, uint64_t boot)
 {
 	struct chan *chan = chan_of(e);
-	struct chan_joining joining = { .evicted = NULL };
-	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &joining.host, sizeof(joining.host));
-	uint64_t *known = &joining.boot, changes;
-	bool holds = false;
+	struct xk_session *lls = e->session.lls;
+	struct chan_ends evicted = TAILQ_HEAD_INITIALIZER(evicted);
+	uint64_t host, station = 0, known, changes;
+	struct chan_peer *peer;
+	int err = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host));
 
-	if (e->is_server && xk_control(e->session.lls, XK_GET_PEER_LINK, &joining.station, sizeof(joining.station)) < 0)
-		joining.station = 0;
-	while (err >= 0 && !holds) {
-		changes = chan_peer_changes(chan);
-		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)joining.host, known);
-		if (boot != 0 && boot != *known)
+	if (err < 0)
+		return err;
+	if (e->is_server && xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) < 0)
+		station = 0;
+	xk_lock(&chan->lock);
+	do { /* BIDCTL is asked without the lock, so the answer must not be older than a change */
+		changes = chan->changes;
+		xk_unlock(&chan->lock);
+		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)host, &known);
+		if (boot != 0 && boot != known)
 			return -ESTALE;
 		xk_lock(&chan->lock);
-		holds = chan->changes == changes;
-		if (holds)
-			err = chan_peer_join_host(chan, e, &joining);
-		xk_unlock(&chan->lock);
+	} while (chan->changes != changes);
+	peer = chan_peer_get(chan, (uint32_t)host);
+	err = peer == NULL ? -ENOMEM : e->is_server ? chan_share_admit(peer, e, station, &evicted) : 0;
+	if (err == 0) {
+		if (peer->boot == 0)
+			peer->boot = known;
+		e->boot = known != 0 ? known : peer->boot;
+		e->peer = peer;
+		peer->references++;
+		TAILQ_INSERT_TAIL(&peer->ends[e->is_server], e, beside);
+		e->listed = true;
+		if (e->is_server)
+			chan_count_end(peer, 1);
+		else
+			chan_peer_number(peer, e);
+	} else if (peer != NULL) {
+		chan_peer_free_unused(peer);
 	}
-	chan_peer_disable(NULL, joining.evicted);
-	return err < 0 ? err : 0;
+	xk_unlock(&chan->lock);
+	chan_peer_disable(&evicted);
+	return err;
 }
 
+/*
+ * The number of a client's channel is kept, to be used again at once, so that a server remembers no more channels than
+ * were open at a time. Its sequence goes on: what is left of its calls is older than the next one, whose request also
+ * acknowledges the last reply. If the last call is in doubt, the next one might wait for its handler, so the number
+ * rests. One that is not kept is never used again.
+ */
 void
-chan_peer_leave(struct chan_end *e)
+chan_peer_leave(struct chan_end *e, bool rests)
 {
 	struct chan *chan = chan_of(e);
-	bool rests;
+	struct chan_peer *peer = e->peer;
 
-	if (e->peer == NULL)
-		return;
-	xk_lock(&e->lock); /* a late reply may be looking at it */
-	rests = !e->is_server && chan_client_is_in_doubt((const struct chan_client *)e);
-	xk_unlock(&e->lock);
 	xk_lock(&chan->lock);
-	if (e->at != NULL) {
+	if (e->listed) {
 		chan_peer_unlink(e);
-		if (!e->is_server && !e->disabled && e->session.map != NULL)
-			chan_peer_keep_number(e->peer, e, rests);
+		if (!e->is_server && e->session.map != NULL &&
+		    chan->idle_count < (rests ? chan->idle_max / 2 : chan->idle_max) &&
+		    chan_pasts_reserve(&peer->idle)) {
+			chan_pasts_add(&peer->idle, e, rests ? xk_now_ns(&chan->protocol) + chan->lifetime_ns : 0);
+			chan->idle_count++;
+		}
 	}
-	e->peer->references--;
-	chan_peer_free_unused(e->peer);
+	peer->references--;
+	chan_peer_free_unused(peer);
 	xk_unlock(&chan->lock);
 }
 
-/* ---- how much is kept ---- */
+/* ---- how much is kept, and sent again ---- */
 
-static bool
-chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
+/* Returns what a message takes from others: its buffers, however little is in them. */
+static uint64_t
+chan_cost_of_message(const struct xk_msg *m)
 {
-	if (atomic_fetch_add_explicit(sum, cost, memory_order_relaxed) + cost <= max)
-		return true;
-	atomic_fetch_sub_explicit(sum, cost, memory_order_relaxed);
-	return false;
+	uint64_t cost = 0;
+
+	for (; m != NULL; m = m->next)
+		cost += m->len < XK_MSG_SEGMENT ? XK_MSG_SEGMENT : m->len;
+	return cost;
 }
 
 /*
@@ -303,32 +540,36 @@ chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
  * all others, while a network whose hosts acknowledge gets what it needs of that.
  */
 bool
-chan_peer_save(struct chan_peer *peer, uint64_t cost)
+chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
 {
 	struct chan *chan = peer->chan;
 	struct chan_holder *network = peer->holder.above;
-	uint64_t saved = atomic_load_explicit(&chan->saved, memory_order_relaxed);
+	uint64_t cost = chan_cost_of_message(reply);
+	uint64_t all = atomic_load_explicit(&chan->holders.saved, memory_order_relaxed);
+	_Atomic uint64_t *const sums[] = { &peer->holder.saved, &network->saved, &chan->holders.saved };
+	const uint64_t most[] = { chan->peer_saved_max, all < chan->saved_max ? chan->saved_max - all : 0,
+				  chan->saved_max };
 
-	if (!chan_peer_add(&peer->saved, cost, chan->peer_saved_max))
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(sums); i++) {
+		if (atomic_fetch_add_explicit(sums[i], cost, memory_order_relaxed) + cost <= most[i])
+			continue;
+		do
+			atomic_fetch_sub_explicit(sums[i], cost, memory_order_relaxed);
+		while (i-- > 0);
 		return false;
-	if (saved < chan->saved_max && chan_peer_add(&network->saved, cost, chan->saved_max - saved)) {
-		if (chan_peer_add(&chan->saved, cost, chan->saved_max))
-			return true;
-		atomic_fetch_sub_explicit(&network->saved, cost, memory_order_relaxed);
 	}
-	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
-	return false;
+	return true;
 }
 
 void
-chan_peer_unsave(struct chan_peer *peer, uint64_t cost)
+chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply)
 {
-	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->holder.above->saved, cost, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->chan->saved, cost, memory_order_relaxed);
-}
+	uint64_t cost = chan_cost_of_message(reply);
 
-/* ---- how much is sent again ---- */
+	atomic_fetch_sub_explicit(&peer->holder.saved, cost, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->holder.above->saved, cost, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&peer->chan->holders.saved, cost, memory_order_relaxed);
+}
 
 bool
 chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
@@ -350,31 +591,14 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 	return may;
 }
 
-/* ---- what BIDCTL tells ---- */
-
-/* All ends of a list, out of it, each with a reference; those that are being closed are left to it. The lock is held. */
-static struct chan_end *
-chan_peer_take(struct chan_ends *ends)
-{
-	struct chan_end *taken = NULL, **last = &taken, *e;
-
-	while ((e = ends->first) != NULL) {
-		chan_peer_unlink(e);
-		if (!xk_duplicate(&e->session))
-			continue;
-		e->next = NULL;
-		*last = e;
-		last = &e->next;
-	}
-	return taken;
-}
+/* ---- events ---- */
 
 void
 chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
 		  const struct xk_bidctl_peer *changed)
 {
 	struct chan *chan = (struct chan *)watcher->protocol;
-	struct chan_end *clients = NULL, *servers = NULL;
+	struct chan_ends taken = TAILQ_HEAD_INITIALIZER(taken);
 	struct chan_peer *peer;
 	bool is_void;
 
@@ -385,49 +609,76 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 		is_void = change == XK_BIDCTL_REBOOTED ||
 			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
 		if (is_void || change == XK_BIDCTL_LOST)
-			clients = chan_peer_take(&peer->clients);
+			chan_peer_take(&peer->ends[false], &taken);
 		if (is_void) {
-			servers = chan_peer_take(&peer->servers);
-			chan_peer_forget_numbers(peer);
-			chan_share_forget(peer);
+			chan_peer_take(&peer->ends[true], &taken);
+			chan_peer_forget(peer);
 		}
 		if (changed->boot != 0)
 			peer->boot = changed->boot;
 		chan_peer_free_unused(peer);
 	}
 	xk_unlock(&chan->lock);
-	chan_peer_disable(clients, servers);
-}
-
-/* ---- init and fini ---- */
-
-int
-chan_peer_init(struct chan *chan)
-{
-	int err = xk_map_init(&chan->peers, chan->protocol.kernel, CHAN_HOSTS);
-
-	if (err != 0)
-		return err;
-	err = xk_map_init(&chan->groups, chan->protocol.kernel, CHAN_HOSTS);
-	if (err != 0)
-		xk_map_fini(&chan->peers);
-	return err;
+	chan_peer_disable(&taken);
 }
 
 static void
-chan_peer_forget(void *object, void *context)
+chan_peer_age(void *object, void *context)
+{
+	struct chan_peer *peer = object;
+	const uint64_t *now_ns = context;
+	unsigned count = 0;
+
+	if (peer->holder.binding.key.b != 0)
+		return; /* a station or network */
+	while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= *now_ns)
+		count++;
+	chan_memory_drop(peer, peer->evicted.list, count);
+	chan_peer_free_unused(peer);
+}
+
+void
+chan_peer_expire(struct xk_event *event, void *argument)
+{
+	struct chan *chan = argument;
+	uint64_t now_ns = xk_now_ns(&chan->protocol);
+
+	(void)event;
+	xk_lock(&chan->lock);
+	xk_map_for_each(&chan->peers, chan_peer_age, &now_ns);
+	if (chan->holders.memories > 0)
+		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns / 4));
+	xk_unlock(&chan->lock);
+}
+
+/* ---- the end ---- */
+
+static void
+chan_peer_end(void *object, void *context)
 {
 	struct chan_peer *peer = object;
 
-	chan_peer_forget_numbers(peer);
-	chan_share_forget(peer);
+	(void)context;
+	if (peer->holder.binding.key.b != 0)
+		return; /* a station or network */
+	chan_peer_forget(peer);
+	peer->references++;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {
+		struct chan_end *e;
+
+		while ((e = TAILQ_FIRST(&peer->ends[i])) != NULL) {
+			chan_peer_unlink(e);
+			if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
+				xk_session_release(&e->session);
+		}
+	}
+	peer->references--;
 	chan_peer_free_unused(peer);
 }
 
 void
 chan_peer_fini(struct chan *chan)
 {
-	xk_map_for_each(&chan->peers, chan_peer_forget, NULL);
+	xk_map_for_each(&chan->peers, chan_peer_end, NULL);
 	xk_map_fini(&chan->peers);
-	xk_map_fini(&chan->groups);
 }
