@@ -28,7 +28,7 @@ struct chan_ended {
 };
 
 /* Ends the call under way. The lock is held. */
-static void
+static inline void
 chan_client_end(struct chan_client *c, int status, struct xk_msg *reply, struct chan_ended *ended)
 {
 	struct chan_end *e = &c->end;

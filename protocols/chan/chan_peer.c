@@ -7,13 +7,12 @@
  *     is lost        clients' ends fail; the rest stays, since the host may be alive, with requests under way that were run
  *     is met         nothing happens if it is the boot that was lost; otherwise as rebooted
  *
- * Clients share a server's channels by a tree of holders: stations (link addresses), the networks of 256 addresses
- * behind each, and the hosts in each of them. When `channels` are in use, a new one evicts another. From the top of the
- * tree down, that comes from the holder with the most, if it then still has as many as the newcomer's holder at that
- * level; otherwise from the newcomer's own holder, by the same rule one level below, and in the end from the newcomer
- * itself. So 64 addresses of one machine are one station, and a host below an equal share loses nothing to others. A
- * host also costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell
- * anybody that their tables are full, so this table must fill first.
+ * When all `channels` of a server are in use, a new one evicts another, that of the client with the most. Clients are
+ * compared by what their stations (link addresses) hold; at one station by what their networks (256 addresses each) hold;
+ * in one network by what they hold themselves. If nobody has more than the newcomer would have, one of its own goes. So 64
+ * addresses of one machine count as one station, and a host below an equal share loses nothing to others. A host also
+ * costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell anybody that their
+ * tables are full, so this table must fill first.
  *
  * The oldest idle channel of its host goes first; then, if the newcomer is another host, the oldest whose reply is not
  * acknowledged; one whose handler runs never. Its number and sequence are remembered for `lifetime`, so that nothing runs
@@ -26,7 +25,6 @@
 #define CHAN_MINUTE_NS UINT64_C(60000000000)
 
 enum {
-	CHAN_LEVELS = 3,         /* station, network, host */
 	CHAN_NETWORK_BITS = 8,   /* low bits of an address, which number the hosts of a network */
 	CHAN_LOOKED_AT = 32,     /* channels of a host that are tried for eviction */
 	CHAN_MEMORIES = 16,      /* bound of memories, times `channels`; half when a host evicts its own */
@@ -73,78 +71,47 @@ chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned co
 
 /* ---- holders; the lock is held ---- */
 
-/* Returns the holder of key, of `size` bytes, new if there is none. NULL: no memory. */
-static struct chan_holder *
-chan_holder_get(struct chan *chan, struct xk_key key, size_t size)
-{
-	struct chan_holder *holder = xk_map_resolve(&chan->peers, key);
-
-	if (holder != NULL)
-		return holder;
-	holder = calloc(1, size);
-	if (holder == NULL || xk_map_bind(&chan->peers, &holder->binding, key, holder) != 0) {
-		free(holder);
-		return NULL;
-	}
-	return holder;
-}
-
-static void
-chan_holder_release(struct xk_retired *retired)
-{
-	free(xk_container_of(retired, struct chan_holder, retired));
-}
-
-/* Frees a holder, and those above it that have nobody below any more. */
-static void
-chan_holder_free(struct chan *chan, struct chan_holder *holder)
-{
-	do {
-		struct chan_holder *above = holder->above;
-
-		if (above != NULL) {
-			LIST_REMOVE(holder, beside);
-			if (above->most == holder)
-				above->most = NULL;
-		}
-		xk_map_unbind(&chan->peers, &holder->binding);
-		xk_retire(chan->protocol.kernel, &holder->retired, chan_holder_release);
-		holder = above;
-	} while (holder != NULL && holder != &chan->holders && LIST_EMPTY(&holder->below));
-}
-
-static void
-chan_holder_attach(struct chan_holder *holder, struct chan_holder *above)
-{
-	if (holder->above == NULL)
-		LIST_INSERT_HEAD(&above->below, holder, beside);
-	holder->above = above;
-}
-
-/* Gives the peer its place in the tree, behind that station, unless it has one. Returns 0 or -ENOMEM. */
+/* Makes the peer a client, behind that station, unless it is one. Returns 0 or -ENOMEM. */
 static int
-chan_holder_join(struct chan_peer *peer, uint64_t station)
+chan_holders_join(struct chan_peer *peer, uint64_t station)
 {
 	struct chan *chan = peer->chan;
-	const uint64_t addresses[] = { station, peer->host >> CHAN_NETWORK_BITS };
-	struct chan_holder *above = &chan->holders;
+	const uint64_t addresses[CHAN_LEVELS] = { 0, station, peer->host >> CHAN_NETWORK_BITS, peer->host };
+	struct chan_holder *holders[CHAN_LEVELS] = { &chan->all, NULL, NULL, &peer->own };
+	struct chan_peer *other;
 
-	if (peer->holder.above != NULL)
+	if (peer->holders[CHAN_HOST] != NULL)
 		return 0;
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(addresses); i++) {
-		struct xk_key key = { addresses[i], (uintptr_t)above };
-		struct chan_holder *group = chan_holder_get(chan, key, sizeof(*group));
-
-		if (group == NULL) {
-			if (above != &chan->holders && LIST_EMPTY(&above->below))
-				chan_holder_free(chan, above);
-			return -ENOMEM;
-		}
-		chan_holder_attach(group, above);
-		above = group;
+	LIST_FOREACH(other, &chan->clients, beside)
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK && other->holders[i]->address == addresses[i]; i++)
+		holders[i] = other->holders[i];
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
+		if (holders[i] == NULL)
+			holders[i] = calloc(1, sizeof(struct chan_holder));
+	if (holders[CHAN_STATION] == NULL || holders[CHAN_NETWORK] == NULL) {
+		for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
+			if (holders[i] != NULL && holders[i]->peers == 0)
+				free(holders[i]);
+		return -ENOMEM;
 	}
-	chan_holder_attach(&peer->holder, above);
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
+		holders[i]->address = addresses[i];
+		holders[i]->peers++;
+		peer->holders[i] = holders[i];
+	}
+	LIST_INSERT_HEAD(&chan->clients, peer, beside);
 	return 0;
+}
+
+static void
+chan_holders_leave(struct chan_peer *peer)
+{
+	if (peer->holders[CHAN_HOST] == NULL)
+		return;
+	LIST_REMOVE(peer, beside);
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
+		if (--peer->holders[i]->peers == 0)
+			free(peer->holders[i]);
 }
 
 /* Returns what a host costs besides its channels, in channels: `hosts` hosts with one channel each fill the table. */
@@ -164,25 +131,18 @@ chan_held(const struct chan *chan, const struct chan_holder *holder)
 static uint64_t
 chan_needed(const struct chan_peer *peer)
 {
-	return 1 + (peer->holder.ends == 0 ? chan_cost_of_host(peer->chan) : 0);
+	return 1 + (peer->own.ends == 0 ? chan_cost_of_host(peer->chan) : 0);
 }
 
 /* Counts one channel more of the peer (1) or one less (-1). */
 static void
 chan_count_end(struct chan_peer *peer, int ends)
 {
-	int hosts = peer->holder.ends == 0 ? 1 : ends < 0 && peer->holder.ends == 1 ? -1 : 0;
+	bool first_or_last = peer->own.ends == (ends > 0 ? 0 : 1);
 
-	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above) {
-		struct chan_holder *above = h->above;
-
-		h->ends += (unsigned)ends;
-		h->hosts += (unsigned)hosts;
-		if (ends > 0 && above != NULL && above->most != NULL &&
-		    chan_held(peer->chan, h) > chan_held(peer->chan, above->most)) {
-			above->most = h;
-			above->most_was = chan_held(peer->chan, h);
-		}
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
+		peer->holders[i]->ends += (unsigned)ends;
+		peer->holders[i]->hosts += first_or_last ? (unsigned)ends : 0;
 	}
 }
 
@@ -193,11 +153,11 @@ chan_memory_add(struct chan_peer *peer, const struct chan_end *e)
 {
 	struct chan *chan = peer->chan;
 
-	if (chan->holders.memories == 0)
+	if (chan->all.memories == 0)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
 	chan_pasts_add(&peer->evicted, e, xk_now_ns(&chan->protocol) + chan->lifetime_ns);
-	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above)
-		h->memories++;
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		peer->holders[i]->memories++;
 }
 
 static void
@@ -206,8 +166,8 @@ chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count
 	if (count == 0)
 		return;
 	chan_pasts_remove(&peer->evicted, first, count);
-	for (struct chan_holder *h = &peer->holder; h != NULL; h = h->above)
-		h->memories -= count;
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		peer->holders[i]->memories -= count;
 }
 
 /* Returns what is remembered of the channel of e, a new end. NULL: nothing. */
@@ -232,16 +192,27 @@ chan_peer_key(uint32_t host)
 static struct chan_peer *
 chan_peer_get(struct chan *chan, uint32_t host)
 {
-	struct chan_peer *peer = (struct chan_peer *)chan_holder_get(chan, chan_peer_key(host), sizeof(*peer));
+	struct chan_peer *peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
 
-	if (peer != NULL && peer->chan == NULL) {
-		peer->chan = chan;
-		peer->host = host;
-		peer->minute_ns = xk_now_ns(&chan->protocol);
-		TAILQ_INIT(&peer->ends[false]);
-		TAILQ_INIT(&peer->ends[true]);
+	if (peer != NULL)
+		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (peer == NULL || xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
+		free(peer);
+		return NULL;
 	}
+	peer->chan = chan;
+	peer->host = host;
+	peer->minute_ns = xk_now_ns(&chan->protocol);
+	TAILQ_INIT(&peer->ends[false]);
+	TAILQ_INIT(&peer->ends[true]);
 	return peer;
+}
+
+static void
+chan_peer_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct chan_peer, retired));
 }
 
 /* Frees the peer if it has no ends and nothing is remembered of it. */
@@ -251,7 +222,9 @@ chan_peer_free_unused(struct chan_peer *peer)
 	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
 	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
-	chan_holder_free(peer->chan, &peer->holder);
+	chan_holders_leave(peer);
+	xk_map_unbind(&peer->chan->peers, &peer->binding);
+	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
 }
 
 /* Forgets which channels are closed or were evicted. */
@@ -304,47 +277,29 @@ chan_peer_disable(struct chan_ends *taken)
 
 /* ---- shares of a server's channels; the lock is held ---- */
 
-/*
- * Returns the holder right below `above` that has the most, or an eighth less. NULL: none has any. Holders are compared
- * again only when that one has lost an eighth, so that finding room is cheap among thousands.
- */
-static struct chan_holder *
-chan_share_most(const struct chan *chan, struct chan_holder *above)
-{
-	struct chan_holder *most = above->most, *h;
-
-	if (most == NULL || chan_held(chan, most) < above->most_was - above->most_was / 8) {
-		most = LIST_FIRST(&above->below);
-		LIST_FOREACH(h, &above->below, beside)
-		if (chan_held(chan, h) > chan_held(chan, most))
-			most = h;
-		above->most = most;
-		above->most_was = most == NULL ? 0 : chan_held(chan, most);
-	}
-	return most != NULL && most->ends > 0 ? most : NULL;
-}
-
 /* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
 static struct chan_peer *
 chan_share_loser(struct chan_peer *peer)
 {
-	struct chan *chan = peer->chan;
-	struct chan_holder *mine[CHAN_LEVELS] = { peer->holder.above->above, peer->holder.above, &peer->holder };
-	struct chan_holder *holder = &chan->holders;
+	const struct chan *chan = peer->chan;
 	uint64_t needed = chan_needed(peer);
-	bool is_mine = true;
+	struct chan_peer *loser = peer, *other;
 
-	for (unsigned level = 0; level < CHAN_LEVELS; level++) {
-		struct chan_holder *most = chan_share_most(chan, holder);
+	LIST_FOREACH(other, &chan->clients, beside)
+	{
+		const struct chan_holder *its, *losers;
+		unsigned i = CHAN_STATION;
 
-		if (most == NULL)
-			return peer;
-		if (is_mine && chan_held(chan, mine[level]) + mine[level]->memories + needed >= chan_held(chan, most))
-			most = mine[level];
-		is_mine &= most == mine[level];
-		holder = most;
+		while (i < CHAN_HOST && other->holders[i] == loser->holders[i])
+			i++;
+		its = other->holders[i];
+		losers = loser->holders[i];
+		if (other->own.ends > 0 &&
+		    chan_held(chan, its) + (its == peer->holders[i] ? its->memories + needed : 0) >
+			    chan_held(chan, losers) + (losers == peer->holders[i] ? losers->memories + needed : 0))
+			loser = other;
 	}
-	return (struct chan_peer *)holder;
+	return loser;
 }
 
 /* Returns the channel of peer that goes, locked and referenced. NULL: none. any: its reply need not be acknowledged. */
@@ -352,7 +307,7 @@ static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
 	struct chan_ends *ends = &peer->ends[true];
-	unsigned count = peer->holder.ends < CHAN_LOOKED_AT ? peer->holder.ends : CHAN_LOOKED_AT;
+	unsigned count = peer->own.ends < CHAN_LOOKED_AT ? peer->own.ends : CHAN_LOOKED_AT;
 	struct chan_end *e;
 
 	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
@@ -379,11 +334,13 @@ static int
 chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
 {
 	struct chan *chan = peer->chan;
-	struct chan_peer *loser = chan_share_loser(peer);
-	unsigned most = loser == peer ? CHAN_MEMORIES / 2 : CHAN_MEMORIES;
+	struct chan_peer *loser;
 	struct chan_end *e;
 
-	if (chan->holders.memories >= most * chan->channels)
+	if (chan->all.memories >= CHAN_MEMORIES * chan->channels)
+		return -ENOBUFS;
+	loser = chan_share_loser(peer);
+	if (loser == peer && chan->all.memories >= CHAN_MEMORIES / 2 * chan->channels)
 		return -ENOBUFS;
 	if (!chan_pasts_reserve(&loser->evicted))
 		return -ENOMEM;
@@ -408,15 +365,15 @@ chan_share_admit(struct chan_peer *peer, const struct chan_end *e, uint64_t stat
 {
 	const struct chan *chan = peer->chan;
 	struct chan_past *memory = chan_memory_find(peer, e);
-	int err = chan_holder_join(peer, station);
+	int err = chan_holders_join(peer, station);
 
 	if (err != 0)
 		return err;
 	if (memory != NULL && (int32_t)(e->sequence + 1 - memory->sequence) <= 0)
 		return -EALREADY;
-	if (memory == NULL && peer->holder.ends + peer->evicted.count >= chan->peer_channels)
+	if (memory == NULL && peer->own.ends + peer->evicted.count >= chan->peer_channels)
 		return -ENOBUFS;
-	while (err == 0 && chan_held(chan, &chan->holders) + chan_needed(peer) > chan->channels)
+	while (err == 0 && chan_held(chan, &chan->all) + chan_needed(peer) > chan->channels)
 		err = chan_share_evict(peer, evicted);
 	if (err == 0 && memory != NULL)
 		chan_memory_drop(peer, chan_memory_find(peer, e), 1); /* an eviction may have moved it */
@@ -543,22 +500,18 @@ bool
 chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
 {
 	struct chan *chan = peer->chan;
-	struct chan_holder *network = peer->holder.above;
 	uint64_t cost = chan_cost_of_message(reply);
-	uint64_t all = atomic_load_explicit(&chan->holders.saved, memory_order_relaxed);
-	_Atomic uint64_t *const sums[] = { &peer->holder.saved, &network->saved, &chan->holders.saved };
-	const uint64_t most[] = { chan->peer_saved_max, all < chan->saved_max ? chan->saved_max - all : 0,
-				  chan->saved_max };
+	uint64_t all = atomic_load_explicit(&chan->all.saved, memory_order_relaxed);
+	uint64_t rest = all < chan->saved_max ? chan->saved_max - all : 0;
+	const uint64_t most[CHAN_LEVELS] = { chan->saved_max, UINT64_MAX, rest, chan->peer_saved_max };
+	bool fits = true;
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(sums); i++) {
-		if (atomic_fetch_add_explicit(sums[i], cost, memory_order_relaxed) + cost <= most[i])
-			continue;
-		do
-			atomic_fetch_sub_explicit(sums[i], cost, memory_order_relaxed);
-		while (i-- > 0);
-		return false;
-	}
-	return true;
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		fits &= atomic_fetch_add_explicit(&peer->holders[i]->saved, cost, memory_order_relaxed) + cost <=
+			most[i];
+	if (!fits)
+		chan_peer_unsave(peer, reply);
+	return fits;
 }
 
 void
@@ -566,9 +519,8 @@ chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply)
 {
 	uint64_t cost = chan_cost_of_message(reply);
 
-	atomic_fetch_sub_explicit(&peer->holder.saved, cost, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->holder.above->saved, cost, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->chan->holders.saved, cost, memory_order_relaxed);
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		atomic_fetch_sub_explicit(&peer->holders[i]->saved, cost, memory_order_relaxed);
 }
 
 bool
@@ -629,8 +581,6 @@ chan_peer_age(void *object, void *context)
 	const uint64_t *now_ns = context;
 	unsigned count = 0;
 
-	if (peer->holder.binding.key.b != 0)
-		return; /* a station or network */
 	while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= *now_ns)
 		count++;
 	chan_memory_drop(peer, peer->evicted.list, count);
@@ -646,7 +596,7 @@ chan_peer_expire(struct xk_event *event, void *argument)
 	(void)event;
 	xk_lock(&chan->lock);
 	xk_map_for_each(&chan->peers, chan_peer_age, &now_ns);
-	if (chan->holders.memories > 0)
+	if (chan->all.memories > 0)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns / 4));
 	xk_unlock(&chan->lock);
 }
@@ -659,8 +609,6 @@ chan_peer_end(void *object, void *context)
 	struct chan_peer *peer = object;
 
 	(void)context;
-	if (peer->holder.binding.key.b != 0)
-		return; /* a station or network */
 	chan_peer_forget(peer);
 	peer->references++;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {

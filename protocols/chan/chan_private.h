@@ -82,21 +82,19 @@ struct chan_header {
 };
 
 TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
-LIST_HEAD(chan_holders, chan_holder);
+LIST_HEAD(chan_peers, chan_peer);
 
-/* A station, a network or a host that holds channels of the server; also the root, which holds them all (chan_peer.c). */
+/* What a host, a network, a station or everybody has of a server's channels (chan_peer.c). */
 struct chan_holder {
-	struct xk_binding binding;
-	struct chan_holder *above; /* NULL: the root, or a host that has called nothing here */
-	struct chan_holders below;
-	LIST_ENTRY(chan_holder) beside;
-	struct chan_holder *most; /* the one below that had the most, which was most_was; NULL: unknown */
-	uint64_t most_was;
-	unsigned ends, memories; /* channels held, and channels evicted but remembered */
-	unsigned hosts;          /* hosts that hold any */
-	_Atomic uint64_t saved;  /* bytes of buffers of its long replies */
-	struct xk_retired retired;
+	uint64_t address;
+	unsigned peers;         /* hosts that point here */
+	unsigned hosts;         /* hosts that hold channels */
+	unsigned ends;          /* channels held */
+	unsigned memories;      /* channels evicted but remembered */
+	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 };
+
+enum chan_level { CHAN_ALL, CHAN_STATION, CHAN_NETWORK, CHAN_HOST, CHAN_LEVELS };
 
 /* A channel without an end here: a client's that is closed, or a server's that was evicted. */
 struct chan_past {
@@ -117,10 +115,11 @@ struct chan {
 
 	struct xk_bidctl_watcher watcher;
 
-	struct xk_lock lock;        /* protects what follows, and the peers' lists */
-	struct xk_map peers;        /* struct chan_peer by {host, 0}; other holders by {address, holder above} */
-	struct chan_holder holders; /* the root */
-	struct xk_event forget;     /* drops memories that are over; scheduled while there are any */
+	struct xk_lock lock; /* protects what follows, and what peers have in lists */
+	struct xk_map peers; /* host: struct chan_peer */
+	struct chan_peers clients;
+	struct chan_holder all;
+	struct xk_event forget; /* drops memories that are over; scheduled while there are any */
 	uint32_t next_channel;
 	uint64_t changes; /* changes that BIDCTL has reported */
 	unsigned idle_count;
@@ -128,13 +127,17 @@ struct chan {
 
 /* Another host. */
 struct chan_peer {
-	struct chan_holder holder; /* first */
+	struct xk_binding binding;
+	struct xk_retired retired;
 	struct chan *chan;
 	uint32_t host;
-	unsigned references;      /* ends that point here */
-	uint64_t boot;            /* the host's boot that all of this belongs to; 0: unknown */
-	struct chan_ends ends[2]; /* by is_server */
-	struct chan_pasts idle;   /* closed channels of clients here */
+	/* of a client */
+	LIST_ENTRY(chan_peer) beside;
+	struct chan_holder own, *holders[CHAN_LEVELS]; /* NULL: not a client */
+	unsigned references;                           /* ends that point here */
+	uint64_t boot;                                 /* the host's boot that all of this belongs to; 0: unknown */
+	struct chan_ends ends[2];                      /* by is_server */
+	struct chan_pasts idle;                        /* closed channels of clients here */
 	struct chan_pasts evicted;
 	_Atomic uint64_t first; /* bytes of messages sent for the first time */
 	/* the current minute: bytes sent again in it, its beginning, and `first` then */

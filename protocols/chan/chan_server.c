@@ -97,37 +97,45 @@ chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
 
 /* ---- what a client says ---- */
 
-/* What to do about a message when the lock has been given back. */
-struct chan_verdict {
-	bool runs;           /* the handler */
-	enum chan_word word; /* the answer */
-	struct chan_again again;
-	struct xk_ticket ticket;
-};
-
 static unsigned
 chan_server_flags(const struct chan_server *s)
 {
 	return CHAN_USER_MSG | (s->status != 0 ? CHAN_ERROR : 0);
 }
 
-/* The lock is held. */
-static void
-chan_server_is_acked(struct chan_server *s, struct xk_ticket *ticket)
+static inline bool
+chan_server_is_enabled(const struct chan_end *e)
 {
-	chan_end_forget(&s->end, ticket);
-	s->end.state = CHAN_IDLE;
+	const struct xk_enable *enable = xk_table_enabled(e->session.protocol, xk_table_number_key(e->number));
+
+	return enable != NULL && enable->hlp_receive == xk_hlp_receive(&e->session);
 }
 
-/* Judges a request that is newer than the current one, or a question about it. Returns as chan_server_judge. */
-static inline unsigned
+/* The lock is held. */
+static void
+chan_server_is_acked(struct chan_end *e, struct xk_ticket *ticket)
+{
+	chan_end_forget(e, ticket);
+	e->state = CHAN_IDLE;
+}
+
+/* What to do about a message when the lock has been given back. */
+struct chan_verdict {
+	enum chan_word word;
+	struct chan_again again;
+	struct xk_ticket ticket;
+};
+
+/* Judges a question about a request that is yet to come, or one that cannot be run. Returns as chan_server_judge. */
+static unsigned
 chan_server_judge_new(struct chan_server *s, const struct chan_header *h, struct chan_verdict *verdict)
 {
 	struct chan_end *e = &s->end;
 	bool is_request = h->flags & CHAN_USER_MSG;
-	const struct xk_enable *enable;
 
-	if (xk_unlikely(e->state == CHAN_EXECUTE)) {
+	if (h->flags & CHAN_NEGATIVE_ACK)
+		return CHAN_STALE; /* about a reply that was never sent */
+	if (e->state == CHAN_EXECUTE) {
 		if ((int32_t)(h->sequence - s->newer) > 0)
 			s->newer = h->sequence;
 		if (h->flags & CHAN_ACK_REQUESTED)
@@ -135,21 +143,9 @@ chan_server_judge_new(struct chan_server *s, const struct chan_header *h, struct
 		return is_request ? CHAN_BUSY : 0;
 	}
 	if (e->state == CHAN_SENT)
-		chan_server_is_acked(s, &verdict->ticket);
-	enable = xk_table_enabled(e->session.protocol, xk_table_number_key(e->number));
-	if (xk_unlikely(enable == NULL || enable->hlp_receive != xk_hlp_receive(&e->session))) {
-		verdict->word = CHAN_SAY_REFUSED;
-		return is_request ? XK_DROP_NO_SESSION : 0;
-	}
-	if (!is_request) {
-		verdict->word = CHAN_SAY_NACK;
-		return 0;
-	}
-	e->state = CHAN_EXECUTE;
-	e->sequence = h->sequence;
-	s->newer = h->sequence;
-	verdict->runs = true;
-	return 0;
+		chan_server_is_acked(e, &verdict->ticket);
+	verdict->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
+	return is_request ? XK_DROP_NO_SESSION : 0;
 }
 
 /* Judges a message about the current request or its reply. Returns as chan_server_judge. */
@@ -166,12 +162,10 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, st
 			return CHAN_STALE;
 		if (e->tries == 1) /* it was asked for once */
 			chan_end_measure(e, now_ns - e->sent_ns);
-		chan_server_is_acked(s, &verdict->ticket);
-		return 0;
-	}
-	if (!(h->flags & (CHAN_ACK_REQUESTED | CHAN_NEGATIVE_ACK)))
+		chan_server_is_acked(e, &verdict->ticket);
+	} else if (!(h->flags & (CHAN_ACK_REQUESTED | CHAN_NEGATIVE_ACK))) {
 		return why; /* the network has duplicated it */
-	if (e->state == CHAN_EXECUTE) {
+	} else if (e->state == CHAN_EXECUTE) {
 		if (!(h->flags & CHAN_NEGATIVE_ACK))
 			verdict->word = CHAN_SAY_ACK;
 	} else if (e->state == CHAN_IDLE) {
@@ -189,50 +183,59 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, st
 	return why;
 }
 
-/* Decides about a message with header h. Returns 0, or the reason to drop it. The lock is held. */
-static inline unsigned
+/* Decides about a message that does not run the handler. Returns 0, or the reason to drop it. The lock is held. */
+static unsigned
 chan_server_judge(struct chan_server *s, const struct chan_header *h, struct chan_verdict *verdict)
 {
 	int32_t ahead = (int32_t)(h->sequence - s->end.sequence);
 
-	if (xk_unlikely(s->end.disabled))
+	if (s->end.disabled)
 		return XK_DROP_NO_SESSION;
 	if (ahead < 0)
 		return CHAN_STALE;
-	if (xk_unlikely(ahead == 0 || h->flags == CHAN_FROM_CLIENT))
-		return chan_server_judge_current(s, h, verdict);
-	if (xk_unlikely(h->flags & CHAN_NEGATIVE_ACK))
-		return CHAN_STALE; /* about a reply that was never sent */
-	return chan_server_judge_new(s, h, verdict);
+	return ahead > 0 && h->flags != CHAN_FROM_CLIENT ? chan_server_judge_new(s, h, verdict)
+							 : chan_server_judge_current(s, h, verdict);
+}
+
+/* Handles a message that does not run the handler. The lock is held, and given back. */
+XK_APART static void
+chan_server_pop_word(struct chan_server *s, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+{
+	struct xk_protocol *self = s->end.session.protocol;
+	struct chan_verdict verdict = { .word = CHAN_SAY_NOTHING };
+	unsigned why = chan_server_judge(s, h, &verdict);
+
+	xk_unlock(&s->end.lock);
+	xk_ticket_release(&verdict.ticket);
+	chan_say(self, lls, h, h->sequence, verdict.word);
+	chan_end_send_again(&s->end, &verdict.again);
+	if (why != 0)
+		xk_drop(self, m, why);
+	else
+		xk_msg_free(m);
 }
 
 static void
 chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	struct chan_server *s = (struct chan_server *)session;
+	struct chan_end *e = &s->end;
 	const struct chan_header *h = hdr;
-	struct chan_verdict verdict;
-	unsigned why;
+	struct xk_ticket ticket;
 
-	verdict.runs = false;
-	verdict.word = CHAN_SAY_NOTHING;
-	verdict.again.m = NULL;
-	verdict.again.flags = 0;
-	verdict.ticket.keeper = NULL;
-	xk_lock(&s->end.lock);
-	why = chan_server_judge(s, h, &verdict);
-	xk_unlock(&s->end.lock);
-	xk_ticket_release(&verdict.ticket);
-	if (xk_likely(verdict.runs)) {
-		chan_server_run(s, m, h->sequence);
+	xk_lock(&e->lock);
+	if (xk_unlikely(!(h->flags & CHAN_USER_MSG) || (int32_t)(h->sequence - e->sequence) <= 0 || e->disabled ||
+			e->state == CHAN_EXECUTE || !chan_server_is_enabled(e))) {
+		chan_server_pop_word(s, lls, m, h);
 		return;
 	}
-	chan_say(session->protocol, lls, h, h->sequence, verdict.word);
-	chan_end_send_again(&s->end, &verdict.again);
-	if (why != 0)
-		xk_drop(session->protocol, m, why);
-	else
-		xk_msg_free(m);
+	chan_end_forget(e, &ticket); /* the request acknowledges the last reply */
+	e->state = CHAN_EXECUTE;
+	e->sequence = h->sequence;
+	s->newer = h->sequence;
+	xk_unlock(&e->lock);
+	xk_ticket_release(&ticket);
+	chan_server_run(s, m, h->sequence);
 }
 
 /* ---- the timer, which keeps the end alive ---- */
@@ -257,7 +260,7 @@ chan_server_expire(struct xk_event *event, void *argument)
 	if (!e->disabled && e->state == CHAN_SENT && now_ns >= e->due_ns) {
 		if (e->tries == chan->retries) {
 			xk_count(self, CHAN_GIVEN_UP);
-			chan_server_is_acked(s, &ticket);
+			chan_server_is_acked(e, &ticket);
 		} else {
 			xk_count(self, CHAN_REPEATED);
 			chan_end_retry(e, chan_server_flags(s), s->status, false, now_ns, &again);
