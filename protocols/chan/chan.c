@@ -215,16 +215,17 @@ chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
 	return true;
 }
 
-/* Makes *again the message. */
+/* Makes *again the message. A request that is sent again says how long ago its call began. */
 static void
-chan_end_take_copy(struct chan_end *e, unsigned flags, unsigned status, uint64_t now_ns, struct chan_again *again)
+chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_again *again)
 {
 	struct xk_platform *platform = xk_platform_of(e->session.protocol);
 
 	chan_end_is_sent(e, now_ns);
-	*again = (struct chan_again){ e->copy.m != NULL ? xk_msg_reference(e->copy.m)
-							: xk_msg_from(platform, e->copy.bytes, e->copy.len),
-				      e->sequence, flags, status };
+	again->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
+	again->sequence = e->sequence;
+	again->flags = e->flags;
+	again->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
 }
 
 static void
@@ -239,19 +240,19 @@ chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
 
 /* A message of several packets is asked for first, by a header alone. */
 bool
-chan_end_retry(struct chan_end *e, unsigned flags, unsigned status, bool only_asks, uint64_t now_ns,
-	       struct chan_again *again)
+chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_again *again)
 {
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
 		    !chan_end_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
 	e->tries++;
 	chan_end_set_timeout(e, e->timeout_ns * 2);
 	e->due_ns = now_ns + e->timeout_ns;
-	if (!only_asks)
-		chan_end_take_copy(e, flags | CHAN_ACK_REQUESTED, status, now_ns, again);
-	else
+	if (only_asks)
 		*again = (struct chan_again){ xk_msg_new(xk_platform_of(e->session.protocol), 0), e->sequence,
-					      (flags & CHAN_FROM_CLIENT) | CHAN_ACK_REQUESTED, 0 };
+					      e->flags & CHAN_FROM_CLIENT, 0 };
+	else
+		chan_end_take_copy(e, now_ns, again);
+	again->flags |= CHAN_ACK_REQUESTED;
 	return only_asks;
 }
 
@@ -260,7 +261,7 @@ chan_end_retry(struct chan_end *e, unsigned flags, unsigned status, bool only_as
  * asks after timeout_min at least, later for long messages. Questions that come sooner must not draw messages.
  */
 unsigned
-chan_end_repeat(struct chan_end *e, unsigned flags, unsigned status, uint64_t now_ns, struct chan_again *again)
+chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_again *again)
 {
 	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
 
@@ -271,7 +272,7 @@ chan_end_repeat(struct chan_end *e, unsigned flags, unsigned status, uint64_t no
 	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
 		return CHAN_TOO_SOON;
 	if (chan_end_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
-		chan_end_take_copy(e, flags, status, now_ns, again);
+		chan_end_take_copy(e, now_ns, again);
 	else
 		xk_count(e->session.protocol, CHAN_WITHHELD);
 	return 0;

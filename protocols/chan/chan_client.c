@@ -47,14 +47,6 @@ chan_client_end(struct chan_client *c, int status, struct xk_msg *reply, struct 
 	}
 }
 
-/* Ends it without an answer: what becomes of it at the server is unknown. The lock is held. */
-static void
-chan_client_give_up(struct chan_client *c, int status, struct chan_ended *ended)
-{
-	chan_client_end(c, status, NULL, ended);
-	c->end.in_doubt = true;
-}
-
 /* Tells whoever waits for the call. */
 static void
 chan_client_tell(struct chan_client *c, struct chan_ended *ended)
@@ -77,7 +69,8 @@ chan_client_break(struct chan_client *c, int status, bool disables)
 	xk_lock(&e->lock);
 	waits = e->state == CHAN_SENT;
 	if (waits)
-		chan_client_give_up(c, status, &ended);
+		chan_client_end(c, status, NULL, &ended);
+	e->in_doubt |= waits;
 	e->disabled |= disables;
 	stops = disables && chan_end_stop(e);
 	xk_unlock(&e->lock);
@@ -107,58 +100,57 @@ chan_client_next_ns(const struct chan_client *c)
 	return c->end.due_ns < c->ends_ns ? c->end.due_ns : c->ends_ns;
 }
 
-/* Begins a call with m, which stays the caller's. Returns 0 or -errno. The lock is held. */
-static int
-chan_client_take(struct chan_client *c, const struct xk_msg *m, struct xk_call *call, uint64_t now_ns)
-{
-	struct chan_end *e = &c->end;
-
-	if (xk_unlikely(e->disabled))
-		return -ECONNRESET;
-	if (xk_unlikely(e->state != CHAN_IDLE))
-		return -EBUSY;
-	if (xk_unlikely(!chan_end_copy(e, m)))
-		return -ENOBUFS;
-	chan_end_is_new(e, now_ns);
-	e->heard_ns = now_ns;
-	c->begun_ns = now_ns;
-	c->ends_ns = now_ns + c->deadline_ns;
-	if (!chan_end_wake(e, chan_client_next_ns(c), now_ns)) {
-		xk_msg_free(e->copy.m);
-		e->copy.m = NULL;
-		return -ECONNRESET;
-	}
-	e->state = CHAN_SENT;
-	e->sequence++;
-	e->in_doubt = false;
-	c->acked = false;
-	c->call = call;
-	return 0;
-}
-
 /* Begins a call with m, which is taken. call NULL: a shepherd will wait. Returns 0 or -errno. */
 static int
 chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 {
-	struct xk_protocol *self = c->end.session.protocol;
+	struct chan_end *e = &c->end;
+	struct xk_protocol *self = e->session.protocol;
 	uint64_t now_ns = xk_now_ns(self);
 	uint32_t sequence;
-	int err;
+	unsigned why = 0;
+	int err = 0;
 
-	if (xk_unlikely(xk_msg_len(m) > c->end.max_packet)) {
+	if (xk_unlikely(xk_msg_len(m) > e->max_packet)) {
 		xk_drop(self, m, CHAN_TOO_BIG);
 		return -EMSGSIZE;
 	}
-	xk_lock(&c->end.lock);
-	err = chan_client_take(c, m, call, now_ns);
-	sequence = c->end.sequence;
-	xk_unlock(&c->end.lock);
+	xk_lock(&e->lock);
+	if (xk_unlikely(e->disabled)) {
+		err = -ECONNRESET;
+		why = CHAN_CLOSED;
+	} else if (xk_unlikely(e->state != CHAN_IDLE)) {
+		err = -EBUSY;
+		why = CHAN_BUSY;
+	} else if (xk_unlikely(!chan_end_copy(e, m))) {
+		err = -ENOBUFS;
+		why = XK_DROP_NO_BUFFER;
+	} else {
+		chan_end_is_new(e, now_ns);
+		e->heard_ns = now_ns;
+		e->begun_ns = now_ns;
+		c->ends_ns = now_ns + c->deadline_ns;
+		if (xk_likely(chan_end_wake(e, chan_client_next_ns(c), now_ns))) {
+			e->state = CHAN_SENT;
+			e->sequence++;
+			e->in_doubt = false;
+			c->acked = false;
+			c->call = call;
+		} else {
+			xk_msg_free(e->copy.m);
+			e->copy.m = NULL;
+			err = -ECONNRESET;
+			why = CHAN_CLOSED;
+		}
+	}
+	sequence = e->sequence;
+	xk_unlock(&e->lock);
 	if (xk_unlikely(err != 0)) {
-		xk_drop(self, m, err == -EBUSY ? CHAN_BUSY : err == -ENOBUFS ? XK_DROP_NO_BUFFER : CHAN_CLOSED);
+		xk_drop(self, m, why);
 		return err;
 	}
 	xk_count(self, CHAN_CALLED);
-	chan_send(&c->end, m, sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG | (call == NULL ? CHAN_MAY_WAIT : 0), 0);
+	chan_send(e, m, sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG | (call == NULL ? CHAN_MAY_WAIT : 0), 0);
 	return 0;
 }
 
@@ -215,11 +207,11 @@ chan_client_expire(struct xk_event *event, void *argument)
 	waits = e->state == CHAN_SENT;
 	ends = waits && (now_ns >= c->ends_ns || now_ns >= e->heard_ns + chan->silence_ns);
 	if (ends) {
-		chan_client_give_up(c, -ETIMEDOUT, &ended);
+		chan_client_end(c, -ETIMEDOUT, NULL, &ended);
+		e->in_doubt = true;
 	} else if (waits) {
 		if (now_ns >= e->due_ns) {
-			bool probes = chan_end_retry(e, CHAN_FROM_CLIENT | CHAN_USER_MSG,
-						     chan_age_pack(now_ns - c->begun_ns), c->acked, now_ns, &again);
+			bool probes = chan_end_retry(e, c->acked, now_ns, &again);
 
 			if (c->acked)
 				e->due_ns = now_ns + chan->timeout_max_ns;
@@ -301,8 +293,7 @@ chan_client_pop_word(struct chan_client *c, struct xk_session *lls, struct xk_ms
 			c->acked = true;
 			e->due_ns = now_ns + chan_of(e)->timeout_max_ns;
 		} else if (h->flags == CHAN_NEGATIVE_ACK) {
-			why = chan_end_repeat(e, CHAN_FROM_CLIENT | CHAN_USER_MSG, chan_age_pack(now_ns - c->begun_ns),
-					      now_ns, &again);
+			why = chan_end_repeat(e, now_ns, &again);
 		}
 		if (again.flags != 0) {
 			c->acked = false;
@@ -405,6 +396,7 @@ chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 	}
 	xk_semaphore_init(&c->ended, self, 0);
 	c->deadline_ns = ((struct chan *)self)->deadline_ns;
+	c->end.flags = CHAN_FROM_CLIENT | CHAN_USER_MSG;
 	err = chan_end_init(&c->end, chan_client_expire, number, 0);
 	if (err != 0)
 		xk_close(&c->end.session);

@@ -171,11 +171,14 @@ struct chan_end {
 
 	struct xk_lock lock; /* protects what follows */
 	uint8_t state;
-	bool timing;   /* the timer is pending, or its handler is about to take the lock */
-	bool disabled; /* the peer has rebooted or is lost, or the channel was evicted */
-	bool asked;    /* the other end has asked for the message while the keeper of `ticket` was still sending it */
-	bool in_doubt; /* at a client: the server may still run the last call */
+	bool timing;     /* the timer is pending, or its handler is about to take the lock */
+	bool disabled;   /* the peer has rebooted or is lost, or the channel was evicted */
+	bool asked;      /* the other end has asked for the message while the keeper of `ticket` was still sending it */
+	bool in_doubt;   /* at a client: the server may still run the last call */
+	uint16_t flags;  /* of the message: request or reply, perhaps an error ... */
+	uint16_t status; /* ... which this is */
 	uint32_t sequence;
+	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
 	unsigned tries;           /* time-outs and, at a client, negative acks of this message */
 	unsigned repeats;         /* times that the message itself was sent again */
@@ -185,6 +188,7 @@ struct chan_end {
 	uint64_t fires_ns;        /* when the timer fires, about */
 	uint64_t sent_ns;         /* when the message was sent last */
 	uint64_t heard_ns;        /* when the other end was heard last */
+	uint64_t begun_ns;        /* at a client: when the call began */
 	struct chan_copy copy;    /* in CHAN_SENT, of the message */
 	struct xk_ticket ticket;  /* for what a protocol below keeps of it */
 };
@@ -195,17 +199,10 @@ struct chan_client {
 	uint64_t deadline_ns; /* for the next calls */
 	/* under the end's lock: the call */
 	struct xk_call *call; /* NULL: a shepherd waits */
-	uint64_t begun_ns, ends_ns;
+	uint64_t ends_ns;
 	bool acked; /* the server has the request */
 	int status; /* in CHAN_ENDED */
 	struct xk_msg *reply;
-};
-
-struct chan_server {
-	struct chan_end end; /* first */
-	/* under the end's lock */
-	uint32_t newer;  /* while the handler runs: the latest request that has come; otherwise `sequence` */
-	uint16_t status; /* of the reply */
 };
 
 /* Something to send when the lock has been given back. */
@@ -371,18 +368,16 @@ chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 }
 
 /*
- * Handles a time-out: makes *again the message, which has these flags and this status, or a question about it.
- * only_asks: a question in any case. Returns whether it is a question.
+ * Handles a time-out: makes *again the message, or a question about it. only_asks: a question in any case. Returns
+ * whether it is a question.
  */
-bool chan_end_retry(struct chan_end *e, unsigned flags, unsigned status, bool only_asks, uint64_t now_ns,
-		    struct chan_again *again);
+bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_again *again);
 
 /*
  * Handles a question by the other end, which lacks the message: makes *again the message, unless it must not be sent or
  * is on its way. Returns 0, or the reason to drop the question.
  */
-unsigned chan_end_repeat(struct chan_end *e, unsigned flags, unsigned status, uint64_t now_ns,
-			 struct chan_again *again);
+unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_again *again);
 
 /* Adapts the timeout to a round trip that took sample_ns. */
 void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
@@ -426,6 +421,6 @@ struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls,
 
 /* Ends the use of an end whose peer is another boot or none, or that was evicted. The caller holds a reference. */
 void chan_client_disable(struct chan_client *c);
-void chan_server_disable(struct chan_server *s);
+void chan_server_disable(struct chan_end *e);
 
 #endif

@@ -24,9 +24,8 @@
 
 /* Keeps reply (NULL: an empty one) until it has arrived. Returns false if it cannot be kept. The lock is held. */
 static bool
-chan_server_keep(struct chan_server *s, const struct xk_msg *reply)
+chan_server_keep(struct chan_end *e, const struct xk_msg *reply)
 {
-	struct chan_end *e = &s->end;
 	bool is_long = reply != NULL && xk_msg_len(reply) > CHAN_SHORT;
 
 	if (xk_unlikely(reply == NULL)) {
@@ -43,9 +42,8 @@ chan_server_keep(struct chan_server *s, const struct xk_msg *reply)
 
 /* Runs the handler and sends its reply. Takes m. The state is CHAN_EXECUTE, so no other shepherd runs it. */
 static void
-chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
+chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 {
-	struct chan_end *e = &s->end;
 	struct xk_protocol *self = e->session.protocol;
 	unsigned error = 0, counter = 0;
 	struct xk_msg *reply = NULL;
@@ -66,15 +64,16 @@ chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
 		reply = xk_msg_new(xk_platform_of(self), 0);
 	now_ns = xk_now_ns(self);
 	xk_lock(&e->lock);
-	s->status = (uint16_t)error;
+	e->status = (uint16_t)error;
+	e->flags = CHAN_USER_MSG | (error != 0 ? CHAN_ERROR : 0);
 	e->heard_ns = now_ns;
 	e->state = CHAN_IDLE;
-	newer = s->newer;
+	newer = e->newer;
 	if (xk_unlikely(e->disabled)) {
 		counter = CHAN_SUPPRESSED;
 	} else if (xk_unlikely(newer != sequence)) {
 		counter = CHAN_ABANDONED;
-	} else if (xk_unlikely(!chan_server_keep(s, reply))) {
+	} else if (xk_unlikely(!chan_server_keep(e, reply))) {
 		counter = CHAN_UNSAVED;
 	} else {
 		e->state = CHAN_SENT;
@@ -96,12 +95,6 @@ chan_server_run(struct chan_server *s, struct xk_msg *m, uint32_t sequence)
 }
 
 /* ---- what a client says ---- */
-
-static unsigned
-chan_server_flags(const struct chan_server *s)
-{
-	return CHAN_USER_MSG | (s->status != 0 ? CHAN_ERROR : 0);
-}
 
 static inline bool
 chan_server_is_enabled(const struct chan_end *e)
@@ -128,16 +121,15 @@ struct chan_verdict {
 
 /* Judges a question about a request that is yet to come, or one that cannot be run. Returns as chan_server_judge. */
 static unsigned
-chan_server_judge_new(struct chan_server *s, const struct chan_header *h, struct chan_verdict *verdict)
+chan_server_judge_new(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
 {
-	struct chan_end *e = &s->end;
 	bool is_request = h->flags & CHAN_USER_MSG;
 
 	if (h->flags & CHAN_NEGATIVE_ACK)
 		return CHAN_STALE; /* about a reply that was never sent */
 	if (e->state == CHAN_EXECUTE) {
-		if ((int32_t)(h->sequence - s->newer) > 0)
-			s->newer = h->sequence;
+		if ((int32_t)(h->sequence - e->newer) > 0)
+			e->newer = h->sequence;
 		if (h->flags & CHAN_ACK_REQUESTED)
 			verdict->word = CHAN_SAY_ACK;
 		return is_request ? CHAN_BUSY : 0;
@@ -150,9 +142,8 @@ chan_server_judge_new(struct chan_server *s, const struct chan_header *h, struct
 
 /* Judges a message about the current request or its reply. Returns as chan_server_judge. */
 static unsigned
-chan_server_judge_current(struct chan_server *s, const struct chan_header *h, struct chan_verdict *verdict)
+chan_server_judge_current(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
 {
-	struct chan_end *e = &s->end;
 	struct xk_protocol *self = e->session.protocol;
 	uint64_t now_ns = e->heard_ns = xk_now_ns(self);
 	unsigned why = h->flags & CHAN_USER_MSG ? CHAN_DUPLICATE : 0;
@@ -171,7 +162,7 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, st
 	} else if (e->state == CHAN_IDLE) {
 		verdict->word = CHAN_SAY_GONE;
 	} else {
-		unsigned early = chan_end_repeat(e, chan_server_flags(s), s->status, now_ns, &verdict->again);
+		unsigned early = chan_end_repeat(e, now_ns, &verdict->again);
 
 		if (early != 0)
 			return early;
@@ -185,30 +176,30 @@ chan_server_judge_current(struct chan_server *s, const struct chan_header *h, st
 
 /* Decides about a message that does not run the handler. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
-chan_server_judge(struct chan_server *s, const struct chan_header *h, struct chan_verdict *verdict)
+chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
 {
-	int32_t ahead = (int32_t)(h->sequence - s->end.sequence);
+	int32_t ahead = (int32_t)(h->sequence - e->sequence);
 
-	if (s->end.disabled)
+	if (e->disabled)
 		return XK_DROP_NO_SESSION;
 	if (ahead < 0)
 		return CHAN_STALE;
-	return ahead > 0 && h->flags != CHAN_FROM_CLIENT ? chan_server_judge_new(s, h, verdict)
-							 : chan_server_judge_current(s, h, verdict);
+	return ahead > 0 && h->flags != CHAN_FROM_CLIENT ? chan_server_judge_new(e, h, verdict)
+							 : chan_server_judge_current(e, h, verdict);
 }
 
 /* Handles a message that does not run the handler. The lock is held, and given back. */
 XK_APART static void
-chan_server_pop_word(struct chan_server *s, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+chan_server_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
 {
-	struct xk_protocol *self = s->end.session.protocol;
+	struct xk_protocol *self = e->session.protocol;
 	struct chan_verdict verdict = { .word = CHAN_SAY_NOTHING };
-	unsigned why = chan_server_judge(s, h, &verdict);
+	unsigned why = chan_server_judge(e, h, &verdict);
 
-	xk_unlock(&s->end.lock);
+	xk_unlock(&e->lock);
 	xk_ticket_release(&verdict.ticket);
 	chan_say(self, lls, h, h->sequence, verdict.word);
-	chan_end_send_again(&s->end, &verdict.again);
+	chan_end_send_again(e, &verdict.again);
 	if (why != 0)
 		xk_drop(self, m, why);
 	else
@@ -218,24 +209,23 @@ chan_server_pop_word(struct chan_server *s, struct xk_session *lls, struct xk_ms
 static void
 chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	struct chan_server *s = (struct chan_server *)session;
-	struct chan_end *e = &s->end;
+	struct chan_end *e = (struct chan_end *)session;
 	const struct chan_header *h = hdr;
 	struct xk_ticket ticket;
 
 	xk_lock(&e->lock);
 	if (xk_unlikely(!(h->flags & CHAN_USER_MSG) || (int32_t)(h->sequence - e->sequence) <= 0 || e->disabled ||
 			e->state == CHAN_EXECUTE || !chan_server_is_enabled(e))) {
-		chan_server_pop_word(s, lls, m, h);
+		chan_server_pop_word(e, lls, m, h);
 		return;
 	}
 	chan_end_forget(e, &ticket); /* the request acknowledges the last reply */
 	e->state = CHAN_EXECUTE;
 	e->sequence = h->sequence;
-	s->newer = h->sequence;
+	e->newer = h->sequence;
 	xk_unlock(&e->lock);
 	xk_ticket_release(&ticket);
-	chan_server_run(s, m, h->sequence);
+	chan_server_run(e, m, h->sequence);
 }
 
 /* ---- the timer, which keeps the end alive ---- */
@@ -243,8 +233,7 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 static void
 chan_server_expire(struct xk_event *event, void *argument)
 {
-	struct chan_server *s = argument;
-	struct chan_end *e = &s->end;
+	struct chan_end *e = argument;
 	struct xk_protocol *self = e->session.protocol;
 	const struct chan *chan = (struct chan *)self;
 	struct xk_ticket ticket = { .keeper = NULL };
@@ -263,7 +252,7 @@ chan_server_expire(struct xk_event *event, void *argument)
 			chan_server_is_acked(e, &ticket);
 		} else {
 			xk_count(self, CHAN_REPEATED);
-			chan_end_retry(e, chan_server_flags(s), s->status, false, now_ns, &again);
+			chan_end_retry(e, false, now_ns, &again);
 		}
 	}
 	forgets = !e->disabled && e->state == CHAN_IDLE && now_ns >= forget_ns;
@@ -287,9 +276,8 @@ chan_server_expire(struct xk_event *event, void *argument)
 /* ---- a channel's beginning and end ---- */
 
 void
-chan_server_disable(struct chan_server *s)
+chan_server_disable(struct chan_end *e)
 {
-	struct chan_end *e = &s->end;
 	struct xk_session *session = &e->session;
 	struct xk_ticket ticket;
 	bool stops;
@@ -310,7 +298,7 @@ chan_server_disable(struct chan_server *s)
 }
 
 static const struct xk_session_ops chan_server_session_ops = {
-	.size = sizeof(struct chan_server),
+	.size = sizeof(struct chan_end),
 	.push = chan_end_push,
 	.pop = chan_server_pop,
 	.close = chan_end_close,
@@ -350,7 +338,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	}
 	now_ns = xk_now_ns(self);
 	if (xk_open_done(xk_hlp_receive(made), self, made, made->hlp_type) != 0) {
-		chan_server_disable((struct chan_server *)made);
+		chan_server_disable(e);
 		xk_session_release(made);
 		return XK_DROP_REFUSED;
 	}
