@@ -388,6 +388,8 @@ chan_init(struct xk_protocol *self)
 	if (err != 0)
 		return err;
 	chan->next_channel = (uint32_t)xk_random(self);
+	if (chan->channels > chan->hosts) /* so that `hosts` hosts with one channel each fill the table */
+		chan->host_cost = chan->channels / chan->hosts - 1;
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
 		xk_map_fini(&chan->peers);

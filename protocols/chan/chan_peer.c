@@ -28,27 +28,20 @@ enum {
 	CHAN_NETWORK_BITS = 8,   /* low bits of an address, which number the hosts of a network */
 	CHAN_LOOKED_AT = 32,     /* channels of a host that are tried for eviction */
 	CHAN_MEMORIES = 16,      /* bound of memories, times `channels`; half when a host evicts its own */
-	CHAN_PASTS_MIN = 4,      /* initial room of a list of past channels */
 	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
 };
 
 /* ---- lists of past channels; the lock is held ---- */
 
-/* Returns whether there is room for one more. */
+/* Makes room for one more. Returns false if there is no memory. */
 static bool
 chan_pasts_reserve(struct chan_pasts *pasts)
 {
-	unsigned room = pasts->room != 0 ? 2 * pasts->room : CHAN_PASTS_MIN;
-	struct chan_past *list;
+	struct chan_past *list = realloc(pasts->list, (pasts->count + 1) * sizeof(*list));
 
-	if (pasts->count < pasts->room)
-		return true;
-	list = realloc(pasts->list, room * sizeof(*list));
-	if (list == NULL)
-		return false;
-	pasts->list = list;
-	pasts->room = room;
-	return true;
+	if (list != NULL)
+		pasts->list = list;
+	return list != NULL;
 }
 
 static void
@@ -82,9 +75,10 @@ chan_holders_join(struct chan_peer *peer, uint64_t station)
 
 	if (peer->holders[CHAN_HOST] != NULL)
 		return 0;
-	LIST_FOREACH(other, &chan->clients, beside)
-	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK && other->holders[i]->address == addresses[i]; i++)
-		holders[i] = other->holders[i];
+	for (other = LIST_FIRST(&chan->list); other != NULL; other = LIST_NEXT(other, beside))
+		for (unsigned i = CHAN_STATION;
+		     i <= CHAN_NETWORK && other->holders[i] != NULL && other->holders[i]->address == addresses[i]; i++)
+			holders[i] = other->holders[i];
 	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
 		if (holders[i] == NULL)
 			holders[i] = calloc(1, sizeof(struct chan_holder));
@@ -99,39 +93,21 @@ chan_holders_join(struct chan_peer *peer, uint64_t station)
 		holders[i]->peers++;
 		peer->holders[i] = holders[i];
 	}
-	LIST_INSERT_HEAD(&chan->clients, peer, beside);
 	return 0;
 }
 
-static void
-chan_holders_leave(struct chan_peer *peer)
-{
-	if (peer->holders[CHAN_HOST] == NULL)
-		return;
-	LIST_REMOVE(peer, beside);
-	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
-		if (--peer->holders[i]->peers == 0)
-			free(peer->holders[i]);
-}
-
-/* Returns what a host costs besides its channels, in channels: `hosts` hosts with one channel each fill the table. */
-static uint64_t
-chan_cost_of_host(const struct chan *chan)
-{
-	return chan->channels > chan->hosts ? chan->channels / chan->hosts - 1 : 0;
-}
-
+/* Returns what holder has, in channels. */
 static uint64_t
 chan_held(const struct chan *chan, const struct chan_holder *holder)
 {
-	return holder->ends + holder->hosts * chan_cost_of_host(chan);
+	return holder->ends + holder->hosts * chan->host_cost;
 }
 
 /* Returns what one more channel of peer costs, in channels. */
 static uint64_t
 chan_needed(const struct chan_peer *peer)
 {
-	return 1 + (peer->own.ends == 0 ? chan_cost_of_host(peer->chan) : 0);
+	return 1 + (peer->own.ends == 0 ? peer->chan->host_cost : 0);
 }
 
 /* Counts one channel more of the peer (1) or one less (-1). */
@@ -147,18 +123,6 @@ chan_count_end(struct chan_peer *peer, int ends)
 }
 
 /* ---- memories of evicted channels; the lock is held ---- */
-
-static void
-chan_memory_add(struct chan_peer *peer, const struct chan_end *e)
-{
-	struct chan *chan = peer->chan;
-
-	if (chan->all.memories == 0)
-		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
-	chan_pasts_add(&peer->evicted, e, xk_now_ns(&chan->protocol) + chan->lifetime_ns);
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
-		peer->holders[i]->memories++;
-}
 
 static void
 chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count)
@@ -206,6 +170,7 @@ chan_peer_get(struct chan *chan, uint32_t host)
 	peer->minute_ns = xk_now_ns(&chan->protocol);
 	TAILQ_INIT(&peer->ends[false]);
 	TAILQ_INIT(&peer->ends[true]);
+	LIST_INSERT_HEAD(&chan->list, peer, beside);
 	return peer;
 }
 
@@ -222,7 +187,10 @@ chan_peer_free_unused(struct chan_peer *peer)
 	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
 	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
-	chan_holders_leave(peer);
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
+		if (peer->holders[i] != NULL && --peer->holders[i]->peers == 0)
+			free(peer->holders[i]);
+	LIST_REMOVE(peer, beside);
 	xk_map_unbind(&peer->chan->peers, &peer->binding);
 	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
 }
@@ -285,18 +253,18 @@ chan_share_loser(struct chan_peer *peer)
 	uint64_t needed = chan_needed(peer);
 	struct chan_peer *loser = peer, *other;
 
-	LIST_FOREACH(other, &chan->clients, beside)
-	{
+	for (other = LIST_FIRST(&chan->list); other != NULL; other = LIST_NEXT(other, beside)) {
 		const struct chan_holder *its, *losers;
 		unsigned i = CHAN_STATION;
 
+		if (other->own.ends == 0)
+			continue;
 		while (i < CHAN_HOST && other->holders[i] == loser->holders[i])
 			i++;
 		its = other->holders[i];
 		losers = loser->holders[i];
-		if (other->own.ends > 0 &&
-		    chan_held(chan, its) + (its == peer->holders[i] ? its->memories + needed : 0) >
-			    chan_held(chan, losers) + (losers == peer->holders[i] ? losers->memories + needed : 0))
+		if (chan_held(chan, its) + (its == peer->holders[i] ? its->memories + needed : 0) >
+		    chan_held(chan, losers) + (losers == peer->holders[i] ? losers->memories + needed : 0))
 			loser = other;
 	}
 	return loser;
@@ -348,8 +316,12 @@ chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
 	if (e == NULL)
 		return -ENOBUFS;
 	e->disabled = true;
-	chan_memory_add(loser, e);
+	chan_pasts_add(&loser->evicted, e, xk_now_ns(&chan->protocol) + chan->lifetime_ns);
 	xk_unlock(&e->lock);
+	if (chan->all.memories == 0)
+		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		loser->holders[i]->memories++;
 	chan_peer_unlink(e);
 	TAILQ_INSERT_HEAD(evicted, e, beside);
 	xk_count(&chan->protocol, CHAN_EVICTED);
@@ -574,59 +546,49 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 	chan_peer_disable(&taken);
 }
 
-static void
-chan_peer_age(void *object, void *context)
-{
-	struct chan_peer *peer = object;
-	const uint64_t *now_ns = context;
-	unsigned count = 0;
-
-	while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= *now_ns)
-		count++;
-	chan_memory_drop(peer, peer->evicted.list, count);
-	chan_peer_free_unused(peer);
-}
-
 void
 chan_peer_expire(struct xk_event *event, void *argument)
 {
 	struct chan *chan = argument;
 	uint64_t now_ns = xk_now_ns(&chan->protocol);
+	struct chan_peer *peer, *next;
 
 	(void)event;
 	xk_lock(&chan->lock);
-	xk_map_for_each(&chan->peers, chan_peer_age, &now_ns);
+	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
+		unsigned count = 0;
+
+		next = LIST_NEXT(peer, beside);
+		while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= now_ns)
+			count++;
+		chan_memory_drop(peer, peer->evicted.list, count);
+		chan_peer_free_unused(peer);
+	}
 	if (chan->all.memories > 0)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns / 4));
 	xk_unlock(&chan->lock);
 }
 
-/* ---- the end ---- */
-
-static void
-chan_peer_end(void *object, void *context)
-{
-	struct chan_peer *peer = object;
-
-	(void)context;
-	chan_peer_forget(peer);
-	peer->references++;
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {
-		struct chan_end *e;
-
-		while ((e = TAILQ_FIRST(&peer->ends[i])) != NULL) {
-			chan_peer_unlink(e);
-			if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
-				xk_session_release(&e->session);
-		}
-	}
-	peer->references--;
-	chan_peer_free_unused(peer);
-}
-
 void
 chan_peer_fini(struct chan *chan)
 {
-	xk_map_for_each(&chan->peers, chan_peer_end, NULL);
+	struct chan_peer *peer, *next;
+
+	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
+		chan_peer_forget(peer);
+		peer->references++;
+		for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {
+			struct chan_end *e;
+
+			while ((e = TAILQ_FIRST(&peer->ends[i])) != NULL) {
+				chan_peer_unlink(e);
+				if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
+					xk_session_release(&e->session);
+			}
+		}
+		peer->references--;
+		next = LIST_NEXT(peer, beside);
+		chan_peer_free_unused(peer);
+	}
 	xk_map_fini(&chan->peers);
 }

@@ -104,7 +104,7 @@ struct chan_past {
 
 struct chan_pasts {
 	struct chan_past *list; /* oldest first */
-	unsigned count, room;
+	unsigned count;
 };
 
 struct chan {
@@ -115,13 +115,14 @@ struct chan {
 
 	struct xk_bidctl_watcher watcher;
 
-	struct xk_lock lock; /* protects what follows, and what peers have in lists */
-	struct xk_map peers; /* host: struct chan_peer */
-	struct chan_peers clients;
+	struct xk_lock lock;    /* protects what follows, and what peers have in lists */
+	struct xk_map peers;    /* host: struct chan_peer */
+	struct chan_peers list; /* the same */
 	struct chan_holder all;
 	struct xk_event forget; /* drops memories that are over; scheduled while there are any */
 	uint32_t next_channel;
-	uint64_t changes; /* changes that BIDCTL has reported */
+	uint64_t changes;   /* changes that BIDCTL has reported */
+	uint64_t host_cost; /* channels that a host costs besides those that it holds */
 	unsigned idle_count;
 };
 
@@ -131,9 +132,8 @@ struct chan_peer {
 	struct xk_retired retired;
 	struct chan *chan;
 	uint32_t host;
-	/* of a client */
 	LIST_ENTRY(chan_peer) beside;
-	struct chan_holder own, *holders[CHAN_LEVELS]; /* NULL: not a client */
+	struct chan_holder own, *holders[CHAN_LEVELS]; /* NULL: it has called nothing here */
 	unsigned references;                           /* ends that point here */
 	uint64_t boot;                                 /* the host's boot that all of this belongs to; 0: unknown */
 	struct chan_ends ends[2];                      /* by is_server */

@@ -119,49 +119,49 @@ struct chan_verdict {
 	struct xk_ticket ticket;
 };
 
-/* Judges a question about a request that is yet to come, or one that cannot be run. Returns as chan_server_judge. */
+/* Decides about a message that does not run the handler. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
-chan_server_judge_new(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
-{
-	bool is_request = h->flags & CHAN_USER_MSG;
-
-	if (h->flags & CHAN_NEGATIVE_ACK)
-		return CHAN_STALE; /* about a reply that was never sent */
-	if (e->state == CHAN_EXECUTE) {
-		if ((int32_t)(h->sequence - e->newer) > 0)
-			e->newer = h->sequence;
-		if (h->flags & CHAN_ACK_REQUESTED)
-			verdict->word = CHAN_SAY_ACK;
-		return is_request ? CHAN_BUSY : 0;
-	}
-	if (e->state == CHAN_SENT)
-		chan_server_is_acked(e, &verdict->ticket);
-	verdict->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
-	return is_request ? XK_DROP_NO_SESSION : 0;
-}
-
-/* Judges a message about the current request or its reply. Returns as chan_server_judge. */
-static unsigned
-chan_server_judge_current(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
+chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
 {
 	struct xk_protocol *self = e->session.protocol;
-	uint64_t now_ns = e->heard_ns = xk_now_ns(self);
-	unsigned why = h->flags & CHAN_USER_MSG ? CHAN_DUPLICATE : 0;
+	int32_t ahead = (int32_t)(h->sequence - e->sequence);
+	bool is_request = h->flags & CHAN_USER_MSG, is_ack = h->flags == CHAN_FROM_CLIENT;
+	uint64_t now_ns;
+	unsigned why;
 
-	if (h->flags == CHAN_FROM_CLIENT) { /* an ack bears the sequence number after that of the reply */
-		if (e->state != CHAN_SENT || h->sequence != e->sequence + 1)
+	if (e->disabled)
+		return XK_DROP_NO_SESSION;
+	if (ahead < 0)
+		return CHAN_STALE;
+	if (ahead > 0 && !is_ack) { /* a new request, or a question about one */
+		if (h->flags & CHAN_NEGATIVE_ACK)
+			return CHAN_STALE; /* about a reply that was never sent */
+		if (e->state == CHAN_EXECUTE) {
+			if ((int32_t)(h->sequence - e->newer) > 0)
+				e->newer = h->sequence;
+			if (h->flags & CHAN_ACK_REQUESTED)
+				verdict->word = CHAN_SAY_ACK;
+			return is_request ? CHAN_BUSY : 0;
+		}
+		if (e->state == CHAN_SENT)
+			chan_server_is_acked(e, &verdict->ticket);
+		verdict->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
+		return is_request ? XK_DROP_NO_SESSION : 0;
+	}
+	e->heard_ns = now_ns = xk_now_ns(self);
+	if (is_ack) { /* it bears the sequence number after that of the reply */
+		if (e->state != CHAN_SENT || ahead != 1)
 			return CHAN_STALE;
 		if (e->tries == 1) /* it was asked for once */
 			chan_end_measure(e, now_ns - e->sent_ns);
 		chan_server_is_acked(e, &verdict->ticket);
-	} else if (!(h->flags & (CHAN_ACK_REQUESTED | CHAN_NEGATIVE_ACK))) {
+		return 0;
+	}
+	/* about the current request, or its reply */
+	why = is_request ? CHAN_DUPLICATE : 0;
+	if (!(h->flags & (CHAN_ACK_REQUESTED | CHAN_NEGATIVE_ACK)))
 		return why; /* the network has duplicated it */
-	} else if (e->state == CHAN_EXECUTE) {
-		if (!(h->flags & CHAN_NEGATIVE_ACK))
-			verdict->word = CHAN_SAY_ACK;
-	} else if (e->state == CHAN_IDLE) {
-		verdict->word = CHAN_SAY_GONE;
-	} else {
+	if (e->state == CHAN_SENT) {
 		unsigned early = chan_end_repeat(e, now_ns, &verdict->again);
 
 		if (early != 0)
@@ -170,22 +170,12 @@ chan_server_judge_current(struct chan_end *e, const struct chan_header *h, struc
 			verdict->word = CHAN_SAY_ACK;
 		else
 			xk_count(self, CHAN_REPEATED);
+	} else if (e->state == CHAN_IDLE) {
+		verdict->word = CHAN_SAY_GONE;
+	} else if (!(h->flags & CHAN_NEGATIVE_ACK)) {
+		verdict->word = CHAN_SAY_ACK;
 	}
 	return why;
-}
-
-/* Decides about a message that does not run the handler. Returns 0, or the reason to drop it. The lock is held. */
-static unsigned
-chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
-{
-	int32_t ahead = (int32_t)(h->sequence - e->sequence);
-
-	if (e->disabled)
-		return XK_DROP_NO_SESSION;
-	if (ahead < 0)
-		return CHAN_STALE;
-	return ahead > 0 && h->flags != CHAN_FROM_CLIENT ? chan_server_judge_new(e, h, verdict)
-							 : chan_server_judge_current(e, h, verdict);
 }
 
 /* Handles a message that does not run the handler. The lock is held, and given back. */

@@ -288,10 +288,10 @@ vchan_find(const struct vchan_pools *bucket, const struct xk_protocol *hlp_recei
 {
 	struct vchan_pool *pool;
 
-	LIST_FOREACH(pool, bucket, beside)
-	if (xk_hlp_receive(&pool->session) == hlp_receive && pool->session.hlp_type == hlp_type &&
-	    xk_participants_equal(&pool->participants, participants) && xk_duplicate(&pool->session))
-		return pool;
+	for (pool = LIST_FIRST(bucket); pool != NULL; pool = LIST_NEXT(pool, beside))
+		if (xk_hlp_receive(&pool->session) == hlp_receive && pool->session.hlp_type == hlp_type &&
+		    xk_participants_equal(&pool->participants, participants) && xk_duplicate(&pool->session))
+			return pool;
 	return NULL;
 }
 

@@ -346,7 +346,7 @@ TEST(chan_what_is_remembered_goes_after_lifetime)
 	CHECK_EQ(chan_in(r)->all.memories, 0);
 	rig_advance_ms(r, 120000);
 	CHECK_EQ(xk_map_count(&chan_in(r)->peers), 0);
-	CHECK(LIST_EMPTY(&chan_in(r)->clients));
+	CHECK(LIST_EMPTY(&chan_in(r)->list));
 	rig_free(r);
 }
 
