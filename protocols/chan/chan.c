@@ -24,6 +24,7 @@
  */
 #include "protocols/chan/chan_private.h"
 #include "xkernel/bytes.h"
+#include "xkernel/trace.h"
 
 /* ---- the header ---- */
 
@@ -159,17 +160,18 @@ chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flag
 	xk_push(e->session.lls, m);
 }
 
+/* A client's ack bears the sequence number after that of the reply, like the request that makes it superfluous. */
 void
-chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
-	 enum chan_word word)
+chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word)
 {
-	struct chan_header answer = { .channel = h->channel, .number = h->number, .sequence = sequence };
+	unsigned direction = ~h->flags & CHAN_FROM_CLIENT;
+	struct chan_header answer = { h->channel, h->number, h->sequence, (uint16_t)((unsigned)word | direction),
+				      (uint16_t)((unsigned)word >> 16) };
 	struct xk_msg *m;
 
 	if (word == CHAN_SAY_NOTHING)
 		return;
-	answer.flags = (uint16_t)((unsigned)word | (~h->flags & CHAN_FROM_CLIENT));
-	answer.status = (uint16_t)((unsigned)word >> 16);
+	answer.sequence += word == CHAN_SAY_ACK && direction == CHAN_FROM_CLIENT;
 	xk_count(self, word == CHAN_SAY_ACK ? CHAN_ACKED : word == CHAN_SAY_NACK ? CHAN_ASKED : CHAN_REJECTED);
 	m = xk_msg_new(xk_platform_of(self), CHAN_HEADER_LEN);
 	if (m == NULL)
@@ -215,17 +217,17 @@ chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
 	return true;
 }
 
-/* Makes *again the message. A request that is sent again says how long ago its call began. */
+/* Lets the message be sent again. A request says how long ago its call began. */
 static void
-chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_again *again)
+chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
 	struct xk_platform *platform = xk_platform_of(e->session.protocol);
 
 	chan_end_is_sent(e, now_ns);
-	again->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
-	again->sequence = e->sequence;
-	again->flags = e->flags;
-	again->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
+	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
+	after->sequence = e->sequence;
+	after->flags = e->flags;
+	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
 }
 
 static void
@@ -240,19 +242,21 @@ chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
 
 /* A message of several packets is asked for first, by a header alone. */
 bool
-chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_again *again)
+chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
 {
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
 		    !chan_end_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
 	e->tries++;
 	chan_end_set_timeout(e, e->timeout_ns * 2);
 	e->due_ns = now_ns + e->timeout_ns;
-	if (only_asks)
-		*again = (struct chan_again){ xk_msg_new(xk_platform_of(e->session.protocol), 0), e->sequence,
-					      e->flags & CHAN_FROM_CLIENT, 0 };
-	else
-		chan_end_take_copy(e, now_ns, again);
-	again->flags |= CHAN_ACK_REQUESTED;
+	if (only_asks) {
+		after->m = xk_msg_new(xk_platform_of(e->session.protocol), 0);
+		after->sequence = e->sequence;
+		after->flags = e->flags & CHAN_FROM_CLIENT;
+	} else {
+		chan_end_take_copy(e, now_ns, after);
+	}
+	after->flags |= CHAN_ACK_REQUESTED;
 	return only_asks;
 }
 
@@ -261,7 +265,7 @@ chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_
  * asks after timeout_min at least, later for long messages. Questions that come sooner must not draw messages.
  */
 unsigned
-chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_again *again)
+chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
 	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
 
@@ -272,7 +276,7 @@ chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_again *again)
 	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
 		return CHAN_TOO_SOON;
 	if (chan_end_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
-		chan_end_take_copy(e, now_ns, again);
+		chan_end_take_copy(e, now_ns, after);
 	else
 		xk_count(e->session.protocol, CHAN_WITHHELD);
 	return 0;
@@ -310,6 +314,7 @@ chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 	return true;
 }
 
+/* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
 bool
 chan_end_stop(struct chan_end *e)
 {
@@ -321,8 +326,84 @@ chan_end_stop(struct chan_end *e)
 
 /* ---- both ends' sessions ---- */
 
+static void
+chan_end_finish(struct chan_end *e, struct chan_after *after)
+{
+	if (after->m != NULL)
+		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
+	if (after->ended)
+		chan_client_tell(e, after);
+	else
+		xk_ticket_release(&after->ticket);
+}
+
+static void
+chan_end_expire(struct xk_event *event, void *argument)
+{
+	struct chan_end *e = argument;
+	struct chan_after after = { .m = NULL };
+	uint64_t now_ns, next_ns;
+
+	(void)event;
+	xk_lock(&e->lock);
+	e->timing = false;
+	now_ns = xk_now_ns(e->session.protocol);
+	next_ns = e->is_server ? chan_server_tick(e, now_ns, &after) : chan_client_tick(e, now_ns, &after);
+	if (next_ns != 0)
+		chan_end_wake(e, next_ns, now_ns);
+	xk_unlock(&e->lock);
+	chan_end_finish(e, &after);
+	xk_session_release(&e->session);
+}
+
+XK_APART void
+chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+{
+	struct xk_protocol *self = e->session.protocol;
+	struct chan_after after = { .word = CHAN_SAY_NOTHING };
+	unsigned why = e->is_server ? chan_server_judge(e, h, &after) : chan_client_judge(e, h, &after);
+
+	xk_unlock(&e->lock);
+	chan_say(self, lls, h, after.word);
+	chan_end_finish(e, &after);
+	if (why == 0)
+		xk_msg_free(m);
+	else
+		xk_drop(self, m, why);
+}
+
+/* A server's end is out of reach then, and what its handler replies is suppressed; a client's fails all calls. */
+void
+chan_end_disable(struct chan_end *e)
+{
+	struct xk_session *session = &e->session;
+	struct chan_after after = { .m = NULL };
+	bool stops;
+
+	xk_lock(&e->lock);
+	e->disabled = true;
+	if (!e->is_server) {
+		chan_client_give_up(e, -ECONNRESET, &after);
+	} else {
+		chan_end_forget(e, &after.ticket);
+		e->state = e->state == CHAN_SENT ? CHAN_IDLE : e->state;
+	}
+	stops = chan_end_stop(e);
+	xk_unlock(&e->lock);
+	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", e->channel,
+		 e->is_server ? "a client" : xk_hlp_receive(session)->name);
+	if (e->is_server)
+		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
+	else
+		xk_count(session->protocol, CHAN_WAS_RESET);
+	chan_end_finish(e, &after);
+	xk_close_done(session);
+	if (stops)
+		xk_session_release(session);
+}
+
 int
-chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uint64_t boot)
+chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
 {
 	struct xk_session *s = &e->session;
 	struct xk_protocol *self = s->protocol;
@@ -331,7 +412,7 @@ chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uin
 
 	e->number = number;
 	e->timeout_ns = ((struct chan *)self)->timeout_ns;
-	xk_event_init(&e->timer, self->kernel, expire, e);
+	xk_event_init(&e->timer, self->kernel, chan_end_expire, e);
 	xk_lock_init(&e->lock, self);
 	if (err < 0 || whole == -EMSGSIZE)
 		return err < 0 ? err : whole;
@@ -419,7 +500,7 @@ chan_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const s
 	if (h->flags & CHAN_FROM_CLIENT)
 		return chan_server_accept(chan, lls, m, h);
 	if (h->flags & CHAN_ACK_REQUESTED) /* nobody waits for that reply any more */
-		chan_say(&chan->protocol, lls, h, h->sequence + 1, CHAN_SAY_ACK);
+		chan_say(&chan->protocol, lls, h, CHAN_SAY_ACK);
 	xk_drop(&chan->protocol, m, XK_DROP_NO_SESSION);
 	return NULL;
 }

@@ -15,81 +15,60 @@
  * disabled channel fail.
  */
 #include "protocols/chan/chan_private.h"
-#include "xkernel/trace.h"
 
 /* ---- the end of a call ---- */
 
-/* What is left to do without the lock. */
-struct chan_ended {
-	struct xk_call *call;
-	int status;
-	struct xk_msg *reply;
-	struct xk_ticket ticket;
-};
-
 /* Ends the call under way. The lock is held. */
 static inline void
-chan_client_end(struct chan_client *c, int status, struct xk_msg *reply, struct chan_ended *ended)
+chan_client_end(struct chan_client *c, int result, struct xk_msg *reply, struct chan_after *after)
 {
 	struct chan_end *e = &c->end;
 
-	ended->call = c->call;
-	ended->status = status;
-	ended->reply = reply;
-	chan_end_forget(e, &ended->ticket);
-	if (ended->call != NULL) {
+	chan_end_forget(e, &after->ticket);
+	after->ended = true;
+	after->call = c->call;
+	after->result = result;
+	after->reply = reply;
+	if (c->call != NULL) {
 		c->call = NULL;
 		e->state = CHAN_IDLE;
 	} else {
 		e->state = CHAN_ENDED;
-		c->status = status;
+		c->result = result;
 		c->reply = reply;
 	}
 }
 
-/* Tells whoever waits for the call. */
-static void
-chan_client_tell(struct chan_client *c, struct chan_ended *ended)
+void
+chan_client_give_up(struct chan_end *e, int result, struct chan_after *after)
 {
-	xk_ticket_release(&ended->ticket);
-	if (ended->call != NULL)
-		xk_call_done(ended->call, ended->status, ended->reply);
-	else
-		xk_semaphore_signal(&c->ended);
-}
-
-/* Ends the call, if there is one. disables: there will be no other, and nothing for the timer to do. */
-static void
-chan_client_break(struct chan_client *c, int status, bool disables)
-{
-	struct chan_end *e = &c->end;
-	struct chan_ended ended;
-	bool waits, stops;
-
-	xk_lock(&e->lock);
-	waits = e->state == CHAN_SENT;
-	if (waits)
-		chan_client_end(c, status, NULL, &ended);
-	e->in_doubt |= waits;
-	e->disabled |= disables;
-	stops = disables && chan_end_stop(e);
-	xk_unlock(&e->lock);
-	if (waits)
-		chan_client_tell(c, &ended);
-	if (stops)
-		xk_session_release(&e->session);
+	if (e->state != CHAN_SENT)
+		return;
+	chan_client_end((struct chan_client *)e, result, NULL, after);
+	e->in_doubt = true;
 }
 
 void
-chan_client_disable(struct chan_client *c)
+chan_client_tell(struct chan_end *e, struct chan_after *after)
 {
-	struct xk_session *session = &c->end.session;
+	xk_ticket_release(&after->ticket);
+	if (after->call != NULL)
+		xk_call_done(after->call, after->result, after->reply);
+	else
+		xk_semaphore_signal(&((struct chan_client *)e)->ended);
+}
 
-	xk_count(session->protocol, CHAN_WAS_RESET);
-	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", c->end.channel,
-		 xk_hlp_receive(session)->name);
-	chan_client_break(c, -ECONNRESET, true);
-	xk_close_done(session);
+/* Ends the call, if there is one. */
+static void
+chan_client_break(struct chan_client *c, int result)
+{
+	struct chan_after after = { .m = NULL };
+
+	xk_lock(&c->end.lock);
+	chan_client_give_up(&c->end, result, &after);
+	xk_unlock(&c->end.lock);
+	if (after.ended)
+		chan_client_tell(&c->end, &after);
 }
 
 /* ---- calling ---- */
@@ -173,11 +152,11 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 		int err = xk_semaphore_wait(&c->ended, XK_FOREVER);
 
 		if (xk_unlikely(err != 0))
-			chan_client_break(c, err, false);
+			chan_client_break(c, err);
 		xk_lock(&c->end.lock);
 		ended = c->end.state == CHAN_ENDED;
 		if (ended) {
-			status = c->status;
+			status = c->result;
 			*reply = c->reply;
 			c->end.state = CHAN_IDLE;
 		}
@@ -188,44 +167,27 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 
 /* ---- the timer ---- */
 
-static void
-chan_client_expire(struct xk_event *event, void *argument)
+uint64_t
+chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
-	struct chan_client *c = argument;
-	struct chan_end *e = &c->end;
-	struct xk_protocol *self = e->session.protocol;
-	const struct chan *chan = (struct chan *)self;
-	struct chan_again again = { .m = NULL };
-	struct chan_ended ended;
-	bool waits, ends;
-	uint64_t now_ns;
+	struct chan_client *c = (struct chan_client *)e;
+	struct chan *chan = chan_of(e);
 
-	(void)event;
-	xk_lock(&e->lock);
-	e->timing = false;
-	now_ns = xk_now_ns(self);
-	waits = e->state == CHAN_SENT;
-	ends = waits && (now_ns >= c->ends_ns || now_ns >= e->heard_ns + chan->silence_ns);
-	if (ends) {
-		chan_client_end(c, -ETIMEDOUT, NULL, &ended);
-		e->in_doubt = true;
-	} else if (waits) {
-		if (now_ns >= e->due_ns) {
-			bool probes = chan_end_retry(e, c->acked, now_ns, &again);
+	if (e->state != CHAN_SENT)
+		return 0;
+	if (now_ns >= c->ends_ns || now_ns >= e->heard_ns + chan->silence_ns) {
+		xk_count(&chan->protocol, CHAN_TIMED_OUT);
+		chan_client_give_up(e, -ETIMEDOUT, after);
+		return 0;
+	}
+	if (now_ns >= e->due_ns) {
+		bool probes = chan_end_retry(e, c->acked, now_ns, after);
 
-			if (c->acked)
-				e->due_ns = now_ns + chan->timeout_max_ns;
-			xk_count(self, probes ? CHAN_PROBED : CHAN_RETRANSMITTED);
-		}
-		chan_end_wake(e, chan_client_next_ns(c), now_ns);
+		if (c->acked)
+			e->due_ns = now_ns + chan->timeout_max_ns;
+		xk_count(&chan->protocol, probes ? CHAN_PROBED : CHAN_RETRANSMITTED);
 	}
-	xk_unlock(&e->lock);
-	chan_end_send_again(e, &again);
-	if (ends) {
-		xk_count(self, CHAN_TIMED_OUT);
-		chan_client_tell(c, &ended);
-	}
-	xk_session_release(&e->session);
+	return chan_client_next_ns(c);
 }
 
 /* ---- hearing from the server ---- */
@@ -248,7 +210,7 @@ chan_client_pop_reply(struct chan_client *c, struct xk_session *lls, struct xk_m
 	struct chan_end *e = &c->end;
 	struct xk_protocol *self = e->session.protocol;
 	uint64_t now_ns = xk_now_ns(self);
-	struct chan_ended ended;
+	struct chan_after after;
 	bool is_current, waits;
 
 	xk_lock(&e->lock);
@@ -257,69 +219,62 @@ chan_client_pop_reply(struct chan_client *c, struct xk_session *lls, struct xk_m
 	if (xk_likely(waits)) {
 		if (xk_likely(e->tries == 0)) /* Karn: otherwise the reply may be to either message */
 			chan_end_measure(e, now_ns - e->sent_ns);
-		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &ended);
+		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &after);
 	} else if (is_current) {
 		e->in_doubt = false; /* the server is done with it after all */
 	}
 	xk_unlock(&e->lock);
 	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
-		chan_say(self, lls, h, h->sequence + 1, CHAN_SAY_ACK);
+		chan_say(self, lls, h, CHAN_SAY_ACK);
 	if (xk_unlikely(!waits))
 		xk_drop(self, m, CHAN_UNASKED);
 	else if (xk_unlikely(h->status != 0))
 		xk_msg_free(m);
 	if (xk_likely(waits))
-		chan_client_tell(c, &ended);
+		chan_client_tell(e, &after);
 }
 
-/* Handles a header alone: an ack, a negative ack, or the question whether the reply has arrived. */
-static void
-chan_client_pop_word(struct chan_client *c, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+unsigned
+chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
 {
-	struct chan_end *e = &c->end;
-	struct xk_protocol *self = e->session.protocol;
-	uint64_t now_ns = xk_now_ns(self);
-	struct chan_again again = { .m = NULL };
-	bool is_current, waits;
-	unsigned why;
+	struct chan_client *c = (struct chan_client *)e;
+	uint64_t now_ns = xk_now_ns(e->session.protocol);
+	bool waits = e->state == CHAN_SENT;
+	unsigned why = 0;
 
-	xk_lock(&e->lock);
-	is_current = h->sequence == e->sequence;
-	waits = is_current && e->state == CHAN_SENT;
-	why = is_current ? 0 : CHAN_UNASKED;
-	if (waits) {
-		e->heard_ns = now_ns;
-		if (h->flags == 0) {
-			c->acked = true;
-			e->due_ns = now_ns + chan_of(e)->timeout_max_ns;
-		} else if (h->flags == CHAN_NEGATIVE_ACK) {
-			why = chan_end_repeat(e, now_ns, &again);
-		}
-		if (again.flags != 0) {
+	if (h->sequence != e->sequence)
+		return CHAN_UNASKED;
+	if (h->flags & CHAN_ACK_REQUESTED) /* has the reply arrived? */
+		after->word = waits ? CHAN_SAY_NACK : CHAN_SAY_ACK;
+	if (!waits)
+		return 0;
+	e->heard_ns = now_ns;
+	if (h->flags == 0) {
+		c->acked = true;
+		e->due_ns = now_ns + chan_of(e)->timeout_max_ns;
+	} else if (h->flags == CHAN_NEGATIVE_ACK) {
+		why = chan_end_repeat(e, now_ns, after);
+		if (after->flags != 0) {
 			c->acked = false;
 			e->tries++; /* the reply will not tell how long a round trip is */
 			e->due_ns = now_ns + e->timeout_ns;
 		}
 	}
-	xk_unlock(&e->lock);
-	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
-		chan_say(self, lls, h, h->sequence + !waits, waits ? CHAN_SAY_NACK : CHAN_SAY_ACK);
-	chan_end_send_again(e, &again);
-	if (why == 0)
-		xk_msg_free(m);
-	else
-		xk_drop(self, m, why);
+	return why;
 }
 
 static void
 chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
+	struct chan_end *e = (struct chan_end *)session;
 	const struct chan_header *h = hdr;
 
-	if (xk_likely(h->flags & (CHAN_USER_MSG | CHAN_ERROR)))
+	if (xk_likely(h->flags & (CHAN_USER_MSG | CHAN_ERROR))) {
 		chan_client_pop_reply((struct chan_client *)session, lls, m, h);
-	else
-		chan_client_pop_word((struct chan_client *)session, lls, m, h);
+	} else {
+		xk_lock(&e->lock);
+		chan_end_pop_word(e, lls, m, h);
+	}
 }
 
 /* ---- opening, asking and closing ---- */
@@ -344,7 +299,7 @@ chan_client_control(struct xk_session *session, int op, void *buffer, size_t len
 	case XK_CHAN_GET_DEADLINE:
 		return xk_answer(buffer, len, &c->deadline_ns, sizeof(c->deadline_ns));
 	case XK_CHAN_ABORT:
-		chan_client_break(c, -ECANCELED, false);
+		chan_client_break(c, -ECANCELED);
 		return 0;
 	default:
 		return -ENOTSUP;
@@ -397,7 +352,7 @@ chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 	xk_semaphore_init(&c->ended, self, 0);
 	c->deadline_ns = ((struct chan *)self)->deadline_ns;
 	c->end.flags = CHAN_FROM_CLIENT | CHAN_USER_MSG;
-	err = chan_end_init(&c->end, chan_client_expire, number, 0);
+	err = chan_end_init(&c->end, number, 0);
 	if (err != 0)
 		xk_close(&c->end.session);
 	else

@@ -235,10 +235,7 @@ chan_peer_disable(struct chan_ends *taken)
 
 	while ((e = TAILQ_FIRST(taken)) != NULL) {
 		TAILQ_REMOVE(taken, e, beside);
-		if (e->is_server)
-			chan_server_disable(e);
-		else
-			chan_client_disable((struct chan_client *)e);
+		chan_end_disable(e);
 		xk_session_release(&e->session);
 	}
 }

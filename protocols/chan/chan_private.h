@@ -201,15 +201,21 @@ struct chan_client {
 	struct xk_call *call; /* NULL: a shepherd waits */
 	uint64_t ends_ns;
 	bool acked; /* the server has the request */
-	int status; /* in CHAN_ENDED */
+	int result; /* in CHAN_ENDED */
 	struct xk_msg *reply;
 };
 
-/* Something to send when the lock has been given back. */
-struct chan_again {
-	struct xk_msg *m; /* NULL: nothing */
+/* What is left to do when an end's lock has been given back. */
+struct chan_after {
+	struct xk_ticket ticket; /* to release */
+	enum chan_word word;     /* to answer */
+	struct xk_msg *m;        /* to send again, or a question to ask; NULL: nothing */
 	uint32_t sequence;
-	unsigned flags, status;
+	unsigned flags, status; /* of m; flags 0: it must not be sent */
+	bool ended;             /* the call is over, with this result */
+	struct xk_call *call;
+	int result;
+	struct xk_msg *reply;
 };
 
 static inline struct chan *
@@ -292,9 +298,8 @@ void chan_peer_fini(struct chan *chan);
  */
 void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status);
 
-/* Answers h, which came up lls, by a header alone about `sequence`. */
-void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
-	      enum chan_word word);
+/* Answers h, which came up lls, by a header alone. */
+void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word);
 
 /* Returns the positive error number that a caller gets for a handler's status: none that CHAN itself returns. */
 unsigned chan_status_of_handler(int status);
@@ -303,9 +308,19 @@ unsigned chan_status_of_handler(int status);
  * Makes a new session an end, adds it to the ends of its host, and binds it. A server's end has is_server, channel and
  * sequence set. Returns 0; -EEXIST: another shepherd was faster; or as chan_peer_join. Close it after an error.
  */
-int chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uint64_t boot);
+int chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot);
 
-/* The functions from here to chan_end_wake want the end's lock held. */
+/* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
+void chan_end_disable(struct chan_end *e);
+
+/* Handles m, a header alone or what is treated as one. The end's lock is held, and given back. Takes m. */
+void chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h);
+
+/* Operations of both ends' sessions. */
+int chan_end_push(struct xk_session *session, struct xk_msg *m);
+void chan_end_close(struct xk_session *session);
+
+/* The rest wants the end's lock held. */
 
 /* Remembers m, which stays the caller's, in e's copy. Returns false if there is no buffer. */
 static inline bool
@@ -368,16 +383,16 @@ chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 }
 
 /*
- * Handles a time-out: makes *again the message, or a question about it. only_asks: a question in any case. Returns
+ * Handles a time-out: the message is sent again, or a question about it. only_asks: a question in any case. Returns
  * whether it is a question.
  */
-bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_again *again);
+bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
 
 /*
- * Handles a question by the other end, which lacks the message: makes *again the message, unless it must not be sent or
- * is on its way. Returns 0, or the reason to drop the question.
+ * Handles a question by the other end, which lacks the message: it is sent again, unless it must not be or is on its
+ * way. Returns 0, or the reason to drop the question.
  */
-unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_again *again);
+unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
 
 /* Adapts the timeout to a round trip that took sample_ns. */
 void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
@@ -395,22 +410,24 @@ chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 /* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
 bool chan_end_stop(struct chan_end *e);
 
-/* Sends what there is. The lock is not held. */
-static inline void
-chan_end_send_again(struct chan_end *e, const struct chan_again *again)
-{
-	if (again->m != NULL)
-		chan_send(e, again->m, again->sequence, again->flags | CHAN_AGAIN, again->status);
-}
-
-/* Operations of both ends' sessions. */
-int chan_end_push(struct xk_session *session, struct xk_msg *m);
-void chan_end_close(struct xk_session *session);
-
-/* ---- chan_client.c and chan_server.c ---- */
+/* ---- chan_client.c ---- */
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
+
+/* The lock is held: decides about a word from the server. Returns 0, or the reason to drop it. */
+unsigned chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
+
+/* The lock is held: does what is due. Returns when to look again; 0: never. */
+uint64_t chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
+
+/* The lock is held: ends the call under way, if there is one, without an answer. */
+void chan_client_give_up(struct chan_end *e, int result, struct chan_after *after);
+
+/* Tells whoever waits for the call that has ended. */
+void chan_client_tell(struct chan_end *e, struct chan_after *after);
+
+/* ---- chan_server.c ---- */
 
 /*
  * Returns an end for the message m of a client, whose header was h and which came up lls to a channel without one.
@@ -419,8 +436,8 @@ int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, 
 struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
 				      const struct chan_header *h);
 
-/* Ends the use of an end whose peer is another boot or none, or that was evicted. The caller holds a reference. */
-void chan_client_disable(struct chan_client *c);
-void chan_server_disable(struct chan_end *e);
+/* As those of the client. */
+unsigned chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
+uint64_t chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
 
 #endif

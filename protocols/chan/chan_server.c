@@ -18,7 +18,6 @@
  * about a reply that is gone. A disabled end drops everything, and its handler's reply is suppressed.
  */
 #include "protocols/chan/chan_private.h"
-#include "xkernel/trace.h"
 
 /* ---- the handler ---- */
 
@@ -88,7 +87,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 
 		xk_msg_free(reply);
 		if (counter == CHAN_ABANDONED)
-			chan_say(self, e->session.lls, &h, newer, CHAN_SAY_NACK);
+			chan_say(self, e->session.lls, &h, CHAN_SAY_NACK);
 	} else if (xk_likely(reply != NULL)) {
 		chan_send(e, reply, sequence, CHAN_USER_MSG | (error != 0 ? CHAN_ERROR : 0), error);
 	}
@@ -112,16 +111,8 @@ chan_server_is_acked(struct chan_end *e, struct xk_ticket *ticket)
 	e->state = CHAN_IDLE;
 }
 
-/* What to do about a message when the lock has been given back. */
-struct chan_verdict {
-	enum chan_word word;
-	struct chan_again again;
-	struct xk_ticket ticket;
-};
-
-/* Decides about a message that does not run the handler. Returns 0, or the reason to drop it. The lock is held. */
-static unsigned
-chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_verdict *verdict)
+unsigned
+chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
 {
 	struct xk_protocol *self = e->session.protocol;
 	int32_t ahead = (int32_t)(h->sequence - e->sequence);
@@ -140,12 +131,12 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_v
 			if ((int32_t)(h->sequence - e->newer) > 0)
 				e->newer = h->sequence;
 			if (h->flags & CHAN_ACK_REQUESTED)
-				verdict->word = CHAN_SAY_ACK;
+				after->word = CHAN_SAY_ACK;
 			return is_request ? CHAN_BUSY : 0;
 		}
 		if (e->state == CHAN_SENT)
-			chan_server_is_acked(e, &verdict->ticket);
-		verdict->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
+			chan_server_is_acked(e, &after->ticket);
+		after->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
 		return is_request ? XK_DROP_NO_SESSION : 0;
 	}
 	e->heard_ns = now_ns = xk_now_ns(self);
@@ -154,7 +145,7 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_v
 			return CHAN_STALE;
 		if (e->tries == 1) /* it was asked for once */
 			chan_end_measure(e, now_ns - e->sent_ns);
-		chan_server_is_acked(e, &verdict->ticket);
+		chan_server_is_acked(e, &after->ticket);
 		return 0;
 	}
 	/* about the current request, or its reply */
@@ -162,38 +153,20 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_v
 	if (!(h->flags & (CHAN_ACK_REQUESTED | CHAN_NEGATIVE_ACK)))
 		return why; /* the network has duplicated it */
 	if (e->state == CHAN_SENT) {
-		unsigned early = chan_end_repeat(e, now_ns, &verdict->again);
+		unsigned early = chan_end_repeat(e, now_ns, after);
 
 		if (early != 0)
 			return early;
-		if (verdict->again.flags == 0)
-			verdict->word = CHAN_SAY_ACK;
+		if (after->flags == 0)
+			after->word = CHAN_SAY_ACK;
 		else
 			xk_count(self, CHAN_REPEATED);
 	} else if (e->state == CHAN_IDLE) {
-		verdict->word = CHAN_SAY_GONE;
+		after->word = CHAN_SAY_GONE;
 	} else if (!(h->flags & CHAN_NEGATIVE_ACK)) {
-		verdict->word = CHAN_SAY_ACK;
+		after->word = CHAN_SAY_ACK;
 	}
 	return why;
-}
-
-/* Handles a message that does not run the handler. The lock is held, and given back. */
-XK_APART static void
-chan_server_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
-{
-	struct xk_protocol *self = e->session.protocol;
-	struct chan_verdict verdict = { .word = CHAN_SAY_NOTHING };
-	unsigned why = chan_server_judge(e, h, &verdict);
-
-	xk_unlock(&e->lock);
-	xk_ticket_release(&verdict.ticket);
-	chan_say(self, lls, h, h->sequence, verdict.word);
-	chan_end_send_again(e, &verdict.again);
-	if (why != 0)
-		xk_drop(self, m, why);
-	else
-		xk_msg_free(m);
 }
 
 static void
@@ -206,7 +179,7 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	xk_lock(&e->lock);
 	if (xk_unlikely(!(h->flags & CHAN_USER_MSG) || (int32_t)(h->sequence - e->sequence) <= 0 || e->disabled ||
 			e->state == CHAN_EXECUTE || !chan_server_is_enabled(e))) {
-		chan_server_pop_word(e, lls, m, h);
+		chan_end_pop_word(e, lls, m, h);
 		return;
 	}
 	chan_end_forget(e, &ticket); /* the request acknowledges the last reply */
@@ -220,72 +193,37 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 
 /* ---- the timer, which keeps the end alive ---- */
 
-static void
-chan_server_expire(struct xk_event *event, void *argument)
+uint64_t
+chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
-	struct chan_end *e = argument;
 	struct xk_protocol *self = e->session.protocol;
 	const struct chan *chan = (struct chan *)self;
-	struct xk_ticket ticket = { .keeper = NULL };
-	struct chan_again again = { .m = NULL };
-	uint64_t now_ns, forget_ns;
-	bool forgets;
+	uint64_t forget_ns = e->heard_ns + chan->lifetime_ns;
 
-	(void)event;
-	xk_lock(&e->lock);
-	e->timing = false;
-	now_ns = xk_now_ns(self);
-	forget_ns = e->heard_ns + chan->lifetime_ns;
-	if (!e->disabled && e->state == CHAN_SENT && now_ns >= e->due_ns) {
+	if (e->disabled)
+		return 0;
+	if (e->state == CHAN_SENT && now_ns >= e->due_ns) {
 		if (e->tries == chan->retries) {
 			xk_count(self, CHAN_GIVEN_UP);
-			chan_server_is_acked(e, &ticket);
+			chan_server_is_acked(e, &after->ticket);
 		} else {
 			xk_count(self, CHAN_REPEATED);
-			chan_end_retry(e, false, now_ns, &again);
+			chan_end_retry(e, false, now_ns, after);
 		}
 	}
-	forgets = !e->disabled && e->state == CHAN_IDLE && now_ns >= forget_ns;
-	e->disabled |= forgets;
-	if (!e->disabled)
-		chan_end_wake(e,
-			      e->state == CHAN_SENT      ? e->due_ns
-			      : e->state == CHAN_EXECUTE ? now_ns + e->timeout_ns
-							 : forget_ns,
-			      now_ns);
-	xk_unlock(&e->lock);
-	xk_ticket_release(&ticket);
-	chan_end_send_again(e, &again);
-	if (forgets) {
-		xk_count(self, CHAN_FORGOTTEN);
-		xk_map_unbind(&self->table.sessions, &e->session.binding);
-	}
-	xk_session_release(&e->session);
-}
-
-/* ---- a channel's beginning and end ---- */
-
-void
-chan_server_disable(struct chan_end *e)
-{
-	struct xk_session *session = &e->session;
-	struct xk_ticket ticket;
-	bool stops;
-
-	xk_lock(&e->lock);
-	e->disabled = true;
 	if (e->state == CHAN_SENT)
-		e->state = CHAN_IDLE;
-	chan_end_forget(e, &ticket);
-	stops = chan_end_stop(e);
-	xk_unlock(&e->lock);
-	xk_map_unbind(&session->protocol->table.sessions, &session->binding);
-	xk_ticket_release(&ticket);
-	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of a client is void", e->channel);
-	xk_close_done(session);
-	if (stops)
-		xk_session_release(session);
+		return e->due_ns;
+	if (e->state == CHAN_EXECUTE)
+		return now_ns + e->timeout_ns;
+	if (now_ns < forget_ns)
+		return forget_ns;
+	e->disabled = true;
+	xk_count(self, CHAN_FORGOTTEN);
+	xk_map_unbind(&self->table.sessions, &e->session.binding);
+	return 0;
 }
+
+/* ---- a new channel ---- */
 
 static const struct xk_session_ops chan_server_session_ops = {
 	.size = sizeof(struct chan_end),
@@ -316,7 +254,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	e->is_server = true;
 	e->channel = h->channel;
 	e->sequence = h->sequence - 1;
-	err = chan_end_init(e, chan_server_expire, h->number, xk_msg_from_boot(m));
+	err = chan_end_init(e, h->number, xk_msg_from_boot(m));
 	if (err != 0) {
 		xk_close(made);
 		/* what is left is want of memory, or a session below of which nothing can be made */
@@ -328,7 +266,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	}
 	now_ns = xk_now_ns(self);
 	if (xk_open_done(xk_hlp_receive(made), self, made, made->hlp_type) != 0) {
-		chan_server_disable(e);
+		chan_end_disable(e);
 		xk_session_release(made);
 		return XK_DROP_REFUSED;
 	}
@@ -368,7 +306,7 @@ chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, 
 		word = CHAN_SAY_REFUSED;
 	else if (enable != NULL && !is_request && (h->flags & CHAN_ACK_REQUESTED))
 		word = CHAN_SAY_NACK;
-	chan_say(self, lls, h, h->sequence, word);
+	chan_say(self, lls, h, word);
 	xk_drop(self, m, why);
 	return NULL;
 }
