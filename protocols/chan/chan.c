@@ -207,23 +207,14 @@ chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns)
 	return e->ticket.keeper != NULL && now_ns < e->sent_ns + e->ticket.keeps_us * 1000;
 }
 
-/* Counts the message as sent again, at most `most` times. Returns false if it must not be. */
-static bool
-chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
-{
-	if (e->repeats >= most || !chan_peer_may_repeat(e->peer, e->copy.len + CHAN_HEADER_LEN, now_ns))
-		return false;
-	e->repeats++;
-	return true;
-}
-
 /* Lets the message be sent again. A request says how long ago its call began. */
 static void
 chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
 	struct xk_platform *platform = xk_platform_of(e->session.protocol);
 
-	chan_end_is_sent(e, now_ns);
+	e->asked = false;
+	e->sent_ns = now_ns;
 	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
 	after->sequence = e->sequence;
 	after->flags = e->flags;
@@ -245,7 +236,7 @@ bool
 chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
 {
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
-		    !chan_end_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
+		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
 	e->tries++;
 	chan_end_set_timeout(e, e->timeout_ns * 2);
 	e->due_ns = now_ns + e->timeout_ns;
@@ -275,7 +266,7 @@ chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 	}
 	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
 		return CHAN_TOO_SOON;
-	if (chan_end_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
+	if (chan_peer_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
 		chan_end_take_copy(e, now_ns, after);
 	else
 		xk_count(e->session.protocol, CHAN_WITHHELD);
@@ -314,8 +305,10 @@ chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 	return true;
 }
 
+/* ---- both ends' sessions ---- */
+
 /* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
-bool
+static bool
 chan_end_stop(struct chan_end *e)
 {
 	if (!e->timing || xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
@@ -323,8 +316,6 @@ chan_end_stop(struct chan_end *e)
 	e->timing = false;
 	return true;
 }
-
-/* ---- both ends' sessions ---- */
 
 static void
 chan_end_finish(struct chan_end *e, struct chan_after *after)
@@ -430,6 +421,20 @@ chan_end_push(struct xk_session *session, struct xk_msg *m)
 {
 	xk_drop(session->protocol, m, XK_DROP_UNEXPECTED);
 	return -EOPNOTSUPP;
+}
+
+/* Between a client's calls the timer would only keep a closed channel, and its number, from being used again. */
+void
+chan_end_let_go(struct xk_session *session)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	bool stops;
+
+	xk_lock(&e->lock);
+	stops = e->state == CHAN_IDLE && chan_end_stop(e);
+	xk_unlock(&e->lock);
+	if (stops)
+		xk_session_release(session);
 }
 
 /* A client's call is under way only if the kernel ends: a pending timer has a reference. Its caller is not told. */

@@ -58,19 +58,6 @@ chan_client_tell(struct chan_end *e, struct chan_after *after)
 		xk_semaphore_signal(&((struct chan_client *)e)->ended);
 }
 
-/* Ends the call, if there is one. */
-static void
-chan_client_break(struct chan_client *c, int result)
-{
-	struct chan_after after = { .m = NULL };
-
-	xk_lock(&c->end.lock);
-	chan_client_give_up(&c->end, result, &after);
-	xk_unlock(&c->end.lock);
-	if (after.ended)
-		chan_client_tell(&c->end, &after);
-}
-
 /* ---- calling ---- */
 
 static uint64_t
@@ -144,16 +131,18 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 {
 	struct chan_client *c = (struct chan_client *)session;
 	int status = chan_client_begin(c, m, NULL);
+	struct chan_after after; /* nobody else is to be told */
 	bool ended = false;
 
 	if (status != 0)
 		return status;
+	after.ticket.keeper = NULL;
 	while (!ended) { /* a signal may be left of an earlier call */
 		int err = xk_semaphore_wait(&c->ended, XK_FOREVER);
 
-		if (xk_unlikely(err != 0))
-			chan_client_break(c, err);
 		xk_lock(&c->end.lock);
+		if (xk_unlikely(err != 0))
+			chan_client_give_up(&c->end, err, &after);
 		ended = c->end.state == CHAN_ENDED;
 		if (ended) {
 			status = c->result;
@@ -162,6 +151,7 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 		}
 		xk_unlock(&c->end.lock);
 	}
+	xk_ticket_release(&after.ticket);
 	return status;
 }
 
@@ -277,12 +267,13 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 }
 
-/* ---- opening, asking and closing ---- */
+/* ---- opening and asking ---- */
 
 static int
 chan_client_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	struct chan_client *c = (struct chan_client *)session;
+	struct chan_after after = { .m = NULL };
 	uint64_t deadline_ns;
 
 	switch (op) {
@@ -299,25 +290,15 @@ chan_client_control(struct xk_session *session, int op, void *buffer, size_t len
 	case XK_CHAN_GET_DEADLINE:
 		return xk_answer(buffer, len, &c->deadline_ns, sizeof(c->deadline_ns));
 	case XK_CHAN_ABORT:
-		chan_client_break(c, -ECANCELED);
+		xk_lock(&c->end.lock);
+		chan_client_give_up(&c->end, -ECANCELED, &after);
+		xk_unlock(&c->end.lock);
+		if (after.ended)
+			chan_client_tell(&c->end, &after);
 		return 0;
 	default:
 		return -ENOTSUP;
 	}
-}
-
-/* Between calls the timer would only keep a closed channel, and its number, from being used again. */
-static void
-chan_client_let_go(struct xk_session *session)
-{
-	struct chan_end *e = (struct chan_end *)session;
-	bool stops;
-
-	xk_lock(&e->lock);
-	stops = e->state == CHAN_IDLE && chan_end_stop(e);
-	xk_unlock(&e->lock);
-	if (stops)
-		xk_session_release(session);
 }
 
 static const struct xk_session_ops chan_client_session_ops = {
@@ -326,7 +307,7 @@ static const struct xk_session_ops chan_client_session_ops = {
 	.pop = chan_client_pop,
 	.call = chan_client_call,
 	.call_async = chan_client_call_async,
-	.let_go = chan_client_let_go,
+	.let_go = chan_end_let_go,
 	.close = chan_end_close,
 	.control = chan_client_control,
 };

@@ -493,12 +493,14 @@ chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply)
 }
 
 bool
-chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
+chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
 {
+	struct chan_peer *peer = e->peer;
 	uint64_t first = atomic_load_explicit(&peer->first, memory_order_relaxed);
+	uint64_t bytes = e->copy.len + CHAN_HEADER_LEN;
 	bool may;
 
-	if (!xk_lock_try(&peer->chan->lock))
+	if (e->repeats >= most || !xk_lock_try(&peer->chan->lock))
 		return false;
 	if (now_ns - peer->minute_ns >= CHAN_MINUTE_NS) {
 		peer->minute_ns = now_ns;
@@ -507,7 +509,10 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 		peer->repeated = 0;
 	}
 	may = peer->repeated + bytes <= CHAN_REPEATED_BYTES * (first - peer->first_before);
-	peer->repeated += may ? bytes : 0;
+	if (may) {
+		peer->repeated += bytes;
+		e->repeats++;
+	}
 	xk_unlock(&peer->chan->lock);
 	return may;
 }

@@ -275,10 +275,11 @@ bool chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply);
 void chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply);
 
 /*
- * Counts bytes as sent again to the peer. Returns false if they must not be: in a minute, at most three times the bytes
- * sent for the first time. Also returns false if the chan's lock is taken, since this must not wait.
+ * Counts e's message as sent again. Returns false if it must not be: it was sent again `most` times, or the bytes sent
+ * again to the peer in this minute would be more than three times those sent for the first time. Never waits: returns
+ * false also if the chan's lock is taken. The end's lock is held.
  */
-bool chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns);
+bool chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);
 
 /* Handles a change that BIDCTL reports. */
 void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
@@ -313,14 +314,27 @@ int chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot);
 /* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
 void chan_end_disable(struct chan_end *e);
 
-/* Handles m, a header alone or what is treated as one. The end's lock is held, and given back. Takes m. */
+/* Handles m, which brings neither a reply nor a request that can be run. The end's lock is held, and given back. */
 void chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h);
 
-/* Operations of both ends' sessions. */
+/* Operations of the sessions. */
 int chan_end_push(struct xk_session *session, struct xk_msg *m);
+void chan_end_let_go(struct xk_session *session);
 void chan_end_close(struct xk_session *session);
 
-/* The rest wants the end's lock held. */
+/* From here to chan_end_wake, the end's lock is held. */
+
+/* Lets the message be sent again after a time-out, or a question about it. only_asks: a question. Returns whether it is. */
+bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
+
+/*
+ * Lets the message be sent again because the other end lacks it, unless it must not be or is on its way. Returns 0, or
+ * the reason to drop the question.
+ */
+unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
+
+/* Adapts the timeout to a round trip that took sample_ns. */
+void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
 
 /* Remembers m, which stays the caller's, in e's copy. Returns false if there is no buffer. */
 static inline bool
@@ -359,14 +373,6 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 	}
 }
 
-/* Notes that the message goes down, for the first time or again. */
-static inline void
-chan_end_is_sent(struct chan_end *e, uint64_t now_ns)
-{
-	e->sent_ns = now_ns;
-	e->asked = false;
-}
-
 /* Notes that the copy is a new message, which is about to be sent. */
 static inline void
 chan_end_is_new(struct chan_end *e, uint64_t now_ns)
@@ -375,27 +381,13 @@ chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 
 	e->tries = 0;
 	e->repeats = 0;
+	e->asked = false;
+	e->sent_ns = now_ns;
 	e->due_ns = now_ns + e->timeout_ns;
-	chan_end_is_sent(e, now_ns);
 	/* no read-modify-write: if two ends add at once, one addition may be lost, and less may be repeated */
 	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
 			      memory_order_relaxed);
 }
-
-/*
- * Handles a time-out: the message is sent again, or a question about it. only_asks: a question in any case. Returns
- * whether it is a question.
- */
-bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
-
-/*
- * Handles a question by the other end, which lacks the message: it is sent again, unless it must not be or is on its
- * way. Returns 0, or the reason to drop the question.
- */
-unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
-
-/* Adapts the timeout to a round trip that took sample_ns. */
-void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
 
 /* The slow half of chan_end_wake; not for callers. */
 bool chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
@@ -407,27 +399,10 @@ chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
 }
 
-/* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
-bool chan_end_stop(struct chan_end *e);
-
-/* ---- chan_client.c ---- */
+/* ---- chan_client.c and chan_server.c ---- */
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
-
-/* The lock is held: decides about a word from the server. Returns 0, or the reason to drop it. */
-unsigned chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
-
-/* The lock is held: does what is due. Returns when to look again; 0: never. */
-uint64_t chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
-
-/* The lock is held: ends the call under way, if there is one, without an answer. */
-void chan_client_give_up(struct chan_end *e, int result, struct chan_after *after);
-
-/* Tells whoever waits for the call that has ended. */
-void chan_client_tell(struct chan_end *e, struct chan_after *after);
-
-/* ---- chan_server.c ---- */
 
 /*
  * Returns an end for the message m of a client, whose header was h and which came up lls to a channel without one.
@@ -436,8 +411,18 @@ void chan_client_tell(struct chan_end *e, struct chan_after *after);
 struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
 				      const struct chan_header *h);
 
-/* As those of the client. */
+/* Tells whoever waits for the call that has ended. */
+void chan_client_tell(struct chan_end *e, struct chan_after *after);
+
+/* The end's lock is held: ends the call under way, if there is one, without an answer. */
+void chan_client_give_up(struct chan_end *e, int result, struct chan_after *after);
+
+/* The end's lock is held: the half of chan_end_pop_word that decides. Returns 0, or the reason to drop the message. */
+unsigned chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
 unsigned chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
+
+/* The end's lock is held: does what is due when the timer fires. Returns when to look again; 0: never. */
+uint64_t chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
 uint64_t chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
 
 #endif
