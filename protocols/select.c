@@ -1,14 +1,18 @@
 /*
- * select.c - procedures by number: which of a host's procedures a call is for, and what became of it if there is no reply.
+ * select.c - procedures by number: which of a host's procedures a call is for, and what became of it if there is no
+ * reply.
  *
- * Spec:         the x-kernel's SELECT; an 8-byte header: procedure 4, status 4. The original had the statuses OK and FAIL.
- * Participants: to call, the top of the remote stack is the procedure's number, 32 bits; to serve it, that of the local one
- * Sessions:     Each open is a session of its own, on one of the protocol below (a channel takes one call at a time, a VCHAN
- *               many). A server has one per channel and procedure, which ends with the channel.
- * Errors:       what the protocol below says; -ENOSYS: nobody serves the procedure there; -ECONNREFUSED: the server refused
- *               the session, or had no memory for it; -EBADMSG: the reply made no sense. What a handler returns is the
- *               caller's error, too, but as -EREMOTEIO if it could be taken for the fate of the call itself: -ETIMEDOUT,
- *               say, of a call that the handler made. A handler's failure is a reply: the call was run, once.
+ * Spec:         the x-kernel's SELECT; an 8-byte header: procedure 4, status 4. The original had the statuses OK and
+ *               FAIL.
+ * Participants: to call, the top of the remote stack is the procedure's number, 32 bits; to serve it, that of the
+ *               local one
+ * Sessions:     Each open is a session of its own, on one of the protocol below (a channel takes one call at a time,
+ *               a VCHAN many). A server has one per channel and procedure, which ends with the channel.
+ * Errors:       what the protocol below says; -ENOSYS: nobody serves the procedure there; -ECONNREFUSED: the server
+ *               refused the session, or had no memory for it; -EBADMSG: the reply made no sense. What a handler
+ *               returns is the caller's error, too, but as -EREMOTEIO if it could be taken for the fate of the call
+ *               itself: -ETIMEDOUT, say, of a call that the handler made. A handler's failure is a reply: the call
+ *               was run, once.
  * Not done:     telling users by close_done that their channel is of no more use (their next call says -ECONNRESET)
  * Graph:        select -> chan; or select -> vchan, vchan -> chan
  */
@@ -19,14 +23,16 @@
 #include "xkernel/bytes.h"
 #include "xkernel/protocol.h"
 
+LIST_HEAD(select_calls, select_call);
+
 enum select_drop { SELECT_BAD_STATUS = XK_DROP_OWN, SELECT_BAD_REPLY };
 
 enum select_counter { SELECT_CALLED, SELECT_SERVED, SELECT_FAILED_COUNT };
 
 struct select {
 	struct xk_protocol protocol;
-	struct xk_lock lock;            /* protects calls */
-	LIST_HEAD(, select_call) calls; /* asynchronous ones */
+	struct xk_lock lock;       /* protects calls */
+	struct select_calls calls; /* asynchronous ones */
 };
 
 /* Only servers' sessions are in the table: what was opened is the opener's alone. */
@@ -249,21 +255,21 @@ select_call_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	struct select_session *s = (struct select_session *)session;
 	struct xk_protocol *self = session->protocol;
 	int err = xk_call_demux(session, m, reply);
+	uint32_t status = SELECT_OK;
 
 	xk_count(self, SELECT_SERVED);
 	if (err != 0) {
 		xk_count(self, SELECT_FAILED_COUNT);
 		xk_msg_free(*reply);
-		return select_answer(self, s->procedure,
-				     err < 0 && err >= -SELECT_ERRORS ? SELECT_ERRNO + (uint32_t)-err : SELECT_FAILED,
-				     reply);
+		*reply = NULL;
+		status = err < 0 && err >= -SELECT_ERRORS ? SELECT_ERRNO + (uint32_t)-err : SELECT_FAILED;
 	}
 	if (*reply == NULL)
-		return select_answer(self, s->procedure, SELECT_OK, reply);
+		return select_answer(self, s->procedure, status, reply);
 	*reply = xk_push_header(session, *reply, SELECT_HEADER_LEN);
 	if (*reply == NULL)
 		return -ENOBUFS;
-	select_header_store((*reply)->data, s->procedure, SELECT_OK);
+	select_header_store((*reply)->data, s->procedure, status);
 	return 0;
 }
 

@@ -1,12 +1,13 @@
 /*
  * chan.c - request and reply, at most once, over anything that carries messages to known boots of hosts (BID).
  *
- * Promise:      Each call ends exactly once, by its deadline: with the handler's reply or with an error. Within one boot of
- *               client and server the handler runs at most once for it, and exactly once if it ends with a reply. Requests
- *               and replies never reach another boot than the one the channel was opened to. Handlers of one channel run
- *               one after the other. This assumes that BID keeps its promise, and that no message is under way for longer
- *               than half of the server's `lifetime` or than 2^31 calls of its channel.
- * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992) with another header:
+ * Promise:      Each call ends exactly once, by its deadline: with the handler's reply or with an error. Within one
+ *               boot of client and server the handler runs at most once for it, and exactly once if it ends with a
+ *               reply. Requests and replies never reach another boot than the one the channel was opened to. Handlers
+ *               of one channel run one after the other. This assumes that BID keeps its promise, and that no message
+ *               is under way for longer than half of the server's `lifetime` or than 2^31 calls of its channel.
+ * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992) with another
+ *               header:
  *
  *                0             4      6      8             12            16             20
  *               +-------------+------+------+-------------+-------------+-------------+
@@ -14,12 +15,12 @@
  *               +-------------+------+------+-------------+-------------+-------------+
  *
  * Participants: none of its own; those given to open go on to BID
- * Sessions:     Each open gives another channel, for one call at a time. A server's session appears with the first request
- *               and stays until nothing was heard of it for `lifetime`, since it knows which calls were run.
- * Errors:       -ETIMEDOUT, -ECONNRESET (the server has rebooted or is lost: open another channel), -ECONNREFUSED (nobody has
- *               enabled the protocol, or too many call), -EBUSY, -EMSGSIZE, -ENOBUFS, -ECANCELED; a handler's own error, as
- *               -EREMOTEIO if it could be taken for one of these. After the first two, -ECANCELED and -EREMOTEIO the call
- *               may have been run.
+ * Sessions:     Each open gives another channel, for one call at a time. A server's session appears with the first
+ *               request and stays until nothing was heard of it for `lifetime`, since it knows which calls were run.
+ * Errors:       -ETIMEDOUT, -ECONNRESET (the server has rebooted or is lost: open another channel), -ECONNREFUSED
+ *               (nobody has enabled the protocol, or too many call), -EBUSY, -EMSGSIZE, -ENOBUFS, -ECANCELED; a
+ *               handler's own error, as -EREMOTEIO if it could be taken for one of these. After the first two,
+ *               -ECANCELED and -EREMOTEIO the call may have been run.
  * Graph:        chan -> bid, chan -> bidctl
  */
 #include "protocols/chan/chan_private.h"

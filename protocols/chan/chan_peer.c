@@ -4,19 +4,21 @@
  *
  *     rebooted       clients' ends fail their calls and are of no more use; the rest is forgotten, and the replies of
  *                    handlers that still run are suppressed
- *     is lost        clients' ends fail; the rest stays, since the host may be alive, with requests under way that were run
+ *     is lost        clients' ends fail; the rest stays, since the host may be alive, and requests that were run may
+ *                    still be under way
  *     is met         nothing happens if it is the boot that was lost; otherwise as rebooted
  *
  * When all `channels` of a server are in use, a new one evicts another, that of the client with the most. Clients are
- * compared by what their stations (link addresses) hold; at one station by what their networks (256 addresses each) hold;
- * in one network by what they hold themselves. If nobody has more than the newcomer would have, one of its own goes. So 64
- * addresses of one machine count as one station, and a host below an equal share loses nothing to others. A host also
- * costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell anybody that their
- * tables are full, so this table must fill first.
+ * compared by what their stations (link addresses) hold; at one station by what their networks (256 addresses each)
+ * hold; in one network by what they hold themselves. If nobody has more than the newcomer would have, one of its own
+ * goes. So 64 addresses of one machine count as one station, and a host below an equal share loses nothing to others.
+ * A host also costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell
+ * anybody that their tables are full, so this table must fill first.
  *
- * The oldest idle channel of its host goes first; then, if the newcomer is another host, the oldest whose reply is not
- * acknowledged; one whose handler runs never. Its number and sequence are remembered for `lifetime`, so that nothing runs
- * twice. Each counts as a channel when its holders want another, so opening channels one after the other gains nothing.
+ * The oldest idle channel of its host goes first; then, if the newcomer is another host, the oldest whose reply is
+ * not acknowledged; one whose handler runs never. Its number and sequence are remembered for `lifetime`, so that
+ * nothing runs twice. Each counts as a channel when its holders want another, so opening channels one after the other
+ * gains nothing.
  */
 #include <stdlib.h>
 

@@ -324,7 +324,7 @@ void chan_end_close(struct xk_session *session);
 
 /* From here to chan_end_wake, the end's lock is held. */
 
-/* Lets the message be sent again after a time-out, or a question about it. only_asks: a question. Returns whether it is. */
+/* Lets the message, or with only_asks a question, be sent after a time-out. Returns whether it is a question. */
 bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
 
 /*

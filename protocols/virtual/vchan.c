@@ -1,18 +1,18 @@
 /*
- * vchan.c - many calls at a time on one session: a pool of channels, each of which takes one. A virtual protocol of the RPC
- * realm, without a header.
+ * vchan.c - many calls at a time on one session: a pool of channels, each of which takes one. A virtual protocol of
+ * the RPC realm, without a header.
  *
  * Participants: those of the protocol below
- * Sessions:     One pool for the same participants of the same hlps. It opens another channel when a caller finds none
- *               idle, up to `channels`; then callers wait in order of arrival. The channel used last is used next.
- *               Servers have no pool: VCHAN lends them the channels' own sessions (XK_LENDS).
+ * Sessions:     One pool for the same participants of the same hlps. It opens another channel when a caller finds
+ *               none idle, up to `channels`; then callers wait in order of arrival. The channel used last is used
+ *               next. Servers have no pool: VCHAN lends them the channels' own sessions (XK_LENDS).
  * Calls:        xk_call waits for a channel if it must; xk_call_async takes an idle one, or fails with -EBUSY.
- * Failure:      what the channel says; -EBUSY: too many wait; -ETIMEDOUT: no channel became free in time.
- *               When a channel says -ECONNRESET, or the protocol below closes it, the host has rebooted or is lost, so the
- *               whole pool ends. Calls on it get -ECONNRESET until the user opens anew: no call reaches another boot of
- *               the host unnoticed.
- * Control:      XK_CHAN_SET_DEADLINE (of each channel's next calls); XK_CHAN_ABORT is refused, since it names no call; the
- *               first channel answers the others
+ * Failure:      what the channel says; -EBUSY: too many wait; -ETIMEDOUT: no channel became free in time. When a
+ *               channel says -ECONNRESET, or the protocol below closes it, the host has rebooted or is lost, so the
+ *               whole pool ends. Calls on it get -ECONNRESET until the user opens anew: no call reaches another boot
+ *               of the host unnoticed.
+ * Control:      XK_CHAN_SET_DEADLINE (of each channel's next calls); XK_CHAN_ABORT is refused, since it names no
+ *               call; the first channel answers the others
  * Not done:     closing channels that are idle for long
  * Graph:        select -> vchan; vchan -> chan
  */
@@ -31,12 +31,13 @@ enum { VCHAN_BUCKETS = 64 };
 
 LIST_HEAD(vchan_pools, vchan_pool);
 LIST_HEAD(vchan_channels, vchan_channel);
+TAILQ_HEAD(vchan_waiters, vchan_waiter);
 
 struct vchan {
 	struct xk_protocol protocol;
 	uint64_t channels, opened, waiting, wait_ns; /* settings */
 	uint64_t seed;
-	struct xk_lock lock; /* protects what follows; taken before that of a pool */
+	struct xk_lock lock; /* protects what follows */
 	struct vchan_pools buckets[VCHAN_BUCKETS];
 	struct vchan_channels called; /* with asynchronous calls */
 };
@@ -66,7 +67,7 @@ struct vchan_pool {
 	struct xk_participants participants;
 	struct xk_lock lock;        /* protects what follows */
 	struct vchan_channels idle; /* the one used last first */
-	TAILQ_HEAD(, vchan_waiter) waiters;
+	struct vchan_waiters waiters;
 	unsigned waiting;             /* waiters */
 	unsigned count;               /* channels, including those that are being opened */
 	_Atomic bool ended;           /* never false again */
