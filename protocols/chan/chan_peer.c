@@ -81,14 +81,14 @@ chan_holders_join(struct chan_peer *peer, uint64_t station)
 		for (unsigned i = CHAN_STATION;
 		     i <= CHAN_NETWORK && other->holders[i] != NULL && other->holders[i]->address == addresses[i]; i++)
 			holders[i] = other->holders[i];
-	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++) {
 		if (holders[i] == NULL)
 			holders[i] = calloc(1, sizeof(struct chan_holder));
-	if (holders[CHAN_STATION] == NULL || holders[CHAN_NETWORK] == NULL) {
-		for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
-			if (holders[i] != NULL && holders[i]->peers == 0)
-				free(holders[i]);
-		return -ENOMEM;
+		if (holders[i] == NULL) {
+			if (i == CHAN_NETWORK && holders[CHAN_STATION]->peers == 0)
+				free(holders[CHAN_STATION]);
+			return -ENOMEM;
+		}
 	}
 	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
 		holders[i]->address = addresses[i];
