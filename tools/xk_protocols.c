@@ -9,7 +9,7 @@
 #include "xkernel/protocol.h"
 
 struct protocols_choices {
-	bool counters, dictionary;
+	bool counters, dictionary, markdown;
 };
 
 static const struct options_option protocols_options[] = {
@@ -21,6 +21,10 @@ static const struct options_option protocols_options[] = {
 	  .kind = OPTIONS_FLAG,
 	  .offset = offsetof(struct protocols_choices, dictionary),
 	  .help = "what stands in headers, as a dictionary for libFuzzer and AFL" },
+	{ .name = "markdown",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct protocols_choices, markdown),
+	  .help = "the same as Markdown, as in docs/protocols/" },
 	{ .name = NULL },
 };
 
@@ -93,17 +97,25 @@ protocols_print_roles(const struct xk_protocol_type *type)
 	}
 }
 
+/* Prints what a field is for. */
 static void
-protocols_print_field(const struct xk_field *field)
+protocols_print_meaning(const struct xk_field *field)
 {
 	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
 	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
 					       "pseudo-header, header and what follows" };
 
-	printf("  %-22s %2u  %s%s%s", field->name, field->bits, kinds[field->kind],
-	       field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
-	printf("%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+	printf("%s%s%s", kinds[field->kind], field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
+	printf("%s%s", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
 	       field->help == NULL ? "" : field->help);
+}
+
+static void
+protocols_print_field(const struct xk_field *field)
+{
+	printf("  %-22s %2u  ", field->name, field->bits);
+	protocols_print_meaning(field);
+	printf("\n");
 }
 
 static void
@@ -129,15 +141,23 @@ protocols_print_numbers(const struct xk_protocol_type *type)
 			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
 }
 
+/* Prints the values that a setting takes. */
 static void
-protocols_print_setting(const struct xk_setting *setting)
+protocols_print_values(const struct xk_setting *setting)
 {
 	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
 
-	printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+	printf("%s", protocols_setting_types[setting->type]);
 	if (setting->min != 0 || setting->max != 0)
 		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
 		       xk_setting_print(setting->type, setting->max, max));
+}
+
+static void
+protocols_print_setting(const struct xk_setting *setting)
+{
+	printf("  %-12s ", setting->name);
+	protocols_print_values(setting);
 	if (setting->initial != NULL)
 		printf(", %s unless set", setting->initial);
 	printf("; %s\n", setting->help);
@@ -182,6 +202,124 @@ protocols_print(const struct xk_protocol_type *type)
 		printf(" %s", xk_drop_name(type, i));
 	printf("\n");
 	protocols_print_names("counters", type->counters);
+}
+
+/* ---- Markdown ---- */
+
+static void
+protocols_print_markdown_lowers(const struct xk_protocol_type *type)
+{
+	const struct xk_role *role = type->lowers;
+
+	if (role == NULL || role->name == NULL)
+		return;
+	printf("| below%s | protocol | |\n| --- | --- | --- |\n",
+	       type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "");
+	for (; role->name != NULL; role++) {
+		printf("| %s | %s", role->name, role->type == NULL ? "any" : role->type);
+		if (role->type == NULL && role->needs != 0) {
+			printf(" with ");
+			protocols_print_realms(role->needs);
+		}
+		printf(" | %s |\n", role->help == NULL ? "" : role->help);
+	}
+	printf("\n");
+}
+
+static void
+protocols_print_markdown_header(const struct xk_protocol_type *type)
+{
+	if (type->header == 0)
+		return;
+	printf("| header, %" PRIu32 " bytes | bits | |\n| --- | --- | --- |\n", type->header);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
+		printf("| %s | %u | ", field->name, field->bits);
+		protocols_print_meaning(field);
+		printf(" |\n");
+	}
+	printf("\n");
+}
+
+static void
+protocols_print_markdown_settings(const struct xk_protocol_type *type)
+{
+	const struct xk_setting *setting = type->settings;
+
+	if ((setting == NULL || setting->name == NULL) && type->session_max == 0)
+		return;
+	printf("| setting | values | unless set | |\n| --- | --- | --- | --- |\n");
+	for (; setting != NULL && setting->name != NULL; setting++) {
+		printf("| `%s` | ", setting->name);
+		protocols_print_values(setting);
+		printf(" | %s | %s |\n", setting->initial == NULL ? "" : setting->initial, setting->help);
+	}
+	if (type->session_max != 0)
+		printf("| `sessions` | number from 1 to 1048576 | %u | passively opened sessions kept while idle |\n",
+		       type->session_max);
+	printf("\n");
+}
+
+/* Prints one more item of a list that begins with title, on a new line where one is full. Returns the column after it. */
+static int
+protocols_print_markdown_item(int column, const char *title, const char *item)
+{
+	if (column == 0)
+		return printf("%s: %s", title, item);
+	if (column < 100)
+		return column + printf(", %s", item);
+	return printf(",\n%s", item) - 2;
+}
+
+static void
+protocols_print_markdown_name(int *column, const char *title, const char *name)
+{
+	char item[64];
+
+	snprintf(item, sizeof(item), "`%s`", name);
+	*column = protocols_print_markdown_item(*column, title, item);
+}
+
+static void
+protocols_print_markdown_numbers(const struct xk_protocol_type *type)
+{
+	char item[64];
+	uint32_t number;
+	int column = 0;
+
+	if (type->number_max == 0)
+		return;
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++) {
+		if (!xk_number_find(*upper, type, &number))
+			continue;
+		snprintf(item, sizeof(item), "`%s` %" PRIu32 " (0x%04" PRIx32 ")", (*upper)->name, number, number);
+		column = protocols_print_markdown_item(column, "Numbers of the protocols above", item);
+	}
+	printf("%s", column == 0 ? "" : ".\n\n");
+}
+
+static void
+protocols_print_markdown_names(const struct xk_protocol_type *type)
+{
+	int column = 0;
+
+	for (unsigned i = XK_DROP_OWN; i < xk_drop_count(type); i++)
+		protocols_print_markdown_name(&column, "Drops", xk_drop_name(type, i));
+	printf("%s", column == 0 ? "" : ".\n\n");
+	column = 0;
+	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+		protocols_print_markdown_name(&column, "Counters", type->counters[i]);
+	printf("%s", column == 0 ? "" : ".\n\n");
+}
+
+static void
+protocols_print_markdown(const struct xk_protocol_type *type)
+{
+	printf("## %s\n\n%s\n\n", type->name, type->help);
+	protocols_print_markdown_lowers(type);
+	protocols_print_markdown_numbers(type);
+	protocols_print_markdown_header(type);
+	protocols_print_markdown_settings(type);
+	protocols_print_markdown_names(type);
 }
 
 static void
@@ -244,7 +382,7 @@ protocols_print_dictionary_of(const struct xk_protocol_type *type)
 int
 xk_protocols_main(int argc, char **argv)
 {
-	struct protocols_choices choices = { .counters = false, .dictionary = false };
+	struct protocols_choices choices = { .counters = false, .dictionary = false, .markdown = false };
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
 	int status;
@@ -261,6 +399,11 @@ xk_protocols_main(int argc, char **argv)
 			protocols_print_dictionary_of(xk_protocol_types[i]);
 		return OPTIONS_SUCCESS;
 	}
+	if (choices.markdown && operands.count == 0) {
+		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+			protocols_print_markdown(xk_protocol_types[i]);
+		return OPTIONS_SUCCESS;
+	}
 	if (operands.count == 0) {
 		protocols_list();
 		return OPTIONS_SUCCESS;
@@ -275,6 +418,8 @@ xk_protocols_main(int argc, char **argv)
 		protocols_print_counters_of(type);
 	else if (choices.dictionary)
 		protocols_print_dictionary_of(type);
+	else if (choices.markdown)
+		protocols_print_markdown(type);
 	else
 		protocols_print(type);
 	return OPTIONS_SUCCESS;
