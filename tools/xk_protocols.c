@@ -66,9 +66,12 @@ protocols_print_realms(unsigned realms)
 }
 
 static void
-protocols_print_kind(const struct xk_protocol_type *type)
+protocols_print_kind(const struct xk_protocol_type *type, bool markdown)
 {
-	printf("%s: %s\n\noffers   ", type->name, type->help);
+	printf(markdown ? "## %s\n\n%s\n" : "%s: %s\n", type->name, type->help);
+	if (markdown)
+		return;
+	printf("\noffers   ");
 	protocols_print_realms(type->offers);
 	printf("\n");
 	if (type->flags & XK_VIRTUAL)
@@ -82,244 +85,152 @@ protocols_print_kind(const struct xk_protocol_type *type)
 }
 
 static void
-protocols_print_roles(const struct xk_protocol_type *type)
+protocols_print_roles(const struct xk_protocol_type *type, bool markdown)
 {
+	const char *repeats = type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "";
 	const struct xk_role *role = type->lowers;
+	bool none = role == NULL || role->name == NULL;
 
-	printf("\nlowers%s\n", type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "");
-	if (role == NULL || role->name == NULL)
-		printf("  none\n");
+	if (!markdown)
+		printf("\nlowers%s\n%s", repeats, none ? "  none\n" : "");
+	else if (!none)
+		printf("\n| below%s | | |\n| --- | --- | --- |\n", repeats);
 	for (; role != NULL && role->name != NULL; role++) {
-		printf("  %-12s %s%s", role->name, role->type == NULL ? "any protocol" : role->type,
-		       role->type == NULL ? " with " : ", asked for ");
-		protocols_print_realms(role->needs);
-		printf("%s%s\n", role->help == NULL ? "" : "; ", role->help == NULL ? "" : role->help);
+		printf(markdown ? "| %s | %s" : "  %-12s %s", role->name,
+		       role->type == NULL ? "any protocol" : role->type);
+		if (role->needs != 0) {
+			printf(role->type == NULL ? " with " : ", asked for ");
+			protocols_print_realms(role->needs);
+		}
+		printf(markdown ? " | %s |\n" : "; %s\n", role->help == NULL ? "" : role->help);
 	}
 }
 
-/* Prints what a field is for. */
 static void
-protocols_print_meaning(const struct xk_field *field)
+protocols_print_field(const struct xk_field *field, bool markdown)
 {
 	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
 	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
 					       "pseudo-header, header and what follows" };
 
+	printf(markdown ? "| %s | %u | " : "  %-22s %2u  ", field->name, field->bits);
 	printf("%s%s%s", kinds[field->kind], field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
-	printf("%s%s", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
-	       field->help == NULL ? "" : field->help);
+	printf("%s%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+	       field->help == NULL ? "" : field->help, markdown ? " |" : "");
 }
 
 static void
-protocols_print_field(const struct xk_field *field)
-{
-	printf("  %-22s %2u  ", field->name, field->bits);
-	protocols_print_meaning(field);
-	printf("\n");
-}
-
-static void
-protocols_print_header(const struct xk_protocol_type *type)
+protocols_print_header(const struct xk_protocol_type *type, bool markdown)
 {
 	if (type->header == 0)
 		return;
-	printf("\nheader (%" PRIu32 " bytes; fields and their bits)\n", type->header);
+	printf(markdown ? "\n| header, %" PRIu32 " bytes | bits | |\n| --- | --- | --- |\n"
+			: "\nheader (%" PRIu32 " bytes; fields and their bits)\n",
+	       type->header);
 	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
-		protocols_print_field(field);
+		protocols_print_field(field, markdown);
 }
 
 static void
-protocols_print_numbers(const struct xk_protocol_type *type)
+protocols_print_numbers(const struct xk_protocol_type *type, bool markdown)
 {
+	const char *before = "\nNumbers of the protocols above: ";
 	uint32_t number;
 
 	if (type->number_max == 0)
 		return;
-	printf("\nnumbers of its uppers (others: number=N on the edge, at most %" PRIu32 ")\n", type->number_max);
-	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
-		if (xk_number_find(*upper, type, &number))
-			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
-}
-
-/* Prints the values that a setting takes. */
-static void
-protocols_print_values(const struct xk_setting *setting)
-{
-	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
-
-	printf("%s", protocols_setting_types[setting->type]);
-	if (setting->min != 0 || setting->max != 0)
-		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
-		       xk_setting_print(setting->type, setting->max, max));
-}
-
-static void
-protocols_print_setting(const struct xk_setting *setting)
-{
-	printf("  %-12s ", setting->name);
-	protocols_print_values(setting);
-	if (setting->initial != NULL)
-		printf(", %s unless set", setting->initial);
-	printf("; %s\n", setting->help);
-}
-
-static void
-protocols_print_settings(const struct xk_protocol_type *type)
-{
-	const struct xk_setting *setting = type->settings;
-
-	printf("\nsettings\n");
-	if (setting == NULL || setting->name == NULL)
-		printf("  none of its own\n");
-	for (; setting != NULL && setting->name != NULL; setting++)
-		protocols_print_setting(setting);
-	if (type->session_max != 0)
-		printf("  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept while idle\n",
-		       "sessions", type->session_max);
-}
-
-static void
-protocols_print_names(const char *title, const char *const *names)
-{
-	if (names == NULL || names[0] == NULL)
-		return;
-	printf("\n%s\n ", title);
-	for (; *names != NULL; names++)
-		printf(" %s", *names);
-	printf("\n");
-}
-
-static void
-protocols_print(const struct xk_protocol_type *type)
-{
-	protocols_print_kind(type);
-	protocols_print_roles(type);
-	protocols_print_header(type);
-	protocols_print_numbers(type);
-	protocols_print_settings(type);
-	printf("\ndrops\n ");
-	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
-		printf(" %s", xk_drop_name(type, i));
-	printf("\n");
-	protocols_print_names("counters", type->counters);
-}
-
-/* ---- Markdown ---- */
-
-static void
-protocols_print_markdown_lowers(const struct xk_protocol_type *type)
-{
-	const struct xk_role *role = type->lowers;
-
-	if (role == NULL || role->name == NULL)
-		return;
-	printf("| below%s | protocol | |\n| --- | --- | --- |\n",
-	       type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "");
-	for (; role->name != NULL; role++) {
-		printf("| %s | %s", role->name, role->type == NULL ? "any" : role->type);
-		if (role->type == NULL && role->needs != 0) {
-			printf(" with ");
-			protocols_print_realms(role->needs);
-		}
-		printf(" | %s |\n", role->help == NULL ? "" : role->help);
-	}
-	printf("\n");
-}
-
-static void
-protocols_print_markdown_header(const struct xk_protocol_type *type)
-{
-	if (type->header == 0)
-		return;
-	printf("| header, %" PRIu32 " bytes | bits | |\n| --- | --- | --- |\n", type->header);
-	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
-		printf("| %s | %u | ", field->name, field->bits);
-		protocols_print_meaning(field);
-		printf(" |\n");
-	}
-	printf("\n");
-}
-
-static void
-protocols_print_markdown_settings(const struct xk_protocol_type *type)
-{
-	const struct xk_setting *setting = type->settings;
-
-	if ((setting == NULL || setting->name == NULL) && type->session_max == 0)
-		return;
-	printf("| setting | values | unless set | |\n| --- | --- | --- | --- |\n");
-	for (; setting != NULL && setting->name != NULL; setting++) {
-		printf("| `%s` | ", setting->name);
-		protocols_print_values(setting);
-		printf(" | %s | %s |\n", setting->initial == NULL ? "" : setting->initial, setting->help);
-	}
-	if (type->session_max != 0)
-		printf("| `sessions` | number from 1 to 1048576 | %u | passively opened sessions kept while idle |\n",
-		       type->session_max);
-	printf("\n");
-}
-
-/* Prints one more item of a list that begins with title, on a new line where one is full. Returns the column after it. */
-static int
-protocols_print_markdown_item(int column, const char *title, const char *item)
-{
-	if (column == 0)
-		return printf("%s: %s", title, item);
-	if (column < 100)
-		return column + printf(", %s", item);
-	return printf(",\n%s", item) - 2;
-}
-
-static void
-protocols_print_markdown_name(int *column, const char *title, const char *name)
-{
-	char item[64];
-
-	snprintf(item, sizeof(item), "`%s`", name);
-	*column = protocols_print_markdown_item(*column, title, item);
-}
-
-static void
-protocols_print_markdown_numbers(const struct xk_protocol_type *type)
-{
-	char item[64];
-	uint32_t number;
-	int column = 0;
-
-	if (type->number_max == 0)
-		return;
+	if (!markdown)
+		printf("\nnumbers of its uppers (others: number=N on the edge, at most %" PRIu32 ")\n",
+		       type->number_max);
 	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++) {
 		if (!xk_number_find(*upper, type, &number))
 			continue;
-		snprintf(item, sizeof(item), "`%s` %" PRIu32 " (0x%04" PRIx32 ")", (*upper)->name, number, number);
-		column = protocols_print_markdown_item(column, "Numbers of the protocols above", item);
+		if (markdown)
+			printf("%s`%s` %" PRIu32 " (0x%04" PRIx32 ")", before, (*upper)->name, number, number);
+		else
+			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
+		before = ", ";
 	}
-	printf("%s", column == 0 ? "" : ".\n\n");
+	printf("%s", markdown ? ".\n" : "");
 }
 
 static void
-protocols_print_markdown_names(const struct xk_protocol_type *type)
+protocols_print_setting(const struct xk_setting *setting, bool markdown)
 {
-	int column = 0;
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+	const char *initial = setting->initial == NULL ? "" : setting->initial;
 
-	for (unsigned i = XK_DROP_OWN; i < xk_drop_count(type); i++)
-		protocols_print_markdown_name(&column, "Drops", xk_drop_name(type, i));
-	printf("%s", column == 0 ? "" : ".\n\n");
-	column = 0;
-	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
-		protocols_print_markdown_name(&column, "Counters", type->counters[i]);
-	printf("%s", column == 0 ? "" : ".\n\n");
+	printf(markdown ? "| `%s` | %s" : "  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+	if (setting->min != 0 || setting->max != 0)
+		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
+		       xk_setting_print(setting->type, setting->max, max));
+	if (markdown)
+		printf(" | %s | %s |\n", initial, setting->help);
+	else
+		printf(setting->initial == NULL ? "%s; %s\n" : ", %s unless set; %s\n", initial, setting->help);
 }
 
 static void
-protocols_print_markdown(const struct xk_protocol_type *type)
+protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 {
-	printf("## %s\n\n%s\n\n", type->name, type->help);
-	protocols_print_markdown_lowers(type);
-	protocols_print_markdown_numbers(type);
-	protocols_print_markdown_header(type);
-	protocols_print_markdown_settings(type);
-	protocols_print_markdown_names(type);
+	const struct xk_setting *setting = type->settings;
+	bool none = setting == NULL || setting->name == NULL;
+
+	if (!markdown)
+		printf("\nsettings\n%s", none ? "  none of its own\n" : "");
+	else if (!none || type->session_max != 0)
+		printf("\n| setting | values | unless set | |\n| --- | --- | --- | --- |\n");
+	for (; setting != NULL && setting->name != NULL; setting++)
+		protocols_print_setting(setting, markdown);
+	if (type->session_max != 0)
+		printf(markdown ? "| `%s` | number from 1 to 1048576 | %u | passively opened sessions kept while idle "
+				  "|\n"
+				: "  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept "
+				  "while "
+				  "idle\n",
+		       "sessions", type->session_max);
+}
+
+/* Prints the drop reasons from the first one on. */
+static void
+protocols_print_drops(const struct xk_protocol_type *type, unsigned first, bool markdown)
+{
+	unsigned count = xk_drop_count(type);
+
+	if (first == count)
+		return;
+	printf(markdown ? "\nDrops: " : "\ndrops\n  ");
+	for (unsigned i = first; i < count; i++)
+		printf(markdown ? "`%s`%s" : "%s%s", xk_drop_name(type, i),
+		       i + 1 == count ? ""
+		       : markdown     ? ", "
+				      : " ");
+	printf(markdown ? ".\n" : "\n");
+}
+
+static void
+protocols_print_counters_of_type(const struct xk_protocol_type *type, bool markdown)
+{
+	const char *const *name = type->counters;
+
+	if (name == NULL || *name == NULL)
+		return;
+	printf(markdown ? "\nCounters: " : "\ncounters\n  ");
+	for (; *name != NULL; name++)
+		printf(markdown ? "`%s`%s" : "%s%s", *name, name[1] == NULL ? "" : markdown ? ", " : " ");
+	printf(markdown ? ".\n" : "\n");
+}
+
+static void
+protocols_print(const struct xk_protocol_type *type, bool markdown)
+{
+	protocols_print_kind(type, markdown);
+	protocols_print_roles(type, markdown);
+	protocols_print_header(type, markdown);
+	protocols_print_numbers(type, markdown);
+	protocols_print_settings(type, markdown);
+	protocols_print_drops(type, markdown ? XK_DROP_OWN : XK_DROP_NONE + 1, markdown);
+	protocols_print_counters_of_type(type, markdown);
 }
 
 static void
@@ -401,7 +312,7 @@ xk_protocols_main(int argc, char **argv)
 	}
 	if (choices.markdown && operands.count == 0) {
 		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-			protocols_print_markdown(xk_protocol_types[i]);
+			protocols_print(xk_protocol_types[i], true);
 		return OPTIONS_SUCCESS;
 	}
 	if (operands.count == 0) {
@@ -418,9 +329,7 @@ xk_protocols_main(int argc, char **argv)
 		protocols_print_counters_of(type);
 	else if (choices.dictionary)
 		protocols_print_dictionary_of(type);
-	else if (choices.markdown)
-		protocols_print_markdown(type);
 	else
-		protocols_print(type);
+		protocols_print(type, choices.markdown);
 	return OPTIONS_SUCCESS;
 }

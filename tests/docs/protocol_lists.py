@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""protocol_lists.py [--write] BUILD - compares the lists in docs/protocols/ with what the protocols declare.
+"""protocol_lists.py [--write] BUILD - checks that the lists in docs/protocols/ are what the protocols declare.
 
-Between <!-- protocol NAME --> and <!-- end --> stands what `xk protocols --markdown NAME` prints below its first sentence;
-in README.md, between <!-- protocols --> and <!-- end -->, a table of all protocols. --write brings both up to date.
+Between <!-- protocol NAME --> and <!-- end -->: the output of `xk protocols --markdown NAME` after its first sentence. In
+README.md, between <!-- protocols --> and <!-- end -->: a table of all protocols. --write updates both.
 """
 import os
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = "docs/protocols"
@@ -20,24 +21,28 @@ def read(page):
         return file.read()
 
 
+def wrapped(line):
+    return line if line.startswith("|") else textwrap.fill(line, 120, break_on_hyphens=False)
+
+
 def declared(build):
-    """{name: (sentence, lists)} of every protocol."""
+    """Returns {name: (sentence, lists)} of every protocol."""
     text = subprocess.run([os.path.join(build, "xk"), "protocols", "--markdown"], check=True,
                           stdout=subprocess.PIPE).stdout.decode()
     protocols = {}
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
-        name, sentence, lists = part.split("\n\n", 2)
-        protocols[name] = (sentence, "\n" + lists.strip() + "\n\n")
+        name, sentence, lists = (part + "\n\n").split("\n\n", 2)
+        protocols[name] = (sentence, "\n" + "\n".join(map(wrapped, lists.strip().split("\n"))) + "\n\n")
     return protocols
 
 
 def named(text):
-    """The protocols whose lists a page has, in its order."""
+    """Returns the protocols whose lists a page has, in its order."""
     return re.findall(r"^<!-- protocol (\w+) -->$", text, flags=re.M)
 
 
 def index(protocols):
-    """A row for each protocol; the first one of a page names the page's subject."""
+    """Returns the table of README.md. The first row of each page has the page's heading."""
     rows = ["", "| | | |", "| --- | --- | --- |"]
     for page in PAGES:
         text = read(page)
@@ -49,7 +54,7 @@ def index(protocols):
 
 
 def updated(text, protocols):
-    """text with all lists as they should be; those of protocols that are not declared go."""
+    """Returns text with all lists up to date; those of unknown protocols are empty."""
     text = re.sub(r"(?<=^<!-- protocols -->\n).*?(?=^<!-- end -->$)", lambda _: index(protocols), text,
                   flags=re.M | re.S)
     return re.sub(r"^(<!-- protocol (\w+) -->\n).*?(?=^<!-- end -->$)",
@@ -57,7 +62,7 @@ def updated(text, protocols):
 
 
 def check(build, tell):
-    """Tells for each page whether its lists are right, and whether every protocol has a heading and its lists once."""
+    """Checks each page's lists, and that every protocol has one heading with its lists."""
     protocols = declared(build)
     found = []
     for page in PAGES + (INDEX,):
