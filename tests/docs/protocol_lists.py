@@ -2,7 +2,8 @@
 """protocol_lists.py [--write] BUILD - checks that the lists in docs/protocols/ are what the protocols declare.
 
 Between <!-- protocol NAME --> and <!-- end -->: the output of `xk protocols --markdown NAME` after its first sentence. In
-README.md, between <!-- protocols --> and <!-- end -->: a table of all protocols. --write updates both.
+README.md, between <!-- protocols --> and <!-- end -->: a table of all protocols. --write updates both. The names that the
+text above explains as drops and counters must be in the lists, too, or in README.md, which has the drops that all share.
 """
 import os
 import re
@@ -61,6 +62,16 @@ def updated(text, protocols):
                   lambda found: found[1] + protocols.get(found[2], ("", "\n"))[1], text, flags=re.M | re.S)
 
 
+def unknown(text, shared):
+    """Returns the names that the text explains as drops or counters and the lists do not have."""
+    missing = []
+    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+        explained, _, lists = section.partition("<!-- protocol ")
+        for paragraph in re.findall(r"\*\*(?:Drops|Counters)\*\*.*?(?=\n\n|\n- |\Z)", explained, flags=re.S):
+            missing += [name for name in re.findall(r"`([a-z]\w*)`", paragraph) if f"`{name}`" not in lists + shared]
+    return missing
+
+
 def check(build, tell):
     """Checks each page's lists, and that every protocol has one heading with its lists."""
     protocols = declared(build)
@@ -70,6 +81,8 @@ def check(build, tell):
         found += [name for name in named(text) if f"\n## {name}\n" in text]
         tell(updated(text, protocols) == text, f"{FOLDER}/{page} lists",
              "not what the protocols declare: run tests/docs/protocol_lists.py --write BUILD")
+        missing = unknown(text, read(INDEX))
+        tell(not missing, f"{FOLDER}/{page} explains drops and counters that exist", " ".join(missing))
     tell(sorted(found) == sorted(protocols), f"{FOLDER} has every protocol once",
          " ".join(sorted(set(found) ^ set(protocols))))
 
