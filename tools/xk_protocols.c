@@ -135,6 +135,7 @@ static void
 protocols_print_numbers(const struct xk_protocol_type *type, bool markdown)
 {
 	const char *before = "\nNumbers of the protocols above: ";
+	bool none = true;
 	uint32_t number;
 
 	if (type->number_max == 0)
@@ -150,8 +151,9 @@ protocols_print_numbers(const struct xk_protocol_type *type, bool markdown)
 		else
 			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
 		before = ", ";
+		none = false;
 	}
-	printf("%s", markdown ? ".\n" : "");
+	printf("%s", markdown && !none ? ".\n" : "");
 }
 
 static void
@@ -175,6 +177,15 @@ protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 {
 	const struct xk_setting *setting = type->settings;
 	bool none = setting == NULL || setting->name == NULL;
+	char initial[XK_SETTING_TEXT];
+	const struct xk_setting sessions = {
+		.name = "sessions",
+		.type = XK_SETTING_UINT,
+		.initial = initial,
+		.help = "passively opened sessions kept while idle",
+		.min = 1,
+		.max = 1048576,
+	};
 
 	if (!markdown)
 		printf("\nsettings\n%s", none ? "  none of its own\n" : "");
@@ -182,13 +193,16 @@ protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 		printf("\n| setting | values | unless set | |\n| --- | --- | --- | --- |\n");
 	for (; setting != NULL && setting->name != NULL; setting++)
 		protocols_print_setting(setting, markdown);
+	snprintf(initial, sizeof(initial), "%u", type->session_max);
 	if (type->session_max != 0)
-		printf(markdown ? "| `%s` | number from 1 to 1048576 | %u | passively opened sessions kept while idle "
-				  "|\n"
-				: "  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept "
-				  "while "
-				  "idle\n",
-		       "sessions", type->session_max);
+		protocols_print_setting(&sessions, markdown);
+}
+
+/* Prints a name of a list, separated from the one before it. */
+static void
+protocols_print_name(const char *name, bool is_first, bool markdown)
+{
+	printf(markdown ? "%s`%s`" : "%s%s", is_first ? "" : markdown ? ", " : " ", name);
 }
 
 /* Prints the drop reasons from the first one on. */
@@ -201,10 +215,7 @@ protocols_print_drops(const struct xk_protocol_type *type, unsigned first, bool 
 		return;
 	printf(markdown ? "\nDrops: " : "\ndrops\n  ");
 	for (unsigned i = first; i < count; i++)
-		printf(markdown ? "`%s`%s" : "%s%s", xk_drop_name(type, i),
-		       i + 1 == count ? ""
-		       : markdown     ? ", "
-				      : " ");
+		protocols_print_name(xk_drop_name(type, i), i == first, markdown);
 	printf(markdown ? ".\n" : "\n");
 }
 
@@ -217,7 +228,7 @@ protocols_print_counters_of_type(const struct xk_protocol_type *type, bool markd
 		return;
 	printf(markdown ? "\nCounters: " : "\ncounters\n  ");
 	for (; *name != NULL; name++)
-		printf(markdown ? "`%s`%s" : "%s%s", *name, name[1] == NULL ? "" : markdown ? ", " : " ");
+		protocols_print_name(*name, name == type->counters, markdown);
 	printf(markdown ? ".\n" : "\n");
 }
 
