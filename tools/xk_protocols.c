@@ -1,4 +1,4 @@
-/* xk_protocols.c - xk protocols [NAME]: what was built in, and what a protocol declares (xkernel/protocol.h). */
+/* xk_protocols.c - `xk protocols [NAME]`: lists the built-in protocols, or what one declares (xkernel/protocol.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,18 +13,12 @@ struct protocols_choices {
 };
 
 static const struct options_option protocols_options[] = {
-	{ .name = "counters",
-	  .kind = OPTIONS_FLAG,
-	  .offset = offsetof(struct protocols_choices, counters),
-	  .help = "every count there is, a line each: kernel.NAME, PROTOCOL.NAME" },
-	{ .name = "dictionary",
-	  .kind = OPTIONS_FLAG,
-	  .offset = offsetof(struct protocols_choices, dictionary),
-	  .help = "what stands in headers, as a dictionary for libFuzzer and AFL" },
-	{ .name = "markdown",
-	  .kind = OPTIONS_FLAG,
-	  .offset = offsetof(struct protocols_choices, markdown),
-	  .help = "the same as Markdown, as in docs/protocols/" },
+	{ "counters", OPTIONS_FLAG, offsetof(struct protocols_choices, counters), NULL,
+	  "every count there is, a line each: kernel.NAME, PROTOCOL.NAME", 0, 0, NULL },
+	{ "dictionary", OPTIONS_FLAG, offsetof(struct protocols_choices, dictionary), NULL,
+	  "what stands in headers, as a dictionary for libFuzzer and AFL", 0, 0, NULL },
+	{ "markdown", OPTIONS_FLAG, offsetof(struct protocols_choices, markdown), NULL,
+	  "the same as Markdown, as in docs/protocols/", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -34,7 +28,6 @@ static const struct options_program protocols_program = {
 	.about = "Lists the protocols that a graph file can name; with NAME, what that protocol declares:\n"
 		 "the roles of its lowers, its uppers' numbers, settings, drop reasons, counters.",
 	.options = protocols_options,
-	.operands_min = 0,
 	.operands_max = 1,
 };
 
@@ -43,13 +36,6 @@ static const char *const protocols_setting_types[] = {
 	[XK_SETTING_STRING] = "text",       [XK_SETTING_HOST] = "host",      [XK_SETTING_NETWORK] = "host/bits",
 	[XK_SETTING_LINK] = "link address", [XK_SETTING_RATE] = "rate",      [XK_SETTING_PROBABILITY] = "probability",
 };
-
-static void
-protocols_list(void)
-{
-	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-		printf("%-12s %s\n", xk_protocol_types[i]->name, xk_protocol_types[i]->help);
-}
 
 static void
 protocols_print_realms(unsigned realms)
@@ -220,7 +206,7 @@ protocols_print_drops(const struct xk_protocol_type *type, unsigned first, bool 
 }
 
 static void
-protocols_print_counters_of_type(const struct xk_protocol_type *type, bool markdown)
+protocols_print_counter_names(const struct xk_protocol_type *type, bool markdown)
 {
 	const char *const *name = type->counters;
 
@@ -241,26 +227,16 @@ protocols_print(const struct xk_protocol_type *type, bool markdown)
 	protocols_print_numbers(type, markdown);
 	protocols_print_settings(type, markdown);
 	protocols_print_drops(type, markdown ? XK_DROP_OWN : XK_DROP_NONE + 1, markdown);
-	protocols_print_counters_of_type(type, markdown);
+	protocols_print_counter_names(type, markdown);
 }
 
 static void
-protocols_print_counters_of(const struct xk_protocol_type *type)
+protocols_print_counters(const struct xk_protocol_type *type)
 {
 	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
 		printf("%s.%s\n", type->name, xk_drop_name(type, i));
 	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
 		printf("%s.%s\n", type->name, type->counters[i]);
-}
-
-/* The kernel's and every protocol's. */
-static void
-protocols_print_counters(void)
-{
-	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
-		printf("kernel.%s\n", count->name);
-	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-		protocols_print_counters_of(xk_protocol_types[i]);
 }
 
 /* ---- a dictionary for fuzzers ---- */
@@ -274,7 +250,7 @@ protocols_print_word(const struct xk_field *field, uint64_t value)
 	printf("\"\n");
 }
 
-/* The values that its declaration names, and the numbers of the protocols above; only of fields of whole bytes. */
+/* Prints the values that a field's declaration names, and the numbers of the protocols above; whole bytes only. */
 static void
 protocols_print_words(const struct xk_protocol_type *type, const struct xk_field *field)
 {
@@ -293,7 +269,7 @@ protocols_print_words(const struct xk_protocol_type *type, const struct xk_field
 }
 
 static void
-protocols_print_dictionary_of(const struct xk_protocol_type *type)
+protocols_print_dictionary(const struct xk_protocol_type *type)
 {
 	if (type->fields != NULL)
 		printf("# %s\n", type->name);
@@ -301,10 +277,29 @@ protocols_print_dictionary_of(const struct xk_protocol_type *type)
 		protocols_print_words(type, field);
 }
 
+static void
+protocols_print_text(const struct xk_protocol_type *type)
+{
+	protocols_print(type, false);
+}
+
+static void
+protocols_print_markdown(const struct xk_protocol_type *type)
+{
+	protocols_print(type, true);
+}
+
+static void
+protocols_print_line(const struct xk_protocol_type *type)
+{
+	printf("%-12s %s\n", type->name, type->help);
+}
+
 int
 xk_protocols_main(int argc, char **argv)
 {
 	struct protocols_choices choices = { .counters = false, .dictionary = false, .markdown = false };
+	void (*print)(const struct xk_protocol_type *type);
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
 	int status;
@@ -312,35 +307,24 @@ xk_protocols_main(int argc, char **argv)
 	status = options_parse(&protocols_program, argc, argv, &choices, &operands);
 	if (status != OPTIONS_GO)
 		return status;
-	if (choices.counters && operands.count == 0) {
-		protocols_print_counters();
-		return OPTIONS_SUCCESS;
-	}
-	if (choices.dictionary && operands.count == 0) {
-		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-			protocols_print_dictionary_of(xk_protocol_types[i]);
-		return OPTIONS_SUCCESS;
-	}
-	if (choices.markdown && operands.count == 0) {
-		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-			protocols_print(xk_protocol_types[i], true);
-		return OPTIONS_SUCCESS;
-	}
-	if (operands.count == 0) {
-		protocols_list();
-		return OPTIONS_SUCCESS;
-	}
-	type = xk_protocol_type_find(operands.text[0]);
-	if (type == NULL) {
+	print = choices.counters      ? protocols_print_counters
+		: choices.dictionary  ? protocols_print_dictionary
+		: choices.markdown    ? protocols_print_markdown
+		: operands.count == 0 ? protocols_print_line
+				      : protocols_print_text;
+	if (operands.count > 0) {
+		type = xk_protocol_type_find(operands.text[0]);
+		if (type != NULL) {
+			print(type);
+			return OPTIONS_SUCCESS;
+		}
 		fprintf(stderr, "xk protocols: there is no protocol \"%s\"; `xk protocols` lists them\n",
 			operands.text[0]);
 		return OPTIONS_FAILURE;
 	}
-	if (choices.counters)
-		protocols_print_counters_of(type);
-	else if (choices.dictionary)
-		protocols_print_dictionary_of(type);
-	else
-		protocols_print(type, choices.markdown);
+	for (const struct xk_kernel_count *count = xk_kernel_counts; choices.counters && count->name != NULL; count++)
+		printf("kernel.%s\n", count->name);
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		print(xk_protocol_types[i]);
 	return OPTIONS_SUCCESS;
 }
