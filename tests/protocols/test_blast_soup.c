@@ -54,11 +54,11 @@ static void
 check_bounds(struct soup *soup)
 {
 	const struct blast *blast = (struct blast *)rig_protocol(soup->r, "blast");
+	const struct blast_partial *partial;
 	unsigned partials = 0, fragments = 0;
 
-	for (const struct blast_link *link = blast->ages.next; link != &blast->ages; link = link->next) {
-		const struct blast_partial *partial = xk_container_of(link, struct blast_partial, age);
-
+	TAILQ_FOREACH(partial, &blast->ages, age)
+	{
 		CHECK(partial->received > 0 && partial->received < partial->count);
 		CHECK_EQ(__builtin_popcountll(partial->mask), partial->received);
 		CHECK(partial->session->partial_count <= PEER_MESSAGES);
