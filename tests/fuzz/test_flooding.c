@@ -108,10 +108,11 @@ arp_of_rig(struct rig *r)
 static unsigned
 arp_crowd(const struct arp *arp, unsigned bucket)
 {
+	const struct arp_entry *e;
 	unsigned count = 0;
 
-	for (const struct arp_entry *e = arp->buckets[bucket]; e != NULL; e = e->next)
-		count++;
+	LIST_FOREACH(e, &arp->buckets[bucket], bucket)
+	count++;
 	return count;
 }
 
