@@ -461,32 +461,6 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 	xk_push(lls, m);
 }
 
-/* Returns 0 if a message of s (NULL: a stranger's) is meant for this boot and not empty, or the reason to drop it. */
-static unsigned
-bid_check(struct xk_protocol *self, const struct bid_session *s, struct xk_session *lls, const struct bid_header *h,
-	  bool empty)
-{
-	struct xk_protocol *bidctl = bid_bidctl(self);
-	uint32_t host = bid_host(h->flow);
-	uint64_t sender;
-
-	if (h->source == 0)
-		return BID_BAD_BOOT;
-	if (!xk_bidctl_is_host(host) ||
-	    (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
-		return BID_BAD_HOST;
-	if (s == NULL && xk_table_enabled(self, xk_table_number_key(bid_number(h->flow))) == NULL)
-		return XK_DROP_NO_SESSION;
-	if (h->destination != (s != NULL ? s->own : xk_bidctl_own(bidctl, host))) {
-		if (!empty)
-			bid_answer(self, lls, h);
-		return BID_OLD_DESTINATION;
-	}
-	if (!empty)
-		return 0;
-	return xk_bidctl_heard(bidctl, host, h->source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
-}
-
 /*
  * Judges m, which stands behind its header and is a stranger's (s is NULL), from or for another boot than s knows, from
  * elsewhere, or empty. Returns the session that it is for. NULL: m was dropped.
@@ -495,13 +469,27 @@ XK_APART static struct bid_session *
 bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid_header h = bid_header_load(m->data - BID_HEADER_LEN);
-	unsigned why = bid_check(self, s, lls, &h, xk_msg_len(m) == 0);
+	struct xk_protocol *bidctl = bid_bidctl(self);
+	uint32_t host = bid_host(h.flow);
+	bool is_empty = xk_msg_len(m) == 0;
+	uint64_t sender;
+	unsigned why = 0;
 
-	if (why == 0 && s == NULL) {
-		why = bid_ask(self, bid_host(h.flow), h.source, lls);
-		if (why == 0)
-			why = bid_accept(self, lls, h.flow, h.source, &s);
-	}
+	if (h.source == 0)
+		why = BID_BAD_BOOT;
+	else if (!xk_bidctl_is_host(host) ||
+		 (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
+		why = BID_BAD_HOST;
+	else if (s == NULL && xk_table_enabled(self, xk_table_number_key(bid_number(h.flow))) == NULL)
+		why = XK_DROP_NO_SESSION;
+	else if (h.destination != (s != NULL ? s->own : xk_bidctl_own(bidctl, host)))
+		why = BID_OLD_DESTINATION;
+	else if (is_empty)
+		why = xk_bidctl_heard(bidctl, host, h.source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+	else if (s == NULL && (why = bid_ask(self, host, h.source, lls)) == 0)
+		why = bid_accept(self, lls, h.flow, h.source, &s);
+	if (why == BID_OLD_DESTINATION && !is_empty)
+		bid_answer(self, lls, &h);
 	if (why == 0)
 		why = bid_confirm(s, h.source, lls);
 	if (why != 0) {

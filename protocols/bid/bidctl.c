@@ -317,7 +317,7 @@ bidctl_use(struct xk_protocol *self, uint32_t host)
 
 	xk_lock(&b->lock);
 	peer = bidctl_peer_get(b, host);
-	if (peer != NULL && peer->uses++ == 0 && !peer->asking && !peer->suspected)
+	if (peer != NULL && peer->uses++ == 0)
 		bidctl_peer_rest(peer);
 	xk_unlock(&b->lock);
 	return peer != NULL ? 0 : -ENOBUFS;
@@ -332,7 +332,7 @@ bidctl_unuse(struct xk_protocol *self, uint32_t host)
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, host);
 	xk_assert(peer != NULL && peer->uses > 0);
-	if (--peer->uses == 0 && !peer->asking && !peer->suspected)
+	if (--peer->uses == 0)
 		bidctl_peer_rest(peer);
 	xk_unlock(&b->lock);
 }
@@ -547,17 +547,6 @@ bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
 	xk_unlock(&b->lock);
 }
 
-/* Whether h may come from the host whose messages lls brings. */
-static bool
-bidctl_is_from_sender(struct xk_session *lls, const struct bidctl_header *h)
-{
-	uint64_t host;
-
-	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h->host)
-		return false;
-	return xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) != sizeof(host) || host == h->host;
-}
-
 static void
 bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -565,9 +554,11 @@ bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct bidctl_output output = { .host = 0 };
 	struct bidctl_header h = bidctl_header_load(m->data);
 	unsigned why = bidctl_header_check(&h, m->data);
+	uint64_t host;
 
 	xk_msg_pop_in_place(m, BIDCTL_HEADER_LEN);
-	if (why == 0 && !bidctl_is_from_sender(lls, &h))
+	if (why == 0 && ((xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h.host) ||
+			 (xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host != h.host)))
 		why = BIDCTL_BAD_HOST;
 	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
 		why = bidctl_hear_response(b, lls, &h);

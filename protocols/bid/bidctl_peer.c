@@ -188,6 +188,8 @@ bidctl_peer_rest(struct bidctl_peer *peer)
 {
 	const struct bidctl *b = peer->bidctl;
 
+	if (peer->asking || peer->suspected)
+		return;
 	if (peer->uses == 0)
 		bidctl_peer_schedule(peer, b->lifetime_ns);
 	else if (b->keepalive_ns != 0 && peer->boot != 0)

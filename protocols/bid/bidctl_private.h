@@ -151,7 +151,7 @@ void bidctl_peer_forget(struct bidctl_peer *peer);
 
 /* Sets the timer to delay_ns from now. */
 void bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns);
-/* Sets the timer when nothing is being asked: to ask whether the host is still there, or to forget it. */
+/* Sets the timer, unless something is or will be asked: to ask whether the host is still there, or to forget it. */
 void bidctl_peer_rest(struct bidctl_peer *peer);
 /* Asks a new question, or the pending one once more; then the next time comes after twice the time. */
 void bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output);

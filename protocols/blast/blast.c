@@ -267,51 +267,36 @@ blast_peer_key(struct xk_session *lls)
 	return (struct xk_key){ (uintptr_t)lls, 0 };
 }
 
-/* Returns a new confirmed peer without references. NULL: no memory. The lock is held. */
-static struct blast_peer *
-blast_peer_new(struct blast *blast, struct xk_key key)
-{
-	struct blast_peer *peer = calloc(1, sizeof(*peer));
-
-	if (peer == NULL)
-		return NULL;
-	blast_peer_init(blast, peer);
-	if (xk_map_bind(&blast->peers, &peer->binding, key, peer) == 0)
-		return peer;
-	free(peer);
-	return NULL;
-}
-
 static void
 blast_peer_free(struct xk_retired *retired)
 {
 	free(xk_container_of(retired, struct blast_peer, retired));
 }
 
-/* Moves s from the strangers to its peer if that is confirmed, or confirms it first (`confirms`). */
-static void
+void
 blast_session_join(struct blast_session *s, bool confirms)
 {
 	struct blast *blast = blast_of(s);
-	struct xk_key key = blast_peer_key(s->session.lls);
 	struct blast_peer *peer;
+	struct xk_key key;
 
+	if (blast_session_is_confirmed(s))
+		return;
+	key = blast_peer_key(s->session.lls);
 	xk_lock(&blast->lock);
 	peer = xk_map_resolve(&blast->peers, key);
-	if (peer == NULL && confirms)
-		peer = blast_peer_new(blast, key);
+	if (peer == NULL && confirms && (peer = calloc(1, sizeof(*peer))) != NULL) {
+		blast_peer_init(blast, peer);
+		if (xk_map_bind(&blast->peers, &peer->binding, key, peer) != 0) {
+			free(peer);
+			peer = NULL;
+		}
+	}
 	if (peer != NULL && !blast_session_is_confirmed(s)) {
 		peer->references++;
 		atomic_store_explicit(&s->peer, peer, memory_order_release);
 	}
 	xk_unlock(&blast->lock);
-}
-
-void
-blast_session_confirm(struct blast_session *s)
-{
-	if (!blast_session_is_confirmed(s))
-		blast_session_join(s, true);
 }
 
 /* ---- sessions ---- */
@@ -377,7 +362,7 @@ blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	if (err == 0)
 		err = xk_table_open(self, blast_key(lls, number), hlp_receive, hlp_type, lls, &number, session);
 	if (err == 0)
-		blast_session_confirm((struct blast_session *)*session);
+		blast_session_join((struct blast_session *)*session, true);
 	return err;
 }
 

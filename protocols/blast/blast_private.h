@@ -78,6 +78,7 @@ struct blast_estimate {
 /* What may be sent again. Bytes alone would not do: each frame has headers of the protocols below. */
 struct blast_credit {
 	int64_t bytes, frames;
+	bool has_sent; /* of a session: something was sent for the first time */
 };
 
 /*
@@ -126,7 +127,6 @@ struct blast_session {
 	/* under the lock */
 	uint32_t sequence;                                  /* of the next long message; 0: no number was drawn yet */
 	struct blast_credit credits[2];                     /* of the current half minute, and the one before */
-	bool has_sent[2];                                   /* ... whether anything was sent for the first time */
 	uint64_t half_ns;                                   /* when the current one began */
 	struct blast_estimate answer;                       /* from the last frame to its NACK, at the sender */
 	struct blast_estimate spacing;                      /* from one fragment to the next */
@@ -204,8 +204,11 @@ uint64_t blast_estimate_bound(const struct blast *blast, const struct blast_esti
 /* Prepares a peer that has nothing. */
 void blast_peer_init(struct blast *blast, struct blast_peer *peer);
 
-/* Confirms the peer of s. Without memory it stays a stranger. No lock is held. */
-void blast_session_confirm(struct blast_session *s);
+/*
+ * Moves s from the strangers to its peer, if that is confirmed or `confirms`. Without memory it stays a stranger. No lock
+ * is held.
+ */
+void blast_session_join(struct blast_session *s, bool confirms);
 
 /* ---- blast_send.c; no lock is held ---- */
 

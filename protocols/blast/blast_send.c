@@ -46,22 +46,15 @@ blast_copy_release(struct blast_copy *copy)
 	free(copy);
 }
 
-/* Returns how many fragments a message of len bytes has. */
-static unsigned
-blast_copy_frames(const struct blast_session *s, size_t len)
-{
-	return (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
-}
-
 /*
- * Returns a copy of m on s, in a slot of holder (NULL: in none), with one reference. Takes m. NULL: there was no memory
+ * Returns a copy of m on s, in count fragments, in a slot of holder (NULL: in none), with one reference. Takes m. NULL: there was no memory
  * or no buffer for it, or s is being closed.
  */
 static struct blast_copy *
-blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *holder)
+blast_copy_new(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder)
 {
 	size_t len = xk_msg_len(m);
-	unsigned count = blast_copy_frames(s, len), i = 0;
+	unsigned i = 0;
 	struct blast_copy *copy = calloc(1, sizeof(*copy) + count * sizeof(copy->fragments[0]));
 
 	if (copy == NULL || !xk_duplicate(&s->session)) {
@@ -73,7 +66,8 @@ blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *hol
 	copy->session = s;
 	copy->holder = holder;
 	copy->count = count;
-	copy->left = (struct blast_credit){ (int64_t)(BLAST_AGAIN * len), BLAST_AGAIN * (int64_t)count };
+	copy->left =
+		(struct blast_credit){ .bytes = (int64_t)(BLAST_AGAIN * len), .frames = BLAST_AGAIN * (int64_t)count };
 	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
 	while (i + 1 < count && (copy->fragments[i] = xk_msg_split(&m, s->fragment_size)) != NULL)
 		i++;
@@ -188,14 +182,11 @@ static void
 blast_again_turn(struct blast_session *s, uint64_t now_ns)
 {
 	uint64_t age_ns = now_ns - s->half_ns;
-	bool is_long_ago = age_ns >= 2 * BLAST_HALF_NS;
 
 	if (age_ns < BLAST_HALF_NS)
 		return;
-	s->credits[1] = is_long_ago ? (struct blast_credit){ 0, 0 } : s->credits[0];
-	s->has_sent[1] = !is_long_ago && s->has_sent[0];
-	s->credits[0] = (struct blast_credit){ 0, 0 };
-	s->has_sent[0] = false;
+	s->credits[1] = age_ns < 2 * BLAST_HALF_NS ? s->credits[0] : (struct blast_credit){ .bytes = 0 };
+	s->credits[0] = (struct blast_credit){ .bytes = 0 };
 	s->half_ns = now_ns;
 }
 
@@ -228,7 +219,7 @@ blast_again_count(struct blast_session *s, size_t len, unsigned frames)
 
 	xk_lock(&blast->lock);
 	blast_again_turn(s, xk_now_ns(&blast->protocol));
-	if (!s->has_sent[0] && !s->has_sent[1])
+	if (!s->credits[0].has_sent && !s->credits[1].has_sent)
 		err = -EAGAIN;
 	else if (!blast_again_allows(s, len, frames))
 		err = -ENOBUFS;
@@ -346,7 +337,7 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
 	size_t len = xk_msg_len(m);
-	unsigned frames = blast_copy_frames(s, len);
+	unsigned count = (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
 	struct blast_peer *holder;
 	struct blast_copy *copy;
 	bool is_new = true;
@@ -358,7 +349,7 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 		return -EMSGSIZE;
 	}
 	if (ticket != NULL && ticket->again) {
-		err = blast_again_count(s, len, frames);
+		err = blast_again_count(s, len, count);
 		if (err == -ENOBUFS) {
 			xk_drop(&blast->protocol, m, BLAST_REPEAT_SPENT);
 			return err;
@@ -370,7 +361,7 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
 		return err == -EAGAIN ? -ENOBUFS : err;
 	}
-	copy = blast_copy_new(s, m, holder);
+	copy = blast_copy_new(s, m, count, holder);
 	if (copy == NULL)
 		return -ENOBUFS;
 	now_ns = xk_now_ns(&blast->protocol);
@@ -379,7 +370,7 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	if (is_new) {
 		blast_again_turn(s, now_ns);
 		blast_again_add(s, copy->left.bytes, copy->left.frames);
-		s->has_sent[0] = true;
+		s->credits[0].has_sent = true;
 	}
 	if (holder != NULL)
 		blast_send_list(blast, copy, now_ns);
@@ -539,7 +530,7 @@ blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const
 	}
 	if (h.protocol == copy->session->number && h.fragments == copy->count &&
 	    blast_again_same_peer(lls, copy->session->session.lls)) {
-		blast_session_confirm(copy->session);
+		blast_session_join(copy->session, true);
 		now_ns = xk_now_ns(&blast->protocol);
 		xk_lock(&blast->lock);
 		why = blast_again_obey(blast, copy, h.mask, now_ns, &again);
