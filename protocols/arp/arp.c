@@ -3,11 +3,11 @@
  *
  * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
- * Learning:     An entry comes to be when this host asks, or when somebody asks for this host; every other packet at most
- *               updates an entry that is there (RFC 826's merge).
- * Table:        bounded; what was not used for longest makes room, but never what is being waited for. Strangers can make
- *               this host ask for any number of hosts that do not exist (what it forwards, or answers). So where hosts that
- *               are asked for have half of a full table, they make room for one another, and known ones stay.
+ * Learning:     An entry comes to be when this host asks, or when somebody asks for this host; every other packet at
+ *               most updates an entry that is there (RFC 826's merge).
+ * Table:        bounded; the entry that was used longest ago makes room, unless somebody waits for it. Strangers can
+ *               make this host ask for any number of hosts that do not exist (what it forwards, or answers). So once
+ *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
  * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
  *               With its next use it asks again: the host itself at the address it had, and if that does not answer,
  *               everybody (RFC 1122, 2.3.2.1). Addresses that nobody uses are not asked for. An address that changes
@@ -229,8 +229,8 @@ arp_unlock(struct arp *arp, struct arp_todo *todo)
 /* ---- the table; the lock is held ---- */
 
 /*
- * Multiplies by a random odd number: any two hosts collide for at most two seeds in so many buckets. The number is drawn
- * when it is needed first, while the table is empty.
+ * Multiplies by a random odd number: any two hosts collide for at most two seeds in so many buckets. The number is
+ * drawn when it is needed first, while the table is empty.
  */
 static struct arp_bucket *
 arp_bucket(struct arp *arp, uint32_t host)
@@ -244,11 +244,10 @@ arp_bucket(struct arp *arp, uint32_t host)
 static struct arp_entry *
 arp_find(struct arp *arp, uint32_t host)
 {
-	struct arp_entry *e;
+	struct arp_entry *e = LIST_FIRST(arp_bucket(arp, host));
 
-	LIST_FOREACH(e, arp_bucket(arp, host), bucket)
-	if (e->host == host)
-		break;
+	while (e != NULL && e->host != host)
+		e = LIST_NEXT(e, bucket);
 	return e;
 }
 
@@ -321,7 +320,7 @@ arp_oldest(struct arp *arp, enum arp_state state)
 	return e;
 }
 
-/* Returns the entry that a host is put in, or NULL. Memory of entries that were never used is not touched before. */
+/* Returns the entry that a host is put in, or NULL. Touches no entry early: its memory costs nothing until then. */
 static struct arp_entry *
 arp_choose(struct arp *arp, bool learning)
 {
@@ -397,8 +396,8 @@ arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
 }
 
 /*
- * Makes e known, or confirms it. What comes unasked in place of another address may be wrong, so it is asked for again as
- * soon as the host could have been asked for in vain; until then it does not help to say so again.
+ * Makes e known, or confirms it. What comes unasked in place of another address may be wrong, so it is asked for again
+ * as soon as the host could have been asked for in vain; until then it does not help to say so again.
  */
 static void
 arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *todo)
@@ -494,7 +493,7 @@ arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 		e = arp_get(arp, host, &todo);
 		err = e == NULL ? -ENOBUFS : 0;
 	}
-	if (err == 0 && e->state == ARP_ASKING) {
+	if (e != NULL && e->state == ARP_ASKING) {
 		uint64_t round = e->round;
 
 		e->waiters++;
@@ -510,7 +509,7 @@ arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 		if (err == 0 && (e->round != round || e->state != ARP_KNOWN))
 			err = -EHOSTUNREACH;
 	}
-	if (err == 0)
+	if (e != NULL && err == 0)
 		*link = e->link;
 	arp_unlock(arp, &todo);
 	return err;
@@ -577,7 +576,7 @@ arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 	return err;
 }
 
-/* Queues output for e, which is ASKING. The latest are kept (RFC 1122, 2.3.2.2). Returns 0, or the reason to drop it. */
+/* Queues output for e, which is ASKING; keeps the latest (RFC 1122, 2.3.2.2). Returns 0, or why to drop it. */
 static unsigned
 arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output, struct arp_todo *todo)
 {
@@ -666,8 +665,8 @@ arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *followe
 /* ---- arriving packets ---- */
 
 /*
- * Learns from a packet (RFC 826's merge), unless this host has no address of its own; a new entry is made only if this host
- * is asked for. *mine: the packet is for this host. Returns 0, or the reason to drop the packet. The lock is held.
+ * Learns from a packet (RFC 826's merge), unless this host has no address of its own. Makes a new entry only if this
+ * host is asked for. *mine: the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
  */
 static unsigned
 arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_todo *todo)

@@ -7,8 +7,8 @@
 #include "xkernel/protocol.h"
 
 /*
- * A sender that uses hosts for longer than a message; one for each ARP. changed: a followed host has another link address,
- * or its known one is not believed any more. It runs as a shepherd of ARP's, and must not wait.
+ * A sender that uses hosts for longer than a message; one for each ARP. changed: a followed host has another link
+ * address, or its known one is not believed any more. It runs as a shepherd of ARP's, and must not wait.
  */
 struct xk_arp_follower {
 	struct xk_protocol *protocol;
@@ -17,8 +17,8 @@ struct xk_arp_follower {
 };
 
 /*
- * A message for the address `host`: send takes m once the link address is known. If nobody answers, unsent (may be NULL) is
- * told before m is dropped, and leaves it as it is.
+ * A message for the address `host`: send takes m once the link address is known. If nobody answers, unsent (may be
+ * NULL) is told before m is dropped, and leaves it as it is.
  */
 struct xk_arp_output {
 	uint32_t host;
@@ -61,9 +61,9 @@ xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follo
 }
 
 /*
- * Sets *link to the link address of host; asks and waits where it is not known. Returns 0; -EHOSTUNREACH: nobody answered,
- * or no neighbour has such an address; -ENOBUFS: too many hosts are being asked for; or as xk_semaphore_wait where the
- * shepherd could not wait. A shepherd, holding no lock.
+ * Sets *link to the link address of host; asks and waits where it is not known. Returns 0; -EHOSTUNREACH: nobody
+ * answered, or no neighbour has such an address; -ENOBUFS: too many hosts are being asked for; or as xk_semaphore_wait
+ * where the shepherd could not wait. A shepherd, holding no lock.
  */
 static inline int
 xk_arp_resolve(struct xk_protocol *arp, uint32_t host, uint64_t *link)
@@ -79,8 +79,8 @@ xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 }
 
 /*
- * Follows host: tells the follower once when its link address changes or is not believed any more, even if nobody asks for
- * it. Returns 0 and *link if that is known now, or -ENOENT. Any shepherd; never waits.
+ * Follows host: tells the follower once when its link address changes or is not believed any more, even if nobody asks
+ * for it. Returns 0 and *link if that is known now, or -ENOENT. Any shepherd; never waits.
  */
 static inline int
 xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
@@ -89,8 +89,8 @@ xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
 }
 
 /*
- * Follows host, and asks for it where its link address is not known: first the station that was known last, if any. Returns
- * 0: it is `link`; -EINPROGRESS: the follower will be told, but not by this call; -EHOSTUNREACH or -ENOBUFS as
+ * Follows host, and asks for it where its link address is not known: first the station that was known last, if any.
+ * Returns 0: it is `link`; -EINPROGRESS: the follower will be told, but not by this call; -EHOSTUNREACH or -ENOBUFS as
  * xk_arp_resolve. Any context, also a foreign thread; never waits for an answer.
  */
 static inline int
@@ -112,8 +112,8 @@ xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)
 
 /*
  * Sends output->m when its host's link address is known: at once, or from the shepherd of the answer. The latest few
- * messages wait for one host; ARP drops the others (queue_full), and those that nobody answers for (unresolved). Takes m,
- * also on failure. Returns 0 or -ENOBUFS. Never waits for an answer.
+ * messages wait for one host; ARP drops the others (queue_full), and those that nobody answers for (unresolved). Takes
+ * m, also on failure. Returns 0 or -ENOBUFS. Never waits for an answer.
  */
 static inline int
 xk_arp_output(struct xk_protocol *arp, const struct xk_arp_output *output)

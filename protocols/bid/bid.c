@@ -1,23 +1,23 @@
 /*
- * bid.c - messages between boots of hosts: drops what was meant for a former boot, and what comes from an unconfirmed one.
+ * bid.c - messages between boots of hosts: drops what was meant for a former boot or comes from an unconfirmed one.
  *
- * Promise:      No message of a host's new boot reaches the protocol above before that protocol was told of the boot (if it
- *               watches BIDCTL, which tells BID last). No message that was meant for a former boot of this host ever does.
- *               While a reboot is being told, another shepherd may still carry up a message of the boot before it.
- *               Messages may be lost, duplicated, late or damaged.
+ * Promise:      No message of a host's new boot reaches the protocol above before that protocol was told of the boot
+ *               (if it watches BIDCTL, which tells BID last). No message that was meant for a former boot of this host
+ *               ever does. While a reboot is being told, another shepherd may still carry up a message of the boot
+ *               before it. Messages may be lost, duplicated, late or damaged.
  * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, the host in the header and limited answers. A message
  *               without a payload answers one that was meant for a former boot. It bears this boot's public id, because
  *               the message that it answers may be forged, and makes its receiver ask BIDCTL for the confirmed id.
  * Participants: the remote stack's top is the peer's host. Enabling names nobody.
- * Sessions:     one per (host, protocol above). open asks BIDCTL for the host's boot id and may wait. A stranger's message
- *               makes a session once BIDCTL has confirmed the stranger's boot; until then its messages are dropped. A
- *               session lives through the peer's reboots and knows the boot that its user was told of last. While the
- *               host is lost it knows none: each push fails with -EHOSTUNREACH and makes BIDCTL ask.
- * Boots:        Messages go up with the boot that they are from (XK_MSG_FROM_BOOT): there may be another one before they
- *               arrive. A message pushed with XK_MSG_FOR_BOOT goes to that boot or nowhere.
- * Ways:         An opened session sends to where it was opened. A session that a message has caused sends down the session
- *               below that brought its latest good message. Where that one knows its peer's host, messages must bear the
- *               same host. Where it knows only a station, it must be the one that the host answers BIDCTL from.
+ * Sessions:     one per (host, protocol above). open asks BIDCTL for the host's boot id and may wait. A stranger's
+ *               message makes a session once BIDCTL has confirmed the stranger's boot; until then its messages are
+ *               dropped. A session lives through the peer's reboots and knows the boot that its user was told of last.
+ *               While the host is lost it knows none: each push fails with -EHOSTUNREACH and makes BIDCTL ask.
+ * Boots:        Messages go up with the boot that they are from (XK_MSG_FROM_BOOT): there may be another one before
+ *               they arrive. A message pushed with XK_MSG_FOR_BOOT goes to that boot or nowhere.
+ * Ways:         An opened session sends to where it was opened. A session that a message has caused sends down the
+ *               session below that brought its latest good message. Where that one knows its peer's host, messages
+ *               must bear it. Where it knows only a station, the host must answer BIDCTL from that station.
  * Control:      XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
  * Not done:     faults from below (fault.h)
  * Graph:        chan -> bid; bid -> vsize (or blast, vnet, ip); bid -> bidctl
@@ -70,7 +70,7 @@ struct bid_session {
 	uint64_t flow;             /* in what arrives */
 	uint64_t own;              /* this boot's id, as the peer knows it */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
-	/* Brought the latest good message, from where the host has answered; NULL: none. Referenced unless it is lls. */
+	/* Brought the latest good message, from where the host has answered; NULL: none. A reference, unless lls. */
 	_Atomic(struct xk_session *) heard;
 	uint8_t header[16]; /* as it is sent; the destination follows */
 	uint32_t own_host;
@@ -182,10 +182,10 @@ bid_ask(struct xk_protocol *self, uint32_t host, uint64_t boot, struct xk_sessio
 }
 
 /*
- * Checks whether a message of the session's host that bears this boot id may go up: BIDCTL must confirm that this is the
- * boot that all watchers were told of, and that the host is where lls (NULL: do not check) has brought the message from.
- * Asks again once the session knows the id, because the session was told of a change in between first. Returns 0, or the
- * reason to drop the message. Never waits.
+ * Checks whether a message of the session's host that bears this boot id may go up: BIDCTL must confirm that this is
+ * the boot that all watchers were told of, and that the host is where lls (NULL: do not check) has brought the message
+ * from. Asks again once the session knows the id, because the session was told of a change in between first. Returns
+ * 0, or the reason to drop the message. Never waits.
  */
 static unsigned
 bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
@@ -295,23 +295,27 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 }
 
 /*
- * Finds or makes the session of a stranger whom BIDCTL has confirmed. A new one is confirmed before it is announced, and
- * bound before it is confirmed, so that it is told of changes in between. Returns 0, or the reason to drop the message.
+ * Finds or makes the session of a stranger, if BIDCTL confirms its boot and its way. A new one is confirmed before it is
+ * announced, and bound before it is confirmed, so that it is told of changes in between. Returns 0 and the session, or
+ * the reason to drop the message.
  */
 static unsigned
 bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint64_t boot, struct bid_session **session)
 {
 	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(bid_number(flow)));
 	struct bid_how how = { flow, true };
-	unsigned why = BID_UNCONFIRMED;
+	unsigned why = bid_ask(self, bid_host(flow), boot, lls);
 	struct xk_session *s;
 	int err;
 
+	if (why != 0)
+		return why;
 	if (enable == NULL || !xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
 	err = xk_table_add(self, bid_key(flow), enable->hlp_receive, enable->hlp_type, lls, &how, &s);
 	if (err != 0 && err != -EEXIST && err != -ENOBUFS)
 		return XK_DROP_NO_SESSION;
+	why = BID_UNCONFIRMED;
 	if (err == 0) {
 		why = bid_confirm((struct bid_session *)s, boot, NULL);
 		if (why == 0 && xk_session_announce(s) != 0)
@@ -432,8 +436,8 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 /* ---- up ---- */
 
 /*
- * Tells the sender of h, which names a former boot of this host, that there is a newer one: with a bare header, and at most
- * once per interval and host.
+ * Tells the sender of h, which names a former boot of this host, that there is a newer one: with a bare header, and at
+ * most once per interval and host.
  */
 static void
 bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
@@ -486,10 +490,10 @@ bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *ll
 		why = BID_OLD_DESTINATION;
 	else if (is_empty)
 		why = xk_bidctl_heard(bidctl, host, h.source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
-	else if (s == NULL && (why = bid_ask(self, host, h.source, lls)) == 0)
-		why = bid_accept(self, lls, h.flow, h.source, &s);
 	if (why == BID_OLD_DESTINATION && !is_empty)
 		bid_answer(self, lls, &h);
+	if (why == 0 && s == NULL)
+		why = bid_accept(self, lls, h.flow, h.source, &s);
 	if (why == 0)
 		why = bid_confirm(s, h.source, lls);
 	if (why != 0) {

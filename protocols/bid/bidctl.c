@@ -4,21 +4,22 @@
  *
  * Promise:      Only a host's own answer to our question, known by a tag that nobody else can know, confirms a boot id.
  *               What a message says of itself only makes us ask. Each confirmed reboot is told once.
- * Boot ids:     a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot. A host that
- *               is told one id cannot derive those that others are told, so it cannot speak for them even where addresses
- *               can be forged. Where the host counts its boots (xk_boots), the upper 24 bits are that count.
- * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, tags, an end to retries, answers without state, and LOST.
- *               QUERY (tag a) -> RESPONSE (a), of the same length and without memory of the asker. If the asker is no
- *               peer, or was known by another boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b)
- *               -> RESPONSE (b), sent only if a is right. For an asker that is no peer, b is computed, not remembered.
- * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id came from (heard), that say to
- *               everybody that they have booted, and now and then those that are used. Hosts that never answered
+ * Boot ids:     a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot. A host
+ *               that is told one id cannot derive those that others are told, so it cannot speak for them even where
+ *               addresses can be forged. Where the host counts its boots (xk_boots), the upper 24 bits are that count.
+ * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, tags, an end to retries, stateless answers, and LOST.
+ *               QUERY (tag a) -> RESPONSE (a), of the same length. If the asker is no peer, or was known by another
+ *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). An asker
+ *               that is no peer takes no memory: tag b is computed. Nobody answers the last message, so the exchange
+ *               ends.
+ * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id came from (heard), that say
+ *               to everybody that they have booted, and now and then those that are used. Hosts that never answered
  *               (strangers) have no timer and share a rate; only hosts that answer, or are being opened, take memory.
  * Ways:         A peer is where its latest answer came from: the tag shows that this station gets what is sent to the
- *               host. A message from another station does not count as the peer's and makes us ask; an answer from there
- *               moves the peer. No message for a host goes to another station that speaks for it, which would learn the
- *               host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids alone decide.
- * Graph:        bid -> bidctl, chan -> bidctl; bidctl -> vnet, or ip. Sessions below open lazily, so asking never waits.
+ *               host. A message from another station does not count as the peer's and makes us ask; an answer from
+ *               there moves the peer. No message for a host goes to another station that speaks for it, which would
+ *               learn the host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids alone decide.
+ * Graph:        bid -> bidctl, chan -> bidctl; bidctl -> vnet, or ip. Sessions below open lazily: asking never waits.
  */
 #include <errno.h>
 
@@ -106,7 +107,7 @@ bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
 
 /* ---- sending; no lock is held ---- */
 
-/* Sends output down lls, from this boot of this host. A message lost here is asked for again, like one lost on the way. */
+/* Sends output down lls, from this boot of this host. A message lost here is replaced like one lost on the way. */
 static void
 bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output *output)
 {
@@ -157,8 +158,8 @@ bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output)
 /* ---- telling ---- */
 
 /*
- * Tells all watchers what has changed, then wakes the waiters, unless the host is being asked again. The lock is held on
- * both ends and not in between: another shepherd that confirms something meanwhile leaves it to this one to tell.
+ * Tells all watchers what has changed, then wakes the waiters, unless the host is being asked again. The lock is held
+ * on both ends and not in between: another shepherd that confirms something meanwhile leaves it to this one to tell.
  */
 static void
 bidctl_tell(struct bidctl_peer *peer)
@@ -234,8 +235,8 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 }
 
 /*
- * Acts, then removes a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots has
- * ended lately, or a shepherd is still using it.
+ * Acts, then removes a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots
+ * has ended lately, or a shepherd is still using it.
  */
 static void
 bidctl_timeout(struct xk_event *event, void *argument)
@@ -443,14 +444,15 @@ bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_s
 }
 
 /*
- * A host asks: answers, and asks in turn in the same message if the host is unknown, or known by another boot or elsewhere.
- * The message goes where the question came from if that leads to the host alone, and otherwise (*output) where the host
- * is, within the limit for strangers: no station gets a boot id that is meant for a host elsewhere. For a host that is no
- * peer the tag is computed if the answer leads to it, or goes by IP to no neighbour: an asker takes no memory.
+ * A host asks: answers, and asks in turn in the same message if the host is unknown, or known by another boot or
+ * elsewhere. The message goes where the question came from if that leads to the host alone, and otherwise where the
+ * host is, within the limit for strangers: no station gets a boot id that is meant for a host elsewhere. For a host
+ * that is no peer the tag is computed if the answer leads to it, or goes by IP to no neighbour.
  */
 static void
-bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h, struct bidctl_output *output)
+bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
+	struct bidctl_output output = { .host = 0 };
 	uint64_t way = bidctl_way(lls), boot = h->source;
 	int leads_to = bidctl_leads_to(lls, h->host);
 	struct bidctl_peer *peer;
@@ -459,20 +461,21 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
-		output->request = bidctl_tag_make(b, h->host, h->source);
+		output.request = bidctl_tag_make(b, h->host, h->source);
 	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
-		bidctl_heard(b, h->host, &boot, way, output);
-	is_limited = peer == NULL && output->request == 0;
+		bidctl_heard(b, h->host, &boot, way, &output);
+	is_limited = peer == NULL && output.request == 0;
 	xk_unlock(&b->lock);
 	if (is_limited)
 		return;
-	*output = (struct bidctl_output){ h->host, h->source, output->request, h->request };
+	output = (struct bidctl_output){ h->host, h->source, output.request, h->request };
 	if (leads_to > 0) {
-		bidctl_send(b, lls, output);
-		*output = (struct bidctl_output){ .host = 0 };
-	} else if (output->request != 0) {
-		bidctl_doubt(lls, h->host);
+		bidctl_send(b, lls, &output);
+		return;
 	}
+	if (output.request != 0)
+		bidctl_doubt(lls, h->host);
+	bidctl_send_to_host(b, &output);
 }
 
 /* Returns the peer whose question h answers; NULL and why there is none. The lock is held. */
@@ -495,7 +498,7 @@ bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
 }
 
 /*
- * A host answers: confirms its boot and tells it. A question in the answer is answered first, so that the host knows us.
+ * A host answers: confirms its boot and tells it. Answers a question in the answer first, so that the host knows us.
  * Returns 0, or the reason to drop the message.
  */
 static unsigned
@@ -531,7 +534,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 	return why;
 }
 
-/* A host says that it has booted. Not all that know it ask it at once. */
+/* A host says that it has booted: asks it, but not when all that know it do. */
 static void
 bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
 {
@@ -551,7 +554,6 @@ static void
 bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bidctl *b = (struct bidctl *)self;
-	struct bidctl_output output = { .host = 0 };
 	struct bidctl_header h = bidctl_header_load(m->data);
 	unsigned why = bidctl_header_check(&h, m->data);
 	uint64_t host;
@@ -566,14 +568,13 @@ bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_drop(self, m, why);
 		return;
 	}
+	xk_msg_free(m);
 	if (h.flags == BIDCTL_BCAST)
 		bidctl_hear_broadcast(b, &h);
 	if ((h.flags & BIDCTL_QUERY) != 0)
 		xk_count(self, BIDCTL_QUERIES_IN);
 	if (h.flags == BIDCTL_QUERY)
-		bidctl_hear_query(b, lls, &h, &output);
-	xk_msg_free(m);
-	bidctl_send_to_host(b, &output);
+		bidctl_hear_query(b, lls, &h);
 }
 
 /* ---- life ---- */

@@ -16,18 +16,18 @@ struct xk_bidctl_peer {
 };
 
 enum xk_bidctl_change {
-	/* The first confirmed boot of the host, or the first since it was lost: then it may be the same boot as before. */
+	/* The first boot that is confirmed, or the first since the host was lost: then it may be the same as before. */
 	XK_BIDCTL_FIRST_CONTACT,
 	XK_BIDCTL_REBOOTED, /* another boot than before: what was agreed on with that host is void */
-	/* Forgotten, because it has not answered or nobody has used it for long; it may be alive. The peer's boot is 0. */
+	/* The peer's boot is 0: silent, or unused for long, and forgotten. The host may be alive. */
 	XK_BIDCTL_LOST,
 };
 
 /*
- * A protocol that is told of changes. The latest watcher is told first: uppers before lowers, so that BID lets a new boot's
- * messages up after everybody above it has been told. Changes of one host are told one after the other; of several that
- * come meanwhile only the last one. changed runs as a shepherd and must not wait. The watcher is the protocol's own, and
- * watches until the kernel ends.
+ * A protocol that is told of changes. The latest watcher is told first: uppers before lowers, so that BID lets a new
+ * boot's messages up after everybody above it has been told. Changes of one host are told one after the other; of
+ * several that come meanwhile only the last one. changed runs as a shepherd and must not wait. The watcher is the
+ * protocol's own, and watches until the kernel ends.
  */
 struct xk_bidctl_watcher {
 	struct xk_protocol *protocol;
@@ -109,8 +109,8 @@ xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * Uses host until xk_bidctl_unuse: meanwhile it is asked now and then whether it is there, and is not forgotten. Returns 0,
- * or -ENOBUFS: too many hosts are known. Any shepherd; never waits.
+ * Uses host until xk_bidctl_unuse: meanwhile it is asked now and then whether it is there, and is not forgotten.
+ * Returns 0, or -ENOBUFS: too many hosts are known. Any shepherd; never waits.
  */
 static inline int
 xk_bidctl_use(struct xk_protocol *bidctl, uint32_t host)

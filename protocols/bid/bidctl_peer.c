@@ -1,14 +1,14 @@
 /*
- * bidctl_peer.c - what BIDCTL knows of which host: peers, which are kept; strangers, which were asked and take no memory;
- * and what it computes with a key instead of remembering it. See bidctl.c.
+ * bidctl_peer.c - what BIDCTL knows of which host: peers, which are kept; strangers, which were asked and take no
+ * memory; and what it computes with a key instead of remembering it. See bidctl.c.
  *
- * Peers:        When the table is full, a new peer replaces an unused one, chosen at random, so that whoever holds most of
- *               the table loses most. A host with ended boots makes room only if no other can.
- * Ended boots:  A boot that another one has followed is not confirmed again for `lifetime`, so that nobody need remember
- *               its requests. A lost host is remembered as long, because its boot may have ended.
- * Tags:         A computed tag is a keyed hash of the host that is asked, of the boot that the question is about, and of
- *               the time, like TCP's SYN cookies (Bernstein, 1996). It is good for that host's answers with that boot for
- *               one to two periods. So floods of questions take no memory, and late answers do not count.
+ * Peers:        When the table is full, a new peer replaces an unused one, chosen at random, so that whoever holds
+ *               most of the table loses most. A host with ended boots makes room only if no other can.
+ * Ended boots:  A boot that another one has followed is not confirmed again for `lifetime`, so that nobody need
+ *               remember its requests. A lost host is remembered as long, because its boot may have ended.
+ * Tags:         A computed tag is a keyed hash of the host that is asked, of the boot that the question is about, and
+ *               of the time, like TCP's SYN cookies (Bernstein, 1996). It is good for that host's answers with that
+ *               boot for one to two periods. So floods of questions take no memory, and late answers do not count.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -97,11 +97,10 @@ bidctl_peer_bucket(struct bidctl *b, uint32_t host)
 struct bidctl_peer *
 bidctl_peer_find(struct bidctl *b, uint32_t host)
 {
-	struct bidctl_peer *peer;
+	struct bidctl_peer *peer = SLIST_FIRST(bidctl_peer_bucket(b, host));
 
-	SLIST_FOREACH(peer, bidctl_peer_bucket(b, host), next)
-	if (peer->host == host)
-		break;
+	while (peer != NULL && peer->host != host)
+		peer = SLIST_NEXT(peer, next);
 	return peer;
 }
 
@@ -117,10 +116,11 @@ bidctl_peer_make_room(struct bidctl *b)
 	struct bidctl_peer *chosen = NULL, *peer;
 
 	for (uint32_t i = 0; i < BIDCTL_LOOKED_AT && (chosen == NULL || chosen->ended_count > 0); i++)
-		SLIST_FOREACH(peer, &b->buckets[(from + i) & b->bucket_mask], next)
-	if (peer->uses == 0 && peer->holds == 0 && SLIST_EMPTY(&peer->waiters) && !peer->asking &&
-	    peer->due_ns > now_ns && (chosen == NULL || chosen->ended_count > peer->ended_count))
-		chosen = peer;
+		for (peer = SLIST_FIRST(&b->buckets[(from + i) & b->bucket_mask]); peer != NULL;
+		     peer = SLIST_NEXT(peer, next))
+			if (peer->uses == 0 && peer->holds == 0 && SLIST_EMPTY(&peer->waiters) && !peer->asking &&
+			    peer->due_ns > now_ns && (chosen == NULL || chosen->ended_count > peer->ended_count))
+				chosen = peer;
 	if (chosen == NULL)
 		return false;
 	chosen->suspected = false;
@@ -261,7 +261,7 @@ bidctl_peer_remembers(struct bidctl_peer *peer)
 
 /* ---- strangers ---- */
 
-/* Returns the place of host in its set, or else the one that it may take: a free one, or that of the host asked longest ago. */
+/* Returns the place of host in its set, or else the one to take: a free one, or that of the longest silent host. */
 static struct bidctl_stranger *
 bidctl_stranger_place(struct bidctl *b, uint32_t host)
 {
@@ -284,10 +284,7 @@ bidctl_stranger_is_fresh(const struct bidctl *b, const struct bidctl_stranger *s
 	return stranger->host != 0 && xk_now_ns(&b->protocol) - stranger->asked_ns < b->timeout_max_ns;
 }
 
-/*
- * Keeps a tag for one answer, as long as the stranger is asked again and again: its answer may take longer than its next
- * message.
- */
+/* Keeps the tag while a stranger is asked again and again: its answer may take longer than its next message. */
 void
 bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_output *output)
 {

@@ -94,7 +94,7 @@ struct bidctl_peer {
 		struct {
 			uint64_t boot; /* confirmed; 0: none */
 			uint64_t tag;
-			SLIST_HEAD(, bidctl_waiter) waiters;
+			SLIST_HEAD(bidctl_waiters, bidctl_waiter) waiters;
 		};
 		struct xk_retired retired;
 	};

@@ -1,25 +1,26 @@
 /*
- * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
- * that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
+ * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks
+ * for those that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
  *
- * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
- *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
- * Spec:         the x-kernel's BLAST with a mask of 64 bits (O'Malley and Peterson 1992), numbers of each session's own,
- *               adaptive times and bounds against strangers. protocol is the number of the protocol above, the same on
- *               both hosts. The byte with the width of the mask was padding: it tells hosts with another mask apart.
+ * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or
+ *               after a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
+ * Spec:         the x-kernel's BLAST with a mask of 64 bits (O'Malley and Peterson 1992), numbers of each session's
+ *               own, adaptive times, and bounds against strangers. The number of the protocol above is the same on both
+ *               hosts. The byte with the width of the mask was padding: it tells hosts with another mask apart.
  * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
  *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
  *                                 may be shorter
  *               something missing NACK, the mask says what has arrived; RETRANSMIT for each other fragment
- * Sender:       keeps the message for `keep` after its last frame, less where NACKs come sooner, and `give_up` in all; or
- *               until its ticket (ticket.h) is released. A push that finds no slot waits as `implicit` says. A push whose
- *               ticket does not let it wait ends the oldest copy of the peer with the most copies, or of its own peer.
+ * Sender:       keeps the message for `keep` after its last frame, less where NACKs come sooner, and `give_up` in all;
+ *               or until its ticket (ticket.h) is released. A push that finds no slot waits as `implicit` says, or,
+ *               with a ticket that forbids that, ends the oldest copy of the peer with the most copies, or of its own
+ *               peer.
  * Again:        A message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
  *               times. All sessions with a peer share a pace: a burst of 64 fragments, then 64 per usual delay of its
  *               NACKs. What a session sends again in a minute is at most three times what it sends for the first time.
- * Strangers:    unconfirmed hosts share one peer's limits. A stranger's fragment draws a NACK, and one more per 64 bytes.
- * Sessions:     one per (session below, protocol above), for the participants of the protocol below. Where that one has a
- *               session for each direction (VNET), a protocol that has enabled hears its peers on the passive one.
+ * Strangers:    Unconfirmed hosts share one peer's limits. A stranger's fragment draws one NACK, and one per 64 bytes.
+ * Sessions:     one per (session below, protocol above). Where the protocol below has a session for each direction
+ *               (VNET), a protocol that has enabled hears its peers on the passive one.
  * Not done:     a NACK at once when the last fragment comes after a hole
  * Graph:        blast -> vnet, blast -> ip
  */
@@ -42,6 +43,8 @@ enum {
 };
 
 static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
+
+enum { BLAST_BUCKETS_MAX = 4096 };
 
 /* Fragments, op and width of a short message, side by side as in the header. */
 enum { BLAST_SHORT = BLAST_SEND << 8 | BLAST_FRAGMENTS };
@@ -111,21 +114,15 @@ blast_header_check(const uint8_t *p)
 	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
-/* Whether the header at p is that of a short message. Then only its length remains to be checked. */
-static inline bool
-blast_header_is_short(const uint8_t *p)
-{
-	return xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
-	       xk_get64(p + BLAST_MASK) == 0;
-}
-
-/* Checks the header of m and takes it off; cuts off what follows the payload. Returns 0, or the reason to drop m. */
+/* Pops and checks the header of m, and cuts off what follows the payload. Returns 0, or the reason to drop m. */
 static inline unsigned
 blast_header_pop(struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	size_t length = xk_get32(p + BLAST_LENGTH);
-	unsigned why = xk_likely(blast_header_is_short(p)) ? 0 : blast_header_check(p);
+	bool is_short = xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
+			xk_get64(p + BLAST_MASK) == 0;
+	unsigned why = xk_likely(is_short) ? 0 : blast_header_check(p);
 
 	if (xk_unlikely(why != 0))
 		return why;
@@ -244,7 +241,7 @@ blast_tick(struct xk_event *event, void *argument)
 
 /* ---- peers ---- */
 
-void
+static void
 blast_peer_init(struct blast *blast, struct blast_peer *peer)
 {
 	xk_semaphore_init(&peer->slots, &blast->protocol, (unsigned)blast->outstanding_peer);
@@ -279,20 +276,22 @@ blast_session_join(struct blast_session *s, bool confirms)
 	struct blast *blast = blast_of(s);
 	struct blast_peer *peer;
 	struct xk_key key;
+	bool is_new;
 
 	if (blast_session_is_confirmed(s))
 		return;
 	key = blast_peer_key(s->session.lls);
 	xk_lock(&blast->lock);
-	peer = xk_map_resolve(&blast->peers, key);
-	if (peer == NULL && confirms && (peer = calloc(1, sizeof(*peer))) != NULL) {
+	is_new = !blast_session_is_confirmed(s);
+	peer = is_new ? xk_map_resolve(&blast->peers, key) : NULL;
+	if (is_new && peer == NULL && confirms && (peer = calloc(1, sizeof(*peer))) != NULL) {
 		blast_peer_init(blast, peer);
 		if (xk_map_bind(&blast->peers, &peer->binding, key, peer) != 0) {
 			free(peer);
 			peer = NULL;
 		}
 	}
-	if (peer != NULL && !blast_session_is_confirmed(s)) {
+	if (peer != NULL) {
 		peer->references++;
 		atomic_store_explicit(&s->peer, peer, memory_order_release);
 	}
@@ -502,7 +501,9 @@ blast_fini(struct xk_protocol *self)
 
 	xk_event_cancel(&blast->event);
 	blast_receive_fini(blast);
-	blast_send_fini(blast);
+	while (blast_send_expire(blast, UINT64_MAX))
+		;
+	free(blast->buckets);
 	xk_map_fini(&blast->peers);
 }
 
@@ -510,22 +511,30 @@ static int
 blast_init(struct xk_protocol *self)
 {
 	struct blast *blast = (struct blast *)self;
+	uint32_t buckets = 1;
 	int err;
 
 	if (blast->nack_min_ns > blast->nack_max_ns || blast->keep_ns <= blast->nack_max_ns)
 		return -EINVAL;
-	err = xk_map_init(&blast->peers, self->kernel, 16);
-	if (err != 0)
+	while (buckets < blast->outstanding && buckets < BLAST_BUCKETS_MAX)
+		buckets *= 2;
+	blast->bucket_mask = buckets - 1;
+	blast->buckets = calloc(buckets, sizeof(blast->buckets[0]));
+	err = blast->buckets != NULL ? xk_map_init(&blast->peers, self->kernel, 16) : -ENOMEM;
+	if (err != 0) {
+		free(blast->buckets);
 		return err;
+	}
+	TAILQ_INIT(&blast->copies);
+	TAILQ_INIT(&blast->holders);
+	TAILQ_INIT(&blast->partials);
+	TAILQ_INIT(&blast->ages);
+	blast_peer_init(blast, &blast->strangers);
+	xk_semaphore_init(&blast->slots, self, (unsigned)blast->outstanding);
 	xk_lock_init(&blast->lock, self);
 	xk_event_init(&blast->event, self->kernel, blast_tick, blast);
 	blast->event_ns = UINT64_MAX;
-	TAILQ_INIT(&blast->partials);
-	TAILQ_INIT(&blast->ages);
-	err = blast_send_init(blast);
-	if (err != 0)
-		xk_map_fini(&blast->peers);
-	return err;
+	return 0;
 }
 
 static const struct xk_session_ops blast_session_ops = {

@@ -1,6 +1,6 @@
 /*
- * blast_private.h - the state of BLAST, shared by blast.c (the header, time, peers, sessions, short messages), blast_send.c
- * (long messages, kept for the peer and sent again) and blast_receive.c (fragments become messages).
+ * blast_private.h - the state of BLAST, shared by blast.c (the header, time, peers, sessions, short messages),
+ * blast_send.c (long messages, kept for the peer and sent again) and blast_receive.c (fragments become messages).
  */
 #ifndef XK_BLAST_PRIVATE_H
 #define XK_BLAST_PRIVATE_H
@@ -90,9 +90,9 @@ struct blast_peer {
 	struct xk_retired retired;
 	struct xk_semaphore slots; /* its share of those in struct blast */
 	/* under the lock */
-	unsigned references;                       /* of sessions */
-	TAILQ_ENTRY(blast_peer) holder;            /* in the protocol's holders, while it has copies */
-	TAILQ_HEAD(blast_ages, blast_copy) copies; /* oldest first */
+	unsigned references;                            /* of sessions */
+	TAILQ_ENTRY(blast_peer) holder;                 /* in the protocol's holders, while it has copies */
+	TAILQ_HEAD(blast_copy_ages, blast_copy) copies; /* oldest first */
 	unsigned copy_count;
 	uint64_t paid_ns; /* until when its pace is used up by what was sent again */
 };
@@ -112,10 +112,10 @@ struct blast {
 	struct xk_event event;
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
 	struct blast_dues copies, partials;
-	TAILQ_HEAD(, blast_peer) holders;              /* peers that have copies */
+	TAILQ_HEAD(blast_holders, blast_peer) holders; /* peers that have copies */
 	LIST_HEAD(blast_bucket, blast_copy) * buckets; /* of the copies, by sequence */
 	uint32_t bucket_mask;
-	TAILQ_HEAD(, blast_partial) ages; /* oldest first */
+	TAILQ_HEAD(blast_partial_ages, blast_partial) ages; /* oldest first */
 	uint32_t partial_count, fragment_count;
 };
 
@@ -201,19 +201,10 @@ void blast_estimate_add(const struct blast *blast, struct blast_estimate *estima
 /* Returns what is hardly ever exceeded, within nack_min and nack_max; first_ns where nothing was measured. */
 uint64_t blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns);
 
-/* Prepares a peer that has nothing. */
-void blast_peer_init(struct blast *blast, struct blast_peer *peer);
-
-/*
- * Moves s from the strangers to its peer, if that is confirmed or `confirms`. Without memory it stays a stranger. No lock
- * is held.
- */
+/* Moves s to its confirmed peer, if there is one, or `confirms` and there is memory for one. No lock is held. */
 void blast_session_join(struct blast_session *s, bool confirms);
 
 /* ---- blast_send.c; no lock is held ---- */
-
-int blast_send_init(struct blast *blast);
-void blast_send_fini(struct blast *blast);
 
 /* Sends a message that is longer than a fragment, and keeps it. Takes m; as xk_push. */
 int blast_send(struct blast_session *s, struct xk_msg *m);

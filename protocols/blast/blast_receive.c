@@ -1,10 +1,10 @@
 /*
- * blast_receive.c - BLAST's receiving half: fragments become messages, and what is missing is asked for. blast.c has the
- * protocol.
+ * blast_receive.c - BLAST's receiving half: fragments become messages, and what is missing is asked for. blast.c has
+ * the protocol.
  *
- * Something is missing when nothing new has come for longer than fragments of this peer are apart (`spacing`), and after a
- * NACK, for longer than what NACKs bring takes (`round_trip`), twice as long after each that has brought nothing. After
- * `nacks` such silences in a row the message is given up.
+ * Something is missing when nothing new has come for longer than fragments of this peer are apart (`spacing`), and
+ * after a NACK, for longer than what NACKs bring takes (`round_trip`), twice as long after each that has brought
+ * nothing. After `nacks` such silences in a row the message is given up.
  *
  * A stranger, whose address may be forged (blast_private.h), draws about as many bytes of NACKs as it has sent of a
  * message.
@@ -63,7 +63,8 @@ blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t 
 }
 
 /*
- * Begins the message of s that h is a fragment of; those that are too many go out. NULL: no memory, or s is being closed.
+ * Begins the message of s that h is a fragment of; those that are too many go out. NULL: no memory, or s is being
+ * closed.
  */
 static struct blast_partial *
 blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint64_t now_ns, struct blast_partial **out)
@@ -116,11 +117,10 @@ static unsigned
 blast_receive_place(struct blast_session *s, const struct blast_header *h, uint64_t now_ns,
 		    struct blast_partial **place, struct blast_partial **out)
 {
-	struct blast_partial *partial;
+	struct blast_partial *partial = TAILQ_LAST(&s->partials, blast_partials);
 
-	TAILQ_FOREACH_REVERSE(partial, &s->partials, blast_partials, peer)
-	if (partial->sequence == h->sequence)
-		break;
+	while (partial != NULL && partial->sequence != h->sequence)
+		partial = TAILQ_PREV(partial, blast_partials, peer);
 	*place = partial;
 	if (partial != NULL) {
 		if (!blast_receive_fits(partial, h))

@@ -1,10 +1,12 @@
 /*
- * blast_send.c - BLAST's sending half: cuts a long message into fragments, keeps them for a while in case the peer asks for
- * some again, answers NACKs, and bounds what they and pushes of the same message make it send. blast.c has the protocol.
+ * blast_send.c - BLAST's sending half: cuts a long message into fragments, keeps them for a while in case the peer
+ * asks for some again, answers NACKs, and bounds what they and pushes of the same message make it send. blast.c has
+ * the protocol.
  *
- * A copy has one reference of the lists, and one of each shepherd that is sending it. Its slot and its memory become free
- * with the last of them. A NACK finds its copy by the sequence number alone, because it may come up another session than
- * the message went down (VNET has one for each direction). Its sender is therefore compared with the message's peer.
+ * A copy has one reference of the lists, and one of each shepherd that is sending it. Its slot and its memory become
+ * free with the last of them. A NACK finds its copy by the sequence number alone, because it may come up another
+ * session than the message went down (VNET has one for each direction). Its sender is therefore compared with the
+ * message's peer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +14,6 @@
 #include "protocols/blast/blast_private.h"
 
 enum {
-	BLAST_BUCKETS_MAX = 4096,
 	BLAST_KEEP_PARTS = 16,     /* where answers come fast, at least one part of so many is left of `keep` */
 	BLAST_AGAIN = 3,           /* a message is sent again at most so many times over */
 	BLAST_FRAGMENT_AGAIN = 16, /* ... and each fragment at most so often */
@@ -47,8 +48,8 @@ blast_copy_release(struct blast_copy *copy)
 }
 
 /*
- * Returns a copy of m on s, in count fragments, in a slot of holder (NULL: in none), with one reference. Takes m. NULL: there was no memory
- * or no buffer for it, or s is being closed.
+ * Returns a copy of m on s, in count fragments, in a slot of holder (NULL: in none), with one reference. Takes m.
+ * NULL: there was no memory or no buffer for it, or s is being closed.
  */
 static struct blast_copy *
 blast_copy_new(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder)
@@ -92,17 +93,16 @@ blast_send_bucket(struct blast *blast, uint32_t sequence)
 static struct blast_copy *
 blast_send_find(struct blast *blast, uint64_t sequence)
 {
-	struct blast_copy *copy;
+	struct blast_copy *copy = LIST_FIRST(blast_send_bucket(blast, (uint32_t)sequence));
 
-	LIST_FOREACH(copy, blast_send_bucket(blast, (uint32_t)sequence), bucket)
-	if (copy->sequence == sequence)
-		break;
+	while (copy != NULL && copy->sequence != sequence)
+		copy = LIST_NEXT(copy, bucket);
 	return copy;
 }
 
 /*
- * Notes that the last frame of a listed copy went at now_ns. The copy is kept for longer than the peer's next NACK takes,
- * but for the whole of `keep` once a NACK has come: the next ones come later and later where frames are lost.
+ * Notes that the last frame of a listed copy went at now_ns. The copy is kept for longer than the peer's next NACK
+ * takes, but for the whole of `keep` once a NACK has come: the next ones come later and later where frames are lost.
  */
 static void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
@@ -153,8 +153,8 @@ blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 }
 
 /*
- * Takes copy (NULL: none) off the lists, unlocks, and gives the lists' reference back. The lock is held before, not after.
- * False: it was on no list.
+ * Takes copy (NULL: none) off the lists, unlocks, and gives the lists' reference back. The lock is held before, not
+ * after. False: it was on no list.
  */
 static bool
 blast_send_end(struct blast *blast, struct blast_copy *copy)
@@ -298,13 +298,13 @@ blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_u
 static bool
 blast_send_displace(struct blast *blast, struct blast_peer *peer)
 {
-	struct blast_peer *loser = peer, *holder;
+	struct blast_peer *loser = peer, *other;
 
 	xk_lock(&blast->lock);
-	if (peer->copy_count < blast->outstanding_peer)
-		TAILQ_FOREACH(holder, &blast->holders, holder)
-	if (holder->copy_count > loser->copy_count)
-		loser = holder;
+	other = peer->copy_count < blast->outstanding_peer ? TAILQ_FIRST(&blast->holders) : NULL;
+	for (; other != NULL; other = TAILQ_NEXT(other, holder))
+		if (other->copy_count > loser->copy_count)
+			loser = other;
 	if (!blast_send_end(blast, TAILQ_FIRST(&loser->copies)))
 		return false;
 	xk_count(&blast->protocol, BLAST_DISPLACED);
@@ -548,32 +548,4 @@ blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const
 		xk_count(&blast->protocol, err == 0 ? BLAST_RETRANSMITTED : BLAST_UNSENT);
 	}
 	blast_copy_release(copy);
-}
-
-/* ---- init and fini ---- */
-
-int
-blast_send_init(struct blast *blast)
-{
-	uint32_t buckets = 1;
-
-	while (buckets < blast->outstanding && buckets < BLAST_BUCKETS_MAX)
-		buckets *= 2;
-	blast->bucket_mask = buckets - 1;
-	blast->buckets = calloc(buckets, sizeof(blast->buckets[0]));
-	if (blast->buckets == NULL)
-		return -ENOMEM;
-	TAILQ_INIT(&blast->copies);
-	TAILQ_INIT(&blast->holders);
-	blast_peer_init(blast, &blast->strangers);
-	xk_semaphore_init(&blast->slots, &blast->protocol, (unsigned)blast->outstanding);
-	return 0;
-}
-
-void
-blast_send_fini(struct blast *blast)
-{
-	while (blast_send_expire(blast, UINT64_MAX))
-		;
-	free(blast->buckets);
 }

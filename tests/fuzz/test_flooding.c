@@ -108,11 +108,10 @@ arp_of_rig(struct rig *r)
 static unsigned
 arp_crowd(const struct arp *arp, unsigned bucket)
 {
-	const struct arp_entry *e;
 	unsigned count = 0;
 
-	LIST_FOREACH(e, &arp->buckets[bucket], bucket)
-	count++;
+	for (const struct arp_entry *e = LIST_FIRST(&arp->buckets[bucket]); e != NULL; e = LIST_NEXT(e, bucket))
+		count++;
 	return count;
 }
 

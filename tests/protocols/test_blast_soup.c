@@ -54,11 +54,10 @@ static void
 check_bounds(struct soup *soup)
 {
 	const struct blast *blast = (struct blast *)rig_protocol(soup->r, "blast");
-	const struct blast_partial *partial;
 	unsigned partials = 0, fragments = 0;
 
-	TAILQ_FOREACH(partial, &blast->ages, age)
-	{
+	for (const struct blast_partial *partial = TAILQ_FIRST(&blast->ages); partial != NULL;
+	     partial = TAILQ_NEXT(partial, age)) {
 		CHECK(partial->received > 0 && partial->received < partial->count);
 		CHECK_EQ(__builtin_popcountll(partial->mask), partial->received);
 		CHECK(partial->session->partial_count <= PEER_MESSAGES);
