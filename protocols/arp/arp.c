@@ -480,8 +480,8 @@ arp_may_ask(const struct arp *arp, uint32_t host)
 	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
 }
 
-static int
-arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
+int
+xk_arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
 	struct arp *arp = (struct arp *)self;
 	struct arp_todo todo;
@@ -515,8 +515,8 @@ arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 	return err;
 }
 
-static int
-arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
+int
+xk_arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
 	struct arp *arp = (struct arp *)self;
 	struct arp_entry *e;
@@ -533,6 +533,7 @@ arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 	return err;
 }
 
+/* Follows host, and asks for it if need be (`asks`). */
 static int
 arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 {
@@ -576,6 +577,18 @@ arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 	return err;
 }
 
+int
+xk_arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link)
+{
+	return arp_follow(self, host, link, false);
+}
+
+int
+xk_arp_ask(struct xk_protocol *self, uint32_t host, uint64_t link)
+{
+	return arp_follow(self, host, &link, true);
+}
+
 /* Queues output for e, which is ASKING; keeps the latest (RFC 1122, 2.3.2.2). Returns 0, or why to drop it. */
 static unsigned
 arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output, struct arp_todo *todo)
@@ -601,8 +614,8 @@ arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *ou
 	return XK_DROP_NONE;
 }
 
-static int
-arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
+int
+xk_arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 {
 	struct arp *arp = (struct arp *)self;
 	unsigned why = XK_DROP_NONE;
@@ -629,8 +642,8 @@ arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 	return 0;
 }
 
-static void
-arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
+void
+xk_arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 {
 	struct arp *arp = (struct arp *)self;
 	struct arp_todo todo;
@@ -643,8 +656,8 @@ arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 	arp_unlock(arp, &todo);
 }
 
-static int
-arp_set_address(struct xk_protocol *self, const struct xk_network *network)
+int
+xk_arp_set_address(struct xk_protocol *self, const struct xk_network *network)
 {
 	struct arp *arp = (struct arp *)self;
 
@@ -656,8 +669,8 @@ arp_set_address(struct xk_protocol *self, const struct xk_network *network)
 	return 0;
 }
 
-static void
-arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *follower)
+void
+xk_arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *follower)
 {
 	((struct arp *)self)->follower = *follower;
 }
@@ -810,16 +823,6 @@ arp_init(struct xk_protocol *self)
 	return err;
 }
 
-static const struct xk_arp_ops arp_neighbour_ops = {
-	.set_address = arp_set_address,
-	.set_follower = arp_set_follower,
-	.resolve = arp_resolve,
-	.lookup = arp_lookup,
-	.follow = arp_follow,
-	.doubt = arp_doubt,
-	.output = arp_output,
-};
-
 static const struct xk_protocol_ops arp_ops = {
 	.init = arp_init,
 	.fini = arp_fini,
@@ -857,5 +860,4 @@ const struct xk_protocol_type xk_type_arp = {
 	.settings = arp_settings,
 	.drops = arp_drops,
 	.counters = arp_counters,
-	.neighbour_ops = &arp_neighbour_ops,
 };

@@ -1,5 +1,5 @@
 /*
- * arp.h - asks ARP, or a protocol that stands in for it, for the link address of a host on the same link, as VNET does.
+ * arp.h - asks ARP for the link addresses of hosts on its link, as VNET does.
  */
 #ifndef ARP_H
 #define ARP_H
@@ -29,96 +29,47 @@ struct xk_arp_output {
 	unsigned interface;
 };
 
-/* What the functions below call: neighbour_ops of the type. */
-struct xk_arp_ops {
-	int (*set_address)(struct xk_protocol *self, const struct xk_network *network);
-	void (*set_follower)(struct xk_protocol *self, const struct xk_arp_follower *follower);
-	int (*resolve)(struct xk_protocol *self, uint32_t host, uint64_t *link);
-	int (*lookup)(struct xk_protocol *self, uint32_t host, uint64_t *link);
-	int (*follow)(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks);
-	void (*doubt)(struct xk_protocol *self, uint32_t host, uint64_t link);
-	int (*output)(struct xk_protocol *self, const struct xk_arp_output *output);
-};
-
-static inline const struct xk_arp_ops *
-xk_arp_ops(const struct xk_protocol *arp)
-{
-	return arp->type->neighbour_ops;
-}
-
 /* Sets this host's address, for which ARP answers requests. Returns 0 or -EINVAL. Any context. */
-static inline int
-xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network)
-{
-	return xk_arp_ops(arp)->set_address(arp, network);
-}
+int xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network);
 
 /* Sets the follower, which is copied. init only. */
-static inline void
-xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follower)
-{
-	xk_arp_ops(arp)->set_follower(arp, follower);
-}
+void xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follower);
 
 /*
  * Sets *link to the link address of host; asks and waits where it is not known. Returns 0; -EHOSTUNREACH: nobody
  * answered, or no neighbour has such an address; -ENOBUFS: too many hosts are being asked for; or as xk_semaphore_wait
  * where the shepherd could not wait. A shepherd, holding no lock.
  */
-static inline int
-xk_arp_resolve(struct xk_protocol *arp, uint32_t host, uint64_t *link)
-{
-	return xk_arp_ops(arp)->resolve(arp, host, link);
-}
+int xk_arp_resolve(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 
 /* Sets *link to the link address of host if it is known now. Returns 0 or -ENOENT. Any shepherd; never waits. */
-static inline int
-xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link)
-{
-	return xk_arp_ops(arp)->lookup(arp, host, link);
-}
+int xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 
 /*
  * Follows host: tells the follower once when its link address changes or is not believed any more, even if nobody asks
  * for it. Returns 0 and *link if that is known now, or -ENOENT. Any shepherd; never waits.
  */
-static inline int
-xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
-{
-	return xk_arp_ops(arp)->follow(arp, host, link, false);
-}
+int xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 
 /*
  * Follows host, and asks for it where its link address is not known: first the station that was known last, if any.
  * Returns 0: it is `link`; -EINPROGRESS: the follower will be told, but not by this call; -EHOSTUNREACH or -ENOBUFS as
  * xk_arp_resolve. Any context, also a foreign thread; never waits for an answer.
  */
-static inline int
-xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
-{
-	return xk_arp_ops(arp)->follow(arp, host, &link, true);
-}
+int xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
 /*
  * Reports that frames of host come from the station `link` (0: from no station of this link). If ARP knows host by
  * another link address, it broadcasts a new request, and messages for host wait for the answer. Any shepherd; never
  * waits.
  */
-static inline void
-xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)
-{
-	xk_arp_ops(arp)->doubt(arp, host, link);
-}
+void xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
 /*
  * Sends output->m when its host's link address is known: at once, or from the shepherd of the answer. The latest few
  * messages wait for one host; ARP drops the others (queue_full), and those that nobody answers for (unresolved). Takes
  * m, also on failure. Returns 0 or -ENOBUFS. Never waits for an answer.
  */
-static inline int
-xk_arp_output(struct xk_protocol *arp, const struct xk_arp_output *output)
-{
-	return xk_arp_ops(arp)->output(arp, output);
-}
+int xk_arp_output(struct xk_protocol *arp, const struct xk_arp_output *output);
 
 #endif

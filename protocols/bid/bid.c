@@ -68,13 +68,13 @@ struct bid {
 struct bid_session {
 	struct xk_session session; /* first */
 	uint64_t flow;             /* in what arrives */
-	uint64_t own;              /* this boot's id, as the peer knows it */
+	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
 	/* Brought the latest good message, from where the host has answered; NULL: none. A reference, unless lls. */
 	_Atomic(struct xk_session *) heard;
 	uint8_t header[16]; /* as it is sent; the destination follows */
 	uint32_t own_host;
-	bool passive, used;
+	bool passive;
 	struct xk_lock lock; /* over changes of heard, and what follows */
 	bool closed;
 };
@@ -230,7 +230,6 @@ bid_setup(struct xk_session *session, const void *argument)
 		atomic_init(&s->heard, session->lls);
 	if (err < 0 || (err = xk_bidctl_use(bidctl, host)) != 0)
 		return err;
-	s->used = true;
 	s->own_host = (uint32_t)own_host;
 	s->own = xk_bidctl_own(bidctl, host);
 	xk_put64(s->header + BID_FLOW, bid_flow(bid_number(s->flow), s->own_host));
@@ -250,7 +249,7 @@ bid_close(struct xk_session *session)
 	xk_unlock(&s->lock);
 	if (heard != session->lls)
 		xk_close(heard);
-	if (s->used)
+	if (s->own != 0)
 		xk_bidctl_unuse(bid_bidctl(session->protocol), bid_host(s->flow));
 }
 
@@ -295,9 +294,9 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 }
 
 /*
- * Finds or makes the session of a stranger, if BIDCTL confirms its boot and its way. A new one is confirmed before it is
- * announced, and bound before it is confirmed, so that it is told of changes in between. Returns 0 and the session, or
- * the reason to drop the message.
+ * Finds or makes the session of a stranger, if BIDCTL confirms its boot and its way. A new one is confirmed before it
+ * is announced, and bound before it is confirmed, so that it is told of changes in between. Returns 0 and the session,
+ * or the reason to drop the message.
  */
 static unsigned
 bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint64_t boot, struct bid_session **session)

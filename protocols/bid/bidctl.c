@@ -461,7 +461,7 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
-		output.request = bidctl_tag_make(b, h->host, h->source);
+		output.request = bidctl_tag(b, h->host, h->source, 0);
 	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
 		bidctl_heard(b, h->host, &boot, way, &output);
 	is_limited = peer == NULL && output.request == 0;
@@ -488,7 +488,8 @@ bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
 		return peer;
 	*why = BIDCTL_UNASKED;
 	if (peer != NULL ||
-	    !(bidctl_tag_is_good(b, h->host, h->source, h->reply) || bidctl_stranger_answers(b, h->host, h->reply)))
+	    (h->reply != bidctl_tag(b, h->host, h->source, 0) && h->reply != bidctl_tag(b, h->host, h->source, 1) &&
+	     !bidctl_stranger_answers(b, h->host, h->reply)))
 		return NULL;
 	peer = bidctl_peer_get(b, h->host);
 	*why = BIDCTL_FULL;

@@ -24,21 +24,15 @@ enum {
 
 /* ---- peers ---- */
 
-static uint32_t
-bidctl_peer_power(uint64_t at_least)
-{
-	uint32_t power = 1;
-
-	while (power < at_least && power < BIDCTL_BUCKETS_MAX)
-		power *= 2;
-	return power;
-}
-
 int
 bidctl_peer_init(struct bidctl *b, xk_event_handler *timeout)
 {
-	uint32_t buckets = bidctl_peer_power(b->peer_max), sets = bidctl_peer_power(b->stranger_count / BIDCTL_WAYS);
+	uint32_t buckets = 1, sets = 1;
 
+	while (buckets < b->peer_max && buckets < BIDCTL_BUCKETS_MAX)
+		buckets *= 2;
+	while (sets < b->stranger_count / BIDCTL_WAYS && sets < BIDCTL_BUCKETS_MAX)
+		sets *= 2;
 	b->bucket_mask = buckets - 1;
 	b->way_mask = sets - 1;
 	b->seed = xk_random(&b->protocol) | 1;
@@ -372,33 +366,15 @@ bidctl_own(struct xk_protocol *self, uint32_t host)
 	return id != 0 ? id : 1;
 }
 
-/* Two periods are over before a host that has answered can be forgotten, so that its answer does not count again. */
-static uint64_t
-bidctl_tag_period(const struct bidctl *b)
-{
-	uint64_t now_ns = xk_now_ns(&b->protocol);
-
-	return now_ns / (b->timeout_max_ns < b->lifetime_ns / 2 ? b->timeout_max_ns : b->lifetime_ns / 2);
-}
-
-/* The host and the period fit one word: 2^32 periods are longer than any boot. */
-static uint64_t
-bidctl_tag_in(const struct bidctl *b, uint32_t host, uint64_t boot, uint64_t period)
-{
-	return bidctl_tag_hash(b->key, period << 32 | host, boot) | 1;
-}
-
+/*
+ * Two periods are over before a host that has answered can be forgotten, so that its answer does not count again. The
+ * host and the period fit one word: 2^32 periods are longer than any boot.
+ */
 uint64_t
-bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot)
+bidctl_tag(const struct bidctl *b, uint32_t host, uint64_t boot, unsigned periods_ago)
 {
-	return bidctl_tag_in(b, host, boot, bidctl_tag_period(b));
-}
+	uint64_t period_ns = b->timeout_max_ns < b->lifetime_ns / 2 ? b->timeout_max_ns : b->lifetime_ns / 2;
+	uint64_t period = xk_now_ns(&b->protocol) / period_ns - periods_ago;
 
-bool
-bidctl_tag_is_good(const struct bidctl *b, uint32_t host, uint64_t boot, uint64_t tag)
-{
-	uint64_t period = bidctl_tag_period(b);
-
-	return tag == bidctl_tag_in(b, host, boot, period) ||
-	       (period > 0 && tag == bidctl_tag_in(b, host, boot, period - 1));
+	return bidctl_tag_hash(b->key, period << 32 | host, boot) | 1;
 }

@@ -170,10 +170,8 @@ bool bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag);
 
 /* As xk_bidctl_own. */
 uint64_t bidctl_own(struct xk_protocol *self, uint32_t host);
-/* Returns the tag of a question to host, which says that it is this boot; never 0. */
-uint64_t bidctl_tag_make(const struct bidctl *b, uint32_t host, uint64_t boot);
-/* Whether host was asked with that tag, not long ago, when it had said that it is this boot. */
-bool bidctl_tag_is_good(const struct bidctl *b, uint32_t host, uint64_t boot, uint64_t tag);
+/* Returns the tag of a question to host, asked so many periods ago when it had said that it is this boot; never 0. */
+uint64_t bidctl_tag(const struct bidctl *b, uint32_t host, uint64_t boot, unsigned periods_ago);
 /* Returns SipHash-2-4 of two words, lowest byte first. */
 uint64_t bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second);
 

@@ -160,7 +160,7 @@ struct blast_copy {
 struct blast_partial {
 	struct blast_due due;                 /* in the protocol's partials */
 	TAILQ_ENTRY(blast_partial) age, peer; /* in the protocol's ages, in the session's partials */
-	struct blast_partial *next;           /* of those that have been taken out */
+	struct blast_partial *next;           /* of those that make room */
 	struct blast_session *session;        /* with a reference */
 	uint64_t mask;                        /* what is there */
 	uint64_t born_ns, last_ns, nacked_ns;

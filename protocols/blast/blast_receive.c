@@ -17,9 +17,9 @@ enum { BLAST_NACK_BYTES = 64 }; /* of a stranger's fragment, which allow one NAC
 
 /* ---- the lists of partials; the lock is held ---- */
 
-/* Moves partial from the lists to those that have been taken out. */
+/* Takes partial out. */
 static void
-blast_receive_unlist(struct blast *blast, struct blast_partial *partial, struct blast_partial **out)
+blast_receive_unlist(struct blast *blast, struct blast_partial *partial)
 {
 	TAILQ_REMOVE(&blast->partials, &partial->due, link);
 	TAILQ_REMOVE(&blast->ages, partial, age);
@@ -28,11 +28,9 @@ blast_receive_unlist(struct blast *blast, struct blast_partial *partial, struct 
 	blast->fragment_count -= partial->received;
 	partial->session->partial_count--;
 	partial->session->fragment_count -= partial->received;
-	partial->next = *out;
-	*out = partial;
 }
 
-/* Takes out the oldest message of s, or (NULL) of all; but not `keep`. There is one. */
+/* Moves the oldest message of s, or (NULL) of all, to the list *out; but not `keep`. There is one. */
 static void
 blast_receive_evict(struct blast *blast, struct blast_session *s, const struct blast_partial *keep,
 		    struct blast_partial **out)
@@ -42,7 +40,9 @@ blast_receive_evict(struct blast *blast, struct blast_session *s, const struct b
 	if (oldest == keep)
 		oldest = s != NULL ? TAILQ_NEXT(oldest, peer) : TAILQ_NEXT(oldest, age);
 	xk_assert(oldest != NULL);
-	blast_receive_unlist(blast, oldest, out);
+	blast_receive_unlist(blast, oldest);
+	oldest->next = *out;
+	*out = oldest;
 }
 
 /* Waits until something is missing: for new fragments from now_ns on, after the last fragment or NACK. */
@@ -160,32 +160,6 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	blast_receive_wait(blast, partial, now_ns);
 }
 
-/*
- * Adds fragment m to its message, for which others make room. Takes m on 0; otherwise returns the reason to drop it.
- * *whole is the message, if this was all that it lacked.
- */
-static unsigned
-blast_receive_add(struct blast_session *s, struct xk_msg *m, const struct blast_header *h, uint64_t now_ns,
-		  struct blast_partial **whole, struct blast_partial **out)
-{
-	struct blast *blast = blast_of(s);
-	struct blast_partial *partial;
-	unsigned why = blast_receive_place(s, h, now_ns, &partial, out);
-
-	if (why != 0)
-		return why;
-	while (s->fragment_count >= blast->peer_fragment_max)
-		blast_receive_evict(blast, s, partial, out);
-	while (blast->fragment_count >= blast->fragment_max)
-		blast_receive_evict(blast, NULL, partial, out);
-	blast_receive_store(partial, m, h, now_ns);
-	if (partial->received == partial->count) {
-		s->finished[s->finished_next++ % BLAST_FINISHED] = partial->sequence;
-		blast_receive_unlist(blast, partial, whole);
-	}
-	return 0;
-}
-
 /* ---- without the lock ---- */
 
 /* Drops a message that was taken out. */
@@ -209,7 +183,19 @@ blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 	unsigned why;
 
 	xk_lock(&blast->lock);
-	why = blast_receive_add(s, m, &h, now_ns, &whole, &out);
+	why = blast_receive_place(s, &h, now_ns, &partial, &out);
+	if (why == 0) {
+		while (s->fragment_count >= blast->peer_fragment_max)
+			blast_receive_evict(blast, s, partial, &out);
+		while (blast->fragment_count >= blast->fragment_max)
+			blast_receive_evict(blast, NULL, partial, &out);
+		blast_receive_store(partial, m, &h, now_ns);
+		if (partial->received == partial->count) {
+			s->finished[s->finished_next++ % BLAST_FINISHED] = partial->sequence;
+			blast_receive_unlist(blast, partial);
+			whole = partial;
+		}
+	}
 	xk_unlock(&blast->lock);
 	while ((partial = out) != NULL) {
 		out = partial->next;
@@ -230,56 +216,48 @@ blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 
 /* ---- silence ---- */
 
-/*
- * Nothing new has come of partial for too long. *h becomes the NACK to be sent on the session that is returned, with a
- * reference; NULL: none is sent, because a stranger has not paid for it, or partial is given up. The lock is held.
- */
-static struct blast_session *
-blast_receive_miss(struct blast *blast, struct blast_partial *partial, uint64_t now_ns, struct blast_header *h,
-		   struct blast_partial **out)
-{
-	struct blast_session *s = partial->session;
-
-	if (partial->silences == blast->nacks || now_ns - partial->born_ns >= blast->give_up_ns) {
-		blast_receive_unlist(blast, partial, out);
-		return NULL;
-	}
-	partial->silences++;
-	partial->nacked_ns = 0;
-	TAILQ_REMOVE(&blast->partials, &partial->due, link);
-	blast_receive_wait(blast, partial, now_ns);
-	if ((partial->credit == 0 && !blast_session_is_confirmed(s)) || !xk_duplicate(&s->session))
-		return NULL;
-	partial->credit -= partial->credit > 0;
-	partial->nacked_ns = now_ns;
-	*h = (struct blast_header){ .protocol = s->number,
-				    .sequence = partial->sequence,
-				    .fragments = partial->count,
-				    .op = BLAST_NACK,
-				    .mask = partial->mask };
-	return s;
-}
-
 bool
 blast_receive_expire(struct blast *blast, uint64_t now_ns)
 {
-	struct blast_partial *out = NULL;
-	struct blast_session *s = NULL;
+	struct blast_partial *partial;
+	struct blast_session *s;
 	struct blast_header h;
 	struct blast_due *due;
 	struct xk_msg *m;
+	bool asks;
 
 	xk_lock(&blast->lock);
 	due = TAILQ_FIRST(&blast->partials);
-	if (due != NULL && due->at_ns > now_ns)
-		due = NULL;
-	if (due != NULL)
-		s = blast_receive_miss(blast, xk_container_of(due, struct blast_partial, due), now_ns, &h, &out);
+	if (due == NULL || due->at_ns > now_ns) {
+		xk_unlock(&blast->lock);
+		return false;
+	}
+	partial = xk_container_of(due, struct blast_partial, due);
+	s = partial->session;
+	if (partial->silences == blast->nacks || now_ns - partial->born_ns >= blast->give_up_ns) {
+		blast_receive_unlist(blast, partial);
+		xk_unlock(&blast->lock);
+		blast_receive_drop(partial, BLAST_GAVE_UP);
+		return true;
+	}
+	partial->silences++;
+	partial->nacked_ns = 0;
+	TAILQ_REMOVE(&blast->partials, due, link);
+	blast_receive_wait(blast, partial, now_ns);
+	/* a stranger pays for each NACK with what it has sent */
+	asks = (partial->credit > 0 || blast_session_is_confirmed(s)) && xk_duplicate(&s->session);
+	if (asks) {
+		partial->credit -= partial->credit > 0;
+		partial->nacked_ns = now_ns;
+		h = (struct blast_header){ .protocol = s->number,
+					   .sequence = partial->sequence,
+					   .fragments = partial->count,
+					   .op = BLAST_NACK,
+					   .mask = partial->mask };
+	}
 	xk_unlock(&blast->lock);
-	if (out != NULL)
-		blast_receive_drop(out, BLAST_GAVE_UP);
-	if (s == NULL)
-		return due != NULL;
+	if (!asks)
+		return true;
 	m = xk_msg_new(xk_platform_of(&blast->protocol), 0);
 	if (m != NULL && blast_header_push(&h, &m)) {
 		xk_count(&blast->protocol, BLAST_NACKS_OUT);
@@ -294,11 +272,10 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 void
 blast_receive_fini(struct blast *blast)
 {
-	struct blast_partial *partial, *out;
+	struct blast_partial *partial;
 
 	while ((partial = TAILQ_FIRST(&blast->ages)) != NULL) {
-		out = NULL;
-		blast_receive_unlist(blast, partial, &out);
+		blast_receive_unlist(blast, partial);
 		for (unsigned i = 0; i < partial->count; i++)
 			xk_msg_free(partial->fragments[i]);
 		xk_session_release(&partial->session->session);

@@ -83,17 +83,11 @@ blast_copy_new(struct blast_session *s, struct xk_msg *m, unsigned count, struct
 
 /* ---- the lists of copies; the lock is held ---- */
 
-static struct blast_bucket *
-blast_send_bucket(struct blast *blast, uint32_t sequence)
-{
-	return &blast->buckets[sequence & blast->bucket_mask];
-}
-
 /* Returns the copy with this number. NULL: there is none. */
 static struct blast_copy *
 blast_send_find(struct blast *blast, uint64_t sequence)
 {
-	struct blast_copy *copy = LIST_FIRST(blast_send_bucket(blast, (uint32_t)sequence));
+	struct blast_copy *copy = LIST_FIRST(&blast->buckets[sequence & blast->bucket_mask]);
 
 	while (copy != NULL && copy->sequence != sequence)
 		copy = LIST_NEXT(copy, bucket);
@@ -142,7 +136,7 @@ blast_send_number(struct blast *blast, struct blast_session *s)
 static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	LIST_INSERT_HEAD(blast_send_bucket(blast, copy->sequence), copy, bucket);
+	LIST_INSERT_HEAD(&blast->buckets[copy->sequence & blast->bucket_mask], copy, bucket);
 	if (copy->holder->copy_count++ == 0)
 		TAILQ_INSERT_TAIL(&blast->holders, copy->holder, holder);
 	TAILQ_INSERT_TAIL(&copy->holder->copies, copy, age);
