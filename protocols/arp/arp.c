@@ -192,12 +192,14 @@ arp_send_request(struct arp *arp, const struct arp_todo *todo)
 	xk_close(one);
 }
 
-/* Sends or drops messages, tells the follower, and sends a request. The lock is not held. */
+/* Tells the follower, sends or drops messages, and sends a request. The lock is not held. */
 static void
 arp_finish(struct arp *arp, struct arp_todo *todo)
 {
 	struct arp_waiting *waiting;
 
+	if (todo->changed != 0 && arp->follower.changed != NULL)
+		arp->follower.changed(&arp->follower, todo->changed);
 	while ((waiting = STAILQ_FIRST(&todo->queue)) != NULL) {
 		const struct xk_arp_output *output = &waiting->output;
 
@@ -211,8 +213,6 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 		}
 		free(waiting);
 	}
-	if (todo->changed != 0 && arp->follower.changed != NULL)
-		arp->follower.changed(&arp->follower, todo->changed);
 	if (todo->oldest != NULL)
 		xk_drop(&arp->protocol, todo->oldest, ARP_DROP_QUEUE_FULL);
 	if (todo->asked != 0)

@@ -70,7 +70,7 @@ struct bid_session {
 	uint64_t flow;             /* in what arrives */
 	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
-	/* Brought the latest good message, from where the host has answered; NULL: none. A reference, unless lls. */
+	/* Brought the latest good message from where the host answers; NULL: none. A reference, unless it is lls. */
 	_Atomic(struct xk_session *) heard;
 	uint8_t header[16]; /* as it is sent; the destination follows */
 	uint32_t own_host;

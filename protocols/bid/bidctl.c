@@ -373,7 +373,7 @@ bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
 	return way == peer->way || way == 0 || peer->way == 0;
 }
 
-/* Makes ARP look for host, of which lls has brought a message, before something is sent to it. */
+/* Makes ARP look for host, whose message lls has brought, before something is sent to it. */
 static void
 bidctl_doubt(struct xk_session *lls, uint64_t host)
 {
@@ -535,7 +535,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 	return why;
 }
 
-/* A host says that it has booted: asks it, but not when all that know it do. */
+/* A host says that it has booted: asks it after a random wait, because all that know it do. */
 static void
 bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
 {

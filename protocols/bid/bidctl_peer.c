@@ -113,7 +113,8 @@ bidctl_peer_make_room(struct bidctl *b)
 		for (peer = SLIST_FIRST(&b->buckets[(from + i) & b->bucket_mask]); peer != NULL;
 		     peer = SLIST_NEXT(peer, next))
 			if (peer->uses == 0 && peer->holds == 0 && SLIST_EMPTY(&peer->waiters) && !peer->asking &&
-			    peer->due_ns > now_ns && (chosen == NULL || chosen->ended_count > peer->ended_count))
+			    peer->due_ns > now_ns &&
+			    (chosen == NULL || (chosen->ended_count > 0 && peer->ended_count == 0)))
 				chosen = peer;
 	if (chosen == NULL)
 		return false;
