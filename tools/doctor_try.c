@@ -1,6 +1,6 @@
 /*
- * doctor_try.c - whether a link works: two hosts, each a process of its own, exchange messages over it. Nothing else
- * tells as surely; what may be missing is too much, and differs from machine to machine.
+ * doctor_try.c - finds out whether a link works: two hosts, each a process of its own, exchange messages over it. A list
+ * of prerequisites would be long and would differ from machine to machine.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,15 +27,15 @@ enum { DOCTOR_ROUNDS = 20, DOCTOR_LIMIT_S = 15, DOCTOR_SAID = 8192, DOCTOR_NAP_M
 static const char doctor_graph[] = "digraph doctor { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; "
 				   "arp -> eth; eth -> port; }\n";
 
-/* ---- the client, and its server: processes of their own ---- */
+/* ---- the client and its server, a process each ---- */
 
 static void
 doctor_finished(void *argument, const struct xk_udptest_result *result)
 {
-	uint64_t value = (uint64_t)-result->error + 1; /* 0 cannot be told */
+	uint64_t value = (uint64_t)-result->error + 1; /* an eventfd cannot carry 0 */
 	ssize_t written = write(*(int *)argument, &value, sizeof(value));
 
-	(void)written; /* who waits for it is killed in time */
+	(void)written; /* a process that waits for it is killed in time */
 }
 
 static int
@@ -111,7 +111,7 @@ doctor_run(const char *graph, const char *link, enum xk_driver_policy driver)
 	return status != 0 ? status : closed;
 }
 
-/* ---- what a trial leaves behind ---- */
+/* ---- cleaning up ---- */
 
 /* Directories that DPDK and the platform make for sockets, inner ones first. */
 enum { DOCTOR_PLACES = 4, DOCTOR_PATH = 256 };
@@ -133,7 +133,7 @@ doctor_remember(struct doctor_places *places)
 		places->were_there[i] = access(places->path[i], F_OK) == 0;
 }
 
-/* Whatever is not empty is somebody else's by now, and stays. */
+/* A directory that is not empty is somebody else's by now, and stays. */
 static void
 doctor_tidy(const struct doctor_places *places)
 {
@@ -145,7 +145,7 @@ doctor_tidy(const struct doctor_places *places)
 
 /* ---- the trial ---- */
 
-/* Waits for a child to end, and kills it when its time is up. Its status, or -1: killed. */
+/* Waits for a child to end, and kills it when its time is up. Returns its status; -1: it was killed. */
 static int
 doctor_await(pid_t pid)
 {
@@ -162,7 +162,7 @@ doctor_await(pid_t pid)
 	return -1;
 }
 
-/* Of what was said the first line that is ours, without the program's name and what to try. */
+/* Keeps our first line of what was said, without the program's name and the advice. */
 static void
 doctor_listen(int said, struct doctor_trial *trial)
 {
@@ -185,28 +185,18 @@ doctor_listen(int said, struct doctor_trial *trial)
 	snprintf(trial->why, sizeof(trial->why), "%.300s", start);
 }
 
-/* A descriptor of a file with the graph in it, whose name is in path; -1: none. */
-static int
-doctor_graph_file(char *path, size_t size)
-{
-	int file = memfd_create("doctor.dot", 0);
-
-	if (file < 0 || write(file, doctor_graph, strlen(doctor_graph)) != (ssize_t)strlen(doctor_graph))
-		return -1;
-	snprintf(path, size, "/proc/self/fd/%d", file);
-	return file;
-}
-
 void
 doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *trial)
 {
 	struct doctor_places places = { .were_there = { false } };
+	const ssize_t len = (ssize_t)strlen(doctor_graph);
+	int graph = memfd_create("doctor.dot", 0), said[2];
 	char path[64];
-	int graph = doctor_graph_file(path, sizeof(path)), said[2];
 	pid_t pid;
 
 	*trial = (struct doctor_trial){ .status = OPTIONS_FAILURE };
-	if (graph < 0 || pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) {
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", graph);
+	if (graph < 0 || write(graph, doctor_graph, (size_t)len) != len || pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) {
 		snprintf(trial->why, sizeof(trial->why), "%s", strerror(errno));
 		return;
 	}

@@ -29,26 +29,26 @@
 /* With sanitizers the times mean nothing, so a short measurement is enough. */
 enum { MACHINE_BATCHES = 41, MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000, MACHINE_PATIENCE = 1000000 };
 
-/* Reads the value of "key : value" in a /proc file; "unknown" without one. */
-static void
-machine_proc(const char *file, const char *key, char *value, size_t len)
+bool
+machine_read(const char *path, const char *key, char *text, size_t size)
 {
-	FILE *f = fopen(file, "re");
-	char line[256];
+	FILE *file = fopen(path, "re");
+	bool found = false;
 
-	snprintf(value, len, "unknown");
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		char *colon = strchr(line, ':');
+	while (file != NULL && !found && fgets(text, (int)size, file) != NULL)
+		found = strncmp(text, key, strlen(key)) == 0;
+	if (file != NULL)
+		fclose(file);
+	if (found) {
+		char *value = text + strlen(key);
 
-		if (colon == NULL || strncmp(line, key, strlen(key)) != 0)
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		colon += 1 + strspn(colon + 1, " \t");
-		snprintf(value, len, "%.90s", colon);
-		break;
+		value += strspn(value, " \t:");
+		value[strcspn(value, "\n")] = '\0';
+		memmove(text, value, strlen(value) + 1);
+	} else {
+		text[0] = '\0';
 	}
-	if (f != NULL)
-		fclose(f);
+	return found;
 }
 
 void
@@ -60,8 +60,9 @@ machine_describe(struct machine *machine)
 
 	memset(machine, 0, sizeof(*machine));
 	CPU_ZERO(&set);
-	machine_proc("/proc/cpuinfo", "model name", machine->processor, sizeof(machine->processor));
-	machine_proc("/proc/meminfo", "HugePages_Total", pages, sizeof(pages));
+	if (!machine_read("/proc/cpuinfo", "model name", machine->processor, sizeof(machine->processor)))
+		snprintf(machine->processor, sizeof(machine->processor), "unknown");
+	machine_read("/proc/meminfo", "HugePages_Total", pages, sizeof(pages));
 	machine->huge_pages = strtoull(pages, NULL, 10);
 	uname(&name);
 	snprintf(machine->system, sizeof(machine->system), "%.20s %.50s %.20s", name.sysname, name.release,

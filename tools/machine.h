@@ -6,6 +6,7 @@
 #define MACHINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct json;
@@ -20,6 +21,12 @@ struct machine {
 };
 
 void machine_describe(struct machine *machine);
+
+/*
+ * Reads what follows key, and any blanks and colon, in the first line of a file (of /proc or /sys) that begins with it.
+ * False, and text is "": there is none. A line that is longer than text is cut off.
+ */
+bool machine_read(const char *path, const char *key, char *text, size_t size);
 
 /* Returns whether this process may run on core. */
 bool machine_has_core(unsigned core);

@@ -1,4 +1,4 @@
-/* xk_doctor.c - xk doctor: what this machine can do, and what to do about what it cannot. It changes nothing. */
+/* xk_doctor.c - `xk doctor`: tells what this machine can do, and how to enable the rest. Changes nothing. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,8 @@ struct doctor_options {
 };
 
 static const struct options_option doctor_options[] = {
-	{ .name = "json",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct doctor_options, json),
-	  .argument = "FILE",
-	  .help = "write all of it as JSON; - is standard output" },
+	{ "json", OPTIONS_TEXT, offsetof(struct doctor_options, json), "FILE",
+	  "write all of it as JSON; - is standard output", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -36,29 +33,26 @@ static const struct options_program doctor_program = {
 /* ---- for people ---- */
 
 static void
-doctor_print(const struct doctor_finding *finding)
+doctor_print_group(const struct doctor_report *report, enum doctor_group group, const char *heading)
 {
 	static const char *const states[] = {
 		[DOCTOR_GOOD] = "yes", [DOCTOR_COULD_BE_BETTER] = "~", [DOCTOR_MISSING] = "NO"
 	};
-	bool is_link = finding->group == DOCTOR_LINK;
 
-	printf("  %-13s %-4s %-6s %s\n", finding->name, states[finding->state],
-	       !is_link          ? ""
-	       : finding->sleeps ? "yes"
-				 : "no",
-	       finding->text);
-	if (finding->command[0] != '\0')
-		printf("  %-13s %-4s %-6s -> %s\n", "", "", "", finding->command);
-}
-
-static void
-doctor_print_group(const struct doctor_report *report, enum doctor_group group, const char *heading)
-{
 	printf("%s\n", heading);
-	for (unsigned i = 0; i < report->count; i++)
-		if (report->findings[i].group == group)
-			doctor_print(&report->findings[i]);
+	for (unsigned i = 0; i < report->count; i++) {
+		const struct doctor_finding *finding = &report->findings[i];
+
+		if (finding->group != group)
+			continue;
+		printf("  %-13s %-4s %-6s %s\n", finding->name, states[finding->state],
+		       group != DOCTOR_LINK ? ""
+		       : finding->sleeps    ? "yes"
+					    : "no",
+		       finding->text);
+		if (finding->command[0] != '\0')
+			printf("  %-13s %-4s %-6s -> %s\n", "", "", "", finding->command);
+	}
 	putchar('\n');
 }
 
