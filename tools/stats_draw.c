@@ -19,7 +19,7 @@ struct draw_notes {
 	const json_t *stats;
 };
 
-/* A row of note, which begins empty. */
+/* Fills in the next row of note, which begins empty; one too many is left out. */
 __attribute__((format(printf, 2, 3))) static void
 note_add(struct xk_graph_note *note, const char *format, ...)
 {
@@ -51,7 +51,7 @@ note_count(uint64_t count, char text[32])
 	return text;
 }
 
-/* A count in an object in value; what is not there, or is no count, is 0. */
+/* Returns a count in an object in value; 0 if it is missing or no count. */
 static uint64_t
 note_get(const json_t *value, const char *object, const char *key)
 {
@@ -135,7 +135,7 @@ note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_n
 	share = json_object_get(node, "share");
 	if (json_is_number(share)) {
 		note_add(note, "%.1f %% of the time", 100 * json_number_value(share));
-		/* Among many protocols each has little: the eye is helped. */
+		/* the root, since among many protocols each has little */
 		note->heat = sqrt(fmin(fmax(json_number_value(share), 0), 1));
 	}
 	note_time(note, node);
