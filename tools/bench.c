@@ -6,6 +6,7 @@
 
 #include "graphs/graph.h"
 #include "tools/compile.h"
+#include "tools/output.h"
 #include "tools/program.h"
 
 enum { BENCH_MTU = 1500 };
@@ -142,19 +143,18 @@ bench_json(struct json *json, const struct bench_options *o)
 bool
 bench_report(const struct bench_report *report, const void *bench)
 {
-	bool to_stdout = report->json != NULL && strcmp(report->json, "-") == 0, good = true;
-	FILE *out = to_stdout ? stdout : NULL;
+	bool to_stdout = report->json != NULL && strcmp(report->json, "-") == 0;
 
 	if (report->json != NULL) {
-		if (!to_stdout)
-			out = fopen(report->json, "we");
-		good = out != NULL && report->write_json(bench, out);
-		if (out != NULL && !to_stdout && fclose(out) != 0)
-			good = false;
-		if (!good)
+		FILE *out = output_open(report->json);
+		bool good = out != NULL && report->write_json(bench, out);
+
+		if (!output_close(out) || !good) {
 			fprintf(stderr, "%s: %s: %s\n", report->program, report->json, strerror(errno));
+			return false;
+		}
 	}
-	if (good && !to_stdout)
+	if (!to_stdout)
 		report->tell(bench);
-	return good;
+	return true;
 }

@@ -7,6 +7,7 @@
 
 #include "graphs/graph.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/stats.h"
 #include "tools/xk.h"
 #include "xkernel/protocol.h"
@@ -110,17 +111,15 @@ stats_save(const struct stats_options *o, const char *name)
 {
 	char why[STATS_WHY], *text = stats_get(name, "json", o->interval_ns);
 	FILE *out;
-	bool written;
 
 	if (text == NULL)
 		return OPTIONS_FAILURE;
-	out = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
-	if (out == NULL)
+	out = output_open(o->json);
+	if (out != NULL)
+		stats_put(text, out);
+	else
 		free(text);
-	written = out != NULL && stats_put(text, out);
-	if (out != NULL && out != stdout)
-		written = fclose(out) == 0 && written;
-	if (written)
+	if (output_close(out))
 		return OPTIONS_SUCCESS;
 	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, strerror(errno));
 	return stats_fail(why);
