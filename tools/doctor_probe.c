@@ -41,66 +41,20 @@ doctor_read_number(const char *path, const char *key, int base)
 
 /* ---- what can be tried ---- */
 
-/* Runs `try` in a child, which takes with it whatever it made. Returns what it returns, 0 or an error. */
-static int
-doctor_in_child(int (*try)(void))
-{
-	int status = 0;
-	pid_t pid = fork();
+/* Tried in a child, which takes with it whatever it made. */
+enum doctor_attempt {
+	DOCTOR_TRY_NETNS,
+	DOCTOR_TRY_USERNS,
+	DOCTOR_TRY_TUN,
+	DOCTOR_TRY_PACKET,
+	DOCTOR_TRY_XDP,
+	DOCTOR_TRY_BPF,
+	DOCTOR_TRY_HUGE,
+};
 
-	if (pid == 0)
-		_exit(try());
-	if (pid < 0)
-		return errno;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : ECANCELED;
-}
-
+/* Loads "return XDP_PASS", attached to nothing. Returns a descriptor, or -1. */
 static int
-doctor_try_netns(void)
-{
-	return unshare(CLONE_NEWNET) == 0 ? 0 : errno;
-}
-
-static int
-doctor_try_userns(void)
-{
-	return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 ? 0 : errno;
-}
-
-/* Closes a descriptor. Returns 0, or the error of having none. */
-static int
-doctor_had(int descriptor)
-{
-	if (descriptor < 0)
-		return errno;
-	close(descriptor);
-	return 0;
-}
-
-static int
-doctor_try_tun(void)
-{
-	return doctor_had(open("/dev/net/tun", O_RDWR | O_CLOEXEC));
-}
-
-/* A socket that is given no protocol receives nothing. */
-static int
-doctor_try_packet(void)
-{
-	return doctor_had(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
-}
-
-static int
-doctor_try_xdp(void)
-{
-	return doctor_had(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
-}
-
-/* Loads "return XDP_PASS", attached to nothing. */
-static int
-doctor_try_bpf(void)
+doctor_load_pass(void)
 {
 	static const struct bpf_insn pass[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS },
@@ -111,38 +65,64 @@ doctor_try_bpf(void)
 	attributes.insns = (uintptr_t)pass;
 	attributes.insn_cnt = XK_ARRAY_LENGTH(pass);
 	attributes.license = (uintptr_t) "BSD";
-	return doctor_had((int)syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes)));
+	return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes));
 }
 
+/* Returns -1 and errno if the machine cannot do it. */
 static int
-doctor_try_huge(void)
+doctor_attempt(enum doctor_attempt what)
 {
-	int fd = memfd_create("doctor", MFD_CLOEXEC | MFD_HUGETLB | DOCTOR_HUGE_LOG2 << DOCTOR_HUGE_SHIFT);
-	size_t size = (size_t)1 << DOCTOR_HUGE_LOG2;
+	const size_t huge = (size_t)1 << DOCTOR_HUGE_LOG2;
+	int fd;
 
-	void *pages = MAP_FAILED;
-	int error;
+	switch (what) {
+	case DOCTOR_TRY_NETNS:
+		return unshare(CLONE_NEWNET);
+	case DOCTOR_TRY_USERNS:
+		return unshare(CLONE_NEWUSER | CLONE_NEWNET);
+	case DOCTOR_TRY_TUN:
+		return open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+	case DOCTOR_TRY_PACKET:
+		return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* without a protocol it receives nothing */
+	case DOCTOR_TRY_XDP:
+		return socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	case DOCTOR_TRY_BPF:
+		return doctor_load_pass();
+	case DOCTOR_TRY_HUGE:
+		fd = memfd_create("doctor", MFD_CLOEXEC | MFD_HUGETLB | DOCTOR_HUGE_LOG2 << DOCTOR_HUGE_SHIFT);
+		if (fd < 0 || ftruncate(fd, (off_t)huge) != 0)
+			return -1;
+		return mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0;
+	}
+	return -1;
+}
 
-	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
-		pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	error = pages == MAP_FAILED ? errno : 0;
-	if (pages != MAP_FAILED)
-		munmap(pages, size);
-	if (fd >= 0)
-		close(fd);
-	return error;
+/* Returns 0, or the error of the attempt. */
+static int
+doctor_in_child(enum doctor_attempt what)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(doctor_attempt(what) < 0 ? errno : 0);
+	if (pid < 0)
+		return errno;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : ECANCELED;
 }
 
 static void
 doctor_probe_kernel(struct doctor_facts *facts)
 {
-	facts->netns_error = doctor_in_child(doctor_try_netns);
-	facts->userns_error = doctor_in_child(doctor_try_userns);
-	facts->tun_error = doctor_in_child(doctor_try_tun);
-	facts->packet_error = doctor_in_child(doctor_try_packet);
-	facts->xdp_error = doctor_in_child(doctor_try_xdp);
-	facts->bpf_error = doctor_in_child(doctor_try_bpf);
-	facts->huge_error = doctor_in_child(doctor_try_huge);
+	facts->netns_error = doctor_in_child(DOCTOR_TRY_NETNS);
+	facts->userns_error = doctor_in_child(DOCTOR_TRY_USERNS);
+	facts->tun_error = doctor_in_child(DOCTOR_TRY_TUN);
+	facts->packet_error = doctor_in_child(DOCTOR_TRY_PACKET);
+	facts->xdp_error = doctor_in_child(DOCTOR_TRY_XDP);
+	facts->bpf_error = doctor_in_child(DOCTOR_TRY_BPF);
+	facts->huge_error = doctor_in_child(DOCTOR_TRY_HUGE);
 }
 
 static void
@@ -263,15 +243,6 @@ doctor_has_program(const char *name)
 	return false;
 }
 
-static void
-doctor_probe_tools(struct doctor_facts *facts)
-{
-	for (unsigned i = 0; i < DOCTOR_TOOLS; i++) {
-		facts->tools[i] = doctor_tools[i];
-		facts->tools[i].present = doctor_has_program(doctor_tools[i].name);
-	}
-}
-
 /* ---- DPDK ---- */
 
 static void
@@ -304,6 +275,9 @@ doctor_probe(struct doctor_facts *facts)
 	doctor_probe_limits(facts);
 	doctor_probe_processor(facts);
 	doctor_probe_cards(facts);
-	doctor_probe_tools(facts);
+	for (unsigned i = 0; i < DOCTOR_TOOLS; i++) {
+		facts->tools[i] = doctor_tools[i];
+		facts->tools[i].present = doctor_has_program(doctor_tools[i].name);
+	}
 	doctor_probe_dpdk(facts);
 }

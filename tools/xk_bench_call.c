@@ -208,16 +208,6 @@ call_done(struct xk_call *call, int status, struct xk_msg *reply)
 	xk_semaphore_signal(&bench->told);
 }
 
-static int
-call_async(struct call_bench *bench)
-{
-	int status = call_begin(bench, NULL);
-
-	if (status == 0)
-		status = xk_semaphore_wait(&bench->told, XK_FOREVER);
-	return status != 0 ? status : bench->status;
-}
-
 static void
 call_client(void *argument)
 {
@@ -227,8 +217,15 @@ call_client(void *argument)
 	int status = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
 
 	xk_semaphore_init(&bench->told, test, 0);
-	if (status == 0)
-		status = bench->options->async ? call_async(bench) : call_sync(bench);
+	if (status == 0 && !bench->options->async) {
+		status = call_sync(bench);
+	} else if (status == 0) {
+		status = call_begin(bench, NULL);
+		if (status == 0)
+			status = xk_semaphore_wait(&bench->told, XK_FOREVER);
+		if (status == 0)
+			status = bench->status;
+	}
 	xk_close(bench->channel);
 	call_finish(bench, status);
 }
@@ -318,18 +315,7 @@ call_host_open(struct call_bench *bench, unsigned which)
 	return alone || host->kernel != NULL;
 }
 
-static void
-call_host_close(struct call_host *host)
-{
-	for (; host->count > 0; host->count--) {
-		xk_msg_free(host->queue[host->first]);
-		host->first = (host->first + 1) % CALL_QUEUE;
-	}
-	xk_kernel_free(host->kernel);
-	xk_fiber_fini(&host->fiber);
-}
-
-/* False: something was wrong, and said what. */
+/* False: something was wrong, and a sentence said what. */
 static bool
 call_run(struct call_bench *bench)
 {
@@ -345,8 +331,16 @@ call_run(struct call_bench *bench)
 		for (unsigned i = 0; i < CALL_HOSTS; i++)
 			if (!bench->hosts[i].ended)
 				xk_fiber_run(&bench->hosts[i].fiber, &own);
-	for (unsigned i = 0; i < CALL_HOSTS; i++)
-		call_host_close(&bench->hosts[i]);
+	for (unsigned i = 0; i < CALL_HOSTS; i++) {
+		struct call_host *host = &bench->hosts[i];
+
+		for (; host->count > 0; host->count--) {
+			xk_msg_free(host->queue[host->first]);
+			host->first = (host->first + 1) % CALL_QUEUE;
+		}
+		xk_kernel_free(host->kernel);
+		xk_fiber_fini(&host->fiber);
+	}
 	xk_context_disown(&own);
 	if (good && bench->status != 0)
 		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->batches.done, strerror(-bench->status));

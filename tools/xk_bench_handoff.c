@@ -300,19 +300,6 @@ handoff_block(struct handoff *bench, enum handoff_way way)
 	return good;
 }
 
-/* Measures a block of every way, over and over. */
-static bool
-handoff_run(struct handoff *bench)
-{
-	unsigned blocks = (unsigned)(bench->options->rounds / bench->options->block);
-
-	for (bench->blocks = 0; bench->blocks < blocks; bench->blocks++)
-		for (enum handoff_way way = 0; way < WAYS; way++)
-			if (!handoff_block(bench, way))
-				return false;
-	return true;
-}
-
 /* ---- results ---- */
 
 /* The median over the blocks, and where it lies with 95 % confidence (by its rank). */
@@ -347,27 +334,11 @@ interval_json(struct json *json, const char *key, struct interval interval)
 	json_close(json);
 }
 
-/* Writes the host's counts, which show that messages went the ways they were to go. */
-static void
-handoff_counts_json(const struct handoff *bench, struct json *json)
-{
-	struct xk_kernel_stats stats;
-
-	xk_kernel_stats(bench->kernel, &stats);
-	json_object(json, "counts");
-	json_uint(json, "warm", HANDOFF_WARM);
-	json_uint(json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
-	json_uint(json, "parks", stats.parks);
-	json_uint(json, "resumes_thread", stats.resumes_thread);
-	json_uint(json, "resumes_driver", stats.resumes_driver);
-	json_uint(json, "fallbacks", stats.fallbacks);
-	json_close(json);
-}
-
 static bool
 handoff_write_json(const void *context, FILE *out)
 {
 	const struct handoff *bench = context;
+	struct xk_kernel_stats stats;
 	struct machine machine;
 	struct json json;
 
@@ -385,7 +356,15 @@ handoff_write_json(const void *context, FILE *out)
 		json_close(&json);
 	}
 	json_close(&json);
-	handoff_counts_json(bench, &json);
+	xk_kernel_stats(bench->kernel, &stats);
+	json_object(&json, "counts"); /* messages went the ways they were to go */
+	json_uint(&json, "warm", HANDOFF_WARM);
+	json_uint(&json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
+	json_uint(&json, "parks", stats.parks);
+	json_uint(&json, "resumes_thread", stats.resumes_thread);
+	json_uint(&json, "resumes_driver", stats.resumes_driver);
+	json_uint(&json, "fallbacks", stats.fallbacks);
+	json_close(&json);
 	json_uint(&json, "yield_ns", bench->yield_ns);
 	json_uint(&json, "across_ns", bench->across_ns);
 	interval_json(&json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
@@ -457,9 +436,9 @@ handoff_across_ns(struct handoff *bench)
 static bool
 handoff_bench(struct handoff *bench)
 {
-	const struct bench_report report = { handoff_program.name, bench->options->json, handoff_write_json,
-					     handoff_tell };
-	unsigned core = (unsigned)bench->options->core;
+	const struct handoff_options *o = bench->options;
+	const struct bench_report report = { handoff_program.name, o->json, handoff_write_json, handoff_tell };
+	unsigned core = (unsigned)o->core;
 	bool good;
 
 	bench->switches = switches_new(core, core);
@@ -469,7 +448,10 @@ handoff_bench(struct handoff *bench)
 	}
 	bench->yield_ns = switches_yield_ns(core);
 	bench->across_ns = handoff_across_ns(bench);
-	good = handoff_host_start(bench) && handoff_run(bench);
+	good = handoff_host_start(bench);
+	for (; good && bench->blocks < o->rounds / o->block; bench->blocks++)
+		for (enum handoff_way way = 0; good && way < WAYS; way++)
+			good = handoff_block(bench, way);
 	xk_kernel_stop(bench->kernel);
 	if (good)
 		good = bench_report(&report, bench);

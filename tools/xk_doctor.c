@@ -30,8 +30,6 @@ static const struct options_program doctor_program = {
 	.options = doctor_options,
 };
 
-/* ---- for people ---- */
-
 static void
 doctor_print_group(const struct doctor_report *report, enum doctor_group group, const char *heading)
 {
@@ -55,22 +53,6 @@ doctor_print_group(const struct doctor_report *report, enum doctor_group group, 
 	}
 	putchar('\n');
 }
-
-static void
-doctor_print_all(const struct doctor_report *report)
-{
-	doctor_print_group(report, DOCTOR_LINK,
-			   "link            works sleeps  (--link LINK; sleeps: --driver interrupt)");
-	doctor_print_group(report, DOCTOR_MACHINE, "machine         good");
-	doctor_print_group(report, DOCTOR_TOOL, "program         there        what for");
-	if (report->works)
-		printf("virtio works, the link that is used where none is chosen: ./run demo measures with it.\n");
-	else
-		printf("virtio does not work, the link that is used where none is chosen. The simulator does:\n"
-		       "build/xk run graphs/net/pair-ethernet10.dot --link sim\n");
-}
-
-/* ---- for programs ---- */
 
 static void
 doctor_json_group(struct json *json, const struct doctor_report *report, enum doctor_group group, const char *key)
@@ -131,8 +113,18 @@ xk_doctor_main(int argc, char **argv)
 		return OPTIONS_FAILURE;
 	doctor_probe(&facts);
 	doctor_judge(&facts, &report);
-	if (out != stdout)
-		doctor_print_all(&report);
+	if (out != stdout) {
+		doctor_print_group(&report, DOCTOR_LINK,
+				   "link            works sleeps  (--link LINK; sleeps: --driver interrupt)");
+		doctor_print_group(&report, DOCTOR_MACHINE, "machine         good");
+		doctor_print_group(&report, DOCTOR_TOOL, "program         there        what for");
+		if (report.works)
+			printf("virtio works, the link that is used where none is chosen: ./run demo measures with "
+			       "it.\n");
+		else
+			printf("virtio does not work, the link that is used where none is chosen. The simulator does:\n"
+			       "build/xk run graphs/net/pair-ethernet10.dot --link sim\n");
+	}
 	status = report.works ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 	if (out != NULL && !doctor_json(&report, out)) {
 		fprintf(stderr, "%s: --json %s cannot be written: %s\n", doctor_program.name, options.json,
