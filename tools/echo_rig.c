@@ -66,27 +66,19 @@ rig_frame(struct echo_rig *rig, uint32_t len)
 	return m;
 }
 
-/* Makes the pieces of one request. False: no buffer was left. */
-static inline bool
-rig_make(struct echo_rig *rig, struct xk_msg **frames)
+/* Makes a request in several pieces. False: no buffer was left. */
+XK_APART static bool
+rig_make_pieces(struct echo_rig *rig, uint32_t peer, struct xk_msg **frames)
 {
-	uint32_t peer = rig_next_peer(rig);
-
 	for (uint32_t i = 0; i < rig->frames.pieces; i++) {
 		frames[i] = rig_frame(rig, rig->frames.piece[i].len);
-		if (xk_unlikely(frames[i] == NULL)) {
+		if (frames[i] == NULL) {
 			while (i-- > 0)
 				xk_msg_free(frames[i]);
-			rig_finish(rig, "no buffer was left");
 			return false;
 		}
-		if (xk_likely(rig->frames.pieces == 1))
-			echo_frame_write(&rig->frames, peer, frames[i]->data);
-		else
-			echo_frame_write_piece(&rig->frames, peer, i, (uint16_t)rig->made, frames[i]->data);
+		echo_frame_write_piece(&rig->frames, peer, i, (uint16_t)rig->made, frames[i]->data);
 	}
-	rig->made++;
-	rig->pending[rig->pending_count++] = peer;
 	return true;
 }
 
@@ -103,10 +95,26 @@ echo_rig_receive(void *context, struct xk_msg **frames, unsigned max)
 	}
 	rig->silent = 0;
 	rig->pending_first = 0;
-	for (; count + pieces <= max && rig->pending_count < rig->burst && rig->made < rig->batches.end;
-	     count += pieces)
-		if (xk_unlikely(!rig_make(rig, frames + count)))
+	while (count + pieces <= max && rig->pending_count < rig->burst && rig->made < rig->batches.end) {
+		uint32_t peer = rig_next_peer(rig);
+		bool made;
+
+		if (xk_likely(pieces == 1)) {
+			frames[count] = rig_frame(rig, rig->frames.len);
+			made = frames[count] != NULL;
+			if (xk_likely(made))
+				echo_frame_write(&rig->frames, peer, frames[count]->data);
+		} else {
+			made = rig_make_pieces(rig, peer, frames + count);
+		}
+		if (xk_unlikely(!made)) {
+			rig_finish(rig, "no buffer was left");
 			break;
+		}
+		rig->made++;
+		rig->pending[rig->pending_count++] = peer;
+		count += pieces;
+	}
 	return count;
 }
 
