@@ -99,7 +99,7 @@ icmptest_time(const char *name, const char *text, uint64_t *ns)
 	return false;
 }
 
-/* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE with a sentence printed. */
+/* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE after a message. */
 static int
 icmptest_complete(struct icmptest_options *options, const struct options_texts *operands, const struct host_link **link)
 {
@@ -264,7 +264,7 @@ icmptest_print_summary(const struct icmptest_job *job)
 			icmptest_us(histogram_mean(&job->rtt)));
 }
 
-/* Writes the results to job->json, if there is one. 0, or OPTIONS_FAILURE and a sentence. */
+/* Writes the results to job->json, if there is one. 0, or OPTIONS_FAILURE after a message. */
 static int
 icmptest_json(struct icmptest_job *job)
 {

@@ -1,12 +1,12 @@
 /*
  * xk_bench_call.c - `xk bench call`: what a call and its reply cost through two whole graphs without a wire.
  *
- * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change hands
- * as they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all that runs
- * is the calls, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the callback of
- * the call before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of --rounds, the
- * difference of instructions is the cost of the rounds between. With --alone there are fibers and frames but no hosts:
- * the cost of the benchmark itself.
+ * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change
+ * hands as they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all
+ * that runs is the calls, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the
+ * callback of the call before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of
+ * --rounds, the difference of instructions is the cost of the rounds between. With --alone there are fibers and frames
+ * but no hosts: the cost of the benchmark itself.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -231,8 +231,8 @@ call_client(void *argument)
 }
 
 /*
- * Opens a channel at the server, too, before the first call is made: it then knows the client's boot, and does not drop
- * the first request, for whose reply the client would wait in vain.
+ * Opens a channel at the server, too, before the first call is made: it then knows the client's boot, and does not
+ * drop the first request, for whose reply the client would wait in vain.
  */
 static void
 call_server(void *argument)
@@ -291,7 +291,7 @@ call_host_run(void *argument)
 		xk_fiber_rest(&host->fiber);
 }
 
-/* False: its graph was refused, and a sentence said so. */
+/* False: its graph was refused, after a message. */
 static bool
 call_host_open(struct call_bench *bench, unsigned which)
 {
@@ -315,7 +315,7 @@ call_host_open(struct call_bench *bench, unsigned which)
 	return alone || host->kernel != NULL;
 }
 
-/* False: something was wrong, and a sentence said what. */
+/* False: something was wrong, after a message. */
 static bool
 call_run(struct call_bench *bench)
 {

@@ -1,7 +1,7 @@
 /*
- * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is written
- * here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a process of its
- * own, since its library leaks.
+ * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is
+ * written here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a
+ * process of its own, since its library leaks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -90,7 +90,7 @@ draw_dot(const struct draw_what *what, const char *file)
 	return output_close(stream) ? OPTIONS_SUCCESS : draw_cannot_write(file);
 }
 
-/* Runs `dot -TFORMAT` from one descriptor to another. Returns the status to exit with, having printed what is wrong. */
+/* Runs `dot -TFORMAT` from one descriptor to another. Returns the status to exit with, after a message if it failed. */
 static int
 draw_run_dot(const char *format, int from, int to)
 {
