@@ -201,7 +201,7 @@ roundtrip_remember_marks(struct roundtrip_end *end)
 	const struct xk_edge *edge = end->test->lowers[0];
 	unsigned count = 0;
 
-	end->marks.explicit_mark = atomic_load_explicit(&edge->watch, memory_order_relaxed) & XK_WATCH_EXPLICIT;
+	end->marks.explicit_mark = xk_edge_watched(edge, XK_WATCH_EXPLICIT);
 	end->marks.never = edge->never;
 	end->marks.budget_ns = edge->budget_ns;
 	for (struct xk_protocol *p = end->test; p != NULL && count < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p))
@@ -218,14 +218,6 @@ roundtrip_set_resume(struct roundtrip_end *end, const enum xk_resume *resume)
 		p->resume = resume != NULL ? *resume : end->marks.resume[i];
 }
 
-/* Sets whether messages leave the driver at edge. Its other watches stay. */
-static void
-roundtrip_mark(struct xk_edge *edge, unsigned mark)
-{
-	atomic_fetch_and_explicit(&edge->watch, ~(unsigned)XK_WATCH_EXPLICIT, memory_order_relaxed);
-	atomic_fetch_or_explicit(&edge->watch, mark, memory_order_relaxed);
-}
-
 void
 roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 {
@@ -234,12 +226,12 @@ roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 	enum xk_resume resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
 	struct xk_edge *edge = end->test->lowers[0];
 
-	roundtrip_mark(edge, leaves ? XK_WATCH_EXPLICIT : 0);
+	xk_edge_watch(edge, XK_WATCH_EXPLICIT, leaves ? XK_WATCH_EXPLICIT : 0);
 	edge->never = !leaves;
 	edge->budget_ns = 0;
 	roundtrip_set_resume(end, handoff == PAIR_HANDOFF_GRAPH ? NULL : &resume);
 	if (handoff == PAIR_HANDOFF_GRAPH) {
-		roundtrip_mark(edge, end->marks.explicit_mark);
+		xk_edge_watch(edge, XK_WATCH_EXPLICIT, end->marks.explicit_mark);
 		edge->never = end->marks.never;
 		edge->budget_ns = end->marks.budget_ns;
 	}
