@@ -96,20 +96,20 @@ draw_run_dot(const char *format, int from, int to)
 {
 	char option[DRAW_FORMAT + 3], *arguments[] = { (char[]){ "dot" }, option, NULL };
 	posix_spawn_file_actions_t actions;
-	int status, error;
+	int status, err;
 	pid_t child;
 
 	snprintf(option, sizeof(option), "-T%.*s", DRAW_FORMAT, format);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-	error = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
+	err = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
-	if (error != 0) {
+	if (err != 0) {
 		fprintf(stderr,
 			"xk draw: dot cannot be run: %s; it is in the package graphviz, and -o NAME.dot does "
 			"without it\n",
-			strerror(error));
+			strerror(err));
 		return OPTIONS_FAILURE;
 	}
 	if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0)
