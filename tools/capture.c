@@ -15,20 +15,53 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/capture_ring.h"
 #include "tools/options.h"
+#include "tools/pcapng.h"
+#include "xkernel/msg.h"
 
 enum {
-	CAPTURE_PAUSE_MS = 50, /* between two looks of the writer at the rings */
-	CAPTURE_HELD_MS = 5,   /* younger frames stay in the rings: an older one may still come into another */
-	CAPTURE_BATCH = 64,    /* frames that are given to a device at a time */
+	CAPTURE_PAUSE_MS = 50, /* between two rounds of the writer */
+	CAPTURE_HELD_MS = 5,   /* younger frames stay in their rings: an older one may still come into another */
+	CAPTURE_BATCH = 64,    /* frames given to a device at a time */
 	CAPTURE_TAPS = 64,
 	CAPTURE_SPINS = 64,
 };
 
 static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture.h says");
 
-/* Stands where the port's operations were: the port leads to it. */
+/* A frame, followed by its bytes (at most PCAPNG_FRAME_MAX). */
+struct capture_record {
+	uint64_t at_ns;
+	const char *comment; /* NULL: none */
+	uint32_t size;       /* in the ring */
+	uint32_t len;        /* of the frame */
+	enum pcapng_direction direction;
+	bool is_filler; /* no frame: unused bytes before the ring's end */
+};
+
+static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler has room before the end");
+
+/*
+ * Copies of frames on their way to the thread that writes them: one thread puts while another takes, and neither waits.
+ * Positions count all bytes that ever passed.
+ */
+struct capture_ring {
+	struct capture_ring *next;
+	char *name; /* of its interface */
+	unsigned interface;
+	_Atomic uint32_t lock; /* for several threads that put */
+	/* of the putting side */
+	size_t begun;                   /* records up to here are there, but may be taken back */
+	size_t free_from;               /* tail, as last read */
+	_Atomic uint64_t kept, dropped; /* frames that were published, and frames that found no room */
+	_Atomic size_t head;            /* records up to here are published */
+	/* of the taking side */
+	_Alignas(64) _Atomic size_t tail; /* records up to here are done */
+	size_t seen;                      /* head, as last read */
+	_Alignas(64) uint8_t bytes[CAPTURE_RING];
+};
+
+/* Takes the place of the port's operations; found from the port by them. */
 struct capture_port {
 	struct xk_port_ops ops;
 	const struct xk_port_ops *inner;
@@ -38,26 +71,20 @@ struct capture_port {
 	struct capture_port *next;
 };
 
-struct capture_interface {
-	struct capture_interface *next;
-	unsigned number;
-	char name[];
-};
-
 struct capture {
 	struct xk_capture sink;
 	const char *program, *host;
 	char *path;
 	struct xk_platform *platform;
 	uint64_t epoch_ns;  /* when the platform's clock was zero */
-	uint64_t latest_ns; /* of what was written; under the lock */
+	uint64_t latest_ns; /* time of the latest frame written; under the lock */
 	bool has_thread;
 	pthread_t thread;
-	int wake; /* the writer is to look */
+	int wake; /* wakes the writer */
 	_Atomic bool woken, ends;
-	pthread_mutex_t lock; /* over the file, and what was looked at of the rings */
+	pthread_mutex_t lock; /* over the file, and the reading side of the rings */
 	struct pcapng *file;
-	struct capture_interface *interfaces;
+	unsigned interface_count;
 	struct capture_ring *rings, **rings_last;
 	struct capture_ring *taps[CAPTURE_TAPS];
 	unsigned tap_count;
@@ -71,50 +98,146 @@ capture_now_ns(const struct capture *capture)
 }
 
 static int
-capture_fail(const struct capture *capture, const char *what, int error)
+capture_fail(const struct capture *capture, const char *what, int err)
 {
-	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, strerror(error));
+	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, strerror(err));
 	return OPTIONS_FAILURE;
+}
+
+/* ---- rings ---- */
+
+static void
+capture_ring_see_tail(struct capture_ring *ring)
+{
+	ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
+}
+
+/* Returns room for a record of size bytes, in one piece. NULL: the ring is full. */
+static struct capture_record *
+capture_ring_begin(struct capture_ring *ring, size_t size)
+{
+	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
+	size_t end = ring->begun + (left < size ? left + size : size);
+	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
+
+	if (end - ring->free_from > CAPTURE_RING)
+		capture_ring_see_tail(ring);
+	if (end - ring->free_from > CAPTURE_RING)
+		return NULL;
+	if (left < size) {
+		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
+		record = (struct capture_record *)ring->bytes;
+	}
+	ring->begun = end;
+	return record;
+}
+
+/*
+ * Puts a copy of m, which the other side does not see yet. The ring can be cut at each position that ring->begun has
+ * had since the last publish. False: the ring is full.
+ */
+static bool
+capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_ns, enum pcapng_direction direction,
+		 const char *comment)
+{
+	const size_t unit = sizeof(struct capture_record);
+	size_t len = xk_msg_len(m), kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
+	size_t size = (unit + kept + unit - 1) / unit * unit;
+	struct capture_record *record = capture_ring_begin(ring, size);
+
+	if (record == NULL)
+		return false;
+	*record = (struct capture_record){
+		.at_ns = at_ns, .comment = comment, .size = (uint32_t)size, .len = (uint32_t)len, .direction = direction
+	};
+	xk_msg_copy_first(m, record + 1, kept);
+	return true;
+}
+
+static void
+capture_ring_count(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+/* Publishes what was put up to `end`, `kept` frames, and takes the rest back; `dropped` frames found no room. */
+static void
+capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint64_t dropped)
+{
+	ring->begun = end;
+	capture_ring_count(&ring->kept, kept);
+	capture_ring_count(&ring->dropped, dropped);
+	atomic_store_explicit(&ring->head, end, memory_order_release);
+}
+
+/* Returns whether more than a quarter of the ring waits. For the putting side. */
+static bool
+capture_ring_is_filling(struct capture_ring *ring)
+{
+	if (ring->begun - ring->free_from <= CAPTURE_RING / 4)
+		return false;
+	capture_ring_see_tail(ring);
+	return ring->begun - ring->free_from > CAPTURE_RING / 4;
+}
+
+static void
+capture_ring_done(struct capture_ring *ring, const struct capture_record *record)
+{
+	size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed) + record->size;
+
+	atomic_store_explicit(&ring->tail, tail, memory_order_release);
+}
+
+/* Returns the next record that was seen, the same one until capture_ring_done; NULL: none. */
+static const struct capture_record *
+capture_ring_next(struct capture_ring *ring)
+{
+	for (;;) {
+		size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+		const struct capture_record *record =
+			(const struct capture_record *)(ring->bytes + tail % CAPTURE_RING);
+
+		if (tail == ring->seen)
+			return NULL;
+		if (!record->is_filler)
+			return record;
+		capture_ring_done(ring, record);
+	}
 }
 
 /* ---- writing ---- */
 
-/* The ring whose next record is the oldest, and that record. NULL: there is none that was seen. */
-static struct capture_ring *
-capture_oldest(const struct capture *capture, const struct capture_record **oldest)
-{
-	struct capture_ring *found = NULL;
-
-	for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next) {
-		const struct capture_record *record = capture_ring_next(ring);
-
-		if (record == NULL || (found != NULL && record->at_ns >= (*oldest)->at_ns))
-			continue;
-		found = ring;
-		*oldest = record;
-	}
-	return found;
-}
-
-/* Writes what is older than until_ns, the oldest first. */
+/* Writes what is older than until_ns, the oldest of all rings first. */
 static void
 capture_drain(struct capture *capture, uint64_t until_ns)
 {
-	const struct capture_record *record = NULL;
-	struct capture_ring *ring;
+	struct capture_ring *oldest;
 
 	pthread_mutex_lock(&capture->lock);
-	for (ring = capture->rings; ring != NULL; ring = ring->next)
-		capture_ring_look(ring);
-	while ((ring = capture_oldest(capture, &record)) != NULL && record->at_ns < until_ns) {
-		pcapng_frame(capture->file, ring->interface, record->at_ns, (enum pcapng_direction)record->direction,
-			     record + 1, record->len, record->comment);
-		if (record->at_ns > capture->latest_ns)
-			capture->latest_ns = record->at_ns;
-		capture_ring_done(ring, record);
-	}
+	for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next)
+		ring->seen = atomic_load_explicit(&ring->head, memory_order_acquire);
+	do {
+		const struct capture_record *record = NULL;
+
+		oldest = NULL;
+		for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next) {
+			const struct capture_record *next = capture_ring_next(ring);
+
+			if (next != NULL && next->at_ns < until_ns && (oldest == NULL || next->at_ns < record->at_ns)) {
+				oldest = ring;
+				record = next;
+			}
+		}
+		if (oldest != NULL) {
+			pcapng_frame(capture->file, oldest->interface, record->at_ns, record->direction, record + 1,
+				     record->len, record->comment);
+			if (record->at_ns > capture->latest_ns)
+				capture->latest_ns = record->at_ns;
+			capture_ring_done(oldest, record);
+		}
+	} while (oldest != NULL);
 	if (capture->has_thread)
-		pcapng_flush(capture->file); /* an error is told in the end */
+		pcapng_flush(capture->file); /* capture_close tells errors */
 	pthread_mutex_unlock(&capture->lock);
 }
 
@@ -139,10 +262,10 @@ capture_wake(struct capture *capture)
 	uint64_t one = 1;
 	ssize_t written = write(capture->wake, &one, sizeof(one));
 
-	(void)written; /* it fails only where the descriptor is readable anyway */
+	(void)written; /* it fails only if the descriptor is readable anyway */
 }
 
-/* Something was published in ring. By who put it there. */
+/* Sees to it that what was published in ring is written. Called by its publisher. */
 static void
 capture_tell(struct capture *capture, struct capture_ring *ring)
 {
@@ -153,44 +276,28 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 		capture_wake(capture);
 }
 
-/* ---- interfaces ---- */
-
-/* The interface of this name; a new one if there is none. -ENOMEM. Under the lock. */
-static int
-capture_interface(struct capture *capture, const char *name, const char *description, unsigned link_type)
-{
-	size_t size = strlen(capture->host) + strlen(name) + 2;
-	struct capture_interface *interface = malloc(sizeof(*interface) + size);
-
-	if (interface == NULL)
-		return -ENOMEM;
-	snprintf(interface->name, size, "%s.%s", capture->host, name);
-	for (struct capture_interface *i = capture->interfaces; i != NULL; i = i->next)
-		if (strcmp(i->name, interface->name) == 0) {
-			free(interface);
-			return (int)i->number;
-		}
-	interface->number = pcapng_interface_of(capture->file, interface->name, description, link_type);
-	interface->next = capture->interfaces;
-	capture->interfaces = interface;
-	return (int)interface->number;
-}
-
-/* A ring for what crosses the interface of this name. NULL: no memory. */
+/* Returns a new ring for the interface of this name, which is made if it is not there. NULL: no memory. */
 static struct capture_ring *
 capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
 {
-	struct capture_ring *ring = NULL;
-	int interface;
+	struct capture_ring *ring = aligned_alloc(64, sizeof(*ring)), *same = capture->rings;
 
-	pthread_mutex_lock(&capture->lock);
-	interface = capture_interface(capture, name, description, link_type);
-	if (interface >= 0)
-		ring = capture_ring_new((unsigned)interface);
-	if (ring != NULL) {
-		*capture->rings_last = ring;
-		capture->rings_last = &ring->next;
+	if (ring == NULL)
+		return NULL;
+	memset(ring, 0, offsetof(struct capture_ring, bytes));
+	if (asprintf(&ring->name, "%s.%s", capture->host, name) < 0) {
+		free(ring);
+		return NULL;
 	}
+	pthread_mutex_lock(&capture->lock);
+	while (same != NULL && strcmp(same->name, ring->name) != 0)
+		same = same->next;
+	if (same == NULL)
+		capture->interface_count++;
+	ring->interface =
+		same != NULL ? same->interface : pcapng_interface_of(capture->file, ring->name, description, link_type);
+	*capture->rings_last = ring;
+	capture->rings_last = &ring->next;
 	pthread_mutex_unlock(&capture->lock);
 	return ring;
 }
@@ -222,27 +329,9 @@ capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 }
 
 /*
- * Frames that the device takes are gone, so that all are copied before; the copies of those that it left are taken
- * back. At most CAPTURE_BATCH frames.
+ * Frames that the device takes are gone, so all are copied before, a batch at a time; the copies of those that it left
+ * are taken back.
  */
-static unsigned
-capture_port_transmit_batch(struct capture_port *self, struct xk_port *port, struct xk_msg **frames, unsigned count)
-{
-	uint64_t now_ns = capture_now_ns(self->capture);
-	size_t ends[CAPTURE_BATCH + 1] = { self->out->begun };
-	unsigned kept[CAPTURE_BATCH + 1] = { 0 }, taken;
-
-	for (unsigned i = 0; i < count; i++) {
-		kept[i + 1] = kept[i] + capture_ring_put(self->out, frames[i], now_ns, PCAPNG_OUT, NULL);
-		ends[i + 1] = self->out->begun;
-	}
-	taken = self->inner->transmit(port, frames, count);
-	capture_ring_publish(self->out, ends[taken], kept[taken], taken - kept[taken]);
-	if (taken > 0)
-		capture_tell(self->capture, self->out);
-	return taken;
-}
-
 static unsigned
 capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
@@ -250,8 +339,19 @@ capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned cou
 	unsigned sent = 0, batch, taken;
 
 	do {
+		uint64_t now_ns = capture_now_ns(self->capture);
+		size_t ends[CAPTURE_BATCH + 1] = { self->out->begun };
+		unsigned kept[CAPTURE_BATCH + 1] = { 0 };
+
 		batch = count - sent < CAPTURE_BATCH ? count - sent : CAPTURE_BATCH;
-		taken = capture_port_transmit_batch(self, port, frames + sent, batch);
+		for (unsigned i = 0; i < batch; i++) {
+			kept[i + 1] = kept[i] + capture_ring_put(self->out, frames[sent + i], now_ns, PCAPNG_OUT, NULL);
+			ends[i + 1] = self->out->begun;
+		}
+		taken = self->inner->transmit(port, frames + sent, batch);
+		capture_ring_publish(self->out, ends[taken], kept[taken], taken - kept[taken]);
+		if (taken > 0)
+			capture_tell(self->capture, self->out);
 		sent += taken;
 	} while (taken == batch && sent < count);
 	return sent;
@@ -302,16 +402,10 @@ capture_port(struct capture *capture, struct xk_port *port, const char *name)
 
 /* ---- taps ---- */
 
-static struct capture *
-capture_of(struct xk_capture *sink)
-{
-	return xk_container_of(sink, struct capture, sink);
-}
-
 static int
 capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link link)
 {
-	struct capture *capture = capture_of(sink);
+	struct capture *capture = xk_container_of(sink, struct capture, sink);
 	struct capture_ring *ring;
 
 	if (capture->tap_count == CAPTURE_TAPS)
@@ -323,7 +417,7 @@ capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link 
 	return (int)capture->tap_count++;
 }
 
-/* Who holds it copies one message; on the same core, whoever waits lets it. */
+/* The holder copies one message; waiters yield, since it may need their core. */
 static void
 capture_tap_lock(struct capture_ring *ring)
 {
@@ -335,7 +429,7 @@ capture_tap_lock(struct capture_ring *ring)
 static void
 capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
 {
-	struct capture *capture = capture_of(sink);
+	struct capture *capture = xk_container_of(sink, struct capture, sink);
 	struct capture_ring *ring = capture->taps[place];
 	bool kept;
 
@@ -381,31 +475,12 @@ capture_open(const char *program, const char *path, const char *host)
 	return capture;
 }
 
-/* Signals are for others. */
-static int
-capture_start_thread(struct capture *capture)
-{
-	sigset_t all, before;
-	int error;
-
-	capture->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (capture->wake < 0)
-		return errno;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	capture->has_thread = true;
-	error = pthread_create(&capture->thread, NULL, capture_write, capture);
-	if (error != 0)
-		capture->has_thread = false;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
-}
-
 int
 capture_start(struct capture *capture, struct xk_platform *platform)
 {
 	struct timespec now;
-	int error;
+	sigset_t all, before;
+	int err;
 
 	if (capture == NULL)
 		return 0;
@@ -415,37 +490,35 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 	clock_gettime(CLOCK_REALTIME, &now);
 	capture->epoch_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	capture->epoch_ns -= platform->ops->now_ns(platform);
-	error = capture_start_thread(capture);
-	return error == 0 ? 0 : capture_fail(capture, "cannot be written", error);
+	capture->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (capture->wake < 0)
+		return capture_fail(capture, "cannot be written", errno);
+	sigfillset(&all); /* signals are for other threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	capture->has_thread = true;
+	err = pthread_create(&capture->thread, NULL, capture_write, capture);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err == 0)
+		return 0;
+	capture->has_thread = false;
+	return capture_fail(capture, "cannot be written", err);
 }
 
-static void
-capture_stop_thread(struct capture *capture)
-{
-	if (capture->has_thread) {
-		atomic_store_explicit(&capture->ends, true, memory_order_release);
-		capture_wake(capture);
-		pthread_join(capture->thread, NULL);
-	}
-	if (capture->wake >= 0)
-		close(capture->wake);
-}
-
-/* What each interface has seen, in the file; what was not kept, in words. */
+/* Writes what each interface has seen to the file, and what was not kept to standard error. */
 static void
 capture_tell_counts(struct capture *capture)
 {
 	uint64_t all_kept = 0, all_dropped = 0;
 
-	for (struct capture_interface *i = capture->interfaces; i != NULL; i = i->next) {
+	for (unsigned i = 0; i < capture->interface_count; i++) {
 		uint64_t kept = 0, dropped = 0;
 
 		for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next)
-			if (ring->interface == i->number) {
+			if (ring->interface == i) {
 				kept += atomic_load_explicit(&ring->kept, memory_order_relaxed);
 				dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
 			}
-		pcapng_statistics(capture->file, i->number, capture->latest_ns, kept + dropped, dropped);
+		pcapng_statistics(capture->file, i, capture->latest_ns, kept + dropped, dropped);
 		all_kept += kept;
 		all_dropped += dropped;
 	}
@@ -459,7 +532,6 @@ capture_tell_counts(struct capture *capture)
 static void
 capture_free(struct capture *capture)
 {
-	struct capture_interface *interface;
 	struct capture_ring *ring;
 	struct capture_port *port;
 
@@ -471,11 +543,8 @@ capture_free(struct capture *capture)
 	}
 	while ((ring = capture->rings) != NULL) {
 		capture->rings = ring->next;
-		capture_ring_free(ring);
-	}
-	while ((interface = capture->interfaces) != NULL) {
-		capture->interfaces = interface->next;
-		free(interface);
+		free(ring->name);
+		free(ring);
 	}
 	pthread_mutex_destroy(&capture->lock);
 	free(capture->path);
@@ -485,15 +554,21 @@ capture_free(struct capture *capture)
 int
 capture_close(struct capture *capture)
 {
-	int error, status;
+	int err, status;
 
 	if (capture == NULL)
 		return 0;
-	capture_stop_thread(capture);
+	if (capture->has_thread) {
+		atomic_store_explicit(&capture->ends, true, memory_order_release);
+		capture_wake(capture);
+		pthread_join(capture->thread, NULL);
+	}
+	if (capture->wake >= 0)
+		close(capture->wake);
 	capture_drain(capture, UINT64_MAX);
 	capture_tell_counts(capture);
-	error = pcapng_close(capture->file);
-	status = error == 0 ? 0 : capture_fail(capture, "cannot be written", -error);
+	err = pcapng_close(capture->file);
+	status = err == 0 ? 0 : capture_fail(capture, "cannot be written", -err);
 	capture_free(capture);
 	return status;
 }

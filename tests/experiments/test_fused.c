@@ -55,8 +55,8 @@ TEST(every_size_and_peer_is_echoed)
 
 			CHECK(fused_echo(&b->host, m));
 			CHECK(echo_frame_check(&b->frames, peer, m->data, m->len) == NULL);
-			CHECK(echo_frame_is_echo(&b->frames, peer, m->data, m->len));
-			CHECK(!echo_frame_is_echo(&b->frames, peer + 1, m->data, m->len));
+			CHECK(echo_frame_is_echo(&b->frames, peer, 0, m->data, m->len));
+			CHECK(!echo_frame_is_echo(&b->frames, peer + 1, 0, m->data, m->len));
 			xk_msg_free(m);
 		}
 		bench_free(b);
@@ -183,7 +183,7 @@ static void
 bench_request_pieces(struct bench *b, uint32_t peer, struct xk_msg **m)
 {
 	for (uint32_t i = 0; i < b->frames.pieces; i++) {
-		m[i] = xk_memory_frame(b->platform, echo_frame_piece_len(&b->frames, i));
+		m[i] = xk_memory_frame(b->platform, b->frames.piece[i].len);
 		REQUIRE(m[i] != NULL);
 		echo_frame_write_piece(&b->frames, peer, i, 0x1234, m[i]->data);
 	}
@@ -236,7 +236,7 @@ TEST(every_wrong_bit_of_a_piece_is_refused)
 	struct bench *b = bench_new(1480);
 
 	for (uint32_t piece = 0; piece < 2; piece++)
-		for (uint32_t bit = 0; bit < 8 * echo_frame_piece_len(&b->frames, piece); bit++) {
+		for (uint32_t bit = 0; bit < 8 * b->frames.piece[piece].len; bit++) {
 			struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
 
 			bench_request_pieces(b, 5, m);
@@ -255,7 +255,7 @@ TEST(a_wrong_bit_in_a_pieces_echo_is_seen)
 	bench_request_pieces(b, 5, m);
 	REQUIRE(fused_echo_pieces(&b->host, m, 2));
 	for (uint32_t piece = 0; piece < 2; piece++)
-		for (uint32_t bit = 0; bit < 8 * echo_frame_piece_len(&b->frames, piece); bit++) {
+		for (uint32_t bit = 0; bit < 8 * b->frames.piece[piece].len; bit++) {
 			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			CHECK(bench_check_pieces(b, 5, m) != NULL);
 			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
