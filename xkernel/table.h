@@ -21,6 +21,16 @@ xk_table_find(struct xk_protocol *self, struct xk_key key)
 	return xk_map_resolve(&self->table.sessions, key);
 }
 
+/*
+ * Returns the session of key if it is the one that was found last, else NULL. For a demux that leaves all else to a function
+ * apart, and so saves no registers.
+ */
+static inline struct xk_session *
+xk_table_last(struct xk_protocol *self, struct xk_key key)
+{
+	return xk_map_last(&self->table.sessions, key);
+}
+
 /* The willingness under a passive key, or NULL. Any shepherd. */
 static inline const struct xk_enable *
 xk_table_enabled(struct xk_protocol *self, struct xk_key passive_key)
