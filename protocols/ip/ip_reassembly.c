@@ -1,9 +1,8 @@
 /*
  * ip_reassembly.c - see ip_reassembly.h for the rules.
  *
- * Datagrams lie in a list in the order of their first fragments, which is the order of their deadlines as well; the
- * table is small by its limits, so it is searched from the youngest. A datagram's pieces are a sorted list, tried at
- * its end first, since fragments mostly come in order.
+ * Datagrams are listed in the order of their first fragments, and so of their deadlines. Limits keep the list short; it is
+ * searched from the youngest. A datagram's pieces are a sorted list, tried at its end first: fragments mostly come in order.
  */
 #include "protocols/ip/ip_reassembly.h"
 
@@ -35,29 +34,6 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 		return -ENOMEM;
 	}
 	return 0;
-}
-
-/* One that is free, of those given back or else of those never used. There is one. */
-static struct ip_reassembly_datagram *
-ip_reassembly_datagram_take(struct ip_reassembly *table)
-{
-	struct ip_reassembly_datagram *d = table->free_datagrams;
-
-	if (d == NULL)
-		return &table->all_datagrams[table->used_datagrams++];
-	table->free_datagrams = d->younger;
-	return d;
-}
-
-static struct ip_reassembly_piece *
-ip_reassembly_piece_take(struct ip_reassembly *table)
-{
-	struct ip_reassembly_piece *piece = table->free_pieces;
-
-	if (piece == NULL)
-		return &table->all_pieces[table->used_pieces++];
-	table->free_pieces = piece->next;
-	return piece;
 }
 
 void
@@ -106,7 +82,7 @@ ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_d
 		ip_reassembly_discard(discarded, ip_reassembly_take(table, d), reason);
 }
 
-/* Takes d, which has no pieces, out of the table. */
+/* Takes d, which has no pieces left, out of the table. */
 static void
 ip_reassembly_remove(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
 {
@@ -123,7 +99,7 @@ ip_reassembly_remove(struct ip_reassembly *table, struct ip_reassembly_datagram 
 	table->free_datagrams = d;
 }
 
-/* What one source has in the table. */
+/* What the datagrams of one source occupy. */
 struct ip_reassembly_share {
 	uint32_t datagrams, pinned;
 };
@@ -143,8 +119,8 @@ ip_reassembly_share_of(const struct ip_reassembly *table, uint32_t source)
 }
 
 /*
- * Evicts the oldest datagram of the source (NULL: of any) that holds at least `pinned` bytes of buffers; never `keep`.
- * False: there is none.
+ * Evicts the oldest datagram of *source (NULL: of any) that holds at least `pinned` bytes of buffers, but never `keep`.
+ * Returns false if there is none.
  */
 static bool
 ip_reassembly_evict(struct ip_reassembly *table, const uint32_t *source, uint32_t pinned,
@@ -171,7 +147,7 @@ ip_reassembly_find(const struct ip_reassembly *table, const struct ip_reassembly
 	return d;
 }
 
-/* A new datagram for fragment; others make room. */
+/* Adds a datagram for fragment; older ones make room. */
 static struct ip_reassembly_datagram *
 ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
 		    struct ip_reassembly_discarded *discarded)
@@ -184,7 +160,11 @@ ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_frag
 		ip_reassembly_evict(table, &fragment->source, 0, NULL, discarded);
 	if (table->datagrams >= limits->datagrams)
 		ip_reassembly_evict(table, NULL, 0, NULL, discarded);
-	d = ip_reassembly_datagram_take(table);
+	d = table->free_datagrams;
+	if (d != NULL)
+		table->free_datagrams = d->younger;
+	else
+		d = &table->all_datagrams[table->used_datagrams++];
 	*d = (struct ip_reassembly_datagram){ .older = table->youngest,
 					      .source = fragment->source,
 					      .destination = fragment->destination,
@@ -200,7 +180,7 @@ ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_frag
 	return d;
 }
 
-/* Makes room for `pinned` bytes more of d. False: evicting all other datagrams would not be enough. */
+/* Makes room for `pinned` more bytes of d. Returns false if evicting all other datagrams would not do. */
 static bool
 ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_datagram *d, uint32_t pinned,
 			struct ip_reassembly_discarded *discarded)
@@ -217,7 +197,7 @@ ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_
 	return true;
 }
 
-/* Whether two messages of one length hold the same bytes. */
+/* Tells whether two messages of one length hold the same bytes. */
 static bool
 ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 {
@@ -244,8 +224,8 @@ ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 }
 
 /*
- * Finds where [start, end) of m goes: *at is the link to put it in. IP_REASSEMBLY_REASONS: it fits; otherwise
- * what is wrong with it.
+ * Finds the place for [start, end) of m among d's pieces and stores the link to put it in. Returns IP_REASSEMBLY_REASONS,
+ * or what is wrong with the fragment there.
  */
 static enum ip_reassembly_reason
 ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t end, bool more, const struct xk_msg *m,
@@ -254,6 +234,8 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 	struct ip_reassembly_piece **link = &d->first;
 	const struct ip_reassembly_piece *next;
 
+	if (d->refused)
+		return IP_REASSEMBLY_REFUSED;
 	if (d->last != NULL && d->last->end <= start)
 		link = &d->last->next;
 	while (*link != NULL && (*link)->end <= start)
@@ -268,47 +250,50 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 	}
 	if (d->end != 0 && (!more || end > d->end))
 		return IP_REASSEMBLY_INCONSISTENT;
-	if (!more && next != NULL)
-		return IP_REASSEMBLY_INCONSISTENT;
-	return IP_REASSEMBLY_REASONS;
+	return !more && next != NULL ? IP_REASSEMBLY_INCONSISTENT : IP_REASSEMBLY_REASONS;
 }
 
-static void
-ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d, struct ip_reassembly_piece **at,
-		     uint32_t start, uint32_t end, uint32_t pinned, struct xk_msg *m)
+/*
+ * Inserts m, valid by itself, into d. Returns IP_REASSEMBLY_REASONS, or what is wrong with m there: then it stays the
+ * caller's.
+ */
+static enum ip_reassembly_reason
+ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
+		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
+		     struct ip_reassembly_discarded *discarded)
 {
-	struct ip_reassembly_piece *piece = ip_reassembly_piece_take(table);
+	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
+	struct ip_reassembly_piece **at, *piece;
+	enum ip_reassembly_reason reason = ip_reassembly_place(d, start, end, fragment->more, m, &at);
 
+	if (reason == IP_REASSEMBLY_DUPLICATE)
+		return reason;
+	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d, pinned, discarded))
+		reason = IP_REASSEMBLY_TOO_MANY;
+	if (reason != IP_REASSEMBLY_REASONS) {
+		ip_reassembly_discard_pieces(table, d, reason, discarded);
+		d->refused = true;
+		return reason;
+	}
+	piece = table->free_pieces;
+	if (piece != NULL)
+		table->free_pieces = piece->next;
+	else
+		piece = &table->all_pieces[table->used_pieces++];
 	*piece = (struct ip_reassembly_piece){ *at, m, start, end, pinned };
 	*at = piece;
 	if (piece->next == NULL)
 		d->last = piece;
+	if (!fragment->more)
+		d->end = end;
 	d->bytes += end - start;
 	d->pinned += pinned;
 	table->pinned += pinned;
 	table->fragments++;
+	return reason;
 }
 
-static struct xk_msg *
-ip_reassembly_finish(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
-{
-	struct xk_msg *whole = ip_reassembly_take(table, d);
-
-	while (d->first != NULL)
-		xk_msg_join(whole, ip_reassembly_take(table, d));
-	ip_reassembly_remove(table, d);
-	return whole;
-}
-
-static void
-ip_reassembly_refuse(struct ip_reassembly *table, struct ip_reassembly_datagram *d, enum ip_reassembly_reason reason,
-		     struct ip_reassembly_discarded *discarded)
-{
-	ip_reassembly_discard_pieces(table, d, reason, discarded);
-	d->refused = true;
-}
-
-/* What is wrong with a fragment of len bytes by itself; IP_REASSEMBLY_REASONS: nothing. */
+/* Returns what is wrong with a fragment of len bytes by itself; IP_REASSEMBLY_REASONS: nothing. */
 static enum ip_reassembly_reason
 ip_reassembly_check(const struct ip_reassembly_fragment *fragment, size_t len)
 {
@@ -318,34 +303,7 @@ ip_reassembly_check(const struct ip_reassembly_fragment *fragment, size_t len)
 		return IP_REASSEMBLY_TINY;
 	if (fragment->more && len % 8 != 0)
 		return IP_REASSEMBLY_BAD_FRAGMENT;
-	if (fragment->offset + len > IP_REASSEMBLY_MAX)
-		return IP_REASSEMBLY_TOO_LONG;
-	return IP_REASSEMBLY_REASONS;
-}
-
-/* Adds m, right by itself, to d. What is wrong with it there, or IP_REASSEMBLY_REASONS: d has it now. */
-static enum ip_reassembly_reason
-ip_reassembly_add_to(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
-		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
-		     struct ip_reassembly_discarded *discarded)
-{
-	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
-	struct ip_reassembly_piece **at;
-	enum ip_reassembly_reason reason;
-
-	if (d->refused)
-		return IP_REASSEMBLY_REFUSED;
-	reason = ip_reassembly_place(d, start, end, fragment->more, m, &at);
-	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d, pinned, discarded))
-		reason = IP_REASSEMBLY_TOO_MANY;
-	if (reason == IP_REASSEMBLY_REASONS) {
-		ip_reassembly_insert(table, d, at, start, end, pinned, m);
-		if (!fragment->more)
-			d->end = end;
-	} else if (reason != IP_REASSEMBLY_DUPLICATE) {
-		ip_reassembly_refuse(table, d, reason, discarded);
-	}
-	return reason;
+	return fragment->offset + len > IP_REASSEMBLY_MAX ? IP_REASSEMBLY_TOO_LONG : IP_REASSEMBLY_REASONS;
 }
 
 struct xk_msg *
@@ -353,21 +311,25 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 		  struct ip_reassembly_discarded *discarded)
 {
 	enum ip_reassembly_reason reason = ip_reassembly_check(fragment, xk_msg_len(m));
-	struct ip_reassembly_datagram *d;
+	struct ip_reassembly_datagram *d = NULL;
 
+	if (reason == IP_REASSEMBLY_REASONS) {
+		d = ip_reassembly_find(table, fragment);
+		if (d == NULL)
+			d = ip_reassembly_begin(table, fragment, discarded);
+		reason = ip_reassembly_insert(table, d, fragment, m, discarded);
+	}
 	if (reason != IP_REASSEMBLY_REASONS) {
 		ip_reassembly_discard(discarded, m, reason);
 		return NULL;
 	}
-	d = ip_reassembly_find(table, fragment);
-	if (d == NULL)
-		d = ip_reassembly_begin(table, fragment, discarded);
-	reason = ip_reassembly_add_to(table, d, fragment, m, discarded);
-	if (reason != IP_REASSEMBLY_REASONS) {
-		ip_reassembly_discard(discarded, m, reason);
+	if (d->bytes != d->end)
 		return NULL;
-	}
-	return d->bytes == d->end ? ip_reassembly_finish(table, d) : NULL;
+	m = ip_reassembly_take(table, d);
+	while (d->first != NULL)
+		xk_msg_join(m, ip_reassembly_take(table, d));
+	ip_reassembly_remove(table, d);
+	return m;
 }
 
 bool
