@@ -172,7 +172,7 @@ XK_APART static void
 eth_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct eth_header h)
 {
 	struct xk_key key = { h.flow, 0 };
-	struct xk_session *s = xk_table_find(self, key);
+	struct xk_session *s = xk_table_lookup(self, key);
 	unsigned why = s != NULL ? 0 : eth_header_check((struct eth *)self, h);
 
 	if (why != 0)

@@ -325,7 +325,7 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 {
 	struct udp_header h = udp_header_load(m->data);
 	struct xk_key key = udp_key(h.ports, lls), port = xk_table_number_key((uint16_t)h.ports);
-	struct xk_session *s = xk_table_find(self, key);
+	struct xk_session *s = xk_table_lookup(self, key);
 	unsigned why = udp_header_pop(h, m);
 	uint64_t push_sum, pop_sum;
 

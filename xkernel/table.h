@@ -14,21 +14,27 @@
 
 #include "xkernel/upi.h"
 
-/* The session of key, or NULL. Any shepherd. */
-static inline struct xk_session *
-xk_table_find(struct xk_protocol *self, struct xk_key key)
-{
-	return xk_map_resolve(&self->table.sessions, key);
-}
-
 /*
- * Returns the session of key if it is the one that was found last, else NULL. For a demux that leaves all else to a function
- * apart, and so saves no registers.
+ * The two halves of xk_table_find, for a demux that leaves all but the session found last to a function apart, and so saves
+ * no registers. Any shepherd.
  */
 static inline struct xk_session *
 xk_table_last(struct xk_protocol *self, struct xk_key key)
 {
 	return xk_map_last(&self->table.sessions, key);
+}
+
+static inline struct xk_session *
+xk_table_lookup(struct xk_protocol *self, struct xk_key key)
+{
+	return xk_map_lookup(&self->table.sessions, key);
+}
+
+/* The session of key, or NULL. Any shepherd. */
+static inline struct xk_session *
+xk_table_find(struct xk_protocol *self, struct xk_key key)
+{
+	return xk_map_resolve(&self->table.sessions, key);
 }
 
 /* The willingness under a passive key, or NULL. Any shepherd. */

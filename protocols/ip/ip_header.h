@@ -1,5 +1,5 @@
 /*
- * ip_header.h - the only place that knows where things are in an IPv4 header; for IP's own files.
+ * ip_header.h - the layout of an IPv4 header, and its checks; for IP's own files.
  */
 #ifndef XK_IP_HEADER_H
 #define XK_IP_HEADER_H
@@ -31,7 +31,7 @@ enum ip_drop {
 	IP_DROP_NOT_FORWARDED,
 	IP_DROP_SOURCE_ROUTE,
 	IP_DROP_REASSEMBLY,                                          /* and on: enum ip_reassembly_reason */
-	IP_HAS_OPTIONS = IP_DROP_REASSEMBLY + IP_REASSEMBLY_REASONS, /* no reason: see ip_options.c */
+	IP_HAS_OPTIONS = IP_DROP_REASSEMBLY + IP_REASSEMBLY_REASONS, /* not a reason: ip_options_take_off */
 };
 
 enum {
@@ -45,7 +45,7 @@ enum {
 	IP_SOURCE = 12,
 	IP_DESTINATION = 16,
 	IP_HEADER_LEN = 20,
-	IP_QUOTED = 8, /* bytes behind the header by which a sender knows its datagram (RFC 792) */
+	IP_QUOTED = 8, /* bytes behind the header by which a sender recognises its datagram (RFC 792) */
 
 	IP_VERSION_4_NO_OPTIONS = 0x45,
 
@@ -63,28 +63,12 @@ struct ip_header {
 	uint8_t protocol;
 };
 
-/* The sum of all 20 bytes, not folded. */
+/* Returns the sum of all 20 bytes, not folded. */
 static inline uint64_t
 ip_header_sum(const uint8_t *p)
 {
 	return xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_sum_load32(p + 8) + xk_sum_load32(p + 12) +
 	       xk_sum_load32(p + 16);
-}
-
-/* Why a header that begins with this byte is none of ours, or IP_HAS_OPTIONS. */
-static inline unsigned
-ip_header_why(uint8_t first)
-{
-	if (first >> 4 != 4)
-		return IP_DROP_BAD_VERSION;
-	return (first & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
-}
-
-/* Whether m's header, at p, is what was sent. */
-static inline bool
-ip_header_is_intact(const uint8_t *p, const struct xk_msg *m)
-{
-	return (m->flags & XK_MSG_IP_SUM_GOOD) != 0 || xk_sum_is_intact(ip_header_sum(p));
 }
 
 static inline struct ip_header
@@ -100,35 +84,40 @@ ip_header_load(const uint8_t *p)
 }
 
 /*
- * Checks and takes off the header of m, which lies in one piece, and what the link has padded. 0: the header lies in front of
- * m; the reason to drop m; or IP_HAS_OPTIONS: m is as it was, and nothing of it but the first byte has been looked at.
+ * Checks the header of m at p, which lies in one piece and says that m is `length` long. Returns 0; the reason to drop m; or
+ * IP_HAS_OPTIONS, and has looked at the first byte only.
  */
 static inline unsigned
-ip_header_pop(struct xk_msg *m)
+ip_header_check(const uint8_t *p, size_t length, const struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
-	size_t length = xk_get16(p + IP_LENGTH);
-
-	if (xk_unlikely(p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS))
-		return ip_header_why(p[IP_VERSION]);
+	if (xk_unlikely(p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)) {
+		if (p[IP_VERSION] >> 4 != 4)
+			return IP_DROP_BAD_VERSION;
+		return (p[IP_VERSION] & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
+	}
 	if (xk_unlikely(length != xk_msg_len(m)) && (length < IP_HEADER_LEN || length > xk_msg_len(m)))
 		return IP_DROP_BAD_LENGTH;
-	if (xk_unlikely(!ip_header_is_intact(p, m)))
+	if ((m->flags & XK_MSG_IP_SUM_GOOD) == 0 && xk_unlikely(!xk_sum_is_intact(ip_header_sum(p))))
 		return IP_DROP_BAD_CHECKSUM;
-	if (xk_unlikely(length != xk_msg_len(m)))
-		xk_msg_truncate(m, length);
-	xk_msg_pop_in_place(m, IP_HEADER_LEN);
 	return 0;
 }
 
-/* Whether the header at p is that of no whole datagram, or not even a proper one: one test for what is rare. */
+/* Takes the link's padding and the header, which is right, off m. The header stays in front of m. */
+static inline void
+ip_header_pop(struct xk_msg *m)
+{
+	xk_msg_truncate(m, xk_get16(m->data + IP_LENGTH));
+	xk_msg_pop_in_place(m, IP_HEADER_LEN);
+}
+
+/* Tells whether the header at p is a fragment's, or has flags that none may have: one test for what is rare. */
 static inline bool
 ip_header_is_special(const uint8_t *p)
 {
 	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
-/* What is the same in every header of a session; the rest is zero. */
+/* Stores what all headers of a session have in common, and zeros for the rest. */
 static inline void
 ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
 {
@@ -140,7 +129,7 @@ ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, ui
 	xk_put32(p + IP_DESTINATION, destination);
 }
 
-/* Stores the header that was prepared, and whose sum is `sum`, for a datagram or fragment. */
+/* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */
 static inline void
 ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length, uint16_t id, uint16_t fragment)
 {

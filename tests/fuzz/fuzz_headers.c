@@ -229,8 +229,10 @@ headers_ip(struct headers *h)
 	const uint8_t *p = h->bytes;
 	struct ip_header header;
 
-	if (!headers_agree(ip_header_pop(h->m), headers_ip_expected(h, p)))
+	if (!headers_agree(ip_header_check(h->m->data, xk_get16(h->m->data + IP_LENGTH), h->m),
+			   headers_ip_expected(h, p)))
 		return;
+	ip_header_pop(h->m);
 	header = ip_header_load(h->m->data - IP_HEADER_LEN);
 	FUZZ_CHECK(header.id == headers_number(p + 4, 2) && header.fragment == headers_number(p + 6, 2));
 	FUZZ_CHECK(header.protocol == p[9]);

@@ -249,12 +249,8 @@ TEST(what_cannot_be_an_echo_request_is_not_sent)
 TEST(only_one_icmp_stands_on_an_ip)
 {
 	struct rig *r = icmp_rig();
-	struct {
-		struct xk_protocol *protocol;
-		void *send;
-	} another = { rig_protocol(r, "udp"), NULL };
+	struct xk_ip_errors another = { rig_protocol(r, "udp"), NULL };
 
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_IP_SET_ERRORS, &another, sizeof(another)), -EADDRINUSE);
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_IP_SET_ERRORS, &another, 1), -EMSGSIZE);
+	CHECK_EQ(xk_ip_set_errors(rig_protocol(r, "ip"), &another), -EADDRINUSE);
 	rig_free(r);
 }
