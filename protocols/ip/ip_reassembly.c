@@ -1,8 +1,8 @@
 /*
  * ip_reassembly.c - see ip_reassembly.h for the rules.
  *
- * Datagrams are listed in the order of their first fragments, and so of their deadlines. Limits keep the list short; it is
- * searched from the youngest. A datagram's pieces are a sorted list, tried at its end first: fragments mostly come in order.
+ * Limits keep the table small: it is an array, ordered by age and so by deadline, and searched from the youngest. A
+ * datagram's pieces are a sorted list, tried at its end first, as fragments mostly come in order.
  */
 #include "protocols/ip/ip_reassembly.h"
 
@@ -26,23 +26,27 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 {
 	memset(table, 0, sizeof(*table));
 	table->limits = *limits;
-	/* Not cleared: what was never used costs no memory. */
-	table->all_datagrams = reallocarray(NULL, limits->datagrams, sizeof(*table->all_datagrams));
+	table->all_datagrams = calloc(limits->datagrams, sizeof(*table->all_datagrams));
+	table->by_age = calloc(limits->datagrams, sizeof(struct ip_reassembly_datagram *));
+	/* not cleared: what was never used costs no memory */
 	table->all_pieces = reallocarray(NULL, limits->bytes / IP_REASSEMBLY_BUFFER, sizeof(*table->all_pieces));
-	if (table->all_datagrams == NULL || table->all_pieces == NULL) {
+	if (table->all_datagrams == NULL || table->by_age == NULL || table->all_pieces == NULL) {
 		ip_reassembly_fini(table);
 		return -ENOMEM;
 	}
+	for (uint32_t i = 0; i < limits->datagrams; i++)
+		table->by_age[i] = &table->all_datagrams[i];
 	return 0;
 }
 
 void
 ip_reassembly_fini(struct ip_reassembly *table)
 {
-	for (struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger)
-		for (struct ip_reassembly_piece *piece = d->first; piece != NULL; piece = piece->next)
+	for (uint32_t i = 0; i < table->datagrams; i++)
+		for (struct ip_reassembly_piece *piece = table->by_age[i]->first; piece != NULL; piece = piece->next)
 			xk_msg_free(piece->m);
 	free(table->all_datagrams);
+	free(table->by_age);
 	free(table->all_pieces);
 	memset(table, 0, sizeof(*table));
 }
@@ -82,143 +86,93 @@ ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_d
 		ip_reassembly_discard(discarded, ip_reassembly_take(table, d), reason);
 }
 
-/* Takes d, which has no pieces left, out of the table. */
+/* Takes the datagram at index, which has no pieces left, out of the table. */
 static void
-ip_reassembly_remove(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
+ip_reassembly_remove(struct ip_reassembly *table, uint32_t index)
 {
-	if (d->older != NULL)
-		d->older->younger = d->younger;
-	else
-		table->oldest = d->younger;
-	if (d->younger != NULL)
-		d->younger->older = d->older;
-	else
-		table->youngest = d->older;
+	struct ip_reassembly_datagram **at = &table->by_age[index], *d = *at;
+
 	table->datagrams--;
-	d->younger = table->free_datagrams;
-	table->free_datagrams = d;
-}
-
-/* What the datagrams of one source occupy. */
-struct ip_reassembly_share {
-	uint32_t datagrams, pinned;
-};
-
-static struct ip_reassembly_share
-ip_reassembly_share_of(const struct ip_reassembly *table, uint32_t source)
-{
-	struct ip_reassembly_share share = { 0, 0 };
-
-	for (const struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger) {
-		if (d->source != source)
-			continue;
-		share.datagrams++;
-		share.pinned += d->pinned;
-	}
-	return share;
+	memmove(at, at + 1, (table->datagrams - index) * sizeof(struct ip_reassembly_datagram *));
+	table->by_age[table->datagrams] = d;
 }
 
 /*
- * Evicts the oldest datagram of *source (NULL: of any) that holds at least `pinned` bytes of buffers, but never `keep`.
- * Returns false if there is none.
+ * Makes room for a datagram of source (pinned 0), or for that many more bytes of `keep`, one of its datagrams: evicts the
+ * oldest ones, of source if it has more than its share. Returns false if evicting all but `keep` would not do.
  */
 static bool
-ip_reassembly_evict(struct ip_reassembly *table, const uint32_t *source, uint32_t pinned,
-		    const struct ip_reassembly_datagram *keep, struct ip_reassembly_discarded *discarded)
-{
-	for (struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger) {
-		if (d == keep || d->pinned < pinned || (source != NULL && d->source != *source))
-			continue;
-		ip_reassembly_discard_pieces(table, d, IP_REASSEMBLY_EVICTED, discarded);
-		ip_reassembly_remove(table, d);
-		return true;
-	}
-	return false;
-}
-
-static struct ip_reassembly_datagram *
-ip_reassembly_find(const struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment)
-{
-	struct ip_reassembly_datagram *d = table->youngest;
-
-	while (d != NULL && (d->id != fragment->id || d->source != fragment->source ||
-			     d->destination != fragment->destination || d->protocol != fragment->protocol))
-		d = d->older;
-	return d;
-}
-
-/* Adds a datagram for fragment; older ones make room. */
-static struct ip_reassembly_datagram *
-ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
-		    struct ip_reassembly_discarded *discarded)
+ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
+			uint32_t pinned, struct ip_reassembly_discarded *discarded)
 {
 	const struct ip_reassembly_limits *limits = &table->limits;
+	uint32_t datagrams = pinned == 0, index;
+
+	for (;;) {
+		uint32_t own_datagrams = datagrams, own_pinned = pinned;
+		bool is_over = false; /* the source's share */
+
+		if (table->datagrams + datagrams > limits->source_datagrams ||
+		    table->pinned + pinned > limits->source_bytes) {
+			for (index = 0; index < table->datagrams; index++)
+				if (table->by_age[index]->source == source) {
+					own_datagrams++;
+					own_pinned += table->by_age[index]->pinned;
+				}
+			is_over = own_datagrams > limits->source_datagrams || own_pinned > limits->source_bytes;
+		}
+		if (!is_over && table->datagrams + datagrams <= limits->datagrams &&
+		    table->pinned + pinned <= limits->bytes)
+			return true;
+		for (index = 0; index < table->datagrams; index++) {
+			const struct ip_reassembly_datagram *d = table->by_age[index];
+
+			if (d != keep && (d->pinned > 0 || pinned == 0) && (!is_over || d->source == source))
+				break;
+		}
+		if (index == table->datagrams)
+			return false;
+		ip_reassembly_discard_pieces(table, table->by_age[index], IP_REASSEMBLY_EVICTED, discarded);
+		ip_reassembly_remove(table, index);
+	}
+}
+
+/* Returns the datagram of fragment, begun if need be. */
+static struct ip_reassembly_datagram *
+ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
+		   struct ip_reassembly_discarded *discarded)
+{
 	struct ip_reassembly_datagram *d;
 
-	if (table->datagrams >= limits->source_datagrams &&
-	    ip_reassembly_share_of(table, fragment->source).datagrams >= limits->source_datagrams)
-		ip_reassembly_evict(table, &fragment->source, 0, NULL, discarded);
-	if (table->datagrams >= limits->datagrams)
-		ip_reassembly_evict(table, NULL, 0, NULL, discarded);
-	d = table->free_datagrams;
-	if (d != NULL)
-		table->free_datagrams = d->younger;
-	else
-		d = &table->all_datagrams[table->used_datagrams++];
-	*d = (struct ip_reassembly_datagram){ .older = table->youngest,
-					      .source = fragment->source,
+	for (uint32_t i = table->datagrams; i > 0; i--) {
+		d = table->by_age[i - 1];
+		if (!(d->id != fragment->id || d->source != fragment->source ||
+		      d->destination != fragment->destination || d->protocol != fragment->protocol))
+			return d;
+	}
+	ip_reassembly_make_room(table, fragment->source, NULL, 0, discarded);
+	d = table->by_age[table->datagrams++];
+	*d = (struct ip_reassembly_datagram){ .source = fragment->source,
 					      .destination = fragment->destination,
 					      .id = fragment->id,
 					      .protocol = fragment->protocol,
 					      .born = table->tick };
-	if (d->older != NULL)
-		d->older->younger = d;
-	else
-		table->oldest = d;
-	table->youngest = d;
-	table->datagrams++;
 	return d;
-}
-
-/* Makes room for `pinned` more bytes of d. Returns false if evicting all other datagrams would not do. */
-static bool
-ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_datagram *d, uint32_t pinned,
-			struct ip_reassembly_discarded *discarded)
-{
-	const struct ip_reassembly_limits *limits = &table->limits;
-
-	while (table->pinned + pinned > limits->source_bytes &&
-	       ip_reassembly_share_of(table, d->source).pinned + pinned > limits->source_bytes)
-		if (!ip_reassembly_evict(table, &d->source, 1, d, discarded))
-			return false;
-	while (table->pinned + pinned > limits->bytes)
-		if (!ip_reassembly_evict(table, NULL, 1, d, discarded))
-			return false;
-	return true;
 }
 
 /* Tells whether two messages of one length hold the same bytes. */
 static bool
 ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 {
-	size_t at_a = 0, at_b = 0;
+	uint8_t bytes_a[256], bytes_b[sizeof(bytes_a)];
+	size_t len;
 
-	while (a != NULL && b != NULL) {
-		size_t left_a = a->len - at_a, left_b = b->len - at_b;
-		size_t len = left_a < left_b ? left_a : left_b;
-
-		if (memcmp(a->data + at_a, b->data + at_b, len) != 0)
+	for (size_t at = 0; at < xk_msg_len(a); at += len) {
+		len = xk_msg_len(a) - at < sizeof(bytes_a) ? xk_msg_len(a) - at : sizeof(bytes_a);
+		xk_msg_copy_out(a, at, bytes_a, len);
+		xk_msg_copy_out(b, at, bytes_b, len);
+		if (memcmp(bytes_a, bytes_b, len) != 0)
 			return false;
-		at_a += len;
-		at_b += len;
-		if (at_a == a->len) {
-			a = a->next;
-			at_a = 0;
-		}
-		if (at_b == b->len) {
-			b = b->next;
-			at_b = 0;
-		}
 	}
 	return true;
 }
@@ -268,7 +222,7 @@ ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram 
 
 	if (reason == IP_REASSEMBLY_DUPLICATE)
 		return reason;
-	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d, pinned, discarded))
+	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d->source, d, pinned, discarded))
 		reason = IP_REASSEMBLY_TOO_MANY;
 	if (reason != IP_REASSEMBLY_REASONS) {
 		ip_reassembly_discard_pieces(table, d, reason, discarded);
@@ -312,11 +266,10 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 {
 	enum ip_reassembly_reason reason = ip_reassembly_check(fragment, xk_msg_len(m));
 	struct ip_reassembly_datagram *d = NULL;
+	uint32_t index;
 
 	if (reason == IP_REASSEMBLY_REASONS) {
-		d = ip_reassembly_find(table, fragment);
-		if (d == NULL)
-			d = ip_reassembly_begin(table, fragment, discarded);
+		d = ip_reassembly_find(table, fragment, discarded);
 		reason = ip_reassembly_insert(table, d, fragment, m, discarded);
 	}
 	if (reason != IP_REASSEMBLY_REASONS) {
@@ -328,19 +281,19 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 	m = ip_reassembly_take(table, d);
 	while (d->first != NULL)
 		xk_msg_join(m, ip_reassembly_take(table, d));
-	ip_reassembly_remove(table, d);
+	for (index = table->datagrams - 1; table->by_age[index] != d;)
+		index--;
+	ip_reassembly_remove(table, index);
 	return m;
 }
 
 bool
 ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded)
 {
-	struct ip_reassembly_datagram *d;
-
 	table->tick++;
-	while ((d = table->oldest) != NULL && table->tick - d->born > IP_REASSEMBLY_TICKS) {
-		ip_reassembly_discard_pieces(table, d, IP_REASSEMBLY_TIMED_OUT, discarded);
-		ip_reassembly_remove(table, d);
+	while (table->datagrams > 0 && table->tick - table->by_age[0]->born > IP_REASSEMBLY_TICKS) {
+		ip_reassembly_discard_pieces(table, table->by_age[0], IP_REASSEMBLY_TIMED_OUT, discarded);
+		ip_reassembly_remove(table, 0);
 	}
-	return table->oldest != NULL;
+	return table->datagrams != 0;
 }

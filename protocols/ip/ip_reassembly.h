@@ -70,7 +70,6 @@ struct ip_reassembly_piece {
 };
 
 struct ip_reassembly_datagram {
-	struct ip_reassembly_datagram *older, *younger;
 	struct ip_reassembly_piece *first, *last; /* in order, apart from each other */
 	uint32_t source, destination;
 	uint16_t id;
@@ -84,14 +83,13 @@ struct ip_reassembly_datagram {
 
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
-	struct ip_reassembly_datagram *oldest, *youngest;
-	uint32_t datagrams, fragments, pinned; /* in the table; bytes of buffers */
+	struct ip_reassembly_datagram **by_age; /* the first `datagrams`, oldest first; the others are free */
+	uint32_t datagrams, fragments, pinned;  /* in the table; bytes of buffers */
 	uint32_t tick;
-	struct ip_reassembly_datagram *free_datagrams; /* by younger */
 	struct ip_reassembly_piece *free_pieces;
-	uint32_t used_datagrams, used_pieces; /* that were ever taken from the arrays below */
-	struct ip_reassembly_datagram *all_datagrams;
+	uint32_t used_pieces; /* that were ever taken from all_pieces */
 	struct ip_reassembly_piece *all_pieces;
+	struct ip_reassembly_datagram *all_datagrams;
 };
 
 /* Makes an empty table; every limit is at least 1. Returns 0 or -ENOMEM. */
