@@ -8,7 +8,7 @@
  *               existing one fails with -EADDRINUSE. There is no passive open: echo requests are answered here.
  * Echo:         a request is answered from the address it came to, unless that is a broadcast address (RFC 1122, 3.2.2.6
  *               allows that).
- * Errors sent:  about datagrams that IP reports (xk_ip_set_errors), quoting as much of them as 576 bytes hold (RFC 1812,
+ * Errors sent:  about datagrams that IP reports (set_errors in ip.h), quoting as much of them as 576 bytes hold (RFC 1812,
  *               4.3.2.3); never about an ICMP error, a datagram to a broadcast or multicast address of IP or the link, or a
  *               later fragment (RFC 1122, 3.2.2; IP has dropped datagrams from no single host). Limited by `rate` and
  *               `burst`. Sending one never waits (XK_IP_LAZY).
@@ -306,7 +306,7 @@ icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 		why = ICMP_DROP_UNKNOWN;
 	else if ((fault.quote = xk_msg_peek(&m, fault.len)) == NULL)
 		why = XK_DROP_NO_BUFFER;
-	else if (xk_ip_report(xk_ip_below(self), &fault) != 0)
+	else if (xk_ip_ops()->report(xk_ip_below(self), &fault) != 0)
 		why = ICMP_DROP_BAD_QUOTE;
 	if (why != XK_DROP_NONE) {
 		xk_drop(self, m, why);
@@ -551,7 +551,7 @@ icmp_init(struct xk_protocol *self)
 	struct xk_ip_errors errors = { self, icmp_send_error };
 	struct xk_participants anybody = { .remote.depth = 0 };
 	struct xk_protocol *ip = xk_ip_below(self);
-	int err = ip == NULL ? -ENOTSUP : xk_ip_set_errors(ip, &errors);
+	int err = ip == NULL ? -ENOTSUP : xk_ip_ops()->set_errors(ip, &errors);
 
 	if (err != 0)
 		return err;

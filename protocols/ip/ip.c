@@ -54,16 +54,10 @@ ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded
 		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
 			next = m->link;
 			if (reason == IP_REASSEMBLY_TIMED_OUT)
-				ip_fault_send_of(ip, XK_FAULT_REASSEMBLY, m);
+				ip_fault_quote(ip, NULL, XK_FAULT_REASSEMBLY, m, 0);
 			xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + reason);
 		}
 	}
-}
-
-static void
-ip_schedule_tick(struct ip *ip)
-{
-	xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 }
 
 static void
@@ -76,7 +70,7 @@ ip_tick(struct xk_event *event, void *argument)
 	xk_lock(&ip->lock);
 	ip->ticking = ip_reassembly_tick(&ip->reassembly, &discarded);
 	if (ip->ticking)
-		ip_schedule_tick(ip);
+		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	xk_unlock(&ip->lock);
 	if (xk_unlikely(discarded.some))
 		ip_drop_discarded(ip, &discarded);
@@ -121,48 +115,22 @@ ip_init(struct xk_protocol *self)
 
 /* ---- down ---- */
 
-static int
-ip_push_fragment(struct xk_session *session, struct xk_msg *m, uint16_t id, uint16_t fragment)
-{
-	struct ip_session *s = (struct ip_session *)session;
-
-	m = xk_push_header(session, m, IP_HEADER_LEN);
-	if (xk_unlikely(m == NULL))
-		return -ENOBUFS;
-	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, fragment);
-	return xk_push(session->lls, m);
-}
-
 /* Pushes a message longer than whole_max. */
 XK_APART static int
 ip_push_long(struct xk_session *session, struct xk_msg *m, uint32_t whole_max)
 {
-	struct xk_protocol *self = session->protocol;
-	size_t chunk = whole_max & ~(size_t)7;
-	uint16_t id, offset = 0;
+	struct ip_session *s = (struct ip_session *)session;
+	struct ip *ip = (struct ip *)session->protocol;
+	struct ip_transit t = { .ip = ip, .header_len = IP_HEADER_LEN, .mtu = whole_max + IP_HEADER_LEN };
 
 	if (xk_msg_len(m) > XK_IP_MAX_PACKET) {
-		xk_drop(self, m, IP_DROP_TOO_BIG);
+		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
 		return -EMSGSIZE;
 	}
-	id = atomic_fetch_add_explicit(&((struct ip *)self)->fragment_id, 2, memory_order_relaxed);
-	xk_count(self, IP_COUNT_FRAGMENTED);
-	while (xk_msg_len(m) > whole_max) {
-		struct xk_msg *front = xk_msg_split(&m, chunk);
-		int err;
-
-		if (front == NULL) {
-			xk_drop(self, m, XK_DROP_NO_BUFFER);
-			return -ENOBUFS;
-		}
-		err = ip_push_fragment(session, front, id, offset | IP_MORE);
-		if (err != 0) {
-			xk_drop(self, m, IP_DROP_UNSENT); /* nobody can use the rest without that fragment */
-			return err;
-		}
-		offset += (uint16_t)(chunk / 8);
-	}
-	return ip_push_fragment(session, m, id, offset);
+	memcpy(t.header, s->header, IP_HEADER_LEN);
+	xk_put16(t.header + IP_ID, atomic_fetch_add_explicit(&ip->fragment_id, 2, memory_order_relaxed));
+	xk_count(session->protocol, IP_COUNT_FRAGMENTED);
+	return ip_forward_fragments(&t, session->lls, m);
 }
 
 static int
@@ -193,9 +161,8 @@ ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
 		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
 		return;
 	}
-	if (why == XK_DROP_NO_SESSION &&
-	    xk_table_enabled(&ip->protocol, xk_table_number_key((m->data - IP_HEADER_LEN)[IP_PROTOCOL])) == NULL)
-		ip_fault_send_of(ip, XK_FAULT_PROTOCOL, m);
+	if (why == XK_DROP_NO_SESSION)
+		ip_fault_quote(ip, NULL, XK_FAULT_PROTOCOL, m, 0);
 	xk_drop(&ip->protocol, m, why);
 }
 
@@ -224,7 +191,7 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
 	if (!ip->ticking && ip->reassembly.datagrams > 0) {
 		ip->ticking = true;
-		ip_schedule_tick(ip);
+		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	}
 	xk_unlock(&ip->lock);
 	if (xk_unlikely(discarded.some))
@@ -293,52 +260,37 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- asking ---- */
 
+/* Answers what protocol and sessions are asked alike. */
+static int
+ip_answer(int op, void *buffer, size_t len, uint32_t whole_max, uint64_t host)
+{
+	uint32_t longest = op == XK_GET_OPT_PACKET ? whole_max : XK_IP_MAX_PACKET;
+
+	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
+		return xk_answer(buffer, len, &longest, sizeof(longest));
+	return op == XK_GET_MY_HOST ? xk_answer(buffer, len, &host, sizeof(host)) : -ENOTSUP;
+}
+
 static int
 ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	struct ip_session *s = (struct ip_session *)session;
-	uint32_t max_packet = XK_IP_MAX_PACKET, whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
-	uint64_t host;
+	uint64_t host = op == XK_GET_PEER_HOST ? s->remote : s->destination;
 
-	switch (op) {
-	case XK_GET_MAX_PACKET:
-		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
-	case XK_GET_OPT_PACKET:
-		return xk_answer(buffer, len, &whole_max, sizeof(whole_max));
-	case XK_GET_MY_HOST:
-		host = s->local;
-		break;
-	case XK_GET_PEER_HOST:
-		host = s->remote;
-		break;
-	case XK_IP_GET_DESTINATION:
-		host = s->destination;
-		break;
-	default:
-		return -ENOTSUP;
-	}
-	return xk_answer(buffer, len, &host, sizeof(host));
+	if (op == XK_GET_PEER_HOST || op == XK_IP_GET_DESTINATION)
+		return xk_answer(buffer, len, &host, sizeof(host));
+	return ip_answer(op, buffer, len, atomic_load_explicit(&s->whole_max, memory_order_relaxed), s->local);
 }
 
 static int
 ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	struct ip *ip = (struct ip *)self;
-	uint32_t max_packet = XK_IP_MAX_PACKET, whole_max = ip->interface[0].max_packet - IP_HEADER_LEN;
-	uint64_t host = ip->interface[0].host;
+	const struct xk_vnet_interface *first = &ip->interface[0];
 
-	switch (op) {
-	case XK_GET_MAX_PACKET:
-		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
-	case XK_GET_OPT_PACKET:
-		return xk_answer(buffer, len, &whole_max, sizeof(whole_max));
-	case XK_GET_MY_HOST:
-		return xk_answer(buffer, len, &host, sizeof(host));
-	case XK_VNET_UNSENT:
+	if (op == XK_VNET_UNSENT)
 		return ip_fault_unsent(ip, buffer);
-	default:
-		return -ENOTSUP;
-	}
+	return ip_answer(op, buffer, len, first->max_packet - IP_HEADER_LEN, first->host);
 }
 
 static int
@@ -416,20 +368,12 @@ static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "
 
 static const struct xk_field ip_fields[] = {
 	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
-	{ .name = "header_length",
-	  .bits = 4,
-	  .kind = XK_VARIES,
-	  .usual = 5,
-	  .help = "in words of 4 bytes; above 5: options" },
-	{ .name = "service", .bits = 8, .kind = XK_VARIES, .print = XK_PRINT_HEX, .help = "not looked at" },
+	{ .name = "header_length", .bits = 4, .usual = 5, .help = "in words of 4 bytes; above 5: options" },
+	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "not looked at" },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
-	{ .name = "identification", .bits = 16, .kind = XK_VARIES, .print = XK_PRINT_HEX },
-	{ .name = "flags", .bits = 3, .kind = XK_VARIES, .is_bits = true, .values = ip_flag_names },
-	{ .name = "offset",
-	  .bits = 13,
-	  .kind = XK_VARIES,
-	  .is_part = true,
-	  .help = "of a fragment, in units of 8 bytes" },
+	{ .name = "identification", .bits = 16, .print = XK_PRINT_HEX },
+	{ .name = "flags", .bits = 3, .is_bits = true, .values = ip_flag_names },
+	{ .name = "offset", .bits = 13, .is_part = true, .help = "of a fragment, in units of 8 bytes" },
 	{ .name = "ttl", .bits = 8, .kind = XK_VARIES },
 	{ .name = "protocol", .bits = 8, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names },
 	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },

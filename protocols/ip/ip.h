@@ -58,10 +58,16 @@ struct xk_ip_fault {
 	size_t len;
 };
 
-/* The functions below, as neighbour_ops of the type. */
+/* What protocols that know IP call, as neighbour_ops of the type. */
 struct xk_ip_ops {
+	/* Makes *errors (copied) tell senders of faults from now on. Returns 0, or -EADDRINUSE if another does. For init. */
 	int (*set_errors)(struct xk_protocol *ip, const struct xk_ip_errors *errors);
+	/*
+	 * Tells the protocol above whose datagram fault quotes, if it can be one of ours. Returns 0, or -ENOENT if it cannot.
+	 * A shepherd; never waits.
+	 */
 	int (*report)(struct xk_protocol *ip, const struct xk_ip_fault *fault);
+	/* As xk_ip_refuse, of a session of IP. */
 	void (*refuse)(struct xk_session *s, enum xk_fault fault, const struct xk_msg *m, size_t popped);
 };
 
@@ -80,23 +86,6 @@ xk_ip_below(const struct xk_protocol *self)
 	while (self->lower_count > 0 && xk_lower(self, 0)->type != &xk_type_ip)
 		self = xk_lower(self, 0);
 	return self->lower_count > 0 ? xk_lower(self, 0) : NULL;
-}
-
-/* Makes *errors (copied) tell senders of faults from now on. Returns 0, or -EADDRINUSE if another does. For init. */
-static inline int
-xk_ip_set_errors(struct xk_protocol *ip, const struct xk_ip_errors *errors)
-{
-	return xk_ip_ops()->set_errors(ip, errors);
-}
-
-/*
- * Tells the protocol above whose datagram fault quotes, if it can be one of ours. Returns 0, or -ENOENT if it cannot. A
- * shepherd; never waits.
- */
-static inline int
-xk_ip_report(struct xk_protocol *ip, const struct xk_ip_fault *fault)
-{
-	return xk_ip_ops()->report(ip, fault);
 }
 
 /*

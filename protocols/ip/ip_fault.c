@@ -51,13 +51,8 @@ ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 	ip->errors.send(ip->errors.protocol, trouble);
 }
 
-/*
- * Tells the sender of m, in front of which its header and `popped` bytes lie, unless somebody has put something else there or
- * given that segment back. s is the session that it came up; NULL: unknown.
- */
-static void
-ip_fault_send_quoting(struct ip *ip, const struct ip_session *s, enum xk_fault fault, const struct xk_msg *m,
-		      size_t popped)
+void
+ip_fault_quote(struct ip *ip, const struct ip_session *s, enum xk_fault fault, const struct xk_msg *m, size_t popped)
 {
 	const uint8_t *p = m->data - popped - IP_HEADER_LEN;
 	struct xk_ip_trouble trouble = {
@@ -80,16 +75,10 @@ ip_fault_send_quoting(struct ip *ip, const struct ip_session *s, enum xk_fault f
 		ip_fault_send(ip, &trouble);
 }
 
-void
-ip_fault_send_of(struct ip *ip, enum xk_fault fault, const struct xk_msg *m)
-{
-	ip_fault_send_quoting(ip, NULL, fault, m, 0);
-}
-
 static void
 ip_fault_refuse(struct xk_session *session, enum xk_fault fault, const struct xk_msg *m, size_t popped)
 {
-	ip_fault_send_quoting((struct ip *)session->protocol, (struct ip_session *)session, fault, m, popped);
+	ip_fault_quote((struct ip *)session->protocol, (struct ip_session *)session, fault, m, popped);
 }
 
 /* Tells the sender of m, for whose next hop there is no link address, unless that is this host. */
@@ -165,12 +154,6 @@ ip_path_apply(struct ip *ip, uint32_t host, uint32_t mtu)
 }
 
 static void
-ip_path_schedule(struct ip *ip)
-{
-	xk_event_schedule(&ip->path_tick, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
-}
-
-static void
 ip_path_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
@@ -189,9 +172,8 @@ ip_path_tick(struct xk_event *event, void *argument)
 		ip_path_apply(ip, host, 0);
 		xk_lock(&ip->lock);
 	}
-	ip->path_ticking = ip->paths > 0;
-	if (ip->path_ticking)
-		ip_path_schedule(ip);
+	if (ip->paths > 0)
+		xk_event_schedule(event, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
 	xk_unlock(&ip->lock);
 }
 
@@ -208,12 +190,11 @@ ip_path_lower(struct ip *ip, uint32_t host, uint32_t mtu)
 			if (p->mtu == 0 || ip->path_now - p->born > ip->path_now - path->born)
 				path = p;
 		forgotten = *path;
+		if (ip->paths == 0)
+			xk_event_schedule(&ip->path_tick, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
 		ip->paths += path->mtu == 0;
 	}
 	*path = (struct ip_path){ host, mtu, ip->path_now };
-	if (!ip->path_ticking)
-		ip_path_schedule(ip);
-	ip->path_ticking = true;
 	xk_unlock(&ip->lock);
 	if (forgotten.mtu != 0)
 		ip_path_apply(ip, forgotten.host, 0);
@@ -239,8 +220,9 @@ ip_path_plateau(uint32_t length)
  * 0.
  */
 static uint32_t
-ip_fault_new_mtu(const struct ip *ip, const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
+ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
 {
+	const struct ip *ip = (struct ip *)s->session.protocol;
 	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
 	uint16_t since = atomic_load_explicit(&s->id, memory_order_relaxed) - h.id;
 	uint32_t mtu = said == 0 ? ip_path_plateau(length) : said;
@@ -260,7 +242,6 @@ ip_fault_new_mtu(const struct ip *ip, const struct ip_session *s, struct ip_head
 static int
 ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 {
-	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = fault->quote;
 	struct xk_fault_report report = { .fault = fault->fault, .mtu = fault->mtu, .from = fault->from };
 	uint32_t length, mtu = 0;
@@ -277,14 +258,14 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 	s = (struct ip_session *)xk_table_find(self, ip_key(h.protocol, h.destination, h.source, NULL));
 	if (s == NULL)
 		return -ENOENT;
-	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(ip, s, h, length, fault->mtu)) == 0)
+	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(s, h, length, fault->mtu)) == 0)
 		return -ENOENT;
 	report.begin = p + IP_HEADER_LEN;
 	report.len = fault->len - IP_HEADER_LEN;
 	if (xk_fault_tell(&s->session, &report) == -ENOENT)
 		return -ENOENT;
 	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->whole_max, memory_order_relaxed))
-		ip_path_lower(ip, s->remote, mtu);
+		ip_path_lower((struct ip *)self, s->remote, mtu);
 	return 0;
 }
 

@@ -113,16 +113,6 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 
 /* ---- forwarding ---- */
 
-/* A datagram on its way through this host, its header taken off. */
-struct ip_transit {
-	struct ip *ip;
-	uint8_t header[XK_IP_HEADER_MAX];
-	size_t header_len;
-	uint32_t destination;
-	uint32_t hop, mtu; /* the next host, and what the link to it takes */
-	uint16_t fragment;
-};
-
 /* Keeps the options that every fragment has (RFC 791, 3.1). */
 static void
 ip_forward_keep_copied(struct ip_transit *t)
@@ -144,7 +134,8 @@ ip_forward_keep_copied(struct ip_transit *t)
 static unsigned
 ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 {
-	uint32_t destination = t->destination, source = xk_get32(t->header + IP_SOURCE);
+	uint32_t destination = xk_get32(t->header + IP_DESTINATION), source = xk_get32(t->header + IP_SOURCE);
+	size_t offset = (size_t)(xk_get16(t->header + IP_FRAGMENT) & IP_OFFSET) * 8;
 	unsigned why = ip_session_check_source(t->ip, source);
 
 	if (why != 0)
@@ -160,14 +151,12 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 	if ((ip_options_check(t->header, t->header_len) & IP_OPTIONS_SOURCE_ROUTE) != 0)
 		return IP_DROP_SOURCE_ROUTE;
 	/* its end is where no datagram has one, and must not overflow when its pieces are numbered */
-	if ((size_t)(t->fragment & IP_OFFSET) * 8 + xk_msg_len(m) > IP_REASSEMBLY_MAX)
-		return IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG;
-	return 0;
+	return offset + xk_msg_len(m) > IP_REASSEMBLY_MAX ? IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG : 0;
 }
 
-/* Finds the way that t goes. Returns 0, or the reason to drop it, after its sender was told. */
+/* Finds t's next hop. Returns 0, or the reason to drop it, after its sender was told. */
 static unsigned
-ip_forward_route(struct ip_transit *t, const struct xk_msg *m)
+ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 {
 	struct xk_ip_trouble trouble = { .header = t->header, .header_len = t->header_len, .m = m };
 	unsigned index = 0, why;
@@ -175,12 +164,13 @@ ip_forward_route(struct ip_transit *t, const struct xk_msg *m)
 	if (t->header[IP_TTL] <= 1) {
 		trouble.fault = XK_FAULT_HOPS;
 		why = IP_DROP_EXPIRED;
-	} else if (ip_session_next_hop(t->ip, t->destination, &t->hop, &index) != 0) {
+	} else if (ip_session_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
 		trouble.fault = XK_FAULT_NETWORK;
 		why = IP_DROP_NO_ROUTE;
 	} else {
 		t->mtu = trouble.mtu = t->ip->interface[index].max_packet;
-		if (xk_msg_len(m) + t->header_len <= t->mtu || (t->fragment & IP_DONT_FRAGMENT) == 0)
+		if (xk_msg_len(m) + t->header_len <= t->mtu ||
+		    (xk_get16(t->header + IP_FRAGMENT) & IP_DONT_FRAGMENT) == 0)
 			return 0;
 		trouble.fault = XK_FAULT_TOO_BIG;
 		why = IP_DROP_DONT_FRAGMENT;
@@ -216,36 +206,35 @@ ip_forward_push(const struct ip_transit *t, struct xk_session *lls, struct xk_ms
 	return xk_push(lls, m);
 }
 
-/* Pushes m as one fragment of t, whose header fields it sets. */
-static int
-ip_forward_push_fragment(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
-{
-	xk_put16(t->header + IP_LENGTH, (uint16_t)(xk_msg_len(m) + t->header_len));
-	xk_put16(t->header + IP_FRAGMENT, fragment);
-	xk_put16(t->header + IP_CHECKSUM, 0);
-	xk_checksum_store(t->header + IP_CHECKSUM, xk_checksum_finish(xk_sum(0, t->header, t->header_len)));
-	return ip_forward_push(t, lls, m);
-}
-
-static void
+int
 ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m)
 {
-	uint16_t fragment = t->fragment;
+	uint16_t first = xk_get16(t->header + IP_FRAGMENT), fragment = first;
 
-	xk_count(&t->ip->protocol, IP_COUNT_FORWARD_FRAGMENTED);
-	while (xk_msg_len(m) + t->header_len > t->mtu) {
+	for (;;) {
 		size_t chunk = (t->mtu - t->header_len) & ~(size_t)7;
-		struct xk_msg *front = xk_msg_split(&m, chunk);
+		bool is_last = xk_msg_len(m) + t->header_len <= t->mtu;
+		struct xk_msg *front = is_last ? m : xk_msg_split(&m, chunk);
+		int err = -ENOBUFS;
 
-		if (front == NULL || ip_forward_push_fragment(t, lls, front, fragment | IP_MORE) != 0) {
-			xk_drop(&t->ip->protocol, m, front == NULL ? (unsigned)XK_DROP_NO_BUFFER : IP_DROP_UNSENT);
-			return;
+		if (front != NULL) {
+			xk_put16(t->header + IP_LENGTH, (uint16_t)(xk_msg_len(front) + t->header_len));
+			xk_put16(t->header + IP_FRAGMENT, is_last ? fragment : fragment | IP_MORE);
+			xk_put16(t->header + IP_CHECKSUM, 0);
+			xk_checksum_store(t->header + IP_CHECKSUM,
+					  xk_checksum_finish(xk_sum(0, t->header, t->header_len)));
+			err = ip_forward_push(t, lls, front);
+			if (is_last)
+				return err;
 		}
-		if (fragment == t->fragment)
+		if (err != 0) { /* nobody can use the rest without that fragment */
+			xk_drop(&t->ip->protocol, m, front == NULL ? (unsigned)XK_DROP_NO_BUFFER : IP_DROP_UNSENT);
+			return err;
+		}
+		if (fragment == first)
 			ip_forward_keep_copied(t);
 		fragment += (uint16_t)(chunk / 8);
 	}
-	ip_forward_push_fragment(t, lls, m, fragment);
 }
 
 void
@@ -255,16 +244,15 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 	struct ip_transit t = { .ip = ip, .header_len = header_len };
 	struct xk_participants below = { .remote.depth = 0 };
 	struct xk_session *lls;
+	uint32_t hop = 0;
 	unsigned why;
 
 	memcpy(t.header, header, header_len);
-	t.destination = xk_get32(header + IP_DESTINATION);
-	t.fragment = xk_get16(header + IP_FRAGMENT);
 	why = ip_forward_check(&t, m);
 	if (why == 0)
-		why = ip_forward_route(&t, m);
+		why = ip_forward_route(&t, m, &hop);
 	if (why == 0) {
-		xk_participant_push(&below.remote, t.hop);
+		xk_participant_push(&below.remote, hop);
 		xk_participant_push(&below.local, XK_VNET_LAZY);
 		if (xk_open(self, self, xk_lower(self, 0), &below, &lls) != 0)
 			why = XK_DROP_NO_MEMORY;
@@ -276,9 +264,11 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 	m->flags &= XK_MSG_TRACED; /* what the port has verified was of what came */
 	xk_count(self, IP_COUNT_FORWARDED);
 	ip_forward_count_down(t.header);
-	if (xk_msg_len(m) + t.header_len <= t.mtu)
+	if (xk_msg_len(m) + t.header_len <= t.mtu) {
 		ip_forward_push(&t, lls, m);
-	else
+	} else {
+		xk_count(self, IP_COUNT_FORWARD_FRAGMENTED);
 		ip_forward_fragments(&t, lls, m);
+	}
 	xk_close(lls);
 }

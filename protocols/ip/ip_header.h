@@ -34,26 +34,15 @@ enum ip_drop {
 	IP_HAS_OPTIONS = IP_DROP_REASSEMBLY + IP_REASSEMBLY_REASONS, /* not a reason: ip_options_take_off */
 };
 
+enum { IP_VERSION = 0 /* and header length */, IP_LENGTH = 2, IP_ID = 4, IP_FRAGMENT = 6, IP_TTL = 8, IP_PROTOCOL = 9 };
+enum { IP_CHECKSUM = 10, IP_SOURCE = 12, IP_DESTINATION = 16, IP_HEADER_LEN = 20 };
+
+/* In IP_FRAGMENT; the offset is in units of 8 bytes. */
+enum { IP_RESERVED = 0x8000, IP_DONT_FRAGMENT = 0x4000, IP_MORE = 0x2000, IP_OFFSET = 0x1fff };
+
 enum {
-	IP_VERSION = 0, /* and header length */
-	IP_LENGTH = 2,
-	IP_ID = 4,
-	IP_FRAGMENT = 6,
-	IP_TTL = 8,
-	IP_PROTOCOL = 9,
-	IP_CHECKSUM = 10,
-	IP_SOURCE = 12,
-	IP_DESTINATION = 16,
-	IP_HEADER_LEN = 20,
-	IP_QUOTED = 8, /* bytes behind the header by which a sender recognises its datagram (RFC 792) */
-
 	IP_VERSION_4_NO_OPTIONS = 0x45,
-
-	IP_RESERVED = 0x8000, /* in IP_FRAGMENT */
-	IP_DONT_FRAGMENT = 0x4000,
-	IP_MORE = 0x2000,
-	IP_OFFSET = 0x1fff, /* in units of 8 bytes */
-
+	IP_QUOTED = 8,   /* bytes behind the header by which a sender recognises its datagram (RFC 792) */
 	IP_MTU_MIN = 68, /* RFC 791, 3.2 */
 };
 
@@ -115,18 +104,6 @@ static inline bool
 ip_header_is_special(const uint8_t *p)
 {
 	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
-}
-
-/* Stores what all headers of a session have in common, and zeros for the rest. */
-static inline void
-ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
-{
-	memset(p, 0, IP_HEADER_LEN);
-	p[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
-	p[IP_TTL] = ttl;
-	p[IP_PROTOCOL] = protocol;
-	xk_put32(p + IP_SOURCE, source);
-	xk_put32(p + IP_DESTINATION, destination);
 }
 
 /* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */

@@ -49,7 +49,6 @@ struct ip {
 	struct ip_path *path;
 	uint32_t paths, path_now; /* in use; ticks counted */
 	struct xk_event path_tick;
-	bool path_ticking;
 };
 
 enum ip_counter {
@@ -134,6 +133,20 @@ struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct
 
 /* ---- ip_forward.c ---- */
 
+/* A datagram that goes on, its header apart. */
+struct ip_transit {
+	struct ip *ip;
+	uint8_t header[XK_IP_HEADER_MAX];
+	size_t header_len;
+	uint32_t mtu; /* of the link to the next host, or of the path */
+};
+
+/*
+ * Pushes m on lls in fragments, with the header of t, which it changes. Takes m. Returns 0 or what the first failing push
+ * returned.
+ */
+int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m);
+
 /* Passes m on, whose header has been taken off, or drops it. Takes m. */
 void ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header_len);
 
@@ -152,8 +165,12 @@ void ip_fault_fini(struct ip *ip);
 /* Has the sender of the datagram that trouble quotes told (fault, mtu, header and on are set), if somebody does that. */
 void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 
-/* The same of m, whose header without options lies in front of it. */
-void ip_fault_send_of(struct ip *ip, enum xk_fault fault, const struct xk_msg *m);
+/*
+ * Has the sender of m told, in front of which its header without options and `popped` bytes lie, unless somebody has put
+ * something else there. s is the session that it came up; NULL: none.
+ */
+void ip_fault_quote(struct ip *ip, const struct ip_session *s, enum xk_fault fault, const struct xk_msg *m,
+		    size_t popped);
 
 /* As the control operation XK_VNET_UNSENT (vnet.h). */
 int ip_fault_unsent(struct ip *ip, const struct xk_msg *m);

@@ -146,8 +146,8 @@ ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragm
 
 	for (uint32_t i = table->datagrams; i > 0; i--) {
 		d = table->by_age[i - 1];
-		if (!(d->id != fragment->id || d->source != fragment->source ||
-		      d->destination != fragment->destination || d->protocol != fragment->protocol))
+		if (d->id == fragment->id && d->source == fragment->source && d->destination == fragment->destination &&
+		    d->protocol == fragment->protocol)
 			return d;
 	}
 	ip_reassembly_make_room(table, fragment->source, NULL, 0, discarded);

@@ -140,20 +140,6 @@ struct ip_session_how {
 	bool opened;
 };
 
-/*
- * Returns the first number of a session's datagrams; not to be guessed from another session's: after one multiplication
- * alone, the difference of two would follow from the difference of their hosts.
- */
-static uint16_t
-ip_session_first_id(const struct ip *ip, uint32_t remote, uint32_t destination)
-{
-	uint64_t mixed = ip->seed ^ ((uint64_t)remote << 32 | destination);
-
-	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (uint16_t)(mixed >> 48) | 1;
-}
-
 int
 ip_session_setup(struct xk_session *session, const void *argument)
 {
@@ -162,6 +148,7 @@ ip_session_setup(struct xk_session *session, const void *argument)
 	struct ip *ip = (struct ip *)session->protocol;
 	uint32_t max_packet;
 	unsigned index = 0;
+	uint64_t mixed = ip->seed ^ ((uint64_t)how->remote << 32 | how->destination);
 	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 
 	if (got < (int)sizeof(max_packet) || max_packet < IP_MTU_MIN)
@@ -176,8 +163,15 @@ ip_session_setup(struct xk_session *session, const void *argument)
 	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
 	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
 	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
-	atomic_store_explicit(&s->id, ip_session_first_id(ip, how->remote, how->destination), memory_order_relaxed);
-	ip_header_prepare(s->header, (uint8_t)ip->ttl, how->protocol, s->local, how->remote);
+	/* Two rounds: after one, the difference of two sessions' first numbers would follow from that of their hosts. */
+	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
+	s->header[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
+	s->header[IP_TTL] = (uint8_t)ip->ttl;
+	s->header[IP_PROTOCOL] = how->protocol;
+	xk_put32(s->header + IP_SOURCE, s->local);
+	xk_put32(s->header + IP_DESTINATION, s->remote);
 	s->sum = ip_header_sum(s->header);
 	return 0;
 }

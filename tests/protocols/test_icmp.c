@@ -267,6 +267,6 @@ TEST(only_one_icmp_stands_on_an_ip)
 	struct rig *r = icmp_rig();
 	struct xk_ip_errors another = { rig_protocol(r, "udp"), NULL };
 
-	CHECK_EQ(xk_ip_set_errors(rig_protocol(r, "ip"), &another), -EADDRINUSE);
+	CHECK_EQ(xk_ip_ops()->set_errors(rig_protocol(r, "ip"), &another), -EADDRINUSE);
 	rig_free(r);
 }
