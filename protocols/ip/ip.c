@@ -5,13 +5,13 @@
  * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one is the interface's
  *               that the route leads to, unless it is given. Enabling takes no hosts.
  * Sessions:     one per (upper's number, remote host, local host), shared by opens of the same upper. Opening may wait
- *               (ARP). A stranger's first datagram makes a session that answers to where it came from, without asking; if
- *               the same host is heard through another session below, that makes a session of its own. A session that an
- *               upper opens, or has opened, takes its peer's datagrams wherever they come up.
+ *               (ARP). A stranger's first datagram makes a session that answers to where it came from, without asking;
+ *               what the same host sends through another session below makes one of its own. A session that an upper has
+ *               opened takes its peer's datagrams wherever they come up.
  * Broadcast:    may be opened, and received; a session that broadcasts come up sends from the interface's own address,
  *               to the host that they came from.
  * Fragments:    sent without copying; arriving ones wait in ip_reassembly.h, each with its whole buffer, so size the pool
- *               for reassembly_bytes. The shepherd of the last one carries the datagram up.
+ *               for reassembly_bytes.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that those that must be told apart do not repeat within 32,768 datagrams.
  * Faults:       ip_fault.c; forwarding and options: ip_forward.c
@@ -23,6 +23,7 @@
 #include "protocols/ip/ip.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
@@ -54,7 +55,7 @@ ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded
 		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
 			next = m->link;
 			if (reason == IP_REASSEMBLY_TIMED_OUT)
-				ip_fault_quote(ip, NULL, XK_FAULT_REASSEMBLY, m, 0);
+				ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_REASSEMBLY, m, 0);
 			xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + reason);
 		}
 	}
@@ -82,7 +83,8 @@ ip_fini(struct xk_protocol *self)
 	struct ip *ip = (struct ip *)self;
 
 	xk_event_cancel(&ip->tick);
-	ip_fault_fini(ip);
+	xk_event_cancel(&ip->path_tick);
+	free(ip->path);
 	ip_reassembly_fini(&ip->reassembly);
 }
 
@@ -90,8 +92,6 @@ static int
 ip_init(struct xk_protocol *self)
 {
 	struct ip *ip = (struct ip *)self;
-	struct ip_reassembly_limits limits = { (uint32_t)ip->datagrams, (uint32_t)ip->bytes,
-					       (uint32_t)ip->source_datagrams, (uint32_t)ip->source_bytes };
 	struct xk_protocol *below = xk_lower(self, 0);
 	struct xk_participants anybody = { 0 };
 	int err, got = xk_control_protocol(below, XK_VNET_GET_INTERFACES, ip->interface, sizeof(ip->interface));
@@ -106,9 +106,14 @@ ip_init(struct xk_protocol *self)
 	atomic_store_explicit(&ip->fragment_id, (uint16_t)(ip->seed & ~UINT64_C(1)), memory_order_relaxed);
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
-	if ((err = ip_fault_init(ip)) != 0 || (err = ip_session_make_routes(ip)) != 0 ||
-	    (err = ip_reassembly_init(&ip->reassembly, &limits)) != 0 ||
-	    (err = xk_open_enable(self, self, below, &anybody)) != 0)
+	xk_event_init(&ip->path_tick, self->kernel, ip_fault_tick, ip);
+	ip->path = calloc(ip->pmtu_entries, sizeof(*ip->path));
+	err = ip->path == NULL ? -ENOMEM : ip_session_make_routes(ip);
+	if (err == 0)
+		err = ip_reassembly_init(&ip->reassembly, &ip->limits);
+	if (err == 0)
+		err = xk_open_enable(self, self, below, &anybody);
+	if (err != 0)
 		ip_fini(self);
 	return err;
 }
@@ -162,7 +167,7 @@ ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
 		return;
 	}
 	if (why == XK_DROP_NO_SESSION)
-		ip_fault_quote(ip, NULL, XK_FAULT_PROTOCOL, m, 0);
+		ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_PROTOCOL, m, 0);
 	xk_drop(&ip->protocol, m, why);
 }
 
@@ -335,15 +340,15 @@ static const struct xk_setting ip_settings[] = {
 	{ "reassembly_timeout", XK_SETTING_TIME, offsetof(struct ip, timeout_ns), "30s",
 	  "for a datagram to become whole, from its first fragment on (checked 16 times in it)", 1000000,
 	  UINT64_C(3600000000000) },
-	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, datagrams), "64",
+	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.datagrams), "64",
 	  "datagrams being put together, at most", 1, 1024 },
-	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, bytes), "2097152",
+	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.bytes), "2097152",
 	  "bytes of buffers that hold waiting fragments, in all; a fragment counts with its whole buffer (2 KiB and "
 	  "more)",
 	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
-	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, source_datagrams), "16",
+	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.source_datagrams), "16",
 	  "datagrams being put together from one host", 1, 1024 },
-	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, source_bytes), "524288",
+	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.source_bytes), "524288",
 	  "the same of one host; the longest datagram in pieces of 576 bytes takes 258,944", IP_REASSEMBLY_BYTES_MIN,
 	  1 << 30 },
 	{ "forward", XK_SETTING_BOOL, offsetof(struct ip, forward), "no",

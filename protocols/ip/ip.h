@@ -67,8 +67,9 @@ struct xk_ip_ops {
 	 * A shepherd; never waits.
 	 */
 	int (*report)(struct xk_protocol *ip, const struct xk_ip_fault *fault);
-	/* As xk_ip_refuse, of a session of IP. */
-	void (*refuse)(struct xk_session *s, enum xk_fault fault, const struct xk_msg *m, size_t popped);
+	/* As xk_ip_refuse; s is the session of IP that m came up, NULL: none. */
+	void (*refuse)(struct xk_protocol *ip, const struct xk_session *s, enum xk_fault fault, const struct xk_msg *m,
+		       size_t popped);
 };
 
 extern const struct xk_protocol_type xk_type_ip;
@@ -98,7 +99,7 @@ xk_ip_refuse(struct xk_session *lls, enum xk_fault fault, const struct xk_msg *m
 	while (lls != NULL && lls->protocol->type != &xk_type_ip)
 		lls = lls->lls;
 	if (lls != NULL)
-		xk_ip_ops()->refuse(lls, fault, m, popped);
+		xk_ip_ops()->refuse(lls->protocol, lls, fault, m, popped);
 }
 
 #endif

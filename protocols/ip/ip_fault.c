@@ -2,14 +2,13 @@
  * ip_fault.c - datagrams that end too early: others' that end here, whose senders are told, and ours, on which other hosts
  * report; and what is known of paths. See ip.c.
  *
- * A report is believed only as far as it quotes a datagram that we may have sent. A session of ours must have its addresses
- * and protocol, and the upper must know the conversation (udp: the ports). That a path takes less than was thought must
- * besides be about a datagram that said not to be fragmented, was longer than the reported limit and no longer than what we
- * send, and had one of the identifications that were sent to that host last. Nothing below `pmtu_min` is believed, few hosts
- * are remembered, and each for a while only (RFC 1191, 5927).
+ * A report is believed only if it quotes a datagram that we may have sent: a session must have its addresses and protocol,
+ * and the upper must know the conversation (udp: the ports). One that a path takes less than was thought must besides be
+ * about a datagram that said not to be fragmented, was longer than the reported limit and no longer than what we send, and
+ * had one of the identifications last sent to that host. Nothing below `pmtu_min` is believed, few hosts are remembered, and
+ * each for a while only (RFC 1191, 5927).
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
@@ -51,19 +50,18 @@ ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 	ip->errors.send(ip->errors.protocol, trouble);
 }
 
+/* The header lies in front of m, unless somebody has put something else there or given that segment back. */
 void
-ip_fault_quote(struct ip *ip, const struct ip_session *s, enum xk_fault fault, const struct xk_msg *m, size_t popped)
+ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault, const struct xk_msg *m,
+		size_t popped)
 {
+	const struct ip_session *s = (struct ip_session *)session;
+	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = m->data - popped - IP_HEADER_LEN;
-	struct xk_ip_trouble trouble = {
-		.fault = fault,
-		.header = p,
-		.header_len = IP_HEADER_LEN,
-		.begin = p + IP_HEADER_LEN,
-		.begin_len = popped,
-		.m = m,
-	};
+	struct xk_ip_trouble trouble = { .fault = fault, .header = p, .header_len = IP_HEADER_LEN, .m = m };
 
+	trouble.begin = p + IP_HEADER_LEN;
+	trouble.begin_len = popped;
 	if (ip->errors.send == NULL)
 		return;
 	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS ||
@@ -75,26 +73,18 @@ ip_fault_quote(struct ip *ip, const struct ip_session *s, enum xk_fault fault, c
 		ip_fault_send(ip, &trouble);
 }
 
-static void
-ip_fault_refuse(struct xk_session *session, enum xk_fault fault, const struct xk_msg *m, size_t popped)
-{
-	ip_fault_quote((struct ip *)session->protocol, (struct ip_session *)session, fault, m, popped);
-}
-
 /* Tells the sender of m, for whose next hop there is no link address, unless that is this host. */
 int
 ip_fault_unsent(struct ip *ip, const struct xk_msg *m)
 {
-	struct xk_ip_trouble trouble = { .fault = XK_FAULT_HOST, .header = m->data, .m = m };
+	size_t header_len = m->len < IP_HEADER_LEN ? 0 : (size_t)(m->data[IP_VERSION] & 0xf) * 4;
+	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = m->data, .header_len = header_len, .m = m };
 	unsigned index;
 
-	if (m->len < IP_HEADER_LEN)
-		return 0;
-	trouble.header_len = trouble.skip = (size_t)(m->data[IP_VERSION] & 0xf) * 4;
-	if (trouble.header_len < IP_HEADER_LEN || trouble.header_len > m->len ||
-	    ip_kind(ip, xk_get32(m->data + IP_SOURCE), &index) == XK_VNET_MINE)
-		return 0;
-	ip_fault_send(ip, &trouble);
+	trouble.skip = header_len;
+	if (header_len >= IP_HEADER_LEN && header_len <= m->len &&
+	    ip_kind(ip, xk_get32(m->data + IP_SOURCE), &index) != XK_VNET_MINE)
+		ip_fault_send(ip, &trouble);
 	return 0;
 }
 
@@ -123,8 +113,6 @@ ip_fault_whole_max(struct ip *ip, const struct ip_session *s)
 	const struct ip_path *path;
 	uint32_t mtu;
 
-	if (!ip->pmtu)
-		return s->link_max;
 	xk_lock(&ip->lock);
 	path = ip->paths == 0 ? NULL : ip_path_find(ip, s->remote);
 	mtu = path == NULL ? 0 : path->mtu;
@@ -153,8 +141,8 @@ ip_path_apply(struct ip *ip, uint32_t host, uint32_t mtu)
 	xk_map_for_each(&ip->protocol.table.sessions, ip_path_visit, &path);
 }
 
-static void
-ip_path_tick(struct xk_event *event, void *argument)
+void
+ip_fault_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
 	struct ip_path *end = ip->path + ip->pmtu_entries;
@@ -269,25 +257,4 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 	return 0;
 }
 
-const struct xk_ip_ops ip_fault_ops = {
-	.set_errors = ip_fault_set_errors,
-	.report = ip_fault_report,
-	.refuse = ip_fault_refuse,
-};
-
-/* ---- life ---- */
-
-int
-ip_fault_init(struct ip *ip)
-{
-	xk_event_init(&ip->path_tick, ip->protocol.kernel, ip_path_tick, ip);
-	ip->path = calloc(ip->pmtu_entries, sizeof(*ip->path));
-	return ip->path == NULL ? -ENOMEM : 0;
-}
-
-void
-ip_fault_fini(struct ip *ip)
-{
-	xk_event_cancel(&ip->path_tick);
-	free(ip->path);
-}
+const struct xk_ip_ops ip_fault_ops = { ip_fault_set_errors, ip_fault_report, ip_fault_refuse };

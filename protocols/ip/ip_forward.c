@@ -20,16 +20,8 @@
 
 /* ---- options ---- */
 
-enum {
-	IP_OPTION_END = 0,
-	IP_OPTION_NOP = 1,
-	IP_OPTION_COPIED = 0x80,
-	IP_OPTION_LOOSE = 131,
-	IP_OPTION_STRICT = 137,
-
-	IP_OPTIONS_MALFORMED = 1 << 0,
-	IP_OPTIONS_SOURCE_ROUTE = 1 << 1,
-};
+enum { IP_OPTION_END = 0, IP_OPTION_NOP = 1, IP_OPTION_COPIED = 0x80, IP_OPTION_LOOSE = 131, IP_OPTION_STRICT = 137 };
+enum { IP_OPTIONS_MALFORMED = 1 << 0, IP_OPTIONS_SOURCE_ROUTE = 1 << 1 };
 
 /* Returns the length of the option at `at`; the rest of the header if it is malformed; 0 if no option is left. */
 static size_t
@@ -78,10 +70,8 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 		why = IP_DROP_BAD_LENGTH;
 	else if (!xk_sum_is_intact(xk_sum(0, header, header_len)))
 		why = IP_DROP_BAD_CHECKSUM;
-	if (why != 0) {
-		xk_drop(&ip->protocol, m, why);
-		return NULL;
-	}
+	if (why != 0)
+		goto drop;
 	xk_msg_truncate(m, total);
 	kind = ip_kind(ip, xk_get32(header + IP_DESTINATION), &index);
 	if (ip->forward && kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST) {
@@ -91,8 +81,8 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 	}
 	found = ip_options_check(header, header_len);
 	if (found != 0) {
-		xk_drop(&ip->protocol, m, found & IP_OPTIONS_MALFORMED ? IP_DROP_BAD_OPTIONS : IP_DROP_SOURCE_ROUTE);
-		return NULL;
+		why = found & IP_OPTIONS_MALFORMED ? IP_DROP_BAD_OPTIONS : IP_DROP_SOURCE_ROUTE;
+		goto drop;
 	}
 	memcpy(base, header, sizeof(base));
 	base[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
@@ -107,7 +97,9 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 		if (xk_msg_peek(&m, xk_msg_len(m) < want ? xk_msg_len(m) : want) != NULL)
 			return m;
 	}
-	xk_drop(&ip->protocol, m, XK_DROP_NO_BUFFER);
+	why = XK_DROP_NO_BUFFER;
+drop:
+	xk_drop(&ip->protocol, m, why);
 	return NULL;
 }
 

@@ -1,6 +1,4 @@
-/*
- * ip_header.h - the layout of an IPv4 header, and its checks; for IP's own files.
- */
+/* ip_header.h - the layout of an IPv4 header, and its checks; for IP's own files. */
 #ifndef XK_IP_HEADER_H
 #define XK_IP_HEADER_H
 

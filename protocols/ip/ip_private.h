@@ -31,7 +31,7 @@ struct ip {
 	uint32_t gateway;
 	uint64_t seed;
 	uint64_t timeout_ns;
-	uint64_t datagrams, bytes, source_datagrams, source_bytes; /* of reassembly */
+	struct ip_reassembly_limits limits;
 	bool forward, pmtu;
 	uint64_t pmtu_timeout_ns, pmtu_entries, pmtu_min;
 
@@ -105,7 +105,6 @@ void ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why);
 
 /* ---- ip_session.c ---- */
 
-/* As the operations of upi.h. */
 int ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants, struct xk_session **session);
 int ip_session_setup(struct xk_session *session, const void *how);
@@ -141,10 +140,7 @@ struct ip_transit {
 	uint32_t mtu; /* of the link to the next host, or of the path */
 };
 
-/*
- * Pushes m on lls in fragments, with the header of t, which it changes. Takes m. Returns 0 or what the first failing push
- * returned.
- */
+/* Pushes m on lls in fragments, with the header of t, which it changes. Takes m. Returns as xk_push. */
 int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m);
 
 /* Passes m on, whose header has been taken off, or drops it. Takes m. */
@@ -158,19 +154,15 @@ struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 
 /* ---- ip_fault.c ---- */
 
-/* Makes room for paths. Returns 0 or -ENOMEM; ip_fault_fini in any case. */
-int ip_fault_init(struct ip *ip);
-void ip_fault_fini(struct ip *ip);
+/* Forgets old paths; the handler of path_tick. */
+xk_event_handler ip_fault_tick;
 
 /* Has the sender of the datagram that trouble quotes told (fault, mtu, header and on are set), if somebody does that. */
 void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 
-/*
- * Has the sender of m told, in front of which its header without options and `popped` bytes lie, unless somebody has put
- * something else there. s is the session that it came up; NULL: none.
- */
-void ip_fault_quote(struct ip *ip, const struct ip_session *s, enum xk_fault fault, const struct xk_msg *m,
-		    size_t popped);
+/* As struct xk_ip_ops. */
+void ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault,
+		     const struct xk_msg *m, size_t popped);
 
 /* As the control operation XK_VNET_UNSENT (vnet.h). */
 int ip_fault_unsent(struct ip *ip, const struct xk_msg *m);

@@ -86,12 +86,14 @@ ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_d
 		ip_reassembly_discard(discarded, ip_reassembly_take(table, d), reason);
 }
 
-/* Takes the datagram at index, which has no pieces left, out of the table. */
+/* Takes the datagram at index out of the table; pieces that are left are discarded. */
 static void
-ip_reassembly_remove(struct ip_reassembly *table, uint32_t index)
+ip_reassembly_end(struct ip_reassembly *table, uint32_t index, enum ip_reassembly_reason reason,
+		  struct ip_reassembly_discarded *discarded)
 {
 	struct ip_reassembly_datagram **at = &table->by_age[index], *d = *at;
 
+	ip_reassembly_discard_pieces(table, d, reason, discarded);
 	table->datagrams--;
 	memmove(at, at + 1, (table->datagrams - index) * sizeof(struct ip_reassembly_datagram *));
 	table->by_age[table->datagrams] = d;
@@ -132,8 +134,7 @@ ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const stru
 		}
 		if (index == table->datagrams)
 			return false;
-		ip_reassembly_discard_pieces(table, table->by_age[index], IP_REASSEMBLY_EVICTED, discarded);
-		ip_reassembly_remove(table, index);
+		ip_reassembly_end(table, index, IP_REASSEMBLY_EVICTED, discarded);
 	}
 }
 
@@ -283,7 +284,7 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 		xk_msg_join(m, ip_reassembly_take(table, d));
 	for (index = table->datagrams - 1; table->by_age[index] != d;)
 		index--;
-	ip_reassembly_remove(table, index);
+	ip_reassembly_end(table, index, IP_REASSEMBLY_REASONS, discarded);
 	return m;
 }
 
@@ -291,9 +292,7 @@ bool
 ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded)
 {
 	table->tick++;
-	while (table->datagrams > 0 && table->tick - table->by_age[0]->born > IP_REASSEMBLY_TICKS) {
-		ip_reassembly_discard_pieces(table, table->by_age[0], IP_REASSEMBLY_TIMED_OUT, discarded);
-		ip_reassembly_remove(table, 0);
-	}
+	while (table->datagrams > 0 && table->tick - table->by_age[0]->born > IP_REASSEMBLY_TICKS)
+		ip_reassembly_end(table, 0, IP_REASSEMBLY_TIMED_OUT, discarded);
 	return table->datagrams != 0;
 }

@@ -52,8 +52,8 @@ struct ip_reassembly_fragment {
 };
 
 struct ip_reassembly_limits {
-	uint32_t datagrams, bytes;               /* in the table; bytes of buffers */
-	uint32_t source_datagrams, source_bytes; /* of one source address */
+	uint64_t datagrams, bytes;               /* in the table; bytes of buffers */
+	uint64_t source_datagrams, source_bytes; /* of one source address */
 };
 
 /* Messages to be freed, by reason, linked by their link. Begins zeroed; calls add to it. */

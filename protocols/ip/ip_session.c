@@ -1,7 +1,4 @@
-/*
- * ip_session.c - how IP's sessions come to be (opened by an upper, shared, or by a stranger's datagram), and which addresses
- * and routes they may have; see ip.c.
- */
+/* ip_session.c - how IP's sessions come to be, and which addresses and routes they may have; see ip.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,9 +108,9 @@ ip_session_check_source(const struct ip *ip, uint32_t source)
 
 	if (source >> 24 == 127)
 		return IP_DROP_MARTIAN;
-	if (source >> 24 == 0 || ip_session_is_to_all(ip, source))
+	if (source >> 24 == 0 || ip_session_is_to_all(ip, source) || ip_kind(ip, source, &index) == XK_VNET_MINE)
 		return IP_DROP_BAD_SOURCE;
-	return ip_kind(ip, source, &index) == XK_VNET_MINE ? IP_DROP_BAD_SOURCE : 0;
+	return 0;
 }
 
 unsigned
