@@ -6,10 +6,9 @@
  *               port; without a local one a port from 49152 on is chosen. Enabling needs the local one, and no host.
  * Sessions:     one per (local port, remote port, session below). Opening an existing one, or a port that another upper
  *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes a session once
- *               its checksum is verified.
+ *               its checksum is verified; one that broadcasts come up answers from the interface's own address.
  * Checksum:     generated unless the setting says no, by the port where it can; always verified, except where it is zero,
  *               which says that there is none.
- * Broadcast:    a session that broadcasts come up answers their sender, from the interface's own address.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Faults:       an intact datagram to a port that nobody has opened or enabled is refused (XK_FAULT_PORT): ICMP tells its
  *               sender. Faults that the network reports of our datagrams go to the protocol above their session.
@@ -48,49 +47,40 @@ static const struct xk_field udp_fields[] = {
 	{ .name = NULL },
 };
 
-struct udp_header {
-	uint32_t ports; /* source << 16 | destination, as the key has them */
-	uint16_t length;
-};
-
-static inline struct udp_header
-udp_header_load(const uint8_t *p)
-{
-	return (struct udp_header){ xk_get32(p + UDP_SOURCE), xk_get16(p + UDP_LENGTH) };
-}
-
-/* Takes the header h off m, and what is not the datagram's. Returns 0, or the reason to drop m. */
+/* Takes the header, and what is not the datagram's, off m. Returns 0, or the reason to drop m. */
 static inline unsigned
-udp_header_pop(struct udp_header h, struct xk_msg *m)
+udp_header_pop(struct xk_msg *m)
 {
-	if (h.length < XK_UDP_HEADER_LEN || h.length > xk_msg_len(m))
+	size_t length = xk_get16(m->data + UDP_LENGTH);
+
+	if (length < XK_UDP_HEADER_LEN || length > xk_msg_len(m))
 		return UDP_DROP_BAD_LENGTH;
-	xk_msg_truncate(m, h.length);
+	xk_msg_truncate(m, length);
 	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
 	return 0;
 }
 
-/* Tells whether the checksum of payload m, whose header is at p, need not be computed: there is none, or the port has. */
-static inline bool
-udp_is_known_good(const struct xk_msg *m, const uint8_t *p)
-{
-	return xk_get16(p + UDP_CHECKSUM) == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0;
-}
-
-/* Returns the sum of the header at p, and of the length in the pseudo-header. */
+/*
+ * Returns the sum of the headers of payload m, in front of which UDP's lies; 0 if none has to be computed, as there is no
+ * checksum or the port has verified it.
+ */
 static inline uint64_t
-udp_header_sum(const uint8_t *p)
-{
-	return xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_sum_load16(p + UDP_LENGTH);
-}
-
-/* Tells whether payload m, in front of which its header lies, is what was sent. */
-static inline bool
-udp_is_intact(const struct xk_msg *m, uint64_t pseudo_sum)
+udp_sum_headers(const struct xk_msg *m, uint64_t pseudo_sum)
 {
 	const uint8_t *p = m->data - XK_UDP_HEADER_LEN;
 
-	return udp_is_known_good(m, p) || xk_sum_is_intact(pseudo_sum + udp_header_sum(p) + xk_msg_sum(m));
+	if (xk_get16(p + UDP_CHECKSUM) == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
+		return 0;
+	return pseudo_sum + xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_sum_load16(p + UDP_LENGTH);
+}
+
+/* Tells whether payload m, in front of which its header lies, is what was sent. */
+static bool
+udp_is_intact(const struct xk_msg *m, uint64_t pseudo_sum)
+{
+	uint64_t sum = udp_sum_headers(m, pseudo_sum);
+
+	return sum == 0 || xk_sum_is_intact(sum + xk_msg_sum(m));
 }
 
 /* Returns the sum of the pseudo-header without its length. */
@@ -113,7 +103,6 @@ struct udp {
 
 struct udp_session {
 	struct xk_session session;
-	uint32_t ports;       /* as in what arrives */
 	uint32_t usual_end;   /* messages shorter than this are summed here and fit */
 	uint32_t max_packet;  /* longest message */
 	bool offloads;        /* the port computes checksums of what fits into one frame */
@@ -122,13 +111,13 @@ struct udp_session {
 	uint64_t pop_sum;     /* ... of what arrives */
 };
 
+/* `ports` is source << 16 | destination of what arrives. */
 static inline struct xk_key
 udp_key(uint32_t ports, const struct xk_session *lls)
 {
 	return (struct xk_key){ (uintptr_t)lls, ports };
 }
 
-/* Returns the two ports as in what arrives. */
 static inline uint32_t
 udp_ports(uint64_t local, uint64_t remote)
 {
@@ -149,10 +138,7 @@ udp_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/*
- * Stores the sums of the pseudo-headers of what is sent on lls and of what arrives, where the destination may be a broadcast
- * address. Returns 0 or -errno.
- */
+/* Stores the sums of the pseudo-headers, without lengths, of what is sent on lls and of what arrives. Returns 0 or -errno. */
 static int
 udp_ask_sums(struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
 {
@@ -171,24 +157,24 @@ udp_ask_sums(struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
 }
 
 static int
-udp_setup(struct xk_session *session, const void *ports)
+udp_setup(struct xk_session *session, const void *how)
 {
+	const uint32_t *ports = how; /* as in what arrives */
 	struct udp_session *s = (struct udp_session *)session;
-	struct xk_session *lls = session->lls;
 	bool checksum = ((struct udp *)session->protocol)->checksum;
 	uint32_t max_packet, offloads = 0;
-	int err = udp_ask_sums(lls, &s->push_sum, &s->pop_sum);
+	int err = udp_ask_sums(session->lls, &s->push_sum, &s->pop_sum);
 
 	if (err == 0)
-		err = xk_control(lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+		err = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 	if (err < 0)
 		return err;
 	if (max_packet < XK_UDP_HEADER_LEN)
 		return -EMSGSIZE;
-	s->ports = *(const uint32_t *)ports;
-	xk_put32(s->ports_out, s->ports << 16 | s->ports >> 16);
+	xk_put16(s->ports_out, (uint16_t)*ports);
+	xk_put16(s->ports_out + 2, (uint16_t)(*ports >> 16));
 	s->max_packet = (max_packet < UDP_LONGEST ? max_packet : UDP_LONGEST) - XK_UDP_HEADER_LEN;
-	if (checksum && xk_control(lls, XK_GET_OFFLOADS, &offloads, sizeof(offloads)) >= 0)
+	if (checksum && xk_control(session->lls, XK_GET_OFFLOADS, &offloads, sizeof(offloads)) >= 0)
 		s->offloads = (offloads & XK_OFFLOAD_UDP_SUM) != 0;
 	s->usual_end = checksum && !s->offloads ? s->max_packet + 1 : 0;
 	return 0;
@@ -215,8 +201,8 @@ udp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
 	if (err != 0)
 		return err;
-	err = -EADDRINUSE;
-	for (unsigned tries = chooses ? UDP_PORTS : 1; err == -EADDRINUSE && tries > 0; tries--) {
+	err = -EEXIST;
+	for (unsigned tries = chooses ? UDP_PORTS : 1; err == -EEXIST && tries > 0; tries--) {
 		const struct xk_enable *enable;
 		uint32_t ports;
 
@@ -226,17 +212,13 @@ udp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 		enable = xk_table_enabled(self, xk_table_number_key((uint32_t)local));
 		if (enable != NULL && (chooses || enable->hlp_receive != hlp_receive))
 			continue;
-		if (!xk_duplicate(lls)) {
-			err = -ENOMEM;
-			break;
-		}
 		ports = udp_ports(local, remote);
-		err = xk_table_add(self, udp_key(ports, lls), hlp_receive, hlp_type, lls, &ports, session);
-		if (err == -EEXIST)
-			err = -EADDRINUSE;
+		err = !xk_duplicate(lls)
+			      ? -ENOMEM
+			      : xk_table_add(self, udp_key(ports, lls), hlp_receive, hlp_type, lls, &ports, session);
 	}
 	xk_close(lls);
-	return err;
+	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
 /* A local port is enabled for all hosts. */
@@ -257,7 +239,7 @@ udp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct x
 static struct xk_key
 udp_passive_key_of(const struct xk_session *s)
 {
-	return xk_table_number_key((uint16_t)((const struct udp_session *)s)->ports);
+	return xk_table_number_key(xk_get16(((const struct udp_session *)s)->ports_out));
 }
 
 /* ---- down ---- */
@@ -323,10 +305,10 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 XK_APART static void
 udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct udp_header h = udp_header_load(m->data);
-	struct xk_key key = udp_key(h.ports, lls), port = xk_table_number_key((uint16_t)h.ports);
+	uint32_t ports = xk_get32(m->data + UDP_SOURCE);
+	struct xk_key key = udp_key(ports, lls), port = xk_table_number_key((uint16_t)ports);
 	struct xk_session *s = xk_table_lookup(self, key);
-	unsigned why = udp_header_pop(h, m);
+	unsigned why = udp_header_pop(m);
 	uint64_t push_sum, pop_sum;
 
 	if (s != NULL)
@@ -341,7 +323,7 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 	}
 	if (why != 0)
 		xk_drop(self, m, why);
-	else if (s != NULL || (s = xk_table_accept(self, key, port, lls, &h.ports, m)) != NULL)
+	else if (s != NULL || (s = xk_table_accept(self, key, port, lls, &ports, m)) != NULL)
 		xk_pop(s, lls, m, NULL);
 }
 
@@ -359,28 +341,20 @@ udp_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, u
 static void
 udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
-	struct udp_header h = udp_header_load(p);
-	struct xk_session *s = xk_table_last(self, udp_key(h.ports, lls));
+	struct xk_session *s = xk_table_last(self, udp_key(xk_get32(m->data + UDP_SOURCE), lls));
 	uint64_t sum;
 
-	if (xk_unlikely(s == NULL || h.length != xk_msg_len(m))) {
+	if (xk_unlikely(s == NULL || xk_get16(m->data + UDP_LENGTH) != xk_msg_len(m))) {
 		udp_demux_other(self, lls, m);
 		return;
 	}
 	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
-	if (!udp_is_known_good(m, p)) {
-		sum = ((struct udp_session *)s)->pop_sum + udp_header_sum(p);
-		if (xk_msg_len(m) >= XK_SUM_SHORT || m->next != NULL) {
-			udp_pop_summed(s, lls, m, sum);
-			return;
-		}
-		if (xk_unlikely(!xk_sum_is_intact(sum + xk_sum_short(m->data, m->len)))) {
-			xk_drop(s->protocol, m, UDP_DROP_BAD_CHECKSUM);
-			return;
-		}
-	}
-	xk_pop(s, lls, m, NULL);
+	sum = udp_sum_headers(m, ((struct udp_session *)s)->pop_sum);
+	if (sum == 0 ||
+	    (xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL && xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
+		xk_pop(s, lls, m, NULL);
+	else
+		udp_pop_summed(s, lls, m, sum);
 }
 
 /* ---- asking ---- */
@@ -417,10 +391,11 @@ udp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 static int
 udp_get_participants(struct xk_session *session, struct xk_participants *p)
 {
-	uint32_t ports = ((const struct udp_session *)session)->ports;
+	const uint8_t *ports = ((const struct udp_session *)session)->ports_out;
+	bool fits =
+		xk_participant_push(&p->remote, xk_get16(ports + 2)) && xk_participant_push(&p->local, xk_get16(ports));
 
-	return xk_participant_push(&p->remote, ports >> 16) && xk_participant_push(&p->local, (uint16_t)ports) ? 0
-													       : -E2BIG;
+	return fits ? 0 : -E2BIG;
 }
 
 /* ---- tables ---- */

@@ -67,7 +67,6 @@ ip_tick(struct xk_event *event, void *argument)
 	struct ip *ip = argument;
 	struct ip_reassembly_discarded discarded = { .some = false };
 
-	(void)event;
 	xk_lock(&ip->lock);
 	ip->ticking = ip_reassembly_tick(&ip->reassembly, &discarded);
 	if (ip->ticking)
@@ -216,17 +215,17 @@ XK_APART static void
 ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)
 {
 	struct ip *ip = (struct ip *)self;
-	const uint8_t *p = m->data;
 	struct xk_session *s;
+	const uint8_t *p;
 	unsigned index;
 
 	if (why == IP_HAS_OPTIONS) {
 		m = ip_options_take_off(ip, m);
 		if (m == NULL)
 			return;
-		p = m->data;
 		why = 0;
 	}
+	p = m->data;
 	if (why == 0) {
 		ip_header_pop(m);
 		/* what came to everybody on the link must be for everybody (RFC 1122, 3.3.6) */

@@ -203,10 +203,7 @@ ip_path_plateau(uint32_t length)
 
 /* ---- our datagrams ---- */
 
-/*
- * Returns what the path takes, if that is less than s thought and a datagram of `length` bytes with header h can be s's; else
- * 0.
- */
+/* Returns what the path takes, if that is less than s thought and a datagram with header h can be s's; else 0. */
 static uint32_t
 ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
 {
@@ -217,9 +214,8 @@ ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length
 
 	if (!ip->pmtu || (h.fragment & (IP_DONT_FRAGMENT | IP_MORE)) != IP_DONT_FRAGMENT)
 		return 0;
-	if (since % 2 != 0 || since == 0 || since / 2 > IP_FAULT_IDS)
-		return 0;
-	if (mtu >= length || length > s->link_max + IP_HEADER_LEN)
+	if (since % 2 != 0 || since == 0 || since / 2 > IP_FAULT_IDS || mtu >= length ||
+	    length > s->link_max + IP_HEADER_LEN)
 		return 0;
 	if (mtu < ip->pmtu_min)
 		mtu = (uint32_t)ip->pmtu_min;

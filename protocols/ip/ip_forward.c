@@ -180,9 +180,7 @@ ip_forward_count_down(uint8_t *header)
 	sum += (uint16_t)~xk_get16(header + IP_TTL);
 	header[IP_TTL]--;
 	sum += xk_get16(header + IP_TTL);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	xk_put16(header + IP_CHECKSUM, (uint16_t)~sum);
+	xk_put16(header + IP_CHECKSUM, xk_checksum_finish(sum));
 }
 
 static int

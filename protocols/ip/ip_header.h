@@ -104,6 +104,18 @@ ip_header_is_special(const uint8_t *p)
 	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
+/* Stores what all headers of a session have in common, and zeros for the rest. */
+static inline void
+ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
+{
+	memset(p, 0, IP_HEADER_LEN);
+	p[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
+	p[IP_TTL] = ttl;
+	p[IP_PROTOCOL] = protocol;
+	xk_put32(p + IP_SOURCE, source);
+	xk_put32(p + IP_DESTINATION, destination);
+}
+
 /* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */
 static inline void
 ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length, uint16_t id, uint16_t fragment)

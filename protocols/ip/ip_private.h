@@ -1,6 +1,6 @@
 /*
- * ip_private.h - IP's state, shared by ip.c (messages), ip_session.c (sessions, addresses, routes), ip_forward.c (datagrams
- * that go through, options) and ip_fault.c (datagrams that end too early, paths).
+ * ip_private.h - IP's state, for ip.c (messages), ip_session.c (sessions, addresses, routes), ip_forward.c (forwarding,
+ * options) and ip_fault.c (datagrams that end too early, paths).
  */
 #ifndef XK_IP_PRIVATE_H
 #define XK_IP_PRIVATE_H

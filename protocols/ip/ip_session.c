@@ -164,11 +164,7 @@ ip_session_setup(struct xk_session *session, const void *argument)
 	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
 	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
-	s->header[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
-	s->header[IP_TTL] = (uint8_t)ip->ttl;
-	s->header[IP_PROTOCOL] = how->protocol;
-	xk_put32(s->header + IP_SOURCE, s->local);
-	xk_put32(s->header + IP_DESTINATION, s->remote);
+	ip_header_prepare(s->header, (uint8_t)ip->ttl, how->protocol, s->local, s->remote);
 	s->sum = ip_header_sum(s->header);
 	return 0;
 }
