@@ -5,7 +5,7 @@
  * Participants: (remote, local); the top of each stack is a link address (eth.h). The local one may be missing; a
  *               remote of ff:ff:ff:ff:ff:ff gives a session that sends to everybody. The upper's number is the type.
  * Sessions:     one per (peer, type), shared by opens of the same hlps. A broadcast comes up the session of its sender.
- * Control:      XK_GET_LINK_ADDRESS, XK_GET_PEER_LINK; the port answers the others
+ * Control:      XK_GET_PEER_LINK; the port answers the others
  * Not done:     multicast, 802.3 with LLC, VLAN tags, padding (port.c)
  * Graph:        eth -> port
  */
@@ -59,8 +59,6 @@ static const struct xk_field eth_fields[] = {
 	{ .name = NULL },
 };
 
-/* ---- state ---- */
-
 struct eth {
 	struct xk_protocol protocol;
 	struct xk_session *down;
@@ -92,9 +90,9 @@ eth_header_check(const struct eth *eth, struct eth_header h)
 {
 	if (eth_type(h) < ETH_TYPE_MIN)
 		return ETH_DROP_BAD_TYPE;
-	if (eth_source(h) == eth->address || eth_source(h) == 0 || xk_eth_is_group(eth_source(h)))
-		return ETH_DROP_BAD_SOURCE;
-	return 0;
+	return eth_source(h) == eth->address || eth_source(h) == 0 || xk_eth_is_group(eth_source(h))
+		       ? ETH_DROP_BAD_SOURCE
+		       : 0;
 }
 
 /* ---- a session's life ---- */
@@ -199,21 +197,11 @@ eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- asking ---- */
 
 static int
-eth_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
-	const struct eth *eth = (struct eth *)self;
-
-	return op != XK_GET_LINK_ADDRESS ? -ENOTSUP : xk_answer(buffer, len, &eth->address, sizeof(eth->address));
-}
-
-static int
 eth_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	const struct eth_session *s = (struct eth_session *)session;
 
-	if (op == XK_GET_PEER_LINK)
-		return xk_answer(buffer, len, &s->peer, sizeof(s->peer));
-	return eth_control(session->protocol, op, buffer, len);
+	return op != XK_GET_PEER_LINK ? -ENOTSUP : xk_answer(buffer, len, &s->peer, sizeof(s->peer));
 }
 
 static int
@@ -242,7 +230,6 @@ static const struct xk_protocol_ops eth_ops = {
 	.fini = eth_fini,
 	.open = eth_open,
 	.demux = eth_demux,
-	.control = eth_control,
 };
 
 static const struct xk_role eth_lowers[] = {

@@ -7,8 +7,7 @@
  * Sessions:     one per (local port, remote port, session below). Opening an existing one, or a port that another upper
  *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes a session once
  *               its checksum is verified; one that broadcasts come up answers from the interface's own address.
- * Checksum:     generated unless the setting says no, by the port where it can; always verified, except where it is zero,
- *               which says that there is none.
+ * Checksum:     generated, by the port where it can, unless the setting says no; verified unless it is zero: then there is none
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Faults:       an intact datagram to a port that nobody has opened or enabled is refused (XK_FAULT_PORT): ICMP tells its
  *               sender. Faults that the network reports of our datagrams go to the protocol above their session.
@@ -213,9 +212,10 @@ udp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 		if (enable != NULL && (chooses || enable->hlp_receive != hlp_receive))
 			continue;
 		ports = udp_ports(local, remote);
-		err = !xk_duplicate(lls)
-			      ? -ENOMEM
-			      : xk_table_add(self, udp_key(ports, lls), hlp_receive, hlp_type, lls, &ports, session);
+		if (!xk_duplicate(lls))
+			err = -ENOMEM;
+		else
+			err = xk_table_add(self, udp_key(ports, lls), hlp_receive, hlp_type, lls, &ports, session);
 	}
 	xk_close(lls);
 	return err == -EEXIST ? -EADDRINUSE : err;
