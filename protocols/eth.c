@@ -84,7 +84,7 @@ eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg *m)
 	return h->destination == XK_ETH_BROADCAST ? 0 : ETH_DROP_NOT_MINE;
 }
 
-/* Checks what all later frames of a session have in common with its first. Returns 0, or the reason to drop that one. */
+/* Checks what all frames of a session have in common with its first. Returns 0, or the reason to drop that one. */
 static unsigned
 eth_header_check(const struct eth *eth, struct eth_header h)
 {

@@ -6,14 +6,14 @@
  * Participants: icmp.h
  * Sessions:     one per (identifier, session below), opened to send echo requests; that may wait (ARP). Opening an
  *               existing one fails with -EADDRINUSE. There is no passive open: echo requests are answered here.
- * Echo:         a request is answered from the address it came to, unless that is a broadcast address (RFC 1122, 3.2.2.6
- *               allows that).
- * Errors sent:  about datagrams that IP reports (set_errors in ip.h), quoting as much of them as 576 bytes hold (RFC 1812,
- *               4.3.2.3); never about an ICMP error, a datagram to a broadcast or multicast address of IP or the link, or a
- *               later fragment (RFC 1122, 3.2.2; IP has dropped datagrams from no single host). Limited by `rate` and
- *               `burst`. Sending one never waits (XK_IP_LAZY).
- * Errors got:   go to IP, which finds and tells the protocol whose datagram is quoted (XK_FAULT); if that is an echo, the
- *               protocol above its session is told.
+ * Echo:         a request is answered from the address it came to, unless that is a broadcast address (RFC 1122,
+ *               3.2.2.6 allows that).
+ * Errors sent:  about datagrams that IP reports (set_errors in ip.h), quoting as much of them as 576 bytes hold (RFC
+ *               1812, 4.3.2.3); never about an ICMP error, a datagram to a broadcast or multicast address of IP or the
+ *               link, or a later fragment (RFC 1122, 3.2.2; IP has dropped datagrams from no single host). Limited by
+ *               `rate` and `burst`. Sending one never waits (XK_IP_LAZY).
+ * Errors got:   go to IP, which finds and tells the protocol whose datagram is quoted (XK_FAULT); if that is an echo,
+ *               the protocol above its session is told.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Not done:     timestamp, address mask, router discovery, redirects in either direction, sending parameter problems
  * Graph:        icmp -> ip
@@ -317,7 +317,7 @@ icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	xk_msg_free(m);
 }
 
-/* Tells the protocol above of a fault of its request; our answers are nobody's. Returns 0, or -ENOENT if it is not ours. */
+/* Tells the protocol above of a fault of its request; answers are nobody's. Returns 0, or -ENOENT: it is not ours. */
 static int
 icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 {
@@ -341,8 +341,8 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 /* ---- echoes ---- */
 
 /*
- * Sends the echo request m, which is intact, back. Takes m. Its first four bytes are replaced: as all bytes add up to zero, the
- * sum of the others is the complement of the sum of these four.
+ * Sends the echo request m, which is intact, back. Takes m. Its first four bytes are replaced: as all bytes add up to
+ * zero, the sum of the others is the complement of the sum of these four.
  */
 static void
 icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)

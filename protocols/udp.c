@@ -5,12 +5,12 @@
  * Participants: the top of each stack is a port, 1 to 65535; what is below it goes on to IP. Opening needs the remote
  *               port; without a local one a port from 49152 on is chosen. Enabling needs the local one, and no host.
  * Sessions:     one per (local port, remote port, session below). Opening an existing one, or a port that another upper
- *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes a session once
- *               its checksum is verified; one that broadcasts come up answers from the interface's own address.
- * Checksum:     generated, by the port where it can, unless the setting says no; verified unless it is zero: then there is none
+ *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes one, once its
+ *               checksum is verified; one that broadcasts come up answers from the interface's own address.
+ * Checksum:     generated, by the port where it can, unless the setting says no; verified unless it is zero (none)
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
- * Faults:       an intact datagram to a port that nobody has opened or enabled is refused (XK_FAULT_PORT): ICMP tells its
- *               sender. Faults that the network reports of our datagrams go to the protocol above their session.
+ * Faults:       an intact datagram to a port that nobody has opened or enabled is refused (XK_FAULT_PORT): ICMP tells
+ *               its sender. Faults that the network reports of our datagrams go to the protocol above their session.
  * Not done:     multicast
  * Graph:        udp -> ip
  */
@@ -60,8 +60,8 @@ udp_header_pop(struct xk_msg *m)
 }
 
 /*
- * Returns the sum of the headers of payload m, in front of which UDP's lies; 0 if none has to be computed, as there is no
- * checksum or the port has verified it.
+ * Returns the sum of the headers of payload m, in front of which UDP's lies; 0 if none has to be computed, as there is
+ * no checksum or the port has verified it.
  */
 static inline uint64_t
 udp_sum_headers(const struct xk_msg *m, uint64_t pseudo_sum)
@@ -137,7 +137,7 @@ udp_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/* Stores the sums of the pseudo-headers, without lengths, of what is sent on lls and of what arrives. Returns 0 or -errno. */
+/* Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0 or -errno. */
 static int
 udp_ask_sums(struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
 {
@@ -299,8 +299,8 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 /* ---- up ---- */
 
 /*
- * Demultiplexes a datagram with padding, of another session than the last one's, or of a stranger. Nothing is remembered, or
- * said, of a stranger's that is not intact. Takes m.
+ * Demultiplexes a datagram with padding, of another session than the last one's, or of a stranger. Nothing is
+ * remembered, or said, of a stranger's that is not intact. Takes m.
  */
 XK_APART static void
 udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)

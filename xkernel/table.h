@@ -15,8 +15,8 @@
 #include "xkernel/upi.h"
 
 /*
- * The two halves of xk_table_find, for a demux that leaves all but the session found last to a function apart, and so saves
- * no registers. Any shepherd.
+ * The two halves of xk_table_find, for a demux that leaves all but the session found last to a function apart, and so
+ * saves no registers. Any shepherd.
  */
 static inline struct xk_session *
 xk_table_last(struct xk_protocol *self, struct xk_key key)

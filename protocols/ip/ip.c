@@ -6,17 +6,17 @@
  *               that the route leads to, unless it is given. Enabling takes no hosts.
  * Sessions:     one per (upper's number, remote host, local host), shared by opens of the same upper. Opening may wait
  *               (ARP). A stranger's first datagram makes a session that answers to where it came from, without asking;
- *               what the same host sends through another session below makes one of its own. A session that an upper has
- *               opened takes its peer's datagrams wherever they come up.
+ *               what the same host sends through another session below makes one of its own. A session that an upper
+ *               has opened takes its peer's datagrams wherever they come up.
  * Broadcast:    may be opened, and received; a session that broadcasts come up sends from the interface's own address,
  *               to the host that they came from.
- * Fragments:    sent without copying; arriving ones wait in ip_reassembly.h, each with its whole buffer, so size the pool
- *               for reassembly_bytes.
+ * Fragments:    sent without copying; arriving ones wait in ip_reassembly.h, each with its whole buffer, so size the
+ *               pool for reassembly_bytes.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that those that must be told apart do not repeat within 32,768 datagrams.
  * Faults:       ip_fault.c; forwarding and options: ip_forward.c
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST, XK_IP_GET_DESTINATION; from below
- *               XK_VNET_UNSENT
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST, XK_IP_GET_DESTINATION; from
+ *               below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
  */
@@ -208,8 +208,8 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 }
 
 /*
- * Demultiplexes what is not a whole datagram of the session found last, as it came. why is what ip_header_check says of it.
- * Takes m.
+ * Demultiplexes what is not a whole datagram of the session found last, as it came. why is what ip_header_check says
+ * of it. Takes m.
  */
 XK_APART static void
 ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)

@@ -10,8 +10,8 @@
 
 enum xk_ip_control {
 	/*
-	 * Session: uint64_t, the destination that its arriving datagrams bear. That is XK_GET_MY_HOST, except for a session
-	 * that others' broadcasts come up: that one sends from the interface's own address.
+	 * Session: uint64_t, the destination that its arriving datagrams bear. That is XK_GET_MY_HOST, except for a
+	 * session that others' broadcasts come up: that one sends from the interface's own address.
 	 */
 	XK_IP_GET_DESTINATION = 400,
 };
@@ -60,11 +60,11 @@ struct xk_ip_fault {
 
 /* What protocols that know IP call, as neighbour_ops of the type. */
 struct xk_ip_ops {
-	/* Makes *errors (copied) tell senders of faults from now on. Returns 0, or -EADDRINUSE if another does. For init. */
+	/* Makes *errors (copied) tell senders of faults. Returns 0, or -EADDRINUSE if another does. For init. */
 	int (*set_errors)(struct xk_protocol *ip, const struct xk_ip_errors *errors);
 	/*
-	 * Tells the protocol above whose datagram fault quotes, if it can be one of ours. Returns 0, or -ENOENT if it cannot.
-	 * A shepherd; never waits.
+	 * Tells the protocol above whose datagram fault quotes, if it can be one of ours. Returns 0, or -ENOENT if it
+	 * cannot. A shepherd; never waits.
 	 */
 	int (*report)(struct xk_protocol *ip, const struct xk_ip_fault *fault);
 	/* As xk_ip_refuse; s is the session of IP that m came up, NULL: none. */
@@ -90,8 +90,8 @@ xk_ip_below(const struct xk_protocol *self)
 }
 
 /*
- * Has the sender of m told of a fault (not XK_FAULT_HEADER), if somebody does that. m came up the session of IP at or below
- * lls, and `popped` bytes of it were taken off above IP; it stays the caller's, to be dropped. Any shepherd; never waits.
+ * Has the sender of m told of a fault (not XK_FAULT_HEADER). m came up the session of IP at or below lls, and `popped`
+ * bytes of it were taken off above IP; it stays the caller's, to be dropped. Any shepherd; never waits.
  */
 static inline void
 xk_ip_refuse(struct xk_session *lls, enum xk_fault fault, const struct xk_msg *m, size_t popped)

@@ -1,12 +1,12 @@
 /*
- * ip_fault.c - datagrams that end too early: others' that end here, whose senders are told, and ours, on which other hosts
- * report; and what is known of paths. See ip.c.
+ * ip_fault.c - datagrams that end too early: others' that end here, whose senders are told, and ours, on which other
+ * hosts report; and what is known of paths. See ip.c.
  *
- * A report is believed only if it quotes a datagram that we may have sent: a session must have its addresses and protocol,
- * and the upper must know the conversation (udp: the ports). One that a path takes less than was thought must besides be
- * about a datagram that said not to be fragmented, was longer than the reported limit and no longer than what we send, and
- * had one of the identifications last sent to that host. Nothing below `pmtu_min` is believed, few hosts are remembered, and
- * each for a while only (RFC 1191, 5927).
+ * A report is believed only if it quotes a datagram that we may have sent: a session must have its addresses and
+ * protocol, and the upper must know the conversation (udp: the ports). One that a path takes less than was thought
+ * must besides be about a datagram that said not to be fragmented, was longer than the reported limit and no longer
+ * than what we send, and had one of the identifications last sent to that host. Nothing below `pmtu_min` is believed,
+ * few hosts are remembered, and each for a while only (RFC 1191, 5927).
  */
 #include <errno.h>
 #include <string.h>

@@ -2,14 +2,14 @@
  * ip_forward.c - datagrams that are not for this host are passed on; and the options of those that are. See ip.c.
  *
  * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is changed, not computed anew), 2644
- * Rules:     Not forwarded are datagrams that came to everybody on their link, those for everybody, for a group, or for or
- *            from nobody's addresses. The time to live is counted down; fragments are not put together; what is too long
- *            for the next link is fragmented, or (DF) refused. Options go on unread, the copied ones with every fragment,
- *            but source routes are refused.
- * Options:   of a datagram for this host (RFC 791, 3.1), malformed ones and source routes are refused (RFC 7126, 4.3 and
- *            4.4), all others ignored (RFC 1122, 3.2.1.8). The rest of IP sees, and faults quote, a header without options.
- * Faults:    network unreachable, time exceeded and fragmentation needed are told here; host unreachable when ARP gives up
- *            (ip_fault.c)
+ * Rules:     Not forwarded are datagrams that came to everybody on their link, those for everybody, for a group, or
+ *            for or from nobody's addresses. The time to live is counted down; fragments are not put together; what is
+ *            too long for the next link is fragmented, or (DF) refused. Options go on unread, the copied ones with
+ *            every fragment, but source routes are refused.
+ * Options:   of a datagram for this host (RFC 791, 3.1), malformed ones and source routes are refused (RFC 7126, 4.3
+ *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP sees, and faults quote, a header without any.
+ * Faults:    network unreachable, time exceeded and fragmentation needed are told here; host unreachable when ARP
+ *            gives up (ip_fault.c)
  * Memory:    nothing waits here: in ARP few messages per neighbour do, and in the port its ring.
  * Not done:  redirects are not sent, source routes not followed, sources not checked against the link they come from
  */

@@ -71,8 +71,8 @@ ip_header_load(const uint8_t *p)
 }
 
 /*
- * Checks the header of m at p, which lies in one piece and says that m is `length` long. Returns 0; the reason to drop m; or
- * IP_HAS_OPTIONS, and has looked at the first byte only.
+ * Checks the header of m at p, which lies in one piece and says that m is `length` long. Returns 0; the reason to drop
+ * m; or IP_HAS_OPTIONS, and has looked at the first byte only.
  */
 static inline unsigned
 ip_header_check(const uint8_t *p, size_t length, const struct xk_msg *m)

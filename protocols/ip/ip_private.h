@@ -76,8 +76,8 @@ struct ip_session {
 };
 
 /*
- * Returns a session's key. lls is NULL for the first session of these three; a learned one that came to be while it existed,
- * through another lls, has that in its key. Addresses of objects leave the top byte free.
+ * Returns a session's key. lls is NULL for the first session of these three; a learned one that came to be while it
+ * existed, through another lls, has that in its key. Addresses of objects leave the top byte free.
  */
 static inline struct xk_key
 ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_session *lls)
@@ -121,12 +121,12 @@ bool ip_session_is_to_all(const struct ip *ip, uint32_t host);
 /* Checks that a datagram may come from source. Returns 0, or the reason to drop it. */
 unsigned ip_session_check_source(const struct ip *ip, uint32_t source);
 
-/* Checks that a datagram for which there is no session is for us and that somebody wants it. Returns 0, or why to drop it. */
+/* Checks that a datagram without a session is for us and that somebody wants it. Returns 0, or why to drop it. */
 unsigned ip_session_check_stranger(struct ip *ip, struct ip_header h);
 
 /*
- * Returns the session of m, which came up lls, passively opened if need be. The header lies in front of m. NULL: m could not
- * be delivered, and is gone.
+ * Returns the session of m, which came up lls, passively opened if need be. The header lies in front of m. NULL: m
+ * could not be delivered, and is gone.
  */
 struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m);
 
@@ -147,8 +147,8 @@ int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk
 void ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header_len);
 
 /*
- * Returns m, whose header has options, with a header without, and the quoted bytes behind it in one piece, if it is for us.
- * NULL: it was forwarded or dropped. Takes m.
+ * Returns m, whose header has options, with a header without and the quoted bytes behind that in one piece; NULL: it was
+ * not for us and forwarded, or dropped. Takes m.
  */
 struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 
@@ -157,7 +157,7 @@ struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 /* Forgets old paths; the handler of path_tick. */
 xk_event_handler ip_fault_tick;
 
-/* Has the sender of the datagram that trouble quotes told (fault, mtu, header and on are set), if somebody does that. */
+/* Has the sender of the quoted datagram told (fault, mtu, header and on are set), if somebody does that. */
 void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 
 /* As struct xk_ip_ops. */

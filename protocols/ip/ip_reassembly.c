@@ -100,8 +100,8 @@ ip_reassembly_end(struct ip_reassembly *table, uint32_t index, enum ip_reassembl
 }
 
 /*
- * Makes room for a datagram of source (pinned 0), or for that many more bytes of `keep`, one of its datagrams: evicts the
- * oldest ones, of source if it has more than its share. Returns false if evicting all but `keep` would not do.
+ * Makes room for a datagram of source (pinned 0), or for that many more bytes of `keep`, one of its datagrams: evicts
+ * the oldest ones, of source if it has more than its share. Returns false if evicting all but `keep` would not do.
  */
 static bool
 ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
@@ -179,8 +179,8 @@ ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 }
 
 /*
- * Finds the place for [start, end) of m among d's pieces and stores the link to put it in. Returns IP_REASSEMBLY_REASONS,
- * or what is wrong with the fragment there.
+ * Finds the place for [start, end) of m among d's pieces and stores the link to put it in. Returns
+ * IP_REASSEMBLY_REASONS, or what is wrong with the fragment there.
  */
 static enum ip_reassembly_reason
 ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t end, bool more, const struct xk_msg *m,

@@ -99,13 +99,13 @@ int ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_l
 void ip_reassembly_fini(struct ip_reassembly *table);
 
 /*
- * Adds fragment m, its header taken off, to its datagram. Takes m. Returns the datagram if this completes it, else NULL.
- * Messages that have become useless (m may be one) are added to discarded.
+ * Adds fragment m, its header taken off, to its datagram. Takes m. Returns the datagram if this completes it, else
+ * NULL. Messages that have become useless (m may be one) are added to discarded.
  */
 struct xk_msg *ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
 				 struct xk_msg *m, struct ip_reassembly_discarded *discarded);
 
-/* Counts a tick and discards the datagrams whose time is up. Returns false if the table is empty, and needs no ticks. */
+/* Counts a tick and discards datagrams whose time is up. Returns false if the table is empty, and needs no ticks. */
 bool ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded);
 
 #endif

@@ -160,7 +160,7 @@ ip_session_setup(struct xk_session *session, const void *argument)
 	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
 	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
 	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
-	/* Two rounds: after one, the difference of two sessions' first numbers would follow from that of their hosts. */
+	/* two rounds: after one, the difference of two sessions' numbers would follow from that of their hosts */
 	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
 	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
@@ -210,8 +210,8 @@ ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 			err = xk_table_open(self, key, hlp_receive, hlp_type, lls, &how, session);
 	}
 	/*
-	 * A learned session stands on one that goes where its datagrams came from. From now on it is to follow the next hop; a
-	 * lazy open wants no more than to answer there.
+	 * A learned session stands on one that goes where its datagrams came from. From now on it is to follow the
+	 * next hop; a lazy open wants no more than to answer there.
 	 */
 	if (err == 0 && !lazy &&
 	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed))
