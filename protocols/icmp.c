@@ -540,7 +540,7 @@ icmp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 		got = -ENOTSUP;
 	if (got < 0)
 		return got;
-	length -= ICMP_ECHO_LEN;
+	length = length < ICMP_ECHO_LEN ? 0 : length - ICMP_ECHO_LEN;
 	return xk_answer(buffer, len, &length, sizeof(length));
 }
 

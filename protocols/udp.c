@@ -298,8 +298,33 @@ udp_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
+/* Delivers m if its payload sums up; sum is that of both headers. Takes m. */
+XK_APART static void
+udp_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum)
+{
+	if (xk_sum_is_intact(sum + xk_msg_sum_segments(m)))
+		xk_pop(s, lls, m, NULL);
+	else
+		xk_drop(s->protocol, m, UDP_DROP_BAD_CHECKSUM);
+}
+
+/* Delivers datagram m, which has no padding, to s if it is intact. Takes m. */
+__attribute__((always_inline)) static inline void
+udp_deliver(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
+{
+	uint64_t sum;
+
+	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
+	sum = udp_sum_headers(m, ((struct udp_session *)s)->pop_sum);
+	if (sum == 0 ||
+	    (xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL && xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
+		xk_pop(s, lls, m, NULL);
+	else
+		udp_pop_summed(s, lls, m, sum);
+}
+
 /*
- * Demultiplexes a datagram with padding, of another session than the last one's, or of a stranger. Nothing is
+ * Demultiplexes a datagram of another session than the last one's, of a stranger, or with padding. Nothing is
  * remembered, or said, of a stranger's that is not intact. Takes m.
  */
 XK_APART static void
@@ -308,9 +333,14 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 	uint32_t ports = xk_get32(m->data + UDP_SOURCE);
 	struct xk_key key = udp_key(ports, lls), port = xk_table_number_key((uint16_t)ports);
 	struct xk_session *s = xk_table_lookup(self, key);
-	unsigned why = udp_header_pop(m);
 	uint64_t push_sum, pop_sum;
+	unsigned why;
 
+	if (s != NULL && xk_get16(m->data + UDP_LENGTH) == xk_msg_len(m)) {
+		udp_deliver(s, lls, m);
+		return;
+	}
+	why = udp_header_pop(m);
 	if (s != NULL)
 		pop_sum = ((struct udp_session *)s)->pop_sum;
 	else if (why == 0 && udp_ask_sums(lls, &push_sum, &pop_sum) != 0)
@@ -327,34 +357,16 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 		xk_pop(s, lls, m, NULL);
 }
 
-/* Delivers m if its payload sums up; sum is that of both headers. Takes m. */
-XK_APART static void
-udp_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum)
-{
-	if (xk_sum_is_intact(sum + xk_msg_sum_segments(m)))
-		xk_pop(s, lls, m, NULL);
-	else
-		xk_drop(s->protocol, m, UDP_DROP_BAD_CHECKSUM);
-}
-
 /* Saves no registers: whatever needs a call first is apart. */
 static void
 udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct xk_session *s = xk_table_last(self, udp_key(xk_get32(m->data + UDP_SOURCE), lls));
-	uint64_t sum;
 
-	if (xk_unlikely(s == NULL || xk_get16(m->data + UDP_LENGTH) != xk_msg_len(m))) {
-		udp_demux_other(self, lls, m);
-		return;
-	}
-	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
-	sum = udp_sum_headers(m, ((struct udp_session *)s)->pop_sum);
-	if (sum == 0 ||
-	    (xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL && xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
-		xk_pop(s, lls, m, NULL);
+	if (xk_likely(s != NULL && xk_get16(m->data + UDP_LENGTH) == xk_msg_len(m)))
+		udp_deliver(s, lls, m);
 	else
-		udp_pop_summed(s, lls, m, sum);
+		udp_demux_other(self, lls, m);
 }
 
 /* ---- asking ---- */

@@ -125,16 +125,16 @@ ip_push_long(struct xk_session *session, struct xk_msg *m, uint32_t whole_max)
 {
 	struct ip_session *s = (struct ip_session *)session;
 	struct ip *ip = (struct ip *)session->protocol;
-	struct ip_transit t = { .ip = ip, .header_len = IP_HEADER_LEN, .mtu = whole_max + IP_HEADER_LEN };
+	struct ip_transit t = { ip, .header_len = IP_HEADER_LEN, .mtu = whole_max + IP_HEADER_LEN, .sum = s->sum };
 
 	if (xk_msg_len(m) > XK_IP_MAX_PACKET) {
 		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
 		return -EMSGSIZE;
 	}
 	memcpy(t.header, s->header, IP_HEADER_LEN);
-	xk_put16(t.header + IP_ID, atomic_fetch_add_explicit(&ip->fragment_id, 2, memory_order_relaxed));
+	t.id = atomic_fetch_add_explicit(&ip->fragment_id, 2, memory_order_relaxed);
 	xk_count(session->protocol, IP_COUNT_FRAGMENTED);
-	return ip_forward_fragments(&t, session->lls, m);
+	return ip_forward_fragments(&t, session->lls, m, 0);
 }
 
 static int
@@ -207,15 +207,24 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	return m;
 }
 
-/*
- * Demultiplexes what is not a whole datagram of the session found last, as it came. why is what ip_header_check says
- * of it. Takes m.
- */
+/* Delivers m, whose header lies in front, to a session that need not be the one found last. Takes m. */
+XK_APART static void
+ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	const uint8_t *p = m->data - IP_HEADER_LEN;
+	struct xk_session *s = xk_table_lookup(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
+
+	if (!ip_session_hears(s, lls))
+		s = ip_session_find((struct ip *)self, lls, m, s);
+	if (s != NULL)
+		xk_pop(s, lls, m, NULL);
+}
+
+/* Demultiplexes m, as it came, where more has to be done than usual. why is what ip_header_check says. Takes m. */
 XK_APART static void
 ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)
 {
 	struct ip *ip = (struct ip *)self;
-	struct xk_session *s;
 	const uint8_t *p;
 	unsigned index;
 
@@ -235,9 +244,8 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	}
 	if (why != 0)
 		ip_undelivered(ip, m, why);
-	else if ((!ip_header_is_special(p) || (m = ip_reassemble(ip, m)) != NULL) &&
-		 (s = ip_session_find(ip, lls, m)) != NULL)
-		xk_pop(s, lls, m, NULL);
+	else if (!ip_header_is_special(p) || (m = ip_reassemble(ip, m)) != NULL)
+		ip_deliver(self, lls, m);
 }
 
 /* Saves no registers: whatever needs a call first is apart. A session's addresses were checked when it came to be. */
@@ -247,19 +255,21 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	const uint8_t *p = m->data;
 	size_t length = xk_get16(p + IP_LENGTH);
 	unsigned why = ip_header_check(p, length, m);
-	struct xk_key key = { xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] };
 	struct xk_session *s;
 
 	if (xk_unlikely(why != 0 || ip_header_is_special(p) || (m->flags & XK_MSG_TO_ALL) != 0 ||
-			(length != xk_msg_len(m) && m->next != NULL) ||
-			!ip_session_hears(s = xk_table_last(self, key), lls))) {
+			(length != xk_msg_len(m) && m->next != NULL))) {
 		ip_demux_other(self, lls, m, why);
 		return;
 	}
 	if (xk_unlikely(length != xk_msg_len(m)))
 		xk_msg_cut_in_place(m, length);
 	xk_msg_pop_in_place(m, IP_HEADER_LEN);
-	xk_pop(s, lls, m, NULL);
+	s = xk_table_last(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
+	if (xk_likely(ip_session_hears(s, lls)))
+		xk_pop(s, lls, m, NULL);
+	else
+		ip_deliver(self, lls, m);
 }
 
 /* ---- asking ---- */

@@ -183,48 +183,43 @@ ip_forward_count_down(uint8_t *header)
 	xk_put16(header + IP_CHECKSUM, xk_checksum_finish(sum));
 }
 
-static int
-ip_forward_push(const struct ip_transit *t, struct xk_session *lls, struct xk_msg *m)
+static inline int
+ip_forward_push(const struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
 {
 	uint8_t *p = xk_msg_push(&m, t->header_len);
 
-	if (p == NULL) {
+	if (xk_unlikely(p == NULL)) {
 		xk_drop(&t->ip->protocol, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
 	}
-	memcpy(p, t->header, t->header_len);
+	ip_header_store(p, t->header, t->sum, xk_msg_len(m), t->id, fragment);
+	if (t->header_len > IP_HEADER_LEN)
+		memcpy(p + IP_HEADER_LEN, t->header + IP_HEADER_LEN, t->header_len - IP_HEADER_LEN);
 	return xk_push(lls, m);
 }
 
 int
-ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m)
+ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
 {
-	uint16_t first = xk_get16(t->header + IP_FRAGMENT), fragment = first;
+	bool is_first = true;
 
-	for (;;) {
+	while (xk_msg_len(m) + t->header_len > t->mtu) {
 		size_t chunk = (t->mtu - t->header_len) & ~(size_t)7;
-		bool is_last = xk_msg_len(m) + t->header_len <= t->mtu;
-		struct xk_msg *front = is_last ? m : xk_msg_split(&m, chunk);
-		int err = -ENOBUFS;
+		struct xk_msg *front = xk_msg_split(&m, chunk);
+		int err = front == NULL ? -ENOBUFS : ip_forward_push(t, lls, front, fragment | IP_MORE);
 
-		if (front != NULL) {
-			xk_put16(t->header + IP_LENGTH, (uint16_t)(xk_msg_len(front) + t->header_len));
-			xk_put16(t->header + IP_FRAGMENT, is_last ? fragment : fragment | IP_MORE);
-			xk_put16(t->header + IP_CHECKSUM, 0);
-			xk_checksum_store(t->header + IP_CHECKSUM,
-					  xk_checksum_finish(xk_sum(0, t->header, t->header_len)));
-			err = ip_forward_push(t, lls, front);
-			if (is_last)
-				return err;
-		}
 		if (err != 0) { /* nobody can use the rest without that fragment */
 			xk_drop(&t->ip->protocol, m, front == NULL ? (unsigned)XK_DROP_NO_BUFFER : IP_DROP_UNSENT);
 			return err;
 		}
-		if (fragment == first)
-			ip_forward_keep_copied(t);
 		fragment += (uint16_t)(chunk / 8);
+		if (is_first && t->header_len > IP_HEADER_LEN) {
+			ip_forward_keep_copied(t);
+			t->sum = xk_sum(0, t->header, t->header_len);
+		}
+		is_first = false;
 	}
+	return ip_forward_push(t, lls, m, fragment);
 }
 
 void
@@ -236,6 +231,7 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 	struct xk_session *lls;
 	uint32_t hop = 0;
 	unsigned why;
+	uint8_t *p;
 
 	memcpy(t.header, header, header_len);
 	why = ip_forward_check(&t, m);
@@ -255,10 +251,22 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 	xk_count(self, IP_COUNT_FORWARDED);
 	ip_forward_count_down(t.header);
 	if (xk_msg_len(m) + t.header_len <= t.mtu) {
-		ip_forward_push(&t, lls, m);
+		p = xk_msg_push(&m, t.header_len);
+		if (p != NULL) {
+			memcpy(p, t.header, t.header_len);
+			xk_push(lls, m);
+		} else {
+			xk_drop(self, m, XK_DROP_NO_BUFFER);
+		}
 	} else {
+		uint16_t first = xk_get16(header + IP_FRAGMENT);
+
 		xk_count(self, IP_COUNT_FORWARD_FRAGMENTED);
-		ip_forward_fragments(&t, lls, m);
+		t.id = xk_get16(t.header + IP_ID);
+		memset(t.header + IP_LENGTH, 0, IP_TTL - IP_LENGTH);
+		xk_put16(t.header + IP_CHECKSUM, 0);
+		t.sum = xk_sum(0, t.header, t.header_len);
+		ip_forward_fragments(&t, lls, m, first);
 	}
 	xk_close(lls);
 }

@@ -125,10 +125,11 @@ unsigned ip_session_check_source(const struct ip *ip, uint32_t source);
 unsigned ip_session_check_stranger(struct ip *ip, struct ip_header h);
 
 /*
- * Returns the session of m, which came up lls, passively opened if need be. The header lies in front of m. NULL: m
- * could not be delivered, and is gone.
+ * Returns the session of m, which came up lls, passively opened if need be, where `first`, the one found by addresses
+ * alone, does not hear lls. The header lies in front of m. NULL: m could not be delivered, and is gone.
  */
-struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m);
+struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m,
+				   const struct xk_session *first);
 
 /* ---- ip_forward.c ---- */
 
@@ -138,17 +139,20 @@ struct ip_transit {
 	uint8_t header[XK_IP_HEADER_MAX];
 	size_t header_len;
 	uint32_t mtu; /* of the link to the next host, or of the path */
+	/* for fragments, where the header has zeros for identification, length, fragment and checksum */
+	uint64_t sum;
+	uint16_t id;
 };
 
-/* Pushes m on lls in fragments, with the header of t, which it changes. Takes m. Returns as xk_push. */
-int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m);
+/* Pushes m on lls in fragments, beginning with this offset and flags. Takes m. Returns as xk_push. */
+int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment);
 
 /* Passes m on, whose header has been taken off, or drops it. Takes m. */
 void ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header_len);
 
 /*
- * Returns m, whose header has options, with a header without and the quoted bytes behind that in one piece; NULL: it was
- * not for us and forwarded, or dropped. Takes m.
+ * Returns m, whose header has options, with a header without and the quoted bytes behind that in one piece; NULL: it
+ * was not for us and forwarded, or dropped. Takes m.
  */
 struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 

@@ -83,6 +83,7 @@ struct ip_reassembly_datagram {
 
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
+	uint64_t least_bytes;                   /* of its two limits */
 	struct ip_reassembly_datagram **by_age; /* the first `datagrams`, oldest first; the others are free */
 	uint32_t datagrams, fragments, pinned;  /* in the table; bytes of buffers */
 	uint32_t tick;

@@ -220,7 +220,7 @@ ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 }
 
 struct xk_session *
-ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
+ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m, const struct xk_session *first)
 {
 	struct xk_protocol *self = &ip->protocol;
 	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
@@ -228,12 +228,9 @@ ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 	struct xk_key own_key = ip_key(h.protocol, h.source, h.destination, lls);
 	struct xk_key number = xk_table_number_key(h.protocol);
 	struct ip_session_how how = { h.source, h.destination, h.protocol, false };
-	struct xk_session *first = xk_table_lookup(self, first_key), *s;
+	struct xk_session *s = xk_table_find(self, own_key);
 	unsigned why;
 
-	if (ip_session_hears(first, lls))
-		return first;
-	s = xk_table_find(self, own_key);
 	if (s != NULL)
 		return s;
 	why = ip_session_check_stranger(ip, h);
