@@ -9,8 +9,7 @@
  *               checksum is verified; one that broadcasts come up answers from the interface's own address.
  * Checksum:     generated, by the port where it can, unless the setting says no; verified unless it is zero (none)
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
- * Faults:       an intact datagram to a port that nobody has opened or enabled is refused (XK_FAULT_PORT): ICMP tells
- *               its sender. Faults that the network reports of our datagrams go to the protocol above their session.
+ * Faults:       an intact datagram to an unknown port is refused (XK_FAULT_PORT); reports go to their session's upper
  * Not done:     multicast
  * Graph:        udp -> ip
  */
@@ -46,23 +45,19 @@ static const struct xk_field udp_fields[] = {
 	{ .name = NULL },
 };
 
-/* Takes the header, and what is not the datagram's, off m. Returns 0, or the reason to drop m. */
+/* Checks m's length and cuts off what is not the datagram's. Returns 0, or the reason to drop m. */
 static inline unsigned
-udp_header_pop(struct xk_msg *m)
+udp_header_trim(struct xk_msg *m)
 {
 	size_t length = xk_get16(m->data + UDP_LENGTH);
 
 	if (length < XK_UDP_HEADER_LEN || length > xk_msg_len(m))
 		return UDP_DROP_BAD_LENGTH;
 	xk_msg_truncate(m, length);
-	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
 	return 0;
 }
 
-/*
- * Returns the sum of the headers of payload m, in front of which UDP's lies; 0 if none has to be computed, as there is
- * no checksum or the port has verified it.
- */
+/* Returns the sum of the headers of payload m; 0: there is no checksum, or the port has verified it. */
 static inline uint64_t
 udp_sum_headers(const struct xk_msg *m, uint64_t pseudo_sum)
 {
@@ -89,8 +84,6 @@ udp_pseudo_sum(uint64_t source, uint64_t destination)
 	return (uint64_t)__builtin_bswap32((uint32_t)source) + __builtin_bswap32((uint32_t)destination) +
 	       xk_sum_of16(UDP_NUMBER);
 }
-
-/* ---- state ---- */
 
 struct udp {
 	struct xk_protocol protocol;
@@ -166,10 +159,8 @@ udp_setup(struct xk_session *session, const void *how)
 
 	if (err == 0)
 		err = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
-	if (err < 0)
-		return err;
-	if (max_packet < XK_UDP_HEADER_LEN)
-		return -EMSGSIZE;
+	if (err < 0 || max_packet < XK_UDP_HEADER_LEN)
+		return err < 0 ? err : -EMSGSIZE;
 	xk_put16(s->ports_out, (uint16_t)*ports);
 	xk_put16(s->ports_out + 2, (uint16_t)(*ports >> 16));
 	s->max_packet = (max_packet < UDP_LONGEST ? max_packet : UDP_LONGEST) - XK_UDP_HEADER_LEN;
@@ -333,27 +324,25 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 	uint32_t ports = xk_get32(m->data + UDP_SOURCE);
 	struct xk_key key = udp_key(ports, lls), port = xk_table_number_key((uint16_t)ports);
 	struct xk_session *s = xk_table_lookup(self, key);
+	unsigned why = udp_header_trim(m);
 	uint64_t push_sum, pop_sum;
-	unsigned why;
 
-	if (s != NULL && xk_get16(m->data + UDP_LENGTH) == xk_msg_len(m)) {
+	if (why == 0 && s != NULL) {
 		udp_deliver(s, lls, m);
 		return;
 	}
-	why = udp_header_pop(m);
-	if (s != NULL)
-		pop_sum = ((struct udp_session *)s)->pop_sum;
-	else if (why == 0 && udp_ask_sums(lls, &push_sum, &pop_sum) != 0)
+	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
+	if (why == 0 && udp_ask_sums(lls, &push_sum, &pop_sum) != 0)
 		why = XK_DROP_NO_SESSION;
 	if (why == 0 && !udp_is_intact(m, pop_sum))
 		why = UDP_DROP_BAD_CHECKSUM;
-	if (why == 0 && s == NULL && xk_table_enabled(self, port) == NULL) {
+	if (why == 0 && xk_table_enabled(self, port) == NULL) {
 		xk_ip_refuse(lls, XK_FAULT_PORT, m, XK_UDP_HEADER_LEN);
 		why = XK_DROP_NO_SESSION;
 	}
 	if (why != 0)
 		xk_drop(self, m, why);
-	else if (s != NULL || (s = xk_table_accept(self, key, port, lls, &ports, m)) != NULL)
+	else if ((s = xk_table_accept(self, key, port, lls, &ports, m)) != NULL)
 		xk_pop(s, lls, m, NULL);
 }
 

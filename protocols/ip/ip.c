@@ -14,9 +14,7 @@
  *               pool for reassembly_bytes.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
  *               instance, so that those that must be told apart do not repeat within 32,768 datagrams.
- * Faults:       ip_fault.c; forwarding and options: ip_forward.c
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST, XK_IP_GET_DESTINATION; from
- *               below XK_VNET_UNSENT
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
  */
@@ -236,7 +234,8 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	}
 	p = m->data;
 	if (why == 0) {
-		ip_header_pop(m);
+		xk_msg_truncate(m, xk_get16(p + IP_LENGTH)); /* the link may have padded it */
+		xk_msg_pop_in_place(m, IP_HEADER_LEN);
 		/* what came to everybody on the link must be for everybody (RFC 1122, 3.3.6) */
 		if ((m->flags & XK_MSG_TO_ALL) != 0 &&
 		    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)

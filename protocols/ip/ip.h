@@ -10,8 +10,8 @@
 
 enum xk_ip_control {
 	/*
-	 * Session: uint64_t, the destination that its arriving datagrams bear. That is XK_GET_MY_HOST, except for a
-	 * session that others' broadcasts come up: that one sends from the interface's own address.
+	 * Session: uint64_t, the destination of arriving datagrams. It is XK_GET_MY_HOST, except for a session that
+	 * others' broadcasts come up: that one sends from the interface's own address.
 	 */
 	XK_IP_GET_DESTINATION = 400,
 };

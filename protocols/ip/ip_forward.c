@@ -8,9 +8,7 @@
  *            every fragment, but source routes are refused.
  * Options:   of a datagram for this host (RFC 791, 3.1), malformed ones and source routes are refused (RFC 7126, 4.3
  *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP sees, and faults quote, a header without any.
- * Faults:    network unreachable, time exceeded and fragmentation needed are told here; host unreachable when ARP
- *            gives up (ip_fault.c)
- * Memory:    nothing waits here: in ARP few messages per neighbour do, and in the port its ring.
+ * Faults:    network unreachable, time exceeded and fragmentation needed are told here; others in ip_fault.c
  * Not done:  redirects are not sent, source routes not followed, sources not checked against the link they come from
  */
 #include <errno.h>
@@ -230,6 +228,7 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 	struct xk_participants below = { .remote.depth = 0 };
 	struct xk_session *lls;
 	uint32_t hop = 0;
+	uint16_t fragment;
 	unsigned why;
 	uint8_t *p;
 
@@ -259,14 +258,13 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 			xk_drop(self, m, XK_DROP_NO_BUFFER);
 		}
 	} else {
-		uint16_t first = xk_get16(header + IP_FRAGMENT);
-
 		xk_count(self, IP_COUNT_FORWARD_FRAGMENTED);
+		fragment = xk_get16(t.header + IP_FRAGMENT);
 		t.id = xk_get16(t.header + IP_ID);
 		memset(t.header + IP_LENGTH, 0, IP_TTL - IP_LENGTH);
 		xk_put16(t.header + IP_CHECKSUM, 0);
 		t.sum = xk_sum(0, t.header, t.header_len);
-		ip_forward_fragments(&t, lls, m, first);
+		ip_forward_fragments(&t, lls, m, fragment);
 	}
 	xk_close(lls);
 }
