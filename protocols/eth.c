@@ -95,7 +95,7 @@ eth_header_check(const struct eth *eth, struct eth_header h)
 		       : 0;
 }
 
-/* ---- a session's life ---- */
+/* ---- opening ---- */
 
 static int
 eth_init(struct xk_protocol *self)

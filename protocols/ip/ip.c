@@ -42,7 +42,7 @@ static const char *const ip_counters[] = { "fragmented",   "reassembled",    "fo
 					   "path_lowered", "path_forgotten", "unquoted",  NULL };
 static_assert(XK_ARRAY_LENGTH(ip_counters) == IP_COUNT_UNQUOTED + 2, "a name for each counter");
 
-/* ---- a life ---- */
+/* ---- init and fini ---- */
 
 static void
 ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded)
