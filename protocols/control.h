@@ -4,7 +4,7 @@
  * obstacle.
  *
  * Control is for questions with a plain answer, and for orders that need no other. Neighbours with more to say to each
- * other have a table of functions (`neighbour_ops` in protocol.h; arp.h, bidctl.h).
+ * other have a table of functions (`neighbour_ops` in protocol.h; arp.h, bidctl.h, ip.h).
  */
 #ifndef XK_PROTOCOLS_CONTROL_H
 #define XK_PROTOCOLS_CONTROL_H
@@ -47,9 +47,6 @@ enum xk_protocol_control_op {
 	 * session of broadcasts: that one sends from the interface's own address.
 	 */
 	XK_IP_GET_DESTINATION,
-	XK_IP_SET_ERRORS, /* IP, protocol: struct xk_ip_errors, who tells senders of faults. Before the kernel runs. */
-	XK_IP_REFUSE,     /* IP, session: struct xk_ip_refusal, of a datagram that came up it */
-	XK_IP_FAULT,      /* IP, protocol: struct xk_ip_fault, what a host says of a datagram that we may have sent */
 
 	/* CHAN, a channel that was opened actively: uint64_t, nanoseconds, at least 1000: for calls that begin from now on. */
 	XK_CHAN_SET_DEADLINE,

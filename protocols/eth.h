@@ -1,10 +1,10 @@
 /*
- * eth.h - what other protocols need to know of ETH: its addresses. eth.c has the rest.
+ * eth.h - ETH's addresses, for other protocols.
  *
  * Participants: the top of each stack is a 48-bit link address
  */
-#ifndef ETH_H
-#define ETH_H
+#ifndef XK_ETH_H
+#define XK_ETH_H
 
 #include "xkernel/base.h"
 
@@ -12,7 +12,7 @@
 
 enum { XK_ETH_HEADER_LEN = 14 };
 
-/* Whether address names more than one station (multicast, broadcast). */
+/* Tells whether address names more than one station (multicast, broadcast). */
 static inline bool
 xk_eth_is_group(uint64_t address)
 {

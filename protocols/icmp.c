@@ -4,25 +4,17 @@
  * Spec:         RFC 792, 1122 (3.2.2), 1191, 1812 (4.3), 6633; a header of 4 bytes that all types have in common, and 4
  *               more of echoes and errors
  * Participants: icmp.h
- * Sessions:     one per (identifier, session below), opened by whoever sends echo requests; that may wait (ARP).
- *               Opening one that exists fails with -EADDRINUSE. There is no passive open: echo requests are answered
- *               here.
- * Echo:         a request is answered with its own bytes, whatever their number, from the address it came to; not one
- *               to a broadcast address (RFC 1122, 3.2.2.6 allows that).
- * Errors sent:  about a datagram that IP, or a protocol above it by way of IP, reports (XK_IP_SET_ERRORS). An error
- *               quotes its header and as much of the rest as 576 bytes hold (RFC 1812, 4.3.2.3). None is sent about an
- *               ICMP error, a datagram to a broadcast or multicast address of IP or the link, or a fragment that is not
- *               the first (RFC 1122, 3.2.2; IP has dropped datagrams that come from no single host), and no more than
- *               `rate` allows, after a burst of `burst` bytes. Sending one never waits (XK_IP_LAZY).
- * Errors got:   given to IP, which finds whose datagram is quoted, and tells that protocol (XK_FAULT). Of our own
- *               requests the protocol above the echo's session is told.
+ * Sessions:     one per (identifier, session below), opened to send echo requests; that may wait (ARP). Opening an
+ *               existing one fails with -EADDRINUSE. There is no passive open: echo requests are answered here.
+ * Echo:         a request is answered from the address it came to, unless that is a broadcast address (RFC 1122,
+ *               3.2.2.6 allows that).
+ * Errors sent:  about datagrams that IP reports (set_errors in ip.h), quoting as much of them as 576 bytes hold (RFC
+ *               1812, 4.3.2.3); never about an ICMP error, a datagram to a broadcast or multicast address of IP or the
+ *               link, or a later fragment (RFC 1122, 3.2.2; IP has dropped datagrams from no single host). Limited by
+ *               `rate` and `burst`. Sending one never waits (XK_IP_LAZY).
+ * Errors got:   go to IP, which finds and tells the protocol whose datagram is quoted (XK_FAULT); if that is an echo,
+ *               the protocol above its session is told.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
- * Settings:     echo, rate, burst, seed (of the identifiers that are chosen)
- * Drops:        bad_checksum; echo_to_all (a request), echo_off; unsupported (a type that asks for something), unknown
- *               (type or code), ignored (source quench, redirect), bad_quote (what an error quotes is none of ours);
- *               too_big, bad_message (pushed, without a sequence number)
- * Counters:     requests (answered), replies; of errors sent and got sent_FAULT, got_FAULT (fault.h); not sent:
- *               about_error, about_all, about_part, limited, unsent
  * Not done:     timestamp, address mask, router discovery, redirects in either direction, sending parameter problems
  * Graph:        icmp -> ip
  */
@@ -45,8 +37,8 @@ enum icmp_drop {
 	ICMP_DROP_UNKNOWN,
 	ICMP_DROP_IGNORED,
 	ICMP_DROP_BAD_QUOTE,
-	ICMP_DROP_TOO_BIG,
-	ICMP_DROP_BAD_MESSAGE,
+	ICMP_DROP_TOO_BIG,     /* pushed */
+	ICMP_DROP_BAD_MESSAGE, /* pushed, without a sequence number */
 };
 
 static const char *const icmp_drops[] = { "bad_checksum", "echo_to_all", "echo_off", "unsupported", "unknown",
@@ -55,7 +47,7 @@ static const char *const icmp_drops[] = { "bad_checksum", "echo_to_all", "echo_o
 enum icmp_counter {
 	ICMP_REQUESTS,
 	ICMP_REPLIES,
-	ICMP_SENT, /* and on: by enum xk_fault, whose last is never sent */
+	ICMP_SENT, /* and on: by enum xk_fault, whose last is never sent. From ICMP_ABOUT_ERROR on: not sent */
 	ICMP_GOT = ICMP_SENT + XK_FAULT_HEADER,
 	ICMP_ABOUT_ERROR = ICMP_GOT + XK_FAULTS,
 	ICMP_ABOUT_ALL,
@@ -126,7 +118,7 @@ struct icmp_kind {
 	uint8_t type, code;
 };
 
-/* The type and code that tell of each fault. */
+/* The type and code of each fault. */
 static const struct icmp_kind icmp_kinds[] = {
 	[XK_FAULT_NETWORK] = { ICMP_UNREACHABLE, 0 },      [XK_FAULT_HOST] = { ICMP_UNREACHABLE, 1 },
 	[XK_FAULT_PROTOCOL] = { ICMP_UNREACHABLE, 2 },     [XK_FAULT_PORT] = { ICMP_UNREACHABLE, 3 },
@@ -134,7 +126,7 @@ static const struct icmp_kind icmp_kinds[] = {
 	[XK_FAULT_REASSEMBLY] = { ICMP_TIME_EXCEEDED, 1 },
 };
 
-/* The fault that an error tells of; XK_FAULTS: unknown. */
+/* Returns the fault that an error reports; XK_FAULTS: unknown. */
 static enum xk_fault
 icmp_fault_of(uint8_t type, uint8_t code)
 {
@@ -151,7 +143,7 @@ icmp_fault_of(uint8_t type, uint8_t code)
 	return type == ICMP_PARAMETER_PROBLEM && code <= 2 ? XK_FAULT_HEADER : XK_FAULTS;
 }
 
-/* Whether a message of this type asks or answers. Others are errors: no error is sent about those. */
+/* Tells whether a message of this type asks or answers. The others are errors: no error is sent about those. */
 static bool
 icmp_is_query(uint8_t type)
 {
@@ -166,7 +158,7 @@ struct icmp {
 
 	_Atomic uint32_t next_id;
 	struct xk_lock lock; /* protects what follows */
-	uint64_t credit_ns;  /* time saved up for errors: each bit sent costs some */
+	uint64_t credit_ns;  /* time saved up, which errors cost by the bit */
 	uint64_t filled_ns;  /* when credit_ns was brought up to date */
 };
 
@@ -184,29 +176,26 @@ icmp_key(uint16_t id, const struct xk_session *lls)
 
 /* ---- errors sent ---- */
 
-/* Whether an error about trouble may be sent at all; else why not, to be counted. */
-static bool
-icmp_may_tell(const struct xk_ip_trouble *trouble, unsigned *why)
+/* Returns the counter of why no error is sent about trouble (RFC 1122, 3.2.2), or ICMP_SENT: one may be. */
+static unsigned
+icmp_judge(const struct xk_ip_trouble *trouble)
 {
 	uint8_t type = ICMP_UNREACHABLE;
 
 	if (trouble->is_later_part)
-		*why = ICMP_ABOUT_PART;
-	else if (trouble->is_to_all)
-		*why = ICMP_ABOUT_ALL;
-	else if (trouble->protocol == ICMP_NUMBER) {
-		if (trouble->begin_len > 0)
-			type = trouble->begin[0];
-		else
-			xk_msg_copy_out(trouble->m, trouble->skip, &type, 1);
-		*why = ICMP_ABOUT_ERROR;
-		return icmp_is_query(type);
-	} else
-		return true;
-	return false;
+		return ICMP_ABOUT_PART;
+	if (trouble->is_to_all)
+		return ICMP_ABOUT_ALL;
+	if (trouble->protocol != ICMP_NUMBER)
+		return ICMP_SENT;
+	if (trouble->begin_len > 0)
+		type = trouble->begin[0];
+	else
+		xk_msg_copy_out(trouble->m, trouble->skip, &type, 1);
+	return icmp_is_query(type) ? ICMP_SENT : ICMP_ABOUT_ERROR;
 }
 
-/* Takes what an error of len bytes costs from the credit. False: there is not so much. */
+/* Takes what an error of len bytes costs from the credit. Returns false if there is not so much. */
 static bool
 icmp_take_credit(struct icmp *icmp, size_t len)
 {
@@ -231,31 +220,7 @@ icmp_take_credit(struct icmp *icmp, size_t len)
 	return taken;
 }
 
-static size_t
-icmp_quote_len(const struct xk_ip_trouble *trouble)
-{
-	size_t len = trouble->header_len + trouble->begin_len + xk_msg_len(trouble->m) - trouble->skip;
-
-	return len < ICMP_QUOTE_MAX ? len : ICMP_QUOTE_MAX;
-}
-
-/* Copies the first len bytes of the datagram to p. */
-static void
-icmp_quote(uint8_t *p, size_t len, const struct xk_ip_trouble *trouble)
-{
-	size_t begin_len = len - trouble->header_len;
-
-	memcpy(p, trouble->header, trouble->header_len);
-	p += trouble->header_len;
-	if (begin_len > trouble->begin_len)
-		begin_len = trouble->begin_len;
-	if (begin_len > 0)
-		memcpy(p, trouble->begin, begin_len);
-	len -= trouble->header_len + begin_len;
-	if (len > 0)
-		xk_msg_copy_out(trouble->m, trouble->skip, p + begin_len, len);
-}
-
+/* Completes the header at p; sum_behind is the sum of what follows its first four bytes. */
 static void
 icmp_finish(uint8_t *p, struct icmp_kind kind, uint64_t sum_behind)
 {
@@ -265,112 +230,94 @@ icmp_finish(uint8_t *p, struct icmp_kind kind, uint64_t sum_behind)
 	xk_checksum_store(p + ICMP_CHECKSUM, xk_checksum_finish(xk_sum(0, p, ICMP_COMMON_LEN) + sum_behind));
 }
 
-/* Makes the error about trouble. NULL: no buffer. */
+/* Returns an error that quotes quote_len bytes of the datagram in trouble; NULL: no buffer. */
 static struct xk_msg *
-icmp_error_new(struct icmp *icmp, const struct xk_ip_trouble *trouble, size_t quote_len)
+icmp_error_new(struct xk_protocol *self, const struct xk_ip_trouble *trouble, size_t quote_len)
 {
-	size_t len = ICMP_ERROR_LEN + quote_len;
-	struct xk_msg *m = xk_msg_new(xk_platform_of(&icmp->protocol), len);
+	size_t len = ICMP_ERROR_LEN + quote_len, rest = quote_len - trouble->header_len;
+	size_t begin_len = rest < trouble->begin_len ? rest : trouble->begin_len;
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), len);
+	uint8_t *quote;
 
 	if (m == NULL)
 		return NULL;
 	memset(m->data, 0, ICMP_ERROR_LEN);
 	if (trouble->fault == XK_FAULT_TOO_BIG)
 		xk_put16(m->data + ICMP_MTU, (uint16_t)(trouble->mtu < UINT16_MAX ? trouble->mtu : UINT16_MAX));
-	icmp_quote(m->data + ICMP_ERROR_LEN, quote_len, trouble);
+	quote = m->data + ICMP_ERROR_LEN;
+	memcpy(quote, trouble->header, trouble->header_len);
+	quote += trouble->header_len;
+	if (begin_len > 0)
+		memcpy(quote, trouble->begin, begin_len);
+	if (rest > begin_len)
+		xk_msg_copy_out(trouble->m, trouble->skip, quote + begin_len, rest - begin_len);
 	icmp_finish(m->data, icmp_kinds[trouble->fault], xk_sum(0, m->data + ICMP_COMMON_LEN, len - ICMP_COMMON_LEN));
 	return m;
 }
 
-/* Opens a session of IP that never waits. local 0: the address that the route says. 0 or -errno. */
-static int
-icmp_open_below(struct icmp *icmp, uint32_t remote, uint32_t local, struct xk_session **lls)
-{
-	struct xk_protocol *self = &icmp->protocol;
-	struct xk_participants participants = { .remote.depth = 0 };
-
-	xk_participant_push(&participants.remote, remote);
-	if (local != 0)
-		xk_participant_push(&participants.local, local);
-	xk_participant_push(&participants.local, XK_IP_LAZY);
-	return xk_open(self, self, xk_lower(self, 0), &participants, lls);
-}
-
+/* Sends an error about trouble, or counts why not. For IP (struct xk_ip_errors). */
 static void
-icmp_send_error(struct icmp *icmp, const struct xk_ip_trouble *trouble)
+icmp_send_error(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
 {
-	struct xk_protocol *self = &icmp->protocol;
-	size_t quote_len = icmp_quote_len(trouble);
+	size_t quote_len = trouble->header_len + trouble->begin_len + xk_msg_len(trouble->m) - trouble->skip;
+	struct xk_participants participants = { .remote = { 1, { trouble->source } } };
+	unsigned outcome = icmp_judge(trouble);
 	struct xk_session *lls;
 	struct xk_msg *m;
-	int err;
-
-	if (!icmp_take_credit(icmp, ICMP_ERROR_LEN + quote_len)) {
-		xk_count(self, ICMP_LIMITED);
-		return;
-	}
-	err = icmp_open_below(icmp, trouble->source, trouble->local, &lls);
-	m = err == 0 ? icmp_error_new(icmp, trouble, quote_len) : NULL;
-	if (m == NULL || xk_push(lls, m) != 0)
-		xk_count(self, ICMP_UNSENT);
-	else
-		xk_count(self, ICMP_SENT + trouble->fault);
-	if (err == 0)
-		xk_close(lls);
-}
-
-static void
-icmp_tell(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
-{
-	unsigned why;
 
 	xk_assert(trouble->fault < XK_FAULT_HEADER);
-	if (icmp_may_tell(trouble, &why))
-		icmp_send_error((struct icmp *)self, trouble);
-	else
-		xk_count(self, why);
+	if (quote_len > ICMP_QUOTE_MAX)
+		quote_len = ICMP_QUOTE_MAX;
+	if (outcome == ICMP_SENT && !icmp_take_credit((struct icmp *)self, ICMP_ERROR_LEN + quote_len))
+		outcome = ICMP_LIMITED;
+	if (outcome == ICMP_SENT) {
+		outcome = ICMP_UNSENT;
+		if (trouble->local != 0)
+			xk_participant_push(&participants.local, trouble->local);
+		xk_participant_push(&participants.local, XK_IP_LAZY);
+		if (xk_open(self, self, xk_lower(self, 0), &participants, &lls) == 0) {
+			m = icmp_error_new(self, trouble, quote_len);
+			if (m != NULL && xk_push(lls, m) == 0)
+				outcome = ICMP_SENT + trouble->fault;
+			xk_close(lls);
+		}
+	}
+	xk_count(self, outcome);
 }
 
 /* ---- errors got ---- */
 
-/* Gives the quote in *m, whose header is off, to IP. 0, or the reason to drop *m. */
-static unsigned
-icmp_receive_error(struct icmp *icmp, struct xk_session *lls, struct xk_msg **m, enum xk_fault what, uint32_t mtu)
-{
-	size_t len = xk_msg_len(*m) < ICMP_QUOTE_MAX ? xk_msg_len(*m) : ICMP_QUOTE_MAX;
-	struct xk_ip_fault fault = { .fault = what, .mtu = mtu, .quote = xk_msg_peek(m, len), .len = len };
-	uint64_t from = 0;
-
-	if (fault.quote == NULL)
-		return XK_DROP_NO_BUFFER;
-	xk_control(lls, XK_GET_PEER_HOST, &from, sizeof(from));
-	fault.from = (uint32_t)from;
-	if (xk_control_protocol(xk_lower(&icmp->protocol, 0), XK_IP_FAULT, &fault, sizeof(fault)) < 0)
-		return ICMP_DROP_BAD_QUOTE;
-	xk_count(&icmp->protocol, ICMP_GOT + what);
-	xk_trace(&icmp->protocol, XK_TRACE_EVENTS, "%08x says %s", fault.from, xk_fault_name(what));
-	return 0;
-}
-
-/* Takes m. */
+/* Gives the quote in error m to IP. Takes m. */
 static void
-icmp_demux_error(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
+icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
-	enum xk_fault fault = icmp_fault_of(p[ICMP_TYPE], p[ICMP_CODE]);
-	uint32_t mtu = fault == XK_FAULT_TOO_BIG ? xk_get16(p + ICMP_MTU) : 0;
-	unsigned why = ICMP_DROP_UNKNOWN;
+	struct xk_ip_fault fault = { .fault = icmp_fault_of(p[ICMP_TYPE], p[ICMP_CODE]) };
+	unsigned why = XK_DROP_NONE;
+	uint64_t from = 0;
 
+	if (fault.fault == XK_FAULT_TOO_BIG)
+		fault.mtu = xk_get16(p + ICMP_MTU);
 	xk_msg_pop_in_place(m, ICMP_ERROR_LEN);
-	if (fault != XK_FAULTS)
-		why = icmp_receive_error(icmp, lls, &m, fault, mtu);
-	if (why != 0)
-		xk_drop(&icmp->protocol, m, why);
-	else
-		xk_msg_free(m);
+	fault.len = xk_msg_len(m) < ICMP_QUOTE_MAX ? xk_msg_len(m) : ICMP_QUOTE_MAX;
+	xk_control(lls, XK_GET_PEER_HOST, &from, sizeof(from));
+	fault.from = (uint32_t)from;
+	if (fault.fault == XK_FAULTS)
+		why = ICMP_DROP_UNKNOWN;
+	else if ((fault.quote = xk_msg_peek(&m, fault.len)) == NULL)
+		why = XK_DROP_NO_BUFFER;
+	else if (xk_ip_ops()->report(xk_ip_below(self), &fault) != 0)
+		why = ICMP_DROP_BAD_QUOTE;
+	if (why != XK_DROP_NONE) {
+		xk_drop(self, m, why);
+		return;
+	}
+	xk_count(self, ICMP_GOT + fault.fault);
+	xk_trace(self, XK_TRACE_EVENTS, "%08x says %s", fault.from, xk_fault_name(fault.fault));
+	xk_msg_free(m);
 }
 
-/* IP reports a fault of a request of ours, or of an answer, which nobody above knows of. 0, or -ENOENT: not ours. */
+/* Tells the protocol above of a fault of its request; answers are nobody's. Returns 0, or -ENOENT: it is not ours. */
 static int
 icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 {
@@ -393,28 +340,21 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 
 /* ---- echoes ---- */
 
-/* Whether what came up lls was sent to this host alone. */
-static bool
-icmp_is_to_us(struct xk_session *lls)
-{
-	uint64_t destination = 0, host = 1;
-
-	return xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) > 0 &&
-	       xk_control(lls, XK_IP_GET_DESTINATION, &destination, sizeof(destination)) > 0 && destination == host;
-}
-
 /*
- * Sends the echo request m, which is intact, back. Takes m. Its first four bytes are taken off and put before it anew.
- * All bytes add up to zero, so the sum of the others is the complement of the sum of these four.
+ * Sends the echo request m, which is intact, back. Takes m. Its first four bytes are replaced: as all bytes add up to
+ * zero, the sum of the others is the complement of the sum of these four.
  */
 static void
 icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 {
-	uint64_t sum = (uint16_t)~xk_sum_fold(xk_sum_load32(m->data));
+	uint64_t sum = (uint16_t)~xk_sum_fold(xk_sum_load32(m->data)), destination = 0, host = 1;
+	bool is_to_us = (m->flags & XK_MSG_TO_ALL) == 0 && xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) > 0 &&
+			xk_control(lls, XK_IP_GET_DESTINATION, &destination, sizeof(destination)) > 0 &&
+			destination == host;
 	uint8_t *p;
 
 	xk_msg_pop_in_place(m, ICMP_COMMON_LEN);
-	if (!icmp->echo || (m->flags & XK_MSG_TO_ALL) != 0 || !icmp_is_to_us(lls)) {
+	if (!icmp->echo || !is_to_us) {
 		xk_drop(&icmp->protocol, m, icmp->echo ? ICMP_DROP_ECHO_TO_ALL : ICMP_DROP_ECHO_OFF);
 		return;
 	}
@@ -428,30 +368,9 @@ icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
-/* Takes m. */
-static void
-icmp_demux_reply(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct xk_session *s = xk_table_find(self, icmp_key(xk_get16(m->data + ICMP_ID), lls));
-
-	if (s == NULL) {
-		xk_drop(self, m, XK_DROP_NO_SESSION);
-		return;
-	}
-	xk_msg_pop_in_place(m, ICMP_ECHO_LEN);
-	xk_count(self, ICMP_REPLIES);
-	xk_pop(s, lls, m, NULL);
-}
-
 /* ---- up ---- */
 
-static bool
-icmp_is_error(uint8_t type)
-{
-	return type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM;
-}
-
-/* Checks that m is an echo or an error, intact and with all of its header. 0, or the reason to drop it. */
+/* Checks that m is an echo or an error, intact and with all of its header. Returns 0, or the reason to drop it. */
 static unsigned
 icmp_check(const struct xk_msg *m)
 {
@@ -460,7 +379,8 @@ icmp_check(const struct xk_msg *m)
 
 	if (sum == 0 || !xk_sum_is_intact(sum))
 		return ICMP_DROP_BAD_CHECKSUM;
-	if (icmp_is_error(type) || ((type == ICMP_ECHO || type == ICMP_ECHO_REPLY) && code == 0))
+	if (type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM ||
+	    ((type == ICMP_ECHO || type == ICMP_ECHO_REPLY) && code == 0))
 		return xk_msg_len(m) < ICMP_ERROR_LEN ? XK_DROP_SHORT : XK_DROP_NONE;
 	if (type == ICMP_SOURCE_QUENCH || type == ICMP_REDIRECT)
 		return ICMP_DROP_IGNORED;
@@ -473,15 +393,21 @@ icmp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	unsigned why = icmp_check(m);
 	uint8_t type = m->data[ICMP_TYPE];
+	struct xk_session *s;
 
-	if (why != XK_DROP_NONE)
+	if (why != XK_DROP_NONE) {
 		xk_drop(self, m, why);
-	else if (type == ICMP_ECHO)
+	} else if (type == ICMP_ECHO) {
 		icmp_answer((struct icmp *)self, lls, m);
-	else if (type == ICMP_ECHO_REPLY)
-		icmp_demux_reply(self, lls, m);
-	else
-		icmp_demux_error((struct icmp *)self, lls, m);
+	} else if (type != ICMP_ECHO_REPLY) {
+		icmp_demux_error(self, lls, m);
+	} else if ((s = xk_table_find(self, icmp_key(xk_get16(m->data + ICMP_ID), lls))) == NULL) {
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	} else {
+		xk_msg_pop_in_place(m, ICMP_ECHO_LEN);
+		xk_count(self, ICMP_REPLIES);
+		xk_pop(s, lls, m, NULL);
+	}
 }
 
 /* ---- sessions ---- */
@@ -507,7 +433,7 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* Asks lls for a length and takes the header of echoes from it. 0 or -errno. */
+/* Asks lls for a length, less the header of echoes. Returns 0 or -errno. */
 static int
 icmp_ask_length(struct xk_session *lls, int op, uint32_t *length)
 {
@@ -558,58 +484,39 @@ static const struct xk_session_ops icmp_session_ops = {
 	.get_participants = icmp_get_participants,
 };
 
-/* Makes a session with id on lls, which stays the caller's. 0 or -errno. */
-static int
-icmp_open_with(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, uint16_t id,
-	       struct xk_session *lls, struct xk_session **session)
-{
-	int err;
-
-	if (!xk_duplicate(lls))
-		return -ENOMEM;
-	err = xk_table_add(self, icmp_key(id, lls), hlp_receive, hlp_type, lls, &id, session);
-	return err == -EEXIST ? -EADDRINUSE : err;
-}
-
-/* The same with an identifier that nobody uses towards this host. */
-static int
-icmp_open_anonymous(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		    struct xk_session *lls, struct xk_session **session)
-{
-	struct icmp *icmp = (struct icmp *)self;
-	int err = -EADDRINUSE;
-
-	for (unsigned tries = 0; err == -EADDRINUSE && tries <= UINT16_MAX; tries++) {
-		uint16_t id = (uint16_t)atomic_fetch_add_explicit(&icmp->next_id, 1, memory_order_relaxed);
-
-		if (xk_table_find(self, icmp_key(id, lls)) == NULL)
-			err = icmp_open_with(self, hlp_receive, hlp_type, id, lls, session);
-	}
-	return err;
-}
-
 static int
 icmp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	uint64_t id = xk_participant_pop(&participants->local);
+	uint64_t wanted = xk_participant_pop(&participants->local);
+	uint16_t id = (uint16_t)wanted;
 	struct xk_session *lls;
 	int err;
 
-	if (id != XK_ANY && id > UINT16_MAX)
+	if (wanted != XK_ANY && wanted > UINT16_MAX)
 		return -EINVAL;
 	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
 	if (err != 0)
 		return err;
-	if (id == XK_ANY)
-		err = icmp_open_anonymous(self, hlp_receive, hlp_type, lls, session);
-	else
-		err = icmp_open_with(self, hlp_receive, hlp_type, (uint16_t)id, lls, session);
+	err = -EADDRINUSE;
+	for (uint32_t tries = wanted == XK_ANY ? UINT16_MAX + 1 : 1; err == -EADDRINUSE && tries > 0; tries--) {
+		if (wanted == XK_ANY)
+			id = (uint16_t)atomic_fetch_add(&((struct icmp *)self)->next_id, 1);
+		if (xk_table_find(self, icmp_key(id, lls)) != NULL)
+			continue;
+		if (!xk_duplicate(lls)) {
+			err = -ENOMEM;
+			break;
+		}
+		err = xk_table_add(self, icmp_key(id, lls), hlp_receive, hlp_type, lls, &id, session);
+		if (err == -EEXIST)
+			err = -EADDRINUSE;
+	}
 	xk_close(lls);
 	return err;
 }
 
-/* Nobody above may enable anything. */
+/* Refuses all enables. */
 static int
 icmp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 		 struct xk_key *key)
@@ -622,31 +529,39 @@ icmp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct 
 static int
 icmp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	uint32_t max_packet = XK_IP_MAX_PACKET - ICMP_ECHO_LEN;
+	uint32_t length = XK_IP_MAX_PACKET;
+	int got = 0;
 
 	if (op == XK_FAULT)
 		return icmp_fault((struct icmp *)self, buffer);
-	if (op == XK_GET_MAX_PACKET)
-		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
-	return -ENOTSUP;
+	if (op == XK_GET_OPT_PACKET)
+		got = xk_control_protocol(xk_lower(self, 0), op, &length, sizeof(length));
+	else if (op != XK_GET_MAX_PACKET)
+		got = -ENOTSUP;
+	if (got < 0)
+		return got;
+	length = length < ICMP_ECHO_LEN ? 0 : length - ICMP_ECHO_LEN;
+	return xk_answer(buffer, len, &length, sizeof(length));
 }
 
 static int
 icmp_init(struct xk_protocol *self)
 {
 	struct icmp *icmp = (struct icmp *)self;
-	struct xk_ip_errors errors = { self, icmp_tell };
+	struct xk_ip_errors errors = { self, icmp_send_error };
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int err;
+	struct xk_protocol *ip = xk_ip_below(self);
+	int err = ip == NULL ? -ENOTSUP : xk_ip_ops()->set_errors(ip, &errors);
 
+	if (err != 0)
+		return err;
 	xk_lock_init(&icmp->lock, self);
 	icmp->credit_ns = icmp->rate == 0 ? 0 : icmp->burst * 8 * UINT64_C(1000000000) / icmp->rate;
 	icmp->filled_ns = xk_now_ns(self);
 	if (icmp->seed == 0)
 		icmp->seed = xk_random(self);
 	atomic_store_explicit(&icmp->next_id, (uint32_t)icmp->seed, memory_order_relaxed);
-	err = xk_control_protocol(xk_lower(self, 0), XK_IP_SET_ERRORS, &errors, sizeof(errors));
-	return err < 0 ? err : xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
 /* ---- tables ---- */

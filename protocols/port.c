@@ -4,8 +4,6 @@
  * Participants: none
  * Control:      XK_GET_MAX_PACKET (the mtu and an Ethernet header), XK_GET_OPT_PACKET (the same), XK_GET_LINK_ADDRESS,
  *               XK_GET_OFFLOADS
- * Settings:     dev
- * Drops:        too_long (pushed: longer than the mtu and an Ethernet header), tx_full (the device's ring stayed full)
  * Not done:     padding to 60 bytes (virtual links carry short frames; devices that must not, pad themselves), several
  *               sessions: the one protocol above gets every frame
  * Graph:        eth -> port
@@ -15,9 +13,10 @@
 #include "xkernel/kernel.h"
 #include "xkernel/trace.h"
 
-enum { PORT_FRAME_HEADER = 14 };
+enum { PORT_FRAME_HEADER = 14 /* Ethernet's, which the mtu does not count */ };
 
-enum { PORT_DROP_TOO_LONG = XK_DROP_OWN, PORT_DROP_TX_FULL };
+enum port_drop { PORT_DROP_TOO_LONG = XK_DROP_OWN, PORT_DROP_TX_FULL /* the device's ring stayed full */ };
+static const char *const port_drops[] = { "too_long", "tx_full", NULL };
 
 struct port {
 	struct xk_protocol protocol;
@@ -25,16 +24,10 @@ struct port {
 	struct xk_port *port;
 };
 
-static struct port *
-port_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct port, protocol);
-}
-
 static int
 port_init(struct xk_protocol *self)
 {
-	struct port *port = port_of(self);
+	struct port *port = (struct port *)self;
 
 	port->port = xk_kernel_find_port(self->kernel, port->dev);
 	if (port->port == NULL) {
@@ -55,7 +48,7 @@ static int
 port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	struct xk_port *port = port_of(self)->port;
+	struct xk_port *port = ((struct port *)self)->port;
 	struct xk_session *s;
 
 	if (port->receiver != NULL)
@@ -71,14 +64,14 @@ port_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 static void
 port_close(struct xk_session *s)
 {
-	xk_port_listen(port_of(s->protocol)->port, NULL);
+	xk_port_listen(((struct port *)s->protocol)->port, NULL);
 }
 
 static int
 port_push(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_protocol *self = s->protocol;
-	struct xk_port *port = port_of(self)->port;
+	struct xk_port *port = ((struct port *)self)->port;
 
 	if (xk_unlikely(xk_msg_len(m) > (size_t)port->mtu + PORT_FRAME_HEADER)) {
 		xk_drop(self, m, PORT_DROP_TOO_LONG);
@@ -90,7 +83,7 @@ port_push(struct xk_session *s, struct xk_msg *m)
 static int
 port_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	const struct xk_port *port = port_of(self)->port;
+	const struct xk_port *port = ((struct port *)self)->port;
 	uint32_t offloads = port->offloads, longest = port->mtu + PORT_FRAME_HEADER;
 
 	switch (op) {
@@ -121,8 +114,6 @@ static const struct xk_setting port_settings[] = {
 	{ "dev", XK_SETTING_STRING, offsetof(struct port, dev), "port", "name of the port to stand on", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const port_drops[] = { "too_long", "tx_full", NULL };
 
 const struct xk_protocol_type xk_type_port = {
 	.name = "port",

@@ -1,5 +1,5 @@
 /*
- * udp.h - what other protocols need to know of UDP. udp.c has the rest.
+ * udp.h - UDP's header length and the ports that it chooses, for other protocols.
  *
  * Participants: the top of each stack is a port, 1 to 65535
  */

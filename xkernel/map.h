@@ -76,6 +76,22 @@ void xk_map_fini(struct xk_map *map);
 /* The object of key, past the cache. Not for callers; use xk_map_resolve. */
 void *xk_map_lookup(struct xk_map *map, struct xk_key key);
 
+/* Returns the object of key if it is the one that was resolved last, else NULL. As xk_map_resolve, but calls nothing. */
+static inline void *
+xk_map_last(struct xk_map *map, struct xk_key key)
+{
+	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	_Atomic uint64_t *slot = atomic_load_explicit(&table->last, memory_order_relaxed);
+	const struct xk_binding *last = xk_map_slot_binding(atomic_load_explicit(slot, memory_order_acquire));
+
+	if (xk_unlikely(last->key.a != key.a || last->key.b != key.b))
+		return NULL;
+	/* A marker's key has all ones: callers whose key never has need not look whether it was one. */
+	if (key.b != UINT64_MAX && last->object == NULL)
+		__builtin_unreachable();
+	return last->object;
+}
+
 /*
  * The object bound to key, or NULL. It cannot vanish before this shepherd's turn ends or it parks.
  * Any shepherd; never waits.
@@ -83,16 +99,9 @@ void *xk_map_lookup(struct xk_map *map, struct xk_key key);
 static inline void *
 xk_map_resolve(struct xk_map *map, struct xk_key key)
 {
-	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-	_Atomic uint64_t *slot = atomic_load_explicit(&table->last, memory_order_relaxed);
-	const struct xk_binding *last = xk_map_slot_binding(atomic_load_explicit(slot, memory_order_acquire));
+	void *object = xk_map_last(map, key);
 
-	if (xk_unlikely(last->key.a != key.a || last->key.b != key.b))
-		return xk_map_lookup(map, key);
-	/* A marker's key has all ones: callers whose key never has need not look whether it was one. */
-	if (key.b != UINT64_MAX && last->object == NULL)
-		__builtin_unreachable();
-	return xk_likely(last->object != NULL) ? last->object : xk_map_lookup(map, key);
+	return xk_likely(object != NULL) ? object : xk_map_lookup(map, key);
 }
 
 /*

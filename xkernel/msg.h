@@ -259,6 +259,14 @@ xk_msg_pop(struct xk_msg **m, size_t len)
 /* The slow half of xk_msg_truncate; not for callers. */
 void xk_msg_truncate_segments(struct xk_msg *m, size_t len);
 
+/* Cuts m, which is at least len bytes in one segment, to its first len bytes. */
+static inline void
+xk_msg_cut_in_place(struct xk_msg *m, size_t len)
+{
+	m->len = (uint32_t)len;
+	m->total = (uint32_t)len;
+}
+
 /* Cuts m to its first len bytes; a shorter message is left alone. */
 static inline void
 xk_msg_truncate(struct xk_msg *m, size_t len)
@@ -269,8 +277,7 @@ xk_msg_truncate(struct xk_msg *m, size_t len)
 		xk_msg_truncate_segments(m, len);
 		return;
 	}
-	m->len = (uint32_t)len;
-	m->total = (uint32_t)len;
+	xk_msg_cut_in_place(m, len);
 }
 
 /*

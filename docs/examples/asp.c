@@ -6,7 +6,7 @@
  *               needs the remote one; without a local one a port from 49152 on is chosen. Enabling needs the local one.
  * Sessions:     one per (local port, remote port, session below)
  * Drops:        bad_length, too_big (pushed)
- * Counters:     opened (messages of strangers that have opened a session)
+ * Counters:     opened (sessions that strangers' messages have opened)
  * Not done:     checksum; refusing an active open from a port that another protocol has enabled
  * Graph:        asp -> ip, or anything else that carries messages to hosts
  */
@@ -50,7 +50,7 @@ asp_header_store(uint8_t *p, struct asp_header h)
 enum { ASP_CHOSEN_FIRST = 49152, ASP_CHOSEN_COUNT = 65536 - ASP_CHOSEN_FIRST };
 struct asp {
 	struct xk_protocol protocol; /* first */
-	_Atomic uint32_t chosen;     /* so many ports were */
+	_Atomic uint32_t chosen;     /* ports so far */
 };
 
 struct asp_session {
@@ -65,7 +65,7 @@ asp_key(uint16_t local, uint16_t remote, const struct xk_session *lls)
 	return (struct xk_key){ (uintptr_t)lls, (uint32_t)local << 16 | remote };
 }
 
-/* how: a header of what the session will receive. */
+/* `how` is a header such as the session will receive. */
 static int
 asp_setup(struct xk_session *session, const void *how)
 {
@@ -92,7 +92,7 @@ asp_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/* Chooses h's destination: a port that nobody uses towards this peer, and nobody has enabled. False: there is none. */
+/* Chooses h's destination: a port neither in use towards this peer nor enabled. Returns false if there is none. */
 static bool
 asp_choose_port(struct asp *asp, struct asp_header *h, const struct xk_session *lls)
 {
@@ -127,7 +127,7 @@ asp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* What is enabled is a port of ours, towards everybody. */
+/* An enable names a local port, for all hosts. */
 static int
 asp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 		struct xk_key *key)

@@ -1,26 +1,25 @@
 /*
  * seq.c - numbers messages, and counts at the other end what is missing: the smallest example of the documentation.
  *
- * Header:       4 bytes: a number, which counts the messages of one sender to one receiver from 0
+ * Header:       4 bytes: the number, which counts the messages from one sender to one receiver from 0
  * Participants: those of the protocol below
- * Counters:     missing (numbers that were passed over), late (messages whose number had been passed over)
- * Not done:     anything about what is missing
+ * Counters:     missing (numbers that were skipped), late (messages whose number had been skipped)
+ * Not done:     anything about missing messages
  * Graph:        udptest -> seq -> udp
  */
 #include "xkernel/bytes.h"
 #include "xkernel/virtual.h"
 
-/* A stranger's number may be any: what it makes us do is bounded. */
+/* A stranger may send any number, so the counting that it causes is bounded. */
 enum { SEQ_HEADER_LEN = 4, SEQ_COUNTED_MAX = 64 };
 
 enum seq_counter { SEQ_MISSING, SEQ_LATE };
+static const char *const seq_counters[] = { "missing", "late", NULL };
 
 struct seq_session {
 	struct xk_session session; /* first */
 	_Atomic uint32_t next, expected;
 };
-
-/* ---- down ---- */
 
 static int
 seq_push(struct xk_session *session, struct xk_msg *m)
@@ -34,26 +33,16 @@ seq_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* ---- up ---- */
-
-/* Driver and threads may be here at once: the highest number counts. How far this one is ahead; below 0: it is late. */
-static int32_t
-seq_ahead(struct seq_session *s, uint32_t number)
-{
-	uint32_t expected = atomic_load(&s->expected);
-	int32_t ahead;
-
-	do
-		ahead = (int32_t)(number - expected);
-	while (ahead >= 0 && !atomic_compare_exchange_weak(&s->expected, &expected, number + 1));
-	return ahead;
-}
-
 static void
 seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	int32_t ahead = seq_ahead((struct seq_session *)session, xk_get32(m->data));
+	struct seq_session *s = (struct seq_session *)session;
+	uint32_t number = xk_get32(m->data), expected = atomic_load(&s->expected);
+	int32_t ahead;
 
+	do /* several threads may be here: the highest number counts */
+		ahead = (int32_t)(number - expected);
+	while (ahead >= 0 && !atomic_compare_exchange_weak(&s->expected, &expected, number + 1));
 	xk_msg_pop_in_place(m, SEQ_HEADER_LEN);
 	if (ahead < 0)
 		xk_count(session->protocol, SEQ_LATE);
@@ -62,15 +51,9 @@ seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 	xk_demux(session, m);
 }
 
-/* ---- tables ---- */
-
 static const struct xk_session_ops seq_session_ops = {
-	.size = sizeof(struct seq_session),
-	.push = seq_push,
-	.pop = seq_pop,
-	.close = xk_virtual_session_close,
+	.size = sizeof(struct seq_session), .push = seq_push, .pop = seq_pop, .close = xk_virtual_session_close
 };
-
 static const struct xk_protocol_ops seq_ops = { XK_VIRTUAL_OPS };
 
 static const struct xk_field seq_fields[] = { { .name = "number", .bits = 32 }, { .name = NULL } };
@@ -79,8 +62,6 @@ static const struct xk_role seq_lowers[] = {
 	{ "transport", XK_ASYNC, "udp", "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
-
-static const char *const seq_counters[] = { "missing", "late", NULL };
 
 const struct xk_protocol_type xk_type_seq = {
 	.name = "seq",

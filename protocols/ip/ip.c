@@ -4,87 +4,42 @@
  * Spec:         RFC 791, 1122 (3.2), 6864; 20-byte header
  * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one is the interface's
  *               that the route leads to, unless it is given. Enabling takes no hosts.
- * Sessions:     one per (upper's number, remote host, local host), shared by whoever of the same upper opens it again.
- *               Opening may wait (ARP for the neighbour). A stranger's first datagram makes a session that answers to
- *               where the datagram came from (the learned link address) without asking anybody; if the same host is
- *               heard through another session below, it gets another session of its own. A session that was opened
- *               by an upper takes its peer's datagrams wherever they come up, and a learned one becomes such a session
- *               when it is opened.
+ * Sessions:     one per (upper's number, remote host, local host), shared by opens of the same upper. Opening may wait
+ *               (ARP). A stranger's first datagram makes a session that answers to where it came from, without asking;
+ *               what the same host sends through another session below makes one of its own. A session that an upper
+ *               has opened takes its peer's datagrams wherever they come up.
  * Broadcast:    may be opened, and received; a session that broadcasts come up sends from the interface's own address,
  *               to the host that they came from.
- * Fragments:    a datagram longer than the session below takes is sent in fragments, without copying. Arriving ones
- *               are put together in any order (ip_reassembly.h has the rules) and go up once, on the shepherd that
- *               brought the last of them. A fragment that waits holds its whole buffer: size the pool for
- *               reassembly_bytes.
+ * Fragments:    sent without copying; arriving ones wait in ip_reassembly.h, each with its whole buffer, so size the
+ *               pool for reassembly_bytes.
  * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
- *               instance, so that what a fragment's peer must tell apart never repeats within 32,768 datagrams.
- * Forwarding:   only with `forward`: ip_forward.c has the rules.
- * Faults:       what is not delivered or forwarded is told to its sender by whoever has asked to do that (ICMP, with
- *               XK_IP_SET_ERRORS); what others say of our datagrams is checked, told to the upper, and with `pmtu` lowers
- *               what goes in one piece to that host: ip_fault.c.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; XK_IP_GET_DESTINATION,
- *               XK_IP_SET_ERRORS, XK_IP_REFUSE, XK_IP_FAULT (ip.h); from below XK_VNET_UNSENT
- * Settings:     ttl; routes, gateway; seed (of identifications); reassembly_timeout, reassembly_datagrams,
- *               reassembly_bytes, reassembly_source_datagrams, reassembly_source_bytes; forward; pmtu, pmtu_timeout,
- *               pmtu_entries, pmtu_min
- * Drops:        bad_version, bad_header (a length below 20), bad_options (malformed), bad_length, bad_checksum, bad_flags,
- *               bad_source (our own address, a broadcast, a multicast, 0/8), martian (127/8), not_mine, link_broadcast
- *               (for us alone, but sent to everybody on the link), too_big (pushed), unsent (the rest of a datagram, after
- *               a fragment that could not be sent); source_route (an option); of what is to be forwarded ttl_zero, expired,
- *               no_route, dont_fragment, not_forwarded; of fragments duplicate, overlap, inconsistent, too_many, refused_datagram,
- *               bad_fragment, too_long, tiny, evicted, timed_out (ip_reassembly.h)
- * Counters:     fragmented (datagrams sent in fragments), reassembled, forwarded, forward_fragmented (forwarded in
- *               fragments), path_lowered, path_forgotten, unquoted (the sender was not told, as the header was gone)
- * Options:      of what comes to us they are passed over, except that malformed ones and source routes are refused:
- *               ip_options.c.
+ *               instance, so that those that must be told apart do not repeat within 32,768 datagrams.
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
- * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host as the top of the remote stack and has
- *               XK_VNET_GET_INTERFACES
+ * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
  */
 #include "protocols/ip/ip.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
 #include "xkernel/trace.h"
 
-static const char *const ip_drops[] = { "bad_version",
-					"bad_header",
-					"bad_options",
-					"bad_length",
-					"bad_checksum",
-					"bad_flags",
-					"ttl_zero",
-					"bad_source",
-					"martian",
-					"not_mine",
-					"link_broadcast",
-					"too_big",
-					"unsent",
-					"expired",
-					"no_route",
-					"dont_fragment",
-					"not_forwarded",
-					"source_route",
-					"duplicate",
-					"overlap",
-					"inconsistent",
-					"too_many",
-					"refused_datagram",
-					"bad_fragment",
-					"too_long",
-					"tiny",
-					"evicted",
-					"timed_out",
-					NULL };
-
+static const char *const ip_drops[] = {
+	"bad_version",    "bad_header",    "bad_options",      "bad_length",   "bad_checksum",
+	"bad_flags",      "ttl_zero",      "bad_source",       "martian",      "not_mine",
+	"link_broadcast", "too_big",       "unsent",           "expired",      "no_route",
+	"dont_fragment",  "not_forwarded", "source_route",     "duplicate",    "overlap",
+	"inconsistent",   "too_many",      "refused_datagram", "bad_fragment", "too_long",
+	"tiny",           "evicted",       "timed_out",        NULL,
+};
 static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP_REASSEMBLY_REASONS + 1,
 	      "a name for each reason");
 
 static const char *const ip_counters[] = { "fragmented",   "reassembled",    "forwarded", "forward_fragmented",
 					   "path_lowered", "path_forgotten", "unquoted",  NULL };
-
 static_assert(XK_ARRAY_LENGTH(ip_counters) == IP_COUNT_UNQUOTED + 2, "a name for each counter");
 
 /* ---- init and fini ---- */
@@ -98,16 +53,10 @@ ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded
 		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
 			next = m->link;
 			if (reason == IP_REASSEMBLY_TIMED_OUT)
-				ip_fault_send_of(ip, XK_FAULT_REASSEMBLY, m);
+				ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_REASSEMBLY, m, 0);
 			xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + reason);
 		}
 	}
-}
-
-static void
-ip_schedule_tick(struct ip *ip)
-{
-	xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 }
 
 static void
@@ -116,72 +65,13 @@ ip_tick(struct xk_event *event, void *argument)
 	struct ip *ip = argument;
 	struct ip_reassembly_discarded discarded = { .some = false };
 
-	(void)event;
 	xk_lock(&ip->lock);
 	ip->ticking = ip_reassembly_tick(&ip->reassembly, &discarded);
 	if (ip->ticking)
-		ip_schedule_tick(ip);
+		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	xk_unlock(&ip->lock);
 	if (xk_unlikely(discarded.some))
 		ip_drop_discarded(ip, &discarded);
-}
-
-/* Which addresses are ours. */
-static int
-ip_ask_interfaces(struct ip *ip)
-{
-	int got = xk_control_protocol(xk_lower(&ip->protocol, 0), XK_VNET_GET_INTERFACES, ip->interface,
-				      sizeof(ip->interface));
-
-	if (got < (int)sizeof(ip->interface[0])) {
-		xk_trace(&ip->protocol, XK_TRACE_NONE, "%s below has no addresses for this host",
-			 xk_lower(&ip->protocol, 0)->name);
-		return got < 0 ? got : -EADDRNOTAVAIL;
-	}
-	ip->interfaces = (unsigned)got / (unsigned)sizeof(ip->interface[0]);
-	return 0;
-}
-
-/* Every gateway must be a neighbour. */
-static int
-ip_make_routes(struct ip *ip)
-{
-	char why[160] = "", host[16];
-	unsigned index;
-	int err = ip_routes_parse(&ip->routes, ip->routes_text, why, sizeof(why));
-
-	if (err == 0 && ip->gateway != 0)
-		err = ip_routes_add(&ip->routes, (struct ip_route){ 0, 0, ip->gateway });
-	if (err != 0) {
-		xk_trace(&ip->protocol, XK_TRACE_NONE, "%s",
-			 why[0] != '\0' ? why : "gateway: there is a default route in `routes` already");
-		return err;
-	}
-	for (unsigned i = 0; i < ip->routes.count; i++) {
-		if (ip_kind(ip, ip->routes.route[i].gateway, &index) == XK_VNET_ON_LINK)
-			continue;
-		xk_trace(&ip->protocol, XK_TRACE_NONE, "gateway %s is no neighbour on any network of ours",
-			 xk_host_print(ip->routes.route[i].gateway, host));
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int
-ip_make_reassembly(struct ip *ip)
-{
-	struct ip_reassembly_limits limits = { (uint32_t)ip->datagrams, (uint32_t)ip->bytes,
-					       (uint32_t)ip->source_datagrams, (uint32_t)ip->source_bytes };
-
-	return ip_reassembly_init(&ip->reassembly, &limits);
-}
-
-static void
-ip_make_seed(struct ip *ip)
-{
-	if (ip->seed == 0)
-		ip->seed = xk_random(&ip->protocol);
-	atomic_store_explicit(&ip->fragment_id, (uint16_t)(ip->seed & ~UINT64_C(1)), memory_order_relaxed);
 }
 
 static void
@@ -190,77 +80,59 @@ ip_fini(struct xk_protocol *self)
 	struct ip *ip = (struct ip *)self;
 
 	xk_event_cancel(&ip->tick);
-	ip_fault_fini(ip);
+	xk_event_cancel(&ip->path_tick);
+	free(ip->path);
 	ip_reassembly_fini(&ip->reassembly);
-	ip_routes_fini(&ip->routes);
 }
 
 static int
 ip_init(struct xk_protocol *self)
 {
 	struct ip *ip = (struct ip *)self;
+	struct xk_protocol *below = xk_lower(self, 0);
 	struct xk_participants anybody = { 0 };
-	int err;
+	int err, got = xk_control_protocol(below, XK_VNET_GET_INTERFACES, ip->interface, sizeof(ip->interface));
 
+	if (got < (int)sizeof(ip->interface[0])) {
+		xk_trace(self, XK_TRACE_NONE, "%s below has no addresses for this host", below->name);
+		return got < 0 ? got : -EADDRNOTAVAIL;
+	}
+	ip->interfaces = (unsigned)got / (unsigned)sizeof(ip->interface[0]);
+	if (ip->seed == 0)
+		ip->seed = xk_random(self);
+	atomic_store_explicit(&ip->fragment_id, (uint16_t)(ip->seed & ~UINT64_C(1)), memory_order_relaxed);
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
-	ip_fault_prepare(ip);
-	ip_make_seed(ip);
-	if ((err = ip_ask_interfaces(ip)) != 0 || (err = ip_make_routes(ip)) != 0 ||
-	    (err = ip_make_reassembly(ip)) != 0 || (err = ip_fault_init(ip)) != 0 ||
-	    (err = xk_open_enable(self, self, xk_lower(self, 0), &anybody)) != 0)
+	xk_event_init(&ip->path_tick, self->kernel, ip_fault_tick, ip);
+	ip->path = calloc(ip->pmtu_entries, sizeof(*ip->path));
+	err = ip->path == NULL ? -ENOMEM : ip_session_make_routes(ip);
+	if (err == 0)
+		err = ip_reassembly_init(&ip->reassembly, &ip->limits);
+	if (err == 0)
+		err = xk_open_enable(self, self, below, &anybody);
+	if (err != 0)
 		ip_fini(self);
 	return err;
 }
 
 /* ---- down ---- */
 
-static inline int
-ip_send(struct ip_session *s, struct xk_msg *m, uint16_t id, uint16_t fragment)
+/* Pushes a message longer than whole_max. */
+XK_APART static int
+ip_push_long(struct xk_session *session, struct xk_msg *m, uint32_t whole_max)
 {
-	m = xk_push_header(&s->session, m, IP_HEADER_LEN);
-	if (xk_unlikely(m == NULL))
-		return -ENOBUFS;
-	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, fragment);
-	return xk_push(s->session.lls, m);
-}
+	struct ip_session *s = (struct ip_session *)session;
+	struct ip *ip = (struct ip *)session->protocol;
+	struct ip_transit t = { ip, .header_len = IP_HEADER_LEN, .mtu = whole_max + IP_HEADER_LEN, .sum = s->sum };
 
-static int
-ip_push_fragments(struct ip_session *s, struct xk_msg *m, uint32_t whole_max)
-{
-	struct xk_protocol *self = s->session.protocol;
-	uint16_t id = atomic_fetch_add_explicit(&((struct ip *)self)->fragment_id, 2, memory_order_relaxed);
-	size_t chunk = whole_max & ~(size_t)7;
-	uint16_t offset = 0;
-
-	xk_count(self, IP_COUNT_FRAGMENTED);
-	while (xk_msg_len(m) > whole_max) {
-		struct xk_msg *front = xk_msg_split(&m, chunk);
-		int err;
-
-		if (front == NULL) {
-			xk_drop(self, m, XK_DROP_NO_BUFFER);
-			return -ENOBUFS;
-		}
-		err = ip_send(s, front, id, offset | IP_MORE);
-		if (err != 0) {
-			/* without that one nobody can use the rest */
-			xk_drop(self, m, IP_DROP_UNSENT);
-			return err;
-		}
-		offset += (uint16_t)(chunk / 8);
+	if (xk_msg_len(m) > XK_IP_MAX_PACKET) {
+		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
+		return -EMSGSIZE;
 	}
-	return ip_send(s, m, id, offset);
-}
-
-/* A message longer than whole_max. */
-__attribute__((noinline)) static int
-ip_push_long(struct ip_session *s, struct xk_msg *m, uint32_t whole_max)
-{
-	if (xk_msg_len(m) <= XK_IP_MAX_PACKET)
-		return ip_push_fragments(s, m, whole_max);
-	xk_drop(s->session.protocol, m, IP_DROP_TOO_BIG);
-	return -EMSGSIZE;
+	memcpy(t.header, s->header, IP_HEADER_LEN);
+	t.id = atomic_fetch_add_explicit(&ip->fragment_id, 2, memory_order_relaxed);
+	xk_count(session->protocol, IP_COUNT_FRAGMENTED);
+	return ip_forward_fragments(&t, session->lls, m, 0);
 }
 
 static int
@@ -271,44 +143,18 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 	uint16_t id;
 
 	if (xk_unlikely(xk_msg_len(m) > whole_max))
-		return ip_push_long(s, m, whole_max);
+		return ip_push_long(session, m, whole_max);
+	m = xk_push_header(session, m, IP_HEADER_LEN);
+	if (xk_unlikely(m == NULL))
+		return -ENOBUFS;
 	/* two shepherds may get the same number: only what is fragmented is put together by it */
 	id = atomic_load_explicit(&s->id, memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
-	return ip_send(s, m, id, s->whole_flags);
+	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, s->whole_flags);
+	return xk_push(session->lls, m);
 }
 
 /* ---- up ---- */
-
-/* The session of m, whose header is at p, or NULL: m is gone. A session's addresses were checked when it came to be. */
-static inline struct xk_session *
-ip_find_session(struct ip *ip, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
-{
-	struct xk_key key = { xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] };
-	struct xk_session *s = xk_table_find(&ip->protocol, key);
-
-	if (xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
-				     atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed)))
-		return s;
-	return ip_session_find(ip, lls, m, s);
-}
-
-/* Whether a fragment is worth a place in the table. 0, or the reason to drop it. */
-static unsigned
-ip_check_fragment(struct ip *ip, struct ip_header h)
-{
-	struct xk_key key = ip_key(h.protocol, h.source, h.destination, NULL);
-	unsigned why;
-
-	if ((h.fragment & IP_RESERVED) != 0)
-		return IP_DROP_BAD_FLAGS;
-	if (xk_table_find(&ip->protocol, key) != NULL)
-		return 0;
-	why = ip_session_check_addresses(ip, h);
-	if (why == 0 && xk_table_enabled(&ip->protocol, xk_table_number_key(h.protocol)) == NULL)
-		why = XK_DROP_NO_SESSION;
-	return why;
-}
 
 void
 ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
@@ -317,22 +163,26 @@ ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
 		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
 		return;
 	}
-	if (why == XK_DROP_NO_SESSION &&
-	    xk_table_enabled(&ip->protocol, xk_table_number_key((m->data - IP_HEADER_LEN)[IP_PROTOCOL])) == NULL)
-		ip_fault_send_of(ip, XK_FAULT_PROTOCOL, m);
+	if (why == XK_DROP_NO_SESSION)
+		ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_PROTOCOL, m, 0);
 	xk_drop(&ip->protocol, m, why);
 }
 
-/* Takes fragment m, whose header lies in front. The datagram, if this makes it whole, or NULL. */
-XK_APART static struct xk_msg *
+/* Takes fragment m, whose header lies in front. Returns the datagram if this completes it, else NULL. */
+static struct xk_msg *
 ip_reassemble(struct ip *ip, struct xk_msg *m)
 {
 	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
 	struct ip_reassembly_discarded discarded = { .some = false };
 	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
-	unsigned why = ip_check_fragment(ip, h);
+	unsigned why = 0;
 
+	/* no memory for those whose datagrams would not be delivered */
+	if ((h.fragment & IP_RESERVED) != 0)
+		why = IP_DROP_BAD_FLAGS;
+	else if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL)
+		why = ip_session_check_stranger(ip, h);
 	if (why != 0) {
 		ip_undelivered(ip, m, why);
 		return NULL;
@@ -343,7 +193,7 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
 	if (!ip->ticking && ip->reassembly.datagrams > 0) {
 		ip->ticking = true;
-		ip_schedule_tick(ip);
+		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	}
 	xk_unlock(&ip->lock);
 	if (xk_unlikely(discarded.some))
@@ -355,124 +205,113 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	return m;
 }
 
-/* What came to everybody on the link must be for everybody (RFC 1122, 3.3.6). 0, or the reason to drop it. */
-XK_APART static unsigned
-ip_check_to_all(const struct ip *ip, uint32_t destination)
+/* Delivers m, whose header lies in front, to a session that need not be the one found last. Takes m. */
+XK_APART static void
+ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	unsigned index;
+	const uint8_t *p = m->data - IP_HEADER_LEN;
+	struct xk_session *s = xk_table_lookup(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
 
-	return ip_kind(ip, destination, &index) == XK_VNET_MINE ? IP_DROP_LINK_BROADCAST : 0;
+	if (!ip_session_hears(s, lls))
+		s = ip_session_find((struct ip *)self, lls, m, s);
+	if (s != NULL)
+		xk_pop(s, lls, m, NULL);
 }
 
+/* Demultiplexes m, as it came, where more has to be done than usual. why is what ip_header_check says. Takes m. */
+XK_APART static void
+ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)
+{
+	struct ip *ip = (struct ip *)self;
+	const uint8_t *p;
+	unsigned index;
+
+	if (why == IP_HAS_OPTIONS) {
+		m = ip_options_take_off(ip, m);
+		if (m == NULL)
+			return;
+		why = 0;
+	}
+	p = m->data;
+	if (why == 0) {
+		xk_msg_truncate(m, xk_get16(p + IP_LENGTH)); /* the link may have padded it */
+		xk_msg_pop_in_place(m, IP_HEADER_LEN);
+		/* what came to everybody on the link must be for everybody (RFC 1122, 3.3.6) */
+		if ((m->flags & XK_MSG_TO_ALL) != 0 &&
+		    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)
+			why = IP_DROP_LINK_BROADCAST;
+	}
+	if (why != 0)
+		ip_undelivered(ip, m, why);
+	else if (!ip_header_is_special(p) || (m = ip_reassemble(ip, m)) != NULL)
+		ip_deliver(self, lls, m);
+}
+
+/* Saves no registers: whatever needs a call first is apart. A session's addresses were checked when it came to be. */
 static void
 ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = m->data;
+	size_t length = xk_get16(p + IP_LENGTH);
+	unsigned why = ip_header_check(p, length, m);
 	struct xk_session *s;
-	unsigned why = ip_header_pop(m);
 
-	if (xk_unlikely(why == IP_HAS_OPTIONS)) {
-		m = ip_options_take_off(ip, m);
-		if (m != NULL)
-			ip_demux(self, lls, m);
+	if (xk_unlikely(why != 0 || ip_header_is_special(p) || (m->flags & XK_MSG_TO_ALL) != 0 ||
+			(length != xk_msg_len(m) && m->next != NULL))) {
+		ip_demux_other(self, lls, m, why);
 		return;
 	}
-	if (xk_unlikely((m->flags & XK_MSG_TO_ALL) != 0) && why == 0)
-		why = ip_check_to_all(ip, xk_get32(p + IP_DESTINATION));
-	if (xk_unlikely(why != 0)) {
-		ip_undelivered(ip, m, why);
-		return;
-	}
-	if (xk_unlikely(ip_header_is_special(p))) {
-		m = ip_reassemble(ip, m);
-		if (m == NULL)
-			return;
-		p = m->data - IP_HEADER_LEN;
-	}
-	s = ip_find_session(ip, lls, m, p);
-	if (xk_likely(s != NULL))
+	if (xk_unlikely(length != xk_msg_len(m)))
+		xk_msg_cut_in_place(m, length);
+	xk_msg_pop_in_place(m, IP_HEADER_LEN);
+	s = xk_table_last(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
+	if (xk_likely(ip_session_hears(s, lls)))
 		xk_pop(s, lls, m, NULL);
+	else
+		ip_deliver(self, lls, m);
 }
 
 /* ---- asking ---- */
 
+/* Answers what protocol and sessions are asked alike. */
 static int
-ip_answer_host(void *buffer, size_t len, uint64_t host)
+ip_answer(int op, void *buffer, size_t len, uint32_t whole_max, uint64_t host)
 {
-	return xk_answer(buffer, len, &host, sizeof(host));
+	uint32_t longest = op == XK_GET_OPT_PACKET ? whole_max : XK_IP_MAX_PACKET;
+
+	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
+		return xk_answer(buffer, len, &longest, sizeof(longest));
+	return op == XK_GET_MY_HOST ? xk_answer(buffer, len, &host, sizeof(host)) : -ENOTSUP;
 }
 
 static int
 ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	struct ip_session *s = (struct ip_session *)session;
-	uint32_t max_packet = XK_IP_MAX_PACKET, whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
+	uint64_t host = op == XK_GET_PEER_HOST ? s->remote : s->destination;
 
-	switch (op) {
-	case XK_GET_MAX_PACKET:
-		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
-	case XK_GET_OPT_PACKET:
-		return xk_answer(buffer, len, &whole_max, sizeof(whole_max));
-	case XK_GET_MY_HOST:
-		return ip_answer_host(buffer, len, s->local);
-	case XK_GET_PEER_HOST:
-		return ip_answer_host(buffer, len, s->remote);
-	case XK_IP_GET_DESTINATION:
-		return ip_answer_host(buffer, len, s->destination);
-	case XK_IP_REFUSE:
-		return len < sizeof(struct xk_ip_refusal) ? -EMSGSIZE : ip_fault_refuse(s, buffer);
-	default:
-		return -ENOTSUP;
-	}
-}
-
-/* Before anything runs. */
-static int
-ip_set_errors(struct ip *ip, const void *errors, size_t len)
-{
-	if (len < sizeof(ip->errors))
-		return -EMSGSIZE;
-	if (ip->errors.protocol != NULL)
-		return -EADDRINUSE;
-	memcpy(&ip->errors, errors, sizeof(ip->errors));
-	return 0;
+	if (op == XK_GET_PEER_HOST || op == XK_IP_GET_DESTINATION)
+		return xk_answer(buffer, len, &host, sizeof(host));
+	return ip_answer(op, buffer, len, atomic_load_explicit(&s->whole_max, memory_order_relaxed), s->local);
 }
 
 static int
 ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	struct ip *ip = (struct ip *)self;
-	uint32_t max_packet = XK_IP_MAX_PACKET;
+	const struct xk_vnet_interface *first = &ip->interface[0];
 
-	switch (op) {
-	case XK_GET_MAX_PACKET:
-		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
-	case XK_GET_OPT_PACKET:
-		max_packet = ip->interface[0].max_packet - IP_HEADER_LEN;
-		return xk_answer(buffer, len, &max_packet, sizeof(max_packet));
-	case XK_GET_MY_HOST:
-		return ip_answer_host(buffer, len, ip->interface[0].host);
-	case XK_IP_SET_ERRORS:
-		return ip_set_errors(ip, buffer, len);
-	case XK_IP_FAULT:
-		return len < sizeof(struct xk_ip_fault) ? -EMSGSIZE : ip_fault_receive(ip, buffer);
-	case XK_VNET_UNSENT:
+	if (op == XK_VNET_UNSENT)
 		return ip_fault_unsent(ip, buffer);
-	default:
-		return -ENOTSUP;
-	}
+	return ip_answer(op, buffer, len, first->max_packet - IP_HEADER_LEN, first->host);
 }
 
 static int
-ip_get_participants(struct xk_session *session, struct xk_participants *participants)
+ip_get_participants(struct xk_session *session, struct xk_participants *p)
 {
 	const struct ip_session *s = (const struct ip_session *)session;
 
-	if (!xk_participant_push(&participants->remote, s->remote) ||
-	    !xk_participant_push(&participants->local, s->local))
-		return -E2BIG;
-	return 0;
+	return xk_participant_push(&p->remote, s->remote) && xk_participant_push(&p->local, s->local) ? 0 : -E2BIG;
 }
 
 /* ---- tables ---- */
@@ -509,15 +348,15 @@ static const struct xk_setting ip_settings[] = {
 	{ "reassembly_timeout", XK_SETTING_TIME, offsetof(struct ip, timeout_ns), "30s",
 	  "for a datagram to become whole, from its first fragment on (checked 16 times in it)", 1000000,
 	  UINT64_C(3600000000000) },
-	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, datagrams), "64",
+	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.datagrams), "64",
 	  "datagrams being put together, at most", 1, 1024 },
-	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, bytes), "2097152",
+	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.bytes), "2097152",
 	  "bytes of buffers that hold waiting fragments, in all; a fragment counts with its whole buffer (2 KiB and "
 	  "more)",
 	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
-	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, source_datagrams), "16",
+	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.source_datagrams), "16",
 	  "datagrams being put together from one host", 1, 1024 },
-	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, source_bytes), "524288",
+	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.source_bytes), "524288",
 	  "the same of one host; the longest datagram in pieces of 576 bytes takes 258,944", IP_REASSEMBLY_BYTES_MIN,
 	  1 << 30 },
 	{ "forward", XK_SETTING_BOOL, offsetof(struct ip, forward), "no",
@@ -542,20 +381,12 @@ static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "
 
 static const struct xk_field ip_fields[] = {
 	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
-	{ .name = "header_length",
-	  .bits = 4,
-	  .kind = XK_VARIES,
-	  .usual = 5,
-	  .help = "in words of 4 bytes; above 5: options" },
-	{ .name = "service", .bits = 8, .kind = XK_VARIES, .print = XK_PRINT_HEX, .help = "not looked at" },
+	{ .name = "header_length", .bits = 4, .usual = 5, .help = "in words of 4 bytes; above 5: options" },
+	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "not looked at" },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
-	{ .name = "identification", .bits = 16, .kind = XK_VARIES, .print = XK_PRINT_HEX },
-	{ .name = "flags", .bits = 3, .kind = XK_VARIES, .is_bits = true, .values = ip_flag_names },
-	{ .name = "offset",
-	  .bits = 13,
-	  .kind = XK_VARIES,
-	  .is_part = true,
-	  .help = "of a fragment, in units of 8 bytes" },
+	{ .name = "identification", .bits = 16, .print = XK_PRINT_HEX },
+	{ .name = "flags", .bits = 3, .is_bits = true, .values = ip_flag_names },
+	{ .name = "offset", .bits = 13, .is_part = true, .help = "of a fragment, in units of 8 bytes" },
 	{ .name = "ttl", .bits = 8, .kind = XK_VARIES },
 	{ .name = "protocol", .bits = 8, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names },
 	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },
@@ -583,4 +414,5 @@ const struct xk_protocol_type xk_type_ip = {
 	.drops = ip_drops,
 	.counters = ip_counters,
 	.session_max = 8192,
+	.neighbour_ops = &ip_fault_ops,
 };

@@ -1,5 +1,5 @@
 /*
- * ip.h - what other protocols need to know of IP. ip.c has the rest.
+ * ip.h - IP for the protocols above it.
  *
  * Participants: the top of each stack is an IPv4 host (10.77.0.2 is 0x0a4d0002)
  */
@@ -30,47 +30,69 @@ struct xk_ip_trouble {
 	bool is_later_part;     /* a fragment, and not the first */
 	const uint8_t *header;  /* as it came ... */
 	size_t header_len;      /* ... with options */
-	const uint8_t *begin;   /* what followed the header, the first of it ... */
-	size_t begin_len;       /* ... that is not in m any more */
-	const struct xk_msg *m; /* ... and the rest, of which this many bytes are to be left out */
-	size_t skip;
+	const uint8_t *begin;   /* the bytes behind the header ... */
+	size_t begin_len;       /* ... that are not in m any more */
+	const struct xk_msg *m; /* the rest, behind its first ... */
+	size_t skip;            /* ... bytes */
 };
 
-/* Who tells senders; a shepherd that must not wait. */
+/* The protocol that tells senders of faults. `send` may not wait. */
 struct xk_ip_errors {
 	struct xk_protocol *protocol;
 	void (*send)(struct xk_protocol *protocol, const struct xk_ip_trouble *trouble);
 };
 
-/*
- * m, of which `popped` bytes have been taken off above IP, is not wanted. It stays the caller's, to be dropped. Any fault
- * but XK_FAULT_HEADER.
- */
-struct xk_ip_refusal {
+/* A host's report on a datagram; quote is the datagram's beginning as that host received it, header first. */
+struct xk_ip_fault {
 	enum xk_fault fault;
-	size_t popped;
-	const struct xk_msg *m;
+	uint32_t mtu;  /* XK_FAULT_TOO_BIG; 0: not said */
+	uint32_t from; /* the reporting host */
+	const uint8_t *quote;
+	size_t len;
 };
 
+/* What protocols that know IP call, as neighbour_ops of the type. */
+struct xk_ip_ops {
+	/* Makes *errors (copied) tell senders of faults. Returns 0, or -EADDRINUSE if another does. For init. */
+	int (*set_errors)(struct xk_protocol *ip, const struct xk_ip_errors *errors);
+	/*
+	 * Tells the protocol above whose datagram fault quotes, if it can be one of ours. Returns 0, or -ENOENT if it
+	 * cannot. A shepherd; never waits.
+	 */
+	int (*report)(struct xk_protocol *ip, const struct xk_ip_fault *fault);
+	/* As xk_ip_refuse; s is the session of IP that m came up, NULL: none. */
+	void (*refuse)(struct xk_protocol *ip, const struct xk_session *s, enum xk_fault fault, const struct xk_msg *m,
+		       size_t popped);
+};
+
+extern const struct xk_protocol_type xk_type_ip;
+
+static inline const struct xk_ip_ops *
+xk_ip_ops(void)
+{
+	return xk_type_ip.neighbour_ops;
+}
+
+/* Returns the IP that self stands on, virtual protocols between them or not; NULL: none. */
+static inline struct xk_protocol *
+xk_ip_below(const struct xk_protocol *self)
+{
+	while (self->lower_count > 0 && xk_lower(self, 0)->type != &xk_type_ip)
+		self = xk_lower(self, 0);
+	return self->lower_count > 0 ? xk_lower(self, 0) : NULL;
+}
+
 /*
- * Tells the sender of m, which came up the session of IP below lls, where there is somebody to do that. Any shepherd;
- * never waits.
+ * Has the sender of m told of a fault (not XK_FAULT_HEADER). m came up the session of IP at or below lls, and `popped`
+ * bytes of it were taken off above IP; it stays the caller's, to be dropped. Any shepherd; never waits.
  */
 static inline void
 xk_ip_refuse(struct xk_session *lls, enum xk_fault fault, const struct xk_msg *m, size_t popped)
 {
-	struct xk_ip_refusal refusal = { fault, popped, m };
-
-	xk_control(lls, XK_IP_REFUSE, &refusal, sizeof(refusal));
+	while (lls != NULL && lls->protocol->type != &xk_type_ip)
+		lls = lls->lls;
+	if (lls != NULL)
+		xk_ip_ops()->refuse(lls->protocol, lls, fault, m, popped);
 }
-
-/* What a host says of a datagram: quote is its beginning as that host says it came, header first. */
-struct xk_ip_fault {
-	enum xk_fault fault;
-	uint32_t mtu;  /* XK_FAULT_TOO_BIG; 0: not said */
-	uint32_t from; /* who says so */
-	const uint8_t *quote;
-	size_t len;
-};
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * ip_fault.c - what goes wrong with datagrams, in both directions: those of others that end here, whose senders are to be
- * told, and ours, of which others say that they ended there; see ip.c.
+ * ip_fault.c - datagrams that end too early: others' that end here, whose senders are told, and ours, on which other
+ * hosts report; and what is known of paths. See ip.c.
  *
- * Whom others' words may hurt: a quote is believed only as far as it is a datagram that we may have sent. A session of
- * ours must have its addresses and protocol, and the upper must know the conversation (udp: the ports). That a path takes
- * less than was thought must besides be about a datagram that said not to be fragmented, was longer than what they say
- * the link takes and no longer than what we send, and had one of the identifications that were sent to that host last.
- * Nothing below `pmtu_min` is believed, few hosts are remembered, and each for a while only (RFC 1191, 5927).
+ * A report is believed only if it quotes a datagram that we may have sent: a session must have its addresses and
+ * protocol, and the upper must know the conversation (udp: the ports). One that a path takes less than was thought
+ * must besides be about a datagram that said not to be fragmented, was longer than the reported limit and no longer
+ * than what we send, and had one of the identifications last sent to that host. Nothing below `pmtu_min` is believed,
+ * few hosts are remembered, and each for a while only (RFC 1191, 5927).
  */
 #include <errno.h>
 #include <string.h>
@@ -16,11 +16,23 @@
 
 enum {
 	IP_FAULT_IDS = 4096, /* so many datagrams later a session still knows what it sent */
+	IP_PATH_TICKS = 16,  /* ticks of a path's time; it gets at most one tick more */
 };
 
 /* ---- others' datagrams ---- */
 
-/* Sources that are no single host's have been dropped before. */
+static int
+ip_fault_set_errors(struct xk_protocol *self, const struct xk_ip_errors *errors)
+{
+	struct ip *ip = (struct ip *)self;
+
+	if (ip->errors.protocol != NULL)
+		return -EADDRINUSE;
+	ip->errors = *errors;
+	return 0;
+}
+
+/* Sources that are no single host's were dropped before. */
 void
 ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 {
@@ -38,259 +50,207 @@ ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 	ip->errors.send(ip->errors.protocol, trouble);
 }
 
-/*
- * The header that was taken off m, and `popped` bytes after it: they lie in front of what is left, unless somebody has
- * put something there or given that segment back. NULL: it is no header of a datagram from source to destination.
- */
-static const uint8_t *
-ip_fault_header(const struct xk_msg *m, size_t popped)
+/* The header lies in front of m, unless somebody has put something else there or given that segment back. */
+void
+ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault, const struct xk_msg *m,
+		size_t popped)
 {
+	const struct ip_session *s = (struct ip_session *)session;
+	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = m->data - popped - IP_HEADER_LEN;
+	struct xk_ip_trouble trouble = { .fault = fault, .header = p, .header_len = IP_HEADER_LEN, .m = m };
 
-	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN)
-		return NULL;
-	return p[IP_VERSION] == IP_VERSION_4_NO_OPTIONS && xk_sum_is_intact(ip_header_sum(p)) ? p : NULL;
-}
-
-static void
-ip_fault_send_quoting(struct ip *ip, enum xk_fault fault, const struct xk_msg *m, const uint8_t *header, size_t popped)
-{
-	struct xk_ip_trouble trouble = {
-		.fault = fault,
-		.header = header,
-		.header_len = IP_HEADER_LEN,
-		.begin = header + IP_HEADER_LEN,
-		.begin_len = popped,
-		.m = m,
-	};
-
-	if (header == NULL)
+	trouble.begin = p + IP_HEADER_LEN;
+	trouble.begin_len = popped;
+	if (ip->errors.send == NULL)
+		return;
+	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS ||
+	    !xk_sum_is_intact(ip_header_sum(p)) ||
+	    (s != NULL && (xk_get32(p + IP_SOURCE) != s->remote || xk_get32(p + IP_DESTINATION) != s->destination ||
+			   p[IP_PROTOCOL] != s->header[IP_PROTOCOL])))
 		xk_count(&ip->protocol, IP_COUNT_UNQUOTED);
 	else
 		ip_fault_send(ip, &trouble);
 }
 
-void
-ip_fault_send_of(struct ip *ip, enum xk_fault fault, const struct xk_msg *m)
-{
-	if (ip->errors.send != NULL)
-		ip_fault_send_quoting(ip, fault, m, ip_fault_header(m, 0), 0);
-}
-
-int
-ip_fault_refuse(struct ip_session *s, const struct xk_ip_refusal *refusal)
-{
-	struct ip *ip = (struct ip *)s->session.protocol;
-	const uint8_t *p;
-
-	if (ip->errors.send == NULL)
-		return 0;
-	p = ip_fault_header(refusal->m, refusal->popped);
-	if (p != NULL && (xk_get32(p + IP_SOURCE) != s->remote || xk_get32(p + IP_DESTINATION) != s->destination ||
-			  p[IP_PROTOCOL] != s->header[IP_PROTOCOL]))
-		p = NULL;
-	ip_fault_send_quoting(ip, refusal->fault, refusal->m, p, refusal->popped);
-	return 0;
-}
-
-/* A neighbour does not answer for its address: if m is another host's datagram, that one is told. */
+/* Tells the sender of m, for whose next hop there is no link address, unless that is this host. */
 int
 ip_fault_unsent(struct ip *ip, const struct xk_msg *m)
 {
-	struct xk_ip_trouble trouble = { .fault = XK_FAULT_HOST, .header = m->data, .m = m };
+	size_t header_len = m->len < IP_HEADER_LEN ? 0 : (size_t)(m->data[IP_VERSION] & 0xf) * 4;
+	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = m->data, .header_len = header_len, .m = m };
 	unsigned index;
 
-	if (m->len < IP_HEADER_LEN)
-		return 0;
-	trouble.header_len = trouble.skip = (size_t)(m->data[IP_VERSION] & 0xf) * 4;
-	if (trouble.header_len < IP_HEADER_LEN || trouble.header_len > m->len ||
-	    ip_kind(ip, xk_get32(m->data + IP_SOURCE), &index) == XK_VNET_MINE)
-		return 0;
-	ip_fault_send(ip, &trouble);
+	trouble.skip = header_len;
+	if (header_len >= IP_HEADER_LEN && header_len <= m->len &&
+	    ip_kind(ip, xk_get32(m->data + IP_SOURCE), &index) != XK_VNET_MINE)
+		ip_fault_send(ip, &trouble);
 	return 0;
 }
 
 /* ---- paths ---- */
 
-/* A change of what is known of the path to a host, for every session with it. */
-struct ip_fault_path {
-	uint32_t host, mtu; /* mtu 0: as much as the link takes */
-};
-
-static uint32_t
-ip_fault_whole_of(const struct ip_session *s, uint32_t mtu)
+/* The table is small, and written to by what others say: the oldest entry makes room. It is not on a message's way. */
+static struct ip_path *
+ip_path_find(const struct ip *ip, uint32_t host)
 {
-	uint32_t whole = mtu - IP_HEADER_LEN;
+	for (struct ip_path *path = ip->path; path < ip->path + ip->pmtu_entries; path++)
+		if (path->mtu != 0 && path->host == host)
+			return path;
+	return NULL;
+}
 
-	return mtu == 0 || whole > s->link_max ? s->link_max : whole;
+/* Returns the longest payload that s sends in one piece on a path that takes mtu; 0: as much as the link. */
+static uint32_t
+ip_path_payload(const struct ip_session *s, uint32_t mtu)
+{
+	return mtu == 0 || mtu - IP_HEADER_LEN > s->link_max ? s->link_max : mtu - IP_HEADER_LEN;
 }
 
 uint32_t
 ip_fault_whole_max(struct ip *ip, const struct ip_session *s)
 {
+	const struct ip_path *path;
 	uint32_t mtu;
 
-	if (!ip->pmtu)
-		return s->link_max;
 	xk_lock(&ip->lock);
-	mtu = ip_paths_find(&ip->paths, s->remote);
+	path = ip->paths == 0 ? NULL : ip_path_find(ip, s->remote);
+	mtu = path == NULL ? 0 : path->mtu;
 	xk_unlock(&ip->lock);
-	return ip_fault_whole_of(s, mtu);
+	return ip_path_payload(s, mtu);
 }
 
 static void
-ip_fault_visit(void *object, void *context)
+ip_path_visit(void *object, void *context)
 {
 	struct ip_session *s = object;
-	const struct ip_fault_path *path = context;
+	const struct ip_path *path = context;
 
 	if (s->remote == path->host)
-		atomic_store_explicit(&s->whole_max, ip_fault_whole_of(s, path->mtu), memory_order_relaxed);
+		atomic_store_explicit(&s->whole_max, ip_path_payload(s, path->mtu), memory_order_relaxed);
 }
 
+/* Tells all sessions with host what its path takes; mtu 0: as much as the link, again. */
 static void
-ip_fault_apply(struct ip *ip, uint32_t host, uint32_t mtu)
+ip_path_apply(struct ip *ip, uint32_t host, uint32_t mtu)
 {
-	struct ip_fault_path path = { host, mtu };
+	struct ip_path path = { .host = host, .mtu = mtu };
 
-	if (host == 0)
-		return;
 	xk_count(&ip->protocol, mtu != 0 ? IP_COUNT_PATH_LOWERED : IP_COUNT_PATH_FORGOTTEN);
 	xk_trace(&ip->protocol, XK_TRACE_EVENTS, "path to %08x takes %u", host, mtu);
-	xk_map_for_each(&ip->protocol.table.sessions, ip_fault_visit, &path);
+	xk_map_for_each(&ip->protocol.table.sessions, ip_path_visit, &path);
 }
 
-static void
-ip_fault_schedule(struct ip *ip)
-{
-	xk_event_schedule(&ip->path_tick, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
-}
-
-static void
+void
 ip_fault_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
-	uint32_t host, step = 1;
+	struct ip_path *end = ip->path + ip->pmtu_entries;
 
-	(void)event;
-	do {
-		xk_lock(&ip->lock);
-		ip->paths.tick += step;
-		step = 0;
-		host = ip_paths_forget(&ip->paths);
-		ip->path_ticking = ip->paths.count > 0;
-		if (host == 0 && ip->path_ticking)
-			ip_fault_schedule(ip);
+	xk_lock(&ip->lock);
+	ip->path_now++;
+	for (struct ip_path *path = ip->path; path < end; path++) {
+		uint32_t host = path->host;
+
+		if (path->mtu == 0 || ip->path_now - path->born <= IP_PATH_TICKS)
+			continue;
+		path->mtu = 0;
+		ip->paths--;
 		xk_unlock(&ip->lock);
-		ip_fault_apply(ip, host, 0);
-	} while (host != 0);
+		ip_path_apply(ip, host, 0);
+		xk_lock(&ip->lock);
+	}
+	if (ip->paths > 0)
+		xk_event_schedule(event, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
+	xk_unlock(&ip->lock);
 }
 
 static void
-ip_fault_lower(struct ip *ip, uint32_t host, uint32_t mtu)
+ip_path_lower(struct ip *ip, uint32_t host, uint32_t mtu)
 {
-	uint32_t forgotten;
+	struct ip_path forgotten = { .mtu = 0 }, *path;
 
 	xk_lock(&ip->lock);
-	forgotten = ip_paths_set(&ip->paths, host, mtu);
-	if (!ip->path_ticking)
-		ip_fault_schedule(ip);
-	ip->path_ticking = true;
+	path = ip_path_find(ip, host);
+	if (path == NULL) { /* a free entry, or else the oldest */
+		path = ip->path;
+		for (struct ip_path *p = path; p < ip->path + ip->pmtu_entries && path->mtu != 0; p++)
+			if (p->mtu == 0 || ip->path_now - p->born > ip->path_now - path->born)
+				path = p;
+		forgotten = *path;
+		if (ip->paths == 0)
+			xk_event_schedule(&ip->path_tick, ip->pmtu_timeout_ns / 1000 / IP_PATH_TICKS);
+		ip->paths += path->mtu == 0;
+	}
+	*path = (struct ip_path){ host, mtu, ip->path_now };
 	xk_unlock(&ip->lock);
-	ip_fault_apply(ip, forgotten, 0);
-	ip_fault_apply(ip, host, mtu);
+	if (forgotten.mtu != 0)
+		ip_path_apply(ip, forgotten.host, 0);
+	ip_path_apply(ip, host, mtu);
+}
+
+/* Returns the plateau of common MTUs below `length`: for routers that do not say theirs (RFC 1191, 7). */
+static uint32_t
+ip_path_plateau(uint32_t length)
+{
+	static const uint32_t plateaus[] = { 65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, IP_MTU_MIN };
+	unsigned i = 0;
+
+	while (plateaus[i] >= length && plateaus[i] != IP_MTU_MIN)
+		i++;
+	return plateaus[i];
 }
 
 /* ---- our datagrams ---- */
 
-/* What is quoted, as far as its header says. */
-struct ip_fault_quote {
-	struct ip_header h;
-	uint32_t length;
-	const uint8_t *payload;
-	size_t payload_len;
-};
-
-/* False: it is nothing that we send (no options), or shows less than RFC 792 wants of the beginning of a datagram. */
-static bool
-ip_fault_parse(struct ip_fault_quote *q, const struct xk_ip_fault *fault)
-{
-	const uint8_t *p = fault->quote;
-
-	if (fault->len < IP_HEADER_LEN + IP_QUOTED || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)
-		return false;
-	q->h.source = xk_get32(p + IP_SOURCE);
-	q->h.destination = xk_get32(p + IP_DESTINATION);
-	q->h.id = xk_get16(p + IP_ID);
-	q->h.fragment = xk_get16(p + IP_FRAGMENT);
-	q->h.protocol = p[IP_PROTOCOL];
-	q->length = xk_get16(p + IP_LENGTH);
-	q->payload = p + IP_HEADER_LEN;
-	q->payload_len = fault->len - IP_HEADER_LEN;
-	return q->length >= IP_HEADER_LEN && (q->h.fragment & IP_OFFSET) == 0;
-}
-
-/* What the path takes, if it takes less than s thought and the quote can be s's; 0: it is not to be believed. */
+/* Returns what the path takes, if that is less than s thought and a datagram with header h can be s's; else 0. */
 static uint32_t
-ip_fault_new_mtu(const struct ip *ip, const struct ip_session *s, const struct ip_fault_quote *q, uint32_t said)
+ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
 {
+	const struct ip *ip = (struct ip *)s->session.protocol;
 	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
-	uint16_t since = atomic_load_explicit(&s->id, memory_order_relaxed) - q->h.id;
-	uint32_t mtu = said == 0 ? ip_path_plateau(q->length) : said;
+	uint16_t since = atomic_load_explicit(&s->id, memory_order_relaxed) - h.id;
+	uint32_t mtu = said == 0 ? ip_path_plateau(length) : said;
 
-	if (!ip->pmtu || (q->h.fragment & (IP_DONT_FRAGMENT | IP_MORE)) != IP_DONT_FRAGMENT)
+	if (!ip->pmtu || (h.fragment & (IP_DONT_FRAGMENT | IP_MORE)) != IP_DONT_FRAGMENT)
 		return 0;
-	if (since % 2 != 0 || since == 0 || since / 2 > IP_FAULT_IDS)
-		return 0;
-	if (mtu >= q->length || q->length > s->link_max + IP_HEADER_LEN)
+	if (since % 2 != 0 || since == 0 || since / 2 > IP_FAULT_IDS || mtu >= length ||
+	    length > s->link_max + IP_HEADER_LEN)
 		return 0;
 	if (mtu < ip->pmtu_min)
 		mtu = (uint32_t)ip->pmtu_min;
-	/* less was heard since that datagram was sent: that stays */
+	/* if less was heard since that datagram was sent, that stays */
 	return mtu - IP_HEADER_LEN < whole_max ? mtu : whole_max + IP_HEADER_LEN;
 }
 
-int
-ip_fault_receive(struct ip *ip, const struct xk_ip_fault *fault)
+static int
+ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 {
-	struct ip_fault_quote q = { .length = 0 };
+	const uint8_t *p = fault->quote;
 	struct xk_fault_report report = { .fault = fault->fault, .mtu = fault->mtu, .from = fault->from };
+	uint32_t length, mtu = 0;
 	struct ip_session *s;
-	uint32_t mtu = 0;
+	struct ip_header h;
 
-	if (!ip_fault_parse(&q, fault))
+	/* what we send has no options, and a report shows as much of the first fragment as RFC 792 wants */
+	if (fault->len < IP_HEADER_LEN + IP_QUOTED || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)
 		return -ENOENT;
-	s = (struct ip_session *)xk_table_find(&ip->protocol, ip_key(q.h.protocol, q.h.destination, q.h.source, NULL));
+	h = ip_header_load(p);
+	length = xk_get16(p + IP_LENGTH);
+	if (length < IP_HEADER_LEN || (h.fragment & IP_OFFSET) != 0)
+		return -ENOENT;
+	s = (struct ip_session *)xk_table_find(self, ip_key(h.protocol, h.destination, h.source, NULL));
 	if (s == NULL)
 		return -ENOENT;
-	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(ip, s, &q, fault->mtu)) == 0)
+	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(s, h, length, fault->mtu)) == 0)
 		return -ENOENT;
-	report.begin = q.payload;
-	report.len = q.payload_len;
+	report.begin = p + IP_HEADER_LEN;
+	report.len = fault->len - IP_HEADER_LEN;
 	if (xk_fault_tell(&s->session, &report) == -ENOENT)
 		return -ENOENT;
 	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->whole_max, memory_order_relaxed))
-		ip_fault_lower(ip, s->remote, mtu);
+		ip_path_lower((struct ip *)self, s->remote, mtu);
 	return 0;
 }
 
-/* ---- life ---- */
-
-void
-ip_fault_prepare(struct ip *ip)
-{
-	xk_event_init(&ip->path_tick, ip->protocol.kernel, ip_fault_tick, ip);
-}
-
-int
-ip_fault_init(struct ip *ip)
-{
-	return ip_paths_init(&ip->paths, (uint32_t)ip->pmtu_entries);
-}
-
-void
-ip_fault_fini(struct ip *ip)
-{
-	xk_event_cancel(&ip->path_tick);
-	ip_paths_fini(&ip->paths);
-}
+const struct xk_ip_ops ip_fault_ops = { ip_fault_set_errors, ip_fault_report, ip_fault_refuse };

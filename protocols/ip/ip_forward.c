@@ -1,14 +1,14 @@
 /*
- * ip_forward.c - datagrams that are not for this host go on to where they belong; see ip.c.
+ * ip_forward.c - datagrams that are not for this host are passed on; and the options of those that are. See ip.c.
  *
  * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is changed, not computed anew), 2644
- * Rules:     Nothing goes on that came to everybody on its link, or is for everybody, for a group, or for addresses that
- *            are nobody's; nor from such sources. The time to live is counted down; fragments are not put together;
- *            what is too long for the next link is fragmented, or (DF) refused. Options go on as they are, unread, the
- *            copied ones with every fragment; except that whoever wants to choose the route is refused.
- * Faults:    network unreachable, time exceeded and fragmentation needed are told here, host unreachable when ARP has
- *            given up (ip_fault.c).
- * Memory:    nothing waits here: in ARP few messages per neighbour do, and in the port its ring.
+ * Rules:     Not forwarded are datagrams that came to everybody on their link, those for everybody, for a group, or
+ *            for or from nobody's addresses. The time to live is counted down; fragments are not put together; what is
+ *            too long for the next link is fragmented, or (DF) refused. Options go on unread, the copied ones with
+ *            every fragment, but source routes are refused.
+ * Options:   of a datagram for this host (RFC 791, 3.1), malformed ones and source routes are refused (RFC 7126, 4.3
+ *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP sees, and faults quote, a header without any.
+ * Faults:    network unreachable, time exceeded and fragmentation needed are told here; others in ip_fault.c
  * Not done:  redirects are not sent, source routes not followed, sources not checked against the link they come from
  */
 #include <errno.h>
@@ -16,19 +16,94 @@
 
 #include "protocols/ip/ip_private.h"
 
-/* A datagram on its way through this host, its header taken off. */
-struct ip_transit {
-	struct ip *ip;
-	uint8_t header[XK_IP_HEADER_MAX];
-	size_t header_len;
-	uint32_t destination;
-	uint32_t hop, mtu; /* the next host, and what the link to it takes */
-	uint16_t fragment;
-};
-
 /* ---- options ---- */
 
-/* Leaves the options that every fragment has (RFC 791, 3.1). */
+enum { IP_OPTION_END = 0, IP_OPTION_NOP = 1, IP_OPTION_COPIED = 0x80, IP_OPTION_LOOSE = 131, IP_OPTION_STRICT = 137 };
+enum { IP_OPTIONS_MALFORMED = 1 << 0, IP_OPTIONS_SOURCE_ROUTE = 1 << 1 };
+
+/* Returns the length of the option at `at`; the rest of the header if it is malformed; 0 if no option is left. */
+static size_t
+ip_option_len(const uint8_t *header, size_t header_len, size_t at)
+{
+	if (at >= header_len || header[at] == IP_OPTION_END)
+		return 0;
+	if (header[at] == IP_OPTION_NOP)
+		return 1;
+	if (at + 1 >= header_len || header[at + 1] < 2 || header[at + 1] > header_len - at)
+		return header_len - at;
+	return header[at + 1];
+}
+
+/* Returns what is wrong with the options of a header, as bits. */
+static unsigned
+ip_options_check(const uint8_t *header, size_t header_len)
+{
+	unsigned found = 0;
+	size_t len;
+
+	for (size_t at = IP_HEADER_LEN; (len = ip_option_len(header, header_len, at)) != 0; at += len) {
+		if (header[at] == IP_OPTION_LOOSE || header[at] == IP_OPTION_STRICT)
+			found |= IP_OPTIONS_SOURCE_ROUTE;
+		if (header[at] != IP_OPTION_NOP && (at + 1 >= header_len || header[at + 1] != len))
+			found |= IP_OPTIONS_MALFORMED;
+	}
+	return found;
+}
+
+struct xk_msg *
+ip_options_take_off(struct ip *ip, struct xk_msg *m)
+{
+	size_t header_len = (size_t)(m->data[IP_VERSION] & 0xf) * 4, len = xk_msg_len(m), total = 0;
+	size_t want = len < header_len + IP_QUOTED ? len : header_len + IP_QUOTED;
+	const uint8_t *header = len < header_len ? NULL : xk_msg_peek(&m, want);
+	uint8_t base[IP_HEADER_LEN], *p;
+	unsigned found, why = 0, index;
+	enum xk_vnet_kind kind;
+
+	if (len < header_len)
+		why = XK_DROP_SHORT;
+	else if (header == NULL)
+		why = XK_DROP_NO_BUFFER;
+	else if ((total = xk_get16(header + IP_LENGTH)) < header_len || total > len)
+		why = IP_DROP_BAD_LENGTH;
+	else if (!xk_sum_is_intact(xk_sum(0, header, header_len)))
+		why = IP_DROP_BAD_CHECKSUM;
+	if (why != 0)
+		goto drop;
+	xk_msg_truncate(m, total);
+	kind = ip_kind(ip, xk_get32(header + IP_DESTINATION), &index);
+	if (ip->forward && kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST) {
+		xk_msg_pop(&m, header_len);
+		ip_forward(ip, m, header, header_len);
+		return NULL;
+	}
+	found = ip_options_check(header, header_len);
+	if (found != 0) {
+		why = found & IP_OPTIONS_MALFORMED ? IP_DROP_BAD_OPTIONS : IP_DROP_SOURCE_ROUTE;
+		goto drop;
+	}
+	memcpy(base, header, sizeof(base));
+	base[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
+	xk_put16(base + IP_LENGTH, (uint16_t)(total - header_len + IP_HEADER_LEN));
+	xk_put16(base + IP_CHECKSUM, 0);
+	xk_checksum_store(base + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(base)));
+	xk_msg_pop(&m, header_len);
+	p = xk_msg_push(&m, IP_HEADER_LEN);
+	if (p != NULL) {
+		memcpy(p, base, sizeof(base));
+		want = IP_HEADER_LEN + IP_QUOTED;
+		if (xk_msg_peek(&m, xk_msg_len(m) < want ? xk_msg_len(m) : want) != NULL)
+			return m;
+	}
+	why = XK_DROP_NO_BUFFER;
+drop:
+	xk_drop(&ip->protocol, m, why);
+	return NULL;
+}
+
+/* ---- forwarding ---- */
+
+/* Keeps the options that every fragment has (RFC 791, 3.1). */
 static void
 ip_forward_keep_copied(struct ip_transit *t)
 {
@@ -45,35 +120,12 @@ ip_forward_keep_copied(struct ip_transit *t)
 	t->header[IP_VERSION] = (uint8_t)(0x40 | keep / 4);
 }
 
-/* ---- whether ---- */
-
-static unsigned
-ip_forward_refuse(const struct ip_transit *t, const struct xk_msg *m, enum xk_fault fault, unsigned why)
-{
-	struct xk_ip_trouble trouble = {
-		.fault = fault,
-		.mtu = t->mtu,
-		.header = t->header,
-		.header_len = t->header_len,
-		.m = m,
-	};
-
-	ip_fault_send(t->ip, &trouble);
-	return why;
-}
-
-/* Addresses of 169.254/16 mean something on one link only, whatever routes say (RFC 3927, 7). */
-static bool
-ip_forward_is_link_local(uint32_t host)
-{
-	return host >> 16 == 0xa9fe;
-}
-
-/* Whether t may go on at all. 0, or the reason to drop it. */
+/* Checks whether t may go on at all. Returns 0, or the reason to drop it. */
 static unsigned
 ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 {
-	uint32_t destination = t->destination, source = xk_get32(t->header + IP_SOURCE);
+	uint32_t destination = xk_get32(t->header + IP_DESTINATION), source = xk_get32(t->header + IP_SOURCE);
+	size_t offset = (size_t)(xk_get16(t->header + IP_FRAGMENT) & IP_OFFSET) * 8;
 	unsigned why = ip_session_check_source(t->ip, source);
 
 	if (why != 0)
@@ -82,34 +134,40 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 		return IP_DROP_TTL_ZERO;
 	if (destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
+	/* addresses of 169.254/16 mean something on one link only, whatever routes say (RFC 3927, 7) */
 	if (destination >> 24 == 0 || ip_session_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
-	    ip_forward_is_link_local(destination) || ip_forward_is_link_local(source))
+	    destination >> 16 == 0xa9fe || source >> 16 == 0xa9fe)
 		return IP_DROP_NOT_FORWARDED;
-	if (ip_options_have_source_route(t->header, t->header_len))
+	if ((ip_options_check(t->header, t->header_len) & IP_OPTIONS_SOURCE_ROUTE) != 0)
 		return IP_DROP_SOURCE_ROUTE;
 	/* its end is where no datagram has one, and must not overflow when its pieces are numbered */
-	if ((size_t)(t->fragment & IP_OFFSET) * 8 + xk_msg_len(m) > IP_REASSEMBLY_MAX)
-		return IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG;
-	return 0;
+	return offset + xk_msg_len(m) > IP_REASSEMBLY_MAX ? IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG : 0;
 }
 
-/* Where t goes, and whether it can. 0, or the reason to drop it, of which its sender has been told. */
+/* Finds t's next hop. Returns 0, or the reason to drop it, after its sender was told. */
 static unsigned
-ip_forward_route(struct ip_transit *t, const struct xk_msg *m)
+ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 {
-	unsigned index = 0;
+	struct xk_ip_trouble trouble = { .header = t->header, .header_len = t->header_len, .m = m };
+	unsigned index = 0, why;
 
-	if (t->header[IP_TTL] <= 1)
-		return ip_forward_refuse(t, m, XK_FAULT_HOPS, IP_DROP_EXPIRED);
-	if (ip_session_next_hop(t->ip, t->destination, &t->hop, &index) != 0)
-		return ip_forward_refuse(t, m, XK_FAULT_NETWORK, IP_DROP_NO_ROUTE);
-	t->mtu = t->ip->interface[index].max_packet;
-	if (xk_msg_len(m) + t->header_len > t->mtu && (t->fragment & IP_DONT_FRAGMENT) != 0)
-		return ip_forward_refuse(t, m, XK_FAULT_TOO_BIG, IP_DROP_DONT_FRAGMENT);
-	return 0;
+	if (t->header[IP_TTL] <= 1) {
+		trouble.fault = XK_FAULT_HOPS;
+		why = IP_DROP_EXPIRED;
+	} else if (ip_session_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
+		trouble.fault = XK_FAULT_NETWORK;
+		why = IP_DROP_NO_ROUTE;
+	} else {
+		t->mtu = trouble.mtu = t->ip->interface[index].max_packet;
+		if (xk_msg_len(m) + t->header_len <= t->mtu ||
+		    (xk_get16(t->header + IP_FRAGMENT) & IP_DONT_FRAGMENT) == 0)
+			return 0;
+		trouble.fault = XK_FAULT_TOO_BIG;
+		why = IP_DROP_DONT_FRAGMENT;
+	}
+	ip_fault_send(t->ip, &trouble);
+	return why;
 }
-
-/* ---- on it goes ---- */
 
 /* Changes the checksum as one word of the header changes (RFC 1624, equation 3). */
 static void
@@ -120,97 +178,93 @@ ip_forward_count_down(uint8_t *header)
 	sum += (uint16_t)~xk_get16(header + IP_TTL);
 	header[IP_TTL]--;
 	sum += xk_get16(header + IP_TTL);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	xk_put16(header + IP_CHECKSUM, (uint16_t)~sum);
+	xk_put16(header + IP_CHECKSUM, xk_checksum_finish(sum));
 }
 
-static int
-ip_forward_push(const struct ip_transit *t, struct xk_session *lls, struct xk_msg *m)
+static inline int
+ip_forward_push(const struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
 {
 	uint8_t *p = xk_msg_push(&m, t->header_len);
 
-	if (p == NULL) {
+	if (xk_unlikely(p == NULL)) {
 		xk_drop(&t->ip->protocol, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
 	}
-	memcpy(p, t->header, t->header_len);
+	ip_header_store(p, t->header, t->sum, xk_msg_len(m), t->id, fragment);
+	if (t->header_len > IP_HEADER_LEN)
+		memcpy(p + IP_HEADER_LEN, t->header + IP_HEADER_LEN, t->header_len - IP_HEADER_LEN);
 	return xk_push(lls, m);
 }
 
-/* One piece of t, whose fields it writes. */
-static int
-ip_forward_piece(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
+int
+ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
 {
-	xk_put16(t->header + IP_LENGTH, (uint16_t)(xk_msg_len(m) + t->header_len));
-	xk_put16(t->header + IP_FRAGMENT, fragment);
-	xk_put16(t->header + IP_CHECKSUM, 0);
-	xk_checksum_store(t->header + IP_CHECKSUM, xk_checksum_finish(xk_sum(0, t->header, t->header_len)));
-	return ip_forward_push(t, lls, m);
-}
+	bool is_first = true;
 
-static void
-ip_forward_pieces(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m)
-{
-	uint16_t fragment = t->fragment;
-
-	xk_count(&t->ip->protocol, IP_COUNT_FORWARD_FRAGMENTED);
 	while (xk_msg_len(m) + t->header_len > t->mtu) {
 		size_t chunk = (t->mtu - t->header_len) & ~(size_t)7;
 		struct xk_msg *front = xk_msg_split(&m, chunk);
+		int err = front == NULL ? -ENOBUFS : ip_forward_push(t, lls, front, fragment | IP_MORE);
 
-		if (front == NULL) {
-			xk_drop(&t->ip->protocol, m, XK_DROP_NO_BUFFER);
-			return;
+		if (err != 0) { /* nobody can use the rest without that fragment */
+			xk_drop(&t->ip->protocol, m, front == NULL ? (unsigned)XK_DROP_NO_BUFFER : IP_DROP_UNSENT);
+			return err;
 		}
-		if (ip_forward_piece(t, lls, front, fragment | IP_MORE) != 0) {
-			xk_drop(&t->ip->protocol, m, IP_DROP_UNSENT);
-			return;
-		}
-		if ((t->fragment & IP_OFFSET) == (fragment & IP_OFFSET))
-			ip_forward_keep_copied(t);
 		fragment += (uint16_t)(chunk / 8);
+		if (is_first && t->header_len > IP_HEADER_LEN) {
+			ip_forward_keep_copied(t);
+			t->sum = xk_sum(0, t->header, t->header_len);
+		}
+		is_first = false;
 	}
-	ip_forward_piece(t, lls, m, fragment);
-}
-
-static void
-ip_forward_send(struct ip_transit *t, struct xk_msg *m)
-{
-	struct xk_protocol *self = &t->ip->protocol;
-	struct xk_participants below = { .remote.depth = 0 };
-	struct xk_session *lls;
-
-	xk_participant_push(&below.remote, t->hop);
-	xk_participant_push(&below.local, XK_VNET_LAZY);
-	if (xk_open(self, self, xk_lower(self, 0), &below, &lls) != 0) {
-		xk_drop(self, m, XK_DROP_NO_MEMORY);
-		return;
-	}
-	m->flags &= XK_MSG_TRACED; /* what the port has verified was of what came */
-	xk_count(self, IP_COUNT_FORWARDED);
-	ip_forward_count_down(t->header);
-	if (xk_msg_len(m) + t->header_len <= t->mtu)
-		ip_forward_push(t, lls, m);
-	else
-		ip_forward_pieces(t, lls, m);
-	xk_close(lls);
+	return ip_forward_push(t, lls, m, fragment);
 }
 
 void
 ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header_len)
 {
+	struct xk_protocol *self = &ip->protocol;
 	struct ip_transit t = { .ip = ip, .header_len = header_len };
+	struct xk_participants below = { .remote.depth = 0 };
+	struct xk_session *lls;
+	uint32_t hop = 0;
+	uint16_t fragment;
 	unsigned why;
+	uint8_t *p;
 
 	memcpy(t.header, header, header_len);
-	t.destination = xk_get32(header + IP_DESTINATION);
-	t.fragment = xk_get16(header + IP_FRAGMENT);
 	why = ip_forward_check(&t, m);
 	if (why == 0)
-		why = ip_forward_route(&t, m);
-	if (why == 0)
-		ip_forward_send(&t, m);
-	else
-		xk_drop(&ip->protocol, m, why);
+		why = ip_forward_route(&t, m, &hop);
+	if (why == 0) {
+		xk_participant_push(&below.remote, hop);
+		xk_participant_push(&below.local, XK_VNET_LAZY);
+		if (xk_open(self, self, xk_lower(self, 0), &below, &lls) != 0)
+			why = XK_DROP_NO_MEMORY;
+	}
+	if (why != 0) {
+		xk_drop(self, m, why);
+		return;
+	}
+	m->flags &= XK_MSG_TRACED; /* what the port has verified was of what came */
+	xk_count(self, IP_COUNT_FORWARDED);
+	ip_forward_count_down(t.header);
+	if (xk_msg_len(m) + t.header_len <= t.mtu) {
+		p = xk_msg_push(&m, t.header_len);
+		if (p != NULL) {
+			memcpy(p, t.header, t.header_len);
+			xk_push(lls, m);
+		} else {
+			xk_drop(self, m, XK_DROP_NO_BUFFER);
+		}
+	} else {
+		xk_count(self, IP_COUNT_FORWARD_FRAGMENTED);
+		fragment = xk_get16(t.header + IP_FRAGMENT);
+		t.id = xk_get16(t.header + IP_ID);
+		memset(t.header + IP_LENGTH, 0, IP_TTL - IP_LENGTH);
+		xk_put16(t.header + IP_CHECKSUM, 0);
+		t.sum = xk_sum(0, t.header, t.header_len);
+		ip_forward_fragments(&t, lls, m, fragment);
+	}
+	xk_close(lls);
 }

@@ -1,44 +1,168 @@
 /*
- * ip_private.h - the state of IP, shared by ip.c (messages), ip_session.c (how sessions come to be), ip_forward.c (what
- * goes through), ip_options.c (what few headers have) and ip_fault.c (what went wrong).
+ * ip_private.h - IP's header and state, for ip.c (messages), ip_session.c (sessions, addresses, routes), ip_forward.c
+ * (forwarding, options) and ip_fault.c (datagrams that end too early, paths).
  */
 #ifndef XK_IP_PRIVATE_H
 #define XK_IP_PRIVATE_H
 
 #include "protocols/ip/ip.h"
-#include "protocols/ip/ip_header.h"
-#include "protocols/ip/ip_path.h"
 #include "protocols/ip/ip_reassembly.h"
-#include "protocols/ip/ip_route.h"
 #include "protocols/virtual/vnet.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+
+/* ---- the header ---- */
+
+enum ip_drop {
+	IP_DROP_BAD_VERSION = XK_DROP_OWN,
+	IP_DROP_BAD_HEADER,
+	IP_DROP_BAD_OPTIONS,
+	IP_DROP_BAD_LENGTH,
+	IP_DROP_BAD_CHECKSUM,
+	IP_DROP_BAD_FLAGS,
+	IP_DROP_TTL_ZERO,
+	IP_DROP_BAD_SOURCE,
+	IP_DROP_MARTIAN,
+	IP_DROP_NOT_MINE,
+	IP_DROP_LINK_BROADCAST,
+	IP_DROP_TOO_BIG,
+	IP_DROP_UNSENT,
+	IP_DROP_EXPIRED,
+	IP_DROP_NO_ROUTE,
+	IP_DROP_DONT_FRAGMENT,
+	IP_DROP_NOT_FORWARDED,
+	IP_DROP_SOURCE_ROUTE,
+	IP_DROP_REASSEMBLY,                                          /* and on: enum ip_reassembly_reason */
+	IP_HAS_OPTIONS = IP_DROP_REASSEMBLY + IP_REASSEMBLY_REASONS, /* not a reason: ip_options_take_off */
+};
+
+enum { IP_VERSION = 0 /* and header length */, IP_LENGTH = 2, IP_ID = 4, IP_FRAGMENT = 6, IP_TTL = 8, IP_PROTOCOL = 9 };
+enum { IP_CHECKSUM = 10, IP_SOURCE = 12, IP_DESTINATION = 16, IP_HEADER_LEN = 20 };
+
+/* In IP_FRAGMENT; the offset is in units of 8 bytes. */
+enum { IP_RESERVED = 0x8000, IP_DONT_FRAGMENT = 0x4000, IP_MORE = 0x2000, IP_OFFSET = 0x1fff };
+
+enum {
+	IP_VERSION_4_NO_OPTIONS = 0x45,
+	IP_QUOTED = 8,   /* bytes behind the header by which a sender recognises its datagram (RFC 792) */
+	IP_MTU_MIN = 68, /* RFC 791, 3.2 */
+};
+
+struct ip_header {
+	uint32_t source, destination;
+	uint16_t id, fragment; /* fragment: flags and offset */
+	uint8_t protocol;
+};
+
+/* Returns the sum of all 20 bytes, not folded. */
+static inline uint64_t
+ip_header_sum(const uint8_t *p)
+{
+	return xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_sum_load32(p + 8) + xk_sum_load32(p + 12) +
+	       xk_sum_load32(p + 16);
+}
+
+static inline struct ip_header
+ip_header_load(const uint8_t *p)
+{
+	uint64_t addresses = xk_get64(p + IP_SOURCE); /* in one word, as the key has them */
+
+	return (struct ip_header){ .source = (uint32_t)(addresses >> 32),
+				   .destination = (uint32_t)addresses,
+				   .id = xk_get16(p + IP_ID),
+				   .fragment = xk_get16(p + IP_FRAGMENT),
+				   .protocol = p[IP_PROTOCOL] };
+}
+
+/*
+ * Checks the header of m at p, which lies in one piece and says that m is `length` long. Returns 0; the reason to drop
+ * m; or IP_HAS_OPTIONS, and has looked at the first byte only.
+ */
+static inline unsigned
+ip_header_check(const uint8_t *p, size_t length, const struct xk_msg *m)
+{
+	if (xk_unlikely(p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)) {
+		if (p[IP_VERSION] >> 4 != 4)
+			return IP_DROP_BAD_VERSION;
+		return (p[IP_VERSION] & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
+	}
+	if (xk_unlikely(length != xk_msg_len(m)) && (length < IP_HEADER_LEN || length > xk_msg_len(m)))
+		return IP_DROP_BAD_LENGTH;
+	if ((m->flags & XK_MSG_NETWORK_SUM_GOOD) == 0 && xk_unlikely(!xk_sum_is_intact(ip_header_sum(p))))
+		return IP_DROP_BAD_CHECKSUM;
+	return 0;
+}
+
+/* Tells whether the header at p is a fragment's, or has flags that none may have: one test for what is rare. */
+static inline bool
+ip_header_is_special(const uint8_t *p)
+{
+	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
+}
+
+/* Stores what all headers of a session have in common, and zeros for the rest. */
+static inline void
+ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
+{
+	memset(p, 0, IP_HEADER_LEN);
+	p[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
+	p[IP_TTL] = ttl;
+	p[IP_PROTOCOL] = protocol;
+	xk_put32(p + IP_SOURCE, source);
+	xk_put32(p + IP_DESTINATION, destination);
+}
+
+/* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */
+static inline void
+ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length, uint16_t id, uint16_t fragment)
+{
+	memcpy(p, prepared, IP_HEADER_LEN);
+	xk_put16(p + IP_LENGTH, (uint16_t)length);
+	xk_put16(p + IP_ID, id);
+	xk_put16(p + IP_FRAGMENT, fragment);
+	sum += (uint64_t)__builtin_bswap16((uint16_t)length) + __builtin_bswap16(id) + __builtin_bswap16(fragment);
+	xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(sum));
+}
+
+/* ---- state ---- */
+
+enum { IP_ROUTES = 256 /* at most */ };
+
+struct ip_route {
+	uint32_t network, mask, gateway;
+};
+
+/* What a host's path is known to take. */
+struct ip_path {
+	uint32_t host, mtu, born; /* mtu 0: free; born: in ticks */
+};
 
 struct ip {
 	struct xk_protocol protocol;
 	/* settings */
-	uint64_t ttl;
+	uint64_t ttl, seed, timeout_ns;
 	const char *routes_text;
 	uint32_t gateway;
-	uint64_t seed;
-	uint64_t timeout_ns;
-	uint64_t datagrams, bytes, source_datagrams, source_bytes; /* of reassembly */
+	struct ip_reassembly_limits limits;
 	bool forward, pmtu;
 	uint64_t pmtu_timeout_ns, pmtu_entries, pmtu_min;
 
 	struct xk_ip_errors errors; /* send is NULL: nobody */
 	struct xk_vnet_interface interface[XK_VNET_INTERFACES];
 	unsigned interfaces;
-	struct ip_routes routes;
+	struct ip_route route[IP_ROUTES]; /* longest prefix first */
+	unsigned routes;
 	_Atomic uint16_t fragment_id; /* even */
 
-	struct xk_lock lock; /* of what follows */
+	struct xk_lock lock; /* protects what follows */
 	struct ip_reassembly reassembly;
 	struct xk_event tick;
 	bool ticking; /* tick is scheduled, or its handler will look at the table again */
-	struct ip_paths paths;
+	struct ip_path *path;
+	uint32_t paths, path_now; /* in use; ticks counted */
 	struct xk_event path_tick;
-	bool path_ticking;
 };
 
 enum ip_counter {
@@ -55,7 +179,7 @@ struct ip_session {
 	struct xk_session session;
 	uint32_t remote;
 	uint32_t destination;       /* of arriving datagrams */
-	uint32_t local;             /* what it sends from */
+	uint32_t local;             /* the address it sends from */
 	uint32_t link_max;          /* longest payload that the session below takes in one piece */
 	_Atomic uint32_t whole_max; /* ... and the path, as far as it is known: at most link_max */
 	uint16_t whole_flags;       /* IP_FRAGMENT of what goes in one piece */
@@ -66,8 +190,8 @@ struct ip_session {
 };
 
 /*
- * A session's key. lls is NULL for the first session of these three; a learned one that came to be while it existed,
- * through another lls, has that in its key. Addresses of objects leave the top byte free.
+ * Returns a session's key. lls is NULL for the first session of these three; a learned one that came to be while it
+ * existed, through another lls, has that in its key. Addresses of objects leave the top byte free.
  */
 static inline struct xk_key
 ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_session *lls)
@@ -75,80 +199,94 @@ ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_sessio
 	return (struct xk_key){ (uint64_t)remote << 32 | local, (uint64_t)(uintptr_t)lls << 8 | protocol };
 }
 
-/* What host is, seen from this host's interfaces (vnet.h). */
+/* Tells whether s (NULL: no) takes datagrams that come up lls. */
+static inline bool
+ip_session_hears(const struct xk_session *s, const struct xk_session *lls)
+{
+	return xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
+					atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed));
+}
+
+/* Classifies host, as seen from this host's interfaces (vnet.h). */
 static inline enum xk_vnet_kind
 ip_kind(const struct ip *ip, uint32_t host, unsigned *index)
 {
 	return xk_vnet_kind(ip->interface, ip->interfaces, host, index);
 }
 
-/* Of ip_session.c: as struct xk_protocol_ops and struct xk_session_ops say. */
+/* Drops m, or forwards it, or has its sender told first. If its header was fine, that lies in front. Takes m. */
+void ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why);
+
+/* ---- ip_session.c ---- */
+
 int ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants, struct xk_session **session);
 int ip_session_setup(struct xk_session *session, const void *how);
 
-/* The neighbour that datagrams for remote go to, and the interface it is on. 0, -EINVAL or -ENETUNREACH. */
+/* Makes the routes that the settings list. Returns 0, -EINVAL, -E2BIG or -EEXIST, after a trace that says why. */
+int ip_session_make_routes(struct ip *ip);
+
+/* Finds the neighbour that datagrams for remote go to, and its interface. Returns 0, -EINVAL or -ENETUNREACH. */
 int ip_session_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index);
 
-/* Whether a datagram may come from this host. 0, or the reason to drop it. */
-unsigned ip_session_check_source(const struct ip *ip, uint32_t source);
-
-/* Whether host is everybody on a network of ours, by today's address or by that of old, or a group. */
+/* Tells whether host is everybody on a network of ours, by either broadcast address, or a group. */
 bool ip_session_is_to_all(const struct ip *ip, uint32_t host);
 
-/* Whether h may come from where it says, and is for us. 0, or the reason to drop it. */
-unsigned ip_session_check_addresses(const struct ip *ip, struct ip_header h);
+/* Checks that a datagram may come from source. Returns 0, or the reason to drop it. */
+unsigned ip_session_check_source(const struct ip *ip, uint32_t source);
+
+/* Checks that a datagram without a session is for us and that somebody wants it. Returns 0, or why to drop it. */
+unsigned ip_session_check_stranger(struct ip *ip, struct ip_header h);
 
 /*
- * The session of m, which came up lls, opened passively if need be, where `first`, the one found by addresses alone, is
- * missing or has learned another session below. The header lies in front of m. NULL: m could not be delivered, and is gone.
+ * Returns the session of m, which came up lls, passively opened if need be, where `first`, the one found by addresses
+ * alone, does not hear lls. The header lies in front of m. NULL: m could not be delivered, and is gone.
  */
 struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m,
 				   const struct xk_session *first);
 
-/* m cannot be delivered here: goes on to where it belongs, or ends. If its header was fine, that lies in front. Takes m. */
-void ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why);
-
 /* ---- ip_forward.c ---- */
+
+/* A datagram that goes on, its header apart. */
+struct ip_transit {
+	struct ip *ip;
+	uint8_t header[XK_IP_HEADER_MAX];
+	size_t header_len;
+	uint32_t mtu; /* of the link to the next host, or of the path */
+	uint64_t sum; /* of the header of fragments, which lacks length, identification, fragment and checksum */
+	uint16_t id;
+};
+
+/* Pushes m on lls in fragments, beginning with this offset and flags. Takes m. Returns as xk_push. */
+int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment);
 
 /* Passes m on, whose header has been taken off, or drops it. Takes m. */
 void ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header_len);
 
-/* ---- ip_options.c ---- */
-
-enum { IP_OPTION_END = 0, IP_OPTION_NOP = 1, IP_OPTION_COPIED = 0x80 };
-
-/* The length of the option at `at` of the header's end, of a malformed one the rest of them all; 0: there is none any more. */
-size_t ip_option_len(const uint8_t *header, size_t header_len, size_t at);
-
-/* Whether the header has an option by which its sender wants to choose the route. */
-bool ip_options_have_source_route(const uint8_t *header, size_t header_len);
-
 /*
- * m, whose header has options, without them, and with what is quoted in one piece, if it is for us. NULL: it went on with
- * them, where this host forwards, or was dropped. Takes m.
+ * Returns m, whose header has options, with a header without and the quoted bytes behind that in one piece; NULL: it
+ * was not for us and forwarded, or dropped. Takes m.
  */
 struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 
 /* ---- ip_fault.c ---- */
 
-/* First of all; then 0 or -ENOMEM, and ip_fault_fini in any case. */
-void ip_fault_prepare(struct ip *ip);
-int ip_fault_init(struct ip *ip);
-void ip_fault_fini(struct ip *ip);
+/* Forgets old paths; the handler of path_tick. */
+xk_event_handler ip_fault_tick;
 
-/* Tells the sender of the datagram that trouble quotes (fault, mtu, header and on are set), where somebody does that. */
+/* Has the sender of the quoted datagram told (fault, mtu, header and on are set), if somebody does that. */
 void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 
-/* The same of m, whose header without options lies in front of it. */
-void ip_fault_send_of(struct ip *ip, enum xk_fault fault, const struct xk_msg *m);
+/* As struct xk_ip_ops. */
+void ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault,
+		     const struct xk_msg *m, size_t popped);
 
-/* As the control operations XK_IP_REFUSE, XK_IP_FAULT (ip.h) and XK_VNET_UNSENT (vnet.h). */
-int ip_fault_refuse(struct ip_session *s, const struct xk_ip_refusal *refusal);
-int ip_fault_receive(struct ip *ip, const struct xk_ip_fault *fault);
+/* As the control operation XK_VNET_UNSENT (vnet.h). */
 int ip_fault_unsent(struct ip *ip, const struct xk_msg *m);
 
-/* The longest payload that s sends in one piece, which has just come to be. */
+/* Returns the longest payload that s, a new session, sends in one piece. */
 uint32_t ip_fault_whole_max(struct ip *ip, const struct ip_session *s);
+
+extern const struct xk_ip_ops ip_fault_ops;
 
 #endif

@@ -1,9 +1,8 @@
 /*
  * ip_reassembly.c - see ip_reassembly.h for the rules.
  *
- * Datagrams lie in a list in the order of their first fragments, which is the order of their deadlines as well; the
- * table is small by its limits, so it is searched from the youngest. A datagram's pieces are a sorted list, tried at
- * its end first, since fragments mostly come in order.
+ * Limits keep the table small: it is an array, ordered by age and so by deadline, and searched from the youngest. A
+ * datagram's pieces are a sorted list, tried at its end first, as fragments mostly come in order.
  */
 #include "protocols/ip/ip_reassembly.h"
 
@@ -27,46 +26,28 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 {
 	memset(table, 0, sizeof(*table));
 	table->limits = *limits;
-	/* Not cleared: what was never used costs no memory. */
-	table->all_datagrams = reallocarray(NULL, limits->datagrams, sizeof(*table->all_datagrams));
+	table->least_bytes = limits->source_bytes < limits->bytes ? limits->source_bytes : limits->bytes;
+	table->all_datagrams = calloc(limits->datagrams, sizeof(*table->all_datagrams));
+	table->by_age = calloc(limits->datagrams, sizeof(struct ip_reassembly_datagram *));
+	/* not cleared: what was never used costs no memory */
 	table->all_pieces = reallocarray(NULL, limits->bytes / IP_REASSEMBLY_BUFFER, sizeof(*table->all_pieces));
-	if (table->all_datagrams == NULL || table->all_pieces == NULL) {
+	if (table->all_datagrams == NULL || table->by_age == NULL || table->all_pieces == NULL) {
 		ip_reassembly_fini(table);
 		return -ENOMEM;
 	}
+	for (uint32_t i = 0; i < limits->datagrams; i++)
+		table->by_age[i] = &table->all_datagrams[i];
 	return 0;
-}
-
-/* One that is free, of those given back or else of those never used. There is one. */
-static struct ip_reassembly_datagram *
-ip_reassembly_datagram_take(struct ip_reassembly *table)
-{
-	struct ip_reassembly_datagram *d = table->free_datagrams;
-
-	if (d == NULL)
-		return &table->all_datagrams[table->used_datagrams++];
-	table->free_datagrams = d->younger;
-	return d;
-}
-
-static struct ip_reassembly_piece *
-ip_reassembly_piece_take(struct ip_reassembly *table)
-{
-	struct ip_reassembly_piece *piece = table->free_pieces;
-
-	if (piece == NULL)
-		return &table->all_pieces[table->used_pieces++];
-	table->free_pieces = piece->next;
-	return piece;
 }
 
 void
 ip_reassembly_fini(struct ip_reassembly *table)
 {
-	for (struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger)
-		for (struct ip_reassembly_piece *piece = d->first; piece != NULL; piece = piece->next)
+	for (uint32_t i = 0; i < table->datagrams; i++)
+		for (struct ip_reassembly_piece *piece = table->by_age[i]->first; piece != NULL; piece = piece->next)
 			xk_msg_free(piece->m);
 	free(table->all_datagrams);
+	free(table->by_age);
 	free(table->all_pieces);
 	memset(table, 0, sizeof(*table));
 }
@@ -106,146 +87,101 @@ ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_d
 		ip_reassembly_discard(discarded, ip_reassembly_take(table, d), reason);
 }
 
-/* Takes d, which has no pieces, out of the table. */
+/* Takes the datagram at index out of the table; pieces that are left are discarded. */
 static void
-ip_reassembly_remove(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
+ip_reassembly_end(struct ip_reassembly *table, uint32_t index, enum ip_reassembly_reason reason,
+		  struct ip_reassembly_discarded *discarded)
 {
-	if (d->older != NULL)
-		d->older->younger = d->younger;
-	else
-		table->oldest = d->younger;
-	if (d->younger != NULL)
-		d->younger->older = d->older;
-	else
-		table->youngest = d->older;
+	struct ip_reassembly_datagram **at = &table->by_age[index], *d = *at;
+
+	ip_reassembly_discard_pieces(table, d, reason, discarded);
 	table->datagrams--;
-	d->younger = table->free_datagrams;
-	table->free_datagrams = d;
-}
-
-/* What one source has in the table. */
-struct ip_reassembly_share {
-	uint32_t datagrams, pinned;
-};
-
-static struct ip_reassembly_share
-ip_reassembly_share_of(const struct ip_reassembly *table, uint32_t source)
-{
-	struct ip_reassembly_share share = { 0, 0 };
-
-	for (const struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger) {
-		if (d->source != source)
-			continue;
-		share.datagrams++;
-		share.pinned += d->pinned;
-	}
-	return share;
+	memmove(at, at + 1, (table->datagrams - index) * sizeof(struct ip_reassembly_datagram *));
+	table->by_age[table->datagrams] = d;
 }
 
 /*
- * Evicts the oldest datagram of the source (NULL: of any) that holds at least `pinned` bytes of buffers; never `keep`.
- * False: there is none.
+ * Makes room for a datagram of source (pinned 0), or for that many more bytes of `keep`, one of its datagrams: evicts
+ * the oldest ones, of source if it has more than its share. Returns false if evicting all but `keep` would not do.
  */
 static bool
-ip_reassembly_evict(struct ip_reassembly *table, const uint32_t *source, uint32_t pinned,
-		    const struct ip_reassembly_datagram *keep, struct ip_reassembly_discarded *discarded)
-{
-	for (struct ip_reassembly_datagram *d = table->oldest; d != NULL; d = d->younger) {
-		if (d == keep || d->pinned < pinned || (source != NULL && d->source != *source))
-			continue;
-		ip_reassembly_discard_pieces(table, d, IP_REASSEMBLY_EVICTED, discarded);
-		ip_reassembly_remove(table, d);
-		return true;
-	}
-	return false;
-}
-
-static struct ip_reassembly_datagram *
-ip_reassembly_find(const struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment)
-{
-	struct ip_reassembly_datagram *d = table->youngest;
-
-	while (d != NULL && (d->id != fragment->id || d->source != fragment->source ||
-			     d->destination != fragment->destination || d->protocol != fragment->protocol))
-		d = d->older;
-	return d;
-}
-
-/* A new datagram for fragment; others make room. */
-static struct ip_reassembly_datagram *
-ip_reassembly_begin(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
-		    struct ip_reassembly_discarded *discarded)
+ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
+			uint32_t pinned, struct ip_reassembly_discarded *discarded)
 {
 	const struct ip_reassembly_limits *limits = &table->limits;
+	uint32_t datagrams = pinned == 0, index;
+
+	for (;;) {
+		uint32_t own_datagrams = datagrams, own_pinned = pinned;
+		bool is_over = false; /* the source's share */
+
+		if (table->datagrams + datagrams > limits->source_datagrams ||
+		    table->pinned + pinned > limits->source_bytes) {
+			for (index = 0; index < table->datagrams; index++)
+				if (table->by_age[index]->source == source) {
+					own_datagrams++;
+					own_pinned += table->by_age[index]->pinned;
+				}
+			is_over = own_datagrams > limits->source_datagrams || own_pinned > limits->source_bytes;
+		}
+		if (!is_over && table->datagrams + datagrams <= limits->datagrams &&
+		    table->pinned + pinned <= limits->bytes)
+			return true;
+		for (index = 0; index < table->datagrams; index++) {
+			const struct ip_reassembly_datagram *d = table->by_age[index];
+
+			if (d != keep && (d->pinned > 0 || pinned == 0) && (!is_over || d->source == source))
+				break;
+		}
+		if (index == table->datagrams)
+			return false;
+		ip_reassembly_end(table, index, IP_REASSEMBLY_EVICTED, discarded);
+	}
+}
+
+/* Returns the datagram of fragment, begun if need be. */
+static struct ip_reassembly_datagram *
+ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
+		   struct ip_reassembly_discarded *discarded)
+{
 	struct ip_reassembly_datagram *d;
 
-	if (table->datagrams >= limits->source_datagrams &&
-	    ip_reassembly_share_of(table, fragment->source).datagrams >= limits->source_datagrams)
-		ip_reassembly_evict(table, &fragment->source, 0, NULL, discarded);
-	if (table->datagrams >= limits->datagrams)
-		ip_reassembly_evict(table, NULL, 0, NULL, discarded);
-	d = ip_reassembly_datagram_take(table);
-	*d = (struct ip_reassembly_datagram){ .older = table->youngest,
-					      .source = fragment->source,
+	for (uint32_t i = table->datagrams; i > 0; i--) {
+		d = table->by_age[i - 1];
+		if (d->id == fragment->id && d->source == fragment->source && d->destination == fragment->destination &&
+		    d->protocol == fragment->protocol)
+			return d;
+	}
+	ip_reassembly_make_room(table, fragment->source, NULL, 0, discarded);
+	d = table->by_age[table->datagrams++];
+	*d = (struct ip_reassembly_datagram){ .source = fragment->source,
 					      .destination = fragment->destination,
 					      .id = fragment->id,
 					      .protocol = fragment->protocol,
 					      .born = table->tick };
-	if (d->older != NULL)
-		d->older->younger = d;
-	else
-		table->oldest = d;
-	table->youngest = d;
-	table->datagrams++;
 	return d;
 }
 
-/* Makes room for `pinned` bytes more of d. False: evicting all other datagrams would not be enough. */
-static bool
-ip_reassembly_make_room(struct ip_reassembly *table, const struct ip_reassembly_datagram *d, uint32_t pinned,
-			struct ip_reassembly_discarded *discarded)
-{
-	const struct ip_reassembly_limits *limits = &table->limits;
-
-	while (table->pinned + pinned > limits->source_bytes &&
-	       ip_reassembly_share_of(table, d->source).pinned + pinned > limits->source_bytes)
-		if (!ip_reassembly_evict(table, &d->source, 1, d, discarded))
-			return false;
-	while (table->pinned + pinned > limits->bytes)
-		if (!ip_reassembly_evict(table, NULL, 1, d, discarded))
-			return false;
-	return true;
-}
-
-/* Whether two messages of one length hold the same bytes. */
+/* Tells whether two messages of one length hold the same bytes. */
 static bool
 ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 {
-	size_t at_a = 0, at_b = 0;
+	uint8_t bytes_a[256], bytes_b[sizeof(bytes_a)];
+	size_t len;
 
-	while (a != NULL && b != NULL) {
-		size_t left_a = a->len - at_a, left_b = b->len - at_b;
-		size_t len = left_a < left_b ? left_a : left_b;
-
-		if (memcmp(a->data + at_a, b->data + at_b, len) != 0)
+	for (size_t at = 0; at < xk_msg_len(a); at += len) {
+		len = xk_msg_len(a) - at < sizeof(bytes_a) ? xk_msg_len(a) - at : sizeof(bytes_a);
+		xk_msg_copy_out(a, at, bytes_a, len);
+		xk_msg_copy_out(b, at, bytes_b, len);
+		if (memcmp(bytes_a, bytes_b, len) != 0)
 			return false;
-		at_a += len;
-		at_b += len;
-		if (at_a == a->len) {
-			a = a->next;
-			at_a = 0;
-		}
-		if (at_b == b->len) {
-			b = b->next;
-			at_b = 0;
-		}
 	}
 	return true;
 }
 
 /*
- * Finds where [start, end) of m goes: *at is the link to put it in. IP_REASSEMBLY_REASONS: it fits; otherwise
- * what is wrong with it.
+ * Finds the place for [start, end) of m among d's pieces and stores the link to put it in. Returns
+ * IP_REASSEMBLY_REASONS, or what is wrong with the fragment there.
  */
 static enum ip_reassembly_reason
 ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t end, bool more, const struct xk_msg *m,
@@ -254,6 +190,8 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 	struct ip_reassembly_piece **link = &d->first;
 	const struct ip_reassembly_piece *next;
 
+	if (d->refused)
+		return IP_REASSEMBLY_REFUSED;
 	if (d->last != NULL && d->last->end <= start)
 		link = &d->last->next;
 	while (*link != NULL && (*link)->end <= start)
@@ -268,47 +206,51 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 	}
 	if (d->end != 0 && (!more || end > d->end))
 		return IP_REASSEMBLY_INCONSISTENT;
-	if (!more && next != NULL)
-		return IP_REASSEMBLY_INCONSISTENT;
-	return IP_REASSEMBLY_REASONS;
+	return !more && next != NULL ? IP_REASSEMBLY_INCONSISTENT : IP_REASSEMBLY_REASONS;
 }
 
-static void
-ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d, struct ip_reassembly_piece **at,
-		     uint32_t start, uint32_t end, uint32_t pinned, struct xk_msg *m)
+/*
+ * Inserts m, valid by itself, into d. Returns IP_REASSEMBLY_REASONS, or what is wrong with m there: then it stays the
+ * caller's.
+ */
+static enum ip_reassembly_reason
+ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
+		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
+		     struct ip_reassembly_discarded *discarded)
 {
-	struct ip_reassembly_piece *piece = ip_reassembly_piece_take(table);
+	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
+	struct ip_reassembly_piece **at, *piece;
+	enum ip_reassembly_reason reason = ip_reassembly_place(d, start, end, fragment->more, m, &at);
 
+	if (reason == IP_REASSEMBLY_DUPLICATE)
+		return reason;
+	if (reason == IP_REASSEMBLY_REASONS && table->pinned + pinned > table->least_bytes &&
+	    !ip_reassembly_make_room(table, d->source, d, pinned, discarded))
+		reason = IP_REASSEMBLY_TOO_MANY;
+	if (reason != IP_REASSEMBLY_REASONS) {
+		ip_reassembly_discard_pieces(table, d, reason, discarded);
+		d->refused = true;
+		return reason;
+	}
+	piece = table->free_pieces;
+	if (piece != NULL)
+		table->free_pieces = piece->next;
+	else
+		piece = &table->all_pieces[table->used_pieces++];
 	*piece = (struct ip_reassembly_piece){ *at, m, start, end, pinned };
 	*at = piece;
 	if (piece->next == NULL)
 		d->last = piece;
+	if (!fragment->more)
+		d->end = end;
 	d->bytes += end - start;
 	d->pinned += pinned;
 	table->pinned += pinned;
 	table->fragments++;
+	return reason;
 }
 
-static struct xk_msg *
-ip_reassembly_finish(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
-{
-	struct xk_msg *whole = ip_reassembly_take(table, d);
-
-	while (d->first != NULL)
-		xk_msg_join(whole, ip_reassembly_take(table, d));
-	ip_reassembly_remove(table, d);
-	return whole;
-}
-
-static void
-ip_reassembly_refuse(struct ip_reassembly *table, struct ip_reassembly_datagram *d, enum ip_reassembly_reason reason,
-		     struct ip_reassembly_discarded *discarded)
-{
-	ip_reassembly_discard_pieces(table, d, reason, discarded);
-	d->refused = true;
-}
-
-/* What is wrong with a fragment of len bytes by itself; IP_REASSEMBLY_REASONS: nothing. */
+/* Returns what is wrong with a fragment of len bytes by itself; IP_REASSEMBLY_REASONS: nothing. */
 static enum ip_reassembly_reason
 ip_reassembly_check(const struct ip_reassembly_fragment *fragment, size_t len)
 {
@@ -318,34 +260,7 @@ ip_reassembly_check(const struct ip_reassembly_fragment *fragment, size_t len)
 		return IP_REASSEMBLY_TINY;
 	if (fragment->more && len % 8 != 0)
 		return IP_REASSEMBLY_BAD_FRAGMENT;
-	if (fragment->offset + len > IP_REASSEMBLY_MAX)
-		return IP_REASSEMBLY_TOO_LONG;
-	return IP_REASSEMBLY_REASONS;
-}
-
-/* Adds m, right by itself, to d. What is wrong with it there, or IP_REASSEMBLY_REASONS: d has it now. */
-static enum ip_reassembly_reason
-ip_reassembly_add_to(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
-		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
-		     struct ip_reassembly_discarded *discarded)
-{
-	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
-	struct ip_reassembly_piece **at;
-	enum ip_reassembly_reason reason;
-
-	if (d->refused)
-		return IP_REASSEMBLY_REFUSED;
-	reason = ip_reassembly_place(d, start, end, fragment->more, m, &at);
-	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d, pinned, discarded))
-		reason = IP_REASSEMBLY_TOO_MANY;
-	if (reason == IP_REASSEMBLY_REASONS) {
-		ip_reassembly_insert(table, d, at, start, end, pinned, m);
-		if (!fragment->more)
-			d->end = end;
-	} else if (reason != IP_REASSEMBLY_DUPLICATE) {
-		ip_reassembly_refuse(table, d, reason, discarded);
-	}
-	return reason;
+	return fragment->offset + len > IP_REASSEMBLY_MAX ? IP_REASSEMBLY_TOO_LONG : IP_REASSEMBLY_REASONS;
 }
 
 struct xk_msg *
@@ -353,32 +268,33 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 		  struct ip_reassembly_discarded *discarded)
 {
 	enum ip_reassembly_reason reason = ip_reassembly_check(fragment, xk_msg_len(m));
-	struct ip_reassembly_datagram *d;
+	struct ip_reassembly_datagram *d = NULL;
+	uint32_t index;
 
+	if (reason == IP_REASSEMBLY_REASONS) {
+		d = ip_reassembly_find(table, fragment, discarded);
+		reason = ip_reassembly_insert(table, d, fragment, m, discarded);
+	}
 	if (reason != IP_REASSEMBLY_REASONS) {
 		ip_reassembly_discard(discarded, m, reason);
 		return NULL;
 	}
-	d = ip_reassembly_find(table, fragment);
-	if (d == NULL)
-		d = ip_reassembly_begin(table, fragment, discarded);
-	reason = ip_reassembly_add_to(table, d, fragment, m, discarded);
-	if (reason != IP_REASSEMBLY_REASONS) {
-		ip_reassembly_discard(discarded, m, reason);
+	if (d->bytes != d->end)
 		return NULL;
-	}
-	return d->bytes == d->end ? ip_reassembly_finish(table, d) : NULL;
+	m = ip_reassembly_take(table, d);
+	while (d->first != NULL)
+		xk_msg_join(m, ip_reassembly_take(table, d));
+	for (index = table->datagrams - 1; table->by_age[index] != d;)
+		index--;
+	ip_reassembly_end(table, index, IP_REASSEMBLY_REASONS, discarded);
+	return m;
 }
 
 bool
 ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded)
 {
-	struct ip_reassembly_datagram *d;
-
 	table->tick++;
-	while ((d = table->oldest) != NULL && table->tick - d->born > IP_REASSEMBLY_TICKS) {
-		ip_reassembly_discard_pieces(table, d, IP_REASSEMBLY_TIMED_OUT, discarded);
-		ip_reassembly_remove(table, d);
-	}
-	return table->oldest != NULL;
+	while (table->datagrams > 0 && table->tick - table->by_age[0]->born > IP_REASSEMBLY_TICKS)
+		ip_reassembly_end(table, 0, IP_REASSEMBLY_TIMED_OUT, discarded);
+	return table->datagrams != 0;
 }

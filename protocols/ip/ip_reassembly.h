@@ -1,20 +1,19 @@
 /*
- * ip_reassembly.h - putting fragments of IP datagrams together again, against hostile senders; for ip.c.
+ * ip_reassembly.h - puts fragments of IP datagrams together again, against hostile senders; for ip.c.
  *
- * A table of datagrams under way. It takes no lock, reads no clock and frees no message: the caller serialises calls,
- * calls ip_reassembly_tick regularly, and gives the discarded messages back afterwards, so that none of that happens
- * under its lock. All memory is taken by ip_reassembly_init.
+ * A table of incomplete datagrams. It takes no lock, reads no clock and frees no message: the caller serialises calls,
+ * calls ip_reassembly_tick regularly, and frees the discarded messages afterwards, without its lock. Only
+ * ip_reassembly_init allocates memory.
  *
  * The rules:
  * - A fragment that is wrong by itself is discarded alone: empty, not the last and no multiple of 8 long, a first one
  *   without the 8 bytes of a transport header, or ending beyond what a datagram can hold.
  * - An exact duplicate (same range, same bytes, same "more") is ignored. Any other overlap, two different ends, or
- *   data beyond the end refuse the whole datagram (as RFC 5722 does for IPv6): what was collected goes, and what
- *   comes later goes too, until the datagram's time is up.
+ *   data beyond the end refuse the whole datagram (as RFC 5722 does for IPv6): its pieces are discarded, and so is
+ *   whatever comes later, until the datagram's time is up.
  * - The time begins with the first fragment and is never extended (RFC 1122, 3.3.2).
  * - Datagrams and memory are bounded, in all and per source; the oldest datagram makes room. A datagram that needs more
- *   than its source's share by itself is refused. Memory is the whole length of every buffer that a fragment lies in,
- *   however short the fragment is.
+ *   than its source's share by itself is refused. A fragment counts with the whole length of every buffer it lies in.
  */
 #ifndef XK_IP_REASSEMBLY_H
 #define XK_IP_REASSEMBLY_H
@@ -33,8 +32,8 @@ enum ip_reassembly_reason {
 	IP_REASSEMBLY_DUPLICATE,
 	IP_REASSEMBLY_OVERLAP,      /* refuses the datagram */
 	IP_REASSEMBLY_INCONSISTENT, /* two ends, or data beyond the end: refuses the datagram */
-	IP_REASSEMBLY_TOO_MANY,     /* fragments of one datagram for the share of its source: refuses it */
-	IP_REASSEMBLY_REFUSED,      /* its datagram has been refused before */
+	IP_REASSEMBLY_TOO_MANY,     /* one datagram would exceed its source's share: refuses it */
+	IP_REASSEMBLY_REFUSED,      /* its datagram was refused before */
 	IP_REASSEMBLY_BAD_FRAGMENT, /* empty, or neither last nor a multiple of 8 */
 	IP_REASSEMBLY_TOO_LONG,     /* ends beyond the longest datagram */
 	IP_REASSEMBLY_TINY,         /* a first fragment without a transport header */
@@ -43,7 +42,7 @@ enum ip_reassembly_reason {
 	IP_REASSEMBLY_REASONS
 };
 
-/* What a fragment's header says. */
+/* A fragment, as its header describes it. */
 struct ip_reassembly_fragment {
 	uint32_t source, destination;
 	uint32_t offset; /* bytes */
@@ -53,11 +52,11 @@ struct ip_reassembly_fragment {
 };
 
 struct ip_reassembly_limits {
-	uint32_t datagrams, bytes;               /* in the table; bytes of buffers */
-	uint32_t source_datagrams, source_bytes; /* of one source address */
+	uint64_t datagrams, bytes;               /* in the table; bytes of buffers */
+	uint64_t source_datagrams, source_bytes; /* of one source address */
 };
 
-/* Messages to be given back, by reason, linked by their link. Begins zeroed; calls add to it. */
+/* Messages to be freed, by reason, linked by their link. Begins zeroed; calls add to it. */
 struct ip_reassembly_discarded {
 	struct xk_msg *first[IP_REASSEMBLY_REASONS];
 	bool some; /* there are any */
@@ -71,7 +70,6 @@ struct ip_reassembly_piece {
 };
 
 struct ip_reassembly_datagram {
-	struct ip_reassembly_datagram *older, *younger;
 	struct ip_reassembly_piece *first, *last; /* in order, apart from each other */
 	uint32_t source, destination;
 	uint16_t id;
@@ -85,30 +83,30 @@ struct ip_reassembly_datagram {
 
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
-	struct ip_reassembly_datagram *oldest, *youngest;
-	uint32_t datagrams, fragments, pinned; /* in the table; bytes of buffers */
+	uint64_t least_bytes;                   /* of its two limits */
+	struct ip_reassembly_datagram **by_age; /* the first `datagrams`, oldest first; the others are free */
+	uint32_t datagrams, fragments, pinned;  /* in the table; bytes of buffers */
 	uint32_t tick;
-	struct ip_reassembly_datagram *free_datagrams; /* by younger */
 	struct ip_reassembly_piece *free_pieces;
-	uint32_t used_datagrams, used_pieces; /* so many of all were ever used */
-	struct ip_reassembly_datagram *all_datagrams;
+	uint32_t used_pieces; /* that were ever taken from all_pieces */
 	struct ip_reassembly_piece *all_pieces;
+	struct ip_reassembly_datagram *all_datagrams;
 };
 
-/* An empty table; every limit is at least 1. 0 or -ENOMEM. */
+/* Makes an empty table; every limit is at least 1. Returns 0 or -ENOMEM. */
 int ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limits *limits);
 
 /* Frees the table and every message in it. */
 void ip_reassembly_fini(struct ip_reassembly *table);
 
 /*
- * Adds fragment m, its header taken off, to its datagram. Takes m. Returns the datagram, in order, if it is complete
- * with this, else NULL; messages that are of no use any more (m may be one) are added to discarded.
+ * Adds fragment m, its header taken off, to its datagram. Takes m. Returns the datagram if this completes it, else
+ * NULL. Messages that have become useless (m may be one) are added to discarded.
  */
 struct xk_msg *ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
 				 struct xk_msg *m, struct ip_reassembly_discarded *discarded);
 
-/* One tick has passed: discards datagrams whose time is up. False: the table is empty, and needs no ticks. */
+/* Counts a tick and discards datagrams whose time is up. Returns false if the table is empty, and needs no ticks. */
 bool ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded);
 
 #endif

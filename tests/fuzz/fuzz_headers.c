@@ -17,7 +17,7 @@
 #include "protocols/blast/blast.c"
 #include "protocols/chan/chan.c"
 #include "protocols/eth.c"
-#include "protocols/ip/ip_header.h"
+#include "protocols/ip/ip_private.h"
 #include "protocols/select.c"
 #include "protocols/stopwait/stopwait.c"
 #include "protocols/udp.c"
@@ -229,8 +229,11 @@ headers_ip(struct headers *h)
 	const uint8_t *p = h->bytes;
 	struct ip_header header;
 
-	if (!headers_agree(ip_header_pop(h->m), headers_ip_expected(h, p)))
+	if (!headers_agree(ip_header_check(h->m->data, xk_get16(h->m->data + IP_LENGTH), h->m),
+			   headers_ip_expected(h, p)))
 		return;
+	xk_msg_truncate(h->m, xk_get16(h->m->data + IP_LENGTH));
+	xk_msg_pop_in_place(h->m, IP_HEADER_LEN);
 	header = ip_header_load(h->m->data - IP_HEADER_LEN);
 	FUZZ_CHECK(header.id == headers_number(p + 4, 2) && header.fragment == headers_number(p + 6, 2));
 	FUZZ_CHECK(header.protocol == p[9]);
@@ -262,13 +265,13 @@ headers_udp_intact(const struct headers *h, size_t length)
 static void
 headers_udp(struct headers *h)
 {
-	struct udp_header header = udp_header_load(h->m->data);
 	size_t length;
 
-	if (!headers_agree(udp_header_pop(header, h->m), headers_udp_expected(h->bytes, h->len)))
+	if (!headers_agree(udp_header_trim(h->m), headers_udp_expected(h->bytes, h->len)))
 		return;
+	xk_msg_pop_in_place(h->m, XK_UDP_HEADER_LEN);
 	length = headers_number(h->bytes + 4, 2);
-	FUZZ_CHECK(header.ports == headers_number(h->bytes, 4));
+	FUZZ_CHECK(xk_get32(h->m->data - XK_UDP_HEADER_LEN + UDP_SOURCE) == headers_number(h->bytes, 4));
 	headers_check_left(h, 8, length);
 	FUZZ_CHECK(udp_is_intact(h->m, udp_pseudo_sum(FUZZ_PEER_HOST, FUZZ_HOST)) == headers_udp_intact(h, length));
 }

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "protocols/ip/ip_header.h"
+#include "protocols/ip/ip_private.h"
 #include "tests/protocols/ip_datagrams.h"
 
 enum {

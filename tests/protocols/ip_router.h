@@ -6,7 +6,7 @@
 #ifndef TESTS_IP_ROUTER_H
 #define TESTS_IP_ROUTER_H
 
-#include "protocols/ip/ip_header.h"
+#include "protocols/ip/ip_private.h"
 #include "tests/protocols/ip_datagrams.h"
 
 enum {

@@ -246,15 +246,27 @@ TEST(what_cannot_be_an_echo_request_is_not_sent)
 	rig_free(r);
 }
 
+TEST(icmp_answers_for_lengths_without_its_header)
+{
+	struct rig *r = icmp_rig();
+	struct xk_session *s = open_echo(r);
+	uint32_t of_session, of_protocol;
+
+	for (int op = XK_GET_MAX_PACKET; op <= XK_GET_OPT_PACKET; op++) {
+		CHECK_EQ(xk_control(s, op, &of_session, sizeof(of_session)), sizeof(of_session));
+		CHECK_EQ(xk_control_protocol(rig_protocol(r, "icmp"), op, &of_protocol, sizeof(of_protocol)),
+			 sizeof(of_protocol));
+		CHECK_EQ(of_protocol, (op == XK_GET_MAX_PACKET ? 65515 : 1480) - 6);
+		CHECK_EQ(of_session, of_protocol);
+	}
+	rig_free(r);
+}
+
 TEST(only_one_icmp_stands_on_an_ip)
 {
 	struct rig *r = icmp_rig();
-	struct {
-		struct xk_protocol *protocol;
-		void *send;
-	} another = { rig_protocol(r, "udp"), NULL };
+	struct xk_ip_errors another = { rig_protocol(r, "udp"), NULL };
 
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_IP_SET_ERRORS, &another, sizeof(another)), -EADDRINUSE);
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_IP_SET_ERRORS, &another, 1), -EMSGSIZE);
+	CHECK_EQ(xk_ip_ops()->set_errors(rig_protocol(r, "ip"), &another), -EADDRINUSE);
 	rig_free(r);
 }

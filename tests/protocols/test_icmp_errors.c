@@ -101,12 +101,10 @@ TEST(a_datagram_whose_header_is_gone_is_not_quoted)
 	struct rig *r = icmp_rig();
 	uint8_t payload[MTU], other[80] = { 0 }; /* half of it in front of the message, where a header was */
 	struct xk_msg *m = xk_msg_from(rig_platform(r), other, sizeof(other));
-	struct xk_ip_refusal refusal = { .fault = XK_FAULT_PORT, .popped = 8 };
 	struct datagram d = to_port(payload, PORT, 4);
 	struct xk_session *s;
 
 	xk_msg_pop(&m, sizeof(other) / 2);
-	refusal.m = m;
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, (struct xk_participants){ .local = { 1, { PORT } } }), 0);
 	rig_keep(r, true);
@@ -115,8 +113,7 @@ TEST(a_datagram_whose_header_is_gone_is_not_quoted)
 	rig_forget(r);
 	s = rig_announced(r);
 	REQUIRE(s != NULL);
-	CHECK_EQ(xk_control(s->lls, XK_IP_REFUSE, &refusal, 1), -EMSGSIZE);
-	CHECK_EQ(xk_control(s->lls, XK_IP_REFUSE, &refusal, sizeof(refusal)), 0);
+	xk_ip_refuse(s->lls, XK_FAULT_PORT, m, 8);
 	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 1);
 	rig_expect_nothing_sent(r);
 	xk_msg_free(m);

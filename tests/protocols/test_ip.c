@@ -304,6 +304,62 @@ TEST(one_host_heard_over_two_links_has_two_sessions)
 	rig_free(r);
 }
 
+/* ---- a race of two links ---- */
+
+static struct {
+	struct xk_session *lls; /* that a datagram comes up meanwhile; NULL: none */
+	struct xk_msg *m;
+	const struct xk_session_ops *ops;
+} meanwhile;
+
+/* A wire's session: while IP makes a session on it, a datagram comes up another one. */
+static int
+control_meanwhile(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	struct xk_session *lls = meanwhile.lls;
+
+	meanwhile.lls = NULL;
+	if (lls != NULL)
+		xk_demux(lls, meanwhile.m);
+	return meanwhile.ops->control != NULL ? meanwhile.ops->control(s, op, buffer, len) : -ENOTSUP;
+}
+
+TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions)
+{
+	struct rig *r = ip_rig();
+	struct datagram d = usual();
+	uint8_t frame[MTU];
+	struct xk_session_ops ops;
+	struct xk_session *one, *other;
+
+	rig_open_enable(r, anybody());
+	d.source = OTHER;
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	one = rig_delivered_on(r)->lls;
+	rig_wire_peer(r, 0x77);
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	other = rig_delivered_on(r)->lls;
+	REQUIRE(one != other);
+	d.source = PEER;
+	meanwhile.ops = other->ops;
+	meanwhile.m = xk_msg_from(rig_platform(r), frame, build(frame, &d));
+	meanwhile.lls = one;
+	ops = *other->ops;
+	ops.control = control_meanwhile;
+	other->ops = &ops;
+	inject(r, &d);
+	other->ops = meanwhile.ops;
+	CHECK_EQ(rig_delivered(r), 2);
+	CHECK_EQ(rig_open_dones(r), 4);
+	rig_expect_delivered(r, "aabbccddee");
+	CHECK(rig_delivered_on(r)->lls == one);
+	rig_expect_delivered(r, "aabbccddee");
+	CHECK(rig_delivered_on(r)->lls == other);
+	rig_free(r);
+}
+
 /* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */
 TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to)
 {
