@@ -1,5 +1,5 @@
 /* test_capture.c - what crosses ports and taps is in the file, once, in order; and files that do not take it. */
-#include "tools/capture.h"
+#include "tools/capture/capture_file.h"
 
 #include <errno.h>
 

@@ -1,0 +1,499 @@
+/* capture_file.c - see capture_file.h. */
+#define _GNU_SOURCE
+#include "tools/capture/capture_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/capture/capture_ring.h"
+#include "tools/options.h"
+
+enum {
+	CAPTURE_PAUSE_MS = 50, /* between two looks of the writer at the rings */
+	CAPTURE_HELD_MS = 5,   /* younger frames stay in the rings: an older one may still come into another */
+	CAPTURE_BATCH = 64,    /* frames that are given to a device at a time */
+	CAPTURE_TAPS = 64,
+	CAPTURE_SPINS = 64,
+};
+
+static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture_file.h says");
+
+/* Stands where the port's operations were: the port leads to it. */
+struct capture_port {
+	struct xk_port_ops ops;
+	const struct xk_port_ops *inner;
+	struct capture *capture;
+	struct xk_port *port; /* NULL: closed */
+	struct capture_ring *in, *out;
+	struct capture_port *next;
+};
+
+struct capture_interface {
+	struct capture_interface *next;
+	unsigned number;
+	char name[];
+};
+
+struct capture {
+	struct xk_capture sink;
+	const char *program, *host;
+	char *path;
+	struct xk_platform *platform;
+	uint64_t epoch_ns;  /* when the platform's clock was zero */
+	uint64_t latest_ns; /* of what was written; under the lock */
+	bool has_thread;
+	pthread_t thread;
+	int wake; /* the writer is to look */
+	_Atomic bool woken, ends;
+	pthread_mutex_t lock; /* over the file, and what was looked at of the rings */
+	struct pcapng *file;
+	struct capture_interface *interfaces;
+	struct capture_ring *rings, **rings_last;
+	struct capture_ring *taps[CAPTURE_TAPS];
+	unsigned tap_count;
+	struct capture_port *ports;
+};
+
+static uint64_t
+capture_now_ns(const struct capture *capture)
+{
+	return capture->epoch_ns + capture->platform->ops->now_ns(capture->platform);
+}
+
+static int
+capture_fail(const struct capture *capture, const char *what, int error)
+{
+	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, strerror(error));
+	return OPTIONS_FAILURE;
+}
+
+/* ---- writing ---- */
+
+/* The ring whose next record is the oldest, and that record. NULL: there is none that was seen. */
+static struct capture_ring *
+capture_oldest(const struct capture *capture, const struct capture_record **oldest)
+{
+	struct capture_ring *found = NULL;
+
+	for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next) {
+		const struct capture_record *record = capture_ring_next(ring);
+
+		if (record == NULL || (found != NULL && record->at_ns >= (*oldest)->at_ns))
+			continue;
+		found = ring;
+		*oldest = record;
+	}
+	return found;
+}
+
+/* Writes what is older than until_ns, the oldest first. */
+static void
+capture_drain(struct capture *capture, uint64_t until_ns)
+{
+	const struct capture_record *record = NULL;
+	struct capture_ring *ring;
+
+	pthread_mutex_lock(&capture->lock);
+	for (ring = capture->rings; ring != NULL; ring = ring->next)
+		capture_ring_look(ring);
+	while ((ring = capture_oldest(capture, &record)) != NULL && record->at_ns < until_ns) {
+		pcapng_frame(capture->file, ring->interface, record->at_ns, (enum pcapng_direction)record->direction,
+			     record + 1, record->len, record->comment);
+		if (record->at_ns > capture->latest_ns)
+			capture->latest_ns = record->at_ns;
+		capture_ring_done(ring, record);
+	}
+	if (capture->has_thread)
+		pcapng_flush(capture->file); /* an error is told in the end */
+	pthread_mutex_unlock(&capture->lock);
+}
+
+static void *
+capture_write(void *argument)
+{
+	struct capture *capture = argument;
+	struct pollfd wake = { .fd = capture->wake, .events = POLLIN };
+	uint64_t value;
+
+	while (!atomic_load_explicit(&capture->ends, memory_order_acquire)) {
+		if (poll(&wake, 1, CAPTURE_PAUSE_MS) > 0 && read(capture->wake, &value, sizeof(value)) > 0)
+			atomic_store_explicit(&capture->woken, false, memory_order_relaxed);
+		capture_drain(capture, capture_now_ns(capture) - CAPTURE_HELD_MS * UINT64_C(1000000));
+	}
+	return NULL;
+}
+
+static void
+capture_wake(struct capture *capture)
+{
+	uint64_t one = 1;
+	ssize_t written = write(capture->wake, &one, sizeof(one));
+
+	(void)written; /* it fails only where the descriptor is readable anyway */
+}
+
+/* Something was published in ring. By who put it there. */
+static void
+capture_tell(struct capture *capture, struct capture_ring *ring)
+{
+	if (!capture->has_thread)
+		capture_drain(capture, UINT64_MAX);
+	else if (capture_ring_is_filling(ring) &&
+		 !atomic_exchange_explicit(&capture->woken, true, memory_order_relaxed))
+		capture_wake(capture);
+}
+
+/* ---- interfaces ---- */
+
+/* The interface of this name; a new one if there is none. -ENOMEM. Under the lock. */
+static int
+capture_interface(struct capture *capture, const char *name, const char *description, unsigned link_type)
+{
+	size_t size = strlen(capture->host) + strlen(name) + 2;
+	struct capture_interface *interface = malloc(sizeof(*interface) + size);
+
+	if (interface == NULL)
+		return -ENOMEM;
+	snprintf(interface->name, size, "%s.%s", capture->host, name);
+	for (struct capture_interface *i = capture->interfaces; i != NULL; i = i->next)
+		if (strcmp(i->name, interface->name) == 0) {
+			free(interface);
+			return (int)i->number;
+		}
+	interface->number = pcapng_interface_of(capture->file, interface->name, description, link_type);
+	interface->next = capture->interfaces;
+	capture->interfaces = interface;
+	return (int)interface->number;
+}
+
+/* A ring for what crosses the interface of this name. NULL: no memory. */
+static struct capture_ring *
+capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
+{
+	struct capture_ring *ring = NULL;
+	int interface;
+
+	pthread_mutex_lock(&capture->lock);
+	interface = capture_interface(capture, name, description, link_type);
+	if (interface >= 0)
+		ring = capture_ring_new((unsigned)interface);
+	if (ring != NULL) {
+		*capture->rings_last = ring;
+		capture->rings_last = &ring->next;
+	}
+	pthread_mutex_unlock(&capture->lock);
+	return ring;
+}
+
+/* ---- ports ---- */
+
+static struct capture_port *
+capture_port_of(const struct xk_port *port)
+{
+	return xk_container_of(port->ops, struct capture_port, ops);
+}
+
+static unsigned
+capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	struct capture_port *self = capture_port_of(port);
+	unsigned count = self->inner->receive(port, frames, max), kept = 0;
+	const char *comment = port->receiver == NULL ? "no_session" : NULL;
+	uint64_t now_ns;
+
+	if (count == 0)
+		return 0;
+	now_ns = capture_now_ns(self->capture);
+	for (unsigned i = 0; i < count; i++)
+		kept += capture_ring_put(self->in, frames[i], now_ns, PCAPNG_IN, comment);
+	capture_ring_publish(self->in, self->in->begun, kept, count - kept);
+	capture_tell(self->capture, self->in);
+	return count;
+}
+
+/*
+ * Frames that the device takes are gone, so that all are copied before; the copies of those that it left are taken
+ * back. At most CAPTURE_BATCH frames.
+ */
+static unsigned
+capture_port_transmit_batch(struct capture_port *self, struct xk_port *port, struct xk_msg **frames, unsigned count)
+{
+	uint64_t now_ns = capture_now_ns(self->capture);
+	size_t ends[CAPTURE_BATCH + 1] = { self->out->begun };
+	unsigned kept[CAPTURE_BATCH + 1] = { 0 }, taken;
+
+	for (unsigned i = 0; i < count; i++) {
+		kept[i + 1] = kept[i] + capture_ring_put(self->out, frames[i], now_ns, PCAPNG_OUT, NULL);
+		ends[i + 1] = self->out->begun;
+	}
+	taken = self->inner->transmit(port, frames, count);
+	capture_ring_publish(self->out, ends[taken], kept[taken], taken - kept[taken]);
+	if (taken > 0)
+		capture_tell(self->capture, self->out);
+	return taken;
+}
+
+static unsigned
+capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
+{
+	struct capture_port *self = capture_port_of(port);
+	unsigned sent = 0, batch, taken;
+
+	do {
+		batch = count - sent < CAPTURE_BATCH ? count - sent : CAPTURE_BATCH;
+		taken = capture_port_transmit_batch(self, port, frames + sent, batch);
+		sent += taken;
+	} while (taken == batch && sent < count);
+	return sent;
+}
+
+static void
+capture_port_leave(struct capture_port *self)
+{
+	self->port->ops = self->inner;
+	self->port = NULL;
+}
+
+static void
+capture_port_close(struct xk_port *port)
+{
+	capture_port_leave(capture_port_of(port));
+	port->ops->close(port);
+}
+
+int
+capture_port(struct capture *capture, struct xk_port *port, const char *name)
+{
+	struct capture_port *self;
+
+	if (capture == NULL)
+		return 0;
+	self = calloc(1, sizeof(*self));
+	if (self == NULL)
+		return capture_fail(capture, name, ENOMEM);
+	self->capture = capture;
+	self->inner = port->ops;
+	self->ops = *port->ops;
+	self->ops.receive = capture_port_receive;
+	self->ops.transmit = capture_port_transmit;
+	self->ops.close = capture_port_close;
+	self->in = capture_ring(capture, name, port->name, XK_CAPTURE_ETHERNET);
+	self->out = capture_ring(capture, name, port->name, XK_CAPTURE_ETHERNET);
+	if (self->in == NULL || self->out == NULL) {
+		free(self);
+		return capture_fail(capture, name, ENOMEM);
+	}
+	self->port = port;
+	self->next = capture->ports;
+	capture->ports = self;
+	port->ops = &self->ops;
+	return 0;
+}
+
+/* ---- taps ---- */
+
+static struct capture *
+capture_of(struct xk_capture *sink)
+{
+	return xk_container_of(sink, struct capture, sink);
+}
+
+static int
+capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link link)
+{
+	struct capture *capture = capture_of(sink);
+	struct capture_ring *ring;
+
+	if (capture->tap_count == CAPTURE_TAPS)
+		return -ENOSPC;
+	ring = capture_ring(capture, name, NULL, link);
+	if (ring == NULL)
+		return -ENOMEM;
+	capture->taps[capture->tap_count] = ring;
+	return (int)capture->tap_count++;
+}
+
+/* Who holds it copies one message; on the same core, whoever waits lets it. */
+static void
+capture_tap_lock(struct capture_ring *ring)
+{
+	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
+		if (tries % CAPTURE_SPINS == 0)
+			sched_yield();
+}
+
+static void
+capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
+{
+	struct capture *capture = capture_of(sink);
+	struct capture_ring *ring = capture->taps[place];
+	bool kept;
+
+	capture_tap_lock(ring);
+	kept = capture_ring_put(ring, m, capture_now_ns(capture), way == XK_CAPTURE_UP ? PCAPNG_IN : PCAPNG_OUT, NULL);
+	capture_ring_publish(ring, ring->begun, kept, !kept);
+	capture_tell(capture, ring);
+	atomic_store_explicit(&ring->lock, 0, memory_order_release);
+}
+
+static const struct xk_capture_ops capture_sink_ops = { .add = capture_tap_add, .see = capture_tap_see };
+
+struct xk_capture *
+capture_sink(struct capture *capture)
+{
+	return capture == NULL ? NULL : &capture->sink;
+}
+
+/* ---- opening and closing ---- */
+
+struct capture *
+capture_open(const char *program, const char *path, const char *host)
+{
+	struct capture *capture = calloc(1, sizeof(*capture));
+
+	if (capture == NULL)
+		return NULL;
+	capture->sink.ops = &capture_sink_ops;
+	capture->program = program;
+	capture->path = strdup(path);
+	capture->host = host;
+	capture->wake = -1;
+	capture->rings_last = &capture->rings;
+	if (capture->path != NULL)
+		capture->file = pcapng_open(path, program);
+	if (capture->file == NULL) {
+		fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", program, path, strerror(errno));
+		free(capture->path);
+		free(capture);
+		return NULL;
+	}
+	pthread_mutex_init(&capture->lock, NULL);
+	return capture;
+}
+
+/* Signals are for others. */
+static int
+capture_start_thread(struct capture *capture)
+{
+	sigset_t all, before;
+	int error;
+
+	capture->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (capture->wake < 0)
+		return errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	capture->has_thread = true;
+	error = pthread_create(&capture->thread, NULL, capture_write, capture);
+	if (error != 0)
+		capture->has_thread = false;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+int
+capture_start(struct capture *capture, struct xk_platform *platform)
+{
+	struct timespec now;
+	int error;
+
+	if (capture == NULL)
+		return 0;
+	capture->platform = platform;
+	if (platform->virtual_time)
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &now);
+	capture->epoch_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	capture->epoch_ns -= platform->ops->now_ns(platform);
+	error = capture_start_thread(capture);
+	return error == 0 ? 0 : capture_fail(capture, "cannot be written", error);
+}
+
+static void
+capture_stop_thread(struct capture *capture)
+{
+	if (capture->has_thread) {
+		atomic_store_explicit(&capture->ends, true, memory_order_release);
+		capture_wake(capture);
+		pthread_join(capture->thread, NULL);
+	}
+	if (capture->wake >= 0)
+		close(capture->wake);
+}
+
+/* What each interface has seen, in the file; what was not kept, in words. */
+static void
+capture_tell_counts(struct capture *capture)
+{
+	uint64_t all_kept = 0, all_dropped = 0;
+
+	for (struct capture_interface *i = capture->interfaces; i != NULL; i = i->next) {
+		uint64_t kept = 0, dropped = 0;
+
+		for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next)
+			if (ring->interface == i->number) {
+				kept += atomic_load_explicit(&ring->kept, memory_order_relaxed);
+				dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+			}
+		pcapng_statistics(capture->file, i->number, capture->latest_ns, kept + dropped, dropped);
+		all_kept += kept;
+		all_dropped += dropped;
+	}
+	if (all_dropped > 0)
+		fprintf(stderr,
+			"%s: --pcap %s: %" PRIu64 " of %" PRIu64
+			" frames are not in it: they came faster than they were written\n",
+			capture->program, capture->path, all_dropped, all_kept + all_dropped);
+}
+
+static void
+capture_free(struct capture *capture)
+{
+	struct capture_interface *interface;
+	struct capture_ring *ring;
+	struct capture_port *port;
+
+	while ((port = capture->ports) != NULL) {
+		capture->ports = port->next;
+		if (port->port != NULL)
+			capture_port_leave(port);
+		free(port);
+	}
+	while ((ring = capture->rings) != NULL) {
+		capture->rings = ring->next;
+		capture_ring_free(ring);
+	}
+	while ((interface = capture->interfaces) != NULL) {
+		capture->interfaces = interface->next;
+		free(interface);
+	}
+	pthread_mutex_destroy(&capture->lock);
+	free(capture->path);
+	free(capture);
+}
+
+int
+capture_close(struct capture *capture)
+{
+	int error, status;
+
+	if (capture == NULL)
+		return 0;
+	capture_stop_thread(capture);
+	capture_drain(capture, UINT64_MAX);
+	capture_tell_counts(capture);
+	error = pcapng_close(capture->file);
+	status = error == 0 ? 0 : capture_fail(capture, "cannot be written", -error);
+	capture_free(capture);
+	return status;
+}

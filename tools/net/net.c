@@ -1,0 +1,342 @@
+/* net.c - see net.h. */
+#include "tools/net/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/net/net_capture.h"
+#include "tools/options.h"
+#include "tools/program/program.h"
+#include "xkernel/trace.h"
+
+enum { NET_WHY = 160, NET_TEXT = 32 };
+
+/* Every stack has a guard page, and so counts twice. */
+#define NET_NO_STACKS                                                                                                  \
+	"no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
+
+static int
+net_fail(const struct net *net, const char *what, const char *why)
+{
+	fprintf(stderr, "%s: %s: %s\n", net->program, what, why);
+	return OPTIONS_FAILURE;
+}
+
+/* ---- reading ---- */
+
+static int
+net_begin(struct net *net, struct xk_graph_errors *errors)
+{
+	struct xk_topology *topology = net->topology;
+
+	if (topology == NULL)
+		return OPTIONS_FAILURE;
+	net->hosts = calloc(topology->host_count + 1, sizeof(*net->hosts));
+	net->links = calloc(topology->link_count + 1, sizeof(struct xk_sim_link *));
+	if (net->hosts == NULL || net->links == NULL)
+		return net_fail(net, topology->file, strerror(ENOMEM));
+	for (unsigned i = 0; i < topology->host_count; i++) {
+		struct net_host *host = &net->hosts[i];
+
+		host->net = net;
+		host->topology = &topology->hosts[i];
+		net_host_settings_of(topology, host->topology, &host->settings, errors);
+	}
+	return 0;
+}
+
+int
+net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	int status;
+
+	*net = (struct net){ .program = program };
+	net->topology = net_load(file, sets, set_count, &errors);
+	status = net_begin(net, &errors);
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return status;
+}
+
+int
+net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	int status;
+
+	*net = (struct net){ .program = program };
+	net->topology = xk_topology_load_text(file, text, size, NULL, 0, &net_types, &errors);
+	status = net->topology == NULL || net_check(net->topology, &errors) != 0 ? OPTIONS_FAILURE
+										 : net_begin(net, &errors);
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return status;
+}
+
+/* ---- booting ---- */
+
+/* Whether the host's graph says itself what `attribute` of this node is. */
+static bool
+net_is_given(const struct net_host *host, const struct xk_protocol *p, const char *attribute)
+{
+	const struct xk_graph *graph = host->topology->checked;
+	int node = xk_graph_node_find(graph, p->name);
+
+	return node >= 0 && xk_graph_attribute_find(&graph->nodes[node].attributes, attribute) != NULL;
+}
+
+/* The n'th address of a protocol, for the n'th device. */
+static void
+net_set_address(const struct net_host *host, struct xk_protocol *p, const struct xk_setting *setting, unsigned n)
+{
+	const struct xk_topology_device *device = n < host->topology->device_count ? &host->topology->devices[n] : NULL;
+	char address[16], text[NET_TEXT], why[NET_WHY];
+
+	if (device == NULL || device->host == 0 || net_is_given(host, p, setting->name))
+		return;
+	snprintf(text, sizeof(text), "%s/%u", xk_host_print(device->host, address), device->bits);
+	xk_setting_parse(setting, text, p, why, sizeof(why));
+}
+
+/* What nobody has set: addresses, and the names of devices. */
+static void
+net_set_protocol(const struct net_host *host, struct xk_protocol *p, unsigned *ports)
+{
+	bool is_port = (p->type->flags & XK_PORT) != 0;
+	unsigned addresses = 0;
+	char why[NET_WHY];
+
+	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++) {
+		if (s->type == XK_SETTING_NETWORK && strncmp(s->name, "address", 7) == 0)
+			net_set_address(host, p, s, addresses++);
+		if (is_port && strcmp(s->name, "dev") == 0 && *ports < host->topology->device_count &&
+		    !net_is_given(host, p, s->name))
+			xk_setting_parse(s, host->topology->devices[(*ports)++].name, p, why, sizeof(why));
+	}
+}
+
+static int
+net_compose(struct net_host *host, struct xk_kernel *kernel)
+{
+	struct net *net = host->net;
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_protocol *failed = NULL;
+	unsigned ports = 0;
+	int error;
+
+	host->compiled = program_graph_adopt(host->topology->checked, net->traces);
+	error = xk_graph_build(host->topology->checked, kernel, &errors);
+
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	if (error != 0)
+		return error;
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next) {
+		net_set_protocol(host, p, &ports);
+		if (net->traces)
+			p->trace_level = XK_TRACE_MESSAGES;
+	}
+	error = xk_kernel_init(kernel, &failed);
+	if (error == 0 && !host->compiled)
+		xk_kernel_watch_owners(kernel);
+	if (error != 0)
+		fprintf(stderr, "%s: %s: %s: %s\n", net->program, host->topology->name,
+			failed == NULL ? "the graph" : failed->name, strerror(-error));
+	return error;
+}
+
+static struct xk_kernel *
+net_boot(void *context, struct xk_sim_host *sim_host)
+{
+	struct net_host *host = context;
+	struct xk_kernel_config config = {
+		.name = xk_sim_host_name(sim_host),
+		.platform = xk_sim_platform(sim_host),
+		.mode = host->settings.mode,
+		.driver = XK_DRIVER_INTERRUPT,
+		.threads = (unsigned)host->settings.threads,
+		.stacks = (unsigned)host->settings.stacks,
+		.core = -1,
+		.trace = host->net->trace,
+		.capture = host->capture,
+	};
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+
+	if (kernel == NULL) {
+		net_fail(host->net, config.name, NET_NO_STACKS);
+		return NULL;
+	}
+	for (unsigned i = 0; i < host->topology->device_count; i++) {
+		struct xk_port *port = xk_sim_port_new(sim_host, i);
+
+		if (port != NULL)
+			xk_kernel_add_port(kernel, port);
+	}
+	if (net_compose(host, kernel) == 0) {
+		if (xk_kernel_start(kernel) == 0)
+			return kernel;
+		net_fail(host->net, config.name, NET_NO_STACKS);
+	}
+	xk_kernel_free(kernel);
+	return NULL;
+}
+
+/* ---- when hosts boot and crash ---- */
+
+static void
+net_boot_now(void *context)
+{
+	struct net_host *host = context;
+
+	if (xk_sim_is_up(host->sim) || xk_sim_boot(host->sim) == 0)
+		return;
+	net_fail(host->net, host->topology->name, "it cannot be booted");
+	host->net->failed = true;
+}
+
+static void
+net_crash_now(void *context)
+{
+	struct net_host *host = context;
+	unsigned left = host->healed ? 0 : xk_sim_crash(host->sim);
+
+	if (left == 0)
+		return;
+	fprintf(stderr, "%s: %s: %u buffers had not come back when it crashed\n", host->net->program,
+		host->topology->name, left);
+	host->net->failed = true;
+}
+
+static int
+net_schedule(struct net_host *host)
+{
+	const struct net_host_settings *settings = &host->settings;
+	struct xk_sim *sim = host->net->sim;
+	int error = xk_sim_at(sim, settings->start_ns, net_boot_now, host);
+
+	for (unsigned i = 0; i < settings->crash_count && error == 0; i++)
+		error = xk_sim_at(sim, settings->crash_ns[i], net_crash_now, host);
+	for (unsigned i = 0; i < settings->boot_count && error == 0; i++)
+		error = xk_sim_at(sim, settings->boot_ns[i], net_boot_now, host);
+	return error;
+}
+
+/* ---- the world ---- */
+
+static int
+net_open_link(struct net *net, unsigned i)
+{
+	const struct xk_topology_link *link = &net->topology->links[i];
+	struct xk_graph_errors errors = { .list = NULL };
+	struct sim_link_config config;
+
+	net_link_config_of(net->topology, link, &config, &errors);
+	net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
+	return net->links[i] == NULL ? net_fail(net, link->name, strerror(ENOMEM)) : 0;
+}
+
+static int
+net_open_host(struct net *net, struct net_host *host)
+{
+	const struct xk_topology_host *topology = host->topology;
+	struct xk_sim_host_config config = { .name = topology->name,
+					     .costs = host->settings.costs,
+					     .boot = net_boot,
+					     .context = host,
+					     .buffers = (unsigned)host->settings.buffers };
+	int error = 0;
+
+	host->sim = xk_sim_host_new(net->sim, &config);
+	if (host->sim == NULL)
+		return net_fail(net, topology->name, strerror(ENOMEM));
+	for (unsigned i = 0; i < topology->device_count && error == 0; i++) {
+		const struct xk_topology_device *device = &topology->devices[i];
+
+		error = xk_sim_attach(host->sim, device->name, net->links[device->link], device->address);
+	}
+	if (error == 0)
+		error = net_schedule(host);
+	return error == 0 ? 0 : net_fail(net, topology->name, strerror(-error));
+}
+
+int
+net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
+{
+	int status = 0;
+
+	net->trace = trace;
+	net->traces = traces;
+	xk_sim_expect(net->topology->host_count);
+	net->sim = xk_sim_new(seed);
+	if (net->sim == NULL)
+		return net_fail(net, "the simulated world", strerror(ENOMEM));
+	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++)
+		status = net_open_link(net, i);
+	for (unsigned i = 0; i < net->topology->host_count && status == 0; i++)
+		status = net_open_host(net, &net->hosts[i]);
+	return status;
+}
+
+void
+net_heal(struct net *net)
+{
+	for (unsigned i = 0; i < net->topology->link_count; i++) {
+		struct sim_link_config config = *xk_sim_link_config(net->links[i]);
+
+		config.loss = config.duplicate = config.reorder = config.corrupt = 0;
+		xk_sim_link_change(net->links[i], &config);
+	}
+	for (unsigned i = 0; i < net->topology->host_count; i++) {
+		struct net_host *host = &net->hosts[i];
+
+		for (unsigned n = 0; n < host->topology->device_count; n++)
+			xk_sim_cut(host->sim, n, false, false);
+		host->healed = true;
+		if (!xk_sim_is_up(host->sim))
+			net_boot_now(host);
+	}
+}
+
+/* Whether a host that ends here has lost buffers. */
+static bool
+net_end_hosts(struct net *net)
+{
+	bool lost = false;
+
+	for (unsigned i = 0; net->sim != NULL && i < net->topology->host_count; i++) {
+		unsigned left = net->hosts[i].sim == NULL ? 0 : xk_sim_crash(net->hosts[i].sim);
+
+		if (left > 0)
+			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
+				net->hosts[i].topology->name, left);
+		lost |= left > 0;
+	}
+	return lost;
+}
+
+int
+net_close(struct net *net)
+{
+	bool failed;
+
+	net_capture_stop(net->capture);
+	failed = net_end_hosts(net) || net->failed;
+	failed |= xk_sim_free(net->sim) > 0;
+	failed |= net_capture_close(net->capture) != 0;
+	free(net->hosts);
+	free(net->links);
+	xk_topology_free(net->topology);
+	*net = (struct net){ .program = net->program };
+	return failed ? OPTIONS_FAILURE : 0;
+}
+
+struct net_host *
+net_host_find(struct net *net, const char *name)
+{
+	for (unsigned i = 0; i < net->topology->host_count; i++)
+		if (strcmp(net->hosts[i].topology->name, name) == 0)
+			return &net->hosts[i];
+	return NULL;
+}

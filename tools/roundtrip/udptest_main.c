@@ -1,0 +1,74 @@
+/*
+ * udptest_main.c - round trips of UDP messages, with the test protocol udptest: its client sends its next request from demux.
+ *
+ * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so
+ * that whatever the machine does meanwhile happens to all of them; roundtrip.c has that.
+ */
+#include "protocols/test/udptest.h"
+
+#include "tools/program/program.h"
+#include "tools/roundtrip/roundtrip.h"
+
+static const struct options_option udptest_options[] = {
+	{ .name = "size",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = offsetof(struct roundtrip_options, sizes),
+	  .argument = "N,...",
+	  .min = 1,
+	  .max = XK_UDPTEST_MAX,
+	  .help = "bytes of a message (1)" },
+	{ .name = NULL },
+};
+
+static const struct options_program udptest_program = {
+	.name = "udptest",
+	.usage = "[OPTION]...",
+	.about = "Measures round trips of UDP messages between two hosts: a request goes up the server's protocol "
+		 "graph\n"
+		 "and its echo up the client's. Without --server or --client both ends are started here, as two\n"
+		 "processes, and the modes are compared in short alternating blocks.",
+	.footer = roundtrip_footer,
+	.options = udptest_options,
+	.shared = { { roundtrip_common_options, 0 },
+		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+};
+
+static void
+udptest_finished(void *argument, const struct xk_udptest_result *result)
+{
+	struct roundtrip_outcome outcome = {
+		result->error, result->rounds, result->lost, result->late, result->bad, result->max_packet,
+	};
+
+	roundtrip_finished(argument, &outcome);
+}
+
+static int
+udptest_start(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end)
+{
+	struct xk_udptest_run run = {
+		.host = block->host,
+		.size = block->size,
+		.rounds = block->rounds,
+		.record = roundtrip_record,
+		.lost = roundtrip_lost,
+		.finished = udptest_finished,
+		.argument = end,
+	};
+
+	return xk_udptest_start(protocol, &run);
+}
+
+static const struct roundtrip_test udptest_test = {
+	.program = &udptest_program,
+	.graph = "udptest.dot",
+	.message = "datagram",
+	.answer = "echo",
+	.start = udptest_start,
+};
+
+int
+udptest_main(int argc, char **argv)
+{
+	return roundtrip_main(&udptest_test, argc, argv);
+}

@@ -1,0 +1,215 @@
+/* stats_client.c - see stats_client.h. */
+#define _GNU_SOURCE
+#include "tools/stats/stats_client.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "platform/private.h"
+
+enum { STATS_PATH = 256, STATS_PATIENCE_S = 5, STATS_CHUNK = 64 * 1024 };
+
+/* ---- names ---- */
+
+bool
+stats_is_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)name[i]) && strchr("_-.", name[i]) == NULL)
+			return false;
+	return len > 0 && len < STATS_NAME;
+}
+
+bool
+stats_name_of(const char *file, char name[STATS_NAME])
+{
+	size_t len = strlen(file), before = strlen(STATS_PREFIX), after = strlen(STATS_SUFFIX);
+
+	if (len <= before + after || len - before - after >= STATS_NAME || strncmp(file, STATS_PREFIX, before) != 0 ||
+	    strcmp(file + len - after, STATS_SUFFIX) != 0)
+		return false;
+	memcpy(name, file + before, len - before - after);
+	name[len - before - after] = '\0';
+	return stats_is_name(name);
+}
+
+int
+stats_address(const char *name, bool make, struct sockaddr_un *address, char *why, size_t size)
+{
+	char directory[STATS_PATH];
+	int error = private_directory(directory, sizeof(directory), make, why, size);
+
+	if (error != 0)
+		return error;
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if ((size_t)snprintf(address->sun_path, sizeof(address->sun_path), "%s/" STATS_PREFIX "%s" STATS_SUFFIX,
+			     directory, name) < sizeof(address->sun_path))
+		return 0;
+	snprintf(why, size, "the path of a socket in %s is too long", directory);
+	return -ENAMETOOLONG;
+}
+
+/* ---- all hosts ---- */
+
+/* Never waits. A socket that refuses is a killed host's: a socket has its name only while it is listened at. */
+static bool
+stats_is_there(const char *name)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	struct sockaddr_un address;
+	char why[STATS_WHY];
+
+	if (fd < 0)
+		return false;
+	if (stats_address(name, false, &address, why, sizeof(why)) != 0)
+		error = ENOENT;
+	else if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+		error = errno;
+	close(fd);
+	if (error == ECONNREFUSED)
+		unlink(address.sun_path);
+	return error == 0 || error == EAGAIN;
+}
+
+static int
+stats_compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+int
+stats_list(struct stats_hosts *hosts, char *why, size_t size)
+{
+	char directory[STATS_PATH], *name;
+	int error = private_directory(directory, sizeof(directory), false, why, size);
+	struct dirent *entry;
+	DIR *entries;
+
+	hosts->count = 0;
+	if (error != 0)
+		return error == -ENOENT ? 0 : error;
+	entries = opendir(directory);
+	if (entries == NULL) {
+		snprintf(why, size, "%s: %s", directory, strerror(errno));
+		return -errno;
+	}
+	while ((entry = readdir(entries)) != NULL && hosts->count < STATS_HOSTS) {
+		name = hosts->names[hosts->count];
+		if (stats_name_of(entry->d_name, name) && stats_is_there(name))
+			hosts->count++;
+	}
+	closedir(entries);
+	qsort(hosts->names, hosts->count, sizeof(hosts->names[0]), stats_compare);
+	return 0;
+}
+
+static bool
+stats_is_meant(const char *name, const char *wanted)
+{
+	const char *dash = strrchr(name, '-');
+
+	return strncmp(name, wanted, strlen(wanted)) == 0 || (dash != NULL && strcmp(dash + 1, wanted) == 0);
+}
+
+int
+stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **name, char *why, size_t size)
+{
+	unsigned meant = 0;
+
+	for (unsigned i = 0; i < hosts->count; i++) {
+		if (wanted != NULL && strcmp(hosts->names[i], wanted) == 0) {
+			*name = hosts->names[i];
+			return 0;
+		}
+		if (wanted == NULL || stats_is_meant(hosts->names[i], wanted)) {
+			*name = hosts->names[i];
+			meant++;
+		}
+	}
+	if (meant == 1)
+		return 0;
+	if (hosts->count == 0)
+		snprintf(why, size, "no host runs here: start one with `xk run GRAPH`");
+	else if (meant == 0)
+		snprintf(why, size, "no host is called %.40s: `xk stats --list` lists those that run", wanted);
+	else
+		snprintf(why, size, "%u hosts may be meant: `xk stats --list` lists them", meant);
+	return meant == 0 ? -ENOENT : -ENOTUNIQ;
+}
+
+/* ---- one host ---- */
+
+/* Reads what comes, at most STATS_DOCUMENT bytes and a chunk. 0 or -errno. */
+static int
+stats_read(int fd, char **text)
+{
+	size_t size = 0, len = 0;
+	ssize_t got;
+
+	do {
+		if (size - len < 1) {
+			char *grown = len > STATS_DOCUMENT ? NULL : realloc(*text, size += STATS_CHUNK + size);
+
+			if (grown == NULL)
+				return len > STATS_DOCUMENT ? -EMSGSIZE : -ENOMEM;
+			*text = grown;
+		}
+		got = read(fd, *text + len, size - len);
+		if (got < 0)
+			return -errno;
+		len += (size_t)got;
+	} while (got > 0);
+	return len == 0 || (*text)[len - 1] != '\0' ? -ECONNRESET : 0;
+}
+
+static int
+stats_ask_at(const struct sockaddr_un *address, const char *form, unsigned period_ms, char **text)
+{
+	struct timeval patience = { .tv_sec = STATS_PATIENCE_S + period_ms / 1000 };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
+	char request[STATS_REQUEST];
+	size_t asked = (size_t)snprintf(request, sizeof(request), "%s %u\n", form, period_ms);
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
+		error = -errno;
+	else if (send(fd, request, asked, MSG_NOSIGNAL) != (ssize_t)asked)
+		error = -EPIPE;
+	else
+		error = stats_read(fd, text);
+	close(fd);
+	return error;
+}
+
+int
+stats_ask(const char *name, const char *form, unsigned period_ms, char **text, char *why, size_t size)
+{
+	struct sockaddr_un address;
+	int error = stats_address(name, false, &address, why, size);
+
+	*text = NULL;
+	if (error != 0)
+		return error;
+	error = stats_ask_at(&address, form, period_ms, text);
+	if (error == 0)
+		return 0;
+	snprintf(why, size, "%s: %s", name,
+		 error == -EAGAIN       ? "it does not answer"
+		 : error == -ECONNRESET ? "it has ended or hung up before all was told"
+					: strerror(-error));
+	free(*text);
+	*text = NULL;
+	return error;
+}

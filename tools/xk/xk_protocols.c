@@ -1,0 +1,281 @@
+/* xk_protocols.c - xk protocols [NAME]: what was built in, and what a protocol declares (xkernel/protocol.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/options.h"
+#include "tools/xk/xk.h"
+#include "xkernel/kernel.h"
+#include "xkernel/protocol.h"
+
+struct protocols_choices {
+	bool counters, dictionary;
+};
+
+static const struct options_option protocols_options[] = {
+	{ .name = "counters",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct protocols_choices, counters),
+	  .help = "every count there is, a line each: kernel.NAME, PROTOCOL.NAME" },
+	{ .name = "dictionary",
+	  .kind = OPTIONS_FLAG,
+	  .offset = offsetof(struct protocols_choices, dictionary),
+	  .help = "what stands in headers, as a dictionary for libFuzzer and AFL" },
+	{ .name = NULL },
+};
+
+static const struct options_program protocols_program = {
+	.name = "xk protocols",
+	.usage = "[OPTION] [NAME]",
+	.about = "Lists the protocols that a graph file can name; with NAME, what that protocol declares:\n"
+		 "the roles of its lowers, its uppers' numbers, settings, drop reasons, counters.",
+	.options = protocols_options,
+	.operands_min = 0,
+	.operands_max = 1,
+};
+
+static const char *const protocols_setting_types[] = {
+	[XK_SETTING_UINT] = "number",       [XK_SETTING_BOOL] = "yes or no", [XK_SETTING_TIME] = "time",
+	[XK_SETTING_STRING] = "text",       [XK_SETTING_HOST] = "host",      [XK_SETTING_NETWORK] = "host/bits",
+	[XK_SETTING_LINK] = "link address", [XK_SETTING_RATE] = "rate",      [XK_SETTING_PROBABILITY] = "probability",
+};
+
+static void
+protocols_list(void)
+{
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		printf("%-12s %s\n", xk_protocol_types[i]->name, xk_protocol_types[i]->help);
+}
+
+static void
+protocols_print_realms(unsigned realms)
+{
+	const char *between = "";
+
+	for (unsigned bit = XK_ASYNC; bit <= XK_CONTROL; bit <<= 1) {
+		if (!(realms & bit))
+			continue;
+		printf("%s%s", between, bit == XK_ASYNC ? "push and demux" : bit == XK_RPC ? "calls (RPC)" : "control");
+		between = ", ";
+	}
+	printf("%s", realms == 0 ? "nothing" : "");
+}
+
+static void
+protocols_print_kind(const struct xk_protocol_type *type)
+{
+	printf("%s: %s\n\noffers   ", type->name, type->help);
+	protocols_print_realms(type->offers);
+	printf("\n");
+	if (type->flags & XK_VIRTUAL)
+		printf("virtual  it has no header: numbers are seen through it\n");
+	if (type->flags & XK_PORT)
+		printf("port     it is where messages come from\n");
+	if (type->flags & XK_LENDS)
+		printf("lends    its lowers' sessions: messages cross the edge above it\n");
+	if (type->flags & XK_ONE_UPPER)
+		printf("alone    at most one protocol may stand on it\n");
+}
+
+static void
+protocols_print_roles(const struct xk_protocol_type *type)
+{
+	const struct xk_role *role = type->lowers;
+
+	printf("\nlowers%s\n", type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "");
+	if (role == NULL || role->name == NULL)
+		printf("  none\n");
+	for (; role != NULL && role->name != NULL; role++) {
+		printf("  %-12s %s%s", role->name, role->type == NULL ? "any protocol" : role->type,
+		       role->type == NULL ? " with " : ", asked for ");
+		protocols_print_realms(role->needs);
+		printf("%s%s\n", role->help == NULL ? "" : "; ", role->help == NULL ? "" : role->help);
+	}
+}
+
+static void
+protocols_print_field(const struct xk_field *field)
+{
+	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
+	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
+					       "pseudo-header, header and what follows" };
+
+	printf("  %-22s %2u  %s%s%s", field->name, field->bits, kinds[field->kind],
+	       field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
+	printf("%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+	       field->help == NULL ? "" : field->help);
+}
+
+static void
+protocols_print_header(const struct xk_protocol_type *type)
+{
+	if (type->header == 0)
+		return;
+	printf("\nheader (%" PRIu32 " bytes; fields and their bits)\n", type->header);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
+		protocols_print_field(field);
+}
+
+static void
+protocols_print_numbers(const struct xk_protocol_type *type)
+{
+	uint32_t number;
+
+	if (type->number_max == 0)
+		return;
+	printf("\nnumbers of its uppers (others: number=N on the edge, at most %" PRIu32 ")\n", type->number_max);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
+		if (xk_number_find(*upper, type, &number))
+			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
+}
+
+static void
+protocols_print_setting(const struct xk_setting *setting)
+{
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+
+	printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+	if (setting->min != 0 || setting->max != 0)
+		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
+		       xk_setting_print(setting->type, setting->max, max));
+	if (setting->initial != NULL)
+		printf(", %s unless set", setting->initial);
+	printf("; %s\n", setting->help);
+}
+
+static void
+protocols_print_settings(const struct xk_protocol_type *type)
+{
+	const struct xk_setting *setting = type->settings;
+
+	printf("\nsettings\n");
+	if (setting == NULL || setting->name == NULL)
+		printf("  none of its own\n");
+	for (; setting != NULL && setting->name != NULL; setting++)
+		protocols_print_setting(setting);
+	if (type->session_max != 0)
+		printf("  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept while idle\n",
+		       "sessions", type->session_max);
+}
+
+static void
+protocols_print_names(const char *title, const char *const *names)
+{
+	if (names == NULL || names[0] == NULL)
+		return;
+	printf("\n%s\n ", title);
+	for (; *names != NULL; names++)
+		printf(" %s", *names);
+	printf("\n");
+}
+
+static void
+protocols_print(const struct xk_protocol_type *type)
+{
+	protocols_print_kind(type);
+	protocols_print_roles(type);
+	protocols_print_header(type);
+	protocols_print_numbers(type);
+	protocols_print_settings(type);
+	printf("\ndrops\n ");
+	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+		printf(" %s", xk_drop_name(type, i));
+	printf("\n");
+	protocols_print_names("counters", type->counters);
+}
+
+static void
+protocols_print_counters_of(const struct xk_protocol_type *type)
+{
+	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+		printf("%s.%s\n", type->name, xk_drop_name(type, i));
+	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+		printf("%s.%s\n", type->name, type->counters[i]);
+}
+
+/* The kernel's and every protocol's. */
+static void
+protocols_print_counters(void)
+{
+	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
+		printf("kernel.%s\n", count->name);
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		protocols_print_counters_of(xk_protocol_types[i]);
+}
+
+/* ---- a dictionary for fuzzers ---- */
+
+static void
+protocols_print_word(const struct xk_field *field, uint64_t value)
+{
+	printf("\"");
+	for (unsigned shift = field->bits; shift > 0; shift -= 8)
+		printf("\\x%02x", (unsigned)(value >> (shift - 8)) & 0xff);
+	printf("\"\n");
+}
+
+/* The values that its declaration names, and the numbers of the protocols above; only of fields of whole bytes. */
+static void
+protocols_print_words(const struct xk_protocol_type *type, const struct xk_field *field)
+{
+	uint32_t number;
+
+	if (field->bits % 8 != 0)
+		return;
+	if (field->usual != 0)
+		protocols_print_word(field, field->usual);
+	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
+		protocols_print_word(field, v->value);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; field->is_upper && *upper != NULL;
+	     upper++)
+		if (xk_number_find(*upper, type, &number))
+			protocols_print_word(field, number);
+}
+
+static void
+protocols_print_dictionary_of(const struct xk_protocol_type *type)
+{
+	if (type->fields != NULL)
+		printf("# %s\n", type->name);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
+		protocols_print_words(type, field);
+}
+
+int
+xk_protocols_main(int argc, char **argv)
+{
+	struct protocols_choices choices = { .counters = false, .dictionary = false };
+	const struct xk_protocol_type *type;
+	struct options_texts operands;
+	int status;
+
+	status = options_parse(&protocols_program, argc, argv, &choices, &operands);
+	if (status != OPTIONS_GO)
+		return status;
+	if (choices.counters && operands.count == 0) {
+		protocols_print_counters();
+		return OPTIONS_SUCCESS;
+	}
+	if (choices.dictionary && operands.count == 0) {
+		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+			protocols_print_dictionary_of(xk_protocol_types[i]);
+		return OPTIONS_SUCCESS;
+	}
+	if (operands.count == 0) {
+		protocols_list();
+		return OPTIONS_SUCCESS;
+	}
+	type = xk_protocol_type_find(operands.text[0]);
+	if (type == NULL) {
+		fprintf(stderr, "xk protocols: there is no protocol \"%s\"; `xk protocols` lists them\n",
+			operands.text[0]);
+		return OPTIONS_FAILURE;
+	}
+	if (choices.counters)
+		protocols_print_counters_of(type);
+	else if (choices.dictionary)
+		protocols_print_dictionary_of(type);
+	else
+		protocols_print(type);
+	return OPTIONS_SUCCESS;
+}
