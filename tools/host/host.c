@@ -14,11 +14,7 @@
 #include "tools/program/program.h"
 #include "xkernel/trace.h"
 
-enum {
-	HOST_MEMORY_MTU = 1500,
-	HOST_WHY = 512,
-	HOST_TEXT = 256,
-};
+enum { HOST_MEMORY_MTU = 1500 };
 
 /* Debug builds check every crossing anyway. */
 #ifdef XK_DEBUG
@@ -27,9 +23,15 @@ enum { HOST_WATCHES_OWNERS = true };
 enum { HOST_WATCHES_OWNERS = false };
 #endif
 
-#define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
-
 /* ---- platform and ports ---- */
+
+#ifdef XK_HAVE_DPDK
+bool
+host_is_on_dpdk(const struct host *host)
+{
+	return host->world == NULL && strcmp(host->options.link->name, "memory") != 0;
+}
+#endif
 
 int
 host_fail(const struct host *host, const char *what, const char *why)
@@ -51,7 +53,7 @@ host_open_platform(struct host *host)
 	return 0;
 }
 
-/* A port in memory: a lane for each driver. */
+/* Opens a port in memory, with a lane for each driver. */
 static int
 host_open_lanes(struct host *host, unsigned port, uint64_t address)
 {
@@ -98,21 +100,6 @@ host_core(const struct host *host, unsigned driver)
 }
 
 static int
-host_add_drivers(struct host *host)
-{
-	for (unsigned i = 1; i < host_driver_count(host); i++) {
-		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
-
-		if (added < 0)
-			return host_fail(host, "a further driver", strerror(-added));
-	}
-	for (unsigned i = 0; i < host->port_count; i++)
-		for (unsigned lane = 0; lane < host_driver_count(host); lane++)
-			xk_kernel_add_port(host->kernel, host->ports[i][lane]);
-	return 0;
-}
-
-static int
 host_make_kernel(struct host *host)
 {
 	const struct host_options *options = &host->options;
@@ -127,20 +114,27 @@ host_make_kernel(struct host *host)
 		.yields = options->yields,
 		.capture = capture_sink(host->capture),
 	};
+	int status;
 
-	if (host_capture_ports(host) != 0)
-		return OPTIONS_FAILURE;
+	status = capture_start(host->capture, host->platforms[0]);
+	for (unsigned i = 0; i < host->port_count; i++)
+		for (unsigned lane = 0; lane < host_driver_count(host) && status == 0; lane++)
+			status = capture_port(host->capture, host->ports[i][lane], host->port_nodes[i]);
+	if (status != 0)
+		return status;
 	host->kernel = xk_kernel_new(&config);
 	if (host->kernel == NULL)
 		return host_fail(host, "the kernel", strerror(ENOMEM));
-	return host_add_drivers(host);
-}
+	for (unsigned i = 1; i < host_driver_count(host); i++) {
+		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
 
-static void
-host_trace(struct host *host)
-{
-	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
-		p->trace_level = XK_TRACE_MESSAGES;
+		if (added < 0)
+			return host_fail(host, "a further driver", strerror(-added));
+	}
+	for (unsigned i = 0; i < host->port_count; i++)
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++)
+			xk_kernel_add_port(host->kernel, host->ports[i][lane]);
+	return 0;
 }
 
 int
@@ -157,8 +151,8 @@ host_compose(struct host *host)
 	xk_graph_errors_clear(&errors);
 	if (error != 0)
 		return OPTIONS_FAILURE;
-	if (host->options.trace)
-		host_trace(host);
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && host->options.trace; p = p->next)
+		p->trace_level = XK_TRACE_MESSAGES;
 	error = xk_kernel_init(host->kernel, &failed);
 	if (error != 0)
 		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-error));
@@ -167,17 +161,47 @@ host_compose(struct host *host)
 	return 0;
 }
 
+static int
+host_capture_open(struct host *host)
+{
+	const struct host_options *options = &host->options;
+	char path[HOST_PATH];
+
+	if (options->pcap == NULL)
+		return 0;
+	/* the ends of a pair were given the same options, and write a file each */
+	snprintf(path, sizeof(path), options->paired ? "%s.%s" : "%s", options->pcap, options->name);
+	host->capture = capture_open(options->program, path, options->name);
+	return host->capture == NULL ? OPTIONS_FAILURE : 0;
+}
+
 int
-host_open(struct host *host, const struct host_options *options)
+host_capture_check(const struct host_options *options)
+{
+	struct host host = { .options = *options };
+	int status = host_capture_open(&host);
+
+	return status == 0 ? capture_close(host.capture) : status;
+}
+
+int
+host_begin(struct host *host, const struct host_options *options)
 {
 	int status = host_load(host, options);
 
-	if (status == 0)
-		status = host_capture_open(host);
+	return status == 0 ? host_capture_open(host) : status;
+}
+
+int
+host_open(struct host *host, const struct host_options *options)
+{
+	int status = host_begin(host, options);
+
 	if (status == 0)
 		status = host_open_platform(host);
 	if (status == 0)
-		status = host_open_ports(host);
+		status = host_is_on_dpdk(host) ? host_open_ports(host)
+					       : host_fail(host, options->link->name, "there is no lone end");
 	return status == 0 ? host_compose(host) : status;
 }
 
@@ -190,9 +214,7 @@ host_open_both(struct host hosts[2], const struct host_options options[2])
 	if (options[0].link->simulated)
 		return host_world_open(hosts, options);
 	for (unsigned i = 0; i < 2 && status == 0; i++) {
-		status = host_load(&hosts[i], &options[i]);
-		if (status == 0)
-			status = host_capture_open(&hosts[i]);
+		status = host_begin(&hosts[i], &options[i]);
 		if (status == 0)
 			status = host_open_platform(&hosts[i]);
 	}
@@ -216,16 +238,6 @@ host_start(struct host *host)
 	return 0;
 }
 
-/* Before a kernel has them, ports are still the host's to close. */
-static void
-host_close_ports(struct host *host)
-{
-	for (unsigned i = 0; i < host->port_count; i++)
-		for (unsigned lane = 0; lane < host_driver_count(host); lane++)
-			if (host->ports[i][lane] != NULL)
-				host->ports[i][lane]->ops->close(host->ports[i][lane]);
-}
-
 void
 host_end(struct host *host)
 {
@@ -237,11 +249,14 @@ host_end(struct host *host)
 	watch_forget(host->options.watch, host->kernel);
 	if (host->kernel != NULL)
 		xk_kernel_free(host->kernel);
-	else
-		host_close_ports(host);
+	else /* no kernel has the ports yet */
+		for (unsigned i = 0; i < host->port_count; i++)
+			for (unsigned lane = 0; lane < host_driver_count(host); lane++)
+				if (host->ports[i][lane] != NULL)
+					host->ports[i][lane]->ops->close(host->ports[i][lane]);
 }
 
-/* On DPDK all drivers have the first one's buffers. */
+/* On DPDK all drivers share the first one's buffers. */
 static int
 host_close_platform(const struct host *host, unsigned driver)
 {
@@ -269,7 +284,7 @@ host_close(struct host *host)
 	if (host->world != NULL) {
 		status = host_world_close(host);
 	} else {
-		captured = host_capture_close(host);
+		captured = capture_close(host->capture);
 		for (unsigned i = host_driver_count(host); i-- > 0;)
 			if (host->platforms[i] != NULL)
 				status |= host_close_platform(host, i);
@@ -336,7 +351,8 @@ host_count_drops(struct host *host, struct pair_counts *counts)
 			struct xk_port *port = host->ports[i][lane];
 
 			pair_counts_drop(counts, name, atomic_load_explicit(&port->unheard, memory_order_relaxed));
-			host_count_device(host, i, port, counts);
+			if (host_is_on_dpdk(host))
+				host_count_device(host, i, port, counts);
 		}
 	}
 }

@@ -17,7 +17,7 @@
 
 /* ---- signals ---- */
 
-/* The main thread does not listen while it opens the host: a thread of its own does. */
+/* While the main thread opens the host, another one listens for signals. */
 struct host_opening {
 	pthread_t thread;
 	int signals, opened;
@@ -58,7 +58,7 @@ void
 host_await_signal(int signals)
 {
 	struct pollfd polls = { .fd = signals, .events = POLLIN };
-	char info[128]; /* struct signalfd_siginfo, to be taken away */
+	char info[128]; /* a struct signalfd_siginfo, of no interest */
 	ssize_t got;
 
 	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
@@ -69,30 +69,24 @@ host_await_signal(int signals)
 
 /* ---- what it is ---- */
 
-void
-host_each_address(const struct host *host, void (*tell)(void *argument, const char *address), void *argument)
+/* Returns the value of the next setting from *node and *setting on that is an address; NULL: there is none. */
+static const char *
+host_next_address(const struct host *host, unsigned *node, unsigned *setting)
 {
-	for (unsigned i = 0; i < host->graph->node_count; i++) {
-		const struct xk_graph_node *node = &host->graph->nodes[i];
-		const struct xk_setting *setting = node->type == NULL ? NULL : node->type->settings;
+	for (; *node < host->graph->node_count; ++*node, *setting = 0) {
+		const struct xk_graph_node *n = &host->graph->nodes[*node];
+		const struct xk_setting *settings = n->type == NULL ? NULL : n->type->settings;
 
-		for (; setting != NULL && setting->name != NULL; setting++) {
+		while (settings != NULL && settings[*setting].name != NULL) {
+			const struct xk_setting *s = &settings[(*setting)++];
 			const struct xk_graph_attribute *given =
-				setting->type != XK_SETTING_NETWORK
-					? NULL
-					: xk_graph_attribute_find(&node->attributes, setting->name);
+				s->type != XK_SETTING_NETWORK ? NULL : xk_graph_attribute_find(&n->attributes, s->name);
 
 			if (given != NULL)
-				tell(argument, given->value);
+				return given->value;
 		}
 	}
-}
-
-static void
-host_print_address(void *argument, const char *address)
-{
-	fprintf(stderr, "%s%s", *(const char **)argument, address);
-	*(const char **)argument = ", ";
+	return NULL;
 }
 
 /* "02:00:00:00:00:01" */
@@ -108,11 +102,13 @@ void
 host_print_standing(const struct host *host)
 {
 	const struct host_options *options = &host->options;
-	const char *before = " at ";
+	const char *address, *before = " at ";
+	unsigned node = 0, setting = 0;
 	char text[18];
 
 	fprintf(stderr, "%s: %s stands", options->program, options->graph);
-	host_each_address(host, host_print_address, &before);
+	for (; (address = host_next_address(host, &node, &setting)) != NULL; before = ", ")
+		fprintf(stderr, "%s%s", before, address);
 	for (unsigned i = 0; i < host->port_count; i++)
 		fprintf(stderr, "%s%s \"%s\" (%s)", i == 0 ? " on " : ", ", options->link->name, host->port_names[i],
 			host_link_address_print(host->ports[i][0]->address, text));
@@ -163,6 +159,20 @@ host_print_counts(struct host *host, FILE *out)
 	host_print_count(out, "stalled", counts.stalled);
 }
 
+static void
+host_json_counter(void *json, const char *name, uint64_t count)
+{
+	json_uint(json, name, count);
+}
+
+void
+host_json_counters(const struct host *host, struct json *json)
+{
+	json_object(json, "counters");
+	host_each_counter(host, host_json_counter, json);
+	json_close(json);
+}
+
 void
 host_json_counts(struct json *json, const struct pair_counts *counts)
 {
@@ -179,28 +189,6 @@ host_json_counts(struct json *json, const struct pair_counts *counts)
 		if (counts->drops[i].count != 0)
 			json_uint(json, counts->drops[i].name, counts->drops[i].count);
 	json_close(json);
-}
-
-static void
-host_json_address(void *json, const char *address)
-{
-	json_string(json, NULL, address);
-}
-
-static void
-host_json_counter(void *json, const char *name, uint64_t count)
-{
-	json_uint(json, name, count);
-}
-
-static uint64_t
-host_sum_lanes(const struct host *host, unsigned port, size_t offset)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < host_driver_count(host); i++)
-		sum += atomic_load((_Atomic uint64_t *)((char *)host->ports[port][i] + offset));
-	return sum;
 }
 
 void
@@ -226,12 +214,18 @@ host_json_ports(const struct host *host, struct json *json)
 
 	json_object(json, "ports");
 	for (unsigned i = 0; i < host->port_count; i++) {
+		uint64_t frames_in = 0, frames_out = 0;
+
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++) {
+			frames_in += atomic_load(&host->ports[i][lane]->frames_in);
+			frames_out += atomic_load(&host->ports[i][lane]->frames_out);
+		}
 		json_object(json, host->port_nodes[i]);
 		json_string(json, "dev", host->port_names[i]);
 		json_string(json, "address", host_link_address_print(host->ports[i][0]->address, text));
 		json_uint(json, "mtu", host->ports[i][0]->mtu);
-		json_uint(json, "frames_in", host_sum_lanes(host, i, offsetof(struct xk_port, frames_in)));
-		json_uint(json, "frames_out", host_sum_lanes(host, i, offsetof(struct xk_port, frames_out)));
+		json_uint(json, "frames_in", frames_in);
+		json_uint(json, "frames_out", frames_out);
 		json_close(json);
 	}
 	json_close(json);
@@ -241,14 +235,17 @@ void
 host_json(struct host *host, struct json *json, const char *key)
 {
 	struct pair_counts counts = { 0 };
+	unsigned node = 0, setting = 0;
 	struct rusage usage;
+	const char *address;
 
 	host_counts(host, &counts);
 	json_object(json, key);
 	json_string(json, "mode", host_modes[host->options.mode]);
 	json_uint(json, "threads", host->options.threads);
 	json_array(json, "addresses");
-	host_each_address(host, host_json_address, json);
+	while ((address = host_next_address(host, &node, &setting)) != NULL)
+		json_string(json, NULL, address);
 	json_close(json);
 	host_json_ports(host, json);
 	host_json_drivers(host, json);
@@ -258,8 +255,6 @@ host_json(struct host *host, struct json *json, const char *key)
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		json_uint(json, "process_switches", (uint64_t)usage.ru_nvcsw);
 	host_json_counts(json, &counts);
-	json_object(json, "counters");
-	host_each_counter(host, host_json_counter, json);
-	json_close(json);
+	host_json_counters(host, json);
 	json_close(json);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/capture/pcapng.h"
+#include "tools/json.h"
 #include "tools/machine.h"
 #include "tools/output.h"
 
@@ -197,6 +198,16 @@ host_open_json(const char *program, const char *file, FILE **out)
 		return 0;
 	*out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
 	if (*out != NULL)
+		return 0;
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+int
+host_end_json(const char *program, const char *file, struct json *json)
+{
+	json_close(json);
+	if (json_end(json))
 		return 0;
 	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
 	return OPTIONS_FAILURE;

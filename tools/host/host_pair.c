@@ -1,4 +1,4 @@
-/* host_pair.c - see host_pair.h. Requests and answers are structs on a socket that keeps them apart (SOCK_SEQPACKET). */
+/* host_pair.c - see host_pair.h. Requests and answers are structs, each a packet on a SOCK_SEQPACKET socket. */
 #define _GNU_SOURCE
 #include "tools/host/host_pair.h"
 
@@ -18,7 +18,7 @@
 #include "tools/options.h"
 #include "xkernel/base.h"
 
-enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_END_MS = 10000, PAIR_ARGUMENTS = 256 };
+enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_ARGUMENTS = 256, PAIR_NAP_MS = 5 };
 enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN, PAIR_END };
 
 const char *const pair_end_names[PAIR_ENDS] = { "client", "server" };
@@ -28,16 +28,6 @@ struct pair_request {
 	union {
 		struct pair_setup setup;
 		struct pair_block block;
-	};
-};
-
-struct pair_answer {
-	uint32_t word; /* the request's */
-	int32_t error;
-	char why[PAIR_WHY];
-	union {
-		struct pair_counts counts;
-		struct pair_result result;
 	};
 };
 
@@ -66,13 +56,41 @@ pair_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void
-pair_signals_default(void)
-{
-	sigset_t set;
+/* ---- processes ---- */
 
-	sigemptyset(&set);
-	sigprocmask(SIG_SETMASK, &set, NULL);
+pid_t
+pair_fork(void)
+{
+	pid_t parent = getpid(), pid;
+	sigset_t none;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it was gone before the signal was set */
+		_exit(OPTIONS_FAILURE);
+	signal(SIGINT, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	return 0;
+}
+
+int
+pair_reap(pid_t pid, unsigned limit_ms)
+{
+	struct timespec nap = { .tv_nsec = PAIR_NAP_MS * 1000000 };
+	int status = 0;
+
+	for (unsigned waited_ms = 0; waited_ms < limit_ms; waited_ms += PAIR_NAP_MS) {
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return status;
+		nanosleep(&nap, NULL);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return -1;
 }
 
 /* ---- starting ---- */
@@ -92,31 +110,18 @@ pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops *ops
 	pair->ends[which].end = end;
 }
 
-/*
- * The child until exec. It dies with its parent whatever it is doing; the check is for a parent that was gone before.
- * ctrl-C is for the parent, which ends both. Standard output is the parent's table or JSON.
- */
+/* Becomes the program of an end. dup leaves the socket open across exec. Standard output is the parent's alone. */
 __attribute__((noreturn)) static void
-pair_exec(int control, unsigned which, int argc, char **argv, pid_t parent)
+pair_exec(int control, unsigned which, int argc, char **argv)
 {
-	char fd[32], end[32], *arguments[PAIR_ARGUMENTS + 3];
-	int count = 0;
+	char fd[32], end[32], *arguments[PAIR_ARGUMENTS + 3] = { argv[0], fd, end };
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(OPTIONS_FAILURE);
-	signal(SIGINT, SIG_IGN);
-	pair_signals_default();
-	control = dup(control);
+	snprintf(fd, sizeof(fd), "--control=%d", dup(control));
 	dup2(STDERR_FILENO, STDOUT_FILENO);
-	snprintf(fd, sizeof(fd), "--control=%d", control);
 	snprintf(end, sizeof(end), "--end=%s", pair_end_names[which]);
-	arguments[count++] = argv[0];
-	arguments[count++] = fd;
-	arguments[count++] = end;
 	for (int i = 1; i < argc; i++)
-		arguments[count++] = argv[i];
-	arguments[count] = NULL;
+		arguments[i + 2] = argv[i];
+	arguments[argc + 2] = NULL;
 	execv("/proc/self/exe", arguments);
 	perror("/proc/self/exe");
 	_exit(OPTIONS_FAILURE);
@@ -126,7 +131,6 @@ static int
 pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 {
 	struct pair_end *end = &pair->ends[which];
-	pid_t self = getpid();
 	int sockets[2];
 
 	if (argc + 3 > PAIR_ARGUMENTS) {
@@ -137,10 +141,9 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 		fprintf(stderr, "%s: no socket to the %s: %s\n", pair->program, pair_end_names[which], strerror(errno));
 		return OPTIONS_FAILURE;
 	}
-	fflush(NULL);
-	end->pid = fork();
+	end->pid = pair_fork();
 	if (end->pid == 0)
-		pair_exec(sockets[1], which, argc, argv, self);
+		pair_exec(sockets[1], which, argc, argv);
 	close(sockets[1]);
 	end->control = sockets[0];
 	if (end->pid > 0)
@@ -152,7 +155,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 
 /* ---- asking ---- */
 
-/* Says how an end that should still be there has ended. The status to exit with. */
+/* Reports how an end that should be running has ended. Returns the status to exit with. */
 static int
 pair_ended(struct pair *pair, unsigned which, bool starting)
 {
@@ -188,12 +191,13 @@ pair_interrupted(struct pair *pair)
 }
 
 /*
- * Waits for an answer of `which` to `word`, and for neither end to end, at most wait_ms (-1: for ever). 0, or the
- * status to exit with; what was wrong has been printed.
+ * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Returns 0, or the status to
+ * exit with and a message: the wait is over, a signal came, or either end has ended.
  */
 static int
-pair_await(struct pair *pair, unsigned which, uint32_t word, struct pair_answer *answer, int wait_ms)
+pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
 {
+	struct pair_answer *answer = &pair->answer;
 	struct pollfd polls[PAIR_ENDS + 1];
 
 	for (;;) {
@@ -227,30 +231,28 @@ pair_await(struct pair *pair, unsigned which, uint32_t word, struct pair_answer 
 	}
 }
 
-/* Sends a request; where the end is gone, pair_await finds out how. */
+/* Sends a request and waits for its answer; if the end is gone, pair_await reports how it ended. */
 static int
-pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, struct pair_answer *answer, int wait_ms)
+pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
 {
 	ssize_t sent;
 
 	do
 		sent = send(pair->ends[which].control, request, sizeof(*request), MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
-	return pair_await(pair, which, request->word, answer, wait_ms);
+	return pair_await(pair, which, request->word, wait_ms);
 }
 
 int
 pair_start(struct pair *pair, int argc, char **argv)
 {
-	struct pair_answer *answer = malloc(sizeof(*answer));
-	int status = answer == NULL ? OPTIONS_FAILURE : 0;
+	int status = 0;
 
-	/* the server first: on most links the client finds it there already */
+	/* the server first: on most links the client then finds it there */
 	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
 		status = pair_spawn(pair, i, argc, argv);
 	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
-		status = pair_await(pair, i, PAIR_READY, answer, PAIR_START_MS);
-	free(answer);
+		status = pair_await(pair, i, PAIR_READY, PAIR_START_MS);
 	return status;
 }
 
@@ -261,35 +263,27 @@ pair_complain(struct pair *pair, unsigned which, const char *why)
 	return OPTIONS_FAILURE;
 }
 
-static int
-pair_setup_end(struct pair *pair, unsigned which, const struct pair_setup *setup, struct pair_answer *answer)
-{
-	struct pair_request request = { .word = PAIR_SETUP, .setup = *setup };
-	struct pair_end *end = &pair->ends[which];
-	int status;
-
-	if (end->ops != NULL) {
-		answer->error = end->ops->setup(end->end, setup, answer->why, sizeof(answer->why));
-	} else if (end->pid != 0) {
-		status = pair_ask(pair, which, &request, answer, PAIR_ANSWER_MS);
-		if (status != 0)
-			return status;
-	} else {
-		return 0;
-	}
-	return answer->error == 0 ? 0 : pair_complain(pair, which, answer->why);
-}
-
 int
 pair_setup(struct pair *pair, const struct pair_setup *setup)
 {
-	struct pair_answer *answer = malloc(sizeof(*answer));
-	int status = answer == NULL ? OPTIONS_FAILURE : 0;
+	struct pair_request request = { .word = PAIR_SETUP, .setup = *setup };
+	struct pair_answer *answer = &pair->answer;
 
-	for (unsigned i = 0; status == 0 && i < PAIR_ENDS; i++)
-		status = pair_setup_end(pair, i, setup, answer);
-	free(answer);
-	return status;
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		struct pair_end *end = &pair->ends[i];
+		int status = 0;
+
+		answer->error = 0;
+		if (end->ops != NULL)
+			answer->error = end->ops->setup(end->end, setup, answer->why, sizeof(answer->why));
+		else if (end->pid != 0)
+			status = pair_ask(pair, i, &request, PAIR_ANSWER_MS);
+		if (status != 0)
+			return status;
+		if (answer->error != 0)
+			return pair_complain(pair, i, answer->why);
+	}
+	return 0;
 }
 
 int
@@ -297,7 +291,6 @@ pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts)
 {
 	struct pair_request request = { .word = PAIR_COUNTS };
 	struct pair_end *end = &pair->ends[which];
-	struct pair_answer *answer;
 	int status;
 
 	memset(counts, 0, sizeof(*counts));
@@ -305,42 +298,25 @@ pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts)
 		end->ops->counts(end->end, counts);
 	if (end->ops != NULL || end->pid == 0)
 		return 0;
-	answer = malloc(sizeof(*answer));
-	if (answer == NULL)
-		return OPTIONS_FAILURE;
-	status = pair_ask(pair, which, &request, answer, PAIR_ANSWER_MS);
+	status = pair_ask(pair, which, &request, PAIR_ANSWER_MS);
 	if (status == 0)
-		*counts = answer->counts;
-	free(answer);
-	return status;
-}
-
-static int
-pair_run_process(struct pair *pair, const struct pair_block *block, struct pair_result *result)
-{
-	struct pair_request request = { .word = PAIR_RUN, .block = *block };
-	struct pair_answer *answer = malloc(sizeof(*answer));
-	int status;
-
-	if (answer == NULL)
-		return OPTIONS_FAILURE;
-	status = pair_ask(pair, PAIR_CLIENT, &request, answer, -1);
-	if (status == 0)
-		*result = answer->result;
-	free(answer);
+		*counts = pair->answer.counts;
 	return status;
 }
 
 int
 pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result)
 {
+	struct pair_request request = { .word = PAIR_RUN, .block = *block };
 	struct pair_end *client = &pair->ends[PAIR_CLIENT];
 	int status;
 
 	memset(result, 0, sizeof(*result));
 	histogram_init(&result->rtt);
 	if (client->ops == NULL) {
-		status = pair_run_process(pair, block, result);
+		status = pair_ask(pair, PAIR_CLIENT, &request, -1);
+		if (status == 0)
+			*result = pair->answer.result;
 	} else {
 		status = client->ops->run(client->end, block, result, pair->signals) ? 0 : OPTIONS_FAILURE;
 		if (status != 0)
@@ -352,23 +328,6 @@ pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *
 }
 
 /* ---- ending ---- */
-
-/* Waits for a process that has been asked to end, and kills it when its time is up. Its status, or -1: killed here. */
-static int
-pair_reap(pid_t pid)
-{
-	struct timespec pause = { .tv_nsec = 5000000 };
-	int status = 0;
-
-	for (unsigned waited = 0; waited < PAIR_END_MS; waited += 5) {
-		if (waitpid(pid, &status, WNOHANG) != 0)
-			return status;
-		nanosleep(&pause, NULL);
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return -1;
-}
 
 int
 pair_stop(struct pair *pair, bool in_peace)
@@ -382,7 +341,7 @@ pair_stop(struct pair *pair, bool in_peace)
 			close(pair->ends[i].control);
 	}
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
-		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid);
+		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid, PAIR_END_MS);
 
 		if (status != 0 && in_peace) {
 			fprintf(stderr, "%s: the %s did not end well (status %#x)\n", pair->program, pair_end_names[i],
@@ -407,7 +366,7 @@ pair_reply(int control, const struct pair_answer *answer)
 	return sent == (ssize_t)sizeof(*answer);
 }
 
-/* False: the parent is gone. */
+/* Carries out a request and answers it. Returns false if the parent is gone. */
 static bool
 pair_obey(int control, const struct pair_end_ops *ops, void *end, const struct pair_request *request,
 	  struct pair_answer *answer)
@@ -436,22 +395,17 @@ pair_obey(int control, const struct pair_end_ops *ops, void *end, const struct p
 int
 pair_serve(int control, const struct pair_end_ops *ops, void *end)
 {
-	struct pair_answer *answer = calloc(1, sizeof(*answer));
+	struct pair_answer answer = { .word = PAIR_READY };
 	struct pair_request request;
-	bool going = answer != NULL;
+	bool going = pair_reply(control, &answer);
 
-	if (going) {
-		answer->word = PAIR_READY;
-		going = pair_reply(control, answer);
-	}
 	while (going) {
 		ssize_t got = recv(control, &request, sizeof(request), 0);
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		going = got == (ssize_t)sizeof(request) && pair_obey(control, ops, end, &request, answer);
+		going = got == (ssize_t)sizeof(request) && pair_obey(control, ops, end, &request, &answer);
 	}
-	free(answer);
 	return OPTIONS_SUCCESS;
 }
 

@@ -1,7 +1,4 @@
-/*
- * host_sim.c - the two hosts of --link sim: in one simulated world, on virtual time, with a link of its presets for each
- * of their ports.
- */
+/* host_sim.c - the two hosts of --link sim: one simulated world, with a link for each pair of ports. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +8,14 @@
 #include "tools/host/host_private.h"
 #include "tools/host/watch.h"
 
-#define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
-
 struct host_world {
 	struct xk_sim *sim;
 	struct xk_sim_link *links[HOST_PORTS];
-	struct xk_sim_host *hosts[PAIR_ENDS];
 	struct capture *captures[PAIR_ENDS]; /* of hosts that have left */
 	unsigned users;
 };
 
-/* The world frees the kernel that this returns; where there is none, it is freed here. */
+/* Returns a kernel, which the world frees, or NULL after a message. */
 static struct xk_kernel *
 host_boot(void *context, struct xk_sim_host *sim_host)
 {
@@ -43,20 +37,6 @@ host_boot(void *context, struct xk_sim_host *sim_host)
 }
 
 static int
-host_world_links(struct host_world *world, struct host hosts[2])
-{
-	const struct host_options *options = &hosts[0].options;
-	const struct sim_link_preset *preset = sim_link_preset_find(options->preset);
-
-	for (unsigned i = 0; i < hosts[0].port_count; i++) {
-		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i], &preset->config);
-		if (world->links[i] == NULL)
-			return host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
-	}
-	return 0;
-}
-
-static int
 host_world_add(struct host_world *world, struct host *host, unsigned end)
 {
 	struct xk_sim_host_config config = { .name = host->options.name, .boot = host_boot, .context = host };
@@ -68,7 +48,6 @@ host_world_add(struct host_world *world, struct host *host, unsigned end)
 	sim_host = xk_sim_host_new(world->sim, &config);
 	if (sim_host == NULL)
 		return host_fail(host, "the simulated host", strerror(ENOMEM));
-	world->hosts[end] = sim_host;
 	for (unsigned i = 0; i < host->port_count; i++)
 		if (xk_sim_attach(sim_host, host->port_names[i], world->links[i],
 				  HOST_LINK_ADDRESS + 256 * i + end + 1) != 0)
@@ -82,11 +61,8 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 	struct host_world *world = calloc(1, sizeof(*world));
 	int status = 0;
 
-	for (unsigned i = 0; i < 2 && status == 0; i++) {
-		status = host_load(&hosts[i], &options[i]);
-		if (status == 0)
-			status = host_capture_open(&hosts[i]);
-	}
+	for (unsigned i = 0; i < 2 && status == 0; i++)
+		status = host_begin(&hosts[i], &options[i]);
 	if (world != NULL)
 		world->sim = xk_sim_new(options[0].seed);
 	if (world == NULL || world->sim == NULL) {
@@ -96,8 +72,12 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 	watch_world(options[0].watch, world->sim);
 	world->users = 2;
 	hosts[0].world = hosts[1].world = world;
-	if (status == 0)
-		status = host_world_links(world, hosts);
+	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
+		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i],
+						  &sim_link_preset_find(options[0].preset)->config);
+		if (world->links[i] == NULL)
+			status = host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+	}
 	for (unsigned i = 0; i < 2 && status == 0; i++)
 		status = host_world_add(world, &hosts[i], i);
 	return status;

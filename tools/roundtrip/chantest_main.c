@@ -1,9 +1,6 @@
 /*
- * chantest_main.c - round trips of remote procedure calls, with the test protocol chantest: on each channel a shepherd that
- * calls and waits for the reply, one call after the other.
- *
- * As udptest it starts both ends as processes and alternates what it compares; roundtrip.c has that. Of a call the
- * request goes up the server's graph, and the caller is resumed with the reply: by a thread, or by the driver itself.
+ * chantest_main.c - measures remote procedure calls (roundtrip.c) with the protocol chantest: on each channel a shepherd
+ * calls and waits for the reply, one call after the other. The reply resumes it: by a thread, or by the driver itself.
  */
 #include "protocols/test/chantest.h"
 
@@ -43,7 +40,7 @@ static const struct options_program chantest_program = {
 static void
 chantest_failed(void *argument, int error, uint64_t waited_ns)
 {
-	(void)error; /* what the last one was is in the result, if the run ends with it */
+	(void)error; /* the result has the one that ends the run */
 	roundtrip_lost(argument, waited_ns);
 }
 

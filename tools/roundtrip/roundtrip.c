@@ -1,9 +1,9 @@
 /*
- * roundtrip.c - the main job: how long a message takes to a peer and back, when the driver hands every message to a thread
- * (regular) and when it carries messages up itself (IPP), and what the second saves.
+ * roundtrip.c - the main job: how long a message takes to a peer and back if the driver hands every message to a thread
+ * (regular), if it carries messages up itself (IPP), and how much IPP saves.
  *
- * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so
- * that whatever the machine does meanwhile happens to all of them.
+ * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so that
+ * disturbances by the machine affect all of it alike.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,36 +21,30 @@ enum {
 	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
 	ROUNDTRIP_BLOCK_MAX = 5000,
 	ROUNDTRIP_WARM_UP = 100,
-	ROUNDTRIP_NO_CONTROL = 0,
 };
 
 /* ---- what is compared ---- */
 
+/* Adds each mode with each number of threads and each handoff; in regular mode there is nothing to hand off. */
 static void
-roundtrip_add_run(struct roundtrip_job *job, uint64_t size, uint64_t channels, const struct pair_setup *setup)
-{
-	struct roundtrip_run *run = &job->runs[job->run_count++];
-
-	run->setup = *setup;
-	run->size = (uint32_t)size;
-	run->channels = (uint32_t)channels;
-	histogram_init(&run->rtt);
-}
-
-/* Each mode with each number of threads and handoff; in regular mode there is nothing to hand off. */
-static void
-roundtrip_add_setups(struct roundtrip_job *job, uint64_t size, uint64_t channels)
+roundtrip_add_runs(struct roundtrip_job *job, uint64_t size, uint64_t channels)
 {
 	const struct roundtrip_options *o = job->options;
 
 	for (unsigned m = 0; m < o->modes.count; m++)
 		for (unsigned t = 0; t < o->threads.count; t++)
 			for (unsigned h = 0; h < o->handoffs.count; h++) {
-				struct pair_setup setup = { (uint32_t)o->modes.value[m], (uint32_t)o->threads.value[t],
-							    (uint32_t)o->handoffs.value[h] };
+				struct roundtrip_run *run = &job->runs[job->run_count];
 
-				if (h == 0 || setup.mode == XK_IPP)
-					roundtrip_add_run(job, size, channels, &setup);
+				if (h > 0 && o->modes.value[m] == XK_REGULAR)
+					continue;
+				run->setup =
+					(struct pair_setup){ (uint32_t)o->modes.value[m], (uint32_t)o->threads.value[t],
+							     (uint32_t)o->handoffs.value[h] };
+				run->size = (uint32_t)size;
+				run->channels = (uint32_t)channels;
+				histogram_init(&run->rtt);
+				job->run_count++;
 			}
 }
 
@@ -66,7 +60,7 @@ roundtrip_plan(struct roundtrip_job *job)
 		return false;
 	for (unsigned s = 0; s < o->sizes.count; s++)
 		for (unsigned c = 0; c < o->channels.count; c++)
-			roundtrip_add_setups(job, o->sizes.value[s], o->channels.value[c]);
+			roundtrip_add_runs(job, o->sizes.value[s], o->channels.value[c]);
 	job->per_size = job->run_count / (o->sizes.count * o->channels.count);
 	return true;
 }
@@ -81,54 +75,33 @@ roundtrip_counts(struct roundtrip_job *job, struct pair_counts counts[PAIR_ENDS]
 	return status;
 }
 
-static struct pair_block
-roundtrip_order(const struct roundtrip_job *job, const struct roundtrip_run *run, uint64_t rounds)
-{
-	return (struct pair_block){
-		.host = job->server, .size = run->size, .channels = run->channels, .rounds = rounds
-	};
-}
-
-static int
-roundtrip_warm_up(struct roundtrip_job *job, struct roundtrip_run *run, struct pair_result *result)
-{
-	struct pair_block block = roundtrip_order(job, run, ROUNDTRIP_WARM_UP);
-	int status;
-
-	if (job->options->common.trace)
-		return 0;
-	status = pair_run(&job->pair, &block, result);
-	return status;
-}
-
-static void
-roundtrip_merge(struct roundtrip_run *run, const struct pair_result *result)
-{
-	histogram_merge(&run->rtt, &result->rtt);
-	run->rounds += result->rounds;
-	run->elapsed_ns += result->elapsed_ns;
-	run->lost += result->lost;
-	run->late += result->late;
-	run->bad += result->bad;
-}
-
+/* Runs a block of a configuration, after a warm-up, and adds its results. */
 static int
 roundtrip_block(struct roundtrip_job *job, struct roundtrip_run *run, uint64_t rounds)
 {
-	struct pair_block block = roundtrip_order(job, run, rounds);
+	struct pair_block block = {
+		.host = job->server, .size = run->size, .channels = run->channels, .rounds = ROUNDTRIP_WARM_UP
+	};
+	const struct pair_result *result = &job->result;
 	int status = pair_setup(&job->pair, &run->setup);
 
-	if (status == 0)
-		status = roundtrip_warm_up(job, run, &job->result);
+	if (status == 0 && !job->options->common.trace)
+		status = pair_run(&job->pair, &block, &job->result);
 	if (status == 0)
 		status = roundtrip_counts(job, job->before);
+	block.rounds = rounds;
 	if (status == 0)
 		status = pair_run(&job->pair, &block, &job->result);
 	if (status == 0)
 		status = roundtrip_counts(job, job->after);
 	if (status != 0)
 		return status;
-	roundtrip_merge(run, &job->result);
+	histogram_merge(&run->rtt, &result->rtt);
+	run->rounds += result->rounds;
+	run->elapsed_ns += result->elapsed_ns;
+	run->lost += result->lost;
+	run->late += result->late;
+	run->bad += result->bad;
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		pair_counts_add(&run->sum[i], &job->before[i], &job->after[i]);
 	return 0;
@@ -149,7 +122,7 @@ roundtrip_progress(const struct roundtrip_job *job, const struct roundtrip_run *
 		dprintf(STDERR_FILENO, "\r\033[K");
 }
 
-/* All configurations of one size and number of channels: a block of each, over and over. */
+/* Runs all configurations of one size and number of channels: a block of each, over and over. */
 static int
 roundtrip_compare(struct roundtrip_job *job, struct roundtrip_run *runs)
 {
@@ -169,18 +142,6 @@ roundtrip_compare(struct roundtrip_job *job, struct roundtrip_run *runs)
 	return status;
 }
 
-static int
-roundtrip_compare_all(struct roundtrip_job *job)
-{
-	int status = 0;
-
-	for (unsigned i = 0; i < job->run_count && status == 0; i += job->per_size)
-		status = roundtrip_compare(job, &job->runs[i]);
-	if (status != 0 && job->shows_progress)
-		fputc('\n', stderr);
-	return status;
-}
-
 /* ---- a measurement ---- */
 
 static uint64_t
@@ -191,12 +152,16 @@ roundtrip_line_ns(const struct roundtrip_job *job)
 	return machine_cache_line_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[o->common.drivers]);
 }
 
-/* The ends are ready: measures, ends them, reports. If a signal interrupts it, reports what was measured. */
+/* Measures, ends the pair and reports. If a signal interrupts it, it reports what was measured. */
 static int
 roundtrip_measure(struct roundtrip_job *job)
 {
-	int status = roundtrip_compare_all(job), ended, written;
+	int status = 0, ended, written;
 
+	for (unsigned i = 0; i < job->run_count && status == 0; i += job->per_size)
+		status = roundtrip_compare(job, &job->runs[i]);
+	if (status != 0 && job->shows_progress)
+		fputc('\n', stderr);
 	if (status != 0 && !job->pair.interrupted)
 		return status;
 	ended = status == 0 ? pair_stop(&job->pair, true) : status;
@@ -219,7 +184,8 @@ roundtrip_begin(struct roundtrip_job *job, const struct roundtrip_options *optio
 	if (status == 0 && !roundtrip_plan(job))
 		status = OPTIONS_FAILURE;
 	machine_describe(&job->machine);
-	job->machine.line_ns[0] = roundtrip_line_ns(job);
+	if (!options->server)
+		job->machine.line_ns[0] = roundtrip_line_ns(job);
 	return status;
 }
 
@@ -231,40 +197,27 @@ roundtrip_end_job(struct roundtrip_job *job)
 	host_close_json(job->json);
 }
 
-/* What is wrong with the files of --pcap is told once, too. */
-static int
-roundtrip_check_captures(const struct roundtrip_options *options, const struct host_link *link)
-{
-	int status = 0;
-
-	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++) {
-		struct host_options end = roundtrip_host_options(options, link, i);
-
-		status = host_capture_check(&end);
-	}
-	return status;
-}
-
-/* Two processes. The graph is looked at here first, so that what is wrong with it is told once. */
+/* Two processes. Their graph and files are checked here first, so that each mistake is reported once. */
 static int
 roundtrip_run_pair(const struct roundtrip_options *options, const struct host_link *link, int argc, char **argv,
 		   int signals)
 {
-	struct host_options server = roundtrip_host_options(options, link, PAIR_SERVER);
+	struct host_options ends[PAIR_ENDS] = { roundtrip_host_options(options, link, PAIR_CLIENT),
+						roundtrip_host_options(options, link, PAIR_SERVER) };
 	struct roundtrip_job job;
 	struct watch *watch;
 	struct host host;
-	int status = host_load(&host, &server);
+	int status = host_load(&host, &ends[PAIR_SERVER]);
 	uint32_t address = host.address;
 
 	if (status == 0)
 		status = host_prepare_pair(&host);
 	host_close(&host);
-	if (status == 0)
-		status = roundtrip_check_captures(options, link);
+	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++)
+		status = host_capture_check(&ends[i]);
 	if (status != 0)
 		return status;
-	/* After the network is made, which must not have another thread beside it. */
+	/* A network is made before there are threads. */
 	watch = watch_new(options->test->program->name, &signals, 0);
 	status = roundtrip_begin(&job, options, signals);
 	job.server = address;
@@ -317,46 +270,29 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 
 /* ---- lone ends and ends of a pair ---- */
 
+/* A lone server, or a lone client of a server that is elsewhere. */
 static int
-roundtrip_run_server(const struct roundtrip_options *options, const struct host_link *link, int signals)
+roundtrip_run_alone(const struct roundtrip_options *options, const struct host_link *link, int signals)
 {
-	struct host_options server = roundtrip_host_options(options, link, PAIR_SERVER);
-	struct roundtrip_end end = { .kind = options->test, .woken = -1, .owns_process = true };
-	struct roundtrip_job job = { .options = options };
-	int status = host_open_json(options->test->program->name, options->common.json, &job.json), closed;
-	char host[16];
-
-	machine_describe(&job.machine);
-	if (status == 0)
-		status = host_open_alone(&end.host, &server, signals);
-	if (status == 0)
-		status = roundtrip_end_begin(&end, PAIR_SERVER);
-	if (status == 0) {
-		roundtrip_set_handoff(&end, (enum pair_handoff)options->handoffs.value[0]);
-		fprintf(stderr, "%s: serving at %s over %s \"%s\", mode %s; ctrl-C ends it\n",
-			options->test->program->name, xk_host_print(end.host.address, host), options->common.link,
-			end.host.port_names[0], host_modes[options->modes.value[0]]);
-		host_await_signal(signals);
-		status = roundtrip_json_server(&job, &end);
-	}
-	host_close_json(job.json);
-	closed = roundtrip_end_close(&end);
-	return status != 0 ? status : closed;
-}
-
-static int
-roundtrip_run_client(const struct roundtrip_options *options, const struct host_link *link, int signals)
-{
-	struct host_options client = roundtrip_host_options(options, link, PAIR_CLIENT);
+	unsigned which = options->server ? PAIR_SERVER : PAIR_CLIENT;
+	struct host_options host = roundtrip_host_options(options, link, which);
 	struct roundtrip_end end = { .kind = options->test, .woken = -1, .owns_process = true };
 	struct roundtrip_job job;
 	int status = roundtrip_begin(&job, options, signals), closed;
+	char address[16];
 
 	if (status == 0)
-		status = host_open_alone(&end.host, &client, signals);
+		status = host_open_alone(&end.host, &host, signals);
 	if (status == 0)
-		status = roundtrip_end_begin(&end, PAIR_CLIENT);
-	if (status == 0) {
+		status = roundtrip_end_begin(&end, which);
+	if (status == 0 && options->server) {
+		roundtrip_set_handoff(&end, (enum pair_handoff)options->handoffs.value[0]);
+		fprintf(stderr, "%s: serving at %s over %s \"%s\", mode %s; ctrl-C ends it\n",
+			options->test->program->name, xk_host_print(end.host.address, address), options->common.link,
+			end.host.port_names[0], host_modes[options->modes.value[0]]);
+		host_await_signal(signals);
+		status = roundtrip_json_server(&job, &end);
+	} else if (status == 0) {
 		xk_host_parse(options->client, &job.server);
 		pair_add_local(&job.pair, PAIR_CLIENT, &roundtrip_end_ops, &end);
 		status = roundtrip_measure(&job);
@@ -366,7 +302,7 @@ roundtrip_run_client(const struct roundtrip_options *options, const struct host_
 	return status != 0 ? status : closed;
 }
 
-/* This process is an end of a pair; its parent's process id makes the name of their private link. */
+/* This process is an end of a pair, whose private link is named by its parent's process id. */
 static int
 roundtrip_serve_pair(const struct roundtrip_options *options, const struct host_link *link)
 {
@@ -405,7 +341,7 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 		compile_exec(options.graph, test->program->name, NULL, argc, argv);
 		return OPTIONS_FAILURE;
 	}
-	if (options.control != ROUNDTRIP_NO_CONTROL && options.end != NULL) {
+	if (options.control != 0 && options.end != NULL) {
 		signals = -1;
 		options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
 		status = roundtrip_serve_pair(&options, link);
@@ -416,12 +352,8 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 	if (!options.server && options.client == NULL && !link->in_process)
 		return roundtrip_run_pair(&options, link, argc, argv, signals);
 	options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
-	if (options.server)
-		status = roundtrip_run_server(&options, link, signals);
-	else if (options.client != NULL)
-		status = roundtrip_run_client(&options, link, signals);
-	else
-		status = roundtrip_run_here(&options, link, signals);
+	status = options.server || options.client != NULL ? roundtrip_run_alone(&options, link, signals)
+							  : roundtrip_run_here(&options, link, signals);
 	watch_free(options.watch);
 	return status;
 }

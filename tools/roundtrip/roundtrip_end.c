@@ -1,6 +1,4 @@
-/*
- * roundtrip_end.c - one end of a measurement: a host, its test protocol, and what the pair asks of it (host_pair.h).
- */
+/* roundtrip_end.c - one end of a measurement: a host with the test protocol, and the operations of a pair's end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -13,8 +11,8 @@
 #include "tools/roundtrip/roundtrip.h"
 
 enum {
-	ROUNDTRIP_STACKS = 64,  /* what a kernel has unless told */
-	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss: the engine stands still */
+	ROUNDTRIP_STACKS = 64,  /* a kernel's default */
+	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss until the engine counts as stuck */
 };
 
 static void
@@ -36,7 +34,7 @@ roundtrip_record(void *argument, uint64_t rtt_ns)
 	atomic_store_explicit(&end->moves, moves + 1, memory_order_relaxed);
 }
 
-/* Printing takes more stack and time than the driver has. */
+/* The main thread prints: that takes more stack and time than the driver has. */
 void
 roundtrip_lost(void *argument, uint64_t waited_ns)
 {
@@ -57,7 +55,7 @@ roundtrip_finished(void *argument, const struct roundtrip_outcome *outcome)
 	roundtrip_wake(end);
 }
 
-/* The first loss is told at once; how many there were, at the end. */
+/* Reports the first loss at once; roundtrip_end_close reports the total. Returns the losses of this run. */
 static uint64_t
 roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 {
@@ -71,7 +69,7 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	return losses;
 }
 
-/* Waits for the run to finish. 0; -ECANCELED: stop became readable; -EDEADLK: nothing has happened for a minute. */
+/* Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -EDEADLK if nothing happened for a minute. */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
 {
@@ -96,7 +94,7 @@ roundtrip_await(struct roundtrip_end *end, int stop)
 	return 0;
 }
 
-/* Of a simulated end: its world goes on until the run has finished. */
+/* A run of a simulated end. */
 struct roundtrip_watch {
 	struct roundtrip_end *end;
 	int stop;
@@ -183,10 +181,7 @@ roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_re
 	return true;
 }
 
-/*
- * Who may park a shepherd of the test protocol's: it, and what calls go through below it. The next below p, or NULL: it is
- * the last.
- */
+/* Returns the protocol below p that p's calls go through, which may park p's caller; NULL: none. */
 static struct xk_protocol *
 roundtrip_next_caller(const struct xk_protocol *p)
 {
@@ -208,41 +203,21 @@ roundtrip_remember_marks(struct roundtrip_end *end)
 		end->marks.resume[count++] = p->resume;
 }
 
-/* resume: what each does; NULL: what the graph says. */
-static void
-roundtrip_set_resume(struct roundtrip_end *end, const enum xk_resume *resume)
-{
-	unsigned i = 0;
-
-	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)
-		p->resume = resume != NULL ? *resume : end->marks.resume[i];
-}
-
-/* Sets whether messages leave the driver at edge. Its other watches stay. */
-static void
-roundtrip_mark(struct xk_edge *edge, unsigned mark)
-{
-	atomic_fetch_and_explicit(&edge->watch, ~(unsigned)XK_WATCH_EXPLICIT, memory_order_relaxed);
-	atomic_fetch_or_explicit(&edge->watch, mark, memory_order_relaxed);
-}
-
 void
 roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 {
 	enum pair_handoff mine = end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER;
-	bool leaves = handoff == mine || handoff == PAIR_HANDOFF_BOTH;
-	enum xk_resume resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+	bool by_graph = handoff == PAIR_HANDOFF_GRAPH, leaves = handoff == mine || handoff == PAIR_HANDOFF_BOTH;
+	unsigned mark = by_graph ? end->marks.explicit_mark : leaves ? (unsigned)XK_WATCH_EXPLICIT : 0, i = 0;
 	struct xk_edge *edge = end->test->lowers[0];
 
-	roundtrip_mark(edge, leaves ? XK_WATCH_EXPLICIT : 0);
-	edge->never = !leaves;
-	edge->budget_ns = 0;
-	roundtrip_set_resume(end, handoff == PAIR_HANDOFF_GRAPH ? NULL : &resume);
-	if (handoff == PAIR_HANDOFF_GRAPH) {
-		roundtrip_mark(edge, end->marks.explicit_mark);
-		edge->never = end->marks.never;
-		edge->budget_ns = end->marks.budget_ns;
-	}
+	/* the edge's other watches stay */
+	atomic_fetch_and_explicit(&edge->watch, ~(unsigned)XK_WATCH_EXPLICIT, memory_order_relaxed);
+	atomic_fetch_or_explicit(&edge->watch, mark, memory_order_relaxed);
+	edge->never = by_graph ? end->marks.never : !leaves;
+	edge->budget_ns = by_graph ? end->marks.budget_ns : 0;
+	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)
+		p->resume = by_graph ? end->marks.resume[i] : leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
 	xk_kernel_rewatch(end->host.kernel);
 }
 
@@ -305,7 +280,7 @@ roundtrip_end_close(struct roundtrip_end *end)
 	return status;
 }
 
-/* Whether several drivers, of either end, share a core. */
+/* Returns whether drivers, of either end, share a core. */
 static bool
 roundtrip_shares_cores(const struct options_numbers *cores)
 {
@@ -317,8 +292,8 @@ roundtrip_shares_cores(const struct options_numbers *cores)
 }
 
 /*
- * Each channel's caller has a stack as long as it waits, and those of the block before may be about to give theirs back;
- * besides there is what other work takes. 0: the usual number will do.
+ * Returns how many stacks an end needs; 0: the default. Each channel's caller holds one while it waits, callers of the
+ * previous block may not have given theirs back, and other work takes some.
  */
 static unsigned
 roundtrip_stacks(const struct roundtrip_options *options)
@@ -331,7 +306,7 @@ roundtrip_stacks(const struct roundtrip_options *options)
 	return most <= ROUNDTRIP_STACKS / 4 ? 0 : 2 * (unsigned)most + ROUNDTRIP_STACKS;
 }
 
-/* Whether edges will be marked that the graph file does not mark. */
+/* Returns whether edges will be marked that have no mark in the graph file. */
 static bool
 roundtrip_marks(const struct roundtrip_options *options)
 {

@@ -1,4 +1,4 @@
-/* roundtrip_options.c - the options of udptest and chantest, and what stands for those that are not given. */
+/* roundtrip_options.c - the options of udptest and chantest, and their defaults. */
 #include <inttypes.h>
 
 #include "platform/sim/sim.h"
@@ -95,7 +95,7 @@ const struct options_option roundtrip_common_options[] = {
 
 const char roundtrip_footer[] = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.";
 
-/* One core after the other; where there are no more, from the first one again. */
+/* Chooses one core after the other, and begins again with the first if there are not enough. */
 static void
 roundtrip_choose_cores(struct options_numbers *cores, unsigned count)
 {
@@ -108,7 +108,7 @@ roundtrip_choose_cores(struct options_numbers *cores, unsigned count)
 	}
 }
 
-/* From what was given to a core for each driver: first the client's, then the server's. */
+/* Makes a core for each driver of what was given: the client's, then the server's. */
 static bool
 roundtrip_check_cores(struct roundtrip_options *options)
 {

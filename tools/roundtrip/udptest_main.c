@@ -1,8 +1,6 @@
 /*
- * udptest_main.c - round trips of UDP messages, with the test protocol udptest: its client sends its next request from demux.
- *
- * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so
- * that whatever the machine does meanwhile happens to all of them; roundtrip.c has that.
+ * udptest_main.c - measures round trips of UDP messages (roundtrip.c) with the protocol udptest, whose client sends its
+ * next request from demux.
  */
 #include "protocols/test/udptest.h"
 

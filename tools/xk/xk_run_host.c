@@ -62,12 +62,7 @@ run_host_tell(const struct run_options *options, struct host *host, FILE *out)
 	json_string(&json, "driver", host_drivers[host->options.driver]);
 	machine_json(&machine, &json, "machine");
 	host_json(host, &json, "host");
-	json_close(&json);
-	if (json_end(&json))
-		return 0;
-	fprintf(stderr, "%s: --json %s cannot be written: %s\n", run_program.name, options->common.json,
-		strerror(errno));
-	return OPTIONS_FAILURE;
+	return host_end_json(run_program.name, options->common.json, &json);
 }
 
 /* A host that cannot offer its counts stands all the same. */
@@ -96,13 +91,14 @@ run_host_stand(const struct run_options *options, struct host *host, int signals
 	struct stats_server *stats = run_host_offer_stats(host);
 	int status = 0;
 
-	if (options->telemetry)
+	if (options->telemetry && host_is_on_dpdk(host))
 		status = host_begin_telemetry(host, run_host_asked, stats);
 	if (status == 0) {
 		host_print_standing(host);
 		host_await_signal(signals);
 	}
-	host_end_telemetry(host);
+	if (options->telemetry && host_is_on_dpdk(host))
+		host_end_telemetry(host);
 	stats_server_stop(stats);
 	return status;
 }
