@@ -17,10 +17,13 @@ host_companion_main(const struct host_options *options, int ready, int stop)
 {
 	struct host host = { .port_count = 0 };
 	int status, closed;
+	sigset_t none;
 	char byte = 0;
 
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	status = host_open(&host, options);
 	if (status == 0)

@@ -62,7 +62,6 @@ pid_t
 pair_fork(void)
 {
 	pid_t parent = getpid(), pid;
-	sigset_t none;
 
 	fflush(NULL);
 	pid = fork();
@@ -72,8 +71,6 @@ pair_fork(void)
 	if (getppid() != parent) /* it was gone before the signal was set */
 		_exit(OPTIONS_FAILURE);
 	signal(SIGINT, SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	return 0;
 }
 
@@ -115,7 +112,10 @@ __attribute__((noreturn)) static void
 pair_exec(int control, unsigned which, int argc, char **argv)
 {
 	char fd[32], end[32], *arguments[PAIR_ARGUMENTS + 3] = { argv[0], fd, end };
+	sigset_t none;
 
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	snprintf(fd, sizeof(fd), "--control=%d", dup(control));
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	snprintf(end, sizeof(end), "--end=%s", pair_end_names[which]);

@@ -113,8 +113,8 @@ void pair_signal_set(sigset_t *set);
 int pair_signals(void);
 
 /*
- * Forks. The child is killed when its parent ends, leaves ctrl-C to its parent, and has no signal blocked. Returns what
- * fork does.
+ * Forks. The child is killed when its parent ends, and leaves ctrl-C to its parent; other signals stay blocked. Returns
+ * what fork does.
  */
 pid_t pair_fork(void);
 

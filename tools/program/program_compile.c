@@ -1,7 +1,9 @@
 /*
- * program_compile.c - a program of a graph file: the graph as C (graphs/compile.c), of which the system's compiler makes a program with
- * the protocols' files and the library. Where those are is known of the build that the program stands in, or of the place that
- * it was installed to. No shell sees a name. See program_compile.h.
+ * program_compile.c - makes programs of graph files; see program_compile.h.
+ *
+ * graphs/compile.c writes the graph as C, which includes the protocols' files; the system's compiler makes objects of it
+ * and links them with the libraries. Sources and libraries are those of the build directory that this program is in, or
+ * of its installation. No shell sees a name.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,6 +12,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,7 @@ enum {
 	COMPILE_PATH = PATH_MAX,
 	COMPILE_FLAGS = 32768,
 	COMPILE_VARIANTS = 2,
-	COMPILE_NAP_MS = 5 /* between two looks at what runs */
+	COMPILE_NAP_MS = 5 /* between two looks at a command */
 };
 
 /* Where things are. */
@@ -38,7 +41,7 @@ struct compile_place {
 	char libraries[COMPILE_PATH]; /* the static ones */
 };
 
-/* One run of the compilation: a directory of its own, which goes with it. */
+/* One compilation, in a temporary directory of its own. */
 struct compile_work {
 	struct compile_place place;
 	char directory[COMPILE_TEMPORARY], c[COMPILE_TEMPORARY + 16], objects[COMPILE_VARIANTS][COMPILE_TEMPORARY + 16];
@@ -81,7 +84,7 @@ compile_find_place(struct compile_place *place)
 
 /* ---- signals ---- */
 
-/* Those that end a program; not what whoever started it has told it to ignore. */
+/* Gets the signals that end this program: those that it was not started to ignore. */
 static void
 compile_signals(sigset_t *set)
 {
@@ -94,7 +97,10 @@ compile_signals(sigset_t *set)
 			sigaddset(set, ends[i]);
 }
 
-/* They wait, until compile_release, for what has been made on the way to be gone; what runs is told of them. */
+/*
+ * Holds them back, until the old mask is set again, so that temporary files are removed. compile_end passes them on to
+ * the command that runs.
+ */
 static void
 compile_hold(sigset_t *before)
 {
@@ -102,12 +108,6 @@ compile_hold(sigset_t *before)
 
 	compile_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, before);
-}
-
-static void
-compile_release(const sigset_t *before)
-{
-	sigprocmask(SIG_SETMASK, before, NULL);
 }
 
 static bool
@@ -138,7 +138,20 @@ compile_argument(struct compile_command *command, const char *argument)
 		command->is_long = true;
 }
 
-/* The words of text, which is divided by that. */
+/* Adds arguments up to NULL. */
+__attribute__((sentinel)) static void
+compile_arguments(struct compile_command *command, ...)
+{
+	const char *argument;
+	va_list arguments;
+
+	va_start(arguments, command);
+	while ((argument = va_arg(arguments, const char *)) != NULL)
+		compile_argument(command, argument);
+	va_end(arguments);
+}
+
+/* Adds the words of text, which it divides. */
 static void
 compile_words(struct compile_command *command, char *text)
 {
@@ -148,24 +161,7 @@ compile_words(struct compile_command *command, char *text)
 		compile_argument(command, word);
 }
 
-/* Whoever is started holds no signals. */
-static int
-compile_spawn(pid_t *child, char **arguments, const posix_spawn_file_actions_t *actions)
-{
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int error;
-
-	sigemptyset(&none);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	error = posix_spawnp(child, arguments[0], actions, &attributes, arguments, environ);
-	posix_spawnattr_destroy(&attributes);
-	return error;
-}
-
-/* Ends the arguments, if they are all there. */
+/* Ends the arguments. Returns false, after a message, if there were too many. */
 static bool
 compile_is_whole(struct compile_command *command)
 {
@@ -175,26 +171,35 @@ compile_is_whole(struct compile_command *command)
 	return !command->is_long;
 }
 
+/* Starts the command, with no signal held back. output: its standard output, or -1. Returns -1 if it cannot be run. */
 static pid_t
 compile_begin(struct compile_command *command, int output)
 {
 	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none;
 	pid_t child = -1;
 	int error;
 
 	if (compile_is_to_end() || !compile_is_whole(command))
 		return -1;
+	sigemptyset(&none);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 	posix_spawn_file_actions_init(&actions);
 	if (output >= 0)
 		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-	error = compile_spawn(&child, command->arguments, &actions);
+	error = posix_spawnp(&child, command->arguments[0], &actions, &attributes, command->arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attributes);
 	if (error == 0)
 		return child;
 	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(error));
 	return -1;
 }
 
+/* Waits for the command. Returns whether it succeeded. */
 static bool
 compile_end(pid_t child)
 {
@@ -218,7 +223,7 @@ compile_run(struct compile_command *command)
 	return compile_end(compile_begin(command, -1));
 }
 
-/* What pkg-config says of the libraries that ours need. */
+/* Asks pkg-config for the libraries that ours need. */
 static bool
 compile_ask_libraries(char *text, size_t size)
 {
@@ -228,8 +233,7 @@ compile_ask_libraries(char *text, size_t size)
 	size_t len = 0;
 	bool good;
 
-	compile_argument(&command, "pkg-config");
-	compile_argument(&command, "--libs");
+	compile_arguments(&command, "pkg-config", "--libs", NULL);
 	compile_words(&command, packages);
 	good = answer != NULL && compile_end(compile_begin(&command, fileno(answer)));
 	if (good) {
@@ -244,7 +248,7 @@ compile_ask_libraries(char *text, size_t size)
 
 /* ---- the steps ---- */
 
-/* The build's options, then those of XK_CFLAGS, of which text becomes the words. */
+/* Adds the build's options, then those of XK_CFLAGS, whose words `text` holds. */
 static void
 compile_add_flags(struct compile_command *command, char *build, char text[COMPILE_FLAGS])
 {
@@ -267,29 +271,24 @@ compile_begin_variant(const struct compile_work *work, unsigned watched)
 	snprintf(include, sizeof(include), "-I%s", work->place.tree);
 	compile_words(&command, compiler);
 	compile_add_flags(&command, flags, given);
-	compile_argument(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0");
-	compile_argument(&command, include);
-	compile_argument(&command, "-c");
-	compile_argument(&command, work->c);
-	compile_argument(&command, "-o");
-	compile_argument(&command, work->objects[watched]);
+	compile_arguments(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0", include, "-c", work->c, "-o",
+			  work->objects[watched], NULL);
 	return compile_begin(&command, -1);
 }
 
-/* What is only the unit's own must not meet the library's. */
+/* Hides the object's other names, which the library defines too. */
 static bool
 compile_localise(const struct compile_work *work, unsigned watched)
 {
 	struct compile_command command = { .count = 0 };
 
-	compile_argument(&command, "objcopy");
-	compile_argument(&command,
-			 watched ? "--keep-global-symbol=program_graph" : "--keep-global-symbol=xk_compiled_plain");
-	compile_argument(&command, work->objects[watched]);
+	compile_arguments(&command, "objcopy",
+			  watched ? "--keep-global-symbol=program_graph" : "--keep-global-symbol=xk_compiled_plain",
+			  work->objects[watched], NULL);
 	return compile_run(&command);
 }
 
-/* Both variants at the same time. */
+/* Makes both variants at the same time. */
 static bool
 compile_objects(const struct compile_work *work)
 {
@@ -320,43 +319,26 @@ compile_link(const struct compile_work *work, const char *output)
 	snprintf(directory, sizeof(directory), "-L%s", work->place.libraries);
 	compile_words(&command, compiler);
 	compile_add_flags(&command, flags, given);
-	compile_argument(&command, "-o");
-	compile_argument(&command, output);
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
-		compile_argument(&command, work->objects[i]);
-	compile_argument(&command, directory);
+	compile_arguments(&command, "-o", output, work->objects[0], work->objects[1], directory, NULL);
 	compile_words(&command, ours);
 	compile_argument(&command, "-Wl,--as-needed");
 	compile_words(&command, others);
 	return compile_run(&command);
 }
 
-static bool
-compile_is_object(const char *output)
-{
-	size_t len = strlen(output);
-
-	return len > 2 && strcmp(output + len - 2, ".o") == 0;
-}
-
-/* Both variants as one object. */
+/* Makes one object of both variants. */
 static bool
 compile_join(const struct compile_work *work, const char *output)
 {
 	struct compile_command command = { .count = 0 };
 
-	compile_argument(&command, "ld");
-	compile_argument(&command, "-r");
-	compile_argument(&command, "-o");
-	compile_argument(&command, output);
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
-		compile_argument(&command, work->objects[i]);
+	compile_arguments(&command, "ld", "-r", "-o", output, work->objects[0], work->objects[1], NULL);
 	return compile_run(&command);
 }
 
 /* ---- the graph ---- */
 
-/* The file's text, which has been read once already. */
+/* Returns the file's text, for free, or NULL after a message. */
 static char *
 compile_text(const char *file, size_t *size)
 {
@@ -389,20 +371,9 @@ compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *sourc
 	return good;
 }
 
-static struct xk_graph *
-compile_load(const char *file)
-{
-	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *graph = xk_graph_load(file, NULL, 0, xk_protocol_types, &errors);
-
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	return graph;
-}
-
 /* ---- all of it ---- */
 
-/* One that nobody else may write to, where the environment says that such things are. */
+/* Makes a directory that only this user can write to, in $TMPDIR or /tmp. */
 static bool
 compile_make_directory(char directory[COMPILE_TEMPORARY])
 {
@@ -418,41 +389,25 @@ compile_make_directory(char directory[COMPILE_TEMPORARY])
 	return false;
 }
 
+/* Makes the program, or the object, in a temporary directory. */
 static bool
-compile_begin_work(struct compile_work *work)
+compile_build(const struct xk_graph *graph, const struct xk_graph_c_source *source, struct compile_work *work,
+	      const char *output)
 {
+	size_t len = strlen(output);
+	bool is_object = len > 2 && strcmp(output + len - 2, ".o") == 0, good;
+
 	if (!compile_make_directory(work->directory))
 		return false;
 	snprintf(work->c, sizeof(work->c), "%s/graph.c", work->directory);
 	snprintf(work->objects[0], sizeof(work->objects[0]), "%s/plain.o", work->directory);
 	snprintf(work->objects[1], sizeof(work->objects[1]), "%s/watched.o", work->directory);
-	return true;
-}
-
-static void
-compile_end_work(const struct compile_work *work)
-{
+	good = compile_emit(graph, source, work->c) && compile_objects(work) &&
+	       (is_object ? compile_join(work, output) : compile_link(work, output));
 	unlink(work->c);
 	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
 		unlink(work->objects[i]);
 	rmdir(work->directory);
-}
-
-static bool
-compile_graph(const struct xk_graph *graph, const struct xk_graph_c_source *source, struct compile_work *work,
-	      const char *output, const char *emit)
-{
-	bool good;
-
-	if (emit != NULL && !compile_emit(graph, source, emit))
-		return false;
-	if (output == NULL)
-		return true;
-	if (!compile_begin_work(work))
-		return false;
-	good = compile_emit(graph, source, work->c) && compile_objects(work) &&
-	       (compile_is_object(output) ? compile_join(work, output) : compile_link(work, output));
-	compile_end_work(work);
 	return good;
 }
 
@@ -461,14 +416,18 @@ compile_file(const char *file, const char *output, const char *emit)
 {
 	struct compile_work work = { .directory = "" };
 	struct xk_graph_c_source source = { .tree = work.place.tree };
-	struct xk_graph *graph = compile_load(file);
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_graph *graph = xk_graph_load(file, NULL, 0, xk_protocol_types, &errors);
 	bool good;
 
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
 	if (graph == NULL)
 		return false;
 	source.text = compile_text(file, &source.size);
 	good = source.text != NULL && compile_find_place(&work.place) &&
-	       compile_graph(graph, &source, &work, output, emit);
+	       (emit == NULL || compile_emit(graph, &source, emit)) &&
+	       (output == NULL || compile_build(graph, &source, &work, output));
 	free((char *)source.text);
 	xk_graph_free(graph);
 	return good;
@@ -482,11 +441,11 @@ compile_make(const char *file, const char *output, const char *emit)
 
 	compile_hold(&before);
 	good = compile_file(file, output, emit);
-	compile_release(&before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	return good;
 }
 
-/* An open program of the graph file, which has no name any more; -1: there is none. It was made where nobody else may write. */
+/* Makes the program where nobody else can write, opens it and removes its name. Returns the descriptor, or -1. */
 static int
 compile_open(const char *file)
 {
@@ -512,12 +471,10 @@ compile_exec(const char *file, const char *word, const char *what, int argc, cha
 
 	compile_hold(&before);
 	program = compile_open(file);
-	compile_release(&before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (program < 0)
 		return;
-	compile_argument(&command, word);
-	if (what != NULL)
-		compile_argument(&command, what);
+	compile_arguments(&command, word, what, NULL);
 	for (int i = 1; i < argc; i++)
 		compile_argument(&command, argv[i]);
 	fflush(NULL);

@@ -1,6 +1,6 @@
 /*
- * program_compile.h - programs of graph files (`xk compile`). Everything is for the main thread, before others are there. What goes
- * wrong is told on standard error.
+ * program_compile.h - compiles graph files to programs (`xk compile`). Messages go to standard error. Main thread only,
+ * before there are others.
  */
 #ifndef PROGRAM_COMPILE_H
 #define PROGRAM_COMPILE_H
@@ -8,15 +8,15 @@
 #include <stdbool.h>
 
 /*
- * Makes a program of the graph file (or, if output is called NAME.o, an object that defines program_graph, tools/program.h), and
- * writes the C that it is made of; either may be NULL. emit is a file, or - for standard
- * output.
+ * Makes the program `output` of the graph file (or, if output is called NAME.o, an object that defines program_graph, see
+ * graphs/compiled.h), and writes its C to the file `emit`, - for standard output. Either may be NULL. Returns whether it
+ * succeeded.
  */
 bool compile_make(const char *file, const char *output, const char *emit);
 
 /*
- * Goes on as a program that is made of the graph file: as its `word` (program.c), and, unless that is NULL, that one's `what`,
- * with the arguments after argv[0]. The program leaves nothing behind. Returns only if that could not be.
+ * Compiles the graph file and executes the program as its `word` (program.c), followed by `what` unless that is NULL,
+ * and by argv[1] on. Leaves no file behind. Returns only if that fails.
  */
 void compile_exec(const char *file, const char *word, const char *what, int argc, char **argv);
 
