@@ -1,6 +1,4 @@
-/*
- * xk_run_net.c - xk run of a network file: its hosts and links in the simulator, on virtual time; see xk_run_private.h.
- */
+/* xk_run_net.c - `xk run` of a network file: its hosts and links in the simulator, on virtual time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -30,20 +28,12 @@ static const char *const run_events[] = {
 
 enum { RUN_SHOWN = 34 /* bytes of a frame: Ethernet and IP headers */ };
 
-/* "ffffffffffff 020000000001 0806 0001..." */
-static void
-run_print_bytes(const struct xk_sim_record *record)
-{
-	size_t shown = record->len < RUN_SHOWN ? record->len : RUN_SHOWN;
-
-	for (size_t i = 0; i < shown; i++)
-		printf("%s%02x", i == 0 || i == 6 || i == 12 || i == 14 ? " " : "", record->frame[i]);
-	printf(record->len > shown ? " ..." : "");
-}
-
+/* Prints a record as a line: "  0.001 client sent cable 60 bytes ffffffffffff 020000000001 0806 0001..." */
 static void
 run_print(const struct xk_sim_record *record)
 {
+	size_t shown = record->len < RUN_SHOWN ? record->len : RUN_SHOWN;
+
 	printf("%6" PRIu64 ".%09" PRIu64 " %s", record->at_ns / 1000000000, record->at_ns % 1000000000,
 	       xk_sim_host_name(record->host));
 	if (record->link != NULL)
@@ -52,9 +42,9 @@ run_print(const struct xk_sim_record *record)
 		printf(" %s", run_events[record->event]);
 	if (record->why != NULL)
 		printf(" (%s)", record->why);
-	if (record->frame != NULL)
-		run_print_bytes(record);
-	putchar('\n');
+	for (size_t i = 0; i < shown && record->frame != NULL; i++)
+		printf("%s%02x", i == 0 || i == 6 || i == 12 || i == 14 ? " " : "", record->frame[i]);
+	printf(record->frame != NULL && record->len > shown ? " ...\n" : "\n");
 }
 
 static void
@@ -70,27 +60,13 @@ run_see(void *context, const struct xk_sim_record *record)
 
 /* ---- what was counted ---- */
 
-/* Who left the driver, and who stayed for too long, since the host was booted. */
-static void
-run_tell_kernel(struct xk_kernel *kernel, void (*tell)(void *to, const char *name, uint64_t count), void *to)
-{
-	struct xk_kernel_stats stats;
-
-	xk_kernel_stats(kernel, &stats);
-	tell(to, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
-	tell(to, "handoffs_implicit", stats.handoffs[XK_HANDOFF_IMPLICIT]);
-	tell(to, "handoffs_time", stats.handoffs[XK_HANDOFF_TIME]);
-	tell(to, "fallbacks", stats.fallbacks);
-	tell(to, "overruns", stats.overruns);
-}
-
-/* Calls tell for each count that is not zero; of hosts that are up, those of their protocols too. */
+/* Calls tell for each count of a host and, if it is up, of its protocols and its kernel since it was booted. */
 static void
 run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name, uint64_t count), void *to)
 {
 	struct xk_sim_host_counts counts;
-	struct xk_protocol *first = xk_sim_is_up(host) ? xk_kernel_first(xk_sim_kernel(host)) : NULL;
-	char name[160];
+	struct xk_kernel_stats stats;
+	char name[RUN_NAME];
 
 	xk_sim_host_counts(host, &counts);
 	tell(to, "boots", xk_sim_host_boots(host));
@@ -102,9 +78,15 @@ run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name,
 	tell(to, "thread_switches", counts.thread_switches);
 	tell(to, "driver_wakes", counts.driver_wakes);
 	tell(to, "busy_us", counts.busy_ns / 1000);
-	if (first != NULL)
-		run_tell_kernel(xk_sim_kernel(host), tell, to);
-	for (struct xk_protocol *p = first; p != NULL; p = p->next) {
+	if (!xk_sim_is_up(host))
+		return;
+	xk_kernel_stats(xk_sim_kernel(host), &stats);
+	tell(to, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
+	tell(to, "handoffs_implicit", stats.handoffs[XK_HANDOFF_IMPLICIT]);
+	tell(to, "handoffs_time", stats.handoffs[XK_HANDOFF_TIME]);
+	tell(to, "fallbacks", stats.fallbacks);
+	tell(to, "overruns", stats.overruns);
+	for (struct xk_protocol *p = xk_kernel_first(xk_sim_kernel(host)); p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, p->type->counters[i]);
 			tell(to, name, xk_counter(p, i));
@@ -141,9 +123,7 @@ run_tell_json(void *to, const char *name, uint64_t count)
 	json_uint(to, name, count);
 }
 
-enum { RUN_COLUMNS = 20 };
-
-/* Returns whether all nodes that --show names exist. */
+/* Returns whether all nodes of --show exist; prints a message if not. */
 static bool
 run_show_is_known(const char *show, const struct run_table *hosts)
 {
@@ -158,70 +138,63 @@ run_show_is_known(const char *show, const struct run_table *hosts)
 	return true;
 }
 
-/* Prints a table of the first RUN_COLUMNS hosts, and one of the first links. */
-static void
-run_summary_tables(const struct run *run, struct run_table *hosts, struct run_table *links)
+/* Prints tables of the first RUN_COLUMNS hosts and links, and what identifies the run. */
+static int
+run_summary(const struct run *run)
 {
-	const char *show = run->options->show, *heads[RUN_COLUMNS];
+	const char *show = run->options->show;
 	char names[RUN_COLUMNS][XK_GRAPH_NAME_MAX + 8];
+	struct run_table hosts = { .rows = NULL }, links = { .rows = NULL };
 	struct xk_sim *sim = run->net.sim;
-	unsigned count = 0, link_count = 0;
+	unsigned count = 0;
+	bool good;
 
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
 		if (count++ >= RUN_COLUMNS)
 			continue;
 		snprintf(names[count - 1], sizeof(names[0]), "%s%s", xk_sim_host_name(host),
 			 xk_sim_is_up(host) ? "" : " (down)");
-		heads[count - 1] = names[count - 1];
-		run_table_column(hosts, count - 1);
-		run_tell_host(host, run_table_tell, hosts);
+		run_table_column(&hosts, names[count - 1]);
+		run_tell_host(host, run_table_tell, &hosts);
 	}
-	hosts->columns = count < RUN_COLUMNS ? count : RUN_COLUMNS;
-	run_table_print(hosts, heads, "host", show, stderr);
+	run_table_print(&hosts, "host", show, stderr);
 	if (count > RUN_COLUMNS)
 		fprintf(stderr, "... and %u more hosts (--json has them)\n", count - RUN_COLUMNS);
+	count = 0;
 	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
-		if (link_count++ >= RUN_COLUMNS)
+		if (count++ >= RUN_COLUMNS)
 			continue;
-		heads[link_count - 1] = xk_sim_link_name(link);
-		run_table_column(links, link_count - 1);
-		run_tell_link(link, run_table_tell, links);
+		run_table_column(&links, xk_sim_link_name(link));
+		run_tell_link(link, run_table_tell, &links);
 	}
-	links->columns = link_count < RUN_COLUMNS ? link_count : RUN_COLUMNS;
-	run_table_print(links, heads, "link", show, stderr);
-	if (link_count > RUN_COLUMNS)
-		fprintf(stderr, "... and %u more links (--json has them)\n", link_count - RUN_COLUMNS);
-}
-
-static int
-run_summary(const struct run *run)
-{
-	struct xk_sim *sim = run->net.sim;
-	struct run_table hosts, links;
-	bool good;
-
-	run_table_begin(&hosts, RUN_COLUMNS);
-	run_table_begin(&links, RUN_COLUMNS);
-	run_summary_tables(run, &hosts, &links);
+	run_table_print(&links, "link", show, stderr);
+	if (count > RUN_COLUMNS)
+		fprintf(stderr, "... and %u more links (--json has them)\n", count - RUN_COLUMNS);
 	good = !hosts.no_memory && !links.no_memory;
 	if (!good)
 		fprintf(stderr, "xk run: %s\n", strerror(ENOMEM));
 	else
-		good = run_show_is_known(run->options->show, &hosts);
-	run_table_end(&hosts);
-	run_table_end(&links);
+		good = run_show_is_known(show, &hosts);
+	free(hosts.rows);
+	free(links.rows);
 	fprintf(stderr, "seed %" PRIu64 ", until %" PRIu64 ".%06" PRIu64 " s, hash %016" PRIx64 "\n",
 		run->options->seed, xk_sim_now_ns(sim) / 1000000000, xk_sim_now_ns(sim) / 1000 % 1000000,
 		xk_sim_hash(sim));
 	return good ? 0 : OPTIONS_FAILURE;
 }
 
-static void
-run_json_body(struct run *run, struct json *json)
+static int
+run_json(struct run *run)
 {
 	struct xk_sim *sim = run->net.sim;
+	struct json document, *json = &document;
 	char hash[20];
+	FILE *out;
+	int status = host_open_json(run_program.name, run->options->common.json, &out);
 
+	if (out == NULL)
+		return status;
+	json_begin(json, out);
 	snprintf(hash, sizeof(hash), "%016" PRIx64, xk_sim_hash(sim));
 	json_object(json, NULL);
 	json_string(json, "program", run_program.name);
@@ -246,36 +219,14 @@ run_json_body(struct run *run, struct json *json)
 		json_close(json);
 	}
 	json_close(json);
-	json_close(json);
-}
-
-static int
-run_json(struct run *run)
-{
-	const char *file = run->options->common.json;
-	bool is_stdout = file != NULL && strcmp(file, "-") == 0, good;
-	struct json json;
-	FILE *out;
-
-	if (file == NULL)
-		return 0;
-	out = is_stdout ? stdout : fopen(file, "we");
-	if (out != NULL) {
-		json_begin(&json, out);
-		run_json_body(run, &json);
-		good = json_end(&json);
-		if (!is_stdout)
-			good = fclose(out) == 0 && good;
-		if (good)
-			return 0;
-	}
-	fprintf(stderr, "xk run: --json %s cannot be written: %s\n", file, strerror(errno));
-	return OPTIONS_FAILURE;
+	status = host_end_json(run_program.name, run->options->common.json, json);
+	host_close_json(out);
+	return status;
 }
 
 /* ---- running ---- */
 
-/* A signal ends the run; what was counted so far is told. */
+/* A signal ends the run, which reports the counts so far. */
 struct run_stop {
 	int signals;
 	unsigned steps;

@@ -1,82 +1,57 @@
-/* xk_run_table.c - see xk_run_private.h. */
+/* xk_run_table.c - a table of counts; see xk_run_private.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/xk/xk_run_private.h"
 
-enum { TABLE_WIDTH = 110, TABLE_ROWS = 64 };
+enum {
+	TABLE_WIDTH = 110,
+	TABLE_NAMES = 24, /* narrowest column of names */
+	TABLE_LEAST = 8,  /* narrowest column of counts */
+	TABLE_TEXT = 24,
+	TABLE_ROWS = 64, /* allocated at a time */
+};
+
+#define TABLE_ABSENT UINT64_MAX
 
 void
-run_table_begin(struct run_table *table, unsigned columns)
+run_table_column(struct run_table *table, const char *head)
 {
-	*table = (struct run_table){ .columns = columns };
-}
-
-void
-run_table_end(struct run_table *table)
-{
-	for (unsigned i = 0; i < table->row_count; i++) {
-		free(table->rows[i].name);
-		free(table->rows[i].counts);
-	}
-	free(table->rows);
-}
-
-void
-run_table_column(struct run_table *table, unsigned column)
-{
-	table->column = column;
+	table->heads[table->columns++] = head;
 	table->next_row = 0;
-}
-
-/* Inserts a row at next_row. False: no memory. */
-static bool
-table_insert(struct run_table *table, const char *name)
-{
-	struct run_row row, *grown = table->rows;
-
-	if (table->row_count == table->row_room) {
-		grown = reallocarray(table->rows, table->row_room + TABLE_ROWS, sizeof(*grown));
-		if (grown == NULL)
-			return false;
-		table->rows = grown;
-		table->row_room += TABLE_ROWS;
-	}
-	row = (struct run_row){ strdup(name), malloc(table->columns * sizeof(*row.counts)) };
-	if (row.name == NULL || row.counts == NULL) {
-		free(row.name);
-		free(row.counts);
-		return false;
-	}
-	for (unsigned i = 0; i < table->columns; i++)
-		row.counts[i] = RUN_ABSENT;
-	memmove(&grown[table->next_row + 1], &grown[table->next_row],
-		(table->row_count - table->next_row) * sizeof(*grown));
-	grown[table->next_row] = row;
-	table->row_count++;
-	return true;
 }
 
 void
 run_table_tell(void *to, const char *name, uint64_t count)
 {
 	struct run_table *table = to;
+	struct run_row *rows = table->rows;
 	unsigned i = 0;
 
-	while (i < table->row_count && strcmp(table->rows[i].name, name) != 0)
+	while (i < table->row_count && strcmp(rows[i].name, name) != 0)
 		i++;
-	if (i < table->row_count)
-		table->next_row = i;
-	else if (!table_insert(table, name)) {
-		table->no_memory = true;
-		return;
+	if (i == table->row_count) {
+		if (i % TABLE_ROWS == 0)
+			rows = reallocarray(rows, i + TABLE_ROWS, sizeof(*rows));
+		if (rows == NULL) {
+			table->no_memory = true;
+			return;
+		}
+		table->rows = rows;
+		i = table->next_row;
+		memmove(&rows[i + 1], &rows[i], (table->row_count++ - i) * sizeof(*rows));
+		snprintf(rows[i].name, sizeof(rows[i].name), "%s", name);
+		for (unsigned k = 0; k < RUN_COLUMNS; k++)
+			rows[i].counts[k] = TABLE_ABSENT;
 	}
-	table->rows[table->next_row++].counts[table->column] = count;
+	rows[i].counts[table->columns - 1] = count;
+	table->next_row = i + 1;
 }
 
 /* ---- printing ---- */
 
+/* Returns the length of the node in a row's name. */
 static size_t
 table_node_len(const char *name)
 {
@@ -111,53 +86,45 @@ table_is_shown(const struct run_row *row, const char *own, const char *show)
 	return show == NULL;
 }
 
+/* Returns whether the row has nothing to show in columns first to end - 1. */
 static bool
 table_is_zero(const struct run_row *row, unsigned first, unsigned end)
 {
 	for (; first < end; first++)
-		if (row->counts[first] != 0 && row->counts[first] != RUN_ABSENT)
+		if (row->counts[first] != 0 && row->counts[first] != TABLE_ABSENT)
 			return false;
 	return true;
 }
 
-static void
-table_print_count(uint64_t count, int width, FILE *out)
+/* Writes `count`, or "-" if there is none. Returns the length. */
+static int
+table_write_count(char text[TABLE_TEXT], uint64_t count)
 {
-	if (count == RUN_ABSENT)
-		fprintf(out, " %*s", width, "-");
-	else
-		fprintf(out, " %*" PRIu64, width, count);
+	return count == TABLE_ABSENT ? snprintf(text, TABLE_TEXT, "-") : snprintf(text, TABLE_TEXT, "%" PRIu64, count);
 }
 
-/* Columns have one width, that of the widest name or count. */
 static int
-table_column_width(const struct run_table *table, const char *const *heads)
+table_max(int a, int b)
 {
-	int width = 8;
-
-	for (unsigned i = 0; i < table->columns; i++)
-		if ((int)strlen(heads[i]) > width)
-			width = (int)strlen(heads[i]);
-	for (unsigned i = 0; i < table->row_count; i++)
-		for (unsigned k = 0; k < table->columns; k++) {
-			uint64_t count = table->rows[i].counts[k];
-			int len = count == RUN_ABSENT ? 1 : snprintf(NULL, 0, "%" PRIu64, count);
-
-			if (len > width)
-				width = len;
-		}
-	return width;
+	return a > b ? a : b;
 }
 
 void
-run_table_print(const struct run_table *table, const char *const *heads, const char *own, const char *show, FILE *out)
+run_table_print(const struct run_table *table, const char *own, const char *show, FILE *out)
 {
-	int names = 24, width = table_column_width(table, heads);
+	int names = TABLE_NAMES, width = TABLE_LEAST;
+	char text[TABLE_TEXT];
 	unsigned fit;
 
-	for (unsigned i = 0; i < table->row_count; i++)
-		if (table_is_shown(&table->rows[i], own, show) && (int)strlen(table->rows[i].name) > names)
-			names = (int)strlen(table->rows[i].name);
+	/* all columns are as wide as the widest head or count */
+	for (unsigned k = 0; k < table->columns; k++)
+		width = table_max(width, (int)strlen(table->heads[k]));
+	for (unsigned i = 0; i < table->row_count; i++) {
+		for (unsigned k = 0; k < table->columns; k++)
+			width = table_max(width, table_write_count(text, table->rows[i].counts[k]));
+		if (table_is_shown(&table->rows[i], own, show))
+			names = table_max(names, (int)strlen(table->rows[i].name));
+	}
 	fit = TABLE_WIDTH > names + width + 1 ? (unsigned)((TABLE_WIDTH - names) / (width + 1)) : 1;
 	for (unsigned first = 0; first < table->columns; first += fit) {
 		unsigned end = first + fit < table->columns ? first + fit : table->columns;
@@ -169,12 +136,14 @@ run_table_print(const struct run_table *table, const char *const *heads, const c
 			if (!table_is_shown(row, own, show) || table_is_zero(row, first, end))
 				continue;
 			for (unsigned k = first; !begun && k < end; k++)
-				fprintf(out, "%*s%s", k == first ? names + 1 + width : width + 1, heads[k],
+				fprintf(out, "%*s%s", k == first ? names + 1 + width : width + 1, table->heads[k],
 					k + 1 == end ? "\n" : "");
 			begun = true;
 			fprintf(out, "%-*s", names, row->name);
-			for (unsigned k = first; k < end; k++)
-				table_print_count(row->counts[k], width, out);
+			for (unsigned k = first; k < end; k++) {
+				table_write_count(text, row->counts[k]);
+				fprintf(out, " %*s", width, text);
+			}
 			fputc('\n', out);
 		}
 		if (begun)
