@@ -12,7 +12,7 @@
 
 enum { NET_WHY = 160, NET_TEXT = 32 };
 
-/* Every stack has a guard page, and so counts twice. */
+/* A stack and its guard page are two mappings. */
 #define NET_NO_STACKS                                                                                                  \
 	"no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
 
@@ -25,59 +25,55 @@ net_fail(const struct net *net, const char *what, const char *why)
 
 /* ---- reading ---- */
 
+/* Makes a net of the topology, which is NULL if it was refused; prints the errors. */
 static int
-net_begin(struct net *net, struct xk_graph_errors *errors)
+net_begin(struct net *net, const char *program, struct xk_topology *topology, struct xk_graph_errors *errors)
 {
-	struct xk_topology *topology = net->topology;
+	int status = topology == NULL ? OPTIONS_FAILURE : 0;
 
-	if (topology == NULL)
-		return OPTIONS_FAILURE;
-	net->hosts = calloc(topology->host_count + 1, sizeof(*net->hosts));
-	net->links = calloc(topology->link_count + 1, sizeof(struct xk_sim_link *));
-	if (net->hosts == NULL || net->links == NULL)
-		return net_fail(net, topology->file, strerror(ENOMEM));
-	for (unsigned i = 0; i < topology->host_count; i++) {
+	*net = (struct net){ .program = program, .topology = topology };
+	if (topology != NULL) {
+		net->hosts = calloc(topology->host_count + 1, sizeof(*net->hosts));
+		net->links = calloc(topology->link_count + 1, sizeof(struct xk_sim_link *));
+		if (net->hosts == NULL || net->links == NULL)
+			status = net_fail(net, topology->file, strerror(ENOMEM));
+	}
+	for (unsigned i = 0; status == 0 && i < topology->host_count; i++) {
 		struct net_host *host = &net->hosts[i];
 
 		host->net = net;
 		host->topology = &topology->hosts[i];
 		net_host_settings_of(topology, host->topology, &host->settings, errors);
 	}
-	return 0;
+	xk_graph_errors_print(errors, stderr);
+	xk_graph_errors_clear(errors);
+	return status;
 }
 
 int
 net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count)
 {
 	struct xk_graph_errors errors = { .list = NULL };
-	int status;
 
-	*net = (struct net){ .program = program };
-	net->topology = net_load(file, sets, set_count, &errors);
-	status = net_begin(net, &errors);
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	return status;
+	return net_begin(net, program, net_load(file, sets, set_count, &errors), &errors);
 }
 
 int
 net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size)
 {
 	struct xk_graph_errors errors = { .list = NULL };
-	int status;
+	struct xk_topology *topology = xk_topology_load_text(file, text, size, NULL, 0, &net_types, &errors);
 
-	*net = (struct net){ .program = program };
-	net->topology = xk_topology_load_text(file, text, size, NULL, 0, &net_types, &errors);
-	status = net->topology == NULL || net_check(net->topology, &errors) != 0 ? OPTIONS_FAILURE
-										 : net_begin(net, &errors);
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	return status;
+	if (topology != NULL && net_check(topology, &errors) != 0) {
+		xk_topology_free(topology);
+		topology = NULL;
+	}
+	return net_begin(net, program, topology, &errors);
 }
 
 /* ---- booting ---- */
 
-/* Whether the host's graph says itself what `attribute` of this node is. */
+/* Returns whether the host's graph sets `attribute` of this node itself. */
 static bool
 net_is_given(const struct net_host *host, const struct xk_protocol *p, const char *attribute)
 {
@@ -87,7 +83,7 @@ net_is_given(const struct net_host *host, const struct xk_protocol *p, const cha
 	return node >= 0 && xk_graph_attribute_find(&graph->nodes[node].attributes, attribute) != NULL;
 }
 
-/* The n'th address of a protocol, for the n'th device. */
+/* Sets the n'th address of a protocol, that of the n'th device, unless the graph does. */
 static void
 net_set_address(const struct net_host *host, struct xk_protocol *p, const struct xk_setting *setting, unsigned n)
 {
@@ -100,7 +96,7 @@ net_set_address(const struct net_host *host, struct xk_protocol *p, const struct
 	xk_setting_parse(setting, text, p, why, sizeof(why));
 }
 
-/* What nobody has set: addresses, and the names of devices. */
+/* Sets the addresses and the names of devices that the graph leaves open. */
 static void
 net_set_protocol(const struct net_host *host, struct xk_protocol *p, unsigned *ports)
 {
@@ -128,7 +124,6 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 
 	host->compiled = program_graph_adopt(host->topology->checked, net->traces);
 	error = xk_graph_build(host->topology->checked, kernel, &errors);
-
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
 	if (error != 0)
@@ -299,30 +294,20 @@ net_heal(struct net *net)
 	}
 }
 
-/* Whether a host that ends here has lost buffers. */
-static bool
-net_end_hosts(struct net *net)
+int
+net_close(struct net *net)
 {
-	bool lost = false;
+	bool failed = net->failed;
 
+	net_capture_stop(net->capture);
 	for (unsigned i = 0; net->sim != NULL && i < net->topology->host_count; i++) {
 		unsigned left = net->hosts[i].sim == NULL ? 0 : xk_sim_crash(net->hosts[i].sim);
 
 		if (left > 0)
 			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
 				net->hosts[i].topology->name, left);
-		lost |= left > 0;
+		failed |= left > 0;
 	}
-	return lost;
-}
-
-int
-net_close(struct net *net)
-{
-	bool failed;
-
-	net_capture_stop(net->capture);
-	failed = net_end_hosts(net) || net->failed;
 	failed |= xk_sim_free(net->sim) > 0;
 	failed |= net_capture_close(net->capture) != 0;
 	free(net->hosts);

@@ -11,7 +11,7 @@
 
 enum { NET_CAPTURE_NAME = 2 * XK_GRAPH_NAME_MAX + 32 };
 
-/* A tap keeps its interface when its host is booted again. */
+/* A tap. It keeps its interface when its host is booted again. */
 struct net_capture_tap {
 	struct net_capture_tap *next;
 	int interface;
@@ -23,14 +23,14 @@ struct net_capture_host {
 	struct net_capture *capture;
 	const struct net_host *host;
 	struct net_capture_tap *taps;
-	unsigned devices[XK_TOPOLOGY_DEVICES_MAX]; /* their interfaces */
+	unsigned devices[XK_TOPOLOGY_DEVICES_MAX]; /* interfaces */
 };
 
 struct net_capture {
 	const struct net *net;
 	const char *path;
 	struct pcapng *file;
-	uint8_t *bytes; /* of a message that is in pieces */
+	uint8_t *bytes; /* room for a message of several segments */
 	bool stopped;
 	struct net_capture_host hosts[];
 };
@@ -44,16 +44,10 @@ net_capture_fail(const struct net *net, const char *path, int error)
 
 /* ---- taps ---- */
 
-static struct net_capture_host *
-net_capture_host_of(struct xk_capture *sink)
-{
-	return xk_container_of(sink, struct net_capture_host, sink);
-}
-
 static int
 net_capture_add(struct xk_capture *sink, const char *name, enum xk_capture_link link)
 {
-	struct net_capture_host *host = net_capture_host_of(sink);
+	struct net_capture_host *host = xk_container_of(sink, struct net_capture_host, sink);
 	size_t size = strlen(host->host->topology->name) + strlen(name) + 2;
 	struct net_capture_tap *tap = malloc(sizeof(*tap) + size);
 
@@ -74,7 +68,7 @@ net_capture_add(struct xk_capture *sink, const char *name, enum xk_capture_link 
 static void
 net_capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
 {
-	const struct net_capture_host *host = net_capture_host_of(sink);
+	const struct net_capture_host *host = xk_container_of(sink, struct net_capture_host, sink);
 	struct xk_platform *platform = xk_sim_platform(host->host->sim);
 	const uint8_t *bytes = m->data;
 

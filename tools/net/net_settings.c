@@ -1,4 +1,4 @@
-/* net_settings.c - what the hosts and links of a network file are set to; see net_settings.h. */
+/* net_settings.c - the settings of hosts and links in network files; see net_settings.h. */
 #include "tools/net/net_settings.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ enum {
 	NET_BUFFERS_MAX = 1 << 24,
 };
 
-/* Of the times at which hosts crash and boot: sums of them stay far below 2^64. */
+/* The latest crash or boot: sums of such times stay far below 2^64. */
 #define NET_TIME_MAX (1000000 * UINT64_C(1000000000))
 
 #define NET_SETTING(name, type, field) name, XK_SETTING_##type, offsetof(struct net_host_settings, field), NULL
@@ -46,7 +46,7 @@ const struct xk_topology_types net_types = {
 	.protocols = xk_protocol_types,
 };
 
-/* Refuses the value of setting `name` of what is called `of`. */
+/* Refuses the value of setting `name` of the host or link `of`. */
 static void
 net_refuse(const struct xk_topology *net, struct xk_graph_errors *errors, const struct xk_graph_attributes *settings,
 	   const char *name, const char *of, const char *what)
@@ -58,7 +58,7 @@ net_refuse(const struct xk_topology *net, struct xk_graph_errors *errors, const 
 
 /* ---- hosts ---- */
 
-/* A host whose settings are looked at. */
+/* The check of a host's settings. */
 struct net_host_check {
 	const struct xk_topology *net;
 	const struct xk_topology_host *host;
@@ -67,7 +67,7 @@ struct net_host_check {
 	bool wrong;
 };
 
-/* ... of the host. */
+/* Refuses the value of setting `name` of the host. */
 __attribute__((format(printf, 3, 4))) static void
 net_host_refuse(struct net_host_check *check, const char *name, const char *format, ...)
 {
@@ -82,29 +82,7 @@ net_host_refuse(struct net_host_check *check, const char *name, const char *form
 	free(what);
 }
 
-static void
-net_host_mode(struct net_host_check *check)
-{
-	const char *mode = check->settings->mode_name;
-
-	if (strcmp(mode, "ipp") == 0)
-		check->settings->mode = XK_IPP;
-	else if (strcmp(mode, "regular") == 0)
-		check->settings->mode = XK_REGULAR;
-	else
-		net_host_refuse(check, "mode", "expected regular or ipp");
-}
-
-static void
-net_host_costs(struct net_host_check *check)
-{
-	char why[XK_SIM_COSTS_WHY];
-
-	if (xk_sim_costs_parse(check->settings->costs_name, &check->settings->costs, why, sizeof(why)) != 0)
-		net_host_refuse(check, "costs", "%s", why);
-}
-
-/* "1s,5s" */
+/* Parses times with commas: "1s,5s". */
 static void
 net_host_times(struct net_host_check *check, const char *name, const char *text, uint64_t *times, unsigned *count)
 {
@@ -154,7 +132,7 @@ net_host_crashes(struct net_host_check *check)
 		net_host_refuse(check, "boot", "boot number %u is of a host that has not crashed", s->crash_count + 1);
 }
 
-/* Into the struct, as text or parsed. */
+/* Puts a setting into the struct, as text or parsed. */
 static void
 net_host_set(struct net_host_check *check, const struct xk_graph_attribute *a)
 {
@@ -173,17 +151,24 @@ net_host_settings_of(const struct xk_topology *net, const struct xk_topology_hos
 		     struct net_host_settings *settings, struct xk_graph_errors *errors)
 {
 	struct net_host_check check = { net, host, settings, errors, false };
+	char why[XK_SIM_COSTS_WHY];
 
 	*settings = (struct net_host_settings){
 		.mode_name = "ipp", .costs_name = "none", .crash_text = "", .boot_text = ""
 	};
 	for (unsigned i = 0; i < host->settings->count; i++)
 		net_host_set(&check, &host->settings->list[i]);
-	/* The preset first: what the host itself says goes before it. */
-	net_host_costs(&check);
+	/* The preset of costs goes first: the host's own override it. */
+	if (xk_sim_costs_parse(settings->costs_name, &settings->costs, why, sizeof(why)) != 0)
+		net_host_refuse(&check, "costs", "%s", why);
 	for (unsigned i = 0; i < host->settings->count && !check.wrong; i++)
 		net_host_set(&check, &host->settings->list[i]);
-	net_host_mode(&check);
+	if (strcmp(settings->mode_name, "ipp") == 0)
+		settings->mode = XK_IPP;
+	else if (strcmp(settings->mode_name, "regular") == 0)
+		settings->mode = XK_REGULAR;
+	else
+		net_host_refuse(&check, "mode", "expected regular or ipp");
 	net_host_crashes(&check);
 	return check.wrong ? -EINVAL : 0;
 }
@@ -232,32 +217,22 @@ net_check_link(const struct xk_topology *net, const struct xk_topology_link *lin
 
 /* ---- all of it ---- */
 
-/* Hosts of a `count` share their settings, and are told about once. */
-static bool
-net_is_like(const struct xk_topology_host *a, const struct xk_topology_host *b)
-{
-	return a->settings == b->settings;
-}
-
-static bool
-net_is_link_like(const struct xk_topology_link *a, const struct xk_topology_link *b)
-{
-	return a->is_edge && b->is_edge && a->written == b->written;
-}
-
 int
 net_check(const struct xk_topology *net, struct xk_graph_errors *errors)
 {
 	struct net_host_settings settings;
 	bool link_wrong = false, wrong = false;
 
+	/* Hosts of one `count` share their settings, and links of one edge its line: each mistake is reported once. */
 	for (unsigned i = 0; i < net->host_count; i++)
-		if (i == 0 || !net_is_like(&net->hosts[i - 1], &net->hosts[i]))
+		if (i == 0 || net->hosts[i - 1].settings != net->hosts[i].settings)
 			wrong |= net_host_settings_of(net, &net->hosts[i], &settings, errors) != 0;
 	for (unsigned i = 0; i < net->link_count; i++) {
-		if (link_wrong && net_is_link_like(&net->links[i - 1], &net->links[i]))
+		const struct xk_topology_link *link = &net->links[i];
+
+		if (link_wrong && link->is_edge && link[-1].is_edge && link->written == link[-1].written)
 			continue;
-		link_wrong = net_check_link(net, &net->links[i], errors) != 0;
+		link_wrong = net_check_link(net, link, errors) != 0;
 		wrong |= link_wrong;
 	}
 	return wrong ? -EINVAL : 0;

@@ -109,8 +109,8 @@ roundtrip_choose_cores(struct options_numbers *cores, unsigned count)
 }
 
 /* Makes a core for each driver of what was given: the client's, then the server's. */
-static bool
-roundtrip_check_cores(struct roundtrip_options *options)
+static int
+roundtrip_complete_cores(struct roundtrip_options *options)
 {
 	struct options_numbers *cores = &options->cores;
 	unsigned drivers = (unsigned)options->common.drivers;
@@ -119,63 +119,60 @@ roundtrip_check_cores(struct roundtrip_options *options)
 	static_assert(2 * (int)HOST_DRIVERS_MAX <= (int)OPTIONS_LIST, "--cores names one for each driver");
 	if (cores->count == 0) {
 		roundtrip_choose_cores(cores, 2 * drivers);
-		return true;
+		return 0;
 	}
-	if (cores->count > 2 && cores->count != 2 * drivers) {
-		options_misuse(options->test->program,
-			       "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
-		return false;
-	}
+	if (cores->count > 2 && cores->count != 2 * drivers)
+		return options_misuse(options->test->program,
+				      "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
 	for (unsigned i = 0; i < cores->count; i++)
 		if (!host_has_core(options->test->program, cores->value[i]))
-			return false;
+			return OPTIONS_MISUSE;
 	for (unsigned i = 0; i < 2 * drivers && cores->count <= 2; i++)
 		cores->value[i] = i < drivers ? client : server;
 	cores->count = 2 * drivers;
-	return true;
+	return 0;
 }
 
-static bool
+static int
 roundtrip_check_ends(const struct roundtrip_options *options)
 {
+	const struct options_program *program = options->test->program;
 	uint32_t host;
 
 	if (options->server && options->client != NULL)
-		options_misuse(options->test->program, "--server and --client exclude each other");
-	else if (options->client != NULL && !xk_host_parse(options->client, &host))
-		options_misuse(options->test->program, "--client: \"%s\" is not an address like 10.77.0.2",
-			       options->client);
-	else if (options->server && options->modes.count > 1)
-		options_misuse(options->test->program, "a lone --server runs in one --mode");
-	else if (options->server && options->threads.count > 1)
-		options_misuse(options->test->program, "a lone --server has one number of --threads");
-	else if (options->server && options->handoffs.count > 1)
-		options_misuse(options->test->program, "a lone --server has one --handoff");
-	else
-		return true;
-	return false;
+		return options_misuse(program, "--server and --client exclude each other");
+	if (options->client != NULL && !xk_host_parse(options->client, &host))
+		return options_misuse(program, "--client: \"%s\" is not an address like 10.77.0.2", options->client);
+	if (options->server && options->modes.count > 1)
+		return options_misuse(program, "a lone --server runs in one --mode");
+	if (options->server && options->threads.count > 1)
+		return options_misuse(program, "a lone --server has one number of --threads");
+	if (options->server && options->handoffs.count > 1)
+		return options_misuse(program, "a lone --server has one --handoff");
+	return 0;
 }
 
-static bool
-roundtrip_check_simulated(struct roundtrip_options *options, const struct host_link *link)
+static int
+roundtrip_complete_simulated(struct roundtrip_options *options, const struct host_link *link)
 {
+	const struct options_program *program = options->test->program;
 	struct xk_sim_costs costs;
 	char why[XK_SIM_COSTS_WHY];
 
-	if (link->simulated && options->preset == NULL)
-		options->preset = ROUNDTRIP_PRESET;
-	if (link->simulated && options->costs == NULL)
-		options->costs = ROUNDTRIP_COSTS;
 	if (!link->simulated && (options->preset != NULL || options->costs != NULL))
-		options_misuse(options->test->program, "--preset and --costs are of --link sim");
-	else if (options->preset != NULL && sim_link_preset_find(options->preset) == NULL)
-		options_misuse(options->test->program, "--preset: there is no link \"%s\"; docs/links.md lists them",
-			       options->preset);
-	else if (options->costs != NULL && xk_sim_costs_parse(options->costs, &costs, why, sizeof(why)) != 0)
-		options_misuse(options->test->program, "--costs %s: %s", options->costs, why);
-	else
-		return true;
-	return false;
+		return options_misuse(program, "--preset and --costs are of --link sim");
+	if (!link->simulated)
+		return 0;
+	if (options->preset == NULL)
+		options->preset = ROUNDTRIP_PRESET;
+	if (options->costs == NULL)
+		options->costs = ROUNDTRIP_COSTS;
+	if (sim_link_preset_find(options->preset) == NULL)
+		return options_misuse(program, "--preset: there is no link \"%s\"; docs/links.md lists them",
+				      options->preset);
+	if (xk_sim_costs_parse(options->costs, &costs, why, sizeof(why)) != 0)
+		return options_misuse(program, "--costs %s: %s", options->costs, why);
+	return 0;
 }
 
 static void
@@ -190,10 +187,15 @@ roundtrip_complete(struct roundtrip_options *options, const struct host_link **l
 {
 	bool alone = options->server || options->client != NULL;
 
-	if (!roundtrip_check_ends(options) || !roundtrip_check_cores(options) ||
-	    host_common_complete(options->test->program, &options->common, alone, link) != 0)
-		return OPTIONS_MISUSE;
-	if (!roundtrip_check_simulated(options, *link))
+	int status = roundtrip_check_ends(options);
+
+	if (status == 0)
+		status = roundtrip_complete_cores(options);
+	if (status == 0)
+		status = host_common_complete(options->test->program, &options->common, alone, link);
+	if (status == 0)
+		status = roundtrip_complete_simulated(options, *link);
+	if (status != 0)
 		return OPTIONS_MISUSE;
 	options->graph =
 		program_graph_file(options->test->program, options->graph,
