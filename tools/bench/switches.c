@@ -15,7 +15,7 @@
 enum { SWITCHES_YIELDS = 20000 };
 
 struct switches {
-	_Alignas(64) _Atomic uint32_t turn; /* 0: the first's, who measures; 1: the second's; 2: the end */
+	_Alignas(64) _Atomic uint32_t turn; /* 0: the first thread's, which measures; 1: the second's; 2: the end */
 	pthread_t second;
 	unsigned cores[2];
 };
@@ -87,7 +87,7 @@ switches_free(struct switches *s)
 	free(s);
 }
 
-/* ---- measuring: on a thread of its own, whose core may be chosen ---- */
+/* ---- measuring, on a thread that is pinned for it ---- */
 
 struct switches_run {
 	struct switches *switches;
@@ -124,51 +124,45 @@ switches_wake(struct switches *s, uint32_t *ns, unsigned count)
 		pthread_join(first, NULL);
 }
 
-struct switches_yields {
-	pthread_barrier_t ready;
-	unsigned core;
-	uint64_t start_ns[2], end_ns[2];
-};
-
 struct switches_yielder {
-	struct switches_yields *yields;
-	unsigned number;
+	pthread_barrier_t *ready;
+	unsigned core;
+	uint64_t start_ns, end_ns;
 };
 
 static void *
 switches_yield(void *argument)
 {
 	struct switches_yielder *self = argument;
-	struct switches_yields *yields = self->yields;
 
-	switches_pin(yields->core);
-	pthread_barrier_wait(&yields->ready);
-	yields->start_ns[self->number] = clock_system_ns();
+	switches_pin(self->core);
+	pthread_barrier_wait(self->ready);
+	self->start_ns = clock_system_ns();
 	for (unsigned i = 0; i < SWITCHES_YIELDS; i++)
 		sched_yield();
-	yields->end_ns[self->number] = clock_system_ns();
+	self->end_ns = clock_system_ns();
 	return NULL;
 }
 
 uint64_t
 switches_yield_ns(unsigned core)
 {
-	struct switches_yields yields = { .core = core };
-	struct switches_yielder yielders[2] = { { &yields, 0 }, { &yields, 1 } };
+	pthread_barrier_t ready;
+	struct switches_yielder yielders[2] = { { &ready, core, 0, 0 }, { &ready, core, 0, 0 } };
 	pthread_t threads[2];
 	uint64_t start_ns, end_ns;
 
 	if (!machine_has_core(core))
 		return 0;
-	pthread_barrier_init(&yields.ready, NULL, 2);
+	pthread_barrier_init(&ready, NULL, 2);
 	for (unsigned i = 0; i < 2; i++)
 		if (pthread_create(&threads[i], NULL, switches_yield, &yielders[i]) != 0)
-			abort(); /* half a pair would wait at the barrier for ever */
+			abort(); /* the other thread would wait at the barrier for ever */
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	pthread_barrier_destroy(&yields.ready);
-	start_ns = yields.start_ns[0] > yields.start_ns[1] ? yields.start_ns[0] : yields.start_ns[1];
-	end_ns = yields.end_ns[0] < yields.end_ns[1] ? yields.end_ns[0] : yields.end_ns[1];
-	/* both have yielded nearly as often while both did */
+	pthread_barrier_destroy(&ready);
+	start_ns = yielders[0].start_ns > yielders[1].start_ns ? yielders[0].start_ns : yielders[1].start_ns;
+	end_ns = yielders[0].end_ns < yielders[1].end_ns ? yielders[0].end_ns : yielders[1].end_ns;
+	/* while both ran, each yielded nearly as often as the other */
 	return end_ns <= start_ns ? 0 : (end_ns - start_ns) / (2 * SWITCHES_YIELDS);
 }

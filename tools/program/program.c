@@ -1,6 +1,6 @@
 /*
- * program.c - main of a compiled graph's program: all that can be done with a graph, each by its word. A word may also be
- * the name that the program is called by, which is how it starts itself.
+ * program.c - main of a compiled graph's program, which runs the program that its first argument names. The name that it
+ * is called by may also be that word: so it starts itself.
  */
 #include "tools/program/program.h"
 
@@ -22,7 +22,7 @@ static const struct {
 	const char *word;
 	int (*run)(int argc, char **argv);
 	const char *help;
-	bool is_protocol; /* it measures with the one of its name */
+	bool is_protocol; /* needs the protocol of its name in the graph */
 } program_words[] = {
 	{ "udptest", udptest_main, "measures round trips of messages between two hosts", true },
 	{ "chantest", chantest_main, "measures calls between two hosts", true },
@@ -31,6 +31,7 @@ static const struct {
 	{ "bench", xk_bench_main, "times the graph in one process", false },
 };
 
+/* Returns whether the graph has a node of this protocol. */
 static bool
 program_has(const char *protocol)
 {
@@ -51,7 +52,7 @@ program_help(FILE *stream)
 	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
 }
 
-/* `run`, without the graph that it would be told; or of a network file, some of whose hosts may have the graph. */
+/* `run` of the graph, which is not named; or of a network file, in which hosts may have the graph. */
 static int
 program_run(int argc, char **argv)
 {
