@@ -1,7 +1,4 @@
-/*
- * host_graph.c - the graph of a host: read, with what the command line sets, and the addresses and devices that nobody
- * has set; see host.h.
- */
+/* host_graph.c - the graph of a host: the file, the settings of the command line, and default addresses and devices. */
 #define _GNU_SOURCE
 #include "tools/host/host.h"
 
@@ -22,7 +19,7 @@ enum { HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
 
 static const char *const host_ends[PAIR_ENDS] = { "client:", "server:" };
 
-/* The part of a --set that concerns this end, or NULL: it is for the other. */
+/* Returns the part of a --set after "client:" or "server:", or NULL if it is for the other end. */
 static const char *
 host_set_of(unsigned end, const char *set)
 {
@@ -97,7 +94,7 @@ host_set(struct host *host, struct xk_graph_errors *errors, unsigned node, const
 	return xk_graph_set(host->graph, text, errors);
 }
 
-/* Every port has a name of its own: `dev`, or the node's. */
+/* Gives every port a name: `dev`, or the node's. */
 static int
 host_name_ports(struct host *host, struct xk_graph_errors *errors)
 {
@@ -128,9 +125,7 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 	return 0;
 }
 
-/*
- * The neighbour on the same network that is the client where `server` is what was given; 0: the network is too small.
- */
+/* Returns the address of the client of `server`, on the same network; 0: the network is too small. */
 static uint32_t
 host_client_of(struct xk_network server)
 {
@@ -140,15 +135,6 @@ host_client_of(struct xk_network server)
 		return 0;
 	first = (server.host & ~(UINT32_MAX >> server.bits)) + 1;
 	return first == server.host ? first + 1 : first;
-}
-
-static bool
-host_network_parse(const char *text, struct xk_network *network)
-{
-	static const struct xk_setting setting = { .name = "address", .type = XK_SETTING_NETWORK };
-	char why[HOST_TEXT];
-
-	return xk_setting_parse(&setting, text, network, why, sizeof(why)) == 0;
 }
 
 static bool
@@ -163,7 +149,7 @@ host_is_set_for_client(const struct host *host, const char *node, const char *at
 	return false;
 }
 
-/* One address of a node: what was given, the default, or the neighbour of what was given for a pair. */
+/* Sets an address of a node: the one given, its neighbour for the client of a pair, or the default. */
 static int
 host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned node, unsigned link,
 		  const struct xk_setting *setting)
@@ -172,10 +158,11 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	bool is_client = host->options.end == PAIR_CLIENT;
 	struct xk_network network = { HOST_NETWORK + link * HOST_NETWORK_STEP + (is_client ? 1 : 2),
 				      HOST_NETWORK_BITS };
-	char text[HOST_TEXT], host_text[16];
+	const struct xk_setting parsed = { .name = "address", .type = XK_SETTING_NETWORK };
+	char text[HOST_TEXT], host_text[16], why[HOST_TEXT];
 
-	if (given != NULL && !host_network_parse(given, &network))
-		return 0; /* the check says what is wrong with it */
+	if (given != NULL && xk_setting_parse(&parsed, given, &network, why, sizeof(why)) != 0)
+		return 0; /* the graph's check will refuse it */
 	if (given != NULL && is_client && host->options.paired &&
 	    !host_is_set_for_client(host, host->graph->nodes[node].name, setting->name)) {
 		network.host = host_client_of(network);
@@ -191,17 +178,7 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	return host_set(host, errors, node, setting->name, text);
 }
 
-static unsigned
-host_lower_count(const struct xk_graph *graph, unsigned node)
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < graph->edge_count; i++)
-		count += graph->edges[i].upper == node;
-	return count;
-}
-
-/* Protocols that have addresses have one for each group of lowers: address, address2, ... */
+/* Sets all addresses. A protocol has one for each group of lowers: address, address2, ... */
 static int
 host_address_all(struct host *host, struct xk_graph_errors *errors)
 {
@@ -211,11 +188,13 @@ host_address_all(struct host *host, struct xk_graph_errors *errors)
 	for (unsigned i = 0; i < graph->node_count; i++) {
 		const struct xk_protocol_type *type = host_node_type(graph, i);
 		const struct xk_setting *setting = type == NULL ? NULL : type->settings;
-		unsigned roles = 0, groups;
+		unsigned roles = 0, groups = 0;
 
 		while (type != NULL && type->lowers != NULL && type->lowers[roles].name != NULL)
 			roles++;
-		groups = roles == 0 ? 0 : host_lower_count(graph, i) / roles;
+		for (unsigned e = 0; e < graph->edge_count; e++)
+			groups += graph->edges[e].upper == i;
+		groups = roles == 0 ? 0 : groups / roles;
 		for (; setting != NULL && setting->name != NULL && groups > 0; setting++) {
 			if (setting->type != XK_SETTING_NETWORK || strncmp(setting->name, "address", 7) != 0)
 				continue;

@@ -79,18 +79,6 @@ static const struct host_link host_links[] = {
 
 /* ---- links ---- */
 
-static void
-host_link_list(char *text, size_t size)
-{
-	size_t len = 0;
-
-	text[0] = '\0';
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
-		if (host_links[i].available && len < size)
-			len += (size_t)snprintf(text + len, size - len, "%s%s", len == 0 ? "" : ", ",
-						host_links[i].is_card ? "a PCI address" : host_links[i].name);
-}
-
 static bool
 host_is_pci_address(const char *text)
 {
@@ -115,11 +103,15 @@ host_link_called(const char *name)
 int
 host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link)
 {
-	char list[HOST_TEXT];
+	char list[HOST_TEXT] = "";
+	size_t len = 0;
 
 	*link = host_link_called(name);
 	if (*link == NULL) {
-		host_link_list(list, sizeof(list));
+		for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
+			if (host_links[i].available && len < sizeof(list))
+				len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
+							host_links[i].is_card ? "a PCI address" : host_links[i].name);
 		return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
 	}
 	if ((driver != XK_DRIVER_INTERRUPT && driver != XK_DRIVER_ADAPTIVE) || (*link)->can_sleep)

@@ -26,14 +26,14 @@
 #include "xkernel/base.h"
 
 /*
- * The kernel's numbers of a cable's ends are far apart: DPDK names something that must differ between two processes by
- * an exclusive or of process and interface, and two children have numbers that are next to each other.
+ * The kernel's numbers of a cable's ends: far apart, because DPDK derives a name that must differ between two processes
+ * from process id XOR interface number, and two children have adjacent process ids.
  */
 enum { NETNS_MESSAGE = 512, NETNS_NEAR = 0x1000, NETNS_FAR = 0x2000 };
 
 /*
- * Of a fresh network, where they are there at all. No IPv6, which would talk by itself; and a bridge is a cable: no
- * filter looks at what crosses it, or puts fragments together.
+ * Settings of a fresh network, as far as the kernel has them. IPv6 would send packets of its own; a bridge is a cable
+ * here, on which no filter may drop frames or reassemble fragments.
  */
 static const struct {
 	const char *path, *value;
@@ -67,7 +67,7 @@ netns_write(const char *path, const char *text)
 	return good;
 }
 
-/* In the user namespace everybody is who they were outside. */
+/* Keeps this user's and group's ids in the user namespace. */
 static bool
 netns_map(unsigned user, unsigned group)
 {
@@ -79,7 +79,7 @@ netns_map(unsigned user, unsigned group)
 	       netns_write("/proc/self/gid_map", groups);
 }
 
-/* Programs that are executed from here on have these, too. */
+/* Keeps the capabilities that links need across exec. */
 static bool
 netns_keep_capabilities(void)
 {
@@ -99,18 +99,13 @@ netns_keep_capabilities(void)
 	return true;
 }
 
-static bool
-netns_enter_as_user(void)
-{
-	unsigned user = (unsigned)geteuid(), group = (unsigned)getegid();
-
-	return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && netns_map(user, group) && netns_keep_capabilities();
-}
-
 int
 netns_enter(char *why, size_t size)
 {
-	if (unshare(CLONE_NEWNET) != 0 && !netns_enter_as_user()) {
+	unsigned user = (unsigned)geteuid(), group = (unsigned)getegid();
+
+	if (unshare(CLONE_NEWNET) != 0 &&
+	    (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !netns_map(user, group) || !netns_keep_capabilities())) {
 		int error = errno;
 
 		snprintf(why, size,
@@ -135,7 +130,7 @@ netns_up(int fd, const char *name)
 	return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
 }
 
-/* What an interface does not know it has switched off. */
+/* Switches offloads off; an interface that does not know one does not have it. */
 static void
 netns_switch_offloads_off(int fd, const char *name)
 {
@@ -152,21 +147,17 @@ netns_switch_offloads_off(int fd, const char *name)
 }
 
 static int
-netns_finish(int fd, const char *name, char *why, size_t size)
-{
-	netns_switch_offloads_off(fd, name);
-	return netns_up(fd, name) ? 0 : netns_fail(why, size, "the interface cannot be brought up:", name);
-}
-
-static int
 netns_finish_both(const char *const names[2], char *why, size_t size)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
 
 	if (fd < 0)
 		return netns_fail(why, size, "no socket for", names[0]);
-	for (unsigned i = 0; i < 2 && error == 0; i++)
-		error = netns_finish(fd, names[i], why, size);
+	for (unsigned i = 0; i < 2 && error == 0; i++) {
+		netns_switch_offloads_off(fd, names[i]);
+		if (!netns_up(fd, names[i]))
+			error = netns_fail(why, size, "the interface cannot be brought up:", names[i]);
+	}
 	close(fd);
 	return error;
 }
@@ -187,7 +178,7 @@ netns_add(struct netns_message *m, const void *bytes, size_t len)
 	return at;
 }
 
-/* An attribute; without bytes, others follow inside it, up to netns_end. */
+/* Adds an attribute. Without bytes, it contains the following ones, up to netns_end. Returns its place. */
 static size_t
 netns_attribute(struct netns_message *m, unsigned short type, const void *bytes, size_t len)
 {
@@ -208,7 +199,7 @@ netns_end(struct netns_message *m, size_t at)
 	memcpy(m->bytes + at + offsetof(struct rtattr, rta_len), &len, sizeof(len));
 }
 
-/* Sends the request. 0, or what the kernel says. */
+/* Sends the request. Returns 0 or -errno, of the kernel's answer. */
 static int
 netns_request(struct netns_message *m)
 {
@@ -232,12 +223,13 @@ netns_request(struct netns_message *m)
 	return error;
 }
 
-/* Begins the request for an interface of a kind, and what is told of it: what netns_new_link sends. */
+/* A request for a new interface. */
 struct netns_link {
 	struct netns_message m;
 	size_t info, data;
 };
 
+/* Begins a request for an interface of a kind; its attributes follow, up to netns_new_link. */
 static void
 netns_describe(struct netns_link *l, const char *name, const char *kind, int number)
 {
@@ -254,7 +246,7 @@ netns_describe(struct netns_link *l, const char *name, const char *kind, int num
 	l->data = netns_attribute(&l->m, IFLA_INFO_DATA, NULL, 0);
 }
 
-/* False: errno tells. */
+/* Sends the request. Returns false and errno on failure. */
 static bool
 netns_new_link(struct netns_link *l)
 {
@@ -283,7 +275,7 @@ netns_veth(const char *const names[2], unsigned number, char *why, size_t size)
 
 /* ---- taps and a bridge ---- */
 
-/* A tap that stays when nobody has it open; with queues, as DPDK's driver opens it. */
+/* Makes a tap that stays when nobody has it open; multi-queue, as DPDK's driver opens it. */
 static bool
 netns_tap(const char *name)
 {
@@ -300,7 +292,7 @@ netns_tap(const char *name)
 	return error == 0;
 }
 
-/* A bridge that does not listen for multicast groups, as it would talk then. */
+/* Makes a bridge between two interfaces. With multicast snooping it would send packets of its own. */
 static bool
 netns_bridge(int fd, const char *bridge, const char *const names[2])
 {

@@ -47,15 +47,14 @@ chantest_failed(void *argument, int error, uint64_t waited_ns)
 static void
 chantest_finished(void *argument, const struct xk_chantest_result *result)
 {
-	struct roundtrip_outcome outcome = {
-		.error = result->error,
-		.rounds = result->rounds,
-		.lost = result->failed,
-		.bad = result->bad,
-		.max_packet = result->max_packet,
-	};
+	struct roundtrip_end *end = argument;
 
-	roundtrip_finished(argument, &outcome);
+	end->result->error = result->error;
+	end->result->rounds = result->rounds;
+	end->result->lost = result->failed;
+	end->result->bad = result->bad;
+	end->max_packet = result->max_packet;
+	roundtrip_finished(end);
 }
 
 static int

@@ -13,14 +13,6 @@
 
 /* ---- a program ---- */
 
-/* The result of a block. */
-struct roundtrip_outcome {
-	/* 0; -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH, -EMSGSIZE (see max_packet), -ECANCELED, or why there is no session */
-	int error;
-	uint64_t rounds, lost, late, bad;
-	uint32_t max_packet; /* of the session; 0: there was none */
-};
-
 struct roundtrip_end;
 
 struct roundtrip_test {
@@ -32,7 +24,9 @@ struct roundtrip_test {
 	bool has_channels;
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
-	 * roundtrip_finished with end as argument. Returns 0, or -errno: it calls none of them.
+	 * roundtrip_finished, after it has set end->max_packet and, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH,
+	 * -ENETUNREACH, -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or
+	 * -errno: it calls none of them.
 	 */
 	int (*start)(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end);
 };
@@ -43,7 +37,7 @@ int roundtrip_main(const struct roundtrip_test *test, int argc, char **argv);
 /* For any thread, one at a time. argument: the end. */
 void roundtrip_record(void *argument, uint64_t rtt_ns);
 void roundtrip_lost(void *argument, uint64_t waited_ns);
-void roundtrip_finished(void *argument, const struct roundtrip_outcome *outcome);
+void roundtrip_finished(struct roundtrip_end *end);
 
 /* ---- roundtrip_options.c ---- */
 
@@ -87,11 +81,11 @@ struct roundtrip_end {
 	bool is_client, owns_process;
 	/* of a run; the callbacks write to `woken` last */
 	int woken;
-	struct histogram *rtt;
+	struct pair_result *result;
+	uint32_t max_packet; /* of the session; 0: there was none */
 	uint64_t all_losses; /* reported, of all runs */
 	_Atomic uint64_t moves, losses, waited_ns;
 	_Atomic bool done;
-	struct roundtrip_outcome outcome;
 };
 
 extern const struct pair_end_ops roundtrip_end_ops;

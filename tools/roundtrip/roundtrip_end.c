@@ -30,7 +30,7 @@ roundtrip_record(void *argument, uint64_t rtt_ns)
 	struct roundtrip_end *end = argument;
 	uint64_t moves = atomic_load_explicit(&end->moves, memory_order_relaxed);
 
-	histogram_add(end->rtt, rtt_ns);
+	histogram_add(&end->result->rtt, rtt_ns);
 	atomic_store_explicit(&end->moves, moves + 1, memory_order_relaxed);
 }
 
@@ -46,11 +46,8 @@ roundtrip_lost(void *argument, uint64_t waited_ns)
 }
 
 void
-roundtrip_finished(void *argument, const struct roundtrip_outcome *outcome)
+roundtrip_finished(struct roundtrip_end *end)
 {
-	struct roundtrip_end *end = argument;
-
-	end->outcome = *outcome;
 	atomic_store_explicit(&end->done, true, memory_order_release);
 	roundtrip_wake(end);
 }
@@ -146,8 +143,8 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 			 "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
 	else if (result->error == -EMSGSIZE)
 		snprintf(result->why, sizeof(result->why),
-			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
-			 end->outcome.max_packet, block->size);
+			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32, end->max_packet,
+			 block->size);
 	else if (result->error == -EDEADLK)
 		snprintf(result->why, sizeof(result->why), "nothing happens any more: the engine stands still");
 	else
@@ -161,21 +158,18 @@ roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_re
 	uint64_t begun_ns = xk_now_ns(end->test);
 	int error;
 
-	end->rtt = &result->rtt;
+	end->result = result;
+	end->max_packet = 0;
 	atomic_store_explicit(&end->losses, 0, memory_order_relaxed);
 	atomic_store_explicit(&end->done, false, memory_order_relaxed);
-	end->outcome = (struct roundtrip_outcome){ .error = 0 };
 	error = end->kind->start(end->test, block, end);
 	if (error == 0)
 		error = end->host.world != NULL ? roundtrip_simulate(end, stop) : roundtrip_await(end, stop);
 	if (error == -ECANCELED)
 		return false;
 	result->elapsed_ns = xk_now_ns(end->test) - begun_ns;
-	result->error = error != 0 ? error : end->outcome.error;
-	result->rounds = end->outcome.rounds;
-	result->lost = end->outcome.lost;
-	result->late = end->outcome.late;
-	result->bad = end->outcome.bad;
+	if (error != 0)
+		result->error = error;
 	if (result->error != 0)
 		roundtrip_explain(end, block, result);
 	return true;

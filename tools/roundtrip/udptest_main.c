@@ -34,11 +34,15 @@ static const struct options_program udptest_program = {
 static void
 udptest_finished(void *argument, const struct xk_udptest_result *result)
 {
-	struct roundtrip_outcome outcome = {
-		result->error, result->rounds, result->lost, result->late, result->bad, result->max_packet,
-	};
+	struct roundtrip_end *end = argument;
 
-	roundtrip_finished(argument, &outcome);
+	end->result->error = result->error;
+	end->result->rounds = result->rounds;
+	end->result->lost = result->lost;
+	end->result->late = result->late;
+	end->result->bad = result->bad;
+	end->max_packet = result->max_packet;
+	roundtrip_finished(end);
 }
 
 static int
