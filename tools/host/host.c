@@ -142,20 +142,20 @@ host_compose(struct host *host)
 {
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
-	int error = host_make_kernel(host);
+	int status = host_make_kernel(host), err;
 
-	if (error != 0)
-		return error;
-	error = xk_graph_build(host->graph, host->kernel, &errors);
+	if (status != 0)
+		return status;
+	err = xk_graph_build(host->graph, host->kernel, &errors);
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	if (error != 0)
+	if (err != 0)
 		return OPTIONS_FAILURE;
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && host->options.trace; p = p->next)
 		p->trace_level = XK_TRACE_MESSAGES;
-	error = xk_kernel_init(host->kernel, &failed);
-	if (error != 0)
-		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-error));
+	err = xk_kernel_init(host->kernel, &failed);
+	if (err != 0)
+		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-err));
 	if (host->options.trace || (HOST_WATCHES_OWNERS && program_graph == NULL))
 		xk_kernel_watch_owners(host->kernel);
 	return 0;
@@ -228,10 +228,10 @@ host_open_both(struct host hosts[2], const struct host_options options[2])
 int
 host_start(struct host *host)
 {
-	int error = xk_kernel_start(host->kernel);
+	int err = xk_kernel_start(host->kernel);
 
-	if (error != 0)
-		return host_fail(host, "the driver cannot be started", strerror(-error));
+	if (err != 0)
+		return host_fail(host, "the driver cannot be started", strerror(-err));
 	host->started = true;
 	if (host->world == NULL)
 		watch_kernel(host->options.watch, host->kernel);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The companion's process: stands on the link until `stop` is closed. Signals for the whole group are its parent's. */
+/* Stands on the link until `stop` is closed. Leaves signals for the whole process group to its parent. */
 __attribute__((noreturn)) static void
 host_companion_main(const struct host_options *options, int ready, int stop)
 {

@@ -57,9 +57,9 @@ host_stop_dpdk(struct xk_platform *platform)
 int
 host_begin_telemetry(struct host *host, void (*asked)(void *context), void *context)
 {
-	int error = xk_dpdk_telemetry_begin(host->kernel, asked, context);
+	int err = xk_dpdk_telemetry_begin(host->kernel, asked, context);
 
-	return error == 0 ? 0 : host_fail(host, "DPDK's telemetry", strerror(-error));
+	return err == 0 ? 0 : host_fail(host, "DPDK's telemetry", strerror(-err));
 }
 
 void

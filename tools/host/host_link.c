@@ -146,7 +146,7 @@ host_prepare_pair(const struct host *host)
 	bool is_tap = strcmp(host->options.link->name, "tap") == 0;
 	char client[NETNS_NAME], server[NETNS_NAME], bridge[NETNS_NAME], why[NETNS_WHY];
 	const char *const names[2] = { client, server };
-	int error;
+	int err;
 
 	if (host->options.link->is_card) {
 		fprintf(stderr,
@@ -157,21 +157,21 @@ host_prepare_pair(const struct host *host)
 	}
 	if (!host_has_own_network(host))
 		return 0;
-	error = netns_enter(why, sizeof(why));
-	for (unsigned i = 0; i < host->port_count && error == 0; i++) {
+	err = netns_enter(why, sizeof(why));
+	for (unsigned i = 0; i < host->port_count && err == 0; i++) {
 		host_interface_name(client, i, pair_end_names[PAIR_CLIENT]);
 		host_interface_name(server, i, pair_end_names[PAIR_SERVER]);
 		host_interface_name(bridge, i, "bridge");
-		error = is_tap ? netns_taps(names, bridge, why, sizeof(why)) : netns_veth(names, i, why, sizeof(why));
+		err = is_tap ? netns_taps(names, bridge, why, sizeof(why)) : netns_veth(names, i, why, sizeof(why));
 	}
-	if (error == 0)
+	if (err == 0)
 		return 0;
 	fprintf(stderr, "%s: --link %s has no network for a pair: %s\n", host->options.program,
 		host->options.link->name, why);
 	return OPTIONS_FAILURE;
 }
 
-/* Returns whether the process has ended. This one calls when its own ends have ended or have not begun. */
+/* Returns whether the ends of the process have ended; those of this one have, or have not begun. */
 static bool
 host_is_gone(long pid)
 {
@@ -180,7 +180,7 @@ host_is_gone(long pid)
 	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* The platform makes "xk-NAME.sock" in the user's run-time directory of a port's name. */
+/* The socket of a port NAME is "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
 void
 host_sweep(const char *prefix)
 {

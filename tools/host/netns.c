@@ -48,10 +48,10 @@ static const struct {
 static int
 netns_fail(char *why, size_t size, const char *what, const char *name)
 {
-	int error = errno;
+	int err = errno;
 
-	snprintf(why, size, "%s %s: %s", what, name, strerror(error));
-	return -error;
+	snprintf(why, size, "%s %s: %s", what, name, strerror(err));
+	return -err;
 }
 
 /* ---- entering ---- */
@@ -106,13 +106,13 @@ netns_enter(char *why, size_t size)
 
 	if (unshare(CLONE_NEWNET) != 0 &&
 	    (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !netns_map(user, group) || !netns_keep_capabilities())) {
-		int error = errno;
+		int err = errno;
 
 		snprintf(why, size,
 			 "this user may not make a network of its own (%s): run it as root, or have user namespaces "
 			 "allowed (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)",
-			 strerror(error));
-		return -error;
+			 strerror(err));
+		return -err;
 	}
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(netns_settings); i++)
 		netns_write(netns_settings[i].path, netns_settings[i].value);
@@ -149,17 +149,17 @@ netns_switch_offloads_off(int fd, const char *name)
 static int
 netns_finish_both(const char *const names[2], char *why, size_t size)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 
 	if (fd < 0)
 		return netns_fail(why, size, "no socket for", names[0]);
-	for (unsigned i = 0; i < 2 && error == 0; i++) {
+	for (unsigned i = 0; i < 2 && err == 0; i++) {
 		netns_switch_offloads_off(fd, names[i]);
 		if (!netns_up(fd, names[i]))
-			error = netns_fail(why, size, "the interface cannot be brought up:", names[i]);
+			err = netns_fail(why, size, "the interface cannot be brought up:", names[i]);
 	}
 	close(fd);
-	return error;
+	return err;
 }
 
 /* ---- veth, which only netlink makes ---- */
@@ -209,18 +209,18 @@ netns_request(struct netns_message *m)
 		struct nlmsgerr error;
 		char rest[NETNS_MESSAGE];
 	} answer;
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error = 0;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err = 0;
 
 	if (fd < 0)
 		return -errno;
 	header->nlmsg_len = (uint32_t)m->len;
 	if (send(fd, m->bytes, m->len, 0) != (ssize_t)m->len ||
 	    recv(fd, &answer, sizeof(answer), 0) < (ssize_t)(sizeof(answer.header) + sizeof(answer.error)))
-		error = -errno;
+		err = -errno;
 	else
-		error = answer.error.error;
+		err = answer.error.error;
 	close(fd);
-	return error;
+	return err;
 }
 
 /* A request for a new interface. */
@@ -280,16 +280,16 @@ static bool
 netns_tap(const char *name)
 {
 	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE };
-	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC), error = 0;
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC), err = 0;
 
 	if (fd < 0)
 		return false;
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (ioctl(fd, TUNSETIFF, &request) != 0 || ioctl(fd, TUNSETPERSIST, 1) != 0)
-		error = errno;
+		err = errno;
 	close(fd);
-	errno = error;
-	return error == 0;
+	errno = err;
+	return err == 0;
 }
 
 /* Makes a bridge between two interfaces. With multicast snooping it would send packets of its own. */
@@ -316,7 +316,7 @@ netns_bridge(int fd, const char *bridge, const char *const names[2])
 int
 netns_taps(const char *const names[2], const char *bridge, char *why, size_t size)
 {
-	int fd, error = 0;
+	int fd, err = 0;
 
 	for (unsigned i = 0; i < 2; i++)
 		if (!netns_tap(names[i]))
@@ -324,8 +324,8 @@ netns_taps(const char *const names[2], const char *bridge, char *why, size_t siz
 					  "the interface cannot be made (/dev/net/tun, modprobe tun):", names[i]);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || !netns_bridge(fd, bridge, names))
-		error = netns_fail(why, size, "the bridge cannot be made (modprobe bridge):", bridge);
+		err = netns_fail(why, size, "the bridge cannot be made (modprobe bridge):", bridge);
 	if (fd >= 0)
 		close(fd);
-	return error != 0 ? error : netns_finish_both(names, why, size);
+	return err != 0 ? err : netns_finish_both(names, why, size);
 }

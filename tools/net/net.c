@@ -120,26 +120,26 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
 	unsigned ports = 0;
-	int error;
+	int err;
 
 	host->compiled = program_graph_adopt(host->topology->checked, net->traces);
-	error = xk_graph_build(host->topology->checked, kernel, &errors);
+	err = xk_graph_build(host->topology->checked, kernel, &errors);
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	if (error != 0)
-		return error;
+	if (err != 0)
+		return err;
 	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next) {
 		net_set_protocol(host, p, &ports);
 		if (net->traces)
 			p->trace_level = XK_TRACE_MESSAGES;
 	}
-	error = xk_kernel_init(kernel, &failed);
-	if (error == 0 && !host->compiled)
+	err = xk_kernel_init(kernel, &failed);
+	if (err == 0 && !host->compiled)
 		xk_kernel_watch_owners(kernel);
-	if (error != 0)
+	if (err != 0)
 		fprintf(stderr, "%s: %s: %s: %s\n", net->program, host->topology->name,
-			failed == NULL ? "the graph" : failed->name, strerror(-error));
-	return error;
+			failed == NULL ? "the graph" : failed->name, strerror(-err));
+	return err;
 }
 
 static struct xk_kernel *
@@ -209,13 +209,13 @@ net_schedule(struct net_host *host)
 {
 	const struct net_host_settings *settings = &host->settings;
 	struct xk_sim *sim = host->net->sim;
-	int error = xk_sim_at(sim, settings->start_ns, net_boot_now, host);
+	int err = xk_sim_at(sim, settings->start_ns, net_boot_now, host);
 
-	for (unsigned i = 0; i < settings->crash_count && error == 0; i++)
-		error = xk_sim_at(sim, settings->crash_ns[i], net_crash_now, host);
-	for (unsigned i = 0; i < settings->boot_count && error == 0; i++)
-		error = xk_sim_at(sim, settings->boot_ns[i], net_boot_now, host);
-	return error;
+	for (unsigned i = 0; i < settings->crash_count && err == 0; i++)
+		err = xk_sim_at(sim, settings->crash_ns[i], net_crash_now, host);
+	for (unsigned i = 0; i < settings->boot_count && err == 0; i++)
+		err = xk_sim_at(sim, settings->boot_ns[i], net_boot_now, host);
+	return err;
 }
 
 /* ---- the world ---- */
@@ -241,19 +241,19 @@ net_open_host(struct net *net, struct net_host *host)
 					     .boot = net_boot,
 					     .context = host,
 					     .buffers = (unsigned)host->settings.buffers };
-	int error = 0;
+	int err = 0;
 
 	host->sim = xk_sim_host_new(net->sim, &config);
 	if (host->sim == NULL)
 		return net_fail(net, topology->name, strerror(ENOMEM));
-	for (unsigned i = 0; i < topology->device_count && error == 0; i++) {
+	for (unsigned i = 0; i < topology->device_count && err == 0; i++) {
 		const struct xk_topology_device *device = &topology->devices[i];
 
-		error = xk_sim_attach(host->sim, device->name, net->links[device->link], device->address);
+		err = xk_sim_attach(host->sim, device->name, net->links[device->link], device->address);
 	}
-	if (error == 0)
-		error = net_schedule(host);
-	return error == 0 ? 0 : net_fail(net, topology->name, strerror(-error));
+	if (err == 0)
+		err = net_schedule(host);
+	return err == 0 ? 0 : net_fail(net, topology->name, strerror(-err));
 }
 
 int

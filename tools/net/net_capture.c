@@ -36,9 +36,9 @@ struct net_capture {
 };
 
 static int
-net_capture_fail(const struct net *net, const char *path, int error)
+net_capture_fail(const struct net *net, const char *path, int err)
 {
-	fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", net->program, path, strerror(error));
+	fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", net->program, path, strerror(err));
 	return OPTIONS_FAILURE;
 }
 
@@ -162,12 +162,12 @@ net_capture_stop(struct net_capture *capture)
 int
 net_capture_close(struct net_capture *capture)
 {
-	int error, status;
+	int err, status;
 
 	if (capture == NULL)
 		return 0;
-	error = pcapng_close(capture->file);
-	status = error == 0 ? 0 : net_capture_fail(capture->net, capture->path, -error);
+	err = pcapng_close(capture->file);
+	status = err == 0 ? 0 : net_capture_fail(capture->net, capture->path, -err);
 	net_capture_free(capture);
 	return status;
 }

@@ -1,6 +1,6 @@
 /*
- * program.c - main of a compiled graph's program, which runs the program that its first argument names. The name that it
- * is called by may also be that word: so it starts itself.
+ * program.c - main of a compiled graph's program, which runs the program that its first argument names, or its own name:
+ * that is how a pair starts itself.
  */
 #include "tools/program/program.h"
 

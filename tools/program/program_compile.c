@@ -179,7 +179,7 @@ compile_begin(struct compile_command *command, int output)
 	posix_spawnattr_t attributes;
 	sigset_t none;
 	pid_t child = -1;
-	int error;
+	int err;
 
 	if (compile_is_to_end() || !compile_is_whole(command))
 		return -1;
@@ -190,12 +190,12 @@ compile_begin(struct compile_command *command, int output)
 	posix_spawn_file_actions_init(&actions);
 	if (output >= 0)
 		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-	error = posix_spawnp(&child, command->arguments[0], &actions, &attributes, command->arguments, environ);
+	err = posix_spawnp(&child, command->arguments[0], &actions, &attributes, command->arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
-	if (error == 0)
+	if (err == 0)
 		return child;
-	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(error));
+	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(err));
 	return -1;
 }
 

@@ -38,9 +38,9 @@ static const struct options_program chantest_program = {
 };
 
 static void
-chantest_failed(void *argument, int error, uint64_t waited_ns)
+chantest_failed(void *argument, int err, uint64_t waited_ns)
 {
-	(void)error; /* the result has the one that ends the run */
+	(void)err; /* the result has the one that ends the run */
 	roundtrip_lost(argument, waited_ns);
 }
 

@@ -197,7 +197,7 @@ roundtrip_end_job(struct roundtrip_job *job)
 	host_close_json(job->json);
 }
 
-/* Two processes. Their graph and files are checked here first, so that each mistake is reported once. */
+/* Runs two processes. Checks their graph and files first, so that each mistake is reported once. */
 static int
 roundtrip_run_pair(const struct roundtrip_options *options, const struct host_link *link, int argc, char **argv,
 		   int signals)
@@ -217,7 +217,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 		status = host_capture_check(&ends[i]);
 	if (status != 0)
 		return status;
-	/* A network is made before there are threads. */
+	/* The watchdog is a thread, and the network had to be made before there were any. */
 	watch = watch_new(options->test->program->name, &signals, 0);
 	status = roundtrip_begin(&job, options, signals);
 	job.server = address;
@@ -233,7 +233,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	return status;
 }
 
-/* Both hosts in this process. */
+/* Runs both hosts in this process. */
 static int
 roundtrip_run_here(const struct roundtrip_options *options, const struct host_link *link, int signals)
 {
@@ -270,7 +270,7 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 
 /* ---- lone ends and ends of a pair ---- */
 
-/* A lone server, or a lone client of a server that is elsewhere. */
+/* Runs a lone server, or a lone client of a server that is elsewhere. */
 static int
 roundtrip_run_alone(const struct roundtrip_options *options, const struct host_link *link, int signals)
 {
@@ -302,7 +302,7 @@ roundtrip_run_alone(const struct roundtrip_options *options, const struct host_l
 	return status != 0 ? status : closed;
 }
 
-/* This process is an end of a pair, whose private link is named by its parent's process id. */
+/* Runs an end of a pair, whose private link is named by the parent's process id. */
 static int
 roundtrip_serve_pair(const struct roundtrip_options *options, const struct host_link *link)
 {

@@ -21,7 +21,7 @@ roundtrip_wake(struct roundtrip_end *end)
 	uint64_t one = 1;
 	ssize_t written = write(end->woken, &one, sizeof(one));
 
-	(void)written; /* it fails only where the descriptor is readable anyway */
+	(void)written; /* fails only if the descriptor is readable already */
 }
 
 void
@@ -99,7 +99,7 @@ struct roundtrip_watch {
 	bool stopped;
 };
 
-enum { ROUNDTRIP_LOOK_EVERY = 1 << 10 /* steps of the world, for the descriptor `stop` */ };
+enum { ROUNDTRIP_LOOK_EVERY = 1 << 10 /* steps of the world, at the descriptor `stop` */ };
 
 static bool
 roundtrip_goes_on(void *context)
@@ -156,20 +156,20 @@ roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_re
 {
 	struct roundtrip_end *end = argument;
 	uint64_t begun_ns = xk_now_ns(end->test);
-	int error;
+	int err;
 
 	end->result = result;
 	end->max_packet = 0;
 	atomic_store_explicit(&end->losses, 0, memory_order_relaxed);
 	atomic_store_explicit(&end->done, false, memory_order_relaxed);
-	error = end->kind->start(end->test, block, end);
-	if (error == 0)
-		error = end->host.world != NULL ? roundtrip_simulate(end, stop) : roundtrip_await(end, stop);
-	if (error == -ECANCELED)
+	err = end->kind->start(end->test, block, end);
+	if (err == 0)
+		err = end->host.world != NULL ? roundtrip_simulate(end, stop) : roundtrip_await(end, stop);
+	if (err == -ECANCELED)
 		return false;
 	result->elapsed_ns = xk_now_ns(end->test) - begun_ns;
-	if (error != 0)
-		result->error = error;
+	if (err != 0)
+		result->error = err;
 	if (result->error != 0)
 		roundtrip_explain(end, block, result);
 	return true;
@@ -219,14 +219,14 @@ static int
 roundtrip_end_setup(void *argument, const struct pair_setup *setup, char *why, size_t why_len)
 {
 	struct roundtrip_end *end = argument;
-	int error = xk_kernel_reconfigure(end->host.kernel, (enum xk_mode)setup->mode, setup->threads);
+	int err = xk_kernel_reconfigure(end->host.kernel, (enum xk_mode)setup->mode, setup->threads);
 
-	if (error != 0)
+	if (err != 0)
 		snprintf(why, why_len, "the mode cannot be changed to %s with %" PRIu32 " threads: %s",
-			 host_modes[setup->mode], setup->threads, strerror(-error));
+			 host_modes[setup->mode], setup->threads, strerror(-err));
 	else
 		roundtrip_set_handoff(end, (enum pair_handoff)setup->handoff);
-	return error;
+	return err;
 }
 
 void

@@ -1,6 +1,4 @@
-/*
- * xk_run.c - xk run: a network file in the simulator, or one host that stands on its link until it is told to end.
- */
+/* xk_run.c - `xk run`: the options, for a network file in the simulator or for one host on a real link. */
 #include <string.h>
 
 #include "graphs/graph.h"
@@ -22,7 +20,7 @@ static const struct options_option run_options[] = {
 		  "(server); what is not set it has at 10.77.0.1 as client,\n"
 		  "at 10.77.0.2 as server" },
 	{ .name = "seed",
-	  .kind = OPTIONS_NUMBERS, /* a list is empty if the option is absent */
+	  .kind = OPTIONS_NUMBERS, /* a list, which is empty if the option is absent */
 	  .offset = RUN_AT(seeds),
 	  .argument = "S",
 	  .max = UINT64_MAX,

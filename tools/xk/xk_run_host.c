@@ -1,6 +1,4 @@
-/*
- * xk_run_host.c - xk run of a graph file: one host, which stands on its link and answers, until it is told to end.
- */
+/* xk_run_host.c - `xk run` of a graph file: one host, which stands on its link until a signal ends it. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +11,7 @@
 
 enum { RUN_WHY = 400, RUN_TELEMETRY_S = 30 };
 
-/* Where nothing is set, an end of its own link has the addresses and names that udptest gives to this end. */
+/* The defaults of addresses and names are those of udptest, so that either can be the other end. */
 static struct host_options
 run_host_options(const struct run_options *options, const char *file, const struct host_link *link, struct watch *watch)
 {
@@ -65,7 +63,7 @@ run_host_tell(const struct run_options *options, struct host *host, FILE *out)
 	return host_end_json(run_program.name, options->common.json, &json);
 }
 
-/* A host that cannot offer its counts stands all the same. */
+/* Failure only costs `xk stats`: the host goes on. */
 static struct stats_server *
 run_host_offer_stats(struct host *host)
 {
@@ -77,14 +75,14 @@ run_host_offer_stats(struct host *host)
 	return server;
 }
 
-/* DPDK's clients look now and then: what they see next time has been counted. */
+/* DPDK's clients ask periodically: what they see next time is counted from here on. */
 static void
 run_host_asked(void *server)
 {
 	stats_server_count(server, RUN_TELEMETRY_S);
 }
 
-/* From its start to the signal that ends it. 0, or the status to exit with. */
+/* Lets the host stand until a signal comes. Returns 0, or the status to exit with. */
 static int
 run_host_stand(const struct run_options *options, struct host *host, int signals)
 {
