@@ -43,7 +43,7 @@ static void
 build_marks(const struct xk_graph_edge *from, struct xk_edge *edge)
 {
 	if (from->handoff == XK_GRAPH_EXPLICIT)
-		atomic_fetch_or_explicit(&edge->watch, XK_WATCH_EXPLICIT, memory_order_relaxed);
+		xk_edge_watch(edge, XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 	edge->never = from->handoff == XK_GRAPH_NEVER;
 	edge->budget_ns = from->budget.budget_ns;
 	edge->carry_ns = from->budget.budget_ns * from->budget.carry;

@@ -101,7 +101,7 @@ udp_is_intact(const struct xk_msg *m, uint64_t pseudo_sum)
 {
 	const uint8_t *p = m->data - XK_UDP_HEADER_LEN;
 
-	if (xk_get16(p + UDP_CHECKSUM) == 0 || (m->flags & XK_MSG_UDP_SUM_GOOD) != 0)
+	if (xk_get16(p + UDP_CHECKSUM) == 0 || (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) != 0)
 		return true;
 	pseudo_sum += xk_sum_load16(p + UDP_LENGTH);
 	return xk_sum_is_intact(pseudo_sum + xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_msg_sum(m));

@@ -24,7 +24,6 @@
 #include "xkernel/fault.h"
 #include "xkernel/later.h"
 #include "xkernel/protocol.h"
-#include "xkernel/ticket.h"
 #include "xkernel/trace.h"
 #include "xkernel/upi.h"
 #include "xkernel/virtual.h"
@@ -38,9 +37,7 @@
 static inline int
 xk_gather_for(const struct xk_protocol_type *type, struct xk_session *s, struct xk_msg **m)
 {
-	uint32_t want = type->gather > type->header ? type->gather : type->header;
-
-	return xk_likely((*m)->len >= want) ? 0 : xk_header_gather(xk_hlp_receive(s), m);
+	return xk_likely((*m)->len >= xk_header_gathers(type)) ? 0 : xk_header_gather(xk_hlp_receive(s), m);
 }
 
 static inline void
@@ -56,18 +53,6 @@ xk_call_demux_into(const struct xk_protocol_type *type, struct xk_session *s, st
 	int result = xk_gather_for(type, s, &m);
 
 	return result != 0 ? result : type->ops->call_demux(xk_hlp_receive(s), s, m, reply);
-}
-
-static inline bool
-xk_is_marked(const struct xk_session *s)
-{
-	return atomic_load_explicit(&s->up->watch, memory_order_relaxed) != 0;
-}
-
-static inline bool
-xk_is_marked_down(const struct xk_session *s)
-{
-	return (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN) != 0;
 }
 
 /* What every pop notes, as xk_pop_on. */
@@ -139,8 +124,8 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	{                                                                                                              \
 		xk_debug_assert(xk_locks_held() == 0);                                                                 \
 		xk_debug_cross_up(s, m);                                                                               \
-		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
-			xk_demux_watched(xk_hlp_receive(s), s, m);                                                     \
+		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_edge_watched(s->up, XK_WATCH_ANY)))                     \
+			xk_demux_slow(s, m);                                                                           \
 		else                                                                                                   \
 			xk_way_up_##node(s, m);                                                                        \
 	}
@@ -151,15 +136,15 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	{                                                                                                              \
 		*reply = NULL;                                                                                         \
 		xk_debug_cross_up(s, m);                                                                               \
-		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_is_marked(s)))                                          \
-			return xk_call_demux_watched(s, m, reply);                                                     \
+		if ((XK_WATCHED || (marked)) && xk_unlikely(xk_edge_watched(s->up, XK_WATCH_ANY)))                     \
+			return xk_call_demux_slow(s, m, reply);                                                        \
 		return xk_debug_reply(xk_way_call_up_##node(s, m, reply), reply);                                      \
 	}
 
 /*
  * xk_push, xk_call and xk_call_async as they are from `node`, to sessions whose operations are `to`. Not all marks are of what goes down; what they ask for is the library's part.
  */
-#define XK_IS_ASKED(s) (XK_WATCHED && xk_unlikely(xk_is_marked_down(s)))
+#define XK_IS_ASKED(s) (XK_WATCHED && xk_unlikely(xk_edge_watched(s->up, XK_WATCH_DOWN)))
 
 #define XK_DOWN_TO(node, to)                                                                                           \
 	static inline int xk_down_##node(struct xk_session *s, struct xk_msg *m)                                       \
@@ -273,7 +258,7 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	__attribute__((unused)) static void xk_virtual_demux_##node(struct xk_protocol *self, struct xk_session *lls,  \
 								    struct xk_msg *m)                                  \
 	{                                                                                                              \
-		struct xk_session *s = atomic_load_explicit(&lls->hls, memory_order_acquire);                          \
+		struct xk_session *s = atomic_load_explicit(&lls->above, memory_order_acquire);                        \
                                                                                                                        \
 		if (xk_likely(s != NULL)) {                                                                            \
 			xk_pop_##node(s, lls, m, NULL);                                                                \

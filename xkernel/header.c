@@ -8,12 +8,6 @@
 
 #include "xkernel/protocol.h"
 
-uint32_t
-xk_header_gathers(const struct xk_protocol_type *type)
-{
-	return type->gather > type->header ? type->gather : type->header;
-}
-
 int
 xk_header_gather(struct xk_protocol *self, struct xk_msg **m)
 {

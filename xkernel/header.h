@@ -61,9 +61,6 @@ struct xk_field {
  */
 int xk_header_gather(struct xk_protocol *self, struct xk_msg **m);
 
-/* Of the headers of a type: how many bytes are gathered. */
-uint32_t xk_header_gathers(const struct xk_protocol_type *type);
-
 /*
  * Prints the fields of the header at p, of which len bytes are there, as "source 53, destination 1024, ..." into text, which
  * ends with NUL. Returns text. Any context.

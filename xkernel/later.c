@@ -123,7 +123,7 @@ xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, en
 		xk_drop(later->owner, m, XK_DROP_NO_MEMORY);
 		return -ENOBUFS;
 	}
-	m->flags &= (uint16_t)~XK_MSG_TICKETED; /* the ticket belongs to a push that will be over */
+	xk_msg_unannotate(m, XK_OF_PUSH);
 	waiting->later = later;
 	waiting->way = way;
 	waiting->content = (struct later_content){ m, { .session = s } };

@@ -69,8 +69,8 @@ msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 	to->tail = from->tail;
 	to->id = from->id;
 	to->flags = from->flags;
-	to->ticket = from->ticket;
-	to->boot = from->boot;
+	memcpy(to->annotation_kinds, from->annotation_kinds, sizeof(to->annotation_kinds));
+	memcpy(to->annotations, from->annotations, sizeof(to->annotations));
 }
 
 /* Appends one segment to the chain that begins at *first, which may be NULL. */
@@ -139,8 +139,10 @@ xk_msg_reference(const struct xk_msg *m)
 			return NULL;
 		}
 		view->id = m->id;
-		view->flags = m->flags & (uint16_t)~XK_MSG_TICKETED;
-		view->boot = m->boot;
+		view->flags = m->flags;
+		view->annotation_kinds[XK_OF_MESSAGE] = m->annotation_kinds[XK_OF_MESSAGE];
+		view->annotations[XK_OF_MESSAGE] = m->annotations[XK_OF_MESSAGE];
+		xk_msg_unannotate(view, XK_OF_PUSH);
 		msg_carry_way(view, m);
 		msg_append(&other, view);
 	}

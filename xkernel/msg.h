@@ -34,30 +34,43 @@ enum {
 };
 
 enum xk_msg_flags {
-	XK_MSG_IP_SUM_GOOD = 1 << 0,  /* the port has verified the IP header checksum */
-	XK_MSG_UDP_SUM_GOOD = 1 << 1, /* ... the transport checksum */
-	XK_MSG_TRACED = 1 << 2,       /* this message's crossings are printed */
-	XK_MSG_TO_ALL = 1 << 3,       /* its frame was sent to everybody on the link */
-	XK_MSG_TICKETED = 1 << 4,     /* ticket is set: who pushed it wants to know who keeps a copy (ticket.h) */
-	XK_MSG_FROM_BOOT = 1 << 5,    /* on its way up, boot is set: the peer's that it has come from */
-	XK_MSG_FOR_BOOT = 1 << 6,     /* on its way down, boot is set: the peer's that it is for, and no other */
+	XK_MSG_NETWORK_SUM_GOOD = 1 << 0,   /* the port has verified the network header's checksum */
+	XK_MSG_TRANSPORT_SUM_GOOD = 1 << 1, /* the port has verified the transport checksum */
+	XK_MSG_TRACED = 1 << 2,             /* print this message's crossings */
+	XK_MSG_TO_ALL = 1 << 3,             /* its frame was a link broadcast */
+	XK_MSG_ANNOTATED = 1 << 4,          /* shifted left by a place: that annotation is there */
 };
 
+/*
+ * Annotations: what one protocol tells another about a message across the layers between them, which need not know. A
+ * message has a place for each lifetime. The protocol that owns an annotation defines its kind (four characters, XK_KIND)
+ * and its value in a header; a kind that nobody asks for does no harm. A later annotation replaces an earlier one in the
+ * same place. Headers that are pushed or popped, and pull-ups, change nothing; the parts of a split, and what is joined
+ * behind another message, have none.
+ */
+enum xk_annotation_place {
+	XK_OF_PUSH,    /* until the push it was given to returns: not on references, not on messages that are delayed */
+	XK_OF_MESSAGE, /* as long as the message, and on references to it */
+	XK_ANNOTATIONS,
+};
+
+#define XK_KIND(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+
 struct xk_msg {
-	uint8_t *data;                   /* first byte of this segment */
-	uint32_t len;                    /* bytes of this segment */
-	uint32_t total;                  /* bytes of the message; valid in its first segment */
-	struct xk_msg *next;             /* next segment, or NULL */
-	struct xk_msg *tail;             /* last segment; valid in the first */
-	_Atomic uint16_t *references;    /* how many segments view this buffer */
-	uint8_t *floor;                  /* the buffer's first byte: pushes in place stop here */
-	uint8_t *ceiling;                /* one past the buffer's last byte */
-	struct xk_platform *platform;    /* whose buffer it is */
-	struct xk_msg *link;             /* for the owner: queues of messages */
-	uint32_t id;                     /* number for traces; valid in the first segment */
-	uint16_t flags;                  /* enum xk_msg_flags; valid in the first segment */
-	struct xk_ticket *ticket;        /* valid in the first segment, and only if XK_MSG_TICKETED */
-	uint64_t boot;                   /* valid in the first segment, and only if a flag says so */
+	uint8_t *data;                             /* first byte of this segment */
+	uint32_t len;                              /* bytes of this segment */
+	uint32_t total;                            /* bytes of the message; valid in its first segment */
+	struct xk_msg *next;                       /* next segment, or NULL */
+	struct xk_msg *tail;                       /* last segment; valid in the first */
+	_Atomic uint16_t *references;              /* how many segments view this buffer */
+	uint8_t *floor;                            /* the buffer's first byte: pushes in place stop here */
+	uint8_t *ceiling;                          /* one past the buffer's last byte */
+	struct xk_platform *platform;              /* whose buffer it is */
+	struct xk_msg *link;                       /* for the owner: queues of messages */
+	uint32_t id;                               /* number for traces; valid in the first segment */
+	uint16_t flags;                            /* enum xk_msg_flags; valid in the first segment */
+	uint32_t annotation_kinds[XK_ANNOTATIONS]; /* valid in the first segment, each only if flags says so */
+	uint64_t annotations[XK_ANNOTATIONS];      /* their values */
 	const struct xk_protocol *owner; /* current or last owner (owner.c); NULL: unknown, or not the first segment */
 	uintptr_t given_up_at;           /* code address of the call that freed it last */
 #ifdef XK_DEBUG
@@ -97,11 +110,29 @@ xk_msg_disown(struct xk_msg *m)
  */
 void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up);
 
-/* The boot of the peer that m, which came up, is known to be from; 0: it is not known. */
-static inline uint64_t
-xk_msg_from_boot(const struct xk_msg *m)
+/* Puts an annotation on m. Any context. */
+static inline void
+xk_msg_annotate(struct xk_msg *m, enum xk_annotation_place place, uint32_t kind, uint64_t value)
 {
-	return m->flags & XK_MSG_FROM_BOOT ? m->boot : 0;
+	m->annotation_kinds[place] = kind;
+	m->annotations[place] = value;
+	m->flags |= (uint16_t)(XK_MSG_ANNOTATED << place);
+}
+
+/* Returns the value of the annotation of m, if there is one of this kind, or NULL. Any context. */
+static inline const uint64_t *
+xk_msg_annotation(const struct xk_msg *m, enum xk_annotation_place place, uint32_t kind)
+{
+	if ((m->flags & XK_MSG_ANNOTATED << place) == 0 || m->annotation_kinds[place] != kind)
+		return NULL;
+	return &m->annotations[place];
+}
+
+/* Takes what is in that place off m. Any context. */
+static inline void
+xk_msg_unannotate(struct xk_msg *m, enum xk_annotation_place place)
+{
+	m->flags &= (uint16_t) ~(XK_MSG_ANNOTATED << place);
 }
 
 /* Bytes in m. */

@@ -92,6 +92,13 @@ struct xk_protocol_type {
 	const void *neighbour_ops;
 };
 
+/* Returns how many bytes of its header a type has gathered. */
+static inline uint32_t
+xk_header_gathers(const struct xk_protocol_type *type)
+{
+	return type->gather > type->header ? type->gather : type->header;
+}
+
 /* Every protocol that was built in, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
 extern const struct xk_protocol_type *const xk_protocol_types[];
 

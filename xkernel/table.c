@@ -6,7 +6,7 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
-/* So many openers and closers may come in between before an opener gives up. */
+/* TABLE_TRIES: how often other openers and closers may come in between before an opener gives up. */
 enum { TABLE_TRIES = 1000, TABLE_SESSIONS = 16, TABLE_ENABLES = 8 };
 
 /* ---- init and fini ---- */
@@ -84,7 +84,7 @@ xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *
 	return 0;
 }
 
-/* Takes lls only at the end: it is needed as long as others come in between. */
+/* Keeps its reference on lls to the end: each try needs lls. */
 int
 xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 	      struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session)
@@ -104,7 +104,7 @@ xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *h
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* 0 and the session, or the reason to drop the message. */
+/* Returns 0 and the session, or the reason to drop the message. */
 static unsigned
 table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
 	     const void *how, struct xk_session **session)
@@ -137,7 +137,7 @@ xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passi
 	return NULL;
 }
 
-/* ---- who is willing ---- */
+/* ---- enabling ---- */
 
 static int
 table_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
@@ -146,6 +146,8 @@ table_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct
 	uint32_t number;
 	int err;
 
+	if (!table_is_used(self))
+		return -EOPNOTSUPP;
 	if (self->ops->passive_key != NULL)
 		return self->ops->passive_key(self, hlp_type, participants, key);
 	err = xk_number(self, hlp_type, &number);
@@ -162,15 +164,12 @@ xk_table_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 		struct xk_participants *participants)
 {
 	struct xk_key key;
-	int err;
+	int err = table_passive_key(self, hlp_type, participants, &key);
 
-	if (!table_is_used(self))
-		return -EOPNOTSUPP;
-	err = table_passive_key(self, hlp_type, participants, &key);
 	return err != 0 ? err : xk_enable_add(&self->table.enables, key, hlp_receive, hlp_type);
 }
 
-/* Whether somebody is still willing to have s. */
+/* Returns whether an open_enable still covers s. */
 static bool
 table_is_wanted(struct xk_session *s, void *context)
 {
@@ -188,11 +187,8 @@ xk_table_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 		 struct xk_participants *participants)
 {
 	struct xk_key key;
-	int err;
+	int err = table_passive_key(self, hlp_type, participants, &key);
 
-	if (!table_is_used(self))
-		return -EOPNOTSUPP;
-	err = table_passive_key(self, hlp_type, participants, &key);
 	if (err == 0)
 		err = xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
 	if (err == 0)

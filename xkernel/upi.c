@@ -110,29 +110,22 @@ xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, c
 	xk_demux(s, m);
 }
 
+/* A message that is too short is seen to cross before it is dropped. */
 void
-xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+xk_demux_slow(struct xk_session *s, struct xk_msg *m)
 {
-	struct xk_meter_left left;
+	struct xk_protocol *self = xk_hlp_receive(s);
+	struct xk_meter_left left = { NULL, NULL };
 
-	xk_cross_up(lls, m, &left);
+	if (xk_edge_watched(s->up, XK_WATCH_ANY))
+		xk_cross_up(s, m, &left);
 	if (xk_header_gather(self, &m) == 0)
-		self->ops->demux(self, lls, m);
+		self->ops->demux(self, s, m);
 	xk_meter_leave(&left);
 }
 
-void
-xk_demux_gathered(struct xk_session *s, struct xk_msg *m)
-{
-	xk_demux_function demux = atomic_load_explicit(&s->up->demux, memory_order_relaxed);
-
-	/* where something is watched, what is too short is seen to cross before it is dropped */
-	if (demux == xk_demux_watched || xk_header_gather(xk_hlp_receive(s), &m) == 0)
-		demux(s->up->upper, s, m);
-}
-
 int
-xk_push_watched(struct xk_session *s, struct xk_msg *m)
+xk_push_slow(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_meter_left left;
 	int result;
@@ -180,7 +173,7 @@ xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
-	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN)
+	if (xk_edge_watched(s->up, XK_WATCH_DOWN))
 		return upi_call_watched(s, m, reply);
 	return xk_reply_gather(xk_hlp_receive(s), xk_debug_reply(s->ops->call(s, m, reply), reply), reply);
 }
@@ -206,7 +199,7 @@ xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
-	if (atomic_load_explicit(&s->up->watch, memory_order_relaxed) & XK_WATCH_DOWN)
+	if (xk_edge_watched(s->up, XK_WATCH_DOWN))
 		return upi_call_async_watched(s, m, call);
 	return s->ops->call_async(s, m, call);
 }
@@ -220,13 +213,14 @@ xk_call_done(struct xk_call *call, int status, struct xk_msg *reply)
 }
 
 int
-xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);
-	struct xk_meter_left left;
+	struct xk_meter_left left = { NULL, NULL };
 	int result = -EOPNOTSUPP;
 
-	xk_cross_up(s, m, &left);
+	if (xk_edge_watched(s->up, XK_WATCH_ANY))
+		xk_cross_up(s, m, &left);
 	if (hlp->ops->call_demux == NULL)
 		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
 	else if ((result = xk_header_gather(hlp, &m)) == 0)

@@ -135,15 +135,22 @@ struct xk_protocol {
 	struct xk_protocol *next; /* in the kernel, lowers before uppers */
 };
 
+/*
+ * What to do at an edge. The bits lie above the number of bytes that the upper gathers, so that one comparison with a first
+ * segment's length finds both a message that needs gathering and an edge that is watched.
+ */
 enum xk_watch {
-	XK_WATCH_EXPLICIT = 1 << 0, /* hand off here */
-	XK_WATCH_BUDGET = 1 << 1,   /* compare the clock with the budget here */
-	XK_WATCH_TRACE = 1 << 2,    /* print what crosses */
-	XK_WATCH_COUNT = 1 << 3,    /* count and time what crosses */
-	XK_WATCH_OWNER = 1 << 4,    /* track the owner of what crosses */
-	/* what is watched on the way down too */
-	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER,
+	XK_WATCH_GATHER = (1 << 24) - 1, /* not a mark: these bits hold the number of bytes */
+	XK_WATCH_EXPLICIT = 1 << 24,     /* hand off */
+	XK_WATCH_BUDGET = 1 << 25,       /* compare the clock with the budget */
+	XK_WATCH_TRACE = 1 << 26,        /* print each message */
+	XK_WATCH_COUNT = 1 << 27,        /* count and time messages */
+	XK_WATCH_OWNER = 1 << 28,        /* track the owners of messages */
+	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER, /* apply on the way down too */
+	XK_WATCH_ANY = XK_WATCH_DOWN | XK_WATCH_EXPLICIT | XK_WATCH_BUDGET,
 };
+
+static_assert((uint32_t)XK_MSG_MAX < (uint32_t)XK_WATCH_GATHER, "a mark is greater than any message's length");
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
 
@@ -156,16 +163,12 @@ struct xk_edge_count {
 	_Atomic uint64_t ns;    /* these spent so long in the protocol they came to, without what that called */
 };
 
-typedef void (*xk_demux_function)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
-
 /* upper -> lower in the graph, with its marks. */
 struct xk_edge {
-	_Atomic unsigned watch; /* enum xk_watch; what is changed takes effect with xk_edge_rewatch */
-	unsigned upper_index;   /* upper's: who it is, in a compiled graph */
-	uint32_t gather;        /* bytes that upper wants in one piece; never changes */
+	_Atomic uint32_t watch; /* enum xk_watch; changed by xk_edge_watch, at any time */
+	unsigned upper_index;   /* upper's: its identity in a compiled graph */
 	struct xk_protocol *upper, *lower;
-	_Atomic xk_demux_function demux;         /* upper's; xk_demux_watched where something is watched */
-	_Atomic(struct xk_session_kind *) kinds; /* of the sessions that messages cross it by */
+	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
 	const char *role;
 	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
 	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
@@ -177,12 +180,20 @@ struct xk_edge {
 	uint64_t credit_ns[]; /* has accumulated: each driver's own */
 };
 
-/* What the sessions of one edge with the same operations have in common: where their pushes lead now. */
-struct xk_session_kind {
-	int (*_Atomic push)(struct xk_session *s, struct xk_msg *m); /* ops' own; xk_push_watched */
-	const struct xk_session_ops *ops;
-	struct xk_session_kind *next; /* of the edge */
-};
+/* Returns the marks of edge that are set, of `which`. Any context. */
+static inline uint32_t
+xk_edge_watched(const struct xk_edge *edge, uint32_t which)
+{
+	return atomic_load_explicit(&edge->watch, memory_order_relaxed) & which;
+}
+
+/* Sets the marks of edge that are in `which` to those in `watch`, for whatever crosses next. Any context; never waits. */
+static inline void
+xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
+{
+	atomic_fetch_or_explicit(&edge->watch, which & watch, memory_order_relaxed);
+	atomic_fetch_and_explicit(&edge->watch, ~(which & ~watch), memory_order_relaxed);
+}
 
 /* What xk_pop has to do for a session besides handing the message to the protocol above. */
 enum xk_pops {
@@ -196,15 +207,15 @@ enum xk_pops {
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding; /* in map */
-	struct xk_session_kind *kind;
+	const struct xk_session_ops *ops;
 	struct xk_edge *up;     /* the edge to hlp_receive */
 	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
-	_Atomic(struct xk_session *) hls; /* for a virtual protocol above: its session on this one alone */
+	_Atomic(struct xk_session *)
+		above; /* the one session above that stands on this one; the protocol above sets it */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds: upi_session.c */
 	bool cached;                              /* passively opened and kept while idle; under cache_lock */
 	bool closing; /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
-	const struct xk_session_ops *ops;
 	struct xk_protocol *protocol; /* whose session it is */
 	struct xk_protocol *hlp_type;
 	struct xk_order *order; /* order=session: who is popping, in order; NULL: not asked for */
@@ -301,14 +312,14 @@ void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
-/* What stands in for demux and push on an edge that is watched: trace, count, budget, explicit handoff. Not for callers. */
-void xk_demux_watched(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
-int xk_push_watched(struct xk_session *s, struct xk_msg *m);
+/*
+ * The slow halves of xk_demux and xk_push: the edge is watched (trace, count, budget, explicit handoff), or the header is
+ * not in the first segment. Not for callers.
+ */
+void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
+int xk_push_slow(struct xk_session *s, struct xk_msg *m);
 /* The half of xk_pop for a session with a pop of its own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
-
-/* The half of xk_demux for a message whose first segment does not hold the header above. Not for callers. */
-void xk_demux_gathered(struct xk_session *s, struct xk_msg *m);
 
 /*
  * Hands m, which came up session s, to the protocol above, with that one's header in one piece. Takes m. A shepherd; may
@@ -321,14 +332,13 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 
 	xk_debug_assert(xk_locks_held() == 0);
 	xk_debug_cross_up(s, m);
-	if (xk_unlikely(m->len < edge->gather)) {
-		xk_demux_gathered(s, m);
-		return;
-	}
-	atomic_load_explicit(&edge->demux, memory_order_relaxed)(edge->upper, s, m);
+	if (xk_unlikely(m->len < atomic_load_explicit(&edge->watch, memory_order_relaxed)))
+		xk_demux_slow(s, m);
+	else
+		edge->demux(edge->upper, s, m);
 }
 
-/* The half of xk_pop that has only to hand m on. Nothing is left to do then, so the stack bears no trace of s. Not for callers. */
+/* The fast half of xk_pop: a tail call, so that s does not appear on the stack. Not for callers. */
 static inline void
 xk_pop_on(struct xk_session *s, struct xk_msg *m)
 {
@@ -375,7 +385,9 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
 	xk_debug_cross_down(s, m);
-	return atomic_load_explicit(&s->kind->push, memory_order_relaxed)(s, m);
+	if (xk_unlikely(xk_edge_watched(s->up, XK_WATCH_DOWN)))
+		return xk_push_slow(s, m);
+	return s->ops->push(s, m);
 }
 
 /*
@@ -399,8 +411,8 @@ void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
  */
 int xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply);
 
-/* The slow half of xk_call_demux: the edge is watched, nobody is called, or the header is not there. Not for callers. */
-int xk_call_demux_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
+/* The slow half of xk_call_demux. Not for callers. */
+int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /* The server's half of xk_call, as xk_demux and xk_pop: takes m; on 0 *reply is the answer, the caller's. */
 static inline int
@@ -411,9 +423,9 @@ xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 
 	*reply = NULL;
 	xk_debug_cross_up(s, m);
-	if (xk_unlikely(atomic_load_explicit(&edge->watch, memory_order_relaxed) != 0 || hlp->ops->call_demux == NULL ||
-			m->len < edge->gather))
-		return xk_call_demux_watched(s, m, reply);
+	if (xk_unlikely(m->len < atomic_load_explicit(&edge->watch, memory_order_relaxed) ||
+			hlp->ops->call_demux == NULL))
+		return xk_call_demux_slow(s, m, reply);
 	return xk_debug_reply(hlp->ops->call_demux(hlp, s, m, reply), reply);
 }
 
@@ -467,7 +479,7 @@ void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* ---- asking ---- */
 
-/* Common questions; a protocol's own start at its own XK_..._CONTROL base, in its header. */
+/* Questions of the framework; protocols' own are listed in protocols/control.h. */
 enum xk_control_op {
 	XK_GET_MAX_PACKET,    /* uint32_t: the longest message that may be pushed */
 	XK_GET_OPT_PACKET,    /* uint32_t: the longest that is sent without fragmentation */
@@ -476,8 +488,7 @@ enum xk_control_op {
 	XK_GET_LINK_ADDRESS,  /* uint64_t: the port's own link address */
 	XK_GET_PEER_LINK,     /* uint64_t: the peer's link address */
 	XK_GET_OFFLOADS,      /* uint32_t: enum xk_port_offload of the port below (platform.h) */
-	XK_RELEASE,           /* session: uint64_t, the number of a copy that it need not keep (ticket.h) */
-	XK_CONTROL_OWN = 100, /* a protocol's class number x 100 */
+	XK_CONTROL_OWN = 100, /* the first of the protocols' own */
 };
 
 /*
@@ -520,9 +531,9 @@ xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
 }
 
 /*
- * A new session of self (its own state is zero), in no map, with one reference, the caller's: for a protocol that needs
- * another table than its own (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's sessions (XK_LENDS). Takes the
- * caller's reference on lls (NULL: none). NULL: no memory; lls is then still the caller's.
+ * Makes a session of self (its own state is zero), in no map, with one reference, the caller's: for a protocol that needs
+ * other tables than its own (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's sessions
+ * (XK_LENDS). Takes the caller's reference on lls (NULL: none). NULL: no memory; lls is then still the caller's.
  */
 struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops,
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,

@@ -45,20 +45,17 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 {
 	size_t size = ops->size == 0 ? sizeof(struct xk_session) : ops->size;
 	struct xk_edge *up = upi_edge(hlp_receive, self);
-	struct xk_session_kind *kind;
 	struct xk_session *s;
 
 	xk_assert(up != NULL && size >= sizeof(*s));
 	xk_assert(hlp_receive->ops->demux != NULL || hlp_receive->ops->call_demux != NULL);
 	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL);
 	size = (size + 63) & ~(size_t)63;
-	kind = xk_edge_kind(up, ops);
-	s = kind == NULL ? NULL : aligned_alloc(64, size);
+	s = aligned_alloc(64, size);
 	if (s == NULL)
 		return NULL;
 	memset(s, 0, size);
 	s->ops = ops;
-	s->kind = kind;
 	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
 	s->up = up;
 	s->protocol = self;

@@ -24,7 +24,7 @@ virtual_session_make(struct xk_protocol *self, struct xk_protocol *hlp_receive, 
 	if (xk_duplicate(lls))
 		err = xk_table_add(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, lls, NULL, session);
 	if (err == 0)
-		atomic_store_explicit(&lls->hls, *session, memory_order_release);
+		atomic_store_explicit(&lls->above, *session, memory_order_release);
 	return err;
 }
 
@@ -49,7 +49,7 @@ xk_virtual_session_close(struct xk_session *s)
 {
 	struct xk_session *expected = s;
 
-	atomic_compare_exchange_strong_explicit(&s->lls->hls, &expected, NULL, memory_order_release,
+	atomic_compare_exchange_strong_explicit(&s->lls->above, &expected, NULL, memory_order_release,
 						memory_order_relaxed);
 }
 
@@ -136,7 +136,7 @@ xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct x
 static inline struct xk_session *
 virtual_standing_on(struct xk_session *lls)
 {
-	return atomic_load_explicit(&lls->hls, memory_order_acquire);
+	return atomic_load_explicit(&lls->above, memory_order_acquire);
 }
 
 void

@@ -7,7 +7,7 @@
  *	};
  *	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
- * Sessions:  the session below knows the one that stands on it (hls), so that a message crosses without a map. The
+ * Sessions:  the session below knows the one that stands on it (above), so that a message crosses without a map. The
  *            upper session holds a reference on the lower, the lower none on the upper. Those that the protocol below
  *            has opened passively are kept as the setting `sessions` says.
  * Enables:   participants are not looked at: all that the same hlp_type has enabled counts together, for one

@@ -45,6 +45,7 @@
 #include <errno.h>
 
 #include "protocols/am/am_private.h"
+#include "protocols/bid/boot.h"
 
 /* ---- the header ---- */
 
@@ -181,7 +182,7 @@ am_answer(struct xk_protocol *self, struct xk_session *lls, const struct am_head
 static size_t
 am_longest_reply(const struct xk_msg *m)
 {
-	if (m->flags & XK_MSG_FROM_BOOT)
+	if (xk_msg_from_boot(m) != 0)
 		return SIZE_MAX;
 	return AM_REPLY_TIMES * (AM_HEADER_LEN + xk_msg_len(m)) - AM_HEADER_LEN;
 }

@@ -13,18 +13,13 @@
 #ifndef XK_AM_H
 #define XK_AM_H
 
+#include "protocols/control.h"
 #include "xkernel/bytes.h"
 #include "xkernel/protocol.h"
 
 enum {
 	XK_AM_HANDLERS = 256, /* numbers are below this */
 	XK_AM_NUMBER_LEN = 2, /* in front of what is pushed */
-};
-
-enum xk_am_control {
-	XK_AM_REGISTER = 900, /* protocol: struct xk_am_registration */
-	XK_AM_GET_WAITING,    /* session: uint32_t, requests that wait for others to be answered */
-	XK_AM_GET_UNANSWERED, /* session: uint32_t, requests whose answer is to come */
 };
 
 /* What a handler that is run for a request may say. At first: nothing, which AM acknowledges. */

@@ -24,8 +24,8 @@
  *               (unconfirmed). A session uses its host (bidctl.h), lives through the peer's reboots, and knows at any time
  *               the boot that its user was told of last. When the host is lost it has none: pushes fail with -EHOSTUNREACH,
  *               and each of them makes BIDCTL ask.
- * Boots:        What comes up bears the boot that it is from (XK_MSG_FROM_BOOT), since it may wait on its way until there is
- *               another one; what goes down may bear the one that it is for (XK_MSG_FOR_BOOT), and goes to no other.
+ * Boots:        What comes up bears the boot that it is from (XK_FROM_BOOT), since it may wait on its way until there is
+ *               another one; what goes down may bear the one that it is for (XK_FOR_BOOT), and goes to no other.
  * Answers:      what was opened sends where it was opened to; what a message has caused, down the session below that brought
  *               the latest good message. Where that one knows its peer's host, messages must bear the same. Where it
  *               knows only a station, that must be the station from which the host answers BIDCTL.
@@ -91,7 +91,9 @@ bid_init(struct xk_protocol *self)
 static inline bool
 bid_is_over(const struct xk_msg *m, uint64_t peer)
 {
-	return (m->flags & XK_MSG_FOR_BOOT) && m->boot != peer;
+	const uint64_t *boot = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
+
+	return boot != NULL && *boot != peer;
 }
 
 /*
@@ -252,8 +254,7 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 			lls != bid_heard(s) || xk_msg_len(m) == 0) &&
 	    (s = bid_judge(self, s, lls, m)) == NULL)
 		return;
-	m->boot = xk_get64(m->data - BID_HEADER_LEN + BID_SOURCE);
-	m->flags |= XK_MSG_FROM_BOOT;
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, xk_get64(m->data - BID_HEADER_LEN + BID_SOURCE));
 	xk_pop(&s->session, lls, m, NULL);
 }
 

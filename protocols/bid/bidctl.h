@@ -9,6 +9,7 @@
 #ifndef XK_BIDCTL_H
 #define XK_BIDCTL_H
 
+#include "protocols/bid/boot.h"
 #include "xkernel/protocol.h"
 
 struct xk_bidctl_peer {

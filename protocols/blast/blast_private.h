@@ -6,9 +6,9 @@
 #ifndef XK_BLAST_PRIVATE_H
 #define XK_BLAST_PRIVATE_H
 
+#include "protocols/ticket.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
-#include "xkernel/ticket.h"
 
 enum blast_drop {
 	BLAST_BAD_WIDTH = XK_DROP_OWN,

@@ -75,7 +75,7 @@
  *               evicted (channels that made room for another client's)
  * Boots:        Messages may wait between CHAN and BID, for a thread, say, while another boot is told of. So each request and
  *               reply goes down with the boot that it is for, and a request that finds no channel comes up with the one that
- *               it is from, which must be the one that BIDCTL has told of last (XK_MSG_FOR_BOOT, XK_MSG_FROM_BOOT).
+ *               it is from, which must be the one that BIDCTL has told of last (XK_FOR_BOOT, XK_FROM_BOOT).
  * Graph:        chan -> bid, chan -> bidctl
  */
 #include <errno.h>
@@ -173,10 +173,8 @@ chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence,
 	struct chan_header h = { e->channel, e->number, sequence, (uint16_t)flags, (uint16_t)status };
 
 	chan_header_store(m->data, &h, xk_msg_len(m) - CHAN_HEADER_LEN);
-	if (xk_likely(e->boot != 0)) {
-		m->boot = e->boot;
-		m->flags |= XK_MSG_FOR_BOOT;
-	}
+	if (xk_likely(e->boot != 0))
+		xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, e->boot);
 }
 
 /* What may be kept below goes with a ticket, which is kept here as long as it is of interest. */

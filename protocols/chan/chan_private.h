@@ -10,9 +10,9 @@
 
 #include "protocols/bid/bidctl.h"
 #include "protocols/chan/chan.h"
+#include "protocols/ticket.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
-#include "xkernel/ticket.h"
 
 enum chan_drop {
 	CHAN_BAD_LENGTH = XK_DROP_OWN,

@@ -6,18 +6,8 @@
 #ifndef XK_IP_H
 #define XK_IP_H
 
+#include "protocols/control.h"
 #include "xkernel/fault.h"
-
-enum xk_ip_control {
-	/*
-	 * Session: uint64_t, the destination that arriving datagrams of it bear. It is XK_GET_MY_HOST, except for a
-	 * session that others' broadcasts come up: that one sends from the interface's own address.
-	 */
-	XK_IP_GET_DESTINATION = 400,
-	XK_IP_SET_ERRORS, /* protocol: struct xk_ip_errors, who tells senders of faults. Before the kernel runs. */
-	XK_IP_REFUSE,     /* session: struct xk_ip_refusal, of a datagram that came up it */
-	XK_IP_FAULT,      /* protocol: struct xk_ip_fault, what a host says of a datagram that we may have sent */
-};
 
 enum {
 	XK_IP_MAX_PACKET = 65515, /* payload of the longest datagram */

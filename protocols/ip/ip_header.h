@@ -84,7 +84,7 @@ ip_header_why(uint8_t first)
 static inline bool
 ip_header_is_intact(const uint8_t *p, const struct xk_msg *m)
 {
-	return (m->flags & XK_MSG_IP_SUM_GOOD) != 0 || xk_sum_is_intact(ip_header_sum(p));
+	return (m->flags & XK_MSG_NETWORK_SUM_GOOD) != 0 || xk_sum_is_intact(ip_header_sum(p));
 }
 
 static inline struct ip_header

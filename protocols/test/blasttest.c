@@ -23,9 +23,9 @@
 #include <errno.h>
 
 #include "protocols/test/round_trips.h"
+#include "protocols/ticket.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
-#include "xkernel/ticket.h"
 #include "xkernel/trace.h"
 
 enum blasttest_drop { BLASTTEST_BAD = XK_DROP_OWN, BLASTTEST_CORRUPT, BLASTTEST_LATE };

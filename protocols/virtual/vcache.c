@@ -346,7 +346,7 @@ vcache_forget(struct vcache *vcache, const struct xk_session *lls)
 static void
 vcache_close_done(struct xk_protocol *self, struct xk_session *session)
 {
-	struct xk_session *s = atomic_load_explicit(&session->hls, memory_order_acquire);
+	struct xk_session *s = atomic_load_explicit(&session->above, memory_order_acquire);
 
 	if (s != NULL)
 		atomic_store_explicit(&vcache_session_of(s)->dead, true, memory_order_relaxed);

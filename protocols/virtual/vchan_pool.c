@@ -86,7 +86,7 @@ vchan_open_channel(struct vchan_pool *pool, struct vchan_channel **channel)
 		return status;
 	}
 	c->pool = pool;
-	atomic_store_explicit(&c->session->hls, &pool->session, memory_order_release);
+	atomic_store_explicit(&c->session->above, &pool->session, memory_order_release);
 	xk_count(self, VCHAN_OPENED);
 	*channel = c;
 	return 0;
@@ -95,7 +95,7 @@ vchan_open_channel(struct vchan_pool *pool, struct vchan_channel **channel)
 static void
 vchan_close_channel(struct vchan_channel *channel)
 {
-	atomic_store_explicit(&channel->session->hls, NULL, memory_order_release);
+	atomic_store_explicit(&channel->session->above, NULL, memory_order_release);
 	xk_close(channel->session);
 	free(channel);
 }

@@ -7,34 +7,8 @@
 #ifndef VNET_H
 #define VNET_H
 
+#include "protocols/control.h"
 #include "xkernel/protocol.h"
-
-enum xk_vnet_control {
-	XK_VNET_GET_INTERFACES = 300, /* protocol: struct xk_vnet_interface[], at most XK_VNET_INTERFACES */
-	XK_VNET_GET_INTERFACE,        /* session: struct xk_vnet_interface, the one it sends through */
-	/*
-	 * Session: uint64_t, a neighbour. A session that a frame has caused was opened by an upper for that neighbour: it
-	 * follows that one's link address from now on, as if it had been opened so, and whatever else comes from its old one
-	 * gets a session of its own. Nothing happens to other sessions, or if it does follow one already. Never waits.
-	 */
-	XK_VNET_FOLLOW,
-	/*
-	 * Of the protocol above, called by VNET: struct xk_msg, as it was pushed on a lazy session, for which the neighbour's
-	 * link address could not be had. It stays VNET's, and is dropped afterwards.
-	 */
-	XK_VNET_UNSENT,
-	/*
-	 * Session: uint64_t, a host. Returns 1: what is pushed here goes to the link address that ARP has for that
-	 * neighbour; 0: it goes elsewhere; -ENOENT: ARP has none; -ENETUNREACH: the host is no neighbour on this
-	 * interface. Never waits.
-	 */
-	XK_VNET_LEADS_TO,
-	/*
-	 * Session: uint64_t, a host, of which a message has come up here. If it is a neighbour that ARP knows by
-	 * another link address, ARP asks for it again. Returns 0. Never waits.
-	 */
-	XK_VNET_DOUBT,
-};
 
 enum {
 	XK_VNET_INTERFACES = 4, /* at most */

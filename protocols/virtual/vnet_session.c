@@ -1,7 +1,7 @@
 /*
  * vnet_session.c - how VNET's sessions are made, and found by host; see vnet_private.h.
  *
- * A session has a reference on a session of the link and may stand there (hls): then messages come up it without a map.
+ * A session has a reference on a session of the link and may stand there (above): then messages come up it without a map.
  * Opened sessions are also in a hash table by host, under vnet's lock.
  */
 #include <errno.h>
@@ -64,7 +64,7 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 {
 	struct xk_session *expected = NULL;
 
-	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, s, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&lls->above, &expected, s, memory_order_release, memory_order_relaxed);
 }
 
 void
@@ -72,7 +72,8 @@ vnet_session_leave(struct xk_session *s, struct xk_session *lls)
 {
 	struct xk_session *expected = s;
 
-	atomic_compare_exchange_strong_explicit(&lls->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&lls->above, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
 }
 
 /* ---- opened sessions by host ---- */

@@ -111,13 +111,13 @@ vsize_set_way(struct vsize_session *vs, unsigned i, struct xk_session *way)
 static void
 vsize_stand(struct xk_session *s, struct xk_session *way)
 {
-	struct xk_session *other = atomic_load_explicit(&way->hls, memory_order_acquire);
+	struct xk_session *other = atomic_load_explicit(&way->above, memory_order_acquire);
 
 	if (other != NULL && xk_duplicate(other)) {
 		xk_session_release(other);
 		return;
 	}
-	atomic_compare_exchange_strong_explicit(&way->hls, &other, s, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&way->above, &other, s, memory_order_release, memory_order_relaxed);
 }
 
 static void
@@ -125,7 +125,8 @@ vsize_leave(struct xk_session *s, struct xk_session *way)
 {
 	struct xk_session *expected = s;
 
-	atomic_compare_exchange_strong_explicit(&way->hls, &expected, NULL, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&way->above, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
 }
 
 /* ---- sessions ---- */
@@ -343,7 +344,7 @@ XK_APART static int
 vsize_push_long(struct vsize_session *vs, struct xk_msg *m)
 {
 	struct xk_protocol *self = vs->session.protocol;
-	struct xk_session *way = NULL;
+	struct xk_session *way = vsize_get_way(vs, vs->first);
 	int status = 0;
 
 	for (unsigned i = vs->first + 1; i < self->lower_count; i++) {

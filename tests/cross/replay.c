@@ -74,7 +74,7 @@ replay_compose(struct xk_kernel *kernel, unsigned number)
 	replay_set(traffic, "rate", "1500");
 	replay_set(traffic, "size_max", "4000");
 	if (number % 2 == 0)
-		atomic_fetch_or(&traffic->lowers[0]->watch, XK_WATCH_EXPLICIT);
+		xk_edge_watch(traffic->lowers[0], XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 	else
 		xk_kernel_set_budget(kernel, 30000, 1);
 }

@@ -81,9 +81,9 @@ headers_make(struct headers *h, size_t first, size_t second, unsigned buffers)
 	if (second < h->len)
 		xk_msg_join(h->m, headers_segment(h, second, h->len));
 	if (h->known & HEADERS_IP_GOOD)
-		h->m->flags |= XK_MSG_IP_SUM_GOOD;
+		h->m->flags |= XK_MSG_NETWORK_SUM_GOOD;
 	if (h->known & HEADERS_UDP_GOOD)
-		h->m->flags |= XK_MSG_UDP_SUM_GOOD;
+		h->m->flags |= XK_MSG_TRANSPORT_SUM_GOOD;
 	h->limited = buffers < 8;
 	if (h->limited)
 		xk_memory_platform_limit(h->platform, h->platform->ops->buffers_out(h->platform) + buffers);

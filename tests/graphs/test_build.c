@@ -116,7 +116,7 @@ TEST(marks_arrive_on_edges)
 					 &platform);
 	const struct xk_edge *edge = found(kernel, "udptest")->protocol.lowers[0];
 
-	CHECK_EQ(atomic_load_explicit(&edge->watch, memory_order_relaxed), XK_WATCH_EXPLICIT);
+	CHECK_EQ(xk_edge_watched(edge, XK_WATCH_ANY), XK_WATCH_EXPLICIT);
 	CHECK(!edge->has_number && !edge->never && edge->budget_ns == 0);
 	edge = found(kernel, "udp")->protocol.lowers[0];
 	CHECK_EQ(edge->budget_ns, 20000);

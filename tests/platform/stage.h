@@ -84,7 +84,7 @@ man_boot(void *context, struct xk_sim_host *host)
 	man->top = (struct top *)xk_kernel_add_protocol(kernel, &top_type, "top");
 	edge = xk_kernel_add_edge(kernel, &man->top->protocol, wire, NULL);
 	if (man->marked)
-		atomic_fetch_or(&edge->watch, XK_WATCH_EXPLICIT);
+		xk_edge_watch(edge, XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 	man->top->protocol.resume = man->driver_resumes ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
 	man->top->protocol.implicit = man->implicit;
 	man->top->act = man->act;

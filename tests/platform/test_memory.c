@@ -396,7 +396,7 @@ TEST(connected_ports_share_no_buffer)
 
 	REQUIRE(xk_memory_connect(a, b) == 0);
 	xk_msg_join(m, text(here, "and tail"));
-	m->flags = XK_MSG_UDP_SUM_GOOD;
+	m->flags = XK_MSG_TRANSPORT_SUM_GOOD;
 	m->id = 4;
 	CHECK(transmit(a, m));
 	CHECK_EQ(out(here), 0);

@@ -2,6 +2,7 @@
 #include <limits.h>
 
 #include "protocols/am/am.h"
+#include "protocols/bid/boot.h"
 #include "tests/protocols/bare.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
@@ -158,8 +159,7 @@ do_request_confirmed(void *argument)
 	struct xk_msg *m = xk_msg_from(rig_platform(argument), request, sizeof(request));
 
 	REQUIRE(m != NULL);
-	m->flags |= XK_MSG_FROM_BOOT;
-	m->boot = 1;
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, 1);
 	xk_demux(rig_wire_session(argument), m);
 }
 

@@ -170,8 +170,7 @@ do_push_for_boot(void *argument)
 	struct bearing *b = argument;
 	struct xk_msg *m = xk_msg_from(xk_platform_of(b->session->protocol), "x", 1);
 
-	m->boot = b->boot;
-	m->flags |= XK_MSG_FOR_BOOT;
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, b->boot);
 	b->status = xk_push(b->session, m);
 }
 

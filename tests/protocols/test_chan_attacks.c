@@ -37,8 +37,7 @@ do_come_late(void *argument)
 	struct xk_msg *m =
 		xk_msg_from(rig_platform(late->r), bytes, frame_bytes(bytes, late->h, "x", late->h.flags & 2 ? 1 : 0));
 
-	m->boot = late->boot;
-	m->flags |= XK_MSG_FROM_BOOT;
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, late->boot);
 	xk_demux(rig_wire_session(late->r), m);
 }
 

@@ -61,7 +61,7 @@ TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not)
 
 	for (unsigned i = 1; i <= 4; i++) {
 		xk_kernel_count_edges(eth->kernel, i % 2 != 0);
-		CHECK_EQ(eth->lowers[0]->gather, XK_ETH_HEADER_LEN);
+		CHECK_EQ(xk_edge_watched(eth->lowers[0], XK_WATCH_GATHER), XK_ETH_HEADER_LEN);
 		rig_inject_prefixes(r, FROM_PEER);
 		CHECK_EQ(rig_counter(r, "short"), i * XK_ETH_HEADER_LEN);
 	}

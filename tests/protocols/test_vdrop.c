@@ -435,7 +435,7 @@ demux_verified(void *argument)
 	struct pushing *p = argument;
 	struct xk_msg *m = xk_msg_from(rig_platform(p->r), datagram, sizeof(datagram));
 
-	m->flags = XK_MSG_UDP_SUM_GOOD;
+	m->flags = XK_MSG_TRANSPORT_SUM_GOOD;
 	xk_demux(p->s, m);
 }
 

@@ -398,7 +398,7 @@ TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on)
 	lls = rig_delivered_on(r)->lls;
 	REQUIRE(xk_duplicate(lls));
 	CHECK(rig_do(r, let_go_of_strangers, rig_protocol(r, "vnet")));
-	CHECK(atomic_load_explicit(&lls->hls, memory_order_relaxed) == NULL);
+	CHECK(atomic_load_explicit(&lls->above, memory_order_relaxed) == NULL);
 	rig_inject_on(r, lls, "02");
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 2);

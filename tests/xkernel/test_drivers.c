@@ -67,7 +67,7 @@ TEST(an_edge_that_is_marked_hands_off_in_each_driver)
 {
 	struct many *h = many_new(2, XK_IPP, XK_DRIVER_INTERRUPT);
 
-	atomic_store(&h->edge->watch, XK_WATCH_EXPLICIT);
+	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	xk_kernel_rewatch(h->kernel);
 	many_start(h);
 	many_send(h, 1, OP_ECHO, 50);

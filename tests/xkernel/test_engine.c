@@ -57,7 +57,7 @@ TEST(explicit_edge_hands_every_message_off)
 	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0);
 	struct xk_kernel_stats stats;
 
-	h->edge->watch = XK_WATCH_EXPLICIT;
+	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);
 	host_echo(h, OP_ECHO, MANY);
 	xk_kernel_stop(h->kernel);
@@ -83,7 +83,7 @@ TEST(handoffs_with_two_stacks_fall_back_and_lose_nothing)
 {
 	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 2);
 
-	h->edge->watch = XK_WATCH_EXPLICIT;
+	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);
 	host_echo(h, OP_ECHO, MANY);
 	xk_kernel_stop(h->kernel);
@@ -279,7 +279,7 @@ TEST(contended_locks_exclude_one_another)
 {
 	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0);
 
-	h->edge->watch = XK_WATCH_EXPLICIT;
+	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);
 	host_echo(h, OP_LOCK, MANY);
 	xk_kernel_stop(h->kernel);
@@ -292,7 +292,7 @@ TEST(ordered_sessions_keep_their_order_through_handoffs)
 	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .threads = 3 };
 	struct host *h = host_build(&config, true);
 
-	h->edge->watch = XK_WATCH_EXPLICIT;
+	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);
 	for (unsigned i = 0; i < 2000; i++) {
 		host_send(h, OP_ECHO, (uint8_t)i);

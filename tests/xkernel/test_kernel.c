@@ -240,7 +240,7 @@ TEST(stopping_at_any_moment_ends)
 		h->top->protocol.resume = rand() % 2 == 0 ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
 		h->top->protocol.implicit = (enum xk_implicit)(rand() % 3);
 		h->top->protocol.spin_ns = 10000;
-		h->edge->watch = rand() % 3 == 0 ? XK_WATCH_EXPLICIT : 0;
+		xk_edge_watch(h->edge, XK_WATCH_ANY, rand() % 3 == 0 ? XK_WATCH_EXPLICIT : 0);
 		host_start(h);
 		for (unsigned j = 0, count = (unsigned)rand() % 400; j < count; j++)
 			send_one(h, ops[rand() % 8]);
@@ -297,7 +297,7 @@ TEST(without_threads_the_driver_carries_what_was_handed_off)
 {
 	struct host *h = host_virtual();
 
-	h->edge->watch = XK_WATCH_EXPLICIT;
+	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_init(h);
 	for (unsigned i = 0; i < 200; i++) {
 		send_one(h, OP_HANDOFF);

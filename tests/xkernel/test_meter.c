@@ -59,7 +59,7 @@ static void
 slow_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	pass(self, SLOW_UP);
-	xk_pop(lls->hls, lls, m, NULL);
+	xk_pop(lls->above, lls, m, NULL);
 	pass(self, SLOW_BACK);
 }
 
@@ -146,7 +146,7 @@ TEST(nothing_is_counted_that_nobody_asks_for)
 	send_many(h, 20);
 	counted(h->edge, XK_UPWARD, 0, 0, 0);
 	counted(h->edge, XK_DOWNWARD, 0, 0, 0);
-	CHECK_EQ(h->edge->watch, 0);
+	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), 0);
 	host_free(h);
 }
 
@@ -234,16 +234,16 @@ TEST(marks_and_counting_leave_each_other_alone)
 {
 	struct host *h = timed_host(act_echo);
 
-	atomic_fetch_or(&h->edge->watch, XK_WATCH_EXPLICIT);
+	xk_edge_watch(h->edge, XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 	xk_kernel_count_edges(h->kernel, true);
-	CHECK_EQ(h->edge->watch, XK_WATCH_EXPLICIT | XK_WATCH_COUNT);
+	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), XK_WATCH_EXPLICIT | XK_WATCH_COUNT);
 	h->edge->budget_ns = 1000;
 	xk_kernel_rewatch(h->kernel);
-	CHECK_EQ(h->edge->watch, XK_WATCH_EXPLICIT | XK_WATCH_COUNT | XK_WATCH_BUDGET);
+	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), XK_WATCH_EXPLICIT | XK_WATCH_COUNT | XK_WATCH_BUDGET);
 	h->edge->budget_ns = 0;
 	xk_kernel_count_edges(h->kernel, false);
 	xk_kernel_rewatch(h->kernel);
-	CHECK_EQ(h->edge->watch, XK_WATCH_EXPLICIT);
+	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), XK_WATCH_EXPLICIT);
 	host_free(h);
 }
 
@@ -274,12 +274,12 @@ enum { MANY = 4000 };
 
 /* op's messages, counted from before the first to after the last. */
 static void
-all_are_counted(enum xk_mode mode, enum op op, unsigned watch)
+all_are_counted(enum xk_mode mode, enum op op, uint32_t watch)
 {
 	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 2, 0);
 	struct xk_edge_count *up = &h->edge->counts[XK_UPWARD], *down = &h->edge->counts[XK_DOWNWARD];
 
-	atomic_fetch_or(&h->edge->watch, watch);
+	xk_edge_watch(h->edge, watch, watch);
 	host_start(h);
 	xk_kernel_count_edges(h->kernel, true);
 	host_echo(h, op, MANY);

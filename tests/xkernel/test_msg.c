@@ -1,24 +1,26 @@
 /* test_msg.c - the Message tool, operation by operation. */
 #include "tests/xkernel/msg_chains.h"
-#include "xkernel/ticket.h"
+
+enum { KIND = XK_KIND('t', 'e', 's', 't') };
 
 /* Marks that a message keeps whatever segment comes to be its first. */
-static struct xk_ticket ticket;
-
 static void
 mark(struct xk_msg *m)
 {
 	m->id = 9;
-	m->flags = XK_MSG_TRACED | XK_MSG_FROM_BOOT;
-	m->boot = 77;
-	xk_ticket_put(m, &ticket);
+	m->flags = XK_MSG_TRACED;
+	xk_msg_annotate(m, XK_OF_MESSAGE, KIND, 77);
+	xk_msg_annotate(m, XK_OF_PUSH, KIND, 78);
 }
 
 static bool
 is_marked(const struct xk_msg *m)
 {
-	return m->id == 9 && m->flags == (XK_MSG_TRACED | XK_MSG_FROM_BOOT | XK_MSG_TICKETED) && m->boot == 77 &&
-	       m->ticket == &ticket;
+	const uint64_t *message = xk_msg_annotation(m, XK_OF_MESSAGE, KIND);
+	const uint64_t *push = xk_msg_annotation(m, XK_OF_PUSH, KIND);
+
+	return m->id == 9 && (m->flags & XK_MSG_TRACED) && message != NULL && *message == 77 && push != NULL &&
+	       *push == 78;
 }
 
 /* ---- new, from, free, reference ---- */
@@ -104,12 +106,19 @@ TEST(a_reference_shares_the_bytes_and_outlives_the_original)
 
 	REQUIRE(m != NULL);
 	m->id = 7;
-	m->flags = XK_MSG_TRACED | XK_MSG_UDP_SUM_GOOD;
+	m->flags = XK_MSG_TRACED | XK_MSG_TRANSPORT_SUM_GOOD;
+	xk_msg_annotate(m, XK_OF_MESSAGE, KIND, 77);
+	xk_msg_annotate(m, XK_OF_PUSH, KIND, 78);
 	other = xk_msg_reference(m);
 	REQUIRE(other != NULL);
 	CHECK(other->data == m->data);
 	CHECK_EQ(other->id, 7);
-	CHECK_EQ(other->flags, XK_MSG_TRACED | XK_MSG_UDP_SUM_GOOD);
+	CHECK_EQ(other->flags & (XK_MSG_ANNOTATED - 1), XK_MSG_TRACED | XK_MSG_TRANSPORT_SUM_GOOD);
+	REQUIRE(xk_msg_annotation(other, XK_OF_MESSAGE, KIND) != NULL);
+	CHECK_EQ(*xk_msg_annotation(other, XK_OF_MESSAGE, KIND), 77);
+	CHECK(xk_msg_annotation(other, XK_OF_MESSAGE, KIND + 1) == NULL);
+	CHECK(xk_msg_annotation(other, XK_OF_PUSH, KIND) == NULL);
+	CHECK(xk_msg_annotation(m, XK_OF_PUSH, KIND) != NULL);
 	CHECK(!xk_msg_is_writable(m) && !xk_msg_is_writable(other));
 	xk_msg_free(m);
 	CHECK(xk_msg_is_writable(other));
@@ -385,7 +394,7 @@ TEST(split_cuts_at_every_place_and_copies_nothing)
 
 TEST(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace)
 {
-	static const uint16_t marks = XK_MSG_TICKETED | XK_MSG_FROM_BOOT | XK_MSG_UDP_SUM_GOOD | XK_MSG_TO_ALL;
+	static const uint16_t marks = XK_MSG_ANNOTATED | XK_MSG_TRANSPORT_SUM_GOOD | XK_MSG_TO_ALL;
 	struct xk_platform *platform = platform_new();
 
 	for (unsigned traced = 0; traced <= XK_MSG_TRACED; traced += XK_MSG_TRACED) {
@@ -470,10 +479,10 @@ TEST(what_the_port_verified_is_forgotten_by_split_and_join)
 	struct xk_platform *platform = platform_new();
 	struct xk_msg *a = patterned(platform, 10), *b = patterned(platform, 10), *front;
 
-	a->flags = b->flags = XK_MSG_UDP_SUM_GOOD | XK_MSG_IP_SUM_GOOD | XK_MSG_TRACED;
+	a->flags = b->flags = XK_MSG_TRANSPORT_SUM_GOOD | XK_MSG_NETWORK_SUM_GOOD | XK_MSG_TRACED;
 	xk_msg_join(a, b);
 	CHECK_EQ(a->flags, XK_MSG_TRACED);
-	a->flags |= XK_MSG_UDP_SUM_GOOD;
+	a->flags |= XK_MSG_TRANSPORT_SUM_GOOD;
 	front = xk_msg_split(&a, 5);
 	REQUIRE(front != NULL);
 	CHECK_EQ(front->flags, XK_MSG_TRACED);

@@ -225,7 +225,7 @@ TEST(another_session_stands_on_one_below_that_lives_on)
 	lls = rig_delivered_on(r)->lls;
 	REQUIRE(xk_duplicate(lls));
 	CHECK(rig_do(r, uncache, rig_protocol(r, "vwork")));
-	CHECK(atomic_load_explicit(&lls->hls, memory_order_relaxed) == NULL);
+	CHECK(atomic_load_explicit(&lls->above, memory_order_relaxed) == NULL);
 	rig_inject_on(r, lls, "02");
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 2);

@@ -181,7 +181,7 @@ toy_open_on(const struct xk_session_ops *ops, struct xk_protocol *self, struct x
 	if (result != 0)
 		return result;
 	*session = xk_session_new(self, ops, hlp_receive, hlp_type, lls);
-	lls->hls = *session;
+	lls->above = *session;
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static inline void
 middle_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	(void)self;
-	xk_pop(lls->hls, lls, m, NULL);
+	xk_pop(lls->above, lls, m, NULL);
 }
 
 static const struct xk_protocol_ops middle_ops = { .open = middle_open, .demux = middle_demux };

@@ -190,7 +190,7 @@ roundtrip_remember_marks(struct roundtrip_end *end)
 	const struct xk_edge *edge = end->test->lowers[0];
 	unsigned count = 0;
 
-	end->marks.explicit_mark = atomic_load_explicit(&edge->watch, memory_order_relaxed) & XK_WATCH_EXPLICIT;
+	end->marks.explicit_mark = xk_edge_watched(edge, XK_WATCH_EXPLICIT);
 	end->marks.never = edge->never;
 	end->marks.budget_ns = edge->budget_ns;
 	for (struct xk_protocol *p = end->test; p != NULL && count < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p))
@@ -205,9 +205,7 @@ roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 	unsigned mark = by_graph ? end->marks.explicit_mark : leaves ? (unsigned)XK_WATCH_EXPLICIT : 0, i = 0;
 	struct xk_edge *edge = end->test->lowers[0];
 
-	/* the edge's other watches stay */
-	atomic_fetch_and_explicit(&edge->watch, ~(unsigned)XK_WATCH_EXPLICIT, memory_order_relaxed);
-	atomic_fetch_or_explicit(&edge->watch, mark, memory_order_relaxed);
+	xk_edge_watch(edge, XK_WATCH_EXPLICIT, mark);
 	edge->never = by_graph ? end->marks.never : !leaves;
 	edge->budget_ns = by_graph ? end->marks.budget_ns : 0;
 	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)

@@ -250,24 +250,18 @@ void xk_meter_go(struct xk_shepherd *self);
 void xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 
-/* What crosses edge from now on is led as edge->watch says, which has changed. Any context; never waits. */
-void xk_edge_rewatch(struct xk_edge *edge);
-/* What sessions of edge with these operations have in common. NULL: no memory. Any context; never waits. */
-struct xk_session_kind *xk_edge_kind(struct xk_edge *edge, const struct xk_session_ops *ops);
-void xk_edge_free(struct xk_edge *edge);
-
-/* ---- tables (table.c) ---- */
-
-/* Before a protocol's init. 0 or -errno. And after its fini. Main thread. */
-int xk_table_init(struct xk_protocol *self);
-void xk_table_fini(struct xk_protocol *self);
-
 /* One line of trace for a message that crosses edge (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
 /* One line of trace from the kernel itself. */
 __attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...);
 /* The handoff that has just happened, for the trace. */
 void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
+
+/* ---- tables (table.c) ---- */
+
+/* Before a protocol's init, 0 or -errno; and after its fini. Main thread. */
+int xk_table_init(struct xk_protocol *self);
+void xk_table_fini(struct xk_protocol *self);
 
 /* ---- epochs (epoch.c) ---- */
 

@@ -127,7 +127,7 @@ kernel_free_protocol(struct xk_protocol *protocol)
 		if (setting->type == XK_SETTING_STRING)
 			free(*(char **)((char *)protocol + setting->offset));
 	for (unsigned i = 0; i < protocol->lower_count; i++)
-		xk_edge_free(protocol->lowers[i]);
+		free(protocol->lowers[i]);
 	free(protocol->lowers);
 	free((void *)protocol->drops);
 	kernel_free_counts(protocol);
@@ -185,8 +185,8 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 		return NULL;
 	edge->upper = upper;
 	edge->upper_index = upper->index;
-	atomic_init(&edge->demux, upper->ops->demux);
-	edge->gather = xk_header_gathers(upper->type);
+	edge->demux = upper->ops->demux;
+	atomic_init(&edge->watch, xk_header_gathers(upper->type));
 	edge->lower = lower;
 	edge->role = role;
 	lowers[upper->lower_count++] = edge;
@@ -217,11 +217,7 @@ kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
 		watch |= XK_WATCH_BUDGET;
 	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
 		watch |= XK_WATCH_TRACE;
-	/* The other bits are others' to change, even now. */
-	atomic_fetch_or_explicit(&edge->watch, watch, memory_order_seq_cst);
-	atomic_fetch_and_explicit(&edge->watch, watch | ~(unsigned)(XK_WATCH_BUDGET | XK_WATCH_TRACE),
-				  memory_order_seq_cst);
-	xk_edge_rewatch(edge);
+	xk_edge_watch(edge, XK_WATCH_BUDGET | XK_WATCH_TRACE, watch);
 	return watch & XK_WATCH_BUDGET;
 }
 
@@ -229,14 +225,8 @@ void
 xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
 {
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
-		for (unsigned i = 0; i < p->lower_count; i++) {
-			if (wanted)
-				atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_COUNT, memory_order_seq_cst);
-			else
-				atomic_fetch_and_explicit(&p->lowers[i]->watch, ~(unsigned)XK_WATCH_COUNT,
-							  memory_order_seq_cst);
-			xk_edge_rewatch(p->lowers[i]);
-		}
+		for (unsigned i = 0; i < p->lower_count; i++)
+			xk_edge_watch(p->lowers[i], XK_WATCH_COUNT, wanted ? XK_WATCH_COUNT : 0);
 }
 
 void
@@ -245,10 +235,8 @@ xk_kernel_watch_owners(struct xk_kernel *kernel)
 	kernel->watches_owners = true;
 #ifndef XK_DEBUG /* debug builds check each crossing anyway */
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
-		for (unsigned i = 0; i < p->lower_count; i++) {
-			atomic_fetch_or_explicit(&p->lowers[i]->watch, XK_WATCH_OWNER, memory_order_seq_cst);
-			xk_edge_rewatch(p->lowers[i]);
-		}
+		for (unsigned i = 0; i < p->lower_count; i++)
+			xk_edge_watch(p->lowers[i], XK_WATCH_OWNER, XK_WATCH_OWNER);
 #endif
 }
 

@@ -96,28 +96,11 @@ where_verb_in(const struct where_verb *verbs, const void *ops, uintptr_t start)
 }
 
 static const struct where_verb *
-where_verb_of_type(const struct xk_protocol_type *type, uintptr_t start)
+where_verb_of(const struct xk_protocol_type *type, uintptr_t start)
 {
 	const struct where_verb *verb = where_verb_in(where_protocol_verbs, type->ops, start);
 
 	return verb != NULL ? verb : where_verb_in(where_session_verbs, type->session_ops, start);
-}
-
-/* The operations of p's sessions are listed at the edges above p. */
-static const struct where_verb *
-where_verb_of(const struct xk_protocol *p, uintptr_t start)
-{
-	const struct where_verb *verb = where_verb_of_type(p->type, start);
-
-	for (const struct xk_protocol *upper = p->kernel->protocols; verb == NULL && upper != NULL; upper = upper->next)
-		for (unsigned i = 0; verb == NULL && i < upper->lower_count; i++) {
-			const struct xk_edge *edge = upper->lowers[i];
-			const struct xk_session_kind *kind = atomic_load_explicit(&edge->kinds, memory_order_acquire);
-
-			for (; edge->lower == p && verb == NULL && kind != NULL; kind = kind->next)
-				verb = where_verb_in(where_session_verbs, kind->ops, start);
-		}
-	return verb;
 }
 
 static bool
@@ -140,34 +123,26 @@ struct where_frame {
 };
 
 static void
-where_find_in_kernel(const struct xk_kernel *kernel, struct where_frame *frame)
+where_match(struct where_frame *frame, const struct xk_protocol_type *type)
 {
-	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
-		const struct where_verb *verb = where_verb_of(p, frame->symbol.start);
+	const struct where_verb *verb = where_verb_of(type, frame->symbol.start);
 
-		if (verb == NULL && !where_is_called_as(&frame->symbol, p->type->name))
-			continue;
-		frame->type = p->type;
+	if (verb != NULL || (frame->verb == NULL && where_is_called_as(&frame->symbol, type->name))) {
+		frame->type = type;
 		frame->verb = verb;
-		if (verb != NULL)
-			return;
 	}
 }
 
+/* Fills in the frame's type and verb; an operation counts for more than a name. */
 static void
-where_find_in_types(struct where_frame *frame)
+where_find(const struct xk_kernel *kernel, struct where_frame *frame)
 {
-	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++) {
-		const struct xk_protocol_type *type = xk_protocol_types[i];
-		const struct where_verb *verb = where_verb_of_type(type, frame->symbol.start);
-
-		if (verb == NULL && !where_is_called_as(&frame->symbol, type->name))
-			continue;
-		frame->type = type;
-		frame->verb = verb;
-		if (verb != NULL)
-			return;
-	}
+	if (kernel == NULL)
+		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+			where_match(frame, xk_protocol_types[i]);
+	else
+		for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+			where_match(frame, p->type);
 }
 
 /* Fills in frames. Returns the index of the innermost one that belongs to a protocol; where->count: none does. */
@@ -179,10 +154,8 @@ where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, s
 	for (unsigned i = where->count; i-- > 0;) {
 		frames[i] = (struct where_frame){ .type = NULL };
 		frames[i].known = xk_symbol_find(symbols, where->frames[i], &frames[i].symbol);
-		if (frames[i].known && where->kernel != NULL)
-			where_find_in_kernel(where->kernel, &frames[i]);
-		else if (frames[i].known)
-			where_find_in_types(&frames[i]);
+		if (frames[i].known)
+			where_find(where->kernel, &frames[i]);
 		if (frames[i].type != NULL)
 			at = i;
 	}
@@ -295,7 +268,7 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 static bool
 where_is_crossing(const char *name)
 {
-	return strcmp(name, "xk_demux_watched") == 0 || strcmp(name, "xk_push_watched") == 0;
+	return strcmp(name, "xk_demux_slow") == 0 || strcmp(name, "xk_push_slow") == 0;
 }
 
 static void

@@ -18,9 +18,11 @@
 #ifndef XK_TICKET_H
 #define XK_TICKET_H
 
-#include "xkernel/upi.h"
+#include "protocols/control.h"
 
-/* Belongs to who pushes; is written only during that push. */
+#define XK_TICKET XK_KIND('t', 'i', 'c', 'k') /* an annotation of a push: the address of a struct xk_ticket */
+
+/* Belongs to the protocol that pushes; written only during that push. */
 struct xk_ticket {
 	struct xk_session *keeper; /* keeps a copy; the ticket has a reference on it. NULL: nobody does */
 	uint64_t number;           /* of the copy, there */
@@ -33,18 +35,19 @@ struct xk_ticket {
 static inline void
 xk_ticket_put(struct xk_msg *m, struct xk_ticket *ticket)
 {
-	m->ticket = ticket;
-	m->flags |= XK_MSG_TICKETED;
+	xk_msg_annotate(m, XK_OF_PUSH, XK_TICKET, (uintptr_t)ticket);
 }
 
 /* For who keeps a copy: the ticket of m, which it bears no more; NULL: nobody wants to know. */
 static inline struct xk_ticket *
 xk_ticket_take(struct xk_msg *m)
 {
-	if (!(m->flags & XK_MSG_TICKETED))
+	const uint64_t *ticket = xk_msg_annotation(m, XK_OF_PUSH, XK_TICKET);
+
+	if (ticket == NULL)
 		return NULL;
-	m->flags &= (uint16_t)~XK_MSG_TICKETED;
-	return m->ticket;
+	xk_msg_unannotate(m, XK_OF_PUSH);
+	return (struct xk_ticket *)(uintptr_t)*ticket;
 }
 
 /* For who keeps a copy, in its push: fills in the ticket, with a reference on s. */
