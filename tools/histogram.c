@@ -7,24 +7,16 @@
 
 #define HISTOGRAM_MAX ((UINT64_C(1) << HISTOGRAM_BITS) - 1)
 
-/* How far a time is shifted so that its leading HISTOGRAM_FINE_BITS + 1 bits are left. */
-static unsigned
-histogram_shift(uint64_t ns)
-{
-	unsigned bits = 64 - (unsigned)__builtin_clzll(ns | 1);
-
-	return bits <= HISTOGRAM_FINE_BITS + 1 ? 0 : bits - HISTOGRAM_FINE_BITS - 1;
-}
-
 static unsigned
 histogram_bucket(uint64_t ns)
 {
-	unsigned shift = histogram_shift(ns);
+	unsigned bits = 64 - (unsigned)__builtin_clzll(ns | 1);
+	unsigned shift = bits <= HISTOGRAM_FINE_BITS + 1 ? 0 : bits - HISTOGRAM_FINE_BITS - 1;
 
 	return (shift << HISTOGRAM_FINE_BITS) + (unsigned)(ns >> shift);
 }
 
-/* The middle of a bucket. */
+/* Returns the middle of a bucket. */
 static uint64_t
 histogram_value(unsigned bucket)
 {
@@ -70,14 +62,6 @@ histogram_merge(struct histogram *into, const struct histogram *from)
 		into->max = from->max;
 }
 
-static uint64_t
-histogram_clamp(const struct histogram *h, uint64_t ns)
-{
-	if (ns < h->min)
-		return h->min;
-	return ns > h->max ? h->max : ns;
-}
-
 uint64_t
 histogram_percentile(const struct histogram *h, double percent)
 {
@@ -88,8 +72,11 @@ histogram_percentile(const struct histogram *h, double percent)
 		return 0;
 	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
 		seen += h->buckets[i];
-		if (seen > 0 && (double)seen >= want)
-			return histogram_clamp(h, histogram_value(i));
+		if (seen > 0 && (double)seen >= want) {
+			uint64_t ns = histogram_value(i);
+
+			return ns < h->min ? h->min : ns > h->max ? h->max : ns;
+		}
 	}
 	return h->max;
 }

@@ -1,7 +1,7 @@
 /*
- * histogram.h - times in nanoseconds, counted in bounded memory: log-linear buckets (128 to each doubling, so a
- * quantile is off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be
- * copied and sent to another process of the same program.
+ * histogram.h - counts times in nanoseconds in bounded memory: log-linear buckets (128 for each doubling, so a quantile is
+ * off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be copied and sent
+ * to another process of the same program.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
@@ -11,7 +11,7 @@
 struct json;
 
 enum {
-	HISTOGRAM_FINE_BITS = 7, /* below 2^7 each value has a bucket of its own */
+	HISTOGRAM_FINE_BITS = 7, /* each value below 2^7 has a bucket of its own */
 	HISTOGRAM_BITS = 40,     /* longer times (18 minutes) are counted as the longest */
 	HISTOGRAM_BUCKETS = (HISTOGRAM_BITS - HISTOGRAM_FINE_BITS + 1) << HISTOGRAM_FINE_BITS,
 };
@@ -27,16 +27,16 @@ void histogram_init(struct histogram *h);
 /* Counts one time. */
 void histogram_add(struct histogram *h, uint64_t ns);
 
-/* Adds what `from` has counted to `into`. */
+/* Adds the counts of `from` to `into`. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
-/* The time that `percent` (0 to 100) of all are not above; 0 if nothing was counted. Never outside min and max. */
+/* Returns the time that `percent` (0 to 100) of all do not exceed; 0 if nothing was counted. Within min and max. */
 uint64_t histogram_percentile(const struct histogram *h, double percent);
 
-/* 0 if nothing was counted. */
+/* Returns 0 if nothing was counted. */
 uint64_t histogram_mean(const struct histogram *h);
 
-/* As an object under key: min, p50, p90, p99, max, mean. The caller closes it, and may add to it. */
+/* Opens an object under key: min, p50, p90, p99, max, mean. The caller closes it, and may add to it. */
 void histogram_json(const struct histogram *h, struct json *json, const char *key);
 
 #endif

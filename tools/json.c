@@ -7,7 +7,7 @@
 
 #include "xkernel/base.h"
 
-/* The length of the UTF-8 sequence at p, or 0 if it is none (overlong, a surrogate, cut off). */
+/* Returns the length of the UTF-8 sequence at p, or 0 if it is none (overlong, a surrogate, cut off). */
 static unsigned
 json_utf8(const uint8_t *p)
 {
@@ -50,7 +50,7 @@ json_quote(FILE *out, const char *text)
 			fputs("\\t", out);
 		else if (*p < 0x20 || *p == 0x7f)
 			fprintf(out, "\\u%04x", *p);
-		else if (*p == 0xc2 && p[1] < 0xa0) /* to a terminal these are control characters, too */
+		else if (*p == 0xc2 && p[1] < 0xa0) /* control characters to a terminal, too */
 			fprintf(out, "\\u%04x", p[1]);
 		else
 			fwrite(p, 1, len, out);
@@ -59,7 +59,7 @@ json_quote(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-/* What stands before every value: a comma, a line of its own, the key. */
+/* Begins a value: a comma, a new line, the key. */
 static void
 json_item(struct json *json, const char *key)
 {

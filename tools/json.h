@@ -1,6 +1,6 @@
 /*
- * json.h - writes JSON to a stream as it goes. The caller opens and closes objects and arrays in order; commas,
- * indentation and escapes are the writer's. A key is given inside an object and NULL inside an array.
+ * json.h - writes JSON to a stream as it goes: the caller opens and closes objects and arrays in order; the writer adds
+ * commas, indentation and escapes. A key is given inside an object, NULL inside an array.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -14,13 +14,13 @@ enum { JSON_DEPTH = 16 };
 struct json {
 	FILE *out;
 	unsigned depth;
-	bool filled[JSON_DEPTH]; /* something stands at this depth already: a comma is due */
+	bool filled[JSON_DEPTH]; /* a value was written at this depth: a comma is due */
 	char closer[JSON_DEPTH];
 };
 
-/* Begins a document on out, which stays the caller's. */
+/* Begins a document on out, which remains the caller's. */
 void json_begin(struct json *json, FILE *out);
-/* Ends it with a newline. Everything opened has been closed. False: the stream has failed. */
+/* Ends it with a newline; everything opened has been closed. False: the stream has failed. */
 bool json_end(struct json *json);
 
 void json_object(struct json *json, const char *key);
@@ -28,10 +28,10 @@ void json_array(struct json *json, const char *key);
 /* Closes the object or array opened last. */
 void json_close(struct json *json);
 
-/* NULL becomes null; bytes that are not UTF-8 become U+FFFD. */
+/* Writes a string, NULL as null; bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct json *json, const char *key, const char *value);
 void json_uint(struct json *json, const char *key, uint64_t value);
-/* Not a number and infinities become null. */
+/* Writes NaN and infinities as null. */
 void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);

@@ -6,9 +6,9 @@
 #include "xkernel/engine/symbols.h"
 #include "xkernel/protocol.h"
 
-/* Returns whether the array that contains list has a NULL at list or after it; true if the array is unknown. */
 static bool
-lists_ends(const struct xk_symbols *symbols, const char *const *list)
+lists_check(const struct xk_symbols *symbols, const char *program, const char *type, const char *name,
+	    const char *const *list)
 {
 	struct xk_symbol array;
 	size_t length;
@@ -16,17 +16,9 @@ lists_ends(const struct xk_symbols *symbols, const char *const *list)
 	if (list == NULL || !xk_symbol_find(symbols, (uintptr_t)list, &array))
 		return true;
 	length = (array.start + array.size - (uintptr_t)list) / sizeof(*list);
-	while (length > 0 && list[length - 1] != NULL)
-		length--;
-	return length > 0;
-}
-
-static bool
-lists_check(const struct xk_symbols *symbols, const char *program, const char *type, const char *name,
-	    const char *const *list)
-{
-	if (lists_ends(symbols, list))
-		return true;
+	for (size_t i = 0; i < length; i++)
+		if (list[i] == NULL)
+			return true;
 	fprintf(stderr, "%s: protocol \"%s\": its list `%s` does not end with NULL\n", program, type, name);
 	return false;
 }

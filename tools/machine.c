@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
+#include "platform/clock.h"
+#include "tools/batches.h"
 #include "tools/json.h"
 #include "xkernel/base.h"
 
@@ -28,26 +29,26 @@
 /* With sanitizers the times mean nothing, so a short measurement is enough. */
 enum { MACHINE_BATCHES = 41, MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000, MACHINE_PATIENCE = 1000000 };
 
-/* What "key : value" of a /proc file says; "unknown" if it says nothing. */
-static void
-machine_proc(const char *file, const char *key, char *value, size_t len)
+bool
+machine_read(const char *path, const char *key, char *text, size_t size)
 {
-	FILE *f = fopen(file, "re");
-	char line[256];
+	FILE *file = fopen(path, "re");
+	bool found = false;
 
-	snprintf(value, len, "unknown");
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		char *colon = strchr(line, ':');
+	while (file != NULL && !found && fgets(text, (int)size, file) != NULL)
+		found = strncmp(text, key, strlen(key)) == 0;
+	if (file != NULL)
+		fclose(file);
+	if (found) {
+		char *value = text + strlen(key);
 
-		if (colon == NULL || strncmp(line, key, strlen(key)) != 0)
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		colon += 1 + strspn(colon + 1, " \t");
-		snprintf(value, len, "%.90s", colon);
-		break;
+		value += strspn(value, " \t:");
+		value[strcspn(value, "\n")] = '\0';
+		memmove(text, value, strlen(value) + 1);
+	} else {
+		text[0] = '\0';
 	}
-	if (f != NULL)
-		fclose(f);
+	return found;
 }
 
 void
@@ -59,8 +60,9 @@ machine_describe(struct machine *machine)
 
 	memset(machine, 0, sizeof(*machine));
 	CPU_ZERO(&set);
-	machine_proc("/proc/cpuinfo", "model name", machine->processor, sizeof(machine->processor));
-	machine_proc("/proc/meminfo", "HugePages_Total", pages, sizeof(pages));
+	if (!machine_read("/proc/cpuinfo", "model name", machine->processor, sizeof(machine->processor)))
+		snprintf(machine->processor, sizeof(machine->processor), "unknown");
+	machine_read("/proc/meminfo", "HugePages_Total", pages, sizeof(pages));
 	machine->huge_pages = strtoull(pages, NULL, 10);
 	uname(&name);
 	snprintf(machine->system, sizeof(machine->system), "%.20s %.50s %.20s", name.sysname, name.release,
@@ -81,9 +83,11 @@ machine_has_core(unsigned core)
 
 /* ---- the cache line ---- */
 
+/* Two threads throw the line to each other: a store of an odd number is the client's, of an even one the server's. */
 struct machine_line {
-	_Alignas(128) _Atomic uint32_t ball; /* even: the server's to return, odd: the client's */
-	_Alignas(128) unsigned core;
+	_Alignas(128) _Atomic uint32_t ball;
+	_Alignas(128) unsigned client, server; /* cores */
+	uint64_t median_ns;
 };
 
 static void
@@ -96,7 +100,7 @@ machine_pin(unsigned core)
 	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-/* Waits until the ball is at `at`; gives the core away when that takes long (others may be running on it). */
+/* Waits until the ball is `at`; yields when that takes long, since others may run on the core. */
 static void
 machine_await(struct machine_line *line, uint32_t at)
 {
@@ -110,7 +114,7 @@ machine_return(void *argument)
 {
 	struct machine_line *line = argument;
 
-	machine_pin(line->core);
+	machine_pin(line->server);
 	for (uint32_t i = 0; i < MACHINE_BATCHES * MACHINE_TRIPS; i++) {
 		machine_await(line, 2 * i + 1);
 		atomic_store_explicit(&line->ball, 2 * i + 2, memory_order_release);
@@ -118,48 +122,24 @@ machine_return(void *argument)
 	return NULL;
 }
 
-static uint64_t
-machine_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static int
-machine_compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-struct machine_serve {
-	struct machine_line line;
-	unsigned core;
-	uint64_t median_ns;
-};
-
 static void *
 machine_send(void *argument)
 {
-	struct machine_serve *serve = argument;
-	uint64_t times[MACHINE_BATCHES];
+	struct machine_line *line = argument;
+	double times[MACHINE_BATCHES];
 	uint32_t ball = 0;
 
-	machine_pin(serve->core);
+	machine_pin(line->client);
 	for (unsigned batch = 0; batch < MACHINE_BATCHES; batch++) {
-		uint64_t start = machine_now_ns();
+		uint64_t start_ns = clock_system_ns();
 
 		for (unsigned i = 0; i < MACHINE_TRIPS; i++, ball += 2) {
-			atomic_store_explicit(&serve->line.ball, ball + 1, memory_order_release);
-			machine_await(&serve->line, ball + 2);
+			atomic_store_explicit(&line->ball, ball + 1, memory_order_release);
+			machine_await(line, ball + 2);
 		}
-		times[batch] = (machine_now_ns() - start) / MACHINE_TRIPS;
+		times[batch] = (double)(clock_system_ns() - start_ns) / MACHINE_TRIPS;
 	}
-	qsort(times, MACHINE_BATCHES, sizeof(times[0]), machine_compare);
-	serve->median_ns = times[MACHINE_BATCHES / 2];
+	line->median_ns = (uint64_t)batches_median(times, MACHINE_BATCHES);
 	return NULL;
 }
 
@@ -167,26 +147,32 @@ machine_send(void *argument)
 uint64_t
 machine_cache_line_ns(unsigned a, unsigned b)
 {
-	struct machine_serve serve = { .core = a, .line = { .core = b } };
-	pthread_t there, here;
+	struct machine_line line = { .client = a, .server = b };
+	pthread_t client, server;
 
 	if (a == b || !machine_has_core(a) || !machine_has_core(b))
 		return 0;
-	if (pthread_create(&there, NULL, machine_return, &serve.line) != 0)
+	if (pthread_create(&server, NULL, machine_return, &line) != 0)
 		return 0;
-	if (pthread_create(&here, NULL, machine_send, &serve) != 0)
-		machine_send(&serve);
+	if (pthread_create(&client, NULL, machine_send, &line) != 0)
+		machine_send(&line);
 	else
-		pthread_join(here, NULL);
-	pthread_join(there, NULL);
-	return serve.median_ns;
+		pthread_join(client, NULL);
+	pthread_join(server, NULL);
+	return line.median_ns;
 }
 
-static void
-machine_line_json(const struct machine *machine, struct json *json)
+void
+machine_json(const struct machine *machine, struct json *json, const char *key)
 {
 	static const char *const keys[] = { "before", "after" };
 
+	json_object(json, key);
+	json_string(json, "processor", machine->processor);
+	json_string(json, "system", machine->system);
+	json_uint(json, "cores", machine->cores);
+	json_uint(json, "huge_pages", machine->huge_pages);
+	json_bool(json, "sanitized", machine->sanitized);
 	json_object(json, "cache_line_ns");
 	for (unsigned i = 0; i < 2; i++)
 		if (machine->line_ns[i] == 0)
@@ -194,17 +180,5 @@ machine_line_json(const struct machine *machine, struct json *json)
 		else
 			json_uint(json, keys[i], machine->line_ns[i]);
 	json_close(json);
-}
-
-void
-machine_json(const struct machine *machine, struct json *json, const char *key)
-{
-	json_object(json, key);
-	json_string(json, "processor", machine->processor);
-	json_string(json, "system", machine->system);
-	json_uint(json, "cores", machine->cores);
-	json_uint(json, "huge_pages", machine->huge_pages);
-	json_bool(json, "sanitized", machine->sanitized);
-	machine_line_json(machine, json);
 	json_close(json);
 }

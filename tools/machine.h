@@ -1,18 +1,19 @@
 /*
- * machine.h - on what a measurement was made: processor, kernel, and how long a cache line takes between two cores.
- * A cross-core figure moves with that time, so it is taken before and after.
+ * machine.h - what a measurement was made on: processor, kernel, and how long a cache line takes between two cores.
+ * Figures across cores move with that time, so it is taken before and after.
  */
 #ifndef MACHINE_H
 #define MACHINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct json;
 
 struct machine {
 	char processor[96];
-	char system[96]; /* of uname: name, release, machine */
+	char system[96]; /* uname's name, release and machine */
 	unsigned cores;  /* that this process may use */
 	uint64_t huge_pages;
 	bool sanitized;      /* built with a sanitizer: times mean nothing */
@@ -21,16 +22,22 @@ struct machine {
 
 void machine_describe(struct machine *machine);
 
-/* Whether this process may run on core. */
+/*
+ * Reads what follows key, and any blanks and colon, in the first line of a file (of /proc or /sys) that begins with it.
+ * False, and text is "": there is none. A line that is longer than text is cut off.
+ */
+bool machine_read(const char *path, const char *key, char *text, size_t size);
+
+/* Returns whether this process may run on core. */
 bool machine_has_core(unsigned core);
 
 /*
- * The round trip of one cache line between threads on cores a and b, the median of many; takes about 20 ms.
- * 0: it is one core, or one that may not be used.
+ * Returns the round trip of a cache line between threads on cores a and b, the median of many; takes about 20 ms.
+ * 0: a is b, or one of them may not be used.
  */
 uint64_t machine_cache_line_ns(unsigned a, unsigned b);
 
-/* As an object under key. */
+/* Writes it as an object under key. */
 void machine_json(const struct machine *machine, struct json *json, const char *key);
 
 #endif

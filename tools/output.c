@@ -57,6 +57,22 @@ output_finish(int status)
 	return status == OPTIONS_SUCCESS ? OPTIONS_FAILURE : status;
 }
 
+FILE *
+output_open(const char *file)
+{
+	return strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+}
+
+bool
+output_close(FILE *stream)
+{
+	bool good = stream != NULL && fflush(stream) == 0 && !ferror(stream);
+
+	if (stream != NULL && stream != stdout && fclose(stream) != 0)
+		good = false;
+	return good;
+}
+
 bool
 output_is_input(const char *program, const char *output, const char *input)
 {

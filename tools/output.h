@@ -1,8 +1,9 @@
-/* output.h - what programs write, and what must not be lost by that. */
+/* output.h - what programs write, so that nothing of it is lost and nothing in it harms a terminal. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /*
  * The first step of main: from now on, control characters in text for stderr are printed as \xHH, since messages quote
@@ -20,12 +21,18 @@ void output_print_name(const char *name);
 int output_take(void);
 
 /*
- * The last step of main, which returns its value: what was printed must have got there. status; where standard output cannot
- * be written, as on a full disk, that is told, and success becomes OPTIONS_FAILURE.
+ * The last step of main, which returns its value: status. If standard output could not be written, as on a full disk,
+ * prints that, and success becomes OPTIONS_FAILURE.
  */
 int output_finish(int status);
 
-/* Whether writing a file called output would write over the one called input. Then that is told. */
+/* Opens a file to be written, as the value of an option: "-" is standard output. NULL: errno says why. */
+FILE *output_open(const char *file);
+
+/* Closes a stream of output_open; standard output is only flushed. False: it is NULL, or not all was written (errno). */
+bool output_close(FILE *stream);
+
+/* Returns whether writing the file `output` would overwrite the file `input`, having printed a sentence if so. */
 bool output_is_input(const char *program, const char *output, const char *input);
 
 #endif

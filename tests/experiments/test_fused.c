@@ -14,6 +14,15 @@ struct bench {
 	struct echo_frames frames;
 };
 
+/* What is wrong with an echo in one piece. */
+static const char *
+bench_check(struct bench *b, uint32_t peer, const struct xk_msg *m)
+{
+	uint64_t sum;
+
+	return echo_frame_check(&b->frames, peer, 0, m->data, xk_msg_len(m), &sum);
+}
+
 static struct bench *
 bench_new(uint32_t size)
 {
@@ -54,9 +63,9 @@ TEST(every_size_and_peer_is_echoed)
 			struct xk_msg *m = bench_request(b, peer);
 
 			CHECK(fused_echo(&b->host, m));
-			CHECK(echo_frame_check(&b->frames, peer, m->data, m->len) == NULL);
-			CHECK(echo_frame_is_echo(&b->frames, peer, m->data, m->len));
-			CHECK(!echo_frame_is_echo(&b->frames, peer + 1, m->data, m->len));
+			CHECK(bench_check(b, peer, m) == NULL);
+			CHECK(echo_frame_is_echo(&b->frames, peer, 0, m->data, m->len));
+			CHECK(!echo_frame_is_echo(&b->frames, peer + 1, 0, m->data, m->len));
 			xk_msg_free(m);
 		}
 		bench_free(b);
@@ -72,7 +81,7 @@ TEST(padding_is_cut_off)
 	memset(m->data, 0xee, 60);
 	echo_frame_write(&b->frames, 5, m->data);
 	CHECK(fused_echo(&b->host, m));
-	CHECK(echo_frame_check(&b->frames, 5, m->data, xk_msg_len(m)) == NULL);
+	CHECK(bench_check(b, 5, m) == NULL);
 	xk_msg_free(m);
 	bench_free(b);
 }
@@ -119,7 +128,7 @@ TEST(a_wrong_echo_is_seen)
 
 		REQUIRE(fused_echo(&b->host, m));
 		m->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		CHECK(echo_frame_check(&b->frames, 5, m->data, m->len) != NULL);
+		CHECK(bench_check(b, 5, m) != NULL);
 		xk_msg_free(m);
 	}
 	bench_free(b);
@@ -183,7 +192,7 @@ static void
 bench_request_pieces(struct bench *b, uint32_t peer, struct xk_msg **m)
 {
 	for (uint32_t i = 0; i < b->frames.pieces; i++) {
-		m[i] = xk_memory_frame(b->platform, echo_frame_piece_len(&b->frames, i));
+		m[i] = xk_memory_frame(b->platform, b->frames.piece[i].len);
 		REQUIRE(m[i] != NULL);
 		echo_frame_write_piece(&b->frames, peer, i, 0x1234, m[i]->data);
 	}
@@ -197,7 +206,7 @@ bench_check_pieces(struct bench *b, uint32_t peer, struct xk_msg *const *m)
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < b->frames.pieces && wrong == NULL; i++)
-		wrong = echo_frame_check_piece(&b->frames, peer, i, m[i]->data, xk_msg_len(m[i]), &sum);
+		wrong = echo_frame_check(&b->frames, peer, i, m[i]->data, xk_msg_len(m[i]), &sum);
 	return wrong;
 }
 
@@ -236,7 +245,7 @@ TEST(every_wrong_bit_of_a_piece_is_refused)
 	struct bench *b = bench_new(1480);
 
 	for (uint32_t piece = 0; piece < 2; piece++)
-		for (uint32_t bit = 0; bit < 8 * echo_frame_piece_len(&b->frames, piece); bit++) {
+		for (uint32_t bit = 0; bit < 8 * b->frames.piece[piece].len; bit++) {
 			struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
 
 			bench_request_pieces(b, 5, m);
@@ -255,7 +264,7 @@ TEST(a_wrong_bit_in_a_pieces_echo_is_seen)
 	bench_request_pieces(b, 5, m);
 	REQUIRE(fused_echo_pieces(&b->host, m, 2));
 	for (uint32_t piece = 0; piece < 2; piece++)
-		for (uint32_t bit = 0; bit < 8 * echo_frame_piece_len(&b->frames, piece); bit++) {
+		for (uint32_t bit = 0; bit < 8 * b->frames.piece[piece].len; bit++) {
 			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			CHECK(bench_check_pieces(b, 5, m) != NULL);
 			m[piece]->data[bit / 8] ^= (uint8_t)(1 << bit % 8);

@@ -19,16 +19,9 @@ everything(void)
 	facts = (struct doctor_facts){
 		.has_dpdk = true,
 		.dpdk = "DPDK 22.11.11",
-		.has_vhost = true,
-		.has_virtio = true,
-		.has_memif = true,
-		.has_ring = true,
-		.has_tap = true,
-		.has_af_packet = true,
-		.has_af_xdp = true,
+		.has_driver = { true, true, true, true, true, true },
 		.is_root = true,
-		.rights = { true, true, true },
-		.cards = 1,
+		.has_net_admin = true,
 		.bound = "0000:01:00.0",
 		.has_vfio = true,
 		.cores = 4,
@@ -50,8 +43,7 @@ static void
 somebody(void)
 {
 	everything();
-	facts.is_root = false;
-	facts.rights = (struct doctor_rights){ .net_raw = false };
+	facts.is_root = facts.has_net_admin = false;
 	facts.netns_error = EPERM;
 	facts.packet_error = facts.xdp_error = facts.bpf_error = EPERM;
 }
@@ -97,13 +89,14 @@ TEST(where_everything_works_there_is_nothing_to_do)
 TEST(it_works_if_virtio_works_and_not_otherwise)
 {
 	everything();
-	facts.virtio = (struct doctor_trial){ 1, "server: no directory for sockets" };
+	facts.trials[DOCTOR_VIRTIO] = (struct doctor_trial){ 1, "server: no directory for sockets" };
 	is("virtio", DOCTOR_MISSING, "no directory for sockets", "");
 	CHECK(!report.works);
 	facts.files = 40;
 	is("virtio", DOCTOR_MISSING, "no directory for sockets", "ulimit -n 1024");
 	everything();
-	facts.memif = facts.tap = facts.af_packet = facts.af_xdp = (struct doctor_trial){ 1, "no" };
+	for (enum doctor_link link = DOCTOR_MEMIF; link < DOCTOR_LINKS; link++)
+		facts.trials[link] = (struct doctor_trial){ 1, "no" };
 	is("memif", DOCTOR_MISSING, "no", "");
 	CHECK(report.works);
 }
@@ -121,7 +114,8 @@ TEST(without_dpdk_hosts_of_one_process_are_left)
 TEST(a_driver_that_is_not_installed_is_named_with_its_package)
 {
 	everything();
-	facts.has_vhost = facts.has_memif = facts.has_tap = facts.has_af_packet = facts.has_af_xdp = false;
+	for (enum doctor_link link = 0; link < DOCTOR_LINKS; link++)
+		facts.has_driver[link] = false;
 	is("virtio", DOCTOR_MISSING, "driver", "apt-get install librte-net-vhost23");
 	CHECK(!report.works);
 	is("memif", DOCTOR_MISSING, "driver", "librte-net-memif23");
@@ -133,7 +127,8 @@ TEST(a_driver_that_is_not_installed_is_named_with_its_package)
 TEST(missing_rights_are_named)
 {
 	somebody();
-	facts.tap = facts.af_packet = facts.af_xdp = (struct doctor_trial){ 1, "not permitted" };
+	for (enum doctor_link link = DOCTOR_TAP; link < DOCTOR_LINKS; link++)
+		facts.trials[link] = (struct doctor_trial){ 1, "not permitted" };
 	is("tap", DOCTOR_MISSING, "cap_net_admin", "sudo setcap cap_net_admin+ep");
 	is("af_packet", DOCTOR_MISSING, "cap_net_raw", "sudo setcap cap_net_raw+ep");
 	is("af_xdp", DOCTOR_MISSING, "cap_bpf", "sudo setcap cap_net_admin,cap_net_raw,cap_bpf+ep");

@@ -1,14 +1,14 @@
 /*
- * xk_bench_sim.c - `xk bench sim`: how many frames a second the simulator delivers, and what a host takes of memory.
+ * xk_bench_sim.c - `xk bench sim`: how many frames a second the simulator delivers, and how much memory a host takes.
  *
- * The measured while is cut into slices of virtual time; the median slice is told, since others use the machine too.
+ * The measured period is cut into slices of virtual time; the median slice is reported, since others use the machine too.
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/batches.h"
 #include "tools/bench/xk_bench.h"
 #include "tools/net/net.h"
 #include "tools/options.h"
@@ -22,27 +22,14 @@ struct bench_sim_options {
 };
 
 static const struct options_option bench_sim_table[] = {
-	{ .name = "warm",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct bench_sim_options, warm),
-	  .argument = "T",
-	  .help = "virtual time that is not measured (2s)" },
-	{ .name = "for",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct bench_sim_options, measured),
-	  .argument = "T",
-	  .help = "virtual time that is (1s)" },
-	{ .name = "set",
-	  .kind = OPTIONS_TEXT_ANY,
-	  .offset = offsetof(struct bench_sim_options, sets),
-	  .argument = "NODE.ATTRIBUTE=VALUE",
-	  .help = "as of xk run; host.count=100 for fewer hosts" },
-	{ .name = "seed",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = offsetof(struct bench_sim_options, seed),
-	  .argument = "S",
-	  .max = UINT64_MAX,
-	  .help = "of the world (1)" },
+	{ "warm", OPTIONS_TEXT, offsetof(struct bench_sim_options, warm), "T", "virtual time that is not measured (2s)",
+	  0, 0, NULL },
+	{ "for", OPTIONS_TEXT, offsetof(struct bench_sim_options, measured), "T", "virtual time that is (1s)", 0, 0,
+	  NULL },
+	{ "set", OPTIONS_TEXT_ANY, offsetof(struct bench_sim_options, sets), "NODE.ATTRIBUTE=VALUE",
+	  "as of xk run; host.count=100 for fewer hosts", 0, 0, NULL },
+	{ "seed", OPTIONS_NUMBER, offsetof(struct bench_sim_options, seed), "S", "of the world (1)", 0, UINT64_MAX,
+	  NULL },
 	{ .name = NULL },
 };
 
@@ -93,44 +80,28 @@ bench_sim_resident_kib(void)
 }
 
 static int
-bench_sim_order(const void *a, const void *b)
-{
-	double difference = *(const double *)a - *(const double *)b;
-
-	return (difference > 0) - (difference < 0);
-}
-
-/* Deliveries per second of processor time, in the median slice. */
-static double
-bench_sim_rate(const struct net *net, uint64_t measured_ns)
-{
-	double rates[BENCH_SLICES];
-
-	for (unsigned i = 0; i < BENCH_SLICES; i++) {
-		uint64_t before = bench_sim_delivered(net), began_ns = bench_sim_cpu_ns(), took_ns;
-
-		xk_sim_run(net->sim, xk_sim_now_ns(net->sim) + measured_ns / BENCH_SLICES);
-		took_ns = bench_sim_cpu_ns() - began_ns;
-		rates[i] = (double)(bench_sim_delivered(net) - before) * 1e9 / (double)(took_ns == 0 ? 1 : took_ns);
-	}
-	qsort(rates, BENCH_SLICES, sizeof(rates[0]), bench_sim_order);
-	return rates[BENCH_SLICES / 2];
-}
-
-static int
 bench_sim(struct net *net, const struct bench_sim_options *o, uint64_t warm_ns, uint64_t measured_ns)
 {
-	uint64_t before;
-	double rate;
+	double rates[BENCH_SLICES]; /* deliveries per second of processor time */
+	uint64_t first, before;
 	int status = net_open(net, o->seed, NULL, false);
 
 	if (status != 0)
 		return status;
 	xk_sim_run(net->sim, warm_ns);
-	before = bench_sim_delivered(net);
-	rate = bench_sim_rate(net, measured_ns);
+	first = before = bench_sim_delivered(net);
+	for (unsigned i = 0; i < BENCH_SLICES; i++) {
+		uint64_t began_ns = bench_sim_cpu_ns(), took_ns, after;
+
+		xk_sim_run(net->sim, xk_sim_now_ns(net->sim) + measured_ns / BENCH_SLICES);
+		took_ns = bench_sim_cpu_ns() - began_ns;
+		after = bench_sim_delivered(net);
+		rates[i] = (double)(after - before) * 1e9 / (double)(took_ns == 0 ? 1 : took_ns);
+		before = after;
+	}
 	printf("%u hosts: %" PRIu64 " frames delivered, %.0f a second; %" PRIu64 " KiB resident\n",
-	       net->topology->host_count, bench_sim_delivered(net) - before, rate, bench_sim_resident_kib());
+	       net->topology->host_count, before - first, batches_median(rates, BENCH_SLICES),
+	       bench_sim_resident_kib());
 	return 0;
 }
 

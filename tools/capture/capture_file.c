@@ -19,16 +19,16 @@
 #include "tools/options.h"
 
 enum {
-	CAPTURE_PAUSE_MS = 50, /* between two looks of the writer at the rings */
-	CAPTURE_HELD_MS = 5,   /* younger frames stay in the rings: an older one may still come into another */
-	CAPTURE_BATCH = 64,    /* frames that are given to a device at a time */
+	CAPTURE_PAUSE_MS = 50, /* between two rounds of the writer */
+	CAPTURE_HELD_MS = 5,   /* younger frames stay in their rings: an older one may still come into another */
+	CAPTURE_BATCH = 64,    /* frames given to a device at a time */
 	CAPTURE_TAPS = 64,
 	CAPTURE_SPINS = 64,
 };
 
 static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture_file.h says");
 
-/* Stands where the port's operations were: the port leads to it. */
+/* Takes the place of the port's operations; found from the port by them. */
 struct capture_port {
 	struct xk_port_ops ops;
 	const struct xk_port_ops *inner;
@@ -50,12 +50,12 @@ struct capture {
 	char *path;
 	struct xk_platform *platform;
 	uint64_t epoch_ns;  /* when the platform's clock was zero */
-	uint64_t latest_ns; /* of what was written; under the lock */
+	uint64_t latest_ns; /* time of the latest frame written; under the lock */
 	bool has_thread;
 	pthread_t thread;
-	int wake; /* the writer is to look */
+	int wake; /* wakes the writer */
 	_Atomic bool woken, ends;
-	pthread_mutex_t lock; /* over the file, and what was looked at of the rings */
+	pthread_mutex_t lock; /* over the file, and the reading side of the rings */
 	struct pcapng *file;
 	struct capture_interface *interfaces;
 	struct capture_ring *rings, **rings_last;
@@ -79,42 +79,38 @@ capture_fail(const struct capture *capture, const char *what, int error)
 
 /* ---- writing ---- */
 
-/* The ring whose next record is the oldest, and that record. NULL: there is none that was seen. */
-static struct capture_ring *
-capture_oldest(const struct capture *capture, const struct capture_record **oldest)
-{
-	struct capture_ring *found = NULL;
-
-	for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next) {
-		const struct capture_record *record = capture_ring_next(ring);
-
-		if (record == NULL || (found != NULL && record->at_ns >= (*oldest)->at_ns))
-			continue;
-		found = ring;
-		*oldest = record;
-	}
-	return found;
-}
-
-/* Writes what is older than until_ns, the oldest first. */
+/* Writes what is older than until_ns, the oldest of all rings first. */
 static void
 capture_drain(struct capture *capture, uint64_t until_ns)
 {
-	const struct capture_record *record = NULL;
-	struct capture_ring *ring;
+	struct capture_ring *oldest;
 
 	pthread_mutex_lock(&capture->lock);
-	for (ring = capture->rings; ring != NULL; ring = ring->next)
+	for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next)
 		capture_ring_look(ring);
-	while ((ring = capture_oldest(capture, &record)) != NULL && record->at_ns < until_ns) {
-		pcapng_frame(capture->file, ring->interface, record->at_ns, (enum pcapng_direction)record->direction,
-			     record + 1, record->len, record->comment);
-		if (record->at_ns > capture->latest_ns)
-			capture->latest_ns = record->at_ns;
-		capture_ring_done(ring, record);
-	}
+	do {
+		const struct capture_record *record = NULL;
+
+		oldest = NULL;
+		for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next) {
+			const struct capture_record *next = capture_ring_next(ring);
+
+			if (next != NULL && next->at_ns < until_ns && (oldest == NULL || next->at_ns < record->at_ns)) {
+				oldest = ring;
+				record = next;
+			}
+		}
+		if (oldest != NULL) {
+			pcapng_frame(capture->file, oldest->interface, record->at_ns,
+				     (enum pcapng_direction)record->direction, record + 1, record->len,
+				     record->comment);
+			if (record->at_ns > capture->latest_ns)
+				capture->latest_ns = record->at_ns;
+			capture_ring_done(oldest, record);
+		}
+	} while (oldest != NULL);
 	if (capture->has_thread)
-		pcapng_flush(capture->file); /* an error is told in the end */
+		pcapng_flush(capture->file); /* capture_close tells errors */
 	pthread_mutex_unlock(&capture->lock);
 }
 
@@ -139,10 +135,10 @@ capture_wake(struct capture *capture)
 	uint64_t one = 1;
 	ssize_t written = write(capture->wake, &one, sizeof(one));
 
-	(void)written; /* it fails only where the descriptor is readable anyway */
+	(void)written; /* it fails only if the descriptor is readable anyway */
 }
 
-/* Something was published in ring. By who put it there. */
+/* Sees to it that what was published in ring is written. Called by its publisher. */
 static void
 capture_tell(struct capture *capture, struct capture_ring *ring)
 {
@@ -155,38 +151,29 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 
 /* ---- interfaces ---- */
 
-/* The interface of this name; a new one if there is none. -ENOMEM. Under the lock. */
-static int
-capture_interface(struct capture *capture, const char *name, const char *description, unsigned link_type)
-{
-	size_t size = strlen(capture->host) + strlen(name) + 2;
-	struct capture_interface *interface = malloc(sizeof(*interface) + size);
-
-	if (interface == NULL)
-		return -ENOMEM;
-	snprintf(interface->name, size, "%s.%s", capture->host, name);
-	for (struct capture_interface *i = capture->interfaces; i != NULL; i = i->next)
-		if (strcmp(i->name, interface->name) == 0) {
-			free(interface);
-			return (int)i->number;
-		}
-	interface->number = pcapng_interface_of(capture->file, interface->name, description, link_type);
-	interface->next = capture->interfaces;
-	capture->interfaces = interface;
-	return (int)interface->number;
-}
-
-/* A ring for what crosses the interface of this name. NULL: no memory. */
+/* Returns a new ring for the interface of this name, which is made if it is not there. NULL: no memory. */
 static struct capture_ring *
 capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
 {
+	size_t size = strlen(capture->host) + strlen(name) + 2;
+	struct capture_interface *made = malloc(sizeof(*made) + size), *interface = capture->interfaces;
 	struct capture_ring *ring = NULL;
-	int interface;
 
+	if (made == NULL)
+		return NULL;
+	snprintf(made->name, size, "%s.%s", capture->host, name);
 	pthread_mutex_lock(&capture->lock);
-	interface = capture_interface(capture, name, description, link_type);
-	if (interface >= 0)
-		ring = capture_ring_new((unsigned)interface);
+	while (interface != NULL && strcmp(interface->name, made->name) != 0)
+		interface = interface->next;
+	if (interface == NULL) {
+		interface = made;
+		interface->number = pcapng_interface_of(capture->file, made->name, description, link_type);
+		interface->next = capture->interfaces;
+		capture->interfaces = interface;
+	} else {
+		free(made);
+	}
+	ring = capture_ring_new(interface->number);
 	if (ring != NULL) {
 		*capture->rings_last = ring;
 		capture->rings_last = &ring->next;
@@ -222,27 +209,9 @@ capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 }
 
 /*
- * Frames that the device takes are gone, so that all are copied before; the copies of those that it left are taken
- * back. At most CAPTURE_BATCH frames.
+ * Frames that the device takes are gone, so all are copied before, a batch at a time; the copies of those that it left
+ * are taken back.
  */
-static unsigned
-capture_port_transmit_batch(struct capture_port *self, struct xk_port *port, struct xk_msg **frames, unsigned count)
-{
-	uint64_t now_ns = capture_now_ns(self->capture);
-	size_t ends[CAPTURE_BATCH + 1] = { self->out->begun };
-	unsigned kept[CAPTURE_BATCH + 1] = { 0 }, taken;
-
-	for (unsigned i = 0; i < count; i++) {
-		kept[i + 1] = kept[i] + capture_ring_put(self->out, frames[i], now_ns, PCAPNG_OUT, NULL);
-		ends[i + 1] = self->out->begun;
-	}
-	taken = self->inner->transmit(port, frames, count);
-	capture_ring_publish(self->out, ends[taken], kept[taken], taken - kept[taken]);
-	if (taken > 0)
-		capture_tell(self->capture, self->out);
-	return taken;
-}
-
 static unsigned
 capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
@@ -250,8 +219,19 @@ capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned cou
 	unsigned sent = 0, batch, taken;
 
 	do {
+		uint64_t now_ns = capture_now_ns(self->capture);
+		size_t ends[CAPTURE_BATCH + 1] = { self->out->begun };
+		unsigned kept[CAPTURE_BATCH + 1] = { 0 };
+
 		batch = count - sent < CAPTURE_BATCH ? count - sent : CAPTURE_BATCH;
-		taken = capture_port_transmit_batch(self, port, frames + sent, batch);
+		for (unsigned i = 0; i < batch; i++) {
+			kept[i + 1] = kept[i] + capture_ring_put(self->out, frames[sent + i], now_ns, PCAPNG_OUT, NULL);
+			ends[i + 1] = self->out->begun;
+		}
+		taken = self->inner->transmit(port, frames + sent, batch);
+		capture_ring_publish(self->out, ends[taken], kept[taken], taken - kept[taken]);
+		if (taken > 0)
+			capture_tell(self->capture, self->out);
 		sent += taken;
 	} while (taken == batch && sent < count);
 	return sent;
@@ -302,16 +282,10 @@ capture_port(struct capture *capture, struct xk_port *port, const char *name)
 
 /* ---- taps ---- */
 
-static struct capture *
-capture_of(struct xk_capture *sink)
-{
-	return xk_container_of(sink, struct capture, sink);
-}
-
 static int
 capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link link)
 {
-	struct capture *capture = capture_of(sink);
+	struct capture *capture = xk_container_of(sink, struct capture, sink);
 	struct capture_ring *ring;
 
 	if (capture->tap_count == CAPTURE_TAPS)
@@ -323,7 +297,7 @@ capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link 
 	return (int)capture->tap_count++;
 }
 
-/* Who holds it copies one message; on the same core, whoever waits lets it. */
+/* The holder copies one message; waiters yield, since it may need their core. */
 static void
 capture_tap_lock(struct capture_ring *ring)
 {
@@ -335,7 +309,7 @@ capture_tap_lock(struct capture_ring *ring)
 static void
 capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
 {
-	struct capture *capture = capture_of(sink);
+	struct capture *capture = xk_container_of(sink, struct capture, sink);
 	struct capture_ring *ring = capture->taps[place];
 	bool kept;
 
@@ -381,30 +355,11 @@ capture_open(const char *program, const char *path, const char *host)
 	return capture;
 }
 
-/* Signals are for others. */
-static int
-capture_start_thread(struct capture *capture)
-{
-	sigset_t all, before;
-	int error;
-
-	capture->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (capture->wake < 0)
-		return errno;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	capture->has_thread = true;
-	error = pthread_create(&capture->thread, NULL, capture_write, capture);
-	if (error != 0)
-		capture->has_thread = false;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
-}
-
 int
 capture_start(struct capture *capture, struct xk_platform *platform)
 {
 	struct timespec now;
+	sigset_t all, before;
 	int error;
 
 	if (capture == NULL)
@@ -415,23 +370,21 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 	clock_gettime(CLOCK_REALTIME, &now);
 	capture->epoch_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	capture->epoch_ns -= platform->ops->now_ns(platform);
-	error = capture_start_thread(capture);
-	return error == 0 ? 0 : capture_fail(capture, "cannot be written", error);
+	capture->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (capture->wake < 0)
+		return capture_fail(capture, "cannot be written", errno);
+	sigfillset(&all); /* signals are for other threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	capture->has_thread = true;
+	error = pthread_create(&capture->thread, NULL, capture_write, capture);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error == 0)
+		return 0;
+	capture->has_thread = false;
+	return capture_fail(capture, "cannot be written", error);
 }
 
-static void
-capture_stop_thread(struct capture *capture)
-{
-	if (capture->has_thread) {
-		atomic_store_explicit(&capture->ends, true, memory_order_release);
-		capture_wake(capture);
-		pthread_join(capture->thread, NULL);
-	}
-	if (capture->wake >= 0)
-		close(capture->wake);
-}
-
-/* What each interface has seen, in the file; what was not kept, in words. */
+/* Writes what each interface has seen to the file, and what was not kept to standard error. */
 static void
 capture_tell_counts(struct capture *capture)
 {
@@ -489,7 +442,13 @@ capture_close(struct capture *capture)
 
 	if (capture == NULL)
 		return 0;
-	capture_stop_thread(capture);
+	if (capture->has_thread) {
+		atomic_store_explicit(&capture->ends, true, memory_order_release);
+		capture_wake(capture);
+		pthread_join(capture->thread, NULL);
+	}
+	if (capture->wake >= 0)
+		close(capture->wake);
 	capture_drain(capture, UINT64_MAX);
 	capture_tell_counts(capture);
 	error = pcapng_close(capture->file);

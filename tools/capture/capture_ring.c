@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "xkernel/msg.h"
+
 static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler has room before the end");
 
 struct capture_ring *
@@ -37,44 +39,24 @@ capture_ring_see_tail(struct capture_ring *ring)
 	ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
-/* Whether size more bytes fit behind ring->begun. */
-static bool
-capture_ring_has_room(struct capture_ring *ring, size_t size)
-{
-	if (ring->begun + size - ring->free_from <= CAPTURE_RING)
-		return true;
-	capture_ring_see_tail(ring);
-	return ring->begun + size - ring->free_from <= CAPTURE_RING;
-}
-
-/* Room for a record of size bytes, in one piece. NULL: the ring is full. */
+/* Returns room for a record of size bytes, in one piece. NULL: the ring is full. */
 static struct capture_record *
 capture_ring_begin(struct capture_ring *ring, size_t size)
 {
 	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
+	size_t end = ring->begun + (left < size ? left + size : size);
 	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
 
-	if (!capture_ring_has_room(ring, left < size ? left + size : size))
+	if (end - ring->free_from > CAPTURE_RING)
+		capture_ring_see_tail(ring);
+	if (end - ring->free_from > CAPTURE_RING)
 		return NULL;
 	if (left < size) {
 		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
-		ring->begun += left;
 		record = (struct capture_record *)ring->bytes;
 	}
-	ring->begun += size;
+	ring->begun = end;
 	return record;
-}
-
-static void
-capture_ring_copy(uint8_t *to, const struct xk_msg *m, size_t len)
-{
-	for (; len > 0; m = m->next) {
-		size_t part = m->len < len ? m->len : len;
-
-		memcpy(to, m->data, part);
-		to += part;
-		len -= part;
-	}
 }
 
 bool
@@ -91,7 +73,7 @@ capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_
 	*record = (struct capture_record){
 		.at_ns = at_ns, .comment = comment, .size = (uint32_t)size, .len = (uint32_t)len, .direction = direction
 	};
-	capture_ring_copy((uint8_t *)(record + 1), m, kept);
+	xk_msg_copy_first(m, record + 1, kept);
 	return true;
 }
 

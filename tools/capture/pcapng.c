@@ -2,11 +2,14 @@
 #include "tools/capture/pcapng.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "xkernel/base.h"
+#include "xkernel/bytes.h"
 
 enum {
 	PCAPNG_SECTION = 0x0a0d0d0a,
@@ -17,9 +20,6 @@ enum {
 	PCAPNG_BYTE_ORDER = 0x1a2b3c4d,
 	PCAPNG_ETHERNET = 1,
 	PCAPNG_NANOSECONDS = 9, /* 10 to the minus this */
-
-	PCAPNG_BLOCK_LEN = 12, /* type, and length before and behind */
-	PCAPNG_OPTION_LEN = 4, /* code and length */
 
 	PCAPNG_OPTION_END = 0,
 	PCAPNG_OPTION_COMMENT = 1,
@@ -32,76 +32,57 @@ enum {
 	PCAPNG_OPTION_RESOLUTION = 9,
 };
 
-/* Holds the longest block several times. */
-enum { PCAPNG_BUFFER = 1 << 20 };
-
-static_assert(PCAPNG_BUFFER > PCAPNG_FRAME_MAX + 4 * PCAPNG_TEXT_MAX, "every block fits");
+enum {
+	PCAPNG_BLOCK_MAX = PCAPNG_FRAME_MAX + 4 * PCAPNG_TEXT_MAX, /* more than any block takes */
+	PCAPNG_BUFFER = 4 * PCAPNG_BLOCK_MAX,
+};
 
 struct pcapng {
-	FILE *out;
+	int fd;
 	unsigned interfaces;
-	int error;       /* of the first write that failed; nothing is written after it */
-	size_t buffered; /* of whole blocks, and of the one that is begun */
-	char buffer[PCAPNG_BUFFER];
+	int error;         /* errno of the first write that failed; nothing is written after it */
+	size_t len, begun; /* of the buffer: what is in it, and where the last block begins */
+	uint8_t buffer[PCAPNG_BUFFER];
 };
 
 static void
-pcapng_write(struct pcapng *capture, const void *bytes, size_t len)
+pcapng_put(struct pcapng *capture, const void *bytes, size_t len)
 {
-	if (capture->error != 0 || len == 0 || fwrite(bytes, 1, len, capture->out) == len)
-		return;
-	capture->error = errno != 0 ? errno : EIO;
+	if (len > 0)
+		memcpy(capture->buffer + capture->len, bytes, len);
+	capture->len += len;
 }
 
+/* Numbers are in the machine's byte order, little-endian (bytes.h). */
 static void
 pcapng_put16(struct pcapng *capture, unsigned v)
 {
-	const uint8_t bytes[] = { (uint8_t)v, (uint8_t)(v >> 8) };
+	uint16_t value = (uint16_t)v;
 
-	pcapng_write(capture, bytes, sizeof(bytes));
+	pcapng_put(capture, &value, sizeof(value));
 }
 
 static void
 pcapng_put32(struct pcapng *capture, uint32_t v)
 {
-	pcapng_put16(capture, v & 0xffff);
-	pcapng_put16(capture, v >> 16);
+	pcapng_put(capture, &v, sizeof(v));
 }
 
-/* Everything is filled up to a multiple of 4. */
-static size_t
-pcapng_padded(size_t len)
+static void
+pcapng_put_time(struct pcapng *capture, uint64_t at_ns)
 {
-	return (len + 3) & ~(size_t)3;
+	pcapng_put32(capture, (uint32_t)(at_ns >> 32));
+	pcapng_put32(capture, (uint32_t)at_ns);
 }
 
+/* Pads to a multiple of 4. */
 static void
 pcapng_put_padded(struct pcapng *capture, const void *bytes, size_t len)
 {
 	static const uint8_t zero[3];
 
-	pcapng_write(capture, bytes, len);
-	pcapng_write(capture, zero, pcapng_padded(len) - len);
-}
-
-/* What of text is written: never half a character. */
-static size_t
-pcapng_text_len(const char *text)
-{
-	size_t len = strnlen(text, PCAPNG_TEXT_MAX + 1);
-
-	if (len <= PCAPNG_TEXT_MAX)
-		return len;
-	len = PCAPNG_TEXT_MAX;
-	while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
-		len--;
-	return len;
-}
-
-static size_t
-pcapng_option_len(size_t len)
-{
-	return PCAPNG_OPTION_LEN + pcapng_padded(len);
+	pcapng_put(capture, bytes, len);
+	pcapng_put(capture, zero, -len & 3);
 }
 
 static void
@@ -112,78 +93,64 @@ pcapng_option(struct pcapng *capture, unsigned code, const void *value, size_t l
 	pcapng_put_padded(capture, value, len);
 }
 
+/* Cuts a long text, but never within a character. NULL: no option. */
 static void
-pcapng_option_count(struct pcapng *capture, unsigned code, uint64_t count)
+pcapng_option_text(struct pcapng *capture, unsigned code, const char *text)
 {
-	pcapng_put16(capture, code);
-	pcapng_put16(capture, sizeof(count));
-	pcapng_put32(capture, (uint32_t)count);
-	pcapng_put32(capture, (uint32_t)(count >> 32));
+	size_t len = text == NULL ? 0 : strnlen(text, PCAPNG_TEXT_MAX + 1);
+
+	if (len > PCAPNG_TEXT_MAX)
+		for (len = PCAPNG_TEXT_MAX; len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80;)
+			len--;
+	if (text != NULL)
+		pcapng_option(capture, code, text, len);
 }
 
-/* The stream, whose buffer a block fits into then, does not write half of it. */
 static void
-pcapng_begin(struct pcapng *capture, uint32_t type, size_t len)
+pcapng_begin(struct pcapng *capture, uint32_t type)
 {
-	if (capture->buffered + len >= PCAPNG_BUFFER)
+	if (PCAPNG_BUFFER - capture->len < PCAPNG_BLOCK_MAX)
 		pcapng_flush(capture);
-	capture->buffered += len;
+	capture->begun = capture->len;
 	pcapng_put32(capture, type);
-	pcapng_put32(capture, (uint32_t)len);
+	pcapng_put32(capture, 0); /* the length, which pcapng_end writes */
 }
 
 /* Ends the options, and the block. */
 static void
-pcapng_end(struct pcapng *capture, size_t len)
+pcapng_end(struct pcapng *capture)
 {
+	uint32_t len;
+
 	pcapng_option(capture, PCAPNG_OPTION_END, NULL, 0);
-	pcapng_put32(capture, (uint32_t)len);
-}
-
-static void
-pcapng_section(struct pcapng *capture, const char *program)
-{
-	size_t program_len = pcapng_text_len(program);
-	size_t len = PCAPNG_BLOCK_LEN + 16 + pcapng_option_len(program_len) + pcapng_option_len(0);
-
-	pcapng_begin(capture, PCAPNG_SECTION, len);
-	pcapng_put32(capture, PCAPNG_BYTE_ORDER);
-	pcapng_put16(capture, 1); /* version 1.0 */
-	pcapng_put16(capture, 0);
-	pcapng_put32(capture, UINT32_MAX); /* the section's length is not told */
-	pcapng_put32(capture, UINT32_MAX);
-	pcapng_option(capture, PCAPNG_OPTION_PROGRAM, program, program_len);
-	pcapng_end(capture, len);
-}
-
-static FILE *
-pcapng_stream(const char *path)
-{
-	int fd, end = 0;
-
-	if (sscanf(path, PCAPNG_DESCRIPTOR "%d%n", &fd, &end) == 1 && path[end] == '\0')
-		return fdopen(fd, "wb");
-	return fopen(path, "wbe");
+	len = (uint32_t)(capture->len - capture->begun + sizeof(len));
+	pcapng_put32(capture, len);
+	memcpy(capture->buffer + capture->begun + 4, &len, sizeof(len));
 }
 
 struct pcapng *
 pcapng_open(const char *path, const char *program)
 {
 	struct pcapng *capture = malloc(sizeof(*capture));
+	int end = 0;
 
 	if (capture == NULL)
 		return NULL;
 	memset(capture, 0, offsetof(struct pcapng, buffer));
-	capture->out = pcapng_stream(path);
-	if (capture->out == NULL) {
-		int error = errno;
-
+	if (sscanf(path, PCAPNG_DESCRIPTOR "%d%n", &capture->fd, &end) != 1 || path[end] != '\0')
+		capture->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (capture->fd < 0) {
 		free(capture);
-		errno = error;
 		return NULL;
 	}
-	setvbuf(capture->out, capture->buffer, _IOFBF, PCAPNG_BUFFER);
-	pcapng_section(capture, program);
+	pcapng_begin(capture, PCAPNG_SECTION);
+	pcapng_put32(capture, PCAPNG_BYTE_ORDER);
+	pcapng_put16(capture, 1); /* version 1.0 */
+	pcapng_put16(capture, 0);
+	pcapng_put32(capture, UINT32_MAX); /* the section's length is not given */
+	pcapng_put32(capture, UINT32_MAX);
+	pcapng_option_text(capture, PCAPNG_OPTION_PROGRAM, program);
+	pcapng_end(capture);
 	return capture;
 }
 
@@ -197,21 +164,15 @@ unsigned
 pcapng_interface_of(struct pcapng *capture, const char *name, const char *description, unsigned link_type)
 {
 	const uint8_t resolution = PCAPNG_NANOSECONDS;
-	size_t name_len = pcapng_text_len(name);
-	size_t description_len = description != NULL ? pcapng_text_len(description) : 0;
-	size_t len = PCAPNG_BLOCK_LEN + 8 + pcapng_option_len(name_len) +
-		     (description != NULL ? pcapng_option_len(description_len) : 0) +
-		     pcapng_option_len(sizeof(resolution)) + pcapng_option_len(0);
 
-	pcapng_begin(capture, PCAPNG_INTERFACE, len);
+	pcapng_begin(capture, PCAPNG_INTERFACE);
 	pcapng_put16(capture, link_type);
 	pcapng_put16(capture, 0);
 	pcapng_put32(capture, PCAPNG_FRAME_MAX);
-	pcapng_option(capture, PCAPNG_OPTION_NAME, name, name_len);
-	if (description != NULL)
-		pcapng_option(capture, PCAPNG_OPTION_DESCRIPTION, description, description_len);
+	pcapng_option_text(capture, PCAPNG_OPTION_NAME, name);
+	pcapng_option_text(capture, PCAPNG_OPTION_DESCRIPTION, description);
 	pcapng_option(capture, PCAPNG_OPTION_RESOLUTION, &resolution, sizeof(resolution));
-	pcapng_end(capture, len);
+	pcapng_end(capture);
 	return capture->interfaces++;
 }
 
@@ -221,45 +182,45 @@ pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pc
 {
 	const uint8_t flags[4] = { (uint8_t)direction };
 	size_t kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
-	size_t comment_len = comment != NULL ? pcapng_text_len(comment) : 0;
-	size_t block_len = PCAPNG_BLOCK_LEN + 20 + pcapng_padded(kept) + pcapng_option_len(sizeof(flags)) +
-			   (comment != NULL ? pcapng_option_len(comment_len) : 0) + pcapng_option_len(0);
 
 	xk_assert(interface < capture->interfaces);
-	pcapng_begin(capture, PCAPNG_PACKET, block_len);
+	pcapng_begin(capture, PCAPNG_PACKET);
 	pcapng_put32(capture, interface);
-	pcapng_put32(capture, (uint32_t)(at_ns >> 32));
-	pcapng_put32(capture, (uint32_t)at_ns);
+	pcapng_put_time(capture, at_ns);
 	pcapng_put32(capture, (uint32_t)kept);
 	pcapng_put32(capture, len < UINT32_MAX ? (uint32_t)len : UINT32_MAX);
 	pcapng_put_padded(capture, frame, kept);
 	pcapng_option(capture, PCAPNG_OPTION_FLAGS, flags, sizeof(flags));
-	if (comment != NULL)
-		pcapng_option(capture, PCAPNG_OPTION_COMMENT, comment, comment_len);
-	pcapng_end(capture, block_len);
+	pcapng_option_text(capture, PCAPNG_OPTION_COMMENT, comment);
+	pcapng_end(capture);
 }
 
 void
 pcapng_statistics(struct pcapng *capture, unsigned interface, uint64_t at_ns, uint64_t seen, uint64_t dropped)
 {
-	size_t len = PCAPNG_BLOCK_LEN + 12 + 2 * pcapng_option_len(sizeof(seen)) + pcapng_option_len(0);
-
 	xk_assert(interface < capture->interfaces);
-	pcapng_begin(capture, PCAPNG_STATISTICS, len);
+	pcapng_begin(capture, PCAPNG_STATISTICS);
 	pcapng_put32(capture, interface);
-	pcapng_put32(capture, (uint32_t)(at_ns >> 32));
-	pcapng_put32(capture, (uint32_t)at_ns);
-	pcapng_option_count(capture, PCAPNG_OPTION_SEEN, seen);
-	pcapng_option_count(capture, PCAPNG_OPTION_DROPPED, dropped);
-	pcapng_end(capture, len);
+	pcapng_put_time(capture, at_ns);
+	pcapng_option(capture, PCAPNG_OPTION_SEEN, &seen, sizeof(seen));
+	pcapng_option(capture, PCAPNG_OPTION_DROPPED, &dropped, sizeof(dropped));
+	pcapng_end(capture);
 }
 
 int
 pcapng_flush(struct pcapng *capture)
 {
-	capture->buffered = 0;
-	if (capture->error == 0 && fflush(capture->out) != 0)
-		capture->error = errno;
+	size_t written = 0;
+
+	while (capture->error == 0 && written < capture->len) {
+		ssize_t count = write(capture->fd, capture->buffer + written, capture->len - written);
+
+		if (count >= 0)
+			written += (size_t)count;
+		else if (errno != EINTR)
+			capture->error = errno;
+	}
+	capture->len = 0;
 	return -capture->error;
 }
 
@@ -270,8 +231,8 @@ pcapng_close(struct pcapng *capture)
 
 	if (capture == NULL)
 		return 0;
-	error = capture->error;
-	if (fclose(capture->out) != 0 && error == 0)
+	error = -pcapng_flush(capture);
+	if (close(capture->fd) != 0 && error == 0)
 		error = errno;
 	free(capture);
 	return -error;

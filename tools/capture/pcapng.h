@@ -2,8 +2,8 @@
  * pcapng.h - captures as files that tshark and Wireshark read (pcapng, draft-ietf-opsawg-pcapng).
  *
  * One section, little-endian; times are nanoseconds since 1970, or since a simulation began. The same calls write the
- * same bytes, on every machine: nothing is taken from the clock or the host. What is in the file ends with a whole
- * block at any time, so that it can be read while it is written, and when the program was killed.
+ * same bytes on every machine: nothing is taken from the clock or the host. The file ends with a whole block at any
+ * time, so that it can be read while it is written, and after the program was killed.
  *
  *	struct pcapng *capture = pcapng_open("run.pcapng", "xk run lab.dot --seed 7");
  *	unsigned client = pcapng_interface(capture, "client.port");
@@ -27,36 +27,33 @@ enum pcapng_direction {
 };
 
 enum {
-	PCAPNG_FRAME_MAX = 262144, /* bytes of a frame that are written; its length is told in any case */
+	PCAPNG_FRAME_MAX = 262144, /* bytes of a frame that are written, beside its whole length */
 	PCAPNG_TEXT_MAX = 1024,    /* bytes of a name or comment that are written */
 };
 
-/* Creates path, or empties it. program: what made the capture. Texts are UTF-8. NULL: errno says why. */
+/* Creates or empties path. program: who made the capture. Texts are UTF-8. NULL: errno says why. */
 struct pcapng *pcapng_open(const char *path, const char *program);
 
-/* A path PCAPNG_DESCRIPTOR "N" stands for the open descriptor N. It is closed with the capture. */
+/* The path PCAPNG_DESCRIPTOR "N" stands for the open descriptor N, which is closed with the capture. */
 #define PCAPNG_DESCRIPTOR "/dev/fd/"
 
-/* A device called name ("host.device"), at any time before its first frame. Its number, counted from 0. */
+/* Adds a device called name ("host.device"), before its first frame. Returns its number, counted from 0. */
 unsigned pcapng_interface(struct pcapng *capture, const char *name);
 
-/*
- * As pcapng_interface, of frames that begin as link_type says (LINKTYPE_ETHERNET is 1). description, or NULL: what else
- * is to be said of it.
- */
+/* As pcapng_interface, for frames that begin as link_type says (LINKTYPE_ETHERNET is 1). description may be NULL. */
 unsigned pcapng_interface_of(struct pcapng *capture, const char *name, const char *description, unsigned link_type);
 
 /*
- * A frame of len bytes, from its Ethernet header on (or what `interface` says), passed `interface` at at_ns. comment, or NULL: what readers show
- * beside it (why it was lost, what was done to it).
+ * Writes a frame of len bytes, from its Ethernet header on (or what `interface` says), which passed at at_ns. comment:
+ * what readers show beside it (why it was lost, what was done to it); may be NULL.
  */
 void pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pcapng_direction direction,
 		  const void *frame, size_t len, const char *comment);
 
-/* At at_ns so many frames have passed `interface` since the capture began, of which `dropped` are not in it. */
+/* Writes that until at_ns `seen` frames passed `interface`, of which `dropped` are not in the capture. */
 void pcapng_statistics(struct pcapng *capture, unsigned interface, uint64_t at_ns, uint64_t seen, uint64_t dropped);
 
-/* All of the capture so far is in the file, should the program end without closing. 0 or -errno, as pcapng_close. */
+/* Writes the capture so far to the file, should the program end without closing. 0 or -errno, as pcapng_close. */
 int pcapng_flush(struct pcapng *capture);
 
 /* 0, or -errno of the first write that failed: the capture is incomplete. NULL is let through. */

@@ -2,8 +2,7 @@
  * doctor.h - what this machine can do: facts, found by trying, and what follows from them.
  *
  * doctor_probe tries whatever can be tried without changing anything, most of it in child processes and in network
- * namespaces of their own; doctor_judge knows what the facts mean and what to do about them, and looks at nothing else.
- * Everything is for the main thread, before any other thread is made.
+ * namespaces of their own; doctor_judge looks at the facts alone. Main thread, before any other thread is made.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -13,19 +12,25 @@
 
 #include "xkernel/kernel.h"
 
-enum { DOCTOR_TEXT = 320, DOCTOR_FINDINGS = 48, DOCTOR_NAME = 64 };
+enum { DOCTOR_TEXT = 320, DOCTOR_FINDINGS = 48, DOCTOR_NAME = 64, DOCTOR_TOOLS = 9 };
 
 /* ---- facts ---- */
 
-/* Two hosts in two processes that exchanged messages, or did not. */
+/* Links of DPDK drivers. */
+enum doctor_link {
+	DOCTOR_VIRTIO,
+	DOCTOR_MEMIF,
+	DOCTOR_RING,
+	DOCTOR_TAP,
+	DOCTOR_AF_PACKET,
+	DOCTOR_AF_XDP,
+	DOCTOR_LINKS,
+};
+
+/* The outcome of two hosts in two processes exchanging messages. */
 struct doctor_trial {
 	int status; /* 0: they did */
 	char why[DOCTOR_TEXT];
-};
-
-/* Capabilities that links need. */
-struct doctor_rights {
-	bool net_admin, net_raw, bpf;
 };
 
 /* A program that something here uses. */
@@ -34,27 +39,23 @@ struct doctor_tool {
 	bool present;
 };
 
-enum { DOCTOR_TOOLS = 9 };
-
 /* Errors are of errno.h; 0: it worked. */
 struct doctor_facts {
 	bool has_dpdk; /* in this build */
 	char dpdk[DOCTOR_NAME];
-	bool has_vhost, has_virtio, has_memif, has_ring, has_tap, has_af_packet, has_af_xdp; /* DPDK's drivers */
-	struct doctor_trial virtio, memif, tap, af_packet, af_xdp; /* the last three in a network of their own */
-	bool is_root;
-	struct doctor_rights rights;
+	bool has_driver[DOCTOR_LINKS];
+	struct doctor_trial trials[DOCTOR_LINKS]; /* from tap on in a network of their own; not of ring */
+	bool is_root, has_net_admin;
 	int netns_error, userns_error; /* a network namespace of one's own; with a user namespace of one's own */
 	int tun_error;                 /* /dev/net/tun */
 	int packet_error;              /* a socket of AF_PACKET */
-	int xdp_error;                 /* ... of AF_XDP */
+	int xdp_error;                 /* a socket of AF_XDP */
 	int bpf_error;                 /* loading the program that AF_XDP needs */
-	unsigned cards;                /* PCI devices that are network cards */
-	char card[DOCTOR_NAME];        /* the first that is not DPDK's: its address */
+	char card[DOCTOR_NAME];        /* the first PCI network card that is not DPDK's: its address */
 	char bound[DOCTOR_NAME];       /* the first that is bound to a driver for DPDK */
 	bool has_vfio;
 	unsigned cores, core_first, core_second; /* that this process may use; the first two */
-	bool are_siblings;                       /* these two are one core's hardware threads */
+	bool are_siblings;                       /* these two are hardware threads of one core */
 	char isolated[DOCTOR_NAME];              /* cores that the system leaves alone; "" */
 	char clock[DOCTOR_NAME];                 /* the system's clock source */
 	bool is_tsc_steady;
@@ -85,15 +86,15 @@ struct doctor_finding {
 	enum doctor_group group;
 	const char *name;
 	enum doctor_state state;
-	bool sleeps; /* of links: the driver `interrupt` works on it */
+	bool sleeps; /* a link's: the driver policy `interrupt` works on it */
 	char text[DOCTOR_TEXT];
-	char command[DOCTOR_TEXT]; /* what to do about it; "": nothing */
+	char command[DOCTOR_TEXT]; /* to improve it; "": none */
 };
 
 struct doctor_report {
 	struct doctor_finding findings[DOCTOR_FINDINGS];
 	unsigned count;
-	bool works; /* the link that is used where none is chosen, with the driver that is */
+	bool works; /* the default link, with its default driver policy */
 };
 
 void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report);

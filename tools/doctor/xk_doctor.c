@@ -1,4 +1,4 @@
-/* xk_doctor.c - xk doctor: what this machine can do, and what to do about what it cannot. It changes nothing. */
+/* xk_doctor.c - `xk doctor`: tells what this machine can do, and how to enable the rest. Changes nothing. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,8 @@ struct doctor_options {
 };
 
 static const struct options_option doctor_options[] = {
-	{ .name = "json",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct doctor_options, json),
-	  .argument = "FILE",
-	  .help = "write all of it as JSON; - is standard output" },
+	{ "json", OPTIONS_TEXT, offsetof(struct doctor_options, json), "FILE",
+	  "write all of it as JSON; - is standard output", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -33,50 +30,29 @@ static const struct options_program doctor_program = {
 	.options = doctor_options,
 };
 
-/* ---- for people ---- */
-
 static void
-doctor_print(const struct doctor_finding *finding)
+doctor_print_group(const struct doctor_report *report, enum doctor_group group, const char *heading)
 {
 	static const char *const states[] = {
 		[DOCTOR_GOOD] = "yes", [DOCTOR_COULD_BE_BETTER] = "~", [DOCTOR_MISSING] = "NO"
 	};
-	bool is_link = finding->group == DOCTOR_LINK;
 
-	printf("  %-13s %-4s %-6s %s\n", finding->name, states[finding->state],
-	       !is_link          ? ""
-	       : finding->sleeps ? "yes"
-				 : "no",
-	       finding->text);
-	if (finding->command[0] != '\0')
-		printf("  %-13s %-4s %-6s -> %s\n", "", "", "", finding->command);
-}
-
-static void
-doctor_print_group(const struct doctor_report *report, enum doctor_group group, const char *heading)
-{
 	printf("%s\n", heading);
-	for (unsigned i = 0; i < report->count; i++)
-		if (report->findings[i].group == group)
-			doctor_print(&report->findings[i]);
+	for (unsigned i = 0; i < report->count; i++) {
+		const struct doctor_finding *finding = &report->findings[i];
+
+		if (finding->group != group)
+			continue;
+		printf("  %-13s %-4s %-6s %s\n", finding->name, states[finding->state],
+		       group != DOCTOR_LINK ? ""
+		       : finding->sleeps    ? "yes"
+					    : "no",
+		       finding->text);
+		if (finding->command[0] != '\0')
+			printf("  %-13s %-4s %-6s -> %s\n", "", "", "", finding->command);
+	}
 	putchar('\n');
 }
-
-static void
-doctor_print_all(const struct doctor_report *report)
-{
-	doctor_print_group(report, DOCTOR_LINK,
-			   "link            works sleeps  (--link LINK; sleeps: --driver interrupt)");
-	doctor_print_group(report, DOCTOR_MACHINE, "machine         good");
-	doctor_print_group(report, DOCTOR_TOOL, "program         there        what for");
-	if (report->works)
-		printf("virtio works, the link that is used where none is chosen: ./run demo measures with it.\n");
-	else
-		printf("virtio does not work, the link that is used where none is chosen. The simulator does:\n"
-		       "build/xk run graphs/net/pair-ethernet10.dot --link sim\n");
-}
-
-/* ---- for programs ---- */
 
 static void
 doctor_json_group(struct json *json, const struct doctor_report *report, enum doctor_group group, const char *key)
@@ -137,8 +113,18 @@ xk_doctor_main(int argc, char **argv)
 		return OPTIONS_FAILURE;
 	doctor_probe(&facts);
 	doctor_judge(&facts, &report);
-	if (out != stdout)
-		doctor_print_all(&report);
+	if (out != stdout) {
+		doctor_print_group(&report, DOCTOR_LINK,
+				   "link            works sleeps  (--link LINK; sleeps: --driver interrupt)");
+		doctor_print_group(&report, DOCTOR_MACHINE, "machine         good");
+		doctor_print_group(&report, DOCTOR_TOOL, "program         there        what for");
+		if (report.works)
+			printf("virtio works, the link that is used where none is chosen: ./run demo measures with "
+			       "it.\n");
+		else
+			printf("virtio does not work, the link that is used where none is chosen. The simulator does:\n"
+			       "build/xk run graphs/net/pair-ethernet10.dot --link sim\n");
+	}
 	status = report.works ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 	if (out != NULL && !doctor_json(&report, out)) {
 		fprintf(stderr, "%s: --json %s cannot be written: %s\n", doctor_program.name, options.json,

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/clock.h"
 #include "platform/sim/sim.h"
 #include "tools/host/host_pair.h"
 #include "tools/options.h"
@@ -29,7 +30,7 @@ enum {
 	WATCH_ANSWER_MS = 2000, /* time for a thread to say where it is */
 	WATCH_THREADS = 1024,   /* of all hosts; more are not watched */
 	WATCH_HOSTS = 2,
-	WATCH_ONE_SIGNAL_NS = 100000000, /* within this, a signal is the one that came before */
+	WATCH_ONE_SIGNAL_NS = 100000000, /* a signal that follows sooner is the same one */
 };
 
 /* A thread, and its progress at the last check. */
@@ -84,18 +85,7 @@ watch_answer(int signal, siginfo_t *info, void *context)
 	errno = before;
 }
 
-static void
-watch_take_answers(void)
-{
-	struct sigaction action = { .sa_sigaction = watch_answer, .sa_flags = SA_SIGINFO | SA_RESTART };
-	struct xk_where where;
-
-	sigemptyset(&action.sa_mask);
-	sigaction(watch_signal(), &action, NULL);
-	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
-}
-
-/* Asks a thread where it is. False: no answer; the question must stay, since the thread may answer later. */
+/* Asks a thread where it is. False: no answer; the question must not be freed, since the thread may answer later. */
 static bool
 watch_ask(int tid, struct watch_question *question)
 {
@@ -141,18 +131,7 @@ watch_find(struct watch *watch, int tid)
 	return &watch->threads[watch->thread_count++];
 }
 
-/* Flushes stdout first, unless the thread that computes holds its lock. */
-static void
-watch_end_program(void)
-{
-	if (ftrylockfile(stdout) == 0) {
-		fflush(stdout);
-		funlockfile(stdout);
-	}
-	_exit(OPTIONS_FAILURE);
-}
-
-/* The line goes out in one piece: others may print meanwhile. */
+/* Prints where a thread is, in one piece, since others may print meanwhile. In a simulated world, ends the program. */
 static void
 watch_tell(struct watch *watch, int tid)
 {
@@ -178,8 +157,13 @@ watch_tell(struct watch *watch, int tid)
 	if (fclose(line) == 0)
 		fputs(text, stderr);
 	free(text);
-	if (watch->sim != NULL)
-		watch_end_program();
+	if (watch->sim == NULL)
+		return;
+	if (ftrylockfile(stdout) == 0) { /* unless the thread that computes holds its lock */
+		fflush(stdout);
+		funlockfile(stdout);
+	}
+	_exit(OPTIONS_FAILURE);
 }
 
 /* progress: a count that changes while the thread makes progress. */
@@ -225,39 +209,33 @@ watch_look(struct watch *watch)
 
 /* ---- signals ---- */
 
-static void
-watch_die(int signo)
-{
-	sigset_t set;
-
-	signal(signo, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, signo);
-	kill(getpid(), signo);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	_exit(128 + signo);
-}
-
 /*
- * The first signal goes to the program. The second ends the program, which may not have got to the first. timeout(1) and
- * some shells send a signal to a process and then to its group: what comes that soon is the same one.
+ * Passes the first signal on to the program. The second ends the program, which may not have got to the first.
+ * timeout(1) and some shells send a signal to a process and then to its group: one that follows so soon is the same.
  */
 static void
 watch_take_signal(struct watch *watch)
 {
 	struct signalfd_siginfo info;
-	struct timespec now;
 	ssize_t written = 0;
 	uint64_t now_ns;
+	sigset_t set;
+	int signo;
 
 	if (read(watch->from, &info, sizeof(info)) != sizeof(info))
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	now_ns = clock_system_ns();
 	if (watch->signalled_ns != 0 && now_ns - watch->signalled_ns < WATCH_ONE_SIGNAL_NS)
 		return;
-	if (watch->signalled_ns != 0)
-		watch_die((int)info.ssi_signo);
+	if (watch->signalled_ns != 0) {
+		signo = (int)info.ssi_signo;
+		signal(signo, SIG_DFL);
+		sigemptyset(&set);
+		sigaddset(&set, signo);
+		kill(getpid(), signo);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		_exit(128 + signo);
+	}
 	watch->signalled_ns = now_ns;
 	while (written >= 0 && written != sizeof(info))
 		written = write(watch->to, &info, sizeof(info));
@@ -284,30 +262,11 @@ watch_main(void *argument)
 	return NULL;
 }
 
-/* Makes *signals the reading end of a pipe; -1 stays. */
-static bool
-watch_make_pipe(struct watch *watch, int *signals)
-{
-	int ends[2];
-
-	if (*signals < 0)
-		return true;
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-		return false;
-	*signals = ends[0];
-	watch->to = ends[1];
-	return true;
-}
-
-/* Undoes what watch_new has made, but for the thread. */
 static void
-watch_undo(struct watch *watch, int *signals)
+watch_release(struct watch *watch)
 {
-	if (watch->to >= 0) {
+	if (watch->to >= 0)
 		close(watch->to);
-		close(*signals);
-		*signals = watch->from;
-	}
 	if (watch->stop >= 0)
 		close(watch->stop);
 	pthread_mutex_destroy(&watch->mutex);
@@ -317,63 +276,62 @@ watch_undo(struct watch *watch, int *signals)
 struct watch *
 watch_new(const char *program, int *signals, uint64_t limit_ns)
 {
+	struct sigaction action = { .sa_sigaction = watch_answer, .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct watch *watch = calloc(1, sizeof(*watch));
+	struct xk_where where;
 	sigset_t all, before;
-	int error;
+	int ends[2] = { -1, -1 }, error;
 
 	if (watch == NULL)
 		return NULL;
 	watch->program = program;
 	watch->limit_ns = limit_ns;
-	watch->from = *signals;
-	watch->to = -1;
 	watch->stop = eventfd(0, EFD_CLOEXEC);
 	pthread_mutex_init(&watch->mutex, NULL);
-	if (watch->stop < 0 || !watch_make_pipe(watch, signals)) {
-		watch_undo(watch, signals);
+	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)) {
+		watch->to = -1;
+		watch_release(watch);
 		return NULL;
 	}
-	watch_take_answers();
+	watch->from = *signals;
+	watch->to = ends[1];
+	sigemptyset(&action.sa_mask);
+	sigaction(watch_signal(), &action, NULL);
+	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(&watch->thread, NULL, watch_main, watch);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
+	if (error == 0) {
+		*signals = ends[0];
 		return watch;
+	}
 	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(error));
-	watch_undo(watch, signals);
+	if (ends[0] >= 0)
+		close(ends[0]);
+	watch_release(watch);
 	return NULL;
-}
-
-/* Any signal ends the rest of the program, which may for instance write to a full pipe. */
-static void
-watch_give_back_signals(void)
-{
-	sigset_t set;
-
-	pair_signal_set(&set);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 void
 watch_free(struct watch *watch)
 {
 	uint64_t one = 1;
+	sigset_t set;
 
 	if (watch == NULL)
 		return;
 	while (write(watch->stop, &one, sizeof(one)) != sizeof(one))
 		continue;
 	pthread_join(watch->thread, NULL);
-	close(watch->stop);
 	if (watch->to >= 0) {
-		close(watch->to);
-		watch_give_back_signals();
+		/* any signal ends the rest of the program, which may for instance write to a full pipe */
+		pair_signal_set(&set);
+		signal(SIGINT, SIG_DFL);
+		signal(SIGTERM, SIG_DFL);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	}
-	pthread_mutex_destroy(&watch->mutex);
-	free(watch);
+	watch_release(watch);
 }
 
 /* ---- what is watched ---- */

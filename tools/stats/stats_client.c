@@ -60,7 +60,7 @@ stats_address(const char *name, bool make, struct sockaddr_un *address, char *wh
 
 /* ---- all hosts ---- */
 
-/* Never waits. A socket that refuses is a killed host's: a socket has its name only while it is listened at. */
+/* Never waits. A socket that refuses was a killed host's: a live host listens before its socket gets its name. */
 static bool
 stats_is_there(const char *name)
 {
@@ -112,27 +112,20 @@ stats_list(struct stats_hosts *hosts, char *why, size_t size)
 	return 0;
 }
 
-static bool
-stats_is_meant(const char *name, const char *wanted)
-{
-	const char *dash = strrchr(name, '-');
-
-	return strncmp(name, wanted, strlen(wanted)) == 0 || (dash != NULL && strcmp(dash + 1, wanted) == 0);
-}
-
 int
 stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **name, char *why, size_t size)
 {
 	unsigned meant = 0;
 
 	for (unsigned i = 0; i < hosts->count; i++) {
-		if (wanted != NULL && strcmp(hosts->names[i], wanted) == 0) {
-			*name = hosts->names[i];
-			return 0;
-		}
-		if (wanted == NULL || stats_is_meant(hosts->names[i], wanted)) {
-			*name = hosts->names[i];
+		const char *host = hosts->names[i], *dash = strrchr(host, '-');
+
+		if (wanted == NULL || strncmp(host, wanted, strlen(wanted)) == 0 ||
+		    (dash != NULL && strcmp(dash + 1, wanted) == 0)) {
+			*name = host;
 			meant++;
+			if (wanted != NULL && strcmp(host, wanted) == 0)
+				return 0;
 		}
 	}
 	if (meant == 1)
@@ -148,7 +141,7 @@ stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **n
 
 /* ---- one host ---- */
 
-/* Reads what comes, at most STATS_DOCUMENT bytes and a chunk. 0 or -errno. */
+/* Reads at most STATS_DOCUMENT bytes and a chunk. 0 or -errno. */
 static int
 stats_read(int fd, char **text)
 {

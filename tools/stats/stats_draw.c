@@ -19,7 +19,7 @@ struct draw_notes {
 	const json_t *stats;
 };
 
-/* A row of note, which begins empty. */
+/* Fills in the next row of note, which begins empty; one too many is left out. */
 __attribute__((format(printf, 2, 3))) static void
 note_add(struct xk_graph_note *note, const char *format, ...)
 {
@@ -51,7 +51,7 @@ note_count(uint64_t count, char text[32])
 	return text;
 }
 
-/* A count in an object in value; what is not there, or is no count, is 0. */
+/* Returns a count in an object in value; 0 if it is missing or no count. */
 static uint64_t
 note_get(const json_t *value, const char *object, const char *key)
 {
@@ -111,23 +111,14 @@ note_ways(struct xk_graph_note *note, const json_t *value)
 }
 
 static void
-note_drops(struct xk_graph_note *note, const json_t *node)
-{
-	json_t *drops = json_object_get(node, "drops"), *drop;
-	uint64_t dropped = 0;
-	const char *name;
-	char count[32];
-
-	json_object_foreach(drops, name, drop) dropped += note_get(node, "drops", name);
-	if (dropped != 0)
-		note_add(note, "%s dropped", note_count(dropped, count));
-}
-
-static void
 note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note)
 {
 	const json_t *nodes = json_object_get(((const struct draw_notes *)self)->stats, "protocols");
 	const json_t *node = NULL, *share;
+	json_t *drops, *drop;
+	uint64_t dropped = 0;
+	const char *drop_name;
+	char count[32];
 
 	for (size_t i = 0; i < json_array_size(nodes) && node == NULL; i++)
 		if (strcmp(note_string(json_array_get(nodes, i), "name"), name) == 0)
@@ -135,13 +126,16 @@ note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_n
 	share = json_object_get(node, "share");
 	if (json_is_number(share)) {
 		note_add(note, "%.1f %% of the time", 100 * json_number_value(share));
-		/* Among many protocols each has little: the eye is helped. */
+		/* the root, since among many protocols each has little */
 		note->heat = sqrt(fmin(fmax(json_number_value(share), 0), 1));
 	}
 	note_time(note, node);
 	note_ways(note, node);
 	note_handoffs(note, node);
-	note_drops(note, node);
+	drops = json_object_get(node, "drops");
+	json_object_foreach(drops, drop_name, drop) dropped += note_get(node, "drops", drop_name);
+	if (dropped != 0)
+		note_add(note, "%s dropped", note_count(dropped, count));
 }
 
 static void
@@ -175,15 +169,7 @@ note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
 
 /* ---- from a host, or a file ---- */
 
-static bool
-seen_is_file(const char *from)
-{
-	size_t len = strlen(from);
-
-	return strchr(from, '/') != NULL || (len > 5 && strcmp(from + len - 5, ".json") == 0);
-}
-
-/* Reads the document of the host that is meant. NULL, and why. */
+/* Asks the host that `wanted` means. NULL, and why. */
 static json_t *
 seen_ask(const char *wanted, char *why, size_t size)
 {
@@ -202,21 +188,19 @@ seen_ask(const char *wanted, char *why, size_t size)
 	return stats;
 }
 
-static json_t *
-seen_load(const char *file, char *why, size_t size)
-{
-	json_error_t error;
-	json_t *stats = json_load_file(file, 0, &error);
-
-	snprintf(why, size, "--stats %.200s cannot be read: %s", file, error.text);
-	return stats;
-}
-
 struct stats_seen *
 stats_seen_get(const char *from, char *why, size_t size)
 {
-	json_t *stats = seen_is_file(from) ? seen_load(from, why, size) : seen_ask(from, why, size);
+	size_t len = strlen(from);
+	json_error_t error;
+	json_t *stats;
 
+	if (strchr(from, '/') != NULL || (len > 5 && strcmp(from + len - 5, ".json") == 0)) {
+		stats = json_load_file(from, 0, &error);
+		snprintf(why, size, "--stats %.200s cannot be read: %s", from, error.text);
+	} else {
+		stats = seen_ask(from, why, size);
+	}
 	if (stats == NULL || json_is_array(json_object_get(stats, "protocols")))
 		return (struct stats_seen *)stats;
 	json_decref(stats);

@@ -1,4 +1,4 @@
-/* stats_server.c - see stats_server.h. One question and one answer for each who connects, in bounded room and time. */
+/* stats_server.c - see stats_server.h. One question and one answer per connection, in bounded memory and time. */
 #define _GNU_SOURCE
 #include "tools/stats/stats_server.h"
 
@@ -11,19 +11,19 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "platform/clock.h"
 #include "platform/private.h"
 #include "tools/stats/stats_client.h"
 
 enum {
 	SERVER_CLIENTS = 16,
-	SERVER_BACKLOG = 256,      /* accepted in the next turn */
-	SERVER_GRAPH = 32,         /* of its name, in the host's */
-	SERVER_PATIENCE_MS = 2000, /* for a request, and for an answer to be read */
+	SERVER_BACKLOG = 256,      /* accepted in one turn */
+	SERVER_GRAPH = 32,         /* of the graph's name, in the host's */
+	SERVER_PATIENCE_MS = 2000, /* for a request to come, and for an answer to be read */
 	SERVER_MORE_S = 2,         /* edges are counted beyond a period */
-	SERVER_NAP_MS = 100,       /* pause when accept fails, for want of descriptors */
+	SERVER_NAP_MS = 100,       /* pause when accept fails because no descriptor is left */
 };
 
 #define SERVER_SECOND UINT64_C(1000000000)
@@ -32,7 +32,7 @@ enum {
 
 static_assert(sizeof(SERVER_NEW) <= sizeof(STATS_SUFFIX), "one name fits where the other does");
 
-/* What may be asked (stats_client.h). */
+/* Questions (stats_client.h). */
 struct server_form {
 	const char *word;
 	bool (*tell)(const struct host *host, const struct stats_about *about, FILE *out);
@@ -51,13 +51,13 @@ static const struct server_form server_forms[] = {
 struct server_client {
 	int fd;            /* -1: none */
 	uint64_t number;   /* of the connection */
-	uint64_t until_ns; /* it is hung up on */
-	uint64_t due_ns;   /* of the answer */
+	uint64_t until_ns; /* end of the server's patience */
+	uint64_t due_ns;   /* time of the answer */
 	char request[STATS_REQUEST];
 	size_t asked;                   /* bytes of the request */
-	const struct server_form *form; /* NULL: not asked yet */
+	const struct server_form *form; /* NULL: no request yet */
 	struct stats_before before;
-	char *answer; /* NULL: not yet */
+	char *answer; /* NULL: none yet */
 	size_t len, sent;
 };
 
@@ -70,19 +70,10 @@ struct stats_server {
 	_Atomic bool ends;
 	_Atomic uint64_t count_until_ns; /* edges are counted up to then */
 	uint64_t counting_since_ns;      /* 0: they are not */
-	uint64_t counted_ns;             /* before that */
+	uint64_t counted_ns;             /* how long they were before that */
 	uint64_t accepted;               /* connections */
 	struct server_client clients[SERVER_CLIENTS];
 };
-
-static uint64_t
-server_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SERVER_SECOND + (uint64_t)now.tv_nsec;
-}
 
 /* ---- counting ---- */
 
@@ -92,13 +83,13 @@ server_wake(struct stats_server *server)
 	uint64_t one = 1;
 	ssize_t written = write(server->wake_fd, &one, sizeof(one));
 
-	(void)written; /* it is full: the thread is awake */
+	(void)written; /* it fails only if the thread is awake anyway */
 }
 
 void
 stats_server_count(struct stats_server *server, unsigned seconds)
 {
-	uint64_t until_ns = server_now_ns() + seconds * SERVER_SECOND, before_ns;
+	uint64_t until_ns = clock_system_ns() + seconds * SERVER_SECOND, before_ns;
 
 	if (server == NULL || seconds == 0)
 		return;
@@ -109,7 +100,7 @@ stats_server_count(struct stats_server *server, unsigned seconds)
 	server_wake(server);
 }
 
-/* Others may have set the edges' marks anew meanwhile, so that they are set each time. */
+/* Sets the edges' marks each time: others may have changed them meanwhile. */
 static void
 server_follow_counting(struct stats_server *server, uint64_t now_ns)
 {
@@ -137,23 +128,7 @@ server_drop(struct server_client *client)
 	*client = (struct server_client){ .fd = -1 };
 }
 
-/* "WORD N\n", whole. Returns its form, or NULL: it is something else. */
-static const struct server_form *
-server_understand(const char *request, unsigned *number)
-{
-	char word[STATS_REQUEST];
-	int end = 0;
-
-	if (sscanf(request, "%31s %5u\n%n", word, number, &end) != 2 || end == 0 || request[end] != '\0' ||
-	    request[end - 1] != '\n')
-		return NULL;
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(server_forms); i++)
-		if (strcmp(word, server_forms[i].word) == 0 && *number <= server_forms[i].max)
-			return &server_forms[i];
-	return NULL;
-}
-
-/* Makes the answer; for the first of two looks only client->before is kept of it. False: there is none. */
+/* Makes the answer; the first of two looks keeps only client->before. False: no memory. */
 static bool
 server_answer(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
@@ -177,20 +152,27 @@ server_answer(struct stats_server *server, struct server_client *client, uint64_
 	return true;
 }
 
-/* False: the client has gone, or asks for nothing that there is. */
+/* Reads the request: "WORD N\n", whole. False: the client has gone, or asks for something unknown. */
 static bool
 server_hear(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
 	size_t room = sizeof(client->request) - 1 - client->asked;
 	ssize_t got = recv(client->fd, client->request + client->asked, room, 0);
 	unsigned number, period_ms;
+	char word[STATS_REQUEST];
+	int end = 0;
 
 	if (got <= 0)
 		return got < 0 && (errno == EAGAIN || errno == EINTR);
 	client->asked += (size_t)got;
 	if (memchr(client->request, '\n', client->asked) == NULL)
 		return client->asked < sizeof(client->request) - 1;
-	client->form = server_understand(client->request, &number);
+	if (sscanf(client->request, "%31s %5u\n%n", word, &number, &end) != 2 || end == 0 ||
+	    client->request[end] != '\0' || client->request[end - 1] != '\n')
+		return false;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(server_forms); i++)
+		if (strcmp(word, server_forms[i].word) == 0 && number <= server_forms[i].max)
+			client->form = &server_forms[i];
 	if (client->form == NULL)
 		return false;
 	period_ms = client->form->is_timed ? number : 0;
@@ -204,18 +186,6 @@ server_hear(struct stats_server *server, struct server_client *client, uint64_t 
 	return !client->form->looks_twice || server_answer(server, client, now_ns);
 }
 
-/* False: it has all, or has gone. */
-static bool
-server_send(struct server_client *client)
-{
-	ssize_t sent = send(client->fd, client->answer + client->sent, client->len - client->sent, MSG_NOSIGNAL);
-
-	if (sent < 0)
-		return errno == EAGAIN || errno == EINTR;
-	client->sent += (size_t)sent;
-	return client->sent < client->len;
-}
-
 static void
 server_serve(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
@@ -225,8 +195,13 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 		stays = server_hear(server, client, now_ns);
 	if (stays && client->form != NULL && client->answer == NULL && now_ns >= client->due_ns)
 		stays = server_answer(server, client, now_ns);
-	if (stays && client->answer != NULL)
-		stays = server_send(client);
+	if (stays && client->answer != NULL) {
+		ssize_t sent =
+			send(client->fd, client->answer + client->sent, client->len - client->sent, MSG_NOSIGNAL);
+
+		client->sent += sent < 0 ? 0 : (size_t)sent;
+		stays = sent < 0 ? errno == EAGAIN || errno == EINTR : client->sent < client->len;
+	}
 	if (!stays)
 		server_drop(client);
 }
@@ -278,49 +253,40 @@ server_accept(struct stats_server *server, uint64_t now_ns)
 
 /* ---- the thread ---- */
 
-/* When a client is served next, whatever it does. */
+/* Returns when a client is served next, whatever it does. */
 static uint64_t
 server_next_ns(const struct server_client *client)
 {
 	return client->form != NULL && client->answer == NULL ? client->due_ns : client->until_ns;
 }
 
-/* How long there is nothing to do unless somebody asks: -1: for ever. */
-static int
-server_rest_ms(const struct stats_server *server, uint64_t now_ns)
-{
-	uint64_t until_ns = UINT64_MAX;
-
-	if (server->counting_since_ns != 0)
-		until_ns = atomic_load(&server->count_until_ns);
-	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
-		if (server->clients[i].fd >= 0 && server_next_ns(&server->clients[i]) < until_ns)
-			until_ns = server_next_ns(&server->clients[i]);
-	if (until_ns == UINT64_MAX)
-		return -1;
-	return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / SERVER_MS + 1);
-}
-
-/* A client that waits for its answer may only hang up. */
-static short
-server_events(const struct server_client *client)
-{
-	return client->form == NULL ? POLLIN : client->answer != NULL ? POLLOUT : 0;
-}
-
 static void
 server_poll(struct stats_server *server)
 {
 	struct pollfd polls[2 + SERVER_CLIENTS];
-	uint64_t now_ns = server_now_ns(), woken;
+	uint64_t now_ns = clock_system_ns(), until_ns = UINT64_MAX, woken;
+	int wait_ms = -1;
 
+	if (server->counting_since_ns != 0)
+		until_ns = atomic_load(&server->count_until_ns);
 	polls[0] = (struct pollfd){ .fd = server->wake_fd, .events = POLLIN };
 	polls[1] = (struct pollfd){ .fd = server->listen_fd, .events = POLLIN };
-	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
-		polls[2 + i] = (struct pollfd){ server->clients[i].fd, server_events(&server->clients[i]), 0 };
-	if (poll(polls, XK_ARRAY_LENGTH(polls), server_rest_ms(server, now_ns)) < 0)
+	for (unsigned i = 0; i < SERVER_CLIENTS; i++) {
+		const struct server_client *client = &server->clients[i];
+
+		/* a client that waits for its answer may only hang up */
+		polls[2 + i] = (struct pollfd){ .fd = client->fd,
+						.events = client->form == NULL     ? POLLIN
+							  : client->answer != NULL ? POLLOUT
+										   : 0 };
+		if (client->fd >= 0 && server_next_ns(client) < until_ns)
+			until_ns = server_next_ns(client);
+	}
+	if (until_ns != UINT64_MAX)
+		wait_ms = until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / SERVER_MS + 1);
+	if (poll(polls, XK_ARRAY_LENGTH(polls), wait_ms) < 0)
 		return;
-	now_ns = server_now_ns();
+	now_ns = clock_system_ns();
 	if (polls[0].revents != 0 && read(server->wake_fd, &woken, sizeof(woken)) < 0)
 		return;
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++) {
@@ -346,7 +312,7 @@ server_main(void *argument)
 	return NULL;
 }
 
-/* ---- its beginning and end ---- */
+/* ---- beginning and end ---- */
 
 /* "udptest-4711" */
 static void
@@ -365,7 +331,7 @@ server_make_name(struct stats_server *server)
 	snprintf(server->name, sizeof(server->name), "%s-%ld", text[0] == '\0' ? "graph" : text, (long)getpid());
 }
 
-/* Only this user may connect. The socket gets its name when it can be connected to. */
+/* Only this user may connect. The socket gets its name once it can be connected to. */
 static int
 server_listen(struct stats_server *server)
 {
@@ -387,38 +353,6 @@ server_listen(struct stats_server *server)
 	return error;
 }
 
-static int
-server_open(struct stats_server *server, char *why, size_t size)
-{
-	struct stats_hosts others;
-	int error;
-
-	server_make_name(server);
-	error = stats_address(server->name, true, &server->address, why, size);
-	if (error == 0)
-		error = stats_list(&others, why, size); /* removes what killed hosts have left */
-	if (error != 0)
-		return error;
-	error = server_listen(server);
-	if (error != 0)
-		snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-error));
-	return error;
-}
-
-/* Signals are other threads' to hear. */
-static int
-server_start_thread(struct stats_server *server)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&server->thread, NULL, server_main, server);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -error;
-}
-
 static void
 server_free(struct stats_server *server)
 {
@@ -433,6 +367,8 @@ int
 stats_server_start(struct host *host, struct stats_server **result, char *why, size_t size)
 {
 	struct stats_server *server = calloc(1, sizeof(*server));
+	struct stats_hosts others;
+	sigset_t all, before;
 	int error;
 
 	*result = NULL;
@@ -444,9 +380,20 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
 		server->clients[i].fd = -1;
-	error = server->wake_fd < 0 ? -errno : server_open(server, why, size);
+	server_make_name(server);
+	error = server->wake_fd < 0 ? -errno : stats_address(server->name, true, &server->address, why, size);
+	if (error == 0)
+		error = stats_list(&others, why, size); /* removes what killed hosts have left */
 	if (error == 0) {
-		error = server_start_thread(server);
+		error = server_listen(server);
+		if (error != 0)
+			snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-error));
+	}
+	if (error == 0) {
+		sigfillset(&all); /* signals are for other threads */
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		error = -pthread_create(&server->thread, NULL, server_main, server);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		if (error != 0)
 			unlink(server->address.sun_path);
 	}

@@ -1,7 +1,4 @@
-/*
- * stats_tell.c - a host's counts while it runs, as a JSON document and as tables for people; see stats_server.h. Only
- * reads what is atomic.
- */
+/* stats_tell.c - a running host's counts, as a JSON document and as tables; see stats_server.h. Reads only atomics. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,17 +23,18 @@ tell_load(_Atomic uint64_t *count)
 
 /* ---- sums ---- */
 
-/* What crossed an edge; or what came to a protocol, from below and from above, with handoffs at the edges below it. */
+/* Messages across an edge; or those that came to a protocol from below and above, with handoffs at the edges below it. */
 struct tell_sum {
 	struct {
 		uint64_t messages, timed, ns;
 	} ways[XK_DIRECTIONS];
 	uint64_t handoffs[XK_HANDOFF_REASONS];
-	double busy_ns; /* time of all its messages, estimated from those that were timed */
+	double busy_ns; /* time of all messages, estimated from those that were timed */
 };
 
+/* Adds what crossed an edge upward, with handoffs, or downward. */
 static void
-tell_add_way(struct tell_sum *sum, struct xk_edge *edge, unsigned way)
+tell_add(struct tell_sum *sum, struct xk_edge *edge, unsigned way)
 {
 	uint64_t messages = tell_load(&edge->counts[way].messages), timed = tell_load(&edge->counts[way].timed);
 	uint64_t ns = tell_load(&edge->counts[way].ns);
@@ -45,14 +43,7 @@ tell_add_way(struct tell_sum *sum, struct xk_edge *edge, unsigned way)
 	sum->ways[way].timed += timed;
 	sum->ways[way].ns += ns;
 	sum->busy_ns += timed == 0 ? 0 : (double)ns / (double)timed * (double)messages;
-}
-
-/* Adds what came up an edge, to the protocol above it. */
-static void
-tell_add_upper(struct tell_sum *sum, struct xk_edge *edge)
-{
-	tell_add_way(sum, edge, XK_UPWARD);
-	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+	for (unsigned i = 0; way == XK_UPWARD && i < XK_HANDOFF_REASONS; i++)
 		sum->handoffs[i] += tell_load(&edge->handoffs[i]);
 }
 
@@ -65,9 +56,9 @@ tell_sum_of(const struct host *host, const struct xk_protocol *p)
 	for (struct xk_protocol *upper = xk_kernel_first(host->kernel); upper != NULL; upper = upper->next)
 		for (unsigned i = 0; i < upper->lower_count; i++) {
 			if (p == NULL || upper == p)
-				tell_add_upper(&sum, upper->lowers[i]);
+				tell_add(&sum, upper->lowers[i], XK_UPWARD);
 			if (p == NULL || upper->lowers[i]->lower == p)
-				tell_add_way(&sum, upper->lowers[i], XK_DOWNWARD);
+				tell_add(&sum, upper->lowers[i], XK_DOWNWARD);
 		}
 	return sum;
 }
@@ -77,8 +68,8 @@ tell_sum_edge(struct xk_edge *edge)
 {
 	struct tell_sum sum = { .busy_ns = 0 };
 
-	tell_add_upper(&sum, edge);
-	tell_add_way(&sum, edge, XK_DOWNWARD);
+	tell_add(&sum, edge, XK_UPWARD);
+	tell_add(&sum, edge, XK_DOWNWARD);
 	return sum;
 }
 
@@ -123,19 +114,6 @@ tell_protocol(struct json *json, const struct host *host, struct xk_protocol *p,
 }
 
 static void
-tell_edge(struct json *json, struct xk_edge *edge)
-{
-	struct tell_sum sum = tell_sum_edge(edge);
-
-	json_object(json, NULL);
-	json_string(json, "upper", edge->upper->name);
-	json_string(json, "lower", edge->lower->name);
-	json_string(json, "role", edge->role);
-	tell_sum(json, &sum);
-	json_close(json);
-}
-
-static void
 tell_kernel_stats(struct json *json, const char *key, const struct xk_kernel_stats *stats)
 {
 	json_object(json, key);
@@ -143,22 +121,6 @@ tell_kernel_stats(struct json *json, const char *key, const struct xk_kernel_sta
 		json_uint(json, count->name, *(const uint64_t *)((const char *)stats + count->offset));
 	json_uint(json, "stacks_parked", stats->stacks_parked);
 	json_close(json);
-}
-
-/* Each driver's own, then everything: the drivers' and that of all other threads. */
-static void
-tell_drivers(struct json *json, struct xk_kernel *kernel)
-{
-	struct xk_kernel_stats stats;
-
-	json_array(json, "drivers");
-	for (unsigned i = 0; i < xk_kernel_drivers(kernel); i++) {
-		xk_kernel_driver_stats(kernel, i, &stats);
-		tell_kernel_stats(json, NULL, &stats);
-	}
-	json_close(json);
-	xk_kernel_stats(kernel, &stats);
-	tell_kernel_stats(json, "kernel", &stats);
 }
 
 static void
@@ -181,39 +143,49 @@ tell_ports(struct json *json, const struct host *host)
 	json_close(json);
 }
 
-static void
-tell_host(struct json *json, const struct host *host, const struct stats_about *about)
-{
-	json_string(json, "program", host->options.program);
-	json_string(json, "host", about->name);
-	json_uint(json, "pid", (uint64_t)getpid());
-	json_string(json, "graph", host->options.graph);
-	json_string(json, "link", host->options.link->name);
-	json_string(json, "driver", host_drivers[host->options.driver]);
-	json_string(json, "mode", host_modes[xk_kernel_mode(host->kernel)]);
-	json_uint(json, "now_ns", about->now_ns);
-	json_uint(json, "counted_ns", about->counted_ns);
-}
-
 bool
 stats_tell_document(const struct host *host, const struct stats_about *about, FILE *out)
 {
 	double all_ns = tell_sum_of(host, NULL).busy_ns;
+	struct xk_kernel_stats stats;
 	struct json json;
 
 	json_begin(&json, out);
 	json_object(&json, NULL);
-	tell_host(&json, host, about);
+	json_string(&json, "program", host->options.program);
+	json_string(&json, "host", about->name);
+	json_uint(&json, "pid", (uint64_t)getpid());
+	json_string(&json, "graph", host->options.graph);
+	json_string(&json, "link", host->options.link->name);
+	json_string(&json, "driver", host_drivers[host->options.driver]);
+	json_string(&json, "mode", host_modes[xk_kernel_mode(host->kernel)]);
+	json_uint(&json, "now_ns", about->now_ns);
+	json_uint(&json, "counted_ns", about->counted_ns);
 	json_array(&json, "protocols");
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		tell_protocol(&json, host, p, all_ns);
 	json_close(&json);
 	json_array(&json, "edges");
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
-		for (unsigned i = 0; i < p->lower_count; i++)
-			tell_edge(&json, p->lowers[i]);
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			struct tell_sum sum = tell_sum_edge(p->lowers[i]);
+
+			json_object(&json, NULL);
+			json_string(&json, "upper", p->name);
+			json_string(&json, "lower", p->lowers[i]->lower->name);
+			json_string(&json, "role", p->lowers[i]->role);
+			tell_sum(&json, &sum);
+			json_close(&json);
+		}
 	json_close(&json);
-	tell_drivers(&json, host->kernel);
+	json_array(&json, "drivers");
+	for (unsigned i = 0; i < xk_kernel_drivers(host->kernel); i++) {
+		xk_kernel_driver_stats(host->kernel, i, &stats);
+		tell_kernel_stats(&json, NULL, &stats);
+	}
+	json_close(&json);
+	xk_kernel_stats(host->kernel, &stats);
+	tell_kernel_stats(&json, "kernel", &stats);
 	tell_ports(&json, host);
 	json_close(&json);
 	return json_end(&json);
@@ -227,11 +199,11 @@ struct tell_tables {
 	struct stats_before *before;
 	size_t at; /* of the next count in it */
 	double seconds, all_ns;
-	const char *title; /* of a table that has no row yet */
+	const char *title; /* of the table, until its first row */
 	bool failed;
 };
 
-/* Returns what was counted a second since the look before, and keeps now in its place. */
+/* Returns the count's growth per second since the look before, and keeps `now` for the next one. */
 static double
 tell_rate(struct tell_tables *t, uint64_t now)
 {
@@ -253,7 +225,7 @@ tell_rate(struct tell_tables *t, uint64_t now)
 	return now < was ? 0 : (double)(now - was) / t->seconds;
 }
 
-/* Prints the first cell of a row, on one line whatever the names in it are. */
+/* Prints the first cell of a row, on one line even if a name in it has a newline. */
 __attribute__((format(printf, 2, 3))) static void
 tell_name(struct tell_tables *t, const char *format, ...)
 {
@@ -318,7 +290,7 @@ tell_edge_rows(struct tell_tables *t, struct xk_protocol *p)
 	}
 }
 
-/* A row unless the count is zero. */
+/* Prints a row unless the count is zero. */
 static void
 tell_count_row(struct tell_tables *t, const struct xk_protocol *p, const char *name, uint64_t count)
 {

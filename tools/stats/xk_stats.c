@@ -1,4 +1,4 @@
-/* xk_stats.c - xk stats: what a host that runs has counted, in a terminal or as a document. */
+/* xk_stats.c - `xk stats`: shows what a running host has counted, in a terminal or as a document. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "graphs/graph.h"
 #include "tools/options.h"
+#include "tools/output.h"
 #include "tools/stats/stats_client.h"
 #include "tools/xk/xk.h"
 #include "xkernel/protocol.h"
@@ -22,18 +23,12 @@ struct stats_options {
 #define STATS_CLEAR "\033[H\033[2J"
 
 static const struct options_option stats_options[] = {
-	{ .name = "interval",
-	  .kind = OPTIONS_TEXT,
-	  .offset = STATS_AT(interval),
-	  .argument = "T",
-	  .help = "from one look to the next, 100ms to 50s (1s)" },
-	{ .name = "once", .kind = OPTIONS_FLAG, .offset = STATS_AT(once), .help = "after one interval, and no more" },
-	{ .name = "list", .kind = OPTIONS_FLAG, .offset = STATS_AT(list), .help = "the hosts that run" },
-	{ .name = "json",
-	  .kind = OPTIONS_TEXT,
-	  .offset = STATS_AT(json),
-	  .argument = "FILE",
-	  .help = "after one interval, as JSON; - is standard output" },
+	{ "interval", OPTIONS_TEXT, STATS_AT(interval), "T", "from one look to the next, 100ms to 50s (1s)", 0, 0,
+	  NULL },
+	{ "once", OPTIONS_FLAG, STATS_AT(once), NULL, "after one interval, and no more", 0, 0, NULL },
+	{ "list", OPTIONS_FLAG, STATS_AT(list), NULL, "the hosts that run", 0, 0, NULL },
+	{ "json", OPTIONS_TEXT, STATS_AT(json), "FILE", "after one interval, as JSON; - is standard output", 0, 0,
+	  NULL },
 	{ .name = NULL },
 };
 
@@ -69,7 +64,7 @@ stats_get(const char *name, const char *form, uint64_t interval_ns)
 	return text;
 }
 
-/* Takes text, and prints it; control characters, which a terminal would obey, as \xHH. False: it was not written. */
+/* Prints text and frees it; control characters, which a terminal would obey, as \xHH. False: it was not written. */
 static bool
 stats_put(char *text, FILE *out)
 {
@@ -110,37 +105,24 @@ stats_show(const struct stats_options *o, const char *name)
 	return OPTIONS_SUCCESS;
 }
 
-/* The file is made when all has been told. */
+/* Makes the file once the whole answer has come. */
 static int
 stats_save(const struct stats_options *o, const char *name)
 {
 	char why[STATS_WHY], *text = stats_get(name, "json", o->interval_ns);
 	FILE *out;
-	bool written;
 
 	if (text == NULL)
 		return OPTIONS_FAILURE;
-	out = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
-	if (out == NULL)
+	out = output_open(o->json);
+	if (out != NULL)
+		stats_put(text, out);
+	else
 		free(text);
-	written = out != NULL && stats_put(text, out);
-	if (out != NULL && out != stdout)
-		written = fclose(out) == 0 && written;
-	if (written)
+	if (output_close(out))
 		return OPTIONS_SUCCESS;
 	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, strerror(errno));
 	return stats_fail(why);
-}
-
-static int
-stats_complete(struct stats_options *o, bool has_host)
-{
-	if (!xk_time_parse(o->interval, &o->interval_ns) || o->interval_ns < 100 * STATS_MS ||
-	    o->interval_ns > STATS_PERIOD_MAX * STATS_MS)
-		return options_misuse(&stats_program, "--interval: \"%s\" is no time from 100ms to 50s", o->interval);
-	if (o->list && (o->once || o->json != NULL || has_host))
-		return options_misuse(&stats_program, "--list stands alone");
-	return 0;
 }
 
 int
@@ -156,9 +138,11 @@ xk_stats_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	wanted = operands.count == 0 ? NULL : operands.text[0];
-	status = stats_complete(&o, wanted != NULL);
-	if (status != 0)
-		return status;
+	if (!xk_time_parse(o.interval, &o.interval_ns) || o.interval_ns < 100 * STATS_MS ||
+	    o.interval_ns > STATS_PERIOD_MAX * STATS_MS)
+		return options_misuse(&stats_program, "--interval: \"%s\" is no time from 100ms to 50s", o.interval);
+	if (o.list && (o.once || o.json != NULL || wanted != NULL))
+		return options_misuse(&stats_program, "--list stands alone");
 	if (stats_list(&hosts, why, sizeof(why)) != 0)
 		return stats_fail(why);
 	if (o.list || (wanted == NULL && hosts.count > 1 && o.json == NULL))

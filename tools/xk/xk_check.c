@@ -1,4 +1,4 @@
-/* xk_check.c - xk check FILE: whether a graph file can be composed, or a network file of hosts be run. */
+/* xk_check.c - `xk check FILE`: tells whether a graph file can be composed, or a network file of hosts be run. */
 #include <stdio.h>
 
 #include "tools/net/net_settings.h"
@@ -11,11 +11,8 @@ struct check_options {
 };
 
 static const struct options_option check_options[] = {
-	{ .name = "set",
-	  .kind = OPTIONS_TEXT_ANY,
-	  .offset = offsetof(struct check_options, sets),
-	  .argument = "NODE.ATTRIBUTE=VALUE",
-	  .help = "as if it were written in the file; may be given many times" },
+	{ "set", OPTIONS_TEXT_ANY, offsetof(struct check_options, sets), "NODE.ATTRIBUTE=VALUE",
+	  "as if it were written in the file; may be given many times", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -30,41 +27,14 @@ static const struct options_program check_program = {
 	.operands_max = 1,
 };
 
-static bool
-check_graph(const char *file, const struct options_texts *sets, struct xk_graph_errors *errors)
-{
-	struct xk_graph *graph = xk_graph_load(file, sets->text, sets->count, xk_protocol_types, errors);
-	bool good = graph != NULL;
-
-	if (good) {
-		output_print_name(file);
-		printf(": ok, %u protocols\n", graph->node_count);
-	}
-	xk_graph_free(graph);
-	return good;
-}
-
-static bool
-check_network(const char *file, const struct options_texts *sets, struct xk_graph_errors *errors)
-{
-	struct xk_topology *net = net_load(file, sets->text, sets->count, errors);
-	bool good = net != NULL;
-
-	if (good) {
-		output_print_name(file);
-		printf(": ok, %u host%s, %u link%s\n", net->host_count, net->host_count == 1 ? "" : "s",
-		       net->link_count, net->link_count == 1 ? "" : "s");
-	}
-	xk_topology_free(net);
-	return good;
-}
-
 int
 xk_check_main(int argc, char **argv)
 {
 	struct check_options o = { 0 };
 	struct xk_graph_errors errors = { 0 };
 	struct options_texts operands;
+	struct xk_topology *net = NULL;
+	struct xk_graph *graph = NULL;
 	const char *file;
 	bool good;
 	int status;
@@ -73,7 +43,20 @@ xk_check_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	file = operands.text[0];
-	good = xk_topology_is_one(file) ? check_network(file, &o.sets, &errors) : check_graph(file, &o.sets, &errors);
+	if (xk_topology_is_one(file))
+		net = net_load(file, o.sets.text, o.sets.count, &errors);
+	else
+		graph = xk_graph_load(file, o.sets.text, o.sets.count, xk_protocol_types, &errors);
+	good = net != NULL || graph != NULL;
+	if (good)
+		output_print_name(file);
+	if (graph != NULL)
+		printf(": ok, %u protocols\n", graph->node_count);
+	if (net != NULL)
+		printf(": ok, %u host%s, %u link%s\n", net->host_count, net->host_count == 1 ? "" : "s",
+		       net->link_count, net->link_count == 1 ? "" : "s");
+	xk_graph_free(graph);
+	xk_topology_free(net);
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
 	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;

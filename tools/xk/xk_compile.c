@@ -1,4 +1,4 @@
-/* xk_compile.c - xk compile GRAPH -o PROGRAM; program_compile.c does it. */
+/* xk_compile.c - `xk compile GRAPH -o PROGRAM`; program_compile.c does it. */
 #include <string.h>
 
 #include "tools/options.h"
@@ -11,16 +11,10 @@ struct compile_options {
 };
 
 static const struct options_option compile_options[] = {
-	{ .name = "output",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct compile_options, output),
-	  .argument = "PROGRAM",
-	  .help = "-o PROGRAM too: what to make; NAME.o: an object for a program of your own" },
-	{ .name = "emit-c",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct compile_options, emit),
-	  .argument = "FILE",
-	  .help = "the C that it is made of; - is standard output" },
+	{ "output", OPTIONS_TEXT, offsetof(struct compile_options, output), "PROGRAM",
+	  "-o PROGRAM too: what to make; NAME.o: an object for a program of your own", 0, 0, NULL },
+	{ "emit-c", OPTIONS_TEXT, offsetof(struct compile_options, emit), "FILE",
+	  "the C that it is made of; - is standard output", 0, 0, NULL },
 	{ .name = NULL },
 };
 

@@ -1,9 +1,9 @@
 /*
- * xk_dissectors.c - xk dissectors [GRAPH] -o FILE: the headers that protocols declare (xkernel/header.h) as dissectors for
- * Wireshark and tshark, in Lua.
+ * xk_dissectors.c - `xk dissectors [GRAPH] -o FILE`: writes the headers that protocols declare (xkernel/header.h) as
+ * dissectors for Wireshark and tshark, in Lua.
  *
- * Each protocol with a header is a Proto, xk_NAME, with a filter for each field; the protocol above is found by the number
- * in the header, and what stands on eth or ip by Wireshark's own tables. What Wireshark knows by itself is left to it.
+ * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The protocol above is found by the number
+ * in the header; protocols on eth or ip are in Wireshark's own tables. What Wireshark knows by itself is left to it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,16 +16,13 @@
 #include "tools/xk/xk.h"
 #include "xkernel/protocol.h"
 
-struct dissectors_choices {
+struct dissectors_options {
 	const char *output;
 };
 
 static const struct options_option dissectors_options[] = {
-	{ .name = "output",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct dissectors_choices, output),
-	  .argument = "FILE",
-	  .help = "-o FILE too; - is standard output, as without it" },
+	{ "output", OPTIONS_TEXT, offsetof(struct dissectors_options, output), "FILE",
+	  "-o FILE too; - is standard output, as without it", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -36,18 +33,17 @@ static const struct options_program dissectors_program = {
 		 "Protocols above one another are known by their usual numbers and, with GRAPH, by those that the\n"
 		 "graph's edges give them. eth, arp, ip, icmp and udp are Wireshark's own.",
 	.options = dissectors_options,
-	.operands_min = 0,
 	.operands_max = 1,
 };
 
-/* Of what Wireshark dissects itself: its table of what is above, or NULL. */
+/* Protocols that Wireshark dissects itself, and its table of those above them, or NULL. */
 static const struct {
 	const char *type, *table;
 } dissectors_known[] = {
 	{ "arp", NULL }, { "eth", "ethertype" }, { "icmp", NULL }, { "ip", "ip.proto" }, { "udp", NULL },
 };
 
-/* The index of a protocol that Wireshark knows, or -1. */
+/* Returns the index of a protocol that Wireshark knows, or -1. */
 static int
 dissectors_find_known(const struct xk_protocol_type *type)
 {
@@ -63,6 +59,7 @@ dissectors_is_ours(const struct xk_protocol_type *type)
 	return type->fields != NULL && dissectors_find_known(type) < 0;
 }
 
+/* Returns the field with the number of the protocol above, and the bit it begins at; NULL: there is none. */
 static const struct xk_field *
 dissectors_find_upper(const struct xk_protocol_type *type, size_t *at)
 {
@@ -91,84 +88,63 @@ dissectors_range_of(const struct xk_field *field, size_t at)
 	return range;
 }
 
-static void
-dissectors_write_kind(FILE *stream, const struct xk_field *field, size_t count)
-{
-	if (field->print == XK_PRINT_HOST)
-		fprintf(stream, "ipv4");
-	else if (field->print == XK_PRINT_LINK)
-		fprintf(stream, "ether");
-	else if (count == 5 || count == 6 || count == 7)
-		fprintf(stream, "bytes");
-	else
-		fprintf(stream, "uint%zu", count * 8);
-}
-
-static void
-dissectors_write_values(FILE *stream, const struct xk_field *field)
-{
-	const char *before = " ";
-
-	fputs("{", stream);
-	for (const struct xk_field_value *v = field->values; v->name != NULL; v++) {
-		fprintf(stream, "%s[%" PRIu64 "] = \"%s\"", before, v->value, v->name);
-		before = ", ";
-	}
-	fputs(" }", stream);
-}
-
-/* A bit by its name; n numbers what the dissector adds to the tree. */
-static void
-dissectors_write_bits(FILE *stream, const char *type, const struct xk_field *field, struct dissectors_range range,
-		      unsigned *n)
-{
-	unsigned shift = range.mask == 0 ? 0 : (unsigned)__builtin_ctzll(range.mask);
-
-	for (const struct xk_field_value *v = field->values; v->name != NULL; v++)
-		fprintf(stream, "f[%u] = ProtoField.bool(\"xk_%s.%s.%s\", \"%s\", %zu, nil, 0x%" PRIx64 ")\n", ++*n,
-			type, field->name, v->name, v->name, range.count * 8, v->value << shift);
-}
-
+/* Declares a field, and each of its named bits; n numbers what the dissector adds to the tree. */
 static void
 dissectors_write_field(FILE *stream, const char *type, const struct xk_field *field, size_t at, unsigned *n)
 {
 	struct dissectors_range range = dissectors_range_of(field, at);
 	bool is_number = field->print == XK_PRINT_DECIMAL || field->print == XK_PRINT_HEX;
+	bool is_odd = range.count >= 5 && range.count <= 7;
+	unsigned shift = range.mask == 0 ? 0 : (unsigned)__builtin_ctzll(range.mask);
 
 	fprintf(stream, "f[%u] = ProtoField.", ++*n);
-	dissectors_write_kind(stream, field, range.count);
+	if (field->print == XK_PRINT_HOST)
+		fprintf(stream, "ipv4");
+	else if (field->print == XK_PRINT_LINK)
+		fprintf(stream, "ether");
+	else if (is_odd)
+		fprintf(stream, "bytes");
+	else
+		fprintf(stream, "uint%zu", range.count * 8);
 	fprintf(stream, "(\"xk_%s.%s\", \"%s\"", type, field->name, field->name);
-	if (is_number && (range.count < 5 || range.count == 8)) {
+	if (is_number && range.count <= 8 && !is_odd) {
 		fprintf(stream, ", base.%s, ", field->print == XK_PRINT_HEX || field->is_bits ? "HEX" : "DEC");
-		if (field->values != NULL && !field->is_bits)
-			dissectors_write_values(stream, field);
-		else
+		if (field->values != NULL && !field->is_bits) {
+			const char *before = "{ ";
+
+			for (const struct xk_field_value *v = field->values; v->name != NULL; v++) {
+				fprintf(stream, "%s[%" PRIu64 "] = \"%s\"", before, v->value, v->name);
+				before = ", ";
+			}
+			fputs(" }", stream);
+		} else {
 			fputs("nil", stream);
+		}
 		if (range.mask != 0)
 			fprintf(stream, ", 0x%" PRIx64, range.mask);
 	}
 	fputs(")\n", stream);
-	if (field->is_bits && field->values != NULL)
-		dissectors_write_bits(stream, type, field, range, n);
+	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++)
+		fprintf(stream, "f[%u] = ProtoField.bool(\"xk_%s.%s.%s\", \"%s\", %zu, nil, 0x%" PRIx64 ")\n", ++*n,
+			type, field->name, v->name, v->name, range.count * 8, v->value << shift);
 }
 
-/* What the dissector adds to the tree for a field, in the order of dissectors_write_field. */
+/* Adds a field to the tree, in the order of dissectors_write_field. */
 static void
 dissectors_write_add(FILE *stream, const struct xk_field *field, size_t at, unsigned *n)
 {
 	struct dissectors_range range = dissectors_range_of(field, at);
 	unsigned count = 1;
 
-	if (field->is_bits)
-		for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
-			count++;
+	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++)
+		count++;
 	while (count-- > 0)
 		fprintf(stream, "\tt:add(f[%u], tvb(%zu, %zu))\n", ++*n, range.first, range.count);
 }
 
 /* ---- protocols ---- */
 
-/* The number in the header, as Lua. */
+/* Writes a number of the header as a Lua expression. */
 static void
 dissectors_write_number(FILE *stream, const struct xk_field *field, size_t at)
 {
@@ -180,6 +156,7 @@ dissectors_write_number(FILE *stream, const struct xk_field *field, size_t at)
 		fprintf(stream, "tvb(%zu, %zu):uint()", range.first, range.count);
 }
 
+/* Hands what follows the header to the protocol above, unless the message is a part of a longer one. */
 static void
 dissectors_write_rest(FILE *stream, const struct xk_protocol_type *type)
 {
@@ -233,7 +210,7 @@ dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
 	fputs("\treturn tvb:len()\nend\nend\n", stream);
 }
 
-/* ---- who is above whom ---- */
+/* ---- numbers ---- */
 
 static void
 dissectors_write_number_on(FILE *stream, const struct xk_protocol_type *upper, const struct xk_protocol_type *lower,
@@ -255,20 +232,7 @@ dissectors_write_number_on(FILE *stream, const struct xk_protocol_type *upper, c
 			upper->name);
 }
 
-static void
-dissectors_write_usual_numbers(FILE *stream)
-{
-	fputs("\n-- numbers as protocols declare them\n", stream);
-	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
-		for (const struct xk_number_on *on = (*upper)->numbers; on != NULL && on->lower != NULL; on++) {
-			const struct xk_protocol_type *lower = xk_protocol_type_find(on->lower);
-
-			if (lower != NULL)
-				dissectors_write_number_on(stream, *upper, lower, on->number);
-		}
-}
-
-/* Of an edge that gives its upper a number: on each lower that it leads to, through virtual protocols too. */
+/* Writes the number that an edge gives to upper, on each lower that it leads to, also through virtual protocols. */
 static void
 dissectors_write_edge(FILE *stream, const struct xk_graph *graph, const struct xk_protocol_type *upper, unsigned lower,
 		      uint32_t number)
@@ -284,16 +248,6 @@ dissectors_write_edge(FILE *stream, const struct xk_graph *graph, const struct x
 }
 
 static void
-dissectors_write_graphs_numbers(FILE *stream, const struct xk_graph *graph)
-{
-	fputs("\n-- numbers as the graph gives them\n", stream);
-	for (unsigned i = 0; i < graph->edge_count; i++)
-		if (graph->edges[i].has_number)
-			dissectors_write_edge(stream, graph, graph->nodes[graph->edges[i].upper].type,
-					      graph->edges[i].lower, graph->edges[i].number);
-}
-
-static void
 dissectors_write(FILE *stream, const struct xk_graph *graph)
 {
 	fputs("-- Written by xk dissectors: the headers of x-kernel protocols.\nlocal protocols, uppers = {}, {}\n",
@@ -301,59 +255,58 @@ dissectors_write(FILE *stream, const struct xk_graph *graph)
 	for (const struct xk_protocol_type *const *type = xk_protocol_types; *type != NULL; type++)
 		if (dissectors_is_ours(*type))
 			dissectors_write_protocol(stream, *type);
-	dissectors_write_usual_numbers(stream);
-	if (graph != NULL)
-		dissectors_write_graphs_numbers(stream, graph);
+	fputs("\n-- numbers as protocols declare them\n", stream);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
+		for (const struct xk_number_on *on = (*upper)->numbers; on != NULL && on->lower != NULL; on++) {
+			const struct xk_protocol_type *lower = xk_protocol_type_find(on->lower);
+
+			if (lower != NULL)
+				dissectors_write_number_on(stream, *upper, lower, on->number);
+		}
+	if (graph == NULL)
+		return;
+	fputs("\n-- numbers as the graph gives them\n", stream);
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		const struct xk_graph_edge *edge = &graph->edges[i];
+
+		if (edge->has_number)
+			dissectors_write_edge(stream, graph, graph->nodes[edge->upper].type, edge->lower, edge->number);
+	}
 }
 
 /* ---- the word ---- */
 
-static int
-dissectors_write_to(const char *file, const struct xk_graph *graph)
-{
-	bool is_stdout = file == NULL || strcmp(file, "-") == 0;
-	FILE *stream = is_stdout ? stdout : fopen(file, "we");
-	bool good = stream != NULL;
-
-	if (good) {
-		dissectors_write(stream, graph);
-		good = !ferror(stream);
-		if (!is_stdout)
-			good = fclose(stream) == 0 && good;
-	}
-	if (!good)
-		fprintf(stderr, "xk dissectors: %s cannot be written: %s\n", is_stdout ? "standard output" : file,
-			strerror(errno));
-	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
-}
-
 int
 xk_dissectors_main(int argc, char **argv)
 {
-	struct dissectors_choices choices = { .output = NULL };
+	struct dissectors_options o = { .output = "-" };
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = NULL;
 	struct options_texts operands;
 	char output[] = "--output";
+	FILE *stream;
 	int status;
 
 	options_spell_out(argc, argv, "-o", output);
-	status = options_parse(&dissectors_program, argc, argv, &choices, &operands);
+	status = options_parse(&dissectors_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
 	if (operands.count > 0) {
+		if (output_is_input(dissectors_program.name, o.output, operands.text[0]))
+			return OPTIONS_FAILURE;
 		graph = xk_graph_load(operands.text[0], NULL, 0, xk_protocol_types, &errors);
 		xk_graph_errors_print(&errors, stderr);
 		xk_graph_errors_clear(&errors);
 		if (graph == NULL)
 			return OPTIONS_FAILURE;
-		if (choices.output != NULL &&
-		    output_is_input(dissectors_program.name, choices.output, operands.text[0])) {
-			xk_graph_free(graph);
-			return OPTIONS_FAILURE;
-		}
 	}
-	status = dissectors_write_to(choices.output, graph);
+	stream = output_open(o.output);
+	if (stream != NULL)
+		dissectors_write(stream, graph);
 	xk_graph_free(graph);
-	return status;
+	if (output_close(stream))
+		return OPTIONS_SUCCESS;
+	fprintf(stderr, "xk dissectors: %s cannot be written: %s\n",
+		strcmp(o.output, "-") == 0 ? "standard output" : o.output, strerror(errno));
+	return OPTIONS_FAILURE;
 }

@@ -1,7 +1,7 @@
 /*
- * xk_draw.c - xk draw FILE -o FILE: a picture of a graph or a network, laid out by graphviz's dot from text that is written here:
- * the graph file's own drawing attributes, which could name other files, never reach it. dot is a process of its own,
- * since its library does not give back what it takes.
+ * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is written
+ * here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a process of its
+ * own, since its library leaks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,24 +29,17 @@ enum { DRAW_FORMAT = 8 };
 static const char draw_formats[][DRAW_FORMAT] = { "svg", "png", "pdf", "dot" };
 
 static const struct options_option draw_options[] = {
-	{ .name = "output",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct draw_options, output),
-	  .argument = "FILE",
-	  .help = "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
-		  "- is standard output, as SVG" },
-	{ .name = "stats",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct draw_options, stats),
-	  .argument = "HOST|FILE",
-	  .help = "of a graph: with what a host has counted that runs it (xk stats),\n"
-		  "looked at for a second; or with what NAME.json says, which\n"
-		  "`xk stats --json` has written" },
-	{ .name = "set",
-	  .kind = OPTIONS_TEXT_ANY,
-	  .offset = offsetof(struct draw_options, sets),
-	  .argument = "NODE.ATTRIBUTE=VALUE",
-	  .help = "as if it were written in the file; may be given many times" },
+	{ "output", OPTIONS_TEXT, offsetof(struct draw_options, output), "FILE",
+	  "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
+	  "- is standard output, as SVG",
+	  0, 0, NULL },
+	{ "stats", OPTIONS_TEXT, offsetof(struct draw_options, stats), "HOST|FILE",
+	  "of a graph: with what a host has counted that runs it (xk stats),\n"
+	  "looked at for a second; or with what NAME.json says, which\n"
+	  "`xk stats --json` has written",
+	  0, 0, NULL },
+	{ "set", OPTIONS_TEXT_ANY, offsetof(struct draw_options, sets), "NODE.ATTRIBUTE=VALUE",
+	  "as if it were written in the file; may be given many times", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -64,18 +57,12 @@ static const struct options_program draw_program = {
 	.operands_max = 1,
 };
 
-/* What is to be drawn: one of them. */
+/* A graph or a network. */
 struct draw_what {
 	struct xk_graph *graph;
 	struct xk_topology *net;
-	struct stats_seen *seen; /* beside the graph; NULL: not asked for */
+	struct stats_seen *seen; /* counts of the graph's nodes; NULL: not asked for */
 };
-
-static bool
-draw_is_stdout(const char *file)
-{
-	return strcmp(file, "-") == 0;
-}
 
 static void
 draw_write(const struct draw_what *what, FILE *stream)
@@ -96,19 +83,14 @@ draw_cannot_write(const char *file)
 static int
 draw_dot(const struct draw_what *what, const char *file)
 {
-	FILE *stream = draw_is_stdout(file) ? stdout : fopen(file, "we");
-	bool written;
+	FILE *stream = output_open(file);
 
-	if (stream == NULL)
-		return draw_cannot_write(file);
-	draw_write(what, stream);
-	written = fflush(stream) == 0 && !ferror(stream);
-	if ((stream == stdout || fclose(stream) == 0) && written)
-		return OPTIONS_SUCCESS;
-	return draw_cannot_write(file);
+	if (stream != NULL)
+		draw_write(what, stream);
+	return output_close(stream) ? OPTIONS_SUCCESS : draw_cannot_write(file);
 }
 
-/* Runs `dot -TFORMAT` from one descriptor to another. 0; otherwise what is wrong has been told. */
+/* Runs `dot -TFORMAT` from one descriptor to another. Returns the status to exit with, having printed what is wrong. */
 static int
 draw_run_dot(const char *format, int from, int to)
 {
@@ -149,7 +131,8 @@ draw_laid_out(const struct draw_what *what, const char *format, const char *file
 		fclose(source);
 		return draw_cannot_write("a temporary file");
 	}
-	output = draw_is_stdout(file) ? dup(STDOUT_FILENO) : open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	output = strcmp(file, "-") == 0 ? dup(STDOUT_FILENO)
+					: open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	status = output < 0 ? draw_cannot_write(file) : draw_run_dot(format, fileno(source), output);
 	if (output >= 0 && close(output) != 0 && status == OPTIONS_SUCCESS)
 		status = draw_cannot_write(file);
@@ -157,7 +140,7 @@ draw_laid_out(const struct draw_what *what, const char *format, const char *file
 	return status;
 }
 
-/* What a file's name ends in, if that is something that can be drawn; without an end it is svg. Otherwise NULL. */
+/* Returns the format by the end of a file's name, svg if it has none; NULL: it is no format. */
 static const char *
 draw_format(const char *file)
 {
@@ -171,23 +154,6 @@ draw_format(const char *file)
 	return NULL;
 }
 
-static int
-draw_picture(const struct draw_what *what, const char *file)
-{
-	const char *format = draw_format(file);
-
-	return strcmp(format, "dot") == 0 ? draw_dot(what, file) : draw_laid_out(what, format, file);
-}
-
-/* ---- what a host has counted ---- */
-
-static int
-draw_fail(const char *why)
-{
-	fprintf(stderr, "xk draw: %s\n", why);
-	return OPTIONS_FAILURE;
-}
-
 int
 xk_draw_main(int argc, char **argv)
 {
@@ -196,6 +162,7 @@ xk_draw_main(int argc, char **argv)
 	struct options_texts operands;
 	struct draw_what what = { NULL, NULL, NULL };
 	char output[] = "--output", why[STATS_WHY];
+	const char *format;
 	int status;
 
 	options_spell_out(argc, argv, "-o", output);
@@ -204,7 +171,8 @@ xk_draw_main(int argc, char **argv)
 		return status;
 	if (o.output == NULL)
 		return options_misuse(&draw_program, "where is the picture to go? -o FILE");
-	if (draw_format(o.output) == NULL)
+	format = draw_format(o.output);
+	if (format == NULL)
 		return options_misuse(&draw_program, "%s: a picture is NAME.svg, NAME.png, NAME.pdf or NAME.dot",
 				      o.output);
 	if (output_is_input(draw_program.name, o.output, operands.text[0]) ||
@@ -220,10 +188,13 @@ xk_draw_main(int argc, char **argv)
 	status = what.net != NULL || what.graph != NULL ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 	if (status == OPTIONS_SUCCESS && o.stats != NULL)
 		what.seen = stats_seen_get(o.stats, why, sizeof(why));
-	if (status == OPTIONS_SUCCESS && o.stats != NULL && what.seen == NULL)
-		status = draw_fail(why);
+	if (status == OPTIONS_SUCCESS && o.stats != NULL && what.seen == NULL) {
+		fprintf(stderr, "xk draw: %s\n", why);
+		status = OPTIONS_FAILURE;
+	}
 	if (status == OPTIONS_SUCCESS)
-		status = draw_picture(&what, o.output);
+		status =
+			strcmp(format, "dot") == 0 ? draw_dot(&what, o.output) : draw_laid_out(&what, format, o.output);
 	stats_seen_free(what.seen);
 	xk_graph_errors_clear(&errors);
 	xk_graph_free(what.graph);

@@ -1,8 +1,9 @@
 /*
- * xk_new.c - xk new NAME: begins a protocol: its file, its tests and a graph, as a directory for `./run build --with`.
+ * xk_new.c - `xk new NAME`: begins a protocol: writes its file, its tests and a graph, as a directory for
+ * `./run build --with`.
  *
  * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of its
- * own, or seq, a layer between two protocols. So what is begun is what docs/writing-a-protocol.md explains, and is tested.
+ * own, or seq, a layer between two protocols. docs/writing-a-protocol.md explains and tests them.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -25,15 +26,10 @@ struct new_choices {
 };
 
 static const struct options_option new_options[] = {
-	{ .name = "layer",
-	  .kind = OPTIONS_FLAG,
-	  .offset = offsetof(struct new_choices, layer),
-	  .help = "a layer between two protocols, without addresses of its own" },
-	{ .name = "output",
-	  .kind = OPTIONS_TEXT,
-	  .offset = offsetof(struct new_choices, output),
-	  .argument = "DIR",
-	  .help = "-o DIR too; the directory (NAME), made if it is not there" },
+	{ "layer", OPTIONS_FLAG, offsetof(struct new_choices, layer), NULL,
+	  "a layer between two protocols, without addresses of its own", 0, 0, NULL },
+	{ "output", OPTIONS_TEXT, offsetof(struct new_choices, output), "DIR",
+	  "-o DIR too; the directory (NAME), made if it is not there", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -50,16 +46,7 @@ static const struct options_program new_program = {
 
 /* ---- names ---- */
 
-/* Names begin files, functions and constants. */
-static bool
-new_is_name(const char *name)
-{
-	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-
-	return name[len] == '\0' && len > 0 && len <= NEW_NAME_MAX && islower((unsigned char)name[0]);
-}
-
-/* Whether the example's name, in lower or upper case, stands at `at` of text as a name or the beginning of one. */
+/* Returns whether a name at `at` of text is or begins with the example's, in lower or upper case. */
 static bool
 new_is_example(const char *text, size_t at, const char *example)
 {
@@ -74,7 +61,7 @@ new_is_example(const char *text, size_t at, const char *example)
 	return !isalpha((unsigned char)text[at + len]) || strncmp(text + at + len, "test", 4) == 0;
 }
 
-/* What an example says of itself, and a protocol that begins as one must not. */
+/* Returns the length of a phrase at text by which an example says what it is; 0: there is none. */
 static size_t
 new_skip(const char *text)
 {
@@ -93,7 +80,7 @@ new_skip(const char *text)
 	return 0;
 }
 
-/* Writes text with name in place of the example's. */
+/* Writes text with name in place of the example's, and without the phrases about the example. */
 static void
 new_write_text(FILE *stream, const char *text, const char *example, const char *name)
 {
@@ -121,7 +108,7 @@ new_fail(const char *path)
 	return OPTIONS_FAILURE;
 }
 
-/* A file that is there already stays. */
+/* Leaves a file alone that is already there. */
 static int
 new_write_file(const struct xk_new_template *template, const char *directory, const char *example, const char *name)
 {
@@ -152,6 +139,7 @@ xk_new_main(int argc, char **argv)
 	struct options_texts operands;
 	const char *name, *example, *directory;
 	char output[] = "--output";
+	size_t len;
 	int status;
 
 	options_spell_out(argc, argv, "-o", output);
@@ -159,9 +147,10 @@ xk_new_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	name = operands.text[0];
+	len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
 	example = choices.layer ? "seq" : "asp";
 	directory = choices.output == NULL ? name : choices.output;
-	if (!new_is_name(name))
+	if (name[len] != '\0' || len > NEW_NAME_MAX || !islower((unsigned char)name[0]))
 		return options_misuse(&new_program, "a name is at most %d letters a to z, digits and _, a letter first",
 				      NEW_NAME_MAX);
 	if (xk_protocol_type_find(name) != NULL) {

@@ -1,4 +1,4 @@
-/* xk_protocols.c - xk protocols [NAME]: what was built in, and what a protocol declares (xkernel/protocol.h). */
+/* xk_protocols.c - `xk protocols [NAME]`: lists the built-in protocols, or what one declares (xkernel/protocol.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,14 +13,10 @@ struct protocols_choices {
 };
 
 static const struct options_option protocols_options[] = {
-	{ .name = "counters",
-	  .kind = OPTIONS_FLAG,
-	  .offset = offsetof(struct protocols_choices, counters),
-	  .help = "every count there is, a line each: kernel.NAME, PROTOCOL.NAME" },
-	{ .name = "dictionary",
-	  .kind = OPTIONS_FLAG,
-	  .offset = offsetof(struct protocols_choices, dictionary),
-	  .help = "what stands in headers, as a dictionary for libFuzzer and AFL" },
+	{ "counters", OPTIONS_FLAG, offsetof(struct protocols_choices, counters), NULL,
+	  "every count there is, a line each: kernel.NAME, PROTOCOL.NAME", 0, 0, NULL },
+	{ "dictionary", OPTIONS_FLAG, offsetof(struct protocols_choices, dictionary), NULL,
+	  "what stands in headers, as a dictionary for libFuzzer and AFL", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -30,7 +26,6 @@ static const struct options_program protocols_program = {
 	.about = "Lists the protocols that a graph file can name; with NAME, what that protocol declares:\n"
 		 "the roles of its lowers, its uppers' numbers, settings, drop reasons, counters.",
 	.options = protocols_options,
-	.operands_min = 0,
 	.operands_max = 1,
 };
 
@@ -39,13 +34,6 @@ static const char *const protocols_setting_types[] = {
 	[XK_SETTING_STRING] = "text",       [XK_SETTING_HOST] = "host",      [XK_SETTING_NETWORK] = "host/bits",
 	[XK_SETTING_LINK] = "link address", [XK_SETTING_RATE] = "rate",      [XK_SETTING_PROBABILITY] = "probability",
 };
-
-static void
-protocols_list(void)
-{
-	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-		printf("%-12s %s\n", xk_protocol_types[i]->name, xk_protocol_types[i]->help);
-}
 
 static void
 protocols_print_realms(unsigned realms)
@@ -94,26 +82,20 @@ protocols_print_roles(const struct xk_protocol_type *type)
 }
 
 static void
-protocols_print_field(const struct xk_field *field)
+protocols_print_header(const struct xk_protocol_type *type)
 {
 	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
 	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
 					       "pseudo-header, header and what follows" };
 
-	printf("  %-22s %2u  %s%s%s", field->name, field->bits, kinds[field->kind],
-	       field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
-	printf("%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
-	       field->help == NULL ? "" : field->help);
-}
-
-static void
-protocols_print_header(const struct xk_protocol_type *type)
-{
 	if (type->header == 0)
 		return;
 	printf("\nheader (%" PRIu32 " bytes; fields and their bits)\n", type->header);
 	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
-		protocols_print_field(field);
+		printf("  %-22s %2u  %s%s%s%s%s\n", field->name, field->bits, kinds[field->kind],
+		       field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers],
+		       field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+		       field->help == NULL ? "" : field->help);
 }
 
 static void
@@ -130,43 +112,26 @@ protocols_print_numbers(const struct xk_protocol_type *type)
 }
 
 static void
-protocols_print_setting(const struct xk_setting *setting)
-{
-	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
-
-	printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
-	if (setting->min != 0 || setting->max != 0)
-		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
-		       xk_setting_print(setting->type, setting->max, max));
-	if (setting->initial != NULL)
-		printf(", %s unless set", setting->initial);
-	printf("; %s\n", setting->help);
-}
-
-static void
 protocols_print_settings(const struct xk_protocol_type *type)
 {
 	const struct xk_setting *setting = type->settings;
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
 
 	printf("\nsettings\n");
 	if (setting == NULL || setting->name == NULL)
 		printf("  none of its own\n");
-	for (; setting != NULL && setting->name != NULL; setting++)
-		protocols_print_setting(setting);
+	for (; setting != NULL && setting->name != NULL; setting++) {
+		printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+		if (setting->min != 0 || setting->max != 0)
+			printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
+			       xk_setting_print(setting->type, setting->max, max));
+		if (setting->initial != NULL)
+			printf(", %s unless set", setting->initial);
+		printf("; %s\n", setting->help);
+	}
 	if (type->session_max != 0)
 		printf("  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept while idle\n",
 		       "sessions", type->session_max);
-}
-
-static void
-protocols_print_names(const char *title, const char *const *names)
-{
-	if (names == NULL || names[0] == NULL)
-		return;
-	printf("\n%s\n ", title);
-	for (; *names != NULL; names++)
-		printf(" %s", *names);
-	printf("\n");
 }
 
 static void
@@ -181,26 +146,21 @@ protocols_print(const struct xk_protocol_type *type)
 	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
 		printf(" %s", xk_drop_name(type, i));
 	printf("\n");
-	protocols_print_names("counters", type->counters);
+	if (type->counters == NULL || type->counters[0] == NULL)
+		return;
+	printf("\ncounters\n ");
+	for (const char *const *name = type->counters; *name != NULL; name++)
+		printf(" %s", *name);
+	printf("\n");
 }
 
 static void
-protocols_print_counters_of(const struct xk_protocol_type *type)
+protocols_print_counters(const struct xk_protocol_type *type)
 {
 	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
 		printf("%s.%s\n", type->name, xk_drop_name(type, i));
 	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
 		printf("%s.%s\n", type->name, type->counters[i]);
-}
-
-/* The kernel's and every protocol's. */
-static void
-protocols_print_counters(void)
-{
-	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
-		printf("kernel.%s\n", count->name);
-	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-		protocols_print_counters_of(xk_protocol_types[i]);
 }
 
 /* ---- a dictionary for fuzzers ---- */
@@ -214,7 +174,7 @@ protocols_print_word(const struct xk_field *field, uint64_t value)
 	printf("\"\n");
 }
 
-/* The values that its declaration names, and the numbers of the protocols above; only of fields of whole bytes. */
+/* Prints the values that a field's declaration names, and the numbers of the protocols above; whole bytes only. */
 static void
 protocols_print_words(const struct xk_protocol_type *type, const struct xk_field *field)
 {
@@ -233,7 +193,7 @@ protocols_print_words(const struct xk_protocol_type *type, const struct xk_field
 }
 
 static void
-protocols_print_dictionary_of(const struct xk_protocol_type *type)
+protocols_print_dictionary(const struct xk_protocol_type *type)
 {
 	if (type->fields != NULL)
 		printf("# %s\n", type->name);
@@ -241,10 +201,17 @@ protocols_print_dictionary_of(const struct xk_protocol_type *type)
 		protocols_print_words(type, field);
 }
 
+static void
+protocols_print_line(const struct xk_protocol_type *type)
+{
+	printf("%-12s %s\n", type->name, type->help);
+}
+
 int
 xk_protocols_main(int argc, char **argv)
 {
 	struct protocols_choices choices = { .counters = false, .dictionary = false };
+	void (*print)(const struct xk_protocol_type *type);
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
 	int status;
@@ -252,30 +219,23 @@ xk_protocols_main(int argc, char **argv)
 	status = options_parse(&protocols_program, argc, argv, &choices, &operands);
 	if (status != OPTIONS_GO)
 		return status;
-	if (choices.counters && operands.count == 0) {
-		protocols_print_counters();
-		return OPTIONS_SUCCESS;
-	}
-	if (choices.dictionary && operands.count == 0) {
-		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-			protocols_print_dictionary_of(xk_protocol_types[i]);
-		return OPTIONS_SUCCESS;
-	}
-	if (operands.count == 0) {
-		protocols_list();
-		return OPTIONS_SUCCESS;
-	}
-	type = xk_protocol_type_find(operands.text[0]);
-	if (type == NULL) {
+	print = choices.counters      ? protocols_print_counters
+		: choices.dictionary  ? protocols_print_dictionary
+		: operands.count == 0 ? protocols_print_line
+				      : protocols_print;
+	if (operands.count > 0) {
+		type = xk_protocol_type_find(operands.text[0]);
+		if (type != NULL) {
+			print(type);
+			return OPTIONS_SUCCESS;
+		}
 		fprintf(stderr, "xk protocols: there is no protocol \"%s\"; `xk protocols` lists them\n",
 			operands.text[0]);
 		return OPTIONS_FAILURE;
 	}
-	if (choices.counters)
-		protocols_print_counters_of(type);
-	else if (choices.dictionary)
-		protocols_print_dictionary_of(type);
-	else
-		protocols_print(type);
+	for (const struct xk_kernel_count *count = xk_kernel_counts; choices.counters && count->name != NULL; count++)
+		printf("kernel.%s\n", count->name);
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		print(xk_protocol_types[i]);
 	return OPTIONS_SUCCESS;
 }

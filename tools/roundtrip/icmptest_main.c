@@ -12,55 +12,72 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "protocols/test/icmptest.h"
+#include "tools/host/host_alone.h"
+#include "tools/host/host_companion.h"
 #include "tools/host/watch.h"
-#include "tools/icmptest/icmptest_private.h"
+#include "tools/json.h"
+#include "tools/machine.h"
 #include "tools/program/program.h"
 
-enum { ICMPTEST_STILL_S = 30 /* beyond interval and timeout, without an event: the engine stands still */ };
+enum {
+	ICMPTEST_STILL_S = 30, /* beyond interval and timeout, without an event: the engine stands still */
+	ICMPTEST_EVENTS = 4096,
+};
+
+struct icmptest_options {
+	struct host_common common;
+	struct host_single single;
+	const char *graph, *interval, *timeout;
+	uint64_t interval_ns, timeout_ns, count, size, pattern;
+	uint32_t host; /* to ping; 0: a server that is started here */
+	bool quiet;
+	char path[HOST_PATH]; /* of the graph if none is given */
+};
+
+/*
+ * Events on their way from the driver, which may not print, to the main thread: callbacks write at `written`, the main
+ * thread reads at `told`. Events that find no room are only counted; results are complete all the same.
+ */
+struct icmptest_events {
+	struct xk_icmptest_event list[ICMPTEST_EVENTS];
+	_Atomic unsigned written, told;
+	_Atomic uint64_t untold;
+};
+
+struct icmptest_job {
+	const struct icmptest_options *options;
+	const struct host_link *link;
+	struct host host, server; /* server: on links that join hosts of one process */
+	struct host_companion companion;
+	int signals, woken;
+	struct watch *watch;
+	uint32_t to;
+	FILE *out, *json; /* out: for people */
+	struct icmptest_events *events;
+	struct histogram rtt; /* the callbacks', until the run has finished */
+	_Atomic bool done;
+	struct xk_icmptest_result result;
+};
 
 /* ---- options ---- */
 
 #define ICMPTEST_AT(member) offsetof(struct icmptest_options, member)
 
 static const struct options_option icmptest_options[] = {
-	{ .name = "count",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = ICMPTEST_AT(count),
-	  .argument = "N",
-	  .max = UINT64_MAX,
-	  .help = "requests; 0: until ctrl-C (5)" },
-	{ .name = "size",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = ICMPTEST_AT(size),
-	  .argument = "N",
-	  .max = XK_ICMPTEST_MAX,
-	  .help = "bytes of data in each (56)" },
-	{ .name = "interval",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ICMPTEST_AT(interval),
-	  .argument = "T",
-	  .help = "from one request to the next: 10us, 200ms, 1s (1s)" },
-	{ .name = "timeout",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ICMPTEST_AT(timeout),
-	  .argument = "T",
-	  .help = "how long a reply may take (1s)" },
-	{ .name = "pattern",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = ICMPTEST_AT(pattern),
-	  .argument = "N",
-	  .max = UINT8_MAX,
-	  .help = "what the data is made of, besides its place and the number (0)" },
-	{ .name = "quiet", .kind = OPTIONS_FLAG, .offset = ICMPTEST_AT(quiet), .help = "no line for each reply" },
-	{ .name = "graph",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ICMPTEST_AT(graph),
-	  .argument = "FILE",
-	  .help = "the protocol graph (graphs/icmptest.dot)" },
+	{ "count", OPTIONS_NUMBER, ICMPTEST_AT(count), "N", "requests; 0: until ctrl-C (5)", 0, UINT64_MAX, NULL },
+	{ "size", OPTIONS_NUMBER, ICMPTEST_AT(size), "N", "bytes of data in each (56)", 0, XK_ICMPTEST_MAX, NULL },
+	{ "interval", OPTIONS_TEXT, ICMPTEST_AT(interval), "T", "from one request to the next: 10us, 200ms, 1s (1s)", 0,
+	  0, NULL },
+	{ "timeout", OPTIONS_TEXT, ICMPTEST_AT(timeout), "T", "how long a reply may take (1s)", 0, 0, NULL },
+	{ "pattern", OPTIONS_NUMBER, ICMPTEST_AT(pattern), "N",
+	  "what the data is made of, besides its place and the number (0)", 0, UINT8_MAX, NULL },
+	{ "quiet", OPTIONS_FLAG, ICMPTEST_AT(quiet), NULL, "no line for each reply", 0, 0, NULL },
+	{ "graph", OPTIONS_TEXT, ICMPTEST_AT(graph), "FILE", "the protocol graph (graphs/icmptest.dot)", 0, 0, NULL },
 	{ .name = NULL },
 };
 
-const struct options_program icmptest_program = {
+static const struct options_program icmptest_program = {
 	.name = "icmptest",
 	.usage = "[ADDRESS] [OPTION]...",
 	.about = "Sends ICMP echo requests to the host at ADDRESS on the link, and checks every byte of the replies.\n"
@@ -82,7 +99,7 @@ icmptest_time(const char *name, const char *text, uint64_t *ns)
 	return false;
 }
 
-/* Checks the options and fills in what was not given. 0 and the link, or OPTIONS_MISUSE and a sentence. */
+/* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE with a sentence printed. */
 static int
 icmptest_complete(struct icmptest_options *options, const struct options_texts *operands, const struct host_link **link)
 {
@@ -134,7 +151,7 @@ icmptest_host_options(const struct icmptest_options *options, const struct host_
 	};
 }
 
-/* ---- what happens: called by whoever carries a message ---- */
+/* ---- callbacks of the driver ---- */
 
 static void
 icmptest_wake(struct icmptest_job *job)
@@ -142,7 +159,7 @@ icmptest_wake(struct icmptest_job *job)
 	uint64_t one = 1;
 	ssize_t written = write(job->woken, &one, sizeof(one));
 
-	(void)written; /* it fails only where the descriptor is readable anyway */
+	(void)written; /* it fails only if the descriptor is readable anyway */
 }
 
 static void
@@ -173,9 +190,125 @@ icmptest_finished(void *argument, const struct xk_icmptest_result *result)
 	icmptest_wake(job);
 }
 
+/* ---- telling ---- */
+
+static double
+icmptest_us(uint64_t ns)
+{
+	return (double)ns / 1000.0;
+}
+
+static void
+icmptest_print_event(const struct icmptest_job *job, const struct xk_icmptest_event *event)
+{
+	char address[16];
+
+	switch (event->kind) {
+	case XK_ICMPTEST_FAULT:
+		fprintf(job->out, "%s says of seq %" PRIu64 ": %s", xk_host_print((uint32_t)event->from, address),
+			event->sequence, xk_fault_name(event->fault));
+		if (event->fault == XK_FAULT_TOO_BIG && event->mtu != 0)
+			fprintf(job->out, " (mtu %" PRIu32 ")", event->mtu);
+		fputc('\n', job->out);
+		break;
+	case XK_ICMPTEST_LOST:
+		fprintf(job->out, "no reply: seq %" PRIu64 "\n", event->sequence);
+		break;
+	case XK_ICMPTEST_UNSENT:
+		fprintf(job->out, "not sent: seq %" PRIu64 "\n", event->sequence);
+		break;
+	default:
+		fprintf(job->out, "%" PRIu32 " bytes from %s: seq %" PRIu64, event->size,
+			xk_host_print(job->to, address), event->sequence);
+		if (event->kind == XK_ICMPTEST_REPLY)
+			fprintf(job->out, ", %.1f us\n", icmptest_us(event->rtt_ns));
+		else
+			fprintf(job->out, ", %s\n",
+				event->kind == XK_ICMPTEST_DUPLICATE ? "a duplicate"
+				: event->kind == XK_ICMPTEST_LATE    ? "too late"
+								     : "corrupt");
+	}
+	fflush(job->out);
+}
+
+static void
+icmptest_print_summary(const struct icmptest_job *job)
+{
+	const struct xk_icmptest_result *r = &job->result;
+	uint64_t untold = atomic_load(&job->events->untold);
+	const char *before = "told by hosts on the way: ";
+	char to[16];
+
+	if (untold != 0)
+		fprintf(job->out, "(%" PRIu64 " lines came too fast to be printed)\n", untold);
+	fprintf(job->out, "\n%s: %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64 " lost (%.3g %%)",
+		xk_host_print(job->to, to), r->sent, r->received, r->lost,
+		r->sent == 0 ? 0.0 : 100.0 * (double)r->lost / (double)r->sent);
+	fprintf(job->out, ", %" PRIu64 " duplicates, %" PRIu64 " late, %" PRIu64 " corrupt\n", r->duplicates, r->late,
+		r->corrupt);
+	if (r->unsent != 0)
+		fprintf(job->out, "%" PRIu64 " of those lost could not be sent\n", r->unsent);
+	for (unsigned i = 0; i < XK_FAULTS; i++)
+		if (r->faults[i] != 0) {
+			fprintf(job->out, "%s%s %" PRIu64, before, xk_fault_name((enum xk_fault)i), r->faults[i]);
+			before = ", ";
+		}
+	if (before[0] == ',')
+		fputc('\n', job->out);
+	if (job->rtt.count != 0)
+		fprintf(job->out,
+			"round trip, us: min %.1f, median %.1f, 90 %% %.1f, 99 %% %.1f, max %.1f, mean %.1f\n",
+			icmptest_us(job->rtt.min), icmptest_us(histogram_percentile(&job->rtt, 50)),
+			icmptest_us(histogram_percentile(&job->rtt, 90)),
+			icmptest_us(histogram_percentile(&job->rtt, 99)), icmptest_us(job->rtt.max),
+			icmptest_us(histogram_mean(&job->rtt)));
+}
+
+/* Writes the results to job->json, if there is one. 0, or OPTIONS_FAILURE and a sentence. */
+static int
+icmptest_json(struct icmptest_job *job)
+{
+	const struct icmptest_options *o = job->options;
+	const struct xk_icmptest_result *r = &job->result;
+	struct machine machine;
+	struct json json;
+	char to[16];
+
+	if (job->json == NULL)
+		return 0;
+	machine_describe(&machine);
+	json_begin(&json, job->json);
+	json_object(&json, NULL);
+	json_string(&json, "program", icmptest_program.name);
+	json_string(&json, "graph", o->graph);
+	json_string(&json, "link", o->common.link);
+	json_string(&json, "driver", host_drivers[o->common.driver]);
+	machine_json(&machine, &json, "machine");
+	json_string(&json, "to", xk_host_print(job->to, to));
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "sent", r->sent);
+	json_uint(&json, "received", r->received);
+	json_uint(&json, "lost", r->lost);
+	json_uint(&json, "duplicates", r->duplicates);
+	json_uint(&json, "late", r->late);
+	json_uint(&json, "corrupt", r->corrupt);
+	json_uint(&json, "unsent", r->unsent);
+	json_object(&json, "faults");
+	for (unsigned i = 0; i < XK_FAULTS; i++)
+		json_uint(&json, xk_fault_name((enum xk_fault)i), r->faults[i]);
+	json_close(&json);
+	histogram_json(&job->rtt, &json, "rtt_ns");
+	json_close(&json);
+	host_json(&job->host, &json, "client");
+	json_close(&json);
+	if (json_end(&json))
+		return 0;
+	fprintf(stderr, "icmptest: --json %s cannot be written: %s\n", o->common.json, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
 /* ---- the main thread ---- */
 
-/* Tells what has happened since. */
 static void
 icmptest_tell(struct icmptest_job *job)
 {
@@ -183,12 +316,16 @@ icmptest_tell(struct icmptest_job *job)
 	unsigned told = atomic_load_explicit(&events->told, memory_order_relaxed);
 
 	while (told != atomic_load_explicit(&events->written, memory_order_acquire)) {
-		icmptest_print_event(job, &events->list[told % ICMPTEST_EVENTS]);
+		if (!job->options->quiet)
+			icmptest_print_event(job, &events->list[told % ICMPTEST_EVENTS]);
 		atomic_store_explicit(&events->told, ++told, memory_order_release);
 	}
 }
 
-/* Until the run is over; a signal ends it early, and so does the end of the host that answers. 0, or -EDEADLK: nothing has happened for too long. */
+/*
+ * Waits until the run is over. A signal ends it early, and so does the end of the host that answers. Returns 0, or
+ * -EDEADLK: nothing has happened for too long.
+ */
 static int
 icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 {
@@ -255,11 +392,15 @@ icmptest_ping(struct icmptest_job *job)
 		.finished = icmptest_finished,
 		.argument = job,
 	};
+	char to[16], from[16];
 	int error;
 
 	if (test == NULL)
 		return OPTIONS_FAILURE;
-	icmptest_print_head(job);
+	fprintf(job->out, "Pinging %s from %s over %s: %" PRIu64 " bytes, mode %s, driver %s\n",
+		xk_host_print(job->to, to), xk_host_print(job->host.address, from), o->common.link, o->size,
+		host_modes[o->single.mode], host_drivers[o->common.driver]);
+	fflush(job->out);
 	error = xk_icmptest_start(test, &run);
 	if (error == 0)
 		error = icmptest_await(job, test);
@@ -274,10 +415,7 @@ icmptest_ping(struct icmptest_job *job)
 	return job->result.received > 0 && job->result.corrupt == 0 ? 0 : OPTIONS_FAILURE;
 }
 
-/*
- * Starts the watchdog: after the last fork and after the network is made, which must not have another thread beside
- * them.
- */
+/* Starts the watchdog, a thread: only after the last fork, and after the network is made. */
 static void
 icmptest_watch(struct icmptest_job *job, struct host_options options[PAIR_ENDS])
 {
@@ -286,7 +424,7 @@ icmptest_watch(struct icmptest_job *job, struct host_options options[PAIR_ENDS])
 		options[i].watch = job->watch;
 }
 
-/* The host that asks, and where none was named the one that answers. 0, or the status to exit with. */
+/* Opens the host that asks and, unless an address was given, the one that answers. 0, or the status to exit with. */
 static int
 icmptest_open(struct icmptest_job *job)
 {

@@ -1,0 +1,40 @@
+/*
+ * batches.h - times rounds in batches and takes the median batch, which others' use of the machine disturbs little.
+ */
+#ifndef BATCHES_H
+#define BATCHES_H
+
+#include "xkernel/base.h"
+
+enum { BATCHES_MAX = 512 };
+
+struct batches {
+	uint64_t done, next, end; /* rounds, warm-up included: so far, at the end of this batch, in all */
+	uint64_t warm_up, size;   /* rounds before the first batch, and of each batch but the last */
+	uint64_t began_ns;
+	unsigned count;
+	double ns[BATCHES_MAX];          /* per round */
+	void (*counting)(void *context); /* called where the first batch begins; may be NULL */
+	void *context;
+};
+
+/* rounds: at least 1, without the warm-up. */
+void batches_init(struct batches *b, uint64_t warm_up, uint64_t rounds);
+
+/* Ends the batch under way; for batches_count. */
+bool batches_end(struct batches *b);
+
+/* Counts a round. False: it was the last one. */
+static inline bool
+batches_count(struct batches *b)
+{
+	return xk_likely(++b->done != b->next) || batches_end(b);
+}
+
+/* Nanoseconds per round, the median of the batches; 0 if there is none. Sorts them. */
+double batches_median_ns(struct batches *b);
+
+/* Sorts values, and returns the middle one; 0 if there is none. */
+double batches_median(double *values, unsigned count);
+
+#endif
