@@ -1,7 +1,7 @@
 /*
- * histogram.h - counts times in nanoseconds in bounded memory: log-linear buckets (128 for each doubling, so a quantile is
- * off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be copied and sent
- * to another process of the same program.
+ * histogram.h - counts times in nanoseconds in bounded memory: log-linear buckets (128 for each doubling, so a
+ * quantile is off by less than 0.8 per cent), exact minimum, maximum and mean. A histogram is plain memory: it may be
+ * copied and sent to another process of the same program.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H

@@ -1,6 +1,6 @@
 /*
- * json.h - writes JSON to a stream as it goes: the caller opens and closes objects and arrays in order; the writer adds
- * commas, indentation and escapes. A key is given inside an object, NULL inside an array.
+ * json.h - writes JSON to a stream as it goes: the caller opens and closes objects and arrays in order; the writer
+ * adds commas, indentation and escapes. A key is given inside an object, NULL inside an array.
  */
 #ifndef JSON_H
 #define JSON_H

@@ -23,8 +23,8 @@ struct machine {
 void machine_describe(struct machine *machine);
 
 /*
- * Reads what follows key, and any blanks and colon, in the first line of a file (of /proc or /sys) that begins with it.
- * False, and text is "": there is none. A line that is longer than text is cut off.
+ * Reads what follows key, and any blanks and colon, in the first line of a file (of /proc or /sys) that begins with
+ * it. False, and text is "": there is none. A line that is longer than text is cut off.
  */
 bool machine_read(const char *path, const char *key, char *text, size_t size);
 

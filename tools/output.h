@@ -29,10 +29,12 @@ int output_finish(int status);
 /* Opens a file to be written, as the value of an option: "-" is standard output. NULL: errno says why. */
 FILE *output_open(const char *file);
 
-/* Closes a stream of output_open; standard output is only flushed. False: it is NULL, or not all was written (errno). */
+/*
+ * Closes a stream of output_open; standard output is only flushed. False: it is NULL, or not all was written (errno).
+ */
 bool output_close(FILE *stream);
 
-/* Returns whether writing the file `output` would overwrite the file `input`, having printed a sentence if so. */
+/* Returns whether writing the file `output` would overwrite the file `input`, after a message if so. */
 bool output_is_input(const char *program, const char *output, const char *input);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * bench.h - what the benchmarks of `xk bench` share: options, hosts in memory composed of a graph file, and the report.
+ * bench.h - what the benchmarks of `xk bench` share: options, hosts in memory composed of a graph file, and the
+ * report.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -27,7 +28,7 @@ extern const struct options_option bench_options[];
 struct bench_kind {
 	const struct options_program *program;
 	const char *word, *graph; /* after `xk bench`; where no graph is given */
-	/* Runs and reports. False: something was wrong, and a sentence was printed. */
+	/* Runs and reports. False: something was wrong, after a message. */
 	bool (*run)(const struct bench_options *options, struct xk_platform *platform);
 };
 
@@ -46,7 +47,7 @@ struct bench_host {
 	void *context;
 };
 
-/* Makes a host in IPP mode, whose driver polls a port with these ends. NULL: its graph was refused, and a sentence said so. */
+/* Makes a host in IPP mode, whose driver polls a port with these ends. NULL: its graph was refused, after a message. */
 struct xk_kernel *bench_host_new(const struct bench_options *options, struct xk_platform *platform,
 				 const struct bench_host *host);
 
@@ -70,7 +71,7 @@ struct bench_report {
 	void (*tell)(const void *bench); /* on standard output, unless that is for JSON */
 };
 
-/* False: it could not be written, and a sentence said so. */
+/* False: it could not be written, after a message. */
 bool bench_report(const struct bench_report *report, const void *bench);
 
 #endif

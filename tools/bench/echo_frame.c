@@ -149,8 +149,8 @@ echo_frame_is_echo(const struct echo_frames *frames, uint32_t peer, uint32_t pie
 }
 
 const char *
-echo_frame_check(const struct echo_frames *frames, uint32_t peer, uint32_t piece, const uint8_t *frame, size_t len,
-		 uint64_t *sum)
+echo_frame_check_piece(const struct echo_frames *frames, uint32_t peer, uint32_t piece, const uint8_t *frame,
+		       size_t len, uint64_t *sum)
 {
 	size_t data = piece == 0 ? FRAME_DATA : FRAME_UDP;
 

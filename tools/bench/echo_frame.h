@@ -51,17 +51,26 @@ void echo_frame_write_piece(const struct echo_frames *frames, uint32_t peer, uin
 			    uint8_t *frame);
 
 /*
- * Returns whether a frame of len bytes, of which the first ECHO_FRAME_HEADERS are at `frame`, is that piece of the echo
- * to that peer, by length, addresses, ports and offset. Costs the same whatever the answer.
+ * Returns whether a frame of len bytes, of which the first ECHO_FRAME_HEADERS are at `frame`, is that piece of the
+ * echo to that peer, by length, addresses, ports and offset. Costs the same whatever the answer.
  */
 bool echo_frame_is_echo(const struct echo_frames *frames, uint32_t peer, uint32_t piece, const uint8_t *frame,
 			size_t len);
 
 /*
- * Returns NULL, or what is wrong with a frame that should be that piece: headers, checksums, every byte of data. *sum is
- * the caller's, from the first piece to the last, which ends the check of UDP's checksum.
+ * Returns NULL, or what is wrong with a frame that should be that piece: headers, checksums, every byte of data. *sum
+ * is the caller's, from the first piece to the last, which ends the check of UDP's checksum.
  */
-const char *echo_frame_check(const struct echo_frames *frames, uint32_t peer, uint32_t piece, const uint8_t *frame,
-			     size_t len, uint64_t *sum);
+const char *echo_frame_check_piece(const struct echo_frames *frames, uint32_t peer, uint32_t piece,
+				   const uint8_t *frame, size_t len, uint64_t *sum);
+
+/* As echo_frame_check_piece, of an echo in one piece. */
+static inline const char *
+echo_frame_check(const struct echo_frames *frames, uint32_t peer, const uint8_t *frame, size_t len)
+{
+	uint64_t sum;
+
+	return echo_frame_check_piece(frames, peer, 0, frame, len, &sum);
+}
 
 #endif

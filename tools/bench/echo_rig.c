@@ -135,7 +135,7 @@ rig_check(struct echo_rig *rig, uint32_t peer, const struct xk_msg *m)
 		return "its length";
 	xk_msg_copy_first(m, bytes, checked);
 	if (is_first)
-		return echo_frame_check(&rig->frames, peer, rig->piece, bytes, len, &rig->sum);
+		return echo_frame_check_piece(&rig->frames, peer, rig->piece, bytes, len, &rig->sum);
 	return echo_frame_is_echo(&rig->frames, peer, rig->piece, bytes, len) ? NULL
 									      : "an address, a port or an offset";
 }

@@ -96,7 +96,7 @@ echo_print_drops(struct xk_kernel *kernel)
 		}
 }
 
-/* False: something was wrong, and a sentence was printed. */
+/* False: something was wrong, after a message. */
 static bool
 echo_measure(struct echo_bench *bench, struct xk_platform *platform)
 {

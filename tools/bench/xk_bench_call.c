@@ -1,12 +1,12 @@
 /*
  * xk_bench_call.c - `xk bench call`: what a call and its reply cost through two whole graphs without a wire.
  *
- * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change hands
- * as they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all that runs
- * is the calls, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the callback of
- * the call before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of --rounds, the
- * difference of instructions is the cost of the rounds between. With --alone there are fibers and frames but no hosts:
- * the cost of the benchmark itself.
+ * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change
+ * hands as they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all
+ * that runs is the calls, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the
+ * callback of the call before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of
+ * --rounds, the difference of instructions is the cost of the rounds between. With --alone there are fibers and frames
+ * but no hosts: the cost of the benchmark itself.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -56,7 +56,7 @@ struct call_bench {
 	struct xk_session *channel;
 	struct xk_semaphore told; /* --async: it is over */
 	unsigned silent;
-	int status;
+	int err;
 	bool done;
 	struct batches batches;
 	double call_ns;
@@ -107,12 +107,12 @@ call_counting(void *context)
 /* ---- the wire ---- */
 
 static void
-call_finish(struct call_bench *bench, int status)
+call_finish(struct call_bench *bench, int err)
 {
 	if (bench->done)
 		return;
 	bench->done = true;
-	bench->status = status;
+	bench->err = err;
 	call_take_stats(bench, bench->after);
 	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
 		xk_kernel_halt(bench->hosts[i].kernel);
@@ -171,16 +171,16 @@ static int
 call_sync(struct call_bench *bench)
 {
 	struct xk_msg *m = NULL;
-	int status;
+	int err;
 
 	do {
 		m = call_request(bench, m);
-		status = m == NULL ? -ENOBUFS : xk_call(bench->channel, m, &m);
-		if (status == 0 && xk_msg_len(m) != bench->options->common.size)
-			status = -EBADMSG;
-	} while (status == 0 && batches_count(&bench->batches));
+		err = m == NULL ? -ENOBUFS : xk_call(bench->channel, m, &m);
+		if (err == 0 && xk_msg_len(m) != bench->options->common.size)
+			err = -EBADMSG;
+	} while (err == 0 && batches_count(&bench->batches));
 	xk_msg_free(m);
-	return status;
+	return err;
 }
 
 static int
@@ -191,20 +191,20 @@ call_begin(struct call_bench *bench, struct xk_msg *m)
 }
 
 static void
-call_done(struct xk_call *call, int status, struct xk_msg *reply)
+call_done(struct xk_call *call, int err, struct xk_msg *reply)
 {
 	struct call_bench *bench = (struct call_bench *)call;
 
-	if (status == 0 && xk_msg_len(reply) != bench->options->common.size)
-		status = -EBADMSG;
-	if (status == 0 && batches_count(&bench->batches)) {
-		status = call_begin(bench, reply);
-		if (status == 0)
+	if (err == 0 && xk_msg_len(reply) != bench->options->common.size)
+		err = -EBADMSG;
+	if (err == 0 && batches_count(&bench->batches)) {
+		err = call_begin(bench, reply);
+		if (err == 0)
 			return;
 	} else {
 		xk_msg_free(reply);
 	}
-	bench->status = status;
+	bench->err = err;
 	xk_semaphore_signal(&bench->told);
 }
 
@@ -214,25 +214,25 @@ call_client(void *argument)
 	struct call_bench *bench = argument;
 	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_CLIENT].kernel, "chantest");
 	struct xk_participants server = { .remote = { 1, { CALL_SERVER_ADDRESS } } };
-	int status = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
+	int err = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
 
 	xk_semaphore_init(&bench->told, test, 0);
-	if (status == 0 && !bench->options->async) {
-		status = call_sync(bench);
-	} else if (status == 0) {
-		status = call_begin(bench, NULL);
-		if (status == 0)
-			status = xk_semaphore_wait(&bench->told, XK_FOREVER);
-		if (status == 0)
-			status = bench->status;
+	if (err == 0 && !bench->options->async) {
+		err = call_sync(bench);
+	} else if (err == 0) {
+		err = call_begin(bench, NULL);
+		if (err == 0)
+			err = xk_semaphore_wait(&bench->told, XK_FOREVER);
+		if (err == 0)
+			err = bench->err;
 	}
 	xk_close(bench->channel);
-	call_finish(bench, status);
+	call_finish(bench, err);
 }
 
 /*
- * Opens a channel at the server, too, before the first call is made: it then knows the client's boot, and does not drop
- * the first request, for whose reply the client would wait in vain.
+ * Opens a channel at the server, too, before the first call is made: it then knows the client's boot, and does not
+ * drop the first request, for whose reply the client would wait in vain.
  */
 static void
 call_server(void *argument)
@@ -241,14 +241,14 @@ call_server(void *argument)
 	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_SERVER].kernel, "chantest");
 	struct xk_participants client = { .remote = { 1, { CALL_CLIENT_ADDRESS } } };
 	struct xk_session *channel;
-	int status = xk_open(test, test, xk_lower(test, 0), &client, &channel);
+	int err = xk_open(test, test, xk_lower(test, 0), &client, &channel);
 
-	if (status == 0)
+	if (err == 0)
 		xk_close(channel);
-	if (status == 0)
-		status = xk_thread_start(bench->hosts[CALL_CLIENT].kernel, "caller", call_client, bench);
-	if (status != 0)
-		call_finish(bench, status);
+	if (err == 0)
+		err = xk_thread_start(bench->hosts[CALL_CLIENT].kernel, "caller", call_client, bench);
+	if (err != 0)
+		call_finish(bench, err);
 }
 
 /* ---- without hosts ---- */
@@ -291,7 +291,7 @@ call_host_run(void *argument)
 		xk_fiber_rest(&host->fiber);
 }
 
-/* False: its graph was refused, and a sentence said so. */
+/* False: its graph was refused, after a message. */
 static bool
 call_host_open(struct call_bench *bench, unsigned which)
 {
@@ -315,7 +315,7 @@ call_host_open(struct call_bench *bench, unsigned which)
 	return alone || host->kernel != NULL;
 }
 
-/* False: something was wrong, and a sentence said what. */
+/* False: something was wrong, after a message. */
 static bool
 call_run(struct call_bench *bench)
 {
@@ -342,9 +342,9 @@ call_run(struct call_bench *bench)
 		xk_fiber_fini(&host->fiber);
 	}
 	xk_context_disown(&own);
-	if (good && bench->status != 0)
-		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->batches.done, strerror(-bench->status));
-	return good && bench->status == 0;
+	if (good && bench->err != 0)
+		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->batches.done, strerror(-bench->err));
+	return good && bench->err == 0;
 }
 
 /* ---- telling ---- */

@@ -1,11 +1,11 @@
 /*
- * xk_bench_handoff.c - `xk bench handoff`: the cost of handing a message from the driver to a thread, and what is saved
- * where the driver carries it on.
+ * xk_bench_handoff.c - `xk bench handoff`: the cost of handing a message from the driver to a thread, and what is
+ * saved where the driver carries it on.
  *
  * One host in memory, its driver and its threads on one core, and one message that comes up again and again: the
- * protocol that gets it, `probe`, puts it back into the port. Time runs from the moment the driver has taken the message
- * until probe has it (or, where probe waits, from the signal until it goes on). The ways are measured in turn, in short
- * blocks of one run, and beside them two threads that wake each other without any engine.
+ * protocol that gets it, `probe`, puts it back into the port. Time runs from the moment the driver has taken the
+ * message until probe has it (or, where probe waits, from the signal until it goes on). The ways are measured in turn,
+ * in short blocks of one run, and beside them two threads that wake each other without any engine.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -174,7 +174,7 @@ static const struct xk_protocol_type probe_type = {
 
 /* ---- the host ---- */
 
-/* False: it could not be made, and a sentence said why. */
+/* False: it could not be made, after a message. */
 static bool
 handoff_host_start(struct handoff *bench)
 {
@@ -209,7 +209,10 @@ handoff_host_start(struct handoff *bench)
 
 /* ---- blocks: their samples are in bench->samples ---- */
 
-/* Configures how messages are carried, and lets one go round until the block is full. False: a sentence said why. */
+/*
+ * Configures how messages are carried, and lets one go round until the block is full. False: it failed, after a
+ * message.
+ */
 static bool
 handoff_messages(struct handoff *bench, enum handoff_way way)
 {

@@ -1,7 +1,8 @@
 /*
  * xk_bench_sim.c - `xk bench sim`: how many frames a second the simulator delivers, and how much memory a host takes.
  *
- * The measured period is cut into slices of virtual time; the median slice is reported, since others use the machine too.
+ * The measured period is cut into slices of virtual time; the median slice is reported, since others use the machine
+ * too.
  */
 #include <inttypes.h>
 #include <stdio.h>

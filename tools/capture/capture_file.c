@@ -71,9 +71,9 @@ capture_now_ns(const struct capture *capture)
 }
 
 static int
-capture_fail(const struct capture *capture, const char *what, int error)
+capture_fail(const struct capture *capture, const char *what, int err)
 {
-	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, strerror(error));
+	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, strerror(err));
 	return OPTIONS_FAILURE;
 }
 
@@ -360,7 +360,7 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 {
 	struct timespec now;
 	sigset_t all, before;
-	int error;
+	int err;
 
 	if (capture == NULL)
 		return 0;
@@ -376,12 +376,12 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 	sigfillset(&all); /* signals are for other threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	capture->has_thread = true;
-	error = pthread_create(&capture->thread, NULL, capture_write, capture);
+	err = pthread_create(&capture->thread, NULL, capture_write, capture);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
+	if (err == 0)
 		return 0;
 	capture->has_thread = false;
-	return capture_fail(capture, "cannot be written", error);
+	return capture_fail(capture, "cannot be written", err);
 }
 
 /* Writes what each interface has seen to the file, and what was not kept to standard error. */
@@ -438,7 +438,7 @@ capture_free(struct capture *capture)
 int
 capture_close(struct capture *capture)
 {
-	int error, status;
+	int err, status;
 
 	if (capture == NULL)
 		return 0;
@@ -451,8 +451,8 @@ capture_close(struct capture *capture)
 		close(capture->wake);
 	capture_drain(capture, UINT64_MAX);
 	capture_tell_counts(capture);
-	error = pcapng_close(capture->file);
-	status = error == 0 ? 0 : capture_fail(capture, "cannot be written", -error);
+	err = pcapng_close(capture->file);
+	status = err == 0 ? 0 : capture_fail(capture, "cannot be written", -err);
 	capture_free(capture);
 	return status;
 }

@@ -32,17 +32,17 @@ enum {
 struct capture;
 
 /*
- * Creates or empties the file. host: what interfaces' names begin with ("server.port"). NULL: it cannot be written, and a
- * sentence said so. program and host must last until the capture is closed.
+ * Creates or empties the file. host: what interfaces' names begin with ("server.port"). NULL: it cannot be written,
+ * after a message. program and host must last until the capture is closed.
  */
 struct capture *capture_open(const char *program, const char *path, const char *host);
 
-/* Begins the capture, with this platform's times. 0, or OPTIONS_FAILURE and a sentence. */
+/* Begins the capture, with this platform's times. 0, or OPTIONS_FAILURE after a message. */
 int capture_start(struct capture *capture, struct xk_platform *platform);
 
 /*
- * Captures what crosses port, which is not in use yet, as an interface called name; ports of one name are one interface.
- * 0, or OPTIONS_FAILURE and a sentence.
+ * Captures what crosses port, which is not in use yet, as an interface called name; ports of one name are one
+ * interface. 0, or OPTIONS_FAILURE after a message.
  */
 int capture_port(struct capture *capture, struct xk_port *port, const char *name);
 
@@ -50,8 +50,8 @@ int capture_port(struct capture *capture, struct xk_port *port, const char *name
 struct xk_capture *capture_sink(struct capture *capture);
 
 /*
- * Writes what is left and frees everything, after its kernel was freed. 0; OPTIONS_FAILURE and a sentence: not all could
- * be written.
+ * Writes what is left and frees everything, after its kernel was freed. 0; OPTIONS_FAILURE after a message: not all
+ * could be written.
  */
 int capture_close(struct capture *capture);
 

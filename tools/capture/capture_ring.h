@@ -39,8 +39,8 @@ struct capture_ring *capture_ring_new(unsigned interface);
 void capture_ring_free(struct capture_ring *ring);
 
 /*
- * Puts a copy of m, which the other side does not see yet. The ring can be cut at each position that ring->begun has had
- * since the last publish. False: the ring is full.
+ * Puts a copy of m, which the other side does not see yet. The ring can be cut at each position that ring->begun has
+ * had since the last publish. False: the ring is full.
  */
 bool capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_ns,
 		      enum pcapng_direction direction, const char *comment);

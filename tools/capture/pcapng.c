@@ -227,13 +227,13 @@ pcapng_flush(struct pcapng *capture)
 int
 pcapng_close(struct pcapng *capture)
 {
-	int error;
+	int err;
 
 	if (capture == NULL)
 		return 0;
-	error = -pcapng_flush(capture);
-	if (close(capture->fd) != 0 && error == 0)
-		error = errno;
+	err = -pcapng_flush(capture);
+	if (close(capture->fd) != 0 && err == 0)
+		err = errno;
 	free(capture);
-	return -error;
+	return -err;
 }

@@ -1,6 +1,6 @@
 /*
- * doctor_try.c - finds out whether a link works: icmptest's two hosts, each a process of its own, exchange messages over
- * it. A list of prerequisites would be long and would differ from machine to machine.
+ * doctor_try.c - finds out whether a link works: icmptest's two hosts, each a process of its own, exchange messages
+ * over it. A list of prerequisites would be long and would differ from machine to machine.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -280,7 +280,7 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	struct watch *watch = calloc(1, sizeof(*watch));
 	struct xk_where where;
 	sigset_t all, before;
-	int ends[2] = { -1, -1 }, error;
+	int ends[2] = { -1, -1 }, err;
 
 	if (watch == NULL)
 		return NULL;
@@ -300,13 +300,13 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&watch->thread, NULL, watch_main, watch);
+	err = pthread_create(&watch->thread, NULL, watch_main, watch);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0) {
+	if (err == 0) {
 		*signals = ends[0];
 		return watch;
 	}
-	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(error));
+	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(err));
 	if (ends[0] >= 0)
 		close(ends[0]);
 	watch_release(watch);

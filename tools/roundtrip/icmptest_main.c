@@ -99,7 +99,7 @@ icmptest_time(const char *name, const char *text, uint64_t *ns)
 	return false;
 }
 
-/* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE with a sentence printed. */
+/* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE after a message. */
 static int
 icmptest_complete(struct icmptest_options *options, const struct options_texts *operands, const struct host_link **link)
 {
@@ -264,7 +264,7 @@ icmptest_print_summary(const struct icmptest_job *job)
 			icmptest_us(histogram_mean(&job->rtt)));
 }
 
-/* Writes the results to job->json, if there is one. 0, or OPTIONS_FAILURE and a sentence. */
+/* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
 static int
 icmptest_json(struct icmptest_job *job)
 {
@@ -358,21 +358,21 @@ icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 }
 
 static int
-icmptest_explain(const struct icmptest_job *job, int error)
+icmptest_explain(const struct icmptest_job *job, int err)
 {
 	char to[16];
 
 	xk_host_print(job->to, to);
-	if (error == -EMSGSIZE)
+	if (err == -EMSGSIZE)
 		fprintf(stderr, "icmptest: this graph does not send %" PRIu64 " bytes in a message\n",
 			job->options->size);
-	else if (error == -ENETUNREACH)
+	else if (err == -ENETUNREACH)
 		fprintf(stderr, "icmptest: %s is on no network of this host (see --set vnet.address=, ip.routes=)\n",
 			to);
-	else if (error == -EDEADLK)
+	else if (err == -EDEADLK)
 		fprintf(stderr, "icmptest: nothing happens any more: the engine stands still\n");
 	else
-		fprintf(stderr, "icmptest: no pings to %s: %s\n", to, strerror(-error));
+		fprintf(stderr, "icmptest: no pings to %s: %s\n", to, strerror(-err));
 	return OPTIONS_FAILURE;
 }
 
@@ -393,7 +393,7 @@ icmptest_ping(struct icmptest_job *job)
 		.argument = job,
 	};
 	char to[16], from[16];
-	int error;
+	int err;
 
 	if (test == NULL)
 		return OPTIONS_FAILURE;
@@ -401,18 +401,17 @@ icmptest_ping(struct icmptest_job *job)
 		xk_host_print(job->to, to), xk_host_print(job->host.address, from), o->common.link, o->size,
 		host_modes[o->single.mode], host_drivers[o->common.driver]);
 	fflush(job->out);
-	error = xk_icmptest_start(test, &run);
-	if (error == 0)
-		error = icmptest_await(job, test);
-	if (error == 0)
-		error = job->result.error;
-	if (error != 0)
-		return icmptest_explain(job, error);
+	err = xk_icmptest_start(test, &run);
+	if (err == 0)
+		err = icmptest_await(job, test);
+	if (err == 0)
+		err = job->result.error;
+	if (err != 0)
+		return icmptest_explain(job, err);
 	icmptest_print_summary(job);
-	error = icmptest_json(job);
-	if (error != 0)
-		return error;
-	return job->result.received > 0 && job->result.corrupt == 0 ? 0 : OPTIONS_FAILURE;
+	if (icmptest_json(job) != 0 || job->result.received == 0 || job->result.corrupt != 0)
+		return OPTIONS_FAILURE;
+	return 0;
 }
 
 /* Starts the watchdog, a thread: only after the last fork, and after the network is made. */

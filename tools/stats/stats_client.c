@@ -46,10 +46,10 @@ int
 stats_address(const char *name, bool make, struct sockaddr_un *address, char *why, size_t size)
 {
 	char directory[STATS_PATH];
-	int error = private_directory(directory, sizeof(directory), make, why, size);
+	int err = private_directory(directory, sizeof(directory), make, why, size);
 
-	if (error != 0)
-		return error;
+	if (err != 0)
+		return err;
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	if ((size_t)snprintf(address->sun_path, sizeof(address->sun_path), "%s/" STATS_PREFIX "%s" STATS_SUFFIX,
 			     directory, name) < sizeof(address->sun_path))
@@ -64,20 +64,20 @@ stats_address(const char *name, bool make, struct sockaddr_un *address, char *wh
 static bool
 stats_is_there(const char *name)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
 	struct sockaddr_un address;
 	char why[STATS_WHY];
 
 	if (fd < 0)
 		return false;
 	if (stats_address(name, false, &address, why, sizeof(why)) != 0)
-		error = ENOENT;
+		err = ENOENT;
 	else if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
-		error = errno;
+		err = errno;
 	close(fd);
-	if (error == ECONNREFUSED)
+	if (err == ECONNREFUSED)
 		unlink(address.sun_path);
-	return error == 0 || error == EAGAIN;
+	return err == 0 || err == EAGAIN;
 }
 
 static int
@@ -90,13 +90,13 @@ int
 stats_list(struct stats_hosts *hosts, char *why, size_t size)
 {
 	char directory[STATS_PATH], *name;
-	int error = private_directory(directory, sizeof(directory), false, why, size);
+	int err = private_directory(directory, sizeof(directory), false, why, size);
 	struct dirent *entry;
 	DIR *entries;
 
 	hosts->count = 0;
-	if (error != 0)
-		return error == -ENOENT ? 0 : error;
+	if (err != 0)
+		return err == -ENOENT ? 0 : err;
 	entries = opendir(directory);
 	if (entries == NULL) {
 		snprintf(why, size, "%s: %s", directory, strerror(errno));
@@ -168,7 +168,7 @@ static int
 stats_ask_at(const struct sockaddr_un *address, const char *form, unsigned period_ms, char **text)
 {
 	struct timeval patience = { .tv_sec = STATS_PATIENCE_S + period_ms / 1000 };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = 0;
 	char request[STATS_REQUEST];
 	size_t asked = (size_t)snprintf(request, sizeof(request), "%s %u\n", form, period_ms);
 
@@ -177,32 +177,32 @@ stats_ask_at(const struct sockaddr_un *address, const char *form, unsigned perio
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
-		error = -errno;
+		err = -errno;
 	else if (send(fd, request, asked, MSG_NOSIGNAL) != (ssize_t)asked)
-		error = -EPIPE;
+		err = -EPIPE;
 	else
-		error = stats_read(fd, text);
+		err = stats_read(fd, text);
 	close(fd);
-	return error;
+	return err;
 }
 
 int
 stats_ask(const char *name, const char *form, unsigned period_ms, char **text, char *why, size_t size)
 {
 	struct sockaddr_un address;
-	int error = stats_address(name, false, &address, why, size);
+	int err = stats_address(name, false, &address, why, size);
 
 	*text = NULL;
-	if (error != 0)
-		return error;
-	error = stats_ask_at(&address, form, period_ms, text);
-	if (error == 0)
+	if (err != 0)
+		return err;
+	err = stats_ask_at(&address, form, period_ms, text);
+	if (err == 0)
 		return 0;
 	snprintf(why, size, "%s: %s", name,
-		 error == -EAGAIN       ? "it does not answer"
-		 : error == -ECONNRESET ? "it has ended or hung up before all was told"
-					: strerror(-error));
+		 err == -EAGAIN       ? "it does not answer"
+		 : err == -ECONNRESET ? "it has ended or hung up before all was told"
+				      : strerror(-err));
 	free(*text);
 	*text = NULL;
-	return error;
+	return err;
 }

@@ -49,8 +49,8 @@ int stats_address(const char *name, bool make, struct sockaddr_un *address, char
 int stats_list(struct stats_hosts *hosts, char *why, size_t size);
 
 /*
- * Finds the host that `wanted` means: a name, or a beginning or number at the end that only one name has; NULL: the only
- * host. 0; or -ENOENT, -ENOTUNIQ and why.
+ * Finds the host that `wanted` means: a name, or a beginning or number at the end that only one name has; NULL: the
+ * only host. 0; or -ENOENT, -ENOTUNIQ and why.
  */
 int stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **name, char *why, size_t size);
 

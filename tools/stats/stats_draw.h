@@ -10,8 +10,8 @@
 struct stats_seen;
 
 /*
- * Reads what a host counts within a second from now (from: its name), or a file that `xk stats --json` has written (from:
- * a path, or NAME.json). NULL, and why: also if jansson is missing.
+ * Reads what a host counts within a second from now (from: its name), or a file that `xk stats --json` has written
+ * (from: a path, or NAME.json). NULL, and why: also if jansson is missing.
  */
 struct stats_seen *stats_seen_get(const char *from, char *why, size_t size);
 
@@ -19,8 +19,8 @@ struct stats_seen *stats_seen_get(const char *from, char *why, size_t size);
 void stats_seen_free(struct stats_seen *seen);
 
 /*
- * As xk_graph_draw, with the counts of the document, which may come from a stranger; it may be NULL. Counts of nodes that
- * are not in the graph are left out.
+ * As xk_graph_draw, with the counts of the document, which may come from a stranger; it may be NULL. Counts of nodes
+ * that are not in the graph are left out.
  */
 void stats_draw(const struct xk_graph *graph, const struct stats_seen *seen, FILE *stream);
 

@@ -336,7 +336,7 @@ static int
 server_listen(struct stats_server *server)
 {
 	struct sockaddr_un address = server->address;
-	int error;
+	int err;
 
 	memcpy(strrchr(address.sun_path, '.'), SERVER_NEW, sizeof(SERVER_NEW));
 	server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -348,9 +348,9 @@ server_listen(struct stats_server *server)
 	if (chmod(address.sun_path, 0600) == 0 && listen(server->listen_fd, SERVER_BACKLOG) == 0 &&
 	    rename(address.sun_path, server->address.sun_path) == 0)
 		return 0;
-	error = -errno;
+	err = -errno;
 	unlink(address.sun_path);
-	return error;
+	return err;
 }
 
 static void
@@ -369,7 +369,7 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	struct stats_server *server = calloc(1, sizeof(*server));
 	struct stats_hosts others;
 	sigset_t all, before;
-	int error;
+	int err;
 
 	*result = NULL;
 	snprintf(why, size, "%s", strerror(ENOMEM));
@@ -381,27 +381,27 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)
 		server->clients[i].fd = -1;
 	server_make_name(server);
-	error = server->wake_fd < 0 ? -errno : stats_address(server->name, true, &server->address, why, size);
-	if (error == 0)
-		error = stats_list(&others, why, size); /* removes what killed hosts have left */
-	if (error == 0) {
-		error = server_listen(server);
-		if (error != 0)
-			snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-error));
+	err = server->wake_fd < 0 ? -errno : stats_address(server->name, true, &server->address, why, size);
+	if (err == 0)
+		err = stats_list(&others, why, size); /* removes what killed hosts have left */
+	if (err == 0) {
+		err = server_listen(server);
+		if (err != 0)
+			snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-err));
 	}
-	if (error == 0) {
+	if (err == 0) {
 		sigfillset(&all); /* signals are for other threads */
 		pthread_sigmask(SIG_SETMASK, &all, &before);
-		error = -pthread_create(&server->thread, NULL, server_main, server);
+		err = -pthread_create(&server->thread, NULL, server_main, server);
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
-		if (error != 0)
+		if (err != 0)
 			unlink(server->address.sun_path);
 	}
-	if (error == 0)
+	if (err == 0)
 		*result = server;
 	else
 		server_free(server);
-	return error;
+	return err;
 }
 
 void

@@ -1,6 +1,6 @@
 /*
- * stats_server.h - offers the counts of a running host (stats_client.h). Its thread sleeps while nobody asks, reads only atomics
- * and holds nothing that a driver waits for.
+ * stats_server.h - offers the counts of a running host (stats_client.h). Its thread sleeps while nobody asks, reads
+ * only atomics and holds nothing that a driver waits for.
  */
 #ifndef STATS_SERVER_H
 #define STATS_SERVER_H
@@ -12,8 +12,8 @@
 struct stats_server;
 
 /*
- * Begins for a started host, under a name made of its graph and this process's number. Removes sockets that killed hosts
- * have left. 0 or -errno, and a sentence in why. Main thread.
+ * Begins for a started host, under a name made of its graph and this process's number. Removes sockets that killed
+ * hosts have left. 0 or -errno and why. Main thread.
  */
 int stats_server_start(struct host *host, struct stats_server **server, char *why, size_t size);
 

@@ -23,7 +23,9 @@ tell_load(_Atomic uint64_t *count)
 
 /* ---- sums ---- */
 
-/* Messages across an edge; or those that came to a protocol from below and above, with handoffs at the edges below it. */
+/*
+ * Messages across an edge; or those that came to a protocol from below and above, with handoffs at the edges below it.
+ */
 struct tell_sum {
 	struct {
 		uint64_t messages, timed, ns;

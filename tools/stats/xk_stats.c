@@ -53,7 +53,7 @@ stats_fail(const char *why)
 	return OPTIONS_FAILURE;
 }
 
-/* Asks the host, and waits for the answer. NULL: a sentence was printed. */
+/* Asks the host, and waits for the answer. NULL: it failed, after a message. */
 static char *
 stats_get(const char *name, const char *form, uint64_t interval_ns)
 {

@@ -2,7 +2,7 @@
 #ifndef XK_TOOL_H
 #define XK_TOOL_H
 
-/* All of it; argv[1] is the word. */
+/* Runs the word in argv[1]. */
 int xk_main(int argc, char **argv);
 
 int xk_check_main(int argc, char **argv);

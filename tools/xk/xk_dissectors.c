@@ -2,8 +2,9 @@
  * xk_dissectors.c - `xk dissectors [GRAPH] -o FILE`: writes the headers that protocols declare (xkernel/header.h) as
  * dissectors for Wireshark and tshark, in Lua.
  *
- * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The protocol above is found by the number
- * in the header; protocols on eth or ip are in Wireshark's own tables. What Wireshark knows by itself is left to it.
+ * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The protocol above is found by the
+ * number in the header; protocols on eth or ip are in Wireshark's own tables. What Wireshark knows by itself is left
+ * to it.
  */
 #include <errno.h>
 #include <inttypes.h>

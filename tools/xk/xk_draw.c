@@ -1,7 +1,7 @@
 /*
- * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is written
- * here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a process of its
- * own, since its library leaks.
+ * xk_draw.c - `xk draw FILE -o FILE`: draws a graph or a network. graphviz's dot lays it out, from text that is
+ * written here: the graph file's own drawing attributes, which could name other files, never reach it. dot is a
+ * process of its own, since its library leaks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -90,26 +90,26 @@ draw_dot(const struct draw_what *what, const char *file)
 	return output_close(stream) ? OPTIONS_SUCCESS : draw_cannot_write(file);
 }
 
-/* Runs `dot -TFORMAT` from one descriptor to another. Returns the status to exit with, having printed what is wrong. */
+/* Runs `dot -TFORMAT` from one descriptor to another. Returns the status to exit with, after a message if it failed. */
 static int
 draw_run_dot(const char *format, int from, int to)
 {
 	char option[DRAW_FORMAT + 3], *arguments[] = { (char[]){ "dot" }, option, NULL };
 	posix_spawn_file_actions_t actions;
-	int status, error;
+	int status, err;
 	pid_t child;
 
 	snprintf(option, sizeof(option), "-T%.*s", DRAW_FORMAT, format);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-	error = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
+	err = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
-	if (error != 0) {
+	if (err != 0) {
 		fprintf(stderr,
 			"xk draw: dot cannot be run: %s; it is in the package graphviz, and -o NAME.dot does "
 			"without it\n",
-			strerror(error));
+			strerror(err));
 		return OPTIONS_FAILURE;
 	}
 	if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0)

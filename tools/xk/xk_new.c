@@ -1,9 +1,9 @@
 /*
- * xk_new.c - `xk new NAME`: begins a protocol: writes its file, its tests and a graph, as a directory for
- * `./run build --with`.
+ * xk_new.c - `xk new NAME`: begins a protocol: writes its file, its tests and a graph, as a directory for `./run build
+ * --with`.
  *
- * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of its
- * own, or seq, a layer between two protocols. docs/writing-a-protocol.md explains and tests them.
+ * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of
+ * its own, or seq, a layer between two protocols. docs/writing-a-protocol.md explains and tests them.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* xk_new.h - the examples of the documentation, which `xk new` makes protocols of (written by embed.py). */
+/* xk_new.h - the documentation's examples, of which `xk new` makes protocols; embed.py writes the table. */
 #ifndef XK_NEW_H
 #define XK_NEW_H
 
