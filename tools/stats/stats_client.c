@@ -64,20 +64,15 @@ stats_address(const char *name, bool make, struct sockaddr_un *address, char *wh
 static bool
 stats_is_there(const char *name)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
 	struct sockaddr_un address;
 	char why[STATS_WHY];
+	int err = stats_address(name, false, &address, why, sizeof(why));
 
-	if (fd < 0)
-		return false;
-	if (stats_address(name, false, &address, why, sizeof(why)) != 0)
-		err = ENOENT;
-	else if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
-		err = errno;
-	close(fd);
-	if (err == ECONNREFUSED)
+	if (err == 0)
+		err = private_probe(address.sun_path, SOCK_STREAM);
+	if (err == -ECONNREFUSED)
 		unlink(address.sun_path);
-	return err == 0 || err == EAGAIN;
+	return err == 0 || err == -EAGAIN;
 }
 
 static int
