@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,17 +138,14 @@ compile_argument(struct compile_command *command, const char *argument)
 }
 
 /* Adds arguments up to NULL. */
-__attribute__((sentinel)) static void
-compile_arguments(struct compile_command *command, ...)
+static void
+compile_arguments(struct compile_command *command, const char *const *arguments)
 {
-	const char *argument;
-	va_list arguments;
-
-	va_start(arguments, command);
-	while ((argument = va_arg(arguments, const char *)) != NULL)
-		compile_argument(command, argument);
-	va_end(arguments);
+	while (*arguments != NULL)
+		compile_argument(command, *arguments++);
 }
+
+#define COMPILE_ADD(command, ...) compile_arguments(command, (const char *const[]){ __VA_ARGS__, NULL })
 
 /* Adds the words of text, which it divides. */
 static void
@@ -233,7 +229,7 @@ compile_ask_libraries(char *text, size_t size)
 	size_t len = 0;
 	bool good;
 
-	compile_arguments(&command, "pkg-config", "--libs", NULL);
+	COMPILE_ADD(&command, "pkg-config", "--libs");
 	compile_words(&command, packages);
 	good = answer != NULL && compile_end(compile_begin(&command, fileno(answer)));
 	if (good) {
@@ -271,8 +267,8 @@ compile_begin_variant(const struct compile_work *work, unsigned watched)
 	snprintf(include, sizeof(include), "-I%s", work->place.tree);
 	compile_words(&command, compiler);
 	compile_add_flags(&command, flags, given);
-	compile_arguments(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0", include, "-c", work->c, "-o",
-			  work->objects[watched], NULL);
+	COMPILE_ADD(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0", include, "-c", work->c, "-o",
+		    work->objects[watched]);
 	return compile_begin(&command, -1);
 }
 
@@ -282,9 +278,9 @@ compile_localise(const struct compile_work *work, unsigned watched)
 {
 	struct compile_command command = { .count = 0 };
 
-	compile_arguments(&command, "objcopy",
-			  watched ? "--keep-global-symbol=program_graph" : "--keep-global-symbol=xk_compiled_plain",
-			  work->objects[watched], NULL);
+	COMPILE_ADD(&command, "objcopy",
+		    watched ? "--keep-global-symbol=program_graph" : "--keep-global-symbol=xk_compiled_plain",
+		    work->objects[watched]);
 	return compile_run(&command);
 }
 
@@ -319,7 +315,7 @@ compile_link(const struct compile_work *work, const char *output)
 	snprintf(directory, sizeof(directory), "-L%s", work->place.libraries);
 	compile_words(&command, compiler);
 	compile_add_flags(&command, flags, given);
-	compile_arguments(&command, "-o", output, work->objects[0], work->objects[1], directory, NULL);
+	COMPILE_ADD(&command, "-o", output, work->objects[0], work->objects[1], directory);
 	compile_words(&command, ours);
 	compile_argument(&command, "-Wl,--as-needed");
 	compile_words(&command, others);
@@ -332,7 +328,7 @@ compile_join(const struct compile_work *work, const char *output)
 {
 	struct compile_command command = { .count = 0 };
 
-	compile_arguments(&command, "ld", "-r", "-o", output, work->objects[0], work->objects[1], NULL);
+	COMPILE_ADD(&command, "ld", "-r", "-o", output, work->objects[0], work->objects[1]);
 	return compile_run(&command);
 }
 
@@ -474,7 +470,7 @@ compile_exec(const char *file, const char *word, const char *what, int argc, cha
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (program < 0)
 		return;
-	compile_arguments(&command, word, what, NULL);
+	COMPILE_ADD(&command, word, what);
 	for (int i = 1; i < argc; i++)
 		compile_argument(&command, argv[i]);
 	fflush(NULL);
