@@ -19,8 +19,8 @@ int private_directory(char *path, size_t size, bool make, char *why, size_t why_
 int private_fixed_directory(char *path, size_t size, char *why, size_t why_size);
 
 /*
- * Connects to the Unix socket at path, without waiting, and hangs up. Returns 0, or -errno: -ENOENT; -ECONNREFUSED if no
- * process has it open any more; -EAGAIN if its owner is too busy to accept. Any thread.
+ * Connects to the Unix socket at path, without waiting, and hangs up. Returns 0, or -errno: -ENOENT;
+ * -ECONNREFUSED if no process has it open any more; -EAGAIN if its owner is too busy to accept. Any thread.
  */
 int private_probe(const char *path, int type);
 

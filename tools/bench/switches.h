@@ -1,6 +1,6 @@
 /*
- * switches.h - measures switches between threads on this machine, without the engine: the cost that a message saves if it
- * is not handed to a thread.
+ * switches.h - measures switches between threads on this machine, without
+ * the engine: the cost that a message saves if it is not handed to a thread.
  */
 #ifndef SWITCHES_H
 #define SWITCHES_H
@@ -15,7 +15,9 @@ struct switches;
  */
 struct switches *switches_new(unsigned a, unsigned b);
 
-/* Measures half of each of `count` round trips: a wake-up and the switch to the woken thread. Waits until it is done. */
+/*
+ * Measures half of each of `count` round trips: a wake-up and the switch to the woken thread. Waits until it is done.
+ */
 void switches_wake(struct switches *s, uint32_t *ns, unsigned count);
 
 void switches_free(struct switches *s);

@@ -294,7 +294,7 @@ host_close(struct host *host)
 	return status != 0 ? status : captured;
 }
 
-/* ---- what it has counted ---- */
+/* ---- counts ---- */
 
 struct xk_protocol *
 host_find_type(struct host *host, const char *type)

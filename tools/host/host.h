@@ -128,8 +128,8 @@ void host_end_telemetry(struct host *host);
 int host_capture_check(const struct host_options *options);
 
 /*
- * Stops and frees the kernel, but not its memory: hosts of one process may hold each other's buffers, so all of them end
- * before one is closed. Does nothing for hosts with a world.
+ * Stops and frees the kernel, but not its memory: hosts of one process may hold each other's
+ * buffers, so all of them end before one is closed. Does nothing for hosts with a world.
  */
 void host_end(struct host *host);
 

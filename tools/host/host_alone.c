@@ -67,7 +67,7 @@ host_await_signal(int signals)
 	(void)got;
 }
 
-/* ---- what it is ---- */
+/* ---- addresses ---- */
 
 /* Returns the value of the next setting from *node and *setting on that is an address; NULL: there is none. */
 static const char *
@@ -119,7 +119,7 @@ host_print_standing(const struct host *host)
 	fprintf(stderr, ", mode %s; ctrl-C ends it\n", host_modes[options->mode]);
 }
 
-/* ---- what it has counted ---- */
+/* ---- counts ---- */
 
 static const char *const host_reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
 

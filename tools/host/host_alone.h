@@ -10,8 +10,8 @@
 struct json;
 
 /*
- * As host_open, which may take long (a client waits for its server): meanwhile a signal that pair_signals has turned into
- * `signals` ends the program.
+ * As host_open, which may take long (a client waits for its server): meanwhile
+ * a signal that pair_signals has turned into `signals` ends the program.
  */
 int host_open_alone(struct host *host, const struct host_options *options, int signals);
 

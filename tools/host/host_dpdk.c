@@ -7,7 +7,7 @@
 
 enum {
 	HOST_TWO_MB = 128,          /* DPDK's memory, where two hosts share it */
-	HOST_DRIVER_BUFFERS = 1024, /* what the rings and the cache of a further driver hold */
+	HOST_DRIVER_BUFFERS = 1024, /* held by the rings and the cache of a further driver */
 	HOST_DRIVER_MB = 6,         /* memory for a further driver of two hosts */
 };
 

@@ -52,8 +52,8 @@ int host_common_complete(const struct options_program *program, struct host_comm
 			 const struct host_link **link);
 
 /*
- * With --pcap -, gives standard output to the capture: other output then goes to standard error. Returns 0, or the status
- * to exit with, after a message.
+ * With --pcap -, gives standard output to the capture: other output then goes
+ * to standard error. Returns 0, or the status to exit with, after a message.
  */
 int host_common_take_output(const struct options_program *program, struct host_common *common);
 
@@ -64,8 +64,8 @@ int host_common_watchdog(const struct options_program *program, struct host_comm
 bool host_single_is_given(const struct host_single *single);
 
 /*
- * Checks the options of a host with so many drivers, and fills in defaults: ipp, one thread. Returns 0, or OPTIONS_MISUSE
- * after a message.
+ * Checks the options of a host with so many drivers, and fills in
+ * defaults: ipp, one thread. Returns 0, or OPTIONS_MISUSE after a message.
  */
 int host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers);
 

@@ -191,8 +191,8 @@ pair_interrupted(struct pair *pair)
 }
 
 /*
- * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Returns 0, or the status to
- * exit with and a message: the wait is over, a signal came, or either end has ended.
+ * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Returns 0,
+ * or the status to exit with and a message: the wait is over, a signal came, or either end has ended.
  */
 static int
 pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)

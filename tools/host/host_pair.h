@@ -109,7 +109,9 @@ extern const char *const pair_end_names[PAIR_ENDS];
 /* Gets the signals that end a program: SIGINT, SIGTERM, and SIGHUP unless the program ignores it (nohup). */
 void pair_signal_set(sigset_t *set);
 
-/* Blocks them and returns a descriptor to read them from, or -1. Call before threads are made, so that all inherit it. */
+/*
+ * Blocks them and returns a descriptor to read them from, or -1. Call before threads are made, so that all inherit it.
+ */
 int pair_signals(void);
 
 /*

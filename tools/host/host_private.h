@@ -1,4 +1,4 @@
-/* host_private.h - what the files that make hosts share; see host.h. Functions return as those there. */
+/* host_private.h - shared by the files that make hosts; functions return as those in host.h. */
 #ifndef HOST_PRIVATE_H
 #define HOST_PRIVATE_H
 
@@ -11,7 +11,7 @@
 /* Prints what failed, and why. Returns OPTIONS_FAILURE. */
 int host_fail(const struct host *host, const char *what, const char *why);
 
-/* Does what comes first: host_load, and the file of --pcap. */
+/* Calls host_load and opens the file of --pcap. */
 int host_begin(struct host *host, const struct host_options *options);
 
 /* Makes the kernel, on the host's platforms and ports, and the graph in it. */

@@ -1,6 +1,6 @@
 /*
- * netns.h - a network namespace of this process and its children, and interfaces in it that join two hosts. It goes with
- * the last process in it, however that ends.
+ * netns.h - a network namespace of this process and its children, and interfaces in
+ * it that join two hosts. It goes with the last process in it, however that ends.
  *
  * Functions return 0, or -errno and the reason in why. Main thread, before there are others.
  */
@@ -12,8 +12,8 @@
 enum { NETNS_WHY = 400, NETNS_NAME = 16 };
 
 /*
- * Enters a fresh, empty network, without IPv6. Other users than root get a user namespace as well, in which this process
- * and its children keep the capabilities to make and open interfaces.
+ * Enters a fresh, empty network, without IPv6. Other users than root get a user namespace as
+ * well, in which this process and its children keep the capabilities to make and open interfaces.
  */
 int netns_enter(char *why, size_t size);
 

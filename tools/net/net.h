@@ -54,8 +54,8 @@ int net_open(struct net *net, uint64_t seed, FILE *trace, bool traces);
 void net_heal(struct net *net);
 
 /*
- * Frees everything. Returns OPTIONS_FAILURE if a host could not be booted, buffers have not come back, or the capture is
- * incomplete.
+ * Frees everything. Returns OPTIONS_FAILURE if a host could not be
+ * booted, buffers have not come back, or the capture is incomplete.
  */
 int net_close(struct net *net);
 

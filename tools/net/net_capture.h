@@ -8,8 +8,8 @@
 #include "tools/net/net.h"
 
 /*
- * Creates or empties the file, for a net that is open and has not run yet; net_close closes it. path stays the caller's.
- * Returns 0, or OPTIONS_FAILURE after a message.
+ * Creates or empties the file, for a net that is open and has not run yet; net_close
+ * closes it. path stays the caller's. Returns 0, or OPTIONS_FAILURE after a message.
  */
 int net_capture_open(struct net *net, const char *path);
 

@@ -35,7 +35,9 @@ extern const struct xk_setting net_host_settings[];
 /* Both tables, the presets of links, and the built-in protocols. */
 extern const struct xk_topology_types net_types;
 
-/* As xk_topology_load with net_types, and checks the settings of hosts and links. Returns NULL, and errors, if refused. */
+/*
+ * As xk_topology_load with net_types, and checks the settings of hosts and links. Returns NULL, and errors, if refused.
+ */
 struct xk_topology *net_load(const char *file, const char *const *sets, unsigned set_count,
 			     struct xk_graph_errors *errors);
 

@@ -1,6 +1,6 @@
 /*
- * program.c - main of a compiled graph's program, which runs the program that its first argument names, or its own name:
- * that is how a pair starts itself.
+ * program.c - main of a compiled graph's program, which runs the program that
+ * its first argument names, or its own name: that is how a pair starts itself.
  */
 #include "tools/program/program.h"
 

@@ -1,4 +1,7 @@
-/* program.h - the programs, which are words of a compiled graph's program (program.c), and where their graphs come from. */
+/*
+ * program.h - the programs, which are words of a compiled
+ * graph's program (program.c), and where their graphs come from.
+ */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -10,8 +13,8 @@ int chantest_main(int argc, char **argv);
 int icmptest_main(int argc, char **argv);
 
 /*
- * Returns the graph file to use: the one given or, if that is NULL, the usual one. A program that was compiled of a graph
- * has only that: returns NULL, after a message, if another one was given.
+ * Returns the graph file to use: the one given or, if that is NULL, the usual one. A program that
+ * was compiled of a graph has only that: returns NULL, after a message, if another one was given.
  */
 const char *program_graph_file(const struct options_program *program, const char *given, const char *usual);
 

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 /*
- * Makes the program `output` of the graph file (or, if output is called NAME.o, an object that defines program_graph, see
- * graphs/compiled.h), and writes its C to the file `emit`, - for standard output. Either may be NULL. Returns whether it
- * succeeded.
+ * Makes the program `output` of the graph file (or, if output is called NAME.o, an
+ * object that defines program_graph, see graphs/compiled.h), and writes its C to the
+ * file `emit`, - for standard output. Either may be NULL. Returns whether it succeeded.
  */
 bool compile_make(const char *file, const char *output, const char *emit);
 

@@ -1,6 +1,7 @@
 /*
- * chantest_main.c - measures remote procedure calls (roundtrip.c) with the protocol chantest: on each channel a shepherd
- * calls and waits for the reply, one call after the other. The reply resumes it: by a thread, or by the driver itself.
+ * chantest_main.c - measures remote procedure calls (roundtrip.c) with the protocol
+ * chantest: on each channel a shepherd calls and waits for the reply, one call
+ * after the other. The reply resumes it: by a thread, or by the driver itself.
  */
 #include "protocols/test/chantest.h"
 

@@ -2,8 +2,8 @@
  * roundtrip.c - the main job: how long a message takes to a peer and back if the driver hands every message to a thread
  * (regular), if it carries messages up itself (IPP), and how much IPP saves.
  *
- * Without --server or --client it starts both ends as processes and alternates what it compares in short blocks, so that
- * disturbances by the machine affect all of it alike.
+ * Without --server or --client it starts both ends as processes and alternates what it
+ * compares in short blocks, so that disturbances by the machine affect all of it alike.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum {
 	ROUNDTRIP_WARM_UP = 100,
 };
 
-/* ---- what is compared ---- */
+/* ---- the comparison ---- */
 
 /* Adds each mode with each number of threads and each handoff; in regular mode there is nothing to hand off. */
 static void

@@ -105,7 +105,7 @@ void roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 
 void roundtrip_end_counts(void *argument, struct pair_counts *counts);
 
-/* ---- roundtrip.c: what is compared ---- */
+/* ---- roundtrip.c ---- */
 
 /* One configuration and its results so far. */
 struct roundtrip_run {

@@ -66,7 +66,10 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	return losses;
 }
 
-/* Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -EDEADLK if nothing happened for a minute. */
+/*
+ * Waits for the run to finish. Returns 0, -ECANCELED if stop
+ * became readable, -EDEADLK if nothing happened for a minute.
+ */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
 {

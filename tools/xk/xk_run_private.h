@@ -1,4 +1,4 @@
-/* xk_run_private.h - what the files of `xk run` share. Main thread only. */
+/* xk_run_private.h - shared by the files of `xk run`. Main thread only. */
 #ifndef XK_RUN_PRIVATE_H
 #define XK_RUN_PRIVATE_H
 
