@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/capture/capture_ring.h"
+#include "tools/capture/pcapng.h"
 #include "tools/options.h"
+#include "xkernel/msg.h"
 
 enum {
 	CAPTURE_PAUSE_MS = 50, /* between two rounds of the writer */
@@ -28,6 +29,38 @@ enum {
 
 static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture_file.h says");
 
+/* A frame, followed by its bytes (at most PCAPNG_FRAME_MAX). */
+struct capture_record {
+	uint64_t at_ns;
+	const char *comment; /* NULL: none */
+	uint32_t size;       /* in the ring */
+	uint32_t len;        /* of the frame */
+	enum pcapng_direction direction;
+	bool is_filler; /* no frame: unused bytes before the ring's end */
+};
+
+static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler has room before the end");
+
+/*
+ * Copies of frames on their way to the thread that writes them: one thread puts while another takes, and neither waits.
+ * Positions count all bytes that ever passed.
+ */
+struct capture_ring {
+	struct capture_ring *next;
+	char *name; /* of its interface */
+	unsigned interface;
+	_Atomic uint32_t lock; /* for several threads that put */
+	/* of the putting side */
+	size_t begun;                   /* records up to here are there, but may be taken back */
+	size_t free_from;               /* tail, as last read */
+	_Atomic uint64_t kept, dropped; /* frames that were published, and frames that found no room */
+	_Atomic size_t head;            /* records up to here are published */
+	/* of the taking side */
+	_Alignas(64) _Atomic size_t tail; /* records up to here are done */
+	size_t seen;                      /* head, as last read */
+	_Alignas(64) uint8_t bytes[CAPTURE_RING];
+};
+
 /* Takes the place of the port's operations; found from the port by them. */
 struct capture_port {
 	struct xk_port_ops ops;
@@ -36,12 +69,6 @@ struct capture_port {
 	struct xk_port *port; /* NULL: closed */
 	struct capture_ring *in, *out;
 	struct capture_port *next;
-};
-
-struct capture_interface {
-	struct capture_interface *next;
-	unsigned number;
-	char name[];
 };
 
 struct capture {
@@ -57,7 +84,7 @@ struct capture {
 	_Atomic bool woken, ends;
 	pthread_mutex_t lock; /* over the file, and the reading side of the rings */
 	struct pcapng *file;
-	struct capture_interface *interfaces;
+	unsigned interface_count;
 	struct capture_ring *rings, **rings_last;
 	struct capture_ring *taps[CAPTURE_TAPS];
 	unsigned tap_count;
@@ -77,6 +104,107 @@ capture_fail(const struct capture *capture, const char *what, int err)
 	return OPTIONS_FAILURE;
 }
 
+/* ---- rings ---- */
+
+static void
+capture_ring_see_tail(struct capture_ring *ring)
+{
+	ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
+}
+
+/* Returns room for a record of size bytes, in one piece. NULL: the ring is full. */
+static struct capture_record *
+capture_ring_begin(struct capture_ring *ring, size_t size)
+{
+	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
+	size_t end = ring->begun + (left < size ? left + size : size);
+	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
+
+	if (end - ring->free_from > CAPTURE_RING)
+		capture_ring_see_tail(ring);
+	if (end - ring->free_from > CAPTURE_RING)
+		return NULL;
+	if (left < size) {
+		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
+		record = (struct capture_record *)ring->bytes;
+	}
+	ring->begun = end;
+	return record;
+}
+
+/*
+ * Puts a copy of m, which the other side does not see yet. The ring can be cut at each position that ring->begun has
+ * had since the last publish. False: the ring is full.
+ */
+static bool
+capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_ns, enum pcapng_direction direction,
+		 const char *comment)
+{
+	const size_t unit = sizeof(struct capture_record);
+	size_t len = xk_msg_len(m), kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
+	size_t size = (unit + kept + unit - 1) / unit * unit;
+	struct capture_record *record = capture_ring_begin(ring, size);
+
+	if (record == NULL)
+		return false;
+	*record = (struct capture_record){
+		.at_ns = at_ns, .comment = comment, .size = (uint32_t)size, .len = (uint32_t)len, .direction = direction
+	};
+	xk_msg_copy_first(m, record + 1, kept);
+	return true;
+}
+
+static void
+capture_ring_count(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+/* Publishes what was put up to `end`, `kept` frames, and takes the rest back; `dropped` frames found no room. */
+static void
+capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint64_t dropped)
+{
+	ring->begun = end;
+	capture_ring_count(&ring->kept, kept);
+	capture_ring_count(&ring->dropped, dropped);
+	atomic_store_explicit(&ring->head, end, memory_order_release);
+}
+
+/* Returns whether more than a quarter of the ring waits. For the putting side. */
+static bool
+capture_ring_is_filling(struct capture_ring *ring)
+{
+	if (ring->begun - ring->free_from <= CAPTURE_RING / 4)
+		return false;
+	capture_ring_see_tail(ring);
+	return ring->begun - ring->free_from > CAPTURE_RING / 4;
+}
+
+static void
+capture_ring_done(struct capture_ring *ring, const struct capture_record *record)
+{
+	size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed) + record->size;
+
+	atomic_store_explicit(&ring->tail, tail, memory_order_release);
+}
+
+/* Returns the next record that was seen, the same one until capture_ring_done; NULL: none. */
+static const struct capture_record *
+capture_ring_next(struct capture_ring *ring)
+{
+	for (;;) {
+		size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+		const struct capture_record *record =
+			(const struct capture_record *)(ring->bytes + tail % CAPTURE_RING);
+
+		if (tail == ring->seen)
+			return NULL;
+		if (!record->is_filler)
+			return record;
+		capture_ring_done(ring, record);
+	}
+}
+
 /* ---- writing ---- */
 
 /* Writes what is older than until_ns, the oldest of all rings first. */
@@ -87,7 +215,7 @@ capture_drain(struct capture *capture, uint64_t until_ns)
 
 	pthread_mutex_lock(&capture->lock);
 	for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next)
-		capture_ring_look(ring);
+		ring->seen = atomic_load_explicit(&ring->head, memory_order_acquire);
 	do {
 		const struct capture_record *record = NULL;
 
@@ -101,9 +229,8 @@ capture_drain(struct capture *capture, uint64_t until_ns)
 			}
 		}
 		if (oldest != NULL) {
-			pcapng_frame(capture->file, oldest->interface, record->at_ns,
-				     (enum pcapng_direction)record->direction, record + 1, record->len,
-				     record->comment);
+			pcapng_frame(capture->file, oldest->interface, record->at_ns, record->direction, record + 1,
+				     record->len, record->comment);
 			if (record->at_ns > capture->latest_ns)
 				capture->latest_ns = record->at_ns;
 			capture_ring_done(oldest, record);
@@ -149,35 +276,28 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 		capture_wake(capture);
 }
 
-/* ---- interfaces ---- */
-
 /* Returns a new ring for the interface of this name, which is made if it is not there. NULL: no memory. */
 static struct capture_ring *
 capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
 {
-	size_t size = strlen(capture->host) + strlen(name) + 2;
-	struct capture_interface *made = malloc(sizeof(*made) + size), *interface = capture->interfaces;
-	struct capture_ring *ring = NULL;
+	struct capture_ring *ring = aligned_alloc(64, sizeof(*ring)), *same = capture->rings;
 
-	if (made == NULL)
+	if (ring == NULL)
 		return NULL;
-	snprintf(made->name, size, "%s.%s", capture->host, name);
+	memset(ring, 0, offsetof(struct capture_ring, bytes));
+	if (asprintf(&ring->name, "%s.%s", capture->host, name) < 0) {
+		free(ring);
+		return NULL;
+	}
 	pthread_mutex_lock(&capture->lock);
-	while (interface != NULL && strcmp(interface->name, made->name) != 0)
-		interface = interface->next;
-	if (interface == NULL) {
-		interface = made;
-		interface->number = pcapng_interface_of(capture->file, made->name, description, link_type);
-		interface->next = capture->interfaces;
-		capture->interfaces = interface;
-	} else {
-		free(made);
-	}
-	ring = capture_ring_new(interface->number);
-	if (ring != NULL) {
-		*capture->rings_last = ring;
-		capture->rings_last = &ring->next;
-	}
+	while (same != NULL && strcmp(same->name, ring->name) != 0)
+		same = same->next;
+	if (same == NULL)
+		capture->interface_count++;
+	ring->interface =
+		same != NULL ? same->interface : pcapng_interface_of(capture->file, ring->name, description, link_type);
+	*capture->rings_last = ring;
+	capture->rings_last = &ring->next;
 	pthread_mutex_unlock(&capture->lock);
 	return ring;
 }
@@ -390,15 +510,15 @@ capture_tell_counts(struct capture *capture)
 {
 	uint64_t all_kept = 0, all_dropped = 0;
 
-	for (struct capture_interface *i = capture->interfaces; i != NULL; i = i->next) {
+	for (unsigned i = 0; i < capture->interface_count; i++) {
 		uint64_t kept = 0, dropped = 0;
 
 		for (struct capture_ring *ring = capture->rings; ring != NULL; ring = ring->next)
-			if (ring->interface == i->number) {
+			if (ring->interface == i) {
 				kept += atomic_load_explicit(&ring->kept, memory_order_relaxed);
 				dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
 			}
-		pcapng_statistics(capture->file, i->number, capture->latest_ns, kept + dropped, dropped);
+		pcapng_statistics(capture->file, i, capture->latest_ns, kept + dropped, dropped);
 		all_kept += kept;
 		all_dropped += dropped;
 	}
@@ -412,7 +532,6 @@ capture_tell_counts(struct capture *capture)
 static void
 capture_free(struct capture *capture)
 {
-	struct capture_interface *interface;
 	struct capture_ring *ring;
 	struct capture_port *port;
 
@@ -424,11 +543,8 @@ capture_free(struct capture *capture)
 	}
 	while ((ring = capture->rings) != NULL) {
 		capture->rings = ring->next;
-		capture_ring_free(ring);
-	}
-	while ((interface = capture->interfaces) != NULL) {
-		capture->interfaces = interface->next;
-		free(interface);
+		free(ring->name);
+		free(ring);
 	}
 	pthread_mutex_destroy(&capture->lock);
 	free(capture->path);

@@ -73,6 +73,7 @@ static int
 doctor_attempt(enum doctor_attempt what)
 {
 	const size_t huge = (size_t)1 << DOCTOR_HUGE_LOG2;
+	void *pages;
 	int fd;
 
 	switch (what) {
@@ -92,7 +93,8 @@ doctor_attempt(enum doctor_attempt what)
 		fd = memfd_create("doctor", MFD_CLOEXEC | MFD_HUGETLB | DOCTOR_HUGE_LOG2 << DOCTOR_HUGE_SHIFT);
 		if (fd < 0 || ftruncate(fd, (off_t)huge) != 0)
 			return -1;
-		return mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0;
+		pages = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		return pages == MAP_FAILED ? -1 : 0;
 	}
 	return -1;
 }
