@@ -225,6 +225,7 @@ for script in tests/system/*.sh; do
 done
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
+check "layers" tests/layers.py build
 cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 check "aarch64 replay" "$0" "$long" --only cross_replay
 # shellcheck disable=SC2086 # a command and its option, or nothing

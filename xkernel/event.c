@@ -7,9 +7,12 @@
  * time reaches a coarse slot its events are put into finer ones, in order and a few at a time, so that the lock is
  * held for a bounded while. Events of one due time are always in one slot, in the order of their scheduling.
  */
+#include "xkernel/event.h"
+
 #include <stdlib.h>
 
-#include "xkernel/engine/engine.h"
+#include "xkernel/engine/spin.h"
+#include "xkernel/engine/wheel.h"
 
 enum {
 	EVENT_BITS = 5,
@@ -28,6 +31,7 @@ struct event_slot {
 struct xk_wheel {
 	struct xk_wheel_front front; /* first */
 	_Atomic uint32_t lock;
+	struct xk_wheel_host host;
 	uint32_t levels;   /* which are occupied */
 	uint64_t base_us;  /* no event is due before */
 	uint64_t floor_us; /* no event will be scheduled before */
@@ -37,14 +41,15 @@ struct xk_wheel {
 };
 
 struct xk_wheel *
-xk_wheel_new(uint64_t now_us)
+xk_wheel_new(const struct xk_wheel_host *host)
 {
 	struct xk_wheel *wheel = calloc(1, sizeof(*wheel));
 
 	if (wheel == NULL)
 		return NULL;
 	atomic_init(&wheel->front.next_ns, UINT64_MAX);
-	wheel->base_us = wheel->floor_us = now_us;
+	wheel->host = *host;
+	wheel->base_us = wheel->floor_us = host->now_us(host->argument);
 	wheel->cascaded = EVENT_NO_SLOT;
 	for (unsigned i = 0; i < EVENT_LEVELS * EVENT_SLOTS; i++)
 		wheel->slots[i].last = &wheel->slots[i].first;
@@ -240,12 +245,6 @@ xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event)
 
 /* ---- scheduling and cancelling ---- */
 
-void
-xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument)
-{
-	*event = (struct xk_event){ .kernel = kernel, .handler = handler, .argument = argument };
-}
-
 /* Under the lock. True: somebody who sleeps has to be told. */
 static bool
 event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_us, uint64_t due_us)
@@ -270,9 +269,8 @@ event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_u
 void
 xk_event_schedule(struct xk_event *event, uint64_t delay_us)
 {
-	struct xk_kernel *kernel = event->kernel; /* the event may be over and gone once it is scheduled */
-	struct xk_wheel *wheel = xk_kernel_wheel(kernel);
-	uint64_t now_us = xk_kernel_now_us(kernel);
+	struct xk_wheel *wheel = event->wheel; /* the event may be over and gone once it is scheduled */
+	uint64_t now_us = wheel->host.now_us(wheel->host.argument);
 	/* UINT64_MAX means that nothing is scheduled. */
 	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
 	bool earlier;
@@ -281,13 +279,13 @@ xk_event_schedule(struct xk_event *event, uint64_t delay_us)
 	earlier = event_schedule_at(wheel, event, now_us, due_us);
 	xk_spin_unlock(&wheel->lock);
 	if (earlier)
-		xk_kernel_kick(kernel);
+		wheel->host.kick(wheel->host.argument);
 }
 
 enum xk_event_cancelled
 xk_event_cancel(struct xk_event *event)
 {
-	struct xk_wheel *wheel = xk_kernel_wheel(event->kernel);
+	struct xk_wheel *wheel = event->wheel;
 	enum xk_event_cancelled answer = XK_EVENT_FINISHED;
 
 	xk_spin_lock(&wheel->lock);

@@ -19,6 +19,7 @@
 #include "xkernel/base.h"
 
 struct xk_kernel;
+struct xk_wheel;
 struct xk_event;
 
 typedef void xk_event_handler(struct xk_event *event, void *argument);
@@ -34,7 +35,7 @@ enum xk_event_cancelled {
 struct xk_event {
 	struct xk_event *next, **at; /* in a slot of the wheel */
 	uint64_t due_us;
-	struct xk_kernel *kernel;
+	struct xk_wheel *wheel;
 	xk_event_handler *handler;
 	void *argument;
 	uint16_t slot;
@@ -43,7 +44,7 @@ struct xk_event {
 	uint32_t running;       /* handlers under way: one that waits may be overtaken by the next; under the lock */
 };
 
-/* Prepares an event. Call once, before anything else. */
+/* Prepares an event that a shepherd of kernel will handle. Call once, before anything else. */
 void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
 
 /* A while in whole microseconds, not shorter than it is. */

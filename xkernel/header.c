@@ -1,30 +1,11 @@
 /* header.c - see header.h. */
 #include "xkernel/header.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "xkernel/protocol.h"
-
-int
-xk_header_gather(struct xk_protocol *self, struct xk_msg **m)
-{
-	size_t want = xk_header_gathers(self->type), len = xk_msg_len(*m);
-
-	if (xk_unlikely(len < self->type->header)) {
-		xk_drop(self, *m, XK_DROP_SHORT);
-		return -EBADMSG;
-	}
-	if (xk_unlikely(xk_msg_peek(m, want < len ? want : len) == NULL)) {
-		xk_drop(self, *m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
-	}
-	return 0;
-}
-
-/* ---- printing ---- */
 
 uint64_t
 xk_field_load(const struct xk_field *field, const uint8_t *p, size_t at)

@@ -16,9 +16,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "xkernel/kernel.h"
-#include "xkernel/process.h"
-
 enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
 
 enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30, MAP_SPINS = 64 };
@@ -130,7 +127,7 @@ map_table_release(struct xk_retired *retired)
 }
 
 int
-xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
+xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs, bool is_shared)
 {
 	struct xk_map_table *table;
 	uint32_t slots = MAP_SLOTS_MIN;
@@ -142,10 +139,10 @@ xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 	table = map_table_new(slots);
 	if (table == NULL)
 		return -ENOMEM;
-	map->kernel = kernel;
-	map->is_shared = kernel != NULL && xk_kernel_drivers(kernel) > 1;
-	map->seed[0] = xk_kernel_seed(kernel);
-	map->seed[1] = xk_kernel_seed(kernel);
+	map->epochs = epochs;
+	map->is_shared = is_shared;
+	map->seed[0] = seed[0];
+	map->seed[1] = seed[1];
 	atomic_init(&map->table, table);
 	atomic_init(&map->count, 0);
 	atomic_init(&map->writer, 0);
@@ -265,7 +262,7 @@ map_rebuild(struct xk_map *map)
 	if (table == NULL)
 		return NULL;
 	map_copy(table, old);
-	if (map->kernel == NULL)
+	if (map->epochs == NULL)
 		table->previous = old;
 	atomic_store_explicit(&map->table, table, memory_order_release);
 	return old;
@@ -308,8 +305,8 @@ xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, v
 	map_lock(map);
 	error = map_bind_locked(map, binding, &wanted, &outgrown);
 	map_unlock(map);
-	if (outgrown != NULL && map->kernel != NULL)
-		xk_retire(map->kernel, &outgrown->retired, map_table_release);
+	if (outgrown != NULL && map->epochs != NULL)
+		xk_epochs_retire(map->epochs, &outgrown->retired, map_table_release);
 	return error;
 }
 

@@ -44,7 +44,7 @@ struct xk_map {
 	_Atomic(struct xk_map_table *) table;
 	bool is_shared; /* by several drivers: the cache changes only where it is of no use */
 	uint64_t seed[2];
-	struct xk_kernel *kernel; /* NULL: outgrown tables are kept until xk_map_fini */
+	struct xk_epochs *epochs; /* NULL: outgrown tables are kept until xk_map_fini */
 	_Atomic unsigned count;   /* bindings */
 	_Atomic uint32_t writer;  /* held by who changes the map, for a bounded while */
 };
@@ -60,8 +60,15 @@ xk_map_slot_binding(uint64_t word)
 	return (struct xk_binding *)(uintptr_t)(word << XK_MAP_TAG >> XK_MAP_TAG);
 }
 
-/* An empty map that expects about `expected` bindings; it grows past them. 0, -ENOMEM, or why there is no seed. */
+/* Makes an empty map of kernel that expects about `expected` bindings; it grows past them. 0 or -ENOMEM. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
+
+/*
+ * The same outside of a kernel: with seeds of the caller's, epochs to retire outgrown tables in (NULL: they are kept until
+ * xk_map_fini), and whether several drivers will use it.
+ */
+int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs,
+		bool is_shared);
 
 /* Frees the map's own memory. Bindings still in it are forgotten. Nobody else may be using it. */
 void xk_map_fini(struct xk_map *map);

@@ -195,3 +195,21 @@ xk_table_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, stru
 		xk_session_uncache(self, table_is_wanted, self);
 	return err;
 }
+
+int
+xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+	       struct xk_participants *participants)
+{
+	if (llp->ops->open_enable == NULL)
+		return xk_table_enable(llp, hlp_receive, hlp_type, participants);
+	return llp->ops->open_enable(llp, hlp_receive, hlp_type, participants);
+}
+
+int
+xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+		struct xk_participants *participants)
+{
+	if (llp->ops->open_disable == NULL)
+		return xk_table_disable(llp, hlp_receive, hlp_type, participants);
+	return llp->ops->open_disable(llp, hlp_receive, hlp_type, participants);
+}

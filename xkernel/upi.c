@@ -4,6 +4,7 @@
 #include "xkernel/upi.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "xkernel/engine/engine.h"
@@ -28,24 +29,6 @@ xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk
 }
 
 int
-xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
-	       struct xk_participants *participants)
-{
-	if (llp->ops->open_enable == NULL)
-		return xk_table_enable(llp, hlp_receive, hlp_type, participants);
-	return llp->ops->open_enable(llp, hlp_receive, hlp_type, participants);
-}
-
-int
-xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
-		struct xk_participants *participants)
-{
-	if (llp->ops->open_disable == NULL)
-		return xk_table_disable(llp, hlp_receive, hlp_type, participants);
-	return llp->ops->open_disable(llp, hlp_receive, hlp_type, participants);
-}
-
-int
 xk_open_done(struct xk_protocol *hlp_receive, struct xk_protocol *llp, struct xk_session *s,
 	     struct xk_protocol *hlp_type)
 {
@@ -62,6 +45,74 @@ xk_close_done(struct xk_session *s)
 
 	if (hlp->ops->close_done != NULL)
 		hlp->ops->close_done(hlp, s);
+}
+
+/* ---- sessions that come to be ---- */
+
+/* The edge that messages from lower to upper cross: where lower's sessions are lent, that to the lender. */
+static struct xk_edge *
+upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
+{
+	for (unsigned i = 0; i < upper->lower_count; i++)
+		if (upper->lowers[i]->lower == lower)
+			return upper->lowers[i];
+	for (unsigned i = 0; i < upper->lower_count; i++) {
+		const struct xk_protocol *lender = upper->lowers[i]->lower;
+
+		if ((lender->type->flags & XK_LENDS) && upi_edge(lender, lower) != NULL)
+			return upper->lowers[i];
+	}
+	return NULL;
+}
+
+static_assert(offsetof(struct xk_session, references) == 64 && sizeof(struct xk_session) == 128,
+	      "a session's own state begins with the third line of the cache");
+
+struct xk_session *
+xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struct xk_protocol *hlp_receive,
+	       struct xk_protocol *hlp_type, struct xk_session *lls)
+{
+	size_t size = ops->size == 0 ? sizeof(struct xk_session) : ops->size;
+	struct xk_edge *up = upi_edge(hlp_receive, self);
+	struct xk_session *s;
+
+	xk_assert(up != NULL && size >= sizeof(*s));
+	xk_assert(hlp_receive->ops->demux != NULL || hlp_receive->ops->call_demux != NULL);
+	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL);
+	size = (size + 63) & ~(size_t)63;
+	s = aligned_alloc(64, size);
+	if (s == NULL)
+		return NULL;
+	memset(s, 0, size);
+	s->ops = ops;
+	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
+	s->up = up;
+	s->protocol = self;
+	s->hlp_type = hlp_type;
+	atomic_init(&s->references, 1);
+	if (self->order_session) {
+		s->order = malloc(sizeof(*s->order));
+		if (s->order == NULL) {
+			free(s);
+			return NULL;
+		}
+		xk_semaphore_init(&s->order->turn, self, 1);
+		s->binding.pops |= XK_POPS_IN_ORDER;
+	}
+	s->lls = lls;
+	return s;
+}
+
+int
+xk_session_announce(struct xk_session *s)
+{
+	int status = xk_open_done(xk_hlp_receive(s), s->protocol, s, s->hlp_type);
+
+	if (status != 0)
+		xk_close(s);
+	else
+		xk_session_cache(s);
+	return status;
 }
 
 /* ---- messages ---- */
@@ -108,32 +159,6 @@ void
 xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	xk_demux(s, m);
-}
-
-/* A message that is too short is seen to cross before it is dropped. */
-void
-xk_demux_slow(struct xk_session *s, struct xk_msg *m)
-{
-	struct xk_protocol *self = xk_hlp_receive(s);
-	struct xk_meter_left left = { NULL, NULL };
-
-	if (xk_edge_watched(s->up, XK_WATCH_ANY))
-		xk_cross_up(s, m, &left);
-	if (xk_header_gather(self, &m) == 0)
-		self->ops->demux(self, s, m);
-	xk_meter_leave(&left);
-}
-
-int
-xk_push_slow(struct xk_session *s, struct xk_msg *m)
-{
-	struct xk_meter_left left;
-	int result;
-
-	xk_cross_down(s, m, &left);
-	result = s->ops->push(s, m);
-	xk_meter_leave(&left);
-	return result;
 }
 
 int
@@ -212,25 +237,6 @@ xk_call_done(struct xk_call *call, int status, struct xk_msg *reply)
 	call->done(call, status, reply);
 }
 
-int
-xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
-{
-	struct xk_protocol *hlp = xk_hlp_receive(s);
-	struct xk_meter_left left = { NULL, NULL };
-	int result = -EOPNOTSUPP;
-
-	if (xk_edge_watched(s->up, XK_WATCH_ANY))
-		xk_cross_up(s, m, &left);
-	if (hlp->ops->call_demux == NULL)
-		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
-	else if ((result = xk_header_gather(hlp, &m)) == 0)
-		result = hlp->ops->call_demux(hlp, s, m, reply);
-	xk_meter_leave(&left);
-	if (result == 0)
-		xk_msg_disown(*reply);
-	return result;
-}
-
 static int
 upi_call_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
 		      struct xk_msg **reply)
@@ -267,67 +273,6 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 		result = upi_call_pop_in_order(s, lls, m, hdr, reply);
 	upi_unhold(self, &hold);
 	return result;
-}
-
-/* ---- drops ---- */
-
-struct xk_msg *
-xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len)
-{
-	if (xk_msg_push(&m, len) != NULL)
-		return m;
-	xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
-	return NULL;
-}
-
-static const char *const upi_common_drops[XK_DROP_OWN] = {
-	"none", "short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected",
-};
-
-unsigned
-xk_drop_count(const struct xk_protocol_type *type)
-{
-	unsigned count = XK_DROP_OWN;
-
-	if (type->drops != NULL)
-		for (const char *const *name = type->drops; *name != NULL; name++)
-			count++;
-	return count;
-}
-
-const char *
-xk_drop_name(const struct xk_protocol_type *type, unsigned reason)
-{
-	return reason < XK_DROP_OWN ? upi_common_drops[reason] : type->drops[reason - XK_DROP_OWN];
-}
-
-void
-xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
-{
-	xk_tally(&self->drops[reason]);
-	xk_trace(self, XK_TRACE_ERRORS, "#%u dropped: %s (%zu bytes)", m->id, xk_drop_name(self->type, reason),
-		 xk_msg_len(m));
-	if (!xk_msg_is_given_up(m))
-		m->owner = self;
-	xk_msg_free(m);
-}
-
-/* ---- counters ---- */
-
-uint64_t
-xk_counter(const struct xk_protocol *self, unsigned counter)
-{
-	uint64_t sum = 0;
-
-	for (unsigned lane = 0; lane <= self->kernel->driver_count; lane++)
-		sum += atomic_load_explicit(&self->counts[lane][counter], memory_order_relaxed);
-	return sum;
-}
-
-void
-xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value)
-{
-	atomic_store_explicit(&self->counts[0][counter], value, memory_order_relaxed);
 }
 
 /* ---- asking ---- */

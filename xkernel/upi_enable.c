@@ -78,7 +78,7 @@ xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_
 	if (was != 1)
 		return was == 0 ? -ENOENT : 0;
 	xk_map_unbind(map, &enable->binding);
-	xk_retire(hlp_receive->kernel, &enable->retired, enable_free);
+	xk_epochs_retire(&hlp_receive->kernel->epochs, &enable->retired, enable_free);
 	return 0;
 }
 

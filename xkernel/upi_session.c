@@ -20,60 +20,6 @@
 
 enum { UPI_CACHE_LOOKS = 16 }; /* how many sessions are looked at to make room for one */
 
-/* The edge that messages from lower to upper cross: where lower's sessions are lent, that to the lender. */
-static struct xk_edge *
-upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
-{
-	for (unsigned i = 0; i < upper->lower_count; i++)
-		if (upper->lowers[i]->lower == lower)
-			return upper->lowers[i];
-	for (unsigned i = 0; i < upper->lower_count; i++) {
-		const struct xk_protocol *lender = upper->lowers[i]->lower;
-
-		if ((lender->type->flags & XK_LENDS) && upi_edge(lender, lower) != NULL)
-			return upper->lowers[i];
-	}
-	return NULL;
-}
-
-static_assert(offsetof(struct xk_session, references) == 64 && sizeof(struct xk_session) == 128,
-	      "a session's own state begins with the third line of the cache");
-
-struct xk_session *
-xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struct xk_protocol *hlp_receive,
-	       struct xk_protocol *hlp_type, struct xk_session *lls)
-{
-	size_t size = ops->size == 0 ? sizeof(struct xk_session) : ops->size;
-	struct xk_edge *up = upi_edge(hlp_receive, self);
-	struct xk_session *s;
-
-	xk_assert(up != NULL && size >= sizeof(*s));
-	xk_assert(hlp_receive->ops->demux != NULL || hlp_receive->ops->call_demux != NULL);
-	xk_assert(ops == self->type->session_ops || self->type->session_ops == NULL);
-	size = (size + 63) & ~(size_t)63;
-	s = aligned_alloc(64, size);
-	if (s == NULL)
-		return NULL;
-	memset(s, 0, size);
-	s->ops = ops;
-	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
-	s->up = up;
-	s->protocol = self;
-	s->hlp_type = hlp_type;
-	atomic_init(&s->references, 1);
-	if (self->order_session) {
-		s->order = malloc(sizeof(*s->order));
-		if (s->order == NULL) {
-			free(s);
-			return NULL;
-		}
-		xk_semaphore_init(&s->order->turn, self, 1);
-		s->binding.pops |= XK_POPS_IN_ORDER;
-	}
-	s->lls = lls;
-	return s;
-}
-
 static void
 session_free(struct xk_session *s)
 {
@@ -108,7 +54,7 @@ session_destroy(struct xk_session *s)
 		xk_map_unbind(s->map, &s->binding);
 	if (s->ops->close != NULL)
 		s->ops->close(s);
-	xk_retire(s->protocol->kernel, &s->retired, session_unreachable);
+	xk_epochs_retire(&s->protocol->kernel->epochs, &s->retired, session_unreachable);
 	xk_close(lls);
 }
 
@@ -276,18 +222,6 @@ xk_session_cache(struct xk_session *s)
 	cache_append(self, s);
 	xk_spin_unlock(&self->cache_lock);
 	cache_release(victims);
-}
-
-int
-xk_session_announce(struct xk_session *s)
-{
-	int status = xk_open_done(xk_hlp_receive(s), s->protocol, s, s->hlp_type);
-
-	if (status != 0)
-		xk_close(s);
-	else
-		xk_session_cache(s);
-	return status;
 }
 
 void

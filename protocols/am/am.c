@@ -1,53 +1,103 @@
 /*
- * am.c - Active Messages: each message says which handler is to run for it where it arrives, and there it is run at once, by
- * the driver. The simplest use of interrupt protocol processing (Bjorkman 1994, 2.1): a demultiplexing by the message itself.
- * am_request.c has the side that requests.
+ * am.c - Active Messages: each message names the handler that is to run for it where it arrives, and the driver runs
+ * it at once: a demultiplexing by the message itself (Bjorkman 1994, 2.1). am.h is for those who request and
+ * register.
  *
- * Spec:         von Eicken, Culler, Goldstein and Schauer, "Active Messages" (1992), with a handler's number in place of its
- *               address, since hosts need not have the same core image; our own 20-byte header:
- *
- *                0      1      2             4             8             12                   20
- *               +------+------+-------------+-------------+-------------+---------------------+
- *               | kind | 0    | handler     | sequence    | length      | session             |  arguments ...
- *               +------+------+-------------+-------------+-------------+---------------------+
- *
- *               kind: REQUEST 1, REPLY 2, ACK 3 (handler 0, no arguments). length is that of the arguments.
- * Exchange:     Each REQUEST is answered by one message with its session and sequence: the REPLY of its handler, or an ACK if
- *               that does not reply or there is no such handler. A request to everybody is not answered, nor run.
- *               A reply more than three times as long as its request, headers included, is replaced by an ACK. Over
- *               BID, which has confirmed the requesting host, a reply may have any length.
- * Promise:      None but that of the protocol below: what is lost is not sent again, what comes twice is run twice (a reply
- *               only once). Over something reliable it is reliable.
- * Flow:         At most `outstanding` requests of a session are unanswered; `queue` others wait; more are refused. A request
- *               that is not answered within `timeout` is counted as lost, and makes room; nobody is told.
- * In the driver (2.2): whatever arrives is handled by the shepherd that brought it: handlers that are short, and answers, which
- *               are a little book-keeping. The shepherd leaves the driver (handoff, counted as explicit) before it runs a
- *               handler that was registered with may_wait, and before an answer makes it send what has waited. The answer to
- *               a request is sent by whom the handler has run on; should that have to wait, the graph's `implicit` decides.
- * Participants: none of its own: what is given to open goes on to the protocol below
- * Sessions:     only those that are opened, to request; each open gives another. An answer finds it by its number, 64 bits
- *               drawn at random, whichever way it comes: nobody else can know it, and no boot before has had it. Answering
- *               needs no session, so that a stranger's request takes no memory. One that is closed lives on until its
- *               requests are answered or lost.
- * Push:         a message is the handler's number (2 bytes) and the arguments: xk_am_request (am.h). Nothing comes up: handlers
- *               run for it.
- * Control:      XK_AM_REGISTER, XK_AM_GET_... (am.h), XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; below they answer the others
- * Settings:     outstanding, queue, timeout
- * Drops:        bad_kind, bad_length, bad_handler (no such number anywhere, or in an ACK); to_all; no_handler (nobody has
- *               registered it here); no_session (an answer to nobody's session); stale (an answer to no request that is
- *               unanswered); too_long (a reply: see Exchange); of what is pushed queue_full, bad_request (shorter than
- *               a number, or no such one), closed (the session has gone before it could be sent)
- * Counters:     requests, replies (handlers run for them), acks (got), acked (sent), unsent (answers that there was no buffer
- *               for, or that the protocol below refused), lost, left (the driver, for either reason)
+ * Spec:         von Eicken, Culler, Goldstein and Schauer, "Active Messages" (1992), with a handler's number in place
+ *               of its address, because hosts need not have the same core image; our own 20-byte header
+ * Exchange:     Each REQUEST is answered once: by the REPLY of its handler, or by an ACK if that does not reply or
+ *               there is no such handler. A request to everybody is neither run nor answered. A reply more than three
+ *               times as long as its request, headers included, becomes an ACK, unless BID has confirmed the
+ *               requesting host.
+ * Promise:      That of the protocol below: nothing is sent again. A repeated request is run again, a repeated reply
+ *               is not.
+ * Flow:         At most `outstanding` requests of a session are unanswered, `queue` others wait, and more are
+ *               refused. A request without an answer after `timeout` is lost, and makes room; nobody is told.
+ * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
+ *               (counted as explicit) before a handler registered with may_wait, and before an answer makes it send
+ *               what has waited.
+ * Sessions:     Only active ones, to request; each open gives another. An answer finds its session by 64 random bits,
+ *               whichever way it comes: nobody else knows them, and no boot before had them. Requests of strangers
+ *               take no memory. A closed session lives on until its requests are answered or lost.
+ * Participants: none of its own: those given to open go on to the protocol below
+ * Push:         the handler's number (2 bytes) and the arguments (xk_am_request). Nothing comes up: handlers run.
  * Not done:     sending again; telling who requested that an answer was lost, or that there is no such handler
  * Graph:        am -> vnet, or anything else that carries messages to hosts: bid, blast, ip, stopwait
  */
+#include "protocols/am/am.h"
+
 #include <errno.h>
 
-#include "protocols/am/am_private.h"
 #include "protocols/bid/boot.h"
+#include "xkernel/event.h"
+
+enum am_drop {
+	AM_BAD_KIND = XK_DROP_OWN,
+	AM_BAD_LENGTH,
+	AM_BAD_HANDLER, /* no such number anywhere, or one in an ACK */
+	AM_TO_ALL,
+	AM_NO_HANDLER, /* nobody has registered it here */
+	AM_STALE,      /* an answer to no request that is unanswered */
+	AM_QUEUE_FULL,
+	AM_BAD_REQUEST, /* pushed: shorter than a number, or no such one */
+	AM_CLOSED,      /* the session has gone before the request could be sent */
+	AM_TOO_LONG,    /* a reply */
+};
+
+/* acks came, acked went; left: the driver, for either reason */
+enum am_counter { AM_REQUESTS, AM_REPLIES, AM_ACKS, AM_ACKED, AM_UNSENT, AM_LOST, AM_LEFT };
+
+enum {
+	AM_OUTSTANDING_MAX = 64,
+	AM_REPLY_TIMES = 3, /* a reply is at most this many times its request; not over BID */
+};
+
+struct am {
+	struct xk_protocol protocol;
+	uint64_t outstanding, queue, timeout_ns;
+	struct xk_am_handler handlers[XK_AM_HANDLERS];
+};
+
+/* A request that was sent. */
+struct am_request {
+	uint32_t sequence;
+	bool unanswered;
+	uint64_t due_ns;
+};
+
+struct am_session {
+	struct xk_session session;
+	uint64_t number;
+	struct xk_event timer; /* pending, it holds a reference on the session */
+	struct xk_lock lock;   /* over what follows */
+	bool timing;           /* the timer is pending, or its handler will look again */
+	uint32_t sequence;     /* of the next request */
+	unsigned unanswered;
+	struct xk_msg *first, **last; /* requests that wait, headers in front */
+	unsigned waiting;
+	struct am_request requests[AM_OUTSTANDING_MAX]; /* the first `outstanding` are in use */
+};
 
 /* ---- the header ---- */
+
+enum {
+	AM_AT_KIND = 0,
+	AM_AT_ZERO = 1,
+	AM_AT_HANDLER = 2,
+	AM_AT_SEQUENCE = 4,
+	AM_AT_LENGTH = 8,
+	AM_AT_SESSION = 12,
+	AM_HEADER_LEN = 20,
+};
+
+enum am_kind { AM_REQUEST = 1, AM_REPLY, AM_ACK };
+
+struct am_header {
+	enum am_kind kind;
+	unsigned handler;
+	uint32_t sequence;
+	uint64_t session;
+};
 
 static const struct xk_field_value am_kinds[] = {
 	{ AM_REQUEST, "REQUEST" }, { AM_REPLY, "REPLY" }, { AM_ACK, "ACK" }, { 0, NULL }
@@ -63,7 +113,7 @@ static const struct xk_field am_fields[] = {
 	{ .name = NULL },
 };
 
-/* Takes the header off m, checks it, and cuts off what is not the message's. 0, or the reason to drop m. */
+/* Strips and checks the header of m, and cuts off padding. Returns 0, or the reason to drop m. */
 static unsigned
 am_header_pop(struct am_header *h, struct xk_msg *m)
 {
@@ -83,7 +133,8 @@ am_header_pop(struct am_header *h, struct xk_msg *m)
 	return 0;
 }
 
-bool
+/* Puts header h before *m. Returns false without a buffer; *m is unchanged then. */
+static bool
 am_header_push(struct xk_msg **m, const struct am_header *h)
 {
 	uint32_t length = (uint32_t)xk_msg_len(*m);
@@ -100,15 +151,182 @@ am_header_push(struct xk_msg **m, const struct am_header *h)
 	return true;
 }
 
-/* ---- init and fini ---- */
+/* ---- requesting ---- */
+
+/* Makes m, which has its header, the next request; there is room for it. The lock is held. */
+static void
+am_begin(struct am_session *s, struct xk_msg *m)
+{
+	const struct am *am = (struct am *)s->session.protocol;
+	struct am_request *request = s->requests;
+
+	while (request->unanswered)
+		request++;
+	*request = (struct am_request){ s->sequence++, true, xk_now_ns(&am->protocol) + am->timeout_ns };
+	s->unanswered++;
+	xk_put32(m->data + AM_AT_SEQUENCE, request->sequence);
+}
+
+/* Sees to it that the timer is pending. Returns false if the session is being closed. The lock is held. */
+static bool
+am_keep_time(struct am_session *s)
+{
+	if (!s->timing && xk_duplicate(&s->session)) {
+		s->timing = true;
+		xk_event_schedule(&s->timer, xk_us_of_ns(((struct am *)s->session.protocol)->timeout_ns));
+	}
+	return s->timing;
+}
+
+static int
+am_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct am_session *s = (struct am_session *)session;
+	const struct am *am = (struct am *)session->protocol;
+	struct am_header h = { .kind = AM_REQUEST, .session = s->number };
+	const uint8_t *p = xk_msg_pop(&m, XK_AM_NUMBER_LEN);
+	bool at_once = false;
+	unsigned why = 0;
+
+	if (p == NULL)
+		why = xk_msg_len(m) < XK_AM_NUMBER_LEN ? AM_BAD_REQUEST : XK_DROP_NO_BUFFER;
+	else if ((h.handler = xk_get16(p)) >= XK_AM_HANDLERS)
+		why = AM_BAD_REQUEST;
+	else if (!am_header_push(&m, &h))
+		why = XK_DROP_NO_BUFFER;
+	if (why == 0) {
+		xk_lock(&s->lock);
+		at_once = s->waiting == 0 && s->unanswered < am->outstanding;
+		if (at_once && !am_keep_time(s)) {
+			why = AM_CLOSED;
+		} else if (at_once) {
+			am_begin(s, m);
+		} else if (s->waiting >= am->queue) {
+			why = AM_QUEUE_FULL;
+		} else {
+			m->link = NULL;
+			*s->last = m;
+			s->last = &m->link;
+			s->waiting++;
+		}
+		xk_unlock(&s->lock);
+	}
+	if (why != 0) {
+		xk_drop(session->protocol, m, why);
+		return why == AM_BAD_REQUEST ? -EINVAL : why == AM_CLOSED ? -ECONNRESET : -ENOBUFS;
+	}
+	return at_once ? xk_push(session->lls, m) : 0;
+}
+
+/* Sends requests that wait, as far as there is room for them. */
+static void
+am_send_waiting(struct am_session *s)
+{
+	const struct am *am = (struct am *)s->session.protocol;
+	struct xk_msg *m;
+
+	do {
+		xk_lock(&s->lock);
+		m = s->unanswered < am->outstanding ? s->first : NULL;
+		if (m != NULL) {
+			s->first = m->link;
+			if (--s->waiting == 0)
+				s->last = &s->first;
+			am_begin(s, m);
+		}
+		xk_unlock(&s->lock);
+		if (m != NULL)
+			xk_push(s->session.lls, m);
+	} while (m != NULL);
+}
+
+/* Gives up the requests that are due, and fires again when the next one is. */
+static void
+am_expire(struct xk_event *event, void *argument)
+{
+	struct am_session *s = argument;
+	const struct am *am = (struct am *)s->session.protocol;
+	uint64_t now_ns = xk_now_ns(s->session.protocol), next_ns = UINT64_MAX;
+
+	xk_lock(&s->lock);
+	for (unsigned i = 0; i < am->outstanding; i++) {
+		struct am_request *request = &s->requests[i];
+
+		if (request->unanswered && request->due_ns <= now_ns) {
+			request->unanswered = false;
+			s->unanswered--;
+			xk_count(s->session.protocol, AM_LOST);
+		} else if (request->unanswered && request->due_ns < next_ns) {
+			next_ns = request->due_ns;
+		}
+	}
+	if (next_ns == UINT64_MAX && s->waiting > 0)
+		next_ns = now_ns + am->timeout_ns;
+	s->timing = next_ns != UINT64_MAX && xk_duplicate(&s->session);
+	if (s->timing)
+		xk_event_schedule(event, xk_us_of_ns(next_ns - now_ns));
+	xk_unlock(&s->lock);
+	am_send_waiting(s);
+	xk_session_release(&s->session);
+}
+
+/* ---- sessions ---- */
+
+static struct xk_key
+am_key(uint64_t number)
+{
+	return (struct xk_key){ number, 0 };
+}
+
+/* how: the header of the first request. */
+static int
+am_setup(struct xk_session *session, const void *how)
+{
+	struct am_session *s = (struct am_session *)session;
+	const struct am_header *first = how;
+
+	xk_event_init(&s->timer, session->protocol->kernel, am_expire, s);
+	xk_lock_init(&s->lock, session->protocol);
+	s->number = first->session;
+	s->sequence = first->sequence;
+	s->last = &s->first;
+	return 0;
+}
+
+static int
+am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	struct xk_participants *participants, struct xk_session **session)
+{
+	struct am_header first = { .kind = AM_REQUEST };
+	struct xk_session *lls;
+	int err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
+
+	if (err != 0)
+		return err;
+	first.sequence = (uint32_t)xk_random(self);
+	first.session = xk_random(self);
+	return xk_table_add(self, am_key(first.session), hlp_receive, hlp_type, lls, &first, session);
+}
+
+/* Nothing is under way any more, except in fini. */
+static void
+am_close(struct xk_session *session)
+{
+	struct xk_msg *next;
+
+	for (struct xk_msg *m = ((struct am_session *)session)->first; m != NULL; m = next) {
+		next = m->link;
+		xk_drop(session->protocol, m, AM_CLOSED);
+	}
+}
 
 static void
 am_forget(void *object, void *context)
 {
-	struct am_session *as = object;
+	struct am_session *s = object;
 
-	if (xk_event_cancel(&as->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&as->session);
+	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&s->session);
 }
 
 static void
@@ -127,7 +345,7 @@ am_init(struct xk_protocol *self)
 
 /* ---- what arrives ---- */
 
-/* Before what may wait or send: not in the driver. */
+/* Leaves the driver, before what may wait or send. */
 static void
 am_leave(struct xk_protocol *self)
 {
@@ -135,94 +353,89 @@ am_leave(struct xk_protocol *self)
 		xk_count(self, AM_LEFT);
 }
 
-/* Runs the handler that h names for m, which is taken. False: there is none. */
-static bool
+/* Runs the handler that h names for m, if there is one. Takes m. */
+static void
 am_run(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h,
        struct xk_am_reply *reply)
 {
-	const struct xk_am_handler *handler = &am_of(self)->handlers[h->handler];
+	const struct xk_am_handler *handler = &((struct am *)self)->handlers[h->handler];
 
 	if (handler->run == NULL) {
 		xk_drop(self, m, AM_NO_HANDLER);
-		return false;
+		return;
 	}
 	xk_count(self, h->kind == AM_REQUEST ? AM_REQUESTS : AM_REPLIES);
 	if (handler->may_wait)
 		am_leave(self);
 	handler->run(handler->argument, lls, m, reply);
-	return true;
-}
-
-/* Answers request h by the session that it came up. */
-static void
-am_answer(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h, const struct xk_am_reply *reply)
-{
-	struct am_header answer = { AM_REPLY, reply->number, h->sequence, h->session };
-	struct xk_msg *m = reply->m;
-
-	if (m == NULL) {
-		answer.kind = AM_ACK;
-		answer.handler = 0;
-		m = xk_msg_new(xk_platform_of(self), 0);
-		xk_count(self, AM_ACKED);
-	}
-	xk_assert(answer.handler < XK_AM_HANDLERS);
-	if (m == NULL || !am_header_push(&m, &answer)) {
-		xk_msg_free(m);
-		xk_count(self, AM_UNSENT);
-	} else if (xk_push(lls, m) != 0) {
-		xk_count(self, AM_UNSENT);
-	}
 }
 
 /*
- * Returns the greatest length of a reply to the request m. The request only claims its source address, so that address
- * must not be sent much more than the request took. A boot that BID has confirmed may be sent anything.
+ * Runs and answers request h. The request only claims its source address, so that address must not be sent much more
+ * than the request took; a boot that BID has confirmed may be sent anything.
  */
-static size_t
-am_longest_reply(const struct xk_msg *m)
-{
-	if (xk_msg_from_boot(m) != 0)
-		return SIZE_MAX;
-	return AM_REPLY_TIMES * (AM_HEADER_LEN + xk_msg_len(m)) - AM_HEADER_LEN;
-}
-
 static void
 am_requested(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h)
 {
+	size_t longest =
+		xk_msg_from_boot(m) != 0 ? SIZE_MAX : AM_REPLY_TIMES * (AM_HEADER_LEN + xk_msg_len(m)) - AM_HEADER_LEN;
+	struct am_header answer = { AM_ACK, 0, h->sequence, h->session };
 	struct xk_am_reply reply = { 0, NULL };
-	size_t longest = am_longest_reply(m);
 
 	am_run(self, lls, m, h, &reply);
 	if (reply.m != NULL && xk_msg_len(reply.m) > longest) {
 		xk_drop(self, reply.m, AM_TOO_LONG);
 		reply.m = NULL;
 	}
-	am_answer(self, lls, h, &reply);
+	if (reply.m != NULL) {
+		xk_assert(reply.number < XK_AM_HANDLERS);
+		answer.kind = AM_REPLY;
+		answer.handler = reply.number;
+	} else {
+		reply.m = xk_msg_new(xk_platform_of(self), 0);
+		xk_count(self, AM_ACKED);
+	}
+	if (reply.m == NULL || !am_header_push(&reply.m, &answer)) {
+		xk_msg_free(reply.m);
+		xk_count(self, AM_UNSENT);
+	} else if (xk_push(lls, reply.m) != 0) {
+		xk_count(self, AM_UNSENT);
+	}
 }
 
-/* A reply or an acknowledgement. */
+/* Takes a reply or an acknowledgement. */
 static void
-am_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+am_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	struct am_session *as = am_session_of(s);
+	struct am_session *s = (struct am_session *)session;
+	struct xk_protocol *self = session->protocol;
+	struct am_request *request = s->requests, *end = request + ((struct am *)self)->outstanding;
 	const struct am_header *h = hdr;
 	bool others_wait;
 
-	if (!am_answered(as, h->sequence, &others_wait)) {
-		xk_drop(s->protocol, m, AM_STALE);
+	xk_lock(&s->lock);
+	while (request < end && !(request->unanswered && request->sequence == h->sequence))
+		request++;
+	if (request < end) {
+		request->unanswered = false;
+		s->unanswered--;
+	}
+	others_wait = s->waiting > 0;
+	xk_unlock(&s->lock);
+	if (request == end) {
+		xk_drop(self, m, AM_STALE);
 		return;
 	}
 	if (h->kind == AM_REPLY) {
-		am_run(s->protocol, lls, m, h, NULL);
+		am_run(self, lls, m, h, NULL);
 	} else {
-		xk_count(s->protocol, AM_ACKS);
+		xk_count(self, AM_ACKS);
 		xk_msg_free(m);
 	}
-	if (!others_wait)
-		return;
-	am_leave(s->protocol);
-	am_send_waiting(as);
+	if (others_wait) {
+		am_leave(self);
+		am_send_waiting(s);
+	}
 }
 
 static void
@@ -249,8 +462,15 @@ am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- asking ---- */
 
 static int
-am_register(struct am *am, const struct xk_am_registration *registration)
+am_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
+	struct am *am = (struct am *)self;
+	const struct xk_am_registration *registration = buffer;
+
+	if (op != XK_AM_REGISTER)
+		return -ENOTSUP;
+	if (len < sizeof(*registration))
+		return -EMSGSIZE;
 	if (registration->number >= XK_AM_HANDLERS || registration->handler.run == NULL)
 		return -EINVAL;
 	if (am->handlers[registration->number].run != NULL)
@@ -260,53 +480,30 @@ am_register(struct am *am, const struct xk_am_registration *registration)
 }
 
 static int
-am_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+am_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	if (op != XK_AM_REGISTER)
-		return -ENOTSUP;
-	return len < sizeof(struct xk_am_registration) ? -EMSGSIZE : am_register(am_of(self), buffer);
-}
-
-static int
-am_answer_count(struct am_session *as, const unsigned *count, void *buffer, size_t len)
-{
-	uint32_t value;
-
-	xk_lock(&as->lock);
-	value = *count;
-	xk_unlock(&as->lock);
-	return xk_answer(buffer, len, &value, sizeof(value));
-}
-
-/* Of what the session below takes, the number makes place for a part of the header. */
-static int
-am_answer_length(struct xk_session *s, int op, void *buffer, size_t len)
-{
-	uint32_t below, ours = AM_HEADER_LEN - XK_AM_NUMBER_LEN;
-	int got = xk_control(s->lls, op, &below, sizeof(below));
-
-	if (got < 0)
-		return got;
-	below -= below < ours ? below : ours;
-	return xk_answer(buffer, len, &below, sizeof(below));
-}
-
-static int
-am_session_control(struct xk_session *s, int op, void *buffer, size_t len)
-{
-	struct am_session *as = am_session_of(s);
+	struct am_session *s = (struct am_session *)session;
+	uint32_t value, ours = AM_HEADER_LEN - XK_AM_NUMBER_LEN; /* the number makes room for a part of the header */
+	int got;
 
 	switch (op) {
 	case XK_AM_GET_WAITING:
-		return am_answer_count(as, &as->waiting, buffer, len);
 	case XK_AM_GET_UNANSWERED:
-		return am_answer_count(as, &as->unanswered, buffer, len);
+		xk_lock(&s->lock);
+		value = op == XK_AM_GET_WAITING ? s->waiting : s->unanswered;
+		xk_unlock(&s->lock);
+		break;
 	case XK_GET_MAX_PACKET:
 	case XK_GET_OPT_PACKET:
-		return am_answer_length(s, op, buffer, len);
+		got = xk_control(session->lls, op, &value, sizeof(value));
+		if (got < 0)
+			return got;
+		value -= value < ours ? value : ours;
+		break;
 	default:
 		return -ENOTSUP;
 	}
+	return xk_answer(buffer, len, &value, sizeof(value));
 }
 
 /* ---- tables ---- */

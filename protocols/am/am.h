@@ -1,8 +1,8 @@
 /*
  * am.h - Active Messages: messages that say which handler is to run for them where they arrive. am.c has the protocol.
  *
- * A program registers the same handlers under the same numbers on every host. It opens a session to a host, and requests
- * there; a handler that is run for a request may reply, once, to a handler of the host that has requested.
+ * A program registers the same handlers under the same numbers on every host. It opens a session to a host, and
+ * requests there; a handler that is run for a request may reply, once, to a handler of the requesting host.
  *
  *	struct xk_am_handler add = { .run = add_run, .argument = &sum };
  *
@@ -22,7 +22,7 @@ enum {
 	XK_AM_NUMBER_LEN = 2, /* in front of what is pushed */
 };
 
-/* What a handler that is run for a request may say. At first: nothing, which AM acknowledges. */
+/* What a handler of a request may say. At first: nothing, which AM acknowledges. */
 struct xk_am_reply {
 	unsigned number; /* the handler that is to run where the request came from */
 	/*
@@ -34,12 +34,12 @@ struct xk_am_reply {
 
 struct xk_am_handler {
 	/*
-	 * Takes m. reply: NULL if m is a reply. A shepherd, in the driver if it can be: must be short and must not wait nor
-	 * send, other than by the reply, unless may_wait is set. Holds no lock.
+	 * Takes m. reply: NULL if m is a reply. A shepherd, in the driver if it can be: must be short, and must neither
+	 * wait nor send, other than by the reply, unless may_wait is set. Holds no lock.
 	 */
 	void (*run)(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply);
 	void *argument;
-	bool may_wait; /* it may wait or send: it is run outside of the driver */
+	bool may_wait; /* or send: it is run outside of the driver */
 };
 
 struct xk_am_registration {
@@ -47,7 +47,7 @@ struct xk_am_registration {
 	struct xk_am_handler handler;
 };
 
-/* Handler number is to be run for messages that say so. 0; -EINVAL; -EEXIST. Before the kernel runs. */
+/* Registers the handler of messages with this number. Before the kernel runs. Returns 0, -EINVAL or -EEXIST. */
 static inline int
 xk_am_register(struct xk_protocol *am, unsigned number, const struct xk_am_handler *handler)
 {
@@ -57,8 +57,8 @@ xk_am_register(struct xk_protocol *am, unsigned number, const struct xk_am_handl
 }
 
 /*
- * Asks the peer of s to run handler number for m. Takes m. As xk_push: 0 (it may be lost), -ENOBUFS: too many wait for an
- * answer, or there is no buffer; -EMSGSIZE.
+ * Asks the peer of s to run handler `number` for m. Takes m. Returns as xk_push: 0 (it may be lost); -ENOBUFS: too many
+ * wait for an answer, or there is no buffer; -EMSGSIZE.
  */
 static inline int
 xk_am_request(struct xk_session *s, unsigned number, struct xk_msg *m)

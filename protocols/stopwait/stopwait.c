@@ -1,45 +1,24 @@
 /*
- * stopwait.c - a reliable message channel between ports, the simplest that keeps its promise: one message at a time, sent
- * again until it is acknowledged. Here is what two ends say to each other; how they come to be is in stopwait_session.c.
+ * stopwait.c - a reliable message channel between ports, the simplest that keeps its promise: one message at a time,
+ * sent again until it is acknowledged.
  *
- * Promise:      A session is a conversation of two ends, each of which lives once: it has an identifier that no other end
- *               has or had. Of what is pushed on one end, the other one's user gets every message at most once, in
- *               order, and intact as far as a 16-bit checksum can tell; and exactly once if the peer stays reachable and
- *               neither end is closed. Nothing that was meant for an end is ever delivered to another, a host's after its
- *               reboot least of all. (It is assumed that no frame is older than 2^31 messages of its session.)
- * Spec:         our own; a 30-byte header:
- *
- *                0             2             4             6             8             10            12
- *               +-------------+-------------+-------------+-------------+-------------+-------------+
- *               | source port | destination | length        | checksum  | kind        | sequence .. |
- *               +-------------+-------------+-------------+-------------+-------------+-------------+
- *               | .. sequence | from: the sender's end (8 bytes)  | to: the receiver's end (8 bytes)  |
- *
- *               length counts header and payload, as the checksum (RFC 1071) covers both.
- * Exchange:     CALL    from=a, to=0      "I am a": whoever has enabled the port makes an end of its own, b
- *               WELCOME from=b, to=a      "I am b, and have heard a"
- *               DATA    from=a, to=b      a message; the first one shows that a is there, and has heard b
- *               ACK     from=b, to=a      the message with this sequence number has been delivered
- *               GONE    from=b, to=a      in answer to DATA: there is no b (any more)
- * Why it holds: An end listens to what names it, and only from the one peer that it has taken: the caller from the
- *               WELCOME that names it, the one called from the CALL that made it. The peer has learned the identifier
- *               from the end itself, so DATA for b was sent after b was made, by an end that had heard b. An old CALL
- *               that comes late makes an end that welcomes a dead one, whom nobody answers for: its user never hears of
- *               it. Between two ends sequence numbers do the rest: the next message is delivered, older ones are
- *               acknowledged again. A message is acknowledged when the user's demux has returned, not before, so that
- *               the next one, carried by another shepherd, cannot overtake it.
- * Sessions:     the first message that is pushed calls the peer; open_done comes with the first that arrives. A session
- *               that is closed lives on until what was pushed is acknowledged or given up. Participants: stopwait_session.c
- * Failure:      What is not answered is sent again after `timeout`, then after twice that and so on up to `timeout_max`;
- *               after `retries` of them the session is dead: all that waits is dropped (gave_up), the hlp is told by
- *               close_done, pushes fail with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET).
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others
- * Settings:     queue, timeout, timeout_max, retries; sessions bounds what strangers can make
- * Drops:        bad_length, bad_checksum, bad_kind (or identifiers that the kind cannot have); no_session; stale (from an
- *               end that is not the peer, or to one that is dead); duplicate; bad_sequence (not the next, or still being
- *               delivered); too_many (ends that strangers have made); of what is pushed too_big, queue_full, gave_up,
- *               peer_gone, closed
- * Counters:     called (ends that strangers have made), accepted (of these, announced), retransmitted, gone (answers)
+ * Promise:      A session is a conversation of two ends, each of which lives once. Of what is pushed on one end, the
+ *               other one's user gets every message at most once, in order, and intact as far as a 16-bit checksum
+ *               can tell; exactly once if the peer stays reachable and neither end is closed. No end, least of all
+ *               one of a rebooted host, gets what was meant for another. (No frame may be older than 2^31 messages of
+ *               its session.)
+ * Spec:         our own 30-byte header; the exchange is below
+ * Participants: the top of each stack is a port, 1 to 65535; the rest goes on to the protocol below. Opening needs
+ *               the remote port, and chooses a local one from 49152 on if none is given. Enabling needs the local
+ *               port.
+ * Sessions:     Open exchanges nothing: the first message that is pushed calls the peer. A CALL to an enabled port
+ *               makes an end; open_done comes with its first message. Any number of sessions may have the same ports
+ *               and hosts. A closed session lives on until what was pushed is acknowledged or given up.
+ * Failure:      What is not answered is sent again after `timeout`, then after twice that and so on up to
+ *               `timeout_max`. After `retries` of them the session is dead: what waits is dropped (gave_up), the hlp
+ *               is told by close_done, and pushes fail with -ETIMEDOUT. GONE has the same effect at once (peer_gone,
+ *               -ECONNRESET).
+ * Settings:     `sessions` bounds what strangers can make
  * Not done:     more than one message under way, measuring the round trip, telling the peer of a close
  * Graph:        stopwait -> ip [number=253], or anything else that carries messages to hosts
  */
@@ -48,6 +27,63 @@
 #include "protocols/stopwait/stopwait_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
+
+/*
+ * Exchange:     CALL    from=a, to=0      "I am a": a port that is enabled makes an end of its own, b
+ *               WELCOME from=b, to=a      "I am b, and have heard a"
+ *               DATA    from=a, to=b      a message; the first one shows that a is there, and has heard b
+ *               ACK     from=b, to=a      the message with this sequence number has been delivered
+ *               GONE    from=b, to=a      in answer to DATA: there is no b (any more)
+ *
+ * An end listens to what names it, and only from its peer: for the caller the end in the WELCOME that names it, for
+ * the one called the end in the CALL that made it. The peer has learned the identifier from the end itself, so DATA
+ * for b was sent after b was made, by an end that had heard b. An old CALL that comes late makes an end that welcomes
+ * a dead one, for which nobody answers: its user never hears of it. Between two ends sequence numbers do the rest:
+ * the next message is delivered, older ones are acknowledged again. A message is acknowledged when the user's demux
+ * has returned, not before, so that the next one, carried by another shepherd, cannot overtake it.
+ */
+
+enum stopwait_drop {
+	STOPWAIT_BAD_LENGTH = XK_DROP_OWN,
+	STOPWAIT_BAD_CHECKSUM,
+	STOPWAIT_BAD_KIND, /* or identifiers that the kind cannot have */
+	STOPWAIT_STALE,    /* from an end that is not the peer, or to one that is dead */
+	STOPWAIT_DUPLICATE,
+	STOPWAIT_BAD_SEQUENCE, /* not the next, or still being delivered */
+	STOPWAIT_TOO_MANY,     /* ends that strangers have made */
+	/* of what is pushed */
+	STOPWAIT_TOO_BIG,
+	STOPWAIT_QUEUE_FULL,
+	STOPWAIT_GAVE_UP,
+	STOPWAIT_PEER_GONE,
+	STOPWAIT_CLOSED,
+};
+
+/* called: ends that strangers have made; accepted: those of them that were announced */
+enum stopwait_counter { STOPWAIT_CALLED, STOPWAIT_ACCEPTED, STOPWAIT_RETRANSMITTED, STOPWAIT_GONE_SENT };
+
+struct stopwait_header {
+	uint32_t ports; /* source << 16 | destination */
+	enum stopwait_kind kind;
+	uint32_t sequence;
+	uint64_t from, to; /* identifiers of ends; 0: none */
+};
+
+struct stopwait {
+	struct xk_protocol protocol;
+	/* settings */
+	uint64_t queue, retries, timeout_ns, timeout_max_ns;
+
+	/* self->table has sessions by (own identifier, ports): how all but a CALL finds its session */
+	struct xk_map callers; /* (the caller's identifier, ports): the session that a CALL has made */
+	_Atomic uint32_t next_anonymous;
+};
+
+static inline const struct stopwait *
+stopwait_of(const struct stopwait_session *s)
+{
+	return (const struct stopwait *)s->session.protocol;
+}
 
 /* ---- the header ---- */
 
@@ -59,6 +95,8 @@ enum {
 	STOPWAIT_SEQUENCE = 10,
 	STOPWAIT_FROM = 14,
 	STOPWAIT_TO = 22,
+
+	STOPWAIT_LONGEST = 65535, /* what the length field can say */
 };
 
 static_assert(STOPWAIT_TO + 8 == STOPWAIT_HEADER_LEN, "the header ends with its last field");
@@ -80,7 +118,7 @@ static const struct xk_field stopwait_fields[] = {
 	{ .name = NULL },
 };
 
-/* Takes the header off m, checks it, and cuts off what is not the message's. 0, or the reason to drop m. */
+/* Strips and checks the header of m, and cuts off padding. Returns 0, or the reason to drop m. */
 static unsigned
 stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 {
@@ -105,7 +143,7 @@ stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 	return h->kind != STOPWAIT_DATA && length != STOPWAIT_HEADER_LEN ? STOPWAIT_BAD_LENGTH : 0;
 }
 
-/* Header and payload (NULL: none), which stays the caller's, as a message of their own. NULL: no buffer. */
+/* Returns header h and the payload (NULL: none; it stays the caller's) as a message, or NULL: no buffer. */
 static struct xk_msg *
 stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, const struct xk_msg *payload)
 {
@@ -127,14 +165,14 @@ stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, const 
 	return m;
 }
 
-/* The ports of an answer. */
+/* Returns the ports of an answer. */
 static uint32_t
 stopwait_turn_round(uint32_t ports)
 {
 	return ports << 16 | ports >> 16;
 }
 
-/* Sends a frame that there may have been no buffer for: whatever is lost is sent, or asked for, again. */
+/* Sends a frame; NULL: there was no buffer. Whatever is lost is sent, or asked for, again. */
 static void
 stopwait_transmit(struct xk_session *lls, struct xk_msg *frame)
 {
@@ -142,9 +180,40 @@ stopwait_transmit(struct xk_session *lls, struct xk_msg *frame)
 		xk_push(lls, frame);
 }
 
-/* ---- sending; the lock is held, so what is to be sent is returned, to be sent without it ---- */
+/* Answers h, which lls has brought for the end `from`. */
+static void
+stopwait_answer(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h, uint64_t from,
+		enum stopwait_kind kind)
+{
+	struct stopwait_header answer = { stopwait_turn_round(h->ports), kind, h->sequence, from, h->from };
 
-/* What the peer has to answer next: the call, or the message under way. NULL: no buffer, the timer tries again. */
+	if (kind == STOPWAIT_GONE)
+		xk_count(self, STOPWAIT_GONE_SENT);
+	stopwait_transmit(lls, stopwait_frame(self, &answer, NULL));
+}
+
+/* ---- sending; the lock is held, and what these return is sent without it ---- */
+
+/* Takes the first message out of the queue, which is not empty. */
+static struct xk_msg *
+stopwait_dequeue(struct stopwait_session *s)
+{
+	struct xk_msg *m = s->first;
+
+	s->first = m->link;
+	if (--s->count == 0)
+		s->last = &s->first;
+	return m;
+}
+
+static void
+stopwait_drop_all(struct stopwait_session *s, unsigned why)
+{
+	while (s->count > 0)
+		xk_drop(s->session.protocol, stopwait_dequeue(s), why);
+}
+
+/* Returns what the peer is to answer: the call, or the message under way. NULL: no buffer; it is said again later. */
 static struct xk_msg *
 stopwait_say(struct stopwait_session *s)
 {
@@ -177,7 +246,7 @@ stopwait_say_again(struct stopwait_session *s)
 	return stopwait_say(s);
 }
 
-/* The timer will look in delay_ns; sooner if that is long, since another message may be under way by then. */
+/* Lets the timer fire in delay_ns, or sooner: another message may be under way by then. */
 static void
 stopwait_schedule(struct stopwait_session *s, uint64_t delay_ns)
 {
@@ -186,43 +255,40 @@ stopwait_schedule(struct stopwait_session *s, uint64_t delay_ns)
 	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns < first_ns ? delay_ns : first_ns));
 }
 
-/* Queues m, and makes sure that the timer is pending. 0; otherwise m is still the caller's. */
-static int
-stopwait_take(struct stopwait_session *s, struct xk_msg *m)
-{
-	if (xk_msg_len(m) > s->max_packet)
-		return -EMSGSIZE;
-	if (s->error != 0)
-		return s->error;
-	if (s->count > stopwait_of(s)->queue)
-		return -ENOBUFS;
-	if (!s->timing) {
-		if (!xk_duplicate(&s->session))
-			return -ECONNRESET;
-		s->timing = true;
-		stopwait_schedule(s, stopwait_of(s)->timeout_ns);
-	}
-	stopwait_enqueue(s, m);
-	return 0;
-}
-
 static int
 stopwait_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct stopwait_session *s = (struct stopwait_session *)session;
 	struct xk_msg *frame = NULL;
-	int err;
+	unsigned why = 0;
+	int err = 0;
 
 	xk_lock(&s->lock);
-	err = stopwait_take(s, m);
-	if (err == 0 && s->count == 1)
-		frame = stopwait_say_first(s);
+	if (xk_msg_len(m) > s->max_packet) {
+		why = STOPWAIT_TOO_BIG;
+		err = -EMSGSIZE;
+	} else if (s->error != 0) {
+		why = STOPWAIT_CLOSED;
+		err = s->error;
+	} else if (s->count > stopwait_of(s)->queue) {
+		why = STOPWAIT_QUEUE_FULL;
+		err = -ENOBUFS;
+	} else if (!s->timing && !xk_duplicate(session)) {
+		why = STOPWAIT_CLOSED;
+		err = -ECONNRESET;
+	} else {
+		if (!s->timing)
+			stopwait_schedule(s, stopwait_of(s)->timeout_ns);
+		s->timing = true;
+		m->link = NULL;
+		*s->last = m;
+		s->last = &m->link;
+		if (++s->count == 1)
+			frame = stopwait_say_first(s);
+	}
 	xk_unlock(&s->lock);
-	if (err != 0)
-		xk_drop(session->protocol, m,
-			err == -EMSGSIZE  ? STOPWAIT_TOO_BIG
-			: err == -ENOBUFS ? STOPWAIT_QUEUE_FULL
-					  : STOPWAIT_CLOSED);
+	if (why != 0)
+		xk_drop(session->protocol, m, why);
 	stopwait_transmit(session->lls, frame);
 	return err;
 }
@@ -230,11 +296,11 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 /* ---- a session's end, and its timer ---- */
 
 /*
- * s is dead: all that waits is dropped for the reason why, its hlp is told, and what holds it for a stranger lets it go.
- * A shepherd that has a reference on s, or is popping through it.
+ * Ends s: drops all that waits for the reason why, tells its hlp, and lets go of what was kept for a stranger. A
+ * shepherd that has a reference on s, or is popping through it.
  */
 static void
-stopwait_end(struct stopwait_session *s, unsigned why, int error)
+stopwait_end(struct stopwait_session *s, unsigned why, int err)
 {
 	struct xk_session *session = &s->session;
 	bool first, known;
@@ -243,7 +309,7 @@ stopwait_end(struct stopwait_session *s, unsigned why, int error)
 	first = s->error == 0;
 	known = s->known;
 	if (first)
-		s->error = error;
+		s->error = err;
 	stopwait_drop_all(s, why);
 	xk_unlock(&s->lock);
 	if (!first)
@@ -256,8 +322,8 @@ stopwait_end(struct stopwait_session *s, unsigned why, int error)
 		xk_close(session); /* as an hlp would: out of the cache */
 }
 
-/* Messages move no timer: it looks what is due when it fires, and rests when nothing is. */
-void
+/* Sends what is due again. Messages move no timer: it looks when it fires, and rests when nothing waits. */
+static void
 stopwait_expire(struct xk_event *event, void *argument)
 {
 	struct stopwait_session *s = argument;
@@ -281,21 +347,144 @@ stopwait_expire(struct xk_event *event, void *argument)
 	xk_session_release(&s->session);
 }
 
-/* ---- receiving ---- */
+/* ---- a new end ---- */
 
-/* Answers h, which lls has brought for the end `from`. */
-static void
-stopwait_answer(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h, uint64_t from,
-		enum stopwait_kind kind)
+static struct xk_key
+stopwait_key(uint64_t id, uint32_t ports)
 {
-	struct stopwait_header answer = { stopwait_turn_round(h->ports), kind, h->sequence, from, h->from };
-
-	if (kind == STOPWAIT_GONE)
-		xk_count(self, STOPWAIT_GONE_SENT);
-	stopwait_transmit(lls, stopwait_frame(self, &answer, NULL));
+	return (struct xk_key){ id, ports };
 }
 
-/* Whether DATA is what comes next: it is then being delivered. The lock is held. 0, or the reason to drop it. */
+/*
+ * Adds a session that messages with the ports of h are for. h.from is the end that has called; 0: the session is
+ * active, and its peer not yet known. Draws h.to, its own identifier, which holds the number of boots where they are
+ * counted, so that no two of 65,536 boots draw the same. Takes lls, also on failure. 0 or -errno.
+ */
+static int
+stopwait_new(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	     struct xk_session *lls, struct stopwait_header h, struct xk_session **session)
+{
+	uint64_t boots = xk_boots(self);
+	unsigned tries = 0;
+	struct xk_key key;
+
+	do {
+		h.to = xk_random(self);
+		if (boots != 0)
+			h.to = boots << 48 | h.to >> 16;
+		if (h.to == 0)
+			h.to = 1;
+		key = stopwait_key(h.to, h.ports);
+	} while (xk_table_find(self, key) != NULL && ++tries < 8);
+	return xk_table_add(self, key, hlp_receive, hlp_type, lls, &h, session);
+}
+
+static int
+stopwait_setup(struct xk_session *session, const void *how)
+{
+	struct stopwait_session *s = (struct stopwait_session *)session;
+	const struct stopwait_header *h = how;
+	uint32_t below;
+	int got;
+
+	xk_event_init(&s->timer, session->protocol->kernel, stopwait_expire, s);
+	xk_lock_init(&s->lock, session->protocol);
+	s->id = h->to;
+	s->ports = h->ports;
+	s->peer = h->from;
+	s->passive = h->from != 0;
+	s->known = !s->passive;
+	s->last = &s->first;
+	got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+	if (got < 0)
+		return got;
+	if (below < STOPWAIT_HEADER_LEN)
+		return -EMSGSIZE;
+	s->max_packet = (below < STOPWAIT_LONGEST ? below : STOPWAIT_LONGEST) - STOPWAIT_HEADER_LEN;
+	return 0;
+}
+
+static bool
+stopwait_is_port(uint64_t port)
+{
+	return port > 0 && port <= UINT16_MAX;
+}
+
+static int
+stopwait_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	      struct xk_participants *participants, struct xk_session **session)
+{
+	struct stopwait *stopwait = (struct stopwait *)self;
+	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
+	struct stopwait_header h = { .from = 0 };
+	struct xk_session *lls;
+	int err;
+
+	if (local == XK_ANY) {
+		local = atomic_fetch_add_explicit(&stopwait->next_anonymous, 1, memory_order_relaxed);
+		local = STOPWAIT_ANONYMOUS_FIRST + local % (UINT16_MAX + 1 - STOPWAIT_ANONYMOUS_FIRST);
+	}
+	if (!stopwait_is_port(remote) || !stopwait_is_port(local))
+		return -EINVAL;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
+	if (err != 0)
+		return err;
+	h.ports = (uint32_t)(remote << 16 | local);
+	return stopwait_new(self, hlp_receive, hlp_type, lls, h, session);
+}
+
+/* A port of ours is enabled for any host. */
+static int
+stopwait_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		     struct xk_key *key)
+{
+	uint64_t local = xk_participant_pop(&participants->local);
+
+	if (!stopwait_is_port(local))
+		return -EINVAL;
+	if (participants->local.depth != 0 || participants->remote.depth != 0)
+		return -EOPNOTSUPP;
+	*key = xk_table_number_key((uint32_t)local);
+	return 0;
+}
+
+static struct xk_key
+stopwait_passive_key_of(const struct xk_session *session)
+{
+	return xk_table_number_key((uint16_t)((const struct stopwait_session *)session)->ports);
+}
+
+/* Makes a session for the stranger who has called. Returns 0, or the reason to drop the CALL. */
+XK_APART static unsigned
+stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h,
+		struct xk_session **session)
+{
+	struct xk_map *callers = &((struct stopwait *)self)->callers;
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key((uint16_t)h->ports));
+	struct xk_session *s;
+
+	if (enable == NULL)
+		return XK_DROP_NO_SESSION;
+	/* the cache lets go of idle ones; this bounds those that make us send, and do not answer */
+	if (xk_map_count(callers) / 2 >= self->session_max)
+		return STOPWAIT_TOO_MANY;
+	if (!xk_duplicate(lls))
+		return XK_DROP_NO_SESSION;
+	if (stopwait_new(self, enable->hlp_receive, enable->hlp_type, lls, *h, &s) != 0)
+		return XK_DROP_NO_MEMORY;
+	if (xk_map_bind(callers, &((struct stopwait_session *)s)->caller, stopwait_key(h->from, h->ports), s) != 0) {
+		xk_close(s);
+		return XK_DROP_NO_MEMORY; /* or another shepherd has done it meanwhile: the caller tries again */
+	}
+	xk_count(self, STOPWAIT_CALLED);
+	xk_session_cache(s);
+	*session = s;
+	return 0;
+}
+
+/* ---- receiving ---- */
+
+/* Judges DATA; what comes next is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
 stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 {
@@ -313,35 +502,12 @@ stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 	return 0;
 }
 
-/* The first message for a session that a stranger has made. 0, or the reason to drop it. */
-static unsigned
-stopwait_announce(struct stopwait_session *s)
-{
-	struct xk_session *session = &s->session;
-
-	if (xk_open_done(xk_hlp_receive(session), session->protocol, session, session->hlp_type) != 0) {
-		stopwait_end(s, XK_DROP_REFUSED, -ECONNREFUSED);
-		return XK_DROP_REFUSED;
-	}
-	xk_count(session->protocol, STOPWAIT_ACCEPTED);
-	return 0;
-}
-
-static void
-stopwait_deliver(struct stopwait_session *s, struct xk_msg *m)
-{
-	xk_demux(&s->session, m);
-	xk_lock(&s->lock);
-	s->expected++;
-	s->delivering = false;
-	xk_unlock(&s->lock);
-}
-
+/* Delivers DATA, if it comes next, and answers it. */
 static void
 stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_msg *m, const struct stopwait_header *h)
 {
 	struct xk_protocol *self = s->session.protocol;
-	bool first;
+	bool first; /* message for a session that a stranger has made */
 	unsigned why;
 
 	xk_lock(&s->lock);
@@ -349,19 +515,29 @@ stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_
 	first = why == 0 && !s->known;
 	s->known |= first;
 	xk_unlock(&s->lock);
-	if (first)
-		why = stopwait_announce(s);
-	if (why == 0)
-		stopwait_deliver(s, m);
-	else
+	if (first && xk_open_done(xk_hlp_receive(&s->session), self, &s->session, s->session.hlp_type) != 0) {
+		why = XK_DROP_REFUSED;
+		stopwait_end(s, why, -ECONNREFUSED);
+	} else if (first) {
+		xk_count(self, STOPWAIT_ACCEPTED);
+	}
+	if (why != 0) {
 		xk_drop(self, m, why);
-	if (why == 0 || why == STOPWAIT_DUPLICATE)
-		stopwait_answer(self, lls, h, s->id, STOPWAIT_ACK);
-	else if (why == XK_DROP_NO_SESSION || why == XK_DROP_REFUSED)
-		stopwait_answer(self, lls, h, s->id, STOPWAIT_GONE);
+		if (why == STOPWAIT_DUPLICATE)
+			stopwait_answer(self, lls, h, s->id, STOPWAIT_ACK);
+		else if (why == XK_DROP_NO_SESSION || why == XK_DROP_REFUSED)
+			stopwait_answer(self, lls, h, s->id, STOPWAIT_GONE);
+		return;
+	}
+	xk_demux(&s->session, m);
+	xk_lock(&s->lock);
+	s->expected++;
+	s->delivering = false;
+	xk_unlock(&s->lock);
+	stopwait_answer(self, lls, h, s->id, STOPWAIT_ACK);
 }
 
-/* WELCOME brings the peer, ACK ends what was under way, GONE s. The lock is held. 0, or the reason to drop it. */
+/* Takes note of WELCOME, which brings the peer, or ACK, which ends what was under way. 0, or the reason to drop it. */
 static unsigned
 stopwait_hear(struct stopwait_session *s, const struct stopwait_header *h)
 {
@@ -382,7 +558,7 @@ stopwait_hear(struct stopwait_session *s, const struct stopwait_header *h)
 	return 0;
 }
 
-/* The next message goes down, or s ends. */
+/* Sends the next message after WELCOME or ACK; ends s after GONE. */
 static void
 stopwait_pop_answer(struct stopwait_session *s, struct xk_session *lls, struct xk_msg *m,
 		    const struct stopwait_header *h)
@@ -425,11 +601,17 @@ static void
 stopwait_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct stopwait_header h;
-	struct xk_session *s;
+	struct xk_session *s = NULL;
 	unsigned why = stopwait_header_pop(&h, m);
 
-	if (why == 0)
-		why = stopwait_session_find(self, lls, &h, &s);
+	if (why == 0 && h.kind == STOPWAIT_CALL)
+		s = xk_map_resolve(&((struct stopwait *)self)->callers, stopwait_key(h.from, h.ports));
+	else if (why == 0)
+		s = xk_table_find(self, stopwait_key(h.to, h.ports));
+	if (s != NULL && s->lls != lls)
+		why = STOPWAIT_STALE; /* another host says so */
+	else if (why == 0 && s == NULL)
+		why = h.kind == STOPWAIT_CALL ? stopwait_accept(self, lls, &h, &s) : XK_DROP_NO_SESSION;
 	if (why == 0) {
 		xk_pop(s, lls, m, &h);
 		return;
@@ -439,24 +621,92 @@ stopwait_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		stopwait_answer(self, lls, &h, h.to, STOPWAIT_GONE);
 }
 
+/* ---- closing and asking ---- */
+
+static void
+stopwait_close(struct xk_session *session)
+{
+	struct stopwait_session *s = (struct stopwait_session *)session;
+
+	stopwait_drop_all(s, STOPWAIT_CLOSED);
+	xk_map_unbind(&((struct stopwait *)session->protocol)->callers, &s->caller);
+}
+
+static int
+stopwait_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	const struct stopwait_session *s = (const struct stopwait_session *)session;
+
+	return op != XK_GET_MAX_PACKET ? -ENOTSUP : xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
+}
+
+static int
+stopwait_get_participants(struct xk_session *session, struct xk_participants *participants)
+{
+	uint32_t ports = ((const struct stopwait_session *)session)->ports;
+
+	if (!xk_participant_push(&participants->remote, ports >> 16) ||
+	    !xk_participant_push(&participants->local, ports & UINT16_MAX))
+		return -E2BIG;
+	return 0;
+}
+
+/* ---- init and fini ---- */
+
+/* Takes back the timer of a session that waits for an answer. */
+static void
+stopwait_forget(void *object, void *context)
+{
+	struct stopwait_session *s = object;
+
+	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&s->session);
+}
+
+static void
+stopwait_fini(struct xk_protocol *self)
+{
+	xk_map_for_each(&self->table.sessions, stopwait_forget, NULL);
+	xk_map_fini(&((struct stopwait *)self)->callers);
+}
+
+static int
+stopwait_init(struct xk_protocol *self)
+{
+	struct stopwait *stopwait = (struct stopwait *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+	int err;
+
+	if (stopwait->timeout_max_ns < stopwait->timeout_ns)
+		return -EINVAL;
+	err = xk_map_init(&stopwait->callers, self->kernel, 16);
+	if (err != 0)
+		return err;
+	atomic_store_explicit(&stopwait->next_anonymous, (uint32_t)xk_random(self), memory_order_relaxed);
+	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	if (err != 0)
+		xk_map_fini(&stopwait->callers);
+	return err;
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops stopwait_session_ops = {
 	.size = sizeof(struct stopwait_session),
-	.setup = stopwait_session_setup,
+	.setup = stopwait_setup,
 	.push = stopwait_push,
 	.pop = stopwait_pop,
-	.close = stopwait_session_close,
-	.control = stopwait_session_control,
-	.get_participants = stopwait_session_get_participants,
+	.close = stopwait_close,
+	.control = stopwait_control,
+	.get_participants = stopwait_get_participants,
 };
 
 static const struct xk_protocol_ops stopwait_ops = {
-	.init = stopwait_session_init,
-	.fini = stopwait_session_fini,
-	.open = stopwait_session_open,
-	.passive_key = stopwait_session_passive_key,
-	.passive_key_of = stopwait_session_passive_key_of,
+	.init = stopwait_init,
+	.fini = stopwait_fini,
+	.open = stopwait_open,
+	.passive_key = stopwait_passive_key,
+	.passive_key_of = stopwait_passive_key_of,
 	.demux = stopwait_demux,
 };
 

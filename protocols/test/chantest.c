@@ -1,22 +1,20 @@
 /*
- * chantest.c - the test protocol above CHAN: a server that sends every request back as its reply, and a client that measures
- * how long that takes. Each instance is a server; it becomes a client when a program says so (chantest.h), or by itself if
- * the setting `peer` names a server: then one run of `rounds`, after `start`, whose end is traced (level events) and counted.
+ * chantest.c - the test protocol above CHAN: a server that sends every request back as its reply, and a client that
+ * measures how long that takes. Each instance is a server. A program makes it a client (chantest.h), or the setting
+ * `peer` does: then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
  *
- * Callers are shepherds in xk_call, one for each of `channels`; how they wait and who resumes them is the graph's. A round trip
- * lasts from the call to its reply, whose check comes after it.
+ * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A
+ * round trip lasts from the call to its reply; the check of the reply comes after it.
  *
- * Spec:         the x-kernel's test/chantest.c; a message is its number (as many of 8 bytes as fit, lowest first), then a
- *               pattern that depends on the position alone
+ * Spec:         the x-kernel's test/chantest.c; a message is its number (as many of 8 bytes as fit, lowest first),
+ *               then a pattern that depends on the position alone
  * Participants: none above; below (remote: host)
- * Failures:     A call that fails is counted, and the next one made. A channel whose server has been booted again is opened
- *               again. A run fails when the server has been silent for `silence`.
- *               With trace=events each request that is served is told with its number, so that whoever gives each host's calls
- *               other numbers (`first`) sees whether one was run twice.
- * Settings:     serve, silence, work, first; peer, channels, rounds, size, start
- * Counters:     requests (served here), messages (delivered here: requests, and replies of all runs), failed, bad, reopened (as
- *               struct xk_chantest_result has them, of all runs); of the run that `peer` has started, when it has ended: rounds,
- *               rtt_min_ns, rtt_mean_ns, rtt_max_ns
+ * Failures:     A call that fails is counted, and the next one made. A channel whose server was rebooted is opened
+ *               again. A run fails when the server has been silent for `silence`. With trace=events each served
+ *               request is traced with its number: give each host's calls other numbers (`first`) to see whether one
+ *               was run twice.
+ * Counters:     messages counts requests served here and replies of all runs; failed, bad and reopened are as in
+ *               struct xk_chantest_result, of all runs; rounds and rtt_... describe the run that `peer` has started
  * Not done:     several runs in one instance at once
  * Graph:        chantest -> chan
  */
@@ -24,13 +22,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "protocols/test/round_trips.h"
-#include "xkernel/event.h"
+#include "protocols/test/client_private.h"
 #include "xkernel/trace.h"
-
-enum { CHANTEST_NUMBER_LEN = 8, CHANTEST_RETRY_US = 100000, CHANTEST_PERIOD = 65521 };
 
 enum chantest_counter {
 	CHANTEST_REQUESTS,
@@ -40,22 +34,17 @@ enum chantest_counter {
 	CHANTEST_REOPENED,
 	CHANTEST_ROUNDS,
 	CHANTEST_RTT_MIN,
-	CHANTEST_RTT_MEAN,
-	CHANTEST_RTT_MAX,
 };
 
 static const char *const chantest_counters[] = { "requests", "messages",   "failed",      "bad",        "reopened",
 						 "rounds",   "rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
 
 struct chantest {
-	struct xk_protocol protocol; /* first */
+	struct client client;
 	/* settings */
 	bool serve;
-	uint64_t silence_ns, work_ns, first;
-	uint32_t peer; /* 0: a program starts the client */
-	uint64_t channels, rounds, size, start_ns;
+	uint64_t work_ns, first, channels;
 
-	uint8_t *pattern;
 	_Atomic uint64_t number; /* of the next request; never used twice */
 	_Atomic bool running;
 	struct xk_lock lock; /* over what follows, while there is a run; held where record and failed are called */
@@ -64,83 +53,11 @@ struct chantest {
 	uint64_t warm_up_left;
 	unsigned callers; /* that have not ended */
 	uint64_t heard_ns;
-	/* of the run that begins by itself */
-	struct xk_event starter;
-	struct round_trips trips;
 };
 
-/* ---- what a message looks like ---- */
+/* ---- a caller ---- */
 
-/* No short period, so that a piece of a message in the wrong place is seen. */
-static uint8_t *
-chantest_pattern_new(void)
-{
-	uint8_t *pattern = malloc(XK_CHANTEST_MAX);
-	uint32_t x = 1;
-
-	for (unsigned i = 0; pattern != NULL && i < XK_CHANTEST_MAX; i++) {
-		x = x * 1664525 + 1013904223;
-		pattern[i] = (uint8_t)((x >> 24) + i / CHANTEST_PERIOD);
-	}
-	return pattern;
-}
-
-static unsigned
-chantest_number_len(uint32_t size)
-{
-	return size < CHANTEST_NUMBER_LEN ? size : CHANTEST_NUMBER_LEN;
-}
-
-static void
-chantest_number_put(uint8_t *p, uint32_t size, uint64_t number)
-{
-	for (unsigned i = 0; i < chantest_number_len(size); i++)
-		p[i] = (uint8_t)(number >> (8 * i));
-}
-
-/* Whether *m is the request of that number and size. */
-static bool
-chantest_is_right(const struct chantest *t, struct xk_msg **m, uint32_t size, uint64_t number)
-{
-	unsigned begin = chantest_number_len(size);
-	const uint8_t *p = xk_msg_peek(m, begin), *pattern = t->pattern;
-
-	if (p == NULL || xk_msg_len(*m) != size)
-		return false;
-	for (unsigned i = 0; i < begin; i++)
-		if (p[i] != (uint8_t)(number >> (8 * i)))
-			return false;
-	for (const struct xk_msg *part = *m; part != NULL; pattern += part->len, part = part->next) {
-		unsigned skip = begin < part->len ? begin : part->len;
-
-		if (memcmp(part->data + skip, pattern + skip, part->len - skip) != 0)
-			return false;
-		begin -= skip;
-	}
-	return true;
-}
-
-/* A request with this number; reuses `old`, a reply found right, where nobody else sees its buffer. Takes old. */
-static struct xk_msg *
-chantest_request(struct chantest *t, struct xk_msg *old, uint64_t number)
-{
-	struct xk_msg *m = old;
-	const uint8_t *pattern = t->pattern;
-
-	if (old == NULL || old->next != NULL || !xk_msg_is_writable(old)) {
-		xk_msg_free(old);
-		m = xk_msg_new(xk_platform_of(&t->protocol), t->run.size);
-		for (struct xk_msg *part = m; part != NULL; pattern += part->len, part = part->next)
-			memcpy(part->data, pattern, part->len);
-	}
-	if (m != NULL)
-		chantest_number_put(m->data, t->run.size, number);
-	return m;
-}
-
-/* ---- a run ---- */
-
-/* Whether there is another call to make. */
+/* Returns whether there is another call to make. */
 static bool
 chantest_goes_on(struct chantest *t)
 {
@@ -152,39 +69,37 @@ chantest_goes_on(struct chantest *t)
 	return goes_on;
 }
 
-/* The run will end, for this reason; the first counts. The lock is held. */
+/* Ends the run for this reason; the first one counts. The lock is held. */
 static void
-chantest_fail(struct chantest *t, int error)
+chantest_fail(struct chantest *t, int err)
 {
 	if (t->result.error == 0)
-		t->result.error = error;
+		t->result.error = err;
 }
 
-/* A call has failed. */
 static void
-chantest_note_failure(struct chantest *t, int error, uint64_t begun_ns, uint64_t now_ns)
+chantest_note_failure(struct chantest *t, int err, uint64_t begun_ns, uint64_t now_ns)
 {
-	xk_count(&t->protocol, CHANTEST_FAILED);
-	xk_trace(&t->protocol, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-error));
+	xk_count(&t->client.protocol, CHANTEST_FAILED);
+	xk_trace(&t->client.protocol, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-err));
 	xk_lock(&t->lock);
 	t->result.failed++;
 	if (t->run.failed != NULL)
-		t->run.failed(t->run.argument, error, now_ns - begun_ns);
-	if (error == -ECANCELED)
-		chantest_fail(t, error);
-	else if (now_ns >= t->heard_ns + t->silence_ns)
+		t->run.failed(t->run.argument, err, now_ns - begun_ns);
+	if (err == -ECANCELED)
+		chantest_fail(t, err);
+	else if (now_ns >= t->heard_ns + t->client.silence_ns)
 		chantest_fail(t, -ETIMEDOUT);
 	xk_unlock(&t->lock);
 }
 
-/* A reply has come. */
 static void
 chantest_note_reply(struct chantest *t, bool is_right, uint64_t begun_ns, uint64_t now_ns)
 {
-	xk_count(&t->protocol, CHANTEST_MESSAGES);
+	xk_count(&t->client.protocol, CHANTEST_MESSAGES);
 	if (!is_right) {
-		xk_count(&t->protocol, CHANTEST_BAD);
-		xk_trace(&t->protocol, XK_TRACE_ERRORS, "a reply is wrong");
+		xk_count(&t->client.protocol, CHANTEST_BAD);
+		xk_trace(&t->client.protocol, XK_TRACE_ERRORS, "a reply is wrong");
 	}
 	xk_lock(&t->lock);
 	t->heard_ns = now_ns;
@@ -200,25 +115,28 @@ chantest_note_reply(struct chantest *t, bool is_right, uint64_t begun_ns, uint64
 	xk_unlock(&t->lock);
 }
 
-/* One call. 0 and the reply in *m, in place of what was there; -errno: *m is NULL. */
+/* Makes one call. Takes *m, the last reply. Returns 0 with the next one in *m (NULL if it is wrong), or -errno. */
 static int
 chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 {
 	uint64_t number = atomic_fetch_add_explicit(&t->number, 1, memory_order_relaxed), begun_ns, now_ns;
-	struct xk_msg *request = chantest_request(t, *m, number);
+	uint32_t size = t->run.size;
+	struct xk_msg *request = client_request(&t->client, *m, size, number);
+	const uint8_t *p;
 	bool is_right;
-	int error = -ENOBUFS;
+	int err = -ENOBUFS;
 
 	*m = NULL;
-	begun_ns = xk_now_ns(&t->protocol);
+	begun_ns = xk_now_ns(&t->client.protocol);
 	if (request != NULL)
-		error = xk_call(s, request, m);
-	now_ns = xk_now_ns(&t->protocol);
-	if (error != 0) {
-		chantest_note_failure(t, error, begun_ns, now_ns);
-		return error;
+		err = xk_call(s, request, m);
+	now_ns = xk_now_ns(&t->client.protocol);
+	if (err != 0) {
+		chantest_note_failure(t, err, begun_ns, now_ns);
+		return err;
 	}
-	is_right = chantest_is_right(t, m, t->run.size, number);
+	p = xk_msg_peek(m, client_number_len(size));
+	is_right = p != NULL && client_number_is(p, size, number) && client_is_intact(&t->client, *m, size);
 	chantest_note_reply(t, is_right, begun_ns, now_ns);
 	if (!is_right) {
 		xk_msg_free(*m);
@@ -227,101 +145,67 @@ chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 	return 0;
 }
 
-/* ---- a caller ---- */
-
-/* Whether an open or call that failed may succeed later: the peer is not there yet, or something was short. */
-static bool
-chantest_is_passing(int error)
-{
-	return error == -EHOSTUNREACH || error == -ETIMEDOUT || error == -ENOBUFS || error == -EAGAIN ||
-	       error == -ECONNREFUSED;
-}
-
-/* A peer that is not there yet is waited for. 0 or -errno. */
-static int
-chantest_open(struct chantest *t, struct xk_session **s)
-{
-	uint64_t begun_ns = xk_now_ns(&t->protocol);
-	int error;
-
-	for (;;) {
-		struct xk_participants participants = { .remote = { 1, { t->run.host } } };
-
-		error = xk_open(&t->protocol, &t->protocol, xk_lower(&t->protocol, 0), &participants, s);
-		if (!chantest_is_passing(error) || xk_now_ns(&t->protocol) >= begun_ns + t->silence_ns)
-			return error;
-		if (xk_delay(&t->protocol, CHANTEST_RETRY_US) == -ECANCELED)
-			return -ECANCELED;
-	}
-}
-
-static int
-chantest_check_size(struct chantest *t, struct xk_session *s)
-{
-	uint32_t max_packet;
-
-	if (xk_control(s, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet)) != sizeof(max_packet))
-		max_packet = XK_CHANTEST_MAX;
-	xk_lock(&t->lock);
-	t->result.max_packet = max_packet;
-	t->heard_ns = xk_now_ns(&t->protocol);
-	xk_unlock(&t->lock);
-	return t->run.size <= max_packet ? 0 : -EMSGSIZE;
-}
-
-/* Calls on one channel until the run is over, or the channel. 0; -errno: the run has failed. */
+/* Calls on one channel until the run or the channel is over. Returns 0, or -ECANCELED: the kernel is stopping. */
 static int
 chantest_use(struct chantest *t, struct xk_session *s)
 {
 	struct xk_msg *m = NULL;
-	int error = 0;
+	int err = 0;
 
-	while (error != -ECONNRESET && chantest_goes_on(t)) {
-		error = chantest_call(t, s, &m);
-		if (error != 0 && error != -ECONNRESET && chantest_is_passing(error) && error != -ETIMEDOUT &&
-		    xk_delay(&t->protocol, CHANTEST_RETRY_US) == -ECANCELED)
-			error = -ECANCELED;
-		if (error == -ECANCELED)
-			break;
+	while (err != -ECONNRESET && err != -ECANCELED && chantest_goes_on(t)) {
+		err = chantest_call(t, s, &m);
+		/* a call that has timed out has taken its time already */
+		if (err != 0 && err != -ETIMEDOUT && client_may_retry(err) &&
+		    xk_delay(&t->client.protocol, CLIENT_RETRY_US) == -ECANCELED)
+			err = -ECANCELED;
 	}
 	xk_msg_free(m);
-	return error == -ECANCELED ? error : 0;
+	return err == -ECANCELED ? err : 0;
 }
 
+/* Works on one channel after the other, until the run is over. 0 or -errno. */
 static int
 chantest_work_on(struct chantest *t)
 {
-	struct xk_session *s;
-	int error;
+	struct xk_protocol *self = &t->client.protocol;
 
-	for (unsigned opened = 0;; opened++) {
-		error = chantest_open(t, &s);
-		if (error != 0)
-			return error;
-		error = chantest_check_size(t, s);
-		if (error == 0)
-			error = chantest_use(t, s);
+	for (;;) {
+		struct xk_session *s;
+		uint32_t max_packet;
+		int err = client_open(self, t->run.host, 0, t->client.silence_ns, &s);
+
+		if (err != 0)
+			return err;
+		err = client_check_size(s, t->run.size, XK_CHANTEST_MAX, &max_packet);
+		xk_lock(&t->lock);
+		t->result.max_packet = max_packet;
+		t->heard_ns = xk_now_ns(self);
+		xk_unlock(&t->lock);
+		if (err == 0)
+			err = chantest_use(t, s);
 		xk_close(s);
-		if (error != 0 || !chantest_goes_on(t))
-			return error;
-		xk_count(&t->protocol, CHANTEST_REOPENED);
+		if (err != 0 || !chantest_goes_on(t))
+			return err;
+		xk_count(self, CHANTEST_REOPENED);
 		xk_lock(&t->lock);
 		t->result.reopened++;
 		xk_unlock(&t->lock);
 	}
 }
 
-/* `count` callers have ended, or never begun, with this error; the last one ends the run. */
+/* ---- runs ---- */
+
+/* Notes that `count` callers have ended, or never begun, with this error. The last one ends the run. */
 static void
-chantest_end(struct chantest *t, unsigned count, int error)
+chantest_end(struct chantest *t, unsigned count, int err)
 {
 	struct xk_chantest_result result;
 	struct xk_chantest_run run;
 	bool last;
 
 	xk_lock(&t->lock);
-	if (error != 0)
-		chantest_fail(t, error);
+	if (err != 0)
+		chantest_fail(t, err);
 	t->callers -= count;
 	last = t->callers == 0;
 	result = t->result;
@@ -346,7 +230,7 @@ xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *ru
 {
 	struct chantest *t = (struct chantest *)chantest;
 	unsigned started = 0;
-	int error = 0;
+	int err = 0;
 
 	if (run->size > XK_CHANTEST_MAX || run->rounds == 0 || run->finished == NULL || run->channels == 0 ||
 	    run->channels > XK_CHANTEST_CHANNELS)
@@ -357,57 +241,43 @@ xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *ru
 	t->result = (struct xk_chantest_result){ .error = 0 };
 	t->warm_up_left = run->warm_up;
 	t->callers = run->channels;
-	for (; started < run->channels && error == 0; started += error == 0)
-		error = xk_thread_start(chantest->kernel, chantest->name, chantest_caller, t);
+	for (; started < run->channels && err == 0; started += err == 0)
+		err = xk_thread_start(chantest->kernel, chantest->name, chantest_caller, t);
 	if (started == 0)
 		atomic_store_explicit(&t->running, false, memory_order_release);
-	else if (error != 0)
-		chantest_end(t, run->channels - started, error);
-	return started == 0 ? error : 0;
-}
-
-/* ---- the run that begins by itself ---- */
-
-static void
-chantest_own_record(void *argument, uint64_t rtt_ns)
-{
-	struct chantest *t = argument;
-
-	round_trips_add(&t->trips, rtt_ns);
+	else if (err != 0)
+		chantest_end(t, run->channels - started, err);
+	return started == 0 ? err : 0;
 }
 
 static void
 chantest_own_finished(void *argument, const struct xk_chantest_result *result)
 {
-	struct chantest *t = argument;
-	const struct round_trips *trips = &t->trips;
+	struct client *c = argument;
 
-	xk_counter_set(&t->protocol, CHANTEST_ROUNDS, result->rounds);
-	round_trips_tell(trips, &t->protocol, CHANTEST_RTT_MIN);
-	xk_trace(&t->protocol, XK_TRACE_EVENTS, "%s: %llu rounds, %llu failed, rtt %llu to %llu, mean %llu ns",
-		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
-		 (unsigned long long)result->failed, (unsigned long long)trips->min_ns,
-		 (unsigned long long)trips->max_ns, (unsigned long long)round_trips_mean_ns(trips));
+	xk_counter_set(&c->protocol, CHANTEST_ROUNDS, result->rounds);
+	client_report(&c->protocol, result->error, (struct client_count){ result->rounds, "rounds" },
+		      (struct client_count){ result->failed, "failed" }, &c->trips, CHANTEST_RTT_MIN);
 }
 
-/* Without a shepherd to begin with, it tries again. */
+/* Starts the run that the settings describe; without a shepherd for it, tries again later. */
 static void
 chantest_start_by_itself(struct xk_event *event, void *argument)
 {
-	struct chantest *t = argument;
+	struct client *c = argument;
 	struct xk_chantest_run run = {
-		.host = t->peer,
-		.size = (uint32_t)t->size,
-		.channels = (unsigned)t->channels,
-		.rounds = t->rounds,
-		.record = chantest_own_record,
+		.host = c->peer,
+		.size = (uint32_t)c->size,
+		.channels = (unsigned)((struct chantest *)c)->channels,
+		.rounds = c->rounds,
+		.record = client_record,
 		.finished = chantest_own_finished,
-		.argument = t,
+		.argument = c,
 	};
 
-	t->trips = (struct round_trips){ .count = 0 };
-	if (xk_chantest_start(&t->protocol, &run) != 0)
-		xk_event_schedule(event, CHANTEST_RETRY_US);
+	c->trips = (struct client_trips){ .count = 0 };
+	if (xk_chantest_start(&c->protocol, &run) != 0)
+		xk_event_schedule(event, CLIENT_RETRY_US);
 }
 
 /* ---- the protocol ---- */
@@ -417,34 +287,26 @@ chantest_init(struct xk_protocol *self)
 {
 	struct chantest *t = (struct chantest *)self;
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int error = 0;
+	int err = t->serve ? xk_open_enable(self, self, xk_lower(self, 0), &anybody) : 0;
 
+	if (err != 0)
+		return err;
 	xk_lock_init(&t->lock, self);
 	atomic_init(&t->number, t->first);
-	xk_event_init(&t->starter, self->kernel, chantest_start_by_itself, t);
-	t->pattern = chantest_pattern_new();
-	if (t->pattern == NULL)
-		return -ENOMEM;
-	if (t->serve)
-		error = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (error != 0)
-		free(t->pattern);
-	else if (t->peer != 0)
-		xk_event_schedule(&t->starter, t->start_ns / 1000);
-	return error;
+	return client_init(&t->client, XK_CHANTEST_MAX, chantest_start_by_itself);
 }
 
 static void
 chantest_fini(struct xk_protocol *self)
 {
-	free(((struct chantest *)self)->pattern);
+	free(((struct client *)self)->pattern);
 }
 
-/* Tells which request is served, for those who look whether one is served twice. */
+/* Traces which request is served. */
 static void
 chantest_tell(struct xk_protocol *self, struct xk_msg **m)
 {
-	size_t len = xk_msg_len(*m) < CHANTEST_NUMBER_LEN ? xk_msg_len(*m) : CHANTEST_NUMBER_LEN;
+	size_t len = client_number_len((uint32_t)xk_msg_len(*m));
 	const uint8_t *p = xk_msg_peek(m, len);
 	uint64_t number = 0;
 
@@ -475,21 +337,21 @@ static const struct xk_role chantest_lowers[] = {
 
 static const struct xk_setting chantest_settings[] = {
 	{ "serve", XK_SETTING_BOOL, offsetof(struct chantest, serve), "yes", "whether requests are answered", 0, 0 },
-	{ "silence", XK_SETTING_TIME, offsetof(struct chantest, silence_ns), "10s",
+	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
 	  "after this without any reply a run fails, when its calls do", 1000000, UINT64_C(3600000000000) },
 	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "what a server computes for each reply", 0,
 	  UINT64_C(3600000000000) },
 	{ "first", XK_SETTING_UINT, offsetof(struct chantest, first), "0", "number of a client's first request", 0,
 	  UINT64_MAX },
-	{ "peer", XK_SETTING_HOST, offsetof(struct chantest, peer), NULL, "the server of a run that begins by itself",
-	  0, 0 },
+	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "the server of a run that begins by itself", 0,
+	  0 },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chantest, channels), "1", "... its callers", 1,
 	  XK_CHANTEST_CHANNELS },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct chantest, rounds), "1000", "... its round trips", 1, UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct chantest, size), "1", "... bytes of its messages", 0,
+	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "... its round trips", 1, UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "... bytes of its messages", 0,
 	  XK_CHANTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct chantest, start_ns), "0s", "... how long after the boot it begins",
-	  0, UINT64_C(86400000000000) },
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "... how long after the boot it begins", 0,
+	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 

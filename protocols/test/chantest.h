@@ -13,22 +13,22 @@ extern const struct xk_protocol_type xk_type_chantest;
 /* How a run ended. */
 struct xk_chantest_result {
 	/*
-	 * 0; -ETIMEDOUT: the server was silent for too long; -EMSGSIZE: messages of this size cannot be sent by this
-	 * graph; -ECANCELED: the kernel was stopped; -EAGAIN: there are not so many shepherds; or what opening a channel
-	 * said last.
+	 * 0; -ETIMEDOUT: the server was silent for too long; -EMSGSIZE: this graph cannot send messages of this size;
+	 * -ECANCELED: the kernel was stopped; -EAGAIN: there are not so many shepherds; or the error of the last
+	 * attempt to open a channel.
 	 */
 	int error;
 	uint64_t rounds;     /* replies that came back right, warm-up not counted */
 	uint64_t failed;     /* calls that ended with an error */
 	uint64_t bad;        /* replies whose length or contents were wrong */
-	uint64_t reopened;   /* channels that were opened again because the server had been booted again */
-	uint32_t max_packet; /* what a channel can send at most, 0 if it did not come to that */
+	uint64_t reopened;   /* channels that were opened again, since the server was rebooted */
+	uint32_t max_packet; /* the most that a channel can send; 0: none was opened */
 };
 
 /*
- * A run: `channels` shepherds, each of which calls on a channel of its own, one call after the other, until `rounds` replies
- * have come in all. The callbacks are called by those shepherds: they must not wait and not call chantest. All of them get
- * `argument`; record and failed are never called after finished, nor two of them at once.
+ * A run: `channels` shepherds, each of which calls on a channel of its own, one call after the other, until `rounds`
+ * replies have come in all. Those shepherds call the callbacks, which must not wait, nor call chantest. All of them get
+ * `argument`; they are never called at once, nor record or failed after finished.
  */
 struct xk_chantest_run {
 	uint32_t host;                                              /* the server */

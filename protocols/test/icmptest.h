@@ -14,13 +14,13 @@ enum {
 extern const struct xk_protocol_type xk_type_icmptest;
 
 enum xk_icmptest_kind {
-	XK_ICMPTEST_REPLY,     /* the first of a request, every byte right */
+	XK_ICMPTEST_REPLY,     /* the first to a request, every byte right */
 	XK_ICMPTEST_DUPLICATE, /* another, right as well */
-	XK_ICMPTEST_LATE,      /* the first, right as well, after its time was over: the request counts as lost */
+	XK_ICMPTEST_LATE,      /* the first, right as well, but after the time-out: the request counts as lost */
 	XK_ICMPTEST_CORRUPT,   /* its length or a byte is wrong */
-	XK_ICMPTEST_LOST,      /* there was none in time */
-	XK_ICMPTEST_FAULT,  /* a host says that the request will not arrive; it counts as lost when its time is over */
-	XK_ICMPTEST_UNSENT, /* the protocols below would not take the request; it counts as lost, too */
+	XK_ICMPTEST_LOST,      /* no reply in time */
+	XK_ICMPTEST_FAULT,     /* a host says that the request will not arrive; it is lost after the time-out */
+	XK_ICMPTEST_UNSENT,    /* the protocols below refused the request; it is lost after the time-out, too */
 };
 
 /* What happened to a request. */
@@ -35,7 +35,7 @@ struct xk_icmptest_event {
 };
 
 struct xk_icmptest_result {
-	int error; /* 0; or why there was no run: what opening the session said (-ENETUNREACH, ...), -EMSGSIZE */
+	int error; /* 0; -EMSGSIZE; or that of opening the session (-ENETUNREACH, ...) */
 	/* sent = received + lost, when it is over; unsent are among the sent, and lost */
 	uint64_t sent, received, lost, unsent, duplicates, late, corrupt;
 	uint64_t faults[XK_FAULTS];
@@ -43,9 +43,9 @@ struct xk_icmptest_result {
 };
 
 /*
- * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. The callbacks
- * are called by whoever carries the message or the event (the driver too): they must not wait and not call icmptest. All
- * of them get `argument`; happened is never called after finished, nor two of them at once.
+ * A run: `count` requests, one each `interval_ns`; it is over when each has its reply or its time is over. Whoever
+ * carries the message or the event (the driver too) calls the callbacks: they must not wait, nor call icmptest. All of
+ * them get `argument`; they are never called at once, nor happened after finished.
  */
 struct xk_icmptest_run {
 	uint32_t host;
@@ -59,14 +59,14 @@ struct xk_icmptest_run {
 };
 
 /*
- * Starts a run; any thread, also before the kernel runs; never waits. 0; -EBUSY: a run is under way; -EINVAL: an
- * impossible run; -ENOMEM.
+ * Starts a run. Any thread, also before the kernel runs; never waits. Returns 0; -EBUSY: a run is under way; -EINVAL:
+ * an impossible run.
  */
 int xk_icmptest_start(struct xk_protocol *icmptest, const struct xk_icmptest_run *run);
 
 /*
- * No more requests from now on: the run ends when those that were sent have their replies, or their time is over. Any
- * thread; never waits.
+ * Sends no more requests: the run ends when those that were sent have their replies, or their time is over. Any thread;
+ * never waits.
  */
 void xk_icmptest_stop(struct xk_protocol *icmptest);
 

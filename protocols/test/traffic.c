@@ -1,34 +1,23 @@
 /*
- * traffic.c - the load of simulated networks: sends messages to many peers (here), and checks every message that comes
- * (traffic_check.c).
+ * traffic.c - the load of simulated networks: sends messages to many peers (here), and checks every message that
+ * comes (traffic_check.c).
  *
- * Every instance does both. A message says who has sent it to whom, in which stream and as which of it, and its other bytes
- * follow from that: what was damaged, mixed, cut off or delivered to somebody else is seen. A stream is what one boot of
- * a host pushes on one session; its messages are numbered from 0, and only what the protocol below has accepted counts. A
- * session that the protocol below closes is opened again, with a new stream.
+ * A message says who has sent it to whom, in which stream and as which of it, and its other bytes follow from that:
+ * damage, mixing, cuts and wrong deliveries are seen. A stream is what one boot of a host pushes on one session; its
+ * messages are numbered from 0, and only what the protocol below has accepted counts. A session that the protocol
+ * below closes is opened again, with a new stream.
  *
- * Spec:         our own (traffic_message.c)
  * Participants: none above; below (remote: host, port; local: port, if `local` says one); no port if it is 0
- * Promise:      what the protocols below are held to. Each kind of fault is counted always; which are violations, counted
- *               as broken and traced at level errors, the setting `promise` says:
- *               intact:  corrupt
- *               once:    and misdirected (for another host), duplicate
- *               ordered: and reordered (came after a later one of its stream), gap (some before it have not come; or a
- *               stream begins in its middle, which was meant for a boot of this host that is over), mixed (a session
- *               carries two streams)
- *               old_incarnation is none: a message of a boot that is over, up the session of its own time, after one of a
- *               later boot. After streams were forgotten (`senders`) none begins in its middle.
- * Settings:     peers, fanout, pattern, port, local, rate, spacing, count, size_min, size_max, start, stop, promise, senders
- * Hosts:        a host on several links has an address on each. It sends under that of the session, expects messages to
- *               that of the session they come up, and sends to none of its own.
- * Sending:      one event for all. The peers' sessions are opened by a shepherd of its own, which may wait for ARP; messages
- *               go to those that are open. At rate=0 it sends until the protocol below refuses, and again after 1 ms. What
- *               is refused is not sent again. Hosts with the same settings begin at different times within 1/rate.
+ * Hosts:        A host on several links has an address on each. It sends under that of the session, expects messages
+ *               to that of the session they come up, and sends to none of its own.
+ * Sending:      One event sends. A shepherd of its own opens the peers' sessions, because that may wait for ARP;
+ *               messages go to those that are open. At rate=0 it sends until the protocol below refuses, and again
+ *               after 1 ms. What is refused is not sent again. Hosts with the same settings begin at different times
+ *               within 1/rate.
  * Control:      traffic.h. From below: XK_FAULT
- * Counters:     sent, received, unsent (the protocol below would not), unopened (nobody to send to), opened, closed (by
- *               the protocol below), broken, forgotten, reports (what hosts say of messages: fault.h), and the faults by
- *               name
- * Drops:        no_buffer
+ * Counters:     unsent: refused by the protocol below; unopened: there was nobody to send to; reports: what hosts say
+ *               of messages (fault.h). The faults, from corrupt on, are counted always; `promise` says which of them
+ *               are broken, too.
  * Not done:     answers
  * Graph:        traffic -> udp, traffic -> stopwait, traffic [port=0] -> blast
  */
@@ -46,16 +35,12 @@ const char *const traffic_counters[] = {
 	"reordered", "gap",       "mixed",   "old_incarnation", NULL,
 };
 
-static const char *const traffic_promises[] = { "none", "intact", "once", "ordered", NULL };
-static const char *const traffic_patterns[] = { "turn", "random", NULL };
-static const char *const traffic_spacings[] = { "even", "random", NULL };
-
 enum {
 	TRAFFIC_BATCH = 64,        /* messages that one event sends at most */
 	TRAFFIC_REFUSED_US = 1000, /* rate=0: after a refusal */
 };
 
-#define TRAFFIC_LAG_NS UINT64_C(1000000000)   /* who is later than this catches up no more */
+#define TRAFFIC_LAG_NS UINT64_C(1000000000)   /* a longer delay is not caught up */
 #define TRAFFIC_REOPEN_NS UINT64_C(100000000) /* from one attempt to open sessions to the next */
 
 /* ---- opening: a shepherd that may wait ---- */
@@ -70,7 +55,7 @@ traffic_own_host(const struct traffic *t, struct xk_session *s)
 	return t->host_count == 0 ? 0 : t->hosts[0];
 }
 
-/* 0 or -errno. */
+/* Opens the peer's session. 0 or -errno. */
 static int
 traffic_open(struct traffic *t, struct traffic_peer *peer)
 {
@@ -115,7 +100,7 @@ traffic_open_all(void *argument)
 	atomic_store_explicit(&t->opening, false, memory_order_release);
 }
 
-/* Sees to it that sessions that are missing are opened. */
+/* Starts a shepherd that opens the sessions that are missing, now and then. */
 static void
 traffic_see_to_sessions(struct traffic *t, uint64_t now_ns)
 {
@@ -142,7 +127,7 @@ traffic_close_done(struct xk_protocol *self, struct xk_session *session)
 			atomic_store_explicit(&t->peers[i].closed, true, memory_order_release);
 }
 
-/* The peer's session. NULL: it has none, or none any more. */
+/* Returns the peer's session, or NULL: there is none, or the protocol below has closed it. */
 static struct xk_session *
 traffic_session(struct traffic *t, struct traffic_peer *peer)
 {
@@ -159,7 +144,7 @@ traffic_session(struct traffic *t, struct traffic_peer *peer)
 	return NULL;
 }
 
-/* Whose turn it is, of those that have a session. NULL: nobody's. */
+/* Returns the next peer to send to, of those that have a session, or NULL: none has. */
 static struct traffic_peer *
 traffic_choose(struct traffic *t)
 {
@@ -177,33 +162,25 @@ traffic_choose(struct traffic *t)
 	return NULL;
 }
 
-static uint32_t
-traffic_draw_size(struct traffic *t, const struct traffic_peer *peer)
-{
-	uint64_t size = t->size_min;
-
-	if (t->size_max > t->size_min)
-		size += xk_chance_below(&t->chance, t->size_max - t->size_min + 1);
-	if (size > peer->max_packet)
-		size = peer->max_packet;
-	return size < XK_TRAFFIC_SIZE_MIN ? XK_TRAFFIC_SIZE_MIN : (uint32_t)size;
-}
-
-/* False: nobody has accepted a message. */
+/* Sends a message. Returns false if nobody has accepted one. */
 static bool
 traffic_send(struct traffic *t)
 {
 	struct traffic_peer *peer = traffic_choose(t);
-	struct traffic_header h = { .incarnation = t->incarnation };
+	uint64_t size = t->size_min;
+	struct traffic_header h;
 	struct xk_msg *m;
 
 	if (peer == NULL)
 		return false;
-	h.source = peer->own;
-	h.destination = peer->host;
-	h.stream = peer->stream;
-	h.position = peer->position;
-	m = traffic_message_new(&t->protocol, &h, traffic_draw_size(t, peer));
+	if (t->size_max > t->size_min)
+		size += xk_chance_below(&t->chance, t->size_max - t->size_min + 1);
+	if (size > peer->max_packet)
+		size = peer->max_packet;
+	if (size < XK_TRAFFIC_SIZE_MIN)
+		size = XK_TRAFFIC_SIZE_MIN;
+	h = (struct traffic_header){ t->incarnation, peer->own, peer->host, peer->stream, peer->position };
+	m = traffic_message_new(&t->protocol, &h, (uint32_t)size);
 	if (m == NULL || xk_push(atomic_load_explicit(&peer->session, memory_order_relaxed), m) != 0) {
 		peer->unsent++;
 		xk_count(&t->protocol, TRAFFIC_UNSENT);
@@ -223,9 +200,9 @@ traffic_is_finished(const struct traffic *t, uint64_t now_ns)
 }
 
 /*
- * An exponential variate with mean 1, in parts of 2^32, from nothing but comparisons (von Neumann, 1951), so that it is the
- * same with every compiler: of numbers drawn until one is not less than the one before, the first is kept if their count
- * is odd; otherwise it is one more.
+ * Draws an exponential variate with mean 1, in parts of 2^32, from nothing but comparisons, so that it is the same
+ * with every compiler (von Neumann, 1951): of numbers drawn until one is not less than the one before, the first is
+ * kept if their count is odd; otherwise it is one more.
  */
 static uint64_t
 traffic_draw_exponential(struct xk_chance *chance)
@@ -243,23 +220,18 @@ traffic_draw_exponential(struct xk_chance *chance)
 	}
 }
 
-/* From one message to the next. */
-static uint64_t
-traffic_draw_interval_ns(struct traffic *t)
-{
-	if (!t->is_uneven)
-		return t->interval_ns;
-	return (uint64_t)((unsigned __int128)t->interval_ns * traffic_draw_exponential(&t->chance) >> 32);
-}
-
-/* What is due now, and when to look again: in nanoseconds from now. */
+/* Sends what is due. Returns in how many nanoseconds to look again. */
 static uint64_t
 traffic_send_due(struct traffic *t, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < TRAFFIC_BATCH && t->next_ns <= now_ns && !traffic_is_finished(t, now_ns); i++) {
+		unsigned __int128 interval_ns = t->interval_ns;
+
 		if (!traffic_send(t) && t->interval_ns == 0)
 			return TRAFFIC_REFUSED_US * 1000;
-		t->next_ns += traffic_draw_interval_ns(t);
+		if (t->is_uneven)
+			interval_ns = interval_ns * traffic_draw_exponential(&t->chance) >> 32;
+		t->next_ns += (uint64_t)interval_ns;
 	}
 	if (t->next_ns + TRAFFIC_LAG_NS < now_ns)
 		t->next_ns = now_ns;
@@ -270,7 +242,7 @@ static void
 traffic_tick(struct xk_event *event, void *argument)
 {
 	struct traffic *t = argument;
-	uint64_t now_ns = xk_now_ns(&t->protocol), later_ns;
+	uint64_t now_ns = xk_now_ns(&t->protocol);
 
 	if (traffic_is_finished(t, now_ns)) {
 		xk_trace(&t->protocol, XK_TRACE_EVENTS, "finished: %llu messages sent",
@@ -278,30 +250,10 @@ traffic_tick(struct xk_event *event, void *argument)
 		return;
 	}
 	traffic_see_to_sessions(t, now_ns);
-	later_ns = traffic_send_due(t, now_ns);
-	xk_event_schedule(event, xk_us_of_ns(later_ns));
+	xk_event_schedule(event, xk_us_of_ns(traffic_send_due(t, now_ns)));
 }
 
 /* ---- whom to send to ---- */
-
-/* Hosts first to last. */
-struct traffic_range {
-	uint32_t first, last;
-};
-
-/* Parses "HOST" or "HOST-HOST"; text is cut up. False: it is neither. */
-static bool
-traffic_range_parse(char *text, struct traffic_range *range)
-{
-	char *dash = strchr(text, '-');
-
-	if (dash != NULL)
-		*dash = '\0';
-	if (!xk_host_parse(text, &range->first))
-		return false;
-	range->last = range->first;
-	return dash == NULL || (xk_host_parse(dash + 1, &range->last) && range->last >= range->first);
-}
 
 static bool
 traffic_is_own(const struct traffic *t, uint32_t host)
@@ -312,107 +264,64 @@ traffic_is_own(const struct traffic *t, uint32_t host)
 	return false;
 }
 
-/* Calls add(t, host) for every host of the setting `peers` but this one. 0, -EINVAL, -ENOMEM. */
-static int
-traffic_for_each_peer(struct traffic *t, void (*add)(struct traffic *t, uint32_t host))
-{
-	char *copy = strdup(t->peers_text == NULL ? "" : t->peers_text), *rest = NULL, *word;
-	struct traffic_range range;
-	unsigned hosts = 0;
-	int err = copy == NULL ? -ENOMEM : 0;
-
-	for (word = err != 0 ? NULL : strtok_r(copy, " ,", &rest); word != NULL && err == 0;
-	     word = strtok_r(NULL, " ,", &rest)) {
-		if (!traffic_range_parse(word, &range) || range.last - range.first >= XK_TRAFFIC_PEERS_MAX - hosts) {
-			err = -EINVAL;
-			break;
-		}
-		hosts += range.last - range.first + 1;
-		for (uint64_t host = range.first; host <= range.last; host++)
-			if (!traffic_is_own(t, (uint32_t)host))
-				add(t, (uint32_t)host);
-	}
-	free(copy);
-	return err;
-}
-
-static void
-traffic_count_peer(struct traffic *t, uint32_t host)
-{
-	(void)host;
-	t->peer_count++;
-}
-
 /*
- * Each of n hosts is among the k that are wanted with the same probability, and all that is kept is those k (Vitter's
- * reservoir, 1985): the turn counts the hosts that were seen.
+ * Reads the hosts of the setting `peers`, "HOST" or "HOST-HOST", but for this one's own addresses, into hosts, which
+ * has room for XK_TRAFFIC_PEERS_MAX. Cuts text up. Returns how many they are, or -EINVAL.
  */
-static void
-traffic_consider_peer(struct traffic *t, uint32_t host)
+static int
+traffic_read_peers(const struct traffic *t, char *text, uint32_t *hosts)
 {
-	uint64_t at = t->turn < t->peer_count ? t->turn : xk_chance_below(&t->chance, t->turn + 1);
+	char *rest = NULL;
+	uint32_t named = 0;
+	int count = 0;
 
-	t->turn++;
-	if (at < t->peer_count)
-		t->peers[at].host = host;
+	for (char *word = strtok_r(text, " ,", &rest); word != NULL; word = strtok_r(NULL, " ,", &rest)) {
+		char *dash = strchr(word, '-');
+		uint32_t first, last;
+
+		if (dash != NULL)
+			*dash = '\0';
+		if (!xk_host_parse(word, &first) || !xk_host_parse(dash == NULL ? word : dash + 1, &last) ||
+		    last < first || last - first >= XK_TRAFFIC_PEERS_MAX - named)
+			return -EINVAL;
+		named += last - first + 1;
+		for (uint64_t host = first; host <= last; host++)
+			if (!traffic_is_own(t, (uint32_t)host))
+				hosts[count++] = (uint32_t)host;
+	}
+	return count;
 }
 
+/* Makes the peers. 0, -EINVAL or -ENOMEM. */
 static int
 traffic_make_peers(struct traffic *t)
 {
-	int err = traffic_for_each_peer(t, traffic_count_peer);
+	uint32_t *hosts = malloc(XK_TRAFFIC_PEERS_MAX * sizeof(*hosts));
+	char *text = strdup(t->peers_text == NULL ? "" : t->peers_text);
+	int count = hosts == NULL || text == NULL ? -ENOMEM : traffic_read_peers(t, text, hosts);
 
-	if (err != 0) {
+	if (count > 0) {
+		t->peer_count = t->fanout != 0 && t->fanout < (uint64_t)count ? (unsigned)t->fanout : (unsigned)count;
+		t->peers = calloc(t->peer_count, sizeof(*t->peers));
+		if (t->peers == NULL)
+			count = -ENOMEM;
+	}
+	/* each of n hosts is among the peer_count with the same probability (Vitter's reservoir, 1985) */
+	for (unsigned i = 0; count > 0 && i < (unsigned)count; i++) {
+		uint64_t at = i < t->peer_count ? i : xk_chance_below(&t->chance, i + 1);
+
+		if (at < t->peer_count)
+			t->peers[at].host = hosts[i];
+	}
+	if (count == -EINVAL)
 		xk_trace(&t->protocol, XK_TRACE_NONE, "peers=\"%s\": hosts and ranges of hosts, %u at most",
 			 t->peers_text, XK_TRAFFIC_PEERS_MAX);
-		return err;
-	}
-	if (t->fanout != 0 && t->fanout < t->peer_count)
-		t->peer_count = (unsigned)t->fanout;
-	if (t->peer_count == 0)
-		return 0;
-	t->peers = calloc(t->peer_count, sizeof(*t->peers));
-	if (t->peers == NULL)
-		return -ENOMEM;
-	err = traffic_for_each_peer(t, traffic_consider_peer);
-	t->turn = 0;
-	return err;
+	free(text);
+	free(hosts);
+	return count < 0 ? count : 0;
 }
 
-/* ---- life ---- */
-
-/* The index of word among words; -1: it is none of them, and the trace says so. */
-static int
-traffic_choice(const struct traffic *t, const char *setting, const char *const *words, const char *word)
-{
-	for (int i = 0; words[i] != NULL; i++)
-		if (strcmp(words[i], word) == 0)
-			return i;
-	xk_trace((struct xk_protocol *)&t->protocol, XK_TRACE_NONE, "%s=\"%s\": there is no such one", setting, word);
-	return -1;
-}
-
-static int
-traffic_read_settings(struct traffic *t)
-{
-	int promise = traffic_choice(t, "promise", traffic_promises, t->promise_text);
-	int pattern = traffic_choice(t, "pattern", traffic_patterns, t->pattern_text);
-	int spacing = traffic_choice(t, "spacing", traffic_spacings, t->spacing_text);
-
-	if (promise < 0 || pattern < 0 || spacing < 0)
-		return -EINVAL;
-	if (t->size_max < t->size_min) {
-		xk_trace(&t->protocol, XK_TRACE_NONE, "size_max is less than size_min");
-		return -EINVAL;
-	}
-	t->promise = (enum traffic_promise)promise;
-	t->random = pattern == 1;
-	t->is_uneven = spacing == 1;
-	t->interval_ns = t->rate == 0 ? 0 : UINT64_C(1000000000) / t->rate;
-	return 0;
-}
-
-/* All addresses where a vnet is below, which has them; otherwise the one that there is. */
+/* Asks for all addresses of this host where a vnet is below, which has them; otherwise for the one that there is. */
 static void
 traffic_ask_hosts(struct traffic *t)
 {
@@ -427,15 +336,40 @@ traffic_ask_hosts(struct traffic *t)
 		t->hosts[t->host_count++] = (uint32_t)host;
 }
 
-static void
-traffic_be_somebody(struct traffic *t)
-{
-	struct xk_protocol *self = &t->protocol;
-	uint64_t boots = xk_boots(self);
+/* ---- life ---- */
 
-	traffic_ask_hosts(t);
-	t->incarnation = xk_random(self) >> 16 | boots << 48;
-	xk_chance_init(&t->chance, xk_random(self), 0);
+/* Returns the index of word among words, or -1, which is traced. */
+static int
+traffic_choice(struct traffic *t, const char *setting, const char *const *words, const char *word)
+{
+	for (int i = 0; words[i] != NULL; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	xk_trace(&t->protocol, XK_TRACE_NONE, "%s=\"%s\": there is no such one", setting, word);
+	return -1;
+}
+
+static int
+traffic_read_settings(struct traffic *t)
+{
+	static const char *const promises[] = { "none", "intact", "once", "ordered", NULL };
+	static const char *const patterns[] = { "turn", "random", NULL };
+	static const char *const spacings[] = { "even", "random", NULL };
+	int promise = traffic_choice(t, "promise", promises, t->promise_text);
+	int pattern = traffic_choice(t, "pattern", patterns, t->pattern_text);
+	int spacing = traffic_choice(t, "spacing", spacings, t->spacing_text);
+
+	if (promise < 0 || pattern < 0 || spacing < 0)
+		return -EINVAL;
+	if (t->size_max < t->size_min) {
+		xk_trace(&t->protocol, XK_TRACE_NONE, "size_max is less than size_min");
+		return -EINVAL;
+	}
+	t->promise = (enum traffic_promise)promise;
+	t->random = pattern == 1;
+	t->is_uneven = spacing == 1;
+	t->interval_ns = t->rate == 0 ? 0 : UINT64_C(1000000000) / t->rate;
+	return 0;
 }
 
 static void
@@ -450,63 +384,53 @@ traffic_fini(struct xk_protocol *self)
 	traffic_check_fini(t);
 }
 
-static void
-traffic_schedule(struct traffic *t)
-{
-	uint64_t delay_ns = t->start_ns + xk_chance_below(&t->chance, t->interval_ns);
-	uint64_t now_ns = xk_now_ns(&t->protocol);
-
-	t->next_ns = now_ns + delay_ns;
-	t->end_ns = t->stop_ns == 0 ? UINT64_MAX : now_ns + t->stop_ns;
-	atomic_store_explicit(&t->missing, true, memory_order_relaxed);
-	if (t->peer_count != 0)
-		xk_event_schedule(&t->event, xk_us_of_ns(delay_ns));
-}
-
 static int
 traffic_init(struct xk_protocol *self)
 {
 	struct traffic *t = traffic_of(self);
 	struct xk_participants participants = { .remote.depth = 0 };
+	uint64_t now_ns = xk_now_ns(self);
 	int err = traffic_read_settings(t);
 
 	if (err != 0)
 		return err;
 	xk_event_init(&t->event, self->kernel, traffic_tick, t);
-	traffic_be_somebody(t);
+	traffic_ask_hosts(t);
+	t->incarnation = xk_random(self) >> 16 | xk_boots(self) << 48;
+	xk_chance_init(&t->chance, xk_random(self), 0);
 	if (t->port != 0)
 		xk_participant_push(&participants.local, t->port);
 	if ((err = traffic_make_peers(t)) != 0 || (err = traffic_check_init(t)) != 0 ||
-	    (err = xk_open_enable(self, self, xk_lower(self, 0), &participants)) != 0)
+	    (err = xk_open_enable(self, self, xk_lower(self, 0), &participants)) != 0) {
 		traffic_fini(self);
-	else
-		traffic_schedule(t);
-	return err;
+		return err;
+	}
+	t->next_ns = now_ns + t->start_ns + xk_chance_below(&t->chance, t->interval_ns);
+	t->end_ns = t->stop_ns == 0 ? UINT64_MAX : now_ns + t->stop_ns;
+	atomic_store_explicit(&t->missing, true, memory_order_relaxed);
+	if (t->peer_count != 0)
+		xk_event_schedule(&t->event, xk_us_of_ns(t->next_ns - now_ns));
+	return 0;
 }
 
 /* ---- for programs ---- */
-
-static uint64_t
-traffic_counter(const struct traffic *t, enum traffic_counter counter)
-{
-	return xk_counter(&t->protocol, counter);
-}
 
 void
 xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *report)
 {
 	const struct traffic *t = traffic_of(traffic);
 
-	memset(report, 0, sizeof(*report));
-	report->incarnation = t->incarnation;
-	report->host = t->host_count == 0 ? 0 : t->hosts[0];
-	report->finished = traffic_is_finished(t, xk_now_ns(traffic));
-	report->peers = t->peer_count;
+	*report = (struct xk_traffic_report){
+		.incarnation = t->incarnation,
+		.host = t->host_count == 0 ? 0 : t->hosts[0],
+		.finished = traffic_is_finished(t, xk_now_ns(traffic)),
+		.peers = t->peer_count,
+		.sent = xk_counter(traffic, TRAFFIC_SENT),
+		.received = xk_counter(traffic, TRAFFIC_RECEIVED),
+		.broken = xk_counter(traffic, TRAFFIC_BROKEN),
+	};
 	for (unsigned i = 0; i < t->stream_max; i++)
 		report->senders += t->streams[i].taken;
-	report->sent = traffic_counter(t, TRAFFIC_SENT);
-	report->received = traffic_counter(t, TRAFFIC_RECEIVED);
-	report->broken = traffic_counter(t, TRAFFIC_BROKEN);
 	memcpy(report->first, t->first, sizeof(report->first));
 }
 
@@ -578,6 +502,7 @@ static const struct xk_setting traffic_settings[] = {
 	{ .name = NULL },
 };
 
+/* Counts what hosts say of messages. */
 static int
 traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {

@@ -1,9 +1,9 @@
 /*
- * traffic.h - what a program can ask of a traffic instance: what it has sent, what has come, and what was wrong with it.
+ * traffic.h - what a program can ask of a traffic instance: what was sent, what has come, and what was wrong with it.
  *
- * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Streams are numbered for
- * each address that they go to. Everything here is for when
- * nothing of the kernel runs: in a simulated world, between its steps.
+ * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Streams are numbered
+ * for each address that they go to. Call these functions while nothing of the kernel runs: in a simulated world,
+ * between its steps.
  */
 #ifndef XK_TRAFFIC_H
 #define XK_TRAFFIC_H
@@ -31,7 +31,7 @@ struct xk_traffic_report {
 	char first[XK_TRAFFIC_TEXT]; /* the first of them, as a sentence; "" */
 };
 
-/* Whom it sends to. */
+/* A host that is sent to. */
 struct xk_traffic_peer {
 	uint32_t host;
 	uint32_t stream;   /* the one under way, or the next if there is no session */
@@ -54,11 +54,11 @@ struct xk_traffic_sender {
 
 void xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *report);
 
-/* At most max of them. How many were written. */
+/* Write at most max of them. Return how many they wrote. */
 unsigned xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peers, unsigned max);
 unsigned xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *senders, unsigned max);
 
-/* It sends no more. */
+/* Sends no more. */
 void xk_traffic_stop(struct xk_protocol *traffic);
 
 #endif

@@ -1,6 +1,11 @@
 /*
- * traffic_check.c - what comes in: every message is placed in its stream, and what the protocols below should not have done
- * is counted. traffic.c says which faults there are, and which promise each of them breaks.
+ * traffic_check.c - checks what comes in: places every message in its stream, and counts what the protocols below
+ * should not have done.
+ *
+ * The faults that are not plain from their names: misdirected: for another host; reordered: after a later one of its
+ * stream; gap: some before it have not come, or a stream begins in its middle, which was meant for a boot of this host
+ * that is over (nothing is said of that once streams were forgotten); mixed: a session carries two streams;
+ * old_incarnation: from a boot that is over, up the session of its own time, after a message of a later boot.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +29,7 @@ static const enum traffic_promise traffic_check_breaks[] = {
 
 /* ---- streams; the lock is held ---- */
 
+/* Counts a fault of message h (NULL: not known), and whether it breaks the promise. */
 static void
 traffic_check_fault(struct traffic *t, enum traffic_counter fault, const struct traffic_header *h)
 {
@@ -43,159 +49,107 @@ traffic_check_fault(struct traffic *t, enum traffic_counter fault, const struct 
 	xk_trace(&t->protocol, XK_TRACE_ERRORS, "broken: %s", text);
 }
 
-/* Its seed is drawn when it is needed first, while no stream is known. */
+/* Returns the bucket of h's stream. Draws the hash's seed when it is first needed, while no stream is known. */
 static uint16_t *
-traffic_check_bucket(struct traffic *t, uint64_t incarnation, uint32_t source, uint32_t destination, uint32_t stream)
+traffic_check_bucket(struct traffic *t, const struct traffic_header *h)
 {
 	uint64_t hash;
 
 	if (xk_unlikely(t->hash_seed == 0))
 		t->hash_seed = xk_random(&t->protocol) | 1;
-	hash = traffic_mix(traffic_mix(incarnation ^ t->hash_seed, source), (uint64_t)destination << 32 | stream);
+	hash = traffic_mix(h->incarnation ^ t->hash_seed, h->source);
+	hash = traffic_mix(hash, (uint64_t)h->destination << 32 | h->stream);
 	return &t->buckets[(hash >> 32) & t->bucket_mask];
 }
 
 static struct traffic_stream *
 traffic_check_find(struct traffic *t, const struct traffic_header *h)
 {
-	uint16_t i = *traffic_check_bucket(t, h->incarnation, h->source, h->destination, h->stream);
+	uint16_t i = *traffic_check_bucket(t, h);
 
-	while (i != TRAFFIC_CHECK_NOBODY) {
-		struct traffic_stream *s = &t->streams[i];
+	for (; i != TRAFFIC_CHECK_NOBODY; i = t->streams[i].next) {
+		const struct traffic_header *first = &t->streams[i].first;
 
-		if (s->incarnation == h->incarnation && s->source == h->source && s->destination == h->destination &&
-		    s->stream == h->stream)
-			return s;
-		i = s->next;
+		if (first->incarnation == h->incarnation && first->source == h->source &&
+		    first->destination == h->destination && first->stream == h->stream)
+			return &t->streams[i];
 	}
 	return NULL;
 }
 
-static void
-traffic_check_forget(struct traffic *t, struct traffic_stream *s)
-{
-	uint16_t *at = traffic_check_bucket(t, s->incarnation, s->source, s->destination, s->stream);
-	uint16_t i = (uint16_t)(s - t->streams);
-
-	while (*at != i)
-		at = &t->streams[*at].next;
-	*at = s->next;
-	t->has_forgotten = true;
-	xk_count(&t->protocol, TRAFFIC_FORGOTTEN);
-}
-
-/* A place for a stream: a free one, or that of one which was not used since it was last looked at. */
+/* Returns room for a stream: free, or that of one which was not used since it was last looked at, and is forgotten. */
 static struct traffic_stream *
 traffic_check_make_room(struct traffic *t)
 {
 	for (;;) {
-		struct traffic_stream *s = &t->streams[t->hand];
+		uint16_t i = (uint16_t)t->hand;
+		struct traffic_stream *s = &t->streams[i];
 
 		t->hand = (t->hand + 1) % (unsigned)t->stream_max;
-		if (!s->taken)
-			return s;
-		if (!s->used) {
-			traffic_check_forget(t, s);
+		if (s->taken && !s->used) {
+			uint16_t *at = traffic_check_bucket(t, &s->first);
+
+			while (*at != i)
+				at = &t->streams[*at].next;
+			*at = s->next;
+			t->has_forgotten = true;
+			xk_count(&t->protocol, TRAFFIC_FORGOTTEN);
 			return s;
 		}
+		if (!s->taken)
+			return s;
 		s->used = false;
 	}
 }
 
-/* Whether boot a of a host was before boot b, as far as one can tell; the later one is seen after it, at least. */
-static bool
-traffic_check_is_older(uint64_t a, uint64_t b)
-{
-	return a >> 48 != 0 && b >> 48 != 0 && a >> 48 < b >> 48;
-}
-
-/* Which boot of its source s belongs to, compared with what is known. */
-static void
-traffic_check_date(struct traffic *t, struct traffic_stream *s)
-{
-	for (unsigned i = 0; i < t->stream_max; i++) {
-		struct traffic_stream *other = &t->streams[i];
-
-		if (!other->taken || other->source != s->source || other->incarnation == s->incarnation)
-			continue;
-		if (traffic_check_is_older(s->incarnation, other->incarnation))
-			s->old = true;
-		else
-			other->old = true;
-	}
-}
-
+/* Begins a stream with h, and finds out which streams of its host are of boots that are over. */
 static struct traffic_stream *
 traffic_check_begin_stream(struct traffic *t, const struct traffic_header *h)
 {
 	struct traffic_stream *s = traffic_check_make_room(t);
-	uint16_t *bucket = traffic_check_bucket(t, h->incarnation, h->source, h->destination, h->stream);
+	uint16_t *bucket = traffic_check_bucket(t, h);
 
-	*s = (struct traffic_stream){
-		.incarnation = h->incarnation,
-		.source = h->source,
-		.destination = h->destination,
-		.stream = h->stream,
-		.first = h->position,
-		.highest = h->position,
-		.next = *bucket,
-		.taken = true,
-	};
+	*s = (struct traffic_stream){ .first = *h, .highest = h->position, .next = *bucket, .taken = true };
 	*bucket = (uint16_t)(s - t->streams);
-	traffic_check_date(t, s);
+	for (unsigned i = 0; i < t->stream_max; i++) {
+		struct traffic_stream *other = &t->streams[i];
+		uint64_t boot = h->incarnation >> 48, other_boot = other->first.incarnation >> 48; /* 0: not known */
+
+		if (!other->taken || other->first.source != h->source || other->first.incarnation == h->incarnation)
+			continue;
+		/* as far as one can tell; the boot that is seen later is later, at least */
+		if (boot != 0 && other_boot != 0 && boot < other_boot)
+			s->old = true;
+		else
+			other->old = true;
+	}
 	if (h->position != 0 && !t->has_forgotten)
 		traffic_check_fault(t, TRAFFIC_GAP, h);
 	return s;
 }
 
-/* lls carries s from now on. What is over has left it (traffic_check_open_done). */
-static void
-traffic_check_take_session(struct traffic *t, struct traffic_stream *s, const struct xk_session *lls,
-			   const struct traffic_header *h)
-{
-	for (unsigned i = 0; i < t->stream_max; i++) {
-		struct traffic_stream *other = &t->streams[i];
-
-		if (other == s || !other->taken || other->lls != lls)
-			continue;
-		traffic_check_fault(t, TRAFFIC_MIXED, h);
-		other->lls = NULL;
-	}
-	s->lls = lls;
-}
-
-/* A message that came after a later one, or twice. */
-static void
-traffic_check_look_back(struct traffic *t, struct traffic_stream *s, const struct traffic_header *h)
-{
-	uint32_t back = s->highest - h->position;
-
-	if (back < TRAFFIC_CHECK_WINDOW && (s->window >> back & 1) != 0) {
-		s->duplicates++;
-		traffic_check_fault(t, TRAFFIC_DUPLICATE, h);
-		return;
-	}
-	if (back < TRAFFIC_CHECK_WINDOW)
-		s->window |= UINT64_C(1) << back;
-	traffic_check_fault(t, TRAFFIC_REORDERED, h);
-}
-
+/* Notes the position of h in its stream s. */
 static void
 traffic_check_place(struct traffic *t, struct traffic_stream *s, const struct traffic_header *h)
 {
-	uint32_t ahead = h->position - s->highest;
+	uint32_t ahead = h->position - s->highest, back = s->highest - h->position;
+	uint64_t bit = back < TRAFFIC_CHECK_WINDOW ? UINT64_C(1) << back : 0;
 
-	if (h->position <= s->highest && s->received > 1) {
-		traffic_check_look_back(t, s, h);
-		return;
+	if (h->position > s->highest || s->received == 1) {
+		if (ahead > 1)
+			traffic_check_fault(t, TRAFFIC_GAP, h);
+		s->window = (ahead < TRAFFIC_CHECK_WINDOW ? s->window << ahead : 0) | 1;
+		s->highest = h->position;
+	} else if ((s->window & bit) != 0) {
+		s->duplicates++;
+		traffic_check_fault(t, TRAFFIC_DUPLICATE, h);
+	} else {
+		s->window |= bit;
+		traffic_check_fault(t, TRAFFIC_REORDERED, h);
 	}
-	if (ahead > 1)
-		traffic_check_fault(t, TRAFFIC_GAP, h);
-	s->window = (ahead < TRAFFIC_CHECK_WINDOW ? s->window << ahead : 0) | 1;
-	s->highest = h->position;
 }
 
-/* h has come up lls, on which this host is `own`; 0: not known. */
+/* Checks h, which has come up lls, on which this host is `own`; 0: not known. */
 static void
 traffic_check_receive(struct traffic *t, const struct xk_session *lls, uint32_t own, const struct traffic_header *h)
 {
@@ -213,8 +167,16 @@ traffic_check_receive(struct traffic *t, const struct xk_session *lls, uint32_t 
 	s->used = true;
 	if (s->old)
 		traffic_check_fault(t, TRAFFIC_OLD_INCARNATION, h);
-	if (s->lls != lls)
-		traffic_check_take_session(t, s, lls, h);
+	/* lls carries s, and nothing else: a stream that is over has left it (traffic_check_open_done) */
+	for (unsigned i = 0; s->lls != lls && i < t->stream_max; i++) {
+		struct traffic_stream *other = &t->streams[i];
+
+		if (other == s || !other->taken || other->lls != lls)
+			continue;
+		traffic_check_fault(t, TRAFFIC_MIXED, h);
+		other->lls = NULL;
+	}
+	s->lls = lls;
 	traffic_check_place(t, s, h);
 }
 
@@ -244,15 +206,13 @@ traffic_check_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 	xk_unlock(&t->lock);
 }
 
-/* A new session may lie where one that is over has lain. */
+/* Forgets the session that lay where the new one lies. */
 int
 traffic_check_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 			struct xk_protocol *hlp_type)
 {
 	struct traffic *t = traffic_of(self);
 
-	(void)llp;
-	(void)hlp_type;
 	xk_lock(&t->lock);
 	for (unsigned i = 0; i < t->stream_max; i++)
 		if (t->streams[i].lls == session)
@@ -300,11 +260,11 @@ xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *
 		if (!s->taken)
 			continue;
 		senders[count++] = (struct xk_traffic_sender){
-			.host = s->source,
-			.to = s->destination,
-			.stream = s->stream,
-			.incarnation = s->incarnation,
-			.first = s->first,
+			.host = s->first.source,
+			.to = s->first.destination,
+			.stream = s->first.stream,
+			.incarnation = s->first.incarnation,
+			.first = s->first.position,
 			.highest = s->highest,
 			.received = s->received,
 			.duplicates = s->duplicates,

@@ -1,11 +1,6 @@
 /*
- * traffic_message.c - what a message of traffic looks like: a header with its own hash, and bytes that follow from that hash,
- * so that each of them can be checked.
- *
- *	 0  magic     4  length        8  incarnation (8 bytes)
- *	16  source   20  destination  24  stream      28  position
- *	32  the hash of what is before it (8 bytes)
- *	40  words in the machine's order: the hash, and each a constant more than the one before; the last may be cut
+ * traffic_message.c - what a message of traffic looks like: a header with its own hash, and bytes that follow from
+ * that hash, so that each of them can be checked.
  */
 #include <string.h>
 
@@ -20,14 +15,15 @@ enum {
 	TRAFFIC_MESSAGE_DESTINATION = 20,
 	TRAFFIC_MESSAGE_STREAM = 24,
 	TRAFFIC_MESSAGE_POSITION = 28,
-	TRAFFIC_MESSAGE_HASH = 32,
+	TRAFFIC_MESSAGE_HASH = 32, /* of what is before it */
 	TRAFFIC_MESSAGE_PAYLOAD = 40,
 
 	TRAFFIC_MESSAGE_MAGIC_VALUE = 0x78747266,
 	TRAFFIC_MESSAGE_CHUNK = 256, /* whole words */
 };
 
-#define TRAFFIC_MESSAGE_STEP UINT64_C(0xd1342543de82ef95) /* from word to word */
+/* The payload is words in the machine's order: the hash, and each a step more than the last; one may be cut. */
+#define TRAFFIC_MESSAGE_STEP UINT64_C(0xd1342543de82ef95)
 
 static_assert(TRAFFIC_MESSAGE_PAYLOAD == (int)XK_TRAFFIC_SIZE_MIN, "the shortest message is a header");
 static_assert(TRAFFIC_MESSAGE_HASH == 4 * sizeof(uint64_t), "four words are hashed");
@@ -51,7 +47,7 @@ traffic_message_hash(const uint8_t *header)
 	return traffic_mix(hash, traffic_message_word(header + 24));
 }
 
-/* ---- the bytes behind the header: len of them at p, which begin with word ---- */
+/* ---- the payload: len bytes at p, which begin with word ---- */
 
 static inline void
 traffic_message_fill(uint8_t *p, size_t len, uint64_t word)

@@ -20,7 +20,7 @@ enum traffic_counter {
 	TRAFFIC_BROKEN,
 	TRAFFIC_FORGOTTEN,
 	TRAFFIC_REPORTS,
-	TRAFFIC_CORRUPT, /* the faults: the least promise that each breaks is in traffic_check_breaks */
+	TRAFFIC_CORRUPT, /* and on: faults (traffic_check.c) */
 	TRAFFIC_MISDIRECTED,
 	TRAFFIC_DUPLICATE,
 	TRAFFIC_REORDERED,
@@ -32,7 +32,7 @@ enum traffic_counter {
 /* Their names. */
 extern const char *const traffic_counters[];
 
-/* Each includes those before it; what breaks TRAFFIC_NEVER breaks none. */
+/* Each includes those before it; a fault that breaks TRAFFIC_NEVER breaks none. */
 enum traffic_promise { TRAFFIC_NONE, TRAFFIC_INTACT, TRAFFIC_ONCE, TRAFFIC_ORDERED, TRAFFIC_NEVER };
 
 /* What a message says of itself. */
@@ -41,7 +41,7 @@ struct traffic_header {
 	uint32_t source, destination, stream, position;
 };
 
-/* Sessions are opened by the opener alone, and closed by the event alone; in between they are the event's. */
+/* The opener alone opens sessions, the event alone closes them; in between they are the event's. */
 struct traffic_peer {
 	_Atomic(struct xk_session *) session; /* NULL: none */
 	_Atomic bool closed;                  /* by the protocol below */
@@ -54,13 +54,12 @@ struct traffic_peer {
 
 /* What has come of a stream. */
 struct traffic_stream {
-	uint64_t incarnation;
-	uint64_t window; /* bit i: the position i below the highest has come */
+	struct traffic_header first; /* message that came */
+	uint32_t highest;            /* position */
+	uint64_t window;             /* bit i: the position i below the highest has come */
 	uint64_t received, duplicates;
 	const struct xk_session *lls; /* that it came up last, to compare; NULL: that one is over */
-	uint32_t source, destination, stream;
-	uint32_t first, highest;
-	uint16_t next; /* in its bucket */
+	uint16_t next;                /* in its bucket */
 	bool taken, used, old;
 };
 
@@ -90,7 +89,7 @@ struct traffic {
 	uint16_t *buckets;
 	uint32_t bucket_mask;
 	uint64_t hash_seed; /* strangers choose what is hashed */
-	unsigned hand;      /* which stream is looked at next to make room */
+	unsigned hand;      /* the stream to look at next to make room */
 	bool has_forgotten;
 	char first[XK_TRAFFIC_TEXT];
 };
@@ -103,12 +102,12 @@ traffic_of(const struct xk_protocol *self)
 
 /* ---- traffic.c ---- */
 
-/* The address that this host has on session s; 0: not known. No lock is held. */
+/* Returns the address that this host has on session s, or 0: not known. No lock is held. */
 uint32_t traffic_own_host(const struct traffic *t, struct xk_session *s);
 
 /* ---- traffic_message.c ---- */
 
-/* One word into a hash: whatever bit of it changes, the hash does. */
+/* Mixes a word into a hash: each bit of the word changes the hash. */
 static inline uint64_t
 traffic_mix(uint64_t hash, uint64_t word)
 {
@@ -116,19 +115,19 @@ traffic_mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-/* A message of size bytes, XK_TRAFFIC_SIZE_MIN at least. NULL: no buffer. */
+/* Returns a message of size bytes, XK_TRAFFIC_SIZE_MIN at least, or NULL: no buffer. */
 struct xk_msg *traffic_message_new(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size);
 
-/* What m, whose first XK_TRAFFIC_SIZE_MIN bytes are at p, says. False: it is none, or not as it was sent. */
+/* Reads m, whose first XK_TRAFFIC_SIZE_MIN bytes are at p. Returns false if m is not as it was sent. */
 bool traffic_message_parse(struct traffic_header *h, const struct xk_msg *m, const uint8_t *p);
 
 /* ---- traffic_check.c ---- */
 
-/* Prepares for what may come. 0 or -ENOMEM; traffic_check_fini in any case. */
+/* Prepares for what may come. Returns 0 or -ENOMEM; traffic_check_fini is due in any case. */
 int traffic_check_init(struct traffic *t);
 void traffic_check_fini(struct traffic *t);
 
-/* What struct xk_protocol_ops says. */
+/* As in struct xk_protocol_ops. */
 int traffic_check_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 			    struct xk_protocol *hlp_type);
 void traffic_check_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);

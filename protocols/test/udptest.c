@@ -1,20 +1,17 @@
 /*
- * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures how long
- * that takes. Each instance is a server; it becomes a client when a program says so (udptest.h), or by itself if the
- * setting `peer` names a server: then one run of `rounds`, after `start`, whose end is traced (level events) and counted.
+ * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures how
+ * long that takes. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does:
+ * then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
  *
- * The client sends its next request from the demux of the echo before it, so that a round trip is the graph twice up
- * and twice down and nothing else: no thread waits. A round trip lasts from one request to the next and includes the
+ * The client sends its next request from the demux of the echo before it, so a round trip is the graph twice up and
+ * twice down and nothing else: no thread waits. A round trip lasts from one request to the next and includes the
  * check of the echo; the clock is read once for each.
  *
- * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first), then
- *               a pattern that depends on the position alone
+ * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first),
+ *               then a pattern that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      the session below answers. From below: XK_FAULT
- * Settings:     port, serve, timeout, silence; peer, rounds, size, start
- * Counters:     messages (delivered here, requests and echoes), lost, unsent (the protocol below would not); of the run
- *               that `peer` has started, when it has ended: rounds, rtt_min_ns, rtt_mean_ns, rtt_max_ns
- *               reports (what hosts say of messages of either kind: fault.h)
+ * Counters:     messages counts requests and echoes; rounds and rtt_... describe the run that `peer` has started
  * Drops:        late, bad: echoes that are not the one awaited; no_session: requests while serve=no
  * Not done:     several clients in one instance; several requests under way
  * Graph:        udptest -> udp
@@ -23,15 +20,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "protocols/test/round_trips.h"
-#include "xkernel/event.h"
+#include "protocols/test/client_private.h"
 #include "xkernel/fault.h"
-#include "xkernel/process.h"
 #include "xkernel/trace.h"
 
-enum { UDPTEST_NUMBER_LEN = 8, UDPTEST_LOOKS = 4, UDPTEST_RETRY_US = 100000 };
+enum { UDPTEST_LOOKS = 4 /* of the watchdog, per time-out */ };
 enum udptest_drop { UDPTEST_LATE = XK_DROP_OWN, UDPTEST_BAD };
 enum udptest_counter {
 	UDPTEST_MESSAGES,
@@ -39,129 +33,45 @@ enum udptest_counter {
 	UDPTEST_UNSENT,
 	UDPTEST_ROUNDS,
 	UDPTEST_RTT_MIN,
-	UDPTEST_RTT_MEAN,
-	UDPTEST_RTT_MAX,
-	UDPTEST_REPORTS,
+	UDPTEST_REPORTS = UDPTEST_RTT_MIN + 3,
 };
 
 static const char *const udptest_drops[] = { "late", "bad", NULL };
 static const char *const udptest_counters[] = { "messages",    "lost",       "unsent",  "rounds", "rtt_min_ns",
 						"rtt_mean_ns", "rtt_max_ns", "reports", NULL };
 
-/* Whose turn it is, in udptest.turn: nobody's (no run), an echo's (its number is awaited), or somebody's who acts. */
+/* Values of udptest.turn besides the number of the request whose echo is awaited. */
 #define UDPTEST_NO_RUN UINT64_MAX
-#define UDPTEST_ACTING (UINT64_MAX - 1)
+#define UDPTEST_ACTING (UINT64_MAX - 1) /* somebody has the turn, and what belongs to it */
 
 struct udptest {
-	struct xk_protocol protocol;
+	struct client client;
 	/* settings */
-	uint64_t port, timeout_ns, silence_ns;
+	uint64_t port, timeout_ns;
 	bool serve;
-	uint32_t peer; /* 0: a program starts the client */
-	uint64_t rounds, size, start_ns;
 
-	_Atomic(struct xk_session *) session; /* the client's; NULL: not open */
-	uint32_t host;                        /* whom it is open to */
+	_Atomic(struct xk_session *) session; /* the client's, from one run to the next; NULL: not open */
+	uint32_t host;                        /* the peer of session */
 	uint16_t host_port;
-	uint8_t *pattern;
 	struct xk_event watchdog;
 	_Atomic uint64_t turn;
 	_Atomic uint64_t sent_ns, heard_ns;
-	/* of whoever has the turn */
+	/* belong to the turn */
 	struct xk_udptest_run run;
 	struct xk_udptest_result result;
 	uint64_t number; /* of the last request; never used twice */
 	uint64_t warm_up_left;
-	/* of the run that begins by itself */
-	struct xk_event starter;
-	struct round_trips trips;
 };
 
-/* ---- what a message looks like ---- */
-
-/* No period, so that a piece of a message in the wrong place is seen. */
-static uint8_t *
-udptest_pattern_new(void)
-{
-	uint8_t *pattern = malloc(XK_UDPTEST_MAX);
-	uint32_t x = 1;
-
-	for (unsigned i = 0; pattern != NULL && i < XK_UDPTEST_MAX; i++) {
-		x = x * 1664525 + 1013904223;
-		pattern[i] = (uint8_t)(x >> 24);
-	}
-	return pattern;
-}
-
-static unsigned
-udptest_number_len(uint32_t size)
-{
-	return size < UDPTEST_NUMBER_LEN ? size : UDPTEST_NUMBER_LEN;
-}
+/* ---- the client: functions of whoever has the turn ---- */
 
 static void
-udptest_number_put(uint8_t *p, uint32_t size, uint64_t number)
-{
-	for (unsigned i = 0; i < udptest_number_len(size); i++)
-		p[i] = (uint8_t)(number >> (8 * i));
-}
-
-/* Whether the bytes at p say number, as far as a message of this size can. */
-static bool
-udptest_number_is(const uint8_t *p, uint32_t size, uint64_t number)
-{
-	for (unsigned i = 0; i < udptest_number_len(size); i++)
-		if (p[i] != (uint8_t)(number >> (8 * i)))
-			return false;
-	return true;
-}
-
-/* Whether what follows the number is the pattern. */
-static bool
-udptest_is_intact(const struct udptest *u, const struct xk_msg *m, uint32_t size)
-{
-	const uint8_t *pattern = u->pattern;
-	size_t skip = udptest_number_len(size);
-
-	if (xk_msg_len(m) != size)
-		return false;
-	for (; m != NULL; pattern += m->len, m = m->next) {
-		size_t begin = skip < m->len ? skip : m->len;
-
-		if (memcmp(m->data + begin, pattern + begin, m->len - begin) != 0)
-			return false;
-		skip -= begin;
-	}
-	return true;
-}
-
-/* A request with this number; reuses `old`, an echo found intact, where nobody else sees its buffer. Takes old. */
-static struct xk_msg *
-udptest_request(struct udptest *u, struct xk_msg *old, uint64_t number)
-{
-	struct xk_msg *m = old;
-	const uint8_t *pattern = u->pattern;
-
-	if (old == NULL || old->next != NULL || !xk_msg_is_writable(old)) {
-		xk_msg_free(old);
-		m = xk_msg_new(xk_platform_of(&u->protocol), u->run.size);
-		for (struct xk_msg *part = m; part != NULL; pattern += part->len, part = part->next)
-			memcpy(part->data, pattern, part->len);
-	}
-	if (m != NULL)
-		udptest_number_put(m->data, u->run.size, number);
-	return m;
-}
-
-/* ---- the client: by whoever has the turn ---- */
-
-static void
-udptest_finish(struct udptest *u, int error)
+udptest_finish(struct udptest *u, int err)
 {
 	struct xk_udptest_result result;
 	struct xk_udptest_run run = u->run;
 
-	u->result.error = error;
+	u->result.error = err;
 	result = u->result;
 	xk_event_cancel(&u->watchdog);
 	atomic_store_explicit(&u->turn, UDPTEST_NO_RUN, memory_order_release);
@@ -170,22 +80,22 @@ udptest_finish(struct udptest *u, int error)
 
 /*
  * Gives the turn to the echo of the next request, then sends that request: the echo may be here before the push
- * returns. What cannot be sent is found by the watchdog, like what is lost on its way.
+ * returns. The watchdog finds what cannot be sent, as it finds what is lost.
  */
 static void
 udptest_send(struct udptest *u, struct xk_msg *old, uint64_t now_ns)
 {
 	struct xk_session *s = atomic_load_explicit(&u->session, memory_order_relaxed);
 	uint64_t number = ++u->number;
-	struct xk_msg *m = udptest_request(u, old, number);
+	struct xk_msg *m = client_request(&u->client, old, u->run.size, number);
 
 	atomic_store_explicit(&u->sent_ns, now_ns, memory_order_relaxed);
 	atomic_store_explicit(&u->turn, number, memory_order_release);
 	if (m == NULL || xk_push(s, m) != 0)
-		xk_count(&u->protocol, UDPTEST_UNSENT);
+		xk_count(&u->client.protocol, UDPTEST_UNSENT);
 }
 
-/* Takes the turn from the echo of number, if it still has it. */
+/* Takes the turn from the echo of `number`, if it still has it. */
 static bool
 udptest_take_turn(struct udptest *u, uint64_t number)
 {
@@ -194,42 +104,51 @@ udptest_take_turn(struct udptest *u, uint64_t number)
 }
 
 /*
- * Looks a few times per time-out whether the awaited echo is overdue, so that no round trip has to move an event.
- * A run that ends meanwhile finds the event where it is.
+ * Looks a few times per time-out whether the awaited echo is overdue, so that no round trip has to move an event. A run
+ * that ends meanwhile finds the event where it is.
  */
 static void
 udptest_watch(struct xk_event *event, void *argument)
 {
 	struct udptest *u = argument;
+	struct xk_protocol *self = &u->client.protocol;
 	uint64_t turn = atomic_load_explicit(&u->turn, memory_order_acquire);
-	uint64_t sent_ns = atomic_load_explicit(&u->sent_ns, memory_order_relaxed), now_ns = xk_now_ns(&u->protocol);
+	uint64_t sent_ns = atomic_load_explicit(&u->sent_ns, memory_order_relaxed), now_ns = xk_now_ns(self);
 
 	if (turn == UDPTEST_NO_RUN)
 		return;
 	xk_event_schedule(event, u->timeout_ns / UDPTEST_LOOKS / 1000);
 	if (turn == UDPTEST_ACTING || now_ns < sent_ns + u->timeout_ns || !udptest_take_turn(u, turn))
 		return;
-	xk_count(&u->protocol, UDPTEST_LOST);
-	xk_trace(&u->protocol, XK_TRACE_ERRORS, "request %llu is lost", (unsigned long long)turn);
+	xk_count(self, UDPTEST_LOST);
+	xk_trace(self, XK_TRACE_ERRORS, "request %llu is lost", (unsigned long long)turn);
 	u->result.lost++;
 	if (u->run.lost != NULL)
 		u->run.lost(u->run.argument, now_ns - sent_ns);
-	if (now_ns >= atomic_load_explicit(&u->heard_ns, memory_order_relaxed) + u->silence_ns)
+	if (now_ns >= atomic_load_explicit(&u->heard_ns, memory_order_relaxed) + u->client.silence_ns)
 		udptest_finish(u, -ETIMEDOUT);
 	else
 		udptest_send(u, NULL, now_ns);
 }
 
-/* What the turn's owner does with an echo: NULL if m was used up. */
-static void
-udptest_round(struct udptest *u, struct xk_msg *m, uint64_t now_ns)
+/* Apart, so that a server saves few registers. */
+__attribute__((noinline)) static void
+udptest_demux_echo(struct udptest *u, struct xk_msg *m)
 {
-	uint64_t rtt_ns = now_ns - atomic_load_explicit(&u->sent_ns, memory_order_relaxed);
+	struct xk_protocol *self = &u->client.protocol;
+	uint64_t now_ns = xk_now_ns(self), turn = atomic_load_explicit(&u->turn, memory_order_acquire), rtt_ns;
+	uint32_t size = (uint32_t)xk_msg_len(m);
+	const uint8_t *p = xk_msg_peek(&m, client_number_len(size));
 
+	if (p == NULL || turn >= UDPTEST_ACTING || !client_number_is(p, size, turn) || !udptest_take_turn(u, turn)) {
+		xk_drop(self, m, UDPTEST_LATE);
+		return;
+	}
+	rtt_ns = now_ns - atomic_load_explicit(&u->sent_ns, memory_order_relaxed);
 	atomic_store_explicit(&u->heard_ns, now_ns, memory_order_relaxed);
-	if (xk_unlikely(!udptest_is_intact(u, m, u->run.size))) {
+	if (xk_unlikely(!client_is_intact(&u->client, m, u->run.size))) {
 		u->result.bad++;
-		xk_drop(&u->protocol, m, UDPTEST_BAD);
+		xk_drop(self, m, UDPTEST_BAD);
 		m = NULL;
 	} else if (u->warm_up_left > 0) {
 		u->warm_up_left--;
@@ -246,96 +165,41 @@ udptest_round(struct udptest *u, struct xk_msg *m, uint64_t now_ns)
 	}
 }
 
-/* Apart, so that a server saves few registers. */
-__attribute__((noinline)) static void
-udptest_demux_echo(struct udptest *u, struct xk_msg *m)
-{
-	uint64_t now_ns = xk_now_ns(&u->protocol), turn = atomic_load_explicit(&u->turn, memory_order_acquire);
-	uint32_t size = (uint32_t)xk_msg_len(m);
-	const uint8_t *p = xk_msg_peek(&m, udptest_number_len(size));
+/* ---- runs ---- */
 
-	if (p == NULL || turn >= UDPTEST_ACTING || !udptest_number_is(p, size, turn) || !udptest_take_turn(u, turn))
-		xk_drop(&u->protocol, m, UDPTEST_LATE);
-	else
-		udptest_round(u, m, now_ns);
-}
-
-/* ---- the client's beginning: a shepherd that may wait ---- */
-
-/* Opens the session to the run's server, unless the one of the last run will do. 0 or -errno. */
+/* Opens the session to the run's server, unless that of the last run leads there. A shepherd; may wait. 0 or -errno. */
 static int
-udptest_open_session(struct udptest *u)
+udptest_open(struct udptest *u)
 {
 	struct xk_session *s = atomic_load_explicit(&u->session, memory_order_relaxed);
-	struct xk_participants participants = { .remote.depth = 0 };
-	int error;
+	int err;
 
-	if (s != NULL && u->host == u->run.host && u->host_port == u->run.port)
-		return 0;
-	atomic_store_explicit(&u->session, NULL, memory_order_relaxed);
-	xk_close(s);
-	xk_participant_push(&participants.remote, u->run.host);
-	xk_participant_push(&participants.remote, u->run.port);
-	error = xk_open(&u->protocol, &u->protocol, xk_lower(&u->protocol, 0), &participants, &s);
-	if (error != 0)
-		return error;
-	u->host = u->run.host;
-	u->host_port = u->run.port;
-	atomic_store_explicit(&u->session, s, memory_order_release);
-	return 0;
-}
-
-/* Whether an open that failed may succeed later: the peer is not there yet, or something was short. */
-static bool
-udptest_is_passing(int error)
-{
-	return error == -EHOSTUNREACH || error == -ETIMEDOUT || error == -ENOBUFS || error == -EAGAIN;
-}
-
-/* A peer that is not there yet is waited for: open says within its own time that nobody answered. */
-static int
-udptest_open_patiently(struct udptest *u)
-{
-	uint64_t start_ns = xk_now_ns(&u->protocol);
-	int error;
-
-	for (;;) {
-		error = udptest_open_session(u);
-		if (!udptest_is_passing(error))
-			return error;
-		if (xk_now_ns(&u->protocol) >= start_ns + u->silence_ns)
-			return error;
-		if (xk_delay(&u->protocol, UDPTEST_RETRY_US) == -ECANCELED)
-			return -ECANCELED;
+	if (s == NULL || u->host != u->run.host || u->host_port != u->run.port) {
+		atomic_store_explicit(&u->session, NULL, memory_order_relaxed);
+		xk_close(s);
+		err = client_open(&u->client.protocol, u->run.host, u->run.port, u->client.silence_ns, &s);
+		if (err != 0)
+			return err;
+		u->host = u->run.host;
+		u->host_port = u->run.port;
+		atomic_store_explicit(&u->session, s, memory_order_release);
 	}
+	return client_check_size(s, u->run.size, XK_UDPTEST_MAX, &u->result.max_packet);
 }
 
-static int
-udptest_check_size(struct udptest *u)
-{
-	struct xk_session *s = atomic_load_explicit(&u->session, memory_order_relaxed);
-
-	if (xk_control(s, XK_GET_MAX_PACKET, &u->result.max_packet, sizeof(u->result.max_packet)) !=
-	    sizeof(u->result.max_packet))
-		u->result.max_packet = XK_UDPTEST_MAX;
-	return u->run.size <= u->result.max_packet ? 0 : -EMSGSIZE;
-}
-
-/* Has the turn until it sends. */
+/* Begins the run; has the turn until it sends. */
 static void
 udptest_begin(void *argument)
 {
 	struct udptest *u = argument;
 	uint64_t now_ns;
-	int error = udptest_open_patiently(u);
+	int err = udptest_open(u);
 
-	if (error == 0)
-		error = udptest_check_size(u);
-	if (error != 0) {
-		udptest_finish(u, error);
+	if (err != 0) {
+		udptest_finish(u, err);
 		return;
 	}
-	now_ns = xk_now_ns(&u->protocol);
+	now_ns = xk_now_ns(&u->client.protocol);
 	atomic_store_explicit(&u->heard_ns, now_ns, memory_order_relaxed);
 	xk_event_schedule(&u->watchdog, u->timeout_ns / UDPTEST_LOOKS / 1000);
 	udptest_send(u, NULL, now_ns);
@@ -345,7 +209,7 @@ int
 xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run)
 {
 	struct udptest *u = (struct udptest *)udptest;
-	int error;
+	int err;
 
 	if (run->size == 0 || run->size > XK_UDPTEST_MAX || run->rounds == 0 || run->finished == NULL)
 		return -EINVAL;
@@ -356,10 +220,10 @@ xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run)
 		u->run.port = XK_UDPTEST_PORT;
 	u->warm_up_left = run->warm_up;
 	u->result = (struct xk_udptest_result){ .error = 0 };
-	error = xk_thread_start(udptest->kernel, udptest->name, udptest_begin, u);
-	if (error != 0)
+	err = xk_thread_start(udptest->kernel, udptest->name, udptest_begin, u);
+	if (err != 0)
 		atomic_store_explicit(&u->turn, UDPTEST_NO_RUN, memory_order_release);
-	return error;
+	return err;
 }
 
 int
@@ -374,80 +238,50 @@ xk_udptest_close(struct xk_protocol *udptest)
 	return 0;
 }
 
-/* ---- the run that begins by itself ---- */
-
-static void
-udptest_own_record(void *argument, uint64_t rtt_ns)
-{
-	struct udptest *u = argument;
-
-	round_trips_add(&u->trips, rtt_ns);
-}
-
 static void
 udptest_own_finished(void *argument, const struct xk_udptest_result *result)
 {
-	struct udptest *u = argument;
-	const struct round_trips *trips = &u->trips;
+	struct client *c = argument;
 
-	xk_counter_set(&u->protocol, UDPTEST_ROUNDS, result->rounds);
-	round_trips_tell(trips, &u->protocol, UDPTEST_RTT_MIN);
-	xk_trace(&u->protocol, XK_TRACE_EVENTS, "%s: %llu rounds, %llu lost, rtt %llu to %llu, mean %llu ns",
-		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
-		 (unsigned long long)result->lost, (unsigned long long)trips->min_ns, (unsigned long long)trips->max_ns,
-		 (unsigned long long)round_trips_mean_ns(trips));
+	xk_counter_set(&c->protocol, UDPTEST_ROUNDS, result->rounds);
+	client_report(&c->protocol, result->error, (struct client_count){ result->rounds, "rounds" },
+		      (struct client_count){ result->lost, "lost" }, &c->trips, UDPTEST_RTT_MIN);
 }
 
-/* Without a shepherd to begin with, it tries again. */
+/* Starts the run that the settings describe; without a shepherd for it, tries again later. */
 static void
 udptest_start_by_itself(struct xk_event *event, void *argument)
 {
-	struct udptest *u = argument;
+	struct client *c = argument;
 	struct xk_udptest_run run = {
-		.host = u->peer,
-		.port = (uint16_t)u->port,
-		.size = (uint32_t)u->size,
-		.rounds = u->rounds,
-		.record = udptest_own_record,
+		.host = c->peer,
+		.port = (uint16_t)((struct udptest *)c)->port,
+		.size = (uint32_t)c->size,
+		.rounds = c->rounds,
+		.record = client_record,
 		.finished = udptest_own_finished,
-		.argument = u,
+		.argument = c,
 	};
 
-	u->trips = (struct round_trips){ .count = 0 };
-	if (xk_udptest_start(&u->protocol, &run) != 0)
-		xk_event_schedule(event, UDPTEST_RETRY_US);
+	c->trips = (struct client_trips){ .count = 0 };
+	if (xk_udptest_start(&c->protocol, &run) != 0)
+		xk_event_schedule(event, CLIENT_RETRY_US);
 }
 
 /* ---- the protocol ---- */
-
-static void
-udptest_participants(const struct udptest *u, struct xk_participants *participants)
-{
-	*participants = (struct xk_participants){ .remote.depth = 0 };
-	xk_participant_push(&participants->local, u->port);
-}
 
 static int
 udptest_init(struct xk_protocol *self)
 {
 	struct udptest *u = (struct udptest *)self;
-	struct xk_participants participants;
-	int error = 0;
+	struct xk_participants participants = { .local = { 1, { u->port } } };
+	int err = u->serve ? xk_open_enable(self, self, xk_lower(self, 0), &participants) : 0;
 
+	if (err != 0)
+		return err;
 	atomic_store_explicit(&u->turn, UDPTEST_NO_RUN, memory_order_relaxed);
 	xk_event_init(&u->watchdog, self->kernel, udptest_watch, u);
-	xk_event_init(&u->starter, self->kernel, udptest_start_by_itself, u);
-	u->pattern = udptest_pattern_new();
-	if (u->pattern == NULL)
-		return -ENOMEM;
-	udptest_participants(u, &participants);
-	if (u->serve)
-		error = xk_open_enable(self, self, xk_lower(self, 0), &participants);
-	if (error != 0)
-		free(u->pattern);
-	else if (u->peer != 0)
-		xk_event_schedule(&u->starter, u->start_ns / 1000);
-	return error;
+	return client_init(&u->client, XK_UDPTEST_MAX, udptest_start_by_itself);
 }
 
 static void
@@ -456,20 +290,20 @@ udptest_fini(struct xk_protocol *self)
 	struct udptest *u = (struct udptest *)self;
 
 	xk_close(atomic_load_explicit(&u->session, memory_order_relaxed));
-	free(u->pattern);
+	free(u->client.pattern);
 }
 
-/* A request that comes from a server's own port would be echoed between two servers for ever. */
+/* Refuses requests from a server's own port: two servers would echo them to each other for ever. */
 static int
 udptest_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 		  struct xk_protocol *hlp_type)
 {
 	struct udptest *u = (struct udptest *)self;
 	struct xk_participants participants = { .remote.depth = 0 };
-	int error = xk_get_participants(session, &participants);
+	int err = xk_get_participants(session, &participants);
 
-	if (error != 0)
-		return error;
+	if (err != 0)
+		return err;
 	return xk_participant_pop(&participants.remote) == u->port ? -EPERM : 0;
 }
 
@@ -487,7 +321,7 @@ udptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 		xk_count(self, UDPTEST_UNSENT);
 }
 
-/* What becomes of a message is told by its echo alone: what others say is counted. */
+/* Counts what hosts say of messages; only the echo tells what has become of one. */
 static int
 udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
@@ -510,15 +344,14 @@ static const struct xk_setting udptest_settings[] = {
 	{ "serve", XK_SETTING_BOOL, offsetof(struct udptest, serve), "yes", "whether messages are sent back", 0, 0 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct udptest, timeout_ns), "500ms",
 	  "after this a request whose echo has not come is lost", 1000000, UINT64_C(60000000000) },
-	{ "silence", XK_SETTING_TIME, offsetof(struct udptest, silence_ns), "10s",
+	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
 	  "after this without any echo a run fails", 1000000, UINT64_C(3600000000000) },
-	{ "peer", XK_SETTING_HOST, offsetof(struct udptest, peer), NULL, "the server of a run that begins by itself", 0,
+	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "the server of a run that begins by itself", 0,
 	  0 },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct udptest, rounds), "1000", "... its round trips", 1, UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct udptest, size), "1", "... bytes of its messages", 1,
-	  XK_UDPTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct udptest, start_ns), "0s", "... how long after the boot it begins",
-	  0, UINT64_C(86400000000000) },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "... its round trips", 1, UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "... bytes of its messages", 1, XK_UDPTEST_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "... how long after the boot it begins", 0,
+	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 

@@ -13,21 +13,21 @@ extern const struct xk_protocol_type xk_type_udptest;
 /* How a run ended. */
 struct xk_udptest_result {
 	/*
-	 * 0; -ETIMEDOUT: the server was silent for too long; -EMSGSIZE: messages of this size cannot be sent by this
-	 * graph; -ECANCELED: the kernel was stopped; or what opening the session said last.
+	 * 0; -ETIMEDOUT: the server was silent for too long; -EMSGSIZE: this graph cannot send messages of this size;
+	 * -ECANCELED: the kernel was stopped; or the error of the last attempt to open the session.
 	 */
 	int error;
 	uint64_t rounds;     /* echoes that came back right, warm-up not counted */
 	uint64_t lost;       /* requests whose echo did not come in time */
-	uint64_t late;       /* echoes that came after they had been given up */
+	uint64_t late;       /* 0: echoes that come late are counted as drops */
 	uint64_t bad;        /* echoes whose length or contents were wrong */
-	uint32_t max_packet; /* what the session can send at most, 0 if it did not come to that */
+	uint32_t max_packet; /* the most that the session can send; 0: it was not opened */
 };
 
 /*
- * A run: one request at a time, each the answer to the echo before it, until `rounds` echoes have come back. The
- * callbacks are called by whoever carries the message (the driver too): they must not wait and not call udptest. All of
- * them get `argument`, and record and lost are never called after finished, nor two of them at once.
+ * A run: one request at a time, each the answer to the echo before it, until `rounds` echoes have come back. Whoever
+ * carries the message (the driver too) calls the callbacks: they must not wait, nor call udptest. All of them get
+ * `argument`; they are never called at once, nor record or lost after finished.
  */
 struct xk_udptest_run {
 	uint32_t host;                                    /* the server */

@@ -40,22 +40,22 @@ struct host {
 	_Atomic unsigned kicks;
 };
 
-struct xk_wheel *
-xk_kernel_wheel(struct xk_kernel *kernel)
+static uint64_t
+host_now_us(void *host)
 {
-	return kernel->wheel;
+	return atomic_load_explicit(&((struct host *)host)->now_us, memory_order_relaxed);
 }
 
-uint64_t
-xk_kernel_now_us(struct xk_kernel *kernel)
+static void
+host_kick(void *host)
 {
-	return atomic_load_explicit(&((struct host *)kernel)->now_us, memory_order_relaxed);
+	atomic_fetch_add_explicit(&((struct host *)host)->kicks, 1, memory_order_relaxed);
 }
 
 void
-xk_kernel_kick(struct xk_kernel *kernel)
+xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument)
 {
-	atomic_fetch_add_explicit(&((struct host *)kernel)->kicks, 1, memory_order_relaxed);
+	xk_wheel_prepare(kernel->wheel, event, handler, argument);
 }
 
 static struct host *
@@ -65,7 +65,7 @@ host_new(uint64_t now_us)
 
 	REQUIRE(host != NULL);
 	host->now_us = now_us;
-	host->kernel.wheel = xk_wheel_new(now_us);
+	host->kernel.wheel = xk_wheel_new(&(struct xk_wheel_host){ host_now_us, host_kick, host });
 	REQUIRE(host->kernel.wheel != NULL);
 	return host;
 }
@@ -289,7 +289,7 @@ intruder_schedule(void *argument)
 		return;
 	intruder->count++;
 	xk_event_init(event, intruder->kernel, event_nothing, NULL);
-	xk_event_schedule(event, intruder->due - xk_kernel_now_us(intruder->kernel));
+	xk_event_schedule(event, intruder->due - host_now_us(intruder->kernel));
 }
 
 TEST(what_is_scheduled_while_a_slot_is_emptied_fires_after_what_was_there)
@@ -538,7 +538,7 @@ crowd_handler(struct xk_event *event, void *argument)
 	struct crowd *crowd = argument;
 	struct crowd_event *one = (struct crowd_event *)event;
 
-	if (event->due_us > xk_kernel_now_us(event->kernel))
+	if (event->due_us > host_now_us(crowd->host))
 		atomic_fetch_add_explicit(&crowd->early, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&one->fired, 1, memory_order_release);
 }

@@ -1,5 +1,5 @@
 /*
- * test_map.c - the Map tool. It is linked without the engine: retired tables come to xk_retire below, which keeps them
+ * test_map.c - the Map tool. It is linked without the engine: retired tables come to xk_epochs_retire below, which keeps them
  * until the test says that nobody reads any more.
  */
 #include <errno.h>
@@ -8,39 +8,37 @@
 
 #include "tests/random.h"
 #include "tests/test.h"
-#include "xkernel/kernel.h"
 #include "xkernel/map.h"
-#include "xkernel/process.h"
 
 /* Stands in for the engine's. */
 struct xk_kernel {
+	struct xk_epochs epochs; /* first */
 	struct xk_retired *retired;
 	unsigned count, drivers;
 };
 
 void
-xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(struct xk_retired *retired))
+xk_epochs_retire(struct xk_epochs *epochs, struct xk_retired *retired, void (*release)(struct xk_retired *retired))
 {
+	struct xk_kernel *kernel = (struct xk_kernel *)epochs;
+
 	retired->release = release;
 	retired->next = kernel->retired;
 	kernel->retired = retired;
 	kernel->count++;
 }
 
-/* Stands in for the engine's too. */
-uint64_t
-xk_kernel_seed(struct xk_kernel *kernel)
+int
+xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 {
 	static _Atomic uint64_t next = 1;
+	uint64_t seed[2];
 
-	return atomic_fetch_add(&next, 1) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* And this. */
-unsigned
-xk_kernel_drivers(const struct xk_kernel *kernel)
-{
-	return kernel->drivers;
+	for (unsigned i = 0; i < 2; i++)
+		seed[i] = atomic_fetch_add(&next, 1) * UINT64_C(0x9e3779b97f4a7c15);
+	if (kernel == NULL)
+		return xk_map_make(map, expected, seed, NULL, false);
+	return xk_map_make(map, expected, seed, &kernel->epochs, kernel->drivers > 1);
 }
 
 static void
@@ -210,7 +208,7 @@ cached_after(struct xk_kernel *kernel, struct thing things[3], bool unbinds)
 
 TEST(the_cache_of_one_driver_is_what_was_resolved_last_and_that_of_several_what_was_first)
 {
-	struct xk_kernel alone = { NULL, 0, 1 }, two = { NULL, 0, 2 };
+	struct xk_kernel alone = { .drivers = 1 }, two = { .drivers = 2 };
 	struct thing things[3] = { 0 };
 
 	CHECK(cached_after(&alone, things, false) == &things[2].binding);
@@ -353,7 +351,7 @@ TEST(an_emptied_map_has_no_tombstones_left)
 
 TEST(outgrown_tables_are_retired_and_not_freed)
 {
-	struct xk_kernel kernel = { NULL, 0, 1 };
+	struct xk_kernel kernel = { .drivers = 1 };
 	struct thing *things = calloc(100, sizeof(*things));
 	struct xk_map_table *first;
 	struct xk_map map;

@@ -317,7 +317,9 @@ bit_comes_and_goes(enum xk_mode mode)
 	}
 	CHECK(host_wait_handled(h, MANY));
 	xk_kernel_stop(h->kernel);
-	for (struct xk_shepherd *s = h->kernel->shepherds; s != NULL; s = s->all_next) {
+	for (struct xk_reader *reader = h->kernel->epochs.readers; reader != NULL; reader = reader->next) {
+		struct xk_shepherd *s = xk_container_of(reader, struct xk_shepherd, reader);
+
 		CHECK_EQ(s->meter.depth, 0);
 		CHECK(s->meter.ns == NULL);
 	}

@@ -452,7 +452,7 @@ check_crowd(enum xk_mode mode, enum xk_driver_policy driver, enum xk_resume resu
 	xk_session_uncache(crowd.probe.middle, NULL, NULL);
 	CHECK_EQ(crowd.probe.closed, crowd.opened);
 	CHECK_EQ(xk_map_count(&crowd.map), 0);
-	xk_epoch_drain(h->kernel);
+	xk_epochs_drain(&h->kernel->epochs);
 	xk_map_fini(&crowd.map);
 	host_free(h);
 }
@@ -503,7 +503,7 @@ TEST(enables_are_counted_right_by_several_at_once)
 	CHECK_EQ(e.failed, 0);
 	CHECK_EQ(xk_map_count(&e.map), 0);
 	xk_kernel_stop(h->kernel);
-	xk_epoch_drain(h->kernel);
+	xk_epochs_drain(&h->kernel->epochs);
 	xk_enable_fini(&e.map);
 	host_free(h);
 }

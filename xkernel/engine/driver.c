@@ -92,7 +92,7 @@ driver_resume(struct xk_shepherd *self)
 	if (shepherd == NULL)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
-	xk_epoch_bring_back(shepherd);
+	xk_reader_bring_back(&shepherd->reader, &self->driver->runner.shepherd.reader);
 	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
 
@@ -287,9 +287,9 @@ static void
 driver_rest(struct xk_driver *driver, uint64_t deadline_ns)
 {
 	xk_bump(&driver->sleeps, 1);
-	xk_epoch_leave(&driver->runner.shepherd);
+	xk_reader_leave(&driver->runner.shepherd.reader);
 	driver->platform->ops->sleep(driver->platform, deadline_ns);
-	xk_epoch_enter(&driver->runner.shepherd);
+	xk_reader_enter(&driver->runner.shepherd.reader);
 }
 
 __attribute__((noinline)) static void
@@ -396,9 +396,9 @@ driver_end_turn(struct xk_driver *driver, struct xk_kernel *kernel)
 {
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
-	xk_epoch_pass(&driver->runner.shepherd);
-	if (xk_unlikely(atomic_load_explicit(&kernel->retired, memory_order_relaxed) > 0))
-		xk_epoch_reclaim(kernel);
+	xk_reader_pass(&driver->runner.shepherd.reader);
+	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0))
+		xk_epochs_reclaim(&kernel->epochs);
 }
 
 /* A kernel that stops ends a driver when nobody needs it any more. */

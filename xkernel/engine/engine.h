@@ -6,66 +6,13 @@
 
 #include <pthread.h>
 
+#include "xkernel/engine/spin.h"
 #include "xkernel/engine/stack.h"
-#include "xkernel/event.h"
+#include "xkernel/engine/wheel.h"
+#include "xkernel/epoch.h"
 #include "xkernel/kernel.h"
 
 enum { XK_TRANSMIT_QUEUE = 1024 };
-
-struct xk_wheel;
-
-/* ---- the event wheel (event.c) ---- */
-
-/* A wheel whose time begins at now_us. NULL: no memory. */
-struct xk_wheel *xk_wheel_new(uint64_t now_us);
-void xk_wheel_free(struct xk_wheel *wheel);
-
-/* What every turn asks of a wheel: its first part. */
-struct xk_wheel_front {
-	_Atomic uint64_t next_ns; /* nothing is due before; written under the wheel's lock */
-};
-
-/*
- * When something may be due, at the earliest; UINT64_MAX: nothing is scheduled, or nothing that the clock will reach. One
- * load; any context. Exact to a slot of the wheel after xk_wheel_take; a cancelled event leaves it as it is, so that the
- * next one's need not wake anybody. Ordered (seq_cst) with xk_event_schedule, which stores it before it kicks.
- */
-static inline uint64_t
-xk_wheel_next_ns(const struct xk_wheel *wheel)
-{
-	return atomic_load_explicit(&((const struct xk_wheel_front *)wheel)->next_ns, memory_order_seq_cst);
-}
-
-/* Whether something may be due. Not if nothing is scheduled, even at the end of time. */
-static inline bool
-xk_wheel_is_due(const struct xk_wheel *wheel, uint64_t now_ns)
-{
-	uint64_t next_ns = xk_wheel_next_ns(wheel);
-
-	return xk_unlikely(next_ns <= now_ns) && next_ns != UINT64_MAX;
-}
-
-/*
- * One event that is due at now_us, now FIRING; NULL: none. Afterwards xk_wheel_next_ns says when to ask again.
- * What is scheduled after a take is due at now_us + 1 at the earliest: a handler cannot prolong the turn.
- */
-struct xk_event *xk_wheel_take(struct xk_wheel *wheel, uint64_t now_us);
-
-/* The handler of event has returned, in this turn of its shepherd: what it retired is still there. */
-void xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event);
-
-/* ---- what event.c asks of the kernel ---- */
-
-struct xk_wheel *xk_kernel_wheel(struct xk_kernel *kernel);
-/* The clock, read now. */
-uint64_t xk_kernel_now_us(struct xk_kernel *kernel);
-/* Something is due earlier than the sleeping driver (or event thread) knows. Any context; never waits. */
-void xk_kernel_kick(struct xk_kernel *kernel);
-
-/* ---- short locks (spin.c): held for a bounded few instructions, never across a call that may wait ---- */
-
-void xk_spin_lock(_Atomic uint32_t *lock);
-void xk_spin_unlock(_Atomic uint32_t *lock);
 
 /* ---- shepherds ---- */
 
@@ -99,7 +46,7 @@ struct xk_shepherd {
 	struct xk_runner *runner; /* the thread that runs it now; NULL: it is parked or on its way */
 	struct xk_kernel *kernel;
 	struct xk_driver *driver; /* whose stack it is; of a thread's: whose message it carries */
-	_Atomic uint64_t epoch;   /* since when it may be reading; 0: it reads nothing, or as its driver (epoch.c) */
+	struct xk_reader reader;  /* of the kernel's epochs */
 	bool detachable;          /* has a stack of its own; false: a thread's */
 	bool charged;             /* budgets: what it carries has been accounted for */
 	bool in_loop;             /* free, and where the driver's loop has been left: it need not begin anew */
@@ -107,7 +54,6 @@ struct xk_shepherd {
 	unsigned locks;           /* xk_locks held */
 	uint64_t started_ns;      /* budgets: when the driver took up the message; time parked is added */
 	struct xk_shepherd *next; /* in the list of free stacks, or runnable */
-	struct xk_shepherd *all_next; /* every shepherd of the kernel */
 	struct xk_context context;
 	void (*application)(void *argument);
 	void *argument;
@@ -138,6 +84,8 @@ struct xk_runner {
 	struct xk_shepherd shepherd;      /* what it is when it runs on its own stack */
 	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
+	/* Its shepherd is about to block: finds another thread for its work. 0 or -EAGAIN. NULL: there is no need. */
+	int (*stand_in)(struct xk_shepherd *self);
 	pthread_t thread; /* the operating system's */
 	void *name;       /* a platform's own */
 	_Atomic int tid;  /* 0: not running, or not counted, or a platform's own */
@@ -262,26 +210,6 @@ void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, s
 /* Before a protocol's init, 0 or -errno; and after its fini. Main thread. */
 int xk_table_init(struct xk_protocol *self);
 void xk_table_fini(struct xk_protocol *self);
-
-/* ---- epochs (epoch.c) ---- */
-
-/*
- * What runs in a driver reads under the epoch of the driver's own shepherd (runner.shepherd), whatever stack it is on; a
- * stack that leaves the driver takes that epoch with it.
- */
-
-/* self may read from now on what is bound now. */
-void xk_epoch_enter(struct xk_shepherd *self);
-/* self reads nothing until it enters again. */
-void xk_epoch_leave(struct xk_shepherd *self);
-/* self, which runs in a driver, is about to leave it and reads on. */
-void xk_epoch_take_along(struct xk_shepherd *self);
-/* The driver is about to go on with self, which may be reading since before. */
-void xk_epoch_bring_back(struct xk_shepherd *self);
-/* Releases what nobody can be reading, unless another driver is at it. A driver, between messages; or when nothing runs. */
-void xk_epoch_reclaim(struct xk_kernel *kernel);
-/* Releases all that is retired. When nothing runs. */
-void xk_epoch_drain(struct xk_kernel *kernel);
 
 /* ---- the pool: input threads in regular mode, those who take over in IPP mode (pool.c) ---- */
 
@@ -471,8 +399,7 @@ struct xk_kernel {
 	_Atomic unsigned busy; /* messages queued, shepherds runnable or running away from the driver */
 	struct xk_wheel *wheel;
 	struct xk_port *ports;
-	_Atomic uint64_t epoch;
-	_Atomic unsigned retired;
+	struct xk_epochs epochs;
 	_Atomic unsigned parked;
 	_Atomic bool budgeted; /* some crossing compares the clock: messages note when they start */
 	_Atomic bool traced;
@@ -499,12 +426,6 @@ struct xk_kernel {
 	_Atomic unsigned applications;         /* threads of application code, regular mode */
 	_Atomic unsigned applications_blocked; /* ... that wait, and were not woken yet */
 	struct xk_device *devices;
-	/* epochs */
-	_Atomic uint32_t reclaiming;
-	_Atomic uint32_t retired_lock;
-	struct xk_retired *retired_first, **retired_last;
-	_Atomic uint32_t shepherds_lock;
-	struct xk_shepherd *shepherds; /* all: detachable ones and threads' */
 	/* waiting */
 	_Atomic uint32_t waiters_lock;
 	struct xk_waiter *waiters;
@@ -564,24 +485,12 @@ void xk_waiters_cancel(struct xk_kernel *kernel);
 /* Whether anybody waits, or has not left the code that waits. */
 bool xk_waiters_left(struct xk_kernel *kernel);
 
-/* Regular mode: an event handler is about to wait, so that another thread has to watch the time. 0 or -EAGAIN. */
-int xk_events_stand_in(struct xk_shepherd *self);
-
 /* For a message's way: reads the clock, and counts that it did. */
 static inline uint64_t
 xk_clock(struct xk_kernel *kernel, struct xk_runner *runner)
 {
 	xk_bump(&runner->clock_reads, 1);
 	return kernel->platform->ops->now_ns(kernel->platform);
-}
-
-/* self holds nothing that it has resolved, and goes on reading: once per turn. */
-static inline void
-xk_epoch_pass(struct xk_shepherd *self)
-{
-	uint64_t now = atomic_load_explicit(&self->kernel->epoch, memory_order_acquire);
-
-	atomic_store_explicit(&self->epoch, now, memory_order_release);
 }
 
 #endif

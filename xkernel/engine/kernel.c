@@ -47,13 +47,18 @@ kernel_init_driver(struct xk_kernel *kernel, struct xk_driver *driver, struct xk
 }
 
 static void
+kernel_wake(void *kernel)
+{
+	xk_driver_wake(&((struct xk_kernel *)kernel)->driver);
+}
+
+static void
 kernel_init_lists(struct xk_kernel *kernel)
 {
 	xk_pool_init(&kernel->pool);
 	atomic_init(&kernel->events, NULL);
 	kernel_init_driver(kernel, &kernel->driver, kernel->platform, kernel->config.core);
-	kernel->retired_last = &kernel->retired_first;
-	atomic_init(&kernel->epoch, 1);
+	xk_epochs_init(&kernel->epochs, kernel_wake, kernel);
 	atomic_init(&kernel->seeds, xk_kernel_random(kernel));
 }
 
@@ -79,16 +84,6 @@ xk_kernel_new(const struct xk_kernel_config *config)
 }
 
 /* ---- drivers ---- */
-
-struct xk_driver *
-xk_kernel_driver(struct xk_kernel *kernel, unsigned index)
-{
-	struct xk_driver *driver = &kernel->driver;
-
-	while (driver != NULL && driver->index != index)
-		driver = driver->next_driver;
-	return driver;
-}
 
 int
 xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int core)
@@ -160,7 +155,7 @@ xk_kernel_free(struct xk_kernel *kernel)
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_kernel_unwind(kernel);
 	xk_kernel_fini_protocols(kernel);
-	xk_epoch_drain(kernel);
+	xk_epochs_drain(&kernel->epochs);
 	if (kernel->protocols != NULL)
 		xk_reached_note(kernel);
 	xk_kernel_free_graph(kernel);

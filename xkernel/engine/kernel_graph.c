@@ -294,7 +294,7 @@ xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 			continue;
 		*failed = p;
 		kernel_fini_protocols(kernel->protocols, p);
-		xk_epoch_drain(kernel);
+		xk_epochs_drain(&kernel->epochs);
 		kernel->initialised = NULL;
 		return result;
 	}

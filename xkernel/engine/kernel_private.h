@@ -9,10 +9,16 @@
 
 enum { XK_KERNEL_NAP_NS = 100 * 1000 /* who waits for others to end looks so often */ };
 
-/* ---- kernel.c ---- */
+/* Returns the driver with this index, or NULL. */
+static inline struct xk_driver *
+xk_kernel_driver(struct xk_kernel *kernel, unsigned index)
+{
+	struct xk_driver *driver = &kernel->driver;
 
-/* The driver with this index, or NULL. */
-struct xk_driver *xk_kernel_driver(struct xk_kernel *kernel, unsigned index);
+	while (driver != NULL && driver->index != index)
+		driver = driver->next_driver;
+	return driver;
+}
 
 /* ---- kernel_graph.c ---- */
 

@@ -22,9 +22,9 @@ kernel_drive(struct xk_driver *driver)
 	xk_assert(first != NULL);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_acquire(port);
-	xk_epoch_enter(&runner->shepherd);
+	xk_reader_enter(&runner->shepherd.reader);
 	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
-	xk_epoch_leave(&runner->shepherd);
+	xk_reader_leave(&runner->shepherd.reader);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		xk_transmit_flush(port);
 		xk_transmit_release(port);
@@ -280,10 +280,10 @@ kernel_application_thread(struct xk_runner *runner)
 
 	xk_runner_begin(runner);
 	self->load = XK_LOAD_APPLICATION;
-	xk_epoch_enter(self);
+	xk_reader_enter(&self->reader);
 	application->fn(application->argument);
 	xk_shepherd_is_out(self);
-	xk_epoch_leave(self);
+	xk_reader_leave(&self->reader);
 	xk_runner_end(runner);
 	free(application);
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);

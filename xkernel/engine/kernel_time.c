@@ -10,42 +10,14 @@
 
 enum { KERNEL_EVENT_THREADS = 64 /* handlers that wait at once, in regular mode */ };
 
-int
-xk_events_init(struct xk_kernel *kernel)
+/* ---- what the wheel asks for ---- */
+
+static uint64_t
+kernel_now_us(void *kernel)
 {
-	pthread_condattr_t monotonic;
+	struct xk_platform *platform = ((struct xk_kernel *)kernel)->platform;
 
-	pthread_mutex_init(&kernel->events_mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&kernel->events_condition, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	xk_token_init(&kernel->events_token);
-	kernel->wheel = xk_wheel_new(xk_kernel_now_us(kernel));
-	return kernel->wheel == NULL ? -ENOMEM : 0;
-}
-
-void
-xk_events_fini(struct xk_kernel *kernel)
-{
-	xk_wheel_free(kernel->wheel);
-	xk_token_fini(&kernel->events_token);
-	pthread_cond_destroy(&kernel->events_condition);
-	pthread_mutex_destroy(&kernel->events_mutex);
-}
-
-/* ---- the clock ---- */
-
-struct xk_wheel *
-xk_kernel_wheel(struct xk_kernel *kernel)
-{
-	return kernel->wheel;
-}
-
-uint64_t
-xk_kernel_now_us(struct xk_kernel *kernel)
-{
-	return kernel->platform->ops->now_ns(kernel->platform) / 1000;
+	return platform->ops->now_ns(platform) / 1000;
 }
 
 uint64_t
@@ -55,8 +27,6 @@ xk_now_ns(const struct xk_protocol *self)
 
 	return platform->ops->now_ns(platform);
 }
-
-/* ---- who runs event handlers ---- */
 
 void
 xk_events_nudge(struct xk_kernel *kernel)
@@ -69,15 +39,42 @@ xk_events_nudge(struct xk_kernel *kernel)
 		xk_token_post(kernel, &kernel->events_token);
 }
 
-void
-xk_kernel_kick(struct xk_kernel *kernel)
+static void
+kernel_kick(void *argument)
 {
-	if (kernel->mode == XK_IPP) {
+	struct xk_kernel *kernel = argument;
+
+	if (kernel->mode == XK_IPP)
 		xk_driver_wake(&kernel->driver);
-		return;
-	}
-	xk_events_nudge(kernel);
+	else
+		xk_events_nudge(kernel);
 }
+
+int
+xk_events_init(struct xk_kernel *kernel)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&kernel->events_mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&kernel->events_condition, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	xk_token_init(&kernel->events_token);
+	kernel->wheel = xk_wheel_new(&(struct xk_wheel_host){ kernel_now_us, kernel_kick, kernel });
+	return kernel->wheel == NULL ? -ENOMEM : 0;
+}
+
+void
+xk_events_fini(struct xk_kernel *kernel)
+{
+	xk_wheel_free(kernel->wheel);
+	xk_token_fini(&kernel->events_token);
+	pthread_cond_destroy(&kernel->events_condition);
+	pthread_mutex_destroy(&kernel->events_mutex);
+}
+
+/* ---- who runs event handlers ---- */
 
 /*
  * The event thread of regular mode: runs what is due, one handler after the other, until another thread has taken over
@@ -91,14 +88,14 @@ kernel_fire(struct xk_runner *runner)
 	struct xk_event *event;
 
 	while (kernel->mode == XK_REGULAR && kernel->events == runner &&
-	       (event = xk_wheel_take(kernel->wheel, xk_kernel_now_us(kernel))) != NULL) {
+	       (event = xk_wheel_take(kernel->wheel, kernel_now_us(kernel))) != NULL) {
 		self->load = XK_LOAD_EVENT;
 		xk_bump(&runner->carried, 1);
-		xk_epoch_enter(self);
+		xk_reader_enter(&self->reader);
 		event->handler(event, event->argument);
 		xk_shepherd_is_out(self);
 		xk_wheel_fired(kernel->wheel, event);
-		xk_epoch_leave(self);
+		xk_reader_leave(&self->reader);
 	}
 }
 
@@ -118,7 +115,7 @@ static void
 kernel_wait_for_event(struct xk_kernel *kernel)
 {
 	uint64_t next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
-	uint64_t now_us = xk_kernel_now_us(kernel), delay_us;
+	uint64_t now_us = kernel_now_us(kernel), delay_us;
 	struct timespec until;
 
 	if (next_ns != UINT64_MAX && next_ns / 1000 <= now_us)
@@ -142,12 +139,29 @@ kernel_wait_for_event(struct xk_kernel *kernel)
 	pthread_cond_timedwait(&kernel->events_condition, &kernel->events_mutex, &until);
 }
 
+static int kernel_start_events(struct xk_kernel *kernel);
+
+/* A handler is about to wait: another thread watches the time from now on. */
+static int
+kernel_stand_in(struct xk_shepherd *self)
+{
+	struct xk_kernel *kernel = self->kernel;
+	int result = 0;
+
+	pthread_mutex_lock(&kernel->events_mutex);
+	if (kernel->events == self->runner && !kernel->events_end)
+		result = kernel_start_events(kernel);
+	pthread_mutex_unlock(&kernel->events_mutex);
+	return result;
+}
+
 static void
 kernel_events_thread(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
 
 	xk_runner_begin(runner);
+	runner->stand_in = kernel_stand_in;
 	pthread_mutex_lock(&kernel->events_mutex);
 	while (kernel->events == runner && !kernel->events_end) {
 		kernel->events_kicked = false;
@@ -193,19 +207,6 @@ xk_events_need(struct xk_kernel *kernel)
 
 	pthread_mutex_lock(&kernel->events_mutex);
 	if (kernel->mode == XK_REGULAR && kernel->events == NULL)
-		result = kernel_start_events(kernel);
-	pthread_mutex_unlock(&kernel->events_mutex);
-	return result;
-}
-
-int
-xk_events_stand_in(struct xk_shepherd *self)
-{
-	struct xk_kernel *kernel = self->kernel;
-	int result = 0;
-
-	pthread_mutex_lock(&kernel->events_mutex);
-	if (kernel->events == self->runner && !kernel->events_end)
 		result = kernel_start_events(kernel);
 	pthread_mutex_unlock(&kernel->events_mutex);
 	return result;

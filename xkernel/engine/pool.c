@@ -46,30 +46,6 @@ runner_pin(const struct xk_driver *driver)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-static void
-runner_list(struct xk_runner *runner)
-{
-	struct xk_kernel *kernel = runner->kernel;
-
-	xk_spin_lock(&kernel->shepherds_lock);
-	runner->shepherd.all_next = kernel->shepherds;
-	kernel->shepherds = &runner->shepherd;
-	xk_spin_unlock(&kernel->shepherds_lock);
-}
-
-static void
-runner_unlist(struct xk_runner *runner)
-{
-	struct xk_kernel *kernel = runner->kernel;
-	struct xk_shepherd **at = &kernel->shepherds;
-
-	xk_spin_lock(&kernel->shepherds_lock);
-	while (*at != &runner->shepherd)
-		at = &(*at)->all_next;
-	*at = runner->shepherd.all_next;
-	xk_spin_unlock(&kernel->shepherds_lock);
-}
-
 /* A thread of the kernel's own; the one that has called xk_kernel_run is its program's. */
 static bool
 runner_is_ours(const struct xk_runner *runner)
@@ -92,7 +68,8 @@ xk_runner_begin(struct xk_runner *runner)
 		platform->threads->adopt(platform, &runner->own);
 	else
 		xk_context_adopt(&runner->own);
-	runner_list(runner);
+	runner->shepherd.reader.is_driver = runner->kind == XK_RUN_DRIVER;
+	xk_reader_add(&runner->kernel->epochs, &runner->shepherd.reader);
 	xk_self_set(&runner->shepherd);
 	runner_pin(driver);
 	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
@@ -138,7 +115,7 @@ xk_runner_end(struct xk_runner *runner)
 		runner_end_counts(runner);
 	atomic_store_explicit(&runner->tid, 0, memory_order_release);
 	xk_self_set(NULL);
-	runner_unlist(runner);
+	xk_reader_remove(&runner->shepherd.reader);
 	xk_context_disown(&runner->own);
 }
 
@@ -323,8 +300,8 @@ pool_kick(struct xk_kernel *kernel, uint32_t kick)
 static void
 pool_go_on_with(struct xk_runner *runner, struct xk_shepherd *shepherd)
 {
-	if (atomic_load_explicit(&shepherd->epoch, memory_order_relaxed) == 0)
-		xk_epoch_enter(shepherd);
+	if (atomic_load_explicit(&shepherd->reader.since, memory_order_relaxed) == 0)
+		xk_reader_enter(&shepherd->reader);
 	xk_shepherd_switch(runner, NULL, shepherd, false, NULL, NULL);
 }
 
@@ -332,11 +309,11 @@ static void
 pool_carry(struct xk_runner *runner, const struct xk_work *work)
 {
 	runner->shepherd.driver = work->port->transmit->driver;
-	xk_epoch_enter(&runner->shepherd);
+	xk_reader_enter(&runner->shepherd.reader);
 	xk_deliver(work->port, work->m);
 	xk_shepherd_is_out(&runner->shepherd);
 	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
-	xk_epoch_leave(&runner->shepherd);
+	xk_reader_leave(&runner->shepherd.reader);
 }
 
 static void

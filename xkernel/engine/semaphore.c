@@ -199,7 +199,7 @@ semaphore_parked(struct xk_runner *runner, void *argument)
 	struct xk_waiter *waiter = argument;
 	struct xk_shepherd *shepherd = waiter->shepherd;
 
-	xk_epoch_leave(shepherd);
+	xk_reader_leave(&shepherd->reader);
 	atomic_fetch_add_explicit(&runner->kernel->parked, 1, memory_order_relaxed);
 	if (!semaphore_enqueue(waiter->semaphore, waiter))
 		waiter_wake(waiter);
@@ -247,7 +247,7 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 	waiter->is_application = self != NULL && self->runner->kind == XK_RUN_APPLICATION;
 	if (waiter->is_application)
 		atomic_fetch_add_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
-	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
+	if (self != NULL && self->runner->stand_in != NULL && self->runner->stand_in(self) != 0) {
 		xk_tally(&self->driver->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
@@ -280,7 +280,7 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 	waiter_init(&waiter, semaphore);
 	waiter_list(kernel, &waiter);
 	if (timeout_us != XK_FOREVER) {
-		xk_event_init(&waiter.timeout, kernel, semaphore_time_out, &waiter);
+		xk_wheel_prepare(kernel->wheel, &waiter.timeout, semaphore_time_out, &waiter);
 		xk_event_schedule(&waiter.timeout, timeout_us);
 	}
 	if (parks)

@@ -10,6 +10,7 @@
  * driver itself resumes a parked shepherd, the stack it was on is given up and the resumed one, once unwound, is the
  * driver's stack again. No state of the driver's lies on a stack, so it makes no difference which one it is.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "xkernel/engine/engine.h"
@@ -77,8 +78,7 @@ xk_stacks_init(struct xk_driver *driver)
 		if (shepherd == NULL)
 			return -1;
 		shepherd->number = driver->index * count + count - i;
-		shepherd->all_next = kernel->shepherds;
-		kernel->shepherds = shepherd;
+		xk_reader_add(&kernel->epochs, &shepherd->reader);
 		shepherd->next = driver->stacks_free;
 		driver->stacks_free = shepherd;
 	}
@@ -88,16 +88,18 @@ xk_stacks_init(struct xk_driver *driver)
 void
 xk_stacks_fini(struct xk_kernel *kernel)
 {
-	struct xk_shepherd *next;
+	struct xk_reader *next;
 
-	for (struct xk_shepherd *s = kernel->shepherds; s != NULL; s = next) {
-		next = s->all_next;
+	for (struct xk_reader *reader = kernel->epochs.readers; reader != NULL; reader = next) {
+		struct xk_shepherd *s = xk_container_of(reader, struct xk_shepherd, reader);
+
+		next = reader->next;
 		if (!s->detachable)
 			continue;
 		xk_context_unmap(&s->context);
 		free(s);
 	}
-	kernel->shepherds = NULL;
+	kernel->epochs.readers = NULL;
 }
 
 /* Takes the first of the driver's free ones off their list. spare: not the one that it will begin with. */
@@ -154,7 +156,7 @@ shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
 {
 	struct xk_driver *driver = shepherd->driver;
 
-	xk_epoch_leave(shepherd);
+	xk_reader_leave(&shepherd->reader);
 	shepherd->runner = NULL;
 	xk_spin_lock(&driver->stacks_lock);
 	shepherd->next = driver->stacks_free;
@@ -256,7 +258,7 @@ shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void 
 		xk_transmit_flush(port);
 	if (platform->ops->stack_switched != NULL)
 		platform->ops->stack_switched(platform);
-	xk_epoch_take_along(self);
+	xk_reader_take_along(&self->reader, &driver->runner.shepherd.reader);
 	shepherd_switch_away(self, other, after, argument);
 }
 
@@ -337,13 +339,13 @@ xk_shepherd_block(struct xk_shepherd *self)
 	if (xk_unlikely(self->meter.ns != NULL))
 		xk_meter_stop(self);
 	shepherd_keep_holds(self);
-	xk_epoch_leave(self);
+	xk_reader_leave(&self->reader);
 }
 
 void
 xk_shepherd_unblock(struct xk_shepherd *self)
 {
-	xk_epoch_enter(self);
+	xk_reader_enter(&self->reader);
 	if (xk_unlikely(self->meter.ns != NULL))
 		xk_meter_go(self);
 }
@@ -420,9 +422,9 @@ shepherd_pass(struct xk_shepherd *self)
 {
 	xk_kept_renew(&self->head);
 	if (!xk_on_driver(self))
-		xk_epoch_enter(self);
+		xk_reader_enter(&self->reader);
 	else
-		xk_epoch_pass(&self->driver->runner.shepherd);
+		xk_reader_pass(&self->driver->runner.shepherd.reader);
 }
 
 void
@@ -497,4 +499,49 @@ xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left
 	left->self = NULL;
 	if (watch & XK_WATCH_COUNT)
 		xk_meter_enter(s->up, XK_DOWNWARD, left);
+}
+
+/* A message that is too short is seen to cross before it is dropped. */
+void
+xk_demux_slow(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_protocol *self = xk_hlp_receive(s);
+	struct xk_meter_left left = { NULL, NULL };
+
+	if (xk_edge_watched(s->up, XK_WATCH_ANY))
+		xk_cross_up(s, m, &left);
+	if (xk_header_gather(self, &m) == 0)
+		self->ops->demux(self, s, m);
+	xk_meter_leave(&left);
+}
+
+int
+xk_push_slow(struct xk_session *s, struct xk_msg *m)
+{
+	struct xk_meter_left left;
+	int result;
+
+	xk_cross_down(s, m, &left);
+	result = s->ops->push(s, m);
+	xk_meter_leave(&left);
+	return result;
+}
+
+int
+xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct xk_protocol *hlp = xk_hlp_receive(s);
+	struct xk_meter_left left = { NULL, NULL };
+	int result = -EOPNOTSUPP;
+
+	if (xk_edge_watched(s->up, XK_WATCH_ANY))
+		xk_cross_up(s, m, &left);
+	if (hlp->ops->call_demux == NULL)
+		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
+	else if ((result = xk_header_gather(hlp, &m)) == 0)
+		result = hlp->ops->call_demux(hlp, s, m, reply);
+	xk_meter_leave(&left);
+	if (result == 0)
+		xk_msg_disown(*reply);
+	return result;
 }

@@ -1,7 +1,7 @@
 /* spin.c - short locks. Who holds one does a bounded few things; who waits for one gives the core away soon. */
 #include <sched.h>
 
-#include "xkernel/engine/engine.h"
+#include "xkernel/engine/spin.h"
 
 enum { SPIN_TRIES = 64 };
 

@@ -1,36 +1,7 @@
 /*
  * world.c - what protocols ask of the world around the kernel besides messages: chance, memory over a crash, work.
  */
-#include <sys/random.h>
-
 #include "xkernel/engine/engine.h"
-
-uint64_t
-xk_kernel_random(struct xk_kernel *kernel)
-{
-	struct xk_platform *platform = kernel == NULL ? NULL : kernel->platform;
-	uint64_t bits = 0;
-
-	if (platform != NULL && platform->ops->random != NULL)
-		return platform->ops->random(platform);
-	while (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-		continue;
-	return bits;
-}
-
-/* Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014): splitmix64. */
-uint64_t
-xk_kernel_seed(struct xk_kernel *kernel)
-{
-	uint64_t bits;
-
-	if (kernel == NULL)
-		return xk_kernel_random(NULL);
-	bits = atomic_fetch_add_explicit(&kernel->seeds, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
-	bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
-	return bits ^ bits >> 31;
-}
 
 uint64_t
 xk_random(const struct xk_protocol *self)

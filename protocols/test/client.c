@@ -1,0 +1,96 @@
+/*
+ * client.c - what the clients of the test protocols share, as client_private.h has it.
+ */
+#include "protocols/test/client_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "xkernel/trace.h"
+
+enum { CLIENT_PERIOD = 65521 };
+
+void
+client_report(struct xk_protocol *self, int err, struct client_count some, struct client_count others,
+	      const struct client_trips *trips, unsigned first)
+{
+	uint64_t mean_ns = client_trips_mean_ns(trips);
+
+	xk_counter_set(self, first, trips->min_ns);
+	xk_counter_set(self, first + 1, mean_ns);
+	xk_counter_set(self, first + 2, trips->max_ns);
+	xk_trace(self, XK_TRACE_EVENTS, "%s: %llu %s, %llu %s, rtt %llu to %llu, mean %llu ns",
+		 err == 0 ? "finished" : "failed", (unsigned long long)some.count, some.what,
+		 (unsigned long long)others.count, others.what, (unsigned long long)trips->min_ns,
+		 (unsigned long long)trips->max_ns, (unsigned long long)mean_ns);
+}
+
+bool
+client_may_retry(int err)
+{
+	return err == -EHOSTUNREACH || err == -ETIMEDOUT || err == -ENOBUFS || err == -EAGAIN || err == -ECONNREFUSED;
+}
+
+int
+client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t patience_ns, struct xk_session **s)
+{
+	uint64_t begun_ns = xk_now_ns(self);
+
+	for (;;) {
+		struct xk_participants participants = { .remote.depth = 0 };
+		int err;
+
+		xk_participant_push(&participants.remote, host);
+		if (port != 0)
+			xk_participant_push(&participants.remote, port);
+		err = xk_open(self, self, xk_lower(self, 0), &participants, s);
+		if (!client_may_retry(err) || xk_now_ns(self) >= begun_ns + patience_ns)
+			return err;
+		if (xk_delay(self, CLIENT_RETRY_US) == -ECANCELED)
+			return -ECANCELED;
+	}
+}
+
+int
+client_init(struct client *c, size_t size_max, xk_event_handler *starter)
+{
+	uint32_t x = 1;
+
+	c->pattern = malloc(size_max);
+	if (c->pattern == NULL)
+		return -ENOMEM;
+	/* no short period, so that a piece of a message in the wrong place is seen */
+	for (size_t i = 0; i < size_max; i++) {
+		x = x * 1664525 + 1013904223;
+		c->pattern[i] = (uint8_t)((x >> 24) + i / CLIENT_PERIOD);
+	}
+	xk_event_init(&c->starter, c->protocol.kernel, starter, c);
+	if (c->peer != 0)
+		xk_event_schedule(&c->starter, c->start_ns / 1000);
+	return 0;
+}
+
+int
+client_check_size(struct xk_session *s, uint32_t size, uint32_t size_max, uint32_t *max_packet)
+{
+	if (xk_control(s, XK_GET_MAX_PACKET, max_packet, sizeof(*max_packet)) != sizeof(*max_packet))
+		*max_packet = size_max;
+	return size <= *max_packet ? 0 : -EMSGSIZE;
+}
+
+void
+client_record(void *argument, uint64_t rtt_ns)
+{
+	client_trips_add(&((struct client *)argument)->trips, rtt_ns);
+}
+
+struct xk_msg *
+client_pattern_message(struct client *c, uint32_t size)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&c->protocol), size);
+	const uint8_t *pattern = c->pattern;
+
+	for (struct xk_msg *part = m; part != NULL; pattern += part->len, part = part->next)
+		memcpy(part->data, pattern, part->len);
+	return m;
+}

@@ -1,0 +1,83 @@
+/* upi_drop.c - where messages end: drops by name, headers that are not there, and the counters of protocols. */
+#include "xkernel/upi.h"
+
+#include <errno.h>
+
+#include "xkernel/engine/engine.h"
+#include "xkernel/protocol.h"
+#include "xkernel/trace.h"
+
+static const char *const upi_common_drops[XK_DROP_OWN] = {
+	"none", "short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected",
+};
+
+unsigned
+xk_drop_count(const struct xk_protocol_type *type)
+{
+	unsigned count = XK_DROP_OWN;
+
+	if (type->drops != NULL)
+		for (const char *const *name = type->drops; *name != NULL; name++)
+			count++;
+	return count;
+}
+
+const char *
+xk_drop_name(const struct xk_protocol_type *type, unsigned reason)
+{
+	return reason < XK_DROP_OWN ? upi_common_drops[reason] : type->drops[reason - XK_DROP_OWN];
+}
+
+void
+xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
+{
+	xk_tally(&self->drops[reason]);
+	xk_trace(self, XK_TRACE_ERRORS, "#%u dropped: %s (%zu bytes)", m->id, xk_drop_name(self->type, reason),
+		 xk_msg_len(m));
+	if (!xk_msg_is_given_up(m))
+		m->owner = self;
+	xk_msg_free(m);
+}
+
+int
+xk_header_gather(struct xk_protocol *self, struct xk_msg **m)
+{
+	size_t want = xk_header_gathers(self->type), len = xk_msg_len(*m);
+
+	if (xk_unlikely(len < self->type->header)) {
+		xk_drop(self, *m, XK_DROP_SHORT);
+		return -EBADMSG;
+	}
+	if (xk_unlikely(xk_msg_peek(m, want < len ? want : len) == NULL)) {
+		xk_drop(self, *m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	return 0;
+}
+
+struct xk_msg *
+xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len)
+{
+	if (xk_msg_push(&m, len) != NULL)
+		return m;
+	xk_drop(s->protocol, m, XK_DROP_NO_BUFFER);
+	return NULL;
+}
+
+/* ---- counters ---- */
+
+uint64_t
+xk_counter(const struct xk_protocol *self, unsigned counter)
+{
+	uint64_t sum = 0;
+
+	for (unsigned lane = 0; lane <= self->kernel->driver_count; lane++)
+		sum += atomic_load_explicit(&self->counts[lane][counter], memory_order_relaxed);
+	return sum;
+}
+
+void
+xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value)
+{
+	atomic_store_explicit(&self->counts[0][counter], value, memory_order_relaxed);
+}
