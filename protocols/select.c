@@ -1,30 +1,29 @@
 /*
- * select.c - procedures by number: which of a host's procedures a call is for, and what became of it if there is no reply.
+ * select.c - procedures by number: which of a host's procedures a call is for, and what became of it if there is no
+ * reply.
  *
- * Spec:         the x-kernel's SELECT; an 8-byte header: procedure 4, status 4. Of a call the status is 0. Of a reply it is OK
- *               1; FAILED 2 (the handler did not say why), NO_PROCEDURE 3, REFUSED 4, or 256 and the error number that the
- *               handler returned (Linux's, 1 to 4095). In the original there were OK and FAIL.
- * Participants: to call, the top of the remote stack is the procedure's number, 32 bits; to serve it, that of the local one.
- *               What is below goes on to the protocol below.
- * Sessions:     Each open is a session of its own, on one of the protocol below (a channel takes one call at a time, a VCHAN
- *               many). Who is called has one per channel and procedure, found by both, kept as `sessions` says, and gone when
- *               the channel is.
- * Errors:       what the protocol below says; -ENOSYS: nobody serves the procedure there; -ECONNREFUSED: who does has refused the
- *               session, or there was no memory for it; -EBADMSG: the reply made no sense. What a handler returned is the
- *               caller's error, too; but what could be taken for the fate of the call itself (-ETIMEDOUT, say, of a call
- *               that the handler made) reaches it as -EREMOTEIO. A handler's failure is a reply: the call has been run,
- *               once.
- * Drops:        of calls no_session (no such procedure), refused, bad_status; of replies bad_reply (of another procedure),
- *               bad_status
- * Counters:     called, served (handlers run), failed (of these, those that failed)
- * Not done:     telling users by close_done that their channel is of no use any more (their next call says -ECONNRESET)
+ * Spec:         the x-kernel's SELECT; an 8-byte header: procedure 4, status 4. The original had the statuses OK and
+ *               FAIL.
+ * Participants: to call, the top of the remote stack is the procedure's number, 32 bits; to serve it, that of the
+ *               local one
+ * Sessions:     Each open is a session of its own, on one of the protocol below (a channel takes one call at a time,
+ *               a VCHAN many). A server has one per channel and procedure, which ends with the channel.
+ * Errors:       what the protocol below says; -ENOSYS: nobody serves the procedure there; -ECONNREFUSED: the server
+ *               refused the session, or had no memory for it; -EBADMSG: the reply made no sense. What a handler
+ *               returns is the caller's error, too, but as -EREMOTEIO if it could be taken for the fate of the call
+ *               itself: -ETIMEDOUT, say, of a call that the handler made. A handler's failure is a reply: the call
+ *               was run, once.
+ * Not done:     telling users by close_done that their channel is of no more use (their next call says -ECONNRESET)
  * Graph:        select -> chan; or select -> vchan, vchan -> chan
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "xkernel/bytes.h"
 #include "xkernel/protocol.h"
+
+LIST_HEAD(select_calls, select_call);
 
 enum select_drop { SELECT_BAD_STATUS = XK_DROP_OWN, SELECT_BAD_REPLY };
 
@@ -32,36 +31,24 @@ enum select_counter { SELECT_CALLED, SELECT_SERVED, SELECT_FAILED_COUNT };
 
 struct select {
 	struct xk_protocol protocol;
-	struct xk_lock lock; /* of what follows */
-	struct select_call *calls;
+	struct xk_lock lock;       /* protects calls */
+	struct select_calls calls; /* asynchronous ones */
 };
 
-/* Only sessions of who is called are in the table: what is opened is the opener's alone. */
+/* Only servers' sessions are in the table: what was opened is the opener's alone. */
 struct select_session {
 	struct xk_session session;
 	uint32_t procedure;
 	bool serves;
 };
 
-/* A call without waiting, in SELECT's list. */
+/* An asynchronous call. */
 struct select_call {
 	struct xk_call call;
-	struct select_call *next, **at;
+	LIST_ENTRY(select_call) beside;
 	struct xk_call *users;
-	struct select_session *session; /* with a reference on it */
+	struct xk_session *session; /* with a reference on it */
 };
-
-static inline struct select *
-select_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct select, protocol);
-}
-
-static inline struct select_session *
-select_session_of(struct xk_session *s)
-{
-	return xk_container_of(s, struct select_session, session);
-}
 
 /* ---- the header ---- */
 
@@ -72,10 +59,10 @@ enum { SELECT_ERRORS = 4095 }; /* the highest error number */
 enum select_status {
 	SELECT_CALL,
 	SELECT_OK,
-	SELECT_FAILED,
+	SELECT_FAILED, /* the handler did not say why */
 	SELECT_NO_PROCEDURE,
 	SELECT_REFUSED,
-	SELECT_ERRNO = 256, /* and a number */
+	SELECT_ERRNO = 256, /* and the error number that the handler returned (Linux's) */
 	SELECT_ERRNO_MAX = SELECT_ERRNO + SELECT_ERRORS,
 };
 
@@ -99,7 +86,7 @@ struct select_header {
 	uint32_t procedure, status;
 };
 
-/* Takes the header off m and checks it. 0, or the reason to drop m. */
+/* Takes the header off m and checks it. Returns 0 or the reason to drop m. */
 static inline unsigned
 select_header_pop(struct select_header *h, struct xk_msg *m, bool is_reply)
 {
@@ -119,14 +106,7 @@ select_header_store(uint8_t *p, uint32_t procedure, uint32_t status)
 	xk_put32(p + SELECT_AT_STATUS, status);
 }
 
-/* Of a handler that returned err, not 0. */
-static uint32_t
-select_status_of(int err)
-{
-	return err < 0 && err >= -SELECT_ERRORS ? SELECT_ERRNO + (uint32_t)-err : SELECT_FAILED;
-}
-
-/* Whether an error says what became of a call, so that a handler's must not be taken for it. */
+/* Returns whether an error says what became of a call, so that a handler's must not be taken for it. */
 static bool
 select_is_fate(int err)
 {
@@ -139,7 +119,7 @@ select_is_fate(int err)
 	return false;
 }
 
-/* What a caller gets for the status of a reply. */
+/* Returns what a caller gets for the status of a reply. */
 static int
 select_error_of(uint32_t status)
 {
@@ -156,27 +136,26 @@ select_error_of(uint32_t status)
 
 /* ---- init and fini ---- */
 
-/* Who calls a procedure that nobody serves is to hear that, so that calls are wanted from the beginning. */
+/* Calls are wanted from the beginning, since a caller is to hear that nobody serves the procedure. */
 static int
 select_init(struct xk_protocol *self)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
 
-	xk_lock_init(&select_of(self)->lock, self);
+	xk_lock_init(&((struct select *)self)->lock, self);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/* Those who called without waiting are not told when the kernel ends, and neither is SELECT. */
+/* When the kernel ends, neither SELECT nor the users of asynchronous calls are told. */
 static void
 select_fini(struct xk_protocol *self)
 {
-	struct select *select = select_of(self);
+	struct select *select = (struct select *)self;
+	struct select_call *c;
 
-	while (select->calls != NULL) {
-		struct select_call *c = select->calls;
-
-		select->calls = c->next;
-		xk_session_release(&c->session->session);
+	while ((c = LIST_FIRST(&select->calls)) != NULL) {
+		LIST_REMOVE(c, beside);
+		xk_session_release(c->session);
 		free(c);
 	}
 }
@@ -189,12 +168,14 @@ select_key(const struct xk_session *lls, uint32_t procedure)
 	return (struct xk_key){ (uintptr_t)lls, procedure };
 }
 
-/* Of who is called. */
+/* Sets up a server's session. */
 static int
-select_setup(struct xk_session *s, const void *procedure)
+select_setup(struct xk_session *session, const void *procedure)
 {
-	select_session_of(s)->procedure = *(const uint32_t *)procedure;
-	select_session_of(s)->serves = true;
+	struct select_session *s = (struct select_session *)session;
+
+	s->procedure = *(const uint32_t *)procedure;
+	s->serves = true;
 	return 0;
 }
 
@@ -204,19 +185,19 @@ select_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk
 {
 	uint64_t procedure = xk_participant_pop(&participants->remote);
 	struct xk_session *lls;
-	int status;
+	int err;
 
 	if (procedure > UINT32_MAX)
 		return -EINVAL;
-	status = xk_open(self, self, xk_lower(self, 0), participants, &lls);
-	if (status != 0)
-		return status;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
+	if (err != 0)
+		return err;
 	*session = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, lls);
 	if (*session == NULL) {
 		xk_close(lls);
 		return -ENOMEM;
 	}
-	select_session_of(*session)->procedure = (uint32_t)procedure;
+	((struct select_session *)*session)->procedure = (uint32_t)procedure;
 	return 0;
 }
 
@@ -247,7 +228,7 @@ select_is_on_another(struct xk_session *s, void *lls)
 	return s->lls != lls;
 }
 
-/* The channel is no more, and with it what was called through it. */
+/* The sessions of a channel end with it. */
 static void
 select_close_done(struct xk_protocol *self, struct xk_session *session)
 {
@@ -256,7 +237,7 @@ select_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- being called ---- */
 
-/* A reply of nothing but a status. 0 or -ENOBUFS. */
+/* Makes *reply a header alone. Returns 0 or -ENOBUFS. */
 static int
 select_answer(struct xk_protocol *self, uint32_t procedure, uint32_t status, struct xk_msg **reply)
 {
@@ -268,27 +249,31 @@ select_answer(struct xk_protocol *self, uint32_t procedure, uint32_t status, str
 }
 
 static int
-select_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply)
+select_call_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr,
+		struct xk_msg **reply)
 {
-	uint32_t procedure = select_session_of(s)->procedure;
-	int status = xk_call_demux(s, m, reply);
+	struct select_session *s = (struct select_session *)session;
+	struct xk_protocol *self = session->protocol;
+	int err = xk_call_demux(session, m, reply);
+	uint32_t status = SELECT_OK;
 
-	xk_count(s->protocol, SELECT_SERVED);
-	if (status != 0) {
-		xk_count(s->protocol, SELECT_FAILED_COUNT);
+	xk_count(self, SELECT_SERVED);
+	if (err != 0) {
+		xk_count(self, SELECT_FAILED_COUNT);
 		xk_msg_free(*reply);
-		return select_answer(s->protocol, procedure, select_status_of(status), reply);
+		*reply = NULL;
+		status = err < 0 && err >= -SELECT_ERRORS ? SELECT_ERRNO + (uint32_t)-err : SELECT_FAILED;
 	}
 	if (*reply == NULL)
-		return select_answer(s->protocol, procedure, SELECT_OK, reply);
-	*reply = xk_push_header(s, *reply, SELECT_HEADER_LEN);
+		return select_answer(self, s->procedure, status, reply);
+	*reply = xk_push_header(session, *reply, SELECT_HEADER_LEN);
 	if (*reply == NULL)
 		return -ENOBUFS;
-	select_header_store((*reply)->data, procedure, SELECT_OK);
+	select_header_store((*reply)->data, s->procedure, status);
 	return 0;
 }
 
-/* The first call of a procedure by lls, whose header lies in front of m. */
+/* Accepts the first call of a procedure by lls. Its header lies in front of m. */
 XK_APART static int
 select_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -319,72 +304,61 @@ select_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 
 /* ---- calling ---- */
 
-/* What an answer says: 0 and *reply without its header, or -errno and NULL. */
+/* Takes the header off *reply. Returns 0; or what it says, -errno, and frees *reply. */
 static int
-select_open_reply(struct select_session *ss, struct xk_msg **reply)
+select_open_reply(struct xk_session *session, struct xk_msg **reply)
 {
+	struct select_session *s = (struct select_session *)session;
 	struct xk_msg *m = *reply;
 	struct select_header h;
 	unsigned why = select_header_pop(&h, m, true);
-	int status;
+	int err;
 
-	*reply = NULL;
-	if (why == 0 && h.procedure != ss->procedure)
+	if (why == 0 && h.procedure != s->procedure)
 		why = SELECT_BAD_REPLY;
 	if (why != 0) {
-		xk_drop(ss->session.protocol, m, why);
+		*reply = NULL;
+		xk_drop(session->protocol, m, why);
 		return -EBADMSG;
 	}
-	status = select_error_of(h.status);
-	if (status == 0)
-		*reply = m;
-	else
+	err = select_error_of(h.status);
+	if (err != 0) {
+		*reply = NULL;
 		xk_msg_free(m);
-	return status;
+	}
+	return err;
 }
 
-/* m with its header. NULL: m was dropped. */
+/* Gives m its header. Returns NULL if m was dropped. */
 static struct xk_msg *
-select_prepare(struct xk_session *s, struct xk_msg *m)
+select_prepare(struct xk_session *session, struct xk_msg *m)
 {
-	xk_count(s->protocol, SELECT_CALLED);
-	m = xk_push_header(s, m, SELECT_HEADER_LEN);
+	xk_count(session->protocol, SELECT_CALLED);
+	m = xk_push_header(session, m, SELECT_HEADER_LEN);
 	if (m != NULL)
-		select_header_store(m->data, select_session_of(s)->procedure, SELECT_CALL);
+		select_header_store(m->data, ((struct select_session *)session)->procedure, SELECT_CALL);
 	return m;
 }
 
 static int
-select_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+select_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **reply)
 {
 	int status;
 
-	m = select_prepare(s, m);
+	m = select_prepare(session, m);
 	if (m == NULL)
 		return -ENOBUFS;
-	status = xk_call(s->lls, m, reply);
-	return status != 0 ? status : select_open_reply(select_session_of(s), reply);
+	status = xk_call(session->lls, m, reply);
+	return status != 0 ? status : select_open_reply(session, reply);
 }
 
 static void
-select_list(struct select *select, struct select_call *c)
+select_call_free(struct select_call *c)
 {
-	xk_lock(&select->lock);
-	c->next = select->calls;
-	c->at = &select->calls;
-	if (c->next != NULL)
-		c->next->at = &c->next;
-	select->calls = c;
-	xk_unlock(&select->lock);
-}
+	struct select *select = (struct select *)c->session->protocol;
 
-static void
-select_unlist(struct select *select, struct select_call *c)
-{
 	xk_lock(&select->lock);
-	*c->at = c->next;
-	if (c->next != NULL)
-		c->next->at = c->at;
+	LIST_REMOVE(c, beside);
 	xk_unlock(&select->lock);
 	free(c);
 }
@@ -392,40 +366,39 @@ select_unlist(struct select *select, struct select_call *c)
 static void
 select_done(struct xk_call *call, int status, struct xk_msg *reply)
 {
-	struct select_call *c = xk_container_of(call, struct select_call, call);
-	struct select_session *ss = c->session;
+	struct select_call *c = (struct select_call *)call;
+	struct xk_session *session = c->session;
 	struct xk_call *users = c->users;
 
-	select_unlist(select_of(ss->session.protocol), c);
+	select_call_free(c);
 	if (status == 0)
-		status = select_open_reply(ss, &reply);
+		status = select_open_reply(session, &reply);
 	xk_call_done(users, status, reply);
-	xk_session_release(&ss->session);
+	xk_session_release(session);
 }
 
 static int
-select_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
+select_call_async(struct xk_session *session, struct xk_msg *m, struct xk_call *call)
 {
-	struct select *select = select_of(s->protocol);
-	struct select_call *c = calloc(1, sizeof(*c));
+	struct select *select = (struct select *)session->protocol;
+	struct select_call *c = malloc(sizeof(*c));
 	int status = -ENOBUFS;
 
-	if (c == NULL || !xk_duplicate(s)) {
+	if (c == NULL || !xk_duplicate(session)) {
 		free(c);
-		xk_drop(s->protocol, m, XK_DROP_NO_SESSION);
+		xk_drop(session->protocol, m, XK_DROP_NO_SESSION);
 		return -ENOMEM;
 	}
-	c->call.done = select_done;
-	c->call.protocol = s->protocol;
-	c->users = call;
-	c->session = select_session_of(s);
-	select_list(select, c);
-	m = select_prepare(s, m);
+	*c = (struct select_call){ .call = { select_done, session->protocol }, .users = call, .session = session };
+	xk_lock(&select->lock);
+	LIST_INSERT_HEAD(&select->calls, c, beside);
+	xk_unlock(&select->lock);
+	m = select_prepare(session, m);
 	if (m != NULL)
-		status = xk_call_async(s->lls, m, &c->call);
+		status = xk_call_async(session->lls, m, &c->call);
 	if (status != 0) {
-		select_unlist(select, c);
-		xk_session_release(s);
+		select_call_free(c);
+		xk_session_release(session);
 	}
 	return status;
 }
@@ -433,12 +406,12 @@ select_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 /* ---- asking ---- */
 
 static int
-select_get_participants(struct xk_session *s, struct xk_participants *participants)
+select_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
-	const struct select_session *ss = select_session_of(s);
-	struct xk_participant *of = ss->serves ? &participants->local : &participants->remote;
+	struct select_session *s = (struct select_session *)session;
+	struct xk_participant *of = s->serves ? &participants->local : &participants->remote;
 
-	return xk_participant_push(of, ss->procedure) ? 0 : -E2BIG;
+	return xk_participant_push(of, s->procedure) ? 0 : -E2BIG;
 }
 
 /* ---- tables ---- */

@@ -1,5 +1,5 @@
 /*
- * embed.c - a host in somebody else's program: its frames come from here and go to here.
+ * embed.c - a host inside a program that makes its frames and receives them.
  *
  *     cc embed.c -o embed $(pkg-config --cflags --libs xkernel)
  */
@@ -12,7 +12,7 @@
 static const char graph[] = "digraph echo { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;"
 			    "arp -> eth; eth -> port; vnet [address=\"10.0.0.2/24\"]; }";
 
-/* From 10.0.0.1, UDP port 4000, to udptest at 10.0.0.2, which sends back what comes to port 2001. */
+/* From 10.0.0.1, UDP port 4000, to udptest at 10.0.0.2, which returns every message for port 2001. */
 static const uint8_t hello[] = "\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0"
 			       "\x45\0\0\x21\0\0\0\0\x40\x11\x66\xca\x0a\0\0\x01\x0a\0\0\x02"
 			       "\x0f\xa0\x07\xd1\0\x0d\0\0hello";

@@ -1,5 +1,5 @@
 /*
- * embed_compiled.c - embed.c with its graph compiled in: the same host, whose protocols call one another directly.
+ * embed_compiled.c - embed.c with its graph compiled in: the same host, whose protocols call each other directly.
  *
  *     xk compile graphs/udptest.dot -o graph.o
  *     cc embed_compiled.c graph.o -o embed_compiled $(pkg-config --cflags --libs xkernel)
@@ -10,7 +10,7 @@
 #include "platform/sim/memory.h"
 #include "xkernel/kernel.h"
 
-/* From 10.0.0.1, UDP port 4000, to udptest at 10.0.0.2, which sends back what comes to port 2001. */
+/* From 10.0.0.1, UDP port 4000, to udptest at 10.0.0.2, which returns every message for port 2001. */
 static const uint8_t hello[] = "\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0"
 			       "\x45\0\0\x21\0\0\0\0\x40\x11\x66\xca\x0a\0\0\x01\x0a\0\0\x02"
 			       "\x0f\xa0\x07\xd1\0\x0d\0\0hello";

@@ -1,6 +1,6 @@
 /*
- * embed_shout.c - a protocol of the program's own on top of the graph: every datagram to UDP port 7 comes back in
- * capitals. The host runs on threads of its own; what it sends is told to the main thread.
+ * embed_shout.c - a program's own protocol at the top of the graph: it returns every datagram for a UDP port in capitals.
+ * The host runs on its own threads and passes its answer to the main thread.
  *
  *     cc embed_shout.c -o embed_shout $(pkg-config --cflags --libs xkernel)
  */
@@ -20,7 +20,7 @@ struct shout {
 	uint64_t port;
 };
 
-/* Says below that it takes whoever calls. */
+/* Enables this protocol below, for messages from any host. */
 static int
 shout_init(struct xk_protocol *self)
 {
@@ -30,7 +30,7 @@ shout_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &participants);
 }
 
-/* A message of one of its callers', whose session is lls. */
+/* Answers m, which came up session lls, down the same session. */
 static void
 shout_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -50,7 +50,7 @@ shout_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static const struct xk_protocol_ops shout_ops = { .init = shout_init, .demux = shout_demux };
 
 static const struct xk_setting shout_settings[] = {
-	{ "port", XK_SETTING_UINT, offsetof(struct shout, port), "7", "where it is asked", 1, 65535 },
+	{ "port", XK_SETTING_UINT, offsetof(struct shout, port), "7", "the port that is served", 1, 65535 },
 	{ .name = NULL },
 };
 
@@ -60,7 +60,7 @@ static const struct xk_role shout_lowers[] = {
 };
 
 static const struct xk_protocol_type shout_type = { .name = "shout",
-						    .help = "Sends back in capitals what it is sent.",
+						    .help = "Answers each datagram in capitals.",
 						    .ops = &shout_ops,
 						    .size = sizeof(struct shout),
 						    .lowers = shout_lowers,
@@ -83,7 +83,7 @@ struct answer {
 	char text[ANSWER_MAX];
 };
 
-/* On the host's thread: it takes what it wants, and does not wait. */
+/* Called on the host's thread: copies the answer and does not wait. */
 static void
 sent(void *context, const uint8_t *bytes, size_t len)
 {

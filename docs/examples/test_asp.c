@@ -7,7 +7,7 @@ enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9 };
 
 #define STATION UINT64_C(0x020000000099)
 
-/* What a server enables: a port of its own. */
+/* What a server enables: its own port. */
 static struct xk_participants
 at_port(uint64_t port)
 {
@@ -111,7 +111,7 @@ TEST(asp_chooses_a_port)
 	struct xk_session *s;
 
 	xk_participant_push(&to.remote, FAR_PORT);
-	rig_open_enable(r, at_port(0xc000)); /* so that the first one is not free */
+	rig_open_enable(r, at_port(0xc000)); /* the first port is taken */
 	s = rig_open(r, to);
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
@@ -184,7 +184,7 @@ TEST(asp_drops_messages_whose_length_is_wrong)
 	struct rig *r = rig_new("asp");
 
 	rig_open_enable(r, at_port(PORT));
-	rig_inject(r, "0009 0007 0007");      /* claims one byte more than there is */
+	rig_inject(r, "0009 0007 0007");      /* claims a byte that is missing */
 	rig_inject(r, "0009 0007 0005 aabb"); /* shorter than its own header */
 	CHECK_EQ(rig_counter(r, "bad_length"), 2);
 	rig_expect_nothing_delivered(r);

@@ -40,7 +40,7 @@ TEST(seq_counts_what_is_missing_and_what_is_late)
 	rig_free(r);
 }
 
-/* Numbers wrap around; and a stranger's do not keep the driver. */
+/* Numbers wrap around, and a stranger's number costs the driver no endless loop. */
 TEST(seq_takes_any_number)
 {
 	struct rig *r = rig_new("seq");

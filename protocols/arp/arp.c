@@ -1,28 +1,17 @@
 /*
- * arp.c - the link addresses of neighbours: packets and questions. arp_table.c has the table of hosts.
+ * arp.c - the link addresses of neighbours, asked for and answered.
  *
  * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
- * Calls:        (arp.h) set the own address, resolve (may wait), look up, output (a message that waits here for its
- *               link address), follow (be told of changes), doubt (ask again)
- * Control:      the link answers
- * Learning:     an entry comes to be when this host asks, or when somebody asks for this host; every other packet at
- *               most updates an entry that is there (RFC 826's merge). The table is bounded; what was not used for
- *               longest makes room, but never what is being waited for.
- * Following:    a sender that uses a host for long is told when its link address changes, becomes too old or is lost.
+ * Learning:     An entry comes to be when this host asks, or when somebody asks for this host; every other packet at
+ *               most updates an entry that is there (RFC 826's merge).
+ * Table:        bounded; the entry that was used longest ago makes room, unless somebody waits for it. Strangers can
+ *               make this host ask for any number of hosts that do not exist (what it forwards, or answers). So once
+ *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
+ * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
  *               With its next use it asks again: the host itself at the address it had, and if that does not answer,
  *               everybody (RFC 1122, 2.3.2.1). Addresses that nobody uses are not asked for. An address that changes
  *               unasked is believed only as long as asking takes, so that a wrong one does not last.
- * Settings:     entries (with fewer than there are hosts in use at a time, every other use asks again), queue, age,
- *               timeout, tries
- * Drops:        bad_hardware, bad_protocol, bad_length, bad_operation (a field's value), bad_sender (not who sent the
- *               frame), bad_address (no host of this network), conflict (somebody else claims our address; traced),
- *               unasked (a reply), queue_full (the oldest of too many that wait for a host; or too many wait in all),
- *               unresolved (nobody answered), table_full (everything in the table is being asked for)
- * Counters:     requests_in, replies_in, others (requests for others), requests_out, replies_out, learned (entries made
- *               from requests to us), replaced (entries that made room), unreachable (hosts that did not answer); of
- *               hosts that are followed polls (requests to one station), moved (to another link address), lost (did not
- *               answer)
  * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
  */
@@ -35,6 +24,46 @@
 #include "protocols/eth.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
+
+enum { ARP_QUEUES = 4 }; /* messages that wait in all, per entry of the table */
+
+enum {
+	ARP_COUNT_REQUESTS_IN,
+	ARP_COUNT_REPLIES_IN,
+	ARP_COUNT_OTHERS, /* requests for others */
+	ARP_COUNT_REQUESTS_OUT,
+	ARP_COUNT_REPLIES_OUT,
+	ARP_COUNT_LEARNED,     /* entries made from requests to this host */
+	ARP_COUNT_REPLACED,    /* entries that made room */
+	ARP_COUNT_UNREACHABLE, /* hosts that did not answer */
+	ARP_COUNT_POLLS,       /* requests to one station */
+	ARP_COUNT_MOVED,       /* followed hosts, to another link address */
+	ARP_COUNT_LOST,        /* followed hosts that did not answer */
+};
+
+static const char *const arp_counters[] = {
+	"requests_in", "replies_in",  "others", "requests_out", "replies_out", "learned",
+	"replaced",    "unreachable", "polls",  "moved",        "lost",        NULL,
+};
+
+enum {
+	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
+	ARP_DROP_BAD_PROTOCOL,
+	ARP_DROP_BAD_LENGTH,
+	ARP_DROP_BAD_OPERATION,
+	ARP_DROP_BAD_SENDER,  /* not who sent the frame */
+	ARP_DROP_BAD_ADDRESS, /* no host of this network */
+	ARP_DROP_CONFLICT,    /* somebody else claims our address; traced */
+	ARP_DROP_UNASKED,     /* a reply */
+	ARP_DROP_QUEUE_FULL,  /* the oldest of too many that wait for a host, or one of too many that wait in all */
+	ARP_DROP_UNRESOLVED,  /* nobody answered */
+	ARP_DROP_TABLE_FULL,  /* everything in the table is being asked for */
+};
+
+static const char *const arp_drops[] = {
+	"bad_hardware", "bad_protocol", "bad_length", "bad_operation", "bad_sender", "bad_address",
+	"conflict",     "unasked",      "queue_full", "unresolved",    "table_full", NULL,
+};
 
 /* ---- packets ---- */
 
@@ -81,13 +110,7 @@ struct arp_packet {
 	uint32_t sender_host, target_host;
 };
 
-static struct arp *
-arp_of(struct xk_protocol *self)
-{
-	return xk_container_of(self, struct arp, protocol);
-}
-
-/* Loads the packet at p and checks each field by itself. 0, or the reason to drop it. */
+/* Loads the packet at p and checks each field by itself. Returns 0, or the reason to drop it. */
 static unsigned
 arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 {
@@ -105,17 +128,6 @@ arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 	packet->target_link = xk_get48(p + ARP_TARGET_LINK);
 	packet->target_host = xk_get32(p + ARP_TARGET_HOST);
 	return XK_DROP_NONE;
-}
-
-/* Whether host may be that of another station of network. */
-static bool
-arp_is_neighbour(const struct xk_network *network, uint32_t host)
-{
-	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
-
-	if (((host ^ network->host) & ~rest) != 0 || host >> 28 >= 0xe)
-		return false;
-	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
 }
 
 static struct xk_msg *
@@ -137,49 +149,327 @@ arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
 	return m;
 }
 
-/* Opens the link's session to one station, with a reference for the caller. NULL: none. */
-static struct xk_session *
-arp_open_link(struct arp *arp, uint64_t link)
-{
-	struct xk_protocol *self = &arp->protocol;
-	struct xk_participants participants = { .remote.depth = 0 };
-	struct xk_session *lls;
+/* ---- what is left to do when the lock is no longer held ---- */
 
-	xk_participant_push(&participants.remote, link);
-	return xk_open(self, self, xk_lower(self, 0), &participants, &lls) == 0 ? lls : NULL;
+struct arp_todo {
+	struct arp_queue queue; /* messages to be sent to link, or dropped */
+	uint64_t link;          /* 0: they are dropped */
+	struct xk_msg *oldest;  /* has made room in a queue; NULL: none */
+	uint32_t changed;       /* the host that the follower is told of; 0: none */
+	uint32_t own, asked;    /* asked: the host that is asked for; 0: none */
+	uint64_t station;       /* is asked alone; 0: everybody is */
+};
+
+/* Takes the lock, with nothing to do yet. */
+static void
+arp_lock(struct arp *arp, struct arp_todo *todo)
+{
+	*todo = (struct arp_todo){ .link = 0 };
+	STAILQ_INIT(&todo->queue);
+	xk_lock(&arp->lock);
+	todo->own = arp->network.host;
 }
 
-/* Sends a request to everybody, or to the station `link` alone; not without a buffer: the timer tries again. */
+/* Sends a request. Without a buffer it is not sent: the timer tries again. */
 static void
-arp_send_request(struct arp *arp, uint32_t own, uint32_t host, uint64_t link)
+arp_send_request(struct arp *arp, const struct arp_todo *todo)
 {
-	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, own, host };
-	struct xk_session *one = link != 0 ? arp_open_link(arp, link) : NULL;
-	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
+	struct xk_protocol *self = &arp->protocol;
+	struct xk_participants participants = { .remote = { 1, { todo->station } } };
+	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, todo->own, todo->asked };
+	struct xk_session *one = NULL;
+	struct xk_msg *m;
 
+	if (todo->station != 0 && xk_open(self, self, xk_lower(self, 0), &participants, &one) != 0)
+		one = NULL;
+	m = arp_packet_make(self, &packet);
 	if (m != NULL) {
-		xk_count(&arp->protocol, ARP_COUNT_REQUESTS_OUT);
+		xk_count(self, ARP_COUNT_REQUESTS_OUT);
 		if (one != NULL)
-			xk_count(&arp->protocol, ARP_COUNT_POLLS);
+			xk_count(self, ARP_COUNT_POLLS);
 		xk_push(one != NULL ? one : arp->broadcast, m);
 	}
 	xk_close(one);
 }
 
-/* Answers request, which came up lls. Takes it. */
+/* Tells the follower, sends or drops messages, and sends a request. The lock is not held. */
 static void
-arp_send_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet *asked, struct xk_msg *request)
+arp_finish(struct arp *arp, struct arp_todo *todo)
 {
-	struct arp_packet packet = { ARP_REPLY, arp->link, asked->sender_link, asked->target_host, asked->sender_host };
-	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
+	struct arp_waiting *waiting;
 
-	if (m == NULL) {
-		xk_drop(&arp->protocol, request, XK_DROP_NO_BUFFER);
-		return;
+	if (todo->changed != 0 && arp->follower.changed != NULL)
+		arp->follower.changed(&arp->follower, todo->changed);
+	while ((waiting = STAILQ_FIRST(&todo->queue)) != NULL) {
+		const struct xk_arp_output *output = &waiting->output;
+
+		STAILQ_REMOVE_HEAD(&todo->queue, next);
+		if (todo->link != 0) {
+			output->send(output, todo->link);
+		} else {
+			if (output->unsent != NULL)
+				output->unsent(output);
+			xk_drop(&arp->protocol, output->m, ARP_DROP_UNRESOLVED);
+		}
+		free(waiting);
 	}
-	xk_msg_free(request);
-	xk_count(&arp->protocol, ARP_COUNT_REPLIES_OUT);
-	xk_push(lls, m);
+	if (todo->oldest != NULL)
+		xk_drop(&arp->protocol, todo->oldest, ARP_DROP_QUEUE_FULL);
+	if (todo->asked != 0)
+		arp_send_request(arp, todo);
+}
+
+static void
+arp_unlock(struct arp *arp, struct arp_todo *todo)
+{
+	xk_unlock(&arp->lock);
+	arp_finish(arp, todo);
+}
+
+/* ---- the table; the lock is held ---- */
+
+/*
+ * Multiplies by a random odd number: any two hosts collide for at most two seeds in so many buckets. The number is
+ * drawn when it is needed first, while the table is empty.
+ */
+static struct arp_bucket *
+arp_bucket(struct arp *arp, uint32_t host)
+{
+	if (xk_unlikely(arp->seed == 0))
+		arp->seed = xk_random(&arp->protocol) | 1;
+	return &arp->buckets[host * arp->seed >> 32 & arp->bucket_mask];
+}
+
+/* Returns the entry of host, ASKING or KNOWN (perhaps too old). NULL: there is none. */
+static struct arp_entry *
+arp_find(struct arp *arp, uint32_t host)
+{
+	struct arp_entry *e = LIST_FIRST(arp_bucket(arp, host));
+
+	while (e != NULL && e->host != host)
+		e = LIST_NEXT(e, bucket);
+	return e;
+}
+
+/* Whether e's link address is believed now. */
+static bool
+arp_is_known(struct arp *arp, const struct arp_entry *e)
+{
+	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
+}
+
+/* Moves e to the end of its list: others make room first. */
+static void
+arp_use(struct arp *arp, struct arp_entry *e)
+{
+	TAILQ_REMOVE(&arp->lists[e->state], e, by_use);
+	TAILQ_INSERT_TAIL(&arp->lists[e->state], e, by_use);
+}
+
+static void
+arp_set_state(struct arp *arp, struct arp_entry *e, enum arp_state state)
+{
+	if (e->state == state)
+		return;
+	TAILQ_REMOVE(&arp->lists[e->state], e, by_use);
+	arp->asking_count -= e->state == ARP_ASKING;
+	arp->asking_count += state == ARP_ASKING;
+	e->state = state;
+	TAILQ_INSERT_TAIL(&arp->lists[state], e, by_use);
+}
+
+/* Lets the timer fire when e is too old, not before. */
+static void
+arp_schedule(struct arp *arp, struct arp_entry *e)
+{
+	uint64_t now_ns = xk_now_ns(&arp->protocol);
+
+	xk_event_schedule(&e->timer, e->expires_ns <= now_ns ? 0 : (e->expires_ns - now_ns) / 1000 + 1);
+}
+
+/* Ends the asking for e: wakes its waiters, takes its messages, and notes to tell the follower. */
+static void
+arp_end_asking(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
+{
+	for (unsigned i = 0; i < e->waiters; i++)
+		xk_semaphore_signal(&e->answered);
+	STAILQ_CONCAT(&todo->queue, &e->queue);
+	arp->waiting_count -= e->queued;
+	e->queued = 0;
+	todo->changed = e->is_followed ? e->host : 0;
+}
+
+/* Takes e, ASKING or KNOWN, out of the table. */
+static void
+arp_remove(struct arp *arp, struct arp_entry *e)
+{
+	LIST_REMOVE(e, bucket);
+	arp_set_state(arp, e, ARP_FREE);
+	e->is_followed = e->is_to_tell = e->is_doubted = false;
+	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
+}
+
+/* Returns the entry of a state that was not used for longest and that nobody waits for, or NULL. */
+static struct arp_entry *
+arp_oldest(struct arp *arp, enum arp_state state)
+{
+	struct arp_entry *e = TAILQ_FIRST(&arp->lists[state]);
+
+	while (e != NULL && e->waiters > 0)
+		e = TAILQ_NEXT(e, by_use);
+	return e;
+}
+
+/* Returns the entry that a host is put in, or NULL. Touches no entry early: its memory costs nothing until then. */
+static struct arp_entry *
+arp_choose(struct arp *arp, bool learning)
+{
+	struct arp_entry *e = arp_oldest(arp, ARP_FREE), *asking;
+
+	if (e != NULL)
+		return e;
+	if (arp->used_count < arp->entry_count) {
+		e = &arp->entries[arp->used_count++];
+		*e = (struct arp_entry){ .arp = arp, .state = ARP_FREE };
+		STAILQ_INIT(&e->queue);
+		xk_event_init(&e->timer, arp->protocol.kernel, arp->timeout, e);
+		xk_semaphore_init(&e->answered, &arp->protocol, 0);
+		TAILQ_INSERT_TAIL(&arp->lists[ARP_FREE], e, by_use);
+		return e;
+	}
+	e = arp_oldest(arp, ARP_KNOWN);
+	if (learning || (e != NULL && arp->asking_count * 2 < arp->entry_count))
+		return e;
+	asking = arp_oldest(arp, ARP_ASKING);
+	return asking != NULL ? asking : e;
+}
+
+/*
+ * Makes an entry for host, which has none; its state is still to be set. learning: for a stranger, so that no host that
+ * this one asks for is replaced. NULL: none may be replaced.
+ */
+static struct arp_entry *
+arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
+{
+	struct arp_entry *e = arp_choose(arp, learning);
+
+	if (e == NULL)
+		return NULL;
+	if (e->state != ARP_FREE) {
+		arp_end_asking(arp, e, todo);
+		arp_remove(arp, e);
+		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
+	}
+	e->host = host;
+	e->link = 0;
+	LIST_INSERT_HEAD(arp_bucket(arp, host), e, bucket);
+	return e;
+}
+
+/* Sets e to ASKING, with a request to everybody. */
+static void
+arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
+{
+	arp_set_state(arp, e, ARP_ASKING);
+	e->tries = 1;
+	e->is_polled = e->is_to_tell = e->is_doubted = false;
+	e->round++;
+	if (e->waiters == 0)
+		xk_semaphore_init(&e->answered, &arp->protocol, 0);
+	xk_event_schedule(&e->timer, arp->timeout_ns / 1000);
+	todo->asked = e->host;
+}
+
+/* Finds or makes the entry of host, KNOWN and believed, or ASKING. NULL: none can be replaced. */
+static struct arp_entry *
+arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
+{
+	struct arp_entry *e = arp_find(arp, host);
+
+	if (e == NULL)
+		e = arp_insert(arp, host, false, todo);
+	else
+		arp_use(arp, e);
+	if (e != NULL && e->state != ARP_ASKING && !arp_is_known(arp, e))
+		arp_ask(arp, e, todo);
+	return e;
+}
+
+/*
+ * Makes e known, or confirms it. What comes unasked in place of another address may be wrong, so it is asked for again
+ * as soon as the host could have been asked for in vain; until then it does not help to say so again.
+ */
+static void
+arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *todo)
+{
+	uint64_t believed_ns = arp->age_ns, soon_ns = arp->timeout_ns * arp->tries;
+	bool was_known = e->state == ARP_KNOWN;
+
+	if (!was_known || !e->is_doubted) {
+		e->is_doubted = was_known && e->link != link;
+		if (e->is_doubted && soon_ns < believed_ns)
+			believed_ns = soon_ns;
+		e->expires_ns = xk_now_ns(&arp->protocol) + believed_ns;
+	}
+	if (e->state == ARP_ASKING) {
+		xk_event_cancel(&e->timer);
+		arp_end_asking(arp, e, todo);
+		todo->link = link;
+	}
+	arp_set_state(arp, e, ARP_KNOWN);
+	if (e->is_followed && e->link != 0 && e->link != link)
+		xk_count(&arp->protocol, ARP_COUNT_MOVED);
+	if (e->is_followed && !e->is_to_tell) {
+		arp_schedule(arp, e);
+		todo->changed = e->link != link ? e->host : 0;
+	}
+	e->link = link;
+}
+
+/* ---- time ---- */
+
+/* Nobody has answered in time: asks again, or gives up. Or the address has become too old. */
+static void
+arp_timeout(struct xk_event *event, void *argument)
+{
+	struct arp_entry *e = argument;
+	struct arp *arp = e->arp;
+	struct arp_todo todo;
+
+	arp_lock(arp, &todo);
+	if (e->state == ARP_ASKING && (e->is_polled || e->tries < arp->tries)) {
+		todo.asked = e->host;
+		todo.station = e->is_polled ? e->link : 0;
+		e->tries += !e->is_polled;
+		e->is_polled = false;
+		xk_event_schedule(event, arp->timeout_ns / 1000);
+	} else if (e->state == ARP_ASKING) {
+		if (e->is_followed)
+			xk_count(&arp->protocol, ARP_COUNT_LOST);
+		arp_end_asking(arp, e, &todo);
+		arp_remove(arp, e);
+		xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);
+		xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", e->host);
+	} else if (e->state == ARP_KNOWN && e->is_followed && !e->is_to_tell && arp_is_known(arp, e)) {
+		arp_schedule(arp, e); /* a late firing, of an earlier host's */
+	} else if (e->state == ARP_KNOWN && e->is_followed) {
+		e->is_followed = e->is_to_tell = false;
+		todo.changed = e->host;
+	}
+	arp_unlock(arp, &todo);
+}
+
+/* ---- questions from above ---- */
+
+/* Whether host may be that of another station of network. */
+static bool
+arp_is_neighbour(const struct xk_network *network, uint32_t host)
+{
+	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
+
+	if (((host ^ network->host) & ~rest) != 0 || host >> 28 >= 0xe)
+		return false;
+	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
 }
 
 static bool
@@ -190,350 +480,275 @@ arp_may_ask(const struct arp *arp, uint32_t host)
 	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
 }
 
-/* ---- queues of messages; the lock is not held ---- */
-
-/* Takes the first message off queue, for the caller to free. NULL: none. */
-static struct arp_waiting *
-arp_queue_take(struct arp_queue *queue)
+int
+xk_arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
-	struct arp_waiting *waiting = STAILQ_FIRST(&queue->waiting);
+	struct arp *arp = (struct arp *)self;
+	struct arp_todo todo;
+	struct arp_entry *e = NULL;
+	int err = -EHOSTUNREACH;
 
-	if (waiting != NULL)
-		STAILQ_REMOVE_HEAD(&queue->waiting, next);
-	return waiting;
-}
-
-static void
-arp_send_queue(struct arp_queue *queue, uint64_t link)
-{
-	struct arp_waiting *waiting;
-
-	while ((waiting = arp_queue_take(queue)) != NULL) {
-		waiting->output.send(&waiting->output, link);
-		free(waiting);
+	arp_lock(arp, &todo);
+	if (arp_may_ask(arp, host)) {
+		e = arp_get(arp, host, &todo);
+		err = e == NULL ? -ENOBUFS : 0;
 	}
-}
+	if (e != NULL && e->state == ARP_ASKING) {
+		uint64_t round = e->round;
 
-static void
-arp_tell_follower(const struct arp *arp, const struct arp_queue *queue)
-{
-	if (queue->changed != 0 && arp->follower.changed != NULL)
-		arp->follower.changed(&arp->follower, queue->changed);
-}
-
-static void
-arp_drop_queue(struct arp *arp, struct arp_queue *queue)
-{
-	struct arp_waiting *waiting;
-
-	while ((waiting = arp_queue_take(queue)) != NULL) {
-		const struct xk_arp_output *output = &waiting->output;
-
-		if (output->unsent != NULL)
-			output->unsent(output);
-		xk_drop(&arp->protocol, output->m, ARP_DROP_UNRESOLVED);
-		free(waiting);
-	}
-	arp_tell_follower(arp, queue);
-}
-
-/* Nobody has answered in time: asks again, or gives up. Or the address has become too old. */
-static void
-arp_timeout(struct xk_event *event, void *argument)
-{
-	struct arp_entry *e = argument;
-	struct arp *arp = e->arp;
-	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
-	bool again = false;
-	uint32_t own, host;
-	uint64_t link = 0;
-
-	xk_lock(&arp->lock);
-	own = arp->network.host;
-	host = e->host;
-	if (e->state == ARP_ASKING) {
-		link = e->is_polled ? e->link : 0;
-		again = e->is_polled || e->tries < arp->tries;
-		e->tries += !e->is_polled;
-		e->is_polled = false;
-		if (again) {
-			xk_event_schedule(event, arp->timeout_ns / ARP_NS_PER_US);
-		} else {
-			arp_table_give_up(arp, e, &queue);
-			xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", host);
+		e->waiters++;
+		while (err == 0 && e->round == round && e->state == ARP_ASKING) {
+			xk_unlock(&arp->lock);
+			if (todo.asked != 0)
+				arp_send_request(arp, &todo);
+			todo.asked = 0;
+			err = xk_semaphore_wait(&e->answered, XK_FOREVER);
+			xk_lock(&arp->lock);
 		}
-	} else if (e->state == ARP_KNOWN && arp_table_expire(arp, e)) {
-		queue.changed = host;
+		e->waiters--;
+		if (err == 0 && (e->round != round || e->state != ARP_KNOWN))
+			err = -EHOSTUNREACH;
 	}
-	xk_unlock(&arp->lock);
-	if (again)
-		arp_send_request(arp, own, host, link);
-	arp_drop_queue(arp, &queue);
+	if (e != NULL && err == 0)
+		*link = e->link;
+	arp_unlock(arp, &todo);
+	return err;
 }
 
-/* Waits until e is no longer ASKING in this round. 0 or as xk_semaphore_wait. The lock is held on both ends. */
-static int
-arp_wait(struct arp *arp, struct arp_entry *e, uint32_t own, bool asks)
+int
+xk_arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
-	uint64_t round = e->round;
-	int status = 0;
-
-	e->waiters++;
-	while (status == 0 && e->round == round && e->state == ARP_ASKING) {
-		xk_unlock(&arp->lock);
-		if (asks)
-			arp_send_request(arp, own, e->host, 0);
-		asks = false;
-		status = xk_semaphore_wait(&e->answered, XK_FOREVER);
-		xk_lock(&arp->lock);
-	}
-	e->waiters--;
-	if (status == 0 && (e->round != round || e->state != ARP_KNOWN))
-		return -EHOSTUNREACH;
-	return status;
-}
-
-static int
-arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
-{
-	struct arp *arp = arp_of(self);
-	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
+	struct arp *arp = (struct arp *)self;
 	struct arp_entry *e;
-	bool asks;
-	int status = -EHOSTUNREACH;
+	int err = -ENOENT;
 
 	xk_lock(&arp->lock);
-	if (!arp_may_ask(arp, host))
-		goto out;
-	status = -ENOBUFS;
-	e = arp_table_get(arp, host, &asks, &queue);
-	if (e == NULL)
-		goto out;
-	status = e->state == ARP_KNOWN ? 0 : arp_wait(arp, e, arp->network.host, asks);
-	if (status == 0)
+	e = arp_find(arp, host);
+	if (e != NULL && arp_is_known(arp, e)) {
+		arp_use(arp, e);
 		*link = e->link;
-out:
-	xk_unlock(&arp->lock);
-	arp_drop_queue(arp, &queue);
-	return status;
-}
-
-static int
-arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
-{
-	struct arp *arp = arp_of(self);
-	struct arp_entry *e;
-	int status = -ENOENT;
-
-	xk_lock(&arp->lock);
-	e = arp_table_find(arp, host);
-	if (e != NULL && arp_table_is_known(arp, e)) {
-		arp_table_use(arp, e);
-		*link = e->link;
-		status = 0;
+		err = 0;
 	}
 	xk_unlock(&arp->lock);
-	return status;
+	return err;
 }
 
-/* Finds the entry of the host that is followed, and asks for it if need be and may_ask. 0 or -errno. */
-static int
-arp_follow_entry(struct arp *arp, uint32_t host, bool may_ask, struct arp_queue *replaced, struct arp_entry **entry)
-{
-	struct arp_entry *e = arp_table_find(arp, host);
-	bool asks;
-
-	*entry = e;
-	if (e != NULL && (e->state == ARP_ASKING || arp_table_is_known(arp, e)))
-		return 0;
-	if (!may_ask)
-		return -ENOENT;
-	if (!arp_may_ask(arp, host))
-		return -EHOSTUNREACH;
-	e = arp_table_get(arp, host, &asks, replaced);
-	if (e == NULL)
-		return -ENOBUFS;
-	arp_table_poll(e);
-	*entry = e;
-	return 0;
-}
-
+/* Follows host, and asks for it if need be (`asks`). */
 static int
 arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 {
-	struct arp *arp = arp_of(self);
-	struct arp_queue replaced = ARP_QUEUE_INITIALIZER(replaced);
+	struct arp *arp = (struct arp *)self;
+	struct arp_todo todo;
 	struct arp_entry *e;
-	int status;
+	int err = 0;
 
-	xk_lock(&arp->lock);
-	status = arp_follow_entry(arp, host, asks, &replaced, &e);
-	if (status == 0) {
-		arp_table_use(arp, e);
-		arp_table_follow(arp, e, asks && e->link != *link);
+	arp_lock(arp, &todo);
+	e = arp_find(arp, host);
+	if (e == NULL || (e->state != ARP_ASKING && !arp_is_known(arp, e))) {
+		if (!asks)
+			err = -ENOENT;
+		else if (!arp_may_ask(arp, host))
+			err = -EHOSTUNREACH;
+		else if ((e = arp_get(arp, host, &todo)) == NULL)
+			err = -ENOBUFS;
+		if (err == 0) { /* the timer asks: the link address that the host had, if any */
+			todo.asked = 0;
+			e->tries = 0;
+			e->is_polled = e->link != 0;
+			xk_event_schedule(&e->timer, 0);
+		}
+	}
+	if (err == 0) {
+		arp_use(arp, e);
+		if (e->state == ARP_KNOWN && asks && e->link != *link) { /* the timer tells */
+			e->is_to_tell = true;
+			xk_event_schedule(&e->timer, 0);
+		} else if (e->state == ARP_KNOWN && !e->is_followed) {
+			arp_schedule(arp, e);
+		}
+		e->is_followed = true;
 		*link = e->link;
 		if (asks && (e->state != ARP_KNOWN || e->is_to_tell))
-			status = -EINPROGRESS;
+			err = -EINPROGRESS;
 		else if (e->state != ARP_KNOWN)
-			status = -ENOENT;
+			err = -ENOENT;
 	}
-	xk_unlock(&arp->lock);
-	arp_drop_queue(arp, &replaced);
-	return status;
+	arp_unlock(arp, &todo);
+	return err;
 }
 
-/*
- * Queues output, unless it can be sent to *link now (0: it cannot). *oldest: a message that must be dropped for it, or
- * NULL. Returns 0, or the reason to drop output itself.
- */
-static unsigned
-arp_enqueue(struct arp *arp, const struct xk_arp_output *output, bool *asks, uint64_t *link, struct arp_queue *replaced,
-	    struct xk_msg **oldest)
+int
+xk_arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
-	struct arp_entry *e;
+	return arp_follow(self, host, link, false);
+}
 
-	*link = 0;
-	*asks = false;
-	*oldest = NULL;
-	if (!arp_may_ask(arp, output->host))
-		return ARP_DROP_UNRESOLVED;
-	e = arp_table_get(arp, output->host, asks, replaced);
-	if (e == NULL)
-		return ARP_DROP_TABLE_FULL;
-	if (e->state != ARP_KNOWN)
-		return arp_table_wait(arp, e, output, oldest);
-	*link = e->link;
+int
+xk_arp_ask(struct xk_protocol *self, uint32_t host, uint64_t link)
+{
+	return arp_follow(self, host, &link, true);
+}
+
+/* Queues output for e, which is ASKING; keeps the latest (RFC 1122, 2.3.2.2). Returns 0, or why to drop it. */
+static unsigned
+arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output, struct arp_todo *todo)
+{
+	bool is_full = arp->waiting_count >= ARP_QUEUES * arp->entry_count;
+	struct arp_waiting *waiting;
+
+	if (e->queued == 0 && is_full)
+		return ARP_DROP_QUEUE_FULL;
+	if (e->queued == arp->queue_max || is_full) {
+		waiting = STAILQ_FIRST(&e->queue);
+		STAILQ_REMOVE_HEAD(&e->queue, next);
+		todo->oldest = waiting->output.m;
+	} else {
+		waiting = malloc(sizeof(*waiting));
+		if (waiting == NULL)
+			return XK_DROP_NO_MEMORY;
+		e->queued++;
+		arp->waiting_count++;
+	}
+	waiting->output = *output;
+	STAILQ_INSERT_TAIL(&e->queue, waiting, next);
 	return XK_DROP_NONE;
 }
 
-static int
-arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
+int
+xk_arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 {
-	struct arp *arp = arp_of(self);
-	struct arp_queue replaced = ARP_QUEUE_INITIALIZER(replaced);
-	struct xk_msg *oldest;
-	uint64_t link;
-	uint32_t own, host = output->host;
-	unsigned why;
-	bool asks;
+	struct arp *arp = (struct arp *)self;
+	unsigned why = XK_DROP_NONE;
+	struct arp_todo todo;
+	struct arp_entry *e;
+	uint64_t link = 0;
 
-	xk_lock(&arp->lock);
-	own = arp->network.host;
-	why = arp_enqueue(arp, output, &asks, &link, &replaced, &oldest);
-	xk_unlock(&arp->lock);
-	arp_drop_queue(arp, &replaced);
-	if (oldest != NULL)
-		xk_drop(&arp->protocol, oldest, ARP_DROP_QUEUE_FULL);
-	if (why != XK_DROP_NONE)
-		xk_drop(&arp->protocol, output->m, why);
-	if (asks)
-		arp_send_request(arp, own, host, 0);
-	else if (link != 0)
+	arp_lock(arp, &todo);
+	if (!arp_may_ask(arp, output->host))
+		why = ARP_DROP_UNRESOLVED;
+	else if ((e = arp_get(arp, output->host, &todo)) == NULL)
+		why = ARP_DROP_TABLE_FULL;
+	else if (e->state == ARP_KNOWN)
+		link = e->link;
+	else
+		why = arp_enqueue(arp, e, output, &todo);
+	arp_unlock(arp, &todo);
+	if (why != XK_DROP_NONE) {
+		xk_drop(self, output->m, why);
+		return -ENOBUFS;
+	}
+	if (link != 0)
 		output->send(output, link);
-	return why != XK_DROP_NONE ? -ENOBUFS : 0;
+	return 0;
 }
 
-static void
-arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
+void
+xk_arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 {
-	struct arp *arp = arp_of(self);
+	struct arp *arp = (struct arp *)self;
+	struct arp_todo todo;
 	struct arp_entry *e;
-	uint32_t own;
-	bool asks;
 
+	arp_lock(arp, &todo);
+	e = arp_find(arp, host);
+	if (e != NULL && arp_is_known(arp, e) && e->link != link)
+		arp_ask(arp, e, &todo);
+	arp_unlock(arp, &todo);
+}
+
+int
+xk_arp_set_address(struct xk_protocol *self, const struct xk_network *network)
+{
+	struct arp *arp = (struct arp *)self;
+
+	if (network->bits > 32 || network->host == 0)
+		return -EINVAL;
 	xk_lock(&arp->lock);
-	own = arp->network.host;
-	e = arp_table_find(arp, host);
-	asks = e != NULL && arp_table_is_known(arp, e) && e->link != link;
-	if (asks)
-		arp_table_ask(arp, e);
+	arp->network = *network;
 	xk_unlock(&arp->lock);
-	if (asks)
-		arp_send_request(arp, own, host, 0);
+	return 0;
+}
+
+void
+xk_arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *follower)
+{
+	((struct arp *)self)->follower = *follower;
 }
 
 /* ---- arriving packets ---- */
 
-/* Whether the packet names the same sender as its frame, which came up lls. No lock is held. */
-static bool
-arp_is_from_sender(struct xk_session *lls, const struct arp_packet *packet)
-{
-	uint64_t link;
-
-	return xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) > 0 && link == packet->sender_link;
-}
-
-/* Checks the sender's host against this host's network. 0, or the reason to drop the packet. */
+/*
+ * Learns from a packet (RFC 826's merge), unless this host has no address of its own. Makes a new entry only if this
+ * host is asked for. *mine: the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
+ */
 static unsigned
-arp_check_host(const struct xk_network *network, const struct arp_packet *packet)
+arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_todo *todo)
 {
-	if (packet->sender_host == network->host)
+	bool is_reply = packet->operation == ARP_REPLY, announces = packet->sender_host == packet->target_host;
+	uint32_t own = arp->network.host;
+	struct arp_entry *e;
+
+	*mine = own != 0 && packet->target_host == own;
+	if (own == 0)
+		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
+	if (packet->sender_host == own)
 		return ARP_DROP_CONFLICT;
-	if (packet->sender_host == 0) /* a probe (RFC 5227) */
-		return packet->operation == ARP_REQUEST ? XK_DROP_NONE : ARP_DROP_BAD_ADDRESS;
-	return arp_is_neighbour(network, packet->sender_host) ? XK_DROP_NONE : ARP_DROP_BAD_ADDRESS;
-}
-
-/* RFC 826's merge; a new entry only if this host is asked for. 0, or the reason to drop the packet. */
-static unsigned
-arp_merge(struct arp *arp, const struct arp_packet *packet, bool mine, struct arp_queue *queue)
-{
-	struct arp_entry *e = arp_table_find(arp, packet->sender_host);
-	bool announces = packet->sender_host == packet->target_host;
-
-	if (packet->operation == ARP_REPLY && (e == NULL || (!mine && !announces)))
+	/* a request from host 0 is a probe (RFC 5227) */
+	if (packet->sender_host == 0 ? is_reply : !arp_is_neighbour(&arp->network, packet->sender_host))
+		return ARP_DROP_BAD_ADDRESS;
+	e = arp_find(arp, packet->sender_host);
+	if (is_reply && (e == NULL || (!*mine && !announces)))
 		return ARP_DROP_UNASKED;
-	if (e == NULL && mine && packet->sender_host != 0) {
-		e = arp_table_add(arp, packet->sender_host, queue);
+	if (e == NULL && *mine && packet->sender_host != 0) {
+		e = arp_insert(arp, packet->sender_host, true, todo);
 		if (e != NULL)
 			xk_count(&arp->protocol, ARP_COUNT_LEARNED);
 	}
 	if (e != NULL)
-		arp_table_learn(arp, e, packet->sender_link, queue);
+		arp_learn(arp, e, packet->sender_link, todo);
 	return XK_DROP_NONE;
 }
 
-/* Learns from a packet, unless this host has no address of its own. 0, or the reason to drop the packet. */
-static unsigned
-arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_queue *queue)
-{
-	unsigned why;
-
-	if (arp->network.host == 0)
-		return packet->operation == ARP_REPLY ? ARP_DROP_UNASKED : XK_DROP_NONE;
-	*mine = packet->target_host == arp->network.host;
-	why = arp_check_host(&arp->network, packet);
-	return why != XK_DROP_NONE ? why : arp_merge(arp, packet, *mine, queue);
-}
-
-/* Ends a good packet, whose padding m is, with a reply if it asks for this host. Takes m. */
+/* Ends a good packet, whose padding m is, with a reply down lls if it asks for this host. Takes m. */
 static void
-arp_reply_or_end(struct arp *arp, struct xk_session *lls, const struct arp_packet *packet, bool mine, struct xk_msg *m)
+arp_reply_or_end(struct arp *arp, struct xk_session *lls, const struct arp_packet *asked, bool mine, struct xk_msg *m)
 {
-	bool asks = packet->operation == ARP_REQUEST;
+	struct arp_packet packet = { ARP_REPLY, arp->link, asked->sender_link, asked->target_host, asked->sender_host };
+	bool asks = asked->operation == ARP_REQUEST;
+	struct xk_msg *reply;
 
 	xk_count(&arp->protocol, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
-	if (asks && mine)
-		arp_send_reply(arp, lls, packet, m);
-	else
+	if (!asks || !mine) {
 		xk_msg_free(m);
+		return;
+	}
+	reply = arp_packet_make(&arp->protocol, &packet);
+	if (reply == NULL) {
+		xk_drop(&arp->protocol, m, XK_DROP_NO_BUFFER);
+		return;
+	}
+	xk_msg_free(m);
+	xk_count(&arp->protocol, ARP_COUNT_REPLIES_OUT);
+	xk_push(lls, reply);
 }
 
 static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct arp *arp = arp_of(self);
-	struct arp_queue queue = ARP_QUEUE_INITIALIZER(queue);
+	struct arp *arp = (struct arp *)self;
 	struct arp_packet packet;
+	struct arp_todo todo;
+	uint64_t link;
 	bool mine = false;
 	unsigned why = arp_packet_load(&packet, m->data);
 
 	xk_msg_pop_in_place(m, ARP_PACKET_LEN);
-	if (why == XK_DROP_NONE && !arp_is_from_sender(lls, &packet))
+	if (why == XK_DROP_NONE &&
+	    (xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) <= 0 || link != packet.sender_link))
 		why = ARP_DROP_BAD_SENDER;
 	if (why == XK_DROP_NONE) {
-		xk_lock(&arp->lock);
-		why = arp_receive(arp, &packet, &mine, &queue);
+		arp_lock(arp, &todo);
+		why = arp_receive(arp, &packet, &mine, &todo);
 		xk_unlock(&arp->lock);
 	}
 	if (why == ARP_DROP_CONFLICT)
@@ -544,85 +759,69 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	arp_reply_or_end(arp, lls, &packet, mine, m);
-	arp_tell_follower(arp, &queue);
-	arp_send_queue(&queue, packet.sender_link);
+	arp_finish(arp, &todo);
 }
 
-/* ---- life and control ---- */
+/* ---- init and tables ---- */
+
+static void
+arp_free(struct arp *arp)
+{
+	for (unsigned i = 0; i < arp->used_count; i++) {
+		struct arp_entry *e = &arp->entries[i];
+		struct arp_waiting *waiting;
+
+		xk_event_cancel(&e->timer);
+		while ((waiting = STAILQ_FIRST(&e->queue)) != NULL) {
+			STAILQ_REMOVE_HEAD(&e->queue, next);
+			xk_msg_free(waiting->output.m);
+			free(waiting);
+		}
+	}
+	free(arp->entries);
+	free(arp->buckets);
+}
 
 static void
 arp_fini(struct xk_protocol *self)
 {
-	struct arp *arp = arp_of(self);
+	struct arp *arp = (struct arp *)self;
 	struct xk_participants nobody = { .remote.depth = 0 };
 
 	xk_open_disable(self, self, xk_lower(self, 0), &nobody);
 	xk_close(arp->broadcast);
-	arp_table_fini(arp);
-}
-
-static int
-arp_open_lower(struct arp *arp)
-{
-	struct xk_protocol *self = &arp->protocol, *eth = xk_lower(self, 0);
-	struct xk_participants everybody = { .remote.depth = 0 }, nobody = { .remote.depth = 0 };
-	int status = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
-
-	if (status < 0)
-		return status;
-	xk_participant_push(&everybody.remote, XK_ETH_BROADCAST);
-	status = xk_open(self, self, eth, &everybody, &arp->broadcast);
-	if (status != 0)
-		return status;
-	status = xk_open_enable(self, self, eth, &nobody);
-	if (status != 0)
-		xk_close(arp->broadcast);
-	return status;
+	arp_free(arp);
 }
 
 static int
 arp_init(struct xk_protocol *self)
 {
-	struct arp *arp = arp_of(self);
-	int status;
+	struct arp *arp = (struct arp *)self;
+	struct xk_protocol *eth = xk_lower(self, 0);
+	struct xk_participants everybody = { .remote = { 1, { XK_ETH_BROADCAST } } }, nobody = { .remote.depth = 0 };
+	unsigned buckets = 1;
+	int err;
 
+	while (buckets < arp->entry_count)
+		buckets *= 2;
 	xk_lock_init(&arp->lock, self);
-	status = arp_table_init(arp, arp_timeout);
-	if (status == 0)
-		status = arp_open_lower(arp);
-	if (status != 0)
-		arp_table_fini(arp);
-	return status;
+	arp->timeout = arp_timeout;
+	arp->bucket_mask = buckets - 1;
+	arp->buckets = calloc(buckets, sizeof(*arp->buckets));
+	arp->entries = reallocarray(NULL, arp->entry_count, sizeof(*arp->entries));
+	for (unsigned i = 0; i < ARP_STATES; i++)
+		TAILQ_INIT(&arp->lists[i]);
+	err = arp->buckets == NULL || arp->entries == NULL ? -ENOMEM : 0;
+	if (err == 0)
+		err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
+	if (err >= 0)
+		err = xk_open(self, self, eth, &everybody, &arp->broadcast);
+	if (err == 0 && (err = xk_open_enable(self, self, eth, &nobody)) != 0)
+		xk_close(arp->broadcast);
+	if (err != 0)
+		arp_free(arp);
+	return err;
 }
-
-static int
-arp_set_address(struct xk_protocol *self, const struct xk_network *network)
-{
-	struct arp *arp = arp_of(self);
-
-	if (network->bits > 32 || network->host == 0)
-		return -EINVAL;
-	xk_lock(&arp->lock);
-	arp->network = *network;
-	xk_unlock(&arp->lock);
-	return 0;
-}
-
-static void
-arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *follower)
-{
-	arp_of(self)->follower = *follower;
-}
-
-static const struct xk_arp_ops arp_neighbour_ops = {
-	.set_address = arp_set_address,
-	.set_follower = arp_set_follower,
-	.resolve = arp_resolve,
-	.lookup = arp_lookup,
-	.follow = arp_follow,
-	.doubt = arp_doubt,
-	.output = arp_output,
-};
 
 static const struct xk_protocol_ops arp_ops = {
 	.init = arp_init,
@@ -646,16 +845,6 @@ static const struct xk_setting arp_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const arp_drops[] = {
-	"bad_hardware", "bad_protocol", "bad_length", "bad_operation", "bad_sender", "bad_address",
-	"conflict",     "unasked",      "queue_full", "unresolved",    "table_full", NULL,
-};
-
-static const char *const arp_counters[] = {
-	"requests_in", "replies_in",  "others", "requests_out", "replies_out", "learned",
-	"replaced",    "unreachable", "polls",  "moved",        "lost",        NULL,
-};
-
 static const struct xk_number_on arp_numbers[] = { { "eth", 0x0806 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_arp = {
@@ -671,5 +860,4 @@ const struct xk_protocol_type xk_type_arp = {
 	.settings = arp_settings,
 	.drops = arp_drops,
 	.counters = arp_counters,
-	.neighbour_ops = &arp_neighbour_ops,
 };

@@ -1,6 +1,5 @@
 /*
- * arp.h - what can be asked of ARP, or of a protocol that stands in for it: the link address of a host on the same link.
- * VNET asks; arp.c has the rest.
+ * arp.h - asks ARP for the link addresses of hosts on its link, as VNET does.
  */
 #ifndef ARP_H
 #define ARP_H
@@ -8,8 +7,8 @@
 #include "xkernel/protocol.h"
 
 /*
- * Who sends to hosts for longer than a message, one for each ARP. changed: of a host that is followed another link
- * address has become known, or what was known is not believed any more. It is a shepherd of ARP's, and must not wait.
+ * A sender that uses hosts for longer than a message; one for each ARP. changed: a followed host has another link
+ * address, or its known one is not believed any more. It runs as a shepherd of ARP's, and must not wait.
  */
 struct xk_arp_follower {
 	struct xk_protocol *protocol;
@@ -18,8 +17,8 @@ struct xk_arp_follower {
 };
 
 /*
- * A message for whoever has the address `host`: send takes m, once the link address is known; before one is dropped that
- * nobody answers for, unsent is told, and leaves m as it is (NULL: nobody wants to know).
+ * A message for the address `host`: send takes m once the link address is known. If nobody answers, unsent (may be
+ * NULL) is told before m is dropped, and leaves it as it is.
  */
 struct xk_arp_output {
 	uint32_t host;
@@ -30,97 +29,47 @@ struct xk_arp_output {
 	unsigned interface;
 };
 
-/* What the functions below call: neighbour_ops of the type. */
-struct xk_arp_ops {
-	int (*set_address)(struct xk_protocol *self, const struct xk_network *network);
-	void (*set_follower)(struct xk_protocol *self, const struct xk_arp_follower *follower);
-	int (*resolve)(struct xk_protocol *self, uint32_t host, uint64_t *link);
-	int (*lookup)(struct xk_protocol *self, uint32_t host, uint64_t *link);
-	int (*follow)(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks);
-	void (*doubt)(struct xk_protocol *self, uint32_t host, uint64_t link);
-	int (*output)(struct xk_protocol *self, const struct xk_arp_output *output);
-};
+/* Sets this host's address, for which ARP answers requests. Returns 0 or -EINVAL. Any context. */
+int xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network);
 
-static inline const struct xk_arp_ops *
-xk_arp_ops(const struct xk_protocol *arp)
-{
-	return arp->type->neighbour_ops;
-}
-
-/* Sets this host's address, which requests are answered for. 0 or -EINVAL. Any context. */
-static inline int
-xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network)
-{
-	return xk_arp_ops(arp)->set_address(arp, network);
-}
-
-/* follower is copied, and told from now on. init only. */
-static inline void
-xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follower)
-{
-	xk_arp_ops(arp)->set_follower(arp, follower);
-}
+/* Sets the follower, which is copied. init only. */
+void xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follower);
 
 /*
- * The link address of host. Asks the link and waits where it is not known: a shepherd, holding no lock. 0;
- * -EHOSTUNREACH: nobody answered, or no neighbour has such an address; -ENOBUFS: too many hosts are being asked for; or
- * as xk_semaphore_wait where the shepherd could not wait.
+ * Sets *link to the link address of host; asks and waits where it is not known. Returns 0; -EHOSTUNREACH: nobody
+ * answered, or no neighbour has such an address; -ENOBUFS: too many hosts are being asked for; or as xk_semaphore_wait
+ * where the shepherd could not wait. A shepherd, holding no lock.
  */
-static inline int
-xk_arp_resolve(struct xk_protocol *arp, uint32_t host, uint64_t *link)
-{
-	return xk_arp_ops(arp)->resolve(arp, host, link);
-}
+int xk_arp_resolve(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 
-/* The link address of host if it is known now. 0 or -ENOENT. Any shepherd; never waits for an answer. */
-static inline int
-xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link)
-{
-	return xk_arp_ops(arp)->lookup(arp, host, link);
-}
+/* Sets *link to the link address of host if it is known now. Returns 0 or -ENOENT. Any shepherd; never waits. */
+int xk_arp_lookup(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 
 /*
- * Of host, which is sent to at *link: the follower is to be told once when its link address changes or is not believed any
- * more, even if nobody asks for it. Then it follows again. 0 and *link, if it is known now; -ENOENT. Any shepherd; never
- * waits.
+ * Follows host: tells the follower once when its link address changes or is not believed any more, even if nobody asks
+ * for it. Returns 0 and *link if that is known now, or -ENOENT. Any shepherd; never waits.
  */
-static inline int
-xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link)
-{
-	return xk_arp_ops(arp)->follow(arp, host, link, false);
-}
+int xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 
 /*
- * As xk_arp_follow, but asks for host where its link address is not known: first the station `link`, if that is what was
- * known last. 0: it is `link`; -EINPROGRESS: the follower will be told, not by this call; -EHOSTUNREACH or -ENOBUFS as
+ * Follows host, and asks for it where its link address is not known: first the station that was known last, if any.
+ * Returns 0: it is `link`; -EINPROGRESS: the follower will be told, but not by this call; -EHOSTUNREACH or -ENOBUFS as
  * xk_arp_resolve. Any context, also a foreign thread; never waits for an answer.
  */
-static inline int
-xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link)
-{
-	return xk_arp_ops(arp)->follow(arp, host, &link, true);
-}
+int xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
 /*
  * Reports that frames of host come from the station `link` (0: from no station of this link). If ARP knows host by
  * another link address, it broadcasts a new request, and messages for host wait for the answer. Any shepherd; never
  * waits.
  */
-static inline void
-xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link)
-{
-	xk_arp_ops(arp)->doubt(arp, host, link);
-}
+void xk_arp_doubt(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
 /*
- * Sends output->m when its host's link address is known: at once, or from the shepherd of the answer. Few messages wait
- * for one host, the latest; the others, and those that nobody answers for, are dropped by ARP (queue_full, unresolved). Takes m, also
- * on failure. Never waits for an answer. 0 or -ENOBUFS.
+ * Sends output->m when its host's link address is known: at once, or from the shepherd of the answer. The latest few
+ * messages wait for one host; ARP drops the others (queue_full), and those that nobody answers for (unresolved). Takes
+ * m, also on failure. Returns 0 or -ENOBUFS. Never waits for an answer.
  */
-static inline int
-xk_arp_output(struct xk_protocol *arp, const struct xk_arp_output *output)
-{
-	return xk_arp_ops(arp)->output(arp, output);
-}
+int xk_arp_output(struct xk_protocol *arp, const struct xk_arp_output *output);
 
 #endif

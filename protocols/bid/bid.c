@@ -1,63 +1,111 @@
 /*
- * bid.c - messages between boots of hosts: what was meant for a boot that is over, or comes from one that was not
- * confirmed, does not get through. Here is what messages go through; how sessions come to be, and what BIDCTL tells, is in
- * bid_session.c.
+ * bid.c - messages between boots of hosts: drops what was meant for a former boot or comes from an unconfirmed one.
  *
- * Promise:      No message of a new boot of a host reaches the protocol above before that protocol was told of the boot (if
- *               it watches BIDCTL, where BID is told last); and none that was meant for a former boot of this host ever
- *               does. When a reboot is being told, a message of the boot before it may still be on its way up, in another
- *               shepherd. Messages may be lost, twice, late or damaged: that is for others.
- * Spec:         our own, after x-kernel 3.2's; a 24-byte header:
- *
- *                0                    4                    8                                        16
- *               +--------------------+--------------------+----------------------------------------+ ...
- *               | protocol above     | source host        | source's boot id (8 bytes)             |
- *               +--------------------+--------------------+----------------------------------------+
- *               | destination's boot id (8 bytes, 0: not known)                                     ...
- *
- *               A message without a payload answers one that was meant for a former boot. It bears the public id of
- *               this boot, since the message that it answers may be forged, and makes its receiver ask BIDCTL for the
- *               confirmed one.
+ * Promise:      No message of a host's new boot reaches the protocol above before that protocol was told of the boot
+ *               (if it watches BIDCTL, which tells BID last). No message that was meant for a former boot of this host
+ *               ever does. While a reboot is being told, another shepherd may still carry up a message of the boot
+ *               before it. Messages may be lost, duplicated, late or damaged.
+ * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, the host in the header and limited answers. A message
+ *               without a payload answers one that was meant for a former boot. It bears this boot's public id, because
+ *               the message that it answers may be forged, and makes its receiver ask BIDCTL for the confirmed id.
  * Participants: the remote stack's top is the peer's host. Enabling names nobody.
- * Sessions:     one per (host, protocol above), for whoever opens it. open asks BIDCTL for the host's boot id, and may wait
- *               for that. A stranger's message makes one when BIDCTL has confirmed him; until then they are dropped
- *               (unconfirmed). A session uses its host (bidctl.h), lives through the peer's reboots, and knows at any time
- *               the boot that its user was told of last. When the host is lost it has none: pushes fail with -EHOSTUNREACH,
- *               and each of them makes BIDCTL ask.
- * Boots:        What comes up bears the boot that it is from (XK_FROM_BOOT), since it may wait on its way until there is
- *               another one; what goes down may bear the one that it is for (XK_FOR_BOOT), and goes to no other.
- * Answers:      what was opened sends where it was opened to; what a message has caused, down the session below that brought
- *               the latest good message. Where that one knows its peer's host, messages must bear the same. Where it
- *               knows only a station, that must be the station from which the host answers BIDCTL.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
- * Settings:     interval (between answers to one host, however much comes from it)
- * Drops:        bad_boot (0), bad_host (no single host, or not the one that the session below knows), old_destination (meant
- *               for a former boot of this host; answered), unconfirmed, empty (an answer: BIDCTL has been asked if need be;
- *               or pushed), unknown_peer (pushed, while the host is lost), over (pushed, for a boot that is over),
- *               elsewhere (from another station than its host answers from: BIDCTL asks)
- * Counters:     answers, limited (answers not sent), moved (sessions that answer by another session below), told (sessions
- *               whose peer's boot has changed)
- * Differs:      from x-kernel 3.2: ids of 64 bits in a byte order, the host in the header (what is below may know a link
- *               address only), answers limited and never to answers, -EHOSTUNREACH instead of a session without push.
- * Not done:     faults from below (fault.h), more than 16 protocols above
+ * Sessions:     one per (host, protocol above). open asks BIDCTL for the host's boot id and may wait. A stranger's
+ *               message makes a session once BIDCTL has confirmed the stranger's boot; until then its messages are
+ *               dropped. A session lives through the peer's reboots and knows the boot that its user was told of last.
+ *               While the host is lost it knows none: each push fails with -EHOSTUNREACH and makes BIDCTL ask.
+ * Boots:        Messages go up with the boot that they are from (XK_FROM_BOOT): there may be another one before
+ *               they arrive. A message pushed with XK_FOR_BOOT goes to that boot or nowhere.
+ * Ways:         An opened session sends to where it was opened. A session that a message has caused sends down the
+ *               session below that brought its latest good message. Where that one knows its peer's host, messages
+ *               must bear it. Where it knows only a station, the host must answer BIDCTL from that station.
+ * Control:      XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
+ * Not done:     faults from below (fault.h)
  * Graph:        chan -> bid; bid -> vsize (or blast, vnet, ip); bid -> bidctl
  */
 #include <errno.h>
 
-#include "protocols/bid/bid_private.h"
+#include "protocols/bid/bidctl.h"
+#include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
+
+enum bid_drop {
+	BID_BAD_BOOT = XK_DROP_OWN, /* the source's boot id is 0 */
+	BID_BAD_HOST,               /* no single host, or not the one that the session below knows */
+	BID_OLD_DESTINATION,        /* meant for a former boot of this host: answered */
+	BID_UNCONFIRMED,
+	BID_EMPTY,        /* an answer, or pushed without a payload */
+	BID_UNKNOWN_PEER, /* pushed while the host is lost */
+	BID_OVER,         /* pushed for a boot that is over */
+	BID_ELSEWHERE,    /* from another station than the one its host answers from: BIDCTL asks */
+};
+
+static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
+					 "unknown_peer", "over",     "elsewhere",       NULL };
+
+enum bid_counter {
+	BID_ANSWERS,
+	BID_LIMITED, /* answers that were not sent */
+	BID_MOVED,   /* sessions that answer by another session below */
+	BID_TOLD,    /* sessions whose peer's boot has changed */
+};
+
+static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
+
+enum { BID_TRANSPORT, BID_BIDCTL };
+
+enum { BID_ANSWERED = 256 };
+
+struct bid {
+	struct xk_protocol protocol; /* first */
+	uint64_t interval_ns;        /* setting */
+
+	struct xk_bidctl_watcher watcher;
+	uint64_t seed;                      /* of the hash of hosts in answered_ns */
+	struct xk_lock lock;                /* over what follows */
+	uint64_t answered_ns[BID_ANSWERED]; /* time of the last answer, plus 1; 0: none. Hosts may share a place. */
+};
+
+struct bid_session {
+	struct xk_session session; /* first */
+	uint64_t flow;             /* in what arrives */
+	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
+	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
+	/* Brought the latest good message from where the host answers; NULL: none. A reference, unless it is lls. */
+	_Atomic(struct xk_session *) heard;
+	uint8_t header[16]; /* as it is sent; the destination follows */
+	uint32_t own_host;
+	bool passive;
+	struct xk_lock lock; /* over changes of heard, and what follows */
+	bool closed;
+};
+
+static inline struct xk_protocol *
+bid_bidctl(const struct xk_protocol *self)
+{
+	return xk_lower(self, BID_BIDCTL);
+}
+
+static inline uint64_t
+bid_peer(const struct bid_session *s)
+{
+	return atomic_load_explicit(&s->peer, memory_order_relaxed);
+}
+
+static inline struct xk_session *
+bid_heard(const struct bid_session *s)
+{
+	return atomic_load_explicit(&s->heard, memory_order_acquire);
+}
 
 /* ---- the header ---- */
 
-struct bid_header {
-	uint64_t flow, source, destination;
-};
+enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
 
-static inline struct bid_header
-bid_header_load(const uint8_t *p)
-{
-	return (struct bid_header){ xk_get64(p + BID_FLOW), xk_get64(p + BID_SOURCE), xk_get64(p + BID_DESTINATION) };
-}
+static_assert(sizeof(((struct bid_session *)NULL)->header) == BID_DESTINATION, "the destination follows");
+
+struct bid_header {
+	uint64_t flow, source, destination; /* the latter two are boot ids */
+};
 
 static const struct xk_field bid_fields[] = {
 	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "above" },
@@ -67,27 +115,266 @@ static const struct xk_field bid_fields[] = {
 	{ .name = NULL },
 };
 
-/* ---- init ---- */
+static inline struct bid_header
+bid_header_load(const uint8_t *p)
+{
+	return (struct bid_header){ xk_get64(p + BID_FLOW), xk_get64(p + BID_SOURCE), xk_get64(p + BID_DESTINATION) };
+}
+
+/* A flow is a session's key, as messages bear it: the number of the protocol above, and the source host. */
+static inline uint64_t
+bid_flow(uint32_t number, uint32_t host)
+{
+	return (uint64_t)number << 32 | host;
+}
+
+static inline uint32_t
+bid_number(uint64_t flow)
+{
+	return (uint32_t)(flow >> 32);
+}
+
+static inline uint32_t
+bid_host(uint64_t flow)
+{
+	return (uint32_t)flow;
+}
+
+static inline struct xk_key
+bid_key(uint64_t flow)
+{
+	return (struct xk_key){ flow, 0 };
+}
+
+/* ---- what BIDCTL says ---- */
+
+static void
+bid_set_peer(struct bid_session *s, uint64_t boot)
+{
+	if (atomic_exchange_explicit(&s->peer, boot, memory_order_relaxed) != boot)
+		xk_count(s->session.protocol, BID_TOLD);
+}
+
+/* BIDCTL tells of a change: finds the host's session with each protocol above that has a number here. */
+static void
+bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change, const struct xk_bidctl_peer *peer)
+{
+	struct xk_protocol *self = watcher->protocol;
+
+	for (struct xk_protocol *hlp = self->next; hlp != NULL; hlp = hlp->next) {
+		struct xk_session *s = NULL;
+		uint32_t number;
+
+		if (xk_number(self, hlp, &number) == 0)
+			s = xk_table_find(self, bid_key(bid_flow(number, peer->host)));
+		if (s != NULL)
+			bid_set_peer((struct bid_session *)s, peer->boot);
+	}
+}
+
+/* Asks BIDCTL about a message of host. Returns 0, or the reason to drop it. */
+static unsigned
+bid_ask(struct xk_protocol *self, uint32_t host, uint64_t boot, struct xk_session *lls)
+{
+	int err = xk_bidctl_heard(bid_bidctl(self), host, boot, lls);
+
+	return err == 0 ? 0 : err == -EREMCHG ? BID_ELSEWHERE : BID_UNCONFIRMED;
+}
+
+/*
+ * Checks whether a message of the session's host that bears this boot id may go up: BIDCTL must confirm that this is
+ * the boot that all watchers were told of, and that the host is where lls (NULL: do not check) has brought the message
+ * from. Asks again once the session knows the id, because the session was told of a change in between first. Returns
+ * 0, or the reason to drop the message. Never waits.
+ */
+static unsigned
+bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
+{
+	struct xk_protocol *self = s->session.protocol;
+	unsigned why;
+
+	if (bid_peer(s) == boot && (lls == NULL || lls == bid_heard(s)))
+		return 0;
+	why = bid_ask(self, bid_host(s->flow), boot, lls);
+	if (why != 0 || bid_peer(s) == boot)
+		return why;
+	bid_set_peer(s, boot);
+	why = bid_ask(self, bid_host(s->flow), boot, NULL);
+	if (why != 0)
+		atomic_compare_exchange_strong_explicit(&s->peer, &boot, 0, memory_order_relaxed, memory_order_relaxed);
+	return why;
+}
+
+/* ---- sessions ---- */
+
+/* What makes a session: what its messages bear, and whether one of them has caused it. */
+struct bid_how {
+	uint64_t flow;
+	bool passive;
+};
 
 static int
-bid_init(struct xk_protocol *self)
+bid_setup(struct xk_session *session, const void *argument)
 {
-	struct bid *bid = (struct bid *)self;
-	struct xk_participants anybody = { .remote.depth = 0 };
+	struct bid_session *s = (struct bid_session *)session;
+	const struct bid_how *how = argument;
+	struct xk_protocol *bidctl = bid_bidctl(session->protocol);
+	uint32_t host = bid_host(how->flow);
+	uint64_t own_host = 0;
+	int err = xk_control(session->lls, XK_GET_MY_HOST, &own_host, sizeof(own_host));
+
+	xk_lock_init(&s->lock, session->protocol);
+	s->flow = how->flow;
+	s->passive = how->passive;
+	if (s->passive)
+		atomic_init(&s->heard, session->lls);
+	if (err < 0 || (err = xk_bidctl_use(bidctl, host)) != 0)
+		return err;
+	s->own_host = (uint32_t)own_host;
+	s->own = xk_bidctl_own(bidctl, host);
+	xk_put64(s->header + BID_FLOW, bid_flow(bid_number(s->flow), s->own_host));
+	xk_put64(s->header + BID_SOURCE, s->own);
+	return 0;
+}
+
+static void
+bid_close(struct xk_session *session)
+{
+	struct bid_session *s = (struct bid_session *)session;
+	struct xk_session *heard;
+
+	xk_lock(&s->lock);
+	s->closed = true;
+	heard = bid_heard(s);
+	xk_unlock(&s->lock);
+	if (heard != session->lls)
+		xk_close(heard);
+	if (s->own != 0)
+		xk_bidctl_unuse(bid_bidctl(session->protocol), bid_host(s->flow));
+}
+
+/* A session that a message has caused counts as opened from then on: it follows its neighbour when that one moves. */
+static int
+bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	 struct xk_participants *participants, struct xk_session **session)
+{
+	struct xk_participant remote = participants->remote;
+	struct bid_how how = { .passive = false };
+	uint64_t host = xk_participant_pop(&remote), boot = 0;
+	struct xk_session *lls;
+	struct bid_session *s;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err != 0)
+		return err;
+	if (!xk_bidctl_is_host(host))
+		return -EINVAL;
+	how.flow = bid_flow(number, (uint32_t)host);
+	err = xk_table_share(self, bid_key(how.flow), hlp_receive, hlp_type, session);
+	if (err == -ENOENT) {
+		err = xk_bidctl_confirm(bid_bidctl(self), (uint32_t)host, &boot);
+		if (err == 0)
+			err = xk_open(self, self, xk_lower(self, BID_TRANSPORT), participants, &lls);
+		if (err == 0)
+			err = xk_table_open(self, bid_key(how.flow), hlp_receive, hlp_type, lls, &how, session);
+	}
+	if (err != 0)
+		return err;
+	s = (struct bid_session *)*session;
+	if (s->passive)
+		xk_control(s->session.lls, XK_VNET_FOLLOW, &host, sizeof(host));
+	if (bid_peer(s) == 0)
+		err = xk_bidctl_confirm(bid_bidctl(self), (uint32_t)host, &boot);
+	if (err == 0 && bid_peer(s) == 0 && bid_confirm(s, boot, NULL) != 0)
+		err = -EAGAIN; /* it has rebooted again */
+	if (err != 0)
+		xk_close(*session);
+	return err;
+}
+
+/*
+ * Finds or makes the session of a stranger, if BIDCTL confirms its boot and its way. A new one is confirmed before it
+ * is announced, and bound before it is confirmed, so that it is told of changes in between. Returns 0 and the session,
+ * or the reason to drop the message.
+ */
+static unsigned
+bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint64_t boot, struct bid_session **session)
+{
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(bid_number(flow)));
+	struct bid_how how = { flow, true };
+	unsigned why = bid_ask(self, bid_host(flow), boot, lls);
+	struct xk_session *s;
 	int err;
 
-	xk_lock_init(&bid->lock, self);
-	bid->seed = xk_random(self) | 1;
-	bid->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = bid_changed };
-	err = xk_open_enable(self, self, xk_lower(self, BID_TRANSPORT), &anybody);
-	if (err == 0)
-		xk_bidctl_watch(bid_bidctl(self), &bid->watcher);
-	return err;
+	if (why != 0)
+		return why;
+	if (enable == NULL || !xk_duplicate(lls))
+		return XK_DROP_NO_SESSION;
+	err = xk_table_add(self, bid_key(flow), enable->hlp_receive, enable->hlp_type, lls, &how, &s);
+	if (err != 0 && err != -EEXIST && err != -ENOBUFS)
+		return XK_DROP_NO_SESSION;
+	why = BID_UNCONFIRMED;
+	if (err == 0) {
+		why = bid_confirm((struct bid_session *)s, boot, NULL);
+		if (why == 0 && xk_session_announce(s) != 0)
+			return XK_DROP_REFUSED;
+		if (why != 0)
+			xk_close(s);
+	}
+	if (why != 0) /* another shepherd may have made one meanwhile */
+		s = xk_table_find(self, bid_key(flow));
+	*session = (struct bid_session *)s;
+	return s != NULL ? 0 : why;
+}
+
+/* Notes that lls, whose peer is the session's, has brought a good message of s. */
+static void
+bid_hear(struct bid_session *s, struct xk_session *lls)
+{
+	struct xk_session *first = s->session.lls, *before;
+	bool moved = s->passive && lls != first;
+
+	if (lls != first && !xk_duplicate(lls))
+		return;
+	xk_lock(&s->lock);
+	before = lls;
+	if (!s->closed) {
+		before = bid_heard(s);
+		atomic_store_explicit(&s->heard, lls, memory_order_release);
+		if (atomic_exchange_explicit(&s->session.binding.watched, moved, memory_order_relaxed) || moved)
+			xk_count(s->session.protocol, BID_MOVED);
+	}
+	xk_unlock(&s->lock);
+	if (before != first)
+		xk_close(before);
+}
+
+static int
+bid_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+	uint64_t host = op == XK_GET_PEER_HOST ? bid_host(s->flow) : s->own_host;
+
+	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST)
+		return -ENOTSUP;
+	return xk_answer(buffer, len, &host, sizeof(host));
+}
+
+/* Hosts replace what the session below has put there. */
+static int
+bid_get_participants(struct xk_session *session, struct xk_participants *participants)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+
+	*participants =
+		(struct xk_participants){ .remote = { 1, { bid_host(s->flow) } }, .local = { 1, { s->own_host } } };
+	return 0;
 }
 
 /* ---- down ---- */
 
-/* Whether m is for another boot than `peer`, which is there now. */
+/* Returns whether m is for another boot than `peer`. */
 static inline bool
 bid_is_over(const struct xk_msg *m, uint64_t peer)
 {
@@ -96,10 +383,7 @@ bid_is_over(const struct xk_msg *m, uint64_t peer)
 	return boot != NULL && *boot != peer;
 }
 
-/*
- * A message that is not sent: it is empty, for a boot that is over, or the peer's is not known. Takes m. A foreign thread
- * does not ask.
- */
+/* Drops m, which is empty, for a boot that is over, or for a lost host. A foreign thread does not ask for the host. */
 XK_APART static int
 bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 {
@@ -120,7 +404,7 @@ bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 	return -EHOSTUNREACH;
 }
 
-/* Down the session that brought the latest good message. */
+/* Sends m down the session that brought the latest good message. */
 XK_APART static int
 bid_push_moved(struct bid_session *s, struct xk_msg *m)
 {
@@ -159,37 +443,28 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Whether host, which has got no answer lately, may get one. */
-static bool
-bid_may_answer(struct bid *bid, uint32_t host)
+/*
+ * Tells the sender of h, which names a former boot of this host, that there is a newer one: with a bare header, and at
+ * most once per interval and host.
+ */
+static void
+bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
 {
-	uint64_t *answered_ns = &bid->answered_ns[(host * bid->seed >> 32) % BID_ANSWERED];
-	uint64_t now_ns = xk_now_ns(&bid->protocol) + 1;
+	struct bid *bid = (struct bid *)self;
+	uint64_t *answered_ns = &bid->answered_ns[(bid_host(h->flow) * bid->seed >> 32) % BID_ANSWERED];
+	uint64_t host, now_ns = xk_now_ns(self) + 1;
+	struct xk_msg *m;
 	bool may;
 
+	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host))
+		return;
 	xk_lock(&bid->lock);
 	may = *answered_ns == 0 || now_ns - *answered_ns >= bid->interval_ns;
 	if (may)
 		*answered_ns = now_ns;
 	xk_unlock(&bid->lock);
-	xk_count(&bid->protocol, may ? BID_ANSWERS : BID_LIMITED);
-	return may;
-}
-
-/*
- * Tells the sender of h, which names a former boot of this host, that there is a newer one. The answer is no longer
- * than the header of h.
- */
-static void
-bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
-{
-	struct xk_msg *m;
-	uint64_t host;
-
-	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host) ||
-	    !bid_may_answer((struct bid *)self, bid_host(h->flow)))
-		return;
-	m = xk_msg_new(xk_platform_of(self), BID_HEADER_LEN);
+	xk_count(self, may ? BID_ANSWERS : BID_LIMITED);
+	m = may ? xk_msg_new(xk_platform_of(self), BID_HEADER_LEN) : NULL;
 	if (m == NULL)
 		return;
 	xk_put64(m->data + BID_FLOW, bid_flow(bid_number(h->flow), (uint32_t)host));
@@ -198,51 +473,47 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 	xk_push(lls, m);
 }
 
-/* Returns 0 if a message of s (NULL: a stranger's), which lls has brought, is meant for this boot; or why to drop it. */
-static unsigned
-bid_check(struct xk_protocol *self, const struct bid_session *s, struct xk_session *lls, const struct bid_header *h,
-	  bool empty)
-{
-	struct xk_protocol *bidctl = bid_bidctl(self);
-	uint32_t host = bid_host(h->flow);
-	uint64_t sender;
-
-	if (h->source == 0)
-		return BID_BAD_BOOT;
-	if (!bid_is_host(host) ||
-	    (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
-		return BID_BAD_HOST;
-	if (s == NULL && xk_table_enabled(self, xk_table_number_key(bid_number(h->flow))) == NULL)
-		return XK_DROP_NO_SESSION;
-	if (h->destination != (s != NULL ? s->own : xk_bidctl_own(bidctl, host))) {
-		if (!empty)
-			bid_answer(self, lls, h);
-		return BID_OLD_DESTINATION;
-	}
-	if (!empty)
-		return 0;
-	return xk_bidctl_heard(bidctl, host, h->source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
-}
-
 /*
- * Judges message m, in front of which its header lies, and which is a stranger's (s is NULL), from or for another boot than
- * s knows, by another way, or empty. Returns the session that it is for; NULL: m was dropped.
+ * Judges m, which stands behind its header and is a stranger's (s is NULL), from or for another boot than s knows, from
+ * elsewhere, or empty. Returns the session that it is for. NULL: m was dropped.
  */
 XK_APART static struct bid_session *
 bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid_header h = bid_header_load(m->data - BID_HEADER_LEN);
-	unsigned why = bid_check(self, s, lls, &h, xk_msg_len(m) == 0);
+	struct xk_protocol *bidctl = bid_bidctl(self);
+	uint32_t host = bid_host(h.flow);
+	bool is_empty = xk_msg_len(m) == 0;
+	uint64_t sender;
+	unsigned why = 0;
 
+	if (h.source == 0)
+		why = BID_BAD_BOOT;
+	else if (!xk_bidctl_is_host(host) ||
+		 (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
+		why = BID_BAD_HOST;
+	else if (s == NULL && xk_table_enabled(self, xk_table_number_key(bid_number(h.flow))) == NULL)
+		why = XK_DROP_NO_SESSION;
+	else if (h.destination != (s != NULL ? s->own : xk_bidctl_own(bidctl, host)))
+		why = BID_OLD_DESTINATION;
+	else if (is_empty)
+		why = xk_bidctl_heard(bidctl, host, h.source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+	if (why == BID_OLD_DESTINATION && !is_empty)
+		bid_answer(self, lls, &h);
+	if (why == 0 && s == NULL)
+		why = bid_accept(self, lls, h.flow, h.source, &s);
 	if (why == 0)
-		why = bid_find(self, lls, h.flow, h.source, &s);
-	if (why == 0)
-		return s;
-	xk_drop(self, m, why);
-	return NULL;
+		why = bid_confirm(s, h.source, lls);
+	if (why != 0) {
+		xk_drop(self, m, why);
+		return NULL;
+	}
+	if (bid_heard(s) != lls)
+		bid_hear(s, lls);
+	return s;
 }
 
-/* The header is loaded after the session was looked for: kept meanwhile, it would cost saved registers. */
+/* Loads the header after the look-up: kept across it, the header would cost saved registers. */
 static void
 bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -258,31 +529,23 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_pop(&s->session, lls, m, NULL);
 }
 
-/* ---- asking ---- */
-
-static int
-bid_session_control(struct xk_session *session, int op, void *buffer, size_t len)
-{
-	const struct bid_session *s = (const struct bid_session *)session;
-	uint64_t host = op == XK_GET_PEER_HOST ? bid_host(s->flow) : s->own_host;
-
-	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST)
-		return -ENOTSUP;
-	return xk_answer(buffer, len, &host, sizeof(host));
-}
-
-/* Hosts take the place of what the session below has put there. */
-static int
-bid_get_participants(struct xk_session *session, struct xk_participants *participants)
-{
-	const struct bid_session *s = (const struct bid_session *)session;
-
-	*participants =
-		(struct xk_participants){ .remote = { 1, { bid_host(s->flow) } }, .local = { 1, { s->own_host } } };
-	return 0;
-}
-
 /* ---- tables ---- */
+
+static int
+bid_init(struct xk_protocol *self)
+{
+	struct bid *bid = (struct bid *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+	int err;
+
+	xk_lock_init(&bid->lock, self);
+	bid->seed = xk_random(self) | 1;
+	bid->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = bid_changed };
+	err = xk_open_enable(self, self, xk_lower(self, BID_TRANSPORT), &anybody);
+	if (err == 0)
+		xk_bidctl_watch(bid_bidctl(self), &bid->watcher);
+	return err;
+}
 
 static const struct xk_session_ops bid_session_ops = {
 	.size = sizeof(struct bid_session),
@@ -306,17 +569,11 @@ static const struct xk_role bid_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-/* As on IP, where they are there. */
 static const struct xk_setting bid_settings[] = {
 	{ "interval", XK_SETTING_TIME, offsetof(struct bid, interval_ns), "100ms",
 	  "a host that means a former boot of this one is told so at most once in this", 1000, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
-					 "unknown_peer", "over",     "elsewhere",       NULL };
-
-static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
 
 static const struct xk_number_on bid_numbers[] = { { "blast", 0x3005 }, { "eth", 0x3005 }, { "ip", 204 }, { NULL, 0 } };
 

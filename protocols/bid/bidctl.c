@@ -1,151 +1,226 @@
 /*
  * bidctl.c - which boot of a host is there now: asks hosts for their boot ids, and tells the protocols above of first
- * contacts, reboots and losses. bidctl_message.c has the messages and what they lead to, bidctl_peer.c what is known of
- * which host, bidctl_tag.c the tags of questions that nobody remembers; bidctl.h is how it is asked.
+ * contacts, reboots and losses. bidctl.h is how it is asked; bidctl_peer.c has the tables of hosts, boot ids and tags.
  *
- * Promise:      Only a host's own answer to a question of ours, known by a tag that nobody else can know, confirms a boot
- *               id; what a message says of itself never does, it makes us ask. Each reboot that is confirmed is told once.
- * Boot ids:     64 bits, never 0: a keyed hash of a secret and of the host that is told; key and secret are drawn at
- *               each boot. A host that is told one id cannot derive the ids that others are told, so it cannot speak
- *               for them even where addresses can be forged. Where the host counts its boots (xk_boots), the upper 24
- *               bits are that count, the same for all, and 40 bits are the hash: no two boots have one id. No clock has
- *               a part in it: two boots within a tick of one, or after one was set back, differ like any other two.
- *               Broadcasts bear the id of host 0, which is nobody's: it only makes their receivers ask.
- * Spec:         our own, after x-kernel 3.2's; a 40-byte header and nothing behind it:
- *
- *                0            2             4                    8
- *               +------------+-------------+--------------------+----------------------------------------+
- *               | flags      | checksum    | source host        | source's boot id (8 bytes)             |
- *               +------------+-------------+--------------------+----------------------------------------+
- *               | destination's boot id (8 bytes, 0: not known) | tag of a question (8 bytes, 0: none)   |
- *               +-----------------------------------------------+----------------------------------------+
- *               | tag of an answer (8 bytes, 0: none)           |
- *
- *               flags: QUERY 1, RESPONSE 2, BCAST 4 (alone: "I have booted"). The checksum is RFC 1071's.
- * Exchange:     QUERY (tag) -> RESPONSE (that tag, the destination's boot id being the one the QUERY came from). Every QUERY
- *               is answered, without any memory of its sender, by one message of the same length. If the asker is no
- *               peer, or was known by another boot, the answer is a question, too: the asker is known before its first
- *               message comes.
- *
- *               QUERY (tag a) -> RESPONSE (a) and QUERY (tag b), in one message -> RESPONSE (b)
- *
- *               Of who is no peer tag b is not remembered but computed from his host and boot id, a key and the time, and is
- *               good for a short while; only he who has received it takes memory. What is both answer and question is
- *               answered by a RESPONSE alone, and only if its own answer is right, so that nothing goes on for ever. If the
- *               last message is lost, the first one above is dropped by BID, and makes us ask.
- * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id has come from (heard), that say
- *               to everybody that they have booted (after a random wait), and now and then those that somebody uses. A
- *               question is repeated after `timeout`, twice that and so on up to `timeout_max`, `retries` times; then the
- *               host is unreachable, or lost. A host is asked once in an `interval` at most, whatever strangers say of it.
- * Strangers:    who was never heard of before, and has not answered, has a place in a table of fixed size (`strangers`),
- *               no timer, and a part in a common `stranger_rate`. Only hosts that have answered, or are being opened, take
- *               memory: `peers` of them at most, 184 bytes each. When the table is full, a new peer replaces an unused
- *               one, chosen at random: whoever holds most of the table loses most.
- * Ended boots:  a boot that another one has followed is not confirmed again for `lifetime`, so that nobody need
- *               remember its requests. 4 ended boots of each host are remembered, and up to 1,024 while all hosts
- *               together have fewer than 16,384. Answers of a host with more are dropped until its oldest is forgotten.
- *               Each takes 16 bytes. A lost host is remembered as long, since its boot may have ended. A host with
- *               ended boots makes room for a new one only if no other can.
- * Participants: none; BID and CHAN call it (bidctl.h). Below: hosts, opened lazily (vnet.h), so that asking never waits
- * Hosts:        a host is the address that its messages bear. Where the session below knows its peer's host, it must be
- *               the same one. VNET knows only a station: whatever is sent to a host goes to the station that ARP knows
- *               (XK_VNET_LEADS_TO), never to another that speaks for the host, because that one would learn the host's
- *               boot ids. If a message came from another station, ARP asks for the host again (XK_VNET_DOUBT), which
- *               finds a host that has moved. Such answers count as questions to strangers, and are limited with them.
- * Ways:         a peer is where its latest answer came from: the answer's tag shows that this station gets what is sent
- *               to the host. A message from another station does not count as the peer's (xk_bidctl_heard), and makes
- *               us ask; an answer from there moves the peer. Over IP no station is known, and boot ids alone decide.
- * Telling:      uppers first (bidctl.h), by the shepherd that brought the answer, without the lock; what is confirmed
- *               meanwhile of the same host is told when it is done.
- * Settings:     peers, strangers, stranger_rate, timeout, timeout_max, retries, interval, keepalive, lifetime (longer than a
- *               message may be under way, so that nothing of a forgotten host is left), broadcast, broadcast_wait
- * Drops:        bad_checksum, bad_flags (or tags that they cannot have), bad_boot (none), bad_host (no single host, this one,
- *               or not the one below knows), stale (an answer to a former boot of this host), unasked (an answer to no
- *               question, or a second one), full (a stranger's answer: all `peers` are in use), ended (an answer as a
- *               boot that has ended), rebooting (an answer as one boot more than can be remembered)
- * Counters:     queries_in, queries_out, responses_in, responses_out, broadcasts_in, broadcasts_out, retries, keepalives;
- *               first_contacts, reboots, lost, forgotten (not used for long) as told; unreachable (asked in vain), limited
- *               (questions not asked), replaced (strangers that lost their place), too_many (peers that found no room), unsent,
- *               asked_back (responses_out that were questions, too)
- * Differs:      from x-kernel 3.2: ids of 64 bits and not a clock's seconds, a byte order, tags that cannot be guessed, an
- *               end to retries, answers without state, and LOST.
- * Graph:        bid -> bidctl, chan -> bidctl; bidctl -> vnet, or ip
+ * Promise:      Only a host's own answer to our question, known by a tag that nobody else can know, confirms a boot id.
+ *               What a message says of itself only makes us ask. Each confirmed reboot is told once.
+ * Boot ids:     a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot. A host
+ *               that is told one id cannot derive those that others are told, so it cannot speak for them even where
+ *               addresses can be forged. Where the host counts its boots (xk_boots), the upper 24 bits are that count.
+ * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, tags, an end to retries, stateless answers, and LOST.
+ *               QUERY (tag a) -> RESPONSE (a), of the same length. If the asker is no peer, or was known by another
+ *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). An asker
+ *               that is no peer takes no memory: tag b is computed. Nobody answers the last message, so the exchange
+ *               ends.
+ * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id came from (heard), that say
+ *               to everybody that they have booted, and now and then those that are used. Hosts that never answered
+ *               (strangers) have no timer and share a rate; only hosts that answer, or are being opened, take memory.
+ * Ways:         A peer is where its latest answer came from: the tag shows that this station gets what is sent to the
+ *               host. A message from another station does not count as the peer's and makes us ask; an answer from
+ *               there moves the peer. No message for a host goes to another station that speaks for it, which would
+ *               learn the host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids alone decide.
+ * Graph:        bid -> bidctl, chan -> bidctl; bidctl -> vnet, or ip. Sessions below open lazily: asking never waits.
  */
 #include <errno.h>
 
 #include "protocols/bid/bidctl_private.h"
+#include "protocols/virtual/vnet.h"
+#include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-/* ---- telling; the lock is held on both ends, and not in between ---- */
+static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",
+					    "unasked",      "full",      "ended",    "rebooting", NULL };
 
-static enum xk_bidctl_change
-bidctl_change(struct bidctl_peer *peer)
+static const char *const bidctl_counters[] = {
+	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
+	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
+	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
+	NULL,
+};
+
+/* ---- the header ---- */
+
+enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
+
+enum {
+	BIDCTL_FLAGS = 0,
+	BIDCTL_CHECKSUM = 2,
+	BIDCTL_HOST = 4,
+	BIDCTL_SOURCE = 8,
+	BIDCTL_DESTINATION = 16,
+	BIDCTL_REQUEST = 24,
+	BIDCTL_REPLY = 32,
+	BIDCTL_HEADER_LEN = 40,
+};
+
+struct bidctl_header {
+	unsigned flags;
+	uint32_t host;
+	uint64_t source, destination; /* boot ids */
+	uint64_t request, reply;      /* tags */
+};
+
+static const struct xk_field_value bidctl_flags[] = {
+	{ BIDCTL_QUERY, "QUERY" }, { BIDCTL_RESPONSE, "RESPONSE" }, { BIDCTL_BCAST, "BCAST" }, { 0, NULL }
+};
+
+static const struct xk_field bidctl_fields[] = {
+	{ .name = "flags", .bits = 16, .is_bits = true, .values = bidctl_flags },
+	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },
+	{ .name = "source_host", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
+	{ .name = "source_boot", .bits = 64, .print = XK_PRINT_HEX },
+	{ .name = "destination_boot", .bits = 64, .print = XK_PRINT_HEX, .help = "0: not known" },
+	{ .name = "request", .bits = 64, .print = XK_PRINT_HEX, .help = "tag of a question; 0: none" },
+	{ .name = "reply", .bits = 64, .print = XK_PRINT_HEX, .help = "tag of an answer; 0: none" },
+	{ .name = NULL },
+};
+
+static struct bidctl_header
+bidctl_header_load(const uint8_t *p)
 {
-	struct xk_protocol *self = &peer->bidctl->protocol;
-
-	if (peer->boot == 0)
-		return XK_BIDCTL_LOST;
-	xk_count(self, peer->told == 0 ? BIDCTL_FIRST_CONTACTS : BIDCTL_REBOOTS);
-	return peer->told == 0 ? XK_BIDCTL_FIRST_CONTACT : XK_BIDCTL_REBOOTED;
+	return (struct bidctl_header){
+		.flags = xk_get16(p + BIDCTL_FLAGS),
+		.host = xk_get32(p + BIDCTL_HOST),
+		.source = xk_get64(p + BIDCTL_SOURCE),
+		.destination = xk_get64(p + BIDCTL_DESTINATION),
+		.request = xk_get64(p + BIDCTL_REQUEST),
+		.reply = xk_get64(p + BIDCTL_REPLY),
+	};
 }
 
+/* Returns 0, or why no honest sender has made h, which lies at p. */
+static unsigned
+bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
+{
+	bool is_query = (h->flags & BIDCTL_QUERY) != 0, is_response = (h->flags & BIDCTL_RESPONSE) != 0;
+
+	if (!xk_sum_is_intact(xk_sum(0, p, BIDCTL_HEADER_LEN)))
+		return BIDCTL_BAD_CHECKSUM;
+	if (h->flags != BIDCTL_BCAST && (h->flags == 0 || h->flags > (BIDCTL_QUERY | BIDCTL_RESPONSE)))
+		return BIDCTL_BAD_FLAGS;
+	if ((h->request != 0) != is_query || (h->reply != 0) != is_response)
+		return BIDCTL_BAD_FLAGS;
+	if (h->source == 0 || (is_response && h->destination == 0))
+		return BIDCTL_BAD_BOOT;
+	return xk_bidctl_is_host(h->host) ? 0 : BIDCTL_BAD_HOST;
+}
+
+/* ---- sending; no lock is held ---- */
+
+/* Sends output down lls, from this boot of this host. A message lost here is replaced like one lost on the way. */
 static void
-bidctl_tell_change(struct bidctl_peer *peer)
+bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output *output)
+{
+	static const enum bidctl_counter counters[] = { BIDCTL_BROADCASTS_OUT, BIDCTL_QUERIES_OUT, BIDCTL_RESPONSES_OUT,
+							BIDCTL_RESPONSES_OUT };
+	unsigned flags = (output->request != 0 ? BIDCTL_QUERY : 0) | (output->reply != 0 ? BIDCTL_RESPONSE : 0);
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&b->protocol), BIDCTL_HEADER_LEN);
+	uint64_t host;
+
+	if (flags == (BIDCTL_QUERY | BIDCTL_RESPONSE))
+		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
+	if (m == NULL || xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host)) {
+		xk_msg_free(m);
+		xk_count(&b->protocol, BIDCTL_UNSENT);
+		return;
+	}
+	xk_put16(m->data + BIDCTL_FLAGS, (uint16_t)(flags != 0 ? flags : BIDCTL_BCAST));
+	xk_put16(m->data + BIDCTL_CHECKSUM, 0);
+	xk_put32(m->data + BIDCTL_HOST, (uint32_t)host);
+	xk_put64(m->data + BIDCTL_SOURCE, bidctl_own(&b->protocol, output->host == UINT32_MAX ? 0 : output->host));
+	xk_put64(m->data + BIDCTL_DESTINATION, output->boot);
+	xk_put64(m->data + BIDCTL_REQUEST, output->request);
+	xk_put64(m->data + BIDCTL_REPLY, output->reply);
+	xk_checksum_store(m->data + BIDCTL_CHECKSUM, xk_checksum_finish(xk_sum(0, m->data, BIDCTL_HEADER_LEN)));
+	xk_count(&b->protocol, xk_push(lls, m) == 0 ? counters[flags] : BIDCTL_UNSENT);
+}
+
+/* Sends output, if it is to be sent, to where its host is. */
+static void
+bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output)
+{
+	struct xk_protocol *self = &b->protocol;
+	struct xk_participants participants = { .remote = { 1, { output->host } } };
+	struct xk_session *lls;
+
+	if (output->host == 0)
+		return;
+	if (output->host != UINT32_MAX)
+		xk_participant_push(&participants.local, XK_VNET_LAZY);
+	if (xk_open(self, self, xk_lower(self, 0), &participants, &lls) != 0) {
+		xk_count(self, BIDCTL_UNSENT);
+		return;
+	}
+	bidctl_send(b, lls, output);
+	xk_close(lls);
+}
+
+/* ---- telling ---- */
+
+/*
+ * Tells all watchers what has changed, then wakes the waiters, unless the host is being asked again. The lock is held
+ * on both ends and not in between: another shepherd that confirms something meanwhile leaves it to this one to tell.
+ */
+static void
+bidctl_tell(struct bidctl_peer *peer)
 {
 	static const char *const names[] = { "first contact with", "reboot of", "lost" };
 	struct bidctl *b = peer->bidctl;
-	struct xk_bidctl_peer known = { peer->host, peer->boot };
-	enum xk_bidctl_change change = bidctl_change(peer);
+	struct bidctl_waiter *waiter;
 	char host[16];
 
-	xk_unlock(&b->lock);
-	xk_trace(&b->protocol, XK_TRACE_EVENTS, "%s %s, boot %016llx", names[change], xk_host_print(known.host, host),
-		 (unsigned long long)known.boot);
-	for (struct xk_bidctl_watcher *watcher = b->watchers; watcher != NULL; watcher = watcher->next)
-		watcher->changed(watcher, change, &known);
-	xk_lock(&b->lock);
-	peer->told = known.boot;
-}
-
-void
-bidctl_tell(struct bidctl_peer *peer)
-{
 	if (peer->telling)
-		return; /* who does goes on */
+		return;
 	peer->telling = true;
 	peer->holds++;
-	while (peer->told != peer->boot)
-		bidctl_tell_change(peer);
+	while (peer->told != peer->boot) {
+		struct xk_bidctl_peer known = { peer->host, peer->boot };
+		enum xk_bidctl_change change = XK_BIDCTL_LOST;
+
+		if (known.boot != 0) {
+			change = peer->told == 0 ? XK_BIDCTL_FIRST_CONTACT : XK_BIDCTL_REBOOTED;
+			xk_count(&b->protocol, peer->told == 0 ? BIDCTL_FIRST_CONTACTS : BIDCTL_REBOOTS);
+		}
+		xk_unlock(&b->lock);
+		xk_trace(&b->protocol, XK_TRACE_EVENTS, "%s %s, boot %016llx", names[change],
+			 xk_host_print(known.host, host), (unsigned long long)known.boot);
+		for (struct xk_bidctl_watcher *watcher = b->watchers; watcher != NULL; watcher = watcher->next)
+			watcher->changed(watcher, change, &known);
+		xk_lock(&b->lock);
+		peer->told = known.boot;
+	}
 	peer->holds--;
 	peer->telling = false;
-	if (peer->told != 0 || !peer->asking)
-		bidctl_peer_wake(peer);
+	if (peer->told == 0 && peer->asking)
+		return;
+	while ((waiter = SLIST_FIRST(&peer->waiters)) != NULL) {
+		SLIST_REMOVE_HEAD(&peer->waiters, next);
+		waiter->done = true;
+		waiter->boot = peer->told;
+		xk_semaphore_signal(&waiter->semaphore);
+	}
 }
 
 /* ---- a peer's timer ---- */
 
-/* The last question has not been answered. */
+/* Asks, forgets an unused peer, or gives up one that does not answer. The lock is held. */
 static void
-bidctl_give_up(struct bidctl_peer *peer)
+bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 {
 	struct bidctl *b = peer->bidctl;
 
-	peer->asking = false;
-	xk_count(&b->protocol, peer->boot != 0 ? BIDCTL_LOSSES : BIDCTL_UNREACHABLE);
-	if (peer->boot != 0)
-		peer->lost_ns = xk_now_ns(&b->protocol);
-	peer->boot = 0;
-	bidctl_tell(peer);
-}
-
-/* Nothing is being asked. */
-static void
-bidctl_look(struct bidctl_peer *peer, struct bidctl_question *question)
-{
-	struct bidctl *b = peer->bidctl;
-
-	if (peer->suspected) {
-		bidctl_peer_ask(peer, question);
+	if (peer->asking && peer->tries < b->retries) {
+		xk_count(&b->protocol, BIDCTL_RETRIES);
+		bidctl_peer_ask(peer, output);
+	} else if (peer->asking) {
+		xk_count(&b->protocol, peer->boot != 0 ? BIDCTL_LOSSES : BIDCTL_UNREACHABLE);
+		if (peer->boot != 0)
+			peer->lost_ns = xk_now_ns(&b->protocol);
+		peer->asking = false;
+		peer->boot = 0;
+		bidctl_tell(peer);
+	} else if (peer->suspected) {
+		bidctl_peer_ask(peer, output);
 	} else if (peer->uses == 0) {
 		if (peer->boot != 0) {
 			xk_count(&b->protocol, BIDCTL_FORGOTTEN);
@@ -155,126 +230,95 @@ bidctl_look(struct bidctl_peer *peer, struct bidctl_question *question)
 		bidctl_tell(peer);
 	} else if (b->keepalive_ns != 0 && peer->boot != 0) {
 		xk_count(&b->protocol, BIDCTL_KEEPALIVES);
-		bidctl_peer_ask(peer, question);
-	}
-}
-
-static void
-bidctl_act(struct bidctl_peer *peer, struct bidctl_question *question)
-{
-	struct bidctl *b = peer->bidctl;
-	uint64_t now_ns = xk_now_ns(&b->protocol);
-
-	if (now_ns < peer->due_ns) {
-		bidctl_peer_schedule(peer, peer->due_ns - now_ns);
-	} else if (!peer->asking) {
-		bidctl_look(peer, question);
-	} else if (peer->tries < b->retries) {
-		xk_count(&b->protocol, BIDCTL_RETRIES);
-		bidctl_peer_ask_again(peer, question);
-	} else {
-		bidctl_give_up(peer);
+		bidctl_peer_ask(peer, output);
 	}
 }
 
 /*
- * Removes a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots has ended
- * lately, or a shepherd is still using it.
+ * Acts, then removes a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots
+ * has ended lately, or a shepherd is still using it.
  */
-static void
-bidctl_end(struct bidctl_peer *peer)
-{
-	uint64_t remembers_ns;
-
-	if (peer->pending || peer->uses != 0 || peer->asking || peer->boot != 0 || peer->told != 0)
-		return;
-	remembers_ns = bidctl_peer_remembers(peer);
-	if (remembers_ns == 0 && peer->holds == 0 && peer->waiters == NULL)
-		bidctl_peer_forget(peer);
-	else
-		bidctl_peer_schedule(peer, remembers_ns != 0 ? remembers_ns : peer->bidctl->timeout_ns);
-}
-
 static void
 bidctl_timeout(struct xk_event *event, void *argument)
 {
 	struct bidctl_peer *peer = argument;
 	struct bidctl *b = peer->bidctl;
-	struct bidctl_question question = { .tag = 0 };
+	struct bidctl_output output = { .host = 0 };
+	uint64_t now_ns, remembers_ns;
 
 	(void)event;
 	xk_lock(&b->lock);
 	peer->pending = false;
 	peer->holds++;
-	bidctl_act(peer, &question);
+	now_ns = xk_now_ns(&b->protocol);
+	if (now_ns < peer->due_ns)
+		bidctl_peer_schedule(peer, peer->due_ns - now_ns);
+	else
+		bidctl_act(peer, &output);
 	xk_unlock(&b->lock);
-	bidctl_send_question(b, &question);
+	bidctl_send_to_host(b, &output);
 	xk_lock(&b->lock);
 	peer->holds--;
-	bidctl_end(peer);
+	if (!peer->pending && peer->uses == 0 && !peer->asking && peer->boot == 0 && peer->told == 0) {
+		remembers_ns = bidctl_peer_remembers(peer);
+		if (remembers_ns == 0 && peer->holds == 0 && SLIST_EMPTY(&peer->waiters))
+			bidctl_peer_forget(peer);
+		else
+			bidctl_peer_schedule(peer, remembers_ns != 0 ? remembers_ns : b->timeout_ns);
+	}
 	xk_unlock(&b->lock);
 }
 
 /* ---- questions from above ---- */
 
-/* Waits until the peer is told of, or given up. 0 or -errno. The lock is held on both ends. */
-static int
-bidctl_wait(struct bidctl_peer *peer, const struct bidctl_question *question, uint64_t *boot)
-{
-	struct bidctl *b = peer->bidctl;
-	struct bidctl_waiter waiter = { .next = peer->waiters }, **at;
-	int status;
-
-	xk_semaphore_init(&waiter.semaphore, &b->protocol, 0);
-	peer->waiters = &waiter;
-	peer->holds++;
-	xk_unlock(&b->lock);
-	bidctl_send_question(b, question);
-	status = xk_semaphore_wait(&waiter.semaphore, XK_FOREVER);
-	xk_lock(&b->lock);
-	peer->holds--;
-	for (at = &peer->waiters; !waiter.done && *at != NULL; at = &(*at)->next)
-		if (*at == &waiter) {
-			*at = waiter.next;
-			break;
-		}
-	*boot = waiter.boot;
-	return waiter.done ? waiter.status : status;
-}
-
+/* Finds the peer's boot, or asks and waits until the peer is told of or given up. */
 static int
 bidctl_confirm(struct xk_protocol *self, uint32_t host, uint64_t *boot)
 {
-	struct bidctl *b = bidctl_of(self);
-	struct bidctl_question question = { .tag = 0 };
+	struct bidctl *b = (struct bidctl *)self;
+	struct bidctl_output output = { .host = 0 };
+	struct bidctl_waiter waiter = { .done = false };
 	struct bidctl_peer *peer;
-	int status = -ENOBUFS;
+	int err = -ENOBUFS;
 
-	if (!bidctl_is_host(host))
+	if (!xk_bidctl_is_host(host))
 		return -EINVAL;
 	xk_lock(&b->lock);
 	peer = bidctl_peer_get(b, host);
 	if (peer != NULL && peer->told != 0 && !peer->telling) {
 		*boot = peer->told;
-		status = 0;
+		err = 0;
 	} else if (peer != NULL) {
 		if (peer->boot == 0 && !peer->asking)
-			bidctl_peer_ask(peer, &question);
-		status = bidctl_wait(peer, &question, boot);
+			bidctl_peer_ask(peer, &output);
+		xk_semaphore_init(&waiter.semaphore, self, 0);
+		SLIST_INSERT_HEAD(&peer->waiters, &waiter, next);
+		peer->holds++;
+		xk_unlock(&b->lock);
+		bidctl_send_to_host(b, &output);
+		err = xk_semaphore_wait(&waiter.semaphore, XK_FOREVER);
+		xk_lock(&b->lock);
+		peer->holds--;
+		if (waiter.done) {
+			*boot = waiter.boot;
+			err = waiter.boot != 0 ? 0 : -EHOSTUNREACH;
+		} else {
+			SLIST_REMOVE(&peer->waiters, &waiter, bidctl_waiter, next);
+		}
 	}
 	xk_unlock(&b->lock);
-	return status;
+	return err;
 }
 
 static int
 bidctl_use(struct xk_protocol *self, uint32_t host)
 {
-	struct bidctl *b = bidctl_of(self);
+	struct bidctl *b = (struct bidctl *)self;
 	struct bidctl_peer *peer;
 
 	xk_lock(&b->lock);
 	peer = bidctl_peer_get(b, host);
-	if (peer != NULL && peer->uses++ == 0 && !peer->asking && !peer->suspected)
+	if (peer != NULL && peer->uses++ == 0)
 		bidctl_peer_rest(peer);
 	xk_unlock(&b->lock);
 	return peer != NULL ? 0 : -ENOBUFS;
@@ -283,13 +327,13 @@ bidctl_use(struct xk_protocol *self, uint32_t host)
 static void
 bidctl_unuse(struct xk_protocol *self, uint32_t host)
 {
-	struct bidctl *b = bidctl_of(self);
+	struct bidctl *b = (struct bidctl *)self;
 	struct bidctl_peer *peer;
 
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, host);
 	xk_assert(peer != NULL && peer->uses > 0);
-	if (--peer->uses == 0 && !peer->asking && !peer->suspected)
+	if (--peer->uses == 0)
 		bidctl_peer_rest(peer);
 	xk_unlock(&b->lock);
 }
@@ -297,11 +341,287 @@ bidctl_unuse(struct xk_protocol *self, uint32_t host)
 static void
 bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 {
-	struct bidctl *b = bidctl_of(self);
+	struct bidctl *b = (struct bidctl *)self;
 
 	watcher->next = b->watchers;
 	b->watchers = watcher;
 }
+
+/* ---- ways ---- */
+
+/*
+ * Returns the station and interface that lls brings messages from. 0: lls knows its host, by address (IP) or by
+ * following ARP, or it knows neither; then only boot ids tell hosts apart.
+ */
+static uint64_t
+bidctl_way(struct xk_session *lls)
+{
+	struct xk_vnet_interface interface = { .index = 0 };
+	uint64_t host, link;
+
+	if (lls == NULL || xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) ||
+	    xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) != sizeof(link))
+		return 0;
+	xk_control(lls, XK_VNET_GET_INTERFACE, &interface, sizeof(interface));
+	return link | ((uint64_t)interface.index + 1) << 48;
+}
+
+/* Returns whether a message that came this way may be the peer's. */
+static bool
+bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
+{
+	return way == peer->way || way == 0 || peer->way == 0;
+}
+
+/* Makes ARP look for host, whose message lls has brought, before something is sent to it. */
+static void
+bidctl_doubt(struct xk_session *lls, uint64_t host)
+{
+	if (lls != NULL)
+		xk_control(lls, XK_VNET_DOUBT, &host, sizeof(host));
+}
+
+/*
+ * Returns whether a message pushed on lls goes to host alone: as XK_VNET_LEADS_TO. Over IP the VNET session below
+ * answers, for the station that frames came from.
+ */
+static int
+bidctl_leads_to(struct xk_session *lls, uint64_t host)
+{
+	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
+	uint64_t peer;
+
+	if (leads_to != -ENOTSUP)
+		return leads_to;
+	return xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer) && peer == host;
+}
+
+/* ---- what a message says of its sender ---- */
+
+/* As xk_bidctl_heard and, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
+static int
+bidctl_heard(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, struct bidctl_output *output)
+{
+	struct bidctl_peer *peer = bidctl_peer_find(b, host);
+	int err = -EINPROGRESS;
+
+	if (peer == NULL) {
+		bidctl_stranger_heard(b, host, output);
+		return err;
+	}
+	if (peer->told != 0 && peer->told == peer->boot && !peer->telling && (*boot == 0 || *boot == peer->told)) {
+		*boot = peer->told;
+		if (bidctl_is_way(peer, way))
+			return 0;
+		err = -EREMCHG;
+	}
+	if (peer->asking)
+		return err;
+	if (xk_now_ns(&b->protocol) - peer->asked_ns < b->interval_ns)
+		xk_count(&b->protocol, BIDCTL_LIMITED);
+	else
+		bidctl_peer_ask(peer, output);
+	return err;
+}
+
+static int
+bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
+{
+	struct bidctl *b = (struct bidctl *)self;
+	struct bidctl_output output = { .host = 0 };
+	uint64_t way = bidctl_way(lls);
+	int err;
+
+	if (!xk_bidctl_is_host(host))
+		return -EINVAL;
+	xk_lock(&b->lock);
+	err = bidctl_heard(b, host, boot, way, &output);
+	xk_unlock(&b->lock);
+	if (output.request != 0)
+		bidctl_doubt(lls, host);
+	bidctl_send_to_host(b, &output);
+	return err;
+}
+
+/*
+ * A host asks: answers, and asks in turn in the same message if the host is unknown, or known by another boot or
+ * elsewhere. The message goes where the question came from if that leads to the host alone, and otherwise where the
+ * host is, within the limit for strangers: no station gets a boot id that is meant for a host elsewhere. For a host
+ * that is no peer the tag is computed if the answer leads to it, or goes by IP to no neighbour.
+ */
+static void
+bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
+{
+	struct bidctl_output output = { .host = 0 };
+	uint64_t way = bidctl_way(lls), boot = h->source;
+	int leads_to = bidctl_leads_to(lls, h->host);
+	struct bidctl_peer *peer;
+	bool is_limited;
+
+	xk_lock(&b->lock);
+	peer = bidctl_peer_find(b, h->host);
+	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
+		output.request = bidctl_tag(b, h->host, h->source, 0);
+	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
+		bidctl_heard(b, h->host, &boot, way, &output);
+	is_limited = peer == NULL && output.request == 0;
+	xk_unlock(&b->lock);
+	if (is_limited)
+		return;
+	output = (struct bidctl_output){ h->host, h->source, output.request, h->request };
+	if (leads_to > 0) {
+		bidctl_send(b, lls, &output);
+		return;
+	}
+	if (output.request != 0)
+		bidctl_doubt(lls, h->host);
+	bidctl_send_to_host(b, &output);
+}
+
+/* Returns the peer whose question h answers; NULL and why there is none. The lock is held. */
+static struct bidctl_peer *
+bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
+{
+	struct bidctl_peer *peer = bidctl_peer_find(b, h->host);
+
+	if (peer != NULL && peer->asking && peer->tag == h->reply)
+		return peer;
+	*why = BIDCTL_UNASKED;
+	if (peer != NULL ||
+	    (h->reply != bidctl_tag(b, h->host, h->source, 0) && h->reply != bidctl_tag(b, h->host, h->source, 1) &&
+	     !bidctl_stranger_answers(b, h->host, h->reply)))
+		return NULL;
+	peer = bidctl_peer_get(b, h->host);
+	*why = BIDCTL_FULL;
+	if (peer != NULL)
+		peer->asked_ns = xk_now_ns(&b->protocol);
+	return peer;
+}
+
+/*
+ * A host answers: confirms its boot and tells it. Answers a question in the answer first, so that the host knows us.
+ * Returns 0, or the reason to drop the message.
+ */
+static unsigned
+bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
+{
+	struct bidctl_output answer = { h->host, h->source, 0, h->request };
+	uint64_t way = bidctl_way(lls);
+	struct bidctl_peer *peer;
+	unsigned why = 0;
+
+	if (h->destination != bidctl_own(&b->protocol, h->host))
+		return BIDCTL_STALE;
+	xk_lock(&b->lock);
+	peer = bidctl_answered(b, h, &why);
+	if (peer != NULL)
+		why = bidctl_peer_become(peer, h->source);
+	if (why == 0) {
+		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
+		peer->asking = false;
+		peer->boot = h->source;
+		peer->way = way;
+		bidctl_peer_rest(peer);
+		if (answer.reply != 0) {
+			peer->holds++;
+			xk_unlock(&b->lock);
+			bidctl_send(b, lls, &answer);
+			xk_lock(&b->lock);
+			peer->holds--;
+		}
+		bidctl_tell(peer);
+	}
+	xk_unlock(&b->lock);
+	return why;
+}
+
+/* A host says that it has booted: asks it after a random wait, because all that know it do. */
+static void
+bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
+{
+	struct bidctl_peer *peer;
+
+	xk_count(&b->protocol, BIDCTL_BROADCASTS_IN);
+	xk_lock(&b->lock);
+	peer = bidctl_peer_find(b, h->host);
+	if (peer != NULL && peer->boot != h->source && !peer->asking && !peer->suspected) {
+		peer->suspected = true;
+		bidctl_peer_schedule(peer, xk_random(&b->protocol) % (b->broadcast_wait_ns + 1));
+	}
+	xk_unlock(&b->lock);
+}
+
+static void
+bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct bidctl *b = (struct bidctl *)self;
+	struct bidctl_header h = bidctl_header_load(m->data);
+	unsigned why = bidctl_header_check(&h, m->data);
+	uint64_t host;
+
+	xk_msg_pop_in_place(m, BIDCTL_HEADER_LEN);
+	if (why == 0 && ((xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h.host) ||
+			 (xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host != h.host)))
+		why = BIDCTL_BAD_HOST;
+	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
+		why = bidctl_hear_response(b, lls, &h);
+	if (why != 0) {
+		xk_drop(self, m, why);
+		return;
+	}
+	xk_msg_free(m);
+	if (h.flags == BIDCTL_BCAST)
+		bidctl_hear_broadcast(b, &h);
+	if ((h.flags & BIDCTL_QUERY) != 0)
+		xk_count(self, BIDCTL_QUERIES_IN);
+	if (h.flags == BIDCTL_QUERY)
+		bidctl_hear_query(b, lls, &h);
+}
+
+/* ---- life ---- */
+
+/* Tells everybody of this boot, before anything else is done. */
+static void
+bidctl_boot(struct xk_event *event, void *argument)
+{
+	(void)event;
+	bidctl_send_to_host(argument, &(struct bidctl_output){ .host = UINT32_MAX });
+}
+
+static void
+bidctl_fini(struct xk_protocol *self)
+{
+	struct bidctl *b = (struct bidctl *)self;
+
+	xk_event_cancel(&b->boot);
+	bidctl_peer_fini(b);
+}
+
+static int
+bidctl_init(struct xk_protocol *self)
+{
+	struct bidctl *b = (struct bidctl *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+	int err;
+
+	if (b->timeout_max_ns < b->timeout_ns)
+		return -EINVAL;
+	b->secret = xk_random(self);
+	b->key[0] = xk_random(self);
+	b->key[1] = xk_random(self);
+	xk_lock_init(&b->lock, self);
+	xk_event_init(&b->boot, self->kernel, bidctl_boot, b);
+	err = bidctl_peer_init(b, bidctl_timeout);
+	if (err == 0)
+		err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	if (err != 0)
+		bidctl_peer_fini(b);
+	else if (b->broadcast)
+		xk_event_schedule(&b->boot, 0);
+	return err;
+}
+
+/* ---- tables ---- */
 
 static const struct xk_bidctl_ops bidctl_neighbour_ops = {
 	.own = bidctl_own,
@@ -311,50 +631,6 @@ static const struct xk_bidctl_ops bidctl_neighbour_ops = {
 	.use = bidctl_use,
 	.unuse = bidctl_unuse,
 };
-
-/* ---- life ---- */
-
-/* The first thing that is done: everybody is told. */
-static void
-bidctl_boot(struct xk_event *event, void *argument)
-{
-	(void)event;
-	bidctl_send_broadcast(argument);
-}
-
-static void
-bidctl_fini(struct xk_protocol *self)
-{
-	struct bidctl *b = bidctl_of(self);
-
-	xk_event_cancel(&b->boot);
-	bidctl_peer_fini(b);
-}
-
-static int
-bidctl_init(struct xk_protocol *self)
-{
-	struct bidctl *b = bidctl_of(self);
-	struct xk_participants anybody = { .remote.depth = 0 };
-	int status;
-
-	if (b->timeout_max_ns < b->timeout_ns)
-		return -EINVAL;
-	b->secret = xk_random(self);
-	bidctl_tag_init(b);
-	xk_lock_init(&b->lock, self);
-	xk_event_init(&b->boot, self->kernel, bidctl_boot, b);
-	status = bidctl_peer_init(b, bidctl_timeout);
-	if (status == 0)
-		status = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (status != 0)
-		bidctl_peer_fini(b);
-	else if (b->broadcast)
-		xk_event_schedule(&b->boot, 0);
-	return status;
-}
-
-/* ---- tables ---- */
 
 static const struct xk_protocol_ops bidctl_ops = {
 	.init = bidctl_init,
@@ -393,16 +669,6 @@ static const struct xk_setting bidctl_settings[] = {
 	{ "broadcast_wait", XK_SETTING_TIME, offsetof(struct bidctl, broadcast_wait_ns), "3s",
 	  "who is told asks after a random time, this at most", 0, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
-};
-
-static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",
-					    "unasked",      "full",      "ended",    "rebooting", NULL };
-
-static const char *const bidctl_counters[] = {
-	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
-	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
-	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
-	NULL,
 };
 
 static const struct xk_number_on bidctl_numbers[] = { { "eth", 0x3006 }, { "ip", 205 }, { NULL, 0 } };

@@ -1,6 +1,5 @@
 /*
- * bidctl.h - boot-id agreement: which boot of a host is there now. Questions to BIDCTL, or to a protocol that stands in
- * for it, and what it tells; bidctl.c has the protocol.
+ * bidctl.h - boot-id agreement: asks BIDCTL, or a protocol that stands in for it, which boot of a host is there now.
  *
  * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host a different
  * id, from which the other ids cannot be derived. An id in a message is a hint; only an answer to BIDCTL's own question
@@ -18,24 +17,18 @@ struct xk_bidctl_peer {
 };
 
 enum xk_bidctl_change {
-	/*
-	 * The first boot id of the host that is confirmed here, or the first since it was lost: then it may be the same one
-	 * again, or another. Who remembers anything of the host from before compares.
-	 */
+	/* The first boot that is confirmed, or the first since the host was lost: then it may be the same as before. */
 	XK_BIDCTL_FIRST_CONTACT,
-	XK_BIDCTL_REBOOTED, /* another one than before: what was agreed on with that host is void */
-	/*
-	 * The host has not answered for long, or nobody has used it for long, and is forgotten; it may be alive. The peer's
-	 * boot is 0.
-	 */
+	XK_BIDCTL_REBOOTED, /* another boot than before: what was agreed on with that host is void */
+	/* The peer's boot is 0: silent, or unused for long, and forgotten. The host may be alive. */
 	XK_BIDCTL_LOST,
 };
 
 /*
- * A protocol that is told. Whoever watches later is told first: uppers before lowers, so that BID lets a new
- * incarnation's messages up after everybody above it has been told. Changes of one host are told one after the other; of
+ * A protocol that is told of changes. The latest watcher is told first: uppers before lowers, so that BID lets a new
+ * boot's messages up after everybody above it has been told. Changes of one host are told one after the other; of
  * several that come meanwhile only the last one. changed runs as a shepherd and must not wait. The watcher is the
- * protocol's own; it watches until the kernel ends.
+ * protocol's own, and watches until the kernel ends.
  */
 struct xk_bidctl_watcher {
 	struct xk_protocol *protocol;
@@ -54,20 +47,27 @@ struct xk_bidctl_ops {
 	void (*unuse)(struct xk_protocol *self, uint32_t host);
 };
 
+/* Whether host may be a single host's address. */
+static inline bool
+xk_bidctl_is_host(uint64_t host)
+{
+	return host - (UINT64_C(1) << 24) < UINT64_C(0xe0000000) - (UINT64_C(1) << 24);
+}
+
 static inline const struct xk_bidctl_ops *
 xk_bidctl_ops(const struct xk_protocol *bidctl)
 {
 	return bidctl->type->neighbour_ops;
 }
 
-/* Returns the id of this boot that host is told. Host 0 is nobody: its id is public. Any context. */
+/* Returns this boot's id as host is told it; the id for host 0, which is nobody, is public. Any context. */
 static inline uint64_t
 xk_bidctl_own(struct xk_protocol *bidctl, uint32_t host)
 {
 	return xk_bidctl_ops(bidctl)->own(bidctl, host);
 }
 
-/* watcher is told of every change from now on. init only. */
+/* Adds a watcher, which is told of every change. init only. */
 static inline void
 xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
 {
@@ -75,8 +75,9 @@ xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
 }
 
 /*
- * The boot id of host: known, or asked for and waited for. A shepherd, holding no lock. 0; -EHOSTUNREACH: nobody answered;
- * -ENOBUFS: too many hosts are known; or as xk_semaphore_wait where the shepherd could not wait.
+ * Sets *boot to the boot id of host; asks and waits for it where it is not known. Returns 0; -EHOSTUNREACH: no answer;
+ * -ENOBUFS: too many hosts are known; or as xk_semaphore_wait where the shepherd could not wait. A shepherd, holding no
+ * lock.
  */
 static inline int
 xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
@@ -100,7 +101,7 @@ xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct
 	return xk_bidctl_ops(bidctl)->heard(bidctl, host, &boot, lls);
 }
 
-/* The boot id of host, if it is confirmed and all watchers have been told; otherwise as xk_bidctl_heard. */
+/* Sets *boot to the boot id of host and returns 0, if that is confirmed and told; otherwise as xk_bidctl_heard. */
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
@@ -109,8 +110,8 @@ xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * While somebody uses host it is asked now and then whether it is still there, and is not forgotten. 0: to be taken back
- * by xk_bidctl_unuse; -ENOBUFS: too many hosts are known. Any shepherd; never waits.
+ * Uses host until xk_bidctl_unuse: meanwhile it is asked now and then whether it is there, and is not forgotten.
+ * Returns 0, or -ENOBUFS: too many hosts are known. Any shepherd; never waits.
  */
 static inline int
 xk_bidctl_use(struct xk_protocol *bidctl, uint32_t host)

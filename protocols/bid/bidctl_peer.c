@@ -1,55 +1,73 @@
 /*
- * bidctl_peer.c - what BIDCTL knows of which host: peers, who are kept, and strangers, who were asked and take no memory;
- * see bidctl.c.
+ * bidctl_peer.c - what BIDCTL knows of which host: peers, which are kept; strangers, which were asked and take no
+ * memory; and what it computes with a key instead of remembering it. See bidctl.c.
+ *
+ * Peers:        When the table is full, a new peer replaces an unused one, chosen at random, so that whoever holds
+ *               most of the table loses most. A host with ended boots makes room only if no other can.
+ * Ended boots:  A boot that another one has followed is not confirmed again for `lifetime`, so that nobody need
+ *               remember its requests. A lost host is remembered as long, because its boot may have ended.
+ * Tags:         A computed tag is a keyed hash of the host that is asked, of the boot that the question is about, and
+ *               of the time, like TCP's SYN cookies (Bernstein, 1996). It is good for that host's answers with that
+ *               boot for one to two periods. So floods of questions take no memory, and late answers do not count.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "protocols/bid/bidctl_private.h"
 
 enum {
 	BIDCTL_BUCKETS_MAX = 1 << 16,
 	BIDCTL_LOOKED_AT = 64, /* buckets in which a peer to be replaced is looked for */
+	BIDCTL_NS_PER_S = 1000000000,
+	BIDCTL_BURST_NS = 100000000, /* the questions to strangers of this time may be asked at once */
 };
 
-/* ---- tables ---- */
-
-static uint32_t
-bidctl_peer_power(uint64_t at_least, uint64_t most)
-{
-	uint32_t power = 1;
-
-	while (power < at_least && power < most)
-		power *= 2;
-	return power;
-}
+/* ---- peers ---- */
 
 int
 bidctl_peer_init(struct bidctl *b, xk_event_handler *timeout)
 {
-	uint32_t buckets = bidctl_peer_power(b->peer_max, BIDCTL_BUCKETS_MAX);
-	uint32_t sets = bidctl_peer_power(b->stranger_count / BIDCTL_WAYS, BIDCTL_BUCKETS_MAX);
+	uint32_t buckets = 1, sets = 1;
 
+	while (buckets < b->peer_max && buckets < BIDCTL_BUCKETS_MAX)
+		buckets *= 2;
+	while (sets < b->stranger_count / BIDCTL_WAYS && sets < BIDCTL_BUCKETS_MAX)
+		sets *= 2;
 	b->bucket_mask = buckets - 1;
 	b->way_mask = sets - 1;
 	b->seed = xk_random(&b->protocol) | 1;
 	b->timeout = timeout;
-	b->buckets = calloc(buckets, sizeof(struct bidctl_peer *));
+	b->buckets = calloc(buckets, sizeof(*b->buckets));
 	b->strangers = calloc((size_t)sets * BIDCTL_WAYS, sizeof(*b->strangers));
 	return b->buckets == NULL || b->strangers == NULL ? -ENOMEM : 0;
+}
+
+/* Frees the ended boots that need not be remembered at now_ns (UINT64_MAX: all). */
+static void
+bidctl_peer_trim(struct bidctl_peer *peer, uint64_t now_ns)
+{
+	struct bidctl_ended **at = &peer->ended, *ended;
+
+	while (*at != NULL && (*at)->until_ns > now_ns)
+		at = &(*at)->next;
+	while ((ended = *at) != NULL) {
+		*at = ended->next;
+		peer->ended_count--;
+		peer->bidctl->ended_count--;
+		free(ended);
+	}
 }
 
 void
 bidctl_peer_fini(struct bidctl *b)
 {
 	for (uint32_t i = 0; b->buckets != NULL && i <= b->bucket_mask; i++) {
-		struct bidctl_peer *peer = b->buckets[i], *next;
+		struct bidctl_peer *peer;
 
-		for (; peer != NULL; peer = next) {
-			next = peer->next;
+		while ((peer = SLIST_FIRST(&b->buckets[i])) != NULL) {
+			SLIST_REMOVE_HEAD(&b->buckets[i], next);
 			xk_event_cancel(&peer->timer);
-			free(peer->ended);
+			bidctl_peer_trim(peer, UINT64_MAX);
 			free(peer);
 		}
 	}
@@ -57,80 +75,53 @@ bidctl_peer_fini(struct bidctl *b)
 	free(b->strangers);
 }
 
-/* Multiplication by a random odd number: any two hosts share a place for two seeds in so many places, at most. */
+/* Multiplies by a random odd number: any two hosts collide for at most two seeds in so many places. */
 static uint32_t
 bidctl_peer_hash(const struct bidctl *b, uint32_t host)
 {
 	return (uint32_t)(host * b->seed >> 32);
 }
 
+static struct bidctl_bucket *
+bidctl_peer_bucket(struct bidctl *b, uint32_t host)
+{
+	return &b->buckets[bidctl_peer_hash(b, host) & b->bucket_mask];
+}
+
 struct bidctl_peer *
 bidctl_peer_find(struct bidctl *b, uint32_t host)
 {
-	struct bidctl_peer *peer = b->buckets[bidctl_peer_hash(b, host) & b->bucket_mask];
+	struct bidctl_peer *peer = SLIST_FIRST(bidctl_peer_bucket(b, host));
 
 	while (peer != NULL && peer->host != host)
-		peer = peer->next;
+		peer = SLIST_NEXT(peer, next);
 	return peer;
 }
 
-static struct bidctl_peer *
-bidctl_peer_new(struct bidctl *b, uint32_t host)
-{
-	struct bidctl_peer **bucket = &b->buckets[bidctl_peer_hash(b, host) & b->bucket_mask];
-	struct bidctl_peer *peer = calloc(1, sizeof(*peer));
-
-	if (peer == NULL)
-		return NULL;
-	peer->bidctl = b;
-	peer->host = host;
-	xk_event_init(&peer->timer, b->protocol.kernel, b->timeout, peer);
-	peer->next = *bucket;
-	*bucket = peer;
-	b->peer_count++;
-	return peer;
-}
-
-/* Returns whether nobody uses the peer or waits for it, and its timer is not about to forget it. */
-static bool
-bidctl_peer_may_go(const struct bidctl_peer *peer, uint64_t now_ns)
-{
-	return peer->uses == 0 && peer->holds == 0 && peer->waiters == NULL && !peer->asking && peer->due_ns > now_ns;
-}
-
-/* Returns a peer that may go, looking from a random bucket on; if possible, one without ended boots. NULL: none may. */
-static struct bidctl_peer *
-bidctl_peer_choose(struct bidctl *b)
-{
-	uint32_t from = (uint32_t)xk_random(&b->protocol);
-	uint64_t now_ns = xk_now_ns(&b->protocol);
-	struct bidctl_peer *chosen = NULL;
-
-	for (uint32_t i = 0; i < BIDCTL_LOOKED_AT; i++)
-		for (struct bidctl_peer *p = b->buckets[(from + i) & b->bucket_mask]; p != NULL; p = p->next) {
-			if (!bidctl_peer_may_go(p, now_ns))
-				continue;
-			if (p->ended_count == 0)
-				return p;
-			if (chosen == NULL)
-				chosen = p;
-		}
-	return chosen;
-}
-
-/* Makes the timer of some peer forget it now, ended boots included. False: none may go. */
+/*
+ * Makes the timer forget a peer at once, ended boots included: one that nobody uses or waits for, looking from a random
+ * bucket on; if possible, one without ended boots. False: none may go.
+ */
 static bool
 bidctl_peer_make_room(struct bidctl *b)
 {
-	struct bidctl_peer *peer = bidctl_peer_choose(b);
+	uint32_t from = (uint32_t)xk_random(&b->protocol);
+	uint64_t now_ns = xk_now_ns(&b->protocol);
+	struct bidctl_peer *chosen = NULL, *peer;
 
-	if (peer == NULL)
+	for (uint32_t i = 0; i < BIDCTL_LOOKED_AT && (chosen == NULL || chosen->ended_count > 0); i++)
+		for (peer = SLIST_FIRST(&b->buckets[(from + i) & b->bucket_mask]); peer != NULL;
+		     peer = SLIST_NEXT(peer, next))
+			if (peer->uses == 0 && peer->holds == 0 && SLIST_EMPTY(&peer->waiters) && !peer->asking &&
+			    peer->due_ns > now_ns &&
+			    (chosen == NULL || (chosen->ended_count > 0 && peer->ended_count == 0)))
+				chosen = peer;
+	if (chosen == NULL)
 		return false;
-	peer->suspected = false;
-	peer->last = 0;
-	b->ended_count -= peer->ended_count;
-	peer->ended_count = 0;
-	bidctl_peer_schedule(peer, 0);
+	chosen->suspected = false;
+	chosen->last = 0;
+	bidctl_peer_trim(chosen, UINT64_MAX);
+	bidctl_peer_schedule(chosen, 0);
 	return true;
 }
 
@@ -139,39 +130,43 @@ bidctl_peer_get(struct bidctl *b, uint32_t host)
 {
 	struct bidctl_peer *peer = bidctl_peer_find(b, host);
 
-	if (peer == NULL && (b->peer_count < b->peer_max || bidctl_peer_make_room(b)))
-		peer = bidctl_peer_new(b, host);
-	if (peer == NULL)
+	if (peer != NULL)
+		return peer;
+	if (b->peer_count < b->peer_max || bidctl_peer_make_room(b))
+		peer = calloc(1, sizeof(*peer));
+	if (peer == NULL) {
 		xk_count(&b->protocol, BIDCTL_TOO_MANY);
+		return NULL;
+	}
+	peer->bidctl = b;
+	peer->host = host;
+	xk_event_init(&peer->timer, b->protocol.kernel, b->timeout, peer);
+	SLIST_INSERT_HEAD(bidctl_peer_bucket(b, host), peer, next);
+	b->peer_count++;
 	return peer;
 }
 
 static void
 bidctl_peer_free(struct xk_retired *retired)
 {
-	struct bidctl_peer *peer = xk_container_of(retired, struct bidctl_peer, retired);
-
-	free(peer->ended);
-	free(peer);
+	free(xk_container_of(retired, struct bidctl_peer, retired));
 }
 
 void
 bidctl_peer_forget(struct bidctl_peer *peer)
 {
 	struct bidctl *b = peer->bidctl;
-	struct bidctl_peer **at = &b->buckets[bidctl_peer_hash(b, peer->host) & b->bucket_mask];
 
-	xk_assert(peer->holds == 0 && peer->uses == 0 && !peer->pending && peer->waiters == NULL);
-	while (*at != peer)
-		at = &(*at)->next;
-	*at = peer->next;
+	xk_assert(peer->holds == 0 && peer->uses == 0 && !peer->pending && SLIST_EMPTY(&peer->waiters) &&
+		  peer->ended == NULL);
+	SLIST_REMOVE(bidctl_peer_bucket(b, peer->host), peer, bidctl_peer, next);
 	b->peer_count--;
 	xk_retire(b->protocol.kernel, &peer->retired, bidctl_peer_free);
 }
 
 /* ---- time ---- */
 
-/* One firing is under way at most, so that who handles it may free the peer. */
+/* At most one firing is under way, so that its handler may free the peer. */
 void
 bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
 {
@@ -182,124 +177,65 @@ bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
 	xk_event_schedule(&peer->timer, xk_us_of_ns(delay_ns));
 }
 
-/* Those that were met together are not asked together. */
+/* Adds chance, so that hosts that were met together are not asked together. */
 void
 bidctl_peer_rest(struct bidctl_peer *peer)
 {
 	const struct bidctl *b = peer->bidctl;
 
+	if (peer->asking || peer->suspected)
+		return;
 	if (peer->uses == 0)
 		bidctl_peer_schedule(peer, b->lifetime_ns);
 	else if (b->keepalive_ns != 0 && peer->boot != 0)
 		bidctl_peer_schedule(peer, b->keepalive_ns - xk_random(&b->protocol) % (b->keepalive_ns / 4 + 1));
 }
 
-static void
-bidctl_peer_question(const struct bidctl_peer *peer, struct bidctl_question *question)
-{
-	*question = (struct bidctl_question){ .host = peer->host, .boot = peer->boot, .tag = peer->tag };
-}
-
 void
-bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_question *question)
-{
-	struct bidctl *b = peer->bidctl;
-
-	peer->asking = true;
-	peer->suspected = false;
-	peer->tries = 0;
-	peer->tag = xk_random(&b->protocol) | 1;
-	peer->asked_ns = xk_now_ns(&b->protocol);
-	bidctl_peer_question(peer, question);
-	bidctl_peer_schedule(peer, b->timeout_ns);
-}
-
-void
-bidctl_peer_ask_again(struct bidctl_peer *peer, struct bidctl_question *question)
+bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output)
 {
 	const struct bidctl *b = peer->bidctl;
 	uint64_t delay_ns = b->timeout_ns;
 
-	peer->tries++;
+	if (peer->asking) {
+		peer->tries++;
+	} else {
+		peer->asking = true;
+		peer->suspected = false;
+		peer->tries = 0;
+		peer->tag = xk_random(&b->protocol) | 1;
+		peer->asked_ns = xk_now_ns(&b->protocol);
+	}
 	for (unsigned i = 0; i < peer->tries && delay_ns < b->timeout_max_ns; i++)
 		delay_ns *= 2;
-	bidctl_peer_question(peer, question);
+	*output = (struct bidctl_output){ .host = peer->host, .boot = peer->boot, .request = peer->tag };
 	bidctl_peer_schedule(peer, delay_ns < b->timeout_max_ns ? delay_ns : b->timeout_max_ns);
 }
 
-void
-bidctl_peer_wake(struct bidctl_peer *peer)
-{
-	while (peer->waiters != NULL) {
-		struct bidctl_waiter *waiter = peer->waiters;
-
-		peer->waiters = waiter->next;
-		waiter->done = true;
-		waiter->boot = peer->told;
-		waiter->status = peer->told != 0 ? 0 : -EHOSTUNREACH;
-		xk_semaphore_signal(&waiter->semaphore);
-	}
-}
-
 /* ---- boots that have ended ---- */
-
-/* Forgets the boots that ended at least `lifetime` ago. */
-static void
-bidctl_peer_trim(struct bidctl_peer *peer)
-{
-	uint64_t now_ns = xk_now_ns(&peer->bidctl->protocol);
-	uint32_t old = 0;
-
-	while (old < peer->ended_count && peer->ended[old].until_ns <= now_ns)
-		old++;
-	if (old == 0)
-		return;
-	peer->bidctl->ended_count -= old;
-	peer->ended_count -= old;
-	memmove(peer->ended, peer->ended + old, peer->ended_count * sizeof(*peer->ended));
-	if (peer->ended_count > 0)
-		return;
-	free(peer->ended);
-	peer->ended = NULL;
-	peer->ended_room = 0;
-}
-
-/* Makes room for one more ended boot. False: there are too many, or there is no memory. */
-static bool
-bidctl_peer_has_room(struct bidctl_peer *peer)
-{
-	uint32_t room = peer->ended_room == 0 ? BIDCTL_ENDED_FEW : 2 * peer->ended_room;
-	struct bidctl_ended *ended;
-
-	if (peer->ended_count >= BIDCTL_ENDED_FEW &&
-	    (peer->ended_count >= BIDCTL_ENDED_MAX || peer->bidctl->ended_count >= BIDCTL_ENDED_ALL))
-		return false;
-	if (peer->ended_count < peer->ended_room)
-		return true;
-	ended = reallocarray(peer->ended, room, sizeof(*ended));
-	if (ended == NULL)
-		return false;
-	peer->ended = ended;
-	peer->ended_room = room;
-	return true;
-}
 
 unsigned
 bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot)
 {
 	struct bidctl *b = peer->bidctl;
+	uint64_t now_ns = xk_now_ns(&b->protocol);
+	struct bidctl_ended *ended;
 
 	if (boot == peer->last)
 		return 0;
-	bidctl_peer_trim(peer);
-	for (uint32_t i = 0; i < peer->ended_count; i++)
-		if (peer->ended[i].boot == boot)
+	bidctl_peer_trim(peer, now_ns);
+	for (ended = peer->ended; ended != NULL; ended = ended->next)
+		if (ended->boot == boot)
 			return BIDCTL_ENDED;
-	if (peer->last != 0 && !bidctl_peer_has_room(peer))
-		return BIDCTL_REBOOTING;
 	if (peer->last != 0) {
-		peer->ended[peer->ended_count++] =
-			(struct bidctl_ended){ peer->last, xk_now_ns(&b->protocol) + b->lifetime_ns };
+		if (peer->ended_count < BIDCTL_ENDED_FEW ||
+		    (peer->ended_count < BIDCTL_ENDED_MAX && b->ended_count < BIDCTL_ENDED_ALL))
+			ended = malloc(sizeof(*ended));
+		if (ended == NULL)
+			return BIDCTL_REBOOTING;
+		*ended = (struct bidctl_ended){ peer->ended, peer->last, now_ns + b->lifetime_ns };
+		peer->ended = ended;
+		peer->ended_count++;
 		b->ended_count++;
 	}
 	peer->last = boot;
@@ -312,95 +248,134 @@ bidctl_peer_remembers(struct bidctl_peer *peer)
 	const struct bidctl *b = peer->bidctl;
 	uint64_t now_ns = xk_now_ns(&b->protocol), until_ns = peer->last != 0 ? peer->lost_ns + b->lifetime_ns : 0;
 
-	bidctl_peer_trim(peer);
-	if (peer->ended_count > 0 && peer->ended[peer->ended_count - 1].until_ns > until_ns)
-		until_ns = peer->ended[peer->ended_count - 1].until_ns;
+	bidctl_peer_trim(peer, now_ns);
+	if (peer->ended != NULL && peer->ended->until_ns > until_ns)
+		until_ns = peer->ended->until_ns;
 	return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
 /* ---- strangers ---- */
 
+/* Returns the place of host in its set, or else the one to take: a free one, or that of the longest silent host. */
 static struct bidctl_stranger *
-bidctl_stranger_set(struct bidctl *b, uint32_t host)
+bidctl_stranger_place(struct bidctl *b, uint32_t host)
 {
-	return &b->strangers[(size_t)(bidctl_peer_hash(b, host) & b->way_mask) * BIDCTL_WAYS];
-}
+	struct bidctl_stranger *set = &b->strangers[(size_t)(bidctl_peer_hash(b, host) & b->way_mask) * BIDCTL_WAYS];
+	struct bidctl_stranger *place = &set[0];
 
-static struct bidctl_stranger *
-bidctl_stranger_find(struct bidctl *b, uint32_t host)
-{
-	struct bidctl_stranger *set = bidctl_stranger_set(b, host);
-
-	for (unsigned i = 0; i < BIDCTL_WAYS; i++)
+	for (unsigned i = 0; i < BIDCTL_WAYS; i++) {
 		if (set[i].host == host)
 			return &set[i];
-	return NULL;
+		if (place->host != 0 && (set[i].host == 0 || set[i].asked_ns < place->asked_ns))
+			place = &set[i];
+	}
+	return place;
 }
 
-/* So long what a stranger was asked, and has said, is of use. */
+/* Whether what a stranger was asked still counts. */
 static bool
 bidctl_stranger_is_fresh(const struct bidctl *b, const struct bidctl_stranger *stranger)
 {
 	return stranger->host != 0 && xk_now_ns(&b->protocol) - stranger->asked_ns < b->timeout_max_ns;
 }
 
-/* A place for a host that has none: that of whoever was asked longest ago. */
-static struct bidctl_stranger *
-bidctl_stranger_new(struct bidctl *b, uint32_t host)
-{
-	struct bidctl_stranger *set = bidctl_stranger_set(b, host), *oldest = &set[0];
-
-	for (unsigned i = 1; i < BIDCTL_WAYS && oldest->host != 0; i++)
-		if (set[i].host == 0 || set[i].asked_ns < oldest->asked_ns)
-			oldest = &set[i];
-	if (bidctl_stranger_is_fresh(b, oldest))
-		xk_count(&b->protocol, BIDCTL_REPLACED);
-	*oldest = (struct bidctl_stranger){ .host = host };
-	return oldest;
-}
-
-/* Whether strangers, all of them together, may be asked one question more now. */
-static bool
-bidctl_stranger_may_be_asked(struct bidctl *b, uint64_t now_ns)
-{
-	uint64_t until_ns = b->strangers_ns > now_ns ? b->strangers_ns : now_ns;
-
-	if (until_ns - now_ns > BIDCTL_BURST_NS)
-		return false;
-	b->strangers_ns = until_ns + BIDCTL_NS_PER_S / b->stranger_rate;
-	return true;
-}
-
-/*
- * A tag is good for one answer, and as long as the stranger is asked again and again: an answer may take longer than the
- * next message of whoever is asked.
- */
+/* Keeps the tag while a stranger is asked again and again: its answer may take longer than its next message. */
 void
-bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_question *question)
+bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_output *output)
 {
-	struct bidctl_stranger *stranger = bidctl_stranger_find(b, host);
-	uint64_t now_ns = xk_now_ns(&b->protocol);
+	struct bidctl_stranger *stranger = bidctl_stranger_place(b, host);
+	bool is_known = stranger->host == host, is_fresh = bidctl_stranger_is_fresh(b, stranger);
+	uint64_t now_ns = xk_now_ns(&b->protocol), until_ns = b->strangers_ns > now_ns ? b->strangers_ns : now_ns;
 
-	if ((stranger != NULL && now_ns - stranger->asked_ns < b->interval_ns) ||
-	    !bidctl_stranger_may_be_asked(b, now_ns)) {
+	if ((is_known && now_ns - stranger->asked_ns < b->interval_ns) || until_ns - now_ns > BIDCTL_BURST_NS) {
 		xk_count(&b->protocol, BIDCTL_LIMITED);
 		return;
 	}
-	if (stranger == NULL)
-		stranger = bidctl_stranger_new(b, host);
-	if (stranger->tag == 0 || !bidctl_stranger_is_fresh(b, stranger))
-		stranger->tag = xk_random(&b->protocol) | 1;
+	b->strangers_ns = until_ns + BIDCTL_NS_PER_S / b->stranger_rate;
+	if (!is_known && is_fresh)
+		xk_count(&b->protocol, BIDCTL_REPLACED);
+	if (!is_known || !is_fresh)
+		*stranger = (struct bidctl_stranger){ .host = host, .tag = xk_random(&b->protocol) | 1 };
 	stranger->asked_ns = now_ns;
-	*question = (struct bidctl_question){ .host = host, .tag = stranger->tag };
+	*output = (struct bidctl_output){ .host = host, .request = stranger->tag };
 }
 
 bool
 bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag)
 {
-	struct bidctl_stranger *stranger = bidctl_stranger_find(b, host);
+	struct bidctl_stranger *stranger = bidctl_stranger_place(b, host);
 
-	if (stranger == NULL || stranger->tag != tag || !bidctl_stranger_is_fresh(b, stranger))
+	if (stranger->host != host || stranger->tag != tag || !bidctl_stranger_is_fresh(b, stranger))
 		return false;
 	stranger->host = 0;
 	return true;
+}
+
+/* ---- SipHash-2-4 (Aumasson and Bernstein, 2012) of two words ---- */
+
+static uint64_t
+bidctl_tag_rotate(uint64_t x, unsigned bits)
+{
+	return x << bits | x >> (64 - bits);
+}
+
+static void
+bidctl_tag_rounds(uint64_t v[4], unsigned rounds)
+{
+	for (; rounds > 0; rounds--) {
+		v[0] += v[1];
+		v[1] = bidctl_tag_rotate(v[1], 13) ^ v[0];
+		v[0] = bidctl_tag_rotate(v[0], 32);
+		v[2] += v[3];
+		v[3] = bidctl_tag_rotate(v[3], 16) ^ v[2];
+		v[0] += v[3];
+		v[3] = bidctl_tag_rotate(v[3], 21) ^ v[0];
+		v[2] += v[1];
+		v[1] = bidctl_tag_rotate(v[1], 17) ^ v[2];
+		v[2] = bidctl_tag_rotate(v[2], 32);
+	}
+}
+
+uint64_t
+bidctl_tag_hash(const uint64_t key[2], uint64_t first, uint64_t second)
+{
+	const uint64_t words[] = { first, second, UINT64_C(16) << 56 /* the length, in bytes */ };
+	uint64_t v[4] = { key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+			  key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573) };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(words); i++) {
+		v[3] ^= words[i];
+		bidctl_tag_rounds(v, 2);
+		v[0] ^= words[i];
+	}
+	v[2] ^= 0xff;
+	bidctl_tag_rounds(v, 4);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* ---- boot ids and tags ---- */
+
+/* An id equals a tag only if the asker has guessed the secret and used it as its boot id. */
+uint64_t
+bidctl_own(struct xk_protocol *self, uint32_t host)
+{
+	const struct bidctl *b = (const struct bidctl *)self;
+	uint64_t id = bidctl_tag_hash(b->key, host, b->secret), boots = xk_boots(self);
+
+	if (boots != 0)
+		id = boots << 40 | id >> 24;
+	return id != 0 ? id : 1;
+}
+
+/*
+ * Two periods are over before a host that has answered can be forgotten, so that its answer does not count again. The
+ * host and the period fit one word: 2^32 periods are longer than any boot.
+ */
+uint64_t
+bidctl_tag(const struct bidctl *b, uint32_t host, uint64_t boot, unsigned periods_ago)
+{
+	uint64_t period_ns = b->timeout_max_ns < b->lifetime_ns / 2 ? b->timeout_max_ns : b->lifetime_ns / 2;
+	uint64_t period = xk_now_ns(&b->protocol) / period_ns - periods_ago;
+
+	return bidctl_tag_hash(b->key, period << 32 | host, boot) | 1;
 }

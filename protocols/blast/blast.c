@@ -1,63 +1,31 @@
 /*
- * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks for those
- * that are missing. This file has the header, time and short messages. Long messages are sent by blast_send.c (again by
- * blast_again.c) and received by blast_receive.c; sessions are made in blast_session.c.
+ * blast.c - messages of up to 64 frames, from host to host: a long one is cut into fragments, and the receiver asks
+ * for those that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
  *
- * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or after
- *               a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
- * Spec:         the x-kernel's BLAST with the mask of 64 bits (O'Malley and Peterson 1992); 24-byte header:
- *
- *                0             4             8             12          14    15     16
- *               +-------------+-------------+-------------+-----------+-----+------+---------------+
- *               | protocol    | sequence    | length      | fragments | op  | 64   | mask (8)      |
- *               +-------------+-------------+-------------+-----------+-----+------+---------------+
- *
- *               protocol is the number of the protocol above, the same on both hosts; length counts what follows the
- *               header. The byte with the width of the mask was padding: hosts with another mask are told apart by it.
+ * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or
+ *               after a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
+ * Spec:         the x-kernel's BLAST with a mask of 64 bits (O'Malley and Peterson 1992), numbers of each session's
+ *               own, adaptive times, and bounds against strangers. The number of the protocol above is the same on both
+ *               hosts. The byte with the width of the mask was padding: it tells hosts with another mask apart.
  * Exchange:     short message     SEND, sequence 0, no fragments, no mask: nothing is kept, no timer runs
  *               long message      SEND for each fragment, which its bit in the mask names; all of one length, the last
  *                                 may be shorter
- *               something missing NACK, the mask says what has arrived, then RETRANSMIT for each other fragment, within
- *                                 the limits below (Again)
- * Sender:       keeps the message for `keep` after its last frame, less where NACKs have been found to come sooner, and
- *               `give_up` in all; or until who has pushed it says that it has arrived (ticket.h). So many are kept at once
- *               (`outstanding`, for one peer `outstanding_peer`). A push that finds none free waits as the graph's
- *               `implicit` says, or fails with -ENOBUFS. A push whose ticket does not let it wait ends the oldest copy
- *               of the peer with the most copies, or of its own peer. If that frees no slot, the message is sent once
- *               and not kept.
- * Again:        a message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
+ *               something missing NACK, the mask says what has arrived; RETRANSMIT for each other fragment
+ * Sender:       keeps the message for `keep` after its last frame, less where NACKs come sooner, and `give_up` in all;
+ *               or until its ticket (ticket.h) is released. A push that finds no slot waits as `implicit` says, or,
+ *               with a ticket that forbids that, ends the oldest copy of the peer with the most copies, or of its own
+ *               peer.
+ * Again:        A message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
  *               times. All sessions with a peer share a pace: a burst of 64 fragments, then 64 per usual delay of its
- *               NACKs (at most `nack`). What a session sends again in a minute, messages pushed again (ticket.h)
- *               included, is at most three times what it sends for the first time.
- * Receiver:     blast_receive.c. What it remembers is bounded in all and per session; the oldest message makes room.
- * Strangers:    hosts that are not confirmed share one peer's limits, since their addresses may be forged. A host is
- *               confirmed when an upper opens a session to it, and when it sends a NACK with the number of a message
- *               that went to it. A stranger's fragment draws at most one NACK, and one more for each 64 bytes in it.
- * Participants: the protocol below's
- * Sessions:     one per (session below, protocol above); opening one again by the same hlps gives the same. A stranger's
- *               message makes one if somebody has enabled its protocol. Where the protocol below has a session for each
- *               direction (VNET), a protocol that has enabled hears its peers on the passive one.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET (what goes as a short message), XK_RELEASE (ticket.h); the session
- *               below answers the others
- * Settings:     outstanding, outstanding_peer, keep, give_up; nack, nack_min, nack_max, nacks; messages, fragments,
- *               peer_messages, peer_fragments
- * Drops:        bad_width, bad_op, bad_count, bad_mask, bad_length; of fragments inconsistent (with others of their
- *               message), duplicate, unknown (sent again for nobody), evicted, gave_up; of NACKs nack_unknown (for what is
- *               not kept), nack_strange (not from the message's peer, or not about such a message), nack_early (too
- *               soon after another, or missing only what earlier ones have named), nack_spent (what is missing was sent
- *               again as often as allowed), nack_paced (too much was sent again to its host just now); of what is
- *               pushed too_big, no_slot, repeat_spent (it was pushed before, and too much was sent again)
- * Counters:     long_out, long_in (messages); nacks_out, nacks_in; retransmitted (fragments), unsent (fragments that the
- *               protocol below would not take), withheld (fragments that were asked for too often or too fast);
- *               released (by ticket), expired, displaced (copies: by another message); unkept (messages that were sent
- *               once)
- * Differs:      from the original, in which all peers shared one sequence of numbers, the same in each boot, the times
- *               of sender and receiver were fixed, strangers' fragments were kept without bound, and CHAN had to find
- *               BLAST to release a copy
+ *               NACKs. What a session sends again in a minute is at most three times what it sends for the first time.
+ * Strangers:    Unconfirmed hosts share one peer's limits. A stranger's fragment draws one NACK, and one per 64 bytes.
+ * Sessions:     one per (session below, protocol above). Where the protocol below has a session for each direction
+ *               (VNET), a protocol that has enabled hears its peers on the passive one.
  * Not done:     a NACK at once when the last fragment comes after a hole
  * Graph:        blast -> vnet, blast -> ip
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "protocols/blast/blast_private.h"
 #include "xkernel/bytes.h"
@@ -75,6 +43,8 @@ enum {
 };
 
 static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
+
+enum { BLAST_BUCKETS_MAX = 4096 };
 
 /* Fragments, op and width of a short message, side by side as in the header. */
 enum { BLAST_SHORT = BLAST_SEND << 8 | BLAST_FRAGMENTS };
@@ -102,6 +72,12 @@ static const struct xk_field blast_fields[] = {
 	{ .name = NULL },
 };
 
+static inline struct xk_key
+blast_key(const struct xk_session *lls, uint32_t number)
+{
+	return (struct xk_key){ (uintptr_t)lls, number };
+}
+
 struct blast_header
 blast_header_load(const uint8_t *p)
 {
@@ -113,22 +89,12 @@ blast_header_load(const uint8_t *p)
 				      .mask = xk_get64(p + BLAST_MASK) };
 }
 
-/* Whether the mask of a long message's header says what its op needs. */
-static bool
-blast_header_mask_is_good(const struct blast_header *h)
-{
-	uint64_t all = UINT64_MAX >> (BLAST_FRAGMENTS - h->fragments);
-
-	if (h->mask == 0 || (h->mask & ~all) != 0)
-		return false;
-	return h->op == BLAST_NACK ? h->mask != all : (h->mask & (h->mask - 1)) == 0;
-}
-
 /* Returns why no honest sender made the header at p, which is not that of a short message. 0: it is good. */
 XK_APART static unsigned
 blast_header_check(const uint8_t *p)
 {
 	struct blast_header h = blast_header_load(p);
+	uint64_t all;
 
 	if (p[BLAST_WIDTH] != BLAST_FRAGMENTS)
 		return BLAST_BAD_WIDTH;
@@ -138,28 +104,25 @@ blast_header_check(const uint8_t *p)
 		return h.fragments != 0 ? BLAST_BAD_COUNT : BLAST_BAD_MASK;
 	if (h.fragments < 2 || h.fragments > BLAST_FRAGMENTS)
 		return BLAST_BAD_COUNT;
-	if (!blast_header_mask_is_good(&h))
+	all = UINT64_MAX >> (BLAST_FRAGMENTS - h.fragments);
+	if (h.mask == 0 || (h.mask & ~all) != 0)
+		return BLAST_BAD_MASK;
+	if (h.op == BLAST_NACK ? h.mask == all : (h.mask & (h.mask - 1)) != 0)
 		return BLAST_BAD_MASK;
 	if (h.op == BLAST_NACK)
 		return h.length != 0 ? BLAST_BAD_LENGTH : 0;
 	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
-/* Whether the header at p is that of a short message. Then only its length remains to be checked. */
-static inline bool
-blast_header_is_short(const uint8_t *p)
-{
-	return xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
-	       xk_get64(p + BLAST_MASK) == 0;
-}
-
-/* Checks the header of m and takes it off; cuts off what follows the payload. Returns 0, or the reason to drop m. */
+/* Pops and checks the header of m, and cuts off what follows the payload. Returns 0, or the reason to drop m. */
 static inline unsigned
 blast_header_pop(struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	size_t length = xk_get32(p + BLAST_LENGTH);
-	unsigned why = xk_likely(blast_header_is_short(p)) ? 0 : blast_header_check(p);
+	bool is_short = xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
+			xk_get64(p + BLAST_MASK) == 0;
+	unsigned why = xk_likely(is_short) ? 0 : blast_header_check(p);
 
 	if (xk_unlikely(why != 0))
 		return why;
@@ -194,7 +157,7 @@ blast_header_push(const struct blast_header *h, struct xk_msg **m)
 	return p != NULL;
 }
 
-/* ---- time; the lock is held where it is not said otherwise ---- */
+/* ---- time; the lock is held unless stated otherwise ---- */
 
 void
 blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns)
@@ -225,7 +188,7 @@ blast_estimate_bound(const struct blast *blast, const struct blast_estimate *est
 	return bound_ns < blast->nack_max_ns ? bound_ns : blast->nack_max_ns;
 }
 
-/* Sees to it that the event comes at at_ns, or before. */
+/* Makes the event come at at_ns, or before. */
 static void
 blast_schedule(struct blast *blast, uint64_t at_ns)
 {
@@ -239,30 +202,27 @@ blast_schedule(struct blast *blast, uint64_t at_ns)
 }
 
 void
-blast_due_add(struct blast *blast, struct blast_link *head, struct blast_due *due, uint64_t at_ns)
+blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns)
 {
-	struct blast_link *after = head->previous;
+	struct blast_due *after = TAILQ_LAST(dues, blast_dues);
 
 	due->at_ns = at_ns;
-	while (after != head && xk_container_of(after, struct blast_due, link)->at_ns > at_ns)
-		after = after->previous;
-	blast_list_insert_after(after, &due->link);
+	while (after != NULL && after->at_ns > at_ns)
+		after = TAILQ_PREV(after, blast_dues, link);
+	if (after != NULL)
+		TAILQ_INSERT_AFTER(dues, after, due, link);
+	else
+		TAILQ_INSERT_HEAD(dues, due, link);
 	blast_schedule(blast, at_ns);
 }
 
-static void
-blast_schedule_first(struct blast *blast, const struct blast_link *head)
-{
-	if (!blast_list_is_empty(head))
-		blast_schedule(blast, xk_container_of(head->next, struct blast_due, link)->at_ns);
-}
-
-/* The event: what is due now. Not under the lock. */
+/* Handles what is due. Called without the lock. */
 static void
 blast_tick(struct xk_event *event, void *argument)
 {
 	struct blast *blast = argument;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
+	struct blast_due *copy, *partial;
 
 	xk_lock(&blast->lock);
 	blast->event_ns = UINT64_MAX;
@@ -272,43 +232,197 @@ blast_tick(struct xk_event *event, void *argument)
 	while (blast_receive_expire(blast, now_ns))
 		;
 	xk_lock(&blast->lock);
-	blast_schedule_first(blast, &blast->copies);
-	blast_schedule_first(blast, &blast->partials);
+	if ((copy = TAILQ_FIRST(&blast->copies)) != NULL)
+		blast_schedule(blast, copy->at_ns);
+	if ((partial = TAILQ_FIRST(&blast->partials)) != NULL)
+		blast_schedule(blast, partial->at_ns);
 	xk_unlock(&blast->lock);
 }
 
-/* ---- init and fini ---- */
+/* ---- peers ---- */
 
 static void
-blast_fini(struct xk_protocol *self)
+blast_peer_init(struct blast *blast, struct blast_peer *peer)
 {
-	struct blast *blast = (struct blast *)self;
+	xk_semaphore_init(&peer->slots, &blast->protocol, (unsigned)blast->outstanding_peer);
+	TAILQ_INIT(&peer->copies);
+}
 
-	xk_event_cancel(&blast->event);
-	blast_receive_fini(blast);
-	blast_send_fini(blast);
-	xk_map_fini(&blast->peers);
+/*
+ * Returns the key of the peer of lls: its station, which is the same for a neighbour that VNET hears and one that was
+ * opened, or else its host.
+ */
+static struct xk_key
+blast_peer_key(struct xk_session *lls)
+{
+	uint64_t peer;
+
+	if (xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer)) == sizeof(peer))
+		return (struct xk_key){ peer, XK_GET_PEER_LINK };
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
+		return (struct xk_key){ peer, XK_GET_PEER_HOST };
+	return (struct xk_key){ (uintptr_t)lls, 0 };
+}
+
+static void
+blast_peer_free(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct blast_peer, retired));
+}
+
+void
+blast_session_join(struct blast_session *s, bool confirms)
+{
+	struct blast *blast = blast_of(s);
+	struct blast_peer *peer;
+	struct xk_key key;
+	bool is_new;
+
+	if (blast_session_is_confirmed(s))
+		return;
+	key = blast_peer_key(s->session.lls);
+	xk_lock(&blast->lock);
+	is_new = !blast_session_is_confirmed(s);
+	peer = is_new ? xk_map_resolve(&blast->peers, key) : NULL;
+	if (is_new && peer == NULL && confirms && (peer = calloc(1, sizeof(*peer))) != NULL) {
+		blast_peer_init(blast, peer);
+		if (xk_map_bind(&blast->peers, &peer->binding, key, peer) != 0) {
+			free(peer);
+			peer = NULL;
+		}
+	}
+	if (peer != NULL) {
+		peer->references++;
+		atomic_store_explicit(&s->peer, peer, memory_order_release);
+	}
+	xk_unlock(&blast->lock);
+}
+
+/* ---- sessions ---- */
+
+/* Sets *size to what a frame holds of a message, as lls or (NULL) the protocol below says. Returns 0 or -errno. */
+static int
+blast_fragment_size(struct xk_protocol *self, struct xk_session *lls, uint32_t *size)
+{
+	static const int ops[] = { XK_GET_OPT_PACKET, XK_GET_MAX_PACKET };
+	uint32_t below = 0;
+	int got = -ENOTSUP;
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ops) && got < 0; i++)
+		got = lls != NULL ? xk_control(lls, ops[i], &below, sizeof(below))
+				  : xk_control_protocol(xk_lower(self, 0), ops[i], &below, sizeof(below));
+	if (got < 0)
+		return got;
+	if (below <= BLAST_HEADER_LEN)
+		return -EMSGSIZE;
+	*size = below - BLAST_HEADER_LEN < BLAST_FRAGMENT_MAX ? below - BLAST_HEADER_LEN : BLAST_FRAGMENT_MAX;
+	return 0;
 }
 
 static int
-blast_init(struct xk_protocol *self)
+blast_session_setup(struct xk_session *session, const void *number)
 {
-	struct blast *blast = (struct blast *)self;
-	int err;
+	struct blast_session *s = (struct blast_session *)session;
 
-	if (blast->nack_min_ns > blast->nack_max_ns || blast->keep_ns <= blast->nack_max_ns)
-		return -EINVAL;
-	err = xk_map_init(&blast->peers, self->kernel, 16);
+	s->number = *(const uint32_t *)number;
+	TAILQ_INIT(&s->partials);
+	atomic_store_explicit(&s->peer, &blast_of(s)->strangers, memory_order_relaxed);
+	blast_session_join(s, false);
+	return blast_fragment_size(session->protocol, session->lls, &s->fragment_size);
+}
+
+static void
+blast_session_close(struct xk_session *session)
+{
+	struct blast_session *s = (struct blast_session *)session;
+	struct blast *blast = blast_of(s);
+	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
+
+	if (peer == &blast->strangers)
+		return;
+	xk_lock(&blast->lock);
+	if (--peer->references == 0) {
+		xk_map_unbind(&blast->peers, &peer->binding);
+		xk_retire(blast->protocol.kernel, &peer->retired, blast_peer_free);
+	}
+	xk_unlock(&blast->lock);
+}
+
+static int
+blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	   struct xk_participants *participants, struct xk_session **session)
+{
+	struct xk_session *lls;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err == 0)
+		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
+	if (err == 0)
+		err = xk_table_open(self, blast_key(lls, number), hlp_receive, hlp_type, lls, &number, session);
+	if (err == 0)
+		blast_session_join((struct blast_session *)*session, true);
+	return err;
+}
+
+/* Enables below, too, and only then: over VNET what is not enabled comes up the sessions that were opened. */
+static int
+blast_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_participants *participants)
+{
+	int err = xk_table_enable(self, hlp_receive, hlp_type, participants);
+
 	if (err != 0)
 		return err;
-	xk_lock_init(&blast->lock, self);
-	xk_event_init(&blast->event, self->kernel, blast_tick, blast);
-	blast->event_ns = UINT64_MAX;
-	blast_receive_init(blast);
-	err = blast_send_init(blast);
+	err = xk_open_enable(self, self, xk_lower(self, 0), participants);
 	if (err != 0)
-		xk_map_fini(&blast->peers);
+		xk_table_disable(self, hlp_receive, hlp_type, participants);
 	return err;
+}
+
+static int
+blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		   struct xk_participants *participants)
+{
+	int err = xk_table_disable(self, hlp_receive, hlp_type, participants);
+
+	return err != 0 ? err : xk_open_disable(self, self, xk_lower(self, 0), participants);
+}
+
+/* Answers how long messages may be that go in fragments of at most `size` bytes. As control operations return. */
+static int
+blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
+{
+	uint32_t longest = size * BLAST_FRAGMENTS;
+
+	return xk_answer(buffer, len, op == XK_GET_MAX_PACKET ? &longest : &size, sizeof(size));
+}
+
+static int
+blast_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	struct blast_session *s = (struct blast_session *)session;
+	uint64_t number;
+
+	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
+		return blast_answer_size(s->fragment_size, op, buffer, len);
+	if (op != XK_RELEASE)
+		return -ENOTSUP;
+	if (len < sizeof(number))
+		return -EMSGSIZE;
+	memcpy(&number, buffer, sizeof(number));
+	blast_send_release(s, number);
+	return 0;
+}
+
+static int
+blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	uint32_t size;
+	int err =
+		op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET ? blast_fragment_size(self, NULL, &size) : -ENOTSUP;
+
+	return err != 0 ? err : blast_answer_size(size, op, buffer, len);
 }
 
 /* ---- down ---- */
@@ -378,50 +492,50 @@ blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, 
 		blast_receive((struct blast_session *)session, m, hdr);
 }
 
-/* ---- asking ---- */
+/* ---- init and tables ---- */
 
-/* How long messages may be that go in fragments of at most `size` bytes. As control operations return. */
-static int
-blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
+static void
+blast_fini(struct xk_protocol *self)
 {
-	uint32_t longest = size * BLAST_FRAGMENTS;
+	struct blast *blast = (struct blast *)self;
 
-	return xk_answer(buffer, len, op == XK_GET_MAX_PACKET ? &longest : &size, sizeof(size));
+	xk_event_cancel(&blast->event);
+	blast_receive_fini(blast);
+	while (blast_send_expire(blast, UINT64_MAX))
+		;
+	free(blast->buckets);
+	xk_map_fini(&blast->peers);
 }
 
 static int
-blast_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+blast_init(struct xk_protocol *self)
 {
-	struct blast_session *s = (struct blast_session *)session;
-	uint64_t number;
+	struct blast *blast = (struct blast *)self;
+	uint32_t buckets = 1;
+	int err;
 
-	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
-		return blast_answer_size(s->fragment_size, op, buffer, len);
-	if (op != XK_RELEASE)
-		return -ENOTSUP;
-	if (len < sizeof(number))
-		return -EMSGSIZE;
-	memcpy(&number, buffer, sizeof(number));
-	blast_send_release(s, number);
+	if (blast->nack_min_ns > blast->nack_max_ns || blast->keep_ns <= blast->nack_max_ns)
+		return -EINVAL;
+	while (buckets < blast->outstanding && buckets < BLAST_BUCKETS_MAX)
+		buckets *= 2;
+	blast->bucket_mask = buckets - 1;
+	blast->buckets = calloc(buckets, sizeof(blast->buckets[0]));
+	err = blast->buckets != NULL ? xk_map_init(&blast->peers, self->kernel, 16) : -ENOMEM;
+	if (err != 0) {
+		free(blast->buckets);
+		return err;
+	}
+	TAILQ_INIT(&blast->copies);
+	TAILQ_INIT(&blast->holders);
+	TAILQ_INIT(&blast->partials);
+	TAILQ_INIT(&blast->ages);
+	blast_peer_init(blast, &blast->strangers);
+	xk_semaphore_init(&blast->slots, self, (unsigned)blast->outstanding);
+	xk_lock_init(&blast->lock, self);
+	xk_event_init(&blast->event, self->kernel, blast_tick, blast);
+	blast->event_ns = UINT64_MAX;
 	return 0;
 }
-
-static int
-blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
-	uint32_t below = 0, size = 0;
-	int got;
-
-	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
-		return -ENOTSUP;
-	got = xk_control_protocol(xk_lower(self, 0), XK_GET_OPT_PACKET, &below, sizeof(below));
-	if (got < 0)
-		got = xk_control_protocol(xk_lower(self, 0), XK_GET_MAX_PACKET, &below, sizeof(below));
-	got = blast_fragment_size(got, below, &size);
-	return got != 0 ? got : blast_answer_size(size, op, buffer, len);
-}
-
-/* ---- tables ---- */
 
 static const struct xk_session_ops blast_session_ops = {
 	.size = sizeof(struct blast_session),

@@ -1,19 +1,26 @@
 /*
- * blast_send.c - BLAST's sending half: a message longer than a frame is cut into fragments, and kept for a while in case the
- * peer asks for some of them again. blast.c has the protocol.
+ * blast_send.c - BLAST's sending half: cuts a long message into fragments, keeps them for a while in case the peer
+ * asks for some again, answers NACKs, and bounds what they and pushes of the same message make it send. blast.c has
+ * the protocol.
  *
- * A copy has one reference of the list, and one of each shepherd that is sending it. Its slot and its memory become
- * free when the last of them is gone.
+ * A copy has one reference of the lists, and one of each shepherd that is sending it. Its slot and its memory become
+ * free with the last of them. A NACK finds its copy by the sequence number alone, because it may come up another
+ * session than the message went down (VNET has one for each direction). Its sender is therefore compared with the
+ * message's peer.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "protocols/blast/blast_private.h"
 
-enum { BLAST_BUCKETS_MAX = 4096 };
+enum {
+	BLAST_KEEP_PARTS = 16,     /* where answers come fast, at least one part of so many is left of `keep` */
+	BLAST_AGAIN = 3,           /* a message is sent again at most so many times over */
+	BLAST_FRAGMENT_AGAIN = 16, /* ... and each fragment at most so often */
+};
 
-/* How much of `keep` is left at least where answers come fast: one part of so many. */
-enum { BLAST_KEEP_PARTS = 16 };
+/* What a session sends again is bounded over the current and the last half minute. */
+#define BLAST_HALF_NS UINT64_C(30000000000)
 
 /* ---- copies ---- */
 
@@ -27,7 +34,8 @@ blast_send_free_slot(struct blast *blast, struct blast_peer *holder)
 	xk_semaphore_signal(&blast->slots);
 }
 
-void
+/* Gives one reference back. */
+static void
 blast_copy_release(struct blast_copy *copy)
 {
 	if (atomic_fetch_sub_explicit(&copy->references, 1, memory_order_acq_rel) != 1)
@@ -39,37 +47,15 @@ blast_copy_release(struct blast_copy *copy)
 	free(copy);
 }
 
-/* Cuts m into the copy's fragments. Takes m. False: there was no buffer. */
-static bool
-blast_copy_cut(struct blast_copy *copy, struct xk_msg *m)
-{
-	for (unsigned i = 0; i + 1 < copy->count; i++) {
-		copy->fragments[i] = xk_msg_split(&m, copy->session->fragment_size);
-		if (copy->fragments[i] == NULL) {
-			xk_drop(copy->session->session.protocol, m, XK_DROP_NO_BUFFER);
-			return false;
-		}
-	}
-	copy->fragments[copy->count - 1] = m;
-	return true;
-}
-
-/* Returns how many fragments a message of len bytes has. */
-static unsigned
-blast_copy_frames(const struct blast_session *s, size_t len)
-{
-	return (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
-}
-
 /*
- * Returns a copy of m on s, in a slot of holder (NULL: in none), with one reference. Takes m. NULL: there was no memory
- * for it, or s is being closed.
+ * Returns a copy of m on s, in count fragments, in a slot of holder (NULL: in none), with one reference. Takes m.
+ * NULL: there was no memory or no buffer for it, or s is being closed.
  */
 static struct blast_copy *
-blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *holder)
+blast_copy_new(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder)
 {
 	size_t len = xk_msg_len(m);
-	unsigned count = blast_copy_frames(s, len);
+	unsigned i = 0;
 	struct blast_copy *copy = calloc(1, sizeof(*copy) + count * sizeof(copy->fragments[0]));
 
 	if (copy == NULL || !xk_duplicate(&s->session)) {
@@ -81,62 +67,56 @@ blast_copy_new(struct blast_session *s, struct xk_msg *m, struct blast_peer *hol
 	copy->session = s;
 	copy->holder = holder;
 	copy->count = count;
-	copy->left = (struct blast_credit){ BLAST_AGAIN * len, BLAST_AGAIN * count };
+	copy->left =
+		(struct blast_credit){ .bytes = (int64_t)(BLAST_AGAIN * len), .frames = BLAST_AGAIN * (int64_t)count };
 	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
-	if (blast_copy_cut(copy, m))
+	while (i + 1 < count && (copy->fragments[i] = xk_msg_split(&m, s->fragment_size)) != NULL)
+		i++;
+	if (i + 1 == count) {
+		copy->fragments[i] = m;
 		return copy;
+	}
+	xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
 	blast_copy_release(copy);
 	return NULL;
 }
 
-/* ---- the table of copies; the lock is held ---- */
+/* ---- the lists of copies; the lock is held ---- */
 
-static struct blast_copy **
-blast_send_bucket(const struct blast *blast, uint32_t sequence)
+/* Returns the copy with this number. NULL: there is none. */
+static struct blast_copy *
+blast_send_find(struct blast *blast, uint64_t sequence)
 {
-	return &blast->buckets[sequence & blast->bucket_mask];
-}
-
-struct blast_copy *
-blast_send_find(const struct blast *blast, uint64_t sequence)
-{
-	struct blast_copy *copy = *blast_send_bucket(blast, (uint32_t)sequence);
+	struct blast_copy *copy = LIST_FIRST(&blast->buckets[sequence & blast->bucket_mask]);
 
 	while (copy != NULL && copy->sequence != sequence)
-		copy = copy->next;
+		copy = LIST_NEXT(copy, bucket);
 	return copy;
 }
 
 /*
- * Returns how long a copy is kept after its last frame: longer than the peer's next NACK takes. After one NACK the
- * peer's next ones come later and later where frames are lost, so the copy is kept for the whole of `keep`.
+ * Notes that the last frame of a listed copy went at now_ns. The copy is kept for longer than the peer's next NACK
+ * takes, but for the whole of `keep` once a NACK has come: the next ones come later and later where frames are lost.
  */
-static uint64_t
-blast_send_keep_ns(const struct blast_copy *copy)
-{
-	const struct blast_session *s = copy->session;
-	const struct blast *blast = blast_of(s);
-	uint64_t keep_ns = 8 * (s->answer.mean_ns + 4 * (uint64_t)s->answer.deviation_ns);
-
-	if (copy->early_ns != 0 || s->answer.mean_ns == 0 || keep_ns > blast->keep_ns)
-		return blast->keep_ns;
-	return keep_ns < blast->keep_ns / BLAST_KEEP_PARTS ? blast->keep_ns / BLAST_KEEP_PARTS : keep_ns;
-}
-
-/* The last frame of a copy that is listed went at now_ns. */
-void
+static void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	uint64_t due_ns = now_ns + blast_send_keep_ns(copy), last_ns = copy->born_ns + blast->give_up_ns;
+	const struct blast_estimate *answer = &copy->session->answer;
+	uint64_t keep_ns = 8 * (answer->mean_ns + 4 * (uint64_t)answer->deviation_ns);
+	uint64_t last_ns = copy->born_ns + blast->give_up_ns;
 
+	if (copy->early_ns != 0 || answer->mean_ns == 0 || keep_ns > blast->keep_ns)
+		keep_ns = blast->keep_ns;
+	else if (keep_ns < blast->keep_ns / BLAST_KEEP_PARTS)
+		keep_ns = blast->keep_ns / BLAST_KEEP_PARTS;
 	copy->last_ns = now_ns;
-	blast_list_remove(&copy->due.link);
-	blast_due_add(blast, &blast->copies, &copy->due, due_ns < last_ns ? due_ns : last_ns);
+	TAILQ_REMOVE(&blast->copies, &copy->due, link);
+	blast_due_add(blast, &blast->copies, &copy->due, now_ns + keep_ns < last_ns ? now_ns + keep_ns : last_ns);
 }
 
 /*
  * Draws a number for the next message of s that no other copy has. The first one is random, so that a peer cannot tell
- * the numbers of others' messages from those of its own. 0 is the number of short messages. The lock is held.
+ * the numbers of others' messages from those of its own. 0 is the number of short messages.
  */
 static uint32_t
 blast_send_number(struct blast *blast, struct blast_session *s)
@@ -152,46 +132,101 @@ blast_send_number(struct blast *blast, struct blast_session *s)
 	return number;
 }
 
-/* Lists copy, which has a number and a holder, with a reference. The lock is held. */
+/* Lists copy, which has a number and a holder, with a reference. */
 static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	struct blast_copy **bucket = blast_send_bucket(blast, copy->sequence);
-
-	copy->next = *bucket;
-	*bucket = copy;
+	LIST_INSERT_HEAD(&blast->buckets[copy->sequence & blast->bucket_mask], copy, bucket);
 	if (copy->holder->copy_count++ == 0)
-		blast_list_append(&blast->holders, &copy->holder->holder);
-	blast_list_append(&copy->holder->copies, &copy->age);
+		TAILQ_INSERT_TAIL(&blast->holders, copy->holder, holder);
+	TAILQ_INSERT_TAIL(&copy->holder->copies, copy, age);
 	copy->listed = true;
 	atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
 	copy->born_ns = copy->last_ns = now_ns;
 	blast_due_add(blast, &blast->copies, &copy->due, now_ns + blast->give_up_ns);
 }
 
-/* Takes copy out; the list's reference is the caller's now. False: it is out. */
+/*
+ * Takes copy (NULL: none) off the lists, unlocks, and gives the lists' reference back. The lock is held before, not
+ * after. False: it was on no list.
+ */
 static bool
-blast_send_unlist(struct blast *blast, struct blast_copy *copy)
+blast_send_end(struct blast *blast, struct blast_copy *copy)
 {
-	struct blast_copy **at = blast_send_bucket(blast, copy->sequence);
+	bool listed = copy != NULL && copy->listed;
 
-	if (!copy->listed)
-		return false;
-	while (*at != copy)
-		at = &(*at)->next;
-	*at = copy->next;
-	blast_list_remove(&copy->due.link);
-	blast_list_remove(&copy->age);
-	if (--copy->holder->copy_count == 0)
-		blast_list_remove(&copy->holder->holder);
-	copy->listed = false;
-	return true;
+	if (listed) {
+		LIST_REMOVE(copy, bucket);
+		TAILQ_REMOVE(&blast->copies, &copy->due, link);
+		TAILQ_REMOVE(&copy->holder->copies, copy, age);
+		if (--copy->holder->copy_count == 0)
+			TAILQ_REMOVE(&blast->holders, copy->holder, holder);
+		copy->listed = false;
+	}
+	xk_unlock(&blast->lock);
+	if (listed)
+		blast_copy_release(copy);
+	return listed;
+}
+
+/* ---- what a session sent in the last minute; the lock is held ---- */
+
+/* Begins the next half minute at now_ns, if the current one is over. */
+static void
+blast_again_turn(struct blast_session *s, uint64_t now_ns)
+{
+	uint64_t age_ns = now_ns - s->half_ns;
+
+	if (age_ns < BLAST_HALF_NS)
+		return;
+	s->credits[1] = age_ns < 2 * BLAST_HALF_NS ? s->credits[0] : (struct blast_credit){ .bytes = 0 };
+	s->credits[0] = (struct blast_credit){ .bytes = 0 };
+	s->half_ns = now_ns;
+}
+
+/* Adds to the credit of the current half minute: what is sent for the first time, or (negative) again. */
+static void
+blast_again_add(struct blast_session *s, int64_t bytes, int64_t frames)
+{
+	s->credits[0].bytes += bytes;
+	s->credits[0].frames += frames;
+}
+
+/* Whether so much more may be sent again. */
+static bool
+blast_again_allows(const struct blast_session *s, size_t bytes, unsigned frames)
+{
+	return s->credits[0].bytes + s->credits[1].bytes >= (int64_t)bytes &&
+	       s->credits[0].frames + s->credits[1].frames >= (int64_t)frames;
+}
+
+/*
+ * Counts a message that was pushed before as sent again. Returns 0; -EAGAIN if this session has lately sent nothing for
+ * the first time (its peer may have moved here), so that the message must count as new; or -ENOBUFS if too much was
+ * sent again. Takes the lock itself.
+ */
+static int
+blast_again_count(struct blast_session *s, size_t len, unsigned frames)
+{
+	struct blast *blast = blast_of(s);
+	int err = 0;
+
+	xk_lock(&blast->lock);
+	blast_again_turn(s, xk_now_ns(&blast->protocol));
+	if (!s->credits[0].has_sent && !s->credits[1].has_sent)
+		err = -EAGAIN;
+	else if (!blast_again_allows(s, len, frames))
+		err = -ENOBUFS;
+	else
+		blast_again_add(s, -(int64_t)len, -(int64_t)frames);
+	xk_unlock(&blast->lock);
+	return err;
 }
 
 /* ---- frames ---- */
 
 /* Sends fragment i. Returns 0 or -errno. */
-int
+static int
 blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 {
 	struct blast_session *s = copy->session;
@@ -212,7 +247,7 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 
 /*
  * Sends all fragments of copy for the first time. If one but the first cannot be sent, the peer will ask for it.
- * Returns 0, or -errno if nothing was sent.
+ * Returns 0, or -errno if nothing was sent: then copy is on no list.
  */
 static int
 blast_send_all(struct blast *blast, struct blast_copy *copy)
@@ -222,8 +257,11 @@ blast_send_all(struct blast *blast, struct blast_copy *copy)
 
 	while (i < copy->count && (err = blast_send_fragment(copy, i, BLAST_SEND)) == 0)
 		atomic_store_explicit(&copy->sent, ++i, memory_order_relaxed);
-	if (i == 0)
+	if (i == 0) {
+		xk_lock(&blast->lock);
+		blast_send_end(blast, copy);
 		return err;
+	}
 	if (err != 0)
 		xk_count(&blast->protocol, BLAST_UNSENT);
 	atomic_store_explicit(&copy->sent, copy->count, memory_order_relaxed);
@@ -232,44 +270,6 @@ blast_send_all(struct blast *blast, struct blast_copy *copy)
 		blast_send_keep(blast, copy, xk_now_ns(&blast->protocol));
 	xk_unlock(&blast->lock);
 	return 0;
-}
-
-/* copy is of no use to anybody any more, and neither has the caller any for it. */
-static void
-blast_send_forget(struct blast *blast, struct blast_copy *copy)
-{
-	bool listed;
-
-	xk_lock(&blast->lock);
-	listed = blast_send_unlist(blast, copy);
-	xk_unlock(&blast->lock);
-	if (listed)
-		blast_copy_release(copy);
-}
-
-/* Sends copy, of which the caller has a reference, and keeps it if it has a slot. Returns 0 or -errno. */
-static int
-blast_send_copy(struct blast *blast, struct blast_copy *copy, struct xk_ticket *ticket, bool is_first)
-{
-	struct blast_session *s = copy->session;
-	uint64_t now_ns = xk_now_ns(&blast->protocol);
-	int err;
-
-	xk_lock(&blast->lock);
-	copy->sequence = blast_send_number(blast, s);
-	if (is_first) /* copy->left is BLAST_AGAIN times the message's length */
-		blast_again_count_first(s, copy->left.bytes / BLAST_AGAIN, copy->count, now_ns);
-	if (copy->holder != NULL)
-		blast_send_list(blast, copy, now_ns);
-	xk_unlock(&blast->lock);
-	err = blast_send_all(blast, copy);
-	if (err != 0)
-		blast_send_forget(blast, copy);
-	else if (copy->holder == NULL)
-		xk_count(&blast->protocol, BLAST_UNKEPT);
-	else if (ticket != NULL)
-		xk_ticket_fill(ticket, &copy->session->session, copy->sequence, blast->keep_ns / 1000);
-	return err;
 }
 
 /* ---- slots ---- */
@@ -288,44 +288,20 @@ blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_u
 	return err;
 }
 
-/*
- * Returns the peer that loses a copy when `peer` wants a slot: the one with the most copies, or else `peer` itself. The
- * lock is held.
- */
-static struct blast_peer *
-blast_send_loser(const struct blast *blast, struct blast_peer *peer)
-{
-	struct blast_peer *loser = peer;
-
-	if (peer->copy_count >= blast->outstanding_peer)
-		return peer;
-	for (struct blast_link *link = blast->holders.next; link != &blast->holders; link = link->next) {
-		struct blast_peer *holder = xk_container_of(link, struct blast_peer, holder);
-
-		if (holder->copy_count > loser->copy_count)
-			loser = holder;
-	}
-	return loser;
-}
-
-/* Ends the oldest copy of the peer that must make room for `peer`. False: it has none. */
+/* Ends the oldest copy of the peer with the most copies, or of `peer` if it has its share. False: there is none. */
 static bool
 blast_send_displace(struct blast *blast, struct blast_peer *peer)
 {
-	struct blast_copy *copy = NULL;
-	struct blast_peer *loser;
+	struct blast_peer *loser = peer, *other;
 
 	xk_lock(&blast->lock);
-	loser = blast_send_loser(blast, peer);
-	if (loser->copy_count > 0) {
-		copy = xk_container_of(loser->copies.next, struct blast_copy, age);
-		blast_send_unlist(blast, copy);
-	}
-	xk_unlock(&blast->lock);
-	if (copy == NULL)
+	other = peer->copy_count < blast->outstanding_peer ? TAILQ_FIRST(&blast->holders) : NULL;
+	for (; other != NULL; other = TAILQ_NEXT(other, holder))
+		if (other->copy_count > loser->copy_count)
+			loser = other;
+	if (!blast_send_end(blast, TAILQ_FIRST(&loser->copies)))
 		return false;
 	xk_count(&blast->protocol, BLAST_DISPLACED);
-	blast_copy_release(copy);
 	return true;
 }
 
@@ -347,28 +323,7 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	return no_wait ? 0 : err;
 }
 
-/* Sends m, which is not too long. is_first: it was not counted as sent again. Takes m; as xk_push. */
-static int
-blast_send_message(struct blast_session *s, struct xk_msg *m, struct xk_ticket *ticket, bool is_first)
-{
-	struct blast *blast = blast_of(s);
-	struct blast_peer *holder;
-	struct blast_copy *copy;
-	int err = blast_send_take_slot(s, ticket, &holder);
-
-	if (err != 0) {
-		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
-		return err == -EAGAIN ? -ENOBUFS : err;
-	}
-	copy = blast_copy_new(s, m, holder);
-	if (copy == NULL)
-		return -ENOBUFS;
-	err = blast_send_copy(blast, copy, ticket, is_first);
-	blast_copy_release(copy);
-	if (err == 0)
-		xk_count(&blast->protocol, BLAST_LONG_OUT);
-	return err;
-}
+/* ---- messages ---- */
 
 int
 blast_send(struct blast_session *s, struct xk_msg *m)
@@ -376,22 +331,55 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
 	size_t len = xk_msg_len(m);
-	int err = -EAGAIN; /* as blast_again_count: a new message */
+	unsigned count = (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
+	struct blast_peer *holder;
+	struct blast_copy *copy;
+	bool is_new = true;
+	uint64_t now_ns;
+	int err;
 
 	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
 		xk_drop(&blast->protocol, m, BLAST_TOO_BIG);
 		return -EMSGSIZE;
 	}
-	if (ticket != NULL && ticket->again)
-		err = blast_again_count(s, len, blast_copy_frames(s, len));
-	if (err == -ENOBUFS) {
-		xk_drop(&blast->protocol, m, BLAST_REPEAT_SPENT);
-		return err;
+	if (ticket != NULL && ticket->again) {
+		err = blast_again_count(s, len, count);
+		if (err == -ENOBUFS) {
+			xk_drop(&blast->protocol, m, BLAST_REPEAT_SPENT);
+			return err;
+		}
+		is_new = err != 0;
 	}
-	return blast_send_message(s, m, ticket, err != 0);
+	err = blast_send_take_slot(s, ticket, &holder);
+	if (err != 0) {
+		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
+		return err == -EAGAIN ? -ENOBUFS : err;
+	}
+	copy = blast_copy_new(s, m, count, holder);
+	if (copy == NULL)
+		return -ENOBUFS;
+	now_ns = xk_now_ns(&blast->protocol);
+	xk_lock(&blast->lock);
+	copy->sequence = blast_send_number(blast, s);
+	if (is_new) {
+		blast_again_turn(s, now_ns);
+		blast_again_add(s, copy->left.bytes, copy->left.frames);
+		s->credits[0].has_sent = true;
+	}
+	if (holder != NULL)
+		blast_send_list(blast, copy, now_ns);
+	xk_unlock(&blast->lock);
+	err = blast_send_all(blast, copy);
+	if (err == 0) {
+		xk_count(&blast->protocol, BLAST_LONG_OUT);
+		if (holder == NULL)
+			xk_count(&blast->protocol, BLAST_UNKEPT);
+		else if (ticket != NULL)
+			xk_ticket_fill(ticket, &s->session, copy->sequence, blast->keep_ns / 1000);
+	}
+	blast_copy_release(copy);
+	return err;
 }
-
-/* ---- the end of a copy ---- */
 
 void
 blast_send_release(struct blast_session *s, uint64_t number)
@@ -401,69 +389,157 @@ blast_send_release(struct blast_session *s, uint64_t number)
 
 	xk_lock(&blast->lock);
 	copy = blast_send_find(blast, number);
-	if (copy != NULL && (copy->session != s || !blast_send_unlist(blast, copy)))
-		copy = NULL;
-	xk_unlock(&blast->lock);
-	if (copy == NULL)
-		return;
-	xk_count(&blast->protocol, BLAST_RELEASED);
-	blast_copy_release(copy);
-}
-
-/* The copy that is due first. NULL: there is none. The lock is held. */
-static struct blast_copy *
-blast_send_first(struct blast *blast)
-{
-	if (blast_list_is_empty(&blast->copies))
-		return NULL;
-	return xk_container_of(blast->copies.next, struct blast_copy, due.link);
+	if (blast_send_end(blast, copy != NULL && copy->session == s ? copy : NULL))
+		xk_count(&blast->protocol, BLAST_RELEASED);
 }
 
 bool
 blast_send_expire(struct blast *blast, uint64_t now_ns)
 {
-	struct blast_copy *copy;
+	struct blast_due *due;
 
 	xk_lock(&blast->lock);
-	copy = blast_send_first(blast);
-	if (copy != NULL && (copy->due.at_ns > now_ns || !blast_send_unlist(blast, copy)))
-		copy = NULL;
-	xk_unlock(&blast->lock);
-	if (copy == NULL)
+	due = TAILQ_FIRST(&blast->copies);
+	if (due != NULL && due->at_ns > now_ns)
+		due = NULL;
+	if (!blast_send_end(blast, due == NULL ? NULL : xk_container_of(due, struct blast_copy, due)))
 		return false;
 	xk_count(&blast->protocol, BLAST_EXPIRED);
-	blast_copy_release(copy);
 	return true;
 }
 
-/* ---- init and fini ---- */
+/* ---- NACKs ---- */
 
-int
-blast_send_init(struct blast *blast)
+/* Whether two sessions below have the same peer, by its host or, where one knows no host, its link address. */
+static bool
+blast_again_same_peer(struct xk_session *a, struct xk_session *b)
 {
-	uint32_t buckets = 1;
+	static const int ops[] = { XK_GET_PEER_HOST, XK_GET_PEER_LINK };
+	uint64_t of_a, of_b;
 
-	while (buckets < blast->outstanding && buckets < BLAST_BUCKETS_MAX)
-		buckets *= 2;
-	blast->bucket_mask = buckets - 1;
-	blast->buckets = calloc(buckets, sizeof(blast->buckets[0]));
-	if (blast->buckets == NULL)
-		return -ENOMEM;
-	blast_list_init(&blast->copies);
-	blast_list_init(&blast->holders);
-	blast_peer_init(blast, &blast->strangers);
-	xk_semaphore_init(&blast->slots, &blast->protocol, (unsigned)blast->outstanding);
+	if (a == b)
+		return true;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ops); i++)
+		if (xk_control(a, ops[i], &of_a, sizeof(of_a)) == sizeof(of_a) &&
+		    xk_control(b, ops[i], &of_b, sizeof(of_b)) == sizeof(of_b))
+			return of_a == of_b;
+	return false;
+}
+
+/*
+ * Takes one fragment from the pace of the peer of s: 64 in the time that its NACKs usually take, at most `nack`. False:
+ * too much was sent again to it just now. The lock is held.
+ */
+static bool
+blast_again_is_in_pace(struct blast_session *s, uint64_t now_ns)
+{
+	const struct blast *blast = blast_of(s);
+	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
+	uint64_t bound_ns = blast_estimate_bound(blast, &s->answer, blast->nack_ns);
+	uint64_t window_ns = bound_ns < blast->nack_ns ? bound_ns : blast->nack_ns;
+	uint64_t spacing_ns = window_ns / BLAST_FRAGMENTS;
+
+	if (peer->paid_ns < now_ns)
+		peer->paid_ns = now_ns;
+	if (peer->paid_ns + spacing_ns > now_ns + window_ns)
+		return false;
+	peer->paid_ns += spacing_ns;
+	return true;
+}
+
+/* Counts fragment i as sent again at now_ns. Returns 0, or the reason why it must not be sent. The lock is held. */
+static unsigned
+blast_again_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
+{
+	struct blast_session *s = copy->session;
+	struct blast_credit *left = &copy->left;
+	size_t len = xk_msg_len(copy->fragments[i]);
+
+	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < (int64_t)len ||
+	    !blast_again_allows(s, len, 1))
+		return BLAST_NACK_SPENT;
+	if (!blast_again_is_in_pace(s, now_ns))
+		return BLAST_NACK_PACED;
+	blast_again_add(s, -(int64_t)len, -1);
+	copy->again[i]++;
+	left->frames--;
+	left->bytes -= (int64_t)len;
+	return 0;
+}
+
+/*
+ * Sets *again to the fragments to be sent again for a NACK whose mask names those that have arrived, and counts them as
+ * sent. A NACK that comes soon after another is a duplicate of it, or was sent before the fragments sent again could
+ * arrive. Fragments that have not been sent yet, or that an earlier NACK has named, are not missing. Returns 0, or the
+ * reason to drop the NACK. The lock is held.
+ */
+static unsigned
+blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns, uint64_t *again)
+{
+	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed), why = BLAST_NACK_EARLY;
+	uint64_t missing = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
+
+	if (!copy->listed || now_ns < copy->early_ns)
+		return BLAST_NACK_EARLY;
+	copy->arrived |= mask;
+	missing &= ~copy->arrived;
+	if (missing == 0)
+		return BLAST_NACK_EARLY;
+	if (sent == copy->count)
+		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+	blast_again_turn(copy->session, now_ns);
+	for (; missing != 0; missing &= missing - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(missing), reason = blast_again_pay(copy, i, now_ns);
+
+		if (reason == 0) {
+			*again |= UINT64_C(1) << i;
+		} else {
+			why = reason;
+			xk_count(&blast->protocol, BLAST_WITHHELD);
+		}
+	}
+	if (*again == 0)
+		return why;
+	copy->early_ns = now_ns + blast->nack_min_ns / 2;
+	blast_send_keep(blast, copy, now_ns);
 	return 0;
 }
 
 void
-blast_send_fini(struct blast *blast)
+blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
 {
+	struct blast_header h = blast_header_load(p);
+	uint64_t now_ns, again = 0;
 	struct blast_copy *copy;
+	unsigned why = BLAST_NACK_STRANGE;
 
-	while ((copy = blast_send_first(blast)) != NULL) {
-		blast_send_unlist(blast, copy);
-		blast_copy_release(copy);
+	xk_lock(&blast->lock);
+	copy = blast_send_find(blast, h.sequence);
+	if (copy != NULL)
+		atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
+	xk_unlock(&blast->lock);
+	if (copy == NULL) {
+		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
+		return;
 	}
-	free(blast->buckets);
+	if (h.protocol == copy->session->number && h.fragments == copy->count &&
+	    blast_again_same_peer(lls, copy->session->session.lls)) {
+		blast_session_join(copy->session, true);
+		now_ns = xk_now_ns(&blast->protocol);
+		xk_lock(&blast->lock);
+		why = blast_again_obey(blast, copy, h.mask, now_ns, &again);
+		xk_unlock(&blast->lock);
+	}
+	if (why != 0) {
+		xk_drop(&blast->protocol, m, why);
+	} else {
+		xk_msg_free(m);
+		xk_count(&blast->protocol, BLAST_NACKS_IN);
+	}
+	for (; again != 0; again &= again - 1) {
+		int err = blast_send_fragment(copy, (unsigned)__builtin_ctzll(again), BLAST_RETRANSMIT);
+
+		xk_count(&blast->protocol, err == 0 ? BLAST_RETRANSMITTED : BLAST_UNSENT);
+	}
+	blast_copy_release(copy);
 }

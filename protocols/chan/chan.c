@@ -1,86 +1,28 @@
 /*
- * chan.c - request and reply, at most once, over anything that carries messages to known incarnations of hosts (BID). Here is
- * the header, and whom a message is for; the two ends of a channel are in chan_client.c and chan_server.c, where their
- * state machines are drawn, what is known of a host in chan_peer.c, and how clients share channels in chan_share.c.
+ * chan.c - request and reply, at most once, over anything that carries messages to known boots of hosts (BID).
  *
- * Promise:      A call ends once: with the reply of the server's handler to this call, or with an error, by its deadline. Within
- *               one boot of client and server the handler runs for it at most once, whatever is lost, repeated, reordered or
- *               late on the way; exactly once where the call ends with a reply. A request never reaches another boot of the
- *               server than the one the channel was opened to, and no reply another boot of the client. Handlers of one
- *               channel run one after the other. (Assumed: BID keeps its promise; no message is longer under way than half of the
- *               server's `lifetime`, or than 2^31 calls of its channel.)
- * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992), but for the header:
+ * Promise:      Each call ends exactly once, by its deadline: with the handler's reply or with an error. Within one
+ *               boot of client and server the handler runs at most once for it, and exactly once if it ends with a
+ *               reply. Requests and replies never reach another boot than the one the channel was opened to. Handlers
+ *               of one channel run one after the other. This assumes that BID keeps its promise, and that no message
+ *               is under way for longer than half of the server's `lifetime` or than 2^31 calls of its channel.
+ * Spec:         the x-kernel's CHAN (O'Malley and Peterson, "A dynamic network architecture", 1992) with another
+ *               header:
  *
- *                0             4             6             8             12            16             20
+ *                0             4      6      8             12            16             20
  *               +-------------+------+------+-------------+-------------+-------------+
  *               | channel     | flags|status| protocol    | sequence    | length      |  payload ...
  *               +-------------+------+------+-------------+-------------+-------------+
  *
- *               flags: FROM_CLIENT 1, USER_MSG 2 (request or reply, not only about one), ACK_REQUESTED 4, NEGATIVE_ACK 8
- *               ("send it again"), ERROR 16 (status is why; with USER_MSG the handler said so, without it none has run). Of
- *               a request that is sent again, status is the age of the call: 11 bits of microseconds, times two to the power
- *               of the upper 5.
- * Participants: none of its own: what is given to open goes on to BID. Channels are numbered by CHAN.
- * Sessions:     Each open gives another channel, for one call at a time (a second: -EBUSY). The number of a closed channel is
- *               used again at once, by the next open to that host for that protocol, so that a server remembers no more
- *               channels than were open at a time. Its sequence goes on: what is left of its calls is older than the next one,
- *               whose request also acknowledges the reply that the server still keeps. A number whose last call was given up
- *               keeps the promise likewise, but its next call might wait for the handler of that one: it rests for `lifetime`,
- *               unless the reply comes before it is closed. A server's session appears with
- *               the first request of a channel, and is kept until nothing was heard of it for `lifetime`, even when nobody
- *               is willing to serve any more: it is what knows which calls were run. A request that says that its call is
- *               older than half of that makes no session, and is answered with an error: it may have been run, whatever
- *               `silence` its client has been given.
- *               When `channels` are in use, a client with more than its share loses one to a client with less; the
- *               number and sequence of that channel are remembered for `lifetime`. If no client has more than its
- *               share, the new channel takes the place of an idle one of its own client, or is refused.
- * Calls:        xk_call parks its shepherd, xk_call_async tells done; both are the same machine. A handler is call_demux above,
- *               on the shepherd that brought the request. An error that it returns is the caller's, too; what could be
- *               taken for one of CHAN's own reaches it as -EREMOTEIO.
- * Errors:       -ETIMEDOUT (the deadline has come; or nobody has answered for `silence`; or the server has given up the reply),
- *               -ECONNRESET (the server has been booted again, or is lost to BIDCTL: the channel is of no use any more, open
- *               another), -ECONNREFUSED (nobody has enabled the protocol there, or too many have called), -EBUSY, -EMSGSIZE,
- *               -ENOBUFS, -ECANCELED (aborted, or the kernel stops); as xk_semaphore_wait where the caller could not wait.
- *               After any but -ECONNREFUSED and -EBUSY, -EMSGSIZE, -ENOBUFS the call may have been run, or may yet be.
- * Retransmission: A client sends its request again after `timeout`, later after what round trips have taken (Jacobson, 1988;
- *               Karn, 1987), handler included; then after twice that, and so on. What does not fit one packet is asked for
- *               first, by a header alone, as is a server that has said it has the request. A server sends a reply again
- *               likewise, `retries` times, until the next request or an explicit ack says that it has arrived.
- * Amplification: A timer repeats a message three times at most, and then sends headers alone; the other end answers if
- *               it lacks the message. Timers and questions together repeat a message eight times at most. In each
- *               minute, repeats to a host are at most three times the bytes sent to it for the first time: a client
- *               that acknowledges nothing gets four times its replies. Questions beyond that are answered by an ack.
- * Differs:      from the original, which had no deadlines, no limit of retries, no wrap of sequence numbers, no bounds of what
- *               a server remembers, and timers of seconds: a server that has replied answers a request that comes again with
- *               the reply at once, so that a lost one need not wait for the server's timer; a client goes on asking a server
- *               that has acknowledged; a new request ends the old one's claim to a reply, is asked for when the handler is
- *               done, and has no handler beside it; errors are carried. Channels begin at a random number in each boot.
- *               Whatever is asked for again sooner than half of timeout_min is not sent (a little later if it is long).
- * Waiting:      Only who calls may have to wait below (BLAST, for room to keep a copy). What a message or the timer causes does
- *               not: it is lost then, and sent again.
- * Tickets:      A ticket goes with what may be kept below (ticket.h), and is released when the other end has it; while its
- *               keeper tries by itself, CHAN sends the same again only when it was asked for twice.
- * Control:      XK_CHAN_... (chan.h); the session below answers the others
- * Settings:     timeout, timeout_min, timeout_max, deadline, silence, retries, lifetime; channels, hosts,
- *               peer_channels, saved, peer_saved, idle
- * Drops:        bad_length, bad_flags; no_session; stale (an old request), duplicate (the latest one again), busy (a newer one
- *               while it runs; a second call on a channel), unasked (a reply to no call that waits), too_many (channels of
- *               servers), old_boot (a request of a boot of the client that is over), too_soon (a question after what was sent
- *               just now), refused (by open_done); of what is pushed too_big, closed (to a server that is no more)
- * Counters:     of a client called, retransmitted, probed, timed_out, reset; of a server executed, failed (handlers that
- *               returned an error), repeated (replies), rejected (requests), abandoned and suppressed (replies that nobody wants:
- *               a newer request has come; the client is no more), unsaved (replies that were not kept: too many), given_up
- *               (replies that nobody acknowledged), forgotten (channels); of both acked and asked (explicit acks and negative
- *               ones that were sent), withheld (messages that were asked for, but sent too often already); of a server
- *               evicted (channels that made room for another client's)
- * Boots:        Messages may wait between CHAN and BID, for a thread, say, while another boot is told of. So each request and
- *               reply goes down with the boot that it is for, and a request that finds no channel comes up with the one that
- *               it is from, which must be the one that BIDCTL has told of last (XK_FOR_BOOT, XK_FROM_BOOT).
+ * Participants: none of its own; those given to open go on to BID
+ * Sessions:     Each open gives another channel, for one call at a time. A server's session appears with the first
+ *               request and stays until nothing was heard of it for `lifetime`, since it knows which calls were run.
+ * Errors:       -ETIMEDOUT, -ECONNRESET (the server has rebooted or is lost: open another channel), -ECONNREFUSED
+ *               (nobody has enabled the protocol, or too many call), -EBUSY, -EMSGSIZE, -ENOBUFS, -ECANCELED; a
+ *               handler's own error, as -EREMOTEIO if it could be taken for one of these. After the first two,
+ *               -ECANCELED and -EREMOTEIO the call may have been run.
  * Graph:        chan -> bid, chan -> bidctl
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "protocols/chan/chan_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
@@ -95,9 +37,14 @@ enum {
 
 static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
 
-enum { CHAN_PACKETS = 8 }; /* go in the time in which one may be asked for again */
+enum {
+	CHAN_HOSTS = 16,      /* expected hosts; there may be more */
+	CHAN_PACKETS = 8,     /* that are sent in half of timeout_min */
+	CHAN_UNASKED_MAX = 3, /* repeats of a message before the timer only asks */
+	CHAN_REPEATS_MAX = 8, /* repeats of a message, by the timer and by questions together */
+};
 
-/* Which flags go together: by their five bits. */
+/* Combinations of flags that exist, as bits. */
 #define CHAN_FLAGS_POSSIBLE                                                                                            \
 	(UINT32_C(1) << 0 | UINT32_C(1) << CHAN_ACK_REQUESTED | UINT32_C(1) << CHAN_NEGATIVE_ACK |                     \
 	 UINT32_C(1) << CHAN_USER_MSG | UINT32_C(1) << (CHAN_USER_MSG | CHAN_ACK_REQUESTED) |                          \
@@ -127,10 +74,7 @@ static const struct xk_field chan_fields[] = {
 	{ .name = NULL },
 };
 
-/*
- * Takes the header off m, cuts off what is not the message's, and checks it. 0, or why no honest sender has made this: the
- * reason to drop m.
- */
+/* Takes the header off m, cuts off what is behind the message, and checks it. Returns 0 or the reason to drop m. */
 static inline unsigned
 chan_header_pop(struct chan_header *h, struct xk_msg *m)
 {
@@ -166,7 +110,7 @@ chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
 
 /* ---- sending ---- */
 
-/* Stores m's header, for which it has room, and names the boot that e is of: m goes to no other. */
+/* Stores m's header, for which it has room, and names the boot that m is for. */
 static inline void
 chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -177,7 +121,7 @@ chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence,
 		xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, e->boot);
 }
 
-/* What may be kept below goes with a ticket, which is kept here as long as it is of interest. */
+/* Sends a message that a protocol below may keep: a ticket goes with it and stays here while it is of use. */
 XK_APART static void
 chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -192,7 +136,7 @@ chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsi
 	if (ticket.keeper == NULL)
 		return;
 	xk_lock(&e->lock);
-	if (e->copied && e->sequence == sequence) {
+	if (e->state == CHAN_SENT && e->sequence == sequence) {
 		struct xk_ticket before = e->ticket;
 
 		e->ticket = ticket;
@@ -202,10 +146,7 @@ chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsi
 	xk_ticket_release(&ticket);
 }
 
-/*
- * What is lost here for want of a buffer, or below, is sent again by the timer, like what is lost on its way. Nobody below
- * keeps what fits one packet.
- */
+/* What is lost here, or below, is sent again by the timer. Nobody below keeps a message that fits one packet. */
 void
 chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -218,87 +159,120 @@ chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flag
 	xk_push(e->session.lls, m);
 }
 
+/* A client's ack bears the sequence number after that of the reply, like the request that makes it superfluous. */
 void
-chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
-	    unsigned flags, unsigned status)
+chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word)
 {
 	unsigned direction = ~h->flags & CHAN_FROM_CLIENT;
-	struct chan_header answer = { h->channel, h->number, sequence, (uint16_t)(flags | direction),
-				      (uint16_t)status };
-	struct xk_msg *m = xk_msg_new(xk_platform_of(self), CHAN_HEADER_LEN);
+	struct chan_header answer = { h->channel, h->number, h->sequence, (uint16_t)((unsigned)word | direction),
+				      (uint16_t)((unsigned)word >> 16) };
+	struct xk_msg *m;
 
-	xk_count(self, flags == 0 ? CHAN_ACKED : (flags & CHAN_NEGATIVE_ACK) ? CHAN_ASKED : CHAN_REJECTED);
+	if (word == CHAN_SAY_NOTHING)
+		return;
+	answer.sequence += word == CHAN_SAY_ACK && direction == CHAN_FROM_CLIENT;
+	xk_count(self, word == CHAN_SAY_ACK ? CHAN_ACKED : word == CHAN_SAY_NACK ? CHAN_ASKED : CHAN_REJECTED);
+	m = xk_msg_new(xk_platform_of(self), CHAN_HEADER_LEN);
 	if (m == NULL)
 		return;
 	chan_header_store(m->data, &answer, 0);
 	xk_push(lls, m);
 }
 
-/* ---- what both ends do ---- */
-
-int
-chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uint64_t boot)
+/* A caller must be able to tell a handler's failure from a call that was not run. */
+unsigned
+chan_status_of_handler(int status)
 {
-	struct xk_session *s = &e->session;
-	struct xk_protocol *self = s->protocol;
-	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet, sizeof(e->max_packet));
-	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
-
-	e->number = number;
-	e->timeout_ns = ((struct chan *)self)->timeout_ns;
-	xk_event_init(&e->timer, self->kernel, expire, e);
-	xk_lock_init(&e->lock, self);
-	if (err < 0 || whole == -EMSGSIZE)
-		return err < 0 ? err : whole;
-	if (whole < 0)
-		e->opt_packet = e->max_packet;
-	err = chan_peer_join(e, boot);
-	if (err != 0)
-		return err;
-	return xk_session_bind(s, &self->table.sessions, chan_key(s->lls, number, e->channel, e->is_server));
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECONNRESET:
+	case -ECONNREFUSED:
+	case -EBUSY:
+	case -ECANCELED:
+	case -EMSGSIZE:
+	case -ENOBUFS:
+		return EREMOTEIO;
+	default:
+		return status < 0 && status >= -CHAN_STATUS_MAX ? (unsigned)-status : EREMOTEIO;
+	}
 }
 
-bool
+/* ---- what both ends do; the lock is held ---- */
+
+/* Returns whether the keeper of the ticket still tries to send the message by itself. */
+static bool
 chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns)
 {
 	return e->ticket.keeper != NULL && now_ns < e->sent_ns + e->ticket.keeps_us * 1000;
 }
 
-bool
-chan_end_may_wait(struct chan_end *e, uint64_t now_ns)
+/* Lets the message be sent again. A request says how long ago its call began. */
+static void
+chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
-	if (e->asked || !chan_end_is_being_sent(e, now_ns))
-		return false;
-	e->asked = true;
-	return true;
+	struct xk_platform *platform = xk_platform_of(e->session.protocol);
+
+	e->asked = false;
+	e->sent_ns = now_ns;
+	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
+	after->sequence = e->sequence;
+	after->flags = e->flags;
+	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
 }
 
-/* An honest one asks after timeout_min at least; what goes in many packets it gets less often. */
+static void
+chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
+{
+	const struct chan *chan = chan_of(e);
+
+	if (timeout_ns > chan->timeout_max_ns)
+		timeout_ns = chan->timeout_max_ns;
+	e->timeout_ns = timeout_ns < chan->timeout_min_ns ? chan->timeout_min_ns : timeout_ns;
+}
+
+/* A message of several packets is asked for first, by a header alone. */
 bool
-chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns)
+chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
+{
+	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
+		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
+	e->tries++;
+	chan_end_set_timeout(e, e->timeout_ns * 2);
+	e->due_ns = now_ns + e->timeout_ns;
+	if (only_asks) {
+		after->m = xk_msg_new(xk_platform_of(e->session.protocol), 0);
+		after->sequence = e->sequence;
+		after->flags = e->flags & CHAN_FROM_CLIENT;
+	} else {
+		chan_end_take_copy(e, now_ns, after);
+	}
+	after->flags |= CHAN_ACK_REQUESTED;
+	return only_asks;
+}
+
+/*
+ * A keeper that still sends the message is left alone, once: what has arrived below may be lost above. An honest end
+ * asks after timeout_min at least, later for long messages. Questions that come sooner must not draw messages.
+ */
+unsigned
+chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
 	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
 
-	return now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS);
+	if (!e->asked && chan_end_is_being_sent(e, now_ns)) {
+		e->asked = true;
+		return 0;
+	}
+	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
+		return CHAN_TOO_SOON;
+	if (chan_peer_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
+		chan_end_take_copy(e, now_ns, after);
+	else
+		xk_count(e->session.protocol, CHAN_WITHHELD);
+	return 0;
 }
 
-bool
-chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
-{
-	if (e->repeats >= most || !chan_peer_may_repeat(e->peer, e->copy.len + CHAN_HEADER_LEN, now_ns))
-		return false;
-	e->repeats++;
-	return true;
-}
-
-static uint64_t
-chan_end_clamp(const struct chan *chan, uint64_t timeout_ns)
-{
-	if (timeout_ns < chan->timeout_min_ns)
-		return chan->timeout_min_ns;
-	return timeout_ns < chan->timeout_max_ns ? timeout_ns : chan->timeout_max_ns;
-}
-
+/* Jacobson, "Congestion avoidance and control", 1988. */
 void
 chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 {
@@ -313,45 +287,131 @@ chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 		e->srtt_us += (uint32_t)(error / 8);
 		e->dev_us += (uint32_t)(((error < 0 ? -error : error) - (int32_t)e->dev_us) / 4);
 	}
-	e->timeout_ns = chan_end_clamp(chan_of(e), (e->srtt_us + UINT64_C(4) * e->dev_us) * 1000);
+	chan_end_set_timeout(e, (e->srtt_us + UINT64_C(4) * e->dev_us) * 1000);
 }
 
-void
-chan_end_back_off(struct chan_end *e, uint64_t now_ns)
-{
-	e->tries++;
-	e->timeout_ns = chan_end_clamp(chan_of(e), e->timeout_ns * 2);
-	e->due_ns = now_ns + e->timeout_ns;
-}
-
-/* ---- the timer: messages seldom move it, it looks what is due when it fires ---- */
-
-static void
-chan_end_schedule(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
-{
-	e->fires_ns = at_ns;
-	xk_event_schedule(&e->timer, at_ns <= now_ns ? 1 : (at_ns - now_ns + 999) / 1000);
-}
-
+/* Messages seldom move the timer: when it fires, it looks what is due. */
 bool
 chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 {
-	/* one that runs will look again: it has not had the lock yet */
 	if (e->timing && xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
-		return true;
+		return true; /* its handler has not had the lock yet, so it will look */
 	if (!e->timing && !xk_duplicate(&e->session))
 		return false;
 	e->timing = true;
-	chan_end_schedule(e, at_ns, now_ns);
+	e->fires_ns = at_ns;
+	xk_event_schedule(&e->timer, at_ns <= now_ns ? 1 : xk_us_of_ns(at_ns - now_ns));
 	return true;
 }
 
-void
-chan_end_wake_again(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+/* ---- both ends' sessions ---- */
+
+/* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
+static bool
+chan_end_stop(struct chan_end *e)
 {
-	e->timing = xk_duplicate(&e->session);
-	if (e->timing)
-		chan_end_schedule(e, at_ns, now_ns);
+	if (!e->timing || xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
+		return false;
+	e->timing = false;
+	return true;
+}
+
+static void
+chan_end_finish(struct chan_end *e, struct chan_after *after)
+{
+	if (after->m != NULL)
+		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
+	if (after->ended)
+		chan_client_tell(e, after);
+	else
+		xk_ticket_release(&after->ticket);
+}
+
+static void
+chan_end_expire(struct xk_event *event, void *argument)
+{
+	struct chan_end *e = argument;
+	struct chan_after after = { .m = NULL };
+	uint64_t now_ns, next_ns;
+
+	(void)event;
+	xk_lock(&e->lock);
+	e->timing = false;
+	now_ns = xk_now_ns(e->session.protocol);
+	next_ns = e->is_server ? chan_server_tick(e, now_ns, &after) : chan_client_tick(e, now_ns, &after);
+	if (next_ns != 0)
+		chan_end_wake(e, next_ns, now_ns);
+	xk_unlock(&e->lock);
+	chan_end_finish(e, &after);
+	xk_session_release(&e->session);
+}
+
+XK_APART void
+chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+{
+	struct xk_protocol *self = e->session.protocol;
+	struct chan_after after = { .word = CHAN_SAY_NOTHING };
+	unsigned why = e->is_server ? chan_server_judge(e, h, &after) : chan_client_judge(e, h, &after);
+
+	xk_unlock(&e->lock);
+	chan_say(self, lls, h, after.word);
+	chan_end_finish(e, &after);
+	if (why == 0)
+		xk_msg_free(m);
+	else
+		xk_drop(self, m, why);
+}
+
+/* A server's end is out of reach then, and what its handler replies is suppressed; a client's fails all calls. */
+void
+chan_end_disable(struct chan_end *e)
+{
+	struct xk_session *session = &e->session;
+	struct chan_after after = { .m = NULL };
+	bool stops;
+
+	xk_lock(&e->lock);
+	e->disabled = true;
+	if (!e->is_server) {
+		chan_client_give_up(e, -ECONNRESET, &after);
+	} else {
+		chan_end_forget(e, &after.ticket);
+		e->state = e->state == CHAN_SENT ? CHAN_IDLE : e->state;
+	}
+	stops = chan_end_stop(e);
+	xk_unlock(&e->lock);
+	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", e->channel,
+		 e->is_server ? "a client" : xk_hlp_receive(session)->name);
+	if (e->is_server)
+		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
+	else
+		xk_count(session->protocol, CHAN_WAS_RESET);
+	chan_end_finish(e, &after);
+	xk_close_done(session);
+	if (stops)
+		xk_session_release(session);
+}
+
+int
+chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
+{
+	struct xk_session *s = &e->session;
+	struct xk_protocol *self = s->protocol;
+	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet, sizeof(e->max_packet));
+	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
+
+	e->number = number;
+	e->timeout_ns = ((struct chan *)self)->timeout_ns;
+	xk_event_init(&e->timer, self->kernel, chan_end_expire, e);
+	xk_lock_init(&e->lock, self);
+	if (err < 0 || whole == -EMSGSIZE)
+		return err < 0 ? err : whole;
+	if (whole < 0)
+		e->opt_packet = e->max_packet;
+	err = chan_peer_join(e, boot);
+	if (err != 0)
+		return err;
+	return xk_session_bind(s, &self->table.sessions, chan_key(s->lls, number, e->channel, e->is_server));
 }
 
 /* Nothing can be said without a reply. */
@@ -362,63 +422,40 @@ chan_end_push(struct xk_session *session, struct xk_msg *m)
 	return -EOPNOTSUPP;
 }
 
+/* Between a client's calls the timer would only keep a closed channel, and its number, from being used again. */
+void
+chan_end_let_go(struct xk_session *session)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	bool stops;
+
+	xk_lock(&e->lock);
+	stops = e->state == CHAN_IDLE && chan_end_stop(e);
+	xk_unlock(&e->lock);
+	if (stops)
+		xk_session_release(session);
+}
+
+/* A client's call is under way only if the kernel ends: a pending timer has a reference. Its caller is not told. */
+void
+chan_end_close(struct xk_session *session)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	struct xk_ticket ticket;
+	bool rests;
+
+	if (e->peer == NULL)
+		return;
+	xk_lock(&e->lock); /* a shepherd with a late reply may still be here */
+	e->state = CHAN_IDLE;
+	chan_end_forget(e, &ticket);
+	rests = e->in_doubt;
+	xk_unlock(&e->lock);
+	xk_ticket_release(&ticket);
+	chan_peer_leave(e, rests);
+}
+
 /* ---- init and fini ---- */
-
-struct chan_gathered {
-	struct chan_end **list;
-	size_t count;
-};
-
-static void
-chan_gather(void *object, void *context)
-{
-	struct chan_gathered *ends = context;
-
-	ends->list[ends->count++] = object;
-}
-
-static int
-chan_compare(const void *a, const void *b)
-{
-	const struct chan_end *x = *(struct chan_end *const *)a, *y = *(struct chan_end *const *)b;
-	const uint32_t mine[] = { x->peer->host, x->number, x->channel },
-		       its[] = { y->peer->host, y->number, y->channel };
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(mine); i++)
-		if (mine[i] != its[i])
-			return mine[i] < its[i] ? -1 : 1;
-	return 0;
-}
-
-/*
- * No timer fires any more. In an order that does not come from where the ends lie in memory, so that a simulated host ends the
- * same way each time.
- */
-static void
-chan_forget_all(struct chan *chan)
-{
-	struct xk_map *sessions = &chan->protocol.table.sessions;
-	struct chan_gathered ends = { calloc(xk_map_count(sessions) + 1, sizeof(struct chan_end *)), 0 };
-
-	if (ends.list == NULL)
-		return; /* what is leaked here is told by the host that ends */
-	xk_map_for_each(sessions, chan_gather, &ends);
-	qsort(ends.list, ends.count, sizeof(struct chan_end *), chan_compare);
-	for (size_t i = 0; i < ends.count; i++)
-		if (xk_event_cancel(&ends.list[i]->timer) == XK_EVENT_CANCELLED)
-			xk_session_release(&ends.list[i]->session);
-	free(ends.list);
-}
-
-static void
-chan_fini(struct xk_protocol *self)
-{
-	struct chan *chan = (struct chan *)self;
-
-	xk_event_cancel(&chan->forget);
-	chan_forget_all(chan);
-	chan_peer_fini(chan);
-}
 
 static int
 chan_init(struct xk_protocol *self)
@@ -431,14 +468,16 @@ chan_init(struct xk_protocol *self)
 	    chan->timeout_max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
 		return -EINVAL;
 	xk_lock_init(&chan->lock, self);
-	xk_event_init(&chan->forget, self->kernel, chan_share_expire, chan);
-	err = chan_peer_init(chan);
+	xk_event_init(&chan->forget, self->kernel, chan_peer_expire, chan);
+	err = xk_map_init(&chan->peers, self->kernel, CHAN_HOSTS);
 	if (err != 0)
 		return err;
 	chan->next_channel = (uint32_t)xk_random(self);
+	if (chan->channels > chan->hosts) /* so that `hosts` hosts with one channel each fill the table */
+		chan->host_cost = chan->channels / chan->hosts - 1;
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
-		chan_peer_fini(chan);
+		xk_map_fini(&chan->peers);
 		return err;
 	}
 	chan->watcher.protocol = self;
@@ -447,16 +486,25 @@ chan_init(struct xk_protocol *self)
 	return 0;
 }
 
-/* ---- up ---- */
+static void
+chan_fini(struct xk_protocol *self)
+{
+	struct chan *chan = (struct chan *)self;
 
-/* m came to no end: a new one, or a word that there is none. NULL: m was dropped. */
+	xk_event_cancel(&chan->forget);
+	chan_peer_fini(chan);
+}
+
+/* ---- demux ---- */
+
+/* Returns an end for m, which has none: a new one, if m is a client's. NULL: m was dropped. */
 XK_APART static struct xk_session *
 chan_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
 {
 	if (h->flags & CHAN_FROM_CLIENT)
 		return chan_server_accept(chan, lls, m, h);
-	if (h->flags & CHAN_ACK_REQUESTED)
-		chan_answer(&chan->protocol, lls, h, h->sequence + 1, 0, 0); /* nobody waits for that reply any more */
+	if (h->flags & CHAN_ACK_REQUESTED) /* nobody waits for that reply any more */
+		chan_say(&chan->protocol, lls, h, CHAN_SAY_ACK);
 	xk_drop(&chan->protocol, m, XK_DROP_NO_SESSION);
 	return NULL;
 }

@@ -1,22 +1,152 @@
 /*
- * chan_peer.c - what CHAN knows of another host: which ends of channels speak with it, and the numbers of the channels that
- * were closed. That, and what servers' ends remember, holds for one boot of the host; BIDCTL says when it is void.
+ * chan_peer.c - what CHAN knows of other hosts: their ends of channels, channels that are closed or were evicted, and
+ * what was sent again. All of it belongs to one boot of the host. When BIDCTL reports that the host
  *
- *     rebooted       clients' ends fail their calls, and are of no use any more; servers' ends are forgotten at once, and
- *                    what a handler of theirs still replies is suppressed; numbers are forgotten
- *     lost           clients' ends fail; servers' ends and numbers stay, since the host may be alive, and may even have
- *                    requests under way that were run
- *     first contact  nothing, if it is still the boot that was lost; otherwise as rebooted
+ *     rebooted       clients' ends fail their calls and are of no more use; the rest is forgotten, and the replies of
+ *                    handlers that still run are suppressed
+ *     is lost        clients' ends fail; the rest stays, since the host may be alive, and requests that were run may
+ *                    still be under way
+ *     is met         nothing happens if it is the boot that was lost; otherwise as rebooted
+ *
+ * When all `channels` of a server are in use, a new one evicts another, that of the client with the most. Clients are
+ * compared by what their stations (link addresses) hold; at one station by what their networks (256 addresses each)
+ * hold; in one network by what they hold themselves. If nobody has more than the newcomer would have, one of its own
+ * goes. So 64 addresses of one machine count as one station, and a host below an equal share loses nothing to others.
+ * A host also costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell
+ * anybody that their tables are full, so this table must fill first.
+ *
+ * The oldest idle channel of its host goes first; then, if the newcomer is another host, the oldest whose reply is
+ * not acknowledged; one whose handler runs never. Its number and sequence are remembered for `lifetime`, so that
+ * nothing runs twice. Each counts as a channel when its holders want another, so opening channels one after the other
+ * gains nothing.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "protocols/chan/chan_private.h"
-#include "xkernel/trace.h"
 
 #define CHAN_MINUTE_NS UINT64_C(60000000000)
 
-enum { CHAN_HOSTS = 16 }; /* hosts that are expected; there may be more */
+enum {
+	CHAN_NETWORK_BITS = 8,   /* low bits of an address, which number the hosts of a network */
+	CHAN_LOOKED_AT = 32,     /* channels of a host that are tried for eviction */
+	CHAN_MEMORIES = 16,      /* bound of memories, times `channels`; half when a host evicts its own */
+	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
+};
+
+/* ---- lists of past channels; the lock is held ---- */
+
+/* Makes room for one more. Returns false if there is no memory. */
+static bool
+chan_pasts_reserve(struct chan_pasts *pasts)
+{
+	struct chan_past *list = realloc(pasts->list, (pasts->count + 1) * sizeof(*list));
+
+	if (list != NULL)
+		pasts->list = list;
+	return list != NULL;
+}
+
+static void
+chan_pasts_add(struct chan_pasts *pasts, const struct chan_end *e, uint64_t until_ns)
+{
+	pasts->list[pasts->count++] = (struct chan_past){ e->number, e->channel, e->sequence, until_ns };
+}
+
+/* Removes `count` of the list from *first on. */
+static void
+chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned count)
+{
+	pasts->count -= count;
+	memmove(first, first + count, (size_t)(pasts->list + pasts->count - first) * sizeof(*first));
+	if (pasts->count > 0)
+		return;
+	free(pasts->list);
+	*pasts = (struct chan_pasts){ .list = NULL };
+}
+
+/* ---- holders; the lock is held ---- */
+
+/* Makes the peer a client, behind that station, unless it is one. Returns 0 or -ENOMEM. */
+static int
+chan_holders_join(struct chan_peer *peer, uint64_t station)
+{
+	struct chan *chan = peer->chan;
+	const uint64_t addresses[CHAN_LEVELS] = { 0, station, peer->host >> CHAN_NETWORK_BITS, peer->host };
+	struct chan_holder *holders[CHAN_LEVELS] = { &chan->all, NULL, NULL, &peer->own };
+	struct chan_peer *other;
+
+	if (peer->holders[CHAN_HOST] != NULL)
+		return 0;
+	for (other = LIST_FIRST(&chan->list); other != NULL; other = LIST_NEXT(other, beside))
+		for (unsigned i = CHAN_STATION;
+		     i <= CHAN_NETWORK && other->holders[i] != NULL && other->holders[i]->address == addresses[i]; i++)
+			holders[i] = other->holders[i];
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++) {
+		if (holders[i] == NULL)
+			holders[i] = calloc(1, sizeof(struct chan_holder));
+		if (holders[i] == NULL) {
+			if (i == CHAN_NETWORK && holders[CHAN_STATION]->peers == 0)
+				free(holders[CHAN_STATION]);
+			return -ENOMEM;
+		}
+	}
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
+		holders[i]->address = addresses[i];
+		holders[i]->peers++;
+		peer->holders[i] = holders[i];
+	}
+	return 0;
+}
+
+/* Returns what holder has, in channels. */
+static uint64_t
+chan_held(const struct chan *chan, const struct chan_holder *holder)
+{
+	return holder->ends + holder->hosts * chan->host_cost;
+}
+
+/* Returns what one more channel of peer costs, in channels. */
+static uint64_t
+chan_needed(const struct chan_peer *peer)
+{
+	return 1 + (peer->own.ends == 0 ? peer->chan->host_cost : 0);
+}
+
+/* Counts one channel more of the peer (1) or one less (-1). */
+static void
+chan_count_end(struct chan_peer *peer, int ends)
+{
+	bool first_or_last = peer->own.ends == (ends > 0 ? 0 : 1);
+
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
+		peer->holders[i]->ends += (unsigned)ends;
+		peer->holders[i]->hosts += first_or_last ? (unsigned)ends : 0;
+	}
+}
+
+/* ---- memories of evicted channels; the lock is held ---- */
+
+static void
+chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count)
+{
+	if (count == 0)
+		return;
+	chan_pasts_remove(&peer->evicted, first, count);
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		peer->holders[i]->memories -= count;
+}
+
+/* Returns what is remembered of the channel of e, a new end. NULL: nothing. */
+static struct chan_past *
+chan_memory_find(const struct chan_peer *peer, const struct chan_end *e)
+{
+	for (unsigned i = 0; i < peer->evicted.count; i++)
+		if (peer->evicted.list[i].channel == e->channel && peer->evicted.list[i].number == e->number)
+			return &peer->evicted.list[i];
+	return NULL;
+}
+
+/* ---- peers come and go; the lock is held ---- */
 
 static struct xk_key
 chan_peer_key(uint32_t host)
@@ -24,25 +154,25 @@ chan_peer_key(uint32_t host)
 	return (struct xk_key){ host, 0 };
 }
 
-/* ---- peers come and go; the lock is held ---- */
-
+/* Returns the peer for a host, new if there is none. NULL: no memory. */
 static struct chan_peer *
-chan_peer_new(struct chan *chan, uint32_t host)
+chan_peer_get(struct chan *chan, uint32_t host)
 {
-	struct chan_peer *peer = calloc(1, sizeof(*peer));
+	struct chan_peer *peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
 
-	if (peer == NULL)
-		return NULL;
-	peer->chan = chan;
-	peer->host = host;
-	peer->minute_ns = xk_now_ns(&chan->protocol);
-	peer->idle_last = &peer->idle;
-	peer->clients.last = &peer->clients.first;
-	peer->servers.last = &peer->servers.first;
-	if (xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
+	if (peer != NULL)
+		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (peer == NULL || xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
 		free(peer);
 		return NULL;
 	}
+	peer->chan = chan;
+	peer->host = host;
+	peer->minute_ns = xk_now_ns(&chan->protocol);
+	TAILQ_INIT(&peer->ends[false]);
+	TAILQ_INIT(&peer->ends[true]);
+	LIST_INSERT_HEAD(&chan->list, peer, beside);
 	return peer;
 }
 
@@ -52,250 +182,285 @@ chan_peer_release(struct xk_retired *retired)
 	free(xk_container_of(retired, struct chan_peer, retired));
 }
 
-void
+/* Frees the peer if it has no ends and nothing is remembered of it. */
+static void
 chan_peer_free_unused(struct chan_peer *peer)
 {
-	if (peer->references > 0 || peer->idle != NULL || peer->holder.memories > 0)
+	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
-	chan_share_leave(peer);
+	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
+	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
+		if (peer->holders[i] != NULL && --peer->holders[i]->peers == 0)
+			free(peer->holders[i]);
+	LIST_REMOVE(peer, beside);
 	xk_map_unbind(&peer->chan->peers, &peer->binding);
 	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
 }
 
-/* ---- numbers; the lock is held ---- */
-
-/* Where the number of an idle channel of that protocol is that may be used. NULL: there is none. */
-static struct chan_idle **
-chan_peer_find_number(struct chan_peer *peer, uint32_t number)
+/* Forgets which channels are closed or were evicted. */
+static void
+chan_peer_forget(struct chan_peer *peer)
 {
-	struct chan_idle **at = &peer->idle;
-	uint64_t now_ns = xk_now_ns(&peer->chan->protocol);
-
-	while (*at != NULL && (*at)->number != number && (*at)->rests_ns <= now_ns)
-		at = &(*at)->next;
-	return *at != NULL && (*at)->rests_ns <= now_ns ? at : NULL;
+	peer->chan->idle_count -= peer->idle.count;
+	chan_memory_drop(peer, peer->evicted.list, peer->evicted.count);
+	if (peer->idle.count > 0)
+		chan_pasts_remove(&peer->idle, peer->idle.list, peer->idle.count);
 }
 
-/* A channel for the end of a client: an idle one of its protocol, or else a new one. */
 static void
-chan_peer_number(struct chan_peer *peer, struct chan_end *e)
+chan_peer_unlink(struct chan_end *e)
+{
+	TAILQ_REMOVE(&e->peer->ends[e->is_server], e, beside);
+	e->listed = false;
+	if (e->is_server)
+		chan_count_end(e->peer, -1);
+}
+
+/* Moves all ends of a list to *taken, each with a reference. Those that are being closed are only taken out. */
+static void
+chan_peer_take(struct chan_ends *ends, struct chan_ends *taken)
+{
+	struct chan_end *e;
+
+	while ((e = TAILQ_FIRST(ends)) != NULL) {
+		chan_peer_unlink(e);
+		if (xk_duplicate(&e->session))
+			TAILQ_INSERT_TAIL(taken, e, beside);
+	}
+}
+
+/* Disables ends that were taken, and releases them. The lock is not held. */
+static void
+chan_peer_disable(struct chan_ends *taken)
+{
+	struct chan_end *e;
+
+	while ((e = TAILQ_FIRST(taken)) != NULL) {
+		TAILQ_REMOVE(taken, e, beside);
+		chan_end_disable(e);
+		xk_session_release(&e->session);
+	}
+}
+
+/* ---- shares of a server's channels; the lock is held ---- */
+
+/* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
+static struct chan_peer *
+chan_share_loser(struct chan_peer *peer)
+{
+	const struct chan *chan = peer->chan;
+	uint64_t needed = chan_needed(peer);
+	struct chan_peer *loser = peer, *other;
+
+	for (other = LIST_FIRST(&chan->list); other != NULL; other = LIST_NEXT(other, beside)) {
+		const struct chan_holder *its, *losers;
+		unsigned i = CHAN_STATION;
+
+		if (other->own.ends == 0)
+			continue;
+		while (i < CHAN_HOST && other->holders[i] == loser->holders[i])
+			i++;
+		its = other->holders[i];
+		losers = loser->holders[i];
+		if (chan_held(chan, its) + (its == peer->holders[i] ? its->memories + needed : 0) >
+		    chan_held(chan, losers) + (losers == peer->holders[i] ? losers->memories + needed : 0))
+			loser = other;
+	}
+	return loser;
+}
+
+/* Returns the channel of peer that goes, locked and referenced. NULL: none. any: its reply need not be acknowledged. */
+static struct chan_end *
+chan_share_choose(struct chan_peer *peer, bool any)
+{
+	struct chan_ends *ends = &peer->ends[true];
+	unsigned count = peer->own.ends < CHAN_LOOKED_AT ? peer->own.ends : CHAN_LOOKED_AT;
+	struct chan_end *e;
+
+	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
+		e = TAILQ_FIRST(ends);
+		for (unsigned i = 0; i < count; i++, e = TAILQ_NEXT(e, beside)) {
+			if (!xk_lock_try(&e->lock))
+				continue;
+			if (!e->disabled && (e->state == CHAN_IDLE || (pass == 1 && e->state == CHAN_SENT)) &&
+			    xk_duplicate(&e->session))
+				return e;
+			xk_unlock(&e->lock);
+		}
+	}
+	for (unsigned i = 0; i < count; i++) { /* try others first the next time */
+		e = TAILQ_FIRST(ends);
+		TAILQ_REMOVE(ends, e, beside);
+		TAILQ_INSERT_TAIL(ends, e, beside);
+	}
+	return NULL;
+}
+
+/* Evicts one channel to make room for one of peer. Returns 0 or -errno. */
+static int
+chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
 {
 	struct chan *chan = peer->chan;
-	struct chan_idle **at = chan_peer_find_number(peer, e->number), *idle;
+	struct chan_peer *loser;
+	struct chan_end *e;
 
-	if (at == NULL) {
-		e->channel = chan->next_channel++;
-		return;
-	}
-	idle = *at;
-	e->channel = idle->channel;
-	e->sequence = idle->sequence;
-	*at = idle->next;
-	if (idle->next == NULL)
-		peer->idle_last = at;
-	chan->idle_count--;
-	free(idle);
+	if (chan->all.memories >= CHAN_MEMORIES * chan->channels)
+		return -ENOBUFS;
+	loser = chan_share_loser(peer);
+	if (loser == peer && chan->all.memories >= CHAN_MEMORIES / 2 * chan->channels)
+		return -ENOBUFS;
+	if (!chan_pasts_reserve(&loser->evicted))
+		return -ENOMEM;
+	e = chan_share_choose(loser, loser != peer);
+	if (e == NULL)
+		return -ENOBUFS;
+	e->disabled = true;
+	chan_pasts_add(&loser->evicted, e, xk_now_ns(&chan->protocol) + chan->lifetime_ns);
+	xk_unlock(&e->lock);
+	if (chan->all.memories == 0)
+		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		loser->holders[i]->memories++;
+	chan_peer_unlink(e);
+	TAILQ_INSERT_HEAD(evicted, e, beside);
+	xk_count(&chan->protocol, CHAN_EVICTED);
+	return 0;
 }
 
 /*
- * A number that is not kept is not used again, so that it does not matter what servers remember of it. Those that rest leave
- * room for others.
+ * Makes room for e, a server's end, among those of peer, which is behind that station (0: unknown). Returns as
+ * chan_peer_join. Ends that were evicted, also before an error, are for the caller to disable.
  */
-static void
-chan_peer_keep_number(struct chan_peer *peer, const struct chan_end *e, bool rests)
-{
-	struct chan *chan = peer->chan;
-	uint64_t most = rests ? chan->idle_max / 2 : chan->idle_max;
-	struct chan_idle *idle = chan->idle_count < most ? malloc(sizeof(*idle)) : NULL;
-	struct chan_idle **at = rests ? peer->idle_last : &peer->idle;
-
-	if (idle == NULL)
-		return;
-	*idle = (struct chan_idle){ *at, e->number, e->channel, e->sequence,
-				    rests ? xk_now_ns(&chan->protocol) + chan->lifetime_ns : 0 };
-	*at = idle;
-	if (idle->next == NULL)
-		peer->idle_last = &idle->next;
-	chan->idle_count++;
-}
-
-static void
-chan_peer_forget_numbers(struct chan_peer *peer)
-{
-	struct chan_idle *idle;
-
-	while ((idle = peer->idle) != NULL) {
-		peer->idle = idle->next;
-		peer->chan->idle_count--;
-		free(idle);
-	}
-	peer->idle_last = &peer->idle;
-}
-
-/* ---- ends ---- */
-
-/* The lock is held. */
-static void
-chan_peer_link(struct chan_peer *peer, struct chan_end *e)
-{
-	e->peer = peer;
-	peer->references++;
-	chan_ends_add(e->is_server ? &peer->servers : &peer->clients, e);
-	if (e->is_server)
-		chan_share_add(peer, 1);
-}
-
-void
-chan_peer_unlink(struct chan_end *e)
-{
-	chan_ends_remove(e->is_server ? &e->peer->servers : &e->peer->clients, e);
-	if (e->is_server)
-		chan_share_add(e->peer, -1);
-}
-
-/* An end that joins its host: what is known of the host, and the ends that were evicted for it. */
-struct chan_joining {
-	uint64_t host, station, boot;
-	struct chan_end *evicted;
-};
-
-/* Makes room for e, a server's end of peer. Returns as chan_peer_join. The lock is held. */
 static int
-chan_peer_admit(struct chan_peer *peer, const struct chan_end *e, struct chan_joining *joining)
+chan_share_admit(struct chan_peer *peer, const struct chan_end *e, uint64_t station, struct chan_ends *evicted)
 {
 	const struct chan *chan = peer->chan;
-	struct chan_memory *memory = chan_share_recall(peer, e);
-	int err = chan_share_join(peer, joining->station);
+	struct chan_past *memory = chan_memory_find(peer, e);
+	int err = chan_holders_join(peer, station);
 
 	if (err != 0)
 		return err;
 	if (memory != NULL && (int32_t)(e->sequence + 1 - memory->sequence) <= 0)
 		return -EALREADY;
-	if (memory == NULL && peer->holder.ends + peer->holder.memories >= chan->peer_channels)
+	if (memory == NULL && peer->own.ends + peer->evicted.count >= chan->peer_channels)
 		return -ENOBUFS;
-	err = chan_share_admit(peer, &joining->evicted);
+	while (err == 0 && chan_held(chan, &chan->all) + chan_needed(peer) > chan->channels)
+		err = chan_share_evict(peer, evicted);
 	if (err == 0 && memory != NULL)
-		chan_share_drop(peer, chan_share_recall(peer, e)); /* which may lie elsewhere now */
+		chan_memory_drop(peer, chan_memory_find(peer, e), 1); /* an eviction may have moved it */
 	return err;
 }
 
-/* The lock is held. */
-static int
-chan_peer_join_host(struct chan *chan, struct chan_end *e, struct chan_joining *joining)
-{
-	uint32_t host = (uint32_t)joining->host;
-	struct chan_peer *peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
-	int err = 0;
+/* ---- ends ---- */
 
-	if (peer == NULL)
-		peer = chan_peer_new(chan, host);
-	if (peer == NULL)
-		return -ENOMEM;
-	if (e->is_server)
-		err = chan_peer_admit(peer, e, joining);
-	if (err != 0) {
-		chan_peer_free_unused(peer);
-		return err;
-	}
-	if (peer->boot == 0)
-		peer->boot = joining->boot;
-	if (!e->is_server)
-		chan_peer_number(peer, e);
-	e->boot = joining->boot != 0 ? joining->boot : peer->boot;
-	chan_peer_link(peer, e);
-	return 0;
-}
-
-/* Disables ends that are out of their lists, and gives back the reference on each. */
+/* Gives a client's end a channel: an idle one of its protocol, or a new one. The lock is held. */
 static void
-chan_peer_disable(struct chan_end *clients, struct chan_end *servers)
+chan_peer_number(struct chan_peer *peer, struct chan_end *e)
 {
-	struct chan_end *e;
+	struct chan *chan = peer->chan;
+	struct chan_past *found = NULL;
+	uint64_t now_ns = xk_now_ns(&chan->protocol);
 
-	while ((e = clients) != NULL) {
-		clients = e->next;
-		chan_client_disable((struct chan_client *)e);
-		xk_session_release(&e->session);
+	/* the one closed last, or the oldest of those that had to rest */
+	for (unsigned i = peer->idle.count; i-- > 0 && (found == NULL || found->until_ns != 0);) {
+		struct chan_past *idle = &peer->idle.list[i];
+
+		if (idle->number == e->number && idle->until_ns <= now_ns)
+			found = idle;
 	}
-	while ((e = servers) != NULL) {
-		servers = e->next;
-		chan_server_disable((struct chan_server *)e);
-		xk_session_release(&e->session);
+	if (found == NULL) {
+		e->channel = chan->next_channel++;
+		return;
 	}
+	e->channel = found->channel;
+	e->sequence = found->sequence;
+	chan_pasts_remove(&peer->idle, found, 1);
+	chan->idle_count--;
 }
 
-static uint64_t
-chan_peer_changes(struct chan *chan)
-{
-	uint64_t changes;
-
-	xk_lock(&chan->lock);
-	changes = chan->changes;
-	xk_unlock(&chan->lock);
-	return changes;
-}
-
-/*
- * BIDCTL is asked without the lock, so once more if it has told of something meanwhile. What it tells of later voids e
- * like any other end.
- */
 int
 chan_peer_join(struct chan_end *e, uint64_t boot)
 {
 	struct chan *chan = chan_of(e);
-	struct chan_joining joining = { .evicted = NULL };
-	int err = xk_control(e->session.lls, XK_GET_PEER_HOST, &joining.host, sizeof(joining.host));
-	uint64_t *known = &joining.boot, changes;
-	bool holds = false;
+	struct xk_session *lls = e->session.lls;
+	struct chan_ends evicted = TAILQ_HEAD_INITIALIZER(evicted);
+	uint64_t host, station = 0, known, changes;
+	struct chan_peer *peer;
+	int err = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host));
 
-	if (e->is_server && xk_control(e->session.lls, XK_GET_PEER_LINK, &joining.station, sizeof(joining.station)) < 0)
-		joining.station = 0;
-	while (err >= 0 && !holds) {
-		changes = chan_peer_changes(chan);
-		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)joining.host, known);
-		if (boot != 0 && boot != *known)
+	if (err < 0)
+		return err;
+	if (e->is_server && xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) < 0)
+		station = 0;
+	xk_lock(&chan->lock);
+	do { /* BIDCTL is asked without the lock, so the answer must not be older than a change */
+		changes = chan->changes;
+		xk_unlock(&chan->lock);
+		xk_bidctl_known(xk_lower(&chan->protocol, 1), (uint32_t)host, &known);
+		if (boot != 0 && boot != known)
 			return -ESTALE;
 		xk_lock(&chan->lock);
-		holds = chan->changes == changes;
-		if (holds)
-			err = chan_peer_join_host(chan, e, &joining);
-		xk_unlock(&chan->lock);
+	} while (chan->changes != changes);
+	peer = chan_peer_get(chan, (uint32_t)host);
+	err = peer == NULL ? -ENOMEM : e->is_server ? chan_share_admit(peer, e, station, &evicted) : 0;
+	if (err == 0) {
+		if (peer->boot == 0)
+			peer->boot = known;
+		e->boot = known != 0 ? known : peer->boot;
+		e->peer = peer;
+		peer->references++;
+		TAILQ_INSERT_TAIL(&peer->ends[e->is_server], e, beside);
+		e->listed = true;
+		if (e->is_server)
+			chan_count_end(peer, 1);
+		else
+			chan_peer_number(peer, e);
+	} else if (peer != NULL) {
+		chan_peer_free_unused(peer);
 	}
-	chan_peer_disable(NULL, joining.evicted);
-	return err < 0 ? err : 0;
+	xk_unlock(&chan->lock);
+	chan_peer_disable(&evicted);
+	return err;
 }
 
+/*
+ * The number of a client's channel is kept, to be used again at once, so that a server remembers no more channels than
+ * were open at a time. Its sequence goes on: what is left of its calls is older than the next one, whose request also
+ * acknowledges the last reply. If the last call is in doubt, the next one might wait for its handler, so the number
+ * rests. One that is not kept is never used again.
+ */
 void
-chan_peer_leave(struct chan_end *e)
+chan_peer_leave(struct chan_end *e, bool rests)
 {
 	struct chan *chan = chan_of(e);
-	bool rests;
+	struct chan_peer *peer = e->peer;
 
-	if (e->peer == NULL)
-		return;
-	xk_lock(&e->lock); /* a late reply may be looking at it */
-	rests = !e->is_server && chan_client_is_in_doubt((const struct chan_client *)e);
-	xk_unlock(&e->lock);
 	xk_lock(&chan->lock);
-	if (e->at != NULL) {
+	if (e->listed) {
 		chan_peer_unlink(e);
-		if (!e->is_server && !e->disabled && e->session.map != NULL)
-			chan_peer_keep_number(e->peer, e, rests);
+		if (!e->is_server && e->session.map != NULL &&
+		    chan->idle_count < (rests ? chan->idle_max / 2 : chan->idle_max) &&
+		    chan_pasts_reserve(&peer->idle)) {
+			chan_pasts_add(&peer->idle, e, rests ? xk_now_ns(&chan->protocol) + chan->lifetime_ns : 0);
+			chan->idle_count++;
+		}
 	}
-	e->peer->references--;
-	chan_peer_free_unused(e->peer);
+	peer->references--;
+	chan_peer_free_unused(peer);
 	xk_unlock(&chan->lock);
 }
 
-/* ---- how much is kept ---- */
+/* ---- how much is kept, and sent again ---- */
 
-static bool
-chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
+/* Returns what a message takes from others: its buffers, however little is in them. */
+static uint64_t
+chan_cost_of_message(const struct xk_msg *m)
 {
-	if (atomic_fetch_add_explicit(sum, cost, memory_order_relaxed) + cost <= max)
-		return true;
-	atomic_fetch_sub_explicit(sum, cost, memory_order_relaxed);
-	return false;
+	uint64_t cost = 0;
+
+	for (; m != NULL; m = m->next)
+		cost += m->len < XK_MSG_SEGMENT ? XK_MSG_SEGMENT : m->len;
+	return cost;
 }
 
 /*
@@ -303,40 +468,41 @@ chan_peer_add(_Atomic uint64_t *sum, uint64_t cost, uint64_t max)
  * all others, while a network whose hosts acknowledge gets what it needs of that.
  */
 bool
-chan_peer_save(struct chan_peer *peer, uint64_t cost)
+chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
 {
 	struct chan *chan = peer->chan;
-	struct chan_holder *network = peer->holder.above;
-	uint64_t saved = atomic_load_explicit(&chan->saved, memory_order_relaxed);
+	uint64_t cost = chan_cost_of_message(reply);
+	uint64_t all = atomic_load_explicit(&chan->all.saved, memory_order_relaxed);
+	uint64_t rest = all < chan->saved_max ? chan->saved_max - all : 0;
+	const uint64_t most[CHAN_LEVELS] = { chan->saved_max, UINT64_MAX, rest, chan->peer_saved_max };
+	bool fits = true;
 
-	if (!chan_peer_add(&peer->saved, cost, chan->peer_saved_max))
-		return false;
-	if (saved < chan->saved_max && chan_peer_add(&network->saved, cost, chan->saved_max - saved)) {
-		if (chan_peer_add(&chan->saved, cost, chan->saved_max))
-			return true;
-		atomic_fetch_sub_explicit(&network->saved, cost, memory_order_relaxed);
-	}
-	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
-	return false;
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		fits &= atomic_fetch_add_explicit(&peer->holders[i]->saved, cost, memory_order_relaxed) + cost <=
+			most[i];
+	if (!fits)
+		chan_peer_unsave(peer, reply);
+	return fits;
 }
 
 void
-chan_peer_unsave(struct chan_peer *peer, uint64_t cost)
+chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply)
 {
-	atomic_fetch_sub_explicit(&peer->saved, cost, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->holder.above->saved, cost, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&peer->chan->saved, cost, memory_order_relaxed);
+	uint64_t cost = chan_cost_of_message(reply);
+
+	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
+		atomic_fetch_sub_explicit(&peer->holders[i]->saved, cost, memory_order_relaxed);
 }
 
-/* ---- how much is sent again ---- */
-
 bool
-chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
+chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
 {
+	struct chan_peer *peer = e->peer;
 	uint64_t first = atomic_load_explicit(&peer->first, memory_order_relaxed);
+	uint64_t bytes = e->copy.len + CHAN_HEADER_LEN;
 	bool may;
 
-	if (!xk_lock_try(&peer->chan->lock))
+	if (e->repeats >= most || !xk_lock_try(&peer->chan->lock))
 		return false;
 	if (now_ns - peer->minute_ns >= CHAN_MINUTE_NS) {
 		peer->minute_ns = now_ns;
@@ -345,36 +511,22 @@ chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns)
 		peer->repeated = 0;
 	}
 	may = peer->repeated + bytes <= CHAN_REPEATED_BYTES * (first - peer->first_before);
-	peer->repeated += may ? bytes : 0;
+	if (may) {
+		peer->repeated += bytes;
+		e->repeats++;
+	}
 	xk_unlock(&peer->chan->lock);
 	return may;
 }
 
-/* ---- what BIDCTL tells ---- */
-
-/* All ends of a list, out of it, each with a reference; those that are being closed are left to it. The lock is held. */
-static struct chan_end *
-chan_peer_take(struct chan_ends *ends)
-{
-	struct chan_end *taken = NULL, **last = &taken, *e;
-
-	while ((e = ends->first) != NULL) {
-		chan_peer_unlink(e);
-		if (!xk_duplicate(&e->session))
-			continue;
-		e->next = NULL;
-		*last = e;
-		last = &e->next;
-	}
-	return taken;
-}
+/* ---- events ---- */
 
 void
 chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
 		  const struct xk_bidctl_peer *changed)
 {
 	struct chan *chan = (struct chan *)watcher->protocol;
-	struct chan_end *clients = NULL, *servers = NULL;
+	struct chan_ends taken = TAILQ_HEAD_INITIALIZER(taken);
 	struct chan_peer *peer;
 	bool is_void;
 
@@ -385,49 +537,62 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 		is_void = change == XK_BIDCTL_REBOOTED ||
 			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
 		if (is_void || change == XK_BIDCTL_LOST)
-			clients = chan_peer_take(&peer->clients);
+			chan_peer_take(&peer->ends[false], &taken);
 		if (is_void) {
-			servers = chan_peer_take(&peer->servers);
-			chan_peer_forget_numbers(peer);
-			chan_share_forget(peer);
+			chan_peer_take(&peer->ends[true], &taken);
+			chan_peer_forget(peer);
 		}
 		if (changed->boot != 0)
 			peer->boot = changed->boot;
 		chan_peer_free_unused(peer);
 	}
 	xk_unlock(&chan->lock);
-	chan_peer_disable(clients, servers);
+	chan_peer_disable(&taken);
 }
 
-/* ---- init and fini ---- */
-
-int
-chan_peer_init(struct chan *chan)
+void
+chan_peer_expire(struct xk_event *event, void *argument)
 {
-	int err = xk_map_init(&chan->peers, chan->protocol.kernel, CHAN_HOSTS);
+	struct chan *chan = argument;
+	uint64_t now_ns = xk_now_ns(&chan->protocol);
+	struct chan_peer *peer, *next;
 
-	if (err != 0)
-		return err;
-	err = xk_map_init(&chan->groups, chan->protocol.kernel, CHAN_HOSTS);
-	if (err != 0)
-		xk_map_fini(&chan->peers);
-	return err;
-}
+	(void)event;
+	xk_lock(&chan->lock);
+	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
+		unsigned count = 0;
 
-static void
-chan_peer_forget(void *object, void *context)
-{
-	struct chan_peer *peer = object;
-
-	chan_peer_forget_numbers(peer);
-	chan_share_forget(peer);
-	chan_peer_free_unused(peer);
+		next = LIST_NEXT(peer, beside);
+		while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= now_ns)
+			count++;
+		chan_memory_drop(peer, peer->evicted.list, count);
+		chan_peer_free_unused(peer);
+	}
+	if (chan->all.memories > 0)
+		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns / 4));
+	xk_unlock(&chan->lock);
 }
 
 void
 chan_peer_fini(struct chan *chan)
 {
-	xk_map_for_each(&chan->peers, chan_peer_forget, NULL);
+	struct chan_peer *peer, *next;
+
+	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
+		chan_peer_forget(peer);
+		peer->references++;
+		for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {
+			struct chan_end *e;
+
+			while ((e = TAILQ_FIRST(&peer->ends[i])) != NULL) {
+				chan_peer_unlink(e);
+				if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
+					xk_session_release(&e->session);
+			}
+		}
+		peer->references--;
+		next = LIST_NEXT(peer, beside);
+		chan_peer_free_unused(peer);
+	}
 	xk_map_fini(&chan->peers);
-	xk_map_fini(&chan->groups);
 }

@@ -1,12 +1,12 @@
 /*
- * chan_private.h - the state of CHAN, shared by chan.c (the header, and which end is meant), chan_peer.c (what is known
- * of a host), chan_share.c (how clients share a server's channels), chan_client.c and chan_server.c (the two ends of a
- * channel).
+ * chan_private.h - the state of CHAN, shared by chan.c (the header, and what both ends of a channel do), chan_client.c,
+ * chan_server.c and chan_peer.c (other hosts, and how they share a server's channels).
  */
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
 
 #include <errno.h>
+#include <sys/queue.h>
 
 #include "protocols/bid/bidctl.h"
 #include "protocols/chan/chan.h"
@@ -55,44 +55,56 @@ enum chan_flags {
 	CHAN_ACK_REQUESTED = 4,
 	CHAN_NEGATIVE_ACK = 8,
 	CHAN_ERROR = 16,
+	/* not in the header */
+	CHAN_MAY_WAIT = 1 << 16, /* chan_send may wait for room below */
+	CHAN_AGAIN = 1 << 17,    /* the message was sent before */
+};
+
+/* What a header alone says: flags and, 16 bits above them, a status. */
+enum chan_word {
+	CHAN_SAY_NOTHING = -1,
+	CHAN_SAY_ACK = 0,
+	CHAN_SAY_NACK = CHAN_NEGATIVE_ACK,
+	CHAN_SAY_GONE = CHAN_ERROR | ETIMEDOUT << 16, /* the call was run, or may have been; there is no reply */
+	CHAN_SAY_REFUSED = CHAN_ERROR | ECONNREFUSED << 16,
 };
 
 enum {
 	CHAN_HEADER_LEN = 20,
-	CHAN_SHORT = 64,         /* messages up to this are copied to be kept; longer ones are shared */
-	CHAN_STATUS_MAX = 4095,  /* error numbers are less */
-	CHAN_MAY_WAIT = 1 << 16, /* not in the header: chan_send may wait for room below */
-	CHAN_AGAIN = 1 << 17,    /* not in the header: the message was sent before */
-	CHAN_UNASKED_MAX = 3,    /* repeats of a message before the timer only asks */
-	CHAN_REPEATS_MAX = 8,    /* repeats of a message, by timers and questions together */
-	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
+	CHAN_SHORT = 64,        /* messages up to this length are copied to be kept; longer ones are referenced */
+	CHAN_STATUS_MAX = 4095, /* the highest error number */
 };
 
 struct chan_header {
 	uint32_t channel, number; /* number: of the protocol above */
 	uint32_t sequence;
-	uint16_t flags, status; /* status: an error, or of a request its age */
+	uint16_t flags, status; /* status: an error; in a request, the age of the call */
 };
 
-/* A node in the tree of those who hold a server's channels: the root, a station, a network or a host (chan_share.c). */
+TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
+LIST_HEAD(chan_peers, chan_peer);
+
+/* What a host, a network, a station or everybody has of a server's channels (chan_peer.c). */
 struct chan_holder {
-	struct chan_holder *above;      /* NULL: the root, or a host that is not in the tree */
-	struct chan_holder *below;      /* the first child */
-	struct chan_holder *next, **at; /* among its siblings */
-	struct chan_holder *most;       /* the child that had the most, which was most_was; NULL: not known */
-	uint64_t most_was;
-	unsigned ends, memories; /* channels held, and channels remembered */
-	unsigned hosts;          /* hosts that hold any */
-	_Atomic uint64_t saved;  /* of a network: bytes of buffers of its long replies */
-	/* of a station or network */
-	struct xk_binding binding;
-	struct xk_retired retired;
+	uint64_t address;
+	unsigned peers;         /* hosts that point here */
+	unsigned hosts;         /* hosts that hold channels */
+	unsigned ends;          /* channels held */
+	unsigned memories;      /* channels evicted but remembered */
+	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 };
 
-/* A channel that made room for another one: no request up to `sequence` is run again. */
-struct chan_memory {
+enum chan_level { CHAN_ALL, CHAN_STATION, CHAN_NETWORK, CHAN_HOST, CHAN_LEVELS };
+
+/* A channel without an end here: a client's that is closed, or a server's that was evicted. */
+struct chan_past {
 	uint32_t number, channel, sequence;
-	uint32_t until_ms;
+	uint64_t until_ns; /* the client does not use it before, the server forgets it then; 0: use it at once */
+};
+
+struct chan_pasts {
+	struct chan_past *list; /* oldest first */
+	unsigned count;
 };
 
 struct chan {
@@ -102,47 +114,33 @@ struct chan {
 	uint64_t retries, channels, hosts, peer_channels, saved_max, peer_saved_max, idle_max;
 
 	struct xk_bidctl_watcher watcher;
-	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 
-	struct xk_lock lock;        /* over what follows, and over what peers have in lists */
-	struct xk_map peers;        /* host: struct chan_peer */
-	struct xk_map groups;       /* address and parent: struct chan_holder, a station or network */
-	struct chan_holder holders; /* the root */
-	struct xk_event forget;     /* drops what need not be remembered any more */
-	bool forgetting;            /* that event is pending */
+	struct xk_lock lock;    /* protects what follows, and what peers have in lists */
+	struct xk_map peers;    /* host: struct chan_peer */
+	struct chan_peers list; /* the same */
+	struct chan_holder all;
+	struct xk_event forget; /* drops memories that are over; scheduled while there are any */
 	uint32_t next_channel;
-	uint64_t changes; /* that BIDCTL has told of: an answer holds if they are the same before and after */
+	uint64_t changes;   /* changes that BIDCTL has reported */
+	uint64_t host_cost; /* channels that a host costs besides those that it holds */
 	unsigned idle_count;
 };
 
-/* The number of a channel that nobody has open, what its next call goes on from, and before when it is not used again. */
-struct chan_idle {
-	struct chan_idle *next;
-	uint32_t number, channel, sequence;
-	uint64_t rests_ns; /* 0: its last call was answered, and the server has done with it */
-};
-
-/* A list of ends, oldest first. */
-struct chan_ends {
-	struct chan_end *first, **last;
-};
-
-/* A host. */
+/* Another host. */
 struct chan_peer {
 	struct xk_binding binding;
 	struct xk_retired retired;
 	struct chan *chan;
 	uint32_t host;
-	unsigned references; /* ends that point here */
-	uint64_t boot;       /* that all of this is of; 0: not known */
-	struct chan_ends clients, servers;
-	struct chan_holder holder;
-	struct chan_memory *memories; /* holder.memories of them, in any order; room for memory_max */
-	unsigned memory_max;
-	struct chan_idle *idle, **idle_last; /* those that rest come last, in the order in which they were closed */
-	_Atomic uint64_t saved;              /* bytes of buffers of long replies */
-	_Atomic uint64_t first;              /* bytes of messages sent for the first time */
-	/* under the chan's lock: bytes repeated in this minute, when it began, and `first` at that time */
+	LIST_ENTRY(chan_peer) beside;
+	struct chan_holder own, *holders[CHAN_LEVELS]; /* NULL: it has called nothing here */
+	unsigned references;                           /* ends that point here */
+	uint64_t boot;                                 /* the host's boot that all of this belongs to; 0: unknown */
+	struct chan_ends ends[2];                      /* by is_server */
+	struct chan_pasts idle;                        /* closed channels of clients here */
+	struct chan_pasts evicted;
+	_Atomic uint64_t first; /* bytes of messages sent for the first time */
+	/* the current minute: bytes sent again in it, its beginning, and `first` then */
 	uint64_t repeated, minute_ns, first_before;
 };
 
@@ -153,60 +151,71 @@ struct chan_copy {
 	uint8_t bytes[CHAN_SHORT];
 };
 
-/* What both ends of a channel have: sessions of two kinds in one table (chan_key). */
+enum chan_state {
+	CHAN_IDLE,
+	CHAN_SENT,    /* the request or reply `sequence` was sent, and nothing from the other end says that it has it */
+	CHAN_EXECUTE, /* a server's handler runs */
+	CHAN_ENDED,   /* a client's shepherd has yet to fetch the result */
+};
+
+/* One end of a channel: what clients' and servers' sessions have in common. */
 struct chan_end {
 	struct xk_session session; /* first */
 	struct chan_peer *peer;
-	struct chan_end *next, **at; /* in the peer's list; at NULL: in none */
-	uint32_t channel, number;
+	TAILQ_ENTRY(chan_end) beside; /* in the peer's list, if it is listed */
+	bool listed;                  /* under the chan's lock */
 	bool is_server;
-	uint64_t boot;         /* of the peer: for which it sends; 0: not known */
-	struct xk_event timer; /* pending, it holds a reference on the session */
+	uint32_t channel, number;
+	uint64_t boot;         /* the peer's boot that messages are for; 0: unknown */
+	struct xk_event timer; /* while it is pending it holds a reference on the session */
 
-	struct xk_lock lock; /* over what follows */
+	struct xk_lock lock; /* protects what follows */
 	uint8_t state;
-	bool timing;   /* the timer is pending, or its handler will look again */
-	bool disabled; /* the peer that it was made with is no more */
-	bool copied;   /* copy is the message of `sequence`, and may be asked for */
-	bool asked;    /* it was asked for since it was sent, while somebody below was at it */
+	bool timing;     /* the timer is pending, or its handler is about to take the lock */
+	bool disabled;   /* the peer has rebooted or is lost, or the channel was evicted */
+	bool asked;      /* the other end has asked for the message while the keeper of `ticket` was still sending it */
+	bool in_doubt;   /* at a client: the server may still run the last call */
+	uint16_t flags;  /* of the message: request or reply, perhaps an error ... */
+	uint16_t status; /* ... which this is */
 	uint32_t sequence;
+	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
 	unsigned tries;           /* time-outs and, at a client, negative acks of this message */
-	unsigned repeats;         /* how often the message itself was sent again */
-	uint32_t srtt_us, dev_us; /* of the round trip: smoothed, and its mean deviation; 0: not measured */
-	uint64_t timeout_ns;      /* after which it is sent again; twice that the next time */
-	uint64_t due_ns;          /* when */
-	uint64_t fires_ns;        /* when the timer will, about */
+	unsigned repeats;         /* times that the message itself was sent again */
+	uint32_t srtt_us, dev_us; /* the round trip, smoothed, and its mean deviation; 0: not measured */
+	uint64_t timeout_ns;      /* doubled by each time-out */
+	uint64_t due_ns;          /* when to send something again */
+	uint64_t fires_ns;        /* when the timer fires, about */
 	uint64_t sent_ns;         /* when the message was sent last */
-	struct chan_copy copy;
-	struct xk_ticket ticket;
+	uint64_t heard_ns;        /* when the other end was heard last */
+	uint64_t begun_ns;        /* at a client: when the call began */
+	struct chan_copy copy;    /* in CHAN_SENT, of the message */
+	struct xk_ticket ticket;  /* for what a protocol below keeps of it */
 };
-
-enum chan_client_state { CHAN_FREE, CHAN_WAIT, CHAN_ENDED };
 
 struct chan_client {
 	struct chan_end end; /* first */
 	struct xk_semaphore ended;
-	uint64_t deadline_ns; /* what a call may take */
+	uint64_t deadline_ns; /* for the next calls */
 	/* under the end's lock: the call */
-	struct xk_call *call; /* NULL: a shepherd waits for it */
-	uint64_t begun_ns, ends_ns, heard_ns;
-	bool acked;        /* the server has it */
-	bool gave_up;      /* the call given_up had no answer */
-	uint32_t given_up; /* its sequence number */
-	int status;        /* CHAN_ENDED: for the shepherd */
+	struct xk_call *call; /* NULL: a shepherd waits */
+	uint64_t ends_ns;
+	bool acked; /* the server has the request */
+	int result; /* in CHAN_ENDED */
 	struct xk_msg *reply;
 };
 
-enum chan_server_state { CHAN_IDLE, CHAN_EXECUTE, CHAN_REPLIED };
-
-struct chan_server {
-	struct chan_end end; /* first */
-	/* under the end's lock */
-	uint64_t heard_ns;
-	uint32_t newer;  /* while a request is executed: the sequence number of a newer one */
-	uint16_t status; /* of the reply; not 0: it is an error */
-	bool has_newer;
+/* What is left to do when an end's lock has been given back. */
+struct chan_after {
+	struct xk_ticket ticket; /* to release */
+	enum chan_word word;     /* to answer */
+	struct xk_msg *m;        /* to send again, or a question to ask; NULL: nothing */
+	uint32_t sequence;
+	unsigned flags, status; /* of m; flags 0: it must not be sent */
+	bool ended;             /* the call is over, with this result */
+	struct xk_call *call;
+	int result;
+	struct xk_msg *reply;
 };
 
 static inline struct chan *
@@ -215,39 +224,18 @@ chan_of(const struct chan_end *end)
 	return (struct chan *)end->session.protocol;
 }
 
-/* Sessions are aligned, so that the last bit of lls's address says which of the two ends of a channel is meant. */
+/* Sessions are aligned, so the last bit of an address can tell the two ends of a channel apart. */
 static inline struct xk_key
 chan_key(const struct xk_session *lls, uint32_t number, uint32_t channel, bool is_server)
 {
 	return (struct xk_key){ (uintptr_t)lls | is_server, (uint64_t)number << 32 | channel };
 }
 
-/*
- * A handler's failure as the caller gets it: what might be taken for CHAN's own is told apart, above all what says that the
- * call was not run.
- */
-static inline unsigned
-chan_status_of_handler(int status)
-{
-	switch (status) {
-	case -ETIMEDOUT:
-	case -ECONNRESET:
-	case -ECONNREFUSED:
-	case -EBUSY:
-	case -ECANCELED:
-	case -EMSGSIZE:
-	case -ENOBUFS:
-		return EREMOTEIO;
-	default:
-		return status < 0 && status >= -CHAN_STATUS_MAX ? (unsigned)-status : EREMOTEIO;
-	}
-}
-
-/* ---- ages: how long ago the call of a request that is sent again has begun ---- */
+/* ---- ages: the time since a call began, which its repeated requests bear ---- */
 
 enum { CHAN_AGE_BITS = 11, CHAN_AGE_MAX = (1 << CHAN_AGE_BITS) - 1, CHAN_AGE_POWERS = 31 };
 
-/* As it is sent: microseconds in the lower bits, times two to the power of the upper ones; no less than it is. */
+/* Returns ns as microseconds in the lower bits, times two to the power of the upper bits, rounded up. */
 static inline uint16_t
 chan_age_pack(uint64_t ns)
 {
@@ -265,133 +253,127 @@ chan_age_ns(uint16_t age)
 	return ((uint64_t)(age & CHAN_AGE_MAX) << (age >> CHAN_AGE_BITS)) * 1000;
 }
 
-/* ---- lists of ends; the chan's lock is held ---- */
+/* ---- chan_peer.c ---- */
 
-static inline void
-chan_ends_add(struct chan_ends *ends, struct chan_end *e)
-{
-	e->next = NULL;
-	e->at = ends->last;
-	*e->at = e;
-	ends->last = &e->next;
-}
+/*
+ * Adds e to the ends of the host that its session below leads to. A client's end gets an idle channel with its sequence
+ * number, or a new one. A server's end is for the request after e's sequence, of the peer's boot `boot` (0: unknown),
+ * and may evict another one. Returns
+ *	0
+ *	-ENOBUFS	too many servers' ends
+ *	-ESTALE		that boot is over
+ *	-EALREADY	the request may have been run
+ *	-errno		anything else
+ */
+int chan_peer_join(struct chan_end *e, uint64_t boot);
 
-static inline void
-chan_ends_remove(struct chan_ends *ends, struct chan_end *e)
-{
-	*e->at = e->next;
-	if (e->next != NULL)
-		e->next->at = e->at;
-	else
-		ends->last = e->at;
-	e->at = NULL;
-}
+/* Takes e, which is closed, out of its host. rests: its channel must not be used before `lifetime` is over. */
+void chan_peer_leave(struct chan_end *e, bool rests);
 
-/* ---- copies ---- */
+/* Counts the buffers of a long reply that is to be kept. Returns false if they are too many. */
+bool chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply);
+void chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply);
 
-/* Where the buffer goes on far enough, what lies behind the message is copied too: so many bytes are no call. */
-static inline void
-chan_copy_short(struct chan_copy *copy, const struct xk_msg *m, size_t len)
-{
-	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
-		memcpy(copy->bytes, m->data, CHAN_SHORT);
-	else
-		xk_msg_copy_first(m, copy->bytes, len);
-}
+/*
+ * Counts e's message as sent again. Returns false if it must not be: it was sent again `most` times, or the bytes sent
+ * again to the peer in this minute would be more than three times those sent for the first time. Never waits: returns
+ * false also if the chan's lock is taken. The end's lock is held.
+ */
+bool chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);
 
-/* Remembers m, which stays the caller's. False: no buffer. */
-static inline bool
-chan_copy_take(struct chan_copy *copy, const struct xk_msg *m)
-{
-	size_t len = xk_msg_len(m);
+/* Handles a change that BIDCTL reports. */
+void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
+		       const struct xk_bidctl_peer *changed);
 
-	copy->len = (uint32_t)len;
-	copy->m = NULL;
-	if (xk_likely(len <= CHAN_SHORT)) {
-		chan_copy_short(copy, m, len);
-		return true;
-	}
-	copy->m = xk_msg_reference(m);
-	return copy->m != NULL;
-}
+/* Handles the event `forget`. */
+void chan_peer_expire(struct xk_event *event, void *argument);
 
-/* What m keeps from others: its buffers, however little is in them. */
-static inline uint64_t
-chan_copy_cost(const struct xk_msg *m)
-{
-	uint64_t cost = 0;
-
-	for (; m != NULL; m = m->next)
-		cost += m->len < XK_MSG_SEGMENT ? XK_MSG_SEGMENT : m->len;
-	return cost;
-}
-
-/* The message once more. NULL: no buffer. */
-static inline struct xk_msg *
-chan_copy_give(const struct xk_protocol *self, const struct chan_copy *copy)
-{
-	return copy->m != NULL ? xk_msg_reference(copy->m) : xk_msg_from(xk_platform_of(self), copy->bytes, copy->len);
-}
-
-/* What is kept below for e, if anything, is the caller's to release, without the lock, which is held. */
-static inline void
-chan_ticket_take(struct chan_end *e, struct xk_ticket *ticket)
-{
-	ticket->keeper = NULL;
-	if (xk_likely(e->ticket.keeper == NULL))
-		return;
-	*ticket = e->ticket;
-	e->ticket.keeper = NULL;
-}
+/* Lets go of all peers when the kernel ends. No timer fires any more. */
+void chan_peer_fini(struct chan *chan);
 
 /* ---- chan.c ---- */
 
 /*
- * Sends m, which is taken, as what e says of its call or reply `sequence`; whoever keeps a copy of it is remembered. Waits
- * only if flags say so (CHAN_MAY_WAIT): a message of a peer must not make it.
+ * Sends m, which is taken, as the request or reply `sequence` of e, or as a word about it. Waits only if flags contain
+ * CHAN_MAY_WAIT: messages from a peer must not make it wait.
  */
 void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status);
 
-/* Answers h, which has come up lls, about sequence, by a header alone. */
-void chan_answer(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, uint32_t sequence,
-		 unsigned flags, unsigned status);
+/* Answers h, which came up lls, by a header alone. */
+void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word);
+
+/* Returns the positive error number that a caller gets for a handler's status: none that CHAN itself returns. */
+unsigned chan_status_of_handler(int status);
 
 /*
- * Makes a session that is new an end, puts it among those of its host, and binds it. A server's end says so, and which
- * channel it is. 0; -EEXIST: somebody was faster; or as chan_peer_join. After an error it can be closed.
+ * Makes a new session an end, adds it to the ends of its host, and binds it. A server's end has is_server, channel and
+ * sequence set. Returns 0; -EEXIST: another shepherd was faster; or as chan_peer_join. Close it after an error.
  */
-int chan_end_init(struct chan_end *e, xk_event_handler *expire, uint32_t number, uint64_t boot);
+int chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot);
 
-/* Whoever keeps a copy of the message still tries to send it by itself. The lock is held. */
-bool chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns);
+/* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
+void chan_end_disable(struct chan_end *e);
+
+/* Handles m, which brings neither a reply nor a request that can be run. The end's lock is held, and given back. */
+void chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h);
+
+/* Operations of the sessions. */
+int chan_end_push(struct xk_session *session, struct xk_msg *m);
+void chan_end_let_go(struct xk_session *session);
+void chan_end_close(struct xk_session *session);
+
+/* From here to chan_end_wake, the end's lock is held. */
+
+/* Lets the message, or with only_asks a question, be sent after a time-out. Returns whether it is a question. */
+bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
 
 /*
- * The other end asks for the message: whether it may be left to who sends it already. Once: what has arrived below may be
- * lost above. The lock is held.
+ * Lets the message be sent again because the other end lacks it, unless it must not be or is on its way. Returns 0, or
+ * the reason to drop the question.
  */
-bool chan_end_may_wait(struct chan_end *e, uint64_t now_ns);
+unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
 
-/*
- * The other end asks for the message sooner after it was sent than an honest one would: it is not sent again, so that little
- * questions do not draw much. The lock is held.
- */
-bool chan_end_is_too_soon(const struct chan_end *e, uint64_t now_ns);
+/* Adapts the timeout to a round trip that took sample_ns. */
+void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
 
-/*
- * Returns whether the message may be sent again, and counts it as sent: at most `most` times, and within what is
- * allowed for its host. False: a header alone may be sent instead. The lock is held; never waits.
- */
-bool chan_end_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);
-
-/* The message goes down once more, or for the first time. The lock is held. */
-static inline void
-chan_end_is_sent(struct chan_end *e, uint64_t now_ns)
+/* Remembers m, which stays the caller's, in e's copy. Returns false if there is no buffer. */
+static inline bool
+chan_end_copy(struct chan_end *e, const struct xk_msg *m)
 {
-	e->sent_ns = now_ns;
-	e->asked = false;
+	size_t len = xk_msg_len(m);
+
+	e->copy.len = (uint32_t)len;
+	e->copy.m = NULL;
+	if (xk_unlikely(len > CHAN_SHORT)) {
+		e->copy.m = xk_msg_reference(m);
+		return e->copy.m != NULL;
+	}
+	/* where the buffer is large enough, bytes behind the message are copied too: a constant length needs no call */
+	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
+		memcpy(e->copy.bytes, m->data, CHAN_SHORT);
+	else
+		xk_msg_copy_first(m, e->copy.bytes, len);
+	return true;
 }
 
-/* Notes that copy has a new message, which is sent for the first time. The lock is held. */
+/* Drops the copy and moves the ticket to *ticket, for the caller to release without the lock. */
+static inline void
+chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
+{
+	ticket->keeper = NULL;
+	if (xk_unlikely(e->copy.m != NULL)) {
+		if (e->is_server)
+			chan_peer_unsave(e->peer, e->copy.m);
+		xk_msg_free(e->copy.m);
+		e->copy.m = NULL;
+	}
+	if (xk_unlikely(e->ticket.keeper != NULL)) {
+		*ticket = e->ticket;
+		e->ticket.keeper = NULL;
+	}
+}
+
+/* Notes that the copy is a new message, which is about to be sent. */
 static inline void
 chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 {
@@ -399,123 +381,48 @@ chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 
 	e->tries = 0;
 	e->repeats = 0;
-	chan_end_is_sent(e, now_ns);
-	/* not a read-modify-write: of two additions at a time one may be lost, and then less is repeated */
+	e->asked = false;
+	e->sent_ns = now_ns;
+	e->due_ns = now_ns + e->timeout_ns;
+	/* no read-modify-write: if two ends add at once, one addition may be lost, and less may be repeated */
 	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
 			      memory_order_relaxed);
 }
 
-/* The round trip took so long. The lock is held. */
-void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
-
-/* The message is sent again: when it will be the next time. The lock is held. */
-void chan_end_back_off(struct chan_end *e, uint64_t now_ns);
-
 /* The slow half of chan_end_wake; not for callers. */
 bool chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
 
-/* The timer will fire at at_ns or before. False: the session is closed. The lock is held. */
+/* Lets the timer fire at at_ns or before. Returns false if the session is closed. */
 static inline bool
 chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 {
 	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
 }
 
-/* For the timer's handler: it will fire again at at_ns, with a reference of its own. The lock is held. */
-void chan_end_wake_again(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
-
-int chan_end_push(struct xk_session *session, struct xk_msg *m);
-
-/* ---- chan_peer.c ---- */
-
-/*
- * Puts e among the ends of its host, the one that its session below speaks with. A client's end gets a channel that is
- * idle, with its sequence number, or else a new one. A server's end is for the request after e's sequence, of the
- * peer's boot `boot` (0: not known), and may take the place of another one. Returns 0; -ENOBUFS: there are too many
- * servers' ends; -ESTALE: that boot is over; -EALREADY: the request may have been run; or -errno.
- */
-int chan_peer_join(struct chan_end *e, uint64_t boot);
-
-/* Takes e out of the list of its host's ends, which must contain it. The chan's lock is held. */
-void chan_peer_unlink(struct chan_end *e);
-
-/* Frees the peer if it has no ends and nothing is remembered of it. The chan's lock is held. */
-void chan_peer_free_unused(struct chan_peer *peer);
-
-/* Takes e out; the number of a client's channel is kept, and rests if the server may still be at its last call. */
-void chan_peer_leave(struct chan_end *e);
-
-/* Counts a long reply that would be kept, and costs so much. False: there are too many. */
-bool chan_peer_save(struct chan_peer *peer, uint64_t cost);
-void chan_peer_unsave(struct chan_peer *peer, uint64_t cost);
-
-/*
- * Counts so many bytes as sent again to the peer. False: they must not be, since in a minute they are at most three
- * times the bytes sent for the first time. Never waits: returns false also if the chan's lock is taken.
- */
-bool chan_peer_may_repeat(struct chan_peer *peer, uint64_t bytes, uint64_t now_ns);
-
-void chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change,
-		       const struct xk_bidctl_peer *changed);
-/* 0 or -errno; and the end of it, when all ends are closed. */
-int chan_peer_init(struct chan *chan);
-void chan_peer_fini(struct chan *chan);
-
-/* ---- chan_share.c; the chan's lock is held ---- */
-
-/* Gives the peer its place in the tree, behind that station (0: not known), unless it has one. Returns 0 or -ENOMEM. */
-int chan_share_join(struct chan_peer *peer, uint64_t station);
-
-/* Takes the peer, which has no channels and no memories, out of the tree. */
-void chan_share_leave(struct chan_peer *peer);
-
-/* Counts one channel more of the peer (ends 1), or one less (ends -1). */
-void chan_share_add(struct chan_peer *peer, int ends);
-
-/*
- * Makes room for a channel of peer, unless there is some. *evicted lists ends that were disabled and taken out of their
- * lists, each with a reference, also after an error; the caller passes them to chan_server_disable without the lock,
- * and releases them. Returns 0; -ENOBUFS: nobody has more than its share, or nothing may go; or -ENOMEM.
- */
-int chan_share_admit(struct chan_peer *peer, struct chan_end **evicted);
-
-/* Returns what is remembered of the channel of e, which is not among its host's ends. NULL: nothing. */
-struct chan_memory *chan_share_recall(const struct chan_peer *peer, const struct chan_end *e);
-
-/* Forgets a memory of the peer; pointers to others become invalid. */
-void chan_share_drop(struct chan_peer *peer, struct chan_memory *memory);
-
-/* Forgets all memories of the peer. */
-void chan_share_forget(struct chan_peer *peer);
-
-/* Handles the timer of what is remembered. The lock is not held. */
-void chan_share_expire(struct xk_event *event, void *argument);
-
-/* ---- chan_client.c ---- */
+/* ---- chan_client.c and chan_server.c ---- */
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
 
-/* The server may still be at the last call, or may yet get it. The lock is held. */
-static inline bool
-chan_client_is_in_doubt(const struct chan_client *c)
-{
-	return c->gave_up && c->given_up == c->end.sequence;
-}
-
-/* The peer is another one, or none: the call ends, and there will be no other. A reference is held. */
-void chan_client_disable(struct chan_client *c);
-
-/* ---- chan_server.c ---- */
-
 /*
- * The end for a client's message m, whose header was h, which has come up lls to a channel without one. NULL: m was
- * dropped, and what is to be said of it has been said.
+ * Returns an end for the message m of a client, whose header was h and which came up lls to a channel without one.
+ * NULL: m was dropped, and answered.
  */
 struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
 				      const struct chan_header *h);
 
-/* The client is another one: nothing of this end survives. A reference is held. */
-void chan_server_disable(struct chan_server *s);
+/* Tells whoever waits for the call that has ended. */
+void chan_client_tell(struct chan_end *e, struct chan_after *after);
+
+/* The end's lock is held: ends the call under way, if there is one, without an answer. */
+void chan_client_give_up(struct chan_end *e, int result, struct chan_after *after);
+
+/* The end's lock is held: the half of chan_end_pop_word that decides. Returns 0, or the reason to drop the message. */
+unsigned chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
+unsigned chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
+
+/* The end's lock is held: does what is due when the timer fires. Returns when to look again; 0: never. */
+uint64_t chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
+uint64_t chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
 
 #endif

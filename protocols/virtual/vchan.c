@@ -1,88 +1,330 @@
 /*
- * vchan.c - many calls at a time on one session: a pool of channels, each of which takes one. A virtual protocol of the RPC
- * realm, without a header. vchan_pool.c has the pools.
+ * vchan.c - many calls at a time on one session: a pool of channels, each of which takes one. A virtual protocol of
+ * the RPC realm, without a header.
  *
  * Participants: those of the protocol below
- * Sessions:     One pool for the same participants of the same hlps. It begins with `opened` channels, and opens another when
- *               a caller finds none idle, up to `channels`. Then callers wait, in the order of their coming, at most `waiting`
- *               of them, each for at most `wait`. The channel that was used last is used next.
- *               Who is called has no pool: VCHAN lends it the channels' own sessions (XK_LENDS), which cost nothing here.
- * Calls:        xk_call waits for a channel where it must; xk_call_async takes one that is idle, and never waits: -EBUSY.
- * Failure:      what the channel says; -EBUSY: too many wait, or nobody may; -ETIMEDOUT: no channel became free in time.
- *               A channel that says -ECONNRESET, or that the protocol below closes, is to a host that has been booted again
- *               or is lost: so are all, and the pool ends with it. Calls that wait, and any later, get -ECONNRESET, as on a
- *               channel alone, until somebody opens anew: nobody's call gets to another boot of the host unnoticed.
- * Control:      XK_CHAN_SET_DEADLINE (of each channel's next calls); XK_CHAN_ABORT is refused: which call is not said. The
- *               first channel answers the others.
- * Settings:     channels, opened, waiting, wait
- * Drops:        busy, late (no channel became free in time), unopened (there was to be another channel, and could not), reset
- *               (the pool has ended), unexpected (a call from below on a channel of a pool)
- * Counters:     opened (channels), waited (calls)
+ * Sessions:     One pool for the same participants of the same hlps. It opens another channel when a caller finds
+ *               none idle, up to `channels`; then callers wait in order of arrival. The channel used last is used
+ *               next. Servers have no pool: VCHAN lends them the channels' own sessions (XK_LENDS).
+ * Calls:        xk_call waits for a channel if it must; xk_call_async takes an idle one, or fails with -EBUSY.
+ * Failure:      what the channel says; -EBUSY: too many wait; -ETIMEDOUT: no channel became free in time. When a
+ *               channel says -ECONNRESET, or the protocol below closes it, the host has rebooted or is lost, so the
+ *               whole pool ends. Calls on it get -ECONNRESET until the user opens anew: no call reaches another boot
+ *               of the host unnoticed.
+ * Control:      XK_CHAN_SET_DEADLINE (of each channel's next calls); XK_CHAN_ABORT is refused, since it names no
+ *               call; the first channel answers the others
  * Not done:     closing channels that are idle for long
  * Graph:        select -> vchan; vchan -> chan
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <sys/queue.h>
 
 #include "protocols/chan/chan.h"
-#include "protocols/virtual/vchan_private.h"
+#include "xkernel/protocol.h"
 
-static int
-vchan_init(struct xk_protocol *self)
+enum vchan_drop { VCHAN_BUSY = XK_DROP_OWN, VCHAN_LATE, VCHAN_UNOPENED, VCHAN_RESET };
+
+enum vchan_counter { VCHAN_OPENED, VCHAN_WAITED };
+
+enum { VCHAN_BUCKETS = 64 };
+
+LIST_HEAD(vchan_pools, vchan_pool);
+LIST_HEAD(vchan_channels, vchan_channel);
+TAILQ_HEAD(vchan_waiters, vchan_waiter);
+
+struct vchan {
+	struct xk_protocol protocol;
+	uint64_t channels, opened, waiting, wait_ns; /* settings */
+	uint64_t seed;
+	struct xk_lock lock; /* protects what follows */
+	struct vchan_pools buckets[VCHAN_BUCKETS];
+	struct vchan_channels called; /* with asynchronous calls */
+};
+
+struct vchan_channel {
+	struct vchan_pool *pool;
+	LIST_ENTRY(vchan_channel) beside; /* in its pool's idle ones, or in `called` */
+	struct xk_session *session;
+	uint64_t deadline_ns;  /* that the session was told; 0: none */
+	struct xk_call call;   /* during an asynchronous call */
+	struct xk_call *users; /* ... the user's */
+};
+
+/* A caller that waits for a channel. */
+struct vchan_waiter {
+	TAILQ_ENTRY(vchan_waiter) beside;
+	struct xk_semaphore answered;
+	bool is_answered;
+	struct vchan_channel *channel; /* the answer; NULL: open one, unless the pool has ended */
+};
+
+/* lls is the first channel's session, with a reference of its own, for questions. */
+struct vchan_pool {
+	struct xk_session session;
+	LIST_ENTRY(vchan_pool) beside; /* in its bucket, if it is listed; under VCHAN's lock */
+	bool listed;
+	struct xk_participants participants;
+	struct xk_lock lock;        /* protects what follows */
+	struct vchan_channels idle; /* the one used last first */
+	struct vchan_waiters waiters;
+	unsigned waiting;             /* waiters */
+	unsigned count;               /* channels, including those that are being opened */
+	_Atomic bool ended;           /* never false again */
+	_Atomic uint64_t deadline_ns; /* for the next calls; 0: the channels' own */
+};
+
+static struct vchan *
+vchan_of(const struct vchan_pool *pool)
 {
-	struct vchan *vchan = xk_container_of(self, struct vchan, protocol);
+	return (struct vchan *)pool->session.protocol;
+}
 
-	if (vchan->opened > vchan->channels)
-		return -EINVAL;
-	vchan->seed = xk_random(self);
-	xk_lock_init(&vchan->lock, self);
+/* ---- channels ---- */
+
+/* Opens a channel, which is counted already. May wait. Returns 0 or -errno. */
+static int
+vchan_open_channel(struct vchan_pool *pool, struct vchan_channel **channel)
+{
+	struct xk_protocol *self = pool->session.protocol;
+	struct xk_participants participants = pool->participants;
+	struct vchan_channel *c = calloc(1, sizeof(*c));
+	int err = -ENOMEM;
+
+	if (c != NULL)
+		err = xk_open(self, pool->session.hlp_type, xk_lower(self, 0), &participants, &c->session);
+	if (err != 0) {
+		free(c);
+		return err;
+	}
+	c->pool = pool;
+	atomic_store_explicit(&c->session->above, &pool->session, memory_order_release);
+	xk_count(self, VCHAN_OPENED);
+	*channel = c;
 	return 0;
 }
 
-/* ---- opening ---- */
+static void
+vchan_close_channel(struct vchan_channel *channel)
+{
+	atomic_store_explicit(&channel->session->above, NULL, memory_order_release);
+	xk_close(channel->session);
+	free(channel);
+}
 
-/* A pool that nobody finds yet. 0 or -errno. May wait. */
+/* Answers the first waiter. The lock is held until it is told, since it may be gone right after. */
+static void
+vchan_answer(struct vchan_pool *pool, struct vchan_channel *channel)
+{
+	struct vchan_waiter *waiter = TAILQ_FIRST(&pool->waiters);
+
+	TAILQ_REMOVE(&pool->waiters, waiter, beside);
+	pool->waiting--;
+	waiter->is_answered = true;
+	waiter->channel = channel;
+	xk_semaphore_signal(&waiter->answered);
+}
+
+/* Ends the pool: nobody finds it or gets a channel any more. Channels with calls are closed when these are over. */
+static void
+vchan_end(struct vchan_pool *pool)
+{
+	struct vchan *vchan = vchan_of(pool);
+	struct vchan_channel *channel;
+
+	xk_lock(&vchan->lock);
+	if (pool->listed)
+		LIST_REMOVE(pool, beside);
+	pool->listed = false;
+	xk_unlock(&vchan->lock);
+	xk_lock(&pool->lock);
+	pool->ended = true;
+	while (pool->waiting > 0)
+		vchan_answer(pool, NULL);
+	while ((channel = LIST_FIRST(&pool->idle)) != NULL) {
+		LIST_REMOVE(channel, beside);
+		xk_unlock(&pool->lock);
+		vchan_close_channel(channel);
+		xk_lock(&pool->lock);
+	}
+	xk_unlock(&pool->lock);
+}
+
+/*
+ * Gives a channel to the first waiter, or to the idle ones. status: of its last call. channel NULL: it could not be
+ * opened, and the waiter may try to open another in its place.
+ */
+static void
+vchan_give_back(struct vchan_pool *pool, struct vchan_channel *channel, int status)
+{
+	bool ended;
+
+	if (xk_unlikely(status == -ECONNRESET))
+		vchan_end(pool);
+	xk_lock(&pool->lock);
+	ended = pool->ended;
+	if (xk_unlikely(!ended && pool->waiting > 0))
+		vchan_answer(pool, channel);
+	else if (xk_unlikely(channel == NULL))
+		pool->count--;
+	else if (xk_likely(!ended))
+		LIST_INSERT_HEAD(&pool->idle, channel, beside);
+	xk_unlock(&pool->lock);
+	if (xk_unlikely(ended && channel != NULL))
+		vchan_close_channel(channel);
+}
+
+/* Waits for a channel as a waiter that is in the list. Returns 0 and a channel or NULL, or -errno. */
+static int
+vchan_wait(struct vchan_pool *pool, struct vchan_waiter *waiter, struct vchan_channel **channel)
+{
+	struct vchan *vchan = vchan_of(pool);
+	int err;
+
+	xk_count(&vchan->protocol, VCHAN_WAITED);
+	err = xk_semaphore_wait(&waiter->answered, vchan->wait_ns / 1000);
+	xk_lock(&pool->lock);
+	if (waiter->is_answered) {
+		err = pool->ended && waiter->channel == NULL ? -ECONNRESET : 0;
+	} else {
+		TAILQ_REMOVE(&pool->waiters, waiter, beside);
+		pool->waiting--;
+	}
+	xk_unlock(&pool->lock);
+	*channel = waiter->channel;
+	return err;
+}
+
+/* Gets a channel for a call with m: an idle one or, if the caller may wait, another. On an error, -errno, drops m. */
+static int
+vchan_take(struct vchan_pool *pool, bool may_wait, struct xk_msg *m, struct vchan_channel **channel)
+{
+	struct vchan *vchan = vchan_of(pool);
+	struct vchan_waiter waiter;
+	bool waits = false;
+	uint64_t deadline_ns;
+	unsigned why;
+	int err = 0;
+
+	xk_lock(&pool->lock);
+	*channel = LIST_FIRST(&pool->idle);
+	if (xk_unlikely(pool->ended)) {
+		err = -ECONNRESET;
+	} else if (xk_likely(*channel != NULL)) {
+		LIST_REMOVE(*channel, beside);
+	} else if (may_wait && pool->count < vchan->channels) {
+		pool->count++;
+	} else if (!may_wait || pool->waiting >= vchan->waiting) {
+		err = -EBUSY;
+	} else {
+		waiter.is_answered = false;
+		waiter.channel = NULL;
+		xk_semaphore_init(&waiter.answered, &vchan->protocol, 0);
+		TAILQ_INSERT_TAIL(&pool->waiters, &waiter, beside);
+		pool->waiting++;
+		waits = true;
+	}
+	xk_unlock(&pool->lock);
+	if (xk_unlikely(waits))
+		err = vchan_wait(pool, &waiter, channel);
+	why = err == -EBUSY ? VCHAN_BUSY : err == -ECONNRESET ? VCHAN_RESET : VCHAN_LATE;
+	if (xk_unlikely(err == 0 && *channel == NULL)) {
+		err = vchan_open_channel(pool, channel);
+		if (err != 0) {
+			why = VCHAN_UNOPENED;
+			vchan_give_back(pool, NULL, 0);
+		} else if (atomic_load_explicit(&pool->ended, memory_order_relaxed)) {
+			why = VCHAN_RESET; /* the channel may lead to another boot of the host */
+			err = -ECONNRESET;
+			vchan_close_channel(*channel);
+		}
+	}
+	if (xk_unlikely(err != 0)) {
+		xk_drop(&vchan->protocol, m, why);
+		return err;
+	}
+	deadline_ns = atomic_load_explicit(&pool->deadline_ns, memory_order_relaxed);
+	if (xk_unlikely(deadline_ns != (*channel)->deadline_ns))
+		xk_control((*channel)->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns));
+	(*channel)->deadline_ns = deadline_ns;
+	return 0;
+}
+
+/* ---- pools ---- */
+
+/* Makes a pool, which is not listed yet. May wait. Returns 0 or -errno. */
 static int
 vchan_make(struct vchan *vchan, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	   const struct xk_participants *participants, struct vchan_pool **made)
 {
 	struct xk_protocol *self = &vchan->protocol;
 	struct xk_session *s = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, NULL);
-	struct vchan_pool *pool;
-	int status;
+	struct vchan_pool *pool = (struct vchan_pool *)s;
 
 	if (s == NULL)
 		return -ENOMEM;
-	pool = vchan_pool_of(s);
 	xk_lock_init(&pool->lock, self);
-	pool->last = &pool->first;
+	TAILQ_INIT(&pool->waiters);
 	pool->participants = *participants;
-	status = vchan_open_first(pool);
-	if (status != 0)
-		xk_close(s);
-	else
-		*made = pool;
-	return status;
+	for (; pool->count < vchan->opened; pool->count++) {
+		struct vchan_channel *channel;
+		int err = vchan_open_channel(pool, &channel);
+
+		if (err != 0) {
+			xk_close(s);
+			return err;
+		}
+		if (s->lls == NULL && xk_duplicate(channel->session))
+			s->lls = channel->session;
+		vchan_give_back(pool, channel, 0);
+	}
+	*made = pool;
+	return 0;
+}
+
+/* Returns the pool for these, with a reference for the caller. NULL: there is none. The lock is held. */
+static struct vchan_pool *
+vchan_find(const struct vchan_pools *bucket, const struct xk_protocol *hlp_receive, const struct xk_protocol *hlp_type,
+	   const struct xk_participants *participants)
+{
+	struct vchan_pool *pool;
+
+	for (pool = LIST_FIRST(bucket); pool != NULL; pool = LIST_NEXT(pool, beside))
+		if (xk_hlp_receive(&pool->session) == hlp_receive && pool->session.hlp_type == hlp_type &&
+		    xk_participants_equal(&pool->participants, participants) && xk_duplicate(&pool->session))
+			return pool;
+	return NULL;
 }
 
 static int
 vchan_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	   struct xk_participants *participants, struct xk_session **session)
 {
-	struct vchan *vchan = xk_container_of(self, struct vchan, protocol);
-	struct vchan_pool *pool;
-	int status = 0;
+	struct vchan *vchan = (struct vchan *)self;
+	struct vchan_pools *bucket = &vchan->buckets[xk_participants_hash(participants, vchan->seed) % VCHAN_BUCKETS];
+	struct vchan_pool *pool, *made;
+	int err;
 
 	xk_lock(&vchan->lock);
-	pool = vchan_find(vchan, hlp_receive, hlp_type, participants);
+	pool = vchan_find(bucket, hlp_receive, hlp_type, participants);
 	xk_unlock(&vchan->lock);
 	if (pool == NULL) {
-		status = vchan_make(vchan, hlp_receive, hlp_type, participants, &pool);
-		if (status == 0)
-			pool = vchan_publish(vchan, pool);
+		err = vchan_make(vchan, hlp_receive, hlp_type, participants, &made);
+		if (err != 0)
+			return err;
+		xk_lock(&vchan->lock);
+		pool = vchan_find(bucket, hlp_receive, hlp_type, participants); /* another shepherd's */
+		if (pool == NULL)
+			LIST_INSERT_HEAD(bucket, made, beside);
+		made->listed = pool == NULL;
+		xk_unlock(&vchan->lock);
+		if (pool == NULL)
+			pool = made;
+		else
+			xk_close(&made->session);
 	}
-	if (status == 0)
-		*session = &pool->session;
-	return status;
+	*session = &pool->session;
+	return 0;
 }
 
 static int
@@ -99,13 +341,10 @@ vchan_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 	return xk_open_disable(hlp_receive, hlp_type, xk_lower(self, 0), participants);
 }
 
-/* ---- closing ---- */
-
 static void
 vchan_close(struct xk_session *s)
 {
-	vchan_hide(vchan_pool_of(s));
-	vchan_close_idle(vchan_pool_of(s));
+	vchan_end((struct vchan_pool *)s);
 }
 
 static void
@@ -115,14 +354,14 @@ vchan_close_done(struct xk_protocol *self, struct xk_session *session)
 
 	if (s == NULL || !xk_duplicate(s))
 		return;
-	vchan_end(vchan_pool_of(s));
+	vchan_end((struct vchan_pool *)s);
 	xk_close_done(s);
 	xk_session_release(s);
 }
 
 /* ---- calls ---- */
 
-/* Channels of a pool call; who is called has channels of its own. */
+/* Channels of a pool only call; those that are called are lent to the protocol above. */
 static int
 vchan_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -130,125 +369,105 @@ vchan_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	return -EOPNOTSUPP;
 }
 
-/* What the pool was told, the channel is. */
-static void
-vchan_set_deadline(struct vchan_pool *pool, struct vchan_channel *channel)
-{
-	uint64_t deadline_ns;
-
-	xk_lock(&pool->lock);
-	deadline_ns = pool->deadline_ns;
-	xk_unlock(&pool->lock);
-	if (deadline_ns != channel->deadline_ns)
-		xk_control(channel->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns));
-	channel->deadline_ns = deadline_ns;
-}
-
 static int
 vchan_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
-	struct vchan_pool *pool = vchan_pool_of(s);
+	struct vchan_pool *pool = (struct vchan_pool *)s;
 	struct vchan_channel *channel;
-	unsigned why;
-	int status = vchan_take(pool, &channel, &why);
+	int status = vchan_take(pool, true, m, &channel);
 
-	if (status != 0) {
-		xk_drop(s->protocol, m, why);
+	if (status != 0)
 		return status;
-	}
-	vchan_set_deadline(pool, channel);
 	status = xk_call(channel->session, m, reply);
-	vchan_release(pool, channel, status);
+	vchan_give_back(pool, channel, status);
 	return status;
 }
 
+/* Ends an asynchronous call: the channel is free again before the user is told, who may want to call again. */
 static void
-vchan_list(struct vchan *vchan, struct vchan_channel *channel)
+vchan_call_over(struct vchan_channel *channel, int status)
 {
+	struct vchan *vchan = vchan_of(channel->pool);
+
 	xk_lock(&vchan->lock);
-	channel->next = vchan->called;
-	channel->at = &vchan->called;
-	if (channel->next != NULL)
-		channel->next->at = &channel->next;
-	vchan->called = channel;
+	LIST_REMOVE(channel, beside);
 	xk_unlock(&vchan->lock);
+	vchan_give_back(channel->pool, channel, status);
 }
 
-static void
-vchan_unlist(struct vchan *vchan, struct vchan_channel *channel)
-{
-	xk_lock(&vchan->lock);
-	*channel->at = channel->next;
-	if (channel->next != NULL)
-		channel->next->at = channel->at;
-	xk_unlock(&vchan->lock);
-}
-
-/* Those who called without waiting are not told when the kernel ends, and neither is VCHAN. */
-static void
-vchan_fini(struct xk_protocol *self)
-{
-	struct vchan *vchan = xk_container_of(self, struct vchan, protocol);
-
-	while (vchan->called != NULL) {
-		struct vchan_channel *channel = vchan->called;
-		struct vchan_pool *pool = channel->pool;
-
-		vchan->called = channel->next;
-		vchan_release(pool, channel, 0);
-		xk_session_release(&pool->session);
-	}
-}
-
-/* The channel is free again before its user is told, who may want to call again. */
 static void
 vchan_done(struct xk_call *call, int status, struct xk_msg *reply)
 {
 	struct vchan_channel *channel = xk_container_of(call, struct vchan_channel, call);
-	struct vchan_pool *pool = channel->pool;
+	struct xk_session *s = &channel->pool->session;
 	struct xk_call *users = channel->users;
 
-	vchan_unlist(vchan_of(pool), channel);
-	vchan_release(pool, channel, status);
+	vchan_call_over(channel, status);
 	xk_call_done(users, status, reply);
-	xk_session_release(&pool->session);
+	xk_session_release(s);
 }
 
 static int
 vchan_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
-	struct vchan_pool *pool = vchan_pool_of(s);
+	struct vchan *vchan = (struct vchan *)s->protocol;
 	struct vchan_channel *channel;
-	int status = xk_duplicate(s) ? 0 : -ECONNRESET;
+	int status;
 
+	if (!xk_duplicate(s)) {
+		xk_drop(s->protocol, m, VCHAN_RESET);
+		return -ECONNRESET;
+	}
+	status = vchan_take((struct vchan_pool *)s, false, m, &channel);
 	if (status == 0) {
-		status = vchan_take_idle(pool, &channel);
+		channel->users = call;
+		channel->call.done = vchan_done;
+		xk_lock(&vchan->lock);
+		LIST_INSERT_HEAD(&vchan->called, channel, beside);
+		xk_unlock(&vchan->lock);
+		status = xk_call_async(channel->session, m, &channel->call);
 		if (status != 0)
-			xk_session_release(s);
+			vchan_call_over(channel, status);
 	}
-	if (status != 0) {
-		xk_drop(s->protocol, m, status == -EBUSY ? VCHAN_BUSY : VCHAN_RESET);
-		return status;
-	}
-	vchan_set_deadline(pool, channel);
-	channel->users = call;
-	channel->call.done = vchan_done;
-	vchan_list(vchan_of(pool), channel);
-	status = xk_call_async(channel->session, m, &channel->call);
-	if (status != 0) {
-		vchan_unlist(vchan_of(pool), channel);
-		vchan_release(pool, channel, status);
+	if (status != 0)
 		xk_session_release(s);
-	}
 	return status;
 }
 
-/* ---- asking ---- */
+/* ---- init, fini and control ---- */
+
+static int
+vchan_init(struct xk_protocol *self)
+{
+	struct vchan *vchan = (struct vchan *)self;
+
+	if (vchan->opened > vchan->channels)
+		return -EINVAL;
+	vchan->seed = xk_random(self);
+	xk_lock_init(&vchan->lock, self);
+	return 0;
+}
+
+/* When the kernel ends, neither VCHAN nor the users of asynchronous calls are told. */
+static void
+vchan_fini(struct xk_protocol *self)
+{
+	struct vchan *vchan = (struct vchan *)self;
+	struct vchan_channel *channel;
+
+	while ((channel = LIST_FIRST(&vchan->called)) != NULL) {
+		struct xk_session *s = &channel->pool->session;
+
+		vchan_call_over(channel, 0);
+		xk_session_release(s);
+	}
+}
 
 static int
 vchan_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
-	struct vchan_pool *pool = vchan_pool_of(s);
+	struct vchan_pool *pool = (struct vchan_pool *)s;
+	uint64_t deadline_ns;
 	int status;
 
 	if (op == XK_CHAN_ABORT)
@@ -258,9 +477,8 @@ vchan_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 	status = xk_control(s->lls, op, buffer, len);
 	if (status < 0)
 		return status;
-	xk_lock(&pool->lock);
-	memcpy(&pool->deadline_ns, buffer, sizeof(pool->deadline_ns));
-	xk_unlock(&pool->lock);
+	memcpy(&deadline_ns, buffer, sizeof(deadline_ns));
+	atomic_store_explicit(&pool->deadline_ns, deadline_ns, memory_order_relaxed);
 	return status;
 }
 

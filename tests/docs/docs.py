@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
-"""docs.py BUILD - checks README.md and docs/*.md; see run.sh.
+"""docs.py BUILD - checks README.md, docs/*.md and docs/protocols/*.md; see run.sh.
 
-What stands on a line of its own before a fenced block says what is checked of it:
+A mark on a line of its own before a fenced block says what is checked:
 
-  <!-- test -->                     the commands are run, and succeed
-  <!-- test: exit N -->             ... end with status N
-  <!-- output -->                   these lines, in one piece, are in what the last commands have printed; a line
-                                    "..." stands for any lines, and "..." between blanks for anything within a line
-  <!-- output: numbers vary -->     ... where each number may be another
-  <!-- edit FILE -->                what the reader changes in FILE, one of the example's, as lines of a diff; until
-                                    the next heading, commands run with the programs that are built then
-  <!-- quote FILE -->               these lines, in one piece, are in FILE
-  <!-- demo -->                     nothing: it is what ./run demo has printed somewhere
+  <!-- test -->                     run the commands; they succeed
+  <!-- test: exit N -->             ... or end with status N
+  <!-- output -->                   the last commands' output contains these lines in one piece; a line "..." stands for
+                                    any lines, and "..." between blanks for anything within a line
+  <!-- output: numbers vary -->     ... where each number may be another; the text is pasted from a run
+  <!-- edit FILE -->                a change, as lines of a diff, to one of the example's files; commands run with the
+                                    programs built from it, until the next heading
+  <!-- quote FILE -->               FILE contains these lines in one piece
+  <!-- demo -->                     nothing: ./run demo has printed it somewhere
 
-Commands run where `build`, `graphs` and the rest of the tree are; in docs/writing-a-protocol.md and docs/tutorial.md as
-if the steps of the first had been taken. Besides, links lead to files and headings, paths in backquotes are there,
-docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of the programs they are about, the first and
-last every JSON key, docs/simulator.md and docs/links.md every setting of hosts and links, and docs/protocols.md leads to
-every protocol. Where numbers vary, only
-the form is compared: what is written there is to be pasted from a run. Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+Commands run in a tree like this one; those of docs/writing-a-protocol.md and docs/tutorial.md in a tree where the steps of
+the first have been taken. Besides these blocks:
+
+- links lead to files and headings, and paths in backquotes exist;
+- docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of their programs, the first and last every JSON
+  key, docs/simulator.md and docs/links.md every setting of hosts and links;
+- the lists in docs/protocols/ are what the protocols declare (protocol_lists.py).
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
 """
 import json
 import os
@@ -32,13 +35,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
+import protocol_lists
 from checks import tell
 
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
-# Of xk run, what is for a host on a real link alone.
+# Options of xk run that are for a host on a real link only.
 HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--end", "--telemetry"}
-# A file of the example and what it is in the reader's tree; a program of the reader's and what it is in the build.
+# The reader's files and where they are in this tree; the reader's programs and where they are in the build.
 EXAMPLE_FILES = {
     "protocols/asp.c": "docs/examples/asp.c",
     "protocols/seq.c": "docs/examples/seq.c",
@@ -52,7 +56,7 @@ EXAMPLE_PROGRAMS = {
     "debug/tests/test_asp": "tests/example_test_asp",
 }
 LIMIT_S = 120
-# Compiled graphs need not be fast: with sanitizers, a compiler that takes its time takes most of the limit.
+# Compiled graphs need not be fast here; an optimizing compiler, with sanitizers, would take most of the limit.
 ENVIRONMENT = {**os.environ, "XK_CFLAGS": "-Og -g0"}
 
 
@@ -62,7 +66,7 @@ def read(path):
 
 
 def blocks(text):
-    """Each fenced block: (its line, its mark or None, its text); each heading is one with the mark heading."""
+    """Yields (line, mark or None, text) of each fenced block, and (line, ("heading", ""), "") of each heading."""
     lines = text.split("\n")
     mark, start = None, None
     for number, line in enumerate(lines, 1):
@@ -82,7 +86,7 @@ def blocks(text):
 
 
 def scratch(directory, build, example):
-    """A tree whose build/ is the one to be tested; with the example's steps taken, or without."""
+    """Makes a tree whose build/ is the build under test; example: with the example's steps taken."""
     os.makedirs(directory)
     for name in os.listdir(ROOT):
         if name not in ("build", "graphs"):
@@ -103,7 +107,7 @@ def scratch(directory, build, example):
 
 
 def take_programs(directory, programs):
-    """From now on these are the reader's programs."""
+    """Makes these the reader's programs."""
     for name, program in programs.items():
         link = os.path.join(directory, "build", name)
         if os.path.lexists(link):
@@ -112,7 +116,7 @@ def take_programs(directory, programs):
 
 
 def edit(text, diff):
-    """text with the change, or None: its old lines are not there, or not once."""
+    """Returns text with the change, or None if the old lines are not there exactly once."""
     lines = diff.split("\n")
     old = "\n".join(line[1:] for line in lines if line[:1] != "+")
     new = "\n".join(line[1:] for line in lines if line[:1] != "-")
@@ -120,7 +124,7 @@ def edit(text, diff):
 
 
 def build_edited(build, file, text, directory):
-    """Programs of the example with another text of file, as the build's own commands make them: {name: path}."""
+    """Builds the example's programs with another text of file, by the build's own commands. Returns {name: path}."""
     source = os.path.join(directory, os.path.basename(file))
     with open(source, "w", encoding="utf-8") as out:
         out.write(text)
@@ -146,7 +150,7 @@ def build_edited(build, file, text, directory):
 
 
 def run(directory, commands):
-    """(status, output) of commands, as a reader would see them."""
+    """Returns (status, output) of commands, as a reader would see them."""
     try:
         done = subprocess.run(
             ["sh", "-eu", "-c", commands],
@@ -181,7 +185,7 @@ def pieces(text, numbers_vary):
 
 
 def is_like(line, wanted):
-    """Whether line is as wanted says, in which ... between blanks may be anything."""
+    """Returns whether line matches wanted, in which ... between blanks stands for anything."""
     if line == wanted or "..." not in wanted:
         return line == wanted
     parts = re.split(r"(?:^|(?<= ))\.\.\.(?= |$)", wanted)
@@ -201,7 +205,7 @@ def contains(output, text, numbers_vary):
 
 
 def check_edit(where, file, diff, directory, build):
-    """The reader's programs are from now on those with the change."""
+    """Makes the reader's programs those with the change."""
     source = EXAMPLE_FILES.get(file)
     text = edit(read(source), diff) if source else None
     if text is None:
@@ -266,7 +270,7 @@ def check_links(path):
 
 
 def keys(value):
-    """All keys of a JSON value, but those of drops, which are names of protocols."""
+    """Yields all keys of a JSON value, except those of drops, which are names of protocols."""
     if isinstance(value, list):
         for item in value:
             yield from keys(item)
@@ -278,18 +282,12 @@ def keys(value):
 
 
 def named_in(path):
-    """All words that stand in backquotes."""
+    """Returns all words in backquotes."""
     return set(re.findall(r"[\w\-]+", " ".join(re.findall(r"`([^`]*)`", read(path)))))
 
 
 def check_names(path, what, names):
     tell(names and names <= named_in(path), f"{path} names every {what}", " ".join(sorted(names - named_in(path))))
-
-
-def check_overview(path, protocols):
-    """The table at the beginning leads to every protocol's heading."""
-    missing = [name for name in sorted(protocols) if f"[{name}](#{name})" not in read(path)]
-    tell(protocols and not missing, f"{path} leads to every protocol", " ".join(missing))
 
 
 def options_of(directory, program):
@@ -311,7 +309,6 @@ def check_tables(directory):
     check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
     for program in ("xk doctor", "xk run", "xk stats", "icmptest"):
         check_names("docs/hosts.md", f"option of {program}", options_of(directory, program) - {"--help"})
-    check_overview("docs/protocols.md", set(re.findall(r"^\w+", run(directory, "build/xk protocols")[1], flags=re.M)))
     path = "docs/simulator.md"
     check_names(path, "option of xk bench sim", options_of(directory, "xk bench sim") - {"--help"})
     check_names(path, "option of xk run", options_of(directory, "xk run") - HOST_OPTIONS)
@@ -327,8 +324,8 @@ def main():
         print("usage: tests/docs/run.sh BUILD", file=sys.stderr)
         return 2
     build = os.path.abspath(sys.argv[1])
-    documents = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(ROOT, "docs"))
-                                       if name.endswith(".md"))
+    documents = ["README.md"] + [folder + "/" + name for folder in ("docs", "docs/protocols")
+                                 for name in sorted(os.listdir(os.path.join(ROOT, folder))) if name.endswith(".md")]
     with tempfile.TemporaryDirectory() as directory:
         for name in ("tree", "example"):
             scratch(os.path.join(directory, name), build, name == "example")
@@ -336,6 +333,7 @@ def main():
             check_blocks(path, os.path.join(directory, "example" if path in EXAMPLES else "tree"), build)
             check_links(path)
         check_tables(os.path.join(directory, "tree"))
+        protocol_lists.check(build, tell)
     print(f"{checks.failures} failed" if checks.failures else "all is as it is written")
     return 1 if checks.failures else 0
 

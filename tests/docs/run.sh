@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD - whether README.md and docs/ say what is so: their marked commands are run against BUILD (a build
-# directory with tests), their listings are compared with the sources, and their links are followed. docs.py has how.
+# run.sh BUILD - checks README.md and docs/ against BUILD, a build directory with tests: runs the marked commands, compares
+# listings with the sources, and follows the links. docs.py says how.
 set -eu
 export LC_ALL=C
 exec python3 "$(dirname -- "$0")/docs.py" "$@"

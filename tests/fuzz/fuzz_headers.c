@@ -13,7 +13,7 @@
 #include "protocols/am/am.c"
 #include "protocols/arp/arp.c"
 #include "protocols/bid/bid.c"
-#include "protocols/bid/bidctl_message.c"
+#include "protocols/bid/bidctl.c"
 #include "protocols/blast/blast.c"
 #include "protocols/chan/chan.c"
 #include "protocols/eth.c"
@@ -324,7 +324,7 @@ headers_bid(struct headers *h)
 
 	FUZZ_CHECK(bid_number(header.flow) == headers_number(p, 4) &&
 		   bid_host(header.flow) == headers_number(p + 4, 4));
-	FUZZ_CHECK(bid_is_host(bid_host(header.flow)) == headers_is_host(p + 4));
+	FUZZ_CHECK(xk_bidctl_is_host(bid_host(header.flow)) == headers_is_host(p + 4));
 	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
 }
 

@@ -110,7 +110,7 @@ arp_crowd(const struct arp *arp, unsigned bucket)
 {
 	unsigned count = 0;
 
-	for (const struct arp_entry *e = arp->buckets[bucket]; e != NULL; e = e->next)
+	for (const struct arp_entry *e = LIST_FIRST(&arp->buckets[bucket]); e != NULL; e = LIST_NEXT(e, bucket))
 		count++;
 	return count;
 }

@@ -56,9 +56,8 @@ check_bounds(struct soup *soup)
 	const struct blast *blast = (struct blast *)rig_protocol(soup->r, "blast");
 	unsigned partials = 0, fragments = 0;
 
-	for (const struct blast_link *link = blast->ages.next; link != &blast->ages; link = link->next) {
-		const struct blast_partial *partial = xk_container_of(link, struct blast_partial, age);
-
+	for (const struct blast_partial *partial = TAILQ_FIRST(&blast->ages); partial != NULL;
+	     partial = TAILQ_NEXT(partial, age)) {
 		CHECK(partial->received > 0 && partial->received < partial->count);
 		CHECK_EQ(__builtin_popcountll(partial->mask), partial->received);
 		CHECK(partial->session->partial_count <= PEER_MESSAGES);

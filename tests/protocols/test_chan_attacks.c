@@ -460,6 +460,6 @@ TEST(chan_replies_are_counted_by_the_buffers_that_they_keep)
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved, 0);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved, 0);
 	chan_rig_end(r);
 }

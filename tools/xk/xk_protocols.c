@@ -9,7 +9,7 @@
 #include "xkernel/protocol.h"
 
 struct protocols_choices {
-	bool counters, dictionary;
+	bool counters, dictionary, markdown;
 };
 
 static const struct options_option protocols_options[] = {
@@ -17,6 +17,8 @@ static const struct options_option protocols_options[] = {
 	  "every count there is, a line each: kernel.NAME, PROTOCOL.NAME", 0, 0, NULL },
 	{ "dictionary", OPTIONS_FLAG, offsetof(struct protocols_choices, dictionary), NULL,
 	  "what stands in headers, as a dictionary for libFuzzer and AFL", 0, 0, NULL },
+	{ "markdown", OPTIONS_FLAG, offsetof(struct protocols_choices, markdown), NULL,
+	  "the same as Markdown, as in docs/protocols/", 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -50,9 +52,12 @@ protocols_print_realms(unsigned realms)
 }
 
 static void
-protocols_print_kind(const struct xk_protocol_type *type)
+protocols_print_kind(const struct xk_protocol_type *type, bool markdown)
 {
-	printf("%s: %s\n\noffers   ", type->name, type->help);
+	printf(markdown ? "## %s\n\n%s\n" : "%s: %s\n", type->name, type->help);
+	if (markdown)
+		return;
+	printf("\noffers   ");
 	protocols_print_realms(type->offers);
 	printf("\n");
 	if (type->flags & XK_VIRTUAL)
@@ -66,92 +71,163 @@ protocols_print_kind(const struct xk_protocol_type *type)
 }
 
 static void
-protocols_print_roles(const struct xk_protocol_type *type)
+protocols_print_roles(const struct xk_protocol_type *type, bool markdown)
 {
+	const char *repeats = type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "";
 	const struct xk_role *role = type->lowers;
+	bool none = role == NULL || role->name == NULL;
 
-	printf("\nlowers%s\n", type->flags & XK_REPEATS ? " (the whole group may be repeated)" : "");
-	if (role == NULL || role->name == NULL)
-		printf("  none\n");
+	if (!markdown)
+		printf("\nlowers%s\n%s", repeats, none ? "  none\n" : "");
+	else if (!none)
+		printf("\n| below%s | | |\n| --- | --- | --- |\n", repeats);
 	for (; role != NULL && role->name != NULL; role++) {
-		printf("  %-12s %s%s", role->name, role->type == NULL ? "any protocol" : role->type,
-		       role->type == NULL ? " with " : ", asked for ");
-		protocols_print_realms(role->needs);
-		printf("%s%s\n", role->help == NULL ? "" : "; ", role->help == NULL ? "" : role->help);
+		printf(markdown ? "| %s | %s" : "  %-12s %s", role->name,
+		       role->type == NULL ? "any protocol" : role->type);
+		if (role->needs != 0) {
+			printf(role->type == NULL ? " with " : ", asked for ");
+			protocols_print_realms(role->needs);
+		}
+		printf(markdown ? " | %s |\n" : "; %s\n", role->help == NULL ? "" : role->help);
 	}
 }
 
 static void
-protocols_print_header(const struct xk_protocol_type *type)
+protocols_print_field(const struct xk_field *field, bool markdown)
 {
 	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
 	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
 					       "pseudo-header, header and what follows" };
 
-	if (type->header == 0)
-		return;
-	printf("\nheader (%" PRIu32 " bytes; fields and their bits)\n", type->header);
-	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
-		printf("  %-22s %2u  %s%s%s%s%s\n", field->name, field->bits, kinds[field->kind],
-		       field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers],
-		       field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
-		       field->help == NULL ? "" : field->help);
+	printf(markdown ? "| %s | %u | " : "  %-22s %2u  ", field->name, field->bits);
+	printf("%s%s%s", kinds[field->kind], field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
+	printf("%s%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+	       field->help == NULL ? "" : field->help, markdown ? " |" : "");
 }
 
 static void
-protocols_print_numbers(const struct xk_protocol_type *type)
+protocols_print_header(const struct xk_protocol_type *type, bool markdown)
 {
+	if (type->header == 0)
+		return;
+	printf(markdown ? "\n| header, %" PRIu32 " bytes | bits | |\n| --- | --- | --- |\n"
+			: "\nheader (%" PRIu32 " bytes; fields and their bits)\n",
+	       type->header);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
+		protocols_print_field(field, markdown);
+}
+
+static void
+protocols_print_numbers(const struct xk_protocol_type *type, bool markdown)
+{
+	const char *before = "\nNumbers of the protocols above: ";
+	bool none = true;
 	uint32_t number;
 
 	if (type->number_max == 0)
 		return;
-	printf("\nnumbers of its uppers (others: number=N on the edge, at most %" PRIu32 ")\n", type->number_max);
-	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
-		if (xk_number_find(*upper, type, &number))
+	if (!markdown)
+		printf("\nnumbers of its uppers (others: number=N on the edge, at most %" PRIu32 ")\n",
+		       type->number_max);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++) {
+		if (!xk_number_find(*upper, type, &number))
+			continue;
+		if (markdown)
+			printf("%s`%s` %" PRIu32 " (0x%04" PRIx32 ")", before, (*upper)->name, number, number);
+		else
 			printf("  %-12s %" PRIu32 " (0x%04" PRIx32 ")\n", (*upper)->name, number, number);
+		before = ", ";
+		none = false;
+	}
+	printf("%s", markdown && !none ? ".\n" : "");
 }
 
 static void
-protocols_print_settings(const struct xk_protocol_type *type)
+protocols_print_setting(const struct xk_setting *setting, bool markdown)
+{
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+	const char *initial = setting->initial == NULL ? "" : setting->initial;
+
+	printf(markdown ? "| `%s` | %s" : "  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+	if (setting->min != 0 || setting->max != 0)
+		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
+		       xk_setting_print(setting->type, setting->max, max));
+	if (markdown)
+		printf(" | %s | %s |\n", initial, setting->help);
+	else
+		printf(setting->initial == NULL ? "%s; %s\n" : ", %s unless set; %s\n", initial, setting->help);
+}
+
+static void
+protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 {
 	const struct xk_setting *setting = type->settings;
-	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+	bool none = setting == NULL || setting->name == NULL;
+	char initial[XK_SETTING_TEXT];
+	const struct xk_setting sessions = {
+		.name = "sessions",
+		.type = XK_SETTING_UINT,
+		.initial = initial,
+		.help = "passively opened sessions kept while idle",
+		.min = 1,
+		.max = 1048576,
+	};
 
-	printf("\nsettings\n");
-	if (setting == NULL || setting->name == NULL)
-		printf("  none of its own\n");
-	for (; setting != NULL && setting->name != NULL; setting++) {
-		printf("  %-12s %s", setting->name, protocols_setting_types[setting->type]);
-		if (setting->min != 0 || setting->max != 0)
-			printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
-			       xk_setting_print(setting->type, setting->max, max));
-		if (setting->initial != NULL)
-			printf(", %s unless set", setting->initial);
-		printf("; %s\n", setting->help);
-	}
+	if (!markdown)
+		printf("\nsettings\n%s", none ? "  none of its own\n" : "");
+	else if (!none || type->session_max != 0)
+		printf("\n| setting | values | unless set | |\n| --- | --- | --- | --- |\n");
+	for (; setting != NULL && setting->name != NULL; setting++)
+		protocols_print_setting(setting, markdown);
+	snprintf(initial, sizeof(initial), "%u", type->session_max);
 	if (type->session_max != 0)
-		printf("  %-12s number from 1 to 1048576, %u unless set; passively opened sessions kept while idle\n",
-		       "sessions", type->session_max);
+		protocols_print_setting(&sessions, markdown);
+}
+
+/* Prints a name of a list, separated from the one before it. */
+static void
+protocols_print_name(const char *name, bool is_first, bool markdown)
+{
+	printf(markdown ? "%s`%s`" : "%s%s", is_first ? "" : markdown ? ", " : " ", name);
+}
+
+/* Prints the drop reasons from the first one on. */
+static void
+protocols_print_drops(const struct xk_protocol_type *type, unsigned first, bool markdown)
+{
+	unsigned count = xk_drop_count(type);
+
+	if (first == count)
+		return;
+	printf(markdown ? "\nDrops: " : "\ndrops\n  ");
+	for (unsigned i = first; i < count; i++)
+		protocols_print_name(xk_drop_name(type, i), i == first, markdown);
+	printf(markdown ? ".\n" : "\n");
 }
 
 static void
-protocols_print(const struct xk_protocol_type *type)
+protocols_print_counter_names(const struct xk_protocol_type *type, bool markdown)
 {
-	protocols_print_kind(type);
-	protocols_print_roles(type);
-	protocols_print_header(type);
-	protocols_print_numbers(type);
-	protocols_print_settings(type);
-	printf("\ndrops\n ");
-	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
-		printf(" %s", xk_drop_name(type, i));
-	printf("\n");
-	if (type->counters == NULL || type->counters[0] == NULL)
+	const char *const *name = type->counters;
+
+	if (name == NULL || *name == NULL)
 		return;
-	printf("\ncounters\n ");
-	for (const char *const *name = type->counters; *name != NULL; name++)
-		printf(" %s", *name);
-	printf("\n");
+	printf(markdown ? "\nCounters: " : "\ncounters\n  ");
+	for (; *name != NULL; name++)
+		protocols_print_name(*name, name == type->counters, markdown);
+	printf(markdown ? ".\n" : "\n");
+}
+
+static void
+protocols_print(const struct xk_protocol_type *type, bool markdown)
+{
+	protocols_print_kind(type, markdown);
+	protocols_print_roles(type, markdown);
+	protocols_print_header(type, markdown);
+	protocols_print_numbers(type, markdown);
+	protocols_print_settings(type, markdown);
+	protocols_print_drops(type, markdown ? XK_DROP_OWN : XK_DROP_NONE + 1, markdown);
+	protocols_print_counter_names(type, markdown);
 }
 
 static void
@@ -202,6 +278,18 @@ protocols_print_dictionary(const struct xk_protocol_type *type)
 }
 
 static void
+protocols_print_text(const struct xk_protocol_type *type)
+{
+	protocols_print(type, false);
+}
+
+static void
+protocols_print_markdown(const struct xk_protocol_type *type)
+{
+	protocols_print(type, true);
+}
+
+static void
 protocols_print_line(const struct xk_protocol_type *type)
 {
 	printf("%-12s %s\n", type->name, type->help);
@@ -210,7 +298,7 @@ protocols_print_line(const struct xk_protocol_type *type)
 int
 xk_protocols_main(int argc, char **argv)
 {
-	struct protocols_choices choices = { .counters = false, .dictionary = false };
+	struct protocols_choices choices = { .counters = false, .dictionary = false, .markdown = false };
 	void (*print)(const struct xk_protocol_type *type);
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
@@ -221,8 +309,9 @@ xk_protocols_main(int argc, char **argv)
 		return status;
 	print = choices.counters      ? protocols_print_counters
 		: choices.dictionary  ? protocols_print_dictionary
+		: choices.markdown    ? protocols_print_markdown
 		: operands.count == 0 ? protocols_print_line
-				      : protocols_print;
+				      : protocols_print_text;
 	if (operands.count > 0) {
 		type = xk_protocol_type_find(operands.text[0]);
 		if (type != NULL) {
