@@ -1,4 +1,4 @@
-/* capture_rig.h - for tests of captures: one, a port that is captured, and what is in the file in the end. */
+/* capture_rig.h - for tests of captures: a capture, a captured port, and the contents of the file in the end. */
 #ifndef TESTS_CAPTURE_RIG_H
 #define TESTS_CAPTURE_RIG_H
 
@@ -64,7 +64,7 @@ close_port(struct xk_port *port)
 	port->ops->close(port);
 }
 
-/* The port goes first, as with a kernel. */
+/* Closes the port first, as a kernel does. */
 static inline void
 end(void)
 {
@@ -85,7 +85,7 @@ message(const char *text)
 	return m;
 }
 
-/* As the driver does it: text arrives, is received, and ends. */
+/* Lets text arrive and receives it, as the driver does. */
 static inline void
 receive(const char *text)
 {

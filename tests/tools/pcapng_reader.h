@@ -64,7 +64,7 @@ reader_get64(const struct reader *reader, size_t at)
 	return reader->big ? first << 32 | second : second << 32 | first;
 }
 
-/* Where the value of option `code` among those from `at` to `end` begins, and its length. 0: it is not there. */
+/* Finds the value of option `code` among those from `at` to `end`, and its length. Returns 0 if it is not there. */
 static inline size_t
 reader_option(const struct reader *reader, size_t at, size_t end, unsigned code, size_t *len)
 {
@@ -139,7 +139,7 @@ reader_take_statistics(struct reader *reader, size_t at, size_t end)
 	interface->dropped = value != 0 ? reader_get64(reader, value) : 0;
 }
 
-/* The block at `at`; where the next one begins. */
+/* Reads the block at `at`. Returns where the next one begins. */
 static inline size_t
 reader_block(struct reader *reader, size_t at)
 {
@@ -166,7 +166,7 @@ reader_block(struct reader *reader, size_t at)
 	return at + len;
 }
 
-/* Takes bytes, which are malloc's. reader_free afterwards. */
+/* Takes bytes, which were allocated by malloc; to be freed by reader_free. */
 static inline void
 reader_take(struct reader *reader, uint8_t *bytes, size_t len)
 {

@@ -1,4 +1,4 @@
-/* test_capture.c - what crosses ports and taps is in the file, once, in order; and files that do not take it. */
+/* test_capture.c - whatever crosses ports and taps is in the file, once and in order; and files that fail. */
 #include "tools/capture/capture_file.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include "tests/tools/capture_rig.h"
 #include "tools/options.h"
 
-/* How many of them the device takes; the others end here. */
+/* Returns how many the device takes, and frees the others. */
 static unsigned
 transmit(const char *const *texts, unsigned count)
 {
@@ -21,7 +21,7 @@ transmit(const char *const *texts, unsigned count)
 	return taken;
 }
 
-/* Of what a port has sent. */
+/* Frees what the port has sent. Returns how many frames. */
 static unsigned
 take_all(void)
 {
@@ -78,7 +78,7 @@ TEST(what_the_device_does_not_take_is_not_captured)
 	reader_free(&rig.reader);
 }
 
-/* Several times as many as are copied at a time. */
+/* Sends several times as many as are copied at a time. */
 TEST(a_long_burst_is_sent_and_captured_whole)
 {
 	struct xk_msg *frames[200];
@@ -239,7 +239,7 @@ TEST(there_is_an_end_of_taps)
 
 /* ---- the ring ---- */
 
-/* Lengths that divide nothing, up to more than is kept; bytes that say which frame it is. */
+/* Odd lengths, up to more than is kept; bytes identify the frame. */
 static size_t
 odd_len(unsigned i)
 {
@@ -279,7 +279,7 @@ TEST(many_times_the_ring_passes_through_it)
 	reader_free(&rig.reader);
 }
 
-/* ---- files that do not take it ---- */
+/* ---- files that fail ---- */
 
 TEST(a_file_that_cannot_be_made_is_refused)
 {

@@ -1,4 +1,4 @@
-/* test_capture_threads.c - captures with a thread that writes: nothing waits for the file, and what is missing is told. */
+/* test_capture_threads.c - captures with a writing thread: nothing waits for the file, and losses are reported. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ file_size(void)
 	return stat(rig.path, &stat_of) == 0 ? (size_t)stat_of.st_size : 0;
 }
 
-/* What a program that is killed leaves behind. */
+/* A killed program leaves a readable file behind. */
 TEST(the_file_can_be_read_before_the_end)
 {
 	enum { TRIES = 3000 };
@@ -86,7 +86,7 @@ drain_run(void *argument)
 	return NULL;
 }
 
-/* A disk that stands still: the ring fills, whoever receives goes on, and what is missing is told. */
+/* A stalled disk: the ring fills, the receiver goes on, and losses are reported. */
 TEST(what_a_slow_disk_does_not_take_is_counted)
 {
 	enum { FRAMES = 20000, LEN = 1500 };
@@ -122,7 +122,7 @@ TEST(what_a_slow_disk_does_not_take_is_counted)
 	reader_free(&rig.reader);
 }
 
-/* Two ports that send and receive at once, and taps that several see messages at. */
+/* Two ports that send and receive at once, and taps shared by several threads. */
 enum { MANY = 4000, SEERS = 3 };
 
 struct worker {
@@ -181,7 +181,7 @@ worker_run(void *argument)
 	return NULL;
 }
 
-/* Of each worker's messages, in the file: all of them, in their order. */
+/* Checks that all messages of each worker are in the file, in their order. */
 static void
 check_workers(unsigned workers)
 {

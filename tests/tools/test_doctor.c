@@ -1,4 +1,4 @@
-/* test_doctor.c - what follows from the facts about a machine, made up here; and that a trial tells what goes wrong. */
+/* test_doctor.c - conclusions from made-up facts about a machine; and that a trial tells what goes wrong. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ everything(void)
 	};
 }
 
-/* ... but for the rights of root. */
+/* The same without the rights of root. */
 static void
 somebody(void)
 {
@@ -58,7 +58,7 @@ find(const char *name)
 	return NULL;
 }
 
-/* The finding of this name has this state, and its text and command contain these. */
+/* Checks that the finding of this name has this state, and that its text and command contain these. */
 static void
 is(const char *name, enum doctor_state state, const char *text, const char *command)
 {
@@ -206,7 +206,7 @@ TEST(programs_come_with_their_packages)
 	is("perf", DOCTOR_MISSING, "people", "sudo apt-get install linux-perf");
 }
 
-/* What is said of sleeping is what the links themselves say. */
+/* The report agrees with the links themselves. */
 TEST(links_sleep_as_they_do)
 {
 	static const struct options_program program = { .name = "test" };
@@ -236,7 +236,7 @@ TEST(a_trial_that_fails_says_why)
 	CHECK(strstr(trial.why, "--help") == NULL);
 }
 
-/* Where DPDK does not work, it is DPDK's tests that fail. */
+/* The trial must succeed: if DPDK does not work here, DPDK's tests fail as well. */
 TEST(a_trial_leaves_nothing_behind)
 {
 	char directory[] = "/tmp/test_doctor-XXXXXX";

@@ -1,4 +1,4 @@
-/* test_json.c - what is written is JSON, whatever the strings hold. */
+/* test_json.c - the output is JSON, whatever the strings hold. */
 #include <math.h>
 #include <stdlib.h>
 

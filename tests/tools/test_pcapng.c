@@ -1,4 +1,4 @@
-/* test_pcapng.c - a capture holds, byte by byte, what was given to it, and the readers of others understand it. */
+/* test_pcapng.c - a capture holds, byte by byte, what was given to it, and other programs can read it. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ capture_begin(void)
 	return p;
 }
 
-/* What the file holds now. */
+/* Returns the contents of the file. */
 static void
 capture_read(void)
 {
@@ -49,7 +49,7 @@ capture_end(struct pcapng *p)
 	capture_read();
 }
 
-/* Hexadecimal, blanks where you like. */
+/* Parses hexadecimal, with blanks anywhere. */
 static void
 capture_is(const char *hex)
 {
@@ -66,7 +66,7 @@ capture_is(const char *hex)
 	CHECK_EQ(capture.len, at);
 }
 
-/* The text of the option at `at`, which must be `len` bytes long. */
+/* Returns the text of the option at `at`, which must be `len` bytes long. */
 static bool
 capture_has_text(size_t at, const char *text, size_t len)
 {
@@ -140,7 +140,7 @@ TEST(statistics_are_these_bytes)
 	unlink(capture.path);
 }
 
-/* Without a flush of ours: what is there already can be read, whenever the program ends. */
+/* Without an explicit flush, what is there already can be read whenever the program ends. */
 TEST(the_file_never_ends_in_the_middle_of_a_block)
 {
 	static uint8_t bytes[PCAPNG_FRAME_MAX + 1];
@@ -166,7 +166,7 @@ TEST(the_file_never_ends_in_the_middle_of_a_block)
 	unlink(capture.path);
 }
 
-/* The reader of the tests itself, on a file of a machine with the other byte order. */
+/* The tests' own reader, on a file from a machine with the other byte order. */
 TEST(the_reader_takes_either_byte_order)
 {
 	static const uint8_t
@@ -274,7 +274,7 @@ TEST(a_disk_that_is_full_for_a_while_is_not_forgotten)
 	CHECK_EQ(pcapng_close(p), -ENOSPC);
 }
 
-/* What tshark shows of `fields`, one line for each frame, is `want`; and it complains of nothing. */
+/* Checks that tshark shows `want` for `fields`, one line for each frame, and complains of nothing. */
 static void
 tshark_says(const char *fields, const char *want)
 {

@@ -1,4 +1,4 @@
-/* test_stats.c - what a host tells, as tables and as a document, and pictures of a document, a stranger's too. */
+/* test_stats.c - a host's counts as tables and as a document, and pictures of documents, also of a stranger's. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
 				 "arp -> eth; eth -> port; }\n";
 
-/* A host that stands and is silent: what it counts is what tests say. */
+/* A silent host, whose counts the tests set. */
 static struct host_pair {
 	struct host hosts[2];
 	struct stats_before before;
@@ -193,7 +193,7 @@ TEST(a_row_of_a_list_is_one_line)
 	pair_end();
 }
 
-/* A document of which bytes are changed, as JSON or not: what is JSON can be drawn. */
+/* Whatever bytes of a document are changed, it can be drawn if it is still JSON. */
 TEST(hostile_documents_can_be_drawn)
 {
 	static const char bytes[] = "{}[]\",:0nt-.";

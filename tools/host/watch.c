@@ -107,30 +107,6 @@ watch_ask(int tid, struct watch_question *question)
 
 /* ---- the watchdog ---- */
 
-/* Returns the processor time of a thread of this process. The clock is that of pthread_getcpuclockid. */
-static uint64_t
-watch_computed_ns(int tid)
-{
-	clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6);
-	struct timespec now;
-
-	if (clock_gettime(clock, &now) != 0)
-		return 0;
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static struct watch_thread *
-watch_find(struct watch *watch, int tid)
-{
-	for (unsigned i = 0; i < watch->thread_count; i++)
-		if (watch->threads[i].tid == tid)
-			return &watch->threads[i];
-	if (watch->thread_count == WATCH_THREADS)
-		return NULL;
-	watch->threads[watch->thread_count] = (struct watch_thread){ .tid = tid, .progress = UINT64_MAX };
-	return &watch->threads[watch->thread_count++];
-}
-
 /* Prints where a thread is, in one piece, since others may print meanwhile. In a simulated world, ends the program. */
 static void
 watch_tell(struct watch *watch, int tid)
@@ -171,11 +147,21 @@ static void
 watch_look_at(void *context, int tid, uint64_t progress)
 {
 	struct watch *watch = context;
-	struct watch_thread *thread = watch_find(watch, tid);
-	uint64_t now_ns = watch_computed_ns(tid);
+	struct watch_thread *thread = watch->threads, *end = watch->threads + watch->thread_count;
+	clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6); /* the thread's, as pthread_getcpuclockid has it */
+	struct timespec now = { .tv_sec = 0 };
+	uint64_t now_ns;
 
-	if (thread == NULL)
-		return;
+	while (thread < end && thread->tid != tid)
+		thread++;
+	if (thread == end) {
+		if (watch->thread_count == WATCH_THREADS)
+			return;
+		watch->thread_count++;
+		*thread = (struct watch_thread){ .tid = tid, .progress = UINT64_MAX };
+	}
+	clock_gettime(clock, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	thread->seen = true;
 	if (thread->progress != progress) {
 		thread->progress = progress;
