@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* Returns whether path is a directory of this user that this process can write to and no other user can. */
@@ -49,6 +51,21 @@ private_directory(char *path, size_t size, bool make, char *why, size_t why_size
 	}
 	snprintf(path, size, "/tmp/xk-%u", (unsigned)geteuid());
 	return private_make(path, make, why, why_size);
+}
+
+int
+private_probe(const char *path, int type)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+		err = -errno;
+	close(fd);
+	return err;
 }
 
 void

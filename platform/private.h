@@ -1,4 +1,4 @@
-/* private.h - directories where only this user can create files: for sockets between processes and for claims. */
+/* private.h - directories in which only this user can create files, for sockets and claims; and a probe of sockets. */
 #ifndef XK_PRIVATE_H
 #define XK_PRIVATE_H
 
@@ -17,6 +17,12 @@ int private_directory(char *path, size_t size, bool make, char *why, size_t why_
  * if that fails. Returns 0, or -errno with the reason in why. Any thread.
  */
 int private_fixed_directory(char *path, size_t size, char *why, size_t why_size);
+
+/*
+ * Connects to the Unix socket at path, without waiting, and hangs up. Returns 0, or -errno: -ENOENT;
+ * -ECONNREFUSED if no process has it open any more; -EAGAIN if its owner is too busy to accept. Any thread.
+ */
+int private_probe(const char *path, int type);
 
 /* Finds the directory of DPDK's own sockets, where DPDK does. It may be missing. Any thread. */
 void private_dpdk_directory(char *path, size_t size);

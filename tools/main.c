@@ -2,8 +2,8 @@
 #include "tools/lists.h"
 #include "tools/options.h"
 #include "tools/output.h"
-#include "tools/program.h"
-#include "tools/xk.h"
+#include "tools/program/program.h"
+#include "tools/xk/xk.h"
 
 int
 main(int argc, char **argv)

@@ -13,7 +13,7 @@
 
 enum { OPTIONS_MAX = 64, OPTIONS_FIRST = 256, OPTIONS_COLUMN = 26 };
 
-/* A program's options, with those that it shares. */
+/* A program's options, including those that it shares. */
 struct options_all {
 	struct options_option list[OPTIONS_MAX];
 	unsigned count;
@@ -27,15 +27,6 @@ options_add(struct options_all *all, const struct options_option *table, size_t 
 		all->list[all->count] = *o;
 		all->list[all->count++].offset += offset;
 	}
-}
-
-static void
-options_gather(struct options_all *all, const struct options_program *program)
-{
-	all->count = 0;
-	options_add(all, program->options, 0);
-	for (unsigned i = 0; i < OPTIONS_SHARED; i++)
-		options_add(all, program->shared[i].options, program->shared[i].offset);
 }
 
 int
@@ -80,9 +71,9 @@ options_help(const struct options_program *program, const struct options_all *al
 		printf("\n%s\n", program->footer);
 }
 
-/* ---- values ---- */
+/* ---- values: each function returns 0, or OPTIONS_MISUSE after a message ---- */
 
-static bool
+static int
 options_number(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *value)
 {
 	char *end;
@@ -90,13 +81,12 @@ options_number(const struct options_program *program, const struct options_optio
 	errno = 0;
 	*value = strtoull(text, &end, 10);
 	if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *value >= o->min && *value <= o->max)
-		return true;
-	options_misuse(program, "--%s: \"%s\" is not a number between %" PRIu64 " and %" PRIu64, o->name, text, o->min,
-		       o->max);
-	return false;
+		return 0;
+	return options_misuse(program, "--%s: \"%s\" is not a number between %" PRIu64 " and %" PRIu64, o->name, text,
+			      o->min, o->max);
 }
 
-static bool
+static int
 options_choice(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *value)
 {
 	char all[256];
@@ -105,105 +95,89 @@ options_choice(const struct options_program *program, const struct options_optio
 	all[0] = '\0';
 	for (*value = 0; o->choices[*value] != NULL; (*value)++) {
 		if (strcmp(o->choices[*value], text) == 0)
-			return true;
-		len += (size_t)snprintf(all + len, len < sizeof(all) ? sizeof(all) - len : 0, "%s%s",
-					len == 0 ? "" : ", ", o->choices[*value]);
-		if (len >= sizeof(all))
-			len = sizeof(all) - 1;
+			return 0;
+		if (len < sizeof(all))
+			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", len == 0 ? "" : ", ",
+						o->choices[*value]);
 	}
-	options_misuse(program, "--%s: \"%s\" is none of %s", o->name, text, all);
-	return false;
+	return options_misuse(program, "--%s: \"%s\" is none of %s", o->name, text, all);
 }
 
-/* A list by commas, of numbers or choices. */
-static bool
+/* Takes a list of numbers or choices, with commas. */
+static int
 options_list(const struct options_program *program, const struct options_option *o, const char *text,
 	     struct options_numbers *list)
 {
-	list->count = 0;
-	for (;;) {
+	for (list->count = 0;; text++) {
 		size_t len = strcspn(text, ",");
 		char item[64];
-		bool good;
+		int status;
 
-		if (list->count == OPTIONS_LIST) {
-			options_misuse(program, "--%s: more than %d values", o->name, OPTIONS_LIST);
-			return false;
-		}
+		if (list->count == OPTIONS_LIST)
+			return options_misuse(program, "--%s: more than %d values", o->name, OPTIONS_LIST);
 		snprintf(item, sizeof(item), "%.*s", len < sizeof(item) ? (int)len : (int)sizeof(item) - 1, text);
-		good = o->kind == OPTIONS_NUMBERS ? options_number(program, o, item, &list->value[list->count])
-						  : options_choice(program, o, item, &list->value[list->count]);
-		if (!good)
-			return false;
+		status = o->kind == OPTIONS_NUMBERS ? options_number(program, o, item, &list->value[list->count])
+						    : options_choice(program, o, item, &list->value[list->count]);
+		if (status != 0)
+			return status;
 		list->count++;
-		if (text[len] == '\0')
-			return true;
-		text += len + 1;
+		text += len;
+		if (*text == '\0')
+			return 0;
 	}
 }
 
-static bool
-options_append(const struct options_program *program, const struct options_option *o, const char *text,
-	       struct options_texts *texts)
-{
-	if (texts->count == OPTIONS_TEXTS) {
-		options_misuse(program, "--%s is given more than %d times", o->name, OPTIONS_TEXTS);
-		return false;
-	}
-	texts->text[texts->count++] = text;
-	return true;
-}
-
-static bool
+static int
 options_take(const struct options_program *program, const struct options_option *o, const char *text, void *into)
 {
 	void *value = (char *)into + o->offset;
+	struct options_texts *texts = value;
 	uint64_t number;
+	int status;
 
 	switch (o->kind) {
 	case OPTIONS_FLAG:
 		*(bool *)value = true;
-		return true;
+		return 0;
 	case OPTIONS_TEXT:
 		*(const char **)value = text;
-		return true;
+		return 0;
 	case OPTIONS_TEXT_ANY:
-		return options_append(program, o, text, value);
+		if (texts->count == OPTIONS_TEXTS)
+			return options_misuse(program, "--%s is given more than %d times", o->name, OPTIONS_TEXTS);
+		texts->text[texts->count++] = text;
+		return 0;
 	case OPTIONS_NUMBER:
 		return options_number(program, o, text, value);
 	case OPTIONS_CHOICE:
-		if (!options_choice(program, o, text, &number))
-			return false;
-		*(unsigned *)value = (unsigned)number;
-		return true;
+		status = options_choice(program, o, text, &number);
+		if (status == 0)
+			*(unsigned *)value = (unsigned)number;
+		return status;
 	case OPTIONS_NUMBERS:
 	case OPTIONS_CHOICES:
 		return options_list(program, o, text, value);
 	}
-	return false;
+	return OPTIONS_MISUSE;
 }
 
-/* ---- the line ---- */
+/* ---- the command line ---- */
 
-/* Fills getopt's table, --help last; the value it returns for an option is OPTIONS_FIRST and its index. */
+/* Reports an option that getopt refuses. `why` is what getopt has returned. */
 static void
-options_table(const struct options_all *all, struct option *table)
-{
-	for (unsigned i = 0; i < all->count; i++)
-		table[i] = (struct option){ all->list[i].name,
-					    all->list[i].kind == OPTIONS_FLAG ? no_argument : required_argument, NULL,
-					    OPTIONS_FIRST + (int)i };
-	table[all->count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)all->count };
-	table[all->count + 1] = (struct option){ NULL, 0, NULL, 0 };
-}
-
-/* A word that getopt does not know, or that is the beginning of several options. */
-static void
-options_complain_unknown(const struct options_program *program, const struct options_all *all, const char *word)
+options_complain(const struct options_program *program, const struct options_all *all, int why, const char *word)
 {
 	size_t len = strcspn(word, "="), used = 0;
 	char several[256] = "";
 
+	if (why == ':') {
+		options_misuse(program, "%s needs a value", word);
+		return;
+	}
+	if (optopt >= OPTIONS_FIRST) {
+		options_misuse(program, "%s takes no value", word);
+		return;
+	}
 	for (unsigned i = 0; i < all->count && word[1] == '-' && len > 2 && used < sizeof(several); i++)
 		if (all->list[i].help != NULL && strncmp(all->list[i].name, word + 2, len - 2) == 0)
 			used += (size_t)snprintf(several + used, sizeof(several) - used, "%s--%s",
@@ -212,17 +186,6 @@ options_complain_unknown(const struct options_program *program, const struct opt
 		options_misuse(program, "there is no option %s", word);
 	else
 		options_misuse(program, "%.*s is short for several options: %s", (int)len, word, several);
-}
-
-static void
-options_complain(const struct options_program *program, const struct options_all *all, int why, const char *word)
-{
-	if (why == ':')
-		options_misuse(program, "%s needs a value", word);
-	else if (optopt >= OPTIONS_FIRST)
-		options_misuse(program, "%s takes no value", word);
-	else
-		options_complain_unknown(program, all, word);
 }
 
 static enum options_result
@@ -256,11 +219,18 @@ options_spell_out(int argc, char **argv, const char *letter, char *option)
 enum options_result
 options_parse(const struct options_program *program, int argc, char **argv, void *into, struct options_texts *operands)
 {
-	struct options_all all;
-	struct option table[OPTIONS_MAX];
+	struct options_all all = { .count = 0 };
+	struct option table[OPTIONS_MAX] = { { .name = NULL } };
 
-	options_gather(&all, program);
-	options_table(&all, table);
+	options_add(&all, program->options, 0);
+	for (unsigned i = 0; i < OPTIONS_SHARED; i++)
+		options_add(&all, program->shared[i].options, program->shared[i].offset);
+	/* getopt returns OPTIONS_FIRST plus an option's index; --help is the last */
+	for (unsigned i = 0; i < all.count; i++)
+		table[i] = (struct option){ all.list[i].name,
+					    all.list[i].kind == OPTIONS_FLAG ? no_argument : required_argument, NULL,
+					    OPTIONS_FIRST + (int)i };
+	table[all.count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)all.count };
 	optind = 0; /* starts afresh (a GNU extension), so that a program may parse twice */
 	opterr = 0;
 	for (;;) {
@@ -276,7 +246,7 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 			options_complain(program, &all, got, argv[optind - 1]);
 			return OPTIONS_WRONG;
 		}
-		if (!options_take(program, &all.list[got - OPTIONS_FIRST], optarg, into))
+		if (options_take(program, &all.list[got - OPTIONS_FIRST], optarg, into) != 0)
 			return OPTIONS_WRONG;
 	}
 }

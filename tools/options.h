@@ -1,8 +1,8 @@
 /*
- * options.h - the command line, the same way in every program: a table of options, read with getopt_long.
+ * options.h - reads the command line of every program: a table of options, for getopt_long, and --help.
  *
- * --help is always there. A wrong option, value or operand is told in one sentence on standard error. Options may be
- * abbreviated as long as they stay unique; operands may stand anywhere.
+ * Mistakes are reported in one sentence on standard error. Options may be abbreviated as long as they are unique, and
+ * operands may stand anywhere.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -13,7 +13,7 @@
 
 enum { OPTIONS_LIST = 32, OPTIONS_TEXTS = 128, OPTIONS_SHARED = 2 };
 
-/* What a program's exit status says. */
+/* Exit status. */
 enum { OPTIONS_SUCCESS = 0, OPTIONS_FAILURE = 1, OPTIONS_MISUSE = 2 };
 
 struct options_numbers {
@@ -29,11 +29,11 @@ struct options_texts {
 enum options_kind {
 	OPTIONS_FLAG,     /* bool */
 	OPTIONS_TEXT,     /* const char * */
-	OPTIONS_TEXT_ANY, /* struct options_texts: may be given many times */
+	OPTIONS_TEXT_ANY, /* struct options_texts: may be given several times */
 	OPTIONS_NUMBER,   /* uint64_t between min and max */
 	OPTIONS_NUMBERS,  /* struct options_numbers: "1,1000", each between min and max */
-	OPTIONS_CHOICE,   /* unsigned: which of `choices` */
-	OPTIONS_CHOICES,  /* struct options_numbers: several of `choices`, by commas */
+	OPTIONS_CHOICE,   /* unsigned: index into `choices` */
+	OPTIONS_CHOICES,  /* struct options_numbers: several of `choices`, with commas */
 };
 
 struct options_option {
@@ -46,7 +46,7 @@ struct options_option {
 	const char *const *choices; /* NULL ends them */
 };
 
-/* A table that several programs have in common, for a struct that lies at `offset` in the program's. */
+/* A table that several programs share, for a struct at `offset` in the program's. */
 struct options_shared {
 	const struct options_option *options; /* NULL: none */
 	size_t offset;
@@ -54,32 +54,32 @@ struct options_shared {
 
 struct options_program {
 	const char *name;
-	const char *usage;  /* "[OPTION]...": stands after the name */
-	const char *about;  /* what the program does, a few lines */
-	const char *footer; /* after the options; NULL: nothing */
+	const char *usage;  /* "[OPTION]..." */
+	const char *about;  /* a few lines */
+	const char *footer; /* lines after the options; NULL: none */
 	const struct options_option *options;
-	struct options_shared shared[OPTIONS_SHARED]; /* what else it takes */
+	struct options_shared shared[OPTIONS_SHARED];
 	unsigned operands_min, operands_max;
 };
 
-/* All but OPTIONS_GO are what main returns. */
+/* All but OPTIONS_GO are exit statuses. */
 enum options_result { OPTIONS_GO = -1, OPTIONS_HELPED = OPTIONS_SUCCESS, OPTIONS_WRONG = OPTIONS_MISUSE };
 
 /*
- * Reads argv into the struct at `into`, whose initial values stay where an option is not given (a list that is given
- * replaces the initial one). Operands go to *operands. OPTIONS_HELPED: --help was printed on standard output.
- * OPTIONS_WRONG: a sentence was printed on standard error. Not for several threads at once (getopt_long).
+ * Reads argv into the struct at `into`, which keeps its values for options that are not given (a list replaces the
+ * initial one), and into *operands. Returns OPTIONS_HELPED after printing the help on standard output, OPTIONS_WRONG
+ * after a message on standard error. Not for several threads at once (getopt_long).
  */
 enum options_result options_parse(const struct options_program *program, int argc, char **argv, void *into,
 				  struct options_texts *operands);
 
 /*
- * For an option that people know by a letter: each argument that is `letter` ("-o") becomes `option` ("--output", which outlives
- * argv). Before options_parse.
+ * Replaces each argument `letter` ("-o") by `option` ("--output", which must outlive argv), for options that are known
+ * by a letter. Call before options_parse.
  */
 void options_spell_out(int argc, char **argv, const char *letter, char *option);
 
-/* "NAME: sentence" and how to get help, on standard error. Returns OPTIONS_MISUSE, to be returned by main. */
+/* Prints "NAME: message" and how to get help on standard error. Returns OPTIONS_MISUSE. */
 __attribute__((format(printf, 2, 3))) int options_misuse(const struct options_program *program, const char *format,
 							 ...);
 

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/echo_frame.h"
+#include "tools/bench/echo_frame.h"
 #include "tools/histogram.h"
 #include "tools/json.h"
 #include "tools/machine.h"

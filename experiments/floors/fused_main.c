@@ -8,7 +8,7 @@
 
 #include "experiments/floors/fused.h"
 #include "platform/sim/memory.h"
-#include "tools/echo_rig.h"
+#include "tools/bench/echo_rig.h"
 #include "tools/json.h"
 #include "tools/options.h"
 

@@ -69,15 +69,6 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 
 /* ---- claims ---- */
 
-static int
-dpdk_socket_make(int type, const char *path, struct sockaddr_un *address)
-{
-	memset(address, 0, sizeof(*address));
-	address->sun_family = AF_UNIX;
-	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
-	return socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-}
-
 /* Writes the path of the file of claims, and makes its directory if needed. Returns 0 or -errno. */
 static int
 dpdk_claims_path(char path[DPDK_CLAIMS_PATH])
@@ -203,22 +194,7 @@ dpdk_socket_is_claimed(const char *path, const char *end)
 	return dpdk_socket_claim_name(path, end, name) == 0 && dpdk_is_claimed(name);
 }
 
-/* Whether somebody listens there. 0; -ENOENT, -ECONNREFUSED (a socket that nobody has open), ... */
-static int
-dpdk_socket_probe(const struct dpdk_socket *self)
-{
-	struct sockaddr_un address;
-	int fd = dpdk_socket_make(self->type | SOCK_NONBLOCK, self->path, &address), error = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-		error = -errno;
-	close(fd);
-	return error;
-}
-
-/* The same, where only a real client may connect: whether there is a socket. */
+/* Looks for the socket without connecting, for servers that take any connection for a client. Returns 0 or -errno. */
 static int
 dpdk_socket_look(const struct dpdk_socket *self)
 {
@@ -229,7 +205,7 @@ dpdk_socket_look(const struct dpdk_socket *self)
 	return S_ISSOCK(status.st_mode) ? 0 : -ENOTSOCK;
 }
 
-/* ... and whether somebody has it open, as far as this network namespace goes. */
+/* The same; -ECONNREFUSED if no process of this network namespace has it open. */
 static int
 dpdk_socket_look_closely(const struct dpdk_socket *self)
 {
@@ -274,7 +250,7 @@ dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 {
 	const char *path = self->path;
 	struct stat status;
-	int error = self->is_shy ? dpdk_socket_look_closely(self) : dpdk_socket_probe(self);
+	int error = self->is_shy ? dpdk_socket_look_closely(self) : private_probe(self->path, self->type);
 
 	if (error == -ENOENT)
 		return 0;
@@ -342,7 +318,7 @@ dpdk_socket_now_us(void)
 static int
 dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 {
-	int error = self->is_shy ? dpdk_socket_look(self) : dpdk_socket_probe(self);
+	int error = self->is_shy ? dpdk_socket_look(self) : private_probe(self->path, self->type);
 
 	if (error == 0 && self->claim_fd < 0)
 		self->claim_fd = dpdk_socket_claim(self->path, "client");

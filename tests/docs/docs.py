@@ -315,7 +315,7 @@ def check_tables(directory):
     found = keys_of(directory, "build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet --json -")
     check_names(path, "JSON key", {name for name in found if "." not in name} - {"client", "server", "cable"})
     costs = set(re.findall(r"^\tCOST\((\w+),", read("platform/sim/sim.h"), flags=re.M))
-    check_names(path, "setting of a host", costs and costs | settings_in("tools/net_settings.c"))
+    check_names(path, "setting of a host", costs and costs | settings_in("tools/net/net_settings.c"))
     check_names("docs/links.md", "setting of a link", settings_in("platform/sim/link_settings.c"))
 
 

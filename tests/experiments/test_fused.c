@@ -4,7 +4,7 @@
 #include "experiments/floors/fused.h"
 #include "platform/sim/memory.h"
 #include "tests/test.h"
-#include "tools/echo_rig.h"
+#include "tools/bench/echo_rig.h"
 
 static const struct echo_end server = { UINT64_C(0x020000000001), 0x0a000002, 2001 };
 

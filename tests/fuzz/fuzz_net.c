@@ -6,7 +6,7 @@
  * can be drawn as a graph that reads again, and all that a world would be made of makes sense.
  */
 #include "tests/fuzz/fuzz_text.h"
-#include "tools/net_settings.h"
+#include "tools/net/net_settings.h"
 
 static void
 net_draw(const struct xk_topology *net)

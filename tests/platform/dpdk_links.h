@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "tests/platform/dpdk_peer.h"
-#include "tools/netns.h"
+#include "tools/host/netns.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 

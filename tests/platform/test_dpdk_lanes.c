@@ -19,7 +19,7 @@
 #include "protocols/test/traffic.h"
 #include "protocols/test/traffic_private.h"
 #include "tests/platform/dpdk_host.h"
-#include "tools/echo_frame.h"
+#include "tools/bench/echo_frame.h"
 #include "xkernel/kernel.h"
 
 enum {

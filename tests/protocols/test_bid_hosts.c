@@ -5,7 +5,7 @@
 #include "protocols/bid/bidctl.h"
 #include "protocols/test/traffic.h"
 #include "tests/compose.h"
-#include "tools/net.h"
+#include "tools/net/net.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)

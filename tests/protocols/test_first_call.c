@@ -4,7 +4,7 @@
  */
 #include "protocols/bid/bidctl.h"
 #include "tests/compose.h"
-#include "tools/net.h"
+#include "tools/net/net.h"
 
 #define MS UINT64_C(1000000)
 

@@ -18,7 +18,7 @@
 
 #include "protocols/test/traffic.h"
 #include "tests/random.h"
-#include "tools/net.h"
+#include "tools/net/net.h"
 #include "tools/options.h"
 
 enum {

@@ -7,8 +7,8 @@
 
 #include "protocols/test/traffic.h"
 #include "tests/swarm/run.h"
-#include "tools/net.h"
-#include "tools/pcapng.h"
+#include "tools/capture/pcapng.h"
+#include "tools/net/net.h"
 
 enum { RUN_TRAFFICS = PLAN_HOSTS_MAX * PLAN_TRAFFICS_MAX, RUN_STREAMS = 1000 };
 

@@ -6,8 +6,8 @@
 
 #include "platform/sim/memory.h"
 #include "tests/tools/pcapng_reader.h"
-#include "tools/capture.h"
-#include "tools/pcapng.h"
+#include "tools/capture/capture_file.h"
+#include "tools/capture/pcapng.h"
 
 enum { MTU = 1500, PORTS = 2 };
 

@@ -1,5 +1,5 @@
 /* test_capture.c - whatever crosses ports and taps is in the file, once and in order; and files that fail. */
-#include "tools/capture.h"
+#include "tools/capture/capture_file.h"
 
 #include <errno.h>
 

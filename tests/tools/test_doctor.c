@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tools/doctor.h"
-#include "tools/host.h"
+#include "tools/doctor/doctor.h"
+#include "tools/host/host.h"
 
 static struct doctor_facts facts;
 static struct doctor_report report;

@@ -6,7 +6,7 @@
 
 #include "protocols/test/udptest.h"
 #include "tests/test.h"
-#include "tools/host.h"
+#include "tools/host/host.h"
 #ifdef XK_HAVE_DPDK
 #include "platform/dpdk/dpdk.h"
 #endif

@@ -3,7 +3,7 @@
 
 #include "protocols/test/traffic.h"
 #include "tests/test.h"
-#include "tools/net.h"
+#include "tools/net/net.h"
 #include "tools/options.h"
 
 #define MS UINT64_C(1000000)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tools/net_settings.h"
+#include "tools/net/net_settings.h"
 
 /* A network of one host `a` and others, whose graph lies in a directory of its own; loaded without net_check. */
 static struct xk_topology *

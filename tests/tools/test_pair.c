@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tools/pair.h"
+#include "tools/host/host_pair.h"
 
 /* ---- an end that does what the size of a block says ---- */
 

@@ -6,7 +6,7 @@
 
 #include "tests/test.h"
 #include "tests/tools/pcapng_reader.h"
-#include "tools/pcapng.h"
+#include "tools/capture/pcapng.h"
 
 enum { CAPTURE_MAX = 1 << 20 };
 

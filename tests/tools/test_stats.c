@@ -6,10 +6,10 @@
 
 #include "tests/random.h"
 #include "tests/test.h"
-#include "tools/host.h"
-#include "tools/stats.h"
-#include "tools/stats_draw.h"
-#include "tools/stats_server.h"
+#include "tools/host/host.h"
+#include "tools/stats/stats_client.h"
+#include "tools/stats/stats_draw.h"
+#include "tools/stats/stats_server.h"
 
 static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
 				 "arp -> eth; eth -> port; }\n";

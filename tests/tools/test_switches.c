@@ -1,7 +1,7 @@
 /* test_switches.c - two threads take turns, and what that took is noted each time. */
 #include "tests/test.h"
+#include "tools/bench/switches.h"
 #include "tools/machine.h"
-#include "tools/switches.h"
 
 enum { TURNS = 200 };
 

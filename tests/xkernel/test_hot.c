@@ -6,7 +6,7 @@
 #include "platform/sim/memory.h"
 #include "protocols/test/udptest.h"
 #include "tests/compose.h"
-#include "tools/echo_rig.h"
+#include "tools/bench/echo_rig.h"
 #include "xkernel/engine/engine.h"
 
 #define GRAPH                                                                                                          \

@@ -6,7 +6,7 @@
 #include "protocols/test/traffic.h"
 #include "protocols/test/traffic_private.h"
 #include "tests/xkernel/many.h"
-#include "tools/echo_frame.h"
+#include "tools/bench/echo_frame.h"
 
 /* ---- a whole graph: sessions come and go in all drivers ---- */
 

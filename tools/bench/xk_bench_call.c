@@ -1,0 +1,424 @@
+/*
+ * xk_bench_call.c - `xk bench call`: what a call and its reply cost through two whole graphs without a wire.
+ *
+ * One process, one thread: two hosts of the graph of chantest, each on a fiber, joined by ports whose frames change
+ * hands as they are. A driver that has nothing to receive lets the other one go on, so that nobody polls in vain: all
+ * that runs is the calls, one at a time, made by a shepherd in xk_call that the driver resumes, or with --async by the
+ * callback of the call before. Nothing of the system is needed, so that it runs under callgrind: with two numbers of
+ * --rounds, the difference of instructions is the cost of the rounds between. With --alone there are fibers and frames
+ * but no hosts: the cost of the benchmark itself.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocols/test/chantest.h"
+#include "tools/batches.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/xk_bench.h"
+#include "tools/output.h"
+#include "xkernel/engine/fiber.h"
+
+enum {
+	CALL_CLIENT,
+	CALL_SERVER,
+	CALL_HOSTS,
+	CALL_QUEUE = 512, /* frames on their way to a host */
+	CALL_STACK = 256 * 1024,
+	CALL_WARM_UP = 4096,
+	CALL_PATIENCE = 1 << 22, /* turns without a frame: some seconds */
+};
+
+#define CALL_LINK UINT64_C(0x020000000001)
+#define CALL_CLIENT_ADDRESS 0x0a4d0001
+#define CALL_SERVER_ADDRESS 0x0a4d0002
+
+struct call_options {
+	struct bench_options common; /* first */
+	bool async, alone;
+};
+
+struct call_host {
+	struct call_bench *bench;
+	struct xk_kernel *kernel;
+	struct xk_fiber fiber;
+	struct xk_msg *queue[CALL_QUEUE]; /* frames that arrive here next */
+	unsigned first, count;
+	bool ended;
+};
+
+struct call_bench {
+	struct xk_call call; /* first */
+	const struct call_options *options;
+	struct xk_platform *platform;
+	struct call_host hosts[CALL_HOSTS];
+	struct xk_session *channel;
+	struct xk_semaphore told; /* --async: it is over */
+	unsigned silent;
+	int err;
+	bool done;
+	struct batches batches;
+	double call_ns;
+	struct xk_kernel_stats before[CALL_HOSTS], after[CALL_HOSTS];
+};
+
+static const struct options_option call_options[] = {
+	{ "size", OPTIONS_NUMBER, offsetof(struct call_options, common.size), "N", "message bytes (1)", 0,
+	  XK_CHANTEST_MAX, NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct call_options, common.rounds), "N", "calls that count (200000)", 1,
+	  UINT32_MAX, NULL },
+	{ "async", OPTIONS_FLAG, offsetof(struct call_options, async), NULL,
+	  "the caller is told of replies, and does not wait for them", 0, 0, NULL },
+	{ "alone", OPTIONS_FLAG, offsetof(struct call_options, alone), NULL,
+	  "without hosts: what the frames' change of hands and the counting cost by themselves", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program call_program = {
+	.name = "xk bench call",
+	.usage = "[OPTION]...",
+	.about = "Times calls between two hosts of the graph of chantest (graphs/chantest.dot), in one process and "
+		 "without\n"
+		 "a wire.",
+	.footer = "Instructions per call, by the difference of two runs:\n"
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 10000\n"
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 20000\n"
+		  "The same with --alone is the benchmark's own part of them.",
+	.options = call_options,
+	.shared = { { bench_options, offsetof(struct call_options, common) } },
+};
+
+static void
+call_take_stats(struct call_bench *bench, struct xk_kernel_stats *stats)
+{
+	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
+		xk_kernel_stats(bench->hosts[i].kernel, &stats[i]);
+}
+
+static void
+call_counting(void *context)
+{
+	struct call_bench *bench = context;
+
+	call_take_stats(bench, bench->before);
+}
+
+/* ---- the wire ---- */
+
+static void
+call_finish(struct call_bench *bench, int err)
+{
+	if (bench->done)
+		return;
+	bench->done = true;
+	bench->err = err;
+	call_take_stats(bench, bench->after);
+	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
+		xk_kernel_halt(bench->hosts[i].kernel);
+}
+
+/* With an empty queue, the other host runs first. */
+static unsigned
+call_receive(void *context, struct xk_msg **frames, unsigned max)
+{
+	struct call_host *host = context;
+	unsigned count = 0;
+
+	if (host->count == 0) {
+		if (++host->bench->silent == CALL_PATIENCE)
+			call_finish(host->bench, -ETIMEDOUT);
+		xk_fiber_rest(&host->fiber);
+	}
+	for (; count < max && host->count > 0; count++, host->count--) {
+		frames[count] = host->queue[host->first];
+		host->first = (host->first + 1) % CALL_QUEUE;
+	}
+	return count;
+}
+
+static unsigned
+call_transmit(void *context, struct xk_msg **frames, unsigned count)
+{
+	struct call_host *from = context, *to;
+	unsigned taken = 0;
+
+	to = &from->bench->hosts[from == &from->bench->hosts[CALL_CLIENT] ? CALL_SERVER : CALL_CLIENT];
+	from->bench->silent = 0;
+	for (; taken < count && to->count < CALL_QUEUE; taken++, to->count++) {
+		frames[taken]->flags = 0;
+		to->queue[(to->first + to->count) % CALL_QUEUE] = frames[taken];
+	}
+	return taken;
+}
+
+/* ---- the caller ---- */
+
+/* Makes the next request, in the buffer m of the previous reply if nobody else holds it. Takes m. NULL: no buffer. */
+static struct xk_msg *
+call_request(struct call_bench *bench, struct xk_msg *m)
+{
+	if (m != NULL && m->next == NULL && xk_msg_is_writable(m))
+		return m;
+	xk_msg_free(m);
+	m = xk_msg_new(bench->platform, bench->options->common.size);
+	for (struct xk_msg *part = m; part != NULL; part = part->next)
+		memset(part->data, 'x', part->len);
+	return m;
+}
+
+static int
+call_sync(struct call_bench *bench)
+{
+	struct xk_msg *m = NULL;
+	int err;
+
+	do {
+		m = call_request(bench, m);
+		err = m == NULL ? -ENOBUFS : xk_call(bench->channel, m, &m);
+		if (err == 0 && xk_msg_len(m) != bench->options->common.size)
+			err = -EBADMSG;
+	} while (err == 0 && batches_count(&bench->batches));
+	xk_msg_free(m);
+	return err;
+}
+
+static int
+call_begin(struct call_bench *bench, struct xk_msg *m)
+{
+	m = call_request(bench, m);
+	return m == NULL ? -ENOBUFS : xk_call_async(bench->channel, m, &bench->call);
+}
+
+static void
+call_done(struct xk_call *call, int err, struct xk_msg *reply)
+{
+	struct call_bench *bench = (struct call_bench *)call;
+
+	if (err == 0 && xk_msg_len(reply) != bench->options->common.size)
+		err = -EBADMSG;
+	if (err == 0 && batches_count(&bench->batches)) {
+		err = call_begin(bench, reply);
+		if (err == 0)
+			return;
+	} else {
+		xk_msg_free(reply);
+	}
+	bench->err = err;
+	xk_semaphore_signal(&bench->told);
+}
+
+static void
+call_client(void *argument)
+{
+	struct call_bench *bench = argument;
+	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_CLIENT].kernel, "chantest");
+	struct xk_participants server = { .remote = { 1, { CALL_SERVER_ADDRESS } } };
+	int err = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
+
+	xk_semaphore_init(&bench->told, test, 0);
+	if (err == 0 && !bench->options->async) {
+		err = call_sync(bench);
+	} else if (err == 0) {
+		err = call_begin(bench, NULL);
+		if (err == 0)
+			err = xk_semaphore_wait(&bench->told, XK_FOREVER);
+		if (err == 0)
+			err = bench->err;
+	}
+	xk_close(bench->channel);
+	call_finish(bench, err);
+}
+
+/*
+ * Opens a channel at the server, too, before the first call is made: it then knows the client's boot, and does not
+ * drop the first request, for whose reply the client would wait in vain.
+ */
+static void
+call_server(void *argument)
+{
+	struct call_bench *bench = argument;
+	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_SERVER].kernel, "chantest");
+	struct xk_participants client = { .remote = { 1, { CALL_CLIENT_ADDRESS } } };
+	struct xk_session *channel;
+	int err = xk_open(test, test, xk_lower(test, 0), &client, &channel);
+
+	if (err == 0)
+		xk_close(channel);
+	if (err == 0)
+		err = xk_thread_start(bench->hosts[CALL_CLIENT].kernel, "caller", call_client, bench);
+	if (err != 0)
+		call_finish(bench, err);
+}
+
+/* ---- without hosts ---- */
+
+/* Sends back whatever comes; the client counts it as a reply, and makes a request of it. */
+static void
+call_alone_run(void *argument)
+{
+	struct call_host *host = argument;
+	struct call_bench *bench = host->bench;
+	bool is_client = host == &bench->hosts[CALL_CLIENT];
+	struct xk_msg *m = is_client ? call_request(bench, NULL) : NULL;
+
+	while (!bench->done) {
+		if (m != NULL)
+			call_transmit(host, &m, 1);
+		if (call_receive(host, &m, 1) == 0)
+			m = NULL;
+		else if (is_client && !batches_count(&bench->batches))
+			call_finish(bench, 0);
+		else if (is_client)
+			m = call_request(bench, m);
+	}
+	xk_msg_free(m);
+	host->ended = true;
+	for (;;)
+		xk_fiber_rest(&host->fiber);
+}
+
+/* ---- hosts ---- */
+
+static void
+call_host_run(void *argument)
+{
+	struct call_host *host = argument;
+
+	xk_kernel_run(host->kernel);
+	host->ended = true;
+	for (;;)
+		xk_fiber_rest(&host->fiber);
+}
+
+/* False: its graph was refused, after a message. */
+static bool
+call_host_open(struct call_bench *bench, unsigned which)
+{
+	struct call_host *host = &bench->hosts[which];
+	const struct bench_host made = {
+		.name = which == CALL_CLIENT ? "client" : "server",
+		.link = CALL_LINK + which,
+		.address = which == CALL_CLIENT ? "vnet.address=10.77.0.1/24" : "vnet.address=10.77.0.2/24",
+		.policy = "graph.resume=driver",
+		.test = "chantest",
+		.receive = call_receive,
+		.transmit = call_transmit,
+		.context = host,
+	};
+	bool alone = bench->options->alone;
+
+	host->bench = bench;
+	xk_assert(xk_fiber_init(&host->fiber, CALL_STACK, alone ? call_alone_run : call_host_run, host) == 0);
+	if (!alone)
+		host->kernel = bench_host_new(&bench->options->common, bench->platform, &made);
+	return alone || host->kernel != NULL;
+}
+
+/* False: something was wrong, after a message. */
+static bool
+call_run(struct call_bench *bench)
+{
+	struct xk_context own;
+	bool good = true;
+
+	xk_context_adopt(&own);
+	for (unsigned i = 0; i < CALL_HOSTS; i++)
+		good &= call_host_open(bench, i);
+	good = good && (bench->options->alone ||
+			xk_thread_start(bench->hosts[CALL_SERVER].kernel, "opener", call_server, bench) == 0);
+	while (good && (!bench->hosts[CALL_CLIENT].ended || !bench->hosts[CALL_SERVER].ended))
+		for (unsigned i = 0; i < CALL_HOSTS; i++)
+			if (!bench->hosts[i].ended)
+				xk_fiber_run(&bench->hosts[i].fiber, &own);
+	for (unsigned i = 0; i < CALL_HOSTS; i++) {
+		struct call_host *host = &bench->hosts[i];
+
+		for (; host->count > 0; host->count--) {
+			xk_msg_free(host->queue[host->first]);
+			host->first = (host->first + 1) % CALL_QUEUE;
+		}
+		xk_kernel_free(host->kernel);
+		xk_fiber_fini(&host->fiber);
+	}
+	xk_context_disown(&own);
+	if (good && bench->err != 0)
+		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->batches.done, strerror(-bench->err));
+	return good && bench->err == 0;
+}
+
+/* ---- telling ---- */
+
+static double
+call_per_call(const struct call_bench *bench, unsigned count)
+{
+	return bench_per_round(&bench->options->common, &bench_counts[count], bench->before, bench->after, CALL_HOSTS);
+}
+
+static bool
+call_write_json(const void *context, FILE *out)
+{
+	const struct call_bench *bench = context;
+	const struct call_options *o = bench->options;
+	struct json json;
+
+	json_begin(&json, out);
+	bench_json(&json, &o->common);
+	json_string(&json, "caller", o->alone ? "alone" : o->async ? "told" : "waits");
+	json_double(&json, "call_ns", bench->call_ns);
+	json_object(&json, "per_call");
+	for (unsigned i = 0; bench_counts[i].name != NULL; i++)
+		json_double(&json, bench_counts[i].name, call_per_call(bench, i));
+	json_close(&json);
+	json_close(&json);
+	return json_end(&json);
+}
+
+static void
+call_tell(const void *context)
+{
+	const struct call_bench *bench = context;
+	const struct call_options *o = bench->options;
+
+	if (o->alone) {
+		printf("The benchmark alone: %.1f ns a call (median of batches).\n", bench->call_ns);
+		return;
+	}
+	output_print_name(o->common.graph);
+	printf(", %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n",
+	       o->common.size, o->common.size == 1 ? "" : "s", o->async ? "is told" : "waits", bench->call_ns);
+	printf("Per call:");
+	for (unsigned i = 0; bench_counts[i].name != NULL; i++)
+		printf("%s %s %.3f", i == 0 ? "" : ",", bench_counts[i].name, call_per_call(bench, i));
+	printf(".\nInstructions: see --help.\n");
+}
+
+static bool
+call_bench(const struct bench_options *common, struct xk_platform *platform)
+{
+	const struct bench_report report = { call_program.name, common->json, call_write_json, call_tell };
+	struct call_bench *bench = calloc(1, sizeof(*bench));
+	bool good;
+
+	xk_assert(bench != NULL);
+	bench->options = (const struct call_options *)common;
+	bench->platform = platform;
+	bench->call.done = call_done;
+	batches_init(&bench->batches, CALL_WARM_UP, common->rounds);
+	bench->batches.counting = call_counting;
+	bench->batches.context = bench;
+	good = call_run(bench);
+	bench->call_ns = batches_median_ns(&bench->batches);
+	good = good && bench_report(&report, bench);
+	free(bench);
+	return good;
+}
+
+int
+xk_bench_call_main(int argc, char **argv)
+{
+	static const struct bench_kind kind = { &call_program, "call", "graphs/chantest.dot", call_bench };
+	struct call_options o = { .common = { .size = 1, .rounds = 200000 } };
+
+	return bench_main(&kind, &o.common, argc, argv);
+}

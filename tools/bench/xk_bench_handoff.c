@@ -1,0 +1,492 @@
+/*
+ * xk_bench_handoff.c - `xk bench handoff`: the cost of handing a message from the driver to a thread, and what is
+ * saved where the driver carries it on.
+ *
+ * One host in memory, its driver and its threads on one core, and one message that comes up again and again: the
+ * protocol that gets it, `probe`, puts it back into the port. Time runs from the moment the driver has taken the
+ * message until probe has it (or, where probe waits, from the signal until it goes on). The ways are measured in turn,
+ * in short blocks of one run, and beside them two threads that wake each other without any engine.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/clock.h"
+#include "tools/batches.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/switches.h"
+#include "tools/bench/xk_bench.h"
+#include "tools/histogram.h"
+#include "tools/machine.h"
+#include "xkernel/engine/stack.h"
+
+enum {
+	HANDOFF_WARM = 50,        /* messages of each block that do not count */
+	HANDOFF_BLOCK_MAX = 4096, /* messages of each block that count */
+	HANDOFF_BLOCKS_MAX = 10000,
+	HANDOFF_STARTS = 16, /* stacks begun for one sample */
+	HANDOFF_STACK = 16384,
+	HANDOFF_MTU = 1500,
+	HANDOFF_FRAME = 64,
+	HANDOFF_LINK = 2,
+};
+
+/* The ways that are compared. */
+enum handoff_way {
+	WAY_REGULAR,       /* the driver gives the message to an input thread */
+	WAY_IPP_HANDOFF,   /* the driver carries it up to an edge where a thread takes over its stack */
+	WAY_IPP_NONE,      /* the driver carries it all the way */
+	WAY_BLOCKED,       /* a thread waits, and the signal wakes it */
+	WAY_RESUME_THREAD, /* a stack waits, and a thread resumes it */
+	WAY_RESUME_DRIVER, /* a stack waits, and the driver resumes it */
+	WAY_SYSTEM,        /* one thread wakes another, and sleeps */
+	WAY_STACK,         /* a stack is begun, and left again */
+	WAYS
+};
+
+static const struct {
+	const char *key, *text;
+} handoff_texts[WAYS] = {
+	[WAY_REGULAR] = { "regular", "handoff to an input thread (regular)" },
+	[WAY_IPP_HANDOFF] = { "ipp_handoff", "handoff at an edge (IPP)" },
+	[WAY_IPP_NONE] = { "ipp_none", "no handoff (IPP)" },
+	[WAY_BLOCKED] = { "blocked", "a thread that waited goes on (regular)" },
+	[WAY_RESUME_THREAD] = { "resume_thread", "a stack that waited goes on, on a thread (IPP)" },
+	[WAY_RESUME_DRIVER] = { "resume_driver", "a stack that waited goes on, in the driver (IPP)" },
+	[WAY_SYSTEM] = { "system", "wake-up and switch of the system's alone" },
+	[WAY_STACK] = { "stack", "a stack is begun, and left again" },
+};
+
+struct handoff_options {
+	uint64_t rounds, block, core;
+	const char *json;
+};
+
+struct handoff;
+
+struct probe {
+	struct xk_protocol protocol; /* first */
+	struct xk_session *session;
+	struct handoff *bench;
+	struct xk_semaphore signal;
+	bool waits;             /* set between blocks */
+	bool is_signalled_next; /* the next message is the signal */
+	uint64_t signalled_ns;
+};
+
+struct handoff {
+	const struct handoff_options *options;
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	struct xk_port *port;
+	struct xk_port_ops port_ops; /* the port's own, but with another receive */
+	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
+	struct probe *probe;
+	struct switches *switches;
+	uint64_t taken_ns;
+	unsigned count, goal; /* of the block under way */
+	uint32_t samples[HANDOFF_WARM + HANDOFF_BLOCK_MAX];
+	sem_t ended;
+	unsigned blocks;
+	double medians[WAYS][HANDOFF_BLOCKS_MAX]; /* of each block */
+	struct histogram all[WAYS];
+	uint64_t yield_ns, across_ns;
+};
+
+static unsigned
+handoff_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
+{
+	struct handoff *bench = xk_container_of(port->ops, struct handoff, port_ops);
+	unsigned count = bench->receive(port, frames, max);
+
+	if (count > 0)
+		bench->taken_ns = clock_system_ns();
+	return count;
+}
+
+/* ---- the protocol that gets the messages ---- */
+
+/* Records a time; the last one ends the block. Takes m. */
+static void
+probe_note(struct handoff *bench, uint64_t since_ns, struct xk_msg *m)
+{
+	uint64_t took_ns = clock_system_ns() - since_ns;
+
+	bench->samples[bench->count++] = took_ns < UINT32_MAX ? (uint32_t)took_ns : UINT32_MAX;
+	if (bench->count < bench->goal) {
+		xk_memory_inject(bench->port, m);
+		return;
+	}
+	xk_msg_free(m);
+	sem_post(&bench->ended);
+}
+
+/* Where probe waits, the first of two messages waits for the second, whose signal ends its wait. */
+static void
+probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct probe *probe = (struct probe *)self;
+	struct handoff *bench = probe->bench;
+
+	(void)lls;
+	if (!probe->waits) {
+		probe_note(bench, bench->taken_ns, m);
+	} else if (probe->is_signalled_next) {
+		probe->is_signalled_next = false;
+		xk_msg_free(m);
+		probe->signalled_ns = clock_system_ns();
+		xk_semaphore_signal(&probe->signal);
+	} else {
+		probe->is_signalled_next = true;
+		xk_memory_inject(bench->port, m);
+		xk_semaphore_wait(&probe->signal, XK_FOREVER);
+		m = xk_memory_frame(bench->platform, HANDOFF_FRAME);
+		xk_assert(m != NULL);
+		probe_note(bench, probe->signalled_ns, m);
+	}
+}
+
+static int
+probe_init(struct xk_protocol *self)
+{
+	struct probe *probe = (struct probe *)self;
+	struct xk_participants none = { .local.depth = 0 };
+
+	xk_semaphore_init(&probe->signal, self, 0);
+	return xk_open(self, self, xk_lower(self, 0), &none, &probe->session);
+}
+
+static void
+probe_fini(struct xk_protocol *self)
+{
+	xk_close(((struct probe *)self)->session);
+}
+
+static const struct xk_protocol_ops probe_ops = { .init = probe_init, .fini = probe_fini, .demux = probe_demux };
+
+static const struct xk_protocol_type probe_type = {
+	.name = "probe", .help = "Puts what comes back.", .ops = &probe_ops, .size = sizeof(struct probe)
+};
+
+/* ---- the host ---- */
+
+/* False: it could not be made, after a message. */
+static bool
+handoff_host_start(struct handoff *bench)
+{
+	const struct xk_kernel_config config = { .name = "bench",
+						 .platform = bench->platform,
+						 .mode = XK_IPP,
+						 .driver = XK_DRIVER_INTERRUPT,
+						 .core = (int)bench->options->core };
+	struct xk_protocol *port, *failed;
+	int err = -ENOMEM;
+
+	bench->kernel = xk_kernel_new(&config);
+	bench->port = xk_memory_port_new(bench->platform, "port", HANDOFF_LINK, HANDOFF_MTU);
+	xk_assert(bench->kernel != NULL && bench->port != NULL);
+	bench->receive = bench->port->ops->receive;
+	bench->port_ops = *bench->port->ops;
+	bench->port_ops.receive = handoff_receive;
+	bench->port->ops = &bench->port_ops;
+	xk_kernel_add_port(bench->kernel, bench->port);
+	port = xk_kernel_add_protocol(bench->kernel, xk_protocol_type_find("port"), "port");
+	bench->probe = (struct probe *)xk_kernel_add_protocol(bench->kernel, &probe_type, "probe");
+	xk_assert(port != NULL && bench->probe != NULL);
+	bench->probe->bench = bench;
+	if (xk_kernel_add_edge(bench->kernel, &bench->probe->protocol, port, NULL) != NULL)
+		err = xk_kernel_init(bench->kernel, &failed);
+	if (err == 0)
+		err = xk_kernel_start(bench->kernel);
+	if (err != 0)
+		fprintf(stderr, "xk bench handoff: no host: %s\n", strerror(-err));
+	return err == 0;
+}
+
+/* ---- blocks: their samples are in bench->samples ---- */
+
+/*
+ * Configures how messages are carried, and lets one go round until the block is full. False: it failed, after a
+ * message.
+ */
+static bool
+handoff_messages(struct handoff *bench, enum handoff_way way)
+{
+	bool regular = way == WAY_REGULAR || way == WAY_BLOCKED;
+	struct xk_edge *edge = bench->probe->protocol.lowers[0];
+	struct xk_msg *m = xk_memory_frame(bench->platform, HANDOFF_FRAME);
+	int err;
+
+	bench->probe->waits = way == WAY_BLOCKED || way == WAY_RESUME_THREAD || way == WAY_RESUME_DRIVER;
+	bench->probe->protocol.resume = way == WAY_RESUME_DRIVER ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
+	atomic_store_explicit(&edge->watch, way == WAY_IPP_HANDOFF ? XK_WATCH_EXPLICIT : 0, memory_order_relaxed);
+	xk_kernel_rewatch(bench->kernel);
+	err = xk_kernel_reconfigure(bench->kernel, regular ? XK_REGULAR : XK_IPP, way == WAY_BLOCKED ? 2 : 1);
+	if (m == NULL || err != 0) {
+		fprintf(stderr, "xk bench handoff: %s: %s\n", handoff_texts[way].text,
+			strerror(m == NULL ? ENOMEM : -err));
+		xk_msg_free(m);
+		return false;
+	}
+	bench->count = 0;
+	bench->goal = HANDOFF_WARM + (unsigned)bench->options->block;
+	xk_memory_inject(bench->port, m);
+	while (sem_wait(&bench->ended) != 0)
+		continue; /* a signal */
+	return true;
+}
+
+struct start {
+	struct xk_context here, stack;
+};
+
+static void
+start_main(void *argument)
+{
+	struct start *start = argument;
+
+	xk_context_leave(&start->stack, &start->here);
+}
+
+static bool
+handoff_stacks(struct handoff *bench)
+{
+	struct start start;
+
+	if (xk_context_map(&start.stack, HANDOFF_STACK) != 0)
+		return false;
+	xk_context_adopt(&start.here);
+	for (unsigned i = 0; i < HANDOFF_WARM + bench->options->block; i++) {
+		uint64_t since_ns = clock_system_ns();
+
+		for (unsigned n = 0; n < HANDOFF_STARTS; n++) {
+			xk_context_prepare(&start.stack, start_main, &start);
+			xk_context_switch(&start.here, &start.stack);
+		}
+		bench->samples[i] = (uint32_t)((clock_system_ns() - since_ns) / HANDOFF_STARTS);
+	}
+	xk_context_disown(&start.here);
+	xk_context_unmap(&start.stack);
+	return true;
+}
+
+static double
+handoff_median(const uint32_t *samples, unsigned count)
+{
+	double values[HANDOFF_BLOCK_MAX];
+
+	for (unsigned i = 0; i < count; i++)
+		values[i] = samples[i];
+	return batches_median(values, count);
+}
+
+static bool
+handoff_block(struct handoff *bench, enum handoff_way way)
+{
+	const uint32_t *counted = bench->samples + HANDOFF_WARM;
+	unsigned block = (unsigned)bench->options->block;
+	bool good = true;
+
+	if (way == WAY_SYSTEM)
+		switches_wake(bench->switches, bench->samples, HANDOFF_WARM + block);
+	else if (way == WAY_STACK)
+		good = handoff_stacks(bench);
+	else
+		good = handoff_messages(bench, way);
+	for (unsigned i = 0; good && i < block; i++)
+		histogram_add(&bench->all[way], counted[i]);
+	bench->medians[way][bench->blocks] = handoff_median(counted, block);
+	return good;
+}
+
+/* ---- results ---- */
+
+/* The median over the blocks, and where it lies with 95 % confidence (by its rank). */
+struct interval {
+	double low, median, high;
+};
+
+/* Returns (a - less) / of, block by block; less may be WAYS: nothing is subtracted. */
+static struct interval
+handoff_ratio(const struct handoff *bench, enum handoff_way a, enum handoff_way less, enum handoff_way of)
+{
+	double values[HANDOFF_BLOCKS_MAX], median, reach = 0.98 * sqrt(bench->blocks);
+	unsigned count = bench->blocks, high = (unsigned)(count / 2 + reach);
+	unsigned low = count / 2 > reach ? (unsigned)(count / 2 - reach) : 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		double by = bench->medians[of][i];
+
+		values[i] = (bench->medians[a][i] - (less == WAYS ? 0 : bench->medians[less][i])) / (by > 0 ? by : 1);
+	}
+	median = batches_median(values, count);
+	return (struct interval){ values[low], median, values[high < count ? high : count - 1] };
+}
+
+static void
+interval_json(struct json *json, const char *key, struct interval interval)
+{
+	json_object(json, key);
+	json_double(json, "low", interval.low);
+	json_double(json, "median", interval.median);
+	json_double(json, "high", interval.high);
+	json_close(json);
+}
+
+static bool
+handoff_write_json(const void *context, FILE *out)
+{
+	const struct handoff *bench = context;
+	struct xk_kernel_stats stats;
+	struct machine machine;
+	struct json json;
+
+	machine_describe(&machine);
+	json_begin(&json, out);
+	json_object(&json, NULL);
+	json_string(&json, "program", "xk bench handoff");
+	json_uint(&json, "core", bench->options->core);
+	json_uint(&json, "rounds", (uint64_t)bench->blocks * bench->options->block);
+	json_uint(&json, "blocks", bench->blocks);
+	machine_json(&machine, &json, "machine");
+	json_object(&json, "ways");
+	for (enum handoff_way way = 0; way < WAYS; way++) {
+		histogram_json(&bench->all[way], &json, handoff_texts[way].key);
+		json_close(&json);
+	}
+	json_close(&json);
+	xk_kernel_stats(bench->kernel, &stats);
+	json_object(&json, "counts"); /* messages went the ways they were to go */
+	json_uint(&json, "warm", HANDOFF_WARM);
+	json_uint(&json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
+	json_uint(&json, "parks", stats.parks);
+	json_uint(&json, "resumes_thread", stats.resumes_thread);
+	json_uint(&json, "resumes_driver", stats.resumes_driver);
+	json_uint(&json, "fallbacks", stats.fallbacks);
+	json_close(&json);
+	json_uint(&json, "yield_ns", bench->yield_ns);
+	json_uint(&json, "across_ns", bench->across_ns);
+	interval_json(&json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
+	interval_json(&json, "saved_to_system", handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM));
+	json_close(&json);
+	return json_end(&json);
+}
+
+static void
+handoff_tell(const void *context)
+{
+	const struct handoff *bench = context;
+	struct interval ratio = handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR);
+	struct interval saved = handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM);
+
+	printf("%" PRIu64 " of each, in %u blocks in turn, all on core %" PRIu64 "; nanoseconds\n\n",
+	       bench->blocks * bench->options->block, bench->blocks, bench->options->core);
+	printf("%-50s %8s %8s %8s\n", "", "median", "90 %", "99 %");
+	for (enum handoff_way way = 0; way < WAYS; way++)
+		printf("%-50s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "\n", handoff_texts[way].text,
+		       histogram_percentile(&bench->all[way], 50), histogram_percentile(&bench->all[way], 90),
+		       histogram_percentile(&bench->all[way], 99));
+	printf("%-50s %8" PRIu64 "\n", "switch of the system's alone, both ready", bench->yield_ns);
+	if (bench->across_ns != 0)
+		printf("%-50s %8" PRIu64 "\n", "wake-up of a thread on another core", bench->across_ns);
+	printf("\nIPP with a handoff to regular: %.3f (95 %%: %.3f to %.3f).\n", ratio.median, ratio.low, ratio.high);
+	printf("Saved by a message without handoff, to the system's wake-up and switch: %.2f (%.2f to %.2f).\n",
+	       saved.median, saved.low, saved.high);
+}
+
+/* ---- the program ---- */
+
+static const struct options_option handoff_options[] = {
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct handoff_options, rounds), "N", "messages of each way (100000)", 1,
+	  1000000, NULL },
+	{ "block", OPTIONS_NUMBER, offsetof(struct handoff_options, block), "N", "... in one block (500)", 1,
+	  HANDOFF_BLOCK_MAX, NULL },
+	{ "core", OPTIONS_NUMBER, offsetof(struct handoff_options, core), "A",
+	  "the core of the driver and of the threads (0)", 0, 1023, NULL },
+	{ "json", OPTIONS_TEXT, offsetof(struct handoff_options, json), "FILE", "JSON to FILE; - is standard output", 0,
+	  0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program handoff_program = {
+	.name = "xk bench handoff",
+	.usage = "[OPTION]...",
+	.about = "Times what lies between the driver, which has a message, and the protocol that gets it.",
+	.options = handoff_options,
+};
+
+/* Returns how long waking a thread on another core takes; 0: there is no other. */
+static uint64_t
+handoff_across_ns(struct handoff *bench)
+{
+	unsigned core = (unsigned)bench->options->core;
+	struct switches *s = NULL;
+
+	for (unsigned other = 0; other < 1024 && s == NULL; other++)
+		if (other != core && machine_has_core(other))
+			s = switches_new(core, other);
+	if (s == NULL)
+		return 0;
+	switches_wake(s, bench->samples, HANDOFF_BLOCK_MAX);
+	switches_free(s);
+	return (uint64_t)handoff_median(bench->samples, HANDOFF_BLOCK_MAX);
+}
+
+static bool
+handoff_bench(struct handoff *bench)
+{
+	const struct handoff_options *o = bench->options;
+	const struct bench_report report = { handoff_program.name, o->json, handoff_write_json, handoff_tell };
+	unsigned core = (unsigned)o->core;
+	bool good;
+
+	bench->switches = switches_new(core, core);
+	if (bench->switches == NULL) {
+		fprintf(stderr, "xk bench handoff: core %u may not be used\n", core);
+		return false;
+	}
+	bench->yield_ns = switches_yield_ns(core);
+	bench->across_ns = handoff_across_ns(bench);
+	good = handoff_host_start(bench);
+	for (; good && bench->blocks < o->rounds / o->block; bench->blocks++)
+		for (enum handoff_way way = 0; good && way < WAYS; way++)
+			good = handoff_block(bench, way);
+	xk_kernel_stop(bench->kernel);
+	if (good)
+		good = bench_report(&report, bench);
+	switches_free(bench->switches);
+	xk_kernel_free(bench->kernel);
+	return good;
+}
+
+int
+xk_bench_handoff_main(int argc, char **argv)
+{
+	struct handoff_options o = { .rounds = 100000, .block = 500 };
+	struct options_texts operands;
+	struct handoff *bench;
+	bool good;
+	int status = options_parse(&handoff_program, argc, argv, &o, &operands);
+
+	if (status != OPTIONS_GO)
+		return status;
+	if (o.block > o.rounds || o.rounds / o.block > HANDOFF_BLOCKS_MAX)
+		return options_misuse(&handoff_program, "--rounds is one to %d blocks", HANDOFF_BLOCKS_MAX);
+	bench = calloc(1, sizeof(*bench));
+	xk_assert(bench != NULL);
+	bench->options = &o;
+	sem_init(&bench->ended, 0, 0);
+	for (enum handoff_way way = 0; way < WAYS; way++)
+		histogram_init(&bench->all[way]);
+	bench->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_assert(bench->platform != NULL);
+	good = handoff_bench(bench);
+	xk_memory_platform_free(bench->platform);
+	sem_destroy(&bench->ended);
+	free(bench);
+	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}

@@ -1,0 +1,267 @@
+/* doctor.c - what the facts mean, and what to do about them; see doctor.h. */
+#include "tools/doctor/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "xkernel/base.h"
+
+enum {
+	DOCTOR_FILES = 64,        /* more than DPDK and one port take */
+	DOCTOR_MAPS = 65530,      /* the system's own default */
+	DOCTOR_MAPS_STACK = 2,    /* a stack and its guard page */
+	DOCTOR_HUGE_USEFUL = 64,  /* pages: two processes */
+	DOCTOR_HALT_POLL = 50000, /* ns */
+};
+
+/* Adds a finding, which has no command. */
+__attribute__((format(printf, 5, 6))) static struct doctor_finding *
+doctor_find(struct doctor_report *report, enum doctor_group group, const char *name, enum doctor_state state,
+	    const char *format, ...)
+{
+	struct doctor_finding *finding = &report->findings[report->count++];
+	va_list arguments;
+
+	xk_assert(report->count <= DOCTOR_FINDINGS);
+	*finding = (struct doctor_finding){ .group = group, .name = name, .state = state, .sleeps = true };
+	va_start(arguments, format);
+	vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+	va_end(arguments);
+	return finding;
+}
+
+__attribute__((format(printf, 2, 3))) static void
+doctor_advise(struct doctor_finding *finding, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(finding->command, sizeof(finding->command), format, arguments);
+	va_end(arguments);
+}
+
+static const char *
+doctor_sudo(const struct doctor_facts *facts)
+{
+	return facts->is_root ? "" : "sudo ";
+}
+
+/* ---- links ---- */
+
+/* capabilities: for a lone host; a pair makes a network of its own, for which a user namespace may do. */
+static const struct doctor_kind {
+	const char *name, *text, *tried, *package, *capabilities;
+} doctor_kinds[DOCTOR_LINKS] = {
+	[DOCTOR_VIRTIO] = { "virtio", "two processes over shared memory; needs nothing",
+			    "; tried, between two processes", "librte-net-vhost23 librte-net-virtio23", NULL },
+	[DOCTOR_MEMIF] = { "memif", "two processes over shared memory, other programs too",
+			   "; tried, between two processes", "librte-net-memif23", NULL },
+	[DOCTOR_RING] = { "ring", "two hosts in one process; needs nothing", "", "librte-net-ring23", NULL },
+	[DOCTOR_TAP] = { "tap", "an interface of its own; the kernel is the peer", "; tried, in a network of its own",
+			 "librte-net-tap23", "cap_net_admin" },
+	[DOCTOR_AF_PACKET] = { "af_packet", "any interface of the kernel's, by a packet socket",
+			       "; tried, in a network of its own", "librte-net-af-packet23", "cap_net_raw" },
+	[DOCTOR_AF_XDP] = { "af_xdp", "any interface of the kernel's, by an XDP socket",
+			    "; tried, in a network of its own", "librte-net-af-xdp23",
+			    "cap_net_admin,cap_net_raw,cap_bpf" },
+};
+
+static void
+doctor_judge_no_dpdk(const struct doctor_facts *facts, struct doctor_report *report, const char *name)
+{
+	doctor_advise(doctor_find(report, DOCTOR_LINK, name, DOCTOR_MISSING, "this build is without DPDK"),
+		      "%sapt-get install --no-install-recommends libdpdk-dev libevent-dev; ./run build",
+		      doctor_sudo(facts));
+}
+
+/* Reports missing capabilities, and how this process, or its container, gets them. */
+static void
+doctor_judge_rights(const struct doctor_facts *facts, struct doctor_report *report, const struct doctor_kind *kind,
+		    bool pair_works)
+{
+	struct doctor_finding *finding =
+		pair_works ? doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_COULD_BE_BETTER,
+					 "%s; only between two hosts in a network of their own (tried): others need %s",
+					 kind->text, kind->capabilities)
+			   : doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
+					 "%s needs %s, which this process lacks", kind->text, kind->capabilities);
+
+	if (facts->is_root)
+		doctor_advise(finding, "root without it is in a container: start that with --cap-add for each");
+	else
+		doctor_advise(finding, "sudo setcap %s+ep PROGRAM, or sudo PROGRAM (build/xk, build/udptest, ...)",
+			      kind->capabilities);
+}
+
+static void
+doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report, enum doctor_link link)
+{
+	const struct doctor_kind *kind = &doctor_kinds[link];
+	const struct doctor_trial *trial = &facts->trials[link];
+	bool has_rights = link == DOCTOR_TAP         ? facts->has_net_admin
+			  : link == DOCTOR_AF_PACKET ? facts->packet_error == 0
+			  : link == DOCTOR_AF_XDP
+				  ? facts->xdp_error == 0 && facts->bpf_error == 0 && facts->has_net_admin
+				  : true;
+	struct doctor_finding *finding;
+
+	if (!facts->has_driver[link]) {
+		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
+				      "DPDK's driver for it is not installed");
+		doctor_advise(finding, "%sapt-get install %s", doctor_sudo(facts), kind->package);
+	} else if (link == DOCTOR_TAP && facts->tun_error != 0) {
+		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
+				      "/dev/net/tun cannot be opened: %s", strerror(facts->tun_error));
+		if (facts->tun_error == EACCES)
+			doctor_advise(finding, "sudo chmod 666 /dev/net/tun");
+		else
+			doctor_advise(finding,
+				      "%smodprobe tun; in a container without the file: mknod /dev/net/tun c 10 200",
+				      doctor_sudo(facts));
+	} else if (link == DOCTOR_AF_PACKET && facts->packet_error == EAFNOSUPPORT) {
+		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
+				      "this kernel has no packet sockets");
+		doctor_advise(finding, "%smodprobe af_packet", doctor_sudo(facts));
+	} else if (link == DOCTOR_AF_XDP && facts->xdp_error == EAFNOSUPPORT) {
+		doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
+			    "this kernel is built without CONFIG_XDP_SOCKETS");
+	} else if (!has_rights) {
+		doctor_judge_rights(facts, report, kind, trial->status == 0);
+	} else if (trial->status != 0) {
+		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING, "tried, and failed: %.250s",
+				      trial->why);
+		if (link == DOCTOR_VIRTIO && facts->files < DOCTOR_FILES)
+			doctor_advise(finding, "ulimit -n 1024");
+	} else {
+		doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_GOOD, "%s%s", kind->text, kind->tried);
+		report->works |= link == DOCTOR_VIRTIO;
+	}
+}
+
+static void
+doctor_judge_links(const struct doctor_facts *facts, struct doctor_report *report)
+{
+	static const char card[] = "PCI address";
+
+	for (enum doctor_link link = 0; link < DOCTOR_LINKS; link++) {
+		if (facts->has_dpdk)
+			doctor_judge_link(facts, report, link);
+		else
+			doctor_judge_no_dpdk(facts, report, doctor_kinds[link].name);
+		report->findings[report->count - 1].sleeps = link != DOCTOR_MEMIF && link != DOCTOR_RING;
+	}
+	if (!facts->has_dpdk)
+		doctor_judge_no_dpdk(facts, report, card);
+	else if (facts->bound[0] != '\0')
+		doctor_find(report, DOCTOR_LINK, card, DOCTOR_GOOD, "--link %s; not tried. Huge pages are advisable",
+			    facts->bound);
+	else if (facts->card[0] != '\0')
+		doctor_advise(doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING,
+					  "the network card %s belongs to the kernel%s", facts->card,
+					  facts->has_vfio ? "" : ", which has no vfio-pci loaded"),
+			      "%smodprobe vfio-pci && %sdpdk-devbind.py --bind=vfio-pci %s (it leaves the kernel!)",
+			      doctor_sudo(facts), doctor_sudo(facts), facts->card);
+	else
+		doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING, "there is no PCI network card");
+	doctor_find(report, DOCTOR_LINK, "memory", DOCTOR_GOOD, "two hosts in one process, without DPDK");
+	doctor_find(report, DOCTOR_LINK, "sim", DOCTOR_GOOD, "simulated hosts on virtual time");
+}
+
+/* ---- the machine ---- */
+
+static void
+doctor_judge_processor(const struct doctor_facts *facts, struct doctor_report *report)
+{
+	if (facts->cores < 2)
+		doctor_find(report, DOCTOR_MACHINE, "cores", DOCTOR_COULD_BE_BETTER,
+			    "one: both ends of a measurement share it");
+	else
+		doctor_find(report, DOCTOR_MACHINE, "cores", DOCTOR_GOOD, "%u; %u and %u are %s%s%s", facts->cores,
+			    facts->core_first, facts->core_second,
+			    facts->are_siblings ? "hardware threads of one core" : "cores of their own",
+			    facts->isolated[0] != '\0' ? "; isolated: " : "; none is isolated", facts->isolated);
+	if (facts->is_tsc_steady && strcmp(facts->clock, "tsc") == 0)
+		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_GOOD, "tsc, at a steady rate");
+	else
+		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_COULD_BE_BETTER,
+			    "the system's is %s, the processor's counter is %s: "
+			    "reading it may be slow, and times less exact",
+			    facts->clock, facts->is_tsc_steady ? "steady" : "not known to be steady");
+	if (!facts->has_halt_poll) /* only virtual machines have it */
+		return;
+	if (facts->halt_poll_ns != 0)
+		doctor_find(report, DOCTOR_MACHINE, "idle cores", DOCTOR_GOOD,
+			    "poll for %" PRIu64 " us before they halt", facts->halt_poll_ns / 1000);
+	else
+		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "idle cores", DOCTOR_COULD_BE_BETTER,
+					  "halt at once (a virtual machine): waking one takes some 20 us in round "
+					  "trips across cores"),
+			      "optional, as root: echo %d > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
+			      DOCTOR_HALT_POLL);
+}
+
+static void
+doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *report)
+{
+	struct doctor_finding *finding;
+
+	if (facts->huge_error == 0 && facts->huge_free >= DOCTOR_HUGE_USEFUL)
+		doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_GOOD, "%" PRIu64 " of %" PRIu64 " are free",
+			    facts->huge_free, facts->huge_total);
+	else
+		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_COULD_BE_BETTER,
+					  "%" PRIu64 " of %" PRIu64
+					  " are free: ordinary memory does as well, but for network cards",
+					  facts->huge_free, facts->huge_total),
+			      "optional, as root: echo %d > /proc/sys/vm/nr_hugepages", DOCTOR_HUGE_USEFUL);
+	if (facts->files >= DOCTOR_FILES)
+		doctor_find(report, DOCTOR_MACHINE, "open files", DOCTOR_GOOD, "a process may have %" PRIu64,
+			    facts->files);
+	else
+		doctor_advise(doctor_find(report, DOCTOR_MACHINE, "open files", DOCTOR_MISSING,
+					  "a process may have %" PRIu64 ", and DPDK takes up to %d", facts->files,
+					  DOCTOR_FILES),
+			      "ulimit -n 1024");
+	finding = doctor_find(report, DOCTOR_MACHINE, "mappings",
+			      facts->maps < DOCTOR_MAPS ? DOCTOR_COULD_BE_BETTER : DOCTOR_GOOD,
+			      "vm.max_map_count is %" PRIu64 ": room for some %" PRIu64 " stacks in a large simulation",
+			      facts->maps, facts->maps / DOCTOR_MAPS_STACK);
+	if (finding->state != DOCTOR_GOOD)
+		doctor_advise(finding, "for large simulations, as root: sysctl -w vm.max_map_count=%d", DOCTOR_MAPS);
+}
+
+static void
+doctor_judge_machine(const struct doctor_facts *facts, struct doctor_report *report)
+{
+	doctor_find(report, DOCTOR_MACHINE, "DPDK", facts->has_dpdk ? DOCTOR_GOOD : DOCTOR_MISSING, "%s",
+		    facts->has_dpdk ? facts->dpdk : "not in this build: hosts are simulated, or in one process");
+	doctor_judge_processor(facts, report);
+	doctor_judge_memory(facts, report);
+	if (facts->netns_error == 0 || facts->userns_error == 0)
+		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_GOOD, "a network namespace can be made%s",
+			    facts->netns_error == 0 ? "" : ", within a user namespace");
+	else
+		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
+			    "no network namespace can be made (%s), and none in a user namespace "
+			    "(%s): tests against Linux are skipped",
+			    strerror(facts->netns_error), strerror(facts->userns_error));
+}
+
+void
+doctor_judge(const struct doctor_facts *facts, struct doctor_report *report)
+{
+	*report = (struct doctor_report){ .count = 0 };
+	doctor_judge_links(facts, report);
+	doctor_judge_machine(facts, report);
+	for (unsigned i = 0; i < DOCTOR_TOOLS && facts->tools[i].name != NULL; i++) {
+		const struct doctor_tool *tool = &facts->tools[i];
+		struct doctor_finding *finding = doctor_find(
+			report, DOCTOR_TOOL, tool->name, tool->present ? DOCTOR_GOOD : DOCTOR_MISSING, "%s", tool->use);
+
+		if (!tool->present)
+			doctor_advise(finding, "%sapt-get install %s", doctor_sudo(facts), tool->package);
+	}
+}

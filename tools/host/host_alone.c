@@ -1,0 +1,260 @@
+/* host_alone.c - see host_alone.h. */
+#define _GNU_SOURCE
+#include "tools/host/host_alone.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "graphs/graph.h"
+#include "tools/json.h"
+
+/* ---- signals ---- */
+
+/* While the main thread opens the host, another one listens for signals. */
+struct host_opening {
+	pthread_t thread;
+	int signals, opened;
+};
+
+static void *
+host_listen(void *argument)
+{
+	struct host_opening *opening = argument;
+	struct pollfd polls[] = { { .fd = opening->signals, .events = POLLIN },
+				  { .fd = opening->opened, .events = POLLIN } };
+
+	while (poll(polls, 2, -1) < 0 && errno == EINTR)
+		;
+	if (polls[1].revents == 0)
+		_exit(OPTIONS_FAILURE);
+	return NULL;
+}
+
+int
+host_open_alone(struct host *host, const struct host_options *options, int signals)
+{
+	struct host_opening opening = { .signals = signals, .opened = eventfd(0, EFD_CLOEXEC) };
+	uint64_t one = 1;
+	int status;
+
+	if (opening.opened < 0 || pthread_create(&opening.thread, NULL, host_listen, &opening) != 0)
+		return OPTIONS_FAILURE;
+	status = host_open(host, options);
+	if (write(opening.opened, &one, sizeof(one)) != sizeof(one))
+		status = OPTIONS_FAILURE;
+	pthread_join(opening.thread, NULL);
+	close(opening.opened);
+	return status;
+}
+
+void
+host_await_signal(int signals)
+{
+	struct pollfd polls = { .fd = signals, .events = POLLIN };
+	char info[128]; /* a struct signalfd_siginfo, of no interest */
+	ssize_t got;
+
+	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
+		;
+	got = read(signals, info, sizeof(info));
+	(void)got;
+}
+
+/* ---- addresses ---- */
+
+/* Returns the value of the next setting from *node and *setting on that is an address; NULL: there is none. */
+static const char *
+host_next_address(const struct host *host, unsigned *node, unsigned *setting)
+{
+	for (; *node < host->graph->node_count; ++*node, *setting = 0) {
+		const struct xk_graph_node *n = &host->graph->nodes[*node];
+		const struct xk_setting *settings = n->type == NULL ? NULL : n->type->settings;
+
+		while (settings != NULL && settings[*setting].name != NULL) {
+			const struct xk_setting *s = &settings[(*setting)++];
+			const struct xk_graph_attribute *given =
+				s->type != XK_SETTING_NETWORK ? NULL : xk_graph_attribute_find(&n->attributes, s->name);
+
+			if (given != NULL)
+				return given->value;
+		}
+	}
+	return NULL;
+}
+
+/* "02:00:00:00:00:01" */
+static const char *
+host_link_address_print(uint64_t address, char text[18])
+{
+	for (unsigned i = 0; i < 6; i++)
+		snprintf(text + 3 * i, 4, "%02x%s", (unsigned)(address >> (40 - 8 * i)) & 0xff, i < 5 ? ":" : "");
+	return text;
+}
+
+void
+host_print_standing(const struct host *host)
+{
+	const struct host_options *options = &host->options;
+	const char *address, *before = " at ";
+	unsigned node = 0, setting = 0;
+	char text[18];
+
+	fprintf(stderr, "%s: %s stands", options->program, options->graph);
+	for (; (address = host_next_address(host, &node, &setting)) != NULL; before = ", ")
+		fprintf(stderr, "%s%s", before, address);
+	for (unsigned i = 0; i < host->port_count; i++)
+		fprintf(stderr, "%s%s \"%s\" (%s)", i == 0 ? " on " : ", ", options->link->name, host->port_names[i],
+			host_link_address_print(host->ports[i][0]->address, text));
+	if (host_driver_count(host) > 1)
+		fprintf(stderr, "; %u drivers, %s", host_driver_count(host), host_drivers[options->driver]);
+	else
+		fprintf(stderr, "; driver %s", host_drivers[options->driver]);
+	fprintf(stderr, ", mode %s; ctrl-C ends it\n", host_modes[options->mode]);
+}
+
+/* ---- counts ---- */
+
+static const char *const host_reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
+
+static void
+host_print_count(void *out, const char *name, uint64_t count)
+{
+	if (count != 0)
+		fprintf(out, "%-40s %12" PRIu64 "\n", name, count);
+}
+
+void
+host_print_counts(struct host *host, FILE *out)
+{
+	struct pair_counts counts = { 0 };
+	struct xk_kernel_stats stats;
+	char name[PAIR_NAME];
+
+	host_counts(host, &counts);
+	host_each_counter(host, host_print_count, out);
+	for (unsigned i = 0; i < counts.drop_count; i++)
+		host_print_count(out, counts.drops[i].name, counts.drops[i].count);
+	host_print_count(out, "frames received", counts.frames);
+	for (unsigned i = 0; i < host_driver_count(host) && host_driver_count(host) > 1; i++) {
+		xk_kernel_driver_stats(host->kernel, i, &stats);
+		snprintf(name, sizeof(name), "... by driver %u", i);
+		host_print_count(out, name, stats.frames);
+	}
+	host_print_count(out, "context switches of the driver", counts.driver_switches);
+	host_print_count(out, "context switches of other threads", counts.thread_switches);
+	for (unsigned i = 0; i < PAIR_HANDOFFS; i++) {
+		snprintf(name, sizeof(name), "handoffs %s", host_reasons[i]);
+		host_print_count(out, name, counts.handoffs[i]);
+	}
+	host_print_count(out, "fallbacks", counts.fallbacks);
+	host_print_count(out, "overruns", counts.overruns);
+	host_print_count(out, "overtaken", counts.overtaken);
+	host_print_count(out, "stalled", counts.stalled);
+}
+
+static void
+host_json_counter(void *json, const char *name, uint64_t count)
+{
+	json_uint(json, name, count);
+}
+
+void
+host_json_counters(const struct host *host, struct json *json)
+{
+	json_object(json, "counters");
+	host_each_counter(host, host_json_counter, json);
+	json_close(json);
+}
+
+void
+host_json_counts(struct json *json, const struct pair_counts *counts)
+{
+	json_object(json, "handoffs");
+	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
+		json_uint(json, host_reasons[i], counts->handoffs[i]);
+	json_close(json);
+	json_uint(json, "fallbacks", counts->fallbacks);
+	json_uint(json, "overruns", counts->overruns);
+	json_uint(json, "overtaken", counts->overtaken);
+	json_uint(json, "stalled", counts->stalled);
+	json_object(json, "drops");
+	for (unsigned i = 0; i < counts->drop_count; i++)
+		if (counts->drops[i].count != 0)
+			json_uint(json, counts->drops[i].name, counts->drops[i].count);
+	json_close(json);
+}
+
+void
+host_json_drivers(const struct host *host, struct json *json)
+{
+	struct xk_kernel_stats stats;
+
+	json_array(json, "drivers");
+	for (unsigned i = 0; i < host_driver_count(host); i++) {
+		xk_kernel_driver_stats(host->kernel, i, &stats);
+		json_object(json, NULL);
+		json_uint(json, "fragments", stats.frames);
+		json_uint(json, "driver_switches", stats.driver_switches);
+		json_close(json);
+	}
+	json_close(json);
+}
+
+static void
+host_json_ports(const struct host *host, struct json *json)
+{
+	char text[18];
+
+	json_object(json, "ports");
+	for (unsigned i = 0; i < host->port_count; i++) {
+		uint64_t frames_in = 0, frames_out = 0;
+
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++) {
+			frames_in += atomic_load(&host->ports[i][lane]->frames_in);
+			frames_out += atomic_load(&host->ports[i][lane]->frames_out);
+		}
+		json_object(json, host->port_nodes[i]);
+		json_string(json, "dev", host->port_names[i]);
+		json_string(json, "address", host_link_address_print(host->ports[i][0]->address, text));
+		json_uint(json, "mtu", host->ports[i][0]->mtu);
+		json_uint(json, "frames_in", frames_in);
+		json_uint(json, "frames_out", frames_out);
+		json_close(json);
+	}
+	json_close(json);
+}
+
+void
+host_json(struct host *host, struct json *json, const char *key)
+{
+	struct pair_counts counts = { 0 };
+	unsigned node = 0, setting = 0;
+	struct rusage usage;
+	const char *address;
+
+	host_counts(host, &counts);
+	json_object(json, key);
+	json_string(json, "mode", host_modes[host->options.mode]);
+	json_uint(json, "threads", host->options.threads);
+	json_array(json, "addresses");
+	while ((address = host_next_address(host, &node, &setting)) != NULL)
+		json_string(json, NULL, address);
+	json_close(json);
+	host_json_ports(host, json);
+	host_json_drivers(host, json);
+	json_uint(json, "fragments", counts.frames);
+	json_uint(json, "driver_switches", counts.driver_switches);
+	json_uint(json, "context_switches", counts.thread_switches);
+	if (getrusage(RUSAGE_SELF, &usage) == 0)
+		json_uint(json, "process_switches", (uint64_t)usage.ru_nvcsw);
+	host_json_counts(json, &counts);
+	host_json_counters(host, json);
+	json_close(json);
+}

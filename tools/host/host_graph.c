@@ -1,0 +1,241 @@
+/* host_graph.c - the graph of a host: the file, the settings of the command line, and default addresses and devices. */
+#define _GNU_SOURCE
+#include "tools/host/host.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graphs/graph.h"
+#include "tools/program/program.h"
+
+enum { HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
+
+/* Default addresses: 10.77.0.1/24 is the client and .2 the server; 10.78.0 is the second link, and so on. */
+#define HOST_NETWORK UINT32_C(0x0a4d0000)
+#define HOST_NETWORK_STEP UINT32_C(0x00010000)
+
+static const char *const host_ends[PAIR_ENDS] = { "client:", "server:" };
+
+/* Returns the part of a --set after "client:" or "server:", or NULL if it is for the other end. */
+static const char *
+host_set_of(unsigned end, const char *set)
+{
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		if (strncmp(set, host_ends[i], strlen(host_ends[i])) == 0)
+			return i == end ? set + strlen(host_ends[i]) : NULL;
+	return set;
+}
+
+bool
+host_sets_are_good(const struct options_program *program, const struct options_texts *sets)
+{
+	for (unsigned i = 0; i < sets->count; i++) {
+		const char *set = host_set_of(PAIR_CLIENT, sets->text[i]), *dot, *equals;
+
+		if (set == NULL)
+			set = host_set_of(PAIR_SERVER, sets->text[i]);
+		dot = strchr(set, '.');
+		equals = strchr(set, '=');
+		if (dot != NULL && equals != NULL && dot > set && dot + 1 < equals)
+			continue;
+		options_misuse(program, "--set \"%s\" is not of the form node.attribute=value", sets->text[i]);
+		return false;
+	}
+	return true;
+}
+
+const char *
+host_graph_path(const char *file, char *path, size_t size)
+{
+	static const char *const places[] = { "graphs", "share/xkernel/graphs" };
+	char exe[HOST_PATH / 2], beside[HOST_PATH];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	snprintf(path, size, "graphs/%s", file);
+	if (access(path, R_OK) == 0 || len <= 0)
+		return path;
+	exe[len] = '\0';
+	dirname(exe);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(places); i++) {
+		snprintf(beside, sizeof(beside), "%s/../%s/%s", exe, places[i], file);
+		if (access(beside, R_OK) == 0) {
+			snprintf(path, size, "%s", beside);
+			break;
+		}
+	}
+	return path;
+}
+
+static const char *
+host_node_attribute(const struct xk_graph *graph, unsigned node, const char *name)
+{
+	struct xk_graph_attribute *attribute = xk_graph_attribute_find(&graph->nodes[node].attributes, name);
+
+	return attribute == NULL ? NULL : attribute->value;
+}
+
+static const struct xk_protocol_type *
+host_node_type(const struct xk_graph *graph, unsigned node)
+{
+	const char *type = host_node_attribute(graph, node, "protocol");
+
+	return xk_protocol_type_find(type == NULL ? graph->nodes[node].name : type);
+}
+
+static int
+host_set(struct host *host, struct xk_graph_errors *errors, unsigned node, const char *attribute, const char *value)
+{
+	char text[HOST_TEXT * 2];
+
+	snprintf(text, sizeof(text), "%s.%s=%s", host->graph->nodes[node].name, attribute, value);
+	return xk_graph_set(host->graph, text, errors);
+}
+
+/* Gives every port a name: `dev`, or the node's. */
+static int
+host_name_ports(struct host *host, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = host->graph;
+	char name[HOST_TEXT];
+
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_protocol_type *type = host_node_type(graph, i);
+		const char *dev = host_node_attribute(graph, i, "dev");
+
+		if (type == NULL || (type->flags & XK_PORT) == 0)
+			continue;
+		if (host->port_count == HOST_PORTS) {
+			fprintf(stderr, "%s: %s has more than %d ports\n", host->options.program, host->options.graph,
+				HOST_PORTS);
+			return -EINVAL;
+		}
+		host->port_is_set[host->port_count] = dev != NULL;
+		if (dev == NULL) {
+			snprintf(name, sizeof(name), "%.100s%.63s", host->options.meeting, graph->nodes[i].name);
+			if (host_set(host, errors, i, "dev", name) != 0)
+				return -EINVAL;
+			dev = host_node_attribute(graph, i, "dev");
+		}
+		host->port_nodes[host->port_count] = graph->nodes[i].name;
+		host->port_names[host->port_count++] = dev;
+	}
+	return 0;
+}
+
+/* Returns the address of the client of `server`, on the same network; 0: the network is too small. */
+static uint32_t
+host_client_of(struct xk_network server)
+{
+	uint32_t first;
+
+	if (server.bits > 30)
+		return 0;
+	first = (server.host & ~(UINT32_MAX >> server.bits)) + 1;
+	return first == server.host ? first + 1 : first;
+}
+
+static bool
+host_is_set_for_client(const struct host *host, const char *node, const char *attribute)
+{
+	char prefix[HOST_TEXT];
+
+	snprintf(prefix, sizeof(prefix), "%s%s.%s=", host_ends[PAIR_CLIENT], node, attribute);
+	for (unsigned i = 0; i < host->options.sets->count; i++)
+		if (strncmp(host->options.sets->text[i], prefix, strlen(prefix)) == 0)
+			return true;
+	return false;
+}
+
+/* Sets an address of a node: the one given, its neighbour for the client of a pair, or the default. */
+static int
+host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned node, unsigned link,
+		  const struct xk_setting *setting)
+{
+	const char *given = host_node_attribute(host->graph, node, setting->name);
+	bool is_client = host->options.end == PAIR_CLIENT;
+	struct xk_network network = { HOST_NETWORK + link * HOST_NETWORK_STEP + (is_client ? 1 : 2),
+				      HOST_NETWORK_BITS };
+	const struct xk_setting parsed = { .name = "address", .type = XK_SETTING_NETWORK };
+	char text[HOST_TEXT], host_text[16], why[HOST_TEXT];
+
+	if (given != NULL && xk_setting_parse(&parsed, given, &network, why, sizeof(why)) != 0)
+		return 0; /* the graph's check will refuse it */
+	if (given != NULL && is_client && host->options.paired &&
+	    !host_is_set_for_client(host, host->graph->nodes[node].name, setting->name)) {
+		network.host = host_client_of(network);
+		if (network.host == 0) {
+			fprintf(stderr, "%s: %s leaves no address for the client: give one with --set client:%s.%s=\n",
+				host->options.program, given, host->graph->nodes[node].name, setting->name);
+			return -EINVAL;
+		}
+	}
+	if (host->address == 0)
+		host->address = network.host;
+	snprintf(text, sizeof(text), "%s/%" PRIu32, xk_host_print(network.host, host_text), network.bits);
+	return host_set(host, errors, node, setting->name, text);
+}
+
+/* Sets all addresses. A protocol has one for each group of lowers: address, address2, ... */
+static int
+host_address_all(struct host *host, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = host->graph;
+	unsigned link = 0;
+
+	for (unsigned i = 0; i < graph->node_count; i++) {
+		const struct xk_protocol_type *type = host_node_type(graph, i);
+		const struct xk_setting *setting = type == NULL ? NULL : type->settings;
+		unsigned roles = 0, groups = 0;
+
+		while (type != NULL && type->lowers != NULL && type->lowers[roles].name != NULL)
+			roles++;
+		for (unsigned e = 0; e < graph->edge_count; e++)
+			groups += graph->edges[e].upper == i;
+		groups = roles == 0 ? 0 : groups / roles;
+		for (; setting != NULL && setting->name != NULL && groups > 0; setting++) {
+			if (setting->type != XK_SETTING_NETWORK || strncmp(setting->name, "address", 7) != 0)
+				continue;
+			if (host_address_node(host, errors, i, link++, setting) != 0)
+				return -EINVAL;
+			groups--;
+		}
+	}
+	return 0;
+}
+
+static int
+host_set_all(struct host *host, struct xk_graph_errors *errors)
+{
+	const struct options_texts *sets = host->options.sets;
+
+	for (unsigned i = 0; i < sets->count; i++) {
+		const char *set = host_set_of(host->options.end, sets->text[i]);
+
+		if (set != NULL && xk_graph_set(host->graph, set, errors) != 0)
+			return -EINVAL;
+	}
+	if (host_name_ports(host, errors) != 0)
+		return -EINVAL;
+	return host_address_all(host, errors);
+}
+
+int
+host_load(struct host *host, const struct host_options *options)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	int result = -EINVAL;
+
+	*host = (struct host){ .options = *options };
+	host->graph = program_graph_read(options->graph, &errors);
+	if (host->graph != NULL) {
+		result = host_set_all(host, &errors);
+		if (program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
+			result = -EINVAL;
+	}
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return result == 0 ? 0 : OPTIONS_FAILURE;
+}

@@ -1,0 +1,204 @@
+/* host_link.c - the links that hosts stand on, and the private networks and sockets of pairs; see host.h. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/private.h"
+#include "tools/host/host_private.h"
+#include "tools/host/netns.h"
+
+#ifdef XK_HAVE_DPDK
+#define HOST_HAS_DPDK true
+#else
+#define HOST_HAS_DPDK false
+#endif
+
+enum {
+	HOST_VIRTIO_DRIVERS = 8,
+	HOST_TEXT = 256,
+};
+
+static const struct host_link host_links[] = {
+	{ .name = "virtio",
+	  .help = "two processes over shared memory (virtio-user to vhost-user)",
+	  .available = HOST_HAS_DPDK,
+	  .can_sleep = true,
+	  .drivers = HOST_VIRTIO_DRIVERS },
+	{ .name = "memif",
+	  .help = "two processes over shared memory (memif)",
+	  .available = HOST_HAS_DPDK,
+	  .drivers = 1 },
+	{ .name = "ring",
+	  .help = "two hosts in one process over DPDK rings",
+	  .available = HOST_HAS_DPDK,
+	  .in_process = true,
+	  .drivers = HOST_DRIVERS_MAX },
+	{ .name = "tap",
+	  .help = "this machine's kernel, or what it joins the interface with",
+	  .available = HOST_HAS_DPDK,
+	  .can_sleep = true,
+	  .has_interface = true,
+	  .drivers = 1 },
+	{ .name = "af_packet",
+	  .help = "a network interface of the kernel's, by a packet socket",
+	  .available = HOST_HAS_DPDK,
+	  .can_sleep = true,
+	  .has_interface = true,
+	  .drivers = 1 },
+	{ .name = "af_xdp",
+	  .help = "a network interface of the kernel's, by an XDP socket",
+	  .available = HOST_HAS_DPDK,
+	  .can_sleep = true,
+	  .has_interface = true,
+	  .drivers = 1 },
+	{ .name = "pci",
+	  .help = "a network card, by its PCI address: 0000:01:00.0",
+	  .available = HOST_HAS_DPDK,
+	  .can_sleep = true,
+	  .is_card = true,
+	  .drivers = HOST_DRIVERS_MAX },
+	{ .name = "memory",
+	  .help = "two hosts in one process over queues in memory, without DPDK",
+	  .available = true,
+	  .in_process = true,
+	  .can_sleep = true,
+	  .drivers = HOST_DRIVERS_MAX },
+	{ .name = "sim",
+	  .help = "two simulated hosts on virtual time",
+	  .available = true,
+	  .in_process = true,
+	  .simulated = true,
+	  .can_sleep = true,
+	  .drivers = 1 },
+};
+
+/* ---- links ---- */
+
+static bool
+host_is_pci_address(const char *text)
+{
+	unsigned domain, bus, device, function;
+	int end = 0;
+
+	if (sscanf(text, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) == 4 && text[end] == '\0')
+		return true;
+	return sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) == 3 && text[end] == '\0';
+}
+
+static const struct host_link *
+host_link_called(const char *name)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
+		if (host_links[i].available &&
+		    (host_links[i].is_card ? host_is_pci_address(name) : strcmp(host_links[i].name, name) == 0))
+			return &host_links[i];
+	return NULL;
+}
+
+int
+host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link)
+{
+	char list[HOST_TEXT] = "";
+	size_t len = 0;
+
+	*link = host_link_called(name);
+	if (*link == NULL) {
+		for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
+			if (host_links[i].available && len < sizeof(list))
+				len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
+							host_links[i].is_card ? "a PCI address" : host_links[i].name);
+		return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
+	}
+	if ((driver != XK_DRIVER_INTERRUPT && driver != XK_DRIVER_ADAPTIVE) || (*link)->can_sleep)
+		return 0;
+	return options_misuse(program,
+			      "--link %s cannot wake a sleeping driver, so --driver %s is refused: use --driver poll",
+			      name, driver == XK_DRIVER_INTERRUPT ? "interrupt" : "adaptive");
+}
+
+/* ---- pairs ---- */
+
+/* Names an interface of a pair's own network, of port `port`: an end's, or the bridge. */
+void
+host_interface_name(char *name, unsigned port, const char *whose)
+{
+	snprintf(name, NETNS_NAME, "xk%u-%.8s", port % HOST_PORTS, whose);
+}
+
+bool
+host_has_own_network(const struct host *host)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < host->port_count; i++)
+		any |= host->port_is_set[i];
+	return host->options.paired && host->options.link->has_interface && !any;
+}
+
+int
+host_prepare_pair(const struct host *host)
+{
+	bool is_tap = strcmp(host->options.link->name, "tap") == 0;
+	char client[NETNS_NAME], server[NETNS_NAME], bridge[NETNS_NAME], why[NETNS_WHY];
+	const char *const names[2] = { client, server };
+	int err;
+
+	if (host->options.link->is_card) {
+		fprintf(stderr,
+			"%s: a pair would need two network cards: start --server and --client by themselves, each with "
+			"--link and the PCI address of its own\n",
+			host->options.program);
+		return OPTIONS_MISUSE;
+	}
+	if (!host_has_own_network(host))
+		return 0;
+	err = netns_enter(why, sizeof(why));
+	for (unsigned i = 0; i < host->port_count && err == 0; i++) {
+		host_interface_name(client, i, pair_end_names[PAIR_CLIENT]);
+		host_interface_name(server, i, pair_end_names[PAIR_SERVER]);
+		host_interface_name(bridge, i, "bridge");
+		err = is_tap ? netns_taps(names, bridge, why, sizeof(why)) : netns_veth(names, i, why, sizeof(why));
+	}
+	if (err == 0)
+		return 0;
+	fprintf(stderr, "%s: --link %s has no network for a pair: %s\n", host->options.program,
+		host->options.link->name, why);
+	return OPTIONS_FAILURE;
+}
+
+/* Returns whether the ends of the process have ended; those of this one have, or have not begun. */
+static bool
+host_is_gone(long pid)
+{
+	if (pid == (long)getpid())
+		return true;
+	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* The socket of a port NAME is "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
+void
+host_sweep(const char *prefix)
+{
+	char path[HOST_PATH], start[PAIR_NAME], why[HOST_TEXT];
+	size_t len = (size_t)snprintf(start, sizeof(start), "xk-%s-", prefix);
+	struct dirent *entry;
+	DIR *directory;
+
+	if (private_directory(path, sizeof(path), false, why, sizeof(why)) != 0)
+		return;
+	directory = opendir(path);
+	while (directory != NULL && (entry = readdir(directory)) != NULL) {
+		char *end;
+
+		if (strncmp(entry->d_name, start, len) == 0 && host_is_gone(strtol(entry->d_name + len, &end, 10)) &&
+		    *end == '-')
+			unlinkat(dirfd(directory), entry->d_name, 0);
+	}
+	if (directory != NULL)
+		closedir(directory);
+}

@@ -1,0 +1,221 @@
+/* host_options.c - see host_options.h. */
+#include "tools/host/host_options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/capture/pcapng.h"
+#include "tools/json.h"
+#include "tools/machine.h"
+#include "tools/output.h"
+
+const char *const host_modes[] = { "regular", "ipp", NULL };
+const char *const host_drivers[] = { "poll", "interrupt", "adaptive", NULL };
+
+#define HOST_AT(member) offsetof(struct host_common, member)
+
+const struct options_option host_common_options[] = {
+	{ .name = "driver",
+	  .kind = OPTIONS_CHOICE,
+	  .offset = HOST_AT(driver),
+	  .argument = "DRIVER",
+	  .choices = host_drivers,
+	  .help = "how it waits for frames: poll, interrupt, adaptive\n"
+		  "(interrupt; poll on a link that cannot wake a sleeper)" },
+	{ .name = "drivers",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = HOST_AT(drivers),
+	  .argument = "N",
+	  .min = 1,
+	  .max = HOST_DRIVERS_MAX,
+	  .help = "drivers of a host: each a thread with a core and a queue of each\n"
+		  "port of its own (1)" },
+	{ .name = "set",
+	  .kind = OPTIONS_TEXT_ANY,
+	  .offset = HOST_AT(sets),
+	  .argument = "NODE.ATTR=VALUE",
+	  .help = "a setting of the graph; client:NODE... or server:NODE... is for one\n"
+		  "of two hosts" },
+	{ .name = "link",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(link),
+	  .argument = "LINK",
+	  .help = "what joins the hosts (virtio); `xk doctor` lists the links and\n"
+		  "which of them work here; sim: simulated hosts on virtual time" },
+	{ .name = "trace", .kind = OPTIONS_FLAG, .offset = HOST_AT(trace), .help = "print each message's crossings" },
+	{ .name = "json",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(json),
+	  .argument = "FILE",
+	  .help = "write the results as JSON; - is standard output" },
+	{ .name = "pcap",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(pcap),
+	  .argument = "FILE",
+	  .help = "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
+		  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
+		  "output, and what is printed goes to standard error" },
+	{ .name = "watchdog",
+	  .kind = OPTIONS_TEXT,
+	  .offset = HOST_AT(watchdog),
+	  .argument = "T",
+	  .help = "tell which protocol has computed for so long without getting on;\n"
+		  "that ends a simulated run; 0: never tell (5s)" },
+	{ .name = NULL },
+};
+
+#define HOST_SINGLE_AT(member) offsetof(struct host_single, member)
+
+const struct options_option host_single_options[] = {
+	{ .name = "mode",
+	  .kind = OPTIONS_CHOICE,
+	  .offset = HOST_SINGLE_AT(mode),
+	  .argument = "MODE",
+	  .choices = host_modes,
+	  .help = "who carries an arriving message up the graph: regular: a thread,\n"
+		  "given it by the driver; ipp (default): the driver itself" },
+	{ .name = "threads",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = HOST_SINGLE_AT(threads),
+	  .argument = "N",
+	  .min = 1,
+	  .max = HOST_THREADS_MAX,
+	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
+	{ .name = "cores",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = HOST_SINGLE_AT(cores),
+	  .argument = "A,...",
+	  .max = HOST_CORES_MAX,
+	  .help = "the core of the driver and its threads (any); with --drivers N one\n"
+		  "for all of them, or N: the first driver's, the second's, ..." },
+	{ .name = NULL },
+};
+
+int
+host_common_take_output(const struct options_program *program, struct host_common *common)
+{
+	int fd;
+
+	if (common->pcap == NULL || strcmp(common->pcap, "-") != 0)
+		return 0;
+	if (common->json != NULL && strcmp(common->json, "-") == 0)
+		return options_misuse(program, "--json - and --pcap -: there is one standard output");
+	fd = output_take();
+	if (fd < 0) {
+		fprintf(stderr, "%s: --pcap -: %s\n", program->name, strerror(errno));
+		return OPTIONS_FAILURE;
+	}
+	snprintf(common->pcap_descriptor, sizeof(common->pcap_descriptor), PCAPNG_DESCRIPTOR "%d", fd);
+	common->pcap = common->pcap_descriptor;
+	return 0;
+}
+
+int
+host_common_watchdog(const struct options_program *program, struct host_common *common)
+{
+	common->watchdog_ns = 0;
+	if (strcmp(common->watchdog, "0") == 0 ||
+	    (xk_time_parse(common->watchdog, &common->watchdog_ns) && common->watchdog_ns > 0))
+		return 0;
+	return options_misuse(program, "--watchdog: \"%s\" is neither a time such as 500ms or 5s, nor 0",
+			      common->watchdog);
+}
+
+int
+host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
+		     const struct host_link **link)
+{
+	int driver = common->driver == HOST_DRIVER_ABSENT ? -1 : (int)common->driver;
+
+	if (!host_sets_are_good(program, &common->sets) || host_common_watchdog(program, common) != 0)
+		return OPTIONS_MISUSE;
+	if (common->pcap != NULL && common->pcap[0] == '\0')
+		return options_misuse(program, "--pcap: a file's name is missing");
+	if (host_link_find(program, common->link, driver, link) != 0)
+		return OPTIONS_MISUSE;
+	if (common->drivers > (*link)->drivers && (*link)->simulated)
+		return options_misuse(program, "--drivers %" PRIu64 ": a simulated host has one", common->drivers);
+	if (common->drivers > (*link)->drivers && (*link)->drivers == 1)
+		return options_misuse(program, "--link %s has one queue, so that a host on it has one driver",
+				      common->link);
+	if (common->drivers > (*link)->drivers)
+		return options_misuse(program,
+				      "--link %s has at most %u queues, so that a host on it has no more drivers",
+				      common->link, (*link)->drivers);
+	if (!alone && common->pcap != NULL && strcmp(common->pcap, "-") == 0)
+		return options_misuse(program, "--pcap -: each end writes a file, and there is one standard output");
+	if (alone && (*link)->in_process)
+		return options_misuse(program, "--link %s joins hosts of one process: there is no lone end",
+				      common->link);
+	if (common->driver == HOST_DRIVER_ABSENT)
+		common->driver = (*link)->can_sleep ? XK_DRIVER_INTERRUPT : XK_DRIVER_POLL;
+	return host_common_take_output(program, common);
+}
+
+bool
+host_has_core(const struct options_program *program, uint64_t core)
+{
+	if (machine_has_core((unsigned)core))
+		return true;
+	options_misuse(program, "--cores: this program may not use core %" PRIu64, core);
+	return false;
+}
+
+bool
+host_single_is_given(const struct host_single *single)
+{
+	return single->mode != HOST_MODE_ABSENT || single->threads != 0 || single->cores.count != 0;
+}
+
+int
+host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers)
+{
+	struct options_numbers *cores = &single->cores;
+
+	if (cores->count > 1 && drivers == 1)
+		return options_misuse(program, "--cores takes one: there is one driver (--drivers)");
+	if (cores->count > 1 && cores->count != drivers)
+		return options_misuse(program, "--cores takes one, or one for each of the %" PRIu64 " drivers",
+				      drivers);
+	for (unsigned i = 0; i < cores->count; i++)
+		if (!host_has_core(program, cores->value[i]))
+			return OPTIONS_MISUSE;
+	while (cores->count > 0 && cores->count < drivers)
+		cores->value[cores->count++] = cores->value[0];
+	if (single->mode == HOST_MODE_ABSENT)
+		single->mode = XK_IPP;
+	if (single->threads == 0)
+		single->threads = 1;
+	return 0;
+}
+
+int
+host_open_json(const char *program, const char *file, FILE **out)
+{
+	*out = NULL;
+	if (file == NULL)
+		return 0;
+	*out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+	if (*out != NULL)
+		return 0;
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+int
+host_end_json(const char *program, const char *file, struct json *json)
+{
+	json_close(json);
+	if (json_end(json))
+		return 0;
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+void
+host_close_json(FILE *out)
+{
+	if (out != NULL && out != stdout)
+		fclose(out);
+}

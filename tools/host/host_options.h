@@ -1,0 +1,84 @@
+/* host_options.h - the options that all programs with hosts share, their checks and their defaults. */
+#ifndef HOST_OPTIONS_H
+#define HOST_OPTIONS_H
+
+#include "tools/host/host.h"
+
+enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOST_CORES_MAX = 1023 };
+
+struct json;
+
+struct host_common {
+	const char *link, *json, *pcap, *watchdog;
+	char pcap_descriptor[24]; /* the value of `pcap` for --pcap - */
+	struct options_texts sets;
+	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
+	uint64_t drivers; /* of each host */
+	bool trace;
+	uint64_t watchdog_ns; /* `watchdog`, parsed; 0: none */
+};
+
+#define HOST_COMMON_INITIAL                                                                                            \
+	{                                                                                                              \
+		.link = "virtio", .driver = HOST_DRIVER_ABSENT, .drivers = 1, .watchdog = "5s",                        \
+	}
+
+/* For a struct host_common. */
+extern const struct options_option host_common_options[];
+
+/* Options of a program that makes one host, in its own process. */
+struct host_single {
+	unsigned mode;                /* enum xk_mode; HOST_MODE_ABSENT: not given */
+	uint64_t threads;             /* 0: not given */
+	struct options_numbers cores; /* none: any; after host_single_complete, one for each driver */
+};
+
+#define HOST_SINGLE_INITIAL                                                                                            \
+	{                                                                                                              \
+		.mode = HOST_MODE_ABSENT                                                                               \
+	}
+
+/* For a struct host_single. */
+extern const struct options_option host_single_options[];
+
+extern const char *const host_modes[];   /* by enum xk_mode; NULL ends them */
+extern const char *const host_drivers[]; /* by enum xk_driver_policy; NULL ends them */
+
+/*
+ * Checks the options, finds the link, and chooses a driver if none was given. `alone`: the other end of the link is not
+ * in this process. Returns 0, or the status to exit with, after a message.
+ */
+int host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
+			 const struct host_link **link);
+
+/*
+ * With --pcap -, gives standard output to the capture: other output then goes
+ * to standard error. Returns 0, or the status to exit with, after a message.
+ */
+int host_common_take_output(const struct options_program *program, struct host_common *common);
+
+/* Parses --watchdog. Returns 0, or OPTIONS_MISUSE after a message. */
+int host_common_watchdog(const struct options_program *program, struct host_common *common);
+
+/* Returns whether any of these was given. */
+bool host_single_is_given(const struct host_single *single);
+
+/*
+ * Checks the options of a host with so many drivers, and fills in
+ * defaults: ipp, one thread. Returns 0, or OPTIONS_MISUSE after a message.
+ */
+int host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers);
+
+/* Returns whether this process may run on `core`, of --cores; prints a message if not. */
+bool host_has_core(const struct options_program *program, uint64_t core);
+
+/* Opens the file of --json; *out is NULL without the option. Returns 0, or OPTIONS_FAILURE after a message. */
+int host_open_json(const char *program, const char *file, FILE **out);
+
+/* Closes the document's object and the document. Returns 0, or OPTIONS_FAILURE after a message: it was not written. */
+int host_end_json(const char *program, const char *file, struct json *json);
+
+/* Closes the file that host_open_json has opened, but not standard output. NULL is ignored. */
+void host_close_json(FILE *out);
+
+#endif

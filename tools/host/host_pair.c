@@ -1,0 +1,462 @@
+/* host_pair.c - see host_pair.h. Requests and answers are structs, each a packet on a SOCK_SEQPACKET socket. */
+#define _GNU_SOURCE
+#include "tools/host/host_pair.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/options.h"
+#include "xkernel/base.h"
+
+enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_ARGUMENTS = 256, PAIR_NAP_MS = 5 };
+enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN, PAIR_END };
+
+const char *const pair_end_names[PAIR_ENDS] = { "client", "server" };
+
+struct pair_request {
+	uint32_t word; /* enum pair_word */
+	union {
+		struct pair_setup setup;
+		struct pair_block block;
+	};
+};
+
+/* ---- signals ---- */
+
+void
+pair_signal_set(sigset_t *set)
+{
+	struct sigaction action;
+
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	if (sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+}
+
+int
+pair_signals(void)
+{
+	sigset_t set;
+
+	pair_signal_set(&set);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* ---- processes ---- */
+
+pid_t
+pair_fork(void)
+{
+	pid_t parent = getpid(), pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it was gone before the signal was set */
+		_exit(OPTIONS_FAILURE);
+	signal(SIGINT, SIG_IGN);
+	return 0;
+}
+
+int
+pair_reap(pid_t pid, unsigned limit_ms)
+{
+	struct timespec nap = { .tv_nsec = PAIR_NAP_MS * 1000000 };
+	int status = 0;
+
+	for (unsigned waited_ms = 0; waited_ms < limit_ms; waited_ms += PAIR_NAP_MS) {
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return status;
+		nanosleep(&nap, NULL);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return -1;
+}
+
+/* ---- starting ---- */
+
+void
+pair_init(struct pair *pair, const char *program, int signals)
+{
+	*pair = (struct pair){ .program = program, .signals = signals };
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		pair->ends[i].control = -1;
+}
+
+void
+pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops *ops, void *end)
+{
+	pair->ends[which].ops = ops;
+	pair->ends[which].end = end;
+}
+
+/* Becomes the program of an end. dup leaves the socket open across exec. Standard output is the parent's alone. */
+__attribute__((noreturn)) static void
+pair_exec(int control, unsigned which, int argc, char **argv)
+{
+	char fd[32], end[32], *arguments[PAIR_ARGUMENTS + 3] = { argv[0], fd, end };
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	snprintf(fd, sizeof(fd), "--control=%d", dup(control));
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	snprintf(end, sizeof(end), "--end=%s", pair_end_names[which]);
+	for (int i = 1; i < argc; i++)
+		arguments[i + 2] = argv[i];
+	arguments[argc + 2] = NULL;
+	execv("/proc/self/exe", arguments);
+	perror("/proc/self/exe");
+	_exit(OPTIONS_FAILURE);
+}
+
+static int
+pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
+{
+	struct pair_end *end = &pair->ends[which];
+	int sockets[2];
+
+	if (argc + 3 > PAIR_ARGUMENTS) {
+		fprintf(stderr, "%s: too many arguments\n", pair->program);
+		return OPTIONS_MISUSE;
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+		fprintf(stderr, "%s: no socket to the %s: %s\n", pair->program, pair_end_names[which], strerror(errno));
+		return OPTIONS_FAILURE;
+	}
+	end->pid = pair_fork();
+	if (end->pid == 0)
+		pair_exec(sockets[1], which, argc, argv);
+	close(sockets[1]);
+	end->control = sockets[0];
+	if (end->pid > 0)
+		return 0;
+	end->pid = 0;
+	fprintf(stderr, "%s: the %s cannot be started: %s\n", pair->program, pair_end_names[which], strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+/* ---- asking ---- */
+
+/* Reports how an end that should be running has ended. Returns the status to exit with. */
+static int
+pair_ended(struct pair *pair, unsigned which, bool starting)
+{
+	struct pair_end *end = &pair->ends[which];
+	const char *name = pair_end_names[which];
+	int status = 0;
+
+	waitpid(end->pid, &status, 0);
+	end->pid = 0;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "%s: the %s died: signal %d (%s)\n", pair->program, name, WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else if (starting)
+		fprintf(stderr, "%s: the %s could not start (what was wrong is said above)\n", pair->program, name);
+	else
+		fprintf(stderr, "%s: the %s ended with status %d in the middle of the run\n", pair->program, name,
+			WEXITSTATUS(status));
+	return starting && WIFEXITED(status) && WEXITSTATUS(status) == OPTIONS_MISUSE ? OPTIONS_MISUSE
+										      : OPTIONS_FAILURE;
+}
+
+static bool
+pair_interrupted(struct pair *pair)
+{
+	struct signalfd_siginfo info;
+
+	if (pair->signals < 0 || read(pair->signals, &info, sizeof(info)) != sizeof(info))
+		return false;
+	fprintf(stderr, "%s: stopped by signal %u (%s)\n", pair->program, info.ssi_signo,
+		strsignal((int)info.ssi_signo));
+	pair->interrupted = true;
+	return true;
+}
+
+/*
+ * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Returns 0,
+ * or the status to exit with and a message: the wait is over, a signal came, or either end has ended.
+ */
+static int
+pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
+{
+	struct pair_answer *answer = &pair->answer;
+	struct pollfd polls[PAIR_ENDS + 1];
+
+	for (;;) {
+		int ready;
+		ssize_t got;
+
+		for (unsigned i = 0; i < PAIR_ENDS; i++)
+			polls[i] = (struct pollfd){ .fd = pair->ends[i].control, .events = i == which ? POLLIN : 0 };
+		polls[PAIR_ENDS] = (struct pollfd){ .fd = pair->signals, .events = POLLIN };
+		ready = poll(polls, PAIR_ENDS + 1, wait_ms);
+		if (ready < 0 && errno == EINTR)
+			continue;
+		if (polls[PAIR_ENDS].revents != 0 && pair_interrupted(pair))
+			return OPTIONS_FAILURE;
+		if (ready <= 0) {
+			fprintf(stderr, "%s: the %s has not answered for %d s\n", pair->program, pair_end_names[which],
+				wait_ms / 1000);
+			return OPTIONS_FAILURE;
+		}
+		if ((polls[which].revents & POLLIN) != 0) {
+			got = recv(pair->ends[which].control, answer, sizeof(*answer), 0);
+			if (got == (ssize_t)sizeof(*answer) && answer->word == word)
+				return 0;
+			if (got > 0)
+				continue;
+			return pair_ended(pair, which, word == PAIR_READY);
+		}
+		for (unsigned i = 0; i < PAIR_ENDS; i++)
+			if (polls[i].revents != 0)
+				return pair_ended(pair, i, word == PAIR_READY);
+	}
+}
+
+/* Sends a request and waits for its answer; if the end is gone, pair_await reports how it ended. */
+static int
+pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
+{
+	ssize_t sent;
+
+	do
+		sent = send(pair->ends[which].control, request, sizeof(*request), MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return pair_await(pair, which, request->word, wait_ms);
+}
+
+int
+pair_start(struct pair *pair, int argc, char **argv)
+{
+	int status = 0;
+
+	/* the server first: on most links the client then finds it there */
+	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
+		status = pair_spawn(pair, i, argc, argv);
+	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
+		status = pair_await(pair, i, PAIR_READY, PAIR_START_MS);
+	return status;
+}
+
+static int
+pair_complain(struct pair *pair, unsigned which, const char *why)
+{
+	fprintf(stderr, "%s: %s: %s\n", pair->program, pair_end_names[which], why);
+	return OPTIONS_FAILURE;
+}
+
+int
+pair_setup(struct pair *pair, const struct pair_setup *setup)
+{
+	struct pair_request request = { .word = PAIR_SETUP, .setup = *setup };
+	struct pair_answer *answer = &pair->answer;
+
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		struct pair_end *end = &pair->ends[i];
+		int status = 0;
+
+		answer->error = 0;
+		if (end->ops != NULL)
+			answer->error = end->ops->setup(end->end, setup, answer->why, sizeof(answer->why));
+		else if (end->pid != 0)
+			status = pair_ask(pair, i, &request, PAIR_ANSWER_MS);
+		if (status != 0)
+			return status;
+		if (answer->error != 0)
+			return pair_complain(pair, i, answer->why);
+	}
+	return 0;
+}
+
+int
+pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts)
+{
+	struct pair_request request = { .word = PAIR_COUNTS };
+	struct pair_end *end = &pair->ends[which];
+	int status;
+
+	memset(counts, 0, sizeof(*counts));
+	if (end->ops != NULL)
+		end->ops->counts(end->end, counts);
+	if (end->ops != NULL || end->pid == 0)
+		return 0;
+	status = pair_ask(pair, which, &request, PAIR_ANSWER_MS);
+	if (status == 0)
+		*counts = pair->answer.counts;
+	return status;
+}
+
+int
+pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result)
+{
+	struct pair_request request = { .word = PAIR_RUN, .block = *block };
+	struct pair_end *client = &pair->ends[PAIR_CLIENT];
+	int status;
+
+	memset(result, 0, sizeof(*result));
+	histogram_init(&result->rtt);
+	if (client->ops == NULL) {
+		status = pair_ask(pair, PAIR_CLIENT, &request, -1);
+		if (status == 0)
+			*result = pair->answer.result;
+	} else {
+		status = client->ops->run(client->end, block, result, pair->signals) ? 0 : OPTIONS_FAILURE;
+		if (status != 0)
+			pair_interrupted(pair);
+	}
+	if (status == 0 && result->error != 0)
+		status = pair_complain(pair, PAIR_CLIENT, result->why);
+	return status;
+}
+
+/* ---- ending ---- */
+
+int
+pair_stop(struct pair *pair, bool in_peace)
+{
+	int result = 0;
+
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		if (pair->ends[i].pid != 0 && !in_peace)
+			kill(pair->ends[i].pid, SIGKILL);
+		if (pair->ends[i].control >= 0)
+			close(pair->ends[i].control);
+	}
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid, PAIR_END_MS);
+
+		if (status != 0 && in_peace) {
+			fprintf(stderr, "%s: the %s did not end well (status %#x)\n", pair->program, pair_end_names[i],
+				(unsigned)status);
+			result = OPTIONS_FAILURE;
+		}
+		pair->ends[i] = (struct pair_end){ .control = -1 };
+	}
+	return result;
+}
+
+/* ---- an end's process ---- */
+
+static bool
+pair_reply(int control, const struct pair_answer *answer)
+{
+	ssize_t sent;
+
+	do
+		sent = send(control, answer, sizeof(*answer), MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent == (ssize_t)sizeof(*answer);
+}
+
+/* Carries out a request and answers it. Returns false if the parent is gone. */
+static bool
+pair_obey(int control, const struct pair_end_ops *ops, void *end, const struct pair_request *request,
+	  struct pair_answer *answer)
+{
+	switch (request->word) {
+	case PAIR_SETUP:
+		answer->error = ops->setup(end, &request->setup, answer->why, sizeof(answer->why));
+		break;
+	case PAIR_COUNTS:
+		memset(&answer->counts, 0, sizeof(answer->counts));
+		ops->counts(end, &answer->counts);
+		break;
+	case PAIR_RUN:
+		memset(&answer->result, 0, sizeof(answer->result));
+		histogram_init(&answer->result.rtt);
+		if (!ops->run(end, &request->block, &answer->result, control))
+			return false;
+		break;
+	default:
+		return false;
+	}
+	answer->word = request->word;
+	return pair_reply(control, answer);
+}
+
+int
+pair_serve(int control, const struct pair_end_ops *ops, void *end)
+{
+	struct pair_answer answer = { .word = PAIR_READY };
+	struct pair_request request;
+	bool going = pair_reply(control, &answer);
+
+	while (going) {
+		ssize_t got = recv(control, &request, sizeof(request), 0);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		going = got == (ssize_t)sizeof(request) && pair_obey(control, ops, end, &request, &answer);
+	}
+	return OPTIONS_SUCCESS;
+}
+
+/* ---- counts ---- */
+
+static struct pair_drop *
+pair_counts_find(struct pair_counts *counts, const char *name)
+{
+	for (unsigned i = 0; i < counts->drop_count; i++)
+		if (strcmp(counts->drops[i].name, name) == 0)
+			return &counts->drops[i];
+	return NULL;
+}
+
+void
+pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count)
+{
+	struct pair_drop *drop = pair_counts_find(counts, name);
+
+	if (drop == NULL && counts->drop_count >= PAIR_DROPS - 1) {
+		name = "other";
+		drop = pair_counts_find(counts, name);
+	}
+	if (drop == NULL) {
+		drop = &counts->drops[counts->drop_count++];
+		*drop = (struct pair_drop){ .count = 0 };
+		snprintf(drop->name, sizeof(drop->name), "%s", name);
+	}
+	drop->count += count;
+}
+
+void
+pair_counts_add(struct pair_counts *sum, const struct pair_counts *before, const struct pair_counts *after)
+{
+	sum->driver_switches += after->driver_switches - before->driver_switches;
+	sum->thread_switches += after->thread_switches - before->thread_switches;
+	sum->process_switches += after->process_switches - before->process_switches;
+	sum->frames += after->frames - before->frames;
+	sum->messages += after->messages - before->messages;
+	sum->fallbacks += after->fallbacks - before->fallbacks;
+	sum->overruns += after->overruns - before->overruns;
+	sum->overtaken += after->overtaken - before->overtaken;
+	sum->stalled += after->stalled - before->stalled;
+	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
+		sum->handoffs[i] += after->handoffs[i] - before->handoffs[i];
+	for (unsigned i = 0; i < after->drop_count; i++) {
+		const struct pair_drop *drop = &after->drops[i];
+		struct pair_drop *old = pair_counts_find((struct pair_counts *)before, drop->name);
+		uint64_t count = drop->count - (old == NULL ? 0 : old->count);
+
+		if (count > 0)
+			pair_counts_drop(sum, drop->name, count);
+	}
+}

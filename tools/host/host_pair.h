@@ -1,0 +1,162 @@
+/*
+ * host_pair.h - drives the two ends of a measurement, client and server, from one program.
+ *
+ * An end is a process that pair_start makes (the same program with two hidden options, and a socket to it), or is in
+ * this process: on links that join two hosts of one process, and as a lone client, whose server cannot be asked. The
+ * driving program sets both ends up, has the client run blocks of round trips, and asks for counts; each end's
+ * pair_end_ops do the work. The processes end with their parent, and the pair fails as soon as one of them ends by
+ * itself. Main thread only.
+ */
+#ifndef HOST_PAIR_H
+#define HOST_PAIR_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tools/histogram.h"
+
+enum { PAIR_CLIENT, PAIR_SERVER, PAIR_ENDS };
+enum { PAIR_HANDOFFS = 3, PAIR_DROPS = 128, PAIR_NAME = 64, PAIR_WHY = 200, PAIR_END_MS = 10000 };
+
+/* The values of --handoff: the end whose test protocol leaves the driver. */
+enum pair_handoff {
+	PAIR_HANDOFF_NONE,
+	PAIR_HANDOFF_CLIENT,
+	PAIR_HANDOFF_SERVER,
+	PAIR_HANDOFF_BOTH,
+	PAIR_HANDOFF_GRAPH, /* not given: as in the graph */
+};
+
+/* The settings of both ends that change between blocks. */
+struct pair_setup {
+	uint32_t mode; /* enum xk_mode */
+	uint32_t threads;
+	uint32_t handoff; /* enum pair_handoff */
+};
+
+/* A block of round trips, run by the client. */
+struct pair_block {
+	uint32_t host; /* the server */
+	uint32_t size, channels;
+	uint64_t rounds;
+};
+
+struct pair_drop {
+	char name[PAIR_NAME]; /* "ip.short" */
+	uint64_t count;
+};
+
+/* One end's counts since it was started. */
+struct pair_counts {
+	uint64_t driver_switches, thread_switches, process_switches; /* voluntary */
+	uint64_t frames, messages;
+	uint64_t handoffs[PAIR_HANDOFFS]; /* by enum xk_handoff_reason */
+	uint64_t fallbacks, overruns, overtaken, stalled;
+	unsigned drop_count;
+	struct pair_drop drops[PAIR_DROPS];
+};
+
+/* The result of a block. */
+struct pair_result {
+	int32_t error; /* 0, or -errno and the reason in why */
+	char why[PAIR_WHY];
+	uint64_t rounds, lost, late, bad, elapsed_ns;
+	struct histogram rtt;
+};
+
+/* The work of an end; `end` is the program's. */
+struct pair_end_ops {
+	/* Returns 0, or -errno and the reason in why. */
+	int (*setup)(void *end, const struct pair_setup *setup, char *why, size_t why_len);
+	void (*counts)(void *end, struct pair_counts *counts);
+	/* Runs the block to its end. Returns false if it gave up because the descriptor `stop` became readable. */
+	bool (*run)(void *end, const struct pair_block *block, struct pair_result *result, int stop);
+};
+
+struct pair_end {
+	const struct pair_end_ops *ops; /* NULL: not in this process */
+	void *end;
+	pid_t pid;   /* 0: not a process of its own */
+	int control; /* the socket to it, or -1 */
+};
+
+/* An end's answer to a request (host_pair.c). */
+struct pair_answer {
+	uint32_t word; /* the request's */
+	int32_t error;
+	char why[PAIR_WHY];
+	union {
+		struct pair_counts counts;
+		struct pair_result result;
+	};
+};
+
+struct pair {
+	const char *program; /* in messages */
+	int signals;         /* readable when the program is to end (pair_signals) */
+	bool in_one_process; /* both ends have the same process_switches */
+	bool interrupted;    /* by a signal, which has been reported */
+	struct pair_end ends[PAIR_ENDS];
+	struct pair_answer answer; /* the last one */
+};
+
+/* "client", "server". */
+extern const char *const pair_end_names[PAIR_ENDS];
+
+/* Gets the signals that end a program: SIGINT, SIGTERM, and SIGHUP unless the program ignores it (nohup). */
+void pair_signal_set(sigset_t *set);
+
+/*
+ * Blocks them and returns a descriptor to read them from, or -1. Call before threads are made, so that all inherit it.
+ */
+int pair_signals(void);
+
+/*
+ * Forks. The child is killed when its parent ends, and leaves ctrl-C to its parent; other signals stay blocked. Returns
+ * what fork does.
+ */
+pid_t pair_fork(void);
+
+/* Waits at most limit_ms for a child to end, then kills it. Returns its status, or -1 if it was killed. */
+int pair_reap(pid_t pid, unsigned limit_ms);
+
+/* Makes a pair without ends. */
+void pair_init(struct pair *pair, const char *program, int signals);
+
+/*
+ * Starts both ends as processes: this program with argv, preceded by "--control=FD --end=NAME". Returns when both have
+ * called pair_serve: 0, or the status to exit with, after a message.
+ */
+int pair_start(struct pair *pair, int argc, char **argv);
+
+/* Adds an end that is in this process. */
+void pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops *ops, void *end);
+
+/* Sets both ends up. Returns 0, or the status to exit with, after a message. */
+int pair_setup(struct pair *pair, const struct pair_setup *setup);
+
+/* Gets the counts of one end; zeroes where there is none to ask. Returns as pair_setup. */
+int pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts);
+
+/* Runs a block at the client. Returns as pair_setup. */
+int pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result);
+
+/*
+ * Ends the processes: in peace, which gives them PAIR_END_MS to free what they have and reports how they ended; or at
+ * once. Returns 0 or OPTIONS_FAILURE.
+ */
+int pair_stop(struct pair *pair, bool in_peace);
+
+/* For an end's process: serves requests until the parent ends or says so. Returns the status to exit with. */
+int pair_serve(int control, const struct pair_end_ops *ops, void *end);
+
+/* Adds after - before to sum. */
+void pair_counts_add(struct pair_counts *sum, const struct pair_counts *before, const struct pair_counts *after);
+
+/* Adds `count` to the drop called name, or to "other" when the table is full. */
+void pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count);
+
+#endif

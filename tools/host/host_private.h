@@ -1,0 +1,49 @@
+/* host_private.h - shared by the files that make hosts; functions return as those in host.h. */
+#ifndef HOST_PRIVATE_H
+#define HOST_PRIVATE_H
+
+#include "tools/host/host.h"
+#include "tools/host/netns.h"
+
+/* Ports' link addresses: this plus 256 for each port of a host, and 1 for the first host, 2 for the second. */
+#define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
+
+/* Prints what failed, and why. Returns OPTIONS_FAILURE. */
+int host_fail(const struct host *host, const char *what, const char *why);
+
+/* Calls host_load and opens the file of --pcap. */
+int host_begin(struct host *host, const struct host_options *options);
+
+/* Makes the kernel, on the host's platforms and ports, and the graph in it. */
+int host_compose(struct host *host);
+
+/* ---- host_link.c ---- */
+
+/* Returns whether the host, of a pair, stands on interfaces that host_prepare_pair has made. */
+bool host_has_own_network(const struct host *host);
+
+void host_interface_name(char *name, unsigned port, const char *whose);
+
+/* ---- host_dpdk.c: for hosts that are on DPDK ---- */
+
+int host_start_dpdk(struct host *host);
+void host_stop_dpdk(struct xk_platform *platform);
+
+/* Opens host's ports, whose other ends are in other processes. */
+int host_open_ports(struct host *host);
+
+/* Opens and joins the ports of two hosts. */
+int host_open_rings(struct host hosts[2]);
+
+/* Adds the drops of a lane of a port. */
+void host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts);
+
+/* ---- host_sim.c: --link sim ---- */
+
+/* As host_open_both. */
+int host_world_open(struct host hosts[2], const struct host_options options[2]);
+
+/* Takes the host out of its world, which the last one frees. Returns OPTIONS_FAILURE if buffers have not come back. */
+int host_world_close(struct host *host);
+
+#endif

@@ -1,0 +1,331 @@
+/* netns.c - see netns.h. */
+#define _GNU_SOURCE
+#include "tools/host/netns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/ethtool.h>
+#include <linux/if_link.h>
+#include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "xkernel/base.h"
+
+/*
+ * The kernel's numbers of a cable's ends: far apart, because DPDK derives a name that must differ between two processes
+ * from process id XOR interface number, and two children have adjacent process ids.
+ */
+enum { NETNS_MESSAGE = 512, NETNS_NEAR = 0x1000, NETNS_FAR = 0x2000 };
+
+/*
+ * Settings of a fresh network, as far as the kernel has them. IPv6 would send packets of its own; a bridge is a cable
+ * here, on which no filter may drop frames or reassemble fragments.
+ */
+static const struct {
+	const char *path, *value;
+} netns_settings[] = {
+	{ "/proc/sys/net/ipv6/conf/all/disable_ipv6", "1" },
+	{ "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1" },
+	{ "/proc/sys/net/bridge/bridge-nf-call-arptables", "0" },
+	{ "/proc/sys/net/bridge/bridge-nf-call-iptables", "0" },
+	{ "/proc/sys/net/bridge/bridge-nf-call-ip6tables", "0" },
+};
+
+static int
+netns_fail(char *why, size_t size, const char *what, const char *name)
+{
+	int err = errno;
+
+	snprintf(why, size, "%s %s: %s", what, name, strerror(err));
+	return -err;
+}
+
+/* ---- entering ---- */
+
+static bool
+netns_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+/* Keeps this user's and group's ids in the user namespace. */
+static bool
+netns_map(unsigned user, unsigned group)
+{
+	char users[32], groups[32];
+
+	snprintf(users, sizeof(users), "%u %u 1", user, user);
+	snprintf(groups, sizeof(groups), "%u %u 1", group, group);
+	return netns_write("/proc/self/uid_map", users) && netns_write("/proc/self/setgroups", "deny") &&
+	       netns_write("/proc/self/gid_map", groups);
+}
+
+/* Keeps the capabilities that links need across exec. */
+static bool
+netns_keep_capabilities(void)
+{
+	static const unsigned kept[] = { CAP_NET_ADMIN, CAP_NET_RAW };
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data) != 0)
+		return false;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(kept); i++)
+		data[kept[i] / 32].inheritable |= UINT32_C(1) << kept[i] % 32;
+	if (syscall(SYS_capset, &header, data) != 0)
+		return false;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(kept); i++)
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kept[i], 0, 0) != 0)
+			return false;
+	return true;
+}
+
+int
+netns_enter(char *why, size_t size)
+{
+	unsigned user = (unsigned)geteuid(), group = (unsigned)getegid();
+
+	if (unshare(CLONE_NEWNET) != 0 &&
+	    (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !netns_map(user, group) || !netns_keep_capabilities())) {
+		int err = errno;
+
+		snprintf(why, size,
+			 "this user may not make a network of its own (%s): run it as root, or have user namespaces "
+			 "allowed (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)",
+			 strerror(err));
+		return -err;
+	}
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(netns_settings); i++)
+		netns_write(netns_settings[i].path, netns_settings[i].value);
+	return 0;
+}
+
+/* ---- interfaces ---- */
+
+static bool
+netns_up(int fd, const char *name)
+{
+	struct ifreq request = { .ifr_flags = IFF_UP };
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+}
+
+/* Switches offloads off; an interface that does not know one does not have it. */
+static void
+netns_switch_offloads_off(int fd, const char *name)
+{
+	static const uint32_t switches[] = { ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM, ETHTOOL_SSG, ETHTOOL_STSO,
+					     ETHTOOL_SUFO,    ETHTOOL_SGSO,    ETHTOOL_SGRO };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(switches); i++) {
+		struct ethtool_value value = { .cmd = switches[i], .data = 0 };
+		struct ifreq request = { .ifr_data = (void *)&value };
+
+		snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+		ioctl(fd, SIOCETHTOOL, &request);
+	}
+}
+
+static int
+netns_finish_both(const char *const names[2], char *why, size_t size)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return netns_fail(why, size, "no socket for", names[0]);
+	for (unsigned i = 0; i < 2 && err == 0; i++) {
+		netns_switch_offloads_off(fd, names[i]);
+		if (!netns_up(fd, names[i]))
+			err = netns_fail(why, size, "the interface cannot be brought up:", names[i]);
+	}
+	close(fd);
+	return err;
+}
+
+/* ---- veth, which only netlink makes ---- */
+
+struct netns_message {
+	_Alignas(struct nlmsghdr) char bytes[NETNS_MESSAGE];
+	size_t len;
+};
+
+static void *
+netns_add(struct netns_message *m, const void *bytes, size_t len)
+{
+	void *at = memcpy(m->bytes + m->len, bytes, len);
+
+	m->len += NLMSG_ALIGN(len);
+	return at;
+}
+
+/* Adds an attribute. Without bytes, it contains the following ones, up to netns_end. Returns its place. */
+static size_t
+netns_attribute(struct netns_message *m, unsigned short type, const void *bytes, size_t len)
+{
+	struct rtattr attribute = { .rta_len = (unsigned short)RTA_LENGTH(len), .rta_type = type };
+	size_t at = m->len;
+
+	netns_add(m, &attribute, sizeof(attribute));
+	if (bytes != NULL)
+		netns_add(m, bytes, len);
+	return at;
+}
+
+static void
+netns_end(struct netns_message *m, size_t at)
+{
+	unsigned short len = (unsigned short)(m->len - at);
+
+	memcpy(m->bytes + at + offsetof(struct rtattr, rta_len), &len, sizeof(len));
+}
+
+/* Sends the request. Returns 0 or -errno, of the kernel's answer. */
+static int
+netns_request(struct netns_message *m)
+{
+	struct nlmsghdr *header = (struct nlmsghdr *)m->bytes;
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr error;
+		char rest[NETNS_MESSAGE];
+	} answer;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	header->nlmsg_len = (uint32_t)m->len;
+	if (send(fd, m->bytes, m->len, 0) != (ssize_t)m->len ||
+	    recv(fd, &answer, sizeof(answer), 0) < (ssize_t)(sizeof(answer.header) + sizeof(answer.error)))
+		err = -errno;
+	else
+		err = answer.error.error;
+	close(fd);
+	return err;
+}
+
+/* A request for a new interface. */
+struct netns_link {
+	struct netns_message m;
+	size_t info, data;
+};
+
+/* Begins a request for an interface of a kind; its attributes follow, up to netns_new_link. */
+static void
+netns_describe(struct netns_link *l, const char *name, const char *kind, int number)
+{
+	const struct nlmsghdr header = { .nlmsg_type = RTM_NEWLINK,
+					 .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK };
+	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = number };
+
+	l->m.len = 0;
+	netns_add(&l->m, &header, sizeof(header));
+	netns_add(&l->m, &link, sizeof(link));
+	netns_attribute(&l->m, IFLA_IFNAME, name, strlen(name) + 1);
+	l->info = netns_attribute(&l->m, IFLA_LINKINFO, NULL, 0);
+	netns_attribute(&l->m, IFLA_INFO_KIND, kind, strlen(kind) + 1);
+	l->data = netns_attribute(&l->m, IFLA_INFO_DATA, NULL, 0);
+}
+
+/* Sends the request. Returns false and errno on failure. */
+static bool
+netns_new_link(struct netns_link *l)
+{
+	netns_end(&l->m, l->data);
+	netns_end(&l->m, l->info);
+	errno = -netns_request(&l->m);
+	return errno == 0;
+}
+
+int
+netns_veth(const char *const names[2], unsigned number, char *why, size_t size)
+{
+	const struct ifinfomsg other = { .ifi_family = AF_UNSPEC, .ifi_index = NETNS_FAR + (int)number };
+	struct netns_link l;
+	size_t peer;
+
+	netns_describe(&l, names[0], "veth", NETNS_NEAR + (int)number);
+	peer = netns_attribute(&l.m, VETH_INFO_PEER, NULL, 0);
+	netns_add(&l.m, &other, sizeof(other));
+	netns_attribute(&l.m, IFLA_IFNAME, names[1], strlen(names[1]) + 1);
+	netns_end(&l.m, peer);
+	if (!netns_new_link(&l))
+		return netns_fail(why, size, "the interfaces cannot be made (veth):", names[0]);
+	return netns_finish_both(names, why, size);
+}
+
+/* ---- taps and a bridge ---- */
+
+/* Makes a tap that stays when nobody has it open; multi-queue, as DPDK's driver opens it. */
+static bool
+netns_tap(const char *name)
+{
+	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE };
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return false;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (ioctl(fd, TUNSETIFF, &request) != 0 || ioctl(fd, TUNSETPERSIST, 1) != 0)
+		err = errno;
+	close(fd);
+	errno = err;
+	return err == 0;
+}
+
+/* Makes a bridge between two interfaces. With multicast snooping it would send packets of its own. */
+static bool
+netns_bridge(int fd, const char *bridge, const char *const names[2])
+{
+	struct ifreq request = { .ifr_ifindex = 0 };
+	const uint8_t no = 0;
+	struct netns_link l;
+
+	netns_describe(&l, bridge, "bridge", 0);
+	netns_attribute(&l.m, IFLA_BR_MCAST_SNOOPING, &no, sizeof(no));
+	if (!netns_new_link(&l))
+		return false;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", bridge);
+	for (unsigned i = 0; i < 2; i++) {
+		request.ifr_ifindex = (int)if_nametoindex(names[i]);
+		if (ioctl(fd, SIOCBRADDIF, &request) != 0)
+			return false;
+	}
+	return netns_up(fd, bridge);
+}
+
+int
+netns_taps(const char *const names[2], const char *bridge, char *why, size_t size)
+{
+	int fd, err = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (!netns_tap(names[i]))
+			return netns_fail(why, size,
+					  "the interface cannot be made (/dev/net/tun, modprobe tun):", names[i]);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || !netns_bridge(fd, bridge, names))
+		err = netns_fail(why, size, "the bridge cannot be made (modprobe bridge):", bridge);
+	if (fd >= 0)
+		close(fd);
+	return err != 0 ? err : netns_finish_both(names, why, size);
+}

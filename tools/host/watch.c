@@ -1,0 +1,362 @@
+/* watch.c - see watch.h. */
+#define _GNU_SOURCE
+#include "tools/host/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/clock.h"
+#include "platform/sim/sim.h"
+#include "tools/host/host_pair.h"
+#include "tools/options.h"
+#include "xkernel/engine/where.h"
+#include "xkernel/kernel.h"
+
+enum {
+	WATCH_LOOKS = 5,        /* checks within the limit, at least */
+	WATCH_LOOK_MS = 1000,   /* between two checks, at most */
+	WATCH_ANSWER_MS = 2000, /* time for a thread to say where it is */
+	WATCH_THREADS = 1024,   /* of all hosts; more are not watched */
+	WATCH_HOSTS = 2,
+	WATCH_ONE_SIGNAL_NS = 100000000, /* a signal that follows sooner is the same one */
+};
+
+/* A thread, and its progress at the last check. */
+struct watch_thread {
+	int tid;
+	uint64_t progress, since_ns;
+	bool told, seen;
+};
+
+struct watch {
+	const char *program;
+	uint64_t limit_ns;
+	int from, to;          /* descriptors: where signals come from, where the first one goes; -1: none */
+	int stop;              /* an event descriptor that ends the thread */
+	uint64_t signalled_ns; /* when the first signal came; 0: none has */
+	pthread_t thread;
+	pthread_mutex_t mutex; /* over the rest */
+	struct xk_kernel *kernels[WATCH_HOSTS];
+	struct xk_sim *sim;
+	int sim_tid;
+	unsigned thread_count;
+	struct watch_thread threads[WATCH_THREADS];
+};
+
+/* ---- asking a thread where it is ---- */
+
+struct watch_question {
+	struct xk_where where;
+	sem_t answered;
+};
+
+/* A real-time signal that nothing else in these programs uses. */
+static int
+watch_signal(void)
+{
+	return SIGRTMIN + 5;
+}
+
+/* Runs on the thread that is asked, as a signal handler. */
+static void
+watch_answer(int signal, siginfo_t *info, void *context)
+{
+	struct watch_question *question = info->si_value.sival_ptr;
+	int before = errno;
+
+	(void)signal;
+	(void)context;
+	if (info->si_code == SI_QUEUE && info->si_pid == getpid()) {
+		xk_where_note(&question->where);
+		sem_post(&question->answered);
+	}
+	errno = before;
+}
+
+/* Asks a thread where it is. False: no answer; the question must not be freed, since the thread may answer later. */
+static bool
+watch_ask(int tid, struct watch_question *question)
+{
+	siginfo_t info = { .si_code = SI_QUEUE, .si_signo = watch_signal() };
+	struct timespec until;
+
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = question;
+	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, watch_signal(), &info) != 0)
+		return false;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WATCH_ANSWER_MS / 1000;
+	while (sem_timedwait(&question->answered, &until) != 0)
+		if (errno != EINTR)
+			return false;
+	return true;
+}
+
+/* ---- the watchdog ---- */
+
+/* Prints where a thread is, in one piece, since others may print meanwhile. In a simulated world, ends the program. */
+static void
+watch_tell(struct watch *watch, int tid)
+{
+	struct watch_question *question = calloc(1, sizeof(*question));
+	char verb[64], *text = NULL;
+	size_t len;
+	FILE *line;
+
+	if (question == NULL || sem_init(&question->answered, 0, 0) != 0 ||
+	    (line = open_memstream(&text, &len)) == NULL)
+		return;
+	snprintf(verb, sizeof(verb), "has computed for %.3g s", (double)watch->limit_ns / 1e9);
+	fprintf(line, "%s: watchdog: ", watch->program);
+	if (watch->sim != NULL && xk_sim_booting(watch->sim) != NULL)
+		fprintf(line, "host \"%s\" boots: ", xk_sim_booting(watch->sim));
+	if (watch_ask(tid, question)) {
+		xk_where_print(&question->where, verb, line);
+		free(question);
+	} else {
+		fprintf(line, "a thread %s and does not say where", verb);
+	}
+	fprintf(line, "%s\n", watch->sim != NULL ? "; nothing else can go on in the simulator" : "");
+	if (fclose(line) == 0)
+		fputs(text, stderr);
+	free(text);
+	if (watch->sim == NULL)
+		return;
+	if (ftrylockfile(stdout) == 0) { /* unless the thread that computes holds its lock */
+		fflush(stdout);
+		funlockfile(stdout);
+	}
+	_exit(OPTIONS_FAILURE);
+}
+
+/* progress: a count that changes while the thread makes progress. */
+static void
+watch_look_at(void *context, int tid, uint64_t progress)
+{
+	struct watch *watch = context;
+	struct watch_thread *thread = watch->threads, *end = watch->threads + watch->thread_count;
+	clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6); /* the thread's, as pthread_getcpuclockid has it */
+	struct timespec now = { .tv_sec = 0 };
+	uint64_t now_ns;
+
+	while (thread < end && thread->tid != tid)
+		thread++;
+	if (thread == end) {
+		if (watch->thread_count == WATCH_THREADS)
+			return;
+		watch->thread_count++;
+		*thread = (struct watch_thread){ .tid = tid, .progress = UINT64_MAX };
+	}
+	clock_gettime(clock, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	thread->seen = true;
+	if (thread->progress != progress) {
+		thread->progress = progress;
+		thread->since_ns = now_ns;
+		thread->told = false;
+	} else if (!thread->told && now_ns - thread->since_ns >= watch->limit_ns) {
+		thread->told = true;
+		watch_tell(watch, tid);
+	}
+}
+
+static void
+watch_look(struct watch *watch)
+{
+	unsigned kept = 0;
+
+	pthread_mutex_lock(&watch->mutex);
+	for (unsigned i = 0; i < watch->thread_count; i++)
+		watch->threads[i].seen = false;
+	for (unsigned i = 0; i < WATCH_HOSTS; i++)
+		if (watch->kernels[i] != NULL)
+			xk_kernel_each_thread(watch->kernels[i], watch_look_at, watch);
+	if (watch->sim != NULL)
+		watch_look_at(watch, watch->sim_tid, xk_sim_steps(watch->sim));
+	for (unsigned i = 0; i < watch->thread_count; i++)
+		if (watch->threads[i].seen)
+			watch->threads[kept++] = watch->threads[i];
+	watch->thread_count = kept;
+	pthread_mutex_unlock(&watch->mutex);
+}
+
+/* ---- signals ---- */
+
+/*
+ * Passes the first signal on to the program. The second ends the program, which may not have got to the first.
+ * timeout(1) and some shells send a signal to a process and then to its group: one that follows so soon is the same.
+ */
+static void
+watch_take_signal(struct watch *watch)
+{
+	struct signalfd_siginfo info;
+	ssize_t written = 0;
+	uint64_t now_ns;
+	sigset_t set;
+	int signo;
+
+	if (read(watch->from, &info, sizeof(info)) != sizeof(info))
+		return;
+	now_ns = clock_system_ns();
+	if (watch->signalled_ns != 0 && now_ns - watch->signalled_ns < WATCH_ONE_SIGNAL_NS)
+		return;
+	if (watch->signalled_ns != 0) {
+		signo = (int)info.ssi_signo;
+		signal(signo, SIG_DFL);
+		sigemptyset(&set);
+		sigaddset(&set, signo);
+		kill(getpid(), signo);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		_exit(128 + signo);
+	}
+	watch->signalled_ns = now_ns;
+	while (written >= 0 && written != sizeof(info))
+		written = write(watch->to, &info, sizeof(info));
+}
+
+/* ---- the thread ---- */
+
+static void *
+watch_main(void *argument)
+{
+	struct watch *watch = argument;
+	uint64_t look_ms = watch->limit_ns / WATCH_LOOKS / 1000000 + 1;
+	struct pollfd polls[] = { { .fd = watch->from, .events = POLLIN }, { .fd = watch->stop, .events = POLLIN } };
+	int wait_ms = watch->limit_ns == 0 ? -1 : look_ms < WATCH_LOOK_MS ? (int)look_ms : WATCH_LOOK_MS;
+
+	while (polls[1].revents == 0) {
+		int ready = poll(polls, XK_ARRAY_LENGTH(polls), wait_ms);
+
+		if (ready > 0 && polls[0].revents != 0)
+			watch_take_signal(watch);
+		if (ready == 0)
+			watch_look(watch);
+	}
+	return NULL;
+}
+
+static void
+watch_release(struct watch *watch)
+{
+	if (watch->to >= 0)
+		close(watch->to);
+	if (watch->stop >= 0)
+		close(watch->stop);
+	pthread_mutex_destroy(&watch->mutex);
+	free(watch);
+}
+
+struct watch *
+watch_new(const char *program, int *signals, uint64_t limit_ns)
+{
+	struct sigaction action = { .sa_sigaction = watch_answer, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct watch *watch = calloc(1, sizeof(*watch));
+	struct xk_where where;
+	sigset_t all, before;
+	int ends[2] = { -1, -1 }, err;
+
+	if (watch == NULL)
+		return NULL;
+	watch->program = program;
+	watch->limit_ns = limit_ns;
+	watch->stop = eventfd(0, EFD_CLOEXEC);
+	pthread_mutex_init(&watch->mutex, NULL);
+	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)) {
+		watch->to = -1;
+		watch_release(watch);
+		return NULL;
+	}
+	watch->from = *signals;
+	watch->to = ends[1];
+	sigemptyset(&action.sa_mask);
+	sigaction(watch_signal(), &action, NULL);
+	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&watch->thread, NULL, watch_main, watch);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err == 0) {
+		*signals = ends[0];
+		return watch;
+	}
+	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(err));
+	if (ends[0] >= 0)
+		close(ends[0]);
+	watch_release(watch);
+	return NULL;
+}
+
+void
+watch_free(struct watch *watch)
+{
+	uint64_t one = 1;
+	sigset_t set;
+
+	if (watch == NULL)
+		return;
+	while (write(watch->stop, &one, sizeof(one)) != sizeof(one))
+		continue;
+	pthread_join(watch->thread, NULL);
+	if (watch->to >= 0) {
+		/* any signal ends the rest of the program, which may for instance write to a full pipe */
+		pair_signal_set(&set);
+		signal(SIGINT, SIG_DFL);
+		signal(SIGTERM, SIG_DFL);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	}
+	watch_release(watch);
+}
+
+/* ---- what is watched ---- */
+
+void
+watch_kernel(struct watch *watch, struct xk_kernel *kernel)
+{
+	if (watch == NULL)
+		return;
+	pthread_mutex_lock(&watch->mutex);
+	for (unsigned i = 0; i < WATCH_HOSTS; i++)
+		if (watch->kernels[i] == NULL) {
+			watch->kernels[i] = kernel;
+			break;
+		}
+	pthread_mutex_unlock(&watch->mutex);
+}
+
+void
+watch_world(struct watch *watch, struct xk_sim *sim)
+{
+	if (watch == NULL)
+		return;
+	pthread_mutex_lock(&watch->mutex);
+	watch->sim = sim;
+	watch->sim_tid = (int)syscall(SYS_gettid);
+	pthread_mutex_unlock(&watch->mutex);
+}
+
+void
+watch_forget(struct watch *watch, const void *what)
+{
+	if (watch == NULL || what == NULL)
+		return;
+	pthread_mutex_lock(&watch->mutex);
+	for (unsigned i = 0; i < WATCH_HOSTS; i++)
+		if (watch->kernels[i] == what)
+			watch->kernels[i] = NULL;
+	if (watch->sim == what)
+		watch->sim = NULL;
+	pthread_mutex_unlock(&watch->mutex);
+}

@@ -1,0 +1,327 @@
+/* net.c - see net.h. */
+#include "tools/net/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/net/net_capture.h"
+#include "tools/options.h"
+#include "tools/program/program.h"
+#include "xkernel/trace.h"
+
+enum { NET_WHY = 160, NET_TEXT = 32 };
+
+/* A stack and its guard page are two mappings. */
+#define NET_NO_STACKS                                                                                                  \
+	"no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
+
+static int
+net_fail(const struct net *net, const char *what, const char *why)
+{
+	fprintf(stderr, "%s: %s: %s\n", net->program, what, why);
+	return OPTIONS_FAILURE;
+}
+
+/* ---- reading ---- */
+
+/* Makes a net of the topology, which is NULL if it was refused; prints the errors. */
+static int
+net_begin(struct net *net, const char *program, struct xk_topology *topology, struct xk_graph_errors *errors)
+{
+	int status = topology == NULL ? OPTIONS_FAILURE : 0;
+
+	*net = (struct net){ .program = program, .topology = topology };
+	if (topology != NULL) {
+		net->hosts = calloc(topology->host_count + 1, sizeof(*net->hosts));
+		net->links = calloc(topology->link_count + 1, sizeof(struct xk_sim_link *));
+		if (net->hosts == NULL || net->links == NULL)
+			status = net_fail(net, topology->file, strerror(ENOMEM));
+	}
+	for (unsigned i = 0; status == 0 && i < topology->host_count; i++) {
+		struct net_host *host = &net->hosts[i];
+
+		host->net = net;
+		host->topology = &topology->hosts[i];
+		net_host_settings_of(topology, host->topology, &host->settings, errors);
+	}
+	xk_graph_errors_print(errors, stderr);
+	xk_graph_errors_clear(errors);
+	return status;
+}
+
+int
+net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+
+	return net_begin(net, program, net_load(file, sets, set_count, &errors), &errors);
+}
+
+int
+net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_topology *topology = xk_topology_load_text(file, text, size, NULL, 0, &net_types, &errors);
+
+	if (topology != NULL && net_check(topology, &errors) != 0) {
+		xk_topology_free(topology);
+		topology = NULL;
+	}
+	return net_begin(net, program, topology, &errors);
+}
+
+/* ---- booting ---- */
+
+/* Returns whether the host's graph sets `attribute` of this node itself. */
+static bool
+net_is_given(const struct net_host *host, const struct xk_protocol *p, const char *attribute)
+{
+	const struct xk_graph *graph = host->topology->checked;
+	int node = xk_graph_node_find(graph, p->name);
+
+	return node >= 0 && xk_graph_attribute_find(&graph->nodes[node].attributes, attribute) != NULL;
+}
+
+/* Sets the n'th address of a protocol, that of the n'th device, unless the graph does. */
+static void
+net_set_address(const struct net_host *host, struct xk_protocol *p, const struct xk_setting *setting, unsigned n)
+{
+	const struct xk_topology_device *device = n < host->topology->device_count ? &host->topology->devices[n] : NULL;
+	char address[16], text[NET_TEXT], why[NET_WHY];
+
+	if (device == NULL || device->host == 0 || net_is_given(host, p, setting->name))
+		return;
+	snprintf(text, sizeof(text), "%s/%u", xk_host_print(device->host, address), device->bits);
+	xk_setting_parse(setting, text, p, why, sizeof(why));
+}
+
+/* Sets the addresses and the names of devices that the graph leaves open. */
+static void
+net_set_protocol(const struct net_host *host, struct xk_protocol *p, unsigned *ports)
+{
+	bool is_port = (p->type->flags & XK_PORT) != 0;
+	unsigned addresses = 0;
+	char why[NET_WHY];
+
+	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++) {
+		if (s->type == XK_SETTING_NETWORK && strncmp(s->name, "address", 7) == 0)
+			net_set_address(host, p, s, addresses++);
+		if (is_port && strcmp(s->name, "dev") == 0 && *ports < host->topology->device_count &&
+		    !net_is_given(host, p, s->name))
+			xk_setting_parse(s, host->topology->devices[(*ports)++].name, p, why, sizeof(why));
+	}
+}
+
+static int
+net_compose(struct net_host *host, struct xk_kernel *kernel)
+{
+	struct net *net = host->net;
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_protocol *failed = NULL;
+	unsigned ports = 0;
+	int err;
+
+	host->compiled = program_graph_adopt(host->topology->checked, net->traces);
+	err = xk_graph_build(host->topology->checked, kernel, &errors);
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	if (err != 0)
+		return err;
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next) {
+		net_set_protocol(host, p, &ports);
+		if (net->traces)
+			p->trace_level = XK_TRACE_MESSAGES;
+	}
+	err = xk_kernel_init(kernel, &failed);
+	if (err == 0 && !host->compiled)
+		xk_kernel_watch_owners(kernel);
+	if (err != 0)
+		fprintf(stderr, "%s: %s: %s: %s\n", net->program, host->topology->name,
+			failed == NULL ? "the graph" : failed->name, strerror(-err));
+	return err;
+}
+
+static struct xk_kernel *
+net_boot(void *context, struct xk_sim_host *sim_host)
+{
+	struct net_host *host = context;
+	struct xk_kernel_config config = {
+		.name = xk_sim_host_name(sim_host),
+		.platform = xk_sim_platform(sim_host),
+		.mode = host->settings.mode,
+		.driver = XK_DRIVER_INTERRUPT,
+		.threads = (unsigned)host->settings.threads,
+		.stacks = (unsigned)host->settings.stacks,
+		.core = -1,
+		.trace = host->net->trace,
+		.capture = host->capture,
+	};
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+
+	if (kernel == NULL) {
+		net_fail(host->net, config.name, NET_NO_STACKS);
+		return NULL;
+	}
+	for (unsigned i = 0; i < host->topology->device_count; i++) {
+		struct xk_port *port = xk_sim_port_new(sim_host, i);
+
+		if (port != NULL)
+			xk_kernel_add_port(kernel, port);
+	}
+	if (net_compose(host, kernel) == 0) {
+		if (xk_kernel_start(kernel) == 0)
+			return kernel;
+		net_fail(host->net, config.name, NET_NO_STACKS);
+	}
+	xk_kernel_free(kernel);
+	return NULL;
+}
+
+/* ---- when hosts boot and crash ---- */
+
+static void
+net_boot_now(void *context)
+{
+	struct net_host *host = context;
+
+	if (xk_sim_is_up(host->sim) || xk_sim_boot(host->sim) == 0)
+		return;
+	net_fail(host->net, host->topology->name, "it cannot be booted");
+	host->net->failed = true;
+}
+
+static void
+net_crash_now(void *context)
+{
+	struct net_host *host = context;
+	unsigned left = host->healed ? 0 : xk_sim_crash(host->sim);
+
+	if (left == 0)
+		return;
+	fprintf(stderr, "%s: %s: %u buffers had not come back when it crashed\n", host->net->program,
+		host->topology->name, left);
+	host->net->failed = true;
+}
+
+static int
+net_schedule(struct net_host *host)
+{
+	const struct net_host_settings *settings = &host->settings;
+	struct xk_sim *sim = host->net->sim;
+	int err = xk_sim_at(sim, settings->start_ns, net_boot_now, host);
+
+	for (unsigned i = 0; i < settings->crash_count && err == 0; i++)
+		err = xk_sim_at(sim, settings->crash_ns[i], net_crash_now, host);
+	for (unsigned i = 0; i < settings->boot_count && err == 0; i++)
+		err = xk_sim_at(sim, settings->boot_ns[i], net_boot_now, host);
+	return err;
+}
+
+/* ---- the world ---- */
+
+static int
+net_open_link(struct net *net, unsigned i)
+{
+	const struct xk_topology_link *link = &net->topology->links[i];
+	struct xk_graph_errors errors = { .list = NULL };
+	struct sim_link_config config;
+
+	net_link_config_of(net->topology, link, &config, &errors);
+	net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
+	return net->links[i] == NULL ? net_fail(net, link->name, strerror(ENOMEM)) : 0;
+}
+
+static int
+net_open_host(struct net *net, struct net_host *host)
+{
+	const struct xk_topology_host *topology = host->topology;
+	struct xk_sim_host_config config = { .name = topology->name,
+					     .costs = host->settings.costs,
+					     .boot = net_boot,
+					     .context = host,
+					     .buffers = (unsigned)host->settings.buffers };
+	int err = 0;
+
+	host->sim = xk_sim_host_new(net->sim, &config);
+	if (host->sim == NULL)
+		return net_fail(net, topology->name, strerror(ENOMEM));
+	for (unsigned i = 0; i < topology->device_count && err == 0; i++) {
+		const struct xk_topology_device *device = &topology->devices[i];
+
+		err = xk_sim_attach(host->sim, device->name, net->links[device->link], device->address);
+	}
+	if (err == 0)
+		err = net_schedule(host);
+	return err == 0 ? 0 : net_fail(net, topology->name, strerror(-err));
+}
+
+int
+net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
+{
+	int status = 0;
+
+	net->trace = trace;
+	net->traces = traces;
+	xk_sim_expect(net->topology->host_count);
+	net->sim = xk_sim_new(seed);
+	if (net->sim == NULL)
+		return net_fail(net, "the simulated world", strerror(ENOMEM));
+	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++)
+		status = net_open_link(net, i);
+	for (unsigned i = 0; i < net->topology->host_count && status == 0; i++)
+		status = net_open_host(net, &net->hosts[i]);
+	return status;
+}
+
+void
+net_heal(struct net *net)
+{
+	for (unsigned i = 0; i < net->topology->link_count; i++) {
+		struct sim_link_config config = *xk_sim_link_config(net->links[i]);
+
+		config.loss = config.duplicate = config.reorder = config.corrupt = 0;
+		xk_sim_link_change(net->links[i], &config);
+	}
+	for (unsigned i = 0; i < net->topology->host_count; i++) {
+		struct net_host *host = &net->hosts[i];
+
+		for (unsigned n = 0; n < host->topology->device_count; n++)
+			xk_sim_cut(host->sim, n, false, false);
+		host->healed = true;
+		if (!xk_sim_is_up(host->sim))
+			net_boot_now(host);
+	}
+}
+
+int
+net_close(struct net *net)
+{
+	bool failed = net->failed;
+
+	net_capture_stop(net->capture);
+	for (unsigned i = 0; net->sim != NULL && i < net->topology->host_count; i++) {
+		unsigned left = net->hosts[i].sim == NULL ? 0 : xk_sim_crash(net->hosts[i].sim);
+
+		if (left > 0)
+			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
+				net->hosts[i].topology->name, left);
+		failed |= left > 0;
+	}
+	failed |= xk_sim_free(net->sim) > 0;
+	failed |= net_capture_close(net->capture) != 0;
+	free(net->hosts);
+	free(net->links);
+	xk_topology_free(net->topology);
+	*net = (struct net){ .program = net->program };
+	return failed ? OPTIONS_FAILURE : 0;
+}
+
+struct net_host *
+net_host_find(struct net *net, const char *name)
+{
+	for (unsigned i = 0; i < net->topology->host_count; i++)
+		if (strcmp(net->hosts[i].topology->name, name) == 0)
+			return &net->hosts[i];
+	return NULL;
+}

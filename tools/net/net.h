@@ -1,0 +1,65 @@
+/*
+ * net.h - makes a simulated world of a network file: links, hosts, their graphs, their crashes and boots.
+ *
+ * net_read reads and checks the file, net_open makes the world, xk_sim_run lets time pass, net_close frees everything,
+ * also after a failure. Functions return 0, or the status to exit with after a message on standard error. Main thread
+ * only.
+ */
+#ifndef NET_H
+#define NET_H
+
+#include <stdio.h>
+
+#include "graphs/topology.h"
+#include "platform/sim/sim.h"
+#include "tools/net/net_settings.h"
+
+struct net;
+struct net_capture;
+struct xk_capture;
+
+struct net_host {
+	struct net *net;
+	const struct xk_topology_host *topology;
+	struct net_host_settings settings;
+	struct xk_sim_host *sim;
+	struct xk_capture *capture; /* of its taps; NULL: none */
+	bool healed;                /* it will not crash */
+	bool compiled;              /* it has the graph that is compiled into the program */
+};
+
+struct net {
+	const char *program;
+	struct xk_topology *topology;
+	struct xk_sim *sim;
+	struct xk_sim_link **links;  /* as topology->links */
+	struct net_host *hosts;      /* as topology->hosts */
+	struct net_capture *capture; /* net_capture.h; NULL: none */
+	FILE *trace;                 /* of the kernels */
+	bool traces;                 /* of every message of every host */
+	bool failed;                 /* a host could not be booted, or has lost buffers */
+};
+
+/* Reads and checks the file, or size bytes of text that messages call `file`. */
+int net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count);
+int net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size);
+
+/* Makes the world; hosts boot when it runs. trace: NULL for standard error. */
+int net_open(struct net *net, uint64_t seed, FILE *trace, bool traces);
+
+/*
+ * Ends all faults: links lose, duplicate, reorder and corrupt nothing, hosts that were cut off are joined again, those
+ * that are down are booted, and none crashes. Call between steps.
+ */
+void net_heal(struct net *net);
+
+/*
+ * Frees everything. Returns OPTIONS_FAILURE if a host could not be
+ * booted, buffers have not come back, or the capture is incomplete.
+ */
+int net_close(struct net *net);
+
+/* Returns the host of this name, or NULL. */
+struct net_host *net_host_find(struct net *net, const char *name);
+
+#endif

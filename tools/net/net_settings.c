@@ -1,0 +1,250 @@
+/* net_settings.c - the settings of hosts and links in network files; see net_settings.h. */
+#include "tools/net/net_settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/attributes.h"
+
+enum {
+	NET_THREADS_MAX = 64,
+	NET_STACKS_MAX = 4096,
+	NET_BUFFERS_MAX = 1 << 24,
+};
+
+/* The latest crash or boot: sums of such times stay far below 2^64. */
+#define NET_TIME_MAX (1000000 * UINT64_C(1000000000))
+
+#define NET_SETTING(name, type, field) name, XK_SETTING_##type, offsetof(struct net_host_settings, field), NULL
+#define NET_COST(name, help) { NET_SETTING(#name, TIME, costs.name##_ns), help, 0, XK_SIM_COST_MAX },
+
+const struct xk_setting net_host_settings[] = {
+	{ NET_SETTING("mode", STRING, mode_name), "regular or ipp (default): who carries arriving messages up", 0, 0 },
+	{ NET_SETTING("threads", UINT, threads), "input threads (regular), pool (ipp); 1", 1, NET_THREADS_MAX },
+	{ NET_SETTING("stacks", UINT, stacks), "detachable stacks, one of them in reserve; 64", 2, NET_STACKS_MAX },
+	{ NET_SETTING("buffers", UINT, buffers), "segments that are out at a time, at most; 65536", 1,
+	  NET_BUFFERS_MAX },
+	{ NET_SETTING("costs", STRING, costs_name), "what things take on this host: none (default), decstation, modern",
+	  0, 0 },
+	/* clang-format off */
+	XK_SIM_COSTS(NET_COST)
+	/* clang-format on */
+	{ NET_SETTING("start", TIME, start_ns), "when the host is booted; 0s", 0, NET_TIME_MAX },
+	{ NET_SETTING("stagger", TIME, stagger_ns), "so much later for each host that is written before it; 0s", 0,
+	  NET_TIME_MAX / XK_TOPOLOGY_HOSTS_MAX },
+	{ NET_SETTING("crash", STRING, crash_text), "when it crashes: times with commas, \"1s,5s\"", 0, 0 },
+	{ NET_SETTING("boot", STRING, boot_text),
+	  "when it is booted again: a time for each crash, or for all but the last", 0, 0 },
+	{ .name = NULL },
+};
+
+const struct xk_topology_types net_types = {
+	.link_settings = sim_link_settings,
+	.host_settings = net_host_settings,
+	.presets = sim_link_preset_names,
+	.protocols = xk_protocol_types,
+};
+
+/* Refuses the value of setting `name` of the host or link `of`. */
+static void
+net_refuse(const struct xk_topology *net, struct xk_graph_errors *errors, const struct xk_graph_attributes *settings,
+	   const char *name, const char *of, const char *what)
+{
+	const struct xk_graph_attribute *a = xk_graph_attribute_find(settings, name);
+
+	xk_topology_refuse(net, errors, a->line, "%s of %s is \"%.80s\": %s", name, of, a->value, what);
+}
+
+/* ---- hosts ---- */
+
+/* The check of a host's settings. */
+struct net_host_check {
+	const struct xk_topology *net;
+	const struct xk_topology_host *host;
+	struct net_host_settings *settings;
+	struct xk_graph_errors *errors;
+	bool wrong;
+};
+
+/* Refuses the value of setting `name` of the host. */
+__attribute__((format(printf, 3, 4))) static void
+net_host_refuse(struct net_host_check *check, const char *name, const char *format, ...)
+{
+	va_list arguments;
+	char *what;
+
+	va_start(arguments, format);
+	what = xk_graph_format(format, arguments);
+	va_end(arguments);
+	net_refuse(check->net, check->errors, check->host->settings, name, check->host->name, what);
+	check->wrong = true;
+	free(what);
+}
+
+/* Parses times with commas: "1s,5s". */
+static void
+net_host_times(struct net_host_check *check, const char *name, const char *text, uint64_t *times, unsigned *count)
+{
+	char time[32];
+
+	*count = 0;
+	for (const char *p = text; text[0] != '\0'; p++) {
+		size_t len = strcspn(p, ",");
+
+		if (*count == NET_CRASHES_MAX) {
+			net_host_refuse(check, name, "more than %d times", NET_CRASHES_MAX);
+			return;
+		}
+		snprintf(time, sizeof(time), "%.*s", (int)len, p);
+		if (len >= sizeof(time) || !xk_time_parse(time, &times[*count]) || times[*count] > NET_TIME_MAX) {
+			net_host_refuse(check, name, "expected times with commas, like \"1s,1500ms\", up to 1000000s");
+			return;
+		}
+		++*count;
+		p += len;
+		if (*p == '\0')
+			return;
+	}
+}
+
+static void
+net_host_crashes(struct net_host_check *check)
+{
+	struct net_host_settings *s = check->settings;
+	uint64_t last = s->start_ns += s->stagger_ns * check->host->number;
+
+	net_host_times(check, "crash", s->crash_text, s->crash_ns, &s->crash_count);
+	net_host_times(check, "boot", s->boot_text, s->boot_ns, &s->boot_count);
+	if (check->wrong)
+		return;
+	for (unsigned i = 0; i < s->crash_count && !check->wrong; i++) {
+		if (s->crash_ns[i] <= last)
+			net_host_refuse(check, "crash", "crash number %u is not after the host was booted", i + 1);
+		else if (i < s->boot_count && s->boot_ns[i] <= s->crash_ns[i])
+			net_host_refuse(check, "boot", "boot number %u is not after crash number %u", i + 1, i + 1);
+		else if (i >= s->boot_count && i + 1 < s->crash_count)
+			net_host_refuse(check, "crash", "crash number %u is of a host that was not booted again",
+					i + 2);
+		last = i < s->boot_count ? s->boot_ns[i] : last;
+	}
+	if (s->boot_count > s->crash_count)
+		net_host_refuse(check, "boot", "boot number %u is of a host that has not crashed", s->crash_count + 1);
+}
+
+/* Puts a setting into the struct, as text or parsed. */
+static void
+net_host_set(struct net_host_check *check, const struct xk_graph_attribute *a)
+{
+	const struct xk_setting *setting = attributes_find_setting(net_host_settings, a->name);
+	char why[160] = "another value";
+	const char *text = a->value;
+
+	if (setting->type == XK_SETTING_STRING)
+		memcpy((char *)check->settings + setting->offset, &text, sizeof(text));
+	else if (xk_setting_parse(setting, text, check->settings, why, sizeof(why)) != 0)
+		net_host_refuse(check, a->name, "%s", why);
+}
+
+int
+net_host_settings_of(const struct xk_topology *net, const struct xk_topology_host *host,
+		     struct net_host_settings *settings, struct xk_graph_errors *errors)
+{
+	struct net_host_check check = { net, host, settings, errors, false };
+	char why[XK_SIM_COSTS_WHY];
+
+	*settings = (struct net_host_settings){
+		.mode_name = "ipp", .costs_name = "none", .crash_text = "", .boot_text = ""
+	};
+	for (unsigned i = 0; i < host->settings->count; i++)
+		net_host_set(&check, &host->settings->list[i]);
+	/* The preset of costs goes first: the host's own override it. */
+	if (xk_sim_costs_parse(settings->costs_name, &settings->costs, why, sizeof(why)) != 0)
+		net_host_refuse(&check, "costs", "%s", why);
+	for (unsigned i = 0; i < host->settings->count && !check.wrong; i++)
+		net_host_set(&check, &host->settings->list[i]);
+	if (strcmp(settings->mode_name, "ipp") == 0)
+		settings->mode = XK_IPP;
+	else if (strcmp(settings->mode_name, "regular") == 0)
+		settings->mode = XK_REGULAR;
+	else
+		net_host_refuse(&check, "mode", "expected regular or ipp");
+	net_host_crashes(&check);
+	return check.wrong ? -EINVAL : 0;
+}
+
+/* ---- links ---- */
+
+int
+net_link_config_of(const struct xk_topology *net, const struct xk_topology_link *link, struct sim_link_config *config,
+		   struct xk_graph_errors *errors)
+{
+	const struct sim_link_preset *preset = sim_link_preset_find(link->preset);
+	const char *wrong;
+	char why[160] = "another value";
+	int result = 0;
+
+	xk_assert(preset != NULL);
+	*config = preset->config;
+	for (unsigned i = 0; i < link->settings.count; i++) {
+		const struct xk_graph_attribute *a = &link->settings.list[i];
+
+		if (sim_link_set(config, a->name, a->value, why, sizeof(why)) == 0)
+			continue;
+		net_refuse(net, errors, &link->settings, a->name, link->name, why);
+		result = -EINVAL;
+	}
+	wrong = result == 0 ? sim_link_check(config) : NULL;
+	if (wrong == NULL)
+		return result;
+	xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
+	return -EINVAL;
+}
+
+static int
+net_check_link(const struct xk_topology *net, const struct xk_topology_link *link, struct xk_graph_errors *errors)
+{
+	struct sim_link_config config;
+
+	if (net_link_config_of(net, link, &config, errors) != 0)
+		return -EINVAL;
+	if (strcmp(config.kind, "wire") != 0 || link->device_count == 2)
+		return 0;
+	xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u", link->name,
+			   link->device_count);
+	return -EINVAL;
+}
+
+/* ---- all of it ---- */
+
+int
+net_check(const struct xk_topology *net, struct xk_graph_errors *errors)
+{
+	struct net_host_settings settings;
+	bool link_wrong = false, wrong = false;
+
+	/* Hosts of one `count` share their settings, and links of one edge its line: each mistake is reported once. */
+	for (unsigned i = 0; i < net->host_count; i++)
+		if (i == 0 || net->hosts[i - 1].settings != net->hosts[i].settings)
+			wrong |= net_host_settings_of(net, &net->hosts[i], &settings, errors) != 0;
+	for (unsigned i = 0; i < net->link_count; i++) {
+		const struct xk_topology_link *link = &net->links[i];
+
+		if (link_wrong && link->is_edge && link[-1].is_edge && link->written == link[-1].written)
+			continue;
+		link_wrong = net_check_link(net, link, errors) != 0;
+		wrong |= link_wrong;
+	}
+	return wrong ? -EINVAL : 0;
+}
+
+struct xk_topology *
+net_load(const char *file, const char *const *sets, unsigned set_count, struct xk_graph_errors *errors)
+{
+	struct xk_topology *net = xk_topology_load(file, sets, set_count, &net_types, errors);
+
+	if (net == NULL || net_check(net, errors) == 0)
+		return net;
+	xk_topology_free(net);
+	return NULL;
+}

@@ -1,0 +1,91 @@
+/*
+ * chantest_main.c - measures remote procedure calls (roundtrip.c) with the protocol
+ * chantest: on each channel a shepherd calls and waits for the reply, one call
+ * after the other. The reply resumes it: by a thread, or by the driver itself.
+ */
+#include "protocols/test/chantest.h"
+
+#include "tools/program/program.h"
+#include "tools/roundtrip/roundtrip.h"
+
+static const struct options_option chantest_options[] = {
+	{ .name = "size",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = offsetof(struct roundtrip_options, sizes),
+	  .argument = "N,...",
+	  .max = XK_CHANTEST_MAX,
+	  .help = "bytes of a request and of its reply (1)" },
+	{ .name = "channels",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = offsetof(struct roundtrip_options, channels),
+	  .argument = "N,...",
+	  .min = 1,
+	  .max = XK_CHANTEST_CHANNELS,
+	  .help = "calls in flight, one on each channel (1)" },
+	{ .name = NULL },
+};
+
+static const struct options_program chantest_program = {
+	.name = "chantest",
+	.usage = "[OPTION]...",
+	.about = "Measures remote procedure calls between two hosts: a request goes up the server's protocol graph,\n"
+		 "and with its reply the caller goes on. Without --server or --client both ends are started here, as\n"
+		 "two processes, and the modes are compared in short alternating blocks. With --handoff none or\n"
+		 "server the driver itself resumes the caller, with client or both a thread does.",
+	.footer = roundtrip_footer,
+	.options = chantest_options,
+	.shared = { { roundtrip_common_options, 0 },
+		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+};
+
+static void
+chantest_failed(void *argument, int err, uint64_t waited_ns)
+{
+	(void)err; /* the result has the one that ends the run */
+	roundtrip_lost(argument, waited_ns);
+}
+
+static void
+chantest_finished(void *argument, const struct xk_chantest_result *result)
+{
+	struct roundtrip_end *end = argument;
+
+	end->result->error = result->error;
+	end->result->rounds = result->rounds;
+	end->result->lost = result->failed;
+	end->result->bad = result->bad;
+	end->max_packet = result->max_packet;
+	roundtrip_finished(end);
+}
+
+static int
+chantest_start(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end)
+{
+	struct xk_chantest_run run = {
+		.host = block->host,
+		.size = block->size,
+		.channels = block->channels,
+		.rounds = block->rounds,
+		.record = roundtrip_record,
+		.failed = chantest_failed,
+		.finished = chantest_finished,
+		.argument = end,
+	};
+
+	return xk_chantest_start(protocol, &run);
+}
+
+static const struct roundtrip_test chantest_test = {
+	.program = &chantest_program,
+	.graph = "chantest.dot",
+	.message = "message",
+	.answer = "reply",
+	.has_channels = true,
+	.start = chantest_start,
+};
+
+int
+chantest_main(int argc, char **argv)
+{
+	return roundtrip_main(&chantest_test, argc, argv);
+}

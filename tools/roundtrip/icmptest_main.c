@@ -1,0 +1,517 @@
+/*
+ * icmptest_main.c - pings: ICMP echo requests to a host, and what comes back.
+ *
+ * Without an address it starts the host that answers, too: as a process of its own, or in this one on links that join
+ * hosts of one process.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "protocols/test/icmptest.h"
+#include "tools/host/host_alone.h"
+#include "tools/host/host_companion.h"
+#include "tools/host/watch.h"
+#include "tools/json.h"
+#include "tools/machine.h"
+#include "tools/program/program.h"
+
+enum {
+	ICMPTEST_STILL_S = 30, /* beyond interval and timeout, without an event: the engine stands still */
+	ICMPTEST_EVENTS = 4096,
+};
+
+struct icmptest_options {
+	struct host_common common;
+	struct host_single single;
+	const char *graph, *interval, *timeout;
+	uint64_t interval_ns, timeout_ns, count, size, pattern;
+	uint32_t host; /* to ping; 0: a server that is started here */
+	bool quiet;
+	char path[HOST_PATH]; /* of the graph if none is given */
+};
+
+/*
+ * Events on their way from the driver, which may not print, to the main thread: callbacks write at `written`, the main
+ * thread reads at `told`. Events that find no room are only counted; results are complete all the same.
+ */
+struct icmptest_events {
+	struct xk_icmptest_event list[ICMPTEST_EVENTS];
+	_Atomic unsigned written, told;
+	_Atomic uint64_t untold;
+};
+
+struct icmptest_job {
+	const struct icmptest_options *options;
+	const struct host_link *link;
+	struct host host, server; /* server: on links that join hosts of one process */
+	struct host_companion companion;
+	int signals, woken;
+	struct watch *watch;
+	uint32_t to;
+	FILE *out, *json; /* out: for people */
+	struct icmptest_events *events;
+	struct histogram rtt; /* the callbacks', until the run has finished */
+	_Atomic bool done;
+	struct xk_icmptest_result result;
+};
+
+/* ---- options ---- */
+
+#define ICMPTEST_AT(member) offsetof(struct icmptest_options, member)
+
+static const struct options_option icmptest_options[] = {
+	{ "count", OPTIONS_NUMBER, ICMPTEST_AT(count), "N", "requests; 0: until ctrl-C (5)", 0, UINT64_MAX, NULL },
+	{ "size", OPTIONS_NUMBER, ICMPTEST_AT(size), "N", "bytes of data in each (56)", 0, XK_ICMPTEST_MAX, NULL },
+	{ "interval", OPTIONS_TEXT, ICMPTEST_AT(interval), "T", "from one request to the next: 10us, 200ms, 1s (1s)", 0,
+	  0, NULL },
+	{ "timeout", OPTIONS_TEXT, ICMPTEST_AT(timeout), "T", "how long a reply may take (1s)", 0, 0, NULL },
+	{ "pattern", OPTIONS_NUMBER, ICMPTEST_AT(pattern), "N",
+	  "what the data is made of, besides its place and the number (0)", 0, UINT8_MAX, NULL },
+	{ "quiet", OPTIONS_FLAG, ICMPTEST_AT(quiet), NULL, "no line for each reply", 0, 0, NULL },
+	{ "graph", OPTIONS_TEXT, ICMPTEST_AT(graph), "FILE", "the protocol graph (graphs/icmptest.dot)", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program icmptest_program = {
+	.name = "icmptest",
+	.usage = "[ADDRESS] [OPTION]...",
+	.about = "Sends ICMP echo requests to the host at ADDRESS on the link, and checks every byte of the replies.\n"
+		 "Without ADDRESS it starts a host that answers as well. Anything that answers pings does; of ours,\n"
+		 "`xk run graphs/icmptest.dot` stands on the other end of the link.",
+	.footer = "Exit status: 0 at least one reply, and none corrupt; 1 failure (no reply, a refused graph, a link\n"
+		  "that does not work), 2 misuse.",
+	.options = icmptest_options,
+	.shared = { { host_single_options, ICMPTEST_AT(single) }, { host_common_options, ICMPTEST_AT(common) } },
+	.operands_max = 1,
+};
+
+static bool
+icmptest_time(const char *name, const char *text, uint64_t *ns)
+{
+	if (xk_time_parse(text, ns) && *ns >= 1000)
+		return true;
+	options_misuse(&icmptest_program, "--%s: \"%s\" is no time of at least 1us, such as 200ms or 1s", name, text);
+	return false;
+}
+
+/* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE after a message. */
+static int
+icmptest_complete(struct icmptest_options *options, const struct options_texts *operands, const struct host_link **link)
+{
+	bool alone = operands->count > 0;
+
+	if (alone && (!xk_host_parse(operands->text[0], &options->host) || options->host == 0))
+		return options_misuse(&icmptest_program, "\"%s\" is not an address like 10.77.0.2", operands->text[0]);
+	if (!icmptest_time("interval", options->interval, &options->interval_ns) ||
+	    !icmptest_time("timeout", options->timeout, &options->timeout_ns) ||
+	    host_common_complete(&icmptest_program, &options->common, alone, link) != 0 ||
+	    host_single_complete(&icmptest_program, &options->single, options->common.drivers) != 0)
+		return OPTIONS_MISUSE;
+	if (options->timeout_ns / options->interval_ns >= XK_ICMPTEST_WINDOW)
+		return options_misuse(&icmptest_program, "--timeout must be less than %d times --interval",
+				      XK_ICMPTEST_WINDOW);
+	if ((*link)->simulated)
+		return options_misuse(&icmptest_program,
+				      "simulated hosts ping in a network: xk run NETWORK --link sim");
+	options->graph = program_graph_file(&icmptest_program, options->graph,
+					    host_graph_path("icmptest.dot", options->path, sizeof(options->path)));
+	return options->graph == NULL ? OPTIONS_MISUSE : 0;
+}
+
+static struct host_options
+icmptest_host_options(const struct icmptest_options *options, const struct host_link *link, unsigned which,
+		      const char *meeting)
+{
+	const struct host_single *single = &options->single;
+
+	return (struct host_options){
+		.program = icmptest_program.name,
+		.name = pair_end_names[which],
+		.end = which,
+		.paired = options->host == 0,
+		.graph = options->graph,
+		.sets = &options->common.sets,
+		.link = link,
+		.link_name = options->common.link,
+		.meeting = meeting,
+		.mode = (enum xk_mode)single->mode,
+		.driver = (enum xk_driver_policy)options->common.driver,
+		.threads = (unsigned)single->threads,
+		.drivers = (unsigned)options->common.drivers,
+		.core = -1,
+		.cores = single->cores.count == 0 ? NULL : single->cores.value,
+		.yields = options->host == 0 || options->common.drivers > 1,
+		.trace = options->common.trace,
+		.pcap = options->common.pcap,
+	};
+}
+
+/* ---- callbacks of the driver ---- */
+
+static void
+icmptest_wake(struct icmptest_job *job)
+{
+	uint64_t one = 1;
+	ssize_t written = write(job->woken, &one, sizeof(one));
+
+	(void)written; /* it fails only if the descriptor is readable anyway */
+}
+
+static void
+icmptest_happened(void *argument, const struct xk_icmptest_event *event)
+{
+	struct icmptest_job *job = argument;
+	struct icmptest_events *events = job->events;
+	unsigned written = atomic_load_explicit(&events->written, memory_order_relaxed);
+
+	if (event->kind == XK_ICMPTEST_REPLY)
+		histogram_add(&job->rtt, event->rtt_ns);
+	if (written - atomic_load_explicit(&events->told, memory_order_acquire) == ICMPTEST_EVENTS) {
+		atomic_fetch_add_explicit(&events->untold, 1, memory_order_relaxed);
+		return;
+	}
+	events->list[written % ICMPTEST_EVENTS] = *event;
+	atomic_store_explicit(&events->written, written + 1, memory_order_release);
+	icmptest_wake(job);
+}
+
+static void
+icmptest_finished(void *argument, const struct xk_icmptest_result *result)
+{
+	struct icmptest_job *job = argument;
+
+	job->result = *result;
+	atomic_store_explicit(&job->done, true, memory_order_release);
+	icmptest_wake(job);
+}
+
+/* ---- telling ---- */
+
+static double
+icmptest_us(uint64_t ns)
+{
+	return (double)ns / 1000.0;
+}
+
+static void
+icmptest_print_event(const struct icmptest_job *job, const struct xk_icmptest_event *event)
+{
+	char address[16];
+
+	switch (event->kind) {
+	case XK_ICMPTEST_FAULT:
+		fprintf(job->out, "%s says of seq %" PRIu64 ": %s", xk_host_print((uint32_t)event->from, address),
+			event->sequence, xk_fault_name(event->fault));
+		if (event->fault == XK_FAULT_TOO_BIG && event->mtu != 0)
+			fprintf(job->out, " (mtu %" PRIu32 ")", event->mtu);
+		fputc('\n', job->out);
+		break;
+	case XK_ICMPTEST_LOST:
+		fprintf(job->out, "no reply: seq %" PRIu64 "\n", event->sequence);
+		break;
+	case XK_ICMPTEST_UNSENT:
+		fprintf(job->out, "not sent: seq %" PRIu64 "\n", event->sequence);
+		break;
+	default:
+		fprintf(job->out, "%" PRIu32 " bytes from %s: seq %" PRIu64, event->size,
+			xk_host_print(job->to, address), event->sequence);
+		if (event->kind == XK_ICMPTEST_REPLY)
+			fprintf(job->out, ", %.1f us\n", icmptest_us(event->rtt_ns));
+		else
+			fprintf(job->out, ", %s\n",
+				event->kind == XK_ICMPTEST_DUPLICATE ? "a duplicate"
+				: event->kind == XK_ICMPTEST_LATE    ? "too late"
+								     : "corrupt");
+	}
+	fflush(job->out);
+}
+
+static void
+icmptest_print_summary(const struct icmptest_job *job)
+{
+	const struct xk_icmptest_result *r = &job->result;
+	uint64_t untold = atomic_load(&job->events->untold);
+	const char *before = "told by hosts on the way: ";
+	char to[16];
+
+	if (untold != 0)
+		fprintf(job->out, "(%" PRIu64 " lines came too fast to be printed)\n", untold);
+	fprintf(job->out, "\n%s: %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64 " lost (%.3g %%)",
+		xk_host_print(job->to, to), r->sent, r->received, r->lost,
+		r->sent == 0 ? 0.0 : 100.0 * (double)r->lost / (double)r->sent);
+	fprintf(job->out, ", %" PRIu64 " duplicates, %" PRIu64 " late, %" PRIu64 " corrupt\n", r->duplicates, r->late,
+		r->corrupt);
+	if (r->unsent != 0)
+		fprintf(job->out, "%" PRIu64 " of those lost could not be sent\n", r->unsent);
+	for (unsigned i = 0; i < XK_FAULTS; i++)
+		if (r->faults[i] != 0) {
+			fprintf(job->out, "%s%s %" PRIu64, before, xk_fault_name((enum xk_fault)i), r->faults[i]);
+			before = ", ";
+		}
+	if (before[0] == ',')
+		fputc('\n', job->out);
+	if (job->rtt.count != 0)
+		fprintf(job->out,
+			"round trip, us: min %.1f, median %.1f, 90 %% %.1f, 99 %% %.1f, max %.1f, mean %.1f\n",
+			icmptest_us(job->rtt.min), icmptest_us(histogram_percentile(&job->rtt, 50)),
+			icmptest_us(histogram_percentile(&job->rtt, 90)),
+			icmptest_us(histogram_percentile(&job->rtt, 99)), icmptest_us(job->rtt.max),
+			icmptest_us(histogram_mean(&job->rtt)));
+}
+
+/* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
+static int
+icmptest_json(struct icmptest_job *job)
+{
+	const struct icmptest_options *o = job->options;
+	const struct xk_icmptest_result *r = &job->result;
+	struct machine machine;
+	struct json json;
+	char to[16];
+
+	if (job->json == NULL)
+		return 0;
+	machine_describe(&machine);
+	json_begin(&json, job->json);
+	json_object(&json, NULL);
+	json_string(&json, "program", icmptest_program.name);
+	json_string(&json, "graph", o->graph);
+	json_string(&json, "link", o->common.link);
+	json_string(&json, "driver", host_drivers[o->common.driver]);
+	machine_json(&machine, &json, "machine");
+	json_string(&json, "to", xk_host_print(job->to, to));
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "sent", r->sent);
+	json_uint(&json, "received", r->received);
+	json_uint(&json, "lost", r->lost);
+	json_uint(&json, "duplicates", r->duplicates);
+	json_uint(&json, "late", r->late);
+	json_uint(&json, "corrupt", r->corrupt);
+	json_uint(&json, "unsent", r->unsent);
+	json_object(&json, "faults");
+	for (unsigned i = 0; i < XK_FAULTS; i++)
+		json_uint(&json, xk_fault_name((enum xk_fault)i), r->faults[i]);
+	json_close(&json);
+	histogram_json(&job->rtt, &json, "rtt_ns");
+	json_close(&json);
+	host_json(&job->host, &json, "client");
+	json_close(&json);
+	if (json_end(&json))
+		return 0;
+	fprintf(stderr, "icmptest: --json %s cannot be written: %s\n", o->common.json, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+/* ---- the main thread ---- */
+
+static void
+icmptest_tell(struct icmptest_job *job)
+{
+	struct icmptest_events *events = job->events;
+	unsigned told = atomic_load_explicit(&events->told, memory_order_relaxed);
+
+	while (told != atomic_load_explicit(&events->written, memory_order_acquire)) {
+		if (!job->options->quiet)
+			icmptest_print_event(job, &events->list[told % ICMPTEST_EVENTS]);
+		atomic_store_explicit(&events->told, ++told, memory_order_release);
+	}
+}
+
+/*
+ * Waits until the run is over. A signal ends it early, and so does the end of the host that answers. Returns 0, or
+ * -EDEADLK: nothing has happened for too long.
+ */
+static int
+icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
+{
+	uint64_t limit_ms = (job->options->interval_ns + job->options->timeout_ns) / 1000000 + ICMPTEST_STILL_S * 1000;
+	int signals = job->signals, alive = job->companion.alive;
+	uint64_t value;
+
+	while (!atomic_load_explicit(&job->done, memory_order_acquire)) {
+		struct pollfd polls[] = { { .fd = job->woken, .events = POLLIN },
+					  { .fd = signals, .events = POLLIN },
+					  { .fd = alive, .events = POLLIN } };
+		int ready = poll(polls, 3, limit_ms < INT32_MAX ? (int)limit_ms : -1);
+
+		if (ready == 0)
+			return -EDEADLK;
+		if (ready > 0 && polls[1].revents != 0) {
+			host_await_signal(signals);
+			signals = -1;
+			xk_icmptest_stop(test);
+		}
+		if (ready > 0 && polls[2].revents != 0) {
+			alive = -1;
+			xk_icmptest_stop(test);
+		}
+		if (ready > 0 && polls[0].revents != 0 && read(job->woken, &value, sizeof(value)) > 0)
+			icmptest_tell(job);
+	}
+	icmptest_tell(job);
+	return 0;
+}
+
+static int
+icmptest_explain(const struct icmptest_job *job, int err)
+{
+	char to[16];
+
+	xk_host_print(job->to, to);
+	if (err == -EMSGSIZE)
+		fprintf(stderr, "icmptest: this graph does not send %" PRIu64 " bytes in a message\n",
+			job->options->size);
+	else if (err == -ENETUNREACH)
+		fprintf(stderr, "icmptest: %s is on no network of this host (see --set vnet.address=, ip.routes=)\n",
+			to);
+	else if (err == -EDEADLK)
+		fprintf(stderr, "icmptest: nothing happens any more: the engine stands still\n");
+	else
+		fprintf(stderr, "icmptest: no pings to %s: %s\n", to, strerror(-err));
+	return OPTIONS_FAILURE;
+}
+
+static int
+icmptest_ping(struct icmptest_job *job)
+{
+	const struct icmptest_options *o = job->options;
+	struct xk_protocol *test = host_find_type(&job->host, "icmptest");
+	struct xk_icmptest_run run = {
+		.host = job->to,
+		.size = (uint32_t)o->size,
+		.count = o->count,
+		.interval_ns = o->interval_ns,
+		.timeout_ns = o->timeout_ns,
+		.pattern = (uint8_t)o->pattern,
+		.happened = icmptest_happened,
+		.finished = icmptest_finished,
+		.argument = job,
+	};
+	char to[16], from[16];
+	int err;
+
+	if (test == NULL)
+		return OPTIONS_FAILURE;
+	fprintf(job->out, "Pinging %s from %s over %s: %" PRIu64 " bytes, mode %s, driver %s\n",
+		xk_host_print(job->to, to), xk_host_print(job->host.address, from), o->common.link, o->size,
+		host_modes[o->single.mode], host_drivers[o->common.driver]);
+	fflush(job->out);
+	err = xk_icmptest_start(test, &run);
+	if (err == 0)
+		err = icmptest_await(job, test);
+	if (err == 0)
+		err = job->result.error;
+	if (err != 0)
+		return icmptest_explain(job, err);
+	icmptest_print_summary(job);
+	if (icmptest_json(job) != 0 || job->result.received == 0 || job->result.corrupt != 0)
+		return OPTIONS_FAILURE;
+	return 0;
+}
+
+/* Starts the watchdog, a thread: only after the last fork, and after the network is made. */
+static void
+icmptest_watch(struct icmptest_job *job, struct host_options options[PAIR_ENDS])
+{
+	job->watch = watch_new(icmptest_program.name, &job->signals, job->options->common.watchdog_ns);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		options[i].watch = job->watch;
+}
+
+/* Opens the host that asks and, unless an address was given, the one that answers. 0, or the status to exit with. */
+static int
+icmptest_open(struct icmptest_job *job)
+{
+	const struct icmptest_options *o = job->options;
+	struct host_options options[PAIR_ENDS];
+	struct host hosts[PAIR_ENDS];
+	char meeting[40] = "";
+	int status;
+
+	if (o->host == 0)
+		snprintf(meeting, sizeof(meeting), "icmptest-%ld-", (long)getpid());
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		options[i] = icmptest_host_options(o, job->link, i, meeting);
+	if (o->host != 0 || job->link->in_process)
+		icmptest_watch(job, options);
+	if (o->host != 0)
+		return host_open_alone(&job->host, &options[PAIR_CLIENT], job->signals);
+	if (job->link->in_process) {
+		status = host_open_both(hosts, options);
+		job->host = hosts[PAIR_CLIENT];
+		job->server = hosts[PAIR_SERVER];
+		job->to = job->server.address;
+		return status != 0 ? status : host_start(&job->server);
+	}
+	status = host_load(&job->server, &options[PAIR_SERVER]);
+	job->to = job->server.address;
+	if (status == 0)
+		status = host_prepare_pair(&job->server);
+	host_close(&job->server);
+	host_sweep("icmptest");
+	if (status == 0)
+		status = host_companion_start(&job->companion, &options[PAIR_SERVER], job->signals);
+	icmptest_watch(job, options);
+	return status != 0 ? status : host_open_alone(&job->host, &options[PAIR_CLIENT], job->signals);
+}
+
+static int
+icmptest_close(struct icmptest_job *job)
+{
+	int closed = host_close(&job->host);
+
+	closed |= host_close(&job->server);
+	closed |= host_companion_stop(&job->companion, icmptest_program.name);
+	host_close_json(job->json);
+	if (job->options->host == 0)
+		host_sweep("icmptest");
+	close(job->woken);
+	free(job->events);
+	return closed;
+}
+
+int
+icmptest_main(int argc, char **argv)
+{
+	struct icmptest_options options = {
+		.common = HOST_COMMON_INITIAL,
+		.single = HOST_SINGLE_INITIAL,
+		.interval = "1s",
+		.timeout = "1s",
+		.count = 5,
+		.size = 56,
+	};
+	struct icmptest_job job = { .options = &options, .out = stdout, .companion = { .stop = -1, .alive = -1 } };
+	struct options_texts operands;
+	int status = options_parse(&icmptest_program, argc, argv, &options, &operands), closed;
+
+	if (status != OPTIONS_GO)
+		return status;
+	status = icmptest_complete(&options, &operands, &job.link);
+	if (status != 0)
+		return status;
+	job.to = options.host;
+	job.signals = pair_signals();
+	job.woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	job.events = calloc(1, sizeof(*job.events));
+	histogram_init(&job.rtt);
+	status = job.woken < 0 || job.events == NULL
+			 ? OPTIONS_FAILURE
+			 : host_open_json(icmptest_program.name, options.common.json, &job.json);
+	if (job.json == stdout)
+		job.out = stderr;
+	if (status == 0)
+		status = icmptest_open(&job);
+	if (status == 0)
+		status = host_start(&job.host);
+	if (status == 0)
+		status = icmptest_ping(&job);
+	closed = icmptest_close(&job);
+	watch_free(job.watch);
+	return status != 0 ? status : closed;
+}

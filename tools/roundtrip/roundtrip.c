@@ -1,0 +1,359 @@
+/*
+ * roundtrip.c - the main job: how long a message takes to a peer and back if the driver hands every message to a thread
+ * (regular), if it carries messages up itself (IPP), and how much IPP saves.
+ *
+ * Without --server or --client it starts both ends as processes and alternates what it
+ * compares in short blocks, so that disturbances by the machine affect all of it alike.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/host/watch.h"
+#include "tools/program/program.h"
+#include "tools/program/program_compile.h"
+#include "tools/roundtrip/roundtrip.h"
+
+enum {
+	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless blocks would be too long */
+	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
+	ROUNDTRIP_BLOCK_MAX = 5000,
+	ROUNDTRIP_WARM_UP = 100,
+};
+
+/* ---- the comparison ---- */
+
+/* Adds each mode with each number of threads and each handoff; in regular mode there is nothing to hand off. */
+static void
+roundtrip_add_runs(struct roundtrip_job *job, uint64_t size, uint64_t channels)
+{
+	const struct roundtrip_options *o = job->options;
+
+	for (unsigned m = 0; m < o->modes.count; m++)
+		for (unsigned t = 0; t < o->threads.count; t++)
+			for (unsigned h = 0; h < o->handoffs.count; h++) {
+				struct roundtrip_run *run = &job->runs[job->run_count];
+
+				if (h > 0 && o->modes.value[m] == XK_REGULAR)
+					continue;
+				run->setup =
+					(struct pair_setup){ (uint32_t)o->modes.value[m], (uint32_t)o->threads.value[t],
+							     (uint32_t)o->handoffs.value[h] };
+				run->size = (uint32_t)size;
+				run->channels = (uint32_t)channels;
+				histogram_init(&run->rtt);
+				job->run_count++;
+			}
+}
+
+static bool
+roundtrip_plan(struct roundtrip_job *job)
+{
+	const struct roundtrip_options *o = job->options;
+	size_t most =
+		(size_t)o->sizes.count * o->channels.count * o->modes.count * o->threads.count * o->handoffs.count;
+
+	job->runs = calloc(most, sizeof(*job->runs));
+	if (job->runs == NULL)
+		return false;
+	for (unsigned s = 0; s < o->sizes.count; s++)
+		for (unsigned c = 0; c < o->channels.count; c++)
+			roundtrip_add_runs(job, o->sizes.value[s], o->channels.value[c]);
+	job->per_size = job->run_count / (o->sizes.count * o->channels.count);
+	return true;
+}
+
+static int
+roundtrip_counts(struct roundtrip_job *job, struct pair_counts counts[PAIR_ENDS])
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++)
+		status = pair_counts(&job->pair, i, &counts[i]);
+	return status;
+}
+
+/* Runs a block of a configuration, after a warm-up, and adds its results. */
+static int
+roundtrip_block(struct roundtrip_job *job, struct roundtrip_run *run, uint64_t rounds)
+{
+	struct pair_block block = {
+		.host = job->server, .size = run->size, .channels = run->channels, .rounds = ROUNDTRIP_WARM_UP
+	};
+	const struct pair_result *result = &job->result;
+	int status = pair_setup(&job->pair, &run->setup);
+
+	if (status == 0 && !job->options->common.trace)
+		status = pair_run(&job->pair, &block, &job->result);
+	if (status == 0)
+		status = roundtrip_counts(job, job->before);
+	block.rounds = rounds;
+	if (status == 0)
+		status = pair_run(&job->pair, &block, &job->result);
+	if (status == 0)
+		status = roundtrip_counts(job, job->after);
+	if (status != 0)
+		return status;
+	histogram_merge(&run->rtt, &result->rtt);
+	run->rounds += result->rounds;
+	run->elapsed_ns += result->elapsed_ns;
+	run->lost += result->lost;
+	run->late += result->late;
+	run->bad += result->bad;
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		pair_counts_add(&run->sum[i], &job->before[i], &job->after[i]);
+	return 0;
+}
+
+static void
+roundtrip_progress(const struct roundtrip_job *job, const struct roundtrip_run *run)
+{
+	uint64_t done = 0, all = job->run_count * job->options->rounds;
+
+	if (!job->shows_progress)
+		return;
+	for (unsigned i = 0; i < job->run_count; i++)
+		done += job->runs[i].rounds;
+	dprintf(STDERR_FILENO, "\r\033[K%s: %3.0f %%  %" PRIu32 " bytes, %s", job->options->test->program->name,
+		100.0 * (double)done / (double)all, run->size, host_modes[run->setup.mode]);
+	if (done == all)
+		dprintf(STDERR_FILENO, "\r\033[K");
+}
+
+/* Runs all configurations of one size and number of channels: a block of each, over and over. */
+static int
+roundtrip_compare(struct roundtrip_job *job, struct roundtrip_run *runs)
+{
+	uint64_t rounds = job->options->rounds, blocks = rounds / ROUNDTRIP_BLOCK_MIN;
+	int status = 0;
+
+	blocks = blocks < 1 ? 1 : blocks > ROUNDTRIP_BLOCKS ? ROUNDTRIP_BLOCKS : blocks;
+	if (rounds / blocks > ROUNDTRIP_BLOCK_MAX)
+		blocks = rounds / ROUNDTRIP_BLOCK_MAX;
+	for (uint64_t block = 0; block < blocks && status == 0; block++)
+		for (unsigned i = 0; i < job->per_size && status == 0; i++) {
+			uint64_t until = block + 1 == blocks ? rounds : rounds / blocks * (block + 1);
+
+			status = roundtrip_block(job, &runs[i], until - runs[i].rounds);
+			roundtrip_progress(job, &runs[i]);
+		}
+	return status;
+}
+
+/* ---- a measurement ---- */
+
+static uint64_t
+roundtrip_line_ns(const struct roundtrip_job *job)
+{
+	const struct roundtrip_options *o = job->options;
+
+	return machine_cache_line_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[o->common.drivers]);
+}
+
+/* Measures, ends the pair and reports. If a signal interrupts it, it reports what was measured. */
+static int
+roundtrip_measure(struct roundtrip_job *job)
+{
+	int status = 0, ended, written;
+
+	for (unsigned i = 0; i < job->run_count && status == 0; i += job->per_size)
+		status = roundtrip_compare(job, &job->runs[i]);
+	if (status != 0 && job->shows_progress)
+		fputc('\n', stderr);
+	if (status != 0 && !job->pair.interrupted)
+		return status;
+	ended = status == 0 ? pair_stop(&job->pair, true) : status;
+	if (status == 0)
+		job->machine.line_ns[1] = roundtrip_line_ns(job);
+	roundtrip_print(job);
+	written = roundtrip_json(job);
+	return ended != 0 ? ended : written;
+}
+
+static int
+roundtrip_begin(struct roundtrip_job *job, const struct roundtrip_options *options, int signals)
+{
+	int status;
+
+	*job = (struct roundtrip_job){ .options = options,
+				       .shows_progress = isatty(STDERR_FILENO) && !options->common.trace };
+	pair_init(&job->pair, options->test->program->name, signals);
+	status = host_open_json(options->test->program->name, options->common.json, &job->json);
+	if (status == 0 && !roundtrip_plan(job))
+		status = OPTIONS_FAILURE;
+	machine_describe(&job->machine);
+	if (!options->server)
+		job->machine.line_ns[0] = roundtrip_line_ns(job);
+	return status;
+}
+
+static void
+roundtrip_end_job(struct roundtrip_job *job)
+{
+	pair_stop(&job->pair, false);
+	free(job->runs);
+	host_close_json(job->json);
+}
+
+/* Runs two processes. Checks their graph and files first, so that each mistake is reported once. */
+static int
+roundtrip_run_pair(const struct roundtrip_options *options, const struct host_link *link, int argc, char **argv,
+		   int signals)
+{
+	struct host_options ends[PAIR_ENDS] = { roundtrip_host_options(options, link, PAIR_CLIENT),
+						roundtrip_host_options(options, link, PAIR_SERVER) };
+	struct roundtrip_job job;
+	struct watch *watch;
+	struct host host;
+	int status = host_load(&host, &ends[PAIR_SERVER]);
+	uint32_t address = host.address;
+
+	if (status == 0)
+		status = host_prepare_pair(&host);
+	host_close(&host);
+	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++)
+		status = host_capture_check(&ends[i]);
+	if (status != 0)
+		return status;
+	/* The watchdog is a thread, and the network had to be made before there were any. */
+	watch = watch_new(options->test->program->name, &signals, 0);
+	status = roundtrip_begin(&job, options, signals);
+	job.server = address;
+	if (status == 0) {
+		host_sweep("pair");
+		status = pair_start(&job.pair, argc, argv);
+	}
+	if (status == 0)
+		status = roundtrip_measure(&job);
+	roundtrip_end_job(&job);
+	watch_free(watch);
+	host_sweep("pair");
+	return status;
+}
+
+/* Runs both hosts in this process. */
+static int
+roundtrip_run_here(const struct roundtrip_options *options, const struct host_link *link, int signals)
+{
+	struct host_options both[PAIR_ENDS] = { roundtrip_host_options(options, link, PAIR_CLIENT),
+						roundtrip_host_options(options, link, PAIR_SERVER) };
+	struct roundtrip_end ends[PAIR_ENDS] = { { .kind = options->test, .woken = -1 },
+						 { .kind = options->test, .woken = -1 } };
+	struct host hosts[PAIR_ENDS];
+	struct roundtrip_job job;
+	int status = host_open_both(hosts, both), closed = 0;
+
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		ends[i].host = hosts[i];
+		if (status == 0)
+			status = roundtrip_end_begin(&ends[i], i);
+	}
+	if (status == 0) {
+		ends[PAIR_CLIENT].owns_process = true;
+		status = roundtrip_begin(&job, options, signals);
+		job.server = ends[PAIR_SERVER].host.address;
+		job.pair.in_one_process = true;
+		for (unsigned i = 0; i < PAIR_ENDS; i++)
+			pair_add_local(&job.pair, i, &roundtrip_end_ops, &ends[i]);
+		if (status == 0)
+			status = roundtrip_measure(&job);
+		roundtrip_end_job(&job);
+	}
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		host_end(&ends[i].host);
+	for (unsigned i = 0; i < PAIR_ENDS; i++)
+		closed |= roundtrip_end_close(&ends[i]);
+	return status != 0 ? status : closed;
+}
+
+/* ---- lone ends and ends of a pair ---- */
+
+/* Runs a lone server, or a lone client of a server that is elsewhere. */
+static int
+roundtrip_run_alone(const struct roundtrip_options *options, const struct host_link *link, int signals)
+{
+	unsigned which = options->server ? PAIR_SERVER : PAIR_CLIENT;
+	struct host_options host = roundtrip_host_options(options, link, which);
+	struct roundtrip_end end = { .kind = options->test, .woken = -1, .owns_process = true };
+	struct roundtrip_job job;
+	int status = roundtrip_begin(&job, options, signals), closed;
+	char address[16];
+
+	if (status == 0)
+		status = host_open_alone(&end.host, &host, signals);
+	if (status == 0)
+		status = roundtrip_end_begin(&end, which);
+	if (status == 0 && options->server) {
+		roundtrip_set_handoff(&end, (enum pair_handoff)options->handoffs.value[0]);
+		fprintf(stderr, "%s: serving at %s over %s \"%s\", mode %s; ctrl-C ends it\n",
+			options->test->program->name, xk_host_print(end.host.address, address), options->common.link,
+			end.host.port_names[0], host_modes[options->modes.value[0]]);
+		host_await_signal(signals);
+		status = roundtrip_json_server(&job, &end);
+	} else if (status == 0) {
+		xk_host_parse(options->client, &job.server);
+		pair_add_local(&job.pair, PAIR_CLIENT, &roundtrip_end_ops, &end);
+		status = roundtrip_measure(&job);
+	}
+	roundtrip_end_job(&job);
+	closed = roundtrip_end_close(&end);
+	return status != 0 ? status : closed;
+}
+
+/* Runs an end of a pair, whose private link is named by the parent's process id. */
+static int
+roundtrip_serve_pair(const struct roundtrip_options *options, const struct host_link *link)
+{
+	unsigned which = strcmp(options->end, pair_end_names[PAIR_CLIENT]) == 0 ? PAIR_CLIENT : PAIR_SERVER;
+	struct host_options host = roundtrip_host_options(options, link, which);
+	struct roundtrip_end end = { .kind = options->test, .woken = -1, .owns_process = true };
+	char meeting[32];
+	int status, closed;
+
+	snprintf(meeting, sizeof(meeting), "pair-%ld-", (long)getppid());
+	host.meeting = meeting;
+	status = host_open(&end.host, &host);
+	if (status == 0)
+		status = roundtrip_end_begin(&end, which);
+	if (status == 0)
+		status = pair_serve((int)options->control, &roundtrip_end_ops, &end);
+	closed = roundtrip_end_close(&end);
+	return status != 0 ? status : closed;
+}
+
+int
+roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
+{
+	struct roundtrip_options options = { .test = test, .common = HOST_COMMON_INITIAL, .rounds = 10000, .seed = 1 };
+	struct options_texts operands;
+	const struct host_link *link;
+	int signals, status;
+
+	status = options_parse(test->program, argc, argv, &options, &operands);
+	if (status != OPTIONS_GO)
+		return status;
+	status = roundtrip_complete(&options, &link);
+	if (status != 0)
+		return status;
+	if (options.compiled && program_graph == NULL) {
+		compile_exec(options.graph, test->program->name, NULL, argc, argv);
+		return OPTIONS_FAILURE;
+	}
+	if (options.control != 0 && options.end != NULL) {
+		signals = -1;
+		options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
+		status = roundtrip_serve_pair(&options, link);
+		watch_free(options.watch);
+		return status;
+	}
+	signals = pair_signals();
+	if (!options.server && options.client == NULL && !link->in_process)
+		return roundtrip_run_pair(&options, link, argc, argv, signals);
+	options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
+	status = options.server || options.client != NULL ? roundtrip_run_alone(&options, link, signals)
+							  : roundtrip_run_here(&options, link, signals);
+	watch_free(options.watch);
+	return status;
+}

@@ -1,0 +1,144 @@
+/*
+ * roundtrip.h - programs that measure round trips with a test protocol in a pair of hosts: udptest and chantest. They
+ * differ by a struct roundtrip_test; the rest of this file is shared by the files of the measurement. Main thread only,
+ * except where noted.
+ */
+#ifndef ROUNDTRIP_H
+#define ROUNDTRIP_H
+
+#include "tools/host/host_alone.h"
+#include "tools/host/host_pair.h"
+#include "tools/machine.h"
+#include "tools/options.h"
+
+/* ---- a program ---- */
+
+struct roundtrip_end;
+
+struct roundtrip_test {
+	/* Named as the test protocol; fills a struct roundtrip_options. */
+	const struct options_program *program;
+	const char *graph;   /* the default, below graphs/ */
+	const char *message; /* delivered once in each direction: "datagram" */
+	const char *answer;  /* "echo" */
+	bool has_channels;
+	/*
+	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
+	 * roundtrip_finished, after it has set end->max_packet and, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH,
+	 * -ENETUNREACH, -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or
+	 * -errno: it calls none of them.
+	 */
+	int (*start)(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end);
+};
+
+/* Runs the program. Returns the status to exit with. */
+int roundtrip_main(const struct roundtrip_test *test, int argc, char **argv);
+
+/* For any thread, one at a time. argument: the end. */
+void roundtrip_record(void *argument, uint64_t rtt_ns);
+void roundtrip_lost(void *argument, uint64_t waited_ns);
+void roundtrip_finished(struct roundtrip_end *end);
+
+/* ---- roundtrip_options.c ---- */
+
+struct roundtrip_options {
+	const struct roundtrip_test *test;
+	struct host_common common;
+	const char *graph, *client, *end;
+	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
+	struct options_numbers modes, handoffs, threads, cores, sizes, channels;
+	uint64_t rounds, control, seed;
+	bool server, compiled;
+	struct watch *watch;
+	char path[HOST_PATH]; /* of the default graph */
+};
+
+extern const char *const roundtrip_handoff_names[]; /* by enum pair_handoff */
+/* For a program's `shared`: all options but --size and --channels. */
+extern const struct options_option roundtrip_common_options[];
+extern const char roundtrip_footer[];
+
+/* Checks the options, fills in defaults and finds the link. Returns 0, or OPTIONS_MISUSE after a message. */
+int roundtrip_complete(struct roundtrip_options *options, const struct host_link **link);
+
+/* ---- roundtrip_end.c: a host with the test protocol, as the pair's client or server ---- */
+
+enum { ROUNDTRIP_CALLERS = 4 };
+
+/* The graph's marks of the edge below the test protocol, and of the protocols that park its callers. */
+struct roundtrip_marks {
+	unsigned explicit_mark;
+	bool never;
+	uint64_t budget_ns;
+	enum xk_resume resume[ROUNDTRIP_CALLERS];
+};
+
+struct roundtrip_end {
+	const struct roundtrip_test *kind;
+	struct host host;
+	struct xk_protocol *test;
+	struct roundtrip_marks marks;
+	bool is_client, owns_process;
+	/* of a run; the callbacks write to `woken` last */
+	int woken;
+	struct pair_result *result;
+	uint32_t max_packet; /* of the session; 0: there was none */
+	uint64_t all_losses; /* reported, of all runs */
+	_Atomic uint64_t moves, losses, waited_ns;
+	_Atomic bool done;
+};
+
+extern const struct pair_end_ops roundtrip_end_ops;
+
+/* Returns the options of an end's host. */
+struct host_options roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link,
+					   unsigned which);
+
+/* Starts an end whose host is open. Returns 0, or the status to exit with, after a message. */
+int roundtrip_end_begin(struct roundtrip_end *end, unsigned which);
+
+/* Stops and frees an end, whether or not it has begun. Returns as host_close. */
+int roundtrip_end_close(struct roundtrip_end *end);
+
+/* Makes messages leave the driver at these ends only, or where the graph says. */
+void roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff);
+
+void roundtrip_end_counts(void *argument, struct pair_counts *counts);
+
+/* ---- roundtrip.c ---- */
+
+/* One configuration and its results so far. */
+struct roundtrip_run {
+	struct pair_setup setup;
+	uint32_t size, channels;
+	uint64_t rounds, elapsed_ns;
+	struct histogram rtt;
+	struct pair_counts sum[PAIR_ENDS];
+	uint64_t lost, late, bad;
+};
+
+struct roundtrip_job {
+	const struct roundtrip_options *options;
+	struct pair pair;
+	uint32_t server;
+	struct machine machine;
+	struct roundtrip_run *runs;
+	unsigned run_count, per_size;
+	FILE *json;
+	bool shows_progress;
+	struct pair_counts before[PAIR_ENDS], after[PAIR_ENDS]; /* of the current block */
+	struct pair_result result;
+};
+
+/* ---- roundtrip_report.c ---- */
+
+/* Prints the tables on standard output, or on standard error if JSON goes there. */
+void roundtrip_print(const struct roundtrip_job *job);
+
+/* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
+int roundtrip_json(struct roundtrip_job *job);
+
+/* The same for a lone server: a run's keys, with the counts of its end since it was started. */
+int roundtrip_json_server(const struct roundtrip_job *job, struct roundtrip_end *end);
+
+#endif

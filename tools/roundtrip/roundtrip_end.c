@@ -1,0 +1,342 @@
+/* roundtrip_end.c - one end of a measurement: a host with the test protocol, and the operations of a pair's end. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tools/roundtrip/roundtrip.h"
+
+enum {
+	ROUNDTRIP_STACKS = 64,  /* a kernel's default */
+	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss until the engine counts as stuck */
+};
+
+static void
+roundtrip_wake(struct roundtrip_end *end)
+{
+	uint64_t one = 1;
+	ssize_t written = write(end->woken, &one, sizeof(one));
+
+	(void)written; /* fails only if the descriptor is readable already */
+}
+
+void
+roundtrip_record(void *argument, uint64_t rtt_ns)
+{
+	struct roundtrip_end *end = argument;
+	uint64_t moves = atomic_load_explicit(&end->moves, memory_order_relaxed);
+
+	histogram_add(&end->result->rtt, rtt_ns);
+	atomic_store_explicit(&end->moves, moves + 1, memory_order_relaxed);
+}
+
+/* The main thread prints: that takes more stack and time than the driver has. */
+void
+roundtrip_lost(void *argument, uint64_t waited_ns)
+{
+	struct roundtrip_end *end = argument;
+
+	atomic_store_explicit(&end->waited_ns, waited_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&end->losses, 1, memory_order_release);
+	roundtrip_wake(end);
+}
+
+void
+roundtrip_finished(struct roundtrip_end *end)
+{
+	atomic_store_explicit(&end->done, true, memory_order_release);
+	roundtrip_wake(end);
+}
+
+/* Reports the first loss at once; roundtrip_end_close reports the total. Returns the losses of this run. */
+static uint64_t
+roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
+{
+	uint64_t losses = atomic_load_explicit(&end->losses, memory_order_acquire);
+	uint64_t ms = atomic_load_explicit(&end->waited_ns, memory_order_relaxed) / 1000000;
+
+	if (losses > reported && end->all_losses == 0)
+		fprintf(stderr, "%s: a message was lost: no %s within %" PRIu64 " ms; going on\n",
+			end->kind->program->name, end->kind->answer, ms);
+	end->all_losses += losses - reported;
+	return losses;
+}
+
+/*
+ * Waits for the run to finish. Returns 0, -ECANCELED if stop
+ * became readable, -EDEADLK if nothing happened for a minute.
+ */
+static int
+roundtrip_await(struct roundtrip_end *end, int stop)
+{
+	uint64_t reported = 0, moves = 0, value;
+	unsigned still_s = 0;
+
+	while (!atomic_load_explicit(&end->done, memory_order_acquire)) {
+		struct pollfd polls[] = { { .fd = end->woken, .events = POLLIN }, { .fd = stop, .events = POLLIN } };
+		int ready = poll(polls, 2, 1000);
+		uint64_t moved = atomic_load_explicit(&end->moves, memory_order_relaxed) + reported;
+
+		if (ready > 0 && polls[1].revents != 0)
+			return -ECANCELED;
+		if (ready > 0 && read(end->woken, &value, sizeof(value)) > 0)
+			reported = roundtrip_report_losses(end, reported);
+		still_s = ready == 0 && moved == moves ? still_s + 1 : 0;
+		moves = moved;
+		if (still_s == ROUNDTRIP_STILL_S)
+			return -EDEADLK;
+	}
+	roundtrip_report_losses(end, reported);
+	return 0;
+}
+
+/* A run of a simulated end. */
+struct roundtrip_watch {
+	struct roundtrip_end *end;
+	int stop;
+	unsigned steps;
+	bool stopped;
+};
+
+enum { ROUNDTRIP_LOOK_EVERY = 1 << 10 /* steps of the world, at the descriptor `stop` */ };
+
+static bool
+roundtrip_goes_on(void *context)
+{
+	struct roundtrip_watch *watch = context;
+	struct pollfd stop = { .fd = watch->stop, .events = POLLIN };
+
+	if (++watch->steps % ROUNDTRIP_LOOK_EVERY == 0)
+		watch->stopped = poll(&stop, 1, 0) > 0;
+	return !watch->stopped && !atomic_load_explicit(&watch->end->done, memory_order_acquire);
+}
+
+static int
+roundtrip_simulate(struct roundtrip_end *end, int stop)
+{
+	struct roundtrip_watch watch = { .end = end, .stop = stop };
+	bool ended = host_world_run(&end->host, roundtrip_goes_on, &watch);
+
+	roundtrip_report_losses(end, 0);
+	if (watch.stopped)
+		return -ECANCELED;
+	return ended ? 0 : -EDEADLK;
+}
+
+static void
+roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *block, struct pair_result *result)
+{
+	char host[16];
+
+	xk_host_print(block->host, host);
+	if (result->error == -ETIMEDOUT)
+		snprintf(result->why, sizeof(result->why),
+			 "%s has not answered for too long (is %s --server running there?)", host,
+			 end->kind->program->name);
+	else if (result->error == -EHOSTUNREACH)
+		snprintf(result->why, sizeof(result->why),
+			 "nobody on the link has the address %s and runs this graph (is %s --server running?)", host,
+			 end->kind->program->name);
+	else if (result->error == -ENETUNREACH)
+		snprintf(result->why, sizeof(result->why),
+			 "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
+	else if (result->error == -EMSGSIZE)
+		snprintf(result->why, sizeof(result->why),
+			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32, end->max_packet,
+			 block->size);
+	else if (result->error == -EDEADLK)
+		snprintf(result->why, sizeof(result->why), "nothing happens any more: the engine stands still");
+	else
+		snprintf(result->why, sizeof(result->why), "no session to %s: %s", host, strerror(-result->error));
+}
+
+static bool
+roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_result *result, int stop)
+{
+	struct roundtrip_end *end = argument;
+	uint64_t begun_ns = xk_now_ns(end->test);
+	int err;
+
+	end->result = result;
+	end->max_packet = 0;
+	atomic_store_explicit(&end->losses, 0, memory_order_relaxed);
+	atomic_store_explicit(&end->done, false, memory_order_relaxed);
+	err = end->kind->start(end->test, block, end);
+	if (err == 0)
+		err = end->host.world != NULL ? roundtrip_simulate(end, stop) : roundtrip_await(end, stop);
+	if (err == -ECANCELED)
+		return false;
+	result->elapsed_ns = xk_now_ns(end->test) - begun_ns;
+	if (err != 0)
+		result->error = err;
+	if (result->error != 0)
+		roundtrip_explain(end, block, result);
+	return true;
+}
+
+/* Returns the protocol below p that p's calls go through, which may park p's caller; NULL: none. */
+static struct xk_protocol *
+roundtrip_next_caller(const struct xk_protocol *p)
+{
+	bool calls = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) != 0;
+
+	return calls ? xk_lower(p, 0) : NULL;
+}
+
+static void
+roundtrip_remember_marks(struct roundtrip_end *end)
+{
+	const struct xk_edge *edge = end->test->lowers[0];
+	unsigned count = 0;
+
+	end->marks.explicit_mark = xk_edge_watched(edge, XK_WATCH_EXPLICIT);
+	end->marks.never = edge->never;
+	end->marks.budget_ns = edge->budget_ns;
+	for (struct xk_protocol *p = end->test; p != NULL && count < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p))
+		end->marks.resume[count++] = p->resume;
+}
+
+void
+roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
+{
+	enum pair_handoff mine = end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER;
+	bool by_graph = handoff == PAIR_HANDOFF_GRAPH, leaves = handoff == mine || handoff == PAIR_HANDOFF_BOTH;
+	unsigned mark = by_graph ? end->marks.explicit_mark : leaves ? (unsigned)XK_WATCH_EXPLICIT : 0, i = 0;
+	struct xk_edge *edge = end->test->lowers[0];
+
+	xk_edge_watch(edge, XK_WATCH_EXPLICIT, mark);
+	edge->never = by_graph ? end->marks.never : !leaves;
+	edge->budget_ns = by_graph ? end->marks.budget_ns : 0;
+	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)
+		p->resume = by_graph ? end->marks.resume[i] : leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+	xk_kernel_rewatch(end->host.kernel);
+}
+
+static int
+roundtrip_end_setup(void *argument, const struct pair_setup *setup, char *why, size_t why_len)
+{
+	struct roundtrip_end *end = argument;
+	int err = xk_kernel_reconfigure(end->host.kernel, (enum xk_mode)setup->mode, setup->threads);
+
+	if (err != 0)
+		snprintf(why, why_len, "the mode cannot be changed to %s with %" PRIu32 " threads: %s",
+			 host_modes[setup->mode], setup->threads, strerror(-err));
+	else
+		roundtrip_set_handoff(end, (enum pair_handoff)setup->handoff);
+	return err;
+}
+
+void
+roundtrip_end_counts(void *argument, struct pair_counts *counts)
+{
+	struct roundtrip_end *end = argument;
+	struct rusage usage;
+
+	host_counts(&end->host, counts);
+	counts->messages = host_counter(end->test, "messages");
+	if (end->host.world != NULL)
+		counts->process_switches = counts->driver_switches + counts->thread_switches;
+	else if (end->owns_process && getrusage(RUSAGE_SELF, &usage) == 0)
+		counts->process_switches = (uint64_t)usage.ru_nvcsw;
+}
+
+const struct pair_end_ops roundtrip_end_ops = {
+	.setup = roundtrip_end_setup,
+	.counts = roundtrip_end_counts,
+	.run = roundtrip_end_run,
+};
+
+int
+roundtrip_end_begin(struct roundtrip_end *end, unsigned which)
+{
+	end->is_client = which == PAIR_CLIENT;
+	end->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	end->test = host_find_type(&end->host, end->kind->program->name);
+	if (end->woken < 0 || end->test == NULL)
+		return OPTIONS_FAILURE;
+	roundtrip_remember_marks(end);
+	return host_start(&end->host);
+}
+
+int
+roundtrip_end_close(struct roundtrip_end *end)
+{
+	int status = host_close(&end->host);
+
+	if (end->all_losses > 1)
+		fprintf(stderr, "%s: %" PRIu64 " messages were lost in all, those of the warm-up among them\n",
+			end->kind->program->name, end->all_losses);
+	if (end->woken >= 0)
+		close(end->woken);
+	return status;
+}
+
+/* Returns whether drivers, of either end, share a core. */
+static bool
+roundtrip_shares_cores(const struct options_numbers *cores)
+{
+	for (unsigned i = 0; i < cores->count; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (cores->value[i] == cores->value[j])
+				return true;
+	return false;
+}
+
+/*
+ * Returns how many stacks an end needs; 0: the default. Each channel's caller holds one while it waits, callers of the
+ * previous block may not have given theirs back, and other work takes some.
+ */
+static unsigned
+roundtrip_stacks(const struct roundtrip_options *options)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < options->channels.count; i++)
+		if (options->channels.value[i] > most)
+			most = options->channels.value[i];
+	return most <= ROUNDTRIP_STACKS / 4 ? 0 : 2 * (unsigned)most + ROUNDTRIP_STACKS;
+}
+
+/* Returns whether edges will be marked that have no mark in the graph file. */
+static bool
+roundtrip_marks(const struct roundtrip_options *options)
+{
+	for (unsigned i = 0; i < options->handoffs.count; i++)
+		if (options->handoffs.value[i] != PAIR_HANDOFF_NONE && options->handoffs.value[i] != PAIR_HANDOFF_GRAPH)
+			return true;
+	return false;
+}
+
+struct host_options
+roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link, unsigned which)
+{
+	return (struct host_options){
+		.program = options->test->program->name,
+		.name = pair_end_names[which],
+		.end = which,
+		.paired = !options->server && options->client == NULL,
+		.watch = options->watch,
+		.graph = options->graph,
+		.sets = &options->common.sets,
+		.link = link,
+		.link_name = options->common.link,
+		.meeting = "",
+		.mode = (enum xk_mode)options->modes.value[0],
+		.driver = (enum xk_driver_policy)options->common.driver,
+		.threads = (unsigned)options->threads.value[0],
+		.stacks = roundtrip_stacks(options),
+		.drivers = (unsigned)options->common.drivers,
+		.cores = &options->cores.value[which * options->common.drivers],
+		.yields = roundtrip_shares_cores(&options->cores),
+		.trace = options->common.trace,
+		.watched = roundtrip_marks(options),
+		.pcap = options->common.pcap,
+		.seed = options->seed,
+		.preset = options->preset,
+		.costs = options->costs,
+	};
+}

@@ -1,0 +1,213 @@
+/* roundtrip_options.c - the options of udptest and chantest, and their defaults. */
+#include <inttypes.h>
+
+#include "platform/sim/sim.h"
+#include "tools/program/program.h"
+#include "tools/roundtrip/roundtrip.h"
+
+enum { ROUNDTRIP_ROUNDS_MAX = 1000000000 };
+
+#define ROUNDTRIP_PRESET "ethernet10"
+#define ROUNDTRIP_COSTS "decstation"
+
+static const char *const roundtrip_handoffs[] = { "none", "client", "server", "both", NULL };
+const char *const roundtrip_handoff_names[] = { "none", "client", "server", "both", "graph" };
+
+#define ROUNDTRIP_AT(member) offsetof(struct roundtrip_options, member)
+
+const struct options_option roundtrip_common_options[] = {
+	{ .name = "server",
+	  .kind = OPTIONS_FLAG,
+	  .offset = ROUNDTRIP_AT(server),
+	  .help = "be only a server, until SIGINT or SIGTERM" },
+	{ .name = "client",
+	  .kind = OPTIONS_TEXT,
+	  .offset = ROUNDTRIP_AT(client),
+	  .argument = "ADDRESS",
+	  .help = "be only a client, of the server at this address (10.77.0.2)" },
+	{ .name = "mode",
+	  .kind = OPTIONS_CHOICES,
+	  .offset = ROUNDTRIP_AT(modes),
+	  .argument = "MODE,...",
+	  .choices = host_modes,
+	  .help = "who carries an arriving message up the graph:\n"
+		  "regular: a thread, given it by the driver\n"
+		  "ipp: the driver itself (default: each is run; a lone server: ipp)" },
+	{ .name = "handoff",
+	  .kind = OPTIONS_CHOICES,
+	  .offset = ROUNDTRIP_AT(handoffs),
+	  .argument = "END,...",
+	  .choices = roundtrip_handoffs,
+	  .help = "where messages leave the driver for a thread, below the test\n"
+		  "protocol: none, client, server, both (default: as the graph says)" },
+	{ .name = "threads",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = ROUNDTRIP_AT(threads),
+	  .argument = "N,...",
+	  .min = 1,
+	  .max = HOST_THREADS_MAX,
+	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
+	{ .name = "cores",
+	  .kind = OPTIONS_NUMBERS,
+	  .offset = ROUNDTRIP_AT(cores),
+	  .argument = "A,B",
+	  .max = HOST_CORES_MAX,
+	  .help = "cores of client and server with their threads (0,1); with\n"
+		  "--drivers N these are for all drivers of each, or 2N: the client's\n"
+		  "first, second, ..., then the server's (one after the other)" },
+	{ .name = "rounds",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = ROUNDTRIP_AT(rounds),
+	  .argument = "N",
+	  .min = 1,
+	  .max = ROUNDTRIP_ROUNDS_MAX,
+	  .help = "round trips that are counted, of each size and mode (10000)" },
+	{ .name = "graph",
+	  .kind = OPTIONS_TEXT,
+	  .offset = ROUNDTRIP_AT(graph),
+	  .argument = "FILE",
+	  .help = "the protocol graph (that of the program's name in graphs/)" },
+	{ .name = "seed",
+	  .kind = OPTIONS_NUMBER,
+	  .offset = ROUNDTRIP_AT(seed),
+	  .argument = "S",
+	  .max = UINT64_MAX,
+	  .help = "of --link sim: the same seed gives the same run (1)" },
+	{ .name = "preset",
+	  .kind = OPTIONS_TEXT,
+	  .offset = ROUNDTRIP_AT(preset),
+	  .argument = "NAME",
+	  .help = "of --link sim: what the link is like (ethernet10)" },
+	{ .name = "costs",
+	  .kind = OPTIONS_TEXT,
+	  .offset = ROUNDTRIP_AT(costs),
+	  .argument = "COSTS",
+	  .help = "of --link sim: what threads and stacks cost (decstation):\n"
+		  "a name, and what is otherwise: modern,thread_switch=5us" },
+	{ .name = "compiled",
+	  .kind = OPTIONS_FLAG,
+	  .offset = ROUNDTRIP_AT(compiled),
+	  .help = "the graph compiled into the program: takes some seconds first" },
+	{ .name = "control", .kind = OPTIONS_NUMBER, .offset = ROUNDTRIP_AT(control), .min = 1, .max = INT32_MAX },
+	{ .name = "end", .kind = OPTIONS_TEXT, .offset = ROUNDTRIP_AT(end) },
+	{ .name = NULL },
+};
+
+const char roundtrip_footer[] = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.";
+
+/* Chooses one core after the other, and begins again with the first if there are not enough. */
+static void
+roundtrip_choose_cores(struct options_numbers *cores, unsigned count)
+{
+	unsigned core = 0;
+
+	while (cores->count < count) {
+		if (machine_has_core(core))
+			cores->value[cores->count++] = core;
+		core = (core + 1) % (HOST_CORES_MAX + 1);
+	}
+}
+
+/* Makes a core for each driver of what was given: the client's, then the server's. */
+static int
+roundtrip_complete_cores(struct roundtrip_options *options)
+{
+	struct options_numbers *cores = &options->cores;
+	unsigned drivers = (unsigned)options->common.drivers;
+	uint64_t client = cores->value[0], server = cores->value[cores->count < 2 ? 0 : 1];
+
+	static_assert(2 * (int)HOST_DRIVERS_MAX <= (int)OPTIONS_LIST, "--cores names one for each driver");
+	if (cores->count == 0) {
+		roundtrip_choose_cores(cores, 2 * drivers);
+		return 0;
+	}
+	if (cores->count > 2 && cores->count != 2 * drivers)
+		return options_misuse(options->test->program,
+				      "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
+	for (unsigned i = 0; i < cores->count; i++)
+		if (!host_has_core(options->test->program, cores->value[i]))
+			return OPTIONS_MISUSE;
+	for (unsigned i = 0; i < 2 * drivers && cores->count <= 2; i++)
+		cores->value[i] = i < drivers ? client : server;
+	cores->count = 2 * drivers;
+	return 0;
+}
+
+static int
+roundtrip_check_ends(const struct roundtrip_options *options)
+{
+	const struct options_program *program = options->test->program;
+	uint32_t host;
+
+	if (options->server && options->client != NULL)
+		return options_misuse(program, "--server and --client exclude each other");
+	if (options->client != NULL && !xk_host_parse(options->client, &host))
+		return options_misuse(program, "--client: \"%s\" is not an address like 10.77.0.2", options->client);
+	if (options->server && options->modes.count > 1)
+		return options_misuse(program, "a lone --server runs in one --mode");
+	if (options->server && options->threads.count > 1)
+		return options_misuse(program, "a lone --server has one number of --threads");
+	if (options->server && options->handoffs.count > 1)
+		return options_misuse(program, "a lone --server has one --handoff");
+	return 0;
+}
+
+static int
+roundtrip_complete_simulated(struct roundtrip_options *options, const struct host_link *link)
+{
+	const struct options_program *program = options->test->program;
+	struct xk_sim_costs costs;
+	char why[XK_SIM_COSTS_WHY];
+
+	if (!link->simulated && (options->preset != NULL || options->costs != NULL))
+		return options_misuse(program, "--preset and --costs are of --link sim");
+	if (!link->simulated)
+		return 0;
+	if (options->preset == NULL)
+		options->preset = ROUNDTRIP_PRESET;
+	if (options->costs == NULL)
+		options->costs = ROUNDTRIP_COSTS;
+	if (sim_link_preset_find(options->preset) == NULL)
+		return options_misuse(program, "--preset: there is no link \"%s\"; docs/links.md lists them",
+				      options->preset);
+	if (xk_sim_costs_parse(options->costs, &costs, why, sizeof(why)) != 0)
+		return options_misuse(program, "--costs %s: %s", options->costs, why);
+	return 0;
+}
+
+static void
+roundtrip_default(struct options_numbers *list, unsigned count, uint64_t first, uint64_t second)
+{
+	if (list->count == 0)
+		*list = (struct options_numbers){ count, { first, second } };
+}
+
+int
+roundtrip_complete(struct roundtrip_options *options, const struct host_link **link)
+{
+	bool alone = options->server || options->client != NULL;
+
+	int status = roundtrip_check_ends(options);
+
+	if (status == 0)
+		status = roundtrip_complete_cores(options);
+	if (status == 0)
+		status = host_common_complete(options->test->program, &options->common, alone, link);
+	if (status == 0)
+		status = roundtrip_complete_simulated(options, *link);
+	if (status != 0)
+		return OPTIONS_MISUSE;
+	options->graph =
+		program_graph_file(options->test->program, options->graph,
+				   host_graph_path(options->test->graph, options->path, sizeof(options->path)));
+	if (options->graph == NULL)
+		return OPTIONS_MISUSE;
+	if (options->server)
+		roundtrip_default(&options->modes, 1, XK_IPP, 0);
+	roundtrip_default(&options->modes, 2, XK_REGULAR, XK_IPP);
+	roundtrip_default(&options->handoffs, 1, PAIR_HANDOFF_GRAPH, 0);
+	roundtrip_default(&options->threads, 1, 1, 0);
+	roundtrip_default(&options->sizes, 1, 1, 0);
+	roundtrip_default(&options->channels, 1, 1, 0);
+	return 0;
+}

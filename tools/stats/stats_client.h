@@ -1,0 +1,60 @@
+/*
+ * stats_client.h - where running hosts offer their counts, and how they are asked.
+ *
+ * A host listens at a socket of its own in the user's run-time directory (platform/private.h): xkstats-NAME.sock. A
+ * client writes a line, and reads the answer until its end (stats_server.c, stats_tell.c):
+ *
+ *     stats SECONDS    the JSON document at once; edges are counted for so many seconds from then on (0: no change)
+ *     json MS          the same document after so many milliseconds, during which edges are counted
+ *     text MS          tables with the rates of that time
+ *     line MS          a row for a list of hosts
+ *
+ * All answers but the first end with a zero byte; without it, they are incomplete.
+ */
+#ifndef STATS_CLIENT_H
+#define STATS_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/un.h>
+
+enum {
+	STATS_NAME = 64,          /* size of a host's name, with its end */
+	STATS_REQUEST = 32,       /* longest request */
+	STATS_SECONDS_MAX = 60,   /* edges are counted for after one request */
+	STATS_PERIOD_MAX = 50000, /* longest period, in milliseconds */
+	STATS_DOCUMENT = 8 << 20, /* longest answer */
+	STATS_HOSTS = 256,
+	STATS_WHY = 400,
+};
+
+#define STATS_PREFIX "xkstats-"
+#define STATS_SUFFIX ".sock"
+
+struct stats_hosts {
+	unsigned count;
+	char names[STATS_HOSTS][STATS_NAME];
+};
+
+/* Returns whether name may be a host's: letters, digits, '_', '-', '.'; not too long. */
+bool stats_is_name(const char *name);
+
+/* Finds a host's name in the name of its socket. False: it is no such socket. */
+bool stats_name_of(const char *file, char name[STATS_NAME]);
+
+/* Finds the address of the host called name. make: as private_directory. 0, or -errno and why. */
+int stats_address(const char *name, bool make, struct sockaddr_un *address, char *why, size_t size);
+
+/* Lists the running hosts by name, and removes sockets that killed hosts have left. 0, or -errno and why. */
+int stats_list(struct stats_hosts *hosts, char *why, size_t size);
+
+/*
+ * Finds the host that `wanted` means: a name, or a beginning or number at the end that only one name has; NULL: the
+ * only host. 0; or -ENOENT, -ENOTUNIQ and why.
+ */
+int stats_choose(const struct stats_hosts *hosts, const char *wanted, const char **name, char *why, size_t size);
+
+/* Asks a host for a form (json, text, line). 0 and *text, to be freed; or -errno and why. */
+int stats_ask(const char *name, const char *form, unsigned period_ms, char **text, char *why, size_t size);
+
+#endif

@@ -1,0 +1,392 @@
+/* stats_tell.c - a running host's counts, as a JSON document and as tables; see stats_server.h. Reads only atomics. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graphs/graph.h"
+#include "tools/host/host_options.h"
+#include "tools/json.h"
+#include "tools/stats/stats_server.h"
+
+enum { TELL_NAME = 24, TELL_EDGE = 2 * 64 + 8 };
+
+static const char *const tell_reasons[XK_HANDOFF_REASONS] = { "explicit", "implicit", "time" };
+static const char *const tell_directions[XK_DIRECTIONS] = { "up", "down" };
+
+static uint64_t
+tell_load(_Atomic uint64_t *count)
+{
+	return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+/* ---- sums ---- */
+
+/*
+ * Messages across an edge; or those that came to a protocol from below and above, with handoffs at the edges below it.
+ */
+struct tell_sum {
+	struct {
+		uint64_t messages, timed, ns;
+	} ways[XK_DIRECTIONS];
+	uint64_t handoffs[XK_HANDOFF_REASONS];
+	double busy_ns; /* time of all messages, estimated from those that were timed */
+};
+
+/* Adds what crossed an edge upward, with handoffs, or downward. */
+static void
+tell_add(struct tell_sum *sum, struct xk_edge *edge, unsigned way)
+{
+	uint64_t messages = tell_load(&edge->counts[way].messages), timed = tell_load(&edge->counts[way].timed);
+	uint64_t ns = tell_load(&edge->counts[way].ns);
+
+	sum->ways[way].messages += messages;
+	sum->ways[way].timed += timed;
+	sum->ways[way].ns += ns;
+	sum->busy_ns += timed == 0 ? 0 : (double)ns / (double)timed * (double)messages;
+	for (unsigned i = 0; way == XK_UPWARD && i < XK_HANDOFF_REASONS; i++)
+		sum->handoffs[i] += tell_load(&edge->handoffs[i]);
+}
+
+/* Sums over all edges: what came to p (NULL: to every protocol). */
+static struct tell_sum
+tell_sum_of(const struct host *host, const struct xk_protocol *p)
+{
+	struct tell_sum sum = { .busy_ns = 0 };
+
+	for (struct xk_protocol *upper = xk_kernel_first(host->kernel); upper != NULL; upper = upper->next)
+		for (unsigned i = 0; i < upper->lower_count; i++) {
+			if (p == NULL || upper == p)
+				tell_add(&sum, upper->lowers[i], XK_UPWARD);
+			if (p == NULL || upper->lowers[i]->lower == p)
+				tell_add(&sum, upper->lowers[i], XK_DOWNWARD);
+		}
+	return sum;
+}
+
+static struct tell_sum
+tell_sum_edge(struct xk_edge *edge)
+{
+	struct tell_sum sum = { .busy_ns = 0 };
+
+	tell_add(&sum, edge, XK_UPWARD);
+	tell_add(&sum, edge, XK_DOWNWARD);
+	return sum;
+}
+
+/* ---- the document ---- */
+
+static void
+tell_sum(struct json *json, const struct tell_sum *sum)
+{
+	for (unsigned i = 0; i < XK_DIRECTIONS; i++) {
+		json_object(json, tell_directions[i]);
+		json_uint(json, "messages", sum->ways[i].messages);
+		json_uint(json, "timed", sum->ways[i].timed);
+		json_uint(json, "ns", sum->ways[i].ns);
+		json_close(json);
+	}
+	json_object(json, "handoffs");
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		json_uint(json, tell_reasons[i], sum->handoffs[i]);
+	json_close(json);
+}
+
+static void
+tell_protocol(struct json *json, const struct host *host, struct xk_protocol *p, double all_ns)
+{
+	struct tell_sum sum = tell_sum_of(host, p);
+
+	json_object(json, NULL);
+	json_string(json, "name", p->name);
+	json_string(json, "protocol", p->type->name);
+	json_object(json, "drops");
+	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+		if (tell_load(&p->drops[i]) != 0)
+			json_uint(json, xk_drop_name(p->type, i), tell_load(&p->drops[i]));
+	json_close(json);
+	json_object(json, "counters");
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+		json_uint(json, p->type->counters[i], xk_counter(p, i));
+	json_close(json);
+	tell_sum(json, &sum);
+	json_double(json, "share", all_ns > 0 ? sum.busy_ns / all_ns : NAN);
+	json_close(json);
+}
+
+static void
+tell_kernel_stats(struct json *json, const char *key, const struct xk_kernel_stats *stats)
+{
+	json_object(json, key);
+	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
+		json_uint(json, count->name, *(const uint64_t *)((const char *)stats + count->offset));
+	json_uint(json, "stacks_parked", stats->stacks_parked);
+	json_close(json);
+}
+
+static void
+tell_ports(struct json *json, const struct host *host)
+{
+	json_array(json, "ports");
+	for (unsigned i = 0; i < host->port_count; i++)
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++) {
+			struct xk_port *port = host->ports[i][lane];
+
+			json_object(json, NULL);
+			json_string(json, "name", host->port_nodes[i]);
+			json_string(json, "dev", host->port_names[i]);
+			json_uint(json, "driver", lane);
+			json_uint(json, "frames_in", tell_load(&port->frames_in));
+			json_uint(json, "frames_out", tell_load(&port->frames_out));
+			json_uint(json, "unheard", tell_load(&port->unheard));
+			json_close(json);
+		}
+	json_close(json);
+}
+
+bool
+stats_tell_document(const struct host *host, const struct stats_about *about, FILE *out)
+{
+	double all_ns = tell_sum_of(host, NULL).busy_ns;
+	struct xk_kernel_stats stats;
+	struct json json;
+
+	json_begin(&json, out);
+	json_object(&json, NULL);
+	json_string(&json, "program", host->options.program);
+	json_string(&json, "host", about->name);
+	json_uint(&json, "pid", (uint64_t)getpid());
+	json_string(&json, "graph", host->options.graph);
+	json_string(&json, "link", host->options.link->name);
+	json_string(&json, "driver", host_drivers[host->options.driver]);
+	json_string(&json, "mode", host_modes[xk_kernel_mode(host->kernel)]);
+	json_uint(&json, "now_ns", about->now_ns);
+	json_uint(&json, "counted_ns", about->counted_ns);
+	json_array(&json, "protocols");
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		tell_protocol(&json, host, p, all_ns);
+	json_close(&json);
+	json_array(&json, "edges");
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			struct tell_sum sum = tell_sum_edge(p->lowers[i]);
+
+			json_object(&json, NULL);
+			json_string(&json, "upper", p->name);
+			json_string(&json, "lower", p->lowers[i]->lower->name);
+			json_string(&json, "role", p->lowers[i]->role);
+			tell_sum(&json, &sum);
+			json_close(&json);
+		}
+	json_close(&json);
+	json_array(&json, "drivers");
+	for (unsigned i = 0; i < xk_kernel_drivers(host->kernel); i++) {
+		xk_kernel_driver_stats(host->kernel, i, &stats);
+		tell_kernel_stats(&json, NULL, &stats);
+	}
+	json_close(&json);
+	xk_kernel_stats(host->kernel, &stats);
+	tell_kernel_stats(&json, "kernel", &stats);
+	tell_ports(&json, host);
+	json_close(&json);
+	return json_end(&json);
+}
+
+/* ---- tables ---- */
+
+struct tell_tables {
+	const struct host *host;
+	FILE *out;
+	struct stats_before *before;
+	size_t at; /* of the next count in it */
+	double seconds, all_ns;
+	const char *title; /* of the table, until its first row */
+	bool failed;
+};
+
+/* Returns the count's growth per second since the look before, and keeps `now` for the next one. */
+static double
+tell_rate(struct tell_tables *t, uint64_t now)
+{
+	struct stats_before *before = t->before;
+	uint64_t *grown = before->counts, was = now;
+
+	if (t->at == before->count) {
+		grown = realloc(before->counts, (before->count + 1) * sizeof(*grown));
+		if (grown == NULL) {
+			t->failed = true;
+			return 0;
+		}
+		before->counts = grown;
+		before->count++;
+	} else {
+		was = grown[t->at];
+	}
+	grown[t->at++] = now;
+	return now < was ? 0 : (double)(now - was) / t->seconds;
+}
+
+/* Prints the first cell of a row, on one line even if a name in it has a newline. */
+__attribute__((format(printf, 2, 3))) static void
+tell_name(struct tell_tables *t, const char *format, ...)
+{
+	char name[TELL_EDGE];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(name, sizeof(name), format, arguments);
+	va_end(arguments);
+	for (char *newline = name; (newline = strchr(newline, '\n')) != NULL;)
+		*newline = '?';
+	fprintf(t->out, "%-*s", TELL_NAME, name);
+}
+
+static void
+tell_sum_title(struct tell_tables *t, const char *title)
+{
+	fprintf(t->out, "\n%-*s %9s %11s %9s %11s %7s %7s %8s %8s %8s", TELL_NAME, title, "up/s", "up", "down/s",
+		"down", "ns up", "ns down", "explicit", "implicit", "time");
+}
+
+static void
+tell_sum_cells(struct tell_tables *t, const struct tell_sum *sum)
+{
+	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
+		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, sum->ways[i].messages), sum->ways[i].messages);
+	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
+		if (sum->ways[i].timed == 0)
+			fprintf(t->out, " %7s", "-");
+		else
+			fprintf(t->out, " %7.0f", (double)sum->ways[i].ns / (double)sum->ways[i].timed);
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		fprintf(t->out, " %8" PRIu64, sum->handoffs[i]);
+}
+
+static void
+tell_protocol_row(struct tell_tables *t, struct xk_protocol *p)
+{
+	struct tell_sum sum = tell_sum_of(t->host, p);
+	uint64_t drops = 0;
+
+	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+		drops += tell_load(&p->drops[i]);
+	tell_name(t, "%.63s", p->name);
+	tell_sum_cells(t, &sum);
+	if (t->all_ns > 0)
+		fprintf(t->out, " %5.1f%%", 100 * sum.busy_ns / t->all_ns);
+	else
+		fprintf(t->out, " %6s", "-");
+	fprintf(t->out, " %8" PRIu64 "\n", drops);
+}
+
+static void
+tell_edge_rows(struct tell_tables *t, struct xk_protocol *p)
+{
+	for (unsigned i = p->lower_count; i-- > 0;) {
+		struct tell_sum sum = tell_sum_edge(p->lowers[i]);
+
+		tell_name(t, "%.63s -> %.63s", p->name, p->lowers[i]->lower->name);
+		tell_sum_cells(t, &sum);
+		putc('\n', t->out);
+	}
+}
+
+/* Prints a row unless the count is zero. */
+static void
+tell_count_row(struct tell_tables *t, const struct xk_protocol *p, const char *name, uint64_t count)
+{
+	double rate = tell_rate(t, count);
+
+	if (count == 0)
+		return;
+	if (t->title != NULL)
+		fprintf(t->out, "\n%-*s %9s %11s\n", TELL_NAME, t->title, "/s", "all");
+	t->title = NULL;
+	tell_name(t, "%.63s.%.63s", p->name, name);
+	fprintf(t->out, " %9.0f %11" PRIu64 "\n", rate, count);
+}
+
+static void
+tell_drop_rows(struct tell_tables *t, struct xk_protocol *p)
+{
+	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
+		tell_count_row(t, p, xk_drop_name(p->type, i), tell_load(&p->drops[i]));
+}
+
+static void
+tell_counter_rows(struct tell_tables *t, struct xk_protocol *p)
+{
+	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+		tell_count_row(t, p, p->type->counters[i], xk_counter(p, i));
+}
+
+static void
+tell_driver_rows(struct tell_tables *t)
+{
+	struct xk_kernel *kernel = t->host->kernel;
+	struct xk_kernel_stats stats;
+
+	fprintf(t->out, "\n%-*s %9s %11s %9s %11s %9s %11s %9s %9s %9s %9s %9s\n", TELL_NAME, "driver", "turns/s",
+		"turns", "frames/s", "frames", "sleeps/s", "sleeps", "overruns", "fallbacks", "no_stack", "parks",
+		"overtaken");
+	for (unsigned i = 0; i < xk_kernel_drivers(kernel); i++) {
+		xk_kernel_driver_stats(kernel, i, &stats);
+		tell_name(t, "%u", i);
+		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, stats.turns), stats.turns);
+		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, stats.frames), stats.frames);
+		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, stats.sleeps), stats.sleeps);
+		fprintf(t->out, " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n", stats.overruns,
+			stats.fallbacks, stats.no_stack, stats.parks, stats.overtaken);
+	}
+}
+
+/* Calls tell for p and those after it in the kernel's list, uppers first. */
+static void
+tell_each(struct tell_tables *t, struct xk_protocol *p, void (*tell)(struct tell_tables *t, struct xk_protocol *p))
+{
+	if (p == NULL)
+		return;
+	tell_each(t, p->next, tell);
+	tell(t, p);
+}
+
+bool
+stats_tell_tables(const struct host *host, const struct stats_about *about, FILE *out)
+{
+	struct xk_protocol *first = xk_kernel_first(host->kernel);
+	struct tell_tables t = { .host = host, .out = out, .before = about->before };
+	double seconds = (double)(about->now_ns - about->before->at_ns) / 1e9;
+
+	t.seconds = seconds > 0 ? seconds : 1;
+	t.all_ns = tell_sum_of(host, NULL).busy_ns;
+	fprintf(out, "%s: ", about->name);
+	xk_graph_print_plain(host->options.graph, strlen(host->options.graph), false, out);
+	fprintf(out, " on %s, driver %s, mode %s\n", host->options.link->name, host_drivers[host->options.driver],
+		host_modes[xk_kernel_mode(host->kernel)]);
+	fprintf(out, "rates of the last %.1f s; edges have been counted for %.1f s, while somebody asked\n", t.seconds,
+		(double)about->counted_ns / 1e9);
+	tell_sum_title(&t, "protocol");
+	fputs("  share    drops\n", out);
+	tell_each(&t, first, tell_protocol_row);
+	tell_sum_title(&t, "edge");
+	putc('\n', out);
+	tell_each(&t, first, tell_edge_rows);
+	t.title = "drops";
+	tell_each(&t, first, tell_drop_rows);
+	t.title = "counters";
+	tell_each(&t, first, tell_counter_rows);
+	tell_driver_rows(&t);
+	about->before->at_ns = about->now_ns;
+	return !t.failed;
+}
+
+bool
+stats_tell_line(const struct host *host, const struct stats_about *about, FILE *out)
+{
+	fprintf(out, "%-40s %8ld  %-9s %-9s %-7s  ", about->name, (long)getpid(), host->options.link->name,
+		host_drivers[host->options.driver], host_modes[xk_kernel_mode(host->kernel)]);
+	xk_graph_print_plain(host->options.graph, strlen(host->options.graph), false, out);
+	putc('\n', out);
+	return true;
+}

@@ -1,0 +1,153 @@
+/* xk_stats.c - `xk stats`: shows what a running host has counted, in a terminal or as a document. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graphs/graph.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/stats/stats_client.h"
+#include "tools/xk/xk.h"
+#include "xkernel/protocol.h"
+
+struct stats_options {
+	const char *interval, *json;
+	bool once, list;
+	uint64_t interval_ns;
+};
+
+#define STATS_AT(member) offsetof(struct stats_options, member)
+#define STATS_MS UINT64_C(1000000)
+#define STATS_CLEAR "\033[H\033[2J"
+
+static const struct options_option stats_options[] = {
+	{ "interval", OPTIONS_TEXT, STATS_AT(interval), "T", "from one look to the next, 100ms to 50s (1s)", 0, 0,
+	  NULL },
+	{ "once", OPTIONS_FLAG, STATS_AT(once), NULL, "after one interval, and no more", 0, 0, NULL },
+	{ "list", OPTIONS_FLAG, STATS_AT(list), NULL, "the hosts that run", 0, 0, NULL },
+	{ "json", OPTIONS_TEXT, STATS_AT(json), "FILE", "after one interval, as JSON; - is standard output", 0, 0,
+	  NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program stats_program = {
+	.name = "xk stats",
+	.usage = "[HOST] [OPTION]...",
+	.about = "Shows what a host has counted that runs by `xk run GRAPH`, again and again until SIGINT. HOST is\n"
+		 "its name, or as much of its beginning as no other has, or its process's number; it may be left\n"
+		 "out where one host runs, and where several do they are listed.\n\n"
+		 "Messages and nanoseconds of edges and protocols are counted while somebody asks, and for some\n"
+		 "seconds more; everything else always. A time is that of one message in a protocol, without the\n"
+		 "protocols that it calls; one message of 13 is timed.",
+	.footer = "Exit status: 0 success, 1 failure (there is no such host, or it has ended), 2 misuse.",
+	.options = stats_options,
+	.operands_max = 1,
+};
+
+static int
+stats_fail(const char *why)
+{
+	fprintf(stderr, "%s: %s\n", stats_program.name, why);
+	return OPTIONS_FAILURE;
+}
+
+/* Asks the host, and waits for the answer. NULL: it failed, after a message. */
+static char *
+stats_get(const char *name, const char *form, uint64_t interval_ns)
+{
+	char why[STATS_WHY], *text;
+
+	if (stats_ask(name, form, (unsigned)(interval_ns / STATS_MS), &text, why, sizeof(why)) != 0)
+		stats_fail(why);
+	return text;
+}
+
+/* Prints text and frees it; control characters, which a terminal would obey, as \xHH. False: it was not written. */
+static bool
+stats_put(char *text, FILE *out)
+{
+	xk_graph_print_plain(text, strlen(text), true, out);
+	free(text);
+	return fflush(out) == 0 && !ferror(out);
+}
+
+static int
+stats_show_list(const struct stats_hosts *hosts)
+{
+	int status = OPTIONS_SUCCESS;
+
+	printf("%-40s %8s  %-9s %-9s %-7s  %s\n", "host", "process", "link", "driver", "mode", "graph");
+	for (unsigned i = 0; i < hosts->count; i++) {
+		char *line = stats_get(hosts->names[i], "line", 0);
+
+		if (line == NULL || !stats_put(line, stdout))
+			status = OPTIONS_FAILURE;
+	}
+	return status;
+}
+
+static int
+stats_show(const struct stats_options *o, const char *name)
+{
+	bool clears = isatty(STDOUT_FILENO) && !o->once, goes_on;
+	char *text;
+
+	do {
+		text = stats_get(name, "text", o->interval_ns);
+		if (text == NULL)
+			return OPTIONS_FAILURE;
+		fputs(clears ? STATS_CLEAR : "", stdout);
+		goes_on = stats_put(text, stdout) && !o->once;
+		fputs(clears || o->once ? "" : "\n", stdout);
+	} while (goes_on);
+	return OPTIONS_SUCCESS;
+}
+
+/* Makes the file once the whole answer has come. */
+static int
+stats_save(const struct stats_options *o, const char *name)
+{
+	char why[STATS_WHY], *text = stats_get(name, "json", o->interval_ns);
+	FILE *out;
+
+	if (text == NULL)
+		return OPTIONS_FAILURE;
+	out = output_open(o->json);
+	if (out != NULL)
+		stats_put(text, out);
+	else
+		free(text);
+	if (output_close(out))
+		return OPTIONS_SUCCESS;
+	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, strerror(errno));
+	return stats_fail(why);
+}
+
+int
+xk_stats_main(int argc, char **argv)
+{
+	struct stats_options o = { .interval = "1s" };
+	struct options_texts operands;
+	struct stats_hosts hosts;
+	char why[STATS_WHY];
+	const char *name, *wanted;
+	int status = options_parse(&stats_program, argc, argv, &o, &operands);
+
+	if (status != OPTIONS_GO)
+		return status;
+	wanted = operands.count == 0 ? NULL : operands.text[0];
+	if (!xk_time_parse(o.interval, &o.interval_ns) || o.interval_ns < 100 * STATS_MS ||
+	    o.interval_ns > STATS_PERIOD_MAX * STATS_MS)
+		return options_misuse(&stats_program, "--interval: \"%s\" is no time from 100ms to 50s", o.interval);
+	if (o.list && (o.once || o.json != NULL || wanted != NULL))
+		return options_misuse(&stats_program, "--list stands alone");
+	if (stats_list(&hosts, why, sizeof(why)) != 0)
+		return stats_fail(why);
+	if (o.list || (wanted == NULL && hosts.count > 1 && o.json == NULL))
+		return stats_show_list(&hosts);
+	if (stats_choose(&hosts, wanted, &name, why, sizeof(why)) != 0)
+		return stats_fail(why);
+	return o.json != NULL ? stats_save(&o, name) : stats_show(&o, name);
+}

@@ -1,0 +1,56 @@
+/*
+ * xk.c - the command `xk WORD ...`. A word is a line in the table
+ * and a file xk_WORD.c, here or in the folder of its subject.
+ */
+#include "tools/xk/xk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/bench/xk_bench.h"
+#include "tools/options.h"
+#include "xkernel/base.h"
+
+static const struct {
+	const char *word;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} xk_words[] = {
+	{ "check", xk_check_main, "whether a graph file can be composed, and if not, why" },
+	{ "draw", xk_draw_main, "a picture of a graph file" },
+	{ "compile", xk_compile_main, "a program of a graph file, in which the graph is fixed" },
+	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
+	{ "new", xk_new_main, "begins a protocol: its file, its tests and a graph" },
+	{ "dissectors", xk_dissectors_main, "what Wireshark needs to know of the protocols' headers" },
+	{ "run", xk_run_main, "a host that stands on its link, or a network of hosts in the simulator" },
+	{ "stats", xk_stats_main, "what a host that runs has counted, in the terminal or as JSON" },
+	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },
+	{ "bench", xk_bench_main, "times a graph in one process" },
+};
+
+static void
+xk_help(FILE *stream)
+{
+	fprintf(stream, "usage: xk WORD ...\n\nProtocols composed by a graph file.\n\n");
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(xk_words); i++)
+		fprintf(stream, "  %-12s %s\n", xk_words[i].word, xk_words[i].help);
+	fprintf(stream, "\nxk WORD --help says more.\n");
+}
+
+int
+xk_main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(xk_words); i++)
+		if (strcmp(word, xk_words[i].word) == 0)
+			return xk_words[i].run(argc - 1, argv + 1);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0) {
+		xk_help(stdout);
+		return OPTIONS_SUCCESS;
+	}
+	if (argc > 1)
+		fprintf(stderr, "xk: there is no word \"%s\"\n", word);
+	xk_help(stderr);
+	return OPTIONS_MISUSE;
+}

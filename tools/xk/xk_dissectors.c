@@ -1,0 +1,313 @@
+/*
+ * xk_dissectors.c - `xk dissectors [GRAPH] -o FILE`: writes the headers that protocols declare (xkernel/header.h) as
+ * dissectors for Wireshark and tshark, in Lua.
+ *
+ * Each protocol with a header is a Proto, xk_NAME, with a filter for each field. The protocol above is found by the
+ * number in the header; protocols on eth or ip are in Wireshark's own tables. What Wireshark knows by itself is left
+ * to it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graphs/graph.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/xk/xk.h"
+#include "xkernel/protocol.h"
+
+struct dissectors_options {
+	const char *output;
+};
+
+static const struct options_option dissectors_options[] = {
+	{ "output", OPTIONS_TEXT, offsetof(struct dissectors_options, output), "FILE",
+	  "-o FILE too; - is standard output, as without it", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program dissectors_program = {
+	.name = "xk dissectors",
+	.usage = "[GRAPH] [-o FILE]",
+	.about = "Writes dissectors in Lua for the headers of all protocols: `tshark -X lua_script:FILE -r CAPTURE`.\n"
+		 "Protocols above one another are known by their usual numbers and, with GRAPH, by those that the\n"
+		 "graph's edges give them. eth, arp, ip, icmp and udp are Wireshark's own.",
+	.options = dissectors_options,
+	.operands_max = 1,
+};
+
+/* Protocols that Wireshark dissects itself, and its table of those above them, or NULL. */
+static const struct {
+	const char *type, *table;
+} dissectors_known[] = {
+	{ "arp", NULL }, { "eth", "ethertype" }, { "icmp", NULL }, { "ip", "ip.proto" }, { "udp", NULL },
+};
+
+/* Returns the index of a protocol that Wireshark knows, or -1. */
+static int
+dissectors_find_known(const struct xk_protocol_type *type)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dissectors_known); i++)
+		if (strcmp(dissectors_known[i].type, type->name) == 0)
+			return (int)i;
+	return -1;
+}
+
+static bool
+dissectors_is_ours(const struct xk_protocol_type *type)
+{
+	return type->fields != NULL && dissectors_find_known(type) < 0;
+}
+
+/* Returns the field with the number of the protocol above, and the bit it begins at; NULL: there is none. */
+static const struct xk_field *
+dissectors_find_upper(const struct xk_protocol_type *type, size_t *at)
+{
+	*at = 0;
+	for (const struct xk_field *field = type->fields; field->name != NULL; *at += field->bits, field++)
+		if (field->is_upper)
+			return field;
+	return NULL;
+}
+
+/* ---- fields ---- */
+
+/* The bytes that a field lies in, which Wireshark reads as one number. */
+struct dissectors_range {
+	size_t first, count;
+	uint64_t mask; /* 0: all of them */
+};
+
+static struct dissectors_range
+dissectors_range_of(const struct xk_field *field, size_t at)
+{
+	struct dissectors_range range = { at / 8, (at + field->bits + 7) / 8 - at / 8, 0 };
+
+	if (range.count * 8 != field->bits)
+		range.mask = ((UINT64_C(1) << field->bits) - 1) << ((range.first + range.count) * 8 - at - field->bits);
+	return range;
+}
+
+/* Declares a field, and each of its named bits; n numbers what the dissector adds to the tree. */
+static void
+dissectors_write_field(FILE *stream, const char *type, const struct xk_field *field, size_t at, unsigned *n)
+{
+	struct dissectors_range range = dissectors_range_of(field, at);
+	bool is_number = field->print == XK_PRINT_DECIMAL || field->print == XK_PRINT_HEX;
+	bool is_odd = range.count >= 5 && range.count <= 7;
+	unsigned shift = range.mask == 0 ? 0 : (unsigned)__builtin_ctzll(range.mask);
+
+	fprintf(stream, "f[%u] = ProtoField.", ++*n);
+	if (field->print == XK_PRINT_HOST)
+		fprintf(stream, "ipv4");
+	else if (field->print == XK_PRINT_LINK)
+		fprintf(stream, "ether");
+	else if (is_odd)
+		fprintf(stream, "bytes");
+	else
+		fprintf(stream, "uint%zu", range.count * 8);
+	fprintf(stream, "(\"xk_%s.%s\", \"%s\"", type, field->name, field->name);
+	if (is_number && range.count <= 8 && !is_odd) {
+		fprintf(stream, ", base.%s, ", field->print == XK_PRINT_HEX || field->is_bits ? "HEX" : "DEC");
+		if (field->values != NULL && !field->is_bits) {
+			const char *before = "{ ";
+
+			for (const struct xk_field_value *v = field->values; v->name != NULL; v++) {
+				fprintf(stream, "%s[%" PRIu64 "] = \"%s\"", before, v->value, v->name);
+				before = ", ";
+			}
+			fputs(" }", stream);
+		} else {
+			fputs("nil", stream);
+		}
+		if (range.mask != 0)
+			fprintf(stream, ", 0x%" PRIx64, range.mask);
+	}
+	fputs(")\n", stream);
+	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++)
+		fprintf(stream, "f[%u] = ProtoField.bool(\"xk_%s.%s.%s\", \"%s\", %zu, nil, 0x%" PRIx64 ")\n", ++*n,
+			type, field->name, v->name, v->name, range.count * 8, v->value << shift);
+}
+
+/* Adds a field to the tree, in the order of dissectors_write_field. */
+static void
+dissectors_write_add(FILE *stream, const struct xk_field *field, size_t at, unsigned *n)
+{
+	struct dissectors_range range = dissectors_range_of(field, at);
+	unsigned count = 1;
+
+	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++)
+		count++;
+	while (count-- > 0)
+		fprintf(stream, "\tt:add(f[%u], tvb(%zu, %zu))\n", ++*n, range.first, range.count);
+}
+
+/* ---- protocols ---- */
+
+/* Writes a number of the header as a Lua expression. */
+static void
+dissectors_write_number(FILE *stream, const struct xk_field *field, size_t at)
+{
+	struct dissectors_range range = dissectors_range_of(field, at);
+
+	if (range.mask != 0)
+		fprintf(stream, "tvb:range(0, %zu):bitfield(%zu, %u)", range.first + range.count, at, field->bits);
+	else
+		fprintf(stream, "tvb(%zu, %zu):uint()", range.first, range.count);
+}
+
+/* Hands what follows the header to the protocol above, unless the message is a part of a longer one. */
+static void
+dissectors_write_rest(FILE *stream, const struct xk_protocol_type *type)
+{
+	size_t at, part_at = 0;
+	const struct xk_field *upper = dissectors_find_upper(type, &at);
+
+	fprintf(stream, "\tif tvb:len() == %" PRIu32 " then return %" PRIu32 " end\n", type->header, type->header);
+	fprintf(stream, "\tlocal rest = tvb(%" PRIu32 "):tvb()\n\tlocal done = 0\n", type->header);
+	if (upper != NULL) {
+		fputs("\tlocal whole = true", stream);
+		for (const struct xk_field *field = type->fields; field->name != NULL;
+		     part_at += field->bits, field++) {
+			if (!field->is_part)
+				continue;
+			fputs(" and ", stream);
+			dissectors_write_number(stream, field, part_at);
+			fputs(" == 0", stream);
+		}
+		fprintf(stream, "\n\tif whole then done = uppers.%s:try(", type->name);
+		dissectors_write_number(stream, upper, at);
+		fputs(", rest, pinfo, tree) end\n", stream);
+	}
+	fputs("\tif done == 0 then Dissector.get(\"data\"):call(rest, pinfo, tree) end\n", stream);
+}
+
+static void
+dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
+{
+	unsigned n = 0;
+	size_t at = 0;
+
+	fprintf(stream,
+		"\ndo -- %s: %s\nlocal p = Proto(\"xk_%s\", \"x-kernel %s\")\nlocal f = p.fields\nprotocols.%s = p\n",
+		type->name, type->help, type->name, type->name, type->name);
+	if (dissectors_find_upper(type, &at) != NULL)
+		fprintf(stream,
+			"uppers.%s = DissectorTable.new(\"xk_%s.upper\", \"x-kernel %s\", ftypes.UINT32, base.HEX)\n",
+			type->name, type->name, type->name);
+	at = 0;
+	for (const struct xk_field *field = type->fields; field->name != NULL; at += field->bits, field++)
+		dissectors_write_field(stream, type->name, field, at, &n);
+	fprintf(stream,
+		"function p.dissector(tvb, pinfo, tree)\n\tif tvb:len() < %" PRIu32 " then return 0 end\n"
+		"\tpinfo.cols.protocol = \"%s\"\n\tlocal t = tree:add(p, tvb(0, %" PRIu32 "))\n",
+		type->header, type->name, type->header);
+	n = 0;
+	at = 0;
+	for (const struct xk_field *field = type->fields; field->name != NULL; at += field->bits, field++)
+		dissectors_write_add(stream, field, at, &n);
+	dissectors_write_rest(stream, type);
+	fputs("\treturn tvb:len()\nend\nend\n", stream);
+}
+
+/* ---- numbers ---- */
+
+static void
+dissectors_write_number_on(FILE *stream, const struct xk_protocol_type *upper, const struct xk_protocol_type *lower,
+			   uint32_t number)
+{
+	int known = dissectors_find_known(lower);
+	bool is_ours = dissectors_is_ours(upper);
+	size_t at;
+
+	if (is_ours && known >= 0 && dissectors_known[known].table != NULL)
+		fprintf(stream, "DissectorTable.get(\"%s\"):add(%" PRIu32 ", protocols.%s)\n",
+			dissectors_known[known].table, number, upper->name);
+	if (known >= 0 || lower->fields == NULL || dissectors_find_upper(lower, &at) == NULL)
+		return;
+	if (is_ours)
+		fprintf(stream, "uppers.%s:add(%" PRIu32 ", protocols.%s)\n", lower->name, number, upper->name);
+	else if (dissectors_find_known(upper) >= 0)
+		fprintf(stream, "uppers.%s:add(%" PRIu32 ", Dissector.get(\"%s\"))\n", lower->name, number,
+			upper->name);
+}
+
+/* Writes the number that an edge gives to upper, on each lower that it leads to, also through virtual protocols. */
+static void
+dissectors_write_edge(FILE *stream, const struct xk_graph *graph, const struct xk_protocol_type *upper, unsigned lower,
+		      uint32_t number)
+{
+	const struct xk_graph_node *node = &graph->nodes[lower];
+
+	if (!(node->type->flags & XK_VIRTUAL)) {
+		dissectors_write_number_on(stream, upper, node->type, number);
+		return;
+	}
+	for (unsigned i = 0; i < node->lower_count; i++)
+		dissectors_write_edge(stream, graph, upper, graph->edges[node->lowers[i]].lower, number);
+}
+
+static void
+dissectors_write(FILE *stream, const struct xk_graph *graph)
+{
+	fputs("-- Written by xk dissectors: the headers of x-kernel protocols.\nlocal protocols, uppers = {}, {}\n",
+	      stream);
+	for (const struct xk_protocol_type *const *type = xk_protocol_types; *type != NULL; type++)
+		if (dissectors_is_ours(*type))
+			dissectors_write_protocol(stream, *type);
+	fputs("\n-- numbers as protocols declare them\n", stream);
+	for (const struct xk_protocol_type *const *upper = xk_protocol_types; *upper != NULL; upper++)
+		for (const struct xk_number_on *on = (*upper)->numbers; on != NULL && on->lower != NULL; on++) {
+			const struct xk_protocol_type *lower = xk_protocol_type_find(on->lower);
+
+			if (lower != NULL)
+				dissectors_write_number_on(stream, *upper, lower, on->number);
+		}
+	if (graph == NULL)
+		return;
+	fputs("\n-- numbers as the graph gives them\n", stream);
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		const struct xk_graph_edge *edge = &graph->edges[i];
+
+		if (edge->has_number)
+			dissectors_write_edge(stream, graph, graph->nodes[edge->upper].type, edge->lower, edge->number);
+	}
+}
+
+/* ---- the word ---- */
+
+int
+xk_dissectors_main(int argc, char **argv)
+{
+	struct dissectors_options o = { .output = "-" };
+	struct xk_graph_errors errors = { 0 };
+	struct xk_graph *graph = NULL;
+	struct options_texts operands;
+	char output[] = "--output";
+	FILE *stream;
+	int status;
+
+	options_spell_out(argc, argv, "-o", output);
+	status = options_parse(&dissectors_program, argc, argv, &o, &operands);
+	if (status != OPTIONS_GO)
+		return status;
+	if (operands.count > 0) {
+		if (output_is_input(dissectors_program.name, o.output, operands.text[0]))
+			return OPTIONS_FAILURE;
+		graph = xk_graph_load(operands.text[0], NULL, 0, xk_protocol_types, &errors);
+		xk_graph_errors_print(&errors, stderr);
+		xk_graph_errors_clear(&errors);
+		if (graph == NULL)
+			return OPTIONS_FAILURE;
+	}
+	stream = output_open(o.output);
+	if (stream != NULL)
+		dissectors_write(stream, graph);
+	xk_graph_free(graph);
+	if (output_close(stream))
+		return OPTIONS_SUCCESS;
+	fprintf(stderr, "xk dissectors: %s cannot be written: %s\n",
+		strcmp(o.output, "-") == 0 ? "standard output" : o.output, strerror(errno));
+	return OPTIONS_FAILURE;
+}

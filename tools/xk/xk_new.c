@@ -1,0 +1,168 @@
+/*
+ * xk_new.c - `xk new NAME`: begins a protocol: writes its file, its tests and a graph, as a directory for `./run build
+ * --with`.
+ *
+ * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of
+ * its own, or seq, a layer between two protocols. docs/writing-a-protocol.md explains and tests them.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/options.h"
+#include "tools/xk/xk.h"
+#include "tools/xk/xk_new.h"
+#include "xkernel/protocol.h"
+
+enum { NEW_NAME_MAX = 24, NEW_PATH_MAX = 4096 };
+
+struct new_choices {
+	const char *output;
+	bool layer;
+};
+
+static const struct options_option new_options[] = {
+	{ "layer", OPTIONS_FLAG, offsetof(struct new_choices, layer), NULL,
+	  "a layer between two protocols, without addresses of its own", 0, 0, NULL },
+	{ "output", OPTIONS_TEXT, offsetof(struct new_choices, output), "DIR",
+	  "-o DIR too; the directory (NAME), made if it is not there", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program new_program = {
+	.name = "xk new",
+	.usage = "NAME [--layer] [-o DIR]",
+	.about = "Begins a protocol: writes NAME.c, test_NAME.c and NAMEtest.dot into DIR. They are a protocol that\n"
+		 "works, to be changed into yours. `./run build --with DIR` builds it into build/xk and the other\n"
+		 "programs, and runs its tests. docs/writing-a-protocol.md explains every line.",
+	.options = new_options,
+	.operands_min = 1,
+	.operands_max = 1,
+};
+
+/* ---- names ---- */
+
+/* Returns whether a name at `at` of text is or begins with the example's, in lower or upper case. */
+static bool
+new_is_example(const char *text, size_t at, const char *example)
+{
+	size_t len = strlen(example);
+	bool is_upper = isupper((unsigned char)text[at]) != 0;
+
+	if (strncasecmp(text + at, example, len) != 0 || (at > 0 && isalpha((unsigned char)text[at - 1])))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if ((isupper((unsigned char)text[at + i]) != 0) != is_upper)
+			return false;
+	return !isalpha((unsigned char)text[at + len]) || strncmp(text + at + len, "test", 4) == 0;
+}
+
+/* Returns the length of a phrase at text by which an example says what it is; 0: there is none. */
+static size_t
+new_skip(const char *text)
+{
+	static const char *const phrases[] = {
+		"\"a simple protocol\", the example of docs/writing-a-protocol.md: ",
+		"the x-kernel tutorial's ASP; ",
+		": the example of docs/writing-a-protocol.md",
+		": an example of docs/writing-a-protocol.md",
+		": the example of the documentation",
+		": the smallest example of the documentation",
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(phrases); i++)
+		if (strncmp(text, phrases[i], strlen(phrases[i])) == 0)
+			return strlen(phrases[i]);
+	return 0;
+}
+
+/* Writes text with name in place of the example's, and without the phrases about the example. */
+static void
+new_write_text(FILE *stream, const char *text, const char *example, const char *name)
+{
+	for (size_t at = 0; text[at] != '\0';) {
+		size_t skip = new_skip(text + at);
+
+		if (skip == 0 && new_is_example(text, at, example)) {
+			for (const char *p = name; *p != '\0'; p++)
+				fputc(isupper((unsigned char)text[at]) ? toupper((unsigned char)*p) : *p, stream);
+			skip = strlen(example);
+		} else if (skip == 0) {
+			fputc(text[at], stream);
+			skip = 1;
+		}
+		at += skip;
+	}
+}
+
+/* ---- files ---- */
+
+static int
+new_fail(const char *path)
+{
+	fprintf(stderr, "xk new: %s cannot be written: %s\n", path, strerror(errno));
+	return OPTIONS_FAILURE;
+}
+
+/* Leaves a file alone that is already there. */
+static int
+new_write_file(const struct xk_new_template *template, const char *directory, const char *example, const char *name)
+{
+	const char *rest = strstr(template->name, example) + strlen(example);
+	char path[NEW_PATH_MAX];
+	FILE *stream;
+	bool good;
+	int file;
+
+	snprintf(path, sizeof(path), "%s/%s%s%s", directory, strncmp(template->name, "test_", 5) == 0 ? "test_" : "",
+		 name, rest);
+	file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	stream = file < 0 ? NULL : fdopen(file, "w");
+	if (stream == NULL)
+		return new_fail(path);
+	new_write_text(stream, template->text, example, name);
+	good = !ferror(stream);
+	if (fclose(stream) != 0 || !good)
+		return new_fail(path);
+	printf("%s\n", path);
+	return OPTIONS_SUCCESS;
+}
+
+int
+xk_new_main(int argc, char **argv)
+{
+	struct new_choices choices = { .output = NULL };
+	struct options_texts operands;
+	const char *name, *example, *directory;
+	char output[] = "--output";
+	size_t len;
+	int status;
+
+	options_spell_out(argc, argv, "-o", output);
+	status = options_parse(&new_program, argc, argv, &choices, &operands);
+	if (status != OPTIONS_GO)
+		return status;
+	name = operands.text[0];
+	len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+	example = choices.layer ? "seq" : "asp";
+	directory = choices.output == NULL ? name : choices.output;
+	if (name[len] != '\0' || len > NEW_NAME_MAX || !islower((unsigned char)name[0]))
+		return options_misuse(&new_program, "a name is at most %d letters a to z, digits and _, a letter first",
+				      NEW_NAME_MAX);
+	if (xk_protocol_type_find(name) != NULL) {
+		fprintf(stderr, "xk new: there is a protocol %s already\n", name);
+		return OPTIONS_FAILURE;
+	}
+	if (mkdir(directory, 0777) != 0 && errno != EEXIST)
+		return new_fail(directory);
+	for (const struct xk_new_template *t = xk_new_templates; t->name != NULL && status != OPTIONS_FAILURE; t++)
+		if (strstr(t->name, example) != NULL)
+			status = new_write_file(t, directory, example, name);
+	if (status == OPTIONS_SUCCESS)
+		printf("next: ./run build --with %s\n", directory);
+	return status;
+}
