@@ -34,7 +34,7 @@ extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_mode
 
 /*
  * The code of a shepherd may go on on another thread after any switch, and compilers keep addresses of thread-locals in
- * registers: here they see no thread-local, and ask anew each time. A compiled graph (compiled.h) is a program's own, and protocols
+ * registers: here they see no thread-local, and ask anew each time. A compiled graph (generated.h) is a program's own, and protocols
  * alone: each activation of their functions is one shepherd's, wherever that goes on, so that one look is enough for it.
  */
 static inline struct xk_shepherd *
