@@ -154,7 +154,7 @@ udp_setup(struct xk_session *session, const void *how)
 	const uint32_t *ports = how; /* as in what arrives */
 	struct udp_session *s = (struct udp_session *)session;
 	bool checksum = ((struct udp *)session->protocol)->checksum;
-	uint32_t max_packet, offloads = 0;
+	uint32_t max_packet = 0, offloads = 0;
 	int err = udp_ask_sums(session->lls, &s->push_sum, &s->pop_sum);
 
 	if (err == 0)

@@ -60,11 +60,11 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 	unsigned found, why = 0, index;
 	enum xk_vnet_kind kind;
 
-	if (len < header_len)
-		why = XK_DROP_SHORT;
-	else if (header == NULL)
-		why = XK_DROP_NO_BUFFER;
-	else if ((total = xk_get16(header + IP_LENGTH)) < header_len || total > len)
+	if (header == NULL) {
+		why = len < header_len ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
+		goto drop;
+	}
+	if ((total = xk_get16(header + IP_LENGTH)) < header_len || total > len)
 		why = IP_DROP_BAD_LENGTH;
 	else if (!xk_sum_is_intact(xk_sum(0, header, header_len)))
 		why = IP_DROP_BAD_CHECKSUM;

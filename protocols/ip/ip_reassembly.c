@@ -55,6 +55,7 @@ ip_reassembly_fini(struct ip_reassembly *table)
 static void
 ip_reassembly_discard(struct ip_reassembly_discarded *discarded, struct xk_msg *m, enum ip_reassembly_reason reason)
 {
+	xk_assert(reason < IP_REASSEMBLY_REASONS);
 	m->link = discarded->first[reason];
 	discarded->first[reason] = m;
 	discarded->some = true;
