@@ -1,6 +1,5 @@
 /*
- * rig.h - one protocol (or a few) between a fake user and a fake wire, on a virtual clock: bytes in; bytes and counters
- * out.
+ * rig.h - a protocol (or a few) between a fake user and a fake wire, on a virtual clock: bytes in; bytes, counters out.
  *
  *	struct rig *r = rig_new("asp");
  *	rig_inject(r, "0001 0002 0007");
@@ -21,7 +20,6 @@
  *
  * Bytes are written in hexadecimal, blanks where you like; '|' in what is injected or pushed begins a new segment;
  * ".." in what is expected matches any byte, "*" at the end any rest.
- *
  * A wire accepts every open and open_enable. What is injected comes up its newest session; if it has none but was
  * enabled, a session is opened passively first (from peer 0x99).
  */

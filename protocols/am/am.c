@@ -1,7 +1,6 @@
 /*
  * am.c - Active Messages: each message names the handler that is to run for it where it arrives, and the driver runs
- * it at once: a demultiplexing by the message itself (Bjorkman 1994, 2.1). am.h is for those who request and
- * register.
+ * it at once: demultiplexing by the message itself (Bjorkman 1994, 2.1).
  *
  * Spec:         von Eicken, Culler, Goldstein and Schauer, "Active Messages" (1992), with a handler's number in place
  *               of its address, because hosts need not have the same core image; our own 20-byte header

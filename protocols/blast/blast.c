@@ -13,8 +13,7 @@
  *               something missing NACK, the mask says what has arrived; RETRANSMIT for each other fragment
  * Sender:       keeps the message for `keep` after its last frame, less where NACKs come sooner, and `give_up` in all;
  *               or until its ticket (ticket.h) is released. A push that finds no slot waits as `implicit` says, or,
- *               with a ticket that forbids that, ends the oldest copy of the peer with the most copies, or of its own
- *               peer.
+ *               with a ticket that forbids that, ends the oldest copy of the peer with most copies, or of its own.
  * Again:        A message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
  *               times. All sessions with a peer share a pace: a burst of 64 fragments, then 64 per usual delay of its
  *               NACKs. What a session sends again in a minute is at most three times what it sends for the first time.
