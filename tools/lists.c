@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "xkernel/engine/symbols.h"
+#include "xkernel/engine/where.h"
 #include "xkernel/protocol.h"
 
 /* Returns whether the array that contains list has a NULL at list or after it; true if the array is unknown. */
