@@ -1,17 +1,17 @@
 /*
  * driver.c - takes frames from the ports and carries them (IPP) or gives them to the pool (regular).
  *
- * A turn takes at most XK_BURST frames, then resumes the shepherds that are runnable by then (those that become runnable
- * later wait for the next turn and cannot prolong this one), then fires due events. At its end it sends what was pushed and
- * releases what has no readers left. An idle driver polls or sleeps, by policy. While the input queue is full it takes no
- * frames: overload drops early, in the device.
+ * A turn takes at most XK_BURST frames, then resumes the shepherds that are runnable by then (those that become
+ * runnable later wait for the next turn and cannot prolong this one), then fires due events. At its end it sends what
+ * was pushed and releases what has no readers left. An idle driver polls or sleeps, by policy. While the input queue is
+ * full it takes no frames: overload drops early, in the device.
  *
  * The loop runs on a detachable stack. Every call that carries something may return on another thread because the stack
  * has left the driver meanwhile; the loop checks after each. All state is in struct xk_driver: a stack belongs to one
  * driver for good, so it finds the same state when it comes back.
  *
- * Several drivers run side by side, each with its own lanes, stacks and sleep. The first also serves the only wheel: events
- * fire in one order, and at most one call wakes a sleeper for them.
+ * Several drivers run side by side, each with its own lanes, stacks and sleep. The first also serves the only wheel:
+ * events fire in one order, and at most one call wakes a sleeper for them.
  */
 #include <sched.h>
 
@@ -64,8 +64,8 @@ driver_give_up(struct xk_runner *runner, void *argument)
 }
 
 /*
- * Continues with a runnable shepherd, if there is one. This frees `self`, which was running the driver's loop; if the driver
- * takes that stack again before others do, the loop continues here.
+ * Continues with a runnable shepherd, if there is one. This frees `self`, which was running the driver's loop; if the
+ * driver takes that stack again before others do, the loop continues here.
  */
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
@@ -193,8 +193,8 @@ driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mod
 }
 
 /*
- * Reports that all input threads wait in the middle of a message while more are queued. The first driver to see it notes the
- * time; whichever driver sees it a second later reports it, and again each second.
+ * Reports that all input threads wait in the middle of a message while more are queued. The first driver to see it
+ * notes the time; whichever driver sees it a second later reports it, and again each second.
  */
 __attribute__((noinline)) static void
 driver_look_for_stall(struct xk_driver *driver)
@@ -226,20 +226,12 @@ driver_look_for_stall(struct xk_driver *driver)
 /* ---- waiting ---- */
 
 static bool
-driver_is_stuck(const struct xk_driver *driver)
-{
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		if (atomic_load_explicit(&port->transmit->stuck, memory_order_relaxed))
-			return true;
-	return false;
-}
-
-static bool
 driver_serves_wheel(const struct xk_driver *driver)
 {
 	return driver->index == 0;
 }
 
+/* Returns the time by which the driver must be awake again. */
 static uint64_t
 driver_deadline(const struct xk_driver *driver)
 {
@@ -250,8 +242,10 @@ driver_deadline(const struct xk_driver *driver)
 		deadline_ns = xk_wheel_next_ns(kernel->wheel);
 	else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0)
 		deadline_ns = driver->now_ns + DRIVER_STALLED_NS;
-	if (driver_is_stuck(driver) && deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
-		deadline_ns = driver->now_ns + DRIVER_STUCK_NS;
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		if (atomic_load_explicit(&port->transmit->stuck, memory_order_relaxed) &&
+		    deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
+			deadline_ns = driver->now_ns + DRIVER_STUCK_NS;
 	if (driver->poll_until_ns > driver->now_ns && deadline_ns > driver->poll_until_ns)
 		deadline_ns = driver->poll_until_ns;
 	return deadline_ns;
@@ -264,7 +258,7 @@ driver_deadline(const struct xk_driver *driver)
 static bool
 driver_must_stay(struct xk_driver *driver, uint64_t deadline_ns, bool full)
 {
-	/* A platform's own threads take turns: no other has run since the last look, and a frame's arrival calls wake. */
+	/* A platform's own threads take turns: no other ran since the last look, and an arriving frame calls wake. */
 	if (driver->platform->threads != NULL && !full)
 		return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
 	return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
@@ -363,7 +357,7 @@ driver_idle(struct xk_driver *driver)
 
 /* ---- the loop ---- */
 
-/* Returns whether the driver may end: it is halted and, if the kernel is stopping, has resumed every runnable shepherd. */
+/* Returns whether the driver may end: halted and, if the kernel is stopping, with no shepherd left to resume. */
 static bool
 driver_is_done(struct xk_driver *driver)
 {
@@ -372,7 +366,8 @@ driver_is_done(struct xk_driver *driver)
 }
 
 /*
- * Reads the clock, and checks what depends on it: control and, in IPP mode, events (in regular mode a thread fires them).
+ * Reads the clock, and checks what depends on it: control and, in IPP mode, events (in regular mode a thread fires
+ * them).
  *
  * A reading costs as much as one or two messages cost a protocol. While every turn has messages, the interval between
  * readings therefore doubles, up to a burst, and falls back to one message once an interval takes DRIVER_FRESH_NS.

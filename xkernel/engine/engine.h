@@ -112,8 +112,9 @@ struct xk_shepherd *xk_shepherd_take_spare(struct xk_driver *driver);
 void xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends);
 
 /*
- * Switches this thread from `from` to `to` (each a shepherd, or NULL for the thread's own stack) and calls after(runner,
- * argument) on `to` first. Returns when something switches back to `from`, perhaps on another thread. ends: nothing will.
+ * Switches this thread from `from` to `to` (each a shepherd, or NULL for the thread's own stack) and calls
+ * after(runner, argument) on `to` first. Returns when something switches back to `from`, perhaps on another thread.
+ * ends: nothing will.
  */
 void xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
 			void (*after)(struct xk_runner *runner, void *argument), void *argument);
@@ -121,12 +122,12 @@ void xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, stru
 /* Moves self from the driver to a thread. Returns false if no stack is left (counted). edge may be NULL. */
 bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
 
-/* Charges spent_ns to a message's budget plus *credit_ns, and keeps up to carry_ns as credit. False if it was too much. */
+/* Charges spent_ns to a budget plus *credit_ns, and keeps up to carry_ns as credit. False: it was too much. */
 bool xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns);
 
 /*
- * Charges the graph's budget with the message that self carries on the driver, when the message ends or leaves. Once per
- * message. caught: a check has caught a message over budget, so it is not counted as an overrun.
+ * Charges the graph's budget with the message that self carries on the driver, when the message ends or leaves. Once
+ * per message. caught: a check has caught a message over budget, so it is not counted as an overrun.
  */
 void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 
@@ -188,13 +189,13 @@ void xk_meter_stop(struct xk_shepherd *self);
 void xk_meter_go(struct xk_shepherd *self);
 
 /*
- * Handle a message that crosses a watched edge; upwards, the shepherd may be handed off here. When the crossing call has
- * returned, call xk_meter_leave(left).
+ * Handle a message that crosses a watched edge; upwards, the shepherd may be handed off here. When the crossing call
+ * has returned, call xk_meter_leave(left).
  */
 void xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 
-/* Trace one line each: a message that crosses edge, a line of the kernel itself, a handoff that has happened (trace.c). */
+/* Trace one line each: a message that crosses edge, the kernel's own, a handoff that has happened (trace.c). */
 void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
 __attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...);
 void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
@@ -228,13 +229,13 @@ struct xk_pool {
 
 void xk_pool_init(struct xk_pool *pool);
 void xk_pool_fini(struct xk_pool *pool);
-/* Makes a queue large enough for mode and the number of drivers. 0 or -ENOMEM. Main thread, when no message is queued. */
+/* Makes the queue large enough for mode and drivers. 0 or -ENOMEM. Main thread, when no message is queued. */
 int xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers);
 /* Starts or ends threads until there are count. Main thread. 0 or -EAGAIN. */
 int xk_pool_resize(struct xk_kernel *kernel, unsigned count);
 /*
- * Returns how many messages the queue has room for; driver is woken if it was 0 and there is room again. Other drivers may
- * take the same room: see xk_pool_put.
+ * Returns how many messages the queue has room for; driver is woken if it was 0 and there is room again. Other drivers
+ * may take the same room: see xk_pool_put.
  */
 unsigned xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver);
 /* Gives messages to idle threads and queues the rest: at most XK_BURST, for which the driver has seen room. Driver. */
@@ -274,9 +275,9 @@ void xk_owner_tell_lost(struct xk_kernel *kernel);
 /* A port's outgoing frames. Its holder may call the port's transmit; the port's driver holds it while awake. */
 struct xk_transmit {
 	struct xk_driver *driver;
-	const struct xk_runner *runner; /* the driver's: one comparison tells whether the pusher is the driver */
-	_Atomic bool stuck;             /* the device was full when transmit was last released */
-	unsigned count;                 /* in batch */
+	const struct xk_runner *runner;     /* the driver's: one comparison tells whether the pusher is the driver */
+	_Atomic bool stuck;                 /* the device was full when transmit was last released */
+	unsigned count;                     /* in batch */
 	struct xk_msg *batch[2 * XK_BURST]; /* the driver's own frames, sent at the end of its turn */
 	_Atomic uint32_t held;
 	_Atomic bool wanted;     /* the driver waits for it: others release it */
@@ -299,7 +300,7 @@ xk_transmit_flush(struct xk_port *port)
 		xk_transmit_send(port);
 }
 
-/* Lets go of transmit, after draining the ring unless the device is full; and takes it again, waiting for its holder. */
+/* Drains the ring unless the device is full, and lets go of transmit; takes it again, waiting for its holder. */
 void xk_transmit_release(struct xk_port *port);
 void xk_transmit_acquire(struct xk_port *port);
 /* Frees unsent frames. When nothing runs. */
@@ -308,9 +309,9 @@ void xk_transmit_free(struct xk_port *port);
 /* ---- what tests have reached (stats.c) ---- */
 
 /*
- * Appends the names of kernel's counts, and of its protocols' drop reasons and counters, that are not zero to the file that
- * the environment variable XK_COUNTERS_FILE names, if it is set. When nothing runs. Debug builds only, so that nothing slows
- * the end of a host in others.
+ * Appends the names of kernel's counts, and of its protocols' drop reasons and counters, that are not zero to the file
+ * that the environment variable XK_COUNTERS_FILE names, if it is set. When nothing runs. Debug builds only, so that
+ * nothing slows the end of a host in others.
  */
 #if defined(XK_DEBUG)
 void xk_reached_note(struct xk_kernel *kernel);
@@ -324,7 +325,7 @@ xk_reached_note(struct xk_kernel *kernel)
 
 /* ---- the driver (driver.c) ---- */
 
-/* A thread that takes frames from its own queue of each device, on its own stacks. Shared state is in struct xk_kernel. */
+/* A thread that takes frames from its own queue of each device, on its own stacks. */
 struct xk_driver {
 	/* aligned: several drivers share no cache line */
 	_Alignas(64) struct xk_port *port; /* the burst came from it */

@@ -47,7 +47,7 @@ xk_kernel_new(const struct xk_kernel_config *config)
 
 	if (config->platform == NULL || config->stacks == 1)
 		return NULL;
-	kernel = aligned_alloc(64, (sizeof(*kernel) + 63) & ~(size_t)63);
+	kernel = aligned_alloc(_Alignof(struct xk_kernel), sizeof(*kernel));
 	if (kernel == NULL)
 		return NULL;
 	memset(kernel, 0, sizeof(*kernel));
@@ -153,14 +153,21 @@ kernel_driver_thread(struct xk_runner *runner)
 	kernel_drive(xk_container_of(runner, struct xk_driver, runner));
 }
 
-/* Halts `first` and the drivers after it, and ends their threads. */
+/* Halts `first` and the drivers after it. */
 static void
-kernel_end_drivers(struct xk_driver *first)
+kernel_halt_drivers(struct xk_driver *first)
 {
 	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
 		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
 		xk_driver_wake(driver);
 	}
+}
+
+/* Halts `first` and the drivers after it, and ends their threads. */
+static void
+kernel_end_drivers(struct xk_driver *first)
+{
+	kernel_halt_drivers(first);
 	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
 		if (driver->started)
 			xk_runner_join(&driver->runner);
@@ -214,10 +221,7 @@ xk_kernel_turn(struct xk_kernel *kernel)
 void
 xk_kernel_halt(struct xk_kernel *kernel)
 {
-	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
-		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
-		xk_driver_wake(driver);
-	}
+	kernel_halt_drivers(&kernel->driver);
 }
 
 /* Makes the drivers take no frames, or take them again. */
@@ -256,8 +260,8 @@ fail:
 }
 
 /*
- * Waits until nothing is queued or under way; if parked_too, until no shepherd is parked and no application thread is left,
- * either. Returns false after two seconds.
+ * Waits until nothing is queued or under way; if parked_too, until no shepherd is parked and no application thread is
+ * left, either. Returns false after two seconds.
  */
 static bool
 kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
@@ -277,7 +281,7 @@ kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 	return false;
 }
 
-/* Waits until the drivers have paused and nothing is queued or under way. Returns false after two seconds for either. */
+/* Waits until the drivers have paused and nothing is under way. Returns false after two seconds for either. */
 static bool
 kernel_wait_paused(struct xk_kernel *kernel)
 {

@@ -1,6 +1,6 @@
 /*
- * kernel_time.c - the clock, and the thread that runs event handlers in regular mode (in IPP mode the first driver does).
- * While a handler waits, another thread takes over.
+ * kernel_time.c - the clock, and the thread that runs event handlers in regular mode (in IPP mode the first driver
+ * does). While a handler waits, another thread takes over.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ xk_events_fini(struct xk_kernel *kernel)
 
 /* ---- the event thread of regular mode ---- */
 
-/* Fires due events one after the other, until none is left or another thread has taken over because a handler waited. */
+/* Fires due events until none is left, or another thread has taken over because a handler waited. */
 static void
 kernel_fire(struct xk_runner *runner)
 {

@@ -1,9 +1,9 @@
 /*
  * meter.c - counts and times messages as they cross edges, while xk_kernel_count_edges asks for it.
  *
- * Time is exclusive: a shepherd is in one protocol at a time, the one that it crossed into last and has not returned from.
- * The time counts at the edge and in the direction by which it came in. Clock reads cost more than all the rest, so only one
- * of XK_METER_EACH outermost crossings is timed, together with all crossings inside it.
+ * Time is exclusive: a shepherd is in one protocol at a time, the one that it crossed into last and has not returned
+ * from. The time counts at the edge and in the direction by which it came in. Clock reads cost more than all the rest,
+ * so only one of XK_METER_EACH outermost crossings is timed, together with all crossings inside it.
  */
 #include "xkernel/engine/engine.h"
 

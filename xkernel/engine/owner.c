@@ -2,8 +2,8 @@
  * owner.c - reports protocols that use a message after handing it on or freeing it, and those that never free one.
  *
  * None of this is on the fast path. A freed message has a reference count of 0 and a length of 0, so that any use of it
- * takes a slow path, which checks for this (msg.c, buffer_free of the platforms). Owners are recorded only at edges that are
- * watched for it; debug builds watch all edges.
+ * takes a slow path, which checks for this (msg.c, buffer_free of the platforms). Owners are recorded only at edges
+ * that are watched for it; debug builds watch all edges.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ owner_print_way(const struct xk_kernel *kernel, const struct xk_msg *m)
 #endif
 }
 
-/* Ends a report: prints where m was freed (the second time, if twice) and its way, or how to find that out, and aborts. */
+/* Ends a report: prints where m was freed (last) and its way, or how to find that out, and aborts. */
 __attribute__((noreturn)) static void
 owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 {
@@ -111,9 +111,9 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 /* ---- at a crossing ---- */
 
 /*
- * Returns whether m belongs to another protocol than `from`. Not checked: messages that ports deliver, which may come from
- * another host of this process; pushes by a shepherd of another host, which owned the message before; and messages of RPC
- * protocols, which may be replies, since replies cross no edge.
+ * Returns whether m belongs to another protocol than `from`. Not checked: messages that ports deliver, which may come
+ * from another host of this process; pushes by a shepherd of another host, which owned the message before; and messages
+ * of RPC protocols, which may be replies, since replies cross no edge.
  */
 static bool
 owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)

@@ -4,8 +4,8 @@
  * In regular mode they are the input threads, which carry each message from the start. In IPP mode they continue with
  * shepherds that have left a driver. Both kinds of work exist at once while the mode changes.
  *
- * Work goes to an idle thread, which is woken for it. If there is none, the work is queued, and a thread that has finished
- * takes it without a switch (Björkman 1994, 4.2).
+ * Work goes to an idle thread, which is woken for it. If there is none, the work is queued, and a thread that has
+ * finished takes it without a switch (Björkman 1994, 4.2).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -112,7 +112,7 @@ xk_pool_init(struct xk_pool *pool)
 int
 xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers)
 {
-	/* Drivers look for room before they take a burst, and the others may have used all but one slot of it meanwhile. */
+	/* Drivers check for room before they take a burst; others may have used all but one slot since. */
 	unsigned slots = XK_INPUT_QUEUE + (drivers - 1) * XK_BURST;
 	struct xk_work *inputs;
 

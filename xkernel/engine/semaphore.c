@@ -1,10 +1,10 @@
 /*
  * semaphore.c - waiting: parked stacks and blocked threads in one queue, time-outs, delays, and short mutual exclusion.
  *
- * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park). The semaphore's count is checked again
- * then, under its lock, so that a signal in between is not lost. The time-out is an event, scheduled before the waiter is
- * queued because the waiter may be gone right after. It finds the waiter not yet queued, queued, or already answered. The
- * wait returns only after the event has finished with the waiter.
+ * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park). The semaphore's count is checked
+ * again then, under its lock, so that a signal in between is not lost. The time-out is an event, scheduled before the
+ * waiter is queued because the waiter may be gone right after. It finds the waiter not yet queued, queued, or already
+ * answered. The wait returns only after the event has finished with the waiter.
  */
 #include <errno.h>
 #include <sched.h>
@@ -82,7 +82,7 @@ waiter_wake(struct xk_waiter *waiter)
 	xk_shepherd_resume(waiter->shepherd, by_driver);
 }
 
-/* Ends a wait with err. A waiter that is not yet queued finds err noted; one that was answered already is unaffected. */
+/* Ends a wait with err. A waiter that is not yet queued finds err noted; an answered one is unaffected. */
 static void
 waiter_fail(struct xk_waiter *waiter, int err)
 {

@@ -1,13 +1,14 @@
 /*
  * shepherd.c - detachable stacks: taking and giving them, switching, handing off, parking, resuming.
  *
- * The rule behind all of this: a stack becomes visible to others, who may continue on it, only after its thread has switched
- * off it. Every switch may therefore carry an action, which the code switched to performs first.
+ * The rule behind all of this: a stack becomes visible to others, who may continue on it, only after its thread has
+ * switched off it. Every switch may therefore carry an action, which the code switched to performs first.
  *
- * A stack starts in shepherd_main. While it is the driver's, shepherd_main runs the driver's loop, which carries messages.
- * After a handoff the message's end unwinds into the same loop, which sees that the stack has left the driver and returns;
- * shepherd_main then gives the stack back. A driver that resumes a parked shepherd gives up the stack it was on, and the
- * resumed one, once unwound, runs the driver's loop. The driver keeps no state on a stack, so any of them will do.
+ * A stack starts in shepherd_main. While it is the driver's, shepherd_main runs the driver's loop, which carries
+ * messages. After a handoff the message's end unwinds into the same loop, which sees that the stack has left the driver
+ * and returns; shepherd_main then gives the stack back. A driver that resumes a parked shepherd gives up the stack it
+ * was on, and the resumed one, once unwound, runs the driver's loop. The driver keeps no state on a stack, so any of
+ * them will do.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,4 @@
-/*
- * stats.c - gathers a kernel's counts: each thread's own, the kernel's, the ports', and the operating system's count of
- * voluntary context switches.
- */
+/* stats.c - gathers a kernel's counts from its threads, ports, and the operating system. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* thread.c - threads and the tokens they wait on: the operating system's, or the platform's own (struct xk_thread_ops). */
+/* thread.c - threads and the tokens they wait on: the system's, or the platform's own (struct xk_thread_ops). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,4 @@
-/*
- * tools.c - what a kernel supplies: randomness and the boot count to protocols; seeds, its wheel and its epochs to the
- * Map and Event tools.
- */
+/* tools.c - what a kernel supplies: randomness and boots for protocols, seeds, wheel and epochs for the tools. */
 #include <sys/random.h>
 
 #include "xkernel/engine/engine.h"

@@ -1,10 +1,11 @@
 /*
  * transmit.c - sends frames to devices.
  *
- * A driver collects what is pushed in its context and sends it once per turn, without atomics: it holds the transmit of its
- * own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames on a bounded ring
- * and drain it if nobody holds transmit. Every holder checks the ring again after letting go, so that no frame is left
- * behind. Frames that a full device did not take are tried again by the lane's driver, which is woken for them.
+ * A driver collects what is pushed in its context and sends it once per turn, without atomics: it holds the transmit of
+ * its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames on a
+ * bounded ring and drain it if nobody holds transmit. Every holder checks the ring again after letting go, so that no
+ * frame is left behind. Frames that a full device did not take are tried again by the lane's driver, which is woken for
+ * them.
  */
 #include <errno.h>
 #include <sched.h>
@@ -28,7 +29,7 @@ transmit_is_wanted(struct xk_transmit *transmit)
 	return atomic_load_explicit(&transmit->wanted, memory_order_seq_cst);
 }
 
-/* For threads other than the owning driver. They yield to it: a steady stream of pushes would otherwise starve the driver. */
+/* For threads other than the owning driver, to which they yield: a steady stream of pushes would starve it. */
 static bool
 transmit_try_help(struct xk_transmit *transmit)
 {
@@ -194,8 +195,9 @@ transmit_leave_driver(struct xk_protocol *owner, struct xk_shepherd *self)
 }
 
 /*
- * Sends m though the driver's batch is full after a try to send it: spins if the graph says so, then hands off and waits on
- * a thread. In a kernel without threads the shepherd comes back to the driver, which has tried once more by then.
+ * Sends m though the driver's batch is full after a try to send it: spins if the graph says so, then hands off and
+ * waits on a thread. In a kernel without threads the shepherd comes back to the driver, which has tried once more by
+ * then.
  */
 static int
 transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)

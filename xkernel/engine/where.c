@@ -280,10 +280,7 @@ where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, s
 
 /* ---- printing ---- */
 
-/*
- * Returns the instance's name if the last crossing identifies it, or if it is the only one of its type; else the type's
- * name.
- */
+/* Returns the instance's name if the last crossing or being the only one identifies it; else the type's name. */
 static const char *
 where_name(const struct xk_where *where, const struct xk_protocol_type *type)
 {
@@ -314,8 +311,8 @@ where_first(const struct xk_kernel *kernel, const struct xk_protocol_type *type)
 }
 
 /*
- * Prints the protocols between upper and lower, which tail calls have removed from the stack. Returns whether there is a way
- * from upper to lower. out may be NULL.
+ * Prints the protocols between upper and lower, which tail calls have removed from the stack. Returns whether there is
+ * a way from upper to lower. out may be NULL.
  */
 static bool
 where_print_between(const struct xk_protocol *upper, const struct xk_protocol *lower, FILE *out)

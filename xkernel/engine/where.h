@@ -1,9 +1,9 @@
 /*
  * where.h - locates a shepherd for error messages: the host, the protocol, and the crossing by which it got there.
  *
- * Costs nothing on the path of messages. The engine knows the sessions that a shepherd is in. The protocol whose code it
- * executes is found on its stack, by the names of functions. Names come from the executable's ELF section .symtab, which
- * includes static functions; in a stripped program every symbol is unknown.
+ * Costs nothing on the path of messages. The engine knows the sessions that a shepherd is in. The protocol whose code
+ * it executes is found on its stack, by the names of functions. Names come from the executable's ELF section .symtab,
+ * which includes static functions; in a stripped program every symbol is unknown.
  */
 #ifndef XK_WHERE_H
 #define XK_WHERE_H
