@@ -76,9 +76,7 @@ xk_stacks_init(struct xk_driver *driver)
 void
 xk_stacks_fini(struct xk_kernel *kernel)
 {
-	struct xk_reader *next;
-
-	for (struct xk_reader *reader = kernel->epochs.readers; reader != NULL; reader = next) {
+	for (struct xk_reader *reader = kernel->epochs.readers, *next; reader != NULL; reader = next) {
 		struct xk_shepherd *s = xk_container_of(reader, struct xk_shepherd, reader);
 
 		next = reader->next;

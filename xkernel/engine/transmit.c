@@ -194,31 +194,6 @@ transmit_leave_driver(struct xk_protocol *owner, struct xk_shepherd *self)
 	       xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self);
 }
 
-/*
- * Sends m though the driver's batch is full after a try to send it: spins if the graph says so, then hands off and
- * waits on a thread. In a kernel without threads the shepherd comes back to the driver, which has tried once more by
- * then.
- */
-static int
-transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
-{
-	struct xk_transmit *transmit = port->transmit;
-
-	if (owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time) {
-		uint64_t until_ns = xk_clock(owner->kernel, self->runner) + owner->spin_ns;
-
-		do
-			transmit_send_batch(port);
-		while (transmit_is_full(transmit) && xk_clock(owner->kernel, self->runner) < until_ns);
-	}
-	if (transmit_is_full(transmit) && transmit_leave_driver(owner, self))
-		return transmit_queue(port, owner, m);
-	if (transmit_is_full(transmit))
-		return -ENOBUFS;
-	transmit->batch[transmit->count++] = m;
-	return 0;
-}
-
 /* Sends m from a driver without a lane of the device: through another's ring or, if that is full, on a thread. */
 static int
 transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
@@ -234,7 +209,13 @@ transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *
 	return 0;
 }
 
-/* Sends m outside the driver that owns port's lane, or when its batch is full. On failure m is still the caller's. */
+/*
+ * Sends m if the caller is not the driver that owns port's lane, or if the driver's batch is full. On failure m is
+ * still the caller's.
+ *
+ * A driver whose batch stays full spins if the graph says so, then hands off and waits on a thread. In a kernel without
+ * threads the shepherd comes back to the driver, which has tried once more by then.
+ */
 static int
 transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
@@ -252,11 +233,19 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 		if (self->runner != transmit->runner)
 			return transmit_beside(port, owner, m, self);
 	}
-	if (transmit_is_full(transmit)) {
+	if (transmit_is_full(transmit))
 		transmit_send_batch(port);
-		if (transmit_is_full(transmit))
-			return transmit_full(port, owner, m, self);
+	if (transmit_is_full(transmit) && owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time) {
+		uint64_t until_ns = xk_clock(owner->kernel, self->runner) + owner->spin_ns;
+
+		do
+			transmit_send_batch(port);
+		while (transmit_is_full(transmit) && xk_clock(owner->kernel, self->runner) < until_ns);
 	}
+	if (transmit_is_full(transmit) && transmit_leave_driver(owner, self))
+		return transmit_queue(port, owner, m);
+	if (transmit_is_full(transmit))
+		return -ENOBUFS;
 	transmit->batch[transmit->count++] = m;
 	return 0;
 }

@@ -416,7 +416,8 @@ xk_where_print_functions(const struct xk_where *where, FILE *out)
 {
 	struct xk_symbols *symbols = xk_symbols_new();
 	struct where_frame frames[XK_WHERE_FRAMES];
+	unsigned at = where_find_all(where, symbols, frames);
 
-	where_print_functions(where, frames, where_find_all(where, symbols, frames), out);
+	where_print_functions(where, frames, at, out);
 	xk_symbols_free(symbols);
 }
