@@ -26,9 +26,9 @@ struct xk_waiter {
 	uint64_t spin_until_ns;       /* if signalled before then, the driver resumes it, whatever the policy */
 	struct xk_event timeout;
 	int result;
-	bool is_application; /* a thread of application code blocks */
 	int early;           /* the error that came before it was queued, or 0; under the semaphore's lock */
 	bool queued;         /* under the semaphore's lock */
+	bool is_application; /* a thread of application code blocks */
 };
 
 enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION };
@@ -157,9 +157,6 @@ void xk_shepherd_unblock(struct xk_shepherd *self);
 
 /* Makes a parked shepherd runnable, on its driver or on a thread. Any context. */
 void xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver);
-
-/* Gives back the stack of a shepherd that has unwound, from the thread's own stack. Does not return. */
-void xk_shepherd_end(struct xk_shepherd *self);
 
 /* Makes the driver's config.stacks stacks. Returns 0, or -1: no memory. */
 int xk_stacks_init(struct xk_driver *driver);

@@ -39,17 +39,7 @@ semaphore_take(struct xk_semaphore *semaphore)
 	return true;
 }
 
-/* Under the semaphore's lock. */
-static void
-semaphore_queue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
-{
-	waiter->next = NULL;
-	waiter->queued = true;
-	*semaphore->last = waiter;
-	semaphore->last = &waiter->next;
-}
-
-/* Under the semaphore's lock. */
+/* Takes a queued waiter off the queue. Under the semaphore's lock. */
 static void
 semaphore_unqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 {
@@ -123,8 +113,10 @@ semaphore_enqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 	} else if (atomic_load_explicit(&semaphore->owner->kernel->stopping, memory_order_seq_cst)) {
 		waiter->result = -ECANCELED;
 	} else {
-		semaphore_queue(semaphore, waiter);
-		queued = true;
+		waiter->next = NULL;
+		waiter->queued = queued = true;
+		*semaphore->last = waiter;
+		semaphore->last = &waiter->next;
 	}
 	xk_spin_unlock(&semaphore->lock);
 	return queued;

@@ -33,6 +33,13 @@ shepherd_arrive(void)
 		after(runner, runner->after_argument);
 }
 
+/* A stack that ends on the driver's thread is the driver's last: otherwise the driver would continue on it. */
+static void
+shepherd_give_after(struct xk_runner *runner, void *argument)
+{
+	xk_shepherd_give(argument, runner->kind == XK_RUN_DRIVER);
+}
+
 static void
 shepherd_main(void *argument)
 {
@@ -46,7 +53,9 @@ shepherd_main(void *argument)
 	xk_assert(self->locks == 0);
 	if (xk_on_driver(self))
 		xk_driver_loop(self);
-	xk_shepherd_end(self);
+	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
+	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
+	xk_assert(!"a stack was continued after it was given back");
 }
 
 int
@@ -360,21 +369,6 @@ xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
 		xk_tally(&shepherd->driver->resumes_thread);
 		xk_pool_run(kernel, shepherd);
 	}
-}
-
-/* A stack that ends on the driver's thread is the driver's last: otherwise the driver would continue on it. */
-static void
-shepherd_give_after(struct xk_runner *runner, void *argument)
-{
-	xk_shepherd_give(argument, runner->kind == XK_RUN_DRIVER);
-}
-
-void
-xk_shepherd_end(struct xk_shepherd *self)
-{
-	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
-	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
-	xk_assert(!"a stack that has been given back was gone on with");
 }
 
 bool

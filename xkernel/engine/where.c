@@ -218,14 +218,6 @@ where_verb_in(const struct where_verb *verbs, const void *ops, uintptr_t start)
 	return NULL;
 }
 
-static const struct where_verb *
-where_verb_of(const struct xk_protocol_type *type, uintptr_t start)
-{
-	const struct where_verb *verb = where_verb_in(where_protocol_verbs, type->ops, start);
-
-	return verb != NULL ? verb : where_verb_in(where_session_verbs, type->session_ops, start);
-}
-
 static bool
 where_is_called_as(const struct xk_symbol *symbol, const char *type)
 {
@@ -249,8 +241,10 @@ struct where_frame {
 static void
 where_match(struct where_frame *frame, const struct xk_protocol_type *type)
 {
-	const struct where_verb *verb = where_verb_of(type, frame->symbol.start);
+	const struct where_verb *verb = where_verb_in(where_protocol_verbs, type->ops, frame->symbol.start);
 
+	if (verb == NULL)
+		verb = where_verb_in(where_session_verbs, type->session_ops, frame->symbol.start);
 	if (verb != NULL || (frame->verb == NULL && where_is_called_as(&frame->symbol, type->name))) {
 		frame->type = type;
 		frame->verb = verb;
