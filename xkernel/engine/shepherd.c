@@ -332,26 +332,27 @@ bool
 xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
 {
 	struct xk_driver *driver = self->driver;
-	struct xk_shepherd *other;
+	struct xk_shepherd *other = NULL;
 
-	if (!xk_on_driver(self)) {
-		shepherd_keep_holds(self);
-		xk_tally(&driver->parks);
-		shepherd_switch_away(self, NULL, after, argument);
-		return true;
+	if (xk_on_driver(self)) {
+		other = xk_shepherd_take(driver);
+		if (other == NULL) {
+			xk_tally(&driver->no_stack);
+			return false;
+		}
+		/* The message may come back with the rest of its budget; if nothing is left, it is charged here. */
+		if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged &&
+		    shepherd_is_over(self))
+			xk_shepherd_charge(self, false);
 	}
-	other = xk_shepherd_take(driver);
-	if (other == NULL) {
-		xk_tally(&driver->no_stack);
-		return false;
-	}
-	/* The message may come back with the rest of its budget; if nothing is left, it is charged here. */
-	if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged && shepherd_is_over(self))
-		xk_shepherd_charge(self, false);
 	shepherd_keep_holds(self);
 	xk_tally(&driver->parks);
-	shepherd_leave_driver(self, other, after, argument);
-	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	if (other == NULL) {
+		shepherd_switch_away(self, NULL, after, argument);
+	} else {
+		shepherd_leave_driver(self, other, after, argument);
+		shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	}
 	return true;
 }
 
