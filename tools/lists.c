@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "xkernel/engine/symbols.h"
+#include "xkernel/engine/where.h"
 #include "xkernel/protocol.h"
 
 static bool

@@ -1,26 +1,26 @@
 /*
- * driver.c - the driver: takes frames from the ports and carries them (IPP) or gives them to the pool (regular).
+ * driver.c - takes frames from the ports and carries them (IPP) or gives them to the pool (regular).
  *
- * A turn is: at most XK_BURST frames, then the shepherds that are runnable after them (or become so later: in the next turn,
- * so that they cannot prolong this one), then due events; at its end what was pushed is sent, and what nobody reads any more
- * is released. With nothing to do the driver polls on or sleeps, by policy. Where the input queue is full it takes no frames,
- * so that overload drops early, in the device.
+ * A turn takes at most XK_BURST frames, then resumes the shepherds that are runnable by then (those that become
+ * runnable later wait for the next turn and cannot prolong this one), then fires due events. At its end it sends what
+ * was pushed and releases what has no readers left. An idle driver polls or sleeps, by policy. While the input queue is
+ * full it takes no frames: overload drops early, in the device.
  *
- * The loop runs on a detachable stack, and any of the calls that carry something may return on another thread, the
- * stack having left the driver meanwhile: after each the loop looks whose it is. All state is in struct xk_driver. A
- * stack is one driver's for good, so the state is the same one when it comes back.
+ * The loop runs on a detachable stack. Every call that carries something may return on another thread because the stack
+ * has left the driver meanwhile; the loop checks after each. All state is in struct xk_driver: a stack belongs to one
+ * driver for good, so it finds the same state when it comes back.
  *
- * Several drivers do all of this side by side, each with its own lanes, stacks and sleep. What there is one of, the first
- * serves: the wheel, so that events fire in one order and a sleeper is woken for them by at most one call.
+ * Several drivers run side by side, each with its own lanes, stacks and sleep. The first also serves the only wheel:
+ * events fire in one order, and at most one call wakes a sleeper for them.
  */
 #include <sched.h>
 
 #include "xkernel/engine/engine.h"
 
 enum {
-	DRIVER_CONTROL_NS = 1000 * 1000, /* while polling, signals and control are looked at this often */
-	DRIVER_STUCK_NS = 50 * 1000,     /* a full device is tried again after this */
-	DRIVER_FRESH_NS = 100 * 1000,    /* while messages come, how old the clock's last reading may be, about */
+	DRIVER_CONTROL_NS = 1000 * 1000, /* between two looks at signals and control while polling */
+	DRIVER_STUCK_NS = 50 * 1000,     /* before a full device is tried again */
+	DRIVER_FRESH_NS = 100 * 1000,    /* approximate age of the last clock reading while messages come */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 #define DRIVER_NOT_BUSY UINT64_MAX
@@ -47,23 +47,6 @@ xk_driver_run(struct xk_shepherd *shepherd)
 	xk_driver_wake(driver);
 }
 
-static struct xk_shepherd *
-driver_take_shepherd(struct xk_driver *driver)
-{
-	struct xk_shepherd *shepherd;
-
-	xk_spin_lock(&driver->lock);
-	shepherd = driver->run_first;
-	if (shepherd != NULL) {
-		driver->run_first = shepherd->next;
-		if (driver->run_first == NULL)
-			driver->run_last = &driver->run_first;
-		atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
-	}
-	xk_spin_unlock(&driver->lock);
-	return shepherd;
-}
-
 static unsigned
 driver_runnable(struct xk_driver *driver)
 {
@@ -77,26 +60,36 @@ driver_give_up(struct xk_runner *runner, void *argument)
 
 	(void)runner;
 	shepherd->in_loop = true;
-	xk_shepherd_give(shepherd);
+	xk_shepherd_give(shepherd, false);
 }
 
 /*
- * Goes on with a shepherd, if there is one. `self`, on which the driver's loop was, is free then; where the driver takes it
- * again before others do, the loop goes on here.
+ * Continues with a runnable shepherd, if there is one. This frees `self`, which was running the driver's loop; if the
+ * driver takes that stack again before others do, the loop continues here.
  */
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
 {
-	struct xk_shepherd *shepherd = driver_take_shepherd(self->driver);
+	struct xk_driver *driver = self->driver;
+	struct xk_shepherd *shepherd;
 
+	xk_spin_lock(&driver->lock);
+	shepherd = driver->run_first;
+	if (shepherd != NULL) {
+		driver->run_first = shepherd->next;
+		if (driver->run_first == NULL)
+			driver->run_last = &driver->run_first;
+		atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
+	}
+	xk_spin_unlock(&driver->lock);
 	if (shepherd == NULL)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
-	xk_reader_bring_back(&shepherd->reader, &self->driver->runner.shepherd.reader);
+	xk_reader_bring_back(&shepherd->reader, &driver->runner.shepherd.reader);
 	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
 
-/* ---- what a turn carries ---- */
+/* ---- messages and events of a turn ---- */
 
 static void
 driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
@@ -117,8 +110,8 @@ driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
 		xk_shepherd_is_out(self);
 }
 
-/* The next due event. False: none is left. */
-__attribute__((noinline)) static bool
+/* Fires the next due event, if there is one. */
+__attribute__((noinline)) static void
 driver_fire(struct xk_shepherd *self)
 {
 	struct xk_driver *driver = self->driver;
@@ -127,7 +120,7 @@ driver_fire(struct xk_shepherd *self)
 
 	if (event == NULL) {
 		driver->events_due = false;
-		return false;
+		return;
 	}
 	self->load = XK_LOAD_EVENT;
 	xk_shepherd_is_out(self);
@@ -136,26 +129,23 @@ driver_fire(struct xk_shepherd *self)
 	xk_wheel_fired(wheel, event);
 	if (xk_on_driver(self))
 		driver->events_due = xk_wheel_is_due(wheel, driver->now_ns);
-	return true;
 }
 
 /* ---- taking frames ---- */
 
-static void
-driver_number(struct xk_kernel *kernel, struct xk_msg *m)
-{
-	m->id = atomic_fetch_add_explicit(&kernel->message_id, 1, memory_order_relaxed) + 1;
-	m->flags |= XK_MSG_TRACED;
-}
-
+/* Numbers a burst's messages for the trace. */
 __attribute__((noinline)) static void
-driver_number_all(struct xk_driver *driver, unsigned count)
+driver_number(struct xk_driver *driver, unsigned count)
 {
-	for (unsigned i = 0; i < count; i++)
-		driver_number(driver->kernel, driver->burst[i]);
+	for (unsigned i = 0; i < count; i++) {
+		struct xk_msg *m = driver->burst[i];
+
+		m->id = atomic_fetch_add_explicit(&driver->kernel->message_id, 1, memory_order_relaxed) + 1;
+		m->flags |= XK_MSG_TRACED;
+	}
 }
 
-/* Takes a burst from the first port that has one, beginning after the port that had the last. */
+/* Takes a burst from the first port that has one, beginning after the port of the last burst. Returns its length. */
 static inline unsigned
 driver_receive(struct xk_driver *driver, struct xk_kernel *kernel, unsigned room)
 {
@@ -171,11 +161,11 @@ driver_receive(struct xk_driver *driver, struct xk_kernel *kernel, unsigned room
 		return 0;
 	xk_bump(&port->frames_in, taken);
 	if (xk_unlikely(atomic_load_explicit(&kernel->traced, memory_order_relaxed)))
-		driver_number_all(driver, taken);
+		driver_number(driver, taken);
 	return taken;
 }
 
-/* Takes a burst for the pool, as far as its queue has room. Apart, as what only regular mode does. */
+/* Gives the pool a burst, as far as its queue has room. Not inlined: only regular mode does this. */
 __attribute__((noinline)) static unsigned
 driver_take_for_pool(struct xk_driver *driver)
 {
@@ -190,7 +180,7 @@ driver_take_for_pool(struct xk_driver *driver)
 	return count;
 }
 
-/* Takes a burst and, in regular mode, gives it to the pool. Whether there was anything. */
+/* Takes a burst and, in regular mode, gives it to the pool. Returns whether there was one. */
 static inline bool
 driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mode)
 {
@@ -203,8 +193,8 @@ driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mod
 }
 
 /*
- * All input threads wait on behalf of what they carry, and more is queued: said once, then once a second, by whichever
- * driver is the first to see it.
+ * Reports that all input threads wait in the middle of a message while more are queued. The first driver to see it
+ * notes the time; whichever driver sees it a second later reports it, and again each second.
  */
 __attribute__((noinline)) static void
 driver_look_for_stall(struct xk_driver *driver)
@@ -221,7 +211,7 @@ driver_look_for_stall(struct xk_driver *driver)
 			atomic_store_explicit(&pool->stalled_ns, 0, memory_order_relaxed);
 		return;
 	}
-	/* Another driver's turn may have begun later. */
+	/* Another driver, whose turn began later, may have written since_ns. */
 	if (since_ns != 0 && (now_ns < since_ns || now_ns - since_ns < DRIVER_STALLED_NS))
 		return;
 	if (!atomic_compare_exchange_strong_explicit(&pool->stalled_ns, &since_ns, now_ns, memory_order_relaxed,
@@ -236,20 +226,12 @@ driver_look_for_stall(struct xk_driver *driver)
 /* ---- waiting ---- */
 
 static bool
-driver_is_stuck(const struct xk_driver *driver)
-{
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		if (atomic_load_explicit(&port->transmit->stuck, memory_order_relaxed))
-			return true;
-	return false;
-}
-
-static bool
 driver_serves_wheel(const struct xk_driver *driver)
 {
 	return driver->index == 0;
 }
 
+/* Returns the time by which the driver must be awake again. */
 static uint64_t
 driver_deadline(const struct xk_driver *driver)
 {
@@ -260,21 +242,23 @@ driver_deadline(const struct xk_driver *driver)
 		deadline_ns = xk_wheel_next_ns(kernel->wheel);
 	else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0)
 		deadline_ns = driver->now_ns + DRIVER_STALLED_NS;
-	if (driver_is_stuck(driver) && deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
-		deadline_ns = driver->now_ns + DRIVER_STUCK_NS;
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		if (atomic_load_explicit(&port->transmit->stuck, memory_order_relaxed) &&
+		    deadline_ns > driver->now_ns + DRIVER_STUCK_NS)
+			deadline_ns = driver->now_ns + DRIVER_STUCK_NS;
 	if (driver->poll_until_ns > driver->now_ns && deadline_ns > driver->poll_until_ns)
 		deadline_ns = driver->poll_until_ns;
 	return deadline_ns;
 }
 
 /*
- * Whether something came up that the driver, now marked as sleeping, would not be woken for. full: the input queue was,
- * so the ports do not wake it; the pool does, but only from a queue that is full still.
+ * Returns whether something came up before the driver was marked as sleeping, for which nothing will wake it. full: the
+ * input queue was full, so the ports do not wake the driver; the pool does, but only if the queue still is full.
  */
 static bool
 driver_must_stay(struct xk_driver *driver, uint64_t deadline_ns, bool full)
 {
-	/* A platform's own threads take turns: nobody else has done anything, and a frame that came has called wake. */
+	/* A platform's own threads take turns: no other ran since the last look, and an arriving frame calls wake. */
 	if (driver->platform->threads != NULL && !full)
 		return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_relaxed);
 	return driver_runnable(driver) > 0 || atomic_load_explicit(&driver->halted, memory_order_seq_cst) ||
@@ -282,22 +266,12 @@ driver_must_stay(struct xk_driver *driver, uint64_t deadline_ns, bool full)
 	       (full && xk_pool_room(&driver->kernel->pool, driver) > 0);
 }
 
-/* A driver that sleeps reads nothing, so that the others can reclaim. */
-static void
-driver_rest(struct xk_driver *driver, uint64_t deadline_ns)
-{
-	xk_bump(&driver->sleeps, 1);
-	xk_reader_leave(&driver->runner.shepherd.reader);
-	driver->platform->ops->sleep(driver->platform, deadline_ns);
-	xk_reader_enter(&driver->runner.shepherd.reader);
-}
-
 __attribute__((noinline)) static void
 driver_sleep(struct xk_driver *driver)
 {
 	struct xk_kernel *kernel = driver->kernel;
 	bool full = kernel->mode == XK_REGULAR && xk_pool_room(&kernel->pool, driver) == 0;
-	/* Frames that it may not take must not wake it: who lets it take them again does. */
+	/* Frames that it may not take must not wake it. Whoever lets it take them again wakes it. */
 	bool deaf = full || atomic_load_explicit(&driver->paused, memory_order_acquire);
 	uint64_t deadline_ns;
 
@@ -308,8 +282,13 @@ driver_sleep(struct xk_driver *driver)
 	}
 	deadline_ns = driver_deadline(driver);
 	atomic_exchange_explicit(&driver->sleeping, 1, memory_order_seq_cst);
-	if (!driver_must_stay(driver, deadline_ns, full))
-		driver_rest(driver, deadline_ns);
+	if (!driver_must_stay(driver, deadline_ns, full)) {
+		xk_bump(&driver->sleeps, 1);
+		/* A sleeping driver reads nothing, so that others can reclaim. */
+		xk_reader_leave(&driver->runner.shepherd.reader);
+		driver->platform->ops->sleep(driver->platform, deadline_ns);
+		xk_reader_enter(&driver->runner.shepherd.reader);
+	}
 	atomic_store_explicit(&driver->sleeping, 0, memory_order_seq_cst);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		if (!deaf)
@@ -337,7 +316,7 @@ driver_polls(const struct xk_driver *driver)
 	}
 }
 
-/* Now and then, and in a single turn, which ends with what it has then. */
+/* Polls signals and control, as a sleep would. A single turn (xk_driver_take_turn) is halted here. */
 __attribute__((noinline)) static void
 driver_serve_control(struct xk_driver *driver)
 {
@@ -348,15 +327,7 @@ driver_serve_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
-/* What a sleep would serve too; a driver that is never idle serves it as well. */
-static void
-driver_poll_control(struct xk_driver *driver)
-{
-	if (xk_unlikely(driver->now_ns >= driver->control_ns))
-		driver_serve_control(driver);
-}
-
-/* Others poll on this core, or threads of the kernel, which may have the same one, have something to do. */
+/* Returns whether others may need this core: programs that poll, or busy threads of this kernel. */
 static bool
 driver_is_in_the_way(const struct xk_driver *driver)
 {
@@ -367,41 +338,26 @@ driver_is_in_the_way(const struct xk_driver *driver)
 		       atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed);
 }
 
-/* Others go first; what they send meanwhile need not wait for this driver. */
-static void
-driver_give_way(struct xk_driver *driver)
-{
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		xk_transmit_release(port);
-	sched_yield();
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		xk_transmit_acquire(port);
-}
-
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
 	if (atomic_load_explicit(&driver->halted, memory_order_relaxed))
 		return;
-	if (!driver_polls(driver))
+	if (!driver_polls(driver)) {
 		driver_sleep(driver);
-	else if (driver_is_in_the_way(driver))
-		driver_give_way(driver);
+	} else if (driver_is_in_the_way(driver)) {
+		/* What others send meanwhile need not wait for this driver. */
+		for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+			xk_transmit_release(port);
+		sched_yield();
+		for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+			xk_transmit_acquire(port);
+	}
 }
 
 /* ---- the loop ---- */
 
-static void
-driver_end_turn(struct xk_driver *driver, struct xk_kernel *kernel)
-{
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		xk_transmit_flush(port);
-	xk_reader_pass(&driver->runner.shepherd.reader);
-	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0))
-		xk_epochs_reclaim(&kernel->epochs);
-}
-
-/* A kernel that stops ends a driver when nobody needs it any more. */
+/* Returns whether the driver may end: halted and, if the kernel is stopping, with no shepherd left to resume. */
 static bool
 driver_is_done(struct xk_driver *driver)
 {
@@ -410,9 +366,11 @@ driver_is_done(struct xk_driver *driver)
 }
 
 /*
- * Reading the clock takes as long as a protocol takes for a message, or two. While every turn has messages it is read after as
- * many as were quick together before: twice as many each time, up to what one turn may carry, and one when they took longer.
- * What the clock decides is looked at: control, and in IPP mode events (in regular mode others fire them).
+ * Reads the clock, and checks what depends on it: control and, in IPP mode, events (in regular mode a thread fires
+ * them).
+ *
+ * A reading costs as much as one or two messages cost a protocol. While every turn has messages, the interval between
+ * readings therefore doubles, up to a burst, and falls back to one message once an interval takes DRIVER_FRESH_NS.
  */
 static void
 driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
@@ -425,12 +383,13 @@ driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 	else if (driver->clock_interval < XK_BURST)
 		driver->clock_interval *= 2;
 	driver->clock_left = driver->clock_interval;
-	driver_poll_control(driver);
+	if (xk_unlikely(driver->now_ns >= driver->control_ns))
+		driver_serve_control(driver);
 	if (kernel->mode == XK_IPP && driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
 		driver->events_due = true;
 }
 
-/* A turn without a message that is the driver's to carry. */
+/* The rest of a turn that has no message for the driver itself to carry. */
 __attribute__((noinline)) static void
 driver_turn_without(struct xk_driver *driver, bool worked)
 {
@@ -456,7 +415,13 @@ driver_turn(struct xk_driver *driver)
 	struct xk_kernel *kernel = driver->kernel;
 	bool worked;
 
-	driver_end_turn(driver, kernel);
+	/* The end of the previous turn. */
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_flush(port);
+	xk_reader_pass(&driver->runner.shepherd.reader);
+	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0))
+		xk_epochs_reclaim(&kernel->epochs);
+
 	xk_bump(&driver->turns, 1);
 	if (driver->clock_left <= 0)
 		driver_read_clock(driver, kernel);
@@ -473,9 +438,9 @@ void
 xk_driver_take_turn(struct xk_driver *driver)
 {
 	driver->takes_turn = true;
-	driver->clock_left = 0; /* the clock is read */
+	driver->clock_left = 0; /* forces a reading */
 	driver->control_ns = 0;
-	/* Of the turns before, what they did must not be taken for this one's, on a clock that stands. */
+	/* If the clock stands still, an earlier turn's busy_ns would look like this turn's. */
 	driver->busy_ns = DRIVER_NOT_BUSY;
 }
 
@@ -489,7 +454,7 @@ xk_driver_next_ns(struct xk_driver *driver)
 	return driver_deadline(driver);
 }
 
-/* The rest of the burst. False: self has left the driver, and this is the business of whoever is the driver now. */
+/* Carries the rest of the burst. Returns false if self has left the driver; its next stack then carries the rest. */
 static inline bool
 driver_carry_burst(struct xk_shepherd *self, struct xk_driver *driver)
 {

@@ -1,6 +1,4 @@
-/*
- * fiber.c - stacks that take turns on one thread.
- */
+/* fiber.c - stacks that take turns on one thread. */
 #include "xkernel/engine/fiber.h"
 
 #include "xkernel/engine/engine.h"

@@ -1,5 +1,6 @@
 /*
- * kernel.c - a host's life: made, given drivers, freed. kernel_graph.c fills it, kernel_run.c starts and stops it.
+ * kernel.c - a host's life: made, given drivers, started or run, reconfigured, stopped and freed; and application code.
+ * kernel_graph.c fills it with ports and protocols; kernel_time.c serves its clock and events.
  */
 #include "xkernel/kernel.h"
 
@@ -8,29 +9,16 @@
 #include <string.h>
 
 #include "xkernel/capture.h"
-#include "xkernel/engine/kernel_private.h"
+#include "xkernel/engine/engine.h"
+#include "xkernel/trace.h"
 
 enum {
 	KERNEL_STACKS = 64,
 	KERNEL_ADAPTIVE_NS = 50 * 1000,
+	KERNEL_QUIET_TRIES = 20000, /* of XK_KERNEL_NAP_NS each: two seconds */
 };
 
 /* ---- making ---- */
-
-static void
-kernel_configure(struct xk_kernel *kernel, const struct xk_kernel_config *config)
-{
-	kernel->config = *config;
-	kernel->config.name = strdup(config->name == NULL ? "kernel" : config->name);
-	if (kernel->config.threads == 0)
-		kernel->config.threads = 1;
-	if (kernel->config.stacks == 0)
-		kernel->config.stacks = KERNEL_STACKS;
-	if (kernel->config.adaptive_ns == 0)
-		kernel->config.adaptive_ns = KERNEL_ADAPTIVE_NS;
-	kernel->platform = config->platform;
-	kernel->mode = config->mode;
-}
 
 static void
 kernel_init_driver(struct xk_kernel *kernel, struct xk_driver *driver, struct xk_platform *platform, int core)
@@ -52,16 +40,6 @@ kernel_wake(void *kernel)
 	xk_driver_wake(&((struct xk_kernel *)kernel)->driver);
 }
 
-static void
-kernel_init_lists(struct xk_kernel *kernel)
-{
-	xk_pool_init(&kernel->pool);
-	atomic_init(&kernel->events, NULL);
-	kernel_init_driver(kernel, &kernel->driver, kernel->platform, kernel->config.core);
-	xk_epochs_init(&kernel->epochs, kernel_wake, kernel);
-	atomic_init(&kernel->seeds, xk_kernel_random(kernel));
-}
-
 struct xk_kernel *
 xk_kernel_new(const struct xk_kernel_config *config)
 {
@@ -69,12 +47,25 @@ xk_kernel_new(const struct xk_kernel_config *config)
 
 	if (config->platform == NULL || config->stacks == 1)
 		return NULL;
-	kernel = aligned_alloc(64, (sizeof(*kernel) + 63) & ~(size_t)63);
+	kernel = aligned_alloc(_Alignof(struct xk_kernel), sizeof(*kernel));
 	if (kernel == NULL)
 		return NULL;
 	memset(kernel, 0, sizeof(*kernel));
-	kernel_configure(kernel, config);
-	kernel_init_lists(kernel);
+	kernel->config = *config;
+	kernel->config.name = strdup(config->name == NULL ? "kernel" : config->name);
+	if (kernel->config.threads == 0)
+		kernel->config.threads = 1;
+	if (kernel->config.stacks == 0)
+		kernel->config.stacks = KERNEL_STACKS;
+	if (kernel->config.adaptive_ns == 0)
+		kernel->config.adaptive_ns = KERNEL_ADAPTIVE_NS;
+	kernel->platform = config->platform;
+	kernel->mode = config->mode;
+	xk_pool_init(&kernel->pool);
+	atomic_init(&kernel->events, NULL);
+	kernel_init_driver(kernel, &kernel->driver, kernel->platform, kernel->config.core);
+	xk_epochs_init(&kernel->epochs, kernel_wake, kernel);
+	atomic_init(&kernel->seeds, xk_kernel_random(kernel));
 	if (kernel->config.name == NULL || xk_pool_prepare(&kernel->pool, kernel->mode, 1) != 0 ||
 	    xk_events_init(kernel) != 0 || xk_stacks_init(&kernel->driver) != 0) {
 		xk_kernel_free(kernel);
@@ -83,7 +74,7 @@ xk_kernel_new(const struct xk_kernel_config *config)
 	return kernel;
 }
 
-/* ---- drivers ---- */
+/* ---- more drivers ---- */
 
 int
 xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int core)
@@ -102,7 +93,7 @@ xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int
 	memset(driver, 0, sizeof(*driver));
 	kernel_init_driver(kernel, driver, platform, core);
 	last->next_driver = driver;
-	/* What there is of it goes with the kernel, which is of no use then. */
+	/* After a failure the kernel can only be freed, and frees the driver with it. */
 	if (xk_stacks_init(driver) != 0 || xk_pool_prepare(&kernel->pool, kernel->mode, kernel->driver_count) != 0)
 		return -ENOMEM;
 	return (int)driver->index;
@@ -114,14 +105,14 @@ xk_kernel_drivers(const struct xk_kernel *kernel)
 	return kernel->driver_count;
 }
 
-/* ---- what protocols ask it for ---- */
+/* ---- access for protocols ---- */
 
 struct xk_platform *
 xk_platform_of(const struct xk_protocol *self)
 {
 	const struct xk_shepherd *shepherd = xk_self();
 
-	/* It may be another kernel's, which pushes on a session of this one. */
+	/* The shepherd may be another kernel's that pushes on a session of this one. */
 	if (shepherd != NULL && shepherd->kernel == self->kernel)
 		return shepherd->driver->platform;
 	return self->kernel->platform;
@@ -133,18 +124,323 @@ xk_capture_of(const struct xk_protocol *self)
 	return self->kernel->config.capture;
 }
 
-/* ---- the end ---- */
+/* ---- running its drivers ---- */
 
 static void
-kernel_free_drivers(struct xk_kernel *kernel)
+kernel_drive(struct xk_driver *driver)
 {
-	struct xk_driver *next;
+	struct xk_runner *runner = &driver->runner;
+	struct xk_shepherd *first;
 
-	for (struct xk_driver *driver = kernel->driver.next_driver; driver != NULL; driver = next) {
-		next = driver->next_driver;
-		free(driver);
+	xk_runner_begin(runner);
+	first = xk_shepherd_take(driver);
+	xk_assert(first != NULL);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_acquire(port);
+	xk_reader_enter(&runner->shepherd.reader);
+	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
+	xk_reader_leave(&runner->shepherd.reader);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	}
+	xk_runner_end(runner);
+}
+
+static void
+kernel_driver_thread(struct xk_runner *runner)
+{
+	kernel_drive(xk_container_of(runner, struct xk_driver, runner));
+}
+
+/* Halts `first` and the drivers after it. */
+static void
+kernel_halt_drivers(struct xk_driver *first)
+{
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->halted, true, memory_order_seq_cst);
+		xk_driver_wake(driver);
 	}
 }
+
+/* Halts `first` and the drivers after it, and ends their threads. */
+static void
+kernel_end_drivers(struct xk_driver *first)
+{
+	kernel_halt_drivers(first);
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		if (driver->started)
+			xk_runner_join(&driver->runner);
+		driver->started = false;
+		atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	}
+}
+
+/* Starts `first` and the drivers after it on threads of their own. Returns 0, or -EAGAIN and none runs. */
+static int
+kernel_start_drivers(struct xk_driver *first)
+{
+	for (struct xk_driver *driver = first; driver != NULL; driver = driver->next_driver) {
+		driver->started = true;
+		if (xk_runner_start(driver->kernel, &driver->runner, XK_RUN_DRIVER, false, kernel_driver_thread) == 0)
+			continue;
+		driver->started = false;
+		kernel_end_drivers(first);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+void
+xk_kernel_run(struct xk_kernel *kernel)
+{
+	int result;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP);
+	result = kernel_start_drivers(kernel->driver.next_driver);
+	xk_assert(result == 0);
+	kernel_drive(&kernel->driver);
+	kernel_end_drivers(&kernel->driver);
+}
+
+uint64_t
+xk_kernel_turn(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
+	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
+	xk_driver_take_turn(driver);
+	driver->runner.uncounted = true;
+	kernel_drive(driver);
+	driver->runner.uncounted = driver->takes_turn = false;
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	return xk_driver_next_ns(driver);
+}
+
+void
+xk_kernel_halt(struct xk_kernel *kernel)
+{
+	kernel_halt_drivers(&kernel->driver);
+}
+
+/* Makes the drivers take no frames, or take them again. */
+static void
+kernel_pause(struct xk_kernel *kernel, bool paused)
+{
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_store_explicit(&driver->has_paused, false, memory_order_relaxed);
+		atomic_store_explicit(&driver->paused, paused, memory_order_release);
+	}
+}
+
+/* ---- starting, reconfiguring and stopping ---- */
+
+int
+xk_kernel_start(struct xk_kernel *kernel)
+{
+	kernel_pause(kernel, false);
+	atomic_store_explicit(&kernel->stopping, false, memory_order_relaxed);
+	kernel->started = true;
+	if (xk_pool_resize(kernel, kernel->config.threads) != 0)
+		goto fail;
+	kernel->events_end = false;
+	if (xk_events_need(kernel) != 0)
+		goto fail;
+	if (kernel_start_drivers(&kernel->driver) != 0)
+		goto fail_events;
+	return 0;
+
+fail_events:
+	xk_events_end(kernel);
+fail:
+	xk_pool_resize(kernel, 0);
+	kernel->started = false;
+	return -EAGAIN;
+}
+
+/*
+ * Waits until nothing is queued or under way; if parked_too, until no shepherd is parked and no application thread is
+ * left, either. Returns false after two seconds.
+ */
+static bool
+kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
+{
+	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+		/* A shepherd between parked and busy is among the waiters until it runs: check them first. */
+		bool waited_for = parked_too && xk_waiters_left(kernel);
+		bool quiet = !waited_for && atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0;
+
+		if (quiet && parked_too)
+			quiet = atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0 &&
+				atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0;
+		if (quiet)
+			return true;
+		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
+	}
+	return false;
+}
+
+/* Waits until the drivers have paused and nothing is under way. Returns false after two seconds for either. */
+static bool
+kernel_wait_paused(struct xk_kernel *kernel)
+{
+	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
+		bool all = true;
+
+		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+			if (atomic_load_explicit(&driver->has_paused, memory_order_acquire))
+				continue;
+			xk_driver_wake(driver);
+			all = false;
+		}
+		if (all)
+			return kernel_wait_quiet(kernel, false);
+		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
+	}
+	return false;
+}
+
+enum xk_mode
+xk_kernel_mode(const struct xk_kernel *kernel)
+{
+	return kernel->mode;
+}
+
+int
+xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads)
+{
+	int result = -EBUSY;
+
+	kernel_pause(kernel, true);
+	if (xk_pool_prepare(&kernel->pool, mode, kernel->driver_count) != 0) {
+		result = -ENOMEM;
+	} else if (!kernel->started || kernel_wait_paused(kernel)) {
+		kernel->mode = mode;
+		kernel->config.threads = threads == 0 ? 1 : threads;
+		result = kernel->started ? xk_pool_resize(kernel, kernel->config.threads) : 0;
+		if (kernel->started && result == 0)
+			result = xk_events_need(kernel);
+	}
+	kernel_pause(kernel, false);
+	if (kernel->started)
+		xk_events_nudge(kernel);
+	/* Paused drivers sleep without listening to their ports: wake them in any case. */
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+		atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst);
+		driver->platform->ops->wake(driver->platform);
+	}
+	return result;
+}
+
+void
+xk_kernel_stop(struct xk_kernel *kernel)
+{
+	if (!kernel->started)
+		return;
+	kernel_pause(kernel, true);
+	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
+	xk_waiters_cancel(kernel);
+	while (!kernel_wait_quiet(kernel, true))
+		xk_trace_kernel(kernel, "stopping: shepherds are still under way");
+	xk_events_end(kernel);
+	kernel_end_drivers(&kernel->driver);
+	xk_pool_resize(kernel, 0);
+	kernel->started = false;
+}
+
+static bool
+kernel_is_quiet(struct xk_kernel *kernel)
+{
+	return atomic_load_explicit(&kernel->busy, memory_order_relaxed) == 0 &&
+	       atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0;
+}
+
+/* Lets the waiters of a kernel that was run, not started, unwind on this thread, driver by driver. */
+static void
+kernel_unwind(struct xk_kernel *kernel)
+{
+	if (kernel_is_quiet(kernel))
+		return;
+	kernel_pause(kernel, true);
+	xk_waiters_cancel(kernel);
+	while (!kernel_is_quiet(kernel)) {
+		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
+			atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+			kernel_drive(driver);
+		}
+	}
+}
+
+/* ---- application code ---- */
+
+struct kernel_application {
+	struct xk_runner runner;
+	void (*fn)(void *argument);
+	void *argument;
+};
+
+static void
+kernel_application_thread(struct xk_runner *runner)
+{
+	struct kernel_application *application = xk_container_of(runner, struct kernel_application, runner);
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_shepherd *self = &runner->shepherd;
+
+	xk_runner_begin(runner);
+	self->load = XK_LOAD_APPLICATION;
+	xk_reader_enter(&self->reader);
+	application->fn(application->argument);
+	xk_shepherd_is_out(self);
+	xk_reader_leave(&self->reader);
+	xk_runner_end(runner);
+	free(application);
+	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
+}
+
+static int
+kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argument)
+{
+	struct xk_kernel *kernel = driver->kernel;
+	struct kernel_application *application = calloc(1, sizeof(*application));
+
+	if (application == NULL)
+		return -EAGAIN;
+	application->fn = fn;
+	application->argument = argument;
+	application->runner.shepherd.driver = driver;
+	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
+	if (xk_runner_start(kernel, &application->runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
+		return 0;
+	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
+	free(application);
+	return -EAGAIN;
+}
+
+int
+xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument)
+{
+	unsigned turn = atomic_fetch_add_explicit(&kernel->next_to_start, 1, memory_order_relaxed);
+	struct xk_driver *driver = xk_kernel_driver(kernel, turn % kernel->driver_count);
+	struct xk_shepherd *shepherd;
+
+	(void)name;
+	if (kernel->mode == XK_REGULAR)
+		return kernel_start_on_thread(driver, fn, argument);
+	shepherd = xk_shepherd_take_spare(driver);
+	for (driver = &kernel->driver; shepherd == NULL && driver != NULL; driver = driver->next_driver)
+		shepherd = xk_shepherd_take_spare(driver);
+	if (shepherd == NULL)
+		return -EAGAIN;
+	shepherd->application = fn;
+	shepherd->argument = argument;
+	shepherd->load = XK_LOAD_APPLICATION;
+	atomic_fetch_add_explicit(&kernel->busy, 1, memory_order_relaxed);
+	xk_pool_run(kernel, shepherd);
+	return 0;
+}
+
+/* ---- the end ---- */
 
 void
 xk_kernel_free(struct xk_kernel *kernel)
@@ -153,14 +449,17 @@ xk_kernel_free(struct xk_kernel *kernel)
 		return;
 	xk_kernel_stop(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
-	xk_kernel_unwind(kernel);
-	xk_kernel_fini_protocols(kernel);
+	kernel_unwind(kernel);
+	xk_kernel_fini_protocols(kernel->initialised, NULL);
 	xk_epochs_drain(&kernel->epochs);
 	if (kernel->protocols != NULL)
 		xk_reached_note(kernel);
 	xk_kernel_free_graph(kernel);
 	xk_stacks_fini(kernel);
-	kernel_free_drivers(kernel);
+	for (struct xk_driver *driver = kernel->driver.next_driver, *next; driver != NULL; driver = next) {
+		next = driver->next_driver;
+		free(driver);
+	}
 	xk_pool_fini(&kernel->pool);
 	xk_events_fini(kernel);
 	free((void *)kernel->config.name);

@@ -1,11 +1,9 @@
-/*
- * kernel_graph.c - what a kernel is filled with: ports, protocols and the edges between them.
- */
+/* kernel_graph.c - fills a kernel with ports, protocols and the edges between them, and initialises and frees these. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "xkernel/engine/kernel_private.h"
+#include "xkernel/engine/engine.h"
 #include "xkernel/trace.h"
 
 /* ---- ports ---- */
@@ -19,13 +17,20 @@ xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
 	return NULL;
 }
 
-/* Makes port the lane of its driver in the device that has its name. */
-static void
-kernel_add_lane(struct xk_kernel *kernel, struct xk_port *port)
+void
+xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
 {
-	struct xk_port *sibling = xk_kernel_find_port(kernel, port->name);
+	struct xk_port *sibling = xk_kernel_find_port(kernel, port->name), **at;
+	struct xk_driver *driver = xk_kernel_driver(kernel, port->driver);
 	struct xk_device *device;
 
+	xk_assert(driver != NULL);
+	port->transmit = calloc(1, sizeof(*port->transmit));
+	xk_assert(port->transmit != NULL);
+	port->transmit->driver = driver;
+	port->transmit->runner = &driver->runner;
+
+	/* A device has its ports' name, and a lane for each driver. */
 	if (sibling != NULL) {
 		device = xk_container_of(sibling->lanes, struct xk_device, lanes);
 	} else {
@@ -37,37 +42,17 @@ kernel_add_lane(struct xk_kernel *kernel, struct xk_port *port)
 	xk_assert(device->lanes[port->driver] == NULL);
 	device->lanes[port->driver] = port;
 	port->lanes = device->lanes;
-}
 
-static void
-kernel_give_port(struct xk_driver *driver, struct xk_port *port)
-{
-	struct xk_port **at = &driver->ports;
-
-	port->transmit->driver = driver;
-	port->transmit->runner = &driver->runner;
-	while (*at != NULL)
-		at = &(*at)->beside;
+	for (at = &driver->ports; *at != NULL; at = &(*at)->beside)
+		continue;
 	*at = port;
 	port->around = driver->ports;
 	if (driver->port != NULL)
 		driver->port->around = port;
 	driver->port = port;
-}
 
-void
-xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
-{
-	struct xk_driver *driver = xk_kernel_driver(kernel, port->driver);
-	struct xk_port **at = &kernel->ports;
-
-	xk_assert(driver != NULL);
-	port->transmit = calloc(1, sizeof(*port->transmit));
-	xk_assert(port->transmit != NULL);
-	kernel_add_lane(kernel, port);
-	kernel_give_port(driver, port);
-	while (*at != NULL)
-		at = &(*at)->next;
+	for (at = &kernel->ports; *at != NULL; at = &(*at)->next)
+		continue;
 	*at = port;
 }
 
@@ -81,31 +66,17 @@ xk_port_listen(struct xk_port *port, struct xk_session *session)
 
 /* ---- protocols and edges ---- */
 
-static unsigned
-kernel_count_names(const char *const *names)
-{
-	unsigned count = 0;
-
-	while (names != NULL && names[count] != NULL)
-		count++;
-	return count;
-}
-
-static void
-kernel_free_counts(struct xk_protocol *protocol)
-{
-	for (unsigned lane = 0; protocol->counts != NULL && lane <= protocol->kernel->driver_count; lane++)
-		free((void *)protocol->counts[lane]);
-	free((void *)protocol->counts);
-}
-
-/* Where there are several drivers, what they count lies in lines of the cache of their own. */
+/* Allocates the protocol's counters for each driver and for other threads. Several drivers share no cache line. */
 static bool
 kernel_make_counts(struct xk_protocol *protocol)
 {
-	unsigned drivers = protocol->kernel->driver_count;
-	size_t size = (kernel_count_names(protocol->type->counters) + 1) * sizeof(protocol->counts[0][0]);
+	const char *const *names = protocol->type->counters;
+	unsigned drivers = protocol->kernel->driver_count, count = 0;
+	size_t size;
 
+	while (names != NULL && names[count] != NULL)
+		count++;
+	size = (count + 1) * sizeof(protocol->counts[0][0]);
 	if (drivers > 1)
 		size = (size + 63) & ~(size_t)63;
 	protocol->counts = calloc(drivers + 1, sizeof(protocol->counts[0]));
@@ -130,7 +101,9 @@ kernel_free_protocol(struct xk_protocol *protocol)
 		free(protocol->lowers[i]);
 	free(protocol->lowers);
 	free((void *)protocol->drops);
-	kernel_free_counts(protocol);
+	for (unsigned lane = 0; protocol->counts != NULL && lane <= protocol->kernel->driver_count; lane++)
+		free((void *)protocol->counts[lane]);
+	free((void *)protocol->counts);
 	free((void *)protocol->name);
 	free(protocol);
 }
@@ -193,7 +166,7 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	return edge;
 }
 
-/* ---- what to watch ---- */
+/* ---- watching edges ---- */
 
 void
 xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry)
@@ -202,18 +175,13 @@ xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carr
 	kernel->carry_ns = budget_ns * carry;
 }
 
-static bool
-kernel_is_budgeted(const struct xk_kernel *kernel, const struct xk_edge *edge)
-{
-	return !edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0);
-}
-
+/* Watches an edge for its budget and its trace as they are set. Returns whether it has a budget. */
 static bool
 kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
 {
 	unsigned watch = 0;
 
-	if (kernel_is_budgeted(kernel, edge))
+	if (!edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0))
 		watch |= XK_WATCH_BUDGET;
 	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
 		watch |= XK_WATCH_TRACE;
@@ -254,33 +222,32 @@ xk_kernel_rewatch(struct xk_kernel *kernel)
 	atomic_store_explicit(&kernel->traced, traced, memory_order_relaxed);
 }
 
-/* ---- its life, and looking things up ---- */
+/* ---- initialising, freeing and looking up ---- */
 
-/* Gives back what the protocols up to (not with) end have taken: uppers first. */
-static void
-kernel_fini_protocols(struct xk_protocol *protocol, const struct xk_protocol *end)
+void
+xk_kernel_fini_protocols(struct xk_protocol *first, const struct xk_protocol *end)
 {
-	if (protocol == NULL || protocol == end)
+	if (first == NULL || first == end)
 		return;
-	kernel_fini_protocols(protocol->next, end);
-	xk_session_uncache(protocol, NULL, NULL);
-	if (protocol->ops->fini != NULL)
-		protocol->ops->fini(protocol);
-	xk_table_fini(protocol);
+	xk_kernel_fini_protocols(first->next, end);
+	xk_session_uncache(first, NULL, NULL);
+	if (first->ops->fini != NULL)
+		first->ops->fini(first);
+	xk_table_fini(first);
 }
 
-/* 0 or -errno: then nothing is left of it. */
+/* Returns 0, or -errno and the protocol holds nothing. */
 static int
 kernel_init_protocol(struct xk_protocol *protocol)
 {
-	int status = xk_table_init(protocol);
+	int err = xk_table_init(protocol);
 
-	if (status != 0 || protocol->ops->init == NULL)
-		return status;
-	status = protocol->ops->init(protocol);
-	if (status != 0)
+	if (err != 0 || protocol->ops->init == NULL)
+		return err;
+	err = protocol->ops->init(protocol);
+	if (err != 0)
 		xk_table_fini(protocol);
-	return status;
+	return err;
 }
 
 int
@@ -288,59 +255,35 @@ xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 {
 	xk_kernel_rewatch(kernel);
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
-		int result = kernel_init_protocol(p);
+		int err = kernel_init_protocol(p);
 
-		if (result == 0)
+		if (err == 0)
 			continue;
 		*failed = p;
-		kernel_fini_protocols(kernel->protocols, p);
+		xk_kernel_fini_protocols(kernel->protocols, p);
 		xk_epochs_drain(&kernel->epochs);
 		kernel->initialised = NULL;
-		return result;
+		return err;
 	}
 	kernel->initialised = kernel->protocols;
 	return 0;
 }
 
 void
-xk_kernel_fini_protocols(struct xk_kernel *kernel)
+xk_kernel_free_graph(struct xk_kernel *kernel)
 {
-	kernel_fini_protocols(kernel->initialised, NULL);
-}
-
-static void
-kernel_free_ports(struct xk_kernel *kernel)
-{
-	struct xk_port *next;
-
-	for (struct xk_port *port = kernel->ports; port != NULL; port = next) {
+	for (struct xk_port *port = kernel->ports, *next; port != NULL; port = next) {
 		next = port->next;
 		xk_transmit_free(port);
 		free(port->transmit);
 		port->ops->close(port);
 	}
-}
-
-static void
-kernel_free_devices(struct xk_kernel *kernel)
-{
-	struct xk_device *next;
-
-	for (struct xk_device *device = kernel->devices; device != NULL; device = next) {
+	for (struct xk_device *device = kernel->devices, *next; device != NULL; device = next) {
 		next = device->next;
 		free(device);
 	}
-}
-
-void
-xk_kernel_free_graph(struct xk_kernel *kernel)
-{
-	struct xk_protocol *next;
-
-	kernel_free_ports(kernel);
-	kernel_free_devices(kernel);
 	xk_owner_tell_lost(kernel);
-	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = next) {
+	for (struct xk_protocol *p = kernel->protocols, *next; p != NULL; p = next) {
 		next = p->next;
 		kernel_free_protocol(p);
 	}

@@ -1,16 +1,16 @@
 /*
- * kernel_time.c - the clock, and who runs event handlers: the first driver in IPP mode, a thread in regular mode. Where a
- * handler waits, another thread takes over.
+ * kernel_time.c - the clock, and the thread that runs event handlers in regular mode (in IPP mode the first driver
+ * does). While a handler waits, another thread takes over.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "xkernel/engine/kernel_private.h"
+#include "xkernel/engine/engine.h"
 
-enum { KERNEL_EVENT_THREADS = 64 /* handlers that wait at once, in regular mode */ };
+enum { KERNEL_EVENT_THREADS = 64 /* and so the most handlers that wait at once */ };
 
-/* ---- what the wheel asks for ---- */
+/* ---- the clock and the wheel ---- */
 
 static uint64_t
 kernel_now_us(void *kernel)
@@ -74,12 +74,9 @@ xk_events_fini(struct xk_kernel *kernel)
 	pthread_mutex_destroy(&kernel->events_mutex);
 }
 
-/* ---- who runs event handlers ---- */
+/* ---- the event thread of regular mode ---- */
 
-/*
- * The event thread of regular mode: runs what is due, one handler after the other, until another thread has taken over
- * because a handler waited.
- */
+/* Fires due events until none is left, or another thread has taken over because a handler waited. */
 static void
 kernel_fire(struct xk_runner *runner)
 {
@@ -99,29 +96,22 @@ kernel_fire(struct xk_runner *runner)
 	}
 }
 
-/* As kernel_wait_for_event, for a platform's own threads, which do not wait under a mutex. */
-static void
-kernel_wait_for_token(struct xk_kernel *kernel, uint64_t next_ns)
-{
-	struct xk_platform *platform = kernel->platform;
-
-	pthread_mutex_unlock(&kernel->events_mutex);
-	platform->threads->wait(platform, &kernel->events_token, next_ns);
-	pthread_mutex_lock(&kernel->events_mutex);
-}
-
-/* Under the mutex: waits until something is due or kicked. */
+/* Waits until something is due or kicked. Under the mutex. */
 static void
 kernel_wait_for_event(struct xk_kernel *kernel)
 {
+	struct xk_platform *platform = kernel->platform;
 	uint64_t next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
 	uint64_t now_us = kernel_now_us(kernel), delay_us;
 	struct timespec until;
 
 	if (next_ns != UINT64_MAX && next_ns / 1000 <= now_us)
 		return;
-	if (kernel->platform->threads != NULL) {
-		kernel_wait_for_token(kernel, next_ns);
+	if (platform->threads != NULL) {
+		/* A platform's own threads do not wait under a mutex. */
+		pthread_mutex_unlock(&kernel->events_mutex);
+		platform->threads->wait(platform, &kernel->events_token, next_ns);
+		pthread_mutex_lock(&kernel->events_mutex);
 		return;
 	}
 	if (next_ns == UINT64_MAX) {
@@ -141,7 +131,7 @@ kernel_wait_for_event(struct xk_kernel *kernel)
 
 static int kernel_start_events(struct xk_kernel *kernel);
 
-/* A handler is about to wait: another thread watches the time from now on. */
+/* Starts another event thread, because a handler on this one is about to wait. 0 or -EAGAIN. */
 static int
 kernel_stand_in(struct xk_shepherd *self)
 {
@@ -179,7 +169,7 @@ kernel_events_thread(struct xk_runner *runner)
 	atomic_fetch_sub_explicit(&kernel->event_threads, 1, memory_order_release);
 }
 
-/* Under the mutex: a thread that watches the time from now on. 0 or -EAGAIN. */
+/* Starts a thread and makes it the event thread. Under the mutex. 0 or -EAGAIN. */
 static int
 kernel_start_events(struct xk_kernel *kernel)
 {

@@ -1,13 +1,13 @@
 /*
- * meter.c - messages counted and timed as they cross edges, while somebody asks for it (xk_kernel_count_edges).
+ * meter.c - counts and times messages as they cross edges, while xk_kernel_count_edges asks for it.
  *
- * Time is exclusive: a shepherd is in one protocol at a time, the one that it has crossed into last and not returned
- * from, and what passes counts at the edge and the way by which it came in. Clock reads cost more than all the rest, so
- * one of XK_METER_EACH outermost crossings is timed, with all that follows from it.
+ * Time is exclusive: a shepherd is in one protocol at a time, the one that it crossed into last and has not returned
+ * from. The time counts at the edge and in the direction by which it came in. Clock reads cost more than all the rest,
+ * so only one of XK_METER_EACH outermost crossings is timed, together with all crossings inside it.
  */
 #include "xkernel/engine/engine.h"
 
-/* What has passed counts where self was; what passes from now on counts at ns (NULL: nowhere). */
+/* Adds the time since the last turn to where self was; from here on, time counts at ns (NULL: nowhere). */
 static void
 meter_turn(struct xk_shepherd *self, _Atomic uint64_t *ns)
 {

@@ -1,16 +1,14 @@
 /*
- * owner.c - reports of mistakes with messages: a protocol that uses a message which it has handed on or freed, and one
- * that never frees a message.
+ * owner.c - reports protocols that use a message after handing it on or freeing it, and those that never free one.
  *
  * None of this is on the fast path. A freed message has a reference count of 0 and a length of 0, so that any use of it
- * takes a slow path, where it is checked (msg.c, buffer_free of the platforms). Owners are recorded only at edges that
- * are watched for it; debug builds watch all edges.
+ * takes a slow path, which checks for this (msg.c, buffer_free of the platforms). Owners are recorded only at edges
+ * that are watched for it; debug builds watch all edges.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "xkernel/engine/engine.h"
-#include "xkernel/engine/symbols.h"
 #include "xkernel/engine/where.h"
 #include "xkernel/protocol.h"
 
@@ -45,9 +43,9 @@ owner_print_way(const struct xk_kernel *kernel, const struct xk_msg *m)
 #endif
 }
 
-/* Prints where m was freed; if it was freed twice, the place of the second time. */
-static void
-owner_print_place(const struct xk_msg *m)
+/* Ends a report: prints where m was freed (last) and its way, or how to find that out, and aborts. */
+__attribute__((noreturn)) static void
+owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 {
 	struct xk_symbols *symbols = xk_symbols_new();
 	struct xk_symbol symbol;
@@ -55,13 +53,6 @@ owner_print_place(const struct xk_msg *m)
 	if (xk_msg_is_given_up(m) && m->given_up_at != 0 && xk_symbol_find(symbols, m->given_up_at, &symbol))
 		fprintf(stderr, "; it was freed in %.*s", (int)strcspn(symbol.name, "."), symbol.name);
 	xk_symbols_free(symbols);
-}
-
-/* Ends a report: prints where m was freed and where it has been, or how to find out, and aborts. */
-__attribute__((noreturn)) static void
-owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
-{
-	owner_print_place(m);
 	owner_print_way(kernel, m);
 #ifndef XK_DEBUG
 	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, know the owners of messages; "
@@ -119,16 +110,10 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 
 /* ---- at a crossing ---- */
 
-/* Returns whether m may have come from its recorded owner as a reply: replies cross no edge. */
-static bool
-owner_may_be_replied(const struct xk_protocol *owner, const struct xk_kernel *kernel)
-{
-	return owner_in(kernel, owner) != NULL && owner->type->offers & XK_RPC;
-}
-
 /*
  * Returns whether m belongs to another protocol than `from`. Not checked: messages that ports deliver, which may come
- * from another host of this process; and pushes by a shepherd of another host, which owned the message before.
+ * from another host of this process; pushes by a shepherd of another host, which owned the message before; and messages
+ * of RPC protocols, which may be replies, since replies cross no edge.
  */
 static bool
 owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
@@ -137,7 +122,9 @@ owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
 
 	if (m->owner == NULL || m->owner == from || !from->kernel->watches_owners || from->type->flags & XK_PORT)
 		return false;
-	return (self == NULL || self->kernel == from->kernel) && !owner_may_be_replied(m->owner, from->kernel);
+	if (self != NULL && self->kernel != from->kernel)
+		return false;
+	return owner_in(from->kernel, m->owner) == NULL || !(m->owner->type->offers & XK_RPC);
 }
 
 void

@@ -1,10 +1,11 @@
 /*
- * pool.c - the threads behind the driver. In regular mode they are the input threads and carry each message from the
- * start; in IPP mode they go on with shepherds that have left the driver. Both kinds of work may be there at once while
- * the mode changes.
+ * pool.c - the threads behind the drivers.
  *
- * Work goes to a thread that waits, which is woken for it; where none waits it is queued, and a thread that has finished
- * takes it without a switch (Björkman 1994, 4.2).
+ * In regular mode they are the input threads, which carry each message from the start. In IPP mode they continue with
+ * shepherds that have left a driver. Both kinds of work exist at once while the mode changes.
+ *
+ * Work goes to an idle thread, which is woken for it. If there is none, the work is queued, and a thread that has
+ * finished takes it without a switch (Björkman 1994, 4.2).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 /* ---- threads ---- */
 
-/* Where a runner's core is and, if it is a driver, on what it sleeps: threads of the pool go to the drivers in turn. */
+/* Returns the driver whose core and platform a runner uses. Threads of the pool go to the drivers in turn. */
 static struct xk_driver *
 runner_driver(const struct xk_runner *runner)
 {
@@ -34,19 +35,7 @@ runner_driver(const struct xk_runner *runner)
 	return driver;
 }
 
-static void
-runner_pin(const struct xk_driver *driver)
-{
-	cpu_set_t set;
-
-	if (driver->core < 0 || driver->platform->threads != NULL)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET((unsigned)driver->core, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-/* A thread of the kernel's own; the one that has called xk_kernel_run is its program's. */
+/* Returns whether the kernel started the thread; the one that called xk_kernel_run is the program's. */
 static bool
 runner_is_ours(const struct xk_runner *runner)
 {
@@ -71,7 +60,13 @@ xk_runner_begin(struct xk_runner *runner)
 	runner->shepherd.reader.is_driver = runner->kind == XK_RUN_DRIVER;
 	xk_reader_add(&runner->kernel->epochs, &runner->shepherd.reader);
 	xk_self_set(&runner->shepherd);
-	runner_pin(driver);
+	if (driver->core >= 0 && platform->threads == NULL) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET((unsigned)driver->core, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	}
 	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
 		platform->ops->thread_begin(platform);
 	if (runner->uncounted)
@@ -80,39 +75,25 @@ xk_runner_begin(struct xk_runner *runner)
 	atomic_store_explicit(&runner->tid, (int)syscall(SYS_gettid), memory_order_release);
 }
 
-static void
-runner_end_switches(struct xk_runner *runner)
-{
-	_Atomic uint64_t *switches = &runner->kernel->ended_switches;
-
-	if (runner->uncounted)
-		return;
-	if (runner->kind == XK_RUN_DRIVER)
-		switches = &runner_driver(runner)->ended_switches;
-	atomic_fetch_add_explicit(switches, xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
-}
-
-/* Of one that will be forgotten. */
-static void
-runner_end_counts(const struct xk_runner *runner)
-{
-	struct xk_kernel *kernel = runner->kernel;
-
-	atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
-	atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
-	atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
-}
-
 void
 xk_runner_end(struct xk_runner *runner)
 {
-	struct xk_platform *platform = runner_driver(runner)->platform;
+	struct xk_kernel *kernel = runner->kernel;
+	struct xk_driver *driver = runner_driver(runner);
+	struct xk_platform *platform = driver->platform;
+	bool drives = runner->kind == XK_RUN_DRIVER;
 
 	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
 		platform->ops->thread_end(platform);
-	runner_end_switches(runner);
-	if (runner->kind != XK_RUN_DRIVER)
-		runner_end_counts(runner);
+	/* The counts of a runner that is freed next move to the kernel; a driver's remain. */
+	if (!runner->uncounted)
+		atomic_fetch_add_explicit(drives ? &driver->ended_switches : &kernel->ended_switches,
+					  xk_runner_switches(runner) - runner->switches_before, memory_order_relaxed);
+	if (!drives) {
+		atomic_fetch_add_explicit(&kernel->ended_stack_switches, runner->stack_switches, memory_order_relaxed);
+		atomic_fetch_add_explicit(&kernel->ended_locks, runner->locks, memory_order_relaxed);
+		atomic_fetch_add_explicit(&kernel->ended_clock_reads, runner->clock_reads, memory_order_relaxed);
+	}
 	atomic_store_explicit(&runner->tid, 0, memory_order_release);
 	xk_self_set(NULL);
 	xk_reader_remove(&runner->shepherd.reader);
@@ -131,7 +112,7 @@ xk_pool_init(struct xk_pool *pool)
 int
 xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers)
 {
-	/* Of what each driver has seen room for, the others may have used all but a slot. */
+	/* Drivers check for room before they take a burst; others may have used all but one slot since. */
 	unsigned slots = XK_INPUT_QUEUE + (drivers - 1) * XK_BURST;
 	struct xk_work *inputs;
 
@@ -155,7 +136,7 @@ xk_pool_fini(struct xk_pool *pool)
 	pthread_mutex_destroy(&pool->runners_mutex);
 }
 
-/* Under the lock: an idle thread, now in the list *picked (by idle_next), or NULL. */
+/* Moves an idle thread to the list *picked (by idle_next) and returns it, or NULL. Under the lock. */
 static struct xk_runner *
 pool_pick_idle(struct xk_pool *pool, struct xk_runner **picked)
 {
@@ -193,28 +174,13 @@ xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver)
 	return room;
 }
 
-/* The index after `by` others in the ring. */
+/* Returns the index of the ring's message number `by`, the first being 0. */
 static unsigned
 pool_input_after(const struct xk_pool *pool, unsigned by)
 {
 	unsigned index = pool->input_first + by;
 
 	return index < pool->input_slots ? index : index - pool->input_slots;
-}
-
-/* Under the lock: to a thread that waits, or to the end of the queue. */
-static void
-pool_put_message(struct xk_pool *pool, const struct xk_work *work, struct xk_runner **picked)
-{
-	struct xk_runner *runner = pool_pick_idle(pool, picked);
-
-	if (runner != NULL) {
-		runner->given = *work;
-		return;
-	}
-	xk_assert(pool->input_count < pool->input_slots);
-	pool->inputs[pool_input_after(pool, pool->input_count++)] = *work;
-	atomic_fetch_add_explicit(&pool->queued, 1, memory_order_relaxed);
 }
 
 void
@@ -225,8 +191,18 @@ xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const
 
 	atomic_fetch_add_explicit(&kernel->busy, count, memory_order_relaxed);
 	xk_spin_lock(&pool->lock);
-	for (unsigned i = 0; i < count; i++)
-		pool_put_message(pool, &(struct xk_work){ .m = burst[i], .port = port }, &picked);
+	for (unsigned i = 0; i < count; i++) {
+		struct xk_work work = { .m = burst[i], .port = port };
+		struct xk_runner *runner = pool_pick_idle(pool, &picked);
+
+		if (runner != NULL) {
+			runner->given = work;
+			continue;
+		}
+		xk_assert(pool->input_count < pool->input_slots);
+		pool->inputs[pool_input_after(pool, pool->input_count++)] = work;
+		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_relaxed);
+	}
 	xk_spin_unlock(&pool->lock);
 	pool_wake(kernel, picked);
 }
@@ -255,7 +231,7 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 		xk_driver_run(shepherd);
 }
 
-/* Under the lock. */
+/* Takes the first runnable shepherd, or NULL. Under the lock. */
 static struct xk_shepherd *
 pool_take_shepherd(struct xk_pool *pool)
 {
@@ -270,7 +246,7 @@ pool_take_shepherd(struct xk_pool *pool)
 	return shepherd;
 }
 
-/* Under the lock. *kick: the drivers that wait for the room that this has made. */
+/* Takes the first message, if there is one. Sets *kick to the drivers that wait for the room. Under the lock. */
 static struct xk_work
 pool_take_message(struct xk_pool *pool, uint32_t *kick)
 {
@@ -290,56 +266,27 @@ pool_take_message(struct xk_pool *pool, uint32_t *kick)
 }
 
 static void
-pool_kick(struct xk_kernel *kernel, uint32_t kick)
-{
-	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
-		if (kick & UINT32_C(1) << driver->index)
-			xk_driver_wake(driver);
-}
-
-static void
-pool_go_on_with(struct xk_runner *runner, struct xk_shepherd *shepherd)
-{
-	if (atomic_load_explicit(&shepherd->reader.since, memory_order_relaxed) == 0)
-		xk_reader_enter(&shepherd->reader);
-	xk_shepherd_switch(runner, NULL, shepherd, false, NULL, NULL);
-}
-
-static void
-pool_carry(struct xk_runner *runner, const struct xk_work *work)
-{
-	runner->shepherd.driver = work->port->transmit->driver;
-	xk_reader_enter(&runner->shepherd.reader);
-	xk_deliver(work->port, work->m);
-	xk_shepherd_is_out(&runner->shepherd);
-	xk_assert(runner->shepherd.locks == 0 && runner->shepherd.head.holds == NULL);
-	xk_reader_leave(&runner->shepherd.reader);
-}
-
-static void
 pool_do(struct xk_runner *runner, const struct xk_work *work)
 {
+	struct xk_shepherd *own = &runner->shepherd, *left = work->shepherd;
+
 	xk_bump(&runner->carried, 1);
-	if (work->shepherd != NULL)
-		pool_go_on_with(runner, work->shepherd);
-	else
-		pool_carry(runner, work);
+	if (left != NULL) {
+		if (atomic_load_explicit(&left->reader.since, memory_order_relaxed) == 0)
+			xk_reader_enter(&left->reader);
+		xk_shepherd_switch(runner, NULL, left, false, NULL, NULL);
+	} else {
+		own->driver = work->port->transmit->driver;
+		xk_reader_enter(&own->reader);
+		xk_deliver(work->port, work->m);
+		xk_shepherd_is_out(own);
+		xk_assert(own->locks == 0 && own->head.holds == NULL);
+		xk_reader_leave(&own->reader);
+	}
 	atomic_fetch_sub_explicit(&runner->kernel->busy, 1, memory_order_release);
 }
 
-/* Waits until it is woken for something. Its work, or nothing. */
-static struct xk_work
-pool_wait(struct xk_runner *runner)
-{
-	struct xk_work work;
-
-	xk_token_wait(runner->kernel, &runner->token);
-	work = runner->given;
-	runner->given = (struct xk_work){ .m = NULL };
-	return work;
-}
-
-/* One piece of work, or a wait for it. False: the thread is to end. */
+/* Does one piece of work; waits for it if there is none. Returns false if the thread is to end. */
 static bool
 pool_work(struct xk_runner *runner)
 {
@@ -361,12 +308,16 @@ pool_work(struct xk_runner *runner)
 	}
 	xk_spin_unlock(&pool->lock);
 
-	if (kick != 0)
-		pool_kick(kernel, kick);
+	for (struct xk_driver *driver = &kernel->driver; kick != 0 && driver != NULL; driver = driver->next_driver)
+		if (kick & UINT32_C(1) << driver->index)
+			xk_driver_wake(driver);
 	if (!found && ends)
 		return false;
-	if (!found)
-		work = pool_wait(runner);
+	if (!found) {
+		xk_token_wait(kernel, &runner->token);
+		work = runner->given;
+		runner->given = (struct xk_work){ .m = NULL };
+	}
 	if (work.shepherd != NULL || work.m != NULL)
 		pool_do(runner, &work);
 	return true;

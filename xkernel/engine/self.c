@@ -1,7 +1,8 @@
 /*
- * self.c - who runs here. The only file that names a thread-local: the code of a shepherd may go on on another thread
- * after any switch, and compilers keep addresses of thread-locals in registers, so these functions stand apart and
- * are never inlined. What reads it without them (process.h) does so where compilers do not look.
+ * self.c - the shepherd that runs on the calling thread. The only file that names a thread-local: a shepherd's code may
+ * continue on another thread after any switch, and compilers keep addresses of thread-locals in registers. These
+ * functions are therefore compiled apart and never inlined. process.h reads the thread-local in assembly, which
+ * compilers leave alone.
  */
 #include "xkernel/engine/engine.h"
 

@@ -1,10 +1,10 @@
 /*
- * semaphore.c - waiting: parked stacks and blocked threads on one queue, time-outs, and short mutual exclusion.
+ * semaphore.c - waiting: parked stacks and blocked threads in one queue, time-outs, delays, and short mutual exclusion.
  *
- * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park); the semaphore is looked at again
- * then, under its lock, so that a signal in between is not lost. The time-out is an event; it is scheduled before the
- * waiter is queued, since the waiter may be gone right after, and it finds the waiter not queued yet, queued, or
- * already answered. The wait does not return before the event has finished with the waiter.
+ * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park). The semaphore's count is checked
+ * again then, under its lock, so that a signal in between is not lost. The time-out is an event, scheduled before the
+ * waiter is queued because the waiter may be gone right after. It finds the waiter not yet queued, queued, or already
+ * answered. The wait returns only after the event has finished with the waiter.
  */
 #include <errno.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ semaphore_count(const struct xk_semaphore *semaphore)
 	return atomic_load_explicit(&semaphore->count, memory_order_relaxed);
 }
 
-/* Takes one, if there is one. Under the semaphore's lock. */
+/* Decrements the count if it is not 0. Under the semaphore's lock. */
 static bool
 semaphore_take(struct xk_semaphore *semaphore)
 {
@@ -39,17 +39,7 @@ semaphore_take(struct xk_semaphore *semaphore)
 	return true;
 }
 
-/* Under the semaphore's lock. */
-static void
-semaphore_queue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
-{
-	waiter->next = NULL;
-	waiter->queued = true;
-	*semaphore->last = waiter;
-	semaphore->last = &waiter->next;
-}
-
-/* Under the semaphore's lock. */
+/* Takes a queued waiter off the queue. Under the semaphore's lock. */
 static void
 semaphore_unqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 {
@@ -63,7 +53,7 @@ semaphore_unqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 	waiter->queued = false;
 }
 
-/* The waiter is off its queue and its result is known. Afterwards it may be gone. */
+/* Wakes a waiter that is off its queue and has its result. It may be gone afterwards. */
 static void
 waiter_wake(struct xk_waiter *waiter)
 {
@@ -82,28 +72,34 @@ waiter_wake(struct xk_waiter *waiter)
 	xk_shepherd_resume(waiter->shepherd, by_driver);
 }
 
+/* Ends a wait with err. A waiter that is not yet queued finds err noted; an answered one is unaffected. */
 static void
-semaphore_time_out(struct xk_event *event, void *argument)
+waiter_fail(struct xk_waiter *waiter, int err)
 {
-	struct xk_waiter *waiter = argument;
 	struct xk_semaphore *semaphore = waiter->semaphore;
 	bool found;
 
-	(void)event;
 	xk_spin_lock(&semaphore->lock);
 	found = waiter->queued;
 	if (found) {
 		semaphore_unqueue(semaphore, waiter);
-		waiter->result = -ETIMEDOUT;
+		waiter->result = err;
 	} else {
-		waiter->late = true;
+		waiter->early = err;
 	}
 	xk_spin_unlock(&semaphore->lock);
 	if (found)
 		waiter_wake(waiter);
 }
 
-/* Queues the waiter, unless there is no need to wait any more. True: it is queued (and may be gone by now). */
+static void
+semaphore_time_out(struct xk_event *event, void *argument)
+{
+	(void)event;
+	waiter_fail(argument, -ETIMEDOUT);
+}
+
+/* Queues the waiter if it still has to wait. Returns whether it did; the waiter may then be gone. */
 static bool
 semaphore_enqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 {
@@ -112,29 +108,18 @@ semaphore_enqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 	xk_spin_lock(&semaphore->lock);
 	if (semaphore_take(semaphore)) {
 		waiter->result = 0;
-	} else if (waiter->late) {
-		waiter->result = -ETIMEDOUT;
+	} else if (waiter->early != 0) {
+		waiter->result = waiter->early;
 	} else if (atomic_load_explicit(&semaphore->owner->kernel->stopping, memory_order_seq_cst)) {
 		waiter->result = -ECANCELED;
 	} else {
-		semaphore_queue(semaphore, waiter);
-		queued = true;
+		waiter->next = NULL;
+		waiter->queued = queued = true;
+		*semaphore->last = waiter;
+		semaphore->last = &waiter->next;
 	}
 	xk_spin_unlock(&semaphore->lock);
 	return queued;
-}
-
-/* All but the time-out, which most do without. */
-static void
-waiter_init(struct xk_waiter *waiter, struct xk_semaphore *semaphore)
-{
-	waiter->next = NULL;
-	waiter->semaphore = semaphore;
-	waiter->shepherd = NULL;
-	waiter->token = NULL;
-	waiter->spin_until_ns = 0;
-	waiter->result = 0;
-	waiter->is_application = waiter->queued = waiter->late = false;
 }
 
 static void
@@ -175,24 +160,13 @@ xk_waiters_cancel(struct xk_kernel *kernel)
 {
 	xk_spin_lock(&kernel->waiters_lock);
 	for (struct xk_waiter *waiter = kernel->waiters, *next; waiter != NULL; waiter = next) {
-		struct xk_semaphore *semaphore = waiter->semaphore;
-		bool found;
-
 		next = waiter->all_next;
-		xk_spin_lock(&semaphore->lock);
-		found = waiter->queued;
-		if (found) {
-			semaphore_unqueue(semaphore, waiter);
-			waiter->result = -ECANCELED;
-		}
-		xk_spin_unlock(&semaphore->lock);
-		if (found)
-			waiter_wake(waiter);
+		waiter_fail(waiter, -ECANCELED);
 	}
 	xk_spin_unlock(&kernel->waiters_lock);
 }
 
-/* After the shepherd has left its stack. */
+/* Queues the waiter. Runs after its shepherd has left its stack. */
 static void
 semaphore_parked(struct xk_runner *runner, void *argument)
 {
@@ -228,7 +202,7 @@ semaphore_park(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct 
 	return waiter->result;
 }
 
-/* A thread's own shepherd, or a foreign thread: blocks. */
+/* Blocks the thread. self: the thread's own shepherd; NULL: a foreign thread. */
 static int
 semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 {
@@ -277,7 +251,14 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 		return -ECANCELED;
 	if (parks && xk_on_driver(self) && semaphore->owner->implicit == XK_IMPLICIT_FAIL)
 		return -EAGAIN;
-	waiter_init(&waiter, semaphore);
+	/* The time-out is left as it is: most waits have none. */
+	waiter.next = NULL;
+	waiter.semaphore = semaphore;
+	waiter.shepherd = NULL;
+	waiter.token = NULL;
+	waiter.spin_until_ns = 0;
+	waiter.result = waiter.early = 0;
+	waiter.is_application = waiter.queued = false;
 	waiter_list(kernel, &waiter);
 	if (timeout_us != XK_FOREVER) {
 		xk_wheel_prepare(kernel->wheel, &waiter.timeout, semaphore_time_out, &waiter);
@@ -337,10 +318,33 @@ xk_delay(struct xk_protocol *owner, uint64_t delay_us)
 	return result == -ETIMEDOUT ? 0 : result;
 }
 
+/* ---- work ---- */
+
+void
+xk_work(struct xk_protocol *self, uint64_t work_ns)
+{
+	struct xk_platform *platform = self->kernel->platform;
+	struct xk_shepherd *shepherd = xk_self();
+	uint64_t until_ns;
+
+	xk_assert(xk_locks_held() == 0);
+	/* What the driver has collected need not wait for the end of this turn, which comes later by work_ns. */
+	if (shepherd != NULL && xk_on_driver(shepherd))
+		for (struct xk_port *port = shepherd->driver->ports; port != NULL; port = port->beside)
+			xk_transmit_flush(port);
+	if (platform->ops->work != NULL) {
+		platform->ops->work(platform, work_ns);
+		return;
+	}
+	until_ns = platform->ops->now_ns(platform) + work_ns;
+	while (platform->ops->now_ns(platform) < until_ns)
+		continue;
+}
+
 /* ---- locks ---- */
 
 enum {
-	LOCK_SPINS = 200, /* how often the driver tries before it hands off: about a microsecond */
+	LOCK_SPINS = 200, /* tries of the driver before it hands off: about a microsecond */
 	LOCK_YIELD_EVERY = 64,
 };
 
@@ -384,7 +388,7 @@ xk_lock_try(struct xk_lock *lock)
 	return true;
 }
 
-/* The driver spins as long as the graph says, at least a moment. */
+/* Spins on the driver: LOCK_SPINS times, then for as long as the graph says. Returns whether it took the lock. */
 static bool
 lock_spin(struct xk_lock *lock, struct xk_shepherd *self)
 {
@@ -404,7 +408,7 @@ lock_spin(struct xk_lock *lock, struct xk_shepherd *self)
 	return false;
 }
 
-/* Somebody has it. Apart, so that taking a free one saves no registers. */
+/* Waits for a held lock. Not inlined: taking a free one must save no registers. */
 __attribute__((noinline)) static void
 lock_wait(struct xk_lock *lock)
 {

@@ -1,14 +1,14 @@
 /*
- * shepherd.c - detachable stacks at work: taking and giving, switching, handing off, parking, resuming.
+ * shepherd.c - detachable stacks: taking and giving them, switching, handing off, parking, resuming.
  *
- * The rule on which all of this stands: a stack becomes visible to whoever may go on with it only after the thread
- * has switched off it. So every switch may carry an action, which the code that is switched to performs first.
+ * The rule behind all of this: a stack becomes visible to others, who may continue on it, only after its thread has
+ * switched off it. Every switch may therefore carry an action, which the code switched to performs first.
  *
- * A shepherd's stack begins with shepherd_main. While it is the driver's, shepherd_main runs the driver's loop, and a
- * message is carried from there. When the shepherd has left the driver, the message's end unwinds into the same loop,
- * which sees that the stack is no longer the driver's and returns; shepherd_main then gives the stack back. When the
- * driver itself resumes a parked shepherd, the stack it was on is given up and the resumed one, once unwound, is the
- * driver's stack again. No state of the driver's lies on a stack, so it makes no difference which one it is.
+ * A stack starts in shepherd_main. While it is the driver's, shepherd_main runs the driver's loop, which carries
+ * messages. After a handoff the message's end unwinds into the same loop, which sees that the stack has left the driver
+ * and returns; shepherd_main then gives the stack back. A driver that resumes a parked shepherd gives up the stack it
+ * was on, and the resumed one, once unwound, runs the driver's loop. The driver keeps no state on a stack, so any of
+ * them will do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { SHEPHERD_STACK = 512 * 1024 };
 enum { SHEPHERD_STACK = 128 * 1024 };
 #endif
 
-/* Performs what the switch to this stack was to be followed by. */
+/* Runs the action that the previous stack left for after the switch. */
 static void
 shepherd_arrive(void)
 {
@@ -31,6 +31,13 @@ shepherd_arrive(void)
 	runner->after = NULL;
 	if (after != NULL)
 		after(runner, runner->after_argument);
+}
+
+/* A stack that ends on the driver's thread is the driver's last: otherwise the driver would continue on it. */
+static void
+shepherd_give_after(struct xk_runner *runner, void *argument)
+{
+	xk_shepherd_give(argument, runner->kind == XK_RUN_DRIVER);
 }
 
 static void
@@ -46,24 +53,9 @@ shepherd_main(void *argument)
 	xk_assert(self->locks == 0);
 	if (xk_on_driver(self))
 		xk_driver_loop(self);
-	xk_shepherd_end(self);
-}
-
-static struct xk_shepherd *
-shepherd_new(struct xk_driver *driver)
-{
-	struct xk_shepherd *shepherd = calloc(1, sizeof(*shepherd));
-
-	if (shepherd == NULL)
-		return NULL;
-	if (xk_context_map(&shepherd->context, SHEPHERD_STACK) != 0) {
-		free(shepherd);
-		return NULL;
-	}
-	shepherd->kernel = driver->kernel;
-	shepherd->driver = driver;
-	shepherd->detachable = true;
-	return shepherd;
+	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
+	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
+	xk_assert(!"a stack was continued after it was given back");
 }
 
 int
@@ -73,10 +65,15 @@ xk_stacks_init(struct xk_driver *driver)
 	unsigned count = kernel->config.stacks;
 
 	for (unsigned i = 0; i < count; i++) {
-		struct xk_shepherd *shepherd = shepherd_new(driver);
+		struct xk_shepherd *shepherd = calloc(1, sizeof(*shepherd));
 
-		if (shepherd == NULL)
+		if (shepherd == NULL || xk_context_map(&shepherd->context, SHEPHERD_STACK) != 0) {
+			free(shepherd);
 			return -1;
+		}
+		shepherd->kernel = kernel;
+		shepherd->driver = driver;
+		shepherd->detachable = true;
 		shepherd->number = driver->index * count + count - i;
 		xk_reader_add(&kernel->epochs, &shepherd->reader);
 		shepherd->next = driver->stacks_free;
@@ -88,9 +85,7 @@ xk_stacks_init(struct xk_driver *driver)
 void
 xk_stacks_fini(struct xk_kernel *kernel)
 {
-	struct xk_reader *next;
-
-	for (struct xk_reader *reader = kernel->epochs.readers; reader != NULL; reader = next) {
+	for (struct xk_reader *reader = kernel->epochs.readers, *next; reader != NULL; reader = next) {
 		struct xk_shepherd *s = xk_container_of(reader, struct xk_shepherd, reader);
 
 		next = reader->next;
@@ -102,7 +97,7 @@ xk_stacks_fini(struct xk_kernel *kernel)
 	kernel->epochs.readers = NULL;
 }
 
-/* Takes the first of the driver's free ones off their list. spare: not the one that it will begin with. */
+/* Takes one of the driver's free stacks. spare: leaves the one that a driver needs to start. */
 static struct xk_shepherd *
 shepherd_take_free(struct xk_driver *driver, bool spare)
 {
@@ -151,8 +146,8 @@ xk_shepherd_take_spare(struct xk_driver *driver)
 	return shepherd_prepare(shepherd_take_free(driver, true));
 }
 
-static void
-shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
+void
+xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
 {
 	struct xk_driver *driver = shepherd->driver;
 
@@ -164,12 +159,6 @@ shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
 	if (driver_ends)
 		driver->has_stack = false;
 	xk_spin_unlock(&driver->stacks_lock);
-}
-
-void
-xk_shepherd_give(struct xk_shepherd *shepherd)
-{
-	shepherd_give(shepherd, false);
 }
 
 void
@@ -222,7 +211,7 @@ xk_shepherd_charge(struct xk_shepherd *self, bool caught)
 		xk_bump(&driver->overruns, 1);
 }
 
-/* Whether this message has used up the graph's budget and what has been saved up, in its driver. */
+/* Returns whether the message has used up the graph's budget and the driver's credit. */
 static bool
 shepherd_is_over(struct xk_shepherd *self)
 {
@@ -231,7 +220,7 @@ shepherd_is_over(struct xk_shepherd *self)
 	return xk_clock(self->kernel, self->runner) - self->started_ns > allowed_ns;
 }
 
-/* self is not timed until somebody goes on with it. */
+/* Switches to other; the meter stands still until self continues. */
 static void
 shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		     void *argument)
@@ -245,7 +234,7 @@ shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (
 		xk_meter_go(self);
 }
 
-/* Goes on as the driver on another stack; `self` is seen by nobody until after has run there. */
+/* Lets the driver continue on another stack. Nobody sees `self` until `after` has run there. */
 static void
 shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		      void *argument)
@@ -268,7 +257,7 @@ shepherd_publish(struct xk_runner *runner, void *argument)
 	xk_pool_run(runner->kernel, argument);
 }
 
-/* Whether the next message of the session that self is in may pass it: nowhere on its way is a turn to wait for. */
+/* Returns whether the session's next message may overtake self's: no session on its way keeps order. */
 static bool
 shepherd_may_be_overtaken(const struct xk_shepherd *self)
 {
@@ -278,7 +267,7 @@ shepherd_may_be_overtaken(const struct xk_shepherd *self)
 	return self->head.popped != NULL;
 }
 
-/* Counts and traces. Without an edge of its own, what has happened counts at the one above the session it was in. */
+/* Counts and traces a handoff: at edge or, if that is NULL, at the edge above the session that self is in. */
 static void
 shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
 {
@@ -313,18 +302,7 @@ xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, str
 	return true;
 }
 
-/*
- * A message that parks may come back to the driver with what is left of its budget; where nothing is left, that is
- * settled now.
- */
-static void
-shepherd_charge_if_over(struct xk_shepherd *self)
-{
-	if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged && shepherd_is_over(self))
-		xk_shepherd_charge(self, false);
-}
-
-/* What a parked shepherd is popping through must outlive the epochs it no longer takes part in. */
+/* Keeps the sessions that self is popping through by references, because a waiting shepherd leaves its epoch. */
 static void
 shepherd_keep_holds(struct xk_shepherd *self)
 {
@@ -354,24 +332,27 @@ bool
 xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument), void *argument)
 {
 	struct xk_driver *driver = self->driver;
-	struct xk_shepherd *other;
+	struct xk_shepherd *other = NULL;
 
-	if (!xk_on_driver(self)) {
-		shepherd_keep_holds(self);
-		xk_tally(&driver->parks);
-		shepherd_switch_away(self, NULL, after, argument);
-		return true;
+	if (xk_on_driver(self)) {
+		other = xk_shepherd_take(driver);
+		if (other == NULL) {
+			xk_tally(&driver->no_stack);
+			return false;
+		}
+		/* The message may come back with the rest of its budget; if nothing is left, it is charged here. */
+		if (self->kernel->budget_ns != 0 && self->load == XK_LOAD_MESSAGE && !self->charged &&
+		    shepherd_is_over(self))
+			xk_shepherd_charge(self, false);
 	}
-	other = xk_shepherd_take(driver);
-	if (other == NULL) {
-		xk_tally(&driver->no_stack);
-		return false;
-	}
-	shepherd_charge_if_over(self);
 	shepherd_keep_holds(self);
 	xk_tally(&driver->parks);
-	shepherd_leave_driver(self, other, after, argument);
-	shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	if (other == NULL) {
+		shepherd_switch_away(self, NULL, after, argument);
+	} else {
+		shepherd_leave_driver(self, other, after, argument);
+		shepherd_count(self, XK_HANDOFF_IMPLICIT, NULL);
+	}
 	return true;
 }
 
@@ -391,21 +372,6 @@ xk_shepherd_resume(struct xk_shepherd *shepherd, bool by_driver)
 	}
 }
 
-/* A stack that unwinds in the driver's thread to that thread's own is the last one of the driver. */
-static void
-shepherd_give_after(struct xk_runner *runner, void *argument)
-{
-	shepherd_give(argument, runner->kind == XK_RUN_DRIVER);
-}
-
-void
-xk_shepherd_end(struct xk_shepherd *self)
-{
-	xk_assert(self->locks == 0 && self->head.holds == NULL && self->head.kept == NULL);
-	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
-	xk_assert(!"a stack that has been given back was gone on with");
-}
-
 bool
 xk_handoff(struct xk_protocol *self)
 {
@@ -416,17 +382,6 @@ xk_handoff(struct xk_protocol *self)
 	return xk_shepherd_handoff(shepherd, XK_HANDOFF_EXPLICIT, NULL);
 }
 
-/* Application code that has resolved nothing which it still uses. */
-static void
-shepherd_pass(struct xk_shepherd *self)
-{
-	xk_kept_renew(&self->head);
-	if (!xk_on_driver(self))
-		xk_reader_enter(&self->reader);
-	else
-		xk_reader_pass(&self->driver->runner.shepherd.reader);
-}
-
 void
 xk_checkpoint(struct xk_protocol *self)
 {
@@ -435,15 +390,21 @@ xk_checkpoint(struct xk_protocol *self)
 
 	if (shepherd == NULL)
 		return;
-	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL)
-		shepherd_pass(shepherd);
+	/* Application code that holds nothing passes into the current epoch. */
+	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL) {
+		xk_kept_renew(&shepherd->head);
+		if (!xk_on_driver(shepherd))
+			xk_reader_enter(&shepherd->reader);
+		else
+			xk_reader_pass(&shepherd->driver->runner.shepherd.reader);
+	}
 	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->charged || shepherd->load != XK_LOAD_MESSAGE)
 		return;
 	if (shepherd_is_over(shepherd))
 		xk_shepherd_handoff(shepherd, XK_HANDOFF_TIME, NULL);
 }
 
-/* The half of crossing a watched edge that may hand off. */
+/* Hands self off if the watched edge that it crosses asks for that, or if its budget is used up. */
 static void
 shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 {
@@ -501,7 +462,7 @@ xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left
 		xk_meter_enter(s->up, XK_DOWNWARD, left);
 }
 
-/* A message that is too short is seen to cross before it is dropped. */
+/* A message too short for its header is traced and counted as crossing, then dropped. */
 void
 xk_demux_slow(struct xk_session *s, struct xk_msg *m)
 {

@@ -1,11 +1,11 @@
-/* spin.c - short locks. Who holds one does a bounded few things; who waits for one gives the core away soon. */
+/* spin.c - short locks. Holders do a bounded few things; waiters soon yield the core. */
 #include <sched.h>
 
 #include "xkernel/engine/spin.h"
 
 enum { SPIN_TRIES = 64 };
 
-/* Apart, so that taking a free one saves no registers. */
+/* Not inlined: taking a free lock must save no registers. */
 __attribute__((noinline)) static void
 spin_wait(_Atomic uint32_t *lock)
 {

@@ -1,10 +1,10 @@
 /*
- * stack.c - mapping and preparing detachable stacks, and telling sanitizers and valgrind about them.
+ * stack.c - maps and prepares detachable stacks, and tells sanitizers and valgrind about them.
  *
- * In a build without sanitizers a switch is xk_context_swap and nothing else. Otherwise:
- * AddressSanitizer is told of every switch before and after; it keeps a second, fake stack for each context, which
- * rests in context->fake. ThreadSanitizer has a fiber for each context, made new by every prepare, since what was
- * abandoned left its calls on the old one. Valgrind is told once where the stacks lie.
+ * In a build without sanitizers a switch is xk_context_swap and nothing else. AddressSanitizer is told of every switch
+ * before and after; it keeps a second, fake stack for each context, which rests in context->fake. ThreadSanitizer has a
+ * fiber for each context; every prepare makes a new one, because abandoned code left its calls on the old one. Valgrind
+ * is told once where the stacks lie.
  */
 #define _GNU_SOURCE 1 /* gettid, pthread_getattr_np */
 
@@ -35,15 +35,15 @@
 #endif
 
 /*
- * Functions that run while the sanitizers are between two stacks. A call that ThreadSanitizer sees begin on one fiber
- * must end on it: what switches fibers is inlined into what switches stacks.
+ * Marks functions that run while the sanitizers are between two stacks. A call that ThreadSanitizer sees begin on one
+ * fiber must end on it, so the code that switches fibers is inlined into the code that switches stacks.
  */
 #define STACK_UNTOLD __attribute__((no_sanitize_address, no_sanitize_thread))
 
 /* Where a prepared stack begins (switch_*.S). */
 __attribute__((visibility("hidden"))) void xk_context_start(void);
 
-/* What xk_context_swap finds on a prepared stack: callee-saved registers and where to go on. */
+/* The words that xk_context_swap finds on a prepared stack: callee-saved registers and the address to continue at. */
 #if defined(__x86_64__)
 enum { STACK_WORDS = 9, STACK_ENTRY = 3, STACK_ARGUMENT = 2, STACK_RETURN = 6 };
 #elif defined(__aarch64__)
@@ -56,8 +56,8 @@ enum { STACK_WORDS = 20, STACK_ENTRY = 2, STACK_ARGUMENT = 3, STACK_RETURN = 1 }
 
 #ifdef XK_CONTEXT_ASAN
 /*
- * Frees the fake stack of a context that was abandoned by an ordinary switch: for AddressSanitizer, this thread goes
- * there, leaves it for good and comes back.
+ * Frees the fake stack of a context that was abandoned by an ordinary switch: tells AddressSanitizer that this thread
+ * goes there, leaves it for good and comes back.
  */
 STACK_UNTOLD static void
 stack_drop_fake(struct xk_context *context)
@@ -76,7 +76,7 @@ stack_drop_fake(struct xk_context *context)
 }
 #endif
 
-/* Forgets what sanitizers know of a mapped context on which nobody runs. */
+/* Makes sanitizers forget a mapped context that does not run. */
 static void
 stack_forget(struct xk_context *context)
 {
@@ -93,7 +93,7 @@ stack_forget(struct xk_context *context)
 
 #if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
 
-/* The thread is about to run on `to`; fake: where from's fake stack goes, NULL if from ends. */
+/* Tells sanitizers that the thread is about to run on `to`. fake: keeps the old fake stack; NULL: it ends. */
 STACK_UNTOLD __attribute__((always_inline)) static inline void
 stack_depart(void **fake, const struct xk_context *to)
 {
@@ -106,7 +106,7 @@ stack_depart(void **fake, const struct xk_context *to)
 #endif
 }
 
-/* The thread runs on context now. */
+/* Tells sanitizers that the thread runs on context. */
 STACK_UNTOLD static void
 stack_arrive(struct xk_context *context)
 {
@@ -194,7 +194,7 @@ xk_context_unmap(struct xk_context *context)
 void
 xk_context_prepare(struct xk_context *context, void (*entry)(void *argument), void *argument)
 {
-	/* Whatever is not set is zero: frame pointer and return address, where unwinding ends. */
+	/* All other words are zero: unwinding ends at a zero frame pointer and return address. */
 	uintptr_t *top = (uintptr_t *)((uintptr_t)context->bottom + context->size), *word = top - STACK_WORDS;
 
 	xk_debug_assert(context->mapped);
@@ -219,8 +219,8 @@ xk_context_prepare(struct xk_context *context, void (*entry)(void *argument), vo
 
 #ifdef XK_CONTEXT_ASAN
 /*
- * Finds the calling thread's own stack. AddressSanitizer knows it: a fiber that begins is told where it came from.
- * Asking the system would be slow: for the first thread it reads all of /proc/self/maps.
+ * Finds the calling thread's own stack: AddressSanitizer tells a fiber that begins where it came from. Asking the
+ * system would be slow, because for the first thread that reads all of /proc/self/maps.
  */
 STACK_UNTOLD static void
 stack_find_own(struct xk_context *context)
@@ -260,7 +260,7 @@ xk_context_adopt(struct xk_context *context)
 #ifdef XK_CONTEXT_TSAN
 	context->fiber = __tsan_get_current_fiber();
 #endif
-	/* Valgrind knows the main thread's stack; another's, near ours, it would take for the same one grown. */
+	/* Valgrind knows the main thread's stack, but takes another thread's near ours for the same stack grown. */
 	if (RUNNING_ON_VALGRIND && getpid() != gettid())
 		stack_register_own(context);
 }

@@ -1,11 +1,13 @@
 /*
- * stack.h - detachable stacks: what shepherds run on in IPP mode, and the switch between them.
+ * stack.h - detachable stacks, on which shepherds run in IPP mode, and the switch between them.
  *
- * A context is a stack at rest: its saved stack pointer, and what sanitizers and valgrind have to be told at each
- * switch. A switch saves the callee-saved registers only and costs a few nanoseconds; no system call. Floating-point
- * control words are not saved: protocols do not change them.
- * The switch itself is in switch_x86_64.S and switch_aarch64.S. After a switch the code may run on another thread of
- * the operating system: whatever touches thread-locals stands in functions of separately compiled files.
+ * A context is a stack at rest: its saved stack pointer, and what sanitizers and valgrind are told at each switch. A
+ * switch saves only the callee-saved registers, makes no system call and costs a few nanoseconds. Floating-point
+ * control words are not saved: protocols do not change them. The switch itself is in switch_x86_64.S and
+ * switch_aarch64.S.
+ *
+ * After a switch the code may run on another thread of the operating system. Code that touches thread-locals therefore
+ * stands in functions of separately compiled files.
  */
 #ifndef XK_STACK_H
 #define XK_STACK_H
@@ -31,30 +33,30 @@ struct xk_context {
 	void *saved;        /* stack pointer while at rest; first, for the .S files */
 	const void *bottom; /* lowest address of the stack, above its guard page */
 	size_t size;
-	void (*entry)(void *argument); /* what the last prepare named */
+	void (*entry)(void *argument); /* of the last prepare */
 	void *argument;
 	void *fake;  /* AddressSanitizer's, while at rest */
 	void *fiber; /* ThreadSanitizer's */
 	unsigned valgrind_id;
 	bool mapped;     /* made by xk_context_map; false: a thread's own stack */
-	bool registered; /* valgrind_id is one */
+	bool registered; /* valgrind_id is valid */
 };
 
 /* Maps a stack of at least size bytes with a guard page below it. 0 or -ENOMEM. Prepare it before switching to it. */
 int xk_context_map(struct xk_context *context, size_t size);
 
-/* Unmaps it. Nobody runs on it, and nobody will go on with it. */
+/* Unmaps a stack that does not run and will not run again. */
 void xk_context_unmap(struct xk_context *context);
 
 /*
- * Makes entry(argument) what the next switch to the mapped context begins with, on an empty stack. entry never
- * returns. May be called again when the context is no longer needed as it stands; nobody runs on it then.
+ * Makes the next switch to the mapped context call entry(argument) on an empty stack. entry never returns. May be
+ * called again to abandon what the context was doing, while it does not run.
  */
 void xk_context_prepare(struct xk_context *context, void (*entry)(void *argument), void *argument);
 
 /* Makes context stand for the calling thread's own stack, to switch away from and back to. */
 void xk_context_adopt(struct xk_context *context);
-/* Gives back what adopt took; the thread runs on its own stack. */
+/* Undoes xk_context_adopt. On the thread's own stack. */
 void xk_context_disown(struct xk_context *context);
 
 /* The bare switch, in assembly. Not for callers. */
@@ -68,9 +70,9 @@ __attribute__((noreturn)) void xk_context_leave(struct xk_context *from, struct 
 #else
 
 /*
- * Saves the running stack in `from` and goes on with `to`; returns when somebody switches to `from` again, perhaps on
- * another thread. Nobody else may switch to `from` before this has left it: who is to find it is told afterwards, by
- * the code that `to` goes on with.
+ * Saves the running stack in `from` and continues with `to`. Returns when something switches to `from` again, perhaps
+ * on another thread. Nothing may switch to `from` before this has left it: publish it afterwards, from the code that
+ * continues on `to`.
  */
 static inline void
 xk_context_switch(struct xk_context *from, struct xk_context *to)
@@ -78,10 +80,7 @@ xk_context_switch(struct xk_context *from, struct xk_context *to)
 	xk_context_swap(from, to);
 }
 
-/*
- * As xk_context_switch, where nobody will go on with the mapped context `from` as it stands: it is prepared again or
- * unmapped, once `to` goes on.
- */
+/* Switches to `to` and abandons the mapped context `from`, which may be prepared or unmapped as soon as `to` runs. */
 __attribute__((noreturn)) static inline void
 xk_context_leave(struct xk_context *from, struct xk_context *to)
 {

@@ -1,12 +1,48 @@
-/*
- * stats.c - a kernel's counts, gathered from where they are kept: each thread's own, the kernel's, the ports', and the
- * operating system's of voluntary context switches.
- */
+/* stats.c - gathers a kernel's counts from its threads, ports, and the operating system. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "xkernel/engine/engine.h"
+#include "xkernel/protocol.h"
 
-/* Of a thread that may not have begun or may have ended. */
+#define STATS_COUNT(name)                                                                                              \
+	{                                                                                                              \
+#name, offsetof(struct xk_kernel_stats, name)                                                          \
+	}
+#define STATS_HANDOFF(name, reason)                                                                                    \
+	{                                                                                                              \
+		name, offsetof(struct xk_kernel_stats, handoffs) + (reason) * sizeof(uint64_t)                         \
+	}
+
+const struct xk_kernel_count xk_kernel_counts[] = {
+	STATS_COUNT(turns),
+	STATS_COUNT(frames),
+	STATS_COUNT(clock_reads),
+	STATS_COUNT(stack_switches),
+	STATS_COUNT(sleeps),
+	STATS_COUNT(locks),
+	STATS_HANDOFF("handoffs_explicit", XK_HANDOFF_EXPLICIT),
+	STATS_HANDOFF("handoffs_implicit", XK_HANDOFF_IMPLICIT),
+	STATS_HANDOFF("handoffs_time", XK_HANDOFF_TIME),
+	STATS_COUNT(handoffs_event),
+	STATS_COUNT(fallbacks),
+	STATS_COUNT(no_stack),
+	STATS_COUNT(parks),
+	STATS_COUNT(resumes_thread),
+	STATS_COUNT(resumes_driver),
+	STATS_COUNT(overruns),
+	STATS_COUNT(overtaken),
+	STATS_COUNT(stalled),
+	STATS_COUNT(foreign_waits),
+	STATS_COUNT(driver_switches),
+	STATS_COUNT(thread_switches),
+	{ NULL, 0 },
+};
+
+/* Returns the context switches of a thread, which may not have begun or may have ended. */
 static uint64_t
 stats_switches_of(const struct xk_runner *runner)
 {
@@ -29,23 +65,14 @@ stats_add_runner(struct xk_kernel_stats *stats, struct xk_runner *runner)
 	stats->clock_reads += stats_load(&runner->clock_reads);
 }
 
-static uint64_t
-stats_frames(const struct xk_driver *driver)
-{
-	uint64_t frames = 0;
-
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		frames += stats_load(&port->frames_in);
-	return frames;
-}
-
 static void
 stats_add_driver(struct xk_kernel_stats *stats, struct xk_driver *driver)
 {
 	stats_add_runner(stats, &driver->runner);
 	stats->driver_switches += stats_load(&driver->ended_switches) + stats_switches_of(&driver->runner);
 	stats->turns += stats_load(&driver->turns);
-	stats->frames += stats_frames(driver);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		stats->frames += stats_load(&port->frames_in);
 	stats->sleeps += stats_load(&driver->sleeps);
 	stats->overruns += stats_load(&driver->overruns);
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
@@ -59,9 +86,15 @@ stats_add_driver(struct xk_kernel_stats *stats, struct xk_driver *driver)
 	stats->overtaken += stats_load(&driver->overtaken);
 }
 
-static void
-stats_add_threads(struct xk_kernel_stats *stats, struct xk_kernel *kernel)
+void
+xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
 {
+	memset(stats, 0, sizeof(*stats));
+	stats->stalled = stats_load(&kernel->stalled);
+	stats->foreign_waits = stats_load(&kernel->foreign_waits);
+	stats->stacks_parked = atomic_load_explicit(&kernel->parked, memory_order_relaxed);
+	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
+		stats_add_driver(stats, driver);
 	stats->stack_switches += stats_load(&kernel->ended_stack_switches);
 	stats->locks += stats_load(&kernel->ended_locks);
 	stats->clock_reads += stats_load(&kernel->ended_clock_reads);
@@ -79,26 +112,11 @@ stats_add_threads(struct xk_kernel_stats *stats, struct xk_kernel *kernel)
 }
 
 void
-xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats)
-{
-	memset(stats, 0, sizeof(*stats));
-	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
-		stats_add_driver(stats, driver);
-	stats_add_threads(stats, kernel);
-	stats->stalled = stats_load(&kernel->stalled);
-	stats->foreign_waits = stats_load(&kernel->foreign_waits);
-	stats->stacks_parked = atomic_load_explicit(&kernel->parked, memory_order_relaxed);
-}
-
-void
 xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned index, struct xk_kernel_stats *stats)
 {
-	struct xk_driver *driver = &kernel->driver;
+	struct xk_driver *driver = xk_kernel_driver(kernel, index);
 
-	while (driver->index != index) {
-		driver = driver->next_driver;
-		xk_assert(driver != NULL);
-	}
+	xk_assert(driver != NULL);
 	memset(stats, 0, sizeof(*stats));
 	stats_add_driver(stats, driver);
 }
@@ -130,3 +148,57 @@ xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int t
 			  context);
 	pthread_mutex_unlock(&kernel->events_mutex);
 }
+
+/* ---- what tests have reached ---- */
+
+#if defined(XK_DEBUG)
+
+static void
+reached_print(FILE *stream, const char *type, const char *name, uint64_t count)
+{
+	if (count != 0)
+		fprintf(stream, "%s.%s\n", type, name);
+}
+
+static void
+reached_print_protocol(FILE *stream, const struct xk_protocol *protocol)
+{
+	const struct xk_protocol_type *type = protocol->type;
+
+	/* A test's fake may have the name of the type it stands for. */
+	if (xk_protocol_type_find(type->name) != type)
+		return;
+	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+		reached_print(stream, type->name, xk_drop_name(type, i), protocol->drops[i]);
+	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+		reached_print(stream, type->name, type->counters[i], xk_counter(protocol, i));
+}
+
+void
+xk_reached_note(struct xk_kernel *kernel)
+{
+	const char *path = getenv("XK_COUNTERS_FILE");
+	struct xk_kernel_stats stats;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = path == NULL ? NULL : open_memstream(&text, &len);
+	int file;
+
+	if (stream == NULL)
+		return;
+	xk_kernel_stats(kernel, &stats);
+	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
+		reached_print(stream, "kernel", count->name, *(uint64_t *)((char *)&stats + count->offset));
+	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		reached_print_protocol(stream, p);
+	fclose(stream);
+	/* One write, so that many processes can share the file. */
+	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (file < 0 || write(file, text, len) != (ssize_t)len)
+		perror(path);
+	if (file >= 0)
+		close(file);
+	free(text);
+}
+
+#endif

@@ -1,7 +1,7 @@
 /*
  * switch_aarch64.S - the switch between two stacks (stack.h), AAPCS64.
  *
- * A stack at rest has on top: x29 x30 x19-x28 d8-d15; x30 is the address at which it goes on. The call frame
+ * A stack at rest has on top: x29 x30 x19-x28 d8-d15; x30 is the address at which it continues. The call frame
  * information is the same before and after the stack pointer changes, so a debugger can unwind at every instruction.
  */
 #if defined(__aarch64__)

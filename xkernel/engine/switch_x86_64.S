@@ -1,10 +1,11 @@
 /*
  * switch_x86_64.S - the switch between two stacks (stack.h), System V ABI.
  *
- * A stack at rest has on top: r15 r14 r13 r12 rbx rbp, then the address at which it goes on. The call frame
+ * A stack at rest has on top: r15 r14 r13 r12 rbx rbp, then the address at which it continues. The call frame
  * information is the same before and after the stack pointer changes, so a debugger can unwind at every instruction.
- * It ends in a jump and not in a return: the processor expects a return to go back to this call, and not to the one on
- * the other stack, so that a return costs a misprediction (11 ns of 20 there and back).
+ *
+ * The switch ends in a jump, not a return: the processor predicts that a return goes back to this call and not to the
+ * one on the other stack, so a return would cost a misprediction (11 ns of 20 there and back).
  */
 #if defined(__x86_64__)
 
@@ -76,8 +77,8 @@ xk_context_start:
 	.size	xk_context_start, . - xk_context_start
 
 /*
- * Who runs here (process.h). The assembler of xk_self() names it, of which a compiler that sees the whole program knows
- * nothing: it would take a name of C away.
+ * The shepherd that runs on this thread (process.h). It is defined here because xk_self() names it only in assembly: a
+ * compiler that sees the whole program would remove a variable of C as unused.
  */
 	.section .tbss, "awT", @nobits
 	.globl	xk_self_running

@@ -1,6 +1,4 @@
-/*
- * thread.c - threads and what they wait on: the operating system's, or the platform's own (struct xk_thread_ops).
- */
+/* thread.c - threads and the tokens they wait on: the system's, or the platform's own (struct xk_thread_ops). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -58,15 +56,20 @@ xk_runner_join(struct xk_runner *runner)
 		pthread_join(runner->thread, NULL);
 }
 
-/* The system's count of a thread's voluntary switches; of the calling thread it is had more cheaply. */
-static uint64_t
-thread_switches(int tid)
+uint64_t
+xk_runner_switches(const struct xk_runner *runner)
 {
+	struct xk_platform *platform = runner->kernel->platform;
 	unsigned long long switches = 0;
 	struct rusage usage;
 	char line[128];
 	FILE *status;
+	int tid;
 
+	if (platform->threads != NULL)
+		return runner->name == NULL ? 0 : platform->threads->switches(platform, runner->name);
+	tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
+	/* For the calling thread there is a cheaper way. */
 	if (tid == 0 || tid == (int)gettid())
 		return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
 	snprintf(line, sizeof(line), "/proc/self/task/%d/status", tid);
@@ -78,16 +81,6 @@ thread_switches(int tid)
 			break;
 	fclose(status);
 	return switches;
-}
-
-uint64_t
-xk_runner_switches(const struct xk_runner *runner)
-{
-	struct xk_platform *platform = runner->kernel->platform;
-
-	if (platform->threads != NULL)
-		return runner->name == NULL ? 0 : platform->threads->switches(platform, runner->name);
-	return thread_switches(atomic_load_explicit(&runner->tid, memory_order_acquire));
 }
 
 /* ---- tokens ---- */

@@ -1,10 +1,10 @@
-/* tools.c - what a kernel gives the Map and Event tools and epochs: seeds, its wheel, its readers. */
+/* tools.c - what a kernel supplies: randomness and boots for protocols, seeds, wheel and epochs for the tools. */
 #include <sys/random.h>
 
 #include "xkernel/engine/engine.h"
 #include "xkernel/map.h"
 
-/* ---- chance ---- */
+/* ---- randomness and boots ---- */
 
 uint64_t
 xk_kernel_random(struct xk_kernel *kernel)
@@ -31,6 +31,20 @@ xk_kernel_seed(struct xk_kernel *kernel)
 	bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
 	return bits ^ bits >> 31;
+}
+
+uint64_t
+xk_random(const struct xk_protocol *self)
+{
+	return xk_kernel_random(self->kernel);
+}
+
+uint64_t
+xk_boots(const struct xk_protocol *self)
+{
+	struct xk_platform *platform = self->kernel->platform;
+
+	return platform->ops->boots == NULL ? 0 : platform->ops->boots(platform);
 }
 
 /* ---- the tools ---- */

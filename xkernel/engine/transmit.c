@@ -1,9 +1,11 @@
 /*
- * transmit.c - frames on their way out. A driver collects what is pushed in its context and rings once per turn, without
- * atomics, since it holds the transmit of its own lanes as long as it is awake. Everybody else, a driver that has no lane
- * of the device included, puts frames on a bounded ring and then, if nobody holds transmit, drains it; who holds it looks
- * at the ring again after letting go, so that no frame is left behind. Frames that a full device did not take are tried
- * again by the lane's driver, which is woken for it.
+ * transmit.c - sends frames to devices.
+ *
+ * A driver collects what is pushed in its context and sends it once per turn, without atomics: it holds the transmit of
+ * its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames on a
+ * bounded ring and drain it if nobody holds transmit. Every holder checks the ring again after letting go, so that no
+ * frame is left behind. Frames that a full device did not take are tried again by the lane's driver, which is woken for
+ * them.
  */
 #include <errno.h>
 #include <sched.h>
@@ -11,7 +13,7 @@
 #include "xkernel/engine/engine.h"
 
 enum {
-	TRANSMIT_THREAD_NAP_NS = 50 * 1000, /* and twice that the next time */
+	TRANSMIT_THREAD_NAP_NS = 50 * 1000, /* first nap of a thread that finds the ring full; doubles each time */
 	TRANSMIT_THREAD_TRIES = 8,          /* 13 ms in all */
 };
 
@@ -27,21 +29,21 @@ transmit_is_wanted(struct xk_transmit *transmit)
 	return atomic_load_explicit(&transmit->wanted, memory_order_seq_cst);
 }
 
-/* For who is not the driver that holds it when it is awake: that one goes first, or it would wait as long as others push. */
+/* For threads other than the owning driver, to which they yield: a steady stream of pushes would starve it. */
 static bool
 transmit_try_help(struct xk_transmit *transmit)
 {
 	return !transmit_is_wanted(transmit) && transmit_try_hold(transmit);
 }
 
-/* Whether frames are waiting on the ring. */
+/* Returns whether frames wait on the ring. */
 static bool
 transmit_is_behind(struct xk_transmit *transmit)
 {
 	return atomic_load_explicit(&transmit->queued, memory_order_seq_cst) > 0;
 }
 
-/* Sends what fits of batch; the rest moves to its front. */
+/* Sends what the device takes of the batch; the rest moves to its front. */
 static inline void
 transmit_send_batch(struct xk_port *port)
 {
@@ -55,7 +57,7 @@ transmit_send_batch(struct xk_port *port)
 		transmit->batch[i] = transmit->batch[sent + i];
 }
 
-/* Moves frames from the ring to the end of batch, as many as fit. Holding transmit. */
+/* Moves frames from the ring to the end of the batch, as many as fit. Holding transmit. */
 __attribute__((noinline)) static void
 transmit_collect(struct xk_transmit *transmit)
 {
@@ -69,7 +71,7 @@ transmit_collect(struct xk_transmit *transmit)
 	xk_spin_unlock(&transmit->lock);
 }
 
-/* What others have queued goes, too. Apart, so that sending the driver's own saves few registers. */
+/* Sends what others have queued, too. Not inlined: sending only the driver's own must save few registers. */
 __attribute__((noinline)) static void
 transmit_send_queued(struct xk_port *port)
 {
@@ -80,7 +82,7 @@ transmit_send_queued(struct xk_port *port)
 		if (transmit->count == 0)
 			return;
 		transmit_send_batch(port);
-		/* a device that has not taken all is full: next time */
+		/* A device that has not taken everything is full; the rest waits for the next turn. */
 	} while (transmit_is_behind(transmit) && transmit->count == 0 && !transmit_is_wanted(transmit));
 }
 
@@ -146,7 +148,7 @@ transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
 	return room;
 }
 
-/* What is on the ring goes now, or when whoever holds transmit comes by. */
+/* Drains the ring now or, if transmit is held, makes its driver do so. */
 static void
 transmit_ring(struct xk_port *port)
 {
@@ -158,7 +160,7 @@ transmit_ring(struct xk_port *port)
 	}
 }
 
-/* Not in a driver: through the ring. */
+/* Sends m through the ring. Not in a driver. */
 static int
 transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
@@ -184,46 +186,21 @@ transmit_is_full(const struct xk_transmit *transmit)
 	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
 }
 
-/* Rings for a while, until there is room. Driver. */
-static void
-transmit_spin(struct xk_port *port, struct xk_protocol *owner, struct xk_shepherd *self)
+/* Hands self off, so that it can wait on a thread. Returns false if it may not, or if it is still on the driver. */
+static bool
+transmit_leave_driver(struct xk_protocol *owner, struct xk_shepherd *self)
 {
-	uint64_t until_ns = xk_clock(owner->kernel, self->runner) + owner->spin_ns;
-
-	do
-		transmit_send_batch(port);
-	while (transmit_is_full(port->transmit) && xk_clock(owner->kernel, self->runner) < until_ns);
+	return owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 && owner->kernel->mode == XK_IPP &&
+	       xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self);
 }
 
-/*
- * The driver's batch is full even after ringing: what it carries leaves it, to wait on a thread. In a kernel without
- * threads it comes back to the driver when that has tried once more.
- */
-static int
-transmit_full(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
-{
-	struct xk_transmit *transmit = port->transmit;
-
-	if (owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time)
-		transmit_spin(port, owner, self);
-	if (transmit_is_full(transmit) && owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 &&
-	    owner->kernel->mode == XK_IPP && xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) &&
-	    !xk_on_driver(self))
-		return transmit_queue(port, owner, m);
-	if (transmit_is_full(transmit))
-		return -ENOBUFS;
-	transmit->batch[transmit->count++] = m;
-	return 0;
-}
-
-/* In a driver that has no lane of the device: through another's ring, and where that is full, on a thread. */
+/* Sends m from a driver without a lane of the device: through another's ring or, if that is full, on a thread. */
 static int
 transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
 {
 	if (!transmit_enqueue(port->transmit, m)) {
 		transmit_ring(port);
-		if (owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 && owner->kernel->mode == XK_IPP &&
-		    xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self))
+		if (transmit_leave_driver(owner, self))
 			return transmit_queue(port, owner, m);
 		if (!transmit_enqueue(port->transmit, m))
 			return -ENOBUFS;
@@ -232,15 +209,13 @@ transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *
 	return 0;
 }
 
-static struct xk_port *
-transmit_lane(struct xk_port *port, const struct xk_shepherd *self)
-{
-	struct xk_port *lane = port->lanes[self == NULL ? 0 : self->driver->index];
-
-	return lane == NULL ? port : lane;
-}
-
-/* Not in the driver that has the port's transmit, or its batch is full. On failure m is still the caller's. */
+/*
+ * Sends m if the caller is not the driver that owns port's lane, or if the driver's batch is full. On failure m is
+ * still the caller's.
+ *
+ * A driver whose batch stays full spins if the graph says so, then hands off and waits on a thread. In a kernel without
+ * threads the shepherd comes back to the driver, which has tried once more by then.
+ */
 static int
 transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
@@ -248,18 +223,29 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 	struct xk_shepherd *self = xk_self();
 
 	if (self == NULL || self->runner != transmit->runner) {
-		port = transmit_lane(port, self);
+		struct xk_port *lane = port->lanes[self == NULL ? 0 : self->driver->index];
+
+		if (lane != NULL)
+			port = lane;
 		transmit = port->transmit;
 		if (self == NULL || !xk_on_driver(self))
 			return transmit_queue(port, owner, m);
 		if (self->runner != transmit->runner)
 			return transmit_beside(port, owner, m, self);
 	}
-	if (transmit_is_full(transmit)) {
+	if (transmit_is_full(transmit))
 		transmit_send_batch(port);
-		if (transmit_is_full(transmit))
-			return transmit_full(port, owner, m, self);
+	if (transmit_is_full(transmit) && owner->implicit == XK_IMPLICIT_SPIN && !port->platform->virtual_time) {
+		uint64_t until_ns = xk_clock(owner->kernel, self->runner) + owner->spin_ns;
+
+		do
+			transmit_send_batch(port);
+		while (transmit_is_full(transmit) && xk_clock(owner->kernel, self->runner) < until_ns);
 	}
+	if (transmit_is_full(transmit) && transmit_leave_driver(owner, self))
+		return transmit_queue(port, owner, m);
+	if (transmit_is_full(transmit))
+		return -ENOBUFS;
 	transmit->batch[transmit->count++] = m;
 	return 0;
 }

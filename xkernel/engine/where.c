@@ -1,19 +1,142 @@
 /*
  * where.c - see where.h.
  *
- * A function belongs to a protocol if it is one of its operations, or if its name says so: it begins with the type's
- * name and an underscore, and the name of its file begins with the type's name.
+ * A function belongs to a protocol if it is one of its operations, or if its name begins with the type's name and an
+ * underscore and the name of its file begins with the type's name.
  */
+#define _GNU_SOURCE
 #include "xkernel/engine/where.h"
 
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "xkernel/engine/engine.h"
-#include "xkernel/engine/symbols.h"
 #include "xkernel/protocol.h"
 
 enum { WHERE_SHOWN = 8 /* functions in a report, at most */ };
+
+/* ---- symbols ---- */
+
+struct xk_symbols {
+	const uint8_t *image;
+	size_t size;
+	const ElfW(Sym) * table;
+	size_t count;
+	const char *names;
+	size_t names_size;
+	uintptr_t moved; /* load address minus link address */
+};
+
+/* Called for the executable first; ends the iteration. */
+static int
+symbols_note_moved(struct dl_phdr_info *info, size_t size, void *moved)
+{
+	(void)size;
+	*(uintptr_t *)moved = info->dlpi_addr;
+	return 1;
+}
+
+/* Returns section number `index`; NULL: it does not lie in the file. */
+static const ElfW(Shdr) * symbols_section(const struct xk_symbols *symbols, unsigned index)
+{
+	const ElfW(Ehdr) *header = (const void *)symbols->image;
+	const ElfW(Shdr) *section = (const void *)(symbols->image + header->e_shoff);
+
+	if (index >= header->e_shnum || header->e_shoff + (index + 1) * sizeof(*section) > symbols->size)
+		return NULL;
+	section += index;
+	return section->sh_offset + section->sh_size <= symbols->size ? section : NULL;
+}
+
+static bool
+symbols_read(struct xk_symbols *symbols)
+{
+	const ElfW(Ehdr) *header = (const void *)symbols->image;
+	const ElfW(Shdr) * section, *names;
+
+	if (symbols->size < sizeof(*header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+		return false;
+	for (unsigned i = 0; (section = symbols_section(symbols, i)) != NULL; i++)
+		if (section->sh_type == SHT_SYMTAB)
+			break;
+	names = section == NULL ? NULL : symbols_section(symbols, section->sh_link);
+	if (names == NULL)
+		return false;
+	symbols->table = (const void *)(symbols->image + section->sh_offset);
+	symbols->count = section->sh_size / sizeof(*symbols->table);
+	symbols->names = (const char *)symbols->image + names->sh_offset;
+	symbols->names_size = names->sh_size;
+	return names->sh_size > 0 && symbols->names[names->sh_size - 1] == '\0';
+}
+
+struct xk_symbols *
+xk_symbols_new(void)
+{
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct xk_symbols *symbols = calloc(1, sizeof(*symbols));
+	void *image = MAP_FAILED;
+	struct stat status;
+
+	if (symbols != NULL && file >= 0 && fstat(file, &status) == 0) {
+		symbols->size = (size_t)status.st_size;
+		image = mmap(NULL, symbols->size, PROT_READ, MAP_PRIVATE, file, 0);
+	}
+	if (file >= 0)
+		close(file);
+	if (image == MAP_FAILED) {
+		free(symbols);
+		return NULL;
+	}
+	symbols->image = image;
+	if (!symbols_read(symbols)) {
+		xk_symbols_free(symbols);
+		return NULL;
+	}
+	dl_iterate_phdr(symbols_note_moved, &symbols->moved);
+	return symbols;
+}
+
+void
+xk_symbols_free(struct xk_symbols *symbols)
+{
+	if (symbols == NULL)
+		return;
+	munmap((void *)(uintptr_t)symbols->image, symbols->size);
+	free(symbols);
+}
+
+/* Static symbols follow the symbol of their source file. */
+bool
+xk_symbol_find(const struct xk_symbols *symbols, uintptr_t address, struct xk_symbol *symbol)
+{
+	const char *file = NULL;
+
+	for (size_t i = 0; symbols != NULL && i < symbols->count; i++) {
+		const ElfW(Sym) *s = &symbols->table[i];
+		unsigned type = s->st_info & 0xf; /* ELF64_ST_TYPE and ELF32_ST_TYPE are the same */
+		const char *name = s->st_name < symbols->names_size ? symbols->names + s->st_name : "";
+
+		if (type == STT_FILE)
+			file = name;
+		if ((type != STT_FUNC && type != STT_OBJECT) || s->st_shndx == SHN_UNDEF)
+			continue;
+		if (address - symbols->moved - s->st_value >= s->st_size)
+			continue;
+		*symbol = (struct xk_symbol){ .name = name,
+					      .file = s->st_info >> 4 == STB_LOCAL ? file : NULL,
+					      .start = s->st_value + symbols->moved,
+					      .size = s->st_size };
+		return true;
+	}
+	return false;
+}
 
 /* ---- noting ---- */
 
@@ -95,14 +218,6 @@ where_verb_in(const struct where_verb *verbs, const void *ops, uintptr_t start)
 	return NULL;
 }
 
-static const struct where_verb *
-where_verb_of(const struct xk_protocol_type *type, uintptr_t start)
-{
-	const struct where_verb *verb = where_verb_in(where_protocol_verbs, type->ops, start);
-
-	return verb != NULL ? verb : where_verb_in(where_session_verbs, type->session_ops, start);
-}
-
 static bool
 where_is_called_as(const struct xk_symbol *symbol, const char *type)
 {
@@ -122,30 +237,21 @@ struct where_frame {
 	const struct where_verb *verb;       /* NULL: a helper, not an operation */
 };
 
+/* Fills in type and verb if the frame belongs to type. An operation takes precedence over a name. */
 static void
 where_match(struct where_frame *frame, const struct xk_protocol_type *type)
 {
-	const struct where_verb *verb = where_verb_of(type, frame->symbol.start);
+	const struct where_verb *verb = where_verb_in(where_protocol_verbs, type->ops, frame->symbol.start);
 
+	if (verb == NULL)
+		verb = where_verb_in(where_session_verbs, type->session_ops, frame->symbol.start);
 	if (verb != NULL || (frame->verb == NULL && where_is_called_as(&frame->symbol, type->name))) {
 		frame->type = type;
 		frame->verb = verb;
 	}
 }
 
-/* Fills in the frame's type and verb; an operation counts for more than a name. */
-static void
-where_find(const struct xk_kernel *kernel, struct where_frame *frame)
-{
-	if (kernel == NULL)
-		for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-			where_match(frame, xk_protocol_types[i]);
-	else
-		for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
-			where_match(frame, p->type);
-}
-
-/* Fills in frames. Returns the index of the innermost one that belongs to a protocol; where->count: none does. */
+/* Fills in frames. Returns the index of the innermost one that belongs to a protocol, or where->count. */
 static unsigned
 where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, struct where_frame *frames)
 {
@@ -154,8 +260,12 @@ where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, s
 	for (unsigned i = where->count; i-- > 0;) {
 		frames[i] = (struct where_frame){ .type = NULL };
 		frames[i].known = xk_symbol_find(symbols, where->frames[i], &frames[i].symbol);
-		if (frames[i].known)
-			where_find(where->kernel, &frames[i]);
+		if (frames[i].known && where->kernel == NULL)
+			for (unsigned j = 0; xk_protocol_types[j] != NULL; j++)
+				where_match(&frames[i], xk_protocol_types[j]);
+		else if (frames[i].known)
+			for (const struct xk_protocol *p = where->kernel->protocols; p != NULL; p = p->next)
+				where_match(&frames[i], p->type);
 		if (frames[i].type != NULL)
 			at = i;
 	}
@@ -164,10 +274,7 @@ where_find_all(const struct xk_where *where, const struct xk_symbols *symbols, s
 
 /* ---- printing ---- */
 
-/*
- * Returns the instance's name if the last crossing identifies it, or if it is the only one of its type; else the type's
- * name.
- */
+/* Returns the instance's name if the last crossing or being the only one identifies it; else the type's name. */
 static const char *
 where_name(const struct xk_where *where, const struct xk_protocol_type *type)
 {
@@ -187,12 +294,6 @@ where_name(const struct xk_where *where, const struct xk_protocol_type *type)
 	return count == 1 ? name : type->name;
 }
 
-static void
-where_print_edge(const struct xk_protocol *from, const struct xk_protocol *to, FILE *out)
-{
-	fprintf(out, ", crossing \"%s\" -> \"%s\" upward", from->name, to->name);
-}
-
 static const struct xk_protocol *
 where_first(const struct xk_kernel *kernel, const struct xk_protocol_type *type)
 {
@@ -204,8 +305,8 @@ where_first(const struct xk_kernel *kernel, const struct xk_protocol_type *type)
 }
 
 /*
- * Prints the protocols between upper and lower: tail calls have removed them from the stack. Returns whether there is a
- * way from upper to lower. out may be NULL.
+ * Prints the protocols between upper and lower, which tail calls have removed from the stack. Returns whether there is
+ * a way from upper to lower. out may be NULL.
  */
 static bool
 where_print_between(const struct xk_protocol *upper, const struct xk_protocol *lower, FILE *out)
@@ -245,7 +346,7 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 	const struct xk_protocol_type *type = frames[at].type, *from = NULL;
 	const struct where_verb *verb = NULL;
 
-	/* Outwards from there: the protocol's own operation, then the protocol that called it. */
+	/* Going outwards, find the protocol's own operation and the protocol that called it. */
 	for (; at < where->count && from == NULL; at++) {
 		if (frames[at].type == type && verb == NULL)
 			verb = frames[at].verb;
@@ -253,9 +354,9 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 			from = frames[at].type;
 	}
 	if ((verb == NULL || !verb->down) && where->above != NULL && where->above->type == type)
-		where_print_edge(where->below, where->above, out);
+		fprintf(out, ", crossing \"%s\" -> \"%s\" upward", where->below->name, where->above->name);
 	else if (verb != NULL && !verb->down && where->under != NULL && where->below->type == type)
-		where_print_edge(where->under, where->below, out);
+		fprintf(out, ", crossing \"%s\" -> \"%s\" upward", where->under->name, where->below->name);
 	else if (from != NULL)
 		where_print_from(where, from, type, out);
 	if (verb != NULL)
@@ -264,23 +365,18 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 		fprintf(out, ", in an event of its own");
 }
 
-/* Returns whether name is one of the library's functions between protocols, which would only lengthen reports. */
-static bool
-where_is_crossing(const char *name)
-{
-	return strcmp(name, "xk_demux_slow") == 0 || strcmp(name, "xk_push_slow") == 0;
-}
-
+/* Prints the functions from frame `first` outwards, without the library's own between protocols. */
 static void
 where_print_functions(const struct xk_where *where, const struct where_frame *frames, unsigned first, FILE *out)
 {
 	unsigned shown = 0;
 
 	for (unsigned i = first; i < where->count && shown < WHERE_SHOWN; i++) {
-		size_t len = frames[i].known ? strcspn(frames[i].symbol.name, ".") : 0;
+		const char *name = frames[i].known ? frames[i].symbol.name : "";
+		int len = (int)strcspn(name, ".");
 
-		if (len > 0 && !where_is_crossing(frames[i].symbol.name))
-			fprintf(out, "%s%.*s", shown++ == 0 ? " (" : " < ", (int)len, frames[i].symbol.name);
+		if (len > 0 && strcmp(name, "xk_demux_slow") != 0 && strcmp(name, "xk_push_slow") != 0)
+			fprintf(out, "%s%.*s", shown++ == 0 ? " (" : " < ", len, name);
 	}
 	if (shown > 0)
 		fputc(')', out);
@@ -308,13 +404,14 @@ xk_where_print(const struct xk_where *where, const char *verb, FILE *out)
 	xk_symbols_free(symbols);
 }
 
-/* Begins with the innermost function of a protocol: the library's functions below it tell nothing about the mistake. */
+/* Begins with the innermost function of a protocol: the library's functions below it say nothing about the mistake. */
 void
 xk_where_print_functions(const struct xk_where *where, FILE *out)
 {
 	struct xk_symbols *symbols = xk_symbols_new();
 	struct where_frame frames[XK_WHERE_FRAMES];
+	unsigned at = where_find_all(where, symbols, frames);
 
-	where_print_functions(where, frames, where_find_all(where, symbols, frames), out);
+	where_print_functions(where, frames, at, out);
 	xk_symbols_free(symbols);
 }

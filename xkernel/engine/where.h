@@ -1,8 +1,9 @@
 /*
- * where.h - where a shepherd is, for error messages: the host, the protocol, and the crossing by which it came there.
+ * where.h - locates a shepherd for error messages: the host, the protocol, and the crossing by which it got there.
  *
- * Costs nothing on the path of messages. The engine knows the sessions that a shepherd is in; the protocol whose code
- * it executes is found on its stack, by the names of functions (symbols.h).
+ * Costs nothing on the path of messages. The engine knows the sessions that a shepherd is in. The protocol whose code
+ * it executes is found on its stack, by the names of functions. Names come from the executable's ELF section .symtab,
+ * which includes static functions; in a stripped program every symbol is unknown.
  */
 #ifndef XK_WHERE_H
 #define XK_WHERE_H
@@ -36,5 +37,28 @@ void xk_where_print(const struct xk_where *where, const char *verb, FILE *out);
 
 /* Prints only the functions: " (asp_find < asp_demux < ...)"; nothing if none has a name. As xk_where_print. */
 void xk_where_print_functions(const struct xk_where *where, FILE *out);
+
+/* ---- names of the running program's functions and objects; slow ---- */
+
+struct xk_symbols;
+
+struct xk_symbol {
+	const char *name; /* the compiler's: may end in .cold, .part.0 and the like */
+	const char *file; /* base name of the source file; static symbols only, else NULL */
+	uintptr_t start;
+	size_t size;
+};
+
+/*
+ * Maps the executable's symbol table. NULL: there is none, or no memory. The caller frees it with xk_symbols_free. Any
+ * thread; not for signal handlers.
+ */
+struct xk_symbols *xk_symbols_new(void);
+
+/* Unmaps the table; names that were found in it go with it. symbols may be NULL. */
+void xk_symbols_free(struct xk_symbols *symbols);
+
+/* Finds the function or object that contains address. False: unknown. symbols may be NULL. */
+bool xk_symbol_find(const struct xk_symbols *symbols, uintptr_t address, struct xk_symbol *symbol);
 
 #endif
