@@ -169,11 +169,11 @@ void xk_kernel_free(struct xk_kernel *kernel);
 
 /* Counts since the kernel was made. Can be taken at any time; exact when nothing runs. */
 struct xk_kernel_stats {
-	uint64_t turns;          /* of the drivers */
+	uint64_t turns;          /* by the drivers */
 	uint64_t frames;         /* taken from ports */
 	uint64_t clock_reads;    /* by drivers and on messages' way */
 	uint64_t stack_switches; /* of drivers and pool */
-	uint64_t sleeps;         /* of the drivers */
+	uint64_t sleeps;         /* by the drivers */
 	uint64_t locks;          /* xk_lock taken */
 	uint64_t handoffs[XK_HANDOFF_REASONS];
 	uint64_t handoffs_event; /* those of event handlers and application code, not messages */
