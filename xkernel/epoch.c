@@ -136,26 +136,21 @@ epoch_oldest(struct xk_epochs *epochs)
 static struct xk_retired *
 epoch_take(struct xk_epochs *epochs, uint64_t epoch)
 {
-	struct xk_retired *first, **end;
+	struct xk_retired *first, *rest, **end;
 	unsigned count = 0;
 
 	xk_spin_lock(&epochs->retired_lock);
 	first = epochs->first;
 	for (end = &epochs->first; *end != NULL && (*end)->epoch <= epoch; end = &(*end)->next)
 		count++;
-	if (count == 0) {
-		first = NULL;
-	} else {
-		struct xk_retired *rest = *end;
-
-		*end = NULL;
-		epochs->first = rest;
-		if (rest == NULL)
-			epochs->last = &epochs->first;
-		atomic_fetch_sub_explicit(&epochs->retired, count, memory_order_relaxed);
-	}
+	rest = *end;
+	*end = NULL;
+	epochs->first = rest;
+	if (rest == NULL)
+		epochs->last = &epochs->first;
+	atomic_fetch_sub_explicit(&epochs->retired, count, memory_order_relaxed);
 	xk_spin_unlock(&epochs->retired_lock);
-	return first;
+	return count > 0 ? first : NULL;
 }
 
 static void

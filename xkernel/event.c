@@ -177,18 +177,6 @@ event_cascade(struct xk_wheel *wheel)
 	}
 }
 
-static struct xk_event *
-event_fire(struct xk_wheel *wheel, unsigned slot)
-{
-	struct xk_event *event = wheel->slots[slot].first;
-
-	event_unlink(wheel, event);
-	event->state = XK_EVENT_FIRING;
-	event->running++;
-	atomic_store_explicit(&event->cancelled, false, memory_order_relaxed);
-	return event;
-}
-
 /* One step towards the next due event. True: more steps are needed. */
 static bool
 event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
@@ -214,7 +202,11 @@ event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
 		return true;
 	}
 	wheel->base_us = start_us;
-	*event = event_fire(wheel, slot);
+	*event = wheel->slots[slot].first;
+	event_unlink(wheel, *event);
+	(*event)->state = XK_EVENT_FIRING;
+	(*event)->running++;
+	atomic_store_explicit(&(*event)->cancelled, false, memory_order_relaxed);
 	return false;
 }
 
@@ -245,38 +237,31 @@ xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event)
 
 /* ---- scheduling and cancelling ---- */
 
-/* Under the lock. True: somebody who sleeps has to be told. */
-static bool
-event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_us, uint64_t due_us)
+void
+xk_event_schedule(struct xk_event *event, uint64_t delay_us)
 {
-	uint64_t known_ns = event_known_ns(wheel);
+	struct xk_wheel *wheel = event->wheel; /* the event may have fired and be gone once it is scheduled */
+	uint64_t now_us = wheel->host.now_us(wheel->host.argument);
+	/* UINT64_MAX means that nothing is scheduled. */
+	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
+	uint64_t known_ns;
+	bool earlier;
 
+	xk_spin_lock(&wheel->lock);
+	known_ns = event_known_ns(wheel);
 	if (event->state == XK_EVENT_PENDING)
 		event_unlink(wheel, event);
 	event->state = XK_EVENT_PENDING;
 	/* A base near the present gives the event the finest slot. */
 	if (wheel->base_us < now_us && now_us < event_slot_start(wheel, event_first_slot(wheel)))
 		wheel->base_us = now_us;
+	if (due_us < wheel->floor_us)
+		due_us = wheel->floor_us;
+	if (due_us < wheel->base_us)
+		due_us = wheel->base_us;
 	event->due_us = due_us;
-	if (event->due_us < wheel->floor_us)
-		event->due_us = wheel->floor_us;
-	if (event->due_us < wheel->base_us)
-		event->due_us = wheel->base_us;
 	event_link(wheel, event, wheel->base_us);
-	return event_ns(event->due_us) < known_ns && event_publish(wheel, event->due_us);
-}
-
-void
-xk_event_schedule(struct xk_event *event, uint64_t delay_us)
-{
-	struct xk_wheel *wheel = event->wheel; /* the event may be over and gone once it is scheduled */
-	uint64_t now_us = wheel->host.now_us(wheel->host.argument);
-	/* UINT64_MAX means that nothing is scheduled. */
-	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
-	bool earlier;
-
-	xk_spin_lock(&wheel->lock);
-	earlier = event_schedule_at(wheel, event, now_us, due_us);
+	earlier = event_ns(due_us) < known_ns && event_publish(wheel, due_us);
 	xk_spin_unlock(&wheel->lock);
 	if (earlier)
 		wheel->host.kick(wheel->host.argument);

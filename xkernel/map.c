@@ -13,44 +13,13 @@
 #include "xkernel/map.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
+
+#include "xkernel/engine/spin.h"
 
 enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
 
-enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30, MAP_SPINS = 64 };
-
-static inline void
-map_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
-/* Its holder does a bounded piece of work, but may have lost its core: after a while give ours away. */
-static void
-map_lock(struct xk_map *map)
-{
-	unsigned spins = 0;
-
-	while (atomic_exchange_explicit(&map->writer, 1, memory_order_acquire) != 0) {
-		while (atomic_load_explicit(&map->writer, memory_order_relaxed) != 0) {
-			if (++spins % MAP_SPINS == 0)
-				sched_yield();
-			else
-				map_pause();
-		}
-	}
-}
-
-static void
-map_unlock(struct xk_map *map)
-{
-	atomic_store_explicit(&map->writer, 0, memory_order_release);
-}
+enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30 };
 
 /*
  * The 128-bit product of the seeded words, folded, then mixed once more. The fold alone puts keys that differ in few
@@ -229,20 +198,6 @@ map_put(struct xk_map_table *table, struct xk_binding *binding, uint32_t slot)
 	map_set_slot(table, slot, binding);
 }
 
-static void
-map_copy(struct xk_map_table *to, const struct xk_map_table *from)
-{
-	for (uint32_t i = 0; i <= from->mask; i++) {
-		struct xk_binding *binding = map_slot(from, i);
-		uint32_t slot = 0;
-
-		if (binding->object == NULL)
-			continue;
-		map_find(to, binding->key, binding->hash, &slot);
-		map_put(to, binding, slot);
-	}
-}
-
 /*
  * Replaces the table by a copy without tombstones, of twice the size where the bindings alone fill a quarter (so
  * that the next copy is at least a quarter of the slots away). NULL: no memory; otherwise the old table.
@@ -261,96 +216,84 @@ map_rebuild(struct xk_map *map)
 	table = map_table_new(slots);
 	if (table == NULL)
 		return NULL;
-	map_copy(table, old);
+	for (uint32_t i = 0; i <= old->mask; i++) {
+		struct xk_binding *binding = map_slot(old, i);
+		uint32_t slot = 0;
+
+		if (binding->object == NULL)
+			continue;
+		map_find(table, binding->key, binding->hash, &slot);
+		map_put(table, binding, slot);
+	}
 	if (map->epochs == NULL)
 		table->previous = old;
 	atomic_store_explicit(&map->table, table, memory_order_release);
 	return old;
 }
 
-static int
-map_bind_locked(struct xk_map *map, struct xk_binding *binding, const struct xk_binding *wanted,
-		struct xk_map_table **outgrown)
-{
-	struct xk_map_table *table = map_table(map);
-	uint32_t slot = 0;
-
-	if (map_find(table, wanted->key, wanted->hash, &slot))
-		return -EEXIST;
-	if (map_slot(table, slot) == &table->free && table->used + 1 > (table->mask + 1) / 2) {
-		*outgrown = map_rebuild(map);
-		if (*outgrown == NULL)
-			return -ENOMEM;
-		table = map_table(map);
-		map_find(table, wanted->key, wanted->hash, &slot);
-	}
-	binding->key = wanted->key;
-	binding->object = wanted->object;
-	binding->hash = wanted->hash;
-	binding->bound = true;
-	map_put(table, binding, slot);
-	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
-	return 0;
-}
-
 int
 xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, void *object)
 {
-	struct xk_binding wanted = { .key = key, .object = object, .hash = map_hash(map, key), .bound = true };
-	struct xk_map_table *outgrown = NULL;
-	int error;
+	uint32_t hash = map_hash(map, key), slot = 0;
+	struct xk_map_table *table, *outgrown = NULL;
+	int err = 0;
 
 	xk_assert(object != NULL);
 	xk_assert((key.a & key.b) != UINT64_MAX);
-	map_lock(map);
-	error = map_bind_locked(map, binding, &wanted, &outgrown);
-	map_unlock(map);
+	xk_spin_lock(&map->writer);
+	table = map_table(map);
+	if (map_find(table, key, hash, &slot)) {
+		err = -EEXIST;
+		goto unlock;
+	}
+	if (map_slot(table, slot) == &table->free && table->used + 1 > (table->mask + 1) / 2) {
+		outgrown = map_rebuild(map);
+		if (outgrown == NULL) {
+			err = -ENOMEM;
+			goto unlock;
+		}
+		table = map_table(map);
+		map_find(table, key, hash, &slot);
+	}
+	binding->key = key;
+	binding->object = object;
+	binding->hash = hash;
+	binding->bound = true;
+	map_put(table, binding, slot);
+	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
+unlock:
+	xk_spin_unlock(&map->writer);
 	if (outgrown != NULL && map->epochs != NULL)
 		xk_epochs_retire(map->epochs, &outgrown->retired, map_table_release);
-	return error;
-}
-
-/*
- * Takes what is in slot out. Where the next slot is free, no search goes past this one: it becomes free itself,
- * and so do the tombstones before it.
- */
-static void
-map_clear(struct xk_map_table *table, uint32_t slot)
-{
-	map_set_slot(table, slot, &table->tombstone);
-	if (map_slot(table, (slot + 1) & table->mask) != &table->free)
-		return;
-	for (; map_slot(table, slot) == &table->tombstone; slot = (slot - 1) & table->mask) {
-		map_set_slot(table, slot, &table->free);
-		table->used--;
-	}
-}
-
-static bool
-map_unbind_locked(struct xk_map *map, struct xk_binding *binding)
-{
-	struct xk_map_table *table = map_table(map);
-	uint32_t slot;
-
-	if (!binding->bound)
-		return false;
-	for (slot = binding->hash & table->mask; map_slot(table, slot) != binding; slot = (slot + 1) & table->mask)
-		xk_assert(map_slot(table, slot) != &table->free);
-	map_clear(table, slot);
-	binding->bound = false;
-	atomic_fetch_sub_explicit(&map->count, 1, memory_order_relaxed);
-	return true;
+	return err;
 }
 
 bool
 xk_map_unbind(struct xk_map *map, struct xk_binding *binding)
 {
-	bool unbound;
+	struct xk_map_table *table;
+	uint32_t slot;
+	bool bound;
 
-	map_lock(map);
-	unbound = map_unbind_locked(map, binding);
-	map_unlock(map);
-	return unbound;
+	xk_spin_lock(&map->writer);
+	table = map_table(map);
+	bound = binding->bound;
+	if (!bound)
+		goto unlock;
+	for (slot = binding->hash & table->mask; map_slot(table, slot) != binding; slot = (slot + 1) & table->mask)
+		xk_assert(map_slot(table, slot) != &table->free);
+	map_set_slot(table, slot, &table->tombstone);
+	/* If the next slot is free, no search goes past this one: it becomes free, and so do tombstones before it. */
+	if (map_slot(table, (slot + 1) & table->mask) == &table->free)
+		for (; map_slot(table, slot) == &table->tombstone; slot = (slot - 1) & table->mask) {
+			map_set_slot(table, slot, &table->free);
+			table->used--;
+		}
+	binding->bound = false;
+	atomic_fetch_sub_explicit(&map->count, 1, memory_order_relaxed);
+unlock:
+	xk_spin_unlock(&map->writer);
+	return bound;
 }
 
 /* Whether binding, found in a table that was current a while ago, is bound now. */

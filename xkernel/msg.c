@@ -242,24 +242,6 @@ msg_pass_empty(struct xk_msg **m)
 	}
 }
 
-/* A segment in front of head, still empty, that len bytes fit into. NULL: no buffer, or none is that long. */
-static struct xk_msg *
-msg_lead(struct xk_msg *head, size_t len)
-{
-	struct xk_msg *fresh = msg_segment_new(head->platform);
-
-	if (fresh == NULL)
-		return NULL;
-	if ((size_t)(fresh->ceiling - fresh->data) < len) {
-		msg_segment_free(fresh);
-		return NULL;
-	}
-	msg_carry_over(fresh, head);
-	head->owner = NULL;
-	fresh->next = head;
-	return fresh;
-}
-
 uint8_t *
 xk_msg_pull_up(struct xk_msg **m, size_t len)
 {
@@ -275,9 +257,16 @@ xk_msg_pull_up(struct xk_msg **m, size_t len)
 	if (head->len >= len)
 		return head->data;
 	if (!xk_msg_is_writable(head) || (size_t)(head->ceiling - head->data) < len) {
-		head = msg_lead(head, len);
+		head = msg_segment_new((*m)->platform);
 		if (head == NULL)
 			return NULL;
+		if ((size_t)(head->ceiling - head->data) < len) {
+			msg_segment_free(head);
+			return NULL;
+		}
+		msg_carry_over(head, *m);
+		(*m)->owner = NULL;
+		head->next = *m;
 	}
 	missing = len - head->len;
 	msg_gather(head->next, 0, head->data + head->len, missing);
@@ -295,9 +284,7 @@ xk_msg_pop_segments(struct xk_msg **m, size_t len)
 
 	if (p == NULL)
 		return NULL;
-	(*m)->data += len;
-	(*m)->len -= (uint32_t)len;
-	(*m)->total -= (uint32_t)len;
+	xk_msg_pop_in_place(*m, len);
 	return p;
 }
 
@@ -316,19 +303,6 @@ xk_msg_truncate_segments(struct xk_msg *m, size_t len)
 	m->tail = last;
 	m->total = (uint32_t)len;
 	xk_debug_assert(msg_is_sound(m));
-}
-
-/* A message without bytes that is otherwise like m. */
-static struct xk_msg *
-msg_empty_like(const struct xk_msg *m)
-{
-	struct xk_msg *empty = msg_segment_new(m->platform);
-
-	if (empty == NULL)
-		return NULL;
-	empty->id = m->id;
-	empty->flags = m->flags & XK_MSG_TRACED;
-	return empty;
 }
 
 /* The chain behind the first len bytes of segment: a view of what is left of it, or what follows. */
@@ -359,8 +333,14 @@ xk_msg_split(struct xk_msg **m, size_t len)
 	msg_must_live(front, "splits");
 	xk_assert(len <= front->total);
 	xk_debug_assert(msg_is_sound(front));
-	if (len == 0)
-		return msg_empty_like(front);
+	if (len == 0) {
+		front = msg_segment_new(front->platform);
+		if (front != NULL) {
+			front->id = (*m)->id;
+			front->flags = (*m)->flags & XK_MSG_TRACED;
+		}
+		return front;
+	}
 	for (; last->len < left; last = last->next)
 		left -= last->len;
 	rest = msg_cut(last, left);

@@ -104,35 +104,31 @@ xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *h
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* Returns 0 and the session, or the reason to drop the message. */
-static unsigned
-table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
-	     const void *how, struct xk_session **session)
-{
-	const struct xk_enable *enable = xk_table_enabled(self, passive_key);
-	int err;
-
-	if (enable == NULL || !xk_duplicate(lls))
-		return XK_DROP_NO_SESSION;
-	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, how, session);
-	if (err == -EEXIST) {
-		*session = xk_table_find(self, key);
-		return *session != NULL ? XK_DROP_NONE : XK_DROP_NO_SESSION;
-	}
-	if (err != 0)
-		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
-	return xk_session_announce(*session) == 0 ? XK_DROP_NONE : XK_DROP_REFUSED;
-}
-
 struct xk_session *
 xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
 		const void *how, struct xk_msg *m)
 {
-	struct xk_session *s;
-	unsigned why = table_accept(self, key, passive_key, lls, how, &s);
+	const struct xk_enable *enable = xk_table_enabled(self, passive_key);
+	unsigned why = XK_DROP_NO_SESSION;
+	struct xk_session *s = NULL;
+	int err;
 
-	if (why == XK_DROP_NONE)
-		return s;
+	if (enable == NULL || !xk_duplicate(lls))
+		goto drop;
+	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, how, &s);
+	if (err == -EEXIST) {
+		s = xk_table_find(self, key);
+		if (s == NULL)
+			goto drop;
+	} else if (err != 0) {
+		why = err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
+		goto drop;
+	} else if (xk_session_announce(s) != 0) {
+		why = XK_DROP_REFUSED;
+		goto drop;
+	}
+	return s;
+drop:
 	xk_drop(self, m, why);
 	return NULL;
 }

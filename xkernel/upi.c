@@ -237,21 +237,6 @@ xk_call_done(struct xk_call *call, int status, struct xk_msg *reply)
 	call->done(call, status, reply);
 }
 
-static int
-upi_call_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
-		      struct xk_msg **reply)
-{
-	int result = xk_semaphore_wait(&s->order->turn, XK_FOREVER);
-
-	if (result != 0) {
-		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
-		return result;
-	}
-	result = s->ops->call_pop(s, lls, m, hdr, reply);
-	xk_semaphore_signal(&s->order->turn);
-	return result;
-}
-
 int
 xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply)
 {
@@ -267,10 +252,14 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
 	self->holds = &hold;
 	self->popped = s;
-	if (!(s->binding.pops & XK_POPS_IN_ORDER))
+	if (!(s->binding.pops & XK_POPS_IN_ORDER)) {
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
-	else
-		result = upi_call_pop_in_order(s, lls, m, hdr, reply);
+	} else if ((result = xk_semaphore_wait(&s->order->turn, XK_FOREVER)) == 0) {
+		result = s->ops->call_pop(s, lls, m, hdr, reply);
+		xk_semaphore_signal(&s->order->turn);
+	} else {
+		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
+	}
 	upi_unhold(self, &hold);
 	return result;
 }

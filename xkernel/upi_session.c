@@ -38,8 +38,6 @@ session_unreachable(struct xk_retired *retired)
 		session_free(s);
 }
 
-static void session_release(struct xk_session *s);
-
 static void
 session_destroy(struct xk_session *s)
 {
@@ -103,12 +101,6 @@ xk_duplicate(struct xk_session *s)
 	return true;
 }
 
-static bool
-session_is_dead(const struct xk_session *s)
-{
-	return (atomic_load_explicit(&s->references, memory_order_acquire) & UPI_DEAD) != 0;
-}
-
 int
 xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 {
@@ -119,7 +111,7 @@ xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 
 		if (other == NULL)
 			continue;
-		if (!session_is_dead(other))
+		if ((atomic_load_explicit(&other->references, memory_order_acquire) & UPI_DEAD) == 0)
 			return -EEXIST;
 		xk_map_unbind(map, &other->binding); /* who closes it may not run for long */
 	}
