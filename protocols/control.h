@@ -48,14 +48,15 @@ enum xk_protocol_control_op {
 	 * except for a session of broadcasts, which sends from the interface's own address.
 	 */
 	XK_IP_GET_DESTINATION,
-	XK_IP_SET_ERRORS, /* IP, protocol: struct xk_ip_errors, which reports faults to senders; before the kernel runs */
+	XK_IP_SET_ERRORS, /* IP, protocol: struct xk_ip_errors, reports faults to senders; before the kernel runs */
 	XK_IP_REFUSE,     /* IP, session: struct xk_ip_refusal, of a datagram that came up the session */
 	XK_IP_FAULT,      /* IP, protocol: struct xk_ip_fault, a host's report about a datagram that may be ours */
 
 	/* CHAN, an actively opened channel: uint64_t, nanoseconds, at least 1000; for calls that begin later */
 	XK_CHAN_SET_DEADLINE,
 	XK_CHAN_GET_DEADLINE, /* the same channel: uint64_t */
-	XK_CHAN_ABORT, /* the same channel: no buffer; ends the running call with -ECANCELED; the server may have run it */
+	/* the same channel: no buffer; ends the running call with -ECANCELED; the server may have executed it */
+	XK_CHAN_ABORT,
 
 	XK_AM_REGISTER,       /* AM, protocol: struct xk_am_registration (am.h) */
 	XK_AM_GET_WAITING,    /* AM, session: uint32_t, number of requests that wait for answers to others */

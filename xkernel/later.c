@@ -1,9 +1,10 @@
 /*
- * later.c - see later.h. Every message that waits has an event of its own, so that it is carried on by a shepherd of
- * its own and nobody else is late because that one waits.
+ * later.c - see later.h. Each waiting message has its own event, so that a
+ * shepherd of its own carries it on and no message delays another.
  *
- * In order, whichever event fires takes what came first. So each message still waits no less than the shortest delay and
- * no more than the longest that was drawn, and threads may come to the wheel in another order than to the list.
+ * If messages stay in order, an event that fires takes the oldest one, whichever it was
+ * scheduled for. So each message still waits between the shortest and the longest delay
+ * drawn, even if threads reach the wheel in another order than the list.
  */
 #include "xkernel/later.h"
 
@@ -16,11 +17,11 @@ struct xk_later_message {
 	struct xk_event event;
 	struct xk_retired retired;
 	struct xk_later *later;
-	struct xk_later_message *next, **at; /* of this direction, oldest first */
+	struct xk_later_message *next, **at; /* in the list of its direction, oldest first */
 	enum xk_way way;
 	struct later_content {
 		struct xk_msg *m;
-		struct xk_hold hold; /* on its session */
+		struct xk_hold hold; /* on the session */
 	} content;
 };
 

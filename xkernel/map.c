@@ -1,12 +1,12 @@
 /*
  * map.c - the Map tool: open addressing with linear probing, read without a lock.
  *
- * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers, never NULL,
- * and changes by one release store; a binding does not change while a reader may hold it. As long as a key is bound,
- * no slot between the one it hashes to and its own is free, at any moment: so a reader that meets a free slot knows
- * that the key was not bound for the whole of its search. A table that is outgrown, or full of tombstones, is copied
- * into a new one and retired; who still reads the old one sees the bindings of that moment, and none of them can be
- * given back before that shepherd's turn ends.
+ * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers,
+ * never NULL, and changes by one release store; a binding does not change while a reader may hold it.
+ * While a key is bound, no slot between the one it hashes to and its own is ever free: so a reader that
+ * meets a free slot knows that the key was not bound throughout its search. A table that is outgrown, or
+ * full of tombstones, is copied into a new one and retired. Shepherds that still read the old one see the
+ * bindings of that moment, none of which can be freed before their turn ends.
  *
  * At most half of the slots are in use, tombstones included: a search always ends.
  */
@@ -17,13 +17,13 @@
 
 #include "xkernel/engine/spin.h"
 
-enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
+enum { MAP_PREFETCH = 128 }; /* bytes to a session's own state (upi.h) */
 
 enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30 };
 
 /*
- * The 128-bit product of the seeded words, folded, then mixed once more. The fold alone puts keys that differ in few
- * bits (neighbouring ports, hosts, addresses of sessions) into long runs for about one seed in 500.
+ * Hashes a key: folds the 128-bit product of the seeded words, then mixes it once more. The fold alone puts keys that
+ * differ in few bits (neighbouring ports, hosts, addresses of sessions) into long runs for about one seed in 500.
  */
 static inline uint32_t
 map_hash(const struct xk_map *map, struct xk_key key)
@@ -47,7 +47,7 @@ map_slot(const struct xk_map_table *table, uint32_t slot)
 	return xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
 }
 
-/* What of a hash stands in a slot's word; the lowest bits choose the slot. */
+/* Returns the part of a hash that a slot's word has. It is the highest, because the lowest bits choose the slot. */
 static inline uint64_t
 map_tag(uint32_t hash)
 {
@@ -66,7 +66,7 @@ map_set_slot(struct xk_map_table *table, uint32_t slot, struct xk_binding *bindi
 	atomic_store_explicit(&table->slots[slot], map_word(binding, map_tag(binding->hash)), memory_order_release);
 }
 
-/* The current table, for who holds the lock. */
+/* Returns the current table. Under the lock. */
 static inline struct xk_map_table *
 map_table(struct xk_map *map)
 {
@@ -133,8 +133,8 @@ xk_map_fini(struct xk_map *map)
 }
 
 /*
- * Several drivers, each with messages of other sessions, would take the cache's line from one another at every message:
- * there the first to be resolved stays in the cache as long as it is bound.
+ * Makes slot the cached one. Several drivers with different sessions would fight over the cache's
+ * line at every message: if they share the map, a cached slot stays while it is bound.
  */
 static inline void
 map_remember(const struct xk_map *map, struct xk_map_table *table, _Atomic uint64_t *slot)
@@ -158,7 +158,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 		const struct xk_binding *binding = xk_map_slot_binding(word);
 
 		if (word >> (64 - XK_MAP_TAG) == tag) {
-			/* most likely it, and its owner is about to be used: fetch what lies behind, too */
+			/* most likely the right one: fetch its owner's state too, which is used next */
 			__builtin_prefetch((const char *)binding + MAP_PREFETCH);
 			if (xk_likely(map_key_equal(binding->key, key))) {
 				map_remember(map, table, &table->slots[slot]);
@@ -170,7 +170,10 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 	}
 }
 
-/* Whether key is bound in table. If not, *at is the slot to bind it in: the first tombstone on its way, or free. */
+/*
+ * Returns whether key is bound in table. If not, *at is the slot to
+ * bind it in: the first tombstone or free slot on its way.
+ */
 static bool
 map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uint32_t *at)
 {
@@ -199,8 +202,8 @@ map_put(struct xk_map_table *table, struct xk_binding *binding, uint32_t slot)
 }
 
 /*
- * Replaces the table by a copy without tombstones, of twice the size where the bindings alone fill a quarter (so
- * that the next copy is at least a quarter of the slots away). NULL: no memory; otherwise the old table.
+ * Replaces the table by a copy without tombstones, and of twice the size if the bindings alone fill a quarter, so that
+ * the next copy is at least a quarter of the slots away. Returns the old table, or NULL if there is no memory.
  */
 static struct xk_map_table *
 map_rebuild(struct xk_map *map)
@@ -296,7 +299,7 @@ unlock:
 	return bound;
 }
 
-/* Whether binding, found in a table that was current a while ago, is bound now. */
+/* Returns whether binding, found in a table that was current before, is still bound. */
 static bool
 map_still_bound(struct xk_map *map, const struct xk_binding *binding)
 {

@@ -6,7 +6,7 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
-/* TABLE_TRIES: how often other openers and closers may come in between before an opener gives up. */
+/* TABLE_TRIES: tries of an opener that other openers and closers keep interrupting */
 enum { TABLE_TRIES = 1000, TABLE_SESSIONS = 16, TABLE_ENABLES = 8 };
 
 /* ---- init and fini ---- */
@@ -77,14 +77,14 @@ xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *
 	if (s == NULL || !xk_duplicate(s))
 		return -ENOENT;
 	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
-		xk_session_release(s); /* no hlp is done with it */
+		xk_session_release(s); /* does not count as closed by an hlp */
 		return -EADDRINUSE;
 	}
 	*session = s;
 	return 0;
 }
 
-/* Keeps its reference on lls to the end: each try needs lls. */
+/* Keeps its reference on lls until the end: each try needs lls. */
 int
 xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 	      struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session)

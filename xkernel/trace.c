@@ -1,7 +1,7 @@
 /*
- * trace.c - lines of trace: what protocols decide, and every crossing of a traced message with its header bytes, where
- * it runs, and why it was handed off. A line is built on the stack and written whole, so that lines of several threads
- * do not mix.
+ * trace.c - lines of trace: protocols' decisions, and every crossing of a traced message with
+ * its header, the place where it runs, and the reasons for handoffs. A line is built on the
+ * stack and written as a whole, so that lines of several threads do not mix.
  */
 #include "xkernel/trace.h"
 
@@ -26,7 +26,7 @@ xk_trace_level(const char *name)
 	return -1;
 }
 
-/* Where the caller runs: "driver, stack 3", "driver 1, stack 67", "thread 1", "outside". */
+/* Prints where the caller runs: "driver, stack 3", "driver 1, stack 67", "thread 1", "outside". */
 static void
 trace_place(char *text, size_t len)
 {
@@ -84,7 +84,7 @@ xk_trace_print(struct xk_protocol *self, const char *format, ...)
 	trace_line(self->kernel, text);
 }
 
-/* Prints the header of upper, which m begins with, field by field; if upper has none, m's first bytes in hexadecimal. */
+/* Prints the header of upper at the start of m, field by field; if upper has none, m's first bytes in hexadecimal. */
 static void
 trace_header(const struct xk_protocol *upper, const struct xk_msg *m, char *text, size_t room)
 {

@@ -31,7 +31,7 @@ xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 	return xk_duplicate(lls) ? virtual_open_taking(self, hlp_receive, lls, session) : -ENOMEM;
 }
 
-/* Another session may stand on the one below already: of whoever found this one closing. */
+/* Leaves `above` alone if another session stands on the one below already, opened while this one was closing. */
 void
 xk_virtual_session_close(struct xk_session *s)
 {
@@ -74,7 +74,7 @@ virtual_is_of_another(struct xk_session *s, void *hlp_type)
 	return s->hlp_type != hlp_type;
 }
 
-/* Only the protocol below knows these participants, so that it is asked first. */
+/* Asks the protocol below first: only it knows these participants. */
 int
 xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			struct xk_participants *participants)
@@ -113,7 +113,7 @@ xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct x
 	return xk_session_announce(s);
 }
 
-/* Read on every message's way while sessions come and go; valid as long as what a map resolves. */
+/* Returns the session above, or NULL, as valid as a map's. Every message reads it while sessions come and go. */
 static inline struct xk_session *
 virtual_standing_on(struct xk_session *lls)
 {
@@ -131,7 +131,7 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- up ---- */
 
-/* Where no session stands on lls: it was closed, and the one below was not. Takes m. */
+/* Handles m where no session stands on lls: it was closed, unlike the one below. Takes m. */
 __attribute__((noinline)) static void
 virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {

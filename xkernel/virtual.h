@@ -4,12 +4,13 @@
  * lowers do that themselves; only push and pop are left to the others.
  *
  *	static const struct xk_session_ops vtap_session_ops = {
- *		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop, .close = xk_virtual_session_close,
+ *		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop,
+ *		.close = xk_virtual_session_close,
  *	};
  *	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
- * Sessions:  the session below knows the one that stands on it (`above`), so that a message crosses without a map lookup.
- *            The upper session holds a reference on the lower one, and the lower none on the upper. Those that the
+ * Sessions:  the session below knows the one that stands on it (`above`), so that messages need no map lookup. The
+ *            upper session holds a reference on the lower one, and the lower none on the upper. Those that the
  *            protocol below has opened passively are kept as the setting `sessions` says.
  * Enables:   all open_enables of one hlp_type count together, whatever their participants, for one hlp_receive. Each
  *            open_disable closes the passively opened sessions that no other protocol holds.
