@@ -97,9 +97,8 @@ struct xk_hold {
 struct xk_shepherd_head {
 	struct xk_hold *holds;     /* newest first */
 	struct xk_session *popped; /* session of the latest pop; NULL: none */
-	struct xk_session
-		*kept; /* `popped` at the latest park, referenced until the shepherd's work ends or it parks again */
-	unsigned lane; /* 1 + the index of the driver that runs it; 0: it runs elsewhere */
+	struct xk_session *kept;   /* reference on `popped` since the latest park, until the next or the end */
+	unsigned lane;             /* 1 + the index of the driver that runs it; 0: it runs elsewhere */
 };
 
 static inline struct xk_shepherd_head *

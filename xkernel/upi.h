@@ -225,7 +225,7 @@ struct xk_session {
 	const struct xk_session_ops *ops;
 	struct xk_edge *up;                 /* the edge to hlp_receive */
 	struct xk_session *lls;             /* the session below, for pushes; referenced */
-	_Atomic(struct xk_session *) above; /* the only session above, if the protocol there keeps it here */
+	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
 	bool cached;                              /* opened passively and kept while idle; under cache_lock */
