@@ -1,13 +1,15 @@
 /*
- * ticket.h - whose copy of a message is kept? A protocol that sends persistently (BLAST) keeps what it was given until
- * nobody can ask for it again. Who pushed it often knows sooner that it has arrived: a reply has come. A ticket is put on
- * the message and filled in by whoever keeps a copy, so that the two need not know each other, nor what is between them.
- * (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers: action at a distance.)
+ * ticket.h - tells the sender of a message which protocol keeps a copy. A protocol that sends
+ * persistently (BLAST) keeps a copy until no retransmission can be needed. The pushing protocol often
+ * knows earlier that the message has arrived, by a reply. So it puts a ticket on the message, and the
+ * keeper fills it in; neither knows the other, nor the layers in between. (O'Malley's and Peterson's
+ * protocols for Sprite RPC found BLAST through the layers: action at a distance.)
  *
- * It also says whether the push may wait for room to keep a copy. Who sends again by itself in any case, and is not the
- * caller's own shepherd but one that a message has brought, must not: others' messages would wait behind it.
+ * A ticket also says whether the push may wait for room to keep a copy. A protocol that retransmits
+ * anyway, in the shepherd of an arriving message, must not wait: other messages would queue behind it.
  *
- * `again` tells the keeper that the message was pushed before. The keeper retransmits too, and limits both together.
+ * `again` tells the keeper that the message was pushed before, so
+ * that it can limit its own retransmissions and these together.
  *
  *     struct xk_ticket ticket = { .keeper = NULL };
  *     xk_ticket_put(m, &ticket);
@@ -22,23 +24,23 @@
 
 #define XK_TICKET XK_KIND('t', 'i', 'c', 'k') /* an annotation of a push: the address of a struct xk_ticket */
 
-/* Belongs to the protocol that pushes; written only during that push. */
+/* A ticket. Belongs to the protocol that pushes; the keeper writes it, only during that push. */
 struct xk_ticket {
-	struct xk_session *keeper; /* keeps a copy; the ticket has a reference on it. NULL: nobody does */
-	uint64_t number;           /* of the copy, there */
-	uint64_t keeps_us;         /* how long the keeper goes on trying by itself, about; 0: it does not */
-	bool no_wait;              /* if there is no room for a copy, replace another one or keep none */
+	struct xk_session *keeper; /* of a copy, referenced by the ticket; NULL: none */
+	uint64_t number;           /* the keeper's number of the copy */
+	uint64_t keeps_us;         /* roughly how long the keeper retransmits by itself; 0: not at all */
+	bool no_wait;              /* if there is no room for a copy, replace another or keep none */
 	bool again;                /* a retransmission: the same bytes were pushed before */
 };
 
-/* m, which is about to be pushed, bears the ticket (which outlives the push) until somebody takes it. */
+/* Puts the ticket on m, for the next push, which the ticket must outlive. */
 static inline void
 xk_ticket_put(struct xk_msg *m, struct xk_ticket *ticket)
 {
 	xk_msg_annotate(m, XK_OF_PUSH, XK_TICKET, (uintptr_t)ticket);
 }
 
-/* For who keeps a copy: the ticket of m, which it bears no more; NULL: nobody wants to know. */
+/* Takes the ticket off m, or returns NULL if there is none. For the keeper. */
 static inline struct xk_ticket *
 xk_ticket_take(struct xk_msg *m)
 {
@@ -50,14 +52,14 @@ xk_ticket_take(struct xk_msg *m)
 	return (struct xk_ticket *)(uintptr_t)*ticket;
 }
 
-/* For who keeps a copy, in its push: fills in the ticket, with a reference on s. */
+/* Fills in the ticket, with a reference on s. For the keeper, in its push. */
 static inline void
 xk_ticket_fill(struct xk_ticket *ticket, struct xk_session *s, uint64_t number, uint64_t keeps_us)
 {
 	*ticket = (struct xk_ticket){ xk_duplicate(s) ? s : NULL, number, keeps_us, ticket->no_wait, ticket->again };
 }
 
-/* The message has arrived, or is of no interest any more: the copy is freed, and the ticket is empty. Any shepherd. */
+/* Frees the copy, because the message has arrived or does not matter any more, and empties the ticket. Any shepherd. */
 static inline void
 xk_ticket_release(struct xk_ticket *ticket)
 {

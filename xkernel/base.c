@@ -1,4 +1,4 @@
-/* base.c - how an assertion ends the program. */
+/* base.c - the end of a program whose assertion failed. */
 #include "xkernel/base.h"
 
 #include <stdio.h>

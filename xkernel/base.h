@@ -1,9 +1,9 @@
 /*
- * base.h - what every other header stands on: assertions, hints, and the error convention.
+ * base.h - the base of all headers: assertions, hints, and the error convention.
  *
- * Errors: set-up and control functions return 0 or -errno; constructors return NULL. demux and pop
- * return nothing, since their caller could do nothing about it: they pass a message on, store it, or
- * drop it under a name (upi.h, xk_drop).
+ * Errors: set-up and control functions return 0 or -errno; constructors return NULL.
+ * demux and pop return nothing, because their caller could do nothing about an error:
+ * they pass a message on, store it, or drop it under a name (xk_drop in upi.h).
  */
 #ifndef XK_BASE_H
 #define XK_BASE_H
@@ -21,7 +21,7 @@
 #define xk_likely(x) __builtin_expect(!!(x), 1)
 #define xk_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The object of type TYPE whose MEMBER is at POINTER. */
+/* Returns the object of this type whose member is at pointer. */
 #define xk_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 /* Returns the address of its caller's code, for error messages; 0: unknown. One instruction. */
@@ -38,7 +38,7 @@ xk_here(void)
 	return here;
 }
 
-/* A function off the usual way, apart from it, so that the usual way saves no registers for its sake. */
+/* Marks a function off the fast path: not inlined, so that the fast path saves no registers for it. */
 #define XK_APART __attribute__((noinline))
 
 #define XK_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -46,10 +46,13 @@ xk_here(void)
 /* Prints what failed and where, then aborts. Never returns. Any context. */
 __attribute__((noreturn, cold)) void xk_assert_failed(const char *what, const char *file, int line);
 
-/* For our own mistakes only; what a packet, a file or an option says is never asserted. On in release. */
+/*
+ * Aborts unless condition holds, in release builds too. For programming
+ * errors only: packets, files and options are never asserted.
+ */
 #define xk_assert(condition) (xk_likely(condition) ? (void)0 : xk_assert_failed(#condition, __FILE__, __LINE__))
 
-/* As xk_assert, for checks on the way of every message: compiled in debug builds only. */
+/* As xk_assert, for checks on every message's path: in debug builds only. */
 #ifdef XK_DEBUG
 #define xk_debug_assert(condition) xk_assert(condition)
 #else

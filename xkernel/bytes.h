@@ -1,7 +1,6 @@
 /*
- * bytes.h - numbers to and from the wire, most significant byte first, at any alignment.
- * Load and store functions of a protocol header are written with these and offsets: no packed structs,
- * no bit-fields, no casts onto packets.
+ * bytes.h - loads and stores numbers in network byte order, at any alignment. Protocols load and store
+ * headers with these functions and offsets: no packed structs, no bit-fields, no casts onto packets.
  */
 #ifndef XK_BYTES_H
 #define XK_BYTES_H

@@ -1,9 +1,9 @@
 /*
- * chance.h - what protocols draw faults from: numbers that are the same everywhere for the same seed.
+ * chance.h - random numbers for protocols that inject faults: the same everywhere for the same seed.
  *
- * splitmix64 (Steele, Lea and Flood, 2014): a word of state, so that each instance has a stream of its own, on every
- * platform. Not for what must not be guessed; that is xk_random (process.h). The simulated world has its own generator
- * (platform/sim/random.h), which protocols must not depend on.
+ * splitmix64 (Steele, Lea and Flood, 2014): one word of state, so that each instance has
+ * its own stream. Not for secrets: use xk_random (process.h). The simulated world has its
+ * own generator (platform/sim/random.h), which protocols must not depend on.
  */
 #ifndef XK_CHANCE_H
 #define XK_CHANCE_H
@@ -24,7 +24,7 @@ xk_chance_next(struct xk_chance *chance)
 	return z ^ z >> 31;
 }
 
-/* One seed has many streams, which have nothing to do with one another. */
+/* Initialises one of a seed's independent streams. */
 static inline void
 xk_chance_init(struct xk_chance *chance, uint64_t seed, uint64_t stream)
 {
@@ -33,14 +33,16 @@ xk_chance_init(struct xk_chance *chance, uint64_t seed, uint64_t stream)
 	chance->state = xk_chance_next(chance);
 }
 
-/* One of 0 ... bound - 1; bound 0 gives 0. */
+/* Returns a number from 0 to bound - 1; 0 if bound is 0. */
 static inline uint64_t
 xk_chance_below(struct xk_chance *chance, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)xk_chance_next(chance) * bound >> 64);
 }
 
-/* True with a probability in parts of 2^32 (XK_SETTING_PROBABILITY). Draws nothing where that is never or always. */
+/*
+ * Returns true with a probability in parts of 2^32 (XK_SETTING_PROBABILITY). Draws nothing if that is never or always.
+ */
 static inline bool
 xk_chance_hits(struct xk_chance *chance, uint64_t probability)
 {

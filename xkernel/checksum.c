@@ -1,12 +1,12 @@
 /* checksum.c - see checksum.h. */
 #include "xkernel/checksum.h"
 
-/* Two words of 64 bits side by side, as any processor with vectors has them. */
+/* Two 64-bit words, as any processor with vector registers has them. */
 typedef uint64_t checksum_pair __attribute__((vector_size(16)));
 
 /*
- * Of so many pairs the sum, in which carries are lost, and the sum of the upper halves, in which none are: what the lower
- * halves sum up to is the difference.
+ * The sum of some pairs, which loses carries, and the sum of their upper
+ * halves, which does not. The difference is the sum of the lower halves.
  */
 struct checksum_sums {
 	checksum_pair all, upper;
@@ -22,7 +22,7 @@ checksum_add(struct checksum_sums *sums, const uint8_t *p)
 	sums->upper += pair >> 32;
 }
 
-/* Two sums, neither of which waits for the other. */
+/* Keeps two sums, so that their additions do not depend on each other. */
 uint64_t
 xk_sum_long(uint64_t sum, const uint8_t *p, size_t len)
 {

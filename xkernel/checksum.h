@@ -1,8 +1,8 @@
 /*
- * checksum.h - the internet checksum (RFC 1071), computed where a port does not do it.
+ * checksum.h - the internet checksum (RFC 1071), for ports that do not compute it.
  *
- * A sum is a 64-bit accumulator of 16-bit words in the machine's byte order, not folded; sums of pieces of
- * even length may be added. xk_checksum_finish folds and complements it to the value to store.
+ * A sum is a 64-bit accumulator of 16-bit words in the machine's byte order, not folded. Sums of pieces of
+ * even length may be added. xk_checksum_finish folds and complements a sum to the value to store.
  */
 #ifndef XK_CHECKSUM_H
 #define XK_CHECKSUM_H
@@ -32,29 +32,29 @@ xk_sum_load16(const uint8_t *p)
 	return v;
 }
 
-/* A number as it is summed where it lies in network order. */
+/* Returns a number's part of a sum, as if it lay there in network order. */
 static inline uint64_t
 xk_sum_of16(uint16_t number)
 {
 	return __builtin_bswap16(number);
 }
 
-/* The sum of the len bytes at p, len a multiple of 16 (checksum.c: apart, so that it does not swell what is short). */
+/* Adds the len bytes at p, len a multiple of 16. In checksum.c, to keep the inline functions short. */
 uint64_t xk_sum_long(uint64_t sum, const uint8_t *p, size_t len);
 
 enum { XK_SUM_SHORT = 8 };
 
-/* The sum of len < XK_SUM_SHORT bytes at p, of which as many in front of p may be read: those of a header, say. */
+/* Returns the sum of the len < XK_SUM_SHORT bytes at p, after XK_SUM_SHORT readable bytes (of a header, say). */
 static inline uint64_t
 xk_sum_short(const uint8_t *p, size_t len)
 {
 	uint64_t last;
 
 	memcpy(&last, p + len - XK_SUM_SHORT, sizeof(last));
-	return last >> 8 * (XK_SUM_SHORT - 1 - len) >> 8; /* in two: all of its 64 bits, where len is 0 */
+	return last >> 8 * (XK_SUM_SHORT - 1 - len) >> 8; /* two shifts: a single one would be by 64 if len is 0 */
 }
 
-/* Adds len bytes at p; an odd last byte counts as if a zero followed. Any context. */
+/* Adds the len bytes at p; an odd last byte counts as if a zero followed. Any context. */
 static inline uint64_t
 xk_sum(uint64_t sum, const uint8_t *p, size_t len)
 {
@@ -87,8 +87,8 @@ xk_sum(uint64_t sum, const uint8_t *p, size_t len)
 }
 
 /*
- * Folds sum to 16 bits, in the machine's byte order; zero only if sum is. Adding a word to itself with its halves
- * exchanged leaves the sum of the halves, the carry brought around, in the upper one.
+ * Folds sum to 16 bits, in the machine's byte order; the result is zero only if sum is. Adding a word to itself
+ * with its halves exchanged leaves, in the upper half, the sum of the halves with the end-around carry.
  */
 static inline uint16_t
 xk_sum_fold(uint64_t sum)
@@ -102,8 +102,8 @@ xk_sum_fold(uint64_t sum)
 }
 
 /*
- * Whether sum, which covers a checksum and is not zero itself, folds to all ones: nothing was changed. (A folded sum is
- * all ones where 65535 divides it; compilers make a multiplication of that.)
+ * Returns whether sum, which covers a checksum and is not zero, folds to all ones: nothing was
+ * changed. It does if 65535 divides it, which compilers turn into a multiplication.
  */
 static inline bool
 xk_sum_is_intact(uint64_t sum)
@@ -111,14 +111,14 @@ xk_sum_is_intact(uint64_t sum)
 	return sum % 0xffff == 0;
 }
 
-/* The checksum to compare with zero, or to store with xk_checksum_store. */
+/* Returns the checksum to compare with zero, or to store with xk_checksum_store. */
 static inline uint16_t
 xk_checksum_finish(uint64_t sum)
 {
 	return (uint16_t)~xk_sum_fold(sum);
 }
 
-/* Stores a finished checksum (it is already in the order of the bytes that were summed). */
+/* Stores a finished checksum, which has the byte order of the summed bytes already. */
 static inline void
 xk_checksum_store(uint8_t *p, uint16_t checksum)
 {

@@ -1,13 +1,13 @@
 /*
- * counted.h - debug builds: every atomic read-modify-write is counted for the thread that does it, so that a test can say of a
- * way that it has none. Of base.h's; it redefines what stdatomic.h defines, for all that is compiled with XK_DEBUG.
+ * counted.h - counts each thread's atomic read-modify-writes in debug builds, so that tests can check that a path
+ * has none. For base.h; redefines operations of stdatomic.h for all code that is compiled with XK_DEBUG.
  */
 #ifndef XK_COUNTED_H
 #define XK_COUNTED_H
 
 #include <stdatomic.h>
 
-/* The thread of the running shepherd does one; foreign threads' are not counted. Any context. */
+/* Counts one for the running shepherd's thread; ignores foreign threads. Any context. */
 void xk_count_atomic(void);
 
 #undef atomic_exchange_explicit

@@ -1,20 +1,21 @@
 /*
- * epoch.c - quiescent states. Each reader says since which epoch it may be reading. Retiring an object starts a new epoch;
- * the object is released when every reader that reads has passed into that epoch or a later one.
+ * epoch.c - quiescent states. Each reader publishes the epoch since which it may be reading. Retiring an object
+ * starts a new epoch; the object is released when every active reader has passed into that epoch or a later one.
  *
- * Passing from one epoch into the next needs no fence: a reader that sees the new one sees what was unbound before it, and
- * whoever looks meanwhile sees the older. Only a reader that begins to read enters with a sequentially consistent exchange:
- * either the reclaimer sees it reading, or it sees what was unbound before.
+ * Passing into the next epoch needs no fence: a reader that sees the new epoch also sees what was unbound before
+ * it, and until then the reclaimer sees the older epoch. Only a reader that begins to read needs a sequentially
+ * consistent exchange: either the reclaimer sees it reading, or it sees what was unbound before.
  *
- * A stack that leaves a driver stores the driver's epoch itself, before the driver passes: so the reclaimer looks at drivers
- * first, and finds on the stack what a driver that has passed no longer shows. A stack that comes back still reading (where
- * there are no threads) shows it by the driver again before it clears its own: so the reclaimer looks at drivers last, too.
+ * A stack that leaves a driver stores the driver's epoch itself before the driver passes. So the
+ * reclaimer looks at the drivers first, and finds on the stack what a driver that has passed does not
+ * show any more. A stack that returns while still reading (possible without threads) makes its driver
+ * show the epoch before it clears its own. So the reclaimer looks at the drivers last, too.
  */
 #include "xkernel/epoch.h"
 
 #include "xkernel/engine/spin.h"
 
-/* A driver that sleeps for long is woken now and then, so that what others retire meanwhile stays bounded. */
+/* Retired objects between wakes of a sleeping driver, which bound what others retire meanwhile. */
 enum { EPOCH_WAKE_EVERY = 64 };
 
 void
@@ -118,7 +119,7 @@ epoch_look(uint64_t *oldest, const struct xk_reader *reader, bool drivers_only)
 	}
 }
 
-/* Returns the oldest epoch that some reader may be reading in. */
+/* Returns the oldest epoch in which a reader may be reading. */
 static uint64_t
 epoch_oldest(struct xk_epochs *epochs)
 {
@@ -132,30 +133,25 @@ epoch_oldest(struct xk_epochs *epochs)
 	return oldest;
 }
 
-/* Takes off the list what was retired up to epoch. */
+/* Takes the objects that were retired up to epoch off the list. */
 static struct xk_retired *
 epoch_take(struct xk_epochs *epochs, uint64_t epoch)
 {
-	struct xk_retired *first, **end;
+	struct xk_retired *first, *rest, **end;
 	unsigned count = 0;
 
 	xk_spin_lock(&epochs->retired_lock);
 	first = epochs->first;
 	for (end = &epochs->first; *end != NULL && (*end)->epoch <= epoch; end = &(*end)->next)
 		count++;
-	if (count == 0) {
-		first = NULL;
-	} else {
-		struct xk_retired *rest = *end;
-
-		*end = NULL;
-		epochs->first = rest;
-		if (rest == NULL)
-			epochs->last = &epochs->first;
-		atomic_fetch_sub_explicit(&epochs->retired, count, memory_order_relaxed);
-	}
+	rest = *end;
+	*end = NULL;
+	epochs->first = rest;
+	if (rest == NULL)
+		epochs->last = &epochs->first;
+	atomic_fetch_sub_explicit(&epochs->retired, count, memory_order_relaxed);
 	xk_spin_unlock(&epochs->retired_lock);
-	return first;
+	return count > 0 ? first : NULL;
 }
 
 static void

@@ -1,11 +1,11 @@
 /*
- * event.c - the event wheel: thirteen levels of 32 slots, a microsecond the finest, all 64 bits of time.
+ * event.c - the event wheel: thirteen levels of 32 slots, from one microsecond up to all 64 bits of time.
  *
- * An event lies in the level of the highest group of five bits in which its due time differs from base_us, in the slot
- * those bits name. So every event of a level is due before every event of a coarser one, the earliest slot is the
- * lowest bit of the lowest level, and base_us may move up to the start of that slot without any event moving. When
- * time reaches a coarse slot its events are put into finer ones, in order and a few at a time, so that the lock is
- * held for a bounded while. Events of one due time are always in one slot, in the order of their scheduling.
+ * An event lies in the level of the highest group of five bits in which its due time differs from base_us, in the
+ * slot that those bits name. So all events of a level are due before those of coarser ones, the earliest slot is the
+ * lowest bit of the lowest level, and base_us may advance to the start of that slot without moving any event. When
+ * time reaches a coarse slot, its events move to finer ones, in order and a few at a time, so that the lock is held
+ * for a bounded time. Events of one due time always share a slot, in the order of their scheduling.
  */
 #include "xkernel/event.h"
 
@@ -19,7 +19,7 @@ enum {
 	EVENT_SLOTS = 1 << EVENT_BITS,
 	EVENT_LEVELS = 13,
 	EVENT_NO_SLOT = EVENT_LEVELS * EVENT_SLOTS,
-	EVENT_CASCADED = 32, /* events moved under one hold of the lock */
+	EVENT_CASCADED = 32, /* events that move while the lock is held once */
 };
 
 static_assert(EVENT_LEVELS * EVENT_BITS >= 64, "every due time has a level");
@@ -32,10 +32,10 @@ struct xk_wheel {
 	struct xk_wheel_front front; /* first */
 	_Atomic uint32_t lock;
 	struct xk_wheel_host host;
-	uint32_t levels;   /* which are occupied */
-	uint64_t base_us;  /* no event is due before */
-	uint64_t floor_us; /* no event will be scheduled before */
-	unsigned cascaded; /* the slot that is being emptied into finer ones; base_us is then just before it */
+	uint32_t levels;   /* bits of the occupied ones */
+	uint64_t base_us;  /* no event is due earlier */
+	uint64_t floor_us; /* no event will be scheduled earlier */
+	unsigned cascaded; /* the slot that is moving to finer ones; base_us is then just before it */
 	uint64_t occupied[EVENT_LEVELS];
 	struct event_slot slots[EVENT_LEVELS * EVENT_SLOTS];
 };
@@ -109,7 +109,7 @@ event_first_slot(const struct xk_wheel *wheel)
 	return level * EVENT_SLOTS + (unsigned)__builtin_ctzll(wheel->occupied[level]);
 }
 
-/* When slot begins; UINT64_MAX for no slot. */
+/* Returns the time at which slot begins; UINT64_MAX for no slot. */
 static uint64_t
 event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 {
@@ -119,7 +119,10 @@ event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 	return slot == EVENT_NO_SLOT ? UINT64_MAX : group | (uint64_t)(slot % EVENT_SLOTS) << shift;
 }
 
-/* Nothing is due before. Of a coarse slot with one event it is that event's time: who sleeps need not wake to find it. */
+/*
+ * Returns a time before which nothing is due. For a coarse slot with one event that is
+ * the event's own time, so that a sleeping driver need not wake to find it.
+ */
 static uint64_t
 event_next_us(const struct xk_wheel *wheel)
 {
@@ -144,7 +147,7 @@ event_known_ns(const struct xk_wheel *wheel)
 	return atomic_load_explicit(&wheel->front.next_ns, memory_order_relaxed);
 }
 
-/* Stores when to ask again. True: that is earlier than it was. */
+/* Stores the next time at which to look. Returns whether that is earlier than before. */
 static bool
 event_publish(struct xk_wheel *wheel, uint64_t next_us)
 {
@@ -157,7 +160,7 @@ event_publish(struct xk_wheel *wheel, uint64_t next_us)
 
 /* ---- taking what is due ---- */
 
-/* Moves a few events of the slot that time has reached into finer slots. */
+/* Moves a few events of the slot that time has reached to finer slots. */
 static void
 event_cascade(struct xk_wheel *wheel)
 {
@@ -177,19 +180,7 @@ event_cascade(struct xk_wheel *wheel)
 	}
 }
 
-static struct xk_event *
-event_fire(struct xk_wheel *wheel, unsigned slot)
-{
-	struct xk_event *event = wheel->slots[slot].first;
-
-	event_unlink(wheel, event);
-	event->state = XK_EVENT_FIRING;
-	event->running++;
-	atomic_store_explicit(&event->cancelled, false, memory_order_relaxed);
-	return event;
-}
-
-/* One step towards the next due event. True: more steps are needed. */
+/* Does one step towards the next due event, which it stores. Returns whether more steps are needed. */
 static bool
 event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
 {
@@ -208,13 +199,17 @@ event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
 		return false;
 	}
 	if (slot >= EVENT_SLOTS) {
-		/* Until it is empty, what else is due in this slot must still queue up behind its events. */
+		/* Until the slot is empty, other events that are due in it must still queue behind its events. */
 		wheel->cascaded = slot;
 		wheel->base_us = start_us - 1;
 		return true;
 	}
 	wheel->base_us = start_us;
-	*event = event_fire(wheel, slot);
+	*event = wheel->slots[slot].first;
+	event_unlink(wheel, *event);
+	(*event)->state = XK_EVENT_FIRING;
+	(*event)->running++;
+	atomic_store_explicit(&(*event)->cancelled, false, memory_order_relaxed);
 	return false;
 }
 
@@ -245,38 +240,31 @@ xk_wheel_fired(struct xk_wheel *wheel, struct xk_event *event)
 
 /* ---- scheduling and cancelling ---- */
 
-/* Under the lock. True: somebody who sleeps has to be told. */
-static bool
-event_schedule_at(struct xk_wheel *wheel, struct xk_event *event, uint64_t now_us, uint64_t due_us)
+void
+xk_event_schedule(struct xk_event *event, uint64_t delay_us)
 {
-	uint64_t known_ns = event_known_ns(wheel);
+	struct xk_wheel *wheel = event->wheel; /* the event may have fired and be gone once it is scheduled */
+	uint64_t now_us = wheel->host.now_us(wheel->host.argument);
+	/* UINT64_MAX means that nothing is scheduled. */
+	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
+	uint64_t known_ns;
+	bool earlier;
 
+	xk_spin_lock(&wheel->lock);
+	known_ns = event_known_ns(wheel);
 	if (event->state == XK_EVENT_PENDING)
 		event_unlink(wheel, event);
 	event->state = XK_EVENT_PENDING;
 	/* A base near the present gives the event the finest slot. */
 	if (wheel->base_us < now_us && now_us < event_slot_start(wheel, event_first_slot(wheel)))
 		wheel->base_us = now_us;
+	if (due_us < wheel->floor_us)
+		due_us = wheel->floor_us;
+	if (due_us < wheel->base_us)
+		due_us = wheel->base_us;
 	event->due_us = due_us;
-	if (event->due_us < wheel->floor_us)
-		event->due_us = wheel->floor_us;
-	if (event->due_us < wheel->base_us)
-		event->due_us = wheel->base_us;
 	event_link(wheel, event, wheel->base_us);
-	return event_ns(event->due_us) < known_ns && event_publish(wheel, event->due_us);
-}
-
-void
-xk_event_schedule(struct xk_event *event, uint64_t delay_us)
-{
-	struct xk_wheel *wheel = event->wheel; /* the event may be over and gone once it is scheduled */
-	uint64_t now_us = wheel->host.now_us(wheel->host.argument);
-	/* UINT64_MAX means that nothing is scheduled. */
-	uint64_t due_us = delay_us < UINT64_MAX - 1 - now_us ? now_us + delay_us : UINT64_MAX - 1;
-	bool earlier;
-
-	xk_spin_lock(&wheel->lock);
-	earlier = event_schedule_at(wheel, event, now_us, due_us);
+	earlier = event_ns(due_us) < known_ns && event_publish(wheel, due_us);
 	xk_spin_unlock(&wheel->lock);
 	if (earlier)
 		wheel->host.kick(wheel->host.argument);

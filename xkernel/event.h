@@ -1,15 +1,14 @@
 /*
- * event.h - the Event tool: something to be done later, cancellable; cheap enough for one per call.
+ * event.h - the Event tool: timers that can be cancelled, cheap enough for one per call.
  *
- * Times are microseconds. An event is the caller's memory (usually inside a session) and fires once per
- * schedule. Its handler runs as a shepherd of its own: on a detachable stack in the driver (IPP) or on the
- * event thread (regular); it may wait. Scheduling and cancelling are O(1), take the wheel's own short lock
- * and never wait; any context.
+ * Times are microseconds. An event is the caller's memory, usually inside a session, and fires once per schedule. Its
+ * handler runs as a shepherd of its own, on a detachable stack in the driver (IPP) or on the event thread (regular),
+ * and may wait. Scheduling and cancelling are O(1), take the wheel's own short lock and never wait; any context.
  *
- * Cancelling races with firing, so it has three answers. Who gets XK_EVENT_RUNNING must not free what the
- * handler uses; the usual idiom is that a pending event holds a reference on its session, which the handler
- * (or the canceller that gets XK_EVENT_CANCELLED) gives back. An event's memory is given back with xk_retire
- * (epoch.h), by its handler at the earliest. A handler that waits must own a reference on what holds the event.
+ * Cancelling races with firing, so it has three answers. After XK_EVENT_RUNNING the caller must not free what the
+ * handler uses. The usual idiom: a pending event holds a reference on its session, which the handler gives back,
+ * or the canceller that gets XK_EVENT_CANCELLED. An event's memory is freed by xk_retire (epoch.h), in its handler
+ * at the earliest. A handler that waits must hold a reference on what contains the event.
  *
  * Timing wheels: Varghese and Lauck (1987).
  */
@@ -27,27 +26,27 @@ typedef void xk_event_handler(struct xk_event *event, void *argument);
 enum xk_event_state { XK_EVENT_IDLE, XK_EVENT_PENDING, XK_EVENT_FIRING };
 
 enum xk_event_cancelled {
-	XK_EVENT_FINISHED,  /* it was not pending: never scheduled, or its handler has returned */
-	XK_EVENT_RUNNING,   /* its handler runs; it can ask xk_event_is_cancelled */
-	XK_EVENT_CANCELLED, /* it will not fire; if it was scheduled by its handler, that may still run */
+	XK_EVENT_FINISHED,  /* was not pending: never scheduled, or its handler has returned */
+	XK_EVENT_RUNNING,   /* the handler runs, and can ask xk_event_is_cancelled */
+	XK_EVENT_CANCELLED, /* will not fire; if scheduled by its handler, that may still run */
 };
 
 struct xk_event {
-	struct xk_event *next, **at; /* in a slot of the wheel */
+	struct xk_event *next, **at; /* links in a slot of the wheel */
 	uint64_t due_us;
 	struct xk_wheel *wheel;
 	xk_event_handler *handler;
 	void *argument;
 	uint16_t slot;
 	uint8_t state;          /* enum xk_event_state, under the wheel's lock */
-	_Atomic bool cancelled; /* asked for while its handler ran */
-	uint32_t running;       /* handlers under way: one that waits may be overtaken by the next; under the lock */
+	_Atomic bool cancelled; /* cancelled while its handler ran */
+	uint32_t running;       /* number of running handlers, under the lock: the next may overtake one that waits */
 };
 
 /* Prepares an event that a shepherd of kernel will handle. Call once, before anything else. */
 void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
 
-/* A while in whole microseconds, not shorter than it is. */
+/* Converts nanoseconds to microseconds, rounding up. */
 static inline uint64_t
 xk_us_of_ns(uint64_t ns)
 {
@@ -55,15 +54,15 @@ xk_us_of_ns(uint64_t ns)
 }
 
 /*
- * Fires after delay_us at the earliest, counted from the microsecond that has begun; a pending event is moved. An event
- * may schedule itself from its handler. Delay 0: at the next turn.
+ * Schedules the event to fire after at least delay_us, counted from the start of the current
+ * microsecond; 0: at the next turn. Moves a pending event. A handler may schedule its own event.
  */
 void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 
-/* Takes a pending event out; tells which of the three it was. Any context; never waits. */
+/* Cancels a pending event, and returns which of the three cases it was. Any context; never waits. */
 enum xk_event_cancelled xk_event_cancel(struct xk_event *event);
 
-/* For the handler: whether somebody cancelled the event while it runs. */
+/* Returns whether the event was cancelled while its handler runs. For the handler. */
 static inline bool
 xk_event_is_cancelled(const struct xk_event *event)
 {

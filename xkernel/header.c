@@ -17,7 +17,7 @@ xk_field_load(const struct xk_field *field, const uint8_t *p, size_t at)
 	return value;
 }
 
-/* A text that grows as long as there is room. */
+/* A text that grows while there is room. */
 struct header_text {
 	char *at;
 	size_t room;

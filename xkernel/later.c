@@ -1,9 +1,10 @@
 /*
- * later.c - see later.h. Every message that waits has an event of its own, so that it is carried on by a shepherd of
- * its own and nobody else is late because that one waits.
+ * later.c - see later.h. Each waiting message has its own event, so that a
+ * shepherd of its own carries it on and no message delays another.
  *
- * In order, whichever event fires takes what came first. So each message still waits no less than the shortest delay and
- * no more than the longest that was drawn, and threads may come to the wheel in another order than to the list.
+ * If messages stay in order, an event that fires takes the oldest one, whichever it was
+ * scheduled for. So each message still waits between the shortest and the longest delay
+ * drawn, even if threads reach the wheel in another order than the list.
  */
 #include "xkernel/later.h"
 
@@ -16,11 +17,11 @@ struct xk_later_message {
 	struct xk_event event;
 	struct xk_retired retired;
 	struct xk_later *later;
-	struct xk_later_message *next, **at; /* of this direction, oldest first */
+	struct xk_later_message *next, **at; /* in the list of its direction, oldest first */
 	enum xk_way way;
 	struct later_content {
 		struct xk_msg *m;
-		struct xk_hold hold; /* on its session */
+		struct xk_hold hold; /* on the session */
 	} content;
 };
 
@@ -34,17 +35,7 @@ xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t max, b
 		later->last[way] = &later->first[way];
 }
 
-/* ---- the list; under the lock ---- */
-
-static void
-later_append(struct xk_later *later, struct xk_later_message *waiting)
-{
-	waiting->at = later->last[waiting->way];
-	*waiting->at = waiting;
-	later->last[waiting->way] = &waiting->next;
-	later->count++;
-}
-
+/* Under the lock. */
 static void
 later_remove(struct xk_later *later, struct xk_later_message *waiting)
 {
@@ -55,20 +46,6 @@ later_remove(struct xk_later *later, struct xk_later_message *waiting)
 		later->last[waiting->way] = waiting->at;
 	later->count--;
 }
-
-/* `fired` gets what came first; what is between moves up. */
-static void
-later_move_up(struct xk_later *later, struct xk_later_message *fired)
-{
-	for (struct xk_later_message *w = later->first[fired->way]; w != fired; w = w->next) {
-		struct later_content content = w->content;
-
-		w->content = w->next->content;
-		w->next->content = content;
-	}
-}
-
-/* ---- */
 
 static void
 later_release(struct xk_retired *retired)
@@ -85,8 +62,12 @@ later_go_on(struct xk_event *event, void *argument)
 	struct xk_session *s;
 
 	xk_lock(&later->lock);
-	if (later->ordered)
-		later_move_up(later, fired);
+	/* Swaps contents, so that `fired` gets the oldest and those in between move up. */
+	for (struct xk_later_message *w = later->first[fired->way]; later->ordered && w != fired; w = w->next) {
+		content = w->content;
+		w->content = w->next->content;
+		w->next->content = content;
+	}
 	content = fired->content;
 	later_remove(later, fired);
 	xk_unlock(&later->lock);
@@ -99,25 +80,11 @@ later_go_on(struct xk_event *event, void *argument)
 	xk_retire(later->owner->kernel, &fired->retired, later_release);
 }
 
-static bool
-later_admit(struct xk_later *later, struct xk_later_message *waiting)
-{
-	bool room;
-
-	xk_lock(&later->lock);
-	room = later->count < later->max;
-	if (room) {
-		xk_hold_keep(&waiting->content.hold);
-		later_append(later, waiting);
-	}
-	xk_unlock(&later->lock);
-	return room;
-}
-
 int
 xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_way way, uint64_t delay_ns)
 {
 	struct xk_later_message *waiting = calloc(1, sizeof(*waiting));
+	bool room;
 
 	if (waiting == NULL) {
 		xk_drop(later->owner, m, XK_DROP_NO_MEMORY);
@@ -128,7 +95,17 @@ xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, en
 	waiting->way = way;
 	waiting->content = (struct later_content){ m, { .session = s } };
 	xk_event_init(&waiting->event, later->owner->kernel, later_go_on, waiting);
-	if (!later_admit(later, waiting)) {
+	xk_lock(&later->lock);
+	room = later->count < later->max;
+	if (room) {
+		xk_hold_keep(&waiting->content.hold);
+		waiting->at = later->last[way];
+		*waiting->at = waiting;
+		later->last[way] = &waiting->next;
+		later->count++;
+	}
+	xk_unlock(&later->lock);
+	if (!room) {
 		free(waiting);
 		xk_drop(later->owner, m, later->full);
 		return -ENOBUFS;

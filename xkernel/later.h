@@ -1,10 +1,9 @@
 /*
- * later.h - messages that go on later: a bounded store for virtual protocols (virtual.h) that delay or reorder.
+ * later.h - a bounded store of delayed messages, for virtual protocols (virtual.h) that delay or reorder.
  *
- * A message that waits holds its session, as a parked shepherd would: closed meanwhile, the session goes with the
- * last message. When its time has come, an event's shepherd carries it on, in the direction in which it was going.
- * Upward that is xk_pop with a hdr that is not NULL: the session's pop hands such a message to the protocol above
- * without delay.
+ * A waiting message holds its session, as a parked shepherd would: a session that is closed meanwhile goes with its
+ * last message. When the delay is over, an event's shepherd carries the message on in its direction. Upward that is
+ * xk_pop with a hdr that is not NULL: the session's pop must pass such a message on without delay.
  */
 #ifndef XK_LATER_H
 #define XK_LATER_H
@@ -15,7 +14,7 @@ struct xk_later_message;
 
 struct xk_later {
 	struct xk_protocol *owner;
-	struct xk_lock lock; /* over what changes */
+	struct xk_lock lock; /* protects the fields below */
 	uint64_t max, count;
 	struct xk_later_message *first[XK_WAYS], **last[XK_WAYS];
 	bool ordered;
@@ -23,19 +22,19 @@ struct xk_later {
 };
 
 /*
- * At most max messages wait; another is dropped for the reason `full`. ordered: none overtakes another of its
- * direction: when one is due, the first of those that wait goes. Failed pushes of what has waited, which nobody else
- * hears of, are counted as the owner's counter `unsent`. For init.
+ * Initialises a store of at most max messages; others are dropped for the reason `full`. ordered: no
+ * message overtakes another of its direction; whenever one is due, the oldest goes. Failed pushes of
+ * delayed messages, which no caller sees, are counted as the owner's counter `unsent`. For init.
  */
 void xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t max, bool ordered, unsigned full,
 		   unsigned unsent);
 
-/* Frees what still waits, and lets go of its sessions. For fini, before xk_virtual_fini. */
+/* Frees the waiting messages, and releases their sessions. For fini. */
 void xk_later_fini(struct xk_later *later);
 
 /*
- * m, which is passing through s, goes on after delay_ns (rounded up to microseconds). Takes m, also on failure. From
- * push or pop of s; may hand off. 0; -ENOBUFS: it was dropped, by name.
+ * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also on
+ * failure. From push or pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
  */
 int xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_way way, uint64_t delay_ns);
 

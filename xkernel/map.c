@@ -1,60 +1,29 @@
 /*
  * map.c - the Map tool: open addressing with linear probing, read without a lock.
  *
- * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers, never NULL,
- * and changes by one release store; a binding does not change while a reader may hold it. As long as a key is bound,
- * no slot between the one it hashes to and its own is free, at any moment: so a reader that meets a free slot knows
- * that the key was not bound for the whole of its search. A table that is outgrown, or full of tombstones, is copied
- * into a new one and retired; who still reads the old one sees the bindings of that moment, and none of them can be
- * given back before that shepherd's turn ends.
+ * Readers and the one writer meet in the slots. A slot holds a binding or one of its table's two markers,
+ * never NULL, and changes by one release store; a binding does not change while a reader may hold it.
+ * While a key is bound, no slot between the one it hashes to and its own is ever free: so a reader that
+ * meets a free slot knows that the key was not bound throughout its search. A table that is outgrown, or
+ * full of tombstones, is copied into a new one and retired. Shepherds that still read the old one see the
+ * bindings of that moment, none of which can be freed before their turn ends.
  *
  * At most half of the slots are in use, tombstones included: a search always ends.
  */
 #include "xkernel/map.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
-enum { MAP_PREFETCH = 128 }; /* where a session's own state begins (upi.h) */
+#include "xkernel/engine/spin.h"
 
-enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30, MAP_SPINS = 64 };
+enum { MAP_PREFETCH = 128 }; /* bytes to a session's own state (upi.h) */
 
-static inline void
-map_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
-/* Its holder does a bounded piece of work, but may have lost its core: after a while give ours away. */
-static void
-map_lock(struct xk_map *map)
-{
-	unsigned spins = 0;
-
-	while (atomic_exchange_explicit(&map->writer, 1, memory_order_acquire) != 0) {
-		while (atomic_load_explicit(&map->writer, memory_order_relaxed) != 0) {
-			if (++spins % MAP_SPINS == 0)
-				sched_yield();
-			else
-				map_pause();
-		}
-	}
-}
-
-static void
-map_unlock(struct xk_map *map)
-{
-	atomic_store_explicit(&map->writer, 0, memory_order_release);
-}
+enum { MAP_SLOTS_MIN = 16, MAP_SLOTS_MAX = 1 << 30 };
 
 /*
- * The 128-bit product of the seeded words, folded, then mixed once more. The fold alone puts keys that differ in few
- * bits (neighbouring ports, hosts, addresses of sessions) into long runs for about one seed in 500.
+ * Hashes a key: folds the 128-bit product of the seeded words, then mixes it once more. The fold alone puts keys that
+ * differ in few bits (neighbouring ports, hosts, addresses of sessions) into long runs for about one seed in 500.
  */
 static inline uint32_t
 map_hash(const struct xk_map *map, struct xk_key key)
@@ -78,7 +47,7 @@ map_slot(const struct xk_map_table *table, uint32_t slot)
 	return xk_map_slot_binding(atomic_load_explicit(&table->slots[slot], memory_order_acquire));
 }
 
-/* What of a hash stands in a slot's word; the lowest bits choose the slot. */
+/* Returns the part of a hash that a slot's word has. It is the highest, because the lowest bits choose the slot. */
 static inline uint64_t
 map_tag(uint32_t hash)
 {
@@ -97,7 +66,7 @@ map_set_slot(struct xk_map_table *table, uint32_t slot, struct xk_binding *bindi
 	atomic_store_explicit(&table->slots[slot], map_word(binding, map_tag(binding->hash)), memory_order_release);
 }
 
-/* The current table, for who holds the lock. */
+/* Returns the current table. Under the lock. */
 static inline struct xk_map_table *
 map_table(struct xk_map *map)
 {
@@ -164,8 +133,8 @@ xk_map_fini(struct xk_map *map)
 }
 
 /*
- * Several drivers, each with messages of other sessions, would take the cache's line from one another at every message:
- * there the first to be resolved stays in the cache as long as it is bound.
+ * Makes slot the cached one. Several drivers with different sessions would fight over the cache's
+ * line at every message: if they share the map, a cached slot stays while it is bound.
  */
 static inline void
 map_remember(const struct xk_map *map, struct xk_map_table *table, _Atomic uint64_t *slot)
@@ -189,7 +158,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 		const struct xk_binding *binding = xk_map_slot_binding(word);
 
 		if (word >> (64 - XK_MAP_TAG) == tag) {
-			/* most likely it, and its owner is about to be used: fetch what lies behind, too */
+			/* most likely the right one: fetch its owner's state too, which is used next */
 			__builtin_prefetch((const char *)binding + MAP_PREFETCH);
 			if (xk_likely(map_key_equal(binding->key, key))) {
 				map_remember(map, table, &table->slots[slot]);
@@ -201,7 +170,10 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 	}
 }
 
-/* Whether key is bound in table. If not, *at is the slot to bind it in: the first tombstone on its way, or free. */
+/*
+ * Returns whether key is bound in table. If not, *at is the slot to
+ * bind it in: the first tombstone or free slot on its way.
+ */
 static bool
 map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uint32_t *at)
 {
@@ -229,23 +201,9 @@ map_put(struct xk_map_table *table, struct xk_binding *binding, uint32_t slot)
 	map_set_slot(table, slot, binding);
 }
 
-static void
-map_copy(struct xk_map_table *to, const struct xk_map_table *from)
-{
-	for (uint32_t i = 0; i <= from->mask; i++) {
-		struct xk_binding *binding = map_slot(from, i);
-		uint32_t slot = 0;
-
-		if (binding->object == NULL)
-			continue;
-		map_find(to, binding->key, binding->hash, &slot);
-		map_put(to, binding, slot);
-	}
-}
-
 /*
- * Replaces the table by a copy without tombstones, of twice the size where the bindings alone fill a quarter (so
- * that the next copy is at least a quarter of the slots away). NULL: no memory; otherwise the old table.
+ * Replaces the table by a copy without tombstones, and of twice the size if the bindings alone fill a quarter, so that
+ * the next copy is at least a quarter of the slots away. Returns the old table, or NULL if there is no memory.
  */
 static struct xk_map_table *
 map_rebuild(struct xk_map *map)
@@ -261,99 +219,87 @@ map_rebuild(struct xk_map *map)
 	table = map_table_new(slots);
 	if (table == NULL)
 		return NULL;
-	map_copy(table, old);
+	for (uint32_t i = 0; i <= old->mask; i++) {
+		struct xk_binding *binding = map_slot(old, i);
+		uint32_t slot = 0;
+
+		if (binding->object == NULL)
+			continue;
+		map_find(table, binding->key, binding->hash, &slot);
+		map_put(table, binding, slot);
+	}
 	if (map->epochs == NULL)
 		table->previous = old;
 	atomic_store_explicit(&map->table, table, memory_order_release);
 	return old;
 }
 
-static int
-map_bind_locked(struct xk_map *map, struct xk_binding *binding, const struct xk_binding *wanted,
-		struct xk_map_table **outgrown)
-{
-	struct xk_map_table *table = map_table(map);
-	uint32_t slot = 0;
-
-	if (map_find(table, wanted->key, wanted->hash, &slot))
-		return -EEXIST;
-	if (map_slot(table, slot) == &table->free && table->used + 1 > (table->mask + 1) / 2) {
-		*outgrown = map_rebuild(map);
-		if (*outgrown == NULL)
-			return -ENOMEM;
-		table = map_table(map);
-		map_find(table, wanted->key, wanted->hash, &slot);
-	}
-	binding->key = wanted->key;
-	binding->object = wanted->object;
-	binding->hash = wanted->hash;
-	binding->bound = true;
-	map_put(table, binding, slot);
-	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
-	return 0;
-}
-
 int
 xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, void *object)
 {
-	struct xk_binding wanted = { .key = key, .object = object, .hash = map_hash(map, key), .bound = true };
-	struct xk_map_table *outgrown = NULL;
-	int error;
+	uint32_t hash = map_hash(map, key), slot = 0;
+	struct xk_map_table *table, *outgrown = NULL;
+	int err = 0;
 
 	xk_assert(object != NULL);
 	xk_assert((key.a & key.b) != UINT64_MAX);
-	map_lock(map);
-	error = map_bind_locked(map, binding, &wanted, &outgrown);
-	map_unlock(map);
+	xk_spin_lock(&map->writer);
+	table = map_table(map);
+	if (map_find(table, key, hash, &slot)) {
+		err = -EEXIST;
+		goto unlock;
+	}
+	if (map_slot(table, slot) == &table->free && table->used + 1 > (table->mask + 1) / 2) {
+		outgrown = map_rebuild(map);
+		if (outgrown == NULL) {
+			err = -ENOMEM;
+			goto unlock;
+		}
+		table = map_table(map);
+		map_find(table, key, hash, &slot);
+	}
+	binding->key = key;
+	binding->object = object;
+	binding->hash = hash;
+	binding->bound = true;
+	map_put(table, binding, slot);
+	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
+unlock:
+	xk_spin_unlock(&map->writer);
 	if (outgrown != NULL && map->epochs != NULL)
 		xk_epochs_retire(map->epochs, &outgrown->retired, map_table_release);
-	return error;
-}
-
-/*
- * Takes what is in slot out. Where the next slot is free, no search goes past this one: it becomes free itself,
- * and so do the tombstones before it.
- */
-static void
-map_clear(struct xk_map_table *table, uint32_t slot)
-{
-	map_set_slot(table, slot, &table->tombstone);
-	if (map_slot(table, (slot + 1) & table->mask) != &table->free)
-		return;
-	for (; map_slot(table, slot) == &table->tombstone; slot = (slot - 1) & table->mask) {
-		map_set_slot(table, slot, &table->free);
-		table->used--;
-	}
-}
-
-static bool
-map_unbind_locked(struct xk_map *map, struct xk_binding *binding)
-{
-	struct xk_map_table *table = map_table(map);
-	uint32_t slot;
-
-	if (!binding->bound)
-		return false;
-	for (slot = binding->hash & table->mask; map_slot(table, slot) != binding; slot = (slot + 1) & table->mask)
-		xk_assert(map_slot(table, slot) != &table->free);
-	map_clear(table, slot);
-	binding->bound = false;
-	atomic_fetch_sub_explicit(&map->count, 1, memory_order_relaxed);
-	return true;
+	return err;
 }
 
 bool
 xk_map_unbind(struct xk_map *map, struct xk_binding *binding)
 {
-	bool unbound;
+	struct xk_map_table *table;
+	uint32_t slot;
+	bool bound;
 
-	map_lock(map);
-	unbound = map_unbind_locked(map, binding);
-	map_unlock(map);
-	return unbound;
+	xk_spin_lock(&map->writer);
+	table = map_table(map);
+	bound = binding->bound;
+	if (!bound)
+		goto unlock;
+	for (slot = binding->hash & table->mask; map_slot(table, slot) != binding; slot = (slot + 1) & table->mask)
+		xk_assert(map_slot(table, slot) != &table->free);
+	map_set_slot(table, slot, &table->tombstone);
+	/* If the next slot is free, no search goes past this one: it becomes free, and so do tombstones before it. */
+	if (map_slot(table, (slot + 1) & table->mask) == &table->free)
+		for (; map_slot(table, slot) == &table->tombstone; slot = (slot - 1) & table->mask) {
+			map_set_slot(table, slot, &table->free);
+			table->used--;
+		}
+	binding->bound = false;
+	atomic_fetch_sub_explicit(&map->count, 1, memory_order_relaxed);
+unlock:
+	xk_spin_unlock(&map->writer);
+	return bound;
 }
 
-/* Whether binding, found in a table that was current a while ago, is bound now. */
+/* Returns whether binding, found in a table that was current before, is still bound. */
 static bool
 map_still_bound(struct xk_map *map, const struct xk_binding *binding)
 {

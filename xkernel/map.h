@@ -1,13 +1,13 @@
 /*
- * map.h - the Map tool: external key (what headers say) to internal object. It lies on every message's path.
+ * map.h - the Map tool: from external key (what headers say) to internal object, on every message's path.
  *
- * A key is two words, built explicitly by one function per protocol, so that there is no padding to forget;
- * the lower session's address stands for everything below it, as in the x-kernel. A key wider than that is
- * first mapped to an object whose address is a word.
+ * A key is two words, built by one function of each protocol, so that there is no
+ * padding to forget. The lower session's address stands for everything below it, as in
+ * the x-kernel. A wider key is first mapped to an object whose address is a word.
  *
- * Looking up takes no lock and writes nothing but the one-entry cache (which holds one of its table's slots,
- * so that it can be stale but never dangle); it may run while another shepherd binds. Binding and unbinding take the map's own
- * short lock. Bindings are the caller's memory (usually inside the session) and are given back with xk_retire after
+ * Lookups take no lock and may run while another shepherd binds. They write only the one-entry cache, which
+ * holds one of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own
+ * short lock. Bindings are the caller's memory, usually inside the session, and are freed by xk_retire after
  * xk_map_unbind (epoch.h). The hash is seeded per map: a stranger cannot choose keys that collide.
  */
 #ifndef XK_MAP_H
@@ -24,33 +24,36 @@ struct xk_binding {
 	void *object;
 	uint32_t hash;
 	bool bound;        /* under the map's lock */
-	_Atomic bool used; /* the owner's, as is what follows: here they lie in a line that is read anyway */
+	_Atomic bool used; /* the owner's, like the fields below: here, in a cache line that is read anyway */
 	uint8_t pops;      /* enum xk_pops (upi.h) */
 	_Atomic bool watched;
 };
 
-/* Open addressing with linear probing; free slots hold one of the two markers, so that every slot can be read. */
+/*
+ * Open addressing with linear probing. Slots without a binding
+ * hold one of the two markers, so that every slot can be read.
+ */
 struct xk_map_table {
 	struct xk_retired retired;
-	struct xk_map_table *previous; /* outgrown; kept where there is no kernel to retire it with */
+	struct xk_map_table *previous; /* an outgrown table, kept if there are no epochs to retire it in */
 	uint32_t mask;
 	uint32_t used;                    /* slots that are not free: bindings and tombstones */
-	_Atomic(_Atomic uint64_t *) last; /* the slot that was resolved last: the one-entry cache */
+	_Atomic(_Atomic uint64_t *) last; /* the slot of the latest lookup: the one-entry cache */
 	struct xk_binding free, tombstone;
-	_Atomic uint64_t slots[]; /* a binding's address, and above it XK_MAP_TAG bits of its hash */
+	_Atomic uint64_t slots[]; /* addresses of bindings, each below XK_MAP_TAG bits of its hash */
 };
 
 struct xk_map {
 	_Atomic(struct xk_map_table *) table;
-	bool is_shared; /* by several drivers: the cache changes only where it is of no use */
+	bool is_shared; /* by several drivers: an entry stays in the cache while it is bound */
 	uint64_t seed[2];
-	struct xk_epochs *epochs; /* NULL: outgrown tables are kept until xk_map_fini */
+	struct xk_epochs *epochs; /* NULL: outgrown tables stay until xk_map_fini */
 	_Atomic unsigned count;   /* bindings */
-	_Atomic uint32_t writer;  /* held by who changes the map, for a bounded while */
+	_Atomic uint32_t writer;  /* lock of changes, held for a bounded time */
 };
 
 /*
- * Addresses of user space have 48 bits; the rest of a slot's word tells most strangers without a look at the binding.
+ * User space addresses have 48 bits. The rest of a slot's word rules out most other keys without reading the binding.
  */
 enum { XK_MAP_TAG = 16 };
 
@@ -60,20 +63,20 @@ xk_map_slot_binding(uint64_t word)
 	return (struct xk_binding *)(uintptr_t)(word << XK_MAP_TAG >> XK_MAP_TAG);
 }
 
-/* Makes an empty map of kernel that expects about `expected` bindings; it grows past them. 0 or -ENOMEM. */
+/* Initialises an empty map of kernel for about `expected` bindings; it grows beyond them. Returns 0 or -ENOMEM. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /*
- * The same outside of a kernel: with seeds of the caller's, epochs to retire outgrown tables in (NULL: they are kept until
- * xk_map_fini), and whether several drivers will use it.
+ * Initialises a map without a kernel: with the caller's seeds, and epochs to retire outgrown tables in
+ * (NULL: they stay until xk_map_fini). is_shared: several drivers will use it. Returns 0 or -ENOMEM.
  */
 int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs,
 		bool is_shared);
 
-/* Frees the map's own memory. Bindings still in it are forgotten. Nobody else may be using it. */
+/* Frees the map's own memory and forgets remaining bindings. Nothing else may use the map. */
 void xk_map_fini(struct xk_map *map);
 
-/* The object of key, past the cache. Not for callers; use xk_map_resolve. */
+/* Looks up key without the cache. Not for callers: use xk_map_resolve. */
 void *xk_map_lookup(struct xk_map *map, struct xk_key key);
 
 /* Returns the object of key if it is the one that was resolved last, else NULL. As xk_map_resolve, but calls nothing. */
@@ -93,8 +96,8 @@ xk_map_last(struct xk_map *map, struct xk_key key)
 }
 
 /*
- * The object bound to key, or NULL. It cannot vanish before this shepherd's turn ends or it parks.
- * Any shepherd; never waits.
+ * Returns the object bound to key, or NULL. It cannot vanish before
+ * this shepherd's turn ends or it parks. Any shepherd; never waits.
  */
 static inline void *
 xk_map_resolve(struct xk_map *map, struct xk_key key)
@@ -105,13 +108,13 @@ xk_map_resolve(struct xk_map *map, struct xk_key key)
 }
 
 /*
- * Binds key to object; *binding is the caller's memory and must stay until it is unbound and retired. Key words
- * that are both all ones are reserved. 0; -EEXIST: the key is bound already (resolve it); -ENOMEM.
- * Any shepherd; never waits.
+ * Binds key to object. *binding is the caller's memory and must stay until it is unbound
+ * and retired. Key words that are both all ones are reserved. Returns 0, -EEXIST (the key
+ * is bound already: resolve it) or -ENOMEM. Any shepherd; never waits.
  */
 int xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, void *object);
 
-/* Takes the binding out. False: it was not bound (any more), somebody else has done it. Any shepherd; never waits. */
+/* Removes the binding. Returns false if it was not bound, or another shepherd removed it. Any shepherd; never waits. */
 bool xk_map_unbind(struct xk_map *map, struct xk_binding *binding);
 
 static inline unsigned
@@ -121,8 +124,8 @@ xk_map_count(const struct xk_map *map)
 }
 
 /*
- * Calls visit for each object that is bound when it is reached; visit may unbind any. Objects bound meanwhile may
- * be missed. Any shepherd; slow, so not on a message's way.
+ * Calls visit for each object that is bound when it is reached; visit may unbind any. May
+ * miss objects that are bound meanwhile. Any shepherd; too slow for a message's path.
  */
 void xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), void *context);
 

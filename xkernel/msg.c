@@ -1,9 +1,9 @@
 /*
- * msg.c - the Message tool: what msg.h does not do in line.
+ * msg.c - the Message tool: the parts of msg.h that are not inline.
  *
- * Of a chain's fields, total, tail, id and flags are looked at in its first segment only; so whoever puts another
- * segment in front, or takes the first one off, carries them over. A segment's bytes belong to its view of the buffer;
- * what lies around them in the buffer may be written only where the buffer has no other view.
+ * A chain's total, tail, id, flags and annotations are valid in its first segment only: code
+ * that replaces the first segment carries them over. A segment's bytes belong to its view of the
+ * buffer. The bytes around them may be written only if the buffer has no other view.
  */
 #include "xkernel/msg.h"
 
@@ -24,7 +24,7 @@ msg_segment_free(struct xk_msg *segment)
 	segment->platform->ops->buffer_free(segment->platform, segment);
 }
 
-/* Whether the chain agrees with what its first segment says of it. For debug builds. */
+/* Returns whether the chain agrees with its first segment. For debug builds. */
 __attribute__((unused)) static bool
 msg_is_sound(const struct xk_msg *m)
 {
@@ -39,7 +39,10 @@ msg_is_sound(const struct xk_msg *m)
 	return total == m->total && last == m->tail;
 }
 
-/* Checked on slow paths only: a freed message has no bytes and a reference count of 0, so every use of it takes one. */
+/*
+ * Aborts if m was freed. Only on slow paths: a freed message has no
+ * bytes and a reference count of 0, so every use of it takes one.
+ */
 static void
 msg_must_live(const struct xk_msg *m, const char *what)
 {
@@ -59,7 +62,7 @@ msg_carry_way(struct xk_msg *to, const struct xk_msg *from)
 #endif
 }
 
-/* What the first segment `from` knows of its message, `to` knows from now on. */
+/* Copies what the first segment `from` knows of its message to `to`. */
 static void
 msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 {
@@ -174,7 +177,7 @@ xk_msg_push_segment(struct xk_msg **m, size_t len)
 	if (fresh == NULL)
 		return NULL;
 	msg_carry_over(fresh, head);
-	fresh->data -= len; /* into the headroom, and what is left of it is for the headers of lower layers */
+	fresh->data -= len; /* into the headroom; the rest of it is for the headers of lower layers */
 	fresh->len = (uint32_t)len;
 	fresh->total += (uint32_t)len;
 	head->owner = NULL;
@@ -190,7 +193,7 @@ xk_msg_push_segment(struct xk_msg **m, size_t len)
 	return fresh->data;
 }
 
-/* Copies len bytes, which must be there, from offset of the chain that begins at segment. */
+/* Copies len bytes, which must exist, from offset of the chain that begins at segment. */
 static void
 msg_gather(const struct xk_msg *segment, size_t offset, uint8_t *bytes, size_t len)
 {
@@ -209,7 +212,7 @@ msg_gather(const struct xk_msg *segment, size_t offset, uint8_t *bytes, size_t l
 	}
 }
 
-/* Takes len bytes off the segments behind head and gives back those that nothing is left of. */
+/* Removes len bytes from the segments behind head, and frees those that are then empty. */
 static void
 msg_consume_behind(struct xk_msg *head, size_t len)
 {
@@ -229,7 +232,7 @@ msg_consume_behind(struct xk_msg *head, size_t len)
 		head->tail = head;
 }
 
-/* Gives back empty segments at the beginning of *m, except a last one. */
+/* Frees empty segments at the beginning of *m, except the last one. */
 static void
 msg_pass_empty(struct xk_msg **m)
 {
@@ -240,24 +243,6 @@ msg_pass_empty(struct xk_msg **m)
 		*m = head->next;
 		msg_segment_free(head);
 	}
-}
-
-/* A segment in front of head, still empty, that len bytes fit into. NULL: no buffer, or none is that long. */
-static struct xk_msg *
-msg_lead(struct xk_msg *head, size_t len)
-{
-	struct xk_msg *fresh = msg_segment_new(head->platform);
-
-	if (fresh == NULL)
-		return NULL;
-	if ((size_t)(fresh->ceiling - fresh->data) < len) {
-		msg_segment_free(fresh);
-		return NULL;
-	}
-	msg_carry_over(fresh, head);
-	head->owner = NULL;
-	fresh->next = head;
-	return fresh;
 }
 
 uint8_t *
@@ -275,9 +260,16 @@ xk_msg_pull_up(struct xk_msg **m, size_t len)
 	if (head->len >= len)
 		return head->data;
 	if (!xk_msg_is_writable(head) || (size_t)(head->ceiling - head->data) < len) {
-		head = msg_lead(head, len);
+		head = msg_segment_new((*m)->platform);
 		if (head == NULL)
 			return NULL;
+		if ((size_t)(head->ceiling - head->data) < len) {
+			msg_segment_free(head);
+			return NULL;
+		}
+		msg_carry_over(head, *m);
+		(*m)->owner = NULL;
+		head->next = *m;
 	}
 	missing = len - head->len;
 	msg_gather(head->next, 0, head->data + head->len, missing);
@@ -295,9 +287,7 @@ xk_msg_pop_segments(struct xk_msg **m, size_t len)
 
 	if (p == NULL)
 		return NULL;
-	(*m)->data += len;
-	(*m)->len -= (uint32_t)len;
-	(*m)->total -= (uint32_t)len;
+	xk_msg_pop_in_place(*m, len);
 	return p;
 }
 
@@ -318,20 +308,7 @@ xk_msg_truncate_segments(struct xk_msg *m, size_t len)
 	xk_debug_assert(msg_is_sound(m));
 }
 
-/* A message without bytes that is otherwise like m. */
-static struct xk_msg *
-msg_empty_like(const struct xk_msg *m)
-{
-	struct xk_msg *empty = msg_segment_new(m->platform);
-
-	if (empty == NULL)
-		return NULL;
-	empty->id = m->id;
-	empty->flags = m->flags & XK_MSG_TRACED;
-	return empty;
-}
-
-/* The chain behind the first len bytes of segment: a view of what is left of it, or what follows. */
+/* Returns the chain behind the first len bytes of segment: a view of the segment's rest, or what follows it. */
 static struct xk_msg *
 msg_cut(struct xk_msg *segment, size_t len)
 {
@@ -349,7 +326,7 @@ msg_cut(struct xk_msg *segment, size_t len)
 	return rest;
 }
 
-/* The port has verified the sum of the whole: neither part keeps that flag. */
+/* Neither part keeps the flags of sums, because the port verified that of the whole. */
 struct xk_msg *
 xk_msg_split(struct xk_msg **m, size_t len)
 {
@@ -359,8 +336,14 @@ xk_msg_split(struct xk_msg **m, size_t len)
 	msg_must_live(front, "splits");
 	xk_assert(len <= front->total);
 	xk_debug_assert(msg_is_sound(front));
-	if (len == 0)
-		return msg_empty_like(front);
+	if (len == 0) {
+		front = msg_segment_new(front->platform);
+		if (front != NULL) {
+			front->id = (*m)->id;
+			front->flags = (*m)->flags & XK_MSG_TRACED;
+		}
+		return front;
+	}
 	for (; last->len < left; last = last->next)
 		left -= last->len;
 	rest = msg_cut(last, left);
@@ -381,7 +364,7 @@ xk_msg_split(struct xk_msg **m, size_t len)
 	return front;
 }
 
-/* What the port has verified of a is not true of the whole: only the other flags stay. */
+/* Drops the flags of sums: what the port verified of a is not true of the whole. */
 void
 xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 {
@@ -413,7 +396,10 @@ xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len)
 	return true;
 }
 
-/* A segment that begins at an odd place has its bytes in the other half of every word (RFC 1071, 2 (B)). */
+/*
+ * Swaps the sum of a segment that begins at an odd offset: its
+ * bytes lie in the other half of each word (RFC 1071, 2 (B)).
+ */
 uint64_t
 xk_msg_sum_segments(const struct xk_msg *m)
 {

@@ -1,10 +1,10 @@
 /*
- * participants.h - who takes part in a conversation: the address stacks given to open.
+ * participants.h - the participants of a conversation: the address stacks given to open.
  *
  * There is one stack for the remote participant and one for the local one. The caller pushes addresses from
- * the lowest protocol's upward (for UDP: the host, then the port); each protocol pops its own part and passes
+ * the lowest protocol's upward (for UDP: the host, then the port). Each protocol pops its own part and passes
  * the rest down with open. A missing local part means "any" (or "choose one"), and so does XK_ANY.
- * xk_get_participants builds the same stacks back, each protocol pushing its own part on what lies below.
+ * xk_get_participants builds the same stacks: each protocol pushes its part onto those from below.
  */
 #ifndef XK_PARTICIPANTS_H
 #define XK_PARTICIPANTS_H
@@ -27,7 +27,7 @@ struct xk_participants {
 	struct xk_participant remote, local;
 };
 
-/* Puts address on top. False: the stack is full. */
+/* Pushes address. Returns false if the stack is full. */
 static inline bool
 xk_participant_push(struct xk_participant *p, uint64_t address)
 {
@@ -37,7 +37,7 @@ xk_participant_push(struct xk_participant *p, uint64_t address)
 	return true;
 }
 
-/* Takes the top off; XK_ANY where nothing is left. */
+/* Pops the top address, or returns XK_ANY if nothing is left. */
 static inline uint64_t
 xk_participant_pop(struct xk_participant *p)
 {
@@ -57,14 +57,17 @@ xk_hash_mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 32;
 }
 
-/* Whether exactly the same was given: "any" is not what it may stand for. */
+/* Returns whether both are the same literally: XK_ANY equals only itself. */
 static inline bool
 xk_participants_equal(const struct xk_participants *a, const struct xk_participants *b)
 {
 	return xk_participant_equal(&a->remote, &b->remote) && xk_participant_equal(&a->local, &b->local);
 }
 
-/* The same for equal ones; from a seed that nobody knows, so that nobody can choose those that collide. */
+/*
+ * Returns a hash, the same for equal participants. With a secret
+ * seed, strangers cannot choose participants that collide.
+ */
 static inline uint64_t
 xk_participants_hash(const struct xk_participants *p, uint64_t seed)
 {

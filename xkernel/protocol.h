@@ -1,6 +1,6 @@
 /*
- * protocol.h - how a protocol declares itself: roles of its lowers, its numbers on them, settings, names of drop reasons
- * and counters. `xk protocols NAME` prints the declaration; the graph checker obeys it.
+ * protocol.h - a protocol's declaration: roles of its lowers, its numbers on them, settings, names of
+ * drop reasons and counters. `xk protocols NAME` prints it; the graph checker enforces it.
  */
 #ifndef XK_PROTOCOL_H
 #define XK_PROTOCOL_H
@@ -12,10 +12,10 @@
 enum xk_realm {
 	XK_ASYNC = 1 << 0,   /* push, pop, demux */
 	XK_RPC = 1 << 1,     /* call, call_pop, call_demux */
-	XK_CONTROL = 1 << 2, /* asked by control; carries no messages for others (ARP, BIDCTL) */
+	XK_CONTROL = 1 << 2, /* answers control operations; carries no messages for others (ARP, BIDCTL) */
 };
 
-/* What a protocol needs below it. */
+/* A protocol that is needed below. */
 struct xk_role {
 	const char *name; /* NULL ends the list */
 	unsigned needs;   /* enum xk_realm: what the lower must offer */
@@ -23,7 +23,7 @@ struct xk_role {
 	const char *help;
 };
 
-/* This protocol's number on lowers of a type; `number=N` on the edge overrides. */
+/* This protocol's number on lowers of a type. `number=N` at the edge overrides it. */
 struct xk_number_on {
 	const char *lower; /* NULL ends the list */
 	uint32_t number;
@@ -38,10 +38,10 @@ enum xk_setting_type {
 	XK_SETTING_NETWORK,     /* struct xk_network: "10.77.0.1/24" */
 	XK_SETTING_LINK,        /* uint64_t, 48 bits: "02:00:00:00:00:01" */
 	XK_SETTING_RATE,        /* uint64_t, bits per second: "10Mb/s", "1.28Gb/s", "622kb/s", "9600b/s", "0" */
-	XK_SETTING_PROBABILITY, /* uint64_t, parts of 2^32, the nearest: "0.01", "1%", "0", "1" (which is 2^32) */
+	XK_SETTING_PROBABILITY, /* uint64_t, parts of 2^32, rounded: "0.01", "1%", "0", "1" (2^32) */
 };
 
-/* An address and how many of its leading bits name the network. */
+/* An address, and the number of its leading bits that name the network. */
 struct xk_network {
 	uint32_t host;
 	uint32_t bits;
@@ -51,20 +51,20 @@ struct xk_network {
 struct xk_setting {
 	const char *name; /* NULL ends the list */
 	enum xk_setting_type type;
-	size_t offset;       /* where the value goes in the instance's struct */
+	size_t offset;       /* of the value in the instance's struct */
 	const char *initial; /* as text; NULL: the zero value */
 	const char *help;
 	uint64_t min, max; /* of XK_SETTING_UINT, XK_SETTING_TIME and XK_SETTING_RATE; both 0: no limit */
 };
 
 enum xk_protocol_flags {
-	XK_VIRTUAL = 1 << 0,   /* has no header: numbers are seen through it */
+	XK_VIRTUAL = 1 << 0,   /* has no header: numbers of uppers count for its lowers */
 	XK_PORT = 1 << 1,      /* a leaf that is a port */
 	XK_REPEATS = 1 << 2,   /* the whole group of roles may occur several times */
 	XK_ONE_UPPER = 1 << 3, /* at most one protocol may stand on it */
 	/*
-	 * A virtual protocol that gives its uppers sessions of its lowers: messages pass it by. They cross the edge above it,
-	 * so that marks on the edges below it would mean nothing.
+	 * A virtual protocol that lends its uppers sessions of its lowers. Messages bypass it:
+	 * they cross the edge above it, and marks on the edges below it mean nothing.
 	 */
 	XK_LENDS = 1 << 4,
 	XK_TABLE = 1 << 5, /* has a table (table.h) although its sessions are of several kinds */
@@ -74,59 +74,60 @@ struct xk_protocol_type {
 	const char *name;
 	const char *help; /* a sentence or two, for `xk protocols` */
 	const struct xk_protocol_ops *ops;
-	/* What all its sessions are; NULL: they are of several kinds, or there are none. */
+	/* The operations of all its sessions; NULL: there are several kinds, or no sessions. */
 	const struct xk_session_ops *session_ops;
-	uint32_t header, gather; /* bytes, as header.h has it; 0: there is no header, and nothing is gathered besides */
-	const struct xk_field *fields;      /* of the header; NULL: there is none */
+	uint32_t header, gather;            /* bytes (header.h); 0: no header, nothing more to gather */
+	const struct xk_field *fields;      /* of the header; NULL: none */
 	size_t size;                        /* of an instance; its struct begins with struct xk_protocol */
 	unsigned offers;                    /* enum xk_realm */
 	unsigned flags;                     /* enum xk_protocol_flags */
 	const struct xk_role *lowers;       /* NULL: none */
-	const struct xk_number_on *numbers; /* its own on its lowers; NULL: none */
-	uint32_t number_max;                /* uppers need a number here, unique, at most this; 0: none */
+	const struct xk_number_on *numbers; /* its own, on its lowers; NULL: none */
+	uint32_t number_max;                /* largest of the unique numbers that uppers need here; 0: they need none */
 	const struct xk_setting *settings;
 	const char *const *drops;    /* names from XK_DROP_OWN on; NULL ends the list */
 	const char *const *counters; /* names; NULL ends the list */
 	unsigned session_max;        /* default of the setting `sessions`; 0: keeps no passive sessions */
-	/* What uppers that know this type call directly, a struct that its header declares; NULL: nothing. */
+	/* A struct of functions, declared by the type's header, for uppers that know this type; NULL: none. */
 	const void *neighbour_ops;
 };
 
-/* Returns how many bytes of its header a type has gathered. */
+/* Returns the number of bytes that a type wants in one piece. */
 static inline uint32_t
 xk_header_gathers(const struct xk_protocol_type *type)
 {
 	return type->gather > type->header ? type->gather : type->header;
 }
 
-/* Every protocol that was built in, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
+/* All protocols that are built in, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
 extern const struct xk_protocol_type *const xk_protocol_types[];
 
-/* The type called name, or NULL. */
+/* Returns the type called name, or NULL. */
 const struct xk_protocol_type *xk_protocol_type_find(const char *name);
 
-/* Stores the number that upper declares for lowers of the type lower. False: it declares none. Any context. */
+/* Stores the number that upper declares for lowers of the type lower. Returns false if there is none. Any context. */
 bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protocol_type *lower, uint32_t *number);
 
 /*
- * Parses text as a setting's value into the instance (its struct begins at instance). strings are duplicated onto the
- * kernel's list. 0, or -EINVAL with a sentence in why (what was expected). Main thread.
+ * Parses text as a setting's value into the instance, whose struct begins at `instance`.
+ * Duplicates strings, which the instance then owns. Returns 0, or -EINVAL or -ENOMEM with
+ * a sentence in why; the setting is then unchanged. Main thread.
  */
 int xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len);
 
 enum { XK_SETTING_TEXT = 32 };
 
 /*
- * Prints the value of a number, time, rate or probability as xk_setting_parse would read it, in the coarsest unit that
- * is exact, into text (at least XK_SETTING_TEXT bytes), and returns text.
+ * Prints a number, time, rate or probability as xk_setting_parse reads it, in the
+ * coarsest exact unit, into text (at least XK_SETTING_TEXT bytes). Returns text.
  */
 char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 
-/* Parses "20us", "3ms", "2s", "500ns". False: it is no time. */
+/* Parses a time: "20us", "3ms", "2s", "500ns". Returns false if it is none. */
 bool xk_time_parse(const char *text, uint64_t *ns);
-/* Parses "10.77.0.1". False: it is no address. */
+/* Parses an IPv4 address: "10.77.0.1". Returns false if it is none. */
 bool xk_host_parse(const char *text, uint32_t *host);
-/* Prints an address into text (at least 16 bytes) and returns text. */
+/* Prints an IPv4 address into text (at least 16 bytes). Returns text. */
 char *xk_host_print(uint32_t host, char *text);
 
 #endif

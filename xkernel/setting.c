@@ -1,5 +1,6 @@
 /*
- * setting.c - values from a graph file or a command line, as text: parsed whole or refused with what was expected.
+ * setting.c - parses settings' values from a graph file or a command line:
+ * accepts a text as a whole, or refuses it and says what it expected.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ setting_digit(char c, unsigned base, unsigned *digit)
 	return *digit < base;
 }
 
-/* Parses at least one digit and as many as there are. NULL: there is none, or too many; otherwise what follows. */
+/* Parses one or more digits. Returns the rest of the text, or NULL if there is no digit or the number is too large. */
 static const char *
 setting_digits(const char *text, unsigned base, uint64_t *value)
 {
@@ -56,7 +57,7 @@ setting_uint_parse(const char *text, uint64_t *value)
 	return text[factor != 1] == '\0' && !__builtin_mul_overflow(*value, factor, value);
 }
 
-/* A list of units begins with the largest, ends with 1, and is ended by NULL. */
+/* A unit. Lists are sorted from the largest to 1; NULL ends them. */
 struct setting_unit {
 	const char *name;
 	uint64_t size;
@@ -72,7 +73,7 @@ static const struct setting_unit setting_rates[] = { { "Tb/s", UINT64_C(10000000
 						     { "b/s", 1 },
 						     { NULL, 0 } };
 
-/* The size of the unit called name; 0: there is none. */
+/* Returns the size of the unit called name, or 0. */
 static uint64_t
 setting_unit_size(const struct setting_unit *units, const char *name)
 {
@@ -93,7 +94,7 @@ xk_time_parse(const char *text, uint64_t *ns)
 	return unit != 0 && !__builtin_mul_overflow(value, unit, ns);
 }
 
-/* In the largest unit that is exact. */
+/* Prints value in the largest exact unit. */
 static char *
 setting_unit_print(const struct setting_unit *units, uint64_t value, char *text)
 {
@@ -105,13 +106,13 @@ setting_unit_print(const struct setting_unit *units, uint64_t value, char *text)
 
 /* ---- fractions ---- */
 
-/* "1.28": 128 and 2 digits behind the point. */
+/* A decimal fraction: "1.28" is 128 with 2 digits after the point. */
 struct setting_decimal {
 	uint64_t value;
 	unsigned fraction;
 };
 
-/* NULL: there is no such number, or it is too long; otherwise what follows. */
+/* Parses a decimal fraction. Returns the rest of the text, or NULL if there is none or it is too long. */
 static const char *
 setting_decimal(const char *text, struct setting_decimal *decimal)
 {
@@ -128,7 +129,7 @@ setting_decimal(const char *text, struct setting_decimal *decimal)
 	return decimal->fraction == 0 ? NULL : end;
 }
 
-/* A whole number of bits, so that a rate is what was written. */
+/* Accepts only a whole number of bits per second, so that a rate is exactly what was written. */
 static bool
 setting_rate_parse(const char *text, uint64_t *rate)
 {
@@ -152,7 +153,7 @@ setting_rate_parse(const char *text, uint64_t *rate)
 	return true;
 }
 
-enum { SETTING_DIGITS = 9 /* of a probability behind the point: 2^32 has no more */ };
+enum { SETTING_DIGITS = 9 /* digits of a probability after the point, as many as 2^32 resolves */ };
 
 #define SETTING_ONE (UINT64_C(1) << 32)
 #define SETTING_BILLION UINT64_C(1000000000)
@@ -180,7 +181,7 @@ setting_probability_parse(const char *text, uint64_t *probability)
 	return true;
 }
 
-/* Billionths are coarser than parts of 2^32, and so what was parsed is printed as it was written. */
+/* Rounds to billionths, which are coarser than parts of 2^32: so parsed values are printed as they were written. */
 static char *
 setting_probability_print(uint64_t probability, char *text)
 {
@@ -223,7 +224,7 @@ setting_bool_parse(const char *text, bool *value)
 
 /* ---- addresses ---- */
 
-/* A number of one to three digits without leading zeros, at most max. NULL, or what follows. */
+/* Parses a number of one to three digits without leading zeros, at most max. Returns the rest of the text, or NULL. */
 static const char *
 setting_small(const char *text, unsigned max, uint32_t *value)
 {
@@ -236,7 +237,7 @@ setting_small(const char *text, unsigned max, uint32_t *value)
 	return end;
 }
 
-/* NULL, or what follows the address. */
+/* Parses an IPv4 address. Returns the rest of the text, or NULL. */
 static const char *
 setting_host(const char *text, uint32_t *host)
 {
@@ -302,37 +303,41 @@ setting_link_parse(const char *text, uint64_t *link)
 
 /* ---- settings ---- */
 
+/* What is expected of a type's text, and the size of its value. */
+static const struct setting_kind {
+	const char *expected;
+	size_t size;
+} setting_kinds[] = {
+	[XK_SETTING_UINT] = { "a number such as 64, 0x40 or 16k", sizeof(uint64_t) },
+	[XK_SETTING_BOOL] = { "yes, no, true, false, 0 or 1", sizeof(bool) },
+	[XK_SETTING_TIME] = { "a time such as 20us, 3ms or 2s", sizeof(uint64_t) },
+	[XK_SETTING_STRING] = { "a text", sizeof(char *) },
+	[XK_SETTING_HOST] = { "an address such as 10.77.0.1", sizeof(uint32_t) },
+	[XK_SETTING_NETWORK] = { "an address with the bits of its network, such as 10.77.0.1/24",
+				 sizeof(struct xk_network) },
+	[XK_SETTING_LINK] = { "a link address such as 02:00:00:00:00:01", sizeof(uint64_t) },
+	[XK_SETTING_RATE] = { "a rate such as 10Mb/s, 1.28Gb/s or 0", sizeof(uint64_t) },
+	[XK_SETTING_PROBABILITY] = { "a probability such as 0.01 or 1%", sizeof(uint64_t) },
+};
+
+/* Only numbers, times and rates have limits. */
 static bool
 setting_has_limits(const struct xk_setting *setting)
 {
-	return setting->min != 0 || setting->max != 0;
+	bool may = setting->type == XK_SETTING_UINT || setting->type == XK_SETTING_TIME ||
+		   setting->type == XK_SETTING_RATE;
+
+	return may && (setting->min != 0 || setting->max != 0);
 }
 
-static bool
-setting_allows(const struct xk_setting *setting, uint64_t value)
-{
-	return !setting_has_limits(setting) || (value >= setting->min && value <= setting->max);
-}
-
-/* What was expected, where the text was of the right kind or not. */
+/* Writes what is expected, whether the text was of another kind or beyond the limits. */
 static void
 setting_explain(const struct xk_setting *setting, char *why, size_t why_len)
 {
-	static const char *const kinds[] = {
-		[XK_SETTING_UINT] = "a number such as 64, 0x40 or 16k",
-		[XK_SETTING_BOOL] = "yes, no, true, false, 0 or 1",
-		[XK_SETTING_TIME] = "a time such as 20us, 3ms or 2s",
-		[XK_SETTING_STRING] = "a text",
-		[XK_SETTING_HOST] = "an address such as 10.77.0.1",
-		[XK_SETTING_NETWORK] = "an address with the bits of its network, such as 10.77.0.1/24",
-		[XK_SETTING_LINK] = "a link address such as 02:00:00:00:00:01",
-		[XK_SETTING_RATE] = "a rate such as 10Mb/s, 1.28Gb/s or 0",
-		[XK_SETTING_PROBABILITY] = "a probability such as 0.01 or 1%",
-	};
 	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
 
 	if (!setting_has_limits(setting)) {
-		snprintf(why, why_len, "expects %s", kinds[setting->type]);
+		snprintf(why, why_len, "expects %s", setting_kinds[setting->type].expected);
 		return;
 	}
 	xk_setting_print(setting->type, setting->min, min);
@@ -341,54 +346,30 @@ setting_explain(const struct xk_setting *setting, char *why, size_t why_len)
 		snprintf(why, why_len, "expects a number from %s to %s", min, max);
 	else if (setting->type == XK_SETTING_TIME)
 		snprintf(why, why_len, "expects a time from %s to %s, such as 20us, 3ms or 2s", min, max);
-	else if (setting->type == XK_SETTING_RATE)
-		snprintf(why, why_len, "expects a rate from %s to %s, such as 10Mb/s or 1.28Gb/s", min, max);
 	else
-		snprintf(why, why_len, "expects %s", kinds[setting->type]);
+		snprintf(why, why_len, "expects a rate from %s to %s, such as 10Mb/s or 1.28Gb/s", min, max);
 }
 
-static int
-setting_string_parse(const char *text, const char **value, char *why, size_t why_len)
-{
-	char *copy = strdup(text);
-
-	if (copy == NULL) {
-		snprintf(why, why_len, "finds no memory for a text of %zu bytes", strlen(text));
-		return -ENOMEM;
-	}
-	free((char *)(uintptr_t)*value);
-	*value = copy;
-	return 0;
-}
-
-/* Parses text into *value, as large as the type's; *len is then how many bytes of it count. */
+/* Parses text into value, which is as large as the type's. */
 static bool
-setting_value_parse(const struct xk_setting *setting, const char *text, void *value, size_t *len)
+setting_value_parse(enum xk_setting_type type, const char *text, void *value)
 {
-	switch (setting->type) {
+	switch (type) {
 	case XK_SETTING_UINT:
-		*len = sizeof(uint64_t);
-		return setting_uint_parse(text, value) && setting_allows(setting, *(uint64_t *)value);
+		return setting_uint_parse(text, value);
 	case XK_SETTING_TIME:
-		*len = sizeof(uint64_t);
-		return xk_time_parse(text, value) && setting_allows(setting, *(uint64_t *)value);
+		return xk_time_parse(text, value);
 	case XK_SETTING_RATE:
-		*len = sizeof(uint64_t);
-		return setting_rate_parse(text, value) && setting_allows(setting, *(uint64_t *)value);
+		return setting_rate_parse(text, value);
 	case XK_SETTING_PROBABILITY:
-		*len = sizeof(uint64_t);
 		return setting_probability_parse(text, value);
 	case XK_SETTING_BOOL:
-		*len = sizeof(bool);
 		return setting_bool_parse(text, value);
 	case XK_SETTING_HOST:
-		*len = sizeof(uint32_t);
 		return xk_host_parse(text, value);
 	case XK_SETTING_NETWORK:
-		*len = sizeof(struct xk_network);
 		return setting_network_parse(text, value);
 	case XK_SETTING_LINK:
-		*len = sizeof(uint64_t);
 		return setting_link_parse(text, value);
 	case XK_SETTING_STRING:
 		break;
@@ -400,22 +381,31 @@ int
 xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len)
 {
 	void *place = (char *)instance + setting->offset;
-	/* What is refused leaves the setting as it was. */
+	/* Parsed apart from its place: refused text leaves the setting unchanged. */
 	union {
 		uint64_t number;
 		uint32_t host;
 		bool truth;
 		struct xk_network network;
 	} value = { .number = 0 };
-	size_t len;
 
-	if (setting->type == XK_SETTING_STRING)
-		return setting_string_parse(text, place, why, why_len);
-	if (!setting_value_parse(setting, text, &value, &len)) {
+	if (setting->type == XK_SETTING_STRING) {
+		char *copy = strdup(text);
+
+		if (copy == NULL) {
+			snprintf(why, why_len, "finds no memory for a text of %zu bytes", strlen(text));
+			return -ENOMEM;
+		}
+		free(*(char **)place);
+		*(char **)place = copy;
+		return 0;
+	}
+	if (!setting_value_parse(setting->type, text, &value) ||
+	    (setting_has_limits(setting) && (value.number < setting->min || value.number > setting->max))) {
 		setting_explain(setting, why, why_len);
 		return -EINVAL;
 	}
-	memcpy(place, &value, len);
+	memcpy(place, &value, setting_kinds[setting->type].size);
 	return 0;
 }
 

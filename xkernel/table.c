@@ -6,7 +6,7 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
-/* TABLE_TRIES: how often other openers and closers may come in between before an opener gives up. */
+/* TABLE_TRIES: tries of an opener that other openers and closers keep interrupting */
 enum { TABLE_TRIES = 1000, TABLE_SESSIONS = 16, TABLE_ENABLES = 8 };
 
 /* ---- init and fini ---- */
@@ -77,14 +77,14 @@ xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *
 	if (s == NULL || !xk_duplicate(s))
 		return -ENOENT;
 	if (xk_hlp_receive(s) != hlp_receive || s->hlp_type != hlp_type) {
-		xk_session_release(s); /* no hlp is done with it */
+		xk_session_release(s); /* does not count as closed by an hlp */
 		return -EADDRINUSE;
 	}
 	*session = s;
 	return 0;
 }
 
-/* Keeps its reference on lls to the end: each try needs lls. */
+/* Keeps its reference on lls until the end: each try needs lls. */
 int
 xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 	      struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session)
@@ -104,35 +104,31 @@ xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *h
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* Returns 0 and the session, or the reason to drop the message. */
-static unsigned
-table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
-	     const void *how, struct xk_session **session)
-{
-	const struct xk_enable *enable = xk_table_enabled(self, passive_key);
-	int err;
-
-	if (enable == NULL || !xk_duplicate(lls))
-		return XK_DROP_NO_SESSION;
-	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, how, session);
-	if (err == -EEXIST) {
-		*session = xk_table_find(self, key);
-		return *session != NULL ? XK_DROP_NONE : XK_DROP_NO_SESSION;
-	}
-	if (err != 0)
-		return err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
-	return xk_session_announce(*session) == 0 ? XK_DROP_NONE : XK_DROP_REFUSED;
-}
-
 struct xk_session *
 xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key, struct xk_session *lls,
 		const void *how, struct xk_msg *m)
 {
-	struct xk_session *s;
-	unsigned why = table_accept(self, key, passive_key, lls, how, &s);
+	const struct xk_enable *enable = xk_table_enabled(self, passive_key);
+	unsigned why = XK_DROP_NO_SESSION;
+	struct xk_session *s = NULL;
+	int err;
 
-	if (why == XK_DROP_NONE)
-		return s;
+	if (enable == NULL || !xk_duplicate(lls))
+		goto drop;
+	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, how, &s);
+	if (err == -EEXIST) {
+		s = xk_table_find(self, key);
+		if (s == NULL)
+			goto drop;
+	} else if (err != 0) {
+		why = err == -ENOMEM ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
+		goto drop;
+	} else if (xk_session_announce(s) != 0) {
+		why = XK_DROP_REFUSED;
+		goto drop;
+	}
+	return s;
+drop:
 	xk_drop(self, m, why);
 	return NULL;
 }

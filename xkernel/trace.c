@@ -1,7 +1,7 @@
 /*
- * trace.c - lines of trace: what protocols decide, and every crossing of a traced message with its header bytes, where
- * it runs, and why it was handed off. A line is built on the stack and written whole, so that lines of several threads
- * do not mix.
+ * trace.c - lines of trace: protocols' decisions, and every crossing of a traced message with
+ * its header, the place where it runs, and the reasons for handoffs. A line is built on the
+ * stack and written as a whole, so that lines of several threads do not mix.
  */
 #include "xkernel/trace.h"
 
@@ -26,7 +26,7 @@ xk_trace_level(const char *name)
 	return -1;
 }
 
-/* Where the caller runs: "driver, stack 3", "driver 1, stack 67", "thread 1", "outside". */
+/* Prints where the caller runs: "driver, stack 3", "driver 1, stack 67", "thread 1", "outside". */
 static void
 trace_place(char *text, size_t len)
 {
@@ -45,27 +45,17 @@ trace_place(char *text, size_t len)
 		snprintf(text, len, "%s %u", kinds[self->runner->kind], self->runner->number);
 }
 
-/* Seconds: to the nanosecond where time is virtual, since what happens there is exact. */
-static void
-trace_time(struct xk_platform *platform, char *text, size_t len)
-{
-	uint64_t now_ns = platform->ops->now_ns(platform);
-	unsigned long long s = now_ns / 1000000000, ns = now_ns % 1000000000;
-
-	if (platform->virtual_time)
-		snprintf(text, len, "%6llu.%09llu", s, ns);
-	else
-		snprintf(text, len, "%6llu.%06llu", s, ns / 1000);
-}
-
+/* Writes one line. Times are seconds: to the nanosecond if time is virtual, because it is then exact. */
 static void
 trace_line(struct xk_kernel *kernel, const char *text)
 {
 	FILE *out = kernel->config.trace == NULL ? stderr : kernel->config.trace;
-	char time[48], line[TRACE_LINE + 80];
+	uint64_t now_ns = kernel->platform->ops->now_ns(kernel->platform);
+	bool exact = kernel->platform->virtual_time;
+	char line[TRACE_LINE + 80];
 
-	trace_time(kernel->platform, time, sizeof(time));
-	snprintf(line, sizeof(line), "%s %s %s\n", time, kernel->config.name, text);
+	snprintf(line, sizeof(line), "%6llu.%0*llu %s %s\n", (unsigned long long)(now_ns / 1000000000), exact ? 9 : 6,
+		 (unsigned long long)(now_ns % 1000000000 / (exact ? 1 : 1000)), kernel->config.name, text);
 	fputs(line, out);
 }
 
@@ -94,33 +84,24 @@ xk_trace_print(struct xk_protocol *self, const char *format, ...)
 	trace_line(self->kernel, text);
 }
 
-/* The first bytes of m in hexadecimal. */
-static void
-trace_bytes(const struct xk_msg *m, char *text, size_t room)
-{
-	uint8_t bytes[TRACE_BYTES];
-	size_t len = xk_msg_len(m) < TRACE_BYTES ? xk_msg_len(m) : TRACE_BYTES, used = 0;
-
-	text[0] = '\0';
-	if (!xk_msg_copy_out(m, 0, bytes, len))
-		return;
-	for (size_t i = 0; i < len && used < room; i++)
-		used += (size_t)snprintf(text + used, room - used, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
-	if (xk_msg_len(m) > len && used < room)
-		snprintf(text + used, room - used, " ...");
-}
-
-/* The header that m begins with, that of the upper protocol, field by field; its first bytes, where that one has none. */
+/* Prints the header of upper at the start of m, field by field; if upper has none, m's first bytes in hexadecimal. */
 static void
 trace_header(const struct xk_protocol *upper, const struct xk_msg *m, char *text, size_t room)
 {
 	uint8_t bytes[TRACE_HEADER];
-	size_t len = upper->type->header;
+	size_t len = upper->type->header, used = 0;
 
-	if (upper->type->fields != NULL && len <= sizeof(bytes) && xk_msg_copy_out(m, 0, bytes, len))
+	if (upper->type->fields != NULL && len <= sizeof(bytes) && xk_msg_copy_out(m, 0, bytes, len)) {
 		xk_header_print(upper->type, bytes, len, text, room);
-	else
-		trace_bytes(m, text, room);
+		return;
+	}
+	len = xk_msg_len(m) < TRACE_BYTES ? xk_msg_len(m) : TRACE_BYTES;
+	text[0] = '\0';
+	xk_msg_copy_first(m, bytes, len);
+	for (size_t i = 0; i < len; i++)
+		used += (size_t)snprintf(text + used, room - used, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
+	if (xk_msg_len(m) > len)
+		snprintf(text + used, room - used, " ...");
 }
 
 void

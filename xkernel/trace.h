@@ -1,6 +1,6 @@
 /*
- * trace.h - what a protocol says of its decisions. The UPI itself traces every crossing, so that a protocol traces
- * only what it decides: a state change, a time-out, a refusal. Levels are set in the graph (`trace=LEVEL`).
+ * trace.h - traces of a protocol's decisions. The UPI traces every crossing, so a protocol traces only
+ * what it decides: a state change, a timeout, a refusal. Levels are set in the graph (`trace=LEVEL`).
  */
 #ifndef XK_TRACE_H
 #define XK_TRACE_H
@@ -17,14 +17,17 @@ enum xk_trace_level {
 /* Not for callers; use xk_trace. */
 __attribute__((format(printf, 2, 3))) void xk_trace_print(struct xk_protocol *self, const char *format, ...);
 
-/* One line to the kernel's trace. Costs a comparison when the level is below. Any context; never waits for a lock. */
+/*
+ * Writes one line to the kernel's trace. Costs a comparison when
+ * the level is lower. Any context; never waits for a lock.
+ */
 #define xk_trace(self, level, ...)                                                                                     \
 	do {                                                                                                           \
 		if (xk_unlikely((self)->trace_level >= (level)))                                                       \
 			xk_trace_print((self), __VA_ARGS__);                                                           \
 	} while (0)
 
-/* The level called name ("none" ... "messages"), or -1. */
+/* Returns the level called name ("none" ... "messages"), or -1. */
 int xk_trace_level(const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * upi.c - the verbs of upi.h that are not on every message's way; upi_session.c has sessions' lives, upi_enable.c enables.
+ * upi.c - the slower verbs of upi.h. Sessions' lives are in
+ * upi_session.c, open_enables in upi_enable.c, drops in upi_drop.c.
  */
 #include "xkernel/upi.h"
 
@@ -49,7 +50,10 @@ xk_close_done(struct xk_session *s)
 
 /* ---- sessions that come to be ---- */
 
-/* The edge that messages from lower to upper cross: where lower's sessions are lent, that to the lender. */
+/*
+ * Returns the edge that messages cross from lower to upper. If
+ * lower's sessions are lent, that is the edge to the lender.
+ */
 static struct xk_edge *
 upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
 {
@@ -117,7 +121,7 @@ xk_session_announce(struct xk_session *s)
 
 /* ---- messages ---- */
 
-/* The newest hold of self ends. */
+/* Ends the newest hold of self. */
 static inline void
 upi_unhold(struct xk_shepherd_head *self, struct xk_hold *hold)
 {
@@ -126,7 +130,7 @@ upi_unhold(struct xk_shepherd_head *self, struct xk_hold *hold)
 		xk_hold_release(hold);
 }
 
-/* One popper at a time. */
+/* Pops for one shepherd at a time. */
 __attribute__((noinline)) static void
 upi_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -152,7 +156,7 @@ xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, co
 		upi_pop_in_order(s, lls, m, hdr);
 	else
 		s->ops->pop(s, lls, m, hdr);
-	upi_unhold(xk_self_head(), &hold); /* asked again: cheaper than a register kept */
+	upi_unhold(xk_self_head(), &hold); /* read anew, which is cheaper than keeping a register */
 }
 
 void
@@ -171,10 +175,10 @@ xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 	if (xk_header_gather(self, reply) == 0)
 		return 0;
 	*reply = NULL;
-	return -EBADMSG; /* whatever was missing: the call was run */
+	return -EBADMSG; /* whatever was missing, because the call was executed */
 }
 
-/* Apart, so that the usual way saves no registers. */
+/* Not inlined, so that the fast path saves no registers. */
 __attribute__((noinline)) static int
 upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -237,21 +241,6 @@ xk_call_done(struct xk_call *call, int status, struct xk_msg *reply)
 	call->done(call, status, reply);
 }
 
-static int
-upi_call_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
-		      struct xk_msg **reply)
-{
-	int result = xk_semaphore_wait(&s->order->turn, XK_FOREVER);
-
-	if (result != 0) {
-		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
-		return result;
-	}
-	result = s->ops->call_pop(s, lls, m, hdr, reply);
-	xk_semaphore_signal(&s->order->turn);
-	return result;
-}
-
 int
 xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply)
 {
@@ -267,17 +256,21 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
 	self->holds = &hold;
 	self->popped = s;
-	if (!(s->binding.pops & XK_POPS_IN_ORDER))
+	if (!(s->binding.pops & XK_POPS_IN_ORDER)) {
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
-	else
-		result = upi_call_pop_in_order(s, lls, m, hdr, reply);
+	} else if ((result = xk_semaphore_wait(&s->order->turn, XK_FOREVER)) == 0) {
+		result = s->ops->call_pop(s, lls, m, hdr, reply);
+		xk_semaphore_signal(&s->order->turn);
+	} else {
+		xk_drop(s->protocol, m, XK_DROP_NO_STACK);
+	}
 	upi_unhold(self, &hold);
 	return result;
 }
 
 /* ---- asking ---- */
 
-/* What the header of self leaves of a length that is answered below. As control operations return. */
+/* Takes the header of self off a length that was answered below. Returns as control operations do. */
 static int
 upi_less_header(const struct xk_protocol *self, int op, int answered, void *buffer)
 {
@@ -331,7 +324,7 @@ xk_get_participants(struct xk_session *s, struct xk_participants *participants)
 
 /* ---- numbers ---- */
 
-/* Whether the way down through edge leads to lower, seen through virtual protocols. */
+/* Returns whether the way down through edge leads to lower, past virtual protocols. */
 static bool
 upi_leads_to(const struct xk_edge *edge, const struct xk_protocol *lower)
 {

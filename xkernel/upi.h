@@ -1,18 +1,20 @@
 /*
- * upi.h - the Uniform Protocol Interface: what protocols and sessions are, and the few verbs between them.
+ * upi.h - the Uniform Protocol Interface: protocols, sessions, and the verbs between them.
  *
- * A protocol is an instance in the graph, a session one end of a conversation. Messages go up by xk_demux (from
- * a session to the protocol above it) and xk_pop (from a protocol to one of its sessions), down by xk_push.
- * Hutchinson and Peterson, "The x-Kernel" (1991).
+ * A protocol is an instance in the graph; a session is one end of a conversation. Messages go up
+ * by xk_demux (from a session to the protocol above it) and xk_pop (from a protocol to one of
+ * its sessions), and down by xk_push. Hutchinson and Peterson, "The x-Kernel" (1991).
  *
  * Rules for a protocol's author:
- * - Whoever is handed a message owns it: pass it on, store it, or xk_drop it with a reason; exactly one of these.
+ * - The protocol that is handed a message owns it and does exactly one
+ *   of these: pass it on, store it, or xk_drop it with a reason.
  * - demux and pop run as shepherds and may hand off at any UPI call: hold no lock across one.
  * - Never turn an outgoing shepherd upward: a push never ends in a demux.
- * - open may wait (ARP); demux, pop and what they call on the way of a stranger's frame must not.
- * - Deliver to a session with xk_pop only: it is what protects the session during its own upcall.
- * - hlp_receive is where messages go, hlp_type whose number goes on the wire. A protocol with a header opens the
- *   one below with (self, self); a virtual protocol, which has none, with (self, its caller's hlp_type).
+ * - open may wait (for ARP, say). demux and pop, and whatever they call for a stranger's frame, must not wait.
+ * - Deliver to a session with xk_pop only: it protects the session during its own upcall.
+ * - hlp_receive is the protocol that messages go to; hlp_type is the one whose number
+ *   goes on the wire. A protocol with a header opens the one below with (self, self); a
+ *   virtual protocol, which has none, with (self, its caller's hlp_type).
  */
 #ifndef XK_UPI_H
 #define XK_UPI_H
@@ -30,28 +32,35 @@
 struct xk_kernel;
 struct xk_protocol_type;
 
-/* A call whose caller goes on meanwhile: its own, from the call until done. */
+/* An asynchronous call. Belongs to the caller, and must exist from the call until done. */
 struct xk_call {
-	/* As xk_call returns. Takes reply (NULL unless status is 0). A shepherd; may hand off; call may be used anew. */
+	/*
+	 * Runs when the call has ended, with the result of xk_call. Takes reply (NULL unless status is
+	 * 0). Runs in a shepherd, which may hand off; may use call for the next call.
+	 */
 	void (*done)(struct xk_call *call, int status, struct xk_msg *reply);
-	struct xk_protocol *protocol; /* whose header the reply is to have in one piece; NULL: nobody's */
+	struct xk_protocol *protocol; /* whose header the reply must have in one piece; NULL: none */
 };
 
-/* Realms: what may stand on what (protocol.h). push, pop, demux are ASYNC; call, call_pop, call_demux are RPC. */
+/*
+ * Realms (protocol.h) decide what may stand on what. push, pop and
+ * demux are ASYNC; call, call_pop and call_demux are RPC.
+ */
 
 /*
- * What an instance of a protocol does. An entry that is missing: open fails with -EOPNOTSUPP; open_enable and open_disable
- * are the table's (table.h), or fail so where there is none; open_done accepts; control passes the question on (below).
- * Who opens a session below has demux (or call_demux): asserted by xk_session_new, so that the way of every message need
- * not look. demux and call_demux have the header of the protocol's type in one piece (header.h).
+ * The operations of a protocol. Missing entries: open fails with -EOPNOTSUPP; open_enable and open_disable use the
+ * table (table.h), and fail likewise if there is none; open_done accepts; control asks the protocol below.
+ *
+ * A protocol that opens sessions below has demux or call_demux: xk_session_new asserts it, so that
+ * messages need no check. Both find the header of the protocol's type in one piece (header.h).
  */
 struct xk_protocol_ops {
 	/*
-	 * Prepares the instance: its lowers are there and initialised. 0 or -errno, which refuses the graph. Main
-	 * thread.
+	 * Prepares the instance; the protocols below it are initialised.
+	 * Returns 0 or -errno, which refuses the graph. Main thread.
 	 */
 	int (*init)(struct xk_protocol *self);
-	/* Gives back what init took. No shepherd runs any more; sessions are gone. */
+	/* Undoes init. No shepherd runs, and no session is left. */
 	void (*fini)(struct xk_protocol *self);
 	int (*open)(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants, struct xk_session **session);
@@ -66,24 +75,24 @@ struct xk_protocol_ops {
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
 	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
 	/*
-	 * What an open_enable is remembered by, from its participants (consumed). 0 or -errno. Missing: the number of
-	 * hlp_type, and participants may name nobody.
+	 * Stores the key of an open_enable, built from its participants (consumed). Returns 0 or -errno.
+	 * If missing, the key is the number of hlp_type, and the participants must be empty.
 	 */
 	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			   struct xk_key *key);
-	/* The passive key that s would be accepted under. Missing: the number of its hlp_type. */
+	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
 	struct xk_key (*passive_key_of)(const struct xk_session *s);
 };
 
 /*
- * What a session is and does. push and pop are there in every session that messages pass through (they are called unseen); a
- * missing call, call_async or call_pop fails with -EOPNOTSUPP; without close there is nothing to add.
+ * The operations of a session. push and pop exist in every session that messages pass through: they are
+ * called unchecked. A missing call, call_async or call_pop fails with -EOPNOTSUPP; close is optional.
  */
 struct xk_session_ops {
-	size_t size; /* its struct begins with struct xk_session; 0: there is nothing more */
+	size_t size; /* of its struct, which begins with struct xk_session; 0: only that */
 	/*
-	 * Makes of a new session, whose own state is zero, what `how` says: what its protocol has given to the table
-	 * (table.h). Nobody finds it yet. 0 or -errno: then it is closed. May not wait. NULL: nothing to do.
+	 * Sets up a new session, whose own state is zero, from `how`, which its protocol has passed to the table
+	 * (table.h). Nobody can find the session yet. Returns 0, or -errno, which closes it. Must not wait. Optional.
 	 */
 	int (*setup)(struct xk_session *s, const void *how);
 	int (*push)(struct xk_session *s, struct xk_msg *m);
@@ -92,31 +101,37 @@ struct xk_session_ops {
 	int (*call_async)(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 	int (*call_pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
 			struct xk_msg **reply);
-	/* An hlp closes s: before its reference is given back, which need not be the last. May not wait. NULL: nothing to do. */
+	/*
+	 * Runs when an hlp closes s, before its reference, perhaps not
+	 * the last, is given back. Must not wait. Optional.
+	 */
 	void (*let_go)(struct xk_session *s);
-	/* The last reference is gone. The framework unbinds s, closes s->lls and frees s afterwards. May not wait. */
+	/*
+	 * Runs when the last reference is gone. Afterwards the framework
+	 * unbinds s, closes s->lls and frees s. Must not wait.
+	 */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
-	/* Pushes this layer's part on what the lower layers have put there. */
+	/* Pushes this layer's part onto those of the lower layers. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
 };
 
 enum xk_implicit { XK_IMPLICIT_HANDOFF, XK_IMPLICIT_SPIN, XK_IMPLICIT_FAIL };
 enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
 
-/* A protocol's sessions and who is willing to have more (table.h). */
+/* A protocol's sessions, and its open_enables (table.h). */
 struct xk_table {
 	struct xk_map sessions, enables;
 };
 
-/* An instance in the graph. A protocol's own state begins with one. */
+/* An instance in the graph. A protocol's own state begins with this struct. */
 struct xk_protocol {
 	const struct xk_protocol_ops *ops;
 	const struct xk_protocol_type *type;
-	unsigned index; /* in the kernel, from 0, lowers before uppers */
+	unsigned index; /* position in the kernel, from 0, lowers before uppers */
 	struct xk_kernel *kernel;
-	const char *name;        /* of the instance */
-	struct xk_edge **lowers; /* in the order of the type's roles; of a repeated group, group by group */
+	const char *name;        /* the instance's */
+	struct xk_edge **lowers; /* edges in the order of the type's roles, group by group */
 	unsigned lower_count;
 	unsigned session_max; /* passively opened sessions kept while idle */
 	int trace_level;      /* enum xk_trace_level */
@@ -126,7 +141,7 @@ struct xk_protocol {
 	bool order_session;
 	uint64_t spin_ns;
 	_Atomic uint64_t *drops;   /* by reason */
-	_Atomic uint64_t **counts; /* by lane, then by the type's list: xk_count, xk_counter */
+	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
 	/* passively opened sessions, oldest first */
 	_Atomic uint32_t cache_lock;
@@ -136,8 +151,8 @@ struct xk_protocol {
 };
 
 /*
- * What to do at an edge. The bits lie above the number of bytes that the upper gathers, so that one comparison with a first
- * segment's length finds both a message that needs gathering and an edge that is watched.
+ * The work at an edge. The lowest bits hold the number of bytes that the upper gathers, the marks lie above them: so
+ * one comparison with the length of a first segment finds both messages that need gathering and edges that are watched.
  */
 enum xk_watch {
 	XK_WATCH_GATHER = (1 << 24) - 1, /* not a mark: these bits hold the number of bytes */
@@ -156,38 +171,38 @@ enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TI
 
 enum xk_direction { XK_UPWARD, XK_DOWNWARD, XK_DIRECTIONS };
 
-/* What has crossed an edge one way while that was counted (xk_kernel_count_edges in kernel.h). */
+/* Messages that have crossed an edge in one direction while counting was on (xk_kernel_count_edges in kernel.h). */
 struct xk_edge_count {
 	_Atomic uint64_t messages;
-	_Atomic uint64_t timed; /* of them: those that were timed */
-	_Atomic uint64_t ns;    /* these spent so long in the protocol they came to, without what that called */
+	_Atomic uint64_t timed; /* the timed ones among them */
+	_Atomic uint64_t ns;    /* their time in the protocol they entered, without its callees */
 };
 
-/* upper -> lower in the graph, with its marks. */
+/* An edge of the graph, from upper down to lower, and its marks. */
 struct xk_edge {
 	_Atomic uint32_t watch; /* enum xk_watch; changed by xk_edge_watch, at any time */
-	unsigned upper_index;   /* upper's: its identity in a compiled graph */
+	unsigned upper_index;   /* upper's index, the edge's identity in a compiled graph */
 	struct xk_protocol *upper, *lower;
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
 	const char *role;
-	uint64_t budget_ns; /* of this edge alone; 0: the graph's */
-	uint64_t carry_ns;  /* at most so much unspent budget accumulates */
+	uint64_t budget_ns; /* this edge's own; 0: the graph's */
+	uint64_t carry_ns;  /* limit of the unspent budget that accumulates */
 	bool never;         /* handoff=never */
 	bool has_number;
 	uint32_t number; /* number=N */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 	struct xk_edge_count counts[XK_DIRECTIONS];
-	uint64_t credit_ns[]; /* has accumulated: each driver's own */
+	uint64_t credit_ns[]; /* accumulated budget, by driver */
 };
 
-/* Returns the marks of edge that are set, of `which`. Any context. */
+/* Returns those marks in `which` that are set on edge. Any context. */
 static inline uint32_t
 xk_edge_watched(const struct xk_edge *edge, uint32_t which)
 {
 	return atomic_load_explicit(&edge->watch, memory_order_relaxed) & which;
 }
 
-/* Sets the marks of edge that are in `which` to those in `watch`, for whatever crosses next. Any context; never waits. */
+/* Sets the marks `which` of edge to their values in `watch`, for all later crossings. Any context; never waits. */
 static inline void
 xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
 {
@@ -195,47 +210,46 @@ xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
 	atomic_fetch_and_explicit(&edge->watch, ~(which & ~watch), memory_order_relaxed);
 }
 
-/* What xk_pop has to do for a session besides handing the message to the protocol above. */
+/* Work of xk_pop for a session besides handing the message to the protocol above. */
 enum xk_pops {
-	XK_POPS_ITSELF = 1 << 0,   /* it has a pop of its own */
+	XK_POPS_ITSELF = 1 << 0,   /* call the session's own pop */
 	XK_POPS_IN_ORDER = 1 << 1, /* order=session */
 };
 
 /*
- * One end of a conversation. A protocol's own session state begins with one. What every message touches lies in the
- * first line of the cache; the protocol's own begins with the third (asserted in upi_session.c).
+ * One end of a conversation. A protocol's own session state begins with this struct. The first cache line
+ * holds what every message touches; the protocol's own state begins with the third (asserted in upi.c).
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding; /* in map */
 	const struct xk_session_ops *ops;
-	struct xk_edge *up;     /* the edge to hlp_receive */
-	struct xk_session *lls; /* the session below that this one pushes on; this one holds a reference on it */
-	_Atomic(struct xk_session *)
-		above; /* the one session above that stands on this one; the protocol above sets it */
+	struct xk_edge *up;                 /* the edge to hlp_receive */
+	struct xk_session *lls;             /* the session below, for pushes; referenced */
+	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
 
-	_Alignas(64) _Atomic uint32_t references; /* permanent ones, and holds of parked shepherds: upi_session.c */
-	bool cached;                              /* passively opened and kept while idle; under cache_lock */
-	bool closing; /* ... and closed by an hlp: goes when only the cache keeps it; under cache_lock */
-	struct xk_protocol *protocol; /* whose session it is */
+	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
+	bool cached;                              /* opened passively and kept while idle; under cache_lock */
+	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; under cache_lock */
+	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
-	struct xk_order *order; /* order=session: who is popping, in order; NULL: not asked for */
-	union {                 /* first the one, then the other */
+	struct xk_order *order; /* the queue of poppers; NULL: no order=session */
+	union {                 /* the first until it is closed, then the second */
 		struct {
 			struct xk_session *cache_next, *cache_previous;
-			struct xk_map *map; /* it is bound in; NULL: in none */
+			struct xk_map *map; /* where it is bound; NULL: nowhere */
 		};
 		struct xk_retired retired;
 	};
 };
 
-/* The protocol that receives what comes up session s (the literature's `up`). */
+/* Returns the protocol that receives what comes up session s (`up` in the literature). */
 static inline struct xk_protocol *
 xk_hlp_receive(const struct xk_session *s)
 {
 	return s->up->upper;
 }
 
-/* Debug builds: check that m, which crosses upward or downward by s, belongs to the protocol that hands it on. */
+/* Checks, in debug builds, that m, which crosses up or down at s, belongs to the protocol that hands it on. */
 static inline void
 xk_debug_cross_up(struct xk_session *s, struct xk_msg *m)
 {
@@ -271,59 +285,60 @@ xk_debug_reply(int result, struct xk_msg **reply)
 /* ---- opening and closing ---- */
 
 /*
- * Active open: a session to the participants, with one permanent reference, the caller's (xk_close gives it back).
- * hlp_receive must have an edge to llp. participants are consumed: the callee pops its part. A shepherd or the main
- * thread before the kernel runs; may wait. 0 or -errno; -EADDRINUSE: such a session is open already.
+ * Opens a session to the participants, with one permanent reference, the caller's (given back by xk_close). hlp_receive
+ * must have an edge to llp. Consumes participants: each protocol pops its part. A shepherd, or the main thread before
+ * the kernel runs; may wait. Returns 0, -EADDRINUSE (other protocols have such a session open) or another -errno.
  */
 int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 	    struct xk_participants *participants, struct xk_session **session);
 
 /*
- * Passive open: hlp_receive is willing; it is told by open_done when a session comes to be. Counted: the same hlps may
- * enable again. 0; -EADDRINUSE: others have enabled these participants. Does not wait.
+ * Declares hlp_receive willing to accept sessions (passive open); open_done announces each of
+ * them. Enables are counted: the same hlps may enable again. Returns 0, -EADDRINUSE (other
+ * hlps have enabled these participants) or another -errno. Does not wait.
  */
 int xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 		   struct xk_participants *participants);
 
-/* Takes one open_enable back; names the same participants and hlps. 0 or -ENOENT. Does not wait. */
+/* Takes back one open_enable of the same participants and hlps. Returns 0 or -ENOENT. Does not wait. */
 int xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 		    struct xk_participants *participants);
 
 /*
- * Upcall: an open_enable has caused session s. The hlp may xk_duplicate s to keep it; otherwise it lives on only while
- * it is used and among llp's `sessions` youngest. Called before the first message of the shepherd that caused it;
- * a message of another shepherd may overtake it. 0; otherwise s is unwanted and the message is dropped.
+ * Announces session s, made because of an open_enable, to hlp_receive. The hlp may xk_duplicate s to keep it; otherwise
+ * s lives while it is used and is among the `sessions` youngest of llp. Precedes the first message of the shepherd that
+ * made s; a message of another shepherd may come earlier. Returns 0; any other value refuses s and drops the message.
  */
 int xk_open_done(struct xk_protocol *hlp_receive, struct xk_protocol *llp, struct xk_session *s,
 		 struct xk_protocol *hlp_type);
 
-/* Upcall: the peer has closed s. */
+/* Tells the protocol above that the peer has closed s. */
 void xk_close_done(struct xk_session *s);
 
-/* Takes a permanent reference. False: s is being closed. Any context; never waits. */
+/* Takes a permanent reference. Returns false if s is being closed. Any context; never waits. */
 bool xk_duplicate(struct xk_session *s);
 
 /*
- * Gives a permanent reference back. With the last one, s leaves its map, its close operation runs, its lower session
- * is closed, and its memory goes when nobody can be using it. A session that was passively opened goes with the last
- * reference an hlp took: traffic afterwards opens a new one. NULL is let through. Any shepherd; never waits.
+ * Gives a permanent reference back. After the last one, s leaves its map, its close operation runs, its lower session
+ * is closed, and its memory is freed once no shepherd can use it. A session that was opened passively goes with the
+ * last reference of an hlp: later traffic opens a new one. Ignores NULL. Any shepherd; never waits.
  */
 void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
 /*
- * The slow halves of xk_demux and xk_push: the edge is watched (trace, count, budget, explicit handoff), or the header is
- * not in the first segment. Not for callers.
+ * The slow halves of xk_demux and xk_push, for edges that are watched (trace, count,
+ * budget, explicit handoff) and headers beyond the first segment. Not for callers.
  */
 void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
 int xk_push_slow(struct xk_session *s, struct xk_msg *m);
-/* The half of xk_pop for a session with a pop of its own. Not for callers. */
+/* The half of xk_pop for sessions with a pop of their own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
- * Hands m, which came up session s, to the protocol above, with that one's header in one piece. Takes m. A shepherd; may
- * hand off, so hold no lock.
+ * Hands m, which came up session s, to the protocol above, with that protocol's
+ * header in one piece. Takes m. A shepherd; may hand off, so hold no lock.
  */
 static inline void
 xk_demux(struct xk_session *s, struct xk_msg *m)
@@ -349,9 +364,11 @@ xk_pop_on(struct xk_session *s, struct xk_msg *m)
 }
 
 /*
- * Delivers m to session s of the calling protocol; lls is the session it came up, hdr the header that demux has
- * stripped, private between the two. Takes m. A shepherd; may hand off, so hold no lock. s stays until its pop, and the
- * demux above, have returned; so does what it stands on. Whoever uses another lls afterwards has a reference on it.
+ * Delivers m to session s of the calling protocol. lls is the session that m came up; hdr, the stripped
+ * header, is private between demux and pop. Takes m. A shepherd; may hand off, so hold no lock.
+ *
+ * s, and the sessions below it, stay until its pop and the demux above have
+ * returned. To use another lls afterwards, hold a reference on it.
  */
 static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
@@ -362,7 +379,7 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		xk_pop_within(s, lls, m, hdr);
 }
 
-/* As xk_pop, where what s would do to m is to hand it on to the protocol above, whatever it does to others. */
+/* As xk_pop, for a message that s would only hand on to the protocol above. */
 static inline void
 xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
 {
@@ -372,13 +389,14 @@ xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
 		xk_pop_within(s, lls, m, NULL);
 }
 
-/* The pop of a session that has nothing to do: hands m on to the protocol above. */
+/* Hands m on to the protocol above: the pop of a session that has nothing else to do. */
 void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
- * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread that holds a reference on s (so a
- * push looks nothing up in a map: foreign threads take no part in epochs); may hand off, so hold no lock.
- * 0, -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or what a protocol below says.
+ * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread with a reference on s; may
+ * hand off, so hold no lock. A push looks nothing up in a map, because foreign threads take no part in epochs.
+ *
+ * Returns 0, -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or the error of a protocol below.
  */
 static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
@@ -391,30 +409,33 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 }
 
 /*
- * Synchronous send: takes m and waits for the reply. A shepherd or a foreign thread. 0 and *reply, which has the header of
- * hlp_receive in one piece, or -errno.
+ * Sends m and waits for the reply. Takes m. A shepherd or a foreign thread. Returns 0 and
+ * stores *reply, with the header of hlp_receive in one piece, or returns -errno.
  */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
- * The same without waiting: call->done is told once, perhaps before this returns. A shepherd, or a foreign thread that
- * holds a reference on s. 0, or -errno: then done is not told. Takes m in either case.
+ * Sends m without waiting for the reply. Takes m, also on failure. A shepherd, or a foreign thread with a
+ * reference on s. Returns 0: call->done runs once, perhaps before this returns; or -errno: it does not run.
  */
 int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 
-/* For who carries out an asynchronous call: tells its caller, as that has been promised. Takes reply. */
+/* Ends an asynchronous call, for the protocol that carries it out. Takes reply. */
 void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
 
 /*
- * What a call of self has brought, with the header of self in one piece. As xk_call returns. Not for callers: xk_call and
- * xk_call_done see to it.
+ * Puts the header of self in one piece in the reply of a call. Returns as
+ * xk_call. Not for callers: xk_call and xk_call_done call it.
  */
 int xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply);
 
 /* The slow half of xk_call_demux. Not for callers. */
 int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
-/* The server's half of xk_call, as xk_demux and xk_pop: takes m; on 0 *reply is the answer, the caller's. */
+/*
+ * The server's half of xk_call, as xk_demux and xk_pop. Takes m.
+ * Returns 0 and the answer in *reply, then the caller's, or -errno.
+ */
 static inline int
 xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -433,30 +454,30 @@ int xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, 
 
 /* ---- dropping ---- */
 
-/* Reasons every protocol shares; its own start at XK_DROP_OWN, in the order of its type's `drops`. */
+/* Reasons that all protocols share. A protocol's own begin at XK_DROP_OWN, in the order of its type's `drops`. */
 enum xk_drop_reason {
-	XK_DROP_NONE,       /* not a reason: 0 means "keep" in functions that return one */
+	XK_DROP_NONE,       /* no reason: means "keep" where a function returns one */
 	XK_DROP_SHORT,      /* shorter than the header */
-	XK_DROP_NO_SESSION, /* nobody has opened or enabled this */
+	XK_DROP_NO_SESSION, /* nothing opened or enabled matches */
 	XK_DROP_NO_BUFFER,  /* no buffer was left */
 	XK_DROP_NO_MEMORY,  /* no memory for a session */
-	XK_DROP_NO_STACK,   /* it would have had to wait, and no stack was left for the driver */
+	XK_DROP_NO_STACK,   /* would have had to wait, and no stack was left for the driver */
 	XK_DROP_REFUSED,    /* the protocol above refused open_done */
 	XK_DROP_UNEXPECTED, /* the protocol has no such operation */
 	XK_DROP_OWN,
 };
 
-/* The name of a reason, as in counters and JSON ("short", "no_session", ...). */
+/* Returns the name of a reason, as in counters and JSON ("short", "no_session", ...). */
 const char *xk_drop_name(const struct xk_protocol_type *type, unsigned reason);
-/* How many reasons protocols of this type have, XK_DROP_NONE included. */
+/* Returns the number of reasons of this type, XK_DROP_NONE included. */
 unsigned xk_drop_count(const struct xk_protocol_type *type);
 
-/* Ends m: counts and traces the reason, frees. Takes m. Any context; never waits. */
+/* Counts and traces the reason, then frees m. Takes m. Any context; never waits. */
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
 /*
- * Counts one of the type's own events (index in its `counters`). Any context. Each driver has a lane of its own, which nobody
- * else changes; only whoever is in no driver needs an atomic addition.
+ * Counts one of the type's own events (position in its `counters`). Any context. Each driver has a lane that
+ * nothing else writes; only shepherds outside of drivers, and foreign threads, need an atomic addition.
  */
 static inline void
 xk_count(struct xk_protocol *self, unsigned counter)
@@ -472,17 +493,17 @@ xk_count(struct xk_protocol *self, unsigned counter)
 		atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 }
 
-/* How often that was counted. Any context. */
+/* Returns the counter's value, all lanes together. Any context. */
 uint64_t xk_counter(const struct xk_protocol *self, unsigned counter);
-/* For a counter that is no count: what it shows from now on. Any context. */
+/* Sets a counter that shows a level instead of counting. Any context. */
 void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* ---- asking ---- */
 
-/* Questions of the framework; protocols' own are listed in protocols/control.h. */
+/* Control operations of the framework. Those of protocols are in protocols/control.h. */
 enum xk_control_op {
-	XK_GET_MAX_PACKET,    /* uint32_t: the longest message that may be pushed */
-	XK_GET_OPT_PACKET,    /* uint32_t: the longest that is sent without fragmentation */
+	XK_GET_MAX_PACKET,    /* bytes of the longest message that may be pushed */
+	XK_GET_OPT_PACKET,    /* bytes of the longest that is not fragmented */
 	XK_GET_MY_HOST,       /* uint64_t: this host's address (the highest layer that has one answers) */
 	XK_GET_PEER_HOST,     /* uint64_t */
 	XK_GET_LINK_ADDRESS,  /* uint64_t: the port's own link address */
@@ -492,14 +513,14 @@ enum xk_control_op {
 };
 
 /*
- * Asks or sets; the answer is written to buffer, at most len bytes. A session or protocol that does not know the
- * question passes it to the one below; of a length that is answered there (XK_GET_MAX_PACKET, XK_GET_OPT_PACKET) its own
- * header is taken. Bytes written or 0; -ENOTSUP: nobody knew; -EMSGSIZE: len is too small.
+ * Asks a question or sets a value; the answer, of at most len bytes, goes to buffer. A session or protocol that does
+ * not know op asks the one below, and takes its own header off the lengths that are answered there (XK_GET_MAX_PACKET,
+ * XK_GET_OPT_PACKET). Returns the number of bytes written or 0; -ENOTSUP: nobody knows op; -EMSGSIZE: len is too small.
  */
 int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
 int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
 
-/* For control operations: writes an answer to buffer, as they return. */
+/* Writes an answer to buffer, for control operations, and returns as they do. */
 static inline int
 xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
 {
@@ -509,7 +530,7 @@ xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
 	return (int)answer_len;
 }
 
-/* Who takes part in s. 0 or -errno. */
+/* Stores the participants of s. Returns 0 or -errno. */
 int xk_get_participants(struct xk_session *s, struct xk_participants *participants);
 
 /* ---- for implementing protocols ---- */
@@ -518,8 +539,8 @@ int xk_get_participants(struct xk_session *s, struct xk_participants *participan
 struct xk_msg *xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len);
 
 /*
- * For push: m with room for the header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, which are to be stored at its data.
- * NULL: no buffer, and m was dropped. Takes m. Any context; never waits.
+ * Makes room in front of m for the header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, and returns m: its data is
+ * where the header goes. Returns NULL if no buffer was left; m was then dropped. Takes m. Any context; never waits.
  */
 static inline struct xk_msg *
 xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
@@ -531,67 +552,71 @@ xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
 }
 
 /*
- * Makes a session of self (its own state is zero), in no map, with one reference, the caller's: for a protocol that needs
- * other tables than its own (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's sessions
- * (XK_LENDS). Takes the caller's reference on lls (NULL: none). NULL: no memory; lls is then still the caller's.
+ * Makes a session of self, its own state zero, bound in no map, with one reference, the caller's. For
+ * protocols that need other tables than their own (table.h). hlp_receive must have an edge to self,
+ * or to a protocol that lends self's sessions (XK_LENDS). Takes the caller's reference on lls (NULL:
+ * none). Returns NULL if there is no memory; lls is then still the caller's.
  */
 struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops,
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 				  struct xk_session *lls);
 
 /*
- * Makes s reachable under key in map, which holds sessions; closing it unbinds it. 0; -EEXIST: there is one already
- * (one that is being closed does not count); -ENOMEM.
+ * Binds s to key in map, which holds sessions; closing s unbinds it. Returns 0, -ENOMEM, or
+ * -EEXIST if another session is bound (one that is being closed does not count).
  */
 int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
 
 /*
- * For a session that an open_enable caused, bound already: tells its hlp by xk_open_done, then hands the caller's
- * reference to the cache. 0, or what the hlp said: it is unwanted and closed. A shepherd; never waits.
+ * Announces s, bound and made because of an open_enable, to its hlp (xk_open_done), then hands the caller's
+ * reference to the cache. Returns 0, or the hlp's error; s is then closed. A shepherd; never waits.
  */
 int xk_session_announce(struct xk_session *s);
 
 /*
- * Hands the caller's reference on s to its protocol's cache, which keeps the `session_max` youngest and closes the one
- * that was unused longest to make room. Any shepherd; never waits.
+ * Hands the caller's reference on s to its protocol's cache, which keeps the `session_max` youngest
+ * and makes room by closing the one that was unused longest. Any shepherd; never waits.
  */
 void xk_session_cache(struct xk_session *s);
 
 /*
- * Gives back a reference that s's own protocol has taken (xk_duplicate), for a timer that is pending: it does not say that
- * an hlp is done with s, as xk_close does. Any shepherd; never waits.
+ * Gives back a reference that s's own protocol took by xk_duplicate, for a pending timer, say.
+ * Unlike xk_close, does not count as an hlp that is done with s. Any shepherd; never waits.
  */
 void xk_session_release(struct xk_session *s);
 
-/* Closes every cached session of self for which wanted(s, context) is false. For open_disable. */
+/* Closes every cached session of self for which wanted(s, context) is false (NULL: all). For open_disable. */
 void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context);
 
-/* A willingness, in a protocol's passive map. */
+/* The open_enables of one passive key. */
 struct xk_enable {
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_binding binding;
-	_Atomic unsigned count; /* 0: it is being taken away */
+	_Atomic unsigned count; /* 0: being removed */
 	struct xk_retired retired;
 };
 
-/* open_enable and open_disable for a protocol whose passive keys are in map. As xk_open_enable and xk_open_disable. */
+/*
+ * open_enable and open_disable of a protocol whose passive keys are
+ * in map. Return as xk_open_enable and xk_open_disable.
+ */
 int xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type);
 int xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
 		     struct xk_protocol *hlp_type);
 /* Frees every enable left in map, then the map. For fini. */
 void xk_enable_fini(struct xk_map *map);
 
-/* The protocol below in the role's position (group 0 unless the roles repeat). */
+/* Returns the protocol below at a role's position (in group 0 if the roles repeat). */
 static inline struct xk_protocol *
 xk_lower(const struct xk_protocol *self, unsigned index)
 {
 	return self->lowers[index]->lower;
 }
 
-/* The platform whose buffers self makes messages of (msg.h): that of the caller's driver. Any context. */
+/* Returns the platform for new messages of self (msg.h): that of the caller's driver. Any context. */
 struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
-/* The number that hlp_type has on self: from the edge (number=N) or self's table. 0 or -ENOENT. */
+/* Stores the number of hlp_type on self, from the edge (number=N) or hlp_type's declaration. Returns 0 or -ENOENT. */
 int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);
 
 #endif

@@ -1,4 +1,4 @@
-/* upi_drop.c - where messages end: drops by name, headers that are not there, and the counters of protocols. */
+/* upi_drop.c - drops by name, missing headers, and the counters of protocols. */
 #include "xkernel/upi.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
-/*
- * upi_enable.c - who has enabled what, with how many open_enables: what a protocol looks up when a stranger's frame comes.
- */
+/* upi_enable.c - counted open_enables by passive key, which a protocol looks up when a stranger's frame arrives. */
 #include "xkernel/upi.h"
 
 #include <errno.h>
@@ -9,7 +7,7 @@
 
 #include "xkernel/engine/engine.h"
 
-/* Adds `by` to a count that is not 0. What it was; 0: the enable is being taken away. */
+/* Adds `by` to a count that is not 0, and returns the old count; 0: the enable is being removed. */
 static unsigned
 enable_count(struct xk_enable *enable, int by)
 {
@@ -23,7 +21,7 @@ enable_count(struct xk_enable *enable, int by)
 	return was;
 }
 
-/* 0, -EEXIST: somebody was faster; -ENOMEM. */
+/* Returns 0, -ENOMEM, or -EEXIST if another shepherd was faster. */
 static int
 enable_bind(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
 {
@@ -56,7 +54,7 @@ xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_rec
 			return 0;
 		if (result != -EEXIST)
 			return result;
-		sched_yield(); /* whoever takes it away is about to unbind it */
+		sched_yield(); /* the shepherd that removes it is about to unbind it */
 	}
 }
 

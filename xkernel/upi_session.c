@@ -1,9 +1,9 @@
 /*
- * upi_session.c - sessions' lives: made, found, shared, cached, closed.
+ * upi_session.c - sessions' lives: found, shared, cached, closed.
  *
- * A session's reference word counts permanent references and holds of parked shepherds. When the count comes to zero
- * the session is marked dead (once), leaves its map and is retired; when no shepherd can be reading it any more it is
- * marked unreachable, and goes at once, or with the last hold.
+ * A session's reference word counts permanent references and holds of parked shepherds. When the count
+ * reaches zero, the session is marked dead (once), leaves its map and is retired. When no shepherd can be
+ * reading it any more, it is marked unreachable, and freed at once or with the last hold.
  */
 #include "xkernel/upi.h"
 
@@ -18,7 +18,7 @@
 #define UPI_UNREACHABLE (1u << 30)
 #define UPI_COUNT (UPI_UNREACHABLE - 1)
 
-enum { UPI_CACHE_LOOKS = 16 }; /* how many sessions are looked at to make room for one */
+enum { UPI_CACHE_LOOKS = 16 }; /* sessions that are examined to make room for one */
 
 static void
 session_free(struct xk_session *s)
@@ -27,7 +27,7 @@ session_free(struct xk_session *s)
 	free(s);
 }
 
-/* Nobody can be reading s any more, except who holds it. */
+/* Marks s unreachable: only holders can be reading it. Frees it if there are none. */
 static void
 session_unreachable(struct xk_retired *retired)
 {
@@ -38,8 +38,6 @@ session_unreachable(struct xk_retired *retired)
 		session_free(s);
 }
 
-static void session_release(struct xk_session *s);
-
 static void
 session_destroy(struct xk_session *s)
 {
@@ -48,7 +46,7 @@ session_destroy(struct xk_session *s)
 
 	if (!atomic_compare_exchange_strong_explicit(&s->references, &none, UPI_DEAD, memory_order_acq_rel,
 						     memory_order_relaxed))
-		return; /* somebody has taken a reference again, or destroys it already */
+		return; /* another shepherd has taken a reference since, or destroys it already */
 	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
 	if (s->map != NULL)
 		xk_map_unbind(s->map, &s->binding);
@@ -71,8 +69,8 @@ session_release(struct xk_session *s)
 }
 
 /*
- * A session that is dead when it is held has closed the one below it already; who is in it may still push there, so
- * that one is held as well. Whether a session is dead does not change while it is held.
+ * Holds s for a parking shepherd. A dead session has closed the one below already, but code that runs in it may
+ * still push there: so that one is held as well. Whether a session is dead does not change while it is held.
  */
 static void
 session_hold(struct xk_session *s)
@@ -103,12 +101,6 @@ xk_duplicate(struct xk_session *s)
 	return true;
 }
 
-static bool
-session_is_dead(const struct xk_session *s)
-{
-	return (atomic_load_explicit(&s->references, memory_order_acquire) & UPI_DEAD) != 0;
-}
-
 int
 xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 {
@@ -119,9 +111,9 @@ xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 
 		if (other == NULL)
 			continue;
-		if (!session_is_dead(other))
+		if ((atomic_load_explicit(&other->references, memory_order_acquire) & UPI_DEAD) == 0)
 			return -EEXIST;
-		xk_map_unbind(map, &other->binding); /* who closes it may not run for long */
+		xk_map_unbind(map, &other->binding); /* the shepherd that closes it may not run for a while */
 	}
 	if (result == 0)
 		s->map = map;
@@ -168,8 +160,8 @@ cache_holds_alone(const struct xk_session *s)
 }
 
 /*
- * Under the cache's lock: the session to make room with, out of the list; NULL: none of those looked at is idle. One
- * that was used since it was last looked at gets a second chance; the first idle one goes when all were used.
+ * Takes the session that makes room out of the cache, under its lock; NULL: none of those examined is idle. A
+ * session that was used since the last look gets a second chance. If all were used, the first idle one goes.
  */
 static struct xk_session *
 cache_pick(struct xk_protocol *self)
@@ -192,7 +184,7 @@ cache_pick(struct xk_protocol *self)
 	return spare;
 }
 
-/* Gives back the cache's references on what was taken out and linked by cache_next. */
+/* Gives back the cache's references on sessions that were taken out and are linked by cache_next. */
 static void
 cache_release(struct xk_session *unwanted)
 {
@@ -204,7 +196,7 @@ cache_release(struct xk_session *unwanted)
 	}
 }
 
-/* Where sessions in use have let the cache grow past its size, two go for one, until it has shrunk again. */
+/* If sessions in use have made the cache outgrow its size, two go for each new one, until it has shrunk. */
 void
 xk_session_cache(struct xk_session *s)
 {
@@ -243,8 +235,8 @@ xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s
 }
 
 /*
- * Gives a reference back; closes: an hlp's. A session that an hlp has closed leaves the cache when nobody else has a
- * reference. That is looked at under the lock, so that of several who let go the last one sees it.
+ * Gives a reference back; closes: it was an hlp's. A session that an hlp has closed leaves the cache
+ * when nothing else refers to it. The lock makes the last of several concurrent callers see that.
  */
 static void
 session_let_go(struct xk_session *s, bool closes)

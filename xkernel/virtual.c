@@ -3,9 +3,6 @@
 
 #include <errno.h>
 
-/* So many openers and closers may come in between before an opener gives up. */
-enum { VIRTUAL_TRIES = 1000 };
-
 static struct xk_key
 virtual_active_key(const struct xk_session *lls)
 {
@@ -14,15 +11,14 @@ virtual_active_key(const struct xk_session *lls)
 
 /* ---- sessions ---- */
 
-/* A session on lls (with a reference of its own on it), with the caller's reference. 0, -EEXIST or -ENOMEM. */
+/* Opens the session on lls. Takes the caller's reference on lls, also on failure. Returns 0 or -errno. */
 static int
-virtual_session_make(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
-		     struct xk_session **session)
+virtual_open_taking(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
+		    struct xk_session **session)
 {
-	int err = -ENOMEM;
+	int err = xk_table_open(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, lls, NULL, session);
 
-	if (xk_duplicate(lls))
-		err = xk_table_add(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, lls, NULL, session);
+	/* A shared session has been stored already, or is about to be: while it is open, no other stands on lls. */
 	if (err == 0)
 		atomic_store_explicit(&lls->above, *session, memory_order_release);
 	return err;
@@ -32,18 +28,10 @@ int
 xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
 		   struct xk_session **session)
 {
-	for (unsigned i = 0; i < VIRTUAL_TRIES; i++) {
-		int err = xk_table_share(self, virtual_active_key(lls), hlp_receive, lls->hlp_type, session);
-
-		if (err == -ENOENT)
-			err = virtual_session_make(self, hlp_receive, lls, session);
-		if (err != -EEXIST)
-			return err;
-	}
-	return -EADDRINUSE;
+	return xk_duplicate(lls) ? virtual_open_taking(self, hlp_receive, lls, session) : -ENOMEM;
 }
 
-/* Another session may stand on the one below already: of whoever found this one closing. */
+/* Leaves `above` alone if another session stands on the one below already, opened while this one was closing. */
 void
 xk_virtual_session_close(struct xk_session *s)
 {
@@ -62,11 +50,7 @@ xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 	struct xk_session *lls;
 	int status = xk_open(self, hlp_type, xk_lower(self, 0), participants, &lls);
 
-	if (status != 0)
-		return status;
-	status = xk_virtual_open_on(self, hlp_receive, lls, session);
-	xk_close(lls);
-	return status;
+	return status != 0 ? status : virtual_open_taking(self, hlp_receive, lls, session);
 }
 
 int
@@ -90,7 +74,7 @@ virtual_is_of_another(struct xk_session *s, void *hlp_type)
 	return s->hlp_type != hlp_type;
 }
 
-/* Only the protocol below knows these participants, so that it is asked first. */
+/* Asks the protocol below first: only it knows these participants. */
 int
 xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			struct xk_participants *participants)
@@ -109,30 +93,27 @@ xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receiv
 	return status;
 }
 
-/* A session on lls, which a message has caused. 0 (perhaps another shepherd's) or -errno. */
-static int
-virtual_accept(struct xk_protocol *self, struct xk_session *lls)
+/* Makes a session on lls, which a message has caused. If another shepherd was faster, its session does. */
+int
+xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *lls,
+		     struct xk_protocol *hlp_type)
 {
 	const struct xk_enable *enable = xk_table_enabled(self, xk_virtual_passive_key(lls->hlp_type));
 	struct xk_session *s;
-	int status;
+	int err;
 
 	if (enable == NULL)
 		return -ENOENT;
-	status = virtual_session_make(self, enable->hlp_receive, lls, &s);
-	if (status != 0)
-		return status == -EEXIST ? 0 : status;
+	if (!xk_duplicate(lls))
+		return -ENOMEM;
+	err = xk_table_add(self, virtual_active_key(lls), enable->hlp_receive, lls->hlp_type, lls, NULL, &s);
+	if (err != 0)
+		return err == -EEXIST ? 0 : err;
+	atomic_store_explicit(&lls->above, s, memory_order_release);
 	return xk_session_announce(s);
 }
 
-int
-xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
-		     struct xk_protocol *hlp_type)
-{
-	return virtual_accept(self, session);
-}
-
-/* Read on every message's way while sessions come and go; valid as long as what a map resolves. */
+/* Returns the session above, or NULL, as valid as a map's. Every message reads it while sessions come and go. */
 static inline struct xk_session *
 virtual_standing_on(struct xk_session *lls)
 {
@@ -150,13 +131,13 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- up ---- */
 
-/* Where no session stands on lls: it was closed, and the one below was not. Takes m. */
+/* Handles m where no session stands on lls: it was closed, unlike the one below. Takes m. */
 __attribute__((noinline)) static void
 virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct xk_session *s = NULL;
 
-	if (virtual_accept(self, lls) == 0)
+	if (xk_virtual_open_done(self, lls->protocol, lls, lls->hlp_type) == 0)
 		s = xk_table_find(self, virtual_active_key(lls));
 	if (s == NULL)
 		xk_drop(self, m, XK_DROP_NO_SESSION);

@@ -1,25 +1,27 @@
 /*
- * virtual.h - what virtual protocols have in common: they pass through whatever is opened, enabled and asked (with several
- * lowers they do that by themselves), and each session stands on one session below. What is left to the protocol is push and pop.
+ * virtual.h - the common part of virtual protocols: they pass open, open_enable and
+ * control through, and each session stands on one session below. Protocols with several
+ * lowers do that themselves; only push and pop are left to the others.
  *
  *	static const struct xk_session_ops vtap_session_ops = {
- *		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop, .close = xk_virtual_session_close,
+ *		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop,
+ *		.close = xk_virtual_session_close,
  *	};
  *	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
- * Sessions:  the session below knows the one that stands on it (above), so that a message crosses without a map. The
- *            upper session holds a reference on the lower, the lower none on the upper. Those that the protocol below
- *            has opened passively are kept as the setting `sessions` says.
- * Enables:   participants are not looked at: all that the same hlp_type has enabled counts together, for one
- *            hlp_receive. With each that is taken back, sessions go that were opened passively and nobody else holds.
- * Control:   nothing is answered here; the session or protocol below is asked.
+ * Sessions:  the session below knows the one that stands on it (`above`), so that messages need no map lookup. The
+ *            upper session holds a reference on the lower one, and the lower none on the upper. Those that the
+ *            protocol below has opened passively are kept as the setting `sessions` says.
+ * Enables:   all open_enables of one hlp_type count together, whatever their participants, for one hlp_receive. Each
+ *            open_disable closes the passively opened sessions that no other protocol holds.
+ * Control:   the session or protocol below answers.
  */
 #ifndef XK_VIRTUAL_H
 #define XK_VIRTUAL_H
 
 #include "xkernel/protocol.h"
 
-/* As the operations of upi.h that they are named after. */
+/* Operations of upi.h for a virtual protocol and its sessions. */
 int xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants, struct xk_session **session);
 int xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -32,7 +34,7 @@ void xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 void xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 void xk_virtual_session_close(struct xk_session *s);
 
-/* What an enable of hlp_type is remembered by. */
+/* Returns the passive key of an open_enable of hlp_type. */
 static inline struct xk_key
 xk_virtual_passive_key(const struct xk_protocol *hlp_type)
 {
@@ -40,8 +42,8 @@ xk_virtual_passive_key(const struct xk_protocol *hlp_type)
 }
 
 /*
- * For an open that has the session below already: the session that stands on lls, made (with a reference of its own on
- * lls) or, if the same hlps have it, with one more reference. 0 or -errno.
+ * Opens the session that stands on lls, for an open that has lls already: makes it, with its own
+ * reference on lls, or takes another reference on it if the hlps are the same. Returns 0 or -errno.
  */
 int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
 		       struct xk_session **session);
@@ -53,7 +55,7 @@ int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive
 
 enum xk_way { XK_WAY_UP, XK_WAY_DOWN, XK_WAYS };
 
-/* Lets m, which is passing through s, go on. Takes m. As xk_demux (then 0) and xk_push. */
+/* Passes on m, which is passing through s. Takes m. Returns as xk_push; 0 upward. */
 static inline int
 xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {

@@ -1,16 +1,16 @@
 /*
- * boot.h - which boot of its peer a message comes from, or is for: annotations that BID puts on what comes up, and reads on
- * what goes down.
+ * boot.h - the boot of the peer that a message comes from, or is for: annotations
+ * that BID puts on arriving messages, and reads from outgoing ones.
  */
 #ifndef XK_BOOT_H
 #define XK_BOOT_H
 
 #include "xkernel/msg.h"
 
-#define XK_FROM_BOOT XK_KIND('f', 'r', 'o', 'm') /* on the way up: the boot id of the sender */
-#define XK_FOR_BOOT XK_KIND('f', 'o', 'r', ' ')  /* on the way down: sent to this boot of the peer, or not at all */
+#define XK_FROM_BOOT XK_KIND('f', 'r', 'o', 'm') /* on the way up: the sender's boot id */
+#define XK_FOR_BOOT XK_KIND('f', 'o', 'r', ' ')  /* on the way down: the only boot of the peer to send to */
 
-/* Returns the boot id that m, which came up, is known to be from; 0: it is not known. */
+/* Returns the sender's boot id of m, which came up; 0: unknown. */
 static inline uint64_t
 xk_msg_from_boot(const struct xk_msg *m)
 {
