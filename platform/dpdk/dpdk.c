@@ -12,7 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum { DPDK_SLEEP_MIN_NS = 1000 }; /* a shorter sleep would take longer than that to begin */
 

@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "platform/private.h"
 
 enum { EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000 }; /* DPDK takes that long to start anyway */

@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum { DPDK_INTERFACE_NEWS = 8192, DPDK_INTERFACE_LIST = 200 };
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 static const struct dpdk_link *const dpdk_links[] = {
 	&dpdk_link_virtio, &dpdk_link_memif, &dpdk_link_ring, &dpdk_link_tap,

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum {
 	DPDK_MEMIF_OPEN_NS = 50 * 1000 * 1000, /* how long the gate is open at a time */

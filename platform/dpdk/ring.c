@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum { DPDK_RING_LANES = 16 }; /* of a device of DPDK's ring driver, at most */
 

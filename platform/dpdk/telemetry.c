@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "xkernel/kernel.h"
 
 enum {

@@ -1,6 +1,6 @@
-/* inside.h - what the files of the DPDK platform share. Not for others. */
-#ifndef XK_PLATFORM_DPDK_INSIDE_H
-#define XK_PLATFORM_DPDK_INSIDE_H
+/* dpdk_private.h - what the files of the DPDK platform share. Not for others. */
+#ifndef XK_PLATFORM_DPDK_DPDK_PRIVATE_H
+#define XK_PLATFORM_DPDK_DPDK_PRIVATE_H
 
 #include <errno.h>
 #include <event2/event.h>
