@@ -1,8 +1,8 @@
 /*
- * socket.c - two processes meet at a socket in the file system, which the server's device owns.
+ * socket.c - the socket in the file system at which two processes meet, and claims.
  *
- * Each end claims the socket: a second server is refused, a second client waits until the first one is gone, and a
- * socket that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
+ * Each end claims the socket: a second server is refused, a second client waits until the first has gone, and a socket
+ * that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
  *
  * A claim is a lock on one byte of a file. The system drops it when the process ends, however it ends. The file lies in
  * a directory that only this user can write to: if claims were names that anyone can take, such as abstract sockets,
@@ -18,7 +18,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "platform/dpdk/dpdk_private.h"
@@ -31,20 +30,14 @@ static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)-
 
 /* ---- where the ends meet ---- */
 
-/* DPDK's arguments are separated by these. */
-static bool
-dpdk_socket_is_plain(const char *socket)
-{
-	return socket[0] != '\0' && strpbrk(socket, ",[]\"\n") == NULL;
-}
-
 int
 xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size)
 {
 	char directory[PATH_MAX], reason[XK_DPDK_WHY / 2];
 	int error, len;
 
-	if (socket == NULL || !dpdk_socket_is_plain(socket)) {
+	/* These characters have a meaning in DPDK's arguments. */
+	if (socket == NULL || socket[0] == '\0' || strpbrk(socket, ",[]\"\n") != NULL) {
 		snprintf(why, size, "a socket's name has at least one character, and no comma, bracket or quote");
 		return -EINVAL;
 	}
@@ -68,15 +61,6 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 }
 
 /* ---- claims ---- */
-
-static int
-dpdk_socket_make(int type, const char *path, struct sockaddr_un *address)
-{
-	memset(address, 0, sizeof(*address));
-	address->sun_family = AF_UNIX;
-	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
-	return socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-}
 
 /* Writes the path of the file of claims, and makes its directory if needed. Returns 0 or -errno. */
 static int
@@ -156,21 +140,7 @@ dpdk_unclaim(int fd)
 	close(fd);
 }
 
-/* Whether a process has `what`. */
-static bool
-dpdk_is_claimed(const char *what)
-{
-	int fd = dpdk_claims_open(0);
-	bool claimed;
-
-	if (fd < 0)
-		return false;
-	claimed = dpdk_claim_is_held(fd, dpdk_claim_of(what));
-	close(fd);
-	return claimed;
-}
-
-/* What is claimed of the socket at path, whichever way that is written. 0 or -errno. */
+/* Writes the name of an end's claim, which does not depend on how the path is written. Returns 0 or -errno. */
 static int
 dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_CLAIM])
 {
@@ -185,7 +155,7 @@ dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_
 	return 0;
 }
 
-/* The one process that may be this end of the socket at path. As dpdk_claim. */
+/* Claims this end of the socket at path for this process, like dpdk_claim. */
 static int
 dpdk_socket_claim(const char *path, const char *end)
 {
@@ -195,30 +165,41 @@ dpdk_socket_claim(const char *path, const char *end)
 	return error == 0 ? dpdk_claim(name) : error;
 }
 
+/* Returns true if a process has this end's claim on the socket. */
 static bool
 dpdk_socket_is_claimed(const char *path, const char *end)
 {
 	char name[DPDK_SOCKET_CLAIM];
+	bool claimed;
+	int fd;
 
-	return dpdk_socket_claim_name(path, end, name) == 0 && dpdk_is_claimed(name);
+	if (dpdk_socket_claim_name(path, end, name) != 0)
+		return false;
+	fd = dpdk_claims_open(0);
+	if (fd < 0)
+		return false;
+	claimed = dpdk_claim_is_held(fd, dpdk_claim_of(name));
+	close(fd);
+	return claimed;
 }
 
-/* Whether somebody listens there. 0; -ENOENT, -ECONNREFUSED (a socket that nobody has open), ... */
+/* Returns 0 if a process listens at the path, or -ENOENT, -ECONNREFUSED (a socket that no process has open), ... */
 static int
 dpdk_socket_probe(const struct dpdk_socket *self)
 {
-	struct sockaddr_un address;
-	int fd = dpdk_socket_make(self->type | SOCK_NONBLOCK, self->path, &address), error = 0;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, self->type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
 
 	if (fd < 0)
 		return -errno;
+	strcpy(address.sun_path, self->path);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
 		error = -errno;
 	close(fd);
 	return error;
 }
 
-/* The same, where only a real client may connect: whether there is a socket. */
+/* Returns 0 if there is a socket, or -errno. For servers to which only real clients may connect. */
 static int
 dpdk_socket_look(const struct dpdk_socket *self)
 {
@@ -229,7 +210,7 @@ dpdk_socket_look(const struct dpdk_socket *self)
 	return S_ISSOCK(status.st_mode) ? 0 : -ENOTSOCK;
 }
 
-/* ... and whether somebody has it open, as far as this network namespace goes. */
+/* Returns 0 if a process in this network namespace has the socket open. Otherwise as dpdk_socket_probe. */
 static int
 dpdk_socket_look_closely(const struct dpdk_socket *self)
 {
@@ -268,7 +249,7 @@ dpdk_umask_restore(mode_t mask)
 	pthread_mutex_unlock(&dpdk_umask_mutex);
 }
 
-/* Removes a socket that a killed server has left at path; anything else there is a reason to refuse. */
+/* Removes a socket that a killed server has left at the path. Fails if there is anything else. */
 static int
 dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 {
@@ -329,16 +310,7 @@ dpdk_socket_lanes(const struct dpdk_socket *self)
 
 /* ---- the client ---- */
 
-static uint64_t
-dpdk_socket_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-/* Whether a server is there for this client. 0, or -errno and why. */
+/* Fails unless there is a server, and this client has claimed it. */
 static int
 dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 {
@@ -357,7 +329,7 @@ dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 	return self->claim_fd < 0 ? self->claim_fd : 0;
 }
 
-/* Serves signals and control for a while. False: a callback has broken the loop. */
+/* Serves signals and control for a while. Returns false if a callback has broken the loop. */
 static bool
 dpdk_socket_pause(struct event_base *events)
 {
@@ -372,9 +344,9 @@ bool
 dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms)
 {
 	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
-	uint64_t until_us = dpdk_socket_now_us() + (uint64_t)wait_ms * 1000;
+	uint64_t until_ns = clock_system_ns() + (uint64_t)wait_ms * 1000000;
 
-	while (!dpdk_device_is_up(port->device) && dpdk_socket_now_us() < until_us)
+	while (!dpdk_device_is_up(port->device) && clock_system_ns() < until_ns)
 		if (!dpdk_socket_pause(events))
 			return false;
 	return dpdk_device_is_up(port->device);
@@ -385,7 +357,7 @@ dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		  int (*attach)(struct dpdk_port *port, char *why, size_t size), char *why, size_t size)
 {
 	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
-	uint64_t until_us = dpdk_socket_now_us() + (uint64_t)(wait_ms != 0 ? wait_ms : XK_DPDK_WAIT_MS) * 1000;
+	uint64_t until_ns = clock_system_ns() + (uint64_t)(wait_ms != 0 ? wait_ms : XK_DPDK_WAIT_MS) * 1000000;
 	struct dpdk_socket *self = port->device->state;
 	int error;
 
@@ -393,7 +365,7 @@ dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		error = dpdk_socket_reach(self, why, size);
 		if (error == 0)
 			error = attach(port, why, size);
-		if (error == 0 || error == -ERANGE || dpdk_socket_now_us() >= until_us)
+		if (error == 0 || error == -ERANGE || clock_system_ns() >= until_ns)
 			return error;
 		if (!dpdk_socket_pause(events)) {
 			snprintf(why, size, "interrupted while waiting for the server");
