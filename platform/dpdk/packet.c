@@ -86,12 +86,13 @@ dpdk_packet_replace(int fd, int interface)
 	const struct sockaddr_ll address = { .sll_family = AF_PACKET,
 					     .sll_protocol = htons(ETH_P_ALL),
 					     .sll_ifindex = interface };
-	void *rings = dpdk_packet_rings(fd);
+	void *rings = dpdk_packet_rings(fd), *mapped = MAP_FAILED;
 	int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), error = 0;
 
-	if (other < 0 || !dpdk_packet_make_rings(other) || rings == NULL ||
-	    mmap(rings, 2 * DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other, 0) == MAP_FAILED ||
-	    dup3(other, fd, O_CLOEXEC) < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+	if (other >= 0 && dpdk_packet_make_rings(other) && rings != NULL)
+		mapped = mmap(rings, 2 * DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other, 0);
+	if (mapped == MAP_FAILED || dup3(other, fd, O_CLOEXEC) < 0 ||
+	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
 		error = rings == NULL || errno == 0 ? -ENXIO : -errno;
 	if (other >= 0)
 		close(other);
