@@ -23,7 +23,7 @@ clock_system_ns(void)
 	return clock_get_ns(CLOCK_MONOTONIC);
 }
 
-/* Of several readings the one that took least: nobody came between its two clocks. */
+/* Keeps the fastest of several readings, which was least likely interrupted between its two clocks. */
 void
 clock_read(struct clock_pair *pair)
 {
@@ -40,7 +40,7 @@ clock_read(struct clock_pair *pair)
 	}
 }
 
-/* Whether the counter runs at one rate whatever the processor does. */
+/* Returns true if the counter's rate does not depend on the processor's state. */
 static bool
 clock_is_steady(void)
 {

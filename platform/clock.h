@@ -1,7 +1,7 @@
 /*
- * clock.h - nanoseconds from the processor's counter, its rate measured against CLOCK_MONOTONIC_RAW; for platforms on
- * real time. A reading costs about 10 ns where CLOCK_MONOTONIC costs 22. Where the counter is not steady,
- * CLOCK_MONOTONIC is read instead. It is no reference for the rate: NTP may slew it by 500 ppm meanwhile.
+ * clock.h - nanoseconds from the processor's counter, for platforms on real time. A reading costs about 10 ns, compared
+ * to 22 ns for CLOCK_MONOTONIC, which is used where the counter is not steady. The rate is measured against
+ * CLOCK_MONOTONIC_RAW, because NTP may slew CLOCK_MONOTONIC by 500 ppm.
  */
 #ifndef XK_CLOCK_H
 #define XK_CLOCK_H
@@ -17,21 +17,23 @@ struct clock_pair {
 	uint64_t ticks, ns;
 };
 
+/* All 0: CLOCK_MONOTONIC. */
 struct clock {
 	uint64_t start_ticks, start_ns;
 	uint64_t scale; /* nanoseconds per tick, 32 binary places */
 	bool has_counter;
 };
 
+/* Reads both clocks, as close together as possible. */
 void clock_read(struct clock_pair *pair);
 
 /*
- * Measures the counter's rate since `earlier`, for at least span_ns (the error is some 50 ns of it): waits for the rest
- * of it. Not on a message's way.
+ * Measures the counter's rate since `earlier`, waiting until span_ns have passed; the error is about 50 ns of the span.
+ * For start-up only.
  */
 void clock_calibrate(struct clock *clock, const struct clock_pair *earlier, uint64_t span_ns);
 
-/* CLOCK_MONOTONIC. */
+/* Reads CLOCK_MONOTONIC. */
 uint64_t clock_system_ns(void);
 
 static inline uint64_t

@@ -1,8 +1,8 @@
 /*
- * lane.c - to which of a device's queues a frame belongs: what hardware does by a hash of the headers.
+ * lane.c - chooses a queue for a frame, as hardware does by a hash of the headers.
  *
- * The hash takes what is the same whichever way a frame goes: the exclusive or of the addresses and of the ports. A
- * fragment has no ports, or only the first has; so all fragments go by their addresses alone.
+ * The hash uses the exclusive or of the addresses and of the ports, which is the same in both directions. Fragments are
+ * hashed by their addresses alone, because only the first has ports.
  */
 #include "platform/lane.h"
 #include "xkernel/bytes.h"
@@ -15,14 +15,14 @@ enum {
 	LANE_IP_SOURCE = LANE_IP + 12,
 	LANE_IP_DESTINATION = LANE_IP + 16,
 	LANE_IP_LEN = LANE_IP + 20,
-	LANE_FRAGMENT_MASK = 0x3fff, /* more follow, or it is not the first */
+	LANE_FRAGMENT_MASK = 0x3fff, /* MF and the offset */
 	LANE_IPV4 = 0x0800,
 	LANE_TCP = 6,
 	LANE_UDP = 17,
 	LANE_PORTS = 4,
 };
 
-/* Both ports of a datagram or segment that has them here, else 0. */
+/* Returns the exclusive or of the ports of an unfragmented datagram or segment, else 0. */
 static uint32_t
 lane_ports(const struct xk_msg *m, const uint8_t *header)
 {

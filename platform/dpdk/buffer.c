@@ -1,10 +1,9 @@
 /*
- * buffer.c - segments are mbufs: struct xk_msg lies in the private area, the bytes are the mbuf's own or, of a view,
- * those of the mbuf it is attached to. So an mbuf that a device has filled is a message already, and a message is freed
- * by a device like any mbuf.
+ * buffer.c - segments are mbufs: the private area holds struct xk_msg. Thus an mbuf that a device has filled is already
+ * a message, and a device frees a message like any mbuf.
  *
- * A view has an mbuf of its own, attached: the owner's reference count is then the number of segments that show its
- * bytes, which is what xk_msg.references means. An owner freed before its views stays until the last of them has gone.
+ * A view is an mbuf attached to the one that owns the bytes. The owner's reference count is then the number of segments
+ * that show its bytes, as xk_msg.references requires. An owner freed before its views stays until the last is freed.
  */
 #include <rte_errno.h>
 #include <rte_mempool.h>
@@ -12,7 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 static void
 dpdk_buffer_pool_name(char *name)
@@ -24,28 +23,23 @@ dpdk_buffer_pool_name(char *name)
 	} while (rte_mempool_lookup(name) != NULL && ++i < 1000);
 }
 
-/* NULL: DPDK's usual way of keeping what is free. */
-static struct rte_mempool *
-dpdk_buffer_pool_make(unsigned count, const char *way)
-{
-	char name[RTE_MEMPOOL_NAMESIZE];
-
-	dpdk_buffer_pool_name(name);
-	return rte_pktmbuf_pool_create_by_ops(name, count, DPDK_BUFFER_CACHE, DPDK_BUFFER_PRIVATE, DPDK_BUFFER_ROOM,
-					      SOCKET_ID_ANY, way);
-}
-
 /*
- * Free buffers are on a stack without locks. In a ring, the usual way, everybody spins for whoever has lost the core while
- * taking one: hundreds of threads without caches on one core each do so for all of their time, one after the other.
+ * Keeps free buffers on a lock-free stack, where the processor has the instructions for it. With DPDK's default, a
+ * ring, all threads spin while one that is taking a buffer has lost its core; hundreds of threads without caches on
+ * one core would do nothing else.
  */
 struct rte_mempool *
 dpdk_buffer_pool_new(unsigned count, char *why, size_t size)
 {
-	struct rte_mempool *pool = dpdk_buffer_pool_make(count, "lf_stack");
+	static const char *const ways[] = { "lf_stack", NULL /* DPDK's default */ };
+	struct rte_mempool *pool = NULL;
+	char name[RTE_MEMPOOL_NAMESIZE];
 
-	if (pool == NULL) /* not on every processor */
-		pool = dpdk_buffer_pool_make(count, NULL);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways) && pool == NULL; i++) {
+		dpdk_buffer_pool_name(name);
+		pool = rte_pktmbuf_pool_create_by_ops(name, count, DPDK_BUFFER_CACHE, DPDK_BUFFER_PRIVATE,
+						      DPDK_BUFFER_ROOM, SOCKET_ID_ANY, ways[i]);
+	}
 	if (pool == NULL)
 		snprintf(why, size,
 			 "DPDK has no memory for %u buffers (%s): ask for fewer, or give DPDK more at the first start",
@@ -53,7 +47,7 @@ dpdk_buffer_pool_new(unsigned count, char *why, size_t size)
 	return pool;
 }
 
-/* ---- a device's own pool: a ring, and a look at what comes back ---- */
+/* ---- a device's own pool: a ring that counts returning messages ---- */
 
 static int
 dpdk_buffer_ring_alloc(struct rte_mempool *pool)
@@ -71,7 +65,7 @@ dpdk_buffer_ring_free(struct rte_mempool *pool)
 	rte_ring_free(pool->pool_data);
 }
 
-/* What was a message has a platform; what only the device had has none. */
+/* Returns buffers to the ring. Those that were messages have a platform; those that only the device used have none. */
 static int
 dpdk_buffer_ring_put(struct rte_mempool *pool, void *const *all, unsigned count)
 {
@@ -115,7 +109,7 @@ dpdk_buffer_register(void)
 	return index < 0 ? index : 0;
 }
 
-/* In one piece, without gaps for the ends of pages. */
+/* Makes the pool in one piece of memory, without gaps at the ends of pages. */
 static struct rte_mempool *
 dpdk_buffer_pool_make_lent(unsigned count)
 {
@@ -180,7 +174,7 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	return dpdk_buffer_show(platform, m, segment->data, segment->len);
 }
 
-/* Reference count of freed segments; the count in a freed mbuf is 1. */
+/* The reference count of freed segments: that of a freed mbuf is 1. */
 static const _Atomic uint16_t dpdk_given_up = 0;
 
 void
@@ -193,11 +187,11 @@ dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 		xk_msg_misused(segment, "gives up");
 	segment->references = (_Atomic uint16_t *)(uintptr_t)&dpdk_given_up;
 	segment->len = segment->total = 0;
-	dpdk_give(dpdk_buffer_of(segment)); /* with what was done to it through this view, the last or not */
+	dpdk_give(dpdk_buffer_of(segment)); /* covers accesses through this view, whether or not it is the last */
 	m = rte_pktmbuf_prefree_seg(dpdk_buffer_of(segment));
 	if (m == NULL)
 		return;
-	dpdk_give(m); /* with what that has looked at */
+	dpdk_give(m); /* covers the accesses of rte_pktmbuf_prefree_seg */
 	rte_mbuf_raw_free(m);
 }
 

@@ -1,6 +1,6 @@
 /*
- * device.c - a DPDK device: it is made, configured, started, and in the end removed. Whether somebody is at the other
- * end is told by DPDK's interrupt thread, or by the link.
+ * device.c - the life of a DPDK device: made, configured, started, removed. DPDK's interrupt thread or the link reports
+ * whether there is a peer.
  */
 #include <rte_alarm.h>
 #include <rte_dev.h>
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
-/* ---- the other end ---- */
+/* ---- the peer ---- */
 
 static void
 dpdk_device_wake(struct dpdk_device *device)
@@ -32,7 +32,10 @@ dpdk_device_set_up(struct dpdk_device *device, bool up)
 	atomic_store_explicit(&device->lanes, lanes, memory_order_relaxed);
 	for (unsigned i = 0; i < device->port_count; i++)
 		dpdk_port_set_up(device->ports[i], i < lanes);
-	/* DPDK tells of single queues while it has them locked, and a driver that arms one may wait for that */
+	/*
+	 * Only when the peer goes: DPDK reports single queues while it holds their lock, for which an arming driver
+	 * may wait.
+	 */
 	for (unsigned i = 0; i < device->port_count && !up; i++)
 		dpdk_port_await_disarmed(device->ports[i]);
 }
@@ -43,7 +46,7 @@ dpdk_device_is_up(const struct dpdk_device *device)
 	return atomic_load_explicit(&device->ports[0]->up, memory_order_acquire);
 }
 
-static bool
+bool
 dpdk_device_is_linked(const struct dpdk_device *self)
 {
 	struct rte_eth_link link = { 0 };
@@ -195,8 +198,8 @@ dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
 /* ---- removing ---- */
 
 /*
- * While a device goes, DPDK's interrupt thread is held in a callback of ours. virtio's takes the callback of its
- * interrupt back without looking whether it runs at this moment, and then frees what that uses.
+ * Holds DPDK's interrupt thread in a callback while a device is removed: virtio unregisters its interrupt callback
+ * without checking whether that is running, and then frees what it uses.
  */
 struct dpdk_device_hold {
 	sem_t told, go;
@@ -246,8 +249,8 @@ dpdk_device_remove(struct dpdk_device *self)
 {
 	struct dpdk_device_hold hold;
 
+	/* The first hold lets work run that virtio scheduled shortly after the peer went. */
 	dpdk_device_hold(&hold);
-	/* what virtio does a moment after a peer went may be due behind us: it must have been done */
 	dpdk_device_release(&hold);
 	dpdk_device_hold(&hold);
 	if (self->is_started)

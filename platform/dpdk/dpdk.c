@@ -1,9 +1,9 @@
 /*
- * dpdk.c - the platform's own part: starting and stopping, threads, and sleep, which is one libevent loop.
+ * dpdk.c - the platform: starting and stopping, threads, and sleep, which is one libevent loop.
  *
- * A sleep that a frame ends costs one system call, epoll_wait. Every descriptor in the loop is edge-triggered, so that
- * none has to be read empty: an event descriptor reports each write, and the timer is set anew instead of read. The
- * timer is set only when something is due earlier than it will fire; one that fires too early costs a short sleep more.
+ * A sleep that a frame ends costs one system call, epoll_wait. Every descriptor in the loop is edge-triggered, so none
+ * has to be drained: an event descriptor reports each write, and the timer is set again instead of read. The timer is
+ * set only if a deadline is earlier than its current time; firing too early only costs one more short sleep.
  */
 #include <rte_lcore.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
-enum { DPDK_SLEEP_MIN_NS = 1000 }; /* a shorter sleep would take longer than that to begin */
+enum { DPDK_SLEEP_MIN_NS = 1000 }; /* going to sleep takes longer than that */
 
 uint64_t
 dpdk_now_ns(struct xk_platform *platform)
@@ -24,7 +24,7 @@ dpdk_now_ns(struct xk_platform *platform)
 
 /* ---- sleep ---- */
 
-/* Makes the loop return by deadline_ns. False: that is now. */
+/* Makes the loop return by deadline_ns. Returns false if that has come. */
 static bool
 dpdk_set_timer(struct dpdk_platform *self, uint64_t deadline_ns)
 {
@@ -60,7 +60,7 @@ dpdk_poll_control(struct xk_platform *platform)
 	event_base_loop(((struct dpdk_platform *)platform)->events, EVLOOP_NONBLOCK);
 }
 
-/* The count overflows after 2^64 wakes, and fails to be written only then. */
+/* The write fails only after 2^64 wakes, when the count overflows. */
 void
 dpdk_wake(struct xk_platform *platform)
 {
@@ -90,25 +90,21 @@ dpdk_timer_fired(evutil_socket_t fd, short what, void *argument)
 
 /* ---- threads ---- */
 
-/* A cache of buffers goes from a thread that ends to one that begins. */
+/* Stands for the caches of buffers, which new threads inherit from ended ones. */
 static const char dpdk_caches;
 
 /*
- * Threads with caches may keep half of the pool, so that there is always some for the device to receive into: it asks for
- * more only when it has received something. DPDK gives the lowest number that is free, and a cache stays with its number.
+ * Registers the thread, which gives it a cache of buffers; without one, it is only slower. Caches may hold half of
+ * the pool in all, so that devices always find buffers to receive into: they ask for more only after receiving. DPDK
+ * assigns the lowest free number, and a cache belongs to its number.
  */
-static bool
-dpdk_thread_may_cache(const struct dpdk_platform *self)
-{
-	return rte_lcore_id() < self->owner->pool->size / 2 / DPDK_BUFFER_CACHE_MAX;
-}
-
-/* A thread that there is no room for works all the same, only slower: it has no cache of buffers. */
 static void
 dpdk_thread_begin(struct xk_platform *platform)
 {
+	const struct rte_mempool *pool = dpdk_owner_of(platform)->pool;
+
 	if (rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0 &&
-	    !dpdk_thread_may_cache((struct dpdk_platform *)platform))
+	    rte_lcore_id() >= pool->size / 2 / DPDK_BUFFER_CACHE_MAX)
 		rte_thread_unregister();
 	dpdk_after(&dpdk_caches);
 }
@@ -178,7 +174,7 @@ dpdk_sleep_init(struct dpdk_platform *self)
 	return self->wake_event == NULL || self->timer_event == NULL ? -ENOMEM : 0;
 }
 
-/* A platform without a pool. NULL and why: no memory, or no descriptors. */
+/* Returns a platform without a pool, or NULL and why without memory or descriptors. */
 static struct dpdk_platform *
 dpdk_platform_new(char *why, size_t size)
 {
@@ -206,7 +202,7 @@ xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform
 
 	if (self == NULL)
 		return -ENOMEM;
-	error = dpdk_eal_start(config, &self->clock, &self->hugepages, why, size);
+	error = dpdk_eal_start(config, &self->clock, why, size);
 	if (error != 0)
 		goto fail;
 	self->pool = dpdk_buffer_pool_new(config->buffers != 0 ? config->buffers : XK_DPDK_BUFFERS, why, size);
@@ -228,7 +224,6 @@ xk_dpdk_start_beside(struct xk_platform *first, struct xk_platform **platform, c
 	if (self == NULL)
 		return -ENOMEM;
 	self->clock = owner->clock;
-	self->hugepages = owner->hugepages;
 	self->owner = owner;
 	self->pool = owner->pool;
 	*platform = &self->base;
@@ -257,12 +252,6 @@ xk_dpdk_stop(struct xk_platform *platform)
 	if (self->owner == self)
 		rte_mempool_free(self->pool);
 	free(self);
-}
-
-bool
-xk_dpdk_has_hugepages(const struct xk_platform *platform)
-{
-	return ((const struct dpdk_platform *)platform)->hugepages;
 }
 
 struct event_base *

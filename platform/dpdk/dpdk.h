@@ -1,18 +1,18 @@
 /*
  * dpdk.h - the DPDK platform: buffers are mbufs, ports are DPDK devices, the clock is the processor's.
  *
- * For programs: xk_dpdk_start, then a port by xk_dpdk_open, both handed to a kernel (kernel.h), which
- * closes the port; at the end xk_dpdk_stop. Works as any user, with huge pages or without, and needs no network card:
- * DPDK looks at no PCI device that it was not told of, and leaves no files behind. What the links are and what to do when something fails is
- * told in docs/dpdk.md.
+ * A program calls xk_dpdk_start and xk_dpdk_open, hands platform and port to a kernel (kernel.h), which closes the
+ * port, and calls xk_dpdk_stop at the end. Any user may do so, with or without huge pages or a network card: DPDK
+ * uses only the PCI devices that it is told of, and leaves no files behind. docs/dpdk.md describes the links and what
+ * to do when something fails.
  *
- * A platform serves one driver. Two hosts in one process have two platforms; a host with several drivers has one for
- * each, all but the first by xk_dpdk_start_beside, and ports by xk_dpdk_open_lanes. DPDK itself is started by the first
- * xk_dpdk_start of a process and stays until its end, so what belongs to it (core, memory, huge pages) is the first
- * caller's choice. Fork before the first start, not after it.
+ * A platform serves one driver. Two hosts in one process have two platforms. A host with several drivers has one
+ * platform for each, the first from xk_dpdk_start and the others from xk_dpdk_start_beside, and ports from
+ * xk_dpdk_open_lanes. The first xk_dpdk_start of a process starts DPDK, which stays until the process ends; so its
+ * core, memory and huge pages are the first caller's choice. Fork before the first start, not after it.
  *
- * Constructors give 0 or a port; otherwise -errno or NULL, and in `why` a sentence of what is wrong and what to do.
- * Everything here is for the main thread while no driver runs, unless it says otherwise.
+ * Functions with `why` return 0, or -errno with a sentence in why that says what is wrong and what to do; those that
+ * return a port return NULL instead. Unless marked otherwise, functions are for the main thread while no driver runs.
  */
 #ifndef XK_PLATFORM_DPDK_H
 #define XK_PLATFORM_DPDK_H
@@ -23,169 +23,156 @@ struct event_base;
 struct xk_kernel;
 
 enum {
-	XK_DPDK_WHY = 512,             /* a `why` of this size holds every message */
-	XK_DPDK_WAIT_MS = 10000,       /* how long a client waits for its server */
-	XK_DPDK_BUFFERS = 8192,        /* of a platform */
-	XK_DPDK_BUFFERS_MIN = 2048,    /* rings and caches of threads hold some hundred each */
+	XK_DPDK_WHY = 512,             /* bytes of `why` that hold every message */
+	XK_DPDK_WAIT_MS = 10000,       /* default time that a client waits for its server */
+	XK_DPDK_BUFFERS = 8192,        /* default of a platform */
+	XK_DPDK_BUFFERS_MIN = 2048,    /* each ring and each thread's cache holds some hundred */
 	XK_DPDK_BUFFERS_MAX = 1 << 20, /* 2.6 GB */
 };
 
 enum xk_dpdk_hugepages {
-	XK_DPDK_HUGEPAGES_AUTO, /* where enough are free */
+	XK_DPDK_HUGEPAGES_AUTO, /* if enough are free */
 	XK_DPDK_HUGEPAGES_NEVER,
-	XK_DPDK_HUGEPAGES_ALWAYS, /* refuse to start without */
+	XK_DPDK_HUGEPAGES_ALWAYS, /* otherwise xk_dpdk_start fails */
 };
 
 enum { XK_DPDK_PCI = 8 };
 
-/* Zero is a good value for everything but core (-1). */
+/* 0 is a good default for everything but core (-1). */
 struct xk_dpdk_config {
-	int core;           /* which core the driver will run on: DPDK's own threads keep off it; -1: not known */
+	int core;           /* the driver's core, which DPDK's own threads avoid; -1: not known */
 	unsigned buffers;   /* mbufs of this platform; 0: XK_DPDK_BUFFERS */
-	unsigned memory_mb; /* of DPDK, for all platforms of the process; 0: enough for two like this */
+	unsigned memory_mb; /* DPDK's memory, for all platforms of the process; 0: enough for two like this */
 	enum xk_dpdk_hugepages hugepages;
-	bool verbose;                 /* DPDK's own log goes to standard error */
-	bool telemetry;               /* DPDK answers dpdk-telemetry.py: xk_dpdk_telemetry_begin */
-	const char *pci[XK_DPDK_PCI]; /* addresses of PCI devices that ports will be opened on; needs huge pages */
+	bool verbose;                 /* copy DPDK's log to standard error */
+	bool telemetry;               /* let DPDK answer dpdk-telemetry.py; see xk_dpdk_telemetry_begin */
+	const char *pci[XK_DPDK_PCI]; /* addresses of the PCI devices for ports; needs huge pages */
 };
 
 /*
- * Starts DPDK, if this process has not yet, and makes a platform. The calling thread keeps its cores. About 0.15 s.
- * 0; -ENOMEM, -EINVAL, or whatever DPDK says.
+ * Makes a platform, and starts DPDK if this process has not; that takes about 0.15 s. The calling thread keeps its
+ * affinity. Returns 0, -ENOMEM, -EINVAL, or an error of DPDK.
  */
 int xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform, char *why, size_t size);
 
 /*
- * A platform for a further driver of first's kernel: a sleep of its own, and first's clock and buffers (buffers_out
- * counts those of both). 0; -ENOMEM.
+ * Makes a platform for a further driver of first's kernel. It sleeps by itself, but shares first's clock and buffers,
+ * so buffers_out counts both. Returns 0 or -ENOMEM.
  */
 int xk_dpdk_start_beside(struct xk_platform *first, struct xk_platform **platform, char *why, size_t size);
 
 /*
- * Gives the platform back; its ports are closed and its messages freed. One that others were started beside is the last
- * to go. NULL is let through.
+ * Frees a platform whose ports are closed and whose messages are freed. Platforms started beside another go before it.
+ * NULL is allowed.
  */
 void xk_dpdk_stop(struct xk_platform *platform);
 
-/* Whether the process's buffers lie in huge pages. */
-bool xk_dpdk_has_hugepages(const struct xk_platform *platform);
-
-/* "DPDK 22.11.11". Any context; DPDK need not be started. */
+/* Returns "DPDK 22.11.11". Any context; DPDK need not be started. */
 const char *xk_dpdk_version(void);
 
 /*
- * Whether DPDK's installation has a driver ("net_memif"), as far as can be seen: true where drivers are no files of their
- * own. Any thread; DPDK need not be started.
+ * Returns true if DPDK's installation has the driver ("net_memif"), or if its drivers are not separate files. Any
+ * thread; DPDK need not be started.
  */
 bool xk_dpdk_has_driver(const char *name);
 
 /*
- * The loop that the platform sleeps in: signals and control are added to it before the driver runs, or by its own
- * callbacks, which run in the driver. It has no locks. A callback that breaks the loop ends a sleep, and a client's
- * waiting for its server.
+ * Returns the loop in which the platform sleeps. Programs add events for signals and control before the driver runs,
+ * or in the loop's callbacks, which run in the driver: the loop has no locks. A callback that breaks the loop ends a
+ * sleep, and a client's wait for its server.
  */
 struct event_base *xk_dpdk_event_base(struct xk_platform *platform);
 
 /* ---- DPDK's telemetry ---- */
 
 /*
- * Of a process that was started with `telemetry`: /xkernel/protocols, /xkernel/protocol, /xkernel/edges and
- * /xkernel/drivers are about kernel from now on. asked(context) is told of each question before it is answered, by
- * DPDK's thread. 0; -EBUSY: they are about another; or what DPDK says.
+ * Makes /xkernel/protocols, /xkernel/protocol, /xkernel/edges and /xkernel/drivers report on the kernel, in a process
+ * started with `telemetry`. DPDK's thread calls asked(context) before each answer. Returns 0, -EBUSY if they report on
+ * another kernel, or an error of DPDK.
  */
 int xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*asked)(void *context), void *context);
 
-/* They are about none, and nobody asks kernel any more. Before it is freed; does nothing if they are not about it. */
+/* Ends reports on the kernel, if there are any. Call before it is freed. */
 void xk_dpdk_telemetry_end(struct xk_kernel *kernel);
 
 /* ---- links ---- */
 
+/* What the `device` of a port names. */
 enum xk_dpdk_needs {
-	XK_DPDK_NEEDS_SOCKET,    /* `device` is a socket where two processes of one user meet */
-	XK_DPDK_NEEDS_INTERFACE, /* ... a network interface of the kernel's */
-	XK_DPDK_NEEDS_PCI,       /* ... a PCI address: 0000:01:00.0 */
-	XK_DPDK_NEEDS_NOTHING,   /* two hosts in one process */
+	XK_DPDK_NEEDS_SOCKET,    /* a socket where two processes of one user meet */
+	XK_DPDK_NEEDS_INTERFACE, /* a network interface of the operating system */
+	XK_DPDK_NEEDS_PCI,       /* a PCI address: 0000:01:00.0 */
+	XK_DPDK_NEEDS_NOTHING,   /* nothing: two hosts in one process */
 };
 
 struct xk_dpdk_link {
 	const char *name, *help;
 	enum xk_dpdk_needs needs;
-	bool can_sleep; /* the drivers interrupt and adaptive work (of a PCI device: if its driver can) */
-	unsigned lanes; /* of a port, at most (of a PCI device: if it has so many queues) */
+	bool can_sleep; /* the interrupt and adaptive drivers work (on a PCI device: if its driver has interrupts) */
+	unsigned lanes; /* maximum for a port (on a PCI device: if it has so many queues) */
 };
 
-/* The links, by number from 0 on; NULL: there are no more. */
+/* Returns the index'th link, from 0, or NULL after the last. */
 const struct xk_dpdk_link *xk_dpdk_link(unsigned index);
 
 enum xk_dpdk_end {
 	XK_DPDK_CLIENT, /* connects to the server's socket */
-	XK_DPDK_SERVER, /* owns the socket and outlives its clients, of which it has one at a time */
+	XK_DPDK_SERVER, /* owns the socket; serves one client at a time, and outlives it */
 };
 
 struct xk_dpdk_port_config {
 	const char *link; /* "virtio", "memif", "tap", "af_packet", "af_xdp", "pci" */
-	const char *name; /* of the port */
+	const char *name; /* the port's */
 	/*
-	 * A path, or a word for a socket in the user's own run-time directory; an interface; a PCI address that
-	 * xk_dpdk_start was told of. NULL: as name.
+	 * A socket's path, or a word for a socket in the user's run-time directory; an interface; a PCI address that
+	 * was passed to xk_dpdk_start. NULL: the same as name.
 	 */
 	const char *device;
-	enum xk_dpdk_end end; /* of links with a socket */
+	enum xk_dpdk_end end; /* for links with a socket */
 	uint64_t address;     /* link address; 0: the device's own, or one made from socket and end */
-	unsigned wait_ms;     /* a client's patience with a server that is not there; 0: XK_DPDK_WAIT_MS */
+	unsigned wait_ms;     /* time that a client waits for its server; 0: XK_DPDK_WAIT_MS */
 };
 
-/*
- * Opens a port. Of two ends at a socket either may be first: a server does not wait for its client, a client waits for
- * its server.
- */
+/* Opens a port. Either end of a socket may be opened first: a client waits for its server, a server does not wait. */
 struct xk_port *xk_dpdk_open(struct xk_platform *platform, const struct xk_dpdk_port_config *config, char *why,
 			     size_t size);
 
 /*
- * The same with a lane for each of the platforms: ports[i] is the one of driver i, which sleeps on platforms[i]. Links
- * have at most xk_dpdk_link.lanes, but a network card spreads frames over them by itself; on the others the sender does,
- * so that a conversation stays in one lane (IPv4 by addresses and ports). Two ends at a socket may have different numbers
- * of lanes if the server has more. All are to be closed before any of the platforms is stopped. 0 or -errno.
+ * Opens a port with a lane for each of the platforms, at most xk_dpdk_link.lanes: ports[i] is the lane of driver i,
+ * which sleeps on platforms[i]. A network card spreads frames over the lanes by itself. On other links the sender
+ * does, so that a conversation stays in one lane (IPv4, by addresses and ports); a server may have more lanes than
+ * its client. All ports must be closed before any of the platforms is stopped. Returns 0 or -errno.
  */
 int xk_dpdk_open_lanes(struct xk_platform *const *platforms, unsigned count, const struct xk_dpdk_port_config *config,
 		       struct xk_port **ports, char *why, size_t size);
 
-/* The path that `socket` stands for (its directory is made when missing). 0 or -errno. */
+/* Writes the path that `socket` stands for, and makes its directory if that is missing. Returns 0 or -errno. */
 int xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size);
 
-struct xk_dpdk_virtio_config {
-	const char *name, *socket;
-	enum xk_dpdk_end end;
-	uint64_t address;
-	unsigned wait_ms;
-};
-
-/* xk_dpdk_open of link `virtio`. */
-struct xk_port *xk_dpdk_virtio_open(struct xk_platform *platform, const struct xk_dpdk_virtio_config *config, char *why,
-				    size_t size);
-
-/* Link `ring`: two ports, one for each platform, joined by two rings; closed in any order. 0 or -errno. */
+/*
+ * Opens two ports of link `ring`, one on each platform, joined by two rings. They are closed in any order. 0 or
+ * -errno.
+ */
 int xk_dpdk_ring_open(struct xk_platform *const platforms[2], const char *const names[2], struct xk_port *ports[2],
 		      char *why, size_t size);
 
-/* The same with `count` lanes: ports[i] has those of host i, on the platforms[i] of its drivers. */
+/* Opens two such ports with `count` lanes each: ports[i] are those of host i, on its drivers' platforms[i]. */
 int xk_dpdk_ring_open_lanes(struct xk_platform *const *const platforms[2], unsigned count, const char *const names[2],
 			    struct xk_port **const ports[2], char *why, size_t size);
 
 /* ---- every port ---- */
 
 /*
- * Whether somebody is at the other end (of a lane: and sends to it). Frames sent while nobody is are dropped, as by a
- * cable pulled out. Any context.
+ * Returns true if the port has a peer (and, for a lane, the peer uses it). Frames sent without a peer are dropped, as
+ * on an unplugged cable. Any context.
  */
 bool xk_dpdk_port_is_up(const struct xk_port *port);
 
-/* What a port, of several lanes each, dropped by itself; taken at any time. */
+/* Frames that a port, or each lane of it, dropped. May be read at any time. */
 struct xk_dpdk_port_counts {
-	uint64_t no_peer;   /* to be sent while nobody was at the other end */
-	uint64_t too_long;  /* to be sent, longer than the link's frames */
-	uint64_t malformed; /* received, with lengths that lie outside their buffers: the peer is broken or hostile */
+	uint64_t no_peer;   /* sent without a peer */
+	uint64_t too_long;  /* sent, but too long for the link */
+	uint64_t malformed; /* received with lengths outside their buffers: the peer is broken or hostile */
 };
 
 void xk_dpdk_port_counts(const struct xk_port *port, struct xk_dpdk_port_counts *counts);

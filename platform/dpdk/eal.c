@@ -1,14 +1,16 @@
 /*
- * eal.c - DPDK's environment, started once in a process and quietly: what it logs is kept, and told when something
- * fails. Its state is the one thing here that cannot hang off a platform, as DPDK's own is the process's.
+ * eal.c - starts DPDK's environment, once per process. DPDK's log is kept rather than printed, and quoted when
+ * something fails. The state is global because DPDK's is.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
+#include <rte_version.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,32 +20,30 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "platform/private.h"
 
-enum { EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000 }; /* DPDK takes that long to start anyway */
-
 enum {
+	DPDK_EAL_CLOCK_SPAN_NS = 80 * 1000 * 1000, /* DPDK takes longer than that to start */
 	DPDK_EAL_MEMORY_MIN_MB = 64,
 	DPDK_EAL_MEMORY_MAX_MB = 1 << 16,
-	DPDK_EAL_OWN_MB = 16,         /* of DPDK's memory, for everything but buffers */
-	DPDK_EAL_BUFFER_BYTES = 2688, /* an mbuf with all that lies around it */
+	DPDK_EAL_OWN_MB = 16,         /* DPDK's memory for everything but buffers */
+	DPDK_EAL_BUFFER_BYTES = 2688, /* an mbuf with its headers and alignment in a pool */
 	DPDK_EAL_HUGEPAGE_MB = 2,
 	DPDK_EAL_HUGEPAGE_LOG2 = 21,
 	DPDK_EAL_ARGUMENTS = 16 + 2 * XK_DPDK_PCI,
-	DPDK_EAL_DESCRIPTORS = 64, /* a port and its vhost device take some 20; DPDK does not say when it has too few */
+	DPDK_EAL_DESCRIPTORS = 64, /* a port and its vhost device take about 20; DPDK does not report a shortage */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	bool is_started, hugepages;
-	char directory[PATH_MAX];  /* DPDK's, which was not there before; "": there was one */
-	char pci[XK_DPDK_PCI][16]; /* the devices that it was told of */
+	char directory[PATH_MAX];  /* DPDK's run-time directory, to be removed at the end; "": it was there before */
+	char pci[XK_DPDK_PCI][16]; /* devices that DPDK was started with */
 	struct clock clock;
 	pthread_mutex_t log_lock;
 	bool log_verbose;
-	char log[XK_DPDK_WHY /
-		 2]; /* the first that was logged since the reset: it tells the cause, what follows less */
+	char log[XK_DPDK_WHY / 2]; /* beginning of the log since the reset: the first messages tell the cause */
 	size_t log_len;
 } dpdk_eal = { .lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -110,7 +110,7 @@ dpdk_eal_memory_mb(const struct xk_dpdk_config *config)
 	return need < DPDK_EAL_MEMORY_MIN_MB ? DPDK_EAL_MEMORY_MIN_MB : (unsigned)need;
 }
 
-/* Whether so many huge pages can be had now: they are mapped, which reserves them, and given back. */
+/* Returns true if so many huge pages are free: maps them, which reserves them, and unmaps them. */
 static bool
 dpdk_eal_has_hugepages(unsigned memory_mb)
 {
@@ -130,7 +130,7 @@ dpdk_eal_has_hugepages(unsigned memory_mb)
 
 /* ---- starting ---- */
 
-/* The processors that DPDK is told of: the driver's, or all that this process may use. "0@(0,1)". */
+/* Writes the processors for DPDK's threads, the driver's or all that this process may use: "0@(0,1)". */
 static void
 dpdk_eal_lcores(char *text, size_t size, const cpu_set_t *allowed, int core)
 {
@@ -172,7 +172,7 @@ dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, ch
 	return 0;
 }
 
-/* The cards among the configuration: DPDK looks at no others. */
+/* Adds the configured PCI devices; DPDK looks at no others. A second start must not have new ones. */
 static int
 dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 {
@@ -200,9 +200,9 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 	return 0;
 }
 
-/* ---- DPDK's telemetry: a socket in DPDK's run-time directory, which DPDK removes at the end, but for the directory ---- */
+/* ---- DPDK's telemetry: DPDK removes its socket at the end, but not its run-time directory ---- */
 
-/* Goes if it is empty, and so does the one that it is in. */
+/* Removes the directory and its parent if they are empty. */
 static void
 dpdk_eal_remove_directory(void)
 {
@@ -214,7 +214,7 @@ dpdk_eal_remove_directory(void)
 	rmdir(dpdk_eal.directory);
 }
 
-/* Before DPDK starts: what is to happen at the end happens after what DPDK does then. */
+/* Must run before DPDK starts, so that the exit handler runs after DPDK's. */
 static void
 dpdk_eal_prepare_telemetry(void)
 {
@@ -259,14 +259,13 @@ dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages, bool telem
 	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
 }
 
-/* DPDK writes to sockets whose other end may have died; that must be an error to it and not the end of us. */
-static void
-dpdk_eal_ignore_broken_pipes(void)
+void
+dpdk_ignore_signal(int number)
 {
 	struct sigaction action;
 
-	if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
-		signal(SIGPIPE, SIG_IGN);
+	if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+		signal(number, SIG_IGN);
 }
 
 static int
@@ -277,7 +276,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	char lcores[1024], text[XK_DPDK_WHY / 2];
 	int error;
 
-	dpdk_eal_ignore_broken_pipes();
+	dpdk_ignore_signal(SIGPIPE); /* DPDK writes to sockets whose other end may have died */
 	clock_read(&before);
 	dpdk_eal.hugepages = config->hugepages != XK_DPDK_HUGEPAGES_NEVER && dpdk_eal_has_hugepages(memory_mb);
 	if ((config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS || config->pci[0] != NULL) && !dpdk_eal.hugepages) {
@@ -296,7 +295,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	if (error == 0)
 		error = dpdk_buffer_register();
 	if (error == 0) {
-		clock_calibrate(&dpdk_eal.clock, &before, EAL_CLOCK_SPAN_NS);
+		clock_calibrate(&dpdk_eal.clock, &before, DPDK_EAL_CLOCK_SPAN_NS);
 		return 0;
 	}
 	snprintf(why, size, "DPDK does not start with %u MB %s huge pages (%s): %s", memory_mb,
@@ -305,7 +304,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 }
 
 int
-dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *hugepages, char *why, size_t size)
+dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, char *why, size_t size)
 {
 	cpu_set_t allowed;
 	int error = 0;
@@ -319,7 +318,7 @@ dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *h
 		error = dpdk_eal_take_pci(config, why, size);
 	if (error == 0 && !dpdk_eal.is_started) {
 		error = dpdk_eal_start_once(config, &allowed, why, size);
-		/* DPDK has pinned this thread; whom it starts later must not inherit that */
+		/* DPDK has pinned this thread; threads started later must not inherit that. */
 		sched_setaffinity(0, sizeof(allowed), &allowed);
 		dpdk_eal.is_started = error == 0;
 	}
@@ -328,7 +327,31 @@ dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *h
 		error = -EINVAL;
 	}
 	*clock = dpdk_eal.clock;
-	*hugepages = dpdk_eal.hugepages;
 	pthread_mutex_unlock(&dpdk_eal.lock);
 	return error;
+}
+
+/* ---- the installation ---- */
+
+const char *
+xk_dpdk_version(void)
+{
+	return rte_version();
+}
+
+bool
+xk_dpdk_has_driver(const char *name)
+{
+	bool found = false;
+	char prefix[80];
+	struct dirent *entry;
+	DIR *directory = opendir(RTE_EAL_PMD_PATH);
+
+	if (directory == NULL)
+		return true;
+	snprintf(prefix, sizeof(prefix), "librte_%s.so", name);
+	while (!found && (entry = readdir(directory)) != NULL)
+		found = strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+	closedir(directory);
+	return found;
 }

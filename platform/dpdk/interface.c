@@ -1,7 +1,7 @@
 /*
- * interface.c - a network interface of the kernel's that a device stands on, in the network namespace that the process
- * was in when the port was opened. It is claimed, so that a second user is refused; and watched, so that the port is up
- * while the interface is.
+ * interface.c - the operating system's network interface under a device, in the network namespace that the process had
+ * when the port was opened. It is claimed, so that a second user is refused, and watched, so that the port is up while
+ * the interface is.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,11 +18,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
+#include "xkernel/bytes.h"
 
 enum { DPDK_INTERFACE_NEWS = 8192, DPDK_INTERFACE_LIST = 200 };
 
-/* ---- what the process may do ---- */
+/* ---- capabilities ---- */
 
 static const struct {
 	unsigned capability;
@@ -33,21 +34,15 @@ static const struct {
 	{ CAP_BPF, "CAP_BPF", "run it as root" },
 };
 
-static bool
-dpdk_interface_has(unsigned capability)
+int
+dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
 
 	if (syscall(SYS_capget, &header, data) != 0)
-		return true; /* then the device will say it */
-	return (data[capability / 32].effective >> capability % 32 & 1) != 0;
-}
-
-int
-dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size)
-{
-	if (dpdk_interface_has(capability))
+		return 0; /* unknown: the device will report an error if it lacks the capability */
+	if ((data[capability / 32].effective >> capability % 32 & 1) != 0)
 		return 0;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_capabilities); i++)
 		if (dpdk_capabilities[i].capability == capability)
@@ -56,7 +51,7 @@ dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size
 	return -EPERM;
 }
 
-/* ---- what the interface is like ---- */
+/* ---- state of the interface ---- */
 
 static bool
 dpdk_interface_ask(const struct dpdk_interface *self, unsigned long request, struct ifreq *answer)
@@ -88,26 +83,18 @@ dpdk_interface_look(struct dpdk_interface *self)
 		memcpy(self->address, answer.ifr_hwaddr.sa_data, sizeof(self->address));
 }
 
-/* Those that are there, for who has named one that is not. */
-static void
-dpdk_interface_list(char *text, size_t size)
-{
-	struct if_nameindex *all = if_nameindex();
-	size_t len = 0;
-
-	text[0] = '\0';
-	for (struct if_nameindex *one = all; one != NULL && one->if_index != 0 && len < size; one++)
-		len += (size_t)snprintf(text + len, size - len, "%s%s", len == 0 ? "" : ", ", one->if_name);
-	if_freenameindex(all);
-}
-
 int
 dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t size)
 {
-	char list[DPDK_INTERFACE_LIST];
-
 	if (self->index == 0) {
-		dpdk_interface_list(list, sizeof(list));
+		struct if_nameindex *all = if_nameindex();
+		char list[DPDK_INTERFACE_LIST] = "";
+		size_t len = 0;
+
+		for (struct if_nameindex *one = all; one != NULL && one->if_index != 0 && len < sizeof(list); one++)
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
+						one->if_name);
+		if_freenameindex(all);
 		snprintf(why, size, "there is no network interface \"%s\": name one with port.dev=; there are: %s",
 			 self->name, list);
 		return -ENODEV;
@@ -118,18 +105,7 @@ dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t siz
 	return -ENETDOWN;
 }
 
-/* ---- its ups and downs ---- */
-
-/* A socket remembers that its interface was down, and would refuse to send once more for it. */
-static void
-dpdk_interface_forgive(const struct dpdk_interface *self)
-{
-	socklen_t len = sizeof(int);
-	int error;
-
-	if (self->socket_fd >= 0)
-		getsockopt(self->socket_fd, SOL_SOCKET, SO_ERROR, &error, &len);
-}
+/* ---- changes of the interface ---- */
 
 static void
 dpdk_interface_update(struct dpdk_port *port)
@@ -137,14 +113,18 @@ dpdk_interface_update(struct dpdk_port *port)
 	struct dpdk_interface *self = port->device->state;
 	unsigned flags = dpdk_interface_flags(self);
 	bool up = (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
+	socklen_t len = sizeof(int);
+	int ignored;
 
-	dpdk_interface_forgive(self);
+	/* The socket remembers that its interface was down, and would refuse to send once more: clear its error. */
+	if (self->socket_fd >= 0)
+		getsockopt(self->socket_fd, SOL_SOCKET, SO_ERROR, &ignored, &len);
 	if (up != dpdk_device_is_up(port->device))
 		dpdk_device_set_up(port->device, up);
 	dpdk_port_rewatch(port);
 }
 
-/* In the driver. Whatever the news are, the interface itself is asked. */
+/* Reads the messages, in the driver, and asks the interface itself for its state. */
 static void
 dpdk_interface_changed(evutil_socket_t fd, short what, void *argument)
 {
@@ -170,16 +150,6 @@ dpdk_interface_listen(struct dpdk_port *port)
 	return self->event != NULL && event_add(self->event, NULL) == 0 ? 0 : -ENOMEM;
 }
 
-static uint64_t
-dpdk_interface_address(const struct dpdk_interface *self)
-{
-	uint64_t address = 0;
-
-	for (unsigned i = 0; i < sizeof(self->address); i++)
-		address = address << 8 | self->address[i];
-	return address;
-}
-
 int
 dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 {
@@ -187,7 +157,7 @@ dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 	int error;
 
 	dpdk_interface_look(self);
-	port->base.address = dpdk_interface_address(self);
+	port->base.address = xk_get48(self->address);
 	if (self->mtu < port->base.mtu)
 		port->base.mtu = self->mtu;
 	error = dpdk_interface_listen(port);
@@ -198,7 +168,7 @@ dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 	return error;
 }
 
-/* ---- a device's own socket ---- */
+/* ---- the socket of a DPDK driver ---- */
 
 static bool
 dpdk_descriptors_is(int fd, int domain)
@@ -231,13 +201,7 @@ dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain)
 
 /* ---- making and freeing ---- */
 
-static bool
-dpdk_interface_is_name(const char *name)
-{
-	return name[0] != '\0' && strlen(name) < IFNAMSIZ && strpbrk(name, "/:,= \t\n[]\"") == NULL;
-}
-
-/* The claim includes the network namespace: each may have an interface of this name. */
+/* Claims the interface. The claim includes the network namespace: each may have an interface of this name. */
 static int
 dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 {
@@ -262,8 +226,9 @@ int
 dpdk_interface_new(struct dpdk_device *device, const char *name, char *why, size_t size)
 {
 	struct dpdk_interface *self = calloc(1, sizeof(*self));
+	bool is_name = name[0] != '\0' && strlen(name) < IFNAMSIZ && strpbrk(name, "/:,= \t\n[]\"") == NULL;
 
-	if (self == NULL || !dpdk_interface_is_name(name)) {
+	if (self == NULL || !is_name) {
 		snprintf(why, size, self == NULL ? "no memory" : "\"%.40s\" cannot be the name of a network interface",
 			 name);
 		free(self);

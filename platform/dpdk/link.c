@@ -1,8 +1,8 @@
-/* link.c - the links there are, and how a port on any of them is opened. */
+/* link.c - the list of links, and the opening of a port on any of them. */
 #include <stdio.h>
 #include <string.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 static const struct dpdk_link *const dpdk_links[] = {
 	&dpdk_link_virtio, &dpdk_link_memif, &dpdk_link_ring, &dpdk_link_tap,
@@ -15,21 +15,15 @@ xk_dpdk_link(unsigned index)
 	return index < XK_ARRAY_LENGTH(dpdk_links) ? &dpdk_links[index]->about : NULL;
 }
 
-static const struct dpdk_link *
-dpdk_link_find(const char *name)
-{
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_links); i++)
-		if (strcmp(dpdk_links[i]->about.name, name) == 0)
-			return dpdk_links[i];
-	return NULL;
-}
-
-/* The link that has a port with so many lanes, or NULL and why. */
+/* Returns the link called name, if a port on it can have so many lanes, or NULL and why. */
 static const struct dpdk_link *
 dpdk_link_choose(const char *name, unsigned lanes, char *why, size_t size)
 {
-	const struct dpdk_link *link = dpdk_link_find(name);
+	const struct dpdk_link *link = NULL;
 
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_links); i++)
+		if (strcmp(dpdk_links[i]->about.name, name) == 0)
+			link = dpdk_links[i];
 	if (link == NULL || link->open == NULL) {
 		snprintf(why, size, "there is no link \"%s\" to be opened one end at a time", name);
 		return NULL;
@@ -75,17 +69,4 @@ xk_dpdk_open(struct xk_platform *platform, const struct xk_dpdk_port_config *con
 	struct xk_port *port;
 
 	return xk_dpdk_open_lanes(&platform, 1, config, &port, why, size) == 0 ? port : NULL;
-}
-
-struct xk_port *
-xk_dpdk_virtio_open(struct xk_platform *platform, const struct xk_dpdk_virtio_config *config, char *why, size_t size)
-{
-	struct xk_dpdk_port_config whole = { .link = dpdk_link_virtio.about.name,
-					     .name = config->name,
-					     .device = config->socket,
-					     .end = config->end,
-					     .address = config->address,
-					     .wait_ms = config->wait_ms };
-
-	return xk_dpdk_open(platform, &whole, why, size);
 }

@@ -1,11 +1,11 @@
 /*
- * memif.c - link `memif`: two processes over shared memory, by DPDK's memif driver, which others speak, too (VPP). The
- * server owns the socket, the client brings the memory. Nothing wakes anybody.
+ * memif.c - link `memif`: two processes over shared memory, by DPDK's memif driver; the protocol is VPP's. The server
+ * owns the socket, the client provides the memory. There are no wake-ups.
  *
- * When a peer goes, DPDK's interrupt thread takes the shared memory away without looking whether somebody is sending or
- * receiving at that moment. So a gate is shut whenever that thread does anything: between its turns it lies in a
- * callback of ours and holds the gate open. Senders and receivers do not wait for the gate; while it is shut there is
- * nothing to receive, and no room to send. Like DPDK's thread the gate is the process's.
+ * When a peer goes, DPDK's interrupt thread unmaps the shared memory without checking whether a driver uses it at
+ * that moment. Therefore a gate is shut whenever that thread does anything: between its turns it sleeps in a callback
+ * of ours, which holds the gate open. Senders and receivers do not wait: while the gate is shut, there is nothing to
+ * receive and no room to send. The gate, like DPDK's thread, belongs to the process.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,13 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum {
-	DPDK_MEMIF_OPEN_NS = 50 * 1000 * 1000, /* how long the gate is open at a time */
-	DPDK_MEMIF_SHUT_US =
-		50, /* how long it is shut; what is due at once, DPDK would do without looking at its peers */
-	DPDK_MEMIF_LOOK_US = 500, /* while nobody is connected: how often it is looked whether somebody is */
+	DPDK_MEMIF_OPEN_NS = 50 * 1000 * 1000, /* time that the gate is open */
+	DPDK_MEMIF_SHUT_US = 50,  /* time that it is shut; DPDK runs alarms due at once before it serves its peers */
+	DPDK_MEMIF_LOOK_US = 500, /* time between checks for a peer while there is none */
 	DPDK_MEMIF_ANSWER_MS = 500,
 	DPDK_MEMIF_RING_LOG2 = 8,
 	DPDK_MEMIF_PORTS = 16,
@@ -34,7 +33,7 @@ enum {
 static_assert(1 << DPDK_MEMIF_RING_LOG2 == DPDK_DEVICE_RING, "rings are as long as others");
 
 static struct {
-	pthread_mutex_t lock; /* of devices */
+	pthread_mutex_t lock; /* protects devices */
 	struct dpdk_gate gate;
 	struct dpdk_device *devices[DPDK_MEMIF_PORTS];
 	unsigned count;
@@ -42,19 +41,18 @@ static struct {
 
 /* ---- the gate ---- */
 
-/* Whether a device has a peer. The ports are told. */
+/* Returns true if a device has a peer, and tells its ports. */
 static bool
 dpdk_memif_look(struct dpdk_device *device)
 {
-	struct rte_eth_link link = { 0 };
-	bool up = rte_eth_link_get_nowait(device->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+	bool up = dpdk_device_is_linked(device);
 
 	if (up != dpdk_device_is_up(device))
 		dpdk_device_set_up(device, up);
 	return up;
 }
 
-/* Returns when nobody is inside any more. */
+/* Shuts the gate and waits until nobody is inside. */
 static void
 dpdk_memif_shut(void)
 {
@@ -63,7 +61,7 @@ dpdk_memif_shut(void)
 		sched_yield();
 }
 
-/* In the interrupt thread, which sleeps here while the gate is open. */
+/* Runs in the interrupt thread, which sleeps here while the gate is open. */
 static void
 dpdk_memif_turn(void *argument)
 {
@@ -122,7 +120,7 @@ dpdk_memif_leave(struct dpdk_device *device)
 
 /* ---- opening ---- */
 
-/* DPDK wants the whole path. */
+/* Makes the path absolute, as DPDK requires. */
 static int
 dpdk_memif_make_whole(struct dpdk_socket *self, char *why, size_t size)
 {
@@ -156,8 +154,8 @@ dpdk_memif_plug(struct dpdk_port *port, const char *role, char *why, size_t size
 }
 
 /*
- * A server that is not quite ready, or goes away at this moment, may leave the client without an answer, and DPDK's
- * driver does not try again: then another device is made.
+ * Makes a device and waits for the server's answer. A server that is not ready yet, or is just ending, may not answer,
+ * and DPDK's driver does not retry: the device is then removed, and the caller makes another.
  */
 static int
 dpdk_memif_attach(struct dpdk_port *port, char *why, size_t size)

@@ -1,12 +1,11 @@
 /*
- * packet.c - link `af_packet`: a network interface of the kernel's, by a packet socket. The interface stays the
- * kernel's, too: what it receives, both get.
+ * packet.c - link `af_packet`: a network interface of the operating system, by a packet socket. The operating system
+ * keeps the interface and receives its frames, too.
  *
- * DPDK's driver has its socket in a fanout group with the flag to reassemble IP fragments: the kernel would do what is
- * the graph's to do, and give us datagrams that fit no frame. A socket cannot leave such a group, so another one takes
- * its place, with the same rings at the same address under the same descriptor. It has no group, does not show what the
- * kernel itself sends there, and lets the driver never wait for room in it. It tells of each frame, too, which the
- * driver does not.
+ * DPDK's driver puts its socket into a fanout group that reassembles IP fragments: the kernel would do the graph's
+ * work and deliver datagrams that fit no frame. A socket cannot leave such a group, so another one replaces it, with
+ * the same rings at the same address under the same descriptor. The new one has no group, does not receive what the
+ * kernel itself sends, and never makes the driver wait for room. It also signals frames, which the driver does not.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -21,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum {
 	DPDK_PACKET_FRAME = 2048,
@@ -37,7 +36,7 @@ enum {
 #define PACKET_IGNORE_OUTGOING 23
 #endif
 
-/* Where the rings of socket fd, the one to receive and the one to send, lie in memory. NULL: they do not. */
+/* Returns the address of socket fd's rings, the one to receive and the one to send, or NULL if they are not mapped. */
 static void *
 dpdk_packet_rings(int fd)
 {
@@ -80,44 +79,27 @@ dpdk_packet_make_rings(int fd)
 	       setsockopt(fd, SOL_PACKET, PACKET_TX_RING, &rings, sizeof(rings)) == 0;
 }
 
-/* The rings of socket fd lie where those of another one did. */
-static bool
-dpdk_packet_show_rings(int fd, void *rings)
-{
-	void *at = MAP_FAILED;
-
-	if (rings != NULL)
-		at = mmap(rings, 2 * DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-	return at != MAP_FAILED;
-}
-
-/* Another socket on the same interface becomes descriptor fd. 0 or -errno. */
+/* Replaces descriptor fd by another socket on the same interface, with rings at the same address. 0 or -errno. */
 static int
 dpdk_packet_replace(int fd, int interface)
 {
 	const struct sockaddr_ll address = { .sll_family = AF_PACKET,
 					     .sll_protocol = htons(ETH_P_ALL),
 					     .sll_ifindex = interface };
-	void *rings = dpdk_packet_rings(fd);
+	void *rings = dpdk_packet_rings(fd), *mapped = MAP_FAILED;
 	int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), error = 0;
 
-	if (other < 0 || !dpdk_packet_make_rings(other) || !dpdk_packet_show_rings(other, rings) ||
-	    dup3(other, fd, O_CLOEXEC) < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+	if (other >= 0 && dpdk_packet_make_rings(other) && rings != NULL)
+		mapped = mmap(rings, 2 * DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other, 0);
+	if (mapped == MAP_FAILED || dup3(other, fd, O_CLOEXEC) < 0 ||
+	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
 		error = rings == NULL || errno == 0 ? -ENXIO : -errno;
 	if (other >= 0)
 		close(other);
 	return error;
 }
 
-static int
-dpdk_packet_may(const struct dpdk_interface *interface, char *why, size_t size)
-{
-	int error = dpdk_interface_is_there(interface, why, size);
-
-	return error == 0 ? dpdk_interface_may(CAP_NET_RAW, "link af_packet", why, size) : error;
-}
-
-/* The device, and its socket's descriptor. */
+/* Makes the device and finds its socket's descriptor. */
 static int
 dpdk_packet_plug(struct dpdk_device *device, int *fd, char *why, size_t size)
 {
@@ -147,7 +129,9 @@ dpdk_packet_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 	int fd = -1, error = dpdk_interface_new(device, config->device, why, size);
 
 	if (error == 0)
-		error = dpdk_packet_may(device->state, why, size);
+		error = dpdk_interface_is_there(device->state, why, size);
+	if (error == 0)
+		error = dpdk_interface_may(CAP_NET_RAW, "link af_packet", why, size);
 	if (error == 0)
 		error = dpdk_packet_plug(device, &fd, why, size);
 	if (error == 0)

@@ -1,6 +1,6 @@
 /*
- * pci.c - link `pci`: any network card that DPDK has a driver for, by its PCI address. DPDK must have been started with
- * that address (struct xk_dpdk_config), and the card must have been taken from the kernel.
+ * pci.c - link `pci`: any network card with a DPDK driver, by its PCI address. DPDK must have been started with that
+ * address (struct xk_dpdk_config), and the card must have been taken from the kernel's driver.
  */
 #define _GNU_SOURCE
 #include <libgen.h>
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
+#include "xkernel/bytes.h"
 
 static const char dpdk_pci_devices[] = "/sys/bus/pci/devices";
 
@@ -33,7 +34,7 @@ dpdk_pci_address(const char *text, char *address, size_t size)
 	return true;
 }
 
-/* The kernel's driver of the device, "" if there is none. */
+/* Returns the name of the device's kernel driver, or "". */
 static const char *
 dpdk_pci_driver(const char *address, char *path, size_t size)
 {
@@ -72,7 +73,7 @@ dpdk_pci_check(const char *address, char *why, size_t size)
 	return -EBUSY;
 }
 
-/* Whether the card has a queue for each lane, and spreads what it receives. 0 or -errno and why. */
+/* Fails unless the card has a queue for each lane, and spreads received frames over them. */
 static int
 dpdk_pci_check_lanes(const struct dpdk_device *device, uint16_t id, char *why, size_t size)
 {
@@ -81,7 +82,7 @@ dpdk_pci_check_lanes(const struct dpdk_device *device, uint16_t id, char *why, s
 	unsigned most;
 
 	if (error != 0 || device->port_count == 1)
-		return 0; /* then the start says it */
+		return 0; /* dpdk_device_start reports the error */
 	most = info.max_rx_queues < info.max_tx_queues ? info.max_rx_queues : info.max_tx_queues;
 	if (device->port_count > most)
 		snprintf(why, size, "the network card at %s has at most %u queues, and this host has %u drivers",
@@ -118,8 +119,7 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	if (error != 0)
 		return error;
 	if (rte_eth_macaddr_get(id, &address) == 0)
-		for (unsigned i = 0; i < sizeof(address.addr_bytes); i++)
-			port->base.address = port->base.address << 8 | address.addr_bytes[i];
+		port->base.address = xk_get48(address.addr_bytes);
 	if (rte_eth_dev_get_mtu(id, &mtu) == 0 && mtu < port->base.mtu)
 		port->base.mtu = mtu;
 	if (rte_eth_link_get_nowait(id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP)

@@ -1,17 +1,17 @@
 /*
- * port.c - a port is a queue of a DPDK device, in each direction: one of its lanes, if it has several.
+ * port.c - a port: one queue in each direction of a DPDK device, which has several if it has lanes.
  *
- * Received mbufs are messages as they are. To be sent, a chain of segments becomes a chain of mbufs; one that has an
- * empty segment or too many of them is copied into one mbuf. What a device reports of lengths is checked, since behind
- * a virtual device there is another process.
+ * Received mbufs are messages as they are. For sending, a chain of segments becomes a chain of mbufs; a chain with an
+ * empty segment, or with too many, is copied into one mbuf. Lengths that a device reports are checked, because another
+ * process is behind a virtual device.
  *
- * The other end comes and goes in threads of DPDK's. While nobody is there, frames to be sent are taken and dropped, and
- * the device is not asked for frames or interrupts: who comes wakes the driver, which then asks. A device may have a
- * frame a moment before we hear who sent it; it waits, since an answer to it would be dropped.
+ * DPDK's threads report when a peer comes or goes. Without a peer, frames to send are dropped, and the device is not
+ * asked for frames or interrupts; a new peer wakes the driver. A frame that arrives just before its sender is reported
+ * waits in the device, because an answer would be dropped.
  *
- * Where the two ends of a link have several lanes each, the queue that a frame is sent by is the lane it arrives in. It is
- * chosen by the conversation, so that this is the same whichever driver or thread sends; with as many lanes at both ends
- * the answer comes back to the driver that had the question. So a driver may send by another's queue, one at a time.
+ * If both ends have several lanes, a frame arrives in the lane by whose queue it was sent. The conversation chooses the
+ * lane, whichever driver or thread sends, so with equal numbers of lanes an answer returns to the driver of the
+ * question. A driver may therefore send by another's queue, one driver at a time.
  */
 #include <rte_ethdev.h>
 #include <sched.h>
@@ -20,17 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "platform/lane.h"
 
 enum {
-	DPDK_PORT_CHAIN = 16, /* a longer chain would fill the ring with crumbs */
-	DPDK_PORT_TRIES = 64, /* for a queue by which another driver sends */
+	DPDK_PORT_CHAIN = 16, /* a longer chain would fill the ring with small pieces */
+	DPDK_PORT_TRIES = 64, /* attempts to get a queue by which another driver sends */
 };
 
-/* ---- devices that may not be used at any time ---- */
+/* ---- devices behind a gate ---- */
 
-/* Who shuts the gate may need our core for a moment. */
+/* Enters if the gate is open; otherwise yields, because the thread that shut it may need this core. */
 static bool
 dpdk_port_try_gate(struct dpdk_gate *gate)
 {
@@ -42,7 +42,7 @@ dpdk_port_try_gate(struct dpdk_gate *gate)
 	return false;
 }
 
-/* Whether the device may be used now; if so, dpdk_port_leave follows. */
+/* Returns true if the device may be used until dpdk_port_leave. */
 static inline bool
 dpdk_port_enter(struct dpdk_port *self)
 {
@@ -58,7 +58,7 @@ dpdk_port_leave(struct dpdk_port *self)
 
 /* ---- receiving ---- */
 
-/* Whether the bytes that m shows lie inside its buffer. */
+/* Returns true if the bytes that m shows lie inside its buffer. */
 static inline bool
 dpdk_port_is_sound(const struct rte_mbuf *m)
 {
@@ -71,7 +71,7 @@ dpdk_port_segment(struct xk_port *port, struct rte_mbuf *m)
 	return dpdk_buffer_show(port->platform, m, rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
 }
 
-/* The rest of a frame that came in several mbufs. False: it is malformed. */
+/* Appends the further mbufs of a frame to head. Returns false if the frame is malformed. */
 static bool
 dpdk_port_take_chain(struct xk_port *port, struct xk_msg *head, struct rte_mbuf *m)
 {
@@ -141,7 +141,7 @@ dpdk_port_free(struct xk_msg *frame)
 	}
 }
 
-/* The frame's segments as a chain of mbufs. NULL: one is empty, they are too many, or the device cannot send them. */
+/* Returns the frame as a chain of mbufs, or NULL if a segment is empty or the device cannot send such a chain. */
 static inline struct rte_mbuf *
 dpdk_port_chain(struct dpdk_port *self, struct xk_msg *frame)
 {
@@ -168,7 +168,7 @@ dpdk_port_chain(struct dpdk_port *self, struct xk_msg *frame)
 	return head;
 }
 
-/* The frame's bytes in one new mbuf. NULL: no buffer is left. */
+/* Returns a copy of the frame in one mbuf, or NULL if there is no buffer. */
 static struct rte_mbuf *
 dpdk_port_copy(struct dpdk_port *self, const struct xk_msg *frame)
 {
@@ -190,7 +190,7 @@ dpdk_port_copy(struct dpdk_port *self, const struct xk_msg *frame)
 	return m;
 }
 
-/* As many frames as can be sent in one burst, as mbufs; a bit of *copied is set for those whose original remains. */
+/* Converts frames to mbufs, up to the first that cannot be sent. Sets a bit of *copied for each that was copied. */
 static unsigned
 dpdk_port_prepare(struct dpdk_port *self, struct xk_msg **frames, unsigned count, struct rte_mbuf **mbufs,
 		  uint32_t *copied)
@@ -211,7 +211,7 @@ dpdk_port_prepare(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 	return i;
 }
 
-/* Of frames and their copies, one must go: the frame of a copy that was sent, the copy of a frame that was not. */
+/* Frees the frames whose copies were sent, and the copies of frames that were not. */
 static void
 dpdk_port_settle(struct xk_msg **frames, struct rte_mbuf **mbufs, uint32_t copied, unsigned sent)
 {
@@ -271,7 +271,7 @@ dpdk_port_discard(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 	return count;
 }
 
-/* Where another driver is at it for long, or has lost its core meanwhile, the queue counts as full. */
+/* Acquires a queue for sending. Fails, as if it were full, if another driver keeps it for long or has lost its core. */
 static bool
 dpdk_port_try_send(struct dpdk_port *self)
 {
@@ -283,7 +283,7 @@ dpdk_port_try_send(struct dpdk_port *self)
 	return false;
 }
 
-/* Frames that belong to one lane of the other end, by the queue that leads there. */
+/* Sends frames by the queue of the peer's lane. */
 static unsigned
 dpdk_port_send_by(struct dpdk_port *lane, struct xk_msg **frames, unsigned count)
 {
@@ -296,7 +296,7 @@ dpdk_port_send_by(struct dpdk_port *lane, struct xk_msg **frames, unsigned count
 	return taken;
 }
 
-/* Each frame to the lane of its conversation; those that are for one lane and follow one another, together. */
+/* Sends each frame to the lane of its conversation, and consecutive frames of one lane together. */
 static unsigned
 dpdk_port_spread(struct dpdk_port *self, struct xk_msg **frames, unsigned count)
 {
@@ -333,8 +333,8 @@ dpdk_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 /* ---- interrupts ---- */
 
 /*
- * Asks the device for interrupts, or for none, unless the other end has gone. A thread of DPDK's frees what the device
- * has of a peer that went, and waits in dpdk_port_await_disarmed for us to have let go of it.
+ * Enables or disables interrupts, unless the peer has gone: a thread of DPDK frees the peer's memory then, and waits in
+ * dpdk_port_await_disarmed until this has finished with it.
  */
 static void
 dpdk_port_ask(struct dpdk_port *self, int (*ask)(uint16_t id, uint16_t queue))
@@ -366,7 +366,7 @@ dpdk_port_disarm(struct xk_port *port)
 		dpdk_port_ask(self, rte_eth_dev_rx_intr_disable);
 }
 
-/* The loop has returned, that is all: the driver receives. */
+/* Only makes the loop return, so that the driver receives. */
 static void
 dpdk_port_ready(evutil_socket_t fd, short what, void *argument)
 {
@@ -422,7 +422,7 @@ dpdk_port_watch(struct dpdk_port *port)
 	port->has_interrupts = port->base.can_sleep = port->is_watched;
 }
 
-/* ---- the other end ---- */
+/* ---- the peer ---- */
 
 void
 dpdk_port_set_up(struct dpdk_port *port, bool up)
@@ -467,14 +467,14 @@ dpdk_hash(const char *text)
 	return hash;
 }
 
-/* A locally administered one, of a single station. */
+/* Returns a locally administered unicast address. */
 uint64_t
 dpdk_hash_address(const char *text)
 {
 	return (uint64_t)0x02 << 40 | (dpdk_hash(text) & 0xffffffffff);
 }
 
-/* The device goes with the last of its ports, and they with it: who comes or goes is told to all of them until then. */
+/* Closes the device with its last port. That frees all ports, which are told of the peer until then. */
 static void
 dpdk_port_close(struct xk_port *port)
 {

@@ -1,6 +1,6 @@
 /*
- * ring.c - link `ring`: two ports of one process, joined by two rings of DPDK's, or two for each of their lanes. The mbufs
- * themselves cross, so a buffer may come home from the other host; nothing wakes anybody.
+ * ring.c - link `ring`: two ports of one process, joined by two DPDK rings per lane. The mbufs themselves cross, so a
+ * host's buffers may be freed by the other. There are no wake-ups.
  */
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
-enum { DPDK_RING_LANES = 16 }; /* of a device of DPDK's ring driver, at most */
+enum { DPDK_RING_LANES = 16 }; /* maximum of DPDK's ring driver */
 
-/* Shared by both ports; goes with the second. */
+/* Shared by both ports; freed with the second. */
 struct dpdk_ring {
-	struct rte_ring *rings[2][DPDK_RING_LANES]; /* what port 0, what port 1 receives */
+	struct rte_ring *rings[2][DPDK_RING_LANES]; /* from which port 0 and port 1 receive */
 	_Atomic unsigned users;
 };
 
@@ -47,27 +47,19 @@ dpdk_ring_closed(struct dpdk_device *device)
 		dpdk_ring_release(device->state);
 }
 
-/* A name that no ring has. */
-static void
-dpdk_ring_name(char *name, size_t size)
-{
-	unsigned i = 0;
-
-	do {
-		snprintf(name, size, "xk%u", i);
-	} while (rte_ring_lookup(name) != NULL && ++i < 100000);
-}
-
 static struct rte_ring *
 dpdk_ring_new(void)
 {
 	char name[16];
+	unsigned i = 0;
 
-	dpdk_ring_name(name, sizeof(name));
+	do {
+		snprintf(name, sizeof(name), "xk%u", i);
+	} while (rte_ring_lookup(name) != NULL && ++i < 100000);
 	return rte_ring_create(name, DPDK_DEVICE_RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
 }
 
-/* What two ports with `lanes` lanes share. NULL and why: no memory. */
+/* Returns the rings for two ports with `lanes` lanes, or NULL and why without memory. */
 static struct dpdk_ring *
 dpdk_ring_new_all(unsigned lanes, char *why, size_t size)
 {

@@ -1,8 +1,8 @@
 /*
- * socket.c - two processes meet at a socket in the file system, which the server's device owns.
+ * socket.c - the socket in the file system at which two processes meet, and claims.
  *
- * Each end claims the socket: a second server is refused, a second client waits until the first one is gone, and a
- * socket that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
+ * Each end claims the socket: a second server is refused, a second client waits until the first has gone, and a socket
+ * that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
  *
  * A claim is a lock on one byte of a file. The system drops it when the process ends, however it ends. The file lies in
  * a directory that only this user can write to: if claims were names that anyone can take, such as abstract sockets,
@@ -18,10 +18,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "platform/private.h"
 
 enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100, DPDK_SOCKET_CLAIM = 64 };
@@ -31,20 +30,14 @@ static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)-
 
 /* ---- where the ends meet ---- */
 
-/* DPDK's arguments are separated by these. */
-static bool
-dpdk_socket_is_plain(const char *socket)
-{
-	return socket[0] != '\0' && strpbrk(socket, ",[]\"\n") == NULL;
-}
-
 int
 xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why, size_t size)
 {
 	char directory[PATH_MAX], reason[XK_DPDK_WHY / 2];
 	int error, len;
 
-	if (socket == NULL || !dpdk_socket_is_plain(socket)) {
+	/* These characters have a meaning in DPDK's arguments. */
+	if (socket == NULL || socket[0] == '\0' || strpbrk(socket, ",[]\"\n") != NULL) {
 		snprintf(why, size, "a socket's name has at least one character, and no comma, bracket or quote");
 		return -EINVAL;
 	}
@@ -147,21 +140,7 @@ dpdk_unclaim(int fd)
 	close(fd);
 }
 
-/* Whether a process has `what`. */
-static bool
-dpdk_is_claimed(const char *what)
-{
-	int fd = dpdk_claims_open(0);
-	bool claimed;
-
-	if (fd < 0)
-		return false;
-	claimed = dpdk_claim_is_held(fd, dpdk_claim_of(what));
-	close(fd);
-	return claimed;
-}
-
-/* What is claimed of the socket at path, whichever way that is written. 0 or -errno. */
+/* Writes the name of an end's claim, which does not depend on how the path is written. Returns 0 or -errno. */
 static int
 dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_CLAIM])
 {
@@ -176,7 +155,7 @@ dpdk_socket_claim_name(const char *path, const char *end, char name[DPDK_SOCKET_
 	return 0;
 }
 
-/* The one process that may be this end of the socket at path. As dpdk_claim. */
+/* Claims this end of the socket at path for this process, like dpdk_claim. */
 static int
 dpdk_socket_claim(const char *path, const char *end)
 {
@@ -186,12 +165,22 @@ dpdk_socket_claim(const char *path, const char *end)
 	return error == 0 ? dpdk_claim(name) : error;
 }
 
+/* Returns true if a process has this end's claim on the socket. */
 static bool
 dpdk_socket_is_claimed(const char *path, const char *end)
 {
 	char name[DPDK_SOCKET_CLAIM];
+	bool claimed;
+	int fd;
 
-	return dpdk_socket_claim_name(path, end, name) == 0 && dpdk_is_claimed(name);
+	if (dpdk_socket_claim_name(path, end, name) != 0)
+		return false;
+	fd = dpdk_claims_open(0);
+	if (fd < 0)
+		return false;
+	claimed = dpdk_claim_is_held(fd, dpdk_claim_of(name));
+	close(fd);
+	return claimed;
 }
 
 /* Looks for the socket without connecting, for servers that take any connection for a client. Returns 0 or -errno. */
@@ -205,7 +194,7 @@ dpdk_socket_look(const struct dpdk_socket *self)
 	return S_ISSOCK(status.st_mode) ? 0 : -ENOTSOCK;
 }
 
-/* The same; -ECONNREFUSED if no process of this network namespace has it open. */
+/* Returns 0 if a process in this network namespace has the socket open. Otherwise as private_probe. */
 static int
 dpdk_socket_look_closely(const struct dpdk_socket *self)
 {
@@ -244,7 +233,7 @@ dpdk_umask_restore(mode_t mask)
 	pthread_mutex_unlock(&dpdk_umask_mutex);
 }
 
-/* Removes a socket that a killed server has left at path; anything else there is a reason to refuse. */
+/* Removes a socket that a killed server has left at the path. Fails if there is anything else. */
 static int
 dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 {
@@ -305,16 +294,7 @@ dpdk_socket_lanes(const struct dpdk_socket *self)
 
 /* ---- the client ---- */
 
-static uint64_t
-dpdk_socket_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-/* Whether a server is there for this client. 0, or -errno and why. */
+/* Fails unless there is a server, and this client has claimed it. */
 static int
 dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 {
@@ -333,7 +313,7 @@ dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 	return self->claim_fd < 0 ? self->claim_fd : 0;
 }
 
-/* Serves signals and control for a while. False: a callback has broken the loop. */
+/* Serves signals and control for a while. Returns false if a callback has broken the loop. */
 static bool
 dpdk_socket_pause(struct event_base *events)
 {
@@ -348,9 +328,9 @@ bool
 dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms)
 {
 	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
-	uint64_t until_us = dpdk_socket_now_us() + (uint64_t)wait_ms * 1000;
+	uint64_t until_ns = clock_system_ns() + (uint64_t)wait_ms * 1000000;
 
-	while (!dpdk_device_is_up(port->device) && dpdk_socket_now_us() < until_us)
+	while (!dpdk_device_is_up(port->device) && clock_system_ns() < until_ns)
 		if (!dpdk_socket_pause(events))
 			return false;
 	return dpdk_device_is_up(port->device);
@@ -361,7 +341,7 @@ dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		  int (*attach)(struct dpdk_port *port, char *why, size_t size), char *why, size_t size)
 {
 	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
-	uint64_t until_us = dpdk_socket_now_us() + (uint64_t)(wait_ms != 0 ? wait_ms : XK_DPDK_WAIT_MS) * 1000;
+	uint64_t until_ns = clock_system_ns() + (uint64_t)(wait_ms != 0 ? wait_ms : XK_DPDK_WAIT_MS) * 1000000;
 	struct dpdk_socket *self = port->device->state;
 	int error;
 
@@ -369,7 +349,7 @@ dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		error = dpdk_socket_reach(self, why, size);
 		if (error == 0)
 			error = attach(port, why, size);
-		if (error == 0 || error == -ERANGE || dpdk_socket_now_us() >= until_us)
+		if (error == 0 || error == -ERANGE || clock_system_ns() >= until_ns)
 			return error;
 		if (!dpdk_socket_pause(events)) {
 			snprintf(why, size, "interrupted while waiting for the server");

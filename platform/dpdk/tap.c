@@ -1,11 +1,10 @@
 /*
- * tap.c - link `tap`: the peer is this machine's kernel, by an interface that is made for it, or whatever the kernel
- * joins that with (a bridge).
+ * tap.c - link `tap`: the peer is this machine's operating system, through an interface made for the port, or what that
+ * interface is bridged to.
  *
- * The interface is the kernel's end of the cable, with an address of its own; ours is another, since two ends with one
- * address could not be told apart by a bridge. DPDK's driver receives only after the process has heard a real-time signal,
- * which may come to any thread, a moment after the descriptor has told of the frame: who was woken by that sends itself
- * another.
+ * The interface is the other end of the cable, so our end has another link address: a bridge could not tell them apart
+ * otherwise. DPDK's driver receives only after the process has got a real-time signal. Any thread may get it, a moment
+ * after the descriptor became readable; so a thread that the descriptor has woken sends itself another.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum { DPDK_TAP_ARGUMENTS = 96 };
 
@@ -38,7 +37,7 @@ dpdk_tap_is_possible(char *why, size_t size)
 	return -error;
 }
 
-/* An interface that was there before keeps its address, which the driver would change. */
+/* Makes the device. An existing interface keeps its address, which the driver would change. */
 static int
 dpdk_tap_plug(struct dpdk_port *port, char *why, size_t size)
 {
@@ -55,33 +54,11 @@ dpdk_tap_plug(struct dpdk_port *port, char *why, size_t size)
 	return dpdk_device_plug(port->device, arguments, what, why, size);
 }
 
-/* ... and its MTU. */
-static void
-dpdk_tap_set_mtu(const struct dpdk_interface *self, uint32_t mtu)
-{
-	struct ifreq request = { .ifr_mtu = (int)mtu };
-
-	if (mtu == 0)
-		return;
-	memcpy(request.ifr_name, self->name, sizeof(self->name));
-	ioctl(self->ioctl_fd, SIOCSIFMTU, &request);
-}
-
-/* Where real-time signals run out of memory the kernel sends this one instead, which would end us. */
-static void
-dpdk_tap_ignore_overflow(void)
-{
-	struct sigaction action;
-
-	if (sigaction(SIGIO, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
-		signal(SIGIO, SIG_IGN);
-}
-
 static int
 dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
 {
+	struct ifreq request = { 0 };
 	struct dpdk_interface *self;
-	uint32_t mtu;
 	int fd, error = dpdk_interface_new(port->device, config->device, why, size);
 
 	if (error == 0)
@@ -89,14 +66,16 @@ dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	if (error != 0)
 		return error;
 	self = port->device->state;
-	mtu = self->mtu;
-	dpdk_tap_ignore_overflow();
+	memcpy(request.ifr_name, self->name, sizeof(self->name));
+	request.ifr_mtu = (int)self->mtu;
+	dpdk_ignore_signal(SIGIO); /* sent by the kernel instead of a real-time signal if it has no memory */
 	error = dpdk_tap_plug(port, why, size);
 	if (error == 0)
 		error = dpdk_device_start(port->device, why, size);
 	if (error != 0)
 		return error;
-	dpdk_tap_set_mtu(self, mtu);
+	if (request.ifr_mtu != 0)
+		ioctl(self->ioctl_fd, SIOCSIFMTU, &request);
 	fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
 	dpdk_port_watch_fd(port, fd, fd < 0 ? 0 : fcntl(fd, F_GETSIG));
 	error = dpdk_interface_attach(port, why, size);

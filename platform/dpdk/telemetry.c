@@ -1,7 +1,6 @@
 /*
- * telemetry.c - a kernel's counts for DPDK's own clients (dpdk-telemetry.py): /xkernel/... beside DPDK's endpoints. DPDK
- * asks from a thread of its own, and gives the handlers nothing to know a kernel by: which one it is about is the
- * process's, as DPDK is.
+ * telemetry.c - a kernel's counts for DPDK's telemetry clients (dpdk-telemetry.py), as /xkernel/... DPDK calls from its
+ * own thread and passes no context to the handlers, so the kernel that they report on is global.
  */
 #include <ctype.h>
 #include <pthread.h>
@@ -12,17 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "xkernel/kernel.h"
 
 enum {
 	TELEMETRY_NAME = 128,
-	TELEMETRY_EDGES = 64, /* in an answer, which DPDK lets have 16 KB */
+	TELEMETRY_EDGES = 64, /* in an answer, which DPDK limits to 16 KB */
 };
 
 static struct {
 	pthread_mutex_t lock;
-	struct xk_kernel *kernel; /* NULL: none just now */
+	struct xk_kernel *kernel; /* NULL: none */
 	void (*asked)(void *context);
 	void *context;
 	bool is_registered;
@@ -30,11 +29,11 @@ static struct {
 
 /* ---- answers ---- */
 
-/* The characters that DPDK lets a name have. */
+/* Joins two texts into a key, with `_` for characters that DPDK does not allow. */
 static const char *
-telemetry_key(char key[TELEMETRY_NAME], const char *format, const char *first, const char *second, const char *third)
+telemetry_key(char key[TELEMETRY_NAME], const char *first, const char *second)
 {
-	snprintf(key, TELEMETRY_NAME, format, first, second, third);
+	snprintf(key, TELEMETRY_NAME, "%s%s", first, second);
 	for (char *p = key; *p != '\0'; p++)
 		if (!isalnum((unsigned char)*p) && *p != '_' && *p != '/')
 			*p = '_';
@@ -69,10 +68,10 @@ telemetry_protocol(struct xk_kernel *kernel, const char *params, struct rte_tel_
 	rte_tel_data_add_dict_string(answer, "name", p->name);
 	rte_tel_data_add_dict_string(answer, "protocol", p->type->name);
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		rte_tel_data_add_dict_u64(answer, telemetry_key(key, "%s%s%s", "drops/", xk_drop_name(p->type, i), ""),
+		rte_tel_data_add_dict_u64(answer, telemetry_key(key, "drops/", xk_drop_name(p->type, i)),
 					  telemetry_load(&p->drops[i]));
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-		rte_tel_data_add_dict_u64(answer, telemetry_key(key, "%s%s%s", "counters/", p->type->counters[i], ""),
+		rte_tel_data_add_dict_u64(answer, telemetry_key(key, "counters/", p->type->counters[i]),
 					  xk_counter(p, i));
 	return 0;
 }
@@ -83,7 +82,7 @@ telemetry_add_edge(struct rte_tel_data *answer, struct xk_edge *edge)
 	static const char *const reasons[XK_HANDOFF_REASONS] = { "explicit", "implicit", "time" };
 	static const char *const directions[XK_DIRECTIONS] = { "up", "down" };
 	struct rte_tel_data *counts = rte_tel_data_alloc();
-	char key[TELEMETRY_NAME];
+	char key[TELEMETRY_NAME], name[TELEMETRY_NAME];
 
 	if (counts == NULL)
 		return;
@@ -92,15 +91,15 @@ telemetry_add_edge(struct rte_tel_data *answer, struct xk_edge *edge)
 		struct xk_edge_count *count = &edge->counts[i];
 
 		rte_tel_data_add_dict_u64(counts, directions[i], telemetry_load(&count->messages));
-		rte_tel_data_add_dict_u64(counts, telemetry_key(key, "%s%s%s", directions[i], "_timed", ""),
+		rte_tel_data_add_dict_u64(counts, telemetry_key(key, directions[i], "_timed"),
 					  telemetry_load(&count->timed));
-		rte_tel_data_add_dict_u64(counts, telemetry_key(key, "%s%s%s", directions[i], "_ns", ""),
-					  telemetry_load(&count->ns));
+		rte_tel_data_add_dict_u64(counts, telemetry_key(key, directions[i], "_ns"), telemetry_load(&count->ns));
 	}
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
-		rte_tel_data_add_dict_u64(counts, telemetry_key(key, "%s%s%s", "handoffs_", reasons[i], ""),
+		rte_tel_data_add_dict_u64(counts, telemetry_key(key, "handoffs_", reasons[i]),
 					  telemetry_load(&edge->handoffs[i]));
-	telemetry_key(key, "%.40s/%.40s/%.40s", edge->upper->name, edge->lower->name, edge->role);
+	snprintf(name, sizeof(name), "%.40s/%.40s/%.40s", edge->upper->name, edge->lower->name, edge->role);
+	telemetry_key(key, name, "");
 	if (rte_tel_data_add_dict_container(answer, key, counts, 0) != 0)
 		rte_tel_data_free(counts);
 }
@@ -161,7 +160,7 @@ static const struct telemetry_command {
 	{ "/xkernel/drivers", telemetry_drivers, "What each driver has counted. No parameters" },
 };
 
-/* The kernel does not go while it is asked. */
+/* Answers under the lock, so that the kernel is not freed meanwhile. */
 static int
 telemetry_answer(const char *name, const char *params, struct rte_tel_data *answer)
 {

@@ -1,10 +1,9 @@
 /*
- * virtio.c - link `virtio`: the server is a vhost-user device that owns a socket, the client a virtio-user device that
- * connects to it; frames then go through shared memory, and each end can wake the other.
+ * virtio.c - link `virtio`: two processes over shared memory, each of which can wake the other. The server is a
+ * vhost-user device that owns a socket, the client a virtio-user device that connects to it. vhost is the server
+ * because it starts without a peer and serves one peer after another.
  *
- * The server's end is vhost because that end stands by itself: it needs no peer to start and serves one after another.
- *
- * Queue i of either end leads to queue i of the other. A client uses all that it has, and the server may have more.
+ * Queue i of one end leads to queue i of the other. A client uses all of its queues; the server may have more.
  */
 #include <linux/virtio_net.h>
 #include <rte_eth_vhost.h>
@@ -16,14 +15,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 
 enum {
 	DPDK_VIRTIO_ARGUMENTS = 160,
-	DPDK_VIRTIO_LANES = 8, /* of a virtio device of DPDK's, at most */
+	DPDK_VIRTIO_LANES = 8, /* maximum of DPDK's virtio driver */
 };
 
-static_assert(DPDK_VIRTIO_LANES < 32, "there is a bit for each");
+static_assert(DPDK_VIRTIO_LANES < 32, "dpdk_device.enabled has a bit for each");
 
 static const char dpdk_virtio_server[] = "net_vhost", dpdk_virtio_client[] = "net_virtio_user";
 
@@ -35,7 +34,7 @@ dpdk_virtio_is_server(const struct dpdk_device *device)
 	return strncmp(device->name, dpdk_virtio_server, strlen(dpdk_virtio_server)) == 0;
 }
 
-/* The first lanes, as far as the client has enabled both queues of them. What DPDK has to tell goes with the client. */
+/* Returns the number of leading lanes of which the client has enabled both queues. */
 static unsigned
 dpdk_virtio_lanes(struct dpdk_device *device, bool up)
 {
@@ -60,8 +59,8 @@ dpdk_virtio_lanes(struct dpdk_device *device, bool up)
 static const struct rte_vhost_device_ops dpdk_virtio_nothing;
 
 /*
- * DPDK's vhost thread sleeps for up to a second before it looks at a new listening socket. A connection of its own
- * wakes it: we listen at a second path for a moment, and let it connect there.
+ * Wakes DPDK's vhost thread, which may sleep for up to a second before it polls a new listening socket. A connection
+ * made by DPDK itself wakes it; so this listens at a second path for a moment and makes DPDK connect there.
  */
 static void
 dpdk_virtio_hurry(const char *path)
@@ -87,10 +86,7 @@ dpdk_virtio_hurry(const char *path)
 	close(fd);
 }
 
-/*
- * Of the server: what would make DPDK compute checksums on our way, or read more of the peer's headers than is needed, is
- * refused.
- */
+/* Disables features of a server that make DPDK compute checksums, or read more of the peer's headers than needed. */
 static int
 dpdk_virtio_configured(struct dpdk_device *device)
 {
@@ -133,7 +129,7 @@ dpdk_virtio_serve(struct dpdk_port *port, char *why, size_t size)
 
 /* ---- the client ---- */
 
-/* DPDK would let frames wait for ever where nobody takes them. 0, or -ERANGE and why. */
+/* Fails with -ERANGE if the server has fewer lanes: DPDK would leave frames in queues that nobody serves. */
 static int
 dpdk_virtio_check_lanes(const struct dpdk_device *device, char *why, size_t size)
 {

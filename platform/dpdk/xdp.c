@@ -1,10 +1,10 @@
 /*
- * xdp.c - link `af_xdp`: queue 0 of a network interface of the kernel's, by an XDP socket: what it receives goes to the
- * port, before the kernel would see it.
+ * xdp.c - link `af_xdp`: queue 0 of a network interface of the operating system, by an XDP socket. Its frames go to the
+ * port instead of the operating system.
  *
- * DPDK's driver cannot interrupt, but its socket tells of each frame: it is found among the process's descriptors. The
- * kernel writes frames into the driver's own pool of buffers, and the driver does not give back those that the kernel
- * still has in the end: so they are not the platform's. Frames to be sent it copies into that pool.
+ * DPDK's driver has no interrupts, but its socket, found among the process's descriptors, becomes readable. The
+ * kernel writes frames into a pool of the device's own: the driver does not return buffers that the kernel still has
+ * at the end. The driver copies frames to send into that pool.
  */
 #include <dlfcn.h>
 #include <linux/capability.h>
@@ -17,12 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/dpdk/inside.h"
+#include "platform/dpdk/dpdk_private.h"
 #include "xkernel/engine/stack.h"
 
 enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DPDK_XDP_PAUSE_US = 50000 };
 
-/* DPDK's driver forgets 80 bytes of the XDP library's: not what a search for leaks is to find. */
+/* DPDK's driver leaks 80 bytes of the XDP library's, which the leak sanitizer should not report. */
 #ifdef XK_CONTEXT_ASAN
 #include <sanitizer/lsan_interface.h>
 #else
@@ -34,15 +34,6 @@ enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DP
 #define AF_XDP 44
 #endif
 
-/* The buffers are pinned, and counted as locked memory. */
-static void
-dpdk_xdp_raise_limit(void)
-{
-	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
-
-	setrlimit(RLIMIT_MEMLOCK, &limit);
-}
-
 static int
 dpdk_xdp_say_nothing(int level, const char *format, va_list arguments)
 {
@@ -53,8 +44,9 @@ dpdk_xdp_say_nothing(int level, const char *format, va_list arguments)
 }
 
 /*
- * The libraries that load the XDP program tell on standard error what they try. They belong to DPDK's driver, not to us:
- * they are there if that is. And they share an interface among programs by files that a killed process would leave.
+ * Silences the libraries that load the XDP program, which print their attempts on standard error. DPDK's driver links
+ * them, so they are loaded if the driver is. Also disables their dispatcher, which shares an interface among programs
+ * by files that a killed process would leave.
  */
 static void
 dpdk_xdp_quiet(void)
@@ -95,30 +87,24 @@ dpdk_xdp_start(struct dpdk_device *device, const char *interface, char *why, siz
 	return error;
 }
 
-/* What did not start has taken buffers all the same. */
-static void
-dpdk_xdp_undo(struct dpdk_device *device)
-{
-	dpdk_device_unplug(device);
-	rte_mempool_free(device->pool);
-	device->pool = NULL;
-}
-
-/* The kernel gives a queue free a moment after the last socket on it was closed, and tells nobody when it does. */
+/* Retries for a while: the kernel frees a queue a moment after the last socket on it was closed, without a notice. */
 static int
 dpdk_xdp_start_patiently(struct dpdk_device *device, const char *interface, char *why, size_t size)
 {
 	int error = dpdk_xdp_start(device, interface, why, size);
 
 	for (unsigned i = 0; i < DPDK_XDP_TRIES && error != 0; i++) {
-		dpdk_xdp_undo(device);
+		/* A device that did not start has taken buffers nevertheless. */
+		dpdk_device_unplug(device);
+		rte_mempool_free(device->pool);
+		device->pool = NULL;
 		usleep(DPDK_XDP_PAUSE_US);
 		error = dpdk_xdp_start(device, interface, why, size);
 	}
 	return error;
 }
 
-/* DPDK's driver leaves its socket open, and with it the queue taken. */
+/* DPDK's driver leaves its socket open, which would keep the queue in use. */
 static void
 dpdk_xdp_remember_socket(struct dpdk_interface *interface, int fd)
 {
@@ -155,6 +141,7 @@ static int
 dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
 {
 	struct dpdk_device *device = port->device;
+	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	struct dpdk_descriptors before;
 	int fd, error = dpdk_interface_new(device, config->device, why, size);
 
@@ -162,7 +149,7 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 		error = dpdk_xdp_may(device->state, why, size);
 	if (error != 0)
 		return error;
-	dpdk_xdp_raise_limit();
+	setrlimit(RLIMIT_MEMLOCK, &unlimited); /* the buffers count as locked memory */
 	dpdk_xdp_quiet();
 	dpdk_descriptors_find(&before, AF_XDP);
 	error = dpdk_xdp_start_patiently(device, config->device, why, size);
@@ -174,7 +161,7 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	return dpdk_interface_attach(port, why, size);
 }
 
-/* A message may outlive the port, but not the platform. */
+/* Keeps the pool for the platform while it has messages, which may outlive the port but not the platform. */
 static void
 dpdk_xdp_closed(struct dpdk_device *device)
 {

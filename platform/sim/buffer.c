@@ -1,16 +1,16 @@
 /*
  * buffer.c - buffers from malloc.
  *
- * A block is a buffer with the descriptor of its first view; further views are descriptors of their own. The block goes
- * with the last view, whichever that is.
+ * A block is a buffer with the descriptor of its first view; further views are separate descriptors. The last view to
+ * be freed, whichever that is, frees the block.
  *
- * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed where
- * that costs messages nothing, and in debug builds. Under the address sanitizer the first descriptor, once freed, and a
- * fence in front of the bytes are poisoned, so that the block is as closely watched as several mallocs would be.
+ * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed in
+ * debug builds, and wherever that costs messages nothing. Under the address sanitizer, the first descriptor, once
+ * freed, and a fence in front of the bytes are poisoned, so that misuse is detected as with separate mallocs.
  */
 #include <stdlib.h>
 
-#include "platform/sim/inside.h"
+#include "platform/sim/memory_private.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -29,7 +29,7 @@
 enum {
 	MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT,
 	MEMORY_FENCE = 64,
-	MEMORY_REFERENCES = UINT16_MAX - 255, /* views of one block, at most */
+	MEMORY_REFERENCES = UINT16_MAX - 255, /* maximum of views of one block */
 };
 
 /* The members that free() may overwrite come first, so that the mark of a freed block survives for a while. */
@@ -49,7 +49,7 @@ struct memory_view {
 	struct xk_msg segment;
 };
 
-/* Reference count of freed segments whose block has other views. */
+/* The reference count of freed segments whose block has other views. */
 static const _Atomic uint16_t memory_given_up = 0;
 
 /* ---- the list of segments ---- */
@@ -60,7 +60,7 @@ enum { MEMORY_LISTS_ALL = true };
 enum { MEMORY_LISTS_ALL = false };
 #endif
 
-/* Returns the list of all allocated segments, whether or not they are out; NULL: they are not listed. */
+/* Returns the list of all allocated segments, in use or kept, or NULL if they are not listed. */
 static struct memory_out **
 memory_list(struct memory_platform *self)
 {
@@ -103,7 +103,7 @@ memory_list_remove(struct memory_platform *self, struct memory_out *out)
 		pthread_mutex_unlock(&self->list_lock);
 }
 
-/* Returns out's segment if it is out and belongs to platform, else NULL. */
+/* Returns the segment if it is in use and belongs to the platform, else NULL. */
 static struct xk_msg *
 memory_out_of(const struct xk_platform *platform, const struct memory_out *out)
 {
@@ -139,7 +139,7 @@ memory_forget_out(struct memory_platform *self)
 
 /* ---- counting ---- */
 
-/* One more segment is out. False: the limit does not allow it. */
+/* Counts one more segment in use. Returns false if that exceeds the limit. */
 static bool
 memory_count_up(struct memory_platform *self)
 {
@@ -210,9 +210,7 @@ memory_reset_debug(struct xk_msg *segment)
 #endif
 }
 
-/*
- * Returns the first view of a fresh buffer of `room` bytes. Its length is 0 already, since it was freed or allocated.
- */
+/* Returns the first view of a new buffer of `room` bytes. Its length is 0 already, since it was freed or allocated. */
 static struct xk_msg *
 memory_block_new(struct memory_platform *self, size_t room)
 {
@@ -306,7 +304,7 @@ memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 	free(view);
 }
 
-/* Frees a block that has no view left. Its first descriptor is in the state that it had when new. */
+/* Frees a block without views. Its first descriptor is in the state that it had when new. */
 static void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {

@@ -1,11 +1,11 @@
 /*
- * costs.c - what things cost on hosts that somebody has measured.
+ * costs.c - costs of measured hosts. Protocols' own work is not included: add it to the graph with vwork.
  *
- * decstation: Björkman (1994), table 2. A thread handoff takes 30.7 us with regular processing and 32.2 us with
- * interrupt protocol processing, scheduling latency included; the difference is taken for the switch of stacks. A
- * detachable stack takes 3.6 us to start. What protocols cost is not in it: that is for vwork in the graph.
+ * decstation: a DECstation 5000/200; Björkman (1994), table 2. A thread handoff takes 30.7 us with regular processing
+ * and 32.2 us with interrupt protocol processing, scheduling latency included; the difference is attributed to the
+ * switch of stacks. A detachable stack takes 3.6 us to start.
  *
- * modern: a virtual machine of 2026, one core, by `udptest --cores 0,0`: what a wake-up and the switch to a thread cost.
+ * modern: a virtual machine of 2026, one core, measured with `udptest --cores 0,0`.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -18,26 +18,16 @@
 enum { COSTS_TEXT = 256 };
 
 static const struct xk_sim_costs_preset costs_presets[] = {
-	{ "none", "nothing takes time", { 0 } },
-	{ "decstation",
-	  "a DECstation 5000/200 of 1994: threads 30.7 us, stacks 3.6 us",
-	  { .stack_start_ns = 3600, .stack_switch_ns = 1500, .thread_switch_ns = 30700 } },
+	{ "none", { 0 } },
+	{ "decstation", { .stack_start_ns = 3600, .stack_switch_ns = 1500, .thread_switch_ns = 30700 } },
 	{ "modern",
-	  "a virtual machine of 2026: interrupts 1.5 us, threads 6.5 us",
 	  { .interrupt_ns = 1500,
 	    .frame_in_ns = 40,
 	    .frame_out_ns = 40,
-	    .stack_start_ns = 0,
 	    .stack_switch_ns = 30,
 	    .thread_switch_ns = 6500 } },
 	{ .name = NULL },
 };
-
-const struct xk_sim_costs_preset *
-xk_sim_costs_presets(void)
-{
-	return costs_presets;
-}
 
 const struct xk_sim_costs_preset *
 xk_sim_costs_find(const char *name)
@@ -56,7 +46,7 @@ static const struct xk_setting costs_settings[] = { XK_SIM_COSTS(COSTS_SETTING){
 
 /* ---- as text ---- */
 
-/* "none, decstation, modern" */
+/* Says that one of the presets is expected. */
 static void
 costs_expect_preset(char *why, size_t room)
 {
@@ -75,7 +65,7 @@ costs_expect_cost(const char *word, char *why, size_t room)
 		used += (size_t)snprintf(why + used, room - used, "%s%s", i == 0 ? "" : ", ", costs_settings[i].name);
 }
 
-/* "thread_switch=5us" */
+/* Parses one cost: "thread_switch=5us". */
 static int
 costs_parse_cost(char *word, struct xk_sim_costs *costs, char *why, size_t room)
 {
@@ -95,7 +85,7 @@ costs_parse_cost(char *word, struct xk_sim_costs *costs, char *why, size_t room)
 	return -EINVAL;
 }
 
-/* The word before the first comma. */
+/* Parses the word before the first comma: a preset or a cost. */
 static int
 costs_parse_first(char *word, struct xk_sim_costs *costs, char *why, size_t room)
 {

@@ -1,12 +1,12 @@
 /*
- * device.c - a host's devices on links: frames go out through the link's model, come in at their time, and wait for the
- * driver. What is under way are plain bytes, so that hosts share nothing.
+ * device.c - hosts' devices and links: frames pass through the link's model, arrive at their time, and wait for the
+ * driver. Frames under way are plain bytes, so that hosts share nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/sim/world.h"
+#include "platform/sim/sim_private.h"
 
 struct device_port {
 	struct xk_port port;
@@ -36,7 +36,7 @@ device_record(struct sim_device *device, enum xk_sim_event event, const uint8_t 
 
 /* ---- frames under way ---- */
 
-/* A short one is one that was kept, if there is any. NULL: no memory. */
+/* Returns a frame with room for len bytes, a kept one if it is short, or NULL without memory. */
 static struct sim_frame *
 frame_alloc(struct xk_sim *sim, size_t len)
 {
@@ -51,8 +51,8 @@ frame_alloc(struct xk_sim *sim, size_t len)
 	return frame;
 }
 
-void
-sim_frame_free(struct xk_sim *sim, struct sim_frame *frame)
+static void
+frame_free(struct xk_sim *sim, struct sim_frame *frame)
 {
 	if (!SIM_RECYCLES || frame->len > SIM_FRAME_KEPT || sim->kept_frame_count == SIM_FRAMES_KEPT) {
 		free(frame);
@@ -81,7 +81,7 @@ device_lose(struct sim_device *device, struct sim_frame *frame, uint64_t *counte
 {
 	*counter += 1;
 	device_record(device, XK_SIM_LOST, frame->bytes, frame->len, why);
-	sim_frame_free(device->host->sim, frame);
+	frame_free(device->host->sim, frame);
 }
 
 static void
@@ -122,16 +122,10 @@ device_next(struct sim_device *device)
 	return frame;
 }
 
-void
-sim_device_clear(struct sim_device *device)
-{
-	struct sim_frame *frame;
-
-	while ((frame = device_next(device)) != NULL)
-		sim_frame_free(device->host->sim, frame);
-}
-
-/* In IPP mode, each frame one. A kernel whose boot waits is not the host's yet, and takes frames nevertheless. */
+/*
+ * Returns true if the host starts a stack for each frame: in IPP mode. While a boot waits, the host has no kernel yet,
+ * but the port has a receiver.
+ */
 static bool
 device_starts_stacks(const struct xk_port *port, const struct xk_sim_host *host)
 {
@@ -163,7 +157,7 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 		}
 		memcpy(m->data, frame->bytes, frame->len);
 		frames[count++] = m;
-		sim_frame_free(host->sim, frame);
+		frame_free(host->sim, frame);
 	}
 	host->counts.frames_in += count;
 	each_ns = costs->frame_in_ns + (device_starts_stacks(port, host) ? costs->stack_start_ns : 0);
@@ -173,22 +167,14 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 
 /* ---- out ---- */
 
-/* What the link's model is told of a frame that is being sent. */
+/* A frame being sent, as context for the link's model. */
 struct device_sending {
 	struct sim_device *from;
 	const uint8_t *bytes;
 	size_t len;
 };
 
-static void
-device_damage(struct sim_frame *frame, const struct sim_arrival *arrival)
-{
-	for (size_t i = 0; i < 2; i++)
-		if (arrival->offset + i < frame->len)
-			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
-}
-
-/* A frame of these bytes, with a timer that fires at at_ns. */
+/* Returns a frame of these bytes, with a timer that fires at at_ns. */
 static struct sim_frame *
 device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns, const uint8_t *bytes,
 		size_t len)
@@ -216,10 +202,12 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 	frame = device_schedule(to, device_fire, arrival->at_ns, sending->bytes, sending->len);
 	frame->to = to;
 	frame->fault = arrival->fault;
-	device_damage(frame, arrival);
+	for (size_t i = 0; i < 2; i++)
+		if (arrival->offset + i < frame->len)
+			frame->bytes[arrival->offset + i] ^= arrival->flip[i];
 }
 
-/* The link is free for a frame that has waited. */
+/* Sends a frame that has waited for the link, unless its host has gone down. */
 static void
 device_begin(struct sim_timer *timer)
 {
@@ -232,7 +220,7 @@ device_begin(struct sim_timer *timer)
 			       device->host->sim->now_ns, device_arrive, &sending);
 	else
 		sim_link_withdraw(device->link->model, device->station);
-	sim_frame_free(device->host->sim, frame);
+	frame_free(device->host->sim, frame);
 }
 
 static void
@@ -263,19 +251,8 @@ sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer)
 {
 	if (timer->fire != device_fire && timer->fire != device_begin)
 		return false;
-	sim_frame_free(sim, xk_container_of(timer, struct sim_frame, timer));
+	frame_free(sim, xk_container_of(timer, struct sim_frame, timer));
 	return true;
-}
-
-/* When the link is asked for: the clock of a thread that owes is ahead, and the model's must not go back. */
-static uint64_t
-device_clock(struct sim_device *device)
-{
-	uint64_t now_ns = sim_platform_now_ns(&device->host->memory.platform);
-
-	if (device->link->last_ns < now_ns)
-		device->link->last_ns = now_ns;
-	return device->link->last_ns;
 }
 
 static unsigned
@@ -286,12 +263,15 @@ device_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 	unsigned sent;
 
 	for (sent = 0; sent < count; sent++) {
-		uint64_t now_ns = device_clock(device);
+		uint64_t now_ns = sim_platform_now_ns(port->platform);
 
+		/* The clock of a thread that owes time is ahead of others', but the model's must not go back. */
+		if (device->link->last_ns < now_ns)
+			device->link->last_ns = now_ns;
 		if (!host->processor.frozen) {
 			if (sim_link_room(device->link->model, device->station) == 0)
 				break;
-			device_send(device, frames[sent], now_ns);
+			device_send(device, frames[sent], device->link->last_ns);
 			sim_processor_charge(host, host->config.costs.frame_out_ns);
 		}
 		xk_msg_free(frames[sent]);
@@ -322,8 +302,10 @@ static void
 device_close(struct xk_port *port)
 {
 	struct sim_device *device = device_of(port);
+	struct sim_frame *frame;
 
-	sim_device_clear(device);
+	while ((frame = device_next(device)) != NULL)
+		frame_free(device->host->sim, frame);
 	device->armed = false;
 	device->port = NULL;
 	free(xk_container_of(port, struct device_port, port));

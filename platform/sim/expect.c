@@ -1,6 +1,6 @@
 /*
- * expect.c - room for a large world. With a thousand hosts, each on many pages, the translation of addresses costs as
- * much as the memory itself; so the heap that is to come lies in large pages where the system gives them.
+ * expect.c - memory for a large world. With a thousand hosts, each on many pages, address translation costs as much as
+ * memory access itself; so the heap grows into large pages where the system has them.
  */
 #include <malloc.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "platform/sim/sim.h"
 
 enum {
-	EXPECT_HOSTS = 256,       /* smaller worlds do well without */
-	EXPECT_HOSTS_MAX = 32768, /* what is asked for fits an int */
+	EXPECT_HOSTS = 256,       /* smaller worlds need no large pages */
+	EXPECT_HOSTS_MAX = 32768, /* keeps the size within an int */
 	EXPECT_OF_HOST = 48 * 1024,
 	EXPECT_PAGE = 2 * 1024 * 1024,
 	EXPECT_BLOCK = 64 * 1024,
 	EXPECT_BLOCKS = 64,
 };
 
-/* Makes the heap grow, by as much as M_TOP_PAD says, and leaves it grown. Where it ends then. */
+/* Makes the heap grow by M_TOP_PAD and leaves it so. Returns its end. */
 static uintptr_t
 expect_growth(void)
 {
@@ -44,6 +44,6 @@ xk_sim_expect(unsigned hosts)
 		return;
 	end = expect_growth() / EXPECT_PAGE * EXPECT_PAGE;
 	begin = (end - size + EXPECT_PAGE - 1) / EXPECT_PAGE * EXPECT_PAGE;
-	/* Where there are no large pages, nothing is lost. */
+	/* A failure only means that there are no large pages. */
 	(void)madvise((void *)begin, end - begin, MADV_HUGEPAGE); /* cppcheck-suppress intToPointerCast */
 }

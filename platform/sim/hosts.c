@@ -1,11 +1,11 @@
 /*
- * hosts.c - simulated hosts: each a platform for its kernel, which comes with a boot and goes with a crash.
+ * hosts.c - simulated hosts: each is a platform for a kernel, which a boot makes and a crash frees.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/sim/world.h"
+#include "platform/sim/sim_private.h"
 
 enum { HOST_BUFFERS = 65536 };
 
@@ -92,9 +92,7 @@ xk_sim_boot(struct xk_sim_host *host)
 	atomic_store_explicit(&host->sim->booting, host->name, memory_order_relaxed);
 	host->kernel = host->config.boot == NULL ? NULL : host->config.boot(host->config.context, host);
 	atomic_store_explicit(&host->sim->booting, NULL, memory_order_relaxed);
-	if (host->kernel == NULL)
-		return -EIO;
-	return 0;
+	return host->kernel == NULL ? -EIO : 0;
 }
 
 unsigned
@@ -113,7 +111,7 @@ xk_sim_crash(struct xk_sim_host *host)
 	host->kernel = NULL;
 	xk_assert(host->processor.threads == NULL);
 	left = memory_buffers_out(&host->memory.platform);
-	/* What was lost is told once: it must not count against the next boot. */
+	/* A leak is reported once and must not count against the next boot. */
 	memory_forget_out(&host->memory);
 	return left;
 }
@@ -172,15 +170,18 @@ xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_counts *co
 	*counts = host->counts;
 }
 
-void
-sim_hosts_free(struct xk_sim *sim, unsigned *left)
+unsigned
+sim_hosts_free(struct xk_sim *sim)
 {
+	unsigned left = 0;
+
 	for (struct xk_sim_host *host = sim->hosts; host != NULL; host = host->next)
-		*left += xk_sim_crash(host);
+		left += xk_sim_crash(host);
 	while (sim->hosts != NULL) {
 		struct xk_sim_host *host = sim->hosts;
 
 		sim->hosts = host->next;
 		host_free(host);
 	}
+	return left;
 }

@@ -1,12 +1,176 @@
 /*
- * link.c - the way of a frame: when it begins, when it comes to each of its receivers, and what is lost before it does.
+ * link.c - the path of a frame through a link: when its transmission begins, when it reaches each receiver, and which
+ * faults it meets.
+ *
+ * Random draws for one frame and receiver, in this order: loss, length of the burst; corruption, its place and bits;
+ * duplication; reordering, its delay; the delay of the duplicate. A probability of 0 or 1 is not drawn.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "platform/sim/link_private.h"
+#include "platform/sim/random.h"
 #include "xkernel/bytes.h"
 
-/* ---- making one ---- */
+enum { LINK_HEADER_LEN = 14 }; /* of Ethernet */
+
+#define LINK_ADDRESS_MAX ((UINT64_C(1) << 48) - 1)
+#define LINK_GROUP (UINT64_C(1) << 40)
+
+/*
+ * Transmission times of the frames that wait in a switch, earliest first: a ring, allocated when a frame has to wait.
+ */
+struct link_queue {
+	uint64_t *begins_ns;
+	uint32_t first, count, room; /* room is a power of two, or 0 */
+};
+
+struct link_station {
+	uint64_t address;
+	uint64_t up_free_ns;   /* earliest time at which the station may begin to send */
+	uint64_t down_free_ns; /* the same for the switch's wire to the station */
+	uint64_t last_ns;      /* arrival of the latest frame; no other may arrive earlier */
+	uint32_t waiting;      /* frames sent whose transmission has not begun */
+	uint32_t burst;        /* frames to the station still to be lost */
+	bool cut_sends, cut_receives;
+	struct link_queue queue; /* in the switch */
+};
+
+struct sim_link {
+	struct sim_link_config config;
+	enum sim_link_kind kind;
+	bool faulty;             /* some fault has a probability above 0 */
+	uint64_t gap_ns;         /* silence after a frame */
+	uint64_t medium_free_ns; /* earliest time at which a shared medium is free */
+	struct sim_random random;
+	struct sim_link_counts counts;
+	struct link_station *stations;
+	uint32_t station_count, station_room;
+	/* Hash table: address << 16 | station, or 0. A power of two of slots, at most half of them taken. */
+	uint64_t *slots;
+	uint32_t slot_count;
+};
+
+/* A frame whose transmission begins, on its way to one receiver after the other. */
+struct link_frame {
+	struct sim_link *link;
+	unsigned from;
+	size_t len;
+	uint64_t begins_ns, time_ns;
+	void (*arrive)(void *context, const struct sim_arrival *arrival);
+	void *context;
+};
+
+/* Returns the sum of two times, UINT64_MAX if it overflows. */
+static inline uint64_t
+link_after(uint64_t a_ns, uint64_t b_ns)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a_ns, b_ns, &sum) ? UINT64_MAX : sum;
+}
+
+/* ---- stations by address ---- */
+
+static uint32_t
+link_slot(const struct sim_link *link, uint64_t address)
+{
+	uint64_t mixed = (address ^ address >> 23) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint32_t)(mixed >> 32) & (link->slot_count - 1);
+}
+
+/* Returns the number of the station with this address, or -1. */
+static int
+link_station_find(const struct sim_link *link, uint64_t address)
+{
+	uint32_t i;
+
+	if (link->slot_count == 0)
+		return -1;
+	for (i = link_slot(link, address); link->slots[i] != 0; i = (i + 1) & (link->slot_count - 1))
+		if (link->slots[i] >> 16 == address)
+			return (int)(link->slots[i] & 0xffff);
+	return -1;
+}
+
+/* Enters the station into the table, which has a free slot. */
+static void
+link_slot_put(struct sim_link *link, uint32_t station)
+{
+	uint64_t address = link->stations[station].address;
+	uint32_t i = link_slot(link, address);
+
+	while (link->slots[i] != 0)
+		i = (i + 1) & (link->slot_count - 1);
+	link->slots[i] = address << 16 | station;
+}
+
+/* Makes room in the table for one more station. Returns 0 or -ENOMEM. */
+static int
+link_slots_grow(struct sim_link *link)
+{
+	uint32_t count = link->slot_count == 0 ? 8 : link->slot_count * 2;
+	uint64_t *slots;
+
+	if ((link->station_count + 1) * 2 <= link->slot_count)
+		return 0;
+	slots = calloc(count, sizeof(*slots));
+	if (slots == NULL)
+		return -ENOMEM;
+	free(link->slots);
+	link->slots = slots;
+	link->slot_count = count;
+	for (uint32_t i = 0; i < link->station_count; i++)
+		link_slot_put(link, i);
+	return 0;
+}
+
+/* Makes room for one more station. Returns 0 or -ENOMEM. */
+static int
+link_stations_grow(struct sim_link *link)
+{
+	uint32_t room = link->station_room == 0 ? 2 : link->station_room * 2;
+	struct link_station *stations;
+
+	if (link->station_count < link->station_room)
+		return 0;
+	stations = realloc(link->stations, room * sizeof(*stations));
+	if (stations == NULL)
+		return -ENOMEM;
+	link->stations = stations;
+	link->station_room = room;
+	return 0;
+}
+
+int
+sim_link_join(struct sim_link *link, uint64_t address)
+{
+	uint32_t station = link->station_count;
+
+	if (address == 0 || address > LINK_ADDRESS_MAX || address & LINK_GROUP)
+		return -EINVAL;
+	if (station == (link->kind == SIM_LINK_WIRE ? 2 : SIM_LINK_STATIONS_MAX))
+		return -ENOSPC;
+	if (link_station_find(link, address) >= 0)
+		return -EEXIST;
+	if (link_stations_grow(link) != 0 || link_slots_grow(link) != 0)
+		return -ENOMEM;
+	link->stations[station] = (struct link_station){ .address = address };
+	link_slot_put(link, station);
+	link->station_count++;
+	return (int)station;
+}
+
+void
+sim_link_cut(struct sim_link *link, unsigned station, bool sends, bool receives)
+{
+	xk_assert(station < link->station_count);
+	link->stations[station].cut_sends = sends;
+	link->stations[station].cut_receives = receives;
+}
+
+/* ---- making a link ---- */
 
 void
 sim_link_configure(struct sim_link *link, const struct sim_link_config *config)
@@ -53,11 +217,162 @@ sim_link_counts_of(const struct sim_link *link)
 	return &link->counts;
 }
 
+/* ---- faults ---- */
+
+enum link_happens { LINK_CORRUPT = 1 << 0, LINK_REORDER = 1 << 1, LINK_DUPLICATE = 1 << 2 };
+
+static const char *const link_happened[] = {
+	[0] = NULL,
+	[LINK_CORRUPT] = "corrupt",
+	[LINK_REORDER] = "reorder",
+	[LINK_CORRUPT | LINK_REORDER] = "corrupt+reorder",
+	[LINK_DUPLICATE] = "duplicate",
+	[LINK_CORRUPT | LINK_DUPLICATE] = "corrupt+duplicate",
+};
+
+/* Loses the frame on its way to station `to`, where it would have arrived at at_ns. */
+static void
+link_lose(const struct link_frame *frame, unsigned to, uint64_t at_ns, const char *fault, uint64_t *count)
+{
+	struct sim_arrival arrival = { .station = to, .at_ns = at_ns, .fault = fault, .lost = true };
+
+	++*count;
+	frame->arrive(frame->context, &arrival);
+}
+
+static void
+link_deliver(const struct link_frame *frame, struct sim_arrival *arrival, unsigned happened)
+{
+	arrival->fault = link_happened[happened];
+	frame->link->counts.delivered++;
+	frame->arrive(frame->context, arrival);
+}
+
+static bool
+link_loses(struct sim_link *link, struct link_station *to)
+{
+	if (to->burst > 0) {
+		to->burst--;
+		return true;
+	}
+	if (!sim_random_hits(&link->random, link->config.loss))
+		return false;
+	if (link->config.burst > 1)
+		to->burst = (uint32_t)sim_random_below(&link->random, link->config.burst);
+	return true;
+}
+
+/*
+ * Flips the first and last bit of a span and some bits in between. The span has at most 15 bits: the Internet checksum
+ * then always changes. 16 flipped bits could turn a word of zeros into ones, which the checksum cannot tell apart.
+ */
+static void
+link_corrupt(struct sim_link *link, size_t len, struct sim_arrival *arrival)
+{
+	unsigned first, bits, longest, span;
+
+	arrival->offset = (size_t)sim_random_below(&link->random, len);
+	first = (unsigned)sim_random_below(&link->random, 8);
+	longest = (arrival->offset + 1 == len ? 8 : 16) - first;
+	bits = 1 + (unsigned)sim_random_below(&link->random, longest < 15 ? longest : 15);
+	span = (unsigned)sim_random_below(&link->random, UINT64_C(1) << bits) | 1u << (bits - 1) | 1;
+	span <<= 16 - first - bits;
+	arrival->flip[0] = (uint8_t)(span >> 8);
+	arrival->flip[1] = (uint8_t)span;
+}
+
+/* Returns the arrival time of a reordered or second frame that would normally arrive at at_ns. */
+static uint64_t
+link_late(struct sim_link *link, uint64_t at_ns)
+{
+	if (link->config.reorder_ns == 0)
+		return at_ns;
+	return link_after(at_ns, 1 + sim_random_below(&link->random, link->config.reorder_ns));
+}
+
+/* Delivers the frame to station `to` at at_ns, with the faults that chance brings. */
+static void
+link_fault(const struct link_frame *frame, unsigned to, uint64_t at_ns)
+{
+	struct sim_link *link = frame->link;
+	struct sim_arrival arrival = { .station = to, .at_ns = at_ns };
+	unsigned happened = 0;
+	bool duplicate;
+
+	if (xk_likely(!link->faulty)) {
+		link_deliver(frame, &arrival, 0);
+		return;
+	}
+	if (link_loses(link, &link->stations[to])) {
+		link_lose(frame, to, at_ns, "loss", &link->counts.loss);
+		return;
+	}
+	if (sim_random_hits(&link->random, link->config.corrupt)) {
+		link->counts.corrupt++;
+		happened |= LINK_CORRUPT;
+		link_corrupt(link, frame->len, &arrival);
+	}
+	duplicate = sim_random_hits(&link->random, link->config.duplicate);
+	if (sim_random_hits(&link->random, link->config.reorder)) {
+		link->counts.reorder++;
+		arrival.at_ns = link_late(link, at_ns);
+		link_deliver(frame, &arrival, happened | LINK_REORDER);
+	} else {
+		link_deliver(frame, &arrival, happened);
+	}
+	if (duplicate) {
+		link->counts.duplicate++;
+		arrival.at_ns = link_late(link, at_ns);
+		link_deliver(frame, &arrival, happened | LINK_DUPLICATE);
+	}
+}
+
+/* ---- the queue of a switch to a station ---- */
+
+/* Removes the frames whose transmission has begun at now_ns. */
+static void
+link_queue_pass(struct link_queue *queue, uint64_t now_ns)
+{
+	while (queue->count > 0 && queue->begins_ns[queue->first] <= now_ns) {
+		queue->first = (queue->first + 1) & (queue->room - 1);
+		queue->count--;
+	}
+}
+
+/* Doubles the ring. Returns false without memory. */
+static bool
+link_queue_grow(struct link_queue *queue)
+{
+	uint32_t room = queue->room == 0 ? 8 : queue->room * 2;
+	uint64_t *begins_ns = malloc(room * sizeof(*begins_ns));
+
+	if (begins_ns == NULL)
+		return false;
+	for (uint32_t i = 0; i < queue->count; i++)
+		begins_ns[i] = queue->begins_ns[(queue->first + i) & (queue->room - 1)];
+	free(queue->begins_ns);
+	queue->begins_ns = begins_ns;
+	queue->first = 0;
+	queue->room = room;
+	return true;
+}
+
+/*
+ * Adds a frame whose transmission begins at begins_ns, after all others. Without memory it is not counted as waiting.
+ */
+static void
+link_queue_put(struct link_queue *queue, uint64_t begins_ns)
+{
+	if (queue->count == queue->room && !link_queue_grow(queue))
+		return;
+	queue->begins_ns[(queue->first + queue->count++) & (queue->room - 1)] = begins_ns;
+}
+
 /* ---- sending ---- */
 
 /*
- * Whether there is room in the switch's queue to station `to`; *arrives_ns is when the frame then comes to it. Whatever
- * was taken before leaves before, for each begins when the one before it has ended.
+ * Passes the frame through the switch to station `to` and sets *arrives_ns. Returns false if the queue is full. Frames
+ * leave in the order in which they came: each begins when its predecessor has ended.
  */
 static bool
 link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *arrives_ns)
@@ -100,7 +415,7 @@ link_reach(const struct link_frame *frame, unsigned to)
 		link_lose(frame, to, at_ns, "queue", &link->counts.queue);
 		return;
 	}
-	/* a latency that has become shorter brings nothing past what is under way */
+	/* Frames stay in order even if the latency was lowered while they were under way. */
 	if (at_ns < station->last_ns)
 		at_ns = station->last_ns;
 	station->last_ns = at_ns;

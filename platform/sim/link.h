@@ -1,18 +1,17 @@
 /*
- * link.h - a model of a link: when a frame that a station sends arrives where, and what becomes of it on its way.
+ * link.h - a model of a link: where and when a frame arrives, and which faults it meets.
  *
- * It knows no hosts and no events: it is asked with times and answers with times. What happens by chance is drawn
- * from the link's own seed, in the order in which frames begin and of their receivers, so that other links change
- * nothing.
+ * The model knows no hosts and no events: callers pass times and get times. Faults are drawn from the link's own seed,
+ * in the order in which frames begin and of their receivers, so other links do not influence them.
  *
- * Time. A frame is on the link for as long as its bytes take at the link's rate; it has arrived `latency` after its
- * last bit was sent; then the link rests for the gap. Times are whole nanoseconds, each rounded up. A station's frames
- * begin one after another, those of a shared medium too, first come, first served, with no collisions. A switch takes
- * up frames in the order in which they begin, and has one queue for each station. What one station sends to another
- * arrives in order, except for frames that are told to be "reorder" or "duplicate".
+ * Timing: a frame occupies the link for as long as its bytes take at the link's rate, arrives `latency` after its
+ * last bit, and is followed by the gap. Times are whole nanoseconds, each rounded up. The frames of a station, or of
+ * a shared medium, are sent one after another in the order of the calls, without collisions. A switch forwards frames
+ * in the order in which they begin and has one queue per station. Frames between two stations arrive in order, except
+ * those marked "reorder" or "duplicate".
  *
  *	at = sim_link_send(link, station, frame, len, now, arrive, context);
- *	if (at > now)           // the link is busy: when it is `at`,
+ *	if (at > now)           // the link is busy: at time `at`,
  *		sim_link_begin(link, station, frame, len, at, arrive, context);
  */
 #ifndef XK_SIM_LINK_H
@@ -21,133 +20,136 @@
 #include "xkernel/protocol.h"
 
 enum sim_link_kind {
-	SIM_LINK_WIRE,   /* two stations, each direction by itself */
-	SIM_LINK_SHARED, /* one medium: one frame at a time, whoever sends it (Ethernet's cable, a hub, a ring) */
+	SIM_LINK_WIRE,   /* two stations, full duplex */
+	SIM_LINK_SHARED, /* one medium that carries one frame at a time (an Ethernet cable, a hub, a ring) */
 	SIM_LINK_SWITCH, /* every station has a wire to a switch, which queues and forwards */
 };
 
-/* Probabilities are in parts of 2^32; 2^32 is always. */
+/* Probability 1: probabilities are in units of 2^-32. */
 #define SIM_ALWAYS (UINT64_C(1) << 32)
 
-/* A value: it owns nothing, and may be copied. */
+/* A plain value: may be copied, owns nothing. */
 struct sim_link_config {
 	const char *kind;        /* "wire", "shared", "switch"; constant text */
 	uint64_t rate;           /* bits per second; 0: a frame takes no time */
 	uint64_t latency_ns;     /* from station to station; through a switch, of each of the two wires */
 	uint64_t frame_overhead; /* bytes sent with each frame that are not in it: preamble, checksum */
 	uint64_t frame_gap;      /* bytes of silence after each frame */
-	uint64_t frame_min;      /* bytes of a frame with its Ethernet header, shorter ones take as long */
-	uint64_t cell_size;      /* 0: no cells; otherwise what a cell takes on the wire ... */
-	uint64_t cell_payload;   /* ... and what it carries */
+	uint64_t frame_min;      /* bytes of the shortest frame with its Ethernet header; shorter ones are padded */
+	uint64_t cell_size;      /* bytes of a cell on the wire; 0: no cells */
+	uint64_t cell_payload;   /* bytes of the frame in each cell */
 	uint64_t cell_trailer;   /* bytes added to the frame before it is cut into cells */
 	uint64_t mtu;            /* longest payload, without Ethernet header */
-	uint64_t queue;   /* frames that wait at a station for the link, at most, and at a switch for a station */
-	bool cut_through; /* a switch begins to send a frame when it begins to come, not when it has all of it */
+	uint64_t queue;   /* maximum of frames waiting at a station for the link, and at a switch for a station */
+	bool cut_through; /* a switch forwards a frame from its first bit on, rather than after its last */
 	/* faults */
 	uint64_t loss, duplicate, reorder, corrupt; /* probabilities, for each frame and receiver */
-	uint64_t reorder_ns; /* a reordered frame is late by 1 ns up to this; the second of a duplicate is, too */
-	uint64_t burst;      /* a loss takes so many frames in a row, at most (drawn from 1 to this); 0: 1 */
+	uint64_t reorder_ns; /* maximum delay of a reordered frame and of a duplicate; the minimum is 1 ns */
+	uint64_t burst;      /* maximum of frames lost in a row (drawn from 1 to this); 0: 1 */
 };
 
-/* The settings of a link, as attributes of a network file give them; the struct is struct sim_link_config. */
+/* The settings of a link, as written in a network file, for struct sim_link_config. */
 extern const struct xk_setting sim_link_settings[];
 
 /*
- * Sets what the setting called name says, from text (`kind` is among them, which xk_setting_parse would make a copy
- * of). 0; -EINVAL with a sentence in why (what was expected); -ENOENT: there is no such setting.
+ * Sets the setting called name from text. Handles `kind`, too, which xk_setting_parse would store as a copy. Returns
+ * 0, -EINVAL with the expected form in why, or -ENOENT if there is no such setting.
  */
 int sim_link_set(struct sim_link_config *config, const char *name, const char *text, char *why, size_t why_len);
 
-/* What the presets are called ("ethernet10", ...) and what each stands for; a name NULL ends them. */
+/* The presets ("ethernet10", ...), ended by a name NULL. */
 struct sim_link_preset {
 	const char *name, *help;
 	struct sim_link_config config;
 };
 extern const struct sim_link_preset sim_link_presets[];
 
-/* Their names; NULL ends them. */
+/* Their names, ended by NULL. */
 extern const char *const sim_link_preset_names[];
 
-/* The preset called name, or NULL. */
+/* Returns the preset called name, or NULL. */
 const struct sim_link_preset *sim_link_preset_find(const char *name);
 
-/* Whether config makes a link. NULL: yes; otherwise what is wrong, as a sentence. */
+/* Checks config. Returns NULL if it makes a link, otherwise a sentence that says what is wrong. */
 const char *sim_link_check(const struct sim_link_config *config);
 
-/* How long a link like config is busy sending a frame of len bytes from its Ethernet header on; the gap not counted. */
+/* Returns how long a frame of len bytes, Ethernet header included, occupies such a link, without the gap. */
 uint64_t sim_link_frame_ns(const struct sim_link_config *config, size_t len);
 
 /*
- * What the link did. loss, duplicate, reorder, corrupt: how often each fault was injected. For each frame sent and each
- * receiver of it that began: delivered - duplicate + loss + cut + queue + mtu, or nobody.
+ * Counts of a link. loss, duplicate, reorder, corrupt: injected faults. Every frame that began is counted, for each of
+ * its receivers, in delivered - duplicate + loss + cut + queue + mtu, or once in nobody.
  */
 struct sim_link_counts {
-	uint64_t sent;      /* frames given to it */
-	uint64_t delivered; /* frames that came to a station; broadcasts once for each */
+	uint64_t sent;      /* frames given to the link */
+	uint64_t delivered; /* frames that reached a station; a broadcast counts once for each */
 	uint64_t loss, duplicate, reorder, corrupt;
 	uint64_t cut;       /* lost because a station was cut off */
-	uint64_t queue;     /* lost in a switch whose queue to the station was full */
-	uint64_t mtu;       /* lost because it was longer than the link carries */
-	uint64_t nobody;    /* for an address that no other station has */
+	uint64_t queue;     /* lost because a switch's queue to the station was full */
+	uint64_t mtu;       /* lost because the frame was too long for the link */
+	uint64_t nobody;    /* sent to an address that no other station has */
 	uint64_t withdrawn; /* never begun */
 };
 
 struct sim_link;
 
-/* config has passed sim_link_check, and is copied. NULL: no memory. */
+/* Returns a link like config, which has passed sim_link_check and is copied. Returns NULL without memory. */
 struct sim_link *sim_link_new(const struct sim_link_config *config, uint64_t seed);
-/* NULL is let through. */
+/* Frees a link; NULL is allowed. */
 void sim_link_free(struct sim_link *link);
 
-/* From now on link is as config says, which has passed sim_link_check; its kind stays what it was. */
+/* Changes the link to config, which has passed sim_link_check. The kind does not change. */
 void sim_link_configure(struct sim_link *link, const struct sim_link_config *config);
 
 enum { SIM_LINK_STATIONS_MAX = 65536 };
 
 /*
- * A station with this link address (frames for it and for groups come to it). Its number, counted from 0; -ENOSPC: the
- * link takes no more; -EEXIST: another has the address; -EINVAL: a group's address, or none; -ENOMEM.
+ * Adds a station, which receives frames to this address and to groups. Returns its number, counted from 0, or
+ *   -ENOSPC: the link is full
+ *   -EEXIST: another station has the address
+ *   -EINVAL: the address is 0, too long, or a group's
+ *   -ENOMEM
  */
 int sim_link_join(struct sim_link *link, uint64_t address);
 
-/* Whether station is cut off for what it sends, and for what it receives. What it sends then takes no time. */
+/* Cuts the station off, or joins it again, in each direction. Frames sent while it is cut off take no time. */
 void sim_link_cut(struct sim_link *link, unsigned station, bool sends, bool receives);
 
-/* What becomes of a frame. */
+/* The fate of a frame at one receiver. */
 struct sim_arrival {
-	unsigned station; /* that it comes to, or would have come to */
+	unsigned station; /* the receiver */
 	uint64_t at_ns;
 	/*
-	 * NULL; "loss", "cut", "queue", "mtu": it does not arrive; "corrupt", "reorder", "duplicate" or several of these
-	 * joined by "+": it does.
+	 * NULL; the cause of a loss: "loss", "cut", "queue", "mtu"; or what happened to a frame that arrives:
+	 * "corrupt", "reorder", "duplicate", or several of these joined by "+".
 	 */
 	const char *fault;
 	bool lost;
-	/* of a corrupt one: bits to flip, at most 15 from first to last, so that an Internet checksum can see it */
+	/* Bits to flip: at most 15 from first to last, so that the Internet checksum always detects the change. */
 	size_t offset;
-	uint8_t flip[2]; /* xor to the bytes at offset and behind it (which may lie past the end: then it is 0) */
+	uint8_t flip[2]; /* exclusive or with the bytes at offset and offset + 1; 0 for a byte past the end */
 };
 
-/* How many frames station may give to the link now: its queue, without those that wait to begin. */
+/* Returns how many frames the station may send now: the limit of its queue less those that wait to begin. */
 unsigned sim_link_room(const struct sim_link *link, unsigned station);
 
 /*
- * Station sends a frame of len bytes from its Ethernet header on; there is room.
+ * Sends a frame of len bytes, Ethernet header included, from a station that has room.
  *
- * Where the link is free the frame begins, and this returns now_ns: arrive(context, arrival) was called for every
- * station that the frame comes to, and for what would have come but was lost. Otherwise it returns when the frame will
- * begin, and the caller calls sim_link_begin then (or sim_link_withdraw), before or after whatever else happens at that
- * time. now_ns is best never earlier than before: what is asked later is taken up later.
+ * If the link is free, the frame begins: calls arrive(context, arrival) for every receiver, also where the frame is
+ * lost, and returns now_ns. Otherwise returns the time at which the frame will begin; the caller then calls
+ * sim_link_begin or sim_link_withdraw, in any order with other events of that time. now_ns should never decrease:
+ * frames are taken up in the order of the calls.
  */
 __attribute__((warn_unused_result)) uint64_t
 sim_link_send(struct sim_link *link, unsigned station, const uint8_t *frame, size_t len, uint64_t now_ns,
 	      void (*arrive)(void *context, const struct sim_arrival *arrival), void *context);
 
-/* The frame that station has sent begins, at begins_ns as sim_link_send has said. Calls arrive as that does. */
+/* Begins a frame of the station at begins_ns, the time that sim_link_send returned. Calls arrive likewise. */
 void sim_link_begin(struct sim_link *link, unsigned station, const uint8_t *frame, size_t len, uint64_t begins_ns,
 		    void (*arrive)(void *context, const struct sim_arrival *arrival), void *context);
 
-/* A frame of station that waits will not begin: its host has crashed. Its time on the link passes unused. */
+/* Withdraws a waiting frame of the station, whose host has crashed. Its time on the link passes unused. */
 void sim_link_withdraw(struct sim_link *link, unsigned station);
 
 const struct sim_link_counts *sim_link_counts_of(const struct sim_link *link);

@@ -1,15 +1,13 @@
 /*
- * memory.c - the platform in memory: its clocks, sleep, and life; see memory.h. buffer.c and port.c are the rest.
+ * memory.c - the platform in memory: clocks, sleep, construction. buffer.c has its buffers and port.c its ports.
  */
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "platform/sim/inside.h"
+#include "platform/sim/memory_private.h"
 
-enum {
-	MEMORY_CLOCK_SPAN_NS = 5 * 1000 * 1000 /* the processor's counter is compared with the system's clock so long */
-};
+enum { MEMORY_CLOCK_SPAN_NS = 5 * 1000 * 1000 }; /* time over which the processor's counter is calibrated */
 
 /* ---- time ---- */
 
@@ -19,11 +17,11 @@ memory_now_ns(struct xk_platform *platform)
 	struct memory_platform *self = memory_of(platform);
 
 	if (self->clock == XK_MEMORY_REAL)
-		return clock_system_ns();
+		return clock_now_ns(&self->counter);
 	return atomic_load_explicit(&self->virtual_ns, memory_order_acquire);
 }
 
-/* Waits on the real clock until it has been woken, which it then forgets, or until deadline_ns. */
+/* Waits on the real clock for a wake, which it consumes, or until deadline_ns. */
 static void
 memory_wait(struct memory_platform *self, uint64_t deadline_ns)
 {
@@ -117,15 +115,15 @@ xk_memory_on_idle(struct xk_platform *platform, void (*idle)(void *context), voi
 	memory_of(platform)->idle_context = context;
 }
 
-/* Virtual time passes; on a real clock the processor is kept busy. */
+/* Advances virtual time, or spins on a real clock. */
 static void
 memory_work(struct xk_platform *platform, uint64_t work_ns)
 {
-	uint64_t until_ns = platform->ops->now_ns(platform) + work_ns;
+	uint64_t until_ns = memory_now_ns(platform) + work_ns;
 
 	if (platform->virtual_time)
 		xk_memory_advance(platform, work_ns);
-	while (platform->ops->now_ns(platform) < until_ns)
+	while (memory_now_ns(platform) < until_ns)
 		continue;
 }
 
@@ -133,25 +131,6 @@ memory_work(struct xk_platform *platform, uint64_t work_ns)
 
 static const struct xk_platform_ops memory_platform_ops = {
 	.now_ns = memory_now_ns,
-	.buffer_new = memory_buffer_new,
-	.buffer_view = memory_buffer_view,
-	.buffer_free = memory_buffer_free,
-	.buffers_out = memory_buffers_out,
-	.each_out = memory_each_out,
-	.sleep = memory_sleep,
-	.wake = memory_wake,
-	.work = memory_work,
-};
-
-/* For benchmarks: the clock as platforms with real ports read it. */
-static uint64_t
-memory_counter_ns(struct xk_platform *platform)
-{
-	return clock_now_ns(&memory_of(platform)->counter);
-}
-
-static const struct xk_platform_ops memory_bench_ops = {
-	.now_ns = memory_counter_ns,
 	.buffer_new = memory_buffer_new,
 	.buffer_view = memory_buffer_view,
 	.buffer_free = memory_buffer_free,
@@ -226,5 +205,4 @@ xk_memory_platform_recycle(struct xk_platform *platform)
 		return;
 	clock_read(&before);
 	clock_calibrate(&self->counter, &before, MEMORY_CLOCK_SPAN_NS);
-	platform->ops = &memory_bench_ops;
 }

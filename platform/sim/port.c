@@ -1,13 +1,10 @@
-/*
- * port.c - ports that are queues, or a queue and a function, wires between two of them or between the lanes of two
- * devices, and loops through two functions.
- */
+/* port.c - ports whose ends are queues or functions, and wires between two ports or the lanes of two devices. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "platform/lane.h"
-#include "platform/sim/inside.h"
+#include "platform/sim/memory_private.h"
 
 struct memory_queue {
 	struct xk_msg *first, **last; /* by link */
@@ -16,15 +13,15 @@ struct memory_queue {
 
 struct memory_port {
 	struct xk_port port;
-	pthread_mutex_t lock; /* over the queues, the limit and armed; taken after a wire's */
+	pthread_mutex_t lock; /* protects the queues, the limit and armed; taken after a wire's lock */
 	struct memory_queue arrived, sent;
 	unsigned transmit_limit;
 	bool armed;
 	struct memory_wire *wire; /* NULL: not connected */
-	unsigned side, lane;      /* where on the wire this is */
+	unsigned side, lane;      /* position on the wire */
 	xk_memory_receive *receive;
 	xk_memory_transmit *transmit;
-	xk_memory_sent *sent_to; /* NULL: what is sent waits */
+	xk_memory_sent *sent_to; /* NULL: transmitted frames are queued */
 	void *context;
 	char name[];
 };
@@ -34,9 +31,9 @@ struct memory_end {
 	struct memory_port *lanes[XK_DRIVERS]; /* NULL: closed */
 };
 
-/* Between two devices; goes with the last of their ports. */
+/* Connects two devices; freed with the last of their ports. */
 struct memory_wire {
-	pthread_rwlock_t lock; /* a port at an end lives at least as long as it is held by anybody */
+	pthread_rwlock_t lock; /* keeps the ports at its ends alive while it is held */
 	enum xk_memory_spread spread;
 	struct memory_end ends[2];
 };
@@ -79,7 +76,7 @@ memory_queue_get(struct memory_queue *queue)
 	return m;
 }
 
-/* Puts m where the driver will receive it. False, and m is still the caller's: limit frames wait there already. */
+/* Queues m for the driver. Returns false, leaving m to the caller, if `limit` frames wait already. */
 static bool
 memory_port_arrive(struct memory_port *self, struct xk_msg *m, unsigned limit)
 {
@@ -121,7 +118,7 @@ memory_port_keep(struct memory_port *self, struct xk_msg **frames, unsigned coun
 	return taken;
 }
 
-/* Copies m to the port `to`; limit is of its queue. False: it cannot take it now. */
+/* Copies m to the port `to`, whose queue is limited to `limit`. Returns false if it cannot take the frame. */
 static bool
 memory_wire_carry(struct memory_port *to, const struct xk_msg *m, unsigned limit)
 {
@@ -136,7 +133,7 @@ memory_wire_carry(struct memory_port *to, const struct xk_msg *m, unsigned limit
 	return false;
 }
 
-/* The port that m, sent by self, comes to; NULL: it is closed. */
+/* Returns the port at which m, sent by self, arrives, or NULL if that is closed. */
 static struct memory_port *
 memory_wire_find(const struct memory_port *self, const struct xk_msg *m)
 {
@@ -170,7 +167,7 @@ memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned 
 	return taken;
 }
 
-/* Without a buffer to put the pieces of a frame together in, the ring is full. */
+/* Returns false, as if the ring were full, if there is no buffer in which to join a frame's segments. */
 static bool
 memory_port_tell_one(struct memory_port *self, const struct xk_msg *m)
 {
@@ -234,7 +231,7 @@ memory_port_disarm(struct xk_port *port)
 	memory_port_set_armed(port, false);
 }
 
-/* Takes port out of its end. Whether it was the last of them. */
+/* Removes the port from an end. Returns true if the end has no other port. */
 static bool
 memory_end_leave(struct memory_end *end, const struct memory_port *port)
 {
@@ -248,7 +245,7 @@ memory_end_leave(struct memory_end *end, const struct memory_port *port)
 	return last;
 }
 
-/* Nothing arrives from the wire any more once this has returned. */
+/* Removes the port from the wire, from which nothing arrives afterwards. Frees the wire with its last port. */
 static void
 memory_wire_leave(struct memory_wire *wire, const struct memory_port *port)
 {
@@ -378,12 +375,6 @@ memory_wire_join(struct memory_wire *wire, unsigned side, struct xk_port *const 
 		port->side = side;
 		port->lane = i;
 	}
-}
-
-unsigned
-xk_memory_lane_of(const struct xk_msg *m, unsigned lanes)
-{
-	return lane_of_flow(m, lanes);
 }
 
 int

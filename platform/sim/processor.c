@@ -1,18 +1,18 @@
 /*
- * processor.c - a host's one processor: which of its threads goes on, and what they owe for it.
+ * processor.c - a host's one processor: schedules its threads and accounts for their time.
  *
- * The driver comes before the others, as an interrupt does: while a thread works, a frame that arrives stops the work,
- * the driver does its part, and the thread goes on with what is left. The driver's own work is not stopped. The others
- * take turns in the order in which they became ready, and keep the processor until they wait.
+ * The driver has priority, as an interrupt has: a frame that arrives while a thread works preempts it, the driver runs,
+ * and the thread resumes the rest of its work. The driver itself is not preempted. Other threads run in the order in
+ * which they became ready, until they wait.
  *
- * A thread owes time for what it did (a frame sent, a switch to it) and pays where it waits, works, or is gone on with;
- * until then the clock that it reads is so much ahead. Paying is never done where the engine holds something that the
- * driver might want: only the driver pays in the middle of what it does, since nobody stops it.
+ * A thread owes time for what it did (sending a frame, being switched to). It pays when it waits, works or is resumed;
+ * until then its clock is ahead by the debt. Payment lets the driver run, so it never happens where the engine holds
+ * something that the driver may need. Only the driver pays at once, because nothing preempts it.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "platform/sim/world.h"
+#include "platform/sim/sim_private.h"
 
 #if defined(XK_CONTEXT_ASAN) || defined(XK_CONTEXT_TSAN)
 enum { SIM_STACK = 512 * 1024 };
@@ -33,7 +33,7 @@ sim_host_ready(struct xk_sim_host *host)
 	sim->ready_last = &host->ready_next;
 }
 
-/* ---- who goes on ---- */
+/* ---- scheduling ---- */
 
 static void
 processor_queue(struct sim_processor *processor, struct sim_thread *thread)
@@ -52,7 +52,7 @@ processor_queue_first(struct sim_processor *processor, struct sim_thread *thread
 	processor->ready_first = thread;
 }
 
-/* thread goes on next: the driver, or who was stopped. */
+/* Makes a thread the next to run: the driver, or a preempted thread. */
 static void
 processor_put_back(struct sim_processor *processor, struct sim_thread *thread)
 {
@@ -62,7 +62,7 @@ processor_put_back(struct sim_processor *processor, struct sim_thread *thread)
 		processor_queue_first(processor, thread);
 }
 
-/* The work for a thread is over, or stopped. */
+/* Ends or interrupts the work for a thread. */
 static void
 processor_stop_work(struct xk_sim_host *host)
 {
@@ -71,19 +71,6 @@ processor_stop_work(struct xk_sim_host *host)
 	host->counts.busy_ns += host->sim->now_ns - processor->busy_since_ns;
 	sim_timer_cancel(host->sim, &processor->busy_timer);
 	processor->busy = NULL;
-}
-
-static void
-processor_interrupt(struct xk_sim_host *host)
-{
-	struct sim_processor *processor = &host->processor;
-	struct sim_thread *thread = processor->busy;
-
-	if (thread == NULL || thread->driver)
-		return;
-	thread->owed_ns = processor->busy_timer.at_ns - host->sim->now_ns;
-	processor_stop_work(host);
-	processor_queue_first(processor, thread);
 }
 
 static void
@@ -99,22 +86,29 @@ processor_busy_fire(struct sim_timer *timer)
 	sim_host_ready(host);
 }
 
+/* Makes a thread ready to run. The driver preempts a working thread. */
 static void
 processor_make_ready(struct sim_thread *thread)
 {
 	struct xk_sim_host *host = thread->host;
+	struct sim_processor *processor = &host->processor;
+	struct sim_thread *busy = processor->busy;
 
 	thread->waiting = false;
-	if (thread->driver) {
-		host->processor.driver_ready = true;
-		processor_interrupt(host);
+	if (!thread->driver) {
+		processor_queue(processor, thread);
 	} else {
-		processor_queue(&host->processor, thread);
+		processor->driver_ready = true;
+		if (busy != NULL && !busy->driver) {
+			busy->owed_ns = processor->busy_timer.at_ns - host->sim->now_ns;
+			processor_stop_work(host);
+			processor_queue_first(processor, busy);
+		}
 	}
 	sim_host_ready(host);
 }
 
-/* What thread waited for is there, or the time: it costs something to go on. */
+/* Ends a thread's wait, and charges it for the resumption. */
 static void
 processor_end_wait(struct sim_thread *thread)
 {
@@ -131,7 +125,7 @@ processor_end_wait(struct sim_thread *thread)
 	processor_make_ready(thread);
 }
 
-/* An alarm stays set when something else ends the wait: the next one often has the same deadline. */
+/* An alarm stays set if something else ends the wait, because the next wait often has the same deadline. */
 static void
 processor_alarm_fire(struct sim_timer *timer)
 {
@@ -158,7 +152,7 @@ processor_pick(struct sim_processor *processor)
 	return thread;
 }
 
-/* The processor works for thread as long as that owes. False: there is no need. */
+/* Keeps the processor busy for as long as the thread owes. Returns false if it owes nothing. */
 static bool
 processor_work_for(struct xk_sim_host *host, struct sim_thread *thread)
 {
@@ -206,16 +200,12 @@ sim_processor_run(struct xk_sim_host *host)
 	}
 }
 
-/* ---- what a running thread may do ---- */
+/* ---- operations of a running thread ---- */
 
-/* Leaves the processor; returns when it is the thread's turn again. */
-static void
-thread_rest(struct sim_thread *thread)
-{
-	xk_fiber_rest(&thread->fiber);
-}
-
-/* Leaves the processor to the driver, if that is ready; what is owed is paid by going on. */
+/*
+ * Pays what the thread owes. If nothing else can happen in that time, the clock simply advances; otherwise the thread
+ * leaves the processor, which is busy for that time before the thread resumes.
+ */
 static void
 thread_pay(struct sim_thread *thread)
 {
@@ -234,7 +224,7 @@ thread_pay(struct sim_thread *thread)
 		return;
 	}
 	processor_put_back(processor, thread);
-	thread_rest(thread);
+	xk_fiber_rest(&thread->fiber);
 }
 
 static void
@@ -247,7 +237,7 @@ thread_wait(struct sim_thread *thread, uint64_t deadline_ns)
 		sim_timer_cancel(sim, &thread->alarm);
 	else if (thread->alarm.place == 0 || thread->alarm.at_ns != deadline_ns)
 		xk_assert(sim_timer_set(sim, &thread->alarm, deadline_ns) == 0);
-	thread_rest(thread);
+	xk_fiber_rest(&thread->fiber);
 }
 
 void
@@ -273,7 +263,7 @@ sim_processor_freeze(struct xk_sim_host *host)
 		processor_stop_work(host);
 		processor_put_back(processor, busy);
 	}
-	/* Who waits for a time would wait for ever. */
+	/* Time stands still for a frozen host, so timed waits would never end. */
 	for (struct sim_thread *thread = processor->threads; thread != NULL; thread = thread->all_next)
 		if (thread->waiting && thread->alarm.place != 0)
 			processor_end_wait(thread);
@@ -286,7 +276,7 @@ sim_processor_init(struct sim_processor *processor)
 	processor->ready_last = &processor->ready_first;
 }
 
-/* ---- the platform's part ---- */
+/* ---- operations of the platform ---- */
 
 uint64_t
 sim_platform_now_ns(struct xk_platform *platform)
@@ -348,8 +338,8 @@ thread_main(void *argument)
 
 	thread->body(thread->argument);
 	thread->ended = true;
-	thread_rest(thread);
-	xk_assert(!"a thread that has ended was gone on with");
+	xk_fiber_rest(&thread->fiber);
+	xk_assert(!"a thread that has ended was resumed");
 }
 
 static int
@@ -381,44 +371,27 @@ thread_start(struct xk_platform *platform, void (*body)(void *argument), void *a
 }
 
 static void
-thread_nap_inside(struct sim_thread *thread, uint64_t nap_ns)
-{
-	struct sim_processor *processor = &thread->host->processor;
-
-	if (processor->frozen) {
-		processor_queue(processor, thread);
-		thread_rest(thread);
-	} else {
-		thread_pay(thread);
-		thread_wait(thread, thread->host->sim->now_ns + nap_ns);
-	}
-}
-
-/* Within a step, where a host crashes or a boot fails, no time can pass: the host's threads go on without. */
-static void
-thread_nap_outside(struct xk_sim_host *host, uint64_t nap_ns)
-{
-	struct xk_sim *sim = host->sim;
-	bool frozen = host->processor.frozen;
-
-	if (!frozen && !sim->stepping) {
-		xk_sim_run(sim, sim->now_ns + nap_ns);
-		return;
-	}
-	sim_processor_freeze(host);
-	sim_processor_run(host);
-	host->processor.frozen = frozen;
-}
-
-static void
 thread_nap(struct xk_platform *platform, uint64_t nap_ns)
 {
 	struct xk_sim_host *host = sim_host_of(platform);
+	struct xk_sim *sim = host->sim;
+	struct sim_thread *thread = sim->running;
+	bool frozen = host->processor.frozen;
 
-	if (host->sim->running != NULL)
-		thread_nap_inside(host->sim->running, nap_ns);
-	else
-		thread_nap_outside(host, nap_ns);
+	if (thread != NULL && frozen) {
+		processor_queue(&host->processor, thread);
+		xk_fiber_rest(&thread->fiber);
+	} else if (thread != NULL) {
+		thread_pay(thread);
+		thread_wait(thread, sim->now_ns + nap_ns);
+	} else if (!frozen && !sim->stepping) {
+		xk_sim_run(sim, sim->now_ns + nap_ns);
+	} else {
+		/* No time can pass within a step, where a host crashes or its boot fails: its threads run without. */
+		sim_processor_freeze(host);
+		sim_processor_run(host);
+		host->processor.frozen = frozen;
+	}
 }
 
 static void
@@ -439,41 +412,33 @@ thread_adopt(struct xk_platform *platform, struct xk_context *context)
 	xk_fiber_adopt(&sim_host_of(platform)->sim->running->fiber, context);
 }
 
-static void
-thread_wait_inside(struct sim_thread *thread, struct xk_token *token, uint64_t deadline_ns)
-{
-	thread_pay(thread);
-	if (token->posted > 0)
-		return;
-	token->waiter = thread;
-	thread_wait(thread, deadline_ns);
-	token->waiter = NULL;
-}
-
 static bool
 thread_lacks_token(void *token)
 {
 	return ((const struct xk_token *)token)->posted == 0;
 }
 
-/* The thread that runs the world waits by running it; what will never come is not waited for. */
-static void
-thread_wait_outside(struct xk_sim *sim, struct xk_token *token, uint64_t deadline_ns)
-{
-	bool posted = token->posted > 0 || xk_sim_run_while(sim, deadline_ns, thread_lacks_token, token);
-
-	xk_assert(posted || deadline_ns != UINT64_MAX);
-}
-
+/*
+ * The thread that runs the world waits by running it. It must not wait without a deadline for a post that never
+ * comes.
+ */
 static void
 thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)
 {
 	struct xk_sim *sim = sim_host_of(platform)->sim;
+	struct sim_thread *thread = sim->running;
 
-	if (sim->running != NULL)
-		thread_wait_inside(sim->running, token, deadline_ns);
-	else
-		thread_wait_outside(sim, token, deadline_ns);
+	if (thread != NULL)
+		thread_pay(thread);
+	if (token->posted == 0 && thread != NULL) {
+		token->waiter = thread;
+		thread_wait(thread, deadline_ns);
+		token->waiter = NULL;
+	} else if (token->posted == 0) {
+		bool posted = xk_sim_run_while(sim, deadline_ns, thread_lacks_token, token);
+
+		xk_assert(posted || deadline_ns != UINT64_MAX);
+	}
 	if (token->posted > 0)
 		token->posted--;
 }

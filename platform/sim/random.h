@@ -1,8 +1,9 @@
 /*
- * random.h - random numbers that are the same everywhere: xoshiro256** (Blackman and Vigna), seeded by splitmix64.
+ * random.h - random numbers that are the same on every machine: xoshiro256** (Blackman and Vigna), seeded by
+ * splitmix64.
  *
- * The world's own: links draw their faults from it, hosts what xk_random gives them, which is most that is drawn in a
- * long run. Protocols have xkernel/chance.h; another generator in either would change every run that a seed repeats.
+ * The simulated world uses it for links' faults and hosts' xk_random; protocols use xkernel/chance.h. Another generator
+ * in either would change the run of every seed.
  */
 #ifndef XK_SIM_RANDOM_H
 #define XK_SIM_RANDOM_H
@@ -45,14 +46,14 @@ sim_random_next(struct sim_random *random)
 	return result;
 }
 
-/* One of 0 ... bound - 1; bound 0 gives 0. */
+/* Returns a number from 0 to bound - 1, or 0 if bound is 0. */
 static inline uint64_t
 sim_random_below(struct sim_random *random, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)sim_random_next(random) * bound >> 64);
 }
 
-/* True with a probability in parts of 2^32. Draws nothing where it is 0 or always. */
+/* Returns true with a probability in units of 2^-32. Draws nothing if that is 0 or 1. */
 static inline bool
 sim_random_hits(struct sim_random *random, uint64_t probability)
 {

@@ -1,12 +1,12 @@
 /*
  * sim.h - a simulated world: many hosts in one process, on virtual time, joined by links that lose, delay and damage
- * frames as a seed says. The same seed gives the same run, frame by frame, on every machine.
+ * frames at random. A seed determines the whole run, frame by frame, on every machine.
  *
- * A world is run by one thread, the one that calls xk_sim_run. Where that thread itself waits for a host (xk_open that
- * asks for a link address, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on a
- * platform of its own; its driver, input threads and event thread are stacks that take turns, one processor per host.
- * Time passes where nobody has anything to do, where a shepherd works (xk_work), and by the host's costs. While a thread
- * works, a frame that arrives interrupts it; the driver is not interrupted.
+ * One thread, the caller of xk_sim_run, runs the world. If that thread waits for a host itself (xk_open with an
+ * address to resolve, xk_kernel_stop), it runs the world meanwhile. Each host is a kernel (xkernel/kernel.h) on its
+ * own platform with one processor, which the stacks of its driver, input threads and event thread share. Time passes
+ * while all hosts are idle, during xk_work, and by the hosts' costs. An arriving frame interrupts a working thread,
+ * but not the driver.
  *
  *	struct xk_sim *sim = xk_sim_new(seed);
  *	struct xk_sim_link *lan = xk_sim_link_new(sim, "lan", &config);
@@ -29,15 +29,17 @@ struct xk_sim_host;
 struct xk_sim_link;
 
 /*
- * Before a world of many hosts is made: its memory will lie in large pages, where the system has them. Changes how this
- * process's heap grows. Main thread.
+ * Prepares this process's heap for a world of many hosts: the heap will grow into large pages where the system has
+ * them. Call before xk_sim_new. Main thread.
  */
 void xk_sim_expect(unsigned hosts);
 
-/* NULL: no memory. */
+/* Returns an empty world, or NULL without memory. */
 struct xk_sim *xk_sim_new(uint64_t seed);
 
-/* Crashes every host, and frees all. How many buffers did not come back, of all hosts: 0 unless there is a bug. */
+/*
+ * Crashes every host and frees the world. Returns the number of leaked buffers on all hosts, 0 unless there is a bug.
+ */
 unsigned xk_sim_free(struct xk_sim *sim);
 
 uint64_t xk_sim_now_ns(const struct xk_sim *sim);
@@ -48,45 +50,46 @@ uint64_t xk_sim_now_ns(const struct xk_sim *sim);
  */
 uint64_t xk_sim_steps(const struct xk_sim *sim);
 
-/* Returns the name of the host that is being booted, or NULL. As xk_sim_steps. */
+/* Returns the name of the host that is being booted, or NULL. Any thread, while the world exists. */
 const char *xk_sim_booting(const struct xk_sim *sim);
 
-/* A number derived from the world's seed, for whoever else needs one; calls with the same purpose repeat it. */
+/* Returns a number derived from the world's seed and the purpose. */
 uint64_t xk_sim_seed(const struct xk_sim *sim, const char *purpose);
 
 /* ---- time ---- */
 
 /*
- * Runs the world until until_ns, or until nothing is left to happen; the clock is at until_ns then (at UINT64_MAX, which
- * is for ever, it stays at what happened last). Not within a run, nor within act or boot that is called by one.
+ * Runs the world until until_ns, or until no event is left; sets the clock to until_ns. UINT64_MAX means no end: the
+ * clock then stays at the last event. Must not be called during a run, including act and boot callbacks of one.
  */
 void xk_sim_run(struct xk_sim *sim, uint64_t until_ns);
 
 /*
- * As xk_sim_run, but no longer than go_on(context), which is asked after each step. Whether go_on ended it. Nothing
- * else ends a run of hosts that answer each other at once where nothing takes time (the link `ideal`).
+ * Runs the world like xk_sim_run, until go_on(context), which is called after each step, returns false. Returns true if
+ * go_on ended the run. Nothing else ends a run of hosts that answer each other at once while no time passes (the link
+ * `ideal`).
  */
 bool xk_sim_run_while(struct xk_sim *sim, uint64_t until_ns, bool (*go_on)(void *context), void *context);
 
 /*
- * act(context) will be called at at_ns, between steps: it may crash and boot hosts, change links, send; it must not
- * wait (as xk_kernel_reconfigure does). 0 or -ENOMEM.
+ * Schedules act(context) at at_ns, between steps. act may crash and boot hosts, change links and send, but must not
+ * wait (as xk_kernel_reconfigure does). Returns 0 or -ENOMEM.
  */
 int xk_sim_at(struct xk_sim *sim, uint64_t at_ns, void (*act)(void *context), void *context);
 
 /* ---- hosts ---- */
 
-/* What things cost on a host, in virtual nanoseconds; at first nothing. */
+/* Costs of a host's operations, in virtual nanoseconds; initially 0. */
 struct xk_sim_costs {
-	uint64_t interrupt_ns;     /* the driver begins, having slept */
-	uint64_t frame_in_ns;      /* the driver takes a frame from the device */
-	uint64_t frame_out_ns;     /* a frame is given to the device */
-	uint64_t stack_start_ns;   /* IPP: a detachable stack for a frame */
-	uint64_t stack_switch_ns;  /* IPP: it leaves the driver, at a handoff */
-	uint64_t thread_switch_ns; /* a thread that has waited goes on: handoff and scheduling latency */
+	uint64_t interrupt_ns;     /* waking the driver */
+	uint64_t frame_in_ns;      /* taking a frame from the device */
+	uint64_t frame_out_ns;     /* giving a frame to the device */
+	uint64_t stack_start_ns;   /* IPP: starting a detachable stack for a frame */
+	uint64_t stack_switch_ns;  /* IPP: detaching the stack from the driver at a handoff */
+	uint64_t thread_switch_ns; /* resuming a thread that has waited: handoff and scheduling latency */
 };
 
-/* COST(name, help) for each of them, in their order. */
+/* Expands COST(name, help) for each cost, in the order of the struct. */
 #define XK_SIM_COSTS(COST)                                                                                             \
 	COST(interrupt, "the driver begins, having slept")                                                             \
 	COST(frame_in, "the driver takes a frame from the device")                                                     \
@@ -95,23 +98,23 @@ struct xk_sim_costs {
 	COST(stack_switch, "ipp: it leaves the driver at a handoff")                                                   \
 	COST(thread_switch, "a thread that has waited goes on")
 
-/* Of one of them: sums of them stay far below 2^64. */
+/* Maximum of one cost: sums stay far below 2^64. */
 #define XK_SIM_COST_MAX (60 * UINT64_C(1000000000))
 
-/* What they are on hosts that somebody has measured; a name NULL ends the list. */
+/* Costs of measured hosts: "none", "decstation", "modern". */
 struct xk_sim_costs_preset {
-	const char *name, *help;
+	const char *name;
 	struct xk_sim_costs costs;
 };
-const struct xk_sim_costs_preset *xk_sim_costs_presets(void);
-/* The preset called name, or NULL. */
+
+/* Returns the preset called name, or NULL. */
 const struct xk_sim_costs_preset *xk_sim_costs_find(const char *name);
 
 enum { XK_SIM_COSTS_WHY = 160 };
 
 /*
- * Parses a preset's name, costs as NAME=TIME, or both: "modern", "modern,thread_switch=5us". What is not named costs
- * what the preset says; without one, nothing. 0, or -EINVAL with a sentence in why (XK_SIM_COSTS_WHY bytes are enough).
+ * Parses a preset's name, costs as NAME=TIME, or both: "modern", "modern,thread_switch=5us". Other costs are the
+ * preset's, or 0 without one. Returns 0, or -EINVAL with a sentence in why (XK_SIM_COSTS_WHY bytes suffice).
  */
 int xk_sim_costs_parse(const char *text, struct xk_sim_costs *costs, char *why, size_t room);
 
@@ -119,73 +122,78 @@ struct xk_sim_host_config {
 	const char *name;
 	struct xk_sim_costs costs;
 	/*
-	 * Makes the host's kernel, on xk_sim_platform(host) and with its ports (xk_sim_port_new), and starts it
-	 * (xk_kernel_start). The world stops and frees it when the host crashes. NULL: the host stays down, and boot has
-	 * freed what it has made. Called outside of steps it may wait (open a session); until it has returned the host
-	 * counts as down, and is not to be booted or crashed.
+	 * Makes the host's kernel on xk_sim_platform(host), with ports from xk_sim_port_new, and starts it. The world
+	 * stops and frees the kernel when the host crashes. Returns NULL, having freed everything, to leave the host
+	 * down. May wait (open a session) if called outside of steps. Until it returns, the host counts as down and
+	 * must not be booted or crashed.
 	 */
 	struct xk_kernel *(*boot)(void *context, struct xk_sim_host *host);
 	void *context;
-	unsigned buffers; /* at most so many segments are out; 0: 65536 */
+	unsigned buffers; /* maximum of segments in use; 0: 65536 */
 };
 
 /*
- * A host that is down. config is copied, its name too; no other host and no link may have that name, from which its
- * random numbers are drawn. NULL: no memory.
+ * Adds a host that is down. config and its name are copied. The name seeds the host's random numbers: no other host or
+ * link may have it. Returns NULL without memory.
  */
 struct xk_sim_host *xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config);
 
 /*
- * Gives host a device called name on link, with a link address. Devices outlive crashes. 0; -ENOMEM; -ENOSPC: the link
- * takes no more stations. Before the first boot.
+ * Gives the host a device called name, with a link address, on link. Devices outlive crashes. Call before the first
+ * boot. Returns 0, -ENOMEM, or -ENOSPC if the host or the link is full.
  */
 int xk_sim_attach(struct xk_sim_host *host, const char *name, struct xk_sim_link *link, uint64_t address);
 
-/* Boots a host that is down. Between steps. 0; -EIO: its boot made no kernel. */
+/* Boots a host that is down, between steps. Returns 0, or -EIO if its boot callback made no kernel. */
 int xk_sim_boot(struct xk_sim_host *host);
 
 /*
- * The host is down: nothing that it still sends is heard, its kernel is freed, and of all that it knew it keeps its
- * link addresses and how often it was booted (xk_boots). Between steps. Segments that did not come back.
+ * Crashes a host, between steps: frees its kernel and discards whatever it sends meanwhile. It keeps only its link
+ * addresses and the number of its boots (xk_boots). Returns the number of leaked segments.
  */
 unsigned xk_sim_crash(struct xk_sim_host *host);
 
 bool xk_sim_is_up(const struct xk_sim_host *host);
 const char *xk_sim_host_name(const struct xk_sim_host *host);
-/* Counted from 0, in the order in which they were made. */
+/* Returns the host's index in order of creation, from 0. */
 unsigned xk_sim_host_number(const struct xk_sim_host *host);
-/* How often it was booted. */
+/* Returns how often the host was booted. */
 uint64_t xk_sim_host_boots(const struct xk_sim_host *host);
-/* NULL while it is down. */
+/* Returns NULL while the host is down. */
 struct xk_kernel *xk_sim_kernel(struct xk_sim_host *host);
 struct xk_sim_host *xk_sim_first_host(struct xk_sim *sim);
 struct xk_sim_host *xk_sim_next_host(struct xk_sim_host *host);
 
-/* For boot. */
+/* Returns the host's platform, for boot. */
 struct xk_platform *xk_sim_platform(struct xk_sim_host *host);
-/* The host's port for its n'th device (from 0), which the kernel closes. NULL: there is none, it has it, or no memory. */
+/*
+ * Returns a port for the host's n'th device (from 0), for its kernel to close. NULL: no such device, in use, or no
+ * memory.
+ */
 struct xk_port *xk_sim_port_new(struct xk_sim_host *host, unsigned n);
 
-/* What a host has done since the world began, over all its boots. */
+/* Counts of a host over all its boots. */
 struct xk_sim_host_counts {
-	uint64_t thread_switches; /* threads that went on after waiting, the driver not counted */
+	uint64_t thread_switches; /* threads resumed after waiting, without the driver */
 	uint64_t driver_wakes;
 	uint64_t frames_in, frames_out;
 	uint64_t full;      /* frames lost because too many waited at the device */
-	uint64_t no_buffer; /* ... because `buffers` were out when the driver would have taken them */
-	uint64_t unheard;   /* arrived while the host was down */
-	uint64_t busy_ns;   /* of its processor */
+	uint64_t no_buffer; /* frames lost because all `buffers` were in use when the driver received */
+	uint64_t unheard;   /* frames that arrived while the host was down */
+	uint64_t busy_ns;   /* time that the processor worked */
 };
 void xk_sim_host_counts(const struct xk_sim_host *host, struct xk_sim_host_counts *counts);
 
 /* ---- links ---- */
 
-/* config has passed sim_link_check, and is copied; its faults are drawn from its name. NULL: no memory. */
+/*
+ * Adds a link like config, which has passed sim_link_check and is copied. The name seeds its faults. NULL: no memory.
+ */
 struct xk_sim_link *xk_sim_link_new(struct xk_sim *sim, const char *name, const struct sim_link_config *config);
-/* From now on link is as config says: faults begin or end. Its stations, and what is under way, stay. */
+/* Changes the link's configuration, faults included. Stations and frames under way stay. */
 void xk_sim_link_change(struct xk_sim_link *link, const struct sim_link_config *config);
 const struct sim_link_config *xk_sim_link_config(const struct xk_sim_link *link);
-/* Cuts the n'th device of host, which there is, off its link for what it sends and receives, or joins it again. */
+/* Cuts the host's n'th device, which exists, off its link, or joins it again, for sending and for receiving. */
 void xk_sim_cut(struct xk_sim_host *host, unsigned n, bool sends, bool receives);
 void xk_sim_link_counts(const struct xk_sim_link *link, struct sim_link_counts *counts);
 const char *xk_sim_link_name(const struct xk_sim_link *link);
@@ -196,8 +204,8 @@ struct xk_sim_link *xk_sim_next_link(struct xk_sim_link *link);
 
 enum xk_sim_event {
 	XK_SIM_SENT,    /* a frame was given to a link */
-	XK_SIM_ARRIVED, /* a frame has come to a device */
-	XK_SIM_LOST,    /* a frame ended on its way; why says of what */
+	XK_SIM_ARRIVED, /* a frame reached a device */
+	XK_SIM_LOST,    /* a frame was lost; why has the cause */
 	XK_SIM_BOOTED,
 	XK_SIM_CRASHED,
 };
@@ -205,18 +213,19 @@ enum xk_sim_event {
 struct xk_sim_record {
 	enum xk_sim_event event;
 	uint64_t at_ns;
-	const struct xk_sim_host *host; /* who sent, received, was booted or crashed */
-	const struct xk_sim_link *link; /* of frames */
-	unsigned device;                /* of frames: the host's n'th */
-	const uint8_t *frame;           /* of frames: the bytes, from the Ethernet header on */
+	const struct xk_sim_host *host; /* sent, received, was booted or crashed */
+	/* for frames only: */
+	const struct xk_sim_link *link;
+	unsigned device;      /* the host's n'th */
+	const uint8_t *frame; /* the bytes, from the Ethernet header on */
 	size_t len;
-	const char *why; /* NULL, or what the link did to it: "loss", "corrupt", "queue" ... */
+	const char *why; /* NULL, or the fault: "loss", "corrupt", "queue", ... */
 };
 
-/* see(context, record) is called for each of these, in order; must not change the world. NULL: nobody watches. */
+/* Calls see(context, record) for every event, in order; see must not change the world. NULL ends it. */
 void xk_sim_watch(struct xk_sim *sim, void (*see)(void *context, const struct xk_sim_record *record), void *context);
 
-/* A hash of every record so far, the same wherever the same seed is run. */
+/* Returns a hash of all records so far, which is the same for every run of a seed. */
 uint64_t xk_sim_hash(const struct xk_sim *sim);
 
 #endif

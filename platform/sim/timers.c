@@ -1,18 +1,17 @@
 /*
- * timers.c - what will happen, in the order in which it will: what is near in a calendar, what is far in a heap.
+ * timers.c - timers in order of time: near ones in a calendar, far ones in a heap.
  *
- * The calendar has a list for every 1,024 ns of the next four milliseconds, kept in order; most of what happens in a
- * network happens within that. Whatever is set farther off waits in the heap. What comes first is the earlier of the
- * calendar's first and the heap's.
+ * The calendar has an ordered list for every 1,024 ns of the next four milliseconds, which cover most events in a
+ * network. Later timers go to the heap and stay there. The next timer is the earlier of the first two.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "platform/sim/world.h"
+#include "platform/sim/sim_private.h"
 
 enum { TIMER_BRANCHES = 4, TIMER_ROOT = 1 };
 
-/* Both words in one comparison, without a branch. */
+/* Compares time and order together, without a branch. */
 static inline bool
 timer_before(const struct sim_timer *a, const struct sim_timer *b)
 {
@@ -34,7 +33,7 @@ heap_parent(unsigned place)
 	return (place - 2) / TIMER_BRANCHES + TIMER_ROOT;
 }
 
-/* timer belongs at place or nearer to the root. */
+/* Puts timer at place or nearer to the root. */
 static void
 heap_rise(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
 {
@@ -45,7 +44,7 @@ heap_rise(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
 	heap_put(timers, place, timer);
 }
 
-/* The earliest child of place; 0: it has none. */
+/* Returns the earliest child of place, or 0. */
 static unsigned
 heap_first_child(const struct sim_timers *timers, unsigned place)
 {
@@ -59,7 +58,7 @@ heap_first_child(const struct sim_timers *timers, unsigned place)
 	return best;
 }
 
-/* timer belongs at place or farther from the root. */
+/* Puts timer at place or farther from the root. */
 static void
 heap_sink(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
 {
@@ -73,23 +72,17 @@ heap_sink(struct sim_timers *timers, unsigned place, struct sim_timer *timer)
 }
 
 static int
-heap_grow(struct sim_timers *timers)
-{
-	unsigned room = timers->heap_room == 0 ? 256 : 2 * timers->heap_room;
-	struct sim_timer **heap = realloc(timers->heap, room * sizeof(struct sim_timer *));
-
-	if (heap == NULL)
-		return -ENOMEM;
-	timers->heap = heap;
-	timers->heap_room = room;
-	return 0;
-}
-
-static int
 heap_add(struct sim_timers *timers, struct sim_timer *timer)
 {
-	if (timers->heap_count + 2 > timers->heap_room && heap_grow(timers) != 0)
-		return -ENOMEM;
+	if (timers->heap_count + 2 > timers->heap_room) {
+		unsigned room = timers->heap_room == 0 ? 256 : 2 * timers->heap_room;
+		struct sim_timer **heap = realloc(timers->heap, room * sizeof(struct sim_timer *));
+
+		if (heap == NULL)
+			return -ENOMEM;
+		timers->heap = heap;
+		timers->heap_room = room;
+	}
 	heap_rise(timers, ++timers->heap_count, timer);
 	return 0;
 }
@@ -110,22 +103,7 @@ heap_remove(struct sim_timers *timers, struct sim_timer *timer)
 
 /* ---- the calendar ---- */
 
-static void
-calendar_mark(struct sim_timers *timers, unsigned day)
-{
-	timers->occupied[day / 64] |= UINT64_C(1) << day % 64;
-	timers->words |= UINT64_C(1) << day / 64;
-}
-
-static void
-calendar_unmark(struct sim_timers *timers, unsigned day)
-{
-	timers->occupied[day / 64] &= ~(UINT64_C(1) << day % 64);
-	if (timers->occupied[day / 64] == 0)
-		timers->words &= ~(UINT64_C(1) << day / 64);
-}
-
-/* It is the latest that was set: it goes behind all of its day that are not later. */
+/* Inserts the timer behind all of its day that are not later: it was set last. */
 static void
 calendar_add(struct sim_timers *timers, struct sim_timer *timer)
 {
@@ -140,7 +118,8 @@ calendar_add(struct sim_timers *timers, struct sim_timer *timer)
 	timer->next = before == NULL ? day->first : before->next;
 	*(timer->next == NULL ? &day->last : &timer->next->previous) = timer;
 	*(before == NULL ? &day->first : &before->next) = timer;
-	calendar_mark(timers, number);
+	timers->occupied[number / 64] |= UINT64_C(1) << number % 64;
+	timers->words |= UINT64_C(1) << number / 64;
 }
 
 static void
@@ -151,11 +130,14 @@ calendar_remove(struct sim_timers *timers, struct sim_timer *timer)
 
 	*(timer->next == NULL ? &day->last : &timer->next->previous) = timer->previous;
 	*(timer->previous == NULL ? &day->first : &timer->previous->next) = timer->next;
-	if (day->first == NULL)
-		calendar_unmark(timers, number);
+	if (day->first != NULL)
+		return;
+	timers->occupied[number / 64] &= ~(UINT64_C(1) << number % 64);
+	if (timers->occupied[number / 64] == 0)
+		timers->words &= ~(UINT64_C(1) << number / 64);
 }
 
-/* The first day from `day` on, around the calendar, that has a timer. SIM_DAYS: none has. */
+/* Returns the first day with a timer, from `day` on and around the calendar, or SIM_DAYS. */
 static unsigned
 calendar_next_day(const struct sim_timers *timers, unsigned day)
 {
@@ -171,7 +153,7 @@ calendar_next_day(const struct sim_timers *timers, unsigned day)
 	return word * 64 + (unsigned)__builtin_ctzll(timers->occupied[word]);
 }
 
-static_assert(SIM_WORDS == 64, "a word says which words of the calendar are not zero");
+static_assert(SIM_WORDS == 64, "sim_timers.words has a bit for each word of the calendar");
 
 /* ---- both ---- */
 

@@ -1,15 +1,14 @@
 /*
- * world.c - virtual time: the world goes from what happens to what happens next; see sim.h.
- *
- * A step is: a host that has something to go on with does so; only when no host has, time moves to what happens next.
+ * world.c - virtual time and its steps; see sim.h. A step runs a host that has a thread to run. If there is none, time
+ * advances to the next timer, which fires.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/sim/world.h"
+#include "platform/sim/sim_private.h"
 
-/* ---- what the program wants to happen ---- */
+/* ---- scheduled acts ---- */
 
 struct sim_act {
 	struct sim_timer timer;
@@ -139,7 +138,7 @@ sim_hash_bytes(uint64_t hash, const uint8_t *bytes, size_t len)
 	return hash;
 }
 
-/* A frame's bytes are hashed where it is sent, and where it has come if something was done to them. */
+/* Hashes a frame's bytes when it is sent, and again when it arrives with a fault or is lost. */
 void
 sim_record(struct xk_sim *sim, const struct xk_sim_record *record)
 {
@@ -195,7 +194,7 @@ xk_sim_new(uint64_t seed)
 	return sim;
 }
 
-/* Frames under way and acts to come end with the world; a host's timers ended with the host. */
+/* Frees frames under way and scheduled acts. Hosts' timers have ended with the hosts. */
 static void
 sim_forget_all(struct xk_sim *sim)
 {
@@ -211,11 +210,11 @@ sim_forget_all(struct xk_sim *sim)
 unsigned
 xk_sim_free(struct xk_sim *sim)
 {
-	unsigned left = 0;
+	unsigned left;
 
 	if (sim == NULL)
 		return 0;
-	sim_hosts_free(sim, &left);
+	left = sim_hosts_free(sim);
 	sim_forget_all(sim);
 	sim_links_free(sim);
 	memory_buffer_free_kept(&sim->kept);

@@ -46,12 +46,14 @@ host_start(struct host *h)
 static inline bool
 host_open(struct host *h, enum xk_dpdk_end end, const char *socket, unsigned wait_ms, bool sleeps)
 {
-	struct xk_dpdk_virtio_config config = { .name = "port", .socket = socket, .end = end, .wait_ms = wait_ms };
+	struct xk_dpdk_port_config config = {
+		.link = "virtio", .name = "port", .device = socket, .end = end, .wait_ms = wait_ms
+	};
 
 	h->why[0] = '\0';
 	h->sleeps = sleeps;
 	h->began = h->platform->ops->buffers_out(h->platform);
-	h->port = xk_dpdk_virtio_open(h->platform, &config, h->why, sizeof(h->why));
+	h->port = xk_dpdk_open(h->platform, &config, h->why, sizeof(h->why));
 	return h->port != NULL;
 }
 

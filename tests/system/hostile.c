@@ -109,11 +109,13 @@ static int
 hostile_open(struct hostile *h, const char *socket)
 {
 	struct xk_dpdk_config config = { .core = -1 };
-	struct xk_dpdk_virtio_config link = { .name = "hostile", .socket = socket, .address = HOSTILE_LINK };
+	struct xk_dpdk_port_config link = {
+		.link = "virtio", .name = "hostile", .device = socket, .address = HOSTILE_LINK
+	};
 	char why[XK_DPDK_WHY];
 
 	if (xk_dpdk_start(&config, &h->platform, why, sizeof(why)) == 0)
-		h->port = xk_dpdk_virtio_open(h->platform, &link, why, sizeof(why));
+		h->port = xk_dpdk_open(h->platform, &link, why, sizeof(why));
 	if (h->port == NULL) {
 		printf("FAIL hostile: %s\n", why);
 		return 1;

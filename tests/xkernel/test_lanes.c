@@ -3,6 +3,7 @@
  * chooses lanes.
  */
 #include "graphs/graph.h"
+#include "platform/lane.h"
 #include "protocols/test/traffic.h"
 #include "protocols/test/traffic_private.h"
 #include "tests/xkernel/many.h"
@@ -54,7 +55,7 @@ churn_collect(struct many *h, const struct echo_frames *frames)
 				if (echo_frame_check(frames, peer, bytes, xk_msg_len(m)) == NULL)
 					break;
 			CHECK(peer < CHURN_PEERS);
-			CHECK_EQ(xk_memory_lane_of(m, h->count), lane);
+			CHECK_EQ(lane_of_flow(m, h->count), lane);
 			h->received[lane]++;
 			xk_msg_free(m);
 		}
@@ -82,7 +83,7 @@ churn_inject(struct many *h, const struct echo_frames *frames, uint32_t peer)
 
 	REQUIRE(m != NULL);
 	echo_frame_write(frames, peer, m->data);
-	lane = xk_memory_lane_of(m, h->count);
+	lane = lane_of_flow(m, h->count);
 	xk_msg_free(m);
 	m = xk_memory_frame(h->platforms[lane], frames->len);
 	REQUIRE(m != NULL);
@@ -268,7 +269,7 @@ lane_of(struct xk_platform *platform, const uint8_t *frame, size_t len, unsigned
 	unsigned lane;
 
 	REQUIRE(m != NULL);
-	lane = xk_memory_lane_of(m, lanes);
+	lane = lane_of_flow(m, lanes);
 	xk_msg_free(m);
 	return lane;
 }

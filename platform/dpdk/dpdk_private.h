@@ -1,6 +1,6 @@
-/* inside.h - what the files of the DPDK platform share. Not for others. */
-#ifndef XK_PLATFORM_DPDK_INSIDE_H
-#define XK_PLATFORM_DPDK_INSIDE_H
+/* dpdk_private.h - internals of the DPDK platform. */
+#ifndef XK_PLATFORM_DPDK_DPDK_PRIVATE_H
+#define XK_PLATFORM_DPDK_DPDK_PRIVATE_H
 
 #include <errno.h>
 #include <event2/event.h>
@@ -17,12 +17,17 @@
 
 /* ---- eal.c ---- */
 
-/* Starts DPDK once; later calls only give the same clock. 0 or -errno and why. */
-int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, bool *hugepages, char *why, size_t size);
+/* Functions here with `why` return 0, or -errno with the reason in why, unless they say otherwise. */
 
-/* What DPDK has logged since the last reset, errors only, in one line. */
+/* Starts DPDK, once per process, and copies its clock. */
+int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, char *why, size_t size);
+
+/* Clears DPDK's log, and returns the errors logged since, in one line. */
 void dpdk_eal_log_reset(void);
 const char *dpdk_eal_log_text(char *text, size_t size);
+
+/* Ignores the signal if its default action, which ends the process, is set. */
+void dpdk_ignore_signal(int number);
 
 /* ---- dpdk.c ---- */
 
@@ -31,19 +36,18 @@ enum { DPDK_POOLS = 16 };
 struct dpdk_platform {
 	struct xk_platform base;
 	struct clock clock;
-	struct dpdk_platform *owner; /* of the pool: itself, or the platform of the kernel's first driver */
+	struct dpdk_platform *owner; /* owns the pool: itself, or the platform of the kernel's first driver */
 	struct rte_mempool *pool;
 	_Atomic unsigned borrowed;            /* messages in buffers of devices' own pools */
-	struct rte_mempool *left[DPDK_POOLS]; /* of devices that have gone */
+	struct rte_mempool *left[DPDK_POOLS]; /* pools of closed devices */
 	unsigned left_count;
 	struct event_base *events;
 	struct event *wake_event, *timer_event;
-	uint64_t timer_ns; /* the timer has been or will be heard of at this time; UINT64_MAX: it is not set */
+	uint64_t timer_ns; /* time at which the timer fires, or fired unseen; UINT64_MAX: not set */
 	int wake_fd, timer_fd;
-	bool hugepages;
 };
 
-/* The platform that has the buffers of this one, and the counts of them. */
+/* Returns the platform that owns this one's buffers and their counts. */
 static inline struct dpdk_platform *
 dpdk_owner_of(struct xk_platform *platform)
 {
@@ -53,9 +57,9 @@ dpdk_owner_of(struct xk_platform *platform)
 uint64_t dpdk_now_ns(struct xk_platform *platform);
 void dpdk_wake(struct xk_platform *platform);
 
-/* ---- ThreadSanitizer, which does not see the rings and locks inside of DPDK ---- */
+/* ---- ThreadSanitizer, which does not see the rings and locks inside DPDK ---- */
 
-/* DPDK sees to it that what this thread has done so far comes before what others do after their dpdk_after(what). */
+/* Tells it that DPDK orders this thread's accesses so far before those of others after their dpdk_after(what). */
 static inline void
 dpdk_before(const void *what)
 {
@@ -74,7 +78,7 @@ dpdk_after(const void *what)
 #endif
 }
 
-/* m goes to DPDK, with what it is attached to. */
+/* Hands m, and the mbuf it is attached to, to DPDK. */
 static inline void
 dpdk_give(const struct rte_mbuf *m)
 {
@@ -85,7 +89,7 @@ dpdk_give(const struct rte_mbuf *m)
 	dpdk_before(m);
 }
 
-/* m has just come from DPDK. */
+/* Takes m, and the mbuf it is attached to, from DPDK. */
 static inline void
 dpdk_take(const struct rte_mbuf *m)
 {
@@ -98,7 +102,7 @@ dpdk_take(const struct rte_mbuf *m)
 
 /* ---- buffer.c ---- */
 
-/* An mbuf's private area: the segment that views it. */
+/* Size of an mbuf's private area, which holds its segment. */
 #ifdef XK_DEBUG
 enum { DPDK_BUFFER_PRIVATE = 192 };
 #else
@@ -118,14 +122,14 @@ dpdk_buffer_of(const struct xk_msg *segment)
 	return (struct rte_mbuf *)((uintptr_t)segment - sizeof(struct rte_mbuf));
 }
 
-/* The mbuf that owns the bytes m shows. */
+/* Returns the mbuf that owns the bytes that m shows. */
 static inline struct rte_mbuf *
 dpdk_buffer_owner(struct rte_mbuf *m)
 {
 	return RTE_MBUF_CLONED(m) ? rte_mbuf_from_indirect(m) : m;
 }
 
-/* Makes m's private area the segment that shows len bytes of it from data. */
+/* Initializes the segment in m's private area to show len bytes at data. */
 static inline struct xk_msg *
 dpdk_buffer_show(struct xk_platform *platform, struct rte_mbuf *m, uint8_t *data, uint32_t len)
 {
@@ -150,19 +154,19 @@ dpdk_buffer_show(struct xk_platform *platform, struct rte_mbuf *m, uint8_t *data
 	return segment;
 }
 
-/* Makes dpdk_buffer_pool_new_lent possible; once in a process. 0 or -errno. */
+/* Prepares dpdk_buffer_pool_new_lent, once per process. Returns 0 or -errno. */
 int dpdk_buffer_register(void);
 
-/* A pool for `count` buffers. NULL and why: no memory. */
+/* Returns a pool of `count` buffers, or NULL and why without memory. */
 struct rte_mempool *dpdk_buffer_pool_new(unsigned count, char *why, size_t size);
 
 /*
- * The same for a device that keeps buffers when it goes: what it lends us is counted in dpdk_platform.borrowed, what it
- * keeps is not.
+ * Returns a pool for a device that does not return all buffers when it is closed. Buffers that are messages are counted
+ * in dpdk_platform.borrowed; those that the device keeps are not.
  */
 struct rte_mempool *dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size);
 
-/* Of one thread: what DPDK lets it grow to is half as much again. */
+/* Buffers in a thread's cache; DPDK lets it grow by half. */
 enum { DPDK_BUFFER_CACHE = 256, DPDK_BUFFER_CACHE_MAX = DPDK_BUFFER_CACHE * 3 / 2 };
 
 struct xk_msg *dpdk_buffer_new(struct xk_platform *platform);
@@ -170,7 +174,7 @@ struct xk_msg *dpdk_buffer_view(struct xk_platform *platform, const struct xk_ms
 void dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned dpdk_buffers_out(struct xk_platform *platform);
 
-/* ---- link.c: what is known of each link ---- */
+/* ---- link.c ---- */
 
 struct dpdk_device;
 struct dpdk_port;
@@ -179,163 +183,166 @@ struct dpdk_link {
 	struct xk_dpdk_link about;
 
 	/*
-	 * Makes the port's device, or finds it, and starts it (dpdk_device_start); port->device is there and has no name
-	 * yet. 0 or -errno and why; the caller closes the port. NULL: not to be opened by xk_dpdk_open.
+	 * Makes or finds the port's device, whose port->device has no name yet, and starts it (dpdk_device_start). The
+	 * caller closes the port on failure. NULL: xk_dpdk_open does not open this link.
 	 */
 	int (*open)(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size);
 
 	/*
-	 * Of a device with several lanes: how many of them the other end uses. Called whenever that may have changed, and
-	 * when somebody has come or gone (up), by DPDK's threads. NULL: all.
+	 * Returns how many of a device's several lanes the peer uses. Called by DPDK's threads when that may have
+	 * changed, and when a peer comes (up) or goes. NULL: all.
 	 */
 	unsigned (*lanes)(struct dpdk_device *device, bool up);
 
-	/* The device is configured, not yet started. 0 or -errno. May be NULL. */
+	/* Called when the device is configured and not yet started. Returns 0 or -errno. May be NULL. */
 	int (*configured)(struct dpdk_device *device);
 
-	/* The device is about to be stopped, if there is one. May be NULL. */
+	/* Called before the device, if there is one, is stopped. May be NULL. */
 	void (*closing)(struct dpdk_device *device);
 
-	/* The device is gone, or never came: frees device->state. May be NULL. */
+	/* Frees device->state when the device is gone, or was never made. May be NULL. */
 	void (*closed)(struct dpdk_device *device);
 };
 
 extern const struct dpdk_link dpdk_link_virtio, dpdk_link_memif, dpdk_link_ring, dpdk_link_tap, dpdk_link_packet,
 	dpdk_link_xdp, dpdk_link_pci;
 
-/* ---- device.c: a DPDK device, its coming and going ---- */
+/* ---- device.c ---- */
 
 enum { DPDK_DEVICE_RING = 256 };
 
-/* A device; its ports are its queues, one port each: the lanes. */
+/* A device. Each of its queues, the lanes, is a port. */
 struct dpdk_device {
 	const struct dpdk_link *link;
-	uint16_t id; /* DPDK's number; UINT16_MAX: there is none yet */
+	uint16_t id; /* DPDK's number; UINT16_MAX: none yet */
 	bool is_started;
-	bool tells_link;          /* DPDK tells whether somebody is at the other end */
-	bool is_plugged;          /* by us: a virtual one */
-	bool can_chain;           /* sends chains of mbufs */
-	bool spreads;             /* who sends says by the queue to which of the other end's lanes a frame goes */
-	struct rte_mempool *pool; /* its own, which it takes no frames back from; NULL: it has the platform's */
-	char name[64];            /* DPDK's */
+	bool tells_link;                     /* DPDK reports whether there is a peer */
+	bool is_plugged;                     /* a virtual device, made by dpdk_device_plug */
+	bool can_chain;                      /* sends chains of mbufs */
+	bool spreads;                        /* the sending queue determines the peer's lane */
+	struct rte_mempool *pool;            /* its own, whose buffers it cannot send; NULL: the platform's */
+	char name[64];                       /* DPDK's */
 	struct dpdk_port *ports[XK_DRIVERS]; /* by queue */
 	unsigned port_count, open_count;
-	_Atomic unsigned lanes; /* that the other end uses; 0: nobody is there */
-	uint32_t enabled
-		[2]; /* the link's: queues to send by, and to receive from, that the other end uses; a bit each */
-	void *state; /* the link's */
+	_Atomic unsigned lanes; /* used by the peer; 0: no peer */
+	uint32_t enabled[2];    /* virtio's: bits of the queues to send by, and to receive from, that the peer uses */
+	void *state;            /* the link's */
 };
 
-/* Gives the device a name that is free: `kind` and a number. */
+/* Gives the device a free name: `kind` and a number. */
 void dpdk_device_name(struct dpdk_device *device, const char *kind);
 
-/* Makes the virtual device called device->name. 0 or -errno and why, which begins with `what`. */
+/* Makes the virtual device called device->name. A reason for failure begins with `what`. */
 int dpdk_device_plug(struct dpdk_device *device, const char *arguments, const char *what, char *why, size_t size);
 
-/* Configures and starts the device called device->name, which exists. 0 or -errno and why. */
+/* Configures and starts the existing device called device->name. */
 int dpdk_device_start(struct dpdk_device *device, char *why, size_t size);
 
-/* Stops the device and removes it, if there is one; it can be made again. */
+/* Stops and removes the device, if there is one. It can be made again. */
 void dpdk_device_unplug(struct dpdk_device *device);
 
-/* The same for the last time: calls link->closed, and frees the device with its ports, which do nothing any more. */
+/* Removes the device, calls link->closed, and frees the device and its ports. */
 void dpdk_device_close(struct dpdk_device *device);
 
-/* Somebody has come or gone, or uses other lanes. Any thread. */
+/* Records that a peer has come or gone, or uses other lanes, and wakes the drivers. Any thread. */
 void dpdk_device_set_up(struct dpdk_device *device, bool up);
 bool dpdk_device_is_up(const struct dpdk_device *device);
 
-/* ---- port.c: frames ---- */
+/* Asks DPDK whether the link of a started device is up. */
+bool dpdk_device_is_linked(const struct dpdk_device *device);
+
+/* ---- port.c ---- */
 
 enum { DPDK_PORT_MTU = 1500, DPDK_PORT_HEADERS = 18 };
 
-/* Devices behind it may be used while it is open, by any thread, none of which waits for it. */
+/* Protects devices that may be used only while it is open. Threads that find it shut do not wait. */
 struct dpdk_gate {
 	_Atomic bool is_shut;
-	_Atomic unsigned inside; /* who uses them, or has come to look */
+	_Atomic unsigned inside; /* threads that use the devices, or are looking whether they may */
 };
 
 struct dpdk_port {
 	struct xk_port base;
 	struct dpdk_device *device;
-	uint16_t id, queue;      /* of the device, as DPDK counts */
-	struct event *event;     /* of the descriptor that is watched; NULL: cannot sleep */
-	bool has_interrupts;     /* the device is asked for them; else the descriptor tells by itself */
+	uint16_t id, queue;      /* DPDK's numbers */
+	struct event *event;     /* for the watched descriptor; NULL: cannot sleep */
+	bool has_interrupts;     /* they are enabled before a sleep; otherwise the descriptor reports frames */
 	bool is_watched;         /* the event is in the loop */
 	int nudge;               /* see dpdk_port_watch_fd */
-	struct dpdk_gate *gate;  /* of the device; NULL: it needs none */
-	_Atomic bool up;         /* somebody is at the other end, and uses this lane */
-	_Atomic bool is_sending; /* of a device with several lanes: somebody sends by this one's queue */
-	_Atomic bool is_arming;  /* the driver is asking the device for interrupts, or for none */
+	struct dpdk_gate *gate;  /* the device's; NULL: none needed */
+	_Atomic bool up;         /* there is a peer, and it uses this lane */
+	_Atomic bool is_sending; /* some driver sends by this queue; used with several lanes */
+	_Atomic bool is_arming;  /* the driver is enabling or disabling interrupts */
 	_Atomic uint64_t no_peer, too_long, malformed;
-	char name[108]; /* of the port: as long as a socket's path may be */
+	char name[108]; /* the port's: as long as a socket's path may be */
 };
 
 /*
- * A device, which DPDK does not have yet, and its ports, one for each of the platforms; the first of them. NULL and why:
- * the name is too long, or no memory.
+ * Makes a device, which DPDK does not have yet, with a port for each of the platforms. Returns the first port, or NULL
+ * and why if the name is too long or there is no memory.
  */
 struct dpdk_port *dpdk_port_new(struct xk_platform *const *platforms, unsigned count, const char *name,
 				const struct dpdk_link *link, char *why, size_t size);
 
-/* Gives all ports of port's device to the caller, who wants `count` of them. They are what their first one is. */
+/* Stores all ports of port's device in ports, with the address and MTU of `port`. */
 void dpdk_port_list(struct dpdk_port *port, struct xk_port **ports);
 
 /* Closes all ports of port's device. */
 void dpdk_port_close_all(struct dpdk_port *port);
 
-/* The device has started: how the port can sleep. */
+/* Lets the port of a started device sleep, if the device has interrupts. */
 void dpdk_port_watch(struct dpdk_port *port);
 
 /*
- * The port sleeps on fd, which tells of each frame by itself; while nobody is at the other end it is not watched. nudge:
- * 0, or a signal that the device's driver waits for before it receives, and that is sent to the driver when fd has told.
+ * Lets the port sleep on fd, which becomes readable by itself when frames arrive; it is watched while there is a
+ * peer. nudge: 0, or a signal that DPDK's driver needs before it receives, and that is sent to the thread when fd is
+ * readable.
  */
 void dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge);
 
-/* Somebody is at the other end of this lane, or nobody is. Any thread. */
+/* Records whether this lane has a peer, and wakes its driver. Any thread. */
 void dpdk_port_set_up(struct dpdk_port *port, bool up);
 
-/* Nobody is: returns when the driver has let go of what the device had of the other end. */
+/* Waits, when the peer has gone, until the driver no longer uses the device's memory of it. */
 void dpdk_port_await_disarmed(struct dpdk_port *port);
 
-/* In the driver, or while none runs, after the other end came or went: watches what dpdk_port_watch_fd was given. */
+/* Watches the descriptor of dpdk_port_watch_fd, or not, after a peer came or went. In the driver, or before it runs. */
 void dpdk_port_rewatch(struct dpdk_port *port);
 
-/* A number that differs for different texts, and a link address made of it. */
+/* Returns a hash of the text, and a link address made from it. */
 uint64_t dpdk_hash(const char *text);
 uint64_t dpdk_hash_address(const char *text);
 
-/* ---- socket.c: two processes meet at a socket in the file system ---- */
+/* ---- socket.c: the socket at which two processes meet ---- */
 
 enum { DPDK_SOCKET_PATH = 108 };
 
 struct dpdk_socket {
-	int type; /* SOCK_STREAM, SOCK_SEQPACKET: what the device makes there */
+	int type; /* SOCK_STREAM or SOCK_SEQPACKET, as the device uses */
 	int claim_fd;
-	int lanes_fd;   /* a server's: tells clients how many lanes it has */
-	bool is_shy;    /* a server suffers from who connects and says nothing */
+	int lanes_fd;   /* a server's claim that announces its number of lanes */
+	bool is_shy;    /* its server is harmed by connections without a message: do not probe it */
 	bool owns_path; /* a server's: the file is ours to remove */
 	char path[DPDK_SOCKET_PATH];
 };
 
-/* device->state, with the path that `name` stands for. 0 or -errno and why. */
+/* Sets device->state to a new socket with the path that `name` stands for. */
 int dpdk_socket_new(struct dpdk_device *device, const char *name, int type, char *why, size_t size);
 
-/* The server's turn: the path is this process's, and free. 0 or -errno and why. */
+/* Claims the path for this server, and removes a socket that a killed one left. */
 int dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size);
 
-/* How many lanes the server there has; UINT_MAX: it is none of ours, and does not tell. */
+/* Returns the number of lanes of the server, or UINT_MAX if it is a foreign program, which does not announce it. */
 unsigned dpdk_socket_lanes(const struct dpdk_socket *self);
 
 /*
- * The client's: returns when a server is there that has no other client, and `attach` has succeeded; tries again for
- * wait_ms, or until it is -ERANGE, since the two do not fit. 0 or -errno and why.
+ * Waits, up to wait_ms, for a server without another client, until `attach` succeeds. Gives up at once if attach
+ * returns -ERANGE: the two ends do not fit.
  */
 int dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 		      int (*attach)(struct dpdk_port *port, char *why, size_t size), char *why, size_t size);
 
-/* For attach: whether somebody is at the other end, at the latest after wait_ms. */
+/* Waits up to wait_ms for a peer, for attach. Returns whether there is one. */
 bool dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms);
 
 void dpdk_socket_free(struct dpdk_device *device);
@@ -346,64 +353,61 @@ void dpdk_socket_free(struct dpdk_device *device);
  */
 int dpdk_claim(const char *what);
 
-/* Gives back the claim of dpdk_claim and closes fd. -1: does nothing. */
+/* Releases the claim of dpdk_claim and closes fd. Does nothing for -1. */
 void dpdk_unclaim(int fd);
 
 /*
- * Between these two calls, only this user can connect to sockets that DPDK makes, whatever the umask is. The first
- * returns the old umask, for the second to restore. Other threads that call the first wait.
+ * Make sockets that DPDK creates between the two calls accessible to this user only. The first returns the old umask,
+ * for the second to restore, and blocks while another thread is between the calls.
  */
 mode_t dpdk_umask_private(void);
 void dpdk_umask_restore(mode_t mask);
 
-/* ---- interface.c: a network interface of the kernel's ---- */
+/* ---- interface.c: a network interface of the operating system ---- */
 
 struct dpdk_interface {
 	char name[16];
 	int claim_fd;
-	int ioctl_fd;    /* a socket of the network namespace that the interface is in */
-	int netlink_fd;  /* tells of changes */
-	int socket_fd;   /* the device's; -1: not known */
-	uint64_t socket; /* ... what the descriptor is of: an inode */
-	int index;       /* 0: there was no such interface yet */
+	int ioctl_fd;    /* a socket in the interface's network namespace */
+	int netlink_fd;  /* reports changes */
+	int socket_fd;   /* DPDK's driver's; -1: not known */
+	uint64_t socket; /* inode of socket_fd */
+	int index;       /* 0: the interface did not exist */
 	uint32_t mtu;
 	uint8_t address[6];
 	struct event *event;
 };
 
-/*
- * device->state, for the interface called `name`, claimed for this process; what is known of it, if it exists. 0 or
- * -errno and why.
- */
+/* Sets device->state to the interface called `name`, claimed for this process, which need not exist. */
 int dpdk_interface_new(struct dpdk_device *device, const char *name, char *why, size_t size);
 
-/* Refuses where there is no such interface, or it is down. */
+/* Fails if the interface does not exist or is down. */
 int dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t size);
 
-/* Refuses where this process lacks a capability (CAP_NET_RAW), saying that `what` needs it. */
+/* Fails if this process lacks a capability (such as CAP_NET_RAW), which `what` needs. */
 int dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size);
 
-/* The port's address and mtu are the interface's; from now on it is up when the interface is. 0 or -errno and why. */
+/* Takes the port's address and MTU from the interface, and keeps the port up while the interface is. */
 int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
 
-/* Which descriptors are sockets of this domain; a bit for each of the first 4096. */
+/* The descriptors that are sockets of some domain: a bit for each of the first 4096. */
 struct dpdk_descriptors {
 	uint64_t bits[64];
 };
 
 void dpdk_descriptors_find(struct dpdk_descriptors *self, int domain);
 
-/* A socket of this domain that was not there `before`, or -1. */
+/* Returns a socket of this domain that did not exist `before`, or -1. */
 int dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain);
 
 void dpdk_interface_free(struct dpdk_device *device);
 
 /* ---- pci.c ---- */
 
-/* The whole address of the PCI device: with its domain. False: text is none. */
+/* Writes the full address of the PCI device, with its domain. Returns false if text is not an address. */
 bool dpdk_pci_address(const char *text, char *address, size_t size);
 
-/* Whether DPDK can have the device. 0 or -errno and why. */
+/* Fails if DPDK cannot have the device: it does not exist, or a kernel driver has it. */
 int dpdk_pci_check(const char *address, char *why, size_t size);
 
 #endif

@@ -1,29 +1,29 @@
-/* inside.h - what the files of the platform in memory share. Not for others. */
-#ifndef XK_PLATFORM_SIM_INSIDE_H
-#define XK_PLATFORM_SIM_INSIDE_H
+/* memory_private.h - internals of the platform in memory. */
+#ifndef XK_PLATFORM_SIM_MEMORY_PRIVATE_H
+#define XK_PLATFORM_SIM_MEMORY_PRIVATE_H
 
 #include <pthread.h>
 
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
 
-/* An allocated segment, in the list of its platform, or of the platforms that share a struct memory_kept. */
+/* Entry for an allocated segment in the list of its platform, or of the platforms that share a struct memory_kept. */
 struct memory_out {
 	struct memory_out *next, **at; /* at == NULL: in no list */
 	struct xk_msg *segment;
 };
 
-/* What was given back and is kept for reuse, of one platform or of several that one thread runs. */
+/* Freed segments kept for reuse, for one platform or for several that one thread runs. */
 struct memory_kept {
 	struct memory_block *blocks;
 	struct xk_msg *views;   /* by link */
-	struct memory_out *all; /* these and the segments that are out */
+	struct memory_out *all; /* kept segments and those in use */
 };
 
 struct memory_platform {
 	struct xk_platform platform;
 	enum xk_memory_clock clock;
-	struct clock counter; /* while recycling */
+	struct clock counter; /* all 0, which means CLOCK_MONOTONIC, unless the platform recycles */
 	_Atomic unsigned out, limit;
 	struct memory_kept *kept; /* NULL: nothing is kept */
 	struct memory_kept own_kept;
@@ -31,8 +31,8 @@ struct memory_platform {
 	uint64_t until_ns;
 	void (*idle)(void *context);
 	void *idle_context;
-	pthread_mutex_t list_lock; /* over own_kept.all, if kept is NULL */
-	pthread_mutex_t lock;      /* over woken */
+	pthread_mutex_t list_lock; /* protects own_kept.all if kept is NULL */
+	pthread_mutex_t lock;      /* protects woken */
 	pthread_cond_t changed;
 	bool woken;
 };
@@ -45,14 +45,14 @@ memory_of(struct xk_platform *platform)
 
 /* ---- memory.c ---- */
 
-/* For who has a platform of this kind inside its own. */
+/* Initializes and finalizes a platform that is embedded in another struct. */
 void memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock);
 void memory_platform_fini(struct memory_platform *self);
 
-/* As xk_platform_ops.wake. */
+/* Implements xk_platform_ops.wake. */
 void memory_wake(struct xk_platform *platform);
 
-/* ---- buffer.c: as xk_platform_ops says ---- */
+/* ---- buffer.c: operations of xk_platform_ops ---- */
 
 struct xk_msg *memory_buffer_new(struct xk_platform *platform);
 struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
@@ -61,9 +61,10 @@ unsigned memory_buffers_out(struct xk_platform *platform);
 void memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 		     void *context);
 
-/* Forgets the segments that are out: their owner has crashed and will not free them. */
+/* Forgets the segments in use: their owner has crashed and will not free them. */
 void memory_forget_out(struct memory_platform *self);
 
+/* Frees the segments that are kept for reuse. */
 void memory_buffer_free_kept(struct memory_kept *kept);
 
 #endif
