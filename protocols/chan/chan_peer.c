@@ -66,36 +66,84 @@ chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned co
 
 /* ---- holders; the lock is held ---- */
 
+/* Returns the station or network of that address below `above`, new if there is none. NULL: no memory. */
+static struct chan_holder *
+chan_holder_get(struct chan *chan, struct chan_holder *above, uint64_t address)
+{
+	struct xk_key key = { address, (uintptr_t)above };
+	struct chan_holder *holder = xk_map_resolve(&chan->groups, key);
+
+	if (holder != NULL)
+		return holder;
+	holder = calloc(1, sizeof(*holder));
+	if (holder == NULL || xk_map_bind(&chan->groups, &holder->binding, key, holder) != 0) {
+		free(holder);
+		return NULL;
+	}
+	LIST_INSERT_HEAD(&above->below, holder, beside);
+	return holder;
+}
+
+static void
+chan_holder_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct chan_holder, retired));
+}
+
+static void
+chan_holder_leave(struct chan_holder *holder, struct chan_holder *above)
+{
+	LIST_REMOVE(holder, beside);
+	if (above->most == holder)
+		above->most = NULL;
+}
+
+/* Frees a station or network (NULL: none) if nobody is below it. */
+static void
+chan_holder_free_unused(struct chan *chan, struct chan_holder *holder, struct chan_holder *above)
+{
+	if (holder == NULL || !LIST_EMPTY(&holder->below))
+		return;
+	chan_holder_leave(holder, above);
+	xk_map_unbind(&chan->groups, &holder->binding);
+	xk_retire(chan->protocol.kernel, &holder->retired, chan_holder_release);
+}
+
 /* Makes the peer a client, behind that station, unless it is one. Returns 0 or -ENOMEM. */
 static int
 chan_holders_join(struct chan_peer *peer, uint64_t station)
 {
 	struct chan *chan = peer->chan;
-	const uint64_t addresses[CHAN_LEVELS] = { 0, station, peer->host >> CHAN_NETWORK_BITS, peer->host };
-	struct chan_holder *holders[CHAN_LEVELS] = { &chan->all, NULL, NULL, &peer->own };
-	struct chan_peer *other;
+	struct chan_holder **holders = peer->holders, *network = NULL, *behind;
 
-	if (peer->holders[CHAN_HOST] != NULL)
+	if (holders[CHAN_HOST] != NULL)
 		return 0;
-	for (other = LIST_FIRST(&chan->list); other != NULL; other = LIST_NEXT(other, beside))
-		for (unsigned i = CHAN_STATION;
-		     i <= CHAN_NETWORK && other->holders[i] != NULL && other->holders[i]->address == addresses[i]; i++)
-			holders[i] = other->holders[i];
-	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++) {
-		if (holders[i] == NULL)
-			holders[i] = calloc(1, sizeof(struct chan_holder));
-		if (holders[i] == NULL) {
-			if (i == CHAN_NETWORK && holders[CHAN_STATION]->peers == 0)
-				free(holders[CHAN_STATION]);
-			return -ENOMEM;
-		}
+	behind = chan_holder_get(chan, &chan->all, station);
+	if (behind != NULL)
+		network = chan_holder_get(chan, behind, peer->host >> CHAN_NETWORK_BITS);
+	if (network == NULL) {
+		chan_holder_free_unused(chan, behind, &chan->all);
+		return -ENOMEM;
 	}
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
-		holders[i]->address = addresses[i];
-		holders[i]->peers++;
-		peer->holders[i] = holders[i];
-	}
+	LIST_INSERT_HEAD(&network->below, &peer->own, beside);
+	holders[CHAN_ALL] = &chan->all;
+	holders[CHAN_STATION] = behind;
+	holders[CHAN_NETWORK] = network;
+	holders[CHAN_HOST] = &peer->own;
 	return 0;
+}
+
+/* Ends that, for a peer that holds nothing. */
+static void
+chan_holders_leave(struct chan_peer *peer)
+{
+	struct chan_holder **holders = peer->holders;
+
+	if (holders[CHAN_HOST] == NULL)
+		return;
+	chan_holder_leave(&peer->own, holders[CHAN_NETWORK]);
+	for (unsigned i = CHAN_NETWORK; i > CHAN_ALL; i--)
+		chan_holder_free_unused(peer->chan, holders[i], holders[i - 1]);
 }
 
 /* Returns what holder has, in channels. */
@@ -121,6 +169,15 @@ chan_count_end(struct chan_peer *peer, int ends)
 	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
 		peer->holders[i]->ends += (unsigned)ends;
 		peer->holders[i]->hosts += first_or_last ? (unsigned)ends : 0;
+	}
+	for (unsigned i = CHAN_ALL; i < CHAN_HOST && ends > 0; i++) {
+		struct chan_holder *above = peer->holders[i], *holder = peer->holders[i + 1];
+		uint64_t held = chan_held(peer->chan, holder);
+
+		if (above->most != NULL && held > chan_held(peer->chan, above->most)) {
+			above->most = holder;
+			above->most_was = held;
+		}
 	}
 }
 
@@ -189,9 +246,7 @@ chan_peer_free_unused(struct chan_peer *peer)
 	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
 	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
-	for (unsigned i = CHAN_STATION; i <= CHAN_NETWORK; i++)
-		if (peer->holders[i] != NULL && --peer->holders[i]->peers == 0)
-			free(peer->holders[i]);
+	chan_holders_leave(peer);
 	LIST_REMOVE(peer, beside);
 	xk_map_unbind(&peer->chan->peers, &peer->binding);
 	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
@@ -244,29 +299,45 @@ chan_peer_disable(struct chan_ends *taken)
 
 /* ---- shares of a server's channels; the lock is held ---- */
 
+/*
+ * Returns the holder right below `above` that has the most, or an eighth less; NULL: none holds any. They are compared
+ * again only when that one has lost an eighth: strangers must not make each of their requests look at thousands.
+ */
+static struct chan_holder *
+chan_share_most(const struct chan *chan, struct chan_holder *above)
+{
+	struct chan_holder *most = above->most;
+
+	if (most == NULL || chan_held(chan, most) < above->most_was - above->most_was / 8) {
+		most = LIST_FIRST(&above->below);
+		for (struct chan_holder *h = most; h != NULL; h = LIST_NEXT(h, beside))
+			if (chan_held(chan, h) > chan_held(chan, most))
+				most = h;
+		above->most = most;
+		above->most_was = most == NULL ? 0 : chan_held(chan, most);
+	}
+	return most != NULL && most->ends > 0 ? most : NULL;
+}
+
 /* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
 static struct chan_peer *
 chan_share_loser(struct chan_peer *peer)
 {
 	const struct chan *chan = peer->chan;
 	uint64_t needed = chan_needed(peer);
-	struct chan_peer *loser = peer, *other;
+	struct chan_holder *holder = peer->holders[CHAN_ALL];
 
-	for (other = LIST_FIRST(&chan->list); other != NULL; other = LIST_NEXT(other, beside)) {
-		const struct chan_holder *its, *losers;
-		unsigned i = CHAN_STATION;
+	for (unsigned i = CHAN_STATION; i < CHAN_LEVELS; i++) {
+		struct chan_holder *most = chan_share_most(chan, holder), *own = peer->holders[i];
 
-		if (other->own.ends == 0)
-			continue;
-		while (i < CHAN_HOST && other->holders[i] == loser->holders[i])
-			i++;
-		its = other->holders[i];
-		losers = loser->holders[i];
-		if (chan_held(chan, its) + (its == peer->holders[i] ? its->memories + needed : 0) >
-		    chan_held(chan, losers) + (losers == peer->holders[i] ? losers->memories + needed : 0))
-			loser = other;
+		if (most == NULL)
+			return peer;
+		if (holder == peer->holders[i - 1] &&
+		    chan_held(chan, own) + own->memories + needed >= chan_held(chan, most))
+			most = own;
+		holder = most;
 	}
-	return loser;
+	return xk_container_of(holder, struct chan_peer, own);
 }
 
 /* Returns the channel of peer that goes, locked and referenced. NULL: none. any: its reply need not be acknowledged. */
@@ -595,4 +666,5 @@ chan_peer_fini(struct chan *chan)
 		chan_peer_free_unused(peer);
 	}
 	xk_map_fini(&chan->peers);
+	xk_map_fini(&chan->groups);
 }

@@ -83,15 +83,21 @@ struct chan_header {
 
 TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
 LIST_HEAD(chan_peers, chan_peer);
+LIST_HEAD(chan_holders, chan_holder);
 
-/* What a host, a network, a station or everybody has of a server's channels (chan_peer.c). */
+/* What a host, a network, a station or everybody has of a server's channels: a tree (chan_peer.c). */
 struct chan_holder {
-	uint64_t address;
-	unsigned peers;         /* hosts that point here */
+	struct chan_holders below;
+	LIST_ENTRY(chan_holder) beside; /* below the same holder */
+	struct chan_holder *most; /* of those below, the one that had the most, which was most_was; NULL: unknown */
+	uint64_t most_was;
 	unsigned hosts;         /* hosts that hold channels */
 	unsigned ends;          /* channels held */
 	unsigned memories;      /* channels evicted but remembered */
 	_Atomic uint64_t saved; /* bytes of buffers of long replies */
+	/* of a station or network */
+	struct xk_binding binding;
+	struct xk_retired retired;
 };
 
 enum chan_level { CHAN_ALL, CHAN_STATION, CHAN_NETWORK, CHAN_HOST, CHAN_LEVELS };
@@ -117,6 +123,7 @@ struct chan {
 
 	struct xk_lock lock;    /* protects what follows, and what peers have in lists */
 	struct xk_map peers;    /* host: struct chan_peer */
+	struct xk_map groups;   /* address and the holder above: struct chan_holder of a station or network */
 	struct chan_peers list; /* the same */
 	struct chan_holder all;
 	struct xk_event forget; /* drops memories that are over; scheduled while there are any */

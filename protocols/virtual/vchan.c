@@ -70,7 +70,7 @@ struct vchan_pool {
 	struct vchan_waiters waiters;
 	unsigned waiting;             /* waiters */
 	unsigned count;               /* channels, including those that are being opened */
-	_Atomic bool ended;           /* never false again */
+	_Atomic bool ended;           /* becomes true under VCHAN's lock, and stays so */
 	_Atomic uint64_t deadline_ns; /* for the next calls; 0: the channels' own */
 };
 
@@ -136,9 +136,9 @@ vchan_end(struct vchan_pool *pool)
 	if (pool->listed)
 		LIST_REMOVE(pool, beside);
 	pool->listed = false;
+	pool->ended = true;
 	xk_unlock(&vchan->lock);
 	xk_lock(&pool->lock);
-	pool->ended = true;
 	while (pool->waiting > 0)
 		vchan_answer(pool, NULL);
 	while ((channel = LIST_FIRST(&pool->idle)) != NULL) {
@@ -314,9 +314,9 @@ vchan_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 			return err;
 		xk_lock(&vchan->lock);
 		pool = vchan_find(bucket, hlp_receive, hlp_type, participants); /* another shepherd's */
-		if (pool == NULL)
+		made->listed = pool == NULL && !made->ended;
+		if (made->listed)
 			LIST_INSERT_HEAD(bucket, made, beside);
-		made->listed = pool == NULL;
 		xk_unlock(&vchan->lock);
 		if (pool == NULL)
 			pool = made;

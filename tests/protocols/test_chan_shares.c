@@ -2,6 +2,8 @@
  * test_chan_shares.c - a server's channels when all are in use: which one makes room for which newcomer, what is
  * remembered of it so that nothing runs twice, and what becomes of the memory.
  */
+#include <time.h>
+
 #include "tests/protocols/chan_rig.h"
 
 enum {
@@ -347,6 +349,8 @@ TEST(chan_what_is_remembered_goes_after_lifetime)
 	rig_advance_ms(r, 120000);
 	CHECK_EQ(xk_map_count(&chan_in(r)->peers), 0);
 	CHECK(LIST_EMPTY(&chan_in(r)->list));
+	CHECK_EQ(xk_map_count(&chan_in(r)->groups), 0);
+	CHECK(LIST_EMPTY(&chan_in(r)->all.below));
 	rig_free(r);
 }
 
@@ -421,4 +425,41 @@ TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
 	rig_forget(r);
 	CHECK_EQ(chan_in(r)->all.saved, 0);
 	chan_rig_end(r);
+}
+
+/* ---- what a newcomer costs ---- */
+
+/* Returns the least processor time of a newcomer's request at a server that so many hosts have called. */
+static uint64_t
+cost_ns(const char *settings, uint32_t hosts)
+{
+	struct rig *r = server_new(settings);
+	struct timespec begun, over;
+	uint64_t least_ns = UINT64_MAX, ns;
+
+	for (uint32_t i = 0; i < hosts; i++) {
+		from(r, 1, NEAR + i);
+		call_on(r, 0, 1);
+	}
+	for (uint32_t i = 0; i < 100; i++) {
+		from(r, 2, OTHER + hosts + i);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begun);
+		say(r, 0, REQUEST, 1);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &over);
+		ns = (uint64_t)(over.tv_sec - begun.tv_sec) * 1000000000 + (uint64_t)over.tv_nsec -
+		     (uint64_t)begun.tv_nsec;
+		least_ns = ns < least_ns ? ns : least_ns;
+		if (take(r).h.flags == CHAN_USER_MSG)
+			say(r, 0, 0, 2);
+	}
+	CHECK(rig_counter(r, "evicted") > 0);
+	chan_rig_end(r);
+	return least_ns;
+}
+
+TEST(chan_newcomer_costs_no_more_where_there_are_thousands_of_hosts)
+{
+	uint64_t many_ns = cost_ns("", 8000), few_ns = cost_ns("chan.channels=4096;chan.hosts=128", 256);
+
+	CHECK(many_ns < 3 * few_ns);
 }

@@ -276,6 +276,50 @@ TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel)
 	rig_free(r);
 }
 
+static struct {
+	const struct xk_protocol_ops *ops; /* of the wire */
+	struct xk_session *first;
+} rebooting;
+
+/* Opens a channel, after the host of the one before has rebooted. */
+static int
+open_after_reboot(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_participants *participants, struct xk_session **session)
+{
+	int err;
+
+	if (rebooting.first != NULL)
+		xk_close_done(rebooting.first);
+	err = rebooting.ops->open(self, hlp_receive, hlp_type, participants, session);
+	rebooting.first = *session;
+	return err;
+}
+
+TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others)
+{
+	struct rig *r = rig_new("vchan channels=2 opened=2");
+	struct xk_protocol *wire = rig_protocol(r, "vchan")->lowers[0]->lower;
+	struct xk_protocol_ops ops = *wire->ops;
+	struct xk_session *s, *anew;
+
+	rebooting.ops = wire->ops;
+	rebooting.first = NULL;
+	ops.open = open_after_reboot;
+	wire->ops = &ops;
+	s = open_pool(r);
+	wire->ops = rebooting.ops;
+	CHECK_EQ(rig_called(r, rig_call(r, s, "01")), -ECONNRESET);
+	anew = open_pool(r);
+	CHECK(anew != s);
+	CHECK_EQ(rig_called(r, rig_call(r, anew, "02")), -EINPROGRESS);
+	rig_expect_sent(r, "02");
+	reply(r, 1, "03");
+	rig_close(r, s);
+	rig_close(r, anew);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
+}
+
 TEST(a_channel_that_is_closed_below_ends_the_pool)
 {
 	struct rig *r = rig_new("vchan opened=2");
