@@ -374,7 +374,8 @@ attributes_check_all(struct attributes_target *target, const struct xk_graph_att
 
 	for (unsigned i = 0; i < attributes->count; i++)
 		attributes_check_one(target, &attributes->list[i]);
-	if (carry != NULL && xk_graph_attribute_find(attributes, "budget") == NULL)
+	/* a node has no budget: there it was refused before, or is a setting of the protocol's own */
+	if (carry != NULL && target->budget != NULL && xk_graph_attribute_find(attributes, "budget") == NULL)
 		attributes_refuse(target->check, carry->line,
 				  "carry of %s is without effect: it has no budget of its own", target->of);
 }

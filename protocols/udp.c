@@ -331,7 +331,8 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 		udp_deliver(s, lls, m);
 		return;
 	}
-	xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
+	if (why == 0) /* what has a bad length is shown as it came */
+		xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
 	if (why == 0 && udp_ask_sums(lls, &push_sum, &pop_sum) != 0)
 		why = XK_DROP_NO_SESSION;
 	if (why == 0 && !udp_is_intact(m, pop_sum))

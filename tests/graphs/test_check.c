@@ -94,6 +94,8 @@ TEST(unknown_attributes_are_refused_with_a_suggestion)
 		     "g:2: implicit is no attribute of an edge: it belongs on the graph or a node\n");
 	types_refuse("digraph g {\norder=session eth -> port }",
 		     "g:2: order is no attribute of the graph: it belongs on a node\n");
+	types_refuse("digraph g {\neth [carry=2] eth -> port }",
+		     "g:2: carry is no attribute of a node: it belongs on the graph or an edge\n");
 }
 
 TEST(drawing_attributes_are_let_through_where_they_belong)

@@ -1,6 +1,9 @@
 /* test_udp.c - UDP between a fake user and a fake IP that joins 10.77.0.1, us, and 10.77.0.2. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "platform/sim/memory.h"
 #include "protocols/ip/ip.h"
@@ -499,6 +502,26 @@ TEST(wrong_lengths_are_dropped)
 	rig_expect_nothing_delivered(r);
 	rig_inject(r, "0009 0007 000b 0000 aabbcc");
 	rig_expect_delivered(r, "aabbcc");
+	rig_free(r);
+}
+
+TEST(a_wrong_length_is_traced_with_the_bytes_that_came)
+{
+	struct rig *r = udp_rig_with("udp.trace=errors;");
+	char text[256] = "";
+	FILE *traced = tmpfile();
+	int before = dup(STDERR_FILENO);
+
+	REQUIRE(traced != NULL && before >= 0);
+	dup2(fileno(traced), STDERR_FILENO);
+	rig_inject(r, "0009 0007 0007 0000 aabbcc");
+	fflush(stderr);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	rewind(traced);
+	text[fread(text, 1, sizeof(text) - 1, traced)] = '\0';
+	fclose(traced);
+	CHECK(strstr(text, "dropped: bad_length (11 bytes)") != NULL);
 	rig_free(r);
 }
 

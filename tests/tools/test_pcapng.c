@@ -1,5 +1,6 @@
 /* test_pcapng.c - a capture holds, byte by byte, what was given to it, and other programs can read it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -259,6 +260,26 @@ TEST(errors_of_the_file_are_reported)
 	CHECK(pcapng_open("/nowhere/at/all", "a test") == NULL);
 	CHECK_EQ(errno, ENOENT);
 	CHECK_EQ(pcapng_close(NULL), 0);
+}
+
+TEST(a_descriptor_that_cannot_be_written_is_refused_at_once)
+{
+	char path[32];
+	int fd;
+
+	errno = 0;
+	CHECK(pcapng_open(PCAPNG_DESCRIPTOR "1048575", "a test") == NULL);
+	CHECK_EQ(errno, EBADF);
+	errno = 0;
+	CHECK(pcapng_open(PCAPNG_DESCRIPTOR "-1", "a test") == NULL);
+	CHECK_EQ(errno, EBADF);
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	REQUIRE(fd >= 0);
+	snprintf(path, sizeof(path), PCAPNG_DESCRIPTOR "%d", fd);
+	errno = 0;
+	CHECK(pcapng_open(path, "a test") == NULL);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(close(fd), 0);
 }
 
 TEST(a_disk_that_is_full_for_a_while_is_not_forgotten)

@@ -223,7 +223,7 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 
 	bench->probe->waits = way == WAY_BLOCKED || way == WAY_RESUME_THREAD || way == WAY_RESUME_DRIVER;
 	bench->probe->protocol.resume = way == WAY_RESUME_DRIVER ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
-	atomic_store_explicit(&edge->watch, way == WAY_IPP_HANDOFF ? XK_WATCH_EXPLICIT : 0, memory_order_relaxed);
+	xk_edge_watch(edge, XK_WATCH_EXPLICIT, way == WAY_IPP_HANDOFF ? XK_WATCH_EXPLICIT : 0);
 	xk_kernel_rewatch(bench->kernel);
 	err = xk_kernel_reconfigure(bench->kernel, regular ? XK_REGULAR : XK_IPP, way == WAY_BLOCKED ? 2 : 1);
 	if (m == NULL || err != 0) {

@@ -132,15 +132,21 @@ struct pcapng *
 pcapng_open(const char *path, const char *program)
 {
 	struct pcapng *capture = malloc(sizeof(*capture));
-	int end = 0;
+	int end = 0, err = 0, access;
 
 	if (capture == NULL)
 		return NULL;
 	memset(capture, 0, offsetof(struct pcapng, buffer));
-	if (sscanf(path, PCAPNG_DESCRIPTOR "%d%n", &capture->fd, &end) != 1 || path[end] != '\0')
+	if (sscanf(path, PCAPNG_DESCRIPTOR "%d%n", &capture->fd, &end) != 1 || path[end] != '\0') {
 		capture->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (capture->fd < 0) {
+		err = capture->fd < 0 ? errno : 0;
+	} else { /* a number that is not open now may soon be some other file's */
+		access = fcntl(capture->fd, F_GETFL);
+		err = access < 0 ? errno : (access & O_ACCMODE) == O_RDONLY ? EINVAL : 0;
+	}
+	if (err != 0) {
 		free(capture);
+		errno = err;
 		return NULL;
 	}
 	pcapng_begin(capture, PCAPNG_SECTION);
