@@ -47,7 +47,7 @@ enum xk_msg_flags {
  * value in a header; unknown kinds do no harm. A later annotation replaces an earlier one in the same place.
  *
  * Annotations stay when headers are pushed or popped, or segments pulled up. The
- * parts of a split have none, and a join loses those of the second message.
+ * parts of a split have none, nor has what a join makes.
  */
 enum xk_annotation_place {
 	XK_OF_PUSH,    /* until the push that it was made for returns; not on references, nor on delayed messages */

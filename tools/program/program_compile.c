@@ -1,7 +1,7 @@
 /*
  * program_compile.c - makes programs of graph files; see program_compile.h.
  *
- * graphs/compile.c writes the graph as C, which includes the protocols' files; the system's
+ * graphs/generate.c writes the graph as C, which includes the protocols' files; the system's
  * compiler makes objects of it and links them with the libraries. Sources and libraries are those
  * of the build directory that this program is in, or of its installation. No shell sees a name.
  */

@@ -245,7 +245,9 @@ where_match(struct where_frame *frame, const struct xk_protocol_type *type)
 
 	if (verb == NULL)
 		verb = where_verb_in(where_session_verbs, type->session_ops, frame->symbol.start);
-	if (verb != NULL || (frame->verb == NULL && where_is_called_as(&frame->symbol, type->name))) {
+	if (frame->verb != NULL)
+		return;
+	if (verb != NULL || (frame->type == NULL && where_is_called_as(&frame->symbol, type->name))) {
 		frame->type = type;
 		frame->verb = verb;
 	}
