@@ -261,7 +261,7 @@ xk_call_pop_by(const struct xk_session_ops *ops, struct xk_session *s, struct xk
 	__attribute__((unused)) static void xk_virtual_demux_##node(struct xk_protocol *self, struct xk_session *lls,  \
 								    struct xk_msg *m)                                  \
 	{                                                                                                              \
-		struct xk_session *s = atomic_load_explicit(&lls->above, memory_order_acquire);                        \
+		struct xk_session *s = xk_session_above(lls);                                                          \
                                                                                                                        \
 		if (xk_likely(s != NULL)) {                                                                            \
 			xk_pop_##node(s, lls, m, NULL);                                                                \

@@ -60,8 +60,7 @@ xk_fault_tell(struct xk_session *s, struct xk_fault_report *report)
 	struct xk_protocol *hlp = xk_hlp_receive(s);
 	struct xk_session *above;
 
-	while ((hlp->type->flags & XK_VIRTUAL) != 0 &&
-	       (above = atomic_load_explicit(&s->above, memory_order_acquire)) != NULL) {
+	while ((hlp->type->flags & XK_VIRTUAL) != 0 && (above = xk_session_above(s)) != NULL) {
 		s = above;
 		hlp = xk_hlp_receive(s);
 	}

@@ -282,6 +282,36 @@ xk_debug_reply(int result, struct xk_msg **reply)
 	return result;
 }
 
+/* Returns the session that stands on s alone, or NULL, as valid as what a map resolves. Any shepherd. */
+static inline struct xk_session *
+xk_session_above(struct xk_session *s)
+{
+	return atomic_load_explicit(&s->above, memory_order_acquire);
+}
+
+/* Makes s stand on lls no more; leaves another session that stands there alone. Any shepherd. */
+static inline void
+xk_session_leave(struct xk_session *s, struct xk_session *lls)
+{
+	struct xk_session *expected = s;
+
+	atomic_compare_exchange_strong_explicit(&lls->above, &expected, NULL, memory_order_release,
+						memory_order_relaxed);
+}
+
+/* A bit of the session's own protocol, in a cache line that every message reads anyway. Any context. */
+static inline bool
+xk_session_marked(const struct xk_session *s)
+{
+	return atomic_load_explicit(&s->binding.marked, memory_order_relaxed);
+}
+
+static inline void
+xk_session_mark(struct xk_session *s, bool marked)
+{
+	atomic_store_explicit(&s->binding.marked, marked, memory_order_relaxed);
+}
+
 /* ---- opening and closing ---- */
 
 /*

@@ -35,10 +35,7 @@ xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 void
 xk_virtual_session_close(struct xk_session *s)
 {
-	struct xk_session *expected = s;
-
-	atomic_compare_exchange_strong_explicit(&s->lls->above, &expected, NULL, memory_order_release,
-						memory_order_relaxed);
+	xk_session_leave(s, s->lls);
 }
 
 /* ---- opening ---- */
@@ -113,17 +110,10 @@ xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct x
 	return xk_session_announce(s);
 }
 
-/* Returns the session above, or NULL, as valid as a map's. Every message reads it while sessions come and go. */
-static inline struct xk_session *
-virtual_standing_on(struct xk_session *lls)
-{
-	return atomic_load_explicit(&lls->above, memory_order_acquire);
-}
-
 void
 xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 {
-	struct xk_session *s = virtual_standing_on(session);
+	struct xk_session *s = xk_session_above(session);
 
 	if (s != NULL)
 		xk_close_done(s);
@@ -148,7 +138,7 @@ virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct 
 void
 xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct xk_session *s = virtual_standing_on(lls);
+	struct xk_session *s = xk_session_above(lls);
 
 	if (xk_likely(s != NULL))
 		xk_pop(s, lls, m, NULL);

@@ -342,8 +342,9 @@ bid_hear(struct bid_session *s, struct xk_session *lls)
 	if (!s->closed) {
 		before = bid_heard(s);
 		atomic_store_explicit(&s->heard, lls, memory_order_release);
-		if (atomic_exchange_explicit(&s->session.binding.watched, moved, memory_order_relaxed) || moved)
+		if (xk_session_marked(&s->session) || moved)
 			xk_count(s->session.protocol, BID_MOVED);
+		xk_session_mark(&s->session, moved);
 	}
 	xk_unlock(&s->lock);
 	if (before != first)
@@ -436,7 +437,7 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 		return -ENOBUFS;
 	memcpy(m->data, s->header, sizeof(s->header));
 	xk_put64(m->data + BID_DESTINATION, peer);
-	if (xk_unlikely(atomic_load_explicit(&session->binding.watched, memory_order_relaxed)))
+	if (xk_unlikely(xk_session_marked(session)))
 		return bid_push_moved(s, m);
 	return xk_push(session->lls, m);
 }

@@ -270,7 +270,7 @@ static void
 vcache_close_done(struct xk_protocol *self, struct xk_session *session)
 {
 	struct vcache *vcache = (struct vcache *)self;
-	struct xk_session *s = atomic_load_explicit(&session->above, memory_order_acquire);
+	struct xk_session *s = xk_session_above(session);
 	struct vcache_entry *entry;
 
 	if (s != NULL)

@@ -350,7 +350,7 @@ vchan_close(struct xk_session *s)
 static void
 vchan_close_done(struct xk_protocol *self, struct xk_session *session)
 {
-	struct xk_session *s = atomic_load_explicit(&session->above, memory_order_acquire);
+	struct xk_session *s = xk_session_above(session);
 
 	if (s == NULL || !xk_duplicate(s))
 		return;

@@ -54,7 +54,7 @@ struct vnet {
 
 /* The table (xkernel/table.h) has the sessions that frames have caused, the buckets have those that were opened. */
 struct vnet_session {
-	struct xk_session session; /* binding.watched: a push must look at moved and is_stale */
+	struct xk_session session; /* marked: a push must look at moved and is_stale */
 	unsigned interface;        /* index */
 	_Atomic uint64_t host;     /* the neighbour; XK_ANY: a frame has caused the session, and nobody has opened it */
 	struct vnet_session *next; /* in its bucket */
@@ -150,21 +150,11 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 	atomic_compare_exchange_strong_explicit(&lls->above, &expected, s, memory_order_release, memory_order_relaxed);
 }
 
-/* Ends that for s. */
-static void
-vnet_session_leave(struct xk_session *s, struct xk_session *lls)
-{
-	struct xk_session *expected = s;
-
-	atomic_compare_exchange_strong_explicit(&lls->above, &expected, NULL, memory_order_release,
-						memory_order_relaxed);
-}
-
 /* Tells pushes, which take no lock, whether to look at moved and is_stale. Under the session's lock. */
 static void
-vnet_set_watched(struct vnet_session *s)
+vnet_set_marked(struct vnet_session *s)
 {
-	atomic_store_explicit(&s->session.binding.watched, s->moved != NULL || s->is_stale, memory_order_relaxed);
+	xk_session_mark(&s->session, s->moved != NULL || s->is_stale);
 }
 
 static void
@@ -172,7 +162,7 @@ vnet_set_stale(struct vnet_session *s, bool is_stale)
 {
 	xk_lock(&s->lock);
 	s->is_stale = is_stale;
-	vnet_set_watched(s);
+	vnet_set_marked(s);
 	xk_unlock(&s->lock);
 }
 
@@ -187,14 +177,14 @@ vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool 
 
 	xk_lock(&s->lock);
 	before = s->moved;
-	vnet_session_leave(session, session->lls);
+	xk_session_leave(session, session->lls);
 	if (before != NULL)
-		vnet_session_leave(session, before);
+		xk_session_leave(session, before);
 	if (stands)
 		vnet_session_stand(session, to != NULL ? to : session->lls);
 	s->moved = to;
 	s->link = link;
-	vnet_set_watched(s);
+	vnet_set_marked(s);
 	xk_unlock(&s->lock);
 	return before;
 }
@@ -472,7 +462,7 @@ vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 	if (s == NULL)
 		return -ENOMEM;
 	((struct vnet_session *)s)->host = host;
-	atomic_store_explicit(&s->binding.watched, true, memory_order_relaxed);
+	xk_session_mark(s, true);
 	*session = s;
 	return 0;
 }
@@ -646,7 +636,7 @@ vnet_push_lazy(struct vnet_session *s, struct xk_msg *m)
 
 /* Pushes on a session that is lazy, stale or has moved off lls. */
 XK_APART static int
-vnet_push_watched(struct vnet_session *s, struct xk_msg *m)
+vnet_push_marked(struct vnet_session *s, struct xk_msg *m)
 {
 	struct xk_session *moved;
 	int status;
@@ -670,8 +660,8 @@ vnet_push_watched(struct vnet_session *s, struct xk_msg *m)
 static int
 vnet_push(struct xk_session *session, struct xk_msg *m)
 {
-	if (xk_unlikely(atomic_load_explicit(&session->binding.watched, memory_order_relaxed)))
-		return vnet_push_watched((struct vnet_session *)session, m);
+	if (xk_unlikely(xk_session_marked(session)))
+		return vnet_push_marked((struct vnet_session *)session, m);
 	return xk_push(session->lls, m);
 }
 

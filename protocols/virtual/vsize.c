@@ -83,22 +83,13 @@ vsize_ask_takes(const struct xk_protocol *self, unsigned i, struct xk_session *w
 static void
 vsize_stand(struct xk_session *s, struct xk_session *way)
 {
-	struct xk_session *other = atomic_load_explicit(&way->above, memory_order_acquire);
+	struct xk_session *other = xk_session_above(way);
 
 	if (other != NULL && xk_duplicate(other)) {
 		xk_session_release(other);
 		return;
 	}
 	atomic_compare_exchange_strong_explicit(&way->above, &other, s, memory_order_release, memory_order_relaxed);
-}
-
-static void
-vsize_leave(struct xk_session *s, struct xk_session *way)
-{
-	struct xk_session *expected = s;
-
-	atomic_compare_exchange_strong_explicit(&way->above, &expected, NULL, memory_order_release,
-						memory_order_relaxed);
 }
 
 /* Sets way i of s, unless there is one already, and stands on it. Takes the caller's reference on way. */
@@ -138,7 +129,7 @@ vsize_close(struct xk_session *session)
 
 		if (way == NULL)
 			continue;
-		vsize_leave(session, way);
+		xk_session_leave(session, way);
 		if (way != session->lls)
 			xk_close(way);
 	}

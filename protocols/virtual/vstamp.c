@@ -346,10 +346,10 @@ vstamp_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 static int
 vstamp_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
-	struct xk_session *s = atomic_load_explicit(&lls->above, memory_order_acquire);
+	struct xk_session *s = xk_session_above(lls);
 
 	if (xk_unlikely(s == NULL) && xk_virtual_open_done(self, lls->protocol, lls, lls->hlp_type) == 0)
-		s = atomic_load_explicit(&lls->above, memory_order_acquire);
+		s = xk_session_above(lls);
 	if (xk_unlikely(s == NULL)) {
 		xk_drop(self, m, XK_DROP_NO_SESSION);
 		return -ENOENT;

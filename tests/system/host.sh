@@ -131,10 +131,10 @@ mkfifo "$work/full"
 exec 9<>"$work/full"
 head -c 65536 /dev/zero >&9
 for signal in INT TERM; do
-	"$xk" run $echoes >"$work/full" 2>"$work/stuck.err" </dev/null 9>&- &
+	"$xk" run $echoes >"$work/full" 2>"$work/stuck$signal.err" </dev/null 9>&- &
 	stuck=$!
 	spawned+=("$stuck")
-	within 20 says stuck.err 'stands at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck.err")"
+	within 20 says "stuck$signal.err" 'stands at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
 	kill -$signal "$stuck"
 	sleep 1
 	check "a host that cannot tell its counts waits" "it has ended" runs "$stuck"
