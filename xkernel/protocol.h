@@ -99,6 +99,21 @@ xk_header_gathers(const struct xk_protocol_type *type)
 	return type->gather > type->header ? type->gather : type->header;
 }
 
+/* The slow half of xk_reply_gather. Not for callers. */
+int xk_reply_gather_slow(struct xk_protocol *self, struct xk_msg **reply);
+
+/*
+ * Puts the header of self in one piece in the reply of a call. Returns as xk_call. Not for callers: xk_call and
+ * xk_call_done call it.
+ */
+static inline int
+xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
+{
+	if (result != 0 || (*reply != NULL && xk_likely((*reply)->len >= xk_header_gathers(self->type))))
+		return result;
+	return xk_reply_gather_slow(self, reply);
+}
+
 /* All protocols that are built in, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
 extern const struct xk_protocol_type *const xk_protocol_types[];
 

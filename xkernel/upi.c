@@ -166,10 +166,8 @@ xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, c
 }
 
 int
-xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
+xk_reply_gather_slow(struct xk_protocol *self, struct xk_msg **reply)
 {
-	if (result != 0 || (*reply != NULL && xk_likely((*reply)->len >= xk_header_gathers(self->type))))
-		return result;
 	if (*reply == NULL)
 		return self->type->header == 0 ? 0 : -EBADMSG;
 	if (xk_header_gather(self, reply) == 0)

@@ -453,12 +453,6 @@ int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 /* Ends an asynchronous call, for the protocol that carries it out. Takes reply. */
 void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
 
-/*
- * Puts the header of self in one piece in the reply of a call. Returns as
- * xk_call. Not for callers: xk_call and xk_call_done call it.
- */
-int xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply);
-
 /* The slow half of xk_call_demux. Not for callers. */
 int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
