@@ -81,8 +81,7 @@ udp_is_intact(const struct xk_msg *m, uint64_t pseudo_sum)
 static uint64_t
 udp_pseudo_sum(uint64_t source, uint64_t destination)
 {
-	return (uint64_t)__builtin_bswap32((uint32_t)source) + __builtin_bswap32((uint32_t)destination) +
-	       xk_sum_of16(UDP_NUMBER);
+	return xk_sum_of32((uint32_t)source) + xk_sum_of32((uint32_t)destination) + xk_sum_of16(UDP_NUMBER);
 }
 
 struct udp {

@@ -39,6 +39,12 @@ xk_sum_of16(uint16_t number)
 	return __builtin_bswap16(number);
 }
 
+static inline uint64_t
+xk_sum_of32(uint32_t number)
+{
+	return __builtin_bswap32(number);
+}
+
 /* Adds the len bytes at p, len a multiple of 16. In checksum.c, to keep the inline functions short. */
 uint64_t xk_sum_long(uint64_t sum, const uint8_t *p, size_t len);
 

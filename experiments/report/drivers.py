@@ -63,7 +63,7 @@ def measure(lab, driver, interval_us):
     seconds = lab.rounds(SECONDS, SECONDS / 4)
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         command = [os.path.join(lab.build, "icmptest"), "--driver", driver, "--interval", f"{interval_us}us", "--count", "0",
-                   "--timeout", "3s", "--quiet", "--json", file.name]
+                   "--timeout", f"{min(3000000, 3000 * interval_us)}us", "--quiet", "--json", file.name]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             process.stdout.readline()
             before, started = spent(process), time.monotonic()

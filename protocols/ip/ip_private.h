@@ -122,7 +122,7 @@ ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length
 	xk_put16(p + IP_LENGTH, (uint16_t)length);
 	xk_put16(p + IP_ID, id);
 	xk_put16(p + IP_FRAGMENT, fragment);
-	sum += (uint64_t)__builtin_bswap16((uint16_t)length) + __builtin_bswap16(id) + __builtin_bswap16(fragment);
+	sum += xk_sum_of16((uint16_t)length) + xk_sum_of16(id) + xk_sum_of16(fragment);
 	xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(sum));
 }
 
