@@ -60,14 +60,10 @@ dpdk_poll_control(struct xk_platform *platform)
 	event_base_loop(((struct dpdk_platform *)platform)->events, EVLOOP_NONBLOCK);
 }
 
-/* The write fails only after 2^64 wakes, when the count overflows. */
 void
 dpdk_wake(struct xk_platform *platform)
 {
-	uint64_t one = 1;
-	ssize_t written = write(((struct dpdk_platform *)platform)->wake_fd, &one, sizeof(one));
-
-	(void)written;
+	eventfd_write(((struct dpdk_platform *)platform)->wake_fd, 1);
 }
 
 static void

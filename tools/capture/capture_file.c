@@ -256,15 +256,6 @@ capture_write(void *argument)
 	return NULL;
 }
 
-static void
-capture_wake(struct capture *capture)
-{
-	uint64_t one = 1;
-	ssize_t written = write(capture->wake, &one, sizeof(one));
-
-	(void)written; /* it fails only if the descriptor is readable anyway */
-}
-
 /* Sees to it that what was published in ring is written. Called by its publisher. */
 static void
 capture_tell(struct capture *capture, struct capture_ring *ring)
@@ -273,7 +264,7 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 		capture_drain(capture, UINT64_MAX);
 	else if (capture_ring_is_filling(ring) &&
 		 !atomic_exchange_explicit(&capture->woken, true, memory_order_relaxed))
-		capture_wake(capture);
+		eventfd_write(capture->wake, 1);
 }
 
 /* Returns a new ring for the interface of this name, which is made if it is not there. NULL: no memory. */
@@ -560,7 +551,7 @@ capture_close(struct capture *capture)
 		return 0;
 	if (capture->has_thread) {
 		atomic_store_explicit(&capture->ends, true, memory_order_release);
-		capture_wake(capture);
+		eventfd_write(capture->wake, 1);
 		pthread_join(capture->thread, NULL);
 	}
 	if (capture->wake >= 0)

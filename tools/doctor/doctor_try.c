@@ -10,17 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "platform/private.h"
 #include "tools/doctor/doctor.h"
 #include "tools/host/host_options.h"
+#include "tools/host/host_pair.h"
 #include "tools/program/program.h"
 
-enum { DOCTOR_LIMIT_S = 15, DOCTOR_SAID = 8192, DOCTOR_NAP_MS = 5, DOCTOR_ARGUMENTS = 16 };
+enum { DOCTOR_LIMIT_S = 15, DOCTOR_SAID = 8192, DOCTOR_ARGUMENTS = 16 };
 
 /* graphs/icmptest.dot, wherever the program stands. */
 static const char doctor_graph[] =
@@ -60,23 +58,6 @@ doctor_tidy(const struct doctor_places *places)
 }
 
 /* ---- the trial ---- */
-
-/* Waits for a child to end, and kills it when its time is up. Returns its status; -1: it was killed. */
-static int
-doctor_await(pid_t pid)
-{
-	struct timespec nap = { .tv_nsec = DOCTOR_NAP_MS * 1000000 };
-	int status = 0;
-
-	for (unsigned waited_ms = 0; waited_ms < DOCTOR_LIMIT_S * 1000; waited_ms += DOCTOR_NAP_MS) {
-		if (waitpid(pid, &status, WNOHANG) != 0)
-			return status;
-		nanosleep(&nap, NULL);
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return -1;
-}
 
 /* Keeps the first line of icmptest's own, without its name and the advice. */
 static void
@@ -125,15 +106,14 @@ doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *
 	}
 	doctor_remember(&places);
 	fflush(NULL);
-	pid = fork();
+	pid = pair_fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(said[1], STDOUT_FILENO);
 		dup2(said[1], STDERR_FILENO);
 		exit(icmptest_main(count, arguments));
 	}
 	if (pid > 0)
-		trial->status = doctor_await(pid);
+		trial->status = pair_reap(pid, DOCTOR_LIMIT_S * 1000);
 	doctor_listen(said[0], trial->status == -1, trial);
 	doctor_tidy(&places);
 	close(said[0]);

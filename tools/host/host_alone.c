@@ -41,13 +41,12 @@ int
 host_open_alone(struct host *host, const struct host_options *options, int signals)
 {
 	struct host_opening opening = { .signals = signals, .opened = eventfd(0, EFD_CLOEXEC) };
-	uint64_t one = 1;
 	int status;
 
 	if (opening.opened < 0 || pthread_create(&opening.thread, NULL, host_listen, &opening) != 0)
 		return OPTIONS_FAILURE;
 	status = host_open(host, options);
-	if (write(opening.opened, &one, sizeof(one)) != sizeof(one))
+	if (eventfd_write(opening.opened, 1) != 0)
 		status = OPTIONS_FAILURE;
 	pthread_join(opening.thread, NULL);
 	close(opening.opened);

@@ -153,6 +153,26 @@ host_common_complete(const struct options_program *program, struct host_common *
 	return host_common_take_output(program, common);
 }
 
+struct host_options
+host_single_options_of(const struct host_common *common, const struct host_single *single, const struct host_link *link)
+{
+	return (struct host_options){
+		.sets = &common->sets,
+		.link = link,
+		.link_name = common->link,
+		.meeting = "",
+		.mode = (enum xk_mode)single->mode,
+		.driver = (enum xk_driver_policy)common->driver,
+		.threads = (unsigned)single->threads,
+		.drivers = (unsigned)common->drivers,
+		.core = -1,
+		.cores = single->cores.count == 0 ? NULL : single->cores.value,
+		.yields = common->drivers > 1,
+		.trace = common->trace,
+		.pcap = common->pcap,
+	};
+}
+
 bool
 host_has_core(const struct options_program *program, uint64_t core)
 {

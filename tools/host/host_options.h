@@ -69,6 +69,10 @@ bool host_single_is_given(const struct host_single *single);
  */
 int host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers);
 
+/* Returns the options of a host from those of its program, both completed; it borrows them. The rest is the caller's. */
+struct host_options host_single_options_of(const struct host_common *common, const struct host_single *single,
+					   const struct host_link *link);
+
 /* Returns whether this process may run on `core`, of --cores; prints a message if not. */
 bool host_has_core(const struct options_program *program, uint64_t core);
 

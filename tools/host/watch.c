@@ -302,12 +302,11 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 void
 watch_free(struct watch *watch)
 {
-	uint64_t one = 1;
 	sigset_t set;
 
 	if (watch == NULL)
 		return;
-	while (write(watch->stop, &one, sizeof(one)) != sizeof(one))
+	while (eventfd_write(watch->stop, 1) != 0)
 		continue;
 	pthread_join(watch->thread, NULL);
 	if (watch->to >= 0) {

@@ -127,40 +127,19 @@ static struct host_options
 icmptest_host_options(const struct icmptest_options *options, const struct host_link *link, unsigned which,
 		      const char *meeting)
 {
-	const struct host_single *single = &options->single;
+	struct host_options made = host_single_options_of(&options->common, &options->single, link);
 
-	return (struct host_options){
-		.program = icmptest_program.name,
-		.name = pair_end_names[which],
-		.end = which,
-		.paired = options->host == 0,
-		.graph = options->graph,
-		.sets = &options->common.sets,
-		.link = link,
-		.link_name = options->common.link,
-		.meeting = meeting,
-		.mode = (enum xk_mode)single->mode,
-		.driver = (enum xk_driver_policy)options->common.driver,
-		.threads = (unsigned)single->threads,
-		.drivers = (unsigned)options->common.drivers,
-		.core = -1,
-		.cores = single->cores.count == 0 ? NULL : single->cores.value,
-		.yields = options->host == 0 || options->common.drivers > 1,
-		.trace = options->common.trace,
-		.pcap = options->common.pcap,
-	};
+	made.program = icmptest_program.name;
+	made.name = pair_end_names[which];
+	made.end = which;
+	made.paired = options->host == 0;
+	made.graph = options->graph;
+	made.meeting = meeting;
+	made.yields |= options->host == 0;
+	return made;
 }
 
 /* ---- callbacks of the driver ---- */
-
-static void
-icmptest_wake(struct icmptest_job *job)
-{
-	uint64_t one = 1;
-	ssize_t written = write(job->woken, &one, sizeof(one));
-
-	(void)written; /* it fails only if the descriptor is readable anyway */
-}
 
 static void
 icmptest_happened(void *argument, const struct xk_icmptest_event *event)
@@ -177,7 +156,7 @@ icmptest_happened(void *argument, const struct xk_icmptest_event *event)
 	}
 	events->list[written % ICMPTEST_EVENTS] = *event;
 	atomic_store_explicit(&events->written, written + 1, memory_order_release);
-	icmptest_wake(job);
+	eventfd_write(job->woken, 1);
 }
 
 static void
@@ -187,7 +166,7 @@ icmptest_finished(void *argument, const struct xk_icmptest_result *result)
 
 	job->result = *result;
 	atomic_store_explicit(&job->done, true, memory_order_release);
-	icmptest_wake(job);
+	eventfd_write(job->woken, 1);
 }
 
 /* ---- telling ---- */

@@ -15,15 +15,6 @@ enum {
 	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss until the engine counts as stuck */
 };
 
-static void
-roundtrip_wake(struct roundtrip_end *end)
-{
-	uint64_t one = 1;
-	ssize_t written = write(end->woken, &one, sizeof(one));
-
-	(void)written; /* fails only if the descriptor is readable already */
-}
-
 void
 roundtrip_record(void *argument, uint64_t rtt_ns)
 {
@@ -42,14 +33,14 @@ roundtrip_lost(void *argument, uint64_t waited_ns)
 
 	atomic_store_explicit(&end->waited_ns, waited_ns, memory_order_relaxed);
 	atomic_fetch_add_explicit(&end->losses, 1, memory_order_release);
-	roundtrip_wake(end);
+	eventfd_write(end->woken, 1);
 }
 
 void
 roundtrip_finished(struct roundtrip_end *end)
 {
 	atomic_store_explicit(&end->done, true, memory_order_release);
-	roundtrip_wake(end);
+	eventfd_write(end->woken, 1);
 }
 
 /* Reports the first loss at once; roundtrip_end_close reports the total. Returns the losses of this run. */

@@ -77,15 +77,6 @@ struct stats_server {
 
 /* ---- counting ---- */
 
-static void
-server_wake(struct stats_server *server)
-{
-	uint64_t one = 1;
-	ssize_t written = write(server->wake_fd, &one, sizeof(one));
-
-	(void)written; /* it fails only if the thread is awake anyway */
-}
-
 void
 stats_server_count(struct stats_server *server, unsigned seconds)
 {
@@ -97,7 +88,7 @@ stats_server_count(struct stats_server *server, unsigned seconds)
 	while (before_ns < until_ns)
 		if (atomic_compare_exchange_weak(&server->count_until_ns, &before_ns, until_ns))
 			break;
-	server_wake(server);
+	eventfd_write(server->wake_fd, 1);
 }
 
 /* Sets the edges' marks each time: others may have changed them meanwhile. */
@@ -410,7 +401,7 @@ stats_server_stop(struct stats_server *server)
 	if (server == NULL)
 		return;
 	atomic_store(&server->ends, true);
-	server_wake(server);
+	eventfd_write(server->wake_fd, 1);
 	pthread_join(server->thread, NULL);
 	unlink(server->address.sun_path);
 	for (unsigned i = 0; i < SERVER_CLIENTS; i++)

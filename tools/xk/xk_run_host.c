@@ -15,30 +15,16 @@ enum { RUN_WHY = 400, RUN_TELEMETRY_S = 30 };
 static struct host_options
 run_host_options(const struct run_options *options, const char *file, const struct host_link *link, struct watch *watch)
 {
-	const struct host_single *single = &options->single;
+	struct host_options made = host_single_options_of(&options->common, &options->single, link);
 
-	return (struct host_options){
-		.program = run_program.name,
-		.name = "host",
-		.end = options->end,
-		.graph = file,
-		.watch = watch,
-		.watched = true, /* xk stats may ask at any time */
-		.sets = &options->common.sets,
-		.link = link,
-		.link_name = options->common.link,
-		.meeting = "",
-		.mode = (enum xk_mode)single->mode,
-		.driver = (enum xk_driver_policy)options->common.driver,
-		.threads = (unsigned)single->threads,
-		.drivers = (unsigned)options->common.drivers,
-		.core = -1,
-		.cores = single->cores.count == 0 ? NULL : single->cores.value,
-		.yields = options->common.drivers > 1,
-		.trace = options->common.trace,
-		.pcap = options->common.pcap,
-		.telemetry = options->telemetry,
-	};
+	made.program = run_program.name;
+	made.name = "host";
+	made.end = options->end;
+	made.graph = file;
+	made.watch = watch;
+	made.watched = true; /* xk stats may ask at any time */
+	made.telemetry = options->telemetry;
+	return made;
 }
 
 static int
