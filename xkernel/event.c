@@ -209,7 +209,6 @@ event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
 	event_unlink(wheel, *event);
 	(*event)->state = XK_EVENT_FIRING;
 	(*event)->running++;
-	atomic_store_explicit(&(*event)->cancelled, false, memory_order_relaxed);
 	return false;
 }
 
@@ -277,10 +276,8 @@ xk_event_cancel(struct xk_event *event)
 	enum xk_event_cancelled answer = XK_EVENT_FINISHED;
 
 	xk_spin_lock(&wheel->lock);
-	if (event->running > 0) {
-		atomic_store_explicit(&event->cancelled, true, memory_order_release);
+	if (event->running > 0)
 		answer = XK_EVENT_RUNNING;
-	}
 	if (event->state == XK_EVENT_PENDING) {
 		event_unlink(wheel, event);
 		event->state = event->running > 0 ? XK_EVENT_FIRING : XK_EVENT_IDLE;

@@ -27,7 +27,7 @@ enum xk_event_state { XK_EVENT_IDLE, XK_EVENT_PENDING, XK_EVENT_FIRING };
 
 enum xk_event_cancelled {
 	XK_EVENT_FINISHED,  /* was not pending: never scheduled, or its handler has returned */
-	XK_EVENT_RUNNING,   /* the handler runs, and can ask xk_event_is_cancelled */
+	XK_EVENT_RUNNING,   /* the handler runs */
 	XK_EVENT_CANCELLED, /* will not fire; if scheduled by its handler, that may still run */
 };
 
@@ -38,9 +38,8 @@ struct xk_event {
 	xk_event_handler *handler;
 	void *argument;
 	uint16_t slot;
-	uint8_t state;          /* enum xk_event_state, under the wheel's lock */
-	_Atomic bool cancelled; /* cancelled while its handler ran */
-	uint32_t running;       /* number of running handlers, under the lock: the next may overtake one that waits */
+	uint8_t state;    /* enum xk_event_state, under the wheel's lock */
+	uint32_t running; /* number of running handlers, under the lock: the next may overtake one that waits */
 };
 
 /* Prepares an event that a shepherd of kernel will handle. Call once, before anything else. */
@@ -61,12 +60,5 @@ void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 
 /* Cancels a pending event, and returns which of the three cases it was. Any context; never waits. */
 enum xk_event_cancelled xk_event_cancel(struct xk_event *event);
-
-/* Returns whether the event was cancelled while its handler runs. For the handler. */
-static inline bool
-xk_event_is_cancelled(const struct xk_event *event)
-{
-	return atomic_load_explicit(&event->cancelled, memory_order_acquire);
-}
 
 #endif

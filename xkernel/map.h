@@ -35,7 +35,6 @@ struct xk_binding {
  */
 struct xk_map_table {
 	struct xk_retired retired;
-	struct xk_map_table *previous; /* an outgrown table, kept if there are no epochs to retire it in */
 	uint32_t mask;
 	uint32_t used;                    /* slots that are not free: bindings and tombstones */
 	_Atomic(_Atomic uint64_t *) last; /* the slot of the latest lookup: the one-entry cache */
@@ -47,7 +46,7 @@ struct xk_map {
 	_Atomic(struct xk_map_table *) table;
 	bool is_shared; /* by several drivers: an entry stays in the cache while it is bound */
 	uint64_t seed[2];
-	struct xk_epochs *epochs; /* NULL: outgrown tables stay until xk_map_fini */
+	struct xk_epochs *epochs; /* NULL: one thread uses the map */
 	_Atomic unsigned count;   /* bindings */
 	_Atomic uint32_t writer;  /* lock of changes, held for a bounded time */
 };
@@ -68,7 +67,7 @@ int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
 
 /*
  * Initialises a map without a kernel: with the caller's seeds, and epochs to retire outgrown tables in
- * (NULL: they stay until xk_map_fini). is_shared: several drivers will use it. Returns 0 or -ENOMEM.
+ * (NULL: one thread uses the map). is_shared: several drivers will use it. Returns 0 or -ENOMEM.
  */
 int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs,
 		bool is_shared);

@@ -280,17 +280,6 @@ xk_msg_pull_up(struct xk_msg **m, size_t len)
 	return head->data;
 }
 
-uint8_t *
-xk_msg_pop_segments(struct xk_msg **m, size_t len)
-{
-	uint8_t *p = xk_msg_pull_up(m, len);
-
-	if (p == NULL)
-		return NULL;
-	xk_msg_pop_in_place(*m, len);
-	return p;
-}
-
 void
 xk_msg_truncate_segments(struct xk_msg *m, size_t len)
 {
@@ -379,12 +368,6 @@ xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 	a->tail = b->tail;
 	a->total += b->total;
 	a->flags &= XK_MSG_TRACED | XK_MSG_TO_ALL;
-}
-
-void
-xk_msg_copy_segments(const struct xk_msg *m, void *bytes, size_t len)
-{
-	msg_gather(m, 0, bytes, len);
 }
 
 bool

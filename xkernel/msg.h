@@ -171,10 +171,9 @@ xk_msg_free(struct xk_msg *m)
 	xk_msg_free_here(m, xk_here());
 }
 
-/* The slow halves of xk_msg_push, xk_msg_peek and xk_msg_pop. Not for callers. */
+/* The slow halves of xk_msg_push and of xk_msg_peek. Not for callers. */
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
-uint8_t *xk_msg_pop_segments(struct xk_msg **m, size_t len);
 
 /* Returns whether a push of len bytes would be in place. */
 static inline bool
@@ -250,9 +249,10 @@ xk_msg_pop(struct xk_msg **m, size_t len)
 	const uint8_t *p = head->data;
 
 	if (xk_unlikely(head->len < len)) {
-		p = xk_msg_pop_segments(&head, len);
+		p = xk_msg_pull_up(&head, len);
 		*m = head;
-		return p;
+		if (p == NULL)
+			return NULL;
 	}
 	xk_msg_pop_in_place(head, len);
 	return p;
@@ -291,8 +291,8 @@ struct xk_msg *xk_msg_split(struct xk_msg **m, size_t len);
 /* Appends b to a; together they have at most XK_MSG_MAX bytes. Takes b; a stays the caller's. */
 void xk_msg_join(struct xk_msg *a, struct xk_msg *b);
 
-/* The slow half of xk_msg_copy_first. Not for callers. */
-void xk_msg_copy_segments(const struct xk_msg *m, void *bytes, size_t len);
+/* Copies len bytes of m, from offset on, to `bytes`. Returns false, having copied nothing, if m has fewer. */
+bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
 
 /* Copies the first len bytes of m, which is at least that long, to `bytes`. */
 static inline void
@@ -301,11 +301,8 @@ xk_msg_copy_first(const struct xk_msg *m, void *bytes, size_t len)
 	if (xk_likely(m->len >= len))
 		memcpy(bytes, m->data, len);
 	else
-		xk_msg_copy_segments(m, bytes, len);
+		xk_msg_copy_out(m, 0, bytes, len);
 }
-
-/* Copies len bytes of m, from offset on, to `bytes`. Returns false, having copied nothing, if m has fewer. */
-bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
 
 /* The slow half of xk_msg_sum. Not for callers. */
 uint64_t xk_msg_sum_segments(const struct xk_msg *m);

@@ -1,6 +1,6 @@
 /*
  * upi.c - the slower verbs of upi.h. Sessions' lives are in
- * upi_session.c, open_enables in upi_enable.c, drops in upi_drop.c.
+ * upi_session.c, open_enables in table.c, drops in upi_drop.c.
  */
 #include "xkernel/upi.h"
 

@@ -143,11 +143,10 @@ struct xk_protocol {
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
-	/* passively opened sessions, oldest first */
-	_Atomic uint32_t cache_lock;
-	unsigned cache_count;
-	struct xk_session *cache_first, *cache_last;
-	struct xk_protocol *next; /* in the kernel, lowers before uppers */
+	_Atomic uint32_t lock;           /* of the cache, and of its own open_enables' counts */
+	unsigned cache_count;            /* passively opened sessions */
+	struct xk_session *cache_oldest; /* a ring, in the order of their age */
+	struct xk_protocol *next;        /* in the kernel, lowers before uppers */
 };
 
 /*
@@ -228,8 +227,8 @@ struct xk_session {
 	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
-	bool cached;                              /* opened passively and kept while idle; under cache_lock */
-	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; under cache_lock */
+	bool cached;                              /* opened passively and kept while idle; under its lock */
+	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; under its lock */
 	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
 	struct xk_order *order; /* the queue of poppers; NULL: no order=session */
@@ -616,7 +615,7 @@ void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_sessi
 struct xk_enable {
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_binding binding;
-	_Atomic unsigned count; /* 0: being removed */
+	unsigned count; /* under hlp_receive's lock */
 	struct xk_retired retired;
 };
 
