@@ -119,10 +119,7 @@ event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 	return slot == EVENT_NO_SLOT ? UINT64_MAX : group | (uint64_t)(slot % EVENT_SLOTS) << shift;
 }
 
-/*
- * Returns a time before which nothing is due. For a coarse slot with one event that is
- * the event's own time, so that a sleeping driver need not wake to find it.
- */
+/* Returns a time before which nothing is due: a lone event's own, lest a driver wake only to move it, or its slot's. */
 static uint64_t
 event_next_us(const struct xk_wheel *wheel)
 {

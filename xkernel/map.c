@@ -163,10 +163,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 	}
 }
 
-/*
- * Returns whether key is bound in table. If not, *at is the slot to
- * bind it in: the first tombstone or free slot on its way.
- */
+/* Returns whether key is bound in table. If not, *at is the slot for it: the first on its way without a binding. */
 static bool
 map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uint32_t *at)
 {

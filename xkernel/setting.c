@@ -1,7 +1,4 @@
-/*
- * setting.c - parses settings' values from a graph file or a command line:
- * accepts a text as a whole, or refuses it and says what it expected.
- */
+/* setting.c - parses settings' values: accepts a text as a whole, or refuses it and says what it expected. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -122,7 +122,7 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 /* ---- up ---- */
 
 /* Handles m where no session stands on lls: it was closed, unlike the one below. Takes m. */
-__attribute__((noinline)) static void
+XK_APART static void
 virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct xk_session *s = NULL;
