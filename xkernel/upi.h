@@ -209,8 +209,8 @@ struct xk_session {
 	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
-	bool cached;                              /* opened passively and kept while idle; under its lock */
-	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; under its lock */
+	bool cached;                              /* opened passively and kept while idle; under protocol's lock */
+	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; likewise */
 	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
 	struct xk_order *order; /* the queue of poppers; NULL: no order=session */
@@ -261,7 +261,7 @@ xk_session_above(struct xk_session *s)
 	return atomic_load_explicit(&s->above, memory_order_acquire);
 }
 
-/* Takes s off lls, unless another session stands there alone. */
+/* Takes s off lls; leaves another session that stands there alone. */
 static inline void
 xk_session_leave(struct xk_session *s, struct xk_session *lls)
 {
@@ -336,7 +336,7 @@ void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
 int xk_push_slow(struct xk_session *s, struct xk_msg *m);
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
-/* Hands m, which came up s, to the protocol above, its header in one piece. Takes m. May hand off: hold no lock. */
+/* Hands m, which came up s, to the protocol above, with its header in one piece. Takes m. May hand off. */
 static inline void
 xk_demux(struct xk_session *s, struct xk_msg *m)
 {
@@ -402,7 +402,7 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 	return s->ops->push(s, m);
 }
 
-/* Sends m, waits, and stores the reply, hlp_receive's header in one piece. Takes m. Or a foreign thread. */
+/* Sends m and waits for the reply, with hlp_receive's header in one piece. Takes m. Any shepherd, or a foreign thread. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
@@ -567,13 +567,11 @@ struct xk_enable {
 	struct xk_retired retired;
 };
 
-/*
- * open_enable and open_disable of a protocol with passive keys in map; return as
- * xk_open_enable and xk_open_disable. For fini: frees every enable left in map, then the map.
- */
+/* open_enable and open_disable of a protocol with passive keys in map; return as xk_open_enable and xk_open_disable. */
 int xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type);
 int xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
 		     struct xk_protocol *hlp_type);
+/* Frees every enable left in map, then the map. For fini. */
 void xk_enable_fini(struct xk_map *map);
 
 /* Returns the protocol below at a role's position (in group 0 if roles repeat). */
