@@ -41,9 +41,7 @@ struct xk_platform_ops {
 	 */
 	void (*buffer_free)(struct xk_platform *platform, struct xk_msg *segment);
 
-	/*
-	 * Returns the number of segments in use; calls see for each (NULL: no list is kept). Main thread, nothing runs.
-	 */
+	/* Returns the number of segments in use; calls see for each (NULL: no list). Main thread, nothing runs. */
 	unsigned (*buffers_out)(struct xk_platform *platform);
 	void (*each_out)(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 			 void *context);

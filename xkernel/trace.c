@@ -45,7 +45,7 @@ trace_place(char *text, size_t len)
 		snprintf(text, len, "%s %u", kinds[self->runner->kind], self->runner->number);
 }
 
-/* Writes one line of the protocol called name, or of the kernel (NULL). Virtual times, which are exact, have all digits. */
+/* Writes one line of the protocol called name, or of the kernel (NULL). Virtual times are exact: all digits. */
 static void
 trace_line(struct xk_kernel *kernel, const char *name, const char *format, va_list arguments)
 {

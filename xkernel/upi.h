@@ -402,7 +402,7 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 	return s->ops->push(s, m);
 }
 
-/* Sends m and waits for the reply, with hlp_receive's header in one piece. Takes m. Any shepherd, or a foreign thread. */
+/* Sends m and waits for the reply, with hlp_receive's header in one piece. Takes m. Foreign threads may, too. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
