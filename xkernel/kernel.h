@@ -81,14 +81,10 @@ struct xk_protocol *xk_kernel_add_protocol(struct xk_kernel *kernel, const struc
 struct xk_edge *xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct xk_protocol *lower,
 				   const char *role);
 
-/*
- * Sets the graph's budget for each message in the driver (0: none), and how many unspent ones accumulate. Before init.
- */
+/* Sets the graph's budget per message in the driver (0: none), and how many unspent ones accumulate. Before init. */
 void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry);
 
-/*
- * Initialises every protocol, lowers first. If an init fails, *failed is that protocol, and those before were undone.
- */
+/* Initialises all protocols, lowers first. If an init fails, *failed is that protocol; those before were undone. */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
 
 /* Returns the instance called name, or NULL. The graph does not change after init. Any context. */
@@ -188,7 +184,7 @@ void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk
 /*
  * Calls see(context, tid, progress) for each driver, pool thread and event thread,
  * for watchdogs; progress changes with every turn, message or event. Any thread but
- * these. see holds mutexes that they may need: it must not wait for their progress.
+ * these. see runs with mutexes held that they may need: it must not wait for them.
  */
 void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress),
 			   void *context);

@@ -48,9 +48,7 @@ struct xk_map {
 	_Atomic uint32_t writer;  /* lock of changes, held for a bounded time */
 };
 
-/*
- * User space addresses have 48 bits. The rest of a slot's word rules out most other keys without reading the binding.
- */
+/* User space addresses have 48 bits. A slot's other bits rule out most other keys without reading the binding. */
 enum { XK_MAP_TAG = 16 };
 
 static inline struct xk_binding *

@@ -143,7 +143,7 @@ unsigned xk_locks_held(void);
 
 void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
 
-/* Takes the lock; may wait. xk_lock_try only if it is free, and returns whether. Any context. */
+/* Takes the lock; may wait. xk_lock_try takes it only if it is free, and returns whether. Any context. */
 void xk_lock(struct xk_lock *lock);
 bool xk_lock_try(struct xk_lock *lock);
 void xk_unlock(struct xk_lock *lock);

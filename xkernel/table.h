@@ -58,7 +58,7 @@ int xk_table_add(struct xk_protocol *self, struct xk_key key, struct xk_protocol
 int xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 		   struct xk_protocol *hlp_type, struct xk_session **session);
 
-/* Shares the session of key, or adds one as xk_table_add. -EADDRINUSE, -ENOMEM, or setup's error. */
+/* Shares the session of key, or adds one. Always takes lls, as xk_table_add. -EADDRINUSE, -ENOMEM, or setup's error. */
 int xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 		  struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session);
 

@@ -64,9 +64,7 @@ struct xk_protocol_ops {
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
 	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
-	/*
-	 * Stores an open_enable's key, from its participants (consumed). Missing: hlp_type's number, no participants.
-	 */
+	/* Stores an open_enable's key, from its participants (consumed). Missing: hlp_type's number, none of these. */
 	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			   struct xk_key *key);
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
@@ -79,9 +77,7 @@ struct xk_protocol_ops {
  */
 struct xk_session_ops {
 	size_t size; /* of its struct, which begins with struct xk_session; 0: only that */
-	/*
-	 * Sets up a new, zeroed session from the table's `how`. Nobody can find it; an error closes it. Must not wait.
-	 */
+	/* Sets up a new, zeroed session from the table's `how`. Nobody can find it; errors close it. Must not wait. */
 	int (*setup)(struct xk_session *s, const void *how);
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
