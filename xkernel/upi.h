@@ -64,7 +64,7 @@ struct xk_protocol_ops {
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
 	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
-	/* Stores an open_enable's key, from its participants (consumed). Missing: hlp_type's number, none of these. */
+	/* Stores the key of participants (consumed). If missing, these must be empty: the key is hlp_type's number. */
 	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			   struct xk_key *key);
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
