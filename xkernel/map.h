@@ -57,7 +57,7 @@ xk_map_slot_binding(uint64_t word)
 	return (struct xk_binding *)(uintptr_t)(word << XK_MAP_TAG >> XK_MAP_TAG);
 }
 
-/* Initialises an empty map of kernel for about `expected` bindings; it grows beyond them. Returns 0 or -ENOMEM. */
+/* Initialises an empty map of kernel (NULL: of one thread) for about `expected` bindings or more. 0 or -ENOMEM. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /*
