@@ -46,17 +46,16 @@ xk_here(void)
 /* Prints what failed and where, then aborts. Never returns. Any context. */
 __attribute__((noreturn, cold)) void xk_assert_failed(const char *what, const char *file, int line);
 
-/*
- * Aborts unless condition holds, in release builds too. For programming
- * errors only: packets, files and options are never asserted.
- */
+/* Aborts unless condition holds, in release builds too. For mistakes in programs, not packets, files or options. */
 #define xk_assert(condition) (xk_likely(condition) ? (void)0 : xk_assert_failed(#condition, __FILE__, __LINE__))
 
-/* As xk_assert, for checks on every message's path: in debug builds only. */
 #ifdef XK_DEBUG
-#define xk_debug_assert(condition) xk_assert(condition)
+enum { XK_IS_DEBUG = 1 };
 #else
-#define xk_debug_assert(condition) ((void)sizeof(condition))
+enum { XK_IS_DEBUG = 0 };
 #endif
+
+/* As xk_assert, for checks on every message's path: in debug builds only. */
+#define xk_debug_assert(condition) (XK_IS_DEBUG ? xk_assert(condition) : (void)0)
 
 #endif

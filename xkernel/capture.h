@@ -1,7 +1,4 @@
-/*
- * capture.h - where protocols show passing messages, for a capture. The program that runs a kernel
- * provides it (kernel.h) and stores the bytes; protocols do no input or output themselves.
- */
+/* capture.h - where protocols show passing messages; the program provides it (kernel.h) and does input and output. */
 #ifndef XK_CAPTURE_H
 #define XK_CAPTURE_H
 

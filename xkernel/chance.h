@@ -40,9 +40,7 @@ xk_chance_below(struct xk_chance *chance, uint64_t bound)
 	return (uint64_t)((unsigned __int128)xk_chance_next(chance) * bound >> 64);
 }
 
-/*
- * Returns true with a probability in parts of 2^32 (XK_SETTING_PROBABILITY). Draws nothing if that is never or always.
- */
+/* Returns true with a probability in parts of 2^32 (XK_SETTING_PROBABILITY); draws nothing if never or always. */
 static inline bool
 xk_chance_hits(struct xk_chance *chance, uint64_t probability)
 {

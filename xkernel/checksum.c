@@ -4,10 +4,7 @@
 /* Two 64-bit words, as any processor with vector registers has them. */
 typedef uint64_t checksum_pair __attribute__((vector_size(16)));
 
-/*
- * The sum of some pairs, which loses carries, and the sum of their upper
- * halves, which does not. The difference is the sum of the lower halves.
- */
+/* The sum of pairs, which loses carries, and of their upper halves, which does not: the rest is the lower halves. */
 struct checksum_sums {
 	checksum_pair all, upper;
 };

@@ -69,7 +69,7 @@ xk_sum(uint64_t sum, const uint8_t *p, size_t len)
 		p += len & ~(size_t)15;
 	}
 	if (len & 8) {
-		sum += (uint64_t)xk_sum_load32(p) + xk_sum_load32(p + 4);
+		sum += xk_sum_load32(p) + xk_sum_load32(p + 4);
 		p += 8;
 	}
 	if (len & 4) {
@@ -77,19 +77,10 @@ xk_sum(uint64_t sum, const uint8_t *p, size_t len)
 		p += 4;
 	}
 	if (len & 2) {
-		uint16_t v;
-
-		memcpy(&v, p, sizeof(v));
-		sum += v;
+		sum += xk_sum_load16(p);
 		p += 2;
 	}
-	if (len & 1) {
-		uint16_t v = 0;
-
-		memcpy(&v, p, 1);
-		sum += v;
-	}
-	return sum;
+	return len & 1 ? sum + *p : sum;
 }
 
 /*

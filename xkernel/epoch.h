@@ -1,10 +1,10 @@
 /*
  * epoch.h - frees memory once no shepherd can still be reading it.
  *
- * Messages are carried up without locks or references: what the Map tool resolves stays valid until the
- * shepherd's turn ends. An object that was removed from every map is retired, and freed once every shepherd
- * that was running then has ended its turn or parked. A parking shepherd keeps references on the sessions it
- * is popping through (upi.h) and on nothing else: afterwards it resolves other objects again.
+ * Messages are carried up without locks or references: what the Map tool resolves stays valid until
+ * the shepherd's turn ends. An object removed from every map is retired, and freed once every
+ * shepherd that was running then has ended its turn or parked. A parking shepherd keeps references on
+ * the sessions it is popping through (upi.h) and on nothing else: it resolves other objects again.
  *
  * Quiescent-state-based reclamation: McKenney and Slingwine, "Read-Copy Update" (1998).
  */
@@ -23,18 +23,18 @@ struct xk_retired {
 };
 
 /*
- * Calls release(retired), which must not wait, from some shepherd of kernel, once no shepherd can be reading the
- * object. The object must be out of reach already (unbound from its maps). Any context; never waits.
+ * Calls release(retired), which must not wait, from some shepherd of kernel, once nobody can be reading
+ * the object, which must be out of reach already (unbound from its maps). Any context; never waits.
  */
 void xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(struct xk_retired *retired));
 
 /* ---- for the engine ---- */
 
-/* A domain: its readers, and the objects that were retired and not yet released. */
+/* A domain: its readers, and the objects retired and not yet released. */
 struct xk_epochs {
 	_Atomic uint64_t now;
 	_Atomic unsigned retired;
-	/* Called now and then while retired objects pile up: the reader that reclaims may be asleep. Any context. */
+	/* Called now and then while retired objects pile up: the reclaiming reader may be asleep. Any context. */
 	void (*wake)(void *argument);
 	void *argument;
 	_Atomic uint32_t reclaiming, retired_lock, readers_lock;
@@ -57,24 +57,20 @@ void xk_epochs_init(struct xk_epochs *epochs, void (*wake)(void *argument), void
 /* As xk_retire. */
 void xk_epochs_retire(struct xk_epochs *epochs, struct xk_retired *retired,
 		      void (*release)(struct xk_retired *retired));
-/*
- * Releases what cannot be read any more, unless another thread is
- * doing so. A driver between messages, or when nothing runs.
- */
+/* Releases what nobody can read, unless another thread does so. A driver between messages, or when nothing runs. */
 void xk_epochs_reclaim(struct xk_epochs *epochs);
 /* Releases all retired objects. When nothing runs. */
 void xk_epochs_drain(struct xk_epochs *epochs);
 
-/* Add a reader that does not read yet, and remove one that has stopped. Any context. */
+/* Add a reader that does not read yet; remove one that has stopped. Any context. */
 void xk_reader_add(struct xk_epochs *epochs, struct xk_reader *reader);
 void xk_reader_remove(struct xk_reader *reader);
-/* Begins to read: from here on, the reader may use what is bound. */
+/* Begins to read: the reader may use what is bound from here on, until it leaves. */
 void xk_reader_enter(struct xk_reader *reader);
-/* Stops reading, until the reader enters again. */
 void xk_reader_leave(struct xk_reader *reader);
 /* Keeps the stack's reader reading while the stack leaves its driver. */
 void xk_reader_take_along(struct xk_reader *reader, const struct xk_reader *driver);
-/* Makes the driver read for the stack that it is about to run, which may have been reading since before. */
+/* Makes the driver read for the stack that it is about to run, which may have been reading. */
 void xk_reader_bring_back(struct xk_reader *reader, struct xk_reader *driver);
 
 /* Moves the reader into the current epoch, once per turn: it reads on, but has dropped all that it resolved. */

@@ -119,10 +119,7 @@ event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 	return slot == EVENT_NO_SLOT ? UINT64_MAX : group | (uint64_t)(slot % EVENT_SLOTS) << shift;
 }
 
-/*
- * Returns a time before which nothing is due. For a coarse slot with one event that is
- * the event's own time, so that a sleeping driver need not wake to find it.
- */
+/* Returns a time before which nothing is due: a lone event's own, lest a driver wake only to move it, or its slot's. */
 static uint64_t
 event_next_us(const struct xk_wheel *wheel)
 {
@@ -209,7 +206,6 @@ event_step(struct xk_wheel *wheel, uint64_t now_us, struct xk_event **event)
 	event_unlink(wheel, *event);
 	(*event)->state = XK_EVENT_FIRING;
 	(*event)->running++;
-	atomic_store_explicit(&(*event)->cancelled, false, memory_order_relaxed);
 	return false;
 }
 
@@ -277,10 +273,8 @@ xk_event_cancel(struct xk_event *event)
 	enum xk_event_cancelled answer = XK_EVENT_FINISHED;
 
 	xk_spin_lock(&wheel->lock);
-	if (event->running > 0) {
-		atomic_store_explicit(&event->cancelled, true, memory_order_release);
+	if (event->running > 0)
 		answer = XK_EVENT_RUNNING;
-	}
 	if (event->state == XK_EVENT_PENDING) {
 		event_unlink(wheel, event);
 		event->state = event->running > 0 ? XK_EVENT_FIRING : XK_EVENT_IDLE;

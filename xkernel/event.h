@@ -5,10 +5,10 @@
  * handler runs as a shepherd of its own, on a detachable stack in the driver (IPP) or on the event thread (regular),
  * and may wait. Scheduling and cancelling are O(1), take the wheel's own short lock and never wait; any context.
  *
- * Cancelling races with firing, so it has three answers. After XK_EVENT_RUNNING the caller must not free what the
- * handler uses. The usual idiom: a pending event holds a reference on its session, which the handler gives back,
- * or the canceller that gets XK_EVENT_CANCELLED. An event's memory is freed by xk_retire (epoch.h), in its handler
- * at the earliest. A handler that waits must hold a reference on what contains the event.
+ * Cancelling races with firing, so it has three answers. After XK_EVENT_RUNNING the caller must not free
+ * what the handler uses. Usually a pending event holds a reference on its session, which the handler
+ * gives back, or the canceller that gets XK_EVENT_CANCELLED. An event's memory is freed by xk_retire, in
+ * its handler at the earliest. A handler that waits must hold a reference on what contains the event.
  *
  * Timing wheels: Varghese and Lauck (1987).
  */
@@ -27,7 +27,7 @@ enum xk_event_state { XK_EVENT_IDLE, XK_EVENT_PENDING, XK_EVENT_FIRING };
 
 enum xk_event_cancelled {
 	XK_EVENT_FINISHED,  /* was not pending: never scheduled, or its handler has returned */
-	XK_EVENT_RUNNING,   /* the handler runs, and can ask xk_event_is_cancelled */
+	XK_EVENT_RUNNING,   /* the handler runs */
 	XK_EVENT_CANCELLED, /* will not fire; if scheduled by its handler, that may still run */
 };
 
@@ -38,12 +38,11 @@ struct xk_event {
 	xk_event_handler *handler;
 	void *argument;
 	uint16_t slot;
-	uint8_t state;          /* enum xk_event_state, under the wheel's lock */
-	_Atomic bool cancelled; /* cancelled while its handler ran */
-	uint32_t running;       /* number of running handlers, under the lock: the next may overtake one that waits */
+	uint8_t state;    /* enum xk_event_state, under the wheel's lock */
+	uint32_t running; /* number of running handlers, under the lock: the next may overtake one that waits */
 };
 
-/* Prepares an event that a shepherd of kernel will handle. Call once, before anything else. */
+/* Prepares an event that a shepherd of kernel will handle. Once, before anything else. */
 void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
 
 /* Converts nanoseconds to microseconds, rounding up. */
@@ -54,19 +53,12 @@ xk_us_of_ns(uint64_t ns)
 }
 
 /*
- * Schedules the event to fire after at least delay_us, counted from the start of the current
+ * Schedules the event to fire after at least delay_us, from the start of the current
  * microsecond; 0: at the next turn. Moves a pending event. A handler may schedule its own event.
  */
 void xk_event_schedule(struct xk_event *event, uint64_t delay_us);
 
-/* Cancels a pending event, and returns which of the three cases it was. Any context; never waits. */
+/* Cancels a pending event, and returns which of the three cases it was. */
 enum xk_event_cancelled xk_event_cancel(struct xk_event *event);
-
-/* Returns whether the event was cancelled while its handler runs. For the handler. */
-static inline bool
-xk_event_is_cancelled(const struct xk_event *event)
-{
-	return atomic_load_explicit(&event->cancelled, memory_order_acquire);
-}
 
 #endif

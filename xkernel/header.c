@@ -38,42 +38,34 @@ header_add(struct header_text *text, const char *format, ...)
 	text->room -= (size_t)len;
 }
 
-static const char *
-header_value_name(const struct xk_field *field, uint64_t value)
-{
-	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
-		if (v->value == value)
-			return v->name;
-	return NULL;
-}
-
+/* Adds the names of value's bits, and what is left of it as a number. */
 static void
 header_add_bits(struct header_text *text, const struct xk_field *field, uint64_t value)
 {
 	const char *before = " ";
 
-	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++) {
-		if ((value & v->value) == 0)
-			continue;
-		header_add(text, "%s%s", before, v->name);
-		value &= ~v->value;
-		before = "|";
-	}
+	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
+		if ((value & v->value) != 0) {
+			header_add(text, "%s%s", before, v->name);
+			value &= ~v->value;
+			before = "|";
+		}
 	if (value != 0 || *before == ' ')
 		header_add(text, "%s%#" PRIx64, before, value);
 }
 
 static void
-header_add_field(struct header_text *text, const struct xk_field *field, uint64_t value)
+header_add_value(struct header_text *text, const struct xk_field *field, uint64_t value)
 {
-	const char *name = field->is_bits ? NULL : header_value_name(field, value);
+	const struct xk_field_value *v = field->values;
 	char host[16];
 
-	header_add(text, "%s", field->name);
+	while (v != NULL && v->name != NULL && v->value != value)
+		v++;
 	if (field->is_bits)
 		header_add_bits(text, field, value);
-	else if (name != NULL)
-		header_add(text, " %s", name);
+	else if (v != NULL && v->name != NULL)
+		header_add(text, " %s", v->name);
 	else if (field->print == XK_PRINT_HOST)
 		header_add(text, " %s", xk_host_print((uint32_t)value, host));
 	else if (field->print == XK_PRINT_LINK)
@@ -95,9 +87,8 @@ xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t le
 	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
 		if (at + field->bits > len * 8)
 			break;
-		if (at > 0)
-			header_add(&to, ", ");
-		header_add_field(&to, field, xk_field_load(field, p, at));
+		header_add(&to, "%s%s", at > 0 ? ", " : "", field->name);
+		header_add_value(&to, field, xk_field_load(field, p, at));
 		at += field->bits;
 	}
 	return text;

@@ -2,9 +2,9 @@
  * header.h - a protocol's header as data: checked by the framework before
  * demux, printed by traces, dissectors, documentation and fuzzers.
  *
- * A type says how many bytes a message must have (`header`), how many are wanted in one piece as far as they exist
- * (`gather`), and what they mean, field by field in wire order. The declaration only describes: the protocol's own
- * functions load, check and store. tests/protocols/test_headers.c compares the two, bit by bit.
+ * A type says how many bytes a message must have (`header`), how many are wanted in one piece as far
+ * as they exist (`gather`), and what they mean, field by field. That only describes: the protocol's
+ * own functions load, check and store. tests/protocols/test_headers.c compares the two, bit by bit.
  */
 #ifndef XK_HEADER_H
 #define XK_HEADER_H
@@ -15,7 +15,7 @@ struct xk_msg;
 struct xk_protocol;
 struct xk_protocol_type;
 
-/* The fate of a message whose field differs from that of the message before, in the same conversation. */
+/* The fate of a message whose field differs from the one before, in the same conversation. */
 enum xk_field_kind {
 	XK_VARIES,        /* accepted: the value differs with each message */
 	XK_FIXED,         /* dropped: the value is always `usual`, or what the host itself is */
@@ -40,7 +40,7 @@ struct xk_field_value {
 	const char *name; /* NULL ends the list */
 };
 
-/* Fields follow one another without gaps, the most significant bit first (RFC 791, appendix B). */
+/* Fields follow one another in wire order without gaps, the most significant bit first (RFC 791, appendix B). */
 struct xk_field {
 	const char *name; /* as in dissectors' filters; NULL ends the list */
 	unsigned bits;    /* 1 to 64 */
@@ -57,13 +57,13 @@ struct xk_field {
 
 /*
  * Puts the first bytes of *m in one piece: as many as self's type gathers, or all. Returns 0; -EBADMSG
- * (shorter than the header) and -ENOBUFS: *m was dropped and counted for self. Any context; never waits.
+ * (shorter than the header) or -ENOBUFS: *m was dropped and counted for self. Any context; never waits.
  */
 int xk_header_gather(struct xk_protocol *self, struct xk_msg **m);
 
 /*
- * Prints the fields of the header at p, as far as its len bytes go, into text (room bytes,
- * NUL-terminated): "source 53, destination 1024, ...". Returns text. Any context.
+ * Prints the fields of the header at p, as far as its len bytes go, into text (room
+ * bytes, NUL-terminated): "source 53, destination 1024, ...". Returns text. Any context.
  */
 char *xk_header_print(const struct xk_protocol_type *type, const uint8_t *p, size_t len, char *text, size_t room);
 

@@ -2,12 +2,14 @@
  * kernel.h - one host: a graph of protocols over ports, and the engine that carries messages through it.
  *
  * For programs; protocols do not include it. The life of a kernel: xk_kernel_new, xk_kernel_add_port, protocols and
- * edges (from a file: graphs/graph.h), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver thread of its
- * own), xk_kernel_run (the caller is the driver) or xk_kernel_turn (the caller is the driver now and then), and finally
+ * edges (from a file: graphs/graph.h), xk_kernel_init, then xk_kernel_start and xk_kernel_stop (a driver thread of
+ * its own), xk_kernel_run (the caller is the driver) or xk_kernel_turn (the caller is the driver now and then), and
  * xk_kernel_free. All state hangs off the kernel: a process may hold several. docs/embedding.md has examples.
  *
- * A kernel may have several drivers (xk_kernel_add_driver), each with a core, a queue of
- * each device and detachable stacks of its own. Graph, pool and events are shared.
+ * A kernel may have several drivers (xk_kernel_add_driver), each with a core, a queue
+ * of each device and detachable stacks of its own. Graph, pool and events are shared.
+ *
+ * Unless a comment says otherwise: main thread; constructors return NULL without memory; int is 0 or -errno.
  */
 #ifndef XK_KERNEL_H
 #define XK_KERNEL_H
@@ -46,17 +48,15 @@ struct xk_kernel_config {
 	struct xk_capture *capture; /* receives the messages that taps show (capture.h); NULL: none */
 };
 
-/*
- * Returns a host without protocols; NULL: no memory, or an impossible config. Copies config and its name. Main thread.
- */
+/* Returns a host without protocols; NULL: no memory, or an impossible config. Copies config and its name. */
 struct xk_kernel *xk_kernel_new(const struct xk_kernel_config *config);
 
 /*
- * Adds a driver, which sleeps on platform, makes its messages there, and takes the frames of
- * ports whose `driver` is its number. Pins the driver, and its share of the pool's threads,
- * to core (-1: unpinned). Main thread, before ports and protocols are added.
+ * Adds a driver, which sleeps on platform, makes its messages there, and takes
+ * the frames of ports whose `driver` is its number. Pins it, and its share of the
+ * pool's threads, to core (-1: unpinned). Before ports and protocols are added.
  *
- * Returns the driver's number (1, 2, ...; that of config.platform is 0); -EINVAL: there can be only one driver,
+ * Returns the driver's number (1, 2, ...; that of config.platform is 0); -EINVAL: there can be only one,
  * because time is virtual or threads are the platform's; -ENOSPC: there are XK_DRIVERS already; -ENOMEM.
  */
 int xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform, int core);
@@ -65,70 +65,53 @@ int xk_kernel_add_driver(struct xk_kernel *kernel, struct xk_platform *platform,
 unsigned xk_kernel_drivers(const struct xk_kernel *kernel);
 
 /*
- * Adds a port, which is found by its name. Ports of one name are a device's lanes, at most one per driver (platform.h);
- * a driver without one transmits through another's. xk_kernel_free closes the port. Main thread, before init.
+ * Adds a port, found by its name; xk_kernel_free closes it. Ports of one name are a device's lanes,
+ * at most one per driver (platform.h); a driver without one transmits through another's. Before init.
  */
 void xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port);
 
-/* Returns the port called name, of its lanes the one that was added first, or NULL. For the port protocol's init. */
+/* Returns the port called name, the lane that was added first, or NULL. For the port protocol's init. */
 struct xk_port *xk_kernel_find_port(struct xk_kernel *kernel, const char *name);
 
-/*
- * Adds an instance of type, with settings at their initial values. Lowers
- * come first. Returns NULL if there is no memory. Main thread.
- */
+/* Adds an instance of type, with settings at their initial values. Lowers come first. */
 struct xk_protocol *xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *type,
 					   const char *name);
 
-/* Adds the next lower of upper, in the order of its roles. Returns NULL if there is no memory. Main thread. */
+/* Adds the next lower of upper, in the order of its roles. */
 struct xk_edge *xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct xk_protocol *lower,
 				   const char *role);
 
-/*
- * Sets the graph's budget for each message in the driver (0:
- * none), and how many unspent budgets accumulate. Before init.
- */
+/* Sets the graph's budget per message in the driver (0: none), and how many unspent ones accumulate. Before init. */
 void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry);
 
-/*
- * Initialises every protocol, lowers first. Returns 0, or the error of an init:
- * *failed is then that protocol, and those before it were undone. Main thread.
- */
+/* Initialises all protocols, lowers first. If an init fails, *failed is that protocol; those before were undone. */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
 
 /* Returns the instance called name, or NULL. The graph does not change after init. Any context. */
 struct xk_protocol *xk_kernel_find(struct xk_kernel *kernel, const char *name);
 
-/* Returns the first instance, or NULL; ->next leads to the others, lowers before uppers. Any context. */
+/* Returns the first instance, or NULL; ->next leads on, lowers before uppers. Any context. */
 struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel);
 
-/* Starts each driver on a thread of its own, and the pool. Returns 0 or -errno. */
+/* Starts each driver on a thread of its own, and the pool. */
 int xk_kernel_start(struct xk_kernel *kernel);
 
-/*
- * Ends the drivers and the pool, and returns when they have ended.
- * Parked shepherds get -ECANCELED and unwind. Main thread.
- */
+/* Ends the drivers and the pool, and waits for them. Parked shepherds get -ECANCELED and unwind. */
 void xk_kernel_stop(struct xk_kernel *kernel);
 
-/*
- * Runs the first driver in the calling thread, and others in threads, until xk_kernel_halt.
- * With virtual time, the platform's callback at the end of time usually calls that.
- */
+/* Runs the first driver in this thread, others in threads, until xk_kernel_halt (often at the end of virtual time). */
 void xk_kernel_run(struct xk_kernel *kernel);
 
 /*
- * Runs one turn of the driver in the calling thread, for programs with a loop of their
- * own. A turn takes at most XK_BURST frames that have arrived, continues shepherds that
- * can go on, runs due events and sends what they push. It never sleeps.
+ * Runs one turn of the driver in the calling thread, for programs with a loop of their own. A turn takes
+ * at most XK_BURST arrived frames, continues shepherds that can go on, runs due events and sends what
+ * they push. It never sleeps. Returns when something is to be done next, by the platform's clock; 0: now,
+ * as far as known; UINT64_MAX: not before a frame arrives or the program's other code asks for something.
  *
- * Returns when something is to be done next, by the platform's clock; 0: now, as far as can be
- * known; UINT64_MAX: not before a frame arrives or other code of the program asks for something.
- *
- * One thread at a time, no shepherd. The kernel has mode XK_IPP, was not started, and has one
- * driver, on a platform without threads of its own. There is no pool: shepherds that leave the
- * driver continue in a later turn. So this thread must not call anything that may wait for an
- * answer (xk_open): use xk_thread_start. Its context switches are not counted.
+ * One thread at a time, no shepherd. The kernel has mode XK_IPP, was not started, and has
+ * one driver, on a platform without threads of its own. There is no pool: shepherds that
+ * leave the driver continue in a later turn, so this thread must not call what may wait
+ * for an answer (xk_open): use xk_thread_start. Its context switches are not counted.
  */
 uint64_t xk_kernel_turn(struct xk_kernel *kernel);
 
@@ -136,8 +119,8 @@ uint64_t xk_kernel_turn(struct xk_kernel *kernel);
 void xk_kernel_halt(struct xk_kernel *kernel);
 
 /*
- * Changes mode and number of threads (0: 1) of a running kernel between messages: queued and running
- * ones end first. Main thread, no shepherd; waits. Returns 0; -EBUSY: shepherds were still running after
+ * Changes mode and number of threads (0: 1) of a running kernel between messages:
+ * queued and running ones end first. No shepherd; waits. -EBUSY: shepherds ran on for
  * two seconds (parked ones do not count); -EAGAIN, -ENOMEM: a thread could not be made.
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
@@ -145,29 +128,29 @@ int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned 
 /* Returns the current mode. Any context. */
 enum xk_mode xk_kernel_mode(const struct xk_kernel *kernel);
 
-/* Recomputes the marks of each edge, after edges were changed by hand (handoff override, trace). Main thread. */
+/* Recomputes each edge's marks, after edges were changed by hand (handoff override, trace). */
 void xk_kernel_rewatch(struct xk_kernel *kernel);
 
 /*
- * Starts or stops counting and timing the messages that cross edges (`counts` of struct xk_edge).
- * Costs some nanoseconds per crossing while on, nothing while off. After init; any context.
+ * Starts or stops counting and timing messages that cross edges (`counts` of struct
+ * xk_edge): some nanoseconds per crossing while on, none while off. After init; any context.
  */
 void xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted);
 
 /*
- * Tracks the owner of each message: a protocol that hands on a message it does not own is named, and the
- * program aborts (xk_msg_cross in msg.h). Costs a few nanoseconds per crossing. Debug builds detect the use
- * of freed messages even without this. Call it after xk_kernel_init and before the kernel runs.
+ * Tracks each message's owner: a protocol that hands on what it does not own is named, and
+ * the program aborts (xk_msg_cross). Costs a few nanoseconds per crossing. Debug builds
+ * detect use after free even without this. After xk_kernel_init, before the kernel runs.
  */
 void xk_kernel_watch_owners(struct xk_kernel *kernel);
 
 /*
- * Closes what is left, in the order of the graph, and frees the kernel and its ports, not the platform. If owners
- * were tracked and the platform has each_out, names protocols that still hold messages on standard error.
+ * Closes what is left, in the order of the graph, and frees the kernel and its ports, not the platform. If
+ * owners were tracked and the platform has each_out, names protocols that still hold messages on standard error.
  */
 void xk_kernel_free(struct xk_kernel *kernel);
 
-/* Counts since the kernel was made. Can be taken at any time; exact when nothing runs. */
+/* Counts since the kernel was made, at any time; exact when nothing runs. */
 struct xk_kernel_stats {
 	uint64_t turns;          /* by the drivers */
 	uint64_t frames;         /* taken from ports */
@@ -192,16 +175,16 @@ struct xk_kernel_stats {
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 
 /*
- * Stores the counts of one driver: its own work, and the handoffs, parks and resumes of
- * shepherds on its stacks. Counts that belong to no driver are 0: stalled, foreign_waits,
+ * Stores one driver's counts: its own, and the handoffs, parks and resumes of shepherds
+ * on its stacks. Those that belong to no driver are 0: stalled, foreign_waits,
  * thread_switches, stacks_parked, and the threads' clock_reads, stack_switches and locks.
  */
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
 
 /*
- * Calls see(context, tid, progress) for each driver, each thread of the pool and the event thread, for
- * watchdogs. progress changes with every turn, message or event. Any thread but these. see runs with
- * mutexes held that these threads may need, so it must not wait for their progress.
+ * Calls see(context, tid, progress) for each driver, pool thread and event thread,
+ * for watchdogs; progress changes with every turn, message or event. Any thread but
+ * these. see runs with mutexes held that they may need: it must not wait for them.
  */
 void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress),
 			   void *context);

@@ -1,9 +1,9 @@
 /*
  * later.h - a bounded store of delayed messages, for virtual protocols (virtual.h) that delay or reorder.
  *
- * A waiting message holds its session, as a parked shepherd would: a session that is closed meanwhile goes with its
- * last message. When the delay is over, an event's shepherd carries the message on in its direction. Upward that is
- * xk_pop with a hdr that is not NULL: the session's pop must pass such a message on without delay.
+ * A waiting message holds its session, as a parked shepherd would: a session closed meanwhile goes
+ * with its last message. After the delay, an event's shepherd carries the message on in its direction;
+ * upward by xk_pop with a hdr that is not NULL: the session's pop must pass that on without delay.
  */
 #ifndef XK_LATER_H
 #define XK_LATER_H
@@ -22,19 +22,19 @@ struct xk_later {
 };
 
 /*
- * Initialises a store of at most max messages; others are dropped for the reason `full`. ordered: no
- * message overtakes another of its direction; whenever one is due, the oldest goes. Failed pushes of
- * delayed messages, which no caller sees, are counted as the owner's counter `unsent`. For init.
+ * Initialises a store of at most max messages; others are dropped for the reason `full`.
+ * ordered: whenever a message is due, the oldest of its direction goes. Failed pushes of delayed
+ * messages, which no caller sees, are counted as the owner's counter `unsent`. For init.
  */
 void xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t max, bool ordered, unsigned full,
 		   unsigned unsent);
 
-/* Frees the waiting messages, and releases their sessions. For fini. */
+/* Frees the waiting messages and releases their sessions. For fini. */
 void xk_later_fini(struct xk_later *later);
 
 /*
- * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also on
- * failure. From push or pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
+ * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also
+ * on failure. From push or pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
  */
 int xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_way way, uint64_t delay_ns);
 

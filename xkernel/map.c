@@ -121,14 +121,7 @@ xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struc
 void
 xk_map_fini(struct xk_map *map)
 {
-	struct xk_map_table *table = map_table(map);
-
-	while (table != NULL) {
-		struct xk_map_table *previous = table->previous;
-
-		free(table);
-		table = previous;
-	}
+	free(map_table(map));
 	atomic_store_explicit(&map->table, NULL, memory_order_relaxed);
 }
 
@@ -170,10 +163,7 @@ xk_map_lookup(struct xk_map *map, struct xk_key key)
 	}
 }
 
-/*
- * Returns whether key is bound in table. If not, *at is the slot to
- * bind it in: the first tombstone or free slot on its way.
- */
+/* Returns whether key is bound in table. If not, *at is the slot for it: the first on its way without a binding. */
 static bool
 map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uint32_t *at)
 {
@@ -228,8 +218,6 @@ map_rebuild(struct xk_map *map)
 		map_find(table, binding->key, binding->hash, &slot);
 		map_put(table, binding, slot);
 	}
-	if (map->epochs == NULL)
-		table->previous = old;
 	atomic_store_explicit(&map->table, table, memory_order_release);
 	return old;
 }
@@ -268,6 +256,8 @@ unlock:
 	xk_spin_unlock(&map->writer);
 	if (outgrown != NULL && map->epochs != NULL)
 		xk_epochs_retire(map->epochs, &outgrown->retired, map_table_release);
+	else
+		free(outgrown);
 	return err;
 }
 

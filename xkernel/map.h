@@ -1,14 +1,14 @@
 /*
  * map.h - the Map tool: from external key (what headers say) to internal object, on every message's path.
  *
- * A key is two words, built by one function of each protocol, so that there is no
- * padding to forget. The lower session's address stands for everything below it, as in
- * the x-kernel. A wider key is first mapped to an object whose address is a word.
+ * A key is two words, built by one function of each protocol, so there is no padding
+ * to forget. The lower session's address stands for everything below it, as in the
+ * x-kernel. A wider key is first mapped to an object whose address is a word.
  *
- * Lookups take no lock and may run while another shepherd binds. They write only the one-entry cache, which
- * holds one of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own
- * short lock. Bindings are the caller's memory, usually inside the session, and are freed by xk_retire after
- * xk_map_unbind (epoch.h). The hash is seeded per map: a stranger cannot choose keys that collide.
+ * Lookups take no lock and may run while another shepherd binds. They write only the one-entry cache, which holds one
+ * of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own short lock.
+ * Bindings are the caller's memory, usually inside the session, freed by xk_retire after xk_map_unbind (epoch.h). The
+ * hash is seeded per map: a stranger cannot choose keys that collide. Functions run in any shepherd and never wait.
  */
 #ifndef XK_MAP_H
 #define XK_MAP_H
@@ -29,13 +29,9 @@ struct xk_binding {
 	_Atomic bool marked; /* its protocol's own (xk_session_marked) */
 };
 
-/*
- * Open addressing with linear probing. Slots without a binding
- * hold one of the two markers, so that every slot can be read.
- */
+/* Open addressing with linear probing. Slots without a binding hold one of the two markers: all can be read. */
 struct xk_map_table {
 	struct xk_retired retired;
-	struct xk_map_table *previous; /* an outgrown table, kept if there are no epochs to retire it in */
 	uint32_t mask;
 	uint32_t used;                    /* slots that are not free: bindings and tombstones */
 	_Atomic(_Atomic uint64_t *) last; /* the slot of the latest lookup: the one-entry cache */
@@ -47,14 +43,12 @@ struct xk_map {
 	_Atomic(struct xk_map_table *) table;
 	bool is_shared; /* by several drivers: an entry stays in the cache while it is bound */
 	uint64_t seed[2];
-	struct xk_epochs *epochs; /* NULL: outgrown tables stay until xk_map_fini */
+	struct xk_epochs *epochs; /* NULL: one thread uses the map */
 	_Atomic unsigned count;   /* bindings */
 	_Atomic uint32_t writer;  /* lock of changes, held for a bounded time */
 };
 
-/*
- * User space addresses have 48 bits. The rest of a slot's word rules out most other keys without reading the binding.
- */
+/* User space addresses have 48 bits. A slot's other bits rule out most other keys without reading the binding. */
 enum { XK_MAP_TAG = 16 };
 
 static inline struct xk_binding *
@@ -63,23 +57,23 @@ xk_map_slot_binding(uint64_t word)
 	return (struct xk_binding *)(uintptr_t)(word << XK_MAP_TAG >> XK_MAP_TAG);
 }
 
-/* Initialises an empty map of kernel for about `expected` bindings; it grows beyond them. Returns 0 or -ENOMEM. */
+/* Initialises an empty map of kernel (NULL: of one thread) for about `expected` bindings or more. 0 or -ENOMEM. */
 int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /*
- * Initialises a map without a kernel: with the caller's seeds, and epochs to retire outgrown tables in
- * (NULL: they stay until xk_map_fini). is_shared: several drivers will use it. Returns 0 or -ENOMEM.
+ * Initialises a map with the caller's seeds, and epochs to retire outgrown tables in (NULL:
+ * one thread uses the map). is_shared: several drivers will use it. Returns 0 or -ENOMEM.
  */
 int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], struct xk_epochs *epochs,
 		bool is_shared);
 
-/* Frees the map's own memory and forgets remaining bindings. Nothing else may use the map. */
+/* Frees the map's memory and forgets remaining bindings. Nothing else may use the map. */
 void xk_map_fini(struct xk_map *map);
 
 /* Looks up key without the cache. Not for callers: use xk_map_resolve. */
 void *xk_map_lookup(struct xk_map *map, struct xk_key key);
 
-/* Returns the object of key if it is the one that was resolved last, else NULL. As xk_map_resolve, but calls nothing. */
+/* Returns the object of key if it is the one resolved last, else NULL. As xk_map_resolve, but calls nothing. */
 static inline void *
 xk_map_last(struct xk_map *map, struct xk_key key)
 {
@@ -89,16 +83,13 @@ xk_map_last(struct xk_map *map, struct xk_key key)
 
 	if (xk_unlikely(last->key.a != key.a || last->key.b != key.b))
 		return NULL;
-	/* A marker's key has all ones: callers whose key never has need not look whether it was one. */
+	/* A marker's key has all ones: callers whose key never has need not check for one. */
 	if (key.b != UINT64_MAX && last->object == NULL)
 		__builtin_unreachable();
 	return last->object;
 }
 
-/*
- * Returns the object bound to key, or NULL. It cannot vanish before
- * this shepherd's turn ends or it parks. Any shepherd; never waits.
- */
+/* Returns the object bound to key, or NULL. Valid until this shepherd's turn ends or it parks. */
 static inline void *
 xk_map_resolve(struct xk_map *map, struct xk_key key)
 {
@@ -108,13 +99,12 @@ xk_map_resolve(struct xk_map *map, struct xk_key key)
 }
 
 /*
- * Binds key to object. *binding is the caller's memory and must stay until it is unbound
- * and retired. Key words that are both all ones are reserved. Returns 0, -EEXIST (the key
- * is bound already: resolve it) or -ENOMEM. Any shepherd; never waits.
+ * Binds key to object. *binding must stay until it is unbound and retired. Key words that are
+ * both all ones are reserved. Returns 0, -EEXIST (the key is bound: resolve it) or -ENOMEM.
  */
 int xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, void *object);
 
-/* Removes the binding. Returns false if it was not bound, or another shepherd removed it. Any shepherd; never waits. */
+/* Removes the binding. Returns false if it was not bound, or another shepherd removed it. */
 bool xk_map_unbind(struct xk_map *map, struct xk_binding *binding);
 
 static inline unsigned
@@ -123,10 +113,7 @@ xk_map_count(const struct xk_map *map)
 	return atomic_load_explicit(&map->count, memory_order_relaxed);
 }
 
-/*
- * Calls visit for each object that is bound when it is reached; visit may unbind any. May
- * miss objects that are bound meanwhile. Any shepherd; too slow for a message's path.
- */
+/* Calls visit for each bound object; may miss ones bound meanwhile. visit may unbind any. Too slow for messages. */
 void xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), void *context);
 
 #endif

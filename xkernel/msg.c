@@ -25,7 +25,7 @@ msg_segment_free(struct xk_msg *segment)
 }
 
 /* Returns whether the chain agrees with its first segment. For debug builds. */
-__attribute__((unused)) static bool
+static bool
 msg_is_sound(const struct xk_msg *m)
 {
 	const struct xk_msg *last = NULL;
@@ -39,10 +39,7 @@ msg_is_sound(const struct xk_msg *m)
 	return total == m->total && last == m->tail;
 }
 
-/*
- * Aborts if m was freed. Only on slow paths: a freed message has no
- * bytes and a reference count of 0, so every use of it takes one.
- */
+/* Aborts if m was freed. For slow paths only: a freed message has no bytes and no references, so it takes one. */
 static void
 msg_must_live(const struct xk_msg *m, const char *what)
 {
@@ -280,17 +277,6 @@ xk_msg_pull_up(struct xk_msg **m, size_t len)
 	return head->data;
 }
 
-uint8_t *
-xk_msg_pop_segments(struct xk_msg **m, size_t len)
-{
-	uint8_t *p = xk_msg_pull_up(m, len);
-
-	if (p == NULL)
-		return NULL;
-	xk_msg_pop_in_place(*m, len);
-	return p;
-}
-
 void
 xk_msg_truncate_segments(struct xk_msg *m, size_t len)
 {
@@ -381,12 +367,6 @@ xk_msg_join(struct xk_msg *a, struct xk_msg *b)
 	a->flags &= XK_MSG_TRACED | XK_MSG_TO_ALL;
 }
 
-void
-xk_msg_copy_segments(const struct xk_msg *m, void *bytes, size_t len)
-{
-	msg_gather(m, 0, bytes, len);
-}
-
 bool
 xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len)
 {
@@ -396,10 +376,7 @@ xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len)
 	return true;
 }
 
-/*
- * Swaps the sum of a segment that begins at an odd offset: its
- * bytes lie in the other half of each word (RFC 1071, 2 (B)).
- */
+/* The bytes of a segment at an odd offset lie in the other half of each word: its sum is swapped (RFC 1071, 2 (B)). */
 uint64_t
 xk_msg_sum_segments(const struct xk_msg *m)
 {

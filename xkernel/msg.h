@@ -1,21 +1,20 @@
 /*
  * msg.h - the Message tool: pushes and pops headers, splits and joins messages, and never copies payload.
  *
- * A message is a chain of segments; the handle is its first one. Each segment is a view of some bytes of a
- * reference-counted buffer that the platform provides (platform.h): a DPDK mbuf, with the segment in its
- * private area, or malloc'ed memory in tests and simulation. So a port neither allocates nor copies.
+ * A message is a chain of segments; the handle is its first one. Each segment is a view of some bytes of
+ * a reference-counted buffer that the platform provides (platform.h): a DPDK mbuf, with the segment in
+ * its private area, or malloc'ed memory in tests and simulation. So a port neither allocates nor copies.
  *
- * Ownership: the protocol that is handed a message owns it, and passes it on, stores it, frees it,
- * or drops it under a name. A function that may replace the first segment takes `struct xk_msg **`
- * and stores the new handle there; older copies of the handle are then stale.
+ * The protocol that is handed a message owns it, and passes it on, stores it, frees
+ * it, or drops it under a name. A function that may replace the first segment takes
+ * `struct xk_msg **` and stores the new handle; older copies are stale.
  *
- * A header is pushed in place only if the buffer is unshared and has room in front. Otherwise it gets a
- * segment of its own: the room before a fragment is its neighbour's payload, and a retransmitted buffer
- * may still lie in a ring. All functions may be called from any context, and none waits. One shepherd at
- * a time uses a message; messages of several shepherds may share buffers.
+ * A header is pushed in place only if the buffer is unshared and has room in front. Otherwise it gets a segment of its
+ * own: the room before a fragment is its neighbour's payload, and a retransmitted buffer may still lie in a ring. All
+ * functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
  *
- * Source: the x-kernel manual's Message tool, with explicit ownership. Its
- * "hidden owner of the header stack" is xk_msg_is_writable here.
+ * Source: the x-kernel manual's Message tool, with explicit ownership.
+ * Its "hidden owner of the header stack" is xk_msg_is_writable.
  */
 #ifndef XK_MSG_H
 #define XK_MSG_H
@@ -42,12 +41,10 @@ enum xk_msg_flags {
 };
 
 /*
- * Annotations: facts about a message that one protocol tells another across layers that need not know them. There is
- * a place for each lifetime. The protocol that owns an annotation defines its kind (four characters, XK_KIND) and
- * value in a header; unknown kinds do no harm. A later annotation replaces an earlier one in the same place.
- *
- * Annotations stay when headers are pushed or popped, or segments pulled up. The
- * parts of a split have none, nor has what a join makes.
+ * Annotations: facts about a message that one protocol tells another across layers that need not know
+ * them, in a place for each lifetime. The owning protocol defines kind (four characters, XK_KIND) and
+ * value in a header; unknown kinds do no harm; a later annotation replaces the place's earlier one.
+ * They survive pushes, pops and pull-ups. The parts of a split have none, nor has what a join makes.
  */
 enum xk_annotation_place {
 	XK_OF_PUSH,    /* until the push that it was made for returns; not on references, nor on delayed messages */
@@ -80,23 +77,17 @@ struct xk_msg {
 #endif
 };
 
-/*
- * Returns whether m has been freed. Only for detecting mistakes: the memory may have been reused.
- * Platforms keep a reference count of 0 and a length of 0 in freed segments as long as they can.
- */
+/* Returns whether m was freed, to detect mistakes: freed segments keep no references and no length until reused. */
 static inline bool
 xk_msg_is_given_up(const struct xk_msg *m)
 {
 	return atomic_load_explicit(m->references, memory_order_relaxed) == 0;
 }
 
-/*
- * Reports that m was used after it was freed (`what` is a verb: "splits"), and aborts.
- * Names the protocol, its function and the last owner. Never returns. Any context.
- */
+/* Names a freed message's user, its function and the last owner, and aborts. `what` is a verb: "splits". */
 __attribute__((noreturn, cold)) void xk_msg_misused(const struct xk_msg *m, const char *what);
 
-/* Clears the owner of m (NULL: none), because replies reach their next owner without crossing an edge. */
+/* Clears the owner of m (NULL: none): replies reach their next owner without crossing an edge. */
 static inline void
 xk_msg_disown(struct xk_msg *m)
 {
@@ -105,13 +96,11 @@ xk_msg_disown(struct xk_msg *m)
 }
 
 /*
- * Records that `from` hands m to `to`, upward or downward. Names the protocols and aborts if
- * m was freed, or if owners are tracked (xk_kernel_watch_owners) and `from` does not own m.
- * Called at each crossing in debug builds, and otherwise where owners are tracked.
+ * Records that `from` hands m to `to`. Names the protocols and aborts if m was freed, or if owners are tracked
+ * (xk_kernel_watch_owners) and `from` does not own m. For each crossing in debug builds, else where owners are tracked.
  */
 void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up);
 
-/* Puts an annotation on m. */
 static inline void
 xk_msg_annotate(struct xk_msg *m, enum xk_annotation_place place, uint32_t kind, uint64_t value)
 {
@@ -129,39 +118,35 @@ xk_msg_annotation(const struct xk_msg *m, enum xk_annotation_place place, uint32
 	return &m->annotations[place];
 }
 
-/* Removes the annotation of this place from m. */
 static inline void
 xk_msg_unannotate(struct xk_msg *m, enum xk_annotation_place place)
 {
 	m->flags &= (uint16_t) ~(XK_MSG_ANNOTATED << place);
 }
 
-/* Returns the number of bytes in m. */
 static inline size_t
 xk_msg_len(const struct xk_msg *m)
 {
 	return m->total;
 }
 
-/* Returns whether m alone uses the buffer of its first segment, so that its owner may write there. */
+/* Returns whether m alone uses its first segment's buffer, so that its owner may write there. */
 static inline bool
 xk_msg_is_writable(const struct xk_msg *m)
 {
 	return atomic_load_explicit(m->references, memory_order_acquire) == 1;
 }
 
-/* Returns a new message of len undefined bytes, with XK_MSG_HEADROOM in front; NULL: no buffer, or len > XK_MSG_MAX. */
+/* Returns a new message of len undefined bytes behind XK_MSG_HEADROOM; NULL: no buffer, or len > XK_MSG_MAX. */
 struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 
 /* Returns a new message with a copy of the len bytes at `bytes`, or NULL as xk_msg_new. */
 struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len);
 
-/*
- * Returns another message over the same bytes, which are read-only while shared; NULL: no buffer. m stays the caller's.
- */
+/* Returns another message over the same bytes, read-only while shared; NULL: no buffer. m stays the caller's. */
 struct xk_msg *xk_msg_reference(const struct xk_msg *m);
 
-/* As xk_msg_free; `here` is the code address of the call, for error messages. */
+/* As xk_msg_free; `here` is the call's code address, for error messages. */
 void xk_msg_free_here(struct xk_msg *m, uintptr_t here);
 
 /* Frees m. Ignores NULL. Takes m. */
@@ -171,12 +156,10 @@ xk_msg_free(struct xk_msg *m)
 	xk_msg_free_here(m, xk_here());
 }
 
-/* The slow halves of xk_msg_push, xk_msg_peek and xk_msg_pop. Not for callers. */
+/* The slow halves of xk_msg_push and of xk_msg_peek. Not for callers. */
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
-uint8_t *xk_msg_pop_segments(struct xk_msg **m, size_t len);
 
-/* Returns whether a push of len bytes would be in place. */
 static inline bool
 xk_msg_has_room(const struct xk_msg *m, size_t len)
 {
@@ -195,10 +178,7 @@ xk_msg_push_in_place(struct xk_msg *m, size_t len)
 	return p;
 }
 
-/*
- * Puts len (<= XK_MSG_HEADROOM) bytes in front of *m and returns their address. Returns NULL if
- * there is no buffer for a header segment; *m is then unchanged and still the caller's.
- */
+/* Puts len (<= XK_MSG_HEADROOM) bytes in front of *m, returns their address. NULL: no buffer; *m stays the caller's. */
 static inline uint8_t *
 xk_msg_push(struct xk_msg **m, size_t len)
 {
@@ -213,9 +193,8 @@ xk_msg_push(struct xk_msg **m, size_t len)
 }
 
 /*
- * Returns the first len bytes of *m in one piece, to read; they stay in the message.
- * Pulls up a header that straddles segments. Returns NULL if the message is shorter than
- * len, or there is no buffer to pull up into. *m stays the caller's.
+ * Returns the first len bytes of *m in one piece, to read, pulled up if they straddle segments; they stay
+ * in the message. NULL: the message is shorter, or no buffer to pull up into. *m stays the caller's.
  */
 static inline const uint8_t *
 xk_msg_peek(struct xk_msg **m, size_t len)
@@ -239,10 +218,7 @@ xk_msg_pop_in_place(struct xk_msg *m, size_t len)
 	m->total -= (uint32_t)len;
 }
 
-/*
- * Removes the first len bytes of *m and returns them, to read until the message next changes or ends. Returns
- * NULL if the message is shorter than len, or there is no buffer to pull up into; it keeps all its bytes.
- */
+/* Removes and returns the first len bytes, readable until the message changes. NULL: as xk_msg_peek, none removed. */
 static inline const uint8_t *
 xk_msg_pop(struct xk_msg **m, size_t len)
 {
@@ -250,9 +226,10 @@ xk_msg_pop(struct xk_msg **m, size_t len)
 	const uint8_t *p = head->data;
 
 	if (xk_unlikely(head->len < len)) {
-		p = xk_msg_pop_segments(&head, len);
+		p = xk_msg_pull_up(&head, len);
 		*m = head;
-		return p;
+		if (p == NULL)
+			return NULL;
 	}
 	xk_msg_pop_in_place(head, len);
 	return p;
@@ -282,17 +259,14 @@ xk_msg_truncate(struct xk_msg *m, size_t len)
 	xk_msg_cut_in_place(m, len);
 }
 
-/*
- * Splits the first len (<= xk_msg_len(*m)) bytes off *m and returns them as a message of
- * their own; *m keeps the rest. Returns NULL if there is no buffer; *m is then unchanged.
- */
+/* Splits off and returns the first len (<= xk_msg_len(*m)) bytes; *m keeps the rest. NULL: no buffer, *m unchanged. */
 struct xk_msg *xk_msg_split(struct xk_msg **m, size_t len);
 
 /* Appends b to a; together they have at most XK_MSG_MAX bytes. Takes b; a stays the caller's. */
 void xk_msg_join(struct xk_msg *a, struct xk_msg *b);
 
-/* The slow half of xk_msg_copy_first. Not for callers. */
-void xk_msg_copy_segments(const struct xk_msg *m, void *bytes, size_t len);
+/* Copies len bytes of m, from offset on, to `bytes`. Returns false, having copied nothing, if m has fewer. */
+bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
 
 /* Copies the first len bytes of m, which is at least that long, to `bytes`. */
 static inline void
@@ -301,11 +275,8 @@ xk_msg_copy_first(const struct xk_msg *m, void *bytes, size_t len)
 	if (xk_likely(m->len >= len))
 		memcpy(bytes, m->data, len);
 	else
-		xk_msg_copy_segments(m, bytes, len);
+		xk_msg_copy_out(m, 0, bytes, len);
 }
-
-/* Copies len bytes of m, from offset on, to `bytes`. Returns false, having copied nothing, if m has fewer. */
-bool xk_msg_copy_out(const struct xk_msg *m, size_t offset, void *bytes, size_t len);
 
 /* The slow half of xk_msg_sum. Not for callers. */
 uint64_t xk_msg_sum_segments(const struct xk_msg *m);

@@ -64,10 +64,7 @@ xk_participants_equal(const struct xk_participants *a, const struct xk_participa
 	return xk_participant_equal(&a->remote, &b->remote) && xk_participant_equal(&a->local, &b->local);
 }
 
-/*
- * Returns a hash, the same for equal participants. With a secret
- * seed, strangers cannot choose participants that collide.
- */
+/* Returns the same hash for equal participants. With a secret seed, strangers cannot choose colliding ones. */
 static inline uint64_t
 xk_participants_hash(const struct xk_participants *p, uint64_t seed)
 {

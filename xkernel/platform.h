@@ -1,9 +1,10 @@
 /*
  * platform.h - what the framework needs from its environment: buffers, ports, a clock, sleep, threads.
  *
- * There are two platforms: platform/dpdk (ports are DPDK devices; time is real) and
- * platform/sim (ports are in memory; time is virtual or real). The framework includes
- * neither: a program makes one and gives it to xk_kernel_new (kernel.h).
+ * There are two platforms: platform/dpdk (ports are DPDK devices; time is real) and platform/sim (ports are in memory;
+ * time is virtual or real). The framework includes neither: a program makes one and gives it to xk_kernel_new.
+ *
+ * Unless a comment says otherwise, operations run in any context and never wait.
  */
 #ifndef XK_PLATFORM_H
 #define XK_PLATFORM_H
@@ -19,78 +20,58 @@ struct xk_protocol;
 struct xk_session;
 
 struct xk_platform_ops {
-	/*
-	 * Returns nanoseconds since an arbitrary start. The clock never goes
-	 * back, and is the same for all drivers of a kernel. Any context.
-	 */
+	/* Returns nanoseconds since an arbitrary start. Never goes back; the same for all drivers of a kernel. */
 	uint64_t (*now_ns)(struct xk_platform *platform);
 
 	/*
-	 * Returns a fresh segment with its own buffer and one reference: data == floor +
-	 * XK_MSG_HEADROOM, ceiling - data >= XK_MSG_SEGMENT; len, total, next, link, id,
-	 * flags and owner zero; tail itself. NULL: none left. Any context; never waits.
+	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM, ceiling -
+	 * data >= XK_MSG_SEGMENT; len, total, next, link, id, flags and owner zero; tail itself. NULL: none left.
 	 */
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
 	/*
-	 * Returns another segment over the buffer of `segment`, which gets one more reference: the same data and
-	 * len; total, next, id and flags zero; tail itself. NULL: none left. Any context; never waits.
+	 * Returns another segment over the buffer of `segment`, which gets one more reference:
+	 * the same data and len; total, next, id and flags zero; tail itself. NULL: none left.
 	 */
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
 	/*
-	 * Frees one segment, and its buffer with the last reference. A freed segment keeps a length and a
-	 * reference count of 0 until its memory is reused: see xk_msg_is_given_up. Any context; never waits.
+	 * Frees a segment, and its buffer with the last reference. A freed segment keeps a
+	 * length and a reference count of 0 until its memory is reused (xk_msg_is_given_up).
 	 */
 	void (*buffer_free)(struct xk_platform *platform, struct xk_msg *segment);
 
-	/* Returns the number of segments in use, for leak checks. Main thread, when nothing runs. */
+	/* Returns the number of segments in use; calls see for each (NULL: no list). Main thread, nothing runs. */
 	unsigned (*buffers_out)(struct xk_platform *platform);
-
-	/*
-	 * Calls see for each segment in use. Main thread, when nothing runs. NULL: the platform keeps no list of them.
-	 */
 	void (*each_out)(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 			 void *context);
 
 	/*
-	 * Sleeps until deadline_ns (UINT64_MAX: no deadline), a frame on an armed port, or wake; may
-	 * return early. May serve signals and control. With virtual time, lets time pass. Driver only.
+	 * Sleeps until deadline_ns (UINT64_MAX: none), a frame on an armed port, or wake; may return
+	 * early. May serve signals and control. With virtual time, lets time pass. Driver only.
 	 */
 	void (*sleep)(struct xk_platform *platform, uint64_t deadline_ns);
 
-	/* Ends a sleep that has begun or is about to begin. Any context; never waits. */
+	/* Ends a sleep that has begun or is about to begin. */
 	void (*wake)(struct xk_platform *platform);
 
-	/*
-	 * Serves what sleep would serve, without sleeping. Called at
-	 * most once a millisecond while polling. May be NULL.
-	 */
+	/* Serves what sleep would serve, without sleeping; at most once a millisecond while polling. May be NULL. */
 	void (*poll_control)(struct xk_platform *platform);
 
 	/* Called by a thread when it begins and ends, if it will touch buffers (DPDK registers it). May be NULL. */
 	void (*thread_begin)(struct xk_platform *platform);
 	void (*thread_end)(struct xk_platform *platform);
 
-	/*
-	 * Returns 64 random bits. NULL: they are the system's; a
-	 * simulator's come from its seed. Any context; never waits.
-	 */
+	/* Returns 64 random bits. NULL: they are the system's; a simulator's come from its seed. */
 	uint64_t (*random)(struct xk_platform *platform);
 
-	/*
-	 * Returns the number of this host's boots, this one included: a host
-	 * keeps it when it crashes. NULL or 0: unknown. Any context.
-	 */
+	/* Returns the number of this host's boots, with this one; a crash keeps it. NULL or 0: unknown. */
 	uint64_t (*boots)(struct xk_platform *platform);
 
 	/* Computes for work_ns in the calling shepherd. NULL: keeps the processor busy. Holds no lock. */
 	void (*work)(struct xk_platform *platform, uint64_t work_ns);
 
-	/*
-	 * Called when a shepherd has left the driver with its stack, for
-	 * platforms where that costs virtual time. May be NULL.
-	 */
+	/* Called when a shepherd has left the driver with its stack, where that costs virtual time. May be NULL. */
 	void (*stack_switched)(struct xk_platform *platform);
 };
 
@@ -101,10 +82,7 @@ struct xk_token {
 	void *waiter;    /* the platform's */
 };
 
-/*
- * A platform's own threads, instead of the operating system's. In the simulator, all of them are
- * stacks of one thread, which take turns where they wait. They are made of fibers (fiber.h).
- */
+/* A platform's own threads. The simulator's are stacks of one thread (fiber.h), which take turns where they wait. */
 struct xk_thread_ops {
 	/*
 	 * Starts body(argument) in a thread and stores its name. driver: it is the driver, which others' computing
@@ -116,16 +94,14 @@ struct xk_thread_ops {
 	/* Waits until thread has ended, and forgets it. Main thread. */
 	void (*join)(struct xk_platform *platform, void *thread);
 
-	/* Makes context stand for the calling thread's own stack, as xk_context_adopt does (fiber.h). */
+	/* Makes context stand for the calling thread's own stack, as xk_context_adopt (fiber.h). */
 	void (*adopt)(struct xk_platform *platform, struct xk_context *context);
 
 	/* Waits until token is posted, or until deadline_ns (UINT64_MAX: no deadline). One of the threads. */
 	void (*wait)(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns);
 	void (*post)(struct xk_platform *platform, struct xk_token *token);
 
-	/*
-	 * Lets other threads run for about nap_ns. One of the threads, or the main thread, which lets all of them run.
-	 */
+	/* Lets other threads run for about nap_ns. One of the threads, or the main one, which lets all run. */
 	void (*nap)(struct xk_platform *platform, uint64_t nap_ns);
 
 	/* Returns how often thread (NULL: the caller) has waited. */
@@ -139,26 +115,22 @@ struct xk_platform {
 };
 
 enum xk_port_offload {
-	XK_OFFLOAD_IP_SUM = 1 << 0, /* fills in IP header checksums on transmit */
-	XK_OFFLOAD_UDP_SUM =
-		1 << 1, /* fills in UDP checksums, in whose place the protocol left the pseudo-header's sum */
+	XK_OFFLOAD_IP_SUM = 1 << 0,  /* fills in IP header checksums on transmit */
+	XK_OFFLOAD_UDP_SUM = 1 << 1, /* fills in UDP checksums, to which the pseudo-header's sum is left there */
 };
 
 struct xk_port_ops {
 	/*
-	 * Stores up to max frames that have arrived and returns their number. Each is then the caller's,
-	 * begins with its Ethernet header and has no trailing checksum. Driver only; never waits.
+	 * Stores up to max arrived frames and returns their number. Each is then the caller's,
+	 * begins with its Ethernet header and has no trailing checksum. Driver only.
 	 */
 	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
 
-	/*
-	 * Sends frames and returns how many it took; the rest stays the caller's.
-	 * Called by the holder of the port's transmit; never waits.
-	 */
+	/* Sends frames and returns how many it took; the rest stays the caller's. Holder of the port's transmit. */
 	unsigned (*transmit)(struct xk_port *port, struct xk_msg **frames, unsigned count);
 
 	/*
-	 * Makes an arriving frame end xk_platform_ops.sleep, until disarm. The caller then receives once more before it
+	 * Makes an arriving frame end sleep, until disarm; the caller then receives once more before it
 	 * sleeps. Returns 0, or -ENOTSUP: the port cannot wake a driver, and `interrupt` is refused for it.
 	 */
 	int (*arm)(struct xk_port *port);
@@ -174,10 +146,9 @@ enum {
 };
 
 /*
- * A place where frames come and go. A platform's own port begins with this struct; its creator fills in the first part.
- *
- * A device with several queues is several ports (lanes), one per queue, with the same name, address, MTU and offloads,
- * and each with its driver's platform. Each is used as if it were the only one: the platform protects what lanes share.
+ * A place where frames come and go. A platform's own port begins with this struct; its creator fills in
+ * the first part. A device with several queues is several ports (lanes), one per queue, with the same
+ * name, address, MTU and offloads, each with its driver's platform, which protects what lanes share.
  */
 struct xk_port {
 	const struct xk_port_ops *ops;
@@ -200,20 +171,16 @@ struct xk_port {
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
 };
 
-/*
- * Directs the frames of port and its other lanes to session (NULL: drops
- * them). For the port protocol. Main thread, or when nothing runs.
- */
+/* Directs frames of port's lanes to session (NULL: drops them). For the port protocol. Main thread, or nothing runs. */
 void xk_port_listen(struct xk_port *port, struct xk_session *session);
 
 /*
- * Sends frame m through the lane of the caller's driver: the driver in which the
- * shepherd runs or from which it came; for a foreign thread, the first. For the port
- * protocol (owner). Takes m. A shepherd or a foreign thread; may hand off.
+ * Sends frame m through the lane of the caller's driver: the one in which the shepherd runs or from which it came; for
+ * a foreign thread, the first. For the port protocol (owner). Takes m. A shepherd or a foreign thread; may hand off.
  *
- * In that driver, m goes at the end of the turn, together with others, or before a shepherd computes there (xk_work).
- * Otherwise it goes at once, or as soon as the holder of the lane's transmit comes by. If the ring is full, waits as
- * owner's `implicit` says (at most 10 ms in a thread). Returns 0, or -ENOBUFS: m was dropped for owner's reason `full`.
+ * In that driver, m goes at the end of the turn, together with others, or before a shepherd computes there (xk_work);
+ * otherwise at once, or as soon as the holder of the lane's transmit comes by. If the ring is full, waits as owner's
+ * `implicit` says (at most 10 ms in a thread). Returns 0, or -ENOBUFS: m was dropped for owner's reason `full`.
  */
 int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full);
 

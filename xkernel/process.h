@@ -5,9 +5,9 @@
  * it runs on a detachable stack: in the driver's context until it hands off, then in a thread of the pool. While it
  * waits, it is a parked stack and occupies no thread. In regular mode it is a thread, and waiting blocks that thread.
  *
- * Reasons for a handoff (Björkman 1994, 3.2): explicit, the edge is marked; implicit, the shepherd would have to wait;
- * time, its budget is spent. After a handoff the code runs on another system thread. So keep nothing of a thread's own
- * (errno, thread-locals, a DPDK inline function) across a UPI call, a wait or a lock: protocols use none.
+ * Reasons for a handoff (Björkman 1994, 3.2): explicit, the edge is marked; implicit, the shepherd would
+ * have to wait; time, its budget is spent. The code then runs on another system thread: keep nothing of
+ * a thread's own (errno, thread-locals, a DPDK inline function) across a UPI call, a wait or a lock.
  */
 #ifndef XK_PROCESS_H
 #define XK_PROCESS_H
@@ -21,21 +21,16 @@ struct xk_shepherd;
 
 #define XK_FOREVER UINT64_MAX
 
-/*
- * Returns the running shepherd, the same across handoffs and parks. NULL: a thread
- * that the kernel does not know (main, or a foreign thread). Any context.
- */
+/* Returns the running shepherd, the same across handoffs and parks; NULL: main, or a foreign thread. Any context. */
 #if defined(__x86_64__)
 
 /* For self.c alone. */
 extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_model("initial-exec")));
 
 /*
- * A shepherd's code may continue on another thread after any switch, and compilers keep addresses of
- * thread-locals in registers. The assembly hides the thread-local from them, so that each call reads it anew.
- *
- * A compiled graph (generated.h) is one program with only protocols in it: each activation of their
- * functions belongs to one shepherd, whatever thread it continues on, so that one read is enough.
+ * A shepherd may continue on another thread after any switch, and compilers keep addresses of thread-locals
+ * in registers. The assembly hides the thread-local, so that each call reads it anew. In a compiled graph
+ * (generated.h), with only protocols in it, one read per activation is enough: each belongs to one shepherd.
  */
 static inline struct xk_shepherd *
 xk_self(void)
@@ -58,22 +53,15 @@ struct xk_shepherd *xk_self(void);
 uint64_t xk_now_ns(const struct xk_protocol *self);
 
 /*
- * Returns 64 random bits, for identifiers and secrets. In the simulator they come
- * from its seed, so that runs can be repeated. Any context; never waits.
+ * Returns 64 random bits, for identifiers and secrets: of the simulator's seed, so that runs can be repeated,
+ * or the system's. Any context; never waits. xk_kernel_random needs no protocol; kernel NULL: the system's.
  */
 uint64_t xk_random(const struct xk_protocol *self);
-/* As xk_random, without a protocol; kernel NULL: the system's. */
 uint64_t xk_kernel_random(struct xk_kernel *kernel);
-/*
- * Returns 64 secret bits to seed the hash of a table. They are independent of xk_random, so that
- * the number of tables does not change what a protocol sends. Any context; never waits.
- */
+/* Returns 64 secret bits for a table's hash, not from xk_random: tables change no traffic. Any context; never waits. */
 uint64_t xk_kernel_seed(struct xk_kernel *kernel);
 
-/*
- * Returns the number of this host's boots, this one included: all
- * that a host remembers over a crash. 0: unknown. Any context.
- */
+/* Returns the number of this host's boots, with this one: all it remembers over a crash. 0: unknown. Any context. */
 uint64_t xk_boots(const struct xk_protocol *self);
 
 /*
@@ -91,8 +79,8 @@ struct xk_hold {
 };
 
 /*
- * The head of every shepherd, for the inline functions of upi.h; the rest is in engine.h. Until the
- * shepherd parks, its epoch protects the sessions that it is in; parking takes references on them.
+ * The head of every shepherd, for upi.h's inline functions; the rest is in engine.h. Until the
+ * shepherd parks, its epoch protects the sessions it is in; parking takes references on them.
  */
 struct xk_shepherd_head {
 	struct xk_hold *holds;     /* newest first */
@@ -109,20 +97,15 @@ xk_self_head(void)
 
 /*
  * Starts fn(argument) as a shepherd, for application code. IPP: on a detachable stack,
- * first run by a thread of the pool. Regular: on a thread of its own, besides the input
+ * first run by a thread of the pool; regular: on a thread of its own, beside the input
  * threads. Any thread; never waits. Returns 0 or -EAGAIN (no stack or thread left).
  */
 int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 
-/*
- * Waits at least delay_us, counted from the start of the current microsecond. A
- * shepherd; may wait. Returns 0, or as xk_semaphore_wait if it could not wait.
- */
+/* Waits at least delay_us, from the start of the current microsecond. A shepherd. Returns as xk_semaphore_wait. */
 int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
-/*
- * A counting semaphore. It belongs to a protocol, whose `implicit` and `resume` in the graph say how its waiters wait.
- */
+/* A counting semaphore. Its owner's `implicit` and `resume` in the graph say how its waiters wait. */
 struct xk_semaphore {
 	_Atomic uint32_t lock;           /* held for a bounded time, never across a wait */
 	_Atomic uint32_t count;          /* changed under the lock */
@@ -133,11 +116,9 @@ struct xk_semaphore {
 void xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, unsigned count);
 
 /*
- * Takes one, waiting at most timeout_us (0: not at all; XK_FOREVER). Any shepherd that holds no
- * lock, or a foreign thread, which blocks and is counted. A shepherd in the driver's context of IPP
- * mode leaves the driver to wait (reason implicit). On any error the caller unwinds. Returns
- * - 0;
- * - -ETIMEDOUT;
+ * Takes one, waiting at most timeout_us (0: not at all; XK_FOREVER). Any shepherd that holds
+ * no lock, or a foreign thread, which blocks and is counted. In IPP mode a shepherd leaves the
+ * driver to wait (reason implicit). On any error the caller unwinds. Returns 0, -ETIMEDOUT, or
  * - -EAGAIN: timeout_us is 0, or the graph says implicit=fail;
  * - -ENOBUFS: no stack was left for the driver (counted as no_stack);
  * - -ECANCELED: the kernel is stopping.
@@ -148,7 +129,7 @@ int xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us);
 void xk_semaphore_signal(struct xk_semaphore *semaphore);
 
 /*
- * Mutual exclusion for a protocol's own state. Held for a short time, and never across a UPI call, a
+ * Mutual exclusion for a protocol's own state. Held for a short time, never across a UPI call, a
  * wait or anything else that may hand off (asserted). The driver does not wait for it: it tries,
  * spins for a bounded time, then hands off (reason implicit). Resolved objects stay valid.
  */
@@ -162,24 +143,21 @@ unsigned xk_locks_held(void);
 
 void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
 
-/* Takes the lock. Any context; may wait. */
+/* Takes the lock; may wait. xk_lock_try takes it only if it is free, and returns whether. Any context. */
 void xk_lock(struct xk_lock *lock);
-
-/* Takes the lock if it is free, and returns whether it did. Any context; never waits. */
 bool xk_lock_try(struct xk_lock *lock);
-
 void xk_unlock(struct xk_lock *lock);
 
 /*
- * Leaves the driver now, counted as explicit: for a protocol that expects long work. Holds no lock. Returns false if
- * the shepherd was not in the driver, or had to stay there because no stack was left (counted as a fallback).
+ * Leaves the driver now, counted as explicit, for a protocol that expects long work. Holds no lock. Returns
+ * false if the shepherd was not in the driver, or stays for lack of a stack (counted as a fallback).
  */
 bool xk_handoff(struct xk_protocol *self);
 
 /*
  * Leaves the driver if the message's time budget is spent: for long work inside one protocol.
- * Application code that runs long without waiting calls it now and then too, so that memory which it
- * might be reading can be reclaimed; afterwards it resolves objects again. Holds no lock.
+ * Application code that runs long without waiting calls it now and then too, so that memory which
+ * it might be reading can be reclaimed, and resolves objects again afterwards. Holds no lock.
  */
 void xk_checkpoint(struct xk_protocol *self);
 

@@ -1,6 +1,6 @@
 /*
- * protocol.h - a protocol's declaration: roles of its lowers, its numbers on them, settings, names of
- * drop reasons and counters. `xk protocols NAME` prints it; the graph checker enforces it.
+ * protocol.h - a protocol's declaration: roles of its lowers, its numbers on them, settings, names
+ * of drop reasons and counters. `xk protocols NAME` prints it; the graph checker enforces it.
  */
 #ifndef XK_PROTOCOL_H
 #define XK_PROTOCOL_H
@@ -62,10 +62,7 @@ enum xk_protocol_flags {
 	XK_PORT = 1 << 1,      /* a leaf that is a port */
 	XK_REPEATS = 1 << 2,   /* the whole group of roles may occur several times */
 	XK_ONE_UPPER = 1 << 3, /* at most one protocol may stand on it */
-	/*
-	 * A virtual protocol that lends its uppers sessions of its lowers. Messages bypass it:
-	 * they cross the edge above it, and marks on the edges below it mean nothing.
-	 */
+	/* Virtual: lends its uppers sessions of its lowers. Messages bypass it, and marks on the edges below it. */
 	XK_LENDS = 1 << 4,
 	XK_TABLE = 1 << 5, /* has a table (table.h) although its sessions are of several kinds */
 };
@@ -74,7 +71,7 @@ struct xk_protocol_type {
 	const char *name;
 	const char *help; /* a sentence or two, for `xk protocols` */
 	const struct xk_protocol_ops *ops;
-	/* The operations of all its sessions; NULL: there are several kinds, or no sessions. */
+	/* Operations of all its sessions; NULL: several kinds, or no sessions. */
 	const struct xk_session_ops *session_ops;
 	uint32_t header, gather;            /* bytes (header.h); 0: no header, nothing more to gather */
 	const struct xk_field *fields;      /* of the header; NULL: none */
@@ -88,7 +85,7 @@ struct xk_protocol_type {
 	const char *const *drops;    /* names from XK_DROP_OWN on; NULL ends the list */
 	const char *const *counters; /* names; NULL ends the list */
 	unsigned session_max;        /* default of the setting `sessions`; 0: keeps no passive sessions */
-	/* A struct of functions, declared by the type's header, for uppers that know this type; NULL: none. */
+	/* A struct of functions, declared by the type's header, for uppers that know the type; NULL: none. */
 	const void *neighbour_ops;
 };
 
@@ -99,13 +96,9 @@ xk_header_gathers(const struct xk_protocol_type *type)
 	return type->gather > type->header ? type->gather : type->header;
 }
 
-/* The slow half of xk_reply_gather. Not for callers. */
+/* Put the header of self in one piece in a call's reply; return as xk_call. For xk_call and xk_call_done only. */
 int xk_reply_gather_slow(struct xk_protocol *self, struct xk_msg **reply);
 
-/*
- * Puts the header of self in one piece in the reply of a call. Returns as xk_call. Not for callers: xk_call and
- * xk_call_done call it.
- */
 static inline int
 xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 {
@@ -114,33 +107,28 @@ xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 	return xk_reply_gather_slow(self, reply);
 }
 
-/* All protocols that are built in, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
+/* All built-in protocols, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
 extern const struct xk_protocol_type *const xk_protocol_types[];
 
 /* Returns the type called name, or NULL. */
 const struct xk_protocol_type *xk_protocol_type_find(const char *name);
 
-/* Stores the number that upper declares for lowers of the type lower. Returns false if there is none. Any context. */
+/* Stores the number that upper declares on lower. Returns false if there is none. Any context. */
 bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protocol_type *lower, uint32_t *number);
 
 /*
- * Parses text as a setting's value into the instance, whose struct begins at `instance`.
- * Duplicates strings, which the instance then owns. Returns 0, or -EINVAL or -ENOMEM with
- * a sentence in why; the setting is then unchanged. Main thread.
+ * Parses text as a setting's value into the instance at `instance`, which then owns copies of strings.
+ * Returns 0; -EINVAL or -ENOMEM with a sentence in why; the setting is then unchanged. Main thread.
  */
 int xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len);
 
-enum { XK_SETTING_TEXT = 32 };
+enum { XK_SETTING_TEXT = 32 /* bytes that xk_setting_print needs */ };
 
-/*
- * Prints a number, time, rate or probability as xk_setting_parse reads it, in the
- * coarsest exact unit, into text (at least XK_SETTING_TEXT bytes). Returns text.
- */
+/* Prints a number, time, rate or probability in the coarsest exact unit, as xk_setting_parse reads it. Returns text. */
 char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 
-/* Parses a time: "20us", "3ms", "2s", "500ns". Returns false if it is none. */
+/* Parse a time ("20us", "3ms", "2s", "500ns") or an IPv4 address ("10.77.0.1"). Return false if it is none. */
 bool xk_time_parse(const char *text, uint64_t *ns);
-/* Parses an IPv4 address: "10.77.0.1". Returns false if it is none. */
 bool xk_host_parse(const char *text, uint32_t *host);
 /* Prints an IPv4 address into text (at least 16 bytes). Returns text. */
 char *xk_host_print(uint32_t host, char *text);

@@ -1,7 +1,4 @@
-/*
- * setting.c - parses settings' values from a graph file or a command line:
- * accepts a text as a whole, or refuses it and says what it expected.
- */
+/* setting.c - parses settings' values: accepts a text as a whole, or refuses it and says what it expected. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,52 +300,23 @@ setting_link_parse(const char *text, uint64_t *link)
 
 /* ---- settings ---- */
 
-/* What is expected of a type's text, and the size of its value. */
+/* What a type's text must be, what it is beside limits (only for numbers, times and rates), and its value's size. */
 static const struct setting_kind {
-	const char *expected;
+	const char *expected, *limited, *example;
 	size_t size;
 } setting_kinds[] = {
-	[XK_SETTING_UINT] = { "a number such as 64, 0x40 or 16k", sizeof(uint64_t) },
-	[XK_SETTING_BOOL] = { "yes, no, true, false, 0 or 1", sizeof(bool) },
-	[XK_SETTING_TIME] = { "a time such as 20us, 3ms or 2s", sizeof(uint64_t) },
-	[XK_SETTING_STRING] = { "a text", sizeof(char *) },
-	[XK_SETTING_HOST] = { "an address such as 10.77.0.1", sizeof(uint32_t) },
-	[XK_SETTING_NETWORK] = { "an address with the bits of its network, such as 10.77.0.1/24",
+	[XK_SETTING_UINT] = { "a number such as 64, 0x40 or 16k", "a number", "", sizeof(uint64_t) },
+	[XK_SETTING_BOOL] = { "yes, no, true, false, 0 or 1", NULL, NULL, sizeof(bool) },
+	[XK_SETTING_TIME] = { "a time such as 20us, 3ms or 2s", "a time", ", such as 20us, 3ms or 2s",
+			      sizeof(uint64_t) },
+	[XK_SETTING_HOST] = { "an address such as 10.77.0.1", NULL, NULL, sizeof(uint32_t) },
+	[XK_SETTING_NETWORK] = { "an address with the bits of its network, such as 10.77.0.1/24", NULL, NULL,
 				 sizeof(struct xk_network) },
-	[XK_SETTING_LINK] = { "a link address such as 02:00:00:00:00:01", sizeof(uint64_t) },
-	[XK_SETTING_RATE] = { "a rate such as 10Mb/s, 1.28Gb/s or 0", sizeof(uint64_t) },
-	[XK_SETTING_PROBABILITY] = { "a probability such as 0.01 or 1%", sizeof(uint64_t) },
+	[XK_SETTING_LINK] = { "a link address such as 02:00:00:00:00:01", NULL, NULL, sizeof(uint64_t) },
+	[XK_SETTING_RATE] = { "a rate such as 10Mb/s, 1.28Gb/s or 0", "a rate", ", such as 10Mb/s or 1.28Gb/s",
+			      sizeof(uint64_t) },
+	[XK_SETTING_PROBABILITY] = { "a probability such as 0.01 or 1%", NULL, NULL, sizeof(uint64_t) },
 };
-
-/* Only numbers, times and rates have limits. */
-static bool
-setting_has_limits(const struct xk_setting *setting)
-{
-	bool may = setting->type == XK_SETTING_UINT || setting->type == XK_SETTING_TIME ||
-		   setting->type == XK_SETTING_RATE;
-
-	return may && (setting->min != 0 || setting->max != 0);
-}
-
-/* Writes what is expected, whether the text was of another kind or beyond the limits. */
-static void
-setting_explain(const struct xk_setting *setting, char *why, size_t why_len)
-{
-	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
-
-	if (!setting_has_limits(setting)) {
-		snprintf(why, why_len, "expects %s", setting_kinds[setting->type].expected);
-		return;
-	}
-	xk_setting_print(setting->type, setting->min, min);
-	xk_setting_print(setting->type, setting->max, max);
-	if (setting->type == XK_SETTING_UINT)
-		snprintf(why, why_len, "expects a number from %s to %s", min, max);
-	else if (setting->type == XK_SETTING_TIME)
-		snprintf(why, why_len, "expects a time from %s to %s, such as 20us, 3ms or 2s", min, max);
-	else
-		snprintf(why, why_len, "expects a rate from %s to %s, such as 10Mb/s or 1.28Gb/s", min, max);
-}
 
 /* Parses text into value, which is as large as the type's. */
 static bool
@@ -380,6 +348,9 @@ setting_value_parse(enum xk_setting_type type, const char *text, void *value)
 int
 xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len)
 {
+	const struct setting_kind *kind = &setting_kinds[setting->type];
+	bool has_limits = kind->limited != NULL && (setting->min != 0 || setting->max != 0);
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
 	void *place = (char *)instance + setting->offset;
 	/* Parsed apart from its place: refused text leaves the setting unchanged. */
 	union {
@@ -400,13 +371,18 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 		*(char **)place = copy;
 		return 0;
 	}
-	if (!setting_value_parse(setting->type, text, &value) ||
-	    (setting_has_limits(setting) && (value.number < setting->min || value.number > setting->max))) {
-		setting_explain(setting, why, why_len);
-		return -EINVAL;
+	if (setting_value_parse(setting->type, text, &value) &&
+	    (!has_limits || (value.number >= setting->min && value.number <= setting->max))) {
+		memcpy(place, &value, kind->size);
+		return 0;
 	}
-	memcpy(place, &value, setting_kinds[setting->type].size);
-	return 0;
+	if (has_limits)
+		snprintf(why, why_len, "expects %s from %s to %s%s", kind->limited,
+			 xk_setting_print(setting->type, setting->min, min),
+			 xk_setting_print(setting->type, setting->max, max), kind->example);
+	else
+		snprintf(why, why_len, "expects %s", kind->expected);
+	return -EINVAL;
 }
 
 const struct xk_protocol_type *

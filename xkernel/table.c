@@ -2,6 +2,7 @@
 #include "xkernel/table.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
@@ -133,7 +134,78 @@ drop:
 	return NULL;
 }
 
-/* ---- enabling ---- */
+/* ---- enables; counts change under the lock of the protocol that enables ---- */
+
+int
+xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
+{
+	struct xk_enable *enable;
+	int err = 0;
+
+	xk_spin_lock(&hlp_receive->lock);
+	enable = xk_map_resolve(map, key);
+	if (enable == NULL) {
+		enable = calloc(1, sizeof(*enable));
+		if (enable == NULL) {
+			err = -ENOMEM;
+			goto unlock;
+		}
+		enable->hlp_receive = hlp_receive;
+		enable->hlp_type = hlp_type;
+		err = xk_map_bind(map, &enable->binding, key, enable);
+		if (err != 0) {
+			free(enable);
+			goto unlock;
+		}
+	} else if (enable->hlp_receive != hlp_receive || enable->hlp_type != hlp_type) {
+		err = -EEXIST;
+		goto unlock;
+	}
+	enable->count++;
+unlock:
+	xk_spin_unlock(&hlp_receive->lock);
+	return err == -EEXIST ? -EADDRINUSE : err;
+}
+
+static void
+enable_free(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct xk_enable, retired));
+}
+
+int
+xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type)
+{
+	struct xk_enable *enable;
+	bool found, last;
+
+	xk_spin_lock(&hlp_receive->lock);
+	enable = xk_map_resolve(map, key);
+	found = enable != NULL && enable->hlp_receive == hlp_receive && enable->hlp_type == hlp_type;
+	last = found && --enable->count == 0;
+	if (last)
+		xk_map_unbind(map, &enable->binding);
+	xk_spin_unlock(&hlp_receive->lock);
+	if (last)
+		xk_retire(hlp_receive->kernel, &enable->retired, enable_free);
+	return found ? 0 : -ENOENT;
+}
+
+static void
+enable_forget(void *object, void *context)
+{
+	struct xk_enable *enable = object;
+
+	xk_map_unbind(context, &enable->binding);
+	free(enable);
+}
+
+void
+xk_enable_fini(struct xk_map *map)
+{
+	xk_map_for_each(map, enable_forget, map);
+	xk_map_fini(map);
+}
 
 static int
 table_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,

@@ -2,23 +2,18 @@
  * table.h - a protocol's sessions by key, and its open_enables by passive key:
  * opening, accepting, sharing and enabling, as nearly all protocols do it.
  *
- * An instance has a table if its type names `session_ops` and is no port, or has the flag XK_TABLE. A
- * session is bound under its active key, which the protocol builds from what a message's header names.
- * An open_enable is bound under a passive key: the number of the protocol above, unless the operation
- * `passive_key` says otherwise. The session operation `setup` fills in a new session.
+ * An instance has a table if its type names `session_ops` and is no port, or has the flag XK_TABLE. A session is
+ * bound under its active key, which the protocol builds from what a header names; an open_enable under a passive
+ * key: the number of the protocol above, unless `passive_key` says otherwise. `setup` fills in a new session.
  *
- * None of these functions waits. A result stays valid until the
- * shepherd's turn ends or it parks, as with xk_map_resolve.
+ * Any shepherd; none waits. Results are valid until the shepherd's turn ends or it parks, as with xk_map_resolve.
  */
 #ifndef XK_TABLE_H
 #define XK_TABLE_H
 
 #include "xkernel/upi.h"
 
-/*
- * The two halves of xk_table_find, for a demux that leaves all but the session found last to a function apart, and so
- * saves no registers. Any shepherd.
- */
+/* Halves of xk_table_find, for a demux that leaves all but the session found last to a function apart. */
 static inline struct xk_session *
 xk_table_last(struct xk_protocol *self, struct xk_key key)
 {
@@ -31,14 +26,14 @@ xk_table_lookup(struct xk_protocol *self, struct xk_key key)
 	return xk_map_lookup(&self->table.sessions, key);
 }
 
-/* Returns the session bound under key, or NULL. Any shepherd. */
+/* Returns the session bound under key, or NULL. */
 static inline struct xk_session *
 xk_table_find(struct xk_protocol *self, struct xk_key key)
 {
 	return xk_map_resolve(&self->table.sessions, key);
 }
 
-/* Returns the open_enable under a passive key, or NULL. Any shepherd. */
+/* Returns the open_enable under a passive key, or NULL. */
 static inline const struct xk_enable *
 xk_table_enabled(struct xk_protocol *self, struct xk_key passive_key)
 {
@@ -53,39 +48,29 @@ xk_table_number_key(uint32_t number)
 }
 
 /*
- * Makes a session on lls, bound under key and set up from `how`, with one reference, the
- * caller's. Takes the caller's reference on lls (NULL: none), also on failure. Returns
- * 0, -EEXIST (key is bound), -ENOMEM, or setup's error. Any shepherd.
+ * Makes a session on lls, bound under key and set up from `how`, with one reference, the caller's. Takes the
+ * caller's reference on lls (NULL: none), also on failure. -EEXIST (key is bound), -ENOMEM, or setup's error.
  */
 int xk_table_add(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 		 struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session);
 
-/*
- * Takes another reference on the session of key. Returns 0; -ENOENT:
- * there is none; -EADDRINUSE: it has other hlps. Any shepherd.
- */
+/* Takes another reference on the session of key. -ENOENT: there is none; -EADDRINUSE: it has other hlps. */
 int xk_table_share(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 		   struct xk_protocol *hlp_type, struct xk_session **session);
 
-/*
- * Shares the session of key, or adds one if there is none. Takes the caller's reference on lls (NULL:
- * none), also on failure. Returns 0, -EADDRINUSE, -ENOMEM, or setup's error. Any shepherd.
- */
+/* Shares the session of key, or adds one. Always takes lls, as xk_table_add. -EADDRINUSE, -ENOMEM, or setup's error. */
 int xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hlp_receive,
 		  struct xk_protocol *hlp_type, struct xk_session *lls, const void *how, struct xk_session **session);
 
 /*
- * Makes a session under key for a checked message m that came up lls and belongs to none, if there is an open_enable
- * under passive_key, and announces it to that hlp (open_done). Takes its own reference on lls. If another shepherd
- * was faster, returns that one's session. Returns NULL if it refused and dropped m. A shepherd.
+ * Makes a session under key, with its own reference on lls, for a checked message m that came up
+ * lls and belongs to none, and announces it to the hlp that has enabled passive_key (open_done).
+ * If another shepherd was faster, returns that one's session. NULL: refused; m was dropped.
  */
 struct xk_session *xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key,
 				   struct xk_session *lls, const void *how, struct xk_msg *m);
 
-/*
- * xk_open_enable and xk_open_disable, for protocols without such
- * operations of their own. -EOPNOTSUPP: there is no table.
- */
+/* xk_open_enable and xk_open_disable, for protocols without such operations. -EOPNOTSUPP: there is no table. */
 int xk_table_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants);
 int xk_table_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,

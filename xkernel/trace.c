@@ -45,43 +45,40 @@ trace_place(char *text, size_t len)
 		snprintf(text, len, "%s %u", kinds[self->runner->kind], self->runner->number);
 }
 
-/* Writes one line. Times are seconds: to the nanosecond if time is virtual, because it is then exact. */
+/* Writes one line of the protocol called name, or of the kernel (NULL). Virtual times are exact: all digits. */
 static void
-trace_line(struct xk_kernel *kernel, const char *text)
+trace_line(struct xk_kernel *kernel, const char *name, const char *format, va_list arguments)
 {
 	FILE *out = kernel->config.trace == NULL ? stderr : kernel->config.trace;
 	uint64_t now_ns = kernel->platform->ops->now_ns(kernel->platform);
 	bool exact = kernel->platform->virtual_time;
-	char line[TRACE_LINE + 80];
+	char text[TRACE_LINE], line[TRACE_LINE + 200];
 
-	snprintf(line, sizeof(line), "%6llu.%0*llu %s %s\n", (unsigned long long)(now_ns / 1000000000), exact ? 9 : 6,
-		 (unsigned long long)(now_ns % 1000000000 / (exact ? 1 : 1000)), kernel->config.name, text);
+	vsnprintf(text, sizeof(text), format, arguments);
+	snprintf(line, sizeof(line), "%6llu.%0*llu %s %s%s%s\n", (unsigned long long)(now_ns / 1000000000),
+		 exact ? 9 : 6, (unsigned long long)(now_ns % 1000000000 / (exact ? 1 : 1000)), kernel->config.name,
+		 name == NULL ? "" : name, name == NULL ? "" : ": ", text);
 	fputs(line, out);
 }
 
 void
 xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...)
 {
-	char text[TRACE_LINE];
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
+	trace_line(kernel, NULL, format, arguments);
 	va_end(arguments);
-	trace_line(kernel, text);
 }
 
 void
 xk_trace_print(struct xk_protocol *self, const char *format, ...)
 {
-	char said[TRACE_LINE - 64], text[TRACE_LINE];
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(said, sizeof(said), format, arguments);
+	trace_line(self->kernel, self->name, format, arguments);
 	va_end(arguments);
-	snprintf(text, sizeof(text), "%s: %s", self->name, said);
-	trace_line(self->kernel, text);
 }
 
 /* Prints the header of upper at the start of m, field by field; if upper has none, m's first bytes in hexadecimal. */

@@ -17,10 +17,7 @@ enum xk_trace_level {
 /* Not for callers; use xk_trace. */
 __attribute__((format(printf, 2, 3))) void xk_trace_print(struct xk_protocol *self, const char *format, ...);
 
-/*
- * Writes one line to the kernel's trace. Costs a comparison when
- * the level is lower. Any context; never waits for a lock.
- */
+/* Writes one line to the kernel's trace; a lower level costs a comparison. Any context; never waits for a lock. */
 #define xk_trace(self, level, ...)                                                                                     \
 	do {                                                                                                           \
 		if (xk_unlikely((self)->trace_level >= (level)))                                                       \

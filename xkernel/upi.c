@@ -1,7 +1,4 @@
-/*
- * upi.c - the slower verbs of upi.h. Sessions' lives are in
- * upi_session.c, open_enables in upi_enable.c, drops in upi_drop.c.
- */
+/* upi.c - the slower verbs of upi.h. Sessions' lives are in upi_session.c, enables in table.c, drops in upi_drop.c. */
 #include "xkernel/upi.h"
 
 #include <errno.h>
@@ -50,10 +47,7 @@ xk_close_done(struct xk_session *s)
 
 /* ---- sessions that come to be ---- */
 
-/*
- * Returns the edge that messages cross from lower to upper. If
- * lower's sessions are lent, that is the edge to the lender.
- */
+/* Returns the edge that messages cross from lower to upper, or to the protocol that lends lower's sessions. */
 static struct xk_edge *
 upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
 {
@@ -131,7 +125,7 @@ upi_unhold(struct xk_shepherd_head *self, struct xk_hold *hold)
 }
 
 /* Pops for one shepherd at a time. */
-__attribute__((noinline)) static void
+XK_APART static void
 upi_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	if (xk_semaphore_wait(&s->order->turn, XK_FOREVER) == 0) {
@@ -177,7 +171,7 @@ xk_reply_gather_slow(struct xk_protocol *self, struct xk_msg **reply)
 }
 
 /* Not inlined, so that the fast path saves no registers. */
-__attribute__((noinline)) static int
+XK_APART static int
 upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct xk_meter_left left;
@@ -206,7 +200,7 @@ xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 }
 
 /* As upi_call_watched. */
-__attribute__((noinline)) static int
+XK_APART static int
 upi_call_async_watched(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
 	struct xk_meter_left left;

@@ -1,20 +1,20 @@
 /*
  * upi.h - the Uniform Protocol Interface: protocols, sessions, and the verbs between them.
  *
- * A protocol is an instance in the graph; a session is one end of a conversation. Messages go up
- * by xk_demux (from a session to the protocol above it) and xk_pop (from a protocol to one of
- * its sessions), and down by xk_push. Hutchinson and Peterson, "The x-Kernel" (1991).
+ * A protocol is an instance in the graph; a session is one end of a conversation.
+ * Messages go up by xk_demux (session to the protocol above) and xk_pop (protocol to one
+ * of its sessions), and down by xk_push. Hutchinson and Peterson, "The x-Kernel" (1991).
  *
  * Rules for a protocol's author:
- * - The protocol that is handed a message owns it and does exactly one
- *   of these: pass it on, store it, or xk_drop it with a reason.
+ * - The protocol that is handed a message owns it: it passes the message on, stores it, or drops it (xk_drop).
  * - demux and pop run as shepherds and may hand off at any UPI call: hold no lock across one.
  * - Never turn an outgoing shepherd upward: a push never ends in a demux.
- * - open may wait (for ARP, say). demux and pop, and whatever they call for a stranger's frame, must not wait.
+ * - open may wait (for ARP, say). demux, pop, and what they call for a stranger's frame must not wait.
  * - Deliver to a session with xk_pop only: it protects the session during its own upcall.
- * - hlp_receive is the protocol that messages go to; hlp_type is the one whose number
- *   goes on the wire. A protocol with a header opens the one below with (self, self); a
- *   virtual protocol, which has none, with (self, its caller's hlp_type).
+ * - hlp_receive gets the messages; hlp_type's number goes on the wire. A protocol with a header opens the one below
+ *   with (self, self), a virtual protocol, which has none, with (self, its caller's hlp_type).
+ *
+ * Unless a comment says otherwise, functions run in any shepherd, never wait, and return 0 or -errno.
  */
 #ifndef XK_UPI_H
 #define XK_UPI_H
@@ -32,33 +32,23 @@
 struct xk_kernel;
 struct xk_protocol_type;
 
-/* An asynchronous call. Belongs to the caller, and must exist from the call until done. */
+/* An asynchronous call. The caller's; must exist until done. */
 struct xk_call {
-	/*
-	 * Runs when the call has ended, with the result of xk_call. Takes reply (NULL unless status is
-	 * 0). Runs in a shepherd, which may hand off; may use call for the next call.
-	 */
+	/* Runs in a shepherd when the call has ended, with its result. Takes reply (NULL on errors). May reuse call. */
 	void (*done)(struct xk_call *call, int status, struct xk_msg *reply);
 	struct xk_protocol *protocol; /* whose header the reply must have in one piece; NULL: none */
 };
 
 /*
- * Realms (protocol.h) decide what may stand on what. push, pop and
- * demux are ASYNC; call, call_pop and call_demux are RPC.
- */
-
-/*
- * The operations of a protocol. Missing entries: open fails with -EOPNOTSUPP; open_enable and open_disable use the
- * table (table.h), and fail likewise if there is none; open_done accepts; control asks the protocol below.
+ * The operations of a protocol. push, pop and demux are of the realm ASYNC; call, call_pop and call_demux
+ * of RPC (protocol.h). Missing entries: open fails with -EOPNOTSUPP; open_enable and open_disable use the
+ * table (table.h), and fail likewise without one; open_done accepts; control asks the protocol below.
  *
- * A protocol that opens sessions below has demux or call_demux: xk_session_new asserts it, so that
- * messages need no check. Both find the header of the protocol's type in one piece (header.h).
+ * A protocol that opens sessions below has demux or call_demux (asserted by xk_session_new, so
+ * messages need no check). Both find the header of the protocol's type in one piece (header.h).
  */
 struct xk_protocol_ops {
-	/*
-	 * Prepares the instance; the protocols below it are initialised.
-	 * Returns 0 or -errno, which refuses the graph. Main thread.
-	 */
+	/* Prepares the instance; those below are initialised. An error refuses the graph. Main thread. */
 	int (*init)(struct xk_protocol *self);
 	/* Undoes init. No shepherd runs, and no session is left. */
 	void (*fini)(struct xk_protocol *self);
@@ -74,10 +64,7 @@ struct xk_protocol_ops {
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
 	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
-	/*
-	 * Stores the key of an open_enable, built from its participants (consumed). Returns 0 or -errno.
-	 * If missing, the key is the number of hlp_type, and the participants must be empty.
-	 */
+	/* Stores the key of participants (consumed). If missing, these must be empty: the key is hlp_type's number. */
 	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			   struct xk_key *key);
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
@@ -85,15 +72,12 @@ struct xk_protocol_ops {
 };
 
 /*
- * The operations of a session. push and pop exist in every session that messages pass through: they are
- * called unchecked. A missing call, call_async or call_pop fails with -EOPNOTSUPP; close is optional.
+ * The operations of a session. push and pop exist where messages pass: they are called unchecked.
+ * A missing call, call_async or call_pop fails with -EOPNOTSUPP; the rest is optional.
  */
 struct xk_session_ops {
 	size_t size; /* of its struct, which begins with struct xk_session; 0: only that */
-	/*
-	 * Sets up a new session, whose own state is zero, from `how`, which its protocol has passed to the table
-	 * (table.h). Nobody can find the session yet. Returns 0, or -errno, which closes it. Must not wait. Optional.
-	 */
+	/* Sets up a new, zeroed session from the table's `how`. Nobody can find it; errors close it. Must not wait. */
 	int (*setup)(struct xk_session *s, const void *how);
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
@@ -101,15 +85,9 @@ struct xk_session_ops {
 	int (*call_async)(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 	int (*call_pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
 			struct xk_msg **reply);
-	/*
-	 * Runs when an hlp closes s, before its reference, perhaps not
-	 * the last, is given back. Must not wait. Optional.
-	 */
+	/* Runs when an hlp closes s, before its reference, perhaps not the last, is given back. Must not wait. */
 	void (*let_go)(struct xk_session *s);
-	/*
-	 * Runs when the last reference is gone. Afterwards the framework
-	 * unbinds s, closes s->lls and frees s. Must not wait.
-	 */
+	/* Runs after the last reference. The framework then unbinds s, closes s->lls and frees s. Must not wait. */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
 	/* Pushes this layer's part onto those of the lower layers. */
@@ -143,16 +121,15 @@ struct xk_protocol {
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
-	/* passively opened sessions, oldest first */
-	_Atomic uint32_t cache_lock;
-	unsigned cache_count;
-	struct xk_session *cache_first, *cache_last;
-	struct xk_protocol *next; /* in the kernel, lowers before uppers */
+	_Atomic uint32_t lock;           /* of the cache, and of its own open_enables' counts */
+	unsigned cache_count;            /* passively opened sessions */
+	struct xk_session *cache_oldest; /* a ring, in the order of their age */
+	struct xk_protocol *next;        /* in the kernel, lowers before uppers */
 };
 
 /*
- * The work at an edge. The lowest bits hold the number of bytes that the upper gathers, the marks lie above them: so
- * one comparison with the length of a first segment finds both messages that need gathering and edges that are watched.
+ * The work at an edge. The low bits hold the number of bytes that the upper gathers, the marks lie above
+ * them: one comparison with a first segment's length finds both messages to gather and watched edges.
  */
 enum xk_watch {
 	XK_WATCH_GATHER = (1 << 24) - 1, /* not a mark: these bits hold the number of bytes */
@@ -171,7 +148,7 @@ enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TI
 
 enum xk_direction { XK_UPWARD, XK_DOWNWARD, XK_DIRECTIONS };
 
-/* Messages that have crossed an edge in one direction while counting was on (xk_kernel_count_edges in kernel.h). */
+/* Messages that have crossed an edge in one direction while counting was on (xk_kernel_count_edges). */
 struct xk_edge_count {
 	_Atomic uint64_t messages;
 	_Atomic uint64_t timed; /* the timed ones among them */
@@ -195,14 +172,14 @@ struct xk_edge {
 	uint64_t credit_ns[]; /* accumulated budget, by driver */
 };
 
-/* Returns those marks in `which` that are set on edge. Any context. */
+/* Returns those of the marks `which` that are set on edge. Any context. */
 static inline uint32_t
 xk_edge_watched(const struct xk_edge *edge, uint32_t which)
 {
 	return atomic_load_explicit(&edge->watch, memory_order_relaxed) & which;
 }
 
-/* Sets the marks `which` of edge to their values in `watch`, for all later crossings. Any context; never waits. */
+/* Sets the marks `which` of edge to their values in `watch`, for later crossings. Any context. */
 static inline void
 xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
 {
@@ -210,15 +187,15 @@ xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
 	atomic_fetch_and_explicit(&edge->watch, ~(which & ~watch), memory_order_relaxed);
 }
 
-/* Work of xk_pop for a session besides handing the message to the protocol above. */
+/* Work of xk_pop besides handing the message to the protocol above. */
 enum xk_pops {
 	XK_POPS_ITSELF = 1 << 0,   /* call the session's own pop */
 	XK_POPS_IN_ORDER = 1 << 1, /* order=session */
 };
 
 /*
- * One end of a conversation. A protocol's own session state begins with this struct. The first cache line
- * holds what every message touches; the protocol's own state begins with the third (asserted in upi.c).
+ * One end of a conversation; a protocol's own session state begins with this struct. The first cache line
+ * holds what every message touches; the third is the first of the protocol's own (asserted in upi.c).
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding; /* in map */
@@ -228,8 +205,8 @@ struct xk_session {
 	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
-	bool cached;                              /* opened passively and kept while idle; under cache_lock */
-	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; under cache_lock */
+	bool cached;                              /* opened passively and kept while idle; under protocol's lock */
+	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; likewise */
 	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
 	struct xk_order *order; /* the queue of poppers; NULL: no order=session */
@@ -242,54 +219,45 @@ struct xk_session {
 	};
 };
 
-/* Returns the protocol that receives what comes up session s (`up` in the literature). */
+/* Returns the protocol that receives what comes up s (`up` in the literature). */
 static inline struct xk_protocol *
 xk_hlp_receive(const struct xk_session *s)
 {
 	return s->up->upper;
 }
 
-/* Checks, in debug builds, that m, which crosses up or down at s, belongs to the protocol that hands it on. */
+/* Check, in debug builds, that m, which crosses at s, belongs to the protocol that hands it on. */
 static inline void
 xk_debug_cross_up(struct xk_session *s, struct xk_msg *m)
 {
-	(void)s;
-	(void)m;
-#ifdef XK_DEBUG
-	xk_msg_cross(m, s->protocol, s->up->upper, true);
-#endif
+	if (XK_IS_DEBUG)
+		xk_msg_cross(m, s->protocol, s->up->upper, true);
 }
 
 static inline void
 xk_debug_cross_down(struct xk_session *s, struct xk_msg *m)
 {
-	(void)s;
-	(void)m;
-#ifdef XK_DEBUG
-	xk_msg_cross(m, s->up->upper, s->protocol, false);
-#endif
+	if (XK_IS_DEBUG)
+		xk_msg_cross(m, s->up->upper, s->protocol, false);
 }
 
 /* Returns result. Debug builds clear the owner of the reply. */
 static inline int
 xk_debug_reply(int result, struct xk_msg **reply)
 {
-	(void)reply;
-#ifdef XK_DEBUG
-	if (result == 0)
+	if (XK_IS_DEBUG && result == 0)
 		xk_msg_disown(*reply);
-#endif
 	return result;
 }
 
-/* Returns the session that stands on s alone, or NULL, as valid as what a map resolves. Any shepherd. */
+/* Returns the only session on s, or NULL; valid as long as what a map resolves. */
 static inline struct xk_session *
 xk_session_above(struct xk_session *s)
 {
 	return atomic_load_explicit(&s->above, memory_order_acquire);
 }
 
-/* Makes s stand on lls no more; leaves another session that stands there alone. Any shepherd. */
+/* Takes s off lls; leaves another session that stands there alone. */
 static inline void
 xk_session_leave(struct xk_session *s, struct xk_session *lls)
 {
@@ -299,7 +267,7 @@ xk_session_leave(struct xk_session *s, struct xk_session *lls)
 						memory_order_relaxed);
 }
 
-/* A bit of the session's own protocol, in a cache line that every message reads anyway. Any context. */
+/* A bit of the session's own protocol, in a cache line that every message reads. Any context. */
 static inline bool
 xk_session_marked(const struct xk_session *s)
 {
@@ -315,29 +283,28 @@ xk_session_mark(struct xk_session *s, bool marked)
 /* ---- opening and closing ---- */
 
 /*
- * Opens a session to the participants, with one permanent reference, the caller's (given back by xk_close). hlp_receive
- * must have an edge to llp. Consumes participants: each protocol pops its part. A shepherd, or the main thread before
- * the kernel runs; may wait. Returns 0, -EADDRINUSE (other protocols have such a session open) or another -errno.
+ * Opens a session with one permanent reference, the caller's (see xk_close). hlp_receive must have
+ * an edge to llp. Consumes participants: each protocol pops its part. A shepherd, or the main
+ * thread before the kernel runs; may wait. -EADDRINUSE: other protocols have this session open.
  */
 int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 	    struct xk_participants *participants, struct xk_session **session);
 
 /*
- * Declares hlp_receive willing to accept sessions (passive open); open_done announces each of
- * them. Enables are counted: the same hlps may enable again. Returns 0, -EADDRINUSE (other
- * hlps have enabled these participants) or another -errno. Does not wait.
+ * Lets hlp_receive accept sessions (passive open), each announced by open_done. Enables are
+ * counted: the same hlps may enable again. -EADDRINUSE: other hlps have enabled these participants.
  */
 int xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 		   struct xk_participants *participants);
 
-/* Takes back one open_enable of the same participants and hlps. Returns 0 or -ENOENT. Does not wait. */
+/* Takes back one open_enable of the same participants and hlps, or returns -ENOENT. */
 int xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
 		    struct xk_participants *participants);
 
 /*
- * Announces session s, made because of an open_enable, to hlp_receive. The hlp may xk_duplicate s to keep it; otherwise
- * s lives while it is used and is among the `sessions` youngest of llp. Precedes the first message of the shepherd that
- * made s; a message of another shepherd may come earlier. Returns 0; any other value refuses s and drops the message.
+ * Announces s, made because of an open_enable, to hlp_receive. Without an xk_duplicate by the hlp, s
+ * lives while it is used and is among the `sessions` youngest of llp. Precedes the first message of
+ * the shepherd that made s, not those of others. Any result but 0 refuses s and drops the message.
  */
 int xk_open_done(struct xk_protocol *hlp_receive, struct xk_protocol *llp, struct xk_session *s,
 		 struct xk_protocol *hlp_type);
@@ -345,31 +312,27 @@ int xk_open_done(struct xk_protocol *hlp_receive, struct xk_protocol *llp, struc
 /* Tells the protocol above that the peer has closed s. */
 void xk_close_done(struct xk_session *s);
 
-/* Takes a permanent reference. Returns false if s is being closed. Any context; never waits. */
+/* Takes a permanent reference. Returns false if s is being closed. Any context. */
 bool xk_duplicate(struct xk_session *s);
 
 /*
- * Gives a permanent reference back. After the last one, s leaves its map, its close operation runs, its lower session
- * is closed, and its memory is freed once no shepherd can use it. A session that was opened passively goes with the
- * last reference of an hlp: later traffic opens a new one. Ignores NULL. Any shepherd; never waits.
+ * Gives a permanent reference back; ignores NULL. After the last one, s leaves its map, its close
+ * operation runs, its lls is closed, and s is freed once no shepherd can use it. A passively
+ * opened session goes with the last reference of an hlp: later traffic opens a new one.
  */
 void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
 /*
- * The slow halves of xk_demux and xk_push, for edges that are watched (trace, count,
- * budget, explicit handoff) and headers beyond the first segment. Not for callers.
+ * Slow halves of xk_demux and xk_push, for watched edges (trace, count, budget, explicit handoff) and
+ * headers beyond the first segment; of xk_pop, for sessions with a pop of their own. Not for callers.
  */
 void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
 int xk_push_slow(struct xk_session *s, struct xk_msg *m);
-/* The half of xk_pop for sessions with a pop of their own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
-/*
- * Hands m, which came up session s, to the protocol above, with that protocol's
- * header in one piece. Takes m. A shepherd; may hand off, so hold no lock.
- */
+/* Hands m, which came up s, to the protocol above, with its header in one piece. Takes m. May hand off. */
 static inline void
 xk_demux(struct xk_session *s, struct xk_msg *m)
 {
@@ -383,7 +346,7 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 		edge->demux(edge->upper, s, m);
 }
 
-/* The fast half of xk_pop: a tail call, so that s does not appear on the stack. Not for callers. */
+/* The fast half of xk_pop: a tail call, so s is not on the stack. Not for callers. */
 static inline void
 xk_pop_on(struct xk_session *s, struct xk_msg *m)
 {
@@ -395,10 +358,8 @@ xk_pop_on(struct xk_session *s, struct xk_msg *m)
 
 /*
  * Delivers m to session s of the calling protocol. lls is the session that m came up; hdr, the stripped
- * header, is private between demux and pop. Takes m. A shepherd; may hand off, so hold no lock.
- *
- * s, and the sessions below it, stay until its pop and the demux above have
- * returned. To use another lls afterwards, hold a reference on it.
+ * header, is private between demux and pop. Takes m. May hand off: hold no lock. s and the sessions below stay
+ * until its pop and the demux above have returned; to use another lls afterwards, hold a reference on it.
  */
 static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
@@ -409,7 +370,7 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		xk_pop_within(s, lls, m, hdr);
 }
 
-/* As xk_pop, for a message that s would only hand on to the protocol above. */
+/* As xk_pop, for a message that s would only hand on. */
 static inline void
 xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
 {
@@ -419,14 +380,13 @@ xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
 		xk_pop_within(s, lls, m, NULL);
 }
 
-/* Hands m on to the protocol above: the pop of a session that has nothing else to do. */
+/* The pop of a session that only hands on. */
 void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /*
- * Sends m down session s. Takes m, also on failure. A shepherd, or a foreign thread with a reference on s; may
- * hand off, so hold no lock. A push looks nothing up in a map, because foreign threads take no part in epochs.
- *
- * Returns 0, -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or the error of a protocol below.
+ * Sends m down s. Takes m, also on failure. A shepherd, or a foreign thread with a reference on
+ * s; may hand off: hold no lock. Looks nothing up in a map: foreign threads take no part in
+ * epochs. -EMSGSIZE (longer than XK_GET_MAX_PACKET), -ENOBUFS, or the error of a protocol below.
  */
 static inline int
 xk_push(struct xk_session *s, struct xk_msg *m)
@@ -438,15 +398,12 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 	return s->ops->push(s, m);
 }
 
-/*
- * Sends m and waits for the reply. Takes m. A shepherd or a foreign thread. Returns 0 and
- * stores *reply, with the header of hlp_receive in one piece, or returns -errno.
- */
+/* Sends m and waits for the reply, with hlp_receive's header in one piece. Takes m. Foreign threads may, too. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
- * Sends m without waiting for the reply. Takes m, also on failure. A shepherd, or a foreign thread with a
- * reference on s. Returns 0: call->done runs once, perhaps before this returns; or -errno: it does not run.
+ * Sends m without waiting for the reply. Takes m, also on failure. A shepherd, or a foreign thread with
+ * a reference on s. 0: call->done runs once, perhaps before this returns; -errno: it does not run.
  */
 int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 
@@ -456,10 +413,7 @@ void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
 /* The slow half of xk_call_demux. Not for callers. */
 int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
-/*
- * The server's half of xk_call, as xk_demux and xk_pop. Takes m.
- * Returns 0 and the answer in *reply, then the caller's, or -errno.
- */
+/* The server's half of xk_call, as xk_demux and xk_pop. Takes m. 0: *reply is the answer, then the caller's. */
 static inline int
 xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -491,17 +445,16 @@ enum xk_drop_reason {
 	XK_DROP_OWN,
 };
 
-/* Returns the name of a reason, as in counters and JSON ("short", "no_session", ...). */
+/* Return a reason's name, as in counters and JSON, and the number of a type's reasons, with XK_DROP_NONE. */
 const char *xk_drop_name(const struct xk_protocol_type *type, unsigned reason);
-/* Returns the number of reasons of this type, XK_DROP_NONE included. */
 unsigned xk_drop_count(const struct xk_protocol_type *type);
 
-/* Counts and traces the reason, then frees m. Takes m. Any context; never waits. */
+/* Counts and traces the reason, then frees m. Takes m. Any context. */
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
 /*
- * Counts one of the type's own events (position in its `counters`). Any context. Each driver has a lane that
- * nothing else writes; only shepherds outside of drivers, and foreign threads, need an atomic addition.
+ * Counts one of the type's own events (position in its `counters`). Any context. Each driver has a lane
+ * that nothing else writes; only foreign threads, and shepherds outside of drivers, add atomically.
  */
 static inline void
 xk_count(struct xk_protocol *self, unsigned counter)
@@ -517,9 +470,9 @@ xk_count(struct xk_protocol *self, unsigned counter)
 		atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 }
 
-/* Returns the counter's value, all lanes together. Any context. */
+/* Returns the counter's value over all lanes. Any context. */
 uint64_t xk_counter(const struct xk_protocol *self, unsigned counter);
-/* Sets a counter that shows a level instead of counting. Any context. */
+/* Sets a counter that shows a level instead of a count. Any context. */
 void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* ---- asking ---- */
@@ -537,14 +490,14 @@ enum xk_control_op {
 };
 
 /*
- * Asks a question or sets a value; the answer, of at most len bytes, goes to buffer. A session or protocol that does
- * not know op asks the one below, and takes its own header off the lengths that are answered there (XK_GET_MAX_PACKET,
- * XK_GET_OPT_PACKET). Returns the number of bytes written or 0; -ENOTSUP: nobody knows op; -EMSGSIZE: len is too small.
+ * Asks a question or sets a value; the answer, of at most len bytes, goes to buffer. What a session or
+ * protocol does not know, it asks below, less its own header for XK_GET_MAX_PACKET and XK_GET_OPT_PACKET.
+ * Returns the number of bytes written or 0; -ENOTSUP: nobody knows op; -EMSGSIZE: len is too small.
  */
 int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
 int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
 
-/* Writes an answer to buffer, for control operations, and returns as they do. */
+/* Writes a control operation's answer to buffer, and returns as it does. */
 static inline int
 xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
 {
@@ -554,7 +507,7 @@ xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
 	return (int)answer_len;
 }
 
-/* Stores the participants of s. Returns 0 or -errno. */
+/* Stores the participants of s. */
 int xk_get_participants(struct xk_session *s, struct xk_participants *participants);
 
 /* ---- for implementing protocols ---- */
@@ -563,8 +516,8 @@ int xk_get_participants(struct xk_session *s, struct xk_participants *participan
 struct xk_msg *xk_push_header_segment(struct xk_session *s, struct xk_msg *m, size_t len);
 
 /*
- * Makes room in front of m for the header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, and returns m: its data is
- * where the header goes. Returns NULL if no buffer was left; m was then dropped. Takes m. Any context; never waits.
+ * Makes room before m for a header of s's protocol, len (<= XK_MSG_HEADROOM) bytes, and returns
+ * m, whose data is the place. NULL: no buffer was left, m was dropped. Takes m. Any context.
  */
 static inline struct xk_msg *
 xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
@@ -576,71 +529,58 @@ xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
 }
 
 /*
- * Makes a session of self, its own state zero, bound in no map, with one reference, the caller's. For
- * protocols that need other tables than their own (table.h). hlp_receive must have an edge to self,
- * or to a protocol that lends self's sessions (XK_LENDS). Takes the caller's reference on lls (NULL:
- * none). Returns NULL if there is no memory; lls is then still the caller's.
+ * Makes a session of self, its own state zero, unbound, with one reference, the caller's: for protocols with other
+ * tables than their own (table.h). hlp_receive must have an edge to self, or to a protocol that lends self's
+ * sessions (XK_LENDS). Takes the caller's reference on lls (NULL: none). NULL: no memory; lls is still the caller's.
  */
 struct xk_session *xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops,
 				  struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 				  struct xk_session *lls);
 
-/*
- * Binds s to key in map, which holds sessions; closing s unbinds it. Returns 0, -ENOMEM, or
- * -EEXIST if another session is bound (one that is being closed does not count).
- */
+/* Binds s to key in map; closing s unbinds it. -ENOMEM; -EEXIST: another session is bound, and not being closed. */
 int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key);
 
 /*
- * Announces s, bound and made because of an open_enable, to its hlp (xk_open_done), then hands the caller's
- * reference to the cache. Returns 0, or the hlp's error; s is then closed. A shepherd; never waits.
+ * Announces s, bound and made because of an open_enable (xk_open_done), then gives the
+ * caller's reference to the cache. Returns the hlp's error, if any; s is then closed.
  */
 int xk_session_announce(struct xk_session *s);
 
-/*
- * Hands the caller's reference on s to its protocol's cache, which keeps the `session_max` youngest
- * and makes room by closing the one that was unused longest. Any shepherd; never waits.
- */
+/* Gives the caller's reference on s to the cache: the `session_max` youngest; the one unused longest makes room. */
 void xk_session_cache(struct xk_session *s);
 
-/*
- * Gives back a reference that s's own protocol took by xk_duplicate, for a pending timer, say.
- * Unlike xk_close, does not count as an hlp that is done with s. Any shepherd; never waits.
- */
+/* Gives back a reference that s's own protocol took, for a timer, say: unlike xk_close, no hlp is done with s. */
 void xk_session_release(struct xk_session *s);
 
-/* Closes every cached session of self for which wanted(s, context) is false (NULL: all). For open_disable. */
+/* Closes every cached session of self that is not wanted (NULL: all). For open_disable. */
 void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context);
 
 /* The open_enables of one passive key. */
 struct xk_enable {
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_binding binding;
-	_Atomic unsigned count; /* 0: being removed */
+	unsigned count; /* under hlp_receive's lock */
 	struct xk_retired retired;
 };
 
-/*
- * open_enable and open_disable of a protocol whose passive keys are
- * in map. Return as xk_open_enable and xk_open_disable.
- */
+/* open_enable and open_disable of a protocol with passive keys in map; return as xk_open_enable and xk_open_disable. */
 int xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type);
 int xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
 		     struct xk_protocol *hlp_type);
 /* Frees every enable left in map, then the map. For fini. */
 void xk_enable_fini(struct xk_map *map);
 
-/* Returns the protocol below at a role's position (in group 0 if the roles repeat). */
+/* Returns the protocol below at a role's position (in group 0 if roles repeat). */
 static inline struct xk_protocol *
 xk_lower(const struct xk_protocol *self, unsigned index)
 {
 	return self->lowers[index]->lower;
 }
 
-/* Returns the platform for new messages of self (msg.h): that of the caller's driver. Any context. */
+/* Returns the platform for self's new messages (msg.h): that of the caller's driver. Any context. */
 struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
-/* Stores the number of hlp_type on self, from the edge (number=N) or hlp_type's declaration. Returns 0 or -ENOENT. */
+/* Stores the number of hlp_type on self: the edge's (number=N) or hlp_type's declared one. Or -ENOENT. */
 int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);
 
 #endif

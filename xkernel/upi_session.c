@@ -122,33 +122,28 @@ xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 
 /* ---- the cache of passively opened sessions ---- */
 
-/* Under the cache's lock. */
+/* Makes s the youngest. Under the lock. */
 static void
 cache_append(struct xk_protocol *self, struct xk_session *s)
 {
-	s->cache_next = NULL;
-	s->cache_previous = self->cache_last;
-	if (self->cache_last != NULL)
-		self->cache_last->cache_next = s;
-	else
-		self->cache_first = s;
-	self->cache_last = s;
-	self->cache_count++;
+	struct xk_session *oldest = self->cache_count++ == 0 ? s : self->cache_oldest;
+
+	s->cache_next = oldest;
+	s->cache_previous = oldest == s ? s : oldest->cache_previous;
+	s->cache_previous->cache_next = s;
+	oldest->cache_previous = s;
+	self->cache_oldest = oldest;
 	s->cached = true;
 }
 
-/* Under the cache's lock. */
+/* Under the lock. */
 static void
 cache_remove(struct xk_protocol *self, struct xk_session *s)
 {
-	if (s->cache_previous != NULL)
-		s->cache_previous->cache_next = s->cache_next;
-	else
-		self->cache_first = s->cache_next;
-	if (s->cache_next != NULL)
-		s->cache_next->cache_previous = s->cache_previous;
-	else
-		self->cache_last = s->cache_previous;
+	s->cache_previous->cache_next = s->cache_next;
+	s->cache_next->cache_previous = s->cache_previous;
+	if (self->cache_oldest == s)
+		self->cache_oldest = s->cache_next;
 	self->cache_count--;
 	s->cached = false;
 }
@@ -166,22 +161,22 @@ cache_holds_alone(const struct xk_session *s)
 static struct xk_session *
 cache_pick(struct xk_protocol *self)
 {
-	struct xk_session *spare = NULL;
+	struct xk_session *pick = NULL;
 
 	for (unsigned i = 0; i < UPI_CACHE_LOOKS && i < self->cache_count; i++) {
-		struct xk_session *s = self->cache_first;
+		struct xk_session *s = self->cache_oldest;
+		bool used = atomic_load_explicit(&s->binding.used, memory_order_relaxed), idle = cache_holds_alone(s);
 
-		cache_remove(self, s);
-		if (cache_holds_alone(s) && !atomic_load_explicit(&s->binding.used, memory_order_relaxed))
-			return s;
+		if (idle && (pick == NULL || !used))
+			pick = s;
+		if (idle && !used)
+			break;
 		atomic_store_explicit(&s->binding.used, false, memory_order_relaxed);
-		cache_append(self, s);
-		if (spare == NULL && cache_holds_alone(s))
-			spare = s;
+		self->cache_oldest = s->cache_next;
 	}
-	if (spare != NULL)
-		cache_remove(self, spare);
-	return spare;
+	if (pick != NULL)
+		cache_remove(self, pick);
+	return pick;
 }
 
 /* Gives back the cache's references on sessions that were taken out and are linked by cache_next. */
@@ -203,7 +198,7 @@ xk_session_cache(struct xk_session *s)
 	struct xk_protocol *self = s->protocol;
 	struct xk_session *victims = NULL, *victim;
 
-	xk_spin_lock(&self->cache_lock);
+	xk_spin_lock(&self->lock);
 	for (unsigned i = 0; i < 2 && self->cache_count >= self->session_max; i++) {
 		victim = cache_pick(self);
 		if (victim == NULL)
@@ -212,17 +207,18 @@ xk_session_cache(struct xk_session *s)
 		victims = victim;
 	}
 	cache_append(self, s);
-	xk_spin_unlock(&self->cache_lock);
+	xk_spin_unlock(&self->lock);
 	cache_release(victims);
 }
 
 void
 xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context)
 {
-	struct xk_session *unwanted = NULL, *next;
+	struct xk_session *unwanted = NULL, *s, *next;
 
-	xk_spin_lock(&self->cache_lock);
-	for (struct xk_session *s = self->cache_first; s != NULL; s = next) {
+	xk_spin_lock(&self->lock);
+	s = self->cache_oldest;
+	for (unsigned left = self->cache_count; left > 0; left--, s = next) {
 		next = s->cache_next;
 		if (wanted != NULL && wanted(s, context))
 			continue;
@@ -230,7 +226,7 @@ xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s
 		s->cache_next = unwanted;
 		unwanted = s;
 	}
-	xk_spin_unlock(&self->cache_lock);
+	xk_spin_unlock(&self->lock);
 	cache_release(unwanted);
 }
 
@@ -244,7 +240,7 @@ session_let_go(struct xk_session *s, bool closes)
 	struct xk_protocol *self = s->protocol;
 	bool cached, alone = false;
 
-	xk_spin_lock(&self->cache_lock);
+	xk_spin_lock(&self->lock);
 	cached = s->cached;
 	if (cached) {
 		s->closing |= closes;
@@ -252,7 +248,7 @@ session_let_go(struct xk_session *s, bool closes)
 		if (alone)
 			cache_remove(self, s);
 	}
-	xk_spin_unlock(&self->cache_lock);
+	xk_spin_unlock(&self->lock);
 	if (!cached || alone)
 		session_release(s);
 }

@@ -45,24 +45,24 @@ xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 		struct xk_participants *participants, struct xk_session **session)
 {
 	struct xk_session *lls;
-	int status = xk_open(self, hlp_type, xk_lower(self, 0), participants, &lls);
+	int err = xk_open(self, hlp_type, xk_lower(self, 0), participants, &lls);
 
-	return status != 0 ? status : virtual_open_taking(self, hlp_receive, lls, session);
+	return err != 0 ? err : virtual_open_taking(self, hlp_receive, lls, session);
 }
 
 int
 xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		       struct xk_participants *participants)
 {
-	struct xk_map *passive = &self->table.enables;
-	int status = xk_enable_add(passive, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+	struct xk_key key = xk_virtual_passive_key(hlp_type);
+	int err = xk_enable_add(&self->table.enables, key, hlp_receive, hlp_type);
 
-	if (status != 0)
-		return status;
-	status = xk_open_enable(self, hlp_type, xk_lower(self, 0), participants);
-	if (status != 0)
-		xk_enable_remove(passive, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
-	return status;
+	if (err != 0)
+		return err;
+	err = xk_open_enable(self, hlp_type, xk_lower(self, 0), participants);
+	if (err != 0)
+		xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
+	return err;
 }
 
 static bool
@@ -76,18 +76,18 @@ int
 xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			struct xk_participants *participants)
 {
-	struct xk_map *passive = &self->table.enables;
-	const struct xk_enable *enable = xk_table_enabled(self, xk_virtual_passive_key(hlp_type));
-	int status;
+	struct xk_key key = xk_virtual_passive_key(hlp_type);
+	const struct xk_enable *enable = xk_table_enabled(self, key);
+	int err;
 
 	if (enable == NULL || enable->hlp_receive != hlp_receive)
 		return -ENOENT;
-	status = xk_open_disable(self, hlp_type, xk_lower(self, 0), participants);
-	if (status == 0)
-		status = xk_enable_remove(passive, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
-	if (status == 0)
+	err = xk_open_disable(self, hlp_type, xk_lower(self, 0), participants);
+	if (err == 0)
+		err = xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
+	if (err == 0)
 		xk_session_uncache(self, virtual_is_of_another, hlp_type);
-	return status;
+	return err;
 }
 
 /* Makes a session on lls, which a message has caused. If another shepherd was faster, its session does. */
@@ -122,7 +122,7 @@ xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session)
 /* ---- up ---- */
 
 /* Handles m where no session stands on lls: it was closed, unlike the one below. Takes m. */
-__attribute__((noinline)) static void
+XK_APART static void
 virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct xk_session *s = NULL;

@@ -1,19 +1,18 @@
 /*
  * virtual.h - the common part of virtual protocols: they pass open, open_enable and
- * control through, and each session stands on one session below. Protocols with several
- * lowers do that themselves; only push and pop are left to the others.
+ * control through, and each session stands on one session below. Protocols with
+ * several lowers do that themselves; only push and pop are left to the others.
  *
- *	static const struct xk_session_ops vtap_session_ops = {
- *		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop,
- *		.close = xk_virtual_session_close,
- *	};
- *	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
+ * 	static const struct xk_session_ops vtap_session_ops = {
+ * 		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop,
+ * 		.close = xk_virtual_session_close,
+ * 	};
+ * 	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
- * Sessions:  the session below knows the one that stands on it (`above`), so that messages need no map lookup. The
- *            upper session holds a reference on the lower one, and the lower none on the upper. Those that the
- *            protocol below has opened passively are kept as the setting `sessions` says.
- * Enables:   all open_enables of one hlp_type count together, whatever their participants, for one hlp_receive. Each
- *            open_disable closes the passively opened sessions that no other protocol holds.
+ * Sessions:  the session below knows the one on it (`above`): messages need no map lookup. The upper holds a reference
+ *            on the lower, not vice versa. Passively opened ones are kept as the setting `sessions` says.
+ * Enables:   those of one hlp_type count together, whatever their participants, for one hlp_receive. Each open_disable
+ *            closes the passively opened sessions that no other protocol holds.
  * Control:   the session or protocol below answers.
  */
 #ifndef XK_VIRTUAL_H
@@ -21,7 +20,7 @@
 
 #include "xkernel/protocol.h"
 
-/* Operations of upi.h for a virtual protocol and its sessions. */
+/* Operations of a virtual protocol and its sessions. */
 int xk_virtual_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants, struct xk_session **session);
 int xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -41,10 +40,7 @@ xk_virtual_passive_key(const struct xk_protocol *hlp_type)
 	return (struct xk_key){ (uintptr_t)hlp_type, 0 };
 }
 
-/*
- * Opens the session that stands on lls, for an open that has lls already: makes it, with its own
- * reference on lls, or takes another reference on it if the hlps are the same. Returns 0 or -errno.
- */
+/* Opens the session on lls, or shares it if the hlps are the same. Takes its own reference on lls. 0 or -errno. */
 int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_session *lls,
 		       struct xk_session **session);
 
@@ -55,7 +51,7 @@ int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive
 
 enum xk_way { XK_WAY_UP, XK_WAY_DOWN, XK_WAYS };
 
-/* Passes on m, which is passing through s. Takes m. Returns as xk_push; 0 upward. */
+/* Passes on m on its way through s. Takes m. Returns as xk_push; 0 upward. */
 static inline int
 xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {

@@ -149,9 +149,7 @@ TEST(cancelling_has_three_answers)
 	CHECK(host_next(host) == UINT64_MAX);
 	xk_event_schedule(&event, 1);
 	CHECK(host_take(host, 200001) == &event);
-	CHECK(!xk_event_is_cancelled(&event));
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
-	CHECK(xk_event_is_cancelled(&event));
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
 	host_free(host);

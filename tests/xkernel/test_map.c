@@ -13,8 +13,9 @@
 /* Stands in for the engine's. */
 struct xk_kernel {
 	struct xk_epochs epochs; /* first */
-	struct xk_retired *retired;
-	unsigned count, drivers;
+	_Atomic(struct xk_retired *) retired;
+	_Atomic unsigned count;
+	unsigned drivers;
 };
 
 void
@@ -23,8 +24,9 @@ xk_epochs_retire(struct xk_epochs *epochs, struct xk_retired *retired, void (*re
 	struct xk_kernel *kernel = (struct xk_kernel *)epochs;
 
 	retired->release = release;
-	retired->next = kernel->retired;
-	kernel->retired = retired;
+	retired->next = atomic_load(&kernel->retired);
+	while (!atomic_compare_exchange_weak(&kernel->retired, &retired->next, retired))
+		;
 	kernel->count++;
 }
 
@@ -472,9 +474,12 @@ visit_and_replace(void *object, void *context)
 
 TEST(for_each_visits_nothing_that_left_the_map_while_it_grew)
 {
+	struct xk_kernel kernel = { .drivers = 1 };
 	struct rig rig = rig_new(100, 8);
 	unsigned visits = 0;
 
+	xk_map_fini(&rig.map);
+	REQUIRE(xk_map_init(&rig.map, &kernel, 8) == 0); /* keeps the table that is being read */
 	for (unsigned i = 0; i < 8; i++)
 		REQUIRE(rig_bind(&rig, i) == 0);
 	xk_map_for_each(&rig.map, visit_and_replace, &rig);
@@ -482,6 +487,7 @@ TEST(for_each_visits_nothing_that_left_the_map_while_it_grew)
 		visits += rig.things[i].visits;
 	CHECK_EQ(visits, 1);
 	rig_free(&rig);
+	release_all(&kernel);
 }
 
 /* ---- at random, against an array ---- */
@@ -546,6 +552,7 @@ TEST(random_operations_agree_with_an_array)
 enum { STAYING = 64, MOVING = 4000, READERS = 2, WRITERS = 2, ROUNDS = 3 };
 
 struct crowd {
+	struct xk_kernel kernel;
 	struct rig rig; /* the first things stay bound, the others come and go */
 	_Atomic bool done;
 	_Atomic unsigned wrong;
@@ -602,6 +609,8 @@ TEST(readers_need_no_lock_while_others_bind_and_the_table_grows)
 	pthread_t readers[READERS], writers[WRITERS];
 	void *things[WRITERS];
 
+	xk_map_fini(&crowd.rig.map);
+	REQUIRE(xk_map_init(&crowd.rig.map, &crowd.kernel, 0) == 0);
 	for (unsigned i = 0; i < STAYING; i++)
 		REQUIRE(rig_bind(&crowd.rig, i) == 0);
 	for (unsigned i = 0; i < READERS; i++)
@@ -617,6 +626,7 @@ TEST(readers_need_no_lock_while_others_bind_and_the_table_grows)
 	CHECK_EQ(xk_map_count(&crowd.rig.map), STAYING);
 	CHECK(slots_of(&crowd.rig.map) > 1024);
 	rig_free(&crowd.rig);
+	release_all(&crowd.kernel);
 	for (unsigned i = 0; i < WRITERS; i++)
 		free(things[i]);
 }
