@@ -85,7 +85,6 @@ driver_resume(struct xk_shepherd *self)
 	if (shepherd == NULL)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
-	xk_reader_bring_back(&shepherd->reader, &driver->runner.shepherd.reader);
 	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
 
@@ -284,7 +283,8 @@ driver_sleep(struct xk_driver *driver)
 	atomic_exchange_explicit(&driver->sleeping, 1, memory_order_seq_cst);
 	if (!driver_must_stay(driver, deadline_ns, full)) {
 		xk_bump(&driver->sleeps, 1);
-		/* A sleeping driver reads nothing, so that others can reclaim. */
+		/* A sleeping driver reads nothing, nor does its stack, so that others can reclaim. */
+		xk_reader_leave(&xk_self()->reader);
 		xk_reader_leave(&driver->runner.shepherd.reader);
 		driver->platform->ops->sleep(driver->platform, deadline_ns);
 		xk_reader_enter(&driver->runner.shepherd.reader);
@@ -419,8 +419,10 @@ driver_turn(struct xk_driver *driver)
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
 	xk_reader_pass(&driver->runner.shepherd.reader);
-	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0))
+	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0)) {
+		xk_reader_leave(&xk_self()->reader); /* the stack may have come back from a handoff */
 		xk_epochs_reclaim(&kernel->epochs);
+	}
 
 	xk_bump(&driver->turns, 1);
 	if (driver->clock_left <= 0)

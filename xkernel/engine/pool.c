@@ -57,7 +57,6 @@ xk_runner_begin(struct xk_runner *runner)
 		platform->threads->adopt(platform, &runner->own);
 	else
 		xk_context_adopt(&runner->own);
-	runner->shepherd.reader.is_driver = runner->kind == XK_RUN_DRIVER;
 	xk_reader_add(&runner->kernel->epochs, &runner->shepherd.reader);
 	xk_self_set(&runner->shepherd);
 	if (driver->core >= 0 && platform->threads == NULL) {

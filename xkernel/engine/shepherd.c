@@ -393,10 +393,12 @@ xk_checkpoint(struct xk_protocol *self)
 	/* Application code that holds nothing passes into the current epoch. */
 	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL) {
 		xk_kept_renew(&shepherd->head);
-		if (!xk_on_driver(shepherd))
+		if (!xk_on_driver(shepherd)) {
 			xk_reader_enter(&shepherd->reader);
-		else
+		} else {
+			xk_reader_leave(&shepherd->reader);
 			xk_reader_pass(&shepherd->driver->runner.shepherd.reader);
+		}
 	}
 	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->charged || shepherd->load != XK_LOAD_MESSAGE)
 		return;
