@@ -8,37 +8,31 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
-#define STATS_COUNT(name)                                                                                              \
-	{                                                                                                              \
-#name, offsetof(struct xk_kernel_stats, name)                                                          \
-	}
-#define STATS_HANDOFF(name, reason)                                                                                    \
-	{                                                                                                              \
-		name, offsetof(struct xk_kernel_stats, handoffs) + (reason) * sizeof(uint64_t)                         \
-	}
+#define STATS_COUNT(name) #name, offsetof(struct xk_kernel_stats, name)
+#define STATS_HANDOFFS(reason) offsetof(struct xk_kernel_stats, handoffs) + (reason) * sizeof(uint64_t)
 
 const struct xk_kernel_count xk_kernel_counts[] = {
-	STATS_COUNT(turns),
-	STATS_COUNT(frames),
-	STATS_COUNT(clock_reads),
-	STATS_COUNT(stack_switches),
-	STATS_COUNT(sleeps),
-	STATS_COUNT(locks),
-	STATS_HANDOFF("handoffs_explicit", XK_HANDOFF_EXPLICIT),
-	STATS_HANDOFF("handoffs_implicit", XK_HANDOFF_IMPLICIT),
-	STATS_HANDOFF("handoffs_time", XK_HANDOFF_TIME),
-	STATS_COUNT(handoffs_event),
-	STATS_COUNT(fallbacks),
-	STATS_COUNT(no_stack),
-	STATS_COUNT(parks),
-	STATS_COUNT(resumes_thread),
-	STATS_COUNT(resumes_driver),
-	STATS_COUNT(overruns),
-	STATS_COUNT(overtaken),
-	STATS_COUNT(stalled),
-	STATS_COUNT(foreign_waits),
-	STATS_COUNT(driver_switches),
-	STATS_COUNT(thread_switches),
+	{ STATS_COUNT(turns) },
+	{ STATS_COUNT(frames) },
+	{ STATS_COUNT(clock_reads) },
+	{ STATS_COUNT(stack_switches) },
+	{ STATS_COUNT(sleeps) },
+	{ STATS_COUNT(locks) },
+	{ "handoffs_explicit", STATS_HANDOFFS(XK_HANDOFF_EXPLICIT) },
+	{ "handoffs_implicit", STATS_HANDOFFS(XK_HANDOFF_IMPLICIT) },
+	{ "handoffs_time", STATS_HANDOFFS(XK_HANDOFF_TIME) },
+	{ STATS_COUNT(handoffs_event) },
+	{ STATS_COUNT(fallbacks) },
+	{ STATS_COUNT(no_stack) },
+	{ STATS_COUNT(parks) },
+	{ STATS_COUNT(resumes_thread) },
+	{ STATS_COUNT(resumes_driver) },
+	{ STATS_COUNT(overruns) },
+	{ STATS_COUNT(overtaken) },
+	{ STATS_COUNT(stalled) },
+	{ STATS_COUNT(foreign_waits) },
+	{ STATS_COUNT(driver_switches) },
+	{ STATS_COUNT(thread_switches) },
 	{ NULL, 0 },
 };
 
