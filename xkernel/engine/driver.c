@@ -224,12 +224,6 @@ driver_look_for_stall(struct xk_driver *driver)
 
 /* ---- waiting ---- */
 
-static bool
-driver_serves_wheel(const struct xk_driver *driver)
-{
-	return driver->index == 0;
-}
-
 /* Returns the time by which the driver must be awake again. */
 static uint64_t
 driver_deadline(const struct xk_driver *driver)
@@ -237,7 +231,7 @@ driver_deadline(const struct xk_driver *driver)
 	const struct xk_kernel *kernel = driver->kernel;
 	uint64_t deadline_ns = UINT64_MAX;
 
-	if (kernel->mode == XK_IPP && driver_serves_wheel(driver))
+	if (kernel->mode == XK_IPP && driver->index == 0)
 		deadline_ns = xk_wheel_next_ns(kernel->wheel);
 	else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0)
 		deadline_ns = driver->now_ns + DRIVER_STALLED_NS;
@@ -297,25 +291,6 @@ driver_sleep(struct xk_driver *driver)
 	}
 }
 
-static bool
-driver_polls(const struct xk_driver *driver)
-{
-	const struct xk_kernel_config *config = &driver->kernel->config;
-
-	if (driver->platform->virtual_time)
-		return false;
-	if (driver->now_ns < driver->poll_until_ns)
-		return true;
-	switch (config->driver) {
-	case XK_DRIVER_POLL:
-		return true;
-	case XK_DRIVER_ADAPTIVE:
-		return driver->now_ns - driver->busy_ns < config->adaptive_ns;
-	default:
-		return false;
-	}
-}
-
 /* Polls signals and control, as a sleep would. A single turn (xk_driver_take_turn) is halted here. */
 __attribute__((noinline)) static void
 driver_serve_control(struct xk_driver *driver)
@@ -327,26 +302,26 @@ driver_serve_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
-/* Returns whether others may need this core: programs that poll, or busy threads of this kernel. */
-static bool
-driver_is_in_the_way(const struct xk_driver *driver)
-{
-	const struct xk_kernel *kernel = driver->kernel;
-
-	return kernel->config.yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
-	       atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
-		       atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed);
-}
-
+/* Sleeps or, if the driver is to poll, lets others have the core that may need it. */
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
+	const struct xk_kernel *kernel = driver->kernel;
+	const struct xk_kernel_config *config = &kernel->config;
+	bool polls = config->driver == XK_DRIVER_POLL || driver->now_ns < driver->poll_until_ns ||
+		     (config->driver == XK_DRIVER_ADAPTIVE && driver->now_ns - driver->busy_ns < config->adaptive_ns);
+
 	if (atomic_load_explicit(&driver->halted, memory_order_relaxed))
 		return;
-	if (!driver_polls(driver)) {
+	if (!polls || driver->platform->virtual_time) {
 		driver_sleep(driver);
-	} else if (driver_is_in_the_way(driver)) {
-		/* What others send meanwhile need not wait for this driver. */
+		return;
+	}
+	/* Other programs poll on this core, or a thread of this kernel has something to do. */
+	if (config->yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
+	    atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
+		    atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed)) {
+		/* What they send need not wait for this driver. */
 		for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 			xk_transmit_release(port);
 		sched_yield();
@@ -385,7 +360,7 @@ driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 	driver->clock_left = driver->clock_interval;
 	if (xk_unlikely(driver->now_ns >= driver->control_ns))
 		driver_serve_control(driver);
-	if (kernel->mode == XK_IPP && driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
+	if (kernel->mode == XK_IPP && driver->index == 0 && xk_wheel_is_due(kernel->wheel, driver->now_ns))
 		driver->events_due = true;
 }
 

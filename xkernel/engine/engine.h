@@ -83,8 +83,6 @@ struct xk_runner {
 	struct xk_shepherd shepherd;      /* the thread's, on its own stack */
 	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
-	/* Finds another thread for its work when its shepherd is about to block. 0 or -EAGAIN. NULL: no need. */
-	int (*stand_in)(struct xk_shepherd *self);
 	pthread_t thread; /* the operating system's */
 	void *name;       /* a platform's own */
 	_Atomic int tid;  /* 0: not running, or not counted, or a platform's own */
@@ -104,10 +102,11 @@ xk_on_driver(const struct xk_shepherd *self)
 	return self->runner->kind == XK_RUN_DRIVER;
 }
 
-/* Takes one of the driver's detachable stacks for the driver itself. NULL: none is free. */
-struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver);
-/* Takes one for application code; leaves one to a driver that has not begun yet. */
-struct xk_shepherd *xk_shepherd_take_spare(struct xk_driver *driver);
+/*
+ * Takes one of the driver's detachable stacks for the driver itself. spare: for application code, which leaves one to a
+ * driver that has not begun yet. NULL: none is free.
+ */
+struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver, bool spare);
 /* Puts a stack back on its driver's free list. driver_ends: the driver runs on none of them any more. */
 void xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends);
 
@@ -121,9 +120,6 @@ void xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, stru
 
 /* Moves self from the driver to a thread. Returns false if no stack is left (counted). edge may be NULL. */
 bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
-
-/* Charges spent_ns to a budget plus *credit_ns, and keeps up to carry_ns as credit. False: it was too much. */
-bool xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns);
 
 /*
  * Charges the graph's budget with the message that self carries on the driver, when the message ends or leaves. Once
@@ -451,6 +447,8 @@ void xk_events_fini(struct xk_kernel *kernel);
 int xk_events_need(struct xk_kernel *kernel);
 /* Makes that thread look at the wheel again. */
 void xk_events_nudge(struct xk_kernel *kernel);
+/* Starts another event thread if self, whose handler is about to wait, is on that thread. 0 or -EAGAIN. */
+int xk_events_stand_in(struct xk_shepherd *self);
 /* Ends it; returns when no handler runs or waits. */
 void xk_events_end(struct xk_kernel *kernel);
 

@@ -20,14 +20,6 @@ kernel_now_us(void *kernel)
 	return platform->ops->now_ns(platform) / 1000;
 }
 
-uint64_t
-xk_now_ns(const struct xk_protocol *self)
-{
-	struct xk_platform *platform = self->kernel->platform;
-
-	return platform->ops->now_ns(platform);
-}
-
 void
 xk_events_nudge(struct xk_kernel *kernel)
 {
@@ -131,9 +123,8 @@ kernel_wait_for_event(struct xk_kernel *kernel)
 
 static int kernel_start_events(struct xk_kernel *kernel);
 
-/* Starts another event thread, because a handler on this one is about to wait. 0 or -EAGAIN. */
-static int
-kernel_stand_in(struct xk_shepherd *self)
+int
+xk_events_stand_in(struct xk_shepherd *self)
 {
 	struct xk_kernel *kernel = self->kernel;
 	int result = 0;
@@ -151,7 +142,6 @@ kernel_events_thread(struct xk_runner *runner)
 	struct xk_kernel *kernel = runner->kernel;
 
 	xk_runner_begin(runner);
-	runner->stand_in = kernel_stand_in;
 	pthread_mutex_lock(&kernel->events_mutex);
 	while (kernel->events == runner && !kernel->events_end) {
 		kernel->events_kicked = false;

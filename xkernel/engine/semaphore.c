@@ -221,7 +221,7 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 	waiter->is_application = self != NULL && self->runner->kind == XK_RUN_APPLICATION;
 	if (waiter->is_application)
 		atomic_fetch_add_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
-	if (self != NULL && self->runner->stand_in != NULL && self->runner->stand_in(self) != 0) {
+	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
 		xk_tally(&self->driver->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
