@@ -248,8 +248,8 @@ uint64_t xk_runner_switches(const struct xk_runner *runner);
 
 void xk_token_init(struct xk_token *token);
 void xk_token_fini(struct xk_token *token);
-/* Waits until token is posted. */
-void xk_token_wait(struct xk_kernel *kernel, struct xk_token *token);
+/* Waits until token is posted, or until deadline_ns by the platform's clock (UINT64_MAX: no deadline). */
+void xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadline_ns);
 void xk_token_post(struct xk_kernel *kernel, struct xk_token *token);
 /* Sleeps for nap_ns between two looks at something. */
 void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
@@ -398,9 +398,9 @@ struct xk_kernel {
 	_Atomic(struct xk_runner *) events; /* the event thread, in regular mode; changed under the mutex */
 	_Atomic unsigned event_threads;     /* the event thread, and former ones whose handlers wait */
 	pthread_mutex_t events_mutex;
-	pthread_cond_t events_condition;       /* threads of the operating system */
-	struct xk_token events_token;          /* a platform's own */
-	bool events_end, events_kicked;        /* under the mutex */
+	struct xk_token events_token;          /* on which the event thread waits */
+	_Atomic bool events_kicked;            /* the token was posted since that thread last looked at the wheel */
+	_Atomic bool events_end;               /* set under the mutex */
 	struct xk_protocol *protocols;         /* lowers first */
 	struct xk_protocol *initialised;       /* protocols, once their inits have succeeded; else NULL */
 	_Atomic unsigned applications;         /* threads of application code, in regular mode */

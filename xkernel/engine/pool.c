@@ -302,7 +302,7 @@ pool_work(struct xk_runner *runner)
 	if (!found) {
 		if (ends)
 			return false;
-		xk_token_wait(kernel, &runner->token);
+		xk_token_wait(kernel, &runner->token, UINT64_MAX);
 		work = runner->given;
 		runner->given = (struct xk_work){ .m = NULL };
 	}

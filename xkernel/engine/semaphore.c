@@ -225,7 +225,7 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 		xk_tally(&self->driver->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
-		xk_token_wait(kernel, &token);
+		xk_token_wait(kernel, &token, UINT64_MAX);
 	} else if (waiter->is_application) {
 		atomic_fetch_sub_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
 	}
