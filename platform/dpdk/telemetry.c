@@ -177,26 +177,18 @@ telemetry_answer(const char *name, const char *params, struct rte_tel_data *answ
 	return status;
 }
 
-static int
-telemetry_register(void)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(telemetry_commands) && error == 0 && !telemetry.is_registered; i++)
-		error = rte_telemetry_register_cmd(telemetry_commands[i].name, telemetry_answer,
-						   telemetry_commands[i].help);
-	telemetry.is_registered |= error == 0;
-	return error;
-}
-
 int
 xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*asked)(void *context), void *context)
 {
 	int error;
 
 	pthread_mutex_lock(&telemetry.lock);
-	error = telemetry.kernel != NULL ? -EBUSY : telemetry_register();
+	error = telemetry.kernel != NULL ? -EBUSY : 0;
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(telemetry_commands) && error == 0 && !telemetry.is_registered; i++)
+		error = rte_telemetry_register_cmd(telemetry_commands[i].name, telemetry_answer,
+						   telemetry_commands[i].help);
 	if (error == 0) {
+		telemetry.is_registered = true;
 		telemetry.kernel = kernel;
 		telemetry.asked = asked;
 		telemetry.context = context;
