@@ -332,14 +332,6 @@ driver_idle(struct xk_driver *driver)
 
 /* ---- the loop ---- */
 
-/* Returns whether the driver may end: halted and, if the kernel is stopping, with no shepherd left to resume. */
-static bool
-driver_is_done(struct xk_driver *driver)
-{
-	return atomic_load_explicit(&driver->halted, memory_order_relaxed) &&
-	       (!atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed) || driver_runnable(driver) == 0);
-}
-
 /*
  * Reads the clock, and checks what depends on it: control and, in IPP mode, events (in regular mode a thread fires
  * them).
@@ -460,8 +452,10 @@ xk_driver_loop(struct xk_shepherd *self)
 		} else if (driver->events_due) {
 			driver_fire(self);
 			stays = xk_on_driver(self);
-		} else if (driver_is_done(driver)) {
-			return;
+		} else if (atomic_load_explicit(&driver->halted, memory_order_relaxed) &&
+			   (driver_runnable(driver) == 0 ||
+			    !atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed))) {
+			return; /* a stopping kernel's driver resumes all shepherds first */
 		} else {
 			driver_turn(driver);
 		}

@@ -351,38 +351,32 @@ pool_end_threads(struct xk_kernel *kernel)
 	}
 }
 
-static int
-pool_add_thread(struct xk_kernel *kernel)
-{
-	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *runner = calloc(1, sizeof(*runner));
-
-	if (runner == NULL)
-		return -EAGAIN;
-	xk_token_init(&runner->token);
-	runner->number = pool->threads + 1;
-	if (xk_runner_start(kernel, runner, XK_RUN_POOL, false, pool_thread) != 0) {
-		xk_token_fini(&runner->token);
-		free(runner);
-		return -EAGAIN;
-	}
-	pthread_mutex_lock(&pool->runners_mutex);
-	runner->all_next = pool->runners;
-	pool->runners = runner;
-	pthread_mutex_unlock(&pool->runners_mutex);
-	xk_spin_lock(&pool->lock);
-	pool->threads++;
-	xk_spin_unlock(&pool->lock);
-	return 0;
-}
-
 int
 xk_pool_resize(struct xk_kernel *kernel, unsigned count)
 {
-	if (kernel->pool.threads > count)
+	struct xk_pool *pool = &kernel->pool;
+
+	if (pool->threads > count)
 		pool_end_threads(kernel);
-	while (kernel->pool.threads < count)
-		if (pool_add_thread(kernel) != 0)
+	while (pool->threads < count) {
+		struct xk_runner *runner = calloc(1, sizeof(*runner));
+
+		if (runner == NULL)
 			return -EAGAIN;
+		xk_token_init(&runner->token);
+		runner->number = pool->threads + 1;
+		if (xk_runner_start(kernel, runner, XK_RUN_POOL, false, pool_thread) != 0) {
+			xk_token_fini(&runner->token);
+			free(runner);
+			return -EAGAIN;
+		}
+		pthread_mutex_lock(&pool->runners_mutex);
+		runner->all_next = pool->runners;
+		pool->runners = runner;
+		pthread_mutex_unlock(&pool->runners_mutex);
+		xk_spin_lock(&pool->lock);
+		pool->threads++;
+		xk_spin_unlock(&pool->lock);
+	}
 	return 0;
 }

@@ -154,20 +154,6 @@ reached_print(FILE *stream, const char *type, const char *name, uint64_t count)
 		fprintf(stream, "%s.%s\n", type, name);
 }
 
-static void
-reached_print_protocol(FILE *stream, const struct xk_protocol *protocol)
-{
-	const struct xk_protocol_type *type = protocol->type;
-
-	/* A test's fake may have the name of the type it stands for. */
-	if (xk_protocol_type_find(type->name) != type)
-		return;
-	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
-		reached_print(stream, type->name, xk_drop_name(type, i), protocol->drops[i]);
-	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
-		reached_print(stream, type->name, type->counters[i], xk_counter(protocol, i));
-}
-
 void
 xk_reached_note(struct xk_kernel *kernel)
 {
@@ -183,8 +169,17 @@ xk_reached_note(struct xk_kernel *kernel)
 	xk_kernel_stats(kernel, &stats);
 	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
 		reached_print(stream, "kernel", count->name, *(uint64_t *)((char *)&stats + count->offset));
-	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
-		reached_print_protocol(stream, p);
+	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		const struct xk_protocol_type *type = p->type;
+
+		/* A test's fake may have the name of the type it stands for. */
+		if (xk_protocol_type_find(type->name) != type)
+			continue;
+		for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+			reached_print(stream, type->name, xk_drop_name(type, i), p->drops[i]);
+		for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+			reached_print(stream, type->name, type->counters[i], xk_counter(p, i));
+	}
 	fclose(stream);
 	/* One write, so that many processes can share the file. */
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
