@@ -154,10 +154,10 @@ static const struct telemetry_command {
 	const char *help;
 } telemetry_commands[] = {
 	{ "/xkernel/protocols", telemetry_protocols, "The names of the graph's protocols. No parameters" },
-	{ "/xkernel/protocol", telemetry_protocol, "What a protocol has dropped and counted. Parameter: its name" },
+	{ "/xkernel/protocol", telemetry_protocol, "Drops and counters of a protocol. Parameter: its name" },
 	{ "/xkernel/edges", telemetry_edges,
-	  "What has crossed each edge while somebody asked, and handoffs. Parameter: the number of the first (0)" },
-	{ "/xkernel/drivers", telemetry_drivers, "What each driver has counted. No parameters" },
+	  "Handoffs of each edge, and messages while they are counted. Parameter: number of the first edge (0)" },
+	{ "/xkernel/drivers", telemetry_drivers, "Counts of each driver. No parameters" },
 };
 
 /* Answers under the lock, so that the kernel is not freed meanwhile. */

@@ -165,8 +165,7 @@ dpdk_xdp_closed(struct dpdk_device *device)
 }
 
 const struct dpdk_link dpdk_link_xdp = {
-	.about = { "af_xdp", "a network interface of the kernel's, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true,
-		   1 },
+	.about = { "af_xdp", "a network interface of the kernel, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true, 1 },
 	.open = dpdk_xdp_open,
 	.closed = dpdk_xdp_closed,
 };
