@@ -302,7 +302,7 @@ driver_serve_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
-/* Sleeps or, if the driver is to poll, lets others have the core that may need it. */
+/* Sleeps or, while the driver is to poll, yields the core to whoever may need it. */
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
