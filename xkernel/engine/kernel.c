@@ -351,27 +351,20 @@ kernel_unwind(struct xk_kernel *kernel)
 
 /* ---- application code ---- */
 
-struct kernel_application {
-	struct xk_runner runner;
-	void (*fn)(void *argument);
-	void *argument;
-};
-
 static void
 kernel_application_thread(struct xk_runner *runner)
 {
-	struct kernel_application *application = xk_container_of(runner, struct kernel_application, runner);
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_shepherd *self = &runner->shepherd;
 
 	xk_runner_begin(runner);
 	self->load = XK_LOAD_APPLICATION;
 	xk_reader_enter(&self->reader);
-	application->fn(application->argument);
+	self->application(self->argument);
 	xk_shepherd_is_out(self);
 	xk_reader_leave(&self->reader);
 	xk_runner_end(runner);
-	free(application);
+	free(runner);
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
 }
 
@@ -379,18 +372,18 @@ static int
 kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argument)
 {
 	struct xk_kernel *kernel = driver->kernel;
-	struct kernel_application *application = calloc(1, sizeof(*application));
+	struct xk_runner *runner = calloc(1, sizeof(*runner));
 
-	if (application == NULL)
+	if (runner == NULL)
 		return -EAGAIN;
-	application->fn = fn;
-	application->argument = argument;
-	application->runner.shepherd.driver = driver;
+	runner->shepherd.application = fn;
+	runner->shepherd.argument = argument;
+	runner->shepherd.driver = driver;
 	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
-	if (xk_runner_start(kernel, &application->runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
+	if (xk_runner_start(kernel, runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
 		return 0;
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
-	free(application);
+	free(runner);
 	return -EAGAIN;
 }
 
