@@ -107,7 +107,7 @@ xk_on_driver(const struct xk_shepherd *self)
  * driver that has not begun yet. NULL: none is free.
  */
 struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver, bool spare);
-/* Puts a stack back on its driver's free list. driver_ends: the driver runs on none of them any more. */
+/* Puts a stack back on its driver's free list. driver_ends: the driver has left its last one. */
 void xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends);
 
 /*
@@ -168,7 +168,7 @@ struct xk_order {
 
 enum { XK_METER_EACH = 13 /* a prime: regular traffic is neither timed always nor never */ };
 
-/* Where a shepherd was before it crossed. Lies on its stack. */
+/* A shepherd's state before it crossed; lies on its stack. */
 struct xk_meter_left {
 	struct xk_shepherd *self; /* NULL: nothing to return from */
 	_Atomic uint64_t *ns;

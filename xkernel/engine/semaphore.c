@@ -328,7 +328,7 @@ xk_work(struct xk_protocol *self, uint64_t work_ns)
 	uint64_t until_ns;
 
 	xk_assert(xk_locks_held() == 0);
-	/* What the driver has collected need not wait for the end of this turn, which comes later by work_ns. */
+	/* The driver's batch need not wait for the end of this turn, which is work_ns later. */
 	if (shepherd != NULL && xk_on_driver(shepherd))
 		for (struct xk_port *port = shepherd->driver->ports; port != NULL; port = port->beside)
 			xk_transmit_flush(port);
