@@ -20,7 +20,7 @@ int private_fixed_directory(char *path, size_t size, char *why, size_t why_size)
 
 /*
  * Connects to the Unix socket at path, without waiting, and hangs up. Returns 0, or -errno: -ENOENT;
- * -ECONNREFUSED if no process has it open any more; -EAGAIN if its owner is too busy to accept. Any thread.
+ * -ECONNREFUSED if no process has it open; -EAGAIN if its owner is too busy to accept. Any thread.
  */
 int private_probe(const char *path, int type);
 

@@ -6,10 +6,10 @@
  * it, and until then the reclaimer sees the older epoch. Only a reader that begins to read needs a sequentially
  * consistent exchange: either the reclaimer sees it reading, or it sees what was unbound before.
  *
- * A stack that leaves a driver stores the driver's epoch itself before the driver passes. So the
- * reclaimer looks at the drivers first, and finds on the stack what a driver that has passed does not
- * show any more. A stack that returns while still reading (possible without threads) makes its driver
- * show the epoch before it clears its own. So the reclaimer looks at the drivers last, too.
+ * A stack that leaves a driver takes the driver's epoch along before the driver passes, and keeps it until it parks,
+ * ends or, back on the driver, is between two turns. The reclaimer looks at each reader once, at a driver before its
+ * stacks: a driver that has passed, then, has left its older epoch on the stack. Drivers come first in the list because
+ * they are added after all stacks, at its front.
  */
 #include "xkernel/epoch.h"
 
@@ -67,21 +67,10 @@ xk_reader_leave(struct xk_reader *reader)
 void
 xk_reader_take_along(struct xk_reader *reader, const struct xk_reader *driver)
 {
-	uint64_t since = atomic_load_explicit(&driver->since, memory_order_relaxed);
-
-	atomic_store_explicit(&reader->since, since, memory_order_relaxed);
-}
-
-void
-xk_reader_bring_back(struct xk_reader *reader, struct xk_reader *driver)
-{
-	uint64_t since = atomic_load_explicit(&reader->since, memory_order_relaxed);
-
-	if (since == 0)
-		return;
-	if (since < atomic_load_explicit(&driver->since, memory_order_relaxed))
-		atomic_store_explicit(&driver->since, since, memory_order_relaxed);
-	xk_reader_leave(reader);
+	/* A stack that has come back to its driver still has the epoch of the first time. */
+	if (atomic_load_explicit(&reader->since, memory_order_relaxed) == 0)
+		atomic_store_explicit(&reader->since, atomic_load_explicit(&driver->since, memory_order_relaxed),
+				      memory_order_relaxed);
 }
 
 /* ---- retiring ---- */
@@ -105,20 +94,6 @@ xk_epochs_retire(struct xk_epochs *epochs, struct xk_retired *retired, void (*re
 
 /* ---- reclaiming ---- */
 
-static void
-epoch_look(uint64_t *oldest, const struct xk_reader *reader, bool drivers_only)
-{
-	for (; reader != NULL; reader = reader->next) {
-		uint64_t since;
-
-		if (drivers_only && !reader->is_driver)
-			continue;
-		since = atomic_load_explicit(&reader->since, memory_order_seq_cst);
-		if (since != 0 && since < *oldest)
-			*oldest = since;
-	}
-}
-
 /* Returns the oldest epoch in which a reader may be reading. */
 static uint64_t
 epoch_oldest(struct xk_epochs *epochs)
@@ -126,9 +101,12 @@ epoch_oldest(struct xk_epochs *epochs)
 	uint64_t oldest = UINT64_MAX;
 
 	xk_spin_lock(&epochs->readers_lock);
-	epoch_look(&oldest, epochs->readers, true);
-	epoch_look(&oldest, epochs->readers, false);
-	epoch_look(&oldest, epochs->readers, true);
+	for (struct xk_reader *reader = epochs->readers; reader != NULL; reader = reader->next) {
+		uint64_t since = atomic_load_explicit(&reader->since, memory_order_seq_cst);
+
+		if (since != 0 && since < oldest)
+			oldest = since;
+	}
 	xk_spin_unlock(&epochs->readers_lock);
 	return oldest;
 }
@@ -154,15 +132,20 @@ epoch_take(struct xk_epochs *epochs, uint64_t epoch)
 	return count > 0 ? first : NULL;
 }
 
-static void
-epoch_release(struct xk_retired *retired)
+/* Returns whether there was an object to release. */
+static bool
+epoch_release(struct xk_epochs *epochs, uint64_t epoch)
 {
+	struct xk_retired *retired = epoch_take(epochs, epoch);
+	bool any = retired != NULL;
+
 	while (retired != NULL) {
 		struct xk_retired *next = retired->next;
 
 		retired->release(retired);
 		retired = next;
 	}
+	return any;
 }
 
 void
@@ -170,15 +153,13 @@ xk_epochs_reclaim(struct xk_epochs *epochs)
 {
 	if (atomic_exchange_explicit(&epochs->reclaiming, 1, memory_order_acquire) != 0)
 		return;
-	epoch_release(epoch_take(epochs, epoch_oldest(epochs)));
+	epoch_release(epochs, epoch_oldest(epochs));
 	atomic_store_explicit(&epochs->reclaiming, 0, memory_order_release);
 }
 
 void
 xk_epochs_drain(struct xk_epochs *epochs)
 {
-	struct xk_retired *all;
-
-	while ((all = epoch_take(epochs, UINT64_MAX)) != NULL)
-		epoch_release(all);
+	while (epoch_release(epochs, UINT64_MAX))
+		continue;
 }

@@ -43,14 +43,13 @@ struct xk_epochs {
 };
 
 /*
- * A reader. A driver is one, whatever stack it is on: code in it reads under the driver's epoch. A stack
- * that leaves the driver takes that epoch along, and brings it back if it returns while still reading.
+ * A reader. A driver is one, whatever stack it is on: code in it reads under the driver's epoch. A stack that leaves
+ * the driver takes that epoch along and keeps it, also if it returns, until it has stopped reading.
  */
 struct xk_reader {
 	_Atomic uint64_t since; /* epoch since which it may be reading; 0: it reads nothing, or as its driver */
 	struct xk_epochs *epochs;
 	struct xk_reader *next;
-	bool is_driver; /* stacks that leave it take its epoch along */
 };
 
 void xk_epochs_init(struct xk_epochs *epochs, void (*wake)(void *argument), void *argument);
@@ -62,7 +61,7 @@ void xk_epochs_reclaim(struct xk_epochs *epochs);
 /* Releases all retired objects. When nothing runs. */
 void xk_epochs_drain(struct xk_epochs *epochs);
 
-/* Add a reader that does not read yet; remove one that has stopped. Any context. */
+/* Add a reader that does not read yet, a driver after all its stacks; remove one that has stopped. Any context. */
 void xk_reader_add(struct xk_epochs *epochs, struct xk_reader *reader);
 void xk_reader_remove(struct xk_reader *reader);
 /* Begins to read: the reader may use what is bound from here on, until it leaves. */
@@ -70,8 +69,6 @@ void xk_reader_enter(struct xk_reader *reader);
 void xk_reader_leave(struct xk_reader *reader);
 /* Keeps the stack's reader reading while the stack leaves its driver. */
 void xk_reader_take_along(struct xk_reader *reader, const struct xk_reader *driver);
-/* Makes the driver read for the stack that it is about to run, which may have been reading. */
-void xk_reader_bring_back(struct xk_reader *reader, struct xk_reader *driver);
 
 /* Moves the reader into the current epoch, once per turn: it reads on, but has dropped all that it resolved. */
 static inline void

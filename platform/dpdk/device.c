@@ -15,13 +15,6 @@
 
 /* ---- the peer ---- */
 
-static void
-dpdk_device_wake(struct dpdk_device *device)
-{
-	for (unsigned i = 0; i < device->port_count; i++)
-		dpdk_wake(device->ports[i]->base.platform);
-}
-
 void
 dpdk_device_set_up(struct dpdk_device *device, bool up)
 {
@@ -67,7 +60,8 @@ dpdk_device_changed(uint16_t id, enum rte_eth_event_type type, void *argument, v
 	if (type == RTE_ETH_EVENT_INTR_LSC || (up && self->port_count > 1))
 		dpdk_device_set_up(self, up);
 	else
-		dpdk_device_wake(self);
+		for (unsigned i = 0; i < self->port_count; i++)
+			dpdk_wake(self->ports[i]->base.platform);
 	dpdk_before(self);
 	return 0;
 }

@@ -97,7 +97,7 @@ void xk_dpdk_telemetry_end(struct xk_kernel *kernel);
 
 /* ---- links ---- */
 
-/* What the `device` of a port names. */
+/* Meaning of a port's `device`. */
 enum xk_dpdk_needs {
 	XK_DPDK_NEEDS_SOCKET,    /* a socket where two processes of one user meet */
 	XK_DPDK_NEEDS_INTERFACE, /* a network interface of the operating system */

@@ -85,18 +85,6 @@ dpdk_eal_log_text(char *text, size_t size)
 	return len > 0 ? text : "DPDK gave no reason";
 }
 
-static int
-dpdk_eal_log_open(bool verbose)
-{
-	cookie_io_functions_t functions = { .write = dpdk_eal_log_write };
-	FILE *stream = fopencookie(NULL, "w", functions);
-
-	if (stream == NULL)
-		return -ENOMEM;
-	dpdk_eal.log_verbose = verbose;
-	return rte_openlog_stream(stream);
-}
-
 /* ---- memory ---- */
 
 static unsigned
@@ -214,15 +202,6 @@ dpdk_eal_remove_directory(void)
 	rmdir(dpdk_eal.directory);
 }
 
-/* Must run before DPDK starts, so that the exit handler runs after DPDK's. */
-static void
-dpdk_eal_prepare_telemetry(void)
-{
-	private_dpdk_directory(dpdk_eal.directory, sizeof(dpdk_eal.directory));
-	if (access(dpdk_eal.directory, F_OK) == 0 || atexit(dpdk_eal_remove_directory) != 0)
-		dpdk_eal.directory[0] = '\0';
-}
-
 static int
 dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages, bool telemetry)
 {
@@ -274,6 +253,7 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 	struct clock_pair before;
 	unsigned memory_mb = dpdk_eal_memory_mb(config);
 	char lcores[1024], text[XK_DPDK_WHY / 2];
+	FILE *log;
 	int error;
 
 	dpdk_ignore_signal(SIGPIPE); /* DPDK writes to sockets whose other end may have died */
@@ -287,9 +267,15 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 		return -ENOMEM;
 	}
 	dpdk_eal_lcores(lcores, sizeof(lcores), allowed, config->core);
-	error = dpdk_eal_log_open(config->verbose);
-	if (config->telemetry)
-		dpdk_eal_prepare_telemetry();
+	log = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = dpdk_eal_log_write });
+	dpdk_eal.log_verbose = config->verbose;
+	error = log == NULL ? -ENOMEM : rte_openlog_stream(log);
+	if (config->telemetry) {
+		/* Before DPDK starts, so that the exit handler runs after DPDK's. */
+		private_dpdk_directory(dpdk_eal.directory, sizeof(dpdk_eal.directory));
+		if (access(dpdk_eal.directory, F_OK) == 0 || atexit(dpdk_eal_remove_directory) != 0)
+			dpdk_eal.directory[0] = '\0';
+	}
 	if (error == 0)
 		error = dpdk_eal_init(lcores, memory_mb, dpdk_eal.hugepages, config->telemetry);
 	if (error == 0)

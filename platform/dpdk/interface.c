@@ -215,7 +215,7 @@ dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 	if (self->claim_fd >= 0)
 		return 0;
 	if (self->claim_fd == -EADDRINUSE)
-		snprintf(why, size, "another program of this kind stands on %s: end it, or take another interface",
+		snprintf(why, size, "another program of this kind uses %s: end it, or take another interface",
 			 self->name);
 	else
 		snprintf(why, size, "the interface %s cannot be claimed: %s", self->name, strerror(-self->claim_fd));

@@ -41,17 +41,6 @@ static struct {
 
 /* ---- the gate ---- */
 
-/* Returns true if a device has a peer, and tells its ports. */
-static bool
-dpdk_memif_look(struct dpdk_device *device)
-{
-	bool up = dpdk_device_is_linked(device);
-
-	if (up != dpdk_device_is_up(device))
-		dpdk_device_set_up(device, up);
-	return up;
-}
-
 /* Shuts the gate and waits until nobody is inside. */
 static void
 dpdk_memif_shut(void)
@@ -70,8 +59,13 @@ dpdk_memif_turn(void *argument)
 
 	dpdk_memif_shut();
 	pthread_mutex_lock(&dpdk_memif.lock);
-	for (unsigned i = 0; i < dpdk_memif.count; i++)
-		any |= dpdk_memif_look(dpdk_memif.devices[i]);
+	for (unsigned i = 0; i < dpdk_memif.count; i++) {
+		bool up = dpdk_device_is_linked(dpdk_memif.devices[i]);
+
+		if (up != dpdk_device_is_up(dpdk_memif.devices[i]))
+			dpdk_device_set_up(dpdk_memif.devices[i], up);
+		any |= up;
+	}
 	going = dpdk_memif.count > 0;
 	pthread_mutex_unlock(&dpdk_memif.lock);
 	if (any) {

@@ -144,8 +144,8 @@ dpdk_packet_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 }
 
 const struct dpdk_link dpdk_link_packet = {
-	.about = { "af_packet", "a network interface of the kernel's, by a packet socket", XK_DPDK_NEEDS_INTERFACE,
-		   true, 1 },
+	.about = { "af_packet", "a network interface of the kernel, by a packet socket", XK_DPDK_NEEDS_INTERFACE, true,
+		   1 },
 	.open = dpdk_packet_open,
 	.closed = dpdk_interface_free,
 };

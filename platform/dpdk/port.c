@@ -271,26 +271,20 @@ dpdk_port_discard(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 	return count;
 }
 
-/* Acquires a queue for sending. Fails, as if it were full, if another driver keeps it for long or has lost its core. */
-static bool
-dpdk_port_try_send(struct dpdk_port *self)
-{
-	for (unsigned tries = 0; tries < DPDK_PORT_TRIES; tries++) {
-		if (!atomic_exchange_explicit(&self->is_sending, true, memory_order_acquire))
-			return true;
-		rte_pause();
-	}
-	return false;
-}
-
-/* Sends frames by the queue of the peer's lane. */
+/*
+ * Sends frames by the queue of the peer's lane. Sends none, as if it were full, if another driver keeps it for long or
+ * has lost its core.
+ */
 static unsigned
 dpdk_port_send_by(struct dpdk_port *lane, struct xk_msg **frames, unsigned count)
 {
-	unsigned taken;
+	unsigned taken, tries = 0;
 
-	if (!dpdk_port_try_send(lane))
-		return 0;
+	while (atomic_exchange_explicit(&lane->is_sending, true, memory_order_acquire)) {
+		if (++tries == DPDK_PORT_TRIES)
+			return 0;
+		rte_pause();
+	}
 	taken = dpdk_port_burst(lane, frames, count);
 	atomic_store_explicit(&lane->is_sending, false, memory_order_release);
 	return taken;

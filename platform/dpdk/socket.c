@@ -165,24 +165,6 @@ dpdk_socket_claim(const char *path, const char *end)
 	return error == 0 ? dpdk_claim(name) : error;
 }
 
-/* Returns true if a process has this end's claim on the socket. */
-static bool
-dpdk_socket_is_claimed(const char *path, const char *end)
-{
-	char name[DPDK_SOCKET_CLAIM];
-	bool claimed;
-	int fd;
-
-	if (dpdk_socket_claim_name(path, end, name) != 0)
-		return false;
-	fd = dpdk_claims_open(0);
-	if (fd < 0)
-		return false;
-	claimed = dpdk_claim_is_held(fd, dpdk_claim_of(name));
-	close(fd);
-	return claimed;
-}
-
 /* Looks for the socket without connecting, for servers that take any connection for a client. Returns 0 or -errno. */
 static int
 dpdk_socket_look(const struct dpdk_socket *self)
@@ -282,14 +264,19 @@ dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size)
 unsigned
 dpdk_socket_lanes(const struct dpdk_socket *self)
 {
-	char name[16];
+	char end[16], name[DPDK_SOCKET_CLAIM];
+	unsigned found = UINT_MAX;
+	int fd = dpdk_claims_open(0);
 
-	for (unsigned lanes = 1; lanes <= XK_DRIVERS; lanes++) {
-		dpdk_socket_lanes_name(name, lanes);
-		if (dpdk_socket_is_claimed(self->path, name))
-			return lanes;
+	if (fd < 0)
+		return UINT_MAX;
+	for (unsigned lanes = 1; lanes <= XK_DRIVERS && found == UINT_MAX; lanes++) {
+		dpdk_socket_lanes_name(end, lanes);
+		if (dpdk_socket_claim_name(self->path, end, name) == 0 && dpdk_claim_is_held(fd, dpdk_claim_of(name)))
+			found = lanes;
 	}
-	return UINT_MAX;
+	close(fd);
+	return found;
 }
 
 /* ---- the client ---- */

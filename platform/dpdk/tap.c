@@ -84,8 +84,8 @@ dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 }
 
 const struct dpdk_link dpdk_link_tap = {
-	.about = { "tap", "this machine's kernel, or what it joins the interface with (tap)", XK_DPDK_NEEDS_INTERFACE,
-		   true, 1 },
+	.about = { "tap", "this machine's kernel, or whatever it bridges the interface to (tap)",
+		   XK_DPDK_NEEDS_INTERFACE, true, 1 },
 	.open = dpdk_tap_open,
 	.closed = dpdk_interface_free,
 };

@@ -154,10 +154,10 @@ static const struct telemetry_command {
 	const char *help;
 } telemetry_commands[] = {
 	{ "/xkernel/protocols", telemetry_protocols, "The names of the graph's protocols. No parameters" },
-	{ "/xkernel/protocol", telemetry_protocol, "What a protocol has dropped and counted. Parameter: its name" },
+	{ "/xkernel/protocol", telemetry_protocol, "Drops and counters of a protocol. Parameter: its name" },
 	{ "/xkernel/edges", telemetry_edges,
-	  "What has crossed each edge while somebody asked, and handoffs. Parameter: the number of the first (0)" },
-	{ "/xkernel/drivers", telemetry_drivers, "What each driver has counted. No parameters" },
+	  "Handoffs of each edge, and messages while they are counted. Parameter: number of the first edge (0)" },
+	{ "/xkernel/drivers", telemetry_drivers, "Counts of each driver. No parameters" },
 };
 
 /* Answers under the lock, so that the kernel is not freed meanwhile. */
@@ -177,26 +177,18 @@ telemetry_answer(const char *name, const char *params, struct rte_tel_data *answ
 	return status;
 }
 
-static int
-telemetry_register(void)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(telemetry_commands) && error == 0 && !telemetry.is_registered; i++)
-		error = rte_telemetry_register_cmd(telemetry_commands[i].name, telemetry_answer,
-						   telemetry_commands[i].help);
-	telemetry.is_registered |= error == 0;
-	return error;
-}
-
 int
 xk_dpdk_telemetry_begin(struct xk_kernel *kernel, void (*asked)(void *context), void *context)
 {
 	int error;
 
 	pthread_mutex_lock(&telemetry.lock);
-	error = telemetry.kernel != NULL ? -EBUSY : telemetry_register();
+	error = telemetry.kernel != NULL ? -EBUSY : 0;
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(telemetry_commands) && error == 0 && !telemetry.is_registered; i++)
+		error = rte_telemetry_register_cmd(telemetry_commands[i].name, telemetry_answer,
+						   telemetry_commands[i].help);
 	if (error == 0) {
+		telemetry.is_registered = true;
 		telemetry.kernel = kernel;
 		telemetry.asked = asked;
 		telemetry.context = context;

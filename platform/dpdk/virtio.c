@@ -163,19 +163,6 @@ dpdk_virtio_attach(struct dpdk_port *port, char *why, size_t size)
 	return dpdk_device_plug(port->device, arguments, what, why, size);
 }
 
-static int
-dpdk_virtio_connect(struct dpdk_port *port, unsigned wait_ms, char *why, size_t size)
-{
-	int error;
-
-	dpdk_device_name(port->device, dpdk_virtio_client);
-	error = dpdk_socket_await(port, wait_ms, dpdk_virtio_attach, why, size);
-	if (error != 0)
-		return error;
-	dpdk_device_set_up(port->device, true);
-	return dpdk_device_start(port->device, why, size);
-}
-
 /* ---- opening ---- */
 
 static int
@@ -192,7 +179,12 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 	port->base.address = (dpdk_hash_address(self->path) & ~UINT64_C(1)) | config->end;
 	if (config->end == XK_DPDK_SERVER)
 		return dpdk_virtio_serve(port, why, size);
-	return dpdk_virtio_connect(port, config->wait_ms, why, size);
+	dpdk_device_name(port->device, dpdk_virtio_client);
+	error = dpdk_socket_await(port, config->wait_ms, dpdk_virtio_attach, why, size);
+	if (error != 0)
+		return error;
+	dpdk_device_set_up(port->device, true);
+	return dpdk_device_start(port->device, why, size);
 }
 
 const struct dpdk_link dpdk_link_virtio = {

@@ -104,28 +104,6 @@ dpdk_xdp_start_patiently(struct dpdk_device *device, const char *interface, char
 	return error;
 }
 
-/* DPDK's driver leaves its socket open, which would keep the queue in use. */
-static void
-dpdk_xdp_remember_socket(struct dpdk_interface *interface, int fd)
-{
-	struct stat status;
-
-	if (fd < 0 || fstat(fd, &status) != 0)
-		return;
-	interface->socket_fd = fd;
-	interface->socket = status.st_ino;
-}
-
-static void
-dpdk_xdp_close_socket(const struct dpdk_interface *interface)
-{
-	struct stat status;
-
-	if (interface->socket_fd >= 0 && fstat(interface->socket_fd, &status) == 0 && S_ISSOCK(status.st_mode) &&
-	    status.st_ino == interface->socket)
-		close(interface->socket_fd);
-}
-
 static int
 dpdk_xdp_may(const struct dpdk_interface *interface, char *why, size_t size)
 {
@@ -142,7 +120,9 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 {
 	struct dpdk_device *device = port->device;
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	struct dpdk_interface *interface;
 	struct dpdk_descriptors before;
+	struct stat status;
 	int fd, error = dpdk_interface_new(device, config->device, why, size);
 
 	if (error == 0)
@@ -156,7 +136,11 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	if (error != 0)
 		return error;
 	fd = dpdk_descriptors_new(&before, AF_XDP);
-	dpdk_xdp_remember_socket(device->state, fd);
+	interface = device->state;
+	if (fd >= 0 && fstat(fd, &status) == 0) {
+		interface->socket_fd = fd;
+		interface->socket = status.st_ino;
+	}
 	dpdk_port_watch_fd(port, fd, 0);
 	return dpdk_interface_attach(port, why, size);
 }
@@ -166,19 +150,22 @@ static void
 dpdk_xdp_closed(struct dpdk_device *device)
 {
 	struct dpdk_platform *platform = dpdk_owner_of(device->ports[0]->base.platform);
+	const struct dpdk_interface *interface = device->state;
+	struct stat status;
 
 	if (atomic_load_explicit(&platform->borrowed, memory_order_acquire) > 0 && platform->left_count < DPDK_POOLS)
 		platform->left[platform->left_count++] = device->pool;
 	else
 		rte_mempool_free(device->pool);
-	if (device->state != NULL)
-		dpdk_xdp_close_socket(device->state);
+	/* DPDK's driver leaves its socket open, which would keep the queue in use. */
+	if (interface != NULL && interface->socket_fd >= 0 && fstat(interface->socket_fd, &status) == 0 &&
+	    S_ISSOCK(status.st_mode) && status.st_ino == interface->socket)
+		close(interface->socket_fd);
 	dpdk_interface_free(device);
 }
 
 const struct dpdk_link dpdk_link_xdp = {
-	.about = { "af_xdp", "a network interface of the kernel's, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true,
-		   1 },
+	.about = { "af_xdp", "a network interface of the kernel, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true, 1 },
 	.open = dpdk_xdp_open,
 	.closed = dpdk_xdp_closed,
 };

@@ -77,15 +77,13 @@ memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_
 	*out = (struct memory_out){ .segment = segment };
 	if (first == NULL)
 		return;
-	if (self->kept == NULL)
-		pthread_mutex_lock(&self->list_lock);
+	pthread_mutex_lock(&self->list_lock);
 	out->next = *first;
 	out->at = first;
 	if (out->next != NULL)
 		out->next->at = &out->next;
 	*first = out;
-	if (self->kept == NULL)
-		pthread_mutex_unlock(&self->list_lock);
+	pthread_mutex_unlock(&self->list_lock);
 }
 
 static void
@@ -93,14 +91,12 @@ memory_list_remove(struct memory_platform *self, struct memory_out *out)
 {
 	if (memory_list(self) == NULL)
 		return;
-	if (self->kept == NULL)
-		pthread_mutex_lock(&self->list_lock);
+	pthread_mutex_lock(&self->list_lock);
 	if (out->at != NULL)
 		*out->at = out->next;
 	if (out->next != NULL)
 		out->next->at = out->at;
-	if (self->kept == NULL)
-		pthread_mutex_unlock(&self->list_lock);
+	pthread_mutex_unlock(&self->list_lock);
 }
 
 /* Returns the segment if it is in use and belongs to the platform, else NULL. */
@@ -170,12 +166,6 @@ memory_count_down(struct memory_platform *self)
 }
 
 static struct memory_block *
-memory_block_of(const struct xk_msg *segment)
-{
-	return xk_container_of(segment->references, struct memory_block, references);
-}
-
-static struct memory_block *
 memory_block_alloc(struct memory_platform *self, size_t room)
 {
 	struct memory_block *block = self->kept == NULL ? NULL : self->kept->blocks;
@@ -201,15 +191,6 @@ memory_block_alloc(struct memory_platform *self, size_t room)
 	return block;
 }
 
-static void
-memory_reset_debug(struct xk_msg *segment)
-{
-	(void)segment;
-#ifdef XK_DEBUG
-	segment->crossings = 0;
-#endif
-}
-
 /* Returns the first view of a new buffer of `room` bytes. Its length is 0 already, since it was freed or allocated. */
 static struct xk_msg *
 memory_block_new(struct memory_platform *self, size_t room)
@@ -227,7 +208,9 @@ memory_block_new(struct memory_platform *self, size_t room)
 	atomic_store_explicit(&block->references, 1, memory_order_relaxed);
 	segment = &block->segment;
 	segment->data = segment->floor + XK_MSG_HEADROOM;
-	memory_reset_debug(segment);
+#ifdef XK_DEBUG
+	segment->crossings = 0;
+#endif
 	segment->next = NULL;
 	segment->tail = segment;
 	segment->link = NULL;
@@ -345,7 +328,7 @@ void
 memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 {
 	struct memory_platform *self = memory_of(platform);
-	struct memory_block *block = memory_block_of(segment);
+	struct memory_block *block = xk_container_of(segment->references, struct memory_block, references);
 
 	if (xk_unlikely(segment != &block->segment ||
 			atomic_load_explicit(&block->references, memory_order_acquire) != 1)) {

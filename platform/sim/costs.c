@@ -46,16 +46,6 @@ static const struct xk_setting costs_settings[] = { XK_SIM_COSTS(COSTS_SETTING){
 
 /* ---- as text ---- */
 
-/* Says that one of the presets is expected. */
-static void
-costs_expect_preset(char *why, size_t room)
-{
-	size_t used = (size_t)snprintf(why, room, "expected one of ");
-
-	for (unsigned i = 0; costs_presets[i].name != NULL && used < room; i++)
-		used += (size_t)snprintf(why + used, room - used, "%s%s", i == 0 ? "" : ", ", costs_presets[i].name);
-}
-
 static void
 costs_expect_cost(const char *word, char *why, size_t room)
 {
@@ -85,38 +75,35 @@ costs_parse_cost(char *word, struct xk_sim_costs *costs, char *why, size_t room)
 	return -EINVAL;
 }
 
-/* Parses the word before the first comma: a preset or a cost. */
-static int
-costs_parse_first(char *word, struct xk_sim_costs *costs, char *why, size_t room)
-{
-	const struct xk_sim_costs_preset *preset = xk_sim_costs_find(word);
-
-	if (strchr(word, '=') != NULL)
-		return costs_parse_cost(word, costs, why, room);
-	if (preset == NULL) {
-		costs_expect_preset(why, room);
-		return -EINVAL;
-	}
-	*costs = preset->costs;
-	return 0;
-}
-
 int
 xk_sim_costs_parse(const char *text, struct xk_sim_costs *costs, char *why, size_t room)
 {
 	struct xk_sim_costs parsed = { 0 };
+	const struct xk_sim_costs_preset *preset;
 	char copy[COSTS_TEXT], *rest = copy, *word;
-	int error;
+	size_t used;
+	int err = 0;
 
 	if (strlen(text) >= sizeof(copy)) {
 		snprintf(why, room, "longer than %d characters", COSTS_TEXT - 1);
 		return -EINVAL;
 	}
 	memcpy(copy, text, strlen(text) + 1);
-	error = costs_parse_first(strsep(&rest, ","), &parsed, why, room);
-	while (error == 0 && (word = strsep(&rest, ",")) != NULL)
-		error = costs_parse_cost(word, &parsed, why, room);
-	if (error == 0)
+	word = strsep(&rest, ",");
+	preset = xk_sim_costs_find(word);
+	if (preset != NULL) {
+		parsed = preset->costs;
+		word = strsep(&rest, ",");
+	} else if (strchr(word, '=') == NULL) {
+		used = (size_t)snprintf(why, room, "expected one of ");
+		for (preset = costs_presets; preset->name != NULL && used < room; preset++)
+			used += (size_t)snprintf(why + used, room - used, "%s%s", preset == costs_presets ? "" : ", ",
+						 preset->name);
+		return -EINVAL;
+	}
+	for (; err == 0 && word != NULL; word = strsep(&rest, ","))
+		err = costs_parse_cost(word, &parsed, why, room);
+	if (err == 0)
 		*costs = parsed;
-	return error;
+	return err;
 }

@@ -88,7 +88,7 @@ static void
 device_fire(struct sim_timer *timer)
 {
 	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
-	struct sim_device *device = frame->to;
+	struct sim_device *device = frame->device;
 	struct xk_sim_host *host = device->host;
 
 	if (device->port == NULL) {
@@ -174,7 +174,7 @@ struct device_sending {
 	size_t len;
 };
 
-/* Returns a frame of these bytes, with a timer that fires at at_ns. */
+/* Returns a frame of these bytes, at `device`, with a timer that fires at at_ns. */
 static struct sim_frame *
 device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns, const uint8_t *bytes,
 		size_t len)
@@ -182,7 +182,7 @@ device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer)
 	struct sim_frame *frame = frame_alloc(device->host->sim, len);
 
 	xk_assert(frame != NULL);
-	*frame = (struct sim_frame){ .timer.fire = fire, .len = len };
+	*frame = (struct sim_frame){ .timer.fire = fire, .device = device, .len = len };
 	memcpy(frame->bytes, bytes, len);
 	xk_assert(sim_timer_set(device->host->sim, &frame->timer, at_ns) == 0);
 	return frame;
@@ -200,7 +200,6 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 		return;
 	}
 	frame = device_schedule(to, device_fire, arrival->at_ns, sending->bytes, sending->len);
-	frame->to = to;
 	frame->fault = arrival->fault;
 	for (size_t i = 0; i < 2; i++)
 		if (arrival->offset + i < frame->len)
@@ -212,7 +211,7 @@ static void
 device_begin(struct sim_timer *timer)
 {
 	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
-	struct sim_device *device = frame->from;
+	struct sim_device *device = frame->device;
 	struct device_sending sending = { .from = device, .bytes = frame->bytes, .len = frame->len };
 
 	if (device->port != NULL && device->host->boots == frame->boot)
@@ -242,7 +241,6 @@ device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
 	if (begins_ns <= now_ns)
 		return;
 	frame = device_schedule(device, device_begin, begins_ns, sending.bytes, sending.len);
-	frame->from = device;
 	frame->boot = device->host->boots;
 }
 

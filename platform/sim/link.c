@@ -46,7 +46,7 @@ struct sim_link {
 	struct sim_link_counts counts;
 	struct link_station *stations;
 	uint32_t station_count, station_room;
-	/* Hash table: address << 16 | station, or 0. A power of two of slots, at most half of them taken. */
+	/* Hash table: address << 16 | station, or 0. Twice as many slots as there is room for stations, a power of two. */
 	uint64_t *slots;
 	uint32_t slot_count;
 };
@@ -106,32 +106,13 @@ link_slot_put(struct sim_link *link, uint32_t station)
 	link->slots[i] = address << 16 | station;
 }
 
-/* Makes room in the table for one more station. Returns 0 or -ENOMEM. */
-static int
-link_slots_grow(struct sim_link *link)
-{
-	uint32_t count = link->slot_count == 0 ? 8 : link->slot_count * 2;
-	uint64_t *slots;
-
-	if ((link->station_count + 1) * 2 <= link->slot_count)
-		return 0;
-	slots = calloc(count, sizeof(*slots));
-	if (slots == NULL)
-		return -ENOMEM;
-	free(link->slots);
-	link->slots = slots;
-	link->slot_count = count;
-	for (uint32_t i = 0; i < link->station_count; i++)
-		link_slot_put(link, i);
-	return 0;
-}
-
 /* Makes room for one more station. Returns 0 or -ENOMEM. */
 static int
-link_stations_grow(struct sim_link *link)
+link_grow(struct sim_link *link)
 {
-	uint32_t room = link->station_room == 0 ? 2 : link->station_room * 2;
+	uint32_t room = link->station_room == 0 ? 4 : link->station_room * 2;
 	struct link_station *stations;
+	uint64_t *slots;
 
 	if (link->station_count < link->station_room)
 		return 0;
@@ -139,7 +120,15 @@ link_stations_grow(struct sim_link *link)
 	if (stations == NULL)
 		return -ENOMEM;
 	link->stations = stations;
+	slots = calloc(2 * room, sizeof(*slots));
+	if (slots == NULL)
+		return -ENOMEM;
+	free(link->slots);
+	link->slots = slots;
+	link->slot_count = 2 * room;
 	link->station_room = room;
+	for (uint32_t i = 0; i < link->station_count; i++)
+		link_slot_put(link, i);
 	return 0;
 }
 
@@ -154,7 +143,7 @@ sim_link_join(struct sim_link *link, uint64_t address)
 		return -ENOSPC;
 	if (link_station_find(link, address) >= 0)
 		return -EEXIST;
-	if (link_stations_grow(link) != 0 || link_slots_grow(link) != 0)
+	if (link_grow(link) != 0)
 		return -ENOMEM;
 	link->stations[station] = (struct link_station){ .address = address };
 	link_slot_put(link, station);
@@ -329,16 +318,6 @@ link_fault(const struct link_frame *frame, unsigned to, uint64_t at_ns)
 
 /* ---- the queue of a switch to a station ---- */
 
-/* Removes the frames whose transmission has begun at now_ns. */
-static void
-link_queue_pass(struct link_queue *queue, uint64_t now_ns)
-{
-	while (queue->count > 0 && queue->begins_ns[queue->first] <= now_ns) {
-		queue->first = (queue->first + 1) & (queue->room - 1);
-		queue->count--;
-	}
-}
-
 /* Doubles the ring. Returns false without memory. */
 static bool
 link_queue_grow(struct link_queue *queue)
@@ -357,17 +336,6 @@ link_queue_grow(struct link_queue *queue)
 	return true;
 }
 
-/*
- * Adds a frame whose transmission begins at begins_ns, after all others. Without memory it is not counted as waiting.
- */
-static void
-link_queue_put(struct link_queue *queue, uint64_t begins_ns)
-{
-	if (queue->count == queue->room && !link_queue_grow(queue))
-		return;
-	queue->begins_ns[(queue->first + queue->count++) & (queue->room - 1)] = begins_ns;
-}
-
 /* ---- sending ---- */
 
 /*
@@ -378,18 +346,24 @@ static bool
 link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *arrives_ns)
 {
 	struct sim_link *link = frame->link;
+	struct link_queue *queue = &to->queue;
 	uint64_t latency_ns = link->config.latency_ns, begins_ns;
 	uint64_t at_ns = link_after(frame->begins_ns, latency_ns);
 
 	if (!link->config.cut_through)
 		at_ns = link_after(at_ns, frame->time_ns);
 	begins_ns = at_ns;
-	link_queue_pass(&to->queue, at_ns);
+	while (queue->count > 0 && queue->begins_ns[queue->first] <= at_ns) {
+		queue->first = (queue->first + 1) & (queue->room - 1);
+		queue->count--;
+	}
 	if (to->down_free_ns > at_ns) {
-		if (to->queue.count >= link->config.queue)
+		if (queue->count >= link->config.queue)
 			return false;
 		begins_ns = to->down_free_ns;
-		link_queue_put(&to->queue, begins_ns);
+		/* Without memory, the frame is not counted as waiting. */
+		if (queue->count < queue->room || link_queue_grow(queue))
+			queue->begins_ns[(queue->first + queue->count++) & (queue->room - 1)] = begins_ns;
 	}
 	to->down_free_ns = link_after(begins_ns, frame->time_ns + link->gap_ns);
 	*arrives_ns = link_after(begins_ns, frame->time_ns + latency_ns);

@@ -31,7 +31,7 @@ struct memory_platform {
 	uint64_t until_ns;
 	void (*idle)(void *context);
 	void *idle_context;
-	pthread_mutex_t list_lock; /* protects own_kept.all if kept is NULL */
+	pthread_mutex_t list_lock; /* protects own_kept.all */
 	pthread_mutex_t lock;      /* protects woken */
 	pthread_cond_t changed;
 	bool woken;

@@ -167,32 +167,25 @@ memory_wire_transmit(struct memory_port *self, struct xk_msg **frames, unsigned 
 	return taken;
 }
 
-/* Returns false, as if the ring were full, if there is no buffer in which to join a frame's segments. */
-static bool
-memory_port_tell_one(struct memory_port *self, const struct xk_msg *m)
-{
-	struct xk_msg *whole;
-
-	if (m->next == NULL) {
-		self->sent_to(self->context, m->data, m->len);
-		return true;
-	}
-	whole = xk_memory_frame(self->port.platform, xk_msg_len(m));
-	if (whole == NULL)
-		return false;
-	xk_msg_copy_out(m, 0, whole->data, whole->len);
-	self->sent_to(self->context, whole->data, whole->len);
-	xk_msg_free(whole);
-	return true;
-}
-
+/* Stops, as if the ring were full, if there is no buffer in which to join a frame's segments. */
 static unsigned
 memory_port_tell(struct memory_port *self, struct xk_msg **frames, unsigned count)
 {
-	unsigned told = 0;
+	unsigned told;
 
-	while (told < count && memory_port_tell_one(self, frames[told]))
-		xk_msg_free(frames[told++]);
+	for (told = 0; told < count; told++) {
+		struct xk_msg *m = frames[told], *whole = m;
+
+		if (m->next != NULL) {
+			whole = xk_memory_frame(self->port.platform, xk_msg_len(m));
+			if (whole == NULL)
+				break;
+			xk_msg_copy_out(m, 0, whole->data, whole->len);
+			xk_msg_free(m);
+		}
+		self->sent_to(self->context, whole->data, whole->len);
+		xk_msg_free(whole);
+	}
 	return told;
 }
 

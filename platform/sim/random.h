@@ -8,7 +8,7 @@
 #ifndef XK_SIM_RANDOM_H
 #define XK_SIM_RANDOM_H
 
-#include "xkernel/base.h"
+#include "xkernel/chance.h"
 
 struct sim_random {
 	uint64_t s[4];
@@ -23,13 +23,10 @@ sim_random_rotate(uint64_t x, unsigned by)
 static inline void
 sim_random_init(struct sim_random *random, uint64_t seed)
 {
-	for (unsigned i = 0; i < 4; i++) {
-		uint64_t z = seed += UINT64_C(0x9e3779b97f4a7c15);
+	struct xk_chance splitmix = { seed };
 
-		z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-		z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-		random->s[i] = z ^ z >> 31;
-	}
+	for (unsigned i = 0; i < 4; i++)
+		random->s[i] = xk_chance_next(&splitmix);
 }
 
 static inline uint64_t

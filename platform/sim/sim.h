@@ -91,12 +91,12 @@ struct xk_sim_costs {
 
 /* Expands COST(name, help) for each cost, in the order of the struct. */
 #define XK_SIM_COSTS(COST)                                                                                             \
-	COST(interrupt, "the driver begins, having slept")                                                             \
-	COST(frame_in, "the driver takes a frame from the device")                                                     \
-	COST(frame_out, "a frame is given to the device")                                                              \
-	COST(stack_start, "ipp: a detachable stack for a frame")                                                       \
-	COST(stack_switch, "ipp: it leaves the driver at a handoff")                                                   \
-	COST(thread_switch, "a thread that has waited goes on")
+	COST(interrupt, "waking the driver")                                                                           \
+	COST(frame_in, "taking a frame from the device")                                                               \
+	COST(frame_out, "giving a frame to the device")                                                                \
+	COST(stack_start, "ipp: starting a detachable stack for a frame")                                              \
+	COST(stack_switch, "ipp: detaching a stack at a handoff")                                                      \
+	COST(thread_switch, "resuming a thread that has waited")
 
 /* Maximum of one cost: sums stay far below 2^64. */
 #define XK_SIM_COST_MAX (60 * UINT64_C(1000000000))

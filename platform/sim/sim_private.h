@@ -146,11 +146,10 @@ uint64_t sim_platform_now_ns(struct xk_platform *platform);
 
 struct sim_frame {
 	struct sim_timer timer;
-	struct sim_device *to;
-	struct sim_device *from; /* sender, while the frame waits for the link */
-	uint64_t boot;           /* the sending host's boot, likewise */
-	struct sim_frame *next;  /* in the receiving device's queue */
-	const char *fault;       /* of a frame that arrives nevertheless */
+	struct sim_device *device; /* the sender's, while the frame waits for the link; then the receiver's */
+	uint64_t boot;             /* the sending host's boot */
+	struct sim_frame *next;    /* in the receiving device's queue */
+	const char *fault;         /* of a frame that arrives nevertheless */
 	size_t len;
 	uint8_t bytes[];
 };

@@ -425,7 +425,7 @@ ring_open(struct wide ends[2])
 	REQUIRE(xk_dpdk_ring_open_lanes(platforms, ends[0].count, names, ports, ends[0].why, sizeof(ends[0].why)) == 0);
 }
 
-/* What crosses is freed at the other end: all buffers together have come back. */
+/* Frames are freed at the other end: both ends together have all buffers back. */
 static void
 ring_close(struct wide ends[2])
 {

@@ -189,7 +189,7 @@ TEST(an_interface_that_is_down_or_taken_is_refused)
 	REQUIRE(host_start(&first) == 0 && host_start(&second) == 0);
 	REQUIRE(link_open(&first, "af_packet", c.names[0], XK_DPDK_CLIENT, false));
 	CHECK(!link_open(&second, "af_packet", c.names[0], XK_DPDK_CLIENT, false));
-	CHECK(strstr(second.why, "stands on") != NULL);
+	CHECK(strstr(second.why, "uses") != NULL);
 	REQUIRE(interface_switch(c.names[1], false));
 	CHECK(!link_open(&second, "af_packet", c.names[1], XK_DPDK_CLIENT, false));
 	CHECK(strstr(second.why, "is down: ip link set") != NULL);

@@ -215,7 +215,7 @@ TEST(frames_and_interrupts_cost_both)
 	struct xk_sim_host_counts counts;
 	uint64_t free_ns = costs_of(XK_IPP, 1, 1, 100, &free_of_cost, &counts);
 
-	/* What sending costs is paid when the frame is gone, and over before the answer comes. */
+	/* The cost of sending is paid after the frame has left, and before the answer arrives. */
 	CHECK_EQ(costs_of(XK_IPP, 1, 1, 100, &costs, &counts), free_ns + 2 * 1100);
 	CHECK_EQ(costs_of(XK_REGULAR, 1, 1, 100, &costs, &counts), free_ns + 2 * 1100);
 }

@@ -122,7 +122,7 @@ TEST(a_host_crashes_with_messages_that_nobody_has_begun)
 	check_crash(XK_REGULAR, false, 4, MS + 2 * US, do_note, "come@1002000 come@1002000 come@1002000 come@1002000 ");
 }
 
-/* What waits for the link, and at a full device, goes with the host. */
+/* Frames that wait for the link, or at a full device, are lost with the host. */
 TEST(a_host_crashes_with_frames_that_wait_for_the_link)
 {
 	struct sim_link_config slow = stage_wire;
@@ -159,7 +159,7 @@ push_for_ever(void *argument)
 	struct man *man = argument;
 	uint8_t bytes[FRAME] = { OP_ACT };
 
-	/* Of a host that has crashed every frame is taken. */
+	/* Every frame of a crashed host is taken. */
 	while (man->times++ < 5000 && xk_now_ns(&man->top->protocol) < 2 * MS) {
 		struct xk_msg *m = xk_msg_from(xk_sim_platform(man->host), bytes, sizeof(bytes));
 

@@ -193,7 +193,7 @@ many_stop(struct many *h)
 	many_collect(h);
 }
 
-/* What is left of any message, on whichever platform, fails the test. */
+/* Fails the test if a platform has any buffer left. */
 static inline void
 many_free(struct many *h)
 {

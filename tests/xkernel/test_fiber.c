@@ -181,7 +181,7 @@ struct player {
 	struct role *role;
 };
 
-/* What a detachable stack begins with: it writes and rests on whatever fiber carries it, twice, then goes back to that. */
+/* Body of a detachable stack: writes, and rests on the fiber that carries it, twice, then returns to that fiber. */
 static void
 role_write(void *argument)
 {

@@ -166,7 +166,7 @@ TEST(the_clock_is_read_as_often_as_messages_take_time)
 	CHECK(h.oldest_ns == 0);
 }
 
-/* So that the test can fail: what opens sessions is counted. */
+/* Proves that the test can fail: calls that open sessions are counted. */
 TEST(atomic_operations_are_counted_in_debug_builds)
 {
 	static struct hot h;

@@ -85,7 +85,6 @@ driver_resume(struct xk_shepherd *self)
 	if (shepherd == NULL)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
-	xk_reader_bring_back(&shepherd->reader, &driver->runner.shepherd.reader);
 	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
 
@@ -225,12 +224,6 @@ driver_look_for_stall(struct xk_driver *driver)
 
 /* ---- waiting ---- */
 
-static bool
-driver_serves_wheel(const struct xk_driver *driver)
-{
-	return driver->index == 0;
-}
-
 /* Returns the time by which the driver must be awake again. */
 static uint64_t
 driver_deadline(const struct xk_driver *driver)
@@ -238,7 +231,7 @@ driver_deadline(const struct xk_driver *driver)
 	const struct xk_kernel *kernel = driver->kernel;
 	uint64_t deadline_ns = UINT64_MAX;
 
-	if (kernel->mode == XK_IPP && driver_serves_wheel(driver))
+	if (kernel->mode == XK_IPP && driver->index == 0)
 		deadline_ns = xk_wheel_next_ns(kernel->wheel);
 	else if (kernel->mode == XK_REGULAR && atomic_load_explicit(&kernel->pool.queued, memory_order_relaxed) > 0)
 		deadline_ns = driver->now_ns + DRIVER_STALLED_NS;
@@ -284,7 +277,8 @@ driver_sleep(struct xk_driver *driver)
 	atomic_exchange_explicit(&driver->sleeping, 1, memory_order_seq_cst);
 	if (!driver_must_stay(driver, deadline_ns, full)) {
 		xk_bump(&driver->sleeps, 1);
-		/* A sleeping driver reads nothing, so that others can reclaim. */
+		/* A sleeping driver reads nothing, nor does its stack, so that others can reclaim. */
+		xk_reader_leave(&xk_self()->reader);
 		xk_reader_leave(&driver->runner.shepherd.reader);
 		driver->platform->ops->sleep(driver->platform, deadline_ns);
 		xk_reader_enter(&driver->runner.shepherd.reader);
@@ -294,25 +288,6 @@ driver_sleep(struct xk_driver *driver)
 		if (!deaf)
 			port->ops->disarm(port);
 		xk_transmit_acquire(port);
-	}
-}
-
-static bool
-driver_polls(const struct xk_driver *driver)
-{
-	const struct xk_kernel_config *config = &driver->kernel->config;
-
-	if (driver->platform->virtual_time)
-		return false;
-	if (driver->now_ns < driver->poll_until_ns)
-		return true;
-	switch (config->driver) {
-	case XK_DRIVER_POLL:
-		return true;
-	case XK_DRIVER_ADAPTIVE:
-		return driver->now_ns - driver->busy_ns < config->adaptive_ns;
-	default:
-		return false;
 	}
 }
 
@@ -327,26 +302,25 @@ driver_serve_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
-/* Returns whether others may need this core: programs that poll, or busy threads of this kernel. */
-static bool
-driver_is_in_the_way(const struct xk_driver *driver)
-{
-	const struct xk_kernel *kernel = driver->kernel;
-
-	return kernel->config.yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
-	       atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
-		       atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed);
-}
-
+/* Sleeps or, while the driver is to poll, yields the core to whoever may need it. */
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
+	const struct xk_kernel *kernel = driver->kernel;
+	const struct xk_kernel_config *config = &kernel->config;
+	bool polls = config->driver == XK_DRIVER_POLL || driver->now_ns < driver->poll_until_ns ||
+		     (config->driver == XK_DRIVER_ADAPTIVE && driver->now_ns - driver->busy_ns < config->adaptive_ns);
+
 	if (atomic_load_explicit(&driver->halted, memory_order_relaxed))
 		return;
-	if (!driver_polls(driver)) {
+	if (!polls || driver->platform->virtual_time) {
 		driver_sleep(driver);
-	} else if (driver_is_in_the_way(driver)) {
-		/* What others send meanwhile need not wait for this driver. */
+		return;
+	}
+	/* Other programs poll on this core, or a thread of this kernel has work: its frames need not wait for us. */
+	if (config->yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
+	    atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
+		    atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed)) {
 		for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 			xk_transmit_release(port);
 		sched_yield();
@@ -356,14 +330,6 @@ driver_idle(struct xk_driver *driver)
 }
 
 /* ---- the loop ---- */
-
-/* Returns whether the driver may end: halted and, if the kernel is stopping, with no shepherd left to resume. */
-static bool
-driver_is_done(struct xk_driver *driver)
-{
-	return atomic_load_explicit(&driver->halted, memory_order_relaxed) &&
-	       (!atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed) || driver_runnable(driver) == 0);
-}
 
 /*
  * Reads the clock, and checks what depends on it: control and, in IPP mode, events (in regular mode a thread fires
@@ -385,7 +351,7 @@ driver_read_clock(struct xk_driver *driver, struct xk_kernel *kernel)
 	driver->clock_left = driver->clock_interval;
 	if (xk_unlikely(driver->now_ns >= driver->control_ns))
 		driver_serve_control(driver);
-	if (kernel->mode == XK_IPP && driver_serves_wheel(driver) && xk_wheel_is_due(kernel->wheel, driver->now_ns))
+	if (kernel->mode == XK_IPP && driver->index == 0 && xk_wheel_is_due(kernel->wheel, driver->now_ns))
 		driver->events_due = true;
 }
 
@@ -419,8 +385,10 @@ driver_turn(struct xk_driver *driver)
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
 	xk_reader_pass(&driver->runner.shepherd.reader);
-	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0))
+	if (xk_unlikely(atomic_load_explicit(&kernel->epochs.retired, memory_order_relaxed) > 0)) {
+		xk_reader_leave(&xk_self()->reader); /* the stack may have come back from a handoff */
 		xk_epochs_reclaim(&kernel->epochs);
+	}
 
 	xk_bump(&driver->turns, 1);
 	if (driver->clock_left <= 0)
@@ -483,8 +451,10 @@ xk_driver_loop(struct xk_shepherd *self)
 		} else if (driver->events_due) {
 			driver_fire(self);
 			stays = xk_on_driver(self);
-		} else if (driver_is_done(driver)) {
-			return;
+		} else if (atomic_load_explicit(&driver->halted, memory_order_relaxed) &&
+			   (driver_runnable(driver) == 0 ||
+			    !atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed))) {
+			return; /* a stopping kernel's driver resumes all shepherds first */
 		} else {
 			driver_turn(driver);
 		}

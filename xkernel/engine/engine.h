@@ -83,8 +83,6 @@ struct xk_runner {
 	struct xk_shepherd shepherd;      /* the thread's, on its own stack */
 	_Atomic uint64_t switches_before; /* the system's count of its switches when it began */
 	void (*body)(struct xk_runner *runner);
-	/* Finds another thread for its work when its shepherd is about to block. 0 or -EAGAIN. NULL: no need. */
-	int (*stand_in)(struct xk_shepherd *self);
 	pthread_t thread; /* the operating system's */
 	void *name;       /* a platform's own */
 	_Atomic int tid;  /* 0: not running, or not counted, or a platform's own */
@@ -104,11 +102,12 @@ xk_on_driver(const struct xk_shepherd *self)
 	return self->runner->kind == XK_RUN_DRIVER;
 }
 
-/* Takes one of the driver's detachable stacks for the driver itself. NULL: none is free. */
-struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver);
-/* Takes one for application code; leaves one to a driver that has not begun yet. */
-struct xk_shepherd *xk_shepherd_take_spare(struct xk_driver *driver);
-/* Puts a stack back on its driver's free list. driver_ends: the driver runs on none of them any more. */
+/*
+ * Takes one of the driver's detachable stacks for the driver itself. spare: for application code, which leaves one to a
+ * driver that has not begun yet. NULL: none is free.
+ */
+struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver, bool spare);
+/* Puts a stack back on its driver's free list. driver_ends: the driver has left its last one. */
 void xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends);
 
 /*
@@ -121,9 +120,6 @@ void xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, stru
 
 /* Moves self from the driver to a thread. Returns false if no stack is left (counted). edge may be NULL. */
 bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
-
-/* Charges spent_ns to a budget plus *credit_ns, and keeps up to carry_ns as credit. False: it was too much. */
-bool xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns);
 
 /*
  * Charges the graph's budget with the message that self carries on the driver, when the message ends or leaves. Once
@@ -172,7 +168,7 @@ struct xk_order {
 
 enum { XK_METER_EACH = 13 /* a prime: regular traffic is neither timed always nor never */ };
 
-/* Where a shepherd was before it crossed. Lies on its stack. */
+/* A shepherd's state before it crossed; lies on its stack. */
 struct xk_meter_left {
 	struct xk_shepherd *self; /* NULL: nothing to return from */
 	_Atomic uint64_t *ns;
@@ -252,8 +248,8 @@ uint64_t xk_runner_switches(const struct xk_runner *runner);
 
 void xk_token_init(struct xk_token *token);
 void xk_token_fini(struct xk_token *token);
-/* Waits until token is posted. */
-void xk_token_wait(struct xk_kernel *kernel, struct xk_token *token);
+/* Waits until token is posted, or until deadline_ns by the platform's clock (UINT64_MAX: no deadline). */
+void xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadline_ns);
 void xk_token_post(struct xk_kernel *kernel, struct xk_token *token);
 /* Sleeps for nap_ns between two looks at something. */
 void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
@@ -402,9 +398,9 @@ struct xk_kernel {
 	_Atomic(struct xk_runner *) events; /* the event thread, in regular mode; changed under the mutex */
 	_Atomic unsigned event_threads;     /* the event thread, and former ones whose handlers wait */
 	pthread_mutex_t events_mutex;
-	pthread_cond_t events_condition;       /* threads of the operating system */
-	struct xk_token events_token;          /* a platform's own */
-	bool events_end, events_kicked;        /* under the mutex */
+	struct xk_token events_token;          /* on which the event thread waits */
+	_Atomic bool events_kicked;            /* the token was posted since that thread last looked at the wheel */
+	_Atomic bool events_end;               /* set under the mutex */
 	struct xk_protocol *protocols;         /* lowers first */
 	struct xk_protocol *initialised;       /* protocols, once their inits have succeeded; else NULL */
 	_Atomic unsigned applications;         /* threads of application code, in regular mode */
@@ -451,6 +447,8 @@ void xk_events_fini(struct xk_kernel *kernel);
 int xk_events_need(struct xk_kernel *kernel);
 /* Makes that thread look at the wheel again. */
 void xk_events_nudge(struct xk_kernel *kernel);
+/* Starts another event thread if self, whose handler is about to wait, is on that thread. 0 or -EAGAIN. */
+int xk_events_stand_in(struct xk_shepherd *self);
 /* Ends it; returns when no handler runs or waits. */
 void xk_events_end(struct xk_kernel *kernel);
 

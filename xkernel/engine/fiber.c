@@ -10,14 +10,13 @@ xk_fiber_init(struct xk_fiber *fiber, size_t size, void (*body)(void *argument),
 	if (xk_context_map(&fiber->stack, size) != 0)
 		return -ENOMEM;
 	xk_context_prepare(&fiber->stack, body, argument);
-	fiber->resting = fiber->stack;
+	fiber->at = &fiber->stack;
 	return 0;
 }
 
 void
 xk_fiber_fini(struct xk_fiber *fiber)
 {
-	fiber->stack.fake = fiber->resting.fake;
 	xk_context_unmap(&fiber->stack);
 }
 
@@ -27,21 +26,18 @@ xk_fiber_run(struct xk_fiber *fiber, struct xk_context *from)
 	xk_debug_assert(xk_self() == NULL);
 	fiber->to = from;
 	xk_self_set(fiber->self);
-	xk_context_switch(from, &fiber->resting);
+	xk_context_switch(from, fiber->at);
 }
 
 void
 xk_fiber_rest(struct xk_fiber *fiber)
 {
 	struct xk_shepherd *self = xk_self();
-	const struct xk_context *running = self != NULL && self->detachable ? &self->context : &fiber->stack;
 
-	fiber->resting.bottom = running->bottom;
-	fiber->resting.size = running->size;
-	fiber->resting.fiber = running->fiber;
+	fiber->at = self != NULL && self->detachable ? &self->context : &fiber->stack;
 	fiber->self = self;
 	xk_self_set(NULL);
-	xk_context_switch(&fiber->resting, fiber->to);
+	xk_context_switch(fiber->at, fiber->to);
 }
 
 void

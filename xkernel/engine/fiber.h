@@ -13,10 +13,10 @@
 struct xk_shepherd;
 
 struct xk_fiber {
-	struct xk_context stack;   /* its own, on which it begins */
-	struct xk_context resting; /* where it continues: on its own stack or on a shepherd's */
-	struct xk_context *to;     /* the context that runs it, while it runs */
-	struct xk_shepherd *self;  /* what xk_self returns on it */
+	struct xk_context stack;  /* its own, on which it begins */
+	struct xk_context *at;    /* where it continues: its own stack or a shepherd's */
+	struct xk_context *to;    /* the context that runs it, while it runs */
+	struct xk_shepherd *self; /* what xk_self returns on it */
 };
 
 /* Makes a fiber that begins with body(argument) on a stack of at least size bytes. body never returns. 0 or -ENOMEM. */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xkernel/capture.h"
 #include "xkernel/engine/engine.h"
 #include "xkernel/trace.h"
 
@@ -105,25 +104,6 @@ xk_kernel_drivers(const struct xk_kernel *kernel)
 	return kernel->driver_count;
 }
 
-/* ---- access for protocols ---- */
-
-struct xk_platform *
-xk_platform_of(const struct xk_protocol *self)
-{
-	const struct xk_shepherd *shepherd = xk_self();
-
-	/* The shepherd may be another kernel's that pushes on a session of this one. */
-	if (shepherd != NULL && shepherd->kernel == self->kernel)
-		return shepherd->driver->platform;
-	return self->kernel->platform;
-}
-
-struct xk_capture *
-xk_capture_of(const struct xk_protocol *self)
-{
-	return self->kernel->config.capture;
-}
-
 /* ---- running its drivers ---- */
 
 static void
@@ -133,7 +113,7 @@ kernel_drive(struct xk_driver *driver)
 	struct xk_shepherd *first;
 
 	xk_runner_begin(runner);
-	first = xk_shepherd_take(driver);
+	first = xk_shepherd_take(driver, false);
 	xk_assert(first != NULL);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_acquire(port);
@@ -260,21 +240,25 @@ fail:
 }
 
 /*
- * Waits until nothing is queued or under way; if parked_too, until no shepherd is parked and no application thread is
- * left, either. Returns false after two seconds.
+ * Returns whether nothing is queued or under way and, if parked_too, no shepherd is parked and no application thread
+ * left.
  */
+static bool
+kernel_is_quiet(struct xk_kernel *kernel, bool parked_too)
+{
+	/* A shepherd between parked and busy is among the waiters until it runs: check them first. */
+	if ((parked_too && xk_waiters_left(kernel)) || atomic_load_explicit(&kernel->busy, memory_order_acquire) != 0)
+		return false;
+	return !parked_too || (atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0 &&
+			       atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0);
+}
+
+/* Waits until the kernel is quiet. Returns false after two seconds. */
 static bool
 kernel_wait_quiet(struct xk_kernel *kernel, bool parked_too)
 {
 	for (unsigned tries = 0; tries < KERNEL_QUIET_TRIES; tries++) {
-		/* A shepherd between parked and busy is among the waiters until it runs: check them first. */
-		bool waited_for = parked_too && xk_waiters_left(kernel);
-		bool quiet = !waited_for && atomic_load_explicit(&kernel->busy, memory_order_acquire) == 0;
-
-		if (quiet && parked_too)
-			quiet = atomic_load_explicit(&kernel->parked, memory_order_acquire) == 0 &&
-				atomic_load_explicit(&kernel->applications, memory_order_acquire) == 0;
-		if (quiet)
+		if (kernel_is_quiet(kernel, parked_too))
 			return true;
 		xk_thread_nap(kernel, XK_KERNEL_NAP_NS);
 	}
@@ -349,22 +333,15 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	kernel->started = false;
 }
 
-static bool
-kernel_is_quiet(struct xk_kernel *kernel)
-{
-	return atomic_load_explicit(&kernel->busy, memory_order_relaxed) == 0 &&
-	       atomic_load_explicit(&kernel->parked, memory_order_relaxed) == 0;
-}
-
 /* Lets the waiters of a kernel that was run, not started, unwind on this thread, driver by driver. */
 static void
 kernel_unwind(struct xk_kernel *kernel)
 {
-	if (kernel_is_quiet(kernel))
+	if (kernel_is_quiet(kernel, true))
 		return;
 	kernel_pause(kernel, true);
 	xk_waiters_cancel(kernel);
-	while (!kernel_is_quiet(kernel)) {
+	while (!kernel_is_quiet(kernel, true)) {
 		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {
 			atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
 			kernel_drive(driver);
@@ -374,27 +351,20 @@ kernel_unwind(struct xk_kernel *kernel)
 
 /* ---- application code ---- */
 
-struct kernel_application {
-	struct xk_runner runner;
-	void (*fn)(void *argument);
-	void *argument;
-};
-
 static void
 kernel_application_thread(struct xk_runner *runner)
 {
-	struct kernel_application *application = xk_container_of(runner, struct kernel_application, runner);
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_shepherd *self = &runner->shepherd;
 
 	xk_runner_begin(runner);
 	self->load = XK_LOAD_APPLICATION;
 	xk_reader_enter(&self->reader);
-	application->fn(application->argument);
+	self->application(self->argument);
 	xk_shepherd_is_out(self);
 	xk_reader_leave(&self->reader);
 	xk_runner_end(runner);
-	free(application);
+	free(runner);
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
 }
 
@@ -402,18 +372,18 @@ static int
 kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argument)
 {
 	struct xk_kernel *kernel = driver->kernel;
-	struct kernel_application *application = calloc(1, sizeof(*application));
+	struct xk_runner *runner = calloc(1, sizeof(*runner));
 
-	if (application == NULL)
+	if (runner == NULL)
 		return -EAGAIN;
-	application->fn = fn;
-	application->argument = argument;
-	application->runner.shepherd.driver = driver;
+	runner->shepherd.application = fn;
+	runner->shepherd.argument = argument;
+	runner->shepherd.driver = driver;
 	atomic_fetch_add_explicit(&kernel->applications, 1, memory_order_relaxed);
-	if (xk_runner_start(kernel, &application->runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
+	if (xk_runner_start(kernel, runner, XK_RUN_APPLICATION, true, kernel_application_thread) == 0)
 		return 0;
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_relaxed);
-	free(application);
+	free(runner);
 	return -EAGAIN;
 }
 
@@ -427,9 +397,9 @@ xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *arg
 	(void)name;
 	if (kernel->mode == XK_REGULAR)
 		return kernel_start_on_thread(driver, fn, argument);
-	shepherd = xk_shepherd_take_spare(driver);
+	shepherd = xk_shepherd_take(driver, true);
 	for (driver = &kernel->driver; shepherd == NULL && driver != NULL; driver = driver->next_driver)
-		shepherd = xk_shepherd_take_spare(driver);
+		shepherd = xk_shepherd_take(driver, true);
 	if (shepherd == NULL)
 		return -EAGAIN;
 	shepherd->application = fn;

@@ -175,20 +175,6 @@ xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carr
 	kernel->carry_ns = budget_ns * carry;
 }
 
-/* Watches an edge for its budget and its trace as they are set. Returns whether it has a budget. */
-static bool
-kernel_watch_edge(struct xk_kernel *kernel, struct xk_edge *edge)
-{
-	unsigned watch = 0;
-
-	if (!edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0))
-		watch |= XK_WATCH_BUDGET;
-	if (edge->upper->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
-		watch |= XK_WATCH_TRACE;
-	xk_edge_watch(edge, XK_WATCH_BUDGET | XK_WATCH_TRACE, watch);
-	return watch & XK_WATCH_BUDGET;
-}
-
 void
 xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
 {
@@ -215,8 +201,17 @@ xk_kernel_rewatch(struct xk_kernel *kernel)
 
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
 		traced = traced || p->trace_level >= XK_TRACE_MESSAGES;
-		for (unsigned i = 0; i < p->lower_count; i++)
-			budgeted = kernel_watch_edge(kernel, p->lowers[i]) || budgeted;
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			struct xk_edge *edge = p->lowers[i];
+			unsigned watch = 0;
+
+			if (!edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0))
+				watch |= XK_WATCH_BUDGET;
+			if (p->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
+				watch |= XK_WATCH_TRACE;
+			xk_edge_watch(edge, XK_WATCH_BUDGET | XK_WATCH_TRACE, watch);
+			budgeted = budgeted || watch & XK_WATCH_BUDGET;
+		}
 	}
 	atomic_store_explicit(&kernel->budgeted, budgeted, memory_order_relaxed);
 	atomic_store_explicit(&kernel->traced, traced, memory_order_relaxed);
@@ -236,27 +231,18 @@ xk_kernel_fini_protocols(struct xk_protocol *first, const struct xk_protocol *en
 	xk_table_fini(first);
 }
 
-/* Returns 0, or -errno and the protocol holds nothing. */
-static int
-kernel_init_protocol(struct xk_protocol *protocol)
-{
-	int err = xk_table_init(protocol);
-
-	if (err != 0 || protocol->ops->init == NULL)
-		return err;
-	err = protocol->ops->init(protocol);
-	if (err != 0)
-		xk_table_fini(protocol);
-	return err;
-}
-
 int
 xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 {
 	xk_kernel_rewatch(kernel);
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
-		int err = kernel_init_protocol(p);
+		int err = xk_table_init(p);
 
+		if (err == 0 && p->ops->init != NULL) {
+			err = p->ops->init(p);
+			if (err != 0)
+				xk_table_fini(p);
+		}
 		if (err == 0)
 			continue;
 		*failed = p;

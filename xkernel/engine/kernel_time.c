@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "xkernel/engine/engine.h"
 
@@ -20,22 +19,10 @@ kernel_now_us(void *kernel)
 	return platform->ops->now_ns(platform) / 1000;
 }
 
-uint64_t
-xk_now_ns(const struct xk_protocol *self)
-{
-	struct xk_platform *platform = self->kernel->platform;
-
-	return platform->ops->now_ns(platform);
-}
-
 void
 xk_events_nudge(struct xk_kernel *kernel)
 {
-	pthread_mutex_lock(&kernel->events_mutex);
-	kernel->events_kicked = true;
-	pthread_cond_signal(&kernel->events_condition);
-	pthread_mutex_unlock(&kernel->events_mutex);
-	if (kernel->platform->threads != NULL)
+	if (!atomic_exchange_explicit(&kernel->events_kicked, true, memory_order_seq_cst))
 		xk_token_post(kernel, &kernel->events_token);
 }
 
@@ -53,13 +40,7 @@ kernel_kick(void *argument)
 int
 xk_events_init(struct xk_kernel *kernel)
 {
-	pthread_condattr_t monotonic;
-
 	pthread_mutex_init(&kernel->events_mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&kernel->events_condition, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	xk_token_init(&kernel->events_token);
 	kernel->wheel = xk_wheel_new(&(struct xk_wheel_host){ kernel_now_us, kernel_kick, kernel });
 	return kernel->wheel == NULL ? -ENOMEM : 0;
@@ -70,7 +51,6 @@ xk_events_fini(struct xk_kernel *kernel)
 {
 	xk_wheel_free(kernel->wheel);
 	xk_token_fini(&kernel->events_token);
-	pthread_cond_destroy(&kernel->events_condition);
 	pthread_mutex_destroy(&kernel->events_mutex);
 }
 
@@ -96,44 +76,10 @@ kernel_fire(struct xk_runner *runner)
 	}
 }
 
-/* Waits until something is due or kicked. Under the mutex. */
-static void
-kernel_wait_for_event(struct xk_kernel *kernel)
-{
-	struct xk_platform *platform = kernel->platform;
-	uint64_t next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
-	uint64_t now_us = kernel_now_us(kernel), delay_us;
-	struct timespec until;
-
-	if (next_ns != UINT64_MAX && next_ns / 1000 <= now_us)
-		return;
-	if (platform->threads != NULL) {
-		/* A platform's own threads do not wait under a mutex. */
-		pthread_mutex_unlock(&kernel->events_mutex);
-		platform->threads->wait(platform, &kernel->events_token, next_ns);
-		pthread_mutex_lock(&kernel->events_mutex);
-		return;
-	}
-	if (next_ns == UINT64_MAX) {
-		pthread_cond_wait(&kernel->events_condition, &kernel->events_mutex);
-		return;
-	}
-	delay_us = next_ns / 1000 - now_us;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(delay_us / 1000000);
-	until.tv_nsec += (long)(delay_us % 1000000) * 1000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
-	pthread_cond_timedwait(&kernel->events_condition, &kernel->events_mutex, &until);
-}
-
 static int kernel_start_events(struct xk_kernel *kernel);
 
-/* Starts another event thread, because a handler on this one is about to wait. 0 or -EAGAIN. */
-static int
-kernel_stand_in(struct xk_shepherd *self)
+int
+xk_events_stand_in(struct xk_shepherd *self)
 {
 	struct xk_kernel *kernel = self->kernel;
 	int result = 0;
@@ -149,18 +95,20 @@ static void
 kernel_events_thread(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
+	uint64_t next_ns;
 
 	xk_runner_begin(runner);
-	runner->stand_in = kernel_stand_in;
-	pthread_mutex_lock(&kernel->events_mutex);
-	while (kernel->events == runner && !kernel->events_end) {
-		kernel->events_kicked = false;
-		pthread_mutex_unlock(&kernel->events_mutex);
+	for (;;) {
+		/* Whatever happened before an earlier kick is seen below; a later one posts the token. */
+		atomic_exchange_explicit(&kernel->events_kicked, false, memory_order_seq_cst);
+		if (kernel->events != runner || kernel->events_end)
+			break;
 		kernel_fire(runner);
-		pthread_mutex_lock(&kernel->events_mutex);
-		if (kernel->events == runner && !kernel->events_kicked && !kernel->events_end)
-			kernel_wait_for_event(kernel);
+		next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
+		if (kernel->events == runner && !kernel->events_kicked && next_ns / 1000 > kernel_now_us(kernel))
+			xk_token_wait(kernel, &kernel->events_token, next_ns);
 	}
+	pthread_mutex_lock(&kernel->events_mutex);
 	if (kernel->events == runner)
 		kernel->events = NULL;
 	pthread_mutex_unlock(&kernel->events_mutex);

@@ -57,7 +57,6 @@ xk_runner_begin(struct xk_runner *runner)
 		platform->threads->adopt(platform, &runner->own);
 	else
 		xk_context_adopt(&runner->own);
-	runner->shepherd.reader.is_driver = runner->kind == XK_RUN_DRIVER;
 	xk_reader_add(&runner->kernel->epochs, &runner->shepherd.reader);
 	xk_self_set(&runner->shepherd);
 	if (driver->core >= 0 && platform->threads == NULL) {
@@ -231,37 +230,28 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 		xk_driver_run(shepherd);
 }
 
-/* Takes the first runnable shepherd, or NULL. Under the lock. */
-static struct xk_shepherd *
-pool_take_shepherd(struct xk_pool *pool)
-{
-	struct xk_shepherd *shepherd = pool->run_first;
-
-	if (shepherd == NULL)
-		return NULL;
-	pool->run_first = shepherd->next;
-	if (pool->run_first == NULL)
-		pool->run_last = &pool->run_first;
-	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
-	return shepherd;
-}
-
-/* Takes the first message, if there is one. Sets *kick to the drivers that wait for the room. Under the lock. */
+/* Takes a shepherd or else a message, if any. Sets *kick to the drivers that wait for the room. Under the lock. */
 static struct xk_work
-pool_take_message(struct xk_pool *pool, uint32_t *kick)
+pool_take(struct xk_pool *pool, uint32_t *kick)
 {
-	struct xk_work work;
+	struct xk_work work = { .shepherd = pool->run_first };
 
-	if (pool->input_count == 0)
-		return (struct xk_work){ .m = NULL };
-	work = pool->inputs[pool->input_first];
-	pool->input_first = pool_input_after(pool, 1);
-	pool->input_count--;
-	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
-	if (pool->want_room != 0 && pool->input_count <= XK_INPUT_QUEUE / 2) {
-		*kick = pool->want_room;
-		pool->want_room = 0;
+	if (work.shepherd != NULL) {
+		pool->run_first = work.shepherd->next;
+		if (pool->run_first == NULL)
+			pool->run_last = &pool->run_first;
+	} else if (pool->input_count > 0) {
+		work = pool->inputs[pool->input_first];
+		pool->input_first = pool_input_after(pool, 1);
+		pool->input_count--;
+		if (pool->want_room != 0 && pool->input_count <= XK_INPUT_QUEUE / 2) {
+			*kick = pool->want_room;
+			pool->want_room = 0;
+		}
+	} else {
+		return work;
 	}
+	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
 	return work;
 }
 
@@ -292,14 +282,12 @@ pool_work(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_pool *pool = &kernel->pool;
-	struct xk_work work = { .m = NULL };
+	struct xk_work work;
 	uint32_t kick = 0;
 	bool found, ends;
 
 	xk_spin_lock(&pool->lock);
-	work.shepherd = pool_take_shepherd(pool);
-	if (work.shepherd == NULL)
-		work = pool_take_message(pool, &kick);
+	work = pool_take(pool, &kick);
 	found = work.shepherd != NULL || work.m != NULL;
 	ends = pool->ends;
 	if (!found && !ends) {
@@ -311,10 +299,10 @@ pool_work(struct xk_runner *runner)
 	for (struct xk_driver *driver = &kernel->driver; kick != 0 && driver != NULL; driver = driver->next_driver)
 		if (kick & UINT32_C(1) << driver->index)
 			xk_driver_wake(driver);
-	if (!found && ends)
-		return false;
 	if (!found) {
-		xk_token_wait(kernel, &runner->token);
+		if (ends)
+			return false;
+		xk_token_wait(kernel, &runner->token, UINT64_MAX);
 		work = runner->given;
 		runner->given = (struct xk_work){ .m = NULL };
 	}
@@ -363,38 +351,32 @@ pool_end_threads(struct xk_kernel *kernel)
 	}
 }
 
-static int
-pool_add_thread(struct xk_kernel *kernel)
-{
-	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *runner = calloc(1, sizeof(*runner));
-
-	if (runner == NULL)
-		return -EAGAIN;
-	xk_token_init(&runner->token);
-	runner->number = pool->threads + 1;
-	if (xk_runner_start(kernel, runner, XK_RUN_POOL, false, pool_thread) != 0) {
-		xk_token_fini(&runner->token);
-		free(runner);
-		return -EAGAIN;
-	}
-	pthread_mutex_lock(&pool->runners_mutex);
-	runner->all_next = pool->runners;
-	pool->runners = runner;
-	pthread_mutex_unlock(&pool->runners_mutex);
-	xk_spin_lock(&pool->lock);
-	pool->threads++;
-	xk_spin_unlock(&pool->lock);
-	return 0;
-}
-
 int
 xk_pool_resize(struct xk_kernel *kernel, unsigned count)
 {
-	if (kernel->pool.threads > count)
+	struct xk_pool *pool = &kernel->pool;
+
+	if (pool->threads > count)
 		pool_end_threads(kernel);
-	while (kernel->pool.threads < count)
-		if (pool_add_thread(kernel) != 0)
+	while (pool->threads < count) {
+		struct xk_runner *runner = calloc(1, sizeof(*runner));
+
+		if (runner == NULL)
 			return -EAGAIN;
+		xk_token_init(&runner->token);
+		runner->number = pool->threads + 1;
+		if (xk_runner_start(kernel, runner, XK_RUN_POOL, false, pool_thread) != 0) {
+			xk_token_fini(&runner->token);
+			free(runner);
+			return -EAGAIN;
+		}
+		pthread_mutex_lock(&pool->runners_mutex);
+		runner->all_next = pool->runners;
+		pool->runners = runner;
+		pthread_mutex_unlock(&pool->runners_mutex);
+		xk_spin_lock(&pool->lock);
+		pool->threads++;
+		xk_spin_unlock(&pool->lock);
+	}
 	return 0;
 }

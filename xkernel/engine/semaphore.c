@@ -221,11 +221,11 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 	waiter->is_application = self != NULL && self->runner->kind == XK_RUN_APPLICATION;
 	if (waiter->is_application)
 		atomic_fetch_add_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
-	if (self != NULL && self->runner->stand_in != NULL && self->runner->stand_in(self) != 0) {
+	if (self != NULL && self->runner->kind == XK_RUN_EVENTS && xk_events_stand_in(self) != 0) {
 		xk_tally(&self->driver->no_stack);
 		waiter->result = -ENOBUFS;
 	} else if (semaphore_enqueue(semaphore, waiter)) {
-		xk_token_wait(kernel, &token);
+		xk_token_wait(kernel, &token, UINT64_MAX);
 	} else if (waiter->is_application) {
 		atomic_fetch_sub_explicit(&kernel->applications_blocked, 1, memory_order_relaxed);
 	}
@@ -328,7 +328,7 @@ xk_work(struct xk_protocol *self, uint64_t work_ns)
 	uint64_t until_ns;
 
 	xk_assert(xk_locks_held() == 0);
-	/* What the driver has collected need not wait for the end of this turn, which comes later by work_ns. */
+	/* The driver's batch need not wait for the end of this turn, which is work_ns later. */
 	if (shepherd != NULL && xk_on_driver(shepherd))
 		for (struct xk_port *port = shepherd->driver->ports; port != NULL; port = port->beside)
 			xk_transmit_flush(port);

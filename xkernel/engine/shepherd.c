@@ -97,9 +97,8 @@ xk_stacks_fini(struct xk_kernel *kernel)
 	kernel->epochs.readers = NULL;
 }
 
-/* Takes one of the driver's free stacks. spare: leaves the one that a driver needs to start. */
-static struct xk_shepherd *
-shepherd_take_free(struct xk_driver *driver, bool spare)
+struct xk_shepherd *
+xk_shepherd_take(struct xk_driver *driver, bool spare)
 {
 	struct xk_shepherd *shepherd;
 
@@ -112,38 +111,17 @@ shepherd_take_free(struct xk_driver *driver, bool spare)
 		driver->has_stack |= !spare;
 	}
 	xk_spin_unlock(&driver->stacks_lock);
-	return shepherd;
-}
-
-static struct xk_shepherd *
-shepherd_prepare(struct xk_shepherd *shepherd)
-{
 	if (shepherd == NULL)
 		return NULL;
-	shepherd->head.holds = NULL;
-	shepherd->head.popped = NULL;
-	shepherd->charged = false;
-	shepherd->in_loop = false;
-	shepherd->load = XK_LOAD_MESSAGE;
-	xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
-	return shepherd;
-}
-
-struct xk_shepherd *
-xk_shepherd_take(struct xk_driver *driver)
-{
-	struct xk_shepherd *shepherd = shepherd_take_free(driver, false);
-
-	if (shepherd == NULL || !shepherd->in_loop)
-		return shepherd_prepare(shepherd);
+	if (!shepherd->in_loop || spare) {
+		shepherd->head.holds = NULL;
+		shepherd->head.popped = NULL;
+		shepherd->charged = false;
+		shepherd->load = XK_LOAD_MESSAGE;
+		xk_context_prepare(&shepherd->context, shepherd_main, shepherd);
+	}
 	shepherd->in_loop = false;
 	return shepherd;
-}
-
-struct xk_shepherd *
-xk_shepherd_take_spare(struct xk_driver *driver)
-{
-	return shepherd_prepare(shepherd_take_free(driver, true));
 }
 
 void
@@ -183,8 +161,9 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	shepherd_arrive();
 }
 
-bool
-xk_budget_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns)
+/* Charges spent_ns to a budget plus *credit_ns, and keeps up to carry_ns as credit. False: it was too much. */
+static bool
+shepherd_spend(uint64_t budget_ns, uint64_t carry_ns, uint64_t *credit_ns, uint64_t spent_ns)
 {
 	uint64_t allowed_ns = budget_ns + *credit_ns;
 
@@ -207,7 +186,7 @@ xk_shepherd_charge(struct xk_shepherd *self, bool caught)
 		return;
 	self->charged = true;
 	spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
-	if (!xk_budget_spend(kernel->budget_ns, kernel->carry_ns, &driver->credit_ns, spent_ns) && !caught)
+	if (!shepherd_spend(kernel->budget_ns, kernel->carry_ns, &driver->credit_ns, spent_ns) && !caught)
 		xk_bump(&driver->overruns, 1);
 }
 
@@ -289,7 +268,7 @@ shepherd_count(struct xk_shepherd *self, enum xk_handoff_reason reason, struct x
 bool
 xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
 {
-	struct xk_shepherd *other = xk_shepherd_take(self->driver);
+	struct xk_shepherd *other = xk_shepherd_take(self->driver, false);
 
 	if (other == NULL) {
 		xk_tally(&self->driver->fallbacks);
@@ -335,7 +314,7 @@ xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runne
 	struct xk_shepherd *other = NULL;
 
 	if (xk_on_driver(self)) {
-		other = xk_shepherd_take(driver);
+		other = xk_shepherd_take(driver, false);
 		if (other == NULL) {
 			xk_tally(&driver->no_stack);
 			return false;
@@ -393,10 +372,12 @@ xk_checkpoint(struct xk_protocol *self)
 	/* Application code that holds nothing passes into the current epoch. */
 	if (shepherd->load == XK_LOAD_APPLICATION && shepherd->head.holds == NULL) {
 		xk_kept_renew(&shepherd->head);
-		if (!xk_on_driver(shepherd))
+		if (!xk_on_driver(shepherd)) {
 			xk_reader_enter(&shepherd->reader);
-		else
+		} else {
+			xk_reader_leave(&shepherd->reader);
 			xk_reader_pass(&shepherd->driver->runner.shepherd.reader);
+		}
 	}
 	if (kernel->budget_ns == 0 || !xk_on_driver(shepherd) || shepherd->charged || shepherd->load != XK_LOAD_MESSAGE)
 		return;
@@ -422,8 +403,8 @@ shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 		return;
 	if (edge->budget_ns != 0) {
 		spent_ns = xk_clock(kernel, self->runner) - self->started_ns;
-		over = !xk_budget_spend(edge->budget_ns, edge->carry_ns, &edge->credit_ns[self->driver->index],
-					spent_ns);
+		over = !shepherd_spend(edge->budget_ns, edge->carry_ns, &edge->credit_ns[self->driver->index],
+				       spent_ns);
 	} else {
 		over = shepherd_is_over(self);
 	}

@@ -40,7 +40,7 @@
  */
 #define STACK_UNTOLD __attribute__((no_sanitize_address, no_sanitize_thread))
 
-/* Where a prepared stack begins (switch_*.S). */
+/* Entry point of a prepared stack (switch_*.S). */
 __attribute__((visibility("hidden"))) void xk_context_start(void);
 
 /* The words that xk_context_swap finds on a prepared stack: callee-saved registers and the address to continue at. */

@@ -8,37 +8,31 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
-#define STATS_COUNT(name)                                                                                              \
-	{                                                                                                              \
-#name, offsetof(struct xk_kernel_stats, name)                                                          \
-	}
-#define STATS_HANDOFF(name, reason)                                                                                    \
-	{                                                                                                              \
-		name, offsetof(struct xk_kernel_stats, handoffs) + (reason) * sizeof(uint64_t)                         \
-	}
+#define STATS_COUNT(name) #name, offsetof(struct xk_kernel_stats, name)
+#define STATS_HANDOFFS(reason) offsetof(struct xk_kernel_stats, handoffs) + (reason) * sizeof(uint64_t)
 
 const struct xk_kernel_count xk_kernel_counts[] = {
-	STATS_COUNT(turns),
-	STATS_COUNT(frames),
-	STATS_COUNT(clock_reads),
-	STATS_COUNT(stack_switches),
-	STATS_COUNT(sleeps),
-	STATS_COUNT(locks),
-	STATS_HANDOFF("handoffs_explicit", XK_HANDOFF_EXPLICIT),
-	STATS_HANDOFF("handoffs_implicit", XK_HANDOFF_IMPLICIT),
-	STATS_HANDOFF("handoffs_time", XK_HANDOFF_TIME),
-	STATS_COUNT(handoffs_event),
-	STATS_COUNT(fallbacks),
-	STATS_COUNT(no_stack),
-	STATS_COUNT(parks),
-	STATS_COUNT(resumes_thread),
-	STATS_COUNT(resumes_driver),
-	STATS_COUNT(overruns),
-	STATS_COUNT(overtaken),
-	STATS_COUNT(stalled),
-	STATS_COUNT(foreign_waits),
-	STATS_COUNT(driver_switches),
-	STATS_COUNT(thread_switches),
+	{ STATS_COUNT(turns) },
+	{ STATS_COUNT(frames) },
+	{ STATS_COUNT(clock_reads) },
+	{ STATS_COUNT(stack_switches) },
+	{ STATS_COUNT(sleeps) },
+	{ STATS_COUNT(locks) },
+	{ "handoffs_explicit", STATS_HANDOFFS(XK_HANDOFF_EXPLICIT) },
+	{ "handoffs_implicit", STATS_HANDOFFS(XK_HANDOFF_IMPLICIT) },
+	{ "handoffs_time", STATS_HANDOFFS(XK_HANDOFF_TIME) },
+	{ STATS_COUNT(handoffs_event) },
+	{ STATS_COUNT(fallbacks) },
+	{ STATS_COUNT(no_stack) },
+	{ STATS_COUNT(parks) },
+	{ STATS_COUNT(resumes_thread) },
+	{ STATS_COUNT(resumes_driver) },
+	{ STATS_COUNT(overruns) },
+	{ STATS_COUNT(overtaken) },
+	{ STATS_COUNT(stalled) },
+	{ STATS_COUNT(foreign_waits) },
+	{ STATS_COUNT(driver_switches) },
+	{ STATS_COUNT(thread_switches) },
 	{ NULL, 0 },
 };
 
@@ -160,20 +154,6 @@ reached_print(FILE *stream, const char *type, const char *name, uint64_t count)
 		fprintf(stream, "%s.%s\n", type, name);
 }
 
-static void
-reached_print_protocol(FILE *stream, const struct xk_protocol *protocol)
-{
-	const struct xk_protocol_type *type = protocol->type;
-
-	/* A test's fake may have the name of the type it stands for. */
-	if (xk_protocol_type_find(type->name) != type)
-		return;
-	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
-		reached_print(stream, type->name, xk_drop_name(type, i), protocol->drops[i]);
-	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
-		reached_print(stream, type->name, type->counters[i], xk_counter(protocol, i));
-}
-
 void
 xk_reached_note(struct xk_kernel *kernel)
 {
@@ -189,8 +169,17 @@ xk_reached_note(struct xk_kernel *kernel)
 	xk_kernel_stats(kernel, &stats);
 	for (const struct xk_kernel_count *count = xk_kernel_counts; count->name != NULL; count++)
 		reached_print(stream, "kernel", count->name, *(uint64_t *)((char *)&stats + count->offset));
-	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
-		reached_print_protocol(stream, p);
+	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
+		const struct xk_protocol_type *type = p->type;
+
+		/* A test's fake may have the name of the type it stands for. */
+		if (xk_protocol_type_find(type->name) != type)
+			continue;
+		for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
+			reached_print(stream, type->name, xk_drop_name(type, i), p->drops[i]);
+		for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+			reached_print(stream, type->name, type->counters[i], xk_counter(p, i));
+	}
 	fclose(stream);
 	/* One write, so that many processes can share the file. */
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -100,15 +100,27 @@ xk_token_fini(struct xk_token *token)
 }
 
 void
-xk_token_wait(struct xk_kernel *kernel, struct xk_token *token)
+xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadline_ns)
 {
 	struct xk_platform *platform = kernel->platform;
+	uint64_t now_ns, until_ns;
+	struct timespec until;
 
 	if (platform->threads != NULL) {
-		platform->threads->wait(platform, token, UINT64_MAX);
+		platform->threads->wait(platform, token, deadline_ns);
 		return;
 	}
-	while (sem_wait(&token->semaphore) != 0)
+	if (deadline_ns == UINT64_MAX) {
+		while (sem_wait(&token->semaphore) != 0)
+			continue;
+		return;
+	}
+	now_ns = platform->ops->now_ns(platform);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until_ns = (uint64_t)until.tv_nsec + (deadline_ns > now_ns ? deadline_ns - now_ns : 0);
+	until.tv_sec += (time_t)(until_ns / 1000000000);
+	until.tv_nsec = (long)(until_ns % 1000000000);
+	while (sem_clockwait(&token->semaphore, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
 		continue;
 }
 

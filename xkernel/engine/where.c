@@ -329,23 +329,12 @@ where_print_between(const struct xk_protocol *upper, const struct xk_protocol *l
 	return false;
 }
 
-static void
-where_print_from(const struct xk_where *where, const struct xk_protocol_type *from, const struct xk_protocol_type *to,
-		 FILE *out)
-{
-	const struct xk_protocol *upper = where_first(where->kernel, from), *lower = where_first(where->kernel, to);
-
-	fprintf(out, ", crossing \"%s\"", where_name(where, from));
-	if (upper != NULL && lower != NULL)
-		where_print_between(upper, lower, out);
-	fprintf(out, " -> \"%s\"", where_name(where, to));
-}
-
 /* Prints the crossing by which the message or call came to the protocol of frames[at], and the operation. */
 static void
 where_print_crossing(const struct xk_where *where, const struct where_frame *frames, unsigned at, FILE *out)
 {
 	const struct xk_protocol_type *type = frames[at].type, *from = NULL;
+	const struct xk_protocol *upper, *lower;
 	const struct where_verb *verb = NULL;
 
 	/* Going outwards, find the protocol's own operation and the protocol that called it. */
@@ -355,12 +344,18 @@ where_print_crossing(const struct xk_where *where, const struct where_frame *fra
 		if (frames[at].type != type)
 			from = frames[at].type;
 	}
-	if ((verb == NULL || !verb->down) && where->above != NULL && where->above->type == type)
+	if ((verb == NULL || !verb->down) && where->above != NULL && where->above->type == type) {
 		fprintf(out, ", crossing \"%s\" -> \"%s\" upward", where->below->name, where->above->name);
-	else if (verb != NULL && !verb->down && where->under != NULL && where->below->type == type)
+	} else if (verb != NULL && !verb->down && where->under != NULL && where->below->type == type) {
 		fprintf(out, ", crossing \"%s\" -> \"%s\" upward", where->under->name, where->below->name);
-	else if (from != NULL)
-		where_print_from(where, from, type, out);
+	} else if (from != NULL) {
+		fprintf(out, ", crossing \"%s\"", where_name(where, from));
+		upper = where_first(where->kernel, from);
+		lower = where_first(where->kernel, type);
+		if (upper != NULL && lower != NULL)
+			where_print_between(upper, lower, out);
+		fprintf(out, " -> \"%s\"", where_name(where, type));
+	}
 	if (verb != NULL)
 		fprintf(out, ", in its operation %s", verb->name);
 	else if (from == NULL && where->load == XK_LOAD_EVENT)

@@ -1,10 +1,46 @@
-/* tools.c - what a kernel supplies: randomness and boots for protocols, seeds, wheel and epochs for the tools. */
+/* services.c - what a kernel supplies to its protocols and to the tools that they use. */
 #include <sys/random.h>
 
+#include "xkernel/capture.h"
 #include "xkernel/engine/engine.h"
 #include "xkernel/map.h"
 
-/* ---- randomness and boots ---- */
+/* ---- the host ---- */
+
+struct xk_platform *
+xk_platform_of(const struct xk_protocol *self)
+{
+	const struct xk_shepherd *shepherd = xk_self();
+
+	/* The shepherd may be another kernel's that pushes on a session of this one. */
+	if (shepherd != NULL && shepherd->kernel == self->kernel)
+		return shepherd->driver->platform;
+	return self->kernel->platform;
+}
+
+struct xk_capture *
+xk_capture_of(const struct xk_protocol *self)
+{
+	return self->kernel->config.capture;
+}
+
+uint64_t
+xk_now_ns(const struct xk_protocol *self)
+{
+	struct xk_platform *platform = self->kernel->platform;
+
+	return platform->ops->now_ns(platform);
+}
+
+uint64_t
+xk_boots(const struct xk_protocol *self)
+{
+	struct xk_platform *platform = self->kernel->platform;
+
+	return platform->ops->boots == NULL ? 0 : platform->ops->boots(platform);
+}
+
+/* ---- randomness ---- */
 
 uint64_t
 xk_kernel_random(struct xk_kernel *kernel)
@@ -39,15 +75,7 @@ xk_random(const struct xk_protocol *self)
 	return xk_kernel_random(self->kernel);
 }
 
-uint64_t
-xk_boots(const struct xk_protocol *self)
-{
-	struct xk_platform *platform = self->kernel->platform;
-
-	return platform->ops->boots == NULL ? 0 : platform->ops->boots(platform);
-}
-
-/* ---- the tools ---- */
+/* ---- seeds, clock and epochs of the other tools ---- */
 
 int
 xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected)
