@@ -469,21 +469,15 @@ chan_init(struct xk_protocol *self)
 		return -EINVAL;
 	xk_lock_init(&chan->lock, self);
 	xk_event_init(&chan->forget, self->kernel, chan_peer_expire, chan);
-	err = xk_map_init(&chan->peers, self->kernel, CHAN_HOSTS);
+	err = xk_map_init(&chan->holders, self->kernel, CHAN_HOSTS);
 	if (err != 0)
 		return err;
-	err = xk_map_init(&chan->groups, self->kernel, CHAN_HOSTS);
-	if (err != 0) {
-		xk_map_fini(&chan->peers);
-		return err;
-	}
 	chan->next_channel = (uint32_t)xk_random(self);
 	if (chan->channels > chan->hosts) /* so that `hosts` hosts with one channel each fill the table */
 		chan->host_cost = chan->channels / chan->hosts - 1;
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
-		xk_map_fini(&chan->peers);
-		xk_map_fini(&chan->groups);
+		xk_map_fini(&chan->holders);
 		return err;
 	}
 	chan->watcher.protocol = self;

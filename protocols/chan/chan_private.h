@@ -85,22 +85,20 @@ TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
 LIST_HEAD(chan_peers, chan_peer);
 LIST_HEAD(chan_holders, chan_holder);
 
-/* What a host, a network, a station or everybody has of a server's channels: a tree (chan_peer.c). */
+/* What a host, its network, its station or everybody has of a server's channels: a node of a tree (chan_peer.c). */
 struct chan_holder {
+	struct chan_holder *above; /* NULL: `all`, or a host that has called nothing here */
+	LIST_ENTRY(chan_holder) beside;
 	struct chan_holders below;
-	LIST_ENTRY(chan_holder) beside; /* below the same holder */
 	struct chan_holder *most; /* of those below, the one that had the most, which was most_was; NULL: unknown */
 	uint64_t most_was;
 	unsigned hosts;         /* hosts that hold channels */
 	unsigned ends;          /* channels held */
 	unsigned memories;      /* channels evicted but remembered */
 	_Atomic uint64_t saved; /* bytes of buffers of long replies */
-	/* of a station or network */
 	struct xk_binding binding;
 	struct xk_retired retired;
 };
-
-enum chan_level { CHAN_ALL, CHAN_STATION, CHAN_NETWORK, CHAN_HOST, CHAN_LEVELS };
 
 /* A channel without an end here: a client's that is closed, or a server's that was evicted. */
 struct chan_past {
@@ -122,9 +120,8 @@ struct chan {
 	struct xk_bidctl_watcher watcher;
 
 	struct xk_lock lock;    /* protects what follows, and what peers have in lists */
-	struct xk_map peers;    /* host: struct chan_peer */
-	struct xk_map groups;   /* address and the holder above: struct chan_holder of a station or network */
-	struct chan_peers list; /* the same */
+	struct xk_map holders;  /* peers, by host; stations and networks, by address and the holder above */
+	struct chan_peers list; /* all peers */
 	struct chan_holder all;
 	struct xk_event forget; /* drops memories that are over; scheduled while there are any */
 	uint32_t next_channel;
@@ -135,16 +132,14 @@ struct chan {
 
 /* Another host. */
 struct chan_peer {
-	struct xk_binding binding;
-	struct xk_retired retired;
+	struct chan_holder own; /* first */
 	struct chan *chan;
 	uint32_t host;
 	LIST_ENTRY(chan_peer) beside;
-	struct chan_holder own, *holders[CHAN_LEVELS]; /* NULL: it has called nothing here */
-	unsigned references;                           /* ends that point here */
-	uint64_t boot;                                 /* the host's boot that all of this belongs to; 0: unknown */
-	struct chan_ends ends[2];                      /* by is_server */
-	struct chan_pasts idle;                        /* closed channels of clients here */
+	unsigned references;      /* ends that point here */
+	uint64_t boot;            /* the host's boot that all of this belongs to; 0: unknown */
+	struct chan_ends ends[2]; /* by is_server */
+	struct chan_pasts idle;   /* closed channels of clients here */
 	struct chan_pasts evicted;
 	_Atomic uint64_t first; /* bytes of messages sent for the first time */
 	/* the current minute: bytes sent again in it, its beginning, and `first` then */
