@@ -1,6 +1,6 @@
 /*
- * chan_private.h - the state of CHAN, shared by chan.c (the header, and what both ends of a channel do), chan_client.c,
- * chan_server.c and chan_peer.c (other hosts, and how they share a server's channels).
+ * chan_private.h - the state of CHAN, shared by chan.c (header, sending, settings), chan_end.c (the ends of channels) and
+ * chan_peer.c (other hosts, and how they share a server's channels).
  */
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
@@ -207,19 +207,6 @@ struct chan_client {
 	struct xk_msg *reply;
 };
 
-/* What is left to do when an end's lock has been given back. */
-struct chan_after {
-	struct xk_ticket ticket; /* to release */
-	enum chan_word word;     /* to answer */
-	struct xk_msg *m;        /* to send again, or a question to ask; NULL: nothing */
-	uint32_t sequence;
-	unsigned flags, status; /* of m; flags 0: it must not be sent */
-	bool ended;             /* the call is over, with this result */
-	struct xk_call *call;
-	int result;
-	struct xk_msg *reply;
-};
-
 static inline struct chan *
 chan_of(const struct chan_end *end)
 {
@@ -304,127 +291,19 @@ void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned
 /* Answers h, which came up lls, by a header alone. */
 void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word);
 
-/* Returns the positive error number that a caller gets for a handler's status: none that CHAN itself returns. */
-unsigned chan_status_of_handler(int status);
-
-/*
- * Makes a new session an end, adds it to the ends of its host, and binds it. A server's end has is_server, channel and
- * sequence set. Returns 0; -EEXIST: another shepherd was faster; or as chan_peer_join. Close it after an error.
- */
-int chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot);
-
-/* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
-void chan_end_disable(struct chan_end *e);
-
-/* Handles m, which brings neither a reply nor a request that can be run. The end's lock is held, and given back. */
-void chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h);
-
-/* Operations of the sessions. */
-int chan_end_push(struct xk_session *session, struct xk_msg *m);
-void chan_end_let_go(struct xk_session *session);
-void chan_end_close(struct xk_session *session);
-
-/* From here to chan_end_wake, the end's lock is held. */
-
-/* Lets the message, or with only_asks a question, be sent after a time-out. Returns whether it is a question. */
-bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
-
-/*
- * Lets the message be sent again because the other end lacks it, unless it must not be or is on its way. Returns 0, or
- * the reason to drop the question.
- */
-unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
-
-/* Adapts the timeout to a round trip that took sample_ns. */
-void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
-
-/* Remembers m, which stays the caller's, in e's copy. Returns false if there is no buffer. */
-static inline bool
-chan_end_copy(struct chan_end *e, const struct xk_msg *m)
-{
-	size_t len = xk_msg_len(m);
-
-	e->copy.len = (uint32_t)len;
-	e->copy.m = NULL;
-	if (xk_unlikely(len > CHAN_SHORT)) {
-		e->copy.m = xk_msg_reference(m);
-		return e->copy.m != NULL;
-	}
-	/* where the buffer is large enough, bytes behind the message are copied too: a constant length needs no call */
-	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
-		memcpy(e->copy.bytes, m->data, CHAN_SHORT);
-	else
-		xk_msg_copy_first(m, e->copy.bytes, len);
-	return true;
-}
-
-/* Drops the copy and moves the ticket to *ticket, for the caller to release without the lock. */
-static inline void
-chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
-{
-	ticket->keeper = NULL;
-	if (xk_unlikely(e->copy.m != NULL)) {
-		if (e->is_server)
-			chan_peer_unsave(e->peer, e->copy.m);
-		xk_msg_free(e->copy.m);
-		e->copy.m = NULL;
-	}
-	if (xk_unlikely(e->ticket.keeper != NULL)) {
-		*ticket = e->ticket;
-		e->ticket.keeper = NULL;
-	}
-}
-
-/* Notes that the copy is a new message, which is about to be sent. */
-static inline void
-chan_end_is_new(struct chan_end *e, uint64_t now_ns)
-{
-	_Atomic uint64_t *first = &e->peer->first;
-
-	e->tries = 0;
-	e->repeats = 0;
-	e->asked = false;
-	e->sent_ns = now_ns;
-	e->due_ns = now_ns + e->timeout_ns;
-	/* no read-modify-write: if two ends add at once, one addition may be lost, and less may be repeated */
-	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
-			      memory_order_relaxed);
-}
-
-/* The slow half of chan_end_wake; not for callers. */
-bool chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
-
-/* Lets the timer fire at at_ns or before. Returns false if the session is closed. */
-static inline bool
-chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
-{
-	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
-}
-
-/* ---- chan_client.c and chan_server.c ---- */
+/* ---- chan_end.c ---- */
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
 
 /*
- * Returns an end for the message m of a client, whose header was h and which came up lls to a channel without one.
- * NULL: m was dropped, and answered.
+ * Returns an end for the message m, which came up lls with the header h to a channel that has none: a new one for a
+ * client's request. NULL: m was dropped, and answered if it asks for that.
  */
-struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
-				      const struct chan_header *h);
+struct xk_session *chan_end_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
+				   const struct chan_header *h);
 
-/* Tells whoever waits for the call that has ended. */
-void chan_client_tell(struct chan_end *e, struct chan_after *after);
-
-/* The end's lock is held: ends the call under way, if there is one, without an answer. */
-void chan_client_give_up(struct chan_end *e, int result, struct chan_after *after);
-
-/* The end's lock is held: the half of chan_end_pop_word that decides. Returns 0, or the reason to drop the message. */
-unsigned chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
-unsigned chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
-
-/* The end's lock is held: does what is due when the timer fires. Returns when to look again; 0: never. */
-uint64_t chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
-uint64_t chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
+/* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
+void chan_end_disable(struct chan_end *e);
 
 #endif
