@@ -59,15 +59,15 @@ static const struct xk_field blast_fields[] = {
 	  .print = XK_PRINT_HEX,
 	  .is_upper = true,
 	  .help = "the protocol above" },
-	{ .name = "sequence", .bits = 32, .is_part = true, .help = "of a long message; 0: a short one" },
+	{ .name = "sequence", .bits = 32, .is_part = true, .help = "number of a long message; 0: a short one" },
 	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "fragments", .bits = 16, .help = "of a long message" },
+	{ .name = "fragments", .bits = 16, .help = "number in a long message" },
 	{ .name = "op", .bits = 8, .values = blast_ops_named },
 	{ .name = "width", .bits = 8, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask" },
 	{ .name = "mask",
 	  .bits = 64,
 	  .print = XK_PRINT_HEX,
-	  .help = "which fragment this is; of a NACK, which have arrived" },
+	  .help = "the bit of this fragment; in a NACK, those of all that have arrived" },
 	{ .name = NULL },
 };
 
@@ -159,29 +159,16 @@ blast_header_push(const struct blast_header *h, struct xk_msg **m)
 /* ---- time; the lock is held unless stated otherwise ---- */
 
 void
-blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns)
+blast_estimate_add(const struct blast *blast, struct xk_estimate *estimate, uint64_t sample_ns)
 {
-	int64_t sample = (int64_t)(sample_ns < blast->nack_max_ns ? sample_ns : blast->nack_max_ns);
-	int64_t error = sample - estimate->mean_ns;
-	int64_t deviation = estimate->deviation_ns;
-
-	if (estimate->mean_ns == 0) {
-		estimate->mean_ns = sample == 0 ? 1 : (uint32_t)sample;
-		estimate->deviation_ns = estimate->mean_ns / 2;
-		return;
-	}
-	estimate->mean_ns = (uint32_t)(estimate->mean_ns + error / 8);
-	estimate->mean_ns += estimate->mean_ns == 0;
-	estimate->deviation_ns = (uint32_t)(deviation + ((error < 0 ? -error : error) - deviation) / 4);
+	xk_estimate_add(estimate, (uint32_t)(sample_ns < blast->nack_max_ns ? sample_ns : blast->nack_max_ns));
 }
 
 uint64_t
-blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns)
+blast_estimate_bound(const struct blast *blast, const struct xk_estimate *estimate, uint64_t first_ns)
 {
-	uint64_t bound_ns = estimate->mean_ns + 4 * (uint64_t)estimate->deviation_ns;
+	uint64_t bound_ns = estimate->mean == 0 ? first_ns : xk_estimate_bound(estimate);
 
-	if (estimate->mean_ns == 0)
-		bound_ns = first_ns;
 	if (bound_ns < blast->nack_min_ns)
 		return blast->nack_min_ns;
 	return bound_ns < blast->nack_max_ns ? bound_ns : blast->nack_max_ns;
@@ -563,29 +550,32 @@ static const struct xk_role blast_lowers[] = {
 #define BLAST_AT(member) offsetof(struct blast, member)
 
 static const struct xk_setting blast_settings[] = {
-	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
-	  "long messages that are kept for peers that may ask for them", 1, 65536 },
+	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64", "long messages kept at a time, to be sent again",
+	  1, 65536 },
 	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
-	  "... for one of them; hosts that are not confirmed share one such limit", 1, 65536 },
-	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
-	  1000000, UINT64_C(60000000000) },
+	  "long messages kept for one peer; unconfirmed hosts count as one peer", 1, 65536 },
+	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s",
+	  "longest time that a message is kept after its last frame; more than nack_max", 1000000,
+	  UINT64_C(60000000000) },
 	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",
-	  "how long a message is kept in all, at both ends, however often it is asked for", 1000000,
+	  "longest time that either end keeps a message in all, however often it is asked for", 1000000,
 	  UINT64_C(600000000000) },
 	{ "nack", XK_SETTING_TIME, BLAST_AT(nack_ns), "20ms",
-	  "after this without a fragment one is missing, until their spacing is known", 1000, UINT64_C(4000000000) },
-	{ "nack_min", XK_SETTING_TIME, BLAST_AT(nack_min_ns), "1ms", "... once it is, at least", 1000,
+	  "silence after which a fragment is missing, until their spacing is measured", 1000, UINT64_C(4000000000) },
+	{ "nack_min", XK_SETTING_TIME, BLAST_AT(nack_min_ns), "1ms", "shortest such silence, once it is measured", 1000,
 	  UINT64_C(4000000000) },
-	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms", "... and at most, as after a NACK", 1000,
-	  UINT64_C(4000000000) },
-	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12", "in a row, that bring nothing, before a message is given up",
-	  1, 30 },
-	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "that fragments are missing of", 1, 65536 },
+	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms",
+	  "longest such silence, and longest wait after a NACK", 1000, UINT64_C(4000000000) },
+	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12",
+	  "NACKs in a row that bring nothing, before a message is given up", 1, 30 },
+	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "incomplete messages kept at a time", 1, 65536 },
 	{ "fragments", XK_SETTING_UINT, BLAST_AT(fragment_max), "4096",
-	  "of them that wait; each may keep a buffer of 2 KiB, however short it is", BLAST_FRAGMENTS, 1048576 },
-	{ "peer_messages", XK_SETTING_UINT, BLAST_AT(peer_message_max), "32", "messages of one session", 1, 65536 },
-	{ "peer_fragments", XK_SETTING_UINT, BLAST_AT(peer_fragment_max), "512", "fragments of one session",
-	  BLAST_FRAGMENTS, 1048576 },
+	  "fragments of incomplete messages; each may hold a buffer of 2 KiB, however short it is", BLAST_FRAGMENTS,
+	  1048576 },
+	{ "peer_messages", XK_SETTING_UINT, BLAST_AT(peer_message_max), "32", "incomplete messages of one session", 1,
+	  65536 },
+	{ "peer_fragments", XK_SETTING_UINT, BLAST_AT(peer_fragment_max), "512",
+	  "fragments of one session's incomplete messages", BLAST_FRAGMENTS, 1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -602,8 +592,7 @@ static const struct xk_number_on blast_numbers[] = { { "eth", 0x3001 }, { "ip", 
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",
-	.help = "Messages of up to 64 frames; what is missing of one is sent again for a while. Persistent, not "
-		"reliable.",
+	.help = "Messages of up to 64 frames. Missing frames are sent again for a while: persistent, not reliable.",
 	.ops = &blast_ops,
 	.session_ops = &blast_session_ops,
 	.header = BLAST_HEADER_LEN,

@@ -7,6 +7,7 @@
 
 #include <sys/queue.h>
 
+#include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
@@ -70,11 +71,6 @@ struct blast_due {
 
 TAILQ_HEAD(blast_dues, blast_due);
 
-/* What a path is like: mean and mean deviation (Jacobson 1988). */
-struct blast_estimate {
-	uint32_t mean_ns, deviation_ns; /* mean 0: nothing was measured yet */
-};
-
 /* What may be sent again. Bytes alone would not do: each frame has headers of the protocols below. */
 struct blast_credit {
 	int64_t bytes, frames;
@@ -128,9 +124,9 @@ struct blast_session {
 	uint32_t sequence;                                  /* of the next long message; 0: no number was drawn yet */
 	struct blast_credit credits[2];                     /* of the current half minute, and the one before */
 	uint64_t half_ns;                                   /* when the current one began */
-	struct blast_estimate answer;                       /* from the last frame to its NACK, at the sender */
-	struct blast_estimate spacing;                      /* from one fragment to the next */
-	struct blast_estimate round_trip;                   /* from a NACK to what it brings */
+	struct xk_estimate answer_ns;                       /* from the last frame to its NACK, at the sender */
+	struct xk_estimate spacing_ns;                      /* from one fragment to the next */
+	struct xk_estimate round_trip_ns;                   /* from a NACK to what it brings */
 	TAILQ_HEAD(blast_partials, blast_partial) partials; /* oldest first */
 	uint32_t partial_count, fragment_count;
 	uint32_t finished[BLAST_FINISHED]; /* sequences of whole messages, in a ring; 0: none yet */
@@ -196,10 +192,10 @@ bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
 void blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns);
 
 /* Adds a sample, at most nack_max. The lock is held. */
-void blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns);
+void blast_estimate_add(const struct blast *blast, struct xk_estimate *estimate, uint64_t sample_ns);
 
 /* Returns what is hardly ever exceeded, within nack_min and nack_max; first_ns where nothing was measured. */
-uint64_t blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns);
+uint64_t blast_estimate_bound(const struct blast *blast, const struct xk_estimate *estimate, uint64_t first_ns);
 
 /* Moves s to its confirmed peer, if there is one, or `confirms` and there is memory for one. No lock is held. */
 void blast_session_join(struct blast_session *s, bool confirms);

@@ -53,9 +53,9 @@ blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t 
 	uint64_t patience_ns;
 
 	if (partial->silences == 0) {
-		patience_ns = blast_estimate_bound(blast, &s->spacing, blast->nack_ns);
+		patience_ns = blast_estimate_bound(blast, &s->spacing_ns, blast->nack_ns);
 	} else {
-		patience_ns = blast_estimate_bound(blast, &s->round_trip, 2 * blast->nack_ns)
+		patience_ns = blast_estimate_bound(blast, &s->round_trip_ns, 2 * blast->nack_ns)
 			      << (partial->silences - 1);
 		patience_ns = patience_ns < blast->nack_max_ns ? patience_ns : blast->nack_max_ns;
 	}
@@ -144,9 +144,9 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	struct blast *blast = blast_of(s);
 
 	if (h->op == BLAST_SEND && partial->silences == 0 && partial->received > 0)
-		blast_estimate_add(blast, &s->spacing, now_ns - partial->last_ns);
+		blast_estimate_add(blast, &s->spacing_ns, now_ns - partial->last_ns);
 	if (h->op == BLAST_RETRANSMIT && partial->silences == 1 && partial->nacked_ns != 0)
-		blast_estimate_add(blast, &s->round_trip, now_ns - partial->nacked_ns);
+		blast_estimate_add(blast, &s->round_trip_ns, now_ns - partial->nacked_ns);
 	partial->fragments[__builtin_ctzll(h->mask)] = m;
 	partial->mask |= h->mask;
 	*(blast_receive_is_last(h) ? &partial->last_length : &partial->length) = h->length;

@@ -101,11 +101,11 @@ blast_send_find(struct blast *blast, uint64_t sequence)
 static void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	const struct blast_estimate *answer = &copy->session->answer;
-	uint64_t keep_ns = 8 * (answer->mean_ns + 4 * (uint64_t)answer->deviation_ns);
+	const struct xk_estimate *answer = &copy->session->answer_ns;
+	uint64_t keep_ns = 8 * xk_estimate_bound(answer);
 	uint64_t last_ns = copy->born_ns + blast->give_up_ns;
 
-	if (copy->early_ns != 0 || answer->mean_ns == 0 || keep_ns > blast->keep_ns)
+	if (copy->early_ns != 0 || answer->mean == 0 || keep_ns > blast->keep_ns)
 		keep_ns = blast->keep_ns;
 	else if (keep_ns < blast->keep_ns / BLAST_KEEP_PARTS)
 		keep_ns = blast->keep_ns / BLAST_KEEP_PARTS;
@@ -435,7 +435,7 @@ blast_again_is_in_pace(struct blast_session *s, uint64_t now_ns)
 {
 	const struct blast *blast = blast_of(s);
 	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
-	uint64_t bound_ns = blast_estimate_bound(blast, &s->answer, blast->nack_ns);
+	uint64_t bound_ns = blast_estimate_bound(blast, &s->answer_ns, blast->nack_ns);
 	uint64_t window_ns = bound_ns < blast->nack_ns ? bound_ns : blast->nack_ns;
 	uint64_t spacing_ns = window_ns / BLAST_FRAGMENTS;
 
@@ -486,7 +486,7 @@ blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, ui
 	if (missing == 0)
 		return BLAST_NACK_EARLY;
 	if (sent == copy->count)
-		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+		blast_estimate_add(blast, &copy->session->answer_ns, now_ns - copy->last_ns);
 	blast_again_turn(copy->session, now_ns);
 	for (; missing != 0; missing &= missing - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(missing), reason = blast_again_pay(copy, i, now_ns);

@@ -63,14 +63,17 @@ static const struct xk_field chan_fields[] = {
 	{ .name = "reserved", .bits = 11, .kind = XK_FIXED },
 	{ .name = "flags", .bits = 4, .kind = XK_VARIES, .is_bits = true, .values = chan_flag_names },
 	{ .name = "from_client", .bits = 1, .kind = XK_NAMES_SESSION },
-	{ .name = "status", .bits = 16, .kind = XK_VARIES, .help = "an error; of a request that comes again, its age" },
+	{ .name = "status",
+	  .bits = 16,
+	  .kind = XK_VARIES,
+	  .help = "an error; in a repeated request, the age of its call" },
 	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "the protocol above" },
 	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
 	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
 	{ .name = NULL },
 };
 
-/* Takes the header off m, cuts off what is behind the message, and checks it. Returns 0 or the reason to drop m. */
+/* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
 static inline unsigned
 chan_header_pop(struct chan_header *h, struct xk_msg *m)
 {
@@ -106,7 +109,7 @@ chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
 
 /* ---- sending ---- */
 
-/* Stores m's header, for which it has room, and names the boot that m is for. */
+/* Stores the header in m's first bytes, and names the boot that m is for. */
 static inline void
 chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -117,7 +120,7 @@ chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence,
 		xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, e->boot);
 }
 
-/* Sends a message that a protocol below may keep: a ticket goes with it and stays here while it is of use. */
+/* Sends a message that a protocol below may keep, with a ticket, which e keeps while the message is the current one. */
 XK_APART static void
 chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -142,7 +145,7 @@ chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsi
 	xk_ticket_release(&ticket);
 }
 
-/* What is lost here, or below, is sent again by the timer. Nobody below keeps a message that fits one packet. */
+/* The timer repeats messages that are lost here or below. No protocol below keeps a message that fits one packet. */
 void
 chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -244,8 +247,8 @@ static const struct xk_protocol_ops chan_ops = {
 };
 
 static const struct xk_role chan_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries messages to hosts that have not been booted again meanwhile: bid" },
-	{ "bidctl", XK_CONTROL, "bidctl", "tells of hosts that have been booted again" },
+	{ "transport", XK_ASYNC, NULL, "carries messages to known boots of hosts: bid" },
+	{ "bidctl", XK_CONTROL, "bidctl", "reports reboots of hosts" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -253,35 +256,33 @@ static const struct xk_role chan_lowers[] = {
 
 static const struct xk_setting chan_settings[] = {
 	{ "timeout", XK_SETTING_TIME, offsetof(struct chan, timeout_ns), "200ms",
-	  "after this without an answer a request or reply is sent again, until round trips were measured", 1000,
+	  "time without an answer before a request or reply is sent again, until round trips are measured", 1000,
 	  CHAN_HOUR_NS },
 	{ "timeout_min", XK_SETTING_TIME, offsetof(struct chan, timeout_min_ns), "10ms",
-	  "the shortest that measuring makes of it", 1000, CHAN_HOUR_NS },
+	  "shortest timeout that measuring sets", 1000, CHAN_HOUR_NS },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct chan, timeout_max_ns), "2s",
-	  "the longest that measuring and doubling make of it; how often a server at work is asked", 1000,
-	  CHAN_HOUR_NS },
+	  "longest timeout that measuring and doubling set; how often a server at work is asked", 1000, CHAN_HOUR_NS },
 	{ "deadline", XK_SETTING_TIME, offsetof(struct chan, deadline_ns), "60s",
-	  "what a call may take, unless its caller says otherwise", 1000, 24 * CHAN_HOUR_NS },
+	  "time that a call may take, unless its caller sets another", 1000, 24 * CHAN_HOUR_NS },
 	{ "silence", XK_SETTING_TIME, offsetof(struct chan, silence_ns), "20s",
-	  "after this without any answer a call is given up", 1000, CHAN_HOUR_NS },
+	  "time without any answer before a call fails", 1000, CHAN_HOUR_NS },
 	{ "retries", XK_SETTING_UINT, offsetof(struct chan, retries), "8",
-	  "how often a server asks whether a reply has arrived before it is given up", 0, 1000 },
+	  "questions whether a reply has arrived, before the server discards it", 0, 1000 },
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct chan, lifetime_ns), "120s",
-	  "how long a server remembers a channel that it hears nothing of; at least twice silence", 1000,
-	  24 * CHAN_HOUR_NS },
+	  "time that a server remembers a silent channel; at least twice silence", 1000, 24 * CHAN_HOUR_NS },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536",
-	  "channels of a server, in equal shares when all are in use", 1, 1 << 30 },
+	  "channels of a server, shared equally when all are in use", 1, 1 << 30 },
 	{ "hosts", XK_SETTING_UINT, offsetof(struct chan, hosts), "2048",
-	  "clients that take all channels with one channel each; less than bidctl.peers", 1, 1 << 30 },
-	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
+	  "clients with one channel each that use up all channels; less than bidctl.peers", 1, 1 << 30 },
+	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "channels of one client", 1,
 	  1 << 30 },
 	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "8m",
-	  "bytes of buffers of replies that a server keeps until they have arrived; of one network half of it", 0,
+	  "bytes of buffers of replies that a server keeps until they have arrived; half of it for one network", 0,
 	  UINT64_C(1) << 40 },
-	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "4m", "... of one client", 0,
-	  UINT64_C(1) << 40 },
+	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "4m",
+	  "bytes of buffers of such replies to one client", 0, UINT64_C(1) << 40 },
 	{ "idle", XK_SETTING_UINT, offsetof(struct chan, idle_max), "4096",
-	  "numbers of closed channels that a client keeps to use them again; half of them may rest", 0, 1 << 30 },
+	  "numbers of closed channels that a client keeps for reuse; half of them may have to rest first", 0, 1 << 30 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

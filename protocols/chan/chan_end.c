@@ -207,22 +207,14 @@ chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 	return 0;
 }
 
-/* Adapts the timeout to a round trip that took sample_ns: Jacobson, "Congestion avoidance and control", 1988. */
+/* Adapts the timeout to a round trip that took sample_ns. */
 static void
 chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 {
-	uint32_t sample = (uint32_t)(sample_ns / 1000 < UINT32_MAX / 16 ? sample_ns / 1000 : UINT32_MAX / 16) + 1;
+	uint64_t sample_us = sample_ns / 1000 < UINT32_MAX / 16 ? sample_ns / 1000 : UINT32_MAX / 16;
 
-	if (xk_unlikely(e->srtt_us == 0)) {
-		e->srtt_us = sample;
-		e->dev_us = sample / 2;
-	} else {
-		int32_t error = (int32_t)(sample - e->srtt_us);
-
-		e->srtt_us += (uint32_t)(error / 8);
-		e->dev_us += (uint32_t)(((error < 0 ? -error : error) - (int32_t)e->dev_us) / 4);
-	}
-	chan_end_set_timeout(e, (e->srtt_us + UINT64_C(4) * e->dev_us) * 1000);
+	xk_estimate_add(&e->round_trip_us, (uint32_t)sample_us + 1);
+	chan_end_set_timeout(e, xk_estimate_bound(&e->round_trip_us) * 1000);
 }
 
 /* The slow half of chan_end_wake. Messages seldom move the timer: when it fires, it looks what is due. */
@@ -305,7 +297,6 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 	uint64_t now_ns = xk_now_ns(self);
 	uint32_t sequence;
 	unsigned why = 0;
-	int err = 0;
 
 	if (xk_unlikely(xk_msg_len(m) > e->max_packet)) {
 		xk_drop(self, m, CHAN_TOO_BIG);
@@ -313,13 +304,10 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 	}
 	xk_lock(&e->lock);
 	if (xk_unlikely(e->disabled)) {
-		err = -ECONNRESET;
 		why = CHAN_CLOSED;
 	} else if (xk_unlikely(e->state != CHAN_IDLE)) {
-		err = -EBUSY;
 		why = CHAN_BUSY;
 	} else if (xk_unlikely(!chan_end_copy(e, m))) {
-		err = -ENOBUFS;
 		why = XK_DROP_NO_BUFFER;
 	} else {
 		chan_end_is_new(e, now_ns);
@@ -335,15 +323,14 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 		} else {
 			xk_msg_free(e->copy.m);
 			e->copy.m = NULL;
-			err = -ECONNRESET;
 			why = CHAN_CLOSED;
 		}
 	}
 	sequence = e->sequence;
 	xk_unlock(&e->lock);
-	if (xk_unlikely(err != 0)) {
+	if (xk_unlikely(why != 0)) {
 		xk_drop(self, m, why);
-		return err;
+		return why == CHAN_CLOSED ? -ECONNRESET : why == CHAN_BUSY ? -EBUSY : -ENOBUFS;
 	}
 	xk_count(self, CHAN_CALLED);
 	chan_send(e, m, sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG | (call == NULL ? CHAN_MAY_WAIT : 0), 0);

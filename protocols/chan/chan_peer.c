@@ -137,36 +137,29 @@ chan_peer_become_client(struct chan_peer *peer, uint64_t station)
 	return 0;
 }
 
-/* Returns what holder has, in channels. */
-static uint64_t
-chan_held(const struct chan *chan, const struct chan_holder *holder)
-{
-	return holder->ends + holder->hosts * chan->host_cost;
-}
-
 /* Returns what one more channel of peer costs, in channels. */
 static uint64_t
 chan_needed(const struct chan_peer *peer)
 {
-	return 1 + (peer->own.ends == 0 ? peer->chan->host_cost : 0);
+	return 1 + (peer->served == 0 ? peer->chan->host_cost : 0);
 }
 
-/* Counts one channel more of the peer (1) or one less (-1). */
+/* Counts one channel more of the peer, or one less. */
 static void
-chan_count_end(struct chan_peer *peer, int ends)
+chan_count_end(struct chan_peer *peer, bool is_more)
 {
-	int hosts = peer->own.ends == (ends > 0 ? 0 : 1) ? ends : 0;
+	uint64_t cost;
 
+	peer->served -= !is_more;
+	cost = chan_needed(peer);
+	peer->served += is_more;
 	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above) {
 		struct chan_holder *above = holder->above;
-		uint64_t held;
 
-		holder->ends += (unsigned)ends;
-		holder->hosts += (unsigned)hosts;
-		held = chan_held(peer->chan, holder);
-		if (above != NULL && above->most != NULL && held > chan_held(peer->chan, above->most)) {
+		holder->held += is_more ? cost : -cost;
+		if (above != NULL && above->most != NULL && holder->held > above->most->held) {
 			above->most = holder;
-			above->most_was = held;
+			above->most_was = holder->held;
 		}
 	}
 }
@@ -252,7 +245,7 @@ chan_peer_unlink(struct chan_end *e)
 	TAILQ_REMOVE(&e->peer->ends[e->is_server], e, beside);
 	e->listed = false;
 	if (e->is_server)
-		chan_count_end(e->peer, -1);
+		chan_count_end(e->peer, false);
 }
 
 /* Moves all ends of a list to *taken, each with a reference. Those that are being closed are only taken out. */
@@ -288,37 +281,34 @@ chan_peer_disable(struct chan_ends *taken)
  * again only when that one has lost an eighth: strangers must not make each of their requests look at thousands.
  */
 static struct chan_holder *
-chan_share_most(const struct chan *chan, struct chan_holder *above)
+chan_share_most(struct chan_holder *above)
 {
 	struct chan_holder *most = above->most;
 
-	if (most == NULL || chan_held(chan, most) < above->most_was - above->most_was / 8) {
+	if (most == NULL || most->held < above->most_was - above->most_was / 8) {
 		most = LIST_FIRST(&above->below);
-		for (struct chan_holder *h = most; h != NULL; h = LIST_NEXT(h, beside))
-			if (chan_held(chan, h) > chan_held(chan, most))
-				most = h;
+		for (struct chan_holder *holder = most; holder != NULL; holder = LIST_NEXT(holder, beside))
+			if (holder->held > most->held)
+				most = holder;
 		above->most = most;
-		above->most_was = most == NULL ? 0 : chan_held(chan, most);
+		above->most_was = most == NULL ? 0 : most->held;
 	}
-	return most != NULL && most->ends > 0 ? most : NULL;
+	return most != NULL && most->held > 0 ? most : NULL;
 }
 
 /* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
 static struct chan_peer *
 chan_share_loser(struct chan_peer *peer)
 {
-	struct chan *chan = peer->chan;
 	struct chan_holder *network = peer->own.above, *own[] = { network->above, network, &peer->own };
-	struct chan_holder *loser = &chan->all;
-	uint64_t needed = chan_needed(peer);
+	struct chan_holder *loser = &peer->chan->all;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
-		struct chan_holder *most = chan_share_most(chan, loser);
+		struct chan_holder *most = chan_share_most(loser);
 
 		if (most == NULL)
 			return peer;
-		if (own[i]->above == loser &&
-		    chan_held(chan, own[i]) + own[i]->memories + needed >= chan_held(chan, most))
+		if (own[i]->above == loser && own[i]->held + own[i]->memories + chan_needed(peer) >= most->held)
 			most = own[i];
 		loser = most;
 	}
@@ -330,7 +320,7 @@ static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
 	struct chan_ends *ends = &peer->ends[true];
-	unsigned count = peer->own.ends < CHAN_LOOKED_AT ? peer->own.ends : CHAN_LOOKED_AT;
+	unsigned count = peer->served < CHAN_LOOKED_AT ? peer->served : CHAN_LOOKED_AT;
 	struct chan_end *e;
 
 	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
@@ -397,9 +387,9 @@ chan_share_admit(struct chan_peer *peer, const struct chan_end *e, uint64_t stat
 		return err;
 	if (memory != NULL && (int32_t)(e->sequence + 1 - memory->sequence) <= 0)
 		return -EALREADY;
-	if (memory == NULL && peer->own.ends + peer->evicted.count >= chan->peer_channels)
+	if (memory == NULL && peer->served + peer->evicted.count >= chan->peer_channels)
 		return -ENOBUFS;
-	while (err == 0 && chan_held(chan, &chan->all) + chan_needed(peer) > chan->channels)
+	while (err == 0 && chan->all.held + chan_needed(peer) > chan->channels)
 		err = chan_share_evict(peer, evicted);
 	if (err == 0 && memory != NULL)
 		chan_memory_drop(peer, chan_memory_find(peer, e), 1); /* an eviction may have moved it */
@@ -467,7 +457,7 @@ chan_peer_join(struct chan_end *e, uint64_t boot)
 		TAILQ_INSERT_TAIL(&peer->ends[e->is_server], e, beside);
 		e->listed = true;
 		if (e->is_server)
-			chan_count_end(peer, 1);
+			chan_count_end(peer, true);
 		else
 			chan_peer_number(peer, e);
 	} else if (peer != NULL) {

@@ -10,6 +10,7 @@
 
 #include "protocols/bid/bidctl.h"
 #include "protocols/chan/chan.h"
+#include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
@@ -90,10 +91,9 @@ struct chan_holder {
 	struct chan_holder *above; /* NULL: `all`, or a host that has called nothing here */
 	LIST_ENTRY(chan_holder) beside;
 	struct chan_holders below;
-	struct chan_holder *most; /* of those below, the one that had the most, which was most_was; NULL: unknown */
+	struct chan_holder *most; /* of those below, the one that held the most, which was most_was; NULL: unknown */
 	uint64_t most_was;
-	unsigned hosts;         /* hosts that hold channels */
-	unsigned ends;          /* channels held */
+	uint64_t held;          /* channels, and what their hosts cost */
 	unsigned memories;      /* channels evicted but remembered */
 	_Atomic uint64_t saved; /* bytes of buffers of long replies */
 	struct xk_binding binding;
@@ -137,6 +137,7 @@ struct chan_peer {
 	uint32_t host;
 	LIST_ENTRY(chan_peer) beside;
 	unsigned references;      /* ends that point here */
+	unsigned served;          /* listed ends of servers */
 	uint64_t boot;            /* the host's boot that all of this belongs to; 0: unknown */
 	struct chan_ends ends[2]; /* by is_server */
 	struct chan_pasts idle;   /* closed channels of clients here */
@@ -182,17 +183,17 @@ struct chan_end {
 	uint32_t sequence;
 	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
-	unsigned tries;           /* time-outs and, at a client, negative acks of this message */
-	unsigned repeats;         /* times that the message itself was sent again */
-	uint32_t srtt_us, dev_us; /* the round trip, smoothed, and its mean deviation; 0: not measured */
-	uint64_t timeout_ns;      /* doubled by each time-out */
-	uint64_t due_ns;          /* when to send something again */
-	uint64_t fires_ns;        /* when the timer fires, about */
-	uint64_t sent_ns;         /* when the message was sent last */
-	uint64_t heard_ns;        /* when the other end was heard last */
-	uint64_t begun_ns;        /* at a client: when the call began */
-	struct chan_copy copy;    /* in CHAN_SENT, of the message */
-	struct xk_ticket ticket;  /* for what a protocol below keeps of it */
+	unsigned tries;   /* time-outs and, at a client, negative acks of this message */
+	unsigned repeats; /* times that the message itself was sent again */
+	struct xk_estimate round_trip_us;
+	uint64_t timeout_ns;     /* doubled by each time-out */
+	uint64_t due_ns;         /* when to send something again */
+	uint64_t fires_ns;       /* when the timer fires, about */
+	uint64_t sent_ns;        /* when the message was sent last */
+	uint64_t heard_ns;       /* when the other end was heard last */
+	uint64_t begun_ns;       /* at a client: when the call began */
+	struct chan_copy copy;   /* in CHAN_SENT, of the message */
+	struct xk_ticket ticket; /* for what a protocol below keeps of it */
 };
 
 struct chan_client {

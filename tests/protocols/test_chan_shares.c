@@ -33,13 +33,13 @@ channels_of(struct rig *r, uint32_t host)
 {
 	const struct chan_peer *peer = xk_map_resolve(&chan_in(r)->holders, (struct xk_key){ host, 0 });
 
-	return peer == NULL ? 0 : peer->own.ends;
+	return peer == NULL ? 0 : peer->served;
 }
 
-static unsigned
+static uint64_t
 in_use(struct rig *r)
 {
-	return chan_in(r)->all.ends;
+	return chan_in(r)->all.held;
 }
 
 /* From now on messages come from that host, behind that station. */
