@@ -88,7 +88,7 @@ blast_header_load(const uint8_t *p)
 				      .mask = xk_get64(p + BLAST_MASK) };
 }
 
-/* Returns why no honest sender made the header at p, which is not that of a short message. 0: it is good. */
+/* Checks the header at p, which is not that of a short message. Returns 0, or the reason to drop the message. */
 XK_APART static unsigned
 blast_header_check(const uint8_t *p)
 {
@@ -113,7 +113,7 @@ blast_header_check(const uint8_t *p)
 	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
-/* Pops and checks the header of m, and cuts off what follows the payload. Returns 0, or the reason to drop m. */
+/* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
 static inline unsigned
 blast_header_pop(struct xk_msg *m)
 {
@@ -174,7 +174,7 @@ blast_estimate_bound(const struct blast *blast, const struct xk_estimate *estima
 	return bound_ns < blast->nack_max_ns ? bound_ns : blast->nack_max_ns;
 }
 
-/* Makes the event come at at_ns, or before. */
+/* Makes the event fire at at_ns or before. */
 static void
 blast_schedule(struct blast *blast, uint64_t at_ns)
 {
@@ -202,7 +202,7 @@ blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *du
 	blast_schedule(blast, at_ns);
 }
 
-/* Handles what is due. Called without the lock. */
+/* Handles what is due. The lock is not held. */
 static void
 blast_tick(struct xk_event *event, void *argument)
 {
@@ -235,8 +235,8 @@ blast_peer_init(struct blast *blast, struct blast_peer *peer)
 }
 
 /*
- * Returns the key of the peer of lls: its station, which is the same for a neighbour that VNET hears and one that was
- * opened, or else its host.
+ * Returns the key of the peer of lls: its link address, which a neighbour's opened and accepted sessions share, or else
+ * its host.
  */
 static struct xk_key
 blast_peer_key(struct xk_session *lls)
@@ -286,7 +286,7 @@ blast_session_join(struct blast_session *s, bool confirms)
 
 /* ---- sessions ---- */
 
-/* Sets *size to what a frame holds of a message, as lls or (NULL) the protocol below says. Returns 0 or -errno. */
+/* Sets *size to the bytes of a message that fit a frame of lls (NULL: of the protocol below). Returns 0 or -errno. */
 static int
 blast_fragment_size(struct xk_protocol *self, struct xk_session *lls, uint32_t *size)
 {
@@ -375,7 +375,7 @@ blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 	return err != 0 ? err : xk_open_disable(self, self, xk_lower(self, 0), participants);
 }
 
-/* Answers how long messages may be that go in fragments of at most `size` bytes. As control operations return. */
+/* Answers XK_GET_MAX_PACKET or XK_GET_OPT_PACKET for fragments of `size` bytes. Returns as xk_control. */
 static int
 blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
 {
@@ -431,7 +431,7 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Returns a session for the stranger's message m, in front of which its header lies. NULL: m was dropped. */
+/* Returns a session for the stranger's message m, whose header was popped. NULL: m was dropped. */
 XK_APART static struct xk_session *
 blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -468,7 +468,7 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, p);
 }
 
-/* hdr is the header of a fragment; NULL: m is a short message. */
+/* hdr: the header of a fragment, or NULL for a short message. */
 static void
 blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {

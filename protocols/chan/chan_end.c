@@ -77,7 +77,7 @@ chan_status_of_handler(int status)
 
 /* ---- a message: kept, sent again, timed; the lock is held ---- */
 
-/* Remembers m, which stays the caller's, in e's copy. Returns false if there is no buffer. */
+/* Copies m, which stays the caller's, for retransmissions. Returns false if there is no buffer. */
 static bool
 chan_end_copy(struct chan_end *e, const struct xk_msg *m)
 {
@@ -89,7 +89,7 @@ chan_end_copy(struct chan_end *e, const struct xk_msg *m)
 		e->copy.m = xk_msg_reference(m);
 		return e->copy.m != NULL;
 	}
-	/* where the buffer is large enough, bytes behind the message are copied too: a constant length needs no call */
+	/* a constant length needs no call: where the buffer is large enough, bytes after the message are copied, too */
 	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
 		memcpy(e->copy.bytes, m->data, CHAN_SHORT);
 	else
@@ -97,7 +97,7 @@ chan_end_copy(struct chan_end *e, const struct xk_msg *m)
 	return true;
 }
 
-/* Drops the copy and moves the ticket to *ticket, for the caller to release without the lock. */
+/* Drops the copy. Moves the ticket to *ticket, for the caller to release without the lock. */
 static inline void
 chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 {
@@ -114,7 +114,7 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 	}
 }
 
-/* Notes that the copy is a new message, which is about to be sent. */
+/* Starts over for a new message, which has been copied and is about to be sent. */
 static inline void
 chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 {
@@ -125,19 +125,19 @@ chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 	e->asked = false;
 	e->sent_ns = now_ns;
 	e->due_ns = now_ns + e->timeout_ns;
-	/* no read-modify-write: if two ends add at once, one addition may be lost, and less may be repeated */
+	/* no read-modify-write: of two additions at once one may be lost, which only lets less be repeated */
 	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
 			      memory_order_relaxed);
 }
 
-/* Returns whether the keeper of the ticket still tries to send the message by itself. */
+/* Returns whether the ticket's keeper still retransmits the message by itself. */
 static bool
 chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns)
 {
 	return e->ticket.keeper != NULL && now_ns < e->sent_ns + e->ticket.keeps_us * 1000;
 }
 
-/* Lets the message be sent again. A request says how long ago its call began. */
+/* Puts the message into *after, to be sent again: a request with the age of its call. */
 static void
 chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
@@ -162,8 +162,8 @@ chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
 }
 
 /*
- * Lets the message be sent after a time-out; or a question, a header alone: if only_asks, for a message of several
- * packets, or if the message must not be sent again. Returns whether it is a question.
+ * Puts into *after what a time-out sends: the message, or a question, which is a header alone, if only_asks, for a
+ * message of several packets, or if the message must not be sent again now. Returns whether it is a question.
  */
 static bool
 chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
@@ -185,9 +185,10 @@ chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_
 }
 
 /*
- * Lets the message be sent again because the other end lacks it. Returns 0, or the reason to drop the question.
- * A keeper that still sends the message is left alone, once: what has arrived below may be lost above. An honest end
- * asks after timeout_min at least, later for long messages. Questions that come sooner must not draw messages.
+ * Puts the message into *after for an end that lacks it. Returns 0, or the reason to drop the end's question. The first
+ * question draws nothing while a keeper still sends the message; the second one does, because what has arrived below
+ * may be lost above. Questions that come sooner than an honest end asks (timeout_min, more for long messages) draw
+ * nothing.
  */
 static unsigned
 chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
@@ -217,7 +218,7 @@ chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 	chan_end_set_timeout(e, xk_estimate_bound(&e->round_trip_us) * 1000);
 }
 
-/* The slow half of chan_end_wake. Messages seldom move the timer: when it fires, it looks what is due. */
+/* The slow half of chan_end_wake: messages seldom move the timer, because its handler looks what is due. */
 static bool
 chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 {
@@ -231,7 +232,7 @@ chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 	return true;
 }
 
-/* Lets the timer fire at at_ns or before. Returns false if the session is closed. */
+/* Makes the timer fire at at_ns or before. Returns false if the session is closed. */
 static inline bool
 chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 {
@@ -348,7 +349,7 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 {
 	struct chan_client *c = (struct chan_client *)session;
 	int status = chan_client_begin(c, m, NULL);
-	struct chan_after after; /* nobody else is to be told */
+	struct chan_after after; /* for its ticket: nobody else is to be told */
 	bool ended = false;
 
 	if (status != 0)
@@ -409,7 +410,7 @@ chan_client_status(const struct chan_header *h)
 	return h->status == ETIMEDOUT || h->status == ECONNREFUSED ? -(int)h->status : -EREMOTEIO;
 }
 
-/* Decides about a word of the server. Returns 0, or the reason to drop it. The lock is held. */
+/* Decides what a word of the server changes and draws. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
 chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
 {
@@ -445,13 +446,11 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 static bool
 chan_server_keep(struct chan_end *e, const struct xk_msg *reply)
 {
-	bool is_long = reply != NULL && xk_msg_len(reply) > CHAN_SHORT;
-
 	if (xk_unlikely(reply == NULL)) {
 		e->copy.len = 0;
 		return true;
 	}
-	if (xk_unlikely(is_long && !chan_peer_save(e->peer, reply)))
+	if (xk_unlikely(xk_msg_len(reply) > CHAN_SHORT && !chan_peer_save(e->peer, reply)))
 		return false;
 	if (xk_likely(chan_end_copy(e, reply)))
 		return true;
@@ -464,7 +463,7 @@ static void
 chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 {
 	struct xk_protocol *self = e->session.protocol;
-	unsigned error = 0, counter = 0;
+	unsigned flags = CHAN_USER_MSG, error = 0, counter = 0;
 	struct xk_msg *reply = NULL;
 	int status = xk_call_demux(&e->session, m, &reply);
 	uint64_t now_ns;
@@ -475,6 +474,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 		status = -EMSGSIZE;
 	if (xk_unlikely(status != 0)) {
 		xk_count(self, CHAN_FAILED);
+		flags |= CHAN_ERROR;
 		error = chan_status_of_handler(status);
 		xk_msg_free(reply);
 		reply = NULL;
@@ -484,7 +484,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 	now_ns = xk_now_ns(self);
 	xk_lock(&e->lock);
 	e->status = (uint16_t)error;
-	e->flags = CHAN_USER_MSG | (error != 0 ? CHAN_ERROR : 0);
+	e->flags = (uint16_t)flags;
 	e->heard_ns = now_ns;
 	e->state = CHAN_IDLE;
 	newer = e->newer;
@@ -509,7 +509,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 		if (counter == CHAN_ABANDONED)
 			chan_say(self, e->session.lls, &h, CHAN_SAY_NACK);
 	} else if (xk_likely(reply != NULL)) {
-		chan_send(e, reply, sequence, CHAN_USER_MSG | (error != 0 ? CHAN_ERROR : 0), error);
+		chan_send(e, reply, sequence, flags, error);
 	}
 }
 
@@ -530,7 +530,7 @@ chan_server_is_acked(struct chan_end *e, struct xk_ticket *ticket)
 	e->state = CHAN_IDLE;
 }
 
-/* Decides about what a client says, unless it is a request to run. Returns as chan_client_judge. */
+/* As chan_client_judge, for what a client says, except requests that can be run. */
 static unsigned
 chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
 {
@@ -652,7 +652,7 @@ chan_end_expire(struct xk_event *event, void *argument)
 	xk_session_release(&e->session);
 }
 
-/* Handles m, which brings neither a reply nor a request that can be run. The lock is held, and given back. */
+/* Handles m, which brings neither a reply nor a request that can be run. Gives the lock back, which is held. */
 XK_APART static void
 chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
 {
@@ -739,7 +739,7 @@ chan_end_stop(struct chan_end *e)
 	return true;
 }
 
-/* A server's end is out of reach then, and what its handler replies is suppressed; a client's fails all calls. */
+/* Unbinds a server's end and suppresses its handler's reply; fails all calls of a client's. */
 void
 chan_end_disable(struct chan_end *e)
 {
@@ -795,7 +795,7 @@ chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
 	return xk_session_bind(s, &self->table.sessions, chan_key(s->lls, number, e->channel, e->is_server));
 }
 
-/* Nothing can be said without a reply. */
+/* Refuses m: a channel carries only calls. */
 static int
 chan_end_push(struct xk_session *session, struct xk_msg *m)
 {
@@ -803,7 +803,7 @@ chan_end_push(struct xk_session *session, struct xk_msg *m)
 	return -EOPNOTSUPP;
 }
 
-/* Between a client's calls the timer would only keep a closed channel, and its number, from being used again. */
+/* Stops an idle client's timer: its reference would keep the closed channel, and so its number, from reuse. */
 static void
 chan_end_let_go(struct xk_session *session)
 {
@@ -817,7 +817,7 @@ chan_end_let_go(struct xk_session *session)
 		xk_session_release(session);
 }
 
-/* A client's call is under way only if the kernel ends: a pending timer has a reference. Its caller is not told. */
+/* A call is under way only if the kernel ends, since a pending timer has a reference. Its caller is not told. */
 static void
 chan_end_close(struct xk_session *session)
 {
@@ -944,7 +944,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	err = chan_end_init(e, h->number, xk_msg_from_boot(m));
 	if (err != 0) {
 		xk_close(made);
-		/* what is left is want of memory, or a session below of which nothing can be made */
+		/* other errors: no memory, or an unusable session below */
 		return err == -ENOBUFS    ? CHAN_TOO_MANY
 		       : err == -EEXIST   ? CHAN_DUPLICATE
 		       : err == -ESTALE   ? CHAN_OLD_BOOT
@@ -968,8 +968,8 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 }
 
 /*
- * A request whose call is older than half of `lifetime` may have been run and forgotten, whatever `silence` its client
- * was given. Questions alone make no end.
+ * Refuses requests whose call is older than half of `lifetime`: they may have been run and forgotten, whatever
+ * `silence` their client has. Only requests make an end.
  */
 struct xk_session *
 chan_end_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)

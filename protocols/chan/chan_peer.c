@@ -1,6 +1,6 @@
 /*
- * chan_peer.c - other hosts: their ends of channels, their closed and evicted channels, what was sent to them again, and
- * how they share a server's channels. All of it belongs to one boot of a host. BIDCTL reports that a host
+ * chan_peer.c - other hosts: their ends of channels, their closed and evicted channels, what was sent to them again,
+ * and how they share a server's channels. All of it belongs to one boot of a host. BIDCTL reports that a host
  *
  *     rebooted       clients' ends fail their calls and stay unusable; the rest is forgotten, and replies of handlers
  *                    that still run are suppressed

@@ -1,6 +1,6 @@
 /*
- * chan_private.h - the state of CHAN, shared by chan.c (header, sending, settings), chan_end.c (the ends of channels) and
- * chan_peer.c (other hosts, and how they share a server's channels).
+ * chan_private.h - the state of CHAN, shared by chan.c (header, sending, settings), chan_end.c (the ends of channels)
+ * and chan_peer.c (other hosts, and how they share a server's channels).
  */
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
@@ -103,7 +103,7 @@ struct chan_holder {
 /* A channel without an end here: a client's that is closed, or a server's that was evicted. */
 struct chan_past {
 	uint32_t number, channel, sequence;
-	uint64_t until_ns; /* the client does not use it before, the server forgets it then; 0: use it at once */
+	uint64_t until_ns; /* the earliest time that the client reuses it (0: at once), or when the server forgets it */
 };
 
 struct chan_pasts {
@@ -119,7 +119,7 @@ struct chan {
 
 	struct xk_bidctl_watcher watcher;
 
-	struct xk_lock lock;    /* protects what follows, and what peers have in lists */
+	struct xk_lock lock;    /* protects the fields below, and all of peers that is not atomic */
 	struct xk_map holders;  /* peers, by host; stations and networks, by address and the holder above */
 	struct chan_peers list; /* all peers */
 	struct chan_holder all;
@@ -156,7 +156,7 @@ struct chan_copy {
 
 enum chan_state {
 	CHAN_IDLE,
-	CHAN_SENT,    /* the request or reply `sequence` was sent, and nothing from the other end says that it has it */
+	CHAN_SENT,    /* the request or reply `sequence` is sent, but not answered or acknowledged */
 	CHAN_EXECUTE, /* a server's handler runs */
 	CHAN_ENDED,   /* a client's shepherd has yet to fetch the result */
 };
@@ -176,10 +176,10 @@ struct chan_end {
 	uint8_t state;
 	bool timing;     /* the timer is pending, or its handler is about to take the lock */
 	bool disabled;   /* the peer has rebooted or is lost, or the channel was evicted */
-	bool asked;      /* the other end has asked for the message while the keeper of `ticket` was still sending it */
+	bool asked;      /* the other end asked for the message while the ticket's keeper was still sending it */
 	bool in_doubt;   /* at a client: the server may still run the last call */
-	uint16_t flags;  /* of the message: request or reply, perhaps an error ... */
-	uint16_t status; /* ... which this is */
+	uint16_t flags;  /* of the message ... */
+	uint16_t status; /* ... and its error; 0: none */
 	uint32_t sequence;
 	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
@@ -188,12 +188,12 @@ struct chan_end {
 	struct xk_estimate round_trip_us;
 	uint64_t timeout_ns;     /* doubled by each time-out */
 	uint64_t due_ns;         /* when to send something again */
-	uint64_t fires_ns;       /* when the timer fires, about */
+	uint64_t fires_ns;       /* about when the timer fires */
 	uint64_t sent_ns;        /* when the message was sent last */
 	uint64_t heard_ns;       /* when the other end was heard last */
 	uint64_t begun_ns;       /* at a client: when the call began */
 	struct chan_copy copy;   /* in CHAN_SENT, of the message */
-	struct xk_ticket ticket; /* for what a protocol below keeps of it */
+	struct xk_ticket ticket; /* for the copy of a protocol below */
 };
 
 struct chan_client {
