@@ -78,7 +78,7 @@ chan_status_of_handler(int status)
 /* ---- a message: kept, sent again, timed; the lock is held ---- */
 
 /* Copies m, which stays the caller's, for retransmissions. Returns false if there is no buffer. */
-static bool
+static inline bool
 chan_end_copy(struct chan_end *e, const struct xk_msg *m)
 {
 	size_t len = xk_msg_len(m);
