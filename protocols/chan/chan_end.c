@@ -1,36 +1,6 @@
 /*
- * chan_end.c - the two ends of a channel, as sessions.
- *
- * The client's end:
- *                       call: REQ(n+1)
- *           +--------+ ------------------> +--------+ --+  time-out: REQ(n, ack?) or probe(n, ack?)
- *           |  IDLE  |                     |  SENT  |   |  "ack": the server has it; probes from now on
- *           +--------+ <------------------ +--------+ <-+  "nack": REQ(n)
- *               ^   async: done is told        |           "ack?": NACK(n), the reply was missed
- *               |                              |  sync
- *               |  the shepherd fetches it +--------+      (a reply, an error, the deadline, silence, ABORT,
- *               +------------------------- | ENDED  |       a reboot of the server end SENT)
- *                                          +--------+
- *
- * In each state a reply that asks for an ack gets one, ACK(n+1), unless a newer request acknowledges it. Calls on a
- * disabled end fail.
- *
- * The server's end:
- *                       REQ(new): the handler runs
- *         +--------+ ------------------------------> +---------+ --+  REQ(current), probe(current): ACK if asked for
- *         |  IDLE  |                                 | EXECUTE |   |  REQ(new), probe(new): noted; ACK if asked for
- *         +--------+ <------------------------------ +---------+ <-+
- *           ^    ^      it was noted: NACK(new); or       |
- *           |    |      too much is kept: REP(n)          | REP(n), which is kept
- *           |    |                                        v
- *           |    |   ACK(n+1), or given up           +---------+ --+  time-out: REP(n, ack?) or probe(n, ack?)
- *           |    +---------------------------------- |  SENT   |   |  REQ(n, ack?), probe(n, ack?), NACK(n): REP(n)
- *           |                                        +---------+ <-+
- *           |    probe(new): NACK(new)                    |
- *           +---------------------------------------------+  REQ(new), to EXECUTE: an implicit ack
- *
- * Old sequence numbers are dropped in each state. A probe in IDLE is answered with NACK(new), or with an error if it is
- * about a reply that is gone. A disabled end drops everything, and its handler's reply is suppressed.
+ * chan_end.c - the two ends of a channel, as sessions: what both do with a message that may have to be sent again, then
+ * the client's states, the server's, and how ends begin and end.
  */
 #include "protocols/chan/chan_private.h"
 #include "xkernel/trace.h"
@@ -241,6 +211,21 @@ chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 
 /* ---- the client: calls ---- */
 
+/*
+ *                       call: REQ(n+1)
+ *           +--------+ ------------------> +--------+ --+  time-out: REQ(n, ack?) or probe(n, ack?)
+ *           |  IDLE  |                     |  SENT  |   |  "ack": the server has it; probes from now on
+ *           +--------+ <------------------ +--------+ <-+  "nack": REQ(n)
+ *               ^   async: done is told        |           "ack?": NACK(n), the reply was missed
+ *               |                              |  sync
+ *               |  the shepherd fetches it +--------+      (a reply, an error, the deadline, silence, ABORT,
+ *               +------------------------- | ENDED  |       a reboot of the server end SENT)
+ *                                          +--------+
+ *
+ * In each state a reply that asks for an ack gets one, ACK(n+1), unless a newer request acknowledges it. Calls on a
+ * disabled end fail.
+ */
+
 /* Ends the call under way. The lock is held. */
 static inline void
 chan_client_end(struct chan_client *c, int result, struct xk_msg *reply, struct chan_after *after)
@@ -441,6 +426,24 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 }
 
 /* ---- the server: the handler ---- */
+
+/*
+ *                       REQ(new): the handler runs
+ *         +--------+ ------------------------------> +---------+ --+  REQ(current), probe(current): ACK if asked for
+ *         |  IDLE  |                                 | EXECUTE |   |  REQ(new), probe(new): noted; ACK if asked for
+ *         +--------+ <------------------------------ +---------+ <-+
+ *           ^    ^      it was noted: NACK(new); or       |
+ *           |    |      too much is kept: REP(n)          | REP(n), which is kept
+ *           |    |                                        v
+ *           |    |   ACK(n+1), or given up           +---------+ --+  time-out: REP(n, ack?) or probe(n, ack?)
+ *           |    +---------------------------------- |  SENT   |   |  REQ(n, ack?), probe(n, ack?), NACK(n): REP(n)
+ *           |                                        +---------+ <-+
+ *           |    probe(new): NACK(new)                    |
+ *           +---------------------------------------------+  REQ(new), to EXECUTE: an implicit ack
+ *
+ * Old sequence numbers are dropped in each state. A probe in IDLE is answered with NACK(new), or with an error if it is
+ * about a reply that is gone. A disabled end drops everything, and its handler's reply is suppressed.
+ */
 
 /* Keeps reply (NULL: an empty one) until it has arrived. Returns false if it cannot be kept. The lock is held. */
 static bool

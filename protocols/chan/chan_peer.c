@@ -81,6 +81,7 @@ chan_holder_get(struct chan *chan, struct xk_key key, size_t size)
 	return holder;
 }
 
+/* Puts holder, which may be new, below `above`. */
 static void
 chan_holder_join(struct chan_holder *holder, struct chan_holder *above)
 {
@@ -122,7 +123,9 @@ chan_peer_become_client(struct chan_peer *peer, uint64_t station)
 	const uint64_t addresses[] = { station, peer->host >> CHAN_NETWORK_BITS };
 	struct chan_holder *above = &chan->all;
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(addresses) && peer->own.above == NULL; i++) {
+	if (peer->own.above != NULL)
+		return 0;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(addresses); i++) {
 		struct xk_key key = { addresses[i], (uintptr_t)above };
 		struct chan_holder *holder = chan_holder_get(chan, key, sizeof(*holder));
 
