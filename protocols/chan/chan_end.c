@@ -257,17 +257,6 @@ chan_client_give_up(struct chan_end *e, int result, struct chan_after *after)
 	e->in_doubt = true;
 }
 
-/* Tells the caller that its call has ended. The lock is not held. */
-static void
-chan_client_tell(struct chan_end *e, struct chan_after *after)
-{
-	xk_ticket_release(&after->ticket);
-	if (after->call != NULL)
-		xk_call_done(after->call, after->result, after->reply);
-	else
-		xk_semaphore_signal(&((struct chan_client *)e)->ended);
-}
-
 static uint64_t
 chan_client_next_ns(const struct chan_client *c)
 {
@@ -625,15 +614,19 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 /* ---- events: the timer, and messages ---- */
 
-static void
+/* Does what is left after an event: sends, lets go of a copy below, and tells the caller of a call that has ended. */
+static inline void
 chan_end_finish(struct chan_end *e, struct chan_after *after)
 {
 	if (after->m != NULL)
 		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
-	if (after->ended)
-		chan_client_tell(e, after);
+	xk_ticket_release(&after->ticket);
+	if (!after->ended)
+		return;
+	if (after->call != NULL)
+		xk_call_done(after->call, after->result, after->reply);
 	else
-		xk_ticket_release(&after->ticket);
+		xk_semaphore_signal(&((struct chan_client *)e)->ended);
 }
 
 static void
@@ -682,6 +675,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	struct chan_after after;
 	bool is_current, waits;
 
+	after.m = NULL;
 	xk_lock(&e->lock);
 	if (xk_unlikely(!(h->flags & (CHAN_USER_MSG | CHAN_ERROR)))) {
 		chan_end_pop_word(e, lls, m, h);
@@ -705,7 +699,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	if (xk_unlikely(h->status != 0))
 		xk_msg_free(m);
-	chan_client_tell(e, &after);
+	chan_end_finish(e, &after);
 }
 
 static void
@@ -865,8 +859,7 @@ chan_client_control(struct xk_session *session, int op, void *buffer, size_t len
 		xk_lock(&c->end.lock);
 		chan_client_give_up(&c->end, -ECANCELED, &after);
 		xk_unlock(&c->end.lock);
-		if (after.ended)
-			chan_client_tell(&c->end, &after);
+		chan_end_finish(&c->end, &after);
 		return 0;
 	default:
 		return -ENOTSUP;
