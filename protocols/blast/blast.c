@@ -3,7 +3,7 @@
  * for those that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or
- *               after a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
+ *               after a later one, and it is as intact as the frames are. CHAN, above, adds the rest.
  * Spec:         the x-kernel's BLAST with a mask of 64 bits (O'Malley and Peterson 1992), numbers of each session's
  *               own, adaptive times, and bounds against strangers. The number of the protocol above is the same on both
  *               hosts. The byte with the width of the mask was padding: it tells hosts with another mask apart.

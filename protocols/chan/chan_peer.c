@@ -147,7 +147,7 @@ chan_needed(const struct chan_peer *peer)
 	return 1 + (peer->served == 0 ? peer->chan->host_cost : 0);
 }
 
-/* Counts one channel more of the peer, or one less. */
+/* Counts one more channel of the peer, or one less. */
 static void
 chan_count_end(struct chan_peer *peer, bool is_more)
 {
@@ -169,7 +169,7 @@ chan_count_end(struct chan_peer *peer, bool is_more)
 
 /* ---- memories of evicted channels; the lock is held ---- */
 
-/* Counts memories more of the peer, or (negative) less. */
+/* Adds to the peer's memories, and to those of the holders above. */
 static void
 chan_count_memories(struct chan_peer *peer, int memories)
 {
@@ -280,8 +280,8 @@ chan_peer_disable(struct chan_ends *taken)
 /* ---- shares of a server's channels; the lock is held ---- */
 
 /*
- * Returns the holder right below `above` that has the most, or an eighth less; NULL: none holds any. They are compared
- * again only when that one has lost an eighth: strangers must not make each of their requests look at thousands.
+ * Returns the holder right below `above` that has the most, or up to an eighth less; NULL: none holds any. Compares all
+ * of them only when the last result has lost an eighth: a stranger's request must not cost a look at thousands.
  */
 static struct chan_holder *
 chan_share_most(struct chan_holder *above)
@@ -318,7 +318,7 @@ chan_share_loser(struct chan_peer *peer)
 	return (struct chan_peer *)loser;
 }
 
-/* Returns the channel of peer that goes, locked and referenced. NULL: none. any: its reply need not be acknowledged. */
+/* Returns the channel of peer to evict, locked and referenced; any: its reply need not be acknowledged. NULL: none. */
 static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
@@ -472,10 +472,10 @@ chan_peer_join(struct chan_end *e, uint64_t boot)
 }
 
 /*
- * The number of a client's channel is kept, to be used again at once, so that a server remembers no more channels than
- * were open at a time. Its sequence goes on: what is left of its calls is older than the next one, whose request also
- * acknowledges the last reply. If the last call is in doubt, the next one might wait for its handler, so the number
- * rests. One that is not kept is never used again.
+ * Keeps the number of a client's channel for reuse, so that a server remembers no more channels than were open at a
+ * time. Its sequence goes on: whatever is left of its calls is older than the next one, whose request also acknowledges
+ * the last reply. A number whose last call is in doubt rests first, because the next call might wait for the handler.
+ * Numbers that are not kept are never used again.
  */
 void
 chan_peer_leave(struct chan_end *e, bool rests)
@@ -500,7 +500,7 @@ chan_peer_leave(struct chan_end *e, bool rests)
 
 /* ---- how much is kept, and sent again ---- */
 
-/* Returns what a message takes from others: its buffers, however little is in them. */
+/* Returns the bytes of a message's buffers, however little is in them. */
 static uint64_t
 chan_cost_of_message(const struct xk_msg *m)
 {
@@ -512,8 +512,8 @@ chan_cost_of_message(const struct xk_msg *m)
 }
 
 /*
- * A network may use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1 to
- * all others, while a network whose hosts acknowledge gets what it needs of that.
+ * Lets a network use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1
+ * to all others, and a network whose hosts acknowledge gets what it needs of that.
  */
 bool
 chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
@@ -623,23 +623,22 @@ chan_peer_expire(struct xk_event *event, void *argument)
 void
 chan_peer_fini(struct chan *chan)
 {
+	struct chan_ends taken = TAILQ_HEAD_INITIALIZER(taken);
 	struct chan_peer *peer, *next;
+	struct chan_end *e;
 
 	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
-		chan_peer_forget(peer);
-		peer->references++;
-		for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {
-			struct chan_end *e;
-
-			while ((e = TAILQ_FIRST(&peer->ends[i])) != NULL) {
-				chan_peer_unlink(e);
-				if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
-					xk_session_release(&e->session);
-			}
-		}
-		peer->references--;
 		next = LIST_NEXT(peer, beside);
+		chan_peer_forget(peer);
+		chan_peer_take(&peer->ends[false], &taken);
+		chan_peer_take(&peer->ends[true], &taken);
 		chan_peer_free_unused(peer);
+	}
+	while ((e = TAILQ_FIRST(&taken)) != NULL) {
+		TAILQ_REMOVE(&taken, e, beside);
+		if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
+			xk_session_release(&e->session); /* the timer's reference */
+		xk_session_release(&e->session);
 	}
 	xk_map_fini(&chan->holders);
 }
