@@ -1,15 +1,12 @@
 /*
- * ticket.h - tells the sender of a message which protocol keeps a copy. A protocol that sends
- * persistently (BLAST) keeps a copy until no retransmission can be needed. The pushing protocol often
- * knows earlier that the message has arrived, by a reply. So it puts a ticket on the message, and the
- * keeper fills it in; neither knows the other, nor the layers in between. (O'Malley's and Peterson's
- * protocols for Sprite RPC found BLAST through the layers: action at a distance.)
+ * ticket.h - tells the pusher of a message which protocol keeps a copy. A protocol that sends persistently (BLAST) keeps
+ * a copy until no retransmission can be needed. The pushing protocol often learns earlier, by a reply, that the message
+ * has arrived. So it puts a ticket on the message, and the keeper fills it in; neither knows the other, nor the layers
+ * in between. (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers: action at a distance.)
  *
- * A ticket also says whether the push may wait for room to keep a copy. A protocol that retransmits
- * anyway, in the shepherd of an arriving message, must not wait: other messages would queue behind it.
- *
- * `again` tells the keeper that the message was pushed before, so
- * that it can limit its own retransmissions and these together.
+ * A ticket also says whether the push may wait for room to keep a copy. A protocol that retransmits in the shepherd of
+ * an arriving message must not wait: other messages would queue behind it. `again` tells the keeper that the message was
+ * pushed before, so that one limit counts the keeper's own retransmissions and these.
  *
  *     struct xk_ticket ticket = { .keeper = NULL };
  *     xk_ticket_put(m, &ticket);

@@ -75,11 +75,16 @@ bidctl_peer_fini(struct bidctl *b)
 	free(b->strangers);
 }
 
-/* Multiplies by a random odd number: any two hosts collide for at most two seeds in so many places. */
+/*
+ * Multiplies by a random odd number, twice: one product alone puts consecutive addresses at equal distances, which with
+ * some seeds crowds them into few buckets.
+ */
 static uint32_t
 bidctl_peer_hash(const struct bidctl *b, uint32_t host)
 {
-	return (uint32_t)(host * b->seed >> 32);
+	uint64_t product = host * b->seed;
+
+	return (uint32_t)((product ^ product >> 32) * b->seed >> 32);
 }
 
 static struct bidctl_bucket *

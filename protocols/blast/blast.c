@@ -3,7 +3,7 @@
  * for those that are missing. blast_send.c sends long messages, blast_receive.c receives them; the rest is here.
  *
  * Promise:      persistent, but not reliable: a message arrives whole or not at all. It may be lost, arrive twice, or
- *               after a later one, and it is as intact as the frames are. Whoever needs more stands above (CHAN).
+ *               after a later one, and it is as intact as the frames are. CHAN, above, adds the rest.
  * Spec:         the x-kernel's BLAST with a mask of 64 bits (O'Malley and Peterson 1992), numbers of each session's
  *               own, adaptive times, and bounds against strangers. The number of the protocol above is the same on both
  *               hosts. The byte with the width of the mask was padding: it tells hosts with another mask apart.
@@ -59,15 +59,15 @@ static const struct xk_field blast_fields[] = {
 	  .print = XK_PRINT_HEX,
 	  .is_upper = true,
 	  .help = "the protocol above" },
-	{ .name = "sequence", .bits = 32, .is_part = true, .help = "of a long message; 0: a short one" },
+	{ .name = "sequence", .bits = 32, .is_part = true, .help = "number of a long message; 0: a short one" },
 	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "fragments", .bits = 16, .help = "of a long message" },
+	{ .name = "fragments", .bits = 16, .help = "number in a long message" },
 	{ .name = "op", .bits = 8, .values = blast_ops_named },
 	{ .name = "width", .bits = 8, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask" },
 	{ .name = "mask",
 	  .bits = 64,
 	  .print = XK_PRINT_HEX,
-	  .help = "which fragment this is; of a NACK, which have arrived" },
+	  .help = "the bit of this fragment; in a NACK, those of all that have arrived" },
 	{ .name = NULL },
 };
 
@@ -88,7 +88,7 @@ blast_header_load(const uint8_t *p)
 				      .mask = xk_get64(p + BLAST_MASK) };
 }
 
-/* Returns why no honest sender made the header at p, which is not that of a short message. 0: it is good. */
+/* Checks the header at p, which is not that of a short message. Returns 0, or the reason to drop the message. */
 XK_APART static unsigned
 blast_header_check(const uint8_t *p)
 {
@@ -113,7 +113,7 @@ blast_header_check(const uint8_t *p)
 	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
-/* Pops and checks the header of m, and cuts off what follows the payload. Returns 0, or the reason to drop m. */
+/* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
 static inline unsigned
 blast_header_pop(struct xk_msg *m)
 {
@@ -159,35 +159,22 @@ blast_header_push(const struct blast_header *h, struct xk_msg **m)
 /* ---- time; the lock is held unless stated otherwise ---- */
 
 void
-blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns)
+blast_estimate_add(const struct blast *blast, struct xk_estimate *estimate, uint64_t sample_ns)
 {
-	int64_t sample = (int64_t)(sample_ns < blast->nack_max_ns ? sample_ns : blast->nack_max_ns);
-	int64_t error = sample - estimate->mean_ns;
-	int64_t deviation = estimate->deviation_ns;
-
-	if (estimate->mean_ns == 0) {
-		estimate->mean_ns = sample == 0 ? 1 : (uint32_t)sample;
-		estimate->deviation_ns = estimate->mean_ns / 2;
-		return;
-	}
-	estimate->mean_ns = (uint32_t)(estimate->mean_ns + error / 8);
-	estimate->mean_ns += estimate->mean_ns == 0;
-	estimate->deviation_ns = (uint32_t)(deviation + ((error < 0 ? -error : error) - deviation) / 4);
+	xk_estimate_add(estimate, (uint32_t)(sample_ns < blast->nack_max_ns ? sample_ns : blast->nack_max_ns));
 }
 
 uint64_t
-blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns)
+blast_estimate_bound(const struct blast *blast, const struct xk_estimate *estimate, uint64_t first_ns)
 {
-	uint64_t bound_ns = estimate->mean_ns + 4 * (uint64_t)estimate->deviation_ns;
+	uint64_t bound_ns = estimate->mean == 0 ? first_ns : xk_estimate_bound(estimate);
 
-	if (estimate->mean_ns == 0)
-		bound_ns = first_ns;
 	if (bound_ns < blast->nack_min_ns)
 		return blast->nack_min_ns;
 	return bound_ns < blast->nack_max_ns ? bound_ns : blast->nack_max_ns;
 }
 
-/* Makes the event come at at_ns, or before. */
+/* Makes the event fire at at_ns or before. */
 static void
 blast_schedule(struct blast *blast, uint64_t at_ns)
 {
@@ -215,7 +202,7 @@ blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *du
 	blast_schedule(blast, at_ns);
 }
 
-/* Handles what is due. Called without the lock. */
+/* Handles what is due. The lock is not held. */
 static void
 blast_tick(struct xk_event *event, void *argument)
 {
@@ -248,8 +235,8 @@ blast_peer_init(struct blast *blast, struct blast_peer *peer)
 }
 
 /*
- * Returns the key of the peer of lls: its station, which is the same for a neighbour that VNET hears and one that was
- * opened, or else its host.
+ * Returns the key of the peer of lls: its link address, which a neighbour's opened and accepted sessions share, or else
+ * its host.
  */
 static struct xk_key
 blast_peer_key(struct xk_session *lls)
@@ -299,7 +286,7 @@ blast_session_join(struct blast_session *s, bool confirms)
 
 /* ---- sessions ---- */
 
-/* Sets *size to what a frame holds of a message, as lls or (NULL) the protocol below says. Returns 0 or -errno. */
+/* Sets *size to the bytes of a message that fit a frame of lls (NULL: of the protocol below). Returns 0 or -errno. */
 static int
 blast_fragment_size(struct xk_protocol *self, struct xk_session *lls, uint32_t *size)
 {
@@ -388,7 +375,7 @@ blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 	return err != 0 ? err : xk_open_disable(self, self, xk_lower(self, 0), participants);
 }
 
-/* Answers how long messages may be that go in fragments of at most `size` bytes. As control operations return. */
+/* Answers XK_GET_MAX_PACKET or XK_GET_OPT_PACKET for fragments of `size` bytes. Returns as xk_control. */
 static int
 blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
 {
@@ -444,7 +431,7 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Returns a session for the stranger's message m, in front of which its header lies. NULL: m was dropped. */
+/* Returns a session for the stranger's message m, whose header was popped. NULL: m was dropped. */
 XK_APART static struct xk_session *
 blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -481,7 +468,7 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, p);
 }
 
-/* hdr is the header of a fragment; NULL: m is a short message. */
+/* hdr: the header of a fragment, or NULL for a short message. */
 static void
 blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -563,29 +550,32 @@ static const struct xk_role blast_lowers[] = {
 #define BLAST_AT(member) offsetof(struct blast, member)
 
 static const struct xk_setting blast_settings[] = {
-	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64",
-	  "long messages that are kept for peers that may ask for them", 1, 65536 },
+	{ "outstanding", XK_SETTING_UINT, BLAST_AT(outstanding), "64", "long messages kept at a time, to be sent again",
+	  1, 65536 },
 	{ "outstanding_peer", XK_SETTING_UINT, BLAST_AT(outstanding_peer), "32",
-	  "... for one of them; hosts that are not confirmed share one such limit", 1, 65536 },
-	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s", "how long after its last frame at most; more than nack_max",
-	  1000000, UINT64_C(60000000000) },
+	  "long messages kept for one peer; unconfirmed hosts count as one peer", 1, 65536 },
+	{ "keep", XK_SETTING_TIME, BLAST_AT(keep_ns), "1s",
+	  "longest time that a message is kept after its last frame; more than nack_max", 1000000,
+	  UINT64_C(60000000000) },
 	{ "give_up", XK_SETTING_TIME, BLAST_AT(give_up_ns), "5s",
-	  "how long a message is kept in all, at both ends, however often it is asked for", 1000000,
+	  "longest time that either end keeps a message in all, however often it is asked for", 1000000,
 	  UINT64_C(600000000000) },
 	{ "nack", XK_SETTING_TIME, BLAST_AT(nack_ns), "20ms",
-	  "after this without a fragment one is missing, until their spacing is known", 1000, UINT64_C(4000000000) },
-	{ "nack_min", XK_SETTING_TIME, BLAST_AT(nack_min_ns), "1ms", "... once it is, at least", 1000,
+	  "silence after which a fragment is missing, until their spacing is measured", 1000, UINT64_C(4000000000) },
+	{ "nack_min", XK_SETTING_TIME, BLAST_AT(nack_min_ns), "1ms", "shortest such silence, once it is measured", 1000,
 	  UINT64_C(4000000000) },
-	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms", "... and at most, as after a NACK", 1000,
-	  UINT64_C(4000000000) },
-	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12", "in a row, that bring nothing, before a message is given up",
-	  1, 30 },
-	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "that fragments are missing of", 1, 65536 },
+	{ "nack_max", XK_SETTING_TIME, BLAST_AT(nack_max_ns), "300ms",
+	  "longest such silence, and longest wait after a NACK", 1000, UINT64_C(4000000000) },
+	{ "nacks", XK_SETTING_UINT, BLAST_AT(nacks), "12",
+	  "NACKs in a row that bring nothing, before a message is given up", 1, 30 },
+	{ "messages", XK_SETTING_UINT, BLAST_AT(message_max), "256", "incomplete messages kept at a time", 1, 65536 },
 	{ "fragments", XK_SETTING_UINT, BLAST_AT(fragment_max), "4096",
-	  "of them that wait; each may keep a buffer of 2 KiB, however short it is", BLAST_FRAGMENTS, 1048576 },
-	{ "peer_messages", XK_SETTING_UINT, BLAST_AT(peer_message_max), "32", "messages of one session", 1, 65536 },
-	{ "peer_fragments", XK_SETTING_UINT, BLAST_AT(peer_fragment_max), "512", "fragments of one session",
-	  BLAST_FRAGMENTS, 1048576 },
+	  "fragments of incomplete messages; each may hold a buffer of 2 KiB, however short it is", BLAST_FRAGMENTS,
+	  1048576 },
+	{ "peer_messages", XK_SETTING_UINT, BLAST_AT(peer_message_max), "32", "incomplete messages of one session", 1,
+	  65536 },
+	{ "peer_fragments", XK_SETTING_UINT, BLAST_AT(peer_fragment_max), "512",
+	  "fragments of one session's incomplete messages", BLAST_FRAGMENTS, 1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -602,8 +592,7 @@ static const struct xk_number_on blast_numbers[] = { { "eth", 0x3001 }, { "ip", 
 
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",
-	.help = "Messages of up to 64 frames; what is missing of one is sent again for a while. Persistent, not "
-		"reliable.",
+	.help = "Messages of up to 64 frames. Missing frames are sent again for a while: persistent, not reliable.",
 	.ops = &blast_ops,
 	.session_ops = &blast_session_ops,
 	.header = BLAST_HEADER_LEN,

@@ -7,6 +7,7 @@
 
 #include <sys/queue.h>
 
+#include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
@@ -52,7 +53,7 @@ enum {
 	BLAST_HEADER_LEN = 24,
 	BLAST_FRAGMENTS = 64,                              /* of a message: the bits of the mask */
 	BLAST_FRAGMENT_MAX = XK_MSG_MAX / BLAST_FRAGMENTS, /* bytes; so no message is too long */
-	BLAST_FINISHED = 16,                               /* messages of a session that are remembered */
+	BLAST_FINISHED = 16,                               /* whole messages that a session remembers */
 };
 
 struct blast_header {
@@ -62,7 +63,7 @@ struct blast_header {
 	uint64_t mask;
 };
 
-/* A place in a list of what is due, soonest first. */
+/* An entry of a list in order of time, the soonest first. */
 struct blast_due {
 	TAILQ_ENTRY(blast_due) link;
 	uint64_t at_ns;
@@ -70,12 +71,7 @@ struct blast_due {
 
 TAILQ_HEAD(blast_dues, blast_due);
 
-/* What a path is like: mean and mean deviation (Jacobson 1988). */
-struct blast_estimate {
-	uint32_t mean_ns, deviation_ns; /* mean 0: nothing was measured yet */
-};
-
-/* What may be sent again. Bytes alone would not do: each frame has headers of the protocols below. */
+/* What may be sent again. Frames count, too, because each costs the headers of the protocols below. */
 struct blast_credit {
 	int64_t bytes, frames;
 	bool has_sent; /* of a session: something was sent for the first time */
@@ -94,7 +90,7 @@ struct blast_peer {
 	TAILQ_ENTRY(blast_peer) holder;                 /* in the protocol's holders, while it has copies */
 	TAILQ_HEAD(blast_copy_ages, blast_copy) copies; /* oldest first */
 	unsigned copy_count;
-	uint64_t paid_ns; /* until when its pace is used up by what was sent again */
+	uint64_t paid_ns; /* when the pace allows to send the next fragment again */
 };
 
 struct blast {
@@ -128,16 +124,16 @@ struct blast_session {
 	uint32_t sequence;                                  /* of the next long message; 0: no number was drawn yet */
 	struct blast_credit credits[2];                     /* of the current half minute, and the one before */
 	uint64_t half_ns;                                   /* when the current one began */
-	struct blast_estimate answer;                       /* from the last frame to its NACK, at the sender */
-	struct blast_estimate spacing;                      /* from one fragment to the next */
-	struct blast_estimate round_trip;                   /* from a NACK to what it brings */
+	struct xk_estimate answer_ns;                       /* from the last frame to its NACK, at the sender */
+	struct xk_estimate spacing_ns;                      /* from one fragment to the next */
+	struct xk_estimate round_trip_ns;                   /* from a NACK to what it brings */
 	TAILQ_HEAD(blast_partials, blast_partial) partials; /* oldest first */
 	uint32_t partial_count, fragment_count;
 	uint32_t finished[BLAST_FINISHED]; /* sequences of whole messages, in a ring; 0: none yet */
 	unsigned finished_next;
 };
 
-/* A message that the peer may ask for again. What has no "under the lock" does not change. */
+/* A message that the peer may ask for again. Fields without "under the lock" do not change. */
 struct blast_copy {
 	struct blast_due due;                /* under the lock; in the protocol's copies */
 	LIST_ENTRY(blast_copy) bucket;       /* under the lock */
@@ -156,18 +152,18 @@ struct blast_copy {
 	struct xk_msg *fragments[];
 };
 
-/* A message of which something is missing. All of it is under the lock. */
+/* An incomplete message. All of it is under the lock. */
 struct blast_partial {
 	struct blast_due due;                 /* in the protocol's partials */
 	TAILQ_ENTRY(blast_partial) age, peer; /* in the protocol's ages, in the session's partials */
-	struct blast_partial *next;           /* of those that make room */
+	struct blast_partial *next;           /* in the list of evicted messages */
 	struct blast_session *session;        /* with a reference */
-	uint64_t mask;                        /* what is there */
+	uint64_t mask;                        /* the fragments that have arrived */
 	uint64_t born_ns, last_ns, nacked_ns;
 	uint32_t sequence;
 	uint32_t length, last_length; /* of all fragments but the last, and of that; 0: not known */
 	unsigned count, received;
-	unsigned silences; /* times that nothing new has come, in a row */
+	unsigned silences; /* waits in a row that brought nothing new */
 	unsigned credit;   /* NACKs that a stranger has paid for with the bytes it sent */
 	struct xk_msg *fragments[];
 };
@@ -189,19 +185,19 @@ blast_session_is_confirmed(const struct blast_session *s)
 /* Loads the fields of the header at p. */
 struct blast_header blast_header_load(const uint8_t *p);
 
-/* Puts the header h before *m. False: there was no buffer. */
+/* Pushes the header h onto *m. Returns false if there is no buffer. */
 bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
 
-/* Puts due, which is in no list, into dues for at_ns. The lock is held. */
+/* Adds due, which is in no list, to dues, to be handled at at_ns. The lock is held. */
 void blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns);
 
 /* Adds a sample, at most nack_max. The lock is held. */
-void blast_estimate_add(const struct blast *blast, struct blast_estimate *estimate, uint64_t sample_ns);
+void blast_estimate_add(const struct blast *blast, struct xk_estimate *estimate, uint64_t sample_ns);
 
-/* Returns what is hardly ever exceeded, within nack_min and nack_max; first_ns where nothing was measured. */
-uint64_t blast_estimate_bound(const struct blast *blast, const struct blast_estimate *estimate, uint64_t first_ns);
+/* Returns what samples hardly ever exceed (first_ns: there is none), within nack_min and nack_max. */
+uint64_t blast_estimate_bound(const struct blast *blast, const struct xk_estimate *estimate, uint64_t first_ns);
 
-/* Moves s to its confirmed peer, if there is one, or `confirms` and there is memory for one. No lock is held. */
+/* Moves s to its confirmed peer; confirms: makes one if there is none. No lock is held. */
 void blast_session_join(struct blast_session *s, bool confirms);
 
 /* ---- blast_send.c; no lock is held ---- */
@@ -212,7 +208,7 @@ int blast_send(struct blast_session *s, struct xk_msg *m);
 /* Frees the copy `number` of s: nobody will ask for it again. */
 void blast_send_release(struct blast_session *s, uint64_t number);
 
-/* Ends the first copy if its time is over at now_ns. False: it is not, or there is none. */
+/* Ends the copy that is due first. Returns false if none is due at now_ns. */
 bool blast_send_expire(struct blast *blast, uint64_t now_ns);
 
 /* Handles the NACK m, whose header is at p, that came up lls. Takes m. */
@@ -225,7 +221,7 @@ void blast_receive_fini(struct blast *blast);
 /* Adds the fragment m, whose header is at p, to its message. Takes m. */
 void blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p);
 
-/* Asks for what is missing of the first message, or gives it up, if that is due at now_ns. False: it is not. */
+/* Sends a NACK for the message that is due first, or gives it up. Returns false if none is due at now_ns. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * blast_receive.c - BLAST's receiving half: fragments become messages, and what is missing is asked for. blast.c has
- * the protocol.
+ * blast_receive.c - BLAST's receiving half: joins fragments to messages, and asks for missing ones. blast.c has the
+ * protocol.
  *
- * Something is missing when nothing new has come for longer than fragments of this peer are apart (`spacing`), and
- * after a NACK, for longer than what NACKs bring takes (`round_trip`), twice as long after each that has brought
- * nothing. After `nacks` such silences in a row the message is given up.
+ * Fragments are missing when nothing new has come for longer than the peer's usual spacing; after a NACK, for longer
+ * than the usual time from a NACK to what it brings, doubled by each NACK that brings nothing. After `nacks` such
+ * silences in a row the message is given up.
  *
  * A stranger, whose address may be forged (blast_private.h), draws about as many bytes of NACKs as it has sent of a
  * message.
@@ -30,7 +30,7 @@ blast_receive_unlist(struct blast *blast, struct blast_partial *partial)
 	partial->session->fragment_count -= partial->received;
 }
 
-/* Moves the oldest message of s, or (NULL) of all, to the list *out; but not `keep`. There is one. */
+/* Moves the oldest message of s (NULL: of all) but `keep` to the list *out. There is one. */
 static void
 blast_receive_evict(struct blast *blast, struct blast_session *s, const struct blast_partial *keep,
 		    struct blast_partial **out)
@@ -45,7 +45,7 @@ blast_receive_evict(struct blast *blast, struct blast_session *s, const struct b
 	*out = oldest;
 }
 
-/* Waits until something is missing: for new fragments from now_ns on, after the last fragment or NACK. */
+/* Schedules the time when fragments count as missing: now_ns is that of the last fragment or NACK. */
 static void
 blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t now_ns)
 {
@@ -53,9 +53,9 @@ blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t 
 	uint64_t patience_ns;
 
 	if (partial->silences == 0) {
-		patience_ns = blast_estimate_bound(blast, &s->spacing, blast->nack_ns);
+		patience_ns = blast_estimate_bound(blast, &s->spacing_ns, blast->nack_ns);
 	} else {
-		patience_ns = blast_estimate_bound(blast, &s->round_trip, 2 * blast->nack_ns)
+		patience_ns = blast_estimate_bound(blast, &s->round_trip_ns, 2 * blast->nack_ns)
 			      << (partial->silences - 1);
 		patience_ns = patience_ns < blast->nack_max_ns ? patience_ns : blast->nack_max_ns;
 	}
@@ -63,8 +63,8 @@ blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t 
 }
 
 /*
- * Begins the message of s that h is a fragment of; those that are too many go out. NULL: no memory, or s is being
- * closed.
+ * Begins the message of s that h is a fragment of, and moves messages beyond the limits to *out. NULL: no memory, or s
+ * is being closed.
  */
 static struct blast_partial *
 blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint64_t now_ns, struct blast_partial **out)
@@ -100,7 +100,7 @@ blast_receive_is_last(const struct blast_header *h)
 	return h->mask >> (h->fragments - 1) != 0;
 }
 
-/* Whether h can be of the same message as what is there: all fragments are of one length, the last may be shorter. */
+/* Returns whether h fits the fragments that have arrived: all are of one length, the last may be shorter. */
 static bool
 blast_receive_fits(const struct blast_partial *partial, const struct blast_header *h)
 {
@@ -136,7 +136,7 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 	return *place == NULL ? XK_DROP_NO_MEMORY : 0;
 }
 
-/* Stores fragment m, which is new and fits, and learns from it what the path is like. */
+/* Stores fragment m, which is new and fits, and measures the path by it. */
 static void
 blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struct blast_header *h, uint64_t now_ns)
 {
@@ -144,9 +144,9 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	struct blast *blast = blast_of(s);
 
 	if (h->op == BLAST_SEND && partial->silences == 0 && partial->received > 0)
-		blast_estimate_add(blast, &s->spacing, now_ns - partial->last_ns);
+		blast_estimate_add(blast, &s->spacing_ns, now_ns - partial->last_ns);
 	if (h->op == BLAST_RETRANSMIT && partial->silences == 1 && partial->nacked_ns != 0)
-		blast_estimate_add(blast, &s->round_trip, now_ns - partial->nacked_ns);
+		blast_estimate_add(blast, &s->round_trip_ns, now_ns - partial->nacked_ns);
 	partial->fragments[__builtin_ctzll(h->mask)] = m;
 	partial->mask |= h->mask;
 	*(blast_receive_is_last(h) ? &partial->last_length : &partial->length) = h->length;
@@ -162,12 +162,14 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 
 /* ---- without the lock ---- */
 
-/* Drops a message that was taken out. */
+/* Frees a message that was taken out, and drops its fragments for that reason (0: the kernel ends). */
 static void
 blast_receive_drop(struct blast_partial *partial, unsigned why)
 {
 	for (unsigned i = 0; i < partial->count; i++)
-		if (partial->fragments[i] != NULL)
+		if (why == 0)
+			xk_msg_free(partial->fragments[i]);
+		else if (partial->fragments[i] != NULL)
 			xk_drop(partial->session->session.protocol, partial->fragments[i], why);
 	xk_session_release(&partial->session->session);
 	free(partial);
@@ -276,9 +278,6 @@ blast_receive_fini(struct blast *blast)
 
 	while ((partial = TAILQ_FIRST(&blast->ages)) != NULL) {
 		blast_receive_unlist(blast, partial);
-		for (unsigned i = 0; i < partial->count; i++)
-			xk_msg_free(partial->fragments[i]);
-		xk_session_release(&partial->session->session);
-		free(partial);
+		blast_receive_drop(partial, 0);
 	}
 }

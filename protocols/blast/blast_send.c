@@ -1,12 +1,10 @@
 /*
  * blast_send.c - BLAST's sending half: cuts a long message into fragments, keeps them for a while in case the peer
- * asks for some again, answers NACKs, and bounds what they and pushes of the same message make it send. blast.c has
- * the protocol.
+ * asks for some again, answers NACKs, and limits what NACKs and repeated pushes make it send. blast.c has the protocol.
  *
- * A copy has one reference of the lists, and one of each shepherd that is sending it. Its slot and its memory become
- * free with the last of them. A NACK finds its copy by the sequence number alone, because it may come up another
- * session than the message went down (VNET has one for each direction). Its sender is therefore compared with the
- * message's peer.
+ * The lists hold one reference on a copy, and each shepherd that sends it holds one. The last one frees its slot and
+ * its memory. A NACK finds its copy by the sequence number alone, because it may come up another session than the
+ * message went down (VNET has one for each direction). Its sender is therefore compared with the message's peer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,17 +12,17 @@
 #include "protocols/blast/blast_private.h"
 
 enum {
-	BLAST_KEEP_PARTS = 16,     /* where answers come fast, at least one part of so many is left of `keep` */
-	BLAST_AGAIN = 3,           /* a message is sent again at most so many times over */
-	BLAST_FRAGMENT_AGAIN = 16, /* ... and each fragment at most so often */
+	BLAST_KEEP_PARTS = 16,     /* a copy is kept for at least 1/16 of `keep`, however fast answers come */
+	BLAST_AGAIN = 3,           /* limit of what is sent again, times the message */
+	BLAST_FRAGMENT_AGAIN = 16, /* ... and of repeats of each fragment */
 };
 
-/* What a session sends again is bounded over the current and the last half minute. */
+/* The limit of what a session sends again is for the current and the last half minute. */
 #define BLAST_HALF_NS UINT64_C(30000000000)
 
 /* ---- copies ---- */
 
-/* Frees a slot of holder; NULL: there is none. */
+/* Frees a slot of holder (NULL: none). */
 static void
 blast_send_free_slot(struct blast *blast, struct blast_peer *holder)
 {
@@ -49,7 +47,7 @@ blast_copy_release(struct blast_copy *copy)
 
 /*
  * Returns a copy of m on s, in count fragments, in a slot of holder (NULL: in none), with one reference. Takes m.
- * NULL: there was no memory or no buffer for it, or s is being closed.
+ * Returns NULL if there is no memory or no buffer, or s is being closed.
  */
 static struct blast_copy *
 blast_copy_new(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder)
@@ -95,17 +93,17 @@ blast_send_find(struct blast *blast, uint64_t sequence)
 }
 
 /*
- * Notes that the last frame of a listed copy went at now_ns. The copy is kept for longer than the peer's next NACK
- * takes, but for the whole of `keep` once a NACK has come: the next ones come later and later where frames are lost.
+ * Notes that the last frame of a listed copy was sent at now_ns. The copy is kept for longer than the peer's next NACK
+ * takes, and for the whole of `keep` once a NACK has come, because the intervals between NACKs grow.
  */
 static void
 blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
-	const struct blast_estimate *answer = &copy->session->answer;
-	uint64_t keep_ns = 8 * (answer->mean_ns + 4 * (uint64_t)answer->deviation_ns);
+	const struct xk_estimate *answer = &copy->session->answer_ns;
+	uint64_t keep_ns = 8 * xk_estimate_bound(answer);
 	uint64_t last_ns = copy->born_ns + blast->give_up_ns;
 
-	if (copy->early_ns != 0 || answer->mean_ns == 0 || keep_ns > blast->keep_ns)
+	if (copy->early_ns != 0 || answer->mean == 0 || keep_ns > blast->keep_ns)
 		keep_ns = blast->keep_ns;
 	else if (keep_ns < blast->keep_ns / BLAST_KEEP_PARTS)
 		keep_ns = blast->keep_ns / BLAST_KEEP_PARTS;
@@ -115,8 +113,8 @@ blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 }
 
 /*
- * Draws a number for the next message of s that no other copy has. The first one is random, so that a peer cannot tell
- * the numbers of others' messages from those of its own. 0 is the number of short messages.
+ * Returns a number for the next message of s that no other copy has. The first one is random, so that a peer cannot
+ * derive the numbers of others' messages from those of its own. 0 is the number of short messages.
  */
 static uint32_t
 blast_send_number(struct blast *blast, struct blast_session *s)
@@ -148,7 +146,7 @@ blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 
 /*
  * Takes copy (NULL: none) off the lists, unlocks, and gives the lists' reference back. The lock is held before, not
- * after. False: it was on no list.
+ * after. Returns false if the copy was on no list.
  */
 static bool
 blast_send_end(struct blast *blast, struct blast_copy *copy)
@@ -169,7 +167,7 @@ blast_send_end(struct blast *blast, struct blast_copy *copy)
 	return listed;
 }
 
-/* ---- what a session sent in the last minute; the lock is held ---- */
+/* ---- what a session may send again; the lock is held ---- */
 
 /* Begins the next half minute at now_ns, if the current one is over. */
 static void
@@ -184,7 +182,7 @@ blast_again_turn(struct blast_session *s, uint64_t now_ns)
 	s->half_ns = now_ns;
 }
 
-/* Adds to the credit of the current half minute: what is sent for the first time, or (negative) again. */
+/* Adds credit for what is sent for the first time, or takes it (negative) for what is sent again. */
 static void
 blast_again_add(struct blast_session *s, int64_t bytes, int64_t frames)
 {
@@ -192,7 +190,7 @@ blast_again_add(struct blast_session *s, int64_t bytes, int64_t frames)
 	s->credits[0].frames += frames;
 }
 
-/* Whether so much more may be sent again. */
+/* Returns whether so much more may be sent again. */
 static bool
 blast_again_allows(const struct blast_session *s, size_t bytes, unsigned frames)
 {
@@ -201,9 +199,10 @@ blast_again_allows(const struct blast_session *s, size_t bytes, unsigned frames)
 }
 
 /*
- * Counts a message that was pushed before as sent again. Returns 0; -EAGAIN if this session has lately sent nothing for
- * the first time (its peer may have moved here), so that the message must count as new; or -ENOBUFS if too much was
- * sent again. Takes the lock itself.
+ * Counts a message that was pushed before as sent again. Takes the lock itself. Returns
+ *	0
+ *	-EAGAIN		the session has lately sent nothing new (its peer may have moved here): count the message as new
+ *	-ENOBUFS	too much was sent again
  */
 static int
 blast_again_count(struct blast_session *s, size_t len, unsigned frames)
@@ -246,7 +245,7 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 }
 
 /*
- * Sends all fragments of copy for the first time. If one but the first cannot be sent, the peer will ask for it.
+ * Sends all fragments of copy for the first time. The peer will ask for those that cannot be sent after the first.
  * Returns 0, or -errno if nothing was sent: then copy is on no list.
  */
 static int
@@ -274,7 +273,7 @@ blast_send_all(struct blast *blast, struct blast_copy *copy)
 
 /* ---- slots ---- */
 
-/* Waits for a slot of the peer's share, and one of all. Returns 0 or -errno. */
+/* Waits for a slot of the peer's share, and for one of all. Returns 0 or -errno. */
 static int
 blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_us)
 {
@@ -288,7 +287,7 @@ blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_u
 	return err;
 }
 
-/* Ends the oldest copy of the peer with the most copies, or of `peer` if it has its share. False: there is none. */
+/* Ends the oldest copy of the peer with the most copies, or of `peer` if that has its share. False: none. */
 static bool
 blast_send_displace(struct blast *blast, struct blast_peer *peer)
 {
@@ -410,7 +409,7 @@ blast_send_expire(struct blast *blast, uint64_t now_ns)
 
 /* ---- NACKs ---- */
 
-/* Whether two sessions below have the same peer, by its host or, where one knows no host, its link address. */
+/* Returns whether two sessions below have the same peer, by its host or, if one knows no host, its link address. */
 static bool
 blast_again_same_peer(struct xk_session *a, struct xk_session *b)
 {
@@ -427,15 +426,15 @@ blast_again_same_peer(struct xk_session *a, struct xk_session *b)
 }
 
 /*
- * Takes one fragment from the pace of the peer of s: 64 in the time that its NACKs usually take, at most `nack`. False:
- * too much was sent again to it just now. The lock is held.
+ * Takes one fragment from the pace of the peer of s: 64 in the time that its NACKs usually take, at most `nack`.
+ * Returns false if too much was sent again to the peer just now. The lock is held.
  */
 static bool
 blast_again_is_in_pace(struct blast_session *s, uint64_t now_ns)
 {
 	const struct blast *blast = blast_of(s);
 	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_relaxed);
-	uint64_t bound_ns = blast_estimate_bound(blast, &s->answer, blast->nack_ns);
+	uint64_t bound_ns = blast_estimate_bound(blast, &s->answer_ns, blast->nack_ns);
 	uint64_t window_ns = bound_ns < blast->nack_ns ? bound_ns : blast->nack_ns;
 	uint64_t spacing_ns = window_ns / BLAST_FRAGMENTS;
 
@@ -486,7 +485,7 @@ blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, ui
 	if (missing == 0)
 		return BLAST_NACK_EARLY;
 	if (sent == copy->count)
-		blast_estimate_add(blast, &copy->session->answer, now_ns - copy->last_ns);
+		blast_estimate_add(blast, &copy->session->answer_ns, now_ns - copy->last_ns);
 	blast_again_turn(copy->session, now_ns);
 	for (; missing != 0; missing &= missing - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(missing), reason = blast_again_pay(copy, i, now_ns);

@@ -25,7 +25,6 @@
  */
 #include "protocols/chan/chan_private.h"
 #include "xkernel/bytes.h"
-#include "xkernel/trace.h"
 
 /* ---- the header ---- */
 
@@ -38,10 +37,7 @@ enum {
 static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
 
 enum {
-	CHAN_HOSTS = 16,      /* expected hosts; there may be more */
-	CHAN_PACKETS = 8,     /* that are sent in half of timeout_min */
-	CHAN_UNASKED_MAX = 3, /* repeats of a message before the timer only asks */
-	CHAN_REPEATS_MAX = 8, /* repeats of a message, by the timer and by questions together */
+	CHAN_HOSTS = 16, /* expected hosts; there may be more */
 };
 
 /* Combinations of flags that exist, as bits. */
@@ -67,14 +63,17 @@ static const struct xk_field chan_fields[] = {
 	{ .name = "reserved", .bits = 11, .kind = XK_FIXED },
 	{ .name = "flags", .bits = 4, .kind = XK_VARIES, .is_bits = true, .values = chan_flag_names },
 	{ .name = "from_client", .bits = 1, .kind = XK_NAMES_SESSION },
-	{ .name = "status", .bits = 16, .kind = XK_VARIES, .help = "an error; of a request that comes again, its age" },
+	{ .name = "status",
+	  .bits = 16,
+	  .kind = XK_VARIES,
+	  .help = "an error; in a repeated request, the age of its call" },
 	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "the protocol above" },
 	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
 	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
 	{ .name = NULL },
 };
 
-/* Takes the header off m, cuts off what is behind the message, and checks it. Returns 0 or the reason to drop m. */
+/* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
 static inline unsigned
 chan_header_pop(struct chan_header *h, struct xk_msg *m)
 {
@@ -110,7 +109,7 @@ chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
 
 /* ---- sending ---- */
 
-/* Stores m's header, for which it has room, and names the boot that m is for. */
+/* Stores the header in m's first bytes, and names the boot that m is for. */
 static inline void
 chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -121,7 +120,7 @@ chan_send_prepare(const struct chan_end *e, struct xk_msg *m, uint32_t sequence,
 		xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, e->boot);
 }
 
-/* Sends a message that a protocol below may keep: a ticket goes with it and stays here while it is of use. */
+/* Sends a message that a protocol below may keep, with a ticket, which e keeps while the message is the current one. */
 XK_APART static void
 chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -146,7 +145,7 @@ chan_send_ticketed(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsi
 	xk_ticket_release(&ticket);
 }
 
-/* What is lost here, or below, is sent again by the timer. Nobody below keeps a message that fits one packet. */
+/* The timer repeats messages that are lost here or below. No protocol below keeps a message that fits one packet. */
 void
 chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned flags, unsigned status)
 {
@@ -179,282 +178,6 @@ chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_hea
 	xk_push(lls, m);
 }
 
-/* A caller must be able to tell a handler's failure from a call that was not run. */
-unsigned
-chan_status_of_handler(int status)
-{
-	switch (status) {
-	case -ETIMEDOUT:
-	case -ECONNRESET:
-	case -ECONNREFUSED:
-	case -EBUSY:
-	case -ECANCELED:
-	case -EMSGSIZE:
-	case -ENOBUFS:
-		return EREMOTEIO;
-	default:
-		return status < 0 && status >= -CHAN_STATUS_MAX ? (unsigned)-status : EREMOTEIO;
-	}
-}
-
-/* ---- what both ends do; the lock is held ---- */
-
-/* Returns whether the keeper of the ticket still tries to send the message by itself. */
-static bool
-chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns)
-{
-	return e->ticket.keeper != NULL && now_ns < e->sent_ns + e->ticket.keeps_us * 1000;
-}
-
-/* Lets the message be sent again. A request says how long ago its call began. */
-static void
-chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
-{
-	struct xk_platform *platform = xk_platform_of(e->session.protocol);
-
-	e->asked = false;
-	e->sent_ns = now_ns;
-	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
-	after->sequence = e->sequence;
-	after->flags = e->flags;
-	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
-}
-
-static void
-chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
-{
-	const struct chan *chan = chan_of(e);
-
-	if (timeout_ns > chan->timeout_max_ns)
-		timeout_ns = chan->timeout_max_ns;
-	e->timeout_ns = timeout_ns < chan->timeout_min_ns ? chan->timeout_min_ns : timeout_ns;
-}
-
-/* A message of several packets is asked for first, by a header alone. */
-bool
-chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
-{
-	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
-		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
-	e->tries++;
-	chan_end_set_timeout(e, e->timeout_ns * 2);
-	e->due_ns = now_ns + e->timeout_ns;
-	if (only_asks) {
-		after->m = xk_msg_new(xk_platform_of(e->session.protocol), 0);
-		after->sequence = e->sequence;
-		after->flags = e->flags & CHAN_FROM_CLIENT;
-	} else {
-		chan_end_take_copy(e, now_ns, after);
-	}
-	after->flags |= CHAN_ACK_REQUESTED;
-	return only_asks;
-}
-
-/*
- * A keeper that still sends the message is left alone, once: what has arrived below may be lost above. An honest end
- * asks after timeout_min at least, later for long messages. Questions that come sooner must not draw messages.
- */
-unsigned
-chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
-{
-	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
-
-	if (!e->asked && chan_end_is_being_sent(e, now_ns)) {
-		e->asked = true;
-		return 0;
-	}
-	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
-		return CHAN_TOO_SOON;
-	if (chan_peer_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
-		chan_end_take_copy(e, now_ns, after);
-	else
-		xk_count(e->session.protocol, CHAN_WITHHELD);
-	return 0;
-}
-
-/* Jacobson, "Congestion avoidance and control", 1988. */
-void
-chan_end_measure(struct chan_end *e, uint64_t sample_ns)
-{
-	uint32_t sample = (uint32_t)(sample_ns / 1000 < UINT32_MAX / 16 ? sample_ns / 1000 : UINT32_MAX / 16) + 1;
-
-	if (xk_unlikely(e->srtt_us == 0)) {
-		e->srtt_us = sample;
-		e->dev_us = sample / 2;
-	} else {
-		int32_t error = (int32_t)(sample - e->srtt_us);
-
-		e->srtt_us += (uint32_t)(error / 8);
-		e->dev_us += (uint32_t)(((error < 0 ? -error : error) - (int32_t)e->dev_us) / 4);
-	}
-	chan_end_set_timeout(e, (e->srtt_us + UINT64_C(4) * e->dev_us) * 1000);
-}
-
-/* Messages seldom move the timer: when it fires, it looks what is due. */
-bool
-chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
-{
-	if (e->timing && xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
-		return true; /* its handler has not had the lock yet, so it will look */
-	if (!e->timing && !xk_duplicate(&e->session))
-		return false;
-	e->timing = true;
-	e->fires_ns = at_ns;
-	xk_event_schedule(&e->timer, at_ns <= now_ns ? 1 : xk_us_of_ns(at_ns - now_ns));
-	return true;
-}
-
-/* ---- both ends' sessions ---- */
-
-/* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
-static bool
-chan_end_stop(struct chan_end *e)
-{
-	if (!e->timing || xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
-		return false;
-	e->timing = false;
-	return true;
-}
-
-static void
-chan_end_finish(struct chan_end *e, struct chan_after *after)
-{
-	if (after->m != NULL)
-		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
-	if (after->ended)
-		chan_client_tell(e, after);
-	else
-		xk_ticket_release(&after->ticket);
-}
-
-static void
-chan_end_expire(struct xk_event *event, void *argument)
-{
-	struct chan_end *e = argument;
-	struct chan_after after = { .m = NULL };
-	uint64_t now_ns, next_ns;
-
-	(void)event;
-	xk_lock(&e->lock);
-	e->timing = false;
-	now_ns = xk_now_ns(e->session.protocol);
-	next_ns = e->is_server ? chan_server_tick(e, now_ns, &after) : chan_client_tick(e, now_ns, &after);
-	if (next_ns != 0)
-		chan_end_wake(e, next_ns, now_ns);
-	xk_unlock(&e->lock);
-	chan_end_finish(e, &after);
-	xk_session_release(&e->session);
-}
-
-XK_APART void
-chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
-{
-	struct xk_protocol *self = e->session.protocol;
-	struct chan_after after = { .word = CHAN_SAY_NOTHING };
-	unsigned why = e->is_server ? chan_server_judge(e, h, &after) : chan_client_judge(e, h, &after);
-
-	xk_unlock(&e->lock);
-	chan_say(self, lls, h, after.word);
-	chan_end_finish(e, &after);
-	if (why == 0)
-		xk_msg_free(m);
-	else
-		xk_drop(self, m, why);
-}
-
-/* A server's end is out of reach then, and what its handler replies is suppressed; a client's fails all calls. */
-void
-chan_end_disable(struct chan_end *e)
-{
-	struct xk_session *session = &e->session;
-	struct chan_after after = { .m = NULL };
-	bool stops;
-
-	xk_lock(&e->lock);
-	e->disabled = true;
-	if (!e->is_server) {
-		chan_client_give_up(e, -ECONNRESET, &after);
-	} else {
-		chan_end_forget(e, &after.ticket);
-		e->state = e->state == CHAN_SENT ? CHAN_IDLE : e->state;
-	}
-	stops = chan_end_stop(e);
-	xk_unlock(&e->lock);
-	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", e->channel,
-		 e->is_server ? "a client" : xk_hlp_receive(session)->name);
-	if (e->is_server)
-		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
-	else
-		xk_count(session->protocol, CHAN_WAS_RESET);
-	chan_end_finish(e, &after);
-	xk_close_done(session);
-	if (stops)
-		xk_session_release(session);
-}
-
-int
-chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
-{
-	struct xk_session *s = &e->session;
-	struct xk_protocol *self = s->protocol;
-	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet, sizeof(e->max_packet));
-	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
-
-	e->number = number;
-	e->timeout_ns = ((struct chan *)self)->timeout_ns;
-	xk_event_init(&e->timer, self->kernel, chan_end_expire, e);
-	xk_lock_init(&e->lock, self);
-	if (err < 0 || whole == -EMSGSIZE)
-		return err < 0 ? err : whole;
-	if (whole < 0)
-		e->opt_packet = e->max_packet;
-	err = chan_peer_join(e, boot);
-	if (err != 0)
-		return err;
-	return xk_session_bind(s, &self->table.sessions, chan_key(s->lls, number, e->channel, e->is_server));
-}
-
-/* Nothing can be said without a reply. */
-int
-chan_end_push(struct xk_session *session, struct xk_msg *m)
-{
-	xk_drop(session->protocol, m, XK_DROP_UNEXPECTED);
-	return -EOPNOTSUPP;
-}
-
-/* Between a client's calls the timer would only keep a closed channel, and its number, from being used again. */
-void
-chan_end_let_go(struct xk_session *session)
-{
-	struct chan_end *e = (struct chan_end *)session;
-	bool stops;
-
-	xk_lock(&e->lock);
-	stops = e->state == CHAN_IDLE && chan_end_stop(e);
-	xk_unlock(&e->lock);
-	if (stops)
-		xk_session_release(session);
-}
-
-/* A client's call is under way only if the kernel ends: a pending timer has a reference. Its caller is not told. */
-void
-chan_end_close(struct xk_session *session)
-{
-	struct chan_end *e = (struct chan_end *)session;
-	struct xk_ticket ticket;
-	bool rests;
-
-	if (e->peer == NULL)
-		return;
-	xk_lock(&e->lock); /* a shepherd with a late reply may still be here */
-	e->state = CHAN_IDLE;
-	chan_end_forget(e, &ticket);
-	rests = e->in_doubt;
-	xk_unlock(&e->lock);
-	xk_ticket_release(&ticket);
-	chan_peer_leave(e, rests);
-}
-
 /* ---- init and fini ---- */
 
 static int
@@ -469,21 +192,15 @@ chan_init(struct xk_protocol *self)
 		return -EINVAL;
 	xk_lock_init(&chan->lock, self);
 	xk_event_init(&chan->forget, self->kernel, chan_peer_expire, chan);
-	err = xk_map_init(&chan->peers, self->kernel, CHAN_HOSTS);
+	err = xk_map_init(&chan->holders, self->kernel, CHAN_HOSTS);
 	if (err != 0)
 		return err;
-	err = xk_map_init(&chan->groups, self->kernel, CHAN_HOSTS);
-	if (err != 0) {
-		xk_map_fini(&chan->peers);
-		return err;
-	}
 	chan->next_channel = (uint32_t)xk_random(self);
 	if (chan->channels > chan->hosts) /* so that `hosts` hosts with one channel each fill the table */
 		chan->host_cost = chan->channels / chan->hosts - 1;
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
-		xk_map_fini(&chan->peers);
-		xk_map_fini(&chan->groups);
+		xk_map_fini(&chan->holders);
 		return err;
 	}
 	chan->watcher.protocol = self;
@@ -503,18 +220,6 @@ chan_fini(struct xk_protocol *self)
 
 /* ---- demux ---- */
 
-/* Returns an end for m, which has none: a new one, if m is a client's. NULL: m was dropped. */
-XK_APART static struct xk_session *
-chan_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
-{
-	if (h->flags & CHAN_FROM_CLIENT)
-		return chan_server_accept(chan, lls, m, h);
-	if (h->flags & CHAN_ACK_REQUESTED) /* nobody waits for that reply any more */
-		chan_say(&chan->protocol, lls, h, CHAN_SAY_ACK);
-	xk_drop(&chan->protocol, m, XK_DROP_NO_SESSION);
-	return NULL;
-}
-
 static void
 chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -527,7 +232,7 @@ chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	s = xk_table_find(self, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
-	if (xk_unlikely(s == NULL) && (s = chan_accept((struct chan *)self, lls, m, &h)) == NULL)
+	if (xk_unlikely(s == NULL) && (s = chan_end_accept((struct chan *)self, lls, m, &h)) == NULL)
 		return;
 	xk_pop(s, lls, m, &h);
 }
@@ -542,8 +247,8 @@ static const struct xk_protocol_ops chan_ops = {
 };
 
 static const struct xk_role chan_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries messages to hosts that have not been booted again meanwhile: bid" },
-	{ "bidctl", XK_CONTROL, "bidctl", "tells of hosts that have been booted again" },
+	{ "transport", XK_ASYNC, NULL, "carries messages to known boots of hosts: bid" },
+	{ "bidctl", XK_CONTROL, "bidctl", "reports reboots of hosts" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -551,35 +256,33 @@ static const struct xk_role chan_lowers[] = {
 
 static const struct xk_setting chan_settings[] = {
 	{ "timeout", XK_SETTING_TIME, offsetof(struct chan, timeout_ns), "200ms",
-	  "after this without an answer a request or reply is sent again, until round trips were measured", 1000,
+	  "time without an answer before a request or reply is sent again, until round trips are measured", 1000,
 	  CHAN_HOUR_NS },
 	{ "timeout_min", XK_SETTING_TIME, offsetof(struct chan, timeout_min_ns), "10ms",
-	  "the shortest that measuring makes of it", 1000, CHAN_HOUR_NS },
+	  "shortest timeout that measuring sets", 1000, CHAN_HOUR_NS },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct chan, timeout_max_ns), "2s",
-	  "the longest that measuring and doubling make of it; how often a server at work is asked", 1000,
-	  CHAN_HOUR_NS },
+	  "longest timeout that measuring and doubling set; how often a server at work is asked", 1000, CHAN_HOUR_NS },
 	{ "deadline", XK_SETTING_TIME, offsetof(struct chan, deadline_ns), "60s",
-	  "what a call may take, unless its caller says otherwise", 1000, 24 * CHAN_HOUR_NS },
+	  "time that a call may take, unless its caller sets another", 1000, 24 * CHAN_HOUR_NS },
 	{ "silence", XK_SETTING_TIME, offsetof(struct chan, silence_ns), "20s",
-	  "after this without any answer a call is given up", 1000, CHAN_HOUR_NS },
+	  "time without any answer before a call fails", 1000, CHAN_HOUR_NS },
 	{ "retries", XK_SETTING_UINT, offsetof(struct chan, retries), "8",
-	  "how often a server asks whether a reply has arrived before it is given up", 0, 1000 },
+	  "questions whether a reply has arrived, before the server discards it", 0, 1000 },
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct chan, lifetime_ns), "120s",
-	  "how long a server remembers a channel that it hears nothing of; at least twice silence", 1000,
-	  24 * CHAN_HOUR_NS },
+	  "time that a server remembers a silent channel; at least twice silence", 1000, 24 * CHAN_HOUR_NS },
 	{ "channels", XK_SETTING_UINT, offsetof(struct chan, channels), "65536",
-	  "channels of a server, in equal shares when all are in use", 1, 1 << 30 },
+	  "channels of a server, shared equally when all are in use", 1, 1 << 30 },
 	{ "hosts", XK_SETTING_UINT, offsetof(struct chan, hosts), "2048",
-	  "clients that take all channels with one channel each; less than bidctl.peers", 1, 1 << 30 },
-	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "... of one client", 1,
+	  "clients with one channel each that use up all channels; less than bidctl.peers", 1, 1 << 30 },
+	{ "peer_channels", XK_SETTING_UINT, offsetof(struct chan, peer_channels), "1024", "channels of one client", 1,
 	  1 << 30 },
 	{ "saved", XK_SETTING_UINT, offsetof(struct chan, saved_max), "8m",
-	  "bytes of buffers of replies that a server keeps until they have arrived; of one network half of it", 0,
+	  "bytes of buffers of replies that a server keeps until they have arrived; half of it for one network", 0,
 	  UINT64_C(1) << 40 },
-	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "4m", "... of one client", 0,
-	  UINT64_C(1) << 40 },
+	{ "peer_saved", XK_SETTING_UINT, offsetof(struct chan, peer_saved_max), "4m",
+	  "bytes of buffers of such replies to one client", 0, UINT64_C(1) << 40 },
 	{ "idle", XK_SETTING_UINT, offsetof(struct chan, idle_max), "4096",
-	  "numbers of closed channels that a client keeps to use them again; half of them may rest", 0, 1 << 30 },
+	  "numbers of closed channels that a client keeps for reuse; half of them may have to rest first", 0, 1 << 30 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -1,23 +1,22 @@
 /*
- * chan_peer.c - what CHAN knows of other hosts: their ends of channels, channels that are closed or were evicted, and
- * what was sent again. All of it belongs to one boot of the host. When BIDCTL reports that the host
+ * chan_peer.c - other hosts: their ends of channels, their closed and evicted channels, what was sent to them again,
+ * and how they share a server's channels. All of it belongs to one boot of a host. BIDCTL reports that a host
  *
- *     rebooted       clients' ends fail their calls and are of no more use; the rest is forgotten, and the replies of
- *                    handlers that still run are suppressed
- *     is lost        clients' ends fail; the rest stays, since the host may be alive, and requests that were run may
- *                    still be under way
- *     is met         nothing happens if it is the boot that was lost; otherwise as rebooted
+ *     rebooted       clients' ends fail their calls and stay unusable; the rest is forgotten, and replies of handlers
+ *                    that still run are suppressed
+ *     is lost        clients' ends fail; the rest stays: the host may be alive, and requests that were run may still
+ *                    be under way
+ *     is met         nothing changes if it is the boot that was lost; otherwise as for a reboot
  *
- * When all `channels` of a server are in use, a new one evicts another, that of the client with the most. Clients are
- * compared by what their stations (link addresses) hold; at one station by what their networks (256 addresses each)
- * hold; in one network by what they hold themselves. If nobody has more than the newcomer would have, one of its own
- * goes. So 64 addresses of one machine count as one station, and a host below an equal share loses nothing to others.
- * A host also costs channels / hosts - 1 channels: BID and BIDCTL remember each host for CHAN's sake and cannot tell
- * anybody that their tables are full, so this table must fill first.
+ * When all `channels` are in use, a new channel evicts one of the client that has the most. The comparison goes from
+ * stations (link addresses) through their networks (256 addresses each) to the hosts in a network, so 64 addresses of
+ * one machine count as one station, and a host below an equal share loses nothing. If nobody has more than the newcomer
+ * would have, one of its own goes. A host also costs channels / hosts - 1 channels, so that this table fills before
+ * those of BID and BIDCTL: these remember each client for CHAN's sake, and cannot tell anybody that they are full.
  *
- * The oldest idle channel of its host goes first; then, if the newcomer is another host, the oldest whose reply is
- * not acknowledged; one whose handler runs never. Its number and sequence are remembered for `lifetime`, so that
- * nothing runs twice. Each counts as a channel when its holders want another, so opening channels one after the other
+ * A host loses its oldest idle channel; to another host also the oldest one whose reply is not acknowledged; never one
+ * whose handler runs. The channel's number and sequence are remembered for `lifetime`, so that nothing runs twice.
+ * Each memory counts as a channel when its host, network or station wants another: opening channels one after the other
  * gains nothing.
  */
 #include <stdlib.h>
@@ -27,10 +26,10 @@
 #define CHAN_MINUTE_NS UINT64_C(60000000000)
 
 enum {
-	CHAN_NETWORK_BITS = 8,   /* low bits of an address, which number the hosts of a network */
+	CHAN_NETWORK_BITS = 8,   /* low bits of an address: the host within its network */
 	CHAN_LOOKED_AT = 32,     /* channels of a host that are tried for eviction */
-	CHAN_MEMORIES = 16,      /* bound of memories, times `channels`; half when a host evicts its own */
-	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each that was sent for the first time */
+	CHAN_MEMORIES = 16,      /* limit of memories, times `channels`; half of it where a host evicts its own */
+	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each byte sent for the first time */
 };
 
 /* ---- lists of past channels; the lock is held ---- */
@@ -66,22 +65,30 @@ chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned co
 
 /* ---- holders; the lock is held ---- */
 
-/* Returns the station or network of that address below `above`, new if there is none. NULL: no memory. */
+/* Returns the holder under key; makes one of `size` bytes if there is none. NULL: no memory. */
 static struct chan_holder *
-chan_holder_get(struct chan *chan, struct chan_holder *above, uint64_t address)
+chan_holder_get(struct chan *chan, struct xk_key key, size_t size)
 {
-	struct xk_key key = { address, (uintptr_t)above };
-	struct chan_holder *holder = xk_map_resolve(&chan->groups, key);
+	struct chan_holder *holder = xk_map_resolve(&chan->holders, key);
 
 	if (holder != NULL)
 		return holder;
-	holder = calloc(1, sizeof(*holder));
-	if (holder == NULL || xk_map_bind(&chan->groups, &holder->binding, key, holder) != 0) {
+	holder = calloc(1, size);
+	if (holder == NULL || xk_map_bind(&chan->holders, &holder->binding, key, holder) != 0) {
 		free(holder);
 		return NULL;
 	}
-	LIST_INSERT_HEAD(&above->below, holder, beside);
 	return holder;
+}
+
+/* Puts holder, which may be new, below `above`. */
+static void
+chan_holder_join(struct chan_holder *holder, struct chan_holder *above)
+{
+	if (holder->above != NULL)
+		return;
+	holder->above = above;
+	LIST_INSERT_HEAD(&above->below, holder, beside);
 }
 
 static void
@@ -90,98 +97,85 @@ chan_holder_release(struct xk_retired *retired)
 	free(xk_container_of(retired, struct chan_holder, retired));
 }
 
+/* Frees holder and those above it, up to the first that has others below. */
 static void
-chan_holder_leave(struct chan_holder *holder, struct chan_holder *above)
+chan_holder_free_unused(struct chan *chan, struct chan_holder *holder)
 {
-	LIST_REMOVE(holder, beside);
-	if (above->most == holder)
-		above->most = NULL;
+	struct chan_holder *above;
+
+	for (; holder != NULL && holder != &chan->all && LIST_EMPTY(&holder->below); holder = above) {
+		above = holder->above;
+		if (above != NULL) {
+			LIST_REMOVE(holder, beside);
+			if (above->most == holder)
+				above->most = NULL;
+		}
+		xk_map_unbind(&chan->holders, &holder->binding);
+		xk_retire(chan->protocol.kernel, &holder->retired, chan_holder_release);
+	}
 }
 
-/* Frees a station or network (NULL: none) if nobody is below it. */
-static void
-chan_holder_free_unused(struct chan *chan, struct chan_holder *holder, struct chan_holder *above)
-{
-	if (holder == NULL || !LIST_EMPTY(&holder->below))
-		return;
-	chan_holder_leave(holder, above);
-	xk_map_unbind(&chan->groups, &holder->binding);
-	xk_retire(chan->protocol.kernel, &holder->retired, chan_holder_release);
-}
-
-/* Makes the peer a client, behind that station, unless it is one. Returns 0 or -ENOMEM. */
+/* Makes the peer a client behind that station, unless it is one. Returns 0 or -ENOMEM. */
 static int
-chan_holders_join(struct chan_peer *peer, uint64_t station)
+chan_peer_become_client(struct chan_peer *peer, uint64_t station)
 {
 	struct chan *chan = peer->chan;
-	struct chan_holder **holders = peer->holders, *network = NULL, *behind;
+	const uint64_t addresses[] = { station, peer->host >> CHAN_NETWORK_BITS };
+	struct chan_holder *above = &chan->all;
 
-	if (holders[CHAN_HOST] != NULL)
+	if (peer->own.above != NULL)
 		return 0;
-	behind = chan_holder_get(chan, &chan->all, station);
-	if (behind != NULL)
-		network = chan_holder_get(chan, behind, peer->host >> CHAN_NETWORK_BITS);
-	if (network == NULL) {
-		chan_holder_free_unused(chan, behind, &chan->all);
-		return -ENOMEM;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(addresses); i++) {
+		struct xk_key key = { addresses[i], (uintptr_t)above };
+		struct chan_holder *holder = chan_holder_get(chan, key, sizeof(*holder));
+
+		if (holder == NULL) {
+			chan_holder_free_unused(chan, above);
+			return -ENOMEM;
+		}
+		chan_holder_join(holder, above);
+		above = holder;
 	}
-	LIST_INSERT_HEAD(&network->below, &peer->own, beside);
-	holders[CHAN_ALL] = &chan->all;
-	holders[CHAN_STATION] = behind;
-	holders[CHAN_NETWORK] = network;
-	holders[CHAN_HOST] = &peer->own;
+	chan_holder_join(&peer->own, above);
 	return 0;
-}
-
-/* Ends that, for a peer that holds nothing. */
-static void
-chan_holders_leave(struct chan_peer *peer)
-{
-	struct chan_holder **holders = peer->holders;
-
-	if (holders[CHAN_HOST] == NULL)
-		return;
-	chan_holder_leave(&peer->own, holders[CHAN_NETWORK]);
-	for (unsigned i = CHAN_NETWORK; i > CHAN_ALL; i--)
-		chan_holder_free_unused(peer->chan, holders[i], holders[i - 1]);
-}
-
-/* Returns what holder has, in channels. */
-static uint64_t
-chan_held(const struct chan *chan, const struct chan_holder *holder)
-{
-	return holder->ends + holder->hosts * chan->host_cost;
 }
 
 /* Returns what one more channel of peer costs, in channels. */
 static uint64_t
 chan_needed(const struct chan_peer *peer)
 {
-	return 1 + (peer->own.ends == 0 ? peer->chan->host_cost : 0);
+	return 1 + (peer->served == 0 ? peer->chan->host_cost : 0);
 }
 
-/* Counts one channel more of the peer (1) or one less (-1). */
+/* Counts one more channel of the peer, or one less. */
 static void
-chan_count_end(struct chan_peer *peer, int ends)
+chan_count_end(struct chan_peer *peer, bool is_more)
 {
-	bool first_or_last = peer->own.ends == (ends > 0 ? 0 : 1);
+	uint64_t cost;
 
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++) {
-		peer->holders[i]->ends += (unsigned)ends;
-		peer->holders[i]->hosts += first_or_last ? (unsigned)ends : 0;
-	}
-	for (unsigned i = CHAN_ALL; i < CHAN_HOST && ends > 0; i++) {
-		struct chan_holder *above = peer->holders[i], *holder = peer->holders[i + 1];
-		uint64_t held = chan_held(peer->chan, holder);
+	peer->served -= !is_more;
+	cost = chan_needed(peer);
+	peer->served += is_more;
+	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above) {
+		struct chan_holder *above = holder->above;
 
-		if (above->most != NULL && held > chan_held(peer->chan, above->most)) {
+		holder->held += is_more ? cost : -cost;
+		if (above != NULL && above->most != NULL && holder->held > above->most->held) {
 			above->most = holder;
-			above->most_was = held;
+			above->most_was = holder->held;
 		}
 	}
 }
 
 /* ---- memories of evicted channels; the lock is held ---- */
+
+/* Adds to the peer's memories, and to those of the holders above. */
+static void
+chan_count_memories(struct chan_peer *peer, int memories)
+{
+	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
+		holder->memories += (unsigned)memories;
+}
 
 static void
 chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count)
@@ -189,8 +183,7 @@ chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count
 	if (count == 0)
 		return;
 	chan_pasts_remove(&peer->evicted, first, count);
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
-		peer->holders[i]->memories -= count;
+	chan_count_memories(peer, -(int)count);
 }
 
 /* Returns what is remembered of the channel of e, a new end. NULL: nothing. */
@@ -215,15 +208,10 @@ chan_peer_key(uint32_t host)
 static struct chan_peer *
 chan_peer_get(struct chan *chan, uint32_t host)
 {
-	struct chan_peer *peer = xk_map_resolve(&chan->peers, chan_peer_key(host));
+	struct chan_peer *peer = (struct chan_peer *)chan_holder_get(chan, chan_peer_key(host), sizeof(*peer));
 
-	if (peer != NULL)
+	if (peer == NULL || peer->chan != NULL)
 		return peer;
-	peer = calloc(1, sizeof(*peer));
-	if (peer == NULL || xk_map_bind(&chan->peers, &peer->binding, chan_peer_key(host), peer) != 0) {
-		free(peer);
-		return NULL;
-	}
 	peer->chan = chan;
 	peer->host = host;
 	peer->minute_ns = xk_now_ns(&chan->protocol);
@@ -233,12 +221,6 @@ chan_peer_get(struct chan *chan, uint32_t host)
 	return peer;
 }
 
-static void
-chan_peer_release(struct xk_retired *retired)
-{
-	free(xk_container_of(retired, struct chan_peer, retired));
-}
-
 /* Frees the peer if it has no ends and nothing is remembered of it. */
 static void
 chan_peer_free_unused(struct chan_peer *peer)
@@ -246,10 +228,8 @@ chan_peer_free_unused(struct chan_peer *peer)
 	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
 	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
-	chan_holders_leave(peer);
 	LIST_REMOVE(peer, beside);
-	xk_map_unbind(&peer->chan->peers, &peer->binding);
-	xk_retire(peer->chan->protocol.kernel, &peer->retired, chan_peer_release);
+	chan_holder_free_unused(peer->chan, &peer->own);
 }
 
 /* Forgets which channels are closed or were evicted. */
@@ -268,7 +248,7 @@ chan_peer_unlink(struct chan_end *e)
 	TAILQ_REMOVE(&e->peer->ends[e->is_server], e, beside);
 	e->listed = false;
 	if (e->is_server)
-		chan_count_end(e->peer, -1);
+		chan_count_end(e->peer, false);
 }
 
 /* Moves all ends of a list to *taken, each with a reference. Those that are being closed are only taken out. */
@@ -300,52 +280,50 @@ chan_peer_disable(struct chan_ends *taken)
 /* ---- shares of a server's channels; the lock is held ---- */
 
 /*
- * Returns the holder right below `above` that has the most, or an eighth less; NULL: none holds any. They are compared
- * again only when that one has lost an eighth: strangers must not make each of their requests look at thousands.
+ * Returns the holder right below `above` that has the most, or up to an eighth less; NULL: none holds any. Compares all
+ * of them only when the last result has lost an eighth: a stranger's request must not cost a look at thousands.
  */
 static struct chan_holder *
-chan_share_most(const struct chan *chan, struct chan_holder *above)
+chan_share_most(struct chan_holder *above)
 {
 	struct chan_holder *most = above->most;
 
-	if (most == NULL || chan_held(chan, most) < above->most_was - above->most_was / 8) {
+	if (most == NULL || most->held < above->most_was - above->most_was / 8) {
 		most = LIST_FIRST(&above->below);
-		for (struct chan_holder *h = most; h != NULL; h = LIST_NEXT(h, beside))
-			if (chan_held(chan, h) > chan_held(chan, most))
-				most = h;
+		for (struct chan_holder *holder = most; holder != NULL; holder = LIST_NEXT(holder, beside))
+			if (holder->held > most->held)
+				most = holder;
 		above->most = most;
-		above->most_was = most == NULL ? 0 : chan_held(chan, most);
+		above->most_was = most == NULL ? 0 : most->held;
 	}
-	return most != NULL && most->ends > 0 ? most : NULL;
+	return most != NULL && most->held > 0 ? most : NULL;
 }
 
 /* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
 static struct chan_peer *
 chan_share_loser(struct chan_peer *peer)
 {
-	const struct chan *chan = peer->chan;
-	uint64_t needed = chan_needed(peer);
-	struct chan_holder *holder = peer->holders[CHAN_ALL];
+	struct chan_holder *network = peer->own.above, *own[] = { network->above, network, &peer->own };
+	struct chan_holder *loser = &peer->chan->all;
 
-	for (unsigned i = CHAN_STATION; i < CHAN_LEVELS; i++) {
-		struct chan_holder *most = chan_share_most(chan, holder), *own = peer->holders[i];
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		struct chan_holder *most = chan_share_most(loser);
 
 		if (most == NULL)
 			return peer;
-		if (holder == peer->holders[i - 1] &&
-		    chan_held(chan, own) + own->memories + needed >= chan_held(chan, most))
-			most = own;
-		holder = most;
+		if (own[i]->above == loser && own[i]->held + own[i]->memories + chan_needed(peer) >= most->held)
+			most = own[i];
+		loser = most;
 	}
-	return xk_container_of(holder, struct chan_peer, own);
+	return (struct chan_peer *)loser;
 }
 
-/* Returns the channel of peer that goes, locked and referenced. NULL: none. any: its reply need not be acknowledged. */
+/* Returns the channel of peer to evict, locked and referenced; any: its reply need not be acknowledged. NULL: none. */
 static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
 	struct chan_ends *ends = &peer->ends[true];
-	unsigned count = peer->own.ends < CHAN_LOOKED_AT ? peer->own.ends : CHAN_LOOKED_AT;
+	unsigned count = peer->served < CHAN_LOOKED_AT ? peer->served : CHAN_LOOKED_AT;
 	struct chan_end *e;
 
 	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
@@ -390,8 +368,7 @@ chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
 	xk_unlock(&e->lock);
 	if (chan->all.memories == 0)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
-		loser->holders[i]->memories++;
+	chan_count_memories(loser, 1);
 	chan_peer_unlink(e);
 	TAILQ_INSERT_HEAD(evicted, e, beside);
 	xk_count(&chan->protocol, CHAN_EVICTED);
@@ -407,15 +384,15 @@ chan_share_admit(struct chan_peer *peer, const struct chan_end *e, uint64_t stat
 {
 	const struct chan *chan = peer->chan;
 	struct chan_past *memory = chan_memory_find(peer, e);
-	int err = chan_holders_join(peer, station);
+	int err = chan_peer_become_client(peer, station);
 
 	if (err != 0)
 		return err;
 	if (memory != NULL && (int32_t)(e->sequence + 1 - memory->sequence) <= 0)
 		return -EALREADY;
-	if (memory == NULL && peer->own.ends + peer->evicted.count >= chan->peer_channels)
+	if (memory == NULL && peer->served + peer->evicted.count >= chan->peer_channels)
 		return -ENOBUFS;
-	while (err == 0 && chan_held(chan, &chan->all) + chan_needed(peer) > chan->channels)
+	while (err == 0 && chan->all.held + chan_needed(peer) > chan->channels)
 		err = chan_share_evict(peer, evicted);
 	if (err == 0 && memory != NULL)
 		chan_memory_drop(peer, chan_memory_find(peer, e), 1); /* an eviction may have moved it */
@@ -483,7 +460,7 @@ chan_peer_join(struct chan_end *e, uint64_t boot)
 		TAILQ_INSERT_TAIL(&peer->ends[e->is_server], e, beside);
 		e->listed = true;
 		if (e->is_server)
-			chan_count_end(peer, 1);
+			chan_count_end(peer, true);
 		else
 			chan_peer_number(peer, e);
 	} else if (peer != NULL) {
@@ -495,10 +472,10 @@ chan_peer_join(struct chan_end *e, uint64_t boot)
 }
 
 /*
- * The number of a client's channel is kept, to be used again at once, so that a server remembers no more channels than
- * were open at a time. Its sequence goes on: what is left of its calls is older than the next one, whose request also
- * acknowledges the last reply. If the last call is in doubt, the next one might wait for its handler, so the number
- * rests. One that is not kept is never used again.
+ * Keeps the number of a client's channel for reuse, so that a server remembers no more channels than were open at a
+ * time. Its sequence goes on: whatever is left of its calls is older than the next one, whose request also acknowledges
+ * the last reply. A number whose last call is in doubt rests first, because the next call might wait for the handler.
+ * Numbers that are not kept are never used again.
  */
 void
 chan_peer_leave(struct chan_end *e, bool rests)
@@ -523,7 +500,7 @@ chan_peer_leave(struct chan_end *e, bool rests)
 
 /* ---- how much is kept, and sent again ---- */
 
-/* Returns what a message takes from others: its buffers, however little is in them. */
+/* Returns the bytes of a message's buffers, however little is in them. */
 static uint64_t
 chan_cost_of_message(const struct xk_msg *m)
 {
@@ -535,22 +512,21 @@ chan_cost_of_message(const struct xk_msg *m)
 }
 
 /*
- * A network may use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1 to
- * all others, while a network whose hosts acknowledge gets what it needs of that.
+ * Lets a network use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1
+ * to all others, and a network whose hosts acknowledge gets what it needs of that.
  */
 bool
 chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
 {
-	struct chan *chan = peer->chan;
+	const struct chan *chan = peer->chan;
 	uint64_t cost = chan_cost_of_message(reply);
 	uint64_t all = atomic_load_explicit(&chan->all.saved, memory_order_relaxed);
 	uint64_t rest = all < chan->saved_max ? chan->saved_max - all : 0;
-	const uint64_t most[CHAN_LEVELS] = { chan->saved_max, UINT64_MAX, rest, chan->peer_saved_max };
+	const uint64_t limits[] = { chan->peer_saved_max, rest, UINT64_MAX, chan->saved_max }, *limit = limits;
 	bool fits = true;
 
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
-		fits &= atomic_fetch_add_explicit(&peer->holders[i]->saved, cost, memory_order_relaxed) + cost <=
-			most[i];
+	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
+		fits &= atomic_fetch_add_explicit(&holder->saved, cost, memory_order_relaxed) + cost <= *limit++;
 	if (!fits)
 		chan_peer_unsave(peer, reply);
 	return fits;
@@ -561,8 +537,8 @@ chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply)
 {
 	uint64_t cost = chan_cost_of_message(reply);
 
-	for (unsigned i = CHAN_ALL; i < CHAN_LEVELS; i++)
-		atomic_fetch_sub_explicit(&peer->holders[i]->saved, cost, memory_order_relaxed);
+	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
+		atomic_fetch_sub_explicit(&holder->saved, cost, memory_order_relaxed);
 }
 
 bool
@@ -603,7 +579,7 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 
 	xk_lock(&chan->lock);
 	chan->changes++;
-	peer = xk_map_resolve(&chan->peers, chan_peer_key(changed->host));
+	peer = xk_map_resolve(&chan->holders, chan_peer_key(changed->host)); /* which begins with its holder */
 	if (peer != NULL) {
 		is_void = change == XK_BIDCTL_REBOOTED ||
 			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
@@ -647,24 +623,22 @@ chan_peer_expire(struct xk_event *event, void *argument)
 void
 chan_peer_fini(struct chan *chan)
 {
+	struct chan_ends taken = TAILQ_HEAD_INITIALIZER(taken);
 	struct chan_peer *peer, *next;
+	struct chan_end *e;
 
 	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
-		chan_peer_forget(peer);
-		peer->references++;
-		for (unsigned i = 0; i < XK_ARRAY_LENGTH(peer->ends); i++) {
-			struct chan_end *e;
-
-			while ((e = TAILQ_FIRST(&peer->ends[i])) != NULL) {
-				chan_peer_unlink(e);
-				if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
-					xk_session_release(&e->session);
-			}
-		}
-		peer->references--;
 		next = LIST_NEXT(peer, beside);
+		chan_peer_forget(peer);
+		chan_peer_take(&peer->ends[false], &taken);
+		chan_peer_take(&peer->ends[true], &taken);
 		chan_peer_free_unused(peer);
 	}
-	xk_map_fini(&chan->peers);
-	xk_map_fini(&chan->groups);
+	while ((e = TAILQ_FIRST(&taken)) != NULL) {
+		TAILQ_REMOVE(&taken, e, beside);
+		if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
+			xk_session_release(&e->session); /* the timer's reference */
+		xk_session_release(&e->session);
+	}
+	xk_map_fini(&chan->holders);
 }

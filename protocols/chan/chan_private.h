@@ -1,6 +1,6 @@
 /*
- * chan_private.h - the state of CHAN, shared by chan.c (the header, and what both ends of a channel do), chan_client.c,
- * chan_server.c and chan_peer.c (other hosts, and how they share a server's channels).
+ * chan_private.h - the state of CHAN, shared by chan.c (header, sending, settings), chan_end.c (the ends of channels)
+ * and chan_peer.c (other hosts, and how they share a server's channels).
  */
 #ifndef XK_CHAN_PRIVATE_H
 #define XK_CHAN_PRIVATE_H
@@ -10,6 +10,7 @@
 
 #include "protocols/bid/bidctl.h"
 #include "protocols/chan/chan.h"
+#include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
@@ -85,27 +86,24 @@ TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
 LIST_HEAD(chan_peers, chan_peer);
 LIST_HEAD(chan_holders, chan_holder);
 
-/* What a host, a network, a station or everybody has of a server's channels: a tree (chan_peer.c). */
+/* What a host, its network, its station or everybody has of a server's channels: a node of a tree (chan_peer.c). */
 struct chan_holder {
+	struct chan_holder *above; /* NULL: `all`, or a host that has called nothing here */
+	LIST_ENTRY(chan_holder) beside;
 	struct chan_holders below;
-	LIST_ENTRY(chan_holder) beside; /* below the same holder */
-	struct chan_holder *most; /* of those below, the one that had the most, which was most_was; NULL: unknown */
+	struct chan_holder *most; /* of those below, the one that held the most, which was most_was; NULL: unknown */
 	uint64_t most_was;
-	unsigned hosts;         /* hosts that hold channels */
-	unsigned ends;          /* channels held */
+	uint64_t held;          /* channels, and what their hosts cost */
 	unsigned memories;      /* channels evicted but remembered */
 	_Atomic uint64_t saved; /* bytes of buffers of long replies */
-	/* of a station or network */
 	struct xk_binding binding;
 	struct xk_retired retired;
 };
 
-enum chan_level { CHAN_ALL, CHAN_STATION, CHAN_NETWORK, CHAN_HOST, CHAN_LEVELS };
-
 /* A channel without an end here: a client's that is closed, or a server's that was evicted. */
 struct chan_past {
 	uint32_t number, channel, sequence;
-	uint64_t until_ns; /* the client does not use it before, the server forgets it then; 0: use it at once */
+	uint64_t until_ns; /* the earliest time that the client reuses it (0: at once), or when the server forgets it */
 };
 
 struct chan_pasts {
@@ -121,10 +119,9 @@ struct chan {
 
 	struct xk_bidctl_watcher watcher;
 
-	struct xk_lock lock;    /* protects what follows, and what peers have in lists */
-	struct xk_map peers;    /* host: struct chan_peer */
-	struct xk_map groups;   /* address and the holder above: struct chan_holder of a station or network */
-	struct chan_peers list; /* the same */
+	struct xk_lock lock;    /* protects the fields below, and all of peers that is not atomic */
+	struct xk_map holders;  /* peers, by host; stations and networks, by address and the holder above */
+	struct chan_peers list; /* all peers */
 	struct chan_holder all;
 	struct xk_event forget; /* drops memories that are over; scheduled while there are any */
 	uint32_t next_channel;
@@ -135,16 +132,15 @@ struct chan {
 
 /* Another host. */
 struct chan_peer {
-	struct xk_binding binding;
-	struct xk_retired retired;
+	struct chan_holder own; /* first */
 	struct chan *chan;
 	uint32_t host;
 	LIST_ENTRY(chan_peer) beside;
-	struct chan_holder own, *holders[CHAN_LEVELS]; /* NULL: it has called nothing here */
-	unsigned references;                           /* ends that point here */
-	uint64_t boot;                                 /* the host's boot that all of this belongs to; 0: unknown */
-	struct chan_ends ends[2];                      /* by is_server */
-	struct chan_pasts idle;                        /* closed channels of clients here */
+	unsigned references;      /* ends that point here */
+	unsigned served;          /* listed ends of servers */
+	uint64_t boot;            /* the host's boot that all of this belongs to; 0: unknown */
+	struct chan_ends ends[2]; /* by is_server */
+	struct chan_pasts idle;   /* closed channels of clients here */
 	struct chan_pasts evicted;
 	_Atomic uint64_t first; /* bytes of messages sent for the first time */
 	/* the current minute: bytes sent again in it, its beginning, and `first` then */
@@ -160,7 +156,7 @@ struct chan_copy {
 
 enum chan_state {
 	CHAN_IDLE,
-	CHAN_SENT,    /* the request or reply `sequence` was sent, and nothing from the other end says that it has it */
+	CHAN_SENT,    /* the request or reply `sequence` is sent, but not answered or acknowledged */
 	CHAN_EXECUTE, /* a server's handler runs */
 	CHAN_ENDED,   /* a client's shepherd has yet to fetch the result */
 };
@@ -180,24 +176,24 @@ struct chan_end {
 	uint8_t state;
 	bool timing;     /* the timer is pending, or its handler is about to take the lock */
 	bool disabled;   /* the peer has rebooted or is lost, or the channel was evicted */
-	bool asked;      /* the other end has asked for the message while the keeper of `ticket` was still sending it */
+	bool asked;      /* the other end asked for the message while the ticket's keeper was still sending it */
 	bool in_doubt;   /* at a client: the server may still run the last call */
-	uint16_t flags;  /* of the message: request or reply, perhaps an error ... */
-	uint16_t status; /* ... which this is */
+	uint16_t flags;  /* of the message ... */
+	uint16_t status; /* ... and its error; 0: none */
 	uint32_t sequence;
 	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
-	unsigned tries;           /* time-outs and, at a client, negative acks of this message */
-	unsigned repeats;         /* times that the message itself was sent again */
-	uint32_t srtt_us, dev_us; /* the round trip, smoothed, and its mean deviation; 0: not measured */
-	uint64_t timeout_ns;      /* doubled by each time-out */
-	uint64_t due_ns;          /* when to send something again */
-	uint64_t fires_ns;        /* when the timer fires, about */
-	uint64_t sent_ns;         /* when the message was sent last */
-	uint64_t heard_ns;        /* when the other end was heard last */
-	uint64_t begun_ns;        /* at a client: when the call began */
-	struct chan_copy copy;    /* in CHAN_SENT, of the message */
-	struct xk_ticket ticket;  /* for what a protocol below keeps of it */
+	unsigned tries;   /* time-outs and, at a client, negative acks of this message */
+	unsigned repeats; /* times that the message itself was sent again */
+	struct xk_estimate round_trip_us;
+	uint64_t timeout_ns;     /* doubled by each time-out */
+	uint64_t due_ns;         /* when to send something again */
+	uint64_t fires_ns;       /* about when the timer fires */
+	uint64_t sent_ns;        /* when the message was sent last */
+	uint64_t heard_ns;       /* when the other end was heard last */
+	uint64_t begun_ns;       /* at a client: when the call began */
+	struct chan_copy copy;   /* in CHAN_SENT, of the message */
+	struct xk_ticket ticket; /* for the copy of a protocol below */
 };
 
 struct chan_client {
@@ -209,19 +205,6 @@ struct chan_client {
 	uint64_t ends_ns;
 	bool acked; /* the server has the request */
 	int result; /* in CHAN_ENDED */
-	struct xk_msg *reply;
-};
-
-/* What is left to do when an end's lock has been given back. */
-struct chan_after {
-	struct xk_ticket ticket; /* to release */
-	enum chan_word word;     /* to answer */
-	struct xk_msg *m;        /* to send again, or a question to ask; NULL: nothing */
-	uint32_t sequence;
-	unsigned flags, status; /* of m; flags 0: it must not be sent */
-	bool ended;             /* the call is over, with this result */
-	struct xk_call *call;
-	int result;
 	struct xk_msg *reply;
 };
 
@@ -309,127 +292,19 @@ void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned
 /* Answers h, which came up lls, by a header alone. */
 void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word);
 
-/* Returns the positive error number that a caller gets for a handler's status: none that CHAN itself returns. */
-unsigned chan_status_of_handler(int status);
-
-/*
- * Makes a new session an end, adds it to the ends of its host, and binds it. A server's end has is_server, channel and
- * sequence set. Returns 0; -EEXIST: another shepherd was faster; or as chan_peer_join. Close it after an error.
- */
-int chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot);
-
-/* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
-void chan_end_disable(struct chan_end *e);
-
-/* Handles m, which brings neither a reply nor a request that can be run. The end's lock is held, and given back. */
-void chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h);
-
-/* Operations of the sessions. */
-int chan_end_push(struct xk_session *session, struct xk_msg *m);
-void chan_end_let_go(struct xk_session *session);
-void chan_end_close(struct xk_session *session);
-
-/* From here to chan_end_wake, the end's lock is held. */
-
-/* Lets the message, or with only_asks a question, be sent after a time-out. Returns whether it is a question. */
-bool chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after);
-
-/*
- * Lets the message be sent again because the other end lacks it, unless it must not be or is on its way. Returns 0, or
- * the reason to drop the question.
- */
-unsigned chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
-
-/* Adapts the timeout to a round trip that took sample_ns. */
-void chan_end_measure(struct chan_end *e, uint64_t sample_ns);
-
-/* Remembers m, which stays the caller's, in e's copy. Returns false if there is no buffer. */
-static inline bool
-chan_end_copy(struct chan_end *e, const struct xk_msg *m)
-{
-	size_t len = xk_msg_len(m);
-
-	e->copy.len = (uint32_t)len;
-	e->copy.m = NULL;
-	if (xk_unlikely(len > CHAN_SHORT)) {
-		e->copy.m = xk_msg_reference(m);
-		return e->copy.m != NULL;
-	}
-	/* where the buffer is large enough, bytes behind the message are copied too: a constant length needs no call */
-	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
-		memcpy(e->copy.bytes, m->data, CHAN_SHORT);
-	else
-		xk_msg_copy_first(m, e->copy.bytes, len);
-	return true;
-}
-
-/* Drops the copy and moves the ticket to *ticket, for the caller to release without the lock. */
-static inline void
-chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
-{
-	ticket->keeper = NULL;
-	if (xk_unlikely(e->copy.m != NULL)) {
-		if (e->is_server)
-			chan_peer_unsave(e->peer, e->copy.m);
-		xk_msg_free(e->copy.m);
-		e->copy.m = NULL;
-	}
-	if (xk_unlikely(e->ticket.keeper != NULL)) {
-		*ticket = e->ticket;
-		e->ticket.keeper = NULL;
-	}
-}
-
-/* Notes that the copy is a new message, which is about to be sent. */
-static inline void
-chan_end_is_new(struct chan_end *e, uint64_t now_ns)
-{
-	_Atomic uint64_t *first = &e->peer->first;
-
-	e->tries = 0;
-	e->repeats = 0;
-	e->asked = false;
-	e->sent_ns = now_ns;
-	e->due_ns = now_ns + e->timeout_ns;
-	/* no read-modify-write: if two ends add at once, one addition may be lost, and less may be repeated */
-	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
-			      memory_order_relaxed);
-}
-
-/* The slow half of chan_end_wake; not for callers. */
-bool chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns);
-
-/* Lets the timer fire at at_ns or before. Returns false if the session is closed. */
-static inline bool
-chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
-{
-	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
-}
-
-/* ---- chan_client.c and chan_server.c ---- */
+/* ---- chan_end.c ---- */
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
 
 /*
- * Returns an end for the message m of a client, whose header was h and which came up lls to a channel without one.
- * NULL: m was dropped, and answered.
+ * Returns an end for the message m, which came up lls with the header h to a channel that has none: a new one for a
+ * client's request. NULL: m was dropped, and answered if it asks for that.
  */
-struct xk_session *chan_server_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
-				      const struct chan_header *h);
+struct xk_session *chan_end_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m,
+				   const struct chan_header *h);
 
-/* Tells whoever waits for the call that has ended. */
-void chan_client_tell(struct chan_end *e, struct chan_after *after);
-
-/* The end's lock is held: ends the call under way, if there is one, without an answer. */
-void chan_client_give_up(struct chan_end *e, int result, struct chan_after *after);
-
-/* The end's lock is held: the half of chan_end_pop_word that decides. Returns 0, or the reason to drop the message. */
-unsigned chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
-unsigned chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after);
-
-/* The end's lock is held: does what is due when the timer fires. Returns when to look again; 0: never. */
-uint64_t chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
-uint64_t chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after);
+/* Ends the use of e: its peer is another boot or none, or it was evicted. The caller holds a reference. */
+void chan_end_disable(struct chan_end *e);
 
 #endif

@@ -399,27 +399,27 @@ TEST(blast_estimate_follows_what_it_is_told)
 {
 	struct rig *r = new_rig("nack_min=1us nack_max=300ms");
 	const struct blast *blast = (struct blast *)rig_protocol(r, "blast");
-	struct blast_estimate estimate = { 0, 0 };
+	struct xk_estimate estimate = { 0, 0 };
 
 	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 5000);
 	blast_estimate_add(blast, &estimate, 0);
-	CHECK_EQ(estimate.mean_ns, 1);
-	estimate.mean_ns = 0;
+	CHECK_EQ(estimate.mean, 1);
+	estimate.mean = 0;
 	blast_estimate_add(blast, &estimate, 8000);
-	CHECK_EQ(estimate.mean_ns, 8000);
-	CHECK_EQ(estimate.deviation_ns, 4000);
+	CHECK_EQ(estimate.mean, 8000);
+	CHECK_EQ(estimate.deviation, 4000);
 	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 24000);
 	for (unsigned i = 0; i < 100; i++)
 		blast_estimate_add(blast, &estimate, 16000);
-	CHECK(estimate.mean_ns > 15900 && estimate.mean_ns <= 16000);
-	CHECK(estimate.deviation_ns < 100);
+	CHECK(estimate.mean > 15900 && estimate.mean <= 16000);
+	CHECK(estimate.deviation < 100);
 	for (unsigned i = 0; i < 100; i++)
 		blast_estimate_add(blast, &estimate, 0);
-	CHECK(estimate.mean_ns > 0 && estimate.mean_ns < 100);
+	CHECK(estimate.mean > 0 && estimate.mean < 100);
 	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 1000);
 	for (unsigned i = 0; i < 100; i++)
 		blast_estimate_add(blast, &estimate, UINT64_MAX);
-	CHECK(estimate.mean_ns <= 300000000);
+	CHECK(estimate.mean <= 300000000);
 	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 300000000);
 	rig_free(r);
 }

@@ -31,15 +31,15 @@ chan_in(struct rig *r)
 static unsigned
 channels_of(struct rig *r, uint32_t host)
 {
-	const struct chan_peer *peer = xk_map_resolve(&chan_in(r)->peers, (struct xk_key){ host, 0 });
+	const struct chan_peer *peer = xk_map_resolve(&chan_in(r)->holders, (struct xk_key){ host, 0 });
 
-	return peer == NULL ? 0 : peer->own.ends;
+	return peer == NULL ? 0 : peer->served;
 }
 
-static unsigned
+static uint64_t
 in_use(struct rig *r)
 {
-	return chan_in(r)->all.ends;
+	return chan_in(r)->all.held;
 }
 
 /* From now on messages come from that host, behind that station. */
@@ -347,9 +347,8 @@ TEST(chan_what_is_remembered_goes_after_lifetime)
 	rig_advance_ms(r, 32000);
 	CHECK_EQ(chan_in(r)->all.memories, 0);
 	rig_advance_ms(r, 120000);
-	CHECK_EQ(xk_map_count(&chan_in(r)->peers), 0);
+	CHECK_EQ(xk_map_count(&chan_in(r)->holders), 0);
 	CHECK(LIST_EMPTY(&chan_in(r)->list));
-	CHECK_EQ(xk_map_count(&chan_in(r)->groups), 0);
 	CHECK(LIST_EMPTY(&chan_in(r)->all.below));
 	rig_free(r);
 }

@@ -1,0 +1,1000 @@
+/*
+ * chan_end.c - the two ends of a channel, as sessions: what both do with a message that may have to be sent again, then
+ * the client's states, the server's, and how ends begin and end.
+ */
+#include "protocols/chan/chan_private.h"
+#include "xkernel/trace.h"
+
+enum {
+	CHAN_PACKETS = 8,     /* that are sent in half of timeout_min */
+	CHAN_UNASKED_MAX = 3, /* repeats of a message before the timer only asks */
+	CHAN_REPEATS_MAX = 8, /* repeats of a message, by the timer and by questions together */
+};
+
+/* What is left to do when an end's lock has been given back. */
+struct chan_after {
+	struct xk_ticket ticket; /* to release */
+	enum chan_word word;     /* to answer */
+	struct xk_msg *m;        /* to send again, or a question to ask; NULL: nothing */
+	uint32_t sequence;
+	unsigned flags, status; /* of m; flags 0: it must not be sent */
+	bool ended;             /* the call is over, with this result */
+	struct xk_call *call;
+	int result;
+	struct xk_msg *reply;
+};
+
+/*
+ * Returns the positive error number that a caller gets for a handler's status: none that CHAN itself returns, so that a
+ * caller can tell a handler's failure from a call that was not run.
+ */
+static unsigned
+chan_status_of_handler(int status)
+{
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECONNRESET:
+	case -ECONNREFUSED:
+	case -EBUSY:
+	case -ECANCELED:
+	case -EMSGSIZE:
+	case -ENOBUFS:
+		return EREMOTEIO;
+	default:
+		return status < 0 && status >= -CHAN_STATUS_MAX ? (unsigned)-status : EREMOTEIO;
+	}
+}
+
+/* ---- a message: kept, sent again, timed; the lock is held ---- */
+
+/* Copies m, which stays the caller's, for retransmissions. Returns false if there is no buffer. */
+static inline bool
+chan_end_copy(struct chan_end *e, const struct xk_msg *m)
+{
+	size_t len = xk_msg_len(m);
+
+	e->copy.len = (uint32_t)len;
+	e->copy.m = NULL;
+	if (xk_unlikely(len > CHAN_SHORT)) {
+		e->copy.m = xk_msg_reference(m);
+		return e->copy.m != NULL;
+	}
+	/* a constant length needs no call: where the buffer is large enough, bytes after the message are copied, too */
+	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
+		memcpy(e->copy.bytes, m->data, CHAN_SHORT);
+	else
+		xk_msg_copy_first(m, e->copy.bytes, len);
+	return true;
+}
+
+/* Drops the copy. Moves the ticket to *ticket, for the caller to release without the lock. */
+static inline void
+chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
+{
+	ticket->keeper = NULL;
+	if (xk_unlikely(e->copy.m != NULL)) {
+		if (e->is_server)
+			chan_peer_unsave(e->peer, e->copy.m);
+		xk_msg_free(e->copy.m);
+		e->copy.m = NULL;
+	}
+	if (xk_unlikely(e->ticket.keeper != NULL)) {
+		*ticket = e->ticket;
+		e->ticket.keeper = NULL;
+	}
+}
+
+/* Starts over for a new message, which has been copied and is about to be sent. */
+static inline void
+chan_end_is_new(struct chan_end *e, uint64_t now_ns)
+{
+	_Atomic uint64_t *first = &e->peer->first;
+
+	e->tries = 0;
+	e->repeats = 0;
+	e->asked = false;
+	e->sent_ns = now_ns;
+	e->due_ns = now_ns + e->timeout_ns;
+	/* no read-modify-write: of two additions at once one may be lost, which only lets less be repeated */
+	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
+			      memory_order_relaxed);
+}
+
+/* Returns whether the ticket's keeper still retransmits the message by itself. */
+static bool
+chan_end_is_being_sent(const struct chan_end *e, uint64_t now_ns)
+{
+	return e->ticket.keeper != NULL && now_ns < e->sent_ns + e->ticket.keeps_us * 1000;
+}
+
+/* Puts the message into *after, to be sent again: a request with the age of its call. */
+static void
+chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
+{
+	struct xk_platform *platform = xk_platform_of(e->session.protocol);
+
+	e->asked = false;
+	e->sent_ns = now_ns;
+	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
+	after->sequence = e->sequence;
+	after->flags = e->flags;
+	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
+}
+
+static void
+chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
+{
+	const struct chan *chan = chan_of(e);
+
+	if (timeout_ns > chan->timeout_max_ns)
+		timeout_ns = chan->timeout_max_ns;
+	e->timeout_ns = timeout_ns < chan->timeout_min_ns ? chan->timeout_min_ns : timeout_ns;
+}
+
+/*
+ * Puts into *after what a time-out sends: the message, or a question, which is a header alone, if only_asks, for a
+ * message of several packets, or if the message must not be sent again now. Returns whether it is a question.
+ */
+static bool
+chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
+{
+	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
+		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
+	e->tries++;
+	chan_end_set_timeout(e, e->timeout_ns * 2);
+	e->due_ns = now_ns + e->timeout_ns;
+	if (only_asks) {
+		after->m = xk_msg_new(xk_platform_of(e->session.protocol), 0);
+		after->sequence = e->sequence;
+		after->flags = e->flags & CHAN_FROM_CLIENT;
+	} else {
+		chan_end_take_copy(e, now_ns, after);
+	}
+	after->flags |= CHAN_ACK_REQUESTED;
+	return only_asks;
+}
+
+/*
+ * Puts the message into *after for an end that lacks it. Returns 0, or the reason to drop the end's question. The first
+ * question draws nothing while a keeper still sends the message; the second one does, because what has arrived below
+ * may be lost above. Questions that come sooner than an honest end asks (timeout_min, more for long messages) draw
+ * nothing.
+ */
+static unsigned
+chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
+{
+	uint64_t packets = e->opt_packet == 0 ? 0 : e->copy.len / e->opt_packet;
+
+	if (!e->asked && chan_end_is_being_sent(e, now_ns)) {
+		e->asked = true;
+		return 0;
+	}
+	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
+		return CHAN_TOO_SOON;
+	if (chan_peer_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
+		chan_end_take_copy(e, now_ns, after);
+	else
+		xk_count(e->session.protocol, CHAN_WITHHELD);
+	return 0;
+}
+
+/* Adapts the timeout to a round trip that took sample_ns. */
+static void
+chan_end_measure(struct chan_end *e, uint64_t sample_ns)
+{
+	uint64_t sample_us = sample_ns / 1000 < UINT32_MAX / 16 ? sample_ns / 1000 : UINT32_MAX / 16;
+
+	xk_estimate_add(&e->round_trip_us, (uint32_t)sample_us + 1);
+	chan_end_set_timeout(e, xk_estimate_bound(&e->round_trip_us) * 1000);
+}
+
+/* The slow half of chan_end_wake: messages seldom move the timer, because its handler looks what is due. */
+static bool
+chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+{
+	if (e->timing && xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
+		return true; /* its handler has not had the lock yet, so it will look */
+	if (!e->timing && !xk_duplicate(&e->session))
+		return false;
+	e->timing = true;
+	e->fires_ns = at_ns;
+	xk_event_schedule(&e->timer, at_ns <= now_ns ? 1 : xk_us_of_ns(at_ns - now_ns));
+	return true;
+}
+
+/* Makes the timer fire at at_ns or before. Returns false if the session is closed. */
+static inline bool
+chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
+{
+	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
+}
+
+/* ---- the client: calls ---- */
+
+/*
+ *                       call: REQ(n+1)
+ *           +--------+ ------------------> +--------+ --+  time-out: REQ(n, ack?) or probe(n, ack?)
+ *           |  IDLE  |                     |  SENT  |   |  "ack": the server has it; probes from now on
+ *           +--------+ <------------------ +--------+ <-+  "nack": REQ(n)
+ *               ^   async: done is told        |           "ack?": NACK(n), the reply was missed
+ *               |                              |  sync
+ *               |  the shepherd fetches it +--------+      (a reply, an error, the deadline, silence, ABORT,
+ *               +------------------------- | ENDED  |       a reboot of the server end SENT)
+ *                                          +--------+
+ *
+ * In each state a reply that asks for an ack gets one, ACK(n+1), unless a newer request acknowledges it. Calls on a
+ * disabled end fail.
+ */
+
+/* Ends the call under way. The lock is held. */
+static inline void
+chan_client_end(struct chan_client *c, int result, struct xk_msg *reply, struct chan_after *after)
+{
+	struct chan_end *e = &c->end;
+
+	chan_end_forget(e, &after->ticket);
+	after->ended = true;
+	after->call = c->call;
+	after->result = result;
+	after->reply = reply;
+	if (c->call != NULL) {
+		c->call = NULL;
+		e->state = CHAN_IDLE;
+	} else {
+		e->state = CHAN_ENDED;
+		c->result = result;
+		c->reply = reply;
+	}
+}
+
+/* Ends the call under way, if there is one, without an answer. The lock is held. */
+static void
+chan_client_give_up(struct chan_end *e, int result, struct chan_after *after)
+{
+	if (e->state != CHAN_SENT)
+		return;
+	chan_client_end((struct chan_client *)e, result, NULL, after);
+	e->in_doubt = true;
+}
+
+static uint64_t
+chan_client_next_ns(const struct chan_client *c)
+{
+	return c->end.due_ns < c->ends_ns ? c->end.due_ns : c->ends_ns;
+}
+
+/* Begins a call with m, which is taken. call NULL: a shepherd will wait. Returns 0 or -errno. */
+static int
+chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
+{
+	struct chan_end *e = &c->end;
+	struct xk_protocol *self = e->session.protocol;
+	uint64_t now_ns = xk_now_ns(self);
+	uint32_t sequence;
+	unsigned why = 0;
+
+	if (xk_unlikely(xk_msg_len(m) > e->max_packet)) {
+		xk_drop(self, m, CHAN_TOO_BIG);
+		return -EMSGSIZE;
+	}
+	xk_lock(&e->lock);
+	if (xk_unlikely(e->disabled)) {
+		why = CHAN_CLOSED;
+	} else if (xk_unlikely(e->state != CHAN_IDLE)) {
+		why = CHAN_BUSY;
+	} else if (xk_unlikely(!chan_end_copy(e, m))) {
+		why = XK_DROP_NO_BUFFER;
+	} else {
+		chan_end_is_new(e, now_ns);
+		e->heard_ns = now_ns;
+		e->begun_ns = now_ns;
+		c->ends_ns = now_ns + c->deadline_ns;
+		if (xk_likely(chan_end_wake(e, chan_client_next_ns(c), now_ns))) {
+			e->state = CHAN_SENT;
+			e->sequence++;
+			e->in_doubt = false;
+			c->acked = false;
+			c->call = call;
+		} else {
+			xk_msg_free(e->copy.m);
+			e->copy.m = NULL;
+			why = CHAN_CLOSED;
+		}
+	}
+	sequence = e->sequence;
+	xk_unlock(&e->lock);
+	if (xk_unlikely(why != 0)) {
+		xk_drop(self, m, why);
+		return why == CHAN_CLOSED ? -ECONNRESET : why == CHAN_BUSY ? -EBUSY : -ENOBUFS;
+	}
+	xk_count(self, CHAN_CALLED);
+	chan_send(e, m, sequence, CHAN_FROM_CLIENT | CHAN_USER_MSG | (call == NULL ? CHAN_MAY_WAIT : 0), 0);
+	return 0;
+}
+
+static int
+chan_client_call_async(struct xk_session *session, struct xk_msg *m, struct xk_call *call)
+{
+	return chan_client_begin((struct chan_client *)session, m, call);
+}
+
+static int
+chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **reply)
+{
+	struct chan_client *c = (struct chan_client *)session;
+	int status = chan_client_begin(c, m, NULL);
+	struct chan_after after; /* for its ticket: nobody else is to be told */
+	bool ended = false;
+
+	if (status != 0)
+		return status;
+	after.ticket.keeper = NULL;
+	while (!ended) { /* a signal may be left of an earlier call */
+		int err = xk_semaphore_wait(&c->ended, XK_FOREVER);
+
+		xk_lock(&c->end.lock);
+		if (xk_unlikely(err != 0))
+			chan_client_give_up(&c->end, err, &after);
+		ended = c->end.state == CHAN_ENDED;
+		if (ended) {
+			status = c->result;
+			*reply = c->reply;
+			c->end.state = CHAN_IDLE;
+		}
+		xk_unlock(&c->end.lock);
+	}
+	xk_ticket_release(&after.ticket);
+	return status;
+}
+
+/* Does what is due at a client. Returns when to look again; 0: never. The lock is held. */
+static uint64_t
+chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
+{
+	struct chan_client *c = (struct chan_client *)e;
+	struct chan *chan = chan_of(e);
+
+	if (e->state != CHAN_SENT)
+		return 0;
+	if (now_ns >= c->ends_ns || now_ns >= e->heard_ns + chan->silence_ns) {
+		xk_count(&chan->protocol, CHAN_TIMED_OUT);
+		chan_client_give_up(e, -ETIMEDOUT, after);
+		return 0;
+	}
+	if (now_ns >= e->due_ns) {
+		bool probes = chan_end_retry(e, c->acked, now_ns, after);
+
+		if (c->acked)
+			e->due_ns = now_ns + chan->timeout_max_ns;
+		xk_count(&chan->protocol, probes ? CHAN_PROBED : CHAN_RETRANSMITTED);
+	}
+	return chan_client_next_ns(c);
+}
+
+/* ---- the client: what the server says ---- */
+
+/* Returns what the caller gets. A server itself only refuses a call, or says that the reply is gone. */
+static int
+chan_client_status(const struct chan_header *h)
+{
+	if (xk_likely(h->status == 0))
+		return 0;
+	if (h->flags & CHAN_USER_MSG)
+		return -(int)chan_status_of_handler(-(int)h->status);
+	return h->status == ETIMEDOUT || h->status == ECONNREFUSED ? -(int)h->status : -EREMOTEIO;
+}
+
+/* Decides what a word of the server changes and draws. Returns 0, or the reason to drop it. The lock is held. */
+static unsigned
+chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
+{
+	struct chan_client *c = (struct chan_client *)e;
+	uint64_t now_ns = xk_now_ns(e->session.protocol);
+	bool waits = e->state == CHAN_SENT;
+	unsigned why = 0;
+
+	if (h->sequence != e->sequence)
+		return CHAN_UNASKED;
+	if (h->flags & CHAN_ACK_REQUESTED) /* has the reply arrived? */
+		after->word = waits ? CHAN_SAY_NACK : CHAN_SAY_ACK;
+	if (!waits)
+		return 0;
+	e->heard_ns = now_ns;
+	if (h->flags == 0) {
+		c->acked = true;
+		e->due_ns = now_ns + chan_of(e)->timeout_max_ns;
+	} else if (h->flags == CHAN_NEGATIVE_ACK) {
+		why = chan_end_repeat(e, now_ns, after);
+		if (after->flags != 0) {
+			c->acked = false;
+			e->tries++; /* the reply will not tell how long a round trip is */
+			e->due_ns = now_ns + e->timeout_ns;
+		}
+	}
+	return why;
+}
+
+/* ---- the server: the handler ---- */
+
+/*
+ *                       REQ(new): the handler runs
+ *         +--------+ ------------------------------> +---------+ --+  REQ(current), probe(current): ACK if asked for
+ *         |  IDLE  |                                 | EXECUTE |   |  REQ(new), probe(new): noted; ACK if asked for
+ *         +--------+ <------------------------------ +---------+ <-+
+ *           ^    ^      it was noted: NACK(new); or       |
+ *           |    |      too much is kept: REP(n)          | REP(n), which is kept
+ *           |    |                                        v
+ *           |    |   ACK(n+1), or given up           +---------+ --+  time-out: REP(n, ack?) or probe(n, ack?)
+ *           |    +---------------------------------- |  SENT   |   |  REQ(n, ack?), probe(n, ack?), NACK(n): REP(n)
+ *           |                                        +---------+ <-+
+ *           |    probe(new): NACK(new)                    |
+ *           +---------------------------------------------+  REQ(new), to EXECUTE: an implicit ack
+ *
+ * Old sequence numbers are dropped in each state. A probe in IDLE is answered with NACK(new), or with an error if it is
+ * about a reply that is gone. A disabled end drops everything, and its handler's reply is suppressed.
+ */
+
+/* Keeps reply (NULL: an empty one) until it has arrived. Returns false if it cannot be kept. The lock is held. */
+static bool
+chan_server_keep(struct chan_end *e, const struct xk_msg *reply)
+{
+	if (xk_unlikely(reply == NULL)) {
+		e->copy.len = 0;
+		return true;
+	}
+	if (xk_unlikely(xk_msg_len(reply) > CHAN_SHORT && !chan_peer_save(e->peer, reply)))
+		return false;
+	if (xk_likely(chan_end_copy(e, reply)))
+		return true;
+	chan_peer_unsave(e->peer, reply);
+	return false;
+}
+
+/* Runs the handler and sends its reply. Takes m. The state is CHAN_EXECUTE, so no other shepherd runs it. */
+static void
+chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
+{
+	struct xk_protocol *self = e->session.protocol;
+	unsigned flags = CHAN_USER_MSG, error = 0, counter = 0;
+	struct xk_msg *reply = NULL;
+	int status = xk_call_demux(&e->session, m, &reply);
+	uint64_t now_ns;
+	uint32_t newer;
+
+	xk_count(self, CHAN_EXECUTED);
+	if (xk_unlikely(status == 0 && reply != NULL && xk_msg_len(reply) > e->max_packet))
+		status = -EMSGSIZE;
+	if (xk_unlikely(status != 0)) {
+		xk_count(self, CHAN_FAILED);
+		flags |= CHAN_ERROR;
+		error = chan_status_of_handler(status);
+		xk_msg_free(reply);
+		reply = NULL;
+	}
+	if (xk_unlikely(reply == NULL))
+		reply = xk_msg_new(xk_platform_of(self), 0);
+	now_ns = xk_now_ns(self);
+	xk_lock(&e->lock);
+	e->status = (uint16_t)error;
+	e->flags = (uint16_t)flags;
+	e->heard_ns = now_ns;
+	e->state = CHAN_IDLE;
+	newer = e->newer;
+	if (xk_unlikely(e->disabled)) {
+		counter = CHAN_SUPPRESSED;
+	} else if (xk_unlikely(newer != sequence)) {
+		counter = CHAN_ABANDONED;
+	} else if (xk_unlikely(!chan_server_keep(e, reply))) {
+		counter = CHAN_UNSAVED;
+	} else {
+		e->state = CHAN_SENT;
+		chan_end_is_new(e, now_ns);
+		chan_end_wake(e, e->due_ns, now_ns);
+	}
+	xk_unlock(&e->lock);
+	if (xk_unlikely(counter != 0))
+		xk_count(self, counter);
+	if (xk_unlikely(counter == CHAN_SUPPRESSED || counter == CHAN_ABANDONED)) {
+		const struct chan_header h = { e->channel, e->number, newer, CHAN_FROM_CLIENT, 0 };
+
+		xk_msg_free(reply);
+		if (counter == CHAN_ABANDONED)
+			chan_say(self, e->session.lls, &h, CHAN_SAY_NACK);
+	} else if (xk_likely(reply != NULL)) {
+		chan_send(e, reply, sequence, flags, error);
+	}
+}
+
+/* ---- the server: what a client says ---- */
+
+static inline bool
+chan_server_is_enabled(const struct chan_end *e)
+{
+	const struct xk_enable *enable = xk_table_enabled(e->session.protocol, xk_table_number_key(e->number));
+
+	return enable != NULL && enable->hlp_receive == xk_hlp_receive(&e->session);
+}
+
+static void
+chan_server_is_acked(struct chan_end *e, struct xk_ticket *ticket)
+{
+	chan_end_forget(e, ticket);
+	e->state = CHAN_IDLE;
+}
+
+/* As chan_client_judge, for what a client says, except requests that can be run. */
+static unsigned
+chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
+{
+	struct xk_protocol *self = e->session.protocol;
+	int32_t ahead = (int32_t)(h->sequence - e->sequence);
+	bool is_request = h->flags & CHAN_USER_MSG, is_ack = h->flags == CHAN_FROM_CLIENT;
+	uint64_t now_ns;
+	unsigned why;
+
+	if (e->disabled)
+		return XK_DROP_NO_SESSION;
+	if (ahead < 0)
+		return CHAN_STALE;
+	if (ahead > 0 && !is_ack) { /* a new request, or a question about one */
+		if (h->flags & CHAN_NEGATIVE_ACK)
+			return CHAN_STALE; /* about a reply that was never sent */
+		if (e->state == CHAN_EXECUTE) {
+			if ((int32_t)(h->sequence - e->newer) > 0)
+				e->newer = h->sequence;
+			if (h->flags & CHAN_ACK_REQUESTED)
+				after->word = CHAN_SAY_ACK;
+			return is_request ? CHAN_BUSY : 0;
+		}
+		if (e->state == CHAN_SENT)
+			chan_server_is_acked(e, &after->ticket);
+		after->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
+		return is_request ? XK_DROP_NO_SESSION : 0;
+	}
+	e->heard_ns = now_ns = xk_now_ns(self);
+	if (is_ack) { /* it bears the sequence number after that of the reply */
+		if (e->state != CHAN_SENT || ahead != 1)
+			return CHAN_STALE;
+		if (e->tries == 1) /* it was asked for once */
+			chan_end_measure(e, now_ns - e->sent_ns);
+		chan_server_is_acked(e, &after->ticket);
+		return 0;
+	}
+	/* about the current request, or its reply */
+	why = is_request ? CHAN_DUPLICATE : 0;
+	if (!(h->flags & (CHAN_ACK_REQUESTED | CHAN_NEGATIVE_ACK)))
+		return why; /* the network has duplicated it */
+	if (e->state == CHAN_SENT) {
+		unsigned early = chan_end_repeat(e, now_ns, after);
+
+		if (early != 0)
+			return early;
+		if (after->flags == 0)
+			after->word = CHAN_SAY_ACK;
+		else
+			xk_count(self, CHAN_REPEATED);
+	} else if (e->state == CHAN_IDLE) {
+		after->word = CHAN_SAY_GONE;
+	} else if (!(h->flags & CHAN_NEGATIVE_ACK)) {
+		after->word = CHAN_SAY_ACK;
+	}
+	return why;
+}
+
+/* As chan_client_tick. A server's timer keeps the end alive. */
+static uint64_t
+chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
+{
+	struct xk_protocol *self = e->session.protocol;
+	const struct chan *chan = (struct chan *)self;
+	uint64_t forget_ns = e->heard_ns + chan->lifetime_ns;
+
+	if (e->disabled)
+		return 0;
+	if (e->state == CHAN_SENT && now_ns >= e->due_ns) {
+		if (e->tries == chan->retries) {
+			xk_count(self, CHAN_GIVEN_UP);
+			chan_server_is_acked(e, &after->ticket);
+		} else {
+			xk_count(self, CHAN_REPEATED);
+			chan_end_retry(e, false, now_ns, after);
+		}
+	}
+	if (e->state == CHAN_SENT)
+		return e->due_ns;
+	if (e->state == CHAN_EXECUTE)
+		return now_ns + e->timeout_ns;
+	if (now_ns < forget_ns)
+		return forget_ns;
+	e->disabled = true;
+	xk_count(self, CHAN_FORGOTTEN);
+	xk_map_unbind(&self->table.sessions, &e->session.binding);
+	return 0;
+}
+
+/* ---- events: the timer, and messages ---- */
+
+/* Does what is left after an event: sends, lets go of a copy below, and tells the caller of a call that has ended. */
+static inline void
+chan_end_finish(struct chan_end *e, struct chan_after *after)
+{
+	if (after->m != NULL)
+		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
+	xk_ticket_release(&after->ticket);
+	if (!after->ended)
+		return;
+	if (after->call != NULL)
+		xk_call_done(after->call, after->result, after->reply);
+	else
+		xk_semaphore_signal(&((struct chan_client *)e)->ended);
+}
+
+static void
+chan_end_expire(struct xk_event *event, void *argument)
+{
+	struct chan_end *e = argument;
+	struct chan_after after = { .m = NULL };
+	uint64_t now_ns, next_ns;
+
+	(void)event;
+	xk_lock(&e->lock);
+	e->timing = false;
+	now_ns = xk_now_ns(e->session.protocol);
+	next_ns = e->is_server ? chan_server_tick(e, now_ns, &after) : chan_client_tick(e, now_ns, &after);
+	if (next_ns != 0)
+		chan_end_wake(e, next_ns, now_ns);
+	xk_unlock(&e->lock);
+	chan_end_finish(e, &after);
+	xk_session_release(&e->session);
+}
+
+/* Handles m, which brings neither a reply nor a request that can be run. Gives the lock back, which is held. */
+XK_APART static void
+chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+{
+	struct xk_protocol *self = e->session.protocol;
+	struct chan_after after = { .word = CHAN_SAY_NOTHING };
+	unsigned why = e->is_server ? chan_server_judge(e, h, &after) : chan_client_judge(e, h, &after);
+
+	xk_unlock(&e->lock);
+	chan_say(self, lls, h, after.word);
+	chan_end_finish(e, &after);
+	if (why == 0)
+		xk_msg_free(m);
+	else
+		xk_drop(self, m, why);
+}
+
+static void
+chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct chan_client *c = (struct chan_client *)session;
+	struct chan_end *e = &c->end;
+	const struct chan_header *h = hdr;
+	uint64_t now_ns = xk_now_ns(session->protocol);
+	struct chan_after after;
+	bool is_current, waits;
+
+	after.m = NULL;
+	xk_lock(&e->lock);
+	if (xk_unlikely(!(h->flags & (CHAN_USER_MSG | CHAN_ERROR)))) {
+		chan_end_pop_word(e, lls, m, h);
+		return;
+	}
+	is_current = h->sequence == e->sequence;
+	waits = is_current && e->state == CHAN_SENT;
+	if (xk_likely(waits)) {
+		if (xk_likely(e->tries == 0)) /* Karn: otherwise the reply may be to either message */
+			chan_end_measure(e, now_ns - e->sent_ns);
+		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &after);
+	} else if (is_current) {
+		e->in_doubt = false; /* the server is done with it after all */
+	}
+	xk_unlock(&e->lock);
+	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
+		chan_say(session->protocol, lls, h, CHAN_SAY_ACK);
+	if (xk_unlikely(!waits)) {
+		xk_drop(session->protocol, m, CHAN_UNASKED);
+		return;
+	}
+	if (xk_unlikely(h->status != 0))
+		xk_msg_free(m);
+	chan_end_finish(e, &after);
+}
+
+static void
+chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	const struct chan_header *h = hdr;
+	struct xk_ticket ticket;
+
+	xk_lock(&e->lock);
+	if (xk_unlikely(!(h->flags & CHAN_USER_MSG) || (int32_t)(h->sequence - e->sequence) <= 0 || e->disabled ||
+			e->state == CHAN_EXECUTE || !chan_server_is_enabled(e))) {
+		chan_end_pop_word(e, lls, m, h);
+		return;
+	}
+	chan_end_forget(e, &ticket); /* the request acknowledges the last reply */
+	e->state = CHAN_EXECUTE;
+	e->sequence = h->sequence;
+	e->newer = h->sequence;
+	xk_unlock(&e->lock);
+	xk_ticket_release(&ticket);
+	chan_server_run(e, m, h->sequence);
+}
+
+/* ---- both ends: set up, disabled, closed ---- */
+
+/* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
+static bool
+chan_end_stop(struct chan_end *e)
+{
+	if (!e->timing || xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
+		return false;
+	e->timing = false;
+	return true;
+}
+
+/* Unbinds a server's end and suppresses its handler's reply; fails all calls of a client's. */
+void
+chan_end_disable(struct chan_end *e)
+{
+	struct xk_session *session = &e->session;
+	struct chan_after after = { .m = NULL };
+	bool stops;
+
+	xk_lock(&e->lock);
+	e->disabled = true;
+	if (!e->is_server) {
+		chan_client_give_up(e, -ECONNRESET, &after);
+	} else {
+		chan_end_forget(e, &after.ticket);
+		e->state = e->state == CHAN_SENT ? CHAN_IDLE : e->state;
+	}
+	stops = chan_end_stop(e);
+	xk_unlock(&e->lock);
+	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", e->channel,
+		 e->is_server ? "a client" : xk_hlp_receive(session)->name);
+	if (e->is_server)
+		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
+	else
+		xk_count(session->protocol, CHAN_WAS_RESET);
+	chan_end_finish(e, &after);
+	xk_close_done(session);
+	if (stops)
+		xk_session_release(session);
+}
+
+/*
+ * Makes a new session an end, adds it to the ends of its host, and binds it. A server's end has is_server, channel and
+ * sequence set. Returns 0; -EEXIST: another shepherd was faster; or as chan_peer_join. Close it after an error.
+ */
+static int
+chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
+{
+	struct xk_session *s = &e->session;
+	struct xk_protocol *self = s->protocol;
+	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet, sizeof(e->max_packet));
+	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
+
+	e->number = number;
+	e->timeout_ns = ((struct chan *)self)->timeout_ns;
+	xk_event_init(&e->timer, self->kernel, chan_end_expire, e);
+	xk_lock_init(&e->lock, self);
+	if (err < 0 || whole == -EMSGSIZE)
+		return err < 0 ? err : whole;
+	if (whole < 0)
+		e->opt_packet = e->max_packet;
+	err = chan_peer_join(e, boot);
+	if (err != 0)
+		return err;
+	return xk_session_bind(s, &self->table.sessions, chan_key(s->lls, number, e->channel, e->is_server));
+}
+
+/* Refuses m: a channel carries only calls. */
+static int
+chan_end_push(struct xk_session *session, struct xk_msg *m)
+{
+	xk_drop(session->protocol, m, XK_DROP_UNEXPECTED);
+	return -EOPNOTSUPP;
+}
+
+/* Stops an idle client's timer: its reference would keep the closed channel, and so its number, from reuse. */
+static void
+chan_end_let_go(struct xk_session *session)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	bool stops;
+
+	xk_lock(&e->lock);
+	stops = e->state == CHAN_IDLE && chan_end_stop(e);
+	xk_unlock(&e->lock);
+	if (stops)
+		xk_session_release(session);
+}
+
+/* A call is under way only if the kernel ends, since a pending timer has a reference. Its caller is not told. */
+static void
+chan_end_close(struct xk_session *session)
+{
+	struct chan_end *e = (struct chan_end *)session;
+	struct xk_ticket ticket;
+	bool rests;
+
+	if (e->peer == NULL)
+		return;
+	xk_lock(&e->lock); /* a shepherd with a late reply may still be here */
+	e->state = CHAN_IDLE;
+	chan_end_forget(e, &ticket);
+	rests = e->in_doubt;
+	xk_unlock(&e->lock);
+	xk_ticket_release(&ticket);
+	chan_peer_leave(e, rests);
+}
+
+/* ---- the client: opening and asking ---- */
+
+static int
+chan_client_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	struct chan_client *c = (struct chan_client *)session;
+	struct chan_after after = { .m = NULL };
+	uint64_t deadline_ns;
+
+	switch (op) {
+	case XK_CHAN_SET_DEADLINE:
+		if (len < sizeof(deadline_ns))
+			return -EMSGSIZE;
+		memcpy(&deadline_ns, buffer, sizeof(deadline_ns));
+		if (deadline_ns < 1000 || deadline_ns > UINT64_MAX / 4)
+			return -EINVAL;
+		xk_lock(&c->end.lock);
+		c->deadline_ns = deadline_ns;
+		xk_unlock(&c->end.lock);
+		return 0;
+	case XK_CHAN_GET_DEADLINE:
+		return xk_answer(buffer, len, &c->deadline_ns, sizeof(c->deadline_ns));
+	case XK_CHAN_ABORT:
+		xk_lock(&c->end.lock);
+		chan_client_give_up(&c->end, -ECANCELED, &after);
+		xk_unlock(&c->end.lock);
+		chan_end_finish(&c->end, &after);
+		return 0;
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static const struct xk_session_ops chan_client_session_ops = {
+	.size = sizeof(struct chan_client),
+	.push = chan_end_push,
+	.pop = chan_client_pop,
+	.call = chan_client_call,
+	.call_async = chan_client_call_async,
+	.let_go = chan_end_let_go,
+	.close = chan_end_close,
+	.control = chan_client_control,
+};
+
+int
+chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 struct xk_participants *participants, struct xk_session **session)
+{
+	struct xk_session *lls;
+	struct chan_client *c;
+	uint32_t number;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err == 0)
+		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
+	if (err != 0)
+		return err;
+	c = (struct chan_client *)xk_session_new(self, &chan_client_session_ops, hlp_receive, hlp_type, lls);
+	if (c == NULL) {
+		xk_close(lls);
+		return -ENOMEM;
+	}
+	xk_semaphore_init(&c->ended, self, 0);
+	c->deadline_ns = ((struct chan *)self)->deadline_ns;
+	c->end.flags = CHAN_FROM_CLIENT | CHAN_USER_MSG;
+	err = chan_end_init(&c->end, number, 0);
+	if (err != 0)
+		xk_close(&c->end.session);
+	else
+		*session = &c->end.session;
+	return err;
+}
+
+/* ---- the server: a new channel ---- */
+
+static const struct xk_session_ops chan_server_session_ops = {
+	.size = sizeof(struct chan_end),
+	.push = chan_end_push,
+	.pop = chan_server_pop,
+	.close = chan_end_close,
+};
+
+/*
+ * Makes an end over lls, which is taken, also on failure. The timer gets the caller's reference. Returns 0, or the
+ * reason to drop the request.
+ */
+static unsigned
+chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_session *lls, const struct xk_msg *m,
+		const struct chan_header *h, struct xk_session **session)
+{
+	struct xk_protocol *self = &chan->protocol;
+	struct xk_session *made =
+		xk_session_new(self, &chan_server_session_ops, enable->hlp_receive, enable->hlp_type, lls);
+	struct chan_end *e = (struct chan_end *)made;
+	uint64_t now_ns;
+	int err;
+
+	if (made == NULL) {
+		xk_close(lls);
+		return XK_DROP_NO_MEMORY;
+	}
+	e->is_server = true;
+	e->channel = h->channel;
+	e->sequence = h->sequence - 1;
+	err = chan_end_init(e, h->number, xk_msg_from_boot(m));
+	if (err != 0) {
+		xk_close(made);
+		/* other errors: no memory, or an unusable session below */
+		return err == -ENOBUFS    ? CHAN_TOO_MANY
+		       : err == -EEXIST   ? CHAN_DUPLICATE
+		       : err == -ESTALE   ? CHAN_OLD_BOOT
+		       : err == -EALREADY ? CHAN_STALE
+					  : XK_DROP_NO_MEMORY;
+	}
+	now_ns = xk_now_ns(self);
+	if (xk_open_done(xk_hlp_receive(made), self, made, made->hlp_type) != 0) {
+		chan_end_disable(e);
+		xk_session_release(made);
+		return XK_DROP_REFUSED;
+	}
+	xk_lock(&e->lock);
+	e->heard_ns = now_ns;
+	if (!e->disabled) /* a request that overtook this one may have started the timer already */
+		chan_end_wake(e, now_ns + e->timeout_ns, now_ns);
+	xk_unlock(&e->lock);
+	xk_session_release(made);
+	*session = made;
+	return 0;
+}
+
+/*
+ * Refuses requests whose call is older than half of `lifetime`: they may have been run and forgotten, whatever
+ * `silence` their client has. Only requests make an end.
+ */
+struct xk_session *
+chan_end_accept(struct chan *chan, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+{
+	struct xk_protocol *self = &chan->protocol;
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->number));
+	bool is_request = (h->flags & CHAN_USER_MSG) != 0, asks = (h->flags & CHAN_ACK_REQUESTED) != 0;
+	enum chan_word word = CHAN_SAY_NOTHING;
+	unsigned why = XK_DROP_NO_SESSION;
+	struct xk_session *session;
+
+	if (!(h->flags & CHAN_FROM_CLIENT)) {
+		if (asks) /* nobody waits for that reply any more */
+			word = CHAN_SAY_ACK;
+	} else {
+		if (is_request && chan_age_ns(h->status) > chan->lifetime_ns / 2)
+			why = CHAN_STALE;
+		else if (is_request && enable != NULL && xk_duplicate(lls))
+			why = chan_server_new(chan, enable, lls, m, h, &session);
+		if (why == 0)
+			return session;
+		if (why == CHAN_STALE)
+			word = CHAN_SAY_GONE;
+		else if (enable == NULL ? h->flags != CHAN_FROM_CLIENT : why == CHAN_TOO_MANY || why == XK_DROP_REFUSED)
+			word = CHAN_SAY_REFUSED;
+		else if (enable != NULL && !is_request && asks)
+			word = CHAN_SAY_NACK;
+	}
+	chan_say(self, lls, h, word);
+	xk_drop(self, m, why);
+	return NULL;
+}
