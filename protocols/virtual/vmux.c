@@ -17,7 +17,7 @@
  */
 #include <errno.h>
 
-#include "protocols/virtual/lowers.h"
+#include "xkernel/lowers.h"
 
 enum vmux_counter {
 	VMUX_FIRST,   /* sessions opened by the first lower */

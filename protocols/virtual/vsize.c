@@ -19,7 +19,6 @@
  */
 #include <errno.h>
 
-#include "protocols/virtual/lowers.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
@@ -135,7 +134,7 @@ vsize_close(struct xk_session *session)
 	}
 }
 
-/* ---- opening and enabling ---- */
+/* ---- opening ---- */
 
 static int
 vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -157,49 +156,6 @@ vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	}
 	for (unsigned i = 0; i < VSIZE_WAYS; i++)
 		xk_close(ways[i]);
-	return err;
-}
-
-static int
-vsize_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_participants *participants)
-{
-	struct xk_map *enables = &self->table.enables;
-	int err = xk_enable_add(enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
-
-	if (err != 0)
-		return err;
-	err = xk_enable_lowers(self, 1, self, hlp_type, participants);
-	if (err != 0)
-		xk_enable_remove(enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
-	return err;
-}
-
-static bool
-vsize_is_of_another(struct xk_session *s, void *hlp_type)
-{
-	return s->hlp_type != hlp_type;
-}
-
-/*
- * Asks the protocols below first, because only they know these participants. Idle sessions go with each open_enable
- * that is taken back, even where others remain: which of the enables has caused a session is not known here.
- */
-static int
-vsize_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		   struct xk_participants *participants)
-{
-	struct xk_key key = xk_virtual_passive_key(hlp_type);
-	const struct xk_enable *enable = xk_table_enabled(self, key);
-	int err;
-
-	if (enable == NULL || enable->hlp_receive != hlp_receive)
-		return -ENOENT;
-	err = xk_disable_lowers(self, 1, self->lower_count, self, hlp_type, participants);
-	if (err == 0)
-		err = xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
-	if (err == 0)
-		xk_session_uncache(self, vsize_is_of_another, hlp_type);
 	return err;
 }
 
@@ -313,8 +269,8 @@ static const struct xk_session_ops vsize_session_ops = {
 static const struct xk_protocol_ops vsize_ops = {
 	.init = vsize_init,
 	.open = vsize_open,
-	.open_enable = vsize_open_enable,
-	.open_disable = vsize_open_disable,
+	.open_enable = xk_virtual_open_enable,
+	.open_disable = xk_virtual_open_disable,
 	.open_done = xk_virtual_open_done,
 	.close_done = xk_virtual_close_done,
 	.demux = xk_virtual_demux,
