@@ -1,20 +1,15 @@
 /*
- * blasttest.c - the test protocol above BLAST: a client sends messages of a size; the server checks every byte of
- * each, and answers with how many have come whole. Every instance is a server. A program makes it a client
- * (blasttest.h), or the setting `to` does.
+ * blasttest.c - the test protocol above BLAST: a client sends messages of one size; the server checks every byte, and
+ * answers with the number of messages that arrived whole. Every instance is a server. A program makes it a client
+ * (blasttest.h), or the setting `to` does. An answer releases BLAST's copy of its message (ticket.h).
  *
- * The client of messages.c waits for answers, or in BLAST, which keeps only so many messages. An answer releases
- * BLAST's copy of its message (ticket.h).
- *
- * Spec:         our own; 20 bytes: kind 4 (1 message, 2 answer), number 4, run 8, then 4 that are the message's size
- *               or, in an answer, how many messages of the run have come whole. Messages go on with bytes that follow
- *               from it.
+ * Spec:         our own; a header of 20 bytes (blasttest_fields); the rest of a message follows from its number and run
  * Participants: none above; below (remote: host)
  * Control:      the session below answers
- * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that is not
- *               awaited); no_session (messages while serve=no)
- * Counters:     whole counts the messages that have come here; what is unsent (the protocols below would not take it)
- *               is sent, and lost; whole_there and rtt_... describe the run that `to` has started
+ * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that nobody
+ *               awaits); no_session (messages while serve=no)
+ * Counters:     whole counts messages that arrived here; unsent messages (refused below) count as sent and lost;
+ *               whole_there and rtt_... describe the run that `to` started
  * Graph:        blasttest -> blast
  */
 #include "protocols/test/blasttest.h"
@@ -33,7 +28,7 @@ enum blasttest_counter {
 	BLASTTEST_RTT_MIN, /* and mean, max */
 };
 
-enum { BLASTTEST_RUNS = 16 /* that a server remembers */ };
+enum { BLASTTEST_RUNS = 16 /* remembered by a server */ };
 
 enum blasttest_kind { BLASTTEST_MESSAGE = 1, BLASTTEST_ANSWER };
 
@@ -42,7 +37,7 @@ struct blasttest_header {
 	uint64_t run;
 };
 
-/* What has come of a run. */
+/* The messages of a run that arrived here. */
 struct blasttest_served {
 	uint64_t run;
 	uint32_t whole;
@@ -55,14 +50,14 @@ struct blasttest {
 	uint64_t window;
 
 	/* under the messages' lock */
-	struct xk_blasttest_run run; /* `finished` is NULL in the run that the settings describe */
+	struct xk_blasttest_run run; /* `finished` is NULL in the run that `to` started */
 	uint64_t id;                 /* of the run */
 	uint32_t whole_there;
 	struct blasttest_served served[BLASTTEST_RUNS]; /* a ring */
 	unsigned served_next;
 };
 
-/* ---- what messages look like ---- */
+/* ---- messages ---- */
 
 enum {
 	BLASTTEST_AT_KIND = 0,
@@ -126,7 +121,7 @@ blasttest_message_new(struct blasttest *t, const struct blasttest_header *h, uin
 
 /* ---- the server ---- */
 
-/* Counts one more message of the run that has come whole. Returns how many those are. The lock is held. */
+/* Counts a whole message of the run. Returns how many there were. The lock is held. */
 static uint32_t
 blasttest_serve(struct blasttest *t, uint64_t run)
 {
