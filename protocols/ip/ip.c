@@ -2,18 +2,18 @@
  * ip.c - IPv4 datagrams of up to 65,515 bytes between hosts, with routes, fragmentation and reassembly.
  *
  * Spec:         RFC 791, 1122 (3.2), 6864; 20-byte header
- * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one is the interface's
- *               that the route leads to, unless it is given. Enabling takes no hosts.
+ * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one defaults to the
+ *               address of the route's interface. Enabling takes no hosts.
  * Sessions:     one per (upper's number, remote host, local host), shared by opens of the same upper. Opening may wait
- *               (ARP). A stranger's first datagram makes a session that answers to where it came from, without asking;
- *               what the same host sends through another session below makes one of its own. A session that an upper
- *               has opened takes its peer's datagrams wherever they come up.
- * Broadcast:    may be opened, and received; a session that broadcasts come up sends from the interface's own address,
- *               to the host that they came from.
- * Fragments:    sent without copying; arriving ones wait in ip_reassembly.h, each with its whole buffer, so size the
+ *               (ARP). A stranger's first datagram makes a session that answers where it came from, without a query;
+ *               the same host's datagrams through another session below get a session of their own. A session that
+ *               an upper opened accepts its peer's datagrams from every session below.
+ * Broadcast:    may be opened, and received. A session that receives broadcasts sends from the interface's own
+ *               address to their sender.
+ * Fragments:    are sent without copying. Arriving ones wait (ip_reassembly.h), each with its whole buffer: size the
  *               pool for reassembly_bytes.
- * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
- *               instance, so that those that must be told apart do not repeat within 32,768 datagrams.
+ * Identification: odd for whole datagrams, counted per session; even for fragmented ones, counted per instance, so that
+ *               numbers that reassembly depends on do not repeat within 32,768 datagrams.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
@@ -147,7 +147,7 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, IP_HEADER_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	/* two shepherds may get the same number: only what is fragmented is put together by it */
+	/* two shepherds may get the same number: only fragments are identified by it */
 	id = atomic_load_explicit(&s->id, memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
 	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, s->whole_flags);
@@ -168,7 +168,7 @@ ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
 	xk_drop(&ip->protocol, m, why);
 }
 
-/* Takes fragment m, whose header lies in front. Returns the datagram if this completes it, else NULL. */
+/* Takes fragment m, whose header lies in front. Returns the datagram if m completes it, else NULL. */
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct xk_msg *m)
 {
@@ -178,7 +178,7 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
 	unsigned why = 0;
 
-	/* no memory for those whose datagrams would not be delivered */
+	/* no memory for fragments of datagrams that would not be delivered */
 	if ((h.fragment & IP_RESERVED) != 0)
 		why = IP_DROP_BAD_FLAGS;
 	else if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL)
@@ -205,7 +205,7 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	return m;
 }
 
-/* Delivers m, whose header lies in front, to a session that need not be the one found last. Takes m. */
+/* Delivers m, whose header lies in front, to a session other than the last one found. Takes m. */
 XK_APART static void
 ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -218,7 +218,7 @@ ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, NULL);
 }
 
-/* Demultiplexes m, as it came, where more has to be done than usual. why is what ip_header_check says. Takes m. */
+/* Demultiplexes m where ip_demux cannot. `why` is the result of ip_header_check. Takes m. */
 XK_APART static void
 ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)
 {
@@ -236,7 +236,7 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	if (why == 0) {
 		xk_msg_truncate(m, xk_get16(p + IP_LENGTH)); /* the link may have padded it */
 		xk_msg_pop_in_place(m, IP_HEADER_LEN);
-		/* what came to everybody on the link must be for everybody (RFC 1122, 3.3.6) */
+		/* a link broadcast must carry an IP broadcast (RFC 1122, 3.3.6) */
 		if ((m->flags & XK_MSG_TO_ALL) != 0 &&
 		    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)
 			why = IP_DROP_LINK_BROADCAST;
@@ -247,7 +247,7 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		ip_deliver(self, lls, m);
 }
 
-/* Saves no registers: whatever needs a call first is apart. A session's addresses were checked when it came to be. */
+/* Saves no registers: code that makes calls is apart. A session's addresses were checked when it was made. */
 static void
 ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -273,7 +273,7 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- asking ---- */
 
-/* Answers what protocol and sessions are asked alike. */
+/* Answers the questions that protocol and sessions share. */
 static int
 ip_answer(int op, void *buffer, size_t len, uint32_t whole_max, uint64_t host)
 {

@@ -1,4 +1,4 @@
-/* ip_session.c - how IP's sessions come to be, and which addresses and routes they may have; see ip.c. */
+/* ip_session.c - IP's sessions, and their addresses and routes; see ip.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 /* ---- routes ---- */
 
-/* Adds a route, which text names in errors. Returns 0 or -errno. */
+/* Adds a route, which errors quote as `text`. Returns 0 or -errno. */
 static int
 ip_route_add(struct ip *ip, struct ip_route route, const char *text)
 {
@@ -96,7 +96,7 @@ ip_session_is_to_all(const struct ip *ip, uint32_t host)
 	unsigned index;
 	enum xk_vnet_kind kind = ip_kind(ip, host, &index);
 
-	if (kind == XK_VNET_ON_LINK) /* the network itself: the broadcast address of old */
+	if (kind == XK_VNET_ON_LINK) /* the network itself: the old broadcast address */
 		return ip->interface[index].broadcast != 0 && (host & ~ip->interface[index].mask) == 0;
 	return kind == XK_VNET_BROADCAST || host >= UINT32_C(0xe0000000);
 }
@@ -130,7 +130,7 @@ ip_session_check_stranger(struct ip *ip, struct ip_header h)
 
 /* ---- sessions ---- */
 
-/* What makes a session: the addresses and protocol of its datagrams, and whether an upper has opened it. */
+/* The addresses and protocol of a session's datagrams, and whether an upper opened it. */
 struct ip_session_how {
 	uint32_t remote, destination;
 	uint8_t protocol;
@@ -160,7 +160,7 @@ ip_session_setup(struct xk_session *session, const void *argument)
 	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
 	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
 	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
-	/* two rounds: after one, the difference of two sessions' numbers would follow from that of their hosts */
+	/* two rounds: after one, the hosts would tell the difference of two sessions' numbers */
 	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
 	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
@@ -210,8 +210,8 @@ ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struc
 			err = xk_table_open(self, key, hlp_receive, hlp_type, lls, &how, session);
 	}
 	/*
-	 * A learned session stands on one that goes where its datagrams came from. From now on it is to follow the
-	 * next hop; a lazy open wants no more than to answer there.
+	 * A learned session stands on one that leads where its datagrams came from. Once opened it follows the next
+	 * hop, unless the open is lazy: that one only answers.
 	 */
 	if (err == 0 && !lazy &&
 	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed))
@@ -239,7 +239,7 @@ ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m, const s
 		return NULL;
 	}
 	s = xk_table_accept(self, first == NULL ? first_key : own_key, number, lls, &how, m);
-	/* another shepherd was faster, with a datagram of this host that came up another session below */
+	/* another shepherd was faster, with a datagram that came up another session below */
 	if (s != NULL && !ip_session_hears(s, lls))
 		s = xk_table_accept(self, own_key, number, lls, &how, m);
 	return s;
