@@ -1,6 +1,6 @@
 /*
- * null.c - does nothing to what crosses it: a virtual protocol, for any edge of a graph. It shows what a layer costs,
- * and the least that a layer consists of.
+ * null.c - passes all messages on: a virtual protocol, for any edge of a graph. It shows the cost of a layer, and the
+ * least code that a layer needs.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers

@@ -1,21 +1,20 @@
 /*
- * vdelay.c - delays what crosses it: a virtual protocol, for any edge of a graph.
- *
- * An event's shepherd carries a delayed message on; the shepherd that brought it goes on at once.
+ * vdelay.c - delays the messages that cross it: a virtual protocol, for any edge of a graph. An event's shepherd
+ * carries a delayed message on; the one that brought it continues at once.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Not done:     calls (RPC); a rate (which links have: platform/sim)
+ * Not done:     calls (RPC); a rate (links of platform/sim have one)
  * Graph:        ip -> vdelay -> vnet, or any other edge
  */
 #include "xkernel/chance.h"
 #include "xkernel/later.h"
 
-enum { VDELAY_DROP_FULL = XK_DROP_OWN /* `held` others wait already */ };
+enum { VDELAY_DROP_FULL = XK_DROP_OWN /* `held` messages wait already */ };
 
 enum {
 	VDELAY_COUNT_DELAYED,
-	VDELAY_COUNT_UNSENT, /* the protocol below refused a message; its sender is not told */
+	VDELAY_COUNT_UNSENT, /* refused by the protocol below; the sender is not told */
 };
 
 static const char *const vdelay_drops[] = { "full", NULL };
@@ -77,7 +76,7 @@ vdelay_push(struct xk_session *s, struct xk_msg *m)
 	return vdelay_carry(s, m, XK_WAY_DOWN);
 }
 
-/* hdr: not NULL if m has waited (later.h). */
+/* hdr is not NULL if m has waited (later.h). */
 static void
 vdelay_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {

@@ -1,20 +1,19 @@
 /*
- * vsize.c - sends each message by the first of several ways that takes it in one piece; the last way, which fragments
- * (BLAST), takes the rest. A virtual protocol, without a header.
+ * vsize.c - sends each message by the first of several ways that carries it in one piece; the last way, which fragments
+ * (BLAST), carries the rest. A virtual protocol, without a header.
  *
  * Participants: those of the protocols below, which must all take the same
- * Ways:         the lowers, in the order of the graph. A way takes what its setting `cutoff`, `cutoff2`, ... says, or
- *               else what its session answers to XK_GET_OPT_PACKET when it is opened. A message may arrive by any
- *               way.
+ * Ways:         the lowers, in the order of the graph. The longest message of a way is its setting `cutoff`,
+ *               `cutoff2`, ..., or else its session's XK_GET_OPT_PACKET. A message may arrive by any way.
  * Sessions:     an active open opens all ways, and a session stands on all of its ways. A message of a new peer makes
- *               a session on the way by which it came (virtual.h), which also sends by that way if the way takes the
- *               message. The first message that is too long opens a longer way, to where that first message came
- *               from: to the host by its address if the session below knows it (IP), else to its link address (VNET).
- *               That sends no query and never waits, because a stranger's message may have caused it.
+ *               a session on the way by which it came (virtual.h). The first pushed message that is too long for that
+ *               way opens a longer one to the same peer: by the host's address if the session below knows it (IP),
+ *               else by its link address (VNET). That sends no query and never waits, because a stranger's message
+ *               may have caused it.
  * Enables:      as in virtual.h, on all ways or none
- * Control:      XK_GET_MAX_PACKET: the longest way's, which is opened for it; XK_GET_OPT_PACKET: what the first way
- *               takes. The session's first way answers the others.
- * Not done:     asking again what a way takes, after the path has changed (IP fragments what is a little too long)
+ * Control:      XK_GET_MAX_PACKET: that of the last way, which is opened for it; XK_GET_OPT_PACKET: the longest message
+ *               of the first way, which answers the other operations
+ * Not done:     asking a way again after its path changed (IP fragments messages that are a little too long)
  * Graph:        vsize -> vmux; vsize -> blast; blast -> vmux
  */
 #include <errno.h>
@@ -159,9 +158,9 @@ vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	return err;
 }
 
-/* ---- a longer way, for a session that a message has caused ---- */
+/* ---- longer ways, for passively opened sessions ---- */
 
-/* Opens way i of s to the peer of lls, named so that the open sends no query and does not wait. 0 or -errno. */
+/* Opens way i of s to the peer of lls, without a query or waiting. Returns 0 or -errno. */
 static int
 vsize_open_way(struct vsize_session *s, unsigned i)
 {
@@ -188,7 +187,7 @@ vsize_open_way(struct vsize_session *s, unsigned i)
 	return 0;
 }
 
-/* Finds way i of s, opening it if need be; it stays as long as s. 0 or -errno. */
+/* Finds or opens way i of s, which stays as long as s. Returns 0 or -errno. */
 static int
 vsize_need_way(struct vsize_session *s, unsigned i, struct xk_session **way)
 {
@@ -198,7 +197,7 @@ vsize_need_way(struct vsize_session *s, unsigned i, struct xk_session **way)
 	if (*way != NULL)
 		return 0;
 	if (!xk_duplicate(&s->session))
-		return -ECONNRESET; /* being closed: nobody would close the way */
+		return -ECONNRESET; /* s is being closed, and would not close the way */
 	err = vsize_open_way(s, i);
 	*way = vsize_way(s, i);
 	xk_session_release(&s->session);

@@ -1,14 +1,12 @@
 /*
- * vtap.c - shows what crosses it to the host's capture: a virtual protocol, for any edge of a graph.
- *
- * Messages of both directions are in the capture (`--pcap`), as an interface that is named after the node. Without a
- * capture they are only counted. They go on unchanged.
+ * vtap.c - records the messages that cross it: a virtual protocol, for any edge of a graph. Messages of both directions
+ * go to the host's capture (`--pcap`), as an interface with the node's name. Without a capture they are only counted.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Link type:    `linktype` is what readers of the capture take the bytes for. auto: ethernet on a port, ip where all
- *               that stands on it is ip, both seen through other virtual protocols; user0 (unknown bytes) elsewhere
- * Not done:     calls (RPC); names for other protocols' bytes
+ * Link type:    `linktype` tells readers of the capture the format. auto: ethernet on a port, ip if only ip stands on
+ *               it, both looking through other virtual protocols; otherwise user0 (unknown bytes)
+ * Not done:     calls (RPC); link types for other protocols
  * Graph:        ip -> vtap -> vnet, or any other edge
  */
 #include <errno.h>
@@ -30,7 +28,7 @@ struct vtap {
 static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vtap_counters is in the order of enum xk_way");
 static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)XK_CAPTURE_DOWN, "they are the same");
 
-/* ---- what the bytes are ---- */
+/* ---- link types ---- */
 
 static const struct vtap_linktype {
 	const char *name;
@@ -65,7 +63,7 @@ vtap_has_lower(const struct xk_protocol *p, const struct xk_protocol *lower)
 	return false;
 }
 
-/* Whether all that stands on lower is of the type called name, and something does. */
+/* Returns whether only protocols of the type called name, and at least one, stand on lower. */
 static bool
 vtap_is_under(const struct xk_protocol *lower, const char *name)
 {

@@ -1,9 +1,6 @@
 /*
- * vwork.c - computes for each message that crosses it, as a protocol of that cost would: a virtual protocol, for any
- * edge of a graph.
- *
- * The shepherd that carries the message does the work before the message goes on. In the simulator that is virtual
- * time; elsewhere the processor is kept busy.
+ * vwork.c - works for each message that crosses it, like a costly protocol: a virtual protocol, for any edge. The
+ * shepherd that carries the message works first: in virtual time in the simulator, elsewhere on the processor.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
@@ -13,14 +10,14 @@
 #include "xkernel/chance.h"
 #include "xkernel/virtual.h"
 
-enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN /* it may not wait: implicit=fail, no stack is left, the host ends */ };
+enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN /* could not wait: implicit=fail, no stack left, or the host ends */ };
 
 struct vwork {
 	struct xk_protocol protocol;
 	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
 	uint64_t checkpoints, tail, wait_ns;
 	uint64_t seed;          /* of a tail; 0 until init: drawn */
-	_Atomic uint64_t drawn; /* messages whose share was drawn */
+	_Atomic uint64_t drawn; /* messages that drew their work */
 };
 
 /* Counters, by the way that the message goes. */
@@ -37,9 +34,8 @@ vwork_init(struct xk_protocol *self)
 }
 
 /*
- * Draws the next message's work, mean_ns on average. Half of all messages have the least work, and each doubling of
- * it is half as frequent, `tail` times. So each doubling adds as much to the mean; the last stands for all that would
- * follow.
+ * Draws the next message's work, mean_ns on average. Half of all messages have the least work, and each of `tail`
+ * doublings is half as frequent as the one before, so all add equally to the mean. The last includes all beyond it.
  */
 static uint64_t
 vwork_draw_ns(struct vwork *vwork, uint64_t mean_ns)
@@ -113,7 +109,7 @@ static const struct xk_role vwork_lowers[] = {
 
 enum { VWORK_CHECKPOINTS_MAX = 1000, VWORK_TAIL_MAX = 10 };
 
-/* The most that is drawn, as a multiple of the mean. */
+/* The greatest work drawn, as a multiple of the mean. */
 #define VWORK_STRETCH ((UINT64_C(2) << VWORK_TAIL_MAX) / (VWORK_TAIL_MAX + 2) + 1)
 
 static_assert(VWORK_TIME_MAX * XK_MSG_MAX <= UINT64_MAX / 2, "a product with a length overflows");
