@@ -562,17 +562,17 @@ static const struct xk_protocol_ops icmp_ops = {
 };
 
 static const struct xk_role icmp_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries datagrams between hosts, and knows what went wrong: ip" },
+	{ "network", XK_ASYNC, NULL, "carries datagrams between hosts, and reports faults: ip" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting icmp_settings[] = {
-	{ "echo", XK_SETTING_BOOL, offsetof(struct icmp, echo), "yes", "whether echo requests are answered", 0, 0 },
+	{ "echo", XK_SETTING_BOOL, offsetof(struct icmp, echo), "yes", "whether to answer echo requests", 0, 0 },
 	{ "rate", XK_SETTING_RATE, offsetof(struct icmp, rate), "1Mb/s",
-	  "errors that are sent, in the long run, with IP's header; 0: none", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct icmp, burst), "6000", "bytes of them that may go at once", 576,
-	  1 << 20 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "where identifiers begin; 0: at random", 0, 0 },
+	  "long-term rate of sent errors, with IP's header; 0: none", 0, 0 },
+	{ "burst", XK_SETTING_UINT, offsetof(struct icmp, burst), "6000", "bytes of errors that may be sent at once",
+	  576, 1 << 20 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "first identifier; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -580,7 +580,7 @@ static const struct xk_number_on icmp_numbers[] = { { "ip", 1 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_icmp = {
 	.name = "icmp",
-	.help = "Echoes, and errors: what hosts tell each other about datagrams that did not get through.",
+	.help = "Echoes, and errors about datagrams that were not delivered.",
 	.ops = &icmp_ops,
 	.session_ops = &icmp_session_ops,
 	.header = ICMP_COMMON_LEN,

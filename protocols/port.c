@@ -117,7 +117,7 @@ static const struct xk_setting port_settings[] = {
 
 const struct xk_protocol_type xk_type_port = {
 	.name = "port",
-	.help = "A port of the platform: frames as they come and go on a device, or on a link in memory.",
+	.help = "A port of the platform: the frames of a device, or of a link in memory.",
 	.ops = &port_ops,
 	.session_ops = &port_session_ops,
 	.size = sizeof(struct port),

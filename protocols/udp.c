@@ -41,7 +41,7 @@ static const struct xk_field udp_fields[] = {
 	  .kind = XK_CHECKSUM,
 	  .print = XK_PRINT_HEX,
 	  .covers = XK_COVERS_PSEUDO,
-	  .help = "0: the sender has not computed it" },
+	  .help = "0: none" },
 	{ .name = NULL },
 };
 
@@ -420,13 +420,15 @@ static const struct xk_protocol_ops udp_ops = {
 };
 
 static const struct xk_role udp_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "takes a 32-bit host and answers for both ends' hosts; normally ip" },
+	{ "network", XK_ASYNC, NULL,
+	  "carries datagrams to 32-bit hosts, and answers for both ends' hosts; normally ip" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting udp_settings[] = {
-	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "checksum what is sent", 0, 0 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "where anonymous ports begin; 0: at random", 0, 0 },
+	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "whether to checksum sent messages", 0,
+	  0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "first anonymous port; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -334,7 +334,7 @@ static const struct xk_protocol_ops ip_ops = {
 };
 
 static const struct xk_role ip_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "takes a neighbour's host; normally vnet" },
+	{ "network", XK_ASYNC, NULL, "carries datagrams to neighbours; normally vnet" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -344,32 +344,30 @@ static const struct xk_setting ip_settings[] = {
 	  "network/bits=gateway,...: the longest prefix wins", 0, 0 },
 	{ "gateway", XK_SETTING_HOST, offsetof(struct ip, gateway), NULL, "short for routes=\"0.0.0.0/0=gateway\"", 0,
 	  0 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct ip, seed), "0", "where identifications begin; 0: at random", 0, 0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct ip, seed), "0", "seed of identifications; 0: random", 0, 0 },
 	{ "reassembly_timeout", XK_SETTING_TIME, offsetof(struct ip, timeout_ns), "30s",
-	  "for a datagram to become whole, from its first fragment on (checked 16 times in it)", 1000000,
+	  "longest time from the first fragment to the last (checked 16 times in it)", 1000000,
 	  UINT64_C(3600000000000) },
 	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.datagrams), "64",
-	  "datagrams being put together, at most", 1, 1024 },
+	  "most incomplete datagrams", 1, 1024 },
 	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.bytes), "2097152",
-	  "bytes of buffers that hold waiting fragments, in all; a fragment counts with its whole buffer (2 KiB and "
-	  "more)",
+	  "most bytes of buffers with waiting fragments; a fragment counts with its whole buffer (2 KiB and more)",
 	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
 	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.source_datagrams), "16",
-	  "datagrams being put together from one host", 1, 1024 },
+	  "most incomplete datagrams from one host", 1, 1024 },
 	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.source_bytes), "524288",
-	  "the same of one host; the longest datagram in pieces of 576 bytes takes 258,944", IP_REASSEMBLY_BYTES_MIN,
-	  1 << 30 },
+	  "most such bytes from one host; the longest datagram in pieces of 576 bytes takes 258,944",
+	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
 	{ "forward", XK_SETTING_BOOL, offsetof(struct ip, forward), "no",
-	  "whether datagrams for others are passed on, as a router does", 0, 0 },
+	  "whether to forward datagrams for other hosts, as a router does", 0, 0 },
 	{ "pmtu", XK_SETTING_BOOL, offsetof(struct ip, pmtu), "no",
-	  "whether to find out what the path to a host takes: whole datagrams say that they must not be fragmented", 0,
-	  0 },
+	  "whether to discover the MTU of paths: whole datagrams are sent with \"do not fragment\"", 0, 0 },
 	{ "pmtu_timeout", XK_SETTING_TIME, offsetof(struct ip, pmtu_timeout_ns), "600s",
-	  "how long it is believed that a path takes less than the link", 1000000, UINT64_C(86400000000000) },
-	{ "pmtu_entries", XK_SETTING_UINT, offsetof(struct ip, pmtu_entries), "64", "hosts for which that is known", 1,
-	  65536 },
+	  "time to believe in an MTU below that of the link", 1000000, UINT64_C(86400000000000) },
+	{ "pmtu_entries", XK_SETTING_UINT, offsetof(struct ip, pmtu_entries), "64",
+	  "most hosts for which that is remembered", 1, 65536 },
 	{ "pmtu_min", XK_SETTING_UINT, offsetof(struct ip, pmtu_min), "552",
-	  "less than this is not believed of a path: it is taken for this", IP_MTU_MIN, 65535 },
+	  "least MTU of a path that is believed; smaller ones are raised to this", IP_MTU_MIN, 65535 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -382,7 +380,7 @@ static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "
 static const struct xk_field ip_fields[] = {
 	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
 	{ .name = "header_length", .bits = 4, .usual = 5, .help = "in words of 4 bytes; above 5: options" },
-	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "not looked at" },
+	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "ignored" },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
 	{ .name = "identification", .bits = 16, .print = XK_PRINT_HEX },
 	{ .name = "flags", .bits = 3, .is_bits = true, .values = ip_flag_names },

@@ -78,7 +78,7 @@ static const struct xk_field blasttest_fields[] = {
 	{ .name = "run", .bits = 64, .print = XK_PRINT_HEX },
 	{ .name = "count",
 	  .bits = 32,
-	  .help = "bytes of a message; of an answer, messages of the run that came whole" },
+	  .help = "bytes of a message; in an answer, messages of the run that arrived whole" },
 	{ .name = NULL },
 };
 
@@ -310,18 +310,17 @@ static const struct xk_role blasttest_lowers[] = {
 };
 
 static const struct xk_setting blasttest_settings[] = {
-	{ "serve", XK_SETTING_BOOL, offsetof(struct blasttest, serve), "yes", "whether messages are answered", 0, 0 },
-	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "the server of a run that begins by itself", 0,
-	  0 },
-	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "100", "... its messages", 0, 0 },
-	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "16k", "... bytes of each", XK_BLASTTEST_MIN,
+	{ "serve", XK_SETTING_BOOL, offsetof(struct blasttest, serve), "yes", "whether to answer messages", 0, 0 },
+	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "server of a run that begins by itself", 0, 0 },
+	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "100", "messages of that run", 0, 0 },
+	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "16k", "bytes of each", XK_BLASTTEST_MIN,
 	  XK_BLASTTEST_MAX },
-	{ "window", XK_SETTING_UINT, offsetof(struct blasttest, window), "1",
-	  "... messages whose answers are awaited at a time", 1, XK_BLASTTEST_WINDOW },
+	{ "window", XK_SETTING_UINT, offsetof(struct blasttest, window), "1", "most messages whose answers are awaited",
+	  1, XK_BLASTTEST_WINDOW },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct messages, timeout_ns), "2s",
-	  "... after this a message that was not answered is lost", 1000, UINT64_C(3600000000000) },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "... how long after the boot it begins",
-	  0, UINT64_C(86400000000000) },
+	  "time after which a message without an answer is lost", 1000, UINT64_C(3600000000000) },
+	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its begin", 0,
+	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 
@@ -340,7 +339,7 @@ static const struct xk_number_on blasttest_numbers[] = { { "blast", 0x3004 }, { 
 
 const struct xk_protocol_type xk_type_blasttest = {
 	.name = "blasttest",
-	.help = "Sends messages, and answers with how many have come whole.",
+	.help = "Sends messages, and answers each with the number that arrived whole.",
 	.ops = &blasttest_ops,
 	.header = XK_BLASTTEST_MIN,
 	.fields = blasttest_fields,

@@ -295,26 +295,24 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 }
 
 static const struct xk_role chantest_lowers[] = {
-	{ .name = "transport", .needs = XK_RPC, .help = "carries the calls: chan" },
+	{ .name = "transport", .needs = XK_RPC, .help = "carries calls: chan" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting chantest_settings[] = {
-	{ "serve", XK_SETTING_BOOL, offsetof(struct chantest, serve), "yes", "whether requests are answered", 0, 0 },
+	{ "serve", XK_SETTING_BOOL, offsetof(struct chantest, serve), "yes", "whether to answer requests", 0, 0 },
 	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
-	  "after this without any reply a run fails, when its calls do", 1000000, UINT64_C(3600000000000) },
-	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "what a server computes for each reply", 0,
+	  "time without a reply after which a failing call ends the run", 1000000, UINT64_C(3600000000000) },
+	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "work of a server for each reply", 0,
 	  UINT64_C(3600000000000) },
 	{ "first", XK_SETTING_UINT, offsetof(struct chantest, first), "0", "number of a client's first request", 0,
 	  UINT64_MAX },
-	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "the server of a run that begins by itself", 0,
-	  0 },
-	{ "channels", XK_SETTING_UINT, offsetof(struct chantest, channels), "1", "... its callers", 1,
-	  XK_CHANTEST_CHANNELS },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "... its round trips", 1, UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "... bytes of its messages", 0,
-	  XK_CHANTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "... how long after the boot it begins", 0,
+	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },
+	{ "channels", XK_SETTING_UINT, offsetof(struct chantest, channels), "1",
+	  "callers of that run, each on its own channel", 1, XK_CHANTEST_CHANNELS },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "its round trips", 1, UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "bytes of its messages", 0, XK_CHANTEST_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its begin", 0,
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
@@ -329,7 +327,7 @@ static const struct xk_number_on chantest_numbers[] = { { "chan", 1 }, { NULL, 0
 
 const struct xk_protocol_type xk_type_chantest = {
 	.name = "chantest",
-	.help = "Replies to every request with what it was, and as a client measures how long that takes.",
+	.help = "Returns every request as its reply; as a client, measures round trips.",
 	.ops = &chantest_ops,
 	.size = sizeof(struct chantest),
 	.lowers = chantest_lowers,

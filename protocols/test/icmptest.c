@@ -262,22 +262,22 @@ static const struct xk_field icmptest_fields[] = {
 };
 
 static const struct xk_role icmptest_lowers[] = {
-	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests, and gives the replies: icmp" },
+	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests and delivers the replies: icmp" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting icmptest_settings[] = {
-	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "the host of a run that begins by itself", 0, 0 },
-	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "4", "... its requests; 0: without end", 0, 0 },
-	{ "interval", XK_SETTING_TIME, offsetof(struct icmptest, interval_ns), "1s", "... from one to the next", 1000,
+	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "host of a run that begins by itself", 0, 0 },
+	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "4", "requests of that run; 0: unlimited", 0, 0 },
+	{ "interval", XK_SETTING_TIME, offsetof(struct icmptest, interval_ns), "1s", "time between two requests", 1000,
 	  UINT64_C(3600000000000) },
-	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "56", "... bytes of data in each", 0,
-	  XK_ICMPTEST_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "56", "bytes of data in each", 0, XK_ICMPTEST_MAX },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct messages, timeout_ns), "1s",
-	  "... after this a request without a reply is lost; less than 4096 intervals", 1000, UINT64_C(3600000000000) },
-	{ "pattern", XK_SETTING_UINT, offsetof(struct icmptest, pattern), "0", "... what the data is made of", 0, 255 },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "... how long after the boot it begins",
-	  0, UINT64_C(86400000000000) },
+	  "time after which a request without a reply is lost; less than 4096 intervals", 1000,
+	  UINT64_C(3600000000000) },
+	{ "pattern", XK_SETTING_UINT, offsetof(struct icmptest, pattern), "0", "varies the data", 0, 255 },
+	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its begin", 0,
+	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 
@@ -290,7 +290,7 @@ static const struct xk_protocol_ops icmptest_ops = {
 
 const struct xk_protocol_type xk_type_icmptest = {
 	.name = "icmptest",
-	.help = "Pings: sends echo requests, checks every byte of what comes back, and measures how long that takes.",
+	.help = "Pings: sends echo requests, checks every byte of the replies, and measures round trips.",
 	.ops = &icmptest_ops,
 	.header = XK_ICMP_SEQUENCE_LEN,
 	.fields = icmptest_fields,

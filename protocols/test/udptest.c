@@ -328,22 +328,22 @@ udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 }
 
 static const struct xk_role udptest_lowers[] = {
-	{ .name = "transport", .needs = XK_ASYNC, .help = "carries the messages: udp" },
+	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting udptest_settings[] = {
-	{ "port", XK_SETTING_UINT, offsetof(struct udptest, port), "2001", "the port that is served", 1, 65535 },
-	{ "serve", XK_SETTING_BOOL, offsetof(struct udptest, serve), "yes", "whether messages are sent back", 0, 0 },
+	{ "port", XK_SETTING_UINT, offsetof(struct udptest, port), "2001", "port of the server", 1, 65535 },
+	{ "serve", XK_SETTING_BOOL, offsetof(struct udptest, serve), "yes", "whether to send messages back", 0, 0 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct udptest, timeout_ns), "500ms",
-	  "after this a request whose echo has not come is lost", 1000000, UINT64_C(60000000000) },
+	  "time after which a request without an echo is lost", 1000000, UINT64_C(60000000000) },
 	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
-	  "after this without any echo a run fails", 1000000, UINT64_C(3600000000000) },
-	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "the server of a run that begins by itself", 0,
-	  0 },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "... its round trips", 1, UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "... bytes of its messages", 1, XK_UDPTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "... how long after the boot it begins", 0,
+	  "time without an echo after which a run fails", 1000000, UINT64_C(3600000000000) },
+	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "round trips of that run", 1,
+	  UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "bytes of its messages", 1, XK_UDPTEST_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its begin", 0,
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
@@ -358,7 +358,7 @@ static const struct xk_protocol_ops udptest_ops = {
 
 const struct xk_protocol_type xk_type_udptest = {
 	.name = "udptest",
-	.help = "Sends every message back to where it came from, and as a client measures how long that takes.",
+	.help = "Sends every message back to its sender; as a client, measures round trips.",
 	.ops = &udptest_ops,
 	.size = sizeof(struct udptest),
 	.lowers = udptest_lowers,

@@ -24,13 +24,13 @@ static const struct xk_session_ops null_session_ops = {
 static const struct xk_protocol_ops null_ops = { XK_VIRTUAL_OPS };
 
 static const struct xk_role null_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
 const struct xk_protocol_type xk_type_null = {
 	.name = "null",
-	.help = "Does nothing to what crosses it. No header; for any edge.",
+	.help = "Passes all messages on. No header; for any edge.",
 	.ops = &null_ops,
 	.session_ops = &null_session_ops,
 	.size = sizeof(struct xk_protocol),

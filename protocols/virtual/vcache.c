@@ -313,15 +313,15 @@ static const struct xk_protocol_ops vcache_ops = {
 };
 
 static const struct xk_role vcache_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "whose sessions are worth keeping" },
+	{ "lower", XK_ASYNC, NULL, "opens the sessions to keep" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting vcache_settings[] = {
-	{ "time", XK_SETTING_TIME, offsetof(struct vcache, time_ns), "20s", "for which a closed session is kept", 1000,
+	{ "time", XK_SETTING_TIME, offsetof(struct vcache, time_ns), "20s", "time to keep a closed session", 1000,
 	  UINT64_C(3600000000000) },
 	{ "entries", XK_SETTING_UINT, offsetof(struct vcache, entries), "64",
-	  "sessions that are kept, at most; the one closed first makes room", 1, 4096 },
+	  "most sessions to keep; the one closed first makes room", 1, 4096 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -256,7 +256,7 @@ static const struct xk_protocol_ops vdrop_ops = {
 };
 
 static const struct xk_role vdrop_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "what is to be unreliable" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -264,25 +264,25 @@ static const struct xk_role vdrop_lowers[] = {
 #define VDROP_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdrop_settings[] = {
-	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of a message's being lost", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "messages lost in a row, at most", 1, 65536 },
-	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of its coming twice", 0, 0 },
-	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL, "of its coming late", 0, 0 },
+	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of losing a message", 0, 0 },
+	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "most messages lost in a row", 1, 65536 },
+	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of duplicating it", 0, 0 },
+	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL,
+	  "of delaying it, so that others overtake it", 0, 0 },
 	{ "reorder_time", XK_SETTING_TIME, offsetof(struct vdrop, reorder_ns), "1ms",
-	  "a message that comes late, and a copy, are late by up to this", VDROP_TIME_MIN, VDROP_TIME_MAX },
-	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of having bits flipped", 0, 0 },
+	  "longest delay of such a message, or of a copy", VDROP_TIME_MIN, VDROP_TIME_MAX },
+	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of flipping bits in it", 0, 0 },
 	{ "direction", XK_SETTING_STRING, offsetof(struct vdrop, direction), "both", "up, down or both", 0, 0 },
 	{ "after", XK_SETTING_UINT, offsetof(struct vdrop, after), NULL,
-	  "so many messages of each direction are left alone first", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64",
-	  "messages that are late at the same time, at most", 1, 65536 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "what chance begins with; 0: at random", 0, 0 },
+	  "first messages of each direction that are left alone", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64", "most delayed messages at a time", 1, 65536 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "seed of all draws; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 const struct xk_protocol_type xk_type_vdrop = {
 	.name = "vdrop",
-	.help = "Loses, duplicates, reorders and corrupts what crosses it, by chance. No header; for any edge.",
+	.help = "Loses, duplicates, reorders and corrupts messages at random. No header; for any edge.",
 	.ops = &vdrop_ops,
 	.session_ops = &vdrop_session_ops,
 	.size = sizeof(struct vdrop),

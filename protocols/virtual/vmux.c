@@ -76,14 +76,13 @@ static const struct xk_protocol_ops vmux_ops = {
 };
 
 static const struct xk_role vmux_lowers[] = {
-	{ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to one is taken" },
+	{ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to the host is used" },
 	{ NULL, 0, NULL, NULL },
 };
 
 const struct xk_protocol_type xk_type_vmux = {
 	.name = "vmux",
-	.help = "Chooses, when a session is opened, the first lower that leads to the host. No header, no cost per "
-		"message.",
+	.help = "Opens each session by the first lower that leads to the host. No header, no cost per message.",
 	.ops = &vmux_ops,
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,

@@ -276,14 +276,14 @@ static const struct xk_protocol_ops vsize_ops = {
 };
 
 static const struct xk_role vsize_lowers[] = {
-	{ "way", XK_ASYNC, NULL, "takes messages up to a size; the last takes the rest" },
+	{ "way", XK_ASYNC, NULL, "carries messages up to a size; the last carries the rest" },
 	{ NULL, 0, NULL, NULL },
 };
 
 #define VSIZE_CUTOFF(name, index)                                                                                      \
 	{                                                                                                              \
 		name, XK_SETTING_UINT, offsetof(struct vsize, cutoffs[index]), NULL,                                   \
-			"longest message that takes this way; 0: what the way can send in one piece", 0, XK_MSG_MAX    \
+			"longest message on this way; 0: the longest that it sends in one piece", 0, XK_MSG_MAX        \
 	}
 
 static const struct xk_setting vsize_settings[] = {
@@ -295,8 +295,7 @@ static const struct xk_setting vsize_settings[] = {
 
 const struct xk_protocol_type xk_type_vsize = {
 	.name = "vsize",
-	.help = "Sends each message by the first of its lowers that takes it in one piece, the rest by the last. No "
-		"header.",
+	.help = "Sends each message by the first lower that carries it in one piece, or else by the last. No header.",
 	.ops = &vsize_ops,
 	.session_ops = &vsize_session_ops,
 	.size = sizeof(struct vsize),

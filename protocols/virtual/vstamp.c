@@ -384,7 +384,7 @@ static const struct xk_protocol_ops vstamp_ops = {
 };
 
 static const struct xk_role vstamp_lowers[] = {
-	{ "lower", 0, NULL, "where what is stamped comes from and goes to" },
+	{ "lower", 0, NULL, "carries the messages and calls" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -392,9 +392,9 @@ enum { VSTAMP_RECORDS_MAX = 1 << 24 };
 
 static const struct xk_setting vstamp_settings[] = {
 	{ "file", XK_SETTING_STRING, offsetof(struct vstamp, file), "",
-	  "where stamps are written when the graph goes; none: they are counted only", 0, 0 },
+	  "file for the stamps, written when the graph ends; none: stamps are only counted", 0, 0 },
 	{ "records", XK_SETTING_UINT, offsetof(struct vstamp, records), "64k",
-	  "so many are kept, the last ones (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
+	  "number of stamps kept, the latest (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -402,7 +402,8 @@ static const char *const vstamp_counters[] = { "stamps", NULL };
 
 const struct xk_protocol_type xk_type_vstamp = {
 	.name = "vstamp",
-	.help = "Notes when messages and calls cross it and, on a port, what its driver does. No header; for any edge.",
+	.help = "Records when messages and calls cross it and, on a port, what its driver does. No header; for any "
+		"edge.",
 	.ops = &vstamp_ops,
 	.session_ops = &vstamp_session_ops,
 	.size = sizeof(struct vstamp),

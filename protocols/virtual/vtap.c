@@ -146,13 +146,13 @@ static const struct xk_session_ops vtap_session_ops = {
 static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role vtap_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "where the messages that are shown come from and go to" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting vtap_settings[] = {
 	{ "linktype", XK_SETTING_STRING, offsetof(struct vtap, linktype), "auto",
-	  "what the bytes are, to readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
+	  "format for readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -160,7 +160,7 @@ static const char *const vtap_counters[] = { "up", "down", NULL };
 
 const struct xk_protocol_type xk_type_vtap = {
 	.name = "vtap",
-	.help = "Shows what crosses it to the host's capture (--pcap), and counts it. No header; for any edge.",
+	.help = "Records messages in the host's capture (--pcap), and counts them. No header; for any edge.",
 	.ops = &vtap_ops,
 	.session_ops = &vtap_session_ops,
 	.size = sizeof(struct vtap),

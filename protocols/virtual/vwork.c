@@ -101,7 +101,7 @@ static const struct xk_session_ops vwork_session_ops = {
 static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role vwork_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "where the messages that cost time come from and go to" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -126,12 +126,12 @@ static const struct xk_setting vwork_settings[] = {
 	{ "down_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_WAY_DOWN]), NULL,
 	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
 	{ "checkpoints", XK_SETTING_UINT, offsetof(struct vwork, checkpoints), NULL,
-	  "so often within the work the time budget is looked at", 0, VWORK_CHECKPOINTS_MAX },
+	  "checks of the time budget within the work", 0, VWORK_CHECKPOINTS_MAX },
 	{ "tail", XK_SETTING_UINT, offsetof(struct vwork, tail), NULL,
-	  "work is unequal: twice as much is half as frequent, so many times; the mean is as said", 0, VWORK_TAIL_MAX },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vwork, seed), "0", "what a tail is drawn from; 0: at random", 0, 0 },
+	  "number of doublings: twice the work for half as many messages each; the mean stays", 0, VWORK_TAIL_MAX },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vwork, seed), "0", "seed of the tail; 0: random", 0, 0 },
 	{ "wait", XK_SETTING_TIME, offsetof(struct vwork, wait_ns), NULL,
-	  "what goes up waits so long before its work: no processor is needed for that", 0, VWORK_TIME_MAX },
+	  "wait before the work of a message that goes up, without using the processor", 0, VWORK_TIME_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -140,7 +140,7 @@ static const char *const vwork_counters[] = { "worked_up", "worked_down", NULL }
 
 const struct xk_protocol_type xk_type_vwork = {
 	.name = "vwork",
-	.help = "Computes for each message that crosses it. No header; for any edge.",
+	.help = "Works for each message that crosses it. No header; for any edge.",
 	.ops = &vwork_ops,
 	.session_ops = &vwork_session_ops,
 	.size = sizeof(struct vwork),
