@@ -41,23 +41,18 @@ struct vcache_key {
 /* A kept session below, and a reference on it. */
 struct vcache_entry {
 	TAILQ_ENTRY(vcache_entry) by_age;
-	LIST_ENTRY(vcache_entry) in_bucket;
 	struct vcache_key key;
 	struct xk_session *lls;
 	uint64_t due_ns;
 };
 
-LIST_HEAD(vcache_bucket, vcache_entry);
 TAILQ_HEAD(vcache_entries, vcache_entry);
 
 struct vcache {
 	struct xk_protocol protocol;
 	uint64_t time_ns, entries;
-	uint64_t seed;
-	unsigned bucket_mask;
-	struct xk_event timer; /* pending while there are entries */
-	struct xk_lock lock;   /* protects what follows */
-	struct vcache_bucket *buckets;
+	struct xk_event timer;        /* pending while there are entries */
+	struct xk_lock lock;          /* protects what follows */
 	struct vcache_entries oldest; /* in the order of their due times */
 	unsigned count;
 };
@@ -71,20 +66,15 @@ struct vcache_session {
 
 /* ---- kept sessions; the lock is held ---- */
 
-static struct vcache_bucket *
-vcache_bucket(struct vcache *vcache, const struct vcache_key *key)
-{
-	return &vcache->buckets[xk_participants_hash(&key->participants, vcache->seed) >> 32 & vcache->bucket_mask];
-}
-
 static struct vcache_entry *
 vcache_find(struct vcache *vcache, const struct vcache_key *key)
 {
-	struct vcache_entry *entry = LIST_FIRST(vcache_bucket(vcache, key));
+	struct vcache_entry *entry;
 
-	while (entry != NULL && (entry->key.hlp_receive != key->hlp_receive || entry->key.hlp_type != key->hlp_type ||
-				 !xk_participants_equal(&entry->key.participants, &key->participants)))
-		entry = LIST_NEXT(entry, in_bucket);
+	TAILQ_FOREACH(entry, &vcache->oldest, by_age)
+	if (entry->key.hlp_receive == key->hlp_receive && entry->key.hlp_type == key->hlp_type &&
+	    xk_participants_equal(&entry->key.participants, &key->participants))
+		break;
 	return entry;
 }
 
@@ -92,7 +82,6 @@ static void
 vcache_remove(struct vcache *vcache, struct vcache_entry *entry)
 {
 	TAILQ_REMOVE(&vcache->oldest, entry, by_age);
-	LIST_REMOVE(entry, in_bucket);
 	vcache->count--;
 }
 
@@ -155,7 +144,6 @@ vcache_keep(struct vcache *vcache, struct vcache_entry *entry)
 		vcache_remove(vcache, out);
 		xk_count(&vcache->protocol, VCACHE_PUSHED_OUT);
 	}
-	LIST_INSERT_HEAD(vcache_bucket(vcache, &entry->key), entry, in_bucket);
 	TAILQ_INSERT_TAIL(&vcache->oldest, entry, by_age);
 	if (++vcache->count == 1)
 		vcache_schedule(vcache, now_ns);
@@ -170,16 +158,8 @@ static int
 vcache_init(struct xk_protocol *self)
 {
 	struct vcache *vcache = (struct vcache *)self;
-	unsigned buckets = 1;
 
-	while (buckets < vcache->entries)
-		buckets *= 2;
-	vcache->bucket_mask = buckets - 1;
-	vcache->buckets = calloc(buckets, sizeof(*vcache->buckets));
-	if (vcache->buckets == NULL)
-		return -ENOMEM;
 	TAILQ_INIT(&vcache->oldest);
-	vcache->seed = xk_random(self);
 	xk_lock_init(&vcache->lock, self);
 	xk_event_init(&vcache->timer, self->kernel, vcache_expire, vcache);
 	return 0;
@@ -196,7 +176,6 @@ vcache_fini(struct xk_protocol *self)
 		vcache_remove(vcache, entry);
 		vcache_free(entry);
 	}
-	free(vcache->buckets);
 }
 
 /* ---- opening and closing ---- */
