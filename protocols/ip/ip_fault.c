@@ -45,7 +45,7 @@ ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 	trouble->source = xk_get32(header + IP_SOURCE);
 	trouble->protocol = header[IP_PROTOCOL];
 	trouble->local = ip_kind(ip, destination, &index) == XK_VNET_MINE ? destination : 0;
-	trouble->is_to_all = ip_session_is_to_all(ip, destination) || (trouble->m->flags & XK_MSG_TO_ALL) != 0;
+	trouble->is_to_all = ip_is_to_all(ip, destination) || (trouble->m->flags & XK_MSG_TO_ALL) != 0;
 	trouble->is_later_part = (xk_get16(header + IP_FRAGMENT) & IP_OFFSET) != 0;
 	ip->errors.send(ip->errors.protocol, trouble);
 }

@@ -126,7 +126,7 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 {
 	uint32_t destination = xk_get32(t->header + IP_DESTINATION), source = xk_get32(t->header + IP_SOURCE);
 	size_t offset = (size_t)(xk_get16(t->header + IP_FRAGMENT) & IP_OFFSET) * 8;
-	unsigned why = ip_session_check_source(t->ip, source);
+	unsigned why = ip_check_source(t->ip, source);
 
 	if (why != 0)
 		return why;
@@ -135,7 +135,7 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 	if (destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
 	/* addresses of 169.254/16 are valid on one link only (RFC 3927, 7) */
-	if (destination >> 24 == 0 || ip_session_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
+	if (destination >> 24 == 0 || ip_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
 	    destination >> 16 == 0xa9fe || source >> 16 == 0xa9fe)
 		return IP_DROP_NOT_FORWARDED;
 	if ((ip_options_check(t->header, t->header_len) & IP_OPTIONS_SOURCE_ROUTE) != 0)
@@ -154,7 +154,7 @@ ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 	if (t->header[IP_TTL] <= 1) {
 		trouble.fault = XK_FAULT_HOPS;
 		why = IP_DROP_EXPIRED;
-	} else if (ip_session_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
+	} else if (ip_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
 		trouble.fault = XK_FAULT_NETWORK;
 		why = IP_DROP_NO_ROUTE;
 	} else {

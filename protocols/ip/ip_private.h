@@ -1,6 +1,5 @@
 /*
- * ip_private.h - IP's header and state, for ip.c (messages), ip_session.c (sessions, addresses, routes), ip_forward.c
- * (forwarding, options) and ip_fault.c (faults, paths).
+ * ip_private.h - IP's header and state, for ip.c, ip_forward.c (forwarding, options) and ip_fault.c (faults, paths).
  */
 #ifndef XK_IP_PRIVATE_H
 #define XK_IP_PRIVATE_H
@@ -199,14 +198,6 @@ ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_sessio
 	return (struct xk_key){ (uint64_t)remote << 32 | local, (uint64_t)(uintptr_t)lls << 8 | protocol };
 }
 
-/* Returns whether s (NULL: no) accepts datagrams that come up lls. */
-static inline bool
-ip_session_hears(const struct xk_session *s, const struct xk_session *lls)
-{
-	return xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
-					atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed));
-}
-
 /* Classifies host as seen from our interfaces (vnet.h). */
 static inline enum xk_vnet_kind
 ip_kind(const struct ip *ip, uint32_t host, unsigned *index)
@@ -214,36 +205,14 @@ ip_kind(const struct ip *ip, uint32_t host, unsigned *index)
 	return xk_vnet_kind(ip->interface, ip->interfaces, host, index);
 }
 
-/* Drops m, telling its sender, or forwards it. If its header was valid, it lies in front. Takes m. */
-void ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why);
-
-/* ---- ip_session.c ---- */
-
-int ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		    struct xk_participants *participants, struct xk_session **session);
-int ip_session_setup(struct xk_session *session, const void *how);
-
-/* Makes the routes of the settings. Returns 0, or after a trace -EINVAL, -E2BIG or -EEXIST. */
-int ip_session_make_routes(struct ip *ip);
-
 /* Finds the neighbour that datagrams for remote go to, and its interface. Returns 0, -EINVAL or -ENETUNREACH. */
-int ip_session_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index);
+int ip_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index);
 
 /* Returns whether host is a broadcast address of our networks, old or new, or a group. */
-bool ip_session_is_to_all(const struct ip *ip, uint32_t host);
+bool ip_is_to_all(const struct ip *ip, uint32_t host);
 
 /* Checks that a datagram may come from source. Returns 0, or the reason to drop it. */
-unsigned ip_session_check_source(const struct ip *ip, uint32_t source);
-
-/* Checks that a datagram without a session is for us and for an enabled protocol. Returns 0, or the drop reason. */
-unsigned ip_session_check_stranger(struct ip *ip, struct ip_header h);
-
-/*
- * Finds the session of m, which came up lls, or accepts one. `first`, the session found by addresses alone, does not
- * hear lls. The header lies in front of m. Returns NULL if m could not be delivered; m was then taken.
- */
-struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m,
-				   const struct xk_session *first);
+unsigned ip_check_source(const struct ip *ip, uint32_t source);
 
 /* ---- ip_forward.c ---- */
 
