@@ -433,7 +433,7 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* Answers a question for a length: what the session below (or if NULL, the protocol) answers, less echoes' header. */
+/* Answers a length: that of lls, or if NULL of the protocol below, less the header of echoes. */
 static int
 icmp_answer_length(const struct xk_protocol *self, struct xk_session *lls, int op, void *buffer, size_t len)
 {

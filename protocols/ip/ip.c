@@ -16,7 +16,7 @@
  *               numbers that reassembly depends on do not repeat within 32,768 datagrams.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
- * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
+ * Graph:        ip -> vnet, or any protocol that takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
  */
 #include "protocols/ip/ip.h"
 

@@ -169,7 +169,7 @@ ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragm
 	return d;
 }
 
-/* Tells whether two messages of one length hold the same bytes. */
+/* Returns whether two messages of one length hold the same bytes. */
 static bool
 ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 {

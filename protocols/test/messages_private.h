@@ -37,7 +37,7 @@ struct messages_kind {
 };
 
 struct messages_run {
-	uint32_t host, len;   /* len: bytes of what is pushed */
+	uint32_t host, len;   /* len: bytes of a pushed message */
 	uint64_t count;       /* UINT64_MAX: until messages_stop */
 	uint64_t window;      /* unanswered messages, 1 to the kind's slots */
 	uint64_t interval_ns; /* from one message to the next; 0: as the window allows */

@@ -1,5 +1,5 @@
 /*
- * traffic.c - the load of simulated networks: sends messages to many peers, and checks every message that comes.
+ * traffic.c - the load of simulated networks: sends messages to many peers, and checks arriving ones.
  *
  * A message names its sender, its receiver, its stream and its position there, and its other bytes follow from that:
  * damage, mixing, cuts and wrong deliveries are seen. A stream holds the messages that one boot of a host pushes on one
@@ -326,7 +326,7 @@ traffic_draw_exponential(struct xk_chance *chance)
 	}
 }
 
-/* Sends what is due. Returns the nanoseconds until the next message is. */
+/* Sends the messages that are due. Returns the nanoseconds until the next one. */
 static uint64_t
 traffic_send_due(struct traffic *t, uint64_t now_ns)
 {
@@ -607,7 +607,7 @@ traffic_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_s
 	return 0;
 }
 
-/* Counts what hosts report of messages. */
+/* Counts reports of hosts on messages. */
 static int
 traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {

@@ -58,7 +58,7 @@ struct vdrop {
 	struct xk_later later;
 };
 
-/* What happens to a message. */
+/* The fate of a message. */
 struct vdrop_fate {
 	bool lost, corrupt;
 	uint64_t copy_ns; /* delay of a copy; 0: there is none */

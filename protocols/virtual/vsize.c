@@ -36,7 +36,7 @@ enum { VSIZE_WAYS = 4 };
 
 struct vsize {
 	struct xk_protocol protocol;
-	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: what the way answers */
+	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: the way's XK_GET_OPT_PACKET */
 };
 
 struct vsize_session {
