@@ -77,26 +77,20 @@ vsize_ask_takes(const struct xk_protocol *self, unsigned i, struct xk_session *w
 	return xk_control(way, XK_GET_OPT_PACKET, &takes, sizeof(takes)) < 0 ? 0 : takes;
 }
 
-/* Directs messages that come up way to s, unless another session stands there that is not being closed. */
-static void
-vsize_stand(struct xk_session *s, struct xk_session *way)
-{
-	struct xk_session *other = xk_session_above(way);
-
-	if (other != NULL && xk_duplicate(other)) {
-		xk_session_release(other);
-		return;
-	}
-	atomic_compare_exchange_strong_explicit(&way->above, &other, s, memory_order_release, memory_order_relaxed);
-}
-
-/* Sets way i of s, unless there is one already, and stands on it. Takes the caller's reference on way. */
+/*
+ * Sets way i of s, unless there is one already. Messages that come up it go to s, unless another session stands there
+ * that is not being closed. Takes the caller's reference on way.
+ */
 static void
 vsize_add_way(struct vsize_session *s, unsigned i, struct xk_session *way)
 {
-	struct xk_session *none = NULL;
+	struct xk_session *other = xk_session_above(way), *none = NULL;
 
-	vsize_stand(&s->session, way);
+	if (other != NULL && xk_duplicate(other))
+		xk_session_release(other);
+	else
+		atomic_compare_exchange_strong_explicit(&way->above, &other, &s->session, memory_order_release,
+							memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&s->ways[i], &none, way, memory_order_acq_rel,
 						     memory_order_relaxed))
 		xk_close(way);
