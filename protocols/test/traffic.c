@@ -86,32 +86,42 @@ traffic_header_hash(const uint8_t *p)
 	return hash;
 }
 
-/* Fills or checks the payload of m, a word at a time; a word may lie in two segments. Returns false if it is wrong. */
+/* Fills or checks the payload of m, which begins with word. Returns false if a byte is wrong. */
 __attribute__((always_inline)) static inline bool
-traffic_payload(const struct xk_msg *m, uint64_t hash, bool fills)
+traffic_payload(const struct xk_msg *m, uint64_t word, bool fills)
 {
-	size_t at = 0, piece; /* at: in the payload */
+	size_t done = 0, piece; /* done: bytes of word that lie in segments before */
 
-	for (size_t begin = TRAFFIC_AT_PAYLOAD; m != NULL; m = m->next, begin = 0)
-		for (size_t i = begin; i < m->len; i += piece, at += piece) {
-			uint64_t word = hash + at / sizeof(word) * TRAFFIC_STEP, found;
-			const uint8_t *expected = (const uint8_t *)&word + at % sizeof(word);
+	for (size_t begin = TRAFFIC_AT_PAYLOAD; m != NULL; m = m->next, begin = 0) {
+		uint8_t *p = m->data + begin, *end = m->data + m->len;
 
-			piece = sizeof(word) - at % sizeof(word);
-			if (piece > m->len - i)
-				piece = m->len - i;
-			if (fills && piece == sizeof(word)) {
-				memcpy(m->data + i, &word, sizeof(word));
-			} else if (fills) {
-				memcpy(m->data + i, expected, piece);
-			} else if (piece == sizeof(word)) {
-				memcpy(&found, m->data + i, sizeof(found));
-				if (found != word)
-					return false;
-			} else if (memcmp(m->data + i, expected, piece) != 0) {
-				return false;
+		for (; p < end; p += piece, done = (done + piece) % sizeof(word)) {
+			uint64_t cut, found;
+
+			for (; done == 0 && (size_t)(end - p) >= sizeof(word); p += sizeof(word)) {
+				if (fills) {
+					memcpy(p, &word, sizeof(word));
+				} else {
+					memcpy(&found, p, sizeof(found));
+					if (found != word)
+						return false;
+				}
+				word += TRAFFIC_STEP;
 			}
+			if (p == end)
+				break;
+			cut = word;
+			piece = sizeof(word) - done;
+			if (piece > (size_t)(end - p))
+				piece = (size_t)(end - p);
+			if (fills)
+				memcpy(p, (const uint8_t *)&cut + done, piece);
+			else if (memcmp(p, (const uint8_t *)&cut + done, piece) != 0)
+				return false;
+			if (done + piece == sizeof(word))
+				word += TRAFFIC_STEP;
 		}
+	}
 	return true;
 }
 
