@@ -2,8 +2,8 @@
  * eth.c - frames between stations of one link.
  *
  * Spec:         Ethernet II; 14-byte header: destination, source, type (1536 and up)
- * Participants: (remote, local); the top of each stack is a link address (eth.h). The local one may be missing; a
- *               remote of ff:ff:ff:ff:ff:ff gives a session that sends to everybody. The upper's number is the type.
+ * Participants: (remote, local); the top of each stack is a link address (eth.h). The local one may be missing. A
+ *               session with ff:ff:ff:ff:ff:ff broadcasts. The upper's number is the type.
  * Sessions:     one per (peer, type), shared by opens of the same hlps. A broadcast comes up the session of its sender.
  * Control:      XK_GET_PEER_LINK; the port answers the others
  * Not done:     multicast, 802.3 with LLC, VLAN tags, padding (port.c)
@@ -21,7 +21,7 @@ enum { ETH_DESTINATION = 0, ETH_SOURCE = 6, ETH_TYPE = 12, ETH_TYPE_MIN = 1536, 
 enum eth_drop { ETH_DROP_NOT_MINE = XK_DROP_OWN, ETH_DROP_BAD_TYPE, ETH_DROP_BAD_SOURCE };
 static const char *const eth_drops[] = { "not_mine", "bad_type", "bad_source", NULL };
 
-enum eth_counter { ETH_COUNT_TO_SELF }; /* opens to the own address, which are refused: a push never turns upward */
+enum eth_counter { ETH_COUNT_TO_SELF }; /* opens to our own address, refused: a push never turns upward */
 static const char *const eth_counters[] = { "to_self", NULL };
 
 /* ---- the header ---- */
@@ -68,7 +68,7 @@ struct eth {
 struct eth_session {
 	struct xk_session session;
 	uint64_t peer;
-	uint8_t header[XK_ETH_HEADER_LEN]; /* as it is sent */
+	uint8_t header[XK_ETH_HEADER_LEN]; /* of sent frames */
 };
 
 /* Takes the header off m. Returns 0, or the reason to drop m. */
@@ -84,7 +84,7 @@ eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg *m)
 	return h->destination == XK_ETH_BROADCAST ? 0 : ETH_DROP_NOT_MINE;
 }
 
-/* Checks what all frames of a session have in common with its first. Returns 0, or the reason to drop that one. */
+/* Checks the fields that all frames of a session share. Returns 0, or the reason to drop the first. */
 static unsigned
 eth_header_check(const struct eth *eth, struct eth_header h)
 {
@@ -148,7 +148,7 @@ eth_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	h.flow = peer << 16 | type;
 	if (!xk_duplicate(eth->down))
 		return -ENOMEM;
-	/* no frame may come up a session with everybody: its key is another one */
+	/* a broadcasting session receives no frames: its key differs */
 	return xk_table_open(self, (struct xk_key){ h.flow, peer == XK_ETH_BROADCAST }, hlp_receive, hlp_type,
 			     eth->down, &h, session);
 }

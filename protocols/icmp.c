@@ -1,19 +1,19 @@
 /*
- * icmp.c - echoes, and what hosts tell each other about datagrams that did not get through.
+ * icmp.c - echoes, and errors about datagrams that were not delivered.
  *
- * Spec:         RFC 792, 1122 (3.2.2), 1191, 1812 (4.3), 6633; a header of 4 bytes that all types have in common, and 4
- *               more of echoes and errors
+ * Spec:         RFC 792, 1122 (3.2.2), 1191, 1812 (4.3), 6633; all types share a header of 4 bytes, echoes and errors
+ *               have 4 more
  * Participants: icmp.h
  * Sessions:     one per (identifier, session below), opened to send echo requests; that may wait (ARP). Opening an
  *               existing one fails with -EADDRINUSE. There is no passive open: echo requests are answered here.
- * Echo:         a request is answered from the address it came to, unless that is a broadcast address (RFC 1122,
- *               3.2.2.6 allows that).
- * Errors sent:  about datagrams that IP reports (set_errors in ip.h), quoting as much of them as 576 bytes hold (RFC
- *               1812, 4.3.2.3); never about an ICMP error, a datagram to a broadcast or multicast address of IP or the
- *               link, or a later fragment (RFC 1122, 3.2.2; IP has dropped datagrams from no single host). Limited by
- *               `rate` and `burst`. Sending one never waits (XK_IP_LAZY).
- * Errors got:   go to IP, which finds and tells the protocol whose datagram is quoted (XK_FAULT); if that is an echo,
- *               the protocol above its session is told.
+ * Echo:         requests are answered from the address they were sent to, but not those to a broadcast address (RFC
+ *               1122, 3.2.2.6 allows that).
+ * Errors sent:  about datagrams that IP reports (set_errors in ip.h), quoted up to 576 bytes in all (RFC 1812,
+ *               4.3.2.3). None are about ICMP errors, later fragments, or datagrams to a broadcast or multicast address
+ *               of IP or the link (RFC 1122, 3.2.2); IP has dropped datagrams whose source is no single host. Limited
+ *               by `rate` and `burst`. Sending never waits (XK_IP_LAZY).
+ * Errors got:   go to IP, which tells the protocol whose datagram is quoted (XK_FAULT); if that is an echo, the
+ *               protocol above its session.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Not done:     timestamp, address mask, router discovery, redirects in either direction, sending parameter problems
  * Graph:        icmp -> ip
@@ -38,7 +38,7 @@ enum icmp_drop {
 	ICMP_DROP_IGNORED,
 	ICMP_DROP_BAD_QUOTE,
 	ICMP_DROP_TOO_BIG,     /* pushed */
-	ICMP_DROP_BAD_MESSAGE, /* pushed, without a sequence number */
+	ICMP_DROP_BAD_MESSAGE, /* pushed without a sequence number */
 };
 
 static const char *const icmp_drops[] = { "bad_checksum", "echo_to_all", "echo_off", "unsupported", "unknown",
@@ -47,9 +47,9 @@ static const char *const icmp_drops[] = { "bad_checksum", "echo_to_all", "echo_o
 enum icmp_counter {
 	ICMP_REQUESTS,
 	ICMP_REPLIES,
-	ICMP_SENT, /* and on: by enum xk_fault, whose last is never sent. From ICMP_ABOUT_ERROR on: not sent */
+	ICMP_SENT, /* and on: by enum xk_fault, but its last, which is never sent */
 	ICMP_GOT = ICMP_SENT + XK_FAULT_HEADER,
-	ICMP_ABOUT_ERROR = ICMP_GOT + XK_FAULTS,
+	ICMP_ABOUT_ERROR = ICMP_GOT + XK_FAULTS, /* and on: errors that were not sent */
 	ICMP_ABOUT_ALL,
 	ICMP_ABOUT_PART,
 	ICMP_LIMITED,
@@ -65,7 +65,7 @@ static const char *const icmp_counters[] = {
 };
 
 static_assert(XK_ARRAY_LENGTH(icmp_counters) == ICMP_UNSENT + 2, "a name for each");
-static_assert((int)XK_FAULT_HEADER == XK_FAULTS - 1, "what is never sent comes last");
+static_assert((int)XK_FAULT_HEADER == XK_FAULTS - 1, "the fault that is never sent is the last");
 
 /* ---- the header ---- */
 
@@ -96,7 +96,7 @@ enum {
 	ICMP_NUMBER = 1, /* on IP */
 };
 
-static_assert(ICMP_ECHO_LEN + XK_ICMP_SEQUENCE_LEN == ICMP_ERROR_LEN, "echoes and errors are as long as is gathered");
+static_assert(ICMP_ECHO_LEN + XK_ICMP_SEQUENCE_LEN == ICMP_ERROR_LEN, "headers of echoes and errors are gathered");
 
 static const struct xk_field_value icmp_types[] = { { ICMP_ECHO_REPLY, "echo_reply" },
 						    { ICMP_UNREACHABLE, "unreachable" },
@@ -143,7 +143,7 @@ icmp_fault_of(uint8_t type, uint8_t code)
 	return type == ICMP_PARAMETER_PROBLEM && code <= 2 ? XK_FAULT_HEADER : XK_FAULTS;
 }
 
-/* Tells whether a message of this type asks or answers. The others are errors: no error is sent about those. */
+/* Returns whether messages of this type ask or answer. The others are errors, about which no error is sent. */
 static bool
 icmp_is_query(uint8_t type)
 {
@@ -158,8 +158,8 @@ struct icmp {
 
 	_Atomic uint32_t next_id;
 	struct xk_lock lock; /* protects what follows */
-	uint64_t credit_ns;  /* time saved up, which errors cost by the bit */
-	uint64_t filled_ns;  /* when credit_ns was brought up to date */
+	uint64_t credit_ns;  /* saved time; each bit of an error costs some */
+	uint64_t filled_ns;  /* when credit_ns was updated */
 };
 
 struct icmp_session {
@@ -176,7 +176,7 @@ icmp_key(uint16_t id, const struct xk_session *lls)
 
 /* ---- errors sent ---- */
 
-/* Returns the counter of why no error is sent about trouble (RFC 1122, 3.2.2), or ICMP_SENT: one may be. */
+/* Returns ICMP_SENT if an error about trouble may be sent, or else the counter of the reason (RFC 1122, 3.2.2). */
 static unsigned
 icmp_judge(const struct xk_ip_trouble *trouble)
 {
@@ -195,7 +195,7 @@ icmp_judge(const struct xk_ip_trouble *trouble)
 	return icmp_is_query(type) ? ICMP_SENT : ICMP_ABOUT_ERROR;
 }
 
-/* Takes what an error of len bytes costs from the credit. Returns false if there is not so much. */
+/* Pays for an error of len bytes. Returns false if the credit is too low. */
 static bool
 icmp_take_credit(struct icmp *icmp, size_t len)
 {
@@ -207,7 +207,7 @@ icmp_take_credit(struct icmp *icmp, size_t len)
 	price_ns = bits * UINT64_C(1000000000) / icmp->rate;
 	full_ns = icmp->burst * 8 * UINT64_C(1000000000) / icmp->rate;
 	xk_lock(&icmp->lock);
-	if (now_ns > icmp->filled_ns) { /* the driver's clock stands still for a turn, others' do not */
+	if (now_ns > icmp->filled_ns) { /* a driver's clock may lag by a turn */
 		icmp->credit_ns += now_ns - icmp->filled_ns;
 		icmp->filled_ns = now_ns;
 	}
@@ -220,7 +220,7 @@ icmp_take_credit(struct icmp *icmp, size_t len)
 	return taken;
 }
 
-/* Completes the header at p; sum_behind is the sum of what follows its first four bytes. */
+/* Completes the header at p; sum_behind is the sum of the bytes after the first four. */
 static void
 icmp_finish(uint8_t *p, struct icmp_kind kind, uint64_t sum_behind)
 {
@@ -255,7 +255,7 @@ icmp_error_new(struct xk_protocol *self, const struct xk_ip_trouble *trouble, si
 	return m;
 }
 
-/* Sends an error about trouble, or counts why not. For IP (struct xk_ip_errors). */
+/* Sends an error about trouble, or counts the reason not to. Called by IP (struct xk_ip_errors). */
 static void
 icmp_send_error(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
 {
@@ -287,7 +287,7 @@ icmp_send_error(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
 
 /* ---- errors got ---- */
 
-/* Gives the quote in error m to IP. Takes m. */
+/* Hands the quote in error m to IP. Takes m. */
 static void
 icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -317,7 +317,7 @@ icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	xk_msg_free(m);
 }
 
-/* Tells the protocol above of a fault of its request; answers are nobody's. Returns 0, or -ENOENT: it is not ours. */
+/* Tells the protocol above of a fault of its request. Returns 0 (also for replies), or -ENOENT: not our message. */
 static int
 icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 {
@@ -341,8 +341,8 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 /* ---- echoes ---- */
 
 /*
- * Sends the echo request m, which is intact, back. Takes m. Its first four bytes are replaced: as all bytes add up to
- * zero, the sum of the others is the complement of the sum of these four.
+ * Answers the intact echo request m. Takes m. Its first four bytes are replaced; because all bytes add up to zero, the
+ * sum of the others is the complement of the sum of these four.
  */
 static void
 icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
@@ -370,7 +370,7 @@ icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Checks that m is an echo or an error, intact and with all of its header. Returns 0, or the reason to drop it. */
+/* Checks that m is an intact echo or error with its whole header. Returns 0, or the reason to drop it. */
 static unsigned
 icmp_check(const struct xk_msg *m)
 {
@@ -433,29 +433,27 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* Asks lls for a length, less the header of echoes. Returns 0 or -errno. */
+/* Answers a length: that of lls, or if NULL of the protocol below, less the header of echoes. */
 static int
-icmp_ask_length(struct xk_session *lls, int op, uint32_t *length)
+icmp_answer_length(const struct xk_protocol *self, struct xk_session *lls, int op, void *buffer, size_t len)
 {
-	int got = xk_control(lls, op, length, sizeof(*length));
+	uint32_t length;
+	int got;
 
+	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
+		return -ENOTSUP;
+	got = lls != NULL ? xk_control(lls, op, &length, sizeof(length))
+			  : xk_control_protocol(xk_lower(self, 0), op, &length, sizeof(length));
 	if (got < 0)
 		return got;
-	*length = *length < ICMP_ECHO_LEN ? 0 : *length - ICMP_ECHO_LEN;
-	return 0;
+	length = length < ICMP_ECHO_LEN ? 0 : length - ICMP_ECHO_LEN;
+	return xk_answer(buffer, len, &length, sizeof(length));
 }
 
 static int
 icmp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	uint32_t length = ((const struct icmp_session *)session)->max_packet;
-	int err = 0;
-
-	if (op == XK_GET_OPT_PACKET)
-		err = icmp_ask_length(session->lls, op, &length);
-	else if (op != XK_GET_MAX_PACKET)
-		err = -ENOTSUP;
-	return err != 0 ? err : xk_answer(buffer, len, &length, sizeof(length));
+	return icmp_answer_length(session->protocol, session->lls, op, buffer, len);
 }
 
 static int
@@ -471,7 +469,7 @@ icmp_setup(struct xk_session *session, const void *how)
 	const uint16_t *id = how;
 
 	s->id = *id;
-	icmp_ask_length(session->lls, XK_GET_MAX_PACKET, &s->max_packet);
+	icmp_session_control(session, XK_GET_MAX_PACKET, &s->max_packet, sizeof(s->max_packet));
 	return 0;
 }
 
@@ -529,19 +527,8 @@ icmp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct 
 static int
 icmp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	uint32_t length = XK_IP_MAX_PACKET;
-	int got = 0;
-
-	if (op == XK_FAULT)
-		return icmp_fault((struct icmp *)self, buffer);
-	if (op == XK_GET_OPT_PACKET)
-		got = xk_control_protocol(xk_lower(self, 0), op, &length, sizeof(length));
-	else if (op != XK_GET_MAX_PACKET)
-		got = -ENOTSUP;
-	if (got < 0)
-		return got;
-	length = length < ICMP_ECHO_LEN ? 0 : length - ICMP_ECHO_LEN;
-	return xk_answer(buffer, len, &length, sizeof(length));
+	return op == XK_FAULT ? icmp_fault((struct icmp *)self, buffer)
+			      : icmp_answer_length(self, NULL, op, buffer, len);
 }
 
 static int
@@ -575,17 +562,17 @@ static const struct xk_protocol_ops icmp_ops = {
 };
 
 static const struct xk_role icmp_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries datagrams between hosts, and knows what went wrong: ip" },
+	{ "network", XK_ASYNC, NULL, "carries datagrams between hosts, and reports faults: ip" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting icmp_settings[] = {
-	{ "echo", XK_SETTING_BOOL, offsetof(struct icmp, echo), "yes", "whether echo requests are answered", 0, 0 },
+	{ "echo", XK_SETTING_BOOL, offsetof(struct icmp, echo), "yes", "whether to answer echo requests", 0, 0 },
 	{ "rate", XK_SETTING_RATE, offsetof(struct icmp, rate), "1Mb/s",
-	  "errors that are sent, in the long run, with IP's header; 0: none", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct icmp, burst), "6000", "bytes of them that may go at once", 576,
-	  1 << 20 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "where identifiers begin; 0: at random", 0, 0 },
+	  "long-term rate of sent errors, with IP's header; 0: none", 0, 0 },
+	{ "burst", XK_SETTING_UINT, offsetof(struct icmp, burst), "6000", "bytes of errors that may be sent at once",
+	  576, 1 << 20 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "first identifier; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -593,7 +580,7 @@ static const struct xk_number_on icmp_numbers[] = { { "ip", 1 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_icmp = {
 	.name = "icmp",
-	.help = "Echoes, and errors: what hosts tell each other about datagrams that did not get through.",
+	.help = "Echoes, and errors about datagrams that were not delivered.",
 	.ops = &icmp_ops,
 	.session_ops = &icmp_session_ops,
 	.header = ICMP_COMMON_LEN,

@@ -1,10 +1,10 @@
 /*
- * icmp.h - what other protocols need to know of ICMP: echoes. icmp.c has the rest.
+ * icmp.h - ICMP's echoes, for the protocols above it.
  *
- * Participants: the top of the local stack is an identifier, 0 to 65535, or missing: one is chosen; below it, as on the
- *               remote stack, is what IP takes.
- * Messages:     a sequence number (2 bytes), then the data: what is pushed goes as an echo request, what comes up is an
- *               echo reply.
+ * Participants: the top of the local stack is an identifier, 0 to 65535; a missing one is chosen. The rest of both
+ *               stacks is IP's.
+ * Messages:     a sequence number (2 bytes), then the data. A pushed message is sent as an echo request; messages that
+ *               come up are echo replies.
  */
 #ifndef XK_ICMP_H
 #define XK_ICMP_H

@@ -4,8 +4,8 @@
  * Participants: none
  * Control:      XK_GET_MAX_PACKET (the mtu and an Ethernet header), XK_GET_OPT_PACKET (the same), XK_GET_LINK_ADDRESS,
  *               XK_GET_OFFLOADS
- * Not done:     padding to 60 bytes (virtual links carry short frames; devices that must not, pad themselves), several
- *               sessions: the one protocol above gets every frame
+ * Not done:     padding to 60 bytes (virtual links carry short frames, other devices pad them); several sessions: one
+ *               protocol above gets every frame
  * Graph:        eth -> port
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "xkernel/kernel.h"
 #include "xkernel/trace.h"
 
-enum { PORT_FRAME_HEADER = 14 /* Ethernet's, which the mtu does not count */ };
+enum { PORT_FRAME_HEADER = 14 /* Ethernet's, not part of the mtu */ };
 
 enum port_drop { PORT_DROP_TOO_LONG = XK_DROP_OWN, PORT_DROP_TX_FULL /* the device's ring stayed full */ };
 static const char *const port_drops[] = { "too_long", "tx_full", NULL };
@@ -117,7 +117,7 @@ static const struct xk_setting port_settings[] = {
 
 const struct xk_protocol_type xk_type_port = {
 	.name = "port",
-	.help = "A port of the platform: frames as they come and go on a device, or on a link in memory.",
+	.help = "A port of the platform: the frames of a device, or of a link in memory.",
 	.ops = &port_ops,
 	.session_ops = &port_session_ops,
 	.size = sizeof(struct port),

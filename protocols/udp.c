@@ -2,12 +2,12 @@
  * udp.c - unreliable datagrams between ports, with a checksum, over IP.
  *
  * Spec:         RFC 768, 1122 (4.1); 8-byte header
- * Participants: the top of each stack is a port, 1 to 65535; what is below it goes on to IP. Opening needs the remote
- *               port; without a local one a port from 49152 on is chosen. Enabling needs the local one, and no host.
+ * Participants: the top of each stack is a port, 1 to 65535; the rest is IP's. Opening needs the remote port; a missing
+ *               local one is chosen from 49152 on. Enabling needs the local port, and no host.
  * Sessions:     one per (local port, remote port, session below). Opening an existing one, or a port that another upper
- *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes one, once its
- *               checksum is verified; one that broadcasts come up answers from the interface's own address.
- * Checksum:     generated, by the port where it can, unless the setting says no; verified unless it is zero (none)
+ *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes one, after
+ *               its checksum was verified; a session of broadcasts answers from the interface's own address.
+ * Checksum:     generated unless the setting says no, by the port if it can; verified unless it is zero (none)
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Faults:       an intact datagram to an unknown port is refused (XK_FAULT_PORT); reports go to their session's upper
  * Not done:     multicast
@@ -41,11 +41,11 @@ static const struct xk_field udp_fields[] = {
 	  .kind = XK_CHECKSUM,
 	  .print = XK_PRINT_HEX,
 	  .covers = XK_COVERS_PSEUDO,
-	  .help = "0: the sender has not computed it" },
+	  .help = "0: none" },
 	{ .name = NULL },
 };
 
-/* Checks m's length and cuts off what is not the datagram's. Returns 0, or the reason to drop m. */
+/* Checks m's length and cuts off padding. Returns 0, or the reason to drop m. */
 static inline unsigned
 udp_header_trim(struct xk_msg *m)
 {
@@ -57,7 +57,7 @@ udp_header_trim(struct xk_msg *m)
 	return 0;
 }
 
-/* Returns the sum of the headers of payload m; 0: there is no checksum, or the port has verified it. */
+/* Returns the sum of the headers of payload m; 0: no checksum, or the port verified it. */
 static inline uint64_t
 udp_sum_headers(const struct xk_msg *m, uint64_t pseudo_sum)
 {
@@ -68,7 +68,7 @@ udp_sum_headers(const struct xk_msg *m, uint64_t pseudo_sum)
 	return pseudo_sum + xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_sum_load16(p + UDP_LENGTH);
 }
 
-/* Tells whether payload m, in front of which its header lies, is what was sent. */
+/* Returns whether payload m, with its header in front, is intact. */
 static bool
 udp_is_intact(const struct xk_msg *m, uint64_t pseudo_sum)
 {
@@ -94,15 +94,15 @@ struct udp {
 
 struct udp_session {
 	struct xk_session session;
-	uint32_t usual_end;   /* messages shorter than this are summed here and fit */
+	uint32_t usual_end;   /* messages shorter than this fit, and are summed here */
 	uint32_t max_packet;  /* longest message */
-	bool offloads;        /* the port computes checksums of what fits into one frame */
-	uint8_t ports_out[4]; /* as in the header of what is sent */
-	uint64_t push_sum;    /* of the pseudo-header of what is sent */
-	uint64_t pop_sum;     /* ... of what arrives */
+	bool offloads;        /* the port computes checksums of messages that fit into one frame */
+	uint8_t ports_out[4]; /* as in the header of sent messages */
+	uint64_t push_sum;    /* of the pseudo-header of sent messages, without its length */
+	uint64_t pop_sum;     /* ... of arriving ones */
 };
 
-/* `ports` is source << 16 | destination of what arrives. */
+/* `ports` is source << 16 | destination of arriving messages. */
 static inline struct xk_key
 udp_key(uint32_t ports, const struct xk_session *lls)
 {
@@ -150,7 +150,7 @@ udp_ask_sums(struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
 static int
 udp_setup(struct xk_session *session, const void *how)
 {
-	const uint32_t *ports = how; /* as in what arrives */
+	const uint32_t *ports = how; /* of arriving messages */
 	struct udp_session *s = (struct udp_session *)session;
 	bool checksum = ((struct udp *)session->protocol)->checksum;
 	uint32_t max_packet = 0, offloads = 0;
@@ -234,7 +234,7 @@ udp_passive_key_of(const struct xk_session *s)
 
 /* ---- down ---- */
 
-/* Sends m with a checksum that is computed here, or (offloaded) begun here and finished by the port, or without one. */
+/* Sends m with a checksum computed here, or begun here and finished by the port (offloaded), or without one. */
 __attribute__((always_inline)) static inline int
 udp_send(struct xk_session *session, struct xk_msg *m, bool summed, bool offloaded)
 {
@@ -249,7 +249,7 @@ udp_send(struct xk_session *session, struct xk_msg *m, bool summed, bool offload
 	if (summed) {
 		sum += s->push_sum + xk_sum_load32(s->ports_out) + 2 * xk_sum_of16(length);
 		checksum = xk_checksum_finish(sum);
-		if (checksum == 0) /* which would say that there is none */
+		if (checksum == 0) /* 0 means no checksum */
 			checksum = 0xffff;
 	} else if (offloaded) {
 		checksum = xk_sum_fold(s->push_sum + xk_sum_of16(length));
@@ -260,7 +260,7 @@ udp_send(struct xk_session *session, struct xk_msg *m, bool summed, bool offload
 	return xk_push(session->lls, m);
 }
 
-/* Pushes a message that is too long, or whose checksum is nobody's or perhaps the port's task. */
+/* Pushes a message that is too long, or whose checksum is not computed here, or may not be. */
 XK_APART static int
 udp_push_other(struct xk_session *session, struct xk_msg *m)
 {
@@ -272,7 +272,7 @@ udp_push_other(struct xk_session *session, struct xk_msg *m)
 		xk_drop(session->protocol, m, UDP_DROP_TOO_BIG);
 		return -EMSGSIZE;
 	}
-	/* asked each time, as the path may become shorter */
+	/* asked each time, because the path's MTU may change */
 	offloaded = s->offloads && xk_control(session->lls, XK_GET_OPT_PACKET, &whole_max, sizeof(whole_max)) >= 0 &&
 		    xk_msg_len(m) + XK_UDP_HEADER_LEN <= whole_max;
 	return udp_send(session, m, s->offloads && !offloaded, offloaded);
@@ -314,8 +314,8 @@ udp_deliver(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
 }
 
 /*
- * Demultiplexes a datagram of another session than the last one's, of a stranger, or with padding. Nothing is
- * remembered, or said, of a stranger's that is not intact. Takes m.
+ * Demultiplexes a datagram that has padding, or does not belong to the last session found. A stranger's datagram has no
+ * effect unless it is intact. Takes m.
  */
 XK_APART static void
 udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
@@ -330,7 +330,7 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 		udp_deliver(s, lls, m);
 		return;
 	}
-	if (why == 0) /* what has a bad length is shown as it came */
+	if (why == 0) /* a datagram of bad length is traced whole */
 		xk_msg_pop_in_place(m, XK_UDP_HEADER_LEN);
 	if (why == 0 && udp_ask_sums(lls, &push_sum, &pop_sum) != 0)
 		why = XK_DROP_NO_SESSION;
@@ -346,7 +346,7 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 		xk_pop(s, lls, m, NULL);
 }
 
-/* Saves no registers: whatever needs a call first is apart. */
+/* Saves no registers: code that makes calls is apart. */
 static void
 udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -420,13 +420,15 @@ static const struct xk_protocol_ops udp_ops = {
 };
 
 static const struct xk_role udp_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "takes a 32-bit host and answers for both ends' hosts; normally ip" },
+	{ "network", XK_ASYNC, NULL,
+	  "carries datagrams to 32-bit hosts, and answers for both ends' hosts; normally ip" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting udp_settings[] = {
-	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "checksum what is sent", 0, 0 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "where anonymous ports begin; 0: at random", 0, 0 },
+	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "whether to checksum sent messages", 0,
+	  0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "first anonymous port; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -1,5 +1,5 @@
 /*
- * udp.h - UDP's header length and the ports that it chooses, for other protocols.
+ * udp.h - UDP's header length and the ports that it chooses.
  *
  * Participants: the top of each stack is a port, 1 to 65535
  */
@@ -8,7 +8,7 @@
 
 enum {
 	XK_UDP_HEADER_LEN = 8,
-	XK_UDP_ANONYMOUS_FIRST = 49152, /* ports that are chosen where none is named (RFC 6335, 6) */
+	XK_UDP_ANONYMOUS_FIRST = 49152, /* ports chosen if none is given (RFC 6335, 6) */
 	XK_UDP_ANONYMOUS_LAST = 65535,
 };
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "xkernel/lowers.h"
+
 static struct xk_key
 virtual_active_key(const struct xk_session *lls)
 {
@@ -59,7 +61,7 @@ xk_virtual_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive
 
 	if (err != 0)
 		return err;
-	err = xk_open_enable(self, hlp_type, xk_lower(self, 0), participants);
+	err = xk_enable_lowers(self, 1, self, hlp_type, participants);
 	if (err != 0)
 		xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
 	return err;
@@ -71,7 +73,10 @@ virtual_is_of_another(struct xk_session *s, void *hlp_type)
 	return s->hlp_type != hlp_type;
 }
 
-/* Asks the protocol below first: only it knows these participants. */
+/*
+ * Asks the protocols below first: only they know these participants. Idle sessions go with each open_enable that is
+ * taken back, even if others remain, because a session does not tell which of them caused it.
+ */
 int
 xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 			struct xk_participants *participants)
@@ -82,7 +87,7 @@ xk_virtual_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receiv
 
 	if (enable == NULL || enable->hlp_receive != hlp_receive)
 		return -ENOENT;
-	err = xk_open_disable(self, hlp_type, xk_lower(self, 0), participants);
+	err = xk_disable_lowers(self, 1, self->lower_count, self, hlp_type, participants);
 	if (err == 0)
 		err = xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
 	if (err == 0)

@@ -2,11 +2,11 @@
  * asp.c - "a simple protocol", the example of docs/writing-a-protocol.md: datagrams between ports, without a checksum.
  *
  * Spec:         the x-kernel tutorial's ASP; a 6-byte header: source port, destination port, length (header included)
- * Participants: the top of each stack is a port, 0 to 65535; what is below it goes on to the protocol below. Opening
- *               needs the remote one; without a local one a port from 49152 on is chosen. Enabling needs the local one.
+ * Participants: the top of each stack is a port, 0 to 65535; the rest is for the protocol below. Opening needs the
+ *               remote port; a missing local one is chosen from 49152 on. Enabling needs the local port.
  * Sessions:     one per (local port, remote port, session below)
  * Drops:        bad_length, too_big (pushed)
- * Counters:     opened (sessions that strangers' messages have opened)
+ * Counters:     opened (sessions opened by strangers' messages)
  * Not done:     checksum; refusing an active open from a port that another protocol has enabled
  * Graph:        asp -> ip, or anything else that carries messages to hosts
  */

@@ -1,5 +1,5 @@
 /*
- * seq.c - numbers messages, and counts at the other end what is missing: the smallest example of the documentation.
+ * seq.c - numbers messages, and counts the missing ones at the other end: the smallest example of the documentation.
  *
  * Header:       4 bytes: the number, which counts the messages from one sender to one receiver from 0
  * Participants: those of the protocol below

@@ -2,25 +2,26 @@
  * ip.c - IPv4 datagrams of up to 65,515 bytes between hosts, with routes, fragmentation and reassembly.
  *
  * Spec:         RFC 791, 1122 (3.2), 6864; 20-byte header
- * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one is the interface's
- *               that the route leads to, unless it is given. Enabling takes no hosts.
+ * Participants: the top of each stack is a 32-bit host. Opening needs the remote one; the local one defaults to the
+ *               address of the route's interface. Enabling takes no hosts.
  * Sessions:     one per (upper's number, remote host, local host), shared by opens of the same upper. Opening may wait
- *               (ARP). A stranger's first datagram makes a session that answers to where it came from, without asking;
- *               what the same host sends through another session below makes one of its own. A session that an upper
- *               has opened takes its peer's datagrams wherever they come up.
- * Broadcast:    may be opened, and received; a session that broadcasts come up sends from the interface's own address,
- *               to the host that they came from.
- * Fragments:    sent without copying; arriving ones wait in ip_reassembly.h, each with its whole buffer, so size the
+ *               (ARP). A stranger's first datagram makes a session that answers where it came from, without a query;
+ *               the same host's datagrams through another session below get a session of their own. A session that
+ *               an upper opened accepts its peer's datagrams from every session below.
+ * Broadcast:    may be opened, and received. A session that receives broadcasts sends from the interface's own
+ *               address to their sender.
+ * Fragments:    are sent without copying. Arriving ones wait (ip_reassembly.h), each with its whole buffer: size the
  *               pool for reassembly_bytes.
- * Identification: whole datagrams take odd numbers, counted per session; fragmented ones even numbers, counted per
- *               instance, so that those that must be told apart do not repeat within 32,768 datagrams.
+ * Identification: odd for whole datagrams, counted per session; even for fragmented ones, counted per instance, so that
+ *               numbers that reassembly depends on do not repeat within 32,768 datagrams.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
- * Graph:        ip -> vnet, or whatever takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
+ * Graph:        ip -> vnet, or any protocol that takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
  */
 #include "protocols/ip/ip.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,129 @@ static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP
 static const char *const ip_counters[] = { "fragmented",   "reassembled",    "forwarded", "forward_fragmented",
 					   "path_lowered", "path_forgotten", "unquoted",  NULL };
 static_assert(XK_ARRAY_LENGTH(ip_counters) == IP_COUNT_UNQUOTED + 2, "a name for each counter");
+
+/* ---- routes ---- */
+
+/* Adds a route, which errors quote as `text`. Returns 0 or -errno. */
+static int
+ip_route_add(struct ip *ip, struct ip_route route, const char *text)
+{
+	struct ip_route *at = ip->route, *end = at + ip->routes;
+	const char *wrong;
+	unsigned index;
+	int err = -EINVAL;
+
+	while (at < end && (at->mask > route.mask || (at->mask == route.mask && at->network != route.network)))
+		at++;
+	if ((route.network & ~route.mask) != 0) {
+		wrong = "has bits set behind its prefix";
+	} else if (ip_kind(ip, route.gateway, &index) != XK_VNET_ON_LINK) {
+		wrong = "has a gateway that is no neighbour on any network of ours";
+	} else if (at < end && at->mask == route.mask) {
+		wrong = "is for a network that has a route already";
+		err = -EEXIST;
+	} else if (ip->routes == IP_ROUTES) {
+		wrong = "is one too many";
+		err = -E2BIG;
+	} else {
+		memmove(at + 1, at, (size_t)(end - at) * sizeof(*at));
+		*at = route;
+		ip->routes++;
+		return 0;
+	}
+	xk_trace(&ip->protocol, XK_TRACE_NONE, "route '%s' %s", text, wrong);
+	return err;
+}
+
+/* Makes the routes of the settings. Returns 0, or after a trace -EINVAL, -E2BIG or -EEXIST. */
+static int
+ip_make_routes(struct ip *ip)
+{
+	const char *next = ip->routes_text != NULL ? ip->routes_text : "";
+	char text[64], network[16], bits[3], gateway[16], end;
+	size_t len;
+	int err = 0;
+
+	for (; err == 0 && *next != '\0'; next += len + (next[len] == ',')) {
+		struct ip_route route;
+
+		len = strcspn(next, ",");
+		snprintf(text, sizeof(text), "%.*s", (int)len, next);
+		if (sscanf(text, "%15[0-9.]/%2[0-9]=%15[0-9.]%c", network, bits, gateway, &end) != 3 ||
+		    atoi(bits) > 32 || !xk_host_parse(network, &route.network) ||
+		    !xk_host_parse(gateway, &route.gateway)) {
+			xk_trace(&ip->protocol, XK_TRACE_NONE,
+				 "route '%s' is not network/bits=gateway, as in 10.1.0.0/16=10.77.0.1", text);
+			return -EINVAL;
+		}
+		route.mask = atoi(bits) == 0 ? 0 : UINT32_MAX << (32 - atoi(bits));
+		err = ip_route_add(ip, route, text);
+	}
+	if (err == 0 && ip->gateway != 0)
+		err = ip_route_add(ip, (struct ip_route){ 0, 0, ip->gateway }, "0.0.0.0/0");
+	return err;
+}
+
+int
+ip_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index)
+{
+	enum xk_vnet_kind kind = ip_kind(ip, remote, index);
+
+	*hop = remote;
+	if (kind == XK_VNET_BROADCAST || kind == XK_VNET_ON_LINK)
+		return 0;
+	/* to itself, "this network", loopback, multicast and reserved addresses */
+	if (kind == XK_VNET_MINE || remote >> 24 == 0 || remote >> 24 == 127 || remote >= UINT32_C(0xe0000000))
+		return -EINVAL;
+	for (const struct ip_route *route = ip->route; route < ip->route + ip->routes; route++)
+		if ((remote & route->mask) == route->network) {
+			*hop = route->gateway;
+			ip_kind(ip, *hop, index);
+			return 0;
+		}
+	return -ENETUNREACH;
+}
+
+/* ---- addresses ---- */
+
+bool
+ip_is_to_all(const struct ip *ip, uint32_t host)
+{
+	unsigned index;
+	enum xk_vnet_kind kind = ip_kind(ip, host, &index);
+
+	if (kind == XK_VNET_ON_LINK) /* the network itself: the old broadcast address */
+		return ip->interface[index].broadcast != 0 && (host & ~ip->interface[index].mask) == 0;
+	return kind == XK_VNET_BROADCAST || host >= UINT32_C(0xe0000000);
+}
+
+unsigned
+ip_check_source(const struct ip *ip, uint32_t source)
+{
+	unsigned index;
+
+	if (source >> 24 == 127)
+		return IP_DROP_MARTIAN;
+	if (source >> 24 == 0 || ip_is_to_all(ip, source) || ip_kind(ip, source, &index) == XK_VNET_MINE)
+		return IP_DROP_BAD_SOURCE;
+	return 0;
+}
+
+/* Checks that a datagram without a session is for us and for an enabled protocol. Returns 0, or the drop reason. */
+static unsigned
+ip_check_stranger(struct ip *ip, struct ip_header h)
+{
+	unsigned why = ip_check_source(ip, h.source), index;
+	enum xk_vnet_kind kind = ip_kind(ip, h.destination, &index);
+
+	if (h.destination >> 24 == 127)
+		return IP_DROP_MARTIAN;
+	if (why != 0)
+		return why;
+	if (kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST)
+		return IP_DROP_NOT_MINE;
+	return xk_table_enabled(&ip->protocol, xk_table_number_key(h.protocol)) == NULL ? XK_DROP_NO_SESSION : 0;
+}
 
 /* ---- init and fini ---- */
 
@@ -105,7 +229,7 @@ ip_init(struct xk_protocol *self)
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
 	xk_event_init(&ip->path_tick, self->kernel, ip_fault_tick, ip);
 	ip->path = calloc(ip->pmtu_entries, sizeof(*ip->path));
-	err = ip->path == NULL ? -ENOMEM : ip_session_make_routes(ip);
+	err = ip->path == NULL ? -ENOMEM : ip_make_routes(ip);
 	if (err == 0)
 		err = ip_reassembly_init(&ip->reassembly, &ip->limits);
 	if (err == 0)
@@ -113,6 +237,148 @@ ip_init(struct xk_protocol *self)
 	if (err != 0)
 		ip_fini(self);
 	return err;
+}
+
+/* ---- sessions ---- */
+
+/* The addresses and protocol of a session's datagrams, and whether an upper opened it. */
+struct ip_session_how {
+	uint32_t remote, destination;
+	uint8_t protocol;
+	bool opened;
+};
+
+static int
+ip_setup(struct xk_session *session, const void *argument)
+{
+	const struct ip_session_how *how = argument;
+	struct ip_session *s = (struct ip_session *)session;
+	struct ip *ip = (struct ip *)session->protocol;
+	uint32_t max_packet;
+	unsigned index = 0;
+	uint64_t mixed = ip->seed ^ ((uint64_t)how->remote << 32 | how->destination);
+	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+
+	if (got < (int)sizeof(max_packet) || max_packet < IP_MTU_MIN)
+		return got < 0 ? got : -EMSGSIZE;
+	s->remote = how->remote;
+	s->destination = s->local = how->destination;
+	if (ip_kind(ip, how->destination, &index) != XK_VNET_MINE) { /* a broadcast */
+		ip_kind(ip, how->remote, &index);
+		s->local = ip->interface[index].host;
+	}
+	s->link_max = max_packet - IP_HEADER_LEN < XK_IP_MAX_PACKET ? max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
+	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
+	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
+	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
+	/* two rounds: after one, the hosts would tell the difference of two sessions' numbers */
+	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
+	ip_header_prepare(s->header, (uint8_t)ip->ttl, how->protocol, s->local, s->remote);
+	s->sum = ip_header_sum(s->header);
+	return 0;
+}
+
+static int
+ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	struct xk_participants *participants, struct xk_session **session)
+{
+	const struct ip *ip = (const struct ip *)self;
+	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
+	bool lazy = local == XK_IP_LAZY;
+	struct xk_participants below = { .remote.depth = 0 };
+	struct ip_session_how how = { .remote = (uint32_t)remote, .opened = true };
+	struct xk_session *lls;
+	struct xk_key key;
+	uint32_t number, next;
+	uint64_t hop;
+	unsigned index = 0, own;
+	int err = xk_number(self, hlp_type, &number);
+
+	if (err != 0)
+		return err;
+	if (lazy)
+		local = xk_participant_pop(&participants->local);
+	if (remote > UINT32_MAX || (local > UINT32_MAX && local != XK_ANY))
+		return -EINVAL;
+	err = ip_next_hop(ip, how.remote, &next, &index);
+	if (err != 0)
+		return err;
+	hop = next;
+	how.destination = local == XK_ANY ? ip->interface[index].host : (uint32_t)local;
+	how.protocol = (uint8_t)number;
+	if (ip_kind(ip, how.destination, &own) != XK_VNET_MINE)
+		return -EADDRNOTAVAIL;
+	key = ip_key(how.protocol, how.remote, how.destination, NULL);
+	err = xk_table_share(self, key, hlp_receive, hlp_type, session);
+	if (err == -ENOENT) {
+		xk_participant_push(&below.remote, hop);
+		if (lazy)
+			xk_participant_push(&below.local, XK_VNET_LAZY);
+		err = xk_open(self, self, xk_lower(self, 0), &below, &lls); /* may wait unless lazy */
+		if (err == 0)
+			err = xk_table_open(self, key, hlp_receive, hlp_type, lls, &how, session);
+	}
+	/*
+	 * A learned session stands on one that leads where its datagrams came from. Once opened it follows the next
+	 * hop, unless the open is lazy: that one only answers.
+	 */
+	if (err == 0 && !lazy &&
+	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed))
+		xk_control((*session)->lls, XK_VNET_FOLLOW, &hop, sizeof(hop));
+	return err;
+}
+
+/* Returns whether s (NULL: no) accepts datagrams that come up lls. */
+static inline bool
+ip_session_hears(const struct xk_session *s, const struct xk_session *lls)
+{
+	return xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
+					atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed));
+}
+
+/* Drops m, telling its sender, or forwards it. If its header was valid, it lies in front. Takes m. */
+static void
+ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
+{
+	if (ip->forward && why == IP_DROP_NOT_MINE) {
+		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
+		return;
+	}
+	if (why == XK_DROP_NO_SESSION)
+		ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_PROTOCOL, m, 0);
+	xk_drop(&ip->protocol, m, why);
+}
+
+/*
+ * Finds the session of m, which came up lls, or accepts one. `first`, the session found by addresses alone, does not
+ * hear lls. The header lies in front of m. Returns NULL if m could not be delivered; m was then taken.
+ */
+static struct xk_session *
+ip_find_session(struct ip *ip, struct xk_session *lls, struct xk_msg *m, const struct xk_session *first)
+{
+	struct xk_protocol *self = &ip->protocol;
+	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
+	struct xk_key first_key = ip_key(h.protocol, h.source, h.destination, NULL);
+	struct xk_key own_key = ip_key(h.protocol, h.source, h.destination, lls);
+	struct xk_key number = xk_table_number_key(h.protocol);
+	struct ip_session_how how = { h.source, h.destination, h.protocol, false };
+	struct xk_session *s = xk_table_find(self, own_key);
+	unsigned why;
+
+	if (s != NULL)
+		return s;
+	why = ip_check_stranger(ip, h);
+	if (why != 0) {
+		ip_undelivered(ip, m, why);
+		return NULL;
+	}
+	s = xk_table_accept(self, first == NULL ? first_key : own_key, number, lls, &how, m);
+	/* another shepherd was faster, with a datagram that came up another session below */
+	if (s != NULL && !ip_session_hears(s, lls))
+		s = xk_table_accept(self, own_key, number, lls, &how, m);
+	return s;
 }
 
 /* ---- down ---- */
@@ -147,7 +413,7 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, IP_HEADER_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	/* two shepherds may get the same number: only what is fragmented is put together by it */
+	/* two shepherds may get the same number: only fragments are identified by it */
 	id = atomic_load_explicit(&s->id, memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
 	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, s->whole_flags);
@@ -156,19 +422,7 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-void
-ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
-{
-	if (ip->forward && why == IP_DROP_NOT_MINE) {
-		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
-		return;
-	}
-	if (why == XK_DROP_NO_SESSION)
-		ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_PROTOCOL, m, 0);
-	xk_drop(&ip->protocol, m, why);
-}
-
-/* Takes fragment m, whose header lies in front. Returns the datagram if this completes it, else NULL. */
+/* Takes fragment m, whose header lies in front. Returns the datagram if m completes it, else NULL. */
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct xk_msg *m)
 {
@@ -178,11 +432,11 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
 	unsigned why = 0;
 
-	/* no memory for those whose datagrams would not be delivered */
+	/* no memory for fragments of datagrams that would not be delivered */
 	if ((h.fragment & IP_RESERVED) != 0)
 		why = IP_DROP_BAD_FLAGS;
 	else if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL)
-		why = ip_session_check_stranger(ip, h);
+		why = ip_check_stranger(ip, h);
 	if (why != 0) {
 		ip_undelivered(ip, m, why);
 		return NULL;
@@ -205,7 +459,7 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	return m;
 }
 
-/* Delivers m, whose header lies in front, to a session that need not be the one found last. Takes m. */
+/* Delivers m, whose header lies in front, to a session other than the last one found. Takes m. */
 XK_APART static void
 ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -213,12 +467,12 @@ ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct xk_session *s = xk_table_lookup(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
 
 	if (!ip_session_hears(s, lls))
-		s = ip_session_find((struct ip *)self, lls, m, s);
+		s = ip_find_session((struct ip *)self, lls, m, s);
 	if (s != NULL)
 		xk_pop(s, lls, m, NULL);
 }
 
-/* Demultiplexes m, as it came, where more has to be done than usual. why is what ip_header_check says. Takes m. */
+/* Demultiplexes m where ip_demux cannot. `why` is the result of ip_header_check. Takes m. */
 XK_APART static void
 ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)
 {
@@ -236,7 +490,7 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	if (why == 0) {
 		xk_msg_truncate(m, xk_get16(p + IP_LENGTH)); /* the link may have padded it */
 		xk_msg_pop_in_place(m, IP_HEADER_LEN);
-		/* what came to everybody on the link must be for everybody (RFC 1122, 3.3.6) */
+		/* a link broadcast must carry an IP broadcast (RFC 1122, 3.3.6) */
 		if ((m->flags & XK_MSG_TO_ALL) != 0 &&
 		    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)
 			why = IP_DROP_LINK_BROADCAST;
@@ -247,7 +501,7 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		ip_deliver(self, lls, m);
 }
 
-/* Saves no registers: whatever needs a call first is apart. A session's addresses were checked when it came to be. */
+/* Saves no registers: code that makes calls is apart. A session's addresses were checked when it was made. */
 static void
 ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -273,7 +527,7 @@ ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- asking ---- */
 
-/* Answers what protocol and sessions are asked alike. */
+/* Answers the questions that protocol and sessions share. */
 static int
 ip_answer(int op, void *buffer, size_t len, uint32_t whole_max, uint64_t host)
 {
@@ -318,7 +572,7 @@ ip_get_participants(struct xk_session *session, struct xk_participants *p)
 
 static const struct xk_session_ops ip_session_ops = {
 	.size = sizeof(struct ip_session),
-	.setup = ip_session_setup,
+	.setup = ip_setup,
 	.push = ip_push,
 	.pop = xk_pop_through,
 	.control = ip_session_control,
@@ -328,13 +582,13 @@ static const struct xk_session_ops ip_session_ops = {
 static const struct xk_protocol_ops ip_ops = {
 	.init = ip_init,
 	.fini = ip_fini,
-	.open = ip_session_open,
+	.open = ip_open,
 	.demux = ip_demux,
 	.control = ip_control,
 };
 
 static const struct xk_role ip_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "takes a neighbour's host; normally vnet" },
+	{ "network", XK_ASYNC, NULL, "carries datagrams to neighbours; normally vnet" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -344,32 +598,30 @@ static const struct xk_setting ip_settings[] = {
 	  "network/bits=gateway,...: the longest prefix wins", 0, 0 },
 	{ "gateway", XK_SETTING_HOST, offsetof(struct ip, gateway), NULL, "short for routes=\"0.0.0.0/0=gateway\"", 0,
 	  0 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct ip, seed), "0", "where identifications begin; 0: at random", 0, 0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct ip, seed), "0", "seed of identifications; 0: random", 0, 0 },
 	{ "reassembly_timeout", XK_SETTING_TIME, offsetof(struct ip, timeout_ns), "30s",
-	  "for a datagram to become whole, from its first fragment on (checked 16 times in it)", 1000000,
+	  "longest time from the first fragment to the last (checked 16 times in it)", 1000000,
 	  UINT64_C(3600000000000) },
 	{ "reassembly_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.datagrams), "64",
-	  "datagrams being put together, at most", 1, 1024 },
+	  "most incomplete datagrams", 1, 1024 },
 	{ "reassembly_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.bytes), "2097152",
-	  "bytes of buffers that hold waiting fragments, in all; a fragment counts with its whole buffer (2 KiB and "
-	  "more)",
+	  "most bytes of buffers with waiting fragments; a fragment counts with its whole buffer (2 KiB and more)",
 	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
 	{ "reassembly_source_datagrams", XK_SETTING_UINT, offsetof(struct ip, limits.source_datagrams), "16",
-	  "datagrams being put together from one host", 1, 1024 },
+	  "most incomplete datagrams from one host", 1, 1024 },
 	{ "reassembly_source_bytes", XK_SETTING_UINT, offsetof(struct ip, limits.source_bytes), "524288",
-	  "the same of one host; the longest datagram in pieces of 576 bytes takes 258,944", IP_REASSEMBLY_BYTES_MIN,
-	  1 << 30 },
+	  "most such bytes from one host; the longest datagram in pieces of 576 bytes takes 258,944",
+	  IP_REASSEMBLY_BYTES_MIN, 1 << 30 },
 	{ "forward", XK_SETTING_BOOL, offsetof(struct ip, forward), "no",
-	  "whether datagrams for others are passed on, as a router does", 0, 0 },
+	  "whether to forward datagrams for other hosts, as a router does", 0, 0 },
 	{ "pmtu", XK_SETTING_BOOL, offsetof(struct ip, pmtu), "no",
-	  "whether to find out what the path to a host takes: whole datagrams say that they must not be fragmented", 0,
-	  0 },
+	  "whether to discover the MTU of paths: whole datagrams are sent with \"do not fragment\"", 0, 0 },
 	{ "pmtu_timeout", XK_SETTING_TIME, offsetof(struct ip, pmtu_timeout_ns), "600s",
-	  "how long it is believed that a path takes less than the link", 1000000, UINT64_C(86400000000000) },
-	{ "pmtu_entries", XK_SETTING_UINT, offsetof(struct ip, pmtu_entries), "64", "hosts for which that is known", 1,
-	  65536 },
+	  "time to believe in an MTU below that of the link", 1000000, UINT64_C(86400000000000) },
+	{ "pmtu_entries", XK_SETTING_UINT, offsetof(struct ip, pmtu_entries), "64",
+	  "most hosts for which that is remembered", 1, 65536 },
 	{ "pmtu_min", XK_SETTING_UINT, offsetof(struct ip, pmtu_min), "552",
-	  "less than this is not believed of a path: it is taken for this", IP_MTU_MIN, 65535 },
+	  "least MTU of a path that is believed; smaller ones are raised to this", IP_MTU_MIN, 65535 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -382,7 +634,7 @@ static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "
 static const struct xk_field ip_fields[] = {
 	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
 	{ .name = "header_length", .bits = 4, .usual = 5, .help = "in words of 4 bytes; above 5: options" },
-	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "not looked at" },
+	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "ignored" },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
 	{ .name = "identification", .bits = 16, .print = XK_PRINT_HEX },
 	{ .name = "flags", .bits = 3, .is_bits = true, .values = ip_flag_names },

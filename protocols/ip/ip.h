@@ -15,25 +15,25 @@ enum {
 };
 
 /*
- * Pushed above the local address (or alone) when opening: a neighbour is asked for its link address when something is
- * sent, so that open never waits. For what a stranger's datagram starts.
+ * Pushed above the local address (or alone) when opening: the first push asks for the neighbour's link address, so that
+ * open never waits. For sessions that a stranger's datagram causes.
  */
 #define XK_IP_LAZY (UINT64_C(1) << 32)
 
-/* A datagram that came and will not be delivered or forwarded; its sender may have to be told. */
+/* An arrived datagram that will be neither delivered nor forwarded; its sender may have to be told. */
 struct xk_ip_trouble {
 	enum xk_fault fault;
 	uint32_t mtu;           /* XK_FAULT_TOO_BIG */
-	uint32_t source, local; /* its sender; our address to answer from, 0: whichever fits */
+	uint32_t source, local; /* its sender; our address to answer from, 0: any */
 	uint8_t protocol;
-	bool is_to_all;         /* it was sent to a broadcast or multicast address, of the link or of IP */
-	bool is_later_part;     /* a fragment, and not the first */
-	const uint8_t *header;  /* as it came ... */
-	size_t header_len;      /* ... with options */
-	const uint8_t *begin;   /* the bytes behind the header ... */
-	size_t begin_len;       /* ... that are not in m any more */
-	const struct xk_msg *m; /* the rest, behind its first ... */
-	size_t skip;            /* ... bytes */
+	bool is_to_all;        /* sent to a broadcast or multicast address, of the link or of IP */
+	bool is_later_part;    /* a fragment other than the first */
+	const uint8_t *header; /* as received */
+	size_t header_len;     /* with options */
+	const uint8_t *begin;  /* bytes behind the header that were taken off m */
+	size_t begin_len;
+	const struct xk_msg *m; /* the rest, from offset skip on */
+	size_t skip;
 };
 
 /* The protocol that tells senders of faults. `send` may not wait. */
@@ -45,22 +45,22 @@ struct xk_ip_errors {
 /* A host's report on a datagram; quote is the datagram's beginning as that host received it, header first. */
 struct xk_ip_fault {
 	enum xk_fault fault;
-	uint32_t mtu;  /* XK_FAULT_TOO_BIG; 0: not said */
+	uint32_t mtu;  /* XK_FAULT_TOO_BIG; 0: unknown */
 	uint32_t from; /* the reporting host */
 	const uint8_t *quote;
 	size_t len;
 };
 
-/* What protocols that know IP call, as neighbour_ops of the type. */
+/* The neighbour_ops of IP's type. */
 struct xk_ip_ops {
-	/* Makes *errors (copied) tell senders of faults. Returns 0, or -EADDRINUSE if another does. For init. */
+	/* Makes *errors (copied) tell senders of faults. Returns 0, or -EADDRINUSE if another does. From init. */
 	int (*set_errors)(struct xk_protocol *ip, const struct xk_ip_errors *errors);
 	/*
-	 * Tells the protocol above whose datagram fault quotes, if it can be one of ours. Returns 0, or -ENOENT if it
-	 * cannot. A shepherd; never waits.
+	 * Tells the protocol above whose datagram fault quotes. Returns 0, or -ENOENT: we cannot have sent it. A
+	 * shepherd; never waits.
 	 */
 	int (*report)(struct xk_protocol *ip, const struct xk_ip_fault *fault);
-	/* As xk_ip_refuse; s is the session of IP that m came up, NULL: none. */
+	/* As xk_ip_refuse; s is IP's session that m came up, or NULL. */
 	void (*refuse)(struct xk_protocol *ip, const struct xk_session *s, enum xk_fault fault, const struct xk_msg *m,
 		       size_t popped);
 };
@@ -73,7 +73,7 @@ xk_ip_ops(void)
 	return xk_type_ip.neighbour_ops;
 }
 
-/* Returns the IP that self stands on, virtual protocols between them or not; NULL: none. */
+/* Returns the IP below self, looking through other protocols, or NULL. */
 static inline struct xk_protocol *
 xk_ip_below(const struct xk_protocol *self)
 {
@@ -83,8 +83,8 @@ xk_ip_below(const struct xk_protocol *self)
 }
 
 /*
- * Has the sender of m told of a fault (not XK_FAULT_HEADER). m came up the session of IP at or below lls, and `popped`
- * bytes of it were taken off above IP; it stays the caller's, to be dropped. Any shepherd; never waits.
+ * Has the sender of m told of a fault (not XK_FAULT_HEADER). m came up the session of IP at or below lls, and the
+ * protocols above IP took `popped` bytes off it. m stays the caller's, to be dropped. Any shepherd; never waits.
  */
 static inline void
 xk_ip_refuse(struct xk_session *lls, enum xk_fault fault, const struct xk_msg *m, size_t popped)

@@ -1,12 +1,12 @@
 /*
- * ip_fault.c - datagrams that end too early: others' that end here, whose senders are told, and ours, on which other
- * hosts report; and what is known of paths. See ip.c.
+ * ip_fault.c - faults: tells senders of datagrams that end here, takes reports on our own datagrams, and keeps the MTUs
+ * of paths. See ip.c.
  *
  * A report is believed only if it quotes a datagram that we may have sent: a session must have its addresses and
- * protocol, and the upper must know the conversation (udp: the ports). One that a path takes less than was thought
- * must besides be about a datagram that said not to be fragmented, was longer than the reported limit and no longer
- * than what we send, and had one of the identifications last sent to that host. Nothing below `pmtu_min` is believed,
- * few hosts are remembered, and each for a while only (RFC 1191, 5927).
+ * protocol, and the upper must know the conversation (udp: the ports). A report of a smaller MTU must also quote a
+ * datagram that forbade fragmentation, was longer than the reported MTU, could be sent on the session, and had one of
+ * the identifications last sent to that host. No MTU below `pmtu_min` is believed; few hosts are remembered, and for a
+ * limited time (RFC 1191, 5927).
  */
 #include <errno.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #include "xkernel/trace.h"
 
 enum {
-	IP_FAULT_IDS = 4096, /* so many datagrams later a session still knows what it sent */
-	IP_PATH_TICKS = 16,  /* ticks of a path's time; it gets at most one tick more */
+	IP_FAULT_IDS = 4096, /* identifications that a session accepts as recently sent */
+	IP_PATH_TICKS = 16,  /* a path's time, in ticks; up to one tick is added */
 };
 
-/* ---- others' datagrams ---- */
+/* ---- datagrams of others ---- */
 
 static int
 ip_fault_set_errors(struct xk_protocol *self, const struct xk_ip_errors *errors)
@@ -32,7 +32,7 @@ ip_fault_set_errors(struct xk_protocol *self, const struct xk_ip_errors *errors)
 	return 0;
 }
 
-/* Sources that are no single host's were dropped before. */
+/* Datagrams whose source is no single host were dropped before. */
 void
 ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 {
@@ -45,12 +45,12 @@ ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 	trouble->source = xk_get32(header + IP_SOURCE);
 	trouble->protocol = header[IP_PROTOCOL];
 	trouble->local = ip_kind(ip, destination, &index) == XK_VNET_MINE ? destination : 0;
-	trouble->is_to_all = ip_session_is_to_all(ip, destination) || (trouble->m->flags & XK_MSG_TO_ALL) != 0;
+	trouble->is_to_all = ip_is_to_all(ip, destination) || (trouble->m->flags & XK_MSG_TO_ALL) != 0;
 	trouble->is_later_part = (xk_get16(header + IP_FRAGMENT) & IP_OFFSET) != 0;
 	ip->errors.send(ip->errors.protocol, trouble);
 }
 
-/* The header lies in front of m, unless somebody has put something else there or given that segment back. */
+/* The header lies in front of m, unless a protocol has overwritten it or freed its segment. */
 void
 ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault, const struct xk_msg *m,
 		size_t popped)
@@ -73,7 +73,7 @@ ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum
 		ip_fault_send(ip, &trouble);
 }
 
-/* Tells the sender of m, for whose next hop there is no link address, unless that is this host. */
+/* Tells the sender of m, whose next hop has no link address, unless this host sent it. */
 int
 ip_fault_unsent(struct ip *ip, const struct xk_msg *m)
 {
@@ -90,7 +90,7 @@ ip_fault_unsent(struct ip *ip, const struct xk_msg *m)
 
 /* ---- paths ---- */
 
-/* The table is small, and written to by what others say: the oldest entry makes room. It is not on a message's way. */
+/* Returns the entry of host, or NULL. The table is small, and not used by messages. */
 static struct ip_path *
 ip_path_find(const struct ip *ip, uint32_t host)
 {
@@ -100,7 +100,7 @@ ip_path_find(const struct ip *ip, uint32_t host)
 	return NULL;
 }
 
-/* Returns the longest payload that s sends in one piece on a path that takes mtu; 0: as much as the link. */
+/* Returns the longest payload that s sends in one piece on a path of this MTU; 0: the link's. */
 static uint32_t
 ip_path_payload(const struct ip_session *s, uint32_t mtu)
 {
@@ -130,7 +130,7 @@ ip_path_visit(void *object, void *context)
 		atomic_store_explicit(&s->whole_max, ip_path_payload(s, path->mtu), memory_order_relaxed);
 }
 
-/* Tells all sessions with host what its path takes; mtu 0: as much as the link, again. */
+/* Tells all sessions with host the MTU of its path; 0: the link's again. */
 static void
 ip_path_apply(struct ip *ip, uint32_t host, uint32_t mtu)
 {
@@ -189,7 +189,7 @@ ip_path_lower(struct ip *ip, uint32_t host, uint32_t mtu)
 	ip_path_apply(ip, host, mtu);
 }
 
-/* Returns the plateau of common MTUs below `length`: for routers that do not say theirs (RFC 1191, 7). */
+/* Returns the greatest common MTU below `length`, for routers that do not tell theirs (RFC 1191, 7). */
 static uint32_t
 ip_path_plateau(uint32_t length)
 {
@@ -201,9 +201,9 @@ ip_path_plateau(uint32_t length)
 	return plateaus[i];
 }
 
-/* ---- our datagrams ---- */
+/* ---- datagrams of ours ---- */
 
-/* Returns what the path takes, if that is less than s thought and a datagram with header h can be s's; else 0. */
+/* Returns the path's MTU if s may have sent the datagram of header h and it was too long; otherwise 0. */
 static uint32_t
 ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
 {
@@ -219,7 +219,7 @@ ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length
 		return 0;
 	if (mtu < ip->pmtu_min)
 		mtu = (uint32_t)ip->pmtu_min;
-	/* if less was heard since that datagram was sent, that stays */
+	/* a smaller MTU reported since stays */
 	return mtu - IP_HEADER_LEN < whole_max ? mtu : whole_max + IP_HEADER_LEN;
 }
 
@@ -232,7 +232,7 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 	struct ip_session *s;
 	struct ip_header h;
 
-	/* what we send has no options, and a report shows as much of the first fragment as RFC 792 wants */
+	/* our datagrams have no options, and a report quotes as much of the first fragment as RFC 792 demands */
 	if (fault->len < IP_HEADER_LEN + IP_QUOTED || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)
 		return -ENOENT;
 	h = ip_header_load(p);

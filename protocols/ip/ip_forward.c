@@ -1,15 +1,15 @@
 /*
- * ip_forward.c - datagrams that are not for this host are passed on; and the options of those that are. See ip.c.
+ * ip_forward.c - forwards datagrams for other hosts, and handles options. See ip.c.
  *
- * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is changed, not computed anew), 2644
- * Rules:     Not forwarded are datagrams that came to everybody on their link, those for everybody, for a group, or
- *            for or from nobody's addresses. The time to live is counted down; fragments are not put together; what is
- *            too long for the next link is fragmented, or (DF) refused. Options go on unread, the copied ones with
- *            every fragment, but source routes are refused.
- * Options:   of a datagram for this host (RFC 791, 3.1), malformed ones and source routes are refused (RFC 7126, 4.3
- *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP sees, and faults quote, a header without any.
- * Faults:    network unreachable, time exceeded and fragmentation needed are told here; others in ip_fault.c
- * Not done:  redirects are not sent, source routes not followed, sources not checked against the link they come from
+ * Spec:      RFC 1812 (5.2, 5.3), 3927 (7), 1624 (the checksum is updated, not recomputed), 2644
+ * Forwarding: excludes link broadcasts, datagrams to broadcast or group addresses, and those to or from addresses that
+ *            no host has. Decrements the time to live; does not reassemble; fragments datagrams that are too long for
+ *            the next link, or refuses them (DF). Passes options on unread, the copied ones with every fragment, but
+ *            refuses source routes.
+ * Options:   of a datagram for this host (RFC 791, 3.1): malformed ones and source routes are refused (RFC 7126, 4.3
+ *            and 4.4), others ignored (RFC 1122, 3.2.1.8). The rest of IP, and quotes, see a header without options.
+ * Faults:    network unreachable, time exceeded and fragmentation needed are reported here; others in ip_fault.c
+ * Not done:  redirects, source routes, checking sources against the link they come from
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,7 @@ ip_option_len(const uint8_t *header, size_t header_len, size_t at)
 	return header[at + 1];
 }
 
-/* Returns what is wrong with the options of a header, as bits. */
+/* Returns the faults of a header's options, as bits. */
 static unsigned
 ip_options_check(const uint8_t *header, size_t header_len)
 {
@@ -103,7 +103,7 @@ drop:
 
 /* ---- forwarding ---- */
 
-/* Keeps the options that every fragment has (RFC 791, 3.1). */
+/* Keeps only the options that every fragment has (RFC 791, 3.1). */
 static void
 ip_forward_keep_copied(struct ip_transit *t)
 {
@@ -120,13 +120,13 @@ ip_forward_keep_copied(struct ip_transit *t)
 	t->header[IP_VERSION] = (uint8_t)(0x40 | keep / 4);
 }
 
-/* Checks whether t may go on at all. Returns 0, or the reason to drop it. */
+/* Checks whether t may be forwarded at all. Returns 0, or the reason to drop it. */
 static unsigned
 ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 {
 	uint32_t destination = xk_get32(t->header + IP_DESTINATION), source = xk_get32(t->header + IP_SOURCE);
 	size_t offset = (size_t)(xk_get16(t->header + IP_FRAGMENT) & IP_OFFSET) * 8;
-	unsigned why = ip_session_check_source(t->ip, source);
+	unsigned why = ip_check_source(t->ip, source);
 
 	if (why != 0)
 		return why;
@@ -134,13 +134,13 @@ ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 		return IP_DROP_TTL_ZERO;
 	if (destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
-	/* addresses of 169.254/16 mean something on one link only, whatever routes say (RFC 3927, 7) */
-	if (destination >> 24 == 0 || ip_session_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
+	/* addresses of 169.254/16 are valid on one link only (RFC 3927, 7) */
+	if (destination >> 24 == 0 || ip_is_to_all(t->ip, destination) || (m->flags & XK_MSG_TO_ALL) != 0 ||
 	    destination >> 16 == 0xa9fe || source >> 16 == 0xa9fe)
 		return IP_DROP_NOT_FORWARDED;
 	if ((ip_options_check(t->header, t->header_len) & IP_OPTIONS_SOURCE_ROUTE) != 0)
 		return IP_DROP_SOURCE_ROUTE;
-	/* its end is where no datagram has one, and must not overflow when its pieces are numbered */
+	/* its end must be possible, and must not overflow when its pieces are numbered */
 	return offset + xk_msg_len(m) > IP_REASSEMBLY_MAX ? IP_DROP_REASSEMBLY + IP_REASSEMBLY_TOO_LONG : 0;
 }
 
@@ -154,7 +154,7 @@ ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 	if (t->header[IP_TTL] <= 1) {
 		trouble.fault = XK_FAULT_HOPS;
 		why = IP_DROP_EXPIRED;
-	} else if (ip_session_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
+	} else if (ip_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
 		trouble.fault = XK_FAULT_NETWORK;
 		why = IP_DROP_NO_ROUTE;
 	} else {
@@ -169,7 +169,7 @@ ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 	return why;
 }
 
-/* Changes the checksum as one word of the header changes (RFC 1624, equation 3). */
+/* Decrements the time to live, and updates the checksum (RFC 1624, equation 3). */
 static void
 ip_forward_count_down(uint8_t *header)
 {
@@ -206,7 +206,7 @@ ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg
 		struct xk_msg *front = xk_msg_split(&m, chunk);
 		int err = front == NULL ? -ENOBUFS : ip_forward_push(t, lls, front, fragment | IP_MORE);
 
-		if (err != 0) { /* nobody can use the rest without that fragment */
+		if (err != 0) { /* the rest is useless without that fragment */
 			xk_drop(&t->ip->protocol, m, front == NULL ? (unsigned)XK_DROP_NO_BUFFER : IP_DROP_UNSENT);
 			return err;
 		}
@@ -246,7 +246,7 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 		xk_drop(self, m, why);
 		return;
 	}
-	m->flags &= XK_MSG_TRACED; /* what the port has verified was of what came */
+	m->flags &= XK_MSG_TRACED; /* the port verified the old header */
 	xk_count(self, IP_COUNT_FORWARDED);
 	ip_forward_count_down(t.header);
 	if (xk_msg_len(m) + t.header_len <= t.mtu) {

@@ -1,6 +1,5 @@
 /*
- * ip_private.h - IP's header and state, for ip.c (messages), ip_session.c (sessions, addresses, routes), ip_forward.c
- * (forwarding, options) and ip_fault.c (datagrams that end too early, paths).
+ * ip_private.h - IP's header and state, for ip.c, ip_forward.c (forwarding, options) and ip_fault.c (faults, paths).
  */
 #ifndef XK_IP_PRIVATE_H
 #define XK_IP_PRIVATE_H
@@ -46,7 +45,7 @@ enum { IP_RESERVED = 0x8000, IP_DONT_FRAGMENT = 0x4000, IP_MORE = 0x2000, IP_OFF
 
 enum {
 	IP_VERSION_4_NO_OPTIONS = 0x45,
-	IP_QUOTED = 8,   /* bytes behind the header by which a sender recognises its datagram (RFC 792) */
+	IP_QUOTED = 8,   /* bytes behind the header that identify a datagram to its sender (RFC 792) */
 	IP_MTU_MIN = 68, /* RFC 791, 3.2 */
 };
 
@@ -67,7 +66,7 @@ ip_header_sum(const uint8_t *p)
 static inline struct ip_header
 ip_header_load(const uint8_t *p)
 {
-	uint64_t addresses = xk_get64(p + IP_SOURCE); /* in one word, as the key has them */
+	uint64_t addresses = xk_get64(p + IP_SOURCE); /* in one word, as in the key */
 
 	return (struct ip_header){ .source = (uint32_t)(addresses >> 32),
 				   .destination = (uint32_t)addresses,
@@ -77,8 +76,8 @@ ip_header_load(const uint8_t *p)
 }
 
 /*
- * Checks the header of m at p, which lies in one piece and says that m is `length` long. Returns 0; the reason to drop
- * m; or IP_HAS_OPTIONS, and has looked at the first byte only.
+ * Checks the header of m at p, which lies in one piece and claims `length` bytes. Returns 0, the reason to drop m, or
+ * IP_HAS_OPTIONS: only the first byte was checked.
  */
 static inline unsigned
 ip_header_check(const uint8_t *p, size_t length, const struct xk_msg *m)
@@ -95,14 +94,14 @@ ip_header_check(const uint8_t *p, size_t length, const struct xk_msg *m)
 	return 0;
 }
 
-/* Tells whether the header at p is a fragment's, or has flags that none may have: one test for what is rare. */
+/* Returns whether the header at p is a fragment's or has invalid flags: one test for both rare cases. */
 static inline bool
 ip_header_is_special(const uint8_t *p)
 {
 	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
-/* Stores what all headers of a session have in common, and zeros for the rest. */
+/* Stores the constant fields of a session's headers, and zeros for the rest. */
 static inline void
 ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
 {
@@ -134,7 +133,7 @@ struct ip_route {
 	uint32_t network, mask, gateway;
 };
 
-/* What a host's path is known to take. */
+/* The known MTU of the path to a host. */
 struct ip_path {
 	uint32_t host, mtu, born; /* mtu 0: free; born: in ticks */
 };
@@ -149,7 +148,7 @@ struct ip {
 	bool forward, pmtu;
 	uint64_t pmtu_timeout_ns, pmtu_entries, pmtu_min;
 
-	struct xk_ip_errors errors; /* send is NULL: nobody */
+	struct xk_ip_errors errors; /* send is NULL: none set */
 	struct xk_vnet_interface interface[XK_VNET_INTERFACES];
 	unsigned interfaces;
 	struct ip_route route[IP_ROUTES]; /* longest prefix first */
@@ -159,9 +158,9 @@ struct ip {
 	struct xk_lock lock; /* protects what follows */
 	struct ip_reassembly reassembly;
 	struct xk_event tick;
-	bool ticking; /* tick is scheduled, or its handler will look at the table again */
+	bool ticking; /* tick is scheduled, or its handler has yet to look at the table */
 	struct ip_path *path;
-	uint32_t paths, path_now; /* in use; ticks counted */
+	uint32_t paths, path_now; /* entries in use; ticks counted */
 	struct xk_event path_tick;
 };
 
@@ -180,18 +179,18 @@ struct ip_session {
 	uint32_t remote;
 	uint32_t destination;       /* of arriving datagrams */
 	uint32_t local;             /* the address it sends from */
-	uint32_t link_max;          /* longest payload that the session below takes in one piece */
-	_Atomic uint32_t whole_max; /* ... and the path, as far as it is known: at most link_max */
-	uint16_t whole_flags;       /* IP_FRAGMENT of what goes in one piece */
-	_Atomic bool any_lls;       /* takes datagrams from whatever session below they come up */
+	uint32_t link_max;          /* longest payload that the session below carries in one piece */
+	_Atomic uint32_t whole_max; /* longest that the path carries so, as far as known: at most link_max */
+	uint16_t whole_flags;       /* IP_FRAGMENT of whole datagrams */
+	_Atomic bool any_lls;       /* accepts datagrams from every session below */
 	_Atomic uint16_t id;        /* of the next whole datagram: odd */
 	uint8_t header[IP_HEADER_LEN];
 	uint64_t sum; /* of header */
 };
 
 /*
- * Returns a session's key. lls is NULL for the first session of these three; a learned one that came to be while it
- * existed, through another lls, has that in its key. Addresses of objects leave the top byte free.
+ * Returns a session's key. lls is NULL for the first session of these three, and part of the key for a later one that
+ * was learned through another session below. Addresses of objects leave the top byte free.
  */
 static inline struct xk_key
 ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_session *lls)
@@ -199,73 +198,43 @@ ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_sessio
 	return (struct xk_key){ (uint64_t)remote << 32 | local, (uint64_t)(uintptr_t)lls << 8 | protocol };
 }
 
-/* Tells whether s (NULL: no) takes datagrams that come up lls. */
-static inline bool
-ip_session_hears(const struct xk_session *s, const struct xk_session *lls)
-{
-	return xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
-					atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed));
-}
-
-/* Classifies host, as seen from this host's interfaces (vnet.h). */
+/* Classifies host as seen from our interfaces (vnet.h). */
 static inline enum xk_vnet_kind
 ip_kind(const struct ip *ip, uint32_t host, unsigned *index)
 {
 	return xk_vnet_kind(ip->interface, ip->interfaces, host, index);
 }
 
-/* Drops m, or forwards it, or has its sender told first. If its header was fine, that lies in front. Takes m. */
-void ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why);
-
-/* ---- ip_session.c ---- */
-
-int ip_session_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		    struct xk_participants *participants, struct xk_session **session);
-int ip_session_setup(struct xk_session *session, const void *how);
-
-/* Makes the routes that the settings list. Returns 0, -EINVAL, -E2BIG or -EEXIST, after a trace that says why. */
-int ip_session_make_routes(struct ip *ip);
-
 /* Finds the neighbour that datagrams for remote go to, and its interface. Returns 0, -EINVAL or -ENETUNREACH. */
-int ip_session_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index);
+int ip_next_hop(const struct ip *ip, uint32_t remote, uint32_t *hop, unsigned *index);
 
-/* Tells whether host is everybody on a network of ours, by either broadcast address, or a group. */
-bool ip_session_is_to_all(const struct ip *ip, uint32_t host);
+/* Returns whether host is a broadcast address of our networks, old or new, or a group. */
+bool ip_is_to_all(const struct ip *ip, uint32_t host);
 
 /* Checks that a datagram may come from source. Returns 0, or the reason to drop it. */
-unsigned ip_session_check_source(const struct ip *ip, uint32_t source);
-
-/* Checks that a datagram without a session is for us and that somebody wants it. Returns 0, or why to drop it. */
-unsigned ip_session_check_stranger(struct ip *ip, struct ip_header h);
-
-/*
- * Returns the session of m, which came up lls, passively opened if need be, where `first`, the one found by addresses
- * alone, does not hear lls. The header lies in front of m. NULL: m could not be delivered, and is gone.
- */
-struct xk_session *ip_session_find(struct ip *ip, struct xk_session *lls, struct xk_msg *m,
-				   const struct xk_session *first);
+unsigned ip_check_source(const struct ip *ip, uint32_t source);
 
 /* ---- ip_forward.c ---- */
 
-/* A datagram that goes on, its header apart. */
+/* A datagram being forwarded or fragmented, its header apart. */
 struct ip_transit {
 	struct ip *ip;
 	uint8_t header[XK_IP_HEADER_MAX];
 	size_t header_len;
-	uint32_t mtu; /* of the link to the next host, or of the path */
-	uint64_t sum; /* of the header of fragments, which lacks length, identification, fragment and checksum */
+	uint32_t mtu; /* of the next link, or of the path */
+	uint64_t sum; /* of the fragments' header without length, identification, fragment and checksum */
 	uint16_t id;
 };
 
 /* Pushes m on lls in fragments, beginning with this offset and flags. Takes m. Returns as xk_push. */
 int ip_forward_fragments(struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment);
 
-/* Passes m on, whose header has been taken off, or drops it. Takes m. */
+/* Forwards or drops m, whose header was taken off. Takes m. */
 void ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header_len);
 
 /*
- * Returns m, whose header has options, with a header without and the quoted bytes behind that in one piece; NULL: it
- * was not for us and forwarded, or dropped. Takes m.
+ * Replaces the header of m by one without options, followed by the quoted bytes in one piece. Returns m, or NULL if it
+ * was forwarded or dropped. Takes m.
  */
 struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 
@@ -274,7 +243,7 @@ struct xk_msg *ip_options_take_off(struct ip *ip, struct xk_msg *m);
 /* Forgets old paths; the handler of path_tick. */
 xk_event_handler ip_fault_tick;
 
-/* Has the sender of the quoted datagram told (fault, mtu, header and on are set), if somebody does that. */
+/* Has the sender of the quoted datagram told, if a protocol does that. fault, mtu, header and on are set. */
 void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 
 /* As struct xk_ip_ops. */

@@ -1,8 +1,8 @@
 /*
  * ip_reassembly.c - see ip_reassembly.h for the rules.
  *
- * Limits keep the table small: it is an array, ordered by age and so by deadline, and searched from the youngest. A
- * datagram's pieces are a sorted list, tried at its end first, as fragments mostly come in order.
+ * Limits keep the table small: a list in the order of age, and so of deadlines, that is searched from the youngest. The
+ * pieces of a datagram are a sorted list, tried at its end first, because fragments mostly arrive in order.
  */
 #include "protocols/ip/ip_reassembly.h"
 
@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the bytes of buffers that m holds; at least one usual buffer, which bounds the number of pieces. */
+#define IP_REASSEMBLY_START XK_KIND('i', 'p', 's', 't')
+
+/* Returns the bytes of m's buffers, at least one usual buffer: that bounds the number of pieces. */
 static uint32_t
 ip_reassembly_pinned(const struct xk_msg *m)
 {
@@ -21,34 +23,60 @@ ip_reassembly_pinned(const struct xk_msg *m)
 	return pinned < IP_REASSEMBLY_BUFFER ? IP_REASSEMBLY_BUFFER : (uint32_t)pinned;
 }
 
+/* Returns the position of a piece in its datagram, an annotation. */
+static uint32_t
+ip_reassembly_start(const struct xk_msg *piece)
+{
+	return (uint32_t)*xk_msg_annotation(piece, XK_OF_MESSAGE, IP_REASSEMBLY_START);
+}
+
+static uint32_t
+ip_reassembly_end_of(const struct xk_msg *piece)
+{
+	return ip_reassembly_start(piece) + (uint32_t)xk_msg_len(piece);
+}
+
+/* Removes the first piece of d, and returns it. */
+static struct xk_msg *
+ip_reassembly_take(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
+{
+	struct xk_msg *m = d->first;
+	uint32_t pinned = ip_reassembly_pinned(m);
+
+	d->first = m->link;
+	m->link = NULL;
+	if (d->first == NULL)
+		d->last = NULL;
+	d->bytes -= (uint32_t)xk_msg_len(m);
+	d->pinned -= pinned;
+	table->pinned -= pinned;
+	table->fragments--;
+	return m;
+}
+
 int
 ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limits *limits)
 {
 	memset(table, 0, sizeof(*table));
 	table->limits = *limits;
 	table->least_bytes = limits->source_bytes < limits->bytes ? limits->source_bytes : limits->bytes;
+	TAILQ_INIT(&table->by_age);
+	TAILQ_INIT(&table->free);
 	table->all_datagrams = calloc(limits->datagrams, sizeof(*table->all_datagrams));
-	table->by_age = calloc(limits->datagrams, sizeof(struct ip_reassembly_datagram *));
-	/* not cleared: what was never used costs no memory */
-	table->all_pieces = reallocarray(NULL, limits->bytes / IP_REASSEMBLY_BUFFER, sizeof(*table->all_pieces));
-	if (table->all_datagrams == NULL || table->by_age == NULL || table->all_pieces == NULL) {
-		ip_reassembly_fini(table);
+	if (table->all_datagrams == NULL)
 		return -ENOMEM;
-	}
 	for (uint32_t i = 0; i < limits->datagrams; i++)
-		table->by_age[i] = &table->all_datagrams[i];
+		TAILQ_INSERT_TAIL(&table->free, &table->all_datagrams[i], in_list);
 	return 0;
 }
 
 void
 ip_reassembly_fini(struct ip_reassembly *table)
 {
-	for (uint32_t i = 0; i < table->datagrams; i++)
-		for (struct ip_reassembly_piece *piece = table->by_age[i]->first; piece != NULL; piece = piece->next)
-			xk_msg_free(piece->m);
+	for (uint32_t i = 0; table->all_datagrams != NULL && i < table->limits.datagrams; i++)
+		while (table->all_datagrams[i].first != NULL)
+			xk_msg_free(ip_reassembly_take(table, &table->all_datagrams[i]));
 	free(table->all_datagrams);
-	free(table->by_age);
-	free(table->all_pieces);
 	memset(table, 0, sizeof(*table));
 }
 
@@ -61,25 +89,6 @@ ip_reassembly_discard(struct ip_reassembly_discarded *discarded, struct xk_msg *
 	discarded->some = true;
 }
 
-/* Takes the first piece off d; returns its message. */
-static struct xk_msg *
-ip_reassembly_take(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
-{
-	struct ip_reassembly_piece *piece = d->first;
-	struct xk_msg *m = piece->m;
-
-	d->first = piece->next;
-	if (d->first == NULL)
-		d->last = NULL;
-	d->bytes -= piece->end - piece->start;
-	d->pinned -= piece->pinned;
-	table->pinned -= piece->pinned;
-	table->fragments--;
-	piece->next = table->free_pieces;
-	table->free_pieces = piece;
-	return m;
-}
-
 static void
 ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
 			     enum ip_reassembly_reason reason, struct ip_reassembly_discarded *discarded)
@@ -88,82 +97,79 @@ ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_d
 		ip_reassembly_discard(discarded, ip_reassembly_take(table, d), reason);
 }
 
-/* Takes the datagram at index out of the table; pieces that are left are discarded. */
+/* Takes d out of the table, and discards the pieces that are left. */
 static void
-ip_reassembly_end(struct ip_reassembly *table, uint32_t index, enum ip_reassembly_reason reason,
+ip_reassembly_end(struct ip_reassembly *table, struct ip_reassembly_datagram *d, enum ip_reassembly_reason reason,
 		  struct ip_reassembly_discarded *discarded)
 {
-	struct ip_reassembly_datagram **at = &table->by_age[index], *d = *at;
-
 	ip_reassembly_discard_pieces(table, d, reason, discarded);
+	TAILQ_REMOVE(&table->by_age, d, in_list);
+	TAILQ_INSERT_HEAD(&table->free, d, in_list);
 	table->datagrams--;
-	memmove(at, at + 1, (table->datagrams - index) * sizeof(struct ip_reassembly_datagram *));
-	table->by_age[table->datagrams] = d;
 }
 
 /*
- * Makes room for a datagram of source (pinned 0), or for that many more bytes of `keep`, one of its datagrams: evicts
- * the oldest ones, of source if it has more than its share. Returns false if evicting all but `keep` would not do.
+ * Makes room for a datagram of source (pinned 0), or for `pinned` more bytes of its datagram `keep`: evicts the oldest
+ * datagrams, only those of source if it exceeds its share. Returns false if evicting all but `keep` is not enough.
  */
 static bool
 ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
 			uint32_t pinned, struct ip_reassembly_discarded *discarded)
 {
 	const struct ip_reassembly_limits *limits = &table->limits;
-	uint32_t datagrams = pinned == 0, index;
+	uint32_t datagrams = pinned == 0;
 
 	for (;;) {
 		uint32_t own_datagrams = datagrams, own_pinned = pinned;
+		struct ip_reassembly_datagram *d;
 		bool is_over = false; /* the source's share */
 
 		if (table->datagrams + datagrams > limits->source_datagrams ||
 		    table->pinned + pinned > limits->source_bytes) {
-			for (index = 0; index < table->datagrams; index++)
-				if (table->by_age[index]->source == source) {
-					own_datagrams++;
-					own_pinned += table->by_age[index]->pinned;
-				}
+			TAILQ_FOREACH(d, &table->by_age, in_list)
+			if (d->source == source) {
+				own_datagrams++;
+				own_pinned += d->pinned;
+			}
 			is_over = own_datagrams > limits->source_datagrams || own_pinned > limits->source_bytes;
 		}
 		if (!is_over && table->datagrams + datagrams <= limits->datagrams &&
 		    table->pinned + pinned <= limits->bytes)
 			return true;
-		for (index = 0; index < table->datagrams; index++) {
-			const struct ip_reassembly_datagram *d = table->by_age[index];
-
-			if (d != keep && (d->pinned > 0 || pinned == 0) && (!is_over || d->source == source))
-				break;
-		}
-		if (index == table->datagrams)
+		TAILQ_FOREACH(d, &table->by_age, in_list)
+		if (d != keep && (d->pinned > 0 || pinned == 0) && (!is_over || d->source == source))
+			break;
+		if (d == NULL)
 			return false;
-		ip_reassembly_end(table, index, IP_REASSEMBLY_EVICTED, discarded);
+		ip_reassembly_end(table, d, IP_REASSEMBLY_EVICTED, discarded);
 	}
 }
 
-/* Returns the datagram of fragment, begun if need be. */
+/* Finds the datagram of fragment, or begins it. */
 static struct ip_reassembly_datagram *
 ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
 		   struct ip_reassembly_discarded *discarded)
 {
 	struct ip_reassembly_datagram *d;
 
-	for (uint32_t i = table->datagrams; i > 0; i--) {
-		d = table->by_age[i - 1];
-		if (d->id == fragment->id && d->source == fragment->source && d->destination == fragment->destination &&
-		    d->protocol == fragment->protocol)
-			return d;
-	}
+	TAILQ_FOREACH_REVERSE(d, &table->by_age, ip_reassembly_datagrams, in_list)
+	if (d->id == fragment->id && d->source == fragment->source && d->destination == fragment->destination &&
+	    d->protocol == fragment->protocol)
+		return d;
 	ip_reassembly_make_room(table, fragment->source, NULL, 0, discarded);
-	d = table->by_age[table->datagrams++];
+	d = TAILQ_FIRST(&table->free);
+	TAILQ_REMOVE(&table->free, d, in_list);
 	*d = (struct ip_reassembly_datagram){ .source = fragment->source,
 					      .destination = fragment->destination,
 					      .id = fragment->id,
 					      .protocol = fragment->protocol,
 					      .born = table->tick };
+	TAILQ_INSERT_TAIL(&table->by_age, d, in_list);
+	table->datagrams++;
 	return d;
 }
 
-/* Tells whether two messages of one length hold the same bytes. */
+/* Returns whether two messages of one length hold the same bytes. */
 static bool
 ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 {
@@ -181,27 +187,26 @@ ip_reassembly_same_bytes(const struct xk_msg *a, const struct xk_msg *b)
 }
 
 /*
- * Finds the place for [start, end) of m among d's pieces and stores the link to put it in. Returns
- * IP_REASSEMBLY_REASONS, or what is wrong with the fragment there.
+ * Finds the place of m, bytes [start, end), among d's pieces, and stores the link to insert it at. Returns
+ * IP_REASSEMBLY_REASONS, or what is wrong with m there.
  */
 static enum ip_reassembly_reason
 ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t end, bool more, const struct xk_msg *m,
-		    struct ip_reassembly_piece ***at)
+		    struct xk_msg ***at)
 {
-	struct ip_reassembly_piece **link = &d->first;
-	const struct ip_reassembly_piece *next;
+	struct xk_msg **link = &d->first, *next;
 
 	if (d->refused)
 		return IP_REASSEMBLY_REFUSED;
-	if (d->last != NULL && d->last->end <= start)
-		link = &d->last->next;
-	while (*link != NULL && (*link)->end <= start)
-		link = &(*link)->next;
+	if (d->last != NULL && ip_reassembly_end_of(d->last) <= start)
+		link = &d->last->link;
+	while (*link != NULL && ip_reassembly_end_of(*link) <= start)
+		link = &(*link)->link;
 	*at = link;
 	next = *link;
-	if (next != NULL && next->start < end) {
-		bool same = next->start == start && next->end == end && more == (next->end != d->end) &&
-			    ip_reassembly_same_bytes(next->m, m);
+	if (next != NULL && ip_reassembly_start(next) < end) {
+		bool same = ip_reassembly_start(next) == start && ip_reassembly_end_of(next) == end &&
+			    more == (end != d->end) && ip_reassembly_same_bytes(next, m);
 
 		return same ? IP_REASSEMBLY_DUPLICATE : IP_REASSEMBLY_OVERLAP;
 	}
@@ -210,17 +215,14 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 	return !more && next != NULL ? IP_REASSEMBLY_INCONSISTENT : IP_REASSEMBLY_REASONS;
 }
 
-/*
- * Inserts m, valid by itself, into d. Returns IP_REASSEMBLY_REASONS, or what is wrong with m there: then it stays the
- * caller's.
- */
+/* Inserts m, valid by itself, into d. Returns IP_REASSEMBLY_REASONS, or what is wrong: m stays the caller's. */
 static enum ip_reassembly_reason
 ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
 		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
 		     struct ip_reassembly_discarded *discarded)
 {
 	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
-	struct ip_reassembly_piece **at, *piece;
+	struct xk_msg **at;
 	enum ip_reassembly_reason reason = ip_reassembly_place(d, start, end, fragment->more, m, &at);
 
 	if (reason == IP_REASSEMBLY_DUPLICATE)
@@ -233,15 +235,11 @@ ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram 
 		d->refused = true;
 		return reason;
 	}
-	piece = table->free_pieces;
-	if (piece != NULL)
-		table->free_pieces = piece->next;
-	else
-		piece = &table->all_pieces[table->used_pieces++];
-	*piece = (struct ip_reassembly_piece){ *at, m, start, end, pinned };
-	*at = piece;
-	if (piece->next == NULL)
-		d->last = piece;
+	xk_msg_annotate(m, XK_OF_MESSAGE, IP_REASSEMBLY_START, start);
+	m->link = *at;
+	*at = m;
+	if (m->link == NULL)
+		d->last = m;
 	if (!fragment->more)
 		d->end = end;
 	d->bytes += end - start;
@@ -270,7 +268,6 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 {
 	enum ip_reassembly_reason reason = ip_reassembly_check(fragment, xk_msg_len(m));
 	struct ip_reassembly_datagram *d = NULL;
-	uint32_t index;
 
 	if (reason == IP_REASSEMBLY_REASONS) {
 		d = ip_reassembly_find(table, fragment, discarded);
@@ -283,19 +280,20 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 	if (d->bytes != d->end)
 		return NULL;
 	m = ip_reassembly_take(table, d);
+	xk_msg_unannotate(m, XK_OF_MESSAGE);
 	while (d->first != NULL)
 		xk_msg_join(m, ip_reassembly_take(table, d));
-	for (index = table->datagrams - 1; table->by_age[index] != d;)
-		index--;
-	ip_reassembly_end(table, index, IP_REASSEMBLY_REASONS, discarded);
+	ip_reassembly_end(table, d, IP_REASSEMBLY_REASONS, discarded); /* has no piece left to discard */
 	return m;
 }
 
 bool
 ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded)
 {
+	struct ip_reassembly_datagram *d;
+
 	table->tick++;
-	while (table->datagrams > 0 && table->tick - table->by_age[0]->born > IP_REASSEMBLY_TICKS)
-		ip_reassembly_end(table, 0, IP_REASSEMBLY_TIMED_OUT, discarded);
+	while ((d = TAILQ_FIRST(&table->by_age)) != NULL && table->tick - d->born > IP_REASSEMBLY_TICKS)
+		ip_reassembly_end(table, d, IP_REASSEMBLY_TIMED_OUT, discarded);
 	return table->datagrams != 0;
 }

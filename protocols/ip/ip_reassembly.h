@@ -1,30 +1,31 @@
 /*
- * ip_reassembly.h - puts fragments of IP datagrams together again, against hostile senders; for ip.c.
+ * ip_reassembly.h - reassembly of IP datagrams, safe against hostile senders; for ip.c.
  *
  * A table of incomplete datagrams. It takes no lock, reads no clock and frees no message: the caller serialises calls,
  * calls ip_reassembly_tick regularly, and frees the discarded messages afterwards, without its lock. Only
  * ip_reassembly_init allocates memory.
  *
- * The rules:
- * - A fragment that is wrong by itself is discarded alone: empty, not the last and no multiple of 8 long, a first one
- *   without the 8 bytes of a transport header, or ending beyond what a datagram can hold.
- * - An exact duplicate (same range, same bytes, same "more") is ignored. Any other overlap, two different ends, or
- *   data beyond the end refuse the whole datagram (as RFC 5722 does for IPv6): its pieces are discarded, and so is
- *   whatever comes later, until the datagram's time is up.
+ * - A fragment that is invalid by itself is discarded alone: empty, no multiple of 8 bytes but not the last, a first
+ *   one of less than 8 bytes, or ending beyond the longest datagram.
+ * - An exact duplicate (same range, bytes and "more") is ignored. Any other overlap, a second end, or data beyond the
+ *   end refuses the datagram (as RFC 5722 does for IPv6): its pieces and all later ones are discarded until its time
+ *   is up.
  * - The time begins with the first fragment and is never extended (RFC 1122, 3.3.2).
- * - Datagrams and memory are bounded, in all and per source; the oldest datagram makes room. A datagram that needs more
- *   than its source's share by itself is refused. A fragment counts with the whole length of every buffer it lies in.
+ * - Datagrams and memory are bounded, in all and per source; the oldest datagram makes room. A datagram that alone
+ *   exceeds its source's share is refused. A fragment counts with the whole length of each of its buffers.
  */
 #ifndef XK_IP_REASSEMBLY_H
 #define XK_IP_REASSEMBLY_H
 
+#include <sys/queue.h>
+
 #include "xkernel/msg.h"
 
 enum {
-	IP_REASSEMBLY_TICKS = 16,    /* ticks of a datagram's time; it gets at most one tick more */
+	IP_REASSEMBLY_TICKS = 16,    /* a datagram's time, in ticks; up to one tick is added */
 	IP_REASSEMBLY_MAX = 65515,   /* payload of the longest datagram */
-	IP_REASSEMBLY_FIRST_MIN = 8, /* what the first fragment must hold */
-	IP_REASSEMBLY_BUFFER = XK_MSG_HEADROOM + XK_MSG_SEGMENT, /* a fragment counts at least so many bytes */
+	IP_REASSEMBLY_FIRST_MIN = 8, /* bytes that the first fragment must hold */
+	IP_REASSEMBLY_BUFFER = XK_MSG_HEADROOM + XK_MSG_SEGMENT, /* bytes that a fragment counts at least */
 	IP_REASSEMBLY_BYTES_MIN = 2 * IP_REASSEMBLY_BUFFER,      /* a datagram of two fragments */
 };
 
@@ -56,21 +57,15 @@ struct ip_reassembly_limits {
 	uint64_t source_datagrams, source_bytes; /* of one source address */
 };
 
-/* Messages to be freed, by reason, linked by their link. Begins zeroed; calls add to it. */
+/* Messages for the caller to free, by reason, linked by their link. Begins zeroed; calls add to it. */
 struct ip_reassembly_discarded {
 	struct xk_msg *first[IP_REASSEMBLY_REASONS];
-	bool some; /* there are any */
-};
-
-struct ip_reassembly_piece {
-	struct ip_reassembly_piece *next;
-	struct xk_msg *m;
-	uint32_t start, end;
-	uint32_t pinned; /* bytes of buffers */
+	bool some; /* not empty */
 };
 
 struct ip_reassembly_datagram {
-	struct ip_reassembly_piece *first, *last; /* in order, apart from each other */
+	TAILQ_ENTRY(ip_reassembly_datagram) in_list;
+	struct xk_msg *first, *last; /* pieces in order, without overlaps, linked by their link */
 	uint32_t source, destination;
 	uint16_t id;
 	uint8_t protocol;
@@ -81,15 +76,14 @@ struct ip_reassembly_datagram {
 	uint32_t born;   /* tick */
 };
 
+TAILQ_HEAD(ip_reassembly_datagrams, ip_reassembly_datagram);
+
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
-	uint64_t least_bytes;                   /* of its two limits */
-	struct ip_reassembly_datagram **by_age; /* the first `datagrams`, oldest first; the others are free */
-	uint32_t datagrams, fragments, pinned;  /* in the table; bytes of buffers */
+	uint64_t least_bytes;                        /* the lesser limit of bytes */
+	struct ip_reassembly_datagrams by_age, free; /* by_age: oldest first */
+	uint32_t datagrams, fragments, pinned;       /* in the table; pinned: bytes of buffers */
 	uint32_t tick;
-	struct ip_reassembly_piece *free_pieces;
-	uint32_t used_pieces; /* that were ever taken from all_pieces */
-	struct ip_reassembly_piece *all_pieces;
 	struct ip_reassembly_datagram *all_datagrams;
 };
 
@@ -100,13 +94,13 @@ int ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_l
 void ip_reassembly_fini(struct ip_reassembly *table);
 
 /*
- * Adds fragment m, its header taken off, to its datagram. Takes m. Returns the datagram if this completes it, else
- * NULL. Messages that have become useless (m may be one) are added to discarded.
+ * Adds fragment m, without its header, to its datagram. Takes m. Returns the datagram if m completes it, else NULL.
+ * Adds useless messages (perhaps m) to discarded.
  */
 struct xk_msg *ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
 				 struct xk_msg *m, struct ip_reassembly_discarded *discarded);
 
-/* Counts a tick and discards datagrams whose time is up. Returns false if the table is empty, and needs no ticks. */
+/* Counts a tick and discards datagrams whose time is up. Returns false if the table is empty: it needs no ticks. */
 bool ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded);
 
 #endif

@@ -1,20 +1,15 @@
 /*
- * blasttest.c - the test protocol above BLAST: a client sends messages of a size; the server checks every byte of
- * each, and answers with how many have come whole. Every instance is a server. A program makes it a client
- * (blasttest.h), or the setting `to` does.
+ * blasttest.c - the test protocol above BLAST: a client sends messages of one size; the server checks every byte, and
+ * answers with the number of messages that arrived whole. Every instance is a server. A program makes it a client
+ * (blasttest.h), or the setting `to` does. An answer releases BLAST's copy of its message (ticket.h).
  *
- * The client of messages.c waits for answers, or in BLAST, which keeps only so many messages. An answer releases
- * BLAST's copy of its message (ticket.h).
- *
- * Spec:         our own; 20 bytes: kind 4 (1 message, 2 answer), number 4, run 8, then 4 that are the message's size
- *               or, in an answer, how many messages of the run have come whole. Messages go on with bytes that follow
- *               from it.
+ * Spec:         our own; a header of 20 bytes (blasttest_fields); the rest of a message follows from its number and run
  * Participants: none above; below (remote: host)
  * Control:      the session below answers
- * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that is not
- *               awaited); no_session (messages while serve=no)
- * Counters:     whole counts the messages that have come here; what is unsent (the protocols below would not take it)
- *               is sent, and lost; whole_there and rtt_... describe the run that `to` has started
+ * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that nobody
+ *               awaits); no_session (messages while serve=no)
+ * Counters:     whole counts messages that arrived here; unsent messages (refused below) count as sent and lost;
+ *               whole_there and rtt_... describe the run that `to` started
  * Graph:        blasttest -> blast
  */
 #include "protocols/test/blasttest.h"
@@ -33,7 +28,7 @@ enum blasttest_counter {
 	BLASTTEST_RTT_MIN, /* and mean, max */
 };
 
-enum { BLASTTEST_RUNS = 16 /* that a server remembers */ };
+enum { BLASTTEST_RUNS = 16 /* remembered by a server */ };
 
 enum blasttest_kind { BLASTTEST_MESSAGE = 1, BLASTTEST_ANSWER };
 
@@ -42,7 +37,7 @@ struct blasttest_header {
 	uint64_t run;
 };
 
-/* What has come of a run. */
+/* The messages of a run that arrived here. */
 struct blasttest_served {
 	uint64_t run;
 	uint32_t whole;
@@ -55,14 +50,14 @@ struct blasttest {
 	uint64_t window;
 
 	/* under the messages' lock */
-	struct xk_blasttest_run run; /* `finished` is NULL in the run that the settings describe */
+	struct xk_blasttest_run run; /* `finished` is NULL in the run that `to` started */
 	uint64_t id;                 /* of the run */
 	uint32_t whole_there;
 	struct blasttest_served served[BLASTTEST_RUNS]; /* a ring */
 	unsigned served_next;
 };
 
-/* ---- what messages look like ---- */
+/* ---- messages ---- */
 
 enum {
 	BLASTTEST_AT_KIND = 0,
@@ -83,7 +78,7 @@ static const struct xk_field blasttest_fields[] = {
 	{ .name = "run", .bits = 64, .print = XK_PRINT_HEX },
 	{ .name = "count",
 	  .bits = 32,
-	  .help = "bytes of a message; of an answer, messages of the run that came whole" },
+	  .help = "bytes of a message; in an answer, messages of the run that arrived whole" },
 	{ .name = NULL },
 };
 
@@ -126,7 +121,7 @@ blasttest_message_new(struct blasttest *t, const struct blasttest_header *h, uin
 
 /* ---- the server ---- */
 
-/* Counts one more message of the run that has come whole. Returns how many those are. The lock is held. */
+/* Counts a whole message of the run. Returns how many there were. The lock is held. */
 static uint32_t
 blasttest_serve(struct blasttest *t, uint64_t run)
 {
@@ -315,18 +310,17 @@ static const struct xk_role blasttest_lowers[] = {
 };
 
 static const struct xk_setting blasttest_settings[] = {
-	{ "serve", XK_SETTING_BOOL, offsetof(struct blasttest, serve), "yes", "whether messages are answered", 0, 0 },
-	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "the server of a run that begins by itself", 0,
-	  0 },
-	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "100", "... its messages", 0, 0 },
-	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "16k", "... bytes of each", XK_BLASTTEST_MIN,
+	{ "serve", XK_SETTING_BOOL, offsetof(struct blasttest, serve), "yes", "whether to answer messages", 0, 0 },
+	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "server of a run that begins by itself", 0, 0 },
+	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "100", "messages of that run", 0, 0 },
+	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "16k", "bytes of each", XK_BLASTTEST_MIN,
 	  XK_BLASTTEST_MAX },
-	{ "window", XK_SETTING_UINT, offsetof(struct blasttest, window), "1",
-	  "... messages whose answers are awaited at a time", 1, XK_BLASTTEST_WINDOW },
+	{ "window", XK_SETTING_UINT, offsetof(struct blasttest, window), "1", "most messages whose answers are awaited",
+	  1, XK_BLASTTEST_WINDOW },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct messages, timeout_ns), "2s",
-	  "... after this a message that was not answered is lost", 1000, UINT64_C(3600000000000) },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "... how long after the boot it begins",
-	  0, UINT64_C(86400000000000) },
+	  "time after which a message without an answer is lost", 1000, UINT64_C(3600000000000) },
+	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its begin", 0,
+	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 
@@ -345,7 +339,7 @@ static const struct xk_number_on blasttest_numbers[] = { { "blast", 0x3004 }, { 
 
 const struct xk_protocol_type xk_type_blasttest = {
 	.name = "blasttest",
-	.help = "Sends messages, and answers with how many have come whole.",
+	.help = "Sends messages, and answers each with the number that arrived whole.",
 	.ops = &blasttest_ops,
 	.header = XK_BLASTTEST_MIN,
 	.fields = blasttest_fields,

@@ -1,20 +1,19 @@
 /*
- * chantest.c - the test protocol above CHAN: a server that sends every request back as its reply, and a client that
- * measures how long that takes. Each instance is a server. A program makes it a client (chantest.h), or the setting
- * `peer` does: then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
+ * chantest.c - the test protocol above CHAN: a server that returns every request as its reply, and a client that
+ * measures the round trip. Each instance is a server. A program makes it a client (chantest.h), or the setting `peer`
+ * does: one run of `rounds` then begins after `start`, and its end is traced (level events) and counted.
  *
  * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A
- * round trip lasts from the call to its reply; the check of the reply comes after it.
+ * round trip lasts from the call to its reply, without the check of the reply.
  *
- * Spec:         the x-kernel's test/chantest.c; a message is its number (as many of 8 bytes as fit, lowest first),
- *               then a pattern that depends on the position alone
+ * Spec:         the x-kernel's test/chantest.c; a message is its number (up to 8 bytes, lowest first), then a pattern
+ *               that depends on the position alone
  * Participants: none above; below (remote: host)
- * Failures:     A call that fails is counted, and the next one made. A channel whose server was rebooted is opened
- *               again. A run fails when the server has been silent for `silence`. With trace=events each served
- *               request is traced with its number: give each host's calls other numbers (`first`) to see whether one
- *               was run twice.
- * Counters:     messages counts requests served here and replies of all runs; failed, bad and reopened are as in
- *               struct xk_chantest_result, of all runs; rounds and rtt_... describe the run that `peer` has started
+ * Failures:     A failed call is counted, and the next one made. A channel whose server rebooted is opened again. A run
+ *               fails if the server is silent for `silence`. With trace=events the number of each served request is
+ *               traced: give each host its own numbers (`first`) to see whether a request was executed twice.
+ * Counters:     messages counts requests served here and replies of all runs; failed, bad and reopened are those of
+ *               struct xk_chantest_result, over all runs; rounds and rtt_... describe the run that `peer` started
  * Not done:     several runs in one instance at once
  * Graph:        chantest -> chan
  */
@@ -45,13 +44,12 @@ struct chantest {
 	bool serve;
 	uint64_t work_ns, first, channels;
 
-	_Atomic uint64_t number; /* of the next request; never used twice */
+	_Atomic uint64_t number; /* of the next request; never reused */
 	_Atomic bool running;
-	struct xk_lock lock; /* over what follows, while there is a run; held where record and failed are called */
+	struct xk_lock lock; /* protects what follows during a run; held while record and failed are called */
 	struct xk_chantest_run run;
 	struct xk_chantest_result result;
-	uint64_t warm_up_left;
-	unsigned callers; /* that have not ended */
+	unsigned callers; /* that have not finished */
 	uint64_t heard_ns;
 };
 
@@ -69,80 +67,56 @@ chantest_goes_on(struct chantest *t)
 	return goes_on;
 }
 
-/* Ends the run for this reason; the first one counts. The lock is held. */
-static void
-chantest_fail(struct chantest *t, int err)
-{
-	if (t->result.error == 0)
-		t->result.error = err;
-}
-
-static void
-chantest_note_failure(struct chantest *t, int err, uint64_t begun_ns, uint64_t now_ns)
-{
-	xk_count(&t->client.protocol, CHANTEST_FAILED);
-	xk_trace(&t->client.protocol, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-err));
-	xk_lock(&t->lock);
-	t->result.failed++;
-	if (t->run.failed != NULL)
-		t->run.failed(t->run.argument, err, now_ns - begun_ns);
-	if (err == -ECANCELED)
-		chantest_fail(t, err);
-	else if (now_ns >= t->heard_ns + t->client.silence_ns)
-		chantest_fail(t, -ETIMEDOUT);
-	xk_unlock(&t->lock);
-}
-
-static void
-chantest_note_reply(struct chantest *t, bool is_right, uint64_t begun_ns, uint64_t now_ns)
-{
-	xk_count(&t->client.protocol, CHANTEST_MESSAGES);
-	if (!is_right) {
-		xk_count(&t->client.protocol, CHANTEST_BAD);
-		xk_trace(&t->client.protocol, XK_TRACE_ERRORS, "a reply is wrong");
-	}
-	xk_lock(&t->lock);
-	t->heard_ns = now_ns;
-	if (!is_right) {
-		t->result.bad++;
-	} else if (t->warm_up_left > 0) {
-		t->warm_up_left--;
-	} else if (t->result.rounds < t->run.rounds) {
-		t->result.rounds++;
-		if (t->run.record != NULL)
-			t->run.record(t->run.argument, now_ns - begun_ns);
-	}
-	xk_unlock(&t->lock);
-}
-
 /* Makes one call. Takes *m, the last reply. Returns 0 with the next one in *m (NULL if it is wrong), or -errno. */
 static int
 chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 {
+	struct xk_protocol *self = &t->client.protocol;
 	uint64_t number = atomic_fetch_add_explicit(&t->number, 1, memory_order_relaxed), begun_ns, now_ns;
 	uint32_t size = t->run.size;
 	struct xk_msg *request = client_request(&t->client, *m, size, number);
 	const uint8_t *p;
-	bool is_right;
+	bool is_right = false;
 	int err = -ENOBUFS;
 
 	*m = NULL;
-	begun_ns = xk_now_ns(&t->client.protocol);
+	begun_ns = xk_now_ns(self);
 	if (request != NULL)
 		err = xk_call(s, request, m);
-	now_ns = xk_now_ns(&t->client.protocol);
+	now_ns = xk_now_ns(self);
+	xk_count(self, err != 0 ? CHANTEST_FAILED : CHANTEST_MESSAGES);
 	if (err != 0) {
-		chantest_note_failure(t, err, begun_ns, now_ns);
-		return err;
+		xk_trace(self, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-err));
+	} else {
+		p = xk_msg_peek(m, client_number_len(size));
+		is_right = p != NULL && client_number_is(p, size, number) && client_is_intact(&t->client, *m, size);
+		if (!is_right) {
+			xk_count(self, CHANTEST_BAD);
+			xk_trace(self, XK_TRACE_ERRORS, "a reply is wrong");
+			xk_msg_free(*m);
+			*m = NULL;
+		}
 	}
-	p = xk_msg_peek(m, client_number_len(size));
-	is_right = p != NULL && client_number_is(p, size, number) && client_is_intact(&t->client, *m, size);
-	chantest_note_reply(t, is_right, begun_ns, now_ns);
-	if (!is_right) {
-		xk_msg_free(*m);
-		*m = NULL;
+	xk_lock(&t->lock);
+	if (err != 0) {
+		t->result.failed++;
+		if (t->run.failed != NULL)
+			t->run.failed(t->run.argument, err, now_ns - begun_ns);
+		if (t->result.error == 0 && err == -ECANCELED)
+			t->result.error = err;
+		else if (t->result.error == 0 && now_ns >= t->heard_ns + t->client.silence_ns)
+			t->result.error = -ETIMEDOUT;
+	} else {
+		t->heard_ns = now_ns;
+		t->result.bad += !is_right;
+		if (is_right && t->result.rounds < t->run.rounds) {
+			t->result.rounds++;
+			if (t->run.record != NULL)
+				t->run.record(t->run.argument, now_ns - begun_ns);
+		}
 	}
-	return 0;
+	xk_unlock(&t->lock);
+	return err;
 }
 
 /* Calls on one channel until the run or the channel is over. Returns 0, or -ECANCELED: the kernel is stopping. */
@@ -154,7 +128,7 @@ chantest_use(struct chantest *t, struct xk_session *s)
 
 	while (err != -ECONNRESET && err != -ECANCELED && chantest_goes_on(t)) {
 		err = chantest_call(t, s, &m);
-		/* a call that has timed out has taken its time already */
+		/* a call that timed out has waited already */
 		if (err != 0 && err != -ETIMEDOUT && client_may_retry(err) &&
 		    xk_delay(&t->client.protocol, CLIENT_RETRY_US) == -ECANCELED)
 			err = -ECANCELED;
@@ -163,39 +137,7 @@ chantest_use(struct chantest *t, struct xk_session *s)
 	return err == -ECANCELED ? err : 0;
 }
 
-/* Works on one channel after the other, until the run is over. 0 or -errno. */
-static int
-chantest_work_on(struct chantest *t)
-{
-	struct xk_protocol *self = &t->client.protocol;
-
-	for (;;) {
-		struct xk_session *s;
-		uint32_t max_packet;
-		int err = client_open(self, t->run.host, 0, t->client.silence_ns, &s);
-
-		if (err != 0)
-			return err;
-		err = client_check_size(s, t->run.size, XK_CHANTEST_MAX, &max_packet);
-		xk_lock(&t->lock);
-		t->result.max_packet = max_packet;
-		t->heard_ns = xk_now_ns(self);
-		xk_unlock(&t->lock);
-		if (err == 0)
-			err = chantest_use(t, s);
-		xk_close(s);
-		if (err != 0 || !chantest_goes_on(t))
-			return err;
-		xk_count(self, CHANTEST_REOPENED);
-		xk_lock(&t->lock);
-		t->result.reopened++;
-		xk_unlock(&t->lock);
-	}
-}
-
-/* ---- runs ---- */
-
-/* Notes that `count` callers have ended, or never begun, with this error. The last one ends the run. */
+/* Ends the run for `count` callers, which have finished or never begun, with this error. The last one reports. */
 static void
 chantest_end(struct chantest *t, unsigned count, int err)
 {
@@ -204,8 +146,8 @@ chantest_end(struct chantest *t, unsigned count, int err)
 	bool last;
 
 	xk_lock(&t->lock);
-	if (err != 0)
-		chantest_fail(t, err);
+	if (t->result.error == 0)
+		t->result.error = err;
 	t->callers -= count;
 	last = t->callers == 0;
 	result = t->result;
@@ -217,13 +159,36 @@ chantest_end(struct chantest *t, unsigned count, int err)
 	run.finished(run.argument, &result);
 }
 
+/* Calls on one channel after another until the run is over. */
 static void
 chantest_caller(void *argument)
 {
 	struct chantest *t = argument;
+	struct xk_protocol *self = &t->client.protocol;
+	struct xk_session *s;
+	uint32_t max_packet;
+	int err;
 
-	chantest_end(t, 1, chantest_work_on(t));
+	while ((err = client_open(self, t->run.host, 0, t->client.silence_ns, &s)) == 0) {
+		err = client_check_size(s, t->run.size, XK_CHANTEST_MAX, &max_packet);
+		xk_lock(&t->lock);
+		t->result.max_packet = max_packet;
+		t->heard_ns = xk_now_ns(self);
+		xk_unlock(&t->lock);
+		if (err == 0)
+			err = chantest_use(t, s);
+		xk_close(s);
+		if (err != 0 || !chantest_goes_on(t))
+			break;
+		xk_count(self, CHANTEST_REOPENED);
+		xk_lock(&t->lock);
+		t->result.reopened++;
+		xk_unlock(&t->lock);
+	}
+	chantest_end(t, 1, err);
 }
+
+/* ---- runs ---- */
 
 int
 xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *run)
@@ -239,7 +204,6 @@ xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *ru
 		return -EBUSY;
 	t->run = *run;
 	t->result = (struct xk_chantest_result){ .error = 0 };
-	t->warm_up_left = run->warm_up;
 	t->callers = run->channels;
 	for (; started < run->channels && err == 0; started += err == 0)
 		err = xk_thread_start(chantest->kernel, chantest->name, chantest_caller, t);
@@ -260,7 +224,7 @@ chantest_own_finished(void *argument, const struct xk_chantest_result *result)
 		      (struct client_count){ result->failed, "failed" }, &c->trips, CHANTEST_RTT_MIN);
 }
 
-/* Starts the run that the settings describe; without a shepherd for it, tries again later. */
+/* Starts the run that the settings describe. If that fails (no shepherd), tries again later. */
 static void
 chantest_start_by_itself(struct xk_event *event, void *argument)
 {
@@ -302,7 +266,7 @@ chantest_fini(struct xk_protocol *self)
 	free(((struct client *)self)->pattern);
 }
 
-/* Traces which request is served. */
+/* Traces the number of the request. */
 static void
 chantest_tell(struct xk_protocol *self, struct xk_msg **m)
 {
@@ -331,26 +295,24 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 }
 
 static const struct xk_role chantest_lowers[] = {
-	{ .name = "transport", .needs = XK_RPC, .help = "carries the calls: chan" },
+	{ .name = "transport", .needs = XK_RPC, .help = "carries calls: chan" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting chantest_settings[] = {
-	{ "serve", XK_SETTING_BOOL, offsetof(struct chantest, serve), "yes", "whether requests are answered", 0, 0 },
+	{ "serve", XK_SETTING_BOOL, offsetof(struct chantest, serve), "yes", "whether to answer requests", 0, 0 },
 	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
-	  "after this without any reply a run fails, when its calls do", 1000000, UINT64_C(3600000000000) },
-	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "what a server computes for each reply", 0,
+	  "time without a reply after which a failing call ends the run", 1000000, UINT64_C(3600000000000) },
+	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "work of a server for each reply", 0,
 	  UINT64_C(3600000000000) },
 	{ "first", XK_SETTING_UINT, offsetof(struct chantest, first), "0", "number of a client's first request", 0,
 	  UINT64_MAX },
-	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "the server of a run that begins by itself", 0,
-	  0 },
-	{ "channels", XK_SETTING_UINT, offsetof(struct chantest, channels), "1", "... its callers", 1,
-	  XK_CHANTEST_CHANNELS },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "... its round trips", 1, UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "... bytes of its messages", 0,
-	  XK_CHANTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "... how long after the boot it begins", 0,
+	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },
+	{ "channels", XK_SETTING_UINT, offsetof(struct chantest, channels), "1",
+	  "callers of that run, each on its own channel", 1, XK_CHANTEST_CHANNELS },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "its round trips", 1, UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "bytes of its messages", 0, XK_CHANTEST_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its begin", 0,
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
@@ -365,7 +327,7 @@ static const struct xk_number_on chantest_numbers[] = { { "chan", 1 }, { NULL, 0
 
 const struct xk_protocol_type xk_type_chantest = {
 	.name = "chantest",
-	.help = "Replies to every request with what it was, and as a client measures how long that takes.",
+	.help = "Returns every request as its reply; as a client, measures round trips.",
 	.ops = &chantest_ops,
 	.size = sizeof(struct chantest),
 	.lowers = chantest_lowers,

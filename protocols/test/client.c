@@ -1,6 +1,4 @@
-/*
- * client.c - what the clients of the test protocols share, as client_private.h has it.
- */
+/* client.c - the common part of the test protocols' clients; see client_private.h. */
 #include "protocols/test/client_private.h"
 
 #include <errno.h>
@@ -59,7 +57,7 @@ client_init(struct client *c, size_t size_max, xk_event_handler *starter)
 	c->pattern = malloc(size_max);
 	if (c->pattern == NULL)
 		return -ENOMEM;
-	/* no short period, so that a piece of a message in the wrong place is seen */
+	/* a long period, so that misplaced pieces of a message are detected */
 	for (size_t i = 0; i < size_max; i++) {
 		x = x * 1664525 + 1013904223;
 		c->pattern[i] = (uint8_t)((x >> 24) + i / CLIENT_PERIOD);

@@ -1,7 +1,4 @@
-/*
- * client_private.h - what the clients of udptest, icmptest, blasttest and chantest share: the way to the server,
- * messages that can be checked byte by byte, and how long round trips take.
- */
+/* client_private.h - what udptest, icmptest, blasttest and chantest share: opening, checkable messages, round trips. */
 #ifndef XK_CLIENT_PRIVATE_H
 #define XK_CLIENT_PRIVATE_H
 
@@ -11,7 +8,7 @@
 #include "xkernel/protocol.h"
 
 enum {
-	CLIENT_RETRY_US = 100000, /* between two attempts to open a session, or to start a run */
+	CLIENT_RETRY_US = 100000, /* between attempts to open a session, or to start a run */
 	CLIENT_NUMBER_LEN = 8,
 };
 
@@ -32,48 +29,48 @@ client_trips_add(struct client_trips *trips, uint64_t rtt_ns)
 	trips->count++;
 }
 
-/* Returns 0 without any. */
+/* Returns 0 if there were none. */
 static inline uint64_t
 client_trips_mean_ns(const struct client_trips *trips)
 {
 	return trips->count == 0 ? 0 : trips->sum_ns / trips->count;
 }
 
-/* A number and what it counts, for a sentence. */
+/* A number and the word behind it, for a trace. */
 struct client_count {
 	uint64_t count;
 	const char *what;
 };
 
 /*
- * Reports the end of a run that the settings have started: sets the counters rtt_min_ns, rtt_mean_ns and rtt_max_ns of
- * self, which follow one another from `first` on, and traces "finished: 3 rounds, 0 lost, rtt ..." (level events).
+ * Reports the end of a run that the settings started: sets three counters of self, from `first` on, to rtt_min_ns,
+ * rtt_mean_ns and rtt_max_ns, and traces "finished: 3 rounds, 0 lost, rtt ..." (level events).
  */
 void client_report(struct xk_protocol *self, int err, struct client_count some, struct client_count others,
 		   const struct client_trips *trips, unsigned first);
 
-/* ---- the way to the server ---- */
+/* ---- opening ---- */
 
-/* Returns whether an attempt that failed may succeed later: the peer is not there yet, or resources were short. */
+/* Returns whether a failed attempt may succeed later: the peer was not there, or resources were short. */
 bool client_may_retry(int err);
 
 /*
- * Opens a session of self to a port of host (0: to the host itself). Retries for patience_ns while the peer is not
- * there. A shepherd; may wait. Returns 0 or -errno.
+ * Opens a session of self to a port of host (0: the protocol below has no ports). Retries for patience_ns
+ * (client_may_retry). A shepherd; may wait. Returns 0 or -errno.
  */
 int client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t patience_ns, struct xk_session **s);
 
 /* ---- messages of a number and a pattern: udptest, chantest ---- */
 
-/* A test protocol whose client counts round trips; its struct begins with one. */
+/* A test protocol whose client counts round trips. Its struct begins with this. */
 struct client {
 	struct xk_protocol protocol;
 	/* settings */
-	uint32_t peer; /* 0: a program starts the runs */
+	uint32_t peer; /* 0: runs are started by a program */
 	uint64_t rounds, size, start_ns, silence_ns;
 
 	uint8_t *pattern; /* depends on the position alone */
-	/* of the run that begins by itself */
+	/* of the run that `peer` starts */
 	struct xk_event starter;
 	struct client_trips trips;
 };
@@ -81,16 +78,16 @@ struct client {
 /* Prepares messages of up to size_max bytes and, if `peer` names a host, schedules `starter`. Returns 0 or -ENOMEM. */
 int client_init(struct client *c, size_t size_max, xk_event_handler *starter);
 
-/* Stores in *max_packet how much s carries (size_max if unknown). Returns 0, or -EMSGSIZE if size is more. */
+/* Stores the longest message that s carries (size_max if unknown). Returns 0, or -EMSGSIZE if size exceeds it. */
 int client_check_size(struct xk_session *s, uint32_t size, uint32_t size_max, uint32_t *max_packet);
 
-/* The callback `record` of the run that begins by itself; argument is its struct client. */
+/* The callback `record` of the run that `peer` starts; argument is its struct client. */
 void client_record(void *argument, uint64_t rtt_ns);
 
-/* Returns a message of the pattern, or NULL: no buffer. */
+/* Returns a message filled with the pattern, or NULL: no buffer. */
 struct xk_msg *client_pattern_message(struct client *c, uint32_t size);
 
-/* Returns how many bytes of a number, the lowest first, a message of this size begins with. */
+/* Returns the length of the number, lowest byte first, that begins a message of this size. */
 static inline unsigned
 client_number_len(uint32_t size)
 {
@@ -106,7 +103,7 @@ client_number_is(const uint8_t *p, uint32_t size, uint64_t number)
 	return true;
 }
 
-/* Returns whether m has this size and, behind its number, the pattern. */
+/* Returns whether m has this size and holds the pattern behind its number. */
 static inline bool
 client_is_intact(const struct client *c, const struct xk_msg *m, uint32_t size)
 {
@@ -126,8 +123,8 @@ client_is_intact(const struct client *c, const struct xk_msg *m, uint32_t size)
 }
 
 /*
- * Returns a request with this number, or NULL: no buffer. Reuses `old`, an intact answer or NULL, if nobody else sees
- * its buffer. Takes old.
+ * Returns a request with this number, or NULL: no buffer. Reuses `old` (an intact answer, or NULL) if its buffer is
+ * not shared. Takes old.
  */
 static inline struct xk_msg *
 client_request(struct client *c, struct xk_msg *old, uint32_t size, uint64_t number)

@@ -1,17 +1,14 @@
 /*
- * icmptest.c - the test protocol above ICMP: pings. It sends echo requests at an interval and checks every byte of
- * what comes back. A program starts a run (icmptest.h), or the setting `to` does. Echo requests of others are ICMP's
- * to answer: a server is any host with icmp in its graph.
+ * icmptest.c - the test protocol above ICMP: pings. Sends echo requests at an interval and checks every byte of the
+ * replies. A program starts a run (icmptest.h), or the setting `to` does. Any host with icmp is a server: ICMP answers
+ * the requests of others. While the host is unreachable, requests that are due are lost unsent.
  *
- * The shepherd that brings a reply checks it; the client of messages.c sends. While the host cannot be reached, requests
- * that are due are lost unsent.
- *
- * Spec:         RFC 792 echo; the data is made of its place, the sequence number and `pattern`
+ * Spec:         RFC 792 echo; the data follows from its position, the sequence number and `pattern`
  * Participants: none above; below (remote: host)
  * Control:      the session below answers. From below: XK_FAULT
- * Counters:     what is unsent (the protocols below would not take it) is sent, and lost; fault_... counts what hosts
- *               say of requests; rtt_... describe the run that `to` has started
- * Drops:        duplicate, late, corrupt (length or a byte); unasked (a reply to no request that is remembered)
+ * Counters:     unsent requests (refused below) count as sent and lost; fault_... counts reports of hosts on requests;
+ *               rtt_... describe the run that `to` started
+ * Drops:        duplicate, late, corrupt (length or a byte); unasked (a reply to no remembered request)
  * Graph:        icmptest -> icmp
  */
 #include "protocols/test/icmptest.h"
@@ -44,12 +41,12 @@ struct icmptest {
 	/* settings */
 	uint64_t interval_ns, pattern;
 
-	/* under the messages' lock, which is held where the run's `happened` is called */
-	struct xk_icmptest_run run; /* `finished` is NULL in the run that the settings describe */
+	/* under the messages' lock, which is held while the run's `happened` is called */
+	struct xk_icmptest_run run; /* `finished` is NULL in the run that `to` started */
 	struct xk_icmptest_result result;
 };
 
-/* ---- what happens to a request; the lock is held ---- */
+/* ---- events of requests; the lock is held ---- */
 
 static void
 icmptest_happened(struct icmptest *t, const struct xk_icmptest_event *event)
@@ -66,7 +63,7 @@ icmptest_missed(struct messages *messages, uint64_t number, bool sent)
 	icmptest_happened((struct icmptest *)messages, &event);
 }
 
-/* Checks a reply that came at now_ns. Returns 0, or the reason to drop it. */
+/* Checks a reply that arrived at now_ns. Returns 0, or the reason to drop it. */
 static unsigned
 icmptest_check(struct icmptest *t, const struct xk_msg *m, uint64_t now_ns)
 {
@@ -141,7 +138,6 @@ icmptest_finished(struct messages *messages, int err)
 
 static const struct messages_kind icmptest_kind = {
 	.slots = XK_ICMPTEST_WINDOW,
-	.has_interval = true,
 	.counters = ICMPTEST_SENT,
 	.message = icmptest_message,
 	.missed = icmptest_missed,
@@ -266,22 +262,22 @@ static const struct xk_field icmptest_fields[] = {
 };
 
 static const struct xk_role icmptest_lowers[] = {
-	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests, and gives the replies: icmp" },
+	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests and delivers the replies: icmp" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting icmptest_settings[] = {
-	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "the host of a run that begins by itself", 0, 0 },
-	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "4", "... its requests; 0: without end", 0, 0 },
-	{ "interval", XK_SETTING_TIME, offsetof(struct icmptest, interval_ns), "1s", "... from one to the next", 1000,
+	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "host of a run that begins by itself", 0, 0 },
+	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "4", "requests of that run; 0: unlimited", 0, 0 },
+	{ "interval", XK_SETTING_TIME, offsetof(struct icmptest, interval_ns), "1s", "time between two requests", 1000,
 	  UINT64_C(3600000000000) },
-	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "56", "... bytes of data in each", 0,
-	  XK_ICMPTEST_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "56", "bytes of data in each", 0, XK_ICMPTEST_MAX },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct messages, timeout_ns), "1s",
-	  "... after this a request without a reply is lost; less than 4096 intervals", 1000, UINT64_C(3600000000000) },
-	{ "pattern", XK_SETTING_UINT, offsetof(struct icmptest, pattern), "0", "... what the data is made of", 0, 255 },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "... how long after the boot it begins",
-	  0, UINT64_C(86400000000000) },
+	  "time after which a request without a reply is lost; less than 4096 intervals", 1000,
+	  UINT64_C(3600000000000) },
+	{ "pattern", XK_SETTING_UINT, offsetof(struct icmptest, pattern), "0", "varies the data", 0, 255 },
+	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its begin", 0,
+	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
 
@@ -294,7 +290,7 @@ static const struct xk_protocol_ops icmptest_ops = {
 
 const struct xk_protocol_type xk_type_icmptest = {
 	.name = "icmptest",
-	.help = "Pings: sends echo requests, checks every byte of what comes back, and measures how long that takes.",
+	.help = "Pings: sends echo requests, checks every byte of the replies, and measures round trips.",
 	.ops = &icmptest_ops,
 	.header = XK_ICMP_SEQUENCE_LEN,
 	.fields = icmptest_fields,

@@ -1,7 +1,4 @@
-/*
- * messages.c - the client of messages that are answered one by one: it sends them at an interval or as a window allows,
- * and finds those whose time is over. messages_private.h has the terms.
- */
+/* messages.c - the client whose messages are answered one by one; see messages_private.h. */
 #include "protocols/test/messages_private.h"
 
 #include <errno.h>
@@ -23,7 +20,7 @@ messages_count(struct messages *t, unsigned counter)
 	xk_count(&t->protocol, t->kind->counters + counter);
 }
 
-/* ---- what messages look like ---- */
+/* ---- contents of messages ---- */
 
 static inline uint8_t
 messages_byte(uint32_t i, uint8_t salt)
@@ -62,7 +59,7 @@ messages_find(struct messages *t, uint32_t low, uint32_t mask, uint64_t *number)
 	return messages_slot_of(t, *number);
 }
 
-/* Moves `oldest` on. Returns when a message is to be sent or given up; UINT64_MAX: the run is over. */
+/* Advances `oldest`. Returns when a message must be sent or given up; UINT64_MAX: the run is over. */
 static uint64_t
 messages_due_ns(struct messages *t)
 {
@@ -85,29 +82,29 @@ messages_answer(struct messages *t, struct messages_slot *slot, uint64_t rtt_ns)
 	t->answered++;
 	client_trips_add(&t->trips, rtt_ns);
 	messages_count(t, MESSAGES_ANSWERED_COUNT);
-	if (!t->kind->has_interval)
+	if (t->run.interval_ns == 0)
 		xk_semaphore_signal(&t->answers);
 	else if (!t->busy && messages_due_ns(t) == UINT64_MAX)
 		xk_event_schedule(&t->event, 0);
 }
 
-/* ---- the client: whoever is busy ---- */
+/* ---- the client: the thread that is busy ---- */
 
-/* Is no longer busy, and at an interval lets the event fire when something is due. The lock is held. */
+/* Stops being busy; if there is an interval, schedules the event for what is due next. The lock is held. */
 static void
 messages_rest(struct messages *t)
 {
 	uint64_t due_ns = messages_due_ns(t), now_ns = xk_now_ns(&t->protocol);
 
 	t->busy = false;
-	if (t->kind->has_interval)
+	if (t->run.interval_ns != 0)
 		xk_event_schedule(&t->event,
 				  due_ns == UINT64_MAX || due_ns <= now_ns ? 0 : xk_us_of_ns(due_ns - now_ns));
 }
 
 /*
- * Gives up all messages that are overdue. Returns what is due now: the caller is then busy with it. Or returns
- * MESSAGES_WAIT: nothing is due for *wait_ns, or somebody else is busy.
+ * Gives up overdue messages. Returns what is due, with which the caller is then busy, or MESSAGES_WAIT: nothing is due
+ * for *wait_ns, or another thread is busy.
  */
 static enum messages_step
 messages_look(struct messages *t, uint64_t *wait_ns)
@@ -148,7 +145,7 @@ messages_look(struct messages *t, uint64_t *wait_ns)
 	}
 }
 
-/* Sends the next message; without a session it is unsent. */
+/* Sends the next message. Without a session it counts as unsent. */
 static void
 messages_send(struct messages *t)
 {
@@ -160,7 +157,7 @@ messages_send(struct messages *t)
 
 	xk_lock(&t->lock);
 	t->tried = false;
-	/* lost time is not made up for */
+	/* delays are not made up for */
 	t->next_ns = t->next_ns + t->run.interval_ns > now_ns ? t->next_ns + t->run.interval_ns : now_ns;
 	*slot = (struct messages_slot){ .sent_ns = xk_now_ns(&t->protocol), .pushing = true };
 	t->sent++;
@@ -198,7 +195,7 @@ messages_finish(struct messages *t, int err)
 	xk_unlock(&t->lock);
 }
 
-/* Opens the session; then sends until the run is over, or at an interval leaves that to the event. A shepherd. */
+/* Opens the session; then sends until the run is over, unless the event does. A shepherd. */
 static void
 messages_client(void *argument)
 {
@@ -210,7 +207,7 @@ messages_client(void *argument)
 
 	if (err == 0)
 		err = client_check_size(t->session, t->run.len, 0, &max_packet);
-	if (t->kind->has_interval && (err == 0 || client_may_retry(err))) {
+	if (t->run.interval_ns != 0 && (err == 0 || client_may_retry(err))) {
 		xk_lock(&t->lock);
 		t->tried = true;
 		messages_rest(t);
@@ -228,7 +225,7 @@ messages_client(void *argument)
 	messages_finish(t, err);
 }
 
-/* Does what is due at an interval; without one, starts the client's shepherd. */
+/* Starts a shepherd to open the session, then does what is due at an interval. */
 static void
 messages_pulse(struct xk_event *event, void *argument)
 {
@@ -236,7 +233,7 @@ messages_pulse(struct xk_event *event, void *argument)
 	enum messages_step step = MESSAGES_SEND;
 	uint64_t wait_ns;
 
-	if (t->kind->has_interval)
+	if (t->run.interval_ns != 0)
 		step = messages_look(t, &wait_ns);
 	if (step == MESSAGES_END)
 		messages_finish(t, 0);
@@ -245,7 +242,7 @@ messages_pulse(struct xk_event *event, void *argument)
 	if (t->session == NULL && !t->tried &&
 	    xk_thread_start(t->protocol.kernel, t->protocol.name, messages_client, t) == 0)
 		return;
-	if (t->kind->has_interval)
+	if (t->run.interval_ns != 0)
 		messages_send(t);
 	else
 		xk_event_schedule(event, CLIENT_RETRY_US);

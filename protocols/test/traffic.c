@@ -1,51 +1,167 @@
 /*
- * traffic.c - the load of simulated networks: sends messages to many peers (here), and checks every message that
- * comes (traffic_check.c).
+ * traffic.c - the load of simulated networks: sends messages to many peers, and checks arriving ones.
  *
- * A message says who has sent it to whom, in which stream and as which of it, and its other bytes follow from that:
- * damage, mixing, cuts and wrong deliveries are seen. A stream is what one boot of a host pushes on one session; its
- * messages are numbered from 0, and only what the protocol below has accepted counts. A session that the protocol
- * below closes is opened again, with a new stream.
+ * A message names its sender, its receiver, its stream and its position there, and its other bytes follow from that:
+ * damage, mixing, cuts and wrong deliveries are seen. A stream holds the messages that one boot of a host pushes on one
+ * session, numbered from 0; refused ones do not count. When the protocol below closes a session, another is opened,
+ * with a new stream.
  *
- * Participants: none above; below (remote: host, port; local: port, if `local` says one); no port if it is 0
- * Hosts:        A host on several links has an address on each. It sends under that of the session, expects messages
- *               to that of the session they come up, and sends to none of its own.
- * Sending:      One event sends. A shepherd of its own opens the peers' sessions, because that may wait for ARP;
- *               messages go to those that are open. At rate=0 it sends until the protocol below refuses, and again
- *               after 1 ms. What is refused is not sent again. Hosts with the same settings begin at different times
- *               within 1/rate.
+ * Participants: none above; below (remote: host, port; local: port, unless `local` is 0); no ports if `port` is 0
+ * Hosts:        A host on several links has an address on each. Its messages carry that of their session; those that
+ *               arrive must be for that of the session they come up. No host sends to itself.
+ * Sending:      One event sends, to peers whose sessions are open. A shepherd opens the sessions, because that may wait
+ *               for ARP. At rate=0, sends until the protocol below refuses, and again 1 ms later. Refused messages are
+ *               not sent again. Hosts with the same settings begin at different times within 1/rate.
+ * Faults:       All are counted; those that break `promise` are counted as broken, too. misdirected: for another host;
+ *               reordered: after a later one of its stream; gap: earlier ones are missing, or a stream begins in its
+ *               middle, as it does after a reboot of the receiver (not checked once streams were forgotten); mixed: one
+ *               session carries two streams; old_incarnation: from an earlier boot, after messages of a later one.
  * Control:      traffic.h. From below: XK_FAULT
- * Counters:     unsent: refused by the protocol below; unopened: there was nobody to send to; reports: what hosts say
- *               of messages (fault.h). The faults, from corrupt on, are counted always; `promise` says which of them
- *               are broken, too.
  * Not done:     answers
  * Graph:        traffic -> udp, traffic -> stopwait, traffic [port=0] -> blast
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "protocols/test/traffic_private.h"
+#include "xkernel/bytes.h"
 #include "xkernel/fault.h"
 #include "xkernel/trace.h"
 
-const char *const traffic_counters[] = {
+static const char *const traffic_counters[] = {
 	"sent",      "received",  "unsent",  "unopened",        "opened",      "closed",
 	"broken",    "forgotten", "reports", "corrupt",         "misdirected", "duplicate",
 	"reordered", "gap",       "mixed",   "old_incarnation", NULL,
 };
 
-enum {
-	TRAFFIC_BATCH = 64,        /* messages that one event sends at most */
-	TRAFFIC_REFUSED_US = 1000, /* rate=0: after a refusal */
+/* The least promise that each fault breaks. */
+static const enum traffic_promise traffic_breaks[] = {
+	[TRAFFIC_CORRUPT] = TRAFFIC_INTACT,        [TRAFFIC_MISDIRECTED] = TRAFFIC_ONCE,
+	[TRAFFIC_DUPLICATE] = TRAFFIC_ONCE,        [TRAFFIC_REORDERED] = TRAFFIC_ORDERED,
+	[TRAFFIC_GAP] = TRAFFIC_ORDERED,           [TRAFFIC_MIXED] = TRAFFIC_ORDERED,
+	[TRAFFIC_OLD_INCARNATION] = TRAFFIC_NEVER,
 };
 
-#define TRAFFIC_LAG_NS UINT64_C(1000000000)   /* a longer delay is not caught up */
-#define TRAFFIC_REOPEN_NS UINT64_C(100000000) /* from one attempt to open sessions to the next */
+enum {
+	TRAFFIC_BATCH = 64,        /* messages that one event sends at most */
+	TRAFFIC_REFUSED_US = 1000, /* pause after a refusal at rate=0 */
+	TRAFFIC_WINDOW = 64,       /* positions below the highest whose arrival is remembered */
+};
+
+#define TRAFFIC_LAG_NS UINT64_C(1000000000)   /* longer delays are not made up for */
+#define TRAFFIC_REOPEN_NS UINT64_C(100000000) /* between two attempts to open sessions */
+
+/* ---- messages: a header with a hash, and a payload that follows from the hash ---- */
+
+enum {
+	TRAFFIC_AT_MAGIC = 0,
+	TRAFFIC_AT_LENGTH = 4,
+	TRAFFIC_AT_INCARNATION = 8,
+	TRAFFIC_AT_SOURCE = 16,
+	TRAFFIC_AT_DESTINATION = 20,
+	TRAFFIC_AT_STREAM = 24,
+	TRAFFIC_AT_POSITION = 28,
+	TRAFFIC_AT_HASH = 32, /* of the four words before it */
+	TRAFFIC_AT_PAYLOAD = 40,
+
+	TRAFFIC_MAGIC = 0x78747266,
+};
+
+/* The payload is words in the machine's order: the hash, and each a step more than the last; one may be cut. */
+#define TRAFFIC_STEP UINT64_C(0xd1342543de82ef95)
+
+static_assert(TRAFFIC_AT_PAYLOAD == (int)XK_TRAFFIC_SIZE_MIN, "the shortest message is a header");
+
+static inline uint64_t
+traffic_header_hash(const uint8_t *p)
+{
+	uint64_t hash = 0, word;
+
+	for (unsigned at = 0; at < TRAFFIC_AT_HASH; at += sizeof(word)) {
+		memcpy(&word, p + at, sizeof(word));
+		hash = traffic_mix(hash, word);
+	}
+	return hash;
+}
+
+/* Fills or checks the payload of m, which begins with word. Returns false if a byte is wrong. */
+__attribute__((always_inline)) static inline bool
+traffic_payload(const struct xk_msg *m, uint64_t word, bool fills)
+{
+	size_t done = 0, piece; /* done: bytes of word that lie in segments before */
+
+	for (size_t begin = TRAFFIC_AT_PAYLOAD; m != NULL; m = m->next, begin = 0) {
+		uint8_t *p = m->data + begin, *end = m->data + m->len;
+
+		for (; p < end; p += piece, done = (done + piece) % sizeof(word)) {
+			uint64_t cut, found;
+
+			for (; done == 0 && (size_t)(end - p) >= sizeof(word); p += sizeof(word)) {
+				if (fills) {
+					memcpy(p, &word, sizeof(word));
+				} else {
+					memcpy(&found, p, sizeof(found));
+					if (found != word)
+						return false;
+				}
+				word += TRAFFIC_STEP;
+			}
+			if (p == end)
+				break;
+			cut = word;
+			piece = sizeof(word) - done;
+			if (piece > (size_t)(end - p))
+				piece = (size_t)(end - p);
+			if (fills)
+				memcpy(p, (const uint8_t *)&cut + done, piece);
+			else if (memcmp(p, (const uint8_t *)&cut + done, piece) != 0)
+				return false;
+			if (done + piece == sizeof(word))
+				word += TRAFFIC_STEP;
+		}
+	}
+	return true;
+}
+
+struct xk_msg *
+traffic_message_new(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), size);
+	uint8_t *p;
+
+	if (m == NULL)
+		return NULL;
+	p = m->data;
+	xk_put32(p + TRAFFIC_AT_MAGIC, TRAFFIC_MAGIC);
+	xk_put32(p + TRAFFIC_AT_LENGTH, size);
+	xk_put64(p + TRAFFIC_AT_INCARNATION, h->incarnation);
+	xk_put32(p + TRAFFIC_AT_SOURCE, h->source);
+	xk_put32(p + TRAFFIC_AT_DESTINATION, h->destination);
+	xk_put32(p + TRAFFIC_AT_STREAM, h->stream);
+	xk_put32(p + TRAFFIC_AT_POSITION, h->position);
+	xk_put64(p + TRAFFIC_AT_HASH, traffic_header_hash(p));
+	traffic_payload(m, traffic_header_hash(p), true);
+	return m;
+}
+
+bool
+traffic_message_parse(struct traffic_header *h, const struct xk_msg *m, const uint8_t *p)
+{
+	uint64_t hash = traffic_header_hash(p);
+
+	*h = (struct traffic_header){ xk_get64(p + TRAFFIC_AT_INCARNATION), xk_get32(p + TRAFFIC_AT_SOURCE),
+				      xk_get32(p + TRAFFIC_AT_DESTINATION), xk_get32(p + TRAFFIC_AT_STREAM),
+				      xk_get32(p + TRAFFIC_AT_POSITION) };
+	return xk_get32(p + TRAFFIC_AT_MAGIC) == TRAFFIC_MAGIC && xk_get32(p + TRAFFIC_AT_LENGTH) == xk_msg_len(m) &&
+	       xk_get64(p + TRAFFIC_AT_HASH) == hash && traffic_payload(m, hash, false);
+}
 
 /* ---- opening: a shepherd that may wait ---- */
 
-uint32_t
+/* Returns the address that this host has on session s, or 0: unknown. No lock is held. */
+static uint32_t
 traffic_own_host(const struct traffic *t, struct xk_session *s)
 {
 	uint64_t host;
@@ -55,7 +171,7 @@ traffic_own_host(const struct traffic *t, struct xk_session *s)
 	return t->host_count == 0 ? 0 : t->hosts[0];
 }
 
-/* Opens the peer's session. 0 or -errno. */
+/* Opens the peer's session. Returns 0 or -errno. */
 static int
 traffic_open(struct traffic *t, struct traffic_peer *peer)
 {
@@ -100,7 +216,7 @@ traffic_open_all(void *argument)
 	atomic_store_explicit(&t->opening, false, memory_order_release);
 }
 
-/* Starts a shepherd that opens the sessions that are missing, now and then. */
+/* Starts a shepherd that opens missing sessions, unless one tried lately. */
 static void
 traffic_see_to_sessions(struct traffic *t, uint64_t now_ns)
 {
@@ -120,14 +236,14 @@ traffic_see_to_sessions(struct traffic *t, uint64_t now_ns)
 static void
 traffic_close_done(struct xk_protocol *self, struct xk_session *session)
 {
-	struct traffic *t = traffic_of(self);
+	struct traffic *t = (struct traffic *)self;
 
 	for (unsigned i = 0; i < t->peer_count; i++)
 		if (atomic_load_explicit(&t->peers[i].session, memory_order_acquire) == session)
 			atomic_store_explicit(&t->peers[i].closed, true, memory_order_release);
 }
 
-/* Returns the peer's session, or NULL: there is none, or the protocol below has closed it. */
+/* Returns the peer's session, or NULL: there is none, or the protocol below has closed it, and it is closed here. */
 static struct xk_session *
 traffic_session(struct traffic *t, struct traffic_peer *peer)
 {
@@ -144,11 +260,11 @@ traffic_session(struct traffic *t, struct traffic_peer *peer)
 	return NULL;
 }
 
-/* Returns the next peer to send to, of those that have a session, or NULL: none has. */
+/* Returns the next peer that has a session, or NULL. */
 static struct traffic_peer *
 traffic_choose(struct traffic *t)
 {
-	unsigned begin = t->random ? (unsigned)xk_chance_below(&t->chance, t->peer_count) : t->turn;
+	unsigned begin = t->is_random ? (unsigned)xk_chance_below(&t->chance, t->peer_count) : t->turn;
 
 	for (unsigned i = 0; i < t->peer_count; i++) {
 		unsigned at = begin + i < t->peer_count ? begin + i : begin + i - t->peer_count;
@@ -162,7 +278,7 @@ traffic_choose(struct traffic *t)
 	return NULL;
 }
 
-/* Sends a message. Returns false if nobody has accepted one. */
+/* Sends a message. Returns false if none was accepted. */
 static bool
 traffic_send(struct traffic *t)
 {
@@ -220,7 +336,7 @@ traffic_draw_exponential(struct xk_chance *chance)
 	}
 }
 
-/* Sends what is due. Returns in how many nanoseconds to look again. */
+/* Sends the messages that are due. Returns the nanoseconds until the next one. */
 static uint64_t
 traffic_send_due(struct traffic *t, uint64_t now_ns)
 {
@@ -253,7 +369,29 @@ traffic_tick(struct xk_event *event, void *argument)
 	xk_event_schedule(event, xk_us_of_ns(traffic_send_due(t, now_ns)));
 }
 
-/* ---- whom to send to ---- */
+/* ---- peers ---- */
+
+/* Makes host the peer number `index` of those named, or none: each is kept with equal probability (Vitter, 1985). */
+static int
+traffic_add_peer(struct traffic *t, unsigned index, uint32_t host)
+{
+	uint64_t at = index;
+
+	if (t->fanout != 0 && index >= t->fanout) {
+		at = xk_chance_below(&t->chance, (uint64_t)index + 1);
+	} else {
+		struct traffic_peer *peers = reallocarray(t->peers, index + 1, sizeof(*peers));
+
+		if (peers == NULL)
+			return -ENOMEM;
+		memset(&peers[index], 0, sizeof(*peers));
+		t->peers = peers;
+		t->peer_count++;
+	}
+	if (at < t->peer_count)
+		t->peers[at].host = host;
+	return 0;
+}
 
 static bool
 traffic_is_own(const struct traffic *t, uint32_t host)
@@ -264,64 +402,237 @@ traffic_is_own(const struct traffic *t, uint32_t host)
 	return false;
 }
 
-/*
- * Reads the hosts of the setting `peers`, "HOST" or "HOST-HOST", but for this one's own addresses, into hosts, which
- * has room for XK_TRAFFIC_PEERS_MAX. Cuts text up. Returns how many they are, or -EINVAL.
- */
+/* Makes the peers that the setting names, "HOST" or "HOST-HOST", but for this host. Returns 0, -EINVAL or -ENOMEM. */
 static int
-traffic_read_peers(const struct traffic *t, char *text, uint32_t *hosts)
+traffic_make_peers(struct traffic *t)
 {
-	char *rest = NULL;
-	uint32_t named = 0;
-	int count = 0;
+	char *text = strdup(t->peers_text == NULL ? "" : t->peers_text), *rest = NULL;
+	unsigned named = 0, index = 0;
+	int err = text == NULL ? -ENOMEM : 0;
 
-	for (char *word = strtok_r(text, " ,", &rest); word != NULL; word = strtok_r(NULL, " ,", &rest)) {
+	for (char *word = text; err == 0 && (word = strtok_r(word, " ,", &rest)) != NULL; word = NULL) {
 		char *dash = strchr(word, '-');
 		uint32_t first, last;
 
 		if (dash != NULL)
 			*dash = '\0';
 		if (!xk_host_parse(word, &first) || !xk_host_parse(dash == NULL ? word : dash + 1, &last) ||
-		    last < first || last - first >= XK_TRAFFIC_PEERS_MAX - named)
-			return -EINVAL;
+		    last < first || last - first >= XK_TRAFFIC_PEERS_MAX - named) {
+			xk_trace(&t->protocol, XK_TRACE_NONE, "peers=\"%s\": hosts and ranges of hosts, %u at most",
+				 t->peers_text, XK_TRAFFIC_PEERS_MAX);
+			err = -EINVAL;
+			break;
+		}
 		named += last - first + 1;
-		for (uint64_t host = first; host <= last; host++)
+		for (uint64_t host = first; err == 0 && host <= last; host++)
 			if (!traffic_is_own(t, (uint32_t)host))
-				hosts[count++] = (uint32_t)host;
+				err = traffic_add_peer(t, index++, (uint32_t)host);
 	}
-	return count;
-}
-
-/* Makes the peers. 0, -EINVAL or -ENOMEM. */
-static int
-traffic_make_peers(struct traffic *t)
-{
-	uint32_t *hosts = malloc(XK_TRAFFIC_PEERS_MAX * sizeof(*hosts));
-	char *text = strdup(t->peers_text == NULL ? "" : t->peers_text);
-	int count = hosts == NULL || text == NULL ? -ENOMEM : traffic_read_peers(t, text, hosts);
-
-	if (count > 0) {
-		t->peer_count = t->fanout != 0 && t->fanout < (uint64_t)count ? (unsigned)t->fanout : (unsigned)count;
-		t->peers = calloc(t->peer_count, sizeof(*t->peers));
-		if (t->peers == NULL)
-			count = -ENOMEM;
-	}
-	/* each of n hosts is among the peer_count with the same probability (Vitter's reservoir, 1985) */
-	for (unsigned i = 0; count > 0 && i < (unsigned)count; i++) {
-		uint64_t at = i < t->peer_count ? i : xk_chance_below(&t->chance, i + 1);
-
-		if (at < t->peer_count)
-			t->peers[at].host = hosts[i];
-	}
-	if (count == -EINVAL)
-		xk_trace(&t->protocol, XK_TRACE_NONE, "peers=\"%s\": hosts and ranges of hosts, %u at most",
-			 t->peers_text, XK_TRAFFIC_PEERS_MAX);
 	free(text);
-	free(hosts);
-	return count < 0 ? count : 0;
+	return err;
 }
 
-/* Asks for all addresses of this host where a vnet is below, which has them; otherwise for the one that there is. */
+/* ---- incoming streams; the lock is held ---- */
+
+/* Counts a fault of message h (NULL: unknown), and traces it if it breaks the promise. */
+static void
+traffic_fault(struct traffic *t, enum traffic_counter fault, const struct traffic_header *h)
+{
+	char host[16], text[XK_TRAFFIC_TEXT];
+
+	xk_count(&t->protocol, fault);
+	if (t->promise < traffic_breaks[fault])
+		return;
+	xk_count(&t->protocol, TRAFFIC_BROKEN);
+	if (h != NULL)
+		snprintf(text, sizeof(text), "%s: from %s, boot %llx, message %u of stream %u", traffic_counters[fault],
+			 xk_host_print(h->source, host), (unsigned long long)h->incarnation, h->position, h->stream);
+	else
+		snprintf(text, sizeof(text), "%s", traffic_counters[fault]);
+	if (t->first[0] == '\0')
+		memcpy(t->first, text, sizeof(text));
+	xk_trace(&t->protocol, XK_TRACE_ERRORS, "broken: %s", text);
+}
+
+/* Returns the bucket of h's stream. */
+static struct traffic_bucket *
+traffic_bucket(struct traffic *t, const struct traffic_header *h)
+{
+	uint64_t hash;
+
+	if (xk_unlikely(t->hash_seed == 0))
+		t->hash_seed = xk_random(&t->protocol) | 1;
+	hash = traffic_mix(h->incarnation ^ t->hash_seed, h->source);
+	hash = traffic_mix(hash, (uint64_t)h->destination << 32 | h->stream);
+	return &t->buckets[(hash >> 32) & t->bucket_mask];
+}
+
+static struct traffic_stream *
+traffic_find(struct traffic *t, const struct traffic_header *h)
+{
+	struct traffic_stream *s;
+
+	LIST_FOREACH(s, traffic_bucket(t, h), in_bucket)
+	if (s->first.incarnation == h->incarnation && s->first.source == h->source &&
+	    s->first.destination == h->destination && s->first.stream == h->stream)
+		break;
+	return s;
+}
+
+/* Returns a free stream, or forgets one that was not used since the hand last passed it. */
+static struct traffic_stream *
+traffic_make_room(struct traffic *t)
+{
+	for (;;) {
+		struct traffic_stream *s = &t->streams[t->hand];
+
+		t->hand = (t->hand + 1) % (unsigned)t->stream_max;
+		if (!s->taken)
+			return s;
+		if (!s->used) {
+			LIST_REMOVE(s, in_bucket);
+			t->has_forgotten = true;
+			xk_count(&t->protocol, TRAFFIC_FORGOTTEN);
+			return s;
+		}
+		s->used = false;
+	}
+}
+
+/* Begins a stream with h, and marks streams of earlier boots of its host. */
+static struct traffic_stream *
+traffic_begin_stream(struct traffic *t, const struct traffic_header *h)
+{
+	struct traffic_stream *s = traffic_make_room(t);
+
+	*s = (struct traffic_stream){ .first = *h, .highest = h->position, .taken = true };
+	LIST_INSERT_HEAD(traffic_bucket(t, h), s, in_bucket);
+	for (unsigned i = 0; i < t->stream_max; i++) {
+		struct traffic_stream *other = &t->streams[i];
+		uint64_t boot = h->incarnation >> 48, other_boot = other->first.incarnation >> 48; /* 0: unknown */
+
+		if (!other->taken || other->first.source != h->source || other->first.incarnation == h->incarnation)
+			continue;
+		/* if a boot is unknown: the one that is seen later is later */
+		if (boot != 0 && other_boot != 0 && boot < other_boot)
+			s->old = true;
+		else
+			other->old = true;
+	}
+	if (h->position != 0 && !t->has_forgotten)
+		traffic_fault(t, TRAFFIC_GAP, h);
+	return s;
+}
+
+/* Notes the position of h in its stream s. */
+static void
+traffic_place(struct traffic *t, struct traffic_stream *s, const struct traffic_header *h)
+{
+	uint32_t ahead = h->position - s->highest, back = s->highest - h->position;
+	uint64_t bit = back < TRAFFIC_WINDOW ? UINT64_C(1) << back : 0;
+
+	if (h->position > s->highest || s->received == 1) {
+		if (ahead > 1)
+			traffic_fault(t, TRAFFIC_GAP, h);
+		s->window = (ahead < TRAFFIC_WINDOW ? s->window << ahead : 0) | 1;
+		s->highest = h->position;
+	} else if ((s->window & bit) != 0) {
+		s->duplicates++;
+		traffic_fault(t, TRAFFIC_DUPLICATE, h);
+	} else {
+		s->window |= bit;
+		traffic_fault(t, TRAFFIC_REORDERED, h);
+	}
+}
+
+/* Checks h, which came up lls, where this host's address is `own` (0: unknown). */
+static void
+traffic_receive(struct traffic *t, const struct xk_session *lls, uint32_t own, const struct traffic_header *h)
+{
+	struct traffic_stream *s;
+
+	if (own != 0 && h->destination != own) {
+		traffic_fault(t, TRAFFIC_MISDIRECTED, h);
+		return;
+	}
+	s = traffic_find(t, h);
+	if (s == NULL)
+		s = traffic_begin_stream(t, h);
+	xk_count(&t->protocol, TRAFFIC_RECEIVED);
+	s->received++;
+	s->used = true;
+	if (s->old)
+		traffic_fault(t, TRAFFIC_OLD_INCARNATION, h);
+	/* no other stream may be on lls: those of an earlier session there have left (traffic_open_done) */
+	for (unsigned i = 0; s->lls != lls && i < t->stream_max; i++) {
+		struct traffic_stream *other = &t->streams[i];
+
+		if (other == s || !other->taken || other->lls != lls)
+			continue;
+		traffic_fault(t, TRAFFIC_MIXED, h);
+		other->lls = NULL;
+	}
+	s->lls = lls;
+	traffic_place(t, s, h);
+}
+
+/* ---- up ---- */
+
+static void
+traffic_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct traffic *t = (struct traffic *)self;
+	const uint8_t *p = xk_msg_peek(&m, XK_TRAFFIC_SIZE_MIN);
+	struct traffic_header h;
+	uint32_t own;
+	bool good;
+
+	if (p == NULL && xk_msg_len(m) >= XK_TRAFFIC_SIZE_MIN) {
+		xk_drop(self, m, XK_DROP_NO_BUFFER);
+		return;
+	}
+	good = p != NULL && traffic_message_parse(&h, m, p);
+	xk_msg_free(m);
+	own = traffic_own_host(t, lls);
+	xk_lock(&t->lock);
+	if (good)
+		traffic_receive(t, lls, own, &h);
+	else
+		traffic_fault(t, TRAFFIC_CORRUPT, NULL);
+	xk_unlock(&t->lock);
+}
+
+/* Forgets an earlier session at the same address. */
+static int
+traffic_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+		  struct xk_protocol *hlp_type)
+{
+	struct traffic *t = (struct traffic *)self;
+
+	xk_lock(&t->lock);
+	for (unsigned i = 0; i < t->stream_max; i++)
+		if (t->streams[i].lls == session)
+			t->streams[i].lls = NULL;
+	xk_unlock(&t->lock);
+	return 0;
+}
+
+/* Counts reports of hosts on messages. */
+static int
+traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct xk_fault_report *report = buffer;
+
+	if (op != XK_FAULT)
+		return -ENOTSUP;
+	xk_count(self, TRAFFIC_REPORTS);
+	xk_trace(self, XK_TRACE_EVENTS, "%llx says %s", (unsigned long long)report->from, xk_fault_name(report->fault));
+	return 0;
+}
+
+/* ---- init and fini ---- */
+
+/* Stores this host's addresses: all of them above a vnet, otherwise the one that the protocol below has. */
 static void
 traffic_ask_hosts(struct traffic *t)
 {
@@ -336,9 +647,7 @@ traffic_ask_hosts(struct traffic *t)
 		t->hosts[t->host_count++] = (uint32_t)host;
 }
 
-/* ---- life ---- */
-
-/* Returns the index of word among words, or -1, which is traced. */
+/* Returns the index of word among words, or -1, after a trace. */
 static int
 traffic_choice(struct traffic *t, const char *setting, const char *const *words, const char *word)
 {
@@ -366,7 +675,7 @@ traffic_read_settings(struct traffic *t)
 		return -EINVAL;
 	}
 	t->promise = (enum traffic_promise)promise;
-	t->random = pattern == 1;
+	t->is_random = pattern == 1;
 	t->is_uneven = spacing == 1;
 	t->interval_ns = t->rate == 0 ? 0 : UINT64_C(1000000000) / t->rate;
 	return 0;
@@ -375,33 +684,43 @@ traffic_read_settings(struct traffic *t)
 static void
 traffic_fini(struct xk_protocol *self)
 {
-	struct traffic *t = traffic_of(self);
+	struct traffic *t = (struct traffic *)self;
 
 	xk_event_cancel(&t->event);
-	for (unsigned i = 0; t->peers != NULL && i < t->peer_count; i++)
+	for (unsigned i = 0; i < t->peer_count; i++)
 		xk_close(atomic_load_explicit(&t->peers[i].session, memory_order_relaxed));
 	free(t->peers);
-	traffic_check_fini(t);
+	free(t->streams);
+	free(t->buckets);
 }
 
 static int
 traffic_init(struct xk_protocol *self)
 {
-	struct traffic *t = traffic_of(self);
+	struct traffic *t = (struct traffic *)self;
 	struct xk_participants participants = { .remote.depth = 0 };
 	uint64_t now_ns = xk_now_ns(self);
+	uint32_t buckets = 1;
 	int err = traffic_read_settings(t);
 
 	if (err != 0)
 		return err;
+	while (buckets < t->stream_max)
+		buckets *= 2;
+	t->bucket_mask = buckets - 1;
+	t->streams = calloc(t->stream_max, sizeof(*t->streams));
+	t->buckets = calloc(buckets, sizeof(*t->buckets)); /* empty lists */
+	xk_lock_init(&t->lock, self);
 	xk_event_init(&t->event, self->kernel, traffic_tick, t);
 	traffic_ask_hosts(t);
 	t->incarnation = xk_random(self) >> 16 | xk_boots(self) << 48;
 	xk_chance_init(&t->chance, xk_random(self), 0);
 	if (t->port != 0)
 		xk_participant_push(&participants.local, t->port);
-	if ((err = traffic_make_peers(t)) != 0 || (err = traffic_check_init(t)) != 0 ||
-	    (err = xk_open_enable(self, self, xk_lower(self, 0), &participants)) != 0) {
+	err = t->streams == NULL || t->buckets == NULL ? -ENOMEM : traffic_make_peers(t);
+	if (err == 0)
+		err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
+	if (err != 0) {
 		traffic_fini(self);
 		return err;
 	}
@@ -418,7 +737,7 @@ traffic_init(struct xk_protocol *self)
 void
 xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *report)
 {
-	const struct traffic *t = traffic_of(traffic);
+	const struct traffic *t = (const struct traffic *)traffic;
 
 	*report = (struct xk_traffic_report){
 		.incarnation = t->incarnation,
@@ -437,7 +756,7 @@ xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *r
 unsigned
 xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peers, unsigned max)
 {
-	const struct traffic *t = traffic_of(traffic);
+	const struct traffic *t = (const struct traffic *)traffic;
 	unsigned count = t->peer_count < max ? t->peer_count : max;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -456,77 +775,88 @@ xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peer
 	return count;
 }
 
+unsigned
+xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *senders, unsigned max)
+{
+	const struct traffic *t = (const struct traffic *)traffic;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < t->stream_max && count < max; i++) {
+		const struct traffic_stream *s = &t->streams[i];
+
+		if (!s->taken)
+			continue;
+		senders[count++] = (struct xk_traffic_sender){
+			.host = s->first.source,
+			.to = s->first.destination,
+			.stream = s->first.stream,
+			.incarnation = s->first.incarnation,
+			.first = s->first.position,
+			.highest = s->highest,
+			.received = s->received,
+			.duplicates = s->duplicates,
+		};
+	}
+	return count;
+}
+
 void
 xk_traffic_stop(struct xk_protocol *traffic)
 {
-	traffic_of(traffic)->end_ns = 0;
+	((struct traffic *)traffic)->end_ns = 0;
 }
 
 /* ---- tables ---- */
 
 static const struct xk_role traffic_lowers[] = {
-	{ .name = "transport", .needs = XK_ASYNC, .help = "carries the messages: udp, stopwait" },
+	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp, stopwait" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting traffic_settings[] = {
 	{ "peers", XK_SETTING_STRING, offsetof(struct traffic, peers_text), NULL,
-	  "whom to send to: \"10.77.0.2 10.77.0.5-10.77.0.9\"; this host itself is left out", 0, 0 },
-	{ "fanout", XK_SETTING_UINT, offsetof(struct traffic, fanout), "0", "so many of them, at random; 0: all", 0,
-	  XK_TRAFFIC_PEERS_MAX },
+	  "hosts to send to: \"10.77.0.2 10.77.0.5-10.77.0.9\"; this host itself is left out", 0, 0 },
+	{ "fanout", XK_SETTING_UINT, offsetof(struct traffic, fanout), "0", "number of them, chosen at random; 0: all",
+	  0, XK_TRAFFIC_PEERS_MAX },
 	{ "pattern", XK_SETTING_STRING, offsetof(struct traffic, pattern_text), "turn",
-	  "who is sent to next: turn, random", 0, 0 },
+	  "order of the peers: turn, random", 0, 0 },
 	{ "port", XK_SETTING_UINT, offsetof(struct traffic, port), "2002",
-	  "the port, here and at the peers; 0: the protocol below has none", 0, 65535 },
-	{ "local", XK_SETTING_UINT, offsetof(struct traffic, local), "0",
-	  "the port that is sent from; 0: the protocol below chooses", 0, 65535 },
+	  "port, here and at the peers; 0: the protocol below has no ports", 0, 65535 },
+	{ "local", XK_SETTING_UINT, offsetof(struct traffic, local), "0", "source port; 0: the protocol below chooses",
+	  0, 65535 },
 	{ "rate", XK_SETTING_UINT, offsetof(struct traffic, rate), "10",
-	  "messages per second, to all together; 0: as many as are accepted", 0, 10000000 },
+	  "messages per second to all peers together; 0: as many as the protocol below accepts", 0, 10000000 },
 	{ "spacing", XK_SETTING_STRING, offsetof(struct traffic, spacing_text), "even",
-	  "from one message to the next: even; random, as of many senders who know nothing of each other", 0, 0 },
+	  "intervals between messages: even; random, as from many independent senders", 0, 0 },
 	{ "count", XK_SETTING_UINT, offsetof(struct traffic, count), "0",
-	  "messages that are accepted before it ends; 0: for ever", 0, 0 },
-	{ "size_min", XK_SETTING_UINT, offsetof(struct traffic, size_min), "64", "bytes of a message, at least",
+	  "accepted messages after which it ends; 0: never", 0, 0 },
+	{ "size_min", XK_SETTING_UINT, offsetof(struct traffic, size_min), "64", "least bytes of a message",
 	  XK_TRAFFIC_SIZE_MIN, XK_TRAFFIC_SIZE_MAX },
 	{ "size_max", XK_SETTING_UINT, offsetof(struct traffic, size_max), "64",
-	  "... and at most; what the protocol below can carry bounds it, too", XK_TRAFFIC_SIZE_MIN,
-	  XK_TRAFFIC_SIZE_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct traffic, start_ns), "0s", "from the boot to the first message", 0,
-	  UINT64_C(86400000000000) },
-	{ "stop", XK_SETTING_TIME, offsetof(struct traffic, stop_ns), "0s", "from the boot to the last; 0: never", 0,
-	  UINT64_C(86400000000000) },
+	  "most bytes of a message; the protocol below may allow less", XK_TRAFFIC_SIZE_MIN, XK_TRAFFIC_SIZE_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct traffic, start_ns), "0s", "time from the boot to the first message",
+	  0, UINT64_C(86400000000000) },
+	{ "stop", XK_SETTING_TIME, offsetof(struct traffic, stop_ns), "0s", "time from the boot to the end; 0: never",
+	  0, UINT64_C(86400000000000) },
 	{ "promise", XK_SETTING_STRING, offsetof(struct traffic, promise_text), "intact",
-	  "what the protocols below are held to: none, intact, once, ordered", 0, 0 },
-	{ "senders", XK_SETTING_UINT, offsetof(struct traffic, stream_max), "64",
-	  "streams that come in and are remembered", 1, 65535 },
+	  "guarantee of the protocols below: none, intact, once, ordered", 0, 0 },
+	{ "senders", XK_SETTING_UINT, offsetof(struct traffic, stream_max), "64", "incoming streams to remember", 1,
+	  65535 },
 	{ .name = NULL },
 };
-
-/* Counts what hosts say of messages. */
-static int
-traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
-	const struct xk_fault_report *report = buffer;
-
-	if (op != XK_FAULT)
-		return -ENOTSUP;
-	xk_count(self, TRAFFIC_REPORTS);
-	xk_trace(self, XK_TRACE_EVENTS, "%llx says %s", (unsigned long long)report->from, xk_fault_name(report->fault));
-	return 0;
-}
 
 static const struct xk_protocol_ops traffic_ops = {
 	.init = traffic_init,
 	.fini = traffic_fini,
-	.open_done = traffic_check_open_done,
+	.open_done = traffic_open_done,
 	.close_done = traffic_close_done,
-	.demux = traffic_check_demux,
+	.demux = traffic_demux,
 	.control = traffic_control,
 };
 
 const struct xk_protocol_type xk_type_traffic = {
 	.name = "traffic",
-	.help = "Sends messages to many peers, and checks every message that comes.",
+	.help = "Sends messages to many peers, and checks every message that arrives.",
 	.ops = &traffic_ops,
 	.size = sizeof(struct traffic),
 	.lowers = traffic_lowers,

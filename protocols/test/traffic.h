@@ -1,9 +1,8 @@
 /*
- * traffic.h - what a program can ask of a traffic instance: what was sent, what has come, and what was wrong with it.
+ * traffic.h - questions to a traffic instance: what was sent, what arrived, and what was wrong with it.
  *
- * A stream is the messages that one boot of a host has pushed on one session, numbered from 0. Streams are numbered
- * for each address that they go to. Call these functions while nothing of the kernel runs: in a simulated world,
- * between its steps.
+ * A stream holds the messages that one boot of a host pushes on one session, numbered from 0. Streams are numbered per
+ * destination address. Call these functions while the kernel is not running: in a simulated world, between its steps.
  */
 #ifndef XK_TRAFFIC_H
 #define XK_TRAFFIC_H
@@ -22,39 +21,39 @@ extern const struct xk_protocol_type xk_type_traffic;
 
 struct xk_traffic_report {
 	uint64_t incarnation;        /* of this boot */
-	uint32_t host;               /* its first address; 0: not known */
-	bool finished;               /* it sends no more: `count` is reached, `stop` has come, or there are no peers */
-	unsigned peers, senders;     /* how many there are to ask for */
-	uint64_t sent;               /* messages that the protocol below has accepted */
-	uint64_t received;           /* good ones; duplicates and what was out of order are among them */
+	uint32_t host;               /* its first address; 0: unknown */
+	bool finished;               /* it sends no more: by `count` or `stop`, or for lack of peers */
+	unsigned peers, senders;     /* how many xk_traffic_peers and xk_traffic_senders can write */
+	uint64_t sent;               /* messages that the protocol below accepted */
+	uint64_t received;           /* intact messages, duplicates and reordered ones included */
 	uint64_t broken;             /* violations of the promise */
-	char first[XK_TRAFFIC_TEXT]; /* the first of them, as a sentence; "" */
+	char first[XK_TRAFFIC_TEXT]; /* the first of them, as a sentence; "": none */
 };
 
-/* A host that is sent to. */
+/* A destination. */
 struct xk_traffic_peer {
 	uint32_t host;
-	uint32_t stream;   /* the one under way, or the next if there is no session */
-	uint32_t position; /* how many messages of that stream were accepted */
-	bool open;         /* there is a session that is not dead */
+	uint32_t stream;   /* the current one, or the next if there is no session */
+	uint32_t position; /* accepted messages of that stream */
+	bool open;         /* a session is open below */
 	uint64_t accepted; /* of all streams */
 	uint64_t unsent;
 };
 
-/* A stream that has come in. */
+/* An incoming stream. */
 struct xk_traffic_sender {
 	uint32_t host;
-	uint32_t to; /* which address of this host */
+	uint32_t to; /* this host's address */
 	uint32_t stream;
 	uint64_t incarnation;
-	uint32_t first, highest; /* positions: of what came first, and the highest */
-	uint64_t received;       /* duplicates among them */
+	uint32_t first, highest; /* positions of the first message that came, and the highest */
+	uint64_t received;       /* duplicates included */
 	uint64_t duplicates;
 };
 
 void xk_traffic_report(const struct xk_protocol *traffic, struct xk_traffic_report *report);
 
-/* Write at most max of them. Return how many they wrote. */
+/* Write at most max elements. Return how many they wrote. */
 unsigned xk_traffic_peers(const struct xk_protocol *traffic, struct xk_traffic_peer *peers, unsigned max);
 unsigned xk_traffic_senders(const struct xk_protocol *traffic, struct xk_traffic_sender *senders, unsigned max);
 

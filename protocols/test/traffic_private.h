@@ -1,9 +1,8 @@
-/*
- * traffic_private.h - the state of traffic, shared by traffic.c (sending), traffic_check.c (what comes) and
- * traffic_message.c (what a message looks like).
- */
+/* traffic_private.h - the state and messages of traffic, for traffic.c and for tests that make messages. */
 #ifndef XK_TRAFFIC_PRIVATE_H
 #define XK_TRAFFIC_PRIVATE_H
+
+#include <sys/queue.h>
 
 #include "protocols/test/traffic.h"
 #include "protocols/virtual/vnet.h"
@@ -13,14 +12,15 @@
 enum traffic_counter {
 	TRAFFIC_SENT,
 	TRAFFIC_RECEIVED,
-	TRAFFIC_UNSENT,
-	TRAFFIC_UNOPENED,
+	TRAFFIC_UNSENT,   /* refused by the protocol below */
+	TRAFFIC_UNOPENED, /* no peer had a session */
 	TRAFFIC_OPENED,
 	TRAFFIC_CLOSED,
 	TRAFFIC_BROKEN,
 	TRAFFIC_FORGOTTEN,
-	TRAFFIC_REPORTS,
-	TRAFFIC_CORRUPT, /* and on: faults (traffic_check.c) */
+	TRAFFIC_REPORTS, /* of hosts on messages (fault.h) */
+	/* faults */
+	TRAFFIC_CORRUPT,
 	TRAFFIC_MISDIRECTED,
 	TRAFFIC_DUPLICATE,
 	TRAFFIC_REORDERED,
@@ -29,19 +29,15 @@ enum traffic_counter {
 	TRAFFIC_OLD_INCARNATION,
 };
 
-/* Their names. */
-extern const char *const traffic_counters[];
-
-/* Each includes those before it; a fault that breaks TRAFFIC_NEVER breaks none. */
+/* Each includes those before it; no setting promises TRAFFIC_NEVER. */
 enum traffic_promise { TRAFFIC_NONE, TRAFFIC_INTACT, TRAFFIC_ONCE, TRAFFIC_ORDERED, TRAFFIC_NEVER };
 
-/* What a message says of itself. */
 struct traffic_header {
 	uint64_t incarnation;
 	uint32_t source, destination, stream, position;
 };
 
-/* The opener alone opens sessions, the event alone closes them; in between they are the event's. */
+/* Only the opener sets a session, and only the event clears it; in between the peer is the event's. */
 struct traffic_peer {
 	_Atomic(struct xk_session *) session; /* NULL: none */
 	_Atomic bool closed;                  /* by the protocol below */
@@ -52,16 +48,18 @@ struct traffic_peer {
 	uint64_t accepted, unsent;
 };
 
-/* What has come of a stream. */
+/* An incoming stream. */
 struct traffic_stream {
-	struct traffic_header first; /* message that came */
+	LIST_ENTRY(traffic_stream) in_bucket;
+	struct traffic_header first; /* the first message that came */
 	uint32_t highest;            /* position */
-	uint64_t window;             /* bit i: the position i below the highest has come */
+	uint64_t window;             /* bit i: position highest - i has come */
 	uint64_t received, duplicates;
-	const struct xk_session *lls; /* that it came up last, to compare; NULL: that one is over */
-	uint16_t next;                /* in its bucket */
-	bool taken, used, old;
+	const struct xk_session *lls; /* that carried its last message, to compare; NULL: closed since */
+	bool taken, used, old;        /* old: of an earlier boot of its host */
 };
+
+LIST_HEAD(traffic_bucket, traffic_stream);
 
 struct traffic {
 	struct xk_protocol protocol;
@@ -70,7 +68,7 @@ struct traffic {
 	uint64_t fanout, port, local, rate, count, size_min, size_max, start_ns, stop_ns, stream_max;
 
 	enum traffic_promise promise;
-	bool random;                        /* pattern */
+	bool is_random;                     /* pattern */
 	bool is_uneven;                     /* spacing */
 	uint32_t hosts[XK_VNET_INTERFACES]; /* the addresses of this host */
 	unsigned host_count;
@@ -81,31 +79,18 @@ struct traffic {
 	struct traffic_peer *peers;
 	unsigned peer_count, turn;
 	uint64_t accepted, interval_ns, next_ns, end_ns;
-	_Atomic uint64_t open_ns; /* when sessions that are missing may be opened */
+	_Atomic uint64_t open_ns; /* when missing sessions may be opened next */
 	_Atomic bool opening, missing;
 	/* receiving */
-	struct xk_lock lock; /* over what follows */
+	struct xk_lock lock; /* protects what follows */
 	struct traffic_stream *streams;
-	uint16_t *buckets;
+	struct traffic_bucket *buckets;
 	uint32_t bucket_mask;
-	uint64_t hash_seed; /* strangers choose what is hashed */
-	unsigned hand;      /* the stream to look at next to make room */
+	uint64_t hash_seed; /* 0: not drawn yet. Keeps strangers from choosing buckets */
+	unsigned hand;      /* the stream to consider next when room is needed */
 	bool has_forgotten;
 	char first[XK_TRAFFIC_TEXT];
 };
-
-static inline struct traffic *
-traffic_of(const struct xk_protocol *self)
-{
-	return (struct traffic *)self;
-}
-
-/* ---- traffic.c ---- */
-
-/* Returns the address that this host has on session s, or 0: not known. No lock is held. */
-uint32_t traffic_own_host(const struct traffic *t, struct xk_session *s);
-
-/* ---- traffic_message.c ---- */
 
 /* Mixes a word into a hash: each bit of the word changes the hash. */
 static inline uint64_t
@@ -118,18 +103,7 @@ traffic_mix(uint64_t hash, uint64_t word)
 /* Returns a message of size bytes, XK_TRAFFIC_SIZE_MIN at least, or NULL: no buffer. */
 struct xk_msg *traffic_message_new(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size);
 
-/* Reads m, whose first XK_TRAFFIC_SIZE_MIN bytes are at p. Returns false if m is not as it was sent. */
+/* Reads m, whose first XK_TRAFFIC_SIZE_MIN bytes lie at p. Returns false if m is not as it was sent. */
 bool traffic_message_parse(struct traffic_header *h, const struct xk_msg *m, const uint8_t *p);
-
-/* ---- traffic_check.c ---- */
-
-/* Prepares for what may come. Returns 0 or -ENOMEM; traffic_check_fini is due in any case. */
-int traffic_check_init(struct traffic *t);
-void traffic_check_fini(struct traffic *t);
-
-/* As in struct xk_protocol_ops. */
-int traffic_check_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
-			    struct xk_protocol *hlp_type);
-void traffic_check_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 #endif

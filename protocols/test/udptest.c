@@ -1,18 +1,18 @@
 /*
- * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures how
- * long that takes. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does:
- * then one run of `rounds` begins after `start`, and its end is traced (level events) and counted.
+ * udptest.c - the test protocol above UDP: a server that sends every message back, and a client that measures the
+ * round trip. Each instance is a server. A program makes it a client (udptest.h), or the setting `peer` does: one run
+ * of `rounds` then begins after `start`, and its end is traced (level events) and counted.
  *
- * The client sends its next request from the demux of the echo before it, so a round trip is the graph twice up and
- * twice down and nothing else: no thread waits. A round trip lasts from one request to the next and includes the
- * check of the echo; the clock is read once for each.
+ * The client sends its next request from the demux of the previous echo, so a round trip crosses the graph twice up
+ * and twice down, and no thread waits. It lasts from one request to the next, including the check of the echo; the
+ * clock is read once for each.
  *
- * Spec:         the x-kernel's test/udptest.c; a message is its number (as many of 8 bytes as fit, lowest first),
- *               then a pattern that depends on the position alone
+ * Spec:         the x-kernel's test/udptest.c; a message is its number (up to 8 bytes, lowest first), then a pattern
+ *               that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
  * Control:      the session below answers. From below: XK_FAULT
- * Counters:     messages counts requests and echoes; rounds and rtt_... describe the run that `peer` has started
- * Drops:        late, bad: echoes that are not the one awaited; no_session: requests while serve=no
+ * Counters:     messages counts requests and echoes; rounds and rtt_... describe the run that `peer` started
+ * Drops:        late (an echo that is not awaited), bad (its length or contents); no_session (requests, serve=no)
  * Not done:     several clients in one instance; several requests under way
  * Graph:        udptest -> udp
  */
@@ -25,7 +25,7 @@
 #include "xkernel/fault.h"
 #include "xkernel/trace.h"
 
-enum { UDPTEST_LOOKS = 4 /* of the watchdog, per time-out */ };
+enum { UDPTEST_LOOKS = 4 /* checks of the watchdog per time-out */ };
 enum udptest_drop { UDPTEST_LATE = XK_DROP_OWN, UDPTEST_BAD };
 enum udptest_counter {
 	UDPTEST_MESSAGES,
@@ -40,9 +40,9 @@ static const char *const udptest_drops[] = { "late", "bad", NULL };
 static const char *const udptest_counters[] = { "messages",    "lost",       "unsent",  "rounds", "rtt_min_ns",
 						"rtt_mean_ns", "rtt_max_ns", "reports", NULL };
 
-/* Values of udptest.turn besides the number of the request whose echo is awaited. */
+/* Values of udptest.turn other than the number of the request whose echo is awaited. */
 #define UDPTEST_NO_RUN UINT64_MAX
-#define UDPTEST_ACTING (UINT64_MAX - 1) /* somebody has the turn, and what belongs to it */
+#define UDPTEST_ACTING (UINT64_MAX - 1) /* a thread has the turn, and the fields that belong to it */
 
 struct udptest {
 	struct client client;
@@ -50,7 +50,7 @@ struct udptest {
 	uint64_t port, timeout_ns;
 	bool serve;
 
-	_Atomic(struct xk_session *) session; /* the client's, from one run to the next; NULL: not open */
+	_Atomic(struct xk_session *) session; /* the client's, kept between runs; NULL: not open */
 	uint32_t host;                        /* the peer of session */
 	uint16_t host_port;
 	struct xk_event watchdog;
@@ -59,11 +59,10 @@ struct udptest {
 	/* belong to the turn */
 	struct xk_udptest_run run;
 	struct xk_udptest_result result;
-	uint64_t number; /* of the last request; never used twice */
-	uint64_t warm_up_left;
+	uint64_t number; /* of the last request; never reused */
 };
 
-/* ---- the client: functions of whoever has the turn ---- */
+/* ---- the client: called by the thread that has the turn ---- */
 
 static void
 udptest_finish(struct udptest *u, int err)
@@ -79,8 +78,8 @@ udptest_finish(struct udptest *u, int err)
 }
 
 /*
- * Gives the turn to the echo of the next request, then sends that request: the echo may be here before the push
- * returns. The watchdog finds what cannot be sent, as it finds what is lost.
+ * Gives the turn to the echo of the next request, then sends that request: the echo may arrive before the push
+ * returns. A failed push is found by the watchdog, as a lost message is.
  */
 static void
 udptest_send(struct udptest *u, struct xk_msg *old, uint64_t now_ns)
@@ -95,7 +94,7 @@ udptest_send(struct udptest *u, struct xk_msg *old, uint64_t now_ns)
 		xk_count(&u->client.protocol, UDPTEST_UNSENT);
 }
 
-/* Takes the turn from the echo of `number`, if it still has it. */
+/* Takes the turn from the echo of `number`. Returns false if that does not have it. */
 static bool
 udptest_take_turn(struct udptest *u, uint64_t number)
 {
@@ -103,10 +102,7 @@ udptest_take_turn(struct udptest *u, uint64_t number)
 						       memory_order_relaxed);
 }
 
-/*
- * Looks a few times per time-out whether the awaited echo is overdue, so that no round trip has to move an event. A run
- * that ends meanwhile finds the event where it is.
- */
+/* Checks a few times per time-out whether the echo is overdue, so that round trips need not move an event. */
 static void
 udptest_watch(struct xk_event *event, void *argument)
 {
@@ -131,7 +127,7 @@ udptest_watch(struct xk_event *event, void *argument)
 		udptest_send(u, NULL, now_ns);
 }
 
-/* Apart, so that a server saves few registers. */
+/* Not inlined, so that a server saves few registers. */
 __attribute__((noinline)) static void
 udptest_demux_echo(struct udptest *u, struct xk_msg *m)
 {
@@ -150,8 +146,6 @@ udptest_demux_echo(struct udptest *u, struct xk_msg *m)
 		u->result.bad++;
 		xk_drop(self, m, UDPTEST_BAD);
 		m = NULL;
-	} else if (u->warm_up_left > 0) {
-		u->warm_up_left--;
 	} else {
 		if (u->run.record != NULL)
 			u->run.record(u->run.argument, rtt_ns);
@@ -167,7 +161,7 @@ udptest_demux_echo(struct udptest *u, struct xk_msg *m)
 
 /* ---- runs ---- */
 
-/* Opens the session to the run's server, unless that of the last run leads there. A shepherd; may wait. 0 or -errno. */
+/* Opens a session to the run's server, or keeps the last run's. A shepherd; may wait. Returns 0 or -errno. */
 static int
 udptest_open(struct udptest *u)
 {
@@ -187,7 +181,7 @@ udptest_open(struct udptest *u)
 	return client_check_size(s, u->run.size, XK_UDPTEST_MAX, &u->result.max_packet);
 }
 
-/* Begins the run; has the turn until it sends. */
+/* Begins the run. Has the turn until it sends. */
 static void
 udptest_begin(void *argument)
 {
@@ -218,7 +212,6 @@ xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run)
 	u->run = *run;
 	if (u->run.port == 0)
 		u->run.port = XK_UDPTEST_PORT;
-	u->warm_up_left = run->warm_up;
 	u->result = (struct xk_udptest_result){ .error = 0 };
 	err = xk_thread_start(udptest->kernel, udptest->name, udptest_begin, u);
 	if (err != 0)
@@ -248,7 +241,7 @@ udptest_own_finished(void *argument, const struct xk_udptest_result *result)
 		      (struct client_count){ result->lost, "lost" }, &c->trips, UDPTEST_RTT_MIN);
 }
 
-/* Starts the run that the settings describe; without a shepherd for it, tries again later. */
+/* Starts the run that the settings describe. If that fails (no shepherd), tries again later. */
 static void
 udptest_start_by_itself(struct xk_event *event, void *argument)
 {
@@ -293,7 +286,7 @@ udptest_fini(struct xk_protocol *self)
 	free(u->client.pattern);
 }
 
-/* Refuses requests from a server's own port: two servers would echo them to each other for ever. */
+/* Refuses requests from the server's own port: two servers would echo them to each other for ever. */
 static int
 udptest_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 		  struct xk_protocol *hlp_type)
@@ -321,7 +314,7 @@ udptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 		xk_count(self, UDPTEST_UNSENT);
 }
 
-/* Counts what hosts say of messages; only the echo tells what has become of one. */
+/* Counts reports of hosts; they do not end a round trip. */
 static int
 udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
@@ -335,22 +328,22 @@ udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 }
 
 static const struct xk_role udptest_lowers[] = {
-	{ .name = "transport", .needs = XK_ASYNC, .help = "carries the messages: udp" },
+	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp" },
 	{ .name = NULL },
 };
 
 static const struct xk_setting udptest_settings[] = {
-	{ "port", XK_SETTING_UINT, offsetof(struct udptest, port), "2001", "the port that is served", 1, 65535 },
-	{ "serve", XK_SETTING_BOOL, offsetof(struct udptest, serve), "yes", "whether messages are sent back", 0, 0 },
+	{ "port", XK_SETTING_UINT, offsetof(struct udptest, port), "2001", "port of the server", 1, 65535 },
+	{ "serve", XK_SETTING_BOOL, offsetof(struct udptest, serve), "yes", "whether to send messages back", 0, 0 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct udptest, timeout_ns), "500ms",
-	  "after this a request whose echo has not come is lost", 1000000, UINT64_C(60000000000) },
+	  "time after which a request without an echo is lost", 1000000, UINT64_C(60000000000) },
 	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
-	  "after this without any echo a run fails", 1000000, UINT64_C(3600000000000) },
-	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "the server of a run that begins by itself", 0,
-	  0 },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "... its round trips", 1, UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "... bytes of its messages", 1, XK_UDPTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "... how long after the boot it begins", 0,
+	  "time without an echo after which a run fails", 1000000, UINT64_C(3600000000000) },
+	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "round trips of that run", 1,
+	  UINT64_MAX },
+	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "bytes of its messages", 1, XK_UDPTEST_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its begin", 0,
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
@@ -365,7 +358,7 @@ static const struct xk_protocol_ops udptest_ops = {
 
 const struct xk_protocol_type xk_type_udptest = {
 	.name = "udptest",
-	.help = "Sends every message back to where it came from, and as a client measures how long that takes.",
+	.help = "Sends every message back to its sender; as a client, measures round trips.",
 	.ops = &udptest_ops,
 	.size = sizeof(struct udptest),
 	.lowers = udptest_lowers,

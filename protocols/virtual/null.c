@@ -1,6 +1,6 @@
 /*
- * null.c - does nothing to what crosses it: a virtual protocol, for any edge of a graph. It shows what a layer costs,
- * and the least that a layer consists of.
+ * null.c - passes all messages on: a virtual protocol, for any edge of a graph. It shows the cost of a layer, and the
+ * least code that a layer needs.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
@@ -24,13 +24,13 @@ static const struct xk_session_ops null_session_ops = {
 static const struct xk_protocol_ops null_ops = { XK_VIRTUAL_OPS };
 
 static const struct xk_role null_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
 const struct xk_protocol_type xk_type_null = {
 	.name = "null",
-	.help = "Does nothing to what crosses it. No header; for any edge.",
+	.help = "Passes all messages on. No header; for any edge.",
 	.ops = &null_ops,
 	.session_ops = &null_session_ops,
 	.size = sizeof(struct xk_protocol),

@@ -1,17 +1,16 @@
 /*
- * vcache.c - keeps sessions open for a time after they were closed, so that opening them again costs nothing: no
- * address is resolved, no boot id confirmed. A virtual protocol, without a header; for any edge that is opened and
- * closed often.
+ * vcache.c - keeps sessions open for a time after they were closed, so that opening them again is cheap: no address is
+ * resolved, no boot id confirmed. A virtual protocol, without a header; for any edge that is opened and closed often.
  *
- * Participants: those of the protocol below; a session is kept for the same hlps that open with exactly the same ones
- * Sessions:     Each stands on one of the protocol below. When one that was opened actively is closed, the session
- *               below is kept for `time`, and the next open stands on it. One is kept for the same participants. A
- *               session that is dead (close_done, or a push that said -ECONNRESET or -ETIMEDOUT) is not kept.
- *               Sessions that messages have caused are kept by the protocols, as `sessions` says.
- * While kept:   A message that comes up the session below makes a new session if its type is enabled, and is dropped
+ * Participants: those of the protocol below. A kept session serves opens by the same hlps with the same participants.
+ * Sessions:     each stands on one of the protocol below. When an actively opened one is closed, the session below is
+ *               kept for `time`, one for the same participants, and the next open stands on it. Dead sessions are not
+ *               kept: those of which close_done, or a push that returned -ECONNRESET or -ETIMEDOUT, has told. Passive
+ *               sessions are kept as in every protocol (`sessions`).
+ * While kept:   a message that comes up the session below makes a new session if its type is enabled, and is dropped
  *               otherwise.
- * A new user:   gets what is on its way to the previous one, as from any protocol whose sessions have no identity of
- *               their own: a late reply to the same port, say
+ * A new user:   receives messages that are under way to the previous one (a late reply to the same port, say), as from
+ *               any protocol whose sessions have no identity
  * Not done:     calls (RPC): VCHAN keeps channels
  * Graph:        udptest -> vcache; vcache -> udp; or any other edge
  */
@@ -23,12 +22,12 @@
 #include "xkernel/virtual.h"
 
 enum vcache_counter {
-	VCACHE_OPENED, /* opens that the protocol below was asked for */
-	VCACHE_REUSED, /* ... and not */
+	VCACHE_OPENED, /* by the protocol below */
+	VCACHE_REUSED, /* opened on a kept session */
 	VCACHE_KEPT,
 	VCACHE_EXPIRED,
-	VCACHE_PUSHED_OUT, /* by others */
-	VCACHE_DIED,       /* closed by the peer meanwhile */
+	VCACHE_PUSHED_OUT, /* by younger entries */
+	VCACHE_DIED,       /* closed by the peer while kept */
 };
 
 static const char *const vcache_counters[] = { "opened", "reused", "kept", "expired", "pushed_out", "died", NULL };
@@ -39,53 +38,43 @@ struct vcache_key {
 	struct xk_participants participants;
 };
 
-/* A session below that nobody uses, with a reference on it. */
+/* A kept session below, and a reference on it. */
 struct vcache_entry {
 	TAILQ_ENTRY(vcache_entry) by_age;
-	LIST_ENTRY(vcache_entry) in_bucket;
 	struct vcache_key key;
 	struct xk_session *lls;
 	uint64_t due_ns;
 };
 
-LIST_HEAD(vcache_bucket, vcache_entry);
 TAILQ_HEAD(vcache_entries, vcache_entry);
 
 struct vcache {
 	struct xk_protocol protocol;
 	uint64_t time_ns, entries;
-	uint64_t seed;
-	unsigned bucket_mask;
-	struct xk_event timer; /* pending while there are entries */
-	struct xk_lock lock;   /* protects what follows */
-	struct vcache_bucket *buckets;
-	struct vcache_entries oldest; /* in the order of their closing */
+	struct xk_event timer;        /* pending while there are entries */
+	struct xk_lock lock;          /* protects what follows */
+	struct vcache_entries oldest; /* in the order of their due times */
 	unsigned count;
 };
 
 struct vcache_session {
 	struct xk_session session;
-	bool opened;       /* actively, with this key; under the lock until it is closed */
+	bool opened;       /* actively, with this key; under the lock until closed */
 	_Atomic bool dead; /* of no use to a later open */
 	struct vcache_key key;
 };
 
-/* ---- what is kept; the lock is held ---- */
-
-static struct vcache_bucket *
-vcache_bucket(struct vcache *vcache, const struct vcache_key *key)
-{
-	return &vcache->buckets[xk_participants_hash(&key->participants, vcache->seed) >> 32 & vcache->bucket_mask];
-}
+/* ---- kept sessions; the lock is held ---- */
 
 static struct vcache_entry *
 vcache_find(struct vcache *vcache, const struct vcache_key *key)
 {
-	struct vcache_entry *entry = LIST_FIRST(vcache_bucket(vcache, key));
+	struct vcache_entry *entry;
 
-	while (entry != NULL && (entry->key.hlp_receive != key->hlp_receive || entry->key.hlp_type != key->hlp_type ||
-				 !xk_participants_equal(&entry->key.participants, &key->participants)))
-		entry = LIST_NEXT(entry, in_bucket);
+	TAILQ_FOREACH(entry, &vcache->oldest, by_age)
+	if (entry->key.hlp_receive == key->hlp_receive && entry->key.hlp_type == key->hlp_type &&
+	    xk_participants_equal(&entry->key.participants, &key->participants))
+		break;
 	return entry;
 }
 
@@ -93,7 +82,6 @@ static void
 vcache_remove(struct vcache *vcache, struct vcache_entry *entry)
 {
 	TAILQ_REMOVE(&vcache->oldest, entry, by_age);
-	LIST_REMOVE(entry, in_bucket);
 	vcache->count--;
 }
 
@@ -105,7 +93,7 @@ vcache_schedule(struct vcache *vcache, uint64_t now_ns)
 	xk_event_schedule(&vcache->timer, due_ns <= now_ns ? 0 : xk_us_of_ns(due_ns - now_ns));
 }
 
-/* ---- ... and without the lock ---- */
+/* ---- kept sessions; the lock is not held ---- */
 
 static void
 vcache_free(struct vcache_entry *entry)
@@ -114,39 +102,31 @@ vcache_free(struct vcache_entry *entry)
 	free(entry);
 }
 
-/* Removes the first entry that is due and returns it, for the caller to free; NULL: none is. */
-static struct vcache_entry *
-vcache_take_due(struct vcache *vcache)
-{
-	uint64_t now_ns = xk_now_ns(&vcache->protocol);
-	struct vcache_entry *entry;
-
-	xk_lock(&vcache->lock);
-	entry = TAILQ_FIRST(&vcache->oldest);
-	if (entry != NULL && entry->due_ns > now_ns) {
-		vcache_schedule(vcache, now_ns);
-		entry = NULL;
-	}
-	if (entry != NULL)
-		vcache_remove(vcache, entry);
-	xk_unlock(&vcache->lock);
-	return entry;
-}
-
 static void
 vcache_expire(struct xk_event *event, void *argument)
 {
 	struct vcache *vcache = argument;
+	struct vcache_entries due = TAILQ_HEAD_INITIALIZER(due);
+	uint64_t now_ns = xk_now_ns(&vcache->protocol);
 	struct vcache_entry *entry;
 
 	(void)event;
-	while ((entry = vcache_take_due(vcache)) != NULL) {
+	xk_lock(&vcache->lock);
+	while ((entry = TAILQ_FIRST(&vcache->oldest)) != NULL && entry->due_ns <= now_ns) {
+		vcache_remove(vcache, entry);
+		TAILQ_INSERT_TAIL(&due, entry, by_age);
+	}
+	if (entry != NULL)
+		vcache_schedule(vcache, now_ns);
+	xk_unlock(&vcache->lock);
+	while ((entry = TAILQ_FIRST(&due)) != NULL) {
+		TAILQ_REMOVE(&due, entry, by_age);
 		xk_count(&vcache->protocol, VCACHE_EXPIRED);
 		vcache_free(entry);
 	}
 }
 
-/* Keeps entry, unless its key has one. Returns an entry for the caller to free, one pushed out or this one; or NULL. */
+/* Keeps entry, unless its key has one. Returns an entry to free (pushed out, or this one), or NULL. */
 static struct vcache_entry *
 vcache_keep(struct vcache *vcache, struct vcache_entry *entry)
 {
@@ -164,7 +144,6 @@ vcache_keep(struct vcache *vcache, struct vcache_entry *entry)
 		vcache_remove(vcache, out);
 		xk_count(&vcache->protocol, VCACHE_PUSHED_OUT);
 	}
-	LIST_INSERT_HEAD(vcache_bucket(vcache, &entry->key), entry, in_bucket);
 	TAILQ_INSERT_TAIL(&vcache->oldest, entry, by_age);
 	if (++vcache->count == 1)
 		vcache_schedule(vcache, now_ns);
@@ -179,16 +158,8 @@ static int
 vcache_init(struct xk_protocol *self)
 {
 	struct vcache *vcache = (struct vcache *)self;
-	unsigned buckets = 1;
 
-	while (buckets < vcache->entries)
-		buckets *= 2;
-	vcache->bucket_mask = buckets - 1;
-	vcache->buckets = calloc(buckets, sizeof(*vcache->buckets));
-	if (vcache->buckets == NULL)
-		return -ENOMEM;
 	TAILQ_INIT(&vcache->oldest);
-	vcache->seed = xk_random(self);
 	xk_lock_init(&vcache->lock, self);
 	xk_event_init(&vcache->timer, self->kernel, vcache_expire, vcache);
 	return 0;
@@ -205,7 +176,6 @@ vcache_fini(struct xk_protocol *self)
 		vcache_remove(vcache, entry);
 		vcache_free(entry);
 	}
-	free(vcache->buckets);
 }
 
 /* ---- opening and closing ---- */
@@ -265,7 +235,7 @@ vcache_close(struct xk_session *session)
 		vcache_free(entry);
 }
 
-/* Forgets what is kept of a session that the peer has closed. */
+/* Forgets the entry of a session that the peer has closed. */
 static void
 vcache_close_done(struct xk_protocol *self, struct xk_session *session)
 {
@@ -322,15 +292,15 @@ static const struct xk_protocol_ops vcache_ops = {
 };
 
 static const struct xk_role vcache_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "whose sessions are worth keeping" },
+	{ "lower", XK_ASYNC, NULL, "opens the sessions to keep" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting vcache_settings[] = {
-	{ "time", XK_SETTING_TIME, offsetof(struct vcache, time_ns), "20s", "for which a closed session is kept", 1000,
+	{ "time", XK_SETTING_TIME, offsetof(struct vcache, time_ns), "20s", "time to keep a closed session", 1000,
 	  UINT64_C(3600000000000) },
 	{ "entries", XK_SETTING_UINT, offsetof(struct vcache, entries), "64",
-	  "sessions that are kept, at most; the one closed first makes room", 1, 4096 },
+	  "most sessions to keep; the one closed first makes room", 1, 4096 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

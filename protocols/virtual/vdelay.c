@@ -1,21 +1,20 @@
 /*
- * vdelay.c - delays what crosses it: a virtual protocol, for any edge of a graph.
- *
- * An event's shepherd carries a delayed message on; the shepherd that brought it goes on at once.
+ * vdelay.c - delays the messages that cross it: a virtual protocol, for any edge of a graph. An event's shepherd
+ * carries a delayed message on; the one that brought it continues at once.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Not done:     calls (RPC); a rate (which links have: platform/sim)
+ * Not done:     calls (RPC); a rate (links of platform/sim have one)
  * Graph:        ip -> vdelay -> vnet, or any other edge
  */
 #include "xkernel/chance.h"
 #include "xkernel/later.h"
 
-enum { VDELAY_DROP_FULL = XK_DROP_OWN /* `held` others wait already */ };
+enum { VDELAY_DROP_FULL = XK_DROP_OWN /* `held` messages wait already */ };
 
 enum {
 	VDELAY_COUNT_DELAYED,
-	VDELAY_COUNT_UNSENT, /* the protocol below refused a message; its sender is not told */
+	VDELAY_COUNT_UNSENT, /* refused by the protocol below; the sender is not told */
 };
 
 static const char *const vdelay_drops[] = { "full", NULL };
@@ -77,7 +76,7 @@ vdelay_push(struct xk_session *s, struct xk_msg *m)
 	return vdelay_carry(s, m, XK_WAY_DOWN);
 }
 
-/* hdr: not NULL if m has waited (later.h). */
+/* hdr is not NULL if m has waited (later.h). */
 static void
 vdelay_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -98,29 +97,29 @@ static const struct xk_session_ops vdelay_session_ops = {
 static const struct xk_protocol_ops vdelay_ops = { .init = vdelay_init, .fini = vdelay_fini, XK_VIRTUAL_OPS };
 
 static const struct xk_role vdelay_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "what is to be far away" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
 #define VDELAY_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdelay_settings[] = {
-	{ "up", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_UP]), NULL, "delay of what goes up", 0,
+	{ "up", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_UP]), NULL, "delay of messages that go up", 0,
 	  VDELAY_TIME_MAX },
-	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_DOWN]), NULL, "delay of what goes down", 0,
-	  VDELAY_TIME_MAX },
+	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_DOWN]), NULL,
+	  "delay of messages that go down", 0, VDELAY_TIME_MAX },
 	{ "jitter", XK_SETTING_TIME, offsetof(struct vdelay, jitter_ns), NULL,
-	  "a message waits up to so much longer, in directions that have a delay", 0, VDELAY_TIME_MAX },
-	{ "reorder", XK_SETTING_BOOL, offsetof(struct vdelay, reorder), NULL, "whether messages may overtake", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdelay, held), "1024",
-	  "messages that wait at the same time, at most", 1, 65536 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vdelay, seed), NULL, "what jitter begins with; 0: at random", 0, 0 },
+	  "most random addition to the delay, in directions that have one", 0, VDELAY_TIME_MAX },
+	{ "reorder", XK_SETTING_BOOL, offsetof(struct vdelay, reorder), NULL,
+	  "whether messages may overtake each other", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdelay, held), "1024", "most messages waiting at a time", 1, 65536 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vdelay, seed), NULL, "seed of the jitter; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 const struct xk_protocol_type xk_type_vdelay = {
 	.name = "vdelay",
-	.help = "Delays what crosses it, in order or with jitter that reorders. No header; for any edge.",
+	.help = "Delays messages, in order or with jitter that reorders them. No header; for any edge.",
 	.ops = &vdelay_ops,
 	.session_ops = &vdelay_session_ops,
 	.size = sizeof(struct vdelay),

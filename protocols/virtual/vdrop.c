@@ -1,15 +1,14 @@
 /*
- * vdrop.c - loses, duplicates, reorders and corrupts what crosses it: a virtual protocol, for any edge of a graph.
+ * vdrop.c - loses, duplicates, reorders and corrupts messages: a virtual protocol, for any edge of a graph.
  *
  * Participants: those of the protocol below
- * Control:      XK_GET_OFFLOADS: none where it corrupts what is sent, since the port would sum up the corrupt bytes;
+ * Control:      XK_GET_OFFLOADS: none if it corrupts sent messages, because the port would checksum the corrupt bytes;
  *               the protocol below answers the others
- * Faults:       The probabilities `loss`, `duplicate`, `reorder` and `corrupt` are drawn for each message in this
- *               order, from `seed`; each direction has a stream of its own. A lost message takes up to burst - 1 of
- *               those behind it along, of the same direction. A copy, or a message that is reordered, goes on by
- *               itself, up to reorder_time later. A corrupt message has at least one bit flipped, and none outside of
- *               15 consecutive ones: an Internet checksum detects that. Of a message that is duplicated and
- *               corrupted, one stays good.
+ * Faults:       Each message draws `loss`, `duplicate`, `reorder` and `corrupt` in this order, from a stream of `seed`
+ *               per direction. A loss includes up to burst - 1 of the next messages of the same direction. A copy, or
+ *               a reordered message, goes on up to reorder_time later. A corrupt message has at least one bit flipped,
+ *               all within 15 consecutive ones: an Internet checksum detects that. If a message is duplicated and
+ *               corrupted, its copy stays intact.
  * Not done:     calls (RPC)
  * Graph:        udp -> vdrop -> ip, or any other edge
  */
@@ -22,7 +21,7 @@
 
 enum {
 	VDROP_DROP_LOST = XK_DROP_OWN, /* a fault */
-	VDROP_DROP_FULL,               /* `held` others wait already */
+	VDROP_DROP_FULL,               /* `held` messages wait already */
 };
 
 enum {
@@ -30,7 +29,7 @@ enum {
 	VDROP_COUNT_REORDERED,
 	VDROP_COUNT_CORRUPTED,
 	VDROP_COUNT_NOT_DUPLICATED, /* no buffer for the copy */
-	VDROP_COUNT_UNSENT,         /* the protocol below refused a late message; its sender is not told */
+	VDROP_COUNT_UNSENT,         /* late, and refused by the protocol below; the sender is not told */
 };
 
 static const char *const vdrop_drops[] = { "lost", "full", NULL };
@@ -38,7 +37,7 @@ static const char *const vdrop_counters[] = {
 	"duplicated", "reordered", "corrupted", "not_duplicated", "unsent", NULL
 };
 
-/* The distance of flipped bits, first to last, and the bytes that they may lie in. */
+/* The span of flipped bits, and the bytes that they may lie in. */
 enum { VDROP_BITS = 15, VDROP_BYTES = 3 };
 
 /* One direction. */
@@ -59,12 +58,12 @@ struct vdrop {
 	struct xk_later later;
 };
 
-/* What happens to a message. */
+/* The fate of a message. */
 struct vdrop_fate {
 	bool lost, corrupt;
 	uint64_t copy_ns; /* delay of a copy; 0: there is none */
 	uint64_t late_ns; /* delay of the message itself */
-	size_t offset;    /* of the bytes that flip is applied to; some may lie behind the end */
+	size_t offset;    /* of the bytes that flip applies to; some may lie beyond the end */
 	uint8_t flip[VDROP_BYTES];
 };
 
@@ -99,21 +98,7 @@ vdrop_fini(struct xk_protocol *self)
 
 /* ---- chance; under the lock ---- */
 
-static bool
-vdrop_draw_loss(const struct vdrop *vdrop, struct vdrop_way *way)
-{
-	if (way->burst_left > 0) {
-		way->burst_left--;
-		return true;
-	}
-	if (!xk_chance_hits(&way->chance, vdrop->loss))
-		return false;
-	if (vdrop->burst > 1)
-		way->burst_left = xk_chance_below(&way->chance, vdrop->burst);
-	return true;
-}
-
-/* Draws up to VDROP_BITS bits to flip, from anywhere on; the first is always flipped. */
+/* Draws the bits to flip, of VDROP_BITS from a random one on; the first is always flipped. */
 static void
 vdrop_draw_flip(struct vdrop_way *way, size_t len, struct vdrop_fate *fate)
 {
@@ -127,29 +112,32 @@ vdrop_draw_flip(struct vdrop_way *way, size_t len, struct vdrop_fate *fate)
 		fate->flip[i] = (uint8_t)(bits >> (VDROP_BYTES - 1 - i) * 8);
 }
 
-static uint64_t
-vdrop_draw_ns(const struct vdrop *vdrop, struct vdrop_way *way)
-{
-	return 1 + xk_chance_below(&way->chance, vdrop->reorder_ns);
-}
-
 static struct vdrop_fate
 vdrop_draw(const struct vdrop *vdrop, struct vdrop_way *way, size_t len)
 {
+	struct xk_chance *chance = &way->chance;
 	struct vdrop_fate fate = { .lost = false };
 
 	if (way->seen < vdrop->after) {
 		way->seen++;
 		return fate;
 	}
-	fate.lost = vdrop_draw_loss(vdrop, way);
-	if (fate.lost)
+	if (way->burst_left > 0) {
+		way->burst_left--;
+		fate.lost = true;
 		return fate;
-	if (xk_chance_hits(&way->chance, vdrop->duplicate))
-		fate.copy_ns = vdrop_draw_ns(vdrop, way);
-	if (xk_chance_hits(&way->chance, vdrop->reorder))
-		fate.late_ns = vdrop_draw_ns(vdrop, way);
-	fate.corrupt = xk_chance_hits(&way->chance, vdrop->corrupt) && len > 0;
+	}
+	fate.lost = xk_chance_hits(chance, vdrop->loss);
+	if (fate.lost) {
+		if (vdrop->burst > 1)
+			way->burst_left = xk_chance_below(chance, vdrop->burst);
+		return fate;
+	}
+	if (xk_chance_hits(chance, vdrop->duplicate))
+		fate.copy_ns = 1 + xk_chance_below(chance, vdrop->reorder_ns);
+	if (xk_chance_hits(chance, vdrop->reorder))
+		fate.late_ns = 1 + xk_chance_below(chance, vdrop->reorder_ns);
+	fate.corrupt = xk_chance_hits(chance, vdrop->corrupt) && len > 0;
 	if (fate.corrupt)
 		vdrop_draw_flip(way, len, &fate);
 	return fate;
@@ -157,7 +145,7 @@ vdrop_draw(const struct vdrop *vdrop, struct vdrop_way *way, size_t len)
 
 /* ---- faults ---- */
 
-/* Replaces *m by a corrupt copy, which no port has verified. False: no buffer. */
+/* Replaces *m by a corrupt copy, which no port has verified. Returns false if no buffer was left. */
 static bool
 vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *fate)
 {
@@ -180,25 +168,13 @@ vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *f
 	return true;
 }
 
-static void
-vdrop_duplicate(struct vdrop *vdrop, struct xk_session *s, const struct xk_msg *m, enum xk_way way, uint64_t delay_ns)
-{
-	struct xk_msg *copy = xk_msg_reference(m);
-
-	if (copy == NULL) {
-		xk_count(&vdrop->protocol, VDROP_COUNT_NOT_DUPLICATED);
-		return;
-	}
-	xk_count(&vdrop->protocol, VDROP_COUNT_DUPLICATED);
-	xk_later_hold(&vdrop->later, s, copy, way, delay_ns);
-}
-
 static int
 vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 {
 	struct xk_protocol *self = s->protocol;
 	struct vdrop *vdrop = (struct vdrop *)self;
 	struct vdrop_fate fate;
+	struct xk_msg *copy;
 	int status;
 
 	if (!vdrop->ways[way].faulty)
@@ -208,10 +184,14 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 	xk_unlock(&vdrop->lock);
 	if (fate.lost) {
 		xk_drop(self, m, VDROP_DROP_LOST);
-		return 0; /* as on a wire: the sender does not know */
+		return 0; /* as on a wire, the sender is not told */
 	}
-	if (fate.copy_ns != 0)
-		vdrop_duplicate(vdrop, s, m, way, fate.copy_ns);
+	if (fate.copy_ns != 0) {
+		copy = xk_msg_reference(m);
+		xk_count(self, copy != NULL ? VDROP_COUNT_DUPLICATED : VDROP_COUNT_NOT_DUPLICATED);
+		if (copy != NULL)
+			xk_later_hold(&vdrop->later, s, copy, way, fate.copy_ns);
+	}
 	if (fate.corrupt && !vdrop_corrupt(vdrop, &m, &fate)) {
 		xk_drop(self, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
@@ -230,7 +210,7 @@ vdrop_push(struct xk_session *s, struct xk_msg *m)
 	return vdrop_carry(s, m, XK_WAY_DOWN);
 }
 
-/* hdr: not NULL if m has been late (later.h). */
+/* hdr is not NULL if m has waited (later.h). */
 static void
 vdrop_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -276,7 +256,7 @@ static const struct xk_protocol_ops vdrop_ops = {
 };
 
 static const struct xk_role vdrop_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "what is to be unreliable" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -284,25 +264,25 @@ static const struct xk_role vdrop_lowers[] = {
 #define VDROP_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdrop_settings[] = {
-	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of a message's being lost", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "messages lost in a row, at most", 1, 65536 },
-	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of its coming twice", 0, 0 },
-	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL, "of its coming late", 0, 0 },
+	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of losing a message", 0, 0 },
+	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "most messages lost in a row", 1, 65536 },
+	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of duplicating it", 0, 0 },
+	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL,
+	  "of delaying it, so that others overtake it", 0, 0 },
 	{ "reorder_time", XK_SETTING_TIME, offsetof(struct vdrop, reorder_ns), "1ms",
-	  "a message that comes late, and a copy, are late by up to this", VDROP_TIME_MIN, VDROP_TIME_MAX },
-	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of having bits flipped", 0, 0 },
+	  "longest delay of such a message, or of a copy", VDROP_TIME_MIN, VDROP_TIME_MAX },
+	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of flipping bits in it", 0, 0 },
 	{ "direction", XK_SETTING_STRING, offsetof(struct vdrop, direction), "both", "up, down or both", 0, 0 },
 	{ "after", XK_SETTING_UINT, offsetof(struct vdrop, after), NULL,
-	  "so many messages of each direction are left alone first", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64",
-	  "messages that are late at the same time, at most", 1, 65536 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "what chance begins with; 0: at random", 0, 0 },
+	  "first messages of each direction that are left alone", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64", "most delayed messages at a time", 1, 65536 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "seed of all draws; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 const struct xk_protocol_type xk_type_vdrop = {
 	.name = "vdrop",
-	.help = "Loses, duplicates, reorders and corrupts what crosses it, by chance. No header; for any edge.",
+	.help = "Loses, duplicates, reorders and corrupts messages at random. No header; for any edge.",
 	.ops = &vdrop_ops,
 	.session_ops = &vdrop_session_ops,
 	.size = sizeof(struct vdrop),

@@ -1,28 +1,28 @@
 /*
- * vmux.c - chooses, when a session is opened, the first of several ways that leads to the host: the link itself where
- * the host is a neighbour, IP elsewhere. A virtual protocol, without a header.
+ * vmux.c - opens each session by the first of several ways that leads to the host: the link for a neighbour, IP
+ * otherwise. A virtual protocol, without a header.
  *
  * Participants: those of the protocols below, which must all take the same
- * Sessions:     those of the protocol below that has opened them: VMUX lends them (XK_LENDS), and has none. Messages
- *               cross one edge, that from the upper to VMUX, whichever way they come; its marks count, and there are
- *               none below. So a message costs nothing here: no call, no session, no map.
- * Opening:      asks each lower in the order of the graph. -ENETUNREACH and -EOPNOTSUPP say that the host is on no
- *               network of that lower's, and the next is asked; any other answer is the result. The original passed
- *               over every failure; but a neighbour that does not answer ARP would be asked for a second time through
- *               IP, and an address that is taken must not become another's.
- * Enabling:     all lowers, or none: messages come up by any of them.
- * Control:      of the protocol, the first lower answers; of sessions, VMUX is not asked
- * Not done:     another way when the one that was chosen does not lead there any more: open anew
+ * Sessions:     those of the protocol below that opened them: VMUX lends them (XK_LENDS), and has none. Messages by any
+ *               way cross one edge, from the upper to VMUX, and only its marks count. A message costs nothing here: no
+ *               call, no session, no map.
+ * Opening:      asks the lowers in the order of the graph. -ENETUNREACH and -EOPNOTSUPP mean that the host is on no
+ *               network of that lower, and the next is asked; any other result is final. The original went on after
+ *               every failure, but then IP would ask ARP again for a silent neighbour, and an address that is taken
+ *               could become another's.
+ * Enabling:     all lowers, or none: messages come up by any of them
+ * Control:      the first lower answers for the protocol; sessions are those of the lowers
+ * Not done:     changing the way of an open session: open again
  * Graph:        vmux -> vnet; vmux -> ip
  */
 #include <errno.h>
 
-#include "protocols/virtual/lowers.h"
+#include "xkernel/lowers.h"
 
 enum vmux_counter {
 	VMUX_FIRST,   /* sessions opened by the first lower */
 	VMUX_LATER,   /* ... by another */
-	VMUX_NOWHERE, /* opens that no lower led anywhere */
+	VMUX_NOWHERE, /* opens to which no lower led */
 };
 
 static const char *const vmux_counters[] = { "first", "later", "nowhere", NULL };
@@ -76,14 +76,13 @@ static const struct xk_protocol_ops vmux_ops = {
 };
 
 static const struct xk_role vmux_lowers[] = {
-	{ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to one is taken" },
+	{ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to the host is used" },
 	{ NULL, 0, NULL, NULL },
 };
 
 const struct xk_protocol_type xk_type_vmux = {
 	.name = "vmux",
-	.help = "Chooses, when a session is opened, the first lower that leads to the host. No header, no cost per "
-		"message.",
+	.help = "Opens each session by the first lower that leads to the host. No header, no cost per message.",
 	.ops = &vmux_ops,
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,

@@ -23,7 +23,7 @@
 
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
-#include "protocols/virtual/lowers.h"
+#include "xkernel/lowers.h"
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
 

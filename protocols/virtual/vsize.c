@@ -1,25 +1,23 @@
 /*
- * vsize.c - sends each message by the first of several ways that takes it in one piece; the last way, which fragments
- * (BLAST), takes the rest. A virtual protocol, without a header.
+ * vsize.c - sends each message by the first of several ways that carries it in one piece; the last way, which fragments
+ * (BLAST), carries the rest. A virtual protocol, without a header.
  *
  * Participants: those of the protocols below, which must all take the same
- * Ways:         the lowers, in the order of the graph. A way takes what its setting `cutoff`, `cutoff2`, ... says, or
- *               else what its session answers to XK_GET_OPT_PACKET when it is opened. A message may arrive by any
- *               way.
+ * Ways:         the lowers, in the order of the graph. The longest message of a way is its setting `cutoff`,
+ *               `cutoff2`, ..., or else its session's XK_GET_OPT_PACKET. A message may arrive by any way.
  * Sessions:     an active open opens all ways, and a session stands on all of its ways. A message of a new peer makes
- *               a session on the way by which it came (virtual.h), which also sends by that way if the way takes the
- *               message. The first message that is too long opens a longer way, to where that first message came
- *               from: to the host by its address if the session below knows it (IP), else to its link address (VNET).
- *               That sends no query and never waits, because a stranger's message may have caused it.
+ *               a session on the way by which it came (virtual.h). The first pushed message that is too long for that
+ *               way opens a longer one to the same peer: by the host's address if the session below knows it (IP),
+ *               else by its link address (VNET). That sends no query and never waits, because a stranger's message
+ *               may have caused it.
  * Enables:      as in virtual.h, on all ways or none
- * Control:      XK_GET_MAX_PACKET: the longest way's, which is opened for it; XK_GET_OPT_PACKET: what the first way
- *               takes. The session's first way answers the others.
- * Not done:     asking again what a way takes, after the path has changed (IP fragments what is a little too long)
+ * Control:      XK_GET_MAX_PACKET: that of the last way, which is opened for it; XK_GET_OPT_PACKET: the longest message
+ *               of the first way, which answers the other operations
+ * Not done:     asking a way again after its path changed (IP fragments messages that are a little too long)
  * Graph:        vsize -> vmux; vsize -> blast; blast -> vmux
  */
 #include <errno.h>
 
-#include "protocols/virtual/lowers.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
@@ -38,7 +36,7 @@ enum { VSIZE_WAYS = 4 };
 
 struct vsize {
 	struct xk_protocol protocol;
-	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: what the way answers */
+	uint64_t cutoffs[VSIZE_WAYS - 1]; /* settings; 0: the way's XK_GET_OPT_PACKET */
 };
 
 struct vsize_session {
@@ -79,26 +77,20 @@ vsize_ask_takes(const struct xk_protocol *self, unsigned i, struct xk_session *w
 	return xk_control(way, XK_GET_OPT_PACKET, &takes, sizeof(takes)) < 0 ? 0 : takes;
 }
 
-/* Directs messages that come up way to s, unless another session stands there that is not being closed. */
-static void
-vsize_stand(struct xk_session *s, struct xk_session *way)
-{
-	struct xk_session *other = xk_session_above(way);
-
-	if (other != NULL && xk_duplicate(other)) {
-		xk_session_release(other);
-		return;
-	}
-	atomic_compare_exchange_strong_explicit(&way->above, &other, s, memory_order_release, memory_order_relaxed);
-}
-
-/* Sets way i of s, unless there is one already, and stands on it. Takes the caller's reference on way. */
+/*
+ * Sets way i of s, unless there is one already. Messages that come up it go to s, unless another session stands there
+ * that is not being closed. Takes the caller's reference on way.
+ */
 static void
 vsize_add_way(struct vsize_session *s, unsigned i, struct xk_session *way)
 {
-	struct xk_session *none = NULL;
+	struct xk_session *other = xk_session_above(way), *none = NULL;
 
-	vsize_stand(&s->session, way);
+	if (other != NULL && xk_duplicate(other))
+		xk_session_release(other);
+	else
+		atomic_compare_exchange_strong_explicit(&way->above, &other, &s->session, memory_order_release,
+							memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&s->ways[i], &none, way, memory_order_acq_rel,
 						     memory_order_relaxed))
 		xk_close(way);
@@ -135,7 +127,7 @@ vsize_close(struct xk_session *session)
 	}
 }
 
-/* ---- opening and enabling ---- */
+/* ---- opening ---- */
 
 static int
 vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -160,52 +152,9 @@ vsize_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	return err;
 }
 
-static int
-vsize_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		  struct xk_participants *participants)
-{
-	struct xk_map *enables = &self->table.enables;
-	int err = xk_enable_add(enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
+/* ---- longer ways, for passively opened sessions ---- */
 
-	if (err != 0)
-		return err;
-	err = xk_enable_lowers(self, 1, self, hlp_type, participants);
-	if (err != 0)
-		xk_enable_remove(enables, xk_virtual_passive_key(hlp_type), hlp_receive, hlp_type);
-	return err;
-}
-
-static bool
-vsize_is_of_another(struct xk_session *s, void *hlp_type)
-{
-	return s->hlp_type != hlp_type;
-}
-
-/*
- * Asks the protocols below first, because only they know these participants. Idle sessions go with each open_enable
- * that is taken back, even where others remain: which of the enables has caused a session is not known here.
- */
-static int
-vsize_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-		   struct xk_participants *participants)
-{
-	struct xk_key key = xk_virtual_passive_key(hlp_type);
-	const struct xk_enable *enable = xk_table_enabled(self, key);
-	int err;
-
-	if (enable == NULL || enable->hlp_receive != hlp_receive)
-		return -ENOENT;
-	err = xk_disable_lowers(self, 1, self->lower_count, self, hlp_type, participants);
-	if (err == 0)
-		err = xk_enable_remove(&self->table.enables, key, hlp_receive, hlp_type);
-	if (err == 0)
-		xk_session_uncache(self, vsize_is_of_another, hlp_type);
-	return err;
-}
-
-/* ---- a longer way, for a session that a message has caused ---- */
-
-/* Opens way i of s to the peer of lls, named so that the open sends no query and does not wait. 0 or -errno. */
+/* Opens way i of s to the peer of lls, without a query or waiting. Returns 0 or -errno. */
 static int
 vsize_open_way(struct vsize_session *s, unsigned i)
 {
@@ -232,7 +181,7 @@ vsize_open_way(struct vsize_session *s, unsigned i)
 	return 0;
 }
 
-/* Finds way i of s, opening it if need be; it stays as long as s. 0 or -errno. */
+/* Finds or opens way i of s, which stays as long as s. Returns 0 or -errno. */
 static int
 vsize_need_way(struct vsize_session *s, unsigned i, struct xk_session **way)
 {
@@ -242,7 +191,7 @@ vsize_need_way(struct vsize_session *s, unsigned i, struct xk_session **way)
 	if (*way != NULL)
 		return 0;
 	if (!xk_duplicate(&s->session))
-		return -ECONNRESET; /* being closed: nobody would close the way */
+		return -ECONNRESET; /* s is being closed, and would not close the way */
 	err = vsize_open_way(s, i);
 	*way = vsize_way(s, i);
 	xk_session_release(&s->session);
@@ -313,22 +262,22 @@ static const struct xk_session_ops vsize_session_ops = {
 static const struct xk_protocol_ops vsize_ops = {
 	.init = vsize_init,
 	.open = vsize_open,
-	.open_enable = vsize_open_enable,
-	.open_disable = vsize_open_disable,
+	.open_enable = xk_virtual_open_enable,
+	.open_disable = xk_virtual_open_disable,
 	.open_done = xk_virtual_open_done,
 	.close_done = xk_virtual_close_done,
 	.demux = xk_virtual_demux,
 };
 
 static const struct xk_role vsize_lowers[] = {
-	{ "way", XK_ASYNC, NULL, "takes messages up to a size; the last takes the rest" },
+	{ "way", XK_ASYNC, NULL, "carries messages up to a size; the last carries the rest" },
 	{ NULL, 0, NULL, NULL },
 };
 
 #define VSIZE_CUTOFF(name, index)                                                                                      \
 	{                                                                                                              \
 		name, XK_SETTING_UINT, offsetof(struct vsize, cutoffs[index]), NULL,                                   \
-			"longest message that takes this way; 0: what the way can send in one piece", 0, XK_MSG_MAX    \
+			"longest message on this way; 0: the longest that it sends in one piece", 0, XK_MSG_MAX        \
 	}
 
 static const struct xk_setting vsize_settings[] = {
@@ -340,8 +289,7 @@ static const struct xk_setting vsize_settings[] = {
 
 const struct xk_protocol_type xk_type_vsize = {
 	.name = "vsize",
-	.help = "Sends each message by the first of its lowers that takes it in one piece, the rest by the last. No "
-		"header.",
+	.help = "Sends each message by the first lower that carries it in one piece, or else by the last. No header.",
 	.ops = &vsize_ops,
 	.session_ops = &vsize_session_ops,
 	.size = sizeof(struct vsize),

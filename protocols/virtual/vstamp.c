@@ -1,22 +1,19 @@
 /*
- * vstamp.c - notes when messages cross it, so that the time of a round trip can be divided: a virtual protocol, for
- * any edge of a graph, calls included.
- *
- * A stamp is the platform's clock when a message or call crosses, and the direction. On a port, the operations of its
- * lanes and their drivers' sleep are stamped as well, before and after: while the graph stands, VSTAMP replaces the
- * port's and the platform's operations by its own, so that hosts without a vstamp pay nothing. The last `records`
- * stamps are kept, and written to `file` when the graph goes: a line with their number, then a line for each, oldest
- * first, as "NANOSECONDS WHAT".
+ * vstamp.c - records when messages and calls cross it, to divide the time of a round trip: a virtual protocol, for any
+ * edge of a graph. A stamp is the platform's clock and the event. On a port, VSTAMP also stamps before and after the
+ * operations of its lanes and their drivers' sleep: it replaces the operations of port and platform by its own while
+ * the graph exists, so that hosts without a vstamp pay nothing. The last `records` stamps are written to `file` when
+ * the graph ends: a line with their number, then for each, oldest first, "NANOSECONDS EVENT".
  *
  * 	up, down            a message, a call or its reply crosses
- * 	receive, received   the driver asks the device; it has got frames (visits in vain leave no stamp)
- * 	transmit, sent      frames are given to the device; it has taken them, and rung where somebody sleeps
- * 	sleep, wake         the driver goes to sleep; it has been woken
+ * 	receive, received   the driver polls the device; it has got frames (polls in vain leave no stamp)
+ * 	transmit, sent      frames are passed to the device; it has taken them, and woken a sleeping receiver
+ * 	sleep, wake         the driver goes to sleep; it was woken
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Not done:     replies to calls that do not wait (they go to their caller directly); what the driver of a host with
- *               a capture does; platforms of several ports: the first vstamp alone stamps their sleep
+ * Not done:     replies to asynchronous calls (they go to their caller directly); the driver of a host with a capture;
+ *               platforms of several ports: only the first vstamp stamps their sleep
  * Graph:        udp -> vstamp -> ip, or any other edge
  */
 #include <errno.h>
@@ -49,7 +46,7 @@ static const char *const vstamp_words[] = { "up", "down", "receive", "received",
 
 enum { VSTAMP_COUNT_STAMPS };
 
-/* A lane of the port below, with operations that stamp; `sleeps`: so has its driver's platform. */
+/* A lane of the port below, with operations that stamp; `sleeps`: its driver's platform has them, too. */
 struct vstamp_lane {
 	struct xk_port *port;
 	bool sleeps;
@@ -63,7 +60,7 @@ struct vstamp_lane {
 struct vstamp {
 	struct xk_protocol protocol;
 	const char *file;
-	uint64_t records;       /* a power of two, once there is a ring */
+	uint64_t records;       /* a power of two after init, if there is a ring */
 	_Atomic uint64_t *ring; /* NULL: there is no file */
 	FILE *stream;
 	uint64_t cost_ns; /* of `records` stamps */
@@ -100,7 +97,7 @@ vstamp_cross(struct xk_session *s, enum vstamp_what what)
 		vstamp_put(vstamp, what);
 }
 
-/* Measures the cost of stamps. Afterwards the ring is empty, and all of its memory is present. */
+/* Measures the cost of stamps. Leaves the ring empty, with its memory present. */
 static void
 vstamp_measure(struct vstamp *vstamp)
 {
@@ -187,7 +184,7 @@ vstamp_watch_lane(struct vstamp *vstamp, struct xk_port *port)
 	port->platform->ops = &lane->platform_ops;
 }
 
-/* Returns the port that the protocol below is; NULL: it is none. */
+/* Returns the port below, or NULL. */
 static struct xk_port *
 vstamp_port(struct xk_protocol *self)
 {
@@ -203,7 +200,7 @@ vstamp_port(struct xk_protocol *self)
 	return xk_kernel_find_port(self->kernel, *(char *const *)((const char *)lower + setting->offset));
 }
 
-/* Begins to stamp what drivers do; none runs yet. Not beside a capture, which looks for its own operations. */
+/* Starts stamping drivers, none of which runs yet. Not beside a capture, which needs its own operations in place. */
 static void
 vstamp_watch(struct vstamp *vstamp)
 {
@@ -219,7 +216,7 @@ vstamp_watch(struct vstamp *vstamp)
 			vstamp_watch_lane(vstamp, port->lanes[i]);
 }
 
-/* Ends that; no driver runs any more. */
+/* Stops stamping drivers, none of which runs any more. */
 static void
 vstamp_unwatch(struct vstamp *vstamp)
 {
@@ -234,7 +231,7 @@ vstamp_unwatch(struct vstamp *vstamp)
 
 /* ---- init and fini ---- */
 
-/* Returns what upper asks of the lower in this place. */
+/* Returns what upper needs of its lower at this index. */
 static unsigned
 vstamp_needs(const struct xk_protocol *upper, unsigned place)
 {
@@ -246,7 +243,7 @@ vstamp_needs(const struct xk_protocol *upper, unsigned place)
 	return count == 0 ? 0 : roles[place % count].needs;
 }
 
-/* The checker cannot know what a vstamp offers: what the first lower of another type does. 0 or -EINVAL. */
+/* Checks, for the graph checker, that uppers need only what the first lower of another type offers. 0 or -EINVAL. */
 static int
 vstamp_check(struct xk_protocol *self)
 {
@@ -387,7 +384,7 @@ static const struct xk_protocol_ops vstamp_ops = {
 };
 
 static const struct xk_role vstamp_lowers[] = {
-	{ "lower", 0, NULL, "where what is stamped comes from and goes to" },
+	{ "lower", 0, NULL, "carries the messages and calls" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -395,9 +392,9 @@ enum { VSTAMP_RECORDS_MAX = 1 << 24 };
 
 static const struct xk_setting vstamp_settings[] = {
 	{ "file", XK_SETTING_STRING, offsetof(struct vstamp, file), "",
-	  "where stamps are written when the graph goes; none: they are counted only", 0, 0 },
+	  "file for the stamps, written when the graph ends; none: stamps are only counted", 0, 0 },
 	{ "records", XK_SETTING_UINT, offsetof(struct vstamp, records), "64k",
-	  "so many are kept, the last ones (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
+	  "number of stamps kept, the latest (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -405,7 +402,8 @@ static const char *const vstamp_counters[] = { "stamps", NULL };
 
 const struct xk_protocol_type xk_type_vstamp = {
 	.name = "vstamp",
-	.help = "Notes when messages and calls cross it and, on a port, what its driver does. No header; for any edge.",
+	.help = "Records when messages and calls cross it and, on a port, what its driver does. No header; for any "
+		"edge.",
 	.ops = &vstamp_ops,
 	.session_ops = &vstamp_session_ops,
 	.size = sizeof(struct vstamp),

@@ -1,14 +1,12 @@
 /*
- * vtap.c - shows what crosses it to the host's capture: a virtual protocol, for any edge of a graph.
- *
- * Messages of both directions are in the capture (`--pcap`), as an interface that is named after the node. Without a
- * capture they are only counted. They go on unchanged.
+ * vtap.c - records the messages that cross it: a virtual protocol, for any edge of a graph. Messages of both directions
+ * go to the host's capture (`--pcap`), as an interface with the node's name. Without a capture they are only counted.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Link type:    `linktype` is what readers of the capture take the bytes for. auto: ethernet on a port, ip where all
- *               that stands on it is ip, both seen through other virtual protocols; user0 (unknown bytes) elsewhere
- * Not done:     calls (RPC); names for other protocols' bytes
+ * Link type:    `linktype` tells readers of the capture the format. auto: ethernet on a port, ip if only ip stands on
+ *               it, both looking through other virtual protocols; otherwise user0 (unknown bytes)
+ * Not done:     calls (RPC); link types for other protocols
  * Graph:        ip -> vtap -> vnet, or any other edge
  */
 #include <errno.h>
@@ -30,7 +28,7 @@ struct vtap {
 static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vtap_counters is in the order of enum xk_way");
 static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)XK_CAPTURE_DOWN, "they are the same");
 
-/* ---- what the bytes are ---- */
+/* ---- link types ---- */
 
 static const struct vtap_linktype {
 	const char *name;
@@ -65,7 +63,7 @@ vtap_has_lower(const struct xk_protocol *p, const struct xk_protocol *lower)
 	return false;
 }
 
-/* Whether all that stands on lower is of the type called name, and something does. */
+/* Returns whether only protocols of the type called name, and at least one, stand on lower. */
 static bool
 vtap_is_under(const struct xk_protocol *lower, const char *name)
 {
@@ -148,13 +146,13 @@ static const struct xk_session_ops vtap_session_ops = {
 static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role vtap_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "where the messages that are shown come from and go to" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting vtap_settings[] = {
 	{ "linktype", XK_SETTING_STRING, offsetof(struct vtap, linktype), "auto",
-	  "what the bytes are, to readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
+	  "format for readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -162,7 +160,7 @@ static const char *const vtap_counters[] = { "up", "down", NULL };
 
 const struct xk_protocol_type xk_type_vtap = {
 	.name = "vtap",
-	.help = "Shows what crosses it to the host's capture (--pcap), and counts it. No header; for any edge.",
+	.help = "Records messages in the host's capture (--pcap), and counts them. No header; for any edge.",
 	.ops = &vtap_ops,
 	.session_ops = &vtap_session_ops,
 	.size = sizeof(struct vtap),

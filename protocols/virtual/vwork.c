@@ -1,9 +1,6 @@
 /*
- * vwork.c - computes for each message that crosses it, as a protocol of that cost would: a virtual protocol, for any
- * edge of a graph.
- *
- * The shepherd that carries the message does the work before the message goes on. In the simulator that is virtual
- * time; elsewhere the processor is kept busy.
+ * vwork.c - works for each message that crosses it, like a costly protocol: a virtual protocol, for any edge. The
+ * shepherd that carries the message works first: in virtual time in the simulator, elsewhere on the processor.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
@@ -13,14 +10,14 @@
 #include "xkernel/chance.h"
 #include "xkernel/virtual.h"
 
-enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN /* it may not wait: implicit=fail, no stack is left, the host ends */ };
+enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN /* could not wait: implicit=fail, no stack left, or the host ends */ };
 
 struct vwork {
 	struct xk_protocol protocol;
 	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
 	uint64_t checkpoints, tail, wait_ns;
 	uint64_t seed;          /* of a tail; 0 until init: drawn */
-	_Atomic uint64_t drawn; /* messages whose share was drawn */
+	_Atomic uint64_t drawn; /* messages that drew their work */
 };
 
 /* Counters, by the way that the message goes. */
@@ -37,9 +34,8 @@ vwork_init(struct xk_protocol *self)
 }
 
 /*
- * Draws the next message's work, mean_ns on average. Half of all messages have the least work, and each doubling of
- * it is half as frequent, `tail` times. So each doubling adds as much to the mean; the last stands for all that would
- * follow.
+ * Draws the next message's work, mean_ns on average. Half of all messages have the least work, and each of `tail`
+ * doublings is half as frequent as the one before, so all add equally to the mean. The last includes all beyond it.
  */
 static uint64_t
 vwork_draw_ns(struct vwork *vwork, uint64_t mean_ns)
@@ -105,7 +101,7 @@ static const struct xk_session_ops vwork_session_ops = {
 static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, XK_VIRTUAL_OPS };
 
 static const struct xk_role vwork_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "where the messages that cost time come from and go to" },
+	{ "lower", XK_ASYNC, NULL, "carries the messages" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -113,7 +109,7 @@ static const struct xk_role vwork_lowers[] = {
 
 enum { VWORK_CHECKPOINTS_MAX = 1000, VWORK_TAIL_MAX = 10 };
 
-/* The most that is drawn, as a multiple of the mean. */
+/* The greatest work drawn, as a multiple of the mean. */
 #define VWORK_STRETCH ((UINT64_C(2) << VWORK_TAIL_MAX) / (VWORK_TAIL_MAX + 2) + 1)
 
 static_assert(VWORK_TIME_MAX * XK_MSG_MAX <= UINT64_MAX / 2, "a product with a length overflows");
@@ -130,12 +126,12 @@ static const struct xk_setting vwork_settings[] = {
 	{ "down_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_WAY_DOWN]), NULL,
 	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
 	{ "checkpoints", XK_SETTING_UINT, offsetof(struct vwork, checkpoints), NULL,
-	  "so often within the work the time budget is looked at", 0, VWORK_CHECKPOINTS_MAX },
+	  "checks of the time budget within the work", 0, VWORK_CHECKPOINTS_MAX },
 	{ "tail", XK_SETTING_UINT, offsetof(struct vwork, tail), NULL,
-	  "work is unequal: twice as much is half as frequent, so many times; the mean is as said", 0, VWORK_TAIL_MAX },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vwork, seed), "0", "what a tail is drawn from; 0: at random", 0, 0 },
+	  "number of doublings: twice the work for half as many messages each; the mean stays", 0, VWORK_TAIL_MAX },
+	{ "seed", XK_SETTING_UINT, offsetof(struct vwork, seed), "0", "seed of the tail; 0: random", 0, 0 },
 	{ "wait", XK_SETTING_TIME, offsetof(struct vwork, wait_ns), NULL,
-	  "what goes up waits so long before its work: no processor is needed for that", 0, VWORK_TIME_MAX },
+	  "wait before the work of a message that goes up, without using the processor", 0, VWORK_TIME_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -144,7 +140,7 @@ static const char *const vwork_counters[] = { "worked_up", "worked_down", NULL }
 
 const struct xk_protocol_type xk_type_vwork = {
 	.name = "vwork",
-	.help = "Computes for each message that crosses it. No header; for any edge.",
+	.help = "Works for each message that crosses it. No header; for any edge.",
 	.ops = &vwork_ops,
 	.session_ops = &vwork_session_ops,
 	.size = sizeof(struct vwork),

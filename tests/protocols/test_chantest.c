@@ -78,7 +78,6 @@ callers_run(struct callers *c, unsigned channels, uint64_t rounds, uint32_t size
 	return (struct xk_chantest_run){ .host = SERVER,
 					 .size = size,
 					 .channels = channels,
-					 .warm_up = 10,
 					 .rounds = rounds,
 					 .record = callers_record,
 					 .failed = callers_failed,
@@ -119,7 +118,7 @@ check_calls(enum xk_mode mode, const char *policy, unsigned channels, uint64_t r
 	CHECK_EQ(c.recorded, rounds);
 	CHECK_EQ(c.result.bad, 0);
 	CHECK_EQ(c.result.failed, 0);
-	CHECK(requests >= (long)rounds + 10 && requests < (long)rounds + 10 + channels);
+	CHECK(requests >= (long)rounds && requests < (long)rounds + channels);
 	CHECK_EQ(compose_count(c.pair.kernels[0], "chan", "called"), requests);
 	CHECK_EQ(compose_count(c.pair.kernels[1], "chan", "executed"), requests);
 	callers_end(&c);

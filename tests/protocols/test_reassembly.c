@@ -630,7 +630,7 @@ TEST(all_sources_together_are_bounded_and_the_oldest_goes)
 	}
 	CHECK_EQ(b->table.datagrams, usual.datagrams);
 	CHECK_EQ(b->count[IP_REASSEMBLY_EVICTED], 100 - usual.datagrams);
-	CHECK_EQ(b->table.by_age[0]->source, PEER + 100 - usual.datagrams);
+	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->source, PEER + 100 - usual.datagrams);
 	bench_free(b);
 }
 

@@ -39,11 +39,10 @@ on_finished(void *argument, const struct xk_udptest_result *result)
 }
 
 static struct xk_udptest_run
-run_of(uint32_t size, uint64_t warm_up, uint64_t rounds)
+run_of(uint32_t size, uint64_t rounds)
 {
 	return (struct xk_udptest_run){ .host = HOST,
 					.size = size,
-					.warm_up = warm_up,
 					.rounds = rounds,
 					.record = on_record,
 					.lost = on_lost,
@@ -51,9 +50,9 @@ run_of(uint32_t size, uint64_t warm_up, uint64_t rounds)
 }
 
 static int
-start(struct rig *r, uint32_t size, uint64_t warm_up, uint64_t rounds)
+start(struct rig *r, uint32_t size, uint64_t rounds)
 {
-	struct xk_udptest_run run = run_of(size, warm_up, rounds);
+	struct xk_udptest_run run = run_of(size, rounds);
 	int status;
 
 	memset(&told, 0, sizeof(told));
@@ -139,13 +138,13 @@ TEST(udptest_counts_echoes_that_cannot_be_sent)
 
 /* ---- client ---- */
 
-TEST(udptest_counts_rounds_exactly_and_no_warm_up)
+TEST(udptest_counts_rounds_exactly)
 {
 	struct rig *r = rig_new_graph(SERVER);
 
-	CHECK_EQ(start(r, 1, 2, 3), 0);
+	CHECK_EQ(start(r, 1, 3), 0);
 	CHECK_EQ(rig_wire_remote(r), XK_UDPTEST_PORT);
-	for (unsigned i = 0; i < 5; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		CHECK_EQ(told.finished, 0);
 		rig_advance_ms(r, 7);
 		CHECK_EQ(rig_sent(r), 1);
@@ -165,7 +164,7 @@ TEST(udptest_numbers_its_requests)
 {
 	struct rig *r = rig_new_graph(SERVER);
 
-	CHECK_EQ(start(r, 9, 0, 2), 0);
+	CHECK_EQ(start(r, 9, 2), 0);
 	rig_expect_sent(r, "01000000 00000000 ..");
 	rig_inject(r, "01000000 00000000 00");
 	CHECK_EQ(rig_counter_of(r, "udptest", "bad"), 1); /* the pattern is wrong */
@@ -180,7 +179,7 @@ TEST(udptest_keeps_its_session_for_the_next_run)
 	struct rig *r = rig_new_graph(SERVER);
 
 	for (unsigned i = 0; i < 3; i++) {
-		CHECK_EQ(start(r, 4, 0, 1), 0);
+		CHECK_EQ(start(r, 4, 1), 0);
 		echo(r);
 		CHECK_EQ(told.finished, 1);
 		CHECK_EQ(rig_wire_sessions(r), 1);
@@ -195,7 +194,7 @@ TEST(udptest_carries_the_longest_message)
 	uint32_t max = LONGEST;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
-	CHECK_EQ(start(r, LONGEST, 0, 2), 0);
+	CHECK_EQ(start(r, LONGEST, 2), 0);
 	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), LONGEST);
 	rig_inject_bytes(r, bytes, LONGEST);
 	CHECK_EQ(told.recorded, 1);
@@ -215,7 +214,7 @@ TEST(udptest_goes_on_after_a_loss_and_knows_the_late_echo)
 {
 	struct rig *r = rig_new_graph(SERVER);
 
-	CHECK_EQ(start(r, 1, 0, 2), 0);
+	CHECK_EQ(start(r, 1, 2), 0);
 	rig_expect_sent(r, "01");
 	rig_advance_ms(r, 400);
 	CHECK_EQ(told.lost, 0);
@@ -243,7 +242,7 @@ TEST(udptest_drops_truncated_and_longer_echoes)
 {
 	struct rig *r = rig_new_graph(SERVER);
 
-	CHECK_EQ(start(r, 8, 0, 1), 0);
+	CHECK_EQ(start(r, 8, 1), 0);
 	rig_forget(r);
 	rig_inject_prefixes(r, "01000000 00000000");
 	rig_forget(r);
@@ -260,7 +259,7 @@ TEST(udptest_fails_when_the_server_is_silent)
 {
 	struct rig *r = rig_new_graph(SERVER);
 
-	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(start(r, 1, 1), 0);
 	for (unsigned i = 0; i < 19; i++)
 		rig_advance_ms(r, 500);
 	CHECK_EQ(told.finished, 0);
@@ -279,7 +278,7 @@ TEST(udptest_takes_what_it_could_not_send_for_lost)
 	struct rig *r = rig_new_graph(SERVER);
 
 	rig_fail_sending(r, -ENOBUFS);
-	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(start(r, 1, 1), 0);
 	CHECK_EQ(rig_counter_of(r, "udptest", "unsent"), 1);
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 700);
@@ -294,7 +293,7 @@ TEST(udptest_waits_for_a_server_that_is_not_there_yet)
 	struct rig *r = rig_new_graph(SERVER);
 
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_ms(r, 3000);
 	CHECK_EQ(told.finished, 0);
 	rig_wire_refuse(r, 0);
@@ -310,14 +309,14 @@ TEST(udptest_gives_up_what_cannot_be_opened)
 	struct rig *r = rig_new_graph(SERVER);
 
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_ms(r, 9000);
 	CHECK_EQ(told.finished, 0);
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -EHOSTUNREACH);
 	rig_wire_refuse(r, -ENETUNREACH);
-	CHECK_EQ(start(r, 1, 0, 1), 0);
+	CHECK_EQ(start(r, 1, 1), 0);
 	CHECK_EQ(told.finished, 1); /* at once */
 	CHECK_EQ(told.result.error, -ENETUNREACH);
 	end(r);
@@ -329,10 +328,10 @@ TEST(udptest_refuses_sizes_that_the_graph_cannot_send)
 	uint32_t max = 100;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
-	CHECK_EQ(start(r, 101, 0, 1), 0);
+	CHECK_EQ(start(r, 101, 1), 0);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	CHECK_EQ(told.result.max_packet, 100);
-	CHECK_EQ(start(r, 100, 0, 1), 0);
+	CHECK_EQ(start(r, 100, 1), 0);
 	echo(r);
 	CHECK_EQ(told.result.error, 0);
 	end(r);
@@ -342,15 +341,15 @@ TEST(udptest_refuses_impossible_runs)
 {
 	struct rig *r = rig_new_graph(SERVER);
 	struct xk_protocol *udptest = rig_protocol(r, "udptest");
-	struct xk_udptest_run run = run_of(0, 0, 1);
+	struct xk_udptest_run run = run_of(0, 1);
 
 	CHECK_EQ(xk_udptest_start(udptest, &run), -EINVAL);
-	run = run_of(LONGEST + 1, 0, 1);
+	run = run_of(LONGEST + 1, 1);
 	CHECK_EQ(xk_udptest_start(udptest, &run), -EINVAL);
-	run = run_of(1, 0, 0);
+	run = run_of(1, 0);
 	CHECK_EQ(xk_udptest_start(udptest, &run), -EINVAL);
-	CHECK_EQ(start(r, 1, 0, 1), 0);
-	run = run_of(1, 0, 1);
+	CHECK_EQ(start(r, 1, 1), 0);
+	run = run_of(1, 1);
 	CHECK_EQ(xk_udptest_start(udptest, &run), -EBUSY);
 	CHECK_EQ(xk_udptest_close(udptest), -EBUSY);
 	echo(r);
@@ -398,7 +397,7 @@ TEST(udptest_says_how_far_it_came_by_itself)
 	CHECK(rig_counter_of(r, "udptest", "lost") >= 2);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 4000000);
 	rig_forget(r);
-	CHECK_EQ(start(r, 1, 0, 1), 0); /* a program can have it now */
+	CHECK_EQ(start(r, 1, 1), 0); /* a program can have it now */
 	echo(r);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);

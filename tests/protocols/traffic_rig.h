@@ -47,7 +47,7 @@ traffic_new(const char *settings)
 static inline struct traffic *
 own(struct rig *r)
 {
-	return traffic_of(rig_protocol(r, "traffic"));
+	return (struct traffic *)rig_protocol(r, "traffic");
 }
 
 static inline long

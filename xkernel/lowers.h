@@ -1,4 +1,4 @@
-/* lowers.h - enabling on several lowers, all or none, for virtual protocols whose messages come up by any of them. */
+/* lowers.h - enabling on several lowers, all or none, for protocols whose messages come up by any of them. */
 #ifndef XK_LOWERS_H
 #define XK_LOWERS_H
 
