@@ -13,31 +13,36 @@
 #include "graphs/topology.h"
 #include "platform/sim/sim.h"
 #include "tools/net/net_settings.h"
+#include "xkernel/capture.h"
 
 struct net;
-struct net_capture;
-struct xk_capture;
+struct net_tap;
+struct pcapng;
 
 struct net_host {
 	struct net *net;
 	const struct xk_topology_host *topology;
 	struct net_host_settings settings;
 	struct xk_sim_host *sim;
-	struct xk_capture *capture; /* of its taps; NULL: none */
-	bool healed;                /* it will not crash */
-	bool compiled;              /* it has the graph that is compiled into the program */
+	bool healed;            /* it will not crash */
+	bool compiled;          /* it has the graph that is compiled into the program */
+	struct xk_capture sink; /* if net->capture: of its taps (protocol vtap) */
+	struct net_tap *taps;
+	unsigned interfaces[XK_TOPOLOGY_DEVICES_MAX]; /* in net->capture, by device */
 };
 
 struct net {
 	const char *program;
 	struct xk_topology *topology;
 	struct xk_sim *sim;
-	struct xk_sim_link **links;  /* as topology->links */
-	struct net_host *hosts;      /* as topology->hosts */
-	struct net_capture *capture; /* net_capture.h; NULL: none */
-	FILE *trace;                 /* of the kernels */
-	bool traces;                 /* of every message of every host */
-	bool failed;                 /* a host could not be booted, or has lost buffers */
+	struct xk_sim_link **links; /* as topology->links */
+	struct net_host *hosts;     /* as topology->hosts */
+	struct pcapng *capture;     /* NULL: none */
+	const char *capture_path;
+	uint8_t *capture_bytes; /* room for a message of several segments */
+	FILE *trace;            /* of the kernels */
+	bool traces;            /* of every message of every host */
+	bool failed;            /* a host could not be booted, or has lost buffers */
 };
 
 /* Reads and checks the file, or size bytes of text that messages call `file`. */
@@ -46,6 +51,15 @@ int net_read_text(struct net *net, const char *program, const char *file, const 
 
 /* Makes the world; hosts boot when it runs. trace: NULL for standard error. */
 int net_open(struct net *net, uint64_t seed, FILE *trace, bool traces);
+
+/*
+ * Creates or empties the file of a capture with an interface for each device and each tap of each host, of a net that
+ * is open and has not run yet; net_close closes it. Borrows path.
+ */
+int net_capture_open(struct net *net, const char *path);
+
+/* Writes a record's frame, if it has one and there is a capture; for xk_sim_watch. */
+void net_capture_see(struct net *net, const struct xk_sim_record *record);
 
 /*
  * Ends all faults: links lose, duplicate, reorder and corrupt nothing, hosts that were cut off are joined again, those

@@ -194,24 +194,16 @@ net_link_config_of(const struct xk_topology *net, const struct xk_topology_link 
 		net_refuse(net, errors, &link->settings, a->name, link->name, why);
 		result = -EINVAL;
 	}
-	wrong = result == 0 ? sim_link_check(config) : NULL;
-	if (wrong == NULL)
+	if (result != 0)
 		return result;
-	xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
-	return -EINVAL;
-}
-
-static int
-net_check_link(const struct xk_topology *net, const struct xk_topology_link *link, struct xk_graph_errors *errors)
-{
-	struct sim_link_config config;
-
-	if (net_link_config_of(net, link, &config, errors) != 0)
-		return -EINVAL;
-	if (strcmp(config.kind, "wire") != 0 || link->device_count == 2)
+	wrong = sim_link_check(config);
+	if (wrong != NULL)
+		xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
+	else if (strcmp(config->kind, "wire") == 0 && link->device_count != 2)
+		xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u",
+				   link->name, link->device_count);
+	else
 		return 0;
-	xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u", link->name,
-			   link->device_count);
 	return -EINVAL;
 }
 
@@ -221,6 +213,7 @@ int
 net_check(const struct xk_topology *net, struct xk_graph_errors *errors)
 {
 	struct net_host_settings settings;
+	struct sim_link_config config;
 	bool link_wrong = false, wrong = false;
 
 	/* Hosts of one `count` share their settings, and links of one edge its line: each mistake is reported once. */
@@ -232,7 +225,7 @@ net_check(const struct xk_topology *net, struct xk_graph_errors *errors)
 
 		if (link_wrong && link->is_edge && link[-1].is_edge && link->written == link[-1].written)
 			continue;
-		link_wrong = net_check_link(net, link, errors) != 0;
+		link_wrong = net_link_config_of(net, link, &config, errors) != 0;
 		wrong |= link_wrong;
 	}
 	return wrong ? -EINVAL : 0;
