@@ -7,9 +7,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "graphs/graph.h"
@@ -17,39 +19,28 @@
 
 /* ---- signals ---- */
 
-/* While the main thread opens the host, another one listens for signals. */
-struct host_opening {
-	pthread_t thread;
-	int signals, opened;
-};
-
+/* Runs until it is cancelled; ends the program when a signal comes. */
 static void *
 host_listen(void *argument)
 {
-	struct host_opening *opening = argument;
-	struct pollfd polls[] = { { .fd = opening->signals, .events = POLLIN },
-				  { .fd = opening->opened, .events = POLLIN } };
+	struct pollfd polls = { .fd = *(int *)argument, .events = POLLIN };
 
-	while (poll(polls, 2, -1) < 0 && errno == EINTR)
-		;
-	if (polls[1].revents == 0)
-		_exit(OPTIONS_FAILURE);
-	return NULL;
+	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
+		continue;
+	_exit(OPTIONS_FAILURE);
 }
 
 int
 host_open_alone(struct host *host, const struct host_options *options, int signals)
 {
-	struct host_opening opening = { .signals = signals, .opened = eventfd(0, EFD_CLOEXEC) };
+	pthread_t listener;
 	int status;
 
-	if (opening.opened < 0 || pthread_create(&opening.thread, NULL, host_listen, &opening) != 0)
+	if (pthread_create(&listener, NULL, host_listen, &signals) != 0)
 		return OPTIONS_FAILURE;
 	status = host_open(host, options);
-	if (eventfd_write(opening.opened, 1) != 0)
-		status = OPTIONS_FAILURE;
-	pthread_join(opening.thread, NULL);
-	close(opening.opened);
+	pthread_cancel(listener);
+	pthread_join(listener, NULL);
 	return status;
 }
 
@@ -61,9 +52,86 @@ host_await_signal(int signals)
 	ssize_t got;
 
 	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
-		;
+		continue;
 	got = read(signals, info, sizeof(info));
 	(void)got;
+}
+
+/* ---- a companion ---- */
+
+/* Stands on the link until the program closes `control`. Leaves signals for the whole process group to its parent. */
+__attribute__((noreturn)) static void
+host_companion_main(const struct host_options *options, int control)
+{
+	struct host host = { .port_count = 0 };
+	int status, closed;
+	sigset_t none;
+	char byte = 0;
+
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	status = host_open(&host, options);
+	if (status == 0)
+		status = host_start(&host);
+	if (status == 0 && send(control, &byte, 1, MSG_NOSIGNAL) == 1) /* ready */
+		while (read(control, &byte, 1) < 0 && errno == EINTR)
+			continue;
+	closed = host_close(&host);
+	exit(status != 0 ? status : closed);
+}
+
+int
+host_companion_start(struct host_companion *companion, const struct host_options *options, int signals)
+{
+	struct pollfd polls[] = { { .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+	int ends[2], status;
+	char byte;
+
+	*companion = (struct host_companion){ .alive = -1 };
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+		fprintf(stderr, "%s: no socket to the server: %s\n", options->program, strerror(errno));
+		return OPTIONS_FAILURE;
+	}
+	companion->pid = pair_fork();
+	if (companion->pid == 0) {
+		close(ends[0]);
+		host_companion_main(options, ends[1]);
+	}
+	close(ends[1]);
+	companion->alive = polls[0].fd = ends[0];
+	if (companion->pid < 0) {
+		fprintf(stderr, "%s: the server cannot be started: %s\n", options->program, strerror(errno));
+		companion->pid = 0;
+		return OPTIONS_FAILURE;
+	}
+	while (poll(polls, 2, -1) < 0 && errno == EINTR)
+		continue;
+	if (polls[0].revents != 0 && read(companion->alive, &byte, 1) == 1)
+		return 0;
+	status = pair_reap(companion->pid, polls[0].revents != 0 ? PAIR_END_MS : 0);
+	companion->pid = 0;
+	if (status != -1 && WIFSIGNALED(status))
+		fprintf(stderr, "%s: the server died: signal %d\n", options->program, WTERMSIG(status));
+	return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : OPTIONS_FAILURE;
+}
+
+int
+host_companion_stop(struct host_companion *companion, const char *program)
+{
+	int status = 0;
+
+	if (companion->alive >= 0)
+		close(companion->alive);
+	if (companion->pid > 0)
+		status = pair_reap(companion->pid, PAIR_END_MS);
+	*companion = (struct host_companion){ .alive = -1 };
+	if (status == 0)
+		return 0;
+	fprintf(stderr, "%s: the server did not end well (status %#x)\n", program, (unsigned)status);
+	return OPTIONS_FAILURE;
 }
 
 /* ---- addresses ---- */

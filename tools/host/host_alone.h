@@ -1,6 +1,6 @@
 /*
  * host_alone.h - a host that is alone in its process: opens it while listening for signals, waits for the one that ends
- * it, and reports its counts. Main thread only.
+ * it, and reports its counts; and a companion for it, the other end of its link in a child process. Main thread only.
  */
 #ifndef HOST_ALONE_H
 #define HOST_ALONE_H
@@ -17,6 +17,21 @@ int host_open_alone(struct host *host, const struct host_options *options, int s
 
 /* Waits for the first signal. A second one ends the process at once, even while it shuts down (watch.h). */
 void host_await_signal(int signals);
+
+/* A child process, which ends with the program, however that ends. */
+struct host_companion {
+	pid_t pid; /* 0: none */
+	int alive; /* a socket: readable once the companion has ended by itself; -1: none */
+};
+
+/*
+ * Starts it, before this process has threads or has started DPDK, and waits until it stands on its link or a signal
+ * comes (`signals`: of pair_signals, or -1). Returns 0, or the status to exit with, after a message.
+ */
+int host_companion_start(struct host_companion *companion, const struct host_options *options, int signals);
+
+/* Ends it, if there is one, and waits for it. Returns 0, or OPTIONS_FAILURE with a message if it did not end well. */
+int host_companion_stop(struct host_companion *companion, const char *program);
 
 /* Prints a line on standard error: where the host stands. */
 void host_print_standing(const struct host *host);
