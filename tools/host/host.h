@@ -21,8 +21,7 @@ struct xk_graph;
 enum { HOST_PORTS = 4, HOST_PATH = 4096, HOST_DRIVERS_MAX = 16 };
 
 struct host_link {
-	const char *name, *help;
-	bool available;  /* in this build */
+	const char *name;
 	bool in_process; /* joins two hosts of one process */
 	bool simulated;  /* on virtual time */
 	bool can_sleep;  /* the drivers interrupt and adaptive work */
