@@ -102,30 +102,30 @@ doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report
 	const struct doctor_kind *kind = &doctor_kinds[link];
 	const struct doctor_trial *trial = &facts->trials[link];
 	bool has_rights = link == DOCTOR_TAP         ? facts->has_net_admin
-			  : link == DOCTOR_AF_PACKET ? facts->packet_error == 0
-			  : link == DOCTOR_AF_XDP
-				  ? facts->xdp_error == 0 && facts->bpf_error == 0 && facts->has_net_admin
-				  : true;
+			  : link == DOCTOR_AF_PACKET ? facts->errors[DOCTOR_TRY_PACKET] == 0
+			  : link == DOCTOR_AF_XDP    ? facts->errors[DOCTOR_TRY_XDP] == 0 &&
+							    facts->errors[DOCTOR_TRY_BPF] == 0 && facts->has_net_admin
+						  : true;
 	struct doctor_finding *finding;
 
 	if (!facts->has_driver[link]) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 				      "DPDK's driver for it is not installed");
 		doctor_advise(finding, "%sapt-get install %s", doctor_sudo(facts), kind->package);
-	} else if (link == DOCTOR_TAP && facts->tun_error != 0) {
+	} else if (link == DOCTOR_TAP && facts->errors[DOCTOR_TRY_TUN] != 0) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
-				      "/dev/net/tun cannot be opened: %s", strerror(facts->tun_error));
-		if (facts->tun_error == EACCES)
+				      "/dev/net/tun cannot be opened: %s", strerror(facts->errors[DOCTOR_TRY_TUN]));
+		if (facts->errors[DOCTOR_TRY_TUN] == EACCES)
 			doctor_advise(finding, "sudo chmod 666 /dev/net/tun");
 		else
 			doctor_advise(finding,
 				      "%smodprobe tun; in a container without the file: mknod /dev/net/tun c 10 200",
 				      doctor_sudo(facts));
-	} else if (link == DOCTOR_AF_PACKET && facts->packet_error == EAFNOSUPPORT) {
+	} else if (link == DOCTOR_AF_PACKET && facts->errors[DOCTOR_TRY_PACKET] == EAFNOSUPPORT) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 				      "this kernel has no packet sockets");
 		doctor_advise(finding, "%smodprobe af_packet", doctor_sudo(facts));
-	} else if (link == DOCTOR_AF_XDP && facts->xdp_error == EAFNOSUPPORT) {
+	} else if (link == DOCTOR_AF_XDP && facts->errors[DOCTOR_TRY_XDP] == EAFNOSUPPORT) {
 		doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 			    "this kernel is built without CONFIG_XDP_SOCKETS");
 	} else if (!has_rights) {
@@ -208,7 +208,7 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 {
 	struct doctor_finding *finding;
 
-	if (facts->huge_error == 0 && facts->huge_free >= DOCTOR_HUGE_USEFUL)
+	if (facts->errors[DOCTOR_TRY_HUGE] == 0 && facts->huge_free >= DOCTOR_HUGE_USEFUL)
 		doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_GOOD, "%" PRIu64 " of %" PRIu64 " are free",
 			    facts->huge_free, facts->huge_total);
 	else
@@ -240,14 +240,14 @@ doctor_judge_machine(const struct doctor_facts *facts, struct doctor_report *rep
 		    facts->has_dpdk ? facts->dpdk : "not in this build: hosts are simulated, or in one process");
 	doctor_judge_processor(facts, report);
 	doctor_judge_memory(facts, report);
-	if (facts->netns_error == 0 || facts->userns_error == 0)
+	if (facts->errors[DOCTOR_TRY_NETNS] == 0 || facts->errors[DOCTOR_TRY_USERNS] == 0)
 		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_GOOD, "a network namespace can be made%s",
-			    facts->netns_error == 0 ? "" : ", within a user namespace");
+			    facts->errors[DOCTOR_TRY_NETNS] == 0 ? "" : ", within a user namespace");
 	else
 		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
 			    "no network namespace can be made (%s), and none in a user namespace "
 			    "(%s): tests against Linux are skipped",
-			    strerror(facts->netns_error), strerror(facts->userns_error));
+			    strerror(facts->errors[DOCTOR_TRY_NETNS]), strerror(facts->errors[DOCTOR_TRY_USERNS]));
 }
 
 void

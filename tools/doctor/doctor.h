@@ -27,6 +27,17 @@ enum doctor_link {
 	DOCTOR_LINKS,
 };
 
+enum doctor_attempt {
+	DOCTOR_TRY_NETNS,  /* a network namespace of one's own */
+	DOCTOR_TRY_USERNS, /* ... with a user namespace of one's own */
+	DOCTOR_TRY_TUN,    /* /dev/net/tun */
+	DOCTOR_TRY_PACKET, /* a socket of AF_PACKET */
+	DOCTOR_TRY_XDP,    /* a socket of AF_XDP */
+	DOCTOR_TRY_BPF,    /* loading the program that AF_XDP needs */
+	DOCTOR_TRY_HUGE,   /* mapping a page of 2 MB */
+	DOCTOR_ATTEMPTS,
+};
+
 /* The outcome of two hosts in two processes exchanging messages. */
 struct doctor_trial {
 	int status; /* 0: they did */
@@ -46,13 +57,9 @@ struct doctor_facts {
 	bool has_driver[DOCTOR_LINKS];
 	struct doctor_trial trials[DOCTOR_LINKS]; /* from tap on in a network of their own; not of ring */
 	bool is_root, has_net_admin;
-	int netns_error, userns_error; /* a network namespace of one's own; with a user namespace of one's own */
-	int tun_error;                 /* /dev/net/tun */
-	int packet_error;              /* a socket of AF_PACKET */
-	int xdp_error;                 /* a socket of AF_XDP */
-	int bpf_error;                 /* loading the program that AF_XDP needs */
-	char card[DOCTOR_NAME];        /* the first PCI network card that is not DPDK's: its address */
-	char bound[DOCTOR_NAME];       /* the first that is bound to a driver for DPDK */
+	int errors[DOCTOR_ATTEMPTS];
+	char card[DOCTOR_NAME];  /* the first PCI network card that is not DPDK's: its address */
+	char bound[DOCTOR_NAME]; /* the first that is bound to a driver for DPDK */
 	bool has_vfio;
 	unsigned cores, core_first, core_second; /* that this process may use; the first two */
 	bool are_siblings;                       /* these two are hardware threads of one core */
@@ -62,7 +69,6 @@ struct doctor_facts {
 	bool has_halt_poll;
 	uint64_t halt_poll_ns; /* of a virtual machine's idle processor */
 	uint64_t huge_total, huge_free;
-	int huge_error; /* mapping one of 2 MB */
 	uint64_t files; /* that a process may open */
 	uint64_t maps;  /* vm.max_map_count */
 	struct doctor_tool tools[DOCTOR_TOOLS];
@@ -70,7 +76,7 @@ struct doctor_facts {
 
 void doctor_probe(struct doctor_facts *facts);
 
-/* Lets two hosts, as two processes, exchange messages over the link (doctor_try.c). Takes up to 30 s. */
+/* Lets two hosts, as two processes, exchange messages over the link Takes up to 30 s. */
 void doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *trial);
 
 /* ---- what follows ---- */
