@@ -74,7 +74,6 @@ struct capture_port {
 struct capture {
 	struct xk_capture sink;
 	const char *program, *host;
-	char *path;
 	struct xk_platform *platform;
 	uint64_t epoch_ns;  /* when the platform's clock was zero */
 	uint64_t latest_ns; /* time of the latest frame written; under the lock */
@@ -89,6 +88,7 @@ struct capture {
 	struct capture_ring *taps[CAPTURE_TAPS];
 	unsigned tap_count;
 	struct capture_port *ports;
+	char path[];
 };
 
 static uint64_t
@@ -106,10 +106,13 @@ capture_fail(const struct capture *capture, const char *what, int err)
 
 /* ---- rings ---- */
 
-static void
-capture_ring_see_tail(struct capture_ring *ring)
+/* Returns whether at most `limit` bytes wait if the ring is filled up to `end`. For the putting side. */
+static bool
+capture_ring_fits(struct capture_ring *ring, size_t end, size_t limit)
 {
-	ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
+	if (end - ring->free_from > limit)
+		ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
+	return end - ring->free_from <= limit;
 }
 
 /* Returns room for a record of size bytes, in one piece. NULL: the ring is full. */
@@ -120,9 +123,7 @@ capture_ring_begin(struct capture_ring *ring, size_t size)
 	size_t end = ring->begun + (left < size ? left + size : size);
 	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
 
-	if (end - ring->free_from > CAPTURE_RING)
-		capture_ring_see_tail(ring);
-	if (end - ring->free_from > CAPTURE_RING)
+	if (!capture_ring_fits(ring, end, CAPTURE_RING))
 		return NULL;
 	if (left < size) {
 		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
@@ -168,16 +169,6 @@ capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint6
 	capture_ring_count(&ring->kept, kept);
 	capture_ring_count(&ring->dropped, dropped);
 	atomic_store_explicit(&ring->head, end, memory_order_release);
-}
-
-/* Returns whether more than a quarter of the ring waits. For the putting side. */
-static bool
-capture_ring_is_filling(struct capture_ring *ring)
-{
-	if (ring->begun - ring->free_from <= CAPTURE_RING / 4)
-		return false;
-	capture_ring_see_tail(ring);
-	return ring->begun - ring->free_from > CAPTURE_RING / 4;
 }
 
 static void
@@ -262,7 +253,7 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 {
 	if (!capture->has_thread)
 		capture_drain(capture, UINT64_MAX);
-	else if (capture_ring_is_filling(ring) &&
+	else if (!capture_ring_fits(ring, ring->begun, CAPTURE_RING / 4) &&
 		 !atomic_exchange_explicit(&capture->woken, true, memory_order_relaxed))
 		eventfd_write(capture->wake, 1);
 }
@@ -295,16 +286,10 @@ capture_ring(struct capture *capture, const char *name, const char *description,
 
 /* ---- ports ---- */
 
-static struct capture_port *
-capture_port_of(const struct xk_port *port)
-{
-	return xk_container_of(port->ops, struct capture_port, ops);
-}
-
 static unsigned
 capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
-	struct capture_port *self = capture_port_of(port);
+	struct capture_port *self = xk_container_of(port->ops, struct capture_port, ops);
 	unsigned count = self->inner->receive(port, frames, max), kept = 0;
 	const char *comment = port->receiver == NULL ? "no_session" : NULL;
 	uint64_t now_ns;
@@ -326,7 +311,7 @@ capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 static unsigned
 capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
-	struct capture_port *self = capture_port_of(port);
+	struct capture_port *self = xk_container_of(port->ops, struct capture_port, ops);
 	unsigned sent = 0, batch, taken;
 
 	do {
@@ -349,16 +334,12 @@ capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned cou
 }
 
 static void
-capture_port_leave(struct capture_port *self)
-{
-	self->port->ops = self->inner;
-	self->port = NULL;
-}
-
-static void
 capture_port_close(struct xk_port *port)
 {
-	capture_port_leave(capture_port_of(port));
+	struct capture_port *self = xk_container_of(port->ops, struct capture_port, ops);
+
+	self->port = NULL;
+	port->ops = self->inner;
 	port->ops->close(port);
 }
 
@@ -408,15 +389,6 @@ capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link 
 	return (int)capture->tap_count++;
 }
 
-/* The holder copies one message; waiters yield, since it may need their core. */
-static void
-capture_tap_lock(struct capture_ring *ring)
-{
-	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
-		if (tries % CAPTURE_SPINS == 0)
-			sched_yield();
-}
-
 static void
 capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
 {
@@ -424,7 +396,10 @@ capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way
 	struct capture_ring *ring = capture->taps[place];
 	bool kept;
 
-	capture_tap_lock(ring);
+	/* The holder copies one message; waiters yield, since it may need their core. */
+	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
+		if (tries % CAPTURE_SPINS == 0)
+			sched_yield();
 	kept = capture_ring_put(ring, m, capture_now_ns(capture), way == XK_CAPTURE_UP ? PCAPNG_IN : PCAPNG_OUT, NULL);
 	capture_ring_publish(ring, ring->begun, kept, !kept);
 	capture_tell(capture, ring);
@@ -444,21 +419,19 @@ capture_sink(struct capture *capture)
 struct capture *
 capture_open(const char *program, const char *path, const char *host)
 {
-	struct capture *capture = calloc(1, sizeof(*capture));
+	struct capture *capture = calloc(1, sizeof(*capture) + strlen(path) + 1);
 
 	if (capture == NULL)
 		return NULL;
 	capture->sink.ops = &capture_sink_ops;
 	capture->program = program;
-	capture->path = strdup(path);
 	capture->host = host;
 	capture->wake = -1;
 	capture->rings_last = &capture->rings;
-	if (capture->path != NULL)
-		capture->file = pcapng_open(path, program);
+	memcpy(capture->path, path, strlen(path) + 1);
+	capture->file = pcapng_open(path, program);
 	if (capture->file == NULL) {
-		fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", program, path, strerror(errno));
-		free(capture->path);
+		capture_fail(capture, "cannot be written", errno);
 		free(capture);
 		return NULL;
 	}
@@ -520,31 +493,11 @@ capture_tell_counts(struct capture *capture)
 			capture->program, capture->path, all_dropped, all_kept + all_dropped);
 }
 
-static void
-capture_free(struct capture *capture)
-{
-	struct capture_ring *ring;
-	struct capture_port *port;
-
-	while ((port = capture->ports) != NULL) {
-		capture->ports = port->next;
-		if (port->port != NULL)
-			capture_port_leave(port);
-		free(port);
-	}
-	while ((ring = capture->rings) != NULL) {
-		capture->rings = ring->next;
-		free(ring->name);
-		free(ring);
-	}
-	pthread_mutex_destroy(&capture->lock);
-	free(capture->path);
-	free(capture);
-}
-
 int
 capture_close(struct capture *capture)
 {
+	struct capture_ring *ring;
+	struct capture_port *port;
 	int err, status;
 
 	if (capture == NULL)
@@ -560,6 +513,18 @@ capture_close(struct capture *capture)
 	capture_tell_counts(capture);
 	err = pcapng_close(capture->file);
 	status = err == 0 ? 0 : capture_fail(capture, "cannot be written", -err);
-	capture_free(capture);
+	while ((port = capture->ports) != NULL) {
+		capture->ports = port->next;
+		if (port->port != NULL)
+			port->port->ops = port->inner;
+		free(port);
+	}
+	while ((ring = capture->rings) != NULL) {
+		capture->rings = ring->next;
+		free(ring->name);
+		free(ring);
+	}
+	pthread_mutex_destroy(&capture->lock);
+	free(capture);
 	return status;
 }

@@ -93,10 +93,10 @@ host_driver_count(const struct host *host)
 	return host->options.drivers == 0 ? 1 : host->options.drivers;
 }
 
-static int
+int
 host_core(const struct host *host, unsigned driver)
 {
-	return host->options.cores == NULL ? host->options.core : (int)host->options.cores[driver];
+	return host->options.cores == NULL ? -1 : (int)host->options.cores[driver];
 }
 
 static int
@@ -192,37 +192,37 @@ host_begin(struct host *host, const struct host_options *options)
 	return status == 0 ? host_capture_open(host) : status;
 }
 
+static int
+host_open_all(struct host *hosts, const struct host_options *options, unsigned count)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < count && status == 0; i++) {
+		status = host_begin(&hosts[i], &options[i]);
+		if (status == 0)
+			status = host_open_platform(&hosts[i]);
+	}
+	if (status == 0 && host_is_on_dpdk(hosts))
+		status = count == 1 ? host_open_ports(hosts) : host_open_rings(hosts);
+	else if (status == 0)
+		status = count == 1 ? host_fail(hosts, options->link->name, "there is no lone end")
+				    : host_open_queues(hosts);
+	for (unsigned i = 0; i < count && status == 0; i++)
+		status = host_compose(&hosts[i]);
+	return status;
+}
+
 int
 host_open(struct host *host, const struct host_options *options)
 {
-	int status = host_begin(host, options);
-
-	if (status == 0)
-		status = host_open_platform(host);
-	if (status == 0)
-		status = host_is_on_dpdk(host) ? host_open_ports(host)
-					       : host_fail(host, options->link->name, "there is no lone end");
-	return status == 0 ? host_compose(host) : status;
+	return host_open_all(host, options, 1);
 }
 
 int
 host_open_both(struct host hosts[2], const struct host_options options[2])
 {
-	int status = 0;
-
-	hosts[1] = (struct host){ .options = options[1] };
-	if (options[0].link->simulated)
-		return host_world_open(hosts, options);
-	for (unsigned i = 0; i < 2 && status == 0; i++) {
-		status = host_begin(&hosts[i], &options[i]);
-		if (status == 0)
-			status = host_open_platform(&hosts[i]);
-	}
-	if (status == 0)
-		status = host_is_on_dpdk(&hosts[0]) ? host_open_rings(hosts) : host_open_queues(hosts);
-	for (unsigned i = 0; i < 2 && status == 0; i++)
-		status = host_compose(&hosts[i]);
-	return status;
+	hosts[1] = (struct host){ .options = options[1] }; /* hosts[0] may fail first */
+	return options[0].link->simulated ? host_world_open(hosts, options) : host_open_all(hosts, options, 2);
 }
 
 int
@@ -316,19 +316,6 @@ host_counter(const struct xk_protocol *protocol, const char *name)
 		if (strcmp(names[i], name) == 0)
 			return xk_counter(protocol, i);
 	return 0;
-}
-
-void
-host_each_counter(const struct host *host, void (*tell)(void *argument, const char *name, uint64_t count),
-		  void *argument)
-{
-	char name[PAIR_NAME];
-
-	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
-		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
-			snprintf(name, sizeof(name), "%.30s.%.30s", p->name, p->type->counters[i]);
-			tell(argument, name, xk_counter(p, i));
-		}
 }
 
 static void

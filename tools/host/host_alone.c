@@ -190,8 +190,16 @@ host_print_standing(const struct host *host)
 
 static const char *const host_reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
 
+/* "INSTANCE.COUNTER" */
+static const char *
+host_counter_name(const struct xk_protocol *protocol, unsigned counter, char name[PAIR_NAME])
+{
+	snprintf(name, PAIR_NAME, "%.30s.%.30s", protocol->name, protocol->type->counters[counter]);
+	return name;
+}
+
 static void
-host_print_count(void *out, const char *name, uint64_t count)
+host_print_count(FILE *out, const char *name, uint64_t count)
 {
 	if (count != 0)
 		fprintf(out, "%-40s %12" PRIu64 "\n", name, count);
@@ -205,7 +213,9 @@ host_print_counts(struct host *host, FILE *out)
 	char name[PAIR_NAME];
 
 	host_counts(host, &counts);
-	host_each_counter(host, host_print_count, out);
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+			host_print_count(out, host_counter_name(p, i, name), xk_counter(p, i));
 	for (unsigned i = 0; i < counts.drop_count; i++)
 		host_print_count(out, counts.drops[i].name, counts.drops[i].count);
 	host_print_count(out, "frames received", counts.frames);
@@ -226,17 +236,15 @@ host_print_counts(struct host *host, FILE *out)
 	host_print_count(out, "stalled", counts.stalled);
 }
 
-static void
-host_json_counter(void *json, const char *name, uint64_t count)
-{
-	json_uint(json, name, count);
-}
-
 void
 host_json_counters(const struct host *host, struct json *json)
 {
+	char name[PAIR_NAME];
+
 	json_object(json, "counters");
-	host_each_counter(host, host_json_counter, json);
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+			json_uint(json, host_counter_name(p, i, name), xk_counter(p, i));
 	json_close(json);
 }
 

@@ -30,7 +30,7 @@ host_start_dpdk(struct host *host)
 {
 	unsigned further = host_driver_count(host) - 1;
 	struct xk_dpdk_config config = {
-		.core = host->options.cores == NULL ? host->options.core : (int)host->options.cores[0],
+		.core = host_core(host, 0),
 		.buffers = XK_DPDK_BUFFERS + further * HOST_DRIVER_BUFFERS,
 		.memory_mb = host->options.link->in_process ? HOST_TWO_MB + further * HOST_DRIVER_MB : 0,
 		.telemetry = host->options.telemetry,

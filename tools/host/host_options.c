@@ -135,7 +135,6 @@ host_single_options_of(const struct host_common *common, const struct host_singl
 		.driver = (enum xk_driver_policy)common->driver,
 		.threads = (unsigned)single->threads,
 		.drivers = (unsigned)common->drivers,
-		.core = -1,
 		.cores = single->cores.count == 0 ? NULL : single->cores.value,
 		.yields = common->drivers > 1,
 		.trace = common->trace,

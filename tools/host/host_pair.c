@@ -346,12 +346,12 @@ pair_serve(int control, const struct pair_end_ops *ops, void *end)
 /* ---- ending ---- */
 
 int
-pair_stop(struct pair *pair, bool in_peace)
+pair_stop(struct pair *pair, bool cleanly)
 {
 	int result = 0;
 
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
-		if (pair->ends[i].pid != 0 && !in_peace)
+		if (pair->ends[i].pid != 0 && !cleanly)
 			kill(pair->ends[i].pid, SIGKILL);
 		if (pair->ends[i].control >= 0)
 			close(pair->ends[i].control);
@@ -359,7 +359,7 @@ pair_stop(struct pair *pair, bool in_peace)
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
 		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid, PAIR_END_MS);
 
-		if (status != 0 && in_peace) {
+		if (status != 0 && cleanly) {
 			fprintf(stderr, "%s: the %s did not end well (status %#x)\n", pair->program, pair_end_names[i],
 				(unsigned)status);
 			result = OPTIONS_FAILURE;
