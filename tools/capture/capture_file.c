@@ -21,7 +21,7 @@
 
 enum {
 	CAPTURE_PAUSE_MS = 50, /* between two rounds of the writer */
-	CAPTURE_HELD_MS = 5,   /* younger frames stay in their rings: an older one may still come into another */
+	CAPTURE_HELD_MS = 5,   /* age at which a frame is written: no older one can come any more */
 	CAPTURE_BATCH = 64,    /* frames given to a device at a time */
 	CAPTURE_TAPS = 64,
 	CAPTURE_SPINS = 64,
@@ -29,39 +29,36 @@ enum {
 
 static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture_file.h says");
 
-/* A frame, followed by its bytes (at most PCAPNG_FRAME_MAX). */
+/* A frame's description, followed by at most PCAPNG_FRAME_MAX of its bytes. */
 struct capture_record {
 	uint64_t at_ns;
 	const char *comment; /* NULL: none */
 	uint32_t size;       /* in the ring */
 	uint32_t len;        /* of the frame */
 	enum pcapng_direction direction;
-	bool is_filler; /* no frame: unused bytes before the ring's end */
+	bool is_filler; /* unused bytes before the ring's end */
 };
 
 static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler has room before the end");
 
-/*
- * Copies of frames on their way to the thread that writes them: one thread puts while another takes, and neither waits.
- * Positions count all bytes that ever passed.
- */
+/* Copies of frames for the writer: one thread puts, another takes, neither waits. Positions count all bytes so far. */
 struct capture_ring {
 	struct capture_ring *next;
 	char *name; /* of its interface */
 	unsigned interface;
-	_Atomic uint32_t lock; /* for several threads that put */
-	/* of the putting side */
-	size_t begun;                   /* records up to here are there, but may be taken back */
+	_Atomic uint32_t lock; /* a tap's: several threads put */
+	/* the putting side's */
+	size_t begun;                   /* end of the records, of which those after head may be taken back */
 	size_t free_from;               /* tail, as last read */
-	_Atomic uint64_t kept, dropped; /* frames that were published, and frames that found no room */
-	_Atomic size_t head;            /* records up to here are published */
-	/* of the taking side */
-	_Alignas(64) _Atomic size_t tail; /* records up to here are done */
+	_Atomic uint64_t kept, dropped; /* frames published, and frames that found no room */
+	_Atomic size_t head;            /* end of the published records */
+	/* the taking side's */
+	_Alignas(64) _Atomic size_t tail; /* end of the records taken */
 	size_t seen;                      /* head, as last read */
 	_Alignas(64) uint8_t bytes[CAPTURE_RING];
 };
 
-/* Takes the place of the port's operations; found from the port by them. */
+/* A captured port, whose `ops` point into this. */
 struct capture_port {
 	struct xk_port_ops ops;
 	const struct xk_port_ops *inner;
@@ -75,13 +72,13 @@ struct capture {
 	struct xk_capture sink;
 	const char *program, *host;
 	struct xk_platform *platform;
-	uint64_t epoch_ns;  /* when the platform's clock was zero */
+	uint64_t epoch_ns;  /* time at which the platform's clock was zero */
 	uint64_t latest_ns; /* time of the latest frame written; under the lock */
 	bool has_thread;
 	pthread_t thread;
 	int wake; /* wakes the writer */
 	_Atomic bool woken, ends;
-	pthread_mutex_t lock; /* over the file, and the reading side of the rings */
+	pthread_mutex_t lock; /* of the file and the taking side of the rings */
 	struct pcapng *file;
 	unsigned interface_count;
 	struct capture_ring *rings, **rings_last;
@@ -106,7 +103,7 @@ capture_fail(const struct capture *capture, const char *what, int err)
 
 /* ---- rings ---- */
 
-/* Returns whether at most `limit` bytes wait if the ring is filled up to `end`. For the putting side. */
+/* Returns true if at most `limit` bytes wait in a ring that is filled up to `end`. For the putting side. */
 static bool
 capture_ring_fits(struct capture_ring *ring, size_t end, size_t limit)
 {
@@ -115,7 +112,7 @@ capture_ring_fits(struct capture_ring *ring, size_t end, size_t limit)
 	return end - ring->free_from <= limit;
 }
 
-/* Returns room for a record of size bytes, in one piece. NULL: the ring is full. */
+/* Returns contiguous room for a record of size bytes, or NULL if the ring is full. */
 static struct capture_record *
 capture_ring_begin(struct capture_ring *ring, size_t size)
 {
@@ -134,8 +131,8 @@ capture_ring_begin(struct capture_ring *ring, size_t size)
 }
 
 /*
- * Puts a copy of m, which the other side does not see yet. The ring can be cut at each position that ring->begun has
- * had since the last publish. False: the ring is full.
+ * Puts a copy of m, which capture_ring_publish shows to the other side. The copies since the last publish can be taken
+ * back from any earlier value of ring->begun on. Returns false if the ring is full.
  */
 static bool
 capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_ns, enum pcapng_direction direction,
@@ -161,7 +158,7 @@ capture_ring_count(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
-/* Publishes what was put up to `end`, `kept` frames, and takes the rest back; `dropped` frames found no room. */
+/* Publishes the copies up to `end` and takes the others back. Counts `kept` frames, and `dropped` without room. */
 static void
 capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint64_t dropped)
 {
@@ -179,7 +176,7 @@ capture_ring_done(struct capture_ring *ring, const struct capture_record *record
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
 }
 
-/* Returns the next record that was seen, the same one until capture_ring_done; NULL: none. */
+/* Returns the next record up to `seen`, the same one until capture_ring_done, or NULL. */
 static const struct capture_record *
 capture_ring_next(struct capture_ring *ring)
 {
@@ -198,7 +195,7 @@ capture_ring_next(struct capture_ring *ring)
 
 /* ---- writing ---- */
 
-/* Writes what is older than until_ns, the oldest of all rings first. */
+/* Writes the frames before until_ns of all rings, oldest first. */
 static void
 capture_drain(struct capture *capture, uint64_t until_ns)
 {
@@ -228,7 +225,7 @@ capture_drain(struct capture *capture, uint64_t until_ns)
 		}
 	} while (oldest != NULL);
 	if (capture->has_thread)
-		pcapng_flush(capture->file); /* capture_close tells errors */
+		pcapng_flush(capture->file); /* capture_close reports errors */
 	pthread_mutex_unlock(&capture->lock);
 }
 
@@ -247,7 +244,7 @@ capture_write(void *argument)
 	return NULL;
 }
 
-/* Sees to it that what was published in ring is written. Called by its publisher. */
+/* Has the records that the caller has published in ring written. */
 static void
 capture_tell(struct capture *capture, struct capture_ring *ring)
 {
@@ -258,7 +255,7 @@ capture_tell(struct capture *capture, struct capture_ring *ring)
 		eventfd_write(capture->wake, 1);
 }
 
-/* Returns a new ring for the interface of this name, which is made if it is not there. NULL: no memory. */
+/* Returns a new ring for the interface of this name, new or not, or NULL without memory. */
 static struct capture_ring *
 capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
 {
@@ -304,10 +301,7 @@ capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	return count;
 }
 
-/*
- * Frames that the device takes are gone, so all are copied before, a batch at a time; the copies of those that it left
- * are taken back.
- */
+/* Copies each batch first, because frames that the device takes are gone, and takes back the copies of the others. */
 static unsigned
 capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
@@ -396,7 +390,7 @@ capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way
 	struct capture_ring *ring = capture->taps[place];
 	bool kept;
 
-	/* The holder copies one message; waiters yield, since it may need their core. */
+	/* The holder only copies a message; waiters yield, because it may need their core. */
 	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
 		if (tries % CAPTURE_SPINS == 0)
 			sched_yield();
@@ -468,7 +462,7 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 	return capture_fail(capture, "cannot be written", err);
 }
 
-/* Writes what each interface has seen to the file, and what was not kept to standard error. */
+/* Writes each interface's statistics to the file, and the number of lost frames to standard error. */
 static void
 capture_tell_counts(struct capture *capture)
 {

@@ -1,4 +1,4 @@
-/* doctor.c - what the facts mean, and what to do about them; see doctor.h. */
+/* doctor.c - conclusions from the facts, and advice; see doctor.h. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum {
 	DOCTOR_HALT_POLL = 50000, /* ns */
 };
 
-/* Adds a finding, which has no command. */
+/* Adds a finding without a command. */
 __attribute__((format(printf, 5, 6))) static struct doctor_finding *
 doctor_find(struct doctor_report *report, enum doctor_group group, const char *name, enum doctor_state state,
 	    const char *format, ...)
@@ -51,7 +51,7 @@ doctor_sudo(const struct doctor_facts *facts)
 
 /* ---- links ---- */
 
-/* capabilities: for a lone host; a pair makes a network of its own, for which a user namespace may do. */
+/* capabilities: what a lone host needs; a pair makes its own network, if need be in a user namespace. */
 static const struct doctor_kind {
 	const char *name, *text, *tried, *package, *capabilities;
 } doctor_kinds[DOCTOR_LINKS] = {
@@ -77,7 +77,7 @@ doctor_judge_no_dpdk(const struct doctor_facts *facts, struct doctor_report *rep
 		      doctor_sudo(facts));
 }
 
-/* Reports missing capabilities, and how this process, or its container, gets them. */
+/* Reports missing capabilities, and how the process or its container gets them. */
 static void
 doctor_judge_rights(const struct doctor_facts *facts, struct doctor_report *report, const struct doctor_kind *kind,
 		    bool pair_works)

@@ -1,4 +1,4 @@
-/* doctor_probe.c - finds the facts: what there is, and what works when it is tried; see doctor.h. */
+/* doctor_probe.c - finds the facts by looking and trying; see doctor.h. */
 #define _GNU_SOURCE
 #include "tools/doctor/doctor.h"
 
@@ -43,7 +43,7 @@ doctor_read_number(const char *path, const char *key, int base)
 
 /* ---- what can be tried ---- */
 
-/* Loads "return XDP_PASS", attached to nothing. Returns a descriptor, or -1. */
+/* Loads an XDP program that is attached to nothing. Returns a descriptor, or -1. */
 static int
 doctor_load_pass(void)
 {
@@ -75,7 +75,7 @@ doctor_attempt(unsigned what)
 	case DOCTOR_TRY_TUN:
 		return open("/dev/net/tun", O_RDWR | O_CLOEXEC);
 	case DOCTOR_TRY_PACKET:
-		return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* without a protocol it receives nothing */
+		return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* protocol 0: receives nothing */
 	case DOCTOR_TRY_XDP:
 		return socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 	case DOCTOR_TRY_BPF:
@@ -90,7 +90,7 @@ doctor_attempt(unsigned what)
 	return -1;
 }
 
-/* Returns 0, or the error of an attempt in a child, which takes with it whatever it made. */
+/* Makes an attempt in a child process, whose end undoes it. Returns 0 or errno. */
 static int
 doctor_in_child(unsigned what)
 {
@@ -151,7 +151,7 @@ doctor_probe_processor(struct doctor_facts *facts)
 
 /* ---- network cards ---- */
 
-/* Takes down a device of class 02, network, by what driver has it. */
+/* Notes the address of a network card (class 02), according to its driver. */
 static void
 doctor_probe_card(struct doctor_facts *facts, const char *address)
 {
@@ -201,7 +201,7 @@ static const struct doctor_tool doctor_tools[DOCTOR_TOOLS] = {
 	{ "clang-format", "clang-format", "./run test", false },
 };
 
-/* Searches administrators' directories, too, for users who do not have them on the path. */
+/* Also searches the sbin directories, which users may not have in PATH. */
 static bool
 doctor_has_program(const char *name)
 {
@@ -232,7 +232,7 @@ static const char doctor_graph[] =
 	"digraph doctor { icmptest -> icmp; icmp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; "
 	"arp -> eth; eth -> port; }\n";
 
-/* Finds the directories that are not there yet, inner ones first; "": it is there. */
+/* Names the directories that do not exist yet, inner ones first; "" stands for one that does. */
 static void
 doctor_missing_places(char places[DOCTOR_PLACES][DOCTOR_PATH])
 {
@@ -246,7 +246,7 @@ doctor_missing_places(char places[DOCTOR_PLACES][DOCTOR_PATH])
 			places[i][0] = '\0';
 }
 
-/* Keeps the first line of icmptest's own, without its name and the advice. */
+/* Takes the reason from icmptest's first message, without its name and the advice. */
 static void
 doctor_listen(int said, bool was_killed, struct doctor_trial *trial)
 {
@@ -304,7 +304,7 @@ doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *
 	host_sweep("icmptest");
 	for (unsigned i = 0; i < DOCTOR_PLACES; i++)
 		if (places[i][0] != '\0')
-			rmdir(places[i]); /* stays if somebody else has a file in it */
+			rmdir(places[i]); /* fails if another program uses it by now */
 	close(said[0]);
 	close(said[1]);
 	close(graph);

@@ -169,7 +169,7 @@ host_capture_open(struct host *host)
 
 	if (options->pcap == NULL)
 		return 0;
-	/* the ends of a pair were given the same options, and write a file each */
+	/* both ends of a pair have the same options, but a file each */
 	snprintf(path, sizeof(path), options->paired ? "%s.%s" : "%s", options->pcap, options->name);
 	host->capture = capture_open(options->program, path, options->name);
 	return host->capture == NULL ? OPTIONS_FAILURE : 0;
@@ -241,9 +241,8 @@ host_start(struct host *host)
 void
 host_end(struct host *host)
 {
-	if (host->world != NULL || host->ended)
+	if (host->world != NULL)
 		return;
-	host->ended = true;
 	if (host->started)
 		xk_kernel_stop(host->kernel);
 	watch_forget(host->options.watch, host->kernel);
@@ -254,6 +253,9 @@ host_end(struct host *host)
 			for (unsigned lane = 0; lane < host_driver_count(host); lane++)
 				if (host->ports[i][lane] != NULL)
 					host->ports[i][lane]->ops->close(host->ports[i][lane]);
+	host->started = false;
+	host->kernel = NULL;
+	host->port_count = 0;
 }
 
 /* On DPDK all drivers share the first one's buffers. */

@@ -76,7 +76,7 @@ struct host {
 	bool port_is_set[HOST_PORTS];                        /* `dev` was given, by the graph or by --set */
 	unsigned port_count;
 	uint32_t address; /* the host's first */
-	bool started, ended;
+	bool started;
 };
 
 /* Returns true if every --set has the form node.attribute=value; prints a message otherwise. */

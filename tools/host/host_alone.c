@@ -19,7 +19,7 @@
 
 /* ---- signals ---- */
 
-/* Runs until it is cancelled; ends the program when a signal comes. */
+/* Ends the program at a signal; runs until it is cancelled. */
 static void *
 host_listen(void *argument)
 {
@@ -48,7 +48,7 @@ void
 host_await_signal(int signals)
 {
 	struct pollfd polls = { .fd = signals, .events = POLLIN };
-	char info[128]; /* a struct signalfd_siginfo, of no interest */
+	char info[128]; /* a struct signalfd_siginfo, not used */
 	ssize_t got;
 
 	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
@@ -59,7 +59,7 @@ host_await_signal(int signals)
 
 /* ---- a companion ---- */
 
-/* Stands on the link until the program closes `control`. Leaves signals for the whole process group to its parent. */
+/* Stays on the link until the program closes `control`. Leaves signals to the process group to its parent. */
 __attribute__((noreturn)) static void
 host_companion_main(const struct host_options *options, int control)
 {
@@ -136,7 +136,7 @@ host_companion_stop(struct host_companion *companion, const char *program)
 
 /* ---- addresses ---- */
 
-/* Returns the value of the next setting from *node and *setting on that is an address; NULL: there is none. */
+/* Returns the next address among the settings from *node and *setting on, or NULL. */
 static const char *
 host_next_address(const struct host *host, unsigned *node, unsigned *setting)
 {

@@ -1,4 +1,4 @@
-/* host_link.c - the links that hosts stand on, and the private networks and sockets of pairs; see host.h. */
+/* host_link.c - the links of hosts, and the private networks and sockets of pairs; see host.h. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ host_link_find(const struct options_program *program, const char *name, int driv
 
 /* ---- pairs ---- */
 
-/* Names an interface of a pair's own network, of port `port`: an end's, or the bridge. */
+/* Names an interface of a pair's own network: port `port` of an end, or its bridge. */
 void
 host_interface_name(char *name, unsigned port, const char *whose)
 {
@@ -118,7 +118,7 @@ host_prepare_pair(const struct host *host)
 	return OPTIONS_FAILURE;
 }
 
-/* Returns whether the ends of the process have ended; those of this one have, or have not begun. */
+/* Returns true if the process has ended, or is this one, whose ends are not running. */
 static bool
 host_is_gone(long pid)
 {
@@ -127,7 +127,7 @@ host_is_gone(long pid)
 	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* The socket of a port NAME is "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
+/* Port NAME has the socket "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
 void
 host_sweep(const char *prefix)
 {

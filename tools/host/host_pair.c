@@ -1,4 +1,4 @@
-/* host_pair.c - see host_pair.h. Requests and answers are structs, each a packet on a SOCK_SEQPACKET socket. */
+/* host_pair.c - see host_pair.h. Requests and answers are structs on a SOCK_SEQPACKET socket. */
 #define _GNU_SOURCE
 #include "tools/host/host_pair.h"
 
@@ -68,7 +68,7 @@ pair_fork(void)
 	if (pid != 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it was gone before the signal was set */
+	if (getppid() != parent) /* the parent ended before prctl */
 		_exit(OPTIONS_FAILURE);
 	signal(SIGINT, SIG_IGN);
 	return 0;
@@ -107,7 +107,7 @@ pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops *ops
 	pair->ends[which].end = end;
 }
 
-/* Becomes the program of an end. dup leaves the socket open across exec. Standard output is the parent's alone. */
+/* Becomes an end's program. dup keeps the socket open across exec. Only the parent uses standard output. */
 __attribute__((noreturn)) static void
 pair_exec(int control, unsigned which, int argc, char **argv)
 {
@@ -155,7 +155,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 
 /* ---- asking ---- */
 
-/* Reports how an end that should be running has ended. Returns the status to exit with. */
+/* Reports how an end has ended that should be running. Returns the exit status. */
 static int
 pair_ended(struct pair *pair, unsigned which, bool starting)
 {
@@ -191,8 +191,8 @@ pair_interrupted(struct pair *pair)
 }
 
 /*
- * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Returns 0,
- * or the status to exit with and a message: the wait is over, a signal came, or either end has ended.
+ * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Fails at a timeout, at a
+ * signal, or if either end has ended.
  */
 static int
 pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
@@ -236,7 +236,7 @@ pair_start(struct pair *pair, int argc, char **argv)
 {
 	int status = 0;
 
-	/* the server first: on most links the client then finds it there */
+	/* the server first: most links' clients wait for it */
 	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
 		status = pair_spawn(pair, i, argc, argv);
 	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
@@ -266,10 +266,7 @@ pair_carry_out(const struct pair_end *end, const struct pair_request *request, i
 	}
 }
 
-/*
- * Has an end carry out the request, in this process or in its own, and leaves the answer in pair->answer: zeroes if
- * there is no such end. Returns as pair_setup.
- */
+/* Has an end carry out the request, here or in its process. Fills in pair->answer, with zeroes if there is no end. */
 static int
 pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
 {
@@ -400,17 +397,12 @@ pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count)
 void
 pair_counts_add(struct pair_counts *sum, const struct pair_counts *before, const struct pair_counts *after)
 {
-	sum->driver_switches += after->driver_switches - before->driver_switches;
-	sum->thread_switches += after->thread_switches - before->thread_switches;
-	sum->process_switches += after->process_switches - before->process_switches;
-	sum->frames += after->frames - before->frames;
-	sum->messages += after->messages - before->messages;
-	sum->fallbacks += after->fallbacks - before->fallbacks;
-	sum->overruns += after->overruns - before->overruns;
-	sum->overtaken += after->overtaken - before->overtaken;
-	sum->stalled += after->stalled - before->stalled;
-	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
-		sum->handoffs[i] += after->handoffs[i] - before->handoffs[i];
+	/* everything before drop_count is a uint64_t */
+	uint64_t *sums = (uint64_t *)sum;
+	const uint64_t *befores = (const uint64_t *)before, *afters = (const uint64_t *)after;
+
+	for (size_t i = 0; i < offsetof(struct pair_counts, drop_count) / sizeof(uint64_t); i++)
+		sums[i] += afters[i] - befores[i];
 	for (unsigned i = 0; i < after->drop_count; i++) {
 		const struct pair_drop *drop = &after->drops[i];
 		struct pair_drop *old = pair_counts_find((struct pair_counts *)before, drop->name);

@@ -49,7 +49,7 @@ struct pair_drop {
 	uint64_t count;
 };
 
-/* One end's counts since it was started. */
+/* One end's counts since it was started. All but the drops are uint64_t and come first, for pair_counts_add. */
 struct pair_counts {
 	uint64_t driver_switches, thread_switches, process_switches; /* voluntary */
 	uint64_t frames, messages;

@@ -26,14 +26,14 @@
 #include "xkernel/base.h"
 
 /*
- * The kernel's numbers of a cable's ends: far apart, because DPDK derives a name that must differ between two processes
- * from process id XOR interface number, and two children have adjacent process ids.
+ * Interface numbers of a cable's ends. They are far apart because DPDK derives a unique name from process id XOR
+ * interface number, and the two ends' processes have adjacent ids.
  */
 enum { NETNS_MESSAGE = 512, NETNS_NESTS = 3, NETNS_NEAR = 0x1000, NETNS_FAR = 0x2000 };
 
 /*
- * Settings of a fresh network, as far as the kernel has them. IPv6 would send packets of its own; a bridge is a cable
- * here, on which no filter may drop frames or reassemble fragments.
+ * Settings of a new network, as far as the kernel has them. IPv6 would send its own packets; a bridge is only a cable,
+ * on which no filter may drop frames or reassemble fragments.
  */
 static const struct {
 	const char *path, *value;
@@ -67,7 +67,7 @@ netns_write(const char *path, const char *text)
 	return good;
 }
 
-/* Keeps this user's and group's ids in the user namespace. */
+/* Maps this user and group to themselves in the user namespace. */
 static bool
 netns_map(unsigned user, unsigned group)
 {
@@ -79,7 +79,7 @@ netns_map(unsigned user, unsigned group)
 	       netns_write("/proc/self/gid_map", groups);
 }
 
-/* Keeps the capabilities that links need across exec. */
+/* Keeps the capabilities for links across exec. */
 static bool
 netns_keep_capabilities(void)
 {
@@ -121,7 +121,7 @@ netns_enter(char *why, size_t size)
 
 /* ---- interfaces ---- */
 
-/* Switches the offloads of both off, except those that an interface does not know, and brings them up. */
+/* Switches off the offloads that the interfaces have, and brings both up. */
 static int
 netns_finish_both(const char *const names[2], char *why, size_t size)
 {
@@ -242,7 +242,7 @@ netns_veth(const char *const names[2], unsigned number, char *why, size_t size)
 
 /* ---- taps and a bridge ---- */
 
-/* Makes a tap that stays when nobody has it open; multi-queue, as DPDK's driver opens it. */
+/* Makes a persistent tap, multi-queue as DPDK's driver opens it. */
 static bool
 netns_tap(const char *name)
 {
@@ -258,7 +258,7 @@ netns_tap(const char *name)
 	return good;
 }
 
-/* Makes a bridge between two interfaces. With multicast snooping it would send packets of its own. */
+/* Makes a bridge between two interfaces; multicast snooping would send its own packets. */
 static bool
 netns_bridge(const char *bridge, const char *const names[2])
 {

@@ -1,6 +1,6 @@
 /*
- * program.c - main of a compiled graph's program, which runs the program that
- * its first argument names, or its own name: that is how a pair starts itself.
+ * program.c - main of a compiled graph's program: runs the word that its first argument names or, for a pair that
+ * starts itself, its own name.
  */
 #include "tools/program/program.h"
 
@@ -31,7 +31,7 @@ static const struct {
 	{ "bench", xk_bench_main, "times the graph in one process", false },
 };
 
-/* Returns whether the graph has a node of this protocol. */
+/* Returns true if the graph has a node of this protocol. */
 static bool
 program_has(const char *protocol)
 {
@@ -52,7 +52,7 @@ program_help(FILE *stream)
 	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
 }
 
-/* `run` of the graph, which is not named; or of a network file, in which hosts may have the graph. */
+/* `run` of the graph, which is not named, or of a network file, whose hosts may have the graph. */
 static int
 program_run(int argc, char **argv)
 {

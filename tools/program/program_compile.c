@@ -1,9 +1,9 @@
 /*
- * program_compile.c - makes programs of graph files; see program_compile.h.
+ * program_compile.c - see program_compile.h.
  *
- * graphs/generate.c writes the graph as C, which includes the protocols' files; the system's
- * compiler makes objects of it and links them with the libraries. Sources and libraries are those
- * of the build directory that this program is in, or of its installation. No shell sees a name.
+ * graphs/generate.c writes the graph as C that includes the protocols' files; the system's compiler makes objects of it
+ * and links them with the libraries. Sources and libraries come from the build directory or the installation that this
+ * program is in. No shell sees a name.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +34,10 @@ enum {
 	COMPILE_NAP_MS = 5 /* between two looks at a command */
 };
 
-/* A command line, which NULL ends as long as there is room for all of it. */
+/* A command line, ended by NULL. */
 struct compile_command {
 	char *arguments[COMPILE_ARGUMENTS + 1];
-	unsigned count; /* more than COMPILE_ARGUMENTS: some are missing */
+	unsigned count; /* beyond COMPILE_ARGUMENTS: some did not fit */
 };
 
 /* One compilation, in a temporary directory of its own. */
@@ -86,7 +85,7 @@ compile_find_place(struct compile_work *work)
 
 /* ---- signals ---- */
 
-/* Gets the signals that end this program: those that it was not started to ignore. */
+/* Gets the signals that end this program, except those that are ignored. */
 static void
 compile_signals(sigset_t *set)
 {
@@ -99,7 +98,7 @@ compile_signals(sigset_t *set)
 			sigaddset(set, ends[i]);
 }
 
-/* Holds them back until the old mask is set again, so that temporary files are removed. */
+/* Blocks these signals until the old mask is set again, so that temporary files are removed. */
 static void
 compile_hold(sigset_t *before)
 {
@@ -109,7 +108,7 @@ compile_hold(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &set, before);
 }
 
-/* Returns whether one of them is held back: compile_end then ends the command that runs. */
+/* Returns true if one of them is pending: compile_end then ends the running command. */
 static bool
 compile_is_to_end(void)
 {
@@ -141,7 +140,7 @@ compile_arguments(struct compile_command *command, const char *const *arguments)
 
 #define COMPILE_ADD(command, ...) compile_arguments(command, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Adds the words of text, which it divides. */
+/* Adds the words of text, which is cut up. */
 static void
 compile_words(struct compile_command *command, char *text)
 {
@@ -159,35 +158,30 @@ compile_is_whole(const struct compile_command *command)
 	return command->count <= COMPILE_ARGUMENTS;
 }
 
-/* Starts the command, with no signal held back. output: its standard output, or -1. Returns -1 if it cannot be run. */
+/* Starts the command with no signal blocked. output: its standard output, or -1. Returns its pid, or -1. */
 static pid_t
 compile_begin(struct compile_command *command, int output)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
 	sigset_t none;
-	pid_t child = -1;
-	int err;
+	pid_t child;
 
 	if (compile_is_to_end() || !compile_is_whole(command))
 		return -1;
-	sigemptyset(&none);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&actions);
-	if (output >= 0)
-		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-	err = posix_spawnp(&child, command->arguments[0], &actions, &attributes, command->arguments, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attributes);
-	if (err == 0)
+	fflush(NULL);
+	child = fork();
+	if (child != 0)
 		return child;
-	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(err));
-	return -1;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (output >= 0)
+		dup2(output, STDOUT_FILENO);
+	execvp(command->arguments[0], command->arguments);
+	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
+	fflush(stderr);
+	_exit(127);
 }
 
-/* Waits for the command. Returns whether it succeeded. */
+/* Waits for the command. Returns true if it succeeded. */
 static bool
 compile_end(pid_t child)
 {
@@ -212,7 +206,7 @@ static bool
 compile_objects(const struct compile_work *work)
 {
 	static const char *const variants[] = { "-DXK_WATCHED=0", "-DXK_WATCHED=1" };
-	/* The objects' other names are hidden: the library defines them too. */
+	/* The other names stay local: the library defines them too. */
 	static const char *const kept[] = { "--keep-global-symbol=xk_compiled_plain",
 					    "--keep-global-symbol=program_graph" };
 	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
@@ -243,7 +237,7 @@ compile_objects(const struct compile_work *work)
 	return good;
 }
 
-/* Makes the program of both objects. */
+/* Links both objects to the program. */
 static bool
 compile_link(const struct compile_work *work, const char *output)
 {
@@ -277,7 +271,7 @@ compile_link(const struct compile_work *work, const char *output)
 	return compile_end(compile_begin(&command, -1));
 }
 
-/* Makes one object of both. */
+/* Joins both objects to one. */
 static bool
 compile_join(const struct compile_work *work, const char *output)
 {
@@ -304,7 +298,7 @@ compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *sourc
 
 /* ---- all of it ---- */
 
-/* Makes a directory that only this user can write to, in $TMPDIR or /tmp. */
+/* Makes a private directory in $TMPDIR or /tmp. */
 static bool
 compile_make_directory(char directory[COMPILE_TEMPORARY])
 {

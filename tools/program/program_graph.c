@@ -1,4 +1,4 @@
-/* program_graph.c - the graph of a program: a file, or the one that it was compiled of; see program.h. */
+/* program_graph.c - a program's graph: a file, or the one that it was compiled from; see program.h. */
 #include "tools/program/program.h"
 
 #include <errno.h>
