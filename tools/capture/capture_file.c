@@ -112,24 +112,6 @@ capture_ring_fits(struct capture_ring *ring, size_t end, size_t limit)
 	return end - ring->free_from <= limit;
 }
 
-/* Returns contiguous room for a record of size bytes, or NULL if the ring is full. */
-static struct capture_record *
-capture_ring_begin(struct capture_ring *ring, size_t size)
-{
-	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
-	size_t end = ring->begun + (left < size ? left + size : size);
-	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
-
-	if (!capture_ring_fits(ring, end, CAPTURE_RING))
-		return NULL;
-	if (left < size) {
-		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
-		record = (struct capture_record *)ring->bytes;
-	}
-	ring->begun = end;
-	return record;
-}
-
 /*
  * Puts a copy of m, which capture_ring_publish shows to the other side. The copies since the last publish can be taken
  * back from any earlier value of ring->begun on. Returns false if the ring is full.
@@ -141,10 +123,17 @@ capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_
 	const size_t unit = sizeof(struct capture_record);
 	size_t len = xk_msg_len(m), kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
 	size_t size = (unit + kept + unit - 1) / unit * unit;
-	struct capture_record *record = capture_ring_begin(ring, size);
+	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
+	size_t end = ring->begun + (left < size ? left + size : size);
+	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
 
-	if (record == NULL)
+	if (!capture_ring_fits(ring, end, CAPTURE_RING))
 		return false;
+	if (left < size) { /* a record is in one piece */
+		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
+		record = (struct capture_record *)ring->bytes;
+	}
+	ring->begun = end;
 	*record = (struct capture_record){
 		.at_ns = at_ns, .comment = comment, .size = (uint32_t)size, .len = (uint32_t)len, .direction = direction
 	};

@@ -233,9 +233,11 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 		doctor_advise(finding, "for large simulations, as root: sysctl -w vm.max_map_count=%d", DOCTOR_MAPS);
 }
 
-static void
-doctor_judge_machine(const struct doctor_facts *facts, struct doctor_report *report)
+void
+doctor_judge(const struct doctor_facts *facts, struct doctor_report *report)
 {
+	*report = (struct doctor_report){ .count = 0 };
+	doctor_judge_links(facts, report);
 	doctor_find(report, DOCTOR_MACHINE, "DPDK", facts->has_dpdk ? DOCTOR_GOOD : DOCTOR_MISSING, "%s",
 		    facts->has_dpdk ? facts->dpdk : "not in this build: hosts are simulated, or in one process");
 	doctor_judge_processor(facts, report);
@@ -248,14 +250,6 @@ doctor_judge_machine(const struct doctor_facts *facts, struct doctor_report *rep
 			    "no network namespace can be made (%s), and none in a user namespace "
 			    "(%s): tests against Linux are skipped",
 			    strerror(facts->errors[DOCTOR_TRY_NETNS]), strerror(facts->errors[DOCTOR_TRY_USERNS]));
-}
-
-void
-doctor_judge(const struct doctor_facts *facts, struct doctor_report *report)
-{
-	*report = (struct doctor_report){ .count = 0 };
-	doctor_judge_links(facts, report);
-	doctor_judge_machine(facts, report);
 	for (unsigned i = 0; i < DOCTOR_TOOLS && facts->tools[i].name != NULL; i++) {
 		const struct doctor_tool *tool = &facts->tools[i];
 		struct doctor_finding *finding = doctor_find(

@@ -106,19 +106,6 @@ doctor_in_child(unsigned what)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : ECANCELED;
 }
 
-static void
-doctor_probe_limits(struct doctor_facts *facts)
-{
-	struct rlimit files;
-
-	facts->is_root = geteuid() == 0;
-	facts->has_net_admin = (doctor_read_number("/proc/self/status", "CapEff", 16) >> CAP_NET_ADMIN & 1) != 0;
-	facts->files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
-	facts->maps = doctor_read_number("/proc/sys/vm/max_map_count", "", 10);
-	facts->huge_total = doctor_read_number("/proc/meminfo", "HugePages_Total", 10);
-	facts->huge_free = doctor_read_number("/proc/meminfo", "HugePages_Free", 10);
-}
-
 /* ---- processors ---- */
 
 static void
@@ -310,11 +297,28 @@ doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *
 	close(graph);
 }
 
-/* ---- DPDK ---- */
+/* ---- all of it ---- */
 
-static void
-doctor_probe_dpdk(struct doctor_facts *facts)
+void
+doctor_probe(struct doctor_facts *facts)
 {
+	struct rlimit files;
+
+	*facts = (struct doctor_facts){ .has_dpdk = false };
+	for (unsigned i = 0; i < DOCTOR_ATTEMPTS; i++)
+		facts->errors[i] = doctor_in_child(i);
+	facts->is_root = geteuid() == 0;
+	facts->has_net_admin = (doctor_read_number("/proc/self/status", "CapEff", 16) >> CAP_NET_ADMIN & 1) != 0;
+	facts->files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
+	facts->maps = doctor_read_number("/proc/sys/vm/max_map_count", "", 10);
+	facts->huge_total = doctor_read_number("/proc/meminfo", "HugePages_Total", 10);
+	facts->huge_free = doctor_read_number("/proc/meminfo", "HugePages_Free", 10);
+	doctor_probe_processor(facts);
+	doctor_probe_cards(facts);
+	for (unsigned i = 0; i < DOCTOR_TOOLS; i++) {
+		facts->tools[i] = doctor_tools[i];
+		facts->tools[i].present = doctor_has_program(doctor_tools[i].name);
+	}
 #ifdef XK_HAVE_DPDK
 	facts->has_dpdk = true;
 	snprintf(facts->dpdk, sizeof(facts->dpdk), "%s", xk_dpdk_version());
@@ -329,23 +333,5 @@ doctor_probe_dpdk(struct doctor_facts *facts)
 	doctor_try("tap", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_TAP]);
 	doctor_try("af_packet", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_AF_PACKET]);
 	doctor_try("af_xdp", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_AF_XDP]);
-#else
-	facts->has_dpdk = false;
 #endif
-}
-
-void
-doctor_probe(struct doctor_facts *facts)
-{
-	*facts = (struct doctor_facts){ .has_dpdk = false };
-	for (unsigned i = 0; i < DOCTOR_ATTEMPTS; i++)
-		facts->errors[i] = doctor_in_child(i);
-	doctor_probe_limits(facts);
-	doctor_probe_processor(facts);
-	doctor_probe_cards(facts);
-	for (unsigned i = 0; i < DOCTOR_TOOLS; i++) {
-		facts->tools[i] = doctor_tools[i];
-		facts->tools[i].present = doctor_has_program(doctor_tools[i].name);
-	}
-	doctor_probe_dpdk(facts);
 }

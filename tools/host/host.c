@@ -53,36 +53,28 @@ host_open_platform(struct host *host)
 	return 0;
 }
 
-/* Opens a port in memory, with a lane for each driver. */
-static int
-host_open_lanes(struct host *host, unsigned port, uint64_t address)
-{
-	for (unsigned i = 0; i < host_driver_count(host); i++) {
-		struct xk_port *lane =
-			xk_memory_port_new(host->platforms[i], host->port_names[port], address, HOST_MEMORY_MTU);
-
-		if (lane == NULL)
-			return host_fail(host, host->port_names[port], strerror(ENOMEM));
-		lane->driver = i;
-		host->ports[port][i] = lane;
-	}
-	return 0;
-}
-
 static int
 host_open_queues(struct host hosts[2])
 {
 	unsigned counts[2] = { host_driver_count(&hosts[0]), host_driver_count(&hosts[1]) };
-	int status = 0;
 
-	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
-		for (unsigned end = 0; end < 2 && status == 0; end++)
-			status = host_open_lanes(&hosts[end], i, HOST_LINK_ADDRESS + 256 * i + end + 1);
-		if (status == 0 && xk_memory_connect_lanes(hosts[0].ports[i], counts[0], hosts[1].ports[i], counts[1],
-							   XK_MEMORY_BY_FLOW) != 0)
-			status = host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+	for (unsigned i = 0; i < hosts[0].port_count; i++) {
+		for (unsigned end = 0; end < 2; end++)
+			for (unsigned lane = 0; lane < counts[end]; lane++) {
+				struct xk_port *port =
+					xk_memory_port_new(hosts[end].platforms[lane], hosts[end].port_names[i],
+							   HOST_LINK_ADDRESS + 256 * i + end + 1, HOST_MEMORY_MTU);
+
+				if (port == NULL)
+					return host_fail(&hosts[end], hosts[end].port_names[i], strerror(ENOMEM));
+				port->driver = lane;
+				hosts[end].ports[i][lane] = port;
+			}
+		if (xk_memory_connect_lanes(hosts[0].ports[i], counts[0], hosts[1].ports[i], counts[1],
+					    XK_MEMORY_BY_FLOW) != 0)
+			return host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
 	}
-	return status;
+	return 0;
 }
 
 /* ---- the kernel ---- */

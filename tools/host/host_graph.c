@@ -206,36 +206,24 @@ host_address_all(struct host *host, struct xk_graph_errors *errors)
 	return 0;
 }
 
-static int
-host_set_all(struct host *host, struct xk_graph_errors *errors)
-{
-	const struct options_texts *sets = host->options.sets;
-
-	for (unsigned i = 0; i < sets->count; i++) {
-		const char *set = host_set_of(host->options.end, sets->text[i]);
-
-		if (set != NULL && xk_graph_set(host->graph, set, errors) != 0)
-			return -EINVAL;
-	}
-	if (host_name_ports(host, errors) != 0)
-		return -EINVAL;
-	return host_address_all(host, errors);
-}
-
 int
 host_load(struct host *host, const struct host_options *options)
 {
 	struct xk_graph_errors errors = { .list = NULL };
-	int result = -EINVAL;
+	bool good;
 
 	*host = (struct host){ .options = *options };
 	host->graph = program_graph_read(options->graph, &errors);
-	if (host->graph != NULL) {
-		result = host_set_all(host, &errors);
-		if (program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
-			result = -EINVAL;
+	good = host->graph != NULL;
+	for (unsigned i = 0; i < options->sets->count && good; i++) {
+		const char *set = host_set_of(options->end, options->sets->text[i]);
+
+		good = set == NULL || xk_graph_set(host->graph, set, &errors) == 0;
 	}
+	good = good && host_name_ports(host, &errors) == 0 && host_address_all(host, &errors) == 0;
+	if (host->graph != NULL && program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
+		good = false;
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	return result == 0 ? 0 : OPTIONS_FAILURE;
+	return good ? 0 : OPTIONS_FAILURE;
 }

@@ -118,15 +118,6 @@ host_prepare_pair(const struct host *host)
 	return OPTIONS_FAILURE;
 }
 
-/* Returns true if the process has ended, or is this one, whose ends are not running. */
-static bool
-host_is_gone(long pid)
-{
-	if (pid == (long)getpid())
-		return true;
-	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
-}
-
 /* Port NAME has the socket "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
 void
 host_sweep(const char *prefix)
@@ -141,9 +132,13 @@ host_sweep(const char *prefix)
 	directory = opendir(path);
 	while (directory != NULL && (entry = readdir(directory)) != NULL) {
 		char *end;
+		long pid;
 
-		if (strncmp(entry->d_name, start, len) == 0 && host_is_gone(strtol(entry->d_name + len, &end, 10)) &&
-		    *end == '-')
+		if (strncmp(entry->d_name, start, len) != 0)
+			continue;
+		pid = strtol(entry->d_name + len, &end, 10);
+		if (*end == '-' && pid > 0 && pid < INT_MAX &&
+		    (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH)))
 			unlinkat(dirfd(directory), entry->d_name, 0);
 	}
 	if (directory != NULL)

@@ -228,18 +228,6 @@ net_schedule(struct net_host *host)
 /* ---- the world ---- */
 
 static int
-net_open_link(struct net *net, unsigned i)
-{
-	const struct xk_topology_link *link = &net->topology->links[i];
-	struct xk_graph_errors errors = { .list = NULL };
-	struct sim_link_config config;
-
-	net_link_config_of(net->topology, link, &config, &errors);
-	net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
-	return net->links[i] == NULL ? net_fail(net, link->name, strerror(ENOMEM)) : 0;
-}
-
-static int
 net_open_host(struct net *net, struct net_host *host)
 {
 	const struct xk_topology_host *topology = host->topology;
@@ -266,6 +254,8 @@ net_open_host(struct net *net, struct net_host *host)
 int
 net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 {
+	struct xk_graph_errors errors = { .list = NULL };
+	struct sim_link_config config;
 	int status = 0;
 
 	net->trace = trace;
@@ -274,8 +264,14 @@ net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 	net->sim = xk_sim_new(seed);
 	if (net->sim == NULL)
 		return net_fail(net, "the simulated world", strerror(ENOMEM));
-	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++)
-		status = net_open_link(net, i);
+	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++) {
+		const struct xk_topology_link *link = &net->topology->links[i];
+
+		net_link_config_of(net->topology, link, &config, &errors); /* net_read has checked it */
+		net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
+		if (net->links[i] == NULL)
+			status = net_fail(net, link->name, strerror(ENOMEM));
+	}
 	for (unsigned i = 0; i < net->topology->host_count && status == 0; i++)
 		status = net_open_host(net, &net->hosts[i]);
 	return status;

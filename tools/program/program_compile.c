@@ -271,16 +271,6 @@ compile_link(const struct compile_work *work, const char *output)
 	return compile_end(compile_begin(&command, -1));
 }
 
-/* Joins both objects to one. */
-static bool
-compile_join(const struct compile_work *work, const char *output)
-{
-	struct compile_command command = { .count = 0 };
-
-	COMPILE_ADD(&command, "ld", "-r", "-o", output, work->objects[0], work->objects[1]);
-	return compile_end(compile_begin(&command, -1));
-}
-
 static bool
 compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *source, const char *file)
 {
@@ -322,6 +312,7 @@ compile_build(const struct xk_graph *graph, const struct xk_graph_c_source *sour
 	const char *flags = getenv("XK_CFLAGS");
 	char *given = flags == NULL ? NULL : strdup(flags);
 	size_t len = strlen(output);
+	struct compile_command join = { .count = 0 };
 	bool is_object = len > 2 && strcmp(output + len - 2, ".o") == 0, good;
 
 	if (given != NULL)
@@ -333,8 +324,9 @@ compile_build(const struct xk_graph *graph, const struct xk_graph_c_source *sour
 	snprintf(work->c, sizeof(work->c), "%s/graph.c", work->directory);
 	snprintf(work->objects[0], sizeof(work->objects[0]), "%s/plain.o", work->directory);
 	snprintf(work->objects[1], sizeof(work->objects[1]), "%s/watched.o", work->directory);
+	COMPILE_ADD(&join, "ld", "-r", "-o", output, work->objects[0], work->objects[1]);
 	good = compile_emit(graph, source, work->c) && compile_objects(work) &&
-	       (is_object ? compile_join(work, output) : compile_link(work, output));
+	       (is_object ? compile_end(compile_begin(&join, -1)) : compile_link(work, output));
 	unlink(work->c);
 	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
 		unlink(work->objects[i]);
