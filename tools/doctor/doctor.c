@@ -69,14 +69,6 @@ static const struct doctor_kind {
 			    "cap_net_admin,cap_net_raw,cap_bpf" },
 };
 
-static void
-doctor_judge_no_dpdk(const struct doctor_facts *facts, struct doctor_report *report, const char *name)
-{
-	doctor_advise(doctor_find(report, DOCTOR_LINK, name, DOCTOR_MISSING, "this build is without DPDK"),
-		      "%sapt-get install --no-install-recommends libdpdk-dev libevent-dev; ./run build",
-		      doctor_sudo(facts));
-}
-
 /* Reports missing capabilities, and how the process or its container gets them. */
 static void
 doctor_judge_rights(const struct doctor_facts *facts, struct doctor_report *report, const struct doctor_kind *kind,
@@ -146,25 +138,26 @@ doctor_judge_links(const struct doctor_facts *facts, struct doctor_report *repor
 {
 	static const char card[] = "PCI address";
 
+	for (enum doctor_link link = 0; link <= DOCTOR_LINKS && !facts->has_dpdk; link++)
+		doctor_advise(doctor_find(report, DOCTOR_LINK, link < DOCTOR_LINKS ? doctor_kinds[link].name : card,
+					  DOCTOR_MISSING, "this build is without DPDK"),
+			      "%sapt-get install --no-install-recommends libdpdk-dev libevent-dev; ./run build",
+			      doctor_sudo(facts));
 	for (enum doctor_link link = 0; link < DOCTOR_LINKS; link++) {
 		if (facts->has_dpdk)
 			doctor_judge_link(facts, report, link);
-		else
-			doctor_judge_no_dpdk(facts, report, doctor_kinds[link].name);
-		report->findings[report->count - 1].sleeps = link != DOCTOR_MEMIF && link != DOCTOR_RING;
+		report->findings[link].sleeps = link != DOCTOR_MEMIF && link != DOCTOR_RING;
 	}
-	if (!facts->has_dpdk)
-		doctor_judge_no_dpdk(facts, report, card);
-	else if (facts->bound[0] != '\0')
+	if (facts->has_dpdk && facts->bound[0] != '\0')
 		doctor_find(report, DOCTOR_LINK, card, DOCTOR_GOOD, "--link %s; not tried. Huge pages are advisable",
 			    facts->bound);
-	else if (facts->card[0] != '\0')
+	else if (facts->has_dpdk && facts->card[0] != '\0')
 		doctor_advise(doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING,
 					  "the network card %s belongs to the kernel%s", facts->card,
 					  facts->has_vfio ? "" : ", which has no vfio-pci loaded"),
 			      "%smodprobe vfio-pci && %sdpdk-devbind.py --bind=vfio-pci %s (it leaves the kernel!)",
 			      doctor_sudo(facts), doctor_sudo(facts), facts->card);
-	else
+	else if (facts->has_dpdk)
 		doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING, "there is no PCI network card");
 	doctor_find(report, DOCTOR_LINK, "memory", DOCTOR_GOOD, "two hosts in one process, without DPDK");
 	doctor_find(report, DOCTOR_LINK, "sim", DOCTOR_GOOD, "simulated hosts on virtual time");
