@@ -44,8 +44,8 @@ somebody(void)
 {
 	everything();
 	facts.is_root = facts.has_net_admin = false;
-	facts.netns_error = EPERM;
-	facts.packet_error = facts.xdp_error = facts.bpf_error = EPERM;
+	facts.errors[DOCTOR_TRY_NETNS] = EPERM;
+	facts.errors[DOCTOR_TRY_PACKET] = facts.errors[DOCTOR_TRY_XDP] = facts.errors[DOCTOR_TRY_BPF] = EPERM;
 }
 
 static const struct doctor_finding *
@@ -149,15 +149,15 @@ TEST(a_user_namespace_does_for_a_pair_alone)
 TEST(what_the_kernel_lacks_is_told)
 {
 	everything();
-	facts.tun_error = ENOENT;
+	facts.errors[DOCTOR_TRY_TUN] = ENOENT;
 	is("tap", DOCTOR_MISSING, "/dev/net/tun", "modprobe tun");
-	facts.tun_error = EACCES;
+	facts.errors[DOCTOR_TRY_TUN] = EACCES;
 	is("tap", DOCTOR_MISSING, "/dev/net/tun", "chmod");
-	facts.packet_error = facts.xdp_error = EAFNOSUPPORT;
+	facts.errors[DOCTOR_TRY_PACKET] = facts.errors[DOCTOR_TRY_XDP] = EAFNOSUPPORT;
 	is("af_packet", DOCTOR_MISSING, "packet sockets", "modprobe af_packet");
 	is("af_xdp", DOCTOR_MISSING, "CONFIG_XDP_SOCKETS", "");
-	facts.netns_error = EPERM;
-	facts.userns_error = ENOSPC;
+	facts.errors[DOCTOR_TRY_NETNS] = EPERM;
+	facts.errors[DOCTOR_TRY_USERNS] = ENOSPC;
 	is("namespaces", DOCTOR_MISSING, strerror(ENOSPC), "");
 }
 

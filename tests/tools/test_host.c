@@ -41,7 +41,6 @@ options_of(unsigned end, const char *graph, const struct options_texts *sets)
 		.mode = XK_IPP,
 		.driver = XK_DRIVER_INTERRUPT,
 		.threads = 1,
-		.core = -1,
 	};
 
 	REQUIRE(host_link_find(&program, "memory", -1, &options.link) == 0);

@@ -45,7 +45,6 @@ pair_begin(void)
 			.mode = XK_IPP,
 			.driver = XK_DRIVER_INTERRUPT,
 			.threads = 1,
-			.core = -1,
 		};
 		REQUIRE(host_link_find(&program, "memory", -1, &options[i].link) == 0);
 	}

@@ -21,7 +21,7 @@
 
 enum {
 	CAPTURE_PAUSE_MS = 50, /* between two rounds of the writer */
-	CAPTURE_HELD_MS = 5,   /* younger frames stay in their rings: an older one may still come into another */
+	CAPTURE_HELD_MS = 5,   /* age at which a frame is written: no older one can come any more */
 	CAPTURE_BATCH = 64,    /* frames given to a device at a time */
 	CAPTURE_TAPS = 64,
 	CAPTURE_SPINS = 64,
@@ -29,39 +29,36 @@ enum {
 
 static_assert(CAPTURE_PAUSE_MS + CAPTURE_HELD_MS < CAPTURE_LATE_MS, "as capture_file.h says");
 
-/* A frame, followed by its bytes (at most PCAPNG_FRAME_MAX). */
+/* A frame's description, followed by at most PCAPNG_FRAME_MAX of its bytes. */
 struct capture_record {
 	uint64_t at_ns;
 	const char *comment; /* NULL: none */
 	uint32_t size;       /* in the ring */
 	uint32_t len;        /* of the frame */
 	enum pcapng_direction direction;
-	bool is_filler; /* no frame: unused bytes before the ring's end */
+	bool is_filler; /* unused bytes before the ring's end */
 };
 
 static_assert(CAPTURE_RING % sizeof(struct capture_record) == 0, "a filler has room before the end");
 
-/*
- * Copies of frames on their way to the thread that writes them: one thread puts while another takes, and neither waits.
- * Positions count all bytes that ever passed.
- */
+/* Copies of frames for the writer: one thread puts, another takes, neither waits. Positions count all bytes so far. */
 struct capture_ring {
 	struct capture_ring *next;
 	char *name; /* of its interface */
 	unsigned interface;
-	_Atomic uint32_t lock; /* for several threads that put */
-	/* of the putting side */
-	size_t begun;                   /* records up to here are there, but may be taken back */
+	_Atomic uint32_t lock; /* a tap's: several threads put */
+	/* the putting side's */
+	size_t begun;                   /* end of the records, of which those after head may be taken back */
 	size_t free_from;               /* tail, as last read */
-	_Atomic uint64_t kept, dropped; /* frames that were published, and frames that found no room */
-	_Atomic size_t head;            /* records up to here are published */
-	/* of the taking side */
-	_Alignas(64) _Atomic size_t tail; /* records up to here are done */
+	_Atomic uint64_t kept, dropped; /* frames published, and frames that found no room */
+	_Atomic size_t head;            /* end of the published records */
+	/* the taking side's */
+	_Alignas(64) _Atomic size_t tail; /* end of the records taken */
 	size_t seen;                      /* head, as last read */
 	_Alignas(64) uint8_t bytes[CAPTURE_RING];
 };
 
-/* Takes the place of the port's operations; found from the port by them. */
+/* A captured port, whose `ops` point into this. */
 struct capture_port {
 	struct xk_port_ops ops;
 	const struct xk_port_ops *inner;
@@ -74,21 +71,21 @@ struct capture_port {
 struct capture {
 	struct xk_capture sink;
 	const char *program, *host;
-	char *path;
 	struct xk_platform *platform;
-	uint64_t epoch_ns;  /* when the platform's clock was zero */
+	uint64_t epoch_ns;  /* time at which the platform's clock was zero */
 	uint64_t latest_ns; /* time of the latest frame written; under the lock */
 	bool has_thread;
 	pthread_t thread;
 	int wake; /* wakes the writer */
 	_Atomic bool woken, ends;
-	pthread_mutex_t lock; /* over the file, and the reading side of the rings */
+	pthread_mutex_t lock; /* of the file and the taking side of the rings */
 	struct pcapng *file;
 	unsigned interface_count;
 	struct capture_ring *rings, **rings_last;
 	struct capture_ring *taps[CAPTURE_TAPS];
 	unsigned tap_count;
 	struct capture_port *ports;
+	char path[];
 };
 
 static uint64_t
@@ -106,35 +103,18 @@ capture_fail(const struct capture *capture, const char *what, int err)
 
 /* ---- rings ---- */
 
-static void
-capture_ring_see_tail(struct capture_ring *ring)
+/* Returns true if at most `limit` bytes wait in a ring that is filled up to `end`. For the putting side. */
+static bool
+capture_ring_fits(struct capture_ring *ring, size_t end, size_t limit)
 {
-	ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
-}
-
-/* Returns room for a record of size bytes, in one piece. NULL: the ring is full. */
-static struct capture_record *
-capture_ring_begin(struct capture_ring *ring, size_t size)
-{
-	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
-	size_t end = ring->begun + (left < size ? left + size : size);
-	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
-
-	if (end - ring->free_from > CAPTURE_RING)
-		capture_ring_see_tail(ring);
-	if (end - ring->free_from > CAPTURE_RING)
-		return NULL;
-	if (left < size) {
-		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
-		record = (struct capture_record *)ring->bytes;
-	}
-	ring->begun = end;
-	return record;
+	if (end - ring->free_from > limit)
+		ring->free_from = atomic_load_explicit(&ring->tail, memory_order_acquire);
+	return end - ring->free_from <= limit;
 }
 
 /*
- * Puts a copy of m, which the other side does not see yet. The ring can be cut at each position that ring->begun has
- * had since the last publish. False: the ring is full.
+ * Puts a copy of m, which capture_ring_publish shows to the other side. The copies since the last publish can be taken
+ * back from any earlier value of ring->begun on. Returns false if the ring is full.
  */
 static bool
 capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_ns, enum pcapng_direction direction,
@@ -143,10 +123,17 @@ capture_ring_put(struct capture_ring *ring, const struct xk_msg *m, uint64_t at_
 	const size_t unit = sizeof(struct capture_record);
 	size_t len = xk_msg_len(m), kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
 	size_t size = (unit + kept + unit - 1) / unit * unit;
-	struct capture_record *record = capture_ring_begin(ring, size);
+	size_t offset = ring->begun % CAPTURE_RING, left = CAPTURE_RING - offset;
+	size_t end = ring->begun + (left < size ? left + size : size);
+	struct capture_record *record = (struct capture_record *)(ring->bytes + offset);
 
-	if (record == NULL)
+	if (!capture_ring_fits(ring, end, CAPTURE_RING))
 		return false;
+	if (left < size) { /* a record is in one piece */
+		*record = (struct capture_record){ .size = (uint32_t)left, .is_filler = true };
+		record = (struct capture_record *)ring->bytes;
+	}
+	ring->begun = end;
 	*record = (struct capture_record){
 		.at_ns = at_ns, .comment = comment, .size = (uint32_t)size, .len = (uint32_t)len, .direction = direction
 	};
@@ -160,7 +147,7 @@ capture_ring_count(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
-/* Publishes what was put up to `end`, `kept` frames, and takes the rest back; `dropped` frames found no room. */
+/* Publishes the copies up to `end` and takes the others back. Counts `kept` frames, and `dropped` without room. */
 static void
 capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint64_t dropped)
 {
@@ -168,16 +155,6 @@ capture_ring_publish(struct capture_ring *ring, size_t end, uint64_t kept, uint6
 	capture_ring_count(&ring->kept, kept);
 	capture_ring_count(&ring->dropped, dropped);
 	atomic_store_explicit(&ring->head, end, memory_order_release);
-}
-
-/* Returns whether more than a quarter of the ring waits. For the putting side. */
-static bool
-capture_ring_is_filling(struct capture_ring *ring)
-{
-	if (ring->begun - ring->free_from <= CAPTURE_RING / 4)
-		return false;
-	capture_ring_see_tail(ring);
-	return ring->begun - ring->free_from > CAPTURE_RING / 4;
 }
 
 static void
@@ -188,7 +165,7 @@ capture_ring_done(struct capture_ring *ring, const struct capture_record *record
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
 }
 
-/* Returns the next record that was seen, the same one until capture_ring_done; NULL: none. */
+/* Returns the next record up to `seen`, the same one until capture_ring_done, or NULL. */
 static const struct capture_record *
 capture_ring_next(struct capture_ring *ring)
 {
@@ -207,7 +184,7 @@ capture_ring_next(struct capture_ring *ring)
 
 /* ---- writing ---- */
 
-/* Writes what is older than until_ns, the oldest of all rings first. */
+/* Writes the frames before until_ns of all rings, oldest first. */
 static void
 capture_drain(struct capture *capture, uint64_t until_ns)
 {
@@ -237,7 +214,7 @@ capture_drain(struct capture *capture, uint64_t until_ns)
 		}
 	} while (oldest != NULL);
 	if (capture->has_thread)
-		pcapng_flush(capture->file); /* capture_close tells errors */
+		pcapng_flush(capture->file); /* capture_close reports errors */
 	pthread_mutex_unlock(&capture->lock);
 }
 
@@ -256,18 +233,18 @@ capture_write(void *argument)
 	return NULL;
 }
 
-/* Sees to it that what was published in ring is written. Called by its publisher. */
+/* Has the records that the caller has published in ring written. */
 static void
 capture_tell(struct capture *capture, struct capture_ring *ring)
 {
 	if (!capture->has_thread)
 		capture_drain(capture, UINT64_MAX);
-	else if (capture_ring_is_filling(ring) &&
+	else if (!capture_ring_fits(ring, ring->begun, CAPTURE_RING / 4) &&
 		 !atomic_exchange_explicit(&capture->woken, true, memory_order_relaxed))
 		eventfd_write(capture->wake, 1);
 }
 
-/* Returns a new ring for the interface of this name, which is made if it is not there. NULL: no memory. */
+/* Returns a new ring for the interface of this name, new or not, or NULL without memory. */
 static struct capture_ring *
 capture_ring(struct capture *capture, const char *name, const char *description, unsigned link_type)
 {
@@ -295,16 +272,10 @@ capture_ring(struct capture *capture, const char *name, const char *description,
 
 /* ---- ports ---- */
 
-static struct capture_port *
-capture_port_of(const struct xk_port *port)
-{
-	return xk_container_of(port->ops, struct capture_port, ops);
-}
-
 static unsigned
 capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
-	struct capture_port *self = capture_port_of(port);
+	struct capture_port *self = xk_container_of(port->ops, struct capture_port, ops);
 	unsigned count = self->inner->receive(port, frames, max), kept = 0;
 	const char *comment = port->receiver == NULL ? "no_session" : NULL;
 	uint64_t now_ns;
@@ -319,14 +290,11 @@ capture_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	return count;
 }
 
-/*
- * Frames that the device takes are gone, so all are copied before, a batch at a time; the copies of those that it left
- * are taken back.
- */
+/* Copies each batch first, because frames that the device takes are gone, and takes back the copies of the others. */
 static unsigned
 capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
-	struct capture_port *self = capture_port_of(port);
+	struct capture_port *self = xk_container_of(port->ops, struct capture_port, ops);
 	unsigned sent = 0, batch, taken;
 
 	do {
@@ -349,16 +317,12 @@ capture_port_transmit(struct xk_port *port, struct xk_msg **frames, unsigned cou
 }
 
 static void
-capture_port_leave(struct capture_port *self)
-{
-	self->port->ops = self->inner;
-	self->port = NULL;
-}
-
-static void
 capture_port_close(struct xk_port *port)
 {
-	capture_port_leave(capture_port_of(port));
+	struct capture_port *self = xk_container_of(port->ops, struct capture_port, ops);
+
+	self->port = NULL;
+	port->ops = self->inner;
 	port->ops->close(port);
 }
 
@@ -408,15 +372,6 @@ capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link 
 	return (int)capture->tap_count++;
 }
 
-/* The holder copies one message; waiters yield, since it may need their core. */
-static void
-capture_tap_lock(struct capture_ring *ring)
-{
-	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
-		if (tries % CAPTURE_SPINS == 0)
-			sched_yield();
-}
-
 static void
 capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
 {
@@ -424,7 +379,10 @@ capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way
 	struct capture_ring *ring = capture->taps[place];
 	bool kept;
 
-	capture_tap_lock(ring);
+	/* The holder only copies a message; waiters yield, because it may need their core. */
+	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
+		if (tries % CAPTURE_SPINS == 0)
+			sched_yield();
 	kept = capture_ring_put(ring, m, capture_now_ns(capture), way == XK_CAPTURE_UP ? PCAPNG_IN : PCAPNG_OUT, NULL);
 	capture_ring_publish(ring, ring->begun, kept, !kept);
 	capture_tell(capture, ring);
@@ -444,21 +402,19 @@ capture_sink(struct capture *capture)
 struct capture *
 capture_open(const char *program, const char *path, const char *host)
 {
-	struct capture *capture = calloc(1, sizeof(*capture));
+	struct capture *capture = calloc(1, sizeof(*capture) + strlen(path) + 1);
 
 	if (capture == NULL)
 		return NULL;
 	capture->sink.ops = &capture_sink_ops;
 	capture->program = program;
-	capture->path = strdup(path);
 	capture->host = host;
 	capture->wake = -1;
 	capture->rings_last = &capture->rings;
-	if (capture->path != NULL)
-		capture->file = pcapng_open(path, program);
+	memcpy(capture->path, path, strlen(path) + 1);
+	capture->file = pcapng_open(path, program);
 	if (capture->file == NULL) {
-		fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", program, path, strerror(errno));
-		free(capture->path);
+		capture_fail(capture, "cannot be written", errno);
 		free(capture);
 		return NULL;
 	}
@@ -495,7 +451,7 @@ capture_start(struct capture *capture, struct xk_platform *platform)
 	return capture_fail(capture, "cannot be written", err);
 }
 
-/* Writes what each interface has seen to the file, and what was not kept to standard error. */
+/* Writes each interface's statistics to the file, and the number of lost frames to standard error. */
 static void
 capture_tell_counts(struct capture *capture)
 {
@@ -520,31 +476,11 @@ capture_tell_counts(struct capture *capture)
 			capture->program, capture->path, all_dropped, all_kept + all_dropped);
 }
 
-static void
-capture_free(struct capture *capture)
-{
-	struct capture_ring *ring;
-	struct capture_port *port;
-
-	while ((port = capture->ports) != NULL) {
-		capture->ports = port->next;
-		if (port->port != NULL)
-			capture_port_leave(port);
-		free(port);
-	}
-	while ((ring = capture->rings) != NULL) {
-		capture->rings = ring->next;
-		free(ring->name);
-		free(ring);
-	}
-	pthread_mutex_destroy(&capture->lock);
-	free(capture->path);
-	free(capture);
-}
-
 int
 capture_close(struct capture *capture)
 {
+	struct capture_ring *ring;
+	struct capture_port *port;
 	int err, status;
 
 	if (capture == NULL)
@@ -560,6 +496,18 @@ capture_close(struct capture *capture)
 	capture_tell_counts(capture);
 	err = pcapng_close(capture->file);
 	status = err == 0 ? 0 : capture_fail(capture, "cannot be written", -err);
-	capture_free(capture);
+	while ((port = capture->ports) != NULL) {
+		capture->ports = port->next;
+		if (port->port != NULL)
+			port->port->ops = port->inner;
+		free(port);
+	}
+	while ((ring = capture->rings) != NULL) {
+		capture->rings = ring->next;
+		free(ring->name);
+		free(ring);
+	}
+	pthread_mutex_destroy(&capture->lock);
+	free(capture);
 	return status;
 }

@@ -1,10 +1,9 @@
 /*
  * capture_file.h - writes what crosses a host's ports and its taps (protocol vtap) to a pcapng file.
  *
- * A captured port's operations are replaced by others around them; nothing else of it changes, and other ports cost
- * nothing. Receiving and transmitting leave a copy of the frame in a ring of that direction, without waiting; a thread
- * writes the copies in the order of their times. A frame that finds its ring full is counted, not kept. On a virtual
- * clock there is no thread: frames are written as they come, so that the same run leaves the same bytes.
+ * Wrapped port operations copy each frame into a ring of its direction, without waiting; a thread writes the copies in
+ * the order of their times. A frame that finds its ring full is counted, not kept. On a virtual clock there is no
+ * thread: frames are written at once, so equal runs write equal bytes. Ports without a capture cost nothing.
  *
  *	struct capture *capture = capture_open("udptest", "x.pcapng", "server");
  *
@@ -15,8 +14,8 @@
  *	xk_kernel_free(kernel);
  *	status = capture_close(capture);
  *
- * The file holds everything older than CAPTURE_LATE_MS, and ends with a whole block. Main thread. All functions do
- * nothing for a capture that is NULL.
+ * At any time the file holds everything older than CAPTURE_LATE_MS and ends with a whole block. A status is 0, or
+ * OPTIONS_FAILURE after a message. Main thread only. All functions do nothing for NULL.
  */
 #ifndef CAPTURE_FILE_H
 #define CAPTURE_FILE_H
@@ -25,34 +24,28 @@
 #include "xkernel/platform.h"
 
 enum {
-	CAPTURE_RING = 16 << 20, /* bytes waiting to be written, for each direction of a port and each tap */
+	CAPTURE_RING = 16 << 20, /* bytes waiting to be written, of each direction of a port and of each tap */
 	CAPTURE_LATE_MS = 60,
 };
 
 struct capture;
 
 /*
- * Creates or empties the file. host: what interfaces' names begin with ("server.port"). NULL: it cannot be written,
- * after a message. program and host must last until the capture is closed.
+ * Creates or empties the file. host: first part of the interfaces' names ("server.port"). Borrows program and host.
+ * Returns NULL after a message if the file cannot be written.
  */
 struct capture *capture_open(const char *program, const char *path, const char *host);
 
-/* Begins the capture, with this platform's times. 0, or OPTIONS_FAILURE after a message. */
+/* Starts the capture, with this platform's times. */
 int capture_start(struct capture *capture, struct xk_platform *platform);
 
-/*
- * Captures what crosses port, which is not in use yet, as an interface called name; ports of one name are one
- * interface. 0, or OPTIONS_FAILURE after a message.
- */
+/* Captures a port that is not in use yet. Ports of the same name share an interface. */
 int capture_port(struct capture *capture, struct xk_port *port, const char *name);
 
-/* Returns where vtap shows messages, for struct xk_kernel_config. */
+/* Returns the sink for taps, for struct xk_kernel_config. */
 struct xk_capture *capture_sink(struct capture *capture);
 
-/*
- * Writes what is left and frees everything, after its kernel was freed. 0; OPTIONS_FAILURE after a message: not all
- * could be written.
- */
+/* Writes the rest and frees everything, after the kernel was freed. Fails if anything could not be written. */
 int capture_close(struct capture *capture);
 
 #endif

@@ -45,34 +45,13 @@ struct pcapng {
 	uint8_t buffer[PCAPNG_BUFFER];
 };
 
+/* Numbers are in the machine's byte order, little-endian (bytes.h). */
 static void
 pcapng_put(struct pcapng *capture, const void *bytes, size_t len)
 {
 	if (len > 0)
 		memcpy(capture->buffer + capture->len, bytes, len);
 	capture->len += len;
-}
-
-/* Numbers are in the machine's byte order, little-endian (bytes.h). */
-static void
-pcapng_put16(struct pcapng *capture, unsigned v)
-{
-	uint16_t value = (uint16_t)v;
-
-	pcapng_put(capture, &value, sizeof(value));
-}
-
-static void
-pcapng_put32(struct pcapng *capture, uint32_t v)
-{
-	pcapng_put(capture, &v, sizeof(v));
-}
-
-static void
-pcapng_put_time(struct pcapng *capture, uint64_t at_ns)
-{
-	pcapng_put32(capture, (uint32_t)(at_ns >> 32));
-	pcapng_put32(capture, (uint32_t)at_ns);
 }
 
 /* Pads to a multiple of 4. */
@@ -88,8 +67,9 @@ pcapng_put_padded(struct pcapng *capture, const void *bytes, size_t len)
 static void
 pcapng_option(struct pcapng *capture, unsigned code, const void *value, size_t len)
 {
-	pcapng_put16(capture, code);
-	pcapng_put16(capture, (unsigned)len);
+	const uint16_t head[] = { (uint16_t)code, (uint16_t)len };
+
+	pcapng_put(capture, head, sizeof(head));
 	pcapng_put_padded(capture, value, len);
 }
 
@@ -109,11 +89,12 @@ pcapng_option_text(struct pcapng *capture, unsigned code, const char *text)
 static void
 pcapng_begin(struct pcapng *capture, uint32_t type)
 {
+	const uint32_t head[] = { type, 0 }; /* pcapng_end writes the length */
+
 	if (PCAPNG_BUFFER - capture->len < PCAPNG_BLOCK_MAX)
 		pcapng_flush(capture);
 	capture->begun = capture->len;
-	pcapng_put32(capture, type);
-	pcapng_put32(capture, 0); /* the length, which pcapng_end writes */
+	pcapng_put(capture, head, sizeof(head));
 }
 
 /* Ends the options, and the block. */
@@ -124,13 +105,15 @@ pcapng_end(struct pcapng *capture)
 
 	pcapng_option(capture, PCAPNG_OPTION_END, NULL, 0);
 	len = (uint32_t)(capture->len - capture->begun + sizeof(len));
-	pcapng_put32(capture, len);
+	pcapng_put(capture, &len, sizeof(len));
 	memcpy(capture->buffer + capture->begun + 4, &len, sizeof(len));
 }
 
 struct pcapng *
 pcapng_open(const char *path, const char *program)
 {
+	/* version 1.0, and no length of the section */
+	const uint32_t head[] = { PCAPNG_BYTE_ORDER, 1, UINT32_MAX, UINT32_MAX };
 	struct pcapng *capture = malloc(sizeof(*capture));
 	int end = 0, err = 0, access;
 
@@ -150,11 +133,7 @@ pcapng_open(const char *path, const char *program)
 		return NULL;
 	}
 	pcapng_begin(capture, PCAPNG_SECTION);
-	pcapng_put32(capture, PCAPNG_BYTE_ORDER);
-	pcapng_put16(capture, 1); /* version 1.0 */
-	pcapng_put16(capture, 0);
-	pcapng_put32(capture, UINT32_MAX); /* the section's length is not given */
-	pcapng_put32(capture, UINT32_MAX);
+	pcapng_put(capture, head, sizeof(head));
 	pcapng_option_text(capture, PCAPNG_OPTION_PROGRAM, program);
 	pcapng_end(capture);
 	return capture;
@@ -169,12 +148,11 @@ pcapng_interface(struct pcapng *capture, const char *name)
 unsigned
 pcapng_interface_of(struct pcapng *capture, const char *name, const char *description, unsigned link_type)
 {
+	const uint32_t head[] = { link_type & UINT16_MAX, PCAPNG_FRAME_MAX };
 	const uint8_t resolution = PCAPNG_NANOSECONDS;
 
 	pcapng_begin(capture, PCAPNG_INTERFACE);
-	pcapng_put16(capture, link_type);
-	pcapng_put16(capture, 0);
-	pcapng_put32(capture, PCAPNG_FRAME_MAX);
+	pcapng_put(capture, head, sizeof(head));
 	pcapng_option_text(capture, PCAPNG_OPTION_NAME, name);
 	pcapng_option_text(capture, PCAPNG_OPTION_DESCRIPTION, description);
 	pcapng_option(capture, PCAPNG_OPTION_RESOLUTION, &resolution, sizeof(resolution));
@@ -188,13 +166,12 @@ pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pc
 {
 	const uint8_t flags[4] = { (uint8_t)direction };
 	size_t kept = len < PCAPNG_FRAME_MAX ? len : PCAPNG_FRAME_MAX;
+	const uint32_t head[] = { interface, (uint32_t)(at_ns >> 32), (uint32_t)at_ns, (uint32_t)kept,
+				  len < UINT32_MAX ? (uint32_t)len : UINT32_MAX };
 
 	xk_assert(interface < capture->interfaces);
 	pcapng_begin(capture, PCAPNG_PACKET);
-	pcapng_put32(capture, interface);
-	pcapng_put_time(capture, at_ns);
-	pcapng_put32(capture, (uint32_t)kept);
-	pcapng_put32(capture, len < UINT32_MAX ? (uint32_t)len : UINT32_MAX);
+	pcapng_put(capture, head, sizeof(head));
 	pcapng_put_padded(capture, frame, kept);
 	pcapng_option(capture, PCAPNG_OPTION_FLAGS, flags, sizeof(flags));
 	pcapng_option_text(capture, PCAPNG_OPTION_COMMENT, comment);
@@ -204,10 +181,11 @@ pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pc
 void
 pcapng_statistics(struct pcapng *capture, unsigned interface, uint64_t at_ns, uint64_t seen, uint64_t dropped)
 {
+	const uint32_t head[] = { interface, (uint32_t)(at_ns >> 32), (uint32_t)at_ns };
+
 	xk_assert(interface < capture->interfaces);
 	pcapng_begin(capture, PCAPNG_STATISTICS);
-	pcapng_put32(capture, interface);
-	pcapng_put_time(capture, at_ns);
+	pcapng_put(capture, head, sizeof(head));
 	pcapng_option(capture, PCAPNG_OPTION_SEEN, &seen, sizeof(seen));
 	pcapng_option(capture, PCAPNG_OPTION_DROPPED, &dropped, sizeof(dropped));
 	pcapng_end(capture);

@@ -1,9 +1,9 @@
 /*
- * pcapng.h - captures as files that tshark and Wireshark read (pcapng, draft-ietf-opsawg-pcapng).
+ * pcapng.h - writes capture files for tshark and Wireshark (pcapng, draft-ietf-opsawg-pcapng).
  *
- * One section, little-endian; times are nanoseconds since 1970, or since a simulation began. The same calls write the
- * same bytes on every machine: nothing is taken from the clock or the host. The file ends with a whole block at any
- * time, so that it can be read while it is written, and after the program was killed.
+ * One section, little-endian; times are nanoseconds since 1970 or the start of a simulation. Equal calls write equal
+ * bytes on every machine. The file always ends with a whole block: it can be read while it is written, and after the
+ * program was killed.
  *
  *	struct pcapng *capture = pcapng_open("run.pcapng", "xk run lab.dot --seed 7");
  *	unsigned client = pcapng_interface(capture, "client.port");
@@ -27,36 +27,33 @@ enum pcapng_direction {
 };
 
 enum {
-	PCAPNG_FRAME_MAX = 262144, /* bytes of a frame that are written, beside its whole length */
-	PCAPNG_TEXT_MAX = 1024,    /* bytes of a name or comment that are written */
+	PCAPNG_FRAME_MAX = 262144, /* most bytes written of a frame; its whole length is written too */
+	PCAPNG_TEXT_MAX = 1024,    /* most bytes written of a name or comment */
 };
 
-/* Creates or empties path. program: who made the capture. Texts are UTF-8. NULL: errno says why. */
+/* Creates or empties path. program: the capture's author. Texts are UTF-8. Returns NULL and errno on failure. */
 struct pcapng *pcapng_open(const char *path, const char *program);
 
-/* The path PCAPNG_DESCRIPTOR "N" stands for the open descriptor N, which is closed with the capture. */
+/* Path "/dev/fd/N": the open descriptor N, which is closed with the capture. */
 #define PCAPNG_DESCRIPTOR "/dev/fd/"
 
-/* Adds a device called name ("host.device"), before its first frame. Returns its number, counted from 0. */
+/* Adds an Ethernet device, called "host.device", before its first frame. Returns its number, from 0. */
 unsigned pcapng_interface(struct pcapng *capture, const char *name);
 
-/* As pcapng_interface, for frames that begin as link_type says (LINKTYPE_ETHERNET is 1). description may be NULL. */
+/* As pcapng_interface, for frames of any link type (LINKTYPE_ETHERNET is 1). description may be NULL. */
 unsigned pcapng_interface_of(struct pcapng *capture, const char *name, const char *description, unsigned link_type);
 
-/*
- * Writes a frame of len bytes, from its Ethernet header on (or what `interface` says), which passed at at_ns. comment:
- * what readers show beside it (why it was lost, what was done to it); may be NULL.
- */
+/* Writes a frame of len bytes that passed at at_ns. comment: shown beside it ("corrupt"); may be NULL. */
 void pcapng_frame(struct pcapng *capture, unsigned interface, uint64_t at_ns, enum pcapng_direction direction,
 		  const void *frame, size_t len, const char *comment);
 
-/* Writes that until at_ns `seen` frames passed `interface`, of which `dropped` are not in the capture. */
+/* Records that `seen` frames have passed `interface` by at_ns, of which `dropped` are not in the file. */
 void pcapng_statistics(struct pcapng *capture, unsigned interface, uint64_t at_ns, uint64_t seen, uint64_t dropped);
 
-/* Writes the capture so far to the file, should the program end without closing. 0 or -errno, as pcapng_close. */
+/* Writes the buffer to the file. Returns as pcapng_close. */
 int pcapng_flush(struct pcapng *capture);
 
-/* 0, or -errno of the first write that failed: the capture is incomplete. NULL is let through. */
+/* Returns 0, or -errno of the first write that failed: the file is incomplete. Ignores NULL. */
 int pcapng_close(struct pcapng *capture);
 
 #endif

@@ -1,4 +1,4 @@
-/* doctor.c - what the facts mean, and what to do about them; see doctor.h. */
+/* doctor.c - conclusions from the facts, and advice; see doctor.h. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum {
 	DOCTOR_HALT_POLL = 50000, /* ns */
 };
 
-/* Adds a finding, which has no command. */
+/* Adds a finding without a command. */
 __attribute__((format(printf, 5, 6))) static struct doctor_finding *
 doctor_find(struct doctor_report *report, enum doctor_group group, const char *name, enum doctor_state state,
 	    const char *format, ...)
@@ -51,7 +51,7 @@ doctor_sudo(const struct doctor_facts *facts)
 
 /* ---- links ---- */
 
-/* capabilities: for a lone host; a pair makes a network of its own, for which a user namespace may do. */
+/* capabilities: what a lone host needs; a pair makes its own network, if need be in a user namespace. */
 static const struct doctor_kind {
 	const char *name, *text, *tried, *package, *capabilities;
 } doctor_kinds[DOCTOR_LINKS] = {
@@ -69,15 +69,7 @@ static const struct doctor_kind {
 			    "cap_net_admin,cap_net_raw,cap_bpf" },
 };
 
-static void
-doctor_judge_no_dpdk(const struct doctor_facts *facts, struct doctor_report *report, const char *name)
-{
-	doctor_advise(doctor_find(report, DOCTOR_LINK, name, DOCTOR_MISSING, "this build is without DPDK"),
-		      "%sapt-get install --no-install-recommends libdpdk-dev libevent-dev; ./run build",
-		      doctor_sudo(facts));
-}
-
-/* Reports missing capabilities, and how this process, or its container, gets them. */
+/* Reports missing capabilities, and how the process or its container gets them. */
 static void
 doctor_judge_rights(const struct doctor_facts *facts, struct doctor_report *report, const struct doctor_kind *kind,
 		    bool pair_works)
@@ -102,30 +94,30 @@ doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report
 	const struct doctor_kind *kind = &doctor_kinds[link];
 	const struct doctor_trial *trial = &facts->trials[link];
 	bool has_rights = link == DOCTOR_TAP         ? facts->has_net_admin
-			  : link == DOCTOR_AF_PACKET ? facts->packet_error == 0
-			  : link == DOCTOR_AF_XDP
-				  ? facts->xdp_error == 0 && facts->bpf_error == 0 && facts->has_net_admin
-				  : true;
+			  : link == DOCTOR_AF_PACKET ? facts->errors[DOCTOR_TRY_PACKET] == 0
+			  : link == DOCTOR_AF_XDP    ? facts->errors[DOCTOR_TRY_XDP] == 0 &&
+							    facts->errors[DOCTOR_TRY_BPF] == 0 && facts->has_net_admin
+						  : true;
 	struct doctor_finding *finding;
 
 	if (!facts->has_driver[link]) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 				      "DPDK's driver for it is not installed");
 		doctor_advise(finding, "%sapt-get install %s", doctor_sudo(facts), kind->package);
-	} else if (link == DOCTOR_TAP && facts->tun_error != 0) {
+	} else if (link == DOCTOR_TAP && facts->errors[DOCTOR_TRY_TUN] != 0) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
-				      "/dev/net/tun cannot be opened: %s", strerror(facts->tun_error));
-		if (facts->tun_error == EACCES)
+				      "/dev/net/tun cannot be opened: %s", strerror(facts->errors[DOCTOR_TRY_TUN]));
+		if (facts->errors[DOCTOR_TRY_TUN] == EACCES)
 			doctor_advise(finding, "sudo chmod 666 /dev/net/tun");
 		else
 			doctor_advise(finding,
 				      "%smodprobe tun; in a container without the file: mknod /dev/net/tun c 10 200",
 				      doctor_sudo(facts));
-	} else if (link == DOCTOR_AF_PACKET && facts->packet_error == EAFNOSUPPORT) {
+	} else if (link == DOCTOR_AF_PACKET && facts->errors[DOCTOR_TRY_PACKET] == EAFNOSUPPORT) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 				      "this kernel has no packet sockets");
 		doctor_advise(finding, "%smodprobe af_packet", doctor_sudo(facts));
-	} else if (link == DOCTOR_AF_XDP && facts->xdp_error == EAFNOSUPPORT) {
+	} else if (link == DOCTOR_AF_XDP && facts->errors[DOCTOR_TRY_XDP] == EAFNOSUPPORT) {
 		doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
 			    "this kernel is built without CONFIG_XDP_SOCKETS");
 	} else if (!has_rights) {
@@ -146,25 +138,26 @@ doctor_judge_links(const struct doctor_facts *facts, struct doctor_report *repor
 {
 	static const char card[] = "PCI address";
 
+	for (enum doctor_link link = 0; link <= DOCTOR_LINKS && !facts->has_dpdk; link++)
+		doctor_advise(doctor_find(report, DOCTOR_LINK, link < DOCTOR_LINKS ? doctor_kinds[link].name : card,
+					  DOCTOR_MISSING, "this build is without DPDK"),
+			      "%sapt-get install --no-install-recommends libdpdk-dev libevent-dev; ./run build",
+			      doctor_sudo(facts));
 	for (enum doctor_link link = 0; link < DOCTOR_LINKS; link++) {
 		if (facts->has_dpdk)
 			doctor_judge_link(facts, report, link);
-		else
-			doctor_judge_no_dpdk(facts, report, doctor_kinds[link].name);
-		report->findings[report->count - 1].sleeps = link != DOCTOR_MEMIF && link != DOCTOR_RING;
+		report->findings[link].sleeps = link != DOCTOR_MEMIF && link != DOCTOR_RING;
 	}
-	if (!facts->has_dpdk)
-		doctor_judge_no_dpdk(facts, report, card);
-	else if (facts->bound[0] != '\0')
+	if (facts->has_dpdk && facts->bound[0] != '\0')
 		doctor_find(report, DOCTOR_LINK, card, DOCTOR_GOOD, "--link %s; not tried. Huge pages are advisable",
 			    facts->bound);
-	else if (facts->card[0] != '\0')
+	else if (facts->has_dpdk && facts->card[0] != '\0')
 		doctor_advise(doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING,
 					  "the network card %s belongs to the kernel%s", facts->card,
 					  facts->has_vfio ? "" : ", which has no vfio-pci loaded"),
 			      "%smodprobe vfio-pci && %sdpdk-devbind.py --bind=vfio-pci %s (it leaves the kernel!)",
 			      doctor_sudo(facts), doctor_sudo(facts), facts->card);
-	else
+	else if (facts->has_dpdk)
 		doctor_find(report, DOCTOR_LINK, card, DOCTOR_MISSING, "there is no PCI network card");
 	doctor_find(report, DOCTOR_LINK, "memory", DOCTOR_GOOD, "two hosts in one process, without DPDK");
 	doctor_find(report, DOCTOR_LINK, "sim", DOCTOR_GOOD, "simulated hosts on virtual time");
@@ -208,7 +201,7 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 {
 	struct doctor_finding *finding;
 
-	if (facts->huge_error == 0 && facts->huge_free >= DOCTOR_HUGE_USEFUL)
+	if (facts->errors[DOCTOR_TRY_HUGE] == 0 && facts->huge_free >= DOCTOR_HUGE_USEFUL)
 		doctor_find(report, DOCTOR_MACHINE, "huge pages", DOCTOR_GOOD, "%" PRIu64 " of %" PRIu64 " are free",
 			    facts->huge_free, facts->huge_total);
 	else
@@ -233,29 +226,23 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 		doctor_advise(finding, "for large simulations, as root: sysctl -w vm.max_map_count=%d", DOCTOR_MAPS);
 }
 
-static void
-doctor_judge_machine(const struct doctor_facts *facts, struct doctor_report *report)
-{
-	doctor_find(report, DOCTOR_MACHINE, "DPDK", facts->has_dpdk ? DOCTOR_GOOD : DOCTOR_MISSING, "%s",
-		    facts->has_dpdk ? facts->dpdk : "not in this build: hosts are simulated, or in one process");
-	doctor_judge_processor(facts, report);
-	doctor_judge_memory(facts, report);
-	if (facts->netns_error == 0 || facts->userns_error == 0)
-		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_GOOD, "a network namespace can be made%s",
-			    facts->netns_error == 0 ? "" : ", within a user namespace");
-	else
-		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
-			    "no network namespace can be made (%s), and none in a user namespace "
-			    "(%s): tests against Linux are skipped",
-			    strerror(facts->netns_error), strerror(facts->userns_error));
-}
-
 void
 doctor_judge(const struct doctor_facts *facts, struct doctor_report *report)
 {
 	*report = (struct doctor_report){ .count = 0 };
 	doctor_judge_links(facts, report);
-	doctor_judge_machine(facts, report);
+	doctor_find(report, DOCTOR_MACHINE, "DPDK", facts->has_dpdk ? DOCTOR_GOOD : DOCTOR_MISSING, "%s",
+		    facts->has_dpdk ? facts->dpdk : "not in this build: hosts are simulated, or in one process");
+	doctor_judge_processor(facts, report);
+	doctor_judge_memory(facts, report);
+	if (facts->errors[DOCTOR_TRY_NETNS] == 0 || facts->errors[DOCTOR_TRY_USERNS] == 0)
+		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_GOOD, "a network namespace can be made%s",
+			    facts->errors[DOCTOR_TRY_NETNS] == 0 ? "" : ", within a user namespace");
+	else
+		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
+			    "no network namespace can be made (%s), and none in a user namespace "
+			    "(%s): tests against Linux are skipped",
+			    strerror(facts->errors[DOCTOR_TRY_NETNS]), strerror(facts->errors[DOCTOR_TRY_USERNS]));
 	for (unsigned i = 0; i < DOCTOR_TOOLS && facts->tools[i].name != NULL; i++) {
 		const struct doctor_tool *tool = &facts->tools[i];
 		struct doctor_finding *finding = doctor_find(

@@ -1,8 +1,8 @@
 /*
- * doctor.h - what this machine can do: facts, found by trying, and what follows from them.
+ * doctor.h - the capabilities of this machine: facts, found by trying, and conclusions.
  *
- * doctor_probe tries whatever can be tried without changing anything, most of it in child processes and in network
- * namespaces of their own; doctor_judge looks at the facts alone. Main thread, before any other thread is made.
+ * doctor_probe tries whatever can be tried without a change, mostly in child processes and their own network
+ * namespaces; doctor_judge only uses the facts. Main thread, before there are others.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -27,50 +27,56 @@ enum doctor_link {
 	DOCTOR_LINKS,
 };
 
-/* The outcome of two hosts in two processes exchanging messages. */
+enum doctor_attempt {
+	DOCTOR_TRY_NETNS,  /* a new network namespace */
+	DOCTOR_TRY_USERNS, /* ... within a new user namespace */
+	DOCTOR_TRY_TUN,    /* /dev/net/tun */
+	DOCTOR_TRY_PACKET, /* a socket of AF_PACKET */
+	DOCTOR_TRY_XDP,    /* a socket of AF_XDP */
+	DOCTOR_TRY_BPF,    /* loading the program that AF_XDP needs */
+	DOCTOR_TRY_HUGE,   /* mapping a page of 2 MB */
+	DOCTOR_ATTEMPTS,
+};
+
+/* The result of two hosts, as two processes, exchanging messages. */
 struct doctor_trial {
-	int status; /* 0: they did */
+	int status; /* 0: it worked */
 	char why[DOCTOR_TEXT];
 };
 
-/* A program that something here uses. */
+/* A program that this project uses. */
 struct doctor_tool {
 	const char *name, *package, *use;
 	bool present;
 };
 
-/* Errors are of errno.h; 0: it worked. */
+/* Errors are 0 or an errno. */
 struct doctor_facts {
 	bool has_dpdk; /* in this build */
 	char dpdk[DOCTOR_NAME];
 	bool has_driver[DOCTOR_LINKS];
-	struct doctor_trial trials[DOCTOR_LINKS]; /* from tap on in a network of their own; not of ring */
+	struct doctor_trial trials[DOCTOR_LINKS]; /* all but ring's; from tap on in a network of their own */
 	bool is_root, has_net_admin;
-	int netns_error, userns_error; /* a network namespace of one's own; with a user namespace of one's own */
-	int tun_error;                 /* /dev/net/tun */
-	int packet_error;              /* a socket of AF_PACKET */
-	int xdp_error;                 /* a socket of AF_XDP */
-	int bpf_error;                 /* loading the program that AF_XDP needs */
-	char card[DOCTOR_NAME];        /* the first PCI network card that is not DPDK's: its address */
-	char bound[DOCTOR_NAME];       /* the first that is bound to a driver for DPDK */
+	int errors[DOCTOR_ATTEMPTS];
+	char card[DOCTOR_NAME];  /* address of the first PCI network card that the kernel has; "" */
+	char bound[DOCTOR_NAME]; /* ... that is bound to a driver for DPDK; "" */
 	bool has_vfio;
-	unsigned cores, core_first, core_second; /* that this process may use; the first two */
+	unsigned cores, core_first, core_second; /* number of cores this process may use, and the first two */
 	bool are_siblings;                       /* these two are hardware threads of one core */
-	char isolated[DOCTOR_NAME];              /* cores that the system leaves alone; "" */
+	char isolated[DOCTOR_NAME];              /* list of isolated cores; "" */
 	char clock[DOCTOR_NAME];                 /* the system's clock source */
 	bool is_tsc_steady;
 	bool has_halt_poll;
 	uint64_t halt_poll_ns; /* of a virtual machine's idle processor */
 	uint64_t huge_total, huge_free;
-	int huge_error; /* mapping one of 2 MB */
-	uint64_t files; /* that a process may open */
+	uint64_t files; /* most open files of a process */
 	uint64_t maps;  /* vm.max_map_count */
 	struct doctor_tool tools[DOCTOR_TOOLS];
 };
 
 void doctor_probe(struct doctor_facts *facts);
 
-/* Lets two hosts, as two processes, exchange messages over the link (doctor_try.c). Takes up to 30 s. */
+/* Tries to exchange messages between two hosts, as processes, over the link. Takes up to 30 s. */
 void doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *trial);
 
 /* ---- what follows ---- */
@@ -86,7 +92,7 @@ struct doctor_finding {
 	enum doctor_group group;
 	const char *name;
 	enum doctor_state state;
-	bool sleeps; /* a link's: the driver policy `interrupt` works on it */
+	bool sleeps; /* a link's: the driver policy `interrupt` works */
 	char text[DOCTOR_TEXT];
 	char command[DOCTOR_TEXT]; /* to improve it; "": none */
 };
@@ -94,7 +100,7 @@ struct doctor_finding {
 struct doctor_report {
 	struct doctor_finding findings[DOCTOR_FINDINGS];
 	unsigned count;
-	bool works; /* the default link, with its default driver policy */
+	bool works; /* the default link works, with its default driver policy */
 };
 
 void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report);

@@ -1,4 +1,4 @@
-/* doctor_probe.c - finds the facts: what there is, and what works when it is tried; see doctor.h. */
+/* doctor_probe.c - finds the facts by looking and trying; see doctor.h. */
 #define _GNU_SOURCE
 #include "tools/doctor/doctor.h"
 
@@ -18,8 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/private.h"
+#include "tools/host/host_options.h"
 #include "tools/machine.h"
-#include "xkernel/base.h"
+#include "tools/program/program.h"
 #ifdef XK_HAVE_DPDK
 #include "platform/dpdk/dpdk.h"
 #endif
@@ -41,18 +43,7 @@ doctor_read_number(const char *path, const char *key, int base)
 
 /* ---- what can be tried ---- */
 
-/* Tried in a child, which takes with it whatever it made. */
-enum doctor_attempt {
-	DOCTOR_TRY_NETNS,
-	DOCTOR_TRY_USERNS,
-	DOCTOR_TRY_TUN,
-	DOCTOR_TRY_PACKET,
-	DOCTOR_TRY_XDP,
-	DOCTOR_TRY_BPF,
-	DOCTOR_TRY_HUGE,
-};
-
-/* Loads "return XDP_PASS", attached to nothing. Returns a descriptor, or -1. */
+/* Loads an XDP program that is attached to nothing. Returns a descriptor, or -1. */
 static int
 doctor_load_pass(void)
 {
@@ -70,7 +61,7 @@ doctor_load_pass(void)
 
 /* Returns -1 and errno if the machine cannot do it. */
 static int
-doctor_attempt(enum doctor_attempt what)
+doctor_attempt(unsigned what)
 {
 	const size_t huge = (size_t)1 << DOCTOR_HUGE_LOG2;
 	void *pages;
@@ -84,7 +75,7 @@ doctor_attempt(enum doctor_attempt what)
 	case DOCTOR_TRY_TUN:
 		return open("/dev/net/tun", O_RDWR | O_CLOEXEC);
 	case DOCTOR_TRY_PACKET:
-		return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* without a protocol it receives nothing */
+		return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* protocol 0: receives nothing */
 	case DOCTOR_TRY_XDP:
 		return socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 	case DOCTOR_TRY_BPF:
@@ -99,9 +90,9 @@ doctor_attempt(enum doctor_attempt what)
 	return -1;
 }
 
-/* Returns 0, or the error of the attempt. */
+/* Makes an attempt in a child process, whose end undoes it. Returns 0 or errno. */
 static int
-doctor_in_child(enum doctor_attempt what)
+doctor_in_child(unsigned what)
 {
 	int status = 0;
 	pid_t pid = fork();
@@ -115,47 +106,13 @@ doctor_in_child(enum doctor_attempt what)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : ECANCELED;
 }
 
-static void
-doctor_probe_kernel(struct doctor_facts *facts)
-{
-	facts->netns_error = doctor_in_child(DOCTOR_TRY_NETNS);
-	facts->userns_error = doctor_in_child(DOCTOR_TRY_USERNS);
-	facts->tun_error = doctor_in_child(DOCTOR_TRY_TUN);
-	facts->packet_error = doctor_in_child(DOCTOR_TRY_PACKET);
-	facts->xdp_error = doctor_in_child(DOCTOR_TRY_XDP);
-	facts->bpf_error = doctor_in_child(DOCTOR_TRY_BPF);
-	facts->huge_error = doctor_in_child(DOCTOR_TRY_HUGE);
-}
-
-static void
-doctor_probe_limits(struct doctor_facts *facts)
-{
-	struct rlimit files;
-
-	facts->is_root = geteuid() == 0;
-	facts->has_net_admin = (doctor_read_number("/proc/self/status", "CapEff", 16) >> CAP_NET_ADMIN & 1) != 0;
-	facts->files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
-	facts->maps = doctor_read_number("/proc/sys/vm/max_map_count", "", 10);
-	facts->huge_total = doctor_read_number("/proc/meminfo", "HugePages_Total", 10);
-	facts->huge_free = doctor_read_number("/proc/meminfo", "HugePages_Free", 10);
-}
-
 /* ---- processors ---- */
-
-static void
-doctor_read_siblings(unsigned core, char *text)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", core);
-	machine_read(path, "", text, DOCTOR_NAME);
-}
 
 static void
 doctor_probe_processor(struct doctor_facts *facts)
 {
 	static const char halt_poll[] = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
-	char first[DOCTOR_NAME], second[DOCTOR_NAME], flags[DOCTOR_LINE];
+	char siblings[2][DOCTOR_NAME], path[128], flags[DOCTOR_LINE];
 	unsigned *const cores[] = { &facts->core_first, &facts->core_second };
 	cpu_set_t set;
 
@@ -165,9 +122,11 @@ doctor_probe_processor(struct doctor_facts *facts)
 	for (unsigned i = 0; i < CPU_SETSIZE; i++)
 		if (CPU_ISSET(i, &set) && facts->cores++ < 2)
 			*cores[facts->cores - 1] = i;
-	doctor_read_siblings(facts->core_first, first);
-	doctor_read_siblings(facts->core_second, second);
-	facts->are_siblings = facts->cores > 1 && first[0] != '\0' && strcmp(first, second) == 0;
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", *cores[i]);
+		machine_read(path, "", siblings[i], sizeof(siblings[i]));
+	}
+	facts->are_siblings = facts->cores > 1 && siblings[0][0] != '\0' && strcmp(siblings[0], siblings[1]) == 0;
 	machine_read("/sys/devices/system/cpu/isolated", "", facts->isolated, sizeof(facts->isolated));
 	machine_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "", facts->clock,
 		     sizeof(facts->clock));
@@ -179,7 +138,7 @@ doctor_probe_processor(struct doctor_facts *facts)
 
 /* ---- network cards ---- */
 
-/* Takes down a device of class 02, network, by what driver has it. */
+/* Notes the address of a network card (class 02), according to its driver. */
 static void
 doctor_probe_card(struct doctor_facts *facts, const char *address)
 {
@@ -229,7 +188,7 @@ static const struct doctor_tool doctor_tools[DOCTOR_TOOLS] = {
 	{ "clang-format", "clang-format", "./run test", false },
 };
 
-/* Searches administrators' directories, too, for users who do not have them on the path. */
+/* Also searches the sbin directories, which users may not have in PATH. */
 static bool
 doctor_has_program(const char *name)
 {
@@ -245,11 +204,121 @@ doctor_has_program(const char *name)
 	return false;
 }
 
-/* ---- DPDK ---- */
+/* ---- trying a link: icmptest's two hosts exchange messages over it ---- */
 
+enum {
+	DOCTOR_LIMIT_S = 15,
+	DOCTOR_SAID = 8192,
+	DOCTOR_ARGUMENTS = 16,
+	DOCTOR_PLACES = 4, /* directories that DPDK and the platform make for sockets */
+	DOCTOR_PATH = 256,
+};
+
+/* graphs/icmptest.dot, wherever the program stands. */
+static const char doctor_graph[] =
+	"digraph doctor { icmptest -> icmp; icmp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; "
+	"arp -> eth; eth -> port; }\n";
+
+/* Names the directories that do not exist yet, inner ones first; "" stands for one that does. */
 static void
-doctor_probe_dpdk(struct doctor_facts *facts)
+doctor_missing_places(char places[DOCTOR_PLACES][DOCTOR_PATH])
 {
+	snprintf(places[0], DOCTOR_PATH, "/tmp/xk-%lu", (unsigned long)getuid());
+	private_dpdk_directory(places[1], DOCTOR_PATH);
+	private_dpdk_directory(places[2], DOCTOR_PATH);
+	places[2][strlen(places[2]) - strlen("/rte")] = '\0';
+	snprintf(places[3], DOCTOR_PATH, "/run/xk");
+	for (unsigned i = 0; i < DOCTOR_PLACES; i++)
+		if (access(places[i], F_OK) == 0)
+			places[i][0] = '\0';
+}
+
+/* Takes the reason from icmptest's first message, without its name and the advice. */
+static void
+doctor_listen(int said, bool was_killed, struct doctor_trial *trial)
+{
+	static const char name[] = "icmptest: ", advice[] = "; try icmptest";
+	char text[DOCTOR_SAID], *start, *end;
+	ssize_t len = read(said, text, sizeof(text) - 1);
+
+	text[len < 0 ? 0 : len] = '\0';
+	start = strstr(text, name);
+	if (start == NULL) {
+		snprintf(trial->why, sizeof(trial->why), "%s",
+			 was_killed ? "it has not come to an end" : "no messages come back");
+		return;
+	}
+	start += strlen(name);
+	start[strcspn(start, "\n")] = '\0';
+	end = strstr(start, advice);
+	if (end != NULL)
+		*end = '\0';
+	snprintf(trial->why, sizeof(trial->why), "%.300s", start);
+}
+
+void
+doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *trial)
+{
+	char places[DOCTOR_PLACES][DOCTOR_PATH];
+	const ssize_t len = (ssize_t)strlen(doctor_graph);
+	int graph = memfd_create("doctor.dot", 0), said[2];
+	char line[256], *rest = line, *arguments[DOCTOR_ARGUMENTS];
+	int count = 0;
+	pid_t pid;
+
+	*trial = (struct doctor_trial){ .status = OPTIONS_FAILURE };
+	snprintf(line, sizeof(line),
+		 "icmptest --link %.64s --driver %s --graph /proc/self/fd/%d --count 5 --interval 2ms --timeout 4s "
+		 "--quiet",
+		 link, host_drivers[driver], graph);
+	while ((arguments[count] = strsep(&rest, " ")) != NULL)
+		count++;
+	if (graph < 0 || write(graph, doctor_graph, (size_t)len) != len || pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) {
+		snprintf(trial->why, sizeof(trial->why), "%s", strerror(errno));
+		return;
+	}
+	doctor_missing_places(places);
+	fflush(NULL);
+	pid = pair_fork();
+	if (pid == 0) {
+		dup2(said[1], STDOUT_FILENO);
+		dup2(said[1], STDERR_FILENO);
+		exit(icmptest_main(count, arguments));
+	}
+	if (pid > 0)
+		trial->status = pair_reap(pid, DOCTOR_LIMIT_S * 1000);
+	doctor_listen(said[0], trial->status == -1, trial);
+	host_sweep("icmptest");
+	for (unsigned i = 0; i < DOCTOR_PLACES; i++)
+		if (places[i][0] != '\0')
+			rmdir(places[i]); /* fails if another program uses it by now */
+	close(said[0]);
+	close(said[1]);
+	close(graph);
+}
+
+/* ---- all of it ---- */
+
+void
+doctor_probe(struct doctor_facts *facts)
+{
+	struct rlimit files;
+
+	*facts = (struct doctor_facts){ .has_dpdk = false };
+	for (unsigned i = 0; i < DOCTOR_ATTEMPTS; i++)
+		facts->errors[i] = doctor_in_child(i);
+	facts->is_root = geteuid() == 0;
+	facts->has_net_admin = (doctor_read_number("/proc/self/status", "CapEff", 16) >> CAP_NET_ADMIN & 1) != 0;
+	facts->files = getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0;
+	facts->maps = doctor_read_number("/proc/sys/vm/max_map_count", "", 10);
+	facts->huge_total = doctor_read_number("/proc/meminfo", "HugePages_Total", 10);
+	facts->huge_free = doctor_read_number("/proc/meminfo", "HugePages_Free", 10);
+	doctor_probe_processor(facts);
+	doctor_probe_cards(facts);
+	for (unsigned i = 0; i < DOCTOR_TOOLS; i++) {
+		facts->tools[i] = doctor_tools[i];
+		facts->tools[i].present = doctor_has_program(doctor_tools[i].name);
+	}
 #ifdef XK_HAVE_DPDK
 	facts->has_dpdk = true;
 	snprintf(facts->dpdk, sizeof(facts->dpdk), "%s", xk_dpdk_version());
@@ -264,22 +333,5 @@ doctor_probe_dpdk(struct doctor_facts *facts)
 	doctor_try("tap", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_TAP]);
 	doctor_try("af_packet", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_AF_PACKET]);
 	doctor_try("af_xdp", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_AF_XDP]);
-#else
-	facts->has_dpdk = false;
 #endif
-}
-
-void
-doctor_probe(struct doctor_facts *facts)
-{
-	*facts = (struct doctor_facts){ .has_dpdk = false };
-	doctor_probe_kernel(facts);
-	doctor_probe_limits(facts);
-	doctor_probe_processor(facts);
-	doctor_probe_cards(facts);
-	for (unsigned i = 0; i < DOCTOR_TOOLS; i++) {
-		facts->tools[i] = doctor_tools[i];
-		facts->tools[i].present = doctor_has_program(doctor_tools[i].name);
-	}
-	doctor_probe_dpdk(facts);
 }

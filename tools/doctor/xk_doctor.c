@@ -1,7 +1,5 @@
 /* xk_doctor.c - `xk doctor`: tells what this machine can do, and how to enable the rest. Changes nothing. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tools/doctor/doctor.h"
 #include "tools/host/host_options.h"
@@ -78,8 +76,8 @@ doctor_json_group(struct json *json, const struct doctor_report *report, enum do
 	json_close(json);
 }
 
-static bool
-doctor_json(const struct doctor_report *report, FILE *out)
+static int
+doctor_json(const struct doctor_report *report, const char *file, FILE *out)
 {
 	struct machine machine;
 	struct json json;
@@ -93,8 +91,7 @@ doctor_json(const struct doctor_report *report, FILE *out)
 	doctor_json_group(&json, report, DOCTOR_LINK, "links");
 	doctor_json_group(&json, report, DOCTOR_MACHINE, "checks");
 	doctor_json_group(&json, report, DOCTOR_TOOL, "programs");
-	json_close(&json);
-	return json_end(&json);
+	return host_end_json(doctor_program.name, file, &json);
 }
 
 int
@@ -126,11 +123,8 @@ xk_doctor_main(int argc, char **argv)
 			       "build/xk run graphs/net/pair-ethernet10.dot --link sim\n");
 	}
 	status = report.works ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
-	if (out != NULL && !doctor_json(&report, out)) {
-		fprintf(stderr, "%s: --json %s cannot be written: %s\n", doctor_program.name, options.json,
-			strerror(errno));
+	if (out != NULL && doctor_json(&report, options.json, out) != 0)
 		status = OPTIONS_FAILURE;
-	}
 	host_close_json(out);
 	return status;
 }

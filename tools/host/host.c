@@ -53,36 +53,28 @@ host_open_platform(struct host *host)
 	return 0;
 }
 
-/* Opens a port in memory, with a lane for each driver. */
-static int
-host_open_lanes(struct host *host, unsigned port, uint64_t address)
-{
-	for (unsigned i = 0; i < host_driver_count(host); i++) {
-		struct xk_port *lane =
-			xk_memory_port_new(host->platforms[i], host->port_names[port], address, HOST_MEMORY_MTU);
-
-		if (lane == NULL)
-			return host_fail(host, host->port_names[port], strerror(ENOMEM));
-		lane->driver = i;
-		host->ports[port][i] = lane;
-	}
-	return 0;
-}
-
 static int
 host_open_queues(struct host hosts[2])
 {
 	unsigned counts[2] = { host_driver_count(&hosts[0]), host_driver_count(&hosts[1]) };
-	int status = 0;
 
-	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
-		for (unsigned end = 0; end < 2 && status == 0; end++)
-			status = host_open_lanes(&hosts[end], i, HOST_LINK_ADDRESS + 256 * i + end + 1);
-		if (status == 0 && xk_memory_connect_lanes(hosts[0].ports[i], counts[0], hosts[1].ports[i], counts[1],
-							   XK_MEMORY_BY_FLOW) != 0)
-			status = host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+	for (unsigned i = 0; i < hosts[0].port_count; i++) {
+		for (unsigned end = 0; end < 2; end++)
+			for (unsigned lane = 0; lane < counts[end]; lane++) {
+				struct xk_port *port =
+					xk_memory_port_new(hosts[end].platforms[lane], hosts[end].port_names[i],
+							   HOST_LINK_ADDRESS + 256 * i + end + 1, HOST_MEMORY_MTU);
+
+				if (port == NULL)
+					return host_fail(&hosts[end], hosts[end].port_names[i], strerror(ENOMEM));
+				port->driver = lane;
+				hosts[end].ports[i][lane] = port;
+			}
+		if (xk_memory_connect_lanes(hosts[0].ports[i], counts[0], hosts[1].ports[i], counts[1],
+					    XK_MEMORY_BY_FLOW) != 0)
+			return host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
 	}
-	return status;
+	return 0;
 }
 
 /* ---- the kernel ---- */
@@ -93,10 +85,10 @@ host_driver_count(const struct host *host)
 	return host->options.drivers == 0 ? 1 : host->options.drivers;
 }
 
-static int
+int
 host_core(const struct host *host, unsigned driver)
 {
-	return host->options.cores == NULL ? host->options.core : (int)host->options.cores[driver];
+	return host->options.cores == NULL ? -1 : (int)host->options.cores[driver];
 }
 
 static int
@@ -169,7 +161,7 @@ host_capture_open(struct host *host)
 
 	if (options->pcap == NULL)
 		return 0;
-	/* the ends of a pair were given the same options, and write a file each */
+	/* both ends of a pair have the same options, but a file each */
 	snprintf(path, sizeof(path), options->paired ? "%s.%s" : "%s", options->pcap, options->name);
 	host->capture = capture_open(options->program, path, options->name);
 	return host->capture == NULL ? OPTIONS_FAILURE : 0;
@@ -192,37 +184,37 @@ host_begin(struct host *host, const struct host_options *options)
 	return status == 0 ? host_capture_open(host) : status;
 }
 
+static int
+host_open_all(struct host *hosts, const struct host_options *options, unsigned count)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < count && status == 0; i++) {
+		status = host_begin(&hosts[i], &options[i]);
+		if (status == 0)
+			status = host_open_platform(&hosts[i]);
+	}
+	if (status == 0 && host_is_on_dpdk(hosts))
+		status = count == 1 ? host_open_ports(hosts) : host_open_rings(hosts);
+	else if (status == 0)
+		status = count == 1 ? host_fail(hosts, options->link->name, "there is no lone end")
+				    : host_open_queues(hosts);
+	for (unsigned i = 0; i < count && status == 0; i++)
+		status = host_compose(&hosts[i]);
+	return status;
+}
+
 int
 host_open(struct host *host, const struct host_options *options)
 {
-	int status = host_begin(host, options);
-
-	if (status == 0)
-		status = host_open_platform(host);
-	if (status == 0)
-		status = host_is_on_dpdk(host) ? host_open_ports(host)
-					       : host_fail(host, options->link->name, "there is no lone end");
-	return status == 0 ? host_compose(host) : status;
+	return host_open_all(host, options, 1);
 }
 
 int
 host_open_both(struct host hosts[2], const struct host_options options[2])
 {
-	int status = 0;
-
-	hosts[1] = (struct host){ .options = options[1] };
-	if (options[0].link->simulated)
-		return host_world_open(hosts, options);
-	for (unsigned i = 0; i < 2 && status == 0; i++) {
-		status = host_begin(&hosts[i], &options[i]);
-		if (status == 0)
-			status = host_open_platform(&hosts[i]);
-	}
-	if (status == 0)
-		status = host_is_on_dpdk(&hosts[0]) ? host_open_rings(hosts) : host_open_queues(hosts);
-	for (unsigned i = 0; i < 2 && status == 0; i++)
-		status = host_compose(&hosts[i]);
-	return status;
+	hosts[1] = (struct host){ .options = options[1] }; /* hosts[0] may fail first */
+	return options[0].link->simulated ? host_world_open(hosts, options) : host_open_all(hosts, options, 2);
 }
 
 int
@@ -241,9 +233,8 @@ host_start(struct host *host)
 void
 host_end(struct host *host)
 {
-	if (host->world != NULL || host->ended)
+	if (host->world != NULL)
 		return;
-	host->ended = true;
 	if (host->started)
 		xk_kernel_stop(host->kernel);
 	watch_forget(host->options.watch, host->kernel);
@@ -254,6 +245,9 @@ host_end(struct host *host)
 			for (unsigned lane = 0; lane < host_driver_count(host); lane++)
 				if (host->ports[i][lane] != NULL)
 					host->ports[i][lane]->ops->close(host->ports[i][lane]);
+	host->started = false;
+	host->kernel = NULL;
+	host->port_count = 0;
 }
 
 /* On DPDK all drivers share the first one's buffers. */
@@ -316,19 +310,6 @@ host_counter(const struct xk_protocol *protocol, const char *name)
 		if (strcmp(names[i], name) == 0)
 			return xk_counter(protocol, i);
 	return 0;
-}
-
-void
-host_each_counter(const struct host *host, void (*tell)(void *argument, const char *name, uint64_t count),
-		  void *argument)
-{
-	char name[PAIR_NAME];
-
-	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
-		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
-			snprintf(name, sizeof(name), "%.30s.%.30s", p->name, p->type->counters[i]);
-			tell(argument, name, xk_counter(p, i));
-		}
 }
 
 static void

@@ -7,9 +7,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "graphs/graph.h"
@@ -17,39 +19,28 @@
 
 /* ---- signals ---- */
 
-/* While the main thread opens the host, another one listens for signals. */
-struct host_opening {
-	pthread_t thread;
-	int signals, opened;
-};
-
+/* Ends the program at a signal; runs until it is cancelled. */
 static void *
 host_listen(void *argument)
 {
-	struct host_opening *opening = argument;
-	struct pollfd polls[] = { { .fd = opening->signals, .events = POLLIN },
-				  { .fd = opening->opened, .events = POLLIN } };
+	struct pollfd polls = { .fd = *(int *)argument, .events = POLLIN };
 
-	while (poll(polls, 2, -1) < 0 && errno == EINTR)
-		;
-	if (polls[1].revents == 0)
-		_exit(OPTIONS_FAILURE);
-	return NULL;
+	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
+		continue;
+	_exit(OPTIONS_FAILURE);
 }
 
 int
 host_open_alone(struct host *host, const struct host_options *options, int signals)
 {
-	struct host_opening opening = { .signals = signals, .opened = eventfd(0, EFD_CLOEXEC) };
+	pthread_t listener;
 	int status;
 
-	if (opening.opened < 0 || pthread_create(&opening.thread, NULL, host_listen, &opening) != 0)
+	if (pthread_create(&listener, NULL, host_listen, &signals) != 0)
 		return OPTIONS_FAILURE;
 	status = host_open(host, options);
-	if (eventfd_write(opening.opened, 1) != 0)
-		status = OPTIONS_FAILURE;
-	pthread_join(opening.thread, NULL);
-	close(opening.opened);
+	pthread_cancel(listener);
+	pthread_join(listener, NULL);
 	return status;
 }
 
@@ -57,18 +48,95 @@ void
 host_await_signal(int signals)
 {
 	struct pollfd polls = { .fd = signals, .events = POLLIN };
-	char info[128]; /* a struct signalfd_siginfo, of no interest */
+	char info[128]; /* a struct signalfd_siginfo, not used */
 	ssize_t got;
 
 	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
-		;
+		continue;
 	got = read(signals, info, sizeof(info));
 	(void)got;
 }
 
+/* ---- a companion ---- */
+
+/* Stays on the link until the program closes `control`. Leaves signals to the process group to its parent. */
+__attribute__((noreturn)) static void
+host_companion_main(const struct host_options *options, int control)
+{
+	struct host host = { .port_count = 0 };
+	int status, closed;
+	sigset_t none;
+	char byte = 0;
+
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	status = host_open(&host, options);
+	if (status == 0)
+		status = host_start(&host);
+	if (status == 0 && send(control, &byte, 1, MSG_NOSIGNAL) == 1) /* ready */
+		while (read(control, &byte, 1) < 0 && errno == EINTR)
+			continue;
+	closed = host_close(&host);
+	exit(status != 0 ? status : closed);
+}
+
+int
+host_companion_start(struct host_companion *companion, const struct host_options *options, int signals)
+{
+	struct pollfd polls[] = { { .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+	int ends[2], status;
+	char byte;
+
+	*companion = (struct host_companion){ .alive = -1 };
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+		fprintf(stderr, "%s: no socket to the server: %s\n", options->program, strerror(errno));
+		return OPTIONS_FAILURE;
+	}
+	companion->pid = pair_fork();
+	if (companion->pid == 0) {
+		close(ends[0]);
+		host_companion_main(options, ends[1]);
+	}
+	close(ends[1]);
+	companion->alive = polls[0].fd = ends[0];
+	if (companion->pid < 0) {
+		fprintf(stderr, "%s: the server cannot be started: %s\n", options->program, strerror(errno));
+		companion->pid = 0;
+		return OPTIONS_FAILURE;
+	}
+	while (poll(polls, 2, -1) < 0 && errno == EINTR)
+		continue;
+	if (polls[0].revents != 0 && read(companion->alive, &byte, 1) == 1)
+		return 0;
+	status = pair_reap(companion->pid, polls[0].revents != 0 ? PAIR_END_MS : 0);
+	companion->pid = 0;
+	if (status != -1 && WIFSIGNALED(status))
+		fprintf(stderr, "%s: the server died: signal %d\n", options->program, WTERMSIG(status));
+	return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : OPTIONS_FAILURE;
+}
+
+int
+host_companion_stop(struct host_companion *companion, const char *program)
+{
+	int status = 0;
+
+	if (companion->alive >= 0)
+		close(companion->alive);
+	if (companion->pid > 0)
+		status = pair_reap(companion->pid, PAIR_END_MS);
+	*companion = (struct host_companion){ .alive = -1 };
+	if (status == 0)
+		return 0;
+	fprintf(stderr, "%s: the server did not end well (status %#x)\n", program, (unsigned)status);
+	return OPTIONS_FAILURE;
+}
+
 /* ---- addresses ---- */
 
-/* Returns the value of the next setting from *node and *setting on that is an address; NULL: there is none. */
+/* Returns the next address among the settings from *node and *setting on, or NULL. */
 static const char *
 host_next_address(const struct host *host, unsigned *node, unsigned *setting)
 {
@@ -122,8 +190,16 @@ host_print_standing(const struct host *host)
 
 static const char *const host_reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
 
+/* "INSTANCE.COUNTER" */
+static const char *
+host_counter_name(const struct xk_protocol *protocol, unsigned counter, char name[PAIR_NAME])
+{
+	snprintf(name, PAIR_NAME, "%.30s.%.30s", protocol->name, protocol->type->counters[counter]);
+	return name;
+}
+
 static void
-host_print_count(void *out, const char *name, uint64_t count)
+host_print_count(FILE *out, const char *name, uint64_t count)
 {
 	if (count != 0)
 		fprintf(out, "%-40s %12" PRIu64 "\n", name, count);
@@ -137,7 +213,9 @@ host_print_counts(struct host *host, FILE *out)
 	char name[PAIR_NAME];
 
 	host_counts(host, &counts);
-	host_each_counter(host, host_print_count, out);
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+			host_print_count(out, host_counter_name(p, i, name), xk_counter(p, i));
 	for (unsigned i = 0; i < counts.drop_count; i++)
 		host_print_count(out, counts.drops[i].name, counts.drops[i].count);
 	host_print_count(out, "frames received", counts.frames);
@@ -158,17 +236,15 @@ host_print_counts(struct host *host, FILE *out)
 	host_print_count(out, "stalled", counts.stalled);
 }
 
-static void
-host_json_counter(void *json, const char *name, uint64_t count)
-{
-	json_uint(json, name, count);
-}
-
 void
 host_json_counters(const struct host *host, struct json *json)
 {
+	char name[PAIR_NAME];
+
 	json_object(json, "counters");
-	host_each_counter(host, host_json_counter, json);
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
+			json_uint(json, host_counter_name(p, i, name), xk_counter(p, i));
 	json_close(json);
 }
 

@@ -1,6 +1,6 @@
 /*
  * host_alone.h - a host that is alone in its process: opens it while listening for signals, waits for the one that ends
- * it, and reports its counts. Main thread only.
+ * it, and reports its counts; and a companion for it, the other end of its link in a child process. Main thread only.
  */
 #ifndef HOST_ALONE_H
 #define HOST_ALONE_H
@@ -9,28 +9,40 @@
 
 struct json;
 
-/*
- * As host_open, which may take long (a client waits for its server): meanwhile
- * a signal that pair_signals has turned into `signals` ends the program.
- */
+/* As host_open, which may wait for a server; a signal on `signals` (pair_signals) ends the program meanwhile. */
 int host_open_alone(struct host *host, const struct host_options *options, int signals);
 
-/* Waits for the first signal. A second one ends the process at once, even while it shuts down (watch.h). */
+/* Waits for a signal and takes it. The next one ends the process at once, even during shutdown (watch.h). */
 void host_await_signal(int signals);
 
-/* Prints a line on standard error: where the host stands. */
+/* A child process, killed if the program ends without stopping it. */
+struct host_companion {
+	pid_t pid; /* 0: none */
+	int alive; /* a socket: readable once the companion has ended by itself; -1: none */
+};
+
+/*
+ * Starts a companion and waits until it is on its link or a signal comes (`signals`: of pair_signals, or -1). Call
+ * before this process has threads or has started DPDK. Returns 0, or the exit status after a message.
+ */
+int host_companion_start(struct host_companion *companion, const struct host_options *options, int signals);
+
+/* Ends the companion, if any. Returns 0, or OPTIONS_FAILURE after a message if it failed. */
+int host_companion_stop(struct host_companion *companion, const char *program);
+
+/* Prints the host's addresses, ports and driver as a line on standard error. */
 void host_print_standing(const struct host *host);
 
-/* Prints the counts that are not zero, a line each. */
+/* Prints each count that is not zero. */
 void host_print_counts(struct host *host, FILE *out);
 
-/* Writes the keys that counts have in every program's JSON: handoffs to drops. */
+/* Writes the keys that every program has, from handoffs to drops. */
 void host_json_counts(struct json *json, const struct pair_counts *counts);
 
 /* Writes the object `counters`, of all protocols. */
 void host_json_counters(const struct host *host, struct json *json);
 
-/* Writes the array `drivers`: how many frames each has received, and how often it has waited. */
+/* Writes the array `drivers`: each one's frames received, and its context switches. */
 void host_json_drivers(const struct host *host, struct json *json);
 
 /* Writes an object under key: settings, addresses, ports, and all counts. */

@@ -1,4 +1,4 @@
-/* host_dpdk.c - a host's platform and ports on DPDK. Not in builds without it; see host_is_on_dpdk. */
+/* host_dpdk.c - a host's platform and ports on DPDK; not in builds without it (host_is_on_dpdk). */
 #include <errno.h>
 #include <string.h>
 
@@ -6,12 +6,12 @@
 #include "tools/host/host_private.h"
 
 enum {
-	HOST_TWO_MB = 128,          /* DPDK's memory, where two hosts share it */
-	HOST_DRIVER_BUFFERS = 1024, /* held by the rings and the cache of a further driver */
-	HOST_DRIVER_MB = 6,         /* memory for a further driver of two hosts */
+	HOST_TWO_MB = 128,          /* DPDK's memory for two hosts */
+	HOST_DRIVER_BUFFERS = 1024, /* held by the rings and the cache of each further driver */
+	HOST_DRIVER_MB = 6,         /* memory for each further driver of two hosts */
 };
 
-/* Returns the platform's name of the device under a port; `name` is room for it. */
+/* Returns the platform's name for a port's device, perhaps in `name`. */
 static const char *
 host_device(const struct host *host, unsigned port, char name[NETNS_NAME])
 {
@@ -30,7 +30,7 @@ host_start_dpdk(struct host *host)
 {
 	unsigned further = host_driver_count(host) - 1;
 	struct xk_dpdk_config config = {
-		.core = host->options.cores == NULL ? host->options.core : (int)host->options.cores[0],
+		.core = host_core(host, 0),
 		.buffers = XK_DPDK_BUFFERS + further * HOST_DRIVER_BUFFERS,
 		.memory_mb = host->options.link->in_process ? HOST_TWO_MB + further * HOST_DRIVER_MB : 0,
 		.telemetry = host->options.telemetry,

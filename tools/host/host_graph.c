@@ -1,4 +1,4 @@
-/* host_graph.c - the graph of a host: the file, the settings of the command line, and default addresses and devices. */
+/* host_graph.c - a host's graph: the file, the command line's settings, and default addresses and devices. */
 #define _GNU_SOURCE
 #include "tools/host/host.h"
 
@@ -13,13 +13,13 @@
 
 enum { HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
 
-/* Default addresses: 10.77.0.1/24 is the client and .2 the server; 10.78.0 is the second link, and so on. */
+/* Default addresses: 10.77.0.1/24 for the client and .2 for the server; 10.78.0 for the second link, and so on. */
 #define HOST_NETWORK UINT32_C(0x0a4d0000)
 #define HOST_NETWORK_STEP UINT32_C(0x00010000)
 
 static const char *const host_ends[PAIR_ENDS] = { "client:", "server:" };
 
-/* Returns the part of a --set after "client:" or "server:", or NULL if it is for the other end. */
+/* Returns a --set without "client:" or "server:", or NULL if it is for the other end. */
 static const char *
 host_set_of(unsigned end, const char *set)
 {
@@ -94,7 +94,7 @@ host_set(struct host *host, struct xk_graph_errors *errors, unsigned node, const
 	return xk_graph_set(host->graph, text, errors);
 }
 
-/* Gives every port a name: `dev`, or the node's. */
+/* Names every port after `dev`, or else after its node. */
 static int
 host_name_ports(struct host *host, struct xk_graph_errors *errors)
 {
@@ -125,7 +125,7 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 	return 0;
 }
 
-/* Returns the address of the client of `server`, on the same network; 0: the network is too small. */
+/* Returns an address for the client of `server` in the same network, or 0 if the network is too small. */
 static uint32_t
 host_client_of(struct xk_network server)
 {
@@ -162,7 +162,7 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	char text[HOST_TEXT], host_text[16], why[HOST_TEXT];
 
 	if (given != NULL && xk_setting_parse(&parsed, given, &network, why, sizeof(why)) != 0)
-		return 0; /* the graph's check will refuse it */
+		return 0; /* the check of the graph refuses it */
 	if (given != NULL && is_client && host->options.paired &&
 	    !host_is_set_for_client(host, host->graph->nodes[node].name, setting->name)) {
 		network.host = host_client_of(network);
@@ -178,7 +178,7 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	return host_set(host, errors, node, setting->name, text);
 }
 
-/* Sets all addresses. A protocol has one for each group of lowers: address, address2, ... */
+/* Sets all addresses: a protocol has one for each group of lowers (address, address2, ...). */
 static int
 host_address_all(struct host *host, struct xk_graph_errors *errors)
 {
@@ -206,36 +206,24 @@ host_address_all(struct host *host, struct xk_graph_errors *errors)
 	return 0;
 }
 
-static int
-host_set_all(struct host *host, struct xk_graph_errors *errors)
-{
-	const struct options_texts *sets = host->options.sets;
-
-	for (unsigned i = 0; i < sets->count; i++) {
-		const char *set = host_set_of(host->options.end, sets->text[i]);
-
-		if (set != NULL && xk_graph_set(host->graph, set, errors) != 0)
-			return -EINVAL;
-	}
-	if (host_name_ports(host, errors) != 0)
-		return -EINVAL;
-	return host_address_all(host, errors);
-}
-
 int
 host_load(struct host *host, const struct host_options *options)
 {
 	struct xk_graph_errors errors = { .list = NULL };
-	int result = -EINVAL;
+	bool good;
 
 	*host = (struct host){ .options = *options };
 	host->graph = program_graph_read(options->graph, &errors);
-	if (host->graph != NULL) {
-		result = host_set_all(host, &errors);
-		if (program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
-			result = -EINVAL;
+	good = host->graph != NULL;
+	for (unsigned i = 0; i < options->sets->count && good; i++) {
+		const char *set = host_set_of(options->end, options->sets->text[i]);
+
+		good = set == NULL || xk_graph_set(host->graph, set, &errors) == 0;
 	}
+	good = good && host_name_ports(host, &errors) == 0 && host_address_all(host, &errors) == 0;
+	if (host->graph != NULL && program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
+		good = false;
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	return result == 0 ? 0 : OPTIONS_FAILURE;
+	return good ? 0 : OPTIONS_FAILURE;
 }

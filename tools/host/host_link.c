@@ -1,4 +1,4 @@
-/* host_link.c - the links that hosts stand on, and the private networks and sockets of pairs; see host.h. */
+/* host_link.c - the links of hosts, and the private networks and sockets of pairs; see host.h. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -12,72 +12,27 @@
 #include "tools/host/host_private.h"
 #include "tools/host/netns.h"
 
-#ifdef XK_HAVE_DPDK
-#define HOST_HAS_DPDK true
-#else
-#define HOST_HAS_DPDK false
-#endif
-
-enum {
-	HOST_VIRTIO_DRIVERS = 8,
-	HOST_TEXT = 256,
-};
-
-static const struct host_link host_links[] = {
-	{ .name = "virtio",
-	  .help = "two processes over shared memory (virtio-user to vhost-user)",
-	  .available = HOST_HAS_DPDK,
-	  .can_sleep = true,
-	  .drivers = HOST_VIRTIO_DRIVERS },
-	{ .name = "memif",
-	  .help = "two processes over shared memory (memif)",
-	  .available = HOST_HAS_DPDK,
-	  .drivers = 1 },
-	{ .name = "ring",
-	  .help = "two hosts in one process over DPDK rings",
-	  .available = HOST_HAS_DPDK,
-	  .in_process = true,
-	  .drivers = HOST_DRIVERS_MAX },
-	{ .name = "tap",
-	  .help = "this machine's kernel, or what it joins the interface with",
-	  .available = HOST_HAS_DPDK,
-	  .can_sleep = true,
-	  .has_interface = true,
-	  .drivers = 1 },
-	{ .name = "af_packet",
-	  .help = "a network interface of the kernel's, by a packet socket",
-	  .available = HOST_HAS_DPDK,
-	  .can_sleep = true,
-	  .has_interface = true,
-	  .drivers = 1 },
-	{ .name = "af_xdp",
-	  .help = "a network interface of the kernel's, by an XDP socket",
-	  .available = HOST_HAS_DPDK,
-	  .can_sleep = true,
-	  .has_interface = true,
-	  .drivers = 1 },
-	{ .name = "pci",
-	  .help = "a network card, by its PCI address: 0000:01:00.0",
-	  .available = HOST_HAS_DPDK,
-	  .can_sleep = true,
-	  .is_card = true,
-	  .drivers = HOST_DRIVERS_MAX },
-	{ .name = "memory",
-	  .help = "two hosts in one process over queues in memory, without DPDK",
-	  .available = true,
-	  .in_process = true,
-	  .can_sleep = true,
-	  .drivers = HOST_DRIVERS_MAX },
-	{ .name = "sim",
-	  .help = "two simulated hosts on virtual time",
-	  .available = true,
-	  .in_process = true,
-	  .simulated = true,
-	  .can_sleep = true,
-	  .drivers = 1 },
-};
+enum { HOST_VIRTIO_DRIVERS = 8, HOST_TEXT = 256 };
 
 /* ---- links ---- */
+
+static const struct host_link host_links[] = {
+#ifdef XK_HAVE_DPDK
+	/* two processes over shared memory */
+	{ .name = "virtio", .can_sleep = true, .drivers = HOST_VIRTIO_DRIVERS },
+	{ .name = "memif", .drivers = 1 },
+	/* two hosts of one process over DPDK's rings */
+	{ .name = "ring", .in_process = true, .drivers = HOST_DRIVERS_MAX },
+	/* this machine's kernel; interfaces of the kernel, by a packet socket or an XDP socket */
+	{ .name = "tap", .can_sleep = true, .has_interface = true, .drivers = 1 },
+	{ .name = "af_packet", .can_sleep = true, .has_interface = true, .drivers = 1 },
+	{ .name = "af_xdp", .can_sleep = true, .has_interface = true, .drivers = 1 },
+	{ .name = "pci", .can_sleep = true, .is_card = true, .drivers = HOST_DRIVERS_MAX },
+#endif
+	/* two hosts of one process over queues in memory; two simulated hosts on virtual time */
+	{ .name = "memory", .in_process = true, .can_sleep = true, .drivers = HOST_DRIVERS_MAX },
+	{ .name = "sim", .in_process = true, .simulated = true, .can_sleep = true, .drivers = 1 },
+};
 
 static bool
 host_is_pci_address(const char *text)
@@ -90,31 +45,23 @@ host_is_pci_address(const char *text)
 	return sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) == 3 && text[end] == '\0';
 }
 
-static const struct host_link *
-host_link_called(const char *name)
-{
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
-		if (host_links[i].available &&
-		    (host_links[i].is_card ? host_is_pci_address(name) : strcmp(host_links[i].name, name) == 0))
-			return &host_links[i];
-	return NULL;
-}
-
 int
 host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link)
 {
+	const struct host_link *end = host_links + XK_ARRAY_LENGTH(host_links), *l = host_links;
 	char list[HOST_TEXT] = "";
 	size_t len = 0;
 
-	*link = host_link_called(name);
-	if (*link == NULL) {
-		for (unsigned i = 0; i < XK_ARRAY_LENGTH(host_links); i++)
-			if (host_links[i].available && len < sizeof(list))
-				len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
-							host_links[i].is_card ? "a PCI address" : host_links[i].name);
+	while (l < end && !(l->is_card ? host_is_pci_address(name) : strcmp(l->name, name) == 0))
+		l++;
+	if (l == end) {
+		for (l = host_links; l < end && len < sizeof(list); l++)
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
+						l->is_card ? "a PCI address" : l->name);
 		return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
 	}
-	if ((driver != XK_DRIVER_INTERRUPT && driver != XK_DRIVER_ADAPTIVE) || (*link)->can_sleep)
+	*link = l;
+	if ((driver != XK_DRIVER_INTERRUPT && driver != XK_DRIVER_ADAPTIVE) || l->can_sleep)
 		return 0;
 	return options_misuse(program,
 			      "--link %s cannot wake a sleeping driver, so --driver %s is refused: use --driver poll",
@@ -123,7 +70,7 @@ host_link_find(const struct options_program *program, const char *name, int driv
 
 /* ---- pairs ---- */
 
-/* Names an interface of a pair's own network, of port `port`: an end's, or the bridge. */
+/* Names an interface of a pair's own network: port `port` of an end, or its bridge. */
 void
 host_interface_name(char *name, unsigned port, const char *whose)
 {
@@ -171,16 +118,7 @@ host_prepare_pair(const struct host *host)
 	return OPTIONS_FAILURE;
 }
 
-/* Returns whether the ends of the process have ended; those of this one have, or have not begun. */
-static bool
-host_is_gone(long pid)
-{
-	if (pid == (long)getpid())
-		return true;
-	return pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
-}
-
-/* The socket of a port NAME is "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
+/* Port NAME has the socket "xk-NAME.sock" in the user's run-time directory (xk_dpdk_socket_path). */
 void
 host_sweep(const char *prefix)
 {
@@ -194,9 +132,13 @@ host_sweep(const char *prefix)
 	directory = opendir(path);
 	while (directory != NULL && (entry = readdir(directory)) != NULL) {
 		char *end;
+		long pid;
 
-		if (strncmp(entry->d_name, start, len) == 0 && host_is_gone(strtol(entry->d_name + len, &end, 10)) &&
-		    *end == '-')
+		if (strncmp(entry->d_name, start, len) != 0)
+			continue;
+		pid = strtol(entry->d_name + len, &end, 10);
+		if (*end == '-' && pid > 0 && pid < INT_MAX &&
+		    (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH)))
 			unlinkat(dirfd(directory), entry->d_name, 0);
 	}
 	if (directory != NULL)

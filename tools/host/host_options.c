@@ -16,79 +16,49 @@ const char *const host_drivers[] = { "poll", "interrupt", "adaptive", NULL };
 #define HOST_AT(member) offsetof(struct host_common, member)
 
 const struct options_option host_common_options[] = {
-	{ .name = "driver",
-	  .kind = OPTIONS_CHOICE,
-	  .offset = HOST_AT(driver),
-	  .argument = "DRIVER",
-	  .choices = host_drivers,
-	  .help = "how it waits for frames: poll, interrupt, adaptive\n"
-		  "(interrupt; poll on a link that cannot wake a sleeper)" },
-	{ .name = "drivers",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = HOST_AT(drivers),
-	  .argument = "N",
-	  .min = 1,
-	  .max = HOST_DRIVERS_MAX,
-	  .help = "drivers of a host: each a thread with a core and a queue of each\n"
-		  "port of its own (1)" },
-	{ .name = "set",
-	  .kind = OPTIONS_TEXT_ANY,
-	  .offset = HOST_AT(sets),
-	  .argument = "NODE.ATTR=VALUE",
-	  .help = "a setting of the graph; client:NODE... or server:NODE... is for one\n"
-		  "of two hosts" },
-	{ .name = "link",
-	  .kind = OPTIONS_TEXT,
-	  .offset = HOST_AT(link),
-	  .argument = "LINK",
-	  .help = "what joins the hosts (virtio); `xk doctor` lists the links and\n"
-		  "which of them work here; sim: simulated hosts on virtual time" },
-	{ .name = "trace", .kind = OPTIONS_FLAG, .offset = HOST_AT(trace), .help = "print each message's crossings" },
-	{ .name = "json",
-	  .kind = OPTIONS_TEXT,
-	  .offset = HOST_AT(json),
-	  .argument = "FILE",
-	  .help = "write the results as JSON; - is standard output" },
-	{ .name = "pcap",
-	  .kind = OPTIONS_TEXT,
-	  .offset = HOST_AT(pcap),
-	  .argument = "FILE",
-	  .help = "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
-		  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
-		  "output, and what is printed goes to standard error" },
-	{ .name = "watchdog",
-	  .kind = OPTIONS_TEXT,
-	  .offset = HOST_AT(watchdog),
-	  .argument = "T",
-	  .help = "tell which protocol has computed for so long without getting on;\n"
-		  "that ends a simulated run; 0: never tell (5s)" },
+	{ "driver", OPTIONS_CHOICE, HOST_AT(driver), "DRIVER",
+	  "how it waits for frames: poll, interrupt, adaptive\n"
+	  "(interrupt; poll on a link that cannot wake a sleeper)",
+	  0, 0, host_drivers },
+	{ "drivers", OPTIONS_NUMBER, HOST_AT(drivers), "N",
+	  "drivers of a host: each a thread with a core and a queue of each\n"
+	  "port of its own (1)",
+	  1, HOST_DRIVERS_MAX, NULL },
+	{ "set", OPTIONS_TEXT_ANY, HOST_AT(sets), "NODE.ATTR=VALUE",
+	  "a setting of the graph; client:NODE... or server:NODE... is for one\n"
+	  "of two hosts",
+	  0, 0, NULL },
+	{ "link", OPTIONS_TEXT, HOST_AT(link), "LINK",
+	  "what joins the hosts (virtio); `xk doctor` lists the links and\n"
+	  "which of them work here; sim: simulated hosts on virtual time",
+	  0, 0, NULL },
+	{ "trace", OPTIONS_FLAG, HOST_AT(trace), NULL, "print each message's crossings", 0, 0, NULL },
+	{ "json", OPTIONS_TEXT, HOST_AT(json), "FILE", "write the results as JSON; - is standard output", 0, 0, NULL },
+	{ "pcap", OPTIONS_TEXT, HOST_AT(pcap), "FILE",
+	  "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
+	  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
+	  "output, and what is printed goes to standard error",
+	  0, 0, NULL },
+	{ "watchdog", OPTIONS_TEXT, HOST_AT(watchdog), "T",
+	  "tell which protocol has computed for so long without getting on;\n"
+	  "that ends a simulated run; 0: never tell (5s)",
+	  0, 0, NULL },
 	{ .name = NULL },
 };
 
 #define HOST_SINGLE_AT(member) offsetof(struct host_single, member)
 
 const struct options_option host_single_options[] = {
-	{ .name = "mode",
-	  .kind = OPTIONS_CHOICE,
-	  .offset = HOST_SINGLE_AT(mode),
-	  .argument = "MODE",
-	  .choices = host_modes,
-	  .help = "who carries an arriving message up the graph: regular: a thread,\n"
-		  "given it by the driver; ipp (default): the driver itself" },
-	{ .name = "threads",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = HOST_SINGLE_AT(threads),
-	  .argument = "N",
-	  .min = 1,
-	  .max = HOST_THREADS_MAX,
-	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
-	{ .name = "cores",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = HOST_SINGLE_AT(cores),
-	  .argument = "A,...",
-	  .max = HOST_CORES_MAX,
-	  .help = "the core of the driver and its threads (any); with --drivers N one\n"
-		  "for all of them, or N: the first driver's, the second's, ..." },
+	{ "mode", OPTIONS_CHOICE, HOST_SINGLE_AT(mode), "MODE",
+	  "who carries an arriving message up the graph: regular: a thread,\n"
+	  "given it by the driver; ipp (default): the driver itself",
+	  0, 0, host_modes },
+	{ "threads", OPTIONS_NUMBER, HOST_SINGLE_AT(threads), "N",
+	  "input threads in regular mode, size of the pool in ipp (1)", 1, HOST_THREADS_MAX, NULL },
+	{ "cores", OPTIONS_NUMBERS, HOST_SINGLE_AT(cores), "A,...",
+	  "the core of the driver and its threads (any); with --drivers N one\n"
+	  "for all of them, or N: the first driver's, the second's, ...",
+	  0, HOST_CORES_MAX, NULL },
 	{ .name = NULL },
 };
 
@@ -165,7 +135,6 @@ host_single_options_of(const struct host_common *common, const struct host_singl
 		.driver = (enum xk_driver_policy)common->driver,
 		.threads = (unsigned)single->threads,
 		.drivers = (unsigned)common->drivers,
-		.core = -1,
 		.cores = single->cores.count == 0 ? NULL : single->cores.value,
 		.yields = common->drivers > 1,
 		.trace = common->trace,
@@ -216,7 +185,7 @@ host_open_json(const char *program, const char *file, FILE **out)
 	*out = NULL;
 	if (file == NULL)
 		return 0;
-	*out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+	*out = output_open(file);
 	if (*out != NULL)
 		return 0;
 	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));

@@ -10,7 +10,7 @@ struct json;
 
 struct host_common {
 	const char *link, *json, *pcap, *watchdog;
-	char pcap_descriptor[24]; /* the value of `pcap` for --pcap - */
+	char pcap_descriptor[24]; /* replaces `pcap` for --pcap - */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
 	uint64_t drivers; /* of each host */
@@ -45,44 +45,38 @@ extern const char *const host_modes[];   /* by enum xk_mode; NULL ends them */
 extern const char *const host_drivers[]; /* by enum xk_driver_policy; NULL ends them */
 
 /*
- * Checks the options, finds the link, and chooses a driver if none was given. `alone`: the other end of the link is not
- * in this process. Returns 0, or the status to exit with, after a message.
+ * Checks the options, finds the link, and chooses a driver if none was given. `alone`: the peer is in another process.
+ * Returns 0, or the exit status after a message.
  */
 int host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
 			 const struct host_link **link);
 
-/*
- * With --pcap -, gives standard output to the capture: other output then goes
- * to standard error. Returns 0, or the status to exit with, after a message.
- */
+/* With --pcap -, gives standard output to the capture; other output goes to standard error. Returns the same. */
 int host_common_take_output(const struct options_program *program, struct host_common *common);
 
 /* Parses --watchdog. Returns 0, or OPTIONS_MISUSE after a message. */
 int host_common_watchdog(const struct options_program *program, struct host_common *common);
 
-/* Returns whether any of these was given. */
+/* Returns true if any of them was given. */
 bool host_single_is_given(const struct host_single *single);
 
-/*
- * Checks the options of a host with so many drivers, and fills in
- * defaults: ipp, one thread. Returns 0, or OPTIONS_MISUSE after a message.
- */
+/* Checks the options and fills in the defaults: ipp, one thread. Returns 0, or OPTIONS_MISUSE after a message. */
 int host_single_complete(const struct options_program *program, struct host_single *single, uint64_t drivers);
 
-/* Returns the options of a host from those of its program, both completed; it borrows them. The rest is the caller's. */
+/* Returns a host's options from completed ones, which it borrows; the caller sets the rest. */
 struct host_options host_single_options_of(const struct host_common *common, const struct host_single *single,
 					   const struct host_link *link);
 
-/* Returns whether this process may run on `core`, of --cores; prints a message if not. */
+/* Returns true if this process may run on `core`, of --cores; prints a message otherwise. */
 bool host_has_core(const struct options_program *program, uint64_t core);
 
-/* Opens the file of --json; *out is NULL without the option. Returns 0, or OPTIONS_FAILURE after a message. */
+/* Opens the file of --json, or sets *out to NULL without it. Returns 0, or OPTIONS_FAILURE after a message. */
 int host_open_json(const char *program, const char *file, FILE **out);
 
-/* Closes the document's object and the document. Returns 0, or OPTIONS_FAILURE after a message: it was not written. */
+/* Closes the outermost object and the document. Returns 0, or OPTIONS_FAILURE after a message: writing failed. */
 int host_end_json(const char *program, const char *file, struct json *json);
 
-/* Closes the file that host_open_json has opened, but not standard output. NULL is ignored. */
+/* Closes the file of host_open_json, unless it is standard output or NULL. */
 void host_close_json(FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* host_pair.c - see host_pair.h. Requests and answers are structs, each a packet on a SOCK_SEQPACKET socket. */
+/* host_pair.c - see host_pair.h. Requests and answers are structs on a SOCK_SEQPACKET socket. */
 #define _GNU_SOURCE
 #include "tools/host/host_pair.h"
 
@@ -19,7 +19,7 @@
 #include "xkernel/base.h"
 
 enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_ARGUMENTS = 256, PAIR_NAP_MS = 5 };
-enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN, PAIR_END };
+enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN };
 
 const char *const pair_end_names[PAIR_ENDS] = { "client", "server" };
 
@@ -68,7 +68,7 @@ pair_fork(void)
 	if (pid != 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it was gone before the signal was set */
+	if (getppid() != parent) /* the parent ended before prctl */
 		_exit(OPTIONS_FAILURE);
 	signal(SIGINT, SIG_IGN);
 	return 0;
@@ -107,7 +107,7 @@ pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops *ops
 	pair->ends[which].end = end;
 }
 
-/* Becomes the program of an end. dup leaves the socket open across exec. Standard output is the parent's alone. */
+/* Becomes an end's program. dup keeps the socket open across exec. Only the parent uses standard output. */
 __attribute__((noreturn)) static void
 pair_exec(int control, unsigned which, int argc, char **argv)
 {
@@ -155,7 +155,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 
 /* ---- asking ---- */
 
-/* Reports how an end that should be running has ended. Returns the status to exit with. */
+/* Reports how an end has ended that should be running. Returns the exit status. */
 static int
 pair_ended(struct pair *pair, unsigned which, bool starting)
 {
@@ -191,8 +191,8 @@ pair_interrupted(struct pair *pair)
 }
 
 /*
- * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Returns 0,
- * or the status to exit with and a message: the wait is over, a signal came, or either end has ended.
+ * Waits at most wait_ms (-1: for ever) for the answer of `which` to `word`, in pair->answer. Fails at a timeout, at a
+ * signal, or if either end has ended.
  */
 static int
 pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
@@ -231,29 +231,58 @@ pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
 	}
 }
 
-/* Sends a request and waits for its answer; if the end is gone, pair_await reports how it ended. */
-static int
-pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
-{
-	ssize_t sent;
-
-	do
-		sent = send(pair->ends[which].control, request, sizeof(*request), MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return pair_await(pair, which, request->word, wait_ms);
-}
-
 int
 pair_start(struct pair *pair, int argc, char **argv)
 {
 	int status = 0;
 
-	/* the server first: on most links the client then finds it there */
+	/* the server first: most links' clients wait for it */
 	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
 		status = pair_spawn(pair, i, argc, argv);
 	for (unsigned i = PAIR_ENDS; status == 0 && i-- > 0;)
 		status = pair_await(pair, i, PAIR_READY, PAIR_START_MS);
 	return status;
+}
+
+/* ---- requests ---- */
+
+/* Returns false if a block gave up because `stop` became readable, or the request is unknown. */
+static bool
+pair_carry_out(const struct pair_end *end, const struct pair_request *request, int stop, struct pair_answer *answer)
+{
+	*answer = (struct pair_answer){ .word = request->word };
+	switch (request->word) {
+	case PAIR_SETUP:
+		answer->error = end->ops->setup(end->end, &request->setup, answer->why, sizeof(answer->why));
+		return true;
+	case PAIR_COUNTS:
+		end->ops->counts(end->end, &answer->counts);
+		return true;
+	case PAIR_RUN:
+		histogram_init(&answer->result.rtt);
+		return end->ops->run(end->end, &request->block, &answer->result, stop);
+	default:
+		return false;
+	}
+}
+
+/* Has an end carry out the request, here or in its process. Fills in pair->answer, with zeroes if there is no end. */
+static int
+pair_ask(struct pair *pair, unsigned which, const struct pair_request *request, int wait_ms)
+{
+	struct pair_end *end = &pair->ends[which];
+
+	pair->answer = (struct pair_answer){ .error = 0 };
+	if (end->ops != NULL) {
+		if (pair_carry_out(end, request, pair->signals, &pair->answer))
+			return 0;
+		pair_interrupted(pair);
+		return OPTIONS_FAILURE;
+	}
+	if (end->pid == 0)
+		return 0;
+	send(end->control, request, sizeof(*request), MSG_NOSIGNAL); /* pair_await reports an end that is gone */
+	return pair_await(pair, which, request->word, wait_ms);
 }
 
 static int
@@ -267,40 +296,23 @@ int
 pair_setup(struct pair *pair, const struct pair_setup *setup)
 {
 	struct pair_request request = { .word = PAIR_SETUP, .setup = *setup };
-	struct pair_answer *answer = &pair->answer;
+	int status = 0;
 
-	for (unsigned i = 0; i < PAIR_ENDS; i++) {
-		struct pair_end *end = &pair->ends[i];
-		int status = 0;
-
-		answer->error = 0;
-		if (end->ops != NULL)
-			answer->error = end->ops->setup(end->end, setup, answer->why, sizeof(answer->why));
-		else if (end->pid != 0)
-			status = pair_ask(pair, i, &request, PAIR_ANSWER_MS);
-		if (status != 0)
-			return status;
-		if (answer->error != 0)
-			return pair_complain(pair, i, answer->why);
+	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++) {
+		status = pair_ask(pair, i, &request, PAIR_ANSWER_MS);
+		if (status == 0 && pair->answer.error != 0)
+			status = pair_complain(pair, i, pair->answer.why);
 	}
-	return 0;
+	return status;
 }
 
 int
 pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts)
 {
 	struct pair_request request = { .word = PAIR_COUNTS };
-	struct pair_end *end = &pair->ends[which];
-	int status;
+	int status = pair_ask(pair, which, &request, PAIR_ANSWER_MS);
 
-	memset(counts, 0, sizeof(*counts));
-	if (end->ops != NULL)
-		end->ops->counts(end->end, counts);
-	if (end->ops != NULL || end->pid == 0)
-		return 0;
-	status = pair_ask(pair, which, &request, PAIR_ANSWER_MS);
-	if (status == 0)
-		*counts = pair->answer.counts;
+	*counts = pair->answer.counts;
 	return status;
 }
 
@@ -308,34 +320,35 @@ int
 pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result)
 {
 	struct pair_request request = { .word = PAIR_RUN, .block = *block };
-	struct pair_end *client = &pair->ends[PAIR_CLIENT];
-	int status;
+	int status = pair_ask(pair, PAIR_CLIENT, &request, -1);
 
-	memset(result, 0, sizeof(*result));
-	histogram_init(&result->rtt);
-	if (client->ops == NULL) {
-		status = pair_ask(pair, PAIR_CLIENT, &request, -1);
-		if (status == 0)
-			*result = pair->answer.result;
-	} else {
-		status = client->ops->run(client->end, block, result, pair->signals) ? 0 : OPTIONS_FAILURE;
-		if (status != 0)
-			pair_interrupted(pair);
-	}
-	if (status == 0 && result->error != 0)
-		status = pair_complain(pair, PAIR_CLIENT, result->why);
-	return status;
+	*result = pair->answer.result;
+	return status == 0 && result->error != 0 ? pair_complain(pair, PAIR_CLIENT, result->why) : status;
+}
+
+int
+pair_serve(int control, const struct pair_end_ops *ops, void *end)
+{
+	const struct pair_end self = { .ops = ops, .end = end };
+	struct pair_answer answer = { .word = PAIR_READY };
+	struct pair_request request;
+
+	while (send(control, &answer, sizeof(answer), MSG_NOSIGNAL) == (ssize_t)sizeof(answer) &&
+	       recv(control, &request, sizeof(request), 0) == (ssize_t)sizeof(request) &&
+	       pair_carry_out(&self, &request, control, &answer))
+		continue;
+	return OPTIONS_SUCCESS;
 }
 
 /* ---- ending ---- */
 
 int
-pair_stop(struct pair *pair, bool in_peace)
+pair_stop(struct pair *pair, bool cleanly)
 {
 	int result = 0;
 
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
-		if (pair->ends[i].pid != 0 && !in_peace)
+		if (pair->ends[i].pid != 0 && !cleanly)
 			kill(pair->ends[i].pid, SIGKILL);
 		if (pair->ends[i].control >= 0)
 			close(pair->ends[i].control);
@@ -343,7 +356,7 @@ pair_stop(struct pair *pair, bool in_peace)
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
 		int status = pair->ends[i].pid == 0 ? 0 : pair_reap(pair->ends[i].pid, PAIR_END_MS);
 
-		if (status != 0 && in_peace) {
+		if (status != 0 && cleanly) {
 			fprintf(stderr, "%s: the %s did not end well (status %#x)\n", pair->program, pair_end_names[i],
 				(unsigned)status);
 			result = OPTIONS_FAILURE;
@@ -351,62 +364,6 @@ pair_stop(struct pair *pair, bool in_peace)
 		pair->ends[i] = (struct pair_end){ .control = -1 };
 	}
 	return result;
-}
-
-/* ---- an end's process ---- */
-
-static bool
-pair_reply(int control, const struct pair_answer *answer)
-{
-	ssize_t sent;
-
-	do
-		sent = send(control, answer, sizeof(*answer), MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent == (ssize_t)sizeof(*answer);
-}
-
-/* Carries out a request and answers it. Returns false if the parent is gone. */
-static bool
-pair_obey(int control, const struct pair_end_ops *ops, void *end, const struct pair_request *request,
-	  struct pair_answer *answer)
-{
-	switch (request->word) {
-	case PAIR_SETUP:
-		answer->error = ops->setup(end, &request->setup, answer->why, sizeof(answer->why));
-		break;
-	case PAIR_COUNTS:
-		memset(&answer->counts, 0, sizeof(answer->counts));
-		ops->counts(end, &answer->counts);
-		break;
-	case PAIR_RUN:
-		memset(&answer->result, 0, sizeof(answer->result));
-		histogram_init(&answer->result.rtt);
-		if (!ops->run(end, &request->block, &answer->result, control))
-			return false;
-		break;
-	default:
-		return false;
-	}
-	answer->word = request->word;
-	return pair_reply(control, answer);
-}
-
-int
-pair_serve(int control, const struct pair_end_ops *ops, void *end)
-{
-	struct pair_answer answer = { .word = PAIR_READY };
-	struct pair_request request;
-	bool going = pair_reply(control, &answer);
-
-	while (going) {
-		ssize_t got = recv(control, &request, sizeof(request), 0);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		going = got == (ssize_t)sizeof(request) && pair_obey(control, ops, end, &request, &answer);
-	}
-	return OPTIONS_SUCCESS;
 }
 
 /* ---- counts ---- */
@@ -440,17 +397,12 @@ pair_counts_drop(struct pair_counts *counts, const char *name, uint64_t count)
 void
 pair_counts_add(struct pair_counts *sum, const struct pair_counts *before, const struct pair_counts *after)
 {
-	sum->driver_switches += after->driver_switches - before->driver_switches;
-	sum->thread_switches += after->thread_switches - before->thread_switches;
-	sum->process_switches += after->process_switches - before->process_switches;
-	sum->frames += after->frames - before->frames;
-	sum->messages += after->messages - before->messages;
-	sum->fallbacks += after->fallbacks - before->fallbacks;
-	sum->overruns += after->overruns - before->overruns;
-	sum->overtaken += after->overtaken - before->overtaken;
-	sum->stalled += after->stalled - before->stalled;
-	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
-		sum->handoffs[i] += after->handoffs[i] - before->handoffs[i];
+	/* everything before drop_count is a uint64_t */
+	uint64_t *sums = (uint64_t *)sum;
+	const uint64_t *befores = (const uint64_t *)before, *afters = (const uint64_t *)after;
+
+	for (size_t i = 0; i < offsetof(struct pair_counts, drop_count) / sizeof(uint64_t); i++)
+		sums[i] += afters[i] - befores[i];
 	for (unsigned i = 0; i < after->drop_count; i++) {
 		const struct pair_drop *drop = &after->drops[i];
 		struct pair_drop *old = pair_counts_find((struct pair_counts *)before, drop->name);

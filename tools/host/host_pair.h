@@ -1,11 +1,11 @@
 /*
  * host_pair.h - drives the two ends of a measurement, client and server, from one program.
  *
- * An end is a process that pair_start makes (the same program with two hidden options, and a socket to it), or is in
- * this process: on links that join two hosts of one process, and as a lone client, whose server cannot be asked. The
- * driving program sets both ends up, has the client run blocks of round trips, and asks for counts; each end's
- * pair_end_ops do the work. The processes end with their parent, and the pair fails as soon as one of them ends by
- * itself. Main thread only.
+ * An end is a process of its own (pair_start: the same program with two hidden options and a socket), or is in this
+ * process: both ends of a link that joins hosts of one process, and a lone client, whose server cannot be asked. The
+ * program sets both ends up, has the client run blocks of round trips, and asks for counts; pair_end_ops do the work.
+ * The processes die with their parent, and the pair fails as soon as one ends by itself. Main thread only. A status is
+ * 0, or the exit status after a message.
  */
 #ifndef HOST_PAIR_H
 #define HOST_PAIR_H
@@ -49,7 +49,7 @@ struct pair_drop {
 	uint64_t count;
 };
 
-/* One end's counts since it was started. */
+/* One end's counts since it was started. All but the drops are uint64_t and come first, for pair_counts_add. */
 struct pair_counts {
 	uint64_t driver_switches, thread_switches, process_switches; /* voluntary */
 	uint64_t frames, messages;
@@ -72,7 +72,7 @@ struct pair_end_ops {
 	/* Returns 0, or -errno and the reason in why. */
 	int (*setup)(void *end, const struct pair_setup *setup, char *why, size_t why_len);
 	void (*counts)(void *end, struct pair_counts *counts);
-	/* Runs the block to its end. Returns false if it gave up because the descriptor `stop` became readable. */
+	/* Runs the whole block. Returns false if it gave up because the descriptor `stop` became readable. */
 	bool (*run)(void *end, const struct pair_block *block, struct pair_result *result, int stop);
 };
 
@@ -106,51 +106,40 @@ struct pair {
 /* "client", "server". */
 extern const char *const pair_end_names[PAIR_ENDS];
 
-/* Gets the signals that end a program: SIGINT, SIGTERM, and SIGHUP unless the program ignores it (nohup). */
+/* Gets the signals that end a program: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void pair_signal_set(sigset_t *set);
 
-/*
- * Blocks them and returns a descriptor to read them from, or -1. Call before threads are made, so that all inherit it.
- */
+/* Blocks these signals and returns a signalfd for them, or -1. Call before threads are made, which inherit the mask. */
 int pair_signals(void);
 
-/*
- * Forks. The child is killed when its parent ends, and leaves ctrl-C to its parent; other signals stay blocked. Returns
- * what fork does.
- */
+/* As fork. The child is killed when its parent ends, and ignores SIGINT; blocked signals stay blocked. */
 pid_t pair_fork(void);
 
-/* Waits at most limit_ms for a child to end, then kills it. Returns its status, or -1 if it was killed. */
+/* Waits for a child to end, and kills it after limit_ms. Returns its wait status, or -1 if it was killed. */
 int pair_reap(pid_t pid, unsigned limit_ms);
 
 /* Makes a pair without ends. */
 void pair_init(struct pair *pair, const char *program, int signals);
 
-/*
- * Starts both ends as processes: this program with argv, preceded by "--control=FD --end=NAME". Returns when both have
- * called pair_serve: 0, or the status to exit with, after a message.
- */
+/* Runs this program with argv after "--control=FD --end=NAME" as each end, and waits until both call pair_serve. */
 int pair_start(struct pair *pair, int argc, char **argv);
 
 /* Adds an end that is in this process. */
 void pair_add_local(struct pair *pair, unsigned which, const struct pair_end_ops *ops, void *end);
 
-/* Sets both ends up. Returns 0, or the status to exit with, after a message. */
+/* Sets both ends up. */
 int pair_setup(struct pair *pair, const struct pair_setup *setup);
 
-/* Gets the counts of one end; zeroes where there is none to ask. Returns as pair_setup. */
+/* Gets the counts of one end, zeroes if it cannot be asked. */
 int pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts);
 
-/* Runs a block at the client. Returns as pair_setup. */
+/* Has the client run a block. */
 int pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result);
 
-/*
- * Ends the processes: in peace, which gives them PAIR_END_MS to free what they have and reports how they ended; or at
- * once. Returns 0 or OPTIONS_FAILURE.
- */
-int pair_stop(struct pair *pair, bool in_peace);
+/* Ends the processes: cleanly, within PAIR_END_MS and with a message if one fails, or else at once. */
+int pair_stop(struct pair *pair, bool cleanly);
 
-/* For an end's process: serves requests until the parent ends or says so. Returns the status to exit with. */
+/* Serves requests in an end's process until the parent closes the socket. Returns the exit status. */
 int pair_serve(int control, const struct pair_end_ops *ops, void *end);
 
 /* Adds after - before to sum. */

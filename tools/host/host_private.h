@@ -1,4 +1,4 @@
-/* host_private.h - shared by the files that make hosts; functions return as those in host.h. */
+/* host_private.h - shared by the files that make hosts; a status is as in host.h. */
 #ifndef HOST_PRIVATE_H
 #define HOST_PRIVATE_H
 
@@ -8,23 +8,26 @@
 /* Ports' link addresses: this plus 256 for each port of a host, and 1 for the first host, 2 for the second. */
 #define HOST_LINK_ADDRESS UINT64_C(0x020000000000)
 
-/* Prints what failed, and why. Returns OPTIONS_FAILURE. */
+/* Prints an error. Returns OPTIONS_FAILURE. */
 int host_fail(const struct host *host, const char *what, const char *why);
 
 /* Calls host_load and opens the file of --pcap. */
 int host_begin(struct host *host, const struct host_options *options);
 
-/* Makes the kernel, on the host's platforms and ports, and the graph in it. */
+/* Returns the core of a driver; -1: any. */
+int host_core(const struct host *host, unsigned driver);
+
+/* Makes the kernel on the host's platforms and ports, and builds the graph in it. */
 int host_compose(struct host *host);
 
 /* ---- host_link.c ---- */
 
-/* Returns whether the host, of a pair, stands on interfaces that host_prepare_pair has made. */
+/* Returns true if the host uses interfaces that host_prepare_pair has made. */
 bool host_has_own_network(const struct host *host);
 
 void host_interface_name(char *name, unsigned port, const char *whose);
 
-/* ---- host_dpdk.c: for hosts that are on DPDK ---- */
+/* ---- host_dpdk.c ---- */
 
 int host_start_dpdk(struct host *host);
 void host_stop_dpdk(struct xk_platform *platform);
@@ -35,7 +38,7 @@ int host_open_ports(struct host *host);
 /* Opens and joins the ports of two hosts. */
 int host_open_rings(struct host hosts[2]);
 
-/* Adds the drops of a lane of a port. */
+/* Adds the drops that the device of a port's lane has counted. */
 void host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts);
 
 /* ---- host_sim.c: --link sim ---- */
@@ -43,7 +46,7 @@ void host_count_device(const struct host *host, unsigned port, const struct xk_p
 /* As host_open_both. */
 int host_world_open(struct host hosts[2], const struct host_options options[2]);
 
-/* Takes the host out of its world, which the last one frees. Returns OPTIONS_FAILURE if buffers have not come back. */
+/* Takes the host out of its world; the last one frees it and fails if buffers have leaked. */
 int host_world_close(struct host *host);
 
 #endif

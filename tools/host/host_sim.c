@@ -11,7 +11,7 @@
 struct host_world {
 	struct xk_sim *sim;
 	struct xk_sim_link *links[HOST_PORTS];
-	struct capture *captures[PAIR_ENDS]; /* of hosts that have left */
+	struct capture *captures[PAIR_ENDS]; /* of hosts that were closed */
 	unsigned users;
 };
 

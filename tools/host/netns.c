@@ -26,14 +26,14 @@
 #include "xkernel/base.h"
 
 /*
- * The kernel's numbers of a cable's ends: far apart, because DPDK derives a name that must differ between two processes
- * from process id XOR interface number, and two children have adjacent process ids.
+ * Interface numbers of a cable's ends. They are far apart because DPDK derives a unique name from process id XOR
+ * interface number, and the two ends' processes have adjacent ids.
  */
-enum { NETNS_MESSAGE = 512, NETNS_NEAR = 0x1000, NETNS_FAR = 0x2000 };
+enum { NETNS_MESSAGE = 512, NETNS_NESTS = 3, NETNS_NEAR = 0x1000, NETNS_FAR = 0x2000 };
 
 /*
- * Settings of a fresh network, as far as the kernel has them. IPv6 would send packets of its own; a bridge is a cable
- * here, on which no filter may drop frames or reassemble fragments.
+ * Settings of a new network, as far as the kernel has them. IPv6 would send its own packets; a bridge is only a cable,
+ * on which no filter may drop frames or reassemble fragments.
  */
 static const struct {
 	const char *path, *value;
@@ -67,7 +67,7 @@ netns_write(const char *path, const char *text)
 	return good;
 }
 
-/* Keeps this user's and group's ids in the user namespace. */
+/* Maps this user and group to themselves in the user namespace. */
 static bool
 netns_map(unsigned user, unsigned group)
 {
@@ -79,7 +79,7 @@ netns_map(unsigned user, unsigned group)
 	       netns_write("/proc/self/gid_map", groups);
 }
 
-/* Keeps the capabilities that links need across exec. */
+/* Keeps the capabilities for links across exec. */
 static bool
 netns_keep_capabilities(void)
 {
@@ -121,211 +121,175 @@ netns_enter(char *why, size_t size)
 
 /* ---- interfaces ---- */
 
-static bool
-netns_up(int fd, const char *name)
-{
-	struct ifreq request = { .ifr_flags = IFF_UP };
-
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
-}
-
-/* Switches offloads off; an interface that does not know one does not have it. */
-static void
-netns_switch_offloads_off(int fd, const char *name)
-{
-	static const uint32_t switches[] = { ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM, ETHTOOL_SSG, ETHTOOL_STSO,
-					     ETHTOOL_SUFO,    ETHTOOL_SGSO,    ETHTOOL_SGRO };
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(switches); i++) {
-		struct ethtool_value value = { .cmd = switches[i], .data = 0 };
-		struct ifreq request = { .ifr_data = (void *)&value };
-
-		snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-		ioctl(fd, SIOCETHTOOL, &request);
-	}
-}
-
+/* Switches off the offloads that the interfaces have, and brings both up. */
 static int
 netns_finish_both(const char *const names[2], char *why, size_t size)
 {
+	static const uint32_t offloads[] = { ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM, ETHTOOL_SSG, ETHTOOL_STSO,
+					     ETHTOOL_SUFO,    ETHTOOL_SGSO,    ETHTOOL_SGRO };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 
 	if (fd < 0)
 		return netns_fail(why, size, "no socket for", names[0]);
 	for (unsigned i = 0; i < 2 && err == 0; i++) {
-		netns_switch_offloads_off(fd, names[i]);
-		if (!netns_up(fd, names[i]))
+		struct ifreq request = { .ifr_ifindex = 0 };
+
+		snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", names[i]);
+		for (unsigned n = 0; n < XK_ARRAY_LENGTH(offloads); n++) {
+			struct ethtool_value off = { .cmd = offloads[n], .data = 0 };
+
+			request.ifr_data = (void *)&off;
+			ioctl(fd, SIOCETHTOOL, &request);
+		}
+		request.ifr_flags = IFF_UP;
+		if (ioctl(fd, SIOCSIFFLAGS, &request) != 0)
 			err = netns_fail(why, size, "the interface cannot be brought up:", names[i]);
 	}
 	close(fd);
 	return err;
 }
 
-/* ---- veth, which only netlink makes ---- */
+/* ---- veth and bridges, by netlink ---- */
 
+/* A request for a new interface. Attributes that contain others end where the message does. */
 struct netns_message {
 	_Alignas(struct nlmsghdr) char bytes[NETNS_MESSAGE];
-	size_t len;
+	size_t len, nests[NETNS_NESTS]; /* where these attributes begin */
+	unsigned depth;
 };
 
-static void *
+static void
 netns_add(struct netns_message *m, const void *bytes, size_t len)
 {
-	void *at = memcpy(m->bytes + m->len, bytes, len);
-
+	memcpy(m->bytes + m->len, bytes, len);
 	m->len += NLMSG_ALIGN(len);
-	return at;
-}
-
-/* Adds an attribute. Without bytes, it contains the following ones, up to netns_end. Returns its place. */
-static size_t
-netns_attribute(struct netns_message *m, unsigned short type, const void *bytes, size_t len)
-{
-	struct rtattr attribute = { .rta_len = (unsigned short)RTA_LENGTH(len), .rta_type = type };
-	size_t at = m->len;
-
-	netns_add(m, &attribute, sizeof(attribute));
-	if (bytes != NULL)
-		netns_add(m, bytes, len);
-	return at;
 }
 
 static void
-netns_end(struct netns_message *m, size_t at)
+netns_attribute(struct netns_message *m, unsigned short type, const void *bytes, size_t len)
 {
-	unsigned short len = (unsigned short)(m->len - at);
+	struct rtattr attribute = { .rta_len = (unsigned short)RTA_LENGTH(len), .rta_type = type };
 
-	memcpy(m->bytes + at + offsetof(struct rtattr, rta_len), &len, sizeof(len));
+	netns_add(m, &attribute, sizeof(attribute));
+	netns_add(m, bytes, len);
 }
 
-/* Sends the request. Returns 0 or -errno, of the kernel's answer. */
-static int
+/* Adds an attribute that contains all that follow. */
+static void
+netns_nest(struct netns_message *m, unsigned short type)
+{
+	m->nests[m->depth++] = m->len;
+	netns_attribute(m, type, "", 0);
+}
+
+/* Begins a request for an interface of a kind, which is brought up; attributes of that kind follow. */
+static void
+netns_describe(struct netns_message *m, const char *name, const char *kind, int number)
+{
+	const struct nlmsghdr header = { .nlmsg_type = RTM_NEWLINK,
+					 .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK };
+	const struct ifinfomsg link = {
+		.ifi_family = AF_UNSPEC, .ifi_index = number, .ifi_flags = IFF_UP, .ifi_change = IFF_UP
+	};
+
+	m->len = m->depth = 0;
+	netns_add(m, &header, sizeof(header));
+	netns_add(m, &link, sizeof(link));
+	netns_attribute(m, IFLA_IFNAME, name, strlen(name) + 1);
+	netns_nest(m, IFLA_LINKINFO);
+	netns_attribute(m, IFLA_INFO_KIND, kind, strlen(kind) + 1);
+	netns_nest(m, IFLA_INFO_DATA);
+}
+
+/* Sends the request. Returns false and errno on failure. */
+static bool
 netns_request(struct netns_message *m)
 {
-	struct nlmsghdr *header = (struct nlmsghdr *)m->bytes;
 	struct {
 		struct nlmsghdr header;
 		struct nlmsgerr error;
 		char rest[NETNS_MESSAGE];
 	} answer;
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err = 0;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	bool answered;
 
-	if (fd < 0)
-		return -errno;
-	header->nlmsg_len = (uint32_t)m->len;
-	if (send(fd, m->bytes, m->len, 0) != (ssize_t)m->len ||
-	    recv(fd, &answer, sizeof(answer), 0) < (ssize_t)(sizeof(answer.header) + sizeof(answer.error)))
-		err = -errno;
-	else
-		err = answer.error.error;
-	close(fd);
-	return err;
-}
-
-/* A request for a new interface. */
-struct netns_link {
-	struct netns_message m;
-	size_t info, data;
-};
-
-/* Begins a request for an interface of a kind; its attributes follow, up to netns_new_link. */
-static void
-netns_describe(struct netns_link *l, const char *name, const char *kind, int number)
-{
-	const struct nlmsghdr header = { .nlmsg_type = RTM_NEWLINK,
-					 .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK };
-	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = number };
-
-	l->m.len = 0;
-	netns_add(&l->m, &header, sizeof(header));
-	netns_add(&l->m, &link, sizeof(link));
-	netns_attribute(&l->m, IFLA_IFNAME, name, strlen(name) + 1);
-	l->info = netns_attribute(&l->m, IFLA_LINKINFO, NULL, 0);
-	netns_attribute(&l->m, IFLA_INFO_KIND, kind, strlen(kind) + 1);
-	l->data = netns_attribute(&l->m, IFLA_INFO_DATA, NULL, 0);
-}
-
-/* Sends the request. Returns false and errno on failure. */
-static bool
-netns_new_link(struct netns_link *l)
-{
-	netns_end(&l->m, l->data);
-	netns_end(&l->m, l->info);
-	errno = -netns_request(&l->m);
-	return errno == 0;
+	for (unsigned i = 0; i < m->depth; i++)
+		((struct rtattr *)(m->bytes + m->nests[i]))->rta_len = (unsigned short)(m->len - m->nests[i]);
+	((struct nlmsghdr *)m->bytes)->nlmsg_len = (uint32_t)m->len;
+	answered = fd >= 0 && send(fd, m->bytes, m->len, 0) == (ssize_t)m->len &&
+		   recv(fd, &answer, sizeof(answer), 0) >= (ssize_t)(sizeof(answer.header) + sizeof(answer.error));
+	if (answered)
+		errno = -answer.error.error;
+	if (fd >= 0)
+		close(fd);
+	return answered && answer.error.error == 0;
 }
 
 int
 netns_veth(const char *const names[2], unsigned number, char *why, size_t size)
 {
 	const struct ifinfomsg other = { .ifi_family = AF_UNSPEC, .ifi_index = NETNS_FAR + (int)number };
-	struct netns_link l;
-	size_t peer;
+	struct netns_message m;
 
-	netns_describe(&l, names[0], "veth", NETNS_NEAR + (int)number);
-	peer = netns_attribute(&l.m, VETH_INFO_PEER, NULL, 0);
-	netns_add(&l.m, &other, sizeof(other));
-	netns_attribute(&l.m, IFLA_IFNAME, names[1], strlen(names[1]) + 1);
-	netns_end(&l.m, peer);
-	if (!netns_new_link(&l))
+	netns_describe(&m, names[0], "veth", NETNS_NEAR + (int)number);
+	netns_nest(&m, VETH_INFO_PEER);
+	netns_add(&m, &other, sizeof(other));
+	netns_attribute(&m, IFLA_IFNAME, names[1], strlen(names[1]) + 1);
+	if (!netns_request(&m))
 		return netns_fail(why, size, "the interfaces cannot be made (veth):", names[0]);
 	return netns_finish_both(names, why, size);
 }
 
 /* ---- taps and a bridge ---- */
 
-/* Makes a tap that stays when nobody has it open; multi-queue, as DPDK's driver opens it. */
+/* Makes a persistent tap, multi-queue as DPDK's driver opens it. */
 static bool
 netns_tap(const char *name)
 {
 	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE };
-	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC), err = 0;
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+	bool good;
 
 	if (fd < 0)
 		return false;
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	if (ioctl(fd, TUNSETIFF, &request) != 0 || ioctl(fd, TUNSETPERSIST, 1) != 0)
-		err = errno;
+	good = ioctl(fd, TUNSETIFF, &request) == 0 && ioctl(fd, TUNSETPERSIST, 1) == 0;
 	close(fd);
-	errno = err;
-	return err == 0;
+	return good;
 }
 
-/* Makes a bridge between two interfaces. With multicast snooping it would send packets of its own. */
+/* Makes a bridge between two interfaces; multicast snooping would send its own packets. */
 static bool
-netns_bridge(int fd, const char *bridge, const char *const names[2])
+netns_bridge(const char *bridge, const char *const names[2])
 {
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = { .ifr_ifindex = 0 };
 	const uint8_t no = 0;
-	struct netns_link l;
+	struct netns_message m;
+	bool good;
 
-	netns_describe(&l, bridge, "bridge", 0);
-	netns_attribute(&l.m, IFLA_BR_MCAST_SNOOPING, &no, sizeof(no));
-	if (!netns_new_link(&l))
+	if (fd < 0)
 		return false;
+	netns_describe(&m, bridge, "bridge", 0);
+	netns_attribute(&m, IFLA_BR_MCAST_SNOOPING, &no, sizeof(no));
+	good = netns_request(&m);
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", bridge);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 2 && good; i++) {
 		request.ifr_ifindex = (int)if_nametoindex(names[i]);
-		if (ioctl(fd, SIOCBRADDIF, &request) != 0)
-			return false;
+		good = ioctl(fd, SIOCBRADDIF, &request) == 0;
 	}
-	return netns_up(fd, bridge);
+	close(fd);
+	return good;
 }
 
 int
 netns_taps(const char *const names[2], const char *bridge, char *why, size_t size)
 {
-	int fd, err = 0;
-
 	for (unsigned i = 0; i < 2; i++)
 		if (!netns_tap(names[i]))
 			return netns_fail(why, size,
 					  "the interface cannot be made (/dev/net/tun, modprobe tun):", names[i]);
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || !netns_bridge(fd, bridge, names))
-		err = netns_fail(why, size, "the bridge cannot be made (modprobe bridge):", bridge);
-	if (fd >= 0)
-		close(fd);
-	return err != 0 ? err : netns_finish_both(names, why, size);
+	if (!netns_bridge(bridge, names))
+		return netns_fail(why, size, "the bridge cannot be made (modprobe bridge):", bridge);
+	return netns_finish_both(names, why, size);
 }

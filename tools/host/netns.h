@@ -1,8 +1,7 @@
 /*
- * netns.h - a network namespace of this process and its children, and interfaces in
- * it that join two hosts. It goes with the last process in it, however that ends.
- *
- * Functions return 0, or -errno and the reason in why. Main thread, before there are others.
+ * netns.h - a network namespace for this process and its children, with interfaces that join two hosts. The kernel
+ * removes it with the last process in it. Functions return 0, or -errno and a reason in why. Call them before there are
+ * threads.
  */
 #ifndef NETNS_H
 #define NETNS_H
@@ -12,15 +11,15 @@
 enum { NETNS_WHY = 400, NETNS_NAME = 16 };
 
 /*
- * Enters a fresh, empty network, without IPv6. Other users than root get a user namespace as
- * well, in which this process and its children keep the capabilities to make and open interfaces.
+ * Enters a new network namespace without IPv6. Users other than root also get a user namespace, in which this process
+ * and its children keep the capabilities to make and open interfaces.
  */
 int netns_enter(char *why, size_t size);
 
-/* Makes two Ethernet interfaces joined by cable `number`: up, without offloads. */
+/* Makes the two ends of cable `number`: up, without offloads. */
 int netns_veth(const char *const names[2], unsigned number, char *why, size_t size);
 
-/* Makes two taps joined by a bridge of this name: up, without offloads. */
+/* Makes two taps joined by a bridge: up, without offloads. */
 int netns_taps(const char *const names[2], const char *bridge, char *why, size_t size);
 
 #endif

@@ -25,15 +25,15 @@
 #include "xkernel/kernel.h"
 
 enum {
-	WATCH_LOOKS = 5,        /* checks within the limit, at least */
-	WATCH_LOOK_MS = 1000,   /* between two checks, at most */
+	WATCH_LOOKS = 5,        /* least number of checks within the limit */
+	WATCH_LOOK_MS = 1000,   /* longest time between two checks */
 	WATCH_ANSWER_MS = 2000, /* time for a thread to say where it is */
-	WATCH_THREADS = 1024,   /* of all hosts; more are not watched */
+	WATCH_THREADS = 1024,   /* of all hosts; further ones are not watched */
 	WATCH_HOSTS = 2,
-	WATCH_ONE_SIGNAL_NS = 100000000, /* a signal that follows sooner is the same one */
+	WATCH_ONE_SIGNAL_NS = 100000000, /* signals within this time count as one */
 };
 
-/* A thread, and its progress at the last check. */
+/* A watched thread and its progress at the last check. */
 struct watch_thread {
 	int tid;
 	uint64_t progress, since_ns;
@@ -43,9 +43,9 @@ struct watch_thread {
 struct watch {
 	const char *program;
 	uint64_t limit_ns;
-	int from, to;          /* descriptors: where signals come from, where the first one goes; -1: none */
-	int stop;              /* an event descriptor that ends the thread */
-	uint64_t signalled_ns; /* when the first signal came; 0: none has */
+	int from, to;          /* the signalfd, and the pipe for the first signal; -1: none */
+	int stop;              /* an eventfd that ends the thread */
+	uint64_t signalled_ns; /* time of the first signal; 0: none yet */
 	pthread_t thread;
 	pthread_mutex_t mutex; /* over the rest */
 	struct xk_kernel *kernels[WATCH_HOSTS];
@@ -85,7 +85,7 @@ watch_answer(int signal, siginfo_t *info, void *context)
 	errno = before;
 }
 
-/* Asks a thread where it is. False: no answer; the question must not be freed, since the thread may answer later. */
+/* Asks a thread where it is. False: no answer yet; do not free the question, because the thread may still answer. */
 static bool
 watch_ask(int tid, struct watch_question *question)
 {
@@ -107,7 +107,7 @@ watch_ask(int tid, struct watch_question *question)
 
 /* ---- the watchdog ---- */
 
-/* Prints where a thread is, in one piece, since others may print meanwhile. In a simulated world, ends the program. */
+/* Prints where a thread is, in one write, because others may print. Ends the program if the world is simulated. */
 static void
 watch_tell(struct watch *watch, int tid)
 {
@@ -142,7 +142,7 @@ watch_tell(struct watch *watch, int tid)
 	_exit(OPTIONS_FAILURE);
 }
 
-/* progress: a count that changes while the thread makes progress. */
+/* Reports the thread if `progress` has not changed for too long. */
 static void
 watch_look_at(void *context, int tid, uint64_t progress)
 {
@@ -196,8 +196,8 @@ watch_look(struct watch *watch)
 /* ---- signals ---- */
 
 /*
- * Passes the first signal on to the program. The second ends the program, which may not have got to the first.
- * timeout(1) and some shells send a signal to a process and then to its group: one that follows so soon is the same.
+ * Passes the first signal on to the program; the second one ends it. timeout(1) and some shells signal a process and
+ * then its group, so signals in quick succession count as one.
  */
 static void
 watch_take_signal(struct watch *watch)
@@ -248,17 +248,6 @@ watch_main(void *argument)
 	return NULL;
 }
 
-static void
-watch_release(struct watch *watch)
-{
-	if (watch->to >= 0)
-		close(watch->to);
-	if (watch->stop >= 0)
-		close(watch->stop);
-	pthread_mutex_destroy(&watch->mutex);
-	free(watch);
-}
-
 struct watch *
 watch_new(const char *program, int *signals, uint64_t limit_ns)
 {
@@ -273,14 +262,11 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	watch->program = program;
 	watch->limit_ns = limit_ns;
 	watch->stop = eventfd(0, EFD_CLOEXEC);
-	pthread_mutex_init(&watch->mutex, NULL);
-	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)) {
-		watch->to = -1;
-		watch_release(watch);
-		return NULL;
-	}
+	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0))
+		goto fail;
 	watch->from = *signals;
 	watch->to = ends[1];
+	pthread_mutex_init(&watch->mutex, NULL);
 	sigemptyset(&action.sa_mask);
 	sigaction(watch_signal(), &action, NULL);
 	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
@@ -293,9 +279,11 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 		return watch;
 	}
 	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(err));
-	if (ends[0] >= 0)
-		close(ends[0]);
-	watch_release(watch);
+	close(ends[0]);
+	close(ends[1]);
+fail:
+	close(watch->stop);
+	free(watch);
 	return NULL;
 }
 
@@ -315,8 +303,11 @@ watch_free(struct watch *watch)
 		signal(SIGINT, SIG_DFL);
 		signal(SIGTERM, SIG_DFL);
 		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		close(watch->to);
 	}
-	watch_release(watch);
+	close(watch->stop);
+	pthread_mutex_destroy(&watch->mutex);
+	free(watch);
 }
 
 /* ---- what is watched ---- */
@@ -327,11 +318,7 @@ watch_kernel(struct watch *watch, struct xk_kernel *kernel)
 	if (watch == NULL)
 		return;
 	pthread_mutex_lock(&watch->mutex);
-	for (unsigned i = 0; i < WATCH_HOSTS; i++)
-		if (watch->kernels[i] == NULL) {
-			watch->kernels[i] = kernel;
-			break;
-		}
+	watch->kernels[watch->kernels[0] == NULL ? 0 : 1] = kernel;
 	pthread_mutex_unlock(&watch->mutex);
 }
 

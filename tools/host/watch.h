@@ -1,11 +1,10 @@
 /*
  * watch.h - a watchdog thread: reports threads that compute without progress, and lets a second signal end the program
- * at once, whatever it is doing. Signals within 100 ms are one.
+ * at once, whatever it is doing. Signals within 100 ms count as one.
  *
- * Progress is measured by counts that are kept anyway: a driver's turns, messages and events of a pool thread, steps
- * of a simulated world. Time is the thread's processor time, so neither a busy machine nor a stopped program raises an
- * alarm. A simulated world cannot go on while a protocol computes: the program ends with OPTIONS_FAILURE. Elsewhere
- * each standstill is reported once, and the host goes on.
+ * Progress is a driver's turns, a pool thread's messages and events, or the steps of a simulated world. Time is the
+ * thread's processor time, so a busy machine or a stopped program raises no alarm. Each standstill is reported once; it
+ * ends a simulated world's program with OPTIONS_FAILURE, because nothing else can happen there.
  */
 #ifndef WATCH_H
 #define WATCH_H
@@ -17,21 +16,20 @@ struct xk_kernel;
 struct xk_sim;
 
 /*
- * Starts the thread, before a host is opened. limit_ns: how long a thread may compute; 0: for ever. *signals is the
- * result of pair_signals, or -1; it becomes a descriptor that is read in the same way, for the first signal only.
- * NULL: no memory, thread or descriptor is left; *signals is as it was. The functions below do nothing if watch is
- * NULL.
+ * Starts the thread, before a host is opened. limit_ns: how long a thread may compute (0: for ever). *signals: the
+ * result of pair_signals, or -1; replaced by a descriptor that delivers the first signal only. Returns NULL if
+ * resources are exhausted, with *signals unchanged. The functions below do nothing for NULL.
  */
 struct watch *watch_new(const char *program, int *signals, uint64_t limit_ns);
 
-/* Ends the thread. The descriptor in *signals stays open but unused: from now on any signal ends the program. */
+/* Ends the thread. The descriptor in *signals stays open, unused: any further signal ends the program. */
 void watch_free(struct watch *watch);
 
-/* Watches the threads of kernel; or the calling thread, which runs sim. */
+/* Watches the threads of kernel, or the calling thread, which runs sim. */
 void watch_kernel(struct watch *watch, struct xk_kernel *kernel);
 void watch_world(struct watch *watch, struct xk_sim *sim);
 
-/* Stops watching the kernel or world `what`, before it is freed. `what` may be unknown or NULL. */
+/* Stops watching a kernel or world, before it is freed; may be unknown or NULL. */
 void watch_forget(struct watch *watch, const void *what);
 
 #endif

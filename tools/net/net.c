@@ -5,12 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/net/net_capture.h"
+#include "tools/capture/pcapng.h"
 #include "tools/options.h"
 #include "tools/program/program.h"
 #include "xkernel/trace.h"
 
-enum { NET_WHY = 160, NET_TEXT = 32 };
+enum { NET_WHY = 160, NET_TEXT = 32, NET_CAPTURE_NAME = 2 * XK_GRAPH_NAME_MAX + 32 };
+
+/* A capture's interface for a tap, which is the same again after its host has crashed and booted. */
+struct net_tap {
+	struct net_tap *next;
+	int interface;
+	char name[];
+};
 
 /* A stack and its guard page are two mappings. */
 #define NET_NO_STACKS                                                                                                  \
@@ -155,7 +162,7 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 		.stacks = (unsigned)host->settings.stacks,
 		.core = -1,
 		.trace = host->net->trace,
-		.capture = host->capture,
+		.capture = host->net->capture == NULL ? NULL : &host->sink,
 	};
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
@@ -221,18 +228,6 @@ net_schedule(struct net_host *host)
 /* ---- the world ---- */
 
 static int
-net_open_link(struct net *net, unsigned i)
-{
-	const struct xk_topology_link *link = &net->topology->links[i];
-	struct xk_graph_errors errors = { .list = NULL };
-	struct sim_link_config config;
-
-	net_link_config_of(net->topology, link, &config, &errors);
-	net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
-	return net->links[i] == NULL ? net_fail(net, link->name, strerror(ENOMEM)) : 0;
-}
-
-static int
 net_open_host(struct net *net, struct net_host *host)
 {
 	const struct xk_topology_host *topology = host->topology;
@@ -259,6 +254,8 @@ net_open_host(struct net *net, struct net_host *host)
 int
 net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 {
+	struct xk_graph_errors errors = { .list = NULL };
+	struct sim_link_config config;
 	int status = 0;
 
 	net->trace = trace;
@@ -267,8 +264,14 @@ net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 	net->sim = xk_sim_new(seed);
 	if (net->sim == NULL)
 		return net_fail(net, "the simulated world", strerror(ENOMEM));
-	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++)
-		status = net_open_link(net, i);
+	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++) {
+		const struct xk_topology_link *link = &net->topology->links[i];
+
+		net_link_config_of(net->topology, link, &config, &errors); /* net_read has checked it */
+		net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
+		if (net->links[i] == NULL)
+			status = net_fail(net, link->name, strerror(ENOMEM));
+	}
 	for (unsigned i = 0; i < net->topology->host_count && status == 0; i++)
 		status = net_open_host(net, &net->hosts[i]);
 	return status;
@@ -294,27 +297,123 @@ net_heal(struct net *net)
 	}
 }
 
+/* ---- capture ---- */
+
+static int
+net_capture_fail(const struct net *net, int err)
+{
+	fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", net->program, net->capture_path, strerror(err));
+	return OPTIONS_FAILURE;
+}
+
+static int
+net_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link link)
+{
+	struct net_host *host = xk_container_of(sink, struct net_host, sink);
+	size_t size = strlen(host->topology->name) + strlen(name) + 2;
+	struct net_tap *tap = malloc(sizeof(*tap) + size);
+
+	if (tap == NULL)
+		return -ENOMEM;
+	snprintf(tap->name, size, "%s.%s", host->topology->name, name);
+	for (struct net_tap *t = host->taps; t != NULL; t = t->next)
+		if (strcmp(t->name, tap->name) == 0) {
+			free(tap);
+			return t->interface;
+		}
+	tap->interface = (int)pcapng_interface_of(host->net->capture, tap->name, NULL, link);
+	tap->next = host->taps;
+	host->taps = tap;
+	return tap->interface;
+}
+
+static void
+net_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
+{
+	const struct net_host *host = xk_container_of(sink, struct net_host, sink);
+	const struct net *net = host->net;
+	struct xk_platform *platform = xk_sim_platform(host->sim);
+	const uint8_t *bytes = m->data;
+
+	if (net->capture == NULL) /* net_close has closed it */
+		return;
+	if (m->next != NULL) {
+		xk_msg_copy_out(m, 0, net->capture_bytes, xk_msg_len(m));
+		bytes = net->capture_bytes;
+	}
+	pcapng_frame(net->capture, place, platform->ops->now_ns(platform),
+		     way == XK_CAPTURE_UP ? PCAPNG_IN : PCAPNG_OUT, bytes, xk_msg_len(m), NULL);
+}
+
+static const struct xk_capture_ops net_capture_ops = { .add = net_tap_add, .see = net_tap_see };
+
+void
+net_capture_see(struct net *net, const struct xk_sim_record *record)
+{
+	if (net->capture == NULL || record->frame == NULL)
+		return;
+	pcapng_frame(net->capture, net->hosts[xk_sim_host_number(record->host)].interfaces[record->device],
+		     record->at_ns, record->event == XK_SIM_SENT ? PCAPNG_OUT : PCAPNG_IN, record->frame, record->len,
+		     record->why);
+}
+
+int
+net_capture_open(struct net *net, const char *path)
+{
+	char name[NET_CAPTURE_NAME];
+
+	net->capture_path = path;
+	net->capture_bytes = malloc(XK_MSG_MAX);
+	net->capture = net->capture_bytes == NULL ? NULL : pcapng_open(path, net->program);
+	if (net->capture == NULL)
+		return net_capture_fail(net, errno);
+	for (unsigned i = 0; i < net->topology->host_count; i++) {
+		const struct xk_topology_host *host = &net->topology->hosts[i];
+
+		net->hosts[i].sink.ops = &net_capture_ops;
+		for (unsigned n = 0; n < host->device_count; n++) {
+			snprintf(name, sizeof(name), "%s.%s", host->name, host->devices[n].name);
+			net->hosts[i].interfaces[n] = pcapng_interface(net->capture, name);
+		}
+	}
+	return 0;
+}
+
+/* ---- closing ---- */
+
+static void
+net_close_host(struct net *net, struct net_host *host)
+{
+	unsigned left = host->sim == NULL ? 0 : xk_sim_crash(host->sim);
+	struct net_tap *tap;
+
+	if (left > 0)
+		fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program, host->topology->name, left);
+	net->failed |= left > 0;
+	while ((tap = host->taps) != NULL) {
+		host->taps = tap->next;
+		free(tap);
+	}
+}
+
 int
 net_close(struct net *net)
 {
-	bool failed = net->failed;
+	int err = pcapng_close(net->capture), status;
 
-	net_capture_stop(net->capture);
-	for (unsigned i = 0; net->sim != NULL && i < net->topology->host_count; i++) {
-		unsigned left = net->hosts[i].sim == NULL ? 0 : xk_sim_crash(net->hosts[i].sim);
-
-		if (left > 0)
-			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
-				net->hosts[i].topology->name, left);
-		failed |= left > 0;
-	}
-	failed |= xk_sim_free(net->sim) > 0;
-	failed |= net_capture_close(net->capture) != 0;
+	net->capture = NULL; /* taps see nothing of the end */
+	if (err != 0)
+		net->failed |= net_capture_fail(net, -err) != 0;
+	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++)
+		net_close_host(net, &net->hosts[i]);
+	net->failed |= xk_sim_free(net->sim) > 0;
+	status = net->failed ? OPTIONS_FAILURE : 0;
+	free(net->capture_bytes);
 	free(net->hosts);
 	free(net->links);
 	xk_topology_free(net->topology);
 	*net = (struct net){ .program = net->program };
-	return failed ? OPTIONS_FAILURE : 0;
+	return status;
 }
 
 struct net_host *

@@ -1,9 +1,8 @@
 /*
- * net.h - makes a simulated world of a network file: links, hosts, their graphs, their crashes and boots.
+ * net.h - makes a simulated world from a network file: links, hosts, their graphs, crashes and boots.
  *
  * net_read reads and checks the file, net_open makes the world, xk_sim_run lets time pass, net_close frees everything,
- * also after a failure. Functions return 0, or the status to exit with after a message on standard error. Main thread
- * only.
+ * also after a failure. A status is 0, or the exit status after a message on standard error. Main thread only.
  */
 #ifndef NET_H
 #define NET_H
@@ -13,34 +12,39 @@
 #include "graphs/topology.h"
 #include "platform/sim/sim.h"
 #include "tools/net/net_settings.h"
+#include "xkernel/capture.h"
 
 struct net;
-struct net_capture;
-struct xk_capture;
+struct net_tap;
+struct pcapng;
 
 struct net_host {
 	struct net *net;
 	const struct xk_topology_host *topology;
 	struct net_host_settings settings;
 	struct xk_sim_host *sim;
-	struct xk_capture *capture; /* of its taps; NULL: none */
-	bool healed;                /* it will not crash */
-	bool compiled;              /* it has the graph that is compiled into the program */
+	bool healed;            /* it will not crash */
+	bool compiled;          /* it has the graph that is compiled into the program */
+	struct xk_capture sink; /* if net->capture: of its taps (protocol vtap) */
+	struct net_tap *taps;
+	unsigned interfaces[XK_TOPOLOGY_DEVICES_MAX]; /* in net->capture, by device */
 };
 
 struct net {
 	const char *program;
 	struct xk_topology *topology;
 	struct xk_sim *sim;
-	struct xk_sim_link **links;  /* as topology->links */
-	struct net_host *hosts;      /* as topology->hosts */
-	struct net_capture *capture; /* net_capture.h; NULL: none */
-	FILE *trace;                 /* of the kernels */
-	bool traces;                 /* of every message of every host */
-	bool failed;                 /* a host could not be booted, or has lost buffers */
+	struct xk_sim_link **links; /* as topology->links */
+	struct net_host *hosts;     /* as topology->hosts */
+	struct pcapng *capture;     /* NULL: none */
+	const char *capture_path;
+	uint8_t *capture_bytes; /* room for a message of several segments */
+	FILE *trace;            /* of the kernels */
+	bool traces;            /* of every message of every host */
+	bool failed;            /* a host could not be booted, or has leaked buffers */
 };
 
-/* Reads and checks the file, or size bytes of text that messages call `file`. */
+/* Reads and checks the file, or size bytes of text, which messages call `file`. */
 int net_read(struct net *net, const char *program, const char *file, const char *const *sets, unsigned set_count);
 int net_read_text(struct net *net, const char *program, const char *file, const char *text, size_t size);
 
@@ -48,15 +52,21 @@ int net_read_text(struct net *net, const char *program, const char *file, const 
 int net_open(struct net *net, uint64_t seed, FILE *trace, bool traces);
 
 /*
- * Ends all faults: links lose, duplicate, reorder and corrupt nothing, hosts that were cut off are joined again, those
- * that are down are booted, and none crashes. Call between steps.
+ * Starts a capture, with an interface for each host's devices and taps, into the file `path`, which is borrowed. Call
+ * between net_open and the first step; net_close ends the capture.
+ */
+int net_capture_open(struct net *net, const char *path);
+
+/* Captures the frame of a record of xk_sim_watch, if there are a frame and a capture. */
+void net_capture_see(struct net *net, const struct xk_sim_record *record);
+
+/*
+ * Ends all faults: links lose, duplicate, reorder and corrupt nothing, hosts that were cut off or are down come
+ * back, and none crashes. Call between steps.
  */
 void net_heal(struct net *net);
 
-/*
- * Frees everything. Returns OPTIONS_FAILURE if a host could not be
- * booted, buffers have not come back, or the capture is incomplete.
- */
+/* Frees everything. Fails if a host could not be booted, buffers have leaked, or the capture is incomplete. */
 int net_close(struct net *net);
 
 /* Returns the host of this name, or NULL. */

@@ -13,7 +13,7 @@ enum {
 	NET_BUFFERS_MAX = 1 << 24,
 };
 
-/* The latest crash or boot: sums of such times stay far below 2^64. */
+/* The latest time of a crash or boot: sums of such times stay far below 2^64. */
 #define NET_TIME_MAX (1000000 * UINT64_C(1000000000))
 
 #define NET_SETTING(name, type, field) name, XK_SETTING_##type, offsetof(struct net_host_settings, field), NULL
@@ -82,7 +82,7 @@ net_host_refuse(struct net_host_check *check, const char *name, const char *form
 	free(what);
 }
 
-/* Parses times with commas: "1s,5s". */
+/* Parses a list of times: "1s,5s". */
 static void
 net_host_times(struct net_host_check *check, const char *name, const char *text, uint64_t *times, unsigned *count)
 {
@@ -158,7 +158,7 @@ net_host_settings_of(const struct xk_topology *net, const struct xk_topology_hos
 	};
 	for (unsigned i = 0; i < host->settings->count; i++)
 		net_host_set(&check, &host->settings->list[i]);
-	/* The preset of costs goes first: the host's own override it. */
+	/* The host's own costs override those of the preset. */
 	if (xk_sim_costs_parse(settings->costs_name, &settings->costs, why, sizeof(why)) != 0)
 		net_host_refuse(&check, "costs", "%s", why);
 	for (unsigned i = 0; i < host->settings->count && !check.wrong; i++)
@@ -194,24 +194,16 @@ net_link_config_of(const struct xk_topology *net, const struct xk_topology_link 
 		net_refuse(net, errors, &link->settings, a->name, link->name, why);
 		result = -EINVAL;
 	}
-	wrong = result == 0 ? sim_link_check(config) : NULL;
-	if (wrong == NULL)
+	if (result != 0)
 		return result;
-	xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
-	return -EINVAL;
-}
-
-static int
-net_check_link(const struct xk_topology *net, const struct xk_topology_link *link, struct xk_graph_errors *errors)
-{
-	struct sim_link_config config;
-
-	if (net_link_config_of(net, link, &config, errors) != 0)
-		return -EINVAL;
-	if (strcmp(config.kind, "wire") != 0 || link->device_count == 2)
+	wrong = sim_link_check(config);
+	if (wrong != NULL)
+		xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
+	else if (strcmp(config->kind, "wire") == 0 && link->device_count != 2)
+		xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u",
+				   link->name, link->device_count);
+	else
 		return 0;
-	xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u", link->name,
-			   link->device_count);
 	return -EINVAL;
 }
 
@@ -221,9 +213,10 @@ int
 net_check(const struct xk_topology *net, struct xk_graph_errors *errors)
 {
 	struct net_host_settings settings;
+	struct sim_link_config config;
 	bool link_wrong = false, wrong = false;
 
-	/* Hosts of one `count` share their settings, and links of one edge its line: each mistake is reported once. */
+	/* Report each mistake once: hosts of one `count` share their settings, and links of one edge its line. */
 	for (unsigned i = 0; i < net->host_count; i++)
 		if (i == 0 || net->hosts[i - 1].settings != net->hosts[i].settings)
 			wrong |= net_host_settings_of(net, &net->hosts[i], &settings, errors) != 0;
@@ -232,7 +225,7 @@ net_check(const struct xk_topology *net, struct xk_graph_errors *errors)
 
 		if (link_wrong && link->is_edge && link[-1].is_edge && link->written == link[-1].written)
 			continue;
-		link_wrong = net_check_link(net, link, errors) != 0;
+		link_wrong = net_link_config_of(net, link, &config, errors) != 0;
 		wrong |= link_wrong;
 	}
 	return wrong ? -EINVAL : 0;

@@ -1,6 +1,6 @@
 /*
- * net_settings.h - the settings of simulated hosts and links in network files: their tables, and their values.
- * graphs/topology.h reads the files. Main thread only.
+ * net_settings.h - settings of simulated hosts and links in network files, which graphs/topology.h reads. Main thread
+ * only.
  *
  *	struct xk_graph_errors errors = { 0 };
  *	struct xk_topology *net = net_load(file, sets, set_count, &errors);
@@ -18,7 +18,7 @@ enum { NET_CRASHES_MAX = 16 };
 
 /* The settings of a host. */
 struct net_host_settings {
-	const char *mode_name, *costs_name; /* text of the network, or constants */
+	const char *mode_name, *costs_name; /* the network's text, or constants */
 	const char *crash_text, *boot_text;
 	enum xk_mode mode;
 	uint64_t threads, stacks, buffers; /* 0: the default */
@@ -35,16 +35,14 @@ extern const struct xk_setting net_host_settings[];
 /* Both tables, the presets of links, and the built-in protocols. */
 extern const struct xk_topology_types net_types;
 
-/*
- * As xk_topology_load with net_types, and checks the settings of hosts and links. Returns NULL, and errors, if refused.
- */
+/* As xk_topology_load with net_types and net_check. */
 struct xk_topology *net_load(const char *file, const char *const *sets, unsigned set_count,
 			     struct xk_graph_errors *errors);
 
 /* Checks the settings of hosts and links. Returns 0, or -EINVAL and errors. */
 int net_check(const struct xk_topology *net, struct xk_graph_errors *errors);
 
-/* Gets a host's settings, whose texts are the network's. Returns 0, or -EINVAL and errors. */
+/* Gets a host's settings, which borrow the network's texts. Returns 0, or -EINVAL and errors. */
 int net_host_settings_of(const struct xk_topology *net, const struct xk_topology_host *host,
 			 struct net_host_settings *settings, struct xk_graph_errors *errors);
 

@@ -1,6 +1,6 @@
 /*
- * program.c - main of a compiled graph's program, which runs the program that
- * its first argument names, or its own name: that is how a pair starts itself.
+ * program.c - main of a compiled graph's program: runs the word that its first argument names or, for a pair that
+ * starts itself, its own name.
  */
 #include "tools/program/program.h"
 
@@ -31,28 +31,23 @@ static const struct {
 	{ "bench", xk_bench_main, "times the graph in one process", false },
 };
 
-/* Returns whether the graph has a node of this protocol. */
-static bool
-program_has(const char *protocol)
-{
-	for (unsigned i = 0; i < program_graph->node_count; i++)
-		if (strcmp(program_graph->plain[i]->name, protocol) == 0)
-			return true;
-	return false;
-}
-
 static void
 program_help(FILE *stream)
 {
 	fprintf(stream, "usage: PROGRAM WORD ...\n\n%s, compiled: what stands on what is fixed.\n\n",
 		program_graph->file);
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
-		if (!program_words[i].is_protocol || program_has(program_words[i].word))
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++) {
+		bool is_there = !program_words[i].is_protocol;
+
+		for (unsigned n = 0; n < program_graph->node_count; n++)
+			is_there |= strcmp(program_graph->plain[n]->name, program_words[i].word) == 0;
+		if (is_there)
 			fprintf(stream, "  %-12s %s\n", program_words[i].word, program_words[i].help);
+	}
 	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
 }
 
-/* `run` of the graph, which is not named; or of a network file, in which hosts may have the graph. */
+/* `run` of the graph, which is not named, or of a network file, whose hosts may have the graph. */
 static int
 program_run(int argc, char **argv)
 {

@@ -1,9 +1,9 @@
 /*
- * program_compile.c - makes programs of graph files; see program_compile.h.
+ * program_compile.c - see program_compile.h.
  *
- * graphs/generate.c writes the graph as C, which includes the protocols' files; the system's
- * compiler makes objects of it and links them with the libraries. Sources and libraries are those
- * of the build directory that this program is in, or of its installation. No shell sees a name.
+ * graphs/generate.c writes the graph as C that includes the protocols' files; the system's compiler makes objects of it
+ * and links them with the libraries. Sources and libraries come from the build directory or the installation that this
+ * program is in. No shell sees a name.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 
 #include "graphs/compiled.h"
 #include "tools/compile_config.h"
+#include "tools/output.h"
 
 enum {
 	COMPILE_TEMPORARY = 256,
@@ -34,30 +34,32 @@ enum {
 	COMPILE_NAP_MS = 5 /* between two looks at a command */
 };
 
-/* Where things are. */
-struct compile_place {
-	char tree[COMPILE_PATH];      /* xkernel/ and protocols/ */
-	char libraries[COMPILE_PATH]; /* the static ones */
+/* A command line, ended by NULL. */
+struct compile_command {
+	char *arguments[COMPILE_ARGUMENTS + 1];
+	unsigned count; /* beyond COMPILE_ARGUMENTS: some did not fit */
 };
 
 /* One compilation, in a temporary directory of its own. */
 struct compile_work {
-	struct compile_place place;
+	char tree[COMPILE_PATH];      /* with xkernel/ and protocols/ */
+	char libraries[COMPILE_PATH]; /* the directory of the static ones */
+	struct compile_command given; /* words of XK_CFLAGS */
 	char directory[COMPILE_TEMPORARY], c[COMPILE_TEMPORARY + 16], objects[COMPILE_VARIANTS][COMPILE_TEMPORARY + 16];
 };
 
 /* ---- where things are ---- */
 
 static bool
-compile_is_there(const char *format, const char *directory)
+compile_is_there(const char *directory, const char *file)
 {
 	char path[COMPILE_PATH];
 
-	return snprintf(path, sizeof(path), format, directory) < (int)sizeof(path) && access(path, R_OK) == 0;
+	return snprintf(path, sizeof(path), "%s/%s", directory, file) < (int)sizeof(path) && access(path, R_OK) == 0;
 }
 
 static bool
-compile_find_place(struct compile_place *place)
+compile_find_place(struct compile_work *work)
 {
 	char exe[COMPILE_PATH], *directory;
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -66,24 +68,24 @@ compile_find_place(struct compile_place *place)
 		return false;
 	exe[len] = '\0';
 	directory = dirname(exe);
-	if (compile_is_there("%s/libxkernel-programs.a", directory)) {
-		snprintf(place->libraries, sizeof(place->libraries), "%s", directory);
-		snprintf(place->tree, sizeof(place->tree), "%s", COMPILE_TREE);
+	if (compile_is_there(directory, "libxkernel-programs.a")) {
+		snprintf(work->libraries, sizeof(work->libraries), "%s", directory);
+		snprintf(work->tree, sizeof(work->tree), "%s", COMPILE_TREE);
 	} else {
-		snprintf(place->libraries, sizeof(place->libraries), "%.3000s/../%s", directory, COMPILE_LIBDIR);
-		snprintf(place->tree, sizeof(place->tree), "%.3000s/../%s", directory, COMPILE_SOURCES);
+		snprintf(work->libraries, sizeof(work->libraries), "%.3000s/../%s", directory, COMPILE_LIBDIR);
+		snprintf(work->tree, sizeof(work->tree), "%.3000s/../%s", directory, COMPILE_SOURCES);
 	}
-	if (compile_is_there("%s/graphs/generated.h", place->tree) &&
-	    compile_is_there("%s/libxkernel-programs.a", place->libraries))
+	if (compile_is_there(work->tree, "graphs/generated.h") &&
+	    compile_is_there(work->libraries, "libxkernel-programs.a"))
 		return true;
-	fprintf(stderr, "compile: the sources and libraries of this xk are not there: %s, %s\n", place->tree,
-		place->libraries);
+	fprintf(stderr, "compile: the sources and libraries of this xk are not there: %s, %s\n", work->tree,
+		work->libraries);
 	return false;
 }
 
 /* ---- signals ---- */
 
-/* Gets the signals that end this program: those that it was not started to ignore. */
+/* Gets the signals that end this program, except those that are ignored. */
 static void
 compile_signals(sigset_t *set)
 {
@@ -96,10 +98,7 @@ compile_signals(sigset_t *set)
 			sigaddset(set, ends[i]);
 }
 
-/*
- * Holds them back, until the old mask is set again, so that temporary files are removed. compile_end passes them on to
- * the command that runs.
- */
+/* Blocks these signals until the old mask is set again, so that temporary files are removed. */
 static void
 compile_hold(sigset_t *before)
 {
@@ -109,6 +108,7 @@ compile_hold(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &set, before);
 }
 
+/* Returns true if one of them is pending: compile_end then ends the running command. */
 static bool
 compile_is_to_end(void)
 {
@@ -122,19 +122,12 @@ compile_is_to_end(void)
 
 /* ---- commands ---- */
 
-struct compile_command {
-	char *arguments[COMPILE_ARGUMENTS + 1];
-	unsigned count;
-	bool is_long; /* more of them than there is room for */
-};
-
 static void
 compile_argument(struct compile_command *command, const char *argument)
 {
 	if (command->count < COMPILE_ARGUMENTS)
-		command->arguments[command->count++] = (char *)argument;
-	else
-		command->is_long = true;
+		command->arguments[command->count] = (char *)argument;
+	command->count++;
 }
 
 /* Adds arguments up to NULL. */
@@ -147,7 +140,7 @@ compile_arguments(struct compile_command *command, const char *const *arguments)
 
 #define COMPILE_ADD(command, ...) compile_arguments(command, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Adds the words of text, which it divides. */
+/* Adds the words of text, which is cut up. */
 static void
 compile_words(struct compile_command *command, char *text)
 {
@@ -157,45 +150,38 @@ compile_words(struct compile_command *command, char *text)
 		compile_argument(command, word);
 }
 
-/* Ends the arguments. Returns false, after a message, if there were too many. */
 static bool
-compile_is_whole(struct compile_command *command)
+compile_is_whole(const struct compile_command *command)
 {
-	command->arguments[command->count] = NULL;
-	if (command->is_long)
+	if (command->count > COMPILE_ARGUMENTS)
 		fprintf(stderr, "compile: %s has too many arguments\n", command->arguments[0]);
-	return !command->is_long;
+	return command->count <= COMPILE_ARGUMENTS;
 }
 
-/* Starts the command, with no signal held back. output: its standard output, or -1. Returns -1 if it cannot be run. */
+/* Starts the command with no signal blocked. output: its standard output, or -1. Returns its pid, or -1. */
 static pid_t
 compile_begin(struct compile_command *command, int output)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
 	sigset_t none;
-	pid_t child = -1;
-	int err;
+	pid_t child;
 
 	if (compile_is_to_end() || !compile_is_whole(command))
 		return -1;
-	sigemptyset(&none);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&actions);
-	if (output >= 0)
-		posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-	err = posix_spawnp(&child, command->arguments[0], &actions, &attributes, command->arguments, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attributes);
-	if (err == 0)
+	fflush(NULL);
+	child = fork();
+	if (child != 0)
 		return child;
-	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(err));
-	return -1;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (output >= 0)
+		dup2(output, STDOUT_FILENO);
+	execvp(command->arguments[0], command->arguments);
+	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
+	fflush(stderr);
+	_exit(127);
 }
 
-/* Waits for the command. Returns whether it succeeded. */
+/* Waits for the command. Returns true if it succeeded. */
 static bool
 compile_end(pid_t child)
 {
@@ -213,153 +199,86 @@ compile_end(pid_t child)
 	return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool
-compile_run(struct compile_command *command)
-{
-	return compile_end(compile_begin(command, -1));
-}
-
-/* Asks pkg-config for the libraries that ours need. */
-static bool
-compile_ask_libraries(char *text, size_t size)
-{
-	struct compile_command command = { .count = 0 };
-	char packages[] = COMPILE_PACKAGES;
-	FILE *answer = tmpfile();
-	size_t len = 0;
-	bool good;
-
-	COMPILE_ADD(&command, "pkg-config", "--libs");
-	compile_words(&command, packages);
-	good = answer != NULL && compile_end(compile_begin(&command, fileno(answer)));
-	if (good) {
-		rewind(answer);
-		len = fread(text, 1, size - 1, answer);
-	}
-	if (answer != NULL)
-		fclose(answer);
-	text[len] = '\0';
-	return good && len < size - 1;
-}
-
 /* ---- the steps ---- */
 
-/* Adds the build's options, then those of XK_CFLAGS, whose words `text` holds. */
-static void
-compile_add_flags(struct compile_command *command, char *build, char text[COMPILE_FLAGS])
-{
-	const char *given = getenv("XK_CFLAGS");
-
-	compile_words(command, build);
-	if (given == NULL)
-		return;
-	if (snprintf(text, COMPILE_FLAGS, "%s", given) >= COMPILE_FLAGS)
-		command->is_long = true;
-	compile_words(command, text);
-}
-
-static pid_t
-compile_begin_variant(const struct compile_work *work, unsigned watched)
-{
-	struct compile_command command = { .count = 0 };
-	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, given[COMPILE_FLAGS], include[COMPILE_PATH + 2];
-
-	snprintf(include, sizeof(include), "-I%s", work->place.tree);
-	compile_words(&command, compiler);
-	compile_add_flags(&command, flags, given);
-	COMPILE_ADD(&command, watched ? "-DXK_WATCHED=1" : "-DXK_WATCHED=0", include, "-c", work->c, "-o",
-		    work->objects[watched]);
-	return compile_begin(&command, -1);
-}
-
-/* Hides the object's other names, which the library defines too. */
-static bool
-compile_localise(const struct compile_work *work, unsigned watched)
-{
-	struct compile_command command = { .count = 0 };
-
-	COMPILE_ADD(&command, "objcopy",
-		    watched ? "--keep-global-symbol=program_graph" : "--keep-global-symbol=xk_compiled_plain",
-		    work->objects[watched]);
-	return compile_run(&command);
-}
-
-/* Makes both variants at the same time. */
+/* Compiles both variants at the same time. */
 static bool
 compile_objects(const struct compile_work *work)
 {
+	static const char *const variants[] = { "-DXK_WATCHED=0", "-DXK_WATCHED=1" };
+	/* The other names stay local: the library defines them too. */
+	static const char *const kept[] = { "--keep-global-symbol=xk_compiled_plain",
+					    "--keep-global-symbol=program_graph" };
+	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
 	pid_t children[COMPILE_VARIANTS];
 	bool good = true;
 
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
-		children[i] = compile_begin_variant(work, i);
+	struct compile_command command = { .count = 0 };
+
+	snprintf(include, sizeof(include), "-I%s", work->tree);
+	compile_words(&command, compiler);
+	compile_words(&command, flags);
+	compile_arguments(&command, (const char *const *)work->given.arguments);
+	COMPILE_ADD(&command, include, "-c", work->c);
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++) {
+		struct compile_command variant = command;
+
+		COMPILE_ADD(&variant, variants[i], "-o", work->objects[i]);
+		children[i] = compile_begin(&variant, -1);
+	}
 	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
 		good = compile_end(children[i]) && good;
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
-		good = good && compile_localise(work, i);
+	for (unsigned i = 0; i < COMPILE_VARIANTS; i++) {
+		struct compile_command localise = { .count = 0 };
+
+		COMPILE_ADD(&localise, "objcopy", kept[i], work->objects[i]);
+		good = good && compile_end(compile_begin(&localise, -1));
+	}
 	return good;
 }
 
+/* Links both objects to the program. */
 static bool
 compile_link(const struct compile_work *work, const char *output)
 {
-	struct compile_command command = { .count = 0 };
+	struct compile_command ask = { .count = 0 }, command = { .count = 0 };
 	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
-	char others[COMPILE_FLAGS] = "", given[COMPILE_FLAGS];
-	char directory[COMPILE_PATH + 2];
+	char packages[] = COMPILE_PACKAGES, others[COMPILE_FLAGS] = "", directory[COMPILE_PATH + 2];
+	FILE *answer = tmpfile();
+	bool good = answer != NULL;
 
-	if (COMPILE_PACKAGES[0] != '\0' && !compile_ask_libraries(others, sizeof(others))) {
+	if (good && packages[0] != '\0') { /* the libraries that ours need */
+		COMPILE_ADD(&ask, "pkg-config", "--libs");
+		compile_words(&ask, packages);
+		good = compile_end(compile_begin(&ask, fileno(answer)));
+		rewind(answer);
+		good = good && fread(others, 1, sizeof(others) - 1, answer) < sizeof(others) - 1;
+	}
+	if (answer != NULL)
+		fclose(answer);
+	if (!good) {
 		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
 		return false;
 	}
-	snprintf(directory, sizeof(directory), "-L%s", work->place.libraries);
+	snprintf(directory, sizeof(directory), "-L%s", work->libraries);
 	compile_words(&command, compiler);
-	compile_add_flags(&command, flags, given);
+	compile_words(&command, flags);
+	compile_arguments(&command, (const char *const *)work->given.arguments);
 	COMPILE_ADD(&command, "-o", output, work->objects[0], work->objects[1], directory);
 	compile_words(&command, ours);
 	compile_argument(&command, "-Wl,--as-needed");
 	compile_words(&command, others);
-	return compile_run(&command);
-}
-
-/* Makes one object of both variants. */
-static bool
-compile_join(const struct compile_work *work, const char *output)
-{
-	struct compile_command command = { .count = 0 };
-
-	COMPILE_ADD(&command, "ld", "-r", "-o", output, work->objects[0], work->objects[1]);
-	return compile_run(&command);
-}
-
-/* ---- the graph ---- */
-
-/* Returns the file's text, for free, or NULL after a message. */
-static char *
-compile_text(const char *file, size_t *size)
-{
-	FILE *stream = fopen(file, "re");
-	char *text = malloc(XK_GRAPH_FILE_MAX + 1);
-
-	*size = stream == NULL || text == NULL ? 0 : fread(text, 1, XK_GRAPH_FILE_MAX, stream);
-	if (stream != NULL)
-		fclose(stream);
-	if (*size != 0)
-		return text;
-	fprintf(stderr, "compile: %s cannot be read\n", file);
-	free(text);
-	return NULL;
+	return compile_end(compile_begin(&command, -1));
 }
 
 static bool
 compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *source, const char *file)
 {
-	FILE *stream = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+	FILE *stream = output_open(file);
 	struct xk_graph_errors errors = { .list = NULL };
 	bool good = stream != NULL && xk_graph_compile(graph, source, stream, &errors) == 0;
 
-	if (stream != NULL && stream != stdout)
-		good = fclose(stream) == 0 && good;
+	good = output_close(stream) && good;
 	if (!good && errors.count == 0)
 		fprintf(stderr, "compile: %s cannot be written: %s\n", file, strerror(errno));
 	xk_graph_errors_print(&errors, stderr);
@@ -369,7 +288,7 @@ compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *sourc
 
 /* ---- all of it ---- */
 
-/* Makes a directory that only this user can write to, in $TMPDIR or /tmp. */
+/* Makes a private directory in $TMPDIR or /tmp. */
 static bool
 compile_make_directory(char directory[COMPILE_TEMPORARY])
 {
@@ -390,20 +309,29 @@ static bool
 compile_build(const struct xk_graph *graph, const struct xk_graph_c_source *source, struct compile_work *work,
 	      const char *output)
 {
+	const char *flags = getenv("XK_CFLAGS");
+	char *given = flags == NULL ? NULL : strdup(flags);
 	size_t len = strlen(output);
+	struct compile_command join = { .count = 0 };
 	bool is_object = len > 2 && strcmp(output + len - 2, ".o") == 0, good;
 
-	if (!compile_make_directory(work->directory))
+	if (given != NULL)
+		compile_words(&work->given, given);
+	if (!compile_make_directory(work->directory)) {
+		free(given);
 		return false;
+	}
 	snprintf(work->c, sizeof(work->c), "%s/graph.c", work->directory);
 	snprintf(work->objects[0], sizeof(work->objects[0]), "%s/plain.o", work->directory);
 	snprintf(work->objects[1], sizeof(work->objects[1]), "%s/watched.o", work->directory);
+	COMPILE_ADD(&join, "ld", "-r", "-o", output, work->objects[0], work->objects[1]);
 	good = compile_emit(graph, source, work->c) && compile_objects(work) &&
-	       (is_object ? compile_join(work, output) : compile_link(work, output));
+	       (is_object ? compile_end(compile_begin(&join, -1)) : compile_link(work, output));
 	unlink(work->c);
 	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
 		unlink(work->objects[i]);
 	rmdir(work->directory);
+	free(given);
 	return good;
 }
 
@@ -411,20 +339,25 @@ static bool
 compile_file(const char *file, const char *output, const char *emit)
 {
 	struct compile_work work = { .directory = "" };
-	struct xk_graph_c_source source = { .tree = work.place.tree };
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_graph *graph = xk_graph_load(file, NULL, 0, xk_protocol_types, &errors);
-	bool good;
+	FILE *stream = graph == NULL ? NULL : fopen(file, "re");
+	char *text = stream == NULL ? NULL : malloc(XK_GRAPH_FILE_MAX);
+	struct xk_graph_c_source source = { .text = text, .tree = work.tree };
+	bool good = false;
 
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	if (graph == NULL)
-		return false;
-	source.text = compile_text(file, &source.size);
-	good = source.text != NULL && compile_find_place(&work.place) &&
-	       (emit == NULL || compile_emit(graph, &source, emit)) &&
-	       (output == NULL || compile_build(graph, &source, &work, output));
-	free((char *)source.text);
+	if (text != NULL)
+		source.size = fread(text, 1, XK_GRAPH_FILE_MAX, stream);
+	if (source.size != 0)
+		good = compile_find_place(&work) && (emit == NULL || compile_emit(graph, &source, emit)) &&
+		       (output == NULL || compile_build(graph, &source, &work, output));
+	else if (graph != NULL)
+		fprintf(stderr, "compile: %s cannot be read\n", file);
+	if (stream != NULL)
+		fclose(stream);
+	free(text);
 	xk_graph_free(graph);
 	return good;
 }
@@ -441,32 +374,22 @@ compile_make(const char *file, const char *output, const char *emit)
 	return good;
 }
 
-/* Makes the program where nobody else can write, opens it and removes its name. Returns the descriptor, or -1. */
-static int
-compile_open(const char *file)
-{
-	char directory[COMPILE_TEMPORARY], path[sizeof(directory) + 16];
-	int program = -1;
-
-	if (!compile_make_directory(directory))
-		return -1;
-	snprintf(path, sizeof(path), "%s/program", directory);
-	if (compile_file(file, path, NULL))
-		program = open(path, O_RDONLY | O_CLOEXEC);
-	unlink(path);
-	rmdir(directory);
-	return program;
-}
-
 void
 compile_exec(const char *file, const char *word, const char *what, int argc, char **argv)
 {
+	char directory[COMPILE_TEMPORARY], path[sizeof(directory) + 16];
 	struct compile_command command = { .count = 0 };
 	sigset_t before;
-	int program;
+	int program = -1;
 
 	compile_hold(&before);
-	program = compile_open(file);
+	if (compile_make_directory(directory)) {
+		snprintf(path, sizeof(path), "%s/program", directory);
+		if (compile_file(file, path, NULL))
+			program = open(path, O_RDONLY | O_CLOEXEC);
+		unlink(path); /* the open file stays */
+		rmdir(directory);
+	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (program < 0)
 		return;

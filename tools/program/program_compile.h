@@ -8,15 +8,15 @@
 #include <stdbool.h>
 
 /*
- * Makes the program `output` of the graph file (or, if output is called NAME.o, an
- * object that defines program_graph, see graphs/compiled.h), and writes its C to the
- * file `emit`, - for standard output. Either may be NULL. Returns whether it succeeded.
+ * Compiles the graph file to the program `output`, or to an object that defines program_graph (graphs/compiled.h) if
+ * that is called NAME.o, and writes its C to the file `emit` ("-": standard output). Either may be NULL. Returns true
+ * on success.
  */
 bool compile_make(const char *file, const char *output, const char *emit);
 
 /*
- * Compiles the graph file and executes the program as its `word` (program.c), followed by `what` unless that is NULL,
- * and by argv[1] on. Leaves no file behind. Returns only if that fails.
+ * Compiles the graph file and executes the program with `word` (program.c), `what` unless NULL, and the arguments after
+ * argv[0]. Leaves no file behind. Returns only on failure.
  */
 void compile_exec(const char *file, const char *word, const char *what, int argc, char **argv);
 

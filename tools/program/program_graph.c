@@ -1,4 +1,4 @@
-/* program_graph.c - the graph of a program: a file, or the one that it was compiled of; see program.h. */
+/* program_graph.c - a program's graph: a file, or the one that it was compiled from; see program.h. */
 #include "tools/program/program.h"
 
 #include <errno.h>
@@ -34,10 +34,8 @@ program_graph_check(struct xk_graph *graph, bool watched, struct xk_graph_errors
 {
 	int status = xk_graph_check(graph, xk_protocol_types, errors);
 
-	if (status != 0 || program_graph == NULL)
+	if (status != 0 || program_graph == NULL || program_graph_adopt(graph, watched))
 		return status;
-	status = xk_graph_specialise(graph, program_graph, watched);
-	if (status != 0)
-		xk_graph_errors_add(errors, program_graph->file, 0, "is not the graph that this program was made of");
-	return status;
+	xk_graph_errors_add(errors, program_graph->file, 0, "is not the graph that this program was made of");
+	return -EINVAL;
 }

@@ -14,7 +14,6 @@
 
 #include "protocols/test/icmptest.h"
 #include "tools/host/host_alone.h"
-#include "tools/host/host_companion.h"
 #include "tools/host/watch.h"
 #include "tools/json.h"
 #include "tools/machine.h"
@@ -465,7 +464,7 @@ icmptest_main(int argc, char **argv)
 		.count = 5,
 		.size = 56,
 	};
-	struct icmptest_job job = { .options = &options, .out = stdout, .companion = { .stop = -1, .alive = -1 } };
+	struct icmptest_job job = { .options = &options, .out = stdout, .companion = { .alive = -1 } };
 	struct options_texts operands;
 	int status = options_parse(&icmptest_program, argc, argv, &options, &operands), closed;
 

@@ -10,7 +10,6 @@
 #include "tools/host/watch.h"
 #include "tools/json.h"
 #include "tools/net/net.h"
-#include "tools/net/net_capture.h"
 #include "tools/xk/xk_run_private.h"
 
 struct run {
@@ -54,8 +53,7 @@ run_see(void *context, const struct xk_sim_record *record)
 
 	if (!run->options->quiet || record->frame == NULL)
 		run_print(record);
-	if (run->net.capture != NULL)
-		net_capture_see(run->net.capture, record);
+	net_capture_see(&run->net, record);
 }
 
 /* ---- what was counted ---- */
