@@ -461,23 +461,12 @@ arp_timeout(struct xk_event *event, void *argument)
 
 /* ---- questions from above ---- */
 
-/* Whether host may be that of another station of network. */
-static bool
-arp_is_neighbour(const struct xk_network *network, uint32_t host)
-{
-	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
-
-	if (((host ^ network->host) & ~rest) != 0 || host >> 28 >= 0xe)
-		return false;
-	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
-}
-
 static bool
 arp_may_ask(const struct arp *arp, uint32_t host)
 {
 	const struct xk_network *network = &arp->network;
 
-	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
+	return network->host != 0 && host != network->host && xk_arp_is_neighbour(network, host);
 }
 
 int
@@ -694,7 +683,7 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	if (packet->sender_host == own)
 		return ARP_DROP_CONFLICT;
 	/* a request from host 0 is a probe (RFC 5227) */
-	if (packet->sender_host == 0 ? is_reply : !arp_is_neighbour(&arp->network, packet->sender_host))
+	if (packet->sender_host == 0 ? is_reply : !xk_arp_is_neighbour(&arp->network, packet->sender_host))
 		return ARP_DROP_BAD_ADDRESS;
 	e = arp_find(arp, packet->sender_host);
 	if (is_reply && (e == NULL || (!*mine && !announces)))

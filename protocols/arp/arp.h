@@ -29,6 +29,17 @@ struct xk_arp_output {
 	unsigned interface;
 };
 
+/* Returns whether host may be a station's address on network, this host's own included. Any context. */
+static inline bool
+xk_arp_is_neighbour(const struct xk_network *network, uint32_t host)
+{
+	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
+
+	if (((host ^ network->host) & ~rest) != 0 || host >> 28 >= 0xe)
+		return false;
+	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
+}
+
 /* Sets this host's address, for which ARP answers requests. Returns 0 or -EINVAL. Any context. */
 int xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network);
 
