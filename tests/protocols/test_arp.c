@@ -580,6 +580,21 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 	rig_free(r); /* and what still waits is given back */
 }
 
+TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
+
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK(!rig_do(r, ask, &asking));
+	CHECK_EQ(rig_counter(r, "unresolved"), 1);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
+	CHECK_EQ(asking.status, 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
 TEST(arp_drops_what_no_entry_is_left_for)
 {
 	struct rig *r = arp_rig("arp.entries=1");
